@@ -1,0 +1,16 @@
+package cloudprovider
+
+import (
+	"context"
+	"errors"
+)
+
+// OptionsOrDefaults returns the group's options, and defaults where the provider
+// has no options for it.
+func OptionsOrDefaults(ctx context.Context, p Provider, id string, defaults GroupOptions) (GroupOptions, error) {
+	options, err := p.Options(ctx, id, defaults)
+	if errors.Is(err, ErrNotImplemented) {
+		return defaults, nil
+	}
+	return options, err
+}
