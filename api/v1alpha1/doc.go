@@ -1,0 +1,9 @@
+// Package v1alpha1 holds the documents of evenkeel: the Go form of what people write in YAML or JSON with
+// apiVersion evenkeel.dev/v1alpha1.
+//
+// It is a contract. Field names, option values and reasons here are the words of the documents; fields may be added but
+// never renamed. The package knows no engine: it neither reads, nor checks, nor answers a document, and it imports
+// nothing of this module.
+//
+// Optional numbers are pointers, so that a document can be printed back without defaults nobody wrote.
+package v1alpha1

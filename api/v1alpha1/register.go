@@ -1,0 +1,18 @@
+package v1alpha1
+
+// Group, Version and APIVersion name the API that the documents of this package belong to.
+const (
+	Group      = "evenkeel.dev"
+	Version    = "v1alpha1"
+	APIVersion = Group + "/" + Version
+)
+
+// The kinds of planning documents.
+const (
+	KindNodeGroupSplit      = "NodeGroupSplit"
+	KindNodeGroupSimilarity = "NodeGroupSimilarity"
+	KindReplicaDistribution = "ReplicaDistribution"
+)
+
+// MaxCount is the greatest number of nodes or replicas a document can speak of: no Scale can carry more.
+const MaxCount = 1<<31 - 1

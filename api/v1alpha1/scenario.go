@@ -1,0 +1,299 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// KindScenario is the kind of a document that `evenkeel simulate` plays.
+const KindScenario = "Scenario"
+
+// Scenario is a cluster, a cloud and what happens to them: the input of a
+// simulation in virtual time. All times are offsets from its start.
+type Scenario struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec ScenarioSpec `json:"spec"`
+}
+
+// ScenarioSpec is the content of a Scenario.
+type ScenarioSpec struct {
+	// Description says in a sentence or two what the scenario shows.
+	Description string `json:"description,omitempty"`
+	// Duration ends the simulation; it ends earlier where nothing can happen
+	// any more. Default 1h.
+	Duration *metav1.Duration `json:"duration,omitempty"`
+	// Options of the autoscaler, by Cluster Autoscaler's flag names.
+	Options ScenarioOptions `json:"options,omitempty"`
+
+	// Machines are machine types that node groups refer to by name.
+	Machines []ScenarioMachine `json:"machines,omitempty"`
+	// NodeGroups are the groups of the cloud.
+	NodeGroups []ScenarioNodeGroup `json:"nodeGroups,omitempty"`
+	// NodeGroupsFrom reads groups from files.
+	NodeGroupsFrom []NodeGroupsSource `json:"nodeGroupsFrom,omitempty"`
+	// GroupLabel is the label of a node whose value names its node group.
+	GroupLabel string `json:"groupLabel,omitempty"`
+
+	// NodesFrom reads the nodes that exist at the start.
+	NodesFrom []FileSource `json:"nodesFrom,omitempty"`
+	// PodsFrom reads the pods that exist at the start.
+	PodsFrom []PodsSource `json:"podsFrom,omitempty"`
+	// DaemonSetsFrom reads the daemon sets that run on every node they fit.
+	DaemonSetsFrom []FileSource `json:"daemonSetsFrom,omitempty"`
+	// DaemonSets run on every node they fit.
+	DaemonSets []ScenarioDaemonSet `json:"daemonSets,omitempty"`
+	// Workloads are sets of equal pods that come and go.
+	Workloads []ScenarioWorkload `json:"workloads,omitempty"`
+
+	// Quotas bound node groups together. The cloud enforces them and the
+	// autoscaler knows them.
+	Quotas []ScenarioQuota `json:"quotas,omitempty"`
+	// Faults strike the cloud.
+	Faults []ScenarioFault `json:"faults,omitempty"`
+
+	// Expect is what must hold at the end.
+	Expect *ScenarioExpect `json:"expect,omitempty"`
+}
+
+// ScenarioOptions are Cluster Autoscaler's flags in camelCase. What is left
+// out has Cluster Autoscaler's default, but for balanceSimilarNodeGroups.
+type ScenarioOptions struct {
+	// BalanceSimilarNodeGroups is on by default.
+	BalanceSimilarNodeGroups *bool `json:"balanceSimilarNodeGroups,omitempty"`
+	// Expander is a list of strategies, as "priority,least-waste".
+	Expander string `json:"expander,omitempty"`
+	// Priorities of the priority expander: a priority to a list of regular
+	// expressions of group names, as in its ConfigMap.
+	Priorities map[string][]string `json:"priorities,omitempty"`
+	// RandomSeed seeds the random expander.
+	RandomSeed uint64 `json:"randomSeed,omitempty"`
+
+	// ScanInterval is the time between two rounds. Default 10s.
+	ScanInterval *metav1.Duration `json:"scanInterval,omitempty"`
+	// MaxNodesPerScaleup bounds one round. Default 1000.
+	MaxNodesPerScaleup int32 `json:"maxNodesPerScaleup,omitempty"`
+	// MaxNodesTotal bounds all nodes; 0 is no bound.
+	MaxNodesTotal int32 `json:"maxNodesTotal,omitempty"`
+	// CoresTotal bounds the cores of all nodes, as "min:max" or "max".
+	CoresTotal string `json:"coresTotal,omitempty"`
+	// MemoryTotal bounds the memory of all nodes in GiB, as "min:max" or "max".
+	MemoryTotal string `json:"memoryTotal,omitempty"`
+
+	// BalancingIgnoreLabels never make two groups different.
+	BalancingIgnoreLabels []string `json:"balancingIgnoreLabels,omitempty"`
+	// BalancingLabels alone decide whether two groups are similar.
+	BalancingLabels []string `json:"balancingLabels,omitempty"`
+	// DisabledLabelPacks are built-in lists of ignored labels to turn off.
+	DisabledLabelPacks []string `json:"disabledLabelPacks,omitempty"`
+	// The ratios within which amounts of two similar groups may differ.
+	MemoryDifferenceRatio         json.Number `json:"memoryDifferenceRatio,omitempty"`
+	MaxAllocatableDifferenceRatio json.Number `json:"maxAllocatableDifferenceRatio,omitempty"`
+	MaxFreeDifferenceRatio        json.Number `json:"maxFreeDifferenceRatio,omitempty"`
+
+	// A group that refused is left alone for InitialNodeGroupBackoffDuration
+	// (5m), doubling up to MaxNodeGroupBackoffDuration (30m), forgotten after
+	// NodeGroupBackoffResetTimeout (3h).
+	InitialNodeGroupBackoffDuration *metav1.Duration `json:"initialNodeGroupBackoffDuration,omitempty"`
+	MaxNodeGroupBackoffDuration     *metav1.Duration `json:"maxNodeGroupBackoffDuration,omitempty"`
+	NodeGroupBackoffResetTimeout    *metav1.Duration `json:"nodeGroupBackoffResetTimeout,omitempty"`
+	// MaxNodeProvisionTime is how long a node may take to come. Default 15m.
+	MaxNodeProvisionTime *metav1.Duration `json:"maxNodeProvisionTime,omitempty"`
+	// StartupTaints are keys of taints that a node carries only while it starts.
+	StartupTaints []string `json:"startupTaints,omitempty"`
+}
+
+// ScenarioMachine is what nodes of one type have in common.
+type ScenarioMachine struct {
+	// Name is also the label node.kubernetes.io/instance-type.
+	Name string `json:"name"`
+	// Resources are the node's capacity. cpu and memory are required, pods is
+	// 110 where left out.
+	Resources v1.ResourceList `json:"resources"`
+	// Allocatable is what of Resources pods may use, where that is less.
+	Allocatable v1.ResourceList   `json:"allocatable,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Taints      []v1.Taint        `json:"taints,omitempty"`
+	// Price of one node per hour.
+	Price *resource.Quantity `json:"price,omitempty"`
+}
+
+// ScenarioNodeGroup is one group of the cloud. Its nodes are described by a
+// machine (with labels and taints on top) or by a whole template.
+type ScenarioNodeGroup struct {
+	Name string `json:"name"`
+	// Zone is the label topology.kubernetes.io/zone of its nodes.
+	Zone string `json:"zone,omitempty"`
+	Min  int32  `json:"min,omitempty"`
+	Max  *int32 `json:"max"`
+	// Size nodes exist, ready, at the start. It may lie outside min and max.
+	Size int32 `json:"size,omitempty"`
+	// Machine is the name of one of spec.machines.
+	Machine string            `json:"machine,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Taints  []v1.Taint        `json:"taints,omitempty"`
+	// Template is a whole node instead of a machine.
+	Template *v1.Node `json:"template,omitempty"`
+	// NodeTemplate is what real nodes look like, where that is not what the
+	// cloud says beforehand; machine or template is then the cloud's guess.
+	NodeTemplate *v1.Node `json:"nodeTemplate,omitempty"`
+	// Price of one node per hour; it wins over the machine's.
+	Price *resource.Quantity `json:"price,omitempty"`
+	// AllOrNothing groups are either empty or at their max.
+	AllOrNothing bool `json:"allOrNothing,omitempty"`
+
+	NodeTimes `json:",inline"`
+}
+
+// NodeTimes say how long a node takes to come.
+type NodeTimes struct {
+	// BootTime from the order to the registration of the node. Default 40s.
+	BootTime *metav1.Duration `json:"bootTime,omitempty"`
+	// ReadyDelay from the registration until the node is ready. Default 20s.
+	ReadyDelay *metav1.Duration `json:"readyDelay,omitempty"`
+}
+
+// NodeGroupsSource reads node groups from a file: a list of Node templates as
+// `kubectl get -o json|yaml` prints it, or Cluster Autoscaler's debugging
+// snapshot. A template is named, in this order, by the annotation
+// cluster-autoscaler.kwok.nodegroup/name, by the scenario's groupLabel, or by
+// its own name. Bounds come from the annotations
+// cluster-autoscaler.kwok.nodegroup/min-count, max-count and desired-count,
+// unless they are given here.
+type NodeGroupsSource struct {
+	// File is relative to the scenario's folder.
+	File string `json:"file"`
+	Min  *int32 `json:"min,omitempty"`
+	Max  *int32 `json:"max,omitempty"`
+	Size *int32 `json:"size,omitempty"`
+
+	NodeTimes `json:",inline"`
+}
+
+// FileSource names a file, relative to the scenario's folder.
+type FileSource struct {
+	File string `json:"file"`
+}
+
+// PodsSource reads pods from a file. Pods that a daemon set owns are left out:
+// daemon sets come with the nodes. So are pods that have finished.
+type PodsSource struct {
+	// File is relative to the scenario's folder.
+	File string `json:"file"`
+	// Unbind makes bound pods pending: nodeName, status and the topology
+	// labels that binding added are removed.
+	Unbind bool `json:"unbind,omitempty"`
+}
+
+// PodShape describes a pod in short form, or whole by Template.
+type PodShape struct {
+	// Labels of the pods. The label app with the name is there in any case.
+	Labels       map[string]string `json:"labels,omitempty"`
+	Requests     v1.ResourceList   `json:"requests,omitempty"`
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	Tolerations  []v1.Toleration   `json:"tolerations,omitempty"`
+	// Spread are topology spread constraints; one without a label selector
+	// selects the workload's own pods.
+	Spread []v1.TopologySpreadConstraint `json:"spread,omitempty"`
+	// OnePerNode keeps the workload's pods off each other's nodes.
+	OnePerNode bool `json:"onePerNode,omitempty"`
+	// Template is a whole pod template instead.
+	Template *v1.PodTemplateSpec `json:"template,omitempty"`
+}
+
+// ScenarioWorkload is a set of equal pods.
+type ScenarioWorkload struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+	// Replicas arrive at Arrive, change by Scale, and go at Leave.
+	Replicas int32           `json:"replicas"`
+	Arrive   metav1.Duration `json:"arrive,omitempty"`
+	// Leave is when all pods go; without it they stay.
+	Leave *metav1.Duration `json:"leave,omitempty"`
+	Scale []ScaleStep      `json:"scale,omitempty"`
+
+	PodShape `json:",inline"`
+}
+
+// ScaleStep changes the replicas of a workload.
+type ScaleStep struct {
+	At       metav1.Duration `json:"at"`
+	Replicas int32           `json:"replicas"`
+}
+
+// ScenarioDaemonSet is a daemon set in short form.
+type ScenarioDaemonSet struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+
+	PodShape `json:",inline"`
+}
+
+// ScenarioQuota is a limit shared by the groups named and those in the zones
+// named; with neither it counts every group. At least one limit is given.
+type ScenarioQuota struct {
+	Name   string             `json:"name"`
+	Groups []string           `json:"groups,omitempty"`
+	Zones  []string           `json:"zones,omitempty"`
+	Nodes  *int64             `json:"nodes,omitempty"`
+	CPU    *resource.Quantity `json:"cpu,omitempty"`
+	Memory *resource.Quantity `json:"memory,omitempty"`
+}
+
+// FaultKind says what goes wrong.
+type FaultKind string
+
+// ScenarioFault is one thing that goes wrong with the groups named and those
+// in the zones named, from From until Until (without it: to the end).
+type ScenarioFault struct {
+	Kind   FaultKind        `json:"kind"`
+	Groups []string         `json:"groups,omitempty"`
+	Zones  []string         `json:"zones,omitempty"`
+	From   metav1.Duration  `json:"from,omitempty"`
+	Until  *metav1.Duration `json:"until,omitempty"`
+	// Message is what the cloud says.
+	Message string `json:"message,omitempty"`
+	// Delay is how much longer calls take, or nodes to come.
+	Delay *metav1.Duration `json:"delay,omitempty"`
+}
+
+// ScenarioExpect is what must hold at the end. What is left out is not checked.
+type ScenarioExpect struct {
+	// Sizes of groups.
+	Sizes map[string]int32 `json:"sizes,omitempty"`
+	// Running and Pending pods, daemon set pods not counted.
+	Running *int32 `json:"running,omitempty"`
+	Pending *int32 `json:"pending,omitempty"`
+	// Sets of similar groups.
+	Sets [][]string `json:"sets,omitempty"`
+	// MaxDifference bounds the difference of the sizes of groups.
+	MaxDifference []ExpectDifference `json:"maxDifference,omitempty"`
+	// Skew bounds how unevenly the pods of a workload lie over zones.
+	Skew []ExpectSkew `json:"skew,omitempty"`
+	// MaxRounds bounds the rounds in which groups grew.
+	MaxRounds *int32 `json:"maxRounds,omitempty"`
+	// NodesOrdered is the sum of all increases that the cloud accepted.
+	NodesOrdered *int32 `json:"nodesOrdered,omitempty"`
+	// Reasons are texts that occur in the report.
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+// ExpectDifference bounds the largest minus the smallest size of groups;
+// without groups, of every set.
+type ExpectDifference struct {
+	Groups []string `json:"groups,omitempty"`
+	Nodes  int32    `json:"nodes"`
+}
+
+// ExpectSkew bounds the largest minus the smallest number of running pods of
+// a workload over the values of a node label.
+type ExpectSkew struct {
+	Workload string `json:"workload"`
+	// TopologyKey defaults to topology.kubernetes.io/zone.
+	TopologyKey string `json:"topologyKey,omitempty"`
+	Pods        int32  `json:"pods"`
+}
