@@ -1,0 +1,97 @@
+# evenkeel. Needs Go, git and GNU make; `make race` also a C compiler.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+GO      ?= go
+BIN     := bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+
+# Modules that test, lint and verify visit: the main one and whatever stands under integrations/.
+MODULES := . $(patsubst %/go.mod,%,$(wildcard integrations/*/go.mod))
+# Packages that start goroutines or must bear being called from several.
+RACE    ?= ./cloudprovider/... ./fake/... ./predicates/... ./scaleup/... ./simulate/...
+# Arguments of bench, fuzz and test: packages, a pattern of names, times, further flags of go test.
+PKG       ?= ./...
+BENCH     ?= .
+TIME      ?= 1s
+COUNT     ?= 1
+FUZZTIME  ?= 10s
+TESTFLAGS ?=
+# Targets that write generated files; verify runs them and expects the files unchanged.
+GENERATED := generate-go
+
+# each runs a command in every module and stops at the first that fails.
+each = for m in $(MODULES); do (cd $$m && $(1)) || exit 1; done
+
+##@ Use
+.PHONY: help build run
+help: ## Print this help.
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+build: ## Build bin/evenkeel.
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/evenkeel ./cmd/evenkeel
+
+run: build ## Play the main job: the pods of a real cluster on an empty fleet.
+	@$(BIN)/evenkeel simulate -f configs/scenarios/real-cluster.yaml
+
+##@ Test
+.PHONY: test race fuzz bench compare
+test: ## Run all tests.
+	@$(call each,$(GO) test $(TESTFLAGS) ./...)
+
+race: ## Run the tests of the concurrent packages under the race detector.
+	@CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(RACE)
+
+fuzz: ## Fuzz every target for a while (FUZZTIME=10s PKG=./...).
+	@list=$$($(GO) test -list '^Fuzz' $(PKG)) || { echo "$$list"; exit 1; }; \
+	echo "$$list" | awk '/^Fuzz/ {name[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, name[i]; n = 0}' | \
+	while read -r package name; do \
+		echo "$$name in $$package"; \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
+	done
+
+bench: ## Run the benchmarks (BENCH=regexp PKG=./... TIME=1s COUNT=1).
+	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime $(TIME) -count $(COUNT) -timeout 60m $(TESTFLAGS) $(PKG)
+
+compare: ## Compare two outputs of bench (OLD=old.txt NEW=new.txt; COUNT=10 gives benchstat enough to judge).
+	@$(GO) tool -modfile=tools/go.mod benchstat $(OLD) $(NEW)
+
+##@ Check
+.PHONY: lint gofmt generate verify vuln clean $(GENERATED)
+lint: gofmt $(BIN)/golangci-lint ## Check format, vet and golangci-lint.
+	@$(call each,$(GO) vet ./...)
+	@$(call each,$(CURDIR)/$(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...)
+
+gofmt:
+	@files=$$(gofmt -l .); \
+	[ -z "$$files" ] || { echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; }
+
+# Built from source at the version of tools/go.mod; minutes the first time, seconds with a warm build cache.
+$(BIN)/golangci-lint: tools/go.mod tools/go.sum
+	@$(GO) build -C tools -trimpath -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+generate: $(GENERATED) ## Write all generated files.
+
+generate-go:
+	@$(call each,$(GO) generate ./...)
+
+verify: gofmt ## Check that generated files, go.mod and go.sum are up to date.
+	@$(call each,$(GO) mod tidy -diff)
+	@cd tools && $(GO) mod tidy -diff
+	@state() { git diff; git ls-files -o --exclude-standard; }; \
+	mkdir -p $(BIN); state >$(BIN)/before; $(MAKE) generate && state >$(BIN)/after; \
+	diff $(BIN)/before $(BIN)/after || { echo "generated files were stale: commit what make generate wrote"; exit 1; }
+
+vuln: ## Look for known vulnerabilities (asks vuln.go.dev).
+	@$(GO) build -C tools -o ../$(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
+	@$(call each,$(CURDIR)/$(BIN)/govulncheck ./...)
+
+clean: ## Remove what was built.
+	@rm -rf $(BIN) dist

@@ -1,0 +1,27 @@
+// Package evenkeel documents how the module is built; it holds no code.
+//
+// evenkeel keeps a Kubernetes fleet level across its failure domains. Every package has one job, and imports point
+// downwards only, from the command line to the arithmetic. A test in this folder keeps the rules.
+//
+// Entry. cmd/evenkeel turns flags and documents into calls and results into tables. It decides nothing.
+//
+// Drivers. simulate plays scenarios in virtual time on the cloud in memory. plan answers planning documents. A driver
+// talks to a world, asks the layers below what to do, and does it.
+//
+// Edges. document reads YAML and JSON strictly, with field paths in its errors. fake is a cloud in memory, faults
+// included, and keeps the cloudprovider contract.
+//
+// Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which option is best, which
+// groups are similar, how the nodes are shared, what each group answered. Limits over several groups live here.
+//
+// Decisions. nodegroupset says which node groups are similar and splits nodes over them. expander makes options and
+// ranks them. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the
+// scheduler. Values go in, decisions with reasons come out: no input or output, no clock, no global state.
+//
+// Arithmetic. apportion shares units over bounded bins in integers. It uses the standard library only.
+//
+// Contracts. cloudprovider is what a cloud implements, api/v1alpha1 are the documents a user writes and reads. Any
+// package may import them.
+//
+// Data. configs holds scenarios, manifests and label packs; its packages embed files and do nothing else.
+package evenkeel

@@ -1,0 +1,376 @@
+package evenkeel_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/evenkeel/evenkeel"
+
+// The layers, top down. A package may import every package of a lower layer.
+const (
+	entry = iota
+	drivers
+	edges
+	pipeline
+	decisions
+	arithmetic
+	contracts
+	data
+)
+
+var layerNames = []string{"entry", "drivers", "edges", "pipeline", "decisions", "arithmetic", "contracts", "data"}
+
+// A row says what one package may import. Its test files are free: they may bring in an oracle or a fake.
+type row struct {
+	layer  int
+	path   string   // inside the module; the row covers the internal packages below it too
+	peers  []string // packages of the same layer that it may import
+	only   []string // where not nil: the only packages of the module that it may import
+	banned []string // imports it must not have, nor any package below them
+	stdlib bool     // imports the standard library only
+}
+
+// What a layer stays free of.
+var (
+	none     = []string{}
+	logging  = []string{"log", "k8s.io/klog"}
+	outside  = append([]string{"os", "net", "syscall"}, logging...)
+	clock    = append([]string{"time", "k8s.io/utils/clock"}, outside...)
+	impurity = append([]string{"math/rand", "context", "unsafe"}, clock...)
+)
+
+// table has a row for every package of the module.
+var table = []row{
+	{layer: entry, path: "cmd/evenkeel"},
+
+	{layer: drivers, path: "plan", banned: logging},
+	{layer: drivers, path: "simulate", banned: logging},
+
+	{layer: edges, path: "document", only: []string{"api/v1alpha1"}, banned: logging},
+	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
+
+	{layer: pipeline, path: "scaleup", banned: outside},
+
+	{layer: decisions, path: "expander", peers: []string{"predicates"}, banned: clock},
+	{layer: decisions, path: "nodegroupset", banned: clock},
+	{layer: decisions, path: "predicates", banned: clock},
+
+	{layer: arithmetic, path: "apportion", only: none, banned: impurity, stdlib: true},
+
+	{layer: contracts, path: "api/v1alpha1", banned: outside},
+	{layer: contracts, path: "cloudprovider", banned: outside},
+	{layer: contracts, path: "cloudprovider/conformance", peers: []string{"cloudprovider"}, banned: outside},
+
+	{layer: data, path: ".", only: none, banned: clock, stdlib: true},
+	{layer: data, path: "configs", only: none, banned: clock, stdlib: true},
+	{layer: data, path: "configs/labelpacks", only: none, banned: clock, stdlib: true},
+}
+
+// reserved libraries belong to one package, so that their weight and their ways stay there.
+var reserved = map[string]string{
+	"k8s.io/kubernetes":      "predicates",
+	"k8s.io/cli-runtime":     "cmd/evenkeel",
+	"github.com/spf13/cobra": "cmd/evenkeel",
+	"golang.org/x/term":      "cmd/evenkeel",
+}
+
+// withoutExample lists packages whose exported functions run only inside a test, where an Example cannot show them.
+var withoutExample = []string{"cloudprovider/conformance"}
+
+// A source is what the rules look at in one package.
+type source struct {
+	path      string   // inside the module
+	name      string   // of the package clause
+	doc       string   // package comment
+	imports   []string // of the files that are not tests, sorted
+	functions bool     // exports functions
+	example   bool     // has an Example with checked output
+}
+
+func TestLayering(t *testing.T) {
+	packages, err := load(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages {
+		for _, v := range violations(p) {
+			t.Error(v)
+		}
+	}
+}
+
+// violations holds a package against the table; each answer names the rule and the remedy.
+func violations(p source) []string {
+	var out []string
+	report := func(format string, args ...any) { out = append(out, p.path+": "+fmt.Sprintf(format, args...)) }
+
+	r, ok := rowOf(p.path)
+	if !ok {
+		report("every package has a row in the table of layering_test.go: choose its layer and add one")
+	}
+	for _, imported := range p.imports {
+		inside, own := insideModule(imported)
+		switch {
+		case own && ok:
+			if rule := forbidden(r, inside); rule != "" {
+				report("imports %s, but %s", inside, rule)
+			}
+		case !own:
+			if rule := unwelcome(r, p.path, imported); rule != "" {
+				report("imports %s, but %s", imported, rule)
+			}
+		}
+	}
+	switch want := "Package " + p.name + " "; {
+	case p.doc == "":
+		report("every package has a doc comment: say its one job and what it must not know")
+	case p.name != "main" && !strings.HasPrefix(p.doc, want):
+		report("a package comment begins with %q: rephrase its first sentence", want)
+	}
+	if p.functions && !p.example && !slices.Contains(withoutExample, p.path) {
+		report("a public package has an Example that runs: add a func Example… with an // Output: comment")
+	}
+	return out
+}
+
+// forbidden tells why a package under rule r may not import a package of this module; empty if it may.
+func forbidden(r row, imported string) string {
+	target, ok := rowOf(imported)
+	switch {
+	case !ok:
+		return "that package has no row in the table of layering_test.go: add one"
+	case target.path == r.path:
+		return ""
+	case r.only != nil && !slices.Contains(r.only, target.path):
+		return fmt.Sprintf("of this module it may import %v only: hand the values in from a package above", r.only)
+	case target.layer < r.layer:
+		return fmt.Sprintf("imports point downwards and %s is above %s: return a value and let the upper package act on it",
+			layerNames[target.layer], layerNames[r.layer])
+	case target.layer == r.layer && !slices.Contains(r.peers, target.path):
+		return fmt.Sprintf("packages of one layer (%s) keep apart: join the two in a package above", layerNames[r.layer])
+	}
+	return ""
+}
+
+// unwelcome tells why the package at path may not import a package from outside the module; empty if it may.
+func unwelcome(r row, path, imported string) string {
+	if r.stdlib && strings.Contains(strings.SplitN(imported, "/", 2)[0], ".") {
+		return "it uses the standard library only: move what needs the library to a package above"
+	}
+	for _, banned := range r.banned {
+		if within(imported, banned) {
+			return fmt.Sprintf("the layer %s stays free of it: take the value as an argument, or return it", layerNames[r.layer])
+		}
+	}
+	for library, owner := range reserved {
+		if within(imported, library) && !within(path, owner) {
+			return fmt.Sprintf("%s belongs to %s: ask that package", library, owner)
+		}
+	}
+	return ""
+}
+
+// rowOf finds the row of a package; an internal package shares the row of the folder it is internal to.
+func rowOf(path string) (row, bool) {
+	public, _, _ := strings.Cut(path+"/", "/internal/")
+	i := slices.IndexFunc(table, func(r row) bool { return r.path == strings.TrimSuffix(public, "/") })
+	if i < 0 {
+		return row{}, false
+	}
+	return table[i], true
+}
+
+func insideModule(imported string) (string, bool) {
+	if imported == module {
+		return ".", true
+	}
+	return strings.CutPrefix(imported, module+"/")
+}
+
+func within(path, root string) bool {
+	return path == root || strings.HasPrefix(path, root+"/")
+}
+
+// load parses every package below root. It reads the files itself instead of asking the go command, so that a cached
+// test result is dropped when one of them changes.
+func load(root string) ([]source, error) {
+	var packages []source
+	err := filepath.WalkDir(root, func(dir string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if dir != root && foreign(dir) {
+			return filepath.SkipDir
+		}
+		p, ok, err := loadPackage(dir)
+		if ok {
+			packages = append(packages, p)
+		}
+		return err
+	})
+	return packages, err
+}
+
+// foreign tells whether a folder is none of the module's: hidden, test data, or another module.
+func foreign(dir string) bool {
+	base := filepath.Base(dir)
+	if base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
+}
+
+func loadPackage(dir string) (source, bool, error) {
+	p := source{path: path.Clean(filepath.ToSlash(dir))}
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return p, false, err
+	}
+	var tests []*ast.File
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return p, false, err
+		}
+		if strings.HasSuffix(name, "_test.go") {
+			tests = append(tests, file)
+			continue
+		}
+		if err := p.add(file); err != nil {
+			return p, false, err
+		}
+	}
+	p.example = slices.ContainsFunc(doc.Examples(tests...), func(e *doc.Example) bool { return e.Output != "" || e.EmptyOutput })
+	return p, p.name != "", nil
+}
+
+// add takes in one file that is not a test.
+func (p *source) add(file *ast.File) error {
+	p.name = file.Name.Name
+	if file.Doc != nil {
+		p.doc = file.Doc.Text()
+	}
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(p.imports, imported) {
+			p.imports = append(p.imports, imported)
+		}
+	}
+	slices.Sort(p.imports)
+	internal := slices.Contains(strings.Split(p.path, "/"), "internal")
+	for _, decl := range file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		p.functions = p.functions || ok && f.Recv == nil && f.Name.IsExported() && !internal
+	}
+	return nil
+}
+
+// The rules themselves are tested on packages that do not exist.
+func TestLayeringRules(t *testing.T) {
+	here := func(path string) string { return module + "/" + path }
+	library := func(path string, imports ...string) source {
+		return source{path: path, name: "x", doc: "Package x does one thing.", imports: imports}
+	}
+	tests := map[string]struct {
+		source source
+		want   string // part of the only violation; empty for none
+	}{
+		"downwards":                      {library("scaleup", here("apportion"), here("nodegroupset"), here("cloudprovider")), ""},
+		"several layers down":            {library("cmd/evenkeel", here("configs"), here("simulate"), "os", "log/slog"), ""},
+		"upwards":                        {library("nodegroupset", here("scaleup")), "imports point downwards and pipeline is above decisions"},
+		"up to the entry":                {library("simulate", here("cmd/evenkeel")), "entry is above drivers"},
+		"a listed peer":                  {library("expander", here("predicates")), ""},
+		"the same peer, back":            {library("predicates", here("expander")), "packages of one layer (decisions) keep apart"},
+		"one driver, another":            {library("plan", here("simulate")), "packages of one layer (drivers) keep apart"},
+		"an internal package of its own": {library("expander", here("expander/internal/grpcplugin")), ""},
+		"an internal package itself":     {library("predicates/internal/shapes", "k8s.io/kubernetes/pkg/scheduler"), ""},
+		"internal packages obey too":     {library("expander/internal/x", here("simulate")), "drivers is above decisions"},
+		"a package without a row":        {library("utils"), "every package has a row"},
+		"an import without a row":        {library("simulate", here("utils")), "that package has no row"},
+		"a narrow row, allowed":          {library("document", here("api/v1alpha1"), "sigs.k8s.io/yaml"), ""},
+		"a narrow row, left":             {library("document", here("nodegroupset")), "[api/v1alpha1] only"},
+		"arithmetic and contracts":       {library("apportion", here("cloudprovider")), "[] only"},
+		"arithmetic and a library":       {library("apportion", "k8s.io/api/core/v1"), "standard library only"},
+		"arithmetic and big integers":    {library("apportion", "math/big", "slices"), ""},
+		"arithmetic and random numbers":  {library("apportion", "math/rand/v2"), "arithmetic stays free of it"},
+		"arithmetic and the clock":       {library("apportion", "time"), "arithmetic stays free of it"},
+		"arithmetic and files":           {library("apportion", "os"), "arithmetic stays free of it"},
+		"decisions and the clock":        {library("expander", "time"), "decisions stays free of it"},
+		"decisions and logging":          {library("predicates", "log/slog"), "decisions stays free of it"},
+		"decisions and the network":      {library("nodegroupset", "net/http"), "decisions stays free of it"},
+		"a name that only looks alike":   {library("nodegroupset", "network.example/osprey"), ""},
+		"the scheduler in predicates":    {library("predicates", "k8s.io/kubernetes/pkg/scheduler/framework"), ""},
+		"the scheduler elsewhere":        {library("scaleup", "k8s.io/kubernetes/pkg/scheduler/framework"), "k8s.io/kubernetes belongs to predicates"},
+		"embedded data":                  {library("configs/labelpacks", "embed"), ""},
+		"a program":                      {source{path: "cmd/evenkeel", name: "main", doc: "Evenkeel levels node groups."}, ""},
+		"no comment":                     {source{path: "plan", name: "plan"}, "every package has a doc comment"},
+		"an unusual comment":             {source{path: "plan", name: "plan", doc: "Plans."}, `begins with "Package plan "`},
+		"no example":                     {source{path: "plan", name: "plan", doc: "Package plan plans.", functions: true}, "an Example that runs"},
+		"an example":                     {source{path: "plan", name: "plan", doc: "Package plan plans.", functions: true, example: true}, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := violations(test.source)
+			if test.want == "" && len(got) > 0 {
+				t.Errorf("unexpected: %q", got)
+			}
+			if test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)) {
+				t.Errorf("got %q, want one violation with %q", got, test.want)
+			}
+		})
+	}
+}
+
+// The reader is tested on a tree that breaks every rule it looks for.
+func TestLayeringReadsTheTree(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		name = filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("plain/a.go", "// Package plain is read.\npackage plain\n\nimport _ \"time\"\n\nfunc Do() {}\n")
+	write("plain/b.go", "package plain\n\nimport (\n\t_ \"os\"\n\t_ \"time\"\n)\n")
+	write("plain/a_test.go", "package plain\n\nimport _ \"net\"\n\nfunc Example() {\n\t// Output:\n}\n")
+	write("silent/a.go", "package silent\n\nfunc do() {}\n")
+	write("silent/a_test.go", "package silent\n\nfunc Example() {}\n")
+	write("plain/testdata/a.go", "package ignored\n")
+	write("nested/go.mod", "module nested\n")
+	write("nested/a.go", "package ignored\n")
+
+	packages, err := load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range packages {
+		packages[i].path = filepath.Base(packages[i].path)
+	}
+	got := fmt.Sprintf("%+v", packages)
+	want := fmt.Sprintf("%+v", []source{
+		{path: "plain", name: "plain", doc: "Package plain is read.\n", imports: []string{"os", "time"}, functions: true, example: true},
+		{path: "silent", name: "silent"},
+	})
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
