@@ -1,0 +1,100 @@
+package expander
+
+import (
+	"encoding/binary"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// Estimator estimates many options on one cluster and works out only once what
+// equals for several of them. It must not be used from several goroutines at once.
+type Estimator struct {
+	cluster *predicates.Cluster
+	pods    map[*v1.Pod]uint64 // pods seen, numbered
+	known   map[string][]answer
+	packed  int
+}
+
+// answer is an estimation and the bounds it was made under.
+type answer struct {
+	Estimation
+	bounds []int // the limit, then MaxNodes of every phase
+}
+
+// NewEstimator makes an Estimator on a cluster that stays as it is meanwhile.
+func NewEstimator(cluster *predicates.Cluster) *Estimator {
+	return &Estimator{cluster: cluster, pods: make(map[*v1.Pod]uint64), known: make(map[string][]answer)}
+}
+
+// Packed tells how many estimates were worked out, not remembered.
+func (e *Estimator) Packed() int { return e.packed }
+
+// Estimate answers as the function Estimate does. Phases whose templates all
+// have a Shape are remembered: the same shapes, the same pods (the same
+// pointers) and counts have the same answer. The answer may be shared; it is
+// not to be changed.
+func (e *Estimator) Estimate(phases []Phase, limit int) (Estimation, error) {
+	key, ok := e.key(phases)
+	bounds := []int{limit}
+	for _, phase := range phases {
+		bounds = append(bounds, phase.MaxNodes)
+	}
+	if ok {
+		for _, a := range e.known[key] {
+			if a.holds(bounds) {
+				return a.Estimation, nil
+			}
+		}
+	}
+	estimation, err := Estimate(e.cluster, phases, limit)
+	if err != nil {
+		return Estimation{}, err
+	}
+	e.packed++
+	if ok {
+		e.known[key] = append(e.known[key], answer{estimation, bounds})
+	}
+	return estimation, nil
+}
+
+// holds tells whether the answer is the same under other bounds. Packing looks
+// at a bound only when it runs into it: an answer that no bound has shaped
+// holds wherever its nodes have room.
+func (a answer) holds(bounds []int) bool {
+	same, room := true, a.NodeCount <= bounds[0]
+	for i, b := range bounds {
+		same = same && b == a.bounds[i]
+		room = room && (i == 0 || a.Phases[i-1].NodeCount <= b)
+	}
+	return same || room && !a.Limited()
+}
+
+// key spells out everything but the bounds that an answer depends on.
+func (e *Estimator) key(phases []Phase) (string, bool) {
+	var key []byte
+	number := func(n int) { key = binary.AppendVarint(key, int64(n)) }
+	for _, phase := range phases {
+		if phase.Shape == "" {
+			return "", false
+		}
+		number(len(phase.Shape))
+		key = append(key, phase.Shape...)
+		number(len(phase.Reuse))
+		for _, earlier := range phase.Reuse {
+			number(earlier)
+		}
+		number(len(phase.Demands))
+		for _, d := range phase.Demands {
+			id, seen := e.pods[d.Pod]
+			if !seen {
+				id = uint64(len(e.pods))
+				e.pods[d.Pod] = id
+			}
+			key = binary.AppendUvarint(key, id)
+			number(d.Count)
+		}
+	}
+	return string(key), true
+}

@@ -1,0 +1,22 @@
+package expander
+
+import "cmp"
+
+var leastNodesDefinition = Definition{
+	Name: "least-nodes",
+	Help: "the fewest new nodes",
+	Doc: "Keeps the options that add the fewest nodes, hence the largest machines. An option that places few pods " +
+		"also needs few nodes, so it goes well behind `most-pods`.",
+	New: func(Config) (Strategy, error) { return leastNodes{}, nil },
+}
+
+type leastNodes struct{}
+
+func (leastNodes) Name() string { return leastNodesDefinition.Name }
+
+func (leastNodes) Judge(options []Option) []Verdict {
+	return judge(options,
+		func(o Option) int { return o.NodeCount },
+		func(a, b int) int { return cmp.Compare(a, b) },
+		func(n int) string { return count(n, "node") })
+}

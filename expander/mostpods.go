@@ -1,0 +1,22 @@
+package expander
+
+import "cmp"
+
+var mostPodsDefinition = Definition{
+	Name: "most-pods",
+	Help: "the most pending pods placed",
+	Doc: "Keeps the options that place the most pending pods. Useful where some pods can run on few groups only, " +
+		"and of little help where the same pods fit everywhere.",
+	New: func(Config) (Strategy, error) { return mostPods{}, nil },
+}
+
+type mostPods struct{}
+
+func (mostPods) Name() string { return mostPodsDefinition.Name }
+
+func (mostPods) Judge(options []Option) []Verdict {
+	return judge(options,
+		func(o Option) int { return o.Pods.Len() },
+		func(a, b int) int { return cmp.Compare(b, a) },
+		func(n int) string { return count(n, "pod") })
+}

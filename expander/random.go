@@ -1,0 +1,49 @@
+package expander
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+)
+
+var randomDefinition = Definition{
+	Name: "random",
+	Help: "one of them by lot, the same one for the same seed",
+	Doc: "Keeps one option, each with the same chance. The lot is drawn from the seed, the round and the names of the groups, " +
+		"so a run can be repeated. Nothing may stand behind it in a chain.",
+	New:    func(c Config) (Strategy, error) { return random{seed: c.Seed, round: c.Round}, nil },
+	Single: true,
+}
+
+type random struct{ seed, round uint64 }
+
+func (random) Name() string { return randomDefinition.Name }
+
+func (r random) Judge(options []Option) []Verdict {
+	verdicts := make([]Verdict, len(options))
+	if len(options) == 0 {
+		return verdicts
+	}
+	order := make([]int, len(options))
+	for i := range order {
+		order[i] = i
+		verdicts[i].Figure = "not drawn"
+	}
+	slices.SortFunc(order, func(a, b int) int { return byName(options[a], options[b]) })
+	drawn := order[r.source(options, order).IntN(len(order))]
+	verdicts[drawn] = Verdict{Kept: true, Figure: "drawn from " + count(len(options), "option")}
+	return verdicts
+}
+
+// source is keyed by everything the draw may depend on. A strong hash spreads
+// neighbouring seeds and rounds, and IntN of its stream favours no option.
+func (r random) source(options []Option, order []int) *rand.Rand {
+	key := binary.BigEndian.AppendUint64(nil, r.seed)
+	key = binary.BigEndian.AppendUint64(key, r.round)
+	for _, i := range order {
+		key = append(key, options[i].Group...)
+		key = append(key, 0)
+	}
+	return rand.New(rand.NewChaCha8(sha256.Sum256(key)))
+}

@@ -1,0 +1,49 @@
+package expander
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// largestFirst orders demands by the size of their pods: the requested part of
+// the node's allocatable cpu plus that of its memory. It answers indexes.
+func largestFirst(node *v1.Node, demands []Demand) []int {
+	cpu := max(node.Status.Allocatable.Cpu().MilliValue(), 0)
+	memory := max(node.Status.Allocatable.Memory().Value(), 0)
+	sizes := make([]size, len(demands))
+	order := make([]int, len(demands))
+	for i, d := range demands {
+		sizes[i] = sizeOn(cpu, memory, RequestsOf(d.Pod))
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return sizes[b].compare(sizes[a]) })
+	return order
+}
+
+// size is a 128-bit number. On one node the sums of the two parts share the
+// denominator cpu * memory, so comparing the numerators is exact.
+type size struct{ hi, lo uint64 }
+
+func sizeOn(cpu, memory int64, r Requests) size {
+	milliCPU, bytes := uint64(max(r.MilliCPU, 0)), uint64(max(r.Memory, 0))
+	switch { // a part of nothing counts as none
+	case cpu == 0 && memory == 0:
+		return size{}
+	case cpu == 0:
+		return size{lo: bytes}
+	case memory == 0:
+		return size{lo: milliCPU}
+	}
+	cpuHi, cpuLo := bits.Mul64(milliCPU, uint64(memory))
+	memoryHi, memoryLo := bits.Mul64(bytes, uint64(cpu))
+	lo, carry := bits.Add64(cpuLo, memoryLo, 0)
+	hi, _ := bits.Add64(cpuHi, memoryHi, carry) // two products below 2^126 each
+	return size{hi, lo}
+}
+
+func (s size) compare(other size) int {
+	return cmp.Or(cmp.Compare(s.hi, other.hi), cmp.Compare(s.lo, other.lo))
+}

@@ -1,0 +1,46 @@
+package expander
+
+import "strconv"
+
+// Strategy filters options. A strategy is a pure function of the options it is
+// given, and their order does not matter to it.
+type Strategy interface {
+	// Name is the name the registry knows the strategy by.
+	Name() string
+
+	// Judge answers one Verdict for each option, in the order of the options.
+	// Of one or more options it keeps at least one.
+	Judge(options []Option) []Verdict
+}
+
+// Verdict is what a strategy found about one option.
+type Verdict struct {
+	Kept   bool
+	Figure string // what was measured, with its unit
+}
+
+// judge measures every option and keeps those that no other one precedes.
+// Compare is negative where the first of two measures is the better one.
+func judge[M any](options []Option, measure func(Option) M, compare func(a, b M) int, figure func(M) string) []Verdict {
+	measures := make([]M, len(options))
+	best := 0
+	for i, o := range options {
+		measures[i] = measure(o)
+		if compare(measures[i], measures[best]) < 0 {
+			best = i
+		}
+	}
+	verdicts := make([]Verdict, len(options))
+	for i, m := range measures {
+		verdicts[i] = Verdict{Kept: compare(m, measures[best]) == 0, Figure: figure(m)}
+	}
+	return verdicts
+}
+
+// count writes a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}

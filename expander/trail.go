@@ -1,0 +1,116 @@
+package expander
+
+import (
+	"slices"
+	"strings"
+)
+
+// Names of the steps of a Trail that are no strategy.
+const (
+	SetStep  = "set"  // of every set one option goes on
+	NameStep = "name" // the last tie-break
+)
+
+// Trail is how a choice came about, one Step per filter that was needed.
+type Trail []Step
+
+// Step is what one filter made of the options the one before it left.
+type Step struct {
+	Strategy string   // the strategy's name, SetStep or NameStep
+	Options  []Judged // those kept first, then by name
+}
+
+// Judged is the verdict on the option of one group.
+type Judged struct {
+	Group string
+	Verdict
+}
+
+func newStep(strategy string, options []Option, verdicts []Verdict) Step {
+	s := Step{Strategy: strategy, Options: make([]Judged, len(options))}
+	for i, o := range options {
+		s.Options[i] = Judged{Group: o.Group, Verdict: verdicts[i]}
+	}
+	s.sort()
+	return s
+}
+
+// nameStep settles between options that are sorted by name.
+func nameStep(options []Option) Step {
+	verdicts := make([]Verdict, len(options))
+	verdicts[0] = Verdict{Kept: true, Figure: "first by name"}
+	return newStep(NameStep, options, verdicts)
+}
+
+func (s Step) sort() {
+	slices.SortFunc(s.Options, func(a, b Judged) int {
+		if a.Kept != b.Kept {
+			if a.Kept {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Group, b.Group)
+	})
+}
+
+// Kept lists the groups whose options went on.
+func (s Step) Kept() []string { return s.groups(true) }
+
+// Dropped lists the groups whose options did not.
+func (s Step) Dropped() []string { return s.groups(false) }
+
+func (s Step) groups(kept bool) []string {
+	var names []string
+	for _, o := range s.Options {
+		if o.Kept == kept {
+			names = append(names, o.Group)
+		}
+	}
+	return names
+}
+
+// shown bounds how many options of one side a line names.
+const shown = 3
+
+// String is one line: what was kept, what was dropped and the figures, the
+// first few of each.
+func (s Step) String() string {
+	var b strings.Builder
+	b.WriteString(s.Strategy + ": keeps ")
+	split := slices.IndexFunc(s.Options, func(o Judged) bool { return !o.Kept })
+	if split < 0 {
+		split = len(s.Options)
+	}
+	writeJudged(&b, s.Options[:split])
+	if split < len(s.Options) {
+		b.WriteString("; drops ")
+		writeJudged(&b, s.Options[split:])
+	}
+	return b.String()
+}
+
+func writeJudged(b *strings.Builder, options []Judged) {
+	for i, o := range options {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if i == shown && len(options) > shown+1 {
+			b.WriteString("and " + count(len(options)-shown, "other"))
+			return
+		}
+		b.WriteString(o.Group)
+		if o.Figure != "" {
+			b.WriteString(" (" + o.Figure + ")")
+		}
+	}
+}
+
+// String is one line per step.
+func (t Trail) String() string {
+	var b strings.Builder
+	for _, s := range t {
+		b.WriteString(s.String() + "\n")
+	}
+	return b.String()
+}
