@@ -1,0 +1,107 @@
+package document
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Invalid is returned for input that is not what it should be: the text cannot be parsed, or a value in it is refused. It
+// is never returned for input that cannot be read at all, such as a missing file.
+type Invalid struct {
+	// Problems are in the order of the input, at least one.
+	Problems []Problem
+}
+
+// Problem is one reason to refuse an input.
+type Problem struct {
+	// File is the name of the input, "stdin" for standard input.
+	File string
+	// Document is the number of the document in its file, from 1; 0 where the problem is not of one document.
+	Document int
+	// Err says what is wrong, beginning with the path of the field where it is about one.
+	Err error
+}
+
+// Error lists the problems, one a line.
+func (e *Invalid) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the errors of the problems to errors.Is and errors.As.
+func (e *Invalid) Unwrap() []error {
+	errs := make([]error, len(e.Problems))
+	for i, p := range e.Problems {
+		errs[i] = p.Err
+	}
+	return errs
+}
+
+// String is the problem in one line, where it is and what it is.
+func (p Problem) String() string {
+	if p.Document == 0 {
+		return fmt.Sprintf("%s: %v", p.File, p.Err)
+	}
+	return fmt.Sprintf("%s: document %d: %v", p.File, p.Document, p.Err)
+}
+
+// UnknownField is the problem of a field that the document does not have.
+type UnknownField struct {
+	// Path is the field as it was written.
+	Path string
+	// Suggestion is a field of this place with a similar name; empty where there is none.
+	Suggestion string
+}
+
+func (e *UnknownField) Error() string {
+	if e.Suggestion == "" {
+		return e.Path + ": unknown field"
+	}
+	return fmt.Sprintf("%s: unknown field (did you mean %q?)", e.Path, e.Suggestion)
+}
+
+// TooLarge is the problem of an input beyond the limit its reader was given.
+type TooLarge struct {
+	// Limit is in bytes.
+	Limit int64
+}
+
+func (e *TooLarge) Error() string {
+	return fmt.Sprintf("larger than the limit of %s", formatSize(e.Limit))
+}
+
+// formatSize prints bytes in the largest binary unit that needs no fraction.
+func formatSize(bytes int64) string {
+	units := []string{"Ki", "Mi", "Gi"}
+	unit := " bytes"
+	for _, next := range units {
+		if bytes == 0 || bytes%1024 != 0 {
+			break
+		}
+		bytes, unit = bytes/1024, next
+	}
+	return fmt.Sprintf("%d%s", bytes, unit)
+}
+
+// A syntaxError is text that is neither YAML nor JSON, or not the part of it that documents use.
+type syntaxError struct {
+	line   int // 0 where unknown
+	detail string
+}
+
+func (e *syntaxError) Error() string {
+	if e.line == 0 {
+		return e.detail
+	}
+	return fmt.Sprintf("line %d: %s", e.line, e.detail)
+}
+
+// tooDeep is text nested beyond maxDepth.
+type tooDeep struct{ line int }
+
+func (e *tooDeep) Error() string {
+	return fmt.Sprintf("line %d: nested deeper than %d levels", e.line, maxDepth)
+}

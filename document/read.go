@@ -1,0 +1,261 @@
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// DefaultMaxSize is how large a file of documents may be unless Options say otherwise, in bytes.
+const DefaultMaxSize = 64 << 20
+
+// maxProblems is how many problems of one document are told; more help nobody.
+const maxProblems = 20
+
+// Kinds are the kinds of documents a reader accepts, all of apiVersion evenkeel.dev/v1alpha1, each with a function that makes a
+// new value to decode into, a pointer to a struct.
+type Kinds map[string]func() any
+
+// Planning are the kinds of planning documents.
+func Planning() Kinds {
+	return Kinds{
+		v1alpha1.KindNodeGroupSplit:      func() any { return new(v1alpha1.NodeGroupSplit) },
+		v1alpha1.KindNodeGroupSimilarity: func() any { return new(v1alpha1.NodeGroupSimilarity) },
+		v1alpha1.KindReplicaDistribution: func() any { return new(v1alpha1.ReplicaDistribution) },
+	}
+}
+
+// Options say what Read accepts.
+type Options struct {
+	// Kinds are the accepted kinds; nil means Planning.
+	Kinds Kinds
+	// MaxSize is the greatest size of one file in bytes; 0 means DefaultMaxSize.
+	MaxSize int64
+}
+
+// Document is one document as it was read.
+type Document struct {
+	// File is the name of the input, "stdin" for standard input.
+	File string
+	// Number counts the documents of the file, from 1. Empty ones do not count, and a List with its items is one.
+	Number int
+	// Kind and Name are the document's kind and metadata.name; the name may be empty.
+	Kind, Name string
+	// Object is a value of the kind's type, as Kinds made it.
+	Object any
+
+	source *value
+	item   string // path of the document in its List, empty outside of one
+}
+
+// ReadFiles reads the documents of several files in the order given; "-" stands for stdin, which can be named once. All files
+// are read before it returns, so that the error, an *Invalid, tells the problems of all.
+func ReadFiles(files []string, stdin io.Reader, o Options) ([]Document, error) {
+	var all []Document
+	var problems []Problem
+	for i, file := range files {
+		if file == "-" && slices.Contains(files[:i], "-") {
+			return nil, &Invalid{[]Problem{{File: "stdin", Err: errors.New("named twice, but can be read only once")}}}
+		}
+		docs, err := readFile(file, stdin, o)
+		var invalid *Invalid
+		switch {
+		case errors.As(err, &invalid):
+			problems = append(problems, invalid.Problems...)
+		case err != nil:
+			return nil, err
+		}
+		all = append(all, docs...)
+	}
+	if len(problems) > 0 {
+		return nil, &Invalid{problems}
+	}
+	return all, nil
+}
+
+func readFile(file string, stdin io.Reader, o Options) ([]Document, error) {
+	if file == "-" {
+		return Read("stdin", stdin, o)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Read(file, f, o)
+}
+
+// Read reads the documents of one input. The name is for messages. A List of apiVersion v1 stands for its items. The error is
+// an *Invalid with every problem found, unless reading itself failed.
+func Read(name string, r io.Reader, o Options) ([]Document, error) {
+	if o.Kinds == nil {
+		o.Kinds = Planning()
+	}
+	if o.MaxSize == 0 {
+		o.MaxSize = DefaultMaxSize
+	}
+	data, err := io.ReadAll(io.LimitReader(r, o.MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if int64(len(data)) > o.MaxSize {
+		return nil, &Invalid{[]Problem{{File: name, Err: &TooLarge{o.MaxSize}}}}
+	}
+	docs, problems := parseAll(name, data)
+	if len(docs) == 0 && len(problems) == 0 {
+		problems = []Problem{{File: name, Err: errors.New("holds no document")}}
+	}
+	var out []Document
+	for _, d := range docs {
+		for _, one := range d.flatten() {
+			if errs := one.decode(o.Kinds); len(errs) > 0 {
+				problems = append(problems, one.Refuse(errs...)...)
+			}
+			out = append(out, one)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, &Invalid{problems}
+	}
+	return out, nil
+}
+
+// parseAll parses every document of a text. A problem in one does not hide those of the others.
+func parseAll(name string, data []byte) ([]Document, []Problem) {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(data) {
+		return nil, []Problem{{File: name, Err: errors.New("is not UTF-8 text")}}
+	}
+	var docs []Document
+	var problems []Problem
+	number := 0
+	for _, c := range splitText(data) {
+		values, err := parse(c)
+		if err != nil {
+			number++
+			problems = append(problems, Problem{File: name, Document: number, Err: err})
+		}
+		for _, v := range values {
+			number++
+			docs = append(docs, Document{File: name, Number: number, source: v})
+		}
+	}
+	return docs, problems
+}
+
+// Refuse makes problems of what is wrong with the document, at most as many as a person reads. Paths in errs are from the
+// document's own root.
+func (d *Document) Refuse(errs ...error) []Problem {
+	more := len(errs) - maxProblems
+	if more > 0 {
+		errs = errs[:maxProblems]
+	}
+	problems := make([]Problem, 0, len(errs)+1)
+	for _, err := range errs {
+		if d.item != "" {
+			err = fmt.Errorf("%s.%w", d.item, err)
+		}
+		problems = append(problems, Problem{d.File, d.Number, err})
+	}
+	if more > 0 {
+		problems = append(problems, Problem{d.File, d.Number, fmt.Errorf("and %d more problems", more)})
+	}
+	return problems
+}
+
+// WithStatus is the document as it was written, in JSON, with a status in place of the one it may have had. Nothing is
+// added that the author did not write.
+func (d *Document) WithStatus(status any) (json.RawMessage, error) {
+	encoded, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("status of %s %s: %w", d.Kind, d.Name, err)
+	}
+	b := []byte{'{'}
+	for _, m := range d.source.members {
+		if m.key != "status" {
+			b = append(appendString(b, m.key), ':')
+			b = append(m.value.appendJSON(b), ',')
+		}
+	}
+	b = append(b, `"status":`...)
+	return append(append(b, encoded...), '}'), nil
+}
+
+// flatten gives the items of a List, and any other document itself.
+func (d Document) flatten() []Document {
+	if d.source.kind != object || !isText(d.source.get("kind"), "List") || !isText(d.source.get("apiVersion"), "v1") {
+		return []Document{d}
+	}
+	items := d.source.get("items")
+	if items == nil || items.kind != list {
+		return []Document{d}
+	}
+	out := make([]Document, len(items.items))
+	for i, item := range items.items {
+		out[i] = Document{File: d.File, Number: d.Number, source: item, item: fmt.Sprintf("items[%d]", i)}
+	}
+	return out
+}
+
+func isText(v *value, s string) bool { return v != nil && v.kind == text && v.text == s }
+
+// decode fills the document from its source, and returns what is wrong with it.
+func (d *Document) decode(kinds Kinds) []error {
+	if d.source.kind != object {
+		return []error{errors.New("must be an object with apiVersion, kind and spec")}
+	}
+	var names []string
+	for name := range kinds {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var errs []error
+	if _, err := d.header("apiVersion", []string{v1alpha1.APIVersion}); err != nil {
+		errs = append(errs, err)
+	}
+	kind, err := d.header("kind", names)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	d.Kind, d.Object = kind, kinds[kind]()
+	if meta := d.source.get("metadata"); meta != nil && meta.kind == object {
+		if name := meta.get("name"); name != nil && name.kind == text {
+			d.Name = name.text
+		}
+	}
+	var dec decoder
+	dec.decode(d.source, d.Object)
+	return dec.problems
+}
+
+// header gives a field that every document begins with and that has to be one of the allowed texts.
+func (d *Document) header(name string, allowed []string) (string, error) {
+	at, v := field.NewPath(name), d.source.get(name)
+	switch {
+	case v == nil || v.kind == null:
+		detail := "must be " + allowed[0]
+		if len(allowed) > 1 {
+			detail = fmt.Sprintf("must be one of %q", allowed)
+		}
+		return "", field.Required(at, detail)
+	case v.kind != text:
+		var dec decoder
+		dec.wrongType(v, at, "a string")
+		return "", dec.problems[0]
+	case !slices.Contains(allowed, v.text):
+		return "", field.NotSupported(at, v.text, allowed)
+	}
+	return v.text, nil
+}

@@ -1,0 +1,154 @@
+package document
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// structFields are the fields of a struct by their names in documents.
+type structFields struct {
+	byName map[string][]int // index paths, through embedded structs
+	names  []string         // sorted
+}
+
+// known caches fieldsOf. What it holds follows from the types alone, so sharing it changes no answer.
+var known sync.Map // reflect.Type to *structFields
+
+func fieldsOf(t reflect.Type) *structFields {
+	if f, ok := known.Load(t); ok {
+		return f.(*structFields)
+	}
+	f := &structFields{byName: map[string][]int{}}
+	f.collect(t, nil)
+	for name := range f.byName {
+		f.names = append(f.names, name)
+	}
+	slices.Sort(f.names)
+	stored, _ := known.LoadOrStore(t, f)
+	return stored.(*structFields)
+}
+
+// collect adds the fields of t, those of embedded structs without a name of their own as if they were its own.
+func (f *structFields) collect(t reflect.Type, prefix []int) {
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		tag, _ := sf.Tag.Lookup("json")
+		name, _, _ := strings.Cut(tag, ",")
+		if tag == "-" || !sf.IsExported() && !sf.Anonymous {
+			continue
+		}
+		at := append(slices.Clone(prefix), i)
+		inner := sf.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if sf.Anonymous && name == "" && inner.Kind() == reflect.Struct {
+			f.collect(inner, at)
+			continue
+		}
+		name = cmp.Or(name, sf.Name)
+		if old, ok := f.byName[name]; !ok || len(at) < len(old) {
+			f.byName[name] = at
+		}
+	}
+}
+
+// anything is the noun of a type that takes any JSON.
+const anything = "a value"
+
+var (
+	quantityType = reflect.TypeFor[resource.Quantity]()
+	nouns        = map[reflect.Type]string{
+		quantityType:                          "a quantity such as 500m, 2 or 4Gi",
+		reflect.TypeFor[metav1.Time]():        "a time such as 2026-01-31T15:04:05Z",
+		reflect.TypeFor[metav1.MicroTime]():   "a time such as 2026-01-31T15:04:05.000000Z",
+		reflect.TypeFor[metav1.Duration]():    "a duration such as 90s or 1h30m",
+		reflect.TypeFor[intstr.IntOrString](): "an integer or a string",
+		jsonNumber:                            "a number",
+	}
+)
+
+// nounOf names what a document has to hold for a value of type t.
+func nounOf(t reflect.Type) string {
+	if noun, ok := nouns[t]; ok {
+		return noun
+	}
+	if reflect.PointerTo(t).Implements(unmarshaler) {
+		return anything
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return nounOf(t.Elem())
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	default:
+		return "an integer"
+	}
+}
+
+func isQuantity(t reflect.Type) bool { return t == quantityType }
+
+// plausibleQuantity refuses amounts that only an attack has: to work with 1e100000000 takes minutes and gigabytes.
+func plausibleQuantity(s string) bool {
+	if len(s) > 64 {
+		return false
+	}
+	i := strings.LastIndexAny(s, "eE")
+	if i < 0 || i == len(s)-1 {
+		return true // 1E is an exa
+	}
+	exponent, err := strconv.Atoi(s[i+1:])
+	return err != nil || -30 <= exponent && exponent <= 30
+}
+
+// suggest gives the name closest to what was written, or "" when none is close.
+func suggest(written string, names []string) string {
+	best, bestDistance := "", 4
+	for _, name := range names {
+		d := distance(strings.ToLower(written), strings.ToLower(name))
+		if d < bestDistance && 2*d <= len(name) {
+			best, bestDistance = name, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters have to be inserted, removed or replaced to make one word the other (Levenshtein).
+func distance(a, b string) int {
+	if len(a) > 100 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
