@@ -1,0 +1,140 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// Method names a method of the contract.
+type Method string
+
+// The methods a CallFault can hit and a Call can be of.
+const (
+	MethodNodeGroups         Method = "NodeGroups"
+	MethodNodeGroupForNode   Method = "NodeGroupForNode"
+	MethodTargetSize         Method = "TargetSize"
+	MethodIncreaseSize       Method = "IncreaseSize"
+	MethodDecreaseTargetSize Method = "DecreaseTargetSize"
+	MethodDeleteNodes        Method = "DeleteNodes"
+	MethodNodes              Method = "Nodes"
+	MethodTemplate           Method = "Template"
+	MethodOptions            Method = "Options"
+	MethodNodePrice          Method = "NodePrice"
+	MethodPodPrice           Method = "PodPrice"
+	MethodRefresh            Method = "Refresh"
+	MethodCleanup            Method = "Cleanup"
+)
+
+var methods = [...]Method{
+	MethodNodeGroups, MethodNodeGroupForNode, MethodTargetSize, MethodIncreaseSize, MethodDecreaseTargetSize, MethodDeleteNodes,
+	MethodNodes, MethodTemplate, MethodOptions, MethodNodePrice, MethodPodPrice, MethodRefresh, MethodCleanup,
+}
+
+// Call is one call the cloud has answered.
+type Call struct {
+	Method Method
+	Group  string        // empty for methods that name none
+	Delta  int           // of IncreaseSize and DecreaseTargetSize
+	Nodes  []string      // names of the nodes of DeleteNodes and NodeGroupForNode
+	At     time.Time     // when the call came in
+	Took   time.Duration // until it was answered
+	Error  string        // empty for success
+}
+
+// Calls returns the calls answered so far, in the order of their answers.
+func (c *Cloud) Calls() []Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := slices.Clone(c.calls)
+	for i := range out {
+		out[i].Nodes = slices.Clone(out[i].Nodes)
+	}
+	return out
+}
+
+// ForgetCalls empties the log of calls, which otherwise grows with every call.
+func (c *Cloud) ForgetCalls() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = nil
+}
+
+// do runs a call: its effect, with the lock held, before or after what a fault
+// adds to it, and its entry in the log.
+func (c *Cloud) do(ctx context.Context, call Call, effect func(now time.Time) error) error {
+	call.At = c.clock.Now()
+	err := c.faulty(ctx, &call, func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return effect(c.now())
+	})
+	call.Took = c.clock.Since(call.At)
+	if err != nil {
+		call.Error = err.Error()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, call)
+	return err
+}
+
+// faulty runs the effect and the fault that hits the call, if any.
+func (c *Cloud) faulty(ctx context.Context, call *Call, effect func() error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("fake cloud: %s: %w", call.Method, err)
+	}
+	fault := c.faultFor(call)
+	if fault == nil {
+		return effect()
+	}
+	if fault.AfterEffect {
+		if err := effect(); err != nil {
+			return err
+		}
+	}
+	if err := c.wait(ctx, fault.Delay); err != nil {
+		return fmt.Errorf("fake cloud: %s: %w", call.Method, err)
+	}
+	switch {
+	case fault.Error != "":
+		return fmt.Errorf("fake cloud: %s: %w: %s", call.Method, cloudprovider.ErrUnavailable, fault.Error)
+	case fault.AfterEffect:
+		return nil
+	}
+	return effect()
+}
+
+// faultFor returns the first fault that hits the call, and counts the hit.
+func (c *Cloud) faultFor(call *Call) *CallFault {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.faults {
+		f := &c.faults[i]
+		if !f.contains(call.At.Sub(c.start)) || f.First > 0 && c.hits[i] >= f.First ||
+			len(f.Methods) > 0 && !slices.Contains(f.Methods, call.Method) ||
+			len(f.Groups) > 0 && !slices.Contains(f.Groups, call.Group) {
+			continue
+		}
+		c.hits[i]++
+		return f
+	}
+	return nil
+}
+
+// wait lets time pass, unless ctx is done first.
+func (c *Cloud) wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := c.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}

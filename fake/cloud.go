@@ -1,0 +1,168 @@
+package fake
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// Cloud is a cloud in memory. It implements cloudprovider.Provider and
+// cloudprovider.Pricing and may be used by several goroutines.
+type Cloud struct {
+	clock   clock.Clock
+	start   time.Time
+	groups  []*group // sorted by id
+	byID    map[string]*group
+	quotas  []quota
+	faults  []CallFault
+	prices  PodPrices
+	turns   []time.Time // when stock-outs and outages begin and end; ascending
+	windows []time.Time // when any fault begins or ends; ascending
+
+	mu        sync.Mutex
+	settled   time.Time            // everything up to here has happened
+	nextTurn  int                  // first of turns that has not
+	instances map[string]*instance // by provider id and by node name
+	leaving   []*instance
+	hits      []int // matching calls so far, per call fault
+	calls     []Call
+}
+
+var (
+	_ cloudprovider.Provider = (*Cloud)(nil)
+	_ cloudprovider.Pricing  = (*Cloud)(nil)
+)
+
+// New starts a cloud whose time begins at the clock's now. The configuration is
+// copied. An invalid one gets an error that lists all its mistakes by field path.
+//
+// A slow call waits on a timer of the clock, so a virtual clock has to be moved
+// by somebody else than the caller of a call that is configured to be slow.
+func New(config Config, clock clock.Clock) (*Cloud, error) {
+	if errs := config.Validate(nil); len(errs) > 0 {
+		return nil, fmt.Errorf("fake cloud: %w", errs.ToAggregate())
+	}
+	c := &Cloud{
+		clock:     clock,
+		start:     clock.Now(),
+		byID:      map[string]*group{},
+		prices:    config.PodPrices,
+		instances: map[string]*instance{},
+		hits:      make([]int, len(config.Calls)),
+	}
+	c.settled = c.start
+	for i := range config.Groups {
+		g := newGroup(&config.Groups[i])
+		c.groups = append(c.groups, g)
+		c.byID[g.ID] = g
+	}
+	slices.SortFunc(c.groups, func(a, b *group) int { return strings.Compare(a.ID, b.ID) })
+	c.scheduleFaults(&config)
+	for i := range config.Groups {
+		c.adopt(c.byID[config.Groups[i].ID], config.Groups[i].Nodes)
+	}
+	for _, g := range c.groups {
+		c.populate(g)
+	}
+	c.settle(c.start)
+	return c, nil
+}
+
+// adopt takes over the nodes that exist from the start.
+func (c *Cloud) adopt(g *group, nodes []*v1.Node) {
+	for _, node := range nodes {
+		c.add(&instance{
+			group: g, name: node.Name, id: providerIDOf(g.ID, node),
+			node: node.DeepCopy(), created: g.longAgo(c.start),
+		})
+	}
+}
+
+// populate creates the rest of the nodes the group starts with, ready long since.
+func (c *Cloud) populate(g *group) {
+	for g.target() < g.Size {
+		c.add(c.newInstance(g, g.longAgo(c.start)))
+	}
+}
+
+// now is the present, with everything that happened until now worked out.
+func (c *Cloud) now() time.Time {
+	now := c.clock.Now()
+	if now.Before(c.settled) {
+		now = c.settled
+	}
+	c.settle(now)
+	return now
+}
+
+// settle works out what happened by itself until now, in order of time.
+func (c *Cloud) settle(now time.Time) {
+	for c.nextTurn < len(c.turns) && !c.turns[c.nextTurn].After(now) {
+		at := c.turns[c.nextTurn]
+		c.nextTurn++
+		c.bury(at)
+		for _, g := range c.groups {
+			if g.vanishesAt(at.Sub(c.start)) {
+				c.vanish(g)
+			}
+			c.fulfil(g, at)
+		}
+	}
+	c.bury(now)
+	c.settled = now
+}
+
+// NextEvent returns the next instant after now at which something changes by
+// itself: an instance or node moves on in its life, a fault begins or ends. ok is
+// false when nothing will ever change unless somebody calls.
+func (c *Cloud) NextEvent() (at time.Time, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	consider := func(t time.Time) {
+		if t.After(now) && (!ok || t.Before(at)) {
+			at, ok = t, true
+		}
+	}
+	for _, t := range c.windows {
+		if t.After(now) {
+			consider(t)
+			break
+		}
+	}
+	for _, g := range c.groups {
+		for _, in := range g.instances {
+			for _, t := range in.milestones() {
+				consider(t)
+			}
+		}
+	}
+	return at, ok
+}
+
+// RegisteredNodes returns the node objects of all groups as they look now, by
+// group id and then by age: those given in the configuration as they were given,
+// the others made from the template, not ready (condition and taint) until their
+// time has come. In an outage nodes are unreachable. The caller owns the copies.
+func (c *Cloud) RegisteredNodes() []*v1.Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	var nodes []*v1.Node
+	for _, g := range c.groups {
+		down := g.outageAt(now.Sub(c.start)) != nil
+		for _, in := range g.instances {
+			if in.registered(now) {
+				nodes = append(nodes, in.nodeObject(now, down))
+			}
+		}
+	}
+	return nodes
+}

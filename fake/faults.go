@@ -1,0 +1,189 @@
+package fake
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// quota is a Quota with the groups it is about.
+type quota struct {
+	Quota
+	members []*group
+}
+
+// scheduleFaults hands every group its faults and notes when they begin and end.
+// What selected the groups is dropped, so that nothing of the caller's is kept.
+func (c *Cloud) scheduleFaults(config *Config) {
+	for _, q := range config.Quotas {
+		q.Scope = Scope{}
+		c.quotas = append(c.quotas, quota{Quota: q})
+	}
+	for _, g := range c.groups {
+		for i := range config.Quotas {
+			if config.Quotas[i].selects(g) {
+				c.quotas[i].members = append(c.quotas[i].members, g)
+			}
+		}
+		for _, s := range config.Stocks {
+			if s.selects(g) {
+				s.Scope, s.Mode = Scope{}, cmp.Or(s.Mode, Refuse)
+				g.stocks = append(g.stocks, s)
+			}
+		}
+		for _, o := range config.Outages {
+			if slices.Contains(o.Zones, g.zone) {
+				o.Zones, o.Mode = nil, cmp.Or(o.Mode, Unready)
+				g.outages = append(g.outages, o)
+			}
+		}
+	}
+	for _, f := range config.Calls {
+		f.Methods, f.Groups = slices.Clone(f.Methods), slices.Clone(f.Groups)
+		c.faults = append(c.faults, f)
+	}
+	c.turns, c.windows = config.boundaries(c.start)
+}
+
+// boundaries returns when stock-outs and outages begin and end, and when any
+// fault does, each in ascending order without repetition.
+func (c *Config) boundaries(start time.Time) (turns, all []time.Time) {
+	note := func(w Window) {
+		turns = append(turns, start.Add(w.Start))
+		if w.End != 0 {
+			turns = append(turns, start.Add(w.End))
+		}
+	}
+	inOrder := func(times []time.Time) []time.Time {
+		slices.SortFunc(times, time.Time.Compare)
+		return slices.CompactFunc(times, time.Time.Equal)
+	}
+	for i := range c.Stocks {
+		note(c.Stocks[i].Window)
+	}
+	for i := range c.Outages {
+		note(c.Outages[i].Window)
+	}
+	stateOnly := slices.Clone(turns)
+	for i := range c.Calls {
+		note(c.Calls[i].Window)
+	}
+	return inOrder(stateOnly), inOrder(turns)
+}
+
+func (s *Scope) selects(g *group) bool {
+	if len(s.Groups) == 0 && len(s.Zones) == 0 {
+		return true
+	}
+	return slices.Contains(s.Groups, g.ID) || slices.Contains(s.Zones, g.zone)
+}
+
+func (w *Window) contains(offset time.Duration) bool {
+	return offset >= w.Start && (w.End == 0 || offset < w.End)
+}
+
+// outageAt returns the outage the group is in; nil for none.
+func (g *group) outageAt(offset time.Duration) *Outage {
+	for i := range g.outages {
+		if g.outages[i].contains(offset) {
+			return &g.outages[i]
+		}
+	}
+	return nil
+}
+
+// vanishesAt reports whether an outage that takes the nodes along begins now.
+func (g *group) vanishesAt(offset time.Duration) bool {
+	return slices.ContainsFunc(g.outages, func(o Outage) bool {
+		return o.Mode == Vanish && o.Start == offset
+	})
+}
+
+// shortage returns the first stock-out that keeps the group from getting one
+// more instance; nil for none.
+func (g *group) shortage(offset time.Duration) *StockOut {
+	for i := range g.stocks {
+		if s := &g.stocks[i]; s.contains(offset) && g.healthy() >= s.Left {
+			return s
+		}
+	}
+	return nil
+}
+
+// refuses returns the error IncreaseSize answers in an outage, or in a stock-out
+// that shows at once.
+func (g *group) refuses(delta int, offset time.Duration) error {
+	if g.outageAt(offset) != nil {
+		return fmt.Errorf("node group %q: %w: zone %q is down", g.ID, cloudprovider.ErrOutOfResources, g.zone)
+	}
+	for i := range g.stocks {
+		s := &g.stocks[i]
+		if s.Mode == Refuse && s.contains(offset) && g.healthy()+g.waiting+delta > s.Left {
+			return fmt.Errorf("node group %q: %w: %s", g.ID, cloudprovider.ErrOutOfResources, outOfStock(g.zone).Message)
+		}
+	}
+	return nil
+}
+
+func outOfStock(zone string) cloudprovider.InstanceError {
+	message := "no more machines of this type"
+	if zone != "" {
+		message += fmt.Sprintf(" in zone %q", zone)
+	}
+	return cloudprovider.InstanceError{
+		Class: cloudprovider.OutOfResourcesErrorClass, Code: "OUT_OF_STOCK", Message: message,
+	}
+}
+
+// allows returns an error when delta more nodes of g would exceed the quota.
+func (q *quota) allows(g *group, delta int) error {
+	if !slices.Contains(q.members, g) {
+		return nil
+	}
+	for _, limit := range []struct {
+		value int64
+		unit  string
+		per   func(*group) int64
+	}{
+		{q.Nodes, "nodes", func(*group) int64 { return 1 }},
+		{saturate(q.Cores, 1000), "millicores", func(g *group) int64 { return g.capacity(v1.ResourceCPU, true) }},
+		{q.MemoryBytes, "bytes of memory", func(g *group) int64 { return g.capacity(v1.ResourceMemory, false) }},
+	} {
+		if limit.value == 0 {
+			continue
+		}
+		left := limit.value
+		for _, member := range q.members {
+			left -= saturate(limit.per(member), int64(member.target()))
+			left = max(left, 0) // over the quota already is no less than full
+		}
+		if saturate(limit.per(g), int64(delta)) > left {
+			return fmt.Errorf("node group %q: %w: quota %q of %d %s has %d left",
+				g.ID, cloudprovider.ErrQuotaExceeded, q.Name, limit.value, limit.unit, left)
+		}
+	}
+	return nil
+}
+
+// capacity is what one node of the group has, in whole or in thousandths.
+func (g *group) capacity(name v1.ResourceName, milli bool) int64 {
+	quantity := g.Template.Node.Status.Capacity[name]
+	if milli {
+		return quantity.MilliValue()
+	}
+	return quantity.Value()
+}
+
+// saturate multiplies two numbers that are not negative, up to the largest.
+func saturate(a, b int64) int64 {
+	if b != 0 && a > math.MaxInt64/b {
+		return math.MaxInt64
+	}
+	return a * b
+}

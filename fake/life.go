@@ -1,0 +1,205 @@
+package fake
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// group is a node group at work. Its target size is not stored: it is what is
+// waiting plus the instances that are not leaving.
+type group struct {
+	Group // Nodes left out
+	zone  string
+
+	stocks  []StockOut // those that concern it, in the order of the configuration
+	outages []Outage
+
+	instances []*instance // by age
+	waiting   int         // ordered and not created yet
+	leaving   int         // instances on their way out
+	failed    int         // instances that will never run, without those leaving
+	lastName  int
+}
+
+func newGroup(config *Group) *group {
+	g := &group{Group: *config, zone: config.zoneOf()}
+	g.Template = preparedTemplate(config.ID, config.Template)
+	g.Nodes = nil
+	if config.Options != nil {
+		options := *config.Options
+		g.Options = &options
+	}
+	return g
+}
+
+func (g *group) target() int  { return g.waiting + len(g.instances) - g.leaving }
+func (g *group) healthy() int { return len(g.instances) - g.leaving - g.failed }
+
+// longAgo is when a node has to be created to be ready at t.
+func (g *group) longAgo(t time.Time) time.Time {
+	return t.Add(-g.BootTime).Add(-g.RegistrationDelay).Add(-g.ReadyDelay)
+}
+
+// instance is a machine from its creation until it is gone.
+type instance struct {
+	group    *group
+	name, id string
+	node     *v1.Node // as configured; nil when made from the template
+	created  time.Time
+	failure  *failure  // nil: it will run
+	leftAt   time.Time // when its deletion was asked for; zero: it was not
+}
+
+// failure is why and when an instance turns out not to have been created.
+type failure struct {
+	at    time.Time
+	cause cloudprovider.InstanceError
+}
+
+func (in *instance) runsAt() time.Time      { return in.created.Add(in.group.BootTime) }
+func (in *instance) registersAt() time.Time { return in.runsAt().Add(in.group.RegistrationDelay) }
+func (in *instance) readyAt() time.Time     { return in.registersAt().Add(in.group.ReadyDelay) }
+func (in *instance) goneAt() time.Time      { return in.leftAt.Add(in.group.TerminationTime) }
+func (in *instance) leaves() bool           { return !in.leftAt.IsZero() }
+
+// milestones are the instants at which the instance changes by itself.
+func (in *instance) milestones() []time.Time {
+	switch {
+	case in.leaves():
+		return []time.Time{in.goneAt()}
+	case in.failure != nil:
+		return []time.Time{in.failure.at}
+	}
+	return []time.Time{in.runsAt(), in.registersAt(), in.readyAt()}
+}
+
+// registered reports whether there is a node object. One that has not registered
+// by the time it is deleted never will.
+func (in *instance) registered(now time.Time) bool {
+	if in.leaves() && in.leftAt.Before(now) {
+		now = in.leftAt
+	}
+	return in.failure == nil && !in.registersAt().After(now)
+}
+
+// describe returns the instance as the contract shows it.
+func (in *instance) describe(now time.Time) cloudprovider.Instance {
+	out := cloudprovider.Instance{ID: in.id, State: cloudprovider.InstanceRunning}
+	switch {
+	case in.leaves():
+		out.State = cloudprovider.InstanceDeleting
+	case in.failure != nil || in.runsAt().After(now):
+		out.State = cloudprovider.InstanceCreating
+	}
+	if in.failure != nil && !in.failure.at.After(now) {
+		cause := in.failure.cause
+		out.Error = &cause
+	}
+	return out
+}
+
+// newInstance makes the group's next instance: "<group>-0001" and so on, leaving
+// out the names of nodes that exist already.
+func (c *Cloud) newInstance(g *group, created time.Time) *instance {
+	for {
+		g.lastName++
+		name := fmt.Sprintf("%s-%04d", g.ID, g.lastName)
+		id := providerID(g.ID, name)
+		if c.instances[name] == nil && c.instances[id] == nil {
+			return &instance{group: g, name: name, id: id, created: created}
+		}
+	}
+}
+
+// add lets an instance exist.
+func (c *Cloud) add(in *instance) {
+	in.group.instances = append(in.group.instances, in)
+	c.instances[in.id], c.instances[in.name] = in, in
+	if in.failure != nil {
+		in.group.failed++
+	}
+}
+
+// find returns the instance behind a node; nil if there is none.
+func (c *Cloud) find(node *v1.Node) *instance {
+	if node.Spec.ProviderID == "" {
+		return c.instances[node.Name]
+	}
+	if in := c.instances[node.Spec.ProviderID]; in != nil && in.id == node.Spec.ProviderID {
+		return in
+	}
+	return nil
+}
+
+// fulfil creates instances for waiting orders as far as zone and stock allow.
+func (c *Cloud) fulfil(g *group, at time.Time) {
+	offset := at.Sub(c.start)
+	if g.outageAt(offset) != nil {
+		return
+	}
+	for g.waiting > 0 {
+		short := g.shortage(offset)
+		if short != nil && short.Mode != Fail {
+			return
+		}
+		in := c.newInstance(g, at)
+		if short != nil {
+			in.failure = &failure{at: at.Add(short.FailAfter), cause: outOfStock(g.zone)}
+		}
+		g.waiting--
+		c.add(in)
+	}
+}
+
+// remove starts the deletion of an instance that is not leaving yet.
+func (c *Cloud) remove(in *instance, now time.Time) {
+	in.leftAt = now
+	in.group.leaving++
+	if in.failure != nil {
+		in.group.failed--
+	}
+	c.leaving = append(c.leaving, in)
+}
+
+// bury forgets the instances whose termination is over.
+func (c *Cloud) bury(now time.Time) {
+	if len(c.leaving) == 0 {
+		return
+	}
+	gone := map[*group]bool{}
+	c.leaving = slices.DeleteFunc(c.leaving, func(in *instance) bool {
+		if in.goneAt().After(now) {
+			return false
+		}
+		gone[in.group] = true
+		in.group.leaving--
+		c.forget(in)
+		return true
+	})
+	for g := range gone { // each group by itself: their order does not matter
+		g.instances = slices.DeleteFunc(g.instances, func(in *instance) bool {
+			return in.leaves() && !in.goneAt().After(now)
+		})
+	}
+}
+
+// vanish takes away the group's instances and leaves its target size, so that
+// new ones are waited for.
+func (c *Cloud) vanish(g *group) {
+	g.waiting = g.target()
+	for _, in := range g.instances {
+		c.forget(in)
+	}
+	c.leaving = slices.DeleteFunc(c.leaving, func(in *instance) bool { return in.group == g })
+	g.instances, g.leaving, g.failed = nil, 0, 0
+}
+
+func (c *Cloud) forget(in *instance) {
+	delete(c.instances, in.id)
+	delete(c.instances, in.name)
+}

@@ -1,0 +1,221 @@
+package fake
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// NodeGroups implements cloudprovider.Provider.
+func (c *Cloud) NodeGroups(ctx context.Context) (groups []cloudprovider.NodeGroup, err error) {
+	err = c.do(ctx, Call{Method: MethodNodeGroups}, func(time.Time) error {
+		groups = make([]cloudprovider.NodeGroup, 0, len(c.groups))
+		for _, g := range c.groups {
+			groups = append(groups, cloudprovider.NodeGroup{
+				ID: g.ID, MinSize: g.MinSize, MaxSize: g.MaxSize,
+				Debug: fmt.Sprintf("%s (%d:%d)", g.ID, g.MinSize, g.MaxSize),
+			})
+		}
+		return nil
+	})
+	return orNothing(groups, err)
+}
+
+// NodeGroupForNode implements cloudprovider.Provider. A node without provider id
+// is recognised by its name.
+func (c *Cloud) NodeGroupForNode(ctx context.Context, node *v1.Node) (id string, ok bool, err error) {
+	err = c.do(ctx, Call{Method: MethodNodeGroupForNode, Nodes: []string{node.Name}}, func(time.Time) error {
+		if in := c.find(node); in != nil {
+			id, ok = in.group.ID, true
+		}
+		return nil
+	})
+	if err != nil {
+		return "", false, err
+	}
+	return id, ok, nil
+}
+
+// TargetSize implements cloudprovider.Provider.
+func (c *Cloud) TargetSize(ctx context.Context, id string) (size int, err error) {
+	err = c.doGroup(ctx, Call{Method: MethodTargetSize, Group: id}, func(g *group, _ time.Time) error {
+		size = g.target()
+		return nil
+	})
+	return orNothing(size, err)
+}
+
+// IncreaseSize implements cloudprovider.Provider: it orders all nodes or none.
+func (c *Cloud) IncreaseSize(ctx context.Context, id string, delta int) error {
+	return c.doGroup(ctx, Call{Method: MethodIncreaseSize, Group: id, Delta: delta}, func(g *group, now time.Time) error {
+		if err := c.mayIncrease(g, delta, now); err != nil {
+			return err
+		}
+		g.waiting += delta
+		c.fulfil(g, now)
+		return nil
+	})
+}
+
+func (c *Cloud) mayIncrease(g *group, delta int, now time.Time) error {
+	if delta <= 0 {
+		return fmt.Errorf("node group %q: %w: increase by %d", g.ID, cloudprovider.ErrInvalidDelta, delta)
+	}
+	if target := g.target(); delta > g.MaxSize-target {
+		return fmt.Errorf("node group %q: %w: %d more than %d, maximum %d", g.ID, cloudprovider.ErrAboveMax, delta, target, g.MaxSize)
+	}
+	total := 0
+	for _, other := range c.groups {
+		total += other.waiting + len(other.instances)
+	}
+	if delta > MaxNodes-total {
+		return fmt.Errorf("node group %q: %w: this cloud holds at most %d nodes", g.ID, cloudprovider.ErrOutOfResources, MaxNodes)
+	}
+	for i := range c.quotas {
+		if err := c.quotas[i].allows(g, delta); err != nil {
+			return err
+		}
+	}
+	return g.refuses(delta, now.Sub(c.start))
+}
+
+// DecreaseTargetSize implements cloudprovider.Provider: a decrease by more than
+// the orders that are still waiting is refused.
+func (c *Cloud) DecreaseTargetSize(ctx context.Context, id string, delta int) error {
+	return c.doGroup(ctx, Call{Method: MethodDecreaseTargetSize, Group: id, Delta: delta}, func(g *group, _ time.Time) error {
+		if delta >= 0 || delta < -g.waiting {
+			return fmt.Errorf("node group %q: %w: decrease by %d, unfulfilled %d", g.ID, cloudprovider.ErrInvalidDelta, delta, g.waiting)
+		}
+		g.waiting += delta
+		return nil
+	})
+}
+
+// DeleteNodes implements cloudprovider.Provider: all nodes or none. The group's
+// minimum is kept, except that instances that could not be created can always be
+// deleted.
+func (c *Cloud) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) error {
+	names := make([]string, len(nodes))
+	for i, node := range nodes {
+		names[i] = node.Name
+	}
+	return c.doGroup(ctx, Call{Method: MethodDeleteNodes, Group: id, Nodes: names}, func(g *group, now time.Time) error {
+		doomed, err := c.toDelete(g, nodes)
+		if err != nil {
+			return err
+		}
+		for _, in := range doomed {
+			c.remove(in, now)
+		}
+		c.bury(now)
+		c.fulfil(g, now) // deleted machines are back in stock
+		return nil
+	})
+}
+
+// toDelete returns the instances behind the nodes, each once, without those that
+// are leaving already.
+func (c *Cloud) toDelete(g *group, nodes []*v1.Node) ([]*instance, error) {
+	var doomed []*instance
+	running := 0
+	seen := map[*instance]bool{}
+	for _, node := range nodes {
+		in := c.find(node)
+		if in == nil || in.group != g {
+			return nil, fmt.Errorf("node group %q: node %q: %w", g.ID, node.Name, cloudprovider.ErrNotInGroup)
+		}
+		if seen[in] || in.leaves() {
+			continue
+		}
+		seen[in] = true
+		doomed = append(doomed, in)
+		if in.failure == nil {
+			running++
+		}
+	}
+	if target := g.target(); running > 0 && target-len(doomed) < g.MinSize {
+		return nil, fmt.Errorf("node group %q: %w: %d less than %d, minimum %d", g.ID, cloudprovider.ErrBelowMin, len(doomed), target, g.MinSize)
+	}
+	return doomed, nil
+}
+
+// Nodes implements cloudprovider.Provider. Instances come by age; orders that
+// are waiting have none.
+func (c *Cloud) Nodes(ctx context.Context, id string) (instances []cloudprovider.Instance, err error) {
+	err = c.doGroup(ctx, Call{Method: MethodNodes, Group: id}, func(g *group, now time.Time) error {
+		instances = make([]cloudprovider.Instance, 0, len(g.instances))
+		for _, in := range g.instances {
+			instances = append(instances, in.describe(now))
+		}
+		return nil
+	})
+	return orNothing(instances, err)
+}
+
+// Template implements cloudprovider.Provider.
+func (c *Cloud) Template(ctx context.Context, id string) (template cloudprovider.Template, err error) {
+	err = c.doGroup(ctx, Call{Method: MethodTemplate, Group: id}, func(g *group, _ time.Time) error {
+		template = g.Template.DeepCopy()
+		return nil
+	})
+	return orNothing(template, err)
+}
+
+// Options implements cloudprovider.Provider.
+func (c *Cloud) Options(ctx context.Context, id string, defaults cloudprovider.GroupOptions) (options cloudprovider.GroupOptions, err error) {
+	err = c.doGroup(ctx, Call{Method: MethodOptions, Group: id}, func(g *group, _ time.Time) error {
+		if g.Options == nil {
+			return cloudprovider.ErrNotImplemented
+		}
+		options = withDefaults(*g.Options, defaults)
+		return nil
+	})
+	return orNothing(options, err)
+}
+
+func withDefaults(o, defaults cloudprovider.GroupOptions) cloudprovider.GroupOptions {
+	o.ScaleDownUtilizationThreshold = cmp.Or(o.ScaleDownUtilizationThreshold, defaults.ScaleDownUtilizationThreshold)
+	o.ScaleDownGPUUtilizationThreshold = cmp.Or(o.ScaleDownGPUUtilizationThreshold, defaults.ScaleDownGPUUtilizationThreshold)
+	o.ScaleDownUnneededTime = cmp.Or(o.ScaleDownUnneededTime, defaults.ScaleDownUnneededTime)
+	o.ScaleDownUnreadyTime = cmp.Or(o.ScaleDownUnreadyTime, defaults.ScaleDownUnreadyTime)
+	o.MaxNodeProvisionTime = cmp.Or(o.MaxNodeProvisionTime, defaults.MaxNodeProvisionTime)
+	o.MaxNodeStartupTime = cmp.Or(o.MaxNodeStartupTime, defaults.MaxNodeStartupTime)
+	return o
+}
+
+// Refresh implements cloudprovider.Provider. There is nothing to fetch: the
+// cloud's bounds never change.
+func (c *Cloud) Refresh(ctx context.Context) error {
+	return c.do(ctx, Call{Method: MethodRefresh}, func(time.Time) error { return nil })
+}
+
+// Cleanup implements cloudprovider.Provider. There is nothing to release.
+func (c *Cloud) Cleanup(ctx context.Context) error {
+	return c.do(ctx, Call{Method: MethodCleanup}, func(time.Time) error { return nil })
+}
+
+// doGroup is do for calls about one group.
+func (c *Cloud) doGroup(ctx context.Context, call Call, effect func(*group, time.Time) error) error {
+	return c.do(ctx, call, func(now time.Time) error {
+		g := c.byID[call.Group]
+		if g == nil {
+			return fmt.Errorf("%w: %q", cloudprovider.ErrNotFound, call.Group)
+		}
+		return effect(g, now)
+	})
+}
+
+// orNothing returns the value, or nothing next to an error: a call that failed
+// after its effect has an answer nobody saw.
+func orNothing[T any](value T, err error) (T, error) {
+	if err != nil {
+		var nothing T
+		return nothing, err
+	}
+	return value, nil
+}
