@@ -1,0 +1,81 @@
+package apportion
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"slices"
+)
+
+// target is a Target with all defaults filled in.
+type target struct {
+	index    int // in the request
+	name     string
+	weight   int64
+	min, max int64
+	cap      int64 // unlimited where nothing is known
+	current  int64
+	known    bool // whether there is a capacity
+}
+
+// inOrder are the targets in the order in which claims are settled: the list
+// under Priority, else the tie order.
+func (r *Request) inOrder() []target {
+	targets := make([]target, len(r.Targets))
+	for i, t := range r.Targets {
+		targets[i] = target{
+			index:   i,
+			name:    t.Name,
+			weight:  or(t.Weight, 1),
+			min:     t.Min,
+			max:     or(t.Max, MaxReplicas),
+			cap:     or(t.Capacity, MaxReplicas),
+			current: t.Current,
+			known:   t.Capacity != nil,
+		}
+	}
+	switch {
+	case r.Policy == Priority:
+	case r.TieBreak == Hash:
+		sortByHash(targets, r.Key)
+	default:
+		slices.SortFunc(targets, func(a, b target) int { return cmp.Compare(a.name, b.name) })
+	}
+	return targets
+}
+
+func or(value *int64, otherwise int64) int64 {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}
+
+// sortByHash is rendezvous hashing: the place of a target among others depends
+// on the key and its own name only.
+func sortByHash(targets []target, key string) {
+	prefix := append([]byte(key), 0)
+	digests := make([][sha256.Size]byte, len(targets))
+	for i := range targets {
+		digests[i] = sha256.Sum256(append(prefix, targets[i].name...))
+	}
+	slices.SortFunc(targets, func(a, b target) int {
+		return bytes.Compare(digests[b.index][:], digests[a.index][:])
+	})
+}
+
+// grantingOrder is the order in which minimums are granted when the total does
+// not suffice for all: the list under Priority, else weight, descending, and
+// then the tie order.
+func grantingOrder(targets []target, p Policy) []int {
+	order := make([]int, len(targets))
+	for i := range order {
+		order[i] = i
+	}
+	if p != Priority {
+		slices.SortStableFunc(order, func(a, b int) int {
+			return cmp.Compare(targets[b].weight, targets[a].weight)
+		})
+	}
+	return order
+}

@@ -1,0 +1,120 @@
+package apportion
+
+// relieve finds the layout that runs: each target has what runs of its desired
+// share, and what cannot run is taken over by those that relief may go to.
+// Where less is placed and able to run than the total, targets grow, else they
+// shrink and nobody takes anything over.
+func (p *problem) relieve(keep, desired []int64) plan {
+	runs := make([]int64, len(p.targets)) // what is placed and runs
+	for i, t := range p.targets {
+		runs[i] = min(keep[i], t.cap)
+	}
+	grows := p.total >= sum(runs)
+
+	claims := make([]Claim, len(p.targets))
+	for i, t := range p.targets {
+		own := min(desired[i], t.cap)
+		if grows {
+			claims[i] = p.claim(i, max(own, runs[i]), min(t.max, t.cap))
+			if !p.relieves(t) {
+				claims[i].High = claims[i].Low
+			}
+		} else {
+			claims[i] = p.claim(i, own, runs[i])
+		}
+	}
+	result := plan{held: p.completeMinimums(claims)}
+	if grows {
+		for i, t := range p.targets {
+			if t.weight == 0 {
+				claims[i].High = claims[i].Low
+			}
+		}
+	}
+	runnable, wanting := p.spread(claims)
+	result.runnable = runnable
+	for i, t := range p.targets {
+		switch {
+		case grows && keep[i] > t.cap:
+			result.held[i] = true
+		case runnable[i] < t.cap || !wanting(i):
+		case grows:
+			result.held[i] = result.held[i] || t.cap < t.max && t.weight > 0 && p.relieves(t)
+		default:
+			result.held[i] = t.cap < keep[i]
+		}
+	}
+	result.assigned = desired
+	if p.policy == Priority && p.relief != HealthyOnly {
+		result.assigned = p.offered(keep, desired, runnable, claims, grows)
+	}
+	return result
+}
+
+// relieves tells whether the target may take over what others cannot run.
+func (p *problem) relieves(t target) bool {
+	return p.relief != HealthyOnly || !t.known
+}
+
+// completeMinimums raises the lower bounds, in granting order, to the minimums
+// that were not granted but can be met now because others cannot run theirs. It
+// tells for which targets the capacity alone stood in the way.
+func (p *problem) completeMinimums(claims []Claim) (held []bool) {
+	held = make([]bool, len(claims))
+	left := p.total
+	for _, c := range claims {
+		left -= c.Low
+	}
+	for _, i := range p.scarce {
+		t, c := p.targets[i], &claims[i]
+		more := min(left, max(0, min(t.min, c.High)-c.Low))
+		c.Low += more
+		left -= more
+		held[i] = left > 0 && c.Low < t.min && c.Low == t.cap && p.relieves(t)
+	}
+	return held
+}
+
+// offered is what is assigned under Priority with relief Any: all that reached a
+// target on the way down the list, so that what several blocked targets pass on
+// is left pending on every one of them.
+func (p *problem) offered(keep, desired, runnable []int64, claims []Claim, grows bool) []int64 {
+	assigned := make([]int64, len(desired))
+	reaching := p.total // less what runs before and what is reserved after
+	for _, c := range claims {
+		reaching -= c.Low
+	}
+	for i, t := range p.targets {
+		reaching += claims[i].Low
+		most := t.max
+		switch {
+		case t.weight == 0:
+			most = desired[i]
+		case !grows:
+			most = keep[i]
+		}
+		assigned[i] = max(desired[i], min(most, reaching))
+		reaching -= runnable[i]
+	}
+	return assigned
+}
+
+// cascade passes what a target cannot run strictly down the list.
+func (p *problem) cascade(desired []int64) plan {
+	result := plan{
+		runnable: make([]int64, len(desired)),
+		assigned: make([]int64, len(desired)),
+		held:     make([]bool, len(desired)),
+	}
+	var carry int64
+	for i, t := range p.targets {
+		most := t.max
+		if t.weight == 0 {
+			most = max(t.min, desired[i])
+		}
+		result.assigned[i] = min(most, desired[i]+carry)
+		result.runnable[i] = min(result.assigned[i], t.cap)
+		carry += desired[i] - result.runnable[i]
+	}
+	return result
+}

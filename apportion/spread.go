@@ -1,0 +1,171 @@
+package apportion
+
+// Rounding is how exact shares become whole numbers.
+type Rounding string
+
+const (
+	// LargestRemainder (Hamilton) stays nearest to the exact shares. It is the
+	// default: the empty Rounding means the same.
+	LargestRemainder Rounding = "LargestRemainder"
+	// Webster (Sainte-Laguë) never takes a unit away from anybody because the
+	// total grew.
+	Webster Rounding = "Webster"
+	// DHondt (Jefferson) is monotone like Webster and favours large weights.
+	DHondt Rounding = "DHondt"
+)
+
+// Claim is one party among which a total is shared. Its value ends between Low
+// and High. In order: 0 <= Offset <= Low <= High; numbers that break this order
+// are moved to the nearest that does not, Low being respected before High and
+// before Offset.
+type Claim struct {
+	// Weight is the share relative to other claims; a negative one counts as 0.
+	Weight int64
+	// Offset is the part of the value that does not count as share: with the
+	// minimum as offset the share comes on top of the minimum.
+	Offset int64
+	// Low is what the claim gets in any case, even if the total is smaller.
+	Low int64
+	// High is the most it takes; math.MaxInt64 for no bound.
+	High int64
+}
+
+func (c Claim) normal() Claim {
+	c.Weight = max(c.Weight, 0)
+	c.Low = max(c.Low, 0)
+	c.High = max(c.High, c.Low)
+	c.Offset = min(max(c.Offset, 0), c.Low)
+	return c
+}
+
+// Spread shares the total over the claims in proportion to their weights and
+// returns a value for each. Every claim starts from Low; what is left of the
+// total is added, up to High, so that the values without their offsets are in
+// proportion as far as bounds and whole numbers allow. Claims of weight 0 get
+// more than Low only when no other claim has room, and are equals then. Equal
+// claims to a unit are settled by the order of the slice. The values sum to the
+// total, unless the sum of all Low exceeds it or the sum of all High falls short.
+//
+//   - LargestRemainder: the exact values are t = clamp(Offset + L*Weight, Low, High)
+//     with the one L that makes them sum to the total. Each claim gets t rounded
+//     down, the units left go to the largest fractions.
+//   - Webster and DHondt: unit after unit goes to the claim with the greatest
+//     Weight/(2s+1), respectively Weight/(s+1), where s is its value less Offset.
+//
+// An unknown rounding counts as LargestRemainder. The cost is O(k log k) for k
+// claims, whatever the numbers are.
+func Spread(total int64, claims []Claim, r Rounding) []int64 {
+	values, _ := spread(total, claims, r)
+	return values
+}
+
+// Fill gives the total to the claims in the order of the slice: every claim
+// starts from Low, then each in turn is filled up to High while something is
+// left. Claims of weight 0 come after all others; beyond that weights and
+// offsets do not matter.
+func Fill(total int64, claims []Claim) []int64 {
+	values, left := lows(total, claims)
+	for _, weightless := range []bool{false, true} {
+		for i, c := range claims {
+			if (c.Weight <= 0) == weightless {
+				more := min(left, c.normal().High-values[i])
+				values[i] += more
+				left -= more
+			}
+		}
+	}
+	return values
+}
+
+// lows are the values everybody starts from, and what of the total they leave.
+func lows(total int64, claims []Claim) (values []int64, left int64) {
+	values = make([]int64, len(claims))
+	var sum uint64
+	for i, c := range claims {
+		values[i] = c.normal().Low
+		sum = addUpTo(sum, uint64(values[i]))
+	}
+	if total <= 0 || uint64(total) <= sum {
+		return values, 0
+	}
+	return values, total - int64(sum)
+}
+
+// spread is Spread; wanting tells of a claim at its High whether a higher one
+// would have brought it more (for LargestRemainder: whether its exact value
+// would be greater, which rounding may take back).
+func spread(total int64, claims []Claim, r Rounding) (values []int64, wanting func(i int) bool) {
+	values, left := lows(total, claims)
+	weighted, left := contest(claims, values, left, r, false)
+	weightless, left := contest(claims, values, left, r, true)
+	return values, func(i int) bool {
+		c := claims[i].normal()
+		seats := uint64(c.High - c.Offset)
+		switch {
+		case left > 0 || c.Weight > 0 && weightless != nil:
+			return true
+		case c.Weight > 0:
+			return weighted != nil && weighted.reaches(i, uint64(c.Weight), seats)
+		default:
+			return weightless != nil && weightless.reaches(i, 1, seats)
+		}
+	}
+}
+
+// contest shares out what is left among the claims that have a weight, or among
+// those that have none as equals, and adds it to their values. It returns how
+// far that went (nil if nobody got anything) and what is left then.
+func contest(claims []Claim, values []int64, left int64, r Rounding, weightless bool) (extent, int64) {
+	if left == 0 {
+		return nil, 0
+	}
+	var lots []lot
+	var room uint64
+	for i, c := range claims {
+		c = c.normal()
+		if (c.Weight == 0) != weightless || c.Low == c.High {
+			continue
+		}
+		weight := uint64(max(c.Weight, 1))
+		lots = append(lots, lot{claim: i, weight: weight, start: uint64(c.Low - c.Offset), end: uint64(c.High - c.Offset)})
+		room = addUpTo(room, uint64(c.High-c.Low))
+	}
+	if len(lots) == 0 {
+		return nil, left
+	}
+	units := min(uint64(left), room)
+	reached := share(lots, units, r)
+	for _, l := range lots {
+		values[l.claim] += int64(l.seats - l.start)
+	}
+	return reached, left - int64(units)
+}
+
+// lot is a claim in seats: its value less its offset.
+type lot struct {
+	claim      int
+	weight     uint64 // 1 or more
+	start, end uint64 // start < end
+	seats      uint64 // the answer, start..end
+	rest       wide   // what rounding down cut off, over the weights of the waterline
+}
+
+// extent tells how far a contest went: whether a claim of this weight with so
+// many seats would have been given more.
+type extent interface {
+	reaches(claim int, weight, seats uint64) bool
+}
+
+// share gives out the units, at most as many as the lots have room for.
+func share(lots []lot, units uint64, r Rounding) extent {
+	line := findWaterline(lots, units)
+	switch r {
+	case Webster:
+		return oddDivisors.divide(line, lots, units)
+	case DHondt:
+		return allDivisors.divide(line, lots, units)
+	default:
+		line.largestRemainders(lots, units)
+		return line
+	}
+}
