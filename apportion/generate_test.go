@@ -13,9 +13,8 @@ import (
 // that the same builders serve volume runs, rapid (which shrinks) and fuzzing.
 type dice func(n int) int
 
-// forAll checks a property on many random cases, the same in every run: first
-// some by rapid, which finds a small counterexample where it finds any, then
-// the volume.
+// forAll checks a property on many random cases: first on some of rapid's, which
+// shrinks what fails, then on the volume, which is the same in every run.
 func forAll(t *testing.T, cases int, property func(d dice) error) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
