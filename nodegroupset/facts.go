@@ -1,0 +1,205 @@
+package nodegroupset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	podresource "k8s.io/component-helpers/resource"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// kind says which of a template's amounts a measure is.
+type kind uint8
+
+const (
+	capacity kind = iota
+	allocatable
+	free
+	kinds
+)
+
+func (k kind) String() string { return [kinds]string{"capacity", "allocatable", "free"}[k] }
+
+// measure is one amount of a template.
+type measure struct {
+	kind      kind
+	resource  string
+	requested bool // some pod of the template requests the resource
+	quantity  resource.Quantity
+	amount    amount // the quantity in thousandths, rounded up
+	above     int32  // how many billionths the amount is above the quantity
+}
+
+func (m *measure) field() string { return m.kind.String() + "." + m.resource }
+
+// text is the quantity in its canonical form.
+func (m *measure) text() string {
+	quantity := m.quantity // String keeps its result in the receiver
+	return quantity.String()
+}
+
+type label struct{ key, value string }
+
+func (l label) compare(o label) int {
+	return cmp.Or(strings.Compare(l.key, o.key), strings.Compare(l.value, o.value))
+}
+
+type taint struct{ key, effect, value string }
+
+func (t taint) compare(o taint) int {
+	return cmp.Or(strings.Compare(t.key, o.key), strings.Compare(t.effect, o.effect), strings.Compare(t.value, o.value))
+}
+
+// facts are what similarity reads of a template, whatever the options: sorted,
+// and sharing nothing the caller may change.
+type facts struct {
+	providerID string
+	labels     []label
+	taints     []taint   // a set
+	measures   []measure // by kind, then resource
+}
+
+func readTemplate(t cloudprovider.Template) (*facts, error) {
+	if t.Node == nil {
+		return nil, &InvalidError{Path: "node", Value: nil, Reason: "a template needs a node"}
+	}
+	f := &facts{providerID: t.Node.Spec.ProviderID}
+	f.labels = make([]label, 0, len(t.Node.Labels))
+	for key, value := range t.Node.Labels {
+		f.labels = append(f.labels, label{key, value})
+	}
+	slices.SortFunc(f.labels, label.compare)
+	for _, t := range t.Node.Spec.Taints {
+		f.taints = append(f.taints, taint{t.Key, string(t.Effect), t.Value})
+	}
+	slices.SortFunc(f.taints, taint.compare)
+	f.taints = slices.Compact(f.taints)
+
+	requests, err := totalRequests(t.Pods)
+	if err != nil {
+		return nil, err
+	}
+	status := &t.Node.Status
+	f.measures = make([]measure, 0, len(status.Capacity)+2*len(status.Allocatable)+len(requests))
+	if err := f.addListed(capacity, status.Capacity); err != nil {
+		return nil, err
+	}
+	if err := f.addListed(allocatable, status.Allocatable); err != nil {
+		return nil, err
+	}
+	return f, f.addFree(requests)
+}
+
+// totalRequests follows the scheduler's rule: containers, init containers and
+// sidecars, overhead and pod-level resources, all as the spec says, because the
+// status tells of a pod that ran elsewhere.
+func totalRequests(pods []*v1.Pod) (v1.ResourceList, error) {
+	total := v1.ResourceList{}
+	for i, pod := range pods {
+		if pod == nil {
+			return nil, &InvalidError{Path: fmt.Sprintf("pods[%d]", i), Value: nil, Reason: "must be a pod"}
+		}
+		for name, quantity := range podresource.PodRequests(pod, podresource.PodResourcesOptions{}) {
+			if _, err := checkedAmount(fmt.Sprintf("pods[%d].requests", i), name, quantity); err != nil {
+				return nil, err
+			}
+			sum := total[name].DeepCopy()
+			sum.Add(quantity)
+			total[name] = sum
+		}
+	}
+	return total, nil
+}
+
+// checkedAmount refuses what no machine has and no pod may ask for.
+func checkedAmount(path string, name v1.ResourceName, quantity resource.Quantity) (measure, error) {
+	amount, above, ok := toAmount(quantity)
+	switch {
+	case !ok:
+		return measure{}, &InvalidError{fmt.Sprintf("%s[%s]", path, name), quantity.String(), "is out of range"}
+	case quantity.Sign() < 0:
+		return measure{}, &InvalidError{fmt.Sprintf("%s[%s]", path, name), quantity.String(), "must not be negative"}
+	}
+	return measure{resource: string(name), quantity: quantity.DeepCopy(), amount: amount, above: above}, nil
+}
+
+func (f *facts) addListed(kind kind, list v1.ResourceList) error {
+	start := len(f.measures)
+	for name, quantity := range list {
+		m, err := checkedAmount("node.status."+kind.String(), name, quantity)
+		if err != nil {
+			return err
+		}
+		m.kind = kind
+		f.measures = append(f.measures, m)
+	}
+	sortByResource(f.measures[start:])
+	return nil
+}
+
+// addFree adds allocatable less requests for every resource that is in either,
+// so free may be negative. Allocatable measures are the last ones so far.
+func (f *facts) addFree(requests v1.ResourceList) error {
+	end := len(f.measures)
+	found := 0
+	for _, m := range f.measures[:end] {
+		if m.kind != allocatable {
+			continue
+		}
+		m.kind = free
+		if request, ok := requests[v1.ResourceName(m.resource)]; ok {
+			found++
+			if err := m.subtract(request); err != nil {
+				return err
+			}
+		}
+		f.measures = append(f.measures, m)
+	}
+	if found == len(requests) {
+		return nil
+	}
+	listed := f.measures[end:]
+	for name, request := range requests {
+		if _, ok := slices.BinarySearchFunc(listed, string(name), compareResource); ok {
+			continue
+		}
+		m := measure{kind: free, resource: string(name)}
+		if err := m.subtract(request); err != nil {
+			return err
+		}
+		f.measures = append(f.measures, m)
+	}
+	sortByResource(f.measures[end:])
+	return nil
+}
+
+func (m *measure) subtract(request resource.Quantity) error {
+	m.requested = true
+	m.quantity = m.quantity.DeepCopy()
+	m.quantity.Sub(request)
+	var ok bool
+	if m.amount, m.above, ok = toAmount(m.quantity); !ok {
+		return &InvalidError{"pods", request.String(), "requests of " + m.resource + " are out of range"}
+	}
+	return nil
+}
+
+func compareResource(m measure, resource string) int { return strings.Compare(m.resource, resource) }
+
+func sortByResource(list []measure) {
+	slices.SortFunc(list, func(a, b measure) int { return strings.Compare(a.resource, b.resource) })
+}
+
+// lookup finds a label as it stands on the node.
+func (f *facts) lookup(key string) (value string, ok bool) {
+	i, ok := slices.BinarySearchFunc(f.labels, key, func(l label, key string) int { return strings.Compare(l.key, key) })
+	if !ok {
+		return "", false
+	}
+	return f.labels[i].value, true
+}

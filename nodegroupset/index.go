@@ -1,0 +1,191 @@
+package nodegroupset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// Index answers which node groups are similar. It keeps a fingerprint per group:
+// finding the similar groups of all groups costs little more than reading the
+// templates, and a changed template costs as much as itself.
+//
+// An Index keeps no reference to the templates it is given. Its questions may be
+// asked concurrently, as long as nobody calls Set or Delete meanwhile.
+type Index struct {
+	options Options
+	packs   LabelPacks
+	rule    rule
+	printer *printer
+	groups  map[string]*entry
+	buckets map[string]*bucket
+}
+
+// entry is one group.
+type entry struct {
+	name    string
+	facts   *facts
+	labels  []label // that are compared
+	numbers []number
+	bucket  *bucket // nil: similar to no group
+}
+
+// NewIndex returns an empty index. Options that cannot be used are refused with
+// an *InvalidError.
+func NewIndex(options Options) (*Index, error) {
+	packs, err := ShippedPacks()
+	if err != nil {
+		return nil, err
+	}
+	if err := options.check(packs); err != nil {
+		return nil, err
+	}
+	options.IgnoreLabels = slices.Clone(options.IgnoreLabels)
+	options.Labels = slices.Clone(options.Labels)
+	options.DisabledPacks = slices.Clone(options.DisabledPacks)
+	x := newIndex(options.rule(packs))
+	x.options, x.packs = options, packs
+	return x, nil
+}
+
+func (o Options) rule(packs LabelPacks) rule {
+	if len(o.Labels) > 0 {
+		return newChosenLabelsRule(o.Labels)
+	}
+	return &fullRule{newLabelRule(packs, o), o.ratios()}
+}
+
+func newIndex(r rule) *Index {
+	return &Index{
+		rule: r, printer: newPrinter(r.ratios()),
+		groups: map[string]*entry{}, buckets: map[string]*bucket{},
+	}
+}
+
+// Set adds a group or replaces its template. A template that cannot be compared
+// (no node, no capacity, an amount that is negative or out of range) is refused
+// with an *InvalidError whose path starts at the template's node or pods, and
+// leaves the index as it was.
+func (x *Index) Set(name string, t cloudprovider.Template) error {
+	f, err := readTemplate(t)
+	if err == nil && len(t.Node.Status.Capacity) == 0 && len(x.options.Labels) == 0 {
+		err = &InvalidError{"node.status.capacity", v1.ResourceList{}, "a template needs a capacity"}
+	}
+	if err != nil {
+		return fmt.Errorf("node group %q: %w", name, err)
+	}
+	x.set(name, f)
+	return nil
+}
+
+func (x *Index) set(name string, f *facts) {
+	x.Delete(name)
+	print := x.rule.print(f, x.printer)
+	e := &entry{name: name, facts: f, labels: print.labels, numbers: print.numbers}
+	x.groups[name] = e
+	if print.alone {
+		return
+	}
+	b := x.buckets[string(print.exact)]
+	if b == nil {
+		b = &bucket{key: string(print.exact), dim: noDimension}
+		x.buckets[b.key] = b
+	}
+	e.bucket = b
+	b.insert(e, x.printer)
+}
+
+// Delete forgets a group. Deleting an unknown group does nothing.
+func (x *Index) Delete(name string) {
+	e := x.groups[name]
+	if e == nil {
+		return
+	}
+	delete(x.groups, name)
+	if e.bucket == nil {
+		return
+	}
+	e.bucket.remove(e, x.printer)
+	if len(e.bucket.rows) == 0 {
+		delete(x.buckets, e.bucket.key)
+	}
+}
+
+// Names returns the groups in name order.
+func (x *Index) Names() []string { return slices.Sorted(maps.Keys(x.groups)) }
+
+// Similar returns the groups similar to the named one, sorted and without
+// itself. It is empty for an unknown group.
+func (x *Index) Similar(name string) []string {
+	var out []string
+	e := x.groups[name]
+	if e == nil || e.bucket == nil {
+		return out
+	}
+	b := e.bucket
+	for r := range b.near(b.rows, b.rowOf(e).at, x.printer) {
+		if r.entry != e && x.printer.similar(e.numbers, r.entry.numbers) {
+			out = append(out, r.entry.name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// AllSimilar returns what Similar answers for every group.
+func (x *Index) AllSimilar() map[string][]string {
+	out := make(map[string][]string, len(x.groups))
+	for _, b := range x.buckets {
+		for i, names := range b.neighbours(x.printer) {
+			out[b.rows[i].entry.name] = names
+		}
+	}
+	for name, e := range x.groups {
+		if e.bucket == nil {
+			out[name] = nil
+		}
+	}
+	return out
+}
+
+// Sets returns every group in exactly one set: in name order a group joins the
+// first set whose first member it is similar to, else it opens its own. Sets and
+// their members are sorted. Similarity is not transitive, so two groups of one
+// set need not be similar, and the partners of a split are those of Similar.
+func (x *Index) Sets() [][]string {
+	var sets [][]string
+	first := map[*entry]int{}     // the set an entry opened
+	firsts := map[*bucket][]row{} // the first members in a bucket, sorted as its rows
+	for _, name := range x.Names() {
+		e := x.groups[name]
+		if e.bucket == nil {
+			sets = append(sets, []string{name})
+			continue
+		}
+		b, own := e.bucket, e.bucket.rowOf(e)
+		join := len(sets)
+		for r := range b.near(firsts[b], own.at, x.printer) {
+			if set := first[r.entry]; set < join && x.printer.similar(e.numbers, r.entry.numbers) {
+				join = set
+			}
+		}
+		if join < len(sets) {
+			sets[join] = append(sets[join], name)
+			continue
+		}
+		first[e] = join
+		firsts[b] = insertRow(firsts[b], own)
+		sets = append(sets, []string{name})
+	}
+	return sets
+}
+
+// similar says whether two known groups are similar.
+func (x *Index) similar(a, b string) bool {
+	left, right := x.groups[a], x.groups[b]
+	return left.bucket != nil && left.bucket == right.bucket && x.printer.similar(left.numbers, right.numbers)
+}

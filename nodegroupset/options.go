@@ -1,0 +1,71 @@
+package nodegroupset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Options say what makes two groups similar. The zero value is Cluster
+// Autoscaler's tolerances with every label pack.
+type Options struct {
+	// IgnoreLabels are label keys that make no difference, besides those of the
+	// label packs. A key is taken as it is written on the node; ignoring a current
+	// key also ignores the deprecated one that counts as it.
+	IgnoreLabels []string
+	// Labels, when set, decide alone: groups are similar when each of these labels
+	// is present on both and equal. Nothing else is looked at then.
+	Labels []string
+	// DisabledPacks are the names of label packs that do not apply.
+	DisabledPacks []string
+	// MemoryDifferenceRatio bounds the difference in memory capacity; nil is 0.015.
+	MemoryDifferenceRatio *Ratio
+	// MaxAllocatableDifferenceRatio bounds the difference in every allocatable
+	// resource; nil is 0.05.
+	MaxAllocatableDifferenceRatio *Ratio
+	// MaxFreeDifferenceRatio bounds the difference in every free resource, which is
+	// allocatable less the requests of the template's pods; nil is 0.05.
+	MaxFreeDifferenceRatio *Ratio
+}
+
+func (o Options) check(packs LabelPacks) error {
+	lists := []struct {
+		path string
+		keys []string
+	}{{"balancingIgnoreLabels", o.IgnoreLabels}, {"balancingLabels", o.Labels}}
+	for _, list := range lists {
+		for i, key := range list.keys {
+			if strings.TrimSpace(key) == "" {
+				return &InvalidError{fmt.Sprintf("%s[%d]", list.path, i), key, "must not be empty"}
+			}
+		}
+	}
+	var known []string
+	for _, pack := range packs.Packs {
+		known = append(known, pack.Name)
+	}
+	for i, name := range o.DisabledPacks {
+		if !slices.Contains(known, name) {
+			return &InvalidError{fmt.Sprintf("disabledPacks[%d]", i), name,
+				"is no label pack; known are " + strings.Join(known, ", ")}
+		}
+	}
+	return nil
+}
+
+// ratios are the limits of the tolerant part, by kind.
+type ratios [kinds]Ratio
+
+func (o Options) ratios() ratios {
+	pick := func(given *Ratio, otherwise Ratio) Ratio {
+		if given != nil {
+			return *given
+		}
+		return otherwise
+	}
+	return ratios{
+		capacity:    pick(o.MemoryDifferenceRatio, defaultMemoryRatio),
+		allocatable: pick(o.MaxAllocatableDifferenceRatio, defaultAllocatableRatio),
+		free:        pick(o.MaxFreeDifferenceRatio, defaultFreeRatio),
+	}
+}

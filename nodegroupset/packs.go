@@ -1,0 +1,130 @@
+package nodegroupset
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/evenkeel/evenkeel/configs/labelpacks"
+)
+
+// Pack is a named list of label keys that never make two groups different.
+type Pack struct {
+	Name   string     `json:"name"`
+	About  string     `json:"about,omitempty"`
+	Labels []string   `json:"labels"`          // ignored everywhere
+	Cloud  *CloudPack `json:"cloud,omitempty"` // ignored where the cloud shows
+}
+
+// CloudPack lists label keys too general to be ignored everywhere. They are
+// ignored on nodes of one cloud, told by the scheme of the node's providerID or,
+// without a providerID, by any label with one of the prefixes.
+type CloudPack struct {
+	Schemes  []string `json:"schemes"`
+	Prefixes []string `json:"prefixes"`
+	Labels   []string `json:"labels"`
+}
+
+// Alias makes a deprecated label key count as its current name.
+type Alias struct {
+	Deprecated string `json:"deprecated"`
+	Current    string `json:"current"`
+}
+
+// LabelPacks is everything the shipped data says about labels.
+type LabelPacks struct {
+	Packs      []Pack   `json:"packs"`
+	Aliases    []Alias  `json:"aliases,omitempty"`
+	Meaningful []string `json:"meaningful,omitempty"` // in no pack and never proposed
+}
+
+var shippedPacks = sync.OnceValues(func() (LabelPacks, error) {
+	return ParseLabelPacks([]byte(labelpacks.YAML()))
+})
+
+// ShippedPacks returns the label packs of the product, in their order. Callers
+// must not change them.
+func ShippedPacks() (LabelPacks, error) { return shippedPacks() }
+
+// ParseLabelPacks reads label packs from YAML. Unknown fields, empty or repeated
+// names and keys, keys that are meaningful, and chains of aliases are refused.
+func ParseLabelPacks(data []byte) (LabelPacks, error) {
+	var packs LabelPacks
+	if err := yaml.UnmarshalStrict(data, &packs); err != nil {
+		return LabelPacks{}, fmt.Errorf("label packs: %w", err)
+	}
+	if err := packs.check(); err != nil {
+		return LabelPacks{}, fmt.Errorf("label packs: %w", err)
+	}
+	return packs, nil
+}
+
+func (l LabelPacks) check() error {
+	names, keys := newWords(), newWords()
+	for i, key := range l.Meaningful {
+		if err := keys.add(fmt.Sprintf("meaningful[%d]", i), key); err != nil {
+			return err
+		}
+	}
+	for i, pack := range l.Packs {
+		path := fmt.Sprintf("packs[%d]", i)
+		if err := names.add(path+".name", pack.Name); err != nil {
+			return err
+		}
+		if err := keys.addAll(path+".labels", pack.Labels); err != nil {
+			return err
+		}
+		if pack.Cloud == nil {
+			continue
+		}
+		if err := keys.addAll(path+".cloud.labels", pack.Cloud.Labels); err != nil {
+			return err
+		}
+		if err := newWords().addAll(path+".cloud.schemes", pack.Cloud.Schemes); err != nil {
+			return err
+		}
+		if err := newWords().addAll(path+".cloud.prefixes", pack.Cloud.Prefixes); err != nil {
+			return err
+		}
+	}
+	return checkAliases(l.Aliases)
+}
+
+// checkAliases lets every key appear in one alias only, so that their order
+// cannot matter.
+func checkAliases(aliases []Alias) error {
+	seen := newWords()
+	for i, alias := range aliases {
+		if err := seen.addAll(fmt.Sprintf("aliases[%d]", i), []string{alias.Deprecated, alias.Current}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// words refuses empty and repeated words.
+type words map[string]bool
+
+func newWords() words { return words{} }
+
+func (w words) add(path, word string) error {
+	switch {
+	case strings.TrimSpace(word) == "":
+		return &InvalidError{Path: path, Value: word, Reason: "must not be empty"}
+	case w[word]:
+		return &InvalidError{Path: path, Value: word, Reason: "is listed twice"}
+	}
+	w[word] = true
+	return nil
+}
+
+func (w words) addAll(path string, list []string) error {
+	for i, word := range list {
+		if err := w.add(fmt.Sprintf("%s[%d]", path, i), word); err != nil {
+			return err
+		}
+	}
+	return nil
+}
