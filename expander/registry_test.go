@@ -1,0 +1,54 @@
+package expander
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Help text, documentation and validation know the same strategies.
+func TestEverythingDerivesFromTheRegistry(t *testing.T) {
+	config := Config{Priorities: prioritiesOf(t, "1: [a]")}
+	options := []Option{option("b", 1, 1, 1, 1), option("a", 2, 2, 2, 2)}
+	help, table := Help(), DocsTable()
+	for _, d := range Definitions() {
+		if !strings.Contains(help, "\n  "+d.Name+" ") || !strings.Contains(help, d.Help) {
+			t.Errorf("help lacks %s", d.Name)
+		}
+		if !strings.Contains(table, "| `"+d.Name+"` | "+d.Help+" | "+d.Doc+" |\n") {
+			t.Errorf("table lacks %s", d.Name)
+		}
+		if strings.ContainsAny(d.Help+d.Doc, "|\n") || strings.HasSuffix(d.Help, ".") || !strings.HasSuffix(d.Doc, ".") {
+			t.Errorf("%s: one line of help without a full stop, whole sentences of documentation, no table bars", d.Name)
+		}
+		s, err := d.New(config)
+		if err != nil || s.Name() != d.Name {
+			t.Errorf("%s makes %v, %v", d.Name, s, err)
+			continue
+		}
+		kept := 0
+		for _, v := range s.Judge(options) {
+			if v.Kept {
+				kept++
+			}
+			if v.Figure == "" {
+				t.Errorf("%s measures nothing", d.Name)
+			}
+		}
+		if kept == 0 || d.Single && kept != 1 {
+			t.Errorf("%s keeps %d", d.Name, kept)
+		}
+		if got := s.Judge(nil); len(got) != 0 {
+			t.Errorf("%s of none: %v", d.Name, got)
+		}
+	}
+	if lines := strings.Count(table, "\n"); lines != 2+len(Definitions()) {
+		t.Errorf("the table has %d lines", lines)
+	}
+	if lines := strings.Count(help, "\n"); lines != len(Definitions()) {
+		t.Errorf("the help has %d lines more than its first", lines)
+	}
+	if !slices.Contains(Names(), Default) {
+		t.Errorf("the default %s is no strategy", Default)
+	}
+}
