@@ -1,0 +1,246 @@
+package fake_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/fake"
+)
+
+const second = time.Second
+
+func TestStockOuts(t *testing.T) {
+	from10to60 := fake.Window{Start: 10 * second, End: 60 * second}
+	onA := fake.Scope{Groups: []string{"a"}}
+	for _, test := range []struct {
+		name   string
+		stocks []fake.StockOut
+		steps  []step
+	}{
+		{"refused while the window is open", []fake.StockOut{{Scope: onA, Window: from10to60}}, []step{
+			{9 * second, increase("a", 1), nil, "2 RR 2/2"},
+			{10 * second, increase("a", 1), cloudprovider.ErrOutOfResources, "2 RR 2/2"},
+			{10 * second, increase("b", 1), nil, "2 RR 2/2"},
+			{59 * second, increase("a", 1), cloudprovider.ErrOutOfResources, "2 RR 2/2"},
+			{60 * second, increase("a", 1), nil, "3 RRR 3/3"},
+		}},
+		{"a whole zone", []fake.StockOut{{Scope: fake.Scope{Zones: []string{"a"}}}}, []step{
+			{0, increase("a", 1), cloudprovider.ErrOutOfResources, "1 R 1/1"},
+			{time.Hour, increase("a", 1), cloudprovider.ErrOutOfResources, "1 R 1/1"},
+			{time.Hour, increase("b", 1), nil, "1 R 1/1"},
+		}},
+		{"everywhere", []fake.StockOut{{}}, []step{
+			{0, increase("a", 1), cloudprovider.ErrOutOfResources, "1 R 1/1"},
+			{0, increase("b", 1), cloudprovider.ErrOutOfResources, "1 R 1/1"},
+		}},
+		{"beyond three machines: all or nothing", []fake.StockOut{{Scope: onA, Left: 3}}, []step{
+			{0, increase("a", 3), cloudprovider.ErrOutOfResources, "1 R 1/1"},
+			{0, increase("a", 2), nil, "3 RRR 3/3"},
+			{0, increase("a", 1), cloudprovider.ErrOutOfResources, "3 RRR 3/3"},
+			{0, remove("a", "a-0001"), nil, "2 RR 2/2"},
+			{0, increase("a", 1), nil, "3 RRR 3/3"},
+		}},
+		{"late: an instance with an error", []fake.StockOut{{Scope: onA, Window: from10to60, Mode: fake.Fail, FailAfter: 5 * second, Left: 2}}, []step{
+			{20 * second, increase("a", 3), nil, "4 RRCC 2/2"},
+			{24 * second, nil, nil, "4 RRCC 2/2"},
+			{25 * second, nil, nil, "4 RRFF 2/2"},
+			{90 * second, nil, nil, "4 RRFF 2/2"},
+			{90 * second, remove("a", "a-0003", "a-0004"), nil, "2 RR 2/2"},
+			{90 * second, increase("a", 1), nil, "3 RRR 3/3"},
+		}},
+		{"silent: the order waits for the end of the window", []fake.StockOut{{Scope: onA, Window: from10to60, Mode: fake.Silent, Left: 2}}, []step{
+			{20 * second, increase("a", 4), nil, "5 RR 2/2"},
+			{30 * second, decrease("a", -4), cloudprovider.ErrInvalidDelta, "5 RR 2/2"},
+			{30 * second, decrease("a", -2), nil, "3 RR 2/2"},
+			{59 * second, nil, nil, "3 RR 2/2"},
+			{60 * second, nil, nil, "3 RRR 3/3"},
+			{60 * second, decrease("a", -1), cloudprovider.ErrInvalidDelta, "3 RRR 3/3"},
+		}},
+		{"silent: a deleted machine makes room for a waiting order", []fake.StockOut{{Scope: onA, Mode: fake.Silent, Left: 2}}, []step{
+			{0, increase("a", 2), nil, "3 RR 2/2"},
+			{5 * second, remove("a", "a-0001"), nil, "2 RR 2/2"},
+		}},
+		{"silent, then late", []fake.StockOut{
+			{Scope: onA, Window: fake.Window{End: 10 * second}, Mode: fake.Silent},
+			{Scope: onA, Window: from10to60, Mode: fake.Fail},
+		}, []step{
+			{5 * second, increase("a", 1), nil, "2 R 1/1"},
+			{10 * second, nil, nil, "2 RF 1/1"},
+		}},
+		{"silent, then refusing: waits on", []fake.StockOut{
+			{Scope: onA, Window: fake.Window{End: 10 * second}, Mode: fake.Silent},
+			{Scope: onA, Window: from10to60},
+		}, []step{
+			{5 * second, increase("a", 1), nil, "2 R 1/1"},
+			{10 * second, nil, nil, "2 R 1/1"},
+			{60 * second, nil, nil, "2 RR 2/2"},
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := abc(1, 1, 1)
+			config.Stocks = test.stocks
+			play(t, config, test.steps)
+		})
+	}
+}
+
+func TestFailedInstanceTellsWhy(t *testing.T) {
+	config := abc(0, 0, 0)
+	config.Groups[0].MinSize = 2
+	config.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{"a"}}, Mode: fake.Fail}}
+	cloud, _ := start(t, config)
+	if err := increase("a", 1)(cloud); err != nil {
+		t.Fatal(err)
+	}
+	instances, err := cloud.Nodes(context.Background(), "a")
+	if err != nil || len(instances) != 1 {
+		t.Fatalf("instances %v, error %v", instances, err)
+	}
+	want := cloudprovider.InstanceError{
+		Class:   cloudprovider.OutOfResourcesErrorClass,
+		Code:    "OUT_OF_STOCK",
+		Message: `no more machines of this type in zone "a"`,
+	}
+	if got := instances[0]; got.State != cloudprovider.InstanceCreating || got.Error == nil || *got.Error != want {
+		t.Errorf("failed instance is %+v with error %+v, want %+v", got, got.Error, want)
+	}
+	// The group is below its minimum, and what never existed can go all the same.
+	if err := remove("a", "a-0001")(cloud); err != nil {
+		t.Errorf("deleting a failed instance: %v", err)
+	}
+}
+
+func TestOutages(t *testing.T) {
+	from10to60 := fake.Window{Start: 10 * second, End: 60 * second}
+	for _, test := range []struct {
+		name   string
+		outage fake.Outage
+		change func(*fake.Group)
+		steps  []step
+	}{
+		{"unready", fake.Outage{Zones: []string{"a"}, Window: from10to60}, nil, []step{
+			{9 * second, nil, nil, "2 RR 2/2"},
+			{10 * second, nil, nil, "2 RR 0/2"},
+			{10 * second, increase("a", 1), cloudprovider.ErrOutOfResources, "2 RR 0/2"},
+			{10 * second, increase("b", 1), nil, "2 RR 0/2"},
+			{60 * second, nil, nil, "2 RR 2/2"},
+			{60 * second, increase("a", 1), nil, "3 RRR 3/3"},
+		}},
+		{"vanish", fake.Outage{Zones: []string{"a"}, Window: from10to60, Mode: fake.Vanish}, func(g *fake.Group) { g.BootTime = 5 * second }, []step{
+			{9 * second, increase("a", 1), nil, "3 RRC 2/2"},
+			{9 * second, remove("a", "a-0001"), nil, "2 RC 1/1"},
+			{10 * second, nil, nil, "2  0/0"},
+			{10 * second, increase("a", 1), cloudprovider.ErrOutOfResources, "2  0/0"},
+			{59 * second, nil, nil, "2  0/0"},
+			{60 * second, nil, nil, "2 CC 0/0"},
+			{65 * second, nil, nil, "2 RR 2/2"},
+		}},
+		{"vanish, and given up meanwhile", fake.Outage{Zones: []string{"a"}, Window: from10to60, Mode: fake.Vanish}, nil, []step{
+			{20 * second, decrease("a", -1), nil, "1  0/0"},
+			{60 * second, nil, nil, "1 R 1/1"},
+		}},
+		{"vanish while nodes are leaving", fake.Outage{Zones: []string{"a"}, Window: from10to60, Mode: fake.Vanish}, func(g *fake.Group) { g.TerminationTime = 5 * second }, []step{
+			{9 * second, remove("a", "a-0001"), nil, "1 DR 2/2"},
+			{10 * second, nil, nil, "1  0/0"},
+			{70 * second, nil, nil, "1 R 1/1"},
+		}},
+		{"elsewhere", fake.Outage{Zones: []string{"b", "c"}, Mode: fake.Vanish}, nil, []step{
+			{0, increase("a", 1), nil, "3 RRR 3/3"},
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := abc(2, 1, 1)
+			config.Outages = []fake.Outage{test.outage}
+			if test.change != nil {
+				test.change(&config.Groups[0])
+			}
+			play(t, config, test.steps)
+		})
+	}
+}
+
+func TestNodesInAnOutageAreUnreachable(t *testing.T) {
+	config := abc(1, 0, 0)
+	config.Outages = []fake.Outage{{Zones: []string{"a"}}}
+	cloud, _ := start(t, config)
+	node := cloud.RegisteredNodes()[0]
+	var ready []v1.NodeCondition
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == v1.NodeReady {
+			ready = append(ready, condition)
+		}
+	}
+	if len(ready) != 1 || ready[0].Status != v1.ConditionUnknown {
+		t.Errorf("Ready is %v, want one of status Unknown", ready)
+	}
+	if len(node.Spec.Taints) != 2 || node.Spec.Taints[0].Key != v1.TaintNodeUnreachable {
+		t.Errorf("taints are %v, want unreachable", node.Spec.Taints)
+	}
+}
+
+func TestQuotas(t *testing.T) {
+	ab := fake.Scope{Groups: []string{"a", "b"}}
+	for _, test := range []struct {
+		name  string
+		quota fake.Quota
+		steps []step
+	}{
+		{"nodes", fake.Quota{Scope: ab, Nodes: 4}, []step{
+			{0, increase("a", 3), cloudprovider.ErrQuotaExceeded, "1 R 1/1"},
+			{0, increase("b", 1), nil, "1 R 1/1"},
+			{0, increase("a", 2), cloudprovider.ErrQuotaExceeded, "1 R 1/1"},
+			{0, increase("a", 1), nil, "2 RR 2/2"},
+			{0, increase("c", 5), nil, "2 RR 2/2"},
+			{0, remove("b", "b-0001"), nil, "2 RR 2/2"},
+			{0, increase("a", 1), nil, "3 RRR 3/3"},
+		}},
+		{"cores, 4 a node", fake.Quota{Scope: ab, Cores: 15}, []step{
+			{0, increase("a", 2), cloudprovider.ErrQuotaExceeded, "1 R 1/1"},
+			{0, increase("a", 1), nil, "2 RR 2/2"},
+		}},
+		{"memory, 16 GiB a node", fake.Quota{Scope: ab, MemoryBytes: 48 << 30}, []step{
+			{0, increase("a", 2), cloudprovider.ErrQuotaExceeded, "1 R 1/1"},
+			{0, increase("b", 1), nil, "1 R 1/1"},
+			{0, increase("a", 1), cloudprovider.ErrQuotaExceeded, "1 R 1/1"},
+		}},
+		{"by zone", fake.Quota{Scope: fake.Scope{Zones: []string{"a", "c"}}, Nodes: 3}, []step{
+			{0, increase("b", 9), nil, "1 R 1/1"},
+			{0, increase("a", 2), cloudprovider.ErrQuotaExceeded, "1 R 1/1"},
+			{0, increase("a", 1), nil, "2 RR 2/2"},
+		}},
+		{"over everything", fake.Quota{Nodes: 4}, []step{
+			{0, increase("c", 1), nil, "1 R 1/1"},
+			{0, increase("a", 1), cloudprovider.ErrQuotaExceeded, "1 R 1/1"},
+		}},
+		{"exceeded from the start", fake.Quota{Nodes: 2}, []step{
+			{0, increase("a", 1), cloudprovider.ErrQuotaExceeded, "1 R 1/1"},
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := abc(1, 1, 1)
+			test.quota.Name = "shared"
+			config.Quotas = []fake.Quota{test.quota}
+			play(t, config, test.steps)
+		})
+	}
+}
+
+func TestHugeNodesDoNotOverflowQuotas(t *testing.T) {
+	config := abc(3, 0, 0)
+	capacity := config.Groups[0].Template.Node.Status.Capacity
+	huge := capacity[v1.ResourceMemory]
+	huge.Set(1 << 62)
+	capacity[v1.ResourceMemory] = huge
+	config.Quotas = []fake.Quota{{Name: "memory", MemoryBytes: 1<<63 - 1, Cores: 1 << 62}}
+	play(t, config, []step{{0, increase("a", 1), cloudprovider.ErrQuotaExceeded, "3 RRR 3/3"}})
+}
+
+func TestACloudHoldsAMillionNodes(t *testing.T) {
+	config := abc(1, 0, 0)
+	config.Groups[0].MaxSize = 1<<31 - 1
+	play(t, config, []step{{0, increase("a", fake.MaxNodes), cloudprovider.ErrOutOfResources, "1 R 1/1"}})
+}
