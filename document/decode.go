@@ -19,8 +19,11 @@ type decoder struct {
 }
 
 // decode fills the value that into points to.
-func (d *decoder) decode(v *value, into any) {
-	d.value(v, nil, reflect.ValueOf(into).Elem())
+func (d *decoder) decode(v *value, into any) { d.decodeAt(v, nil, into) }
+
+// decodeAt does so for a part of a document, at the path it has there.
+func (d *decoder) decodeAt(v *value, at *field.Path, into any) {
+	d.value(v, at, reflect.ValueOf(into).Elem())
 }
 
 var (
@@ -246,6 +249,10 @@ func (d *decoder) delegate(v *value, at *field.Path, rv reflect.Value) {
 
 // wrongType says what v must be instead. Lists and objects are named rather than shown.
 func (d *decoder) wrongType(v *value, at *field.Path, noun string) {
+	if at == nil {
+		d.add(&syntaxError{detail: "must be " + noun})
+		return
+	}
 	switch v.kind {
 	case list:
 		d.add(field.Invalid(at, field.OmitValueType{}, "must be "+noun+", not a list"))

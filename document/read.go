@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,6 +125,7 @@ func Read(name string, r io.Reader, o Options) ([]Document, error) {
 		}
 	}
 	if len(problems) > 0 {
+		slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Document, b.Document) })
 		return nil, &Invalid{problems}
 	}
 	return out, nil

@@ -26,7 +26,7 @@ type NodeGroupSimilaritySpec struct {
 	Groups []SimilarityGroup `json:"groups"`
 }
 
-// SimilarityOptions have the names and the defaults of Cluster Autoscaler's flags. Ratios are decimal numbers of at least 0,
+// SimilarityOptions have the names and the defaults of Cluster Autoscaler's flags. Ratios are decimal numbers between 0 and 1,
 // kept as they are written, because they are never compared as floating point.
 type SimilarityOptions struct {
 	// BalancingIgnoreLabels are label keys to ignore besides those of the label packs.
@@ -45,8 +45,7 @@ type SimilarityOptions struct {
 type SimilarityGroup struct {
 	// Name is not empty and unique among the groups.
 	Name string `json:"name"`
-	// Template is a node as the group would create it. Its status.capacity is required; a missing status.allocatable
-	// means the capacity, as it does for the API server.
+	// Template is a node as the group would create it. Its status.capacity is required unless labels alone decide.
 	Template v1.Node `json:"template"`
 	// Pods are the daemon set and static pods that come with the node; their requests are not free.
 	Pods []v1.Pod `json:"pods,omitempty"`

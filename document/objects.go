@@ -1,0 +1,291 @@
+package document
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Item is one object of a list, or an object on its own.
+type Item struct {
+	// APIVersion and Kind say what it is, Namespace and Name which one.
+	APIVersion, Kind, Namespace, Name string
+	// Object is a *v1.Pod, *v1.Node, *v1.Namespace, *v1.PersistentVolume, *v1.PersistentVolumeClaim, *v1.ConfigMap,
+	// *appsv1.DaemonSet, *storagev1.StorageClass or *storagev1.CSINode; nil for any other kind.
+	Object any
+}
+
+// newObject makes an object of a kind that is read, or nil.
+func newObject(apiVersion, kind string) func() any {
+	switch apiVersion + "/" + kind {
+	case "v1/Pod":
+		return func() any { return new(v1.Pod) }
+	case "v1/Node":
+		return func() any { return new(v1.Node) }
+	case "v1/Namespace":
+		return func() any { return new(v1.Namespace) }
+	case "v1/PersistentVolume":
+		return func() any { return new(v1.PersistentVolume) }
+	case "v1/PersistentVolumeClaim":
+		return func() any { return new(v1.PersistentVolumeClaim) }
+	case "v1/ConfigMap":
+		return func() any { return new(v1.ConfigMap) }
+	case "apps/v1/DaemonSet":
+		return func() any { return new(appsv1.DaemonSet) }
+	case "storage.k8s.io/v1/StorageClass":
+		return func() any { return new(storagev1.StorageClass) }
+	case "storage.k8s.io/v1/CSINode":
+		return func() any { return new(storagev1.CSINode) }
+	}
+	return nil
+}
+
+// Objects reads what kubectl get -o json or -o yaml prints: lists, objects on their own, several of both one after another.
+// Of a list only one item is in memory at a time. The name is for messages. The sequence ends with the first error, an *Invalid
+// with the item's position, unless reading itself failed.
+func Objects(name string, r io.Reader, o StreamOptions) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		s := &objectStream{in: bufio.NewReaderSize(newLimited(r, o), 64<<10), yield: yield, line: 1}
+		err := s.all()
+		switch {
+		case err == nil || errors.Is(err, errStopped):
+			return
+		case readFailed(err):
+			yield(Item{}, fmt.Errorf("%s: %w", name, err))
+		default:
+			yield(Item{}, &Invalid{[]Problem{{File: name, Document: s.document, Err: err}}})
+		}
+	}
+}
+
+// errStopped ends a stream whose reader has seen enough.
+var errStopped = errors.New("stopped")
+
+// objectStream goes through an input and yields its objects.
+type objectStream struct {
+	in       *bufio.Reader
+	yield    func(Item, error) bool
+	document int // number of the document being read, from 1
+	line     int // of YAML
+}
+
+func (s *objectStream) all() error {
+	for {
+		isJSON, err := s.peekFormat()
+		if errors.Is(err, io.EOF) {
+			if s.document == 0 {
+				return &syntaxError{detail: "holds no object"}
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.document++
+		if isJSON {
+			err = s.json()
+		} else {
+			err = s.yaml()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// peekFormat skips blanks and marker lines, and tells whether what follows is JSON. The error is io.EOF at the end.
+func (s *objectStream) peekFormat() (isJSON bool, err error) {
+	for {
+		b, err := s.in.ReadByte()
+		if err != nil {
+			return false, err
+		}
+		switch b {
+		case '\n':
+			s.line++
+			continue
+		case ' ', '\t', '\r':
+			continue
+		case '-':
+			if next, _ := s.in.Peek(2); string(next) == "--" { // a marker; the rest of it is a blank line or a comment
+				_, _ = s.in.Discard(2) // both bytes are there
+				continue
+			}
+		}
+		return b == '{' || b == '[', s.in.UnreadByte()
+	}
+}
+
+// header is what a list or object begins with.
+type header struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"metadata"`
+}
+
+// item is the header of an item in a list h; lists of one kind leave kind and version out of their items.
+func (h header) item(i header) header {
+	if of, ok := strings.CutSuffix(h.Kind, "List"); ok && of != "" && i.Kind == "" {
+		i.Kind, i.APIVersion = of, cmp.Or(i.APIVersion, h.APIVersion)
+	}
+	return i
+}
+
+// who names an object in messages.
+func (h header) who() string {
+	name := h.Metadata.Name
+	if h.Metadata.Namespace != "" {
+		name = h.Metadata.Namespace + "/" + name
+	}
+	return strings.TrimSpace(h.Kind + " " + name)
+}
+
+// emit decodes an object and yields it. The place is its position, empty for an object on its own.
+func (s *objectStream) emit(place string, h header, decode func(into func() any) (any, error)) error {
+	if h.Kind == "" {
+		return inItem(place, h, field.Required(field.NewPath("kind"), "must be the kind of a Kubernetes object"))
+	}
+	item := Item{APIVersion: h.APIVersion, Kind: h.Kind, Namespace: h.Metadata.Namespace, Name: h.Metadata.Name}
+	if into := newObject(h.APIVersion, h.Kind); into != nil {
+		var err error
+		if item.Object, err = decode(into); err != nil {
+			return inItem(place, h, err)
+		}
+	}
+	if !s.yield(item, nil) {
+		return errStopped
+	}
+	return nil
+}
+
+// inItem says in which object an error is.
+func inItem(place string, h header, err error) error {
+	switch who := h.who(); {
+	case place != "" && who != "":
+		return fmt.Errorf("%s (%s): %w", place, who, err)
+	case place != "" || who != "":
+		return fmt.Errorf("%s%s: %w", place, who, err)
+	}
+	return err
+}
+
+// emitJSON yields one object.
+func (s *objectStream) emitJSON(place string, outer header, raw []byte) error {
+	decoded, err := decodeLeniently(raw, nil, func() any { return new(header) })
+	if err != nil {
+		return inItem(place, header{}, err)
+	}
+	return s.emit(place, outer.item(*decoded.(*header)), func(into func() any) (any, error) {
+		return decodeLeniently(raw, nil, into)
+	})
+}
+
+// emitValue yields one object.
+func (s *objectStream) emitValue(place string, outer header, v *value) error {
+	decoded, err := decodeValue(v, nil, func() any { return new(header) })
+	if err != nil {
+		return inItem(place, header{}, err)
+	}
+	return s.emit(place, outer.item(*decoded.(*header)), func(into func() any) (any, error) {
+		return decodeValue(v, nil, into)
+	})
+}
+
+// json reads one JSON value: a list, whose items go out as they come, or an object.
+func (s *objectStream) json() error {
+	decoder := json.NewDecoder(s.in)
+	if err := s.jsonValue(decoder); err != nil {
+		return explainJSON(err)
+	}
+	s.in = bufio.NewReaderSize(io.MultiReader(decoder.Buffered(), s.in), 64<<10)
+	return nil
+}
+
+func (s *objectStream) jsonValue(decoder *json.Decoder) error {
+	open, err := decoder.Token()
+	if err != nil {
+		return err
+	}
+	if open != json.Delim('{') {
+		return &syntaxError{detail: "must be a Kubernetes object or list"}
+	}
+	var outer header
+	isList := false
+	rest := []byte{'{'} // all but the items
+	var raw json.RawMessage
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := token.(string) // the decoder has made sure of it
+		if name == "items" {
+			isList = true
+			if err := s.jsonItems(decoder, outer); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := decoder.Decode(&raw); err != nil {
+			return err
+		}
+		if len(rest) > 1 {
+			rest = append(rest, ',')
+		}
+		rest = append(append(appendString(rest, name), ':'), raw...)
+		switch name {
+		case "kind":
+			err = json.Unmarshal(raw, &outer.Kind)
+		case "apiVersion":
+			err = json.Unmarshal(raw, &outer.APIVersion)
+		}
+		if err != nil {
+			return field.Invalid(field.NewPath(name), raw, "must be a string")
+		}
+	}
+	if _, err := decoder.Token(); err != nil {
+		return err
+	}
+	if isList || strings.HasSuffix(outer.Kind, "List") {
+		return nil
+	}
+	return s.emitJSON("", header{}, append(rest, '}'))
+}
+
+// jsonItems yields the items of a list.
+func (s *objectStream) jsonItems(decoder *json.Decoder, outer header) error {
+	open, err := decoder.Token()
+	if err != nil {
+		return err
+	}
+	if open == nil { // items: null
+		return nil
+	}
+	if open != json.Delim('[') {
+		return field.Invalid(field.NewPath("items"), field.OmitValueType{}, "must be a list")
+	}
+	var raw json.RawMessage
+	for i := 0; decoder.More(); i++ {
+		if err := decoder.Decode(&raw); err != nil {
+			return fmt.Errorf("items[%d]: %w", i, err)
+		}
+		if err := s.emitJSON(fmt.Sprintf("items[%d]", i), outer, raw); err != nil {
+			return err
+		}
+	}
+	_, err = decoder.Token()
+	return err
+}

@@ -1,0 +1,121 @@
+package document
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// DefaultMaxStream is how large a list or snapshot may be unless StreamOptions say otherwise, in bytes.
+const DefaultMaxStream = 1 << 30
+
+// StreamOptions are the options of the lenient readers.
+type StreamOptions struct {
+	// MaxSize is the greatest size of the input in bytes; 0 means DefaultMaxStream.
+	MaxSize int64
+}
+
+// limited reads at most a number of bytes, and fails with TooLarge where there are more.
+type limited struct {
+	r     io.Reader
+	left  int64
+	limit int64
+}
+
+func newLimited(r io.Reader, o StreamOptions) *limited {
+	limit := o.MaxSize
+	if limit == 0 {
+		limit = DefaultMaxStream
+	}
+	return &limited{r, limit, limit}
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left < 0 {
+		return 0, &TooLarge{l.limit}
+	}
+	if int64(len(p)) > l.left+1 { // one more byte tells whether there are more
+		p = p[:l.left+1]
+	}
+	n, err := l.r.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		return n - 1, &TooLarge{l.limit}
+	}
+	return n, err
+}
+
+// readFailed tells an input that could not be read from one that was read and is wrong.
+func readFailed(err error) bool {
+	var wrongType *json.UnmarshalTypeError
+	var ours *syntaxError
+	var deep *tooDeep
+	var large *TooLarge
+	var path *field.Error
+	known := errors.As(err, &wrongType) || errors.As(err, &ours) || errors.As(err, &deep) || errors.As(err, &large) || errors.As(err, &path)
+	return !known
+}
+
+// explainJSON puts an error of the JSON decoder in plain words.
+func explainJSON(err error) error {
+	var syntax *json.SyntaxError
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return &syntaxError{detail: "the JSON ends too early"}
+	case errors.As(err, &syntax):
+		return &syntaxError{detail: "not valid JSON: " + err.Error()}
+	}
+	return err
+}
+
+// decodeLeniently fills into from JSON. The usual way is the fast one; where that fails, or could take for ever, the decoder of
+// documents finds out where the problem is, at a path below at.
+func decodeLeniently(raw []byte, at *field.Path, into func() any) (any, error) {
+	if !hasHugeExponent(raw) {
+		out := into()
+		if json.Unmarshal(raw, out) == nil {
+			return out, nil
+		}
+	}
+	values, err := parseJSON(raw, 1)
+	if err != nil {
+		return nil, err
+	}
+	return decodeValue(values[0], at, into)
+}
+
+// decodeValue fills a new value from a parsed one, or tells the first problem.
+func decodeValue(v *value, at *field.Path, into func() any) (any, error) {
+	out := into()
+	d := decoder{lenient: true}
+	d.decodeAt(v, at, out)
+	if len(d.problems) > 0 {
+		return nil, d.problems[0]
+	}
+	return out, nil
+}
+
+// hasHugeExponent tells JSON that may hold a quantity like 1e100000000, which takes minutes and gigabytes to parse. Other text
+// that looks like one only takes the slow way.
+func hasHugeExponent(raw []byte) bool {
+	for i := 1; i+3 < len(raw); i++ {
+		if raw[i] != 'e' && raw[i] != 'E' || !isDigit(raw[i-1]) && raw[i-1] != '.' {
+			continue
+		}
+		j := i + 1
+		if raw[j] == '+' || raw[j] == '-' {
+			j++
+		}
+		begin := j
+		for j < len(raw) && isDigit(raw[j]) {
+			j++
+		}
+		if j-begin >= 3 {
+			return true
+		}
+	}
+	return false
+}
+
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }

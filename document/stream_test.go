@@ -1,0 +1,310 @@
+package document_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/evenkeel/evenkeel/document"
+)
+
+// collect gives the items of a stream, "kind namespace/name" each, and its error.
+func collect(seq iter.Seq2[document.Item, error]) (items []document.Item, names []string, err error) {
+	for item, err := range seq {
+		if err != nil {
+			return items, names, err
+		}
+		items = append(items, item)
+		names = append(names, fmt.Sprintf("%s %s/%s", item.Kind, item.Namespace, item.Name))
+	}
+	return items, names, nil
+}
+
+func objects(text string) iter.Seq2[document.Item, error] {
+	return document.Objects("in", strings.NewReader(text), document.StreamOptions{})
+}
+
+func testdata(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func asYAML(t *testing.T, text string) string {
+	t.Helper()
+	out, err := yaml.JSONToYAML([]byte(text)) // as kubectl does
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestObjectsReadsWhatKubectlPrints(t *testing.T) {
+	pods, nodes, sets := testdata(t, "pods.json"), testdata(t, "nodes.json"), testdata(t, "daemonsets.json")
+	for name, in := range map[string]string{
+		"JSON":  pods + nodes + sets,
+		"YAML":  asYAML(t, pods) + "---\n" + asYAML(t, nodes) + "---\n" + asYAML(t, sets),
+		"mixed": asYAML(t, pods) + "---\n" + nodes + "--- # the last\n" + asYAML(t, sets),
+	} {
+		items, names, err := collect(objects(in))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		want := []string{
+			"Pod default/api-7cc46d6d5b-27rsj", "Pod default/api-7cc46d6d5b-2blx9", "Pod default/api-7cc46d6d5b-6f85l",
+			"Node /c5-2xlarge-a-2dhqw", "Node /c5-2xlarge-a-2f29n", "DaemonSet kube-system/agent",
+		}
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Fatalf("%s: items (-want +got):\n%s", name, diff)
+		}
+		pod, node, set := items[0].Object.(*v1.Pod), items[3].Object.(*v1.Node), items[5].Object.(*appsv1.DaemonSet)
+		if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != "750m" {
+			t.Errorf("%s: the pod requests %s", name, got)
+		}
+		if got := node.Status.Allocatable.Cpu().String(); got != "7910m" {
+			t.Errorf("%s: the node has %s", name, got)
+		}
+		if got := set.Spec.Template.Spec.Tolerations; len(got) != 1 {
+			t.Errorf("%s: tolerations %v", name, got)
+		}
+	}
+}
+
+func TestObjectsReadsEveryShape(t *testing.T) {
+	for _, tc := range []struct {
+		name, in string
+		want     []string
+	}{
+		{"one object, JSON", `{"kind": "Pod", "metadata": {"name": "a", "namespace": "x"}, "apiVersion": "v1"}`, []string{"Pod x/a"}},
+		{"one object, YAML", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", []string{"Pod /a"}},
+		{"typed list, JSON", `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}`, []string{"Pod /a"}},
+		{"typed list, YAML", "kind: PodList\napiVersion: v1\nitems:\n- metadata:\n    name: a\n- metadata:\n    name: b\n", []string{"Pod /a", "Pod /b"}},
+		{"indented items", "kind: List\nitems:\n  # first\n  - kind: Pod\n    apiVersion: v1\n    metadata: {name: a}\n\n  - kind: Pod\n    metadata: {name: b}\nmetadata: {}\n", []string{"Pod /a", "Pod /b"}},
+		{"items on one line", "kind: List\nitems: [{kind: Pod, metadata: {name: a}}]\n", []string{"Pod /a"}},
+		{"text that looks like items", "items:\n- kind: ConfigMap\n  metadata: {name: a}\n  data:\n    x: |\n      - kind: Pod\n      items:\n- kind: Pod\n  metadata: {name: b}\nkind: List\n", []string{"ConfigMap /a", "Pod /b"}},
+		{"a kind that is not read", `{"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}, "spec": {"x": []}}`, []string{"Service /s"}},
+		{"no items, JSON", `{"kind": "List", "items": []}`, nil},
+		{"null items, JSON", `{"kind": "List", "items": null}`, nil},
+		{"no items, YAML", "kind: List\nitems: []\n", nil},
+		{"null items, YAML", "items:\nkind: List\n", nil},
+		{"unknown fields", `{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"soon": {}}}`, []string{"Pod /a"}},
+		{"comments around", "# a\n---\nkind: Pod\nmetadata: {name: a}\n---\n# end\n", []string{"Pod /a"}},
+		{"windows lines", "kind: List\r\nitems:\r\n- kind: Pod\r\n  metadata:\r\n    name: a\r\n- kind: Pod\r\n  metadata:\r\n    name: b\r\n", []string{"Pod /a", "Pod /b"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, names, err := collect(objects(tc.in))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, names); diff != "" {
+				t.Errorf("items (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestObjectsRefuses(t *testing.T) {
+	bad := `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-3","namespace":"default"},"spec":{"containers":[{"resources":{"requests":{"cpu":"1x"}}}]}}`
+	good := `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-1"}}`
+	const problem = `items[1] (Pod default/web-3): spec.containers[0].resources.requests[cpu]: Invalid value: "1x": must be a quantity such as 500m, 2 or 4Gi`
+	list := `{"items":[` + good + "," + bad + `],"kind":"List"}`
+	for _, tc := range []struct{ name, in, want string }{
+		{"JSON", list, "in: document 1: " + problem},
+		{"YAML", asYAML(t, list), "in: document 1: " + problem},
+		{"second document", good + list, "in: document 2: " + problem},
+		{"an object on its own", bad, `in: document 1: Pod default/web-3: spec.containers[0].resources.requests[cpu]: Invalid value: "1x": must be a quantity such as 500m, 2 or 4Gi`},
+		{"quantity that never ends", strings.ReplaceAll(bad, "1x", "1e1000000000"), `in: document 1: Pod default/web-3: spec.containers[0].resources.requests[cpu]: Invalid value: "1e1000000000": must be a quantity such as 500m, 2 or 4Gi`},
+		{"an item without a kind", `{"kind":"List","items":[{"metadata":{"name":"a"}}]}`, `in: document 1: items[0] (a): kind: Required value: must be the kind of a Kubernetes object`},
+		{"an item that is no object", `{"kind":"List","items":[3]}`, `in: document 1: items[0]: must be an object`},
+		{"items that are no list", `{"kind":"List","items":{}}`, `in: document 1: items: Invalid value: must be a list`},
+		{"not an object", `[1]`, `in: document 1: must be a Kubernetes object or list`},
+		{"text", `hello`, `in: document 1: line 1: must be a Kubernetes object or list`},
+		{"nothing", "\n", `in: holds no object`},
+		{"half a list", `{"kind":"List","items":[` + good + `,`, `in: document 1: the JSON ends too early`},
+		{"half an item", `{"kind":"List","items":[{"a`, `in: document 1: the JSON ends too early`},
+		{"bad YAML in an item", "kind: List\nitems:\n- kind: Pod\n- kind: [\n", `in: document 1: items[1]: line 4: not valid YAML: did not find expected node content`},
+		{"bad JSON", `{"kind" 3}`, `in: document 1: not valid JSON: expected colon after object key`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := collect(objects(tc.in))
+			var invalid *document.Invalid
+			if !errors.As(err, &invalid) || err.Error() != tc.want {
+				t.Errorf("got\n%v\nwant\n%s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestObjectsTellsFailureToReadApart(t *testing.T) {
+	broken := errors.New("the disk is gone")
+	for _, begin := range []string{"", `{"items": [`, "items:\n- a: 1\n"} {
+		_, _, err := collect(document.Objects("in", io.MultiReader(strings.NewReader(begin), failing{broken}), document.StreamOptions{}))
+		var invalid *document.Invalid
+		if !errors.Is(err, broken) || errors.As(err, &invalid) {
+			t.Errorf("%q: got %v", begin, err)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func TestStreamsLimitSize(t *testing.T) {
+	for _, in := range []string{testdata(t, "pods.json"), asYAML(t, testdata(t, "pods.json"))} {
+		size := int64(len(in))
+		if _, _, err := collect(document.Objects("in", strings.NewReader(in), document.StreamOptions{MaxSize: size})); err != nil {
+			t.Errorf("at the limit: %v", err)
+		}
+		_, _, err := collect(document.Objects("in", strings.NewReader(in), document.StreamOptions{MaxSize: size - 1}))
+		var large *document.TooLarge
+		var invalid *document.Invalid
+		if !errors.As(err, &large) || !errors.As(err, &invalid) {
+			t.Errorf("beyond the limit: got %v", err)
+		}
+	}
+	in := testdata(t, "snapshotz.json")
+	_, err := document.ReadSnapshot("in", strings.NewReader(in), document.StreamOptions{MaxSize: 1 << 10})
+	if err == nil || err.Error() != "in: larger than the limit of 1Ki" {
+		t.Errorf("snapshot: got %v", err)
+	}
+}
+
+func TestObjectsStopsWhenAsked(t *testing.T) {
+	for range objects(testdata(t, "pods.json")) {
+		break
+	}
+	for range objects(asYAML(t, testdata(t, "pods.json"))) {
+		break
+	}
+}
+
+func TestReadSnapshot(t *testing.T) {
+	s, err := document.ReadSnapshot("snapshotz.json", strings.NewReader(testdata(t, "snapshotz.json")), document.StreamOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Nodes) != 2 || len(s.Nodes[0].Pods) != 2 || s.Nodes[0].Node.Name != "c5-2xlarge-a-sn69k" {
+		t.Errorf("got nodes %v", s.Nodes)
+	}
+	template, ok := s.Templates["m5-large-a"]
+	if !ok || len(s.Templates) != 3 || template.Node.Status.Capacity.Cpu().String() != "2" || len(template.Pods) != 2 {
+		t.Errorf("got templates %v", s.Templates)
+	}
+}
+
+func TestReadSnapshotRefuses(t *testing.T) {
+	const none = "in: is not a debugging snapshot of Cluster Autoscaler: a JSON object with NodeList and TemplateNodes"
+	for in, want := range map[string]string{
+		`{"kind": "List", "items": []}`: none,
+		"NodeList: []":                  none,
+		`[]`:                            none,
+		``:                              "in: the JSON ends too early",
+		`{"NodeList": [{"Node": {"a`:    "in: the JSON ends too early",
+		`{"NodeList": {}}`:              "in: NodeList: Invalid value: must be a list",
+		`{"TemplateNodes": []}`:         "in: TemplateNodes: Invalid value: must be an object",
+		`{"NodeList": [{"Pods": []}]}`:  "in: NodeList[0].Node: Required value: must be a node",
+		`{"NodeList": [{"Node": {}, "Pods": [null]}]}`:                                "in: NodeList[0].Pods[0]: Required value: must be a pod",
+		`{"NodeList": [{"Node": 1}]}`:                                                 "in: NodeList[0].Node: Invalid value: 1: must be an object",
+		`{"TemplateNodes": {"a": {"Node": {"status": {"capacity": {"cpu": "1x"}}}}}}`: `in: TemplateNodes[a].Node.status.capacity[cpu]: Invalid value: "1x": must be a quantity such as 500m, 2 or 4Gi`,
+	} {
+		_, err := document.ReadSnapshot("in", strings.NewReader(in), document.StreamOptions{})
+		var invalid *document.Invalid
+		if !errors.As(err, &invalid) || err.Error() != want {
+			t.Errorf("%s: got\n%v\nwant\n%s", in, err, want)
+		}
+	}
+}
+
+// aList is a list of so many copies of an item, made while it is read.
+func aList(item string, n int, format string) io.Reader {
+	begin, between, end := `{"apiVersion":"v1","kind":"List","items":[`, ",", "]}"
+	if format == "yaml" {
+		begin, between, end = "apiVersion: v1\nitems:\n", "", "kind: List\n"
+	}
+	parts := make([]io.Reader, 0, 2*n+1)
+	parts = append(parts, strings.NewReader(begin))
+	for i := range n {
+		if i > 0 {
+			parts = append(parts, strings.NewReader(between))
+		}
+		parts = append(parts, strings.NewReader(item))
+	}
+	return io.MultiReader(append(parts, strings.NewReader(end))...)
+}
+
+// aPod is a pod of about 5 KB, as an item of a list.
+func aPod(tb testing.TB, format string) string {
+	tb.Helper()
+	data, err := os.ReadFile("testdata/pod.json")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if format == "json" {
+		return string(data)
+	}
+	out, err := yaml.JSONToYAML(data)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return "- " + strings.ReplaceAll(strings.TrimSpace(string(out)), "\n", "\n  ") + "\n"
+}
+
+func TestObjectsKeepsOneItemInMemory(t *testing.T) {
+	for _, format := range []string{"json", "yaml"} {
+		in := aList(aPod(t, format), 4000, format) // 20 MB
+		var most, before runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		n := 0
+		for _, err := range document.Objects("in", in, document.StreamOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n%1000 == 0 {
+				runtime.GC()
+				var now runtime.MemStats
+				runtime.ReadMemStats(&now)
+				most.HeapAlloc = max(most.HeapAlloc, now.HeapAlloc)
+			}
+		}
+		if n != 4000 {
+			t.Errorf("%s: got %d items", format, n)
+		}
+		if grown := int64(most.HeapAlloc) - int64(before.HeapAlloc); grown > 2<<20 {
+			t.Errorf("%s: %d bytes alive while reading", format, grown)
+		}
+	}
+}
+
+func BenchmarkObjects(b *testing.B) {
+	for _, format := range []string{"json", "yaml"} {
+		for _, n := range []int{10, 100, 1000} {
+			b.Run(fmt.Sprintf("%s/%d", format, n), func(b *testing.B) {
+				pod := aPod(b, format)
+				b.SetBytes(int64(n * len(pod)))
+				b.ReportAllocs()
+				for b.Loop() {
+					for _, err := range document.Objects("in", aList(pod, n, format), document.StreamOptions{}) {
+						if err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+			})
+		}
+	}
+}
