@@ -2,9 +2,24 @@ package predicates
 
 import (
 	"context"
+	"fmt"
+	"sync"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
 // Node is a node, real or template, and the pods on it. Finished pods
@@ -23,23 +38,145 @@ type Options struct {
 	Configuration []byte
 	// Objects are the cluster objects the plugins look up: PersistentVolumeClaims,
 	// PersistentVolumes, StorageClasses, CSINodes, CSIDrivers,
-	// CSIStorageCapacities, Namespaces, and, for default spread constraints,
-	// Services, ReplicationControllers, ReplicaSets and StatefulSets.
+	// CSIStorageCapacities, VolumeAttachments, Namespaces, and, for default
+	// spread constraints, Services, ReplicationControllers, ReplicaSets and
+	// StatefulSets.
 	Objects []runtime.Object
 }
 
 // Checker runs the scheduler's Filter plugins. It is safe for concurrent use;
 // calls run one after the other.
-type Checker struct{}
+type Checker struct {
+	mu       sync.Mutex
+	quiet    context.Context // carries the logger that says nothing
+	fw       framework.Framework
+	filters  []fwk.FilterPlugin // in the order of the profile
+	seen     *snapshot
+	rules    profileRules
+	nodeKeys sets.Set[string] // node label keys any pod looked at so far
+	keysRead int              // grows with nodeKeys
+
+	preFilterRuns, filterRuns int64
+}
+
+// The scheduler's metrics are package variables that are nil until set.
+var initMetrics sync.Once
 
 // New builds a Checker. It starts nothing that outlives the call.
 func New(ctx context.Context, o Options) (*Checker, error) {
-	return &Checker{}, nil
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	initMetrics.Do(metrics.InitMetrics)
+	profile, err := readProfile(o.Configuration)
+	if err != nil {
+		return nil, err
+	}
+	factory, err := filled(o.Objects)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checker{
+		quiet:    klog.NewContext(context.WithoutCancel(ctx), logr.Discard()),
+		seen:     &snapshot{},
+		nodeKeys: sets.New[string](),
+	}
+	if c.rules, err = rulesOf(profile, o.Objects); err != nil {
+		return nil, err
+	}
+	c.look(c.rules.nodeKeys)
+	registry, built := capturing(plugins.NewInTreeRegistry())
+	// The framework starts a goroutine for its metrics that ends with the
+	// context. Plugins take only the logger from it, so it may have ended before.
+	ended, cancel := context.WithCancel(c.quiet)
+	cancel()
+	c.fw, err = frameworkruntime.NewFramework(ended, registry, profile,
+		frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSnapshotSharedLister(c.seen),
+		frameworkruntime.WithSharedDRAManager(noDevices{}),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithLogger(logr.Discard()),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("building the scheduler framework: %w", err)
+	}
+	frameworkruntime.WaitForShutdown(c.fw)
+	for _, p := range c.fw.ListPlugins().Filter.Enabled {
+		if f, ok := built[p.Name].(fwk.FilterPlugin); ok {
+			c.filters = append(c.filters, f)
+		}
+	}
+	c.rules.resources = c.hasFilter(names.NodeResourcesFit)
+	return c, nil
 }
 
 // Runs tells how often the plugin chains ran so far: preFilter counts runs of
 // all PreFilter plugins for a pod, filter runs of all Filter plugins for a pod
 // and a node.
 func (c *Checker) Runs() (preFilter, filter int64) {
-	return 0, 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.preFilterRuns, c.filterRuns
+}
+
+func (c *Checker) hasFilter(name string) bool {
+	for _, f := range c.filters {
+		if f.Name() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// look records node label keys that pods look at. Shapes of nodes are told
+// apart by these keys only.
+func (c *Checker) look(keys []string) {
+	before := c.nodeKeys.Len()
+	c.nodeKeys.Insert(keys...)
+	c.keysRead += c.nodeKeys.Len() - before
+}
+
+// readProfile returns the one profile of a configuration, or the default one
+// without default spread constraints: those are all soft and would only make
+// every pod look at services.
+func readProfile(configuration []byte) (*config.KubeSchedulerProfile, error) {
+	if len(configuration) == 0 {
+		def, err := latest.Default()
+		if err != nil {
+			return nil, fmt.Errorf("default scheduler configuration: %w", err)
+		}
+		for _, pc := range def.Profiles[0].PluginConfig {
+			if args, ok := pc.Args.(*config.PodTopologySpreadArgs); ok {
+				args.DefaultingType, args.DefaultConstraints = config.ListDefaulting, nil
+			}
+		}
+		return &def.Profiles[0], nil
+	}
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(configuration, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfiguration, err)
+	}
+	cfg, ok := obj.(*config.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("%w: it is a %T", ErrConfiguration, obj)
+	}
+	if len(cfg.Profiles) != 1 {
+		return nil, fmt.Errorf("%w: %d profiles, want one", ErrConfiguration, len(cfg.Profiles))
+	}
+	return &cfg.Profiles[0], nil
+}
+
+// capturing wraps a registry so that the plugins it builds can be run one by
+// one, which the framework itself does not offer.
+func capturing(r frameworkruntime.Registry) (frameworkruntime.Registry, map[string]fwk.Plugin) {
+	built := make(map[string]fwk.Plugin, len(r))
+	wrapped := make(frameworkruntime.Registry, len(r))
+	for name, factory := range r {
+		wrapped[name] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+			p, err := factory(ctx, args, h)
+			built[name] = p
+			return p, err
+		}
+	}
+	return wrapped, built
 }

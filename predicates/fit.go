@@ -1,22 +1,13 @@
 package predicates
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"fmt"
 
-// Reason tells why a pod does not fit a template.
-type Reason struct {
-	// Plugin is the scheduler plugin that rejects, such as NodeResourcesFit or
-	// PodTopologySpread.
-	Plugin string
-	// Message is the plugin's own text.
-	Message string
-}
-
-// StateDependent tells whether the rejection comes from the pods and nodes of
-// the cluster (spread constraints, pod affinity) rather than from the template:
-// it may pass once the cluster has changed.
-func (r Reason) StateDependent() bool {
-	return r.Plugin == "PodTopologySpread" || r.Plugin == "InterPodAffinity"
-}
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
 
 // Kind is a set of pods that are equal to the scheduler's filters.
 type Kind struct {
@@ -27,23 +18,191 @@ type Kind struct {
 }
 
 // Fit tells which kinds of pods pass which templates.
-type Fit struct{}
-
-// Fits answers which pods pass which template, were one node of the template
-// added to the cluster.
-func (c *Checker) Fits(cluster, templates []Node, pods []*v1.Pod) (*Fit, error) {
-	return &Fit{}, nil
+type Fit struct {
+	kinds   []Kind
+	kindOf  []int
+	shapeOf []int      // per template
+	reasons [][]Reason // per shape and kind; empty means it fits
 }
 
 // Kinds returns the kinds in order of their first pod.
-func (f *Fit) Kinds() []Kind { return nil }
+func (f *Fit) Kinds() []Kind { return f.kinds }
 
 // KindOf returns the index in Kinds of the pod at the given position.
-func (f *Fit) KindOf(pod int) int { return 0 }
+func (f *Fit) KindOf(pod int) int { return f.kindOf[pod] }
+
+// Shapes returns how many different shapes the templates have: templates that
+// differ only in what no pod looks at share one.
+func (f *Fit) Shapes() int {
+	n := 0
+	for _, s := range f.shapeOf {
+		n = max(n, s+1)
+	}
+	return n
+}
 
 // Passes tells whether pods of the kind fit a fresh node of the template.
-func (f *Fit) Passes(template, kind int) bool { return false }
+func (f *Fit) Passes(template, kind int) bool { return len(f.Reasons(template, kind)) == 0 }
 
-// Reasons tells why pods of the kind do not fit the template, one per failing
-// message; nil where they fit.
-func (f *Fit) Reasons(template, kind int) []Reason { return nil }
+// Reasons tells why pods of the kind do not fit the template; nil where they
+// fit. Every plugin that rejects is named, in the order of the profile; those
+// whose reasons are StateDependent only where nothing else rejects.
+func (f *Fit) Reasons(template, kind int) []Reason {
+	return f.reasons[f.shapeOf[template]*len(f.kinds)+kind]
+}
+
+// Fits answers which pods pass which template, were one node of the template
+// added to the cluster. The node gets a name and a hostname label of its own.
+// A pod that a plugin cannot judge does not pass, with the plugin's error as
+// the reason.
+//
+// It returns ErrNilObject for a nil node or pod.
+func (c *Checker) Fits(cluster, templates []Node, pods []*v1.Pod) (*Fit, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cluster(cluster).fits(templates, pods)
+}
+
+// Fits answers which pods pass which template, as Checker.Fits does, were one
+// node of the template added to the Cluster as it is now. The Cluster does not
+// change.
+func (s *Cluster) Fits(templates []Node, pods []*v1.Pod) (*Fit, error) {
+	s.lock()
+	defer s.unlock()
+	return s.fits(templates, pods)
+}
+
+func (s *Cluster) fits(templates []Node, pods []*v1.Pod) (*Fit, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	for i, t := range templates {
+		if t.Node == nil {
+			return nil, fmt.Errorf("template %d: %w", i, ErrNilObject)
+		}
+		if err := s.meet(t.Pods); err != nil {
+			return nil, fmt.Errorf("pods of template %q: %w", t.Node.Name, err)
+		}
+	}
+	f := &Fit{}
+	var err error
+	if f.kinds, f.kindOf, err = s.kinds(pods); err != nil {
+		return nil, err
+	}
+	kinds := make([]*kind, len(f.kinds))
+	for i, k := range f.kinds {
+		if kinds[i], err = s.kind(k.Pod); err != nil {
+			return nil, err
+		}
+	}
+	candidates, shapeOf, err := s.candidates(templates)
+	if err != nil {
+		return nil, err
+	}
+	f.shapeOf = shapeOf
+	f.reasons = make([][]Reason, len(candidates)*len(kinds))
+	for i, k := range kinds {
+		q := question{s: s, k: k}
+		for j, info := range candidates {
+			f.reasons[j*len(kinds)+i] = q.ask(info)
+		}
+	}
+	return f, nil
+}
+
+// kinds sorts pods into kinds. Labels count under the keys only that any pod,
+// pending or on a node, looks at.
+func (s *Cluster) kinds(pods []*v1.Pod) ([]Kind, []int, error) {
+	keys := sets.New(s.u.c.rules.podKeys...)
+	for i, p := range pods {
+		if p == nil {
+			return nil, nil, fmt.Errorf("pod %d: %w", i, ErrNilObject)
+		}
+		lookAtPods(p, keys)
+	}
+	for _, r := range s.u.residents {
+		lookAtPods(r.info.Pod, keys)
+	}
+	index := map[string]int{}
+	kindOf := make([]int, len(pods))
+	var sizes []int
+	var kinds []Kind
+	for i, p := range pods {
+		key, err := s.u.enc.pending(p, keys, &s.u.c.rules)
+		if err != nil {
+			return nil, nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
+		}
+		k, known := index[string(key)]
+		if !known {
+			k = len(kinds)
+			index[string(key)] = k
+			kinds = append(kinds, Kind{Pod: p})
+			sizes = append(sizes, 0)
+		}
+		kindOf[i] = k
+		sizes[k]++
+	}
+	for k := range kinds {
+		kinds[k].Pods = make([]int, 0, sizes[k])
+	}
+	for i, k := range kindOf {
+		kinds[k].Pods = append(kinds[k].Pods, i)
+	}
+	return kinds, kindOf, nil
+}
+
+// candidates returns one fresh node for each shape of the templates, and the
+// shape of each template.
+func (s *Cluster) candidates(templates []Node) ([]*framework.NodeInfo, []int, error) {
+	var candidates []*framework.NodeInfo
+	shapeOf := make([]int, len(templates))
+	index := map[*state]int{}
+	for i, t := range templates {
+		st, err := s.template(t)
+		if err != nil {
+			return nil, nil, err
+		}
+		shape, known := index[st]
+		if !known {
+			shape = len(candidates)
+			index[st] = shape
+			candidates = append(candidates, st.onNode(freshNode(t.Node, freshName(t.Node, s.len))))
+		}
+		shapeOf[i] = shape
+	}
+	return candidates, shapeOf, nil
+}
+
+// question is a kind of pod looking for a fresh node.
+type question struct {
+	s      *Cluster
+	k      *kind
+	around []fwk.NodeInfo // the nodes of the cluster, once they are needed
+}
+
+// ask returns why the kind does not fit the node; nil where it fits.
+func (q *question) ask(node *framework.NodeInfo) []Reason {
+	c := q.s.u.c
+	failed := c.begin(q.k.info.Pod, one(node)).all(node)
+	var own []*fwk.Status
+	for _, status := range failed {
+		if !stateDependent(status.Plugin()) {
+			own = append(own, status)
+		}
+	}
+	if len(own) > 0 {
+		return c.explain(own, q.k, node)
+	}
+	if !q.k.wider && !q.k.exact && !q.s.repelledWidely(q.k) {
+		return reasonsOf(failed) // only what comes with the node can matter
+	}
+	if q.around == nil {
+		if q.s.needsExact(q.k) {
+			q.around = q.s.everyNode()
+		} else {
+			q.around = q.s.view(q.k).nodes()
+		}
+	}
+	all := append(q.around[:len(q.around):len(q.around)], node)
+	return c.explain(c.begin(q.k.info.Pod, all).all(node), q.k, node)
+}

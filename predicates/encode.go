@@ -1,0 +1,258 @@
+package predicates
+
+import (
+	"encoding/binary"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// encoder writes canonical keys of pods: pods with equal keys are equal to the
+// Filter plugins. What the plugins do not read is left out; the rest goes
+// through the protobuf encoding, whose order is fixed. It reuses its buffers
+// and is not safe for concurrent use.
+type encoder struct {
+	key   []byte
+	names []string
+	spec  v1.PodSpec
+
+	containers, initContainers []v1.Container
+	volumes                    []v1.Volume
+	spread                     []v1.TopologySpreadConstraint
+	affinity                   v1.Affinity
+	node                       v1.NodeAffinity
+	with                       v1.PodAffinity
+	apart                      v1.PodAntiAffinity
+}
+
+// pending encodes a pod to be placed, with the labels under the given keys (nil
+// means all). The result is valid until the next call.
+func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], r *profileRules) ([]byte, error) {
+	e.start(p, keys)
+	if len(p.Spec.TopologySpreadConstraints) == 0 && r.spread {
+		e.owner(p)
+	}
+	e.spec = v1.PodSpec{
+		NodeName:       p.Spec.NodeName,
+		NodeSelector:   p.Spec.NodeSelector,
+		HostNetwork:    p.Spec.HostNetwork,
+		HostUsers:      p.Spec.HostUsers,
+		Tolerations:    p.Spec.Tolerations,
+		Overhead:       p.Spec.Overhead,
+		ResourceClaims: p.Spec.ResourceClaims,
+		Affinity:       e.required(p.Spec.Affinity),
+		Volumes:        e.checked(p.Spec.Volumes),
+	}
+	if rs := p.Spec.Resources; rs != nil {
+		e.spec.Resources = &v1.ResourceRequirements{Requests: rs.Requests}
+	}
+	e.containers = appendReduced(e.containers[:0], p.Spec.Containers)
+	e.initContainers = appendReduced(e.initContainers[:0], p.Spec.InitContainers)
+	e.spec.Containers, e.spec.InitContainers = e.containers, e.initContainers
+	e.hardSpread(p)
+	if namedObjects(p) {
+		e.text(p.Name)
+		e.text(string(p.UID))
+	}
+	return e.finish()
+}
+
+// resident encodes a pod that is on a node: what it takes and repels there.
+func (e *encoder) resident(p *v1.Pod, need *amounts) ([]byte, error) {
+	e.start(p, nil)
+	e.amounts(need)
+	e.spec = v1.PodSpec{Volumes: e.checked(p.Spec.Volumes)}
+	e.containers = e.containers[:0]
+	for i := range p.Spec.InitContainers {
+		e.containers = appendPorts(e.containers, &p.Spec.InitContainers[i])
+	}
+	for i := range p.Spec.Containers {
+		e.containers = appendPorts(e.containers, &p.Spec.Containers[i])
+	}
+	e.spec.Containers = e.containers
+	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		e.apart = v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
+		e.affinity = v1.Affinity{PodAntiAffinity: &e.apart}
+		e.spec.Affinity = &e.affinity
+	}
+	if namedObjects(p) {
+		e.text(p.Name)
+	}
+	return e.finish()
+}
+
+func (e *encoder) start(p *v1.Pod, keys sets.Set[string]) {
+	e.key = e.key[:0]
+	e.text(p.Namespace)
+	e.flag(p.DeletionTimestamp != nil)
+	e.names = e.names[:0]
+	for k := range p.Labels {
+		if keys == nil || keys.Has(k) {
+			e.names = append(e.names, k)
+		}
+	}
+	slices.Sort(e.names)
+	e.count(len(e.names))
+	for _, k := range e.names {
+		e.text(k)
+		e.text(p.Labels[k])
+	}
+}
+
+func (e *encoder) finish() ([]byte, error) {
+	size := e.spec.Size()
+	at := len(e.key)
+	e.key = slices.Grow(e.key, size)[:at+size]
+	if _, err := e.spec.MarshalToSizedBuffer(e.key[at:]); err != nil {
+		return nil, err
+	}
+	return e.key, nil
+}
+
+func (e *encoder) text(s string) {
+	e.count(len(s))
+	e.key = append(e.key, s...)
+}
+
+func (e *encoder) count(n int) { e.key = binary.AppendUvarint(e.key, uint64(n)) }
+
+func (e *encoder) flag(b bool) {
+	if b {
+		e.key = append(e.key, 1)
+	} else {
+		e.key = append(e.key, 0)
+	}
+}
+
+func (e *encoder) amounts(a *amounts) {
+	for _, n := range []int64{a.cpu, a.memory, a.ephemeral, int64(len(a.scalars))} {
+		e.key = binary.AppendVarint(e.key, n)
+	}
+	e.names = e.names[:0]
+	for name := range a.scalars {
+		e.names = append(e.names, string(name))
+	}
+	slices.Sort(e.names)
+	for _, name := range e.names {
+		e.text(name)
+		e.key = binary.AppendVarint(e.key, a.scalars[v1.ResourceName(name)])
+	}
+}
+
+// owner matters where default spread constraints take the selector of the
+// pod's controller.
+func (e *encoder) owner(p *v1.Pod) {
+	if o := metav1.GetControllerOfNoCopy(p); o != nil {
+		e.text(o.APIVersion)
+		e.text(o.Kind)
+		e.text(o.Name)
+	}
+}
+
+// required keeps the affinity rules that Filter plugins enforce.
+func (e *encoder) required(a *v1.Affinity) *v1.Affinity {
+	if a == nil {
+		return nil
+	}
+	e.affinity = v1.Affinity{}
+	if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		e.node = v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
+		e.affinity.NodeAffinity = &e.node
+	}
+	if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		e.with = v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
+		e.affinity.PodAffinity = &e.with
+	}
+	if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		e.apart = v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
+		e.affinity.PodAntiAffinity = &e.apart
+	}
+	return &e.affinity
+}
+
+// hardSpread keeps the hard constraints. That a pod has soft ones only matters
+// too: it then gets no default constraints.
+func (e *encoder) hardSpread(p *v1.Pod) {
+	e.flag(len(p.Spec.TopologySpreadConstraints) > 0)
+	e.spread = e.spread[:0]
+	for _, c := range p.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable == v1.DoNotSchedule {
+			e.spread = append(e.spread, c)
+		}
+	}
+	e.spec.TopologySpreadConstraints = e.spread
+}
+
+func (e *encoder) checked(volumes []v1.Volume) []v1.Volume {
+	e.volumes = e.volumes[:0]
+	for i := range volumes {
+		if volumeChecked(&volumes[i]) {
+			e.volumes = append(e.volumes, volumes[i])
+		}
+	}
+	return e.volumes
+}
+
+// volumeChecked tells whether a Filter plugin looks at a volume.
+func volumeChecked(v *v1.Volume) bool {
+	s := &v.VolumeSource
+	return s.EmptyDir == nil && s.ConfigMap == nil && s.Secret == nil && s.HostPath == nil &&
+		s.DownwardAPI == nil && s.Projected == nil && s.NFS == nil && s.Image == nil && s.GitRepo == nil
+}
+
+// namedObjects tells whether the pod has objects named after it, so that it is
+// equal to no other pod.
+func namedObjects(p *v1.Pod) bool {
+	if len(p.Spec.ResourceClaims) > 0 {
+		return true
+	}
+	for i := range p.Spec.Volumes {
+		if p.Spec.Volumes[i].Ephemeral != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// appendReduced keeps what the plugins read of containers: requests, device
+// claims, host ports, and what makes a sidecar.
+func appendReduced(to, from []v1.Container) []v1.Container {
+	for i := range from {
+		c := &from[i]
+		to = append(to, v1.Container{
+			Resources:          v1.ResourceRequirements{Requests: c.Resources.Requests, Claims: c.Resources.Claims},
+			Ports:              hostPorts(c),
+			RestartPolicy:      c.RestartPolicy,
+			RestartPolicyRules: c.RestartPolicyRules,
+		})
+	}
+	return to
+}
+
+func appendPorts(to []v1.Container, c *v1.Container) []v1.Container {
+	if ports := hostPorts(c); len(ports) > 0 {
+		to = append(to, v1.Container{Ports: ports, RestartPolicy: c.RestartPolicy})
+	}
+	return to
+}
+
+func hostPorts(c *v1.Container) []v1.ContainerPort {
+	for i := range c.Ports {
+		if c.Ports[i].HostPort > 0 {
+			return taken(c.Ports)
+		}
+	}
+	return nil
+}
+
+func taken(ports []v1.ContainerPort) []v1.ContainerPort {
+	var host []v1.ContainerPort
+	for _, p := range ports {
+		if p.HostPort > 0 {
+			host = append(host, v1.ContainerPort{HostPort: p.HostPort, HostIP: p.HostIP, Protocol: p.Protocol})
+		}
+	}
+	return host
+}

@@ -1,0 +1,15 @@
+package predicates
+
+import "errors"
+
+var (
+	// ErrNilObject is returned where a pod, a node or an object is nil.
+	ErrNilObject = errors.New("nil object")
+	// ErrUnknownObject is returned by New for an object no plugin looks up.
+	ErrUnknownObject = errors.New("no plugin looks up objects of this type")
+	// ErrConfiguration is returned by New for a scheduler configuration that
+	// cannot be read or does not have exactly one profile.
+	ErrConfiguration = errors.New("invalid scheduler configuration")
+	// ErrRange is returned by Place for node ids that do not exist.
+	ErrRange = errors.New("node range out of bounds")
+)

@@ -1,0 +1,202 @@
+package predicates
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// resident stands for equal pods that are on nodes.
+type resident struct {
+	id   int // in order of appearance, for stable orders
+	info *framework.PodInfo
+	need amounts
+	// repelsHost and repelsWider tell that the pod has required anti-affinity
+	// terms over hostnames, over wider domains.
+	repelsHost, repelsWider bool
+}
+
+// kind stands for equal pods that are to be placed.
+type kind struct {
+	*resident
+
+	// asks is what the scheduler wants free on the node. (resident.need is what a
+	// pod takes once it is there, its status counted.)
+	asks amounts
+	// spread holds the selectors of the hard spread constraints; spreadAll that
+	// any pod of the namespace may count (default constraints).
+	spread    []labels.Selector
+	spreadAll bool
+	// minDomains is the largest minDomains of the hard constraints.
+	minDomains int
+	// host tells that the pod has constraints or terms over hostnames; wider,
+	// that it has some whose answer needs more than the node alone.
+	host, wider bool
+	// exact tells that single nodes matter: the pod picks them by name or has
+	// volumes or device claims.
+	exact bool
+}
+
+// ownTerms tells whether the pod has any inter-pod rule of its own.
+func (k *kind) ownTerms() bool { return k.host || k.wider }
+
+func newKind(r *resident, rules *profileRules) *kind {
+	p := r.info.Pod
+	asks := framework.NewResource(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
+	k := &kind{resident: r, asks: amounts{
+		cpu: asks.MilliCPU, memory: asks.Memory, ephemeral: asks.EphemeralStorage, scalars: asks.ScalarResources,
+	}}
+	for _, c := range p.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable != v1.DoNotSchedule {
+			continue
+		}
+		k.wider = true // even over hostnames the least count of all nodes matters
+		k.host = k.host || c.TopologyKey == v1.LabelHostname
+		k.minDomains = max(k.minDomains, minDomainsOf(c))
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if err != nil {
+			selector = labels.Everything() // the plugin will say what is wrong
+		}
+		k.spread = append(k.spread, selector)
+	}
+	if len(p.Spec.TopologySpreadConstraints) == 0 && rules.spread {
+		k.wider, k.spreadAll = true, true
+		k.host = k.host || rules.spreadOnHost
+		k.minDomains = rules.minDomains
+	}
+	for i := range r.info.RequiredAffinityTerms {
+		k.wider = true // the first pod of a group may go anywhere
+		k.host = k.host || r.info.RequiredAffinityTerms[i].TopologyKey == v1.LabelHostname
+	}
+	k.host = k.host || r.repelsHost
+	k.wider = k.wider || r.repelsWider
+	k.exact = picksNodes(p) || len(p.Spec.ResourceClaims) > 0
+	for i := range p.Spec.Volumes {
+		k.exact = k.exact || volumeChecked(&p.Spec.Volumes[i])
+	}
+	return k
+}
+
+// picksNodes tells whether a pod names single nodes.
+func picksNodes(p *v1.Pod) bool {
+	if p.Spec.NodeName != "" {
+		return true
+	}
+	if _, ok := p.Spec.NodeSelector[v1.LabelHostname]; ok {
+		return true
+	}
+	required := requiredNodes(p)
+	return required != nil && onHost(required)
+}
+
+func requiredNodes(p *v1.Pod) *v1.NodeSelector {
+	if p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil {
+		return nil
+	}
+	return p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+}
+
+// concerns tells whether a pod on a node may count for the kind's spread
+// constraints or pod affinity, or repel it. It may say so too often (namespaces
+// of terms are left to the plugins), never too seldom.
+func (k *kind) concerns(r *resident) bool {
+	on := labels.Set(r.info.Pod.Labels)
+	if r.info.Pod.Namespace == k.info.Pod.Namespace {
+		if k.spreadAll {
+			return true
+		}
+		for _, s := range k.spread {
+			if s.Matches(on) {
+				return true
+			}
+		}
+	}
+	return anyMatches(k.info.RequiredAffinityTerms, on) ||
+		anyMatches(k.info.RequiredAntiAffinityTerms, on) ||
+		anyMatches(r.info.RequiredAntiAffinityTerms, labels.Set(k.info.Pod.Labels))
+}
+
+func anyMatches(terms []fwk.AffinityTerm, on labels.Set) bool {
+	for i := range terms {
+		if terms[i].Selector.Matches(on) {
+			return true
+		}
+	}
+	return false
+}
+
+// finished tells whether a pod no longer takes anything.
+func finished(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+}
+
+// nodeKeysOf returns the node label keys a pod looks at when it is placed.
+// Hostnames are left out: pods that pick nodes by them are placed exactly, and
+// as a topology key they tell no two nodes apart.
+func nodeKeysOf(p *v1.Pod) []string {
+	keys := appendMapKeys(nil, p.Spec.NodeSelector)
+	if required := requiredNodes(p); required != nil {
+		keys = appendSelectorKeys(keys, required)
+	}
+	for _, c := range p.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable == v1.DoNotSchedule {
+			keys = append(keys, c.TopologyKey)
+		}
+	}
+	for _, t := range requiredTerms(p) {
+		keys = append(keys, t.TopologyKey)
+	}
+	return withoutHost(keys)
+}
+
+// residentNodeKeysOf returns the node label keys over which a pod on a node
+// repels others.
+func residentNodeKeysOf(p *v1.Pod) []string {
+	var keys []string
+	if a := p.Spec.Affinity; a != nil {
+		for _, t := range fwk.GetPodAntiAffinityTerms(a) {
+			keys = append(keys, t.TopologyKey)
+		}
+	}
+	return withoutHost(keys)
+}
+
+func withoutHost(keys []string) []string {
+	kept := keys[:0]
+	for _, k := range keys {
+		if k != v1.LabelHostname {
+			kept = append(kept, k)
+		}
+	}
+	return kept
+}
+
+func requiredTerms(p *v1.Pod) []v1.PodAffinityTerm {
+	a := p.Spec.Affinity
+	if a == nil {
+		return nil
+	}
+	var terms []v1.PodAffinityTerm
+	terms = append(terms, fwk.GetPodAffinityTerms(a)...)
+	return append(terms, fwk.GetPodAntiAffinityTerms(a)...)
+}
+
+// lookAtPods adds the pod label keys that the rules of a pod look at.
+func lookAtPods(p *v1.Pod, keys sets.Set[string]) {
+	for _, c := range p.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable != v1.DoNotSchedule {
+			continue
+		}
+		keys.Insert(appendLabelSelectorKeys(nil, c.LabelSelector)...)
+		keys.Insert(c.MatchLabelKeys...)
+	}
+	for _, t := range requiredTerms(p) {
+		keys.Insert(appendLabelSelectorKeys(nil, t.LabelSelector)...)
+		keys.Insert(t.MatchLabelKeys...)
+		keys.Insert(t.MismatchLabelKeys...)
+	}
+}

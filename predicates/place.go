@@ -1,0 +1,176 @@
+package predicates
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Place puts up to count pods equal to pod on the nodes lo..hi (hi exclusive),
+// first fit in id order. The placements are in id order and sum up to the number
+// of pods placed. A pod that a plugin cannot judge does not fit.
+//
+// It returns ErrRange for nodes that do not exist and ErrNilObject for a nil
+// pod.
+func (s *Cluster) Place(pod *v1.Pod, count, lo, hi int) ([]Placement, error) {
+	s.lock()
+	defer s.unlock()
+	if lo < 0 || hi > s.len || lo > hi {
+		return nil, fmt.Errorf("nodes %d..%d of %d: %w", lo, hi, s.len, ErrRange)
+	}
+	k, err := s.kind(pod)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.needsExact(k):
+		return s.placeExactly(k, count, lo, hi, nil), nil
+	case s.singly(k, nil):
+		return s.placeSingly(k, count, lo, hi, nil), nil
+	}
+	return s.placeBulk(k, count, lo, hi), nil
+}
+
+// PlaceOnNew opens up to maxNodes fresh copies of template as needed, each with
+// a name and a hostname label of its own, and places up to count pods on them,
+// first fit in the order of opening. A node on which not even one pod fits is
+// not opened.
+//
+// It returns ErrNilObject for a nil pod or node.
+func (s *Cluster) PlaceOnNew(template Node, pod *v1.Pod, count, maxNodes int) ([]Placement, error) {
+	s.lock()
+	defer s.unlock()
+	k, err := s.kind(pod)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.template(template)
+	if err != nil {
+		return nil, err
+	}
+	grow := &growth{template: template, fresh: st, left: max(maxNodes, 0)}
+	switch {
+	case s.needsExact(k):
+		return s.placeExactly(k, count, s.len, s.len, grow), nil
+	case s.singly(k, st):
+		return s.placeSingly(k, count, s.len, s.len, grow), nil
+	}
+	return s.placeBulkOnNew(k, count, grow), nil
+}
+
+// growth is the room for new nodes of a template.
+type growth struct {
+	template Node
+	fresh    *state
+	left     int // nodes that may still be opened
+}
+
+// kind looks up a pod to place and brings the shapes up to what it looks at.
+func (s *Cluster) kind(pod *v1.Pod) (*kind, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	if pod == nil {
+		return nil, fmt.Errorf("pod to place: %w", ErrNilObject)
+	}
+	k, err := s.u.kind(pod)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	s.refresh()
+	return k, nil
+}
+
+// needsExact tells whether a kind must be placed with every node in view under
+// its own name. Where nodes share a hostname, that holds for all that looks at
+// hostnames.
+func (s *Cluster) needsExact(k *kind) bool {
+	if k.exact {
+		return true
+	}
+	return s.sharedHosts && (k.host || slices.ContainsFunc(s.repellers, func(r *resident) bool {
+		return r.repelsHost && k.concerns(r)
+	}))
+}
+
+// singly tells whether a kind must be placed pod by pod: its own rules reach
+// beyond the node, or it has rules of its own and others repel it beyond the
+// node. fresh is the state of the nodes to be opened, if any.
+func (s *Cluster) singly(k *kind, fresh *state) bool {
+	if k.wider {
+		return true
+	}
+	if fresh != nil {
+		for _, it := range fresh.items {
+			if it.repelsWider && k.concerns(it.resident) {
+				return true // each node opened repels from more nodes
+			}
+		}
+	}
+	return k.ownTerms() && s.repelledWidely(k)
+}
+
+// repelledWidely tells whether pods on nodes may repel the kind from other
+// nodes than their own.
+func (s *Cluster) repelledWidely(k *kind) bool {
+	return slices.ContainsFunc(s.repellers, func(r *resident) bool {
+		return r.repelsWider && k.concerns(r)
+	})
+}
+
+// turnedAway tells whether even an empty node of the shape rejects the kind, by
+// plugins that look at the node alone.
+func (s *Cluster) turnedAway(k *kind, sh *shape) bool {
+	away, known := sh.empty[k]
+	if !known {
+		status := s.u.c.begin(k.info.Pod, one(sh.bare)).filter(sh.bare)
+		away = status != nil && !stateDependent(status.Plugin())
+		sh.empty[k] = away
+	}
+	return away
+}
+
+// full tells whether NodeResourcesFit certainly rejects the kind on a node.
+func (s *Cluster) full(k *kind, st *state) bool {
+	rules := &s.u.c.rules
+	return rules.resources && st.room(&k.asks, rules.ignoreScalars) == 0
+}
+
+// noteRepeller notes that pods of the kind are on nodes now.
+func (s *Cluster) noteRepeller(k *kind) {
+	if (k.repelsHost || k.repelsWider) && !slices.Contains(s.repellers, k.resident) {
+		s.repellers = append(s.repellers, k.resident)
+	}
+}
+
+// tally collects placements node by node.
+type tally map[int]int
+
+// placements returns the runs of neighbours with equal counts.
+func (t tally) placements() []Placement {
+	ids := make([]int, 0, len(t))
+	for id := range t {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	var runs []Placement
+	for _, id := range ids {
+		runs = appendRun(runs, id, 1, t[id])
+	}
+	return runs
+}
+
+func appendRun(runs []Placement, first, nodes, perNode int) []Placement {
+	if nodes == 0 || perNode == 0 {
+		return runs
+	}
+	if len(runs) > 0 {
+		last := &runs[len(runs)-1]
+		if last.First+last.Nodes == first && last.PerNode == perNode {
+			last.Nodes += nodes
+			return runs
+		}
+	}
+	return append(runs, Placement{First: first, Nodes: nodes, PerNode: perNode})
+}

@@ -1,0 +1,109 @@
+package predicates
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+// Reason tells why a pod does not fit a template.
+type Reason struct {
+	// Plugin is the scheduler plugin that rejects, such as NodeResourcesFit or
+	// PodTopologySpread.
+	Plugin string
+	// Message is the plugin's own text, with the amounts added where a resource
+	// is short.
+	Message string
+}
+
+// StateDependent tells whether the rejection comes from the pods and nodes of
+// the cluster (spread constraints, pod affinity) rather than from the template:
+// it may pass once the cluster has changed.
+func (r Reason) StateDependent() bool { return stateDependent(r.Plugin) }
+
+func (r Reason) String() string { return r.Plugin + ": " + r.Message }
+
+// stateDependent tells the plugins whose answer depends on other nodes and may
+// turn from no to yes when pods are added.
+func stateDependent(plugin string) bool {
+	return plugin == names.PodTopologySpread || plugin == names.InterPodAffinity
+}
+
+// reasonsOf turns statuses into reasons: the messages of one plugin in sorted
+// order, because some plugins walk maps.
+func reasonsOf(statuses []*fwk.Status) []Reason {
+	var reasons []Reason
+	for _, s := range statuses {
+		messages := slices.Sorted(slices.Values(s.Reasons()))
+		if len(messages) == 0 {
+			messages = []string{s.Message()}
+		}
+		for _, m := range messages {
+			reasons = append(reasons, Reason{Plugin: s.Plugin(), Message: m})
+		}
+	}
+	return reasons
+}
+
+// explain turns statuses into reasons that tell what is short or unknown.
+func (c *Checker) explain(statuses []*fwk.Status, k *kind, n *framework.NodeInfo) []Reason {
+	reasons := reasonsOf(statuses)
+	for i := range reasons {
+		r := &reasons[i]
+		if short, ok := strings.CutPrefix(r.Message, "Insufficient "); ok {
+			r.Message += shortage(v1.ResourceName(short), &k.asks, n)
+		} else if r.Message == "Too many pods" {
+			r.Message += fmt.Sprintf(" (node takes %d)", n.Allocatable.AllowedPodNumber)
+		} else if claim := c.unknownClaim(k.info.Pod); claim != "" && strings.Contains(r.Message, claim) {
+			r.Message += " among the objects the checker was given"
+		}
+	}
+	return reasons
+}
+
+// shortage tells the amounts behind an insufficient resource.
+func shortage(name v1.ResourceName, asks *amounts, n *framework.NodeInfo) string {
+	var want, has, used int64
+	format := resource.DecimalSI
+	switch name {
+	case v1.ResourceCPU:
+		return fmt.Sprintf(" (wants %s, free %s of %s allocatable)", milli(asks.cpu),
+			milli(n.Allocatable.MilliCPU-n.Requested.MilliCPU), milli(n.Allocatable.MilliCPU))
+	case v1.ResourceMemory:
+		want, has, used, format = asks.memory, n.Allocatable.Memory, n.Requested.Memory, resource.BinarySI
+	case v1.ResourceEphemeralStorage:
+		want, has, used, format = asks.ephemeral, n.Allocatable.EphemeralStorage, n.Requested.EphemeralStorage, resource.BinarySI
+	default:
+		want, has, used = asks.scalars[name], n.Allocatable.ScalarResources[name], n.Requested.ScalarResources[name]
+	}
+	return fmt.Sprintf(" (wants %s, free %s of %s allocatable)", quantity(want, format), quantity(has-used, format), quantity(has, format))
+}
+
+func milli(n int64) string { return resource.NewMilliQuantity(n, resource.DecimalSI).String() }
+
+func quantity(n int64, f resource.Format) string { return resource.NewQuantity(n, f).String() }
+
+// unknownClaim returns the first persistent volume claim of a pod that the
+// checker does not know.
+func (c *Checker) unknownClaim(p *v1.Pod) string {
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		name := ""
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			name = v.PersistentVolumeClaim.ClaimName
+		case v.Ephemeral != nil:
+			name = p.Name + "-" + v.Name
+		}
+		if name != "" && !c.rules.claims[p.Namespace+"/"+name] {
+			return name
+		}
+	}
+	return ""
+}

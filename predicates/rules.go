@@ -1,0 +1,150 @@
+package predicates
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+)
+
+// profileRules are what the profile and the cluster objects add to what the
+// pods themselves look at.
+type profileRules struct {
+	// nodeKeys are node label keys looked at on behalf of every pod: by an added
+	// node affinity, default spread constraints, volumes and storage classes.
+	nodeKeys []string
+	// podKeys are pod label keys looked at by services and controllers, which
+	// stand in for the selector of default spread constraints.
+	podKeys []string
+	// spread tells that there are default hard spread constraints; spreadOnHost
+	// that one of them is over hostnames.
+	spread, spreadOnHost bool
+	minDomains           int
+	// resources tells that NodeResourcesFit is on, so that a node without room
+	// is certainly rejected; anyScalar that extended resources may be ignored.
+	resources, ignoreScalars bool
+	// claims are the persistent volume claims known, as namespace/name.
+	claims map[string]bool
+}
+
+func rulesOf(profile *config.KubeSchedulerProfile, objects []runtime.Object) (profileRules, error) {
+	r := profileRules{claims: map[string]bool{}}
+	for _, pc := range profile.PluginConfig {
+		switch args := pc.Args.(type) {
+		case *config.PodTopologySpreadArgs:
+			r.defaultConstraints(args)
+		case *config.NodeAffinityArgs:
+			if a := args.AddedAffinity; a != nil && a.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+				r.nodeKeys = appendSelectorKeys(r.nodeKeys, a.RequiredDuringSchedulingIgnoredDuringExecution)
+				if onHost(a.RequiredDuringSchedulingIgnoredDuringExecution) {
+					return r, fmt.Errorf("%w: added node affinity to single nodes", ErrConfiguration)
+				}
+			}
+		case *config.NodeResourcesFitArgs:
+			r.ignoreScalars = len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0
+		}
+	}
+	for _, o := range objects {
+		r.object(o)
+	}
+	return r, nil
+}
+
+func (r *profileRules) defaultConstraints(args *config.PodTopologySpreadArgs) {
+	if args.DefaultingType != config.ListDefaulting {
+		return // the built-in constraints are all soft
+	}
+	for _, c := range args.DefaultConstraints {
+		if c.WhenUnsatisfiable != v1.DoNotSchedule {
+			continue
+		}
+		r.spread = true
+		r.nodeKeys = append(r.nodeKeys, c.TopologyKey)
+		r.spreadOnHost = r.spreadOnHost || c.TopologyKey == v1.LabelHostname
+		r.podKeys = append(r.podKeys, c.MatchLabelKeys...)
+		r.minDomains = max(r.minDomains, minDomainsOf(c))
+	}
+}
+
+// object notes the labels that an object makes pods look at.
+func (r *profileRules) object(o runtime.Object) {
+	switch o := o.(type) {
+	case *v1.PersistentVolumeClaim:
+		r.claims[o.Namespace+"/"+o.Name] = true
+	case *v1.PersistentVolume:
+		r.nodeKeys = append(r.nodeKeys, v1.LabelTopologyZone, v1.LabelTopologyRegion,
+			v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion)
+		if o.Spec.NodeAffinity != nil && o.Spec.NodeAffinity.Required != nil {
+			r.nodeKeys = appendSelectorKeys(r.nodeKeys, o.Spec.NodeAffinity.Required)
+		}
+	case *storagev1.StorageClass:
+		for _, t := range o.AllowedTopologies {
+			for _, e := range t.MatchLabelExpressions {
+				r.nodeKeys = append(r.nodeKeys, e.Key)
+			}
+		}
+	case *storagev1.CSIStorageCapacity:
+		r.nodeKeys = appendLabelSelectorKeys(r.nodeKeys, o.NodeTopology)
+	case *v1.Service:
+		r.podKeys = appendMapKeys(r.podKeys, o.Spec.Selector)
+	case *v1.ReplicationController:
+		r.podKeys = appendMapKeys(r.podKeys, o.Spec.Selector)
+	case *appsv1.ReplicaSet:
+		r.podKeys = appendLabelSelectorKeys(r.podKeys, o.Spec.Selector)
+	case *appsv1.StatefulSet:
+		r.podKeys = appendLabelSelectorKeys(r.podKeys, o.Spec.Selector)
+	}
+}
+
+func minDomainsOf(c v1.TopologySpreadConstraint) int {
+	if c.MinDomains == nil {
+		return 1
+	}
+	return int(*c.MinDomains)
+}
+
+func appendMapKeys(keys []string, m map[string]string) []string {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+func appendLabelSelectorKeys(keys []string, s *metav1.LabelSelector) []string {
+	if s == nil {
+		return keys
+	}
+	keys = appendMapKeys(keys, s.MatchLabels)
+	for _, e := range s.MatchExpressions {
+		keys = append(keys, e.Key)
+	}
+	return keys
+}
+
+func appendSelectorKeys(keys []string, s *v1.NodeSelector) []string {
+	for _, t := range s.NodeSelectorTerms {
+		for _, e := range t.MatchExpressions {
+			keys = append(keys, e.Key)
+		}
+	}
+	return keys
+}
+
+// onHost tells whether a node selector picks nodes by name or hostname.
+func onHost(s *v1.NodeSelector) bool {
+	for _, t := range s.NodeSelectorTerms {
+		if len(t.MatchFields) > 0 {
+			return true
+		}
+		for _, e := range t.MatchExpressions {
+			if e.Key == v1.LabelHostname {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,179 @@
+package predicates
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// universe holds what a Cluster and its forks share: one object for each shape
+// of node, pod on a node, pod to place, and state a node came with.
+type universe struct {
+	c         *Checker
+	enc       encoder
+	key       []byte
+	shapes    map[string]*shape
+	residents map[string]*resident
+	known     map[*v1.Pod]*resident
+	kinds     map[string]*kind
+	states    map[string]*state
+	nodeKeys  []string // sorted
+	keysRead  int      // c.keysRead when nodeKeys was taken
+}
+
+func newUniverse(c *Checker) *universe {
+	return &universe{
+		c:         c,
+		shapes:    map[string]*shape{},
+		residents: map[string]*resident{},
+		known:     map[*v1.Pod]*resident{},
+		kinds:     map[string]*kind{},
+		states:    map[string]*state{},
+		keysRead:  -1,
+	}
+}
+
+// resident returns the object that stands for a pod on a node.
+func (u *universe) resident(p *v1.Pod) (*resident, error) {
+	if r := u.known[p]; r != nil {
+		return r, nil
+	}
+	// Terms that cannot be parsed are left out, as the scheduler's cache does.
+	info, _ := framework.NewPodInfo(p)
+	need := info.CalculateResource().Resource
+	r := &resident{id: len(u.residents), info: info, need: amounts{
+		cpu: need.GetMilliCPU(), memory: need.GetMemory(), ephemeral: need.GetEphemeralStorage(), scalars: need.GetScalarResources(),
+	}}
+	key, err := u.enc.resident(p, &r.need)
+	if err != nil {
+		return nil, err
+	}
+	if same := u.residents[string(key)]; same != nil {
+		u.known[p] = same
+		return same, nil
+	}
+	for i := range info.RequiredAntiAffinityTerms {
+		if info.RequiredAntiAffinityTerms[i].TopologyKey == v1.LabelHostname {
+			r.repelsHost = true
+		} else {
+			r.repelsWider = true
+		}
+	}
+	u.c.look(residentNodeKeysOf(p))
+	u.residents[string(key)] = r
+	u.known[p] = r
+	return r, nil
+}
+
+// kind returns the object that stands for a pod to place.
+func (u *universe) kind(p *v1.Pod) (*kind, error) {
+	r, err := u.resident(p)
+	if err != nil {
+		return nil, err
+	}
+	key, err := u.enc.pending(p, nil, &u.c.rules)
+	if err != nil {
+		return nil, err
+	}
+	key = binary.AppendUvarint(key, uint64(r.id))
+	if same := u.kinds[string(key)]; same != nil {
+		return same, nil
+	}
+	if r.info.Pod != p {
+		// The resident stands for pods that are equal on a node; what the pod asks
+		// for before it is there may differ.
+		info, _ := framework.NewPodInfo(p)
+		r = &resident{id: r.id, info: info, need: r.need, repelsHost: r.repelsHost, repelsWider: r.repelsWider}
+	}
+	u.c.look(nodeKeysOf(p))
+	k := newKind(r, &u.c.rules)
+	u.kinds[string(key)] = k
+	return k, nil
+}
+
+// shape returns the shape of a node under the label keys looked at now.
+func (u *universe) shape(n *v1.Node) *shape {
+	if u.keysRead != u.c.keysRead {
+		u.nodeKeys = slices.Sorted(slices.Values(u.c.nodeKeys.UnsortedList()))
+		u.keysRead = u.c.keysRead
+	}
+	bare := framework.NewNodeInfo()
+	bare.SetNode(n)
+	e := &u.enc
+	e.key = binary.AppendUvarint(e.key[:0], uint64(u.keysRead))
+	_, hasHost := n.Labels[v1.LabelHostname]
+	e.flag(hasHost)
+	e.flag(n.Spec.Unschedulable)
+	for i, k := range u.nodeKeys {
+		if v, ok := n.Labels[k]; ok {
+			e.count(i + 1)
+			e.text(v)
+		}
+	}
+	e.count(0)
+	e.amounts(&amounts{cpu: bare.Allocatable.MilliCPU, memory: bare.Allocatable.Memory,
+		ephemeral: bare.Allocatable.EphemeralStorage, scalars: bare.Allocatable.ScalarResources})
+	e.count(bare.Allocatable.AllowedPodNumber)
+	e.taints(n.Spec.Taints)
+	for _, f := range n.Status.DeclaredFeatures {
+		e.text(f)
+	}
+	if s := u.shapes[string(e.key)]; s != nil {
+		return s
+	}
+	s := &shape{id: len(u.shapes), node: n, bare: bare, empty: map[*kind]bool{}}
+	u.shapes[string(e.key)] = s
+	return s
+}
+
+// state returns the state of a node with the given pods.
+func (u *universe) state(n *v1.Node, pods []*v1.Pod) (*state, error) {
+	rs := make([]*resident, 0, len(pods))
+	for _, p := range pods {
+		if p == nil {
+			return nil, ErrNilObject
+		}
+		if finished(p) {
+			continue
+		}
+		r, err := u.resident(p)
+		if err != nil {
+			return nil, err
+		}
+		rs = append(rs, r)
+	}
+	slices.SortFunc(rs, func(a, b *resident) int { return cmp.Compare(a.id, b.id) })
+	st := &state{shape: u.shape(n), pods: len(rs)}
+	u.key = binary.AppendUvarint(u.key[:0], uint64(st.shape.id))
+	for _, r := range rs {
+		u.key = binary.AppendUvarint(u.key, uint64(r.id))
+	}
+	if same := u.states[string(u.key)]; same != nil {
+		return same, nil
+	}
+	for i, r := range rs {
+		if i > 0 && rs[i-1] == r {
+			st.items[len(st.items)-1].n++
+		} else {
+			st.items = append(st.items, item{resident: r, n: 1})
+		}
+		st.used = st.used.plus(&r.need, 1)
+	}
+	u.states[string(u.key)] = st
+	return st, nil
+}
+
+// taints encodes the taints that keep pods away.
+func (e *encoder) taints(taints []v1.Taint) {
+	for i := range taints {
+		if t := &taints[i]; t.Effect != v1.TaintEffectPreferNoSchedule {
+			e.text(t.Key)
+			e.text(t.Value)
+			e.text(string(t.Effect))
+		}
+	}
+	e.count(0)
+}
