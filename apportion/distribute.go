@@ -177,11 +177,11 @@ func (p *problem) claim(i int, low, high int64) Claim {
 	return c
 }
 
-// spread shares the total by the policy. wanting is that of the function spread;
-// under Priority nobody asks, because there what is pending tells.
+// spread shares the total by the policy; wanting tells of a target at its upper
+// bound whether a higher one would have brought it more.
 func (p *problem) spread(claims []Claim) (values []int64, wanting func(i int) bool) {
 	if p.policy == Priority {
-		return Fill(p.total, claims), func(int) bool { return false }
+		return fill(p.total, claims)
 	}
 	return spread(p.total, claims, p.rounding)
 }

@@ -35,7 +35,7 @@ func (p *problem) relieve(keep, desired []int64) plan {
 	result.runnable = runnable
 	for i, t := range p.targets {
 		switch {
-		case grows && keep[i] > t.cap:
+		case grows && keep[i] > t.cap && p.total > sum(runs):
 			result.held[i] = true
 		case runnable[i] < t.cap || !wanting(i):
 		case grows:

@@ -64,17 +64,26 @@ func Spread(total int64, claims []Claim, r Rounding) []int64 {
 // left. Claims of weight 0 come after all others; beyond that weights and
 // offsets do not matter.
 func Fill(total int64, claims []Claim) []int64 {
+	values, _ := fill(total, claims)
+	return values
+}
+
+// fill is Fill; wanting tells of a claim at its High whether a higher one would
+// have brought it more.
+func fill(total int64, claims []Claim) (values []int64, wanting func(i int) bool) {
 	values, left := lows(total, claims)
+	passedOn := make([]int64, len(claims))
 	for _, weightless := range []bool{false, true} {
 		for i, c := range claims {
 			if (c.Weight <= 0) == weightless {
 				more := min(left, c.normal().High-values[i])
 				values[i] += more
 				left -= more
+				passedOn[i] = left
 			}
 		}
 	}
-	return values
+	return values, func(i int) bool { return passedOn[i] > 0 }
 }
 
 // lows are the values everybody starts from, and what of the total they leave.
