@@ -1,0 +1,40 @@
+package scaleup
+
+import (
+	"testing"
+	"time"
+)
+
+func TestBackoffDoublesAndForgets(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	tests := map[string]struct {
+		failures []time.Duration // since the start
+		until    time.Duration
+	}{
+		"first failure":                       {[]time.Duration{0}, 5 * time.Minute},
+		"second after expiry doubles":         {[]time.Duration{0, 5 * time.Minute}, 15 * time.Minute},
+		"failure while backed off keeps":      {[]time.Duration{0, time.Minute}, 6 * time.Minute},
+		"doubling ends at the maximum":        {[]time.Duration{0, 5 * time.Minute, 15 * time.Minute, 35 * time.Minute, 65 * time.Minute}, 95 * time.Minute},
+		"forgotten after three quiet hours":   {[]time.Duration{0, 5 * time.Minute, 3*time.Hour + 6*time.Minute}, 3*time.Hour + 11*time.Minute},
+		"remembered up to three quiet hours":  {[]time.Duration{0, 3 * time.Hour}, 3*time.Hour + 10*time.Minute},
+		"failure exactly at the end of a ban": {[]time.Duration{0, 5 * time.Minute, 15 * time.Minute}, 35 * time.Minute},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := NewBackoff(BackoffOptions{})
+			for _, failure := range test.failures {
+				b.Failed("a", "out of stock", at(failure))
+			}
+			if until, reason, active := b.Active("a", at(test.until-1)); !active || !until.Equal(at(test.until)) || reason != "out of stock" {
+				t.Errorf("just before the end: until %v (%q, %v), want %v", until.Sub(start), reason, active, test.until)
+			}
+			if _, _, active := b.Active("a", at(test.until)); active {
+				t.Error("still backed off at the end")
+			}
+			if _, _, active := b.Active("b", at(0)); active {
+				t.Error("another group is backed off")
+			}
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package scaleup
+
+import "github.com/evenkeel/evenkeel/expander"
+
+// Decision is what one round wants to do and why. Everything that is logged,
+// printed or exported comes from it.
+type Decision struct {
+	// Trail is how the expander came to its choice.
+	Trail expander.Trail `json:"trail,omitempty"`
+	// Chosen is empty where no group could help any pod.
+	Chosen string `json:"chosen,omitempty"`
+	// Members are the chosen group and its partners, by name.
+	Members []string `json:"members,omitempty"`
+	// Need is the number of nodes that the pods of the option need.
+	Need int `json:"need"`
+	// Unplaced is the part of Need no member had room for.
+	Unplaced int `json:"unplaced"`
+	// Increases are the groups to resize, by name.
+	Increases []Increase `json:"increases,omitempty"`
+	// Groups says of every group of the cloud what became of it, by name.
+	Groups []GroupOutcome `json:"groups"`
+	// Pods says of every kind of pending pod what became of it.
+	Pods []PodOutcome `json:"pods,omitempty"`
+	// Warnings are for the operator: overlapping quotas and the like.
+	Warnings []string `json:"warnings,omitempty"`
+
+	shares []share // how the need is made up, for splitting a refusal again
+}
+
+// Increase is one group's part of the split.
+type Increase struct {
+	Group string `json:"group"`
+	From  int    `json:"from"`
+	To    int    `json:"to"`
+}
+
+// Outcome says in one word what became of a group or of pods.
+type Outcome string
+
+// Outcomes of groups.
+const (
+	// GroupSkipped groups can not grow now.
+	GroupSkipped Outcome = "Skipped"
+	// GroupTakesNone groups pass none of the pending pods.
+	GroupTakesNone Outcome = "TakesNone"
+	// GroupIdle groups can grow, and nothing needs them to.
+	GroupIdle Outcome = "Idle"
+	// GroupNotChosen groups stood for election and lost.
+	GroupNotChosen Outcome = "NotChosen"
+	// GroupPartner groups belong to the chosen set and get nothing this time.
+	GroupPartner Outcome = "Partner"
+	// GroupGrows groups get nodes.
+	GroupGrows Outcome = "Grows"
+	// GroupRefused groups were to grow and the cloud did not let them.
+	GroupRefused Outcome = "Refused"
+)
+
+// Outcomes of pods.
+const (
+	// PodsHelped pods are the reason for the nodes that are ordered.
+	PodsHelped Outcome = "Helped"
+	// PodsFit pods fit on nodes that exist.
+	PodsFit Outcome = "Fit"
+	// PodsAwaitNodes pods fit on nodes that are on their way.
+	PodsAwaitNodes Outcome = "AwaitNodes"
+	// PodsNextRound pods wait for a later round: another option was chosen, or
+	// a limit of this round was reached.
+	PodsNextRound Outcome = "NextRound"
+	// PodsUnhelped pods can be helped by no group now.
+	PodsUnhelped Outcome = "Unhelped"
+)
+
+// GroupOutcome is what became of one group.
+type GroupOutcome struct {
+	Group   string  `json:"group"`
+	Outcome Outcome `json:"outcome"`
+	// Reason is a sentence fragment a person understands.
+	Reason string `json:"reason,omitempty"`
+}
+
+// PodOutcome is what became of pods that are equal to the scheduler.
+type PodOutcome struct {
+	// Example is namespace/name of the first of them.
+	Example string  `json:"example"`
+	Count   int     `json:"count"`
+	Outcome Outcome `json:"outcome"`
+	Reason  string  `json:"reason,omitempty"`
+	// Pods are their positions among World.Pending.
+	Pods []int `json:"-"`
+
+	class int // the part of the need that serves helped pods
+}
+
+// share is a part of the need that only some groups can serve: the nodes for
+// the pods that pass on exactly these groups.
+type share struct {
+	class  int      // which of these parts it is; what is split again keeps it
+	groups []string // by name
+	nodes  map[string]int64
+}

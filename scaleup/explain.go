@@ -1,0 +1,260 @@
+package scaleup
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// explainGroups says of every group what became of it.
+func (p *planner) explainGroups() {
+	grown := map[string]Increase{}
+	for _, increase := range p.decision.Increases {
+		grown[increase.Group] = increase
+	}
+	for _, g := range p.world.Groups {
+		o := GroupOutcome{Group: g.ID}
+		increase, grows := grown[g.ID]
+		reason, skipped := p.skipped[g.ID]
+		why, optionless := p.without[g.ID]
+		switch {
+		case skipped:
+			o.Outcome, o.Reason = GroupSkipped, reason
+		case grows:
+			o.Outcome, o.Reason = GroupGrows, p.whyGrows(increase)
+		case slices.Contains(p.decision.Members, g.ID):
+			o.Outcome, o.Reason = GroupPartner, p.whyNot(g.ID)
+		case len(p.kinds) == 0:
+			o.Outcome, o.Reason = GroupIdle, "no pods wait for nodes"
+		case optionless && why == "":
+			o.Outcome, o.Reason = GroupTakesNone, p.whyTakesNone(g.ID)
+		case optionless:
+			o.Outcome, o.Reason = GroupNotChosen, why
+		default:
+			o.Outcome, o.Reason = GroupNotChosen, p.whyLost(g.ID)
+		}
+		p.decision.Groups = append(p.decision.Groups, o)
+	}
+}
+
+// whyGrows names the group's part of the split and what held it there.
+func (p *planner) whyGrows(i Increase) string {
+	if len(p.decision.Members) == 1 {
+		return p.held(i.Group, "chosen")
+	}
+	if i.Group == p.decision.Chosen {
+		return p.held(i.Group, "chosen, levelled with "+others(p.decision.Members, i.Group))
+	}
+	return p.held(i.Group, "similar to "+p.decision.Chosen+", levelled with it")
+}
+
+// whyNot says why a member of the set gets nothing.
+func (p *planner) whyNot(group string) string {
+	return p.held(group, "large enough beside "+others(p.decision.Members, group))
+}
+
+func (p *planner) held(group, why string) string {
+	split := p.reasons[group]
+	switch split.Reason {
+	case nodegroupset.ReasonMax:
+		return fmt.Sprintf("%s; held at its maximum of %d", why, p.group(group).Max)
+	case nodegroupset.ReasonMin:
+		return fmt.Sprintf("%s; raised towards its minimum of %d", why, p.group(group).Min)
+	case nodegroupset.ReasonQuota:
+		return fmt.Sprintf("%s; held by %s", why, split.Detail)
+	}
+	return why
+}
+
+func others(members []string, except string) string {
+	rest := slices.DeleteFunc(slices.Clone(members), func(name string) bool { return name == except })
+	return fewNames(rest)
+}
+
+// fewNames lists names, the first few of many.
+func fewNames(names []string) string {
+	const shown = 4
+	if len(names) <= shown+1 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}
+
+func (p *planner) whyTakesNone(group string) string {
+	return "takes none of the pods: " + p.rejections(p.template[group], everyIndex(len(p.kinds)))
+}
+
+// rejections sums up why a template takes none of these kinds, by number of
+// pods.
+func (p *planner) rejections(template int, kinds []int) string {
+	pods := map[string]int{}
+	for _, k := range kinds {
+		for _, reason := range p.fit.Reasons(template, k) {
+			pods[reason.Message] += len(p.kinds[k].Pods)
+		}
+	}
+	return tally(pods, "pod")
+}
+
+// tally lists counted messages, the most frequent first.
+func tally(counts map[string]int, noun string) string {
+	messages := make([]string, 0, len(counts))
+	for message := range counts {
+		messages = append(messages, message)
+	}
+	slices.SortFunc(messages, func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	const shown = 3
+	var parts []string
+	for i, message := range messages {
+		if i == shown && len(messages) > shown+1 {
+			parts = append(parts, fmt.Sprintf("and %d more reasons", len(messages)-shown))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", message, plural(counts[message], noun)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// whyLost finds the step of the choice at which the group was dropped.
+func (p *planner) whyLost(group string) string {
+	for _, step := range p.decision.Trail {
+		for _, judged := range step.Options {
+			if judged.Group != group || judged.Kept {
+				continue
+			}
+			if step.Strategy == expander.SetStep {
+				return judged.Figure
+			}
+			return fmt.Sprintf("%s: %s, kept %s", step.Strategy, judged.Figure, keptOf(step))
+		}
+	}
+	return "not chosen"
+}
+
+func keptOf(step expander.Step) string {
+	for _, judged := range step.Options {
+		if judged.Kept {
+			if judged.Figure == "" {
+				return judged.Group
+			}
+			return fmt.Sprintf("%s (%s)", judged.Group, judged.Figure)
+		}
+	}
+	return "another"
+}
+
+// explainPods says of every kind of pending pod what became of it.
+func (p *planner) explainPods() {
+	for k, kind := range p.kinds {
+		helped := min(p.helped[k], len(kind.Pods))
+		if helped > 0 {
+			p.report(kind.Pods[:helped], PodOutcome{Outcome: PodsHelped, Reason: "nodes ordered in " + fewNames(p.helpers(k)), class: p.classOf(k)})
+		}
+		rest := kind.Pods[helped:]
+		if len(rest) == 0 {
+			continue
+		}
+		outcome, reason := p.whyWaits(k)
+		p.report(rest, PodOutcome{Outcome: outcome, Reason: reason})
+	}
+	slices.SortStableFunc(p.decision.Pods, func(a, b PodOutcome) int { return cmp.Compare(a.Pods[0], b.Pods[0]) })
+}
+
+// report notes the outcome of pods given by their positions among those left.
+func (p *planner) report(left []int, o PodOutcome) {
+	o.Pods = make([]int, len(left))
+	for i, at := range left {
+		o.Pods[i] = p.pods[at]
+	}
+	o.Example, o.Count = podName(p.world.Pending[o.Pods[0]]), len(o.Pods)
+	p.decision.Pods = append(p.decision.Pods, o)
+}
+
+// classOf is the part of the need that a kind of pods belongs to.
+func (p *planner) classOf(kind int) int {
+	return slices.IndexFunc(p.classes, func(c class) bool { return slices.Contains(c.kinds, kind) })
+}
+
+// helpers are the groups whose new nodes serve a kind of pods.
+func (p *planner) helpers(kind int) []string {
+	of := p.classOf(kind)
+	groups := slices.Clone(p.wovenInto)
+	for i, s := range p.decision.shares {
+		if i <= of && !p.classes[i].woven && subset(p.classes[i].members, p.classes[of].members) || i == of {
+			groups = slices.AppendSeq(groups, maps.Keys(s.nodes))
+		}
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+// whyWaits says why pods of a kind get no node in this round.
+func (p *planner) whyWaits(kind int) (Outcome, string) {
+	if i := p.classOf(kind); i >= 0 {
+		return PodsNextRound, p.whyLeftOver(p.classes[i], kind)
+	}
+	var standing, skipped []string
+	for _, g := range p.world.Groups {
+		t, known := p.template[g.ID]
+		if !known || !p.fit.Passes(t, kind) {
+			continue
+		}
+		if reason, out := p.skipped[g.ID]; out {
+			skipped = append(skipped, fmt.Sprintf("%s (%s)", g.ID, reason))
+		} else {
+			standing = append(standing, g.ID)
+		}
+	}
+	if len(standing) > 0 && p.decision.Chosen != "" {
+		return PodsNextRound, fmt.Sprintf("fit %s, but %s was chosen", fewNames(standing), p.decision.Chosen)
+	}
+	if len(standing) > 0 {
+		return PodsUnhelped, "pass on " + fewNames(standing) + ", where nothing could be placed"
+	}
+	if len(skipped) > 0 {
+		return PodsUnhelped, "fit only groups that can not grow: " + fewNames(skipped)
+	}
+	return PodsUnhelped, p.whyNowhere(kind)
+}
+
+// whyLeftOver says why some pods of the chosen option got no node.
+func (p *planner) whyLeftOver(c class, kind int) string {
+	switch c.placed[slices.Index(c.kinds, kind)].Reason {
+	case expander.HeldBack:
+		return "held back by the pods placed so far: spread or affinity"
+	case expander.DoesNotFit:
+		return "pass alone, but not beside the other pods"
+	}
+	if int64(p.decision.Need) >= p.roundLimit() {
+		return fmt.Sprintf("the round is limited to %d nodes", p.roundLimit())
+	}
+	return "no room left in " + fewNames(c.members)
+}
+
+// whyNowhere sums up the rejections of all groups, by number of groups.
+func (p *planner) whyNowhere(kind int) string {
+	groups := map[string]int{}
+	for _, t := range p.template {
+		for _, reason := range p.fit.Reasons(t, kind) {
+			groups[reason.Message]++
+		}
+	}
+	if len(groups) == 0 {
+		return "there is no node group with a template"
+	}
+	return "fit no node group: " + tally(groups, "group")
+}

@@ -1,0 +1,79 @@
+package scaleup
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// ledger keeps count of sizes and limits while nodes are given out.
+type ledger struct {
+	groups   []Group // by name
+	ceilings []ceiling
+	grown    map[string]int64 // nodes given to each group so far
+}
+
+func newLedger(w *World, limits Limits) *ledger {
+	return &ledger{groups: w.Groups, ceilings: limits.ceilings(w), grown: map[string]int64{}}
+}
+
+// fork is a ledger for a what-if.
+func (l *ledger) fork() *ledger {
+	return &ledger{groups: l.groups, ceilings: slices.Clone(l.ceilings), grown: maps.Clone(l.grown)}
+}
+
+func (l *ledger) group(name string) *Group {
+	i, found := slices.BinarySearchFunc(l.groups, name, func(g Group, name string) int { return cmp.Compare(g.ID, name) })
+	if !found {
+		return &Group{ID: name}
+	}
+	return &l.groups[i]
+}
+
+// size is the group's target size with what it was given.
+func (l *ledger) size(name string) int64 { return int64(l.group(name).Target) + l.grown[name] }
+
+// give books nodes for a group.
+func (l *ledger) give(name string, nodes int64) {
+	l.grown[name] += nodes
+	grow(l.ceilings, name, nodes)
+}
+
+// split divides nodes over groups, within their bounds and all limits, and
+// books what each gets.
+func (l *ledger) split(nodes int64, chosen string, groups []string) (nodegroupset.SplitResult, error) {
+	request := nodegroupset.SplitRequest{Nodes: nodes, Groups: l.sizes(groups)}
+	if slices.Contains(groups, chosen) {
+		request.Chosen = chosen
+	}
+	request.Caps = caps(l.ceilings, request.Groups)
+	result, err := nodegroupset.Split(request)
+	if err != nil {
+		return nodegroupset.SplitResult{}, err
+	}
+	for _, g := range result.Groups {
+		l.give(g.Name, g.NewSize-g.Size)
+	}
+	return result, nil
+}
+
+func (l *ledger) sizes(groups []string) []nodegroupset.Group {
+	sizes := make([]nodegroupset.Group, len(groups))
+	for i, name := range groups {
+		g := l.group(name)
+		sizes[i] = nodegroupset.Group{Name: name, Size: l.size(name), Min: int64(min(g.Min, g.Max)), Max: int64(g.Max), Weight: 1}
+	}
+	return sizes
+}
+
+// room is how many of limit nodes these groups could still take together.
+// Groups of which no split can be made have none: they are left alone.
+func (l *ledger) room(groups []string, limit int64) int64 {
+	result, err := l.fork().split(limit, "", groups)
+	if err != nil {
+		return 0
+	}
+	return limit - result.Unplaced
+}

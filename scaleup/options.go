@@ -1,0 +1,110 @@
+package scaleup
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// Defaults of Cluster Autoscaler's flags of the same names.
+const (
+	DefaultMaxNodesPerScaleUp   = 1000
+	DefaultInitialBackoff       = 5 * time.Minute
+	DefaultMaxBackoff           = 30 * time.Minute
+	DefaultBackoffReset         = 3 * time.Hour
+	DefaultOkTotalUnreadyCount  = 3
+	DefaultMaxUnreadyPercentage = 45
+	DefaultMaxNodeProvisionTime = 15 * time.Minute
+)
+
+// Options configure the pipeline. The zero value is Cluster Autoscaler's
+// defaults with balancing on.
+type Options struct {
+	// DisableBalancing leaves the chosen group alone
+	// (--balance-similar-node-groups=false).
+	DisableBalancing bool
+	// Similarity says when two groups are similar.
+	Similarity nodegroupset.Options
+	// Expander chooses among the options; the zero value is least-waste.
+	Expander expander.Chain
+	// Limits bound how far groups may grow together.
+	Limits Limits
+	// Backoff says how long a group that refused is left alone.
+	Backoff BackoffOptions
+	// MaxNodeProvisionTime is how long an ordered node may take to register and
+	// become ready; 0 is DefaultMaxNodeProvisionTime.
+	MaxNodeProvisionTime time.Duration
+	// StartupTaints are keys of taints that a node carries only while it
+	// starts; they are removed from templates.
+	StartupTaints []string
+}
+
+// Limits bound growth. A zero number means no limit.
+type Limits struct {
+	// MaxNodesPerScaleUp bounds one round; 0 is DefaultMaxNodesPerScaleUp.
+	MaxNodesPerScaleUp int
+	// MaxNodesTotal bounds all nodes of the cluster, those on their way and
+	// those of no node group included.
+	MaxNodesTotal int
+	// MaxCoresTotal bounds the cores of all nodes.
+	MaxCoresTotal int64
+	// MaxMemoryTotal bounds the memory of all nodes, in bytes.
+	MaxMemoryTotal int64
+	// Quotas bound groups together.
+	Quotas []Quota
+}
+
+// Quota is a limit shared by several groups. Groups and Zones select the
+// groups it counts: those named and those whose template lies in a named
+// zone; with neither it counts every group. A zero limit means no limit.
+type Quota struct {
+	Name     string
+	Groups   []string
+	Zones    []string
+	Nodes    int64
+	MilliCPU int64
+	Memory   int64 // bytes
+}
+
+// InvalidLimitError names a limit that makes no sense.
+type InvalidLimitError struct {
+	Field  string // "maxNodesTotal", "quotas[2].nodes"
+	Value  any
+	Reason string
+}
+
+func (e *InvalidLimitError) Error() string {
+	return fmt.Sprintf("%s: Invalid value: %v: %s", e.Field, e.Value, e.Reason)
+}
+
+func (l Limits) validate() error {
+	fields := []struct {
+		name  string
+		value int64
+	}{
+		{"maxNodesPerScaleup", int64(l.MaxNodesPerScaleUp)},
+		{"maxNodesTotal", int64(l.MaxNodesTotal)},
+		{"maxCoresTotal", l.MaxCoresTotal},
+		{"maxMemoryTotal", l.MaxMemoryTotal},
+	}
+	names := map[string]bool{}
+	for i, q := range l.Quotas {
+		path := fmt.Sprintf("quotas[%d].", i)
+		if q.Name == "" || names[q.Name] {
+			return &InvalidLimitError{path + "name", fmt.Sprintf("%q", q.Name), "must be set and unique"}
+		}
+		names[q.Name] = true
+		fields = append(fields, []struct {
+			name  string
+			value int64
+		}{{path + "nodes", q.Nodes}, {path + "milliCPU", q.MilliCPU}, {path + "memory", q.Memory}}...)
+	}
+	for _, f := range fields {
+		if f.value < 0 {
+			return &InvalidLimitError{f.name, f.value, "must not be negative"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package scaleup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// Plan decides one round. It changes nothing and asks nobody but the
+// scheduler's plugins: the same world has the same decision.
+func Plan(w *World, checker *predicates.Checker, opts Options) (Decision, error) {
+	p := newPlanner(w, checker, opts)
+	for _, step := range []func() error{
+		p.skipGroups,   // groups that can not grow
+		p.settlePods,   // pods that have a place already, or soon
+		p.findSets,     // similar groups count as one choice
+		p.buildOptions, // what each group would need
+		p.choose,       // the expander's choice
+		p.splitNeed,    // partners, and the nodes of each
+	} {
+		if err := step(); err != nil {
+			return Decision{}, err
+		}
+	}
+	p.explainGroups()
+	p.explainPods()
+	return p.decision, nil
+}
+
+// planner carries one plan from step to step.
+type planner struct {
+	world    *World
+	checker  *predicates.Checker
+	opts     Options
+	decision Decision
+
+	ledger   *ledger
+	skipped  map[string]string
+	standing []string // groups that may grow, by name
+
+	cluster   *predicates.Cluster // nodes that exist and are on their way, with the pods settled on them
+	estimator *expander.Estimator
+	pods      []int // positions in world.Pending of the pods that are left
+	fit       *predicates.Fit
+	kinds     []predicates.Kind // of the pods that are left; positions are those of pods
+	workload  expander.Workload
+	template  map[string]int // index into fit's templates
+
+	index *nodegroupset.Index
+	sets  map[string][]string // the set of each standing group
+
+	options   []expander.Option
+	without   map[string]string // groups without an option, and why
+	classes   []class           // the chosen option's pods, by the members they pass on
+	helped    map[int]int       // pods of each kind that the ordered nodes help
+	wovenInto []string          // groups whose woven nodes other pods fill up
+	reasons   map[string]nodegroupset.GroupSplit
+}
+
+func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
+	return &planner{
+		world: w, checker: checker, opts: opts,
+		ledger:   newLedger(w, opts.Limits),
+		skipped:  map[string]string{},
+		template: map[string]int{},
+		sets:     map[string][]string{},
+		without:  map[string]string{},
+		helped:   map[int]int{},
+		reasons:  map[string]nodegroupset.GroupSplit{},
+	}
+}
+
+func (p *planner) group(name string) *Group { return p.ledger.group(name) }
+
+// skipGroups sets groups aside that can not grow now.
+func (p *planner) skipGroups() error {
+	for i := range p.world.Groups {
+		g := &p.world.Groups[i]
+		if reason := p.skipReason(g); reason != "" {
+			p.skipped[g.ID] = reason
+		} else {
+			p.standing = append(p.standing, g.ID)
+		}
+	}
+	slices.Sort(p.standing)
+	return nil
+}
+
+func (p *planner) skipReason(g *Group) string {
+	registered := g.Ready + g.NotStarted + g.Unready
+	switch {
+	case g.Err != nil:
+		return g.Err.Error()
+	case g.Template == nil:
+		return "no template"
+	case !g.BackedOffUntil.IsZero():
+		return fmt.Sprintf("backed off for another %s: %s", g.BackedOffUntil.Sub(p.world.Now), g.BackoffReason)
+	case g.Unready > DefaultOkTotalUnreadyCount && 100*g.Unready > DefaultMaxUnreadyPercentage*registered:
+		return fmt.Sprintf("unhealthy: %d of %d nodes are not ready", g.Unready, registered)
+	case g.Target > g.Max:
+		return fmt.Sprintf("over its maximum: %d of %d", g.Target, g.Max)
+	case g.Target == g.Max:
+		return fmt.Sprintf("at its maximum of %d", g.Max)
+	}
+	if name, blocked := full(p.ledger.ceilings, g.ID); blocked {
+		return "no room under " + name
+	}
+	if g.AllOrNothing && p.ledger.room([]string{g.ID}, p.roundLimit()) < int64(g.Max-g.Target) {
+		return fmt.Sprintf("all or nothing, and there is no room for all %d nodes", g.Max-g.Target)
+	}
+	return ""
+}
+
+// settlePods sets pods aside that fit on nodes that exist or are on their way,
+// and asks of the others which pass where.
+func (p *planner) settlePods() error {
+	var templates []predicates.Node
+	for i := range p.world.Groups {
+		if g := &p.world.Groups[i]; g.Template != nil {
+			p.template[g.ID] = len(templates)
+			templates = append(templates, predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods})
+		}
+	}
+	s, err := p.settle(templates)
+	if err != nil {
+		return err
+	}
+	p.cluster, p.estimator = s.cluster, expander.NewEstimator(s.cluster)
+	p.pods, p.fit, p.kinds = s.left, s.fit, s.fit.Kinds()
+	p.decision.Pods = s.settled
+	p.workload = expander.NewWorkload(p.kinds)
+	return nil
+}
+
+// findSets puts similar groups together. A group that is all or nothing stands
+// alone: a part of its nodes would be of no use.
+func (p *planner) findSets() error {
+	index, err := nodegroupset.NewIndex(p.opts.Similarity)
+	if err != nil {
+		return err
+	}
+	p.index = index
+	for _, name := range p.standing {
+		p.sets[name] = []string{name}
+		if g := p.group(name); !p.opts.DisableBalancing && !g.AllOrNothing {
+			if err := index.Set(name, *g.Template); err != nil {
+				return fmt.Errorf("node group %s: %w", name, err)
+			}
+		}
+	}
+	if p.opts.DisableBalancing {
+		return nil
+	}
+	for _, set := range index.Sets() {
+		for _, name := range set {
+			p.sets[name] = set
+		}
+	}
+	return nil
+}
+
+// buildOptions estimates for every group what the pods it takes would need.
+func (p *planner) buildOptions() error {
+	rooms := map[string]int64{} // by the first member of a set
+	for _, name := range p.standing {
+		g, set := p.group(name), p.sets[name]
+		kinds := p.passing(name)
+		if len(kinds) == 0 {
+			p.without[name] = ""
+			continue
+		}
+		room, known := rooms[set[0]]
+		if !known {
+			room = p.ledger.room(set, p.roundLimit())
+			rooms[set[0]] = room
+		}
+		phases := []expander.Phase{p.phase(name, p.workload.Demands(kinds...))}
+		estimate, err := p.estimator.Estimate(phases, int(room))
+		if err != nil {
+			return fmt.Errorf("node group %s: %w", name, err)
+		}
+		if estimate.NodeCount == 0 {
+			p.without[name] = "its pods pass alone, but not beside the others"
+			continue
+		}
+		o := p.workload.Option(name, phases, estimate)
+		if g.AllOrNothing {
+			o.NodeCount = g.Max - g.Target
+		}
+		o.Set, o.Members, o.Template = set[0], set, *g.Template
+		o.NodePrice, o.HasPrice = g.Price, g.HasPrice
+		p.options = append(p.options, o)
+	}
+	return nil
+}
+
+// phase asks for new nodes of a group. Pods can not tell templates of one
+// shape apart, so groups of one shape share an estimate.
+func (p *planner) phase(group string, demands []expander.Demand) expander.Phase {
+	g := p.group(group)
+	return expander.Phase{
+		Template: predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods},
+		Shape:    fmt.Sprint(p.fit.ShapeOf(p.template[group])),
+		Demands:  demands,
+		MaxNodes: expander.NoLimit,
+	}
+}
+
+// passing lists the kinds of pods that fit a group's template.
+func (p *planner) passing(group string) []int {
+	var kinds []int
+	for k := range p.kinds {
+		if p.fit.Passes(p.template[group], k) {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
+
+func (p *planner) roundLimit() int64 {
+	return int64(cmp.Or(p.opts.Limits.MaxNodesPerScaleUp, DefaultMaxNodesPerScaleUp))
+}
+
+func (p *planner) choose() error {
+	if len(p.options) == 0 {
+		return nil
+	}
+	best, trail, err := p.opts.Expander.Choose(p.options)
+	if errors.Is(err, expander.ErrNoOptions) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.decision.Chosen, p.decision.Trail = best.Group, trail
+	return nil
+}
+
+// podName is how a pod is named to people.
+func podName(pod *v1.Pod) string {
+	return strings.TrimPrefix(pod.Namespace+"/"+pod.Name, "/")
+}

@@ -1,0 +1,100 @@
+package scaleup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// Scaler runs rounds against a cloud. It keeps what has to outlive a round:
+// which groups refused, what their nodes looked like, since when an instance
+// is awaited. It is not safe for concurrent use; a round resizes groups
+// concurrently by itself.
+type Scaler struct {
+	provider   cloudprovider.Provider
+	checker    *predicates.Checker
+	daemons    daemonPods
+	opts       Options
+	backoff    *Backoff
+	rounds     uint64
+	everReady  map[string]bool                    // nodes that were ready once
+	remembered map[string]*cloudprovider.Template // by group
+	awaited    map[string]time.Time               // instances without a node, since when
+}
+
+// New returns a Scaler without memory. It refuses options that make no sense.
+func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Options) (*Scaler, error) {
+	if provider == nil || checker == nil {
+		return nil, errors.New("scaleup: a provider and a checker are needed")
+	}
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	return &Scaler{
+		provider: provider, checker: checker, daemons: daemonPods{checker}, opts: opts,
+		backoff:    NewBackoff(opts.Backoff),
+		everReady:  map[string]bool{},
+		remembered: map[string]*cloudprovider.Template{},
+		awaited:    map[string]time.Time{},
+	}, nil
+}
+
+// Round is one round from beginning to end.
+type Round struct {
+	World    *World
+	Repairs  []Repair
+	Decision Decision
+	Attempts []Attempt
+}
+
+// Grew is the number of nodes the round ordered.
+func (r Round) Grew() int {
+	n := 0
+	for _, a := range r.Attempts {
+		n += a.Grew
+	}
+	return n
+}
+
+// Round repairs, observes, plans and executes at the instant now. A group that
+// fails is left as it was, with the failure in the result; an error means that
+// nothing could be decided.
+func (s *Scaler) Round(ctx context.Context, now time.Time, cluster Cluster) (Round, error) {
+	world, err := s.observe(ctx, now, cluster)
+	if err != nil {
+		return Round{}, err
+	}
+	repairs := s.repair(ctx, world, cluster)
+	decision, err := Plan(world, s.checker, s.opts.forRound(s.rounds))
+	if err != nil {
+		return Round{}, err
+	}
+	s.rounds++
+	return Round{
+		World:    world,
+		Repairs:  repairs,
+		Attempts: s.execute(ctx, world, &decision),
+		Decision: decision,
+	}, nil
+}
+
+func (o Options) forRound(n uint64) Options {
+	o.Expander = o.Expander.ForRound(n)
+	return o
+}
+
+func (o Options) maxNodeProvisionTime() time.Duration {
+	return cmp.Or(o.MaxNodeProvisionTime, DefaultMaxNodeProvisionTime)
+}
+
+func (o Options) validate() error {
+	if _, err := nodegroupset.NewIndex(o.Similarity); err != nil {
+		return err
+	}
+	return o.Limits.validate()
+}

@@ -1,0 +1,129 @@
+package scaleup
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// settlement is what is left once pods have taken the places there are.
+type settlement struct {
+	cluster *predicates.Cluster
+	settled []PodOutcome
+	left    []int // positions in World.Pending
+	fit     *predicates.Fit
+}
+
+// settle places pending pods on the nodes that exist and on those that are on
+// their way: the scheduler's business, and no reason to order more.
+func (p *planner) settle(templates []predicates.Node) (settlement, error) {
+	w := p.world
+	s := settlement{cluster: p.checker.Cluster(w.Nodes)}
+	var arriving []string // the group of each node on its way
+	for i := range w.Groups {
+		g := &w.Groups[i]
+		if g.Template == nil || g.Upcoming == 0 {
+			continue
+		}
+		s.cluster.AddCopies(predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods}, g.Upcoming)
+		arriving = append(arriving, slices.Repeat([]string{g.ID}, g.Upcoming)...)
+	}
+	fit, err := s.cluster.Fits(templates, w.Pending)
+	if err != nil {
+		return settlement{}, err
+	}
+	if s.cluster.Len() == 0 {
+		s.fit, s.left = fit, everyIndex(len(w.Pending))
+		return s, nil
+	}
+	kinds := fit.Kinds()
+	placed := make([]int, len(kinds))
+	for _, k := range mostConstrainedFirst(fit, kinds, len(templates)) {
+		placements, err := s.cluster.Place(kinds[k].Pod, len(kinds[k].Pods), 0, s.cluster.Len())
+		if err != nil {
+			return settlement{}, err
+		}
+		placed[k] = s.book(len(w.Nodes), arriving, kinds[k], placements)
+	}
+	for k, kind := range kinds {
+		s.left = append(s.left, kind.Pods[placed[k]:]...)
+	}
+	slices.Sort(s.left)
+	pending := make([]*v1.Pod, len(s.left))
+	for i, at := range s.left {
+		pending[i] = w.Pending[at]
+	}
+	s.fit, err = s.cluster.Fits(templates, pending)
+	return s, err
+}
+
+// book notes where pods of a kind were placed and returns how many were.
+func (s *settlement) book(existing int, arriving []string, kind predicates.Kind, placements []predicates.Placement) int {
+	placed := 0
+	var onNodes, awaiting []int
+	var groups []string
+	for _, at := range placements {
+		for id := at.First; id < at.First+at.Nodes; id++ {
+			pods := kind.Pods[placed : placed+at.PerNode]
+			placed += at.PerNode
+			if id < existing {
+				onNodes = append(onNodes, pods...)
+				continue
+			}
+			awaiting = append(awaiting, pods...)
+			if group := arriving[id-existing]; !slices.Contains(groups, group) {
+				groups = append(groups, group)
+			}
+		}
+	}
+	if len(onNodes) > 0 {
+		s.settled = append(s.settled, PodOutcome{
+			Example: podName(kind.Pod), Count: len(onNodes), Outcome: PodsFit,
+			Reason: "fit on nodes that exist", Pods: onNodes,
+		})
+	}
+	if len(awaiting) > 0 {
+		slices.Sort(groups)
+		s.settled = append(s.settled, PodOutcome{
+			Example: podName(kind.Pod), Count: len(awaiting), Outcome: PodsAwaitNodes,
+			Reason: "fit on nodes on their way in " + strings.Join(groups, ", "), Pods: awaiting,
+		})
+	}
+	return placed
+}
+
+// mostConstrainedFirst orders kinds so that pods with few places to go get
+// theirs before pods that can go anywhere; then the larger ones.
+func mostConstrainedFirst(fit *predicates.Fit, kinds []predicates.Kind, templates int) []int {
+	places := make([]int, len(kinds))
+	requests := make([]expander.Requests, len(kinds))
+	for k, kind := range kinds {
+		for t := range templates {
+			if fit.Passes(t, k) {
+				places[k]++
+			}
+		}
+		requests[k] = expander.RequestsOf(kind.Pod)
+	}
+	order := everyIndex(len(kinds))
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(
+			cmp.Compare(places[a], places[b]),
+			cmp.Compare(requests[b].MilliCPU, requests[a].MilliCPU),
+			cmp.Compare(requests[b].Memory, requests[a].Memory))
+	})
+	return order
+}
+
+func everyIndex(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}

@@ -1,0 +1,210 @@
+package scaleup
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/expander"
+)
+
+// class is the pods of the option that pass on exactly the same members.
+type class struct {
+	members []string // by name
+	kinds   []int
+	woven   bool // placed by weave, not by an estimate
+	nodes   int64
+	placed  []expander.Placed // in the order of kinds
+}
+
+// splitNeed finds the partners of the chosen group and gives every member its
+// nodes. Pods that pass on few members come first: their nodes have to lie
+// there. The nodes of those that pass on more are levelled on top, so that a
+// pinned pod costs the set no more than its own node.
+func (p *planner) splitNeed() error {
+	if p.decision.Chosen == "" {
+		return nil
+	}
+	p.decision.Members = p.partners()
+	p.classes = p.classify(p.decision.Members)
+	if err := p.weave(); err != nil {
+		return err
+	}
+	var phases []expander.Phase
+	for i := range p.classes {
+		c := &p.classes[i]
+		if c.woven {
+			continue
+		}
+		phase := p.phase(p.standFor(c.members), p.demands(c.kinds))
+		phase.Reuse = p.reusable(i)
+		phase.MaxNodes = int(p.ledger.room(c.members, p.roundLimit()))
+		phases = append(phases, phase)
+		estimate, err := p.estimator.Estimate(phases, p.roundLeft())
+		if err != nil {
+			return err
+		}
+		last := estimate.Phases[len(phases)-1]
+		c.nodes, c.placed = int64(last.NodeCount), last.Placed
+		if g := p.group(p.decision.Chosen); g.AllOrNothing {
+			c.nodes = int64(g.Max - g.Target)
+		}
+		if err := p.splitClass(i); err != nil {
+			return err
+		}
+	}
+	for _, name := range p.decision.Members {
+		if n := p.ledger.grown[name]; n > 0 {
+			g := p.group(name)
+			p.decision.Increases = append(p.decision.Increases, Increase{Group: name, From: g.Target, To: g.Target + int(n)})
+		}
+	}
+	p.decision.Warnings = overlapping(caps(p.ledger.ceilings, p.ledger.sizes(p.decision.Members)))
+	return nil
+}
+
+// demands asks for places for the pods of these kinds that have none yet.
+func (p *planner) demands(kinds []int) []expander.Demand {
+	demands := p.workload.Demands(kinds...)
+	for i, kind := range kinds {
+		demands[i].Count -= p.helped[kind]
+	}
+	return demands
+}
+
+// roundLeft is what the round still allows beside the woven nodes.
+func (p *planner) roundLeft() int {
+	woven := int64(0)
+	for _, c := range p.classes {
+		if c.woven {
+			woven += c.nodes
+		}
+	}
+	return int(max(0, p.roundLimit()-woven))
+}
+
+// splitClass levels the nodes of one class over its members, on top of what
+// they have got so far.
+func (p *planner) splitClass(i int) error {
+	c := &p.classes[i]
+	split, err := p.ledger.split(c.nodes, p.decision.Chosen, c.members)
+	if err != nil {
+		return fmt.Errorf("split %d nodes over %s: %w", c.nodes, strings.Join(c.members, ", "), err)
+	}
+	s := share{class: i, groups: c.members, nodes: map[string]int64{}}
+	for _, g := range split.Groups {
+		if n := g.NewSize - g.Size; n > 0 {
+			s.nodes[g.Name] = n
+		}
+		p.reasons[g.Name] = g
+	}
+	p.decision.Unplaced += int(split.Unplaced)
+	p.share(s)
+	return nil
+}
+
+// share notes a part of the need and the pods it helps.
+func (p *planner) share(s share) {
+	c := &p.classes[s.class]
+	p.decision.shares = append(p.decision.shares, s)
+	p.decision.Need += int(c.nodes)
+	for i, kind := range c.kinds {
+		p.helped[kind] += c.placed[i].Count
+	}
+}
+
+// partners are the chosen group and those similar to it that may grow and pass
+// at least one pod of the option.
+func (p *planner) partners() []string {
+	chosen := p.decision.Chosen
+	members := []string{chosen}
+	if !p.opts.DisableBalancing && !p.group(chosen).AllOrNothing {
+		for _, name := range p.index.Similar(chosen) {
+			if len(p.passing(name)) > 0 {
+				members = append(members, name)
+			}
+		}
+	}
+	slices.Sort(members)
+	return members
+}
+
+// classify sorts the kinds of pods that some member takes by the members that
+// take them. Pods that look at zones come first, for they are placed one by
+// one; then those with the fewest members.
+func (p *planner) classify(members []string) []class {
+	byMembers := map[string]*class{}
+	for k := range p.kinds {
+		c := class{}
+		for _, name := range members {
+			if p.fit.Passes(p.template[name], k) {
+				c.members = append(c.members, name)
+			}
+		}
+		if len(c.members) == 0 {
+			continue
+		}
+		c.woven = len(c.members) > 1 && looksAtZones(p.kinds[k].Pod)
+		key := fmt.Sprint(c.woven, "\x00", strings.Join(c.members, "\x00"))
+		if byMembers[key] == nil {
+			byMembers[key] = &c
+		}
+		byMembers[key].kinds = append(byMembers[key].kinds, k)
+	}
+	var classes []class
+	for _, c := range byMembers {
+		classes = append(classes, *c)
+	}
+	slices.SortFunc(classes, func(a, b class) int {
+		if a.woven != b.woven {
+			return wovenFirst(a)
+		}
+		return cmp.Or(cmp.Compare(len(a.members), len(b.members)), slices.Compare(a.members, b.members))
+	})
+	return classes
+}
+
+func wovenFirst(a class) int {
+	if a.woven {
+		return -1
+	}
+	return 1
+}
+
+// standFor is the member whose template stands for the class: the chosen group
+// where it belongs, else the first by name.
+func (p *planner) standFor(members []string) string {
+	if slices.Contains(members, p.decision.Chosen) {
+		return p.decision.Chosen
+	}
+	return members[0]
+}
+
+// reusable lists the earlier phases whose nodes the pods of class i may share:
+// wherever such a node comes to lie, these pods pass there. Woven classes have
+// no phase.
+func (p *planner) reusable(i int) []int {
+	var earlier []int
+	phase := 0
+	for _, c := range p.classes[:i] {
+		if c.woven {
+			continue
+		}
+		if subset(c.members, p.classes[i].members) {
+			earlier = append(earlier, phase)
+		}
+		phase++
+	}
+	return earlier
+}
+
+// subset of two sorted lists.
+func subset(a, b []string) bool {
+	for _, name := range a {
+		if _, found := slices.BinarySearch(b, name); !found {
+			return false
+		}
+	}
+	return true
+}

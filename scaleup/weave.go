@@ -1,0 +1,174 @@
+package scaleup
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// looksAtZones tells pods for which it matters beside which other pods a node
+// stands: those with a hard spread constraint or required pod affinity over
+// anything wider than a host. On nodes of a single group such pods soon hold
+// each other back, so they are placed over all members at once.
+func looksAtZones(pod *v1.Pod) bool {
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable == v1.DoNotSchedule && c.TopologyKey != v1.LabelHostname {
+			return true
+		}
+	}
+	affinity := pod.Spec.Affinity
+	if affinity == nil {
+		return false
+	}
+	wider := func(term v1.PodAffinityTerm) bool { return term.TopologyKey != v1.LabelHostname }
+	return affinity.PodAffinity != nil && slices.ContainsFunc(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, wider) ||
+		affinity.PodAntiAffinity != nil && slices.ContainsFunc(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, wider)
+}
+
+// loom places pods one by one on new nodes of all members.
+type loom struct {
+	*planner
+	cluster *predicates.Cluster
+	from    int      // the first new node
+	opened  []string // the group of each new node
+	limit   int64
+}
+
+// weave places the pods that look at zones: each on a node opened so far where
+// it may run, else on a new node of the smallest member where it may. Other
+// pods of the option then use the room left on these nodes.
+func (p *planner) weave() error {
+	l := &loom{planner: p, cluster: p.cluster.Fork(), from: p.cluster.Len(), limit: p.roundLimit()}
+	for i := range p.classes {
+		if !p.classes[i].woven {
+			continue
+		}
+		if err := l.class(i); err != nil {
+			return err
+		}
+	}
+	if len(l.opened) == 0 {
+		return nil
+	}
+	p.estimator = expander.NewEstimator(l.cluster)
+	return l.fillUp()
+}
+
+func (l *loom) class(i int) error {
+	c := &l.classes[i]
+	first := len(l.opened)
+	c.placed = make([]expander.Placed, len(c.kinds))
+	for j, kind := range c.kinds {
+		placed, err := l.place(c.members, kind)
+		if err != nil {
+			return err
+		}
+		c.placed[j] = placed
+	}
+	c.nodes = int64(len(l.opened) - first)
+	s := share{class: i, groups: c.members, nodes: map[string]int64{}}
+	for _, name := range l.opened[first:] {
+		s.nodes[name]++
+	}
+	l.share(s)
+	return nil
+}
+
+// place finds places for all pods of a kind, as far as they go.
+func (l *loom) place(members []string, kind int) (expander.Placed, error) {
+	pod, want := l.kinds[kind].Pod, len(l.kinds[kind].Pods)
+	placed := expander.Placed{}
+	for placed.Count < want {
+		on, err := l.cluster.Place(pod, want-placed.Count, l.from, l.cluster.Len())
+		if err != nil {
+			return placed, err
+		}
+		if placed.Count += podsOf(on); placed.Count == want {
+			break
+		}
+		opened, full, err := l.open(members, pod)
+		if err != nil {
+			return placed, err
+		}
+		if !opened {
+			placed.Reason = expander.HeldBack
+			if full {
+				placed.Reason = expander.NodeLimit
+			}
+			break
+		}
+		placed.Count++
+	}
+	return placed, nil
+}
+
+// open adds a node for the pod to the smallest member where it may run; full
+// tells that a member without room might have helped.
+func (l *loom) open(members []string, pod *v1.Pod) (opened, full bool, err error) {
+	for _, name := range l.smallestFirst(members) {
+		if int64(len(l.opened)) >= l.limit || l.ledger.room([]string{name}, 1) == 0 {
+			full = true
+			continue
+		}
+		g := l.group(name)
+		on, err := l.cluster.PlaceOnNew(predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods}, pod, 1, 1)
+		if err != nil {
+			return false, full, err
+		}
+		if podsOf(on) == 1 {
+			l.ledger.give(name, 1)
+			l.opened = append(l.opened, name)
+			return true, full, nil
+		}
+	}
+	return false, full, nil
+}
+
+func (l *loom) smallestFirst(members []string) []string {
+	order := slices.Clone(members)
+	slices.SortFunc(order, func(a, b string) int {
+		if by := cmp.Compare(l.ledger.size(a), l.ledger.size(b)); by != 0 {
+			return by
+		}
+		switch l.decision.Chosen {
+		case a:
+			return -1
+		case b:
+			return 1
+		}
+		return cmp.Compare(a, b)
+	})
+	return order
+}
+
+// fillUp gives the room left on the woven nodes to pods that may run on any of
+// them.
+func (l *loom) fillUp() error {
+	groups := slices.Compact(slices.Sorted(slices.Values(l.opened)))
+	for _, c := range l.classes {
+		if c.woven || !subset(groups, c.members) {
+			continue
+		}
+		for _, kind := range c.kinds {
+			on, err := l.cluster.Place(l.kinds[kind].Pod, len(l.kinds[kind].Pods), l.from, l.cluster.Len())
+			if err != nil {
+				return err
+			}
+			l.helped[kind] += podsOf(on)
+		}
+	}
+	l.wovenInto = groups
+	return nil
+}
+
+func podsOf(placements []predicates.Placement) int {
+	n := 0
+	for _, p := range placements {
+		n += p.Nodes * p.PerNode
+	}
+	return n
+}

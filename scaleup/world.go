@@ -1,0 +1,62 @@
+package scaleup
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// Cluster is what the caller knows of the Kubernetes cluster at one instant.
+type Cluster struct {
+	// Nodes are the registered nodes, each with the pods bound to it.
+	Nodes []predicates.Node
+	// Pending are the pods that no node runs.
+	Pending []*v1.Pod
+	// DaemonSets count on the template of a group without a node.
+	DaemonSets []*appsv1.DaemonSet
+}
+
+// World is all that a plan is made from.
+type World struct {
+	Now    time.Time
+	Groups []Group // by name
+	// Nodes are the nodes that pods may run on or do run on. Nodes that are
+	// still starting are not among them: they count as Upcoming.
+	Nodes []predicates.Node
+	// GroupOf names the group of each of Nodes, empty for a node of none.
+	GroupOf []string
+	Pending []*v1.Pod
+}
+
+// Group is one node group as the cloud and the cluster show it.
+type Group struct {
+	ID       string
+	Zone     string
+	Min, Max int
+	// Target is the size the cloud works towards.
+	Target int
+	// Ready, NotStarted and Unready count registered nodes: those that run,
+	// those that were never ready yet, and those that stopped being ready.
+	Ready, NotStarted, Unready int
+	// Upcoming nodes were ordered and are not ready yet.
+	Upcoming int
+	// Template is nil where neither a node nor the cloud gives one.
+	Template *cloudprovider.Template
+	// TemplateFrom names where the template comes from: "node NAME", "cloud",
+	// or "cloud, completed from GROUP (ephemeral-storage)".
+	TemplateFrom string
+	// Price of one node for one hour, where HasPrice.
+	Price    cloudprovider.Price
+	HasPrice bool
+	// AllOrNothing groups are either empty or at their maximum.
+	AllOrNothing bool
+	// BackedOffUntil is set while a refusal keeps the group from growing.
+	BackedOffUntil time.Time
+	BackoffReason  string
+	// Err is what could not be read of this group; it is then left alone.
+	Err error
+}
