@@ -9,7 +9,8 @@ func (p *problem) relieve(keep, desired []int64) plan {
 	for i, t := range p.targets {
 		runs[i] = min(keep[i], t.cap)
 	}
-	grows := p.total >= sum(runs)
+	placed := sum(runs)
+	grows := p.total >= placed
 
 	claims := make([]Claim, len(p.targets))
 	for i, t := range p.targets {
@@ -35,7 +36,7 @@ func (p *problem) relieve(keep, desired []int64) plan {
 	result.runnable = runnable
 	for i, t := range p.targets {
 		switch {
-		case grows && keep[i] > t.cap && p.total > sum(runs):
+		case p.total > placed && keep[i] > t.cap:
 			result.held[i] = true
 		case runnable[i] < t.cap || !wanting(i):
 		case grows:
