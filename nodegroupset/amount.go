@@ -21,10 +21,10 @@ const amountBits = 96
 // nanosPerMilli is how far below a thousandth a Quantity can tell values apart.
 const nanosPerMilli = 1_000_000
 
-// toAmount converts to thousandths, rounded up as Cluster Autoscaler does, and
-// says how many billionths the result is above the exact value. It is false for
-// amounts beyond every machine.
-func toAmount(q resource.Quantity) (a amount, above int32, ok bool) {
+// toAmount converts to thousandths, rounded away from zero as Cluster Autoscaler
+// does, and says how many billionths that added. It is false for amounts beyond
+// every machine.
+func toAmount(q resource.Quantity) (a amount, added int32, ok bool) {
 	if units, ok := q.AsInt64(); ok {
 		return milliOf(units), 0, true
 	}
@@ -44,10 +44,10 @@ func milliOf(units int64) amount {
 
 // decimalAmount is toAmount for what does not fit a word in thousandths. It may
 // change q.
-func decimalAmount(q resource.Quantity) (a amount, above int32, ok bool) {
+func decimalAmount(q resource.Quantity) (a amount, added int32, ok bool) {
 	const nano = 9
 	dec := q.AsDec()
-	value, scale := new(big.Int).Set(dec.UnscaledBig()), int(dec.Scale())
+	value, scale := new(big.Int).Abs(dec.UnscaledBig()), int(dec.Scale())
 	switch {
 	case value.Sign() == 0:
 		return amount{}, 0, true
@@ -63,13 +63,19 @@ func decimalAmount(q resource.Quantity) (a amount, above int32, ok bool) {
 		return amount{}, 0, false
 	}
 	rest := new(big.Int).Mul(milli, big.NewInt(nanosPerMilli))
-	rest.Sub(rest, value)
+	added = int32(rest.Sub(rest, value).Int64())
 	word := new(big.Int).And(milli, new(big.Int).SetUint64(^uint64(0)))
-	return amount{hi: new(big.Int).Rsh(milli, 64).Int64(), lo: word.Uint64()}, int32(rest.Int64()), true
+	a = amount{hi: new(big.Int).Rsh(milli, 64).Int64(), lo: word.Uint64()}
+	if dec.Sign() < 0 {
+		negative := a.negated()
+		a = amount{int64(negative.hi), negative.lo}
+	}
+	return a, added, true
 }
 
+// ceilQuo is the quotient of positive numbers, rounded up.
 func ceilQuo(a, b *big.Int) *big.Int {
-	q, m := new(big.Int).DivMod(a, b, new(big.Int))
+	q, m := new(big.Int).QuoRem(a, b, new(big.Int))
 	if m.Sign() > 0 {
 		q.Add(q, big.NewInt(1))
 	}
@@ -90,6 +96,11 @@ func (a amount) abs() magnitude {
 	if a.hi >= 0 {
 		return magnitude{uint64(a.hi), a.lo}
 	}
+	return a.negated()
+}
+
+// negated is the two's complement of the bits.
+func (a amount) negated() magnitude {
 	lo, borrow := bits.Sub64(0, a.lo, 0)
 	hi, _ := bits.Sub64(0, uint64(a.hi), borrow)
 	return magnitude{hi, lo}

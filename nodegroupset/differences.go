@@ -79,7 +79,7 @@ func (x *Index) Pairs(maxFields int) []Pair {
 	firsts := firstMembers(x.Sets())
 	for i, left := range firsts {
 		for _, right := range firsts[i+1:] {
-			if x.differsInAtMost(left, right, maxFields) {
+			if maxFields < 0 || x.countFields(left, right, maxFields+1) <= maxFields {
 				out = append(out, Pair{left, right, x.Differences(left, right)})
 			}
 		}
@@ -87,20 +87,22 @@ func (x *Index) Pairs(maxFields int) []Pair {
 	return out
 }
 
-func (x *Index) differsInAtMost(left, right string, fields int) bool {
-	if fields < 0 {
-		return true
-	}
+// countFields counts the fields in which two groups differ, up to a limit.
+func (x *Index) countFields(left, right string, limit int) int {
+	count := 0
 	for range x.rule.mismatches(x.groups[left], x.groups[right]) {
-		if fields--; fields < 0 {
-			return false
+		if count++; count >= limit {
+			break
 		}
 	}
-	return true
+	return count
 }
 
 // mismatch is a field in which two groups differ.
-type mismatch interface{ difference() Difference }
+type mismatch interface {
+	field() string
+	difference() Difference
+}
 
 // measureMismatch is two amounts of one resource; nil is a side without it.
 type measureMismatch struct {
@@ -109,6 +111,8 @@ type measureMismatch struct {
 }
 
 func (m measureMismatch) any() *measure { return orOther(m.left, m.right) }
+
+func (m measureMismatch) field() string { return m.any().field() }
 
 func (m measureMismatch) gap() gap { return gapBetween(m.left.value(), m.right.value()) }
 
@@ -121,7 +125,7 @@ func (m *measure) value() amount {
 }
 
 func (m measureMismatch) difference() Difference {
-	d := Difference{Field: m.any().field(), HasLeft: m.left != nil, HasRight: m.right != nil, Limit: limitEqual}
+	d := Difference{Field: m.field(), HasLeft: m.left != nil, HasRight: m.right != nil, Limit: limitEqual}
 	if m.left != nil {
 		d.Left = m.left.text()
 	}
@@ -139,7 +143,7 @@ type labelMismatch struct{ left, right *label }
 
 func (m labelMismatch) difference() Difference {
 	d := Difference{
-		Field: "labels[" + m.key() + "]", HasLeft: m.left != nil, HasRight: m.right != nil, Limit: limitEqual,
+		Field: m.field(), HasLeft: m.left != nil, HasRight: m.right != nil, Limit: limitEqual,
 	}
 	if m.left != nil {
 		d.Left = m.left.value
@@ -150,23 +154,32 @@ func (m labelMismatch) difference() Difference {
 	return d
 }
 
-func (m labelMismatch) key() string { return orOther(m.left, m.right).key }
+func (m labelMismatch) key() string   { return orOther(m.left, m.right).key }
+func (m labelMismatch) field() string { return labelField(m.key()) }
+
+func labelField(key string) string { return "labels[" + key + "]" }
 
 // missingLabel is a label that decides and that neither side has.
 type missingLabel struct{ key string }
 
+func (m missingLabel) field() string { return labelField(m.key) }
+
 func (m missingLabel) difference() Difference {
-	return Difference{Field: "labels[" + m.key + "]", Limit: limitEqual}
+	return Difference{Field: m.field(), Limit: limitEqual}
 }
 
 // taintMismatch is the values of the taints of one key and effect. Several
 // values are possible, though no API server lets them in.
 type taintMismatch struct{ left, right []taint }
 
-func (m taintMismatch) difference() Difference {
+func (m taintMismatch) field() string {
 	any := slices.Concat(m.left, m.right)[0]
+	return "taints[" + any.key + ":" + any.effect + "]"
+}
+
+func (m taintMismatch) difference() Difference {
 	return Difference{
-		Field: "taints[" + any.key + ":" + any.effect + "]",
+		Field: m.field(),
 		Left:  taintValues(m.left), HasLeft: len(m.left) > 0,
 		Right: taintValues(m.right), HasRight: len(m.right) > 0,
 		Limit: limitEqual,
@@ -213,7 +226,7 @@ func (m *measure) excess() int32 {
 	if m == nil {
 		return 0
 	}
-	return m.above
+	return m.added
 }
 
 func (r *chosenLabelsRule) mismatches(a, b *entry) iter.Seq[mismatch] {

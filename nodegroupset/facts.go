@@ -31,8 +31,8 @@ type measure struct {
 	resource  string
 	requested bool // some pod of the template requests the resource
 	quantity  resource.Quantity
-	amount    amount // the quantity in thousandths, rounded up
-	above     int32  // how many billionths the amount is above the quantity
+	amount    amount // the quantity in thousandths, rounded away from zero
+	added     int32  // how many billionths the rounding added
 }
 
 func (m *measure) field() string { return m.kind.String() + "." + m.resource }
@@ -118,14 +118,14 @@ func totalRequests(pods []*v1.Pod) (v1.ResourceList, error) {
 
 // checkedAmount refuses what no machine has and no pod may ask for.
 func checkedAmount(path string, name v1.ResourceName, quantity resource.Quantity) (measure, error) {
-	amount, above, ok := toAmount(quantity)
+	amount, added, ok := toAmount(quantity)
 	switch {
 	case !ok:
 		return measure{}, &InvalidError{fmt.Sprintf("%s[%s]", path, name), quantity.String(), "is out of range"}
 	case quantity.Sign() < 0:
 		return measure{}, &InvalidError{fmt.Sprintf("%s[%s]", path, name), quantity.String(), "must not be negative"}
 	}
-	return measure{resource: string(name), quantity: quantity.DeepCopy(), amount: amount, above: above}, nil
+	return measure{resource: string(name), quantity: quantity.DeepCopy(), amount: amount, added: added}, nil
 }
 
 func (f *facts) addListed(kind kind, list v1.ResourceList) error {
@@ -183,7 +183,7 @@ func (m *measure) subtract(request resource.Quantity) error {
 	m.quantity = m.quantity.DeepCopy()
 	m.quantity.Sub(request)
 	var ok bool
-	if m.amount, m.above, ok = toAmount(m.quantity); !ok {
+	if m.amount, m.added, ok = toAmount(m.quantity); !ok {
 		return &InvalidError{"pods", request.String(), "requests of " + m.resource + " are out of range"}
 	}
 	return nil

@@ -122,7 +122,7 @@ func appendMeasure(buf []byte, m *measure) []byte {
 	buf = append(appendText(buf, m.resource), byte(m.kind))
 	buf = binary.BigEndian.AppendUint64(buf, uint64(m.amount.hi))
 	buf = binary.BigEndian.AppendUint64(buf, m.amount.lo)
-	return binary.BigEndian.AppendUint32(buf, uint32(m.above))
+	return binary.BigEndian.AppendUint32(buf, uint32(m.added))
 }
 
 // exactly says whether a measure must be equal on both sides.

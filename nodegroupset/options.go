@@ -10,8 +10,8 @@ import (
 // Autoscaler's tolerances with every label pack.
 type Options struct {
 	// IgnoreLabels are label keys that make no difference, besides those of the
-	// label packs. A key is taken as it is written on the node; ignoring a current
-	// key also ignores the deprecated one that counts as it.
+	// label packs. A deprecated key counts as its current name here too: it is
+	// ignored with it, and by its own name only where it contradicts it.
 	IgnoreLabels []string
 	// Labels, when set, decide alone: groups are similar when each of these labels
 	// is present on both and equal. Nothing else is looked at then.

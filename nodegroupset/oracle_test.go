@@ -132,14 +132,13 @@ func exactly(q resource.Quantity) *big.Rat {
 	return out
 }
 
-// oracleAmount is an amount less the requests in thousandths, rounded up.
+// oracleAmount is an amount less the requests in thousandths, rounded away from
+// zero.
 func oracleAmount(list, requests v1.ResourceList, name v1.ResourceName) *big.Rat {
 	value := new(big.Rat).Sub(exactly(list[name]), exactly(requests[name]))
 	value.Mul(value, big.NewRat(1000, 1))
-	quotient, rest := new(big.Int).DivMod(value.Num(), value.Denom(), new(big.Int))
-	if rest.Sign() > 0 {
-		quotient.Add(quotient, big.NewInt(1))
-	}
+	quotient, rest := new(big.Int).QuoRem(value.Num(), value.Denom(), new(big.Int))
+	quotient.Add(quotient, big.NewInt(int64(rest.Sign())))
 	return new(big.Rat).SetInt(quotient)
 }
 
@@ -172,26 +171,20 @@ func (o oracle) within(a, b, ratio *big.Rat) bool {
 }
 
 func (o oracle) comparedLabels(node *v1.Node) map[string]string {
-	out := map[string]string{}
-	for key, value := range node.Labels {
-		if !o.ignored(node, key) {
-			out[key] = value
-		}
-	}
+	out := maps.Clone(node.Labels)
 	for deprecated, current := range oracleAliases {
 		value, ok := out[deprecated]
 		if !ok {
 			continue
 		}
-		if o.ignored(node, current) {
-			delete(out, deprecated)
-			continue
-		}
 		if known, ok := out[current]; !ok || known == value {
 			delete(out, deprecated)
 			out[current] = value
+		} else if o.ignored(node, current) {
+			delete(out, deprecated)
 		}
 	}
+	maps.DeleteFunc(out, func(key, _ string) bool { return o.ignored(node, key) })
 	return out
 }
 

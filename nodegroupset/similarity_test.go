@@ -191,19 +191,19 @@ func TestSetRefuses(t *testing.T) {
 func TestAmounts(t *testing.T) {
 	for text, want := range map[string]struct {
 		milli string
-		above int32
+		added int32
 	}{
 		"0": {"0", 0}, "1": {"1000", 0}, "1m": {"1", 0}, "1u": {"1", 999_000}, "1500u": {"2", 500_000}, "1n": {"1", 999_999},
 		"9223372036854775807": {"9223372036854775807000", 0}, "8Ei": {"9223372036854775807000", 0}, "100E": {"100000000000000000000000", 0},
-		"-1": {"-1000", 0}, "-1500u": {"-1", 500_000}, "0.0001Ki": {"103", 600_000},
+		"-1": {"-1000", 0}, "-1500u": {"-2", 500_000}, "-1u": {"-1", 999_000}, "0.0001Ki": {"103", 600_000},
 	} {
-		a, above, ok := toAmount(resource.MustParse(text))
+		a, added, ok := toAmount(resource.MustParse(text))
 		value := a.abs().big()
 		if a.hi < 0 {
 			value.Neg(value)
 		}
-		if !ok || value.String() != want.milli || above != want.above {
-			t.Errorf("%s: %v thousandths and %d above (%v), want %s and %d", text, value, above, ok, want.milli, want.above)
+		if !ok || value.String() != want.milli || added != want.added {
+			t.Errorf("%s: %v thousandths and %d added (%v), want %s and %d", text, value, added, ok, want.milli, want.added)
 		}
 	}
 }

@@ -1,0 +1,164 @@
+package nodegroupset
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Remedy is what would make groups similar. Flags are those of evenkeel and of
+// Cluster Autoscaler, which have the same names. Where flags alone cannot do it,
+// Obstacles say why and there are no Flags.
+type Remedy struct {
+	Flags     []string `json:"flags,omitempty"`
+	Obstacles []string `json:"obstacles,omitempty"`
+	Cautions  []string `json:"cautions,omitempty"` // what else the flags would do
+	// Sets is how many sets there would be, and Joined are those of them that do
+	// not exist without the flags; found by comparing the whole fleet again.
+	Sets   int        `json:"sets,omitempty"`
+	Joined [][]string `json:"joined,omitempty"`
+}
+
+// changes are what flags can change about a comparison.
+type changes struct {
+	ignore []string // sorted
+	ratios [kinds]*Ratio
+}
+
+// merge adds what other changes besides.
+func (c changes) merge(other changes) changes {
+	out := changes{ignore: slices.Concat(c.ignore, other.ignore), ratios: c.ratios}
+	slices.Sort(out.ignore)
+	out.ignore = slices.Compact(out.ignore)
+	for kind, needed := range other.ratios {
+		if needed != nil {
+			out.raise(kind, *needed)
+		}
+	}
+	return out
+}
+
+// raise lets a ratio be at least what is needed.
+func (c *changes) raise(kind int, needed Ratio) {
+	if c.ratios[kind] == nil || c.ratios[kind].compare(needed) < 0 {
+		c.ratios[kind] = &needed
+	}
+}
+
+var ratioFlags = [kinds]string{"memory-difference-ratio", "max-allocatable-difference-ratio", "max-free-difference-ratio"}
+
+func (c changes) flags() []string {
+	var out []string
+	for _, key := range c.ignore {
+		out = append(out, "--balancing-ignore-label="+key)
+	}
+	for kind, needed := range c.ratios {
+		if needed != nil {
+			out = append(out, "--"+ratioFlags[kind]+"="+needed.String())
+		}
+	}
+	return out
+}
+
+// cautions name what the changes would hide.
+func (c changes) cautions(meaningful []string) []string {
+	var out []string
+	for _, key := range c.ignore {
+		if slices.Contains(meaningful, key) {
+			out = append(out, key+" says how capacity is bought or what it may be used for")
+		}
+	}
+	for kind, needed := range c.ratios {
+		if needed != nil && needed.num == pow10[needed.digits] {
+			out = append(out, fmt.Sprintf("--%s=%s lets every amount pass", ratioFlags[kind], needed))
+		}
+	}
+	return out
+}
+
+// tally collects what has to change for mismatches to vanish.
+type tally struct {
+	changes
+	obstacles []string
+}
+
+func (t *tally) obstacle(m mismatch, why string) {
+	t.obstacles = append(t.obstacles, m.field()+" "+why)
+}
+
+func (t *tally) ignoreLabel(m labelMismatch) { t.changes = t.merge(changes{ignore: []string{m.key()}}) }
+
+// remedy works out the changes that make two groups similar under a rule.
+func (r *fullRule) remedy(a, b *entry) tally {
+	var t tally
+	for m := range r.mismatches(a, b) {
+		switch m := m.(type) {
+		case labelMismatch:
+			t.ignoreLabel(m)
+		case measureMismatch:
+			if needed, ok := m.gap().needed(); m.any().exactly() {
+				t.obstacle(m, "has to be equal")
+			} else if !ok {
+				t.obstacle(m, "differs by more than any ratio allows")
+			} else {
+				t.raise(int(m.any().kind), needed)
+			}
+		default:
+			t.obstacle(m, "has to be equal")
+		}
+	}
+	return t
+}
+
+func (r *stockRule) remedy(a, b *entry) tally {
+	var t tally
+	for m := range r.mismatches(a, b) {
+		switch m := m.(type) {
+		case labelMismatch:
+			t.ignoreLabel(m)
+		case measureMismatch:
+			t.stockMeasure(m)
+		}
+	}
+	return t
+}
+
+func (t *tally) stockMeasure(m measureMismatch) {
+	switch {
+	case m.left == nil || m.right == nil:
+		t.obstacle(m, "is listed on one side only")
+	case m.any().exactly():
+		t.obstacle(m, "has to be equal")
+	case m.left.amount.hi < 0 || m.right.amount.hi < 0:
+		t.obstacle(m, "is negative, which is never similar")
+	default:
+		needed, ok := m.gap().needed()
+		if ok {
+			needed, ok = stockRatio(needed, m.left.amount, m.right.amount)
+		}
+		if !ok {
+			t.obstacle(m, "differs by more than any ratio allows")
+			return
+		}
+		t.raise(int(m.any().kind), needed)
+	}
+}
+
+// remedy in label-only mode leaves out the labels that differ.
+func (r *chosenLabelsRule) remedy(a, b *entry) (keep, obstacles []string) {
+	keep = slices.Clone(r.keys)
+	for m := range r.mismatches(a, b) {
+		keep = slices.DeleteFunc(keep, func(key string) bool { return labelField(key) == m.field() })
+	}
+	if len(keep) == 0 {
+		obstacles = append(obstacles, "no balancing label is present on both sides and equal")
+	}
+	return keep, obstacles
+}
+
+func labelFlags(keys []string) []string {
+	out := make([]string, len(keys))
+	for i, key := range keys {
+		out[i] = "--balancing-label=" + key
+	}
+	return out
+}
