@@ -23,5 +23,5 @@
 // Contracts. cloudprovider is what a cloud implements, api/v1alpha1 are the documents a user writes and reads. Any
 // package may import them.
 //
-// Data. configs holds scenarios, manifests and label packs; its packages embed files and do nothing else.
+// Data. The packages below configs hold label packs and scenarios; they embed files and do nothing else.
 package evenkeel
