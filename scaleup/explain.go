@@ -61,11 +61,11 @@ func (p *planner) whyNot(group string) string {
 func (p *planner) held(group, why string) string {
 	split := p.reasons[group]
 	switch split.Reason {
-	case nodegroupset.ReasonMax:
+	case nodegroupset.HeldByMax:
 		return fmt.Sprintf("%s; held at its maximum of %d", why, p.group(group).Max)
-	case nodegroupset.ReasonMin:
+	case nodegroupset.RaisedToMin:
 		return fmt.Sprintf("%s; raised towards its minimum of %d", why, p.group(group).Min)
-	case nodegroupset.ReasonQuota:
+	case nodegroupset.HeldByQuota:
 		return fmt.Sprintf("%s; held by %s", why, split.Detail)
 	}
 	return why

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+)
+
+// Groups of commands in the help.
+const (
+	groupAnswers = "answers"
+	groupOther   = "other"
+)
+
+// newRoot builds the command tree. started becomes true when a command begins its work: errors before are mistakes in usage.
+func newRoot() (root *cobra.Command, started *bool) {
+	color := printing.Auto
+	started = new(bool)
+	root = &cobra.Command{
+		Use:   "evenkeel",
+		Short: "Keep a Kubernetes fleet even across its failure domains",
+		Long: `evenkeel keeps a Kubernetes fleet level across its failure domains: nodes across similar node groups, replicas
+across deployments, zones and clusters. Its core is a node-group balancer for Cluster Autoscaler.
+
+Exit codes: 0 success, 1 failure, 2 wrong usage or an invalid document.`,
+		Example: `  evenkeel plan -f split.yaml
+  evenkeel plan -f split.yaml -o json`,
+		Args:          knownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.PersistentFlags().Var(&color, "color", "when to use colours: auto, always, never")
+	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
+
+	root.AddGroup(
+		&cobra.Group{ID: groupAnswers, Title: "Questions and Answers:"},
+		&cobra.Group{ID: groupOther, Title: "Other Commands:"},
+	)
+	root.AddCommand(
+		newPlan(&color),
+		newSimulate(&color),
+		newVersion(),
+	)
+	root.SetHelpCommand(newHelp())
+	root.SetCompletionCommandGroupID(groupOther)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	completeParents(root)
+	noteStart(root, started)
+	return root, started
+}
+
+// newHelp builds the help command, which unlike cobra's own fails for a command that does not exist.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Explain a command",
+		Long:    "Explain a command, or with none the program.",
+		Example: "  evenkeel help plan",
+		GroupID: groupOther,
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, sub := range cmd.Root().Commands() {
+				if sub.IsAvailableCommand() {
+					names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err == nil {
+				err = knownCommand(found, rest)
+			}
+			if err != nil {
+				return &usageError{err, `see "evenkeel --help"`}
+			}
+			return found.Help()
+		},
+	}
+}
+
+// completeParents makes commands that only hold others refuse what they do not hold, instead of ignoring it.
+func completeParents(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if cmd.HasSubCommands() && !cmd.Runnable() {
+			cmd.Args = knownCommand
+			cmd.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
+}
+
+// noteStart has every command below cmd tell when it starts.
+func noteStart(cmd *cobra.Command, started *bool) {
+	if work := cmd.RunE; work != nil {
+		cmd.RunE = func(c *cobra.Command, args []string) error {
+			*started = true
+			return work(c, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		noteStart(sub, started)
+	}
+}
+
+// knownCommand refuses what is no command, and names the nearest that is.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	near := cmd.SuggestionsFor(args[0])
+	if len(near) == 0 {
+		return fmt.Errorf("unknown command %q", args[0])
+	}
+	return fmt.Errorf("unknown command %q, did you mean %q?", args[0], strings.Join(near, `" or "`))
+}
+
+// noArguments refuses arguments of a command that takes flags only.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.Flags().Lookup("filename") != nil {
+		return fmt.Errorf("unexpected argument %q: files are given with -f", args[0])
+	}
+	return fmt.Errorf("unexpected argument %q", args[0])
+}
