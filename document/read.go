@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -249,7 +250,7 @@ func (d *Document) header(name string, allowed []string) (string, error) {
 	case v == nil || v.kind == null:
 		detail := "must be " + allowed[0]
 		if len(allowed) > 1 {
-			detail = fmt.Sprintf("must be one of %q", allowed)
+			detail = "must be one of " + strings.Join(allowed, ", ")
 		}
 		return "", field.Required(at, detail)
 	case v.kind != text:

@@ -1,0 +1,65 @@
+package printing
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// ColorMode is a value of the flag --color.
+type ColorMode string
+
+// The modes. Auto means colours on a terminal, unless NO_COLOR is set or the terminal is dumb.
+const (
+	Auto   ColorMode = "auto"
+	Always ColorMode = "always"
+	Never  ColorMode = "never"
+)
+
+// String, Type and Set make the mode a flag.
+func (m *ColorMode) String() string { return string(*m) }
+
+// Type is the word for the flag's value in help.
+func (m *ColorMode) Type() string { return "when" }
+
+// Set takes one of the modes.
+func (m *ColorMode) Set(s string) error {
+	switch mode := ColorMode(s); mode {
+	case Auto, Always, Never:
+		*m = mode
+		return nil
+	}
+	return fmt.Errorf("must be one of %s, %s, %s", Auto, Always, Never)
+}
+
+// Allows tells whether what goes to w may have colours.
+func (m *ColorMode) Allows(w io.Writer) bool {
+	switch *m {
+	case Always:
+		return true
+	case Never:
+		return false
+	}
+	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// IsTerminal tells whether w is a terminal, so that a person is reading.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Codes of ANSI terminals.
+const (
+	bold   = "1"
+	yellow = "33"
+)
+
+func (p *Printer) paint(code, text string) string {
+	if !p.color {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}

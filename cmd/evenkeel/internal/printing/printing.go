@@ -1,0 +1,229 @@
+// Package printing gives every command the same output: tables as kubectl prints them, or JSON and YAML of the same value.
+//
+// It knows formats, columns and terminals, and nothing of what is printed.
+package printing
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/evenkeel/evenkeel/document"
+)
+
+// Format is a value of the flag -o.
+type Format string
+
+// The formats. Wide is a table with more columns.
+const (
+	Table Format = "table"
+	Wide  Format = "wide"
+	JSON  Format = "json"
+	YAML  Format = "yaml"
+)
+
+// Flags are the flags of a command that prints results. The zero value is ready for AddTo.
+type Flags struct {
+	format    formatValue
+	noHeaders bool
+}
+
+// AddTo adds -o and --no-headers to a command. The first format is the default.
+func (f *Flags) AddTo(cmd *cobra.Command, formats ...Format) {
+	f.format = formatValue{Format: formats[0], allowed: formats}
+	names := f.format.names()
+	cmd.Flags().VarP(&f.format, "output", "o", "how to print: "+strings.Join(names, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
+	if slices.Contains(formats, Table) {
+		cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print the rows of tables only")
+	}
+}
+
+// Format is the format asked for.
+func (f *Flags) Format() Format { return f.format.Format }
+
+// Printer makes a printer that writes results to out; color says whether tables may have colours.
+func (f *Flags) Printer(out io.Writer, color bool) *Printer {
+	return &Printer{out: out, format: f.format.Format, noHeaders: f.noHeaders, color: color}
+}
+
+// formatValue is a flag that takes the allowed formats only.
+type formatValue struct {
+	Format
+	allowed []Format
+}
+
+func (v *formatValue) names() []string {
+	names := make([]string, len(v.allowed))
+	for i, f := range v.allowed {
+		names[i] = string(f)
+	}
+	return names
+}
+
+func (v *formatValue) String() string { return string(v.Format) }
+
+func (v *formatValue) Type() string { return "format" }
+
+func (v *formatValue) Set(s string) error {
+	if !slices.Contains(v.allowed, Format(s)) {
+		return fmt.Errorf("must be one of %s", strings.Join(v.names(), ", "))
+	}
+	v.Format = Format(s)
+	return nil
+}
+
+// A Grid is a table: upper-case column names and rows as wide as them.
+type Grid struct {
+	Columns []Column
+	Rows    [][]string
+}
+
+// Column is one column of a Grid.
+type Column struct {
+	Name string
+	Wide bool // shown with -o wide only
+}
+
+// Columns makes columns of names; those after an empty one are wide.
+func Columns(names ...string) []Column {
+	var out []Column
+	wide := false
+	for _, name := range names {
+		if name == "" {
+			wide = true
+			continue
+		}
+		out = append(out, Column{name, wide})
+	}
+	return out
+}
+
+// None is what a cell without a value shows.
+const None = "<none>"
+
+// Printer writes the parts of a result one after another. Blank lines separate them.
+type Printer struct {
+	out       io.Writer
+	format    Format
+	noHeaders bool
+	color     bool
+	begun     bool
+}
+
+// Tables tells whether the result is to be printed as tables; otherwise it is to be printed with Object.
+func (p *Printer) Tables() bool { return p.format == Table || p.format == Wide }
+
+// Heading begins a part with a line that names it. Without headers there is only the blank line before it.
+func (p *Printer) Heading(text string) error {
+	err := p.separate()
+	if err == nil && !p.noHeaders {
+		err = p.line(p.paint(bold, text))
+	}
+	p.begun = false // the table follows at once
+	return err
+}
+
+// Grid prints a table. One without rows prints nothing.
+func (p *Printer) Grid(g Grid) error {
+	if len(g.Rows) == 0 {
+		return nil
+	}
+	if err := p.separate(); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	w := printers.GetNewTabWriter(&b)
+	var names []string
+	var shown []int
+	for i, c := range g.Columns {
+		if !c.Wide || p.format == Wide {
+			names, shown = append(names, c.Name), append(shown, i)
+		}
+	}
+	if !p.noHeaders {
+		fmt.Fprintln(w, strings.Join(names, "\t"))
+	}
+	for _, row := range g.Rows {
+		cells := make([]string, len(shown))
+		for i, column := range shown {
+			cells[i] = cell(row[column])
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := io.WriteString(p.out, strings.TrimRight(line, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Note prints a sentence below a table, highlighted where it asks for attention. Notes are left out with --no-headers: they
+// are for people, the rows for programs.
+func (p *Printer) Note(attention bool, text string) error {
+	if p.noHeaders {
+		return nil
+	}
+	if attention {
+		text = p.paint(yellow, text)
+	}
+	return p.line(text)
+}
+
+// Object prints a value as JSON or YAML, fields in the order in which the value encodes them.
+func (p *Printer) Object(v any) error {
+	encoded, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if p.format == YAML {
+		y, err := document.ToYAML(encoded)
+		if err != nil {
+			return err
+		}
+		b.Write(y)
+	} else {
+		if err := json.Indent(&b, encoded, "", "    "); err != nil {
+			return err
+		}
+		b.WriteByte('\n')
+	}
+	_, err = p.out.Write(b.Bytes())
+	return err
+}
+
+func (p *Printer) separate() error {
+	if p.begun {
+		return p.line("")
+	}
+	p.begun = true
+	return nil
+}
+
+func (p *Printer) line(text string) error {
+	p.begun = p.begun || text != ""
+	_, err := io.WriteString(p.out, text+"\n")
+	return err
+}
+
+// cell is a value on one line: what could break the table is shown escaped.
+func cell(s string) string {
+	switch {
+	case s == "":
+		return None
+	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return strings.Trim(fmt.Sprintf("%q", s), `"`)
+	}
+	return s
+}

@@ -1,0 +1,122 @@
+// Command evenkeel keeps the nodes and replicas of a Kubernetes fleet even across its failure domains.
+//
+// It is the entry: flags, documents in, tables out. It decides nothing.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/evenkeel/evenkeel/document"
+)
+
+// Exit codes.
+const (
+	exitSuccess = 0
+	exitFailure = 1 // something went wrong, or an expectation does not hold
+	exitUsage   = 2 // wrong flags or arguments, or an invalid document
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal ends the program at once
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the program without the process: it returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root, started := newRoot()
+	root.SetArgs(args)
+	root.SetIn(&interruptible{ctx: ctx, in: stdin})
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitSuccess
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintln(stderr, "error: interrupted")
+		return exitFailure
+	}
+	if !*started {
+		err = &usageError{err, fmt.Sprintf("see %q", cmd.CommandPath()+" --help")}
+	}
+	return report(stderr, err)
+}
+
+// A usageError is a mistake in flags or arguments.
+type usageError struct {
+	err  error
+	hint string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+func (e *usageError) Unwrap() error { return e.err }
+
+// report prints an error, one line for each problem, and gives the exit code it means.
+func report(stderr io.Writer, err error) int {
+	var invalid *document.Invalid
+	var usage *usageError
+	var quiet *silentError
+	switch {
+	case errors.As(err, &quiet):
+		return quiet.code
+	case errors.As(err, &invalid):
+		for _, p := range invalid.Problems {
+			hint := ""
+			var large *document.TooLarge
+			if errors.As(p.Err, &large) {
+				hint = " (--max-file-size raises it)"
+			}
+			fmt.Fprintf(stderr, "error: %s%s\n", oneLine(p.String()), hint)
+		}
+		return exitUsage
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "error: %s (%s)\n", oneLine(err.Error()), usage.hint)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "error: %s\n", oneLine(err.Error()))
+	return exitFailure
+}
+
+// A silentError ends the program with a code after the command has printed all there is to say.
+type silentError struct{ code int }
+
+func (e *silentError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// interruptible is standard input that stops waiting when the program is told to stop.
+type interruptible struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+// Read reads ahead in a goroutine of its own, because a read of a terminal cannot be called off.
+func (r *interruptible) Read(p []byte) (int, error) {
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result, 1)
+	buffer := make([]byte, len(p))
+	go func() {
+		n, err := r.in.Read(buffer)
+		done <- result{n, err}
+	}()
+	select {
+	case <-r.ctx.Done():
+		return 0, context.Cause(r.ctx)
+	case got := <-done:
+		return copy(p, buffer[:got.n]), got.err
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/plan"
+)
+
+// newPlan builds the command that answers planning documents.
+func newPlan(color *printing.ColorMode) *cobra.Command {
+	var output printing.Flags
+	var files []string
+	limit := fileSize(document.DefaultMaxSize)
+	cmd := &cobra.Command{
+		Use:   "plan -f FILE...",
+		Short: "Answer planning documents: what goes where",
+		Long: `Answer planning documents of the kinds NodeGroupSplit, NodeGroupSimilarity and ReplicaDistribution. Each is printed with
+its status, in the order of the input. Planning reads no cluster and no cloud, and writes nothing.
+
+A file holds one or several documents, YAML or JSON; "-" is standard input. All documents are checked before any is
+answered: when one is wrong, every problem is told with the path of its field, and the exit code is 2. What could not be
+placed is part of the answer and no error.`,
+		Example: `  evenkeel plan -f split.yaml
+  evenkeel plan -f splits.yaml -f replicas.yaml -o yaml
+  evenkeel plan -f - -o json <split.yaml`,
+		GroupID: groupAnswers,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(files) == 0 {
+				return &usageError{fmt.Errorf("no file given"), "name one with -f, or - for standard input"}
+			}
+			answers, err := answer(cmd, files, int64(limit))
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			return printAnswers(output.Printer(out, color.Allows(out)), answers)
+		},
+	}
+	addFiles(cmd.Flags(), &files, &limit)
+	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
+	return cmd
+}
+
+// addFiles adds the flags of a command that reads documents.
+func addFiles(flags *pflag.FlagSet, files *[]string, limit *fileSize) {
+	flags.StringArrayVarP(files, "filename", "f", nil, "file of documents, - for standard input; may be repeated")
+	flags.Var(limit, "max-file-size", "refuse larger files")
+}
+
+// An answered document has its status.
+type answered struct {
+	document.Document
+	status any
+}
+
+// answer reads and checks all documents, and only then answers them.
+func answer(cmd *cobra.Command, files []string, limit int64) ([]answered, error) {
+	docs, err := document.ReadFiles(files, cmd.InOrStdin(), document.Options{MaxSize: limit})
+	if err != nil {
+		return nil, err
+	}
+	var problems []document.Problem
+	for i := range docs {
+		problems = append(problems, docs[i].Refuse(plan.Validate(docs[i].Object)...)...)
+	}
+	if len(problems) > 0 {
+		return nil, &document.Invalid{Problems: problems}
+	}
+	answers := make([]answered, len(docs))
+	for i, d := range docs {
+		status, err := plan.Answer(d.Object)
+		if err != nil {
+			return nil, &document.Invalid{Problems: d.Refuse(err)}
+		}
+		answers[i] = answered{d, status}
+	}
+	return answers, nil
+}
+
+// listOf is how several documents are printed.
+type listOf struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Items      []json.RawMessage `json:"items"`
+}
+
+func printAnswers(p *printing.Printer, answers []answered) error {
+	if p.Tables() {
+		for _, a := range answers {
+			if err := printAnswer(p, a, len(answers) > 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	list := listOf{APIVersion: "v1", Kind: "List", Items: make([]json.RawMessage, len(answers))}
+	for i := range answers {
+		var err error
+		if list.Items[i], err = answers[i].WithStatus(answers[i].status); err != nil {
+			return err
+		}
+	}
+	if len(answers) == 1 {
+		return p.Object(list.Items[0])
+	}
+	return p.Object(list)
+}
+
+// fileSize is a flag that takes a number of bytes as a quantity, such as 512Mi.
+type fileSize int64
+
+func (s *fileSize) String() string {
+	return resource.NewQuantity(int64(*s), resource.BinarySI).String()
+}
+
+func (s *fileSize) Type() string { return "quantity" }
+
+func (s *fileSize) Set(text string) error {
+	q, err := resource.ParseQuantity(text)
+	if err != nil || q.Value() <= 0 {
+		return fmt.Errorf("must be a positive quantity such as 512Mi")
+	}
+	*s = fileSize(q.Value())
+	return nil
+}

@@ -1,0 +1,71 @@
+package plan
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/apportion"
+)
+
+func validateDistribution(s *v1alpha1.ReplicaDistributionSpec) []error {
+	var c checks
+	c.required(spec.Child("replicas"), s.Replicas)
+	oneOf(&c, spec.Child("policy"), s.Policy, v1alpha1.DistributeProportional, v1alpha1.DistributePriority)
+	oneOf(&c, spec.Child("rounding"), s.Rounding, v1alpha1.RoundLargestRemainder, v1alpha1.RoundWebster, v1alpha1.RoundDHondt)
+	oneOf(&c, spec.Child("minMode"), s.MinMode, v1alpha1.MinFloor, v1alpha1.MinAdditive)
+	oneOf(&c, spec.Child("shortage"), s.Shortage, v1alpha1.ShortageGuaranteeMin, v1alpha1.ShortageTotalWins)
+	oneOf(&c, spec.Child("pending"), s.Pending, v1alpha1.PendingKeep, v1alpha1.PendingTrim)
+	oneOf(&c, spec.Child("relief"), s.Relief, v1alpha1.ReliefAny, v1alpha1.ReliefLaterOnly, v1alpha1.ReliefHealthyOnly)
+	if s.Relief == v1alpha1.ReliefLaterOnly && (s.Policy == "" || s.Policy == v1alpha1.DistributeProportional) {
+		c.add(field.Invalid(spec.Child("relief"), string(s.Relief), "goes with policy Priority only"))
+	}
+	oneOf(&c, spec.Child("tieBreak"), s.TieBreak, v1alpha1.TieByName, v1alpha1.TieByHash)
+	seen := names{}
+	for i := range s.Targets {
+		t, at := &s.Targets[i], spec.Child("targets").Index(i)
+		seen.check(&c, at.Child("name"), t.Name)
+		c.weight(at.Child("weight"), t.Weight)
+		c.count(at.Child("min"), t.Min)
+		c.count(at.Child("max"), t.Max)
+		c.bounds(at.Child("min"), t.Min, t.Max)
+		c.count(at.Child("capacity"), t.Capacity)
+		c.count(at.Child("current"), t.Current)
+	}
+	return c.errs
+}
+
+func distribution(s *v1alpha1.ReplicaDistributionSpec) (*v1alpha1.ReplicaDistributionStatus, error) {
+	request := apportion.Request{
+		Replicas:  *s.Replicas,
+		Policy:    apportion.Policy(s.Policy),
+		Rounding:  apportion.Rounding(s.Rounding),
+		MinMode:   apportion.MinMode(s.MinMode),
+		Shortage:  apportion.Shortage(s.Shortage),
+		Rebalance: s.Rebalance,
+		Pending:   apportion.Pending(s.Pending),
+		Relief:    apportion.Relief(s.Relief),
+		Key:       s.Key,
+		TieBreak:  apportion.TieBreak(s.TieBreak),
+		Targets:   make([]apportion.Target, len(s.Targets)),
+	}
+	for i, t := range s.Targets {
+		request.Targets[i] = apportion.Target{
+			Name: t.Name, Weight: t.Weight, Min: or(t.Min, 0), Max: t.Max, Capacity: t.Capacity, Current: or(t.Current, 0),
+		}
+	}
+	answer, err := apportion.Distribute(request)
+	if err != nil {
+		return nil, err
+	}
+	status := &v1alpha1.ReplicaDistributionStatus{
+		Targets:  make([]v1alpha1.DistributionTargetStatus, len(answer.Targets)),
+		Unplaced: answer.Unplaced,
+		Excess:   answer.Excess,
+	}
+	for i, t := range answer.Targets {
+		status.Targets[i] = v1alpha1.DistributionTargetStatus{
+			Name: t.Name, Replicas: t.Replicas, Pending: t.Pending, Reason: v1alpha1.DistributionReason(t.Reason),
+		}
+	}
+	return status, nil
+}

@@ -1,0 +1,55 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// Validate tells what is wrong with a planning document, a pointer to one of the kinds of v1alpha1. Each error begins with the
+// path of its field. A document without errors has an answer.
+func Validate(document any) []error {
+	switch d := document.(type) {
+	case *v1alpha1.NodeGroupSplit:
+		return validateSplit(&d.Spec)
+	case *v1alpha1.NodeGroupSimilarity:
+		return validateSimilarity(&d.Spec)
+	case *v1alpha1.ReplicaDistribution:
+		return validateDistribution(&d.Spec)
+	}
+	return []error{fmt.Errorf("%T is no planning document", document)}
+}
+
+// Answer gives the status of a planning document, a pointer to the status type of its kind. The document is not changed, and a
+// status it has already does not count. The error joins what Validate tells.
+func Answer(document any) (any, error) {
+	if errs := Validate(document); len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	switch d := document.(type) {
+	case *v1alpha1.NodeGroupSplit:
+		return result(split(&d.Spec))
+	case *v1alpha1.NodeGroupSimilarity:
+		return result(similarity(&d.Spec))
+	case *v1alpha1.ReplicaDistribution:
+		return result(distribution(&d.Spec))
+	}
+	return nil, fmt.Errorf("%T is no planning document", document)
+}
+
+// result keeps a nil status from becoming an interface that is not nil.
+func result[T any](status *T, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return status, nil
+}
+
+// or is the value, or what holds where the document has none.
+func or[T any](value *T, otherwise T) T {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}

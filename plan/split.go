@@ -1,0 +1,60 @@
+package plan
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+func validateSplit(s *v1alpha1.NodeGroupSplitSpec) []error {
+	var c checks
+	c.required(spec.Child("nodes"), s.Nodes)
+	oneOf(&c, spec.Child("policy"), s.Policy, v1alpha1.SplitEven, v1alpha1.SplitProportional, v1alpha1.SplitPriority)
+	groups := spec.Child("groups")
+	if len(s.Groups) == 0 {
+		c.add(field.Required(groups, "must have at least one group"))
+	}
+	seen := names{}
+	for i := range s.Groups {
+		g, at := &s.Groups[i], groups.Index(i)
+		seen.check(&c, at.Child("name"), g.Name)
+		c.required(at.Child("size"), g.Size)
+		c.count(at.Child("min"), g.Min)
+		c.required(at.Child("max"), g.Max)
+		c.bounds(at.Child("min"), g.Min, g.Max)
+		c.weight(at.Child("weight"), g.Weight)
+	}
+	if s.Chosen != "" && !seen[s.Chosen] {
+		c.add(field.Invalid(spec.Child("chosen"), s.Chosen, "must be the name of a group"))
+	}
+	return c.errs
+}
+
+func split(s *v1alpha1.NodeGroupSplitSpec) (*v1alpha1.NodeGroupSplitStatus, error) {
+	request := nodegroupset.SplitRequest{
+		Nodes:  *s.Nodes,
+		Policy: nodegroupset.Policy(s.Policy),
+		Chosen: s.Chosen,
+		Groups: make([]nodegroupset.Group, len(s.Groups)),
+	}
+	for i, g := range s.Groups {
+		request.Groups[i] = nodegroupset.Group{
+			Name: g.Name, Size: *g.Size, Min: or(g.Min, 0), Max: *g.Max, Weight: or(g.Weight, 1),
+		}
+	}
+	answer, err := nodegroupset.Split(request)
+	if err != nil {
+		return nil, at(err, spec)
+	}
+	status := &v1alpha1.NodeGroupSplitStatus{
+		Groups:   make([]v1alpha1.SplitGroupStatus, len(answer.Groups)),
+		Unplaced: answer.Unplaced,
+	}
+	for i, g := range answer.Groups {
+		status.Groups[i] = v1alpha1.SplitGroupStatus{
+			Name: g.Name, Size: g.Size, NewSize: g.NewSize, Reason: v1alpha1.SplitReason(g.Reason),
+		}
+	}
+	return status, nil
+}
