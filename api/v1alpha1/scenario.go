@@ -1,8 +1,6 @@
 package v1alpha1
 
 import (
-	"encoding/json"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +13,7 @@ const KindScenario = "Scenario"
 // simulation in virtual time. All times are offsets from its start.
 type Scenario struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	Spec ScenarioSpec `json:"spec"`
 }
@@ -28,7 +26,7 @@ type ScenarioSpec struct {
 	// any more. Default 1h.
 	Duration *metav1.Duration `json:"duration,omitempty"`
 	// Options of the autoscaler, by Cluster Autoscaler's flag names.
-	Options ScenarioOptions `json:"options,omitempty"`
+	Options ScenarioOptions `json:"options,omitzero"`
 
 	// Machines are machine types that node groups refer to by name.
 	Machines []ScenarioMachine `json:"machines,omitempty"`
@@ -54,7 +52,7 @@ type ScenarioSpec struct {
 	// autoscaler knows them.
 	Quotas []ScenarioQuota `json:"quotas,omitempty"`
 	// Faults strike the cloud.
-	Faults []ScenarioFault `json:"faults,omitempty"`
+	Faults ScenarioFaults `json:"faults,omitzero"`
 
 	// Expect is what must hold at the end.
 	Expect *ScenarioExpect `json:"expect,omitempty"`
@@ -84,16 +82,10 @@ type ScenarioOptions struct {
 	// MemoryTotal bounds the memory of all nodes in GiB, as "min:max" or "max".
 	MemoryTotal string `json:"memoryTotal,omitempty"`
 
-	// BalancingIgnoreLabels never make two groups different.
-	BalancingIgnoreLabels []string `json:"balancingIgnoreLabels,omitempty"`
-	// BalancingLabels alone decide whether two groups are similar.
-	BalancingLabels []string `json:"balancingLabels,omitempty"`
+	// SimilarityOptions say which groups are similar.
+	SimilarityOptions `json:",inline"`
 	// DisabledLabelPacks are built-in lists of ignored labels to turn off.
 	DisabledLabelPacks []string `json:"disabledLabelPacks,omitempty"`
-	// The ratios within which amounts of two similar groups may differ.
-	MemoryDifferenceRatio         json.Number `json:"memoryDifferenceRatio,omitempty"`
-	MaxAllocatableDifferenceRatio json.Number `json:"maxAllocatableDifferenceRatio,omitempty"`
-	MaxFreeDifferenceRatio        json.Number `json:"maxFreeDifferenceRatio,omitempty"`
 
 	// A group that refused is left alone for InitialNodeGroupBackoffDuration
 	// (5m), doubling up to MaxNodeGroupBackoffDuration (30m), forgotten after
@@ -138,9 +130,9 @@ type ScenarioNodeGroup struct {
 	Taints  []v1.Taint        `json:"taints,omitempty"`
 	// Template is a whole node instead of a machine.
 	Template *v1.Node `json:"template,omitempty"`
-	// NodeTemplate is what real nodes look like, where that is not what the
-	// cloud says beforehand; machine or template is then the cloud's guess.
-	NodeTemplate *v1.Node `json:"nodeTemplate,omitempty"`
+	// RegistersAs is the machine that nodes turn out to be once they register,
+	// where that is not what the cloud says beforehand.
+	RegistersAs string `json:"registersAs,omitempty"`
 	// Price of one node per hour; it wins over the machine's.
 	Price *resource.Quantity `json:"price,omitempty"`
 	// AllOrNothing groups are either empty or at their max.
@@ -149,41 +141,47 @@ type ScenarioNodeGroup struct {
 	NodeTimes `json:",inline"`
 }
 
-// NodeTimes say how long a node takes to come.
+// NodeTimes say how long a node takes to come and to go.
 type NodeTimes struct {
-	// BootTime from the order to the registration of the node. Default 40s.
+	// BootTime from the order until the machine runs. Default 40s.
 	BootTime *metav1.Duration `json:"bootTime,omitempty"`
-	// ReadyDelay from the registration until the node is ready. Default 20s.
+	// RegistrationDelay from there until the node exists. Default 0s.
+	RegistrationDelay *metav1.Duration `json:"registrationDelay,omitempty"`
+	// ReadyDelay from there until the node is ready. Default 20s.
 	ReadyDelay *metav1.Duration `json:"readyDelay,omitempty"`
+	// TerminationTime from the deletion until the node is gone. Default 30s.
+	TerminationTime *metav1.Duration `json:"terminationTime,omitempty"`
 }
 
-// NodeGroupsSource reads node groups from a file: a list of Node templates as
-// `kubectl get -o json|yaml` prints it, or Cluster Autoscaler's debugging
-// snapshot. A template is named, in this order, by the annotation
+// NodeGroupsSource reads node groups from a file: either a list of Node
+// templates as `kubectl get -o json|yaml` prints it, or Cluster Autoscaler's
+// debugging snapshot. A template is named, in this order, by the annotation
 // cluster-autoscaler.kwok.nodegroup/name, by the scenario's groupLabel, or by
 // its own name. Bounds come from the annotations
 // cluster-autoscaler.kwok.nodegroup/min-count, max-count and desired-count,
 // unless they are given here.
 type NodeGroupsSource struct {
-	// File is relative to the scenario's folder.
-	File string `json:"file"`
-	Min  *int32 `json:"min,omitempty"`
-	Max  *int32 `json:"max,omitempty"`
-	Size *int32 `json:"size,omitempty"`
+	FileSource `json:",inline"`
+	Min        *int32 `json:"min,omitempty"`
+	Max        *int32 `json:"max,omitempty"`
+	Size       *int32 `json:"size,omitempty"`
 
 	NodeTimes `json:",inline"`
 }
 
 // FileSource names a file, relative to the scenario's folder.
 type FileSource struct {
-	File string `json:"file"`
+	// File holds objects as kubectl prints them.
+	File string `json:"file,omitempty"`
+	// Snapshot is a debugging snapshot of Cluster Autoscaler instead, of which
+	// node groups, nodes or the pods on them are read.
+	Snapshot string `json:"snapshot,omitempty"`
 }
 
 // PodsSource reads pods from a file. Pods that a daemon set owns are left out:
 // daemon sets come with the nodes. So are pods that have finished.
 type PodsSource struct {
-	// File is relative to the scenario's folder.
-	File string `json:"file"`
+	FileSource `json:",inline"`
 	// Unbind makes bound pods pending: nodeName, status and the topology
 	// labels that binding added are removed.
 	Unbind bool `json:"unbind,omitempty"`
@@ -211,7 +209,7 @@ type ScenarioWorkload struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Replicas arrive at Arrive, change by Scale, and go at Leave.
 	Replicas int32           `json:"replicas"`
-	Arrive   metav1.Duration `json:"arrive,omitempty"`
+	Arrive   metav1.Duration `json:"arrive,omitzero"`
 	// Leave is when all pods go; without it they stay.
 	Leave *metav1.Duration `json:"leave,omitempty"`
 	Scale []ScaleStep      `json:"scale,omitempty"`
@@ -240,25 +238,79 @@ type ScenarioQuota struct {
 	Groups []string           `json:"groups,omitempty"`
 	Zones  []string           `json:"zones,omitempty"`
 	Nodes  *int64             `json:"nodes,omitempty"`
-	CPU    *resource.Quantity `json:"cpu,omitempty"`
+	Cores  *int64             `json:"cores,omitempty"`
 	Memory *resource.Quantity `json:"memory,omitempty"`
 }
 
-// FaultKind says what goes wrong.
-type FaultKind string
+// ScenarioFaults are what goes wrong in the cloud.
+type ScenarioFaults struct {
+	StockOuts []StockOut  `json:"stockOuts,omitempty"`
+	Outages   []Outage    `json:"outages,omitempty"`
+	Calls     []CallFault `json:"calls,omitempty"`
+}
 
-// ScenarioFault is one thing that goes wrong with the groups named and those
-// in the zones named, from From until Until (without it: to the end).
-type ScenarioFault struct {
-	Kind   FaultKind        `json:"kind"`
-	Groups []string         `json:"groups,omitempty"`
-	Zones  []string         `json:"zones,omitempty"`
-	From   metav1.Duration  `json:"from,omitempty"`
-	Until  *metav1.Duration `json:"until,omitempty"`
-	// Message is what the cloud says.
-	Message string `json:"message,omitempty"`
-	// Delay is how much longer calls take, or nodes to come.
+// FaultWindow is a span of time: from From on, before Until. Without Until it
+// lasts to the end.
+type FaultWindow struct {
+	From  metav1.Duration  `json:"from,omitzero"`
+	Until *metav1.Duration `json:"until,omitempty"`
+}
+
+// Modes of a StockOut.
+const (
+	// StockOutRefuse: the order fails at once. The default.
+	StockOutRefuse = "Refuse"
+	// StockOutFail: the order is taken, and its instances turn into failed ones.
+	StockOutFail = "Fail"
+	// StockOutSilent: the order is taken and nothing comes while it lasts.
+	StockOutSilent = "Silent"
+)
+
+// StockOut makes the groups named and those of the zones named (with neither:
+// all) run out of machines.
+type StockOut struct {
+	Groups      []string `json:"groups,omitempty"`
+	Zones       []string `json:"zones,omitempty"`
+	FaultWindow `json:",inline"`
+	// Mode is Refuse, Fail or Silent.
+	Mode string `json:"mode,omitempty"`
+	// Left is how many nodes each of the groups can have in all meanwhile.
+	Left int32 `json:"left,omitempty"`
+	// FailAfter is how long a doomed instance looks healthy; mode Fail only.
+	FailAfter *metav1.Duration `json:"failAfter,omitempty"`
+}
+
+// Modes of an Outage.
+const (
+	// OutageUnready: the nodes stay and do not answer. The default.
+	OutageUnready = "Unready"
+	// OutageVanish: the nodes are gone and are created again afterwards.
+	OutageVanish = "Vanish"
+)
+
+// Outage takes whole zones down.
+type Outage struct {
+	Zones       []string `json:"zones"`
+	FaultWindow `json:",inline"`
+	// Mode is Unready or Vanish.
+	Mode string `json:"mode,omitempty"`
+}
+
+// CallFault makes calls of the cloud slow, failing, or both.
+type CallFault struct {
+	// Methods are the calls that are hit, as IncreaseSize; by default all.
+	Methods []string `json:"methods,omitempty"`
+	// Groups are the groups that are hit; by default all.
+	Groups      []string `json:"groups,omitempty"`
+	FaultWindow `json:",inline"`
+	// First limits the fault to the first so many calls; 0 is no limit.
+	First int32 `json:"first,omitempty"`
+	// Delay is how long the call takes.
 	Delay *metav1.Duration `json:"delay,omitempty"`
+	// Error is the message it fails with; without it the call succeeds.
+	Error string `json:"error,omitempty"`
+	// AfterEffect: the call takes effect before it fails.
+	AfterEffect bool `json:"afterEffect,omitempty"`
 }
 
 // ScenarioExpect is what must hold at the end. What is left out is not checked.

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/configs/scenarios"
+	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/simulate"
+)
+
+// printReport prints the tables of one scenario.
+func printReport(p *printing.Printer, r *v1alpha1.ScenarioReport, several bool) error {
+	if several {
+		if err := p.Heading(r.Name); err != nil {
+			return err
+		}
+	}
+	for _, grid := range []printing.Grid{timelineGrid(r), groupGrid(r), pendingGrid(r), expectationGrid(r)} {
+		if err := p.Grid(grid); err != nil {
+			return err
+		}
+	}
+	return p.Note(!r.Status.Holds, summary(r))
+}
+
+func timelineGrid(r *v1alpha1.ScenarioReport) printing.Grid {
+	grid := printing.Grid{Columns: printing.Columns("TIME", "WHAT", "DETAIL")}
+	for _, row := range r.Status.Timeline {
+		grid.Rows = append(grid.Rows, []string{"+" + row.At.Duration.String(), row.What, row.Text})
+	}
+	return grid
+}
+
+func groupGrid(r *v1alpha1.ScenarioReport) printing.Grid {
+	grid := printing.Grid{Columns: []printing.Column{
+		{Name: "GROUP"}, {Name: "ZONE"}, {Name: "SET", Wide: true}, {Name: "BEFORE"}, {Name: "AFTER"},
+		{Name: "MIN", Wide: true}, {Name: "MAX"}, {Name: "READY", Wide: true}, {Name: "ORDERED", Wide: true},
+		{Name: "REMOVED", Wide: true}, {Name: "PODS"}, {Name: "TEMPLATE", Wide: true}, {Name: "WHY"},
+	}}
+	for _, g := range r.Status.Groups {
+		set := printing.None
+		if g.Set >= 0 {
+			set = strconv.Itoa(g.Set + 1)
+		}
+		grid.Rows = append(grid.Rows, []string{
+			g.Name, g.Zone, set, strconv.Itoa(g.Before), strconv.Itoa(g.After), strconv.Itoa(g.Min), strconv.Itoa(g.Max),
+			strconv.Itoa(g.Ready), strconv.Itoa(g.Ordered), strconv.Itoa(g.Removed), strconv.Itoa(g.Pods), g.Template, g.Why,
+		})
+	}
+	return grid
+}
+
+func pendingGrid(r *v1alpha1.ScenarioReport) printing.Grid {
+	grid := printing.Grid{Columns: printing.Columns("PENDING", "PODS", "REASON")}
+	for _, row := range r.Status.PendingPods {
+		grid.Rows = append(grid.Rows, []string{row.Example, strconv.Itoa(row.Pods), row.Reason})
+	}
+	return grid
+}
+
+func expectationGrid(r *v1alpha1.ScenarioReport) printing.Grid {
+	grid := printing.Grid{Columns: printing.Columns("EXPECTED", "WANT", "GOT", "RESULT")}
+	for _, e := range r.Status.Expectations {
+		result := "ok"
+		if !e.OK {
+			result = "FAILED"
+		}
+		grid.Rows = append(grid.Rows, []string{e.Check, e.Want, e.Got, result})
+	}
+	return grid
+}
+
+func summary(r *v1alpha1.ScenarioReport) string {
+	status := &r.Status
+	text := fmt.Sprintf("%s run, %d pending; %s ordered in %s",
+		of(int64(status.Running), "pod"), status.Pending, of(int64(status.NodesOrdered), "node"), of(int64(status.ScaleUps), "scale-up"))
+	if status.NodesRemoved > 0 {
+		text += fmt.Sprintf(", %d given up", status.NodesRemoved)
+	}
+	if status.Settled {
+		return text + fmt.Sprintf("; nothing more can happen after +%s", status.End.Duration)
+	}
+	return text + fmt.Sprintf("; stopped at +%s", status.End.Duration)
+}
+
+// listScenarios prints the scenarios that come with the program.
+func listScenarios(p *printing.Printer) error {
+	grid := printing.Grid{Columns: printing.Columns("NAME", "DESCRIPTION")}
+	var all []scenarioEntry
+	for _, name := range scenarios.Names() {
+		text, err := scenarios.Read(name)
+		if err != nil {
+			return err
+		}
+		docs, err := document.Read(name, bytes.NewReader(text), document.Options{Kinds: simulate.Kinds()})
+		if err != nil {
+			return err
+		}
+		for _, d := range docs {
+			if s, ok := d.Object.(*v1alpha1.Scenario); ok {
+				all = append(all, scenarioEntry{name, s.Spec.Description})
+				grid.Rows = append(grid.Rows, []string{name, s.Spec.Description})
+			}
+		}
+	}
+	if p.Tables() {
+		return p.Grid(grid)
+	}
+	return p.Object(map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": "ScenarioList", "scenarios": all})
+}
+
+// scenarioEntry is one scenario in a list.
+type scenarioEntry struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}

@@ -1,0 +1,118 @@
+package simulate
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// epoch is where virtual time begins. Nothing depends on the date; it only has
+// to be the same in every run.
+var epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// virtualClock is the clock of a simulation. Whoever waits on it is woken at
+// once, and the clock remembers until when it would have slept: the driver then
+// moves on to the latest of these times. So calls that are slow at the same time
+// take as long as the slowest of them, and no goroutine ever sleeps.
+type virtualClock struct {
+	mu   sync.Mutex
+	now  time.Time
+	busy time.Time // until when somebody would have slept
+}
+
+var _ clock.Clock = (*virtualClock)(nil)
+
+func newClock() *virtualClock { return &virtualClock{now: epoch, busy: epoch} }
+
+// advance moves time forward; time never goes back.
+func (c *virtualClock) advance(to time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if to.After(c.now) {
+		c.now = to
+	}
+}
+
+// catchUp moves time to where the last sleeper would have woken.
+func (c *virtualClock) catchUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy.After(c.now) {
+		c.now = c.busy
+	}
+}
+
+func (c *virtualClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *virtualClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// wake is when a sleeper of duration d would wake.
+func (c *virtualClock) wake(d time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.now.Add(d)
+	if at.After(c.busy) {
+		c.busy = at
+	}
+	return at
+}
+
+func (c *virtualClock) Sleep(d time.Duration) { c.wake(d) }
+
+func (c *virtualClock) After(d time.Duration) <-chan time.Time {
+	fired := make(chan time.Time, 1)
+	fired <- c.wake(d)
+	return fired
+}
+
+func (c *virtualClock) Tick(d time.Duration) <-chan time.Time { return c.NewTicker(d).C() }
+
+func (c *virtualClock) NewTimer(d time.Duration) clock.Timer {
+	t := &virtualTimer{clock: c, fired: make(chan time.Time, 1)}
+	t.Reset(d)
+	return t
+}
+
+// AfterFunc calls f at once, as every other sleeper is woken at once.
+func (c *virtualClock) AfterFunc(d time.Duration, f func()) clock.Timer {
+	c.wake(d)
+	f()
+	return &virtualTimer{clock: c, fired: make(chan time.Time, 1)}
+}
+
+// NewTicker ticks once: a second tick would come at once as well, for ever.
+func (c *virtualClock) NewTicker(d time.Duration) clock.Ticker {
+	return virtualTicker{c.NewTimer(d)}
+}
+
+type virtualTimer struct {
+	clock *virtualClock
+	fired chan time.Time
+}
+
+func (t *virtualTimer) C() <-chan time.Time { return t.fired }
+
+// Stop reports whether the timer had still been waiting for someone.
+func (t *virtualTimer) Stop() bool {
+	select {
+	case <-t.fired:
+		return true
+	default:
+		return false
+	}
+}
+
+func (t *virtualTimer) Reset(d time.Duration) bool {
+	waiting := t.Stop()
+	t.fired <- t.clock.wake(d)
+	return waiting
+}
+
+type virtualTicker struct{ clock.Timer }
+
+func (t virtualTicker) Stop() { t.Timer.Stop() }

@@ -1,0 +1,153 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// cluster is what an API server would hold: nodes, and pods on them or waiting.
+type cluster struct {
+	nodes  []*node // those of no group first, then by group and age
+	byName map[string]*node
+	pods   []*pod // in order of arrival
+
+	view    []predicates.Node // of nodes, nil when something changed
+	pending []*pod            // nil when something changed
+}
+
+type node struct {
+	object  *v1.Node
+	group   string // empty: of no group
+	daemons []*v1.Pod
+	ready   bool // takes pods
+	// downSince is when it stopped being ready; zero while it is not down.
+	downSince time.Time
+}
+
+type pod struct {
+	object   *v1.Pod
+	workload int   // index in Setup.Workloads, or fromFile
+	node     *node // nil: pending
+}
+
+const fromFile = -1
+
+func newCluster() *cluster { return &cluster{byName: map[string]*node{}} }
+
+func (c *cluster) changed() { c.view, c.pending = nil, nil }
+
+// waiting returns the pods without a node, in order of arrival.
+func (c *cluster) waiting() []*pod {
+	if c.pending == nil {
+		c.pending = make([]*pod, 0, len(c.pods))
+		for _, p := range c.pods {
+			if p.node == nil {
+				c.pending = append(c.pending, p)
+			}
+		}
+	}
+	return c.pending
+}
+
+// seen returns the nodes as the scheduler and the pipeline see them, in the
+// order of c.nodes, each with the pods bound to it.
+func (c *cluster) seen() []predicates.Node {
+	if c.view != nil {
+		return c.view
+	}
+	position := make(map[*node]int, len(c.nodes))
+	c.view = make([]predicates.Node, len(c.nodes))
+	for i, n := range c.nodes {
+		position[n] = i
+		c.view[i] = predicates.Node{Node: n.object, Pods: append([]*v1.Pod(nil), n.daemons...)}
+	}
+	for _, p := range c.pods {
+		if p.node != nil {
+			at := &c.view[position[p.node]]
+			at.Pods = append(at.Pods, p.object)
+		}
+	}
+	return c.view
+}
+
+// bind puts a pod on a node. The object is replaced, not changed: others may
+// still look at it.
+func (c *cluster) bind(p *pod, n *node) {
+	object := *p.object
+	object.Spec.NodeName = n.object.Name
+	p.object, p.node = &object, n
+	c.changed()
+}
+
+// evict makes a bound pod pending again.
+func (c *cluster) evict(p *pod) {
+	object := *p.object
+	object.Spec.NodeName = ""
+	p.object, p.node = &object, nil
+	c.changed()
+}
+
+// evictFrom makes all pods of a node pending and returns how many there were.
+func (c *cluster) evictFrom(n *node) int {
+	evicted := 0
+	for _, p := range c.pods {
+		if p.node == n {
+			c.evict(p)
+			evicted++
+		}
+	}
+	return evicted
+}
+
+// scale brings a workload to a number of replicas: new pods get the next names,
+// and of those there are, pending ones go first, then the youngest. It returns
+// how many were added or, below zero, removed.
+func (c *cluster) scale(index int, w *Workload, replicas int, lastName *int) int {
+	var own []*pod
+	for _, p := range c.pods {
+		if p.workload == index {
+			own = append(own, p)
+		}
+	}
+	change := replicas - len(own)
+	for range max(0, change) {
+		*lastName++
+		object := *w.Pod
+		object.Name = fmt.Sprintf("%s-%d", w.Name, *lastName)
+		c.pods = append(c.pods, &pod{object: &object, workload: index})
+	}
+	c.remove(lastToStay(own, max(0, -change)))
+	c.changed()
+	return change
+}
+
+// lastToStay picks n pods to remove.
+func lastToStay(own []*pod, n int) map[*pod]bool {
+	doomed := make(map[*pod]bool, n)
+	for _, pending := range []bool{true, false} {
+		for i := len(own) - 1; i >= 0 && len(doomed) < n; i-- {
+			if (own[i].node == nil) == pending {
+				doomed[own[i]] = true
+			}
+		}
+	}
+	return doomed
+}
+
+func (c *cluster) remove(doomed map[*pod]bool) {
+	if len(doomed) == 0 {
+		return
+	}
+	kept := c.pods[:0]
+	for _, p := range c.pods {
+		if !doomed[p] {
+			kept = append(kept, p)
+		}
+	}
+	clear(c.pods[len(kept):])
+	c.pods = kept
+}

@@ -1,0 +1,175 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// expectations checks the report against spec.expect.
+func (s *simulation) expectations(r *v1alpha1.ScenarioReport) []v1alpha1.Expectation {
+	e := s.setup.Expect
+	if e == nil {
+		return nil
+	}
+	c := &checks{status: &r.Status, sizes: map[string]int{}}
+	for _, g := range r.Status.Groups {
+		c.sizes[g.Name] = g.After
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Sizes)) {
+		c.equal(fmt.Sprintf("sizes[%s]", name), int(e.Sizes[name]), c.sizes[name])
+	}
+	c.equalIfGiven("running", e.Running, r.Status.Running)
+	c.equalIfGiven("pending", e.Pending, r.Status.Pending)
+	if e.Sets != nil {
+		c.sets(sortedSets(e.Sets))
+	}
+	for i, d := range e.MaxDifference {
+		c.difference(i, d)
+	}
+	for _, skew := range e.Skew {
+		c.atMost(fmt.Sprintf("skew[%s]", skew.Workload), int(skew.Pods), s.skew(skew))
+	}
+	if e.MaxRounds != nil {
+		c.atMost("maxRounds", int(*e.MaxRounds), r.Status.ScaleUps)
+	}
+	c.equalIfGiven("nodesOrdered", e.NodesOrdered, r.Status.NodesOrdered)
+	for i, text := range e.Reasons {
+		found := said(&r.Status, text)
+		got := "found"
+		if !found {
+			got = "not found"
+		}
+		c.add(fmt.Sprintf("reasons[%d]", i), strconv.Quote(text), got, found)
+	}
+	return c.results
+}
+
+// checks collects results.
+type checks struct {
+	status  *v1alpha1.ScenarioReportStatus
+	sizes   map[string]int
+	results []v1alpha1.Expectation
+}
+
+func (c *checks) add(check, want, got string, ok bool) {
+	c.results = append(c.results, v1alpha1.Expectation{Check: check, Want: want, Got: got, OK: ok})
+}
+
+func (c *checks) equal(check string, want, got int) {
+	c.add(check, strconv.Itoa(want), strconv.Itoa(got), want == got)
+}
+
+func (c *checks) equalIfGiven(check string, want *int32, got int) {
+	if want != nil {
+		c.equal(check, int(*want), got)
+	}
+}
+
+func (c *checks) atMost(check string, want, got int) {
+	c.add(check, "at most "+strconv.Itoa(want), strconv.Itoa(got), got <= want)
+}
+
+// sets compares sets; the result names only those that are on one side.
+func (c *checks) sets(want [][]string) {
+	missing, extra := without(want, c.status.Sets), without(c.status.Sets, want)
+	if len(missing)+len(extra) == 0 {
+		c.equal("sets", len(want), len(c.status.Sets))
+		return
+	}
+	c.add("sets", describeSets(missing), describeSets(extra), false)
+}
+
+// without are the sets of all that are not among others.
+func without(all, others [][]string) [][]string {
+	var left [][]string
+	for _, set := range all {
+		if !slices.ContainsFunc(others, func(o []string) bool { return slices.Equal(o, set) }) {
+			left = append(left, set)
+		}
+	}
+	return left
+}
+
+func describeSets(sets [][]string) string {
+	parts := make([]string, len(sets))
+	for i, set := range sets {
+		parts[i] = strings.Join(set, ",")
+	}
+	return strings.Join(parts, " ")
+}
+
+// difference compares the sizes of the groups named; without names, of every set.
+func (c *checks) difference(i int, d v1alpha1.ExpectDifference) {
+	sets := [][]string{d.Groups}
+	if len(d.Groups) == 0 {
+		sets = c.status.Sets
+	}
+	worst := 0
+	for _, set := range sets {
+		if len(set) > 0 {
+			sizes := make([]int, len(set))
+			for i, name := range set {
+				sizes[i] = c.sizes[name]
+			}
+			worst = max(worst, slices.Max(sizes)-slices.Min(sizes))
+		}
+	}
+	c.atMost(fmt.Sprintf("maxDifference[%d]", i), int(d.Nodes), worst)
+}
+
+// skew is the largest minus the smallest number of running pods of a workload
+// over the domains that have a ready node.
+func (s *simulation) skew(e v1alpha1.ExpectSkew) int {
+	key := e.TopologyKey
+	if key == "" {
+		key = v1.LabelTopologyZone
+	}
+	pods := map[string]int{}
+	for _, n := range s.cluster.nodes {
+		if domain, ok := n.object.Labels[key]; ok && n.ready {
+			pods[domain] += 0
+		}
+	}
+	for _, p := range s.cluster.pods {
+		if p.node != nil && p.workload != fromFile && s.setup.Workloads[p.workload].Name == e.Workload {
+			pods[p.node.object.Labels[key]]++
+		}
+	}
+	if len(pods) == 0 {
+		return 0
+	}
+	counts := slices.Sorted(maps.Values(pods))
+	return counts[len(counts)-1] - counts[0]
+}
+
+func sortedSets(sets [][]string) [][]string {
+	sorted := make([][]string, len(sets))
+	for i, set := range sets {
+		sorted[i] = slices.Sorted(slices.Values(set))
+	}
+	slices.SortFunc(sorted, slices.Compare)
+	return sorted
+}
+
+// said tells whether a text occurs in the report: in the timeline, in a group's
+// reason or template, or in the reason of pods still pending.
+func said(status *v1alpha1.ScenarioReportStatus, text string) bool {
+	for _, row := range status.Timeline {
+		if strings.Contains(row.Text, text) {
+			return true
+		}
+	}
+	for _, g := range status.Groups {
+		if strings.Contains(g.Why, text) || strings.Contains(g.Template, text) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(status.PendingPods, func(p v1alpha1.PendingReport) bool { return strings.Contains(p.Reason, text) })
+}

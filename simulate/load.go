@@ -1,0 +1,376 @@
+package simulate
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/fake"
+)
+
+// maxProblems is how many problems are told: a wrong file can have thousands.
+const maxProblems = 20
+
+// Kinds are the kinds of documents that Load takes.
+func Kinds() document.Kinds {
+	return document.Kinds{v1alpha1.KindScenario: func() any { return new(v1alpha1.Scenario) }}
+}
+
+// Files are where the files that a scenario names come from.
+type Files struct {
+	// Open opens a file by the name the scenario gives it.
+	Open func(name string) (io.ReadCloser, error)
+	// MaxSize is the greatest size of one file in bytes; 0 means
+	// document.DefaultMaxStream.
+	MaxSize int64
+}
+
+// Load checks a document of kind Scenario, reads the files it names, and turns
+// all of it into a Setup. What is wrong with the document or with a file is a
+// *document.Invalid that lists every problem.
+func Load(d *document.Document, files Files) (*Setup, error) {
+	scenario, ok := d.Object.(*v1alpha1.Scenario)
+	if !ok {
+		return nil, fmt.Errorf("a %s is no %s", d.Kind, v1alpha1.KindScenario)
+	}
+	if errs := Validate(scenario); len(errs) > 0 {
+		return nil, refuse(d, errs)
+	}
+	l := &loader{document: d, spec: &scenario.Spec, files: files, interned: newInterner()}
+	setup, err := l.load()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(l.problems) > maxProblems:
+		return nil, &document.Invalid{Problems: l.problems[:maxProblems]}
+	case len(l.problems) > 0:
+		return nil, &document.Invalid{Problems: l.problems}
+	}
+	setup.Name = scenario.Name
+	return setup, nil
+}
+
+func refuse(d *document.Document, errs field.ErrorList) error {
+	problems := make([]error, len(errs))
+	for i, err := range errs {
+		problems[i] = err
+	}
+	return &document.Invalid{Problems: d.Refuse(problems...)}
+}
+
+// loader collects a Setup and everything that is wrong on the way.
+type loader struct {
+	document *document.Document
+	spec     *v1alpha1.ScenarioSpec
+	files    Files
+	interned *interner
+	setup    Setup
+	position map[string]int // of the groups in setup.Cloud.Groups
+	problems []document.Problem
+}
+
+func (l *loader) add(errs ...*field.Error) {
+	for _, err := range errs {
+		l.problems = append(l.problems, l.document.Refuse(err)...)
+	}
+}
+
+func (l *loader) load() (*Setup, error) {
+	s := l.spec
+	setDuration(&l.setup.Duration, s.Duration)
+	setDuration(&l.setup.ScanInterval, s.Options.ScanInterval)
+	options, errs := scalerOptions(s)
+	l.add(errs...)
+	l.setup.Options = options
+	l.setup.Expect = s.Expect
+	for _, read := range []func() error{l.readGroups, l.readNodes, l.readPods, l.readDaemonSets} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	l.checkPods()
+	for i := range s.Workloads {
+		l.setup.Workloads = append(l.setup.Workloads, workload(&s.Workloads[i]))
+	}
+	l.add(validateReferences(s, l.known())...)
+	l.setup.Cloud.Quotas = cloudQuotas(s.Quotas)
+	addFaults(&l.setup.Cloud, &s.Faults)
+	if len(l.problems) == 0 {
+		l.add(l.setup.Cloud.Validate(specPath)...) // what only the whole shows
+	}
+	return &l.setup, nil
+}
+
+// readGroups takes the groups of the document and those of files.
+func (l *loader) readGroups() error {
+	machines := map[string]*v1alpha1.ScenarioMachine{}
+	for i := range l.spec.Machines {
+		machines[l.spec.Machines[i].Name] = &l.spec.Machines[i]
+	}
+	l.position, l.setup.RegistersAs = map[string]int{}, map[string]*v1.Node{}
+	for i := range l.spec.NodeGroups {
+		g := &l.spec.NodeGroups[i]
+		l.addGroup(inlineGroup(g, machines), nil)
+		if g.RegistersAs != "" {
+			l.setup.RegistersAs[g.Name] = dress(machineNode(g, machines[g.RegistersAs]), g)
+		}
+	}
+	for i := range l.spec.NodeGroupsFrom {
+		from, at := &l.spec.NodeGroupsFrom[i], specPath.Child("nodeGroupsFrom").Index(i)
+		templates, err := l.templates(from, at)
+		if err != nil {
+			return err
+		}
+		for _, t := range templates {
+			g := cloudGroup(t.group, t.template.Node, &from.NodeTimes)
+			g.Template = t.template
+			l.add(t.bounds(&g, from, at)...)
+			l.add(t.capacity(at)...)
+			l.addGroup(g, at)
+		}
+	}
+	return nil
+}
+
+// addGroup adds a group; at is nil for those of the document, whose names are
+// checked already.
+func (l *loader) addGroup(g fake.Group, at *field.Path) {
+	if _, taken := l.position[g.ID]; taken && at != nil {
+		l.add(field.Duplicate(at, g.ID))
+		return
+	}
+	l.position[g.ID] = len(l.setup.Cloud.Groups)
+	l.setup.Cloud.Groups = append(l.setup.Cloud.Groups, g)
+}
+
+// readNodes hands every node of the files to its group.
+func (l *loader) readNodes() error {
+	names := sets.New[string]()
+	for i := range l.spec.NodesFrom {
+		at := specPath.Child("nodesFrom").Index(i)
+		nodes, err := l.nodes(&l.spec.NodesFrom[i], at)
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			if names.Has(n.Name) {
+				l.add(field.Duplicate(at, n.Name))
+				continue
+			}
+			names.Insert(n.Name)
+			l.addNode(asRegistered(n), at)
+		}
+	}
+	for i := range l.setup.Cloud.Groups {
+		g := &l.setup.Cloud.Groups[i]
+		g.Size = max(g.Size, len(g.Nodes))
+	}
+	return nil
+}
+
+func (l *loader) addNode(n *v1.Node, at *field.Path) {
+	label := l.spec.GroupLabel
+	group, labelled := n.Labels[label]
+	if label == "" || !labelled {
+		l.setup.Nodes = append(l.setup.Nodes, n)
+		return
+	}
+	position, known := l.position[group]
+	if !known {
+		l.add(field.Invalid(at, n.Name, fmt.Sprintf("its label %s names node group %q, which there is not", label, group)))
+		return
+	}
+	g := &l.setup.Cloud.Groups[position]
+	g.Nodes = append(g.Nodes, n)
+}
+
+// asRegistered gives a node what every real one has: its own hostname, and a
+// condition Ready.
+func asRegistered(n *v1.Node) *v1.Node {
+	n = n.DeepCopy()
+	n.ManagedFields = nil
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	n.Labels[v1.LabelHostname] = n.Name
+	if n.Status.Allocatable == nil {
+		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+	}
+	if !slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady }) {
+		n.Status.Conditions = append(n.Status.Conditions, v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue})
+	}
+	return n
+}
+
+func (l *loader) readPods() error {
+	for i := range l.spec.PodsFrom {
+		from := &l.spec.PodsFrom[i]
+		if err := l.pods(from, specPath.Child("podsFrom").Index(i), func(p *v1.Pod) {
+			if kept := l.takeOver(p, from.Unbind); kept != nil {
+				l.setup.Pods = append(l.setup.Pods, kept)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOver makes a pod of a file one of the scenario, or nil where it has no
+// part in it.
+func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
+	comesWithNode := ownedByDaemonSet(p) || staticPod(p)
+	switch {
+	case p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed:
+		return nil
+	case comesWithNode && (unbind || p.Spec.NodeName == ""):
+		return nil
+	}
+	return l.interned.pod(p, unbind)
+}
+
+// checkPods finds pods that can not be in one cluster.
+func (l *loader) checkPods() {
+	at := specPath.Child("podsFrom")
+	if n := len(l.setup.Pods); n > MaxPods {
+		l.add(field.TooMany(at, n, MaxPods))
+		return
+	}
+	nodes, pods := sets.New[string](), sets.New[string]()
+	for _, n := range l.setup.Nodes {
+		nodes.Insert(n.Name)
+	}
+	for _, g := range l.setup.Cloud.Groups {
+		for _, n := range g.Nodes {
+			nodes.Insert(n.Name)
+		}
+	}
+	for _, p := range l.setup.Pods {
+		name := p.Namespace + "/" + p.Name
+		if pods.Has(name) {
+			l.add(field.Duplicate(at, name))
+		}
+		pods.Insert(name)
+		if p.Spec.NodeName != "" && !nodes.Has(p.Spec.NodeName) {
+			l.add(field.Invalid(at, name, fmt.Sprintf("is bound to node %s, which no file has; unbind: true makes it pending", p.Spec.NodeName)))
+		}
+	}
+}
+
+func (l *loader) readDaemonSets() error {
+	for i := range l.spec.DaemonSets {
+		l.setup.DaemonSets = append(l.setup.DaemonSets, daemonSet(&l.spec.DaemonSets[i]))
+	}
+	for i := range l.spec.DaemonSetsFrom {
+		found, err := l.daemonSets(&l.spec.DaemonSetsFrom[i], specPath.Child("daemonSetsFrom").Index(i))
+		if err != nil {
+			return err
+		}
+		l.setup.DaemonSets = append(l.setup.DaemonSets, found...)
+	}
+	return nil
+}
+
+func workload(w *v1alpha1.ScenarioWorkload) Workload {
+	namespace := orDefault(w.Namespace)
+	template := podTemplate(w.Name, namespace, &w.PodShape)
+	out := Workload{
+		Name: w.Name, Namespace: namespace,
+		Pod:   &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations}, Spec: template.Spec},
+		Steps: []Step{{At: w.Arrive.Duration, Replicas: int(w.Replicas)}},
+	}
+	for _, step := range w.Scale {
+		out.Steps = append(out.Steps, Step{At: step.At.Duration, Replicas: int(step.Replicas)})
+	}
+	if w.Leave != nil {
+		out.Steps = append(out.Steps, Step{At: w.Leave.Duration})
+	}
+	return out
+}
+
+// known are the names that quotas, faults and expectations may use.
+func (l *loader) known() known {
+	k := known{groups: sets.KeySet(l.position), zones: sets.New[string](), workloads: sets.New[string]()}
+	for _, g := range l.setup.Cloud.Groups {
+		k.zones.Insert(zoneOf(g.Template.Node))
+	}
+	for _, w := range l.setup.Workloads {
+		k.workloads.Insert(w.Name)
+	}
+	return k
+}
+
+// interner lets equal pods share one specification, so that a list of 50,000
+// pods of 200 kinds takes the memory of 200.
+type interner struct {
+	specs  map[string]*v1.PodSpec
+	labels map[string]map[string]string
+}
+
+func newInterner() *interner {
+	return &interner{specs: map[string]*v1.PodSpec{}, labels: map[string]map[string]string{}}
+}
+
+// Labels that binding puts on a pod.
+var bindingLabels = []string{v1.LabelTopologyZone, v1.LabelTopologyRegion}
+
+// pod is the pod with shared parts and without what a simulation does not look
+// at: status but for the phase, and who manages which field.
+func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
+	node, phase := p.Spec.NodeName, p.Status.Phase
+	labels := maps.Clone(p.Labels)
+	if unbind {
+		if node != "" {
+			maps.DeleteFunc(labels, func(key, _ string) bool { return slices.Contains(bindingLabels, key) })
+		}
+		node, phase = "", v1.PodPending
+	}
+	uid := p.UID
+	if uid == "" {
+		uid = types.UID(p.Namespace + "/" + p.Name)
+	}
+	out := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: p.Name, Namespace: orDefault(p.Namespace), UID: uid, Labels: i.sharedLabels(labels),
+			Annotations: p.Annotations, OwnerReferences: p.OwnerReferences, DeletionTimestamp: p.DeletionTimestamp,
+		},
+		Spec:   *i.sharedSpec(&p.Spec),
+		Status: v1.PodStatus{Phase: phase},
+	}
+	out.Spec.NodeName = node
+	return out
+}
+
+func (i *interner) sharedSpec(spec *v1.PodSpec) *v1.PodSpec {
+	unbound := *spec
+	unbound.NodeName = ""
+	key, err := unbound.Marshal()
+	if err != nil {
+		return spec // can not be encoded: shared with nobody
+	}
+	shared, known := i.specs[string(key)]
+	if !known {
+		shared = &unbound
+		i.specs[string(key)] = shared
+	}
+	return shared
+}
+
+func (i *interner) sharedLabels(labels map[string]string) map[string]string {
+	key := fmt.Sprint(labels) // sorted by key
+	shared, known := i.labels[key]
+	if !known {
+		shared = labels
+		i.labels[key] = shared
+	}
+	return shared
+}

@@ -1,0 +1,221 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/fake"
+)
+
+// populate makes the cluster of the start: nodes, and the pods on them.
+func (s *simulation) populate(ctx context.Context) error {
+	for _, g := range s.setup.Cloud.Groups {
+		for _, n := range g.Nodes {
+			s.groupOf[n.Name] = g.ID
+		}
+		size, err := s.cloud.TargetSize(ctx, g.ID)
+		if err != nil {
+			size = max(g.Size, len(g.Nodes)) // a fault hits the call
+		}
+		s.ledger.open(g.ID, size)
+	}
+	for _, object := range s.setup.Nodes {
+		n := &node{object: object, ready: takesPods(object)}
+		s.cluster.nodes = append(s.cluster.nodes, n)
+		s.cluster.byName[object.Name] = n
+	}
+	for _, object := range s.registered() {
+		s.register(object)
+	}
+	for _, object := range s.setup.Pods {
+		if err := s.adopt(object); err != nil {
+			return err
+		}
+	}
+	for _, n := range s.cluster.nodes {
+		if err := s.daemons.start(n); err != nil {
+			return err
+		}
+	}
+	s.cluster.changed()
+	s.stirred, s.reshuffle = true, true
+	if waiting := len(s.cluster.waiting()); waiting > 0 {
+		s.timeline.add(0, rowPods, "%s pending at the start", count(waiting, "pod"))
+	}
+	return nil
+}
+
+// adopt takes over a pod that exists at the start.
+func (s *simulation) adopt(object *v1.Pod) error {
+	n := s.cluster.byName[object.Spec.NodeName]
+	switch {
+	case object.Spec.NodeName == "":
+	case n == nil:
+		return fmt.Errorf("pod %s/%s is bound to node %s, which is not there", object.Namespace, object.Name, object.Spec.NodeName)
+	case ownedByDaemonSet(object) || staticPod(object):
+		n.daemons = append(n.daemons, object)
+		return nil
+	}
+	s.cluster.pods = append(s.cluster.pods, &pod{object: object, workload: fromFile, node: n})
+	return nil
+}
+
+// registered are the nodes of the cloud as they turn out to be.
+func (s *simulation) registered() []*v1.Node {
+	objects := s.cloud.RegisteredNodes()
+	for _, object := range objects {
+		real := s.setup.RegistersAs[object.Annotations[fake.GroupAnnotation]]
+		if real == nil {
+			continue
+		}
+		labels := maps.Clone(real.Labels)
+		labels[v1.LabelHostname] = object.Name
+		object.Labels = labels
+		object.Status.Capacity, object.Status.Allocatable = real.Status.Capacity, real.Status.Allocatable
+		for _, taint := range real.Spec.Taints {
+			if !slices.Contains(object.Spec.Taints, taint) {
+				object.Spec.Taints = append(object.Spec.Taints, taint)
+			}
+		}
+	}
+	return objects
+}
+
+// register adds a node of the cloud.
+func (s *simulation) register(object *v1.Node) *node {
+	n := &node{object: object, group: s.groupOfNode(object), ready: takesPods(object)}
+	s.cluster.nodes = append(s.cluster.nodes, n)
+	s.cluster.byName[object.Name] = n
+	return n
+}
+
+// groupOfNode is the group of a node of the cloud: those made from a template
+// say so, the others were given.
+func (s *simulation) groupOfNode(object *v1.Node) string {
+	if group, given := s.groupOf[object.Name]; given {
+		return group
+	}
+	return object.Annotations[fake.GroupAnnotation]
+}
+
+// syncNodes brings the cluster's nodes up to date with the cloud.
+func (s *simulation) syncNodes() error {
+	now := s.clock.Now()
+	came, up, down, gone := tally{}, tally{}, tally{}, tally{}
+	objects := s.registered()
+	present := make(map[string]bool, len(objects))
+	for _, object := range objects {
+		present[object.Name] = true
+		n := s.cluster.byName[object.Name]
+		if n == nil {
+			n = s.register(object)
+			if err := s.daemons.start(n); err != nil {
+				return err
+			}
+			came.add(n.group)
+			if n.ready {
+				up.add(n.group)
+			}
+			continue
+		}
+		ready := takesPods(object)
+		switch {
+		case ready && !n.ready:
+			up.add(n.group)
+			n.downSince = time.Time{}
+		case !ready && n.ready:
+			down.add(n.group)
+			n.downSince = now
+		}
+		n.object, n.ready = object, ready
+	}
+	lost := s.dropNodes(present, gone)
+	s.cluster.sortNodes()
+	if came.total()+up.total()+down.total()+gone.total() > 0 {
+		s.cluster.changed()
+		s.stirred = true
+		s.reshuffle = s.reshuffle || up.total() > 0 || lost > 0
+	}
+	s.timeline.nodes(s.elapsed(), rowUp, up, "ready", "")
+	s.timeline.nodes(s.elapsed(), rowDown, down, "not ready any more", "")
+	s.timeline.nodes(s.elapsed(), rowDown, gone, "gone", lostPods(lost))
+	return nil
+}
+
+func lostPods(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s pending again", count(n, "pod"))
+}
+
+// dropNodes forgets nodes that the cloud has no more. Their pods become pending
+// again; it returns how many.
+func (s *simulation) dropNodes(present map[string]bool, gone tally) int {
+	lost := 0
+	s.cluster.nodes = slices.DeleteFunc(s.cluster.nodes, func(n *node) bool {
+		if n.group == "" || present[n.object.Name] {
+			return false
+		}
+		gone.add(n.group)
+		lost += s.cluster.evictFrom(n)
+		delete(s.cluster.byName, n.object.Name)
+		return true
+	})
+	return lost
+}
+
+// evictFromDeadNodes takes pods off nodes that have not answered for long.
+func (s *simulation) evictFromDeadNodes() {
+	evicted := 0
+	for _, n := range s.cluster.nodes {
+		if !n.downSince.IsZero() && s.clock.Since(n.downSince) >= evictionDelay {
+			evicted += s.cluster.evictFrom(n)
+		}
+	}
+	if evicted > 0 {
+		s.stirred, s.reshuffle = true, true
+		s.timeline.add(s.elapsed(), rowPods, "%s evicted from nodes that are not ready", count(evicted, "pod"))
+	}
+}
+
+// sortNodes puts nodes of no group first and keeps the rest by group, in the
+// order in which they came.
+func (c *cluster) sortNodes() {
+	slices.SortStableFunc(c.nodes, func(a, b *node) int {
+		switch {
+		case a.group < b.group:
+			return -1
+		case a.group > b.group:
+			return 1
+		}
+		return 0
+	})
+}
+
+func isReady(n *v1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == v1.NodeReady {
+			return c.Status == v1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// takesPods tells whether the scheduler may bind pods to the node.
+func takesPods(n *v1.Node) bool {
+	return n.DeletionTimestamp == nil && !n.Spec.Unschedulable && isReady(n)
+}
+
+func objectsOf(pods []*pod) []*v1.Pod {
+	objects := make([]*v1.Pod, len(pods))
+	for i, p := range pods {
+		objects[i] = p.object
+	}
+	return objects
+}

@@ -1,0 +1,143 @@
+package simulate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+const gib = 1 << 30
+
+// scalerOptions turns the options of the document, already checked by Validate,
+// and its quotas into those of the pipeline.
+func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) {
+	o, at := &s.Options, specPath.Child("options")
+	var errs field.ErrorList
+	cores, _ := parseTotal(o.CoresTotal) // checked by Validate
+	memory, _ := parseTotal(o.MemoryTotal)
+	out := scaleup.Options{
+		DisableBalancing: o.BalanceSimilarNodeGroups != nil && !*o.BalanceSimilarNodeGroups,
+		Limits: scaleup.Limits{
+			MaxNodesPerScaleUp: int(o.MaxNodesPerScaleup),
+			MaxNodesTotal:      int(o.MaxNodesTotal),
+			MaxCoresTotal:      cores,
+			MaxMemoryTotal:     min(memory, math.MaxInt64/gib) * gib,
+		},
+		StartupTaints: o.StartupTaints,
+	}
+	setDuration(&out.Backoff.Initial, o.InitialNodeGroupBackoffDuration)
+	setDuration(&out.Backoff.Max, o.MaxNodeGroupBackoffDuration)
+	setDuration(&out.Backoff.Reset, o.NodeGroupBackoffResetTimeout)
+	setDuration(&out.MaxNodeProvisionTime, o.MaxNodeProvisionTime)
+	for _, q := range s.Quotas {
+		out.Limits.Quotas = append(out.Limits.Quotas, pipelineQuota(q))
+	}
+	out.Similarity, errs = similarity(o, at)
+	chain, err := expanderChain(o, at)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	out.Expander = chain
+	return out, errs
+}
+
+func pipelineQuota(q v1alpha1.ScenarioQuota) scaleup.Quota {
+	out := scaleup.Quota{Name: q.Name, Groups: q.Groups, Zones: q.Zones}
+	if q.Nodes != nil {
+		out.Nodes = *q.Nodes
+	}
+	if q.Cores != nil {
+		out.MilliCPU = min(*q.Cores, math.MaxInt64/1000) * 1000
+	}
+	if q.Memory != nil {
+		out.Memory = q.Memory.Value()
+	}
+	return out
+}
+
+// similarity turns the similarity options into those of package nodegroupset,
+// which knows best what is wrong with them.
+func similarity(o *v1alpha1.ScenarioOptions, at *field.Path) (nodegroupset.Options, field.ErrorList) {
+	out := nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels, Labels: o.BalancingLabels, DisabledPacks: o.DisabledLabelPacks}
+	var errs field.ErrorList
+	for _, ratio := range []struct {
+		name string
+		from json.Number
+		to   **nodegroupset.Ratio
+	}{
+		{"memoryDifferenceRatio", o.MemoryDifferenceRatio, &out.MemoryDifferenceRatio},
+		{"maxAllocatableDifferenceRatio", o.MaxAllocatableDifferenceRatio, &out.MaxAllocatableDifferenceRatio},
+		{"maxFreeDifferenceRatio", o.MaxFreeDifferenceRatio, &out.MaxFreeDifferenceRatio},
+	} {
+		if ratio.from == "" {
+			continue
+		}
+		parsed, err := nodegroupset.ParseRatio(ratio.from.String())
+		if err != nil {
+			errs = append(errs, invalid(at.Child(ratio.name), ratio.from.String(), err))
+			continue
+		}
+		*ratio.to = &parsed
+	}
+	if _, err := nodegroupset.NewIndex(out); err != nil {
+		errs = append(errs, refusedOption(at, err))
+	}
+	return out, errs
+}
+
+// refusedOption finds the option that package nodegroupset refuses.
+func refusedOption(at *field.Path, err error) *field.Error {
+	var wrong *nodegroupset.InvalidError
+	if !errors.As(err, &wrong) || wrong.Path == "" {
+		return field.Invalid(at, field.OmitValueType{}, err.Error())
+	}
+	path := strings.Replace(wrong.Path, "disabledPacks", "disabledLabelPacks", 1)
+	return field.Invalid(at.Child(path), wrong.Value, wrong.Reason)
+}
+
+// invalid takes the bare reason out of an error that repeats the value.
+func invalid(at *field.Path, value string, err error) *field.Error {
+	var wrong *nodegroupset.InvalidError
+	if errors.As(err, &wrong) {
+		return field.Invalid(at, value, wrong.Reason)
+	}
+	return field.Invalid(at, value, err.Error())
+}
+
+// expanderChain makes the chain of strategies.
+func expanderChain(o *v1alpha1.ScenarioOptions, at *field.Path) (expander.Chain, *field.Error) {
+	config := expander.Config{Seed: o.RandomSeed}
+	if len(o.Priorities) > 0 {
+		text, err := json.Marshal(o.Priorities)
+		if err == nil {
+			config.Priorities, err = expander.ParsePriorities(text)
+		}
+		if err != nil {
+			return expander.Chain{}, field.Invalid(at.Child("priorities"), field.OmitValueType{}, err.Error())
+		}
+	}
+	var names []string
+	if o.Expander != "" {
+		var err error
+		if names, err = expander.ParseNames(o.Expander); err != nil {
+			return expander.Chain{}, field.Invalid(at.Child("expander"), o.Expander, err.Error())
+		}
+	}
+	chain, err := expander.New(names, config)
+	switch {
+	case errors.Is(err, expander.ErrNoPriorities):
+		return chain, field.Required(at.Child("priorities"), "the expander priority needs them")
+	case err != nil:
+		return chain, field.Invalid(at.Child("expander"), o.Expander, fmt.Sprint(err))
+	}
+	return chain, nil
+}

@@ -1,0 +1,160 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// report sums the run up and checks what the scenario expects.
+func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, error) {
+	waiting := s.cluster.waiting()
+	r := &v1alpha1.ScenarioReport{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindScenarioReport},
+		ObjectMeta: metav1.ObjectMeta{Name: s.setup.Name},
+		Status: v1alpha1.ScenarioReportStatus{
+			End:      metav1.Duration{Duration: s.elapsed()},
+			Settled:  s.settled,
+			Rounds:   s.rounds,
+			ScaleUps: s.ledger.scaleUps,
+			Running:  len(s.cluster.pods) - len(waiting),
+			Pending:  len(waiting),
+			Timeline: s.timeline.rows,
+		},
+	}
+	status := &r.Status
+	if err := s.reportGroups(ctx, status); err != nil {
+		return nil, err
+	}
+	status.PendingPods = s.reportPending(waiting)
+	status.Expectations = s.expectations(r)
+	status.Holds = !slices.ContainsFunc(status.Expectations, func(e v1alpha1.Expectation) bool { return !e.OK })
+	return r, nil
+}
+
+func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.ScenarioReportStatus) error {
+	pods, ready := tally{}, tally{}
+	for _, p := range s.cluster.pods {
+		if p.node != nil {
+			pods.add(p.node.group)
+		}
+	}
+	for _, n := range s.cluster.nodes {
+		if n.ready {
+			ready.add(n.group)
+		}
+	}
+	observed := map[string]*scaleup.Group{}
+	if s.last != nil {
+		for i := range s.last.World.Groups {
+			observed[s.last.World.Groups[i].ID] = &s.last.World.Groups[i]
+		}
+	}
+	sets, setOf, err := s.sets(observed)
+	if err != nil {
+		return err
+	}
+	status.Sets = sets
+	for _, g := range s.setup.Cloud.Groups {
+		account := s.ledger.groups[g.ID]
+		row := v1alpha1.GroupReport{
+			Name: g.ID, Zone: zoneOf(g.Template.Node), Min: g.MinSize, Max: g.MaxSize,
+			Before: account.before, After: account.before + account.ordered - account.removed,
+			Ready: ready[g.ID], Ordered: account.ordered, Removed: account.removed,
+			Pods: pods[g.ID], Set: -1, Template: account.template, Why: steady(account.outcome.Reason),
+		}
+		if size, err := s.cloud.TargetSize(ctx, g.ID); err == nil {
+			row.After = size
+		}
+		if set, ok := setOf[g.ID]; ok {
+			row.Set = set
+		}
+		status.NodesOrdered += account.ordered
+		status.NodesRemoved += account.removed
+		status.Groups = append(status.Groups, row)
+	}
+	slices.SortFunc(status.Groups, func(a, b v1alpha1.GroupReport) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// sets are the sets of similar groups, by the templates of the last round.
+func (s *simulation) sets(observed map[string]*scaleup.Group) (sets [][]string, setOf map[string]int, err error) {
+	index, err := nodegroupset.NewIndex(s.setup.Options.Similarity)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, g := range s.setup.Cloud.Groups {
+		template := g.Template
+		if seen := observed[g.ID]; seen != nil && seen.Template != nil {
+			template = *seen.Template
+		}
+		if err := index.Set(g.ID, template); err != nil {
+			return nil, nil, fmt.Errorf("node group %s: %w", g.ID, err)
+		}
+	}
+	sets, setOf = index.Sets(), map[string]int{}
+	for i, set := range sets {
+		for _, name := range set {
+			setOf[name] = i
+		}
+	}
+	return sets, setOf, nil
+}
+
+// reportPending explains the pods still pending by what the last round said.
+func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
+	still := make(map[*pod]bool, len(waiting))
+	for _, p := range waiting {
+		still[p] = true
+	}
+	var rows []v1alpha1.PendingReport
+	if s.last != nil {
+		for _, outcome := range s.last.Decision.Pods {
+			row := pendingRow{Reason: steady(outcome.Reason)}
+			for _, at := range outcome.Pods {
+				if p := s.lastPods[at]; still[p] {
+					delete(still, p)
+					row.count(p)
+				}
+			}
+			if row.Pods > 0 {
+				rows = append(rows, v1alpha1.PendingReport(row))
+			}
+		}
+	}
+	late := pendingRow{Reason: "not seen by a round yet"}
+	for _, p := range waiting {
+		if still[p] {
+			late.count(p)
+		}
+	}
+	if late.Pods > 0 {
+		rows = append(rows, v1alpha1.PendingReport(late))
+	}
+	return rows
+}
+
+// pendingRow is a row under construction.
+type pendingRow v1alpha1.PendingReport
+
+func (r *pendingRow) count(p *pod) {
+	if r.Pods == 0 {
+		r.Example = p.object.Namespace + "/" + p.object.Name
+	}
+	r.Pods++
+}
+
+func zoneOf(n *v1.Node) string {
+	if zone := n.Labels[v1.LabelTopologyZone]; zone != "" {
+		return zone
+	}
+	return n.Labels[v1.LabelFailureDomainBetaZone]
+}

@@ -1,0 +1,62 @@
+package simulate
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// Defaults of a Scenario.
+const (
+	DefaultDuration        = time.Hour
+	DefaultScanInterval    = 10 * time.Second
+	DefaultBootTime        = 40 * time.Second
+	DefaultReadyDelay      = 20 * time.Second
+	DefaultTerminationTime = 30 * time.Second
+)
+
+// Setup is a scenario as values, its files read: all that a run needs. The zero
+// value is an empty world without a cloud.
+type Setup struct {
+	Name string
+	// Duration ends the run at the latest; 0 is DefaultDuration.
+	Duration time.Duration
+	// ScanInterval is the time between two rounds; 0 is DefaultScanInterval.
+	ScanInterval time.Duration
+
+	Cloud   fake.Config
+	Options scaleup.Options
+
+	// RegistersAs is, by group, what nodes turn out to be once they register,
+	// where that is not what the cloud's template says. Only capacity,
+	// allocatable, labels and taints count.
+	RegistersAs map[string]*v1.Node
+	// Nodes belong to no node group and stay as they are.
+	Nodes []*v1.Node
+	// Pods exist at the start: pending, or bound to a node by spec.nodeName.
+	Pods       []*v1.Pod
+	DaemonSets []*appsv1.DaemonSet
+	Workloads  []Workload
+
+	Expect *v1alpha1.ScenarioExpect
+}
+
+// Workload is a number of equal pods that changes over time.
+type Workload struct {
+	Name, Namespace string
+	// Pod is what each of them looks like but for its name.
+	Pod *v1.Pod
+	// Steps say how many there are from when on, in order of time.
+	Steps []Step
+}
+
+// Step is a number of replicas from a moment on.
+type Step struct {
+	At       time.Duration
+	Replicas int
+}

@@ -1,0 +1,275 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// evictionDelay is how long pods stay on a node that does not answer: the
+// default tolerationSeconds of every pod.
+const evictionDelay = 5 * time.Minute
+
+// Progress is how far a run has come.
+type Progress struct {
+	At      time.Duration // virtual time
+	Rounds  int
+	Pending int // pods
+}
+
+// RunOptions are what a run may be given besides its Setup.
+type RunOptions struct {
+	// Progress is called before every round; it may be nil.
+	Progress func(Progress)
+}
+
+// Run plays a scenario from beginning to end and reports. It fails where the
+// setup makes no sense or ctx is done; what goes wrong in the simulated cloud
+// is no error but part of the report.
+func Run(ctx context.Context, setup *Setup, o RunOptions) (*v1alpha1.ScenarioReport, error) {
+	s, err := newSimulation(ctx, setup)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if o.Progress != nil {
+			o.Progress(Progress{At: s.elapsed(), Rounds: s.rounds, Pending: len(s.cluster.waiting())})
+		}
+		if err := s.step(ctx); err != nil {
+			return nil, fmt.Errorf("scenario %s at +%s: %w", setup.Name, s.elapsed(), err)
+		}
+		if !s.jump() {
+			return s.report(ctx)
+		}
+	}
+}
+
+// simulation is a run under way.
+type simulation struct {
+	setup    *Setup
+	clock    *virtualClock
+	cloud    *fake.Cloud
+	scaler   *scaleup.Scaler
+	checker  *predicates.Checker
+	cluster  *cluster
+	daemons  *daemonController
+	groupOf  map[string]string // group of the nodes given in the setup, by name
+	timeline timeline
+	ledger   ledger
+
+	nextStep  []int // per workload, the first of its steps that is still to come
+	lastName  []int // per workload, the number in its youngest pod's name
+	stirred   bool  // something happened that a round has not seen yet
+	reshuffle bool  // the scheduler may be able to bind more than before
+	nextScan  time.Time
+	wakeups   []time.Time // when a round may decide otherwise without any event
+	rounds    int
+	last      *scaleup.Round
+	lastPods  []*pod // the pending pods of the last round
+	settled   bool
+}
+
+func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
+	clock := newClock()
+	cloud, err := fake.New(setup.Cloud, clock)
+	if err != nil {
+		return nil, err
+	}
+	checker, err := predicates.New(ctx, predicates.Options{})
+	if err != nil {
+		return nil, err
+	}
+	scaler, err := scaleup.New(cloud, checker, setup.Options)
+	if err != nil {
+		return nil, err
+	}
+	s := &simulation{
+		setup: setup, clock: clock, cloud: cloud, scaler: scaler, checker: checker,
+		cluster:  newCluster(),
+		daemons:  newDaemonController(checker, setup.DaemonSets),
+		groupOf:  map[string]string{},
+		nextStep: make([]int, len(setup.Workloads)),
+		lastName: make([]int, len(setup.Workloads)),
+		nextScan: clock.Now(),
+	}
+	if err := s.populate(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *simulation) elapsed() time.Duration { return s.clock.Since(epoch) }
+
+func (s *simulation) end() time.Time {
+	return epoch.Add(cmp.Or(s.setup.Duration, DefaultDuration))
+}
+
+// step lets everything happen that happens now: pods arrive and leave, nodes
+// come and go, pods are bound, and if it is time the autoscaler looks.
+func (s *simulation) step(ctx context.Context) error {
+	s.scaleWorkloads()
+	if err := s.syncNodes(); err != nil {
+		return err
+	}
+	s.evictFromDeadNodes()
+	if err := s.bindPods(); err != nil {
+		return err
+	}
+	if s.stirred && !s.clock.Now().Before(s.nextScan) {
+		s.round(ctx)
+	}
+	return nil
+}
+
+// jump moves time to the next instant at which anything can happen. It returns
+// false when the run is over.
+func (s *simulation) jump() bool {
+	now, next := s.clock.Now(), time.Time{}
+	consider := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	if s.stirred {
+		consider(s.nextScan)
+	}
+	if at, ok := s.cloud.NextEvent(); ok {
+		consider(at)
+	}
+	for i, w := range s.setup.Workloads {
+		if s.nextStep[i] < len(w.Steps) {
+			consider(epoch.Add(w.Steps[s.nextStep[i]].At))
+		}
+	}
+	for _, n := range s.cluster.nodes {
+		if !n.downSince.IsZero() && n.downSince.Add(evictionDelay).After(now) {
+			consider(n.downSince.Add(evictionDelay))
+		}
+	}
+	for _, at := range s.wakeups {
+		if at.After(now) {
+			consider(at)
+		}
+	}
+	switch {
+	case next.IsZero():
+		s.settled = true
+		return false
+	case next.After(s.end()):
+		s.clock.advance(s.end())
+		return false
+	}
+	for _, at := range s.wakeups {
+		s.stirred = s.stirred || at.After(now) && !at.After(next)
+	}
+	s.clock.advance(next)
+	s.alignScan()
+	return true
+}
+
+// alignScan keeps rounds on the grid of the scan interval over idle times.
+func (s *simulation) alignScan() {
+	interval := cmp.Or(s.setup.ScanInterval, DefaultScanInterval)
+	if late := s.clock.Now().Sub(s.nextScan); late > 0 {
+		s.nextScan = s.nextScan.Add((late + interval - 1) / interval * interval)
+	}
+}
+
+// scaleWorkloads carries out the steps that are due.
+func (s *simulation) scaleWorkloads() {
+	for i := range s.setup.Workloads {
+		w := &s.setup.Workloads[i]
+		for s.nextStep[i] < len(w.Steps) && w.Steps[s.nextStep[i]].At <= s.elapsed() {
+			change := s.cluster.scale(i, w, w.Steps[s.nextStep[i]].Replicas, &s.lastName[i])
+			s.nextStep[i]++
+			if change == 0 {
+				continue
+			}
+			s.stirred, s.reshuffle = true, true
+			if change > 0 {
+				s.timeline.add(s.elapsed(), rowPods, "%s of %s arrived", count(change, "pod"), w.label())
+			} else {
+				s.timeline.add(s.elapsed(), rowPods, "%s of %s left", count(-change, "pod"), w.label())
+			}
+		}
+	}
+}
+
+func (w *Workload) label() string {
+	if w.Namespace == defaultNamespace {
+		return w.Name
+	}
+	return w.Namespace + "/" + w.Name
+}
+
+// bindPods lets the scheduler work where something has changed for it.
+func (s *simulation) bindPods() error {
+	if !s.reshuffle {
+		return nil
+	}
+	s.reshuffle = false
+	bound, err := schedule(s.checker, s.cluster)
+	if err != nil {
+		return err
+	}
+	if len(bound) > 0 {
+		s.stirred = true
+		s.timeline.add(s.elapsed(), rowBound, "%s bound, %d pending", count(len(bound), "pod"), len(s.cluster.waiting()))
+	}
+	return nil
+}
+
+// round lets the autoscaler look once.
+func (s *simulation) round(ctx context.Context) {
+	s.rounds++
+	now := s.clock.Now()
+	pending := s.cluster.waiting()
+	r, err := s.scaler.Round(ctx, now, scaleup.Cluster{
+		Nodes: s.cluster.seen(), Pending: objectsOf(pending), DaemonSets: s.setup.DaemonSets,
+	})
+	s.cloud.ForgetCalls() // the log would grow for ever
+	at := s.elapsed()
+	s.clock.catchUp()
+	interval := cmp.Or(s.setup.ScanInterval, DefaultScanInterval)
+	s.nextScan = now.Add(interval)
+	if s.nextScan.Before(s.clock.Now()) {
+		s.nextScan = s.clock.Now()
+	}
+	if err != nil {
+		s.timeline.add(at, rowError, "the round failed: %v", err)
+		return
+	}
+	s.last, s.lastPods = &r, pending
+	s.narrate(at, &r)
+	s.ledger.book(&r)
+	s.stirred = len(r.Attempts) > 0 || len(r.Repairs) > 0
+	if r.Grew() > 0 {
+		s.nextScan = s.clock.Now() // as frequent loops do while there is progress
+	}
+	s.wakeups = s.wakeupsAfter(&r)
+}
+
+// wakeupsAfter are the instants at which the passing of time alone may change
+// what a round decides: a backoff ends, an instance is given up.
+func (s *simulation) wakeupsAfter(r *scaleup.Round) []time.Time {
+	var at []time.Time
+	patience := cmp.Or(s.setup.Options.MaxNodeProvisionTime, scaleup.DefaultMaxNodeProvisionTime)
+	for _, g := range r.World.Groups {
+		if !g.BackedOffUntil.IsZero() && len(r.World.Pending) > 0 {
+			at = append(at, g.BackedOffUntil)
+		}
+		if g.Upcoming > 0 {
+			at = append(at, r.World.Now.Add(patience))
+		}
+	}
+	return at
+}

@@ -1,0 +1,202 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/fake"
+)
+
+// Annotations of node templates, as Cluster Autoscaler's kwok provider has them.
+const (
+	annotationName = "cluster-autoscaler.kwok.nodegroup/name"
+	annotationMin  = "cluster-autoscaler.kwok.nodegroup/min-count"
+	annotationMax  = "cluster-autoscaler.kwok.nodegroup/max-count"
+	annotationSize = "cluster-autoscaler.kwok.nodegroup/desired-count"
+)
+
+// reading opens a file, has it read, and sorts what went wrong: problems of the
+// file or its name are noted, and only a failure to read at all is an error.
+func (l *loader) reading(name string, at *field.Path, read func(r io.Reader, o document.StreamOptions) error) error {
+	f, err := l.files.Open(name)
+	if err != nil {
+		reason := "can not be opened: " + err.Error()
+		if errors.Is(err, fs.ErrNotExist) {
+			reason = "no such file"
+		}
+		l.add(field.Invalid(at, name, reason))
+		return nil
+	}
+	err = read(f, document.StreamOptions{MaxSize: l.files.MaxSize})
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	var invalid *document.Invalid
+	if errors.As(err, &invalid) {
+		l.problems = append(l.problems, invalid.Problems...)
+		return nil
+	}
+	return err
+}
+
+// objects reads the objects of type T of a file; there has to be one.
+func objects[T any](l *loader, name string, at *field.Path, each func(T)) error {
+	return l.reading(name, at, func(r io.Reader, o document.StreamOptions) error {
+		found := 0
+		for item, err := range document.Objects(name, r, o) {
+			if err != nil {
+				return err
+			}
+			if object, ok := item.Object.(T); ok {
+				found++
+				each(object)
+			}
+		}
+		if found == 0 {
+			var wanted T
+			l.add(field.Invalid(at, name, fmt.Sprintf("holds no %s", kindOf(wanted))))
+		}
+		return nil
+	})
+}
+
+func kindOf(object any) string {
+	name := fmt.Sprintf("%T", object)
+	return name[strings.LastIndexByte(name, '.')+1:]
+}
+
+// snapshot reads Cluster Autoscaler's debugging snapshot.
+func (l *loader) snapshot(name string, at *field.Path) (*document.Snapshot, error) {
+	var s *document.Snapshot
+	err := l.reading(name, at, func(r io.Reader, o document.StreamOptions) (err error) {
+		s, err = document.ReadSnapshot(name, r, o)
+		return err
+	})
+	if s == nil {
+		s = &document.Snapshot{}
+	}
+	return s, err
+}
+
+func (l *loader) nodes(from *v1alpha1.FileSource, at *field.Path) (nodes []*v1.Node, err error) {
+	if from.Snapshot == "" {
+		err = objects(l, from.File, at.Child("file"), func(n *v1.Node) { nodes = append(nodes, n) })
+		return nodes, err
+	}
+	s, err := l.snapshot(from.Snapshot, at.Child("snapshot"))
+	for _, n := range s.Nodes {
+		nodes = append(nodes, n.Node)
+	}
+	return nodes, err
+}
+
+func (l *loader) pods(from *v1alpha1.PodsSource, at *field.Path, each func(*v1.Pod)) error {
+	if from.Snapshot == "" {
+		return objects(l, from.File, at.Child("file"), each)
+	}
+	s, err := l.snapshot(from.Snapshot, at.Child("snapshot"))
+	for _, n := range s.Nodes {
+		for _, p := range n.Pods {
+			each(p)
+		}
+	}
+	return err
+}
+
+func (l *loader) daemonSets(from *v1alpha1.FileSource, at *field.Path) (sets []*appsv1.DaemonSet, err error) {
+	err = objects(l, from.File, at.Child("file"), func(d *appsv1.DaemonSet) { sets = append(sets, d) })
+	return sets, err
+}
+
+// groupTemplate is what a file says of one node group.
+type groupTemplate struct {
+	group    string
+	template cloudprovider.Template
+}
+
+// templates reads the node groups of a file, by name.
+func (l *loader) templates(from *v1alpha1.NodeGroupsSource, at *field.Path) (found []groupTemplate, err error) {
+	add := func(group string, node *v1.Node, pods []*v1.Pod) {
+		found = append(found, groupTemplate{group, cloudprovider.Template{Node: node, Pods: pods}})
+	}
+	if from.Snapshot == "" {
+		at = at.Child("file")
+		err = objects(l, from.File, at, func(n *v1.Node) { add(l.groupName(n), n, nil) })
+	} else {
+		at = at.Child("snapshot")
+		var s *document.Snapshot
+		s, err = l.snapshot(from.Snapshot, at)
+		for group, t := range s.Templates {
+			add(group, t.Node, t.Pods)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b groupTemplate) int { return strings.Compare(a.group, b.group) })
+	return found, err
+}
+
+func (l *loader) groupName(template *v1.Node) string {
+	if name := template.Annotations[annotationName]; name != "" {
+		return name
+	}
+	if name := template.Labels[l.spec.GroupLabel]; name != "" {
+		return name
+	}
+	return template.Name
+}
+
+// bounds sets the group's sizes: those of the scenario before those of the file.
+func (t *groupTemplate) bounds(g *fake.Group, from *v1alpha1.NodeGroupsSource, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	pick := func(name, annotation string, given *int32) (int, bool) {
+		text, annotated := t.template.Node.Annotations[annotation]
+		switch {
+		case given != nil:
+			return int(*given), true
+		case !annotated:
+			return 0, false
+		}
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n < 0 {
+			errs = append(errs, field.Invalid(at, text, fmt.Sprintf("annotation %s of node group %s must be a number that is not negative", annotation, t.group)))
+		}
+		return int(n), true
+	}
+	g.MinSize, _ = pick("min", annotationMin, from.Min)
+	max, bounded := pick("max", annotationMax, from.Max)
+	g.MaxSize = max
+	g.Size, _ = pick("size", annotationSize, from.Size)
+	switch {
+	case len(errs) > 0:
+	case !bounded:
+		errs = append(errs, field.Required(at.Child("max"), fmt.Sprintf("node group %s has no maximum in the file", t.group)))
+	case g.MaxSize < g.MinSize:
+		errs = append(errs, field.Invalid(at, max, fmt.Sprintf("the maximum of node group %s must not be below its minimum of %d", t.group, g.MinSize)))
+	}
+	return errs
+}
+
+// capacity checks that the template can run any pod at all.
+func (t *groupTemplate) capacity(at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods} {
+		switch quantity, listed := t.template.Node.Status.Capacity[name]; {
+		case !listed || quantity.IsZero():
+			errs = append(errs, field.Required(at, fmt.Sprintf("status.capacity[%s] of the template of node group %s", name, t.group)))
+		case quantity.Sign() < 0:
+			errs = append(errs, field.Invalid(at, quantity.String(), fmt.Sprintf("status.capacity[%s] of the template of node group %s must not be negative", name, t.group)))
+		}
+	}
+	return errs
+}

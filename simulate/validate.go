@@ -1,0 +1,298 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// MaxPods is how many pods a scenario may have at one time.
+const MaxPods = 1_000_000
+
+var specPath = field.NewPath("spec")
+
+// Validate returns all that is wrong with the document itself, without a look
+// at the files it names.
+func Validate(s *v1alpha1.Scenario) field.ErrorList {
+	c := &checker{machines: sets.New[string](), groups: sets.New[string]()}
+	if s.Name == "" {
+		c.add(field.Required(field.NewPath("metadata", "name"), "a scenario has a name"))
+	}
+	c.options(&s.Spec.Options, specPath.Child("options"))
+	c.duration(specPath.Child("duration"), s.Spec.Duration)
+	for i := range s.Spec.Machines {
+		c.machine(&s.Spec.Machines[i], specPath.Child("machines").Index(i))
+	}
+	for i := range s.Spec.NodeGroups {
+		c.nodeGroup(&s.Spec.NodeGroups[i], specPath.Child("nodeGroups").Index(i))
+	}
+	if len(s.Spec.NodeGroups) == 0 && len(s.Spec.NodeGroupsFrom) == 0 {
+		c.add(field.Required(specPath.Child("nodeGroups"), "a scenario has node groups, here or in nodeGroupsFrom"))
+	}
+	c.sources(&s.Spec)
+	daemonSets := sets.New[string]()
+	for i := range s.Spec.DaemonSets {
+		d, at := &s.Spec.DaemonSets[i], specPath.Child("daemonSets").Index(i)
+		c.unique(at.Child("name"), d.Name, orDefault(d.Namespace)+"/"+d.Name, daemonSets)
+		c.podShape(&d.PodShape, at)
+	}
+	workloads := sets.New[string]()
+	for i := range s.Spec.Workloads {
+		w, at := &s.Spec.Workloads[i], specPath.Child("workloads").Index(i)
+		c.unique(at.Child("name"), w.Name, orDefault(w.Namespace)+"/"+w.Name, workloads)
+		c.workload(w, at)
+	}
+	return c.errs
+}
+
+// checker collects what is wrong, and the names seen on the way.
+type checker struct {
+	machines, groups sets.Set[string]
+	errs             field.ErrorList
+}
+
+func (c *checker) add(err *field.Error) { c.errs = append(c.errs, err) }
+
+func (c *checker) notNegative(at *field.Path, value int64) {
+	if value < 0 {
+		c.add(field.Invalid(at, value, "must not be negative"))
+	}
+}
+
+func (c *checker) duration(at *field.Path, d *metav1.Duration) {
+	if d != nil && d.Duration < 0 {
+		c.add(field.Invalid(at, d.Duration.String(), "must not be negative"))
+	}
+}
+
+// unique notes the key of a named thing and complains when the name is missing,
+// no DNS name, or taken.
+func (c *checker) unique(at *field.Path, name, key string, seen sets.Set[string]) {
+	switch {
+	case name == "":
+		c.add(field.Required(at, "needs a name"))
+	case seen.Has(key):
+		c.add(field.Duplicate(at, name))
+	default:
+		for _, problem := range validation.IsDNS1123Subdomain(name) {
+			c.add(field.Invalid(at, name, problem))
+		}
+	}
+	seen.Insert(key)
+}
+
+func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
+	if o.ScanInterval != nil && o.ScanInterval.Duration < time.Second {
+		c.add(field.Invalid(at.Child("scanInterval"), o.ScanInterval.Duration.String(), "must be at least 1s"))
+	}
+	c.notNegative(at.Child("maxNodesPerScaleup"), int64(o.MaxNodesPerScaleup))
+	c.notNegative(at.Child("maxNodesTotal"), int64(o.MaxNodesTotal))
+	c.duration(at.Child("initialNodeGroupBackoffDuration"), o.InitialNodeGroupBackoffDuration)
+	c.duration(at.Child("maxNodeGroupBackoffDuration"), o.MaxNodeGroupBackoffDuration)
+	c.duration(at.Child("nodeGroupBackoffResetTimeout"), o.NodeGroupBackoffResetTimeout)
+	c.duration(at.Child("maxNodeProvisionTime"), o.MaxNodeProvisionTime)
+	for _, total := range []struct{ name, text string }{{"coresTotal", o.CoresTotal}, {"memoryTotal", o.MemoryTotal}} {
+		if _, err := parseTotal(total.text); err != nil {
+			c.add(field.Invalid(at.Child(total.name), total.text, err.Error()))
+		}
+	}
+}
+
+// parseTotal reads the maximum of "min:max" or "max"; "" is no maximum. The
+// minimum is Cluster Autoscaler's concern for scale-down and has no effect.
+func parseTotal(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	low, high, both := strings.Cut(text, ":")
+	if !both {
+		low, high = "0", text
+	}
+	minimum, err := strconv.ParseInt(low, 10, 64)
+	maximum, err2 := strconv.ParseInt(high, 10, 64)
+	switch {
+	case err != nil || err2 != nil || minimum < 0 || maximum < 1:
+		return 0, fmt.Errorf("must be min:max or max, whole numbers, max at least 1")
+	case minimum > maximum:
+		return 0, fmt.Errorf("min must not exceed max")
+	}
+	return maximum, nil
+}
+
+func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
+	switch {
+	case m.Name == "":
+		c.add(field.Required(at.Child("name"), "needs a name"))
+	case c.machines.Has(m.Name):
+		c.add(field.Duplicate(at.Child("name"), m.Name))
+	}
+	c.machines.Insert(m.Name)
+	c.capacity(m.Resources, at.Child("resources"), v1.ResourceCPU, v1.ResourceMemory)
+	c.amounts(m.Allocatable, at.Child("allocatable"))
+	for _, name := range slices.Sorted(maps.Keys(m.Allocatable)) {
+		allocatable, capacity := m.Allocatable[name], m.Resources[name]
+		if _, listed := m.Resources[name]; listed && allocatable.Cmp(capacity) > 0 {
+			c.add(field.Invalid(at.Child("allocatable").Key(string(name)), allocatable.String(), "must not exceed the capacity of "+capacity.String()))
+		}
+	}
+	c.price(at.Child("price"), m.Price)
+}
+
+// capacity checks amounts that have to be there for any pod to run.
+func (c *checker) capacity(amounts v1.ResourceList, at *field.Path, needed ...v1.ResourceName) {
+	for _, name := range needed {
+		if quantity, ok := amounts[name]; !ok || quantity.IsZero() {
+			c.add(field.Required(at.Key(string(name)), "a node without it runs no pod"))
+		}
+	}
+	c.amounts(amounts, at)
+}
+
+func (c *checker) amounts(amounts v1.ResourceList, at *field.Path) {
+	for _, name := range slices.Sorted(maps.Keys(amounts)) {
+		if quantity := amounts[name]; quantity.Sign() < 0 {
+			c.add(field.Invalid(at.Key(string(name)), quantity.String(), "must not be negative"))
+		}
+	}
+}
+
+func (c *checker) price(at *field.Path, price *resource.Quantity) {
+	if price != nil && price.Sign() < 0 {
+		c.add(field.Invalid(at, price.String(), "must not be negative"))
+	}
+}
+
+func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
+	switch {
+	case g.Name == "":
+		c.add(field.Required(at.Child("name"), "needs a name"))
+	case c.groups.Has(g.Name):
+		c.add(field.Duplicate(at.Child("name"), g.Name))
+	}
+	c.groups.Insert(g.Name)
+	c.notNegative(at.Child("min"), int64(g.Min))
+	c.notNegative(at.Child("size"), int64(g.Size))
+	switch {
+	case g.Max == nil:
+		c.add(field.Required(at.Child("max"), "how far may the group grow?"))
+	case *g.Max < 0:
+		c.add(field.Invalid(at.Child("max"), *g.Max, "must not be negative"))
+	case *g.Max < g.Min:
+		c.add(field.Invalid(at.Child("max"), *g.Max, fmt.Sprintf("must not be below min %d", g.Min)))
+	}
+	switch {
+	case g.Machine == "" && g.Template == nil:
+		c.add(field.Required(at.Child("machine"), "a group has a machine or a template"))
+	case g.Machine != "" && g.Template != nil:
+		c.add(field.Forbidden(at.Child("template"), "not together with machine"))
+	case g.Machine != "" && !c.machines.Has(g.Machine):
+		c.add(field.NotFound(at.Child("machine"), g.Machine))
+	case g.Template != nil:
+		capacity := at.Child("template", "status", "capacity")
+		c.capacity(g.Template.Status.Capacity, capacity, v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods)
+		c.amounts(g.Template.Status.Allocatable, at.Child("template", "status", "allocatable"))
+	}
+	if g.RegistersAs != "" && !c.machines.Has(g.RegistersAs) {
+		c.add(field.NotFound(at.Child("registersAs"), g.RegistersAs))
+	}
+	c.price(at.Child("price"), g.Price)
+	c.nodeTimes(&g.NodeTimes, at)
+}
+
+func (c *checker) nodeTimes(t *v1alpha1.NodeTimes, at *field.Path) {
+	c.duration(at.Child("bootTime"), t.BootTime)
+	c.duration(at.Child("registrationDelay"), t.RegistrationDelay)
+	c.duration(at.Child("readyDelay"), t.ReadyDelay)
+	c.duration(at.Child("terminationTime"), t.TerminationTime)
+}
+
+func (c *checker) sources(s *v1alpha1.ScenarioSpec) {
+	for i := range s.NodeGroupsFrom {
+		from, at := &s.NodeGroupsFrom[i], specPath.Child("nodeGroupsFrom").Index(i)
+		c.file(&from.FileSource, at)
+		for _, bound := range []struct {
+			name  string
+			value *int32
+		}{{"min", from.Min}, {"max", from.Max}, {"size", from.Size}} {
+			if bound.value != nil {
+				c.notNegative(at.Child(bound.name), int64(*bound.value))
+			}
+		}
+		c.nodeTimes(&from.NodeTimes, at)
+	}
+	for i := range s.NodesFrom {
+		c.file(&s.NodesFrom[i], specPath.Child("nodesFrom").Index(i))
+	}
+	for i := range s.PodsFrom {
+		c.file(&s.PodsFrom[i].FileSource, specPath.Child("podsFrom").Index(i))
+	}
+	for i, from := range s.DaemonSetsFrom {
+		at := specPath.Child("daemonSetsFrom").Index(i)
+		c.file(&from, at)
+		if from.Snapshot != "" {
+			c.add(field.Forbidden(at.Child("snapshot"), "a snapshot holds no daemon sets"))
+		}
+	}
+}
+
+func (c *checker) file(s *v1alpha1.FileSource, at *field.Path) {
+	switch {
+	case s.File == "" && s.Snapshot == "":
+		c.add(field.Required(at.Child("file"), "needs a file or a snapshot"))
+	case s.File != "" && s.Snapshot != "":
+		c.add(field.Forbidden(at.Child("snapshot"), "not together with file"))
+	}
+}
+
+func (c *checker) podShape(p *v1alpha1.PodShape, at *field.Path) {
+	c.amounts(p.Requests, at.Child("requests"))
+	if p.Template == nil {
+		return
+	}
+	template := at.Child("template")
+	if p.Requests != nil || p.NodeSelector != nil || p.Tolerations != nil || p.Spread != nil || p.OnePerNode {
+		c.add(field.Forbidden(template, "not together with requests, nodeSelector, tolerations, spread or onePerNode"))
+	}
+	if len(p.Template.Spec.Containers) == 0 {
+		c.add(field.Required(template.Child("spec", "containers"), "a pod has a container"))
+	}
+	for i := range p.Template.Spec.Containers {
+		c.amounts(p.Template.Spec.Containers[i].Resources.Requests, template.Child("spec", "containers").Index(i).Child("resources", "requests"))
+	}
+}
+
+func (c *checker) workload(w *v1alpha1.ScenarioWorkload, at *field.Path) {
+	c.count(at.Child("replicas"), w.Replicas)
+	c.duration(at.Child("arrive"), &w.Arrive)
+	last := w.Arrive.Duration
+	for i, step := range w.Scale {
+		c.count(at.Child("scale").Index(i).Child("replicas"), step.Replicas)
+		if step.At.Duration < last {
+			c.add(field.Invalid(at.Child("scale").Index(i).Child("at"), step.At.Duration.String(), fmt.Sprintf("must not be before %v", last)))
+		}
+		last = max(last, step.At.Duration)
+	}
+	if w.Leave != nil && w.Leave.Duration < last {
+		c.add(field.Invalid(at.Child("leave"), w.Leave.Duration.String(), fmt.Sprintf("must not be before %v", last)))
+	}
+	c.podShape(&w.PodShape, at)
+}
+
+func (c *checker) count(at *field.Path, n int32) {
+	c.notNegative(at, int64(n))
+	if n > MaxPods {
+		c.add(field.Invalid(at, n, fmt.Sprintf("must not exceed %d", MaxPods)))
+	}
+}

@@ -1,0 +1,170 @@
+package simulate
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/fake"
+)
+
+// callMethods are the calls that a fault can hit: those the pipeline makes.
+var callMethods = []string{
+	string(fake.MethodRefresh), string(fake.MethodNodeGroups), string(fake.MethodNodeGroupForNode),
+	string(fake.MethodTargetSize), string(fake.MethodTemplate), string(fake.MethodOptions), string(fake.MethodNodes),
+	string(fake.MethodIncreaseSize), string(fake.MethodDecreaseTargetSize), string(fake.MethodDeleteNodes),
+	string(fake.MethodNodePrice),
+}
+
+// known are the names that a scenario may refer to once its files are read.
+type known struct {
+	groups, zones, workloads sets.Set[string]
+}
+
+// validateReferences checks all that names groups, zones or workloads, which
+// only the files may have brought in.
+func validateReferences(s *v1alpha1.ScenarioSpec, names known) field.ErrorList {
+	c := &references{known: names}
+	quotas := sets.New[string]()
+	for i := range s.Quotas {
+		c.quota(&s.Quotas[i], quotas, specPath.Child("quotas").Index(i))
+	}
+	faults := specPath.Child("faults")
+	for i := range s.Faults.StockOuts {
+		c.stockOut(&s.Faults.StockOuts[i], faults.Child("stockOuts").Index(i))
+	}
+	for i := range s.Faults.Outages {
+		c.outage(&s.Faults.Outages[i], faults.Child("outages").Index(i))
+	}
+	for i := range s.Faults.Calls {
+		c.call(&s.Faults.Calls[i], faults.Child("calls").Index(i))
+	}
+	if s.Expect != nil {
+		c.expect(s.Expect, specPath.Child("expect"))
+	}
+	return c.errs
+}
+
+type references struct {
+	known
+	checker
+}
+
+func (r *references) names(at *field.Path, names []string, known sets.Set[string]) {
+	for i, name := range names {
+		if !known.Has(name) {
+			r.add(field.NotFound(at.Index(i), name))
+		}
+	}
+}
+
+func (r *references) quota(q *v1alpha1.ScenarioQuota, seen sets.Set[string], at *field.Path) {
+	switch {
+	case q.Name == "":
+		r.add(field.Required(at.Child("name"), "needs a name"))
+	case seen.Has(q.Name):
+		r.add(field.Duplicate(at.Child("name"), q.Name))
+	}
+	seen.Insert(q.Name)
+	r.names(at.Child("groups"), q.Groups, r.known.groups)
+	r.names(at.Child("zones"), q.Zones, r.zones)
+	if q.Nodes == nil && q.Cores == nil && q.Memory == nil {
+		r.add(field.Required(at, "limits nothing: set nodes, cores or memory"))
+	}
+	positive := func(name string, value int64) {
+		if value < 1 {
+			r.add(field.Invalid(at.Child(name), value, "must be at least 1"))
+		}
+	}
+	if q.Nodes != nil {
+		positive("nodes", *q.Nodes)
+	}
+	if q.Cores != nil {
+		positive("cores", *q.Cores)
+	}
+	if q.Memory != nil {
+		positive("memory", q.Memory.Value())
+	}
+}
+
+func (r *references) window(w *v1alpha1.FaultWindow, at *field.Path) {
+	r.duration(at.Child("from"), &w.From)
+	if w.Until != nil && w.Until.Duration <= w.From.Duration {
+		r.add(field.Invalid(at.Child("until"), w.Until.Duration.String(), "must be after from"))
+	}
+}
+
+func (r *references) stockOut(f *v1alpha1.StockOut, at *field.Path) {
+	r.names(at.Child("groups"), f.Groups, r.known.groups)
+	r.names(at.Child("zones"), f.Zones, r.zones)
+	r.window(&f.FaultWindow, at)
+	if _, ok := stockOutModes[f.Mode]; !ok {
+		r.add(field.NotSupported(at.Child("mode"), f.Mode, []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent}))
+	}
+	r.notNegative(at.Child("left"), int64(f.Left))
+	r.duration(at.Child("failAfter"), f.FailAfter)
+	if f.FailAfter != nil && f.Mode != v1alpha1.StockOutFail {
+		r.add(field.Forbidden(at.Child("failAfter"), "only with mode Fail"))
+	}
+}
+
+func (r *references) outage(f *v1alpha1.Outage, at *field.Path) {
+	if len(f.Zones) == 0 {
+		r.add(field.Required(at.Child("zones"), "needs a zone"))
+	}
+	r.names(at.Child("zones"), f.Zones, r.zones)
+	r.window(&f.FaultWindow, at)
+	if _, ok := outageModes[f.Mode]; !ok {
+		r.add(field.NotSupported(at.Child("mode"), f.Mode, []string{v1alpha1.OutageUnready, v1alpha1.OutageVanish}))
+	}
+}
+
+func (r *references) call(f *v1alpha1.CallFault, at *field.Path) {
+	for i, method := range f.Methods {
+		if !slices.Contains(callMethods, method) {
+			r.add(field.NotSupported(at.Child("methods").Index(i), method, callMethods))
+		}
+	}
+	r.names(at.Child("groups"), f.Groups, r.known.groups)
+	r.window(&f.FaultWindow, at)
+	r.notNegative(at.Child("first"), int64(f.First))
+	if resizes := len(f.Methods) == 0 || slices.Contains(f.Methods, string(fake.MethodIncreaseSize)); f.First > 0 && resizes && len(f.Groups) != 1 {
+		r.add(field.Forbidden(at.Child("first"), "needs exactly one group: groups are resized at the same time, so which call is first would be chance"))
+	}
+	r.duration(at.Child("delay"), f.Delay)
+	if f.Delay == nil && f.Error == "" {
+		r.add(field.Required(at, "does nothing: set delay or error"))
+	}
+}
+
+func (r *references) expect(e *v1alpha1.ScenarioExpect, at *field.Path) {
+	for _, name := range sets.List(sets.KeySet(e.Sizes)) {
+		if !r.known.groups.Has(name) {
+			r.add(field.NotFound(at.Child("sizes").Key(name), name))
+		}
+		r.notNegative(at.Child("sizes").Key(name), int64(e.Sizes[name]))
+	}
+	for _, n := range []struct {
+		name  string
+		value *int32
+	}{{"running", e.Running}, {"pending", e.Pending}, {"maxRounds", e.MaxRounds}, {"nodesOrdered", e.NodesOrdered}} {
+		if n.value != nil {
+			r.notNegative(at.Child(n.name), int64(*n.value))
+		}
+	}
+	for i, set := range e.Sets {
+		r.names(at.Child("sets").Index(i), set, r.known.groups)
+	}
+	for i, d := range e.MaxDifference {
+		r.names(at.Child("maxDifference").Index(i).Child("groups"), d.Groups, r.known.groups)
+		r.notNegative(at.Child("maxDifference").Index(i).Child("nodes"), int64(d.Nodes))
+	}
+	for i, s := range e.Skew {
+		if !r.workloads.Has(s.Workload) {
+			r.add(field.NotFound(at.Child("skew").Index(i).Child("workload"), s.Workload))
+		}
+		r.notNegative(at.Child("skew").Index(i).Child("pods"), int64(s.Pods))
+	}
+}
