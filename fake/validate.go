@@ -96,7 +96,7 @@ func (v *validator) group(g *Group, at *field.Path) {
 	if g.MinSize > g.MaxSize {
 		v.add(field.Invalid(at.Child("maxSize"), g.MaxSize, fmt.Sprintf("must not be below minSize %d", g.MinSize)))
 	}
-	if g.Size != 0 && g.Size < len(g.Nodes) {
+	if g.Size > 0 && g.Size < len(g.Nodes) {
 		v.add(field.Invalid(at.Child("size"), g.Size, fmt.Sprintf("must not be below the number of nodes given, %d", len(g.Nodes))))
 	}
 	v.total = min(v.total+min(max(g.Size, len(g.Nodes)), MaxNodes+1), MaxNodes+1)
