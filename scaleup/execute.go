@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
 // Attempt is one resize call and what came of it.
@@ -75,26 +77,34 @@ func (x *execution) resize(ctx context.Context, asked []Attempt) {
 	var calls sync.WaitGroup
 	for i := range asked {
 		calls.Go(func() { x.increase(ctx, &asked[i]) })
+		if x.opts.SequentialResize {
+			calls.Wait()
+		}
 	}
 	calls.Wait()
 	for _, a := range asked {
 		x.ledger.give(a.Group, int64(a.Grew))
 		if a.Err != nil {
 			x.refused[a.Group] = a.Err.Error()
-			x.backoff.Failed(a.Group, a.Err.Error(), x.world.Now)
+			if !cloudprovider.OwnMistake(a.Err) {
+				x.backoff.Failed(a.Group, a.Err.Error(), x.world.Now)
+			}
 		}
 	}
 	x.attempts = append(x.attempts, asked...)
 }
 
-// increase makes one call. After an error the group may have grown all the
-// same, so its size is read again; where not even that can be read, the nodes
-// count as ordered: doubt costs a round, not a node.
+// increase makes one call. After an error that is no clear refusal the group
+// may have grown all the same, so its size is read again; where not even that
+// can be read, the nodes count as ordered: doubt costs a round, not a node.
 func (x *execution) increase(ctx context.Context, a *Attempt) {
 	before := int(x.ledger.size(a.Group))
 	a.Err = x.provider.IncreaseSize(ctx, a.Group, a.Delta)
 	if a.Err == nil {
 		a.Grew = a.Delta
+		return
+	}
+	if cloudprovider.Refused(a.Err) {
 		return
 	}
 	now, err := x.provider.TargetSize(ctx, a.Group)

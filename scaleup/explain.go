@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/predicates"
 )
 
 // explainGroups says of every group what became of it.
@@ -92,23 +93,38 @@ func (p *planner) whyTakesNone(group string) string {
 // rejections sums up why a template takes none of these kinds, by number of
 // pods.
 func (p *planner) rejections(template int, kinds []int) string {
-	pods := map[string]int{}
+	var t tally
 	for _, k := range kinds {
-		for _, reason := range p.fit.Reasons(template, k) {
-			pods[reason.Message] += len(p.kinds[k].Pods)
-		}
+		t.add(p.fit.Reasons(template, k), len(p.kinds[k].Pods))
 	}
-	return tally(pods, "pod")
+	return t.list("pod")
 }
 
-// tally lists counted messages, the most frequent first.
-func tally(counts map[string]int, noun string) string {
-	messages := make([]string, 0, len(counts))
-	for message := range counts {
-		messages = append(messages, message)
+// tally counts rejections that say the same but for the amounts.
+type tally struct {
+	counts  map[string]int
+	amounts map[string]string // what the message adds; gone once it varies
+}
+
+func (t *tally) add(reasons []predicates.Reason, n int) {
+	if t.counts == nil {
+		t.counts, t.amounts = map[string]int{}, map[string]string{}
 	}
-	slices.SortFunc(messages, func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	for _, reason := range reasons {
+		message, amounts, _ := strings.Cut(reason.Message, " (")
+		if t.counts[message] == 0 {
+			t.amounts[message] = amounts
+		} else if t.amounts[message] != amounts {
+			t.amounts[message] = ""
+		}
+		t.counts[message] += n
+	}
+}
+
+// list names the messages, the most frequent first.
+func (t *tally) list(noun string) string {
+	messages := slices.SortedFunc(maps.Keys(t.counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(t.counts[b], t.counts[a]), cmp.Compare(a, b))
 	})
 	const shown = 3
 	var parts []string
@@ -117,7 +133,11 @@ func tally(counts map[string]int, noun string) string {
 			parts = append(parts, fmt.Sprintf("and %d more reasons", len(messages)-shown))
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%s (%s)", message, plural(counts[message], noun)))
+		detail := plural(t.counts[message], noun)
+		if amounts := strings.TrimSuffix(t.amounts[message], ")"); amounts != "" {
+			detail = amounts + "; " + detail
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", message, detail))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -247,14 +267,14 @@ func (p *planner) whyLeftOver(c class, kind int) string {
 
 // whyNowhere sums up the rejections of all groups, by number of groups.
 func (p *planner) whyNowhere(kind int) string {
-	groups := map[string]int{}
-	for _, t := range p.template {
-		for _, reason := range p.fit.Reasons(t, kind) {
-			groups[reason.Message]++
+	var t tally
+	for _, g := range p.world.Groups {
+		if at, known := p.template[g.ID]; known {
+			t.add(p.fit.Reasons(at, kind), 1)
 		}
 	}
-	if len(groups) == 0 {
+	if len(t.counts) == 0 {
 		return "there is no node group with a template"
 	}
-	return "fit no node group: " + tally(groups, "group")
+	return "fit no node group: " + t.list("group")
 }

@@ -36,6 +36,10 @@ type Options struct {
 	// MaxNodeProvisionTime is how long an ordered node may take to register and
 	// become ready; 0 is DefaultMaxNodeProvisionTime.
 	MaxNodeProvisionTime time.Duration
+	// SequentialResize resizes the groups of a split one after the other, by
+	// name, for worlds that have to play out the same every time; otherwise
+	// they are resized at the same time.
+	SequentialResize bool
 	// StartupTaints are keys of taints that a node carries only while it
 	// starts; they are removed from templates.
 	StartupTaints []string

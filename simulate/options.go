@@ -25,6 +25,7 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) 
 	cores, _ := parseTotal(o.CoresTotal) // checked by Validate
 	memory, _ := parseTotal(o.MemoryTotal)
 	out := scaleup.Options{
+		SequentialResize: true, // the same file gives the same bytes
 		DisableBalancing: o.BalanceSimilarNodeGroups != nil && !*o.BalanceSimilarNodeGroups,
 		Limits: scaleup.Limits{
 			MaxNodesPerScaleUp: int(o.MaxNodesPerScaleup),
