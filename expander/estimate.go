@@ -97,17 +97,27 @@ func Estimate(cluster *predicates.Cluster, phases []Phase, limit int) (Estimatio
 	if err := validate(phases); err != nil {
 		return Estimation{}, err
 	}
+	l, err := pack(cluster, phases, limit)
+	return l.Estimation, err
+}
+
+// pack does the work for valid phases.
+func pack(cluster *predicates.Cluster, phases []Phase, limit int) (layout, error) {
 	p := packing{cluster: cluster.Fork(), room: max(limit, 0)}
-	var e Estimation
+	var l layout
 	for _, phase := range phases {
-		estimated, err := p.pack(phase)
+		estimated, runs, err := p.pack(phase)
 		if err != nil {
-			return Estimation{}, err
+			return layout{}, err
 		}
-		e.Phases = append(e.Phases, estimated)
-		e.NodeCount += estimated.NodeCount
+		l.runs = runs
+		l.Phases = append(l.Phases, estimated)
+		l.NodeCount += estimated.NodeCount
 	}
-	return e, nil
+	if len(phases) == 1 {
+		l.bound = boundOf(phases[0], limit)
+	}
+	return l, nil
 }
 
 func validate(phases []Phase) error {
@@ -132,27 +142,30 @@ func validate(phases []Phase) error {
 // packing is the state of one estimate.
 type packing struct {
 	cluster *predicates.Cluster
-	room    int      // nodes that may still be opened
-	opened  []window // the nodes of every phase so far
+	room    int                    // nodes that may still be opened
+	opened  []window               // the nodes of every phase so far
+	runs    []predicates.Placement // of the demand being placed, from the phase's first node
 }
 
 // window is a range of node ids, hi exclusive.
 type window struct{ lo, hi int }
 
-func (p *packing) pack(phase Phase) (Estimated, error) {
+func (p *packing) pack(phase Phase) (Estimated, [][]predicates.Placement, error) {
 	own := window{p.cluster.Len(), p.cluster.Len()}
 	p.opened = append(p.opened, own)
 	estimated := Estimated{Placed: make([]Placed, len(phase.Demands))}
+	runs := make([][]predicates.Placement, len(phase.Demands))
 	for _, i := range largestFirst(phase.Template.Node, phase.Demands) {
+		p.runs = nil
 		placed, err := p.place(phase, phase.Demands[i])
 		if err != nil {
 			d := phase.Demands[i]
-			return Estimated{}, fmt.Errorf("placing pods like %s/%s: %w", d.Pod.Namespace, d.Pod.Name, err)
+			return Estimated{}, nil, fmt.Errorf("placing pods like %s/%s: %w", d.Pod.Namespace, d.Pod.Name, err)
 		}
-		estimated.Placed[i] = placed
+		estimated.Placed[i], runs[i] = placed, p.runs
 	}
 	estimated.NodeCount = p.current().hi - own.lo
-	return estimated, nil
+	return estimated, runs, nil
 }
 
 // place finds places for one demand: on open nodes, then on new ones.
@@ -215,7 +228,7 @@ func (p *packing) placeOnOpen(phase Phase, pod *v1.Pod, count int) (int, error) 
 			if err != nil {
 				return 0, err
 			}
-			placed += total(n)
+			placed += p.record(n)
 			if placed-before >= step {
 				break
 			}
@@ -257,7 +270,16 @@ func (p *packing) placeOnNew(phase Phase, pod *v1.Pod, count int) (int, error) {
 	own := p.current()
 	p.room -= p.cluster.Len() - own.hi
 	own.hi = p.cluster.Len()
-	return total(placements), nil
+	return p.record(placements), nil
+}
+
+// record notes where pods went and counts them.
+func (p *packing) record(placements []predicates.Placement) int {
+	for _, run := range placements {
+		run.First -= p.current().lo
+		p.runs = append(p.runs, run)
+	}
+	return total(placements)
 }
 
 // reason tells a demand that lacks nodes from one that more nodes do not help.

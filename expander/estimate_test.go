@@ -238,7 +238,7 @@ func TestEstimateRefuses(t *testing.T) {
 
 func TestEstimatorSharesWhatIsEqual(t *testing.T) {
 	e := NewEstimator(newChecker(t).Cluster(nil))
-	p, q := podOf("p", 1000, gib), podOf("q", 3000, gib)
+	p, q, hosts := podOf("p", 1000, gib), podOf("q", 3000, gib), spread(podOf("h", 1000, gib), v1.LabelHostname, 1)
 	phases := func(shape string, pods ...*v1.Pod) []Phase {
 		phase := Phase{Template: inZone("a"), Shape: shape, MaxNodes: NoLimit}
 		for _, pod := range pods {
@@ -254,14 +254,21 @@ func TestEstimatorSharesWhatIsEqual(t *testing.T) {
 		{phases("s", p), 5, 3, 1},
 		{phases("s", p), 900, 3, 1}, // no bound shaped the answer
 		{phases("s", p), 3, 3, 1},
-		{phases("s", p), 2, 2, 2},
-		{phases("s", p), 2, 2, 2},
-		{phases("s", p), 1, 1, 3}, // shaped by its bound
+		{phases("s", p), 2, 2, 1}, // cut to the bound
+		{phases("s", q, p), 2, 2, 2},
+		{phases("s", q, p), 1, 1, 2},
+		{phases("s", q, p), 3, 3, 3}, // more nodes than were tried: up to four now
+		{phases("s", q, p), 4, 4, 3},
 		{phases("s", q, p), 900, 10, 4},
 		{phases("s", p, q), 900, 10, 5}, // the order of equally large ones decides
 		{phases("t", p), 900, 3, 6},
 		{phases("", p), 900, 3, 7}, // nothing shared without a shape
 		{phases("", p), 900, 3, 8},
+		{phases("s", hosts), 2, 2, 9},
+		{phases("s", hosts), 1, 1, 10}, // every host is a domain: nothing to cut
+		{phases("s", hosts), 1, 1, 10},
+		{phases("s", hosts), 900, 3, 11},
+		{phases("s", hosts), 3, 3, 11}, // no bound shaped the answer
 	} {
 		got, err := e.Estimate(step.phases, step.limit)
 		if err != nil {

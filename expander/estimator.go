@@ -13,7 +13,8 @@ import (
 type Estimator struct {
 	cluster *predicates.Cluster
 	pods    map[*v1.Pod]uint64 // pods seen, numbered
-	known   map[string][]answer
+	answers map[string][]answer
+	layouts map[string]layout // of separable demands
 	packed  int
 }
 
@@ -25,7 +26,12 @@ type answer struct {
 
 // NewEstimator makes an Estimator on a cluster that stays as it is meanwhile.
 func NewEstimator(cluster *predicates.Cluster) *Estimator {
-	return &Estimator{cluster: cluster, pods: make(map[*v1.Pod]uint64), known: make(map[string][]answer)}
+	return &Estimator{
+		cluster: cluster,
+		pods:    make(map[*v1.Pod]uint64),
+		answers: make(map[string][]answer),
+		layouts: make(map[string]layout),
+	}
 }
 
 // Packed tells how many estimates were worked out, not remembered.
@@ -33,31 +39,69 @@ func (e *Estimator) Packed() int { return e.packed }
 
 // Estimate answers as the function Estimate does. Phases whose templates all
 // have a Shape are remembered: the same shapes, the same pods (the same
-// pointers) and counts have the same answer. The answer may be shared; it is
-// not to be changed.
+// pointers) and counts are packed once, in most cases also under different
+// bounds. The answer may be shared; it is not to be changed.
 func (e *Estimator) Estimate(phases []Phase, limit int) (Estimation, error) {
+	if err := validate(phases); err != nil {
+		return Estimation{}, err
+	}
 	key, ok := e.key(phases)
+	if !ok {
+		l, err := e.pack(phases, limit)
+		return l.Estimation, err
+	}
+	if l, known := e.layouts[key]; known {
+		return e.fromLayout(key, l, phases, limit)
+	}
+	bounds := boundsOf(phases, limit)
+	for _, a := range e.answers[key] {
+		if a.holds(bounds) {
+			return a.Estimation, nil
+		}
+	}
+	l, err := e.pack(phases, limit)
+	if err != nil {
+		return Estimation{}, err
+	}
+	if len(phases) == 1 && separable(phases[0]) {
+		e.layouts[key] = l
+	} else {
+		e.answers[key] = append(e.answers[key], answer{l.Estimation, bounds})
+	}
+	return l.Estimation, nil
+}
+
+// fromLayout cuts the known layout down to the bound. One that is too small is
+// made at least twice as large, so that many bounds take few packings.
+func (e *Estimator) fromLayout(key string, l layout, phases []Phase, limit int) (Estimation, error) {
+	bound := boundOf(phases[0], limit)
+	if bound > l.bound && l.Limited() {
+		larger := []Phase{phases[0]}
+		larger[0].MaxNodes = max(bound, min(l.bound, NoLimit/2)*2)
+		var err error
+		if l, err = e.pack(larger, NoLimit); err != nil {
+			return Estimation{}, err
+		}
+		e.layouts[key] = l
+	}
+	return l.cut(bound), nil
+}
+
+func (e *Estimator) pack(phases []Phase, limit int) (layout, error) {
+	e.packed++
+	return pack(e.cluster, phases, limit)
+}
+
+func boundsOf(phases []Phase, limit int) []int {
 	bounds := []int{limit}
 	for _, phase := range phases {
 		bounds = append(bounds, phase.MaxNodes)
 	}
-	if ok {
-		for _, a := range e.known[key] {
-			if a.holds(bounds) {
-				return a.Estimation, nil
-			}
-		}
-	}
-	estimation, err := Estimate(e.cluster, phases, limit)
-	if err != nil {
-		return Estimation{}, err
-	}
-	e.packed++
-	if ok {
-		e.known[key] = append(e.known[key], answer{estimation, bounds})
-	}
-	return estimation, nil
+	return bounds
 }
+
+// boundOf is the number of nodes a single phase may open.
+func boundOf(phase Phase, limit int) int { return max(0, min(limit, phase.MaxNodes)) }
 
 // holds tells whether the answer is the same under other bounds. Packing looks
 // at a bound only when it runs into it: an answer that no bound has shaped

@@ -124,9 +124,11 @@ func readLevels(root *yaml.Node, path *field.Path) (Priorities, error) {
 	if len(root.Content) == 0 {
 		return Priorities{}, field.Required(path, "must not be empty")
 	}
+	if textSize(root) > maxPrioritiesSize {
+		return Priorities{}, field.TooLong(path, "", maxPrioritiesSize)
+	}
 	var p Priorities
 	var problems field.ErrorList
-	size := 0
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := resolved(root.Content[i]), resolved(root.Content[i+1])
 		at := path.Key(key.Value)
@@ -138,10 +140,6 @@ func readLevels(root *yaml.Node, path *field.Path) (Priorities, error) {
 		if slices.ContainsFunc(p.levels, func(l level) bool { return l.priority == number }) {
 			problems = append(problems, field.Duplicate(at, number))
 			continue
-		}
-		if size += textSize(value); size > maxPrioritiesSize {
-			problems = append(problems, field.TooLong(path, "", maxPrioritiesSize))
-			break
 		}
 		l, errs := readLevel(number, value, at)
 		problems = append(problems, errs...)
@@ -203,11 +201,14 @@ func readLevel(number int64, list *yaml.Node, path *field.Path) (level, field.Er
 	return l, problems
 }
 
-// textSize is the length of a list's items as if each had its own line.
-func textSize(list *yaml.Node) int {
+// textSize is the length of all expressions as if each had its own line, an
+// alias counting as what it stands for.
+func textSize(root *yaml.Node) int {
 	n := 0
-	for _, item := range list.Content {
-		n += len(resolved(item).Value) + 1
+	for _, list := range root.Content {
+		for _, item := range resolved(list).Content {
+			n += len(resolved(item).Value) + 1
+		}
 	}
 	return n
 }

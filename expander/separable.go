@@ -1,0 +1,125 @@
+package expander
+
+import (
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// layout is where the pods of a single phase went on new nodes, which are
+// numbered from 0.
+type layout struct {
+	Estimation
+	bound int                      // nodes it was allowed
+	runs  [][]predicates.Placement // in the order of the demands
+}
+
+// cut is the estimate under a smaller bound, for separable demands: first fit
+// fills the first nodes the same way whether or not there are more behind them,
+// so the answer is what lies on these.
+func (l layout) cut(bound int) Estimation {
+	if l.NodeCount <= bound {
+		return l.Estimation
+	}
+	whole := l.Phases[0].Placed
+	placed := make([]Placed, len(whole))
+	for i, runs := range l.runs {
+		placed[i] = whole[i]
+		if n := podsBelow(runs, bound); n < whole[i].Count {
+			placed[i] = Placed{Count: n, Reason: NodeLimit}
+		}
+	}
+	return Estimation{NodeCount: bound, Phases: []Estimated{{NodeCount: bound, Placed: placed}}}
+}
+
+func podsBelow(runs []predicates.Placement, bound int) int {
+	n := 0
+	for _, run := range runs {
+		n += run.PerNode * max(0, min(run.Nodes, bound-run.First))
+	}
+	return n
+}
+
+// separable tells whether what runs on one new node has no bearing on who may
+// run on another one, beyond the number of equal pods. Then a node left away
+// changes nothing on those before it. Spread over hosts is not separable, for
+// every node is a domain; nor is what looks at pods of another demand, or at
+// volumes and devices it may share with them. In doubt the answer is no.
+func separable(phase Phase) bool {
+	for i, d := range phase.Demands {
+		if sharesObjects(d.Pod) {
+			return false
+		}
+		selectors, ok := widerSelectors(d.Pod)
+		if !ok {
+			return false
+		}
+		for _, s := range selectors {
+			if selectsOther(s, phase, i) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func sharesObjects(pod *v1.Pod) bool {
+	for _, volume := range pod.Spec.Volumes {
+		if volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil {
+			return true
+		}
+	}
+	return len(pod.Spec.ResourceClaims) > 0
+}
+
+// widerSelectors lists the selectors of all rules that reach beyond one node.
+func widerSelectors(pod *v1.Pod) (selectors []labels.Selector, ok bool) {
+	var list []*metav1.LabelSelector
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable != v1.DoNotSchedule {
+			continue
+		}
+		if c.TopologyKey == v1.LabelHostname {
+			return nil, false
+		}
+		list = append(list, c.LabelSelector)
+	}
+	if a := pod.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			return nil, false
+		}
+		if a.PodAntiAffinity != nil {
+			for _, term := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+				if term.TopologyKey != v1.LabelHostname {
+					list = append(list, term.LabelSelector)
+				}
+			}
+		}
+	}
+	for _, l := range list {
+		s, err := metav1.LabelSelectorAsSelector(l)
+		if err != nil {
+			return nil, false
+		}
+		selectors = append(selectors, s)
+	}
+	return selectors, true
+}
+
+// selectsOther tells whether the selector may find pods of another demand or
+// those that come with the nodes. Namespaces are left out of account.
+func selectsOther(s labels.Selector, phase Phase, demand int) bool {
+	for j, d := range phase.Demands {
+		if j != demand && s.Matches(labels.Set(d.Pod.Labels)) {
+			return true
+		}
+	}
+	for _, pod := range phase.Template.Pods {
+		if s.Matches(labels.Set(pod.Labels)) {
+			return true
+		}
+	}
+	return false
+}
