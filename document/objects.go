@@ -13,6 +13,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -75,8 +77,9 @@ var errStopped = errors.New("stopped")
 type objectStream struct {
 	in       *bufio.Reader
 	yield    func(Item, error) bool
-	document int // number of the document being read, from 1
-	line     int // of YAML
+	document int  // number of the document being read, from 1
+	before   Item // kind and version of the object yielded last
+	line     int  // of YAML
 }
 
 func (s *objectStream) all() error {
@@ -165,6 +168,7 @@ func (s *objectStream) emit(place string, h header, decode func(into func() any)
 			return inItem(place, h, err)
 		}
 	}
+	s.before = Item{APIVersion: item.APIVersion, Kind: item.Kind}
 	if !s.yield(item, nil) {
 		return errStopped
 	}
@@ -184,6 +188,12 @@ func inItem(place string, h header, err error) error {
 
 // emitJSON yields one object.
 func (s *objectStream) emitJSON(place string, outer header, raw []byte) error {
+	if item, ok := s.guess(raw); ok {
+		if !s.yield(item, nil) {
+			return errStopped
+		}
+		return nil
+	}
 	decoded, err := decodeLeniently(raw, nil, func() any { return new(header) })
 	if err != nil {
 		return inItem(place, header{}, err)
@@ -191,6 +201,26 @@ func (s *objectStream) emitJSON(place string, outer header, raw []byte) error {
 	return s.emit(place, outer.item(*decoded.(*header)), func(into func() any) (any, error) {
 		return decodeLeniently(raw, nil, into)
 	})
+}
+
+// guess decodes an object as one of the same kind as the one before, which saves reading it once more to find the kind: lists
+// are long and mostly of one kind.
+func (s *objectStream) guess(raw []byte) (Item, bool) {
+	into := newObject(s.before.APIVersion, s.before.Kind)
+	if into == nil || hasHugeExponent(raw) {
+		return Item{}, false
+	}
+	item := Item{APIVersion: s.before.APIVersion, Kind: s.before.Kind, Object: into()}
+	if json.Unmarshal(raw, item.Object) != nil {
+		return Item{}, false
+	}
+	object := item.Object.(interface {
+		runtime.Object
+		metav1.Object
+	})
+	apiVersion, kind := object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+	item.Namespace, item.Name = object.GetNamespace(), object.GetName()
+	return item, apiVersion == item.APIVersion && kind == item.Kind
 }
 
 // emitValue yields one object.
