@@ -173,8 +173,8 @@ func (m missingLabel) difference() Difference {
 type taintMismatch struct{ left, right []taint }
 
 func (m taintMismatch) field() string {
-	any := slices.Concat(m.left, m.right)[0]
-	return "taints[" + any.key + ":" + any.effect + "]"
+	first := slices.Concat(m.left, m.right)[0]
+	return "taints[" + first.key + ":" + first.effect + "]"
 }
 
 func (m taintMismatch) difference() Difference {

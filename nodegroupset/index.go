@@ -84,15 +84,15 @@ func (x *Index) Set(name string, t cloudprovider.Template) error {
 
 func (x *Index) set(name string, f *facts) {
 	x.Delete(name)
-	print := x.rule.print(f, x.printer)
-	e := &entry{name: name, facts: f, labels: print.labels, numbers: print.numbers}
+	mark := x.rule.print(f, x.printer)
+	e := &entry{name: name, facts: f, labels: mark.labels, numbers: mark.numbers}
 	x.groups[name] = e
-	if print.alone {
+	if mark.alone {
 		return
 	}
-	b := x.buckets[string(print.exact)]
+	b := x.buckets[string(mark.exact)]
 	if b == nil {
-		b = &bucket{key: string(print.exact), dim: noDimension}
+		b = &bucket{key: string(mark.exact), dim: noDimension}
 		x.buckets[b.key] = b
 	}
 	e.bucket = b

@@ -62,16 +62,14 @@ func ParseLabelPacks(data []byte) (LabelPacks, error) {
 }
 
 func (l LabelPacks) check() error {
-	names, keys := newWords(), newWords()
-	for i, key := range l.Meaningful {
-		if err := keys.add(fmt.Sprintf("meaningful[%d]", i), key); err != nil {
-			return err
-		}
+	names, keys := words{}, words{}
+	if err := keys.addAll("meaningful", l.Meaningful); err != nil {
+		return err
 	}
 	for i, pack := range l.Packs {
 		path := fmt.Sprintf("packs[%d]", i)
-		if err := names.add(path+".name", pack.Name); err != nil {
-			return err
+		if wrong := names.add(pack.Name); wrong != "" {
+			return &InvalidError{path + ".name", pack.Name, wrong}
 		}
 		if err := keys.addAll(path+".labels", pack.Labels); err != nil {
 			return err
@@ -82,10 +80,10 @@ func (l LabelPacks) check() error {
 		if err := keys.addAll(path+".cloud.labels", pack.Cloud.Labels); err != nil {
 			return err
 		}
-		if err := newWords().addAll(path+".cloud.schemes", pack.Cloud.Schemes); err != nil {
+		if err := (words{}).addAll(path+".cloud.schemes", pack.Cloud.Schemes); err != nil {
 			return err
 		}
-		if err := newWords().addAll(path+".cloud.prefixes", pack.Cloud.Prefixes); err != nil {
+		if err := (words{}).addAll(path+".cloud.prefixes", pack.Cloud.Prefixes); err != nil {
 			return err
 		}
 	}
@@ -95,7 +93,7 @@ func (l LabelPacks) check() error {
 // checkAliases lets every key appear in one alias only, so that their order
 // cannot matter.
 func checkAliases(aliases []Alias) error {
-	seen := newWords()
+	seen := words{}
 	for i, alias := range aliases {
 		if err := seen.addAll(fmt.Sprintf("aliases[%d]", i), []string{alias.Deprecated, alias.Current}); err != nil {
 			return err
@@ -107,23 +105,22 @@ func checkAliases(aliases []Alias) error {
 // words refuses empty and repeated words.
 type words map[string]bool
 
-func newWords() words { return words{} }
-
-func (w words) add(path, word string) error {
+// add says what is wrong with a further word, and nothing if it is fine.
+func (w words) add(word string) (wrong string) {
 	switch {
 	case strings.TrimSpace(word) == "":
-		return &InvalidError{Path: path, Value: word, Reason: "must not be empty"}
+		return "must not be empty"
 	case w[word]:
-		return &InvalidError{Path: path, Value: word, Reason: "is listed twice"}
+		return "is listed twice"
 	}
 	w[word] = true
-	return nil
+	return ""
 }
 
 func (w words) addAll(path string, list []string) error {
 	for i, word := range list {
-		if err := w.add(fmt.Sprintf("%s[%d]", path, i), word); err != nil {
-			return err
+		if wrong := w.add(word); wrong != "" {
+			return &InvalidError{fmt.Sprintf("%s[%d]", path, i), word, wrong}
 		}
 	}
 	return nil

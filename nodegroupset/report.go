@@ -61,7 +61,7 @@ const (
 // the sets it leads to come from comparing the fleet again.
 func (x *Index) Explain() Report {
 	e := explainer{index: x, whatIf: newWhatIf(x), sets: x.Sets()}
-	report := Report{Misses: []Miss{}, Candidates: []Candidate{}}
+	report := Report{Sets: []ReportSet{}, Misses: []Miss{}, Candidates: []Candidate{}}
 	report.Stock = e.stock(&report)
 	e.misses(&report)
 	if _, ok := x.rule.(*fullRule); ok {

@@ -1,0 +1,91 @@
+package nodegroupset
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// scanSplit is the plain way: look for the smallest group for every node.
+func scanSplit(nodes int64, groups []Group) {
+	sizes := make([]int64, len(groups))
+	for i, group := range groups {
+		sizes[i] = group.Size
+	}
+	for ; nodes > 0; nodes-- {
+		best := -1
+		for i, size := range sizes {
+			if size < groups[i].Max && (best < 0 || size < sizes[best]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return
+		}
+		sizes[best]++
+	}
+}
+
+// walkSplit is Cluster Autoscaler's way: groups sorted by size, one node at a time
+// to the smallest that has room, walking up and down the sorted list.
+func walkSplit(nodes int64, groups []Group) {
+	type info struct{ size, max int64 }
+	infos := make([]*info, 0, len(groups))
+	for _, group := range groups {
+		if group.Size != group.Max {
+			infos = append(infos, &info{group.Size, group.Max})
+		}
+	}
+	slices.SortFunc(infos, func(a, b *info) int { return int(a.size - b.size) })
+	start, current := 0, 0
+	for nodes > 0 && start < len(infos) {
+		group := infos[current]
+		if group.size < group.max {
+			group.size++
+			nodes--
+		} else {
+			infos[start], infos[current] = infos[current], infos[start]
+			start++
+		}
+		if current < len(infos)-1 && group.size > infos[current+1].size {
+			current++
+		} else {
+			current = start
+		}
+	}
+}
+
+func benchGroups() []Group {
+	groups := make([]Group, 300)
+	for i := range groups {
+		groups[i] = Group{Name: fmt.Sprintf("group-%03d", i), Size: int64(i*37%50 + 1), Max: MaxSize, Weight: 1}
+	}
+	return groups
+}
+
+func timeOf(work func()) time.Duration {
+	start := time.Now()
+	work()
+	return time.Since(start)
+}
+
+func BenchmarkSplit(b *testing.B) {
+	for _, nodes := range []int64{10, 100_000, 1_000_000_000} {
+		b.Run(fmt.Sprintf("groups=300/nodes=%d", nodes), func(b *testing.B) {
+			request := SplitRequest{Nodes: nodes, Groups: benchGroups()}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Split(request); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if nodes != 100_000 {
+				return
+			}
+			each := float64(b.Elapsed()) / float64(b.N)
+			b.ReportMetric(float64(timeOf(func() { scanSplit(nodes, request.Groups) }))/each, "x-faster-than-scan")
+			b.ReportMetric(float64(timeOf(func() { walkSplit(nodes, request.Groups) }))/each, "x-faster-than-walk")
+		})
+	}
+}
