@@ -178,7 +178,7 @@ func (d *Document) Refuse(errs ...error) []Problem {
 // WithStatus is the document as it was written, in JSON, with a status in place of the one it may have had. Nothing is
 // added that the author did not write.
 func (d *Document) WithStatus(status any) (json.RawMessage, error) {
-	encoded, err := json.Marshal(status)
+	encoded, err := encode(status)
 	if err != nil {
 		return nil, fmt.Errorf("status of %s %s: %w", d.Kind, d.Name, err)
 	}

@@ -96,15 +96,22 @@ func (v *value) appendJSON(b []byte) []byte {
 	}
 }
 
-// appendString quotes s as JSON does, leaving <, > and & readable.
+// appendString quotes s as JSON does.
 func appendString(b []byte, s string) []byte {
+	quoted, err := encode(s)
+	if err != nil {
+		return append(b, `""`...) // a string always encodes
+	}
+	return append(b, quoted...)
+}
+
+// encode is v as JSON, with <, > and & left readable.
+func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		return append(b, `""`...) // a string always encodes
-	}
-	return append(b, bytes.TrimRight(out.Bytes(), "\n")...)
+	err := e.Encode(v)
+	return bytes.TrimRight(out.Bytes(), "\n"), err
 }
 
 // literal is JSON's form of a number as YAML 1.1 and 1.2 write it: hexadecimal, octal, binary, with underscores, a leading

@@ -182,24 +182,21 @@ func (p *Printer) Note(attention bool, text string) error {
 
 // Object prints a value as JSON or YAML, fields in the order in which the value encodes them.
 func (p *Printer) Object(v any) error {
-	encoded, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "    ")
+	if err := e.Encode(v); err != nil {
 		return err
 	}
-	var b bytes.Buffer
+	out := b.Bytes()
 	if p.format == YAML {
-		y, err := document.ToYAML(encoded)
-		if err != nil {
+		var err error
+		if out, err = document.ToYAML(out); err != nil {
 			return err
 		}
-		b.Write(y)
-	} else {
-		if err := json.Indent(&b, encoded, "", "    "); err != nil {
-			return err
-		}
-		b.WriteByte('\n')
 	}
-	_, err = p.out.Write(b.Bytes())
+	_, err := p.out.Write(out)
 	return err
 }
 

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// The exit code tells what kind of thing went wrong.
+func TestExitCodes(t *testing.T) {
+	const good = "apiVersion: evenkeel.dev/v1alpha1\nkind: NodeGroupSplit\nspec: {nodes: 9, groups: [{name: a, size: 1, max: 2}]}\n"
+	for _, tc := range []struct {
+		name, args, stdin string
+		want              int
+	}{
+		{"an answer", "plan -f -", good, exitSuccess},
+		{"help", "--help", "", exitSuccess},
+		{"a missing file", "plan -f missing.yaml", "", exitFailure},
+		{"an invalid document", "plan -f -", strings.Replace(good, "9", "-9", 1), exitUsage},
+		{"an empty document", "plan -f -", "", exitUsage},
+		{"an unknown flag", "plan --fast", "", exitUsage},
+		{"an unknown command", "fly", "", exitUsage},
+		{"no file", "plan", "", exitUsage},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := run(t.Context(), strings.Fields(tc.args), strings.NewReader(tc.stdin), &stdout, &stderr)
+			if code != tc.want {
+				t.Errorf("exit code %d, want %d; stderr: %s", code, tc.want, &stderr)
+			}
+			if (code == exitSuccess) == (stdout.Len() == 0) || (code == exitSuccess) != (stderr.Len() == 0) {
+				t.Errorf("stdout: %s\nstderr: %s", &stdout, &stderr)
+			}
+		})
+	}
+}
+
+func TestFailingOutputIsAFailure(t *testing.T) {
+	var stderr bytes.Buffer
+	if code := run(t.Context(), []string{"version"}, nil, failing{}, &stderr); code != exitFailure || stderr.String() != "error: no space left\n" {
+		t.Errorf("exit code %d, stderr %q", code, &stderr)
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// A program that waits for standard input stops when it is told to.
+func TestInterruptEndsWaitingForInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		stdin, keyboard := io.Pipe()
+		var stderr bytes.Buffer
+		code := make(chan int)
+		go func() { code <- run(ctx, []string{"plan", "-f", "-"}, stdin, io.Discard, &stderr) }()
+		synctest.Wait()
+		interrupt()
+		if got := <-code; got != exitFailure || stderr.String() != "error: interrupted\n" {
+			t.Errorf("exit code %d, stderr %q", got, &stderr)
+		}
+		_ = keyboard.Close() // ends the read that nobody waits for
+	})
+}
