@@ -143,7 +143,7 @@ func zoneOf(n *v1.Node) string {
 // run on it.
 func (o *observer) template(ctx context.Context, group string) (*cloudprovider.Template, string, error) {
 	if n, found := o.sample(group); found {
-		template := templateOfNode(group, n, o.opts.StartupTaints)
+		template := TemplateOfNode(group, n, o.opts.StartupTaints)
 		o.remembered[group] = template
 		return template, "node " + n.Node.Name, nil
 	}

@@ -45,10 +45,12 @@ var startupTaintPrefixes = []string{
 // templateName is the name of a group's template, also as its hostname.
 func templateName(group string) string { return "template-node-for-" + group }
 
-// templateOfNode makes a group's template from one of its nodes: a hostname of
+// TemplateOfNode makes a group's template from one of its nodes: a hostname of
 // its own, no transient or start-up taints, and of the pods only those that
-// run on every node of the group (daemon set and static pods).
-func templateOfNode(group string, n predicates.Node, startupTaints []string) *cloudprovider.Template {
+// run on every node of the group (daemon set and static pods). The node is not
+// changed. StartupTaints are keys of taints that a node carries only while it
+// starts.
+func TemplateOfNode(group string, n predicates.Node, startupTaints []string) *cloudprovider.Template {
 	node := cleanNode(group, n.Node, startupTaints)
 	var pods []*v1.Pod
 	for _, pod := range n.Pods {
