@@ -25,8 +25,9 @@ type Phase struct {
 	// Template is the node to open and the daemon set and static pods on it.
 	Template predicates.Node
 
-	// Shape is equal for templates that no pod can tell apart, so that an
-	// Estimator works out only one of them. Empty: nothing is shared.
+	// Shape is equal for templates that no pod can tell apart (for example
+	// predicates.Fit.ShapeOf, written as text), so that an Estimator works out
+	// only one of them. Empty: nothing is shared.
 	Shape string
 
 	// Demands are the pods to place. Larger pods are placed first; among
