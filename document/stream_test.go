@@ -187,11 +187,13 @@ func TestStreamsLimitSize(t *testing.T) {
 }
 
 func TestObjectsStopsWhenAsked(t *testing.T) {
-	for range objects(testdata(t, "pods.json")) {
-		break
-	}
-	for range objects(asYAML(t, testdata(t, "pods.json"))) {
-		break
+	for _, in := range []string{testdata(t, "pods.json"), asYAML(t, testdata(t, "pods.json"))} {
+		for _, err := range objects(in) {
+			if err != nil {
+				t.Error(err)
+			}
+			break
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 	Never  ColorMode = "never"
 )
 
-// String, Type and Set make the mode a flag.
+// String is the mode as it is written on the command line; with Type and Set it makes the mode a flag.
 func (m *ColorMode) String() string { return string(*m) }
 
 // Type is the word for the flag's value in help.
@@ -41,8 +41,9 @@ func (m *ColorMode) Allows(w io.Writer) bool {
 		return true
 	case Never:
 		return false
+	default:
+		return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
-	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 // IsTerminal tells whether w is a terminal, so that a person is reading.
