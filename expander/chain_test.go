@@ -1,6 +1,7 @@
 package expander
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -327,5 +328,14 @@ func BenchmarkChoose(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+func TestTrailAsJSON(t *testing.T) {
+	_, trail, _ := chainOf(t, "least-nodes", Config{}).Choose([]Option{option("a", 1, 1, 0, 0), option("b", 2, 1, 0, 0)})
+	got, err := json.Marshal(trail)
+	want := `[{"strategy":"least-nodes","options":[{"group":"a","kept":true,"figure":"1 node"},{"group":"b","kept":false,"figure":"2 nodes"}]}]`
+	if err != nil || string(got) != want {
+		t.Errorf("got  %s, %v\nwant %s", got, err, want)
 	}
 }

@@ -102,3 +102,21 @@ func BenchmarkOptions(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkEstimateSpreadOverHosts is the costly case: every node is a domain,
+// so after each node opened all others may take the next pod.
+func BenchmarkEstimateSpreadOverHosts(b *testing.B) {
+	for _, n := range []int{50, 200} {
+		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
+			cluster := newChecker(b).Cluster([]predicates.Node{{Node: realNode("real", "a")}})
+			pod := spread(podOf("p", 1000, gib), v1.LabelHostname, 1)
+			phases := []Phase{{Template: inZone("a"), Demands: []Demand{demand(pod, n)}, MaxNodes: NoLimit}}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Estimate(cluster, phases, NoLimit); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

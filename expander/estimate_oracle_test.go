@@ -62,13 +62,12 @@ func naive(cluster *predicates.Cluster, phases []Phase, limit int) (Estimation, 
 }
 
 func naiveOrder(phase Phase) []int {
-	part := func(requested, allocatable int64) *big.Rat { return big.NewRat(requested, allocatable) }
 	allocatable := phase.Template.Node.Status.Allocatable
 	score := func(i int) *big.Rat {
 		requests := phase.Demands[i].Pod.Spec.Containers[0].Resources.Requests
 		return new(big.Rat).Add(
-			part(requests.Cpu().MilliValue(), allocatable.Cpu().MilliValue()),
-			part(requests.Memory().Value(), allocatable.Memory().Value()))
+			big.NewRat(requests.Cpu().MilliValue(), allocatable.Cpu().MilliValue()),
+			big.NewRat(requests.Memory().Value(), allocatable.Memory().Value()))
 	}
 	order := make([]int, len(phase.Demands))
 	for i := range order {

@@ -17,6 +17,6 @@ func (leastNodes) Name() string { return leastNodesDefinition.Name }
 func (leastNodes) Judge(options []Option) []Verdict {
 	return judge(options,
 		func(o Option) int { return o.NodeCount },
-		func(a, b int) int { return cmp.Compare(a, b) },
+		cmp.Compare[int],
 		func(n int) string { return count(n, "node") })
 }

@@ -15,8 +15,8 @@ type Strategy interface {
 
 // Verdict is what a strategy found about one option.
 type Verdict struct {
-	Kept   bool
-	Figure string // what was measured, with its unit
+	Kept   bool   `json:"kept"`
+	Figure string `json:"figure,omitempty"` // what was measured, with its unit
 }
 
 // judge measures every option and keeps those that no other one precedes.

@@ -16,13 +16,13 @@ type Trail []Step
 
 // Step is what one filter made of the options the one before it left.
 type Step struct {
-	Strategy string   // the strategy's name, SetStep or NameStep
-	Options  []Judged // those kept first, then by name
+	Strategy string   `json:"strategy"` // the strategy's name, SetStep or NameStep
+	Options  []Judged `json:"options"`  // those kept first, then by name
 }
 
 // Judged is the verdict on the option of one group.
 type Judged struct {
-	Group string
+	Group string `json:"group"`
 	Verdict
 }
 
