@@ -105,8 +105,8 @@ func totalRequests(pods []*v1.Pod) (v1.ResourceList, error) {
 			return nil, &InvalidError{Path: fmt.Sprintf("pods[%d]", i), Value: nil, Reason: "must be a pod"}
 		}
 		for name, quantity := range podresource.PodRequests(pod, podresource.PodResourcesOptions{}) {
-			if _, err := checkedAmount(fmt.Sprintf("pods[%d].requests", i), name, quantity); err != nil {
-				return nil, err
+			if _, wrong := checkedAmount(name, quantity); wrong != "" {
+				return nil, &InvalidError{fmt.Sprintf("pods[%d].requests[%s]", i, name), quantity.String(), wrong}
 			}
 			sum := total[name].DeepCopy()
 			sum.Add(quantity)
@@ -116,24 +116,25 @@ func totalRequests(pods []*v1.Pod) (v1.ResourceList, error) {
 	return total, nil
 }
 
-// checkedAmount refuses what no machine has and no pod may ask for.
-func checkedAmount(path string, name v1.ResourceName, quantity resource.Quantity) (measure, error) {
+// checkedAmount says what is wrong with an amount that no machine has and no pod
+// may ask for.
+func checkedAmount(name v1.ResourceName, quantity resource.Quantity) (m measure, wrong string) {
 	amount, added, ok := toAmount(quantity)
 	switch {
 	case !ok:
-		return measure{}, &InvalidError{fmt.Sprintf("%s[%s]", path, name), quantity.String(), "is out of range"}
+		wrong = "is out of range"
 	case quantity.Sign() < 0:
-		return measure{}, &InvalidError{fmt.Sprintf("%s[%s]", path, name), quantity.String(), "must not be negative"}
+		wrong = notNegative
 	}
-	return measure{resource: string(name), quantity: quantity.DeepCopy(), amount: amount, added: added}, nil
+	return measure{resource: string(name), quantity: quantity.DeepCopy(), amount: amount, added: added}, wrong
 }
 
 func (f *facts) addListed(kind kind, list v1.ResourceList) error {
 	start := len(f.measures)
 	for name, quantity := range list {
-		m, err := checkedAmount("node.status."+kind.String(), name, quantity)
-		if err != nil {
-			return err
+		m, wrong := checkedAmount(name, quantity)
+		if wrong != "" {
+			return &InvalidError{fmt.Sprintf("node.status.%s[%s]", kind, name), quantity.String(), wrong}
 		}
 		m.kind = kind
 		f.measures = append(f.measures, m)

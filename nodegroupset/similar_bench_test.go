@@ -126,16 +126,18 @@ func BenchmarkAllSimilarOneExactPart(b *testing.B) {
 	}
 }
 
+// benchAllSimilar returns the shortest time of one run, which other work on the
+// machine disturbs least.
 func benchAllSimilar(b *testing.B, shape fleetShape) time.Duration {
 	fleet, names := benchFleet(shape.groups, shape.oneExactPart), benchNames(shape.groups)
 	baseline := pairwiseTime(b, shape)
+	shortest := time.Duration(math.MaxInt64)
 	b.ReportAllocs()
 	for b.Loop() {
-		allSimilarCold(b, names, fleet)
+		shortest = min(shortest, timeOf(func() { allSimilarCold(b, names, fleet) }))
 	}
-	each := b.Elapsed() / time.Duration(b.N)
-	b.ReportMetric(float64(baseline)/float64(each), "x-faster-than-pairwise")
-	return each
+	b.ReportMetric(float64(baseline)*float64(b.N)/float64(b.Elapsed()), "x-faster-than-pairwise")
+	return shortest
 }
 
 // BenchmarkOneTemplateChanged replaces one template of 3,000 and asks for the
@@ -144,9 +146,8 @@ func BenchmarkOneTemplateChanged(b *testing.B) {
 	for _, oneExactPart := range []bool{false, true} {
 		b.Run(fmt.Sprintf("oneExactPart=%v", oneExactPart), func(b *testing.B) {
 			fleet, names := benchFleet(3000, oneExactPart), benchNames(3000)
-			start := time.Now()
-			x := allSimilarCold(b, names, fleet)
-			cold := time.Since(start)
+			var x *Index
+			cold := timeOf(func() { x = allSimilarCold(b, names, fleet) })
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
