@@ -14,9 +14,10 @@ import (
 // nodes, as far as the scheduler's predicates let it. It returns the pods it
 // bound. It has no scores and preempts nobody.
 //
-// Kinds of pods go in the order of their priority; then those that fewer nodes
-// could take go first, so that they find their place before others fill it; then
-// the larger ones.
+// Kinds of pods go in the order of their priority. Of equal priority those that
+// other pods may keep away from a node (spread, affinity) go first, then those
+// that fewer nodes could take, so that both find their places before others
+// fill them; then the larger ones.
 func schedule(checker *predicates.Checker, c *cluster) ([]*pod, error) {
 	pending := c.waiting()
 	if len(pending) == 0 || !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.ready }) {
@@ -83,7 +84,8 @@ type queued struct {
 	pod      *v1.Pod
 	left     []int // pending pods, by position
 	priority int32
-	nodes    int // how many nodes could take one, were they empty
+	bound    bool // by where other pods are
+	nodes    int  // how many nodes could take one, were they empty
 	size     int64
 }
 
@@ -97,7 +99,7 @@ func queue(checker *predicates.Checker, nodes []*node, pods []*v1.Pod) ([]queued
 	largest := largestOf(nodes)
 	var kinds []queued
 	for k, kind := range fit.Kinds() {
-		q := queued{pod: kind.Pod, left: kind.Pods, size: largest.share(kind.Pod)}
+		q := queued{pod: kind.Pod, left: kind.Pods, bound: boundByOthers(kind.Pod), size: largest.share(kind.Pod)}
 		if kind.Pod.Spec.Priority != nil {
 			q.priority = *kind.Pod.Spec.Priority
 		}
@@ -111,11 +113,35 @@ func queue(checker *predicates.Checker, nodes []*node, pods []*v1.Pod) ([]queued
 	slices.SortStableFunc(kinds, func(a, b queued) int {
 		return cmp.Or(
 			cmp.Compare(b.priority, a.priority),
+			first(a.bound, b.bound),
 			cmp.Compare(a.nodes, b.nodes),
 			cmp.Compare(b.size, a.size),
 		)
 	})
 	return kinds, nil
+}
+
+// boundByOthers tells pods whose place depends on where other pods are.
+func boundByOthers(p *v1.Pod) bool {
+	for _, c := range p.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable == v1.DoNotSchedule {
+			return true
+		}
+	}
+	a := p.Spec.Affinity
+	return a != nil && (a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
+		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0)
+}
+
+// first orders true before false.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // capacity is what the largest nodes have, in milli-cores and KiB.

@@ -76,7 +76,7 @@ func expectationGrid(r *v1alpha1.ScenarioReport) printing.Grid {
 
 func summary(r *v1alpha1.ScenarioReport) string {
 	status := &r.Status
-	text := fmt.Sprintf("%s run, %d pending; %s ordered in %s",
+	text := fmt.Sprintf("%s running, %d pending; %s ordered in %s",
 		of(int64(status.Running), "pod"), status.Pending, of(int64(status.NodesOrdered), "node"), of(int64(status.ScaleUps), "scale-up"))
 	if status.NodesRemoved > 0 {
 		text += fmt.Sprintf(", %d given up", status.NodesRemoved)

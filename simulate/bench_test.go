@@ -1,0 +1,148 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"runtime/metrics"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// fleet is an empty fleet: groups of 25 machine types, some of them tainted or
+// labelled, in three zones each and then in further copies that a label tells
+// apart; and pods of so many kinds, some of which select, tolerate or spread.
+func fleet(groups, pods, kinds int) *Setup {
+	chain, err := expander.New(nil, expander.Config{})
+	if err != nil {
+		panic(err)
+	}
+	s := &Setup{Name: "fleet", Options: scaleup.Options{Expander: chain}}
+	for i := range groups {
+		s.Cloud.Groups = append(s.Cloud.Groups, fleetGroup(i))
+	}
+	for k := range kinds {
+		replicas := (pods + kinds - 1 - k) / kinds
+		w := v1alpha1.ScenarioWorkload{Name: fmt.Sprintf("w%03d", k), Replicas: int32(replicas), PodShape: fleetPod(k)}
+		s.Workloads = append(s.Workloads, workload(&w))
+	}
+	return s
+}
+
+const machineTypes = 25
+
+func fleetGroup(i int) fake.Group {
+	machine, zone, pool := i%machineTypes, (i/machineTypes)%3, i/(machineTypes*3)
+	cores := 4 << (machine % 5)
+	m := v1alpha1.ScenarioMachine{
+		Name: fmt.Sprintf("m%02d", machine),
+		Resources: v1.ResourceList{
+			v1.ResourceCPU:    *resource.NewQuantity(int64(cores), resource.DecimalSI),
+			v1.ResourceMemory: *resource.NewQuantity(int64(cores*(2+machine/5))<<30, resource.BinarySI),
+		},
+		Labels: map[string]string{"family": fmt.Sprintf("f%d", machine%4)},
+	}
+	if machine%8 == 7 {
+		m.Taints = []v1.Taint{{Key: "dedicated", Value: "batch", Effect: v1.TaintEffectNoSchedule}}
+	}
+	most := int32(1000)
+	g := v1alpha1.ScenarioNodeGroup{
+		Name: fmt.Sprintf("%s-p%02d-%c", m.Name, pool, 'a'+zone), Zone: fmt.Sprintf("zone-%c", 'a'+zone), Max: &most, Machine: m.Name,
+		Labels: map[string]string{"pool": fmt.Sprintf("p%02d", pool)},
+	}
+	return inlineGroup(&g, map[string]*v1alpha1.ScenarioMachine{m.Name: &m})
+}
+
+func fleetPod(k int) v1alpha1.PodShape {
+	p := v1alpha1.PodShape{Requests: v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewMilliQuantity(int64(100+50*(k%40)), resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(int64(128+64*(k%23))<<20, resource.BinarySI),
+	}}
+	switch {
+	case k%10 == 3:
+		p.NodeSelector = map[string]string{"family": fmt.Sprintf("f%d", k%4)}
+	case k%10 == 7:
+		p.Tolerations = []v1.Toleration{{Key: "dedicated", Operator: v1.TolerationOpExists}}
+	case k%50 == 9:
+		p.Spread = []v1.TopologySpreadConstraint{{}} // over zones, maxSkew 1
+	}
+	return p
+}
+
+// BenchmarkRound50000 and BenchmarkRound5000 measure the first round: so many
+// pending pods of 200 kinds, 1,000 empty groups.
+func BenchmarkRound50000(b *testing.B) { benchmarkRound(b, 1000, 50_000, 200) }
+func BenchmarkRound5000(b *testing.B)  { benchmarkRound(b, 1000, 5_000, 200) }
+
+func benchmarkRound(b *testing.B, groups, pods, kinds int) {
+	b.ReportAllocs()
+	var peak uint64
+	for b.Loop() {
+		stop := watchHeap(&peak)
+		s, err := newSimulation(context.Background(), fleet(groups, pods, kinds))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.step(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		stop()
+		if s.last == nil || s.last.Grew() == 0 {
+			b.Fatalf("the round ordered nothing: %v", s.timeline.rows)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Seconds())/float64(b.N), "s/round")
+	b.ReportMetric(float64(peak)/(1<<20), "MiB-peak")
+}
+
+// watchHeap notes the largest amount of memory that objects on the heap, garbage
+// included, take until the function it returns is called.
+func watchHeap(peak *uint64) (stop func()) {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	done, ended := make(chan struct{}), make(chan struct{})
+	ticker := time.NewTicker(5 * time.Millisecond)
+	go func() {
+		defer close(ended)
+		for {
+			metrics.Read(sample)
+			*peak = max(*peak, sample[0].Value.Uint64())
+			select {
+			case <-ticker.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		ticker.Stop()
+		close(done)
+		<-ended
+	}
+}
+
+// BenchmarkRun plays a whole scenario: all rounds until every pod runs.
+func BenchmarkRun(b *testing.B) {
+	for _, pods := range []int{500, 5_000} {
+		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				report, err := Run(context.Background(), fleet(pods/50, pods, 200), RunOptions{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if report.Status.Pending > 0 {
+					b.Fatalf("%d pods are pending: %v", report.Status.Pending, report.Status.PendingPods)
+				}
+				b.ReportMetric(float64(report.Status.Rounds), "rounds")
+				b.ReportMetric(float64(report.Status.NodesOrdered), "nodes")
+			}
+		})
+	}
+}

@@ -1,0 +1,292 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	"pgregory.net/rapid"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// world draws a small scenario: groups of two machine types in three zones,
+// workloads that come, change and go, a quota, and faults.
+func world(t *rapid.T) *Setup {
+	chain, err := expander.New([]string{rapid.SampledFrom(expander.Names()[:4]).Draw(t, "expander")}, expander.Config{Seed: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Setup{Name: "random", Duration: 40 * time.Minute, Options: scaleup.Options{Expander: chain}}
+	s.Options.DisableBalancing = rapid.IntRange(0, 4).Draw(t, "balancing off") == 0
+	for i := range rapid.IntRange(1, 5).Draw(t, "groups") {
+		s.Cloud.Groups = append(s.Cloud.Groups, drawGroup(t, i))
+	}
+	for i := range rapid.IntRange(1, 3).Draw(t, "workloads") {
+		w := drawWorkload(t, i)
+		s.Workloads = append(s.Workloads, workload(&w))
+	}
+	drawQuota(t, s)
+	drawFaults(t, s)
+	return s
+}
+
+func drawGroup(t *rapid.T, i int) fake.Group {
+	cores := rapid.SampledFrom([]int64{2, 8}).Draw(t, "cores")
+	m := v1alpha1.ScenarioMachine{Name: fmt.Sprintf("m%d", cores), Resources: v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewQuantity(cores, resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(cores<<32, resource.BinarySI),
+		v1.ResourcePods:   *resource.NewQuantity(8, resource.DecimalSI),
+	}}
+	most := int32(rapid.IntRange(0, 6).Draw(t, "max"))
+	g := v1alpha1.ScenarioNodeGroup{
+		Name: fmt.Sprintf("g%d", i), Zone: rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "zone"),
+		Min: int32(rapid.IntRange(0, int(most)).Draw(t, "min")), Max: &most,
+		Size: int32(rapid.IntRange(0, 4).Draw(t, "size")), Machine: m.Name,
+	}
+	return inlineGroup(&g, map[string]*v1alpha1.ScenarioMachine{m.Name: &m})
+}
+
+func drawWorkload(t *rapid.T, i int) v1alpha1.ScenarioWorkload {
+	minutes := func(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Minute} }
+	w := v1alpha1.ScenarioWorkload{
+		Name: fmt.Sprintf("w%d", i), Replicas: int32(rapid.IntRange(0, 20).Draw(t, "replicas")),
+		Arrive: minutes(rapid.IntRange(0, 3).Draw(t, "arrive")),
+	}
+	w.Requests = v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(rapid.Int64Range(1, 30).Draw(t, "cpu")*100, resource.DecimalSI)}
+	switch rapid.IntRange(0, 4).Draw(t, "kind of workload") {
+	case 0:
+		w.NodeSelector = map[string]string{v1.LabelTopologyZone: "x"}
+	case 1:
+		w.Spread = []v1.TopologySpreadConstraint{{}}
+	case 2:
+		w.OnePerNode = true
+	}
+	if rapid.Bool().Draw(t, "scales") {
+		w.Scale = []v1alpha1.ScaleStep{{At: minutes(8), Replicas: int32(rapid.IntRange(0, 30).Draw(t, "later replicas"))}}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
+		leave := minutes(15)
+		w.Leave = &leave
+	}
+	return w
+}
+
+func drawQuota(t *rapid.T, s *Setup) {
+	if !rapid.Bool().Draw(t, "quota") {
+		return
+	}
+	nodes := rapid.Int64Range(1, 12).Draw(t, "quota nodes")
+	zones := []string{s.Cloud.Groups[0].Template.Node.Labels[v1.LabelTopologyZone]}
+	q := v1alpha1.ScenarioQuota{Name: "q", Zones: zones, Nodes: &nodes}
+	s.Cloud.Quotas = cloudQuotas([]v1alpha1.ScenarioQuota{q})
+	s.Options.Limits.Quotas = []scaleup.Quota{pipelineQuota(q)}
+}
+
+func drawFaults(t *rapid.T, s *Setup) {
+	group := s.Cloud.Groups[0]
+	window := fake.Window{Start: time.Duration(rapid.IntRange(0, 5).Draw(t, "from")) * time.Minute, End: 10 * time.Minute}
+	switch rapid.IntRange(0, 5).Draw(t, "fault") {
+	case 0:
+		mode := rapid.SampledFrom([]fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent}).Draw(t, "stock-out")
+		s.Cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{group.ID}}, Window: window, Mode: mode, Left: 2}}
+	case 1:
+		zone := group.Template.Node.Labels[v1.LabelTopologyZone]
+		mode := rapid.SampledFrom([]fake.OutageMode{fake.Unready, fake.Vanish}).Draw(t, "outage")
+		s.Cloud.Outages = []fake.Outage{{Zones: []string{zone}, Window: window, Mode: mode}}
+	case 2:
+		s.Cloud.Calls = []fake.CallFault{{
+			Methods: []fake.Method{fake.MethodIncreaseSize}, Groups: []string{group.ID}, First: 2,
+			Delay: 3 * time.Second, Error: "boom", AfterEffect: rapid.Bool().Draw(t, "after effect"),
+		}}
+	}
+}
+
+// play runs a scenario step by step and calls check after every one.
+func play(t *rapid.T, setup *Setup, check func(*simulation)) *v1alpha1.ScenarioReport {
+	ctx := context.Background()
+	s, err := newSimulation(ctx, setup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if err := s.step(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if check != nil {
+			check(s)
+		}
+		if !s.jump() {
+			break
+		}
+	}
+	report, err := s.report(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func sizeOf(t *rapid.T, s *simulation, group string) int {
+	size, err := s.cloud.TargetSize(context.Background(), group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size
+}
+
+// TestSizesStayWithinBoundsAndQuotas: at every instant no group is above its
+// max, unless it started there, and no quota is exceeded by growth.
+func TestSizesStayWithinBoundsAndQuotas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		setup := world(t)
+		play(t, setup, func(s *simulation) {
+			counted, start := 0, 0
+			for _, g := range setup.Cloud.Groups {
+				size := sizeOf(t, s, g.ID)
+				if size > max(g.MaxSize, g.Size) {
+					t.Fatalf("+%s: %s has %d nodes, started with %d, max %d", s.elapsed(), g.ID, size, g.Size, g.MaxSize)
+				}
+				if len(setup.Cloud.Quotas) > 0 && slices.Contains(setup.Cloud.Quotas[0].Zones, zoneOf(g.Template.Node)) {
+					counted, start = counted+size, start+g.Size
+				}
+			}
+			if len(setup.Cloud.Quotas) > 0 && counted > max(start, int(setup.Cloud.Quotas[0].Nodes)) {
+				t.Fatalf("+%s: %d nodes under a quota of %d", s.elapsed(), counted, setup.Cloud.Quotas[0].Nodes)
+			}
+		})
+	})
+}
+
+// TestNodesAreConserved: every group ends with what it had, plus what was
+// ordered, less what was given up.
+func TestNodesAreConserved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		setup := world(t)
+		report := play(t, setup, nil)
+		ordered := 0
+		for _, g := range report.Status.Groups {
+			if g.After != g.Before+g.Ordered-g.Removed {
+				t.Fatalf("%s: %d + %d - %d is not %d", g.Name, g.Before, g.Ordered, g.Removed, g.After)
+			}
+			ordered += g.Ordered
+		}
+		if ordered != report.Status.NodesOrdered {
+			t.Fatalf("the groups got %d nodes, %d were ordered", ordered, report.Status.NodesOrdered)
+		}
+	})
+}
+
+// TestBoundPodsFit: every bound pod passes the scheduler's filters on its node
+// beside the others, and by plain arithmetic no node is overcommitted.
+func TestBoundPodsFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		play(t, world(t), func(s *simulation) {
+			for _, n := range s.cluster.seen() {
+				cpu := int64(0)
+				for _, p := range n.Pods {
+					requests := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+					cpu += requests.Cpu().MilliValue()
+				}
+				if free := n.Node.Status.Allocatable.Cpu().MilliValue(); cpu > free || len(n.Pods) > 8 {
+					t.Fatalf("+%s: node %s of %d has %d pods that want %d", s.elapsed(), n.Node.Name, free, len(n.Pods), cpu)
+				}
+			}
+			for _, p := range s.cluster.pods {
+				if p.node != nil && p.node.ready {
+					checkPlace(t, s, p)
+				}
+			}
+		})
+	})
+}
+
+// checkPlace takes a pod off its node and asks whether it may come back. Spread
+// constraints are left out: they hold when a pod is bound, and may be broken
+// later by pods that leave.
+func checkPlace(t *rapid.T, s *simulation, p *pod) {
+	node := predicates.Node{Node: p.node.object, Pods: slices.Clone(p.node.daemons)}
+	for _, other := range s.cluster.pods {
+		if other != p && other.node == p.node {
+			node.Pods = append(node.Pods, other.object)
+		}
+	}
+	pod := p.object.DeepCopy()
+	pod.Spec.NodeName, pod.Spec.TopologySpreadConstraints = "", nil
+	fit, err := s.checker.Fits(nil, []predicates.Node{node}, []*v1.Pod{pod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !fit.Passes(0, 0) {
+		t.Fatalf("+%s: pod %s does not fit node %s: %v", s.elapsed(), pod.Name, node.Node.Name, fit.Reasons(0, 0))
+	}
+}
+
+// TestOrderOfGroupsIsIrrelevant: the groups of the cloud in any order give the
+// same report, and so does a second run.
+func TestOrderOfGroupsIsIrrelevant(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		setup := world(t)
+		first := bytesOf(t, play(t, setup, nil))
+		if again := bytesOf(t, play(t, setup, nil)); again != first {
+			t.Fatalf("a second run differs:\n%s\n%s", first, again)
+		}
+		shuffled := *setup
+		shuffled.Cloud.Groups = slices.Clone(setup.Cloud.Groups)
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 1))
+		r.Shuffle(len(shuffled.Cloud.Groups), func(i, j int) {
+			g := shuffled.Cloud.Groups
+			g[i], g[j] = g[j], g[i]
+		})
+		if other := bytesOf(t, play(t, &shuffled, nil)); other != first {
+			t.Fatalf("another order differs:\n%s\n%s", first, other)
+		}
+	})
+}
+
+func bytesOf(t *rapid.T, r *v1alpha1.ScenarioReport) string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestPodsAreConserved: pods are pending or on a node that exists, as many as
+// the workloads say.
+func TestPodsAreConserved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		setup := world(t)
+		play(t, setup, func(s *simulation) {
+			want := 0
+			for _, w := range setup.Workloads {
+				replicas := 0
+				for _, step := range w.Steps {
+					if step.At <= s.elapsed() {
+						replicas = step.Replicas
+					}
+				}
+				want += replicas
+			}
+			bound := 0
+			for _, n := range s.cluster.seen() {
+				bound += len(n.Pods)
+			}
+			if pending := len(s.cluster.waiting()); len(s.cluster.pods) != want || bound+pending != want {
+				t.Fatalf("+%s: %d pods, %d bound and %d pending, want %d", s.elapsed(), len(s.cluster.pods), bound, pending, want)
+			}
+		})
+	})
+}
