@@ -45,33 +45,40 @@ func levelByScan(n int64, bins []Bin) []int64 {
 }
 
 // levelByWalk is the way of Cluster Autoscaler: the groups with room, sorted by
-// size; nodes are given one by one to a first part of the list, again and again
-// from its start, and the part grows when it has become as high as the next group.
+// size; nodes are given one by one to the groups at the front, which are equally
+// high, and the front grows when it has become as high as the group behind it.
 func levelByWalk(n int64, bins []Bin) []int64 {
+	type group struct {
+		size, max int64
+		bin       int
+	}
 	sizes := make([]int64, len(bins))
-	var open []int
+	var open []group
 	for i, bin := range bins {
 		sizes[i] = bin.Size
 		if bin.Size < bin.Max {
-			open = append(open, i)
+			open = append(open, group{bin.Size, bin.Max, i})
 		}
 	}
-	slices.SortStableFunc(open, func(i, j int) int { return cmp.Compare(sizes[i], sizes[j]) })
-	at := 0
-	for n > 0 && len(open) > 0 {
-		group := open[at]
-		if sizes[group] < bins[group].Max {
-			sizes[group]++
+	slices.SortStableFunc(open, func(a, b group) int { return cmp.Compare(a.size, b.size) })
+	first, at := 0, 0 // groups before first are full
+	for n > 0 && first < len(open) {
+		g := &open[at]
+		if g.size < g.max {
+			g.size++
 			n--
 		}
-		if sizes[group] >= bins[group].Max {
-			open = slices.Delete(open, at, at+1)
-		} else {
-			at++
+		if g.size == g.max {
+			open[first], open[at] = open[at], open[first]
+			first++
 		}
-		if at >= len(open) || sizes[open[at]] > sizes[open[0]] || at > 0 && sizes[open[at]] >= sizes[open[at-1]] {
-			at = 0
+		at++
+		if at >= len(open) || at > first && open[at].size >= open[at-1].size {
+			at = first
 		}
+	}
+	for _, g := range open {
+		sizes[g.bin] = g.size
 	}
 	return sizes
 }
@@ -232,6 +239,8 @@ func BenchmarkDistribute(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
+				best := fastest(20, func() { _, _ = Distribute(request) })
+				b.ReportMetric(float64(best.Nanoseconds()), "fastest-ns")
 			})
 		}
 	}

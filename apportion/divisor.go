@@ -34,9 +34,10 @@ type seat struct {
 
 // compare orders seats by price and then by claim.
 func (d divisors) compare(a, b seat) int {
-	return cmp.Or(
-		compareFractions(d.at(a.seats), a.weight, d.at(b.seats), b.weight),
-		cmp.Compare(a.claim, b.claim))
+	if order := compareFractions(d.at(a.seats), a.weight, d.at(b.seats), b.weight); order != 0 {
+		return order
+	}
+	return cmp.Compare(a.claim, b.claim)
 }
 
 // divide gives out the units, starting from the waterline. All seats up to a price are a

@@ -174,7 +174,11 @@ func (d dice) request(limit int) Request {
 
 // claims are any claims with values up to limit, some out of order.
 func (d dice) claims(limit int) (total int64, claims []Claim) {
-	for range d(7) {
+	count := d(7)
+	if d(20) == 0 {
+		count = d(40)
+	}
+	for range count {
 		c := Claim{Weight: d.weight(), Low: int64(d(limit / 4)), High: int64(d(limit))}
 		if d(3) == 0 {
 			c.Offset = int64(d(limit / 4))

@@ -1,22 +1,33 @@
 package apportion
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // largestRemainders gives the units that rounding down left over to the lots
 // with the largest rests, one each, equal rests in the order of the slice.
 // There are always more rests than units: each rest is less than a unit.
-func (w waterline) largestRemainders(lots []lot, units uint64) {
+func largestRemainders(lots []lot, units uint64) {
 	left := units - given(lots)
-	if left == 0 {
-		return
+	type remainder struct {
+		rest wide
+		lot  int
 	}
-	byRest := make([]int, len(lots))
-	for i := range byRest {
-		byRest[i] = i
+	remainders := make([]remainder, 0, len(lots))
+	for i, l := range lots {
+		if l.rest != (wide{}) {
+			remainders = append(remainders, remainder{l.rest, i})
+		}
 	}
-	slices.SortStableFunc(byRest, func(i, j int) int { return lots[j].rest.compare(lots[i].rest) })
-	for _, i := range byRest[:left] {
-		lots[i].seats++
+	slices.SortFunc(remainders, func(a, b remainder) int {
+		if order := b.rest.compare(a.rest); order != 0 {
+			return order
+		}
+		return cmp.Compare(a.lot, b.lot)
+	})
+	for _, r := range remainders[:left] {
+		lots[r.lot].seats++
 	}
 }
 
@@ -24,7 +35,7 @@ func (w waterline) largestRemainders(lots []lot, units uint64) {
 func given(lots []lot) uint64 {
 	var sum wide
 	for _, l := range lots {
-		sum = sum.plus(l.seats).minus(wide{0, l.start})
+		sum = sum.plus(l.seats - l.start)
 	}
 	return sum.lo
 }

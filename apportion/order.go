@@ -21,25 +21,30 @@ type target struct {
 // inOrder are the targets in the order in which claims are settled: the list
 // under Priority, else the tie order.
 func (r *Request) inOrder() []target {
-	targets := make([]target, len(r.Targets))
-	for i, t := range r.Targets {
-		targets[i] = target{
+	order := make([]int, len(r.Targets))
+	for i := range order {
+		order[i] = i
+	}
+	switch {
+	case r.Policy == Priority:
+	case r.TieBreak == Hash:
+		sortByHash(order, r.Targets, r.Key)
+	default:
+		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(r.Targets[a].Name, r.Targets[b].Name) })
+	}
+	targets := make([]target, len(order))
+	for place, i := range order {
+		t := &r.Targets[i]
+		targets[place] = target{
 			index:   i,
 			name:    t.Name,
 			weight:  or(t.Weight, 1),
 			min:     t.Min,
 			max:     or(t.Max, MaxReplicas),
 			cap:     or(t.Capacity, MaxReplicas),
-			current: t.Current,
 			known:   t.Capacity != nil,
+			current: t.Current,
 		}
-	}
-	switch {
-	case r.Policy == Priority:
-	case r.TieBreak == Hash:
-		sortByHash(targets, r.Key)
-	default:
-		slices.SortFunc(targets, func(a, b target) int { return cmp.Compare(a.name, b.name) })
 	}
 	return targets
 }
@@ -53,15 +58,13 @@ func or(value *int64, otherwise int64) int64 {
 
 // sortByHash is rendezvous hashing: the place of a target among others depends
 // on the key and its own name only.
-func sortByHash(targets []target, key string) {
+func sortByHash(order []int, targets []Target, key string) {
 	prefix := append([]byte(key), 0)
 	digests := make([][sha256.Size]byte, len(targets))
-	for i := range targets {
-		digests[i] = sha256.Sum256(append(prefix, targets[i].name...))
+	for i, t := range targets {
+		digests[i] = sha256.Sum256(append(prefix, t.Name...))
 	}
-	slices.SortFunc(targets, func(a, b target) int {
-		return bytes.Compare(digests[b.index][:], digests[a.index][:])
-	})
+	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(digests[b][:], digests[a][:]) })
 }
 
 // grantingOrder is the order in which minimums are granted when the total does

@@ -6,10 +6,11 @@ type Reason string
 
 const (
 	// ReasonCapacity: the target runs all it is known to be able to, and would
-	// run more if it could. Part of what is assigned to it is pending (with
-	// Trim: was dropped), or nothing is but it holds more than runs, or its
-	// exact share of what others could not run exceeds its capacity. An adapter
-	// that finds nothing pending here writes a probe.
+	// run more with a larger capacity. Usually part of what is assigned to it is
+	// pending (with Trim: was dropped); where nothing is pending it had room for
+	// its own share but not for all it could take over or holds already, and an
+	// adapter writes a probe. With LargestRemainder the exact share decides,
+	// which may exceed the capacity by less than rounding gives.
 	ReasonCapacity Reason = "capacity"
 	// ReasonMax: as many run as its max allows.
 	ReasonMax Reason = "max"

@@ -174,7 +174,7 @@ func share(lots []lot, units uint64, r Rounding) extent {
 	case DHondt:
 		return allDivisors.divide(line, lots, units)
 	default:
-		line.largestRemainders(lots, units)
+		largestRemainders(lots, units)
 		return line
 	}
 }

@@ -87,7 +87,7 @@ func TestLargestRemainderEqualsExactFractions(t *testing.T) {
 func TestLargestRemainderEqualsExactFractionsAtAnySize(t *testing.T) {
 	forAll(t, 20_000, func(d dice) error {
 		var claims []Claim
-		for range d(6) {
+		for range d(pick(d, 6, 6, 30)) {
 			low := d.count(unbounded)
 			claims = append(claims, Claim{Weight: d.weight(), Offset: d.count(low), Low: low, High: d.count(unbounded)})
 		}
@@ -120,7 +120,7 @@ func TestFillEqualsUnitByUnit(t *testing.T) {
 // one that is free in the order of quotients; so any size can be checked.
 func TestDivisorMethodsAtAnySize(t *testing.T) {
 	forAll(t, 30_000, func(d dice) error {
-		claims := make([]Claim, 1+d(6))
+		claims := make([]Claim, 1+d(pick(d, 6, 6, 40)))
 		for i := range claims {
 			low := d.count(unbounded / 8)
 			claims[i] = Claim{Weight: max(1, d.weight()), Offset: d.count(low), Low: low, High: low + d.count(unbounded/8)}
@@ -168,11 +168,11 @@ func TestDivisorMethodsAtAnySize(t *testing.T) {
 // Levelling is D'Hondt with equal weights over final sizes.
 func TestLevelEqualsDHondtOfEquals(t *testing.T) {
 	forAll(t, 20_000, func(d dice) error {
-		bins := make([]Bin, d(8))
+		bins := make([]Bin, d(pick(d, 8, 8, 60)))
 		claims := make([]Claim, len(bins))
 		var total int64
 		for i := range bins {
-			bins[i] = Bin{Size: d.count(unbounded / 16), Max: d.count(unbounded / 16)}
+			bins[i] = Bin{Size: d.count(unbounded / 64), Max: d.count(unbounded / 64)}
 			claims[i] = Claim{Weight: 1, Low: bins[i].Size, High: bins[i].Max}
 			total += bins[i].Size
 		}

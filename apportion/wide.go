@@ -3,8 +3,8 @@ package apportion
 import (
 	"cmp"
 	"math"
-	"math/big"
 	"math/bits"
+	"slices"
 )
 
 // wide is an unsigned number of 128 bits: room for the sum of any number of
@@ -23,7 +23,10 @@ func (a wide) minus(b wide) wide {
 }
 
 func (a wide) compare(b wide) int {
-	return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo))
+	if a.hi != b.hi {
+		return cmp.Compare(a.hi, b.hi)
+	}
+	return cmp.Compare(a.lo, b.lo)
 }
 
 // times is the product a*b in three words, the highest first.
@@ -37,34 +40,50 @@ func (a wide) times(b uint64) [3]uint64 {
 // compareProducts compares a*b with c*d.
 func compareProducts(a wide, b uint64, c wide, d uint64) int {
 	x, y := a.times(b), c.times(d)
-	return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]), cmp.Compare(x[2], y[2]))
+	return slices.Compare(x[:], y[:])
 }
 
 // compareFractions compares a/b with c/d; b and d are not zero.
 func compareFractions(a, b, c, d uint64) int {
 	leftHigh, leftLow := bits.Mul64(a, d)
 	rightHigh, rightLow := bits.Mul64(c, b)
-	return cmp.Or(cmp.Compare(leftHigh, rightHigh), cmp.Compare(leftLow, rightLow))
+	return wide{leftHigh, leftLow}.compare(wide{rightHigh, rightLow})
 }
 
 // multiplyDivide is a*b/d, rounded down, and the rest. The quotient must fit 64 bits.
 func multiplyDivide(a wide, b uint64, d wide) (uint64, wide) {
-	if a.hi == 0 && d.hi == 0 {
-		if high, low := bits.Mul64(a.lo, b); high < d.lo {
-			quotient, rest := bits.Div64(high, low, d.lo)
-			return quotient, wide{0, rest}
-		}
+	n := a.times(b)
+	if d.hi == 0 {
+		quotient, rest := bits.Div64(n[1], n[2], d.lo)
+		return quotient, wide{0, rest}
 	}
-	product := a.big()
-	product.Mul(product, new(big.Int).SetUint64(b))
-	quotient, rest := product.QuoRem(product, d.big(), new(big.Int))
-	low := new(big.Int).And(rest, new(big.Int).SetUint64(math.MaxUint64)).Uint64()
-	return quotient.Uint64(), wide{rest.Rsh(rest, 64).Uint64(), low}
+	// With the highest bit of the divisor set, the quotient of the highest words
+	// exceeds the true one by at most two (Knuth's algorithm D).
+	shift := bits.LeadingZeros64(d.hi)
+	d = d.shiftLeft(shift)
+	high := wide{n[0], n[1]}.shiftLeft(shift)
+	middle := wide{n[1], n[2]}.shiftLeft(shift)
+	n = [3]uint64{high.hi, middle.hi, middle.lo}
+	quotient := uint64(math.MaxUint64)
+	if n[0] < d.hi {
+		quotient, _ = bits.Div64(n[0], n[1], d.hi)
+	}
+	product := d.times(quotient)
+	for slices.Compare(product[:], n[:]) > 0 {
+		quotient--
+		product = d.times(quotient)
+	}
+	rest := wide{n[1], n[2]}.minus(wide{product[1], product[2]})
+	return quotient, rest.shiftRight(shift)
 }
 
-func (a wide) big() *big.Int {
-	value := new(big.Int).SetUint64(a.hi)
-	return value.Or(value.Lsh(value, 64), new(big.Int).SetUint64(a.lo))
+// shiftLeft and shiftRight move by less than 64 bits.
+func (a wide) shiftLeft(by int) wide {
+	return wide{a.hi<<by | a.lo>>1>>(63-by), a.lo << by}
+}
+
+func (a wide) shiftRight(by int) wide {
+	return wide{a.hi >> by, a.lo>>by | a.hi<<1<<(63-by)}
 }
 
 // addUpTo is a+b, or the largest number there is.
