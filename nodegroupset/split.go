@@ -44,7 +44,9 @@ type Group struct {
 
 // Cap is a quota over several groups: the sum of Units times the final size of
 // each must not exceed Limit, what they hold today included. Units nil counts
-// 1 each. A quota that is exceeded already keeps its groups from growing.
+// 1 each. A quota that is exceeded already keeps its groups from growing; so does
+// a negative Limit, which is what remains where others have used up more than all
+// of it. Name is only repeated in the answer and need not be unique.
 type Cap struct {
 	Name   string
 	Groups []string
@@ -133,11 +135,7 @@ func (r SplitRequest) check() error {
 	if r.Chosen != "" && !names[r.Chosen] {
 		return &InvalidError{"chosen", r.Chosen, "is none of the groups"}
 	}
-	capNames := words{}
 	for i, c := range r.Caps {
-		if wrong := capNames.add(c.Name); wrong != "" {
-			return &InvalidError{fmt.Sprintf("caps[%d].name", i), c.Name, wrong}
-		}
 		if err := c.check(i, names); err != nil {
 			return err
 		}
@@ -172,10 +170,7 @@ func (c Cap) check(i int, groups words) error {
 	refuse := func(field string, value any, reason string) error {
 		return &InvalidError{fmt.Sprintf("caps[%d].%s", i, field), value, reason}
 	}
-	switch {
-	case c.Limit < 0:
-		return refuse("limit", c.Limit, notNegative)
-	case c.Units != nil && len(c.Units) != len(c.Groups):
+	if c.Units != nil && len(c.Units) != len(c.Groups) {
 		return refuse("units", len(c.Units), "must be as many as groups")
 	}
 	members := make(words, len(c.Groups))

@@ -152,6 +152,22 @@ func TestSplitIsTheSameWhoeverIsChosen(t *testing.T) {
 	}
 }
 
+func TestSplitHoldsGroupsOfAUsedUpQuota(t *testing.T) {
+	for _, policy := range []Policy{Even, Proportional, Priority} {
+		for _, limit := range []int64{-7, 0, 3} {
+			got, err := Split(SplitRequest{
+				Nodes: 4, Policy: policy,
+				Groups: []Group{{"a", 3, 0, 9, 1}, {"b", 2, 0, 9, 1}},
+				Caps:   []Cap{{Name: "cores", Groups: []string{"a"}, Limit: limit}, {Name: "cores", Groups: []string{"b"}, Limit: 99}, {}},
+			})
+			want := []GroupSplit{{"a", 3, 3, HeldByQuota, "cores"}, {"b", 2, 6, HeldByNothing, ""}}
+			if diff := cmp.Diff(want, got.Groups); err != nil || diff != "" {
+				t.Errorf("%s, limit %d: %v (-want +got):\n%s", policy, limit, err, diff)
+			}
+		}
+	}
+}
+
 func TestSplitRefuses(t *testing.T) {
 	ok := Group{Name: "a", Max: 5}
 	for path, request := range map[string]SplitRequest{
@@ -165,9 +181,6 @@ func TestSplitRefuses(t *testing.T) {
 		"groups[0].min":     {Groups: []Group{{Name: "a", Min: 6, Max: 5}}},
 		"groups[0].max":     {Groups: []Group{{Name: "a", Max: MaxSize + 1}}},
 		"groups[0].weight":  {Groups: []Group{{Name: "a", Weight: -1}}},
-		"caps[0].name":      {Groups: []Group{ok}, Caps: []Cap{{}}},
-		"caps[1].name":      {Groups: []Group{ok}, Caps: []Cap{{Name: "q"}, {Name: "q"}}},
-		"caps[0].limit":     {Groups: []Group{ok}, Caps: []Cap{{Name: "q", Limit: -1}}},
 		"caps[0].units":     {Groups: []Group{ok}, Caps: []Cap{{Name: "q", Groups: []string{"a"}, Units: []int64{}}}},
 		"caps[0].units[0]":  {Groups: []Group{ok}, Caps: []Cap{{Name: "q", Groups: []string{"a"}, Units: []int64{-1}}}},
 		"caps[0].groups[0]": {Groups: []Group{ok}, Caps: []Cap{{Name: "q", Groups: []string{"b"}}}},

@@ -46,7 +46,7 @@ func (s *splitter) bindCaps() {
 		for k, name := range c.Groups {
 			members[k] = place[name]
 		}
-		s.caps = append(s.caps, apportion.Cap{Members: members, Units: c.Units, Limit: c.Limit})
+		s.caps = append(s.caps, apportion.Cap{Members: members, Units: c.Units, Limit: max(0, c.Limit)})
 	}
 }
 
