@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -82,6 +83,9 @@ func report(stderr io.Writer, err error) int {
 		return exitUsage
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "error: %s (%s)\n", oneLine(err.Error()), usage.hint)
+		return exitUsage
+	case errors.Is(err, fs.ErrNotExist): // a file that was named wrongly
+		fmt.Fprintf(stderr, "error: %s\n", oneLine(err.Error()))
 		return exitUsage
 	}
 	fmt.Fprintf(stderr, "error: %s\n", oneLine(err.Error()))
