@@ -1,8 +1,6 @@
 package predicates
 
 import (
-	"math"
-
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -78,13 +76,13 @@ func (s *Cluster) placeBulk(k *kind, count, lo, hi int) []Placement {
 	}
 	s.segments = segments
 	if len(runs) > 0 {
-		s.noteRepeller(k)
+		s.noteRepeller(k.resident)
 	}
 	return runs
 }
 
 func (s *Cluster) placeBulkOnNew(k *kind, count int, grow *growth) []Placement {
-	if count <= 0 || grow.left == 0 {
+	if count <= 0 || grow.left <= 0 {
 		return nil
 	}
 	room := s.bulk(k, grow.fresh).capacity(grow.fresh, count)
@@ -110,12 +108,9 @@ func (b *bulk) capacity(st *state, want int) int {
 }
 
 func (b *bulk) measure(st *state, want int) int {
-	rules := &b.s.u.c.rules
-	bound := math.MaxInt32
-	if rules.resources {
+	bound := 1 // nothing is known: step from here
+	if rules := &b.s.u.c.rules; rules.resources {
 		bound = st.room(&b.k.asks, rules.ignoreScalars)
-	} else {
-		bound = 1 // nothing is known: step from here
 	}
 	bound = min(bound, want)
 	if bound == 0 || b.s.turnedAway(b.k, st.shape) {

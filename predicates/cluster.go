@@ -26,8 +26,8 @@ type Cluster struct {
 	// twice, so that a hostname is no longer the same as a node.
 	hosts       map[string]bool
 	sharedHosts bool
-	repellers   []*resident // pods on nodes with required anti-affinity terms
-	err         error       // what was wrong with the nodes; every placement returns it
+	repellers   []*repulsion // of the pods on nodes
+	err         error        // what was wrong with the nodes; every placement returns it
 }
 
 // segment is a run of nodes in the same state.
@@ -229,9 +229,13 @@ func (s *Cluster) drop() {
 // repel notes the pods of a state that keep other pods away.
 func (s *Cluster) repel(st *state) {
 	for _, it := range st.items {
-		if (it.repelsHost || it.repelsWider) && !slices.Contains(s.repellers, it.resident) {
-			s.repellers = append(s.repellers, it.resident)
-		}
+		s.noteRepeller(it.resident)
+	}
+}
+
+func (s *Cluster) noteRepeller(r *resident) {
+	if r.repels != nil && !slices.Contains(s.repellers, r.repels) {
+		s.repellers = append(s.repellers, r.repels)
 	}
 }
 

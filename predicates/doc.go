@@ -1,8 +1,46 @@
 // Package predicates answers which pods can run on which nodes, by the Filter
 // plugins of the Kubernetes 1.36 scheduler itself.
 //
-// A [Checker] holds the scheduler framework. [Checker.Fits] answers which
-// pending pods pass which node-group template; [Checker.Cluster] makes a
-// what-if copy of a cluster on which pods are placed, in bulk where the answer
-// for one node is the answer for all nodes like it.
+// A [Checker] holds the scheduler framework with the default profile, or the one
+// of a given configuration. [Checker.Fits] answers which pending pods pass which
+// node-group template, and why not. [Checker.Cluster] makes a what-if copy of a
+// cluster on which pods are placed, first fit, with the same result as asking
+// the plugins anew for every pod and node.
+//
+// # What is asked once
+//
+// Pods that are equal to the plugins are one kind: names, images and commands do
+// not count, labels only under keys that the rules of some pod look at, so the
+// pods of a StatefulSet are one kind. Templates that differ only in labels no pod
+// looks at are one shape; every fresh node has a hostname of its own, so
+// hostnames tell no two templates apart. The plugins run once for each kind and
+// shape.
+//
+// In a Cluster, nodes of one shape with equal pods on them are one class with a
+// multiplicity. Pods whose rules concern the node alone (anti-affinity over
+// hostnames included) are placed class by class: resource arithmetic says how
+// many fit at most, the plugins confirm it at that bound and just beyond, and
+// where they do not, they are asked step by step. Pods with spread constraints,
+// pod affinity, or anti-affinity over wider domains go one by one, over a
+// condensed cluster that has the same sums, least counts and domains. Pods that
+// pick nodes by name and pods with volumes or device claims go one by one over
+// every node.
+//
+// # What cannot be known without a cluster
+//
+//   - Persistent volume claims, volumes, storage classes, CSI drivers and their
+//     capacities count as far as they are among [Options].Objects. A pod with a
+//     claim that is not fits nowhere, and the reason says so. Nothing is bound: two
+//     pods that wait for the same free volume both see it free.
+//   - A fresh node has no CSINode object, so limits on attached volumes are not
+//     checked there. On real nodes they are, if their CSINodes are given.
+//   - Dynamic resources are not modelled: a pod with a resource claim fits
+//     nowhere. Pods that ask for extended resources by name are checked against
+//     the node's allocatable only, never against device classes.
+//   - Preemption, nominated pods, scheduling gates, pod groups, scheduler extenders
+//     and plugins from outside the Kubernetes tree play no role.
+//   - Feature gates are those of the process.
+//
+// The package knows nothing of node groups, clouds or expanders, reads no clock
+// and no cluster, logs nothing and keeps no goroutine.
 package predicates

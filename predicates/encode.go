@@ -31,7 +31,9 @@ type encoder struct {
 // means all). The result is valid until the next call.
 func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], r *profileRules) ([]byte, error) {
 	e.start(p, keys)
-	if len(p.Spec.TopologySpreadConstraints) == 0 && r.spread {
+	if r.spread {
+		// A pod with soft constraints only gets no default ones.
+		e.flag(len(p.Spec.TopologySpreadConstraints) > 0)
 		e.owner(p)
 	}
 	e.spec = v1.PodSpec{
@@ -172,10 +174,8 @@ func (e *encoder) required(a *v1.Affinity) *v1.Affinity {
 	return &e.affinity
 }
 
-// hardSpread keeps the hard constraints. That a pod has soft ones only matters
-// too: it then gets no default constraints.
+// hardSpread keeps the hard constraints.
 func (e *encoder) hardSpread(p *v1.Pod) {
-	e.flag(len(p.Spec.TopologySpreadConstraints) > 0)
 	e.spread = e.spread[:0]
 	for _, c := range p.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable == v1.DoNotSchedule {

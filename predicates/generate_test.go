@@ -64,6 +64,29 @@ func (d *dice) nodes(n int) []Node {
 	return nodes
 }
 
+// fleet draws groups of equal nodes, in turn as zones would list them or one
+// group after the other.
+func (d *dice) fleet() []Node {
+	var templates []Node
+	for range 1 + d.IntN(3) {
+		templates = append(templates, d.template())
+	}
+	var nodes []Node
+	inTurn, each := d.one(2), 1+d.IntN(5)
+	for i := range len(templates) * each {
+		t := templates[i/each]
+		if inTurn {
+			t = templates[i%len(templates)]
+		}
+		n := t.Node.DeepCopy()
+		n.Name = d.name("node")
+		n.Labels[v1.LabelHostname] = n.Name
+		n.Labels["serial"] = n.Name
+		nodes = append(nodes, Node{Node: n, Pods: t.Pods})
+	}
+	return nodes
+}
+
 func (d *dice) template() Node {
 	allocatable := v1.ResourceList{
 		v1.ResourceCPU:    resource.MustParse(d.of("1", "2", "4")),

@@ -15,9 +15,27 @@ type resident struct {
 	id   int // in order of appearance, for stable orders
 	info *framework.PodInfo
 	need amounts
-	// repelsHost and repelsWider tell that the pod has required anti-affinity
-	// terms over hostnames, over wider domains.
-	repelsHost, repelsWider bool
+	// repels is the pod's required anti-affinity; nil where it has none.
+	repels *repulsion
+}
+
+// repulsion is the required anti-affinity of pods.
+type repulsion struct {
+	terms []fwk.AffinityTerm
+	// host and wider tell that there are terms over hostnames, over other keys.
+	host, wider bool
+}
+
+func newRepulsion(terms []fwk.AffinityTerm) *repulsion {
+	r := &repulsion{terms: terms}
+	for i := range terms {
+		if terms[i].TopologyKey == v1.LabelHostname {
+			r.host = true
+		} else {
+			r.wider = true
+		}
+	}
+	return r
 }
 
 // kind stands for equal pods that are to be placed.
@@ -72,8 +90,10 @@ func newKind(r *resident, rules *profileRules) *kind {
 		k.wider = true // the first pod of a group may go anywhere
 		k.host = k.host || r.info.RequiredAffinityTerms[i].TopologyKey == v1.LabelHostname
 	}
-	k.host = k.host || r.repelsHost
-	k.wider = k.wider || r.repelsWider
+	if r.repels != nil {
+		k.host = k.host || r.repels.host
+		k.wider = k.wider || r.repels.wider
+	}
 	k.exact = picksNodes(p) || len(p.Spec.ResourceClaims) > 0
 	for i := range p.Spec.Volumes {
 		k.exact = k.exact || volumeChecked(&p.Spec.Volumes[i])
@@ -117,7 +137,13 @@ func (k *kind) concerns(r *resident) bool {
 	}
 	return anyMatches(k.info.RequiredAffinityTerms, on) ||
 		anyMatches(k.info.RequiredAntiAffinityTerms, on) ||
-		anyMatches(r.info.RequiredAntiAffinityTerms, labels.Set(k.info.Pod.Labels))
+		r.repels != nil && k.repelledBy(r.repels)
+}
+
+// repelledBy tells whether the kind may be meant by a repulsion, whatever the
+// namespaces.
+func (k *kind) repelledBy(r *repulsion) bool {
+	return anyMatches(r.terms, labels.Set(k.info.Pod.Labels))
 }
 
 func anyMatches(terms []fwk.AffinityTerm, on labels.Set) bool {

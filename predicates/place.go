@@ -25,9 +25,9 @@ func (s *Cluster) Place(pod *v1.Pod, count, lo, hi int) ([]Placement, error) {
 	}
 	switch {
 	case s.needsExact(k):
-		return s.placeExactly(k, count, lo, hi, nil), nil
+		return s.oneByOne(s.exact(k), k, count, lo, hi, nil), nil
 	case s.singly(k, nil):
-		return s.placeSingly(k, count, lo, hi, nil), nil
+		return s.oneByOne(s.single(k), k, count, lo, hi, nil), nil
 	}
 	return s.placeBulk(k, count, lo, hi), nil
 }
@@ -49,12 +49,12 @@ func (s *Cluster) PlaceOnNew(template Node, pod *v1.Pod, count, maxNodes int) ([
 	if err != nil {
 		return nil, err
 	}
-	grow := &growth{template: template, fresh: st, left: max(maxNodes, 0)}
+	grow := &growth{template: template, fresh: st, left: maxNodes}
 	switch {
 	case s.needsExact(k):
-		return s.placeExactly(k, count, s.len, s.len, grow), nil
+		return s.oneByOne(s.exact(k), k, count, s.len, s.len, grow), nil
 	case s.singly(k, st):
-		return s.placeSingly(k, count, s.len, s.len, grow), nil
+		return s.oneByOne(s.single(k), k, count, s.len, s.len, grow), nil
 	}
 	return s.placeBulkOnNew(k, count, grow), nil
 }
@@ -89,8 +89,8 @@ func (s *Cluster) needsExact(k *kind) bool {
 	if k.exact {
 		return true
 	}
-	return s.sharedHosts && (k.host || slices.ContainsFunc(s.repellers, func(r *resident) bool {
-		return r.repelsHost && k.concerns(r)
+	return s.sharedHosts && (k.host || slices.ContainsFunc(s.repellers, func(r *repulsion) bool {
+		return r.host && k.repelledBy(r)
 	}))
 }
 
@@ -103,7 +103,7 @@ func (s *Cluster) singly(k *kind, fresh *state) bool {
 	}
 	if fresh != nil {
 		for _, it := range fresh.items {
-			if it.repelsWider && k.concerns(it.resident) {
+			if it.repels != nil && it.repels.wider && k.repelledBy(it.repels) {
 				return true // each node opened repels from more nodes
 			}
 		}
@@ -114,9 +114,7 @@ func (s *Cluster) singly(k *kind, fresh *state) bool {
 // repelledWidely tells whether pods on nodes may repel the kind from other
 // nodes than their own.
 func (s *Cluster) repelledWidely(k *kind) bool {
-	return slices.ContainsFunc(s.repellers, func(r *resident) bool {
-		return r.repelsWider && k.concerns(r)
-	})
+	return slices.ContainsFunc(s.repellers, func(r *repulsion) bool { return r.wider && k.repelledBy(r) })
 }
 
 // turnedAway tells whether even an empty node of the shape rejects the kind, by
@@ -135,13 +133,6 @@ func (s *Cluster) turnedAway(k *kind, sh *shape) bool {
 func (s *Cluster) full(k *kind, st *state) bool {
 	rules := &s.u.c.rules
 	return rules.resources && st.room(&k.asks, rules.ignoreScalars) == 0
-}
-
-// noteRepeller notes that pods of the kind are on nodes now.
-func (s *Cluster) noteRepeller(k *kind) {
-	if (k.repelsHost || k.repelsWider) && !slices.Contains(s.repellers, k.resident) {
-		s.repellers = append(s.repellers, k.resident)
-	}
 }
 
 // tally collects placements node by node.

@@ -74,40 +74,54 @@ func describe(p *v1.Pod) string {
 
 func TestPlacementsEqualTheSchedulerAskedOneByOne(t *testing.T) {
 	t.Parallel()
-	o := newNaive(t)
-	c := newChecker(t, Options{})
-	for seed := range uint64(rounds(t, 1500)) {
+	o, c := newNaive(t), newChecker(t, Options{})
+	for seed := range uint64(rounds(t, 800)) {
 		d := newDice(seed)
-		nodes := d.nodes(d.IntN(7))
-		x := &twin{t: t, o: o, s: c.Cluster(nodes), w: world(nodes).copy()}
-		templates := []Node{d.template(), d.template()}
 		t.Logf("seed %d", seed)
-		for range 6 {
-			p := d.pod()
-			switch count := 1 + d.IntN(7); d.IntN(6) {
-			case 0:
-				x.placeOnNew(templates[d.IntN(2)], p, count, d.IntN(5))
-			case 1:
-				template := templates[d.IntN(2)]
-				for range 2 {
-					x.w = append(x.w, o.copyOf(template, len(x.w)))
-				}
-				x.s.AddCopies(template, 2)
-			case 2:
-				kept := *x
-				kept.s, kept.w = x.s.Fork(), x.w.copy()
-				x.place(p, count, 0, len(x.w))
-				kept.counts()
-				if d.one(2) {
-					*x = kept
-				}
-			case 3:
-				lo := d.IntN(len(x.w) + 1)
-				x.place(p, count, lo, lo+d.IntN(len(x.w)-lo+1))
-			default:
-				x.place(p, count, 0, len(x.w))
-			}
-		}
-		sameFits(t, o, c, x.w, x.s, templates[:1], []*v1.Pod{d.pod(), d.pod()})
+		replay(t, o, c, d, d.nodes(d.IntN(7)), 7)
 	}
+}
+
+func TestPlacementsOnEqualNodesEqualTheSchedulerAskedOneByOne(t *testing.T) {
+	t.Parallel()
+	o, c := newNaive(t), newChecker(t, Options{})
+	for seed := range uint64(rounds(t, 600)) {
+		d := newDice(1e6 + seed)
+		t.Logf("seed %d", seed)
+		replay(t, o, c, d, d.fleet(), 14)
+	}
+}
+
+// replay runs random operations on a Cluster and on the oracle's copy of it.
+func replay(t *testing.T, o *naive, c *Checker, d *dice, nodes []Node, most int) {
+	t.Helper()
+	x := &twin{t: t, o: o, s: c.Cluster(nodes), w: world(nodes).copy()}
+	templates := []Node{d.template(), d.template()}
+	for range 6 {
+		p := d.pod()
+		switch count := 1 + d.IntN(most); d.IntN(6) {
+		case 0:
+			x.placeOnNew(templates[d.IntN(2)], p, count, d.IntN(5))
+		case 1:
+			template := templates[d.IntN(2)]
+			for range 2 {
+				x.w = append(x.w, o.copyOf(template, len(x.w)))
+			}
+			x.s.AddCopies(template, 2)
+		case 2:
+			kept := *x
+			kept.s, kept.w = x.s.Fork(), x.w.copy()
+			x.place(p, count, 0, len(x.w))
+			kept.counts()
+			if d.one(2) {
+				*x = kept
+			}
+		case 3:
+			lo := d.IntN(len(x.w) + 1)
+			x.place(p, count, lo, lo+d.IntN(len(x.w)-lo+1))
+		default:
+			x.place(p, count, 0, len(x.w))
+		}
+	}
+	sameFits(t, o, c, x.w, x.s, templates[:1], []*v1.Pod{d.pod(), d.pod()})
 }

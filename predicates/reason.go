@@ -61,7 +61,7 @@ func (c *Checker) explain(statuses []*fwk.Status, k *kind, n *framework.NodeInfo
 		} else if r.Message == "Too many pods" {
 			r.Message += fmt.Sprintf(" (node takes %d)", n.Allocatable.AllowedPodNumber)
 		} else if claim := c.unknownClaim(k.info.Pod); claim != "" && strings.Contains(r.Message, claim) {
-			r.Message += " among the objects the checker was given"
+			r.Message += " (not among the objects the checker was given)"
 		}
 	}
 	return reasons

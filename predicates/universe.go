@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -17,6 +18,7 @@ type universe struct {
 	key       []byte
 	shapes    map[string]*shape
 	residents map[string]*resident
+	repels    map[string]*repulsion
 	known     map[*v1.Pod]*resident
 	kinds     map[string]*kind
 	states    map[string]*state
@@ -29,6 +31,7 @@ func newUniverse(c *Checker) *universe {
 		c:         c,
 		shapes:    map[string]*shape{},
 		residents: map[string]*resident{},
+		repels:    map[string]*repulsion{},
 		known:     map[*v1.Pod]*resident{},
 		kinds:     map[string]*kind{},
 		states:    map[string]*state{},
@@ -55,16 +58,30 @@ func (u *universe) resident(p *v1.Pod) (*resident, error) {
 		u.known[p] = same
 		return same, nil
 	}
-	for i := range info.RequiredAntiAffinityTerms {
-		if info.RequiredAntiAffinityTerms[i].TopologyKey == v1.LabelHostname {
-			r.repelsHost = true
-		} else {
-			r.repelsWider = true
-		}
-	}
-	u.c.look(residentNodeKeysOf(p))
 	u.residents[string(key)] = r
+	if len(info.RequiredAntiAffinityTerms) > 0 {
+		if r.repels, err = u.repulsion(p, info.RequiredAntiAffinityTerms); err != nil {
+			return nil, err
+		}
+		u.c.look(residentNodeKeysOf(p))
+	}
 	u.known[p] = r
+	return r, nil
+}
+
+// repulsion returns the object that stands for a required anti-affinity. Equal
+// terms of pods in different namespaces share one: namespaces do not count here.
+func (u *universe) repulsion(p *v1.Pod, terms []fwk.AffinityTerm) (*repulsion, error) {
+	apart := v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: fwk.GetPodAntiAffinityTerms(p.Spec.Affinity)}
+	key, err := apart.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	r := u.repels[string(key)]
+	if r == nil {
+		r = newRepulsion(terms)
+		u.repels[string(key)] = r
+	}
 	return r, nil
 }
 
@@ -86,7 +103,7 @@ func (u *universe) kind(p *v1.Pod) (*kind, error) {
 		// The resident stands for pods that are equal on a node; what the pod asks
 		// for before it is there may differ.
 		info, _ := framework.NewPodInfo(p)
-		r = &resident{id: r.id, info: info, need: r.need, repelsHost: r.repelsHost, repelsWider: r.repelsWider}
+		r = &resident{id: r.id, info: info, need: r.need, repels: r.repels}
 	}
 	u.c.look(nodeKeysOf(p))
 	k := newKind(r, &u.c.rules)

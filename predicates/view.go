@@ -133,7 +133,7 @@ func crowd(n *v1.Node, items []item, times int) *framework.NodeInfo {
 		info.Pods = slices.Grow(info.Pods, it.n*times)
 		for range it.n * times {
 			info.Pods = append(info.Pods, it.info)
-			if it.repelsHost || it.repelsWider {
+			if it.repels != nil {
 				info.PodsWithRequiredAntiAffinity = append(info.PodsWithRequiredAntiAffinity, it.info)
 			}
 		}
