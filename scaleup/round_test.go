@@ -385,7 +385,7 @@ func TestInvalidLimitsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, limits := range map[string]scaleup.Limits{
-		`maxNodesTotal: Invalid value: -1: must not be negative`:   {MaxNodesTotal: -1},
+		`maxNodesTotal: Invalid value: -1: must not be negative`:    {MaxNodesTotal: -1},
 		`quotas[0].name: Invalid value: "": must be set and unique`: {Quotas: []scaleup.Quota{{Nodes: 1}}},
 		`quotas[0].memory: Invalid value: -5: must not be negative`: {Quotas: []scaleup.Quota{{Name: "q", Memory: -5}}},
 	} {

@@ -1,13 +1,11 @@
 package scaleup
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -43,7 +41,7 @@ func (p *planner) settle(templates []predicates.Node) (settlement, error) {
 	}
 	kinds := fit.Kinds()
 	placed := make([]int, len(kinds))
-	for _, k := range mostConstrainedFirst(fit, kinds, len(templates)) {
+	for _, k := range Queue(fit, templates, nil) {
 		placements, err := s.cluster.Place(kinds[k].Pod, len(kinds[k].Pods), 0, s.cluster.Len())
 		if err != nil {
 			return settlement{}, err
@@ -95,29 +93,6 @@ func (s *settlement) book(existing int, arriving []string, kind predicates.Kind,
 		})
 	}
 	return placed
-}
-
-// mostConstrainedFirst orders kinds so that pods with few places to go get
-// theirs before pods that can go anywhere; then the larger ones.
-func mostConstrainedFirst(fit *predicates.Fit, kinds []predicates.Kind, templates int) []int {
-	places := make([]int, len(kinds))
-	requests := make([]expander.Requests, len(kinds))
-	for k, kind := range kinds {
-		for t := range templates {
-			if fit.Passes(t, k) {
-				places[k]++
-			}
-		}
-		requests[k] = expander.RequestsOf(kind.Pod)
-	}
-	order := everyIndex(len(kinds))
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(
-			cmp.Compare(places[a], places[b]),
-			cmp.Compare(requests[b].MilliCPU, requests[a].MilliCPU),
-			cmp.Compare(requests[b].Memory, requests[a].Memory))
-	})
-	return order
 }
 
 func everyIndex(n int) []int {

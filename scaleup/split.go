@@ -131,8 +131,8 @@ func (p *planner) partners() []string {
 }
 
 // classify sorts the kinds of pods that some member takes by the members that
-// take them. Pods that look at zones come first, for they are placed one by
-// one; then those with the fewest members.
+// take them. Pods that look around come first, for they are placed one by one;
+// then those with the fewest members.
 func (p *planner) classify(members []string) []class {
 	byMembers := map[string]*class{}
 	for k := range p.kinds {
@@ -145,7 +145,7 @@ func (p *planner) classify(members []string) []class {
 		if len(c.members) == 0 {
 			continue
 		}
-		c.woven = len(c.members) > 1 && looksAtZones(p.kinds[k].Pod)
+		c.woven = len(c.members) > 1 && looksAround(p.kinds[k].Pod)
 		key := fmt.Sprint(c.woven, "\x00", strings.Join(c.members, "\x00"))
 		if byMembers[key] == nil {
 			byMembers[key] = &c
@@ -158,15 +158,15 @@ func (p *planner) classify(members []string) []class {
 	}
 	slices.SortFunc(classes, func(a, b class) int {
 		if a.woven != b.woven {
-			return wovenFirst(a)
+			return wovenFirst(a.woven)
 		}
 		return cmp.Or(cmp.Compare(len(a.members), len(b.members)), slices.Compare(a.members, b.members))
 	})
 	return classes
 }
 
-func wovenFirst(a class) int {
-	if a.woven {
+func wovenFirst(a bool) int {
+	if a {
 		return -1
 	}
 	return 1

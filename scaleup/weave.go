@@ -10,25 +10,6 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// looksAtZones tells pods for which it matters beside which other pods a node
-// stands: those with a hard spread constraint or required pod affinity over
-// anything wider than a host. On nodes of a single group such pods soon hold
-// each other back, so they are placed over all members at once.
-func looksAtZones(pod *v1.Pod) bool {
-	for _, c := range pod.Spec.TopologySpreadConstraints {
-		if c.WhenUnsatisfiable == v1.DoNotSchedule && c.TopologyKey != v1.LabelHostname {
-			return true
-		}
-	}
-	affinity := pod.Spec.Affinity
-	if affinity == nil {
-		return false
-	}
-	wider := func(term v1.PodAffinityTerm) bool { return term.TopologyKey != v1.LabelHostname }
-	return affinity.PodAffinity != nil && slices.ContainsFunc(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, wider) ||
-		affinity.PodAntiAffinity != nil && slices.ContainsFunc(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, wider)
-}
-
 // loom places pods one by one on new nodes of all members.
 type loom struct {
 	*planner
@@ -38,8 +19,9 @@ type loom struct {
 	limit   int64
 }
 
-// weave places the pods that look at zones: each on a node opened so far where
-// it may run, else on a new node of the smallest member where it may. Other
+// weave places the pods that look at the pods around them: each on a node opened
+// so far where it may run, else on a new node of the smallest member where it
+// may. On nodes of a single group such pods soon hold each other back. Other
 // pods of the option then use the room left on these nodes.
 func (p *planner) weave() error {
 	l := &loom{planner: p, cluster: p.cluster.Fork(), from: p.cluster.Len(), limit: p.roundLimit()}
@@ -62,8 +44,8 @@ func (l *loom) class(i int) error {
 	c := &l.classes[i]
 	first := len(l.opened)
 	c.placed = make([]expander.Placed, len(c.kinds))
-	for j, kind := range c.kinds {
-		placed, err := l.place(c.members, kind)
+	for _, j := range l.largestFirst(c.kinds) {
+		placed, err := l.place(c.members, c.kinds[j])
 		if err != nil {
 			return err
 		}
@@ -153,7 +135,8 @@ func (l *loom) fillUp() error {
 		if c.woven || !subset(groups, c.members) {
 			continue
 		}
-		for _, kind := range c.kinds {
+		for _, j := range l.largestFirst(c.kinds) {
+			kind := c.kinds[j]
 			on, err := l.cluster.Place(l.kinds[kind].Pod, len(l.kinds[kind].Pods), l.from, l.cluster.Len())
 			if err != nil {
 				return err
@@ -163,6 +146,17 @@ func (l *loom) fillUp() error {
 	}
 	l.wovenInto = groups
 	return nil
+}
+
+// largestFirst orders kinds of one class, by their positions.
+func (l *loom) largestFirst(kinds []int) []int {
+	chosen := l.group(l.decision.Chosen).Template
+	largest := largestOf([]predicates.Node{{Node: chosen.Node}})
+	order := everyIndex(len(kinds))
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(largest.share(l.kinds[kinds[b]].Pod), largest.share(l.kinds[kinds[a]].Pod))
+	})
+	return order
 }
 
 func podsOf(placements []predicates.Placement) int {
