@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
@@ -107,14 +108,14 @@ func benchmarkRound(b *testing.B, groups, pods, kinds int) {
 func watchHeap(peak *uint64) (stop func()) {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	done, ended := make(chan struct{}), make(chan struct{})
-	ticker := time.NewTicker(5 * time.Millisecond)
+	ticker := clock.RealClock{}.NewTicker(5 * time.Millisecond)
 	go func() {
 		defer close(ended)
 		for {
 			metrics.Read(sample)
 			*peak = max(*peak, sample[0].Value.Uint64())
 			select {
-			case <-ticker.C:
+			case <-ticker.C():
 			case <-done:
 				return
 			}
@@ -129,7 +130,7 @@ func watchHeap(peak *uint64) (stop func()) {
 
 // BenchmarkRun plays a whole scenario: all rounds until every pod runs.
 func BenchmarkRun(b *testing.B) {
-	for _, pods := range []int{500, 5_000} {
+	for _, pods := range []int{500} {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -69,15 +69,15 @@ func (s *simulation) adopt(object *v1.Pod) error {
 func (s *simulation) registered() []*v1.Node {
 	objects := s.cloud.RegisteredNodes()
 	for _, object := range objects {
-		real := s.setup.RegistersAs[object.Annotations[fake.GroupAnnotation]]
-		if real == nil {
+		like := s.setup.RegistersAs[object.Annotations[fake.GroupAnnotation]]
+		if like == nil {
 			continue
 		}
-		labels := maps.Clone(real.Labels)
+		labels := maps.Clone(like.Labels)
 		labels[v1.LabelHostname] = object.Name
 		object.Labels = labels
-		object.Status.Capacity, object.Status.Allocatable = real.Status.Capacity, real.Status.Allocatable
-		for _, taint := range real.Spec.Taints {
+		object.Status.Capacity, object.Status.Allocatable = like.Status.Capacity, like.Status.Allocatable
+		for _, taint := range like.Spec.Taints {
 			if !slices.Contains(object.Spec.Taints, taint) {
 				object.Spec.Taints = append(object.Spec.Taints, taint)
 			}

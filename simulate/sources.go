@@ -159,7 +159,7 @@ func (l *loader) groupName(template *v1.Node) string {
 // bounds sets the group's sizes: those of the scenario before those of the file.
 func (t *groupTemplate) bounds(g *fake.Group, from *v1alpha1.NodeGroupsSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	pick := func(name, annotation string, given *int32) (int, bool) {
+	pick := func(annotation string, given *int32) (int, bool) {
 		text, annotated := t.template.Node.Annotations[annotation]
 		switch {
 		case given != nil:
@@ -173,16 +173,16 @@ func (t *groupTemplate) bounds(g *fake.Group, from *v1alpha1.NodeGroupsSource, a
 		}
 		return int(n), true
 	}
-	g.MinSize, _ = pick("min", annotationMin, from.Min)
-	max, bounded := pick("max", annotationMax, from.Max)
-	g.MaxSize = max
-	g.Size, _ = pick("size", annotationSize, from.Size)
+	g.MinSize, _ = pick(annotationMin, from.Min)
+	most, bounded := pick(annotationMax, from.Max)
+	g.MaxSize = most
+	g.Size, _ = pick(annotationSize, from.Size)
 	switch {
 	case len(errs) > 0:
 	case !bounded:
 		errs = append(errs, field.Required(at.Child("max"), fmt.Sprintf("node group %s has no maximum in the file", t.group)))
 	case g.MaxSize < g.MinSize:
-		errs = append(errs, field.Invalid(at, max, fmt.Sprintf("the maximum of node group %s must not be below its minimum of %d", t.group, g.MinSize)))
+		errs = append(errs, field.Invalid(at, most, fmt.Sprintf("the maximum of node group %s must not be below its minimum of %d", t.group, g.MinSize)))
 	}
 	return errs
 }
