@@ -76,7 +76,6 @@ func (s *Cluster) Fork() *Cluster {
 	f.origins = slices.Clip(s.origins)
 	f.repellers = slices.Clip(s.repellers)
 	s.origins, s.repellers = f.origins, f.repellers
-	f.hosts = maps.Clone(s.hosts)
 	return &f
 }
 
@@ -154,6 +153,7 @@ func (s *Cluster) add(nodes []Node) int {
 		}
 	}
 	s.refresh()
+	s.hosts = maps.Clone(s.hosts) // forks may share it
 	for _, n := range nodes {
 		st, err := s.u.state(n.Node, n.Pods)
 		if err != nil {

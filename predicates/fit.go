@@ -31,10 +31,6 @@ func (f *Fit) Kinds() []Kind { return f.kinds }
 // KindOf returns the index in Kinds of the pod at the given position.
 func (f *Fit) KindOf(pod int) int { return f.kindOf[pod] }
 
-// ShapeOf returns the number of the template's shape, below Shapes. The pods that
-// were asked about can not tell templates of one shape apart.
-func (f *Fit) ShapeOf(template int) int { return f.shapeOf[template] }
-
 // Shapes returns how many different shapes the templates have: templates that
 // differ only in what no pod looks at share one.
 func (f *Fit) Shapes() int {
@@ -95,10 +91,11 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod) (*Fit, error) {
 	}
 	kinds := make([]*kind, len(f.kinds))
 	for i, k := range f.kinds {
-		if kinds[i], err = s.kind(k.Pod); err != nil {
-			return nil, err
+		if kinds[i], err = s.u.kind(k.Pod); err != nil {
+			return nil, fmt.Errorf("pod %s/%s: %w", k.Pod.Namespace, k.Pod.Name, err)
 		}
 	}
+	s.refresh() // once, for all that the kinds look at
 	candidates, shapeOf, err := s.candidates(templates)
 	if err != nil {
 		return nil, err
