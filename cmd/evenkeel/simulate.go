@@ -83,7 +83,7 @@ func loadScenarios(cmd *cobra.Command, files, names []string, limit, lists int64
 	options := document.Options{Kinds: simulate.Kinds(), MaxSize: limit}
 	docs, err := document.ReadFiles(files, cmd.InOrStdin(), options)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, err
 	}
 	var setups []*simulate.Setup
 	var problems []document.Problem
@@ -123,15 +123,6 @@ func loadScenarios(cmd *cobra.Command, files, names []string, limit, lists int64
 		return nil, &document.Invalid{Problems: problems}
 	}
 	return setups, nil
-}
-
-// unreadable makes a file that can not be opened a mistake in usage.
-func unreadable(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return &usageError{err, "files are given with -f"}
-	}
-	return err
 }
 
 // beside opens files by names relative to the folder of another.
