@@ -31,6 +31,10 @@ func (f *Fit) Kinds() []Kind { return f.kinds }
 // KindOf returns the index in Kinds of the pod at the given position.
 func (f *Fit) KindOf(pod int) int { return f.kindOf[pod] }
 
+// ShapeOf returns the number of the template's shape, below Shapes. The pods that
+// were asked about can not tell templates of one shape apart.
+func (f *Fit) ShapeOf(template int) int { return f.shapeOf[template] }
+
 // Shapes returns how many different shapes the templates have: templates that
 // differ only in what no pod looks at share one.
 func (f *Fit) Shapes() int {
