@@ -159,10 +159,16 @@ func (p *planner) whyLost(group string) string {
 			if step.Strategy == expander.SetStep {
 				return judged.Figure
 			}
-			return fmt.Sprintf("%s: %s, kept %s", step.Strategy, judged.Figure, keptOf(step))
+			return fmt.Sprintf("%s: %s, kept %s", step.Strategy, brief(judged.Figure), keptOf(step))
 		}
 	}
 	return "not chosen"
+}
+
+// brief leaves out how a figure is made up; the trail has it.
+func brief(figure string) string {
+	short, _, _ := strings.Cut(figure, " (")
+	return short
 }
 
 func keptOf(step expander.Step) string {
@@ -171,7 +177,7 @@ func keptOf(step expander.Step) string {
 			if judged.Figure == "" {
 				return judged.Group
 			}
-			return fmt.Sprintf("%s (%s)", judged.Group, judged.Figure)
+			return fmt.Sprintf("%s (%s)", judged.Group, brief(judged.Figure))
 		}
 	}
 	return "another"
