@@ -166,19 +166,8 @@ func stockTally(index *Index, a, b string) tally {
 func (e *explainer) misses(report *Report) {
 	var nearest []nearPair
 	nearest, report.MoreMisses = e.index.nearest(e.sets, missLimit)
-	stock, byDefault := e.under(newStockRule(changes{}), nil)
 	for _, pair := range nearest {
-		miss := Miss{Pair: Pair{pair.left, pair.right, e.index.Differences(pair.left, pair.right)}}
-		left, right := e.index.groups[pair.left], e.index.groups[pair.right]
-		switch r := e.index.rule.(type) {
-		case *fullRule:
-			miss.Remedy = e.fullRemedy(r.remedy(left, right))
-			miss.Stock = e.stockRemedy(stockTally(stock, pair.left, pair.right), byDefault)
-		case *chosenLabelsRule:
-			miss.Remedy = e.labelRemedy(r, pair.left, pair.right)
-			miss.Stock = miss.Remedy
-		}
-		report.Misses = append(report.Misses, miss)
+		report.Misses = append(report.Misses, e.miss(pair.left, pair.right))
 	}
 }
 
