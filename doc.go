@@ -5,8 +5,9 @@
 //
 // Entry. cmd/evenkeel turns flags and documents into calls and results into tables. It decides nothing.
 //
-// Drivers. simulate plays scenarios in virtual time on the cloud in memory. plan answers planning documents. A driver
-// talks to a world, asks the layers below what to do, and does it.
+// Drivers. simulate plays scenarios in virtual time on the cloud in memory. plan answers planning documents. explain says
+// why the node groups of a fleet are similar or not. A driver talks to a world, asks the layers below what to do, and does
+// it.
 //
 // Edges. document reads YAML and JSON strictly, with field paths in its errors. fake is a cloud in memory, faults
 // included, and keeps the cloudprovider contract.

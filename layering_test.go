@@ -55,6 +55,7 @@ var (
 var table = []row{
 	{layer: entry, path: "cmd/evenkeel"},
 
+	{layer: drivers, path: "explain", banned: logging},
 	{layer: drivers, path: "plan", banned: logging},
 	{layer: drivers, path: "simulate", banned: logging},
 

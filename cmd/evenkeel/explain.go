@@ -1,0 +1,256 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/explain"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// newExplain builds the command that says which node groups are similar and why others are not.
+func newExplain(color *printing.ColorMode) *cobra.Command {
+	var output printing.Flags
+	var q question
+	cmd := &cobra.Command{
+		Use:   "explain {--snapshot FILE | --nodes FILE --group-label KEY | --templates FILE} [GROUP [GROUP]]",
+		Short: "Say which node groups are similar, and why others are not",
+		Long: `Say which node groups form sets, which nearly do, in what they differ, with both values, the measured ratio and the
+limit, and the flags that would join them: those of evenkeel, and those a Cluster Autoscaler without evenkeel would need.
+
+Without GROUP it is about the whole fleet; with one, about its set and how it differs from every other group; with two,
+about every difference between them.
+
+The fleet is read from one source, "-" is standard input:
+  --snapshot   Cluster Autoscaler's debugging snapshot, which holds the very templates it compares
+  --nodes      nodes and pods as kubectl get -o json or -o yaml prints them; a group's template is its first ready node
+               by name, with the daemon set pods that run there
+  --templates  a list of nodes, one for each group
+
+An explanation is an answer, so the exit code is 0 whatever it says, and 2 where a flag, a file or a group is wrong.`,
+		Example: `  evenkeel explain --snapshot configs/scenarios/data/snapshotz.json
+  evenkeel explain --snapshot configs/scenarios/data/snapshotz.json m5-large-a m5-large-b
+  evenkeel explain --nodes nodes.json --pods pods.json --group-label eks.amazonaws.com/nodegroup
+  evenkeel explain --packs`,
+		GroupID: groupAnswers,
+		Args:    atMostTwoGroups,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return q.complete(cmd.Flags(), args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, groups []string) error {
+			out := cmd.OutOrStdout()
+			printer := output.Printer(out, color.Allows(out))
+			if q.packs {
+				if err := q.packsAlone(cmd.Flags(), groups); err != nil {
+					return err
+				}
+				return printPacks(printer)
+			}
+			answer, err := q.answer(cmd.Flags(), cmd.InOrStdin(), groups)
+			if err != nil {
+				return err
+			}
+			if printer.Tables() {
+				return printExplanation(printer, output.Format() == printing.Wide, &answer.Status)
+			}
+			return printer.Object(answer)
+		},
+	}
+	q.addTo(cmd.Flags())
+	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
+	return cmd
+}
+
+func atMostTwoGroups(_ *cobra.Command, groups []string) error {
+	switch {
+	case len(groups) > 2:
+		return fmt.Errorf("at most two node groups are compared, %d are named", len(groups))
+	case len(groups) == 2 && groups[0] == groups[1]:
+		return fmt.Errorf("node group %q is named twice", groups[0])
+	}
+	return nil
+}
+
+// A question is what the flags of the command ask.
+type question struct {
+	sources explain.Sources
+	options nodegroupset.Options
+	limit   fileSize
+	packs   bool
+}
+
+// sourceFlags name a fleet; the flags of comparedByLabels mean nothing where chosen labels alone decide.
+var (
+	sourceFlags      = []string{"snapshot", "nodes", "templates"}
+	comparedByLabels = []string{
+		"balancing-ignore-label", "disable-label-pack",
+		"memory-difference-ratio", "max-allocatable-difference-ratio", "max-free-difference-ratio",
+	}
+)
+
+func (q *question) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&q.sources.Snapshot, "snapshot", "", "debugging snapshot of Cluster Autoscaler")
+	flags.StringVar(&q.sources.Nodes, "nodes", "", "list of nodes; needs --group-label")
+	flags.StringVar(&q.sources.Pods, "pods", "", "with --nodes: list of pods, for the daemon sets")
+	flags.StringVar(&q.sources.GroupLabel, "group-label", "", "label of a node whose value names its node group")
+	flags.StringVar(&q.sources.Templates, "templates", "", "list of nodes, one for each group")
+	flags.BoolVar(&q.packs, "packs", false, "list the label packs and their keys instead")
+
+	flags.StringArrayVar(&q.options.IgnoreLabels, "balancing-ignore-label", nil, "label that makes no difference; may be repeated")
+	flags.StringArrayVar(&q.options.Labels, "balancing-label", nil, "compare by this label alone; may be repeated")
+	flags.StringArrayVar(&q.options.DisabledPacks, "disable-label-pack", nil, "label pack that does not apply; may be repeated")
+	flags.Var(&ratioFlag{&q.options.MemoryDifferenceRatio, "0.015"}, "memory-difference-ratio", "how much memory capacity may differ")
+	flags.Var(&ratioFlag{&q.options.MaxAllocatableDifferenceRatio, "0.05"}, "max-allocatable-difference-ratio", "how much allocatable resources may differ")
+	flags.Var(&ratioFlag{&q.options.MaxFreeDifferenceRatio, "0.05"}, "max-free-difference-ratio", "how much free resources may differ: allocatable less what daemon sets request")
+
+	q.limit = document.DefaultMaxStream
+	flags.Var(&q.limit, "max-file-size", "refuse larger files")
+}
+
+// changed lists those of the flags that are given.
+func changed(flags *pflag.FlagSet, names ...string) []string {
+	var out []string
+	for _, name := range names {
+		if flags.Changed(name) {
+			out = append(out, "--"+name)
+		}
+	}
+	return out
+}
+
+const hintSource = "give --snapshot FILE, --nodes FILE with --group-label KEY, or --templates FILE"
+
+// check refuses flags that do not go together, or have no value.
+func (q *question) check(flags *pflag.FlagSet) error {
+	refuse := func(hint, format string, args ...any) error { return &usageError{fmt.Errorf(format, args...), hint} }
+	sources := changed(flags, sourceFlags...)
+	for _, name := range append([]string{"pods", "group-label"}, sourceFlags...) {
+		if flags.Changed(name) && flags.Lookup(name).Value.String() == "" {
+			return refuse(hintSource, "--%s is empty", name)
+		}
+	}
+	switch {
+	case len(sources) == 0:
+		return refuse(hintSource, "no source given")
+	case len(sources) > 1:
+		return refuse("a fleet is read from one source", "%s do not go together", strings.Join(sources, " and "))
+	case q.sources.Nodes != "" && q.sources.GroupLabel == "":
+		return refuse("name the label whose value is a node's group, such as eks.amazonaws.com/nodegroup", "--nodes needs --group-label")
+	case q.sources.Nodes == "" && q.sources.Pods != "":
+		return refuse("a snapshot has its own pods, templates have none", "--pods goes with --nodes only")
+	case q.sources.Snapshot != "" && q.sources.GroupLabel != "":
+		return refuse("a snapshot names its groups itself", "--group-label does not go with --snapshot")
+	case q.sources.Nodes == "-" && q.sources.Pods == "-":
+		return refuse("give one of the two as a file", "stdin is named twice, but can be read only once")
+	}
+	if useless := changed(flags, comparedByLabels...); len(q.options.Labels) > 0 && len(useless) > 0 {
+		return refuse("balancing labels alone decide, nothing else is compared", "--balancing-label does not go with %s", strings.Join(useless, ", "))
+	}
+	return nil
+}
+
+// packsAlone refuses what has nothing to do with the list of label packs.
+func (q *question) packsAlone(flags *pflag.FlagSet, groups []string) error {
+	useless := changed(flags, slices.Concat(sourceFlags, comparedByLabels, []string{"pods", "group-label", "balancing-label"})...)
+	if useless = append(useless, groups...); len(useless) > 0 {
+		return &usageError{fmt.Errorf("--packs does not go with %s", strings.Join(useless, ", ")), "it lists the label packs, whatever the fleet"}
+	}
+	return nil
+}
+
+// answer reads the fleet and has it explained.
+func (q *question) answer(flags *pflag.FlagSet, stdin io.Reader, groups []string) (*explain.Explanation, error) {
+	if err := q.check(flags); err != nil {
+		return nil, err
+	}
+	index, err := nodegroupset.NewIndex(q.options)
+	if err != nil {
+		return nil, wrongOption(err)
+	}
+	fleet, err := q.read(stdin)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := fleet.Explain(index, groups...)
+	var unknown *explain.UnknownGroup
+	if errors.As(err, &unknown) {
+		return nil, &usageError{err, "without a group, explain lists all"}
+	}
+	return answer, err
+}
+
+func (q *question) read(stdin io.Reader) (*explain.Fleet, error) {
+	open := func(name string) (io.ReadCloser, error) {
+		if name == "-" {
+			return io.NopCloser(stdin), nil
+		}
+		return os.Open(name)
+	}
+	fleet, err := explain.Read(q.sources, explain.Files{Open: open, MaxSize: int64(q.limit)})
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return nil, &usageError{err, "name a file that can be read, or - for standard input"}
+	}
+	return fleet, err
+}
+
+// optionFlags are the flags of options, by the name an *nodegroupset.InvalidError has for them.
+var optionFlags = map[string]string{
+	"balancingIgnoreLabels": "balancing-ignore-label", "balancingLabels": "balancing-label", "disabledPacks": "disable-label-pack",
+}
+
+// wrongOption names the flag an option comes from.
+func wrongOption(err error) error {
+	var invalid *nodegroupset.InvalidError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	option, _, _ := strings.Cut(invalid.Path, "[")
+	return &usageError{fmt.Errorf("invalid argument %q for --%s: %s", fmt.Sprint(invalid.Value), optionFlags[option], invalid.Reason), "--packs lists the label packs"}
+}
+
+// complete offers the groups of the fleet that the flags name. Standard input is left alone.
+func (q *question) complete(flags *pflag.FlagSet, args []string) []string {
+	if len(args) > 1 || q.check(flags) != nil {
+		return nil
+	}
+	fleet, err := q.read(strings.NewReader(""))
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(fleet.Names(), func(name string) bool { return slices.Contains(args, name) })
+}
+
+// ratioFlag is a flag that takes an exact decimal between 0 and 1.
+type ratioFlag struct {
+	into      **nodegroupset.Ratio
+	otherwise string // the default, for the help
+}
+
+func (r *ratioFlag) String() string {
+	if r.into == nil || *r.into == nil {
+		return r.otherwise
+	}
+	return (*r.into).String()
+}
+
+func (r *ratioFlag) Type() string { return "ratio" }
+
+func (r *ratioFlag) Set(text string) error {
+	ratio, err := nodegroupset.ParseRatio(text)
+	var invalid *nodegroupset.InvalidError
+	if errors.As(err, &invalid) {
+		return errors.New(invalid.Reason)
+	}
+	*r.into = &ratio
+	return err
+}

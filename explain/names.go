@@ -1,0 +1,57 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+const mostSuggestions = 3
+
+// nearest returns the names most like the one written: those with the fewest
+// letters to change, as long as no more than half of the letters change.
+func nearest(written string, names []string) []string {
+	best := len(written)/2 + 1
+	var out []string
+	for _, name := range names {
+		switch d := distance(strings.ToLower(written), strings.ToLower(name)); {
+		case d < best:
+			best, out = d, []string{name}
+		case d == best && len(out) > 0:
+			out = append(out, name)
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(prefix(written, b)-prefix(written, a), strings.Compare(a, b)) })
+	return out[:min(len(out), mostSuggestions)]
+}
+
+// prefix is how many bytes two names begin with alike.
+func prefix(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// distance is how many letters have to be inserted, removed or replaced to make
+// one word the other.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,130 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// sample is the node that stands for a group.
+type sample struct {
+	node   *v1.Node
+	usable bool // ready, schedulable and staying
+}
+
+// readNodes makes every group's template from one of its nodes, as the balancer
+// does: the first usable one by name.
+func readNodes(s Sources, files Files) (*Fleet, error) {
+	samples := map[string]sample{}
+	hints := map[string]bool{}
+	var strays []string
+	err := objects(files, s.Nodes, "Node", func(n *v1.Node) error {
+		group := n.Labels[s.GroupLabel]
+		if group == "" {
+			strays = append(strays, n.Name)
+			addHints(hints, n)
+			return nil
+		}
+		next := sample{n, isUsable(n)}
+		if best, known := samples[group]; !known || next.before(best) {
+			samples[group] = next
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(samples) == 0 {
+		return nil, refuse(s.Nodes, "no node has the label %s%s", s.GroupLabel, suggestLabels(hints))
+	}
+	pods, err := readPods(s, files, samples)
+	if err != nil {
+		return nil, err
+	}
+	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(s.Nodes)}
+	for group, sample := range samples {
+		node := predicates.Node{Node: sample.node, Pods: pods[sample.node.Name]}
+		fleet.Groups[group] = *scaleup.TemplateOfNode(group, node, nil)
+	}
+	fleet.note(s, samples, strays)
+	return fleet, nil
+}
+
+func (s sample) before(other sample) bool {
+	if s.usable != other.usable {
+		return s.usable
+	}
+	return s.node.Name < other.node.Name
+}
+
+func isUsable(n *v1.Node) bool {
+	ready := slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
+		return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
+	})
+	return ready && !n.Spec.Unschedulable && n.DeletionTimestamp == nil
+}
+
+// readPods returns the pods on the samples. Pods that have ended take no room.
+func readPods(s Sources, files Files, samples map[string]sample) (map[string][]*v1.Pod, error) {
+	if s.Pods == "" {
+		return nil, nil
+	}
+	wanted := map[string]bool{}
+	for _, sample := range samples {
+		wanted[sample.node.Name] = true
+	}
+	found := map[string][]*v1.Pod{}
+	err := objects(files, s.Pods, "Pod", func(p *v1.Pod) error {
+		ended := p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+		if on := p.Spec.NodeName; wanted[on] && !ended {
+			found[on] = append(found[on], p)
+		}
+		return nil
+	})
+	return found, err
+}
+
+const mostNames = 5
+
+// note says what the answer leaves out or rests on.
+func (f *Fleet) note(s Sources, samples map[string]sample, strays []string) {
+	if len(strays) > 0 {
+		slices.Sort(strays)
+		f.Notes = append(f.Notes, fmt.Sprintf("left out, without the label %s: %s: %s", s.GroupLabel, count(len(strays), "node"), listed(strays, mostNames)))
+	}
+	var unusable []string
+	for _, group := range slices.Sorted(maps.Keys(samples)) {
+		if !samples[group].usable {
+			unusable = append(unusable, group)
+		}
+	}
+	if len(unusable) > 0 {
+		f.Notes = append(f.Notes, "no ready and schedulable node, so another one stands for the group: "+listed(unusable, mostNames))
+	}
+	if s.Pods == "" {
+		f.Notes = append(f.Notes, "no pods are given, so daemon sets are not counted: free is what is allocatable")
+	}
+}
+
+// addHints collects labels that may name a node's group.
+func addHints(hints map[string]bool, n *v1.Node) {
+	for key := range n.Labels {
+		if name := strings.ToLower(key); strings.Contains(name, "group") || strings.Contains(name, "pool") {
+			hints[key] = true
+		}
+	}
+}
+
+func suggestLabels(hints map[string]bool) string {
+	if len(hints) == 0 {
+		return ""
+	}
+	return "; labels that may name a group: " + listed(slices.Sorted(maps.Keys(hints)), mostNames)
+}

@@ -1,0 +1,163 @@
+package explain
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+const (
+	fewFields = 3 // that a sentence tells with their values
+	fewGroups = 3 // that a sentence names
+)
+
+func fleetVerdict(r *nodegroupset.Report) string {
+	groups := 0
+	for i := range r.Sets {
+		groups += len(r.Sets[i].Groups)
+	}
+	verb := "form"
+	if groups == 1 {
+		verb = "forms"
+	}
+	text := fmt.Sprintf("%s %s %s", count(groups, "group"), verb, count(len(r.Sets), "set"))
+	more := len(r.Misses) - 1 + r.MoreMisses
+	switch {
+	case len(r.Sets) == 1:
+		return text
+	case more < 0:
+		text += "; every two sets differ in more than three fields"
+	default:
+		text += "; " + apart(r, &r.Misses[0])
+		if more > 0 {
+			text += "; " + count(more, "further pair") + " of sets differ in three fields or fewer"
+		}
+	}
+	told := len(r.Misses) > 0 && slices.Equal(r.Misses[0].Remedy.Flags, r.Suggestion.Flags)
+	if ignored := len(r.Suggestion.Flags); ignored > 0 && !told {
+		text += fmt.Sprintf("; ignoring %s that may mean nothing would leave %s", count(ignored, "label"), count(r.Suggestion.Sets, "set"))
+	}
+	return text
+}
+
+// apart says how the smaller of two sets differs from the larger.
+func apart(r *nodegroupset.Report, miss *nodegroupset.Miss) string {
+	this, that, differences := setOf(r, miss.Left), setOf(r, miss.Right), miss.Differences
+	if len(this) > len(that) {
+		this, that, differences = that, this, swapped(differences)
+	}
+	verb := "stand"
+	if len(this) == 1 {
+		verb = "stands"
+	}
+	text := fmt.Sprintf("%s %s apart from %s by %s", listed(this, fewGroups), verb, listed(that, fewGroups), told(differences))
+	both := slices.Concat(this, that)
+	joined := slices.ContainsFunc(miss.Remedy.Joined, func(set []string) bool {
+		return !slices.ContainsFunc(both, func(group string) bool { return !slices.Contains(set, group) })
+	})
+	if joined {
+		return text + remedy(&miss.Remedy, "would join them")
+	}
+	return text + remedy(&miss.Remedy, fmt.Sprintf("would make %s and %s similar", miss.Left, miss.Right))
+}
+
+func swapped(differences []nodegroupset.Difference) []nodegroupset.Difference {
+	out := slices.Clone(differences)
+	for i := range out {
+		d := &out[i]
+		d.Left, d.Right, d.HasLeft, d.HasRight = d.Right, d.Left, d.HasRight, d.HasLeft
+	}
+	return out
+}
+
+func groupVerdict(g *Group) string {
+	if len(g.Similar)+len(g.Others) == 0 {
+		return g.Name + " is the only group"
+	}
+	text, beyond := g.Name+" is similar to no other group", "the nearest"
+	if len(g.Similar) > 0 {
+		text, beyond = g.Name+" is similar to "+listed(g.Similar, fewGroups), "the nearest other group"
+	}
+	strangers := slices.DeleteFunc(slices.Clone(g.Set), func(name string) bool {
+		return name == g.Name || slices.Contains(g.Similar, name)
+	})
+	if len(strangers) > 0 {
+		text += ", and not to " + listed(strangers, fewGroups) + " of its set"
+	}
+	if len(g.Others) == 0 {
+		return text
+	}
+	near := &g.Others[0]
+	return fmt.Sprintf("%s; %s, %s, differs by %s", text, beyond, near.Group, told(near.Differences)) +
+		remedy(near.Remedy, "would make them similar")
+}
+
+func pairVerdict(p *Pair) string {
+	if p.Similar {
+		return fmt.Sprintf("%s and %s are similar", p.Left, p.Right)
+	}
+	return fmt.Sprintf("%s and %s are not similar, they differ by %s", p.Left, p.Right, told(p.Differences)) +
+		remedy(&p.Remedy, "would make them similar")
+}
+
+func remedy(r *nodegroupset.Remedy, effect string) string {
+	if len(r.Obstacles) > 0 {
+		return "; no flag " + effect
+	}
+	return "; " + strings.Join(r.Flags, " ") + " " + effect
+}
+
+// told says in which fields two groups differ, and by how much where that is short.
+func told(differences []nodegroupset.Difference) string {
+	var out []string
+	for _, d := range differences {
+		if len(differences) > fewFields {
+			out = append(out, d.Field)
+			continue
+		}
+		values := side(d.Left, d.HasLeft) + " against " + side(d.Right, d.HasRight)
+		if d.Ratio != "" {
+			values += fmt.Sprintf(", %s: ratio %s, limit %s", percent(d.Ratio), d.Ratio, d.Limit)
+		}
+		out = append(out, fmt.Sprintf("%s (%s)", d.Field, values))
+	}
+	return listed(out, fewFields)
+}
+
+func side(value string, has bool) string {
+	switch {
+	case !has:
+		return "none"
+	case value == "":
+		return `""`
+	}
+	return value
+}
+
+// percent writes a ratio as a percentage, exactly.
+func percent(ratio string) string {
+	r, ok := new(big.Rat).SetString(ratio)
+	if !ok {
+		return ratio
+	}
+	text := r.Mul(r, big.NewRat(100, 1)).FloatString(len(ratio))
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + " %"
+}
+
+// listed names a few and counts the rest.
+func listed(names []string, few int) string {
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
