@@ -7,7 +7,7 @@ import (
 
 func TestBackoffDoublesAndForgets(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(d time.Duration) time.Time { return start.Add(d) }
+	at := start.Add
 	tests := map[string]struct {
 		failures []time.Duration // since the start
 		until    time.Duration

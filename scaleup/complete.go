@@ -6,42 +6,56 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // completeTemplates fills in what the cloud's templates of empty groups lack.
 // The model is the populated group that differs from the empty one in nothing
 // but what is missing there; with several, the one with the least missing, then
-// the first by name.
-func completeTemplates(groups []Group, similarity nodegroupset.Options) {
-	var populated []*Group
+// the first by name. Of similar populated groups the first stands for all.
+func completeTemplates(groups []Group, similarity nodegroupset.Options) error {
+	index, err := nodegroupset.NewIndex(similarity)
+	if err != nil {
+		return err
+	}
+	byName := map[string]*Group{}
 	for i := range groups {
 		if g := &groups[i]; g.Template != nil && g.TemplateFrom != fromCloud {
-			populated = append(populated, g)
-		}
-	}
-	for i := range groups {
-		g := &groups[i]
-		if g.Template == nil || g.TemplateFrom != fromCloud {
-			continue
-		}
-		var model *Group
-		var lacks []missingField
-		for _, candidate := range populated {
-			if !lacksAny(g.Template.Node, candidate.Template.Node) {
+			if err := index.Set(g.ID, *g.Template); err != nil {
+				g.Err = err
 				continue
 			}
-			missing, only := onlyMissing(g, candidate, similarity)
-			if only && (model == nil || len(missing) < len(lacks)) {
-				model, lacks = candidate, missing
-			}
+			byName[g.ID] = g
 		}
-		if model != nil {
-			var filled []string
-			g.Template, filled = completeTemplate(g.Template, model.Template, lacks)
-			g.TemplateFrom = completedFrom(model.ID, filled)
+	}
+	var models []*Group
+	for _, set := range index.Sets() {
+		models = append(models, byName[set[0]])
+	}
+	for i := range groups {
+		if g := &groups[i]; g.Template != nil && g.TemplateFrom == fromCloud {
+			completeFrom(models, g, index)
 		}
+	}
+	return nil
+}
+
+// completeFrom completes the template of one empty group, where a model is found.
+func completeFrom(models []*Group, empty *Group, index *nodegroupset.Index) {
+	var nearest *Group
+	var lacks []missingField
+	for _, model := range models {
+		if !lacksAny(empty.Template.Node, model.Template.Node) {
+			continue
+		}
+		if missing := onlyMissing(empty, model, index); len(missing) > 0 && (nearest == nil || len(missing) < len(lacks)) {
+			nearest, lacks = model, missing
+		}
+	}
+	if nearest != nil {
+		var filled []string
+		empty.Template, filled = completeTemplate(empty.Template, nearest.Template, lacks)
+		empty.TemplateFrom = completedFrom(nearest.ID, filled)
 	}
 }
 
@@ -69,35 +83,23 @@ func lacksAny(empty, model *v1.Node) bool {
 	return false
 }
 
-// onlyMissing compares the two templates; only is true when completing the
-// empty one with what it lacks makes them similar, and not completing does not.
-func onlyMissing(empty, model *Group, similarity nodegroupset.Options) (missing []missingField, only bool) {
-	missing = missingIn(empty.Template.Node, model.Template.Node)
+// onlyMissing lists what the empty group's template lacks, if completing it with
+// that makes the two similar, and nothing otherwise. The index holds the model
+// and is left as it was.
+func onlyMissing(empty, model *Group, index *nodegroupset.Index) []missingField {
+	defer index.Delete(empty.ID)
+	missing := missingIn(empty.Template.Node, model.Template.Node)
 	completed, _ := completeTemplate(empty.Template, model.Template, missing)
-	index, err := nodegroupset.NewIndex(similarity)
-	if err != nil {
-		return nil, false
-	}
-	for name, template := range map[string]*cloudprovider.Template{"empty": completed, "model": model.Template} {
-		if err := index.Set(name, *template); err != nil {
-			return nil, false
-		}
-	}
-	if len(index.Similar("model")) == 0 {
-		return nil, false
+	if index.Set(empty.ID, *completed) != nil || !slices.Contains(index.Similar(empty.ID), model.ID) {
+		return nil
 	}
 	// Of all that is missing only what the comparison looks at is worth filling
 	// in: a label that the packs ignore stays the empty group's own affair.
-	if err := index.Set("empty", *empty.Template); err != nil {
-		return nil, false
+	if index.Set(empty.ID, *empty.Template) != nil {
+		return nil
 	}
-	var wanted []missingField
-	for _, m := range missing {
-		if differs(index.Differences("empty", "model"), m) {
-			wanted = append(wanted, m)
-		}
-	}
-	return wanted, len(wanted) > 0
+	differences := index.Differences(empty.ID, model.ID)
+	return slices.DeleteFunc(missing, func(m missingField) bool { return !differs(differences, m) })
 }
 
 func differs(differences []nodegroupset.Difference, m missingField) bool {

@@ -68,6 +68,7 @@ func (p *planner) held(group, why string) string {
 		return fmt.Sprintf("%s; raised towards its minimum of %d", why, p.group(group).Min)
 	case nodegroupset.HeldByQuota:
 		return fmt.Sprintf("%s; held by %s", why, split.Detail)
+	case nodegroupset.HeldByNothing, nodegroupset.OverMax:
 	}
 	return why
 }
@@ -264,6 +265,7 @@ func (p *planner) whyLeftOver(c class, kind int) string {
 		return "held back by the pods placed so far: spread or affinity"
 	case expander.DoesNotFit:
 		return "pass alone, but not beside the other pods"
+	case expander.NodeLimit:
 	}
 	if int64(p.decision.Need) >= p.roundLimit() {
 		return fmt.Sprintf("the round is limited to %d nodes", p.roundLimit())

@@ -119,7 +119,7 @@ func cleanPod(pod *v1.Pod) *v1.Pod {
 // and a real node of a populated group shows: resources and labels that are
 // absent, where nothing that is present on both sides differs. It returns the
 // completed copy and the names of what was filled in.
-func completeTemplate(empty *cloudprovider.Template, sibling *cloudprovider.Template, missing []missingField) (*cloudprovider.Template, []string) {
+func completeTemplate(empty, sibling *cloudprovider.Template, missing []missingField) (*cloudprovider.Template, []string) {
 	node := empty.Node.DeepCopy()
 	var filled []string
 	for _, m := range missing {
