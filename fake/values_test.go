@@ -115,7 +115,7 @@ func TestOptionsKeepDefaults(t *testing.T) {
 	if got != want || err != nil {
 		t.Errorf("options %+v, error %v; want %+v", got, err, want)
 	}
-	if _, err := cloud.Options(t.Context(), "b", defaults); err != cloudprovider.ErrNotImplemented { //nolint:errorlint // Cluster Autoscaler compares it so
+	if _, err := cloud.Options(t.Context(), "b", defaults); err != cloudprovider.ErrNotImplemented {
 		t.Errorf("options of a group without: %v", err)
 	}
 }

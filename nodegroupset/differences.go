@@ -294,7 +294,7 @@ func merge[T any](a, b []T, compare func(x, y *T) int) iter.Seq2[*T, *T] {
 	return func(yield func(x, y *T) bool) {
 		for len(a) > 0 || len(b) > 0 {
 			var x, y *T
-			order := 0
+			var order int
 			switch {
 			case len(b) == 0:
 				order = -1

@@ -183,9 +183,3 @@ func (x *Index) Sets() [][]string {
 	}
 	return sets
 }
-
-// similar says whether two known groups are similar.
-func (x *Index) similar(a, b string) bool {
-	left, right := x.groups[a], x.groups[b]
-	return left.bucket != nil && left.bucket == right.bucket && x.printer.similar(left.numbers, right.numbers)
-}

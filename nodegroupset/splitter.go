@@ -68,7 +68,7 @@ func (s *splitter) even() error { return s.level(func(g Group) int64 { return g.
 
 // priority fills the groups in the order of the request, each as far as its max
 // and its caps allow.
-func (s *splitter) priority() error {
+func (s *splitter) priority() error { //nolint:unparam // one signature for all policies
 	place := make([]int, len(s.order))
 	for k, i := range s.order {
 		place[i] = k
@@ -134,7 +134,7 @@ func within64(c apportion.Cap, sizes []int64) bool {
 }
 
 // proportional spreads the final sizes over the groups that may grow.
-func (s *splitter) proportional() error {
+func (s *splitter) proportional() error { //nolint:unparam // one signature for all policies
 	claims := make([]apportion.Claim, len(s.groups))
 	var room, total int64
 	for k, group := range s.groups {

@@ -33,6 +33,8 @@ func (s *Cluster) everyNode() []fwk.NodeInfo {
 	return nodes
 }
 
+func (p *exact) kind() *kind { return p.k }
+
 func (p *exact) find(lo, hi int) int {
 	if lo >= hi {
 		return -1

@@ -25,9 +25,9 @@ func (s *Cluster) Place(pod *v1.Pod, count, lo, hi int) ([]Placement, error) {
 	}
 	switch {
 	case s.needsExact(k):
-		return s.oneByOne(s.exact(k), k, count, lo, hi, nil), nil
+		return s.oneByOne(s.exact(k), count, lo, hi, nil), nil
 	case s.singly(k, nil):
-		return s.oneByOne(s.single(k), k, count, lo, hi, nil), nil
+		return s.oneByOne(s.single(k), count, lo, hi, nil), nil
 	}
 	return s.placeBulk(k, count, lo, hi), nil
 }
@@ -52,9 +52,9 @@ func (s *Cluster) PlaceOnNew(template Node, pod *v1.Pod, count, maxNodes int) ([
 	grow := &growth{template: template, fresh: st, left: maxNodes}
 	switch {
 	case s.needsExact(k):
-		return s.oneByOne(s.exact(k), k, count, s.len, s.len, grow), nil
+		return s.oneByOne(s.exact(k), count, s.len, s.len, grow), nil
 	case s.singly(k, st):
-		return s.oneByOne(s.single(k), k, count, s.len, s.len, grow), nil
+		return s.oneByOne(s.single(k), count, s.len, s.len, grow), nil
 	}
 	return s.placeBulkOnNew(k, count, grow), nil
 }

@@ -2,6 +2,7 @@ package predicates
 
 // placer places pods of one kind one by one.
 type placer interface {
+	kind() *kind
 	// find returns the first node in lo..hi that takes one more pod, or -1.
 	find(lo, hi int) int
 	// grow opens one more node and returns its id, or -1 where it would not take
@@ -11,7 +12,7 @@ type placer interface {
 	put(id int)
 }
 
-func (s *Cluster) oneByOne(p placer, k *kind, count, lo, hi int, grow *growth) []Placement {
+func (s *Cluster) oneByOne(p placer, count, lo, hi int, grow *growth) []Placement {
 	placed := tally{}
 	for range count {
 		id := p.find(lo, hi)
@@ -28,7 +29,7 @@ func (s *Cluster) oneByOne(p placer, k *kind, count, lo, hi int, grow *growth) [
 		placed[id]++
 	}
 	if len(placed) > 0 {
-		s.noteRepeller(k.resident)
+		s.noteRepeller(p.kind().resident)
 	}
 	return placed.placements()
 }
@@ -49,6 +50,8 @@ type single struct {
 func (s *Cluster) single(k *kind) *single {
 	return &single{s: s, k: k, view: s.view(k), gone: map[*state]bool{}, next: map[*state]*state{}}
 }
+
+func (p *single) kind() *kind { return p.k }
 
 func (p *single) find(lo, hi int) int {
 	if lo >= hi {

@@ -97,6 +97,7 @@ func Run(t *testing.T, open func(*testing.T) Harness) {
 				t.Errorf("%s\n%s", rule.About, result.Reason)
 			case Skipped:
 				t.Skip(result.Reason)
+			case Passed:
 			}
 		})
 	}

@@ -19,7 +19,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"an answer", "plan -f -", good, exitSuccess},
 		{"help", "--help", "", exitSuccess},
-		{"a missing file", "plan -f missing.yaml", "", exitFailure},
+		{"a missing file", "plan -f missing.yaml", "", exitUsage},
 		{"an invalid document", "plan -f -", strings.Replace(good, "9", "-9", 1), exitUsage},
 		{"an empty document", "plan -f -", "", exitUsage},
 		{"an unknown flag", "plan --fast", "", exitUsage},
