@@ -1,0 +1,222 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/expander"
+)
+
+// The documentation is README.md and docs/*.md. Its commands are run, its
+// documents answered and its links followed, so what it shows is what the
+// program does.
+
+// TestDocumentedCommands runs every command of the program that a console block
+// shows, in the root folder and by a shell, and compares what it prints. A line
+// "..." stands for lines left out. -update writes what is printed.
+func TestDocumentedCommands(t *testing.T) {
+	inRoot(t)
+	for _, name := range pages(t) {
+		t.Run(name, func(t *testing.T) {
+			p := readPage(t, name)
+			changed := false
+			for _, b := range slices.Backward(p.blocks("console")) {
+				for _, s := range slices.Backward(b.steps(p)) {
+					got, ran := runStep(t, s)
+					want := p.lines[s.from:s.to]
+					switch {
+					case !ran || shows(want, got):
+					case *update && !slices.Contains(want, ellipsis):
+						p.lines = slices.Replace(p.lines, s.from, s.to, got...)
+						changed = true
+					default:
+						t.Errorf("%s:%d: $ %s\nprints\n%s\nand is shown as\n%s", name, s.from, s.command,
+							strings.Join(got, "\n"), strings.Join(want, "\n"))
+					}
+				}
+			}
+			if changed {
+				p.write(t)
+			}
+		})
+	}
+}
+
+// runStep runs one command of a console block. Those of other programs, such as
+// git and kubectl, are passed over.
+func runStep(t *testing.T, s step) (printed []string, ran bool) {
+	if !strings.HasPrefix(s.command, "evenkeel ") && !strings.Contains(s.command, "| evenkeel ") {
+		return nil, false
+	}
+	script := s.command // the program under test stands in the PATH
+	if s.exitCode {
+		script += "\necho $?"
+	}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", script).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	printed = linesOf(string(out))
+	if s.exitCode {
+		code := printed[len(printed)-1]
+		printed = append(printed[:len(printed)-1:len(printed)-1], echoExitCode, code)
+	}
+	return printed, true
+}
+
+// TestDocumentedDocuments answers or plays every whole document that a page
+// shows, and the examples.
+func TestDocumentedDocuments(t *testing.T) {
+	inRoot(t)
+	for _, name := range pages(t) {
+		p := readPage(t, name)
+		for _, b := range p.blocks("yaml") {
+			text := strings.Join(p.lines[b.from:b.to], "\n")
+			if strings.HasPrefix(text, "apiVersion: "+v1alpha1.APIVersion) {
+				accept(t, fmt.Sprintf("%s:%d", name, b.from), text)
+			}
+		}
+	}
+	examples, err := filepath.Glob("configs/examples/*.yaml")
+	if err != nil || len(examples) == 0 {
+		t.Fatal("no examples", err)
+	}
+	for _, name := range examples {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accept(t, name, string(text))
+	}
+}
+
+// accept fails the test unless the program takes the documents.
+func accept(t *testing.T, where, text string) {
+	command := "plan"
+	if strings.Contains(text, "\nkind: Scenario\n") {
+		command = "simulate"
+	}
+	cmd := exec.CommandContext(t.Context(), "evenkeel", command, "-f", "-")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: evenkeel %s: %v\n%s", where, command, err, out)
+	}
+}
+
+// TestDocumentedFields: the reference pages name every field of their documents.
+func TestDocumentedFields(t *testing.T) {
+	inRoot(t)
+	for page, types := range map[string][]reflect.Type{
+		"docs/plan.md": {
+			reflect.TypeFor[v1alpha1.NodeGroupSplitSpec](), reflect.TypeFor[v1alpha1.NodeGroupSplitStatus](),
+			reflect.TypeFor[v1alpha1.NodeGroupSimilaritySpec](), reflect.TypeFor[v1alpha1.NodeGroupSimilarityStatus](),
+			reflect.TypeFor[v1alpha1.ReplicaDistributionSpec](), reflect.TypeFor[v1alpha1.ReplicaDistributionStatus](),
+		},
+		"docs/scenario.md": {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
+	} {
+		text := strings.Join(readPage(t, page).lines, "\n")
+		for _, typ := range types {
+			for name := range fieldsOf(typ, map[string]bool{}) {
+				if !regexp.MustCompile("`([a-z]*\\[?]?\\.)*" + name + "[^`a-zA-Z]*[^`]*`").MatchString(text) {
+					t.Errorf("%s does not name the field %s", page, name)
+				}
+			}
+		}
+	}
+}
+
+// fieldsOf collects the names of the fields of a type of the documents and of
+// all such types it is made of.
+func fieldsOf(typ reflect.Type, names map[string]bool) map[string]bool {
+	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
+		typ = typ.Elem()
+	}
+	if typ.Kind() != reflect.Struct || typ.PkgPath() != reflect.TypeFor[v1alpha1.Scenario]().PkgPath() {
+		return names
+	}
+	for f := range typ.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			names[name] = true
+		}
+		fieldsOf(f.Type, names)
+	}
+	return names
+}
+
+// TestDocumentedExpanders: docs/expanders.md has the table that the strategies
+// make of themselves. -update writes it.
+func TestDocumentedExpanders(t *testing.T) {
+	inRoot(t)
+	p := readPage(t, "docs/expanders.md")
+	want := linesOf(expander.DocsTable())
+	from := slices.Index(p.lines, want[0])
+	if from < 0 {
+		t.Fatalf("no table %q", want[0])
+	}
+	to := from
+	for to < len(p.lines) && strings.HasPrefix(p.lines[to], "|") {
+		to++
+	}
+	if slices.Equal(p.lines[from:to], want) {
+		return
+	}
+	if !*update {
+		t.Fatal("the table of strategies is stale: run go test ./cmd/evenkeel -run Documented -update")
+	}
+	p.lines = slices.Replace(p.lines, from, to, want...)
+	p.write(t)
+}
+
+// TestDocumentedLinks: links within the repository lead somewhere.
+func TestDocumentedLinks(t *testing.T) {
+	inRoot(t)
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, name := range pages(t) {
+		for _, found := range link.FindAllStringSubmatch(readPage(t, name).prose(), -1) {
+			target, anchor, _ := strings.Cut(found[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := name
+			if target != "" {
+				path = filepath.Join(filepath.Dir(name), target)
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if anchor != "" && !slices.Contains(readPage(t, path).anchors(), anchor) {
+				t.Errorf("%s: %s has no heading #%s", name, path, anchor)
+			}
+		}
+	}
+}
+
+func inRoot(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the documentation is written for a Unix shell")
+	}
+	t.Chdir("../..")
+}
+
+func pages(t *testing.T) []string {
+	names, err := filepath.Glob("docs/*.md")
+	if err != nil || len(names) == 0 {
+		t.Fatal("no pages", err)
+	}
+	if _, err := os.Stat("README.md"); err == nil {
+		names = append(names, "README.md")
+	}
+	return names
+}
