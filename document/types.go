@@ -119,36 +119,8 @@ func plausibleQuantity(s string) bool {
 
 // suggest gives the name closest to what was written, or "" when none is close.
 func suggest(written string, names []string) string {
-	best, bestDistance := "", 4
-	for _, name := range names {
-		d := distance(strings.ToLower(written), strings.ToLower(name))
-		if d < bestDistance && 2*d <= len(name) {
-			best, bestDistance = name, d
-		}
+	if near := Nearest(written, names); len(near) > 0 {
+		return near[0]
 	}
-	return best
-}
-
-// distance is how many letters have to be inserted, removed or replaced to make one word the other (Levenshtein).
-func distance(a, b string) int {
-	if len(a) > 100 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }

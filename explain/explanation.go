@@ -70,7 +70,7 @@ func (f *Fleet) Explain(index *nodegroupset.Index, names ...string) (*Explanatio
 	known := f.Names()
 	for i, name := range names {
 		if _, ok := f.Groups[name]; !ok {
-			return nil, &UnknownGroup{Name: name, Nearest: nearest(name, known), Groups: len(known)}
+			return nil, &UnknownGroup{Name: name, Nearest: document.Nearest(name, known), Groups: len(known)}
 		}
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("node group %q is named twice", name)

@@ -1,6 +1,7 @@
 package scaleup
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -33,7 +34,7 @@ func (d daemonPods) on(sets []*appsv1.DaemonSet, t *cloudprovider.Template) ([]*
 	var pods []*v1.Pod
 	for _, set := range sets {
 		if !carries(t, set) {
-			pods = append(pods, podOf(set))
+			pods = append(pods, DaemonPod(set))
 		}
 	}
 	if len(pods) == 0 {
@@ -59,16 +60,17 @@ func (d daemonPods) on(sets []*appsv1.DaemonSet, t *cloudprovider.Template) ([]*
 func carries(t *cloudprovider.Template, set *appsv1.DaemonSet) bool {
 	return slices.ContainsFunc(t.Pods, func(pod *v1.Pod) bool {
 		owner := metav1.GetControllerOfNoCopy(pod)
-		return pod.Namespace == set.Namespace && owner != nil && owner.Kind == "DaemonSet" && owner.Name == set.Name
+		return pod.Namespace == cmp.Or(set.Namespace, metav1.NamespaceDefault) && owner != nil && owner.Kind == "DaemonSet" && owner.Name == set.Name
 	})
 }
 
-func podOf(set *appsv1.DaemonSet) *v1.Pod {
+// DaemonPod is the pod a daemon set runs on a node, bound to none yet.
+func DaemonPod(set *appsv1.DaemonSet) *v1.Pod {
 	template := set.Spec.Template.DeepCopy()
 	isController := true
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: set.Namespace, Name: set.Name, Labels: template.Labels, Annotations: template.Annotations,
+			Namespace: cmp.Or(set.Namespace, metav1.NamespaceDefault), Name: set.Name, Labels: template.Labels, Annotations: template.Annotations,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID, Controller: &isController}},
 		},
 		Spec: template.Spec,

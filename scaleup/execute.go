@@ -84,6 +84,9 @@ func (x *execution) resize(ctx context.Context, asked []Attempt) {
 	calls.Wait()
 	for _, a := range asked {
 		x.ledger.give(a.Group, int64(a.Grew))
+		if a.Grew > 0 {
+			delete(x.awaited, orderOf(a.Group)) // a new order has the whole time again
+		}
 		if a.Err != nil {
 			x.refused[a.Group] = a.Err.Error()
 			if !cloudprovider.OwnMistake(a.Err) {

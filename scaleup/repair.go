@@ -12,8 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// Repair is what a round took back before it planned: instances that failed,
-// or that did not become nodes in time.
+// Repair is what a round took back before it planned: instances that failed or
+// that did not become nodes in time, and orders that brought no instance.
 type Repair struct {
 	Group  string `json:"group"`
 	Nodes  int    `json:"nodes"`
@@ -28,37 +28,90 @@ func (s *Scaler) repair(ctx context.Context, w *World, cluster Cluster) []Repair
 	for _, n := range cluster.Nodes {
 		registered[n.Node.Spec.ProviderID] = true
 	}
-	awaited := map[string]time.Time{}
+	pass := &inspection{Scaler: s, now: w.Now, registered: registered, awaited: map[string]time.Time{}}
 	var repairs []Repair
 	for i := range w.Groups {
-		g := &w.Groups[i]
-		if g.Err != nil {
-			continue
+		if g := &w.Groups[i]; g.Err == nil {
+			repairs = append(repairs, pass.group(ctx, g)...)
 		}
-		instances, err := s.provider.Nodes(ctx, g.ID)
-		if err != nil {
-			repairs = append(repairs, Repair{Group: g.ID, Reason: "list instances", Err: err})
-			continue
-		}
-		reason, lost := s.lost(instances, registered, awaited, w.Now)
-		if len(lost) == 0 {
-			continue
-		}
-		r := Repair{Group: g.ID, Nodes: len(lost), Reason: reason}
-		if r.Err = s.provider.DeleteNodes(ctx, g.ID, lost); r.Err == nil {
-			g.Target -= len(lost)
-			g.Upcoming = max(0, g.Upcoming-len(lost))
-		}
-		s.backoff.Failed(g.ID, reason, w.Now)
-		g.BackedOffUntil, g.BackoffReason, _ = s.backoff.Active(g.ID, w.Now)
-		repairs = append(repairs, r)
 	}
-	s.awaited = awaited
+	s.awaited = pass.awaited
 	return repairs
 }
 
+// inspection looks at the instances of all groups once.
+type inspection struct {
+	*Scaler
+	now        time.Time
+	registered map[string]bool
+	awaited    map[string]time.Time // what is still awaited, since when
+}
+
+func (p *inspection) group(ctx context.Context, g *Group) []Repair {
+	instances, err := p.provider.Nodes(ctx, g.ID)
+	if err != nil {
+		return []Repair{{Group: g.ID, Reason: "list instances", Err: err}}
+	}
+	var repairs []Repair
+	if reason, lost := p.lost(instances); len(lost) > 0 {
+		r := Repair{Group: g.ID, Nodes: len(lost), Reason: reason}
+		r.Err = p.provider.DeleteNodes(ctx, g.ID, lost)
+		repairs = append(repairs, p.book(g, r))
+	}
+	if missing := p.missing(g, instances); missing > 0 {
+		r := Repair{Group: g.ID, Nodes: missing, Reason: fmt.Sprintf("no instance within %s", p.opts.maxNodeProvisionTime())}
+		r.Err = p.provider.DecreaseTargetSize(ctx, g.ID, -missing)
+		repairs = append(repairs, p.book(g, r))
+	}
+	return repairs
+}
+
+// book notes what was taken back and backs the group off.
+func (p *inspection) book(g *Group, r Repair) Repair {
+	if r.Err == nil {
+		g.Target -= r.Nodes
+		g.Upcoming = max(0, g.Upcoming-r.Nodes)
+	}
+	p.backoff.Failed(g.ID, r.Reason, p.now)
+	g.BackedOffUntil, g.BackoffReason, _ = p.backoff.Active(g.ID, p.now)
+	return r
+}
+
+// missing is how many ordered nodes have had no instance for too long.
+func (p *inspection) missing(g *Group, instances []cloudprovider.Instance) int {
+	there := 0
+	for _, instance := range instances {
+		if instance.State != cloudprovider.InstanceDeleting {
+			there++
+		}
+	}
+	if g.Target <= there {
+		return 0
+	}
+	if p.overdue(orderOf(g.ID)) {
+		return g.Target - there
+	}
+	return 0
+}
+
+// orderOf is what a group's order is awaited under; instances go by their id.
+func orderOf(group string) string { return "order of " + group }
+
+// overdue tells what has been awaited for too long; else it goes on waiting.
+func (p *inspection) overdue(what string) bool {
+	since, known := p.Scaler.awaited[what]
+	if !known {
+		since = p.now
+	}
+	if p.now.Sub(since) >= p.opts.maxNodeProvisionTime() {
+		return true
+	}
+	p.awaited[what] = since
+	return false
+}
+
 // lost picks the instances that failed or took too long, and the reason.
-func (s *Scaler) lost(instances []cloudprovider.Instance, registered map[string]bool, awaited map[string]time.Time, now time.Time) (string, []*v1.Node) {
+func (p *inspection) lost(instances []cloudprovider.Instance) (string, []*v1.Node) {
 	var lost []*v1.Node
 	var reasons []string
 	give := func(id, kind, reason string) {
@@ -68,22 +121,13 @@ func (s *Scaler) lost(instances []cloudprovider.Instance, registered map[string]
 		}
 	}
 	for _, instance := range instances {
-		if instance.State == cloudprovider.InstanceDeleting || registered[instance.ID] {
-			continue
-		}
-		if instance.Error != nil {
+		switch {
+		case instance.State == cloudprovider.InstanceDeleting || p.registered[instance.ID]:
+		case instance.Error != nil:
 			give(instance.ID, cloudprovider.FakeNodeCreateError, fmt.Sprintf("%s: %s", instance.Error.Code, instance.Error.Message))
-			continue
+		case p.overdue(instance.ID):
+			give(instance.ID, cloudprovider.FakeNodeUnregistered, fmt.Sprintf("no node within %s", p.opts.maxNodeProvisionTime()))
 		}
-		since, known := s.awaited[instance.ID]
-		if !known {
-			since = now
-		}
-		if now.Sub(since) >= s.opts.maxNodeProvisionTime() {
-			give(instance.ID, cloudprovider.FakeNodeUnregistered, fmt.Sprintf("no node within %s", s.opts.maxNodeProvisionTime()))
-			continue
-		}
-		awaited[instance.ID] = since
 	}
 	slices.Sort(reasons)
 	return strings.Join(reasons, "; "), lost

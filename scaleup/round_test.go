@@ -242,6 +242,29 @@ func TestNodesThatNeverComeAreTakenBack(t *testing.T) {
 	}
 }
 
+func TestOrdersWithoutAnInstanceAreTakenBack(t *testing.T) {
+	f := newFleet(t, newChecker(t), fake.Config{
+		Groups: []fake.Group{zonal("a", 0, 9), zonal("b", 0, 9)},
+		Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"a"}}, Mode: fake.Silent}},
+	}, scaleup.Options{})
+	pods := onePerNode("web", 4)
+	f.round(pods...)
+	f.clock.Step(10 * time.Second)
+	f.round(pods...) // misses the instances for the first time
+	f.clock.Step(scaleup.DefaultMaxNodeProvisionTime - time.Second)
+	if r := f.round(pods...); len(r.Repairs) != 0 {
+		t.Errorf("given up too early: %+v", r.Repairs)
+	}
+	f.clock.Step(time.Second)
+	r := f.round(pods...)
+	if len(r.Repairs) != 1 || r.Repairs[0].Group != "a" || r.Repairs[0].Nodes != 2 || r.Repairs[0].Err != nil {
+		t.Errorf("repairs: %+v", r.Repairs)
+	}
+	if diff := cmp.Diff(map[string]int{"a": 0, "b": 4}, f.sizes()); diff != "" {
+		t.Errorf("sizes (-want +got):\n%s", diff)
+	}
+}
+
 func TestPodsWithAPlaceOrderNothing(t *testing.T) {
 	f := newFleet(t, newChecker(t), fake.Config{Groups: []fake.Group{{
 		ID: "a", Size: 1, MaxSize: 9, Template: machine("a", "1", "4Gi"), BootTime: time.Minute,

@@ -24,7 +24,7 @@ type Scaler struct {
 	rounds     uint64
 	everReady  map[string]bool                    // nodes that were ready once
 	remembered map[string]*cloudprovider.Template // by group
-	awaited    map[string]time.Time               // instances without a node, since when
+	awaited    map[string]time.Time               // instances without a node and orders without an instance, since when
 }
 
 // New returns a Scaler without memory. It refuses options that make no sense.

@@ -54,7 +54,7 @@ func TemplateOfNode(group string, n predicates.Node, startupTaints []string) *cl
 	node := cleanNode(group, n.Node, startupTaints)
 	var pods []*v1.Pod
 	for _, pod := range n.Pods {
-		if runsOnEveryNode(pod) && pod.DeletionTimestamp == nil {
+		if RunsOnEveryNode(pod) && pod.DeletionTimestamp == nil {
 			pods = append(pods, cleanPod(pod))
 		}
 	}
@@ -92,8 +92,8 @@ func isTransient(key string, startupTaints []string) bool {
 		slices.ContainsFunc(startupTaintPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// runsOnEveryNode tells daemon set and static pods from workload.
-func runsOnEveryNode(pod *v1.Pod) bool {
+// RunsOnEveryNode tells daemon set and static pods from workload.
+func RunsOnEveryNode(pod *v1.Pod) bool {
 	if _, static := pod.Annotations[mirrorPodAnnotation]; static {
 		return true
 	}

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // daemonController puts a pod of every daemon set on every node it fits.
@@ -18,33 +19,9 @@ type daemonController struct {
 func newDaemonController(checker *predicates.Checker, sets []*appsv1.DaemonSet) *daemonController {
 	d := &daemonController{checker: checker, onGroup: map[string][]bool{}}
 	for _, set := range sets {
-		d.pods = append(d.pods, daemonPod(set))
+		d.pods = append(d.pods, scaleup.DaemonPod(set))
 	}
 	return d
-}
-
-// Every daemon set pod tolerates these, whatever its template says.
-var daemonTolerations = []v1.Toleration{
-	{Key: v1.TaintNodeNotReady, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute},
-	{Key: v1.TaintNodeUnreachable, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute},
-	{Key: v1.TaintNodeDiskPressure, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule},
-	{Key: v1.TaintNodeMemoryPressure, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule},
-	{Key: v1.TaintNodePIDPressure, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule},
-	{Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule},
-}
-
-func daemonPod(set *appsv1.DaemonSet) *v1.Pod {
-	isController := true
-	template := set.Spec.Template.DeepCopy()
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: set.Name, Namespace: orDefault(set.Namespace), Labels: template.Labels, Annotations: template.Annotations,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID, Controller: &isController}},
-		},
-		Spec: template.Spec,
-	}
-	p.Spec.Tolerations = append(p.Spec.Tolerations, daemonTolerations...)
-	return p
 }
 
 // start runs the daemon sets on a node that has registered, but for those it
@@ -98,16 +75,4 @@ func settled(n *v1.Node) *v1.Node {
 	}
 	n.Spec.Taints = kept
 	return n
-}
-
-func ownedByDaemonSet(p *v1.Pod) bool {
-	owner := metav1.GetControllerOfNoCopy(p)
-	return owner != nil && owner.Kind == "DaemonSet"
-}
-
-// staticPod tells pods that the node itself runs.
-func staticPod(p *v1.Pod) bool {
-	_, mirror := p.Annotations[v1.MirrorPodAnnotationKey]
-	owner := metav1.GetControllerOfNoCopy(p)
-	return mirror || owner != nil && owner.Kind == "Node"
 }

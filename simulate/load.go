@@ -15,6 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/document"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // maxProblems is how many problems are told: a wrong file can have thousands.
@@ -228,7 +229,7 @@ func (l *loader) readPods() error {
 // takeOver makes a pod of a file one of the scenario, or nil where it has no
 // part in it.
 func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
-	comesWithNode := ownedByDaemonSet(p) || staticPod(p)
+	comesWithNode := scaleup.RunsOnEveryNode(p)
 	switch {
 	case p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed:
 		return nil

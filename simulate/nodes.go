@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // populate makes the cluster of the start: nodes, and the pods on them.
@@ -57,7 +58,7 @@ func (s *simulation) adopt(object *v1.Pod) error {
 	case object.Spec.NodeName == "":
 	case n == nil:
 		return fmt.Errorf("pod %s/%s is bound to node %s, which is not there", object.Namespace, object.Name, object.Spec.NodeName)
-	case ownedByDaemonSet(object) || staticPod(object):
+	case scaleup.RunsOnEveryNode(object):
 		n.daemons = append(n.daemons, object)
 		return nil
 	}

@@ -1,4 +1,4 @@
-package explain
+package document
 
 import (
 	"cmp"
@@ -8,9 +8,10 @@ import (
 
 const mostSuggestions = 3
 
-// nearest returns the names most like the one written: those with the fewest
-// letters to change, as long as no more than half of the letters change.
-func nearest(written string, names []string) []string {
+// Nearest returns the names most like the one written: those with the fewest
+// letters to change, as long as no more than half of the letters change; at
+// most three, those that begin alike first.
+func Nearest(written string, names []string) []string {
 	best := len(written)/2 + 1
 	var out []string
 	for _, name := range names {
@@ -35,8 +36,11 @@ func prefix(a, b string) int {
 }
 
 // distance is how many letters have to be inserted, removed or replaced to make
-// one word the other.
+// one word the other (Levenshtein); beyond a hundred letters nobody mistyped.
 func distance(a, b string) int {
+	if len(a) > 100 {
+		return len(a)
+	}
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
