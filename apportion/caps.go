@@ -184,6 +184,9 @@ func validateLevel(n int64, bins []Bin, caps []Cap) error {
 			return invalid(bin.Min, "must not be greater than max", "bins[%d].min", i)
 		}
 	}
+	if len(caps) == 0 {
+		return nil
+	}
 	seen := make([]int, len(bins)) // the last cap a bin was found in, plus 1
 	for i, c := range caps {
 		if err := validateCap(i, c, seen); err != nil {

@@ -94,40 +94,34 @@ func newBasin(bins []Bin, caps []Cap) *basin {
 // raise lets the level rise until n units are used up or every bin that began
 // below its ceiling has settled. It returns the units that are left.
 func (b *basin) raise(n int64, ceilings []int64) int64 {
-	var waiting []int
-	for i, ceiling := range ceilings {
-		if b.sizes[i] < ceiling {
-			waiting = append(waiting, i)
-		}
+	if n == 0 {
+		return 0
 	}
-	if n == 0 || len(waiting) == 0 {
+	waiting, filling := b.marks(ceilings)
+	if len(waiting) == 0 {
 		return n
 	}
 	floors := slices.Clone(b.sizes)
-	filling := slices.Clone(waiting)
-	slices.SortFunc(waiting, func(i, j int) int { return cmp.Compare(floors[i], floors[j]) })
-	slices.SortFunc(filling, func(i, j int) int { return cmp.Compare(ceilings[i], ceilings[j]) })
-
-	level := floors[waiting[0]]
+	level := waiting[0].height
 	for n > 0 {
-		for len(filling) > 0 && ceilings[filling[0]] <= level {
-			b.settle(filling[0], level)
+		for len(filling) > 0 && filling[0].height <= level {
+			b.settle(filling[0].bin, level)
 			filling = filling[1:]
 		}
-		for len(waiting) > 0 && floors[waiting[0]] == level {
-			b.admit(waiting[0])
+		for len(waiting) > 0 && waiting[0].height == level {
+			b.admit(waiting[0].bin)
 			waiting = waiting[1:]
 		}
 		if b.count == 0 {
 			if len(waiting) == 0 {
 				break
 			}
-			level = floors[waiting[0]]
+			level = waiting[0].height
 			continue
 		}
-		next := ceilings[filling[0]]
+		next := filling[0].height
 		if len(waiting) > 0 {
-			next = min(next, floors[waiting[0]])
+			next = min(next, waiting[0].height)
 		}
 		step := min(next-level, n/b.count, b.headroom())
 		level += step
@@ -143,6 +137,34 @@ func (b *basin) raise(n int64, ceilings []int64) int64 {
 	}
 	b.markPassed(n, floors, ceilings)
 	return n
+}
+
+// mark is a height at which something happens to a bin.
+type mark struct {
+	height int64
+	bin    int
+}
+
+// marks lists the bins below their ceiling twice: by their size, from which the
+// level takes them along, and by their ceiling, at which it leaves them.
+func (b *basin) marks(ceilings []int64) (floors, tops []mark) {
+	floors = make([]mark, 0, 2*len(ceilings))
+	for i, ceiling := range ceilings {
+		if b.sizes[i] < ceiling {
+			floors = append(floors, mark{b.sizes[i], i})
+		}
+	}
+	tops = floors[len(floors) : 2*len(floors) : 2*len(floors)]
+	for i, m := range floors {
+		tops[i] = mark{ceilings[m.bin], m.bin}
+	}
+	for _, list := range [...][]mark{floors, tops} {
+		byHeight := func(a, b mark) int { return cmp.Compare(a.height, b.height) }
+		if !slices.IsSortedFunc(list, byHeight) { // bounds are mostly equal
+			slices.SortFunc(list, byHeight)
+		}
+	}
+	return floors, tops
 }
 
 // admit lets a bin rise from now on, unless a cap has no room for it.

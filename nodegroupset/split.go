@@ -1,7 +1,6 @@
 package nodegroupset
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -91,10 +90,11 @@ type SplitResult struct {
 // The cost does not grow with the number of nodes. An impossible request is
 // refused with an *InvalidError.
 func Split(request SplitRequest) (SplitResult, error) {
-	if err := request.check(); err != nil {
+	byName, err := request.check()
+	if err != nil {
 		return SplitResult{}, err
 	}
-	s, err := newSplitter(request)
+	s, err := newSplitter(request, request.tieOrder(byName))
 	if err == nil {
 		switch request.Policy {
 		case Proportional:
@@ -111,41 +111,74 @@ func Split(request SplitRequest) (SplitResult, error) {
 	return s.result(), nil
 }
 
-func (r SplitRequest) check() error {
+// check refuses what can not be split, and answers the order of names.
+func (r SplitRequest) check() (order []int, err error) {
 	if r.Nodes < 0 {
-		return &InvalidError{"nodes", r.Nodes, notNegative}
+		return nil, &InvalidError{"nodes", r.Nodes, notNegative}
 	}
 	switch r.Policy {
 	case "", Even, Proportional, Priority:
 	default:
-		return &InvalidError{"policy", string(r.Policy), "must be Even, Proportional or Priority"}
+		return nil, &InvalidError{"policy", string(r.Policy), "must be Even, Proportional or Priority"}
 	}
 	if len(r.Groups) == 0 {
-		return &InvalidError{"groups", len(r.Groups), "at least one group is needed"}
+		return nil, &InvalidError{"groups", len(r.Groups), "at least one group is needed"}
 	}
-	names := make(words, len(r.Groups))
-	for i, group := range r.Groups {
-		if wrong := names.add(group.Name); wrong != "" {
-			return &InvalidError{fmt.Sprintf("groups[%d].name", i), group.Name, wrong}
-		}
-		if err := group.check(i); err != nil {
-			return err
+	for i := range r.Groups {
+		if err := r.Groups[i].check(i); err != nil {
+			return nil, err
 		}
 	}
-	if r.Chosen != "" && !names[r.Chosen] {
-		return &InvalidError{"chosen", r.Chosen, "is none of the groups"}
+	order = r.byName()
+	if i, twice := r.repeated(order); twice {
+		return nil, &InvalidError{fmt.Sprintf("groups[%d].name", i), r.Groups[i].Name, "is listed twice"}
+	}
+	if _, known := r.find(order, r.Chosen); r.Chosen != "" && !known {
+		return nil, &InvalidError{"chosen", r.Chosen, "is none of the groups"}
 	}
 	for i, c := range r.Caps {
-		if err := c.check(i, names); err != nil {
-			return err
+		if err := c.check(i, func(name string) bool { _, known := r.find(order, name); return known }); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return order, nil
+}
+
+// byName lists the positions of the groups in the order of their names, and
+// equal names in the order of the list.
+func (r SplitRequest) byName() []int {
+	order := make([]int, len(r.Groups))
+	for i := range order {
+		order[i] = i
+	}
+	compare := func(i, j int) int { return strings.Compare(r.Groups[i].Name, r.Groups[j].Name) }
+	if !slices.IsSortedFunc(order, compare) {
+		slices.SortStableFunc(order, compare)
+	}
+	return order
+}
+
+// repeated is the first position at which a name stands again.
+func (r SplitRequest) repeated(order []int) (first int, found bool) {
+	for k := 1; k < len(order); k++ {
+		if r.Groups[order[k]].Name == r.Groups[order[k-1]].Name && (!found || order[k] < first) {
+			first, found = order[k], true
+		}
+	}
+	return first, found
+}
+
+// find is where a name stands in the order of names.
+func (r SplitRequest) find(order []int, name string) (at int, known bool) {
+	return slices.BinarySearchFunc(order, name, func(i int, name string) int { return strings.Compare(r.Groups[i].Name, name) })
 }
 
 const notNegative = "must not be negative"
 
-func (g Group) check(i int) error {
+func (g *Group) check(i int) error {
+	if g.Size|g.Min|g.Max|g.Weight >= 0 && max(g.Size, g.Max) <= MaxSize && g.Min <= g.Max && g.Name != "" && g.Name[0] > ' ' {
+		return nil // no sign bit anywhere, nothing to refuse
+	}
 	refuse := func(field string, value int64, reason string) error {
 		return &InvalidError{fmt.Sprintf("groups[%d].%s", i, field), value, reason}
 	}
@@ -160,13 +193,16 @@ func (g Group) check(i int) error {
 			return refuse(field.name, field.value, fmt.Sprintf("must not be greater than %d", field.most))
 		}
 	}
+	if strings.TrimSpace(g.Name) == "" {
+		return &InvalidError{fmt.Sprintf("groups[%d].name", i), g.Name, "must not be empty"}
+	}
 	if g.Min > g.Max {
 		return refuse("min", g.Min, fmt.Sprintf("must not be greater than max %d", g.Max))
 	}
 	return nil
 }
 
-func (c Cap) check(i int, groups words) error {
+func (c Cap) check(i int, isGroup func(string) bool) error {
 	refuse := func(field string, value any, reason string) error {
 		return &InvalidError{fmt.Sprintf("caps[%d].%s", i, field), value, reason}
 	}
@@ -176,7 +212,7 @@ func (c Cap) check(i int, groups words) error {
 	members := make(words, len(c.Groups))
 	for k, name := range c.Groups {
 		wrong := members.add(name)
-		if !groups[name] {
+		if !isGroup(name) {
 			wrong = "is none of the groups"
 		}
 		if wrong != "" {
@@ -189,20 +225,12 @@ func (c Cap) check(i int, groups words) error {
 	return nil
 }
 
-// tieOrder lists the positions of the groups in the order equals are served.
-func (r SplitRequest) tieOrder() []int {
-	order := make([]int, len(r.Groups))
-	for i := range order {
-		order[i] = i
+// tieOrder turns the order of names into that in which equals are served.
+func (r SplitRequest) tieOrder(order []int) []int {
+	if at, known := r.find(order, r.Chosen); known {
+		chosen := order[at]
+		copy(order[1:at+1], order[:at])
+		order[0] = chosen
 	}
-	rank := func(i int) int {
-		if r.Groups[i].Name == r.Chosen {
-			return 0
-		}
-		return 1
-	}
-	slices.SortFunc(order, func(i, j int) int {
-		return cmp.Or(rank(i)-rank(j), strings.Compare(r.Groups[i].Name, r.Groups[j].Name))
-	})
 	return order
 }

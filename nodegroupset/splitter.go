@@ -12,22 +12,22 @@ import (
 type splitter struct {
 	request SplitRequest
 	order   []int // positions in the request
-	groups  []Group
+	groups  []*Group
 	caps    []apportion.Cap
 	sizes   []int64
 	heldBy  []int // the cap that kept nodes from a group, or -1
 	left    int64 // nodes to place yet
 }
 
-func newSplitter(request SplitRequest) (*splitter, error) {
-	s := &splitter{request: request, order: request.tieOrder(), left: request.Nodes}
-	s.groups = make([]Group, len(s.order))
+func newSplitter(request SplitRequest, order []int) (*splitter, error) {
+	s := &splitter{request: request, order: order, left: request.Nodes}
+	s.groups = make([]*Group, len(s.order))
 	for k, i := range s.order {
-		s.groups[k] = request.Groups[i]
+		s.groups[k] = &request.Groups[i]
 	}
 	s.bindCaps()
 	if request.Policy == Proportional || request.Policy == Priority {
-		return s, s.level(func(g Group) int64 { return g.Min })
+		return s, s.level(func(g *Group) int64 { return g.Min })
 	}
 	return s, nil
 }
@@ -51,7 +51,7 @@ func (s *splitter) bindCaps() {
 }
 
 // level raises groups to their min and then evenly up to a ceiling of their own.
-func (s *splitter) level(ceiling func(Group) int64) error {
+func (s *splitter) level(ceiling func(*Group) int64) error {
 	bins := make([]apportion.Bin, len(s.groups))
 	for k, group := range s.groups {
 		bins[k] = apportion.Bin{Size: group.Size, Min: group.Min, Max: ceiling(group)}
@@ -64,7 +64,7 @@ func (s *splitter) level(ceiling func(Group) int64) error {
 	return nil
 }
 
-func (s *splitter) even() error { return s.level(func(g Group) int64 { return g.Max }) }
+func (s *splitter) even() error { return s.level(func(g *Group) int64 { return g.Max }) }
 
 // priority fills the groups in the order of the request, each as far as its max
 // and its caps allow.

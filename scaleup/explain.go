@@ -70,6 +70,9 @@ func (p *planner) held(group, why string) string {
 		return fmt.Sprintf("%s; held by %s", why, split.Detail)
 	case nodegroupset.HeldByNothing, nodegroupset.OverMax:
 	}
+	if name, blocked := full(p.ledger.ceilings, group); blocked {
+		return fmt.Sprintf("%s; no room left under %s", why, name)
+	}
 	return why
 }
 
@@ -159,6 +162,9 @@ func (p *planner) whyLost(group string) string {
 			}
 			if step.Strategy == expander.SetStep {
 				return judged.Figure
+			}
+			if judged.Figure == "" {
+				return fmt.Sprintf("%s: kept %s", step.Strategy, keptOf(step))
 			}
 			return fmt.Sprintf("%s: %s, kept %s", step.Strategy, brief(judged.Figure), keptOf(step))
 		}
