@@ -71,7 +71,7 @@ func (p *planner) held(group, why string) string {
 	case nodegroupset.HeldByNothing, nodegroupset.OverMax:
 	}
 	if name, blocked := full(p.ledger.ceilings, group); blocked {
-		return fmt.Sprintf("%s; no room left under %s", why, name)
+		return fmt.Sprintf("%s; held by %s", why, name)
 	}
 	return why
 }
