@@ -48,12 +48,14 @@ func (s *Scaler) observe(ctx context.Context, now time.Time, cluster Cluster) (*
 // sortNodes finds the group of every node and leaves those out that are still
 // starting.
 func (o *observer) sortNodes(ctx context.Context, w *World) error {
+	wereReady := o.everReady
+	o.everReady = make(map[string]bool, len(o.cluster.Nodes))
 	for _, n := range o.cluster.Nodes {
 		group, _, err := o.provider.NodeGroupForNode(ctx, n.Node)
 		if err != nil {
 			return fmt.Errorf("find the node group of node %s: %w", n.Node.Name, err)
 		}
-		if isReady(n.Node) {
+		if isReady(n.Node) || wereReady[n.Node.Name] {
 			o.everReady[n.Node.Name] = true
 		}
 		if group != "" {
