@@ -25,6 +25,7 @@ func newSimulate(color *printing.ColorMode) *cobra.Command {
 	var output printing.Flags
 	var files []string
 	var list bool
+	var flags overrides
 	limit := fileSize(document.DefaultMaxSize)
 	cmd := &cobra.Command{
 		Use:   "simulate {-f FILE... | NAME... | --list}",
@@ -34,10 +35,12 @@ faults strike, in virtual time. Printed are a timeline, the node groups before a
 the pods that still run nowhere, and whether what the scenario expects holds. The same file gives the same output.
 
 NAME is one of the scenarios that come with the program; --list names them. A file holds one or several scenarios, "-" is
-standard input; files that a scenario names are looked for in its own folder. All scenarios are checked before any is
+standard input; files that a scenario names are looked for in its own folder. Flags with Cluster Autoscaler's names win over
+the scenario's options. All scenarios are checked before any is
 played. The exit code is 1 where an expectation does not hold, and 2 where a document or a file is wrong.`,
 		Example: `  evenkeel simulate -f configs/scenarios/real-cluster.yaml
   evenkeel simulate zone-outage -o wide
+  evenkeel simulate proposal-example --balance-similar-node-groups=false
   evenkeel simulate --list`,
 		GroupID: groupAnswers,
 		Args:    cobra.ArbitraryArgs,
@@ -53,11 +56,11 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 			if len(files)+len(names) == 0 {
 				return &usageError{errors.New("no scenario given"), "name one, see --list, or give a file with -f"}
 			}
-			lists := int64(0) // lists are streamed, and have a larger limit of their own
+			sizes := sizeLimits{documents: int64(limit)}
 			if cmd.Flags().Changed("max-file-size") {
-				lists = int64(limit)
+				sizes.lists = int64(limit)
 			}
-			setups, err := loadScenarios(cmd, files, names, int64(limit), lists)
+			setups, err := loadScenarios(cmd, files, names, &flags, sizes)
 			if err != nil {
 				return err
 			}
@@ -72,15 +75,20 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 		},
 	}
 	addFiles(cmd.Flags(), &files, &limit)
+	flags.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&list, "list", false, "list the scenarios that come with the program")
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	return cmd
 }
 
+// sizeLimits bound files in bytes. Lists are streamed, and where nothing is said
+// have a larger limit of their own.
+type sizeLimits struct{ documents, lists int64 }
+
 // loadScenarios reads files first and built-in scenarios after them, and all
 // of them before it returns.
-func loadScenarios(cmd *cobra.Command, files, names []string, limit, lists int64) ([]*simulate.Setup, error) {
-	options := document.Options{Kinds: simulate.Kinds(), MaxSize: limit}
+func loadScenarios(cmd *cobra.Command, files, names []string, flags *overrides, sizes sizeLimits) ([]*simulate.Setup, error) {
+	options := document.Options{Kinds: simulate.Kinds(), MaxSize: sizes.documents}
 	docs, err := document.ReadFiles(files, cmd.InOrStdin(), options)
 	if err != nil {
 		return nil, err
@@ -89,13 +97,20 @@ func loadScenarios(cmd *cobra.Command, files, names []string, limit, lists int64
 	var problems []document.Problem
 	load := func(docs []document.Document, open func(string) (io.ReadCloser, error)) error {
 		for i := range docs {
-			setup, err := simulate.Load(&docs[i], simulate.Files{Open: open, MaxSize: lists})
+			if scenario, ok := docs[i].Object.(*v1alpha1.Scenario); ok {
+				flags.applyTo(scenario)
+			}
+			setup, err := simulate.Load(&docs[i], simulate.Files{Open: open, MaxSize: sizes.lists})
 			var invalid *document.Invalid
 			switch {
 			case errors.As(err, &invalid):
 				problems = append(problems, invalid.Problems...)
 			case err != nil:
 				return err
+			default:
+				if err := flags.bound(setup); err != nil {
+					return err
+				}
 			}
 			setups = append(setups, setup)
 		}

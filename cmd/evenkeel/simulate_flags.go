@@ -1,0 +1,101 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/simulate"
+)
+
+// overrides are Cluster Autoscaler's flags; one that is given wins over the
+// same option of every scenario.
+type overrides struct {
+	flags   *pflag.FlagSet
+	options v1alpha1.ScenarioOptions
+	balance bool
+	ratios  [3]string
+	nodes   []string
+}
+
+func (o *overrides) addTo(flags *pflag.FlagSet) {
+	o.flags = flags
+	flags.BoolVar(&o.balance, "balance-similar-node-groups", true, "balance node groups similar to the chosen one")
+	flags.StringVar(&o.options.Expander, "expander", "", "strategies that choose between options, comma-separated: "+strings.Join(expander.Names(), ", "))
+	flags.StringArrayVar(&o.options.BalancingIgnoreLabels, "balancing-ignore-label", nil, "label that makes no difference, beside those of the scenario; may be repeated")
+	flags.StringArrayVar(&o.options.BalancingLabels, "balancing-label", nil, "compare by this label alone; may be repeated")
+	flags.StringArrayVar(&o.options.DisabledLabelPacks, "disable-label-pack", nil, "label pack that does not apply; may be repeated")
+	for i, name := range []string{"memory-difference-ratio", "max-allocatable-difference-ratio", "max-free-difference-ratio"} {
+		flags.StringVar(&o.ratios[i], name, "", "as in explain")
+	}
+	flags.Int32Var(&o.options.MaxNodesTotal, "max-nodes-total", 0, "bound of all nodes; 0 is none")
+	flags.Int32Var(&o.options.MaxNodesPerScaleup, "max-nodes-per-scaleup", 0, "bound of the nodes of one round")
+	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
+}
+
+// applyTo puts the flags that are given into a scenario.
+func (o *overrides) applyTo(s *v1alpha1.Scenario) {
+	options := &s.Spec.Options
+	if o.flags.Changed("balance-similar-node-groups") {
+		options.BalanceSimilarNodeGroups = &o.balance
+	}
+	options.Expander = cmp.Or(o.options.Expander, options.Expander)
+	options.BalancingIgnoreLabels = slices.Concat(options.BalancingIgnoreLabels, o.options.BalancingIgnoreLabels)
+	if len(o.options.BalancingLabels) > 0 {
+		options.BalancingLabels = o.options.BalancingLabels
+	}
+	options.DisabledLabelPacks = slices.Concat(options.DisabledLabelPacks, o.options.DisabledLabelPacks)
+	for i, ratio := range []*json.Number{&options.MemoryDifferenceRatio, &options.MaxAllocatableDifferenceRatio, &options.MaxFreeDifferenceRatio} {
+		*ratio = cmp.Or(json.Number(o.ratios[i]), *ratio)
+	}
+	if o.flags.Changed("max-nodes-total") {
+		options.MaxNodesTotal = o.options.MaxNodesTotal
+	}
+	if o.flags.Changed("max-nodes-per-scaleup") {
+		options.MaxNodesPerScaleup = o.options.MaxNodesPerScaleup
+	}
+}
+
+// bound changes the bounds of the node groups that --nodes names.
+func (o *overrides) bound(setup *simulate.Setup) error {
+	for _, text := range o.nodes {
+		least, most, name, err := parseBounds(text)
+		if err != nil {
+			return &usageError{err, "as in --nodes=0:10:" + cmp.Or(name, "web")}
+		}
+		at := slices.IndexFunc(setup.Cloud.Groups, func(g fake.Group) bool { return g.ID == name })
+		if at < 0 {
+			return &usageError{fmt.Errorf("--nodes=%s: scenario %s has no node group %q", text, setup.Name, name), "groups are named as in the scenario"}
+		}
+		setup.Cloud.Groups[at].MinSize, setup.Cloud.Groups[at].MaxSize = least, most
+	}
+	return nil
+}
+
+func parseBounds(text string) (least, most int, name string, err error) {
+	parts := strings.SplitN(text, ":", 3)
+	if len(parts) != 3 || parts[2] == "" {
+		return 0, 0, "", fmt.Errorf("--nodes=%s: must be MIN:MAX:GROUP", text)
+	}
+	var bounds [2]int
+	for i, part := range parts[:2] {
+		n, err := strconv.ParseUint(part, 10, 31)
+		if err != nil {
+			return 0, 0, parts[2], fmt.Errorf("--nodes=%s: %q must be a number from 0 to %d", text, part, math.MaxInt32)
+		}
+		bounds[i] = int(n)
+	}
+	if bounds[0] > bounds[1] {
+		return 0, 0, parts[2], fmt.Errorf("--nodes=%s: the minimum must not be above the maximum", text)
+	}
+	return bounds[0], bounds[1], parts[2], nil
+}
