@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -244,6 +245,12 @@ func (d *decoder) delegate(v *value, at *field.Path, rv reflect.Value) {
 			return
 		}
 		d.wrongType(v, at, noun)
+		return
+	}
+	if quantity, ok := rv.Addr().Interface().(*resource.Quantity); ok {
+		if detail := outOfRange(quantity); detail != "" {
+			d.refuse(v, at, detail)
+		}
 	}
 }
 
@@ -258,11 +265,18 @@ func (d *decoder) wrongType(v *value, at *field.Path, noun string) {
 		d.add(field.Invalid(at, field.OmitValueType{}, "must be "+noun+", not a list"))
 	case object:
 		d.add(field.Invalid(at, field.OmitValueType{}, "must be "+noun+", not an object"))
-	case text:
-		d.add(field.Invalid(at, v.text, "must be "+noun))
 	default:
-		d.add(field.Invalid(at, json.RawMessage(v.appendJSON(nil)), "must be "+noun))
+		d.refuse(v, at, "must be "+noun)
 	}
+}
+
+// refuse says what is wrong with a scalar.
+func (d *decoder) refuse(v *value, at *field.Path, detail string) {
+	if v.kind == text {
+		d.add(field.Invalid(at, v.text, detail))
+		return
+	}
+	d.add(field.Invalid(at, json.RawMessage(v.appendJSON(nil)), detail))
 }
 
 func (d *decoder) repeated(m member, at *field.Path, first int) {

@@ -207,7 +207,7 @@ func (s *objectStream) emitJSON(place string, outer header, raw []byte) error {
 // are long and mostly of one kind.
 func (s *objectStream) guess(raw []byte) (Item, bool) {
 	into := newObject(s.before.APIVersion, s.before.Kind)
-	if into == nil || hasHugeExponent(raw) {
+	if into == nil || mayBeHuge(raw) {
 		return Item{}, false
 	}
 	item := Item{APIVersion: s.before.APIVersion, Kind: s.before.Kind, Object: into()}

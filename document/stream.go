@@ -69,10 +69,10 @@ func explainJSON(err error) error {
 	return err
 }
 
-// decodeLeniently fills into from JSON. The usual way is the fast one; where that fails, or could take for ever, the decoder of
-// documents finds out where the problem is, at a path below at.
+// decodeLeniently fills into from JSON. The usual way is the fast one; where that fails, could take for ever or let an amount out of range pass, the
+// decoder of documents finds out where the problem is, at a path below at.
 func decodeLeniently(raw []byte, at *field.Path, into func() any) (any, error) {
-	if !hasHugeExponent(raw) {
+	if !mayBeHuge(raw) {
 		out := into()
 		if json.Unmarshal(raw, out) == nil {
 			return out, nil
@@ -95,27 +95,3 @@ func decodeValue(v *value, at *field.Path, into func() any) (any, error) {
 	}
 	return out, nil
 }
-
-// hasHugeExponent tells JSON that may hold a quantity like 1e100000000, which takes minutes and gigabytes to parse. Other text
-// that looks like one only takes the slow way.
-func hasHugeExponent(raw []byte) bool {
-	for i := 1; i+3 < len(raw); i++ {
-		if raw[i] != 'e' && raw[i] != 'E' || !isDigit(raw[i-1]) && raw[i-1] != '.' {
-			continue
-		}
-		j := i + 1
-		if raw[j] == '+' || raw[j] == '-' {
-			j++
-		}
-		begin := j
-		for j < len(raw) && isDigit(raw[j]) {
-			j++
-		}
-		if j-begin >= 3 {
-			return true
-		}
-	}
-	return false
-}
-
-func isDigit(b byte) bool { return '0' <= b && b <= '9' }

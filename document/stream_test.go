@@ -151,6 +151,44 @@ func TestObjectsRefuses(t *testing.T) {
 	}
 }
 
+// TestAmountsOutOfRange wants the fast way through a list to refuse what the slow one does, and to take what just fits.
+func TestAmountsOutOfRange(t *testing.T) {
+	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"containers":[{"resources":{"requests":{"cpu":AMOUNT}}}]}}`
+	first := strings.ReplaceAll(pod, "AMOUNT", "1")
+	for amount, want := range map[string]string{
+		`9223372036854775`:           "",
+		`"9223372036854775"`:         "",
+		`"8Pi"`:                      "",
+		`"-9223372036854775"`:        "",
+		`"0000000000000000000001"`:   "",
+		`"9223372036854774.5"`:       "",
+		`9223372036854776`:           "at most",
+		`"9223372036854775807"`:      "at most",
+		`"9223372036854775.5"`:       "at most",
+		`1e16`:                       "at most",
+		`1E+16`:                      "at most",
+		`"1e30"`:                     "at most",
+		`"1\u0065\u0033\u0030"`:      "at most",
+		`"9999999999999999999Ki"`:    "at most",
+		`"9Pi"`:                      "at most",
+		`"10P"`:                      "at most",
+		`"1E"`:                       "at most",
+		`"9007199254740992M"`:        "at most",
+		`"-1e16"`:                    "at least -",
+		`"-9223372036854775808000m"`: "at least -",
+	} {
+		text := `{"kind":"List","items":[` + first + "," + strings.ReplaceAll(pod, "AMOUNT", amount) + `]}`
+		_, _, err := collect(objects(text))
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", amount, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), "items[1] (Pod a): spec.containers[0].resources.requests[cpu]") ||
+			!strings.Contains(err.Error(), "is out of range: must be "+want)):
+			t.Errorf("%s: got %v", amount, err)
+		}
+	}
+}
+
 func TestObjectsTellsFailureToReadApart(t *testing.T) {
 	broken := errors.New("the disk is gone")
 	for _, begin := range []string{"", `{"items": [`, "items:\n- a: 1\n"} {

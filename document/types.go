@@ -2,6 +2,8 @@ package document
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -115,6 +117,25 @@ func plausibleQuantity(s string) bool {
 	}
 	exponent, err := strconv.Atoi(s[i+1:])
 	return err != nil || -30 <= exponent && exponent <= 30
+}
+
+// maxAmount is the largest amount that the scheduler can count in thousandths.
+const maxAmount = math.MaxInt64 / 1000
+
+var (
+	largestQuantity  = resource.NewQuantity(maxAmount, resource.DecimalSI)
+	smallestQuantity = resource.NewQuantity(-maxAmount, resource.DecimalSI)
+)
+
+// outOfRange says what is wrong with an amount that would overflow in the scheduler's arithmetic; "" where nothing is.
+func outOfRange(q *resource.Quantity) string {
+	switch {
+	case q.Cmp(*largestQuantity) > 0:
+		return fmt.Sprintf("is out of range: must be at most %d", int64(maxAmount))
+	case q.Cmp(*smallestQuantity) < 0:
+		return fmt.Sprintf("is out of range: must be at least %d", int64(-maxAmount))
+	}
+	return ""
 }
 
 // suggest gives the name closest to what was written, or "" when none is close.

@@ -44,8 +44,13 @@ func (l *loader) reading(name string, at *field.Path, read func(r io.Reader, o d
 		err = closeErr
 	}
 	var invalid *document.Invalid
-	if errors.As(err, &invalid) {
+	var unreadable *fs.PathError
+	switch {
+	case errors.As(err, &invalid):
 		l.problems = append(l.problems, invalid.Problems...)
+		return nil
+	case errors.As(err, &unreadable):
+		l.add(field.Invalid(at, name, "can not be read: "+unreadable.Err.Error()))
 		return nil
 	}
 	return err

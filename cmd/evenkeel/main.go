@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -84,12 +85,18 @@ func report(stderr io.Writer, err error) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "error: %s (%s)\n", oneLine(err.Error()), usage.hint)
 		return exitUsage
-	case errors.Is(err, fs.ErrNotExist): // a file that was named wrongly
+	case isInput(err): // a file that was named wrongly
 		fmt.Fprintf(stderr, "error: %s\n", oneLine(err.Error()))
 		return exitUsage
 	}
 	fmt.Fprintf(stderr, "error: %s\n", oneLine(err.Error()))
 	return exitFailure
+}
+
+// isInput tells a file that is missing, is a folder or may not be read from one that can not be written.
+func isInput(err error) bool {
+	var path *fs.PathError
+	return errors.As(err, &path) && slices.Contains([]string{"open", "read", "stat"}, path.Op)
 }
 
 // A silentError ends the program with a code after the command has printed all there is to say.
