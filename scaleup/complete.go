@@ -2,7 +2,9 @@ package scaleup
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -11,12 +13,25 @@ import (
 
 // completeTemplates fills in what the cloud's templates of empty groups lack.
 // The model is the populated group that differs from the empty one in nothing
-// but what is missing there; with several, the one with the least missing, then
-// the first by name. Of similar populated groups the first stands for all.
-func completeTemplates(groups []Group, similarity nodegroupset.Options) error {
+// but what is missing there; with several, the one with the least missing. Of
+// similar populated groups the first stands for all.
+//
+// A guess must not decide where pods go. So nothing is filled in that says what
+// nodes are for: no label that a pod of the cluster looks at, none that is
+// known to have a meaning, no extended resource. Nor is anything where two
+// models would fill in different labels.
+func completeTemplates(groups []Group, similarity nodegroupset.Options, cluster Cluster) error {
 	index, err := nodegroupset.NewIndex(similarity)
 	if err != nil {
 		return err
+	}
+	packs, err := nodegroupset.ShippedPacks()
+	if err != nil {
+		return err
+	}
+	c := completer{index: index, telling: lookedAt(cluster)}
+	for _, key := range packs.Meaningful {
+		c.telling[key] = true
 	}
 	byName := map[string]*Group{}
 	for i := range groups {
@@ -28,34 +43,92 @@ func completeTemplates(groups []Group, similarity nodegroupset.Options) error {
 			byName[g.ID] = g
 		}
 	}
-	var models []*Group
 	for _, set := range index.Sets() {
-		models = append(models, byName[set[0]])
+		c.models = append(c.models, byName[set[0]])
 	}
 	for i := range groups {
 		if g := &groups[i]; g.Template != nil && g.TemplateFrom == fromCloud {
-			completeFrom(models, g, index)
+			c.complete(g)
 		}
 	}
 	return nil
 }
 
-// completeFrom completes the template of one empty group, where a model is found.
-func completeFrom(models []*Group, empty *Group, index *nodegroupset.Index) {
+// completer fills in templates of empty groups.
+type completer struct {
+	index   *nodegroupset.Index // of the populated groups
+	models  []*Group            // one of each of their sets, by name
+	telling map[string]bool     // labels that say what nodes are for
+}
+
+// complete fills in one template, where a model is found.
+func (c *completer) complete(empty *Group) {
 	var nearest *Group
 	var lacks []missingField
-	for _, model := range models {
+	for _, model := range c.models {
 		if !lacksAny(empty.Template.Node, model.Template.Node) {
 			continue
 		}
-		if missing := onlyMissing(empty, model, index); len(missing) > 0 && (nearest == nil || len(missing) < len(lacks)) {
+		missing := c.onlyMissing(empty, model)
+		switch {
+		case len(missing) == 0:
+		case nearest == nil || len(missing) < len(lacks):
 			nearest, lacks = model, missing
+		case len(missing) == len(lacks):
+			if key, differ := differentLabel(lacks, nearest, model); differ {
+				empty.TemplateFrom = fmt.Sprintf("%s, not completed: %s and %s differ in %s", fromCloud, nearest.ID, model.ID, key)
+				return
+			}
 		}
 	}
 	if nearest != nil {
 		var filled []string
 		empty.Template, filled = completeTemplate(empty.Template, nearest.Template, lacks)
 		empty.TemplateFrom = completedFrom(nearest.ID, filled)
+	}
+}
+
+// differentLabel finds a label that two models would fill in differently.
+func differentLabel(lacks []missingField, a, b *Group) (key string, found bool) {
+	for _, m := range lacks {
+		if m.kind == missingLabel && a.Template.Node.Labels[m.name] != b.Template.Node.Labels[m.name] {
+			return m.name, true
+		}
+	}
+	return "", false
+}
+
+// lookedAt lists the node labels that some pod of the cluster asks for.
+func lookedAt(cluster Cluster) map[string]bool {
+	keys := map[string]bool{}
+	for _, pod := range cluster.Pending {
+		lookAt(keys, &pod.Spec)
+	}
+	for _, n := range cluster.Nodes {
+		for _, pod := range n.Pods {
+			lookAt(keys, &pod.Spec)
+		}
+	}
+	for _, set := range cluster.DaemonSets {
+		lookAt(keys, &set.Spec.Template.Spec)
+	}
+	return keys
+}
+
+func lookAt(keys map[string]bool, pod *v1.PodSpec) {
+	for key := range pod.NodeSelector {
+		keys[key] = true
+	}
+	for _, c := range pod.TopologySpreadConstraints {
+		keys[c.TopologyKey] = true
+	}
+	if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return
+	}
+	for _, term := range pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, e := range term.MatchExpressions {
+			keys[e.Key] = true
+		}
 	}
 }
 
@@ -84,22 +157,34 @@ func lacksAny(empty, model *v1.Node) bool {
 }
 
 // onlyMissing lists what the empty group's template lacks, if completing it with
-// that makes the two similar, and nothing otherwise. The index holds the model
-// and is left as it was.
-func onlyMissing(empty, model *Group, index *nodegroupset.Index) []missingField {
-	defer index.Delete(empty.ID)
+// that makes the two similar and may be done, and nothing otherwise. The index
+// is left as it was.
+func (c *completer) onlyMissing(empty, model *Group) []missingField {
+	defer c.index.Delete(empty.ID)
 	missing := missingIn(empty.Template.Node, model.Template.Node)
 	completed, _ := completeTemplate(empty.Template, model.Template, missing)
-	if index.Set(empty.ID, *completed) != nil || !slices.Contains(index.Similar(empty.ID), model.ID) {
+	if c.index.Set(empty.ID, *completed) != nil || !slices.Contains(c.index.Similar(empty.ID), model.ID) {
 		return nil
 	}
 	// Of all that is missing only what the comparison looks at is worth filling
 	// in: a label that the packs ignore stays the empty group's own affair.
-	if index.Set(empty.ID, *empty.Template) != nil {
+	if c.index.Set(empty.ID, *empty.Template) != nil {
 		return nil
 	}
-	differences := index.Differences(empty.ID, model.ID)
-	return slices.DeleteFunc(missing, func(m missingField) bool { return !differs(differences, m) })
+	differences := c.index.Differences(empty.ID, model.ID)
+	missing = slices.DeleteFunc(missing, func(m missingField) bool { return !differs(differences, m) })
+	if slices.ContainsFunc(missing, c.tells) {
+		return nil
+	}
+	return missing
+}
+
+// tells whether a field says what the nodes are for.
+func (c *completer) tells(m missingField) bool {
+	if m.kind == missingLabel {
+		return c.telling[m.name]
+	}
+	return strings.Contains(m.name, "/") // an extended resource
 }
 
 func differs(differences []nodegroupset.Difference, m missingField) bool {

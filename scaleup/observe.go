@@ -42,7 +42,7 @@ func (s *Scaler) observe(ctx context.Context, now time.Time, cluster Cluster) (*
 		w.Groups = append(w.Groups, o.group(ctx, g))
 	}
 	slices.SortFunc(w.Groups, func(a, b Group) int { return strings.Compare(a.ID, b.ID) })
-	return w, completeTemplates(w.Groups, s.opts.Similarity)
+	return w, completeTemplates(w.Groups, s.opts.Similarity, cluster)
 }
 
 // sortNodes finds the group of every node and leaves those out that are still

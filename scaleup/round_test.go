@@ -401,6 +401,54 @@ func TestEmptyGroupIsCompletedFromAPopulatedSibling(t *testing.T) {
 	}
 }
 
+// What a pod looks at, what has a meaning and what two models would fill in
+// differently is not guessed.
+func TestTemplatesAreNotCompletedByAGuess(t *testing.T) {
+	labelled := func(zone, key, value string) cloudprovider.Template {
+		template := machine(zone, "1", "4Gi")
+		template.Node.Labels[key] = value
+		return template
+	}
+	withGPU := machine("a", "1", "4Gi")
+	for _, list := range []v1.ResourceList{withGPU.Node.Status.Capacity, withGPU.Node.Status.Allocatable} {
+		list["nvidia.com/gpu"] = resource.MustParse("1")
+	}
+	notBatch := func(pod *v1.Pod) {
+		pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "role", Operator: v1.NodeSelectorOpDoesNotExist}}}},
+		}}}
+	}
+	batch := func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"role": "batch"} }
+	for name, test := range map[string]struct {
+		populated []cloudprovider.Template
+		pods      []*v1.Pod
+		from      string
+		want      int // nodes of the empty group
+	}{
+		"pods that keep off the label":   {[]cloudprovider.Template{labelled("a", "role", "batch")}, onePerNode("web", 3, notBatch), "cloud", 3},
+		"pods that ask for the label":    {[]cloudprovider.Template{labelled("a", "role", "batch")}, onePerNode("web", 9, batch), "cloud", 0},
+		"a label with a meaning":         {[]cloudprovider.Template{labelled("a", "karpenter.sh/capacity-type", "spot")}, onePerNode("web", 1), "cloud", 0},
+		"an extended resource":           {[]cloudprovider.Template{withGPU}, onePerNode("web", 1), "cloud", 0},
+		"two models that would disagree": {[]cloudprovider.Template{labelled("a", "team", "x"), labelled("b", "team", "y")}, onePerNode("web", 2), "cloud, not completed: g0 and g1 differ in team", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var config fake.Config
+			for i, template := range test.populated {
+				config.Groups = append(config.Groups, fake.Group{ID: "g" + string(rune('0'+i)), Size: 1, MaxSize: 20, Template: template})
+			}
+			config.Groups = append(config.Groups, zonal("z", 0, 20))
+			f := newFleet(t, newChecker(t), config, scaleup.Options{})
+			r := f.round(test.pods...)
+			if got := r.World.Groups[len(test.populated)].TemplateFrom; got != test.from {
+				t.Errorf("template from %q, want %q", got, test.from)
+			}
+			if got := f.sizes()["z"]; got != test.want {
+				t.Errorf("the empty group has %d nodes, want %d: %v", got, test.want, f.sizes())
+			}
+		})
+	}
+}
+
 func TestInvalidLimitsAreRefused(t *testing.T) {
 	checker := newChecker(t)
 	cloud, err := fake.New(fake.Config{}, clocktesting.NewFakeClock(start))
