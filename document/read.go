@@ -158,21 +158,27 @@ func parseAll(name string, data []byte) ([]Document, []Problem) {
 // Refuse makes problems of what is wrong with the document, at most as many as a person reads. Paths in errs are from the
 // document's own root.
 func (d *Document) Refuse(errs ...error) []Problem {
-	more := len(errs) - maxProblems
-	if more > 0 {
-		errs = errs[:maxProblems]
-	}
-	problems := make([]Problem, 0, len(errs)+1)
+	problems := make([]Problem, 0, len(errs))
 	for _, err := range errs {
 		if d.item != "" {
 			err = fmt.Errorf("%s.%w", d.item, err)
 		}
 		problems = append(problems, Problem{d.File, d.Number, err})
 	}
-	if more > 0 {
-		problems = append(problems, Problem{d.File, d.Number, fmt.Errorf("and %d more problems", more)})
+	return d.Cut(problems)
+}
+
+// Cut leaves as many problems as a person reads. Of the others a last one tells how many there are.
+func (d *Document) Cut(problems []Problem) []Problem {
+	more := len(problems) - maxProblems
+	if more <= 0 {
+		return problems
 	}
-	return problems
+	last := fmt.Errorf("and %d more problems", more)
+	if more == 1 {
+		last = errors.New("and 1 more problem")
+	}
+	return append(slices.Clip(problems[:maxProblems]), Problem{d.File, d.Number, last})
 }
 
 // WithStatus is the document as it was written, in JSON, with a status in place of the one it may have had. Nothing is

@@ -25,7 +25,12 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	samples := map[string]sample{}
 	hints := map[string]bool{}
 	var strays []string
+	names := map[string]bool{}
 	err := objects(files, s.Nodes, "Node", func(n *v1.Node) error {
+		if names[n.Name] {
+			return refuse(s.Nodes, "node %q is listed twice", n.Name)
+		}
+		names[n.Name] = true
 		group := n.Labels[s.GroupLabel]
 		if group == "" {
 			strays = append(strays, n.Name)

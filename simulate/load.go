@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -17,9 +18,6 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
-
-// maxProblems is how many problems are told: a wrong file can have thousands.
-const maxProblems = 20
 
 // Kinds are the kinds of documents that Load takes.
 func Kinds() document.Kinds {
@@ -51,10 +49,8 @@ func Load(d *document.Document, files Files) (*Setup, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case len(l.problems) > maxProblems:
-		return nil, &document.Invalid{Problems: l.problems[:maxProblems]}
 	case len(l.problems) > 0:
-		return nil, &document.Invalid{Problems: l.problems}
+		return nil, &document.Invalid{Problems: d.Cut(l.problems)}
 	}
 	setup.Name = scenario.Name
 	return setup, nil
@@ -105,6 +101,7 @@ func (l *loader) load() (*Setup, error) {
 	l.add(validateReferences(s, l.known())...)
 	l.setup.Cloud.Quotas = cloudQuotas(s.Quotas)
 	addFaults(&l.setup.Cloud, &s.Faults)
+	l.checkNodes()
 	if len(l.problems) == 0 {
 		l.add(l.setup.Cloud.Validate(specPath)...) // what only the whole shows
 	}
@@ -120,7 +117,7 @@ func (l *loader) readGroups() error {
 	l.position, l.setup.RegistersAs = map[string]int{}, map[string]*v1.Node{}
 	for i := range l.spec.NodeGroups {
 		g := &l.spec.NodeGroups[i]
-		l.addGroup(inlineGroup(g, machines), nil)
+		l.addGroup(inlineGroup(g, machines))
 		if g.RegistersAs != "" {
 			l.setup.RegistersAs[g.Name] = dress(machineNode(g, machines[g.RegistersAs]), g)
 		}
@@ -131,24 +128,50 @@ func (l *loader) readGroups() error {
 		if err != nil {
 			return err
 		}
-		for _, t := range templates {
+		for _, t := range l.withoutRepeats(templates, from, at) {
 			g := cloudGroup(t.group, t.template.Node, &from.NodeTimes)
 			g.Template = t.template
 			l.add(t.bounds(&g, from, at)...)
 			l.add(t.capacity(at)...)
-			l.addGroup(g, at)
+			l.addGroup(g)
 		}
 	}
 	return nil
 }
 
-// addGroup adds a group; at is nil for those of the document, whose names are
-// checked already.
-func (l *loader) addGroup(g fake.Group, at *field.Path) {
-	if _, taken := l.position[g.ID]; taken && at != nil {
-		l.add(field.Duplicate(at, g.ID))
-		return
+// withoutRepeats leaves out templates of groups that are there already, and
+// says so once.
+func (l *loader) withoutRepeats(templates []groupTemplate, from *v1alpha1.NodeGroupsSource, at *field.Path) []groupTemplate {
+	file := cmp.Or(from.File, from.Snapshot)
+	counts := map[string]int{}
+	var once []groupTemplate
+	var repeated []string
+	for _, t := range templates {
+		counts[t.group]++
+		_, taken := l.position[t.group]
+		switch {
+		case counts[t.group] == 2:
+			repeated = append(repeated, t.group)
+		case counts[t.group] > 2:
+		case taken:
+			l.add(&field.Error{Type: field.ErrorTypeDuplicate, Field: at.String(), BadValue: t.group, Detail: "the node group of " + file + " is there already"})
+		default:
+			once = append(once, t)
+		}
 	}
+	if len(repeated) > 0 {
+		others := ""
+		if len(repeated) > 1 {
+			others = fmt.Sprintf(" and %s more than once", count(len(repeated)-1, "other"))
+		}
+		l.add(field.Invalid(at.Child("file"), file, fmt.Sprintf("lists node group %s %d times%s: give one node for each group, and the nodes of a cluster in nodesFrom",
+			repeated[0], counts[repeated[0]], others)))
+	}
+	return once
+}
+
+// addGroup adds a group whose name is checked already.
+func (l *loader) addGroup(g fake.Group) {
 	l.position[g.ID] = len(l.setup.Cloud.Groups)
 	l.setup.Cloud.Groups = append(l.setup.Cloud.Groups, g)
 }
@@ -237,6 +260,17 @@ func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
 		return nil
 	}
 	return l.interned.pod(p, unbind)
+}
+
+// checkNodes finds more nodes than the cloud has.
+func (l *loader) checkNodes() {
+	total := 0
+	for _, g := range l.setup.Cloud.Groups {
+		total += g.Size
+	}
+	if total > fake.MaxNodes {
+		l.add(field.Invalid(specPath.Child("nodeGroups"), total, fmt.Sprintf("the nodes of all groups must not exceed %d", fake.MaxNodes)))
+	}
 }
 
 // checkPods finds pods that can not be in one cluster.

@@ -22,6 +22,7 @@ func scenario(spec string) string {
 
 const (
 	nodeA = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","labels":{"group":"a"}},"status":{"capacity":{"cpu":"2","memory":"8Gi","pods":"10"}}}`
+	nodeB = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n2","labels":{"group":"b"}},"status":{"capacity":{"cpu":"2","memory":"8Gi","pods":"10"}}}`
 	podOn = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"default"},"spec":{"nodeName":"gone","containers":[{"name":"c"}]}}`
 )
 
@@ -31,6 +32,7 @@ var testFiles = fstest.MapFS{
 	"pod.json":      {Data: []byte(podOn)},
 	"list.json":     {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[` + nodeA + `]}`)},
 	"quantity.json": {Data: []byte(strings.Replace(nodeA, `"2"`, `"2 cores"`, 1))},
+	"twice.json":    {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[` + nodeA + "," + nodeB + "," + nodeA + "," + nodeB + "," + nodeA + `]}`)},
 	"broken.json":   {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[`)},
 	"bare.json":     {Data: []byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"bare"}}`)},
 	"odd.json":      {Data: []byte(strings.Replace(nodeA, `"labels"`, `"annotations":{"cluster-autoscaler.kwok.nodegroup/max-count":"many"},"labels"`, 1))},

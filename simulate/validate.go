@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/fake"
 )
 
 // MaxPods is how many pods a scenario may have at one time.
@@ -31,7 +32,9 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 		c.add(field.Required(field.NewPath("metadata", "name"), "a scenario has a name"))
 	}
 	c.options(&s.Spec.Options, specPath.Child("options"))
-	c.duration(specPath.Child("duration"), s.Spec.Duration)
+	if d := s.Spec.Duration; d != nil && d.Duration <= 0 {
+		c.add(field.Invalid(specPath.Child("duration"), d.Duration.String(), "must be greater than zero"))
+	}
 	for i := range s.Spec.Machines {
 		c.machine(&s.Spec.Machines[i], specPath.Child("machines").Index(i))
 	}
@@ -148,6 +151,8 @@ func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
 		}
 	}
 	c.price(at.Child("price"), m.Price)
+	c.labels(m.Labels, at.Child("labels"))
+	c.taints(m.Taints, at.Child("taints"))
 }
 
 // capacity checks amounts that have to be there for any pod to run.
@@ -183,7 +188,7 @@ func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	}
 	c.groups.Insert(g.Name)
 	c.notNegative(at.Child("min"), int64(g.Min))
-	c.notNegative(at.Child("size"), int64(g.Size))
+	c.size(at.Child("size"), g.Size)
 	switch {
 	case g.Max == nil:
 		c.add(field.Required(at.Child("max"), "how far may the group grow?"))
@@ -203,12 +208,24 @@ func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 		capacity := at.Child("template", "status", "capacity")
 		c.capacity(g.Template.Status.Capacity, capacity, v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods)
 		c.amounts(g.Template.Status.Allocatable, at.Child("template", "status", "allocatable"))
+		c.labels(g.Template.Labels, at.Child("template", "metadata", "labels"))
+		c.taints(g.Template.Spec.Taints, at.Child("template", "spec", "taints"))
 	}
+	c.labels(g.Labels, at.Child("labels"))
+	c.taints(g.Taints, at.Child("taints"))
 	if g.RegistersAs != "" && !c.machines.Has(g.RegistersAs) {
 		c.add(field.NotFound(at.Child("registersAs"), g.RegistersAs))
 	}
 	c.price(at.Child("price"), g.Price)
 	c.nodeTimes(&g.NodeTimes, at)
+}
+
+// size checks how many nodes a group has at the start.
+func (c *checker) size(at *field.Path, n int32) {
+	c.notNegative(at, int64(n))
+	if n > fake.MaxNodes {
+		c.add(field.Invalid(at, n, fmt.Sprintf("must not exceed %d", fake.MaxNodes)))
+	}
 }
 
 func (c *checker) nodeTimes(t *v1alpha1.NodeTimes, at *field.Path) {
@@ -225,10 +242,13 @@ func (c *checker) sources(s *v1alpha1.ScenarioSpec) {
 		for _, bound := range []struct {
 			name  string
 			value *int32
-		}{{"min", from.Min}, {"max", from.Max}, {"size", from.Size}} {
+		}{{"min", from.Min}, {"max", from.Max}} {
 			if bound.value != nil {
 				c.notNegative(at.Child(bound.name), int64(*bound.value))
 			}
+		}
+		if from.Size != nil {
+			c.size(at.Child("size"), *from.Size)
 		}
 		c.nodeTimes(&from.NodeTimes, at)
 	}
@@ -253,23 +273,6 @@ func (c *checker) file(s *v1alpha1.FileSource, at *field.Path) {
 		c.add(field.Required(at.Child("file"), "needs a file or a snapshot"))
 	case s.File != "" && s.Snapshot != "":
 		c.add(field.Forbidden(at.Child("snapshot"), "not together with file"))
-	}
-}
-
-func (c *checker) podShape(p *v1alpha1.PodShape, at *field.Path) {
-	c.amounts(p.Requests, at.Child("requests"))
-	if p.Template == nil {
-		return
-	}
-	template := at.Child("template")
-	if p.Requests != nil || p.NodeSelector != nil || p.Tolerations != nil || p.Spread != nil || p.OnePerNode {
-		c.add(field.Forbidden(template, "not together with requests, nodeSelector, tolerations, spread or onePerNode"))
-	}
-	if len(p.Template.Spec.Containers) == 0 {
-		c.add(field.Required(template.Child("spec", "containers"), "a pod has a container"))
-	}
-	for i := range p.Template.Spec.Containers {
-		c.amounts(p.Template.Spec.Containers[i].Resources.Requests, template.Child("spec", "containers").Index(i).Child("resources", "requests"))
 	}
 }
 
