@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/document"
 	"github.com/evenkeel/evenkeel/plan"
 )
@@ -209,6 +211,8 @@ func TestRefused(t *testing.T) {
 			"spec.targets[1].min: Invalid value: 5: must not be greater than max", "spec.targets[2].name: Required value: must be a name",
 		}},
 		{"NodeGroupSimilarity", "", []string{"spec.groups: Required value: must have at least one group"}},
+		{"NodeGroupSimilarity", "groups: [{name: a, template: {spec: {taints: [{key: a, effect: NoShedule}]}, status: {capacity: {cpu: 1}}}}]", []string{`spec.groups[0].template.spec.taints[0].effect: Unsupported value: "NoShedule": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`}},
+		{"NodeGroupSimilarity", "groups: [{name: a, template: {spec: {taints: [{value: x}]}, status: {capacity: {cpu: 1}}}}]", []string{"spec.groups[0].template.spec.taints[0].key: Required value: a taint needs a key", "spec.groups[0].template.spec.taints[0].effect: Required value: must be one of NoSchedule, PreferNoSchedule, NoExecute"}},
 		{"NodeGroupSimilarity", "groups: [{name: a}]", []string{"spec.groups[0].template.status.capacity: Required value: a template needs the capacity of its nodes"}},
 		{"NodeGroupSimilarity", "options: {memoryDifferenceRatio: 1.5, balancingLabels: [\"\"]}, groups: [{name: a, " + template + "}]", []string{
 			"spec.options.balancingLabels[0]: Required value: must be the key of a label", "spec.options.memoryDifferenceRatio: Invalid value: 1.5: must be between 0 and 1",
@@ -235,7 +239,9 @@ func TestRefused(t *testing.T) {
 }
 
 func TestAnswerTellsWhatTheEngineRefuses(t *testing.T) {
-	d := read(t, head+"NodeGroupSimilarity\nspec: {groups: [{name: a, template: {status: {capacity: {cpu: 1}}}}, {name: b, template: {status: {capacity: {cpu: 1e30}}}}]}")
+	d := read(t, head+"NodeGroupSimilarity\nspec: {groups: [{name: a, template: {status: {capacity: {cpu: 1}}}}, {name: b, template: {status: {capacity: {cpu: 2}}}}]}")
+	similarity := d.Object.(*v1alpha1.NodeGroupSimilarity)
+	similarity.Spec.Groups[1].Template.Status.Capacity["cpu"] = resource.MustParse("1e30") // reading refuses it
 	_, err := plan.Answer(d.Object)
 	const want = `spec.groups[1].template.status.capacity[cpu]: Invalid value: "1e30": is out of range`
 	if err == nil || err.Error() != want {

@@ -75,6 +75,16 @@ func (c *checks) template(at *field.Path, n *v1.Node, labelsDecide bool) {
 	}
 	c.amounts(status.Child("capacity"), n.Status.Capacity)
 	c.amounts(status.Child("allocatable"), n.Status.Allocatable)
+	for i, taint := range n.Spec.Taints {
+		at := at.Child("spec", "taints").Index(i)
+		if taint.Key == "" {
+			c.add(field.Required(at.Child("key"), "a taint needs a key"))
+		}
+		if taint.Effect == "" {
+			c.add(field.Required(at.Child("effect"), "must be one of NoSchedule, PreferNoSchedule, NoExecute"))
+		}
+		oneOf(c, at.Child("effect"), taint.Effect, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute)
+	}
 }
 
 func (c *checks) pod(at *field.Path, p *v1.Pod) {

@@ -181,9 +181,13 @@ func (x *execution) report() {
 		if n > 0 {
 			d.Increases = append(d.Increases, Increase{Group: o.Group, From: target, To: target + int(n)})
 		}
-		if why, refused := x.refused[o.Group]; refused {
+		why, refused := x.refused[o.Group]
+		switch {
+		case refused && n > 0:
+			o.Outcome, o.Reason = GroupGrows, "grew although the cloud answered: "+why
+		case refused:
 			o.Outcome, o.Reason = GroupRefused, "refused: "+why
-		} else if n > 0 && o.Outcome != GroupGrows {
+		case n > 0 && o.Outcome != GroupGrows:
 			o.Outcome, o.Reason = GroupGrows, "takes over what others refused"
 		}
 	}

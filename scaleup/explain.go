@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/expander"
-	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -59,21 +58,35 @@ func (p *planner) whyNot(group string) string {
 	return p.held(group, "large enough beside "+others(p.decision.Members, group))
 }
 
+// held adds what kept a member below what it would have got otherwise, or
+// raised it beyond.
 func (p *planner) held(group, why string) string {
-	split := p.reasons[group]
-	switch split.Reason {
-	case nodegroupset.HeldByMax:
-		return fmt.Sprintf("%s; held at its maximum of %d", why, p.group(group).Max)
-	case nodegroupset.RaisedToMin:
-		return fmt.Sprintf("%s; raised towards its minimum of %d", why, p.group(group).Min)
-	case nodegroupset.HeldByQuota:
-		return fmt.Sprintf("%s; held by %s", why, split.Detail)
-	case nodegroupset.HeldByNothing, nodegroupset.OverMax:
+	g, size := p.group(group), p.ledger.size(group)
+	if p.kept(group) {
+		if size >= int64(g.Max) {
+			return fmt.Sprintf("%s; held at its maximum of %d", why, g.Max)
+		}
+		if name, blocked := full(p.ledger.ceilings, group); blocked {
+			return fmt.Sprintf("%s; held by %s", why, name)
+		}
 	}
-	if name, blocked := full(p.ledger.ceilings, group); blocked {
-		return fmt.Sprintf("%s; held by %s", why, name)
+	if g.Target < g.Min && size > int64(g.Target) && size <= int64(g.Min) {
+		return fmt.Sprintf("%s; raised towards its minimum of %d", why, g.Min)
 	}
 	return why
+}
+
+// kept tells whether a bound had a say: pods are left over for want of room, or
+// another member has become larger by it.
+func (p *planner) kept(group string) bool {
+	for _, c := range p.classes {
+		if slices.Contains(c.members, group) && slices.ContainsFunc(c.placed, func(placed expander.Placed) bool { return placed.Reason == expander.NodeLimit }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.decision.Members, func(other string) bool {
+		return p.ledger.grown[other] > 0 && p.ledger.size(other) > p.ledger.size(group)
+	})
 }
 
 func others(members []string, except string) string {

@@ -62,7 +62,6 @@ type planner struct {
 	classes   []class           // the chosen option's pods, by the members they pass on
 	helped    map[int]int       // pods of each kind that the ordered nodes help
 	wovenInto []string          // groups whose woven nodes other pods fill up
-	reasons   map[string]nodegroupset.GroupSplit
 }
 
 func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
@@ -74,7 +73,6 @@ func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 		sets:     map[string][]string{},
 		without:  map[string]string{},
 		helped:   map[int]int{},
-		reasons:  map[string]nodegroupset.GroupSplit{},
 	}
 }
 

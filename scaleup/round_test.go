@@ -206,6 +206,45 @@ func TestGrewAlthoughTheCallFailed(t *testing.T) {
 	if r.Grew() != 4 {
 		t.Errorf("grew %d", r.Grew())
 	}
+	if o := groupOutcome(t, r, "a"); o.Outcome != scaleup.GroupGrows || !strings.Contains(o.Reason, "grew although the cloud answered") {
+		t.Errorf("a: %+v", o)
+	}
+}
+
+// A bound is named where it had a say, and only there.
+func TestWhatHeldAGroupIsToldTruly(t *testing.T) {
+	checker := newChecker(t)
+	spread := func(pod *v1.Pod) {
+		pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": pod.Labels["app"]}},
+		}}
+	}
+	for name, test := range map[string]struct {
+		groups []fake.Group
+		limits scaleup.Limits
+		pods   []*v1.Pod
+		held   map[string]string
+	}{
+		"at the maximum by chance":     {[]fake.Group{zonal("a", 0, 1)}, scaleup.Limits{}, onePerNode("web", 1), map[string]string{"a": ""}},
+		"level with one that had room": {[]fake.Group{zonal("a", 0, 3), zonal("b", 0, 20)}, scaleup.Limits{}, onePerNode("web", 6), map[string]string{"a": "", "b": ""}},
+		"another became larger":        {[]fake.Group{zonal("a", 0, 3), zonal("b", 0, 20)}, scaleup.Limits{}, onePerNode("web", 8), map[string]string{"a": "held at its maximum of 3", "b": ""}},
+		"pods are left over":           {[]fake.Group{zonal("a", 0, 3), zonal("b", 0, 3)}, scaleup.Limits{}, onePerNode("web", 8), map[string]string{"a": "held at its maximum of 3", "b": "held at its maximum of 3"}},
+		"a quota just met":             {[]fake.Group{zonal("a", 0, 9), zonal("b", 0, 9)}, scaleup.Limits{Quotas: []scaleup.Quota{{Name: "q", Nodes: 4}}}, onePerNode("web", 4), map[string]string{"a": "", "b": ""}},
+		"a quota that is short":        {[]fake.Group{zonal("a", 0, 9), zonal("b", 0, 9)}, scaleup.Limits{Quotas: []scaleup.Quota{{Name: "q", Nodes: 4}}}, onePerNode("web", 5), map[string]string{"a": "held by q", "b": "held by q"}},
+		"spread pods wait for a zone":  {[]fake.Group{zonal("a", 0, 9), zonal("b", 0, 2)}, scaleup.Limits{}, onePerNode("web", 9, spread), map[string]string{"b": "held at its maximum of 2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, checker, fake.Config{Groups: test.groups}, scaleup.Options{Limits: test.limits})
+			r := f.round(test.pods...)
+			for group, want := range test.held {
+				reason := groupOutcome(t, r, group).Reason
+				if want == "" && strings.Contains(reason, "held") || !strings.Contains(reason, want) {
+					t.Errorf("%s: %q, want %q", group, reason, want)
+				}
+			}
+		})
+	}
 }
 
 func TestFailedInstancesAreTakenBack(t *testing.T) {

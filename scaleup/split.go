@@ -97,7 +97,6 @@ func (p *planner) splitClass(i int) error {
 		if n := g.NewSize - g.Size; n > 0 {
 			s.nodes[g.Name] = n
 		}
-		p.reasons[g.Name] = g
 	}
 	p.decision.Unplaced += int(split.Unplaced)
 	p.share(s)
