@@ -37,7 +37,8 @@ func unhelped(p scaleup.PodOutcome) string {
 	return fmt.Sprintf("%s and %d more like it: %s", p.Example, p.Count-1, steady(p.Reason))
 }
 
-// tellAttempts adds one row for each try: how the groups grew, and who refused.
+// tellAttempts adds the rows of each try: how the groups grew, and what the
+// cloud answered where it was an error.
 func (s *simulation) tellAttempts(at time.Duration, r *scaleup.Round) {
 	sizes := map[string]int{}
 	for _, g := range r.World.Groups {
@@ -45,31 +46,50 @@ func (s *simulation) tellAttempts(at time.Duration, r *scaleup.Round) {
 	}
 	for begin := 0; begin < len(r.Attempts); {
 		end := begin
-		var grown, refused []string
-		for ; end < len(r.Attempts) && r.Attempts[end].Try == r.Attempts[begin].Try; end++ {
-			a := r.Attempts[end]
+		for end < len(r.Attempts) && r.Attempts[end].Try == r.Attempts[begin].Try {
+			end++
+		}
+		try := r.Attempts[begin:end]
+		var grown []string
+		for _, a := range try {
 			if a.Grew > 0 {
 				grown = append(grown, fmt.Sprintf("%s %d→%d", a.Group, sizes[a.Group], sizes[a.Group]+a.Grew))
 				sizes[a.Group] += a.Grew
 			}
-			if a.Err != nil {
-				refused = append(refused, fmt.Sprintf("%s +%d: %v", a.Group, a.Delta, a.Err))
-			}
 		}
 		if len(grown) > 0 {
-			s.timeline.add(at, rowScaleUp, "%s (%s)", few(grown), why(r, r.Attempts[begin].Try))
+			s.timeline.add(at, rowScaleUp, "%s (%s)", few(grown), why(r, try))
 		}
-		for _, text := range refused {
-			s.timeline.add(at, rowRefused, "%s", text)
+		for _, a := range try {
+			switch {
+			case a.Err == nil:
+			case a.Grew == 0:
+				s.timeline.add(at, rowRefused, "%s +%d: %v", a.Group, a.Delta, a.Err)
+			default:
+				s.timeline.add(at, rowWarning, "%s +%d: %s although the cloud answered: %v", a.Group, a.Delta, grew(a), a.Err)
+			}
 		}
 		begin = end
 	}
 }
 
-// why says what the growth is for and how the expander came to its choice.
-func why(r *scaleup.Round, try int) string {
-	if try > 1 {
-		return "split again: what was refused"
+func grew(a scaleup.Attempt) string {
+	if a.Grew < a.Delta {
+		return fmt.Sprintf("grew by %d", a.Grew)
+	}
+	return "grew"
+}
+
+// why says what the growth of a try is for and how the expander came to its
+// choice.
+func why(r *scaleup.Round, try []scaleup.Attempt) string {
+	asked, came := 0, 0
+	for _, a := range try {
+		asked += a.Delta
+		came += a.Grew
+	}
+	if try[0].Try > 1 {
+		return fmt.Sprintf("split again: %s that others refused", part(came, asked))
 	}
 	helped := 0
 	for _, p := range r.Decision.Pods {
@@ -77,7 +97,7 @@ func why(r *scaleup.Round, try int) string {
 			helped += p.Count
 		}
 	}
-	parts := []string{fmt.Sprintf("%s for %s", count(r.Decision.Need, "node"), count(helped, "pod"))}
+	parts := []string{fmt.Sprintf("%s for %s", part(came, r.Decision.Need), count(helped, "pod"))}
 	if choice := chosenBy(r.Decision.Trail, r.Decision.Chosen); choice != "" {
 		parts = append(parts, choice)
 	}
@@ -85,6 +105,14 @@ func why(r *scaleup.Round, try int) string {
 		parts = append(parts, fmt.Sprintf("no room for %d more", r.Decision.Unplaced))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// part counts the nodes that came, of those that were wanted.
+func part(came, wanted int) string {
+	if came < wanted {
+		return fmt.Sprintf("%d of %s", came, count(wanted, "node"))
+	}
+	return count(came, "node")
 }
 
 // chosenBy names the strategies that had a choice, with the chosen group's

@@ -109,14 +109,15 @@ func (s *simulation) sets(observed map[string]*scaleup.Group) (sets [][]string, 
 	return sets, setOf, nil
 }
 
-// reportPending explains the pods still pending by what the last round said.
+// reportPending explains the pods still pending by what the last round said, or
+// why there was none.
 func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
 	still := make(map[*pod]bool, len(waiting))
 	for _, p := range waiting {
 		still[p] = true
 	}
 	var rows []v1alpha1.PendingReport
-	if s.last != nil {
+	if s.last != nil && s.lastErr == nil {
 		for _, outcome := range s.last.Decision.Pods {
 			row := pendingRow{Reason: steady(outcome.Reason)}
 			for _, at := range outcome.Pods {
@@ -131,6 +132,9 @@ func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
 		}
 	}
 	late := pendingRow{Reason: "not seen by a round yet"}
+	if s.lastErr != nil {
+		late.Reason = fmt.Sprintf("no round could be made: %v", s.lastErr)
+	}
 	for _, p := range waiting {
 		if still[p] {
 			late.count(p)

@@ -73,8 +73,9 @@ type simulation struct {
 	nextScan  time.Time
 	wakeups   []time.Time // when a round may decide otherwise without any event
 	rounds    int
-	last      *scaleup.Round
-	lastPods  []*pod // the pending pods of the last round
+	last      *scaleup.Round // that did not fail
+	lastErr   error          // of the last round
+	lastPods  []*pod         // the pending pods of last
 	settled   bool
 }
 
@@ -244,8 +245,9 @@ func (s *simulation) round(ctx context.Context) {
 	if s.nextScan.Before(s.clock.Now()) {
 		s.nextScan = s.clock.Now()
 	}
+	s.lastErr = err
 	if err != nil {
-		s.timeline.add(at, rowError, "the round failed: %v", err)
+		s.timeline.roundFailed(at, err)
 		return
 	}
 	s.last, s.lastPods = &r, pending

@@ -28,9 +28,13 @@ const (
 
 // timeline collects what happened, in order.
 type timeline struct {
-	rows []v1alpha1.TimelineRow
-	said map[string]bool // rows that are told once
+	rows   []v1alpha1.TimelineRow
+	said   map[string]bool // rows that are told once
+	failed map[string]*failure
 }
+
+// failure is an error that made whole rounds fail.
+type failure struct{ row, rounds int }
 
 func (t *timeline) add(at time.Duration, what, format string, args ...any) {
 	t.rows = append(t.rows, v1alpha1.TimelineRow{
@@ -46,6 +50,23 @@ func (t *timeline) once(at time.Duration, what, text string) {
 	if key := what + "\x00" + text; !t.said[key] {
 		t.said[key] = true
 		t.add(at, what, "%s", text)
+	}
+}
+
+// roundFailed tells an error once, and in that row how many rounds it stopped.
+func (t *timeline) roundFailed(at time.Duration, err error) {
+	text := fmt.Sprintf("the round failed: %v", err)
+	f := t.failed[text]
+	if f == nil {
+		if t.failed == nil {
+			t.failed = map[string]*failure{}
+		}
+		f = &failure{row: len(t.rows)}
+		t.failed[text] = f
+		t.add(at, rowError, "%s", text)
+	}
+	if f.rounds++; f.rounds > 1 {
+		t.rows[f.row].Text = fmt.Sprintf("%s (in %s)", text, count(f.rounds, "round"))
 	}
 }
 
