@@ -14,7 +14,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.dat
 # Modules that test, lint and verify visit: the main one and whatever stands under integrations/.
 MODULES := . $(patsubst %/go.mod,%,$(wildcard integrations/*/go.mod))
 # Packages that start goroutines or must bear being called from several.
-RACE    ?= ./cloudprovider/... ./fake/... ./predicates/... ./scaleup/... ./simulate/...
+RACE    ?= ./cloudprovider/... ./expander/grpcexpander/... ./fake/... ./predicates/... ./scaleup/... ./simulate/...
 # Arguments of bench, fuzz and test: packages, a pattern of names, times, further flags of go test.
 PKG       ?= ./...
 BENCH     ?= .
@@ -23,7 +23,11 @@ COUNT     ?= 1
 FUZZTIME  ?= 10s
 TESTFLAGS ?=
 # Targets that write generated files; verify runs them and expects the files unchanged.
-GENERATED := generate-go
+GENERATED := generate-go generate-proto
+
+# buf is built by its own module file: together with the other tools it can not be tidied.
+BUF_VERSION := v1.75.0
+BUF         := $(BIN)/buf-$(BUF_VERSION)
 
 # each runs a command in every module and stops at the first that fails.
 each = for m in $(MODULES); do (cd $$m && $(1)) || exit 1; done
@@ -81,6 +85,15 @@ generate: $(GENERATED) ## Write all generated files.
 
 generate-go:
 	@$(call each,$(GO) generate ./...)
+
+generate-proto: $(BUF)
+	@$(BUF) lint
+	@$(BUF) generate
+
+# Minutes the first time, seconds with a warm build cache.
+$(BUF):
+	@GOBIN=$(CURDIR)/$(BIN)/buf.tmp $(GO) install -trimpath github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
+	@mv $(BIN)/buf.tmp/buf $@ && rmdir $(BIN)/buf.tmp
 
 verify: gofmt ## Check that generated files, go.mod and go.sum are up to date.
 	@$(call each,$(GO) mod tidy -diff)

@@ -59,7 +59,9 @@ var table = []row{
 	{layer: drivers, path: "plan", banned: logging},
 	{layer: drivers, path: "simulate", banned: logging},
 
+	{layer: edges, path: "cloudprovider/externalgrpc", only: []string{"cloudprovider", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
 	{layer: edges, path: "document", only: []string{"api/v1alpha1"}, banned: logging},
+	{layer: edges, path: "expander/grpcexpander", only: []string{"expander/grpcexpander/grpcexpanderpb"}, banned: outside},
 	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
 
 	{layer: pipeline, path: "scaleup", banned: outside},
@@ -72,6 +74,8 @@ var table = []row{
 
 	{layer: contracts, path: "api/v1alpha1", banned: outside},
 	{layer: contracts, path: "cloudprovider", banned: outside},
+	{layer: contracts, path: "cloudprovider/externalgrpc/externalgrpcpb", only: none, banned: outside},
+	{layer: contracts, path: "expander/grpcexpander/grpcexpanderpb", only: none, banned: outside},
 	{layer: contracts, path: "cloudprovider/conformance", peers: []string{"cloudprovider"}, banned: outside},
 
 	{layer: data, path: ".", only: none, banned: clock, stdlib: true},

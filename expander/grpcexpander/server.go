@@ -1,0 +1,152 @@
+package grpcexpander
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
+)
+
+const (
+	// MaxMessage is how large a message may be, in bytes: every option carries
+	// its pods as a whole. Cluster Autoscaler sends without limit.
+	MaxMessage = 128 << 20
+	// maxErrorText bounds the bytes of an error's text, which travels in a header.
+	maxErrorText = 4096
+)
+
+// Request is what Cluster Autoscaler asks.
+type Request struct {
+	// Options are the node groups that could grow, in the order they came.
+	Options []Option
+	// Pods are the distinct pods of all options.
+	Pods []*v1.Pod
+	// Nodes are the templates of all groups that have one, by group id, those
+	// without an option included.
+	Nodes map[string]*v1.Node
+}
+
+// Option is one node group that could grow.
+type Option struct {
+	Group     string // node group id
+	NodeCount int    // how many nodes Cluster Autoscaler would add
+	Debug     string // for people
+	Pods      []int  // indexes into the request's pods: those the nodes would help
+}
+
+// Chooser chooses between options. It may be called from several goroutines at
+// the same time. The request is the chooser's own.
+type Chooser interface {
+	// BestOptions names the groups of the best options; none is a veto. A group
+	// that is no option is an error.
+	BestOptions(ctx context.Context, request Request) ([]string, error)
+}
+
+// ChooserFunc is a function that is a Chooser.
+type ChooserFunc func(context.Context, Request) ([]string, error)
+
+// BestOptions implements Chooser.
+func (f ChooserFunc) BestOptions(ctx context.Context, request Request) ([]string, error) {
+	return f(ctx, request)
+}
+
+// Server serves a chooser to Cluster Autoscaler. It needs a grpc.Server that
+// receives messages up to MaxMessage.
+type Server struct {
+	grpcexpanderpb.UnimplementedExpanderServer
+	chooser Chooser
+}
+
+// NewServer returns a server for the chooser.
+func NewServer(chooser Chooser) *Server { return &Server{chooser: chooser} }
+
+// Register makes the server answer on a grpc.Server.
+func (s *Server) Register(registrar grpc.ServiceRegistrar) {
+	grpcexpanderpb.RegisterExpanderServer(registrar, s)
+}
+
+// BestOptions implements the protocol.
+func (s *Server) BestOptions(ctx context.Context, wire *grpcexpanderpb.BestOptionsRequest) (*grpcexpanderpb.BestOptionsResponse, error) {
+	request, err := requestFromWire(wire)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, short(err))
+	}
+	offered := make(map[string]bool, len(request.Options))
+	for i := range request.Options {
+		offered[request.Options[i].Group] = true
+	}
+	groups, err := s.chooser.BestOptions(ctx, request)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	answer := &grpcexpanderpb.BestOptionsResponse{}
+	for _, group := range groups {
+		if !offered[group] {
+			return nil, status.Errorf(codes.Internal, "chose %q, which is no option", group)
+		}
+		answer.Options = append(answer.Options, &grpcexpanderpb.Option{NodeGroupId: group})
+	}
+	return answer, nil
+}
+
+func toStatus(err error) error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, short(err))
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, short(err))
+	}
+	return status.Error(codes.Unavailable, short(err))
+}
+
+func short(err error) string {
+	text := err.Error()
+	return strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "")
+}
+
+// requestFromWire decodes each distinct pod once, however many options have it.
+func requestFromWire(wire *grpcexpanderpb.BestOptionsRequest) (Request, error) {
+	request := Request{Options: make([]Option, 0, len(wire.GetOptions()))}
+	known := map[string]int{} // encoded pod → index
+	for _, o := range wire.GetOptions() {
+		encoded := o.GetPodBytes()
+		if len(encoded) == 0 {
+			encoded = o.GetPod()
+		}
+		option := Option{Group: o.GetNodeGroupId(), NodeCount: int(o.GetNodeCount()), Debug: o.GetDebug(), Pods: make([]int, 0, len(encoded))}
+		for _, bytes := range encoded {
+			index, ok := known[string(bytes)]
+			if !ok {
+				pod := &v1.Pod{}
+				if err := pod.Unmarshal(bytes); err != nil {
+					return Request{}, fmt.Errorf("option %q: pod %d: %w", option.Group, len(option.Pods), err)
+				}
+				index = len(request.Pods)
+				known[string(bytes)] = index
+				request.Pods = append(request.Pods, pod)
+			}
+			option.Pods = append(option.Pods, index)
+		}
+		request.Options = append(request.Options, option)
+	}
+	encoded := wire.GetNodeBytesMap()
+	if len(encoded) == 0 {
+		encoded = wire.GetNodeMap()
+	}
+	request.Nodes = make(map[string]*v1.Node, len(encoded))
+	for group, bytes := range encoded {
+		node := &v1.Node{}
+		if err := node.Unmarshal(bytes); err != nil {
+			return Request{}, fmt.Errorf("template of %q: %w", group, err)
+		}
+		request.Nodes[group] = node
+	}
+	return request, nil
+}
