@@ -37,7 +37,7 @@ each = for m in $(MODULES); do (cd $$m && $(1)) || exit 1; done
 help: ## Print this help.
 	@awk 'BEGIN {FS = ":.*## "} \
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 build: ## Build bin/evenkeel.
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/evenkeel ./cmd/evenkeel
@@ -46,12 +46,15 @@ run: build ## Play the main job: the pods of a real cluster on an empty fleet.
 	@$(BIN)/evenkeel simulate -f configs/scenarios/real-cluster.yaml
 
 ##@ Test
-.PHONY: test race fuzz bench compare
+.PHONY: test race e2e fuzz bench compare
 test: ## Run all tests.
 	@$(call each,$(GO) test $(TESTFLAGS) ./...)
 
 race: ## Run the tests of the concurrent packages under the race detector.
 	@CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(RACE)
+
+e2e: ## Run the tests on a real control plane, built from source the first time (minutes).
+	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 30m $(TESTFLAGS) ./...
 
 fuzz: ## Fuzz every target for a while (FUZZTIME=10s PKG=./...).
 	@list=$$($(GO) test -list '^Fuzz' $(PKG)) || { echo "$$list"; exit 1; }; \

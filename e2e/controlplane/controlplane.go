@@ -1,0 +1,215 @@
+// Package controlplane runs a real Kubernetes control plane for tests: etcd,
+// kube-apiserver, kube-scheduler and kube-controller-manager, and kwok, which
+// plays the kubelets of any number of nodes. The programs are ordinary processes
+// on loopback, compiled from the versions that the module "programs" pins. They
+// start in seconds once they are built.
+//
+// The package knows nothing of node groups, autoscalers or clouds.
+package controlplane
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Options configure a control plane. The zero value is one with defaults.
+type Options struct {
+	// Args are further command-line flags of programs. They win over those that
+	// Start gives.
+	Args map[Program][]string
+}
+
+// ControlPlane is a control plane that runs. Its methods may be called from
+// several goroutines, except for Stop, Launch and Restart of one program.
+type ControlPlane struct {
+	// Config reaches the API server as a user who may do everything, as often as
+	// it likes. It stays valid when the API server restarts.
+	Config *rest.Config
+	// Kubeconfig is the path of a file that says the same.
+	Kubeconfig string
+	// Client uses Config. It knows the types of client-go, and does not cache.
+	Client client.WithWatch
+
+	layout    layout
+	processes map[Program]*process
+	probe     *http.Client
+}
+
+// Start builds what is not built yet and starts a control plane, which lives as
+// long as the test. It is ready when Start returns: the API server answers, the
+// scheduler and the controllers run, and kwok looks after nodes. Logs lie in the
+// test's artifact folder, a file for each program; if the test fails, their ends
+// are shown. It needs a POSIX system.
+func Start(t testing.TB, o Options) *ControlPlane {
+	t.Helper()
+	binaries, err := Build(t.Context(), t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports, err := freePorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &ControlPlane{layout: layout{folder: t.TempDir(), ports: ports}, processes: map[Program]*process{}}
+	if err := c.prepare(); err != nil {
+		t.Fatalf("preparing the control plane: %v", err)
+	}
+	for _, p := range programs {
+		c.processes[p] = &process{
+			program: p,
+			path:    filepath.Join(binaries, string(p)),
+			args:    append(c.layout.args(p), o.Args[p]...),
+			home:    c.layout.folder,
+			log:     filepath.Join(t.ArtifactDir(), string(p)+".log"),
+			ready:   c.layout.ready(p),
+		}
+	}
+	t.Cleanup(func() {
+		if err := c.stopAll(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			c.showLogs(t)
+		}
+	})
+	if err := c.launchAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// prepare writes the files that the programs read, and builds the clients.
+func (c *ControlPlane) prepare() error {
+	crt, key, err := cert.GenerateSelfSignedCertKey(loopback, []net.IP{net.ParseIP(loopback)}, []string{"localhost"})
+	if err != nil {
+		return err
+	}
+	accounts, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return err
+	}
+	token := rand.Text()
+	c.Kubeconfig = c.layout.kubeconfig()
+	c.Config = &rest.Config{
+		Host:            c.layout.url(APIServer),
+		BearerToken:     token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: crt},
+		QPS:             -1,
+	}
+	kubeconfig, err := clientcmd.Write(kubeconfigOf(c.Config))
+	if err != nil {
+		return err
+	}
+	for path, content := range map[string][]byte{
+		c.layout.cert():       crt,
+		c.layout.key():        key,
+		c.layout.accounts():   accounts,
+		c.layout.tokens():     []byte(token + `,admin,admin,"system:masters"` + "\n"),
+		c.layout.kubeconfig(): kubeconfig,
+		c.layout.stages():     []byte(stages),
+	} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return err
+		}
+	}
+	roots, err := cert.NewPoolFromBytes(crt)
+	if err != nil {
+		return err
+	}
+	// Connections are not kept: a probe tells whether the program listens now.
+	c.probe = &http.Client{
+		Timeout:   time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true},
+	}
+	return nil
+}
+
+func kubeconfigOf(c *rest.Config) clientcmdapi.Config {
+	const name = "e2e"
+	return clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: c.Host, CertificateAuthorityData: c.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: c.BearerToken}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}
+}
+
+// launchAll starts every program as soon as what it needs is ready.
+func (c *ControlPlane) launchAll(ctx context.Context) error {
+	for _, p := range []Program{Etcd, APIServer} {
+		if err := c.Launch(ctx, p); err != nil {
+			return err
+		}
+	}
+	rest := []Program{Scheduler, ControllerManager, Kwok}
+	for _, p := range rest {
+		if err := c.processes[p].start(); err != nil {
+			return err
+		}
+	}
+	for _, p := range rest {
+		if err := c.processes[p].await(ctx, c.probe); err != nil {
+			return err
+		}
+	}
+	cl, err := client.NewWithWatch(c.Config, client.Options{})
+	if err != nil {
+		return fmt.Errorf("building a client: %w", err)
+	}
+	c.Client = cl
+	return nil
+}
+
+func (c *ControlPlane) stopAll() error {
+	var errs []error
+	for _, p := range slices.Backward(programs) {
+		errs = append(errs, c.processes[p].stop())
+	}
+	return errors.Join(errs...)
+}
+
+// Stop ends one program. What it stored stays.
+func (c *ControlPlane) Stop(p Program) error { return c.processes[p].stop() }
+
+// Launch starts a program that was stopped, at its old address, and waits until
+// it is ready.
+func (c *ControlPlane) Launch(ctx context.Context, p Program) error {
+	if err := c.processes[p].start(); err != nil {
+		return err
+	}
+	return c.processes[p].await(ctx, c.probe)
+}
+
+// Restart stops a program and launches it again. After a restart of kwok, nodes
+// it knew before go on only after their leases have run out, 40 seconds later;
+// after one of etcd, the API server takes some 10 seconds to come back.
+func (c *ControlPlane) Restart(ctx context.Context, p Program) error {
+	if err := c.Stop(p); err != nil {
+		return err
+	}
+	return c.Launch(ctx, p)
+}
+
+func (c *ControlPlane) showLogs(t testing.TB) {
+	t.Helper()
+	for _, p := range programs {
+		t.Logf("the end of %s:\n%s", c.processes[p].log, c.processes[p].tail(15))
+	}
+}

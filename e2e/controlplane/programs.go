@@ -1,0 +1,147 @@
+package controlplane
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/kwok/kustomize/stage/node/fast"
+	heartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
+	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
+)
+
+// Program names a program of the control plane.
+type Program string
+
+// The programs.
+const (
+	Etcd              Program = "etcd"
+	APIServer         Program = "kube-apiserver"
+	Scheduler         Program = "kube-scheduler"
+	ControllerManager Program = "kube-controller-manager"
+	Kwok              Program = "kwok"
+)
+
+// programs in the order of start.
+var programs = []Program{Etcd, APIServer, Scheduler, ControllerManager, Kwok}
+
+const loopback = "127.0.0.1"
+
+// stages tell kwok to keep nodes ready, and to run pods, finish those of jobs
+// and remove deleted ones at once.
+var stages = strings.Join([]string{
+	fast.DefaultNodeInit, heartbeat.DefaultNodeHeartbeatWithLease,
+	podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete,
+}, "\n---\n")
+
+// A layout says where things lie: files of one folder, and ports of loopback.
+type layout struct {
+	folder string
+	ports  map[Program]int
+}
+
+func (l layout) file(name string) string { return filepath.Join(l.folder, name) }
+
+func (l layout) kubeconfig() string { return l.file("kubeconfig") }
+func (l layout) cert() string       { return l.file("serving.crt") }
+func (l layout) key() string        { return l.file("serving.key") }
+func (l layout) tokens() string     { return l.file("tokens.csv") }
+func (l layout) accounts() string   { return l.file("service-accounts.key") }
+func (l layout) stages() string     { return l.file("stages.yaml") }
+
+// url returns the address of a program.
+func (l layout) url(p Program) string {
+	scheme := "https"
+	if p == Etcd || p == Kwok {
+		scheme = "http"
+	}
+	return fmt.Sprintf("%s://%s:%d", scheme, loopback, l.ports[p])
+}
+
+// ready returns the URL that answers 200 as soon as the program is ready.
+func (l layout) ready(p Program) string {
+	if p == APIServer || p == Etcd {
+		return l.url(p) + "/readyz"
+	}
+	return l.url(p) + "/healthz"
+}
+
+// args returns the command line of a program. Everything is on loopback.
+func (l layout) args(p Program) []string {
+	switch p {
+	case Etcd:
+		return []string{
+			"--data-dir=" + l.file("etcd"),
+			"--listen-client-urls=" + l.url(Etcd), "--advertise-client-urls=" + l.url(Etcd),
+			"--listen-peer-urls=http://" + loopback + ":0",
+			"--unsafe-no-fsync", // the data need not outlive the machine
+		}
+	case APIServer:
+		return append(l.serving(APIServer),
+			"--etcd-servers="+l.url(Etcd),
+			"--advertise-address="+loopback, "--endpoint-reconciler-type=none",
+			"--service-cluster-ip-range=10.0.0.0/24",
+			"--client-ca-file="+l.cert(), // nobody has such a certificate, but the others look for the setting
+			"--token-auth-file="+l.tokens(), "--authorization-mode=RBAC",
+			"--service-account-issuer="+l.url(APIServer),
+			"--service-account-key-file="+l.accounts(), "--service-account-signing-key-file="+l.accounts(),
+			// Pods need no service account then, which controllers create with some delay.
+			"--disable-admission-plugins=ServiceAccount",
+			"--allow-privileged",
+			"--shutdown-watch-termination-grace-period=1s", // watches hold up the end of the server for a minute otherwise
+		)
+	case Scheduler:
+		return append(l.serving(Scheduler), l.client()...)
+	case ControllerManager:
+		return append(append(l.serving(ControllerManager), l.client()...),
+			"--service-account-private-key-file="+l.accounts())
+	default:
+		return []string{
+			"--kubeconfig=" + l.kubeconfig(), "--config=" + l.stages(),
+			"--server-address=" + net.JoinHostPort(loopback, fmt.Sprint(l.ports[Kwok])),
+			"--node-ip=" + loopback,
+			"--manage-all-nodes", "--node-lease-duration-seconds=40",
+		}
+	}
+}
+
+// serving returns the flags by which a Kubernetes component listens.
+func (l layout) serving(p Program) []string {
+	return []string{
+		"--bind-address=" + loopback, fmt.Sprintf("--secure-port=%d", l.ports[p]),
+		"--tls-cert-file=" + l.cert(), "--tls-private-key-file=" + l.key(),
+	}
+}
+
+// client returns the flags by which a Kubernetes component talks to the API
+// server, without holding itself back.
+func (l layout) client() []string {
+	return []string{
+		"--kubeconfig=" + l.kubeconfig(),
+		"--authentication-kubeconfig=" + l.kubeconfig(), "--authorization-kubeconfig=" + l.kubeconfig(),
+		"--kube-api-qps=1000", "--kube-api-burst=1000",
+		"--leader-elect=false",
+	}
+}
+
+// freePorts finds a free port of loopback for every program.
+func freePorts() (map[Program]int, error) {
+	ports := map[Program]int{}
+	var taken []net.Listener
+	// All stay taken until the last is found, so that they differ.
+	defer func() {
+		for _, l := range taken {
+			_ = l.Close()
+		}
+	}()
+	for _, p := range programs {
+		l, err := net.Listen("tcp", loopback+":0")
+		if err != nil {
+			return nil, fmt.Errorf("finding a port for %s: %w", p, err)
+		}
+		taken = append(taken, l)
+		ports[p] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}

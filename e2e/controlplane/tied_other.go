@@ -1,0 +1,8 @@
+//go:build !linux
+
+package controlplane
+
+import "syscall"
+
+// tied has no effect here: programs outlive a test that is killed.
+func tied() *syscall.SysProcAttr { return nil }
