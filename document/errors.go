@@ -1,6 +1,7 @@
 package document
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -47,6 +48,9 @@ func (p Problem) String() string {
 	}
 	return fmt.Sprintf("%s: document %d: %v", p.File, p.Document, p.Err)
 }
+
+// ErrSnapshot is the problem of a debugging snapshot of Cluster Autoscaler where objects are read.
+var ErrSnapshot = errors.New("is a debugging snapshot of Cluster Autoscaler, not Kubernetes objects")
 
 // UnknownField is the problem of a field that the document does not have.
 type UnknownField struct {

@@ -269,6 +269,9 @@ func (s *objectStream) jsonValue(decoder *json.Decoder) error {
 			}
 			continue
 		}
+		if outer.Kind == "" && (name == "NodeList" || name == "TemplateNodes") {
+			return ErrSnapshot
+		}
 		if err := decoder.Decode(&raw); err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func readFailed(err error) bool {
 	var deep *tooDeep
 	var large *TooLarge
 	var path *field.Error
-	known := errors.As(err, &wrongType) || errors.As(err, &ours) || errors.As(err, &deep) || errors.As(err, &large) || errors.As(err, &path)
+	known := errors.As(err, &wrongType) || errors.As(err, &ours) || errors.As(err, &deep) || errors.As(err, &large) || errors.As(err, &path) || errors.Is(err, ErrSnapshot)
 	return !known
 }
 

@@ -134,6 +134,7 @@ func TestObjectsRefuses(t *testing.T) {
 		{"an item that is no object", `{"kind":"List","items":[3]}`, `in: document 1: items[0]: must be an object`},
 		{"items that are no list", `{"kind":"List","items":{}}`, `in: document 1: items: Invalid value: must be a list`},
 		{"not an object", `[1]`, `in: document 1: must be a Kubernetes object or list`},
+		{"a snapshot", `{"NodeList":[],"TemplateNodes":{}}`, `in: document 1: is a debugging snapshot of Cluster Autoscaler, not Kubernetes objects`},
 		{"text", `hello`, `in: document 1: line 1: must be a Kubernetes object or list`},
 		{"nothing", "\n", `in: holds no object`},
 		{"half a list", `{"kind":"List","items":[` + good + `,`, `in: document 1: the JSON ends too early`},

@@ -203,7 +203,7 @@ func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	case g.Machine != "" && g.Template != nil:
 		c.add(field.Forbidden(at.Child("template"), "not together with machine"))
 	case g.Machine != "" && !c.machines.Has(g.Machine):
-		c.add(field.NotFound(at.Child("machine"), g.Machine))
+		c.add(c.noMachine(at.Child("machine"), g.Machine))
 	case g.Template != nil:
 		capacity := at.Child("template", "status", "capacity")
 		c.capacity(g.Template.Status.Capacity, capacity, v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods)
@@ -214,10 +214,20 @@ func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	c.labels(g.Labels, at.Child("labels"))
 	c.taints(g.Taints, at.Child("taints"))
 	if g.RegistersAs != "" && !c.machines.Has(g.RegistersAs) {
-		c.add(field.NotFound(at.Child("registersAs"), g.RegistersAs))
+		c.add(c.noMachine(at.Child("registersAs"), g.RegistersAs))
 	}
 	c.price(at.Child("price"), g.Price)
 	c.nodeTimes(&g.NodeTimes, at)
+}
+
+// noMachine names the machines that there are.
+func (c *checker) noMachine(at *field.Path, name string) *field.Error {
+	err := field.NotFound(at, name)
+	err.Detail = "the scenario has no machines"
+	if len(c.machines) > 0 {
+		err.Detail = "the machines are " + few(sets.List(c.machines))
+	}
+	return err
 }
 
 // size checks how many nodes a group has at the start.

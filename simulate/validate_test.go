@@ -45,6 +45,8 @@ func TestRefuseWords(t *testing.T) {
 		"pod's label":          {workload("labels: {a: b c}"), `spec.workloads[0].labels[a]: Invalid value: "b c": ` + wrongValue},
 		"selector":             {workload("nodeSelector: {a: b c}"), `spec.workloads[0].nodeSelector[a]: Invalid value: "b c": ` + wrongValue},
 		"daemon set's label":   {"daemonSets: [{name: d, labels: {a: b c}}]", `spec.daemonSets[0].labels[a]: Invalid value: "b c": ` + wrongValue},
+		"no machine at all":    {"nodeGroups: [{name: a, machine: m5, max: 1}]", `spec.nodeGroups[0].machine: Not found: "m5": the scenario has no machines`},
+		"other machines":       {machines + "nodeGroups: [{name: a, machine: m5, max: 1}]", `spec.nodeGroups[0].machine: Not found: "m5": the machines are m`},
 		"no time":              {"duration: 0s", `spec.duration: Invalid value: "0s": must be greater than zero`},
 		"time backwards":       {"duration: -5m", `spec.duration: Invalid value: "-5m0s": must be greater than zero`},
 		"no interval":          {"options: {scanInterval: 0s}", `spec.options.scanInterval: Invalid value: "0s": must be at least 1s`},

@@ -76,8 +76,11 @@ func report(stderr io.Writer, err error) int {
 		for _, p := range invalid.Problems {
 			hint := ""
 			var large *document.TooLarge
-			if errors.As(p.Err, &large) {
+			switch {
+			case errors.As(p.Err, &large):
 				hint = " (--max-file-size raises it)"
+			case errors.Is(p.Err, document.ErrSnapshot):
+				hint = " (name it with --snapshot or, in a scenario, with snapshot)"
 			}
 			fmt.Fprintf(stderr, "error: %s%s\n", oneLine(p.String()), hint)
 		}

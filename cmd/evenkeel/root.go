@@ -41,6 +41,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or an invalid document.`,
 		&cobra.Group{ID: groupOther, Title: "Other Commands:"},
 	)
 	root.AddCommand(
+		newCerts(),
 		newExplain(&color),
 		newPlan(&color),
 		newSimulate(&color),
@@ -118,7 +119,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(near) == 0 {
 		return fmt.Errorf("unknown command %q", args[0])
 	}
-	return fmt.Errorf("unknown command %q, did you mean %q?", args[0], strings.Join(near, `" or "`))
+	return fmt.Errorf(`unknown command %q, did you mean "%s"?`, args[0], strings.Join(near, `" or "`))
 }
 
 // noArguments refuses arguments of a command that takes flags only.

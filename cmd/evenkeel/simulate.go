@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,6 +52,9 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 			out := cmd.OutOrStdout()
 			printer := output.Printer(out, color.Allows(out))
 			if list {
+				if given := slices.Concat(files, names); len(given) > 0 {
+					return &usageError{fmt.Errorf("--list does not go with %s", strings.Join(given, ", ")), "it lists the scenarios that come with the program"}
+				}
 				return listScenarios(printer)
 			}
 			if len(files)+len(names) == 0 {
@@ -158,7 +162,7 @@ func play(ctx context.Context, setups []*simulate.Setup, stderr io.Writer) ([]*v
 	const erase = "\r\x1b[K"
 	for _, setup := range setups {
 		var o simulate.RunOptions
-		if printing.IsTerminal(stderr) {
+		if printing.TakesCodes(stderr) {
 			o.Progress = func(p simulate.Progress) {
 				fmt.Fprintf(stderr, "%s%s: +%s, round %d, %d pods pending", erase, setup.Name, p.At, p.Rounds, p.Pending)
 			}

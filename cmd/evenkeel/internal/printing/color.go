@@ -42,14 +42,14 @@ func (m *ColorMode) Allows(w io.Writer) bool {
 	case Never:
 		return false
 	default:
-		return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		return TakesCodes(w) && os.Getenv("NO_COLOR") == ""
 	}
 }
 
-// IsTerminal tells whether w is a terminal, so that a person is reading.
-func IsTerminal(w io.Writer) bool {
+// TakesCodes tells whether w is a terminal, so that a person is reading, and one that understands codes.
+func TakesCodes(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
 // Codes of ANSI terminals.
