@@ -11,7 +11,8 @@
 //
 // Edges. document reads YAML and JSON strictly, with field paths in its errors. fake is a cloud in memory, faults
 // included, and keeps the cloudprovider contract. cloudprovider/externalgrpc and expander/grpcexpander speak Cluster
-// Autoscaler's two gRPC protocols: messages become values and errors, nothing is decided.
+// Autoscaler's two gRPC protocols: messages become values and errors, nothing is decided. serving opens the gRPC
+// servers and connections, with certificates and health.
 //
 // Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which option is best, which
 // groups are similar, how the nodes are shared, what each group answered. Limits over several groups live here.

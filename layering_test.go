@@ -63,6 +63,7 @@ var table = []row{
 	{layer: edges, path: "document", only: []string{"api/v1alpha1"}, banned: logging},
 	{layer: edges, path: "expander/grpcexpander", only: []string{"expander/grpcexpander/grpcexpanderpb"}, banned: outside},
 	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
+	{layer: edges, path: "serving", only: none, banned: logging},
 
 	{layer: pipeline, path: "scaleup", banned: outside},
 

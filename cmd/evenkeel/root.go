@@ -41,6 +41,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or an invalid document.`,
 		&cobra.Group{ID: groupOther, Title: "Other Commands:"},
 	)
 	root.AddCommand(
+		newCerts(),
 		newExplain(&color),
 		newPlan(&color),
 		newSimulate(&color),

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/serving"
+)
+
+// defaultLifetime of certificates is a year.
+const defaultLifetime = 365 * 24 * time.Hour
+
+type certsOptions struct {
+	dir      string
+	hosts    []string
+	lifetime time.Duration
+	force    bool
+}
+
+func newCerts() *cobra.Command {
+	var flags printing.Flags
+	o := certsOptions{lifetime: defaultLifetime}
+	cmd := &cobra.Command{
+		Use:   "certs --dir DIR --host HOST...",
+		Short: "Make certificates for the gRPC servers and Cluster Autoscaler",
+		Long: `Make a certificate authority, a server certificate for the hosts given and a client certificate, and write them to a
+folder: ca.crt, ca.key, server.crt, server.key, client.crt, client.key. Cluster Autoscaler insists on TLS for its gRPC
+expander, and can use it for an external cloud provider.
+
+Nothing is overwritten unless --force is given; then all certificates are new.`,
+		Example: "  evenkeel certs --dir certs --host localhost --host 127.0.0.1\n  evenkeel certs --dir certs --host evenkeel.kube-system.svc --lifetime 2160h",
+		GroupID: groupOther,
+		Args:    noArguments,
+		PreRunE: func(*cobra.Command, []string) error { return o.validate() }, // before the work starts: mistakes in usage
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.write(time.Now()); err != nil {
+				return err
+			}
+			return flags.Printer(cmd.OutOrStdout(), false).Grid(certsGrid())
+		},
+	}
+	flags.AddTo(cmd, printing.Table)
+	f := cmd.Flags()
+	f.StringVar(&o.dir, "dir", "", "folder to write to; made if it is not there")
+	f.StringSliceVar(&o.hosts, "host", nil, "name or IP address clients use for the server (repeatable)")
+	f.DurationVar(&o.lifetime, "lifetime", o.lifetime, "how long the certificates are valid")
+	f.BoolVar(&o.force, "force", false, "overwrite files")
+	return cmd
+}
+
+func (o *certsOptions) validate() error {
+	switch {
+	case o.dir == "":
+		return errors.New("no folder given (name one with --dir)")
+	case len(o.hosts) == 0 || slices.Contains(o.hosts, ""):
+		return errors.New("no host given (name one with --host)")
+	case o.lifetime <= 0:
+		return fmt.Errorf("invalid --lifetime %s: must be positive", o.lifetime)
+	}
+	return nil
+}
+
+// certsFiles are the files in the order they are written: authority, server, client.
+var certsFiles = [...]struct{ cert, key, use string }{
+	{"ca.crt", "ca.key", "signs the others; keep the key to yourself"},
+	{"server.crt", "server.key", "of the server"},
+	{"client.crt", "client.key", "of Cluster Autoscaler"},
+}
+
+// write makes the certificates and writes them.
+func (o *certsOptions) write(now time.Time) error {
+	authority, err := serving.NewAuthority(now, o.lifetime)
+	if err != nil {
+		return err
+	}
+	server, err := authority.Server(o.hosts...)
+	if err != nil {
+		return err
+	}
+	client, err := authority.Client("cluster-autoscaler")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		return err
+	}
+	if !o.force {
+		for _, file := range certsFiles {
+			for _, name := range [...]string{file.cert, file.key} {
+				if _, err := os.Lstat(filepath.Join(o.dir, name)); err == nil {
+					return fmt.Errorf("%s is there already (--force overwrites all)", filepath.Join(o.dir, name))
+				}
+			}
+		}
+	}
+	for i, pair := range [...]serving.Pair{authority.Pair, server, client} {
+		if err := replaceFile(filepath.Join(o.dir, certsFiles[i].cert), pair.Cert, 0o644); err != nil {
+			return err
+		}
+		if err := replaceFile(filepath.Join(o.dir, certsFiles[i].key), pair.Key, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceFile writes a file that nobody sees half-written, with this mode whatever it had before.
+func replaceFile(name string, text []byte, mode os.FileMode) error {
+	temporary := name + ".new"
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(temporary, text, mode); err != nil {
+		return err
+	}
+	return os.Rename(temporary, name)
+}
+
+func certsGrid() printing.Grid {
+	grid := printing.Grid{Columns: printing.Columns("CERTIFICATE", "KEY", "USE")}
+	for _, file := range certsFiles {
+		grid.Rows = append(grid.Rows, []string{file.cert, file.key, file.use})
+	}
+	return grid
+}
