@@ -72,13 +72,15 @@ func Start(t testing.TB, o Options) *ControlPlane {
 		t.Fatalf("preparing the control plane: %v", err)
 	}
 	for _, p := range programs {
+		ready, word := c.layout.ready(p)
 		c.processes[p] = &process{
 			program: p,
 			path:    filepath.Join(binaries, string(p)),
 			args:    append(c.layout.args(p), o.Args[p]...),
 			home:    c.layout.folder,
 			log:     filepath.Join(t.ArtifactDir(), string(p)+".log"),
-			ready:   c.layout.ready(p),
+			ready:   ready,
+			word:    word,
 		}
 	}
 	t.Cleanup(func() {

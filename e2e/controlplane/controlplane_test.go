@@ -116,3 +116,17 @@ func scale(ctx context.Context, t *testing.T, c *controlplane.ControlPlane, d *a
 		t.Fatal(err)
 	}
 }
+
+// The controller manager ends if the API server goes away before it has built its
+// controllers, although it says that it is healthy.
+func TestAPIServerRestartsRightAfterTheStart(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := controlplane.Start(t, controlplane.Options{})
+	if err := c.Restart(ctx, controlplane.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.AddNodes(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "late"}}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -28,6 +29,7 @@ type process struct {
 	home    string // the working folder, and the user's home as far as the program can see
 	log     string // file that output is appended to
 	ready   string // URL that answers 200 as soon as the program is ready
+	word    string // what that answer contains then
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when cmd has ended
@@ -66,7 +68,7 @@ func (p *process) await(ctx context.Context, probe *http.Client) error {
 		case <-p.exited:
 			return false, fmt.Errorf("ended early: %v", p.cmd.ProcessState)
 		default:
-			return answers(ctx, probe, p.ready), nil
+			return p.answers(ctx, probe), nil
 		}
 	})
 	if err != nil && ctx.Err() != nil {
@@ -78,8 +80,8 @@ func (p *process) await(ctx context.Context, probe *http.Client) error {
 	return nil
 }
 
-func answers(ctx context.Context, probe *http.Client, url string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+func (p *process) answers(ctx context.Context, probe *http.Client) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.ready, http.NoBody)
 	if err != nil {
 		return false
 	}
@@ -87,7 +89,9 @@ func answers(ctx context.Context, probe *http.Client, url string) bool {
 	if err != nil {
 		return false
 	}
-	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return err == nil && response.StatusCode == http.StatusOK && strings.Contains(string(body), p.word)
 }
 
 // stop ends the program: gently, and by force if that does not help.

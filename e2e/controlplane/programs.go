@@ -59,12 +59,19 @@ func (l layout) url(p Program) string {
 	return fmt.Sprintf("%s://%s:%d", scheme, loopback, l.ports[p])
 }
 
-// ready returns the URL that answers 200 as soon as the program is ready.
-func (l layout) ready(p Program) string {
-	if p == APIServer || p == Etcd {
-		return l.url(p) + "/readyz"
+// ready returns the URL that answers 200 as soon as the program is ready, and
+// what the answer must contain.
+func (l layout) ready(p Program) (url, word string) {
+	switch p {
+	case APIServer, Etcd:
+		return l.url(p) + "/readyz", ""
+	case ControllerManager:
+		// It says that it is healthy before it has built its controllers, and ends
+		// if the API server does not answer meanwhile. Later it lists them.
+		return l.url(p) + "/healthz?verbose", "node-lifecycle-controller ok"
+	default:
+		return l.url(p) + "/healthz", ""
 	}
-	return l.url(p) + "/healthz"
 }
 
 // args returns the command line of a program. Everything is on loopback.
