@@ -65,7 +65,7 @@ func checkSame(t *testing.T, d document.Document, encoded []byte) {
 
 // FuzzToYAML: JSON written as YAML and read by the parser of documents is the same JSON.
 func FuzzToYAML(f *testing.F) {
-	for _, seed := range []string{`{"a": [1, 1.5, -0, 1e400, "yes", "1:30", "", " x ", "a\nb\n", "#", null, true, {}, []]}`, `"0x1F"`, `"\u2028\u0000\t"`, `{"<<": {"=": "~"}}`, `[[["---"]]]`, `"1_000"`, `"a: b"`} {
+	for _, seed := range []string{`{"a": [1, 1.5, -0, 1e400, "yes", "1:30", "", " x ", "a\nb\n", "#", null, true, {}, []]}`, `"0x1F"`, `"\u2028\u0000\t"`, `{"<<": {"=": "~"}}`, `[[["---"]]]`, `"1_000"`, `"a: b"`, `"\u00A0"`, `"\u0085"`, `"\uFEFF"`, `{"\u3000": "\u2028 "}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -24,7 +24,7 @@ func (s *objectStream) yaml() error {
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(bytes.TrimRight(stripComment(line), " \t\r\n"), []byte("items:")) && !isList {
+		if bytes.Equal(bytes.TrimRight(stripComment(line), blanks), []byte("items:")) && !isList {
 			isList = true
 			rest.WriteByte('\n') // lines keep their numbers up to here
 			outer = listHeader(rest.Bytes())
@@ -118,7 +118,7 @@ func (s *objectStream) yamlItems(outer header) error {
 		}
 		content := bytes.TrimLeft(line, " ")
 		at := len(line) - len(content)
-		if isContent := len(bytes.TrimSpace(content)) > 0 && content[0] != '#'; isContent {
+		if isContent := len(bytes.Trim(content, blanks)) > 0 && content[0] != '#'; isContent {
 			begins := isDash(content) && (indent < 0 || at == indent)
 			if !begins && at <= max(indent, 0) {
 				s.unread(line)

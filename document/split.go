@@ -3,6 +3,7 @@ package document
 import (
 	"bytes"
 	"errors"
+	"strings"
 )
 
 // A chunk is the text of one YAML document, its marker line included, or of JSON documents one after another.
@@ -33,8 +34,11 @@ func splitText(data []byte) []chunk {
 // isMarker tells the line that begins a YAML document.
 func isMarker(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte("---"))
-	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
+	return ok && (len(rest) == 0 || strings.IndexByte(blanks, rest[0]) >= 0)
 }
+
+// blanks are the white space of YAML and JSON; other white space of Unicode is text there.
+const blanks = " \t\r\n"
 
 // isBlank tells text without a value: empty lines, comments, directives and markers.
 func isBlank(data []byte) bool {
@@ -42,7 +46,7 @@ func isBlank(data []byte) bool {
 		if isMarker(line) {
 			line = line[3:]
 		}
-		line = bytes.TrimSpace(line)
+		line = bytes.Trim(line, blanks)
 		if len(line) > 0 && line[0] != '#' && line[0] != '%' && string(line) != "..." {
 			return false
 		}
@@ -59,7 +63,7 @@ func parse(c chunk) ([]*value, error) {
 	if isMarker(body) {
 		body = body[3:]
 	}
-	trimmed := bytes.TrimLeft(body, " \t\r\n")
+	trimmed := bytes.TrimLeft(body, blanks)
 	if trimmed[0] != '{' && trimmed[0] != '[' {
 		return one(parseYAML(c.data, c.line))
 	}
@@ -80,7 +84,7 @@ func parse(c chunk) ([]*value, error) {
 
 // looksLikeJSON tells whether the author of {… meant JSON: the first name is in quotes.
 func looksLikeJSON(trimmed []byte) bool {
-	next := bytes.TrimLeft(trimmed[1:], " \t\r\n")
+	next := bytes.TrimLeft(trimmed[1:], blanks)
 	return len(next) == 0 || next[0] == '"' || next[0] == '}' || next[0] == '{'
 }
 
