@@ -56,7 +56,12 @@ var table = []row{
 	{layer: entry, path: "cmd/evenkeel"},
 
 	{layer: drivers, path: "explain", banned: logging},
+	{layer: drivers, path: "fakecloud"},
+	{layer: drivers, path: "internal/autoscaler", banned: logging},
 	{layer: drivers, path: "plan", banned: logging},
+	{layer: drivers, path: "sidecar", banned: outside},
+	{layer: drivers, path: "sidecar/cluster", peers: []string{"sidecar"}},
+	{layer: drivers, path: "sidecar/statuspage", peers: []string{"sidecar"}},
 	{layer: drivers, path: "simulate", banned: logging},
 
 	{layer: edges, path: "cloudprovider/externalgrpc", only: []string{"cloudprovider", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
@@ -64,6 +69,7 @@ var table = []row{
 	{layer: edges, path: "expander/grpcexpander", only: []string{"expander/grpcexpander/grpcexpanderpb"}, banned: outside},
 	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
 	{layer: edges, path: "serving", only: none, banned: logging},
+	{layer: edges, path: "serving/recording", only: none, banned: logging},
 
 	{layer: pipeline, path: "scaleup", banned: outside},
 
