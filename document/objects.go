@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 )
 
 // Item is one object of a list, or an object on its own.
@@ -211,7 +212,7 @@ func (s *objectStream) guess(raw []byte) (Item, bool) {
 		return Item{}, false
 	}
 	item := Item{APIVersion: s.before.APIVersion, Kind: s.before.Kind, Object: into()}
-	if json.Unmarshal(raw, item.Object) != nil {
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, item.Object) != nil {
 		return Item{}, false
 	}
 	object := item.Object.(interface {

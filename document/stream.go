@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 )
 
 // DefaultMaxStream is how large a list or snapshot may be unless StreamOptions say otherwise, in bytes.
@@ -74,7 +75,7 @@ func explainJSON(err error) error {
 func decodeLeniently(raw []byte, at *field.Path, into func() any) (any, error) {
 	if !mayBeHuge(raw) {
 		out := into()
-		if json.Unmarshal(raw, out) == nil {
+		if kjson.UnmarshalCaseSensitivePreserveInts(raw, out) == nil {
 			return out, nil
 		}
 	}
