@@ -94,6 +94,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.StatsHandler(tagger{}),
 	}, o.GRPC...)...)
 	grpc_health_v1.RegisterHealthServer(s.Server, s.Health)
 	return s, nil
