@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -11,44 +12,28 @@ import (
 )
 
 var deletionRules = []Rule{
-	{"delete-lowers-target", "DeleteNodes lowers the target size by the number of nodes, and their instances go.", deleteLowersTarget},
-	{"delete-only-named", "DeleteNodes deletes no other node than those named.", deleteOnlyNamed},
-	{"delete-own-only", "DeleteNodes refuses nodes of other groups and of no group with ErrNotInGroup, and deletes none.", deleteOwnOnly},
+	{"delete-lowers-target", Changes, "DeleteNodes lowers the target size by the number of nodes, and their instances go.", deleteLowersTarget},
+	{"delete-only-named", Changes, "DeleteNodes deletes no other node than those named.", deleteOnlyNamed},
+	{"delete-own-only", Changes, "DeleteNodes refuses nodes of other groups and of no group, and deletes none.", deleteOwnOnly},
+	{"delete-own-only-error", InProcess, "The error of such a refusal is ErrNotInGroup.", deleteOwnOnlyError},
 }
 
-// grownWithInstances grows a group by so many nodes that really come.
-func (s *subject) grownWithInstances(ctx context.Context, nodes int) (grown, []cloudprovider.Instance, error) {
-	g, err := s.grow(ctx, nodes)
+// deleteOne deletes one of two instances that came for the rule.
+func deleteOne(ctx context.Context, s *subject) (g grown, victim string, err error) {
+	g, err = s.grownWithInstances(ctx, 2)
 	if err != nil {
-		return g, nil, err
+		return g, "", err
 	}
-	staying, err := s.existing(ctx, g.ID)
-	if err != nil {
-		return g, nil, err
-	}
-	if len(staying) < nodes {
-		return g, nil, notCheckable(fmt.Sprintf("group %q was given %d nodes and has %d instances", g.ID, nodes, len(staying)))
-	}
-	return g, staying, nil
-}
-
-// deleteNewest deletes the newest instance of a group that was grown by two.
-func deleteNewest(ctx context.Context, s *subject) (g grown, victim string, others []cloudprovider.Instance, err error) {
-	g, staying, err := s.grownWithInstances(ctx, 2)
-	if err != nil {
-		return g, "", nil, err
-	}
-	last := len(staying) - 1
-	victim = staying[last].ID
+	victim = g.New[len(g.New)-1].ID
 	if err := s.DeleteNodes(ctx, g.ID, []*v1.Node{fakeNode(victim)}); err != nil {
-		return g, "", nil, fmt.Errorf("DeleteNodes(%s, %s): %w", g.ID, victim, err)
+		return g, "", fmt.Errorf("DeleteNodes(%s, %s): %w", g.ID, victim, err)
 	}
-	return g, victim, staying[:last], nil
+	return g, victim, nil
 }
 
 func deleteLowersTarget(ctx context.Context, s *subject) error {
-	g, victim, _, err := deleteNewest(ctx, s)
-	defer s.shrinkBack(ctx, g.ID, g.Before)
+	g, victim, err := deleteOne(ctx, s)
+	defer s.putBack(ctx, g.start)
 	if err != nil {
 		return err
 	}
@@ -75,8 +60,8 @@ func deleteLowersTarget(ctx context.Context, s *subject) error {
 }
 
 func deleteOnlyNamed(ctx context.Context, s *subject) error {
-	g, victim, others, err := deleteNewest(ctx, s)
-	defer s.shrinkBack(ctx, g.ID, g.Before)
+	g, victim, err := deleteOne(ctx, s)
+	defer s.putBack(ctx, g.start)
 	if err != nil {
 		return err
 	}
@@ -87,6 +72,7 @@ func deleteOnlyNamed(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
+	others := slices.DeleteFunc(slices.Clone(g.All), func(in cloudprovider.Instance) bool { return in.ID == victim })
 	if missing := missingFrom(staying, others); missing != "" {
 		return fmt.Errorf("instance %q was to be deleted, %q is gone too", victim, missing)
 	}
@@ -94,13 +80,23 @@ func deleteOnlyNamed(ctx context.Context, s *subject) error {
 }
 
 func deleteOwnOnly(ctx context.Context, s *subject) error {
-	g, staying, err := s.grownWithInstances(ctx, 1)
-	defer s.shrinkBack(ctx, g.ID, g.Before)
+	return s.refusesStrangers(ctx, nil)
+}
+
+func deleteOwnOnlyError(ctx context.Context, s *subject) error {
+	return s.refusesStrangers(ctx, cloudprovider.ErrNotInGroup)
+}
+
+// refusesStrangers checks that nodes that are not the group's are refused
+// together with one that is, with this error if there is one.
+func (s *subject) refusesStrangers(ctx context.Context, want error) error {
+	g, err := s.grownWithInstances(ctx, 1)
+	defer s.putBack(ctx, g.start)
 	if err != nil {
 		return err
 	}
 	strangers := []*v1.Node{foreignNode()}
-	groups, err := s.NodeGroups(ctx)
+	groups, err := s.changeable(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,21 +106,21 @@ func deleteOwnOnly(ctx context.Context, s *subject) error {
 			break
 		}
 	}
-	own := fakeNode(staying[len(staying)-1].ID)
+	own := fakeNode(g.New[0].ID)
 	for _, stranger := range strangers {
 		refusal := s.DeleteNodes(ctx, g.ID, []*v1.Node{own, stranger})
 		call := fmt.Sprintf("DeleteNodes(%s, own node and %s)", g.ID, stranger.Name)
 		if err := s.targetStays(ctx, g.ID, g.Target, call, refusal); err != nil {
 			return err
 		}
-		if !errors.Is(refusal, cloudprovider.ErrNotInGroup) {
-			return fmt.Errorf("%s answered %q, which is not ErrNotInGroup", call, refusal)
+		if want != nil && !errors.Is(refusal, want) {
+			return fmt.Errorf("%s answered %q, which is not the error %q", call, refusal, want)
 		}
 		after, err := s.existing(ctx, g.ID)
 		if err != nil {
 			return err
 		}
-		if missing := missingFrom(after, staying); missing != "" {
+		if missing := missingFrom(after, g.All); missing != "" {
 			return fmt.Errorf("%s was refused, and yet %q is gone", call, missing)
 		}
 	}

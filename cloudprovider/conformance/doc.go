@@ -2,10 +2,12 @@
 // rule by rule, against what Cluster Autoscaler and the balancer rely on.
 //
 // Run is for tests: a subtest per rule. Check is the same without package
-// testing: a Result per rule, for programs that check a server.
+// testing: a Result per rule, for programs that check a server. Rules of their
+// own, about what the contract does not show, report with Judge, Skip and Warn.
 //
 // The rules only look at what the contract promises. They know nothing of any
-// implementation, and they change the cloud they are pointed at: they order
-// nodes and delete nodes. They put sizes back where they can, but a cloud that
-// fails a rule may be left with a node too many.
+// implementation. Those that change the cloud say so (see Reach): they order
+// nodes and delete those that came, never others, and put sizes back where they
+// can. A cloud that fails such a rule may be left with a node too many, and may
+// have deleted what it was not to delete.
 package conformance

@@ -14,11 +14,11 @@ import (
 )
 
 var generalRules = []Rule{
-	{"unknown-group", "Every method that takes a group's id answers ErrNotFound for an unknown one.", unknownGroup},
-	{"answers-are-copies", "What the provider returns belongs to the caller: changing it changes nothing.", answersAreCopies},
-	{"arguments-untouched", "Nodes passed to the provider are not changed.", argumentsUntouched},
-	{"context-honoured", "A call whose context is done fails with the context's error and changes nothing.", contextHonoured},
-	{"concurrent-increases", "Increases from several goroutines all count.", concurrentIncreases},
+	{"unknown-group", InProcess, "Every method that takes a group's id answers ErrNotFound for an unknown one.", unknownGroup},
+	{"answers-are-copies", InProcess, "What the provider returns belongs to the caller: changing it changes nothing.", answersAreCopies},
+	{"arguments-untouched", InProcess, "Nodes passed to the provider are not changed.", argumentsUntouched},
+	{"context-honoured", InProcess, "A call whose context is done fails with the context's error and changes nothing.", contextHonoured},
+	{"concurrent-increases", Changes, "Increases from several goroutines all count.", concurrentIncreases},
 }
 
 func unknownGroup(ctx context.Context, s *subject) error {
@@ -48,8 +48,8 @@ func unknownGroup(ctx context.Context, s *subject) error {
 }
 
 func answersAreCopies(ctx context.Context, s *subject) error {
-	g, staying, err := s.grownWithInstances(ctx, 1)
-	defer s.shrinkBack(ctx, g.ID, g.Before)
+	g, err := s.grownWithInstances(ctx, 1)
+	defer s.putBack(ctx, g.start)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func answersAreCopies(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if missing := missingFrom(again, staying); missing != "" {
+	if missing := missingFrom(again, g.All); missing != "" {
 		return fmt.Errorf("a changed list of instances shows in the next one: %q is missing", missing)
 	}
 	return s.templatesAreCopies(ctx)
@@ -103,19 +103,19 @@ func (s *subject) templatesAreCopies(ctx context.Context) error {
 		}
 		return nil
 	})
-	if _, none := errors.AsType[notCheckable](err); none {
+	if skipped(err) {
 		return nil // the other answers were checked
 	}
 	return err
 }
 
 func argumentsUntouched(ctx context.Context, s *subject) error {
-	g, staying, err := s.grownWithInstances(ctx, 1)
-	defer s.shrinkBack(ctx, g.ID, g.Before)
+	g, err := s.grownWithInstances(ctx, 1)
+	defer s.putBack(ctx, g.start)
 	if err != nil {
 		return err
 	}
-	node := fakeNode(staying[len(staying)-1].ID)
+	node := fakeNode(g.New[0].ID)
 	before := node.DeepCopy()
 	nodes := []*v1.Node{node}
 	if _, _, err := s.NodeGroupForNode(ctx, node); err != nil {
@@ -131,15 +131,15 @@ func argumentsUntouched(ctx context.Context, s *subject) error {
 }
 
 func contextHonoured(ctx context.Context, s *subject) error {
-	g, before, err := s.groupWithRoom(ctx, 1)
+	g, err := s.groupWithRoom(ctx, 1)
 	if err != nil {
 		return err
 	}
 	done, cancel := context.WithCancel(ctx)
 	cancel()
 	refusal := s.IncreaseSize(done, g.ID, 1)
-	if err := s.targetStays(ctx, g.ID, before, "IncreaseSize with a context that is done", refusal); err != nil {
-		s.shrinkBack(ctx, g.ID, before)
+	if err := s.targetStays(ctx, g.ID, g.Size, "IncreaseSize with a context that is done", refusal); err != nil {
+		s.putBack(ctx, g)
 		return err
 	}
 	if !errors.Is(refusal, context.Canceled) {
@@ -149,20 +149,19 @@ func contextHonoured(ctx context.Context, s *subject) error {
 }
 
 func concurrentIncreases(ctx context.Context, s *subject) error {
-	const most = 8
-	var g cloudprovider.NodeGroup
-	var before int
+	const most = 4
+	var g start
 	var err error
 	room := most
 	for ; room >= 2; room-- {
-		if g, before, err = s.groupWithRoom(ctx, room); err == nil {
+		if g, err = s.groupWithRoom(ctx, room); err == nil {
 			break
 		}
 	}
 	if err != nil {
 		return err
 	}
-	defer s.shrinkBack(ctx, g.ID, before)
+	defer s.putBack(ctx, g)
 	failures := make([]error, 2*room)
 	var wg sync.WaitGroup
 	for i := range room {
@@ -177,8 +176,8 @@ func concurrentIncreases(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if target != before+room {
-		return fmt.Errorf("%d increases of %q by one at the same time took the target size from %d to %d", room, g.ID, before, target)
+	if target != g.Size+room {
+		return fmt.Errorf("%d increases of %q by one at the same time took the target size from %d to %d", room, g.ID, g.Size, target)
 	}
 	return nil
 }

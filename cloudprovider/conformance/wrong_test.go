@@ -247,7 +247,7 @@ var variants = []struct {
 			return nil
 		}}
 	}},
-	{"delete-own-only", "another error", func(p cloudprovider.Provider) cloudprovider.Provider {
+	{"delete-own-only-error", "another error", func(p cloudprovider.Provider) cloudprovider.Provider {
 		return wrong{Provider: p, deleteNodes: func(ctx context.Context, id string, nodes []*v1.Node) error {
 			if p.DeleteNodes(ctx, id, nodes) != nil {
 				return errors.New("no")
