@@ -13,11 +13,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,8 @@ import (
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/e2e/process"
 )
 
 // Options configure a control plane. The zero value is one with defaults.
@@ -48,7 +52,7 @@ type ControlPlane struct {
 	Client client.WithWatch
 
 	layout    layout
-	processes map[Program]*process
+	processes map[Program]*process.Process
 	probe     *http.Client
 }
 
@@ -67,20 +71,19 @@ func Start(t testing.TB, o Options) *ControlPlane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &ControlPlane{layout: layout{folder: t.TempDir(), ports: ports}, processes: map[Program]*process{}}
+	c := &ControlPlane{layout: layout{folder: t.TempDir(), ports: ports}, processes: map[Program]*process.Process{}}
 	if err := c.prepare(); err != nil {
 		t.Fatalf("preparing the control plane: %v", err)
 	}
 	for _, p := range programs {
 		ready, word := c.layout.ready(p)
-		c.processes[p] = &process{
-			program: p,
-			path:    filepath.Join(binaries, string(p)),
-			args:    append(c.layout.args(p), o.Args[p]...),
-			home:    c.layout.folder,
-			log:     filepath.Join(t.ArtifactDir(), string(p)+".log"),
-			ready:   ready,
-			word:    word,
+		c.processes[p] = &process.Process{
+			Name:  string(p),
+			Path:  filepath.Join(binaries, string(p)),
+			Args:  append(c.layout.args(p), o.Args[p]...),
+			Home:  c.layout.folder,
+			Log:   filepath.Join(t.ArtifactDir(), string(p)+".log"),
+			Ready: func(ctx context.Context) bool { return c.answers(ctx, ready, word) },
 		}
 	}
 	t.Cleanup(func() {
@@ -162,12 +165,12 @@ func (c *ControlPlane) launchAll(ctx context.Context) error {
 	}
 	rest := []Program{Scheduler, ControllerManager, Kwok}
 	for _, p := range rest {
-		if err := c.processes[p].start(); err != nil {
+		if err := c.processes[p].Start(); err != nil {
 			return err
 		}
 	}
 	for _, p := range rest {
-		if err := c.processes[p].await(ctx, c.probe); err != nil {
+		if err := c.processes[p].Await(ctx); err != nil {
 			return err
 		}
 	}
@@ -182,21 +185,21 @@ func (c *ControlPlane) launchAll(ctx context.Context) error {
 func (c *ControlPlane) stopAll() error {
 	var errs []error
 	for _, p := range slices.Backward(programs) {
-		errs = append(errs, c.processes[p].stop())
+		errs = append(errs, c.processes[p].Stop())
 	}
 	return errors.Join(errs...)
 }
 
 // Stop ends one program. What it stored stays.
-func (c *ControlPlane) Stop(p Program) error { return c.processes[p].stop() }
+func (c *ControlPlane) Stop(p Program) error { return c.processes[p].Stop() }
 
 // Launch starts a program that was stopped, at its old address, and waits until
 // it is ready.
 func (c *ControlPlane) Launch(ctx context.Context, p Program) error {
-	if err := c.processes[p].start(); err != nil {
+	if err := c.processes[p].Start(); err != nil {
 		return err
 	}
-	return c.processes[p].await(ctx, c.probe)
+	return c.processes[p].Await(ctx)
 }
 
 // Restart stops a program and launches it again. After a restart of kwok, nodes
@@ -209,9 +212,24 @@ func (c *ControlPlane) Restart(ctx context.Context, p Program) error {
 	return c.Launch(ctx, p)
 }
 
+// answers tells whether the URL answers 200, with the word in it.
+func (c *ControlPlane) answers(ctx context.Context, url, word string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := c.probe.Do(request)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return err == nil && response.StatusCode == http.StatusOK && strings.Contains(string(body), word)
+}
+
 func (c *ControlPlane) showLogs(t testing.TB) {
 	t.Helper()
 	for _, p := range programs {
-		t.Logf("the end of %s:\n%s", c.processes[p].log, c.processes[p].tail(15))
+		t.Logf("the end of %s:\n%s", c.processes[p].Log, c.processes[p].Tail(15))
 	}
 }

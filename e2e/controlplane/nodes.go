@@ -3,11 +3,15 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// tick is how often an object is read while it is waited for.
+const tick = 20 * time.Millisecond
 
 // AddNodes registers nodes and waits until kwok has made them ready and the
 // controllers have taken the taint of new nodes off them. Labels, taints,
