@@ -59,12 +59,23 @@ func LoadCertificates(files Files, c clock.PassiveClock) (*Certificates, error) 
 }
 
 // Problem is why the files could not be used when they were last read, or why
-// the certificate in use is not valid now; nil when all is well.
+// the certificate in use is not valid now; nil when all is well, or c is nil.
 func (c *Certificates) Problem() error {
+	if c == nil {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refresh()
 	return errors.Join(c.problem, c.validity())
+}
+
+// Expiry is when the certificate in use ceases to be valid; zero for none.
+func (c *Certificates) Expiry() time.Time {
+	if pair, _ := c.current(); pair != nil {
+		return pair.Leaf.NotAfter
+	}
+	return time.Time{}
 }
 
 // current is what to use for a handshake.
@@ -132,15 +143,15 @@ func (c *Certificates) validity() error {
 	return nil
 }
 
-// server is the configuration of a listener.
-func (c *Certificates) server() *tls.Config {
+// server is the configuration of a listener for these protocols.
+func (c *Certificates) server(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		Time:       c.clock.Now,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			pair, pool := c.current()
 			config := &tls.Config{
-				MinVersion: tls.VersionTLS12, Time: c.clock.Now, NextProtos: []string{"h2"},
+				MinVersion: tls.VersionTLS12, Time: c.clock.Now, NextProtos: protocols,
 				Certificates: []tls.Certificate{*pair},
 			}
 			if pool != nil {

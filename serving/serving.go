@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
 	"k8s.io/utils/clock"
 )
 
@@ -25,10 +27,15 @@ const (
 	// A peer that says nothing for so long is asked whether it is there, and
 	// dropped when it does not answer.
 	keepaliveTime, keepaliveTimeout = time.Minute, 20 * time.Second
-	// A connection has so long for its handshake.
-	handshakeTimeout = 10 * time.Second
+	// A peer may ask so often whether the server is there. Cluster Autoscaler does
+	// not ask at all.
+	keepaliveMinTime = 10 * time.Second
+	// A connection has so long for its handshake, and a request to arrive.
+	handshakeTimeout, receiveTimeout = 10 * time.Second, 30 * time.Second
 	// A connection has at most so many calls at a time: each may hold a message.
 	maxStreams = 100
+	// The headers of a call, in bytes; those of Cluster Autoscaler take some hundred.
+	maxHeader = 64 << 10
 )
 
 // Options of a server. The zero value is a server without TLS on loopback.
@@ -38,9 +45,19 @@ type Options struct {
 	Plaintext bool
 	// Grace is how long calls may take to finish; 0 means DefaultGrace.
 	Grace time.Duration
+	// MaxRequest is how large a request may be, in bytes; 0 means MaxMessage. It
+	// bounds the memory of calls whose requests are small.
+	MaxRequest int
+	// NoReflection leaves the service out by which clients such as grpcurl ask what
+	// services there are.
+	NoReflection bool
+	// Metrics counts calls and tells when the certificate expires; nil means neither.
+	Metrics *Metrics
+	// Name tells the listener from others in Metrics; empty means grpc.
+	Name string
 	// Clock is the time certificates are checked with; nil means the real one.
 	Clock clock.WithTicker
-	// GRPC are further options, such as interceptors.
+	// GRPC are further options, such as interceptors. They see a call after Metrics.
 	GRPC []grpc.ServerOption
 }
 
@@ -51,53 +68,75 @@ type Server struct {
 	// not serve when the server stops.
 	Health *health.Server
 
-	listener     net.Listener
-	certificates *Certificates // nil without TLS
-	grace        time.Duration
-	clock        clock.WithTicker
+	listener net.Listener
+	tls      *Certificates // nil without TLS
+	grace    time.Duration
+	clock    clock.WithTicker
+	metrics  *Metrics // nil for none
 }
 
 // Listen opens a server on an address, host:port; port 0 is any free one. Until
 // Run, connections wait. A server that is not Run is to be closed by Stop.
 func Listen(ctx context.Context, address string, o Options) (*Server, error) {
-	s := &Server{Health: health.NewServer(), grace: o.Grace, clock: o.Clock}
-	if s.grace == 0 {
-		s.grace = DefaultGrace
+	o.Grace = cmp.Or(o.Grace, DefaultGrace)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
 	}
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
-	}
-	transport := insecure.NewCredentials()
-	if o.Files.enabled() {
-		if o.Files.Cert == "" {
-			return nil, errors.New("a server with TLS needs a certificate and its key")
-		}
-		loaded, err := LoadCertificates(o.Files, s.clock)
-		if err != nil {
-			return nil, err
-		}
-		s.certificates, transport = loaded, credentials.NewTLS(loaded.server())
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, certificates, err := listen(ctx, address, o.Files, o.Plaintext, o.Clock)
 	if err != nil {
 		return nil, err
 	}
-	if s.certificates == nil && !o.Plaintext && !loopback(listener.Addr()) {
-		_ = listener.Close() // nothing was served
-		return nil, fmt.Errorf("no TLS on %s: name a certificate, listen on loopback, or ask for plain text", listener.Addr())
+	transport := insecure.NewCredentials()
+	if certificates != nil {
+		transport = credentials.NewTLS(certificates.server("h2"))
 	}
-	s.listener = listener
-	s.Server = grpc.NewServer(append([]grpc.ServerOption{
+	bounded := &gate{Listener: listener}
+	s := &Server{Health: health.NewServer(), listener: bounded, tls: certificates, grace: o.Grace, clock: o.Clock, metrics: o.Metrics}
+	options := []grpc.ServerOption{
 		grpc.Creds(transport),
-		grpc.MaxRecvMsgSize(MaxMessage),
+		grpc.MaxRecvMsgSize(cmp.Or(o.MaxRequest, MaxMessage)),
 		grpc.MaxSendMsgSize(MaxMessage),
+		grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
-		grpc.StatsHandler(tagger{}),
-	}, o.GRPC...)...)
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveMinTime, PermitWithoutStream: true}),
+		grpc.StatsHandler(&watcher{gate: bounded, clock: o.Clock}),
+	}
+	if o.Metrics != nil {
+		options = append(options, grpc.ChainUnaryInterceptor(o.Metrics.UnaryServer))
+		o.Metrics.expiry.add(cmp.Or(o.Name, "grpc"), certificates)
+	}
+	s.Server = grpc.NewServer(append(options, o.GRPC...)...)
 	grpc_health_v1.RegisterHealthServer(s.Server, s.Health)
+	if !o.NoReflection {
+		reflection.Register(s.Server)
+	}
 	return s, nil
+}
+
+// listen opens a listener, with the certificates for TLS if there are files.
+func listen(ctx context.Context, address string, files Files, plaintext bool, c clock.PassiveClock) (net.Listener, *Certificates, error) {
+	var certificates *Certificates
+	if files.enabled() {
+		if files.Cert == "" {
+			return nil, nil, errors.New("a server with TLS needs a certificate and its key")
+		}
+		loaded, err := LoadCertificates(files, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		certificates = loaded
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, nil, err
+	}
+	if certificates == nil && !plaintext && !loopback(listener.Addr()) {
+		_ = listener.Close() // nothing was served
+		return nil, nil, fmt.Errorf("no TLS on %s: name a certificate, listen on loopback, or ask for plain text", listener.Addr())
+	}
+	return listener, certificates, nil
 }
 
 // loopback tells whether only this machine can connect.
@@ -111,10 +150,7 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Problem tells what is wrong with the certificate; nil when all is well.
 func (s *Server) Problem() error {
-	if s.certificates == nil {
-		return nil
-	}
-	return s.certificates.Problem()
+	return s.tls.Problem()
 }
 
 // Stop ends the server at once, whether it runs or not.
@@ -127,6 +163,9 @@ func (s *Server) Stop() {
 // Run serves until ctx is done. Then the health service says so, new calls are
 // refused, and those in flight may finish within the grace.
 func (s *Server) Run(ctx context.Context) error {
+	if s.metrics != nil {
+		s.metrics.preset(s.GetServiceInfo())
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(s.listener) }()
 	select {
@@ -150,28 +189,4 @@ func (s *Server) Run(ctx context.Context) error {
 		<-stopped
 	}
 	return <-served
-}
-
-// Dial makes a connection to an address, host:port, with the files of a client.
-// It connects when it is first used, and again whenever it has to. Nothing is
-// retried that may have had an effect.
-func Dial(address string, files Files, c clock.PassiveClock) (*grpc.ClientConn, error) {
-	transport := insecure.NewCredentials()
-	if files.enabled() {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, fmt.Errorf("address %q: %w", address, err)
-		}
-		loaded, err := LoadCertificates(files, c)
-		if err != nil {
-			return nil, err
-		}
-		transport = credentials.NewTLS(loaded.client(host))
-	}
-	return grpc.NewClient(address,
-		grpc.WithTransportCredentials(transport),
-		grpc.WithDisableServiceConfig(),
-		grpc.WithDisableRetry(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
-	)
 }

@@ -2,8 +2,12 @@ package serving_test
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -47,11 +51,15 @@ func (f folder) renew(t testing.TB, now time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	elsewhere, err := authority.Server("elsewhere.example")
+	if err != nil {
+		t.Fatal(err)
+	}
 	client, err := authority.Client("cluster-autoscaler")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, pair := range map[string]serving.Pair{"ca": authority.Pair, "server": server, "client": client} {
+	for name, pair := range map[string]serving.Pair{"ca": authority.Pair, "server": server, "elsewhere": elsewhere, "client": client} {
 		f.write(t, name+".crt", pair.Cert)
 		f.write(t, name+".key", pair.Key)
 	}
@@ -74,6 +82,17 @@ func (f folder) server(mutual bool) serving.Files {
 
 func (f folder) client() serving.Files {
 	return serving.Files{Cert: f.path("client.crt"), Key: f.path("client.key"), CACert: f.path("ca.crt")}
+}
+
+func (f folder) pool(t testing.TB) *x509.CertPool {
+	t.Helper()
+	text, err := os.ReadFile(f.path("ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	return pool
 }
 
 // run runs a server until the test ends.
@@ -293,5 +312,33 @@ func Example() {
 	fmt.Println(<-done)
 	// Output:
 	// SERVING <nil> <nil>
+	// <nil>
+}
+
+func ExampleListenHTTP() {
+	ctx, stop := context.WithCancel(context.Background())
+	server, err := serving.ListenHTTP(ctx, "127.0.0.1:0", serving.HTTPOptions{
+		Ready: map[string]func() error{"backend": func() error { return errors.New("not reached yet") }},
+	})
+	if err != nil {
+		panic(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	response, err := http.Get("http://" + server.Address() + "/readyz?verbose")
+	if err != nil {
+		panic(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	fmt.Print(response.Status, "\n", string(text))
+	fmt.Println(err, response.Body.Close())
+	http.DefaultClient.CloseIdleConnections()
+	stop()
+	fmt.Println(<-done)
+	// Output:
+	// 500 Internal Server Error
+	// [-]backend failed: not reached yet
+	// readyz check failed
+	// <nil> <nil>
 	// <nil>
 }

@@ -1,0 +1,83 @@
+package serving
+
+import (
+	"net"
+	"slices"
+	"sync"
+)
+
+const (
+	// So many connections may have shown nothing yet of the protocol.
+	maxWaiting = 256
+	// So many may have.
+	maxAdmitted = 1024
+)
+
+// gate bounds the connections of a listener. Those that say nothing, or garbage,
+// are cut off by a time limit; where they come faster than that, the oldest gives
+// way, so a client that does speak gets in at any time.
+type gate struct {
+	net.Listener
+
+	mu       sync.Mutex
+	waiting  []net.Conn // the oldest first; may hold some that are closed
+	admitted int
+}
+
+// Accept waits for the next connection and has it wait for admission.
+func (g *gate) Accept() (net.Conn, error) {
+	for {
+		conn, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if out := g.enter(conn); out != nil {
+			_ = out.Close() // it is of no use any more
+			if out == conn {
+				continue
+			}
+		}
+		return conn, nil
+	}
+}
+
+// enter returns the connection that has to go, if any: the new one where too
+// many are admitted, the oldest where too many wait.
+func (g *gate) enter(conn net.Conn) net.Conn {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.admitted >= maxAdmitted {
+		return conn
+	}
+	g.waiting = append(g.waiting, conn)
+	if len(g.waiting) <= maxWaiting {
+		return nil
+	}
+	oldest := g.waiting[0]
+	g.waiting = slices.Delete(g.waiting, 0, 1)
+	return oldest
+}
+
+// admit is told that the peer at an address speaks the protocol. It returns its
+// connection, nil if that has been closed.
+func (g *gate) admit(peer net.Addr) net.Conn {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.admitted++
+	address := peer.String()
+	// An address may be used again: the youngest counts.
+	for i, conn := range slices.Backward(g.waiting) {
+		if conn.RemoteAddr().String() == address {
+			g.waiting = slices.Delete(g.waiting, i, i+1)
+			return conn
+		}
+	}
+	return nil
+}
+
+// leave is told that an admitted connection has ended.
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.admitted--
+}

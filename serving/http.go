@@ -1,0 +1,223 @@
+package serving
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// A client has so long to send a request, and to take the answer.
+	httpReadTimeout, httpWriteTimeout = 10 * time.Second, 30 * time.Second
+	// A connection without a request is kept for so long.
+	httpIdleTimeout = 2 * time.Minute
+	// So many scrapes may go on at a time.
+	maxScrapes = 4
+)
+
+// HTTPOptions of a server. The zero value is a server without TLS on loopback that
+// is always healthy and ready.
+type HTTPOptions struct {
+	Files Files
+	// Plaintext allows a server without TLS off loopback.
+	Plaintext bool
+	// Health and Ready are checks by name: what they return is why the process is to
+	// be started anew, or is not to get calls now. They are called at once for each
+	// request, by many at a time.
+	Health, Ready map[string]func() error
+	// Gatherer has what /metrics tells; nil means that there is no /metrics.
+	Gatherer prometheus.Gatherer
+	// Handlers are further ones, by the patterns of http.ServeMux.
+	Handlers map[string]http.Handler
+	// Metrics tells when the certificate expires; nil means that nothing does.
+	Metrics *Metrics
+	// Name tells the listener from others in Metrics; empty means http.
+	Name string
+	// Grace is how long requests may take to finish; 0 means DefaultGrace.
+	Grace time.Duration
+	// Clock is the time certificates are checked with; nil means the real one.
+	Clock clock.WithTicker
+}
+
+// HTTPServer is an HTTP server on a listener.
+type HTTPServer struct {
+	server   *http.Server
+	listener net.Listener
+	address  string
+	tls      *Certificates // nil without TLS
+	grace    time.Duration
+	clock    clock.WithTicker
+}
+
+// ListenHTTP opens a server on an address, host:port; port 0 is any free one. It
+// answers /healthz and /readyz the way Kubernetes does, with each check for
+// ?verbose, and /metrics. Until Run, connections wait. A server that is not Run is
+// to be closed by Stop.
+func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	mux, err := o.mux()
+	if err != nil {
+		return nil, err
+	}
+	listener, certificates, err := listen(ctx, address, o.Files, o.Plaintext, o.Clock)
+	if err != nil {
+		return nil, err
+	}
+	bounded := &gate{Listener: listener}
+	s := &HTTPServer{
+		listener: bounded, address: listener.Addr().String(), tls: certificates,
+		grace: cmp.Or(o.Grace, DefaultGrace), clock: o.Clock,
+	}
+	if certificates != nil {
+		s.listener = tls.NewListener(bounded, certificates.server("http/1.1"))
+	}
+	if o.Metrics != nil {
+		o.Metrics.expiry.add(cmp.Or(o.Name, "http"), certificates)
+	}
+	quiet := klog.NewStandardLogger("INFO")
+	quiet.SetOutput(io.Discard) // of handshakes that fail, any client can make as many as it likes
+	s.server = &http.Server{
+		Handler:           mux,
+		ErrorLog:          quiet,
+		ReadHeaderTimeout: httpReadTimeout,
+		ReadTimeout:       httpReadTimeout,
+		WriteTimeout:      httpWriteTimeout,
+		IdleTimeout:       httpIdleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ConnState:         bounded.follow(),
+	}
+	return s, nil
+}
+
+// mux has the handlers. It fails where a pattern is wrong, or is one of its own.
+func (o HTTPOptions) mux() (mux *http.ServeMux, err error) {
+	mux = http.NewServeMux()
+	defer func() {
+		if wrong := recover(); wrong != nil { // that is how ServeMux tells
+			err = fmt.Errorf("handlers: %v", wrong)
+		}
+	}()
+	mux.Handle("GET /healthz", checks{"healthz", maps.Clone(o.Health)})
+	mux.Handle("GET /readyz", checks{"readyz", maps.Clone(o.Ready)})
+	if o.Gatherer != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
+			ErrorHandling:       promhttp.ContinueOnError, // some metrics are better than none
+			MaxRequestsInFlight: maxScrapes,
+		}))
+	}
+	for _, pattern := range slices.Sorted(maps.Keys(o.Handlers)) {
+		mux.Handle(pattern, o.Handlers[pattern])
+	}
+	return mux, nil
+}
+
+// Address is where the server listens, host:port.
+func (s *HTTPServer) Address() string { return s.address }
+
+// Problem tells what is wrong with the certificate; nil when all is well.
+func (s *HTTPServer) Problem() error { return s.tls.Problem() }
+
+// Stop ends the server at once, whether it runs or not.
+func (s *HTTPServer) Stop() {
+	_ = s.server.Close()
+	_ = s.listener.Close() // closed already if it ran
+}
+
+// Run serves until ctx is done. Then new connections are refused, and requests in
+// flight may finish within the grace.
+func (s *HTTPServer) Run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- s.server.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		s.Stop()
+		return err
+	case <-ctx.Done():
+	}
+	finish, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	stopped := make(chan struct{})
+	go func() {
+		_ = s.server.Shutdown(finish) // fails only when it is cut
+		close(stopped)
+	}()
+	timer := s.clock.NewTimer(s.grace)
+	defer timer.Stop()
+	select {
+	case <-stopped:
+	case <-timer.C():
+		cut()
+		<-stopped
+		s.Stop()
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// follow tells the gate what becomes of the connections of an HTTP server.
+func (g *gate) follow() func(net.Conn, http.ConnState) {
+	var admitted sync.Map // by connection
+	return func(conn net.Conn, state http.ConnState) {
+		switch state { //nolint:exhaustive // the others change nothing
+		case http.StateActive:
+			if _, before := admitted.LoadOrStore(conn, nil); !before {
+				g.admit(conn.RemoteAddr())
+			}
+		case http.StateClosed, http.StateHijacked:
+			if _, was := admitted.LoadAndDelete(conn); was {
+				g.leave()
+			}
+		}
+	}
+}
+
+// checks answers with what its checks say.
+type checks struct {
+	name string
+	of   map[string]func() error
+}
+
+// ServeHTTP implements http.Handler.
+func (c checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var lines strings.Builder
+	failed := false
+	for _, name := range slices.Sorted(maps.Keys(c.of)) {
+		if err := c.of[name](); err != nil {
+			failed = true
+			fmt.Fprintf(&lines, "[-]%s failed: %s\n", name, strings.Join(strings.Fields(err.Error()), " "))
+		} else {
+			fmt.Fprintf(&lines, "[+]%s ok\n", name)
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	switch {
+	case failed:
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprintf(w, "%s%s check failed\n", lines.String(), c.name)
+	case r.URL.Query().Has("verbose"):
+		fmt.Fprintf(w, "%s%s check passed\n", lines.String(), c.name)
+	default:
+		fmt.Fprint(w, "ok")
+	}
+}

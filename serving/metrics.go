@@ -1,0 +1,180 @@
+package serving
+
+import (
+	"context"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/utils/clock"
+)
+
+// Names of metrics.
+const (
+	MetricRequests          = "evenkeel_grpc_requests_total"
+	MetricDuration          = "evenkeel_grpc_request_duration_seconds"
+	MetricBackendRequests   = "evenkeel_backend_requests_total"
+	MetricBackendDuration   = "evenkeel_backend_request_duration_seconds"
+	MetricBuildInfo         = "evenkeel_build_info"
+	MetricCertificateExpiry = "evenkeel_certificate_expiry_timestamp_seconds"
+)
+
+const (
+	helpRequests          = "Calls answered, by service, method and gRPC code."
+	helpDuration          = "Time to answer a call, in seconds."
+	helpBackendRequests   = "Calls made to the backend, by service, method and gRPC code."
+	helpBackendDuration   = "Time the backend took to answer a call, in seconds."
+	helpBuildInfo         = "1, labelled with the version and commit of evenkeel and the Go version it was built with."
+	helpCertificateExpiry = "When the certificate in use by a listener expires, in seconds since 1970."
+)
+
+// Names of labels.
+const (
+	labelService   = "service"
+	labelMethod    = "method"
+	labelCode      = "code"
+	labelListener  = "listener"
+	labelVersion   = "version"
+	labelCommit    = "commit"
+	labelGoVersion = "go_version"
+)
+
+// buckets reach from what is answered from memory to a slow cloud, in seconds.
+var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+
+// Metrics counts and times the calls that servers answer and clients make. Streams
+// are not counted.
+type Metrics struct {
+	requests, backendRequests *prometheus.CounterVec
+	duration, backendDuration *prometheus.HistogramVec
+	build                     *prometheus.GaugeVec
+	expiry                    *expiry
+	clock                     clock.PassiveClock
+}
+
+// NewMetrics registers the metrics. Like any registration of Prometheus it panics
+// if reg has them already.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	counter := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{labelService, labelMethod, labelCode})
+	}
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{labelService, labelMethod})
+	}
+	m := &Metrics{
+		requests:        counter(MetricRequests, helpRequests),
+		duration:        histogram(MetricDuration, helpDuration),
+		backendRequests: counter(MetricBackendRequests, helpBackendRequests),
+		backendDuration: histogram(MetricBackendDuration, helpBackendDuration),
+		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: MetricBuildInfo, Help: helpBuildInfo},
+			[]string{labelVersion, labelCommit, labelGoVersion}),
+		expiry: &expiry{of: map[string]*Certificates{}},
+		clock:  clock.RealClock{},
+	}
+	reg.MustRegister(m.requests, m.duration, m.backendRequests, m.backendDuration, m.build, m.expiry)
+	return m
+}
+
+// Build says which program this is.
+func (m *Metrics) Build(version, commit string) {
+	m.build.Reset()
+	m.build.WithLabelValues(version, commit, runtime.Version()).Set(1)
+}
+
+// UnaryServer is an interceptor that counts and times the calls of a server. A
+// server with Options.Metrics has it.
+func (m *Metrics) UnaryServer(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	begin := m.clock.Now()
+	answer, err := handle(ctx, request)
+	service, method := split(info.FullMethod)
+	m.duration.WithLabelValues(service, method).Observe(m.clock.Since(begin).Seconds())
+	m.requests.WithLabelValues(service, method, code(err)).Inc()
+	return answer, err
+}
+
+// Backend is an option of Dial that counts and times the calls of a connection.
+// Those of the services named count from 0 on, so that the first shows as an
+// increase.
+func (m *Metrics) Backend(services ...*grpc.ServiceDesc) grpc.DialOption {
+	for _, service := range services {
+		for _, method := range service.Methods {
+			preset(m.backendRequests, m.backendDuration, service.ServiceName, method.MethodName)
+		}
+	}
+	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, full string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		begin := m.clock.Now()
+		err := invoke(ctx, full, request, answer, conn, options...)
+		service, method := split(full)
+		m.backendDuration.WithLabelValues(service, method).Observe(m.clock.Since(begin).Seconds())
+		m.backendRequests.WithLabelValues(service, method, code(err)).Inc()
+		return err
+	})
+}
+
+// preset has the calls of a server counted from 0 on.
+func (m *Metrics) preset(services map[string]grpc.ServiceInfo) {
+	for name, service := range services {
+		for _, method := range service.Methods {
+			if !method.IsClientStream && !method.IsServerStream {
+				preset(m.requests, m.duration, name, method.Name)
+			}
+		}
+	}
+}
+
+func preset(requests *prometheus.CounterVec, duration *prometheus.HistogramVec, service, method string) {
+	requests.WithLabelValues(service, method, codes.OK.String())
+	duration.WithLabelValues(service, method)
+}
+
+// split gives the parts of /service/method.
+func split(full string) (service, method string) {
+	service, method, _ = strings.Cut(strings.TrimPrefix(full, "/"), "/")
+	return service, method
+}
+
+// code is that of the answer: what a handler returns may be the error of a context.
+func code(err error) string {
+	if found := status.Code(err); found != codes.Unknown {
+		return found.String()
+	}
+	return status.FromContextError(err).Code().String()
+}
+
+// expiry collects when certificates expire, which a renewal may change at any time.
+type expiry struct {
+	mu sync.Mutex
+	of map[string]*Certificates // by listener
+}
+
+var expiryDesc = prometheus.NewDesc(MetricCertificateExpiry, helpCertificateExpiry, []string{labelListener}, nil)
+
+// add watches the certificates of a listener, nil for none.
+func (e *expiry) add(listener string, certificates *Certificates) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if certificates == nil {
+		delete(e.of, listener)
+		return
+	}
+	e.of[listener] = certificates
+}
+
+// Describe implements prometheus.Collector.
+func (e *expiry) Describe(descs chan<- *prometheus.Desc) { descs <- expiryDesc }
+
+// Collect implements prometheus.Collector.
+func (e *expiry) Collect(metrics chan<- prometheus.Metric) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, listener := range slices.Sorted(maps.Keys(e.of)) {
+		at := e.of[listener].Expiry()
+		metrics <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, float64(at.Unix()), listener)
+	}
+}
