@@ -2,6 +2,7 @@ package scaleup
 
 import (
 	"cmp"
+	"maps"
 	"time"
 )
 
@@ -16,14 +17,7 @@ type BackoffOptions struct {
 // concurrent use.
 type Backoff struct {
 	initial, max, reset time.Duration
-	groups              map[string]refusal
-}
-
-type refusal struct {
-	duration time.Duration
-	until    time.Time
-	failed   time.Time
-	reason   string
+	groups              map[string]Refusal
 }
 
 // NewBackoff returns a memory without refusals.
@@ -32,7 +26,7 @@ func NewBackoff(o BackoffOptions) *Backoff {
 		initial: cmp.Or(o.Initial, DefaultInitialBackoff),
 		max:     cmp.Or(o.Max, DefaultMaxBackoff),
 		reset:   cmp.Or(o.Reset, DefaultBackoffReset),
-		groups:  map[string]refusal{},
+		groups:  map[string]Refusal{},
 	}
 }
 
@@ -40,14 +34,14 @@ func NewBackoff(o BackoffOptions) *Backoff {
 // ended is left alone twice as long; one that fails while it is backed off is
 // not punished twice for the same trouble.
 func (b *Backoff) Failed(group, reason string, now time.Time) {
-	r := refusal{duration: b.initial}
-	if last, known := b.groups[group]; known && now.Sub(last.failed) <= b.reset {
-		r.duration = last.duration
-		if now.After(last.until) || now.Equal(last.until) {
-			r.duration = min(2*last.duration, b.max)
+	r := Refusal{Duration: b.initial}
+	if last, known := b.groups[group]; known && now.Sub(last.Failed) <= b.reset {
+		r.Duration = last.Duration
+		if now.After(last.Until) || now.Equal(last.Until) {
+			r.Duration = min(2*last.Duration, b.max)
 		}
 	}
-	r.until, r.failed, r.reason = now.Add(r.duration), now, reason
+	r.Until, r.Failed, r.Reason = now.Add(r.Duration), now, reason
 	b.groups[group] = r
 }
 
@@ -55,8 +49,22 @@ func (b *Backoff) Failed(group, reason string, now time.Time) {
 // it may grow.
 func (b *Backoff) Active(group string, now time.Time) (until time.Time, reason string, ok bool) {
 	r, known := b.groups[group]
-	if !known || !now.Before(r.until) {
+	if !known || !now.Before(r.Until) {
 		return time.Time{}, "", false
 	}
-	return r.until, r.reason, true
+	return r.Until, r.Reason, true
 }
+
+// Refusal is what is remembered of a group that refused.
+type Refusal struct {
+	Duration time.Duration `json:"duration"` // for which it is left alone
+	Until    time.Time     `json:"until"`
+	Failed   time.Time     `json:"failed"` // when it refused last
+	Reason   string        `json:"reason"`
+}
+
+// Refusals returns all that is remembered, by group, for somebody to keep it.
+func (b *Backoff) Refusals() map[string]Refusal { return maps.Clone(b.groups) }
+
+// Restore remembers a refusal that was kept.
+func (b *Backoff) Restore(group string, r Refusal) { b.groups[group] = r }

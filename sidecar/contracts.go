@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // ErrNotLeader is returned by a Journal when another replica of the autoscaler leads. Nothing was read or written.
@@ -23,6 +24,7 @@ type Journal interface {
 type NodeState struct {
 	ProviderID string
 	Name       string
+	Created    time.Time
 	// Ready is what Cluster Autoscaler counts as ready: condition Ready is true, and no taint or condition
 	// says that the node is not usable yet.
 	Ready bool

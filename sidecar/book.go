@@ -1,0 +1,64 @@
+package sidecar
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// book is what is kept of one group between calls.
+type book struct {
+	target   int // the group's target size, with what is ordered right now
+	revision int // counts changes of target, so that a slow reading does not overwrite a newer value
+
+	// seen tells whether Cluster Autoscaler counts the group's nodes that are on their way: it holds a scale-up request
+	// for the group, and the group is not backed off there. In doubt it does not: that costs a loop, not a node.
+	seen bool
+	// asked is when an increase was last answered with success.
+	asked time.Time
+	// order is an increase of which it is not known how it ended.
+	order *order
+	// grant is the last increase that was granted in part or in full, until its effect has shown.
+	grant *grant
+}
+
+// order is an increase on its way to the cloud.
+type order struct {
+	Before int       `json:"before"` // the target size before it
+	Delta  int       `json:"delta"`
+	At     time.Time `json:"at"`
+
+	failed time.Time // when it ended without a clear answer; zero while it runs
+	err    error
+}
+
+// grant is what was granted and for which pods.
+type grant struct {
+	loop int // in which it was
+	pods map[types.UID]bool
+}
+
+func (b *book) resize(delta int) {
+	b.target += delta
+	b.revision++
+}
+
+// book returns the group's book.
+func (s *Sidecar) book(id string) *book {
+	b := s.books[id]
+	if b == nil {
+		b = &book{}
+		s.books[id] = b
+	}
+	return b
+}
+
+// unseen is how many nodes of the group are on their way without Cluster Autoscaler knowing.
+func (s *Sidecar) unseen(g *groupView, at *sight) int {
+	b := s.book(g.ID)
+	if b.seen || !s.o.follows(seeWhatCannotBeSeen) {
+		return 0
+	}
+	_, inFlight := at.count(g, b.target)
+	return inFlight
+}

@@ -1,0 +1,413 @@
+package sidecar
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+)
+
+// pick is what the expander answered: the group Cluster Autoscaler is going to increase.
+type pick struct {
+	group string
+	count int    // nodes in its option
+	full  bool   // not to be split
+	why   string // why not
+	split *split // how the need is to be split
+	pods  map[types.UID]bool
+	from  *choice
+}
+
+// plan is a split that is being carried out, one member per loop of Cluster Autoscaler.
+type plan struct {
+	since   time.Time
+	chosen  string
+	why     string
+	need    int // nodes of the split when it began
+	granted int
+	left    int
+	pods    map[types.UID]bool // that were pending when it began; nil if not known any more
+	members []PlanMember
+}
+
+// choice is one question to the expander while it is being answered.
+type choice struct {
+	*Sidecar
+	request grpcexpander.Request
+	at      *sight
+	options map[string]*grpcexpander.Option // those of groups that are known, by group
+	names   []string                        // of options, sorted
+	similar map[string][]string             // groups a group can be levelled with, itself included
+}
+
+// BestOptions implements grpcexpander.Chooser: it chooses a set of groups by the configured strategies, and in the set
+// the member that grows now. An empty answer stops the scale-up for this loop.
+func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request) ([]string, error) {
+	if err := s.turn.take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.turn.release()
+	if _, err := s.ensure(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pick, s.unasked = nil, false
+	clear(s.grown)
+	if len(request.Options) == 0 {
+		return nil, nil
+	}
+	c, err := s.newChoice(request)
+	if err != nil {
+		return nil, err
+	}
+	p, decision := c.decide()
+	decision.Call = "BestOptions"
+	m, why := s.mode()
+	if m == dryRun {
+		decision.Reason = "would: " + decision.Reason
+		s.note(decision)
+		return offered(request), nil
+	}
+	if p == nil {
+		s.note(decision)
+		return nil, nil
+	}
+	if m == passThrough {
+		p.full, p.why = true, why
+	}
+	p.from = c
+	s.pick = p
+	s.note(decision)
+	return []string{p.group}, nil
+}
+
+// offered are the groups of all options: an answer that leaves the choice to whoever comes next.
+func offered(request grpcexpander.Request) []string {
+	var out []string
+	for i := range request.Options {
+		out = append(out, request.Options[i].Group)
+	}
+	return out
+}
+
+func (s *Sidecar) newChoice(request grpcexpander.Request) (*choice, error) {
+	c := &choice{Sidecar: s, request: request, at: s.sight(), options: map[string]*grpcexpander.Option{}, similar: map[string][]string{}}
+	for i := range request.Options {
+		o := &request.Options[i]
+		if s.view.byID[o.Group] == nil {
+			continue // gone since Cluster Autoscaler listed the groups
+		}
+		if c.options[o.Group] != nil {
+			return nil, fmt.Errorf("two options for node group %q", o.Group)
+		}
+		c.options[o.Group] = o
+	}
+	c.names = slices.Sorted(maps.Keys(c.options))
+	s.compare(request.Nodes)
+	for _, name := range c.names {
+		c.similar[name] = append(s.index.Similar(name), name)
+	}
+	return c, nil
+}
+
+// compare brings the index of similar groups up to date with the templates Cluster Autoscaler sent.
+func (s *Sidecar) compare(nodes map[string]*v1.Node) {
+	for _, name := range s.index.Names() {
+		if nodes[name] == nil {
+			s.index.Delete(name)
+		}
+	}
+	for name, node := range nodes {
+		if err := s.index.Set(name, cloudprovider.Template{Node: node}); err != nil {
+			s.index.Delete(name)
+			s.o.Log.V(2).Info("Node group is balanced with no other, its template can not be compared", "nodeGroup", name, "reason", err.Error())
+		}
+	}
+	clear(s.sets)
+	for _, set := range s.index.Sets() {
+		for _, name := range set {
+			s.sets[name] = set[0]
+		}
+	}
+}
+
+// decide answers nil where nothing is to grow now.
+func (c *choice) decide() (*pick, Decision) {
+	c.doubt()
+	if p, d, ok := c.showUnseen(); ok {
+		return p, d
+	}
+	able := c.able()
+	if len(able) == 0 {
+		return nil, Decision{Reason: "every group that could grow is backed off: " + c.backoffs(c.names)}
+	}
+	able = c.stay(able)
+	var passed []string
+	for len(able) > 0 {
+		chosen, why, err := c.chooseSet(able)
+		if err != nil {
+			return nil, Decision{Reason: "no choice", Error: err.Error()}
+		}
+		p, d := c.share(chosen, why, able)
+		if p != nil {
+			return p, d
+		}
+		// What this set needs is on its way. Others may still grow for pods that this one can not take.
+		passed = append(passed, d.Reason)
+		able = c.without(able, chosen)
+		c.plan = nil
+	}
+	return nil, Decision{Reason: strings.Join(passed, "; ")}
+}
+
+// showUnseen picks a group with nodes on their way that Cluster Autoscaler does not count, and grants nothing: an
+// increase answered with success makes it count all of them.
+func (c *choice) showUnseen() (*pick, Decision, bool) {
+	if m, _ := c.mode(); m != steering {
+		return nil, Decision{}, false
+	}
+	for _, name := range c.names {
+		if n := c.Sidecar.unseen(c.view.byID[name], c.at); n > 0 && !c.single(name) {
+			p := &pick{group: name, count: c.options[name].NodeCount, split: &split{}}
+			reason := fmt.Sprintf("%d nodes of %s are on their way and Cluster Autoscaler may not count them; nothing is added until it does", n, name)
+			return p, Decision{Group: name, Reason: reason}, true
+		}
+	}
+	return nil, Decision{}, false
+}
+
+// single tells whether an option is not to be split, nor to be levelled with others.
+func (c *choice) single(name string) bool {
+	return c.view.byID[name].zeroOrMax || c.atomic(c.options[name])
+}
+
+// The annotations of pods that stand for a ProvisioningRequest, and the class that is not about adding nodes at all.
+const (
+	consumesRequest = "autoscaling.x-k8s.io/consume-provisioning-request"
+	requestClass    = "autoscaling.x-k8s.io/provisioning-class-name"
+	checkCapacity   = "check-capacity.autoscaling.x-k8s.io"
+)
+
+// atomic tells whether the option is for a ProvisioningRequest, which Cluster Autoscaler reports as provisioned as soon
+// as the increase has succeeded.
+func (c *choice) atomic(o *grpcexpander.Option) bool {
+	for _, i := range o.Pods {
+		annotations := c.request.Pods[i].Annotations
+		if annotations[consumesRequest] != "" && annotations[requestClass] != checkCapacity {
+			return true
+		}
+	}
+	return false
+}
+
+// able are the groups with an option that are not backed off. Sets without any such member are told of.
+func (c *choice) able() []string {
+	var able []string
+	open := map[string]bool{}
+	for _, name := range c.names {
+		if _, _, off := c.backoff.Active(name, c.at.now); !off {
+			able = append(able, name)
+			open[c.set(name)] = true
+		}
+	}
+	for _, name := range c.names {
+		set := c.set(name)
+		if open[set] {
+			delete(c.shut, set)
+		} else if !c.shut[set] {
+			c.shut[set] = true
+			c.o.Recorder.Event(true, "SetBackedOff", fmt.Sprintf("No member of the set of node group %s can grow: %s", set, c.backoffs(c.similar[name])))
+		}
+	}
+	return able
+}
+
+func (c *choice) set(name string) string { return cmp.Or(c.sets[name], name) }
+
+// backoffs says why and until when groups are backed off.
+func (c *choice) backoffs(names []string) string {
+	var out []string
+	for _, name := range names {
+		if until, why, off := c.backoff.Active(name, c.at.now); off {
+			out = append(out, fmt.Sprintf("%s until %s (%s)", name, until.UTC().Format(time.TimeOnly), why))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// stay keeps to the set that is being filled, for as long as pods of it are pending.
+func (c *choice) stay(able []string) []string {
+	if c.plan == nil {
+		return able
+	}
+	if c.plan.left <= 0 || c.at.now.Sub(c.plan.since) > c.o.MaxNodeProvisionTime || !c.o.follows(stayWithTheSet) {
+		c.plan = nil
+		return able
+	}
+	var members []string
+	for _, name := range able {
+		if slices.Contains(c.similarTo(c.plan.chosen), name) && c.has(c.options[name], c.plan.pods) {
+			members = append(members, name)
+		}
+	}
+	if len(members) == 0 {
+		c.plan = nil
+		return able
+	}
+	return members
+}
+
+// similarTo are the groups similar to any group, itself included.
+func (c *choice) similarTo(name string) []string {
+	if c.similar[name] == nil {
+		c.similar[name] = append(c.index.Similar(name), name)
+	}
+	return c.similar[name]
+}
+
+// has tells whether the option helps one of the pods; nil stands for any.
+func (c *choice) has(o *grpcexpander.Option, pods map[types.UID]bool) bool {
+	return pods == nil || slices.ContainsFunc(o.Pods, func(i int) bool { return pods[uid(c.request.Pods[i])] })
+}
+
+// uid tells pods apart; those that stand for a ProvisioningRequest have one too.
+func uid(pod *v1.Pod) types.UID {
+	return cmp.Or(pod.UID, types.UID(pod.Namespace+"/"+pod.Name))
+}
+
+func (c *choice) uids(o *grpcexpander.Option) map[types.UID]bool {
+	out := make(map[types.UID]bool, len(o.Pods))
+	for _, i := range o.Pods {
+		out[uid(c.request.Pods[i])] = true
+	}
+	return out
+}
+
+// chooseSet asks the strategies; each set counts as one choice. A plan keeps the group it was chosen for.
+func (c *choice) chooseSet(able []string) (chosen, why string, err error) {
+	if c.plan != nil {
+		if slices.Contains(able, c.plan.chosen) {
+			return c.plan.chosen, c.plan.why, nil
+		}
+		return able[0], c.plan.why, nil
+	}
+	requests := make([]expander.Requests, len(c.request.Pods))
+	for i, pod := range c.request.Pods {
+		requests[i] = expander.RequestsOf(pod)
+	}
+	options := make([]expander.Option, 0, len(able))
+	for _, name := range able {
+		o := c.options[name]
+		if o.NodeCount <= 0 {
+			continue
+		}
+		option := expander.Option{
+			Group: name, Set: c.set(name), NodeCount: o.NodeCount, Pods: expander.Pods{{Pods: o.Pods}}, Debug: o.Debug,
+			Template: cloudprovider.Template{Node: c.request.Nodes[name]},
+		}
+		if c.single(name) {
+			option.Set = ""
+		}
+		for _, i := range o.Pods {
+			option.Requested = option.Requested.Plus(1, requests[i])
+		}
+		if g := c.view.byID[name]; g.hasPrice {
+			option.NodePrice, option.HasPrice = g.price, true
+		}
+		options = append(options, option)
+	}
+	best, trail, err := c.o.Chain.Choose(options)
+	if err != nil {
+		return "", "", err
+	}
+	return best.Group, trail.String(), nil
+}
+
+// without drops the members of the set of a group, and the options whose pods that set would take.
+func (c *choice) without(able []string, chosen string) []string {
+	served := map[int]bool{}
+	for _, name := range c.similarTo(chosen) {
+		if o := c.options[name]; o != nil {
+			for _, i := range o.Pods {
+				served[i] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(able), func(name string) bool {
+		return slices.Contains(c.similarTo(chosen), name) ||
+			!slices.ContainsFunc(c.options[name].Pods, func(i int) bool { return !served[i] })
+	})
+}
+
+// doubt looks for signs that Cluster Autoscaler does not count nodes although its increase was answered with success:
+// the answer was lost, and the group is backed off there.
+func (c *choice) doubt() {
+	pending := map[types.UID]bool{}
+	for _, pod := range c.request.Pods {
+		pending[uid(pod)] = true
+	}
+	for id, b := range c.books {
+		g := c.view.byID[id]
+		if g == nil || !b.seen {
+			continue
+		}
+		if b.grant != nil && b.grant.loop < c.loop {
+			served := false
+			for pod := range b.grant.pods {
+				served = served || !pending[pod]
+			}
+			if !served {
+				b.seen = false // not one pod found room on the new nodes
+			}
+			b.grant = nil
+		}
+		if c.options[id] == nil && b.target < g.MaxSize && c.wanted(id) {
+			b.seen = false // similar groups could grow for pods that would run here, and this one could not
+		}
+	}
+}
+
+// wanted tells whether a pod of an option of a similar group could by its node affinity run in the group.
+func (c *choice) wanted(id string) bool {
+	template := c.request.Nodes[id]
+	if template == nil {
+		return false
+	}
+	for _, other := range c.index.Similar(id) {
+		if o := c.options[other]; o != nil && c.accepted(o, template) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// accepted counts the pods of an option whose node affinity and selector accept a node.
+func (c *choice) accepted(o *grpcexpander.Option, node *v1.Node) int {
+	n := 0
+	for _, i := range o.Pods {
+		if accepts(c.request.Pods[i], node) {
+			n++
+		}
+	}
+	return n
+}
+
+func accepts(pod *v1.Pod, node *v1.Node) bool {
+	if len(pod.Spec.NodeSelector) == 0 && pod.Spec.Affinity == nil {
+		return true
+	}
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	return ok || err != nil
+}

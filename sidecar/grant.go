@@ -1,0 +1,343 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// margin is how long before the deadline of a call its answer must be given to count as heard.
+const margin = 500 * time.Millisecond
+
+// verdict is what is granted of an increase.
+type verdict struct {
+	nodes  int
+	reason string
+	hide   bool // a refusal is kept from Cluster Autoscaler: another answer of the expander makes up for it
+	shared bool // in part, or nothing: needs the journal
+	pick   *pick
+}
+
+// IncreaseSize implements cloudprovider.Provider: it grants the group its share of the split and answers with success.
+// Cluster Autoscaler sees how far the target size has risen and comes back for the rest.
+func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error {
+	if delta <= 0 {
+		return fmt.Errorf("node group %q: increase by %d: %w", id, delta, cloudprovider.ErrInvalidDelta)
+	}
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.release()
+	g, err := s.group(ctx, id)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	v := s.judge(g, delta)
+	b := s.book(id)
+	if b.order != nil && v.nodes > 0 {
+		s.mu.Unlock()
+		return s.conclude(ctx, g, delta, verdict{reason: "an earlier increase has not ended yet", hide: true}, nil)
+	}
+	if v.nodes > 0 {
+		b.order = &order{Before: b.target, Delta: v.nodes, At: s.o.Clock.Now()}
+	}
+	s.mu.Unlock()
+	if v.nodes == 0 {
+		return s.conclude(ctx, g, delta, v, nil)
+	}
+	if err := s.saveJournal(ctx); err != nil && v.shared && s.o.follows(journalIncreases) {
+		v.nodes, v.reason = min(delta, max(v.nodes, g.MaxSize-s.targetOf(id))), "in full: "+err.Error()
+		s.mu.Lock()
+		b.order.Delta = v.nodes
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	b.resize(v.nodes)
+	s.mu.Unlock()
+	return s.conclude(ctx, g, delta, v, s.place(ctx, id, v.nodes))
+}
+
+func (s *Sidecar) targetOf(id string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.book(id).target
+}
+
+// judge says what is granted, and takes the pick.
+func (s *Sidecar) judge(g *groupView, delta int) verdict {
+	b := s.book(g.ID)
+	m, why := s.mode()
+	full := func(reason string) verdict { return verdict{nodes: delta, reason: reason} }
+	if p := s.pick; (p == nil || p.group != g.ID) && b.target < g.MinSize && b.target+delta <= g.MinSize {
+		return full("up to the group's minimum size")
+	}
+	p := s.pick
+	asked := p != nil && p.group == g.ID
+	second := s.grownIn(s.set(g.ID), g.ID)
+	s.grown[g.ID] = true
+	if asked {
+		s.pick = nil
+	}
+	switch {
+	case m != steering:
+		return full(why)
+	case g.zeroOrMax:
+		return full("the group is resized to its maximum or to zero, never split")
+	case second:
+		s.balancing = true
+		_, why := s.mode()
+		s.warn("BalancedTwice", "Cluster Autoscaler increased several groups of one set at once, so "+why)
+		return full(why)
+	case p == nil && s.o.follows(passThroughWhenUnasked):
+		s.unasked = true
+		return full("the expander was not asked before")
+	case p == nil:
+		return verdict{nodes: max(1, delta/2), reason: "half of it, for want of a rule"}
+	case !asked:
+		return full("the expander had picked " + p.group)
+	case p.full:
+		return full(p.why)
+	}
+	return s.shareOf(p, g, delta)
+}
+
+// shareOf is the group's part of the split, if it can be granted in part.
+func (s *Sidecar) shareOf(p *pick, g *groupView, delta int) verdict {
+	if ok, why := s.canShare(); !ok {
+		return verdict{nodes: delta, reason: "in full: " + why, hide: s.hides(), pick: p}
+	}
+	if delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
+		if err := p.from.cut(p.split, delta); err != nil {
+			return verdict{nodes: delta, reason: "in full: " + err.Error(), hide: s.hides(), pick: p}
+		}
+	}
+	v := verdict{nodes: min(delta, p.split.shares[g.ID]), hide: s.hides(), shared: true, pick: p}
+	switch {
+	case len(p.split.members) == 0:
+		v.reason = "nothing, so that Cluster Autoscaler counts what is on its way"
+	default:
+		v.reason = fmt.Sprintf("its share of %d nodes for the set of %s", p.split.need, p.split.chosen)
+	}
+	return v
+}
+
+// grownIn tells whether another group of the set was increased since the expander was asked.
+func (s *Sidecar) grownIn(set, but string) bool {
+	for id := range s.grown {
+		if id != but && s.set(id) == set {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Sidecar) set(id string) string {
+	if set := s.sets[id]; set != "" {
+		return set
+	}
+	return id
+}
+
+// place orders nodes from the cloud. It answers early where the cloud is slower than Cluster Autoscaler waits; the order
+// goes on, and until it ends its nodes count as ordered.
+func (s *Sidecar) place(ctx context.Context, id string, nodes int) error {
+	ended := make(chan error, 1)
+	s.orders.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.BackendTimeout)
+		defer cancel()
+		err := s.backend.IncreaseSize(ctx, id, nodes)
+		ended <- s.settle(ctx, id, err)
+	})
+	budget := s.patience(ctx)
+	if budget == nil {
+		return <-ended
+	}
+	defer budget.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-budget.C():
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// settle books how an order ended. Of an unclear end the target size tells; where that has not risen, it is looked at
+// again later. It returns the error of an order that was refused.
+func (s *Sidecar) settle(ctx context.Context, id string, err error) error {
+	var target int
+	unclear := err != nil && !cloudprovider.Refused(err)
+	readErr := errors.New("not read")
+	if unclear {
+		target, readErr = s.backend.TargetSize(ctx, id)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.book(id)
+	o := b.order
+	if o == nil {
+		return nil // the group has gone meanwhile
+	}
+	switch {
+	case err == nil:
+		b.order = nil
+	case !unclear:
+		b.resize(-o.Delta)
+		s.refused(id, b, err)
+		return err
+	case readErr == nil && target >= o.Before+o.Delta:
+		b.order = nil
+	default:
+		o.failed, o.err = s.o.Clock.Now(), err
+		b.revision++
+	}
+	return nil
+}
+
+// refused ends an order that was not carried out; the caller puts the target size right.
+func (s *Sidecar) refused(id string, b *book, err error) {
+	if s.plan != nil {
+		s.plan.left += b.order.Delta
+		s.plan.granted -= b.order.Delta
+	}
+	b.order = nil
+	b.grant = nil
+	if !cloudprovider.OwnMistake(err) {
+		s.backOff(id, err.Error())
+	}
+	s.note(Decision{Call: "IncreaseSize", Group: id, Reason: "refused by the cloud; others take its share", Error: err.Error()})
+}
+
+// backOff leaves a group alone for a while.
+func (s *Sidecar) backOff(id, why string) {
+	s.backoff.Failed(id, why, s.o.Clock.Now())
+	until, _, _ := s.backoff.Active(id, s.o.Clock.Now())
+	s.o.Metrics.backedOff()
+	s.o.Recorder.Event(true, "MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s: %s", id, until.UTC().Format(time.TimeOnly), why))
+}
+
+// conclude books the answer to an increase and gives it.
+func (s *Sidecar) conclude(ctx context.Context, g *groupView, asked int, v verdict, err error) error {
+	granted := v.nodes
+	if err != nil {
+		granted = 0
+	}
+	heard := ctx.Err() == nil
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < margin {
+		heard = false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.book(g.ID)
+	s.advance(v, granted)
+	b.grant = nil
+	if err != nil && !v.hide {
+		b.seen = false // an error makes Cluster Autoscaler back the group off
+		s.note(Decision{Call: "IncreaseSize", Group: g.ID, Asked: asked, Reason: v.reason, Error: err.Error()})
+		return err
+	}
+	b.seen = heard
+	b.asked = s.o.Clock.Now()
+	if v.pick != nil && granted > 0 {
+		b.grant = &grant{loop: s.loop, pods: v.pick.pods}
+	}
+	s.o.Metrics.granted(asked, granted)
+	s.note(Decision{Call: "IncreaseSize", Group: g.ID, Asked: asked, Granted: granted, Reason: v.reason, Error: text(err)})
+	return nil
+}
+
+// advance begins a plan, or takes what was granted off it.
+func (s *Sidecar) advance(v verdict, granted int) {
+	if v.pick == nil || v.pick.split == nil || len(v.pick.split.members) == 0 {
+		return
+	}
+	split := v.pick.split
+	if s.plan == nil || s.plan.chosen != split.chosen {
+		s.plan = &plan{since: s.o.Clock.Now(), chosen: split.chosen, why: split.why, need: split.need, pods: map[types.UID]bool{}}
+		for i := range split.members {
+			maps.Copy(s.plan.pods, v.pick.from.uids(split.members[i].option))
+		}
+	}
+	s.plan.granted += granted
+	s.plan.left = split.need - granted
+	s.plan.members = split.result
+	if s.plan.left <= 0 {
+		s.plan = nil
+	}
+}
+
+// DecreaseTargetSize implements cloudprovider.Provider. Cluster Autoscaler takes back all it has asked for, also what was
+// not granted and what has come since, so this is cut to what has no instance yet.
+func (s *Sidecar) DecreaseTargetSize(ctx context.Context, id string, delta int) error {
+	if delta >= 0 {
+		return fmt.Errorf("node group %q: decrease by %d: %w", id, delta, cloudprovider.ErrInvalidDelta)
+	}
+	if m, _ := s.modeNow(); m == dryRun || !s.o.follows(clampDecreases) {
+		return s.decrease(ctx, id, delta, "passed on")
+	}
+	instances, err := s.backend.Nodes(ctx, id)
+	if err != nil {
+		return err
+	}
+	target, err := s.backend.TargetSize(ctx, id)
+	if err != nil {
+		return err
+	}
+	there := (&groupView{instances: instances}).existing()
+	missing := max(0, target-there)
+	cut := min(-delta, missing)
+	reason := fmt.Sprintf("cut to the %d nodes that have no instance", missing)
+	if cut == 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.book(id).seen = false
+		s.note(Decision{Call: "DecreaseTargetSize", Group: id, Asked: delta, Reason: reason})
+		return nil
+	}
+	return s.decrease(ctx, id, -cut, reason)
+}
+
+func (s *Sidecar) decrease(ctx context.Context, id string, delta int, reason string) error {
+	err := s.backend.DecreaseTargetSize(ctx, id, delta)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.book(id)
+	b.seen = false // taking back is what Cluster Autoscaler does before it backs a group off
+	if err == nil {
+		b.resize(delta)
+	}
+	s.note(Decision{Call: "DecreaseTargetSize", Group: id, Asked: delta, Granted: delta, Reason: reason, Error: text(err)})
+	return err
+}
+
+func (s *Sidecar) modeNow() (mode, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mode()
+}
+
+// DeleteNodes implements cloudprovider.Provider.
+func (s *Sidecar) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) error {
+	if err := s.backend.DeleteNodes(ctx, id, nodes); err != nil {
+		return err
+	}
+	target, err := s.backend.TargetSize(ctx, id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.book(id)
+	if err == nil && b.order == nil {
+		b.target = target
+		b.revision++
+	} else {
+		b.resize(-len(nodes)) // until the next reading
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package sidecar
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics counts what the sidecar does.
+type Metrics struct {
+	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures prometheus.Counter
+	byCall                                                                    *prometheus.CounterVec
+	refresh                                                                   prometheus.Histogram
+	modes                                                                     *prometheus.GaugeVec
+	groups, inFlight, unseen, backedOffGroups, shutSets, planAge              prometheus.Gauge
+}
+
+// gauges are values that are set once per loop.
+type gauges struct {
+	mode                                      mode
+	groups, inFlight, unseen, backedOff, shut int
+	plan                                      time.Duration
+}
+
+const subsystem = "evenkeel_sidecar_"
+
+// NewMetrics registers the sidecar's metrics; nil registers them nowhere.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: subsystem + name, Help: help})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: subsystem + name, Help: help})
+	}
+	m := &Metrics{
+		byCall: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: subsystem + "decisions_total", Help: "Answers to Cluster Autoscaler that had to be decided, by call and result (granted, withheld, failed)."}, []string{"call", "result"}),
+		asked:           counter("asked_nodes_total", "Nodes Cluster Autoscaler asked for."),
+		grantedNodes:    counter("granted_nodes_total", "Nodes granted, that is ordered from the cloud."),
+		backoffs:        counter("member_backoffs_total", "Times a node group was left alone because the cloud refused or did not deliver."),
+		restarts:        counter("autoscaler_processes_total", "New processes of Cluster Autoscaler that were noticed."),
+		refreshFailures: counter("refresh_failures_total", "Loops skipped because the cloud could not be read."),
+		journalFailures: counter("journal_failures_total", "Readings and writings of the journal that failed."),
+		refresh: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: subsystem + "refresh_duration_seconds", Help: "How long reading the cloud took, once per loop.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
+		modes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: subsystem + "mode", Help: "1 for the present mode: Steering, DryRun or PassThrough."}, []string{"mode"}),
+		groups:          gauge("node_groups", "Node groups."),
+		inFlight:        gauge("in_flight_nodes", "Nodes that are ordered and not ready yet."),
+		unseen:          gauge("unseen_nodes", "Nodes on their way that Cluster Autoscaler can not see."),
+		backedOffGroups: gauge("backed_off_node_groups", "Node groups that are left alone now."),
+		shutSets:        gauge("backed_off_sets", "Sets left out of the answers because all their members are left alone."),
+		planAge:         gauge("plan_age_seconds", "Age of the split that is being carried out; 0 without one."),
+	}
+	for _, call := range []string{"BestOptions", "IncreaseSize", "DecreaseTargetSize", "Refresh"} {
+		for _, result := range []string{"granted", "withheld", "failed"} {
+			m.byCall.WithLabelValues(call, result)
+		}
+	}
+	m.state(gauges{mode: steering})
+	if registerer != nil {
+		registerer.MustRegister(m.byCall, m.asked, m.grantedNodes, m.backoffs, m.restarts, m.refreshFailures, m.journalFailures,
+			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.shutSets, m.planAge)
+	}
+	return m
+}
+
+func (m *Metrics) decided(d Decision) {
+	result := "granted"
+	switch {
+	case d.Error != "":
+		result = "failed"
+	case d.Granted == 0:
+		result = "withheld"
+	}
+	m.byCall.WithLabelValues(d.Call, result).Inc()
+}
+
+func (m *Metrics) granted(asked, granted int) {
+	m.asked.Add(float64(asked))
+	m.grantedNodes.Add(float64(granted))
+}
+
+func (m *Metrics) backedOff()                { m.backoffs.Inc() }
+func (m *Metrics) restarted()                { m.restarts.Inc() }
+func (m *Metrics) refreshFailed()            { m.refreshFailures.Inc() }
+func (m *Metrics) journalFailed()            { m.journalFailures.Inc() }
+func (m *Metrics) refreshed(d time.Duration) { m.refresh.Observe(d.Seconds()) }
+
+func (m *Metrics) state(g gauges) {
+	for _, name := range []mode{steering, dryRun, passThrough} {
+		value := 0.0
+		if g.mode == name {
+			value = 1
+		}
+		m.modes.WithLabelValues(string(name)).Set(value)
+	}
+	m.groups.Set(float64(g.groups))
+	m.inFlight.Set(float64(g.inFlight))
+	m.unseen.Set(float64(g.unseen))
+	m.backedOffGroups.Set(float64(g.backedOff))
+	m.shutSets.Set(float64(g.shut))
+	m.planAge.Set(g.plan.Seconds())
+}

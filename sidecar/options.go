@@ -1,0 +1,111 @@
+package sidecar
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+const (
+	// DefaultMaxNodeProvisionTime is that of Cluster Autoscaler's flag of this name.
+	DefaultMaxNodeProvisionTime = scaleup.DefaultMaxNodeProvisionTime
+	// DefaultParallel is how many calls to the cloud are made at the same time while its state is read.
+	DefaultParallel = 32
+	// DefaultBackendTimeout is how long a call to the cloud may take. Cluster Autoscaler is answered long before.
+	DefaultBackendTimeout = time.Minute
+	// InferredReadyAfter is how long after its registration a node counts as ready where readiness is inferred.
+	InferredReadyAfter = time.Minute
+)
+
+// Options of a sidecar. The zero value chooses by name, uses the real clock and logs nothing; without a Journal every
+// increase is granted in full.
+type Options struct {
+	// Chain chooses between sets of node groups.
+	Chain expander.Chain
+	// Similarity says which groups form sets.
+	Similarity nodegroupset.Options
+	// Backoff is how long a member that refused is left alone.
+	Backoff scaleup.BackoffOptions
+	// MaxNodeProvisionTime is the value of the flag given to Cluster Autoscaler; 0 means its default. What the cloud has
+	// not begun to fulfil by then is taken back.
+	MaxNodeProvisionTime time.Duration
+	// NotBalanced turns the split off (--balance-similar-node-groups=false): the sidecar then only chooses and forwards.
+	NotBalanced bool
+	// DryRun only tells what would be done.
+	DryRun bool
+	// Journal is where the books survive; nil means that they do not, and that nothing is granted in part.
+	Journal Journal
+	// Nodes tells which nodes are ready; nil means that it is inferred from the calls of Cluster Autoscaler.
+	Nodes Nodes
+	// Recorder publishes events; nil means none.
+	Recorder Recorder
+	// Connection names the connection a call came on; nil means that all come on one.
+	Connection func(context.Context) string
+	// Parallel bounds the calls to the cloud at the same time; 0 means DefaultParallel.
+	Parallel int
+	// BackendTimeout bounds a call to the cloud; 0 means DefaultBackendTimeout.
+	BackendTimeout time.Duration
+	// Metrics counts; nil means that nothing is counted.
+	Metrics *Metrics
+	Clock   clock.Clock
+	Log     logr.Logger
+
+	without rule // rules that are switched off, to show in tests what each is for
+}
+
+// Backend is the real cloud. Prices and GPUs are passed on where it also implements cloudprovider.Pricing and
+// externalgrpc.GPUs.
+type Backend = cloudprovider.Provider
+
+// rule is one of the rules that keep steering exact.
+type rule uint
+
+const (
+	seeWhatCannotBeSeen rule = 1 << iota
+	hideFailures
+	stayWithTheSet
+	needIsTheLargest
+	noticeNewProcesses
+	clampDecreases
+	journalIncreases
+	pauseOnErrors
+	noOptions
+	passThroughWhenUnasked
+)
+
+func (o *Options) follows(r rule) bool { return o.without&r == 0 }
+
+func (o *Options) setDefaults() {
+	if o.MaxNodeProvisionTime == 0 {
+		o.MaxNodeProvisionTime = DefaultMaxNodeProvisionTime
+	}
+	if o.Parallel == 0 {
+		o.Parallel = DefaultParallel
+	}
+	if o.BackendTimeout == 0 {
+		o.BackendTimeout = DefaultBackendTimeout
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Connection == nil {
+		o.Connection = func(context.Context) string { return "" }
+	}
+	if o.Recorder == nil {
+		o.Recorder = noRecorder{}
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+}
+
+type noRecorder struct{}
+
+func (noRecorder) Event(bool, string, string) {}

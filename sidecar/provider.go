@@ -1,0 +1,256 @@
+package sidecar
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
+)
+
+var (
+	_ cloudprovider.Provider = (*Sidecar)(nil)
+	_ cloudprovider.Pricing  = (*Sidecar)(nil)
+	_ externalgrpc.GPUs      = (*Sidecar)(nil)
+)
+
+// memory keeps answers of the cloud that are not part of a view.
+type memory struct {
+	groupOf  map[string]answered // by provider id or name of nodes that belong to no instance of a view
+	options  map[string]map[cloudprovider.GroupOptions]cloudprovider.GroupOptions
+	gpuLabel *string
+	gpuTypes []string
+}
+
+// answered is the group of a node, as the cloud said.
+type answered struct {
+	group string
+	ok    bool
+	until time.Time
+}
+
+// memoryFor is how long the cloud is not asked again about a node that is no instance of any group.
+const memoryFor = 10 * time.Minute
+
+// NodeGroups implements cloudprovider.Provider, from memory.
+func (s *Sidecar) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, error) {
+	v, err := s.ensure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(v.groups), nil
+}
+
+// NodeGroupForNode implements cloudprovider.Provider. The cloud is asked only about nodes that are no instance of a group.
+func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, bool, error) {
+	v, err := s.ensure(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	now := s.o.Clock.Now()
+	key := cmp.Or(node.Spec.ProviderID, node.Name)
+	s.mu.Lock()
+	s.inferred.saw(node, now)
+	known, asked := s.memory.groupOf[key]
+	s.mu.Unlock()
+	if group, ok := v.groupOf[key]; ok {
+		return group, true, nil
+	}
+	if asked && now.Before(known.until) {
+		return known.group, known.ok, nil
+	}
+	group, ok, err := s.backend.NodeGroupForNode(ctx, node)
+	if err != nil {
+		return "", false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.memory.groupOf == nil {
+		s.memory.groupOf = map[string]answered{}
+	}
+	if len(s.memory.groupOf) >= 1<<16 { // of nodes that come and go; asking again is all it costs
+		clear(s.memory.groupOf)
+	}
+	s.memory.groupOf[key] = answered{group, ok, now.Add(memoryFor)}
+	return group, ok, nil
+}
+
+// TargetSize implements cloudprovider.Provider, from memory.
+func (s *Sidecar) TargetSize(ctx context.Context, id string) (int, error) {
+	g, err := s.group(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.book(g.ID).target, nil
+}
+
+// Nodes implements cloudprovider.Provider, from memory.
+func (s *Sidecar) Nodes(ctx context.Context, id string) ([]cloudprovider.Instance, error) {
+	g, err := s.group(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(g.instances), nil
+}
+
+// Template implements cloudprovider.Provider, from memory.
+func (s *Sidecar) Template(ctx context.Context, id string) (cloudprovider.Template, error) {
+	g, err := s.group(ctx, id)
+	if err != nil {
+		return cloudprovider.Template{}, err
+	}
+	if g.templateErr != nil {
+		return cloudprovider.Template{}, g.templateErr
+	}
+	return g.template.DeepCopy(), nil
+}
+
+// Options implements cloudprovider.Provider. Only groups that are resized to their maximum or to zero have any: whatever
+// the answer, Cluster Autoscaler takes the startup time of nodes for zero as soon as there is one.
+func (s *Sidecar) Options(ctx context.Context, id string, defaults cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error) {
+	g, err := s.group(ctx, id)
+	if err != nil {
+		return cloudprovider.GroupOptions{}, err
+	}
+	if !g.zeroOrMax {
+		if !s.o.follows(noOptions) {
+			return defaults, nil
+		}
+		return cloudprovider.GroupOptions{}, cloudprovider.ErrNotImplemented
+	}
+	s.mu.Lock()
+	options, known := s.memory.options[id][defaults]
+	s.mu.Unlock()
+	if known {
+		return options, nil
+	}
+	options, err = s.backend.Options(ctx, id, defaults)
+	if err != nil {
+		return cloudprovider.GroupOptions{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.memory.options == nil {
+		s.memory.options = map[string]map[cloudprovider.GroupOptions]cloudprovider.GroupOptions{}
+	}
+	s.memory.options[id] = map[cloudprovider.GroupOptions]cloudprovider.GroupOptions{defaults: options}
+	return options, nil
+}
+
+// Cleanup implements cloudprovider.Provider: that Cluster Autoscaler goes is no reason to release the cloud.
+func (s *Sidecar) Cleanup(context.Context) error { return nil }
+
+// GPULabel implements externalgrpc.GPUs. Cluster Autoscaler asks for it once in the life of a process, so a question on
+// a new connection is a new process, which knows nothing of what the one before has ordered.
+func (s *Sidecar) GPULabel(ctx context.Context) (string, error) {
+	s.noticeProcess(ctx)
+	s.mu.Lock()
+	known := s.memory.gpuLabel
+	s.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	label := ""
+	if gpus, ok := s.backend.(externalgrpc.GPUs); ok {
+		var err error
+		if label, err = gpus.GPULabel(ctx); err != nil && !errors.Is(err, cloudprovider.ErrNotImplemented) {
+			return "", err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memory.gpuLabel = &label
+	return label, nil
+}
+
+// GPUTypes implements externalgrpc.GPUs.
+func (s *Sidecar) GPUTypes(ctx context.Context) ([]string, error) {
+	gpus, ok := s.backend.(externalgrpc.GPUs)
+	if !ok {
+		return nil, nil
+	}
+	types, err := gpus.GPUTypes(ctx)
+	if errors.Is(err, cloudprovider.ErrNotImplemented) {
+		return nil, nil
+	}
+	return types, err
+}
+
+// NodePrice implements cloudprovider.Pricing.
+func (s *Sidecar) NodePrice(ctx context.Context, node *v1.Node, start, end time.Time) (cloudprovider.Price, error) {
+	if pricing, ok := s.backend.(cloudprovider.Pricing); ok {
+		return pricing.NodePrice(ctx, node, start, end)
+	}
+	return 0, cloudprovider.ErrNotImplemented
+}
+
+// PodPrice implements cloudprovider.Pricing.
+func (s *Sidecar) PodPrice(ctx context.Context, pod *v1.Pod, start, end time.Time) (cloudprovider.Price, error) {
+	if pricing, ok := s.backend.(cloudprovider.Pricing); ok {
+		return pricing.PodPrice(ctx, pod, start, end)
+	}
+	return 0, cloudprovider.ErrNotImplemented
+}
+
+// group finds a group in what Cluster Autoscaler is shown.
+func (s *Sidecar) group(ctx context.Context, id string) (*groupView, error) {
+	v, err := s.ensure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := v.byID[id]
+	if g == nil {
+		return nil, fmt.Errorf("node group %q: %w", id, cloudprovider.ErrNotFound)
+	}
+	return g, nil
+}
+
+// noticeProcess tells a new process of Cluster Autoscaler from one that has connected again.
+func (s *Sidecar) noticeProcess(ctx context.Context) {
+	connection := s.o.Connection(ctx)
+	s.mu.Lock()
+	known := !s.process.IsZero() && s.gpuAsked == connection
+	s.mu.Unlock()
+	if known || !s.o.follows(noticeNewProcesses) {
+		return
+	}
+	s.loadJournal(ctx) // first, so that it does not bring back what is forgotten here
+	s.mu.Lock()
+	s.gpuAsked, s.process = connection, s.o.Clock.Now()
+	for _, b := range s.books {
+		b.seen, b.grant = false, nil
+	}
+	s.plan, s.pick, s.balancing, s.unasked = nil, nil, false, false
+	s.note(Decision{Call: "GPULabel", Reason: "a new process of Cluster Autoscaler: it knows of no node that is on its way"})
+	s.o.Metrics.restarted()
+	s.mu.Unlock()
+	s.saveJournal(ctx)
+}
+
+// patience is a timer for how long a call may be worked on until it has to be answered, so that Cluster Autoscaler still
+// hears the answer; nil if it waits for ever.
+func (s *Sidecar) patience(ctx context.Context) clock.Timer {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	return s.o.Clock.NewTimer(time.Until(deadline) * 4 / 5)
+}
+
+func compareStrings(a, b string) int { return cmp.Compare(a, b) }
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,244 @@
+package sidecar
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// split is how the nodes a set needs go to its members.
+type split struct {
+	chosen  string
+	why     string
+	need    int // after what is on its way unseen
+	lowered int // what is on its way unseen
+	members []member
+	shares  map[string]int
+	result  []PlanMember
+}
+
+// member is a group of the set that can grow.
+type member struct {
+	nodegroupset.Group
+	option  *grpcexpander.Option
+	limited bool // its option may lack pods for want of room
+}
+
+// share works out the split for the set of the chosen group and picks the member that grows now; nil where all that is
+// needed is on its way.
+func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
+	o := c.options[chosen]
+	if single := c.single(chosen); single {
+		reason := "a ProvisioningRequest is never split"
+		if c.view.byID[chosen].zeroOrMax {
+			reason = "the group is resized to its maximum or to zero, never split"
+		}
+		p := &pick{group: chosen, count: o.NodeCount, full: true, why: reason, pods: c.uids(o)}
+		return p, Decision{Group: chosen, Asked: o.NodeCount, Reason: reason + "; " + why}
+	}
+	s := &split{chosen: chosen, why: why}
+	for _, name := range able {
+		if slices.Contains(c.similarTo(chosen), name) && !c.single(name) {
+			g, b := c.view.byID[name], c.book(name)
+			s.members = append(s.members, member{
+				Group:   nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)},
+				option:  c.options[name],
+				limited: c.options[name].NodeCount >= g.MaxSize-b.target,
+			})
+		}
+	}
+	s.need = o.NodeCount
+	if c.o.follows(needIsTheLargest) {
+		for _, m := range s.members {
+			s.need = max(s.need, m.option.NodeCount)
+		}
+	}
+	s.lowered = min(s.need, c.hidden(s))
+	s.need -= s.lowered
+	if s.need <= 0 {
+		return nil, Decision{Reason: fmt.Sprintf("what the set of %s needs is on its way: %d nodes that Cluster Autoscaler can not see", chosen, s.lowered)}
+	}
+	if err := c.work(s); err != nil {
+		return nil, Decision{Reason: "no split for the set of " + chosen, Error: err.Error()}
+	}
+	next := s.next()
+	if next == nil {
+		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room", chosen), Members: s.result}
+	}
+	p := &pick{group: next.Name, count: next.option.NodeCount, split: s, pods: c.uids(next.option)}
+	return p, Decision{Group: next.Name, Asked: next.option.NodeCount, Granted: s.shares[next.Name], Members: s.result, Reason: s.tell(next.Name)}
+}
+
+func (s *split) tell(next string) string {
+	parts := []string{fmt.Sprintf("%d nodes for the set of %s, %d of them in %s now", s.need, s.chosen, s.shares[next], next)}
+	if s.lowered > 0 {
+		parts = append(parts, fmt.Sprintf("%d less for nodes on their way that Cluster Autoscaler can not see", s.lowered))
+	}
+	if s.why != "" {
+		parts = append(parts, s.why)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// hidden is how many nodes are on their way, unseen by Cluster Autoscaler, in groups without an option, that pods of the
+// set could use.
+func (c *choice) hidden(s *split) int {
+	n := 0
+	for _, name := range c.similarTo(s.chosen) {
+		if c.options[name] != nil || c.view.byID[name] == nil {
+			continue
+		}
+		unseen := c.Sidecar.unseen(c.view.byID[name], c.at)
+		if unseen == 0 {
+			continue
+		}
+		template := c.request.Nodes[name]
+		usable := 0
+		for _, m := range s.members {
+			if template == nil {
+				usable = unseen
+				break
+			}
+			if pods := len(m.option.Pods); pods > 0 {
+				usable = max(usable, ceilDiv(c.accepted(m.option, template)*m.option.NodeCount, pods))
+			}
+		}
+		n += min(unseen, usable)
+	}
+	return n
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// work splits the need. Pods that only some members take get their nodes there; the rest is levelled on top.
+func (c *choice) work(s *split) error {
+	s.shares = map[string]int{}
+	left := s.need
+	sizes := make([]nodegroupset.Group, len(s.members))
+	for i := range s.members {
+		sizes[i] = s.members[i].Group
+	}
+	var last nodegroupset.SplitResult
+	for _, class := range append(c.bound(s), bound{nodes: s.need}) {
+		n := min(left, class.nodes)
+		request := nodegroupset.SplitRequest{Nodes: int64(n), Chosen: s.chosen}
+		for i := range sizes {
+			if class.members == nil || class.members[sizes[i].Name] {
+				request.Groups = append(request.Groups, sizes[i])
+			}
+		}
+		result, err := nodegroupset.Split(request)
+		if err != nil {
+			return err
+		}
+		for _, g := range result.Groups {
+			i := slices.IndexFunc(sizes, func(of nodegroupset.Group) bool { return of.Name == g.Name })
+			s.shares[g.Name] += int(g.NewSize - sizes[i].Size)
+			sizes[i].Size = g.NewSize
+		}
+		left -= n - int(result.Unplaced)
+		last = result
+	}
+	s.result = nil
+	for i, g := range last.Groups { // of all members
+		held := string(g.Reason)
+		if g.Reason == nodegroupset.HeldByMax {
+			held = fmt.Sprintf("max %d", s.members[i].Max)
+		}
+		s.result = append(s.result, PlanMember{Name: g.Name, Size: int(s.members[i].Size), NewSize: int(g.NewSize), Why: held})
+	}
+	return nil
+}
+
+// bound is a number of nodes for pods that only some members take.
+type bound struct {
+	members map[string]bool
+	nodes   int
+}
+
+// bound finds the pods that only some members take, the most particular first.
+func (c *choice) bound(s *split) []bound {
+	takers := map[int][]string{} // pod → members, in the order of members
+	for _, m := range s.members {
+		for _, i := range m.option.Pods {
+			takers[i] = append(takers[i], m.Name)
+		}
+	}
+	classes := map[string]*bound{}
+	pods := map[string]int{}
+	for i, names := range takers {
+		for _, m := range s.members {
+			if m.limited && !slices.Contains(names, m.Name) && c.request.Nodes[m.Name] != nil && accepts(c.request.Pods[i], c.request.Nodes[m.Name]) {
+				names = append(names, m.Name)
+			}
+		}
+		if len(names) == len(s.members) {
+			continue
+		}
+		slices.Sort(names)
+		key := strings.Join(names, "\x00")
+		if classes[key] == nil {
+			classes[key] = &bound{members: map[string]bool{}}
+			for _, name := range names {
+				classes[key].members[name] = true
+			}
+		}
+		pods[key]++
+	}
+	keys := make([]string, 0, len(classes))
+	for key, class := range classes {
+		for _, m := range s.members {
+			if class.members[m.Name] && len(m.option.Pods) > 0 {
+				class.nodes = max(class.nodes, ceilDiv(pods[key]*m.option.NodeCount, len(m.option.Pods)))
+			}
+		}
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(classes[a].members), len(classes[b].members)), cmp.Compare(a, b))
+	})
+	out := make([]bound, 0, len(keys)+1)
+	for _, key := range keys {
+		out = append(out, *classes[key])
+	}
+	return out
+}
+
+// next is the member that grows now. Cluster Autoscaler puts pods on new nodes in its own order, so members whose option
+// holds the fewest pods come first: what is left then is what only the others can take. Among equals the largest share
+// is first, which lets most pods start soonest.
+func (s *split) next() *member {
+	var best *member
+	for i := range s.members {
+		m := &s.members[i]
+		if s.shares[m.Name] > 0 && (best == nil || s.before(m, best)) {
+			best = m
+		}
+	}
+	return best
+}
+
+func (s *split) before(a, b *member) bool {
+	chosenFirst := func(m *member) int {
+		if m.Name == s.chosen {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(
+		cmp.Compare(len(a.option.Pods), len(b.option.Pods)),
+		cmp.Compare(s.shares[b.Name], s.shares[a.Name]),
+		cmp.Compare(chosenFirst(a), chosenFirst(b)),
+		cmp.Compare(a.Name, b.Name),
+	) < 0
+}
+
+// cut makes the split smaller: Cluster Autoscaler is allowed fewer nodes than the pods need.
+func (c *choice) cut(s *split, to int) error {
+	s.need = max(0, to-s.lowered)
+	return c.work(s)
+}
