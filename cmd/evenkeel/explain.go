@@ -105,15 +105,20 @@ func (q *question) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&q.sources.Templates, "templates", "", "list of nodes, one for each group")
 	flags.BoolVar(&q.packs, "packs", false, "list the label packs and their keys instead")
 
-	flags.StringArrayVar(&q.options.IgnoreLabels, "balancing-ignore-label", nil, "label that makes no difference; may be repeated")
-	flags.StringArrayVar(&q.options.Labels, "balancing-label", nil, "compare by this label alone; may be repeated")
-	flags.StringArrayVar(&q.options.DisabledPacks, "disable-label-pack", nil, "label pack that does not apply; may be repeated")
-	flags.Var(&ratioFlag{&q.options.MemoryDifferenceRatio, "0.015"}, "memory-difference-ratio", "how much memory capacity may differ")
-	flags.Var(&ratioFlag{&q.options.MaxAllocatableDifferenceRatio, "0.05"}, "max-allocatable-difference-ratio", "how much allocatable resources may differ")
-	flags.Var(&ratioFlag{&q.options.MaxFreeDifferenceRatio, "0.05"}, "max-free-difference-ratio", "how much free resources may differ: allocatable less what daemon sets request")
+	addSimilarityFlags(flags, &q.options)
 
 	q.limit = document.DefaultMaxStream
 	flags.Var(&q.limit, "max-file-size", "refuse larger files")
+}
+
+// addSimilarityFlags are Cluster Autoscaler's flags that say which node groups are similar.
+func addSimilarityFlags(flags *pflag.FlagSet, options *nodegroupset.Options) {
+	flags.StringArrayVar(&options.IgnoreLabels, "balancing-ignore-label", nil, "label that makes no difference; may be repeated")
+	flags.StringArrayVar(&options.Labels, "balancing-label", nil, "compare by this label alone; may be repeated")
+	flags.StringArrayVar(&options.DisabledPacks, "disable-label-pack", nil, "label pack that does not apply; may be repeated")
+	flags.Var(&ratioFlag{&options.MemoryDifferenceRatio, "0.015"}, "memory-difference-ratio", "how much memory capacity may differ")
+	flags.Var(&ratioFlag{&options.MaxAllocatableDifferenceRatio, "0.05"}, "max-allocatable-difference-ratio", "how much allocatable resources may differ")
+	flags.Var(&ratioFlag{&options.MaxFreeDifferenceRatio, "0.05"}, "max-free-difference-ratio", "how much free resources may differ: allocatable less what daemon sets request")
 }
 
 // changed lists those of the flags that are given.
