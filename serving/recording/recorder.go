@@ -1,0 +1,224 @@
+package recording
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// DefaultMaxQueued is how much may wait to be written: a request and an answer
+	// of the largest size, in bytes.
+	DefaultMaxQueued = 256 << 20
+	// maxQueuedCalls is how many calls may wait to be written.
+	maxQueuedCalls = 4096
+	// Probes ask for the health every few seconds, which tells nothing.
+	unrecorded = "/grpc.health.v1.Health/"
+)
+
+// Options of a recorder. The zero value is usable.
+type Options struct {
+	// MaxQueued is how much may wait to be written, in bytes of the messages; 0
+	// means DefaultMaxQueued. The one being written comes in addition, as JSON.
+	MaxQueued int
+	// Report is told once that calls do not fit the queue, and once that the file
+	// can not be written. It is called in the midst of a call and must not wait. nil
+	// means that nobody is told.
+	Report func(error)
+	// Clock gives the times of calls; nil means the real one.
+	Clock clock.PassiveClock
+}
+
+// Recorder appends calls to a file.
+type Recorder struct {
+	file   io.WriteCloser
+	clock  clock.PassiveClock
+	start  time.Time
+	report [2]func(error) // of a full queue, of a file that fails
+	limit  int
+
+	queue chan *entry
+	done  chan struct{} // closed when all is written
+	lost  atomic.Int64
+
+	mu     sync.Mutex
+	queued int // bytes of the messages in the queue
+	closed bool
+}
+
+// entry is a call that waits to be written.
+type entry struct {
+	Call
+	size int
+}
+
+// Open opens a recorder that appends to a file, which only its owner may read: pods
+// tell a lot about a cluster. Close ends it.
+func Open(name string, o Options) (*Recorder, error) {
+	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	if err := prepare(file); err != nil {
+		_ = file.Close() // nothing was written
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	return newRecorder(file, o), nil
+}
+
+// prepare makes an older file private, and ends a line that was cut off.
+func prepare(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	if info.Mode().Perm() != 0o600 {
+		if err := file.Chmod(0o600); err != nil {
+			return err
+		}
+	}
+	if info.Size() == 0 {
+		return nil
+	}
+	last := make([]byte, 1)
+	if _, err := file.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = file.WriteString("\n")
+	return err
+}
+
+func newRecorder(file io.WriteCloser, o Options) *Recorder {
+	r := &Recorder{file: file, clock: o.Clock, limit: o.MaxQueued, queue: make(chan *entry, maxQueuedCalls), done: make(chan struct{})}
+	if r.limit == 0 {
+		r.limit = DefaultMaxQueued
+	}
+	if r.clock == nil {
+		r.clock = clock.RealClock{}
+	}
+	r.start = r.clock.Now()
+	for i := range r.report {
+		r.report[i] = once(o.Report)
+	}
+	go r.write()
+	return r
+}
+
+func once(report func(error)) func(error) {
+	var told sync.Once
+	return func(err error) {
+		if report != nil {
+			told.Do(func() { report(err) })
+		}
+	}
+}
+
+// Lost is how many calls are not in the file so far, nor wait to be written.
+func (r *Recorder) Lost() int64 { return r.lost.Load() }
+
+// Close writes what waits and closes the file. Calls that come later are lost.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	if !r.closed {
+		r.closed = true
+		close(r.queue)
+	}
+	r.mu.Unlock()
+	<-r.done
+	return r.file.Close()
+}
+
+// Intercept records a call. It is a grpc.UnaryServerInterceptor. The messages are
+// written later: the handler must not change them after it has returned.
+func (r *Recorder) Intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	at := r.clock.Since(r.start)
+	answer, err := handle(ctx, request)
+	if !strings.HasPrefix(info.FullMethod, unrecorded) {
+		r.put(info.FullMethod, at, request, answer, err)
+	}
+	return answer, err
+}
+
+func (r *Recorder) put(method string, at time.Duration, request, answer any, err error) {
+	e := &entry{Call: Call{Method: method, Time: at, Err: asStatus(err)}}
+	var ok bool
+	if e.Request, ok = request.(proto.Message); !ok {
+		r.lost.Add(1) // some other codec's
+		return
+	}
+	if e.Err == nil {
+		if e.Response, ok = answer.(proto.Message); !ok {
+			r.lost.Add(1)
+			return
+		}
+	}
+	e.size = proto.Size(e.Request) + proto.Size(e.Response)
+	r.mu.Lock()
+	full := r.queued+e.size > r.limit || len(r.queue) == cap(r.queue)
+	ok = !full && !r.closed
+	if ok {
+		r.queued += e.size
+		r.queue <- e
+	}
+	r.mu.Unlock()
+	if !ok {
+		r.lost.Add(1)
+	}
+	if full {
+		r.report[0](errors.New("recording: calls come faster than the file takes them, some are left out"))
+	}
+}
+
+// asStatus turns an error into the one the client sees.
+func asStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	if found, ok := status.FromError(err); ok {
+		return found.Err()
+	}
+	return status.FromContextError(err).Err()
+}
+
+// write writes what is in the queue until that is closed.
+func (r *Recorder) write() {
+	defer close(r.done)
+	out := bufio.NewWriterSize(r.file, 64<<10)
+	torn := false // whether the file ends within a line
+	for e := range r.queue {
+		err := r.line(out, e, torn)
+		torn = err != nil
+		if torn {
+			out.Reset(r.file)
+			r.lost.Add(1)
+			r.report[1](fmt.Errorf("recording %s: %w", e.Method, err))
+		}
+		r.mu.Lock()
+		r.queued -= e.size
+		r.mu.Unlock()
+	}
+}
+
+func (r *Recorder) line(out *bufio.Writer, e *entry, torn bool) error {
+	if torn {
+		if err := out.WriteByte('\n'); err != nil {
+			return err
+		}
+	}
+	if err := Write(out, &e.Call); err != nil {
+		return err
+	}
+	return out.Flush()
+}
