@@ -65,9 +65,11 @@ var table = []row{
 	{layer: drivers, path: "simulate", banned: logging},
 
 	{layer: edges, path: "cloudprovider/externalgrpc", only: []string{"cloudprovider", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
+	{layer: edges, path: "cloudprovider/externalgrpc/wirerules", only: []string{"cloudprovider", "cloudprovider/conformance", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
 	{layer: edges, path: "document", only: []string{"api/v1alpha1"}, banned: logging},
 	{layer: edges, path: "expander/grpcexpander", only: []string{"expander/grpcexpander/grpcexpanderpb"}, banned: outside},
 	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
+	{layer: edges, path: "internal/loopback", only: []string{"serving"}, peers: []string{"serving"}, banned: logging},
 	{layer: edges, path: "serving", only: none, banned: logging},
 	{layer: edges, path: "serving/recording", only: none, banned: logging},
 

@@ -19,6 +19,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/conformance"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/loopback"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,26 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // serve serves a provider on loopback until the test ends.
 func serve(t testing.TB, provider cloudprovider.Provider) *grpc.ClientConn {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(externalgrpc.MaxMessage))
-	externalgrpc.NewServer(provider).Register(server)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Close()
-		server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return conn
+	return loopback.Serve(t, externalgrpc.NewServer(provider).Register)
 }
 
 // fleet has what the rules of conformance ask for.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -16,6 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
+	"github.com/evenkeel/evenkeel/internal/loopback"
 )
 
 // stub answers some calls in its own way.
@@ -107,7 +109,7 @@ func TestErrorsOfOtherServers(t *testing.T) {
 	}
 	for code, test := range tests {
 		t.Run(code.String(), func(t *testing.T) {
-			got := externalgrpc.NewClient(serveForeign(t, foreign{code: code})).IncreaseSize(t.Context(), "a", 1)
+			got := externalgrpc.NewClient(loopback.Serve(t, func(r grpc.ServiceRegistrar) { externalgrpcpb.RegisterCloudProviderServer(r, foreign{code: code}) })).IncreaseSize(t.Context(), "a", 1)
 			if !errors.Is(got, test.is) || cloudprovider.Refused(got) != test.refused {
 				t.Errorf("got %v, refused %v", got, cloudprovider.Refused(got))
 			}

@@ -5,13 +5,10 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"net"
 	"os"
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -24,30 +21,6 @@ import (
 
 func (f foreign) NodeGroupIncreaseSize(context.Context, *externalgrpcpb.NodeGroupIncreaseSizeRequest) (*externalgrpcpb.NodeGroupIncreaseSizeResponse, error) {
 	return nil, status.Error(f.code, "in its own words")
-}
-
-func serveForeign(t *testing.T, server externalgrpcpb.CloudProviderServer) *grpc.ClientConn {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := grpc.NewServer()
-	externalgrpcpb.RegisterCloudProviderServer(g, server)
-	done := make(chan error, 1)
-	go func() { done <- g.Serve(listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Close()
-		g.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return conn
 }
 
 // TestRecordingRoundTrips: what a real Cluster Autoscaler sent and got has a

@@ -7,16 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -25,6 +22,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
+	"github.com/evenkeel/evenkeel/internal/loopback"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,26 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // serve serves a chooser on loopback until the test ends.
 func serve(t testing.TB, chooser grpcexpander.Chooser) grpcexpanderpb.ExpanderClient {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(grpcexpander.MaxMessage))
-	grpcexpander.NewServer(chooser).Register(server)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Close()
-		server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return grpcexpanderpb.NewExpanderClient(conn)
+	return grpcexpanderpb.NewExpanderClient(loopback.Serve(t, grpcexpander.NewServer(chooser).Register))
 }
 
 func podBytes(t testing.TB, name string) []byte {
