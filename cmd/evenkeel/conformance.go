@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	"github.com/evenkeel/evenkeel/cloudprovider/conformance"
+	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
+	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
+	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/serving"
+)
+
+// conformanceOptions say which server is checked, and how far.
+type conformanceOptions struct {
+	address     string
+	files       serving.Files
+	timeout     time.Duration
+	settle      time.Duration
+	changeSizes bool
+	groups      []string
+	nodes       string
+}
+
+// newConformance builds the command that checks an external cloud provider server.
+func newConformance(color *printing.ColorMode) *cobra.Command {
+	var output printing.Flags
+	o := conformanceOptions{timeout: 5 * time.Second, settle: 2 * time.Minute}
+	cmd := &cobra.Command{
+		Use:   "conformance --address HOST:PORT [--change-sizes --group GROUP...]",
+		Short: "Check an external cloud provider server against what Cluster Autoscaler relies on",
+		Long: `Check a server of Cluster Autoscaler's external gRPC cloud provider protocol, anybody's, against what Cluster Autoscaler
+relies on: a line for each rule, with the reason where it did not pass.
+
+Without more flags nothing is changed: rules that need other sizes are skipped. WITH --change-sizes NODES ARE ORDERED AND
+DELETED in the groups named with --group, up to 4 at a time; a cloud that breaks a rule may delete other nodes of these
+groups, or be left with a node too many. So name groups that nobody needs, with room for 4 nodes, and stop the
+autoscaler meanwhile.
+
+Exit codes: 0 no rule failed, 1 a rule failed or there is no server, 2 wrong usage or unusable certificates.`,
+		Example: `  evenkeel conformance --address localhost:8086
+  evenkeel conformance --address cloud.example:8086 --cert client.crt --key client.key --cacert ca.crt
+  kubectl get nodes -o json | evenkeel conformance --address localhost:8086 --nodes -
+  evenkeel conformance --address localhost:8086 --change-sizes --group test-a --group test-b`,
+		GroupID: groupAnswers,
+		Args:    noArguments,
+		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report, err := o.check(cmd.Context(), cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if err := report.print(output.Printer(out, color.Allows(out))); err != nil {
+				return err
+			}
+			if report.Summary.Failed > 0 {
+				return &silentError{exitFailure}
+			}
+			return nil
+		},
+	}
+	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
+	f := cmd.Flags()
+	f.StringVar(&o.address, "address", "", "host:port of the server")
+	f.StringVar(&o.files.Cert, "cert", "", "certificate to show to the server")
+	f.StringVar(&o.files.Key, "key", "", "key of the certificate")
+	f.StringVar(&o.files.CACert, "cacert", "", "CA certificate to check the server with; none of the three means no TLS")
+	f.DurationVar(&o.timeout, "timeout", o.timeout, "how long each call may take, as grpc_timeout of Cluster Autoscaler")
+	f.DurationVar(&o.settle, "settle", o.settle, "how long nodes may take to come and to go")
+	f.BoolVar(&o.changeSizes, "change-sizes", false, "ORDER AND DELETE NODES to check the rules about sizes; needs --group")
+	f.StringArrayVar(&o.groups, "group", nil, "node group that may be changed; may be repeated")
+	f.StringVar(&o.nodes, "nodes", "", `list of nodes as kubectl get nodes -o json prints it, "-" is standard input`)
+	return cmd
+}
+
+func (o *conformanceOptions) validate() error {
+	switch {
+	case o.address == "":
+		return errors.New("no server given (name one with --address HOST:PORT)")
+	case o.timeout <= 0:
+		return fmt.Errorf("invalid --timeout %s: must be positive", o.timeout)
+	case o.settle < 0:
+		return fmt.Errorf("invalid --settle %s: must not be negative", o.settle)
+	case o.changeSizes && len(o.groups) == 0:
+		return errors.New("--change-sizes needs --group: name groups whose nodes nobody needs")
+	case !o.changeSizes && len(o.groups) > 0:
+		return errors.New("--group goes with --change-sizes: without it no group is changed")
+	case slices.Contains(o.groups, ""):
+		return errors.New("--group is empty")
+	}
+	return nil
+}
+
+// check asks the server and judges it.
+func (o *conformanceOptions) check(ctx context.Context, stdin io.Reader) (*conformanceReport, error) {
+	harness := conformance.Harness{Groups: o.groups}
+	if o.nodes != "" {
+		nodes, err := readNodeList(o.nodes, stdin)
+		if err != nil {
+			return nil, err
+		}
+		harness.RegisteredNodes = func(context.Context) ([]*v1.Node, error) { return nodes, nil }
+	}
+	conn, err := serving.Dial(o.address, o.files, clock.RealClock{})
+	if err != nil {
+		return nil, &usageError{err, "--address is host:port, --cert, --key and --cacert are files in PEM"}
+	}
+	defer conn.Close()
+	timed := timedConn{conn, o.timeout}
+	if err := o.reach(ctx, timed, conn); err != nil {
+		return nil, err
+	}
+	provider := externalgrpc.NewClient(timed)
+	harness.Provider = provider
+	harness.Settle = conformance.Polling{
+		Interval: min(max(o.settle/100, 50*time.Millisecond), 2*time.Second), Timeout: o.settle, Clock: clock.RealClock{},
+	}.Settle(provider, o.groups)
+	report := newConformanceReport(o.address)
+	for _, rule := range conformanceRules() {
+		result := conformance.Judge(rule.name, conformance.Skip("changes sizes: give --change-sizes, and --group for groups whose nodes nobody needs"))
+		if o.changeSizes || rule.reach == conformance.Reads {
+			result = rule.check(ctx, harness, timed)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		report.add(rule, result)
+	}
+	return report, nil
+}
+
+// reach makes the connection, and finds the groups that may be changed.
+func (o *conformanceOptions) reach(ctx context.Context, timed grpc.ClientConnInterface, conn *grpc.ClientConn) error {
+	groups, err := externalgrpcpb.NewCloudProviderClient(timed).NodeGroups(ctx, &externalgrpcpb.NodeGroupsRequest{}, grpc.MaxCallRecvMsgSize(externalgrpc.MaxMessage))
+	if err != nil && conn.GetState() != connectivity.Ready {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("no connection to %s: %w", o.address, err)
+	}
+	if err != nil {
+		return nil // the rules say what is wrong
+	}
+	known := make([]string, 0, len(groups.GetNodeGroups()))
+	for _, g := range groups.GetNodeGroups() {
+		known = append(known, g.GetId())
+	}
+	slices.Sort(known)
+	for _, id := range o.groups {
+		if !slices.Contains(known, id) {
+			return &usageError{fmt.Errorf("the server has no node group %q", id), "its groups are " + strings.Join(known[:min(len(known), 20)], ", ")}
+		}
+	}
+	return nil
+}
+
+// timedConn limits how long each call may take, as Cluster Autoscaler does.
+type timedConn struct {
+	*grpc.ClientConn
+	timeout time.Duration
+}
+
+func (c timedConn) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return c.ClientConn.Invoke(ctx, method, request, answer, options...)
+}
+
+// readNodeList reads what kubectl get nodes prints as JSON or YAML.
+func readNodeList(name string, stdin io.Reader) ([]*v1.Node, error) {
+	var text []byte
+	var err error
+	if name == "-" {
+		text, err = io.ReadAll(stdin)
+	} else {
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list v1.NodeList
+	const hint = "give what kubectl get nodes -o json prints"
+	if err := yaml.Unmarshal(text, &list); err != nil {
+		return nil, &usageError{fmt.Errorf("--nodes %s: %w", name, err), hint}
+	}
+	if len(list.Items) == 0 {
+		return nil, &usageError{fmt.Errorf("--nodes %s: no nodes in it", name), hint}
+	}
+	nodes := make([]*v1.Node, 0, len(list.Items))
+	for i := range list.Items {
+		nodes = append(nodes, &list.Items[i])
+	}
+	return nodes, nil
+}
