@@ -1,0 +1,184 @@
+package autoscaler
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+)
+
+// Autoscaler is a world with Cluster Autoscaler in it. It is used by one goroutine.
+type Autoscaler struct {
+	config  Config
+	options Options
+	clock   clock.Clock
+	random  *rand.Rand
+	start   time.Time
+
+	world        world
+	podsAppeared bool // since the last loop began
+	atStart      map[string]int
+
+	events   []Event
+	counters Counters
+
+	// What follows ends with the process of Cluster Autoscaler.
+	process           int
+	crashed           bool // or not started yet
+	initialized       bool
+	remote            *remote
+	registry          *registry
+	templates         map[string]*v1.Node // by group
+	seen              map[string]*v1.Node // templates made from real nodes earlier, by group
+	unneeded          map[string]time.Time
+	requestMode       bool // whether the next mixed scale-up is for a ProvisioningRequest
+	lastScaleUp       time.Time
+	lastScaleDown     time.Time
+	lastRequest       time.Time // when a ProvisioningRequest was last dealt with
+	scaleDownDisabled bool      // for this loop
+}
+
+// New makes a world and starts a process of Cluster Autoscaler in it. No loop runs yet.
+func New(config Config) (*Autoscaler, error) {
+	if config.Clock == nil || config.Cloud == nil || config.Connect == nil {
+		return nil, errors.New("autoscaler: Config needs Clock, Cloud and Connect")
+	}
+	a := &Autoscaler{
+		config: config, options: config.Options.withDefaults(), clock: config.Clock,
+		random: rand.New(rand.NewPCG(config.Seed, 0)), start: config.Clock.Now(), //nolint:gosec // G404: a repeatable choice is wanted
+	}
+	a.world = world{batches: slices.Clone(config.Batches), deleting: map[string]bool{}}
+	slices.SortStableFunc(a.world.batches, func(x, y Batch) int { return int(x.At - y.At) })
+	var err error
+	if a.atStart, err = a.targets(); err != nil {
+		return nil, err
+	}
+	return a, a.begin()
+}
+
+// Restart ends the process of Cluster Autoscaler, with all it remembers, and starts another.
+func (a *Autoscaler) Restart() error { return a.begin() }
+
+// begin starts a process: it connects, and a task of its own reads the instances of all groups.
+func (a *Autoscaler) begin() error {
+	a.process++
+	connection, err := a.config.Connect(a.process)
+	if err != nil {
+		return fmt.Errorf("autoscaler: connect: %w", err)
+	}
+	a.crashed, a.initialized, a.requestMode, a.scaleDownDisabled = false, false, false, false
+	a.lastScaleUp, a.lastScaleDown, a.lastRequest = time.Time{}, time.Time{}, time.Time{}
+	a.remote = &remote{Connection: connection, process: a.process, caller: a, forNode: map[string]*group{}}
+	a.registry = newRegistry(a, a.remote)
+	a.templates, a.seen, a.unneeded = map[string]*v1.Node{}, map[string]*v1.Node{}, map[string]time.Time{}
+	a.note(Started, "", a.process, "")
+	a.registry.refreshInstances(a.clock.Now())
+	return nil
+}
+
+// Run runs loops until the time has come, counted from the start of the world.
+func (a *Autoscaler) Run(until time.Duration) error {
+	for a.clock.Now().Before(a.start.Add(until)) {
+		if err := a.Step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Settle runs loops until nothing is left to happen, or the time has come: no pods to come or pending, no scale-up
+// going on, all nodes that were ordered ready. It tells whether the world is at rest.
+func (a *Autoscaler) Settle(until time.Duration) (bool, error) {
+	for a.clock.Now().Before(a.start.Add(until)) {
+		if err := a.Step(); err != nil {
+			return false, err
+		}
+		if rest, err := a.atRest(); rest || err != nil {
+			return rest, err
+		}
+	}
+	return false, nil
+}
+
+func (a *Autoscaler) atRest() (bool, error) {
+	w := &a.world
+	if len(w.batches) > 0 || len(w.pending()) > 0 || len(a.registry.requests) > 0 || len(a.registry.unregistered) > 0 ||
+		slices.ContainsFunc(w.claims, func(c *claim) bool { return !c.provisioned }) ||
+		slices.ContainsFunc(w.nodes, func(node *v1.Node) bool { return !ready(node) }) {
+		return false, nil
+	}
+	targets, err := a.targets()
+	if err != nil {
+		return false, err
+	}
+	sum := 0
+	for _, size := range targets {
+		sum += size
+	}
+	return sum == len(w.nodes), nil
+}
+
+// Step runs one loop and the wait after it. The error is one of the world; what goes wrong in Cluster Autoscaler is an
+// Event.
+func (a *Autoscaler) Step() error {
+	if a.crashed {
+		if err := a.begin(); err != nil {
+			return err
+		}
+	}
+	now := a.clock.Now()
+	if err := a.arrive(now); err != nil {
+		return err
+	}
+	if err := a.schedule(now); err != nil {
+		return err
+	}
+	if !a.registry.refreshed.Add(instancesRefresh).After(now) {
+		a.registry.refreshInstances(now)
+	}
+	a.podsAppeared = false
+	a.counters.Loops++
+	err := a.loop(now)
+	if a.crashed {
+		err = errCrashed
+	}
+	if err != nil {
+		a.note(LoopEnded, "", 0, err.Error())
+	}
+	if errors.As(err, new(worldError)) {
+		return err
+	}
+	a.wait(now)
+	return nil
+}
+
+// worldError is a mistake of the world, not of Cluster Autoscaler: Packing can not judge a pod.
+type worldError struct{ error }
+
+func (e worldError) Unwrap() error { return e.error }
+
+// wait lets the time pass until the next loop: none after a loop that scaled, else the scan interval, cut short by
+// pods that appear.
+func (a *Autoscaler) wait(began time.Time) {
+	a.clock.Sleep(a.options.LoopTime)
+	if !a.lastScaleUp.Before(began) || !a.lastScaleDown.Before(began) || !a.lastRequest.Before(began) || a.podsAppeared {
+		return
+	}
+	now := a.clock.Now()
+	pause := a.options.ScanInterval
+	for _, batch := range a.world.batches {
+		if until := a.start.Add(batch.At).Sub(now); batch.Request == "" && until < pause {
+			pause = max(until, 0)
+		}
+	}
+	if pause > 0 {
+		a.clock.Sleep(pause)
+	}
+}
+
+// shuffle puts into a random order what Cluster Autoscaler reads from a Go map.
+func (a *Autoscaler) shuffle(n int, swap func(i, j int)) { a.random.Shuffle(n, swap) }

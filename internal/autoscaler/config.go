@@ -1,0 +1,134 @@
+package autoscaler
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/fake"
+)
+
+// Cloud is the truth the world is made of, past whatever Cluster Autoscaler talks to. *fake.Cloud is one.
+type Cloud interface {
+	RegisteredNodes() []*v1.Node
+	NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, error)
+	TargetSize(ctx context.Context, id string) (int, error)
+	NodeGroupForNode(ctx context.Context, node *v1.Node) (id string, ok bool, err error)
+}
+
+// Connection is what one process of Cluster Autoscaler talks to.
+type Connection struct {
+	// Provider is the external cloud provider. Where it implements externalgrpc.GPUs, GPULabel and GPUTypes are asked too.
+	Provider cloudprovider.Provider
+	// Expander answers BestOptions; nil is --expander=random.
+	Expander grpcexpander.Chooser
+	// Context marks the context of every call, as a connection marks it on the server's side; nil leaves it as it is.
+	Context func(context.Context) context.Context
+}
+
+// Batch is pods that appear together.
+type Batch struct {
+	At   time.Duration // after the start
+	Pods []*v1.Pod
+	// Request makes the batch a ProvisioningRequest of this name, of the class best-effort-atomic-scale-up: Cluster
+	// Autoscaler asks for room for all of them or for none, and the pods themselves appear when it is provisioned.
+	Request string
+}
+
+// Config is the world and the loop in it.
+type Config struct {
+	// Clock is read, and put forward by its Sleep: a clocktesting.FakeClock, or a real one inside a synctest bubble.
+	Clock clock.Clock
+	Cloud Cloud
+	// Connect is called when a process of Cluster Autoscaler starts; the first is number 1.
+	Connect func(process int) (Connection, error)
+	Batches []Batch
+	Seed    uint64 // of everything that is random in Cluster Autoscaler
+	// Fault, when set, is asked before every call Cluster Autoscaler makes, and so sees all of them in order.
+	Fault   func(Call) Fault
+	Options Options
+}
+
+// Options are Cluster Autoscaler's flags, and how the world is calculated. The zero value is the defaults of release
+// 1.36, without scale-down.
+type Options struct {
+	ScanInterval      time.Duration // --scan-interval; 0 is 10 s
+	LoopTime          time.Duration // what a loop takes; 0 is 100 ms
+	Timeout           time.Duration // deadline of every call; 0 is 5 s
+	ProvisionTime     time.Duration // --max-node-provision-time; 0 is 15 min
+	StartupTime       time.Duration // --max-node-startup-time; 0 is 15 min
+	MaxNodesTotal     int           // --max-nodes-total; 0 is no limit
+	MaxNodesPerScale  int           // --max-nodes-per-scaleup; 0 is 1000
+	Balance           bool          // --balance-similar-node-groups
+	EnforceMinSize    bool          // --enforce-node-group-min-size
+	ScaleDown         bool          // --scale-down-enabled, for empty nodes only
+	ScaleDownUnneeded time.Duration // --scale-down-unneeded-time and --scale-down-delay-after-add; 0 is 10 min
+	// Before136 counts upcoming nodes of every group and leaves target sizes alone when a scale-up times out.
+	Before136 bool
+	// Packing is how pods are put on nodes; nil is Arithmetic.
+	Packing Packing
+	// FirstFit lets the scheduler fill nodes one by one; by default it takes the emptiest, as kube-scheduler does.
+	FirstFit bool
+}
+
+// Call is one call of Cluster Autoscaler.
+type Call struct {
+	Method  fake.Method // of the provider, or one of those below
+	Group   string      // empty for methods that name none
+	Delta   int         // of IncreaseSize and DecreaseTargetSize
+	Nodes   []string    // names of the nodes of DeleteNodes and NodeGroupForNode
+	At      time.Time
+	Process int
+}
+
+// Methods that package fake does not have.
+const (
+	MethodBestOptions fake.Method = "BestOptions"
+	MethodGPULabel    fake.Method = "GPULabel"
+	MethodGPUTypes    fake.Method = "GPUTypes"
+)
+
+// Fault is what happens to a call. The zero value is nothing.
+type Fault struct {
+	Delay  time.Duration // passes before the call arrives
+	Unsent bool          // the call never arrives; Cluster Autoscaler sees Unavailable
+	Lost   bool          // the call takes effect; Cluster Autoscaler waits for its deadline and sees DeadlineExceeded
+	Crash  bool          // Cluster Autoscaler ends when the call is over, and starts anew with the next loop
+}
+
+func (o Options) withDefaults() Options {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	set(&o.ScanInterval, 10*time.Second)
+	set(&o.LoopTime, 100*time.Millisecond)
+	set(&o.Timeout, 5*time.Second)
+	set(&o.ProvisionTime, 15*time.Minute)
+	set(&o.StartupTime, 15*time.Minute)
+	set(&o.ScaleDownUnneeded, 10*time.Minute)
+	if o.MaxNodesPerScale == 0 {
+		o.MaxNodesPerScale = 1000
+	}
+	if o.Packing == nil {
+		o.Packing = Arithmetic{}
+	}
+	return o
+}
+
+// groupDefaults are what Cluster Autoscaler sends as defaults with every question for a group's options.
+func (o Options) groupDefaults() cloudprovider.GroupOptions {
+	return cloudprovider.GroupOptions{
+		ScaleDownUtilizationThreshold:    0.5,
+		ScaleDownGPUUtilizationThreshold: 0.5,
+		ScaleDownUnneededTime:            o.ScaleDownUnneeded,
+		ScaleDownUnreadyTime:             20 * time.Minute,
+		MaxNodeProvisionTime:             o.ProvisionTime,
+		MaxNodeStartupTime:               o.StartupTime,
+	}
+}

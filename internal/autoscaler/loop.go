@@ -1,0 +1,326 @@
+package autoscaler
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// How old pods have to be before the first of them starts a scale-up.
+const podsAreNew = 2 * time.Second
+
+// loop is one loop of Cluster Autoscaler. An error has ended it early.
+func (a *Autoscaler) loop(now time.Time) error {
+	nodes, readyNodes := a.listNodes()
+	if err := a.remote.refresh(); err != nil {
+		return fmt.Errorf("refresh: %w", err)
+	}
+	a.remote.nodeGroups()
+	a.updateTemplates(nodes, now)
+	if err := a.registry.update(nodes, now); err != nil {
+		a.unneeded = map[string]time.Time{}
+		return fmt.Errorf("cluster state: %w", err)
+	}
+	a.removeOldUnregistered(now)
+	if !a.registry.clusterHealthy() {
+		a.unneeded = map[string]time.Time{}
+		return fmt.Errorf("%d of %d nodes are unready: the cluster is unhealthy", a.registry.unready, a.registry.nodes)
+	}
+	a.deleteFailed()
+	fixed, err := a.fixSizes(now)
+	if err != nil || fixed {
+		return err
+	}
+
+	s, err := a.snapshot(nodes, now)
+	if err != nil {
+		return worldError{err}
+	}
+	pods, err := a.unschedulable(s, now)
+	if err != nil {
+		return worldError{err}
+	}
+	if a.shouldScaleUp(pods, readyNodes, now) {
+		scaled, err := a.scaleUpMode(s, pods, now)
+		switch {
+		case isWorldError(err):
+			return err
+		case err != nil: // the loop goes on
+			a.note(LoopEnded, "", 0, "scale-up: "+err.Error())
+		case scaled:
+			a.lastScaleUp = now
+			a.counters.Increases++
+		}
+	}
+	if a.options.ScaleDown {
+		a.scaleDown(s, now)
+	}
+	if a.options.EnforceMinSize {
+		return a.scaleUpToMin(s, now)
+	}
+	return nil
+}
+
+func isWorldError(err error) bool {
+	_, ok := err.(worldError) //nolint:errorlint // returned as it is
+	return ok
+}
+
+// listNodes reads the nodes in the order of a cache, which is none, and asks for the GPU label for every ready one. The
+// first loop of a process takes back the deletions of the last.
+func (a *Autoscaler) listNodes() (nodes, readyNodes []*v1.Node) {
+	if !a.initialized {
+		a.initialized = true
+		clear(a.world.deleting)
+	}
+	a.world.list(a.config.Cloud)
+	nodes = slices.Clone(a.world.nodes)
+	a.shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	for _, node := range nodes {
+		if ready(node) && !node.Spec.Unschedulable {
+			readyNodes = append(readyNodes, node)
+			a.remote.gpuLabel()
+		}
+	}
+	return nodes, readyNodes
+}
+
+// updateTemplates finds what the next node of every group looks like: as a ready node of it, as one earlier, as the
+// provider says, as a node that is not ready.
+func (a *Autoscaler) updateTemplates(nodes []*v1.Node, now time.Time) {
+	a.templates = map[string]*v1.Node{}
+	take := func(node *v1.Node) (id string, taken bool) {
+		id, err := a.remote.groupOf(node)
+		if err != nil || id == "" || a.templates[id] != nil {
+			return "", false
+		}
+		a.templates[id] = sanitized(node, a.templateName(id))
+		return id, true
+	}
+	var bad []*v1.Node
+	for _, node := range nodes {
+		if !goodTemplate(node, now) {
+			bad = append(bad, node)
+		} else if id, taken := take(node); taken {
+			a.seen[id] = a.templates[id]
+		}
+	}
+	seen := map[string]*v1.Node{}
+	for _, g := range a.remote.nodeGroups() {
+		if template := a.seen[g.ID]; template != nil {
+			seen[g.ID] = template
+			if a.templates[g.ID] == nil {
+				a.templates[g.ID] = template
+			}
+		}
+		if a.templates[g.ID] != nil {
+			continue
+		}
+		if template, err := a.remote.template(g); err == nil && template != nil {
+			a.templates[g.ID] = sanitized(template, a.templateName(g.ID))
+		}
+	}
+	a.seen = seen
+	for _, node := range bad {
+		take(node)
+	}
+}
+
+func (a *Autoscaler) templateName(id string) string {
+	return fmt.Sprintf("template-node-for-%s-%d", id, a.random.Uint64())
+}
+
+// removeOldUnregistered deletes instances that have not become nodes for too long, down to the minimum. An error ends
+// it.
+func (a *Autoscaler) removeOldUnregistered(now time.Time) {
+	old := map[string][]*v1.Node{}
+	for _, u := range a.registry.unregistered {
+		id, err := a.remote.groupOf(u.node)
+		if err != nil || id == "" {
+			continue
+		}
+		limit, err := a.registry.provisionTime(id)
+		if err != nil {
+			return
+		}
+		if u.since.Add(limit).Before(now) {
+			old[id] = append(old[id], u.node)
+		}
+	}
+	for _, g := range a.groupsInAnyOrder() {
+		nodes := old[g.ID]
+		if len(nodes) == 0 {
+			continue
+		}
+		size, err := a.remote.targetSize(g.ID)
+		if err != nil {
+			continue
+		}
+		nodes = nodes[:min(len(nodes), max(size-g.MinSize, 0))]
+		nodes, err = a.allOrNone(g, nodes)
+		if err != nil || len(nodes) == 0 {
+			continue
+		}
+		err = a.remote.deleteNodes(g.ID, nodes, "not registered for too long")
+		delete(a.registry.cached, g.ID)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// groupsInAnyOrder is the list of groups as iterating over a map gives it.
+func (a *Autoscaler) groupsInAnyOrder() []*group {
+	groups := slices.Clone(a.remote.nodeGroups())
+	a.shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
+	return groups
+}
+
+// allOrNone makes the nodes to delete of a zero-or-max group all of its instances.
+func (a *Autoscaler) allOrNone(g *group, nodes []*v1.Node) ([]*v1.Node, error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	options, err := a.remote.groupOptions(g.ID)
+	if err != nil || options == nil || !options.ZeroOrMaxNodeScaling {
+		return nodes, err
+	}
+	instances, err := a.remote.instances(g.ID)
+	if err != nil {
+		return nil, err
+	}
+	return fakeNodes(instances), nil
+}
+
+// deleteFailed deletes the instances that could not be created, in every loop until they are gone.
+func (a *Autoscaler) deleteFailed() {
+	deleted := false
+	for _, g := range a.groupsInAnyOrder() {
+		nodes, err := a.allOrNone(g, a.registry.failedNodes(g.ID))
+		if err != nil || len(nodes) == 0 {
+			continue
+		}
+		if a.remote.deleteNodes(g.ID, nodes, "could not be created") == nil {
+			deleted = true
+			delete(a.registry.cached, g.ID)
+		}
+	}
+	if deleted {
+		a.registry.recalculate()
+	}
+}
+
+// fixSizes lowers target sizes that have been above the number of nodes for too long. A size repaired ends the loop.
+func (a *Autoscaler) fixSizes(now time.Time) (fixed bool, err error) {
+	for _, g := range a.remote.nodeGroups() {
+		w, ok := a.registry.wrong[g.ID]
+		if !ok {
+			continue
+		}
+		limit, err := a.registry.provisionTime(g.ID)
+		if err != nil {
+			return false, fmt.Errorf("fix sizes: %w", err)
+		}
+		if delta := w.registered - w.target; delta < 0 && w.since.Add(limit).Before(now) {
+			if err := a.remote.decrease(g.ID, delta); err != nil {
+				return fixed, fmt.Errorf("fix sizes: %w", err)
+			}
+			fixed = true
+		}
+	}
+	return fixed, nil
+}
+
+// view is the snapshot of a loop: what the simulation knows of the cluster.
+type view struct {
+	Snapshot
+	nodes    []*v1.Node // upcoming ones are after the real ones
+	real     int
+	occupied map[string]bool // names of nodes with pods, those only simulated included
+}
+
+// snapshot puts nodes to come in the place of those registered that are not ready yet.
+func (a *Autoscaler) snapshot(nodes []*v1.Node, now time.Time) (*view, error) {
+	counts, registered := a.registry.upcomingNodes(now)
+	v := &view{occupied: map[string]bool{}}
+	for _, node := range nodes {
+		if !registered[node.Name] {
+			v.nodes = append(v.nodes, node)
+		}
+	}
+	v.real = len(v.nodes)
+	filled := a.world.withPods(v.nodes)
+	for _, n := range filled {
+		if len(n.Pods) > 0 {
+			v.occupied[n.Node.Name] = true
+		}
+	}
+	for _, g := range a.remote.nodeGroups() {
+		template := a.templates[g.ID]
+		for i := 0; template != nil && i < counts[g.ID]; i++ {
+			node := renamed(template, fmt.Sprintf("%s-upcoming-%d", template.Name, i))
+			v.nodes = append(v.nodes, node)
+			filled = append(filled, predicates.Node{Node: node})
+		}
+	}
+	v.Snapshot = a.options.Packing.Snapshot(filled)
+	return v, a.place(v, a.world.booked(), nil)
+}
+
+// place puts pods into the view; left gets those that fit nowhere.
+func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
+	at, err := v.Place(pods, false)
+	if err != nil {
+		return fmt.Errorf("simulation: %w", err)
+	}
+	for i, node := range at {
+		switch {
+		case node >= 0:
+			v.occupied[v.nodes[node].Name] = true
+		case left != nil:
+			*left = append(*left, pods[i])
+		}
+	}
+	return nil
+}
+
+// unschedulable are the pending pods that fit on no node, real or to come, and are not brand-new. Pods that consume a
+// ProvisioningRequest are nobody's business; those of the next request are added as they are, which CA does after it.
+func (a *Autoscaler) unschedulable(v *view, now time.Time) ([]*v1.Pod, error) {
+	var candidates, left []*v1.Pod
+	for _, p := range a.world.pending() {
+		if p.object.Annotations[RequestAnnotation] == "" {
+			candidates = append(candidates, p.object)
+		}
+	}
+	if err := a.place(v, candidates, &left); err != nil {
+		return nil, err
+	}
+	if c := a.world.nextClaim(now); c != nil {
+		left = append(left, c.pods...)
+		a.lastRequest = now
+	}
+	return slices.DeleteFunc(left, func(p *v1.Pod) bool { return !now.After(p.CreationTimestamp.Time) }), nil
+}
+
+func (a *Autoscaler) shouldScaleUp(pods []*v1.Pod, readyNodes []*v1.Node, now time.Time) bool {
+	a.scaleDownDisabled = false
+	if len(pods) == 0 {
+		return false
+	}
+	oldest := slices.MinFunc(pods, func(p, q *v1.Pod) int { return p.CreationTimestamp.Compare(q.CreationTimestamp.Time) })
+	switch {
+	case slices.ContainsFunc(pods, func(p *v1.Pod) bool { return p.Annotations[RequestAnnotation] != "" }):
+		return true // a request forces the scale-up
+	case a.options.MaxNodesTotal > 0 && len(readyNodes) >= a.options.MaxNodesTotal:
+		return false
+	case oldest.CreationTimestamp.Add(podsAreNew).After(now):
+		a.scaleDownDisabled = true
+		return false
+	}
+	return true
+}

@@ -1,0 +1,89 @@
+package autoscaler
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// toBeDeleted is the taint on nodes Cluster Autoscaler is deleting.
+const toBeDeleted = "ToBeDeletedByClusterAutoscaler"
+
+// stabilization is how long a node has to be ready to serve as a template.
+const stabilization = time.Minute
+
+// ready tells what Cluster Autoscaler takes for ready: conditions and taints together.
+func ready(node *v1.Node) bool {
+	ok := true
+	for _, c := range node.Status.Conditions {
+		switch c.Type {
+		case v1.NodeReady:
+			ok = ok && c.Status != v1.ConditionFalse && c.Status != v1.ConditionUnknown
+		case v1.NodeDiskPressure, v1.NodeNetworkUnavailable:
+			ok = ok && c.Status != v1.ConditionTrue
+		}
+	}
+	return ok && !tainted(node, v1.TaintNodeNotReady) && !tainted(node, v1.TaintNodeDiskPressure) && !tainted(node, v1.TaintNodeNetworkUnavailable)
+}
+
+// lastChange is the last change of what makes the node ready.
+func lastChange(node *v1.Node) time.Time {
+	var last time.Time
+	for _, c := range node.Status.Conditions {
+		switch c.Type {
+		case v1.NodeReady, v1.NodeDiskPressure, v1.NodeNetworkUnavailable:
+			if last.Before(c.LastTransitionTime.Time) {
+				last = c.LastTransitionTime.Time
+			}
+		}
+	}
+	return last
+}
+
+func tainted(node *v1.Node, key string) bool {
+	for i := range node.Spec.Taints {
+		if node.Spec.Taints[i].Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+func deleting(node *v1.Node) bool { return tainted(node, toBeDeleted) }
+
+// goodTemplate tells whether a group's template is taken from the node.
+func goodTemplate(node *v1.Node, now time.Time) bool {
+	return ready(node) && lastChange(node).Add(stabilization).Before(now) && !node.Spec.Unschedulable && !deleting(node)
+}
+
+// passing are taints that come and go with the state of a node.
+var passing = map[string]bool{
+	v1.TaintNodeNotReady: true, v1.TaintNodeUnreachable: true, v1.TaintNodeUnschedulable: true, v1.TaintNodeMemoryPressure: true,
+	v1.TaintNodeDiskPressure: true, v1.TaintNodeNetworkUnavailable: true, v1.TaintNodePIDPressure: true, toBeDeleted: true,
+	"DeletionCandidateOfClusterAutoscaler": true, "node.cloudprovider.kubernetes.io/uninitialized": true,
+	"node.cloudprovider.kubernetes.io/shutdown": true,
+}
+
+// renamed is a copy of a node under another name. It shares what is not changed; the provider id stays.
+func renamed(node *v1.Node, name string) *v1.Node {
+	out := *node
+	out.Name, out.UID = name, ""
+	out.Labels = make(map[string]string, len(node.Labels)+1)
+	for key, value := range node.Labels {
+		out.Labels[key] = value
+	}
+	out.Labels[v1.LabelHostname] = name
+	return &out
+}
+
+// sanitized is the template a node makes.
+func sanitized(node *v1.Node, name string) *v1.Node {
+	out := renamed(node, name)
+	out.Spec.Taints = nil
+	for _, taint := range node.Spec.Taints {
+		if !passing[taint.Key] {
+			out.Spec.Taints = append(out.Spec.Taints, taint)
+		}
+	}
+	return out
+}

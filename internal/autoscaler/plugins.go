@@ -1,0 +1,99 @@
+package autoscaler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// NewPlugins returns a Packing by the scheduler's own plugins: exact for pods of all kinds, and slower by far.
+func NewPlugins(ctx context.Context) (Packing, error) {
+	checker, err := predicates.New(ctx, predicates.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("scheduler plugins: %w", err)
+	}
+	return plugins{checker}, nil
+}
+
+type plugins struct{ checker *predicates.Checker }
+
+// Snapshot implements Packing.
+func (p plugins) Snapshot(nodes []predicates.Node) Snapshot {
+	return &pluginSnapshot{p.checker.Cluster(nodes)}
+}
+
+type pluginSnapshot struct{ cluster *predicates.Cluster }
+
+// Place implements Snapshot. The emptiest node is the one with the fewest pods.
+func (s *pluginSnapshot) Place(pods []*v1.Pod, emptiest bool) ([]int, error) {
+	at := make([]int, len(pods))
+	for i, pod := range pods {
+		node, err := s.place(pod, emptiest)
+		if err != nil {
+			return nil, fmt.Errorf("pod %s: %w", pod.Name, err)
+		}
+		at[i] = node
+	}
+	return at, nil
+}
+
+func (s *pluginSnapshot) place(pod *v1.Pod, emptiest bool) (int, error) {
+	if !emptiest {
+		placements, err := s.cluster.Place(pod, 1, 0, s.cluster.Len())
+		if err != nil || len(placements) == 0 {
+			return -1, err
+		}
+		return placements[0].First, nil
+	}
+	order := make([]int, s.cluster.Len())
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.cluster.PodCount(a), s.cluster.PodCount(b)) })
+	for _, id := range order {
+		placements, err := s.cluster.Place(pod, 1, id, id+1)
+		if err != nil {
+			return -1, err
+		}
+		if len(placements) > 0 {
+			return id, nil
+		}
+	}
+	return -1, nil
+}
+
+// Fits implements Snapshot.
+func (s *pluginSnapshot) Fits(template predicates.Node, pods []*v1.Pod) ([]bool, error) {
+	fit, err := s.cluster.Fits([]predicates.Node{template}, pods)
+	if err != nil {
+		return nil, err
+	}
+	fits := make([]bool, len(pods))
+	for i := range pods {
+		fits[i] = fit.Passes(0, fit.KindOf(i))
+	}
+	return fits, nil
+}
+
+// Estimate implements Snapshot.
+func (s *pluginSnapshot) Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
+	phase := expander.Phase{Template: template, MaxNodes: expander.NoLimit}
+	for i, group := range groups {
+		phase.Demands = append(phase.Demands, expander.Demand{Kind: i, Pod: group[0], Count: len(group)})
+	}
+	estimation, err := expander.Estimate(s.cluster, []expander.Phase{phase}, limit)
+	if err != nil {
+		return 0, nil, err
+	}
+	var placed []*v1.Pod
+	for i, p := range estimation.Phases[0].Placed {
+		placed = append(placed, groups[i][:p.Count]...)
+	}
+	return estimation.NodeCount, placed, nil
+}

@@ -1,0 +1,263 @@
+package autoscaler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
+	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/fake"
+)
+
+// errCrashed ends a loop in the middle, with the process.
+var errCrashed = errors.New("the autoscaler crashed")
+
+// remote is Cluster Autoscaler's client of an external provider, with what it keeps between calls.
+type remote struct {
+	Connection
+	process int
+	caller  *Autoscaler
+
+	groups  []*group          // nil: not listed since the last Refresh
+	forNode map[string]*group // positive answers since the last Refresh, by name and provider id
+	label   *string           // kept for the life of the process
+	types   bool
+}
+
+// group is a node group as the last list or answer had it; its template is kept as long as it is.
+type group struct {
+	cloudprovider.NodeGroup
+	template *v1.Node
+}
+
+// call makes one call, with its deadline, its connection and its fault. Nothing is to be used of a call that failed.
+func (a *Autoscaler) call(c Call, do func(context.Context) error) error {
+	if a.crashed {
+		return errCrashed
+	}
+	c.At, c.Process = a.clock.Now(), a.process
+	var fault Fault
+	if a.config.Fault != nil {
+		fault = a.config.Fault(c)
+	}
+	if fault.Delay > 0 {
+		a.clock.Sleep(fault.Delay)
+	}
+	var err error
+	if fault.Unsent {
+		err = fmt.Errorf("%s: %w", c.Method, cloudprovider.ErrUnavailable)
+	} else {
+		err = a.send(do)
+	}
+	if fault.Lost {
+		a.clock.Sleep(a.options.Timeout)
+		err = context.DeadlineExceeded
+	}
+	if fault.Crash {
+		a.crashed = true
+		return errCrashed
+	}
+	return err
+}
+
+func (a *Autoscaler) send(do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), a.options.Timeout)
+	defer cancel()
+	if a.remote.Context != nil {
+		ctx = a.remote.Context(ctx)
+	}
+	return do(ctx)
+}
+
+// refresh drops what is kept before the call goes out.
+func (r *remote) refresh() error {
+	r.groups, r.forNode = nil, map[string]*group{}
+	return r.caller.call(Call{Method: fake.MethodRefresh}, r.Provider.Refresh)
+}
+
+// nodeGroups is the list since the last Refresh. An error gives an empty one that is not kept.
+func (r *remote) nodeGroups() []*group {
+	if r.groups != nil {
+		return r.groups
+	}
+	var list []cloudprovider.NodeGroup
+	err := r.caller.call(Call{Method: fake.MethodNodeGroups}, func(ctx context.Context) (err error) {
+		list, err = r.Provider.NodeGroups(ctx)
+		return err
+	})
+	if err != nil {
+		return nil
+	}
+	r.groups = make([]*group, 0, len(list))
+	for _, g := range list {
+		r.groups = append(r.groups, &group{NodeGroup: g})
+	}
+	return r.groups
+}
+
+// byID finds a group of the list; nil for none.
+func (r *remote) byID(id string) *group {
+	for _, g := range r.nodeGroups() {
+		if g.ID == id {
+			return g
+		}
+	}
+	return nil
+}
+
+// groupOf names the group of a node. Only positive answers are kept.
+func (r *remote) groupOf(node *v1.Node) (string, error) {
+	key := node.Name + node.Spec.ProviderID
+	if g, ok := r.forNode[key]; ok {
+		return g.ID, nil
+	}
+	var id string
+	var ok bool
+	err := r.caller.call(Call{Method: fake.MethodNodeGroupForNode, Nodes: []string{node.Name}}, func(ctx context.Context) (err error) {
+		id, ok, err = r.Provider.NodeGroupForNode(ctx, onWire(node))
+		return err
+	})
+	if err != nil || !ok {
+		return "", err
+	}
+	r.forNode[key] = &group{NodeGroup: cloudprovider.NodeGroup{ID: id}}
+	return id, nil
+}
+
+// onWire is what the protocol carries of a node.
+func onWire(node *v1.Node) *v1.Node {
+	out := &v1.Node{}
+	out.Name, out.Labels, out.Annotations = node.Name, node.Labels, node.Annotations
+	out.Spec.ProviderID = node.Spec.ProviderID
+	return out
+}
+
+func (r *remote) targetSize(id string) (size int, err error) {
+	err = r.caller.call(Call{Method: fake.MethodTargetSize, Group: id}, func(ctx context.Context) (err error) {
+		size, err = r.Provider.TargetSize(ctx, id)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return size, nil
+}
+
+func (r *remote) increase(id string, delta int) error {
+	return r.caller.call(Call{Method: fake.MethodIncreaseSize, Group: id, Delta: delta}, func(ctx context.Context) error {
+		return r.Provider.IncreaseSize(ctx, id, delta)
+	})
+}
+
+func (r *remote) decrease(id string, delta int) error {
+	err := r.caller.call(Call{Method: fake.MethodDecreaseTargetSize, Group: id, Delta: delta}, func(ctx context.Context) error {
+		return r.Provider.DecreaseTargetSize(ctx, id, delta)
+	})
+	r.caller.note(Decreased, id, delta, textOf(err))
+	return err
+}
+
+func (r *remote) deleteNodes(id string, nodes []*v1.Node, why string) error {
+	names := make([]string, len(nodes))
+	sent := make([]*v1.Node, len(nodes))
+	for i, node := range nodes {
+		names[i], sent[i] = node.Name, onWire(node)
+	}
+	err := r.caller.call(Call{Method: fake.MethodDeleteNodes, Group: id, Nodes: names}, func(ctx context.Context) error {
+		return r.Provider.DeleteNodes(ctx, id, sent)
+	})
+	if err != nil {
+		why += ": " + err.Error()
+	}
+	r.caller.note(Deleted, id, len(nodes), why)
+	return err
+}
+
+func (r *remote) instances(id string) (instances []cloudprovider.Instance, err error) {
+	err = r.caller.call(Call{Method: fake.MethodNodes, Group: id}, func(ctx context.Context) (err error) {
+		instances, err = r.Provider.Nodes(ctx, id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return instances, nil
+}
+
+// template asks once per list. The protocol carries no pods.
+func (r *remote) template(g *group) (*v1.Node, error) {
+	if g.template != nil {
+		return g.template, nil
+	}
+	var t cloudprovider.Template
+	err := r.caller.call(Call{Method: fake.MethodTemplate, Group: g.ID}, func(ctx context.Context) (err error) {
+		t, err = r.Provider.Template(ctx, g.ID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	g.template = t.Node
+	return t.Node, nil
+}
+
+// groupOptions are a group's own options; nil for none. Two fields are not in the protocol, so having any options at
+// all sets them to zero.
+func (r *remote) groupOptions(id string) (*cloudprovider.GroupOptions, error) {
+	var o cloudprovider.GroupOptions
+	err := r.caller.call(Call{Method: fake.MethodOptions, Group: id}, func(ctx context.Context) (err error) {
+		o, err = r.Provider.Options(ctx, id, r.caller.options.groupDefaults())
+		return err
+	})
+	switch {
+	case errors.Is(err, cloudprovider.ErrNotImplemented):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	o.MaxNodeStartupTime, o.AllowNonAtomicScaleUpToMax = 0, false
+	return &o, nil
+}
+
+// gpuLabel is asked when it is first needed, and again while it fails.
+func (r *remote) gpuLabel() {
+	gpus, ok := r.Provider.(externalgrpc.GPUs)
+	if r.label != nil || !ok {
+		return
+	}
+	var label string
+	err := r.caller.call(Call{Method: MethodGPULabel}, func(ctx context.Context) (err error) {
+		label, err = gpus.GPULabel(ctx)
+		return err
+	})
+	if err == nil {
+		r.label = &label
+	}
+}
+
+func (r *remote) gpuTypes() {
+	gpus, ok := r.Provider.(externalgrpc.GPUs)
+	if r.types || !ok {
+		return
+	}
+	err := r.caller.call(Call{Method: MethodGPUTypes}, func(ctx context.Context) error {
+		_, err := gpus.GPUTypes(ctx)
+		return err
+	})
+	r.types = err == nil
+}
+
+func (r *remote) bestOptions(request grpcexpander.Request) (groups []string, err error) {
+	err = r.caller.call(Call{Method: MethodBestOptions}, func(ctx context.Context) (err error) {
+		groups, err = r.Expander.BestOptions(ctx, request)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return groups, nil
+}

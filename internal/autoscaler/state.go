@@ -1,0 +1,133 @@
+package autoscaler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// Counters count since the start of the world.
+type Counters struct {
+	Loops     int // of Cluster Autoscaler
+	Increases int // loops that scaled up: one plan each
+	Asked     int // BestOptions
+}
+
+// State is the world as it is now.
+type State struct {
+	Counters
+	Time     time.Time
+	Process  int
+	Groups   []GroupState // in the order of the cloud
+	Pending  int          // pods
+	Requests string       // Cluster Autoscaler's scale-up requests, such as "a+3 b+2"
+}
+
+// GroupState is one node group.
+type GroupState struct {
+	ID      string
+	Size    int // target size
+	Ordered int // how much the target size is above that at the start
+	Ready   int // registered and ready nodes
+	Backoff bool
+}
+
+// Sizes are the target sizes in the order of the cloud.
+func (s State) Sizes() []int {
+	out := make([]int, len(s.Groups))
+	for i, g := range s.Groups {
+		out[i] = g.Size
+	}
+	return out
+}
+
+// Ordered is how many nodes more there are, or are to come, than at the start.
+func (s State) Ordered() int {
+	n := 0
+	for _, g := range s.Groups {
+		n += g.Ordered
+	}
+	return n
+}
+
+// State reads the world. It asks the Cloud for the target sizes.
+func (a *Autoscaler) State() (State, error) {
+	out := State{Counters: a.counters, Time: a.clock.Now(), Process: a.process, Requests: a.registry.describe(), Pending: len(a.world.pending())}
+	groups, err := a.config.Cloud.NodeGroups(context.Background())
+	if err != nil {
+		return out, fmt.Errorf("state: %w", err)
+	}
+	targets, err := a.targets()
+	if err != nil {
+		return out, err
+	}
+	readyByGroup := map[string]int{}
+	for _, node := range a.config.Cloud.RegisteredNodes() {
+		if id, ok, err := a.config.Cloud.NodeGroupForNode(context.Background(), node); err != nil {
+			return out, fmt.Errorf("state: %w", err)
+		} else if ok && ready(node) {
+			readyByGroup[id]++
+		}
+	}
+	for _, g := range groups {
+		out.Groups = append(out.Groups, GroupState{
+			ID: g.ID, Size: targets[g.ID], Ordered: targets[g.ID] - a.atStart[g.ID],
+			Ready: readyByGroup[g.ID], Backoff: a.registry.backoffs.active(g.ID, out.Time),
+		})
+	}
+	return out, nil
+}
+
+// Events are the latest 10,000 events and up to as many more.
+func (a *Autoscaler) Events() []Event { return slices.Clone(a.events) }
+
+// targets are the target sizes as they are.
+func (a *Autoscaler) targets() (map[string]int, error) {
+	ctx := context.Background()
+	groups, err := a.config.Cloud.NodeGroups(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cloud: %w", err)
+	}
+	out := make(map[string]int, len(groups))
+	for _, g := range groups {
+		if out[g.ID], err = a.config.Cloud.TargetSize(ctx, g.ID); err != nil {
+			return nil, fmt.Errorf("cloud: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// Needed is how many nodes of the template hold all pods that ever appeared, and are to appear, but for those that fit
+// on the nodes given. Ordered nodes beyond it were ordered twice. It is exact where all groups have nodes of one size
+// and no pod is pinned.
+func (a *Autoscaler) Needed(nodes []*v1.Node, template *v1.Node) (int, error) {
+	pods := objects(a.world.pods)
+	for _, batch := range a.world.batches {
+		pods = append(pods, batch.Pods...)
+	}
+	filled := make([]predicates.Node, len(nodes))
+	for i, node := range nodes {
+		filled[i].Node = node
+	}
+	s := a.options.Packing.Snapshot(filled)
+	at, err := s.Place(pods, false)
+	if err != nil {
+		return 0, fmt.Errorf("needed: %w", err)
+	}
+	var left [][]*v1.Pod
+	for i, pod := range pods {
+		if at[i] < 0 {
+			left = append(left, []*v1.Pod{pod})
+		}
+	}
+	n, _, err := s.Estimate(predicates.Node{Node: template}, left, len(left))
+	if err != nil {
+		return 0, fmt.Errorf("needed: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,218 @@
+package autoscaler
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// The annotations Cluster Autoscaler puts on the pods of a ProvisioningRequest, and the class that is atomic.
+const (
+	RequestAnnotation = "autoscaling.x-k8s.io/consume-provisioning-request"
+	ClassAnnotation   = "autoscaling.x-k8s.io/provisioning-class-name"
+	AtomicClass       = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+)
+
+// How long a ProvisioningRequest waits after a failure.
+const (
+	firstRetry = time.Minute
+	maxRetry   = 10 * time.Minute
+)
+
+// world is what outlives a process of Cluster Autoscaler: pods, nodes' taints, ProvisioningRequests.
+type world struct {
+	batches  []Batch // still to come, by time
+	pods     []*pod  // that have appeared, in order
+	claims   []*claim
+	deleting map[string]bool // names of nodes with the taint
+	nodes    []*v1.Node      // as last listed, in the order of the cloud
+}
+
+// pod is a pod and where it runs.
+type pod struct {
+	object *v1.Pod
+	kind   string // equal for pods of one controller that are equal
+	node   string // empty: pending
+}
+
+// claim is a ProvisioningRequest.
+type claim struct {
+	name        string
+	pods        []*v1.Pod // as Cluster Autoscaler makes them up
+	provisioned bool
+	failed      time.Time // when it last was not provisioned
+	retry       time.Duration
+}
+
+// arrive lets appear what is due.
+func (a *Autoscaler) arrive(now time.Time) error {
+	w := &a.world
+	for len(w.batches) > 0 && !a.start.Add(w.batches[0].At).After(now) {
+		batch := w.batches[0]
+		w.batches = w.batches[1:]
+		if batch.Request != "" {
+			w.claims = append(w.claims, newClaim(batch, now))
+			continue
+		}
+		if err := a.appear(batch.Pods, now); err != nil {
+			return err
+		}
+		a.podsAppeared = true
+	}
+	return nil
+}
+
+// appear adds pods to the world.
+func (a *Autoscaler) appear(pods []*v1.Pod, now time.Time) error {
+	for _, object := range pods {
+		object = object.DeepCopy()
+		object.CreationTimestamp = metav1.Time{Time: now}
+		kind, err := kindOf(object)
+		if err != nil {
+			return err
+		}
+		a.world.pods = append(a.world.pods, &pod{object: object, kind: kind})
+	}
+	a.note(Arrived, "", len(pods), "")
+	return nil
+}
+
+func newClaim(batch Batch, now time.Time) *claim {
+	c := &claim{name: batch.Request}
+	for i, object := range batch.Pods {
+		object = object.DeepCopy()
+		object.Name = fmt.Sprintf("%s-%d", batch.Request, i)
+		object.CreationTimestamp = metav1.Time{Time: now}
+		if object.Annotations == nil {
+			object.Annotations = map[string]string{}
+		}
+		object.Annotations[RequestAnnotation], object.Annotations[ClassAnnotation] = batch.Request, AtomicClass
+		c.pods = append(c.pods, object)
+	}
+	return c
+}
+
+// kindOf tells apart what Cluster Autoscaler tells apart; pods without controller are all different.
+func kindOf(object *v1.Pod) (string, error) {
+	owner := metav1.GetControllerOfNoCopy(object)
+	if owner == nil {
+		return "", nil
+	}
+	spec, err := object.Spec.Marshal()
+	if err != nil {
+		return "", fmt.Errorf("pod %s: %w", object.Name, err)
+	}
+	return fmt.Sprintf("%s %v %s", owner.UID, object.Labels, spec), nil
+}
+
+// list reads the nodes from the API server: those of the cloud, with Cluster Autoscaler's taint.
+func (w *world) list(cloud Cloud) {
+	w.nodes = cloud.RegisteredNodes()
+	for _, node := range w.nodes {
+		if w.deleting[node.Name] {
+			node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: toBeDeleted, Effect: v1.TaintEffectNoSchedule})
+		}
+	}
+}
+
+// schedule is the scheduler: it binds what fits on ready nodes. Pods of nodes that are gone appear anew.
+func (a *Autoscaler) schedule(now time.Time) error {
+	w := &a.world
+	w.list(a.config.Cloud)
+	exists := make(map[string]bool, len(w.nodes))
+	for _, node := range w.nodes {
+		exists[node.Name] = true
+	}
+	var pending []*pod
+	for _, p := range w.pods {
+		if p.node != "" && !exists[p.node] {
+			p.node = ""
+			p.object.CreationTimestamp = metav1.Time{Time: now}
+			a.podsAppeared = true
+		}
+		if p.node == "" {
+			pending = append(pending, p)
+		}
+	}
+	if len(pending) == 0 {
+		return nil
+	}
+	var usable []*v1.Node
+	for _, node := range w.nodes {
+		if ready(node) {
+			usable = append(usable, node)
+		}
+	}
+	if len(usable) == 0 {
+		return nil
+	}
+	at, err := a.options.Packing.Snapshot(w.withPods(usable)).Place(objects(pending), !a.options.FirstFit)
+	if err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	bound := 0
+	for i, node := range at {
+		if node >= 0 {
+			pending[i].node = usable[node].Name
+			bound++
+		}
+	}
+	if bound > 0 {
+		a.note(Bound, "", bound, "")
+	}
+	return nil
+}
+
+// withPods puts together nodes and the pods bound to them.
+func (w *world) withPods(nodes []*v1.Node) []predicates.Node {
+	index := make(map[string]int, len(nodes))
+	out := make([]predicates.Node, len(nodes))
+	for i, node := range nodes {
+		out[i].Node = node
+		index[node.Name] = i
+	}
+	for _, p := range w.pods {
+		if i, ok := index[p.node]; ok && p.node != "" {
+			out[i].Pods = append(out[i].Pods, p.object)
+		}
+	}
+	return out
+}
+
+func (w *world) pending() []*pod {
+	return slices.DeleteFunc(slices.Clone(w.pods), func(p *pod) bool { return p.node != "" })
+}
+
+func objects(pods []*pod) []*v1.Pod {
+	out := make([]*v1.Pod, len(pods))
+	for i, p := range pods {
+		out[i] = p.object
+	}
+	return out
+}
+
+// nextClaim is the ProvisioningRequest whose pods this loop injects; nil for none.
+func (w *world) nextClaim(now time.Time) *claim {
+	for _, c := range w.claims {
+		if !c.provisioned && (c.failed.IsZero() || c.failed.Add(c.retry).Before(now)) {
+			return c
+		}
+	}
+	return nil
+}
+
+// booked are the pods of provisioned requests that do not run yet.
+func (w *world) booked() []*v1.Pod {
+	var out []*v1.Pod
+	for _, p := range w.pods {
+		if p.node == "" && p.object.Annotations[RequestAnnotation] != "" {
+			out = append(out, p.object)
+		}
+	}
+	return out
+}
