@@ -30,7 +30,7 @@ func (s *simulation) populate(ctx context.Context) error {
 		s.cluster.nodes = append(s.cluster.nodes, n)
 		s.cluster.byName[object.Name] = n
 	}
-	for _, object := range s.registered() {
+	for _, object := range s.setup.RegisteredNodes(s.cloud) {
 		s.register(object)
 	}
 	for _, object := range s.setup.Pods {
@@ -66,11 +66,12 @@ func (s *simulation) adopt(object *v1.Pod) error {
 	return nil
 }
 
-// registered are the nodes of the cloud as they turn out to be.
-func (s *simulation) registered() []*v1.Node {
-	objects := s.cloud.RegisteredNodes()
+// RegisteredNodes are the node objects of the scenario's cloud as they turn out
+// to be: those of the groups in RegistersAs look like that.
+func (s *Setup) RegisteredNodes(cloud *fake.Cloud) []*v1.Node {
+	objects := cloud.RegisteredNodes()
 	for _, object := range objects {
-		like := s.setup.RegistersAs[object.Annotations[fake.GroupAnnotation]]
+		like := s.RegistersAs[object.Annotations[fake.GroupAnnotation]]
 		if like == nil {
 			continue
 		}
@@ -108,7 +109,7 @@ func (s *simulation) groupOfNode(object *v1.Node) string {
 func (s *simulation) syncNodes() error {
 	now := s.clock.Now()
 	came, up, down, gone := tally{}, tally{}, tally{}, tally{}
-	objects := s.registered()
+	objects := s.setup.RegisteredNodes(s.cloud)
 	present := make(map[string]bool, len(objects))
 	for _, object := range objects {
 		present[object.Name] = true
