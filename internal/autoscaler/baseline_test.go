@@ -71,10 +71,11 @@ type baseline struct {
 	chosen   string
 	share    int
 
-	onIncrease     func(id string, delta int, err error) error // may replace the answer
-	withoutFailing string                                      // answer nil where this member fails
-	options        func(defaults cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error)
-	labels         int // GPULabel calls
+	onIncrease func(id string, delta int, err error) error // may replace the answer
+	hide       bool                                        // answer OK where a member fails, and leave it out from then on
+	out        map[string]bool                             // members left out
+	options    func(defaults cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error)
+	labels     int // GPULabel calls
 }
 
 func (b *baseline) GPULabel(context.Context) (string, error)   { b.labels++; return "gpu", nil }
@@ -91,6 +92,9 @@ func (b *baseline) BestOptions(ctx context.Context, request grpcexpander.Request
 	need := 0
 	b.members = nil
 	for _, o := range request.Options {
+		if b.out[o.Group] {
+			continue
+		}
 		b.members = append(b.members, o.Group)
 		need = max(need, o.NodeCount)
 	}
@@ -136,6 +140,9 @@ func (b *baseline) split(ctx context.Context, n int) ([]int, error) {
 
 func (b *baseline) IncreaseSize(ctx context.Context, id string, delta int) error {
 	err := b.increase(ctx, id, delta)
+	if err != nil && b.hide {
+		b.out, err = map[string]bool{id: true}, nil
+	}
 	if b.onIncrease != nil {
 		err = b.onIncrease(id, delta, err)
 	}
@@ -169,18 +176,28 @@ type trial struct {
 
 func newTrial(t testing.TB, s strategy, cloud fake.Config, config autoscaler.Config) *trial {
 	t.Helper()
+	x := makeTrial(t, s, cloud)
+	config.Connect = func(int) (autoscaler.Connection, error) {
+		return autoscaler.Connection{Provider: x.baseline, Expander: x.baseline}, nil
+	}
+	x.begin(t, config)
+	return x
+}
+
+// makeTrial makes a trial whose loop is still to begin.
+func makeTrial(t testing.TB, s strategy, cloud fake.Config) *trial {
+	t.Helper()
 	clock := clocktesting.NewFakeClock(epoch)
 	backend, err := fake.New(cloud, clock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &trial{baseline: &baseline{Cloud: backend, strategy: s}, clock: clock}
-	config.Clock, config.Cloud = clock, backend
-	if config.Connect == nil {
-		config.Connect = func(int) (autoscaler.Connection, error) {
-			return autoscaler.Connection{Provider: x.baseline, Expander: x.baseline}, nil
-		}
-	}
+	return &trial{baseline: &baseline{Cloud: backend, strategy: s}, clock: clock}
+}
+
+func (x *trial) begin(t testing.TB, config autoscaler.Config) {
+	t.Helper()
+	config.Clock, config.Cloud = x.clock, x.Cloud
 	config.Fault = func(c autoscaler.Call) autoscaler.Fault {
 		x.calls = append(x.calls, c)
 		if x.fault != nil {
@@ -188,10 +205,10 @@ func newTrial(t testing.TB, s strategy, cloud fake.Config, config autoscaler.Con
 		}
 		return autoscaler.Fault{}
 	}
+	var err error
 	if x.Autoscaler, err = autoscaler.New(config); err != nil {
 		t.Fatal(err)
 	}
-	return x
 }
 
 func (x *trial) settle(t testing.TB, until time.Duration) autoscaler.State {
@@ -211,7 +228,7 @@ func (x *trial) state(t testing.TB) autoscaler.State {
 	return s
 }
 
-// run runs loops until the condition holds.
+// stepUntil runs loops until the condition holds.
 func (x *trial) stepUntil(t testing.TB, condition func(autoscaler.State) bool) {
 	t.Helper()
 	for range 1000 {
