@@ -1,0 +1,188 @@
+package statuspage_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/sidecar/statuspage"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var now = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+
+// busy has something of everything.
+func busy() sidecar.Status {
+	return sidecar.Status{
+		Time: now, Mode: "Steering", Ready: true, Autoscaler: "process first seen at 11:00:00",
+		LastRefresh: now.Add(-4 * time.Second), RefreshTook: "120ms", Journal: "ConfigMap kube-system/evenkeel-journal",
+		Groups: []sidecar.GroupStatus{
+			{Name: "gpu", Size: 2, Max: 4, Ready: 2},
+			{Name: "m-b", Set: "m-a", Zone: "b", Size: 3, Min: 1, Max: 9, Ready: 3, Backoff: "out of stock, until 12:05:00"},
+			{Name: "m-a", Set: "m-a", Zone: "a", Size: 4, Max: 9, Ready: 1, InFlight: 3, Unseen: 2},
+			{Name: "x", Set: "x", Size: 1, Max: 1, Problem: "template has no cpu"},
+		},
+		Sets: [][]string{{"m-a", "m-b"}, {"x"}},
+		Plan: &sidecar.PlanStatus{Since: now.Add(-90 * time.Second), Chosen: "m-a", Why: "least waste", Need: 5, Granted: 3, Members: []sidecar.PlanMember{
+			{Name: "m-a", Size: 1, NewSize: 4}, {Name: "m-b", Size: 3, NewSize: 3, Why: "backed off"},
+		}},
+		Decisions: []sidecar.Decision{
+			{Time: now.Add(-time.Second), Call: "IncreaseSize", Group: "m-a", Asked: 5, Granted: 3, Reason: "its share of the split", Members: []sidecar.PlanMember{{Name: "m-a", Size: 1, NewSize: 4}, {Name: "m-b", Size: 3, NewSize: 3, Why: "backed off"}}},
+			{Time: now.Add(-2 * time.Second), Call: "BestOptions", Reason: "no option is usable", Error: "deadline exceeded"},
+		},
+		Apart: []sidecar.ApartStatus{{
+			Left: "m-a", Right: "x",
+			Differences: []nodegroupset.Difference{
+				{Field: "labels[pool]", Left: "m", HasLeft: true, Limit: "equal"},
+				{Field: "capacity.memory", Left: "8Gi", Right: "9Gi", HasLeft: true, HasRight: true, Ratio: "0.11", Limit: "0.015"},
+			},
+			Remedy: nodegroupset.Remedy{Obstacles: []string{"the label pool says which pods go where"}, Cautions: []string{"pods may move"}},
+		}},
+		Warnings:   []string{"Cluster Autoscaler balances, too: pass --balance-similar-node-groups=false"},
+		Suggestion: &nodegroupset.Remedy{Flags: []string{"--balancing-ignore-label=pool", "--memory-difference-ratio=0.12"}, Sets: 1, Joined: [][]string{{"m-a", "m-b", "x"}}},
+	}
+}
+
+func ask(t *testing.T, status sidecar.Status, method, target, accept string) *httptest.ResponseRecorder {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), method, target, http.NoBody)
+	if accept != "" {
+		request.Header.Set("Accept", accept)
+	}
+	response := httptest.NewRecorder()
+	statuspage.New(func() sidecar.Status { return status }).ServeHTTP(response, request)
+	return response
+}
+
+func TestPages(t *testing.T) {
+	starting := sidecar.Status{Time: now, Mode: "PassThrough", ModeReason: "the journal can not be kept", NotReady: "the backend does not answer"}
+	for name, status := range map[string]sidecar.Status{"busy": busy(), "starting": starting} {
+		for _, format := range []string{"html", "json"} {
+			got := ask(t, status, http.MethodGet, "/status?format="+format, "").Body.Bytes()
+			golden := filepath.Join("testdata", name+"."+format)
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("%s differs; -update writes it:\n%s", golden, diff)
+			}
+		}
+	}
+}
+
+// TestJSONIsTheStatus: nothing is lost.
+func TestJSONIsTheStatus(t *testing.T) {
+	status := busy()
+	status.Apart = nil // differences are only written
+	var got sidecar.Status
+	if err := json.Unmarshal(ask(t, status, http.MethodGet, "/?format=json", "").Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(status, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	const asHTML, asJSON = "text/html; charset=utf-8", "application/json"
+	for i, test := range []struct {
+		method, target, accept string
+		code                   int
+		kind                   string
+	}{
+		{"GET", "/status", "", 200, asHTML},
+		{"GET", "/status", "*/*", 200, asHTML},
+		{"GET", "/status", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", 200, asHTML},
+		{"GET", "/status", "application/json", 200, asJSON},
+		{"GET", "/status", "application/json, text/plain, */*;q=0.5", 200, asJSON},
+		{"GET", "/status", "application/json;q=0.5, text/html", 200, asHTML},
+		{"GET", "/status", ";;;,q=,\x00", 200, asHTML},
+		{"GET", "/status?format=json", "text/html", 200, asJSON},
+		{"GET", "/status?format=html", "application/json", 200, asHTML},
+		{"HEAD", "/status", "", 200, asHTML},
+		{"GET", "/status?format=xml", "", 400, "text/plain; charset=utf-8"},
+		{"POST", "/status", "", 405, "text/plain; charset=utf-8"},
+	} {
+		response := ask(t, busy(), test.method, test.target, test.accept)
+		header := response.Header()
+		if response.Code != test.code || header.Get("Content-Type") != test.kind {
+			t.Errorf("request %d answers %d %s, want %d %s", i, response.Code, header.Get("Content-Type"), test.code, test.kind)
+		}
+		if header.Get("Cache-Control") != "no-store" || header.Get("Vary") != "Accept" || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("request %d has headers %v", i, header)
+		}
+	}
+}
+
+// TestEverythingIsEscaped: markup in any text of the status shows as text.
+func TestEverythingIsEscaped(t *testing.T) {
+	const markup = `"><script>alert('x')</script>`
+	status := busy()
+	poisoned := poison(reflect.ValueOf(&status).Elem(), markup)
+	text := ask(t, status, http.MethodGet, "/status", "").Body.String()
+	if strings.Contains(text, "<script") || strings.Contains(text, markup) {
+		t.Error("markup gets through")
+	}
+	// Sets are told by their groups, and NotReady is not shown while ready.
+	if shown := strings.Count(text, "&lt;script&gt;"); shown < poisoned*3/4 {
+		t.Errorf("%d of %d texts are shown", shown, poisoned)
+	}
+}
+
+// poison sets every text below a value, and tells how many there are.
+func poison(v reflect.Value, text string) (count int) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+		return 1
+	case reflect.Pointer:
+		return poison(v.Elem(), text)
+	case reflect.Slice:
+		for i := range v.Len() {
+			count += poison(v.Index(i), text)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return 0
+		}
+		for i := range v.NumField() {
+			count += poison(v.Field(i), text)
+		}
+	default:
+	}
+	return count
+}
+
+func ExampleNew() {
+	page := httptest.NewServer(statuspage.New(func() sidecar.Status {
+		return sidecar.Status{Time: now, Mode: "Steering", Ready: true}
+	}))
+	defer page.Close()
+	response, err := http.Get(page.URL + "?format=json")
+	if err != nil {
+		panic(err)
+	}
+	defer response.Body.Close()
+	var status sidecar.Status
+	fmt.Println(json.NewDecoder(response.Body).Decode(&status), status.Mode, status.Ready)
+	// Output: <nil> Steering true
+}
