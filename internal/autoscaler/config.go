@@ -34,6 +34,7 @@ type Connection struct {
 type Batch struct {
 	At   time.Duration // after the start
 	Pods []*v1.Pod
+	Life time.Duration // after which the pods are gone, wherever they are; 0 is for ever
 	// Request makes the batch a ProvisioningRequest of this name, of the class best-effort-atomic-scale-up: Cluster
 	// Autoscaler asks for room for all of them or for none, and the pods themselves appear when it is provisioned.
 	Request string
@@ -116,7 +117,7 @@ func (o Options) withDefaults() Options {
 		o.MaxNodesPerScale = 1000
 	}
 	if o.Packing == nil {
-		o.Packing = Arithmetic{}
+		o.Packing = &Arithmetic{}
 	}
 	return o
 }

@@ -70,14 +70,14 @@ func isWorldError(err error) bool {
 	return ok
 }
 
-// listNodes reads the nodes in the order of a cache, which is none, and asks for the GPU label for every ready one. The
+// listNodes has the nodes in the order of a cache, which is none, and asks for the GPU label for every ready one. The
 // first loop of a process takes back the deletions of the last.
 func (a *Autoscaler) listNodes() (nodes, readyNodes []*v1.Node) {
 	if !a.initialized {
 		a.initialized = true
 		clear(a.world.deleting)
+		a.world.list(a.config.Cloud)
 	}
-	a.world.list(a.config.Cloud)
 	nodes = slices.Clone(a.world.nodes)
 	a.shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	for _, node := range nodes {

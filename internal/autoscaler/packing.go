@@ -29,12 +29,20 @@ type Snapshot interface {
 }
 
 // Arithmetic packs by the requests of cpu and memory, the number of pods, the node selector and the taints. It is what
-// Cluster Autoscaler's estimator comes to for such pods.
-type Arithmetic struct{}
+// Cluster Autoscaler's estimator comes to for such pods. The zero value is ready for use, by one goroutine.
+type Arithmetic struct {
+	needs map[*v1.Pod]amount // what pods request, which never changes
+}
+
+// maxNeeds is how many pods are remembered.
+const maxNeeds = 4096
 
 // Snapshot implements Packing.
-func (Arithmetic) Snapshot(nodes []predicates.Node) Snapshot {
-	s := &arithmetic{needs: map[*v1.Pod]amount{}, machines: make([]machine, 0, len(nodes))}
+func (p *Arithmetic) Snapshot(nodes []predicates.Node) Snapshot {
+	if p.needs == nil || len(p.needs) > maxNeeds {
+		p.needs = map[*v1.Pod]amount{}
+	}
+	s := &arithmetic{needs: p.needs, machines: make([]machine, 0, len(nodes))}
 	for i := range nodes {
 		m := newMachine(nodes[i].Node)
 		for _, pod := range nodes[i].Pods {

@@ -83,7 +83,7 @@ func (a *Autoscaler) provision(v *view, pods []*v1.Pod, now time.Time) (scaled b
 	}
 	c.provisioned = true
 	a.note(Provisioned, "", len(pods), name)
-	return scaled, a.appear(c.pods, now)
+	return scaled, a.appear(c.pods, c.life, now)
 }
 
 // scaleUp tries to order nodes for the pods.
@@ -148,6 +148,11 @@ func (t *attempt) kindsOf(pods []*v1.Pod) [][]*v1.Pod {
 	kind := make(map[*v1.Pod]string, len(t.world.pods))
 	for _, p := range t.world.pods {
 		kind[p.object] = p.kind
+	}
+	for _, c := range t.world.claims {
+		for i, pod := range c.pods {
+			kind[pod] = c.kinds[i]
+		}
 	}
 	index := map[string]int{}
 	perOwner := map[string]int{}

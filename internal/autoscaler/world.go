@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/predicates"
 )
@@ -38,28 +39,36 @@ type pod struct {
 	object *v1.Pod
 	kind   string // equal for pods of one controller that are equal
 	node   string // empty: pending
+	ends   time.Time
 }
 
 // claim is a ProvisioningRequest.
 type claim struct {
 	name        string
 	pods        []*v1.Pod // as Cluster Autoscaler makes them up
+	kinds       []string
 	provisioned bool
 	failed      time.Time // when it last was not provisioned
 	retry       time.Duration
+	life        time.Duration
 }
 
-// arrive lets appear what is due.
+// arrive lets appear what is due, and go what is over.
 func (a *Autoscaler) arrive(now time.Time) error {
 	w := &a.world
+	w.pods = slices.DeleteFunc(w.pods, func(p *pod) bool { return !p.ends.IsZero() && !p.ends.After(now) })
 	for len(w.batches) > 0 && !a.start.Add(w.batches[0].At).After(now) {
 		batch := w.batches[0]
 		w.batches = w.batches[1:]
 		if batch.Request != "" {
-			w.claims = append(w.claims, newClaim(batch, now))
+			c, err := newClaim(batch, now)
+			if err != nil {
+				return err
+			}
+			w.claims = append(w.claims, c)
 			continue
 		}
-		if err := a.appear(batch.Pods, now); err != nil {
+		if err := a.appear(batch.Pods, batch.Life, now); err != nil {
 			return err
 		}
 		a.podsAppeared = true
@@ -68,7 +77,11 @@ func (a *Autoscaler) arrive(now time.Time) error {
 }
 
 // appear adds pods to the world.
-func (a *Autoscaler) appear(pods []*v1.Pod, now time.Time) error {
+func (a *Autoscaler) appear(pods []*v1.Pod, life time.Duration, now time.Time) error {
+	var ends time.Time
+	if life > 0 {
+		ends = now.Add(life)
+	}
 	for _, object := range pods {
 		object = object.DeepCopy()
 		object.CreationTimestamp = metav1.Time{Time: now}
@@ -76,25 +89,34 @@ func (a *Autoscaler) appear(pods []*v1.Pod, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		a.world.pods = append(a.world.pods, &pod{object: object, kind: kind})
+		a.world.pods = append(a.world.pods, &pod{object: object, kind: kind, ends: ends})
 	}
 	a.note(Arrived, "", len(pods), "")
 	return nil
 }
 
-func newClaim(batch Batch, now time.Time) *claim {
-	c := &claim{name: batch.Request}
+// newClaim makes a ProvisioningRequest, which is the controller of its pods.
+func newClaim(batch Batch, now time.Time) (*claim, error) {
+	c := &claim{name: batch.Request, life: batch.Life}
+	controller := true
 	for i, object := range batch.Pods {
 		object = object.DeepCopy()
 		object.Name = fmt.Sprintf("%s-%d", batch.Request, i)
 		object.CreationTimestamp = metav1.Time{Time: now}
+		object.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "autoscaling.x-k8s.io/v1", Kind: "ProvisioningRequest", Name: batch.Request, UID: types.UID(batch.Request), Controller: &controller,
+		}}
 		if object.Annotations == nil {
 			object.Annotations = map[string]string{}
 		}
 		object.Annotations[RequestAnnotation], object.Annotations[ClassAnnotation] = batch.Request, AtomicClass
-		c.pods = append(c.pods, object)
+		kind, err := kindOf(object)
+		if err != nil {
+			return nil, err
+		}
+		c.pods, c.kinds = append(c.pods, object), append(c.kinds, kind)
 	}
-	return c
+	return c, nil
 }
 
 // kindOf tells apart what Cluster Autoscaler tells apart; pods without controller are all different.

@@ -1,0 +1,80 @@
+package autoscaler_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"pgregory.net/rapid"
+
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// For pods with requests, selectors and tolerations the arithmetic answers what the plugins answer.
+func TestArithmeticIsTheSchedulers(t *testing.T) {
+	plugins, err := autoscaler.NewPlugins(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	arithmetic := &autoscaler.Arithmetic{}
+	rapid.Check(t, func(r *rapid.T) {
+		node := func(i int) predicates.Node {
+			n := groupOf("g", 0, 1, 0).Template.Node
+			n.Name = fmt.Sprintf("n-%d", i)
+			n.Labels = map[string]string{v1.LabelHostname: n.Name, "zone": rapid.SampledFrom([]string{"x", "y"}).Draw(r, "zone")}
+			n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+			n.Status.Allocatable[v1.ResourceCPU] = resource.MustParse(rapid.SampledFrom([]string{"2", "4", "7"}).Draw(r, "cores"))
+			n.Status.Allocatable[v1.ResourcePods] = resource.MustParse(rapid.SampledFrom([]string{"3", "110"}).Draw(r, "places"))
+			if rapid.Bool().Draw(r, "tainted") {
+				n.Spec.Taints = []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}
+			}
+			return predicates.Node{Node: n}
+		}
+		var nodes []predicates.Node
+		for i := range rapid.IntRange(0, 5).Draw(r, "nodes") {
+			nodes = append(nodes, node(i))
+		}
+		var kinds [][]*v1.Pod
+		var pods []*v1.Pod
+		for i := range rapid.IntRange(1, 3).Draw(r, "kinds") {
+			kind := podsOf(fmt.Sprintf("k-%d", i), rapid.IntRange(1, 6).Draw(r, "pods"), rapid.SampledFrom([]string{"1", "1500m", "2", "3"}).Draw(r, "cpu"))
+			pick, tolerate := rapid.Bool().Draw(r, "pick"), rapid.Bool().Draw(r, "tolerate")
+			for _, pod := range kind {
+				if pick {
+					pod.Spec.NodeSelector = map[string]string{"zone": "x"}
+				}
+				if tolerate {
+					pod.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}}
+				}
+			}
+			kinds, pods = append(kinds, kind), append(pods, kind...)
+		}
+		template := node(99)
+		got, want := arithmetic.Snapshot(nodes), plugins.Snapshot(nodes)
+		fits, err := got.Fits(template, pods)
+		wantFits, err2 := want.Fits(template, pods)
+		if err != nil || err2 != nil || !slices.Equal(fits, wantFits) {
+			r.Fatalf("fits %v, want %v", fits, wantFits)
+		}
+		var fitting [][]*v1.Pod
+		for _, kind := range kinds {
+			if fits[slices.Index(pods, kind[0])] {
+				fitting = append(fitting, kind)
+			}
+		}
+		limit := rapid.IntRange(1, 8).Draw(r, "limit")
+		n, placed, err := got.Estimate(template, fitting, limit)
+		wantN, wantPlaced, err2 := want.Estimate(template, fitting, limit)
+		if err != nil || err2 != nil || n != wantN || len(placed) != len(wantPlaced) {
+			r.Fatalf("estimate %d nodes for %d pods, want %d for %d: %v %v", n, len(placed), wantN, len(wantPlaced), err, err2)
+		}
+		at, err := got.Place(pods, false)
+		wantAt, err2 := want.Place(pods, false)
+		if err != nil || err2 != nil || !slices.Equal(at, wantAt) {
+			r.Fatalf("places %v, want %v", at, wantAt)
+		}
+	})
+}

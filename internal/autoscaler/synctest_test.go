@@ -1,0 +1,36 @@
+package autoscaler_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+)
+
+// In a synctest bubble the deadline is that of the call: the cloud grows and answers too late.
+func TestDeadlinesInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend, err := fake.New(fake.Config{
+			Groups: three([3]int{}, time.Minute),
+			Calls:  []fake.CallFault{{Methods: []fake.Method{fake.MethodIncreaseSize}, First: 1, Delay: 6 * time.Second, AfterEffect: true}},
+		}, clock.RealClock{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &baseline{Cloud: backend, strategy: steering}
+		config := sixtyPods()
+		config.Clock, config.Cloud = clock.RealClock{}, backend
+		config.Connect = func(int) (autoscaler.Connection, error) {
+			return autoscaler.Connection{Provider: b, Expander: b}, nil
+		}
+		x := &trial{baseline: b}
+		if x.Autoscaler, err = autoscaler.New(config); err != nil {
+			t.Fatal(err)
+		}
+		wantSizes(t, x, x.settle(t, 30*time.Minute), 10, 15, 15)
+	})
+}
