@@ -128,7 +128,7 @@ func (k *Keeper) Run(ctx context.Context) {
 // has changed, the next event, or a failed step that is to be tried again.
 func (k *Keeper) sleep(ctx context.Context, event time.Time, ok bool) {
 	k.rest(ctx, pause, nil)
-	if at, any := k.retries.next(); any && (!ok || at.Before(event)) {
+	if at, failed := k.retries.next(); failed && (!ok || at.Before(event)) {
 		event, ok = at, true
 	}
 	if !ok {

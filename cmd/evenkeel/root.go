@@ -12,6 +12,7 @@ import (
 // Groups of commands in the help.
 const (
 	groupAnswers = "answers"
+	groupServers = "servers"
 	groupOther   = "other"
 )
 
@@ -38,12 +39,16 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or an invalid document.`,
 
 	root.AddGroup(
 		&cobra.Group{ID: groupAnswers, Title: "Questions and Answers:"},
+		&cobra.Group{ID: groupServers, Title: "Servers:"},
 		&cobra.Group{ID: groupOther, Title: "Other Commands:"},
 	)
 	root.AddCommand(
 		newCerts(),
+		newConformance(&color),
 		newExplain(&color),
+		newFakeCloud(),
 		newPlan(&color),
+		newSidecar(),
 		newSimulate(&color),
 		newVersion(),
 	)

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/fakecloud"
+	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/simulate"
+)
+
+// Calls of the API server, a second: thousands of nodes take a minute, and the
+// server has time for others.
+const fakeCloudQPS, fakeCloudBurst = 200, 400
+
+type fakeCloudOptions struct {
+	config, address, metricsAddress string
+	files                           serving.Files
+	plaintext                       bool
+	kubeconfig                      string
+	deleteNodes                     bool
+	maxFileSize                     fileSize
+	log                             logFlags
+}
+
+func newFakeCloud() *cobra.Command {
+	o := fakeCloudOptions{address: "127.0.0.1:8086", maxFileSize: fileSize(document.DefaultMaxSize)}
+	cmd := &cobra.Command{
+		Use:   "fake-cloud --config FILE",
+		Short: "Serve a cloud in memory to Cluster Autoscaler",
+		Long: `Serve the cloud of a Scenario, as evenkeel simulate plays it, over the protocol of Cluster Autoscaler's external cloud
+provider: its node groups, boot times, quotas and faults, in real time from the start of the server. What the scenario says
+about pods and the autoscaler has no effect.
+
+With --kubeconfig the cloud's nodes appear in that cluster as Node objects, and go again, for kwok to play their kubelets.
+
+The cloud has no memory: started anew, it begins as the file says.`,
+		Example: `  evenkeel fake-cloud --config configs/fleets/three-zones.yaml
+  evenkeel fake-cloud --config fleet.yaml --kubeconfig ~/.kube/config --metrics-address 127.0.0.1:8087
+  evenkeel fake-cloud --config fleet.yaml --address :8086 --cert server.crt --key server.key --cacert ca.crt`,
+		GroupID: groupServers,
+		Args:    noArguments,
+		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.config, "config", "f", "", "file with the Scenario, - for standard input")
+	f.Var(&o.maxFileSize, "max-file-size", "refuse larger files")
+	f.StringVar(&o.address, "address", o.address, "where to serve the protocol, host:port; port 0 is any free one")
+	f.StringVar(&o.files.Cert, "cert", "", "certificate shown to Cluster Autoscaler; none means no TLS")
+	f.StringVar(&o.files.Key, "key", "", "key of --cert")
+	f.StringVar(&o.files.CACert, "cacert", "", "demand a client certificate signed by this one")
+	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow listeners without TLS off loopback")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "cluster in which to keep the Node objects; without it there are none")
+	f.BoolVar(&o.deleteNodes, "delete-nodes-on-exit", false, "delete the Node objects at the end")
+	f.StringVar(&o.metricsAddress, "metrics-address", "", "where to serve /healthz, /readyz and /metrics, host:port; empty for nowhere")
+	o.log.addTo(f)
+	return cmd
+}
+
+func (o *fakeCloudOptions) validate() error {
+	if o.config == "" {
+		return errors.New("no scenario given (name a file with --config)")
+	}
+	for _, a := range []struct{ flag, address string }{{"address", o.address}, {"metrics-address", o.metricsAddress}} {
+		if a.address == "" && a.flag != "address" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(a.address); err != nil {
+			return fmt.Errorf("invalid --%s %q: must be host:port", a.flag, a.address)
+		}
+	}
+	switch {
+	case (o.files.Cert == "") != (o.files.Key == ""):
+		return errors.New("--cert and --key go together")
+	case o.files.CACert != "" && o.files.Cert == "":
+		return errors.New("--cacert needs --cert and --key")
+	case o.deleteNodes && o.kubeconfig == "":
+		return errors.New("--delete-nodes-on-exit needs --kubeconfig")
+	}
+	return nil
+}
+
+// run serves until the command's context is done.
+func (o *fakeCloudOptions) run(cmd *cobra.Command) error {
+	log, err := o.log.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	setup, err := o.load(cmd.InOrStdin(), log)
+	if err != nil {
+		return err
+	}
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	cloud, err := fake.New(setup.Cloud, clock.RealClock{})
+	if err != nil {
+		return err
+	}
+	var keeper *fakecloud.Keeper
+	if client != nil {
+		keeper = fakecloud.NewKeeper(client, registering{cloud, setup}, setup.Name, fakecloud.KeeperOptions{DeleteOnExit: o.deleteNodes})
+	}
+	group, ctx := errgroup.WithContext(klog.NewContext(cmd.Context(), log))
+	servers, err := o.listen(ctx, cloud, keeper, log)
+	if err != nil {
+		return err
+	}
+	for _, server := range servers {
+		group.Go(func() error { return server.Run(ctx) })
+	}
+	if keeper != nil {
+		group.Go(func() error {
+			keeper.Run(ctx)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// listen opens the servers. keeper is nil where there are no Node objects.
+func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper *fakecloud.Keeper, log logr.Logger) ([]runner, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := serving.NewMetrics(registry)
+	metrics.Build(thisBuild().Version, thisBuild().Commit)
+	changed := func() {}
+	if keeper != nil {
+		changed = keeper.Changed
+	}
+	provider, err := fakecloud.Listen(ctx, o.address, cloud, changed, serving.Options{Files: o.files, Plaintext: o.plaintext, Metrics: metrics})
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--address=%s: %w", o.address, err), "see the flags for the address and certificates"}
+	}
+	log.Info("Serving the cloud provider", "address", provider.Address())
+	if o.metricsAddress == "" {
+		return []runner{provider}, nil
+	}
+	ready := map[string]func() error{"certificate": provider.Problem}
+	if keeper != nil {
+		ready["api-server"] = keeper.Problem
+	}
+	web, err := serving.ListenHTTP(ctx, o.metricsAddress, serving.HTTPOptions{Plaintext: o.plaintext, Ready: ready, Gatherer: registry, Name: "metrics"})
+	if err != nil {
+		provider.Stop()
+		return nil, &usageError{fmt.Errorf("--metrics-address=%s: %w", o.metricsAddress, err), "see the flags for addresses"}
+	}
+	log.Info("Serving probes and metrics", "address", web.Address())
+	return []runner{provider, web}, nil
+}
+
+// runner is a server.
+type runner interface{ Run(context.Context) error }
+
+// load reads the scenario, and tells what of it has no effect.
+func (o *fakeCloudOptions) load(stdin io.Reader, log logr.Logger) (*simulate.Setup, error) {
+	docs, err := document.ReadFiles([]string{o.config}, stdin, document.Options{Kinds: simulate.Kinds(), MaxSize: int64(o.maxFileSize)})
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) != 1 {
+		return nil, &usageError{fmt.Errorf("%s holds %d scenarios", o.config, len(docs)), "a cloud is one of them: give it a file of its own"}
+	}
+	doc := &docs[0]
+	if scenario, ok := doc.Object.(*v1alpha1.Scenario); ok {
+		if ignored := fakecloud.KeepCloud(scenario); len(ignored) > 0 {
+			log.Info("Ignored what does not concern a cloud", "fields", strings.Join(ignored, " "))
+		}
+	}
+	setup, err := simulate.Load(doc, simulate.Files{Open: beside(doc.File)})
+	if err != nil {
+		return nil, err
+	}
+	if o.kubeconfig == "" {
+		return setup, nil
+	}
+	if len(setup.Nodes) > 0 {
+		log.Info("Ignored nodes that belong to no node group", "nodes", len(setup.Nodes))
+	}
+	if errs := fakecloud.CheckNames(setup.Name, setup.Cloud.Groups); len(errs) > 0 {
+		problems := make([]error, len(errs))
+		for i, err := range errs {
+			problems[i] = err
+		}
+		return nil, &document.Invalid{Problems: doc.Refuse(problems...)}
+	}
+	return setup, nil
+}
+
+// client is nil where no cluster is named.
+func (o *fakeCloudOptions) client() (kubernetes.Interface, error) {
+	if o.kubeconfig == "" {
+		return nil, nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--kubeconfig=%s: %w", o.kubeconfig, err), "must be a kubeconfig file"}
+	}
+	config = rest.AddUserAgent(config, "evenkeel-fake-cloud")
+	config.QPS, config.Burst = fakeCloudQPS, fakeCloudBurst
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--kubeconfig=%s: %w", o.kubeconfig, err), "must be a kubeconfig file"}
+	}
+	return client, nil
+}
+
+// registering is a cloud whose nodes look as the scenario says once they register.
+type registering struct {
+	*fake.Cloud
+	setup *simulate.Setup
+}
+
+func (r registering) RegisteredNodes() []*v1.Node { return r.setup.RegisteredNodes(r.Cloud) }
