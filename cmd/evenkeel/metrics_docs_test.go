@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/sidecar"
 )
 
 // metricsPage is all metrics, by the functions that register them.
@@ -20,6 +21,7 @@ var metricsPage = []struct {
 	register func(prometheus.Registerer)
 }{
 	{"Servers and connections", func(r prometheus.Registerer) { serving.NewMetrics(r) }},
+	{"evenkeel sidecar", func(r prometheus.Registerer) { sidecar.NewMetrics(r) }},
 }
 
 // TestDocumentedMetrics: docs/metrics.md ends with tables of what is registered.
