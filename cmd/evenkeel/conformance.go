@@ -121,7 +121,11 @@ func (o *conformanceOptions) check(ctx context.Context, stdin io.Reader) (*confo
 	}
 	defer conn.Close()
 	timed := timedConn{conn, o.timeout}
-	if err := o.reach(ctx, timed, conn); err != nil {
+	known, err := o.reach(ctx, timed)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.checkGroups(known); err != nil {
 		return nil, err
 	}
 	provider := externalgrpc.NewClient(timed)
@@ -143,23 +147,26 @@ func (o *conformanceOptions) check(ctx context.Context, stdin io.Reader) (*confo
 	return report, nil
 }
 
-// reach makes the connection, and finds the groups that may be changed.
-func (o *conformanceOptions) reach(ctx context.Context, timed grpc.ClientConnInterface, conn *grpc.ClientConn) error {
-	groups, err := externalgrpcpb.NewCloudProviderClient(timed).NodeGroups(ctx, &externalgrpcpb.NodeGroupsRequest{}, grpc.MaxCallRecvMsgSize(externalgrpc.MaxMessage))
-	if err != nil && conn.GetState() != connectivity.Ready {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return fmt.Errorf("no connection to %s: %w", o.address, err)
-	}
-	if err != nil {
-		return nil // the rules say what is wrong
+// reach makes the connection and lists the groups. A server that answers an error is reached all the same: the rules say what
+// is wrong.
+func (o *conformanceOptions) reach(ctx context.Context, conn timedConn) ([]string, error) {
+	groups, err := externalgrpcpb.NewCloudProviderClient(conn).NodeGroups(ctx, &externalgrpcpb.NodeGroupsRequest{}, grpc.MaxCallRecvMsgSize(externalgrpc.MaxMessage))
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil && conn.GetState() != connectivity.Ready:
+		return nil, fmt.Errorf("no connection to %s: %w", o.address, err)
 	}
 	known := make([]string, 0, len(groups.GetNodeGroups()))
 	for _, g := range groups.GetNodeGroups() {
 		known = append(known, g.GetId())
 	}
 	slices.Sort(known)
+	return known, nil
+}
+
+// checkGroups refuses to change groups that are not there.
+func (o *conformanceOptions) checkGroups(known []string) error {
 	for _, id := range o.groups {
 		if !slices.Contains(known, id) {
 			return &usageError{fmt.Errorf("the server has no node group %q", id), "its groups are " + strings.Join(known[:min(len(known), 20)], ", ")}

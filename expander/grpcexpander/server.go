@@ -3,13 +3,11 @@ package grpcexpander
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 )
@@ -21,25 +19,6 @@ const (
 	// maxErrorText bounds the bytes of an error's text, which travels in a header.
 	maxErrorText = 4096
 )
-
-// Request is what Cluster Autoscaler asks.
-type Request struct {
-	// Options are the node groups that could grow, in the order they came.
-	Options []Option
-	// Pods are the distinct pods of all options.
-	Pods []*v1.Pod
-	// Nodes are the templates of all groups that have one, by group id, those
-	// without an option included.
-	Nodes map[string]*v1.Node
-}
-
-// Option is one node group that could grow.
-type Option struct {
-	Group     string // node group id
-	NodeCount int    // how many nodes Cluster Autoscaler would add
-	Debug     string // for people
-	Pods      []int  // indexes into the request's pods: those the nodes would help
-}
 
 // Chooser chooses between options. It may be called from several goroutines at
 // the same time. The request is the chooser's own.
@@ -109,44 +88,4 @@ func toStatus(err error) error {
 func short(err error) string {
 	text := err.Error()
 	return strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "")
-}
-
-// requestFromWire decodes each distinct pod once, however many options have it.
-func requestFromWire(wire *grpcexpanderpb.BestOptionsRequest) (Request, error) {
-	request := Request{Options: make([]Option, 0, len(wire.GetOptions()))}
-	known := map[string]int{} // encoded pod → index
-	for _, o := range wire.GetOptions() {
-		encoded := o.GetPodBytes()
-		if len(encoded) == 0 {
-			encoded = o.GetPod()
-		}
-		option := Option{Group: o.GetNodeGroupId(), NodeCount: int(o.GetNodeCount()), Debug: o.GetDebug(), Pods: make([]int, 0, len(encoded))}
-		for _, bytes := range encoded {
-			index, ok := known[string(bytes)]
-			if !ok {
-				pod := &v1.Pod{}
-				if err := pod.Unmarshal(bytes); err != nil {
-					return Request{}, fmt.Errorf("option %q: pod %d: %w", option.Group, len(option.Pods), err)
-				}
-				index = len(request.Pods)
-				known[string(bytes)] = index
-				request.Pods = append(request.Pods, pod)
-			}
-			option.Pods = append(option.Pods, index)
-		}
-		request.Options = append(request.Options, option)
-	}
-	encoded := wire.GetNodeBytesMap()
-	if len(encoded) == 0 {
-		encoded = wire.GetNodeMap()
-	}
-	request.Nodes = make(map[string]*v1.Node, len(encoded))
-	for group, bytes := range encoded {
-		node := &v1.Node{}
-		if err := node.Unmarshal(bytes); err != nil {
-			return Request{}, fmt.Errorf("template of %q: %w", group, err)
-		}
-		request.Nodes[group] = node
-	}
-	return request, nil
 }

@@ -1,7 +1,7 @@
 package grpcexpander_test
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -35,11 +35,11 @@ func serve(t testing.TB, chooser grpcexpander.Chooser) grpcexpanderpb.ExpanderCl
 
 func podBytes(t testing.TB, name string) []byte {
 	t.Helper()
-	bytes, err := (&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}).Marshal()
+	encoded, err := (&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}).Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bytes
+	return encoded
 }
 
 // describe makes a request a line of text.
@@ -154,11 +154,6 @@ func TestLargeRequest(t *testing.T) {
 // TestRecordingRoundTrips: what a real Cluster Autoscaler sent has a place in our
 // messages, every field of it, and can be read.
 func TestRecordingRoundTrips(t *testing.T) {
-	file, err := os.Open("testdata/recording.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
 	client := serve(t, grpcexpander.ChooserFunc(func(_ context.Context, r grpcexpander.Request) ([]string, error) {
 		for i := range r.Options {
 			if len(r.Options[i].Pods) == 0 || r.Nodes[r.Options[i].Group] == nil {
@@ -167,14 +162,8 @@ func TestRecordingRoundTrips(t *testing.T) {
 		}
 		return []string{r.Options[0].Group}, nil
 	}))
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	calls := 0
-	for ; lines.Scan(); calls++ {
-		var call struct{ Request, Response json.RawMessage }
-		if err := json.Unmarshal(lines.Bytes(), &call); err != nil {
-			t.Fatal(err)
-		}
+	calls := recorded(t)
+	for _, call := range calls {
 		request := &grpcexpanderpb.BestOptionsRequest{}
 		roundTrip(t, call.Request, request, &grpcexpanderpb.BestOptionsRequest{})
 		roundTrip(t, call.Response, &grpcexpanderpb.BestOptionsResponse{}, &grpcexpanderpb.BestOptionsResponse{})
@@ -182,9 +171,28 @@ func TestRecordingRoundTrips(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if calls != 2 {
-		t.Errorf("%d calls", calls)
+	if len(calls) != 2 {
+		t.Errorf("%d calls", len(calls))
 	}
+}
+
+// call is one recorded call of a real Cluster Autoscaler.
+type call struct{ Request, Response json.RawMessage }
+
+func recorded(t testing.TB) []call {
+	t.Helper()
+	text, err := os.ReadFile("testdata/recording.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []call
+	for line := range bytes.Lines(text) {
+		calls = append(calls, call{})
+		if err := json.Unmarshal(line, &calls[len(calls)-1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return calls
 }
 
 func roundTrip(t *testing.T, text []byte, first, second proto.Message) {
@@ -192,11 +200,11 @@ func roundTrip(t *testing.T, text []byte, first, second proto.Message) {
 	if err := protojson.Unmarshal(text, first); err != nil {
 		t.Fatal(err)
 	}
-	bytes, err := proto.Marshal(first)
+	wire, err := proto.Marshal(first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := proto.Unmarshal(bytes, second); err != nil || !proto.Equal(first, second) {
+	if err := proto.Unmarshal(wire, second); err != nil || !proto.Equal(first, second) {
 		t.Errorf("%v became %v, error %v", first, second, err)
 	}
 }
@@ -223,24 +231,4 @@ func ExampleServer() {
 	})
 	fmt.Println(answer.GetOptions()[0].GetNodeGroupId(), err)
 	// Output: a <nil>
-}
-
-// BenchmarkDecode has 5,000 pods in five options each.
-func BenchmarkDecode(b *testing.B) {
-	request := &grpcexpanderpb.BestOptionsRequest{}
-	for i := range 1000 {
-		option := &grpcexpanderpb.Option{NodeGroupId: fmt.Sprint(i)}
-		for j := range 25 {
-			option.PodBytes = append(option.PodBytes, podBytes(b, fmt.Sprintf("pod-%d-%s", (i/5)*25+j, strings.Repeat("x", 4000))))
-		}
-		request.Options = append(request.Options, option)
-	}
-	server := grpcexpander.NewServer(grpcexpander.ChooserFunc(func(context.Context, grpcexpander.Request) ([]string, error) { return nil, nil }))
-	b.ReportAllocs()
-	b.ReportMetric(float64(proto.Size(request))/(1<<20), "MiB/request")
-	for b.Loop() {
-		if _, err := server.BestOptions(b.Context(), request); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -121,7 +121,9 @@ func options(change func(*pb.NodeGroupAutoscalingOptions) *pb.NodeGroupAutoscali
 func always[Q any](Q) bool { return true }
 
 // unknown tells a request about the group that does not exist.
-func unknown[Q interface{ GetId() string }](q Q) bool { return strings.HasPrefix(q.GetId(), "conformance-") }
+func unknown[Q interface{ GetId() string }](q Q) bool {
+	return strings.HasPrefix(q.GetId(), "conformance-")
+}
 
 // many makes a list of instances with long ids.
 func many(n, length int) func(*pb.NodeGroupNodesResponse) {
@@ -145,7 +147,9 @@ func TestWrongServers(t *testing.T) {
 		"refresh is not implemented": {
 			refused(codes.Unimplemented, always[*pb.RefreshRequest]), []string{"refresh-idempotent", "methods-implemented"}, conformance.Failed},
 		"nodes of nobody are not implemented": {
-			refused(codes.Unimplemented, func(q *pb.NodeGroupForNodeRequest) bool { return strings.HasPrefix(q.GetNode().GetName(), "conformance") }),
+			refused(codes.Unimplemented, func(q *pb.NodeGroupForNodeRequest) bool {
+				return strings.HasPrefix(q.GetNode().GetName(), "conformance")
+			}),
 			[]string{"methods-implemented", "node-group-of-foreign-node"}, conformance.Failed},
 		"unknown groups are empty": {func(request, answer any, err error) (any, error) {
 			if _, ok := request.(*pb.NodeGroupNodesRequest); ok && err != nil {

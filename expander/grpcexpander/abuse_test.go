@@ -1,0 +1,101 @@
+package grpcexpander_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
+	"github.com/evenkeel/evenkeel/internal/loopback"
+)
+
+// veto chooses nothing, in no time.
+var veto = grpcexpander.ChooserFunc(func(context.Context, grpcexpander.Request) ([]string, error) { return nil, nil })
+
+func TestAbuse(t *testing.T) {
+	loopback.Abuse(t, loopback.Listen(t, grpcexpander.NewServer(veto).Register), grpcexpanderpb.Expander_BestOptions_FullMethodName)
+}
+
+// TestCancel: a client that gives up ends the choice.
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	client := serve(t, grpcexpander.ChooserFunc(func(ctx context.Context, _ grpcexpander.Request) ([]string, error) {
+		cancel()
+		<-ctx.Done()
+		close(ended)
+		return nil, ctx.Err()
+	}))
+	if _, err := client.BestOptions(ctx, &grpcexpanderpb.BestOptionsRequest{}); status.Code(err) != codes.Canceled {
+		t.Error(err)
+	}
+	<-ended
+}
+
+// FuzzBestOptions: whatever bytes come, there is an answer or a status, indexes
+// are in range, and what was decoded encodes to what decodes to the same.
+func FuzzBestOptions(f *testing.F) {
+	f.Add([]byte{})
+	for _, call := range recorded(f) {
+		request := &grpcexpanderpb.BestOptionsRequest{}
+		if err := protojson.Unmarshal(call.Request, request); err != nil {
+			f.Fatal(err)
+		}
+		wire, err := proto.Marshal(request)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(wire)
+		f.Add(wire[:len(wire)/2])
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		first := &grpcexpanderpb.BestOptionsRequest{}
+		if proto.Unmarshal(wire, first) != nil {
+			return // the library refuses it
+		}
+		server := grpcexpander.NewServer(grpcexpander.ChooserFunc(func(_ context.Context, r grpcexpander.Request) ([]string, error) {
+			return all(t, r), nil
+		}))
+		answer, err := server.BestOptions(t.Context(), first)
+		if _, ok := status.FromError(err); !ok || (err == nil) != (answer != nil) {
+			t.Errorf("answer %v, error %v", answer, err)
+		}
+		once, err := proto.MarshalOptions{Deterministic: true}.Marshal(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := &grpcexpanderpb.BestOptionsRequest{}
+		if err := proto.Unmarshal(once, second); err != nil {
+			t.Fatal(err)
+		}
+		if twice, err := (proto.MarshalOptions{Deterministic: true}).Marshal(second); err != nil || !bytes.Equal(once, twice) {
+			t.Errorf("%x, then %x, error %v", once, twice, err)
+		}
+	})
+}
+
+// all chooses every option, having looked at every pod and template.
+func all(t *testing.T, r grpcexpander.Request) []string {
+	t.Helper()
+	var groups []string
+	for _, o := range r.Options {
+		groups = append(groups, o.Group)
+		for _, i := range o.Pods {
+			if r.Pods[i] == nil {
+				t.Errorf("pod %d of %q is missing", i, o.Group)
+			}
+		}
+	}
+	for group, node := range r.Nodes {
+		if node == nil {
+			t.Errorf("the template of %q is missing", group)
+		}
+	}
+	return groups
+}
