@@ -1,0 +1,108 @@
+package autoscaler
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/e2e/process"
+)
+
+// module is what evenkeel is built from: the checkout that this module lies in.
+const module = "github.com/evenkeel/evenkeel"
+
+// evenkeel builds the binary as the checkout has it, once in a test run.
+var evenkeel = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("asking go for module %s: %w", module, err)
+	}
+	root := strings.TrimSpace(string(out))
+	binary := filepath.Join(root, "e2e", "bin", "evenkeel")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/evenkeel")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building evenkeel: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+func build(t testing.TB) string {
+	t.Helper()
+	binary, err := evenkeel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// A Server is a process that serves the external cloud provider's protocol,
+// without TLS, at Address.
+type Server struct {
+	*process.Process
+	Address string
+}
+
+// StartFakeCloud serves the cloud of a scenario file and keeps its nodes in the
+// API server.
+func StartFakeCloud(t testing.TB, kubeconfig, scenario string) *Server {
+	t.Helper()
+	address, metrics := freeAddress(t), freeAddress(t)
+	return &Server{Address: address, Process: start(t, &process.Process{
+		Name: "fake-cloud", Path: build(t), Home: t.TempDir(), Ready: healthy(metrics),
+		Args: []string{
+			"fake-cloud", "--config=" + scenario, "--kubeconfig=" + kubeconfig,
+			"--address=" + address, "--metrics-address=" + metrics,
+		},
+	})}
+}
+
+// SidecarOptions say what a sidecar works with.
+type SidecarOptions struct {
+	Kubeconfig string
+	// Backend is the address of the real cloud provider, without TLS.
+	Backend string
+	// Args are further flags. They win.
+	Args []string
+}
+
+// A Sidecar is the process, the provider's address and those of the expander.
+type Sidecar struct {
+	Server
+	// Expander is the expander's address, and CA the file with its authority.
+	Expander, CA string
+}
+
+// StartSidecar starts evenkeel sidecar in front of a cloud provider.
+func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
+	t.Helper()
+	home := t.TempDir()
+	certificates := exec.Command(build(t), "certs", "--dir="+home, "--host="+loopback)
+	if out, err := certificates.CombinedOutput(); err != nil {
+		t.Fatalf("making certificates: %v\n%s", err, out)
+	}
+	s := &Sidecar{Expander: freeAddress(t), CA: filepath.Join(home, "ca.crt")}
+	s.Address = freeAddress(t)
+	metrics := freeAddress(t)
+	args := []string{
+		"sidecar", "--kubeconfig=" + o.Kubeconfig, "--backend-address=" + o.Backend,
+		"--address=" + s.Address, "--metrics-address=" + metrics,
+		"--expander-address=" + s.Expander,
+		"--expander-tls-cert-file=" + filepath.Join(home, "server.crt"),
+		"--expander-tls-private-key-file=" + filepath.Join(home, "server.key"),
+	}
+	s.Process = start(t, &process.Process{
+		Name: "sidecar", Path: build(t), Home: home, Args: append(args, o.Args...), Ready: healthy(metrics),
+	})
+	return s
+}
+
+// healthy tells whether a command of evenkeel serves. Whether it is ready may wait
+// for the autoscaler, which comes later.
+func healthy(metrics string) func(context.Context) bool {
+	return func(ctx context.Context) bool { return answers(ctx, "http://"+metrics+"/healthz") }
+}

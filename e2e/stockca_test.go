@@ -1,0 +1,460 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/e2e/autoscaler"
+	"github.com/evenkeel/evenkeel/e2e/controlplane"
+	"github.com/evenkeel/evenkeel/e2e/process"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// groupAnnotation names the group of a node of the fake cloud.
+const groupAnnotation = "fake.evenkeel.dev/node-group"
+
+// A trial is a fleet, a demand that comes all at once, and a mishap.
+type trial struct {
+	name   string
+	groups []group
+	// demands are one for each machine type.
+	demands []demand
+	boot    time.Duration
+	// refusing is a group of which the cloud has no machines for two minutes.
+	refusing string
+	// mishap strikes after the first nodes were ordered.
+	mishap func(ctx context.Context, t *testing.T, w *world)
+}
+
+// A group begins with so many nodes, all of them full.
+type group struct {
+	name, machine string
+	size, max     int64
+}
+
+// A demand is pods that fit only one type of machine, so many on a node.
+type demand struct {
+	machine string
+	pods    int
+	perNode int
+}
+
+func (d demand) nodes() int64 { return int64((d.pods + d.perNode - 1) / d.perNode) }
+
+// zones returns a group in each of the zones a, b, c and so on.
+func zones(machine string, maximum int64, sizes ...int64) []group {
+	var out []group
+	for i, size := range sizes {
+		out = append(out, group{name: machine + "-" + string(rune('a'+i)), machine: machine, size: size, max: maximum})
+	}
+	return out
+}
+
+var trials = []trial{
+	{
+		name:    "three zones",
+		groups:  zones("m", 20, 1, 3, 6),
+		demands: []demand{{"m", 4, 1}},
+	},
+	{
+		name:    "scale from zero",
+		groups:  zones("m", 20, 0, 0, 0),
+		demands: []demand{{"m", 9, 1}},
+	},
+	{
+		name:    "60 pods at once",
+		groups:  zones("m", 40, 0, 0, 0),
+		demands: []demand{{"m", 60, 2}},
+		boot:    time.Minute,
+	},
+	{
+		name:     "stock-out of one zone",
+		groups:   zones("m", 40, 0, 0, 0),
+		demands:  []demand{{"m", 30, 1}},
+		refusing: "m-b",
+	},
+	{
+		name:    "a group hits its max",
+		groups:  []group{{"m-a", "m", 0, 2}, {"m-b", "m", 0, 20}, {"m-c", "m", 1, 20}},
+		demands: []demand{{"m", 12, 1}},
+	},
+	{
+		name:    "three sets at once",
+		groups:  slices.Concat(zones("m", 20, 0, 0, 0), zones("r", 20, 1, 2, 0), zones("c", 20, 0, 3, 1)),
+		demands: []demand{{"m", 9, 1}, {"r", 10, 2}, {"c", 7, 1}},
+	},
+	{
+		name:    "the autoscaler dies after the first grant",
+		groups:  zones("m", 40, 0, 0, 0),
+		demands: []demand{{"m", 30, 1}},
+		boot:    10 * time.Second,
+		mishap:  func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.autoscaler) },
+	},
+	{
+		name:    "the sidecar dies after the first grant",
+		groups:  zones("m", 40, 0, 0, 0),
+		demands: []demand{{"m", 30, 1}},
+		boot:    10 * time.Second,
+		mishap:  func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.sidecar) },
+	},
+	{
+		name:    "both die after the first grant",
+		groups:  zones("m", 40, 0, 0, 0),
+		demands: []demand{{"m", 30, 1}},
+		boot:    10 * time.Second,
+		mishap:  func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.sidecar, w.autoscaler) },
+	},
+}
+
+// restart kills processes, all of them before the first is started again.
+func restart(ctx context.Context, t *testing.T, processes ...*process.Process) {
+	t.Helper()
+	for _, p := range processes {
+		p.Kill()
+	}
+	for _, p := range processes {
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Await(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// With the sidecar beside it an unmodified autoscaler fills its sets as one
+// exact split would have done, and orders no node twice.
+func TestStockAutoscalerBalances(t *testing.T) {
+	autoscaler.Binary(t)
+	for _, c := range trials {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			defer cancel()
+			w := newWorld(ctx, t, c, true)
+			w.play(ctx, t)
+			w.check(ctx, t)
+		})
+	}
+}
+
+// Without the sidecar it orders all nodes of one group. That is what the others
+// are measured against, and it shows that the test sees what happens.
+func TestStockAutoscalerAloneDoesNotBalance(t *testing.T) {
+	autoscaler.Binary(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	c := trial{groups: zones("m", 20, 0, 0, 0), demands: []demand{{"m", 9, 1}}}
+	w := newWorld(ctx, t, c, false)
+	w.play(ctx, t)
+	w.tell(ctx, t)
+	sizes := slices.Sorted(maps.Values(w.sizes(ctx, t)))
+	if want := []int64{0, 0, 9}; !slices.Equal(sizes, want) {
+		t.Errorf("sizes are %v, want %v", sizes, want)
+	}
+}
+
+// A world is everything that runs in one trial.
+type world struct {
+	trial
+	plane      *controlplane.ControlPlane
+	autoscaler *process.Process
+	sidecar    *process.Process
+	asked      *autoscaler.Tap // what the autoscaler asks its provider
+	ordered    *autoscaler.Tap // what the cloud is asked
+	workloads  map[string]*appsv1.Deployment
+	began      time.Time
+}
+
+// newWorld starts the cloud, fills the nodes it begins with, and starts the rest.
+func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world {
+	t.Helper()
+	w := &world{trial: c, plane: controlplane.Start(t, controlplane.Options{}), workloads: map[string]*appsv1.Deployment{}}
+	cloud := autoscaler.StartFakeCloud(t, w.plane.Kubeconfig, c.write(t))
+	w.ordered = autoscaler.NewTap(t, cloud.Address)
+	w.fill(ctx, t)
+	options := autoscaler.Options{Kubeconfig: w.plane.Kubeconfig, Provider: w.ordered.Address}
+	w.asked = w.ordered
+	if balanced {
+		s := autoscaler.StartSidecar(t, autoscaler.SidecarOptions{Kubeconfig: w.plane.Kubeconfig, Backend: w.ordered.Address})
+		w.sidecar = s.Process
+		w.asked = autoscaler.NewTap(t, s.Address)
+		options.Provider, options.Expander, options.ExpanderCA = w.asked.Address, s.Expander, s.CA
+	}
+	w.autoscaler = autoscaler.Start(t, options)
+	if err := w.loops(ctx, 2); err != nil {
+		t.Fatalf("waiting for the autoscaler to look around: %v", err)
+	}
+	return w
+}
+
+// write writes the cloud as a scenario file.
+func (c trial) write(t *testing.T) string {
+	t.Helper()
+	s := v1alpha1.Scenario{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Scenario"},
+		ObjectMeta: metav1.ObjectMeta{Name: "stock-autoscaler"},
+	}
+	for i, d := range c.demands {
+		s.Spec.Machines = append(s.Spec.Machines, v1alpha1.ScenarioMachine{Name: d.machine, Resources: v1.ResourceList{
+			v1.ResourceCPU: *resource.NewQuantity(int64(2+i), resource.DecimalSI), v1.ResourceMemory: resource.MustParse("8Gi"),
+		}})
+	}
+	for _, g := range c.groups {
+		s.Spec.NodeGroups = append(s.Spec.NodeGroups, v1alpha1.ScenarioNodeGroup{
+			Name: g.name, Machine: g.machine, Zone: "zone-" + g.name[len(g.name)-1:],
+			Size: int32(g.size), Max: ptr.To(int32(g.max)),
+			NodeTimes: v1alpha1.NodeTimes{
+				BootTime: &metav1.Duration{Duration: c.boot}, ReadyDelay: &metav1.Duration{},
+			},
+		})
+	}
+	if c.refusing != "" {
+		until := metav1.Duration{Duration: 2 * time.Minute}
+		s.Spec.Faults.StockOuts = []v1alpha1.StockOut{{Groups: []string{c.refusing}, FaultWindow: v1alpha1.FaultWindow{Until: &until}}}
+	}
+	data, err := json.Marshal(s) // JSON is YAML
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "fleet.yaml")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// fill puts pods on all nodes that are there, for which nobody need scale up.
+func (w *world) fill(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for i, d := range w.demands {
+		nodes := 0
+		for _, g := range w.groups {
+			if g.machine == d.machine {
+				nodes += int(g.size)
+			}
+		}
+		// A little is left, as on real nodes; what more pods could share is not.
+		cpu := resource.NewMilliQuantity(int64(1000*(2+i)/d.perNode)-100, resource.DecimalSI)
+		workload := deployment(d.machine, int32(nodes*d.perNode), *cpu)
+		if err := w.plane.Client.Create(ctx, workload); err != nil {
+			t.Fatal(err)
+		}
+		w.workloads[d.machine] = workload
+	}
+	if err := w.run(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func deployment(machine string, replicas int32, cpu resource.Quantity) *appsv1.Deployment {
+	labels := map[string]string{"app": machine}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: machine, Namespace: metav1.NamespaceDefault},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: v1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: v1.PodSpec{
+					NodeSelector: map[string]string{v1.LabelInstanceTypeStable: machine},
+					Containers: []v1.Container{{Name: "main", Image: "none", Resources: v1.ResourceRequirements{
+						Requests: v1.ResourceList{v1.ResourceCPU: cpu},
+					}}},
+				},
+			},
+		},
+	}
+}
+
+// run waits until all pods run.
+func (w *world) run(ctx context.Context) error {
+	for _, d := range w.workloads {
+		if err := w.plane.Until(ctx, d, func() bool {
+			return d.Status.ObservedGeneration == d.Generation && d.Status.ReadyReplicas == *d.Spec.Replicas
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loops waits until the autoscaler has begun so many more loops.
+func (w *world) loops(ctx context.Context, more int) error {
+	before := refreshes(w.asked.Calls())
+	return w.asked.Until(ctx, func(calls []autoscaler.Call) bool { return refreshes(calls) >= before+more })
+}
+
+func refreshes(calls []autoscaler.Call) int {
+	n := 0
+	for _, c := range calls {
+		if c.Method == autoscaler.Refresh && c.OK {
+			n++
+		}
+	}
+	return n
+}
+
+// play makes the demand and waits until it is met and the autoscaler at rest.
+func (w *world) play(ctx context.Context, t *testing.T) {
+	t.Helper()
+	w.began = time.Now()
+	for _, d := range w.demands {
+		workload := w.workloads[d.machine]
+		*workload.Spec.Replicas += int32(d.pods)
+		if err := w.plane.Client.Update(ctx, workload); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.mishap != nil {
+		if err := w.ordered.Until(ctx, func(calls []autoscaler.Call) bool { return len(increases(calls)) > 0 }); err != nil {
+			t.Fatalf("waiting for the first order: %v", err)
+		}
+		w.mishap(ctx, t, w)
+	}
+	if err := w.run(ctx); err != nil {
+		w.tell(context.WithoutCancel(ctx), t)
+		t.Fatal(err)
+	}
+	if err := w.loops(ctx, 3); err != nil {
+		t.Fatalf("waiting for the autoscaler to come to rest: %v", err)
+	}
+}
+
+// increases are the calls by which nodes were ordered.
+func increases(calls []autoscaler.Call) []autoscaler.Call {
+	return slices.DeleteFunc(slices.Clone(calls), func(c autoscaler.Call) bool {
+		return c.Method != autoscaler.IncreaseSize || !c.OK
+	})
+}
+
+// growing counts the loops in which a group was increased.
+func growing(calls []autoscaler.Call) int {
+	loops, grew := 0, false
+	for _, c := range calls {
+		switch {
+		case c.Method == autoscaler.Refresh:
+			grew = false
+		case c.Method == autoscaler.IncreaseSize && c.OK && !grew:
+			grew = true
+			loops++
+		}
+	}
+	return loops
+}
+
+// sizes counts the nodes of each group.
+func (w *world) sizes(ctx context.Context, t *testing.T) map[string]int64 {
+	t.Helper()
+	var nodes v1.NodeList
+	if err := w.plane.Client.List(ctx, &nodes); err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[string]int64{}
+	for _, g := range w.groups {
+		sizes[g.name] = 0
+	}
+	for _, n := range nodes.Items {
+		sizes[n.Annotations[groupAnnotation]]++
+	}
+	return sizes
+}
+
+// tell prints what came of it.
+func (w *world) tell(ctx context.Context, t *testing.T) {
+	t.Helper()
+	sizes := w.sizes(ctx, t)
+	var before, after, orders []string
+	for _, g := range w.groups {
+		before, after = append(before, fmt.Sprint(g.size)), append(after, fmt.Sprint(sizes[g.name]))
+	}
+	for _, c := range increases(w.ordered.Calls()) {
+		orders = append(orders, fmt.Sprintf("%s%+d after %.1fs", c.Group, c.Delta, c.At.Sub(w.began).Seconds()))
+	}
+	t.Logf("%s -> %s in %.0fs, %d loops with increases; ordered: %s", strings.Join(before, "/"), strings.Join(after, "/"),
+		time.Since(w.began).Seconds(), growing(w.asked.Calls()), strings.Join(orders, ", "))
+}
+
+// check compares with one exact split of each set.
+func (w *world) check(ctx context.Context, t *testing.T) {
+	t.Helper()
+	w.tell(ctx, t)
+	targets := w.targets()
+	for _, d := range w.demands {
+		var got []int64
+		for _, g := range w.groups {
+			if g.machine == d.machine {
+				got = append(got, targets[g.name])
+			}
+		}
+		if want := w.splits(t, d); !slices.ContainsFunc(want, func(s []int64) bool { return slices.Equal(s, got) }) {
+			t.Errorf("ordered were sizes %v of machine %s for %d more nodes, want one of %v", got, d.machine, d.nodes(), want)
+		}
+	}
+	if sizes := w.sizes(ctx, t); !maps.Equal(targets, sizes) {
+		t.Errorf("there are %v nodes, and ordered were %v", sizes, targets)
+	}
+	// One for each member that grows; what goes wrong may cost two more.
+	if got, most := growing(w.asked.Calls()), len(w.groups)+2; got > most {
+		t.Errorf("%d loops had increases, want at most %d", got, most)
+	}
+}
+
+// targets are the sizes that the cloud was asked for. A node that was ordered
+// twice is in there twice.
+func (w *world) targets() map[string]int64 {
+	targets := map[string]int64{}
+	for _, g := range w.groups {
+		targets[g.name] = g.size
+	}
+	for _, c := range w.ordered.Calls() {
+		if c.OK {
+			targets[c.Group] += int64(c.Delta) // zero, of no group, for calls that change no size
+		}
+	}
+	delete(targets, "")
+	return targets
+}
+
+// splits are the exact splits of the nodes that a demand needs. Which group is
+// first among equals is the sidecar's choice.
+func (w *world) splits(t *testing.T, d demand) [][]int64 {
+	t.Helper()
+	var groups []nodegroupset.Group
+	for _, g := range w.groups {
+		if g.machine != d.machine {
+			continue
+		}
+		if g.name == w.refusing {
+			g.max = g.size
+		}
+		groups = append(groups, nodegroupset.Group{Name: g.name, Size: g.size, Max: g.max})
+	}
+	var out [][]int64
+	for _, chosen := range groups {
+		result, err := nodegroupset.Split(nodegroupset.SplitRequest{Nodes: d.nodes(), Chosen: chosen.Name, Groups: groups})
+		if err != nil || result.Unplaced > 0 {
+			t.Fatalf("the trial has no answer: %v %+v", err, result)
+		}
+		var sizes []int64
+		for _, g := range result.Groups {
+			sizes = append(sizes, g.NewSize)
+		}
+		out = append(out, sizes)
+	}
+	return out
+}
