@@ -1,0 +1,290 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/sidecar"
+)
+
+// Nodes knows the registered nodes from a watch. Of each it keeps its state only, about 200 bytes.
+type Nodes struct {
+	rules    readiness
+	patience time.Duration
+	clock    clock.Clock
+	log      logr.Logger
+
+	mu     sync.RWMutex
+	states map[string]sidecar.NodeState // by name
+	sorted []sidecar.NodeState          // by name; nil when it is to be made again
+	synced bool
+	cause  error     // why the API server can not be asked; nil if it can
+	broken time.Time // since when it can not
+}
+
+var errNotListed = errors.New("the nodes have not been listed yet")
+
+func newNodes(o *Options) *Nodes {
+	return &Nodes{
+		rules:    newReadiness(o),
+		patience: o.Patience,
+		clock:    o.Clock,
+		log:      o.Log,
+		states:   map[string]sidecar.NodeState{},
+	}
+}
+
+// List returns all registered nodes by name. They are not known, and ok is false, until they were listed once, and while the
+// API server has refused or not answered every call of the watch for Options.Patience. Until then the nodes last seen
+// count: an API server that restarts is back sooner, and Cluster Autoscaler goes on with what it has seen as well.
+func (n *Nodes) List() (nodes []sidecar.NodeState, ok bool) {
+	if n.Problem() != nil {
+		return nil, false
+	}
+	n.mu.RLock()
+	sorted := n.sorted
+	n.mu.RUnlock()
+	if sorted == nil {
+		n.mu.Lock()
+		if n.sorted == nil {
+			n.sorted = slices.SortedFunc(maps.Values(n.states), byName)
+		}
+		sorted = n.sorted
+		n.mu.Unlock()
+	}
+	return slices.Clone(sorted), true
+}
+
+func byName(a, b sidecar.NodeState) int { return cmp.Compare(a.Name, b.Name) }
+
+// Problem says why the nodes are not known; nil if they are.
+func (n *Nodes) Problem() error {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	switch {
+	case n.cause != nil && (!n.synced || n.clock.Since(n.broken) >= n.patience):
+		return fmt.Errorf("nodes are not known: %w", n.cause)
+	case !n.synced:
+		return errNotListed
+	}
+	return nil
+}
+
+// run watches until ctx ends.
+func (n *Nodes) run(ctx context.Context, client kubernetes.Interface) {
+	nodes := client.CoreV1().Nodes()
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list, err := nodes.List(ctx, o)
+			n.asked(ctx, "list", err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := nodes.Watch(ctx, o)
+			n.asked(ctx, "watch", err)
+			return w, err
+		},
+	}
+	reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, client), &v1.Node{}, nodeStore{n}, cache.ReflectorOptions{
+		Name: "nodes", Logger: &n.log, Clock: n.clock,
+	})
+	reflector.RunWithContext(klog.NewContext(ctx, n.log))
+}
+
+// asked notes how a call of the watch began. One that breaks off later is followed by another.
+func (n *Nodes) asked(ctx context.Context, verb string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	n.mu.Lock()
+	was := n.cause
+	n.cause = explained(err, verb, "nodes")
+	if was == nil && err != nil {
+		n.broken = n.clock.Now()
+	}
+	now := n.cause
+	n.mu.Unlock()
+	switch {
+	case was == nil && now != nil:
+		n.log.Error(now, "The watch of nodes is broken")
+	case was != nil && now == nil:
+		n.log.Info("The watch of nodes is mended")
+	}
+}
+
+// nodeStore is what the watch writes to. It takes whole nodes and keeps states.
+type nodeStore struct{ n *Nodes }
+
+var _ cache.TransformingStore = nodeStore{}
+
+// Transformer lets the watch drop, while it still gathers the first list, what is not looked at. A node has 10 to 20 kB
+// otherwise.
+func (s nodeStore) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) {
+		node, ok := object.(*v1.Node)
+		if !ok {
+			return object, nil
+		}
+		return s.n.rules.stripped(node), nil
+	}
+}
+
+func (s nodeStore) Add(object any) error { return s.put(object) }
+
+func (s nodeStore) Update(object any) error { return s.put(object) }
+
+func (s nodeStore) put(object any) error {
+	node, ok := object.(*v1.Node)
+	if !ok {
+		return fmt.Errorf("watching nodes: got a %T", object)
+	}
+	state := s.n.rules.state(node)
+	s.n.mu.Lock()
+	defer s.n.mu.Unlock()
+	if was, ok := s.n.states[state.Name]; ok && was == state {
+		return nil // most changes of a node are none to us
+	}
+	s.n.states[state.Name] = state
+	s.n.sorted = nil
+	return nil
+}
+
+func (s nodeStore) Delete(object any) error {
+	node, ok := object.(*v1.Node)
+	if !ok {
+		return fmt.Errorf("watching nodes: got a %T", object)
+	}
+	s.n.mu.Lock()
+	defer s.n.mu.Unlock()
+	delete(s.n.states, node.Name)
+	s.n.sorted = nil
+	return nil
+}
+
+func (s nodeStore) Replace(objects []any, _ string) error {
+	states := make(map[string]sidecar.NodeState, len(objects))
+	for _, object := range objects {
+		node, ok := object.(*v1.Node)
+		if !ok {
+			return fmt.Errorf("listing nodes: got a %T", object)
+		}
+		states[node.Name] = s.n.rules.state(node)
+	}
+	s.n.mu.Lock()
+	defer s.n.mu.Unlock()
+	s.n.states, s.n.sorted, s.n.synced = states, nil, true
+	return nil
+}
+
+func (nodeStore) Resync() error { return nil }
+
+// readiness is Cluster Autoscaler's notion of a ready node.
+type readiness struct {
+	startupTaints   []string
+	startupPrefixes []string
+	gpuLabel        string
+}
+
+// Taints that count as startup taints whatever the flags say.
+var startupPrefixes = []string{
+	"startup-taint.cluster-autoscaler.kubernetes.io/",
+	"ignore-taint.cluster-autoscaler.kubernetes.io/",
+}
+
+// Resources that Cluster Autoscaler takes for GPUs.
+var gpuResources = []v1.ResourceName{
+	"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "habana.ai/gaudi", "microsoft.com/directx",
+}
+
+// conditionSuspended is set on nodes whose machines sleep.
+const conditionSuspended v1.NodeConditionType = "Suspended"
+
+func newReadiness(o *Options) readiness {
+	return readiness{
+		startupTaints:   o.StartupTaints,
+		startupPrefixes: slices.Concat(startupPrefixes, o.StartupTaintPrefixes),
+		gpuLabel:        o.GPULabel,
+	}
+}
+
+func (r readiness) state(n *v1.Node) sidecar.NodeState {
+	return sidecar.NodeState{
+		ProviderID: n.Spec.ProviderID,
+		Name:       n.Name,
+		Created:    n.CreationTimestamp.Time,
+		Ready:      r.healthy(n) && (n.Spec.Unschedulable || !r.starting(n)),
+	}
+}
+
+// healthy goes by conditions and their taints. A node that tells nothing of itself is not ready; one that is being drained,
+// is cordoned or can not be reached is, until its condition says otherwise.
+func (readiness) healthy(n *v1.Node) bool {
+	ready := false
+	for _, c := range n.Status.Conditions {
+		switch c.Type {
+		case v1.NodeReady:
+			if c.Status == v1.ConditionFalse || c.Status == v1.ConditionUnknown {
+				return false
+			}
+			ready = true
+		case v1.NodeDiskPressure, v1.NodeNetworkUnavailable, conditionSuspended:
+			if c.Status == v1.ConditionTrue {
+				return false
+			}
+		}
+	}
+	return ready && !slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool {
+		return t.Key == v1.TaintNodeNotReady || t.Key == v1.TaintNodeDiskPressure || t.Key == v1.TaintNodeNetworkUnavailable
+	})
+}
+
+// starting tells whether something on the node is awaited still. Cluster Autoscaler asks this of nodes that are not
+// cordoned only.
+func (r readiness) starting(n *v1.Node) bool {
+	for _, t := range n.Spec.Taints {
+		if slices.Contains(r.startupTaints, t.Key) ||
+			slices.ContainsFunc(r.startupPrefixes, func(p string) bool { return strings.HasPrefix(t.Key, p) }) {
+			return true
+		}
+	}
+	if _, labelled := n.Labels[r.gpuLabel]; !labelled || r.gpuLabel == "" {
+		return false
+	}
+	return !slices.ContainsFunc(gpuResources, func(name v1.ResourceName) bool {
+		amount, ok := n.Status.Allocatable[name]
+		return ok && !amount.IsZero()
+	})
+}
+
+// stripped keeps of a node what state looks at, and what the watch needs.
+func (r readiness) stripped(n *v1.Node) *v1.Node {
+	out := &v1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, CreationTimestamp: n.CreationTimestamp,
+	}}
+	out.Spec.ProviderID = n.Spec.ProviderID
+	out.Spec.Unschedulable = n.Spec.Unschedulable
+	out.Spec.Taints = n.Spec.Taints
+	out.Status.Conditions = n.Status.Conditions
+	if value, labelled := n.Labels[r.gpuLabel]; labelled && r.gpuLabel != "" {
+		out.Labels = map[string]string{r.gpuLabel: value}
+		out.Status.Allocatable = n.Status.Allocatable
+	}
+	return out
+}
