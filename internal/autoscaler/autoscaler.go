@@ -54,7 +54,7 @@ func New(config Config) (*Autoscaler, error) {
 	a.world = world{batches: slices.Clone(config.Batches), deleting: map[string]bool{}}
 	slices.SortStableFunc(a.world.batches, func(x, y Batch) int { return int(x.At - y.At) })
 	var err error
-	if a.atStart, err = a.targets(); err != nil {
+	if a.atStart, _, err = a.targets(); err != nil {
 		return nil, err
 	}
 	return a, a.begin()
@@ -90,8 +90,8 @@ func (a *Autoscaler) Run(until time.Duration) error {
 	return nil
 }
 
-// Settle runs loops until nothing is left to happen, or the time has come: no pods to come or pending, no scale-up
-// going on, all nodes that were ordered ready. It tells whether the world is at rest.
+// Settle runs loops until nothing is left to happen, or the time has come: no pods to come, none pending unless all
+// groups are full, no scale-up going on, all nodes that were ordered ready. It tells whether the world is at rest.
 func (a *Autoscaler) Settle(until time.Duration) (bool, error) {
 	for a.clock.Now().Before(a.start.Add(until)) {
 		if err := a.Step(); err != nil {
@@ -106,13 +106,13 @@ func (a *Autoscaler) Settle(until time.Duration) (bool, error) {
 
 func (a *Autoscaler) atRest() (bool, error) {
 	w := &a.world
-	if len(w.batches) > 0 || len(w.pending()) > 0 || len(a.registry.requests) > 0 || len(a.registry.unregistered) > 0 ||
+	if a.crashed || len(w.batches) > 0 || len(a.registry.requests) > 0 || len(a.registry.unregistered) > 0 ||
 		slices.ContainsFunc(w.claims, func(c *claim) bool { return !c.provisioned }) ||
 		slices.ContainsFunc(w.nodes, func(node *v1.Node) bool { return !ready(node) }) {
 		return false, nil
 	}
-	targets, err := a.targets()
-	if err != nil {
+	targets, full, err := a.targets()
+	if err != nil || len(w.pending()) > 0 && !full {
 		return false, err
 	}
 	sum := 0

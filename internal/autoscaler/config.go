@@ -74,6 +74,8 @@ type Options struct {
 	Packing Packing
 	// FirstFit lets the scheduler fill nodes one by one; by default it takes the emptiest, as kube-scheduler does.
 	FirstFit bool
+	// BindDelay is how long a node has to be ready before the scheduler uses it; Cluster Autoscaler sees it at once.
+	BindDelay time.Duration
 }
 
 // Call is one call of Cluster Autoscaler.

@@ -259,7 +259,7 @@ func (a *Autoscaler) snapshot(nodes []*v1.Node, now time.Time) (*view, error) {
 			v.occupied[n.Node.Name] = true
 		}
 	}
-	for _, g := range a.remote.nodeGroups() {
+	for _, g := range a.groupsInAnyOrder() {
 		template := a.templates[g.ID]
 		for i := 0; template != nil && i < counts[g.ID]; i++ {
 			node := renamed(template, fmt.Sprintf("%s-upcoming-%d", template.Name, i))
@@ -273,7 +273,7 @@ func (a *Autoscaler) snapshot(nodes []*v1.Node, now time.Time) (*view, error) {
 
 // place puts pods into the view; left gets those that fit nowhere.
 func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
-	at, err := v.Place(pods, false)
+	at, err := v.Place(pods, InTurn)
 	if err != nil {
 		return fmt.Errorf("simulation: %w", err)
 	}
@@ -288,7 +288,7 @@ func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
 	return nil
 }
 
-// unschedulable are the pending pods that fit on no node, real or to come, and are not brand-new. Pods that consume a
+// unschedulable are the pending pods, listed in no order, that fit on no node, real or to come, and are not brand-new. Pods that consume a
 // ProvisioningRequest are nobody's business; those of the next request are added as they are, which CA does after it.
 func (a *Autoscaler) unschedulable(v *view, now time.Time) ([]*v1.Pod, error) {
 	var candidates, left []*v1.Pod
@@ -297,6 +297,7 @@ func (a *Autoscaler) unschedulable(v *view, now time.Time) ([]*v1.Pod, error) {
 			candidates = append(candidates, p.object)
 		}
 	}
+	a.shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
 	if err := a.place(v, candidates, &left); err != nil {
 		return nil, err
 	}

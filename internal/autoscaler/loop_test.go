@@ -246,17 +246,58 @@ func TestPackingByPlugins(t *testing.T) {
 	}
 }
 
-// Pinned and free pods together: Cluster Autoscaler puts free pods on nodes meant for the pinned, and orders again.
+// Pinned and free pods together need nine nodes: Cluster Autoscaler may put free pods on nodes meant for the pinned, and
+// order for those again. The slower the nodes, the more often.
 func TestPinnedPods(t *testing.T) {
-	pinned := podsOf("pinned", 3, "3")
-	for _, pod := range pinned {
-		pod.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: "zone-b"}
+	run := func(s strategy, balance bool, seed uint64) int {
+		pinned := podsOf("pinned", 3, "3")
+		for _, pod := range pinned {
+			pod.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: "zone-b"}
+		}
+		x := newTrial(t, s, fake.Config{Groups: three([3]int{}, 500*time.Millisecond)}, autoscaler.Config{
+			Batches: []autoscaler.Batch{{Pods: append(podsOf("free", 6, "3"), pinned...)}}, Seed: seed, Options: autoscaler.Options{Balance: balance},
+		})
+		got := x.settle(t, 30*time.Minute)
+		if got.Pending > 0 {
+			t.Errorf("seed %d: %+v", seed, got)
+		}
+		return got.Ordered()
 	}
-	x := newTrial(t, all, fake.Config{Groups: three([3]int{}, time.Minute)}, autoscaler.Config{
-		Batches: []autoscaler.Batch{{Pods: append(podsOf("free", 6, "3"), pinned...)}},
-	})
+	tests := map[string]struct {
+		strategy strategy
+		balance  bool
+		seen     int // what a real one ordered
+	}{"plain": {all, false, 12}, "balancing": {all, true, 12}, "steering": {steering, false, 11}}
+	for name, test := range tests {
+		counts := map[int]int{}
+		for seed := range uint64(30) {
+			counts[run(test.strategy, test.balance, seed)]++
+		}
+		t.Log(name, counts)
+		if counts[test.seen] == 0 {
+			t.Errorf("%s: nodes ordered and how often: %v, never %d", name, counts, test.seen)
+		}
+	}
+}
+
+// A set of twelve takes twelve loops, one after the other.
+func TestTwelveMembersTakeTwelveLoops(t *testing.T) {
+	var groups []fake.Group
+	for i := range 12 {
+		groups = append(groups, groupOf(fmt.Sprintf("g-%02d", i), 0, 100, time.Minute))
+	}
+	x := newTrial(t, steering, fake.Config{Groups: groups}, autoscaler.Config{Batches: []autoscaler.Batch{{Pods: podsOf("web", 36, "3")}}})
 	got := x.settle(t, 30*time.Minute)
-	if got.Pending > 0 || got.Ordered() < 9 || got.Ordered() > 12 || got.Groups[1].Size < 3 {
-		t.Errorf("%+v", got)
+	var first, last time.Time
+	for _, e := range x.Events() {
+		if e.Kind == autoscaler.Increased {
+			if first.IsZero() {
+				first = e.Time
+			}
+			last = e.Time
+		}
+	}
+	if got.Increases != 12 || got.Ordered() != 36 || got.Groups[0].Size != 3 || last.Sub(first) > 8*time.Second {
+		t.Errorf("%+v in %v", got, last.Sub(first))
 	}
 }

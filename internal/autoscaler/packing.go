@@ -16,11 +16,20 @@ type Packing interface {
 	Snapshot(nodes []predicates.Node) Snapshot
 }
 
+// Order is in which order a pod tries nodes.
+type Order int
+
+// The orders.
+const (
+	FirstFit Order = iota // from the first
+	InTurn                // from the one after the last pod's, as Cluster Autoscaler does
+	Emptiest              // from the one with the most free, as kube-scheduler does
+)
+
 // Snapshot is a what-if copy of a cluster.
 type Snapshot interface {
-	// Place puts the pods on nodes, one after the other: on the first on which one fits, or on the emptiest. It tells
-	// the index of each pod's node, -1 for none.
-	Place(pods []*v1.Pod, emptiest bool) ([]int, error)
+	// Place puts the pods on nodes, one after the other. It tells the index of each pod's node, -1 for none.
+	Place(pods []*v1.Pod, order Order) ([]int, error)
 	// Fits tells which of the pods fit a fresh node of the template. The snapshot does not change.
 	Fits(template predicates.Node, pods []*v1.Pod) ([]bool, error)
 	// Estimate packs groups of equal pods on at most limit new nodes, the largest pods first. The snapshot does not
@@ -125,22 +134,27 @@ func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
 }
 
 // Place implements Snapshot.
-func (s *arithmetic) Place(pods []*v1.Pod, emptiest bool) ([]int, error) {
+func (s *arithmetic) Place(pods []*v1.Pod, order Order) ([]int, error) {
 	at := make([]int, len(pods))
+	first := 0
 	for i, pod := range pods {
 		need, best := s.need(pod), -1
 		for k := range s.machines {
+			k = (k + first) % len(s.machines)
 			m := &s.machines[k]
 			if !m.room(need) || best >= 0 && m.share() <= s.machines[best].share() || !admits(m.node, pod) {
 				continue
 			}
 			best = k
-			if !emptiest {
+			if order != Emptiest {
 				break
 			}
 		}
 		if best >= 0 {
 			s.machines[best].take(need)
+			if order == InTurn {
+				first = best + 1
+			}
 		}
 		at[i] = best
 	}

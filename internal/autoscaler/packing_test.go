@@ -71,8 +71,9 @@ func TestArithmeticIsTheSchedulers(t *testing.T) {
 		if err != nil || err2 != nil || n != wantN || len(placed) != len(wantPlaced) {
 			r.Fatalf("estimate %d nodes for %d pods, want %d for %d: %v %v", n, len(placed), wantN, len(wantPlaced), err, err2)
 		}
-		at, err := got.Place(pods, false)
-		wantAt, err2 := want.Place(pods, false)
+		order := rapid.SampledFrom([]autoscaler.Order{autoscaler.FirstFit, autoscaler.InTurn}).Draw(r, "order")
+		at, err := got.Place(pods, order)
+		wantAt, err2 := want.Place(pods, order)
 		if err != nil || err2 != nil || !slices.Equal(at, wantAt) {
 			r.Fatalf("places %v, want %v", at, wantAt)
 		}

@@ -31,26 +31,41 @@ func (p plugins) Snapshot(nodes []predicates.Node) Snapshot {
 type pluginSnapshot struct{ cluster *predicates.Cluster }
 
 // Place implements Snapshot. The emptiest node is the one with the fewest pods.
-func (s *pluginSnapshot) Place(pods []*v1.Pod, emptiest bool) ([]int, error) {
+func (s *pluginSnapshot) Place(pods []*v1.Pod, order Order) ([]int, error) {
 	at := make([]int, len(pods))
+	first := 0
 	for i, pod := range pods {
-		node, err := s.place(pod, emptiest)
+		var err error
+		if order == Emptiest {
+			at[i], err = s.onEmptiest(pod)
+		} else {
+			at[i], err = s.from(first, pod)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("pod %s: %w", pod.Name, err)
 		}
-		at[i] = node
+		if at[i] >= 0 && order == InTurn {
+			first = (at[i] + 1) % s.cluster.Len()
+		}
 	}
 	return at, nil
 }
 
-func (s *pluginSnapshot) place(pod *v1.Pod, emptiest bool) (int, error) {
-	if !emptiest {
-		placements, err := s.cluster.Place(pod, 1, 0, s.cluster.Len())
-		if err != nil || len(placements) == 0 {
+// from places a pod on the first node on which it fits, in a circle.
+func (s *pluginSnapshot) from(first int, pod *v1.Pod) (int, error) {
+	for _, r := range [][2]int{{first, s.cluster.Len()}, {0, first}} {
+		placements, err := s.cluster.Place(pod, 1, r[0], r[1])
+		if err != nil {
 			return -1, err
 		}
-		return placements[0].First, nil
+		if len(placements) > 0 {
+			return placements[0].First, nil
+		}
 	}
+	return -1, nil
+}
+
+func (s *pluginSnapshot) onEmptiest(pod *v1.Pod) (int, error) {
 	order := make([]int, s.cluster.Len())
 	for i := range order {
 		order[i] = i

@@ -99,16 +99,6 @@ func (r *remote) nodeGroups() []*group {
 	return r.groups
 }
 
-// byID finds a group of the list; nil for none.
-func (r *remote) byID(id string) *group {
-	for _, g := range r.nodeGroups() {
-		if g.ID == id {
-			return g
-		}
-	}
-	return nil
-}
-
 // groupOf names the group of a node. Only positive answers are kept.
 func (r *remote) groupOf(node *v1.Node) (string, error) {
 	key := node.Name + node.Spec.ProviderID

@@ -263,7 +263,7 @@ func (t *attempt) option(g *group) (option, error) {
 			o.count = g.MaxSize
 		}
 	}
-	return o, nil //nolint:nilerr // a group whose options can not be read has none
+	return o, nil
 }
 
 // limit is how many nodes an estimate may open.

@@ -62,7 +62,7 @@ func (a *Autoscaler) State() (State, error) {
 	if err != nil {
 		return out, fmt.Errorf("state: %w", err)
 	}
-	targets, err := a.targets()
+	targets, _, err := a.targets()
 	if err != nil {
 		return out, err
 	}
@@ -86,20 +86,21 @@ func (a *Autoscaler) State() (State, error) {
 // Events are the latest 10,000 events and up to as many more.
 func (a *Autoscaler) Events() []Event { return slices.Clone(a.events) }
 
-// targets are the target sizes as they are.
-func (a *Autoscaler) targets() (map[string]int, error) {
+// targets are the target sizes as they are; full tells whether no group has room.
+func (a *Autoscaler) targets() (targets map[string]int, full bool, err error) {
 	ctx := context.Background()
 	groups, err := a.config.Cloud.NodeGroups(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("cloud: %w", err)
+		return nil, false, fmt.Errorf("cloud: %w", err)
 	}
-	out := make(map[string]int, len(groups))
+	targets, full = make(map[string]int, len(groups)), true
 	for _, g := range groups {
-		if out[g.ID], err = a.config.Cloud.TargetSize(ctx, g.ID); err != nil {
-			return nil, fmt.Errorf("cloud: %w", err)
+		if targets[g.ID], err = a.config.Cloud.TargetSize(ctx, g.ID); err != nil {
+			return nil, false, fmt.Errorf("cloud: %w", err)
 		}
+		full = full && targets[g.ID] >= g.MaxSize
 	}
-	return out, nil
+	return targets, full, nil
 }
 
 // Needed is how many nodes of the template hold all pods that ever appeared, and are to appear, but for those that fit
@@ -115,7 +116,7 @@ func (a *Autoscaler) Needed(nodes []*v1.Node, template *v1.Node) (int, error) {
 		filled[i].Node = node
 	}
 	s := a.options.Packing.Snapshot(filled)
-	at, err := s.Place(pods, false)
+	at, err := s.Place(pods, FirstFit)
 	if err != nil {
 		return 0, fmt.Errorf("needed: %w", err)
 	}

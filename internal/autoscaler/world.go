@@ -166,14 +166,18 @@ func (a *Autoscaler) schedule(now time.Time) error {
 	}
 	var usable []*v1.Node
 	for _, node := range w.nodes {
-		if ready(node) {
+		if ready(node) && !lastChange(node).Add(a.options.BindDelay).After(now) {
 			usable = append(usable, node)
 		}
 	}
 	if len(usable) == 0 {
 		return nil
 	}
-	at, err := a.options.Packing.Snapshot(w.withPods(usable)).Place(objects(pending), !a.options.FirstFit)
+	order := Emptiest
+	if a.options.FirstFit {
+		order = FirstFit
+	}
+	at, err := a.options.Packing.Snapshot(w.withPods(usable)).Place(objects(pending), order)
 	if err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
