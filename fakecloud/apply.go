@@ -31,7 +31,10 @@ const (
 	holder = "evenkeel-fake-cloud" // of leases
 )
 
-var errForeign = errors.New("a node of this name is there already, made by somebody else")
+var (
+	errForeign   = errors.New("a node of this name is there already, made by somebody else")
+	errContested = errors.New("somebody has made it ready, although it must not be and its lease is held; does kwok run without leases?")
+)
 
 // retry is when to try the steps of a node again.
 type retry struct {
@@ -157,6 +160,9 @@ func (k *Keeper) apply(ctx context.Context, s step) error {
 		if err := k.call(ctx, s, part.do); err != nil {
 			return fmt.Errorf("node %s: %s: %w", s.name, part.about, err)
 		}
+	}
+	if s.contested { // a failure, so that there is time between two attempts
+		return fmt.Errorf("node %s: %w", s.name, errContested)
 	}
 	return nil
 }

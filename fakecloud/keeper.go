@@ -117,11 +117,39 @@ func (k *Keeper) Run(ctx context.Context) {
 		k.sleep(ctx, at, ok)
 	}
 	if k.o.DeleteOnExit {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-		defer cancel()
-		k.retries = retries{}
-		k.round(last, nil)
+		k.clear(context.WithoutCancel(ctx))
 	}
+}
+
+// clear deletes all that this cloud has made. What is there it asks anew, since
+// news of the last round may not have arrived.
+func (k *Keeper) clear(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, farewell)
+	defer cancel()
+	logger := klog.FromContext(ctx)
+	nodes, err := k.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		logger.Error(err, "The Node objects could not be deleted")
+		return
+	}
+	leases, err := k.client.CoordinationV1().Leases(v1.NamespaceNodeLease).List(ctx, k.heldLeases())
+	if err != nil {
+		logger.Error(err, "The Node objects could not be deleted")
+		return
+	}
+	v := view{owner: k.owner, actual: map[string]*v1.Node{}, held: map[string]types.UID{}}
+	for i := range nodes.Items {
+		v.actual[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	for i := range leases.Items {
+		v.held[leases.Items[i].Name] = leases.Items[i].UID
+	}
+	steps := plan(v)
+	report(logger, steps, k.applyAll(ctx, steps))
+}
+
+func (k *Keeper) heldLeases() metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: OwnerAnnotation + "=" + k.owner}
 }
 
 // sleep waits for the next reason to compare cloud and API server: something
@@ -156,7 +184,7 @@ func (k *Keeper) rest(ctx context.Context, d time.Duration, woken <-chan struct{
 func (k *Keeper) watch(ctx context.Context, running *sync.WaitGroup) (synced []cache.DoneChecker) {
 	nodes := coreinformers.NewNodeInformer(k.client, 0, nil)
 	leases := coordinationinformers.NewFilteredLeaseInformer(k.client, v1.NamespaceNodeLease, 0, nil, func(o *metav1.ListOptions) {
-		o.LabelSelector = OwnerAnnotation + "=" + k.owner
+		o.LabelSelector = k.heldLeases().LabelSelector
 	})
 	k.nodes, k.leases = nodes.GetStore(), leases.GetStore()
 	for _, informer := range []cache.SharedIndexInformer{nodes, leases} {

@@ -265,6 +265,35 @@ func TestAPIServerAwayForAWhile(t *testing.T) {
 	})
 }
 
+// Somebody who makes nodes ready that must not be is not outdone at any price.
+func TestContestedNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, fake.Config{Groups: []fake.Group{slowGroup("a", time.Second, time.Hour)}})
+		defer w.run(fakecloud.KeeperOptions{})()
+		pass(time.Second)
+		w.order("a", 1)
+		pass(5 * time.Second)
+		w.countWrites()
+		const contests = 200
+		for range contests { // in 20 seconds
+			node, err := w.api.CoreV1().Nodes().Get(t.Context(), "a-0001", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+			if _, err := w.api.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			pass(100 * time.Millisecond)
+		}
+		if writes := w.countWrites() - contests; writes < 1 || writes > 25 {
+			t.Errorf("%d writes in 20 seconds", writes)
+		}
+		pass(time.Minute)
+		w.expect("in the end", "a-0001~")
+	})
+}
+
 // A second run takes over the nodes that are still there and deletes the others.
 func TestNodesOfAnEarlierRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

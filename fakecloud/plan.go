@@ -41,6 +41,8 @@ type step struct {
 	remove  types.UID         // of the Node object to delete; empty: none
 	ready   *v1.NodeCondition // to be written; nil: none
 	release types.UID         // of the Lease to give up; empty: none
+	// contested tells that the node was made ready in spite of its lease.
+	contested bool
 }
 
 // plan compares. Steps come in the order of the nodes of the cloud, after those
@@ -96,6 +98,7 @@ func (v *view) stepFor(desired *v1.Node) (s step, needed bool) {
 		s.hold = !held
 		if actual != nil && !staysDown(readyOf(actual).Status, want.Status) {
 			s.ready = &want
+			s.contested = held && readyOf(actual).Status == v1.ConditionTrue
 		}
 	}
 	return s, s.hold || s.release != "" || s.create != nil || s.ready != nil

@@ -69,7 +69,8 @@ func TestPlan(t *testing.T) {
 		{name: "a node that has booted", desired: one(machine("a", yes)), actual: one(registered("a", no)), held: []string{"a"}, want: []string{"a: ready True, release"}},
 		{name: "a node whose release failed", desired: one(machine("a", yes)), actual: one(registered("a", yes)), held: []string{"a"}, want: []string{"a: ready True, release"}},
 		{name: "a node whose zone goes down", desired: one(machine("a", unknown)), actual: one(registered("a", yes)), want: []string{"a: hold, ready Unknown"}},
-		{name: "a node that is down and was made ready", desired: one(machine("a", unknown)), actual: one(registered("a", yes)), held: []string{"a"}, want: []string{"a: ready Unknown"}},
+		{name: "a node that is down and was made ready", desired: one(machine("a", unknown)), actual: one(registered("a", yes)), held: []string{"a"}, want: []string{"a: ready Unknown, contested"}},
+		{name: "a node that boots and was made ready", desired: one(machine("a", no)), actual: one(registered("a", yes)), held: []string{"a"}, want: []string{"a: ready False, contested"}},
 		{name: "a node that booted when its zone went down", desired: one(machine("a", unknown)), actual: one(registered("a", no)), held: []string{"a"}, want: []string{"a: ready Unknown"}},
 		{name: "a node whose zone comes back", desired: one(machine("a", yes)), actual: one(registered("a", unknown)), held: []string{"a"}, want: []string{"a: ready True, release"}},
 		{name: "a node that went", actual: one(registered("a", yes)), want: []string{"a: remove"}},
@@ -223,5 +224,6 @@ func (s step) String() string {
 		add(true, "ready "+string(s.ready.Status))
 	}
 	add(s.release != "", "release")
+	add(s.contested, "contested")
 	return s.name + ": " + strings.Join(parts, ", ")
 }
