@@ -14,7 +14,7 @@ import (
 )
 
 // After a process has loaded, no other changes the text before it loads as well, whatever is paused, lost or late
-// on the way; who does not hold the lease can not load; and what was loaded is what is stored.
+// on the way; an older leader does not load after a newer one; and what was loaded is what is stored.
 func TestPropertyOnlyTheLastToLoadWrites(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{T: t, server: newServer()}
@@ -41,6 +41,7 @@ type world struct {
 	processes int
 	texts     int
 	loaded    string // the process that was the last to load
+	term      int    // of its leadership
 	lines     []*line
 }
 
@@ -115,7 +116,10 @@ func (w *world) load(r *replica) {
 	if string(text) != w.server.stored() {
 		w.Fatalf("%s has loaded %q, stored is %q", r.process, text, w.server.stored())
 	}
-	w.loaded = r.process
+	if r.line.term < w.term {
+		w.Fatalf("%s has loaded in term %d, after another had in term %d", r.process, r.line.term, w.term)
+	}
+	w.loaded, w.term = r.process, r.line.term
 }
 
 func (w *world) save(r *replica) {

@@ -39,6 +39,7 @@ type server struct {
 	lease   *coordinationv1.Lease
 	version int
 	leases  int // made so far
+	terms   int // of leadership so far
 
 	// applied is told of every write that changed the text.
 	applied func(process string)
@@ -52,6 +53,7 @@ func (s *server) lead(identity string) {
 		s.recreateLease(identity)
 		return
 	}
+	s.terms++
 	s.lease.Spec.HolderIdentity = ptr.To(identity)
 	s.lease.Spec.LeaseTransitions = ptr.To(*s.lease.Spec.LeaseTransitions + 1)
 	s.lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(s.clock.Now()))
@@ -59,6 +61,7 @@ func (s *server) lead(identity string) {
 
 func (s *server) recreateLease(identity string) {
 	s.leases++
+	s.terms++
 	s.lease = &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: DefaultLease, UID: types.UID(fmt.Sprint("lease-", s.leases))},
 		Spec: coordinationv1.LeaseSpec{
@@ -103,6 +106,7 @@ type line struct {
 	lose     bool   // the answer of the next write, and the write comes later
 	late     []func()
 	denied   bool // the server refuses everything
+	term     int  // in which the lease was read last
 	requests []string
 }
 
@@ -133,6 +137,7 @@ func (s *server) line(process string) *line {
 		if s.lease == nil {
 			return nil, apierrors.NewNotFound(leases, DefaultLease)
 		}
+		l.term = s.terms
 		return s.lease.DeepCopy(), nil
 	})
 	write := func(m *v1.ConfigMap, create bool) (runtime.Object, error) {
