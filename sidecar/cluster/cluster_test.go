@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,20 +97,21 @@ func TestRecorder(t *testing.T) {
 			t.Fatalf("got %+v", got)
 		}
 
-		away := true
-		tries := 0
+		var away atomic.Bool
+		var tries atomic.Int32
+		away.Store(true)
 		client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
-			tries++
-			return away, nil, errors.New("the line went dead")
+			tries.Add(1)
+			return away.Load(), nil, errors.New("the line went dead")
 		})
 		c.Recorder.Event(false, "Granted", strings.Repeat("ä", eventMessage))
 		synctest.Wait()
 		time.Sleep(2 * time.Second) //nolint:forbidigo // of virtual time
-		away = false
+		away.Store(false)
 		time.Sleep(time.Minute) //nolint:forbidigo // of virtual time
 		got = events()
-		if len(got) != 2 || tries < 2 {
-			t.Errorf("%d events after %d tries", len(got), tries)
+		if len(got) != 2 || tries.Load() < 2 {
+			t.Errorf("%d events after %d tries", len(got), tries.Load())
 		}
 		for _, e := range got {
 			if len(e.Message) > eventMessage || strings.Contains(e.Message, "\uFFFD") {

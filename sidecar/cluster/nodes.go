@@ -24,7 +24,7 @@ import (
 	"github.com/evenkeel/evenkeel/sidecar"
 )
 
-// Nodes knows the registered nodes from a watch. Of each it keeps its state only, about 200 bytes.
+// Nodes knows the registered nodes from a watch. Of each it keeps its state only, below 400 bytes.
 type Nodes struct {
 	rules    readiness
 	patience time.Duration
