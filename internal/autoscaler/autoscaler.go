@@ -72,7 +72,7 @@ func (a *Autoscaler) begin() error {
 	}
 	a.crashed, a.initialized, a.requestMode, a.scaleDownDisabled = false, false, false, false
 	a.lastScaleUp, a.lastScaleDown, a.lastRequest = time.Time{}, time.Time{}, time.Time{}
-	a.remote = &remote{Connection: connection, process: a.process, caller: a, forNode: map[string]*group{}}
+	a.remote = &remote{Connection: connection, process: a.process, caller: a, forNode: map[nodeKey]string{}}
 	a.registry = newRegistry(a, a.remote)
 	a.templates, a.seen, a.unneeded = map[string]*v1.Node{}, map[string]*v1.Node{}, map[string]time.Time{}
 	a.note(Started, "", a.process, "")

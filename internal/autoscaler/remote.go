@@ -22,11 +22,13 @@ type remote struct {
 	process int
 	caller  *Autoscaler
 
-	groups  []*group          // nil: not listed since the last Refresh
-	forNode map[string]*group // positive answers since the last Refresh, by name and provider id
-	label   *string           // kept for the life of the process
+	groups  []*group           // nil: not listed since the last Refresh
+	forNode map[nodeKey]string // positive answers since the last Refresh
+	label   *string            // kept for the life of the process
 	types   bool
 }
+
+type nodeKey struct{ name, providerID string }
 
 // group is a node group as the last list or answer had it; its template is kept as long as it is.
 type group struct {
@@ -75,7 +77,7 @@ func (a *Autoscaler) send(do func(context.Context) error) error {
 
 // refresh drops what is kept before the call goes out.
 func (r *remote) refresh() error {
-	r.groups, r.forNode = nil, map[string]*group{}
+	r.groups, r.forNode = nil, map[nodeKey]string{}
 	return r.caller.call(Call{Method: fake.MethodRefresh}, r.Provider.Refresh)
 }
 
@@ -101,20 +103,23 @@ func (r *remote) nodeGroups() []*group {
 
 // groupOf names the group of a node. Only positive answers are kept.
 func (r *remote) groupOf(node *v1.Node) (string, error) {
-	key := node.Name + node.Spec.ProviderID
-	if g, ok := r.forNode[key]; ok {
-		return g.ID, nil
+	key := nodeKey{node.Name, node.Spec.ProviderID}
+	if id, ok := r.forNode[key]; ok {
+		return id, nil
 	}
-	var id string
+	return r.askGroupOf(node, key)
+}
+
+func (r *remote) askGroupOf(node *v1.Node, key nodeKey) (id string, err error) {
 	var ok bool
-	err := r.caller.call(Call{Method: fake.MethodNodeGroupForNode, Nodes: []string{node.Name}}, func(ctx context.Context) (err error) {
+	err = r.caller.call(Call{Method: fake.MethodNodeGroupForNode, Nodes: []string{node.Name}}, func(ctx context.Context) (err error) {
 		id, ok, err = r.Provider.NodeGroupForNode(ctx, onWire(node))
 		return err
 	})
 	if err != nil || !ok {
 		return "", err
 	}
-	r.forNode[key] = &group{NodeGroup: cloudprovider.NodeGroup{ID: id}}
+	r.forNode[key] = id
 	return id, nil
 }
 
