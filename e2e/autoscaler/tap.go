@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/utils/clock"
 )
 
 // The calls of the external cloud provider's protocol that tests look at.
@@ -113,7 +114,7 @@ func (t *Tap) handler() http.Handler {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		call := Call{Method: path.Base(r.URL.Path), At: time.Now()}
+		call := Call{Method: path.Base(r.URL.Path), At: clock.RealClock{}.Now()}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return // the client has gone
