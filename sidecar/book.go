@@ -14,6 +14,9 @@ type book struct {
 	// seen tells whether Cluster Autoscaler counts the group's nodes that are on their way: it holds a scale-up request
 	// for the group, and the group is not backed off there. In doubt it does not: that costs a loop, not a node.
 	seen bool
+	// away tells that a new process of Cluster Autoscaler may leave the group out until its nodes are ready: it takes
+	// nodes on their way that it has not asked for itself for a sign of bad health.
+	away bool
 	// asked is when an increase was last answered with success.
 	asked time.Time
 	// order is an increase of which it is not known how it ended.

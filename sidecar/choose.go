@@ -24,7 +24,8 @@ type pick struct {
 	count int    // nodes in its option
 	full  bool   // not to be split
 	why   string // why not
-	split *split // how the need is to be split
+	split *split // how the need is to be split; nil if that was worked out by a process before this one
+	share int    // of the group in the split
 	pods  map[types.UID]bool
 	from  *choice
 }
@@ -61,6 +62,23 @@ func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request)
 	if _, err := s.ensure(ctx); err != nil {
 		return nil, err
 	}
+	p, err := s.choose(request)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.o.DryRun:
+		return offered(request), nil
+	case p == nil:
+		return nil, nil
+	}
+	if !p.full {
+		_ = s.saveJournal(ctx) // a failure is known from now on; the increase is granted in full then
+	}
+	return []string{p.group}, nil
+}
+
+// choose answers the expander's question; nil stops the scale-up.
+func (s *Sidecar) choose(request grpcexpander.Request) (*pick, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pick, s.unasked = nil, false
@@ -78,7 +96,7 @@ func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request)
 	if m == dryRun {
 		decision.Reason = "would: " + decision.Reason
 		s.note(decision)
-		return offered(request), nil
+		return nil, nil
 	}
 	if p == nil {
 		s.note(decision)
@@ -90,7 +108,7 @@ func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request)
 	p.from = c
 	s.pick = p
 	s.note(decision)
-	return []string{p.group}, nil
+	return p, nil
 }
 
 // offered are the groups of all options: an answer that leaves the choice to whoever comes next.
@@ -103,7 +121,7 @@ func offered(request grpcexpander.Request) []string {
 }
 
 func (s *Sidecar) newChoice(request grpcexpander.Request) (*choice, error) {
-	c := &choice{Sidecar: s, request: request, at: s.sight(), options: map[string]*grpcexpander.Option{}, similar: map[string][]string{}}
+	c := &choice{Sidecar: s, request: request, at: s.look(), options: map[string]*grpcexpander.Option{}, similar: map[string][]string{}}
 	for i := range request.Options {
 		o := &request.Options[i]
 		if s.view.byID[o.Group] == nil {
@@ -257,12 +275,14 @@ func (c *choice) stay(able []string) []string {
 		return able
 	}
 	var members []string
+	pending := false // options of members near their maximum hold only some of the pods
 	for _, name := range able {
-		if slices.Contains(c.similarTo(c.plan.chosen), name) && c.has(c.options[name], c.plan.pods) {
+		if slices.Contains(c.similarTo(c.plan.chosen), name) {
 			members = append(members, name)
+			pending = pending || c.has(c.options[name], c.plan.pods)
 		}
 	}
-	if len(members) == 0 {
+	if !pending {
 		c.plan = nil
 		return able
 	}
@@ -332,7 +352,7 @@ func (c *choice) chooseSet(able []string) (chosen, why string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	return best.Group, trail.String(), nil
+	return best.Group, strings.ReplaceAll(strings.TrimSpace(trail.String()), "\n", "; "), nil
 }
 
 // without drops the members of the set of a group, and the options whose pods that set would take.

@@ -114,6 +114,9 @@ func (s *Sidecar) shareOf(p *pick, g *groupView, delta int) verdict {
 	if ok, why := s.canShare(); !ok {
 		return verdict{nodes: delta, reason: "in full: " + why, hide: s.hides(), pick: p}
 	}
+	if p.split == nil { // chosen by the process before this one
+		return verdict{nodes: min(delta, p.share), hide: s.hides(), shared: true, reason: "its share, as chosen before a restart"}
+	}
 	if delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
 		if err := p.from.cut(p.split, delta); err != nil {
 			return verdict{nodes: delta, reason: "in full: " + err.Error(), hide: s.hides(), pick: p}
@@ -244,7 +247,7 @@ func (s *Sidecar) conclude(ctx context.Context, g *groupView, asked int, v verdi
 		s.note(Decision{Call: "IncreaseSize", Group: g.ID, Asked: asked, Reason: v.reason, Error: err.Error()})
 		return err
 	}
-	b.seen = heard
+	b.seen, b.away = heard, false
 	b.asked = s.o.Clock.Now()
 	if v.pick != nil && granted > 0 {
 		b.grant = &grant{loop: s.loop, pods: v.pick.pods}
@@ -263,6 +266,9 @@ func (s *Sidecar) advance(v verdict, granted int) {
 	if s.plan == nil || s.plan.chosen != split.chosen {
 		s.plan = &plan{since: s.o.Clock.Now(), chosen: split.chosen, why: split.why, need: split.need, pods: map[types.UID]bool{}}
 		for i := range split.members {
+			if split.members[i].option == nil {
+				continue
+			}
 			maps.Copy(s.plan.pods, v.pick.from.uids(split.members[i].option))
 		}
 	}

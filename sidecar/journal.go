@@ -22,6 +22,7 @@ type journal struct {
 	Writer    string                  `json:"writer"`
 	Groups    map[string]journalGroup `json:"groups,omitempty"`
 	Plan      *journalPlan            `json:"plan,omitempty"`
+	Pick      *journalPick            `json:"pick,omitempty"`
 	Balancing bool                    `json:"balancing,omitempty"`
 }
 
@@ -38,6 +39,12 @@ type journalGroup struct {
 	Asked   time.Time        `json:"asked,omitzero"`
 	Order   *order           `json:"order,omitempty"`
 	Backoff *scaleup.Refusal `json:"backoff,omitempty"`
+}
+
+// journalPick is the answer of the expander, which the increase that follows belongs to.
+type journalPick struct {
+	Group string `json:"group"`
+	Share int    `json:"share"`
 }
 
 // saveJournal writes the books down.
@@ -70,6 +77,9 @@ func (s *Sidecar) journal() journal {
 	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Balancing: s.balancing}
 	if s.plan != nil {
 		j.Plan = &journalPlan{s.plan.since, s.plan.chosen, s.plan.left}
+	}
+	if p := s.pick; p != nil && !p.full {
+		j.Pick = &journalPick{p.group, p.share}
 	}
 	refusals := s.backoff.Refusals()
 	for id, b := range s.books {
@@ -142,6 +152,9 @@ func (s *Sidecar) restore(j journal) {
 	}
 	s.balancing = j.Balancing
 	s.plan, s.pick = nil, nil
+	if j.Pick != nil && s.loop == 0 {
+		s.pick = &pick{group: j.Pick.Group, share: j.Pick.Share}
+	}
 	if j.Plan != nil {
 		s.plan = &plan{since: j.Plan.Since, chosen: j.Plan.Chosen, left: j.Plan.Left, need: j.Plan.Left, why: "as chosen before a restart"}
 	}

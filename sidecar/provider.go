@@ -227,7 +227,7 @@ func (s *Sidecar) noticeProcess(ctx context.Context) {
 	s.mu.Lock()
 	s.gpuAsked, s.process = connection, s.o.Clock.Now()
 	for _, b := range s.books {
-		b.seen, b.grant = false, nil
+		b.seen, b.away, b.grant = false, true, nil
 	}
 	s.plan, s.pick, s.balancing, s.unasked = nil, nil, false, false
 	s.note(Decision{Call: "GPULabel", Reason: "a new process of Cluster Autoscaler: it knows of no node that is on its way"})

@@ -60,6 +60,7 @@ func (s *Sidecar) ensure(ctx context.Context) (*view, error) {
 	if v != nil {
 		return v, nil
 	}
+	s.loadJournal(ctx)
 	if err := s.read(ctx, s.o.Clock.Now()); err != nil {
 		return nil, fmt.Errorf("%w: %w", cloudprovider.ErrUnavailable, err)
 	}
@@ -264,13 +265,14 @@ func (s *Sidecar) takeBackOverdue(ctx context.Context, g *groupView) {
 // show makes a view the one that Cluster Autoscaler is shown, and brings the books up to date with it.
 func (s *Sidecar) show(v *view) {
 	s.view = v
-	s.since = watchUnregistered(v, s.nodes(v.at), s.since)
-	at := s.sight()
+	at := s.look()
+	s.since = watchUnregistered(v, at.nodes, s.since)
+	at.since = s.since
 	for id, g := range v.byID {
 		b := s.book(id)
 		s.settleByReading(g, b)
 		if _, inFlight := at.count(g, b.target); inFlight == 0 {
-			b.seen = false // nothing to come: Cluster Autoscaler drops its request now
+			b.seen, b.away = false, false // nothing to come: Cluster Autoscaler drops its request now
 			b.grant = nil
 		}
 	}

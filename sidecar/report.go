@@ -64,7 +64,7 @@ func (s *Sidecar) Status() Status {
 }
 
 func (s *Sidecar) groupStatuses() []GroupStatus {
-	at := s.sight()
+	at := s.look()
 	out := make([]GroupStatus, 0, len(s.view.groups))
 	for _, id := range slices.Sorted(maps.Keys(s.view.byID)) {
 		g, b := s.view.byID[id], s.book(id)
@@ -89,7 +89,7 @@ func (s *Sidecar) groupStatuses() []GroupStatus {
 
 // gauge brings the gauges up to date.
 func (s *Sidecar) gauge() {
-	at := s.sight()
+	at := s.at
 	var inFlight, unseen, off int
 	for id, g := range s.view.byID {
 		_, n := at.count(g, s.book(id).target)

@@ -34,6 +34,7 @@ type Sidecar struct {
 	books       map[string]*book
 	backoff     *scaleup.Backoff
 	since       map[string]time.Time // instances without a node
+	at          *sight               // when last looked at
 	pick        *pick                // the answer of the expander that waits for its increase
 	plan        *plan
 	grown       map[string]bool // groups increased in this loop since the last choice
@@ -122,10 +123,11 @@ func (s *Sidecar) canShare() (bool, string) {
 	return true, ""
 }
 
-// sight is what is known of the cluster's nodes now.
-func (s *Sidecar) sight() *sight {
+// look looks at the cluster's nodes anew. They are looked at once per loop, and again for each choice.
+func (s *Sidecar) look() *sight {
 	now := s.o.Clock.Now()
-	return &sight{now: now, nodes: s.nodes(now), since: s.since, provision: s.o.MaxNodeProvisionTime}
+	s.at = &sight{now: now, nodes: s.nodes(now), since: s.since, provision: s.o.MaxNodeProvisionTime}
+	return s.at
 }
 
 // nodes are the registered nodes by provider id.

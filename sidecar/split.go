@@ -19,13 +19,29 @@ type split struct {
 	members []member
 	shares  map[string]int
 	result  []PlanMember
+	bound   bool // some pods can run on some members only
 }
 
 // member is a group of the set that can grow.
 type member struct {
 	nodegroupset.Group
-	option  *grpcexpander.Option
-	limited bool // its option may lack pods for want of room
+	option  *grpcexpander.Option // nil for a group that Cluster Autoscaler leaves out for the moment
+	limited bool                 // its option may lack pods for want of room
+}
+
+// pods are those of its option.
+func (m *member) pods() []int {
+	if m.option == nil {
+		return nil
+	}
+	return m.option.Pods
+}
+
+func (m *member) count() int {
+	if m.option == nil {
+		return 0
+	}
+	return m.option.NodeCount
 }
 
 // share works out the split for the set of the chosen group and picks the member that grows now; nil where all that is
@@ -51,10 +67,11 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 			})
 		}
 	}
+	s.members = append(s.members, c.away(chosen)...)
 	s.need = o.NodeCount
 	if c.o.follows(needIsTheLargest) {
 		for _, m := range s.members {
-			s.need = max(s.need, m.option.NodeCount)
+			s.need = max(s.need, m.count())
 		}
 	}
 	s.lowered = min(s.need, c.hidden(s))
@@ -67,9 +84,9 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 	}
 	next := s.next()
 	if next == nil {
-		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room", chosen), Members: s.result}
+		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", chosen), Members: s.result}
 	}
-	p := &pick{group: next.Name, count: next.option.NodeCount, split: s, pods: c.uids(next.option)}
+	p := &pick{group: next.Name, count: next.option.NodeCount, split: s, share: s.shares[next.Name], pods: c.uids(next.option)}
 	return p, Decision{Group: next.Name, Asked: next.option.NodeCount, Granted: s.shares[next.Name], Members: s.result, Reason: s.tell(next.Name)}
 }
 
@@ -82,6 +99,23 @@ func (s *split) tell(next string) string {
 		parts = append(parts, s.why)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// away are members that a new process of Cluster Autoscaler leaves out until their nodes are ready. They keep their part of
+// the split and get it when they are back, a little later than the others.
+func (c *choice) away(chosen string) []member {
+	var out []member
+	for _, name := range c.similarTo(chosen) {
+		g, b := c.view.byID[name], c.book(name)
+		_, _, off := c.backoff.Active(name, c.at.now)
+		if c.options[name] == nil && g != nil && b.away && !off && !g.zeroOrMax && c.Sidecar.unseen(g, c.at) > 0 {
+			out = append(out, member{
+				Group:   nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)},
+				limited: true,
+			})
+		}
+	}
+	return out
 }
 
 // hidden is how many nodes are on their way, unseen by Cluster Autoscaler, in groups without an option, that pods of the
@@ -103,8 +137,8 @@ func (c *choice) hidden(s *split) int {
 				usable = unseen
 				break
 			}
-			if pods := len(m.option.Pods); pods > 0 {
-				usable = max(usable, ceilDiv(c.accepted(m.option, template)*m.option.NodeCount, pods))
+			if pods := len(m.pods()); pods > 0 {
+				usable = max(usable, ceilDiv(c.accepted(m.option, template)*m.count(), pods))
 			}
 		}
 		n += min(unseen, usable)
@@ -123,7 +157,9 @@ func (c *choice) work(s *split) error {
 		sizes[i] = s.members[i].Group
 	}
 	var last nodegroupset.SplitResult
-	for _, class := range append(c.bound(s), bound{nodes: s.need}) {
+	classes := c.bound(s)
+	s.bound = len(classes) > 0
+	for _, class := range append(classes, bound{nodes: s.need}) {
 		n := min(left, class.nodes)
 		request := nodegroupset.SplitRequest{Nodes: int64(n), Chosen: s.chosen}
 		for i := range sizes {
@@ -164,7 +200,7 @@ type bound struct {
 func (c *choice) bound(s *split) []bound {
 	takers := map[int][]string{} // pod → members, in the order of members
 	for _, m := range s.members {
-		for _, i := range m.option.Pods {
+		for _, i := range m.pods() {
 			takers[i] = append(takers[i], m.Name)
 		}
 	}
@@ -192,8 +228,8 @@ func (c *choice) bound(s *split) []bound {
 	keys := make([]string, 0, len(classes))
 	for key, class := range classes {
 		for _, m := range s.members {
-			if class.members[m.Name] && len(m.option.Pods) > 0 {
-				class.nodes = max(class.nodes, ceilDiv(pods[key]*m.option.NodeCount, len(m.option.Pods)))
+			if class.members[m.Name] && len(m.pods()) > 0 {
+				class.nodes = max(class.nodes, ceilDiv(pods[key]*m.count(), len(m.pods())))
 			}
 		}
 		keys = append(keys, key)
@@ -208,14 +244,14 @@ func (c *choice) bound(s *split) []bound {
 	return out
 }
 
-// next is the member that grows now. Cluster Autoscaler puts pods on new nodes in its own order, so members whose option
-// holds the fewest pods come first: what is left then is what only the others can take. Among equals the largest share
-// is first, which lets most pods start soonest.
+// next is the member that grows now: the one with the largest share, so that most pods start soonest. Where some pods are
+// bound to some members, those whose option holds the fewest pods come first: Cluster Autoscaler puts pods on new nodes in
+// its own order, and what is left then is what only the others can take.
 func (s *split) next() *member {
 	var best *member
 	for i := range s.members {
 		m := &s.members[i]
-		if s.shares[m.Name] > 0 && (best == nil || s.before(m, best)) {
+		if s.shares[m.Name] > 0 && m.option != nil && (best == nil || s.before(m, best)) {
 			best = m
 		}
 	}
@@ -229,8 +265,12 @@ func (s *split) before(a, b *member) bool {
 		}
 		return 1
 	}
+	fewer := 0
+	if s.bound {
+		fewer = cmp.Compare(len(a.pods()), len(b.pods()))
+	}
 	return cmp.Or(
-		cmp.Compare(len(a.option.Pods), len(b.option.Pods)),
+		fewer,
 		cmp.Compare(s.shares[b.Name], s.shares[a.Name]),
 		cmp.Compare(chosenFirst(a), chosenFirst(b)),
 		cmp.Compare(a.Name, b.Name),

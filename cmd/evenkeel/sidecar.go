@@ -72,7 +72,7 @@ Start Cluster Autoscaler with --cloud-provider=externalgrpc (its cloud config na
 Which nodes are ready comes from the API server, and so does the journal that lets the books survive a crash: a
 ConfigMap that only the leading replica can write. Without access to the API server give --journal-file and
 --infer-readiness.`,
-		Example: `  evenkeel sidecar --backend-address provider:8086 --expander-tls-cert-file server.crt --expander-tls-private-key-file server.key
+		Example: `  evenkeel sidecar --backend-address provider:8086 --expander-cert server.crt --expander-key server.key
   evenkeel sidecar --backend-address 127.0.0.1:8090 --no-cluster --infer-readiness --journal-file journal.json ...`,
 		GroupID: groupServers,
 		Args:    noArguments,
@@ -91,17 +91,17 @@ ConfigMap that only the leading replica can write. Without access to the API ser
 
 func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "address", "127.0.0.1:8086", "where Cluster Autoscaler finds its cloud provider")
-	f.StringVar(&o.files.Cert, "tls-cert-file", "", "certificate of the provider listener; without one there is no TLS")
-	f.StringVar(&o.files.Key, "tls-private-key-file", "", "its key")
-	f.StringVar(&o.files.CACert, "client-ca-file", "", "authority that clients of the provider listener need a certificate of")
+	f.StringVar(&o.files.Cert, "cert", "", "certificate of the provider listener; without one there is no TLS")
+	f.StringVar(&o.files.Key, "key", "", "key of --cert")
+	f.StringVar(&o.files.CACert, "cacert", "", "authority that clients of the provider listener need a certificate of")
 	f.StringVar(&o.expanderAddress, "expander-address", "127.0.0.1:8087", "where Cluster Autoscaler finds its expander")
-	f.StringVar(&o.expanderFiles.Cert, "expander-tls-cert-file", "", "certificate of the expander listener, which Cluster Autoscaler insists on")
-	f.StringVar(&o.expanderFiles.Key, "expander-tls-private-key-file", "", "its key")
+	f.StringVar(&o.expanderFiles.Cert, "expander-cert", "", "certificate of the expander listener, which Cluster Autoscaler insists on")
+	f.StringVar(&o.expanderFiles.Key, "expander-key", "", "key of --expander-cert")
 	f.StringVar(&o.backendAddress, "backend-address", "", "the real external cloud provider, host:port")
 	f.StringVar(&o.backendFiles.Cert, "backend-cert", "", "client certificate shown to the real provider")
 	f.StringVar(&o.backendFiles.Key, "backend-key", "", "key of --backend-cert")
 	f.StringVar(&o.backendFiles.CACert, "backend-cacert", "", "certificate the real provider's must be signed by; with it the connection has TLS")
-	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8085", "where /healthz, /readyz, /metrics and /status are; empty for nowhere")
+	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8088", "where /healthz, /readyz, /metrics and /status are; empty for nowhere")
 	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow listeners without TLS off loopback")
 	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls may take to finish at the end")
 
@@ -136,7 +136,7 @@ func (o *sidecarOptions) validate() error {
 	case o.backendAddress == "":
 		return errors.New("no cloud provider to stand in front of (name it with --backend-address)")
 	case o.expanderAddress != "" && (o.expanderFiles.Cert == "" || o.expanderFiles.Key == ""):
-		return errors.New("the expander needs --expander-tls-cert-file and --expander-tls-private-key-file, Cluster Autoscaler insists on TLS (evenkeel certs makes a pair)")
+		return errors.New("the expander needs --expander-cert and --expander-key, Cluster Autoscaler insists on TLS (evenkeel certs makes a pair)")
 	case o.noCluster && o.kubeconfig != "":
 		return errors.New("--no-cluster and --kubeconfig exclude each other")
 	case o.noCluster && !o.inferReadiness:

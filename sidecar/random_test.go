@@ -1,0 +1,194 @@
+package sidecar_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+)
+
+// runs is how many random worlds are played, in parts side by side.
+const runs, parts = 100, 8
+
+// A case is a random world and what has to become of it.
+type randomCase struct {
+	setup
+	need   int      // nodes
+	broken []string // groups that never deliver
+	about  string
+}
+
+func newRandomCase(seed uint64) *randomCase {
+	r := rand.New(rand.NewPCG(seed, 1))
+	c := &randomCase{}
+	c.seed = seed
+	sizes := make([]int, 1+r.IntN(8))
+	for i := range sizes {
+		sizes[i] = r.IntN(7)
+	}
+	c.cloud.Groups = zones(sizes...)
+	for i := range c.cloud.Groups {
+		g := &c.cloud.Groups[i]
+		g.MaxSize = max(1, g.Size-1+r.IntN(14))
+		if r.IntN(3) == 0 {
+			g.MinSize = r.IntN(min(4, g.MaxSize+1))
+		}
+		g.BootTime = time.Duration(5+r.IntN(116)) * time.Second
+		g.ReadyDelay = time.Duration(r.IntN(20)) * time.Second
+	}
+	perNode := 1 + r.IntN(4)
+	c.need = 1 + r.IntN(30)
+	pods := podsOf("p", c.need*perNode-r.IntN(perNode), perNode)
+	c.batches = []autoscaler.Batch{{At: time.Second, Pods: pods}}
+	c.breakGroup(r)
+	c.disturb(r)
+	return c
+}
+
+// breakGroup has at most one group, of two or more, not deliver for the whole run.
+func (c *randomCase) breakGroup(r *rand.Rand) {
+	if len(c.cloud.Groups) < 2 || r.IntN(2) == 0 {
+		return
+	}
+	id := c.cloud.Groups[r.IntN(len(c.cloud.Groups))].ID
+	mode := []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent}[r.IntN(3)]
+	out := fake.StockOut{Scope: fake.Scope{Groups: []string{id}}, Mode: mode}
+	if mode == fake.Fail {
+		out.FailAfter = time.Duration(r.IntN(30)) * time.Second
+	}
+	c.cloud.Stocks = []fake.StockOut{out}
+	c.broken = []string{id}
+	c.about += fmt.Sprintf(" %s %s;", id, mode)
+}
+
+// disturb scripts restarts of either side and lost answers, at any call.
+func (c *randomCase) disturb(r *rand.Rand) {
+	type disturbance int
+	const (
+		crash disturbance = iota
+		restart
+		lost
+		unsent
+		crashLate // after an increase
+		kinds
+	)
+	at := map[int]disturbance{}
+	atIncrease := map[int]disturbance{}
+	for range r.IntN(4) {
+		kind := disturbance(r.IntN(int(kinds)))
+		if r.IntN(2) == 0 {
+			n := r.IntN(5)
+			atIncrease[n] = kind
+			c.about += fmt.Sprintf(" disturbance %d at increase %d;", kind, n)
+		} else {
+			n := r.IntN(300)
+			at[n] = kind
+			c.about += fmt.Sprintf(" disturbance %d at call %d;", kind, n)
+		}
+	}
+	calls, increases := 0, 0
+	c.fault = func(w *world, call autoscaler.Call) autoscaler.Fault {
+		kind, hit := at[calls]
+		calls++
+		if call.Method == fake.MethodIncreaseSize {
+			if k, ok := atIncrease[increases]; ok {
+				kind, hit = k, true
+			}
+			increases++
+		}
+		if !hit {
+			return autoscaler.Fault{}
+		}
+		switch kind {
+		case crash, crashLate:
+			return autoscaler.Fault{Crash: true}
+		case restart:
+			w.restartSidecar()
+		case lost:
+			if call.Method == fake.MethodIncreaseSize {
+				w.lost[call.Group] = true
+			}
+			return autoscaler.Fault{Lost: true}
+		case unsent:
+			return autoscaler.Fault{Unsent: call.Method != fake.MethodIncreaseSize} // that one only Cluster Autoscaler knows of
+		}
+		return autoscaler.Fault{}
+	}
+}
+
+// want is what the sizes have to become: those of one exact split over the groups that deliver.
+func (c *randomCase) want(t testing.TB) []int {
+	return exact(t, c.need, c.cloud.Groups, c.broken...)
+}
+
+func total(sizes []int) int {
+	n := 0
+	for _, s := range sizes {
+		n += s
+	}
+	return n
+}
+
+// TestExactInRandomWorlds: in every world the final sizes are those of one exact split, whatever restarts, answers that
+// are lost and members that do not deliver, and no node is ordered twice.
+func TestExactInRandomWorlds(t *testing.T) {
+	var mu sync.Mutex
+	plans := map[int]int{} // plans beyond the groups that grew → worlds
+	failures := 0
+	t.Run("worlds", func(t *testing.T) {
+		for part := range uint64(parts) {
+			t.Run(fmt.Sprint(part), func(t *testing.T) {
+				t.Parallel()
+				for seed := part; seed < runs; seed += parts {
+					extra, problem := play(t, seed)
+					mu.Lock()
+					plans[extra]++
+					if problem != "" {
+						if failures++; failures <= 3 {
+							t.Error(problem)
+						}
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	if failures > 0 {
+		t.Errorf("%d of %d worlds failed", failures, runs)
+	}
+	var distribution []string
+	for _, extra := range slices.Sorted(maps.Keys(plans)) {
+		distribution = append(distribution, fmt.Sprintf("%+d: %d", extra, plans[extra]))
+	}
+	t.Logf("loops that scaled up, beyond one per member that grew → worlds: %s", strings.Join(distribution, ", "))
+}
+
+// play plays one world and tells what is wrong with its end.
+func play(t testing.TB, seed uint64) (extra int, problem string) {
+	c := newRandomCase(seed)
+	w := newWorld(t, c.setup)
+	state := w.settle(2 * time.Hour)
+	for i := range c.cloud.Groups { // a group that Cluster Autoscaler itself has backed off keeps what it has
+		if g := &c.cloud.Groups[i]; w.lost[g.ID] {
+			g.MaxSize = state.Sizes()[i]
+		}
+	}
+	want := c.want(t)
+	grew := 0
+	for i, size := range state.Sizes() {
+		if size > w.initial[i] {
+			grew++
+		}
+	}
+	if got := state.Sizes(); !slices.Equal(sorted(got), sorted(want)) {
+		problem = fmt.Sprintf("seed %d:%s %d nodes over %v: sizes %v, want %v, %d pods pending\n%s", seed, c.about, c.need, w.initial, got, want, state.Pending, w.log())
+	}
+	return state.Increases - grew, problem
+}

@@ -1,0 +1,120 @@
+package sidecar_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+)
+
+// increased counts the increases so far; restarts are scripted after one of them.
+func restartAfter(n int, restart func(*world)) func(*world, autoscaler.Call) autoscaler.Fault {
+	increases, done := 0, false
+	return func(w *world, c autoscaler.Call) autoscaler.Fault {
+		if increases == n && !done {
+			done = true
+			restart(w)
+		}
+		if c.Method == fake.MethodIncreaseSize {
+			increases++
+		}
+		return autoscaler.Fault{}
+	}
+}
+
+func TestSteering(t *testing.T) {
+	slow := func(groups []fake.Group) []fake.Group {
+		for i := range groups {
+			groups[i].BootTime = time.Minute
+		}
+		return groups
+	}
+	tests := map[string]struct {
+		groups []fake.Group
+		cloud  fake.Config
+		pods   []autoscaler.Batch
+		fault  func(*world, autoscaler.Call) autoscaler.Fault
+		ca     autoscaler.Options
+		want   []int
+		plans  int // loops that scaled up; 0 for any
+	}{
+		"three empty groups": {groups: zones(0, 0, 0), pods: []autoscaler.Batch{{Pods: podsOf("p", 9, 1)}}, want: []int{3, 3, 3}, plans: 3},
+		"uneven sizes":       {groups: zones(1, 3, 6), pods: []autoscaler.Batch{{Pods: podsOf("p", 4, 1)}}, want: []int{4, 4, 6}, plans: 2},
+		"slow nodes":         {groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 60, 2)}}, want: []int{10, 10, 10}, plans: 3},
+		"one refuses": {
+			groups: zones(0, 0, 0), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
+			cloud: fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 2 * time.Minute}}}},
+		},
+		"one fails late": {
+			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
+			cloud: fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail, FailAfter: 5 * time.Second}}},
+		},
+		"one is silent": {
+			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
+			cloud: fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Silent}}},
+		},
+		"autoscaler restarts after the first grant": {
+			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
+			fault: crashAfter(1),
+		},
+		"autoscaler restarts after the second grant": {
+			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
+			fault: crashAfter(2),
+		},
+		"sidecar restarts after the first grant": {
+			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
+			fault: restartAfter(1, (*world).restartSidecar),
+		},
+		"sidecar restarts after the second grant": {
+			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
+			fault: restartAfter(2, (*world).restartSidecar),
+		},
+		"an answer is lost": {
+			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
+			fault: lose(1),
+		},
+		"the autoscaler balances too": {
+			groups: zones(0, 0, 0), pods: []autoscaler.Batch{{Pods: podsOf("p", 9, 1)}}, want: []int{3, 3, 3},
+			ca: autoscaler.Options{Balance: true},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tt.cloud.Groups = tt.groups
+			w := newWorld(t, setup{cloud: tt.cloud, batches: tt.pods, seed: 1, fault: tt.fault, ca: tt.ca})
+			state := w.settle(time.Hour)
+			if got := state.Sizes(); !slices.Equal(sorted(got), sorted(tt.want)) || state.Pending > 0 {
+				t.Errorf("sizes %v, want %v, %d pods pending\n%s", got, tt.want, state.Pending, w.log())
+			}
+			if tt.plans > 0 && state.Increases != tt.plans {
+				t.Errorf("%d plans, want %d\n%s", state.Increases, tt.plans, w.log())
+			}
+		})
+	}
+}
+
+// crashAfter ends Cluster Autoscaler after its nth increase.
+func crashAfter(n int) func(*world, autoscaler.Call) autoscaler.Fault {
+	increases := 0
+	return func(_ *world, c autoscaler.Call) autoscaler.Fault {
+		if c.Method != fake.MethodIncreaseSize {
+			return autoscaler.Fault{}
+		}
+		increases++
+		return autoscaler.Fault{Crash: increases == n}
+	}
+}
+
+// lose keeps the answer to the nth increase from Cluster Autoscaler.
+func lose(n int) func(*world, autoscaler.Call) autoscaler.Fault {
+	increases := 0
+	return func(_ *world, c autoscaler.Call) autoscaler.Fault {
+		if c.Method != fake.MethodIncreaseSize {
+			return autoscaler.Fault{}
+		}
+		increases++
+		return autoscaler.Fault{Lost: increases == n}
+	}
+}

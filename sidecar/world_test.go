@@ -1,0 +1,244 @@
+package sidecar_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/sidecar"
+)
+
+// start is when every world begins.
+var start = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+
+// world is a fake cloud, a sidecar in front of it and a Cluster Autoscaler that uses it.
+type world struct {
+	t       testing.TB
+	clock   *clocktesting.FakeClock
+	cloud   *fake.Cloud
+	options sidecar.Options
+	journal *memoryJournal
+	front   *front
+	ca      *autoscaler.Autoscaler
+	initial []int
+	lost    map[string]bool // groups of which an answer to an increase was lost
+}
+
+// front is what Cluster Autoscaler is connected to: the sidecar that runs now.
+type front struct {
+	*sidecar.Sidecar
+	generation int
+}
+
+// memoryJournal survives the sidecar, not the test.
+type memoryJournal struct {
+	text []byte
+	err  error
+}
+
+func (j *memoryJournal) Load(context.Context) ([]byte, error) { return slices.Clone(j.text), j.err }
+
+func (j *memoryJournal) Save(_ context.Context, text []byte) error {
+	if j.err == nil {
+		j.text = slices.Clone(text)
+	}
+	return j.err
+}
+
+// watch is a node watch on the fake cloud.
+type watch struct {
+	cloud *fake.Cloud
+	clock *clocktesting.FakeClock
+	at    time.Time
+	list  []sidecar.NodeState
+}
+
+func (w *watch) List() ([]sidecar.NodeState, bool) {
+	if w.at.Equal(w.clock.Now()) {
+		return w.list, true
+	}
+	var out []sidecar.NodeState
+	for _, node := range w.cloud.RegisteredNodes() {
+		state := sidecar.NodeState{ProviderID: node.Spec.ProviderID, Name: node.Name, Created: node.CreationTimestamp.Time}
+		for _, c := range node.Status.Conditions {
+			state.Ready = state.Ready || c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
+		}
+		out = append(out, state)
+	}
+	w.at, w.list = w.clock.Now(), out
+	return out, true
+}
+
+type connectionKey struct{}
+
+// setup is a world to be.
+type setup struct {
+	cloud   fake.Config
+	batches []autoscaler.Batch
+	seed    uint64
+	fault   func(*world, autoscaler.Call) autoscaler.Fault
+	ca      autoscaler.Options
+	sidecar sidecar.Options
+}
+
+// zones are node groups of equal machines, named a, b, c and so on, with four cores.
+func zones(sizes ...int) []fake.Group {
+	var groups []fake.Group
+	for i, size := range sizes {
+		name := string(rune('a' + i))
+		groups = append(groups, fake.Group{
+			ID: name, Size: size, MaxSize: 100, BootTime: 20 * time.Second, ReadyDelay: 5 * time.Second,
+			Template: cloudprovider.Template{Node: machine(name)},
+		})
+	}
+	return groups
+}
+
+func machine(zone string) *v1.Node {
+	resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"), v1.ResourcePods: resource.MustParse("110")}
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone, v1.LabelInstanceTypeStable: "m"}},
+		Status:     v1.NodeStatus{Capacity: resources, Allocatable: resources.DeepCopy()},
+	}
+}
+
+// podsOf are pods of which a node takes so many.
+func podsOf(prefix string, n, perNode int) []*v1.Pod {
+	var out []*v1.Pod
+	for i := range n {
+		name := fmt.Sprintf("%s-%d", prefix, i)
+		out = append(out, &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)},
+			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+				v1.ResourceCPU: *resource.NewMilliQuantity(int64(4000/perNode), resource.DecimalSI),
+			}}}}},
+		})
+	}
+	return out
+}
+
+// fill occupies the nodes there are from the start.
+func fill(groups []fake.Group) autoscaler.Batch {
+	n := 0
+	for _, g := range groups {
+		n += g.Size
+	}
+	return autoscaler.Batch{Pods: podsOf("old", n, 1)}
+}
+
+func newWorld(t testing.TB, s setup) *world {
+	t.Helper()
+	w := &world{t: t, lost: map[string]bool{}, clock: clocktesting.NewFakeClock(start), journal: &memoryJournal{}, options: s.sidecar}
+	cloud, err := fake.New(s.cloud, w.clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cloud = cloud
+	w.options.Clock, w.options.Nodes = w.clock, &watch{cloud: cloud, clock: w.clock}
+	if w.options.Journal == nil {
+		w.options.Journal = w.journal
+	}
+	w.options.Connection = func(ctx context.Context) string { name, _ := ctx.Value(connectionKey{}).(string); return name }
+	w.front = &front{}
+	w.restartSidecar()
+	for _, g := range s.cloud.Groups {
+		w.initial = append(w.initial, g.Size)
+	}
+	config := autoscaler.Config{
+		Clock: w.clock, Cloud: cloud, Batches: append([]autoscaler.Batch{fill(s.cloud.Groups)}, s.batches...), Seed: s.seed, Options: s.ca,
+		Connect: func(process int) (autoscaler.Connection, error) {
+			return autoscaler.Connection{Provider: w.front, Expander: w.front, Context: func(ctx context.Context) context.Context {
+				return context.WithValue(ctx, connectionKey{}, fmt.Sprintf("%d-%d", process, w.front.generation))
+			}}, nil
+		},
+	}
+	if s.fault != nil {
+		config.Fault = func(c autoscaler.Call) autoscaler.Fault { return s.fault(w, c) }
+	}
+	if w.ca, err = autoscaler.New(config); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// restartSidecar replaces the sidecar by a new process.
+func (w *world) restartSidecar() {
+	w.t.Helper()
+	s, err := sidecar.New(w.cloud, w.options)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.front.Sidecar = s
+	w.front.generation++
+}
+
+// settle runs until nothing is left to happen.
+func (w *world) settle(until time.Duration) autoscaler.State {
+	w.t.Helper()
+	if _, err := w.ca.Settle(until); err != nil {
+		w.t.Fatal(err)
+	}
+	state, err := w.ca.State()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return state
+}
+
+// log is everything that happened.
+func (w *world) log() string {
+	var b strings.Builder
+	for _, e := range w.ca.Events() {
+		fmt.Fprintln(&b, e)
+	}
+	b.WriteString("decisions, the newest first:\n")
+	for _, d := range w.front.Status().Decisions {
+		fmt.Fprintf(&b, "%s %s %s %d of %d: %s %s\n", d.Time.Sub(start), d.Call, d.Group, d.Granted, d.Asked, d.Reason, d.Error)
+	}
+	return b.String()
+}
+
+// exact is the split of so many nodes over groups as they stand.
+func exact(t testing.TB, nodes int, groups []fake.Group, skip ...string) []int {
+	t.Helper()
+	request := nodegroupset.SplitRequest{Nodes: int64(nodes)}
+	for _, g := range groups {
+		if !slices.Contains(skip, g.ID) {
+			request.Groups = append(request.Groups, nodegroupset.Group{Name: g.ID, Size: int64(g.Size), Min: int64(g.MinSize), Max: int64(g.MaxSize)})
+		}
+	}
+	result, err := nodegroupset.Split(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sizes []int
+	for _, g := range groups {
+		size := g.Size
+		for _, r := range result.Groups {
+			if r.Name == g.ID {
+				size = int(r.NewSize)
+			}
+		}
+		sizes = append(sizes, size)
+	}
+	return sizes
+}
+
+func sorted(sizes []int) []int {
+	sizes = slices.Clone(sizes)
+	slices.Sort(sizes)
+	return sizes
+}
