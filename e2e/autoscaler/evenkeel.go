@@ -92,8 +92,8 @@ func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 		"sidecar", "--kubeconfig=" + o.Kubeconfig, "--backend-address=" + o.Backend,
 		"--address=" + s.Address, "--metrics-address=" + metrics,
 		"--expander-address=" + s.Expander,
-		"--expander-tls-cert-file=" + filepath.Join(home, "server.crt"),
-		"--expander-tls-private-key-file=" + filepath.Join(home, "server.key"),
+		"--expander-cert=" + filepath.Join(home, "server.crt"),
+		"--expander-key=" + filepath.Join(home, "server.key"),
 	}
 	s.Process = start(t, &process.Process{
 		Name: "sidecar", Path: build(t), Home: home, Args: append(args, o.Args...), Ready: healthy(metrics),
