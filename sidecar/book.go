@@ -17,6 +17,9 @@ type book struct {
 	// away tells that a new process of Cluster Autoscaler may leave the group out until its nodes are ready: it takes
 	// nodes on their way that it has not asked for itself for a sign of bad health.
 	away bool
+	// missed is for how many choices in a row the group had no option, with no reason known. Once may be a call that
+	// failed.
+	missed int
 	// asked is when an increase was last answered with success.
 	asked time.Time
 	// order is an increase of which it is not known how it ended.
@@ -37,8 +40,9 @@ type order struct {
 
 // grant is what was granted and for which pods.
 type grant struct {
-	loop int // in which it was
-	pods map[types.UID]bool
+	loop    int // in which it was
+	pods    map[types.UID]bool
+	pending int // pods of the question, where it had all; else 0
 }
 
 func (b *book) resize(delta int) {

@@ -27,7 +27,9 @@ type pick struct {
 	split *split // how the need is to be split; nil if that was worked out by a process before this one
 	share int    // of the group in the split
 	pods  map[types.UID]bool
-	from  *choice
+	// pending is how many pods the question had, if it had all.
+	pending int
+	from    *choice
 }
 
 // plan is a split that is being carried out, one member per loop of Cluster Autoscaler.
@@ -106,6 +108,9 @@ func (s *Sidecar) choose(request grpcexpander.Request) (*pick, error) {
 		p.full, p.why = true, why
 	}
 	p.from = c
+	if c.whole() {
+		p.pending = len(request.Pods)
+	}
 	s.pick = p
 	s.note(decision)
 	return p, nil
@@ -380,7 +385,16 @@ func (c *choice) doubt() {
 	}
 	for id, b := range c.books {
 		g := c.view.byID[id]
-		if g == nil || !b.seen {
+		if g == nil {
+			continue
+		}
+		absent := c.options[id] == nil && b.target < g.MaxSize && c.wanted(id)
+		if absent {
+			b.missed++
+		} else {
+			b.missed = 0
+		}
+		if !b.seen {
 			continue
 		}
 		if b.grant != nil && b.grant.loop < c.loop {
@@ -388,15 +402,25 @@ func (c *choice) doubt() {
 			for pod := range b.grant.pods {
 				served = served || !pending[pod]
 			}
-			if !served {
-				b.seen = false // not one pod found room on the new nodes
+			if !served || b.grant.pending > 0 && len(c.request.Pods) >= b.grant.pending && c.whole() {
+				b.seen = false // no pod found room on the new nodes
 			}
 			b.grant = nil
 		}
-		if c.options[id] == nil && b.target < g.MaxSize && c.wanted(id) {
+		if absent {
 			b.seen = false // similar groups could grow for pods that would run here, and this one could not
 		}
 	}
+}
+
+// whole tells whether the question has all pending pods: options of groups near their maximum may lack some.
+func (c *choice) whole() bool {
+	return slices.ContainsFunc(c.names, func(name string) bool { return !c.limited(name) })
+}
+
+// limited tells whether the group's option may lack pods for want of room.
+func (c *choice) limited(name string) bool {
+	return c.options[name].NodeCount >= c.view.byID[name].MaxSize-c.book(name).target
 }
 
 // wanted tells whether a pod of an option of a similar group could by its node affinity run in the group.

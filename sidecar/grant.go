@@ -31,6 +31,7 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	if delta <= 0 {
 		return fmt.Errorf("node group %q: increase by %d: %w", id, delta, cloudprovider.ErrInvalidDelta)
 	}
+	s.hear(ctx)
 	if err := s.turn.take(ctx); err != nil {
 		return err
 	}
@@ -249,12 +250,36 @@ func (s *Sidecar) conclude(ctx context.Context, g *groupView, asked int, v verdi
 	}
 	b.seen, b.away = heard, false
 	b.asked = s.o.Clock.Now()
+	s.unheard = &answer{g.ID, b.asked, s.o.Connection(ctx)}
 	if v.pick != nil && granted > 0 {
-		b.grant = &grant{loop: s.loop, pods: v.pick.pods}
+		b.grant = &grant{loop: s.loop, pods: v.pick.pods, pending: v.pick.pending}
 	}
 	s.o.Metrics.granted(asked, granted)
 	s.note(Decision{Call: "IncreaseSize", Group: g.ID, Asked: asked, Granted: granted, Reason: v.reason, Error: text(err)})
 	return nil
+}
+
+// answer is one to an increase.
+type answer struct {
+	group      string
+	at         time.Time
+	connection string
+}
+
+// silence is how long after an increase Cluster Autoscaler calls again at the latest when it has heard the answer; it reads
+// all target sizes at once then. One that has not heard it waits for its deadline first.
+const silence = 3 * time.Second
+
+// hear is told of every call that follows an increase in Cluster Autoscaler's loop.
+func (s *Sidecar) hear(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.unheard; a != nil {
+		if s.o.Clock.Since(a.at) >= silence || s.o.Connection(ctx) != a.connection {
+			s.book(a.group).seen = false
+		}
+		s.unheard = nil
+	}
 }
 
 // advance begins a plan, or takes what was granted off it.

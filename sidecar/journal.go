@@ -36,6 +36,7 @@ type journalPlan struct {
 // journalGroup is a group of which there is something to keep.
 type journalGroup struct {
 	Seen    bool             `json:"seen,omitempty"`
+	Away    bool             `json:"away,omitempty"`
 	Asked   time.Time        `json:"asked,omitzero"`
 	Order   *order           `json:"order,omitempty"`
 	Backoff *scaleup.Refusal `json:"backoff,omitempty"`
@@ -83,11 +84,11 @@ func (s *Sidecar) journal() journal {
 	}
 	refusals := s.backoff.Refusals()
 	for id, b := range s.books {
-		entry := journalGroup{Seen: b.seen, Asked: b.asked, Order: b.order}
+		entry := journalGroup{Seen: b.seen, Away: b.away, Asked: b.asked, Order: b.order}
 		if r, ok := refusals[id]; ok {
 			entry.Backoff = &r
 		}
-		if entry.Seen || entry.Order != nil || entry.Backoff != nil || s.o.Clock.Since(b.asked) < s.o.MaxNodeProvisionTime {
+		if entry.Seen || entry.Away || entry.Order != nil || entry.Backoff != nil || s.o.Clock.Since(b.asked) < s.o.MaxNodeProvisionTime {
 			j.Groups[id] = entry
 		}
 	}
@@ -145,7 +146,7 @@ func (s *Sidecar) restore(j journal) {
 	for id, entry := range j.Groups {
 		b := s.book(id)
 		b.seen = entry.Seen && entry.Order == nil
-		b.asked = entry.Asked
+		b.away, b.asked = entry.Away, entry.Asked
 		if entry.Backoff != nil {
 			s.backoff.Restore(id, *entry.Backoff)
 		}

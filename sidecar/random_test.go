@@ -1,6 +1,7 @@
 package sidecar_test
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -14,8 +15,13 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
 
-// runs is how many random worlds are played, in parts side by side.
-const runs, parts = 100, 8
+var (
+	worlds = flag.Uint64("worlds", 1_000, "how many random worlds are played")
+	from   = flag.Uint64("from", 0, "the seed of the first one")
+)
+
+// parts of the worlds are played side by side.
+const parts = 8
 
 // A case is a random world and what has to become of it.
 type randomCase struct {
@@ -146,7 +152,7 @@ func TestExactInRandomWorlds(t *testing.T) {
 		for part := range uint64(parts) {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
 				t.Parallel()
-				for seed := part; seed < runs; seed += parts {
+				for seed := *from + part; seed < *from+*worlds; seed += parts {
 					extra, problem := play(t, seed)
 					mu.Lock()
 					plans[extra]++
@@ -161,7 +167,7 @@ func TestExactInRandomWorlds(t *testing.T) {
 		}
 	})
 	if failures > 0 {
-		t.Errorf("%d of %d worlds failed", failures, runs)
+		t.Errorf("%d of %d worlds failed", failures, *worlds)
 	}
 	var distribution []string
 	for _, extra := range slices.Sorted(maps.Keys(plans)) {

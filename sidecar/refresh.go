@@ -29,6 +29,7 @@ const (
 // the one failure that costs Cluster Autoscaler nothing it knows.
 func (s *Sidecar) Refresh(ctx context.Context) error {
 	began := s.o.Clock.Now()
+	s.hear(ctx)
 	s.loadJournal(ctx)
 	err := s.read(ctx, began)
 	s.mu.Lock()

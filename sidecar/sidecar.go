@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"sync"
 	"time"
@@ -37,6 +38,7 @@ type Sidecar struct {
 	at          *sight               // when last looked at
 	pick        *pick                // the answer of the expander that waits for its increase
 	plan        *plan
+	unheard     *answer         // to the last increase, until Cluster Autoscaler calls again
 	grown       map[string]bool // groups increased in this loop since the last choice
 	balancing   bool            // Cluster Autoscaler balances by itself
 	unasked     bool            // it scales up without asking the expander
@@ -63,7 +65,7 @@ func New(backend Backend, o Options) (*Sidecar, error) {
 		backend: backend,
 		o:       o,
 		index:   index,
-		writer:  o.Clock.Now().UTC().Format(time.RFC3339Nano),
+		writer:  rand.Text(),
 		turn:    newLock(),
 		books:   map[string]*book{},
 		backoff: scaleup.NewBackoff(o.Backoff),

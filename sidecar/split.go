@@ -63,7 +63,7 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 			s.members = append(s.members, member{
 				Group:   nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)},
 				option:  c.options[name],
-				limited: c.options[name].NodeCount >= g.MaxSize-b.target,
+				limited: c.limited(name),
 			})
 		}
 	}
@@ -101,14 +101,18 @@ func (s *split) tell(next string) string {
 	return strings.Join(parts, "; ")
 }
 
-// away are members that a new process of Cluster Autoscaler leaves out until their nodes are ready. They keep their part of
-// the split and get it when they are back, a little later than the others.
+// away are members that Cluster Autoscaler leaves out for a while: a new process of it until their nodes are ready, any for
+// one loop after a call that failed. They keep their part of the split and get it when they are back, a little later than
+// the others.
 func (c *choice) away(chosen string) []member {
 	var out []member
 	for _, name := range c.similarTo(chosen) {
 		g, b := c.view.byID[name], c.book(name)
 		_, _, off := c.backoff.Active(name, c.at.now)
-		if c.options[name] == nil && g != nil && b.away && !off && !g.zeroOrMax && c.Sidecar.unseen(g, c.at) > 0 {
+		if c.options[name] != nil || g == nil || off || g.zeroOrMax {
+			continue
+		}
+		if b.missed == 1 || b.away && c.Sidecar.unseen(g, c.at) > 0 {
 			out = append(out, member{
 				Group:   nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)},
 				limited: true,

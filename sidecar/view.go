@@ -69,7 +69,7 @@ func (s *sight) count(g *groupView, target int) (ready, inFlight int) {
 		case registered && node.Ready:
 			ready++
 		case registered:
-			if s.now.Sub(node.Created) >= s.provision {
+			if !node.Created.IsZero() && s.now.Sub(node.Created) >= s.provision {
 				lost++
 			}
 		default:
