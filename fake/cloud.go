@@ -152,6 +152,17 @@ func (c *Cloud) NextEvent() (at time.Time, ok bool) {
 // the others made from the template, not ready (condition and taint) until their
 // time has come. In an outage nodes are unreachable. The caller owns the copies.
 func (c *Cloud) RegisteredNodes() []*v1.Node {
+	nodes := c.SharedNodes()
+	for i, node := range nodes {
+		nodes[i] = node.DeepCopy()
+	}
+	return nodes
+}
+
+// SharedNodes is RegisteredNodes without copies, for callers that look often: the
+// objects are the cloud's own and must not be changed. As long as a node looks the
+// same it is the same object.
+func (c *Cloud) SharedNodes() []*v1.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()

@@ -53,6 +53,9 @@ type instance struct {
 	created  time.Time
 	failure  *failure  // nil: it will run
 	leftAt   time.Time // when its deletion was asked for; zero: it was not
+
+	shown   *v1.Node // its node object as last asked for; never changed
+	shownAs look
 }
 
 // failure is why and when an instance turns out not to have been created.

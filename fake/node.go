@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -58,32 +59,62 @@ func rename(node *v1.Node, name string) {
 	node.Labels[v1.LabelHostname] = name
 }
 
-// nodeObject is the instance's node as the API server would show it now.
-func (in *instance) nodeObject(now time.Time, down bool) *v1.Node {
-	var node *v1.Node
-	if in.node != nil {
-		node = in.node.DeepCopy()
-	} else {
-		node = in.group.Template.Node.DeepCopy()
-		rename(node, in.name)
-		node.CreationTimestamp = metav1.Time{Time: in.registersAt()}
-		setReady(node, v1.ConditionTrue, "KubeletReady", metav1.Time{Time: in.readyAt()})
-	}
-	node.Spec.ProviderID = in.id
+// look is what a node's object shows of its state.
+type look int
+
+const (
+	ready look = iota + 1
+	notReady
+	unreachable
+)
+
+func (in *instance) lookAt(now time.Time, down bool) look {
 	switch {
 	case down:
-		setReady(node, v1.ConditionUnknown, "NodeStatusUnknown", metav1.Time{})
-		taint(node, v1.TaintNodeUnreachable, v1.TaintEffectNoSchedule)
-		taint(node, v1.TaintNodeUnreachable, v1.TaintEffectNoExecute)
+		return unreachable
 	case in.node == nil && in.readyAt().After(now):
-		setReady(node, v1.ConditionFalse, "KubeletNotReady", node.CreationTimestamp)
-		taint(node, v1.TaintNodeNotReady, v1.TaintEffectNoSchedule)
+		return notReady
 	}
-	return node
+	return ready
 }
 
+// nodeObject is the instance's node as the API server would show it now. It never changes: a node that looks different is
+// another object. It shares with the template what all nodes of the group have.
+func (in *instance) nodeObject(now time.Time, down bool) *v1.Node {
+	if l := in.lookAt(now, down); in.shownAs != l {
+		in.shown, in.shownAs = in.draw(l), l
+	}
+	return in.shown
+}
+
+func (in *instance) draw(l look) *v1.Node {
+	var node v1.Node
+	if in.node != nil {
+		node = *in.node
+	} else {
+		node = *in.group.Template.Node
+		node.Labels = maps.Clone(node.Labels)
+		rename(&node, in.name)
+		node.CreationTimestamp = metav1.Time{Time: in.registersAt()}
+		setReady(&node, v1.ConditionTrue, "KubeletReady", metav1.Time{Time: in.readyAt()})
+	}
+	node.Spec.ProviderID = in.id
+	switch l {
+	case ready:
+	case unreachable:
+		setReady(&node, v1.ConditionUnknown, "NodeStatusUnknown", metav1.Time{})
+		taint(&node, v1.TaintNodeUnreachable, v1.TaintEffectNoSchedule)
+		taint(&node, v1.TaintNodeUnreachable, v1.TaintEffectNoExecute)
+	case notReady:
+		setReady(&node, v1.ConditionFalse, "KubeletNotReady", node.CreationTimestamp)
+		taint(&node, v1.TaintNodeNotReady, v1.TaintEffectNoSchedule)
+	}
+	return &node
+}
+
+// setReady gives the node a list of conditions of its own.
 func setReady(node *v1.Node, status v1.ConditionStatus, reason string, since metav1.Time) {
-	node.Status.Conditions = slices.DeleteFunc(node.Status.Conditions, func(c v1.NodeCondition) bool {
+	node.Status.Conditions = slices.DeleteFunc(slices.Clone(node.Status.Conditions), func(c v1.NodeCondition) bool {
 		return c.Type == v1.NodeReady
 	})
 	node.Status.Conditions = append(node.Status.Conditions, v1.NodeCondition{
@@ -91,6 +122,7 @@ func setReady(node *v1.Node, status v1.ConditionStatus, reason string, since met
 	})
 }
 
+// taint gives the node a list of taints of its own.
 func taint(node *v1.Node, key string, effect v1.TaintEffect) {
-	node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: key, Effect: effect})
+	node.Spec.Taints = append(slices.Clip(node.Spec.Taints), v1.Taint{Key: key, Effect: effect})
 }

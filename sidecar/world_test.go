@@ -71,7 +71,7 @@ func (w *watch) List() ([]sidecar.NodeState, bool) {
 		return w.list, true
 	}
 	var out []sidecar.NodeState
-	for _, node := range w.cloud.RegisteredNodes() {
+	for _, node := range w.cloud.SharedNodes() {
 		state := sidecar.NodeState{ProviderID: node.Spec.ProviderID, Name: node.Name, Created: node.CreationTimestamp.Time}
 		for _, c := range node.Status.Conditions {
 			state.Ready = state.Ready || c.Type == v1.NodeReady && c.Status == v1.ConditionTrue

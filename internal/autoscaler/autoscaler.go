@@ -20,7 +20,8 @@ type Autoscaler struct {
 	start   time.Time
 
 	world        world
-	podsAppeared bool // since the last loop began
+	deadline     deadline // of calls
+	podsAppeared bool     // since the last loop began
 	atStart      map[string]int
 
 	events   []Event
@@ -77,6 +78,7 @@ func (a *Autoscaler) begin() error {
 	a.templates, a.seen, a.unneeded = map[string]*v1.Node{}, map[string]*v1.Node{}, map[string]time.Time{}
 	a.note(Started, "", a.process, "")
 	a.registry.refreshInstances(a.clock.Now())
+	a.deadline.end()
 	return nil
 }
 
@@ -143,6 +145,7 @@ func (a *Autoscaler) Step() error {
 	a.podsAppeared = false
 	a.counters.Loops++
 	err := a.loop(now)
+	a.deadline.end()
 	if a.crashed {
 		err = errCrashed
 	}

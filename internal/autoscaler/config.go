@@ -14,7 +14,8 @@ import (
 
 // Cloud is the truth the world is made of, past whatever Cluster Autoscaler talks to. *fake.Cloud is one.
 type Cloud interface {
-	RegisteredNodes() []*v1.Node
+	// SharedNodes are the registered nodes. They are not changed, by neither side.
+	SharedNodes() []*v1.Node
 	NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, error)
 	TargetSize(ctx context.Context, id string) (int, error)
 	NodeGroupForNode(ctx context.Context, node *v1.Node) (id string, ok bool, err error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -67,12 +68,36 @@ func (a *Autoscaler) call(c Call, do func(context.Context) error) error {
 }
 
 func (a *Autoscaler) send(do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), a.options.Timeout)
-	defer cancel()
+	ctx := a.deadline.from(a.clock.Now(), a.options.Timeout)
 	if a.remote.Context != nil {
 		ctx = a.remote.Context(ctx)
 	}
 	return do(ctx)
+}
+
+// deadline is that of the calls made at one moment.
+type deadline struct {
+	at     time.Time
+	ctx    context.Context //nolint:containedctx // making one costs more than most calls
+	cancel context.CancelFunc
+}
+
+// from is a context that is done so long after now.
+func (d *deadline) from(now time.Time, timeout time.Duration) context.Context {
+	if d.ctx != nil && d.at.Equal(now) {
+		return d.ctx
+	}
+	d.end()
+	d.at = now
+	d.ctx, d.cancel = context.WithTimeout(context.Background(), timeout)
+	return d.ctx
+}
+
+func (d *deadline) end() {
+	if d.ctx != nil {
+		d.cancel()
+		d.ctx = nil
+	}
 }
 
 // refresh drops what is kept before the call goes out.

@@ -3,6 +3,7 @@ package autoscaler
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -321,13 +322,11 @@ func (t *attempt) choose(options []option) *option {
 	return &options[named[t.random.IntN(len(named))]]
 }
 
-// request is the question as the expander receives it. It shares nothing with the world.
+// request is the question as the expander receives it. It shares nodes and pods with the world;
+// neither side changes them.
 func (t *attempt) request(options []option) grpcexpander.Request {
-	request := grpcexpander.Request{Nodes: make(map[string]*v1.Node, len(t.templates))}
-	for id, node := range t.templates {
-		request.Nodes[id] = node.DeepCopy()
-	}
-	index := map[*v1.Pod]int{}
+	request := grpcexpander.Request{Nodes: maps.Clone(t.templates)}
+	index := make(map[*v1.Pod]int, len(t.pods))
 	for _, o := range options {
 		sent := grpcexpander.Option{Group: o.group.ID, NodeCount: o.count, Pods: make([]int, 0, len(o.pods))}
 		for _, pod := range o.pods {
@@ -335,7 +334,7 @@ func (t *attempt) request(options []option) grpcexpander.Request {
 			if !ok {
 				i = len(request.Pods)
 				index[pod] = i
-				request.Pods = append(request.Pods, pod.DeepCopy())
+				request.Pods = append(request.Pods, pod)
 			}
 			sent.Pods = append(sent.Pods, i)
 		}

@@ -67,7 +67,7 @@ func (a *Autoscaler) State() (State, error) {
 		return out, err
 	}
 	readyByGroup := map[string]int{}
-	for _, node := range a.config.Cloud.RegisteredNodes() {
+	for _, node := range a.config.Cloud.SharedNodes() {
 		if id, ok, err := a.config.Cloud.NodeGroupForNode(context.Background(), node); err != nil {
 			return out, fmt.Errorf("state: %w", err)
 		} else if ok && ready(node) {

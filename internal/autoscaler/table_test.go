@@ -42,7 +42,7 @@ func TestTheThreeStrategies(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			x := newTrial(t, test.strategy, fake.Config{Groups: test.groups}, autoscaler.Config{Batches: []autoscaler.Batch{test.batch}})
-			before := x.RegisteredNodes()
+			before := x.SharedNodes()
 			needed, err := x.Needed(before, test.groups[0].Template.Node)
 			if err != nil {
 				t.Fatal(err)

@@ -36,7 +36,7 @@ type world struct {
 
 // pod is a pod and where it runs.
 type pod struct {
-	object *v1.Pod
+	object *v1.Pod // never changed
 	kind   string // equal for pods of one controller that are equal
 	node   string // empty: pending
 	ends   time.Time
@@ -134,10 +134,15 @@ func kindOf(object *v1.Pod) (string, error) {
 
 // list reads the nodes from the API server: those of the cloud, with Cluster Autoscaler's taint.
 func (w *world) list(cloud Cloud) {
-	w.nodes = cloud.RegisteredNodes()
-	for _, node := range w.nodes {
+	w.nodes = cloud.SharedNodes()
+	if len(w.deleting) == 0 {
+		return
+	}
+	for i, node := range w.nodes {
 		if w.deleting[node.Name] {
-			node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: toBeDeleted, Effect: v1.TaintEffectNoSchedule})
+			marked := *node
+			marked.Spec.Taints = append(slices.Clip(node.Spec.Taints), v1.Taint{Key: toBeDeleted, Effect: v1.TaintEffectNoSchedule})
+			w.nodes[i] = &marked
 		}
 	}
 }
@@ -153,8 +158,9 @@ func (a *Autoscaler) schedule(now time.Time) error {
 	var pending []*pod
 	for _, p := range w.pods {
 		if p.node != "" && !exists[p.node] {
-			p.node = ""
-			p.object.CreationTimestamp = metav1.Time{Time: now}
+			anew := *p.object
+			anew.CreationTimestamp = metav1.Time{Time: now}
+			p.node, p.object = "", &anew
 			a.podsAppeared = true
 		}
 		if p.node == "" {
@@ -202,16 +208,35 @@ func (w *world) withPods(nodes []*v1.Node) []predicates.Node {
 		out[i].Node = node
 		index[node.Name] = i
 	}
-	for _, p := range w.pods {
+	at, counts, bound := make([]int, len(w.pods)), make([]int, len(nodes)), 0
+	for k, p := range w.pods {
+		at[k] = -1
 		if i, ok := index[p.node]; ok && p.node != "" {
-			out[i].Pods = append(out[i].Pods, p.object)
+			at[k] = i
+			counts[i]++
+			bound++
+		}
+	}
+	all := make([]*v1.Pod, bound) // one piece of memory for the lists of all nodes
+	for i, n := range counts {
+		out[i].Pods, all = all[:0:n], all[n:]
+	}
+	for k, i := range at {
+		if i >= 0 {
+			out[i].Pods = append(out[i].Pods, w.pods[k].object)
 		}
 	}
 	return out
 }
 
 func (w *world) pending() []*pod {
-	return slices.DeleteFunc(slices.Clone(w.pods), func(p *pod) bool { return p.node != "" })
+	var out []*pod
+	for _, p := range w.pods {
+		if p.node == "" {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 func objects(pods []*pod) []*v1.Pod {
