@@ -1,0 +1,362 @@
+package sidecar_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/sidecar"
+)
+
+// tapped is a cloud that a test takes down, or whose increases it handles itself.
+type tapped struct {
+	*fake.Cloud
+	down     func() bool
+	increase func(ctx context.Context, id string, delta int) error
+}
+
+func (c *tapped) reach() error {
+	if c.down != nil && c.down() {
+		return fmt.Errorf("nobody answers: %w", cloudprovider.ErrUnavailable)
+	}
+	return nil
+}
+
+func (c *tapped) Refresh(ctx context.Context) error {
+	return cmp.Or(c.reach(), c.Cloud.Refresh(ctx))
+}
+
+func (c *tapped) TargetSize(ctx context.Context, id string) (int, error) {
+	if err := c.reach(); err != nil {
+		return 0, err
+	}
+	return c.Cloud.TargetSize(ctx, id)
+}
+
+func (c *tapped) IncreaseSize(ctx context.Context, id string, delta int) error {
+	if err := c.reach(); err != nil {
+		return err
+	}
+	if c.increase != nil {
+		return c.increase(ctx, id, delta)
+	}
+	return c.Cloud.IncreaseSize(ctx, id, delta)
+}
+
+// startSidecar replaces the sidecar by a new process in front of another cloud.
+func (w *world) startSidecar(backend sidecar.Backend) {
+	w.t.Helper()
+	s, err := sidecar.New(backend, w.options)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.front.Sidecar = s
+	w.front.generation++
+}
+
+// connect replaces Cluster Autoscaler by one that is connected in another way.
+func (w *world) connect(s setup, connect func(process int) (autoscaler.Connection, error)) {
+	w.t.Helper()
+	config := autoscaler.Config{
+		Clock: w.clock, Cloud: w.cloud, Batches: append([]autoscaler.Batch{fill(s.cloud.Groups)}, s.batches...), Seed: s.seed, Options: s.ca, Connect: connect,
+	}
+	if s.fault != nil {
+		config.Fault = func(c autoscaler.Call) autoscaler.Fault { return s.fault(w, c) }
+	}
+	var err error
+	if w.ca, err = autoscaler.New(config); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// unasked is a connection of --expander=random.
+func (w *world) unasked(process int) (autoscaler.Connection, error) {
+	return autoscaler.Connection{Provider: w.front, Context: func(ctx context.Context) context.Context {
+		return context.WithValue(ctx, connectionKey{}, fmt.Sprint(process, "-", w.front.generation))
+	}}, nil
+}
+
+// slow has nodes take a minute.
+func slow(groups []fake.Group) []fake.Group {
+	for i := range groups {
+		groups[i].BootTime = time.Minute
+	}
+	return groups
+}
+
+// A trial is a world that a rule makes come out right.
+type trial struct {
+	setup
+	prepare func(*world)
+}
+
+// ten are three empty groups and pods for thirty nodes.
+func ten() setup {
+	return setup{seed: 1, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}}
+}
+
+// TestRules: each rule is needed. With it the sizes are those of one exact split; without it, and the others still at
+// work, they are what steering without it comes to.
+func TestRules(t *testing.T) {
+	crash := func(after int) func(*testing.T) trial {
+		return func(*testing.T) trial {
+			s := ten()
+			s.fault = crashAfter(after)
+			return trial{setup: s}
+		}
+	}
+	tests := map[string]struct {
+		rules   []sidecar.Rule // switched off together
+		trial   func(*testing.T) trial
+		want    []int
+		without []int // nil for anything but want
+	}{
+		"SeeWhatCannotBeSeen after the first grant": {
+			rules: []sidecar.Rule{sidecar.SeeWhatCannotBeSeen}, trial: crash(1),
+			want: []int{10, 10, 10}, without: []int{10, 15, 15},
+		},
+		"SeeWhatCannotBeSeen after the second grant": {
+			rules: []sidecar.Rule{sidecar.SeeWhatCannotBeSeen}, trial: crash(2),
+			want: []int{10, 10, 10}, without: []int{10, 10, 30},
+		},
+		// Alone it costs no nodes, only loops: what the error makes invisible is what SeeWhatCannotBeSeen sees.
+		"HideFailures": {
+			rules: []sidecar.Rule{sidecar.HideFailures, sidecar.SeeWhatCannotBeSeen}, trial: failsInFlight,
+			want: []int{8, 5, 8}, without: []int{11, 5, 10},
+		},
+		"StayWithTheSet": {
+			rules: []sidecar.Rule{sidecar.StayWithTheSet}, trial: twelveGroups,
+			want: []int{0, 0, 0, 10, 9, 9, 0, 0, 0, 0, 0, 0}, without: []int{4, 4, 4, 10, 0, 0, 0, 0, 0, 0, 0, 0},
+		},
+		"NeedIsTheLargest": {
+			rules: []sidecar.Rule{sidecar.NeedIsTheLargest}, trial: nearItsMaximum,
+			want: []int{0, 0, 0, 0, 1, 27, 0, 0, 0, 0, 0, 0}, without: []int{6, 6, 6, 0, 1, 0, 0, 0, 0, 0, 0, 0},
+		},
+		"NoticeNewProcesses": {
+			rules: []sidecar.Rule{sidecar.NoticeNewProcesses}, trial: restartWhenAllIsOrdered,
+			want: []int{50, 50, 50}, // without it ten, and often more, are ordered twice
+		},
+		"JournalIncreases": {
+			rules: []sidecar.Rule{sidecar.JournalIncreases}, trial: restartBeforeTheIncrease,
+			want: []int{10, 10, 10}, without: []int{30, 0, 0},
+		},
+		"PauseOnErrors": {
+			rules: []sidecar.Rule{sidecar.PauseOnErrors}, trial: cloudDown,
+			want: []int{10, 10, 10}, without: []int{15, 0, 15},
+		},
+		"NoOptions": {
+			rules: []sidecar.Rule{sidecar.NoOptions}, trial: slowlyReady,
+			want: []int{3}, without: []int{6},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, w := tt.trial(t).run(t)
+			if !slices.Equal(sorted(got), sorted(tt.want)) {
+				t.Errorf("sizes %v, want %v\n%s", got, tt.want, w.log())
+			}
+			bare := tt.trial(t)
+			bare.sidecar = bare.sidecar.Without(tt.rules...)
+			got, w = bare.run(t)
+			switch {
+			case tt.without == nil && total(got) <= total(tt.want):
+				t.Errorf("without the rule sizes %v, want more than %v\n%s", got, tt.want, w.log())
+			case tt.without != nil && !slices.Equal(sorted(got), sorted(tt.without)):
+				t.Errorf("without the rule sizes %v, want %v\n%s", got, tt.without, w.log())
+			}
+		})
+	}
+}
+
+func (x trial) run(t *testing.T) ([]int, *world) {
+	t.Helper()
+	w := newWorld(t, x.setup)
+	if x.prepare != nil {
+		x.prepare(w)
+	}
+	state := w.settle(time.Hour)
+	if state.Pending > 0 {
+		t.Errorf("%d pods pending\n%s", state.Pending, w.log())
+	}
+	return state.Sizes(), w
+}
+
+// failsInFlight: 15 nodes are on their way when six more are needed and b refuses.
+func failsInFlight(*testing.T) trial {
+	groups := zones(0, 0, 0)
+	for i := range groups {
+		groups[i].BootTime = 5 * time.Minute
+	}
+	return trial{setup: setup{seed: 1,
+		cloud: fake.Config{Groups: groups, Stocks: []fake.StockOut{{
+			Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{Start: time.Minute, End: 10 * time.Minute},
+		}}},
+		batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("web", 15, 1)}, {At: time.Minute, Pods: podsOf("api", 6, 1)}},
+	}}
+}
+
+// twelveGroups are four sets of three, and pods of which the nodes take three, two, two and one. 56 pods fill 28 nodes of
+// the second set to the last core and 19 of the first not quite; of the 36 that are left after ten nodes both can be filled.
+func twelveGroups(t *testing.T) trial {
+	groups := slow(zones(make([]int, 12)...))
+	for i, cores := range []string{"6", "4", "5", "3"} {
+		for _, g := range groups[3*i : 3*i+3] {
+			g.Template.Node.Labels[v1.LabelInstanceTypeStable] = "m" + cores
+			g.Template.Node.Status.Capacity[v1.ResourceCPU] = resource.MustParse(cores)
+			g.Template.Node.Status.Allocatable[v1.ResourceCPU] = resource.MustParse(cores)
+		}
+	}
+	chain, err := expander.New([]string{"least-waste"}, expander.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{Pods: podsOf("p", 56, 2)}}, sidecar: sidecar.Options{Chain: chain}}}
+}
+
+// nearItsMaximum: of the second set of twelveGroups the member it was chosen for refuses, and the next has room for one
+// node, so that its option holds few pods.
+func nearItsMaximum(t *testing.T) trial {
+	x := twelveGroups(t)
+	x.cloud.Groups[4].MaxSize = 1
+	x.cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{"d"}}}}
+	return x
+}
+
+// restartWhenAllIsOrdered restarts Cluster Autoscaler while the nodes of all groups are on their way, and the pods they are
+// for are replaced by others: a question for these alone does not tell that nodes are forgotten. The groups have so many
+// nodes already that none looks unhealthy.
+func restartWhenAllIsOrdered(*testing.T) trial {
+	s := setup{seed: 1, cloud: fake.Config{Groups: slow(zones(40, 40, 40))}, batches: []autoscaler.Batch{
+		{Pods: podsOf("p", 30, 1), Life: 20 * time.Second}, {At: 20 * time.Second, Pods: podsOf("q", 30, 1)},
+	}}
+	increases, crashed := 0, false
+	s.fault = func(_ *world, c autoscaler.Call) autoscaler.Fault {
+		if c.Method == fake.MethodIncreaseSize {
+			increases++
+		}
+		if c.Method != fake.MethodRefresh || increases < 3 || crashed {
+			return autoscaler.Fault{}
+		}
+		crashed = true
+		return autoscaler.Fault{Crash: true}
+	}
+	return trial{setup: s}
+}
+
+// restartBeforeTheIncrease restarts the sidecar between the answer of the expander and the increase.
+func restartBeforeTheIncrease(*testing.T) trial {
+	s, done := ten(), false
+	s.fault = func(w *world, c autoscaler.Call) autoscaler.Fault {
+		if c.Method == fake.MethodIncreaseSize && !done {
+			done = true
+			w.restartSidecar()
+		}
+		return autoscaler.Fault{}
+	}
+	return trial{setup: s}
+}
+
+// cloudDown: the cloud does not answer for a while after the first grant.
+func cloudDown(*testing.T) trial {
+	return trial{setup: ten(), prepare: func(w *world) {
+		w.startSidecar(&tapped{Cloud: w.cloud, down: func() bool {
+			at := w.clock.Since(start)
+			return at > 10*time.Second+150*time.Millisecond && at < 40*time.Second
+		}})
+	}}
+}
+
+// slowlyReady: nodes that are registered and not ready for a minute.
+func slowlyReady(*testing.T) trial {
+	groups := zones(0)
+	groups[0].BootTime, groups[0].ReadyDelay = 5*time.Second, time.Minute
+	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("p", 3, 1)}}}}
+}
+
+// A decrease takes back all that was asked for, also what was never granted and what has come since.
+func TestRuleClampDecreases(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules []sidecar.Rule
+		want  int
+	}{
+		"on":  {nil, 4},
+		"off": {[]sidecar.Rule{sidecar.ClampDecreases}, 10}, // the cloud refuses, and goes on waiting
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := setup{cloud: fake.Config{Groups: zones(10), Stocks: []fake.StockOut{{Mode: fake.Silent, Left: 4}}}}
+			s.cloud.Groups[0].Size = 0
+			s.sidecar = s.sidecar.Without(tt.rules...)
+			w := newWorld(t, s)
+			ctx := context.Background()
+			if err := w.cloud.IncreaseSize(ctx, "a", 10); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.front.Refresh(ctx); err != nil {
+				t.Fatal(err)
+			}
+			err := w.front.DecreaseTargetSize(ctx, "a", -26)
+			if got, _ := w.cloud.TargetSize(ctx, "a"); got != tt.want || (err == nil) != (name == "on") {
+				t.Errorf("target size %d, %v; want %d", got, err, tt.want)
+			}
+			if shown, _ := w.front.TargetSize(ctx, "a"); shown != tt.want {
+				t.Errorf("shown target size %d, want %d", shown, tt.want)
+			}
+		})
+	}
+}
+
+// With --expander=random nobody asks which member to grow. Any part of an increase would be asked for again, and go to
+// any member.
+func TestRulePassThroughWhenUnasked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules []sidecar.Rule
+		one   bool // plan
+	}{
+		"on":  {nil, true},
+		"off": {[]sidecar.Rule{sidecar.PassThroughWhenUnasked}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := ten()
+			s.sidecar = s.sidecar.Without(tt.rules...)
+			w := newWorld(t, s)
+			w.connect(s, w.unasked)
+			state := w.settle(time.Hour)
+			if state.Ordered() != 30 || (state.Increases == 1) != tt.one {
+				t.Errorf("sizes %v in %d plans\n%s", state.Sizes(), state.Increases, w.log())
+			}
+		})
+	}
+}
+
+// Free and pinned pods together are not exact with any stock Cluster Autoscaler: it puts free pods on nodes that pinned
+// ones need, and asks again for these. That ends when the zone has room for all pods, so there are at most as many nodes
+// too many as there are free pods.
+func TestFreeAndPinnedPodsHaveABound(t *testing.T) {
+	most := 0
+	for seed := range uint64(20) {
+		const free, pinned = 6, 3
+		pods := podsOf("free", free, 1)
+		for _, pod := range podsOf("pinned", pinned, 1) {
+			pod.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: "b"}
+			pods = append(pods, pod)
+		}
+		w := newWorld(t, setup{seed: seed, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []autoscaler.Batch{{Pods: pods}}})
+		state := w.settle(time.Hour)
+		sizes := state.Sizes()
+		most = max(most, state.Ordered())
+		if sizes[0] > 3 || sizes[2] > 3 || sizes[1] > free+pinned || state.Pending > 0 {
+			t.Errorf("seed %d: sizes %v, %d pods pending\n%s", seed, sizes, state.Pending, w.log())
+		}
+	}
+	t.Logf("9 nodes needed, at most %d ordered", most)
+}
