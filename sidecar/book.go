@@ -14,8 +14,8 @@ type book struct {
 	// seen tells whether Cluster Autoscaler counts the group's nodes that are on their way: it holds a scale-up request
 	// for the group, and the group is not backed off there. In doubt it does not: that costs a loop, not a node.
 	seen bool
-	// away tells that a new process of Cluster Autoscaler may leave the group out until its nodes are ready: it takes
-	// nodes on their way that it has not asked for itself for a sign of bad health.
+	// away tells that Cluster Autoscaler may leave the group out until its nodes are ready: it takes nodes on their way
+	// that it holds no request for, as after its restart, for a sign of bad health.
 	away bool
 	// missed is for how many choices in a row the group had no option, with no reason known. Once may be a call that
 	// failed.

@@ -383,10 +383,14 @@ func (c *choice) doubt() {
 	for _, pod := range c.request.Pods {
 		pending[uid(pod)] = true
 	}
+	back := c.asked.back(pending, c.whole())
 	for id, b := range c.books {
 		g := c.view.byID[id]
 		if g == nil {
 			continue
+		}
+		if back {
+			b.seen, b.away = false, true // pods that had room on new nodes have none any more
 		}
 		absent := c.options[id] == nil && b.target < g.MaxSize && c.wanted(id)
 		if absent {
@@ -408,9 +412,33 @@ func (c *choice) doubt() {
 			b.grant = nil
 		}
 		if absent {
-			b.seen = false // similar groups could grow for pods that would run here, and this one could not
+			b.seen, b.away = false, true // similar groups could grow for pods that would run here, and this one could not
 		}
 	}
+}
+
+// questions remembers the pods of questions since nodes are on their way.
+type questions struct {
+	pods  map[types.UID]bool
+	last  int  // pods of the last question
+	whole bool // it had all
+}
+
+// back tells whether pods are pending again that were not in the last question, and takes the question in.
+func (q *questions) back(pending map[types.UID]bool, whole bool) bool {
+	known := 0
+	for pod := range pending {
+		if q.pods[pod] {
+			known++
+		}
+	}
+	back := q.whole && known > q.last
+	if q.pods == nil {
+		q.pods = map[types.UID]bool{}
+	}
+	maps.Copy(q.pods, pending)
+	q.last, q.whole = len(pending), whole
+	return back
 }
 
 // whole tells whether the question has all pending pods: options of groups near their maximum may lack some.

@@ -85,7 +85,7 @@ func (s *Sidecar) judge(g *groupView, delta int) verdict {
 	second := s.grownIn(s.set(g.ID), g.ID)
 	s.grown[g.ID] = true
 	if asked {
-		s.pick = nil
+		s.pick, s.ignored = nil, false
 	}
 	switch {
 	case m != steering:
@@ -102,6 +102,9 @@ func (s *Sidecar) judge(g *groupView, delta int) verdict {
 		return full("the expander was not asked before")
 	case p == nil:
 		return verdict{nodes: max(1, delta/2), reason: "half of it, for want of a rule"}
+	case !asked && !p.full && !s.ignored:
+		s.ignored = true
+		return verdict{reason: "nothing: the expander had picked " + p.group + ", and may not have been heard", hide: s.hides(), shared: true}
 	case !asked:
 		return full("the expander had picked " + p.group)
 	case p.full:

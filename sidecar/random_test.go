@@ -123,7 +123,9 @@ func (c *randomCase) disturb(r *rand.Rand) {
 			}
 			return autoscaler.Fault{Lost: true}
 		case unsent:
-			return autoscaler.Fault{Unsent: call.Method != fake.MethodIncreaseSize} // that one only Cluster Autoscaler knows of
+			// Of these only Cluster Autoscaler knows: it backs the group off, or chooses at random.
+			unknowable := call.Method == fake.MethodIncreaseSize || call.Method == autoscaler.MethodBestOptions
+			return autoscaler.Fault{Unsent: !unknowable}
 		}
 		return autoscaler.Fault{}
 	}
@@ -184,6 +186,7 @@ func play(t testing.TB, seed uint64) (extra int, problem string) {
 	for i := range c.cloud.Groups { // a group that Cluster Autoscaler itself has backed off keeps what it has
 		if g := &c.cloud.Groups[i]; w.lost[g.ID] {
 			g.MaxSize = state.Sizes()[i]
+			g.MinSize = min(g.MinSize, g.MaxSize)
 		}
 	}
 	want := c.want(t)

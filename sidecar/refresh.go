@@ -35,6 +35,7 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fetchErr = err
+	s.refreshes = [2]time.Time{s.refreshes[1], began}
 	if err != nil && s.o.follows(pauseOnErrors) {
 		s.o.Metrics.refreshFailed()
 		return fmt.Errorf("%w: %w", cloudprovider.ErrUnavailable, err)
@@ -53,12 +54,13 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// ensure makes sure that there is something to show: Cluster Autoscaler asks for groups and nodes before its first Refresh.
+// ensure makes sure that there is something to show: Cluster Autoscaler asks for groups and nodes before its first Refresh,
+// and a replica that does not lead may wait for days before it does.
 func (s *Sidecar) ensure(ctx context.Context) (*view, error) {
 	s.mu.Lock()
-	v := s.view
+	v, stale := s.view, s.loop == 0 && s.view != nil && s.o.Clock.Since(s.view.at) >= useful
 	s.mu.Unlock()
-	if v != nil {
+	if v != nil && !stale {
 		return v, nil
 	}
 	s.loadJournal(ctx)
@@ -67,10 +69,11 @@ func (s *Sidecar) ensure(ctx context.Context) (*view, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.view == nil {
+	if s.fetched != nil {
 		s.show(s.fetched)
 		s.fetched = nil
 	}
+	s.fetchErr = nil
 	return s.view, nil
 }
 
@@ -269,13 +272,19 @@ func (s *Sidecar) show(v *view) {
 	at := s.look()
 	s.since = watchUnregistered(v, at.nodes, s.since)
 	at.since = s.since
+	quiet := true
 	for id, g := range v.byID {
 		b := s.book(id)
 		s.settleByReading(g, b)
-		if _, inFlight := at.count(g, b.target); inFlight == 0 {
+		_, inFlight := at.count(g, b.target)
+		quiet = quiet && inFlight == 0
+		if inFlight == 0 {
 			b.seen, b.away = false, false // nothing to come: Cluster Autoscaler drops its request now
 			b.grant = nil
 		}
+	}
+	if quiet {
+		s.asked = questions{}
 	}
 	for id := range s.books {
 		if v.byID[id] == nil {

@@ -35,12 +35,16 @@ type Sidecar struct {
 	books       map[string]*book
 	backoff     *scaleup.Backoff
 	since       map[string]time.Time // instances without a node
+	readySince  map[string]time.Time // nodes, by provider id; nil before they were first looked at
+	refreshes   [2]time.Time         // the last but one, and the last
 	at          *sight               // when last looked at
 	pick        *pick                // the answer of the expander that waits for its increase
 	plan        *plan
+	asked       questions
 	unheard     *answer         // to the last increase, until Cluster Autoscaler calls again
 	grown       map[string]bool // groups increased in this loop since the last choice
 	balancing   bool            // Cluster Autoscaler balances by itself
+	ignored     bool            // it did not follow the last pick
 	unasked     bool            // it scales up without asking the expander
 	process     time.Time       // when its present process was first noticed
 	gpuAsked    string          // connection on which the GPU label was asked for
@@ -132,16 +136,36 @@ func (s *Sidecar) look() *sight {
 	return s.at
 }
 
-// nodes are the registered nodes by provider id.
+// lag is how long a node must have been ready to count as such: Cluster Autoscaler lists nodes before it refreshes, from a
+// watch of its own. Too few ready nodes cost a loop, too many a node.
+const lag = 2 * time.Second
+
+// nodes are the registered nodes by provider id, each ready only if it was at the refresh before the last one.
 func (s *Sidecar) nodes(now time.Time) map[string]NodeState {
+	list, ok := []NodeState(nil), false
 	if s.o.Nodes != nil {
-		if list, ok := s.o.Nodes.List(); ok {
-			out := make(map[string]NodeState, len(list))
-			for _, n := range list {
-				out[n.ProviderID] = n
-			}
-			return out
-		}
+		list, ok = s.o.Nodes.List()
 	}
-	return s.inferred.nodes(now)
+	if !ok {
+		return s.inferred.nodes(now)
+	}
+	first := s.readySince == nil
+	since := make(map[string]time.Time, len(list))
+	out := make(map[string]NodeState, len(list))
+	for _, n := range list {
+		if n.Ready {
+			at, known := s.readySince[n.ProviderID]
+			switch {
+			case known:
+			case first && now.Sub(n.Created) >= s.o.MaxNodeProvisionTime: // of old
+			default:
+				at = now
+			}
+			since[n.ProviderID] = at
+			n.Ready = now.Sub(at) >= lag && !at.After(s.refreshes[0])
+		}
+		out[n.ProviderID] = n
+	}
+	s.readySince = since
+	return out
 }
