@@ -37,8 +37,8 @@ type world struct {
 // pod is a pod and where it runs.
 type pod struct {
 	object *v1.Pod // never changed
-	kind   string // equal for pods of one controller that are equal
-	node   string // empty: pending
+	kind   string  // equal for pods of one controller that are equal
+	node   string  // empty: pending
 	ends   time.Time
 }
 
