@@ -148,7 +148,7 @@ func (s *Sidecar) newChoice(request grpcexpander.Request) (*choice, error) {
 // compare brings the index of similar groups up to date with the templates Cluster Autoscaler sent.
 func (s *Sidecar) compare(nodes map[string]*v1.Node) {
 	for _, name := range s.index.Names() {
-		if nodes[name] == nil {
+		if nodes[name] == nil && s.view.byID[name] == nil { // else it was only not read this time
 			s.index.Delete(name)
 		}
 	}
@@ -383,7 +383,7 @@ func (c *choice) doubt() {
 	for _, pod := range c.request.Pods {
 		pending[uid(pod)] = true
 	}
-	back := c.asked.back(pending, c.whole())
+	back := c.asked.back(c.request.Pods, c.whole())
 	for id, b := range c.books {
 		g := c.view.byID[id]
 		if g == nil {
@@ -419,16 +419,17 @@ func (c *choice) doubt() {
 
 // questions remembers the pods of questions since nodes are on their way.
 type questions struct {
+	start time.Time // of this process: older pods were asked about before, if not now
 	pods  map[types.UID]bool
 	last  int  // pods of the last question
 	whole bool // it had all
 }
 
 // back tells whether pods are pending again that were not in the last question, and takes the question in.
-func (q *questions) back(pending map[types.UID]bool, whole bool) bool {
+func (q *questions) back(pods []*v1.Pod, whole bool) bool {
 	known := 0
-	for pod := range pending {
-		if q.pods[pod] {
+	for _, pod := range pods {
+		if q.pods[uid(pod)] || pod.CreationTimestamp.Time.Before(q.start) {
 			known++
 		}
 	}
@@ -436,8 +437,10 @@ func (q *questions) back(pending map[types.UID]bool, whole bool) bool {
 	if q.pods == nil {
 		q.pods = map[types.UID]bool{}
 	}
-	maps.Copy(q.pods, pending)
-	q.last, q.whole = len(pending), whole
+	for _, pod := range pods {
+		q.pods[uid(pod)] = true
+	}
+	q.last, q.whole = len(pods), whole
 	return back
 }
 
@@ -453,7 +456,7 @@ func (c *choice) limited(name string) bool {
 
 // wanted tells whether a pod of an option of a similar group could by its node affinity run in the group.
 func (c *choice) wanted(id string) bool {
-	template := c.request.Nodes[id]
+	template := c.template(id)
 	if template == nil {
 		return false
 	}
@@ -463,6 +466,17 @@ func (c *choice) wanted(id string) bool {
 		}
 	}
 	return false
+}
+
+// template is a node of the group, as sent, or else as the cloud describes it; nil where neither does.
+func (c *choice) template(id string) *v1.Node {
+	if node := c.request.Nodes[id]; node != nil {
+		return node
+	}
+	if g := c.view.byID[id]; g != nil {
+		return g.template.Node
+	}
+	return nil
 }
 
 // accepted counts the pods of an option whose node affinity and selector accept a node.

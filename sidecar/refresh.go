@@ -284,7 +284,7 @@ func (s *Sidecar) show(v *view) {
 		}
 	}
 	if quiet {
-		s.asked = questions{}
+		s.asked = questions{start: s.asked.start}
 	}
 	for id := range s.books {
 		if v.byID[id] == nil {

@@ -70,6 +70,7 @@ func New(backend Backend, o Options) (*Sidecar, error) {
 		o:       o,
 		index:   index,
 		writer:  rand.Text(),
+		asked:   questions{start: o.Clock.Now()},
 		turn:    newLock(),
 		books:   map[string]*book{},
 		backoff: scaleup.NewBackoff(o.Backoff),

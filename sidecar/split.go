@@ -134,7 +134,7 @@ func (c *choice) hidden(s *split) int {
 		if unseen == 0 {
 			continue
 		}
-		template := c.request.Nodes[name]
+		template := c.template(name)
 		usable := 0
 		for _, m := range s.members {
 			if template == nil {
@@ -212,7 +212,7 @@ func (c *choice) bound(s *split) []bound {
 	pods := map[string]int{}
 	for i, names := range takers {
 		for _, m := range s.members {
-			if m.limited && !slices.Contains(names, m.Name) && c.request.Nodes[m.Name] != nil && accepts(c.request.Pods[i], c.request.Nodes[m.Name]) {
+			if m.limited && !slices.Contains(names, m.Name) && c.template(m.Name) != nil && accepts(c.request.Pods[i], c.template(m.Name)) {
 				names = append(names, m.Name)
 			}
 		}
