@@ -3,13 +3,41 @@ package scaleup
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
+
+// CompleteTemplates returns the templates of node groups, by id, with those of the
+// empty groups completed from populated ones, as a round of the pipeline does
+// before it compares groups: the catalogue says less about a machine than its
+// kubelet. The pods are those whose node selectors and affinities keep labels
+// from being guessed. Nothing that is given is changed.
+func CompleteTemplates(templates map[string]cloudprovider.Template, empty map[string]bool, similarity nodegroupset.Options, pods []*v1.Pod) (map[string]cloudprovider.Template, error) {
+	groups := make([]Group, 0, len(templates))
+	for _, id := range slices.Sorted(maps.Keys(templates)) {
+		template := templates[id]
+		g := Group{Template: &template, TemplateFrom: "node"}
+		g.ID = id
+		if empty[id] {
+			g.TemplateFrom = fromCloud
+		}
+		groups = append(groups, g)
+	}
+	if err := completeTemplates(groups, similarity, Cluster{Pending: pods}); err != nil {
+		return nil, err
+	}
+	out := make(map[string]cloudprovider.Template, len(groups))
+	for i := range groups {
+		out[groups[i].ID] = *groups[i].Template
+	}
+	return out, nil
+}
 
 // completeTemplates fills in what the cloud's templates of empty groups lack.
 // The model is the populated group that differs from the empty one in nothing

@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // pick is what the expander answered: the group Cluster Autoscaler is going to increase.
@@ -138,22 +139,41 @@ func (s *Sidecar) newChoice(request grpcexpander.Request) (*choice, error) {
 		c.options[o.Group] = o
 	}
 	c.names = slices.Sorted(maps.Keys(c.options))
-	s.compare(request.Nodes)
+	if err := s.compare(&request); err != nil {
+		return nil, err
+	}
 	for _, name := range c.names {
 		c.similar[name] = append(s.index.Similar(name), name)
 	}
 	return c, nil
 }
 
-// compare brings the index of similar groups up to date with the templates Cluster Autoscaler sent.
-func (s *Sidecar) compare(nodes map[string]*v1.Node) {
+// compare brings the index of similar groups up to date with the templates Cluster Autoscaler sent. Of a group without nodes
+// that is what the catalogue says of its machines, which is completed from groups that have nodes.
+func (s *Sidecar) compare(request *grpcexpander.Request) error {
+	templates := make(map[string]cloudprovider.Template, len(request.Nodes))
+	empty := map[string]bool{}
+	for name, node := range request.Nodes {
+		templates[name] = cloudprovider.Template{Node: node}
+		if g := s.view.byID[name]; g != nil {
+			if ready, _ := s.at.count(g, 0); ready == 0 {
+				empty[name] = true
+			}
+		}
+	}
+	if len(empty) > 0 && len(empty) < len(templates) {
+		var err error
+		if templates, err = scaleup.CompleteTemplates(templates, empty, s.o.Similarity, request.Pods); err != nil {
+			return err
+		}
+	}
 	for _, name := range s.index.Names() {
-		if nodes[name] == nil && s.view.byID[name] == nil { // else it was only not read this time
+		if _, sent := templates[name]; !sent && s.view.byID[name] == nil { // else it was only not read this time
 			s.index.Delete(name)
 		}
 	}
-	for name, node := range nodes {
-		if err := s.index.Set(name, cloudprovider.Template{Node: node}); err != nil {
+	for name, template := range templates {
+		if err := s.index.Set(name, template); err != nil {
 			s.index.Delete(name)
 			s.o.Log.V(2).Info("Node group is balanced with no other, its template can not be compared", "nodeGroup", name, "reason", err.Error())
 		}
@@ -164,6 +184,7 @@ func (s *Sidecar) compare(nodes map[string]*v1.Node) {
 			s.sets[name] = set[0]
 		}
 	}
+	return nil
 }
 
 // decide answers nil where nothing is to grow now.

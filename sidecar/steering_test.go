@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
@@ -116,5 +119,18 @@ func lose(n int) func(*world, autoscaler.Call) autoscaler.Fault {
 		}
 		increases++
 		return autoscaler.Fault{Lost: increases == n}
+	}
+}
+
+// TestEmptyGroupBesidePopulated: what the catalogue does not say of an empty group's machines is no difference.
+func TestEmptyGroupBesidePopulated(t *testing.T) {
+	groups := zones(1, 0, 0)
+	for _, list := range []v1.ResourceList{groups[0].Template.Node.Status.Capacity, groups[0].Template.Node.Status.Allocatable} {
+		list[v1.ResourceEphemeralStorage] = resource.MustParse("20Gi") // which a kubelet reports
+	}
+	groups[0].Template.Node.Labels["example.com/kernel"] = "6.12"
+	w := newWorld(t, setup{cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{Pods: podsOf("p", 8, 1)}}, seed: 1})
+	if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{3, 3, 3}) {
+		t.Errorf("sizes %v\n%s", state.Sizes(), w.log())
 	}
 }
