@@ -276,8 +276,8 @@ func (s *soak) agree(at time.Duration) {
 		if err != nil {
 			s.t.Error(err)
 		}
-		if real, err := s.cloud.Nodes(ctx, want.ID); err != nil || !slices.Equal(ids(shown), ids(real)) {
-			s.t.Errorf("%s: instances of %s: %v, want %v, %v", at, want.ID, ids(shown), ids(real), err)
+		if there, err := s.cloud.Nodes(ctx, want.ID); err != nil || !slices.Equal(ids(shown), ids(there)) {
+			s.t.Errorf("%s: instances of %s: %v, want %v, %v", at, want.ID, ids(shown), ids(there), err)
 		}
 	}
 	if s.t.Failed() {

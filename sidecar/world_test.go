@@ -160,8 +160,13 @@ func newWorld(t testing.TB, s setup) *world {
 	config := autoscaler.Config{
 		Clock: w.clock, Cloud: cloud, Batches: append([]autoscaler.Batch{fill(s.cloud.Groups)}, s.batches...), Seed: s.seed, Options: s.ca,
 		Connect: func(process int) (autoscaler.Connection, error) {
+			name, generation := "", -1
 			return autoscaler.Connection{Provider: w.front, Expander: w.front, Context: func(ctx context.Context) context.Context {
-				return context.WithValue(ctx, connectionKey{}, fmt.Sprintf("%d-%d", process, w.front.generation))
+				if generation != w.front.generation {
+					generation = w.front.generation
+					name = fmt.Sprintf("%d-%d", process, generation)
+				}
+				return context.WithValue(ctx, connectionKey{}, name)
 			}}, nil
 		},
 	}
