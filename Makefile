@@ -14,13 +14,14 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.dat
 # Modules that test, lint and verify visit: the main one and whatever stands under integrations/.
 MODULES := . $(patsubst %/go.mod,%,$(wildcard integrations/*/go.mod))
 # Packages that start goroutines or must bear being called from several.
-RACE    ?= ./cloudprovider/... ./expander/grpcexpander/... ./fake/... ./predicates/... ./scaleup/... ./serving/... ./simulate/...
+RACE    ?= ./cloudprovider/... ./expander/grpcexpander/... ./fake/... ./fakecloud/... ./predicates/... ./scaleup/... ./serving/... ./sidecar/... ./simulate/...
 # Arguments of bench, fuzz and test: packages, a pattern of names, times, further flags of go test.
 PKG       ?= ./...
 BENCH     ?= .
 TIME      ?= 1s
 COUNT     ?= 1
 FUZZTIME  ?= 10s
+WORLDS    ?= 10000
 TESTFLAGS ?=
 # Targets that write generated files; verify runs them and expects the files unchanged.
 GENERATED := generate-go generate-proto
@@ -46,12 +47,15 @@ run: build ## Play the main job: the pods of a real cluster on an empty fleet.
 	@$(BIN)/evenkeel simulate -f configs/scenarios/real-cluster.yaml
 
 ##@ Test
-.PHONY: test race e2e fuzz bench compare
+.PHONY: test race worlds e2e fuzz bench compare
 test: ## Run all tests.
 	@$(call each,$(GO) test $(TESTFLAGS) ./...)
 
 race: ## Run the tests of the concurrent packages under the race detector.
-	@CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(RACE)
+	@CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) $(RACE)
+
+worlds: ## Play random worlds against the sidecar, more than test does (WORLDS=10000).
+	@$(GO) test ./sidecar -count=1 -v -timeout 60m -run '^TestExactInRandomWorlds$$' -worlds $(WORLDS)
 
 e2e: ## Run the tests on a real control plane, built from source the first time (minutes).
 	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 30m $(TESTFLAGS) ./...

@@ -147,6 +147,9 @@ func total(sizes []int) int {
 // TestExactInRandomWorlds: in every world the final sizes are those of one exact split, whatever restarts, answers that
 // are lost and members that do not deliver, and no node is ordered twice.
 func TestExactInRandomWorlds(t *testing.T) {
+	if testing.Short() {
+		*worlds = min(*worlds, 50)
+	}
 	var mu sync.Mutex
 	plans := map[int]int{} // plans beyond the groups that grew → worlds
 	failures := 0
