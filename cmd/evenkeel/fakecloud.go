@@ -5,18 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -81,23 +76,18 @@ func (o *fakeCloudOptions) validate() error {
 	if o.config == "" {
 		return errors.New("no scenario given (name a file with --config)")
 	}
-	for _, a := range []struct{ flag, address string }{{"address", o.address}, {"metrics-address", o.metricsAddress}} {
-		if a.address == "" && a.flag != "address" {
-			continue
-		}
-		if _, _, err := net.SplitHostPort(a.address); err != nil {
-			return fmt.Errorf("invalid --%s %q: must be host:port", a.flag, a.address)
+	if err := checkAddress("address", o.address); err != nil {
+		return err
+	}
+	if o.metricsAddress != "" {
+		if err := checkAddress("metrics-address", o.metricsAddress); err != nil {
+			return err
 		}
 	}
-	switch {
-	case (o.files.Cert == "") != (o.files.Key == ""):
-		return errors.New("--cert and --key go together")
-	case o.files.CACert != "" && o.files.Cert == "":
-		return errors.New("--cacert needs --cert and --key")
-	case o.deleteNodes && o.kubeconfig == "":
+	if o.deleteNodes && o.kubeconfig == "" {
 		return errors.New("--delete-nodes-on-exit needs --kubeconfig")
 	}
-	return nil
+	return checkFiles("", o.files)
 }
 
 // run serves until the command's context is done.
@@ -122,34 +112,27 @@ func (o *fakeCloudOptions) run(cmd *cobra.Command) error {
 	if client != nil {
 		keeper = fakecloud.NewKeeper(client, registering{cloud, setup}, setup.Name, fakecloud.KeeperOptions{DeleteOnExit: o.deleteNodes})
 	}
-	group, ctx := errgroup.WithContext(klog.NewContext(cmd.Context(), log))
+	ctx := klog.NewContext(cmd.Context(), log)
 	servers, err := o.listen(ctx, cloud, keeper, log)
 	if err != nil {
 		return err
 	}
-	for _, server := range servers {
-		group.Go(func() error { return server.Run(ctx) })
-	}
 	if keeper != nil {
-		group.Go(func() error {
-			keeper.Run(ctx)
-			return nil
-		})
+		servers = append(servers, keeping{keeper})
 	}
-	return group.Wait()
+	return runAll(ctx, servers)
 }
 
 // listen opens the servers. keeper is nil where there are no Node objects.
 func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper *fakecloud.Keeper, log logr.Logger) ([]runner, error) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics := serving.NewMetrics(registry)
-	metrics.Build(thisBuild().Version, thisBuild().Commit)
+	registry, metrics := newRegistry()
 	changed := func() {}
 	if keeper != nil {
 		changed = keeper.Changed
 	}
-	provider, err := fakecloud.Listen(ctx, o.address, cloud, changed, serving.Options{Files: o.files, Plaintext: o.plaintext, Metrics: metrics})
+	provider, err := fakecloud.Listen(ctx, o.address, cloud, changed, serving.Options{
+		Files: o.files, Plaintext: o.plaintext, Metrics: metrics, MaxRequest: maxProviderRequest,
+	})
 	if err != nil {
 		return nil, &usageError{fmt.Errorf("--address=%s: %w", o.address, err), "see the flags for the address and certificates"}
 	}
@@ -170,8 +153,13 @@ func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper
 	return []runner{provider, web}, nil
 }
 
-// runner is a server.
-type runner interface{ Run(context.Context) error }
+// keeping runs a keeper beside the servers.
+type keeping struct{ *fakecloud.Keeper }
+
+func (k keeping) Run(ctx context.Context) error {
+	k.Keeper.Run(ctx)
+	return nil
+}
 
 // load reads the scenario, and tells what of it has no effect.
 func (o *fakeCloudOptions) load(stdin io.Reader, log logr.Logger) (*simulate.Setup, error) {
@@ -213,9 +201,9 @@ func (o *fakeCloudOptions) client() (kubernetes.Interface, error) {
 	if o.kubeconfig == "" {
 		return nil, nil
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	config, err := restConfig(o.kubeconfig)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("--kubeconfig=%s: %w", o.kubeconfig, err), "must be a kubeconfig file"}
+		return nil, err
 	}
 	config = rest.AddUserAgent(config, "evenkeel-fake-cloud")
 	config.QPS, config.Burst = fakeCloudQPS, fakeCloudBurst

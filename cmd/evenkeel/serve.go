@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/evenkeel/evenkeel/serving"
+)
+
+// maxProviderRequest bounds the requests of Cluster Autoscaler to its cloud provider, in bytes. The largest name some
+// hundred nodes to delete.
+const maxProviderRequest = 8 << 20
+
+// runner is a server.
+type runner interface{ Run(context.Context) error }
+
+// runAll serves until ctx is done or a server fails; the others end then, too.
+func runAll(ctx context.Context, servers []runner) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, server := range servers {
+		group.Go(func() error { return server.Run(ctx) })
+	}
+	return group.Wait()
+}
+
+// newRegistry has the metrics that every server has.
+func newRegistry() (*prometheus.Registry, *serving.Metrics) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := serving.NewMetrics(registry)
+	metrics.Build(thisBuild().Version, thisBuild().Commit)
+	return registry, metrics
+}
+
+// checkAddress checks the flag of an address.
+func checkAddress(flag, address string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("invalid --%s %q: must be host:port", flag, address)
+	}
+	return nil
+}
+
+// checkFiles checks the flags of a server's certificate, which begin with prefix.
+func checkFiles(prefix string, files serving.Files) error {
+	switch {
+	case (files.Cert == "") != (files.Key == ""):
+		return fmt.Errorf("--%[1]scert and --%[1]skey go together", prefix)
+	case files.CACert != "" && files.Cert == "":
+		return fmt.Errorf("--%[1]scacert needs --%[1]scert and --%[1]skey", prefix)
+	}
+	return nil
+}
+
+// restConfig says how to reach the API server: as the file says, or with none as the pod does.
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, &usageError{errors.New("no API server: this is no pod of a cluster"), "give --kubeconfig, or --no-cluster"}
+		}
+		return config, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("--kubeconfig=%s: %w", kubeconfig, err), "must be a kubeconfig file"}
+	}
+	return config, nil
+}

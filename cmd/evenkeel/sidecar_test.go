@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
+	"github.com/evenkeel/evenkeel/serving"
+)
+
+// startSidecar starts a sidecar without a cluster on free ports, and returns its log's first line too.
+func startSidecar(t *testing.T, backend string, more ...string) (s *server, provider, web string) {
+	t.Helper()
+	dir := t.TempDir()
+	certificates(t, dir)
+	s = startServer(t, append([]string{
+		"sidecar", "--backend-address", backend, "--address", "127.0.0.1:0", "--expander-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
+		"--expander-cert", filepath.Join(dir, "server.crt"), "--expander-key", filepath.Join(dir, "server.key"),
+		"--no-cluster", "--infer-readiness", "--journal-file", filepath.Join(dir, "journal.json"),
+	}, more...)...)
+	found := s.await(t, regexp.MustCompile(`Serving Cluster Autoscaler" provider="([^"]+)" expander="[^"]+" metrics="([^"]+)"`))
+	return s, found[1], "http://" + found[2]
+}
+
+func certificates(t *testing.T, dir string) {
+	t.Helper()
+	authority, err := serving.NewAuthority(clock.RealClock{}.Now(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Server("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"server.crt": pair.Cert, "server.key": pair.Key} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func dialProvider(t *testing.T, address string) *externalgrpc.Client {
+	t.Helper()
+	connection, err := serving.Dial(address, serving.Files{}, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return externalgrpc.NewClient(connection)
+}
+
+// The program stands in front of a cloud until it is told to stop, is ready before it was asked anything, and shows its
+// status.
+func TestSidecarServes(t *testing.T) {
+	cloud := startServer(t, "fake-cloud", "--config", "../../configs/fleets/three-zones.yaml", "--address", "127.0.0.1:0")
+	record := filepath.Join(t.TempDir(), "calls.jsonl")
+	s, provider, web := startSidecar(t, cloud.address(t, "Serving the cloud provider"), "--record", record)
+	if got := get(t, web+"/readyz?verbose"); !strings.Contains(got, "[+]cloud ok") {
+		t.Errorf("before the first call: %s", got)
+	}
+	client := dialProvider(t, provider)
+	if err := client.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	groups, err := client.NodeGroups(t.Context())
+	if err != nil || len(groups) != 3 {
+		t.Errorf("%d groups, %v", len(groups), err)
+	}
+	for path, want := range map[string]string{
+		"/readyz?verbose": "[+]cloud ok", "/status": "<html", "/status?format=json": `"name": "zone-b"`, "/metrics": "evenkeel_build_info{",
+	} {
+		if got := get(t, web+path); !strings.Contains(got, want) {
+			t.Errorf("%s: %q is not in %s", path, want, got)
+		}
+	}
+	if code := s.stop(); code != exitSuccess {
+		t.Errorf("exit code %d", code)
+	}
+	if text, err := os.ReadFile(record); err != nil || !strings.Contains(string(text), "/NodeGroups") {
+		t.Errorf("recorded %q, %v", text, err)
+	}
+}
+
+// A cloud that is not there, at the start or later, makes the sidecar not ready and its answers errors after which
+// Cluster Autoscaler skips its loop. When it is back, all is well.
+func TestSidecarWithoutItsCloud(t *testing.T) {
+	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	s, provider, web := startSidecar(t, address)
+	client := dialProvider(t, provider)
+	down := func() {
+		t.Helper()
+		if err := client.Refresh(t.Context()); !errors.Is(err, cloudprovider.ErrUnavailable) {
+			t.Errorf("refresh: %v", err)
+		}
+		if got := get(t, web+"/readyz"); !strings.Contains(got, "[-]cloud failed: the cloud does not answer") {
+			t.Errorf("readyz: %s", got)
+		}
+	}
+	down()
+	up := func() *server {
+		t.Helper()
+		cloud := startServer(t, "fake-cloud", "--config", "../../configs/fleets/three-zones.yaml", "--address", address)
+		cloud.address(t, "Serving the cloud provider")
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for client.Refresh(ctx) != nil {
+			if ctx.Err() != nil {
+				t.Fatal("the cloud is back and was not noticed")
+			}
+		}
+		if got := get(t, web+"/readyz"); got != "ok" {
+			t.Errorf("readyz: %s", got)
+		}
+		return cloud
+	}
+	cloud := up()
+	if code := cloud.stop(); code != exitSuccess {
+		t.Errorf("exit code %d of the cloud", code)
+	}
+	down()
+	up()
+	if code := s.stop(); code != exitSuccess {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// Two sidecars never keep one journal.
+func TestSidecarsWithOneJournal(t *testing.T) {
+	journal := filepath.Join(t.TempDir(), "journal.json")
+	startSidecar(t, "127.0.0.1:1", "--journal-file", journal)
+	dir := t.TempDir()
+	certificates(t, dir)
+	second := startServer(t, "sidecar", "--backend-address", "127.0.0.1:1", "--address", "127.0.0.1:0", "--expander-address", "",
+		"--metrics-address", "", "--no-cluster", "--infer-readiness", "--journal-file", journal)
+	if code := <-second.code; code != exitUsage {
+		t.Errorf("exit code %d", code)
+	}
+	if line := <-second.lines; !strings.HasPrefix(line, "error: --journal-file="+journal+": ") {
+		t.Error(line)
+	}
+}
