@@ -11,12 +11,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // pick is what the expander answered: the group Cluster Autoscaler is going to increase.
@@ -146,45 +144,6 @@ func (s *Sidecar) newChoice(request grpcexpander.Request) (*choice, error) {
 		c.similar[name] = append(s.index.Similar(name), name)
 	}
 	return c, nil
-}
-
-// compare brings the index of similar groups up to date with the templates Cluster Autoscaler sent. Of a group without nodes
-// that is what the catalogue says of its machines, which is completed from groups that have nodes.
-func (s *Sidecar) compare(request *grpcexpander.Request) error {
-	templates := make(map[string]cloudprovider.Template, len(request.Nodes))
-	empty := map[string]bool{}
-	for name, node := range request.Nodes {
-		templates[name] = cloudprovider.Template{Node: node}
-		if g := s.view.byID[name]; g != nil {
-			if ready, _ := s.at.count(g, 0); ready == 0 {
-				empty[name] = true
-			}
-		}
-	}
-	if len(empty) > 0 && len(empty) < len(templates) {
-		var err error
-		if templates, err = scaleup.CompleteTemplates(templates, empty, s.o.Similarity, request.Pods); err != nil {
-			return err
-		}
-	}
-	for _, name := range s.index.Names() {
-		if _, sent := templates[name]; !sent && s.view.byID[name] == nil { // else it was only not read this time
-			s.index.Delete(name)
-		}
-	}
-	for name, template := range templates {
-		if err := s.index.Set(name, template); err != nil {
-			s.index.Delete(name)
-			s.o.Log.V(2).Info("Node group is balanced with no other, its template can not be compared", "nodeGroup", name, "reason", err.Error())
-		}
-	}
-	clear(s.sets)
-	for _, set := range s.index.Sets() {
-		for _, name := range set {
-			s.sets[name] = set[0]
-		}
-	}
-	return nil
 }
 
 // decide answers nil where nothing is to grow now.
@@ -395,126 +354,4 @@ func (c *choice) without(able []string, chosen string) []string {
 		return slices.Contains(c.similarTo(chosen), name) ||
 			!slices.ContainsFunc(c.options[name].Pods, func(i int) bool { return !served[i] })
 	})
-}
-
-// doubt looks for signs that Cluster Autoscaler does not count nodes although its increase was answered with success:
-// the answer was lost, and the group is backed off there.
-func (c *choice) doubt() {
-	pending := map[types.UID]bool{}
-	for _, pod := range c.request.Pods {
-		pending[uid(pod)] = true
-	}
-	back := c.asked.back(c.request.Pods, c.whole())
-	for id, b := range c.books {
-		g := c.view.byID[id]
-		if g == nil {
-			continue
-		}
-		if back {
-			b.seen, b.away = false, true // pods that had room on new nodes have none any more
-		}
-		absent := c.options[id] == nil && b.target < g.MaxSize && c.wanted(id)
-		if absent {
-			b.missed++
-		} else {
-			b.missed = 0
-		}
-		if !b.seen {
-			continue
-		}
-		if b.grant != nil && b.grant.loop < c.loop {
-			served := false
-			for pod := range b.grant.pods {
-				served = served || !pending[pod]
-			}
-			if !served || b.grant.pending > 0 && len(c.request.Pods) >= b.grant.pending && c.whole() {
-				b.seen = false // no pod found room on the new nodes
-			}
-			b.grant = nil
-		}
-		if absent {
-			b.seen, b.away = false, true // similar groups could grow for pods that would run here, and this one could not
-		}
-	}
-}
-
-// questions remembers the pods of questions since nodes are on their way.
-type questions struct {
-	start time.Time // of this process: older pods were asked about before, if not now
-	pods  map[types.UID]bool
-	last  int  // pods of the last question
-	whole bool // it had all
-}
-
-// back tells whether pods are pending again that were not in the last question, and takes the question in.
-func (q *questions) back(pods []*v1.Pod, whole bool) bool {
-	known := 0
-	for _, pod := range pods {
-		if q.pods[uid(pod)] || pod.CreationTimestamp.Time.Before(q.start) {
-			known++
-		}
-	}
-	back := q.whole && known > q.last
-	if q.pods == nil {
-		q.pods = map[types.UID]bool{}
-	}
-	for _, pod := range pods {
-		q.pods[uid(pod)] = true
-	}
-	q.last, q.whole = len(pods), whole
-	return back
-}
-
-// whole tells whether the question has all pending pods: options of groups near their maximum may lack some.
-func (c *choice) whole() bool {
-	return slices.ContainsFunc(c.names, func(name string) bool { return !c.limited(name) })
-}
-
-// limited tells whether the group's option may lack pods for want of room.
-func (c *choice) limited(name string) bool {
-	return c.options[name].NodeCount >= c.view.byID[name].MaxSize-c.book(name).target
-}
-
-// wanted tells whether a pod of an option of a similar group could by its node affinity run in the group.
-func (c *choice) wanted(id string) bool {
-	template := c.template(id)
-	if template == nil {
-		return false
-	}
-	for _, other := range c.index.Similar(id) {
-		if o := c.options[other]; o != nil && c.accepted(o, template) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// template is a node of the group, as sent, or else as the cloud describes it; nil where neither does.
-func (c *choice) template(id string) *v1.Node {
-	if node := c.request.Nodes[id]; node != nil {
-		return node
-	}
-	if g := c.view.byID[id]; g != nil {
-		return g.template.Node
-	}
-	return nil
-}
-
-// accepted counts the pods of an option whose node affinity and selector accept a node.
-func (c *choice) accepted(o *grpcexpander.Option, node *v1.Node) int {
-	n := 0
-	for _, i := range o.Pods {
-		if accepts(c.request.Pods[i], node) {
-			n++
-		}
-	}
-	return n
-}
-
-func accepts(pod *v1.Pod, node *v1.Node) bool {
-	if len(pod.Spec.NodeSelector) == 0 && pod.Spec.Affinity == nil {
-		return true
-	}
-	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
-	return ok || err != nil
 }

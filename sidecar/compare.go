@@ -1,0 +1,46 @@
+package sidecar
+
+import (
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// compare brings the index of similar groups up to date with the templates Cluster Autoscaler sent. Of a group without nodes
+// that is what the catalogue says of its machines, which is completed from groups that have nodes.
+func (s *Sidecar) compare(request *grpcexpander.Request) error {
+	templates := make(map[string]cloudprovider.Template, len(request.Nodes))
+	empty := map[string]bool{}
+	for name, node := range request.Nodes {
+		templates[name] = cloudprovider.Template{Node: node}
+		if g := s.view.byID[name]; g != nil {
+			if ready, _ := s.at.count(g, 0); ready == 0 {
+				empty[name] = true
+			}
+		}
+	}
+	if len(empty) > 0 && len(empty) < len(templates) {
+		var err error
+		if templates, err = scaleup.CompleteTemplates(templates, empty, s.o.Similarity, request.Pods); err != nil {
+			return err
+		}
+	}
+	for _, name := range s.index.Names() {
+		if _, sent := templates[name]; !sent && s.view.byID[name] == nil { // else it was only not read this time
+			s.index.Delete(name)
+		}
+	}
+	for name, template := range templates {
+		if err := s.index.Set(name, template); err != nil {
+			s.index.Delete(name)
+			s.o.Log.V(2).Info("Node group is balanced with no other, its template can not be compared", "nodeGroup", name, "reason", err.Error())
+		}
+	}
+	clear(s.sets)
+	for _, set := range s.index.Sets() {
+		for _, name := range set {
+			s.sets[name] = set[0]
+		}
+	}
+	return nil
+}

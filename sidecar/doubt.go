@@ -1,0 +1,134 @@
+package sidecar
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+)
+
+// doubt looks for signs that Cluster Autoscaler does not count nodes although its increase was answered with success:
+// the answer was lost, and the group is backed off there.
+func (c *choice) doubt() {
+	pending := map[types.UID]bool{}
+	for _, pod := range c.request.Pods {
+		pending[uid(pod)] = true
+	}
+	back := c.asked.back(c.request.Pods, c.whole())
+	for id, b := range c.books {
+		g := c.view.byID[id]
+		if g == nil {
+			continue
+		}
+		if back {
+			b.seen, b.away = false, true // pods that had room on new nodes have none any more
+		}
+		absent := c.options[id] == nil && b.target < g.MaxSize && c.wanted(id)
+		if absent {
+			b.missed++
+		} else {
+			b.missed = 0
+		}
+		if !b.seen {
+			continue
+		}
+		if b.grant != nil && b.grant.loop < c.loop {
+			served := false
+			for pod := range b.grant.pods {
+				served = served || !pending[pod]
+			}
+			if !served || b.grant.pending > 0 && len(c.request.Pods) >= b.grant.pending && c.whole() {
+				b.seen = false // no pod found room on the new nodes
+			}
+			b.grant = nil
+		}
+		if absent {
+			b.seen, b.away = false, true // similar groups could grow for pods that would run here, and this one could not
+		}
+	}
+}
+
+// questions remembers the pods of questions since nodes are on their way.
+type questions struct {
+	start time.Time // of this process: older pods were asked about before, if not now
+	pods  map[types.UID]bool
+	last  int  // pods of the last question
+	whole bool // it had all
+}
+
+// back tells whether pods are pending again that were not in the last question, and takes the question in.
+func (q *questions) back(pods []*v1.Pod, whole bool) bool {
+	known := 0
+	for _, pod := range pods {
+		if q.pods[uid(pod)] || pod.CreationTimestamp.Time.Before(q.start) {
+			known++
+		}
+	}
+	back := q.whole && known > q.last
+	if q.pods == nil {
+		q.pods = map[types.UID]bool{}
+	}
+	for _, pod := range pods {
+		q.pods[uid(pod)] = true
+	}
+	q.last, q.whole = len(pods), whole
+	return back
+}
+
+// whole tells whether the question has all pending pods: options of groups near their maximum may lack some.
+func (c *choice) whole() bool {
+	return slices.ContainsFunc(c.names, func(name string) bool { return !c.limited(name) })
+}
+
+// limited tells whether the group's option may lack pods for want of room.
+func (c *choice) limited(name string) bool {
+	return c.options[name].NodeCount >= c.view.byID[name].MaxSize-c.book(name).target
+}
+
+// wanted tells whether a pod of an option of a similar group could by its node affinity run in the group.
+func (c *choice) wanted(id string) bool {
+	template := c.template(id)
+	if template == nil {
+		return false
+	}
+	for _, other := range c.index.Similar(id) {
+		if o := c.options[other]; o != nil && c.accepted(o, template) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// template is a node of the group, as sent, or else as the cloud describes it; nil where neither does.
+func (c *choice) template(id string) *v1.Node {
+	if node := c.request.Nodes[id]; node != nil {
+		return node
+	}
+	if g := c.view.byID[id]; g != nil {
+		return g.template.Node
+	}
+	return nil
+}
+
+// accepted counts the pods of an option whose node affinity and selector accept a node.
+func (c *choice) accepted(o *grpcexpander.Option, node *v1.Node) int {
+	n := 0
+	for _, i := range o.Pods {
+		if accepts(c.request.Pods[i], node) {
+			n++
+		}
+	}
+	return n
+}
+
+func accepts(pod *v1.Pod, node *v1.Node) bool {
+	if len(pod.Spec.NodeSelector) == 0 && pod.Spec.Affinity == nil {
+		return true
+	}
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	return ok || err != nil
+}
