@@ -190,8 +190,7 @@ func TestASetWithoutMembersThatCanGrow(t *testing.T) {
 func (w *world) changes() []string {
 	var out []string
 	for _, c := range w.cloud.Calls() {
-		switch c.Method {
-		case fake.MethodIncreaseSize, fake.MethodDecreaseTargetSize, fake.MethodDeleteNodes:
+		if slices.Contains([]fake.Method{fake.MethodIncreaseSize, fake.MethodDecreaseTargetSize, fake.MethodDeleteNodes}, c.Method) {
 			out = append(out, fmt.Sprint(c.At.Sub(start), " ", c.Method, " ", c.Group, " ", c.Delta, " ", slices.Sorted(slices.Values(c.Nodes)), " ", c.Error))
 		}
 	}
@@ -202,29 +201,31 @@ func (w *world) changes() []string {
 func TestDryRun(t *testing.T) {
 	disturbed := func() setup {
 		s := ten()
-		s.ca.ScaleDown = true
+		s.ca.ScaleDown, s.ca.ScaleDownUnneeded, s.ca.ProvisionTime = true, 3*time.Minute, 5*time.Minute
 		s.batches = append(s.batches, late(7))
 		s.cloud.Stocks = []fake.StockOut{
+			{Scope: fake.Scope{Groups: []string{"a"}}, Mode: fake.Silent, Left: 20},
 			{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail, Left: 2, FailAfter: 20 * time.Second},
 			{Scope: fake.Scope{Groups: []string{"c"}}, Mode: fake.Silent, Left: 3},
 		}
 		return s
 	}
-	for seed := range uint64(4) {
+	for seed := range uint64(2) {
 		s := disturbed()
 		s.seed = seed
 		alone := newWorld(t, s)
 		alone.connect(s, func(int) (autoscaler.Connection, error) { return autoscaler.Connection{Provider: alone.cloud}, nil })
-		if err := alone.ca.Run(time.Hour); err != nil {
+		if err := alone.ca.Run(20 * time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		s = disturbed()
 		s.seed, s.sidecar.DryRun = seed, true
 		watched := newWorld(t, s)
-		if err := watched.ca.Run(time.Hour); err != nil {
+		if err := watched.ca.Run(20 * time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := watched.changes(), alone.changes(); !slices.Equal(got, want) {
+		got, want := watched.changes(), alone.changes()
+		if !slices.Equal(got, want) || len(want) < 4 {
 			t.Errorf("seed %d: with the sidecar\n%s\nwithout\n%s", seed, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		would := slices.ContainsFunc(watched.front.Status().Decisions, func(d sidecar.Decision) bool {
@@ -295,5 +296,76 @@ func TestTheSidecarRestartsWithinALoop(t *testing.T) {
 	}
 	if got, w := (trial{setup: s}).run(t); !slices.Equal(sorted(got), []int{10, 10, 10}) {
 		t.Errorf("sizes %v\n%s", got, w.log())
+	}
+}
+
+// TestInferredReadiness: without a watch of nodes the sizes are the same.
+func TestInferredReadiness(t *testing.T) {
+	out := func(mode fake.StockOutMode, failAfter time.Duration) func(*setup) {
+		return func(s *setup) {
+			s.cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: mode, FailAfter: failAfter}}
+		}
+	}
+	tests := map[string]struct {
+		change func(*setup)
+		want   []int
+	}{
+		"uneven sizes":   {func(s *setup) { s.cloud.Groups = slow(zones(1, 3, 6)) }, []int{13, 13, 14}},
+		"one refuses":    {out(fake.Refuse, 0), []int{15, 0, 15}},
+		"one fails late": {out(fake.Fail, 5*time.Second), []int{15, 0, 15}},
+		"one is silent":  {out(fake.Silent, 0), []int{15, 0, 15}},
+		"autoscaler restarts after the last grant": {func(s *setup) { s.fault = crashAfter(3) }, []int{10, 10, 10}},
+		"sidecar restarts after the first grant":   {func(s *setup) { s.fault = after(1, func(w *world) { inferred(w) }) }, []int{10, 10, 10}},
+		"sidecar restarts after the second grant":  {func(s *setup) { s.fault = after(2, func(w *world) { inferred(w) }) }, []int{10, 10, 10}},
+		"an answer is lost":                        {func(s *setup) { s.fault = lose(1) }, []int{10, 10, 10}},
+		"sidecar restarts among ready nodes":       {func(s *setup) { s.batches = append(s.batches, late(9)); s.fault = after(3, inferred) }, []int{13, 13, 13}},
+		"autoscaler restarts among ready nodes":    {restartAmongReady, []int{13, 13, 13}},
+		"a second need while nodes become ready": {func(s *setup) {
+			s.batches = append(s.batches, autoscaler.Batch{At: 80 * time.Second, Pods: podsOf("more", 9, 1)})
+		}, []int{13, 13, 13}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := ten()
+			tt.change(&s)
+			got, w := trial{setup: s, prepare: inferred}.run(t)
+			if !slices.Equal(sorted(got), sorted(tt.want)) {
+				t.Errorf("sizes %v, want %v\n%s", got, tt.want, w.log())
+			}
+		})
+	}
+}
+
+// restartAmongReady restarts Cluster Autoscaler when some nodes are ready and more are needed.
+func restartAmongReady(s *setup) {
+	s.batches = append(s.batches, late(9))
+	done := false
+	s.fault = func(w *world, c autoscaler.Call) autoscaler.Fault {
+		if done || w.clock.Since(start) < late(0).At {
+			return autoscaler.Fault{}
+		}
+		done = true
+		return autoscaler.Fault{Crash: true}
+	}
+}
+
+// Cluster Autoscaler gives a request up before the sidecar does, where --max-node-provision-time differs: it takes back
+// all it has asked for, and what is there stays.
+func TestARequestTimesOut(t *testing.T) {
+	s := ten()
+	s.ca.ProvisionTime = 5 * time.Minute
+	s.cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{"a"}}, Mode: fake.Silent, Left: 4}}
+	w := newWorld(t, s)
+	state := w.settle(2 * time.Hour)
+	if got := state.Sizes(); !slices.Equal(got, []int{4, 13, 13}) || state.Pending > 0 {
+		t.Errorf("sizes %v, %d pods pending\n%s", got, state.Pending, w.log())
+	}
+	for _, e := range w.ca.Events() {
+		if e.Kind == autoscaler.Decreased && (e.N != -30 || e.Detail != "") {
+			t.Errorf("%s", e)
+		}
+	}
+	if w.saw(autoscaler.Decreased) == 0 {
+		t.Errorf("nothing was taken back\n%s", w.log())
 	}
 }

@@ -2,6 +2,7 @@ package sidecar_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/sidecar"
 )
 
 // served is a world whose sidecar is a server on loopback.
@@ -80,7 +82,7 @@ func (x *served) stop() {
 		return
 	}
 	x.server.Stop()
-	if err := <-x.done; err != nil {
+	if err := <-x.done; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // before it had begun
 		x.t.Error(err)
 	}
 	x.server = nil
@@ -135,6 +137,7 @@ func TestSteeringServed(t *testing.T) {
 		stocks []fake.StockOut
 		fault  func(*served, autoscaler.Call) autoscaler.Fault
 		ca     autoscaler.Options
+		waits  time.Duration // for nodes; 0 is the default
 		want   []int
 		plans  int // 0 for any
 	}{
@@ -143,7 +146,7 @@ func TestSteeringServed(t *testing.T) {
 		"slow nodes":         {nodes: 30, want: []int{10, 10, 10}, plans: 3},
 		"one refuses":        {nodes: 30, stocks: out(fake.Refuse, 0), want: []int{15, 0, 15}},
 		"one fails late":     {nodes: 30, stocks: out(fake.Fail, 5*time.Second), want: []int{15, 0, 15}},
-		"one is silent":      {nodes: 30, stocks: out(fake.Silent, 0), want: []int{15, 0, 15}},
+		"one is silent":      {nodes: 30, waits: 4 * time.Minute, stocks: out(fake.Silent, 0), want: []int{15, 0, 15}},
 		"crash after one":    {nodes: 30, fault: local(crashAfter(1)), want: []int{10, 10, 10}},
 		"crash after two":    {nodes: 30, fault: local(crashAfter(2)), want: []int{10, 10, 10}},
 		"restart before any": {nodes: 30, fault: restart(0), want: []int{10, 10, 10}},
@@ -158,8 +161,9 @@ func TestSteeringServed(t *testing.T) {
 			if tt.groups == nil {
 				tt.groups = slow(zones(0, 0, 0))
 			}
+			tt.ca.ProvisionTime = tt.waits
 			x := serve(t, setup{
-				seed: 1, ca: tt.ca, cloud: fake.Config{Groups: tt.groups, Stocks: tt.stocks}, batches: []autoscaler.Batch{{Pods: podsOf("p", tt.nodes, 1)}},
+				seed: 1, ca: tt.ca, sidecar: sidecar.Options{MaxNodeProvisionTime: tt.waits}, cloud: fake.Config{Groups: tt.groups, Stocks: tt.stocks}, batches: []autoscaler.Batch{{Pods: podsOf("p", tt.nodes, 1)}},
 			}, tt.fault)
 			state := x.settle(time.Hour)
 			if got := state.Sizes(); !slices.Equal(sorted(got), sorted(tt.want)) || state.Pending > 0 || tt.plans > 0 && state.Increases != tt.plans {
