@@ -45,6 +45,9 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	b := s.book(id)
 	if b.order != nil && v.nodes > 0 {
 		s.mu.Unlock()
+		if !v.hide {
+			return fmt.Errorf("node group %q: an earlier increase has not ended yet: %w", id, cloudprovider.ErrUnavailable)
+		}
 		return s.conclude(ctx, g, delta, verdict{reason: "an earlier increase has not ended yet", hide: true}, nil)
 	}
 	if v.nodes > 0 {
@@ -63,7 +66,7 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	s.mu.Lock()
 	b.resize(v.nodes)
 	s.mu.Unlock()
-	return s.conclude(ctx, g, delta, v, s.place(ctx, id, v.nodes))
+	return s.conclude(ctx, g, delta, v, s.place(ctx, id, v))
 }
 
 func (s *Sidecar) targetOf(id string) int {
@@ -153,14 +156,14 @@ func (s *Sidecar) set(id string) string {
 	return id
 }
 
-// place orders nodes from the cloud. It answers early where the cloud is slower than Cluster Autoscaler waits; the order
-// goes on, and until it ends its nodes count as ordered.
-func (s *Sidecar) place(ctx context.Context, id string, nodes int) error {
+// place orders nodes from the cloud. Where the cloud is slower than Cluster Autoscaler waits, the order goes on, and until it
+// ends its nodes count as ordered. What may be kept from Cluster Autoscaler is answered early then, with success.
+func (s *Sidecar) place(ctx context.Context, id string, v verdict) error {
 	ended := make(chan error, 1)
 	s.orders.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.BackendTimeout)
 		defer cancel()
-		err := s.backend.IncreaseSize(ctx, id, nodes)
+		err := s.backend.IncreaseSize(ctx, id, v.nodes)
 		ended <- s.settle(ctx, id, err)
 	})
 	budget := s.patience(ctx)
@@ -174,7 +177,15 @@ func (s *Sidecar) place(ctx context.Context, id string, nodes int) error {
 	case <-budget.C():
 	case <-ctx.Done():
 	}
-	return nil
+	if v.hide {
+		return nil
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // settle books how an order ended. Of an unclear end the target size tells; where that has not risen, it is looked at
