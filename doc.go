@@ -7,12 +7,16 @@
 //
 // Drivers. simulate plays scenarios in virtual time on the cloud in memory. plan answers planning documents. explain says
 // why the node groups of a fleet are similar or not. A driver talks to a world, asks the layers below what to do, and does
-// it.
+// it. sidecar stands between an unmodified Cluster Autoscaler and its cloud, and keeps the books between calls; sidecar/cluster
+// is its side of the API server, sidecar/statuspage shows what it knows. fakecloud puts the cloud in memory into the real
+// world: served to Cluster Autoscaler, its nodes kept in an API server. internal/autoscaler plays the loop of Cluster
+// Autoscaler, for tests.
 //
 // Edges. document reads YAML and JSON strictly, with field paths in its errors. fake is a cloud in memory, faults
 // included, and keeps the cloudprovider contract. cloudprovider/externalgrpc and expander/grpcexpander speak Cluster
-// Autoscaler's two gRPC protocols: messages become values and errors, nothing is decided. serving opens the gRPC
-// servers and connections, with certificates and health.
+// Autoscaler's two gRPC protocols: messages become values and errors, nothing is decided; wirerules are what a server of the
+// first is checked for on the wire. serving opens the gRPC servers and connections, with certificates and health,
+// serving/recording keeps the calls they answer, and internal/loopback connects the two ends within a test.
 //
 // Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which option is best, which
 // groups are similar, how the nodes are shared, what each group answered. Limits over several groups live here.
@@ -23,8 +27,8 @@
 //
 // Arithmetic. apportion shares units over bounded bins in integers. It uses the standard library only.
 //
-// Contracts. cloudprovider is what a cloud implements, api/v1alpha1 are the documents a user writes and reads. Any
-// package may import them.
+// Contracts. cloudprovider is what a cloud implements, cloudprovider/conformance the rules that any has to keep, and
+// api/v1alpha1 are the documents a user writes and reads. Any package may import them.
 //
 // Data. The packages below configs hold label packs and scenarios; they embed files and do nothing else.
 package evenkeel
