@@ -18,7 +18,7 @@ import (
 	"github.com/evenkeel/evenkeel/serving"
 )
 
-// startSidecar starts a sidecar without a cluster on free ports, and returns its log's first line too.
+// startSidecar starts a sidecar without a cluster on free ports.
 func startSidecar(t *testing.T, backend string, more ...string) (s *server, provider, web string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -152,5 +152,66 @@ func TestSidecarsWithOneJournal(t *testing.T) {
 	}
 	if line := <-second.lines; !strings.HasPrefix(line, "error: --journal-file="+journal+": ") {
 		t.Error(line)
+	}
+}
+
+// Told to stop, the program answers the call in flight first; where the cloud takes longer than the grace, it says so and
+// has the order in its journal.
+func TestSidecarStopsWithACallInFlight(t *testing.T) {
+	for grace, want := range map[string]string{"20s": "", "100ms": "Ended while the cloud had not answered an increase"} {
+		t.Run(grace, func(t *testing.T) {
+			dir := t.TempDir()
+			fleet, journal := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "journal.json")
+			const slow = `{apiVersion: evenkeel.dev/v1alpha1, kind: Scenario, metadata: {name: slow}, spec: {
+				machines: [{name: m, resources: {cpu: 2, memory: 8Gi}}], nodeGroups: [{name: a, machine: m, max: 3}],
+				faults: {calls: [{methods: [IncreaseSize], delay: 2s}]}}}`
+			if err := os.WriteFile(fleet, []byte(slow), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cloud := startServer(t, "fake-cloud", "--config", fleet, "--address", "127.0.0.1:0")
+			backend := cloud.address(t, "Serving the cloud provider")
+			s, provider, _ := startSidecar(t, backend, "--journal-file", journal, "--grace", grace)
+			client := dialProvider(t, provider)
+			if err := client.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			answer := make(chan error, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // as long as Cluster Autoscaler waits
+			defer cancel()
+			go func() { answer <- client.IncreaseSize(ctx, "a", 1) }()
+			awaitText(t, journal, `"delta":1`)
+			if code := s.stop(); code != exitSuccess {
+				t.Errorf("exit code %d", code)
+			}
+			if err := <-answer; (err == nil) != (want == "") {
+				t.Errorf("the call in flight: %v", err)
+			}
+			if want != "" {
+				s.await(t, regexp.MustCompile(want))
+				return
+			}
+			if size, err := dialProvider(t, backend).TargetSize(t.Context(), "a"); size != 1 || err != nil {
+				t.Errorf("the size is %d, %v", size, err)
+			}
+		})
+	}
+}
+
+// awaitText waits until a file has a text in it.
+func awaitText(t *testing.T, file, want string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := clock.RealClock{}.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if text, _ := os.ReadFile(file); strings.Contains(string(text), want) { // it is not there at first
+			return
+		}
+		select {
+		case <-tick.C():
+		case <-ctx.Done():
+			t.Fatalf("%q is not in %s", want, file)
+		}
 	}
 }
