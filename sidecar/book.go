@@ -22,6 +22,8 @@ type book struct {
 	missed int
 	// asked is when an increase was last answered with success.
 	asked time.Time
+	// missing is since when instances are missing, counted from the last increase; zero when none is.
+	missing time.Time
 	// order is an increase of which it is not known how it ended.
 	order *order
 	// grant is the last increase that was granted in part or in full, until its effect has shown.

@@ -50,7 +50,11 @@ type choice struct {
 	at      *sight
 	options map[string]*grpcexpander.Option // those of groups that are known, by group
 	names   []string                        // of options, sorted
+	counts  map[string]int                  // nodes of the options as Cluster Autoscaler asked
 	similar map[string][]string             // groups a group can be levelled with, itself included
+
+	requests []expander.Requests        // of the pods
+	offers   map[string]expander.Option // for the strategies, by group
 }
 
 // BestOptions implements grpcexpander.Chooser: it chooses a set of groups by the configured strategies, and in the set
@@ -125,7 +129,7 @@ func offered(request grpcexpander.Request) []string {
 }
 
 func (s *Sidecar) newChoice(request grpcexpander.Request) (*choice, error) {
-	c := &choice{Sidecar: s, request: request, at: s.look(), options: map[string]*grpcexpander.Option{}, similar: map[string][]string{}}
+	c := &choice{Sidecar: s, request: request, at: s.look(), options: map[string]*grpcexpander.Option{}, counts: map[string]int{}, similar: map[string][]string{}}
 	for i := range request.Options {
 		o := &request.Options[i]
 		if s.view.byID[o.Group] == nil {
@@ -134,7 +138,7 @@ func (s *Sidecar) newChoice(request grpcexpander.Request) (*choice, error) {
 		if c.options[o.Group] != nil {
 			return nil, fmt.Errorf("two options for node group %q", o.Group)
 		}
-		c.options[o.Group] = o
+		c.options[o.Group], c.counts[o.Group] = o, o.NodeCount
 	}
 	c.names = slices.Sorted(maps.Keys(c.options))
 	if err := s.compare(&request); err != nil {
@@ -152,7 +156,11 @@ func (c *choice) decide() (*pick, Decision) {
 	if p, d, ok := c.showUnseen(); ok {
 		return p, d
 	}
+	dropped := c.dropProvided()
 	able := c.able()
+	if len(able) == 0 && dropped > 0 {
+		return nil, Decision{Reason: fmt.Sprintf("%d pods have room on nodes that are on their way", dropped)}
+	}
 	if len(able) == 0 {
 		return nil, Decision{Reason: "every group that could grow is backed off: " + c.backoffs(c.names)}
 	}
@@ -221,8 +229,10 @@ func (c *choice) able() []string {
 	open := map[string]bool{}
 	for _, name := range c.names {
 		if _, _, off := c.backoff.Active(name, c.at.now); !off {
-			able = append(able, name)
 			open[c.set(name)] = true
+			if c.options[name].NodeCount > 0 {
+				able = append(able, name)
+			}
 		}
 	}
 	for _, name := range c.names {
@@ -308,36 +318,46 @@ func (c *choice) chooseSet(able []string) (chosen, why string, err error) {
 		}
 		return able[0], c.plan.why, nil
 	}
-	requests := make([]expander.Requests, len(c.request.Pods))
-	for i, pod := range c.request.Pods {
-		requests[i] = expander.RequestsOf(pod)
-	}
 	options := make([]expander.Option, 0, len(able))
 	for _, name := range able {
-		o := c.options[name]
-		if o.NodeCount <= 0 {
-			continue
-		}
-		option := expander.Option{
-			Group: name, Set: c.set(name), NodeCount: o.NodeCount, Pods: expander.Pods{{Pods: o.Pods}}, Debug: o.Debug,
-			Template: cloudprovider.Template{Node: c.request.Nodes[name]},
-		}
-		if c.single(name) {
-			option.Set = ""
-		}
-		for _, i := range o.Pods {
-			option.Requested = option.Requested.Plus(1, requests[i])
-		}
-		if g := c.view.byID[name]; g.hasPrice {
-			option.NodePrice, option.HasPrice = g.price, true
-		}
-		options = append(options, option)
+		options = append(options, c.offer(name))
 	}
 	best, trail, err := c.o.Chain.Choose(options)
 	if err != nil {
 		return "", "", err
 	}
 	return best.Group, strings.ReplaceAll(strings.TrimSpace(trail.String()), "\n", "; "), nil
+}
+
+// offer is the option of a group as the strategies take it. Adding up what pods request takes longest of all, so it is done
+// once however many sets are passed over.
+func (c *choice) offer(name string) expander.Option {
+	if offer, ok := c.offers[name]; ok {
+		return offer
+	}
+	if c.offers == nil {
+		c.offers = make(map[string]expander.Option, len(c.options))
+		c.requests = make([]expander.Requests, len(c.request.Pods))
+		for i, pod := range c.request.Pods {
+			c.requests[i] = expander.RequestsOf(pod)
+		}
+	}
+	o := c.options[name]
+	offer := expander.Option{
+		Group: name, Set: c.set(name), NodeCount: o.NodeCount, Pods: expander.Pods{{Pods: o.Pods}}, Debug: o.Debug,
+		Template: cloudprovider.Template{Node: c.request.Nodes[name]},
+	}
+	if c.single(name) {
+		offer.Set = ""
+	}
+	for _, i := range o.Pods {
+		offer.Requested = offer.Requested.Plus(1, c.requests[i])
+	}
+	if g := c.view.byID[name]; g.hasPrice {
+		offer.NodePrice, offer.HasPrice = g.price, true
+	}
+	c.offers[name] = offer
+	return offer
 }
 
 // without drops the members of the set of a group, and the options whose pods that set would take.

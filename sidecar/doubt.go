@@ -86,7 +86,7 @@ func (c *choice) whole() bool {
 
 // limited tells whether the group's option may lack pods for want of room.
 func (c *choice) limited(name string) bool {
-	return c.options[name].NodeCount >= c.view.byID[name].MaxSize-c.book(name).target
+	return c.counts[name] >= c.view.byID[name].MaxSize-c.book(name).target
 }
 
 // wanted tells whether a pod of an option of a similar group could by its node affinity run in the group.

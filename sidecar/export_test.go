@@ -15,6 +15,7 @@ const (
 	PauseOnErrors          = pauseOnErrors
 	NoOptions              = noOptions
 	PassThroughWhenUnasked = passThroughWhenUnasked
+	WaitForNodes           = waitForNodes
 )
 
 // Without switches rules off.

@@ -22,7 +22,9 @@ type verdict struct {
 	reason string
 	hide   bool // a refusal is kept from Cluster Autoscaler: another answer of the expander makes up for it
 	shared bool // in part, or nothing: needs the journal
-	pick   *pick
+	// restored: chosen by a process before this one. Nothing is known here by which to tell whether the answer is heard.
+	restored bool
+	pick     *pick
 }
 
 // IncreaseSize implements cloudprovider.Provider: it grants the group its share of the split and answers with success.
@@ -122,7 +124,7 @@ func (s *Sidecar) shareOf(p *pick, g *groupView, delta int) verdict {
 		return verdict{nodes: delta, reason: "in full: " + why, hide: s.hides(), pick: p}
 	}
 	if p.split == nil { // chosen by the process before this one
-		return verdict{nodes: min(delta, p.share), hide: s.hides(), shared: true, reason: "its share, as chosen before a restart"}
+		return verdict{nodes: min(delta, p.share), hide: s.hides(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
 	}
 	if delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
 		if err := p.from.cut(p.split, delta); err != nil {
@@ -222,6 +224,7 @@ func (s *Sidecar) settle(ctx context.Context, id string, err error) error {
 
 // refused ends an order that was not carried out; the caller puts the target size right.
 func (s *Sidecar) refused(id string, b *book, err error) {
+	s.provided = provided{}
 	if s.plan != nil {
 		s.plan.left += b.order.Delta
 		s.plan.granted -= b.order.Delta
@@ -262,7 +265,7 @@ func (s *Sidecar) conclude(ctx context.Context, g *groupView, asked int, v verdi
 		s.note(Decision{Call: "IncreaseSize", Group: g.ID, Asked: asked, Reason: v.reason, Error: err.Error()})
 		return err
 	}
-	b.seen, b.away = heard, false
+	b.seen, b.away = heard && !v.restored, false
 	b.asked = s.o.Clock.Now()
 	s.unheard = &answer{g.ID, b.asked, s.o.Connection(ctx)}
 	if v.pick != nil && granted > 0 {
@@ -315,6 +318,9 @@ func (s *Sidecar) advance(v verdict, granted int) {
 	s.plan.left = split.need - granted
 	s.plan.members = split.result
 	if s.plan.left <= 0 {
+		if v.pick.pending > 0 {
+			s.provide(v.pick)
+		}
 		s.plan = nil
 	}
 }

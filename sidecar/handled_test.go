@@ -90,7 +90,7 @@ func TestHandled(t *testing.T) {
 		plans   int // 0 for any
 		check   func(*testing.T, *world)
 	}{
-		"the sidecar restarts before the increase": {change: func(s *setup) { s.fault = atIncrease(1, (*world).restartSidecar) }, want: []int{10, 10, 10}, plans: 3},
+		"the sidecar restarts before the increase": {change: func(s *setup) { s.fault = atIncrease(1, (*world).restartSidecar) }, want: []int{10, 10, 10}, plans: 4},
 		"the sidecar restarts before the second increase": {
 			change: func(s *setup) { s.fault = atIncrease(2, (*world).restartSidecar) }, want: []int{10, 10, 10},
 		},

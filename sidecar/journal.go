@@ -147,6 +147,9 @@ func (s *Sidecar) restore(j journal) {
 		b := s.book(id)
 		b.seen = entry.Seen && entry.Order == nil
 		b.away, b.asked = entry.Away, entry.Asked
+		if entry.Order != nil {
+			b.asked = entry.Order.At
+		}
 		if entry.Backoff != nil {
 			s.backoff.Restore(id, *entry.Backoff)
 		}

@@ -78,6 +78,7 @@ const (
 	pauseOnErrors
 	noOptions
 	passThroughWhenUnasked
+	waitForNodes
 )
 
 func (o *Options) follows(r rule) bool { return o.without&r == 0 }

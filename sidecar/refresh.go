@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,9 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 	s.loop++
 	clear(s.grown)
 	s.pick = nil
+	if s.plan != nil && began.Sub(s.plan.since) > s.o.MaxNodeProvisionTime {
+		s.plan = nil // nobody has asked for its pods any more
+	}
 	s.memory.options = nil
 	s.inferred.forget(began.Add(-10 * time.Minute))
 	s.o.Metrics.refreshed(s.o.Clock.Since(began))
@@ -247,15 +251,23 @@ func (s *Sidecar) dropFailed(ctx context.Context, g *groupView) {
 // takeBackOverdue lowers the target size by what the cloud has not begun to fulfil, shortly before Cluster Autoscaler
 // would, which would take back more than is missing and leave the group alone.
 func (s *Sidecar) takeBackOverdue(ctx context.Context, g *groupView) {
+	missing := g.target - g.existing()
+	now := s.o.Clock.Now()
 	s.mu.Lock()
 	b := s.book(g.ID)
-	overdue := !b.asked.IsZero() && b.order == nil && s.o.Clock.Since(b.asked) >= s.o.MaxNodeProvisionTime*19/20
+	switch {
+	case missing <= 0:
+		b.missing = time.Time{}
+	case b.missing.IsZero() || b.missing.Before(b.asked):
+		b.missing = cmp.Or(b.asked, now)
+	}
+	since := b.missing
+	overdue := missing > 0 && b.order == nil && now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20
 	s.mu.Unlock()
-	missing := g.target - g.existing()
-	if !overdue || missing <= 0 {
+	if !overdue {
 		return
 	}
-	why := fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.o.Clock.Since(b.asked).Round(time.Second))
+	why := fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, now.Sub(since).Round(time.Second))
 	err := s.backend.DecreaseTargetSize(ctx, g.ID, -missing)
 	if err == nil {
 		g.target -= missing

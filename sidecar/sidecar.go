@@ -41,6 +41,7 @@ type Sidecar struct {
 	pick        *pick                // the answer of the expander that waits for its increase
 	plan        *plan
 	asked       questions
+	provided    provided
 	unheard     *answer         // to the last increase, until Cluster Autoscaler calls again
 	grown       map[string]bool // groups increased in this loop since the last choice
 	balancing   bool            // Cluster Autoscaler balances by itself

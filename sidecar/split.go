@@ -86,8 +86,8 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 	if next == nil {
 		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", chosen), Members: s.result}
 	}
-	p := &pick{group: next.Name, count: next.option.NodeCount, split: s, share: s.shares[next.Name], pods: c.uids(next.option)}
-	return p, Decision{Group: next.Name, Asked: next.option.NodeCount, Granted: s.shares[next.Name], Members: s.result, Reason: s.tell(next.Name)}
+	p := &pick{group: next.Name, count: c.counts[next.Name], split: s, share: s.shares[next.Name], pods: c.uids(next.option)}
+	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: s.shares[next.Name], Members: s.result, Reason: s.tell(next.Name)}
 }
 
 func (s *split) tell(next string) string {

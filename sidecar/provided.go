@@ -1,0 +1,91 @@
+package sidecar
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+)
+
+// provided are pods that all have room on nodes that are on their way. Cluster Autoscaler tries anew in every loop which pods
+// would run where: a pod that could run anywhere may take the room meant for one that can not, and the latter is asked for
+// again. Until the nodes are there and the scheduler has had its turn nobody knows, so that costs loops and no nodes.
+type provided struct {
+	pods    map[types.UID]bool
+	targets map[string]int // sizes that hold their nodes, by group
+	quiet   time.Time      // since when none of the groups has nodes on their way; zero while one has
+}
+
+// turn is how long the scheduler has for pods once all nodes are ready.
+const turn = 10 * time.Second
+
+// provide notes that all pods of a plan have room; the last question of it had all that were pending.
+func (s *Sidecar) provide(p *pick) {
+	if s.provided.pods == nil {
+		s.provided = provided{pods: map[types.UID]bool{}, targets: map[string]int{}}
+	}
+	if s.plan != nil {
+		maps.Copy(s.provided.pods, s.plan.pods)
+	}
+	for i := range p.split.members {
+		m := &p.split.members[i]
+		s.provided.targets[m.Name] = s.book(m.Name).target
+		if m.option != nil {
+			maps.Copy(s.provided.pods, p.from.uids(m.option))
+		}
+	}
+	s.provided.quiet = time.Time{}
+}
+
+// holds tells whether the nodes are still on their way, or so new that the scheduler may be at work.
+func (c *choice) holds() bool {
+	p := &c.provided
+	if p.pods == nil || !c.o.follows(waitForNodes) {
+		return false
+	}
+	coming := false
+	for id, target := range p.targets {
+		g := c.view.byID[id]
+		if g == nil || c.book(id).target < target {
+			return false // some were lost
+		}
+		_, inFlight := c.at.count(g, c.book(id).target)
+		coming = coming || inFlight > 0
+	}
+	switch {
+	case coming:
+		p.quiet = time.Time{}
+	case p.quiet.IsZero():
+		p.quiet = c.at.now
+	}
+	return coming || c.at.now.Sub(p.quiet) < turn
+}
+
+// dropProvided takes pods that have room out of the options, and the nodes for them.
+func (c *choice) dropProvided() (dropped int) {
+	if !c.holds() {
+		c.provided = provided{}
+		return 0
+	}
+	for _, name := range c.names {
+		o := c.options[name]
+		if c.single(name) {
+			continue
+		}
+		rest := &grpcexpander.Option{Group: o.Group, Debug: o.Debug}
+		for _, i := range o.Pods {
+			if !c.provided.pods[uid(c.request.Pods[i])] {
+				rest.Pods = append(rest.Pods, i)
+			}
+		}
+		if len(rest.Pods) == len(o.Pods) {
+			continue
+		}
+		rest.NodeCount = ceilDiv(o.NodeCount*len(rest.Pods), len(o.Pods))
+		dropped = max(dropped, len(o.Pods)-len(rest.Pods))
+		c.options[name] = rest
+	}
+	return dropped
+}
