@@ -168,15 +168,12 @@ func (s *Sidecar) place(ctx context.Context, id string, v verdict) error {
 		err := s.backend.IncreaseSize(ctx, id, v.nodes)
 		ended <- s.settle(ctx, id, err)
 	})
-	budget := s.patience(ctx)
-	if budget == nil {
-		return <-ended
-	}
-	defer budget.Stop()
+	out, stop := s.patience(ctx)
+	defer stop()
 	select {
 	case err := <-ended:
 		return err
-	case <-budget.C():
+	case <-out:
 	case <-ctx.Done():
 	}
 	if v.hide {
@@ -252,7 +249,7 @@ func (s *Sidecar) conclude(ctx context.Context, g *groupView, asked int, v verdi
 		granted = 0
 	}
 	heard := ctx.Err() == nil
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < margin {
+	if left, ok := left(ctx); ok && left < margin {
 		heard = false
 	}
 	s.mu.Lock()

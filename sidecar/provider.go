@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
@@ -26,7 +25,6 @@ type memory struct {
 	groupOf  map[string]answered // by provider id or name of nodes that belong to no instance of a view
 	options  map[string]map[cloudprovider.GroupOptions]cloudprovider.GroupOptions
 	gpuLabel *string
-	gpuTypes []string
 }
 
 // answered is the group of a node, as the cloud said.
@@ -236,17 +234,24 @@ func (s *Sidecar) noticeProcess(ctx context.Context) {
 	s.note(Decision{Call: "GPULabel", Reason: "a new process of Cluster Autoscaler: it knows of no node that is on its way"})
 	s.o.Metrics.restarted()
 	s.mu.Unlock()
-	s.saveJournal(ctx)
+	_ = s.saveJournal(ctx) // a failure is known from now on
 }
 
-// patience is a timer for how long a call may be worked on until it has to be answered, so that Cluster Autoscaler still
-// hears the answer; nil if it waits for ever.
-func (s *Sidecar) patience(ctx context.Context) clock.Timer {
-	deadline, ok := ctx.Deadline()
+// patience is how long a call may be worked on until it has to be answered, so that Cluster Autoscaler still hears the
+// answer; without a deadline for ever.
+func (s *Sidecar) patience(ctx context.Context) (out <-chan time.Time, stop func()) {
+	left, ok := left(ctx)
 	if !ok {
-		return nil
+		return nil, func() {}
 	}
-	return s.o.Clock.NewTimer(time.Until(deadline) * 4 / 5)
+	timer := s.o.Clock.NewTimer(left * 4 / 5)
+	return timer.C(), func() { timer.Stop() }
+}
+
+// left is the time until the deadline of a call, if it has one.
+func left(ctx context.Context) (time.Duration, bool) {
+	deadline, ok := ctx.Deadline()
+	return time.Until(deadline), ok //nolint:forbidigo // deadlines of contexts are in real time
 }
 
 func compareStrings(a, b string) int { return cmp.Compare(a, b) }

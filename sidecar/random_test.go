@@ -126,6 +126,7 @@ func (c *randomCase) disturb(r *rand.Rand) {
 			// Of these only Cluster Autoscaler knows: it backs the group off, or chooses at random.
 			unknowable := call.Method == fake.MethodIncreaseSize || call.Method == autoscaler.MethodBestOptions
 			return autoscaler.Fault{Unsent: !unknowable}
+		case kinds:
 		}
 		return autoscaler.Fault{}
 	}

@@ -99,15 +99,12 @@ func (s *Sidecar) read(ctx context.Context, began time.Time) error {
 		s.fetched = v
 		return nil, nil
 	})
-	budget := s.patience(ctx)
-	if budget == nil {
-		return (<-done).Err
-	}
-	defer budget.Stop()
+	out, stop := s.patience(ctx)
+	defer stop()
 	select {
 	case result := <-done:
 		return result.Err
-	case <-budget.C():
+	case <-out:
 	case <-ctx.Done():
 	}
 	if fresh {

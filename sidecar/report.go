@@ -40,6 +40,9 @@ func (s *Sidecar) Status() Status {
 		out.Autoscaler = "its present process was first seen at " + s.process.UTC().Format(time.RFC3339)
 	}
 	out.Journal = "kept"
+	if !s.journalRead {
+		out.Journal = "not read yet"
+	}
 	if ok, why := s.canShare(); !ok {
 		out.Journal = why + "; increases are granted in full"
 	}
@@ -53,6 +56,11 @@ func (s *Sidecar) Status() Status {
 	out.Decisions = slices.Clone(s.history.decisions)
 	slices.Reverse(out.Decisions)
 	out.Warnings = slices.Clone(s.history.warnings)
+	if s.o.Nodes != nil {
+		if _, ok := s.o.Nodes.List(); !ok {
+			out.Warnings = append(out.Warnings, "The nodes are not known from the API server; which are ready is inferred from the calls of Cluster Autoscaler")
+		}
+	}
 	report := s.index.Explain()
 	for _, miss := range report.Misses {
 		out.Apart = append(out.Apart, ApartStatus{Left: miss.Left, Right: miss.Right, Differences: miss.Differences, Remedy: miss.Remedy})
@@ -89,6 +97,9 @@ func (s *Sidecar) groupStatuses() []GroupStatus {
 
 // gauge brings the gauges up to date.
 func (s *Sidecar) gauge() {
+	if s.view == nil {
+		return
+	}
 	at := s.at
 	var inFlight, unseen, off int
 	for id, g := range s.view.byID {
