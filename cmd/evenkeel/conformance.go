@@ -26,13 +26,13 @@ import (
 
 // conformanceOptions say which server is checked, and how far.
 type conformanceOptions struct {
-	address     string
-	files       serving.Files
-	timeout     time.Duration
-	settle      time.Duration
-	changeSizes bool
-	groups      []string
-	nodes       string
+	address  string
+	files    serving.Files
+	timeout  time.Duration
+	settle   time.Duration
+	readOnly bool
+	groups   []string
+	nodes    string
 }
 
 // newConformance builds the command that checks an external cloud provider server.
@@ -40,26 +40,26 @@ func newConformance(color *printing.ColorMode) *cobra.Command {
 	var output printing.Flags
 	o := conformanceOptions{timeout: 5 * time.Second, settle: 2 * time.Minute}
 	cmd := &cobra.Command{
-		Use:   "conformance --address HOST:PORT [--change-sizes --group GROUP...]",
+		Use:   "conformance --address HOST:PORT [--group GROUP... | --read-only]",
 		Short: "Check an external cloud provider server against what Cluster Autoscaler relies on",
 		Long: `Check a server of Cluster Autoscaler's external gRPC cloud provider protocol, anybody's, against what Cluster Autoscaler
 relies on: a line for each rule, with the reason where it did not pass.
 
-Without more flags nothing is changed: rules that need other sizes are skipped. WITH --change-sizes NODES ARE ORDERED AND
-DELETED in the groups named with --group, up to 4 at a time; a cloud that breaks a rule may delete other nodes of these
-groups, or be left with a node too many. So name groups that nobody needs, with room for 4 nodes, and stop the
-autoscaler meanwhile.
+NODES ARE ORDERED AND DELETED, up to 4 at a time, in the groups named with --group, or in any. Only nodes that came for a
+rule are deleted again, but a cloud that breaks a rule may delete others of these groups, or be left with a node too many.
+So name groups that nobody needs, with room for 4 nodes, and stop the autoscaler meanwhile. With --read-only nothing is
+changed: rules that need other sizes are skipped.
 
 Exit codes: 0 no rule failed, 1 a rule failed or there is no server, 2 wrong usage or unusable certificates.`,
 		Example: `  evenkeel conformance --address localhost:8086
-  evenkeel conformance --address cloud.example:8086 --cert client.crt --key client.key --cacert ca.crt
-  kubectl get nodes -o json | evenkeel conformance --address localhost:8086 --nodes -
-  evenkeel conformance --address localhost:8086 --change-sizes --group test-a --group test-b`,
+  evenkeel conformance --address localhost:8086 --group test-a --group test-b
+  evenkeel conformance --address cloud.example:8086 --cert client.crt --key client.key --cacert ca.crt --read-only
+  kubectl get nodes -o json | evenkeel conformance --address localhost:8086 --read-only --nodes -`,
 		GroupID: groupAnswers,
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := o.check(cmd.Context(), cmd.InOrStdin())
+			report, err := o.check(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -81,8 +81,8 @@ Exit codes: 0 no rule failed, 1 a rule failed or there is no server, 2 wrong usa
 	f.StringVar(&o.files.CACert, "cacert", "", "CA certificate to check the server with; none of the three means no TLS")
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "how long each call may take, as grpc_timeout of Cluster Autoscaler")
 	f.DurationVar(&o.settle, "settle", o.settle, "how long nodes may take to come and to go")
-	f.BoolVar(&o.changeSizes, "change-sizes", false, "ORDER AND DELETE NODES to check the rules about sizes; needs --group")
-	f.StringArrayVar(&o.groups, "group", nil, "node group that may be changed; may be repeated")
+	f.BoolVar(&o.readOnly, "read-only", false, "change nothing: skip the rules that order and delete nodes")
+	f.StringArrayVar(&o.groups, "group", nil, "node group that may be changed; may be repeated; none given means all")
 	f.StringVar(&o.nodes, "nodes", "", `list of nodes as kubectl get nodes -o json prints it, "-" is standard input`)
 	return cmd
 }
@@ -95,10 +95,8 @@ func (o *conformanceOptions) validate() error {
 		return fmt.Errorf("invalid --timeout %s: must be positive", o.timeout)
 	case o.settle < 0:
 		return fmt.Errorf("invalid --settle %s: must not be negative", o.settle)
-	case o.changeSizes && len(o.groups) == 0:
-		return errors.New("--change-sizes needs --group: name groups whose nodes nobody needs")
-	case !o.changeSizes && len(o.groups) > 0:
-		return errors.New("--group goes with --change-sizes: without it no group is changed")
+	case o.readOnly && len(o.groups) > 0:
+		return errors.New("--group and --read-only exclude each other: no group is changed then")
 	case slices.Contains(o.groups, ""):
 		return errors.New("--group is empty")
 	}
@@ -106,8 +104,8 @@ func (o *conformanceOptions) validate() error {
 }
 
 // check asks the server and judges it.
-func (o *conformanceOptions) check(ctx context.Context, stdin io.Reader) (*conformanceReport, error) {
-	harness := conformance.Harness{Groups: o.groups}
+func (o *conformanceOptions) check(ctx context.Context, stdin io.Reader, stderr io.Writer) (*conformanceReport, error) {
+	var harness conformance.Harness
 	if o.nodes != "" {
 		nodes, err := readNodeList(o.nodes, stdin)
 		if err != nil {
@@ -128,15 +126,19 @@ func (o *conformanceOptions) check(ctx context.Context, stdin io.Reader) (*confo
 	if err := o.checkGroups(known); err != nil {
 		return nil, err
 	}
+	if len(o.groups) == 0 && !o.readOnly {
+		o.groups = known
+		fmt.Fprintf(stderr, "Nodes are ordered and deleted in any of %d node groups: --group names those that may be changed, --read-only changes nothing.\n", len(known))
+	}
 	provider := externalgrpc.NewClient(timed)
-	harness.Provider = provider
+	harness.Provider, harness.Groups = provider, o.groups
 	harness.Settle = conformance.Polling{
 		Interval: min(max(o.settle/100, 50*time.Millisecond), 2*time.Second), Timeout: o.settle, Clock: clock.RealClock{},
 	}.Settle(provider, o.groups)
 	report := newConformanceReport(o.address)
 	for _, rule := range conformanceRules() {
-		result := conformance.Judge(rule.name, conformance.Skip("changes sizes: give --change-sizes, and --group for groups whose nodes nobody needs"))
-		if o.changeSizes || rule.reach == conformance.Reads {
+		result := conformance.Judge(rule.name, conformance.Skip("changes sizes, and --read-only was given"))
+		if !o.readOnly || rule.reach == conformance.Reads {
 			result = rule.check(ctx, harness, timed)
 		}
 		if err := ctx.Err(); err != nil {

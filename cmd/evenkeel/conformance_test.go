@@ -75,7 +75,7 @@ func TestConformanceOfServedFake(t *testing.T) {
 	}
 	address := loopback.Listen(t, externalgrpc.NewServer(cloud).Register)
 	code, stdout, stderr := runConformance(t, string(nodes), "--address", address, "-o", "json", "--nodes", "-",
-		"--change-sizes", "--group", "a", "--group", "starved")
+		"--group", "a", "--group", "starved")
 	if code != exitSuccess || stderr != "" {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
@@ -103,10 +103,10 @@ func values(nodes []*v1.Node) []v1.Node {
 	return out
 }
 
-// TestConformanceChangesNothingUnasked: neither sizes nor calls that could change them.
-func TestConformanceChangesNothingUnasked(t *testing.T) {
+// TestConformanceReadOnlyChangesNothing: neither sizes nor calls that could change them.
+func TestConformanceReadOnlyChangesNothing(t *testing.T) {
 	cloud := conformanceCloud(t)
-	code, stdout, stderr := runConformance(t, "", "--address", loopback.Listen(t, externalgrpc.NewServer(cloud).Register))
+	code, stdout, stderr := runConformance(t, "", "--read-only", "--address", loopback.Listen(t, externalgrpc.NewServer(cloud).Register))
 	if code != exitSuccess || stderr != "" {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
@@ -118,7 +118,7 @@ func TestConformanceChangesNothingUnasked(t *testing.T) {
 	for _, want := range []string{
 		"RULE                         RESULT    REASON\n",
 		"listing-stable               Passed    <none>\n",
-		"increase-stays               Skipped   changes sizes: give --change-sizes, and --group for groups whose nodes nobody needs\n",
+		"increase-stays               Skipped   changes sizes, and --read-only was given\n",
 		"instances-match-nodes        Skipped   node objects can not be seen",
 		" 0 failed, ",
 	} {
@@ -198,7 +198,7 @@ func TestConformanceOverTLS(t *testing.T) {
 // TestConformanceWrongUsage: what only a server can refuse. The rest is in testdata/script/conformance.txtar.
 func TestConformanceWrongUsage(t *testing.T) {
 	address := loopback.Listen(t, externalgrpc.NewServer(conformanceCloud(t)).Register)
-	code, _, stderr := runConformance(t, "", "--address", address, "--change-sizes", "--group", "c")
+	code, _, stderr := runConformance(t, "", "--address", address, "--group", "c")
 	if code != exitUsage || stderr != "error: the server has no node group \"c\" (its groups are a, b, starved)\n" {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
@@ -216,7 +216,7 @@ func TestConformanceInterrupted(t *testing.T) {
 			return handler(ctx, request)
 		}))
 	var out, errs bytes.Buffer
-	if code := run(ctx, []string{"conformance", "--address", address}, os.Stdin, &out, &errs); code != exitFailure || out.Len() > 0 || errs.String() != "error: interrupted\n" {
+	if code := run(ctx, []string{"conformance", "--read-only", "--address", address}, os.Stdin, &out, &errs); code != exitFailure || out.Len() > 0 || errs.String() != "error: interrupted\n" {
 		t.Errorf("exit code %d, %s%s", code, out.String(), errs.String())
 	}
 }
