@@ -35,6 +35,10 @@ type trial struct {
 	// demands are one for each machine type.
 	demands []demand
 	boot    time.Duration
+	// withoutCluster is a sidecar that has no access to the API server.
+	withoutCluster bool
+	// flags are further ones of the autoscaler.
+	flags []string
 	// refusing is a group of which the cloud has no machines for two minutes.
 	refusing string
 	// mishap strikes after the first nodes were ordered.
@@ -70,6 +74,18 @@ var trials = []trial{
 		name:    "three zones",
 		groups:  zones("m", 20, 1, 3, 6),
 		demands: []demand{{"m", 4, 1}},
+	},
+	{
+		name:           "a sidecar without access to the API server",
+		groups:         zones("m", 20, 1, 3, 6),
+		demands:        []demand{{"m", 4, 1}},
+		withoutCluster: true,
+	},
+	{
+		name:    "the autoscaler's own balancing left on",
+		groups:  zones("m", 20, 1, 3, 6),
+		demands: []demand{{"m", 4, 1}},
+		flags:   []string{"--balance-similar-node-groups=true"},
 	},
 	{
 		name:    "scale from zero",
@@ -152,6 +168,27 @@ func TestStockAutoscalerBalances(t *testing.T) {
 	}
 }
 
+// For pods of any zone and pods of one an unmodified autoscaler plans one after
+// the other. It may order more nodes than they need together, at most as many as
+// there are pods of the one zone, and every pod runs.
+func TestStockAutoscalerRunsFreeAndPinnedPods(t *testing.T) {
+	autoscaler.Binary(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	const free, pinned = 6, 3
+	w := newWorld(ctx, t, trial{groups: zones("m", 20, 0, 0, 0), demands: []demand{{"m", free, 1}}}, true)
+	w.pin(ctx, t, pinned, "zone-b")
+	w.play(ctx, t)
+	w.tell(ctx, t)
+	ordered := int64(0)
+	for _, target := range w.targets() {
+		ordered += target
+	}
+	if ordered < free+pinned || ordered > free+2*pinned {
+		t.Errorf("%d nodes were ordered, want %d and at most %d more", ordered, free+pinned, pinned)
+	}
+}
+
 // Without the sidecar it orders all nodes of one group. That is what the others
 // are measured against, and it shows that the test sees what happens.
 func TestStockAutoscalerAloneDoesNotBalance(t *testing.T) {
@@ -187,10 +224,14 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 	cloud := autoscaler.StartFakeCloud(t, w.plane.Kubeconfig, c.write(t))
 	w.ordered = autoscaler.NewTap(t, cloud.Address)
 	w.fill(ctx, t)
-	options := autoscaler.Options{Kubeconfig: w.plane.Kubeconfig, Provider: w.ordered.Address}
+	options := autoscaler.Options{Kubeconfig: w.plane.Kubeconfig, Provider: w.ordered.Address, Args: c.flags}
 	w.asked = w.ordered
 	if balanced {
-		s := autoscaler.StartSidecar(t, autoscaler.SidecarOptions{Kubeconfig: w.plane.Kubeconfig, Backend: w.ordered.Address})
+		o := autoscaler.SidecarOptions{Backend: w.ordered.Address, Record: filepath.Join(t.ArtifactDir(), "sidecar.jsonl")}
+		if !c.withoutCluster {
+			o.Kubeconfig = w.plane.Kubeconfig
+		}
+		s := autoscaler.StartSidecar(t, o)
 		w.sidecar = s.Process
 		w.asked = autoscaler.NewTap(t, s.Address)
 		options.Provider, options.Expander, options.ExpanderCA = w.asked.Address, s.Expander, s.CA
@@ -259,6 +300,22 @@ func (w *world) fill(ctx context.Context, t *testing.T) {
 	if err := w.run(ctx); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// pin adds pods, one on a node, that run in one zone alone.
+func (w *world) pin(ctx context.Context, t *testing.T, pods int32, zone string) {
+	t.Helper()
+	d := w.workloads[w.demands[0].machine].DeepCopy()
+	d.ObjectMeta = metav1.ObjectMeta{Name: d.Name + "-" + zone, Namespace: d.Namespace}
+	d.Status = appsv1.DeploymentStatus{}
+	d.Spec.Replicas = &pods
+	labels := map[string]string{"app": d.Name}
+	d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = labels, labels
+	d.Spec.Template.Spec.NodeSelector[v1.LabelTopologyZone] = zone
+	if err := w.plane.Client.Create(ctx, d); err != nil {
+		t.Fatal(err)
+	}
+	w.workloads[d.Name] = d
 }
 
 func deployment(machine string, replicas int32, cpu resource.Quantity) *appsv1.Deployment {

@@ -3,10 +3,15 @@ package sidecar_test
 import (
 	"compress/gzip"
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
@@ -16,8 +21,8 @@ import (
 	"github.com/evenkeel/evenkeel/serving/recording"
 )
 
-// recorded are the calls of a real Cluster Autoscaler, release 1.36, that steer: those to list groups, to read their sizes,
-// to choose and to increase, in order.
+// recorded are calls of a real Cluster Autoscaler, release 1.36, in order: of four-pods all those from its start on, of the
+// others those that steer, which list groups, read their sizes, choose and increase.
 func recorded(t *testing.T, name string) []*recording.Call {
 	t.Helper()
 	file, err := os.Open("testdata/" + name + ".jsonl.gz")
@@ -39,6 +44,17 @@ func recorded(t *testing.T, name string) []*recording.Call {
 	return calls
 }
 
+// zoned are node groups as those of the recording four-pods.
+func zoned(sizes ...int) []fake.Group {
+	groups := zones(sizes...)
+	for i := range groups {
+		g := &groups[i]
+		g.ID, g.MaxSize, g.BootTime, g.ReadyDelay = "m-"+g.ID, 20, 0, 0
+		g.Template.Node.Labels[v1.LabelTopologyZone] = "zone" + g.ID[1:]
+	}
+	return groups
+}
+
 // TestRecordings: a real Cluster Autoscaler's requests, in their order and at their times, lead to the exact sizes.
 //
 // Taken from the recordings are all requests but one: the options with their pods and templates as it sent them, the reads
@@ -46,10 +62,18 @@ func recorded(t *testing.T, name string) []*recording.Call {
 // then, so the increase goes to our pick, by the number of nodes in its option, as Cluster Autoscaler does. What the
 // recorded question after it holds are the pods left over from a grant of the same size, which is asserted.
 func TestRecordings(t *testing.T) {
-	tests := map[string][]int{"nine-pods": {3, 3, 3}, "eighteen-pods": {3, 3, 3}}
-	for name, want := range tests {
+	tests := map[string]struct {
+		groups    []fake.Group
+		want      []int
+		questions int
+	}{
+		"nine-pods":     {slow(zones(0, 0, 0)), []int{3, 3, 3}, 3},
+		"eighteen-pods": {slow(zones(0, 0, 0)), []int{3, 3, 3}, 3},
+		"four-pods":     {zoned(1, 3, 6), []int{4, 4, 6}, 2},
+	}
+	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, setup{cloud: fake.Config{Groups: slow(zones(0, 0, 0))}})
+			w := newWorld(t, setup{cloud: fake.Config{Groups: tt.groups}})
 			provider, chooser := externalgrpc.NewServer(w.front), grpcexpander.NewServer(w.front)
 			ctx := context.WithValue(context.Background(), connectionKey{}, "recorded")
 			var pick *grpcexpanderpb.Option // waits for its increase
@@ -60,16 +84,6 @@ func TestRecordings(t *testing.T) {
 				}
 				var err error
 				switch request := c.Request.(type) {
-				case *externalgrpcpb.NodeGroupsRequest:
-					_, err = provider.NodeGroups(ctx, request)
-				case *externalgrpcpb.RefreshRequest:
-					_, err = provider.Refresh(ctx, request)
-				case *externalgrpcpb.NodeGroupTargetSizeRequest:
-					_, err = provider.NodeGroupTargetSize(ctx, request)
-				case *externalgrpcpb.GPULabelRequest:
-					_, err = provider.GPULabel(ctx, request)
-				case *externalgrpcpb.GetAvailableGPUTypesRequest:
-					_, err = provider.GetAvailableGPUTypes(ctx, request)
 				case *grpcexpanderpb.BestOptionsRequest:
 					var answer *grpcexpanderpb.BestOptionsResponse
 					if answer, err = chooser.BestOptions(ctx, request); err == nil {
@@ -84,18 +98,48 @@ func TestRecordings(t *testing.T) {
 					_, err = provider.NodeGroupIncreaseSize(ctx, &externalgrpcpb.NodeGroupIncreaseSizeRequest{Id: pick.GetNodeGroupId(), Delta: pick.GetNodeCount()})
 					left = int(pick.GetNodeCount()) - (total(w.sizes()) - before)
 				default:
-					t.Fatalf("no place for %s", c.Method)
+					_, err = call(ctx, provider, c)
 				}
-				if err != nil {
-					t.Fatalf("%s: %v", c.Method, err)
+				if got, want := status.Code(err), status.Code(c.Err); got != want {
+					t.Fatalf("%s at %v: got %v, recorded was %v: %v", c.Method, c.Time, got, want, err)
 				}
 			}
 			w.clock.Step(10 * time.Minute)
-			if got := w.sizes(); !slices.Equal(got, want) || questions != 3 || left != 0 {
+			if got := w.sizes(); !slices.Equal(got, tt.want) || questions != tt.questions || left != 0 {
 				t.Errorf("sizes %v after %d questions, %d nodes left\n%s", got, questions, left, w.log())
 			}
 		})
 	}
+}
+
+// TestRecordedRequestsRoundTrip: what a real Cluster Autoscaler asks is the same message once read, written and read again.
+func TestRecordedRequestsRoundTrip(t *testing.T) {
+	for _, name := range []string{"nine-pods", "eighteen-pods", "four-pods"} {
+		for _, c := range recorded(t, name) {
+			text, err := proto.Marshal(c.Request)
+			if err != nil {
+				t.Fatalf("%s: %s at %v: %v", name, c.Method, c.Time, err)
+			}
+			again := c.Request.ProtoReflect().New().Interface()
+			if err := proto.Unmarshal(text, again); err != nil || !proto.Equal(c.Request, again) {
+				t.Errorf("%s: %s at %v: read %v, written and read again %v, error %v", name, c.Method, c.Time, c.Request, again, err)
+			}
+		}
+	}
+}
+
+// call makes a recorded call.
+func call(ctx context.Context, provider externalgrpcpb.CloudProviderServer, c *recording.Call) (any, error) {
+	service := externalgrpcpb.CloudProvider_ServiceDesc
+	for _, m := range service.Methods {
+		if c.Method == "/"+service.ServiceName+"/"+m.MethodName {
+			return m.Handler(provider, ctx, func(request any) error {
+				proto.Merge(request.(proto.Message), c.Request)
+				return nil
+			}, nil)
+		}
+	}
+	return nil, fmt.Errorf("no service has a method %s", c.Method)
 }
 
 // option is the option that was chosen; there has to be one.

@@ -139,7 +139,7 @@ func TestConformanceFails(t *testing.T) {
 			return answer, err
 		}))
 	for _, format := range []string{"table", "wide", "json", "yaml"} {
-		code, stdout, stderr := runConformance(t, "", "--address", address, "-o", format)
+		code, stdout, stderr := runConformance(t, "", "--read-only", "--address", address, "-o", format)
 		if code != exitFailure || stderr != "" || !strings.Contains(stdout, "answer Unimplemented, or leave the options out") {
 			t.Errorf("-o %s: exit code %d, %s%s", format, code, stderr, stdout)
 		}
@@ -173,7 +173,7 @@ func TestConformanceOverTLS(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	code, _, stderr := runConformance(t, "", "--address", server.Address(), "--cert", file("client.crt"), "--key", file("client.key"), "--cacert", file("ca.crt"))
+	code, _, stderr := runConformance(t, "", "--read-only", "--address", server.Address(), "--cert", file("client.crt"), "--key", file("client.key"), "--cacert", file("ca.crt"))
 	if code != exitSuccess {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}

@@ -63,9 +63,13 @@ func StartFakeCloud(t testing.TB, kubeconfig, scenario string) *Server {
 
 // SidecarOptions say what a sidecar works with.
 type SidecarOptions struct {
+	// Kubeconfig is the path of a file that leads to the API server. Without one the
+	// sidecar infers what it has no access to, and keeps its journal in a file.
 	Kubeconfig string
 	// Backend is the address of the real cloud provider, without TLS.
 	Backend string
+	// Record is a file to which all calls are appended; empty means none.
+	Record string
 	// Args are further flags. They win.
 	Args []string
 }
@@ -89,11 +93,16 @@ func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 	s.Address = freeAddress(t)
 	metrics := freeAddress(t)
 	args := []string{
-		"sidecar", "--kubeconfig=" + o.Kubeconfig, "--backend-address=" + o.Backend,
+		"sidecar", "--backend-address=" + o.Backend, "--record=" + o.Record,
 		"--address=" + s.Address, "--metrics-address=" + metrics,
 		"--expander-address=" + s.Expander,
 		"--expander-cert=" + filepath.Join(home, "server.crt"),
 		"--expander-key=" + filepath.Join(home, "server.key"),
+	}
+	if o.Kubeconfig != "" {
+		args = append(args, "--kubeconfig="+o.Kubeconfig)
+	} else {
+		args = append(args, "--no-cluster", "--infer-readiness", "--journal-file="+filepath.Join(home, "journal.json"))
 	}
 	s.Process = start(t, &process.Process{
 		Name: "sidecar", Path: build(t), Home: home, Args: append(args, o.Args...), Ready: healthy(metrics),
