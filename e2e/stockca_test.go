@@ -352,18 +352,8 @@ func (w *world) run(ctx context.Context) error {
 
 // loops waits until the autoscaler has begun so many more loops.
 func (w *world) loops(ctx context.Context, more int) error {
-	before := refreshes(w.asked.Calls())
-	return w.asked.Until(ctx, func(calls []autoscaler.Call) bool { return refreshes(calls) >= before+more })
-}
-
-func refreshes(calls []autoscaler.Call) int {
-	n := 0
-	for _, c := range calls {
-		if c.Method == autoscaler.Refresh && c.OK {
-			n++
-		}
-	}
-	return n
+	before := autoscaler.Refreshes(w.asked.Calls())
+	return w.asked.Until(ctx, func(calls []autoscaler.Call) bool { return autoscaler.Refreshes(calls) >= before+more })
 }
 
 // play makes the demand and waits until it is met and the autoscaler at rest.
@@ -378,7 +368,7 @@ func (w *world) play(ctx context.Context, t *testing.T) {
 		}
 	}
 	if w.mishap != nil {
-		if err := w.ordered.Until(ctx, func(calls []autoscaler.Call) bool { return len(increases(calls)) > 0 }); err != nil {
+		if err := w.ordered.Until(ctx, func(calls []autoscaler.Call) bool { return len(autoscaler.Increases(calls)) > 0 }); err != nil {
 			t.Fatalf("waiting for the first order: %v", err)
 		}
 		w.mishap(ctx, t, w)
@@ -390,28 +380,6 @@ func (w *world) play(ctx context.Context, t *testing.T) {
 	if err := w.loops(ctx, 3); err != nil {
 		t.Fatalf("waiting for the autoscaler to come to rest: %v", err)
 	}
-}
-
-// increases are the calls by which nodes were ordered.
-func increases(calls []autoscaler.Call) []autoscaler.Call {
-	return slices.DeleteFunc(slices.Clone(calls), func(c autoscaler.Call) bool {
-		return c.Method != autoscaler.IncreaseSize || !c.OK
-	})
-}
-
-// growing counts the loops in which a group was increased.
-func growing(calls []autoscaler.Call) int {
-	loops, grew := 0, false
-	for _, c := range calls {
-		switch {
-		case c.Method == autoscaler.Refresh:
-			grew = false
-		case c.Method == autoscaler.IncreaseSize && c.OK && !grew:
-			grew = true
-			loops++
-		}
-	}
-	return loops
 }
 
 // sizes counts the nodes of each group.
@@ -439,11 +407,11 @@ func (w *world) tell(ctx context.Context, t *testing.T) {
 	for _, g := range w.groups {
 		before, after = append(before, fmt.Sprint(g.size)), append(after, fmt.Sprint(sizes[g.name]))
 	}
-	for _, c := range increases(w.ordered.Calls()) {
+	for _, c := range autoscaler.Increases(w.ordered.Calls()) {
 		orders = append(orders, fmt.Sprintf("%s%+d after %.1fs", c.Group, c.Delta, c.At.Sub(w.began).Seconds()))
 	}
 	t.Logf("%s -> %s in %.0fs, %d loops with increases; ordered: %s", strings.Join(before, "/"), strings.Join(after, "/"),
-		time.Since(w.began).Seconds(), growing(w.asked.Calls()), strings.Join(orders, ", "))
+		time.Since(w.began).Seconds(), autoscaler.Growing(w.asked.Calls()), strings.Join(orders, ", "))
 }
 
 // check compares with one exact split of each set.
@@ -467,7 +435,7 @@ func (w *world) check(ctx context.Context, t *testing.T) {
 	}
 	// One for each member that grows. Twice that where the autoscaler looked while
 	// the scheduler was still finding out which pods have no place.
-	if got, most := growing(w.asked.Calls()), 2*len(w.groups); got > most {
+	if got, most := autoscaler.Growing(w.asked.Calls()), 2*len(w.groups); got > most {
 		t.Errorf("%d loops had increases, want at most %d", got, most)
 	}
 }

@@ -199,3 +199,34 @@ func (t *Tap) Until(ctx context.Context, wanted func([]Call) bool) error {
 		}
 	}
 }
+
+// Refreshes counts the loops that were begun.
+func Refreshes(calls []Call) int {
+	n := 0
+	for _, c := range calls {
+		if c.Method == Refresh && c.OK {
+			n++
+		}
+	}
+	return n
+}
+
+// Increases are the calls by which nodes were ordered.
+func Increases(calls []Call) []Call {
+	return slices.DeleteFunc(slices.Clone(calls), func(c Call) bool { return c.Method != IncreaseSize || !c.OK })
+}
+
+// Growing counts the loops in which a group was increased.
+func Growing(calls []Call) int {
+	loops, grew := 0, false
+	for _, c := range calls {
+		switch {
+		case c.Method == Refresh:
+			grew = false
+		case c.Method == IncreaseSize && c.OK && !grew:
+			grew = true
+			loops++
+		}
+	}
+	return loops
+}

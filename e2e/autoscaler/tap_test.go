@@ -92,6 +92,21 @@ func TestTapWithoutServer(t *testing.T) {
 	}
 }
 
+// A loop counts once however many groups grow in it, and what failed does not count.
+func TestCounts(t *testing.T) {
+	loop, grown, failed := Call{Method: Refresh, OK: true}, Call{Method: IncreaseSize, OK: true}, Call{Method: IncreaseSize}
+	calls := []Call{loop, failed, loop, grown, grown, {Method: Refresh}, loop, failed, grown}
+	if n := Refreshes(calls); n != 3 {
+		t.Errorf("%d loops were begun, want 3", n)
+	}
+	if got := Increases(calls); len(got) != 3 || len(calls) != 9 || calls[1] != failed {
+		t.Errorf("increases are %v of %v, want 3", got, calls)
+	}
+	if n := Growing(calls); n != 2 {
+		t.Errorf("%d loops had increases, want 2", n)
+	}
+}
+
 // Whatever is no message of a resize has neither group nor delta.
 func FuzzResize(f *testing.F) {
 	f.Add(increase("b", 3))
