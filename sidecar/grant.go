@@ -105,8 +105,8 @@ func (s *Sidecar) judge(g *groupView, delta int) verdict {
 	case p == nil && s.o.follows(passThroughWhenUnasked):
 		s.unasked = true
 		return full("the expander was not asked before")
-	case p == nil:
-		return verdict{nodes: max(1, delta/2), reason: "half of it, for want of a rule"}
+	case p == nil: // nobody knows the need: a part of it can only be wrong, which is what the rule is for
+		return verdict{nodes: max(1, delta/2), reason: "a part, unasked"}
 	case !asked && !p.full && !s.ignored:
 		s.ignored = true
 		return verdict{reason: "nothing: the expander had picked " + p.group + ", and may not have been heard", hide: s.hides(), shared: true}
