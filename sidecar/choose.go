@@ -158,7 +158,7 @@ func (c *choice) decide() (*pick, Decision) {
 	}
 	dropped := c.dropProvided()
 	able := c.able()
-	if len(able) == 0 && dropped > 0 {
+	if dropped > 0 && !slices.ContainsFunc(able, c.needed) {
 		return nil, Decision{Reason: fmt.Sprintf("%d pods have room on nodes that are on their way", dropped)}
 	}
 	if len(able) == 0 {
@@ -166,7 +166,7 @@ func (c *choice) decide() (*pick, Decision) {
 	}
 	able = c.stay(able)
 	var passed []string
-	for len(able) > 0 {
+	for slices.ContainsFunc(able, c.needed) {
 		chosen, why, err := c.chooseSet(able)
 		if err != nil {
 			return nil, Decision{Reason: "no choice", Error: err.Error()}
@@ -223,6 +223,9 @@ func (c *choice) atomic(o *grpcexpander.Option) bool {
 	return false
 }
 
+// needed tells whether the option has pods without room.
+func (c *choice) needed(name string) bool { return c.options[name].NodeCount > 0 }
+
 // able are the groups with an option that are not backed off. Sets without any such member are told of.
 func (c *choice) able() []string {
 	var able []string
@@ -230,7 +233,8 @@ func (c *choice) able() []string {
 	for _, name := range c.names {
 		if _, _, off := c.backoff.Active(name, c.at.now); !off {
 			open[c.set(name)] = true
-			if c.options[name].NodeCount > 0 {
+			// One near its maximum may have been asked for with pods that have room, and can take others as well.
+			if c.options[name].NodeCount > 0 || c.limited(name) {
 				able = append(able, name)
 			}
 		}
@@ -320,7 +324,9 @@ func (c *choice) chooseSet(able []string) (chosen, why string, err error) {
 	}
 	options := make([]expander.Option, 0, len(able))
 	for _, name := range able {
-		options = append(options, c.offer(name))
+		if c.needed(name) {
+			options = append(options, c.offer(name))
+		}
 	}
 	best, trail, err := c.o.Chain.Choose(options)
 	if err != nil {
