@@ -54,6 +54,7 @@ var (
 // table has a row for every package of the module.
 var table = []row{
 	{layer: entry, path: "cmd/evenkeel"},
+	{layer: entry, path: "integrations/port", only: none, stdlib: true},
 
 	{layer: drivers, path: "explain", banned: logging},
 	{layer: drivers, path: "fakecloud"},
@@ -73,6 +74,7 @@ var table = []row{
 	{layer: edges, path: "serving", only: none, banned: logging},
 	{layer: edges, path: "serving/recording", only: none, banned: logging},
 
+	{layer: pipeline, path: "scaledown", peers: []string{"scaleup"}, banned: outside},
 	{layer: pipeline, path: "scaleup", banned: outside},
 
 	{layer: decisions, path: "expander", peers: []string{"predicates"}, banned: clock},
