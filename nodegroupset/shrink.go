@@ -1,0 +1,139 @@
+package nodegroupset
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Unlimited is a limit of a ShrinkRequest that holds nothing back.
+const Unlimited = math.MaxInt32
+
+// ShrinkRequest asks which of the nodes that are not needed go now.
+type ShrinkRequest struct {
+	Groups     []ShrinkGroup
+	Candidates []ShrinkCandidate // in the caller's order of preference
+	Nodes      int64             // how many may go in all, 0 or more
+	Drains     int64             // how many of them may have pods to move, 0 or more
+}
+
+// ShrinkGroup is a node group as it stands. Groups with the same Set are kept
+// level with each other; a group without one is levelled with none. Size is the
+// target size less the nodes on their way out. Size and Min are 0..MaxSize; a
+// group at its min or below can not shrink.
+type ShrinkGroup struct {
+	Name, Set string
+	Size, Min int64
+}
+
+// ShrinkCandidate is a node that is not needed.
+type ShrinkCandidate struct {
+	Group   string
+	Drain   bool // it has pods to move, so it counts against Drains too
+	Overdue bool // it has waited long enough: it may go although its set becomes uneven
+}
+
+// ShrinkReason says why a candidate does not go now.
+type ShrinkReason string
+
+const (
+	WaitsForLevel ShrinkReason = "level" // a larger group of its set has to shrink first
+	WaitsForLimit ShrinkReason = "limit" // Nodes or Drains is used up
+	HeldByMin     ShrinkReason = "min"   // its group is at its min
+)
+
+// ShrinkWait is a candidate that does not go now.
+type ShrinkWait struct {
+	Candidate int // its position in the request
+	Reason    ShrinkReason
+	Behind    string // for WaitsForLevel, the larger group that has to shrink first
+}
+
+// ShrinkResult is the answer of Shrink. Every candidate is in one of the lists.
+type ShrinkResult struct {
+	Go    []int        // positions of the candidates that go, in this order
+	Waits []ShrinkWait // all others, by position
+}
+
+// Shrink chooses which nodes go so that the groups of a set stay level. It is the
+// mirror of Split: a candidate goes when its group is among the largest of its
+// set, where nodes that go count as gone, and groups that can not shrink do not
+// count. Among equally large groups comes first the one whose next candidate has
+// no pods to move, then one with an overdue candidate, then the last by name.
+//
+// When nothing in a set can go so, because a largest group has no candidate left,
+// the overdue candidates of the set may, those of its largest group first. Between
+// sets, the one whose next candidate stands first in the request is served first.
+// Within a group the order of the request holds; once Drains is used up,
+// candidates with pods to move are passed over.
+//
+// With every candidate overdue and no limits, Go is the order in which to
+// consider them. The order of the groups does not matter. An impossible request
+// is refused with an *InvalidError.
+func Shrink(request ShrinkRequest) (ShrinkResult, error) {
+	s, err := newShrinker(request)
+	if err != nil {
+		return ShrinkResult{}, err
+	}
+	s.run()
+	return s.result(), nil
+}
+
+// newShrinker refuses what can not be answered, and finds the candidates of each
+// group and the groups of each set.
+func newShrinker(request ShrinkRequest) (*shrinker, error) {
+	if request.Nodes < 0 {
+		return nil, &InvalidError{"nodes", request.Nodes, notNegative}
+	}
+	if request.Drains < 0 {
+		return nil, &InvalidError{"drains", request.Drains, notNegative}
+	}
+	s := &shrinker{candidates: request.Candidates, nodes: request.Nodes, drains: request.Drains}
+	s.groups = make([]shrinkGroup, len(request.Groups))
+	byName := make(map[string]*shrinkGroup, len(request.Groups))
+	for i := range request.Groups {
+		g := &request.Groups[i]
+		if err := g.check(i); err != nil {
+			return nil, err
+		}
+		if byName[g.Name] != nil {
+			return nil, &InvalidError{fmt.Sprintf("groups[%d].name", i), g.Name, "is listed twice"}
+		}
+		s.groups[i] = shrinkGroup{ShrinkGroup: *g}
+		byName[g.Name] = &s.groups[i]
+	}
+	s.groupOf = make([]*shrinkGroup, len(request.Candidates))
+	for i := range request.Candidates {
+		name := request.Candidates[i].Group
+		group := byName[name]
+		if group == nil {
+			return nil, &InvalidError{fmt.Sprintf("candidates[%d].group", i), name, "is none of the groups"}
+		}
+		s.groupOf[i] = group
+		group.count++
+	}
+	s.queue()
+	s.join()
+	return s, nil
+}
+
+func (g *ShrinkGroup) check(i int) error {
+	refuse := func(field string, value any, reason string) error {
+		return &InvalidError{fmt.Sprintf("groups[%d].%s", i, field), value, reason}
+	}
+	for _, field := range [...]struct {
+		name  string
+		value int64
+	}{{"size", g.Size}, {"min", g.Min}} {
+		switch {
+		case field.value < 0:
+			return refuse(field.name, field.value, notNegative)
+		case field.value > MaxSize:
+			return refuse(field.name, field.value, fmt.Sprintf("must not be greater than %d", MaxSize))
+		}
+	}
+	if strings.TrimSpace(g.Name) == "" {
+		return refuse("name", g.Name, "must not be empty")
+	}
+	return nil
+}

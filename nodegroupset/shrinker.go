@@ -1,0 +1,236 @@
+package nodegroupset
+
+import "container/heap"
+
+// shrinker takes candidate after candidate, until no set has one that may go.
+type shrinker struct {
+	candidates    []ShrinkCandidate
+	groups        []shrinkGroup
+	groupOf       []*shrinkGroup // of each candidate
+	sets          []*shrinkSet
+	open          ranking[*shrinkSet] // those with a candidate that may go
+	nodes, drains int64               // that may go yet
+	order         []int               // candidates that go
+	gone          []bool              // by candidate
+}
+
+// shrinkGroup is a group and its candidates that have not gone.
+type shrinkGroup struct {
+	ShrinkGroup
+	set   *shrinkSet
+	count int   // of its candidates
+	queue []int // its candidates, of which those before next are gone or barred
+	late  []int // the overdue ones of them, likewise
+	drain bool  // whether the first of queue has pods to move
+}
+
+func (g *shrinkGroup) fixed() bool { return g.Size <= g.Min }
+
+// shrinkSet is a set and those of its groups that can shrink.
+type shrinkSet struct {
+	groups ranking[*shrinkGroup]
+	// blocker is the largest group when it has nothing to give. It stays so: what
+	// goes now are overdue candidates only.
+	blocker *shrinkGroup
+	next    int // the candidate to go next
+}
+
+// ranking is a heap whose order can change.
+type ranking[T any] struct {
+	items  []T
+	before func(a, b T) bool
+}
+
+func (r *ranking[T]) Len() int           { return len(r.items) }
+func (r *ranking[T]) Less(i, j int) bool { return r.before(r.items[i], r.items[j]) }
+func (r *ranking[T]) Swap(i, j int)      { r.items[i], r.items[j] = r.items[j], r.items[i] }
+func (r *ranking[T]) Push(item any)      { r.items = append(r.items, item.(T)) }
+
+func (r *ranking[T]) Pop() any {
+	last := len(r.items) - 1
+	item := r.items[last]
+	r.items = r.items[:last]
+	return item
+}
+
+// queue hands the candidates to their groups.
+func (s *shrinker) queue() {
+	s.gone = make([]bool, len(s.candidates))
+	slots := make([]int, len(s.candidates))
+	for i := range s.groups {
+		g := &s.groups[i]
+		g.queue, slots = slots[:0:g.count], slots[g.count:]
+	}
+	for i, g := range s.groupOf {
+		g.queue = append(g.queue, i)
+		if s.candidates[i].Overdue {
+			g.late = append(g.late, i)
+		}
+	}
+}
+
+// join puts the groups into their sets.
+func (s *shrinker) join() {
+	byName := map[string]*shrinkSet{}
+	for i := range s.groups {
+		g := &s.groups[i]
+		if g.set = byName[g.Set]; g.set == nil {
+			g.set = &shrinkSet{}
+			s.sets = append(s.sets, g.set)
+			if g.Set != "" {
+				byName[g.Set] = g.set
+			}
+		}
+		if !g.fixed() {
+			g.set.groups.items = append(g.set.groups.items, g)
+		}
+	}
+}
+
+func (s *shrinker) run() {
+	s.rank()
+	for s.nodes > 0 && s.open.Len() > 0 {
+		set := s.open.items[0]
+		s.take(set)
+		if s.candidates[set.next].Drain && s.drains == 0 {
+			s.rank() // what has pods to move is barred from now on, in all sets
+			continue
+		}
+		if s.advance(set) {
+			heap.Fix(&s.open, 0)
+		} else {
+			heap.Pop(&s.open)
+		}
+	}
+}
+
+// rank puts all groups and sets in order.
+func (s *shrinker) rank() {
+	s.open = ranking[*shrinkSet]{s.open.items[:0], func(a, b *shrinkSet) bool { return a.next < b.next }}
+	for _, set := range s.sets {
+		for _, g := range set.groups.items {
+			s.settle(g)
+		}
+		set.groups.before = byLevel
+		if set.blocker != nil {
+			set.groups.before = s.byLateness
+		}
+		heap.Init(&set.groups)
+		if s.advance(set) {
+			s.open.items = append(s.open.items, set)
+		}
+	}
+	heap.Init(&s.open)
+}
+
+// take lets the next candidate of a set go.
+func (s *shrinker) take(set *shrinkSet) {
+	g := set.groups.items[0]
+	s.order = append(s.order, set.next)
+	s.gone[set.next] = true
+	s.nodes--
+	if s.candidates[set.next].Drain {
+		s.drains--
+	}
+	g.Size--
+	s.settle(g)
+	if g.fixed() {
+		heap.Pop(&set.groups)
+	} else {
+		heap.Fix(&set.groups, 0)
+	}
+}
+
+// settle brings the queues of a group to the first candidates that may go.
+func (s *shrinker) settle(g *shrinkGroup) {
+	g.queue, g.late = s.skip(g.queue), s.skip(g.late)
+	g.drain = len(g.queue) > 0 && s.candidates[g.queue[0]].Drain
+}
+
+func (s *shrinker) skip(queue []int) []int {
+	for len(queue) > 0 && (s.gone[queue[0]] || s.drains == 0 && s.candidates[queue[0]].Drain) {
+		queue = queue[1:]
+	}
+	return queue
+}
+
+// advance finds the candidate of a set that goes next, if there is one.
+func (s *shrinker) advance(set *shrinkSet) bool {
+	if set.groups.Len() == 0 {
+		return false
+	}
+	if first := set.groups.items[0]; set.blocker == nil {
+		if len(first.queue) > 0 {
+			set.next = first.queue[0]
+			return true
+		}
+		set.blocker = first
+		set.groups.before = s.byLateness
+		heap.Init(&set.groups)
+	}
+	if first := set.groups.items[0]; len(first.late) > 0 {
+		set.next = first.late[0]
+		return true
+	}
+	return false
+}
+
+// byLevel puts the group first that shrinks next, or else keeps others from it.
+func byLevel(a, b *shrinkGroup) bool {
+	switch {
+	case a.Size != b.Size:
+		return a.Size > b.Size
+	case len(a.queue) == 0 || len(b.queue) == 0:
+		if (len(a.queue) == 0) != (len(b.queue) == 0) {
+			return len(b.queue) == 0
+		}
+	case a.drain != b.drain:
+		return b.drain
+	case (len(a.late) > 0) != (len(b.late) > 0):
+		return len(a.late) > 0
+	}
+	return a.Name > b.Name
+}
+
+// byLateness puts the group first whose overdue candidate goes next.
+func (s *shrinker) byLateness(a, b *shrinkGroup) bool {
+	switch {
+	case len(a.late) == 0 || len(b.late) == 0:
+		return len(a.late) > len(b.late)
+	case a.Size != b.Size:
+		return a.Size > b.Size
+	}
+	if first, second := s.candidates[a.late[0]].Drain, s.candidates[b.late[0]].Drain; first != second {
+		return second
+	}
+	return a.Name > b.Name
+}
+
+// result tells why the others wait.
+func (s *shrinker) result() ShrinkResult {
+	out := ShrinkResult{Go: s.order}
+	if left := len(s.candidates) - len(s.order); left > 0 {
+		out.Waits = make([]ShrinkWait, 0, left)
+	}
+	for i, g := range s.groupOf {
+		if s.gone[i] {
+			continue
+		}
+		wait := ShrinkWait{Candidate: i, Reason: WaitsForLimit}
+		if g.fixed() {
+			wait.Reason = HeldByMin
+		} else if first := g.set.largest(); g.Size < first.Size && !s.candidates[i].Overdue {
+			wait.Reason, wait.Behind = WaitsForLevel, first.Name
+		}
+		out.Waits = append(out.Waits, wait)
+	}
+	return out
+}
+
+// largest is the group of a set that others wait for.
+func (s *shrinkSet) largest() *shrinkGroup {
+	if s.blocker != nil {
+		return s.blocker
+	}
+	return s.groups.items[0]
+}
