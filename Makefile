@@ -11,8 +11,10 @@ COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
-# Modules that test, lint and verify visit: the main one and whatever stands under integrations/.
-MODULES := . $(patsubst %/go.mod,%,$(wildcard integrations/*/go.mod))
+# Modules that test, lint, verify and vuln visit after the main one, unless they can not be built here.
+LINKED := $(patsubst %/go.mod,%,$(wildcard integrations/*/go.mod))
+# The line of Cluster Autoscaler that is built with evenkeel linked: empty for the newest, 1.36 for that release.
+RELEASE ?=
 # Packages that start goroutines or must bear being called from several.
 RACE    ?= ./cloudprovider/... ./expander/grpcexpander/... ./fake/... ./fakecloud/... ./predicates/... ./scaleup/... ./serving/... ./sidecar/... ./simulate/...
 # Arguments of bench, fuzz and test: packages, a pattern of names, times, further flags of go test.
@@ -31,17 +33,22 @@ BUF_VERSION := v1.75.0
 BUF         := $(BIN)/buf-$(BUF_VERSION)
 
 # each runs a command in every module and stops at the first that fails.
-each = for m in $(MODULES); do (cd $$m && $(1)) || exit 1; done
+each = ($(1)) && for m in $(LINKED); do (. integrations/enter; $(1)) || exit 1; done
 
 ##@ Use
-.PHONY: help build run
+.PHONY: help build cluster-autoscaler run
 help: ## Print this help.
 	@awk 'BEGIN {FS = ":.*## "} \
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 build: ## Build bin/evenkeel.
 	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/evenkeel ./cmd/evenkeel
+
+# All cloud providers are in it: minutes and some gigabytes of memory the first time.
+cluster-autoscaler: ## Build bin/cluster-autoscaler: a Cluster Autoscaler with evenkeel linked (RELEASE=1.36, else the newest).
+	@m=integrations/clusterautoscaler$(subst .,,$(RELEASE)) missing=1; . integrations/enter; \
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/$(BIN)/$@ ./cmd/cluster-autoscaler
 
 run: build ## Play the main job: the pods of a real cluster on an empty fleet.
 	@$(BIN)/evenkeel simulate -f configs/scenarios/real-cluster.yaml
@@ -77,8 +84,7 @@ compare: ## Compare two outputs of bench (OLD=old.txt NEW=new.txt; COUNT=10 give
 ##@ Check
 .PHONY: lint gofmt generate verify vuln clean $(GENERATED)
 lint: gofmt $(BIN)/golangci-lint ## Check format, vet and golangci-lint.
-	@$(call each,$(GO) vet ./...)
-	@$(call each,$(CURDIR)/$(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...)
+	@$(call each,$(GO) vet ./... && $(CURDIR)/$(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...)
 
 gofmt:
 	@files=$$(gofmt -l .); \
@@ -91,7 +97,7 @@ $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 generate: $(GENERATED) ## Write all generated files.
 
 generate-go:
-	@$(call each,$(GO) generate ./...)
+	@$(GO) generate ./...
 
 generate-proto: $(BUF)
 	@$(BUF) lint
@@ -102,6 +108,7 @@ $(BUF):
 	@GOBIN=$(CURDIR)/$(BIN)/buf.tmp $(GO) install -trimpath github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
 	@mv $(BIN)/buf.tmp/buf $@ && rmdir $(BIN)/buf.tmp
 
+verify: export GOWORK := off
 verify: gofmt ## Check that generated files, go.mod and go.sum are up to date.
 	@$(call each,$(GO) mod tidy -diff)
 	@cd tools && $(GO) mod tidy -diff
