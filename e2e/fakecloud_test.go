@@ -170,10 +170,11 @@ func serveFake(ctx context.Context, t *testing.T, plane *controlplane.ControlPla
 	}
 	started := time.Now()
 	keeper := fakecloud.NewKeeper(kubernetes.NewForConfigOrDie(plane.Config), cloud, config.Groups[0].ID, fakecloud.KeeperOptions{DeleteOnExit: true})
-	server, err := fakecloud.Listen(ctx, "127.0.0.1:0", cloud, keeper.Changed, serving.Options{})
+	server, err := serving.Listen(ctx, "127.0.0.1:0", serving.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	externalgrpc.NewServer(fakecloud.Watch(cloud, keeper.Changed, logger)).Register(server)
 	conn, err := serving.Dial(server.Address(), serving.Files{}, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)

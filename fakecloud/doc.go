@@ -1,7 +1,8 @@
-// Package fakecloud puts a cloud in memory into the real world: it serves one to
-// Cluster Autoscaler over the external cloud provider protocol, and keeps the
-// Node objects of its nodes in an API server, so that real schedulers and
-// controllers work with them.
+// Package fakecloud puts a cloud in memory into the real world: it keeps the Node
+// objects of its nodes in an API server, so that real schedulers and controllers
+// work with them, and watches who changes it.
+//
+// It does not know over which protocol, if any, callers reach the cloud.
 //
 // It decides nothing about sizes and knows no pods. What nodes there are, and
 // when they are ready, is the cloud's business; that nodes stay ready and pods on

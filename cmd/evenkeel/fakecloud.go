@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/document"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/fakecloud"
@@ -126,16 +127,17 @@ func (o *fakeCloudOptions) run(cmd *cobra.Command) error {
 // listen opens the servers. keeper is nil where there are no Node objects.
 func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper *fakecloud.Keeper, log logr.Logger) ([]runner, error) {
 	registry, metrics := newRegistry()
-	changed := func() {}
+	var changed func()
 	if keeper != nil {
 		changed = keeper.Changed
 	}
-	provider, err := fakecloud.Listen(ctx, o.address, cloud, changed, serving.Options{
+	provider, err := serving.Listen(ctx, o.address, serving.Options{
 		Files: o.files, Plaintext: o.plaintext, Metrics: metrics, MaxRequest: maxProviderRequest,
 	})
 	if err != nil {
 		return nil, &usageError{fmt.Errorf("--address=%s: %w", o.address, err), "see the flags for the address and certificates"}
 	}
+	externalgrpc.NewServer(fakecloud.Watch(cloud, changed, log)).Register(provider)
 	log.Info("Serving the cloud provider", "address", provider.Address())
 	if o.metricsAddress == "" {
 		return []runner{provider}, nil

@@ -2,6 +2,7 @@ package fakecloud_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -14,10 +15,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/conformance"
-	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/fakecloud"
-	"github.com/evenkeel/evenkeel/serving"
 )
 
 // group is one of machines with 2 cores, one for each zone.
@@ -33,32 +32,8 @@ func group(zone string) fake.Group {
 	}
 }
 
-// serve runs a server for the cloud and returns a client of it.
-func serve(t *testing.T, cloud *fake.Cloud, changed func()) cloudprovider.Provider {
-	t.Helper()
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	server, err := fakecloud.Listen(ctx, "127.0.0.1:0", cloud, changed, serving.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error)
-	go func() { served <- server.Run(ctx) }()
-	conn, err := serving.Dial(server.Address(), serving.Files{}, clock.RealClock{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Close()
-		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return externalgrpc.NewClient(conn)
-}
-
-// What is served keeps the contract of cloud providers.
-func TestServedCloudConforms(t *testing.T) {
+// A watched cloud keeps the contract of cloud providers.
+func TestWatchedCloudConforms(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		a, b := group("a"), group("b")
 		a.Size, b.Size = 2, 3
@@ -67,7 +42,7 @@ func TestServedCloudConforms(t *testing.T) {
 			t.Fatal(err)
 		}
 		return conformance.Harness{
-			Provider:        serve(t, cloud, nil),
+			Provider:        fakecloud.Watch(cloud, nil, klog.Logger{}),
 			RegisteredNodes: func(context.Context) ([]*v1.Node, error) { return cloud.RegisteredNodes(), nil },
 		}
 	})
@@ -86,23 +61,38 @@ func TestChangesAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes := make(chan struct{}, 10)
-	client, ctx := serve(t, cloud, func() { changes <- struct{}{} }), t.Context()
+	watched, ctx := fakecloud.Watch(cloud, func() { changes <- struct{}{} }, klog.Logger{}), t.Context()
 	for _, call := range []struct {
 		name string
 		do   func() error
 		told int
 	}{
-		{"refresh", func() error { return client.Refresh(ctx) }, 0},
-		{"groups", func() error { _, err := client.NodeGroups(ctx); return err }, 0},
+		{"refresh", func() error { return watched.Refresh(ctx) }, 0},
+		{"groups", func() error { _, err := watched.NodeGroups(ctx); return err }, 0},
 		{"an increase that takes effect although it fails", func() error {
-			if client.IncreaseSize(ctx, "a", 1) == nil {
+			if watched.IncreaseSize(ctx, "a", 1) == nil {
 				return fmt.Errorf("no error")
 			}
 			return nil
 		}, 1},
-		{"an increase", func() error { return client.IncreaseSize(ctx, "a", 1) }, 1},
-		{"a deletion", func() error { return client.DeleteNodes(ctx, "a", cloud.RegisteredNodes()[:1]) }, 1},
-		{"a size", func() error { _, err := client.TargetSize(ctx, "a"); return err }, 0},
+		{"an increase", func() error { return watched.IncreaseSize(ctx, "a", 1) }, 1},
+		{"a deletion", func() error { return watched.DeleteNodes(ctx, "a", cloud.RegisteredNodes()[:1]) }, 1},
+		{"a size", func() error { _, err := watched.TargetSize(ctx, "a"); return err }, 0},
+		{"a node", func() error { _, _, err := watched.NodeGroupForNode(ctx, cloud.RegisteredNodes()[0]); return err }, 0},
+		{"instances", func() error { _, err := watched.Nodes(ctx, "a"); return err }, 0},
+		{"a template", func() error { _, err := watched.Template(ctx, "a"); return err }, 0},
+		{"options", func() error { return absent(watched.Options(ctx, "a", cloudprovider.GroupOptions{})) }, 0},
+		{"a node's price", func() error {
+			return absent(watched.NodePrice(ctx, cloud.RegisteredNodes()[0], time.Now(), time.Now()))
+		}, 0},
+		{"a pod's price", func() error { return absent(watched.PodPrice(ctx, &v1.Pod{}, time.Now(), time.Now())) }, 0},
+		{"a decrease that is refused", func() error {
+			if err := watched.DecreaseTargetSize(ctx, "a", -1); !errors.Is(err, cloudprovider.ErrInvalidDelta) {
+				return fmt.Errorf("not refused: %w", err)
+			}
+			return nil
+		}, 1},
+		{"the end", func() error { return watched.Cleanup(ctx) }, 0},
 	} {
 		if err := call.do(); err != nil {
 			t.Fatalf("%s: %v", call.name, err)
@@ -119,43 +109,27 @@ func TestChangesAreTold(t *testing.T) {
 	}
 }
 
-func TestListenRefuses(t *testing.T) {
-	cloud, err := fake.New(fake.Config{}, clock.RealClock{})
-	if err != nil {
-		t.Fatal(err)
+// absent checks the answer of a cloud that does not offer what it was asked for.
+func absent[T any](_ T, err error) error {
+	if err == cloudprovider.ErrNotImplemented { //nolint:errorlint // as Cluster Autoscaler does
+		return nil
 	}
-	if _, err := fakecloud.Listen(t.Context(), "0.0.0.0:0", cloud, nil, serving.Options{}); err == nil {
-		t.Error("it listens without TLS for everybody")
-	}
+	return fmt.Errorf("not absent: %w", err)
 }
 
-func ExampleListen() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
+func ExampleWatch() {
 	cloud, err := fake.New(fake.Config{Groups: []fake.Group{group("zone-a"), group("zone-b")}}, clock.RealClock{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	server, err := fakecloud.Listen(klog.NewContext(ctx, klog.Logger{}), "127.0.0.1:0", cloud, nil, serving.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Stop()
-	go func() { _ = server.Run(ctx) }()
-
-	conn, err := serving.Dial(server.Address(), serving.Files{}, clock.RealClock{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = conn.Close() }()
-	client := externalgrpc.NewClient(conn)
-	if err := client.IncreaseSize(ctx, "zone-b", 3); err != nil {
+	watched := fakecloud.Watch(cloud, func() { fmt.Println("changed") }, klog.Logger{})
+	if err := watched.IncreaseSize(context.Background(), "zone-b", 3); err != nil {
 		fmt.Println(err)
 	}
-	size, err := client.TargetSize(ctx, "zone-b")
+	size, err := watched.TargetSize(context.Background(), "zone-b")
 	fmt.Println(size, err)
-	// Output: 3 <nil>
+	// Output:
+	// changed
+	// 3 <nil>
 }

@@ -1,0 +1,142 @@
+package fakecloud
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/fake"
+)
+
+// Watched is a cloud in memory whose callers are watched. It implements
+// cloudprovider.Provider and cloudprovider.Pricing.
+type Watched struct {
+	cloud   *fake.Cloud
+	changed func()
+	logger  klog.Logger
+}
+
+// Watch returns the cloud with its callers watched: changed is called after every
+// call that may have changed the cloud, nil for nobody; the logger is told of such
+// calls, and with verbosity 4 of all. The cloud's own log of calls is kept empty.
+func Watch(cloud *fake.Cloud, changed func(), logger klog.Logger) *Watched {
+	if changed == nil {
+		changed = func() {}
+	}
+	return &Watched{cloud: cloud, changed: changed, logger: logger}
+}
+
+// read is told after a call that changes nothing.
+func (w *Watched) read(method fake.Method, err error) {
+	w.cloud.ForgetCalls() // a watched cloud runs for long
+	w.logger.V(4).Info("Answered a call", "method", method, "error", errText(err))
+}
+
+// wrote is told after a call to change a group: even one with an error may have
+// taken effect.
+func (w *Watched) wrote(id string, err error, how string, number int) {
+	w.cloud.ForgetCalls()
+	w.logger.Info("The size of a node group was changed", "group", id, "error", errText(err), how, number)
+	w.changed()
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// NodeGroups implements cloudprovider.Provider.
+func (w *Watched) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, error) {
+	groups, err := w.cloud.NodeGroups(ctx)
+	w.read(fake.MethodNodeGroups, err)
+	return groups, err
+}
+
+// NodeGroupForNode implements cloudprovider.Provider.
+func (w *Watched) NodeGroupForNode(ctx context.Context, node *v1.Node) (id string, ok bool, err error) {
+	id, ok, err = w.cloud.NodeGroupForNode(ctx, node)
+	w.read(fake.MethodNodeGroupForNode, err)
+	return id, ok, err
+}
+
+// TargetSize implements cloudprovider.Provider.
+func (w *Watched) TargetSize(ctx context.Context, id string) (int, error) {
+	size, err := w.cloud.TargetSize(ctx, id)
+	w.read(fake.MethodTargetSize, err)
+	return size, err
+}
+
+// IncreaseSize implements cloudprovider.Provider.
+func (w *Watched) IncreaseSize(ctx context.Context, id string, delta int) error {
+	err := w.cloud.IncreaseSize(ctx, id, delta)
+	w.wrote(id, err, "delta", delta)
+	return err
+}
+
+// DecreaseTargetSize implements cloudprovider.Provider.
+func (w *Watched) DecreaseTargetSize(ctx context.Context, id string, delta int) error {
+	err := w.cloud.DecreaseTargetSize(ctx, id, delta)
+	w.wrote(id, err, "delta", delta)
+	return err
+}
+
+// DeleteNodes implements cloudprovider.Provider.
+func (w *Watched) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) error {
+	err := w.cloud.DeleteNodes(ctx, id, nodes)
+	w.wrote(id, err, "deletedNodes", len(nodes))
+	return err
+}
+
+// Nodes implements cloudprovider.Provider.
+func (w *Watched) Nodes(ctx context.Context, id string) ([]cloudprovider.Instance, error) {
+	instances, err := w.cloud.Nodes(ctx, id)
+	w.read(fake.MethodNodes, err)
+	return instances, err
+}
+
+// Template implements cloudprovider.Provider.
+func (w *Watched) Template(ctx context.Context, id string) (cloudprovider.Template, error) {
+	template, err := w.cloud.Template(ctx, id)
+	w.read(fake.MethodTemplate, err)
+	return template, err
+}
+
+// Options implements cloudprovider.Provider.
+func (w *Watched) Options(ctx context.Context, id string, defaults cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error) {
+	options, err := w.cloud.Options(ctx, id, defaults)
+	w.read(fake.MethodOptions, err)
+	return options, err
+}
+
+// NodePrice implements cloudprovider.Pricing.
+func (w *Watched) NodePrice(ctx context.Context, node *v1.Node, start, end time.Time) (cloudprovider.Price, error) {
+	price, err := w.cloud.NodePrice(ctx, node, start, end)
+	w.read(fake.MethodNodePrice, err)
+	return price, err
+}
+
+// PodPrice implements cloudprovider.Pricing.
+func (w *Watched) PodPrice(ctx context.Context, pod *v1.Pod, start, end time.Time) (cloudprovider.Price, error) {
+	price, err := w.cloud.PodPrice(ctx, pod, start, end)
+	w.read(fake.MethodPodPrice, err)
+	return price, err
+}
+
+// Refresh implements cloudprovider.Provider.
+func (w *Watched) Refresh(ctx context.Context) error {
+	err := w.cloud.Refresh(ctx)
+	w.read(fake.MethodRefresh, err)
+	return err
+}
+
+// Cleanup implements cloudprovider.Provider.
+func (w *Watched) Cleanup(ctx context.Context) error {
+	err := w.cloud.Cleanup(ctx)
+	w.read(fake.MethodCleanup, err)
+	return err
+}
