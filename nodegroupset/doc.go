@@ -1,5 +1,5 @@
-// Package nodegroupset finds node groups that are alike and shares nodes among
-// them. It is the core of balancing similar node groups.
+// Package nodegroupset finds node groups that are alike, shares new nodes among
+// them and takes nodes from them. It is the core of balancing similar node groups.
 //
 //   - [Index] answers which groups are similar, which sets they form, and in
 //     which fields two groups differ. Every group has a fingerprint: an exact part
@@ -12,6 +12,8 @@
 //   - [Split] shares new nodes over groups of one set: evenly, in proportion to
 //     weights, or by priority, within the bounds of each group and quotas over
 //     several.
+//   - [Shrink] is its mirror: of the nodes that are not needed it chooses those
+//     that go, so that the groups of a set stay level, within limits.
 //
 // Two groups are similar when capacity is equal for every resource, memory
 // within its ratio; allocatable and free (allocatable less the requests of the

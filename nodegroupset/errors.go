@@ -3,7 +3,7 @@ package nodegroupset
 import "fmt"
 
 // InvalidError says which value of an input cannot be used and why. It is
-// returned by ParseRatio, NewIndex, Index.Set and Split; nothing has been
+// returned by ParseRatio, NewIndex, Index.Set, Split and Shrink; nothing has been
 // changed or decided when it is.
 type InvalidError struct {
 	Path   string // the field, as in groups[2].max; empty where the input is one value

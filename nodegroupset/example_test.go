@@ -91,6 +91,31 @@ func ExampleSplit_quota() {
 	// b 4
 }
 
+func ExampleShrink() {
+	result, err := nodegroupset.Shrink(nodegroupset.ShrinkRequest{
+		Groups: []nodegroupset.ShrinkGroup{
+			{Name: "a", Set: "m5", Size: 6}, {Name: "b", Set: "m5", Size: 5}, {Name: "c", Set: "m5", Size: 6, Min: 6},
+		},
+		Candidates: []nodegroupset.ShrinkCandidate{
+			{Group: "b"}, {Group: "a"}, {Group: "a"}, {Group: "c"}, {Group: "b"}, {Group: "b"},
+		},
+		Nodes:  nodegroupset.Unlimited,
+		Drains: nodegroupset.Unlimited,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("go:", result.Go)
+	for _, wait := range result.Waits {
+		fmt.Printf("%d waits for %s %q\n", wait.Candidate, wait.Reason, wait.Behind)
+	}
+	// Output:
+	// go: [1 0 2 4]
+	// 3 waits for min ""
+	// 5 waits for level "a"
+}
+
 func ExampleParseRatio() {
 	ratio, err := nodegroupset.ParseRatio("0.0532")
 	fmt.Println(ratio, err)

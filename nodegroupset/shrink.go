@@ -111,6 +111,9 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 		}
 		s.groupOf[i] = group
 		group.count++
+		if request.Candidates[i].Overdue {
+			group.lates++
+		}
 	}
 	s.queue()
 	s.join()

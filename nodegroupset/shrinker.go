@@ -19,8 +19,9 @@ type shrinkGroup struct {
 	ShrinkGroup
 	set   *shrinkSet
 	count int   // of its candidates
-	queue []int // its candidates, of which those before next are gone or barred
-	late  []int // the overdue ones of them, likewise
+	lates int   // of those overdue
+	queue []int // its candidates from the first on that may go
+	late  []int // its overdue ones, likewise
 	drain bool  // whether the first of queue has pods to move
 }
 
@@ -53,13 +54,14 @@ func (r *ranking[T]) Pop() any {
 	return item
 }
 
-// queue hands the candidates to their groups.
+// queue hands the candidates that were counted to their groups.
 func (s *shrinker) queue() {
 	s.gone = make([]bool, len(s.candidates))
-	slots := make([]int, len(s.candidates))
+	slots := make([]int, 2*len(s.candidates))
 	for i := range s.groups {
 		g := &s.groups[i]
 		g.queue, slots = slots[:0:g.count], slots[g.count:]
+		g.late, slots = slots[:0:g.lates], slots[g.lates:]
 	}
 	for i, g := range s.groupOf {
 		g.queue = append(g.queue, i)
