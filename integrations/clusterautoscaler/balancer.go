@@ -1,0 +1,99 @@
+package clusterautoscaler
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/evenkeel/evenkeel/nodegroupset"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/cluster-autoscaler/pkg/config"
+	coreoptions "sigs.k8s.io/cluster-autoscaler/pkg/core/options"
+	"sigs.k8s.io/cluster-autoscaler/pkg/processors"
+)
+
+// DefaultMaxBalanceDeferral is how long a node that may be removed waits for balance at most, unless told otherwise.
+const DefaultMaxBalanceDeferral = 10 * time.Minute
+
+// Options are evenkeel's own, which have no place in the autoscaler's. The zero value works.
+type Options struct {
+	// MaxBalanceDeferral is how long a node that may be removed is kept at most because removing it would make its set uneven.
+	// Nil is DefaultMaxBalanceDeferral; 0 keeps no node.
+	MaxBalanceDeferral *time.Duration
+	// DisabledLabelPacks are the names of label packs that do not apply.
+	DisabledLabelPacks []string
+	// Clock is the time; nil is the computer's.
+	Clock clock.PassiveClock
+}
+
+// Balancer is evenkeel in one autoscaler: its processors and what they remember.
+type Balancer struct {
+	enabled     bool // --balance-similar-node-groups
+	maxDeferral time.Duration
+	clock       clock.PassiveClock
+	journal     *journal
+	sets        *sets
+	groupSet    *groupSet
+}
+
+// New returns the balancer for an autoscaler with these options, which honours all of --balance-similar-node-groups,
+// --balancing-ignore-label, --balancing-label and the three ratios. Options that cannot be used are refused with an error that
+// names the flag.
+func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
+	b := &Balancer{enabled: options.BalanceSimilarNodeGroups, maxDeferral: DefaultMaxBalanceDeferral, clock: o.Clock}
+	if b.clock == nil {
+		b.clock = clock.RealClock{}
+	}
+	if o.MaxBalanceDeferral != nil {
+		b.maxDeferral = *o.MaxBalanceDeferral
+	}
+	if b.maxDeferral < 0 {
+		return nil, fmt.Errorf("invalid argument %q for --%s: must not be negative; 0 defers nothing", b.maxDeferral, flagMaxBalanceDeferral)
+	}
+	similarity, err := comparisonOptions(options, o.DisabledLabelPacks)
+	if err != nil {
+		return nil, err
+	}
+	index, err := nodegroupset.NewIndex(similarity)
+	if err != nil {
+		return nil, namingTheFlag(err)
+	}
+	b.journal = newJournal(b.clock)
+	b.sets = newSets(index, similarity, b.journal, b.clock)
+	b.groupSet = &groupSet{sets: b.sets, journal: b.journal}
+	return b, nil
+}
+
+// Install puts the balancer into the autoscaler that the options are for, in place of what balances there already. The cloud
+// provider must be set, because expanders and quotas are made with it; the processors are made as the autoscaler would where there
+// are none. With --balance-similar-node-groups off nothing is changed.
+func (b *Balancer) Install(options *coreoptions.AutoscalerOptions) error {
+	if options.CloudProvider == nil {
+		return errors.New("install evenkeel: the options have no cloud provider; set AutoscalerOptions.CloudProvider before")
+	}
+	b.install(options)
+	return nil
+}
+
+func (b *Balancer) install(options *coreoptions.AutoscalerOptions) {
+	if !b.enabled {
+		return
+	}
+	if options.Processors == nil {
+		options.Processors = processors.DefaultProcessors(options.AutoscalingOptions)
+	}
+	if options.AutoscalingKubeClients != nil {
+		b.journal.tell(options.AutoscalingKubeClients.LogRecorder)
+	}
+	b.installScaleUp(options)
+	klog.InfoS("Similar node groups are balanced by evenkeel", "maxBalanceDeferral", b.maxDeferral)
+}
+
+// installScaleUp sets what shares scale-ups. The labels of --balancing-label are honoured by the balancer; left in the options
+// they would make the autoscaler replace it.
+func (b *Balancer) installScaleUp(options *coreoptions.AutoscalerOptions) {
+	options.BalancingLabels = nil
+	options.Processors.NodeGroupSetProcessor = b.groupSet
+}
