@@ -95,5 +95,7 @@ func (b *Balancer) install(options *coreoptions.AutoscalerOptions) {
 // they would make the autoscaler replace it.
 func (b *Balancer) installScaleUp(options *coreoptions.AutoscalerOptions) {
 	options.BalancingLabels = nil
+	b.groupSet.quotas = shareQuotas(options)
+	b.groupSet.need = learnNeed(options)
 	options.Processors.NodeGroupSetProcessor = b.groupSet
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
+
 	engine "github.com/evenkeel/evenkeel/nodegroupset"
 
 	"k8s.io/klog/v2"
@@ -20,6 +22,8 @@ import (
 type groupSet struct {
 	sets    *sets
 	journal *journal
+	quotas  *quotas // nil: none are known
+	need    *need   // nil: it is not learnt
 }
 
 var _ nodegroupset.NodeGroupSetProcessor = &groupSet{}
@@ -36,7 +40,7 @@ func (g *groupSet) FindSimilarNodeGroups(ctx *ca_context.AutoscalingContext, gro
 
 // BalanceScaleUpBetweenGroups shares new nodes among groups, the first of which is the chosen one. Groups that do not change are not in
 // the answer.
-func (g *groupSet) BalanceScaleUpBetweenGroups(_ *ca_context.AutoscalingContext, groups []cloudprovider.NodeGroup, newNodes int) (
+func (g *groupSet) BalanceScaleUpBetweenGroups(ctx *ca_context.AutoscalingContext, groups []cloudprovider.NodeGroup, newNodes int) (
 	[]nodegroupset.ScaleUpInfo, caerrors.AutoscalerError) {
 	if len(groups) == 0 {
 		return nil, caerrors.NewAutoscalerError(caerrors.InternalError, "share new nodes: there is no node group to give them to")
@@ -47,21 +51,87 @@ func (g *groupSet) BalanceScaleUpBetweenGroups(_ *ca_context.AutoscalingContext,
 		return nil, caerrors.NewAutoscalerErrorf(caerrors.CloudProviderError, "share new nodes: the size of no node group is known; %s: %s", first, failed[first])
 	}
 	if newNodes <= 0 {
-		return nil, nil
+		return []nodegroupset.ScaleUpInfo{}, nil
 	}
-	request := engine.SplitRequest{Nodes: int64(newNodes)}
-	for _, group := range sized {
-		request.Groups = append(request.Groups, group.Group)
+	d := splitDecision{Chosen: groups[0].Id(), Need: newNodes, Asked: newNodes, Failed: failed}
+	if g.need != nil {
+		d.Need = max(newNodes, g.need.take(d.Chosen))
 	}
-	if sized[0].Name == groups[0].Id() {
-		request.Chosen = sized[0].Name
-	}
+	request := g.request(ctx, sized, d)
 	result, err := engine.Split(request)
 	if err != nil {
 		return nil, caerrors.NewAutoscalerErrorf(caerrors.InternalError, "share new nodes: %v", err)
 	}
-	g.tell(splitDecision{Chosen: groups[0].Id(), Need: newNodes, Asked: newNodes, Unplaced: int(result.Unplaced), Groups: result.Groups, Failed: failed})
-	return growing(sized, result, request.Chosen), nil
+	d.Unplaced, d.Groups, d.Quotas = int(result.Unplaced), result.Groups, boundBy(result)
+	g.journal.split(d)
+	klog.V(1).InfoS("Scale-up is shared", "chosen", d.Chosen, "need", d.Need, "asked", d.Asked, "unplaced", d.Unplaced, "groups", d.Groups, "quotas", d.Quotas)
+	return growing(sized, result, d.Chosen), nil
+}
+
+// request asks the engine to share what the autoscaler asked for. Where the pods need more than that, only limits of the whole cluster
+// and of the chosen group came between; when all of them are known the whole need is shared under all of them.
+func (g *groupSet) request(ctx *ca_context.AutoscalingContext, sized []sizedGroup, d splitDecision) engine.SplitRequest {
+	request := engine.SplitRequest{Nodes: int64(d.Asked), Chosen: d.Chosen}
+	if _, failed := d.Failed[d.Chosen]; failed {
+		request.Chosen = ""
+	}
+	for _, group := range sized {
+		request.Groups = append(request.Groups, group.Group)
+	}
+	if g.quotas == nil || len(sized) == 1 { // one group alone has been given what its quotas leave
+		return request
+	}
+	nodes, err := nodesOf(ctx)
+	if err == nil {
+		request.Caps, err = g.caps(ctx, sized, nodes, int64(d.Need))
+	}
+	if err != nil {
+		klog.ErrorS(err, "A scale-up is shared as if there were no quotas; the autoscaler cuts what exceeds one")
+		return request
+	}
+	wanted := d.Need
+	if ctx.MaxNodesTotal > 0 {
+		wanted = min(wanted, ctx.MaxNodesTotal-len(nodes))
+	}
+	request.Nodes = int64(max(d.Asked, wanted))
+	return request
+}
+
+func (g *groupSet) caps(ctx *ca_context.AutoscalingContext, sized []sizedGroup, nodes []*v1.Node, more int64) ([]engine.Cap, error) {
+	templates := make([]*v1.Node, len(sized))
+	for k, group := range sized {
+		info := g.sets.templateOf(group.Name)
+		if info == nil || info.Node() == nil {
+			return nil, fmt.Errorf("node group %s %w", group.Name, errNoTemplate)
+		}
+		templates[k] = info.Node()
+	}
+	return g.quotas.caps(ctx, sized, templates, nodes, more)
+}
+
+// nodesOf are the nodes the cluster has and expects, as the autoscaler counts them in a scale-up.
+func nodesOf(ctx *ca_context.AutoscalingContext) ([]*v1.Node, error) {
+	infos, err := ctx.ClusterSnapshot.ListNodeInfos()
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	nodes := make([]*v1.Node, len(infos))
+	for i, info := range infos {
+		nodes[i] = info.Node()
+	}
+	return nodes, nil
+}
+
+// boundBy names the quotas that kept nodes from groups.
+func boundBy(result engine.SplitResult) []string {
+	var names []string
+	for _, row := range result.Groups {
+		if row.Reason == engine.HeldByQuota {
+			names = append(names, row.Detail)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // CleanUp has nothing to clean up.
@@ -101,7 +171,7 @@ func readSizes(groups []cloudprovider.NodeGroup) (sized []sizedGroup, failed map
 
 // growing are the groups that get nodes: the chosen one first, then by name.
 func growing(sized []sizedGroup, result engine.SplitResult, chosen string) []nodegroupset.ScaleUpInfo {
-	var infos []nodegroupset.ScaleUpInfo
+	infos := []nodegroupset.ScaleUpInfo{}
 	for i, row := range result.Groups {
 		if row.NewSize != row.Size {
 			infos = append(infos, nodegroupset.ScaleUpInfo{
@@ -111,12 +181,6 @@ func growing(sized []sizedGroup, result engine.SplitResult, chosen string) []nod
 	}
 	slices.SortFunc(infos, func(a, b nodegroupset.ScaleUpInfo) int { return chosenFirst(chosen, a.Group.Id(), b.Group.Id()) })
 	return infos
-}
-
-// tell logs a decision and hands it to the journal.
-func (g *groupSet) tell(d splitDecision) {
-	g.journal.split(d)
-	klog.V(1).InfoS("Scale-up is shared", "chosen", d.Chosen, "need", d.Need, "asked", d.Asked, "unplaced", d.Unplaced, "groups", d.Groups, "quotas", d.Quotas)
 }
 
 // chosenFirst orders names, the chosen one before all others.

@@ -45,6 +45,7 @@ type member struct {
 	template cloudprovider.Template
 	group    ca_cloudprovider.NodeGroup // nil: not among the cloud's groups, as one that is yet to be created
 	whole    bool                       // it is resized from nothing to all and back only, so it shares nodes with none
+	filled   bool                       // the template in the index is completed
 	failed   error                      // the template cannot be compared
 }
 
@@ -95,6 +96,7 @@ func (s *sets) partners(id string, templates map[string]*framework.NodeInfo) (pa
 	if m := s.groups[id]; !s.sameMap(templates) || m == nil || m.info != templates[id] {
 		return nil, false
 	}
+	partners = []ca_cloudprovider.NodeGroup{}
 	for _, name := range s.index.Similar(id) {
 		m := s.groups[name]
 		if m.info != templates[name] {
@@ -157,7 +159,7 @@ func (s *sets) read(ctx *ca_context.AutoscalingContext, templates map[string]*fr
 		groups[id] = m
 		old := s.groups[id]
 		if old != nil && old.whole == m.whole && sameTemplate(old.info, info) {
-			m.template, m.failed = old.template, old.failed
+			m.template, m.filled, m.failed = old.template, old.filled, old.failed
 			if (old.group == nil) == (m.group == nil) {
 				continue
 			}
@@ -183,20 +185,19 @@ func (s *sets) reindex(changed []string, gone bool) {
 		return
 	}
 	completed := s.completed()
-	set := func(id string, template cloudprovider.Template) {
-		m := s.groups[id]
+	for id, m := range s.groups {
+		template, filled := completed[id]
+		if _, again := slices.BinarySearch(changed, id); !again && !filled && !m.filled {
+			continue
+		}
+		if !filled {
+			template = m.template
+		}
+		m.filled, m.failed = filled, nil
 		s.index.Delete(id)
-		if m.failed = nil; !m.whole {
+		if !m.whole {
 			m.failed = s.index.Set(id, template)
 		}
-	}
-	for _, id := range changed {
-		if _, later := completed[id]; !later {
-			set(id, s.groups[id].template)
-		}
-	}
-	for id, template := range completed {
-		set(id, template)
 	}
 }
 
