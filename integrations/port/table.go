@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A table says what is different in the module that is written.
+type table struct {
+	imports []rewrite
+	edits   []edit
+}
+
+// A rewrite is for the import paths that are from or lie below it. Of several the first one counts.
+type rewrite struct{ from, to string }
+
+// An edit replaces lines that occur exactly once in a file; one that does not apply is out of date.
+type edit struct {
+	file     string
+	old, new string // whole lines
+}
+
+// parseTable reads a table: lines "import FROM TO", and "edit FILE" followed by the lines that go, each after "-", and the lines
+// that come instead, each after "+". A line that begins with "#" is a comment. Errors begin with the number of the line.
+func parseTable(text string) (table, error) {
+	var t table
+	var open *edit
+	for i, line := range strings.Split(text, "\n") {
+		fields := strings.Fields(line)
+		switch {
+		case open != nil && strings.HasPrefix(line, "-") && open.new == "":
+			open.old += line[1:] + "\n"
+		case open != nil && strings.HasPrefix(line, "+") && open.old != "":
+			open.new += line[1:] + "\n"
+		case len(fields) == 0 || strings.HasPrefix(line, "#"):
+			open = nil
+		case fields[0] == "import" && len(fields) == 3:
+			open = nil
+			t.imports = append(t.imports, rewrite{from: fields[1], to: fields[2]})
+		case fields[0] == "edit" && len(fields) == 2:
+			t.edits = append(t.edits, edit{file: fields[1]})
+			open = &t.edits[len(t.edits)-1]
+		default:
+			return table{}, fmt.Errorf("%d: %q is none of \"import FROM TO\", \"edit FILE\", \"-LINE\" and \"+LINE\" after it", i+1, line)
+		}
+	}
+	for _, e := range t.edits {
+		if e.old == "" {
+			return table{}, fmt.Errorf(" edit %s: no line to replace: add one that begins with \"-\"", e.file)
+		}
+	}
+	return t, nil
+}
+
+// path is the import path in place of the given one.
+func (t table) path(imported string) string {
+	for _, r := range t.imports {
+		if rest, ok := strings.CutPrefix(imported, r.from); ok && (rest == "" || rest[0] == '/') {
+			return r.to + rest
+		}
+	}
+	return imported
+}
