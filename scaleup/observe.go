@@ -55,7 +55,7 @@ func (o *observer) sortNodes(ctx context.Context, w *World) error {
 		if err != nil {
 			return fmt.Errorf("find the node group of node %s: %w", n.Node.Name, err)
 		}
-		if isReady(n.Node) || wereReady[n.Node.Name] {
+		if IsReady(n.Node) || wereReady[n.Node.Name] {
 			o.everReady[n.Node.Name] = true
 		}
 		if group != "" {
@@ -72,11 +72,12 @@ func (o *observer) sortNodes(ctx context.Context, w *World) error {
 
 // isStarting tells a node that was never ready from one that stopped being.
 func (o *observer) isStarting(n *v1.Node) bool {
-	return !isReady(n) && !isLeaving(n) && !o.everReady[n.Name] &&
+	return !IsReady(n) && !IsLeaving(n) && !o.everReady[n.Name] &&
 		o.now.Before(n.CreationTimestamp.Add(o.opts.maxNodeProvisionTime()))
 }
 
-func isReady(n *v1.Node) bool {
+// IsReady tells whether the node says that it is ready.
+func IsReady(n *v1.Node) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == v1.NodeReady {
 			return c.Status == v1.ConditionTrue
@@ -85,9 +86,11 @@ func isReady(n *v1.Node) bool {
 	return false
 }
 
-func isLeaving(n *v1.Node) bool {
+// IsLeaving tells whether the node is on its way out: deleted, or marked with
+// ToBeDeletedTaint.
+func IsLeaving(n *v1.Node) bool {
 	return n.DeletionTimestamp != nil ||
-		slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == toBeDeletedTaint })
+		slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == ToBeDeletedTaint })
 }
 
 // group reads one group; what fails stays with it.
@@ -102,9 +105,9 @@ func (o *observer) group(ctx context.Context, g cloudprovider.NodeGroup) Group {
 	leaving := 0
 	for _, n := range o.members[g.ID] {
 		switch {
-		case isLeaving(n.Node):
+		case IsLeaving(n.Node):
 			leaving++
-		case isReady(n.Node):
+		case IsReady(n.Node):
 			out.Ready++
 		case o.isStarting(n.Node):
 			out.NotStarted++
@@ -172,7 +175,7 @@ func (o *observer) template(ctx context.Context, group string) (*cloudprovider.T
 func (o *observer) sample(group string) (predicates.Node, bool) {
 	var best predicates.Node
 	for _, n := range o.members[group] {
-		if !isReady(n.Node) || isLeaving(n.Node) || n.Node.Spec.Unschedulable {
+		if !IsReady(n.Node) || IsLeaving(n.Node) || n.Node.Spec.Unschedulable {
 			continue
 		}
 		if best.Node == nil || n.Node.Name < best.Node.Name {

@@ -12,9 +12,12 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// Taints that say something of one node at one moment, not of its group.
+// ToBeDeletedTaint is the key of the taint that Cluster Autoscaler puts on a
+// node it removes.
+const ToBeDeletedTaint = "ToBeDeletedByClusterAutoscaler"
+
+// What else says something of one node at one moment, not of its group.
 const (
-	toBeDeletedTaint       = "ToBeDeletedByClusterAutoscaler"
 	deletionCandidateTaint = "DeletionCandidateOfClusterAutoscaler"
 	templateNodeLabel      = "cluster-autoscaler.kubernetes.io/template-node"
 	mirrorPodAnnotation    = v1.MirrorPodAnnotationKey
@@ -32,7 +35,7 @@ var transientTaints = []string{
 	v1.TaintNodeOutOfService,
 	"node.cloudprovider.kubernetes.io/uninitialized",
 	"node.cloudprovider.kubernetes.io/shutdown",
-	toBeDeletedTaint,
+	ToBeDeletedTaint,
 	deletionCandidateTaint,
 }
 

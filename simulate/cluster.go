@@ -26,6 +26,8 @@ type node struct {
 	ready   bool // takes pods
 	// downSince is when it stopped being ready; zero while it is not down.
 	downSince time.Time
+	// leaving nodes are on their way out by scale-down; unneeded ones may follow.
+	leaving, unneeded bool
 }
 
 type pod struct {

@@ -40,6 +40,7 @@ func (s *simulation) expectations(r *v1alpha1.ScenarioReport) []v1alpha1.Expecta
 		c.atMost("maxRounds", int(*e.MaxRounds), r.Status.ScaleUps)
 	}
 	c.equalIfGiven("nodesOrdered", e.NodesOrdered, r.Status.NodesOrdered)
+	c.equalIfGiven("nodesScaledDown", e.NodesScaledDown, r.Status.NodesScaledDown)
 	for i, text := range e.Reasons {
 		found := said(&r.Status, text)
 		got := "found"
@@ -159,7 +160,7 @@ func sortedSets(sets [][]string) [][]string {
 }
 
 // said tells whether a text occurs in the report: in the timeline, in a group's
-// reason or template, or in the reason of pods still pending.
+// reason or template, or in the reason of pods still pending or nodes still there.
 func said(status *v1alpha1.ScenarioReportStatus, text string) bool {
 	for _, row := range status.Timeline {
 		if strings.Contains(row.Text, text) {
@@ -170,6 +171,9 @@ func said(status *v1alpha1.ScenarioReportStatus, text string) bool {
 		if strings.Contains(g.Why, text) || strings.Contains(g.Template, text) {
 			return true
 		}
+	}
+	if slices.ContainsFunc(status.WaitingNodes, func(n v1alpha1.WaitingReport) bool { return strings.Contains(n.Reason, text) }) {
+		return true
 	}
 	return slices.ContainsFunc(status.PendingPods, func(p v1alpha1.PendingReport) bool { return strings.Contains(p.Reason, text) })
 }

@@ -88,6 +88,7 @@ func (l *loader) load() (*Setup, error) {
 	options, errs := scalerOptions(s)
 	l.add(errs...)
 	l.setup.Options = options
+	l.setup.ScaleDown = scaleDownOptions(&s.Options, options)
 	l.setup.Expect = s.Expect
 	for _, read := range []func() error{l.readGroups, l.readNodes, l.readPods, l.readDaemonSets} {
 		if err := read(); err != nil {
@@ -320,7 +321,9 @@ func workload(w *v1alpha1.ScenarioWorkload) Workload {
 	template := podTemplate(w.Name, namespace, &w.PodShape)
 	out := Workload{
 		Name: w.Name, Namespace: namespace,
-		Pod:   &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations}, Spec: template.Spec},
+		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations, OwnerReferences: replicaSet(w.Name),
+		}, Spec: template.Spec},
 		Steps: []Step{{At: w.Arrive.Duration, Replicas: int(w.Replicas)}},
 	}
 	for _, step := range w.Scale {
@@ -330,6 +333,13 @@ func workload(w *v1alpha1.ScenarioWorkload) Workload {
 		out.Steps = append(out.Steps, Step{At: w.Leave.Duration})
 	}
 	return out
+}
+
+// replicaSet is what makes the pods of a workload, and makes them anew where they
+// are evicted.
+func replicaSet(name string) []metav1.OwnerReference {
+	isController := true
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name, Controller: &isController}}
 }
 
 // known are the names that quotas, faults and expectations may use.

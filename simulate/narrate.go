@@ -150,6 +150,8 @@ type ledger struct {
 	groups map[string]*account
 	// scaleUps counts the rounds in which groups grew.
 	scaleUps int
+	// scaledDown counts the nodes removed because nobody needed them.
+	scaledDown int
 }
 
 type account struct {
@@ -203,6 +205,7 @@ var telling = map[scaleup.Outcome]int{
 	scaleup.GroupPartner:   4,
 	scaleup.GroupRefused:   5,
 	scaleup.GroupGrows:     5,
+	groupShrinks:           5,
 }
 
 func (a *account) explain(g scaleup.GroupOutcome) {

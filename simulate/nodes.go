@@ -125,7 +125,10 @@ func (s *simulation) syncNodes() error {
 			}
 			continue
 		}
-		ready := takesPods(object)
+		if n.leaving {
+			object = toBeDeleted(object)
+		}
+		ready := takesPods(object) && !n.leaving
 		switch {
 		case ready && !n.ready:
 			up.add(n.group)

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/scaledown"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
@@ -49,6 +53,54 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) 
 	}
 	out.Expander = chain
 	return out, errs
+}
+
+// scaleDownOptions turns the options of the document, already checked by Validate,
+// into those of scale-down; nil where it is off.
+func scaleDownOptions(o *v1alpha1.ScenarioOptions, up scaleup.Options) *scaledown.Options {
+	if !o.ScaleDownEnabled {
+		return nil
+	}
+	off := func(skip *bool) bool { return skip != nil && !*skip }
+	out := &scaledown.Options{
+		DisableBalancing:       up.DisableBalancing,
+		Similarity:             up.Similarity,
+		UnneededTime:           durationIfGiven(o.ScaleDownUnneededTime),
+		UnreadyTime:            durationIfGiven(o.ScaleDownUnreadyTime),
+		DelayAfterAdd:          durationIfGiven(o.ScaleDownDelayAfterAdd),
+		MaxBalanceDeferral:     durationIfGiven(o.MaxBalanceDeferral),
+		AllowSystemPods:        off(o.SkipNodesWithSystemPods),
+		AllowLocalStorage:      off(o.SkipNodesWithLocalStorage),
+		AllowCustomControllers: off(o.SkipNodesWithCustomControllerPods),
+		Seed:                   o.RandomSeed,
+	}
+	if o.ScaleDownUtilizationThreshold != "" {
+		threshold, _ := parseThreshold(o.ScaleDownUtilizationThreshold.String()) // checked by Validate
+		out.UtilizationThreshold = &threshold
+	}
+	if o.MaxScaleDownParallelism != nil {
+		out.MaxParallelism = int(*o.MaxScaleDownParallelism)
+	}
+	if o.MaxDrainParallelism != nil {
+		out.MaxDrainParallelism = int(*o.MaxDrainParallelism)
+	}
+	return out
+}
+
+// parseThreshold reads a decimal from 0 to 1 as millionths.
+func parseThreshold(text string) (int64, error) {
+	if _, err := nodegroupset.ParseRatio(text); err != nil {
+		return 0, err
+	}
+	share, err := strconv.ParseFloat(text, 64)
+	return int64(math.Round(share * scaledown.Whole)), err
+}
+
+func durationIfGiven(d *metav1.Duration) *time.Duration {
+	if d == nil {
+		return nil
+	}
+	return &d.Duration
 }
 
 func pipelineQuota(q v1alpha1.ScenarioQuota) scaleup.Quota {

@@ -35,6 +35,7 @@ func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, erro
 		return nil, err
 	}
 	status.PendingPods = s.reportPending(waiting)
+	status.NodesScaledDown, status.WaitingNodes = s.ledger.scaledDown, s.reportWaiting()
 	status.Expectations = s.expectations(r)
 	status.Holds = !slices.ContainsFunc(status.Expectations, func(e v1alpha1.Expectation) bool { return !e.OK })
 	return r, nil

@@ -60,17 +60,21 @@ func schedule(checker *predicates.Checker, c *cluster) ([]*pod, error) {
 }
 
 // readyFirst returns the nodes with those that take pods in front, their views,
-// and how many take pods. The others still count for spread and affinity.
+// and how many take pods. Of these the ones come last that scale-down means to
+// remove: a real autoscaler marks them for the scheduler to avoid. The nodes that
+// take no pods still count for spread and affinity.
 func readyFirst(c *cluster) (order []*node, views []predicates.Node, ready int) {
 	seen := c.seen()
-	for _, takes := range []bool{true, false} {
+	for _, wanted := range []func(*node) bool{
+		func(n *node) bool { return n.ready && !n.unneeded },
+		func(n *node) bool { return n.ready && n.unneeded },
+		func(n *node) bool { return !n.ready },
+	} {
+		ready = len(order)
 		for i, n := range c.nodes {
-			if n.ready == takes {
+			if wanted(n) {
 				order, views = append(order, n), append(views, seen[i])
 			}
-		}
-		if takes {
-			ready = len(order)
 		}
 	}
 	return order, views, ready

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/scaledown"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
@@ -31,6 +32,8 @@ type Setup struct {
 
 	Cloud   fake.Config
 	Options scaleup.Options
+	// ScaleDown removes nodes that are not needed; nil never does.
+	ScaleDown *scaledown.Options
 
 	// RegistersAs is, by group, what nodes turn out to be once they register,
 	// where that is not what the cloud's template says. Only capacity,

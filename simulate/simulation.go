@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/scaledown"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
@@ -59,6 +60,7 @@ type simulation struct {
 	clock    *virtualClock
 	cloud    *fake.Cloud
 	scaler   *scaleup.Scaler
+	remover  *scaledown.Scaler // nil: nodes are never removed
 	checker  *predicates.Checker
 	cluster  *cluster
 	daemons  *daemonController
@@ -76,6 +78,7 @@ type simulation struct {
 	last      *scaleup.Round // that did not fail
 	lastErr   error          // of the last round
 	lastPods  []*pod         // the pending pods of last
+	lastDown  *scaledown.Decision
 	settled   bool
 }
 
@@ -101,6 +104,11 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		nextStep: make([]int, len(setup.Workloads)),
 		lastName: make([]int, len(setup.Workloads)),
 		nextScan: clock.Now(),
+	}
+	if setup.ScaleDown != nil {
+		if s.remover, err = scaledown.New(cloud, checker, *setup.ScaleDown); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.populate(ctx); err != nil {
 		return nil, err
@@ -128,7 +136,7 @@ func (s *simulation) step(ctx context.Context) error {
 	if s.stirred && !s.clock.Now().Before(s.nextScan) {
 		s.round(ctx)
 	}
-	return nil
+	return s.bindPods() // those of nodes that were just removed
 }
 
 // jump moves time to the next instant at which anything can happen. It returns
@@ -237,6 +245,7 @@ func (s *simulation) round(ctx context.Context) {
 	r, err := s.scaler.Round(ctx, now, scaleup.Cluster{
 		Nodes: s.cluster.seen(), Pending: objectsOf(pending), DaemonSets: s.setup.DaemonSets,
 	})
+	down, downErr := s.scaleDown(ctx, &r, err)
 	s.cloud.ForgetCalls() // the log would grow for ever
 	at := s.elapsed()
 	s.clock.catchUp()
@@ -258,6 +267,7 @@ func (s *simulation) round(ctx context.Context) {
 		s.nextScan = s.clock.Now() // as frequent loops do while there is progress
 	}
 	s.wakeups = s.wakeupsAfter(&r)
+	s.book(at, down, downErr)
 }
 
 // wakeupsAfter are the instants at which the passing of time alone may change

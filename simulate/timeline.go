@@ -14,16 +14,18 @@ import (
 
 // Words for what happened, the WHAT column of the timeline.
 const (
-	rowPods     = "pods"
-	rowBound    = "bound"
-	rowUp       = "nodes"
-	rowDown     = "nodes-lost"
-	rowScaleUp  = "scale-up"
-	rowRefused  = "refused"
-	rowRepair   = "repair"
-	rowUnhelped = "unhelped"
-	rowWarning  = "warning"
-	rowError    = "error"
+	rowPods      = "pods"
+	rowBound     = "bound"
+	rowUp        = "nodes"
+	rowDown      = "nodes-lost"
+	rowScaleUp   = "scale-up"
+	rowScaleDown = "scale-down"
+	rowWaiting   = "waiting"
+	rowRefused   = "refused"
+	rowRepair    = "repair"
+	rowUnhelped  = "unhelped"
+	rowWarning   = "warning"
+	rowError     = "error"
 )
 
 // timeline collects what happened, in order.

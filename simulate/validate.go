@@ -106,9 +106,30 @@ func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
 	c.duration(at.Child("maxNodeGroupBackoffDuration"), o.MaxNodeGroupBackoffDuration)
 	c.duration(at.Child("nodeGroupBackoffResetTimeout"), o.NodeGroupBackoffResetTimeout)
 	c.duration(at.Child("maxNodeProvisionTime"), o.MaxNodeProvisionTime)
+	c.scaleDown(&o.ScaleDownOptions, at)
 	for _, total := range []struct{ name, text string }{{"coresTotal", o.CoresTotal}, {"memoryTotal", o.MemoryTotal}} {
 		if _, err := parseTotal(total.text); err != nil {
 			c.add(field.Invalid(at.Child(total.name), total.text, err.Error()))
+		}
+	}
+}
+
+func (c *checker) scaleDown(o *v1alpha1.ScaleDownOptions, at *field.Path) {
+	c.duration(at.Child("scaleDownUnneededTime"), o.ScaleDownUnneededTime)
+	c.duration(at.Child("scaleDownUnreadyTime"), o.ScaleDownUnreadyTime)
+	c.duration(at.Child("scaleDownDelayAfterAdd"), o.ScaleDownDelayAfterAdd)
+	c.duration(at.Child("maxBalanceDeferral"), o.MaxBalanceDeferral)
+	if threshold := o.ScaleDownUtilizationThreshold.String(); threshold != "" {
+		if _, err := parseThreshold(threshold); err != nil {
+			c.add(invalid(at.Child("scaleDownUtilizationThreshold"), threshold, err))
+		}
+	}
+	for _, limit := range []struct {
+		name  string
+		value *int32
+	}{{"maxScaleDownParallelism", o.MaxScaleDownParallelism}, {"maxDrainParallelism", o.MaxDrainParallelism}} {
+		if limit.value != nil && *limit.value < 1 {
+			c.add(field.Invalid(at.Child(limit.name), *limit.value, "must be at least 1"))
 		}
 	}
 }

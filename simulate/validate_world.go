@@ -149,7 +149,7 @@ func (r *references) expect(e *v1alpha1.ScenarioExpect, at *field.Path) {
 	for _, n := range []struct {
 		name  string
 		value *int32
-	}{{"running", e.Running}, {"pending", e.Pending}, {"maxRounds", e.MaxRounds}, {"nodesOrdered", e.NodesOrdered}} {
+	}{{"running", e.Running}, {"pending", e.Pending}, {"maxRounds", e.MaxRounds}, {"nodesOrdered", e.NodesOrdered}, {"nodesScaledDown", e.NodesScaledDown}} {
 		if n.value != nil {
 			r.notNegative(at.Child(n.name), int64(*n.value))
 		}

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"encoding/json"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,7 +70,7 @@ type ScenarioOptions struct {
 	// Priorities of the priority expander: a priority to a list of regular
 	// expressions of group names, as in its ConfigMap.
 	Priorities map[string][]string `json:"priorities,omitempty"`
-	// RandomSeed seeds the random expander.
+	// RandomSeed seeds the random expander, and what is arbitrary in scale-down.
 	RandomSeed uint64 `json:"randomSeed,omitempty"`
 
 	// ScanInterval is the time between two rounds. Default 10s.
@@ -97,6 +99,36 @@ type ScenarioOptions struct {
 	MaxNodeProvisionTime *metav1.Duration `json:"maxNodeProvisionTime,omitempty"`
 	// StartupTaints are keys of taints that a node carries only while it starts.
 	StartupTaints []string `json:"startupTaints,omitempty"`
+
+	ScaleDownOptions `json:",inline"`
+}
+
+// ScaleDownOptions say which nodes are removed, and when.
+type ScaleDownOptions struct {
+	// ScaleDownEnabled removes nodes that are not needed. It is off by default.
+	ScaleDownEnabled bool `json:"scaleDownEnabled,omitempty"`
+	// ScaleDownUnneededTime is how long a node has to be unneeded. Default 10m.
+	ScaleDownUnneededTime *metav1.Duration `json:"scaleDownUnneededTime,omitempty"`
+	// ScaleDownUnreadyTime is the same for a node that is not ready. Default 20m.
+	ScaleDownUnreadyTime *metav1.Duration `json:"scaleDownUnreadyTime,omitempty"`
+	// ScaleDownUtilizationThreshold is the share of its cpu or memory, 0 to 1,
+	// above which requests make a node needed. Default 0.5.
+	ScaleDownUtilizationThreshold json.Number `json:"scaleDownUtilizationThreshold,omitempty"`
+	// ScaleDownDelayAfterAdd is how long nothing is removed after groups have
+	// grown. Default 10m.
+	ScaleDownDelayAfterAdd *metav1.Duration `json:"scaleDownDelayAfterAdd,omitempty"`
+	// MaxScaleDownParallelism bounds the nodes on their way out, default 10, and
+	// MaxDrainParallelism those of them that had pods, default 1.
+	MaxScaleDownParallelism *int32 `json:"maxScaleDownParallelism,omitempty"`
+	MaxDrainParallelism     *int32 `json:"maxDrainParallelism,omitempty"`
+	// MaxBalanceDeferral is how long a node waits for its set to stay level.
+	// Default 10m; Cluster Autoscaler has no such flag.
+	MaxBalanceDeferral *metav1.Duration `json:"maxBalanceDeferral,omitempty"`
+	// Nodes with pods of the system, with local storage, or of custom controllers
+	// stay. All three are on by default.
+	SkipNodesWithSystemPods           *bool `json:"skipNodesWithSystemPods,omitempty"`
+	SkipNodesWithLocalStorage         *bool `json:"skipNodesWithLocalStorage,omitempty"`
+	SkipNodesWithCustomControllerPods *bool `json:"skipNodesWithCustomControllerPods,omitempty"`
 }
 
 // ScenarioMachine is what nodes of one type have in common.
@@ -330,6 +362,8 @@ type ScenarioExpect struct {
 	MaxRounds *int32 `json:"maxRounds,omitempty"`
 	// NodesOrdered is the sum of all increases that the cloud accepted.
 	NodesOrdered *int32 `json:"nodesOrdered,omitempty"`
+	// NodesScaledDown is how many nodes were removed because nobody needed them.
+	NodesScaledDown *int32 `json:"nodesScaledDown,omitempty"`
 	// Reasons are texts that occur in the report.
 	Reasons []string `json:"reasons,omitempty"`
 }

@@ -32,6 +32,8 @@ type ScenarioReportStatus struct {
 	// were deleted or given up again.
 	NodesOrdered int `json:"nodesOrdered"`
 	NodesRemoved int `json:"nodesRemoved"`
+	// NodesScaledDown are those of NodesRemoved that nobody needed.
+	NodesScaledDown int `json:"nodesScaledDown,omitempty"`
 	// Running and Pending pods at the end, daemon set pods not counted.
 	Running int `json:"running"`
 	Pending int `json:"pending"`
@@ -43,6 +45,9 @@ type ScenarioReportStatus struct {
 	Sets [][]string `json:"sets"`
 	// PendingPods are the pods still pending, equal ones together.
 	PendingPods []PendingReport `json:"pendingPods,omitempty"`
+	// WaitingNodes are those that are little used and still there, by group and
+	// reason; only with scale-down.
+	WaitingNodes []WaitingReport `json:"waitingNodes,omitempty"`
 	// Expectations are the checks of spec.expect.
 	Expectations []Expectation `json:"expectations,omitempty"`
 }
@@ -86,6 +91,15 @@ type PendingReport struct {
 	Example string `json:"example"`
 	Pods    int    `json:"pods"`
 	Reason  string `json:"reason,omitempty"`
+}
+
+// WaitingReport are nodes of one group that could go and do not.
+type WaitingReport struct {
+	// Example is the name of the first of them.
+	Example string `json:"example"`
+	Group   string `json:"group"`
+	Nodes   int    `json:"nodes"`
+	Reason  string `json:"reason"`
 }
 
 // Expectation is one check and its result.

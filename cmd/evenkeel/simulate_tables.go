@@ -19,7 +19,7 @@ func printReport(p *printing.Printer, r *v1alpha1.ScenarioReport, several bool) 
 			return err
 		}
 	}
-	for _, grid := range []printing.Grid{timelineGrid(r), groupGrid(r), pendingGrid(r), expectationGrid(r)} {
+	for _, grid := range []printing.Grid{timelineGrid(r), groupGrid(r), pendingGrid(r), waitingGrid(r), expectationGrid(r)} {
 		if err := p.Grid(grid); err != nil {
 			return err
 		}
@@ -62,6 +62,14 @@ func pendingGrid(r *v1alpha1.ScenarioReport) printing.Grid {
 	return grid
 }
 
+func waitingGrid(r *v1alpha1.ScenarioReport) printing.Grid {
+	grid := printing.Grid{Columns: printing.Columns("WAITING", "GROUP", "NODES", "REASON")}
+	for _, row := range r.Status.WaitingNodes {
+		grid.Rows = append(grid.Rows, []string{row.Example, row.Group, strconv.Itoa(row.Nodes), row.Reason})
+	}
+	return grid
+}
+
 func expectationGrid(r *v1alpha1.ScenarioReport) printing.Grid {
 	grid := printing.Grid{Columns: printing.Columns("EXPECTED", "WANT", "GOT", "RESULT")}
 	for _, e := range r.Status.Expectations {
@@ -78,8 +86,11 @@ func summary(r *v1alpha1.ScenarioReport) string {
 	status := &r.Status
 	text := fmt.Sprintf("%s running, %d pending; %s ordered in %s",
 		of(int64(status.Running), "pod"), status.Pending, of(int64(status.NodesOrdered), "node"), of(int64(status.ScaleUps), "scale-up"))
-	if status.NodesRemoved > 0 {
-		text += fmt.Sprintf(", %d given up", status.NodesRemoved)
+	if givenUp := status.NodesRemoved - status.NodesScaledDown; givenUp > 0 {
+		text += fmt.Sprintf(", %d given up", givenUp)
+	}
+	if status.NodesScaledDown > 0 {
+		text += fmt.Sprintf(", %d scaled down", status.NodesScaledDown)
 	}
 	if status.Settled {
 		return text + fmt.Sprintf("; nothing more can happen after +%s", status.End.Duration)

@@ -1,0 +1,123 @@
+package scaledown
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// Scaler runs rounds against a cloud. It keeps what has to outlive a round: since
+// when nodes have not been needed, and since when they are held back, which are
+// on their way out, and when the cluster last grew. It is not safe for concurrent
+// use.
+type Scaler struct {
+	provider cloudprovider.Provider
+	checker  *predicates.Checker
+	opts     Options
+	grewAt   time.Time
+	waiting  map[string]wait      // nodes that nobody needs
+	leaving  map[string]bool      // nodes on their way out, and whether they had pods to move
+	retryAt  map[string]time.Time // groups in which a deletion failed
+}
+
+// wait is since when a node waits for what.
+type wait struct{ unneeded, deferred time.Time }
+
+// New returns a Scaler without memory. It refuses options that make no sense.
+func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Options) (*Scaler, error) {
+	if provider == nil || checker == nil {
+		return nil, errors.New("scaledown: a provider and a checker are needed")
+	}
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	return &Scaler{
+		provider: provider, checker: checker, opts: opts,
+		waiting: map[string]wait{}, leaving: map[string]bool{}, retryAt: map[string]time.Time{},
+	}, nil
+}
+
+// Round is one round from beginning to end.
+type Round struct {
+	World    *World
+	Decision Decision
+	Attempts []Attempt
+}
+
+// Gone are the names of the nodes that are on their way out now, in the order in
+// which they were deleted.
+func (r Round) Gone() []string {
+	var names []string
+	for _, a := range r.Attempts {
+		if a.left() {
+			names = append(names, a.Nodes...)
+		}
+	}
+	return names
+}
+
+// Round observes, plans and executes, following a round of scale-up that has
+// looked at the same cluster. The caller closes the nodes that are Gone to new
+// pods and moves theirs. A group that fails is left as it was, with the failure
+// in the result; an error means that nothing could be decided.
+func (s *Scaler) Round(ctx context.Context, up *scaleup.Round) (Round, error) {
+	world := s.observe(ctx, up)
+	decision, err := Plan(world, s.checker, s.opts)
+	if err != nil {
+		return Round{}, err
+	}
+	s.remember(&decision)
+	return Round{World: world, Attempts: s.execute(ctx, world, &decision), Decision: decision}, nil
+}
+
+// observe takes the world over from scale-up and adds the groups' settings and
+// what is remembered.
+func (s *Scaler) observe(ctx context.Context, up *scaleup.Round) *World {
+	if up.Grew() > 0 {
+		s.grewAt = up.World.Now
+	}
+	w := &World{Now: up.World.Now, Pending: up.World.Pending, Grew: up.Grew() > 0}
+	if !s.grewAt.IsZero() {
+		w.CoolingUntil = s.grewAt.Add(given(s.opts.DelayAfterAdd, DefaultDelayAfterAdd))
+	}
+	for i := range up.World.Groups {
+		g := Group{Group: up.World.Groups[i], RetryAt: s.retryAt[up.World.Groups[i].ID]}
+		settings, err := cloudprovider.OptionsOrDefaults(ctx, s.provider, g.ID, s.opts.settings())
+		if err != nil && g.Err == nil {
+			g.Err = err
+		}
+		g.Settings = settings
+		w.Groups = append(w.Groups, g)
+	}
+	here := make(map[string]bool, len(up.World.Nodes))
+	for i, n := range up.World.Nodes {
+		name := n.Node.Name
+		here[name] = true
+		draining, leaving := s.leaving[name]
+		w.Nodes = append(w.Nodes, Node{
+			Node: n, Group: up.World.GroupOf[i],
+			Leaving: leaving || scaleup.IsLeaving(n.Node), Draining: draining,
+			UnneededSince: s.waiting[name].unneeded, DeferredSince: s.waiting[name].deferred,
+		})
+	}
+	for name := range s.leaving {
+		if !here[name] {
+			delete(s.leaving, name)
+		}
+	}
+	return w
+}
+
+// remember keeps since when nodes wait, and forgets those that are needed.
+func (s *Scaler) remember(d *Decision) {
+	clear(s.waiting)
+	for _, o := range d.Nodes {
+		if o.Outcome.Unneeded() {
+			s.waiting[o.Node] = wait{o.UnneededSince, o.DeferredSince}
+		}
+	}
+}

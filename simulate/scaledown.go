@@ -1,0 +1,177 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/scaledown"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// groupShrinks says of a group that nodes of it were removed.
+const groupShrinks scaleup.Outcome = "Shrinks"
+
+// scaleDown lets scale-down look, after a round of scale-up that did not fail. It
+// returns nil where there is none.
+func (s *simulation) scaleDown(ctx context.Context, up *scaleup.Round, upErr error) (*scaledown.Round, error) {
+	if s.remover == nil || upErr != nil {
+		return nil, nil
+	}
+	down, err := s.remover.Round(ctx, up)
+	if err != nil {
+		return nil, fmt.Errorf("scale-down: %w", err)
+	}
+	return &down, nil
+}
+
+// book tells and carries out what scale-down decided.
+func (s *simulation) book(at time.Duration, down *scaledown.Round, err error) {
+	if err != nil {
+		s.timeline.roundFailed(at, err)
+	}
+	if down == nil {
+		return
+	}
+	s.lastDown = &down.Decision
+	for _, o := range down.Decision.Nodes {
+		s.cluster.byName[o.Node].unneeded = o.Outcome.Unneeded()
+	}
+	moved := 0
+	for _, name := range down.Gone() {
+		moved += s.retire(s.cluster.byName[name])
+	}
+	s.narrateScaleDown(at, down, moved)
+	s.ledger.bookScaleDown(down)
+	if len(down.Attempts) > 0 {
+		s.stirred = true
+	}
+	if !down.Decision.Next.IsZero() {
+		s.wakeups = append(s.wakeups, down.Decision.Next)
+	}
+}
+
+// retire closes a node that is on its way out and makes its pods pending again;
+// it returns how many there were.
+func (s *simulation) retire(n *node) int {
+	n.leaving, n.ready, n.downSince = true, false, time.Time{}
+	n.object = toBeDeleted(n.object)
+	moved := s.cluster.evictFrom(n)
+	s.cluster.changed()
+	s.reshuffle = s.reshuffle || moved > 0
+	return moved
+}
+
+// toBeDeleted is the node with the mark of one on its way out.
+func toBeDeleted(n *v1.Node) *v1.Node {
+	if scaleup.IsLeaving(n) {
+		return n
+	}
+	marked := *n
+	marked.Spec.Taints = append(slices.Clip(n.Spec.Taints), v1.Taint{Key: scaleup.ToBeDeletedTaint, Effect: v1.TaintEffectNoSchedule})
+	return &marked
+}
+
+// narrateScaleDown tells which groups shrank and why, what the cloud refused, and
+// who waits while nothing moves.
+func (s *simulation) narrateScaleDown(at time.Duration, down *scaledown.Round, moved int) {
+	var shrunk []string
+	nodes := 0
+	for _, a := range down.Attempts {
+		if a.Shrank > 0 {
+			size := sizeBefore(down.World, a.Group)
+			shrunk = append(shrunk, fmt.Sprintf("%s %d→%d", a.Group, size, size-a.Shrank))
+			nodes += a.Shrank
+		}
+	}
+	if len(shrunk) > 0 {
+		slices.Sort(shrunk)
+		why := []string{count(nodes, "node") + " not needed"}
+		if moved > 0 {
+			why = append(why, count(moved, "pod")+" to move")
+		}
+		s.timeline.add(at, rowScaleDown, "%s (%s)", few(shrunk), strings.Join(append(why, goneAhead(down)...), "; "))
+	}
+	for _, a := range down.Attempts {
+		if a.Err != nil {
+			s.timeline.add(at, rowRefused, "%s -%d: %v", a.Group, len(a.Nodes), a.Err)
+		}
+	}
+	stands := len(down.Attempts) == 0 && !slices.ContainsFunc(down.World.Nodes, func(n scaledown.Node) bool { return n.Leaving })
+	for _, o := range down.Decision.Nodes {
+		if stands && o.Outcome == scaledown.WaitsForLevel {
+			s.timeline.once(at, rowWaiting, fmt.Sprintf("%s has nodes that nobody needs, but %s has to shrink first", o.Group, o.Behind))
+		}
+	}
+}
+
+// goneAhead names the groups that shrank although a larger one has to stay.
+func goneAhead(down *scaledown.Round) []string {
+	var parts []string
+	for _, at := range down.Decision.Go {
+		o := &down.Decision.Nodes[at]
+		if o.Behind == "" {
+			continue
+		}
+		if text := fmt.Sprintf("%s has waited long enough for %s", o.Group, o.Behind); !slices.Contains(parts, text) {
+			parts = append(parts, text)
+		}
+	}
+	return parts
+}
+
+func sizeBefore(w *scaledown.World, group string) int {
+	for i := range w.Groups {
+		if w.Groups[i].ID == group {
+			return w.Groups[i].Target
+		}
+	}
+	return 0
+}
+
+func (l *ledger) bookScaleDown(down *scaledown.Round) {
+	sets := map[string]string{}
+	for _, o := range down.Decision.Nodes {
+		sets[o.Group] = o.Set
+	}
+	for _, a := range down.Attempts {
+		if a.Shrank == 0 {
+			continue
+		}
+		account := l.groups[a.Group]
+		account.removed += a.Shrank
+		l.scaledDown += a.Shrank
+		reason := "shrank: nodes were not needed"
+		if sets[a.Group] != "" {
+			reason = "shrank: nodes of its set were not needed"
+		}
+		account.explain(scaleup.GroupOutcome{Group: a.Group, Outcome: groupShrinks, Reason: reason})
+	}
+}
+
+// reportWaiting lists nodes that are little used and still there, by group and
+// reason.
+func (s *simulation) reportWaiting() []v1alpha1.WaitingReport {
+	if s.lastDown == nil {
+		return nil
+	}
+	var rows []v1alpha1.WaitingReport
+	for _, o := range s.lastDown.Nodes {
+		switch o.Outcome {
+		case scaledown.NodeGoes, scaledown.NodeLeaving, scaledown.NodeInUse, scaledown.NodeFixed:
+			continue
+		}
+		at := slices.IndexFunc(rows, func(r v1alpha1.WaitingReport) bool { return r.Group == o.Group && r.Reason == o.Reason })
+		if at < 0 {
+			at = len(rows)
+			rows = append(rows, v1alpha1.WaitingReport{Example: o.Node, Group: o.Group, Reason: o.Reason})
+		}
+		rows[at].Nodes++
+	}
+	return rows
+}
