@@ -3,7 +3,8 @@
 // evenkeel keeps a Kubernetes fleet level across its failure domains. Every package has one job, and imports point
 // downwards only, from the command line to the arithmetic. A test in this folder keeps the rules.
 //
-// Entry. cmd/evenkeel turns flags and documents into calls and results into tables. It decides nothing.
+// Entry. cmd/evenkeel turns flags and documents into calls and results into tables. It decides nothing. integrations/port is
+// a tool of the build: it writes a module below integrations from another one.
 //
 // Drivers. simulate plays scenarios in virtual time on the cloud in memory. plan answers planning documents. explain says
 // why the node groups of a fleet are similar or not. A driver talks to a world, asks the layers below what to do, and does
@@ -19,7 +20,8 @@
 // serving/recording keeps the calls they answer, and internal/loopback connects the two ends within a test.
 //
 // Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which option is best, which
-// groups are similar, how the nodes are shared, what each group answered. Limits over several groups live here.
+// groups are similar, how the nodes are shared, what each group answered. Limits over several groups live here. scaledown
+// leads from nodes to those that nobody needs, and takes them away so that their sets stay level.
 //
 // Decisions. nodegroupset says which node groups are similar and splits nodes over them. expander makes options and
 // ranks them. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the
@@ -29,6 +31,9 @@
 //
 // Contracts. cloudprovider is what a cloud implements, cloudprovider/conformance the rules that any has to keep, and
 // api/v1alpha1 are the documents a user writes and reads. Any package may import them.
+//
+// Outside. The modules below integrations link the decisions into a Cluster Autoscaler of somebody's own: they translate its
+// types and decide nothing. No package of this module imports them.
 //
 // Data. The packages below configs hold label packs and scenarios; they embed files and do nothing else.
 package evenkeel
