@@ -90,6 +90,7 @@ func (b *Balancer) install(options *coreoptions.AutoscalerOptions) {
 		b.journal.tell(options.AutoscalingKubeClients.LogRecorder)
 	}
 	b.installScaleUp(options)
+	b.installScaleDown(options.Processors)
 	klog.InfoS("Similar node groups are balanced by evenkeel", "maxBalanceDeferral", b.maxDeferral)
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/scaleup"
 
 	ca_cloudprovider "k8s.io/autoscaler/cluster-autoscaler/cloudprovider"
 	ca_context "k8s.io/autoscaler/cluster-autoscaler/context"
@@ -201,35 +200,6 @@ func (s *sets) reindex(changed []string, gone bool) {
 			m.failed = s.index.Set(id, template)
 		}
 	}
-}
-
-// completed returns the templates of machines nobody has seen yet, with what the cloud did not say of them filled in from groups
-// that have such machines; else an empty group would never be similar to a populated one. That serves the comparison alone: whether
-// pods fit is decided by the autoscaler on the template as it was, so no guess draws a pod anywhere, and no pods need to be looked at.
-// Labels that the user chose to decide are not guessed.
-func (s *sets) completed() map[string]cloudprovider.Template {
-	if len(s.options.Labels) > 0 {
-		return nil
-	}
-	templates, unseen := make(map[string]cloudprovider.Template, len(s.groups)), map[string]bool{}
-	for id, m := range s.groups {
-		if m.template.Node != nil && !m.whole {
-			templates[id] = m.template
-			if fromCloud(m.template) {
-				unseen[id] = true
-			}
-		}
-	}
-	if len(unseen) == 0 || len(unseen) == len(templates) {
-		return nil
-	}
-	completed, err := scaleup.CompleteTemplates(templates, unseen, s.options, nil)
-	if err != nil {
-		klog.ErrorS(err, "Templates of empty node groups are compared as they are")
-		return nil
-	}
-	maps.DeleteFunc(completed, func(id string, _ cloudprovider.Template) bool { return !unseen[id] })
-	return completed
 }
 
 // failures says of the cloud's groups which are compared with none, and why.

@@ -22,11 +22,6 @@ func templateOf(info *framework.NodeInfo) cloudprovider.Template {
 	return t
 }
 
-// fromCloud says whether a template is the cloud's idea of a machine that nobody has seen yet: no kubelet has reported from it.
-func fromCloud(t cloudprovider.Template) bool {
-	return t.Node != nil && t.Node.Status.NodeInfo.KubeletVersion == ""
-}
-
 // sameTemplate says whether two templates of one group are alike in all that is compared. The autoscaler makes new ones in every
 // loop, which differ in their random names and therefore in the hostname label.
 func sameTemplate(a, b *framework.NodeInfo) bool {
