@@ -122,6 +122,7 @@ func goneAhead(down *scaledown.Round) []string {
 			parts = append(parts, text)
 		}
 	}
+	slices.Sort(parts)
 	return parts
 }
 
