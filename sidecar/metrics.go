@@ -8,17 +8,18 @@ import (
 
 // Metrics counts what the sidecar does.
 type Metrics struct {
-	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures prometheus.Counter
-	byCall                                                                    *prometheus.CounterVec
-	refresh                                                                   prometheus.Histogram
-	modes                                                                     *prometheus.GaugeVec
-	groups, inFlight, unseen, backedOffGroups, shutSets, planAge              prometheus.Gauge
+	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens prometheus.Counter
+	byCall                                                                             *prometheus.CounterVec
+	refresh                                                                            prometheus.Histogram
+	modes                                                                              *prometheus.GaugeVec
+	groups, inFlight, unseen, backedOffGroups, shutSets, planAge, heldGroups           prometheus.Gauge
 }
 
 // gauges are values that are set once per loop.
 type gauges struct {
 	mode                                      mode
 	groups, inFlight, unseen, backedOff, shut int
+	held                                      int
 	plan                                      time.Duration
 }
 
@@ -41,6 +42,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		restarts:        counter("autoscaler_processes_total", "New processes of Cluster Autoscaler that were noticed."),
 		refreshFailures: counter("refresh_failures_total", "Loops skipped because the cloud could not be read."),
 		journalFailures: counter("journal_failures_total", "Readings and writings of the journal that failed."),
+		unevens:         counter("uneven_sets_total", "Times a set was let become uneven because no member got smaller for --max-balance-deferral."),
 		refresh: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: subsystem + "refresh_duration_seconds", Help: "How long reading the cloud took, once per loop.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
 		modes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -50,6 +52,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		unseen:          gauge("unseen_nodes", "Nodes on their way that Cluster Autoscaler can not see."),
 		backedOffGroups: gauge("backed_off_node_groups", "Node groups that are left alone now."),
 		shutSets:        gauge("backed_off_sets", "Sets left out of the answers because all their members are left alone."),
+		heldGroups:      gauge("held_node_groups", "Node groups told to be at their minimum, so that larger members of their sets shrink first."),
 		planAge:         gauge("plan_age_seconds", "Age of the split that is being carried out; 0 without one."),
 	}
 	for _, call := range []string{"BestOptions", "IncreaseSize", "DecreaseTargetSize", "Refresh"} {
@@ -60,7 +63,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m.state(gauges{mode: steering})
 	if registerer != nil {
 		registerer.MustRegister(m.byCall, m.asked, m.grantedNodes, m.backoffs, m.restarts, m.refreshFailures, m.journalFailures,
-			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.shutSets, m.planAge)
+			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens)
 	}
 	return m
 }
@@ -84,6 +87,7 @@ func (m *Metrics) granted(asked, granted int) {
 func (m *Metrics) backedOff()                { m.backoffs.Inc() }
 func (m *Metrics) restarted()                { m.restarts.Inc() }
 func (m *Metrics) refreshFailed()            { m.refreshFailures.Inc() }
+func (m *Metrics) unevened()                 { m.unevens.Inc() }
 func (m *Metrics) journalFailed()            { m.journalFailures.Inc() }
 func (m *Metrics) refreshed(d time.Duration) { m.refresh.Observe(d.Seconds()) }
 
@@ -100,5 +104,6 @@ func (m *Metrics) state(g gauges) {
 	m.unseen.Set(float64(g.unseen))
 	m.backedOffGroups.Set(float64(g.backedOff))
 	m.shutSets.Set(float64(g.shut))
+	m.heldGroups.Set(float64(g.held))
 	m.planAge.Set(g.plan.Seconds())
 }

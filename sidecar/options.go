@@ -38,6 +38,10 @@ type Options struct {
 	MaxNodeProvisionTime time.Duration
 	// NotBalanced turns the split off (--balance-similar-node-groups=false): the sidecar then only chooses and forwards.
 	NotBalanced bool
+	// LevelScaleDown raises the minimums Cluster Autoscaler is told, so that it takes nodes from the largest members of a set.
+	LevelScaleDown bool
+	// MaxBalanceDeferral is how long smaller members wait for larger ones to shrink; 0 means DefaultMaxBalanceDeferral.
+	MaxBalanceDeferral time.Duration
 	// DryRun only tells what would be done.
 	DryRun bool
 	// Journal is where the books survive; nil means that they do not, and that nothing is granted in part.
@@ -92,6 +96,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.BackendTimeout == 0 {
 		o.BackendTimeout = DefaultBackendTimeout
+	}
+	if o.MaxBalanceDeferral == 0 {
+		o.MaxBalanceDeferral = DefaultMaxBalanceDeferral
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -37,13 +37,21 @@ type answered struct {
 // memoryFor is how long the cloud is not asked again about a node that is no instance of any group.
 const memoryFor = 10 * time.Minute
 
-// NodeGroups implements cloudprovider.Provider, from memory.
+// NodeGroups implements cloudprovider.Provider, from memory. Only here is a minimum what the group is held at.
 func (s *Sidecar) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, error) {
 	v, err := s.ensure(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(v.groups), nil
+	groups := slices.Clone(v.groups)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.levels.floors) > 0 {
+		for i := range groups {
+			groups[i].MinSize = s.told(v.byID[groups[i].ID])
+		}
+	}
+	return groups, nil
 }
 
 // NodeGroupForNode implements cloudprovider.Provider. The cloud is asked only about nodes that are no instance of a group.

@@ -53,6 +53,7 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 	}
 	s.memory.options = nil
 	s.inferred.forget(began.Add(-10 * time.Minute))
+	s.levelOut(began)
 	s.o.Metrics.refreshed(s.o.Clock.Since(began))
 	s.gauge()
 	return nil

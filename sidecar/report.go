@@ -81,6 +81,9 @@ func (s *Sidecar) groupStatuses() []GroupStatus {
 		if g.template.Node != nil {
 			status.Zone = g.template.Node.Labels[v1.LabelTopologyZone]
 		}
+		if f, raised := s.levels.floors[id]; raised {
+			status.Floor, status.FloorWhy = s.told(g), f.why
+		}
 		if until, why, off := s.backoff.Active(id, at.now); off {
 			status.Backoff = fmt.Sprintf("until %s: %s", until.UTC().Format(time.RFC3339), why)
 		}
@@ -110,10 +113,16 @@ func (s *Sidecar) gauge() {
 			off++
 		}
 	}
+	held := 0
+	for _, f := range s.levels.floors {
+		if f.held {
+			held++
+		}
+	}
 	m, _ := s.mode()
 	age := time.Duration(0)
 	if s.plan != nil {
 		age = at.now.Sub(s.plan.since)
 	}
-	s.o.Metrics.state(gauges{mode: m, groups: len(s.view.byID), inFlight: inFlight, unseen: unseen, backedOff: off, shut: len(s.shut), plan: age})
+	s.o.Metrics.state(gauges{mode: m, groups: len(s.view.byID), inFlight: inFlight, unseen: unseen, backedOff: off, shut: len(s.shut), held: held, plan: age})
 }

@@ -53,6 +53,7 @@ type Sidecar struct {
 	journalErr  error
 	journalRead bool
 	memory      memory
+	levels      levels
 	inferred    inferred
 	history     history
 	sets        map[string]string // group → first of its set, of the last options

@@ -34,11 +34,13 @@ type GroupStatus struct {
 	Size     int    `json:"size"` // target size
 	Min      int    `json:"min"`
 	Max      int    `json:"max"`
-	Ready    int    `json:"ready"`             // registered and ready nodes
-	InFlight int    `json:"inFlight"`          // ordered and not ready yet
-	Unseen   int    `json:"unseen,omitempty"`  // of those, what Cluster Autoscaler can not see
-	Backoff  string `json:"backoff,omitempty"` // why nothing is ordered here, and until when
-	Problem  string `json:"problem,omitempty"` // what is wrong with its template or its answers
+	Ready    int    `json:"ready"`              // registered and ready nodes
+	InFlight int    `json:"inFlight"`           // ordered and not ready yet
+	Unseen   int    `json:"unseen,omitempty"`   // of those, what Cluster Autoscaler can not see
+	Floor    int    `json:"floor,omitempty"`    // the minimum Cluster Autoscaler is told where it is above the real one
+	FloorWhy string `json:"floorWhy,omitempty"` // why, and until when at most
+	Backoff  string `json:"backoff,omitempty"`  // why nothing is ordered here, and until when
+	Problem  string `json:"problem,omitempty"`  // what is wrong with its template or its answers
 }
 
 // PlanStatus is a split that is being carried out, one member after the other.

@@ -42,6 +42,8 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.DurationVar(&o.sidecar.Backoff.Reset, "node-group-backoff-reset-timeout", 0, "after how long a refusal is forgotten; 0 means 3h")
 	f.DurationVar(&o.sidecar.BackendTimeout, "backend-timeout", sidecar.DefaultBackendTimeout, "how long a call to the real provider may take; Cluster Autoscaler is answered long before")
 	f.IntVar(&o.sidecar.Parallel, "backend-parallelism", sidecar.DefaultParallel, "calls to the real provider at the same time while its state is read")
+	f.BoolVar(&o.sidecar.LevelScaleDown, "level-scale-down", false, "hold smaller members of a set at their size while nodes can be taken from larger ones")
+	f.DurationVar(&o.sidecar.MaxBalanceDeferral, "max-balance-deferral", sidecar.DefaultMaxBalanceDeferral, "how long a set waits for its larger members to shrink before it may become uneven")
 	f.BoolVar(&o.sidecar.DryRun, "dry-run", false, "only tell what would be done")
 
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; empty means from inside the cluster")
@@ -74,6 +76,8 @@ func (o *sidecarOptions) validate() error {
 		return errors.New("--no-cluster needs --infer-readiness: nobody else tells which nodes are ready")
 	case o.noCluster && o.journalFile == "":
 		return errors.New("--no-cluster needs --journal-file: without a journal nothing is granted in part")
+	case o.sidecar.LevelScaleDown && !o.balance:
+		return errors.New("--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to keep level")
 	case o.sidecar.Parallel < 1:
 		return fmt.Errorf("invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel)
 	}
@@ -102,6 +106,7 @@ func (o *sidecarOptions) checkDurations() error {
 	}{
 		{"max-node-provision-time", o.sidecar.MaxNodeProvisionTime, 1},
 		{"backend-timeout", o.sidecar.BackendTimeout, 1},
+		{"max-balance-deferral", o.sidecar.MaxBalanceDeferral, 1},
 		{"grace", o.grace, 1},
 		{"initial-node-group-backoff-duration", o.sidecar.Backoff.Initial, 0},
 		{"max-node-group-backoff-duration", o.sidecar.Backoff.Max, 0},

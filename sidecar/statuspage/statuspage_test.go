@@ -32,7 +32,7 @@ func busy() sidecar.Status {
 		Groups: []sidecar.GroupStatus{
 			{Name: "gpu", Size: 2, Max: 4, Ready: 2},
 			{Name: "m-b", Set: "m-a", Zone: "b", Size: 3, Min: 1, Max: 9, Ready: 3, Backoff: "out of stock, until 12:05:00"},
-			{Name: "m-a", Set: "m-a", Zone: "a", Size: 4, Max: 9, Ready: 1, InFlight: 3, Unseen: 2},
+			{Name: "m-a", Set: "m-a", Zone: "a", Size: 4, Max: 9, Ready: 1, InFlight: 3, Unseen: 2, Floor: 3, FloorWhy: "one per loop may go, so that the set stays level"},
 			{Name: "x", Set: "x", Size: 1, Max: 1, Problem: "template has no cpu"},
 		},
 		Sets: [][]string{{"m-a", "m-b"}, {"x"}},

@@ -1,0 +1,252 @@
+package sidecar
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// DefaultMaxBalanceDeferral is how long smaller members of a set wait for larger ones to shrink.
+const DefaultMaxBalanceDeferral = 10 * time.Minute
+
+// levels steers what Cluster Autoscaler may take from sets by the only bound it is told of a group: its minimum. It looks at
+// the minimums once per loop, takes no node from a group at its minimum, and forgets since when such nodes are unneeded.
+type levels struct {
+	sets   map[string]*level // by the first member
+	floors map[string]floor  // minimums above the real ones, by group
+
+	catalogue   map[string]string // group → first of its set, by the templates of the cloud
+	catalogueAt time.Time
+}
+
+// level is what is kept of one set from loop to loop.
+type level struct {
+	sizes map[string]int // at the last Refresh
+	// since is when a member began to wait for a larger one, or when a member last got smaller; zero while none waits.
+	since time.Time
+	// step is how many nodes each member may lose in a loop although the set becomes uneven. Waiting in vain doubles it.
+	step   int
+	let    bool // waiting has ended: step applies
+	spread int  // between the largest and the smallest member when it ended
+}
+
+// floor is a minimum that is raised.
+type floor struct {
+	min  int
+	held bool // the group is at it
+	why  string
+}
+
+// levelMember is a member of a set at a Refresh.
+type levelMember struct {
+	id        string
+	size, min int
+	staying   int  // nodes that nothing but a scale-down takes away
+	fixed     bool // its minimum stays the real one
+}
+
+func (m *levelMember) shrinks() bool { return m.size > m.min }
+
+// floorAt is the minimum of a member that is not to get smaller than a size. It is never above what the group has, or
+// Cluster Autoscaler would raise the group to it.
+func (m *levelMember) floorAt(size int) int { return max(m.min, min(m.size, m.staying, size)) }
+
+// levelOut works out the minimums Cluster Autoscaler is told in this loop.
+func (s *Sidecar) levelOut(now time.Time) {
+	l := &s.levels
+	l.floors = nil
+	if m, _ := s.mode(); !s.o.LevelScaleDown || m != steering || s.view == nil {
+		l.sets = nil
+		return
+	}
+	l.floors = map[string]floor{}
+	before := l.sets
+	l.sets = map[string]*level{}
+	for set, members := range s.levelMembers(now) {
+		kept := before[set]
+		if kept == nil {
+			kept = &level{}
+		}
+		l.sets[set] = kept
+		ended := kept.let
+		maps.Copy(l.floors, kept.advance(members, now, s.o.MaxBalanceDeferral))
+		if kept.let && !ended {
+			s.o.Metrics.unevened()
+			s.o.Log.Info("Set may become uneven, its larger members have not shrunk", "set", set, "after", s.o.MaxBalanceDeferral.String(), "nodesPerLoop", kept.step)
+		}
+	}
+}
+
+// levelMembers are the sets of two and more groups that can be levelled.
+func (s *Sidecar) levelMembers(now time.Time) map[string][]levelMember {
+	first := s.sets
+	if len(first) == 0 {
+		first = s.catalogueSets(now)
+	}
+	out := map[string][]levelMember{}
+	for _, id := range slices.Sorted(maps.Keys(s.view.byID)) {
+		g, b := s.view.byID[id], s.book(id)
+		set, known := first[id]
+		if !known || g.zeroOrMax || g.err != nil {
+			continue
+		}
+		_, _, backedOff := s.backoff.Active(id, now)
+		out[set] = append(out[set], levelMember{id: id, size: b.settled(), min: g.MinSize, staying: s.at.staying(g), fixed: backedOff})
+	}
+	maps.DeleteFunc(out, func(_ string, members []levelMember) bool { return len(members) < 2 })
+	return out
+}
+
+// catalogueSets are the sets as far as the templates of the cloud tell. They serve until Cluster Autoscaler has sent its own.
+func (s *Sidecar) catalogueSets(now time.Time) map[string]string {
+	l := &s.levels
+	if l.catalogue != nil && now.Sub(l.catalogueAt) < detailsFor {
+		return l.catalogue
+	}
+	l.catalogue, l.catalogueAt = map[string]string{}, now
+	index, err := nodegroupset.NewIndex(s.o.Similarity)
+	if err != nil {
+		return l.catalogue // New has made sure that it is none
+	}
+	for id, g := range s.view.byID {
+		if g.template.Node == nil || index.Set(id, g.template) != nil {
+			index.Delete(id) // what can not be compared is levelled with none
+		}
+	}
+	for _, set := range index.Sets() {
+		for _, id := range set {
+			l.catalogue[id] = set[0]
+		}
+	}
+	return l.catalogue
+}
+
+// settled is the target size without an order that may still be refused.
+func (b *book) settled() int {
+	if b.order != nil {
+		return b.target - b.order.Delta
+	}
+	return b.target
+}
+
+// staying is how many instances there are that neither failed nor have been without a node for so long that they are
+// deleted.
+func (s *sight) staying(g *groupView) int {
+	n := 0
+	for i := range g.instances {
+		instance := &g.instances[i]
+		_, registered := s.nodes[instance.ID]
+		since, known := s.since[instance.ID]
+		lost := !registered && known && s.now.Sub(since) >= s.provision
+		if instance.State != cloudprovider.InstanceDeleting && instance.Error == nil && !lost {
+			n++
+		}
+	}
+	return n
+}
+
+// advance takes in the sizes of a loop, and answers the minimums to tell.
+func (l *level) advance(members []levelMember, now time.Time, deferral time.Duration) map[string]floor {
+	grown, shrunk := l.compare(members)
+	largest, spread := spreadOf(members)
+	floors := make(map[string]floor, len(members))
+	held := false
+	for i := range members {
+		m := &members[i]
+		if at := m.floorAt(largest.size - 1); !m.fixed && at > m.min {
+			floors[m.id] = floor{min: at, held: at == m.size}
+			held = held || at == m.size
+		}
+	}
+	l.wait(held, grown, shrunk, spread, now, deferral)
+	for i := range members {
+		f, raised := floors[members[i].id]
+		if !raised {
+			continue
+		}
+		f.why = l.explain(&f, largest, deferral)
+		if l.let {
+			f.min, f.held = members[i].floorAt(members[i].size-l.step), false
+		}
+		floors[members[i].id] = f
+		if f.min <= members[i].min {
+			delete(floors, members[i].id)
+		}
+	}
+	return floors
+}
+
+// compare tells whether members have become larger or smaller, and remembers their sizes. Other members are another set.
+func (l *level) compare(members []levelMember) (grown, shrunk bool) {
+	same := len(members) == len(l.sizes)
+	sizes := make(map[string]int, len(members))
+	for _, m := range members {
+		before, known := l.sizes[m.id]
+		same = same && known
+		grown, shrunk = grown || m.size > before, shrunk || m.size < before
+		sizes[m.id] = m.size
+	}
+	if !same {
+		*l = level{}
+	}
+	l.sizes = sizes
+	return grown, shrunk
+}
+
+// spreadOf finds the first largest member that can shrink, and how far the smallest is from it.
+func spreadOf(members []levelMember) (largest levelMember, spread int) {
+	smallest := 0
+	for _, m := range members {
+		switch {
+		case !m.shrinks():
+			continue
+		case largest.id == "":
+			largest, smallest = m, m.size
+		case m.size > largest.size:
+			largest = m
+		}
+		smallest = min(smallest, m.size)
+	}
+	return largest, largest.size - smallest
+}
+
+// wait ends the waiting of a set when it was in vain, and lets it begin anew when that has made the set less even.
+func (l *level) wait(held, grown, shrunk bool, spread int, now time.Time, deferral time.Duration) {
+	switch {
+	case !held:
+		l.since, l.let, l.step = time.Time{}, false, 0
+	case l.let && (grown || spread > max(1, l.spread)):
+		l.since, l.let = now, false
+	case l.let:
+	case l.since.IsZero():
+		l.since = now
+	case shrunk:
+		l.since, l.step = now, 0
+	case now.Sub(l.since) >= deferral:
+		l.let, l.spread, l.step = true, spread, max(1, min(2*l.step, nodegroupset.MaxSize))
+	}
+}
+
+// explain says why a minimum is raised.
+func (l *level) explain(f *floor, largest levelMember, deferral time.Duration) string {
+	switch {
+	case l.let:
+		return fmt.Sprintf("%d per loop may go: no member of the set got smaller for %s", l.step, deferral)
+	case f.held:
+		return fmt.Sprintf("waits for %s with %d, until %s at most", largest.id, largest.size, l.since.Add(deferral).UTC().Format(time.TimeOnly))
+	}
+	return "one per loop may go, so that the set stays level"
+}
+
+// told is the minimum Cluster Autoscaler is told of a group. What has gone since the floor was worked out lowers it.
+func (s *Sidecar) told(g *groupView) int {
+	f, raised := s.levels.floors[g.ID]
+	if !raised {
+		return g.MinSize
+	}
+	return max(g.MinSize, min(f.min, s.book(g.ID).settled()))
+}
