@@ -1,0 +1,405 @@
+package clusterautoscaler
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	apiv1 "k8s.io/api/core/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
+	testprovider "sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider/test"
+	"sigs.k8s.io/cluster-autoscaler/pkg/config"
+	ca_context "sigs.k8s.io/cluster-autoscaler/pkg/context"
+	"sigs.k8s.io/cluster-autoscaler/pkg/core/scaledown/actuation"
+	"sigs.k8s.io/cluster-autoscaler/pkg/core/scaledown/budgets"
+	"sigs.k8s.io/cluster-autoscaler/pkg/core/scaledown/deletiontracker"
+	"sigs.k8s.io/cluster-autoscaler/pkg/processors/nodes"
+	"sigs.k8s.io/cluster-autoscaler/pkg/simulator"
+	"sigs.k8s.io/cluster-autoscaler/pkg/simulator/clustersnapshot/testsnapshot"
+	"sigs.k8s.io/cluster-autoscaler/pkg/simulator/framework"
+	"sigs.k8s.io/cluster-autoscaler/pkg/simulator/options"
+	"sigs.k8s.io/cluster-autoscaler/pkg/utils/test"
+)
+
+// unreadable is a group whose target size can not be read.
+type unreadable struct{ cloudprovider.NodeGroup }
+
+func (unreadable) TargetSize() (int, error) { return 0, errors.New("throttled") }
+
+// fataler is *testing.T and *rapid.T.
+type fataler interface{ Fatalf(string, ...any) }
+
+// downGroup is a group of a test. Names of nodes are those of groups with a number: b-3.
+type downGroup struct {
+	name, set        string
+	size, min        int
+	going            int // nodes on their way out, empty
+	draining         int // and with pods
+	whole, throttled bool
+}
+
+// downCluster is what a scale-down processor decides on.
+type downCluster struct {
+	ctx      *ca_context.AutoscalingContext
+	down     *nodes.ScaleDownContext
+	provider *testprovider.TestCloudProvider
+	clock    *clocktesting.FakePassiveClock
+	balancer *Balancer
+	nodes    map[string]*apiv1.Node
+}
+
+func newDownCluster(t fataler, deferral time.Duration, groups ...downGroup) *downCluster {
+	c := &downCluster{
+		clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), nodes: map[string]*apiv1.Node{},
+		provider: testprovider.NewTestCloudProviderBuilder().WithNodeProcessingError([]string{"lost-0"}).Build(),
+	}
+	sets := &sets{first: map[string]string{}}
+	status := deletiontracker.NewNodeDeletionTracker(0)
+	snapshot := testsnapshot.NewTestSnapshotOrDie(t)
+	for _, g := range groups {
+		if g.set != "" {
+			sets.first[g.name] = g.set
+		}
+		c.provider.AddNodeGroupWithCustomOptions(g.name, g.min, 1000, g.size, &config.NodeGroupAutoscalingOptions{ZeroOrMaxNodeScaling: g.whole})
+		if g.throttled {
+			c.provider.InsertNodeGroup(unreadable{c.provider.GetNodeGroup(g.name)})
+		}
+		for i := range g.size {
+			node := test.BuildTestNode(fmt.Sprintf("%s-%d", g.name, i), 1000, 1000)
+			node.Spec.ProviderID = node.Name
+			c.provider.AddNode(g.name, node)
+			c.nodes[node.Name] = node
+			if err := snapshot.AddNodeInfo(framework.NewTestNodeInfo(node)); err != nil {
+				t.Fatalf("snapshot: %v", err)
+			}
+		}
+		for i := range g.going {
+			status.StartDeletion(g.name, fmt.Sprintf("%s-%d", g.name, g.size-1-i))
+		}
+		for i := range g.draining {
+			status.StartDeletionWithDrain(g.name, fmt.Sprintf("%s-%d", g.name, g.size-1-g.going-i))
+		}
+	}
+	c.ctx = &ca_context.AutoscalingContext{CloudProvider: c.provider, ClusterSnapshot: snapshot}
+	c.ctx.MaxScaleDownParallelism, c.ctx.MaxDrainParallelism = 10, 1
+	c.ctx.ScaleDownActuator = actuation.NewActuator(c.ctx, nil, status, options.NodeDeleteOptions{}, nil, nil)
+	c.down = &nodes.ScaleDownContext{ActuationStatus: status}
+	c.balancer = &Balancer{enabled: true, maxDeferral: deferral, clock: c.clock, journal: newJournal(c.clock), sets: sets}
+	return c
+}
+
+// removable makes candidates of words such as "b-3", "b-3!" with pods to move, "b-3?" risky too, "b-3~" with pods to run to completion.
+func (c *downCluster) removable(words ...string) []simulator.NodeToBeRemoved {
+	var out []simulator.NodeToBeRemoved
+	for _, word := range words {
+		name := strings.TrimRight(word, "!?~")
+		node := c.nodes[name]
+		if node == nil {
+			node = test.BuildTestNode(name, 1000, 1000)
+		}
+		r := simulator.NodeToBeRemoved{Node: node}
+		switch {
+		case strings.HasSuffix(word, "?"):
+			r.IsRisky = true
+			fallthrough
+		case strings.HasSuffix(word, "!"):
+			r.PodsToReschedule = []*apiv1.Pod{{}}
+		case strings.HasSuffix(word, "~"):
+			r.OnCompletionPods = []*apiv1.Pod{{}}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func names(removable []simulator.NodeToBeRemoved) string {
+	var out []string
+	for _, r := range removable {
+		out = append(out, r.Node.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+func reasons(unremovable []simulator.UnremovableNode) map[string]simulator.UnremovableReason {
+	out := map[string]simulator.UnremovableReason{}
+	for _, u := range unremovable {
+		out[u.Node.Name] = u.Reason
+	}
+	return out
+}
+
+func TestWhichNodesGo(t *testing.T) {
+	const count, partly = simulator.NodeGroupMaxDeletionCountReached, simulator.AtomicScaleDownFailed
+	three := func(a, b, c int) []downGroup {
+		return []downGroup{{name: "a", set: "a", size: a}, {name: "b", set: "a", size: b}, {name: "c", set: "a", size: c}}
+	}
+	for name, test := range map[string]struct {
+		groups      []downGroup
+		candidates  []string
+		nodes       int // 10 when 0
+		drains      int // 1 when 0
+		goes        string
+		unremovable map[string]simulator.UnremovableReason
+	}{
+		"nothing":                    {groups: three(1, 1, 1), goes: ""},
+		"the last name among equals": {groups: three(3, 3, 3), candidates: []string{"a-0", "b-0", "c-0"}, goes: "c-0 b-0 a-0"},
+		"the largest first": {
+			groups: three(5, 3, 3), candidates: []string{"b-0", "a-0", "c-0", "a-1"}, goes: "a-0 a-1 c-0 b-0"},
+		"others wait for the largest": {
+			groups: three(5, 3, 3), candidates: []string{"b-0", "a-1"}, goes: "a-1", unremovable: map[string]simulator.UnremovableReason{"b-0": count}},
+		"members without a candidate count": {
+			groups: three(5, 3, 3), candidates: []string{"b-0"}, unremovable: map[string]simulator.UnremovableReason{"b-0": count}},
+		"members at their min do not": {
+			groups:     []downGroup{{name: "a", set: "a", size: 5, min: 5}, {name: "b", set: "a", size: 3}},
+			candidates: []string{"b-0"}, goes: "b-0"},
+		"nodes on their way out have gone": {
+			groups:     []downGroup{{name: "a", set: "a", size: 5, going: 2}, {name: "b", set: "a", size: 4}},
+			candidates: []string{"a-0", "b-0", "b-1"}, goes: "b-0 b-1 a-0"},
+		"empty ones before others, these before risky ones": {
+			groups: []downGroup{{name: "x", size: 9}}, candidates: []string{"x-1?", "x-2!", "x-3"}, drains: 5, goes: "x-3 x-2 x-1"},
+		"the parallel limit": {
+			groups: three(3, 3, 3), candidates: []string{"a-0", "b-0", "c-0"}, nodes: 2, goes: "c-0 b-0",
+			unremovable: map[string]simulator.UnremovableReason{"a-0": count}},
+		"the limit less what is going": {
+			groups:     []downGroup{{name: "x", size: 9, going: 1, draining: 1}},
+			candidates: []string{"x-0", "x-1", "x-2"}, nodes: 4, drains: 3, goes: "x-0 x-1", unremovable: map[string]simulator.UnremovableReason{"x-2": count}},
+		"the drain limit": {
+			groups: []downGroup{{name: "x", size: 9}}, candidates: []string{"x-0!", "x-1!", "x-2"}, goes: "x-2 x-0",
+			unremovable: map[string]simulator.UnremovableReason{"x-1": count}},
+		"groups in no set never wait for balance": {
+			groups: []downGroup{{name: "x", size: 9}, {name: "y", size: 2}}, candidates: []string{"y-0", "y-1"}, goes: "y-0 y-1"},
+		"groups that are all or nothing stay whole": {
+			groups:     []downGroup{{name: "a", set: "a", size: 2}, {name: "b", set: "a", size: 2}, {name: "w", set: "a", size: 4, whole: true}, {name: "v", size: 3, whole: true}},
+			candidates: []string{"w-0", "w-1", "w-2", "w-3", "a-0", "v-1"}, nodes: 5, goes: "a-0 w-0 w-1 w-2 w-3",
+			unremovable: map[string]simulator.UnremovableReason{"v-1": partly}},
+		"and leave what the crop leaves": {
+			groups:     []downGroup{{name: "a", size: 2}, {name: "w", size: 4, whole: true}},
+			candidates: []string{"w-0", "w-1", "w-2", "w-3", "a-0", "a-1"}, nodes: 5, goes: "a-0 w-0 w-1 w-2 w-3",
+			unremovable: map[string]simulator.UnremovableReason{"a-1": count}},
+		"nodes that run pods to completion are neither counted nor waited for": {
+			groups: three(3, 3, 3), candidates: []string{"c-0~", "c-1", "b-0"}, nodes: 2, goes: "c-1 b-0 c-0"},
+		"errors of some stop no others": {
+			groups:     []downGroup{{name: "a", set: "a", size: 2}, {name: "b", set: "a", size: 7, throttled: true}, {name: "lost", size: 1}},
+			candidates: []string{"a-0", "b-0", "lost-0", "stranger-0"}, goes: "a-0 b-0",
+			unremovable: map[string]simulator.UnremovableReason{"lost-0": simulator.UnexpectedError, "stranger-0": simulator.NotAutoscaled}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newDownCluster(t, time.Hour, test.groups...)
+			c.ctx.MaxScaleDownParallelism, c.ctx.MaxDrainParallelism = cmp.Or(test.nodes, 10), cmp.Or(test.drains, 1)
+			processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
+			goes, stay := processor.FilterUnremovableNodes(c.ctx, c.down, c.removable(test.candidates...))
+			if got := names(goes); got != test.goes {
+				t.Errorf("goes %q, want %q", got, test.goes)
+			}
+			if diff := gocmp.Diff(test.unremovable, reasons(stay)); diff != "" && len(test.unremovable)+len(stay) > 0 {
+				t.Errorf("the others (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDeferralIsBounded(t *testing.T) {
+	groups := []downGroup{{name: "a", set: "a", size: 5}, {name: "b", set: "a", size: 3}}
+	c := newDownCluster(t, 10*time.Minute, groups...)
+	processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
+	goes := func(after time.Duration, words ...string) string {
+		c.clock.SetTime(c.clock.Now().Add(after))
+		removable, _ := processor.FilterUnremovableNodes(c.ctx, c.down, c.removable(words...))
+		return names(removable)
+	}
+	c.ctx.MaxScaleDownParallelism = 0
+	if got := goes(0, "b-0"); got != "" {
+		t.Fatalf("%q goes beyond the limit", got)
+	}
+	c.ctx.MaxScaleDownParallelism = 10 // only now is it balance that b-0 waits for
+	for i, step := range []struct {
+		after time.Duration
+		want  string
+	}{{10 * time.Minute, ""}, {9 * time.Minute, ""}, {time.Minute, "b-0"}} {
+		if got := goes(step.after, "b-0"); got != step.want {
+			t.Fatalf("step %d: %q goes, want %q", i, got, step.want)
+		}
+	}
+	goes(0)
+	if got := goes(0, "b-0"); got != "" {
+		t.Errorf("%q goes, it was no candidate meanwhile and has not waited", got)
+	}
+	c = newDownCluster(t, 0, groups...)
+	processor = c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
+	if got := goes(0, "b-0", "a-0"); got != "a-0 b-0" {
+		t.Errorf("without deferral %q goes, want all, the largest group's first", got)
+	}
+}
+
+func TestNodeThatDoesNotGoStarvesNoOther(t *testing.T) {
+	c := newDownCluster(t, time.Hour, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 5}, downGroup{name: "x", size: 5})
+	processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
+	var order []string
+	for range 7 {
+		removable, _ := processor.FilterUnremovableNodes(c.ctx, c.down, c.removable("a-0!", "b-0!", "b-1!", "x-0!"))
+		order = append(order, names(removable))
+		c.clock.SetTime(c.clock.Now().Add(time.Minute))
+	}
+	if diff := gocmp.Diff([]string{"b-0", "b-1", "a-0", "x-0", "b-0", "b-1", "x-0"}, order); diff != "" {
+		t.Errorf("nodes that go (-want +got):\n%s", diff)
+	}
+}
+
+// downCase is a random cluster with candidates.
+type downCase struct {
+	groups     []downGroup
+	candidates []string
+	limits     [2]int
+}
+
+func drawDownCase(t *rapid.T) downCase {
+	var out downCase
+	for _, name := range []string{"a", "b", "c", "d", "x", "w"} {
+		g := downGroup{name: name, size: rapid.IntRange(0, 8).Draw(t, name), min: rapid.IntRange(0, 3).Draw(t, "min"), whole: name == "w"}
+		if name < "e" {
+			g.set = rapid.SampledFrom([]string{"a", "c"}).Draw(t, "set")
+		}
+		out.groups = append(out.groups, g)
+		for i := range g.size {
+			kind := rapid.SampledFrom([]string{"", "!", "?", "~", "-", "-", "-"}).Draw(t, "node")
+			if kind != "-" && (g.whole || i >= g.min) {
+				out.candidates = append(out.candidates, fmt.Sprintf("%s-%d%s", name, i, kind))
+			}
+		}
+	}
+	out.limits = [2]int{rapid.IntRange(0, 12).Draw(t, "nodes"), rapid.IntRange(0, 4).Draw(t, "drains")}
+	return out
+}
+
+func (d downCase) cluster(t fataler) *downCluster {
+	c := newDownCluster(t, 10*time.Minute, d.groups...)
+	c.ctx.MaxScaleDownParallelism, c.ctx.MaxDrainParallelism = d.limits[0], d.limits[1]
+	return c
+}
+
+func TestScaleDownSetProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		test := drawDownCase(t)
+		c := test.cluster(t)
+		processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
+		removable := c.removable(test.candidates...)
+		goes, stay := processor.FilterUnremovableNodes(c.ctx, c.down, removable)
+
+		// Every candidate is in exactly one list, and nothing is added.
+		got := strings.Fields(names(goes))
+		for node := range reasons(stay) {
+			got = append(got, node)
+		}
+		want := strings.Fields(names(removable))
+		slices.Sort(got)
+		slices.Sort(want)
+		if len(goes)+len(stay) != len(removable) || !slices.Equal(got, want) {
+			t.Fatalf("%v became %v", want, got)
+		}
+
+		// Permuting the candidates changes nothing.
+		again := test.cluster(t)
+		shuffled := again.removable(test.candidates...)
+		rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		goes2, stay2 := again.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor()).FilterUnremovableNodes(again.ctx, again.down, shuffled)
+		if names(goes) != names(goes2) || !gocmp.Equal(reasons(stay), reasons(stay2)) {
+			t.Fatalf("%s went, in another order of candidates %s", names(goes), names(goes2))
+		}
+
+		checkLevel(t, test, goes)
+		checkCrop(t, c, goes)
+	})
+}
+
+// checkLevel fails if sizes of groups that can shrink go apart further than they were, or than one.
+func checkLevel(t *rapid.T, test downCase, goes []simulator.NodeToBeRemoved) {
+	gone := map[string]int{}
+	for _, node := range goes {
+		if len(node.OnCompletionPods) == 0 {
+			gone[node.Node.Name[:1]]++
+		}
+	}
+	for _, set := range []string{"a", "c"} {
+		var before, after []int
+		for _, g := range test.groups {
+			if g.set == set && g.size > g.min {
+				before = append(before, g.size)
+			}
+			if g.set == set && g.size-gone[g.name] > g.min || gone[g.name] > 0 && g.set == set {
+				after = append(after, g.size-gone[g.name])
+			}
+		}
+		if len(before) == 0 || len(after) == 0 {
+			continue
+		}
+		was, is := slices.Max(before)-slices.Min(before), slices.Max(after)-slices.Min(after)
+		if is > max(1, was) {
+			t.Fatalf("set %s: sizes %v became %v", set, before, after)
+		}
+	}
+}
+
+// checkCrop fails if the autoscaler's crop would cut a node whose group is not all or nothing.
+func checkCrop(t *rapid.T, c *downCluster, goes []simulator.NodeToBeRemoved) {
+	var empty, drain []*apiv1.Node
+	passed, whole := 0, 0
+	for _, node := range goes {
+		switch {
+		case len(node.OnCompletionPods) > 0:
+			continue
+		case needsDrain(node):
+			drain = append(drain, node.Node)
+		default:
+			empty = append(empty, node.Node)
+		}
+		if strings.HasPrefix(node.Node.Name, "w") {
+			whole++
+		} else {
+			passed++
+		}
+	}
+	emptyViews, drainViews := budgets.NewScaleDownBudgetProcessor(c.ctx).CropNodes(c.down.ActuationStatus, empty, drain)
+	cropped := 0
+	for _, view := range slices.Concat(emptyViews, drainViews) {
+		if view.Group.Id() != "w" {
+			cropped += len(view.Nodes)
+		}
+	}
+	if cropped != passed {
+		t.Fatalf("of %d nodes that go, and %d in a whole group, the crop leaves %d", passed, whole, cropped)
+	}
+}
+
+// While it stays a candidate and the limits leave room, no node waits longer than the deferral.
+func TestNoNodeWaitsLongerThanTheDeferral(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		test := drawDownCase(t)
+		test.limits = [2]int{100, 100}
+		c := test.cluster(t)
+		processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
+		waiting := map[string]time.Time{}
+		for range rapid.IntRange(1, 12).Draw(t, "rounds") {
+			now := c.clock.Now()
+			_, stay := processor.FilterUnremovableNodes(c.ctx, c.down, c.removable(test.candidates...))
+			for node, reason := range reasons(stay) {
+				if reason != simulator.NodeGroupMaxDeletionCountReached {
+					continue
+				}
+				if since, before := waiting[node]; !before {
+					waiting[node] = now
+				} else if now.Sub(since) >= 10*time.Minute {
+					t.Fatalf("%s has waited %v", node, now.Sub(since))
+				}
+			}
+			c.clock.SetTime(now.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "seconds")) * time.Second))
+		}
+	})
+}
