@@ -91,6 +91,7 @@ func (b *Balancer) install(options *coreoptions.AutoscalerOptions) {
 	}
 	b.installScaleUp(options)
 	b.installScaleDown(options.Processors)
+	b.installReport(options.Processors)
 	klog.InfoS("Similar node groups are balanced by evenkeel", "maxBalanceDeferral", b.maxDeferral)
 }
 

@@ -5,6 +5,7 @@ package clusterautoscaler
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
 
@@ -12,6 +13,8 @@ import (
 	ca_context "k8s.io/autoscaler/cluster-autoscaler/context"
 	"k8s.io/autoscaler/cluster-autoscaler/core/scaledown"
 	"k8s.io/autoscaler/cluster-autoscaler/processors/nodes"
+	"k8s.io/autoscaler/cluster-autoscaler/simulator"
+	"k8s.io/autoscaler/cluster-autoscaler/simulator/options"
 	"k8s.io/autoscaler/cluster-autoscaler/utils/errors"
 	"k8s.io/klog/v2"
 )
@@ -70,6 +73,7 @@ func (c *candidateOrder) level(ctx *ca_context.AutoscalingContext, candidates []
 	fleet := newFleet(ctx, status, c.sets)
 	request := nodegroupset.ShrinkRequest{Nodes: nodegroupset.Unlimited, Drains: nodegroupset.Unlimited}
 	var moved []*apiv1.Node          // the candidates of the request
+	var turns []int                  // theirs: empty nodes come first
 	var sets []string                // theirs
 	places := make(map[string][]int) // set to the places its nodes hold
 	for i, node := range candidates {
@@ -77,7 +81,7 @@ func (c *candidateOrder) level(ctx *ca_context.AutoscalingContext, candidates []
 		if !ours || group.Set == "" || going[node.Name] {
 			continue
 		}
-		moved, sets = append(moved, node), append(sets, group.Set)
+		moved, sets, turns = append(moved, node), append(sets, group.Set), append(turns, turnOf(ctx, node))
 		places[group.Set] = append(places[group.Set], i)
 		request.Candidates = append(request.Candidates, nodegroupset.ShrinkCandidate{Group: group.Name, Overdue: true})
 	}
@@ -85,7 +89,7 @@ func (c *candidateOrder) level(ctx *ca_context.AutoscalingContext, candidates []
 		return candidates
 	}
 	request.Groups = fleet.withPartners()
-	result, err := nodegroupset.Shrink(request)
+	result, err := shrinkInTurns(request, turns)
 	if err != nil {
 		klog.ErrorS(err, "Candidates for scale-down are not put in order")
 		return candidates
@@ -100,4 +104,18 @@ func (c *candidateOrder) level(ctx *ca_context.AutoscalingContext, candidates []
 		levelled[free[0]], places[sets[i]] = moved[i], free[1:]
 	}
 	return levelled
+}
+
+// turnOf is 0 for a node without pods to move and 1 for others. The autoscaler tries empty nodes first, because one that is tried after
+// others may have become the place of their pods: it would then be drained, of which few may be at a time, where it could just go.
+func turnOf(ctx *ca_context.AutoscalingContext, node *apiv1.Node) int {
+	info, err := ctx.ClusterSnapshot.GetNodeInfo(node.Name)
+	if err != nil {
+		return 1
+	}
+	move, err := simulator.GetPodsToMove(info, options.NewNodeDeleteOptions(ctx.AutoscalingOptions), nil, nil, nil, time.Now())
+	if err != nil || len(move.Pods) > 0 {
+		return 1
+	}
+	return 0
 }

@@ -17,6 +17,9 @@ import (
 // linkedPrefix makes the name under which a provider is registered once more, with evenkeel around it.
 const linkedPrefix = "evenkeel-"
 
+// providers are, by the names Link has registered, the names of the providers behind them.
+var providers = map[string]string{}
+
 // linked is the balancer of the last Link, for what is set up before it or has no other way to it.
 var linked atomic.Pointer[Balancer]
 
@@ -33,7 +36,10 @@ func Link(options *config.AutoscalingOptions) error {
 	if !options.BalanceSimilarNodeGroups {
 		return nil
 	}
-	name := strings.TrimPrefix(options.CloudProviderName, linkedPrefix)
+	name := options.CloudProviderName
+	if behind, linkedBefore := providers[name]; linkedBefore {
+		name = behind
+	}
 	if _, known := builder.GetCloudProviderBuilder(name); !known {
 		return fmt.Errorf("invalid argument %q for --cloud-provider: is no cloud provider of this build; it has %s",
 			name, strings.Join(builder.AvailableCloudProviders(), ", "))
@@ -44,7 +50,8 @@ func Link(options *config.AutoscalingOptions) error {
 	}
 	linked.Store(b)
 	options.CloudProviderName = linkedPrefix + name
-	if _, registered := builder.GetCloudProviderBuilder(options.CloudProviderName); !registered {
+	if _, linkedBefore := providers[options.CloudProviderName]; !linkedBefore {
+		providers[options.CloudProviderName] = name
 		builder.RegisterCloudProvider(options.CloudProviderName, linkedProvider(name))
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// port writes every Go file and all test data of the module in the folder from into the folder to. A file that stands there and
+// port writes every Go file, page and file of test data of the module in the folder from into the folder to. A file that stands there and
 // was not written by port stays: so a file can be replaced by hand. What port wrote before and would not write now is removed.
 func port(t table, from, to string) error {
 	files, err := translate(t, from)
@@ -121,7 +121,7 @@ func header(from string) []byte {
 
 func isGo(name string) bool { return filepath.Ext(name) == ".go" }
 
-// walk calls visit for every Go file and every file of test data below a folder, with its name from there.
+// walk calls visit for every Go file, page and file of test data below a folder, with its name from there.
 func walk(root string, visit func(name string) error) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -131,10 +131,11 @@ func walk(root string, visit func(name string) error) error {
 		if err != nil {
 			return err
 		}
-		if !isGo(name) && !slices.Contains(strings.Split(filepath.ToSlash(name), "/"), "testdata") {
-			return nil
+		testdata := slices.Contains(strings.Split(filepath.ToSlash(name), "/"), "testdata")
+		if isGo(name) || filepath.Ext(name) == ".html" || testdata {
+			return visit(name)
 		}
-		return visit(name)
+		return nil
 	})
 }
 

@@ -69,12 +69,14 @@ func TestPort(t *testing.T) {
 		"b/b.go":           "package b\n\nfunc f() {\n\tthree()\n}\n",
 		"byhand.go":        "package a\n",
 		"testdata/in.yaml": "a: 1\n",
+		"page.html":        "<p>\n",
 		"note.md":          "not copied\n",
 	}), folder(t, "to", map[string]string{
 		"go.mod":            "module to\n",
 		"byhand.go":         "package a // its own\n",
 		"only.go":           "package a // its own, too\n",
 		"gone.go":           head + "package a\n",
+		"gone.html":         "was copied once\n",
 		"testdata/gone.txt": "was copied once\n",
 	})
 	parsed, err := parseTable(strings.Replace(sample, "new.example", "a.example", 1))
@@ -87,6 +89,7 @@ func TestPort(t *testing.T) {
 		"b/b.go":           head + "package b\n\nfunc f() {\n}\n",
 		"byhand.go":        "package a // its own\n",
 		"only.go":          "package a // its own, too\n",
+		"page.html":        "<p>\n",
 		"testdata/in.yaml": "a: 1\n",
 	}
 	for range 2 { // a second time changes nothing
