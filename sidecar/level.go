@@ -151,7 +151,7 @@ func (s *sight) staying(g *groupView) int {
 
 // advance takes in the sizes of a loop, and answers the minimums to tell.
 func (l *level) advance(members []levelMember, now time.Time, deferral time.Duration) map[string]floor {
-	grown, shrunk := l.compare(members)
+	changed := l.compare(members)
 	largest, spread := spreadOf(members)
 	floors := make(map[string]floor, len(members))
 	held := false
@@ -162,7 +162,11 @@ func (l *level) advance(members []levelMember, now time.Time, deferral time.Dura
 			held = held || at == m.size
 		}
 	}
-	l.wait(held, grown, shrunk, spread, now, deferral)
+	if held {
+		l.wait(changed, spread, now, deferral)
+	} else {
+		l.since, l.let, l.step = time.Time{}, false, 0
+	}
 	for i := range members {
 		f, raised := floors[members[i].id]
 		if !raised {
@@ -180,21 +184,24 @@ func (l *level) advance(members []levelMember, now time.Time, deferral time.Dura
 	return floors
 }
 
+// change is what has become of sizes since the loop before.
+type change struct{ grown, shrunk bool }
+
 // compare tells whether members have become larger or smaller, and remembers their sizes. Other members are another set.
-func (l *level) compare(members []levelMember) (grown, shrunk bool) {
+func (l *level) compare(members []levelMember) (c change) {
 	same := len(members) == len(l.sizes)
 	sizes := make(map[string]int, len(members))
 	for _, m := range members {
 		before, known := l.sizes[m.id]
 		same = same && known
-		grown, shrunk = grown || m.size > before, shrunk || m.size < before
+		c.grown, c.shrunk = c.grown || m.size > before, c.shrunk || m.size < before
 		sizes[m.id] = m.size
 	}
 	if !same {
 		*l = level{}
 	}
 	l.sizes = sizes
-	return grown, shrunk
+	return c
 }
 
 // spreadOf finds the first largest member that can shrink, and how far the smallest is from it.
@@ -214,17 +221,15 @@ func spreadOf(members []levelMember) (largest levelMember, spread int) {
 	return largest, largest.size - smallest
 }
 
-// wait ends the waiting of a set when it was in vain, and lets it begin anew when that has made the set less even.
-func (l *level) wait(held, grown, shrunk bool, spread int, now time.Time, deferral time.Duration) {
+// wait ends the waiting of a member when it was in vain, and lets it begin anew when that has made the set less even.
+func (l *level) wait(c change, spread int, now time.Time, deferral time.Duration) {
 	switch {
-	case !held:
-		l.since, l.let, l.step = time.Time{}, false, 0
-	case l.let && (grown || spread > max(1, l.spread)):
+	case l.let && (c.grown || spread > max(1, l.spread)):
 		l.since, l.let = now, false
 	case l.let:
 	case l.since.IsZero():
 		l.since = now
-	case shrunk:
+	case c.shrunk:
 		l.since, l.step = now, 0
 	case now.Sub(l.since) >= deferral:
 		l.let, l.spread, l.step = true, spread, max(1, min(2*l.step, nodegroupset.MaxSize))

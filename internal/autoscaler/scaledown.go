@@ -20,13 +20,15 @@ func fakeNodes(instances []cloudprovider.Instance) []*v1.Node {
 }
 
 // scaleDown deletes ready nodes that have been empty for long enough, down to the minimum of their group, in random
-// order. Draining nodes is not part of the model.
+// order. Nodes of a group at its minimum are not looked at, and have been empty for no time when they are again. Draining
+// nodes is not part of the model.
 func (a *Autoscaler) scaleDown(v *view, now time.Time) {
 	unneeded := map[string]time.Time{}
 	byGroup := map[string][]*v1.Node{}
+	atMin := a.groupsAtMin()
 	for _, node := range v.nodes[:v.real] {
 		id, err := a.remote.groupOf(node)
-		if err != nil || id == "" || !ready(node) || deleting(node) || v.occupied[node.Name] {
+		if err != nil || id == "" || !ready(node) || deleting(node) || v.occupied[node.Name] || atMin[id] {
 			continue
 		}
 		first, ok := a.unneeded[node.Name]
@@ -60,6 +62,17 @@ func (a *Autoscaler) scaleDown(v *view, now time.Time) {
 		budget -= len(nodes)
 		a.deleteEmpty(g, nodes, now)
 	}
+}
+
+// groupsAtMin are the groups no node is taken from in this loop.
+func (a *Autoscaler) groupsAtMin() map[string]bool {
+	out := map[string]bool{}
+	for _, g := range a.remote.nodeGroups() {
+		if size, err := a.remote.targetSize(g.ID); err == nil && size <= g.MinSize {
+			out[g.ID] = true
+		}
+	}
+	return out
 }
 
 func (a *Autoscaler) sizeToShrink(g *group, nodes []*v1.Node) (int, error) {
