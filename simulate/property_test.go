@@ -19,6 +19,7 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/scaledown"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
@@ -40,7 +41,23 @@ func world(t *rapid.T) *Setup {
 	}
 	drawQuota(t, s)
 	drawFaults(t, s)
+	drawScaleDown(t, s)
 	return s
+}
+
+func drawScaleDown(t *rapid.T, s *Setup) {
+	if rapid.IntRange(0, 2).Draw(t, "scale-down off") == 0 {
+		return
+	}
+	minutes := func(name string, most int) *time.Duration {
+		d := time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Minute
+		return &d
+	}
+	s.ScaleDown = &scaledown.Options{
+		DisableBalancing: s.Options.DisableBalancing,
+		UnneededTime:     minutes("unneeded time", 5), DelayAfterAdd: minutes("delay after add", 3), MaxBalanceDeferral: minutes("deferral", 5),
+		MaxDrainParallelism: rapid.IntRange(0, 3).Draw(t, "drains"),
+	}
 }
 
 func drawGroup(t *rapid.T, i int) fake.Group {
@@ -186,6 +203,49 @@ func TestNodesAreConserved(t *testing.T) {
 		if ordered != report.Status.NodesOrdered {
 			t.Fatalf("the groups got %d nodes, %d were ordered", ordered, report.Status.NodesOrdered)
 		}
+	})
+}
+
+// TestScaleDownKeepsMinimums: a group that shrinks does not go below its minimum.
+func TestScaleDownKeepsMinimums(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		setup := world(t)
+		least := map[string]int{}
+		for _, g := range setup.Cloud.Groups {
+			least[g.ID] = g.MinSize
+		}
+		var seen *scaledown.Decision
+		play(t, setup, func(s *simulation) {
+			if s.lastDown == seen {
+				return
+			}
+			seen = s.lastDown
+			for _, at := range seen.Go {
+				if group := seen.Nodes[at].Group; sizeOf(t, s, group) < least[group] {
+					t.Fatalf("+%s: %s has %d nodes, at least %d", s.elapsed(), group, sizeOf(t, s, group), least[group])
+				}
+			}
+		})
+	})
+}
+
+// TestScaleDownTakesNoPodItsPlace: pods of a node that is removed run elsewhere in
+// the same instant.
+func TestScaleDownTakesNoPodItsPlace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		setup := world(t)
+		setup.Cloud.Outages, setup.Cloud.Calls = nil, nil
+		scaledDown := 0
+		running := map[*pod]bool{}
+		play(t, setup, func(s *simulation) {
+			for _, p := range s.cluster.pods {
+				if s.ledger.scaledDown > scaledDown && running[p] && p.node == nil {
+					t.Fatalf("+%s: %s ran, and now it waits", s.elapsed(), p.object.Name)
+				}
+				running[p] = p.node != nil
+			}
+			scaledDown = s.ledger.scaledDown
+		})
 	})
 }
 
