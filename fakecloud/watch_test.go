@@ -111,7 +111,7 @@ func TestChangesAreTold(t *testing.T) {
 
 // absent checks the answer of a cloud that does not offer what it was asked for.
 func absent[T any](_ T, err error) error {
-	if err == cloudprovider.ErrNotImplemented { //nolint:errorlint // as Cluster Autoscaler does
+	if err == cloudprovider.ErrNotImplemented {
 		return nil
 	}
 	return fmt.Errorf("not absent: %w", err)
