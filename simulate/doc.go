@@ -7,7 +7,7 @@
 // every table and document is printed. The same scenario gives the same report:
 // there is no wall clock, no random source and no map order in here.
 //
-// The package decides nothing about node groups: it only asks package scaleup,
-// which cannot tell this world from a real one. It must not know flags,
-// terminals or how a report is printed.
+// The package decides nothing about node groups: it only asks packages scaleup
+// and scaledown, which cannot tell this world from a real one. It must not know
+// flags, terminals or how a report is printed.
 package simulate

@@ -21,7 +21,7 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// fallen is a fleet of 10/10/10 nodes that were full of pods of two sizes, each
+// fallen is a fleet of 10/10/10 nodes that were full of pods of three sizes, each
 // of which had the chance of one in three to be still there.
 func fallen(seed uint64, balancing bool) *Setup {
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -39,7 +39,7 @@ func fallen(seed uint64, balancing bool) *Setup {
 		s.Cloud.Groups = append(s.Cloud.Groups, inlineGroup(&g, map[string]*v1alpha1.ScenarioMachine{machine.Name: machine}))
 		for i := range int(g.Size) {
 			for left := int64(8000); left > 0; {
-				size := min(left, []int64{1000, 2000}[r.IntN(2)])
+				size := min(left, []int64{1000, 2000, 4000}[r.IntN(3)])
 				left -= size
 				if r.IntN(3) > 0 {
 					continue
