@@ -5,7 +5,6 @@ package clusterautoscaler
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
 
@@ -17,6 +16,7 @@ import (
 	"k8s.io/autoscaler/cluster-autoscaler/simulator/options"
 	"k8s.io/autoscaler/cluster-autoscaler/utils/errors"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 // candidateOrder is the order in which the autoscaler tries whether it can do without a node. A node it can do without is no place for
@@ -25,13 +25,14 @@ import (
 // Within each set the nodes change places until they are in the order in which they would keep the set level. Each group's nodes stay
 // in the order of the next processor, and so do all nodes that are in no set.
 type candidateOrder struct {
-	next nodes.ScaleDownNodeProcessor
-	sets *sets
+	next  nodes.ScaleDownNodeProcessor
+	sets  *sets
+	clock clock.PassiveClock
 }
 
 // scaleDownCandidates is the balancer's order of the nodes to try, around the processor that finds them.
 func (b *Balancer) scaleDownCandidates(next nodes.ScaleDownNodeProcessor) nodes.ScaleDownNodeProcessor {
-	return &candidateOrder{next: next, sets: b.sets}
+	return &candidateOrder{next: next, sets: b.sets, clock: b.clock}
 }
 
 // GetPodDestinationCandidates returns the nodes that may take pods.
@@ -62,33 +63,22 @@ func (c *candidateOrder) CleanUp() { c.next.CleanUp() }
 // level refills the places of each set with its nodes in the order that keeps it level.
 func (c *candidateOrder) level(ctx *ca_context.AutoscalingContext, candidates []*apiv1.Node) []*apiv1.Node {
 	var status scaledown.ActuationStatus
-	going := map[string]bool{}
 	if ctx.ScaleDownActuator != nil {
 		status = ctx.ScaleDownActuator.CheckStatus()
-		empty, drained := status.DeletionsInProgress()
-		for _, node := range slices.Concat(empty, drained) {
-			going[node] = true // the planner leaves it out
-		}
 	}
 	fleet := newFleet(ctx, status, c.sets)
-	request := nodegroupset.ShrinkRequest{Nodes: nodegroupset.Unlimited, Drains: nodegroupset.Unlimited}
-	var moved []*apiv1.Node          // the candidates of the request
-	var turns []int                  // theirs: empty nodes come first
-	var sets []string                // theirs
-	places := make(map[string][]int) // set to the places its nodes hold
-	for i, node := range candidates {
-		group, ours := fleet.groupOf(node)
-		if !ours || group.Set == "" || going[node.Name] {
-			continue
-		}
-		moved, sets, turns = append(moved, node), append(sets, group.Set), append(turns, turnOf(ctx, node))
-		places[group.Set] = append(places[group.Set], i)
-		request.Candidates = append(request.Candidates, nodegroupset.ShrinkCandidate{Group: group.Name, Overdue: true})
-	}
-	if len(moved) == 0 {
+	places := c.places(fleet, candidates)
+	if len(places) == 0 {
 		return candidates
 	}
-	request.Groups = fleet.withPartners()
+	request := nodegroupset.ShrinkRequest{Groups: fleet.withPartners(), Nodes: nodegroupset.Unlimited, Drains: nodegroupset.Unlimited}
+	turns := make([]int, len(places))
+	free := map[string][]int{} // set to the places its nodes hold
+	for i, p := range places {
+		request.Candidates = append(request.Candidates, nodegroupset.ShrinkCandidate{Group: p.group.Name, Overdue: true})
+		turns[i] = c.turnOf(ctx, candidates[p.at])
+		free[p.group.Set] = append(free[p.group.Set], p.at)
+	}
 	result, err := shrinkInTurns(request, turns)
 	if err != nil {
 		klog.ErrorS(err, "Candidates for scale-down are not put in order")
@@ -100,20 +90,45 @@ func (c *candidateOrder) level(ctx *ca_context.AutoscalingContext, candidates []
 	}
 	levelled := slices.Clone(candidates)
 	for _, i := range order {
-		free := places[sets[i]]
-		levelled[free[0]], places[sets[i]] = moved[i], free[1:]
+		p := places[i]
+		left := free[p.group.Set]
+		levelled[left[0]], free[p.group.Set] = candidates[p.at], left[1:]
 	}
 	return levelled
 }
 
+// place is where a node of a set stands among the candidates.
+type place struct {
+	at    int
+	group nodegroupset.ShrinkGroup
+}
+
+// places are those of nodes in sets, without nodes on their way out, which the planner leaves out too.
+func (c *candidateOrder) places(fleet *fleet, candidates []*apiv1.Node) []place {
+	going := map[string]bool{}
+	if fleet.status != nil {
+		empty, drained := fleet.status.DeletionsInProgress()
+		for _, node := range slices.Concat(empty, drained) {
+			going[node] = true
+		}
+	}
+	var out []place
+	for i, node := range candidates {
+		if group, ours := fleet.groupOf(node); ours && group.Set != "" && !going[node.Name] {
+			out = append(out, place{i, group})
+		}
+	}
+	return out
+}
+
 // turnOf is 0 for a node without pods to move and 1 for others. The autoscaler tries empty nodes first, because one that is tried after
 // others may have become the place of their pods: it would then be drained, of which few may be at a time, where it could just go.
-func turnOf(ctx *ca_context.AutoscalingContext, node *apiv1.Node) int {
+func (c *candidateOrder) turnOf(ctx *ca_context.AutoscalingContext, node *apiv1.Node) int {
 	info, err := ctx.ClusterSnapshot.GetNodeInfo(node.Name)
 	if err != nil {
 		return 1
 	}
-	move, err := simulator.GetPodsToMove(info, options.NewNodeDeleteOptions(ctx.AutoscalingOptions), nil, nil, nil, time.Now())
+	move, err := simulator.GetPodsToMove(info, options.NewNodeDeleteOptions(ctx.AutoscalingOptions), nil, nil, nil, c.clock.Now())
 	if err != nil || len(move.Pods) > 0 {
 		return 1
 	}

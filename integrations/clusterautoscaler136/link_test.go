@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ const testCloud = "cloud-of-tests"
 
 var builtAs []string
 
-func init() {
+var registerTestCloud = sync.OnceFunc(func() {
 	builder.RegisterCloudProvider(testCloud, func(o *coreoptions.AutoscalerOptions, _ cloudprovider.NodeGroupDiscoveryOptions,
 		_ *cloudprovider.ResourceLimiter, _ informers.SharedInformerFactory) cloudprovider.CloudProvider {
 		builtAs = append(builtAs, o.CloudProviderName)
@@ -35,7 +36,7 @@ func init() {
 		}
 		return testprovider.NewTestCloudProviderBuilder().Build()
 	})
-}
+})
 
 // build builds the cloud provider as the autoscaler does.
 func build(o config.AutoscalingOptions) *coreoptions.AutoscalerOptions {
@@ -47,6 +48,7 @@ func build(o config.AutoscalingOptions) *coreoptions.AutoscalerOptions {
 }
 
 func linkable() config.AutoscalingOptions {
+	registerTestCloud()
 	return config.AutoscalingOptions{
 		CloudProviderName: testCloud, BalanceSimilarNodeGroups: true, NodeGroupSetRatios: config.NewDefaultNodeGroupDifferenceRatios(),
 		ExpanderNames: "least-waste",

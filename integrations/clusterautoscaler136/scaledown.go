@@ -27,7 +27,8 @@ const triedFor = time.Hour
 // scaleDown is the processor that has the last word on which nodes go: of those the autoscaler may remove now it lets go the ones
 // that keep the sets level, as many as may go at once, and defers the others. It removes nothing the autoscaler would not.
 //
-// A deferred node stays unneeded and is looked at again in the next round. For balance none is deferred longer than maxDeferral.
+// A deferred node stays unneeded and is looked at again in the next round. For balance none is deferred longer than maxDeferral;
+// with 0 only the order is left.
 type scaleDown struct {
 	next        nodes.ScaleDownSetProcessor
 	sets        *sets
@@ -97,8 +98,8 @@ func (s *scaleDown) FilterUnremovableNodes(ctx *ca_context.AutoscalingContext, d
 // CleanUp is called when the autoscaler ends.
 func (s *scaleDown) CleanUp() { s.next.CleanUp() }
 
-// unremovableReason is the autoscaler's closest word for a reason to wait. All but the first say of other nodes that they are needed
-// or can not go at all, which these may.
+// unremovableReason is the autoscaler's closest word for a reason to wait: the group has given as many nodes as it may for now. It sets
+// none of the autoscaler's timers back.
 func unremovableReason(reason nodegroupset.ShrinkReason) simulator.UnremovableReason {
 	if reason == nodegroupset.HeldByMin {
 		return simulator.NodeGroupMinSizeReached

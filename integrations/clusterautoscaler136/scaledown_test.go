@@ -255,6 +255,31 @@ func TestNodeThatDoesNotGoStarvesNoOther(t *testing.T) {
 	}
 }
 
+func TestDecisionsAreInTheJournal(t *testing.T) {
+	c := newDownCluster(t, 10*time.Minute, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 4}, downGroup{name: "x", size: 5})
+	processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
+	start := c.clock.Now()
+	removable := c.removable("b-0", "b-1", "x-0!", "x-1!")
+	processor.FilterUnremovableNodes(c.ctx, c.down, removable)
+	want := shrinkDecision{
+		Removed: []nodeDecision{{Node: "x-0", Group: "x"}},
+		Waiting: []nodeDecision{
+			{Node: "b-0", Group: "b", Set: "a", Reason: reasonLevel, Behind: "a", Since: start},
+			{Node: "b-1", Group: "b", Set: "a", Reason: reasonLevel, Behind: "a", Since: start},
+			{Node: "x-1", Group: "x", Reason: reasonLimit},
+		},
+	}
+	if diff := gocmp.Diff(want, c.balancer.journal.history.last.is); diff != "" {
+		t.Errorf("first round (-want +got):\n%s", diff)
+	}
+	c.clock.SetTime(start.Add(10 * time.Minute))
+	processor.FilterUnremovableNodes(c.ctx, c.down, removable[:1])
+	want = shrinkDecision{Removed: []nodeDecision{{Node: "b-0", Group: "b", Set: "a", Reason: reasonOverdue, Since: start}}}
+	if diff := gocmp.Diff(want, c.balancer.journal.history.last.is); diff != "" {
+		t.Errorf("when overdue (-want +got):\n%s", diff)
+	}
+}
+
 // downCase is a random cluster with candidates.
 type downCase struct {
 	groups     []downGroup

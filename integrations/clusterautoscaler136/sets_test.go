@@ -211,7 +211,7 @@ func TestAnswersAreThoseOfAFreshIndex(t *testing.T) {
 }
 
 func randomChange(t *rapid.T) func(*v1.Node) {
-	return [](func(*v1.Node)){
+	return []func(*v1.Node){
 		func(*v1.Node) {},
 		func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoExecute}} },
 		func(n *v1.Node) { n.Status.Capacity["cpu"] = resource.MustParse("8") },
