@@ -21,7 +21,7 @@ const groupShrinks scaleup.Outcome = "Shrinks"
 // returns nil where there is none.
 func (s *simulation) scaleDown(ctx context.Context, up *scaleup.Round, upErr error) (*scaledown.Round, error) {
 	if s.remover == nil || upErr != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // scale-up tells its error itself
 	}
 	down, err := s.remover.Round(ctx, up)
 	if err != nil {
@@ -166,6 +166,7 @@ func (s *simulation) reportWaiting() []v1alpha1.WaitingReport {
 		switch o.Outcome {
 		case scaledown.NodeGoes, scaledown.NodeLeaving, scaledown.NodeInUse, scaledown.NodeFixed:
 			continue
+		default:
 		}
 		at := slices.IndexFunc(rows, func(r v1alpha1.WaitingReport) bool { return r.Group == o.Group && r.Reason == o.Reason })
 		if at < 0 {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
 
-	apiv1 "k8s.io/api/core/v1"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ca_context "sigs.k8s.io/cluster-autoscaler/pkg/context"
@@ -34,20 +34,20 @@ func (b *Balancer) scaleDownCandidates(next nodes.ScaleDownNodeProcessor) nodes.
 }
 
 // GetPodDestinationCandidates returns the nodes that may take pods.
-func (c *candidateOrder) GetPodDestinationCandidates(ctx *ca_context.AutoscalingContext, all []*apiv1.Node) ([]*apiv1.Node, errors.AutoscalerError) {
+func (c *candidateOrder) GetPodDestinationCandidates(ctx *ca_context.AutoscalingContext, all []*v1.Node) ([]*v1.Node, errors.AutoscalerError) {
 	return c.next.GetPodDestinationCandidates(ctx, all)
 }
 
 // GetScaleDownCandidates returns the nodes that may go, in the order in which to try them. The next processor gets the nodes by name,
 // since they come from a map and its sort need not be stable.
-func (c *candidateOrder) GetScaleDownCandidates(ctx *ca_context.AutoscalingContext, all []*apiv1.Node) ([]*apiv1.Node, errors.AutoscalerError) {
+func (c *candidateOrder) GetScaleDownCandidates(ctx *ca_context.AutoscalingContext, all []*v1.Node) ([]*v1.Node, errors.AutoscalerError) {
 	// The sets are known before the first scale-up, but in the first loop there may be no templates.
 	if ctx.TemplateNodeInfoRegistry != nil {
 		if templates := ctx.TemplateNodeInfoRegistry.GetNodeInfos(); len(templates) > 0 {
 			c.sets.update(ctx, templates)
 		}
 	}
-	byName := slices.SortedFunc(slices.Values(all), func(a, b *apiv1.Node) int { return strings.Compare(a.Name, b.Name) })
+	byName := slices.SortedFunc(slices.Values(all), func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
 	candidates, err := c.next.GetScaleDownCandidates(ctx, byName)
 	if err != nil {
 		return candidates, err
@@ -59,7 +59,7 @@ func (c *candidateOrder) GetScaleDownCandidates(ctx *ca_context.AutoscalingConte
 func (c *candidateOrder) CleanUp() { c.next.CleanUp() }
 
 // level refills the places of each set with its nodes in the order that keeps it level.
-func (c *candidateOrder) level(ctx *ca_context.AutoscalingContext, candidates []*apiv1.Node) []*apiv1.Node {
+func (c *candidateOrder) level(ctx *ca_context.AutoscalingContext, candidates []*v1.Node) []*v1.Node {
 	var status scaledown.ActuationStatus
 	if ctx.ScaleDownActuator != nil {
 		status = ctx.ScaleDownActuator.CheckStatus()
@@ -102,7 +102,7 @@ type place struct {
 }
 
 // places are those of nodes in sets, without nodes on their way out, which the planner leaves out too.
-func (c *candidateOrder) places(fleet *fleet, candidates []*apiv1.Node) []place {
+func (c *candidateOrder) places(fleet *fleet, candidates []*v1.Node) []place {
 	going := map[string]bool{}
 	if fleet.status != nil {
 		empty, drained := fleet.status.DeletionsInProgress()
@@ -121,7 +121,7 @@ func (c *candidateOrder) places(fleet *fleet, candidates []*apiv1.Node) []place 
 
 // turnOf is 0 for a node without pods to move and 1 for others. The autoscaler tries empty nodes first, because one that is tried after
 // others may have become the place of their pods: it would then be drained, of which few may be at a time, where it could just go.
-func (c *candidateOrder) turnOf(ctx *ca_context.AutoscalingContext, node *apiv1.Node) int {
+func (c *candidateOrder) turnOf(ctx *ca_context.AutoscalingContext, node *v1.Node) int {
 	info, err := ctx.ClusterSnapshot.GetNodeInfo(node.Name)
 	if err != nil {
 		return 1

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	apiv1 "k8s.io/api/core/v1"
+	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/cluster-autoscaler/pkg/config"
 	"sigs.k8s.io/cluster-autoscaler/pkg/processors/nodeinfosprovider"
@@ -18,7 +18,7 @@ import (
 
 // order returns the candidates of a cluster in the order in which they are tried. The names of nodes with a pod end in "!".
 func (c *downCluster) order(t fataler, seed uint64, busy ...string) []string {
-	all := make([]*apiv1.Node, 0, len(c.nodes))
+	all := make([]*v1.Node, 0, len(c.nodes))
 	for _, name := range sortedNames(c.nodes) {
 		all = append(all, c.nodes[name])
 	}
@@ -112,7 +112,7 @@ func TestOrderOfCandidatesLearnsTheSets(t *testing.T) {
 	if got, want := strings.Join(c.order(t, 0), " "), "a-0 a-1 b-0 b-1"; got != want {
 		t.Errorf("without templates %s, want %s", got, want)
 	}
-	all := make([]*apiv1.Node, 0, len(c.nodes))
+	all := make([]*v1.Node, 0, len(c.nodes))
 	for _, name := range sortedNames(c.nodes) {
 		test.SetNodeReadyState(c.nodes[name], true, time.Time{})
 		all = append(all, c.nodes[name])

@@ -105,13 +105,13 @@ func shared(sets [][]string) [][]string {
 
 // spread is the difference between the largest and the smallest of the groups whose size is known.
 func spread(set []string, sizes map[string]int) int {
-	smallest, largest, any := 0, 0, false
+	smallest, largest, found := 0, 0, false
 	for _, id := range set {
 		size, known := sizes[id]
 		switch {
 		case !known:
-		case !any:
-			smallest, largest, any = size, size, true
+		case !found:
+			smallest, largest, found = size, size, true
 		default:
 			smallest, largest = min(smallest, size), max(largest, size)
 		}

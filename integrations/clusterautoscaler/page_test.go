@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	testclock "k8s.io/utils/clock/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/cluster-autoscaler/pkg/config"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -25,7 +25,7 @@ var updatePages = flag.Bool("update", false, "write the golden files")
 // busyBalancer has decided something of everything.
 func busyBalancer(t *testing.T) *Balancer {
 	t.Helper()
-	clock := testclock.NewFakePassiveClock(reportStart)
+	clock := clocktesting.NewFakePassiveClock(reportStart)
 	b, err := New(config.AutoscalingOptions{BalanceSimilarNodeGroups: true}, Options{Clock: clock})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func askPage(t *testing.T, h http.Handler, method, target, accept string) *httpt
 }
 
 func TestPagesShowWhatWasDecided(t *testing.T) {
-	starting, err := New(config.AutoscalingOptions{BalanceSimilarNodeGroups: true}, Options{Clock: testclock.NewFakePassiveClock(reportStart)})
+	starting, err := New(config.AutoscalingOptions{BalanceSimilarNodeGroups: true}, Options{Clock: clocktesting.NewFakePassiveClock(reportStart)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
-	testclock "k8s.io/utils/clock/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 	testprovider "sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider/test"
 	stateutils "sigs.k8s.io/cluster-autoscaler/pkg/clusterstate/utils"
@@ -25,8 +25,8 @@ import (
 
 var reportStart = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
-func newTestJournal() (*journal, *testclock.FakePassiveClock) {
-	clock := testclock.NewFakePassiveClock(reportStart)
+func newTestJournal() (*journal, *clocktesting.FakePassiveClock) {
+	clock := clocktesting.NewFakePassiveClock(reportStart)
 	return newJournal(clock), clock
 }
 
@@ -115,7 +115,7 @@ func TestMetricsAreNamedWell(t *testing.T) {
 			t.Errorf("metric %s", name)
 		}
 	}
-	if processMetrics() != processMetrics() {
+	if first, again := processMetrics(), processMetrics(); first != again {
 		t.Error("registered twice")
 	}
 }
@@ -219,7 +219,7 @@ func (brokenGroup) TargetSize() (int, error) { return 0, errors.New("away") }
 
 // Sizes are read of the groups that have similar ones, and one that fails does not stop the others.
 func TestSizesAreReadAtTheEndOfALoop(t *testing.T) {
-	b, err := New(config.AutoscalingOptions{BalanceSimilarNodeGroups: true}, Options{Clock: testclock.NewFakePassiveClock(reportStart)})
+	b, err := New(config.AutoscalingOptions{BalanceSimilarNodeGroups: true}, Options{Clock: clocktesting.NewFakePassiveClock(reportStart)})
 	if err != nil {
 		t.Fatal(err)
 	}

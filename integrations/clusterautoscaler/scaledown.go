@@ -8,7 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
 
-	apiv1 "k8s.io/api/core/v1"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ca_context "sigs.k8s.io/cluster-autoscaler/pkg/context"
@@ -179,7 +179,7 @@ func (r *round) limit() {
 	empty, drained := r.fleet.status.DeletionsInProgress()
 	nodes, drains := ctx.MaxScaleDownParallelism-len(empty)-len(drained), ctx.MaxDrainParallelism-len(drained)
 	if len(r.others) > 0 {
-		var emptyOthers, drainOthers []*apiv1.Node
+		var emptyOthers, drainOthers []*v1.Node
 		for _, node := range r.others {
 			switch {
 			case len(node.OnCompletionPods) > 0:

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	apiv1 "k8s.io/api/core/v1"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 	testprovider "sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider/test"
@@ -49,8 +49,8 @@ type descent struct {
 	processors *processors.AutoscalingProcessors
 	planner    *planner.Planner
 	clock      *clocktesting.FakePassiveClock
-	nodes      map[string]*apiv1.Node
-	pods       map[string]*apiv1.Pod
+	nodes      map[string]*v1.Node
+	pods       map[string]*v1.Pod
 	status     *deletiontracker.NodeDeletionTracker
 
 	removed, homeless int
@@ -61,7 +61,7 @@ func newDescent(t *testing.T, seed uint64, deferral *time.Duration) *descent {
 	t.Helper()
 	d := &descent{
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		nodes: map[string]*apiv1.Node{}, pods: map[string]*apiv1.Pod{}, status: deletiontracker.NewNodeDeletionTracker(0),
+		nodes: map[string]*v1.Node{}, pods: map[string]*v1.Pod{}, status: deletiontracker.NewNodeDeletionTracker(0),
 	}
 	d.provider = testprovider.NewTestCloudProviderBuilder().WithOnScaleDown(func(string, string) error { return nil }).Build()
 	groups := map[string]string{}
@@ -90,7 +90,7 @@ func newDescent(t *testing.T, seed uint64, deferral *time.Duration) *descent {
 }
 
 // load fills a node with pods up to 60 to 95 % and takes two of three away again.
-func (d *descent) load(node *apiv1.Node) {
+func (d *descent) load(node *v1.Node) {
 	sizes := []int64{100, 250, 500, 1000}
 	full := 2400 + d.random.Int64N(1400)
 	for used := int64(0); used < full; {
@@ -133,12 +133,12 @@ func (d *descent) autoscaler() {
 func (d *descent) loop() {
 	now := d.clock.Now().Add(scanInterval)
 	d.clock.SetTime(now)
-	all := make([]*apiv1.Node, 0, len(d.nodes))
+	all := make([]*v1.Node, 0, len(d.nodes))
 	for _, name := range sortedNames(d.nodes) {
 		all = append(all, d.nodes[name])
 	}
 	d.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) // the lister's order is that of a map
-	pods := make([]*apiv1.Pod, 0, len(d.pods))
+	pods := make([]*v1.Pod, 0, len(d.pods))
 	for _, name := range sortedNames(d.pods) {
 		pods = append(pods, d.pods[name])
 	}
@@ -168,20 +168,20 @@ func (d *descent) loop() {
 
 // remove takes a node away and places its pods anew as the scheduler does: rather not where the autoscaler has put its soft taint, and
 // on the least allocated node. When that leaves a pod without room, nodes are filled up instead, as the autoscaler simulated it.
-func (d *descent) remove(node *apiv1.Node) {
+func (d *descent) remove(node *v1.Node) {
 	if err := d.ctx.ClusterSnapshot.RemoveNodeInfo(node.Name); err != nil {
 		d.t.Fatal(err)
 	}
 	d.provider.DeleteNode(node)
 	delete(d.nodes, node.Name)
 	d.removed++
-	var homeless []*apiv1.Pod
+	var homeless []*v1.Pod
 	for _, name := range sortedNames(d.pods) {
 		if d.pods[name].Spec.NodeName == node.Name {
 			homeless = append(homeless, d.pods[name])
 		}
 	}
-	slices.SortStableFunc(homeless, func(a, b *apiv1.Pod) int { return cmp.Compare(cpuOf(b), cpuOf(a)) })
+	slices.SortStableFunc(homeless, func(a, b *v1.Pod) int { return cmp.Compare(cpuOf(b), cpuOf(a)) })
 	if !d.place(homeless, 1) && !d.place(homeless, -1) {
 		d.homeless++
 		for _, pod := range homeless {
@@ -190,10 +190,10 @@ func (d *descent) remove(node *apiv1.Node) {
 	}
 }
 
-func cpuOf(pod *apiv1.Pod) int64 { return pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() }
+func cpuOf(pod *v1.Pod) int64 { return pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() }
 
 // place puts all pods on nodes, the least (1) or most (-1) allocated first, or none.
-func (d *descent) place(pods []*apiv1.Pod, preference int64) bool {
+func (d *descent) place(pods []*v1.Pod, preference int64) bool {
 	snapshot := d.ctx.ClusterSnapshot
 	tainted, used := map[string]int{}, map[string]int64{}
 	for _, unneeded := range d.planner.UnneededNodes() {
@@ -203,7 +203,7 @@ func (d *descent) place(pods []*apiv1.Pod, preference int64) bool {
 		used[pod.Spec.NodeName] += preference * cpuOf(pod)
 	}
 	snapshot.Fork()
-	var placed []*apiv1.Pod
+	var placed []*v1.Pod
 	for _, pod := range pods {
 		pod = pod.DeepCopy()
 		pod.Spec.NodeName = ""

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	apiv1 "k8s.io/api/core/v1"
+	v1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
@@ -53,12 +53,12 @@ type downCluster struct {
 	provider *testprovider.TestCloudProvider
 	clock    *clocktesting.FakePassiveClock
 	balancer *Balancer
-	nodes    map[string]*apiv1.Node
+	nodes    map[string]*v1.Node
 }
 
 func newDownCluster(t fataler, deferral time.Duration, groups ...downGroup) *downCluster {
 	c := &downCluster{
-		clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), nodes: map[string]*apiv1.Node{},
+		clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), nodes: map[string]*v1.Node{},
 		provider: testprovider.NewTestCloudProviderBuilder().WithNodeProcessingError([]string{"lost-0"}).Build(),
 	}
 	sets := &sets{first: map[string]string{}}
@@ -111,9 +111,9 @@ func (c *downCluster) removable(words ...string) []simulator.NodeToBeRemoved {
 			r.IsRisky = true
 			fallthrough
 		case strings.HasSuffix(word, "!"):
-			r.PodsToReschedule = []*apiv1.Pod{{}}
+			r.PodsToReschedule = []*v1.Pod{{}}
 		case strings.HasSuffix(word, "~"):
-			r.OnCompletionPods = []*apiv1.Pod{{}}
+			r.OnCompletionPods = []*v1.Pod{{}}
 		}
 		out = append(out, r)
 	}
@@ -374,7 +374,7 @@ func checkLevel(t *rapid.T, test downCase, goes []simulator.NodeToBeRemoved) {
 
 // checkCrop fails if the autoscaler's crop would cut a node whose group is not all or nothing.
 func checkCrop(t *rapid.T, c *downCluster, goes []simulator.NodeToBeRemoved) {
-	var empty, drain []*apiv1.Node
+	var empty, drain []*v1.Node
 	passed, whole := 0, 0
 	for _, node := range goes {
 		switch {

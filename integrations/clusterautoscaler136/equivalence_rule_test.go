@@ -301,7 +301,8 @@ func (r *ruleBook) freeSimilar(a, b *framework.NodeInfo, d departure) bool {
 		compared = names(left, right, a.Node().Status.Allocatable, b.Node().Status.Allocatable)
 	}
 	for _, name := range compared {
-		if !inBoth(left, right, name) && !d.has(missingIsZero) && !(d.has(everyFree) && !inEither(left, right, name)) {
+		requestedByNeither := d.has(everyFree) && !inEither(left, right, name)
+		if !inBoth(left, right, name) && !d.has(missingIsZero) && !requestedByNeither {
 			return false
 		}
 		x, y := freeAmount(a, left, name), freeAmount(b, right, name)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
 
-	apiv1 "k8s.io/api/core/v1"
+	v1 "k8s.io/api/core/v1"
 )
 
 // Reasons of the events on the autoscaler's status object.
@@ -39,9 +39,9 @@ func splitEvent(d splitDecision) event {
 	if len(d.Groups)+len(d.Failed) < 2 {
 		return event{}
 	}
-	e := event{apiv1.EventTypeNormal, eventBalancedScaleUp, fmt.Sprintf("%d nodes for similar node groups: %s", d.nodes(), shorten(d.Groups, grown))}
+	e := event{v1.EventTypeNormal, eventBalancedScaleUp, fmt.Sprintf("%d nodes for similar node groups: %s", d.nodes(), shorten(d.Groups, grown))}
 	if len(d.Failed) > 0 || d.Unplaced > 0 {
-		e.kind, e.reason = apiv1.EventTypeWarning, eventUnevenScaleUp
+		e.kind, e.reason = v1.EventTypeWarning, eventUnevenScaleUp
 	}
 	if d.Unplaced > 0 {
 		e.text += fmt.Sprintf("; no room for %d more", d.Unplaced)
@@ -74,8 +74,9 @@ func held(g nodegroupset.GroupSplit) string {
 		return "raised to its minimum"
 	case nodegroupset.HeldByQuota:
 		return "quota " + g.Detail
+	default:
+		return ""
 	}
-	return ""
 }
 
 // shrinkEvent tells of nodes that begin to wait for balance, or go because they waited too long; not of every round they wait.
@@ -103,9 +104,9 @@ func shrinkEvent(before, d shrinkDecision) event {
 	}
 	switch {
 	case len(overdue) > 0:
-		return event{apiv1.EventTypeWarning, eventUnevenScaleDown, strings.Join(texts, "; ")}
+		return event{v1.EventTypeWarning, eventUnevenScaleDown, strings.Join(texts, "; ")}
 	case len(began) > 0:
-		return event{apiv1.EventTypeNormal, eventScaleDownDeferred, strings.Join(texts, "; ")}
+		return event{v1.EventTypeNormal, eventScaleDownDeferred, strings.Join(texts, "; ")}
 	}
 	return event{}
 }

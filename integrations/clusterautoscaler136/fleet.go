@@ -5,7 +5,7 @@ package clusterautoscaler
 import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 
-	apiv1 "k8s.io/api/core/v1"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/autoscaler/cluster-autoscaler/cloudprovider"
 	ca_context "k8s.io/autoscaler/cluster-autoscaler/context"
 	"k8s.io/autoscaler/cluster-autoscaler/core/scaledown"
@@ -28,7 +28,7 @@ func newFleet(ctx *ca_context.AutoscalingContext, status scaledown.ActuationStat
 
 // groupOf is the group of a node. It is false for nodes that are left to the autoscaler: those in no group that can be read, and
 // those of groups that are all or nothing.
-func (f *fleet) groupOf(node *apiv1.Node) (nodegroupset.ShrinkGroup, bool) {
+func (f *fleet) groupOf(node *v1.Node) (nodegroupset.ShrinkGroup, bool) {
 	group, err := f.ctx.CloudProvider.NodeGroupForNode(node)
 	if err != nil || group == nil {
 		return nodegroupset.ShrinkGroup{}, false // what the autoscaler's own processors report

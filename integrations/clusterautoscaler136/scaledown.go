@@ -10,7 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
 
-	apiv1 "k8s.io/api/core/v1"
+	v1 "k8s.io/api/core/v1"
 	ca_context "k8s.io/autoscaler/cluster-autoscaler/context"
 	"k8s.io/autoscaler/cluster-autoscaler/core/scaledown"
 	"k8s.io/autoscaler/cluster-autoscaler/core/scaledown/budgets"
@@ -181,7 +181,7 @@ func (r *round) limit() {
 	empty, drained := r.fleet.status.DeletionsInProgress()
 	nodes, drains := ctx.MaxScaleDownParallelism-len(empty)-len(drained), ctx.MaxDrainParallelism-len(drained)
 	if len(r.others) > 0 {
-		var emptyOthers, drainOthers []*apiv1.Node
+		var emptyOthers, drainOthers []*v1.Node
 		for _, node := range r.others {
 			switch {
 			case len(node.OnCompletionPods) > 0:

@@ -22,7 +22,7 @@ type group struct {
 
 var _ ca.NodeGroup = &group{}
 
-func (g *group) Id() string { return g.is.ID } //nolint:revive // the name in the interface
+func (g *group) Id() string { return g.is.ID } //nolint:revive,staticcheck // the name in the interface
 func (g *group) Debug() string {
 	return fmt.Sprintf("%s (%d..%d) %s", g.is.ID, g.is.MinSize, g.is.MaxSize, g.is.Debug)
 }

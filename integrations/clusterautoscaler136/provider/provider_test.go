@@ -18,7 +18,7 @@ import (
 	ca "k8s.io/autoscaler/cluster-autoscaler/cloudprovider"
 	"k8s.io/autoscaler/cluster-autoscaler/config"
 	"k8s.io/utils/clock"
-	testclock "k8s.io/utils/clock/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
@@ -28,7 +28,7 @@ import (
 var start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
 // fleet is a cloud with two groups: a boots for a minute, b has options of its own and runs out of machines after the order.
-func fleet(t *testing.T) (*fake.Cloud, *testclock.FakeClock) {
+func fleet(t *testing.T) (*fake.Cloud, *clocktesting.FakeClock) {
 	t.Helper()
 	group := func(id string, size int) fake.Group {
 		return fake.Group{
@@ -46,7 +46,7 @@ func fleet(t *testing.T) (*fake.Cloud, *testclock.FakeClock) {
 	}
 	b := group("b", 1)
 	b.Options = &cloudprovider.GroupOptions{ScaleDownUnneededTime: 3 * time.Minute, ZeroOrMaxNodeScaling: true}
-	now := testclock.NewFakeClock(start)
+	now := clocktesting.NewFakeClock(start)
 	cloud, err := fake.New(fake.Config{
 		Groups: []fake.Group{group("a", 2), b},
 		Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail, FailAfter: time.Second}},
@@ -272,7 +272,7 @@ func TestWhatTheContractLacks(t *testing.T) {
 
 // After a refresh that failed, the groups are those of the one before.
 func TestGroupsOutliveAFailedRefresh(t *testing.T) {
-	now := testclock.NewFakeClock(start)
+	now := clocktesting.NewFakeClock(start)
 	cloud, err := fake.New(fake.Config{
 		Groups: []fake.Group{{ID: "a", MaxSize: 3, Template: cloudprovider.Template{Node: &v1.Node{Status: v1.NodeStatus{Capacity: v1.ResourceList{
 			v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("29"),
