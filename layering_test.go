@@ -71,6 +71,7 @@ var table = []row{
 	{layer: edges, path: "expander/grpcexpander", only: []string{"expander/grpcexpander/grpcexpanderpb"}, banned: outside},
 	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
 	{layer: edges, path: "internal/loopback", only: []string{"serving"}, peers: []string{"serving"}, banned: logging},
+	{layer: edges, path: "internal/page", only: []string{"nodegroupset"}, banned: logging},
 	{layer: edges, path: "serving", only: none, banned: logging},
 	{layer: edges, path: "serving/recording", only: none, banned: logging},
 

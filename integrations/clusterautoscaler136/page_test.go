@@ -86,7 +86,7 @@ func TestPagesShowWhatWasDecided(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, b := range map[string]*Balancer{"busy": busyBalancer(t), "starting": starting} {
-		for _, format := range []string{asHTML, asJSON} {
+		for _, format := range []string{"html", "json"} {
 			got := askPage(t, b, http.MethodGet, "/evenkeel?format="+format, "").Body.String()
 			golden := filepath.Join("testdata", name+"."+format)
 			if *updatePages {
