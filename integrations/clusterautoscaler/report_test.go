@@ -3,6 +3,8 @@ package clusterautoscaler
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -109,12 +112,36 @@ func TestCountersAreSumsOfDecisions(t *testing.T) {
 	})
 }
 
-func TestMetricsAreNamedWell(t *testing.T) {
-	for name := range metricValues(t, newMetrics()) {
-		if name != strings.ToLower(name) {
-			t.Errorf("metric %s", name)
+func TestMetricsAreNamedWellAndDocumented(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(newMetrics().collectors()...)
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range problems {
+		t.Errorf("%s: %s", problem.Metric, problem.Text)
+	}
+	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "custom-autoscaler.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		row := fmt.Sprintf("| `%s` | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), f.GetHelp())
+		if !strings.Contains(string(manual), row) {
+			t.Errorf("the manual has no row\n%s", row)
 		}
 	}
+	if rows := strings.Count(string(manual), "| `evenkeel_balancer_"); rows != len(families) {
+		t.Errorf("the manual has %d metrics, %d are registered", rows, len(families))
+	}
+}
+
+func TestMetricsAreRegisteredOnce(t *testing.T) {
 	if first, again := processMetrics(), processMetrics(); first != again {
 		t.Error("registered twice")
 	}
