@@ -56,6 +56,7 @@ var table = []row{
 	{layer: entry, path: "cmd/evenkeel"},
 	{layer: entry, path: "integrations/port", only: none, stdlib: true},
 
+	{layer: drivers, path: "balancer/reconcile"},
 	{layer: drivers, path: "explain", banned: logging},
 	{layer: drivers, path: "fakecloud"},
 	{layer: drivers, path: "internal/autoscaler", banned: logging},
@@ -67,6 +68,8 @@ var table = []row{
 
 	{layer: edges, path: "cloudprovider/externalgrpc", only: []string{"cloudprovider", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
 	{layer: edges, path: "cloudprovider/externalgrpc/wirerules", only: []string{"cloudprovider", "cloudprovider/conformance", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
+	{layer: edges, path: "controller", only: none},
+	{layer: edges, path: "controller/scale", only: none},
 	{layer: edges, path: "document", only: []string{"api/v1alpha1"}, banned: logging},
 	{layer: edges, path: "expander/grpcexpander", only: []string{"expander/grpcexpander/grpcexpanderpb"}, banned: outside},
 	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
@@ -75,6 +78,7 @@ var table = []row{
 	{layer: edges, path: "serving", only: none, banned: logging},
 	{layer: edges, path: "serving/recording", only: none, banned: logging},
 
+	{layer: pipeline, path: "balancer", only: []string{"api/v1alpha1", "apportion"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "scaledown", peers: []string{"scaleup"}, banned: outside},
 	{layer: pipeline, path: "scaleup", banned: outside},
 
