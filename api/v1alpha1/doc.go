@@ -6,4 +6,9 @@
 // nothing of this module.
 //
 // Optional numbers are pointers, so that a document can be printed back without defaults nobody wrote.
+//
+// Most kinds are planning documents, which no cluster knows. AddToScheme has the others, which are custom resources; what
+// makes an object of them valid is said by the markers on their types, and checked by the API server.
+//
+// +groupName=evenkeel.dev
 package v1alpha1

@@ -14,5 +14,8 @@ const (
 	KindReplicaDistribution = "ReplicaDistribution"
 )
 
+// KindBalancer is the kind of a Balancer, a custom resource.
+const KindBalancer = "Balancer"
+
 // MaxCount is the greatest number of nodes or replicas a document can speak of: no Scale can carry more.
 const MaxCount = 1<<31 - 1

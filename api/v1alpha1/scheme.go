@@ -1,0 +1,15 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// AddToScheme makes the kinds that a cluster stores known to a scheme. Planning documents are none.
+func AddToScheme(s *runtime.Scheme) error {
+	version := schema.GroupVersion{Group: Group, Version: Version}
+	s.AddKnownTypes(version, &Balancer{}, &BalancerList{})
+	metav1.AddToGroupVersion(s, version)
+	return nil
+}
