@@ -1,0 +1,145 @@
+package scale
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/utils/clock"
+)
+
+// groupApps has the kinds that need no apiVersion.
+const groupApps = "apps"
+
+// catalog knows what the API server serves, as of the last time it was asked.
+type catalog struct {
+	discovery discovery.CachedDiscoveryInterface
+	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	interval  time.Duration
+	clock     clock.PassiveClock
+
+	mu        sync.Mutex
+	refreshed time.Time // when what was known was last dropped
+}
+
+func newCatalog(found discovery.DiscoveryInterface, o Options) *catalog {
+	c := &catalog{
+		discovery: memory.NewMemCacheClient(found),
+		interval:  cmp.Or(o.RefreshInterval, DefaultRefreshInterval),
+		clock:     o.Clock,
+	}
+	if c.clock == nil {
+		c.clock = clock.RealClock{}
+	}
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
+	return c
+}
+
+// resolve finds the resource of a reference. What is not known is looked for once more in a fresh catalog, as far as
+// the interval allows one. It looks in either case: another caller may have refreshed it meanwhile.
+func (c *catalog) resolve(ref Reference) (schema.GroupVersionResource, *Error) {
+	resource, err := c.find(ref)
+	if err != nil && (err.Reason == ReasonUnknownKind || err.Reason == ReasonNoScale) {
+		c.refresh()
+		return c.find(ref)
+	}
+	return resource, err
+}
+
+// refresh drops what is known, at most once per interval.
+func (c *catalog) refresh() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.clock.Now(); c.refreshed.IsZero() || now.Sub(c.refreshed) >= c.interval {
+		c.refreshed = now
+		c.mapper.Reset()
+	}
+}
+
+func (c *catalog) find(ref Reference) (schema.GroupVersionResource, *Error) {
+	kind, versions, wrong := parse(ref)
+	if wrong != nil {
+		return schema.GroupVersionResource{}, wrong
+	}
+	mapping, err := c.mapper.RESTMapping(kind, versions...)
+	if err != nil {
+		if len(versions) > 0 && meta.IsNoMatchError(err) { // or is the group one that can not be asked at present?
+			if _, group := c.discovery.ServerResourcesForGroupVersion(ref.APIVersion); group != nil {
+				err = group
+			}
+		}
+		return schema.GroupVersionResource{}, unknown(ref, err)
+	}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return schema.GroupVersionResource{}, invalid(ref, errors.New("objects of this kind are in no namespace"))
+	}
+	// The version asked for is served. The one to use is preferred: there the Scale is, and there is one watch for all.
+	resource, err := c.mapper.ResourceFor(mapping.Resource.GroupResource().WithVersion(""))
+	if err != nil {
+		return schema.GroupVersionResource{}, unknown(ref, err)
+	}
+	list, err := c.discovery.ServerResourcesForGroupVersion(resource.GroupVersion().String())
+	if err != nil {
+		return schema.GroupVersionResource{}, unknown(ref, err)
+	}
+	if !serves(list, resource.Resource+"/scale") {
+		return schema.GroupVersionResource{}, &Error{
+			Reason: ReasonNoScale, Reference: ref,
+			Err: fmt.Errorf("%s has no scale subresource: only kinds that have one can be scaled", resource.GroupResource()),
+		}
+	}
+	return resource, nil
+}
+
+// parse gives the kind of a reference and the version it asks for, if any.
+func parse(ref Reference) (schema.GroupKind, []string, *Error) {
+	if ref.Kind == "" || ref.Name == "" {
+		return schema.GroupKind{}, nil, invalid(ref, errors.New("it needs a kind and a name"))
+	}
+	if ref.APIVersion == "" {
+		switch ref.Kind {
+		case "Deployment", "StatefulSet", "ReplicaSet":
+			return schema.GroupKind{Group: groupApps, Kind: ref.Kind}, nil, nil
+		}
+		return schema.GroupKind{}, nil, invalid(ref, errors.New("set apiVersion: "+
+			"only Deployment, StatefulSet and ReplicaSet are known without"))
+	}
+	version, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil || version.Version == "" {
+		return schema.GroupKind{}, nil, invalid(ref, fmt.Errorf("apiVersion %q has to be group/version", ref.APIVersion))
+	}
+	return schema.GroupKind{Group: version.Group, Kind: ref.Kind}, []string{version.Version}, nil
+}
+
+func serves(list *metav1.APIResourceList, name string) bool {
+	for i := range list.APIResources {
+		if list.APIResources[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func invalid(ref Reference, err error) *Error {
+	return &Error{Reason: ReasonInvalidReference, Reference: ref, Err: err}
+}
+
+// unknown tells a kind that is not there from an API server that can not tell.
+func unknown(ref Reference, err error) *Error {
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || errors.Is(err, memory.ErrCacheNotFound) {
+		return &Error{
+			Reason: ReasonUnknownKind, Reference: ref,
+			Err: fmt.Errorf("the API server serves no such kind, install its definition or correct the reference: %w", err),
+		}
+	}
+	return &Error{Reason: ReasonUnavailable, Reference: ref, Err: fmt.Errorf("asking the API server which kinds it serves: %w", err)}
+}

@@ -1,0 +1,175 @@
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/scale"
+	"k8s.io/utils/clock"
+)
+
+// Reference names an object in the namespace of the one that refers to it.
+type Reference struct {
+	// APIVersion is group/version. It may be empty for Deployment, StatefulSet and ReplicaSet: they are those of group
+	// apps. Whatever the version, the object is read and written in the one that its API server prefers.
+	APIVersion string
+	Kind       string
+	Name       string
+}
+
+// String tells the reference to people.
+func (r Reference) String() string {
+	if r.APIVersion == "" {
+		return r.Kind + " " + r.Name
+	}
+	return r.APIVersion + " " + r.Kind + " " + r.Name
+}
+
+// Scale is the Scale subresource of an object as it was read.
+type Scale struct {
+	Namespace string
+	Reference Reference
+	// Resource is what the kind of the reference is called on the server: a Watcher takes it.
+	Resource schema.GroupVersionResource
+	// Replicas is how many are asked for, StatusReplicas how many there are by the object's own status.
+	Replicas, StatusReplicas int32
+	// Selector selects the object's pods, and none where it is not known.
+	Selector labels.Selector
+	// ResourceVersion is the object's own: each of its changes makes another, not only those of the Scale.
+	ResourceVersion string
+	UID             types.UID
+}
+
+// Options of a Client. The zero value works.
+type Options struct {
+	// RefreshInterval is how long discovery is good at least: a kind that was not known is asked for again after it at
+	// the earliest. 0 means DefaultRefreshInterval.
+	RefreshInterval time.Duration
+	// Clock is the real one if nil.
+	Clock clock.PassiveClock
+}
+
+// DefaultRefreshInterval is the default of Options.RefreshInterval.
+const DefaultRefreshInterval = 10 * time.Second
+
+// Client reads and writes Scales. It may be used by many at a time.
+type Client struct {
+	catalog *catalog
+	scales  scale.ScalesGetter
+}
+
+// New makes a Client of the API server that config reaches. No call is made before the first use, and none waits for a
+// budget of calls: the server has its own.
+func New(config *rest.Config, o Options) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	found, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("building a client for discovery: %w", err)
+	}
+	c := &Client{catalog: newCatalog(found, o)}
+	kinds := scale.NewDiscoveryScaleKindResolver(c.catalog.discovery)
+	c.scales, err = scale.NewForConfig(config, c.catalog.mapper, dynamic.LegacyAPIPathResolverFunc, kinds)
+	if err != nil {
+		return nil, fmt.Errorf("building a client for scales: %w", err)
+	}
+	return c, nil
+}
+
+// Resolve tells what the kind of a reference is called on the server, whether the object exists or not. The error is an
+// *Error.
+func (c *Client) Resolve(ref Reference) (schema.GroupVersionResource, error) {
+	resource, err := c.catalog.resolve(ref)
+	if err != nil {
+		return schema.GroupVersionResource{}, err
+	}
+	return resource, nil
+}
+
+// Get reads the Scale of an object. The error is an *Error. The one about an empty selector comes with the Scale,
+// whose other fields are good.
+func (c *Client) Get(ctx context.Context, namespace string, ref Reference) (Scale, error) {
+	if namespace == "" {
+		return Scale{}, invalid(ref, errors.New("it has to be in a namespace"))
+	}
+	resource, wrong := c.catalog.resolve(ref)
+	if wrong != nil {
+		return Scale{}, wrong
+	}
+	answer, err := c.scales.Scales(namespace).Get(ctx, resource.GroupResource(), ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return Scale{}, c.explain(err, "get", namespace, ref, resource)
+	}
+	return read(answer, namespace, ref, resource)
+}
+
+// Update asks for so many replicas, if the object is still as it was when it was read, and returns the Scale as it is
+// then. The error is an *Error; after one about a conflict nothing has changed and the Scale has to be read again.
+// Of the Scale read, its selector and numbers do not matter.
+func (c *Client) Update(ctx context.Context, was Scale, replicas int32) (Scale, error) {
+	if was.ResourceVersion == "" {
+		return Scale{}, &Error{
+			Reason: ReasonConflict, Namespace: was.Namespace, Reference: was.Reference,
+			Err: errors.New("it was not read before it is written"),
+		}
+	}
+	answer, err := c.scales.Scales(was.Namespace).Update(ctx, was.Resource.GroupResource(), &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: was.Reference.Name, Namespace: was.Namespace, UID: was.UID, ResourceVersion: was.ResourceVersion,
+		},
+		Spec: autoscalingv1.ScaleSpec{Replicas: replicas},
+	}, metav1.UpdateOptions{})
+	if err != nil {
+		return Scale{}, c.explain(err, "update", was.Namespace, was.Reference, was.Resource)
+	}
+	now, _ := read(answer, was.Namespace, was.Reference, was.Resource) // it is written, whatever its selector
+	return now, nil
+}
+
+// explain makes an Error of the answer to a verb. An answer from nowhere shows that the kind is not served any more.
+func (c *Client) explain(err error, verb, namespace string, ref Reference, resource schema.GroupVersionResource) error {
+	if apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err) {
+		c.catalog.refresh()
+		if _, gone := c.catalog.resolve(ref); gone != nil {
+			return gone
+		}
+	}
+	return classify(err, verb, namespace, ref, resource.GroupResource())
+}
+
+// read makes a Scale of the answer of the API server.
+func read(answer *autoscalingv1.Scale, namespace string, ref Reference, resource schema.GroupVersionResource) (Scale, error) {
+	s := Scale{
+		Namespace: namespace, Reference: ref, Resource: resource,
+		Replicas: answer.Spec.Replicas, StatusReplicas: answer.Status.Replicas,
+		Selector:        labels.Nothing(),
+		ResourceVersion: answer.ResourceVersion, UID: answer.UID,
+	}
+	selector, err := labels.Parse(answer.Status.Selector)
+	if err != nil {
+		return s, &Error{
+			Reason: ReasonUnavailable, Namespace: namespace, Reference: ref,
+			Err: fmt.Errorf("the selector in the status of its Scale is not valid: %w", err),
+		}
+	}
+	if selector.Empty() {
+		return s, &Error{
+			Reason: ReasonEmptySelector, Namespace: namespace, Reference: ref,
+			Err: errors.New("the status of its Scale has no selector, so which pods are its own is not known: " +
+				"its controller has to write one, and its definition to name the field (labelSelectorPath)"),
+		}
+	}
+	s.Selector = selector
+	return s, nil
+}
