@@ -86,8 +86,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 	}
 	w.mu.Unlock()
 	<-ctx.Done()
-	w.mu.Lock()   // who launched before is done with it, and nobody launches after
-	w.mu.Unlock() //nolint:staticcheck // an empty critical section is what is meant
+	w.end()
 	w.running.Wait()
 	return nil
 }
