@@ -26,7 +26,9 @@ FUZZTIME  ?= 10s
 WORLDS    ?= 10000
 TESTFLAGS ?=
 # Targets that write generated files; verify runs them and expects the files unchanged.
-GENERATED := generate-go generate-proto
+GENERATED := generate-go generate-proto generate-api
+# The kinds that are custom resources, in the plural.
+RESOURCES := balancers
 
 # buf is built by its own module file: together with the other tools it can not be tidied.
 BUF_VERSION := v1.75.0
@@ -102,6 +104,12 @@ generate-go:
 generate-proto: $(BUF)
 	@$(BUF) lint
 	@$(BUF) generate
+
+# The tool writes a definition for every kind, planning documents included; a cluster stores some of them only.
+generate-api:
+	@rm -rf $(BIN)/crd
+	@$(GO) tool -modfile=tools/go.mod controller-gen paths=./api/... object crd output:crd:dir=$(BIN)/crd
+	@mkdir -p configs/crd && cp $(RESOURCES:%=$(BIN)/crd/evenkeel.dev_%.yaml) configs/crd
 
 # Minutes the first time, seconds with a warm build cache.
 $(BUF):

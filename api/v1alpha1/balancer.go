@@ -45,8 +45,8 @@ type BalancerList struct {
 // BalancerSpec is what a Balancer is asked for.
 //
 // +kubebuilder:object:generate=true
-// +kubebuilder:validation:XValidation:rule="!has(self.policy.priorities) || self.policy.priorities.targetOrder.all(n, self.targets.exists(t, t.name == n))",message="must name targets of this Balancer only",messageExpression="'no target is named ' + self.policy.priorities.targetOrder.filter(n, !self.targets.exists(t, t.name == n)).join(', ')",fieldPath=".policy.priorities.targetOrder"
-// +kubebuilder:validation:XValidation:rule="!has(self.policy.proportions) || self.policy.proportions.targetProportions.all(n, self.targets.exists(t, t.name == n))",message="must name targets of this Balancer only",fieldPath=".policy.proportions.targetProportions"
+// +kubebuilder:validation:XValidation:rule="!has(self.policy.priorities) || [self.targets.map(t, t.name)].all(names, self.policy.priorities.targetOrder.all(n, n in names))",message="must name targets of this Balancer only",messageExpression="'no target is named ' + self.policy.priorities.targetOrder.filter(n, !self.targets.exists(t, t.name == n))[0]",fieldPath=".policy.priorities.targetOrder"
+// +kubebuilder:validation:XValidation:rule="!has(self.policy.proportions) || [self.targets.map(t, t.name)].all(names, self.policy.proportions.targetProportions.all(n, n in names))",message="must name targets of this Balancer only",messageExpression="'no target is named ' + self.policy.proportions.targetProportions.filter(n, !self.targets.exists(t, t.name == n))[0]",fieldPath=".policy.proportions.targetProportions"
 type BalancerSpec struct {
 	// Replicas is how many pods the targets are to have together, 0 or more. Unset, the sum that is found on the targets is
 	// kept: so the field can be left to an autoscaler.
@@ -58,10 +58,14 @@ type BalancerSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:XValidation:rule="[self.map(t, (has(t.scaleTargetRef.apiVersion) ? t.scaleTargetRef.apiVersion.split('/')[0] : 'apps') + '/' + t.scaleTargetRef.kind + '/' + t.scaleTargetRef.name)].all(refs, refs.all(r, refs.indexOf(r) == refs.lastIndexOf(r)))",message="must not refer to one object twice"
 	Targets []BalancerTarget `json:"targets"`
 
-	// Selector matches the pods of all targets, and no others. It should be the one of the Service before them.
+	// Selector matches the pods of all targets, and no others. It should be the one of the Service before them. It must not
+	// be empty: that would match every pod of the namespace.
+	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="must not be empty"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="every operator must be In or NotIn with values, or Exists or DoesNotExist without",fieldPath=".matchExpressions"
 	Selector metav1.LabelSelector `json:"selector"`
 
 	// Policy says how the replicas are shared.
@@ -103,7 +107,7 @@ type ScaleTargetReference struct {
 	// Deployment, StatefulSet and ReplicaSet; other kinds need it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:MaxLength=127
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[a-z]([-a-z0-9]*[a-z0-9])?$`
 	APIVersion string `json:"apiVersion,omitempty"`
 
@@ -200,9 +204,9 @@ type PriorityPolicy struct {
 	// the next, and so on. A target that is not named has its minReplicas only.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.all(n, self.exists_one(m, m == n))",message="must not name a target twice"
+	// +kubebuilder:validation:XValidation:rule="self.all(n, self.indexOf(n) == self.lastIndexOf(n))",message="must not name a target twice"
 	TargetOrder []string `json:"targetOrder"`
 }
 
@@ -214,7 +218,7 @@ type ProportionalPolicy struct {
 	// has and the share that is its due is as small as can be. A target that reaches its maxReplicas leaves the calculation;
 	// one that has no rate, or the rate 0, has its minReplicas only.
 	// +kubebuilder:validation:MinProperties=1
-	// +kubebuilder:validation:MaxProperties=128
+	// +kubebuilder:validation:MaxProperties=100
 	// +kubebuilder:validation:XValidation:rule="self.all(n, self[n] >= 0)",message="must not be negative"
 	TargetProportions map[string]int32 `json:"targetProportions"`
 }
@@ -230,7 +234,7 @@ type Fallback struct {
 	// another target, 1s or more. When the pod has started after all, the other one may be stopped.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be 1s or more"
 	StartupTimeout metav1.Duration `json:"startupTimeout"`
 
@@ -240,7 +244,7 @@ type Fallback struct {
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be 1s or more"
 	StabilizationTime metav1.Duration `json:"stabilizationTime,omitzero"`
 }
