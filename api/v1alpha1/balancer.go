@@ -49,7 +49,7 @@ type BalancerList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.policy.proportions) || [self.targets.map(t, t.name)].all(names, self.policy.proportions.targetProportions.all(n, n in names))",message="must name targets of this Balancer only",messageExpression="'no target is named ' + self.policy.proportions.targetProportions.filter(n, !self.targets.exists(t, t.name == n))[0]",fieldPath=".policy.proportions.targetProportions"
 type BalancerSpec struct {
 	// Replicas is how many pods the targets are to have together, 0 or more. Unset, the sum that is found on the targets is
-	// kept: so the field can be left to an autoscaler.
+	// kept: so the field can be left to an autoscaler. While it is unset, the Scale subresource can be written but not read.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`

@@ -1,0 +1,524 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/scale"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/e2e/controlplane"
+)
+
+// What the API server makes of Balancers when it has nothing but their definition.
+func TestBalancerAPI(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	plane := controlplane.Start(t, controlplane.Options{})
+	// Nobody else acts on what is created.
+	for _, p := range []controlplane.Program{controlplane.Kwok, controlplane.ControllerManager, controlplane.Scheduler} {
+		if err := plane.Stop(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := balancerClient(ctx, t, plane)
+	t.Run("samples", func(t *testing.T) { acceptedSamples(ctx, t, c) })
+	t.Run("accepted", func(t *testing.T) { acceptedBalancers(ctx, t, c) })
+	t.Run("refused", func(t *testing.T) { refusedBalancers(ctx, t, c) })
+	t.Run("largest", func(t *testing.T) { largestBalancer(ctx, t, c) })
+	t.Run("defaults", func(t *testing.T) { balancerDefaults(ctx, t, c) })
+	t.Run("status", func(t *testing.T) { balancerStatus(ctx, t, c) })
+	t.Run("scale", func(t *testing.T) { balancerScale(ctx, t, c, plane.Config) })
+	t.Run("columns", func(t *testing.T) { balancerColumns(ctx, t, c, plane.Config) })
+}
+
+// balancerClient installs the definition of Balancers and returns a client that knows their type.
+func balancerClient(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) client.WithWatch {
+	t.Helper()
+	apply(ctx, t, plane, "../crd")
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.NewWithWatch(plane.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "Balancers are served", func() bool { return c.List(ctx, &v1alpha1.BalancerList{}) == nil })
+	return c
+}
+
+// Every sample is accepted, and its Balancers have no field that the Go type lacks.
+func acceptedSamples(ctx context.Context, t *testing.T, c client.Client) {
+	balancers := 0
+	for _, o := range read(t, "../samples") {
+		o.SetNamespace(metav1.NamespaceDefault)
+		if o.GetKind() == v1alpha1.KindBalancer {
+			balancers++
+			text, err := json.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := yaml.UnmarshalStrict(text, &v1alpha1.Balancer{}); err != nil {
+				t.Errorf("%s: %v", o.GetName(), err)
+			}
+		}
+		if err := c.Create(ctx, o, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
+			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+	if balancers != 3 {
+		t.Errorf("%d Balancers among the samples, want 3", balancers)
+	}
+}
+
+// A Balancer that is valid; the cases below change some fields of it.
+const validBalancer = `
+apiVersion: evenkeel.dev/v1alpha1
+kind: Balancer
+metadata: {namespace: default, name: web}
+spec:
+  replicas: 6
+  selector: {matchLabels: {app: web}}
+  targets:
+  - {name: a, scaleTargetRef: {kind: Deployment, name: web-a}, minReplicas: 1, maxReplicas: 1}
+  - {name: b, scaleTargetRef: {kind: Deployment, name: web-b, apiVersion: apps/v1}}
+  - {name: c, scaleTargetRef: {kind: Deployment, name: web-c, apiVersion: apps/v1beta2}}
+  policy:
+    policyName: proportional
+    proportions: {targetProportions: {a: 1, b: 2, c: 0}}
+`
+
+// toPriority changes the policy of the valid Balancer.
+const toPriority = `policyName: priority, proportions: null, priorities: {targetOrder: [b, a]}`
+
+// changed is the valid Balancer with a JSON merge patch applied, which is written as YAML.
+func changed(t *testing.T, patch string) *unstructured.Unstructured {
+	t.Helper()
+	var object, change map[string]any
+	for text, into := range map[string]*map[string]any{validBalancer: &object, patch: &change} {
+		if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	merge(object, change)
+	return &unstructured.Unstructured{Object: object}
+}
+
+func merge(into, patch map[string]any) {
+	for key, value := range patch {
+		inner, isMap := value.(map[string]any)
+		old, wasMap := into[key].(map[string]any)
+		switch {
+		case value == nil:
+			delete(into, key)
+		case isMap && wasMap:
+			merge(old, inner)
+		default:
+			into[key] = value
+		}
+	}
+}
+
+func acceptedBalancers(ctx context.Context, t *testing.T, c client.Client) {
+	for name, patch := range map[string]string{
+		"as it is":               `{}`,
+		"a name to be generated": `metadata: {name: null, generateName: web-}`,
+		"no replicas":            `spec: {replicas: null}`,
+		"zero replicas":          `spec: {replicas: 0}`,
+		"most replicas":          `spec: {replicas: 2147483647}`,
+		"one target":             `spec: {targets: [{name: a, scaleTargetRef: {kind: StatefulSet, name: x}}], policy: {proportions: {targetProportions: {b: null, c: null}}}}`,
+		"a custom resource":      `spec: {targets: [{name: a, scaleTargetRef: {apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: x}}], policy: {proportions: {targetProportions: {b: null, c: null}}}}`,
+		"a core resource":        `spec: {targets: [{name: a, scaleTargetRef: {apiVersion: v1, kind: ReplicationController, name: x}}], policy: {proportions: {targetProportions: {b: null, c: null}}}}`,
+		"one name, two kinds":    `spec: {targets: [{name: a, scaleTargetRef: {kind: Deployment, name: x}}, {name: b, scaleTargetRef: {kind: StatefulSet, name: x}}], policy: {proportions: {targetProportions: {c: null}}}}`,
+		"another Balancer":       `spec: {targets: [{name: a, scaleTargetRef: {apiVersion: evenkeel.dev/v1alpha1, kind: Balancer, name: api}}], policy: {proportions: {targetProportions: {b: null, c: null}}}}`,
+		"a Balancer of others":   `spec: {targets: [{name: a, scaleTargetRef: {apiVersion: example.com/v1, kind: Balancer, name: web}}], policy: {proportions: {targetProportions: {b: null, c: null}}}}`,
+		"a target without rate":  `spec: {policy: {proportions: {targetProportions: {c: null}}}}`,
+		"priority":               `spec: {policy: {` + toPriority + `}}`,
+		"LaterOnly":              `spec: {policy: {` + toPriority + `, relief: LaterOnly}}`,
+		"options":                `spec: {policy: {relief: HealthyOnly, rebalance: false, rounding: DHondt, tieBreak: Hash, minMode: Additive, maxMovesPerMinute: 1}}`,
+		"fallback":               `spec: {policy: {fallback: {startupTimeout: 1s, stabilizationTime: 1m30s}}}`,
+		"fallback as Go says it": `spec: {policy: {fallback: {startupTimeout: 1.5s, stabilizationTime: 1h0m0s}}}`,
+		"a set of values":        `spec: {selector: {matchLabels: null, matchExpressions: [{key: app, operator: In, values: [web]}, {key: old, operator: DoesNotExist}]}}`,
+	} {
+		o := changed(t, patch)
+		if err := c.Create(ctx, o, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Whatever makes no sense is refused, and the answer names the field.
+func refusedBalancers(ctx context.Context, t *testing.T, c client.Client) {
+	for _, r := range []struct{ name, patch, field, message string }{
+		{"no spec", `spec: null`, "spec", "Required"},
+		{"negative replicas", `spec: {replicas: -1}`, "spec.replicas", "greater than or equal to 0"},
+		{"too many replicas", `spec: {replicas: 2147483648}`, ".spec.replicas", "less than or equal to 2147483647"},
+		{"half a replica", `spec: {replicas: 1.5}`, "spec.replicas", "must be of type int32"},
+
+		{"no selector", `spec: {selector: null}`, "spec.selector", "Required"},
+		{"empty selector", `spec: {selector: {matchLabels: {app: null}}}`, "spec.selector", "must not be empty"},
+		{"unknown operator", `spec: {selector: {matchExpressions: [{key: app, operator: Is, values: [web]}]}}`, "spec.selector.matchExpressions", "every operator must be In or NotIn"},
+		{"operator without values", `spec: {selector: {matchExpressions: [{key: app, operator: In}]}}`, "spec.selector.matchExpressions", "with values"},
+		{"operator with values", `spec: {selector: {matchExpressions: [{key: app, operator: Exists, values: [web]}]}}`, "spec.selector.matchExpressions", "Exists or DoesNotExist without"},
+
+		{"no targets", `spec: {targets: null}`, "spec.targets", "Required"},
+		{"empty targets", `spec: {targets: []}`, "spec.targets", "at least 1 item"},
+		{"101 targets", `spec: {targets: [` + strings.TrimSuffix(strings.Repeat(`{name: a, scaleTargetRef: {kind: Deployment, name: x}},`, 101), ",") + `]}`, "spec.targets", "at most 100 items"},
+		{"a name twice", targets(`{name: a, scaleTargetRef: {kind: Deployment, name: x}}, {name: a, scaleTargetRef: {kind: Deployment, name: y}}`), "spec.targets[1]", "Duplicate value"},
+		{"no name", targets(`{scaleTargetRef: {kind: Deployment, name: x}}`), "spec.targets[0].name", "Required"},
+		{"empty name", targets(`{name: "", scaleTargetRef: {kind: Deployment, name: x}}`), "spec.targets[0].name", "at least 1 chars"},
+		{"long name", targets(`{name: ` + strings.Repeat("n", 64) + `, scaleTargetRef: {kind: Deployment, name: x}}`), "spec.targets[0].name", "may not be more than 63"},
+		{"blank in a name", targets(`{name: zone a, scaleTargetRef: {kind: Deployment, name: x}}`), "spec.targets[0].name", "should match"},
+		{"no reference", targets(`{name: a}`), "spec.targets[0].scaleTargetRef", "Required"},
+		{"no kind", targets(`{name: a, scaleTargetRef: {name: x}}`), "spec.targets[0].scaleTargetRef.kind", "Required"},
+		{"slash in a kind", targets(`{name: a, scaleTargetRef: {kind: apps/Deployment, name: x}}`), "spec.targets[0].scaleTargetRef.kind", "should match"},
+		{"no object's name", targets(`{name: a, scaleTargetRef: {kind: Deployment}}`), "spec.targets[0].scaleTargetRef.name", "Required"},
+		{"slash in an object's name", targets(`{name: a, scaleTargetRef: {kind: Deployment, name: shop/x}}`), "spec.targets[0].scaleTargetRef.name", "should match"},
+		{"no version", targets(`{name: a, scaleTargetRef: {kind: Rollout, name: x}}`), "spec.targets[0].scaleTargetRef.apiVersion", "is required unless kind is Deployment, StatefulSet or ReplicaSet"},
+		{"no version after a slash", targets(`{name: a, scaleTargetRef: {apiVersion: apps/, kind: Deployment, name: x}}`), "spec.targets[0].scaleTargetRef.apiVersion", "should match"},
+		{"negative min", targets(`{name: a, scaleTargetRef: {kind: Deployment, name: x}, minReplicas: -1}`), "spec.targets[0].minReplicas", "greater than or equal to 0"},
+		{"negative max", targets(`{name: a, scaleTargetRef: {kind: Deployment, name: x}, maxReplicas: -1}`), "spec.targets[0].maxReplicas", "greater than or equal to 0"},
+		{"min above max", targets(`{name: a, scaleTargetRef: {kind: Deployment, name: x}, minReplicas: 2, maxReplicas: 1}`), "spec.targets[0].minReplicas", "must not be greater than maxReplicas"},
+		{"one object twice", targets(`{name: a, scaleTargetRef: {kind: Deployment, name: x}}, {name: b, scaleTargetRef: {kind: Deployment, name: x}}`), "spec.targets", "must not refer to one object twice"},
+		{"one object in two versions", targets(`{name: a, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: x}}, {name: b, scaleTargetRef: {apiVersion: apps/v1beta2, kind: Deployment, name: x}}`), "spec.targets", "must not refer to one object twice"},
+		{"one object without and with version", targets(`{name: a, scaleTargetRef: {kind: Deployment, name: x}}, {name: b, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: x}}`), "spec.targets", "must not refer to one object twice"},
+		{"itself", targets(`{name: a, scaleTargetRef: {apiVersion: evenkeel.dev/v1alpha1, kind: Balancer, name: web}}`), "spec.targets", "a Balancer cannot be a target of itself"},
+
+		{"no policy", `spec: {policy: null}`, "spec.policy", "Required"},
+		{"no policy name", `spec: {policy: {policyName: null}}`, "spec.policy.policyName", "Required"},
+		{"unknown policy", `spec: {policy: {policyName: Proportional}}`, "spec.policy.policyName", `supported values: "priority", "proportional"`},
+		{"proportional without block", `spec: {policy: {proportions: null}}`, "spec.policy.proportions", "is required when policyName is proportional"},
+		{"priority without block", `spec: {policy: {policyName: priority, proportions: null}}`, "spec.policy.priorities", "is required when policyName is priority"},
+		{"proportional with both blocks", `spec: {policy: {priorities: {targetOrder: [a]}}}`, "spec.policy.priorities", "is for policyName priority only"},
+		{"priority with both blocks", `spec: {policy: {policyName: priority, priorities: {targetOrder: [a]}}}`, "spec.policy.proportions", "is for policyName proportional only"},
+		{"no proportions", `spec: {policy: {proportions: {targetProportions: null}}}`, "spec.policy.proportions.targetProportions", "Required"},
+		{"empty proportions", `spec: {policy: {proportions: {targetProportions: {a: null, b: null, c: null}}}}`, "spec.policy.proportions.targetProportions", "at least 1 properties"},
+		{"negative proportion", `spec: {policy: {proportions: {targetProportions: {b: -1}}}}`, "spec.policy.proportions.targetProportions", "must not be negative"},
+		{"proportion of no target", `spec: {policy: {proportions: {targetProportions: {d: 1}}}}`, "spec.policy.proportions.targetProportions", "no target is named d"},
+		{"no order", `spec: {policy: {policyName: priority, proportions: null, priorities: {}}}`, "spec.policy.priorities.targetOrder", "Required"},
+		{"empty order", order(``), "spec.policy.priorities.targetOrder", "at least 1 item"},
+		{"order names no target", order(`a, d, e`), "spec.policy.priorities.targetOrder", "no target is named d"},
+		{"order names a target twice", order(`a, b, a`), "spec.policy.priorities.targetOrder", "must not name a target twice"},
+		{"LaterOnly", `spec: {policy: {relief: LaterOnly}}`, "spec.policy.relief", "LaterOnly is for policyName priority only"},
+		{"unknown relief", `spec: {policy: {relief: None}}`, "spec.policy.relief", "supported values"},
+		{"unknown rounding", `spec: {policy: {rounding: Up}}`, "spec.policy.rounding", "supported values"},
+		{"unknown tie break", `spec: {policy: {tieBreak: Random}}`, "spec.policy.tieBreak", "supported values"},
+		{"unknown mode of minimums", `spec: {policy: {minMode: Ceiling}}`, "spec.policy.minMode", "supported values"},
+		{"no moves", `spec: {policy: {maxMovesPerMinute: 0}}`, "spec.policy.maxMovesPerMinute", "greater than or equal to 1"},
+
+		{"fallback without timeout", `spec: {policy: {fallback: {stabilizationTime: 5m}}}`, "spec.policy.fallback.startupTimeout", "Required"},
+		{"timeout of nothing", `spec: {policy: {fallback: {startupTimeout: 0s}}}`, "spec.policy.fallback.startupTimeout", "must be 1s or more"},
+		{"timeout below a second", `spec: {policy: {fallback: {startupTimeout: 999ms}}}`, "spec.policy.fallback.startupTimeout", "must be 1s or more"},
+		{"negative timeout", `spec: {policy: {fallback: {startupTimeout: -5m}}}`, "spec.policy.fallback.startupTimeout", "should match"},
+		{"timeout without unit", `spec: {policy: {fallback: {startupTimeout: "300"}}}`, "spec.policy.fallback.startupTimeout", "should match"},
+		{"timeout as a number", `spec: {policy: {fallback: {startupTimeout: 300}}}`, "spec.policy.fallback.startupTimeout", "must be of type string"},
+		{"timeout that overflows", `spec: {policy: {fallback: {startupTimeout: 9999999999999h}}}`, "spec.policy.fallback.startupTimeout", "Invalid value"},
+		{"no stabilization", `spec: {policy: {fallback: {startupTimeout: 5m, stabilizationTime: 0s}}}`, "spec.policy.fallback.stabilizationTime", "must be 1s or more"},
+	} {
+		err := c.Create(ctx, changed(t, r.patch), client.DryRunAll)
+		if !apierrors.IsInvalid(err) {
+			t.Errorf("%s: answered %v, want it refused as invalid", r.name, err)
+			continue
+		}
+		names := func(c metav1.StatusCause) bool { return c.Field == r.field && strings.Contains(c.Message, r.message) }
+		var status *apierrors.StatusError
+		if !errors.As(err, &status) || !slices.ContainsFunc(status.ErrStatus.Details.Causes, names) {
+			t.Errorf("%s: want %q at %s, got\n%v", r.name, r.message, r.field, err)
+		}
+	}
+}
+
+// targets replaces the targets of the valid Balancer, of which a alone has a proportion then.
+func targets(list string) string {
+	return `spec: {targets: [` + list + `], policy: {proportions: {targetProportions: {b: null, c: null}}}}`
+}
+
+func order(list string) string {
+	return `spec: {policy: {policyName: priority, proportions: null, priorities: {targetOrder: [` + list + `]}}}`
+}
+
+// As many targets as there may be, with names as long as may be, are within the API server's budget, under both policies
+// and when something is wrong with the last of them.
+func largestBalancer(ctx context.Context, t *testing.T, c client.Client) {
+	b := &v1alpha1.Balancer{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: strings.Repeat("b", 253)}}
+	b.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	order := &v1alpha1.PriorityPolicy{}
+	rates := &v1alpha1.ProportionalPolicy{TargetProportions: map[string]int32{}}
+	for i := range 100 {
+		name := fmt.Sprintf("%063d", i)
+		b.Spec.Targets = append(b.Spec.Targets, v1alpha1.BalancerTarget{
+			Name: name,
+			ScaleTargetRef: v1alpha1.ScaleTargetReference{
+				APIVersion: strings.Repeat("g", 124) + "/v1", Kind: strings.Repeat("K", 63), Name: fmt.Sprintf("%0253d", i),
+			},
+		})
+		order.TargetOrder = append(order.TargetOrder, name)
+		rates.TargetProportions[name] = 1
+	}
+	for _, policy := range []v1alpha1.BalancerPolicy{
+		{PolicyName: v1alpha1.PriorityPolicyName, Priorities: order},
+		{PolicyName: v1alpha1.ProportionalPolicyName, Proportions: rates},
+	} {
+		b.Spec.Policy = policy
+		start := time.Now()
+		if err := c.Create(ctx, b.DeepCopy(), client.DryRunAll); err != nil {
+			t.Errorf("%s: %v", policy.PolicyName, err)
+		}
+		t.Logf("%s: accepted in %v", policy.PolicyName, time.Since(start).Round(time.Millisecond))
+
+		broken := b.DeepCopy()
+		broken.Spec.Targets[99].Name = "other"
+		if err := c.Create(ctx, broken, client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "no target is named 000") {
+			t.Errorf("%s: a name that is no target's: %v", policy.PolicyName, err)
+		}
+		broken = b.DeepCopy()
+		broken.Spec.Targets[99].ScaleTargetRef = broken.Spec.Targets[0].ScaleTargetRef
+		if err := c.Create(ctx, broken, client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "one object twice") {
+			t.Errorf("%s: an object twice: %v", policy.PolicyName, err)
+		}
+	}
+}
+
+// The only default is the time that ends a fallback: everything else stays as it was written.
+func balancerDefaults(ctx context.Context, t *testing.T, c client.Client) {
+	o := changed(t, `{metadata: {name: defaults}, spec: {policy: {fallback: {startupTimeout: 2m}}}}`)
+	want := o.DeepCopy()
+	if err := unstructured.SetNestedField(want.Object, "5m", "spec", "policy", "fallback", "stabilizationTime"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(o.Object["spec"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, err := json.Marshal(want.Object["spec"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(wanted) {
+		t.Errorf("stored\n%s\nwant\n%s", got, wanted)
+	}
+	b := &v1alpha1.Balancer{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), b); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Spec.Policy.Fallback.StabilizationTime.Duration; got != v1alpha1.DefaultStabilizationTime {
+		t.Errorf("stabilization time %v, want %v", got, v1alpha1.DefaultStabilizationTime)
+	}
+}
+
+// create stores the valid Balancer under a name and with a change.
+func create(ctx context.Context, t *testing.T, c client.Client, name, patch string) *v1alpha1.Balancer {
+	t.Helper()
+	o := changed(t, patch)
+	o.SetName(name)
+	if err := c.Create(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	b := &v1alpha1.Balancer{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func filledStatus(b *v1alpha1.Balancer) v1alpha1.BalancerStatus {
+	since := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Local())
+	return v1alpha1.BalancerStatus{
+		ObservedGeneration: b.Generation,
+		Replicas:           6,
+		Selector:           "app=web",
+		Targets: []v1alpha1.BalancerTargetStatus{
+			{Name: "a", Desired: 1, Current: 1, Running: 1, Reason: "max"},
+			{Name: "b", Desired: 5, Current: 4, Running: 2, NotStarted: 2, Pending: 3, Reason: "capacity", Message: "2 pods have not started in time",
+				BelowSizeSince: &since, BlockedSince: &since, FineSince: &since, Capacity: ptr.To[int32](2)},
+		},
+		Conditions: []metav1.Condition{{
+			Type: v1alpha1.ConditionBalanced, Status: metav1.ConditionFalse, ObservedGeneration: b.Generation,
+			LastTransitionTime: since, Reason: "Moving", Message: "b lacks 1 replica",
+		}},
+	}
+}
+
+// Spec and status are written apart.
+func balancerStatus(ctx context.Context, t *testing.T, c client.Client) {
+	b := create(ctx, t, c, "status", `{}`)
+	status := filledStatus(b)
+	b.Status = status
+	b.Spec.Replicas = ptr.To[int32](7)
+	if err := c.Status().Update(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	if b.Generation != 1 || *b.Spec.Replicas != 6 || !sameJSON(t, b.Status, status) {
+		t.Errorf("after a write of the status: generation %d, replicas %d, %+v", b.Generation, *b.Spec.Replicas, b.Status)
+	}
+	b.Spec.Replicas = ptr.To[int32](7)
+	b.Status = v1alpha1.BalancerStatus{}
+	if err := c.Update(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	if b.Generation != 2 || *b.Spec.Replicas != 7 || !sameJSON(t, b.Status, status) {
+		t.Errorf("after a write of the spec: generation %d, replicas %d, %+v", b.Generation, *b.Spec.Replicas, b.Status)
+	}
+	b.Status.Targets[1].Name = "a"
+	if err := c.Status().Update(ctx, b); !apierrors.IsInvalid(err) {
+		t.Errorf("two entries for one target: %v", err)
+	}
+}
+
+func sameJSON(t *testing.T, a, b any) bool {
+	t.Helper()
+	left, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, err := json.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(left) == string(right)
+}
+
+// An autoscaler reads and writes a Balancer without knowing what it is. While the replicas are unset it can write, but
+// not read.
+func balancerScale(ctx context.Context, t *testing.T, c client.Client, config *rest.Config) {
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
+	getter, err := scale.NewForConfig(config, mapper, dynamic.LegacyAPIPathResolverFunc, scale.NewDiscoveryScaleKindResolver(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scales := getter.Scales(metav1.NamespaceDefault)
+	resource := schema.GroupResource{Group: v1alpha1.Group, Resource: "balancers"}
+
+	b := create(ctx, t, c, "scale", `{}`)
+	b.Status = filledStatus(b)
+	b.Status.Replicas = 5
+	if err := c.Status().Update(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	s, err := scales.Get(ctx, resource, b.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Spec.Replicas != 6 || s.Status.Replicas != 5 || s.Status.Selector != "app=web" {
+		t.Errorf("scale says %+v and %+v", s.Spec, s.Status)
+	}
+	for _, replicas := range []int32{0, 9} {
+		s.Spec.Replicas = replicas
+		if s, err = scales.Update(ctx, resource, s, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+			t.Fatal(err)
+		}
+		if *b.Spec.Replicas != replicas {
+			t.Errorf("%d replicas after scaling to %d", *b.Spec.Replicas, replicas)
+		}
+	}
+	s.ResourceVersion = "1"
+	if _, err := scales.Update(ctx, resource, s, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("a write on old data: %v", err)
+	}
+	negative := []byte(`{"spec":{"replicas":-1}}`)
+	if _, err := scales.Patch(ctx, resource.WithVersion(v1alpha1.Version), b.Name, types.MergePatchType, negative, metav1.PatchOptions{}); err == nil {
+		t.Error("scaled to -1")
+	}
+
+	unset := create(ctx, t, c, "unset", `spec: {replicas: null}`)
+	const reason = `the spec replicas field ".spec.replicas" does not exist`
+	if _, err := scales.Get(ctx, resource, unset.Name, metav1.GetOptions{}); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), reason) {
+		t.Errorf("reading what is unset: %v", err)
+	}
+	four := []byte(`{"spec":{"replicas":4}}`) // as kubectl scale does
+	written, err := scales.Patch(ctx, resource.WithVersion(v1alpha1.Version), unset.Name, types.MergePatchType, four, metav1.PatchOptions{})
+	if err != nil || written.Spec.Replicas != 4 {
+		t.Errorf("writing what is unset: %v, %v", written, err)
+	}
+	desired := &autoscalingv1.Scale{}
+	if err := c.SubResource("scale").Get(ctx, unset, desired); err != nil || desired.Spec.Replicas != 4 {
+		t.Errorf("reading it then: %v, %v", desired.Spec, err)
+	}
+}
+
+// What kubectl get shows.
+func balancerColumns(ctx context.Context, t *testing.T, c client.Client, config *rest.Config) {
+	b := create(ctx, t, c, "columns", `{}`)
+	b.Status = filledStatus(b)
+	if err := c.Status().Update(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	create(ctx, t, c, "columns-unset", `spec: {replicas: null}`)
+	web, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := config.Host + "/apis/" + v1alpha1.APIVersion + "/namespaces/default/balancers"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	response, err := web.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table metav1.Table
+	if err := json.Unmarshal(text, &table); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	var names []string
+	for _, column := range table.ColumnDefinitions {
+		names = append(names, column.Name)
+	}
+	if got := strings.Join(names, " "); got != "Name Desired Observed Balanced Age" {
+		t.Errorf("columns %s", got)
+	}
+	rows := map[any]string{}
+	for _, row := range table.Rows {
+		rows[row.Cells[0]] = fmt.Sprint(row.Cells[1:4]...)
+	}
+	if got := rows["columns"]; got != fmt.Sprint(6, 6, "False") {
+		t.Errorf("shows %q", got)
+	}
+	if got := rows["columns-unset"]; got != fmt.Sprint(nil, nil, nil) {
+		t.Errorf("shows %q where nothing is known", got)
+	}
+}
