@@ -135,8 +135,9 @@ const (
 	ProportionalPolicyName BalancerPolicyName = "proportional"
 )
 
-// BalancerPolicy says how replicas are shared. Of Priorities and Proportions exactly the one of the policy is set. The
-// empty value of an option means its default, as in a ReplicaDistribution.
+// BalancerPolicy says how replicas are shared. Of Priorities and Proportions exactly the one of the policy is set. What
+// follows Fallback is not in the proposal: the options of a ReplicaDistribution, whose empty values mean the defaults, and a
+// limit.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:validation:XValidation:rule="self.policyName != 'priority' || has(self.priorities)",message="is required when policyName is priority",fieldPath=".priorities",reason=FieldValueRequired
@@ -239,7 +240,7 @@ type Fallback struct {
 	StartupTimeout metav1.Duration `json:"startupTimeout"`
 
 	// StabilizationTime is for how long all pods of a target have to be well before its fallback ends, 1s or more; unset
-	// means 5m.
+	// means 5m. The proposal has none.
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
