@@ -1,0 +1,178 @@
+package balancer
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func at(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(d)) }
+
+func runs(from time.Duration) v1.ContainerState {
+	return v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: at(from)}}
+}
+
+func crashed(from, to time.Duration) v1.ContainerState {
+	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 1, StartedAt: at(from), FinishedAt: at(to)}}
+}
+
+var backOff = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+
+// A pod of an hour's age.
+func podOf(phase v1.PodPhase, change func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(-time.Hour)}, Status: v1.PodStatus{Phase: phase}}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+func readiness(p *v1.Pod, status v1.ConditionStatus, since time.Duration) {
+	p.Status.Conditions = append(p.Status.Conditions,
+		v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue},
+		v1.PodCondition{Type: v1.PodReady, Status: status, LastTransitionTime: at(since)})
+}
+
+func container(p *v1.Pod, restarts int32, now, before v1.ContainerState) {
+	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, v1.ContainerStatus{RestartCount: restarts, State: now, LastTerminationState: before})
+}
+
+func TestPodStates(t *testing.T) {
+	tests := map[string]struct {
+		pod     *v1.Pod
+		timeout time.Duration // 5m if 0
+		below   time.Duration // how long the target has been below its size; 0 for not
+		want    podState
+	}{
+		"runs, nothing said of readiness": {pod: podOf(v1.PodRunning, nil), want: fine},
+		"ready":                           {pod: podOf(v1.PodRunning, func(p *v1.Pod) { readiness(p, v1.ConditionTrue, -time.Minute) }), want: fine},
+		"was ready, for an hour no more": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionFalse, -50*time.Minute)
+			container(p, 0, runs(-55*time.Minute), v1.ContainerState{})
+		}), want: fine},
+		"never ready": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionFalse, -time.Hour)
+			container(p, 0, runs(-55*time.Minute), v1.ContainerState{})
+		}), want: notStarted},
+		"never ready, in time": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionFalse, -time.Hour)
+			container(p, 0, runs(-55*time.Minute), v1.ContainerState{})
+		}), timeout: 2 * time.Hour, want: starting},
+		"pending for an hour":        {pod: podOf(v1.PodPending, nil), want: notStarted},
+		"pending, no limit":          {pod: podOf(v1.PodPending, nil), timeout: -1, want: starting},
+		"pending, to the deadline":   {pod: podOf(v1.PodPending, nil), timeout: time.Hour, want: starting},
+		"pending, past the deadline": {pod: podOf(v1.PodPending, nil), timeout: time.Hour - 1, want: notStarted},
+		"no phase yet":               {pod: podOf("", nil), timeout: 2 * time.Hour, want: starting},
+		"new, the target short":      {pod: podOf(v1.PodPending, nil), timeout: 2 * time.Hour, below: 3 * time.Hour, want: notStarted},
+		"new, the target short lately": {
+			pod: podOf(v1.PodPending, nil), timeout: 2 * time.Hour, below: time.Hour, want: starting,
+		},
+		"succeeded": {pod: podOf(v1.PodSucceeded, nil), want: done},
+		"failed":    {pod: podOf(v1.PodFailed, nil), want: done},
+		"unknown":   {pod: podOf(v1.PodUnknown, nil), want: done},
+		"terminating": {
+			pod: podOf(v1.PodRunning, func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), want: terminating,
+		},
+		"pending and terminating": {
+			pod: podOf(v1.PodPending, func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), want: terminating,
+		},
+		"crash loop from the start": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionFalse, -time.Hour)
+			container(p, 9, backOff, crashed(-2*time.Minute, -time.Minute))
+		}), want: notStarted},
+		"crash loop of a pod that ran, of late": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionFalse, -time.Minute)
+			container(p, 9, backOff, crashed(-2*time.Minute, -time.Minute))
+		}), want: starting},
+		"crash loop of a pod that ran, for long": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionFalse, -time.Minute)
+			container(p, 9, backOff, crashed(-2*time.Minute, -time.Minute))
+		}), below: 6 * time.Minute, want: notStarted},
+		"crash loop, one container of two": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionFalse, -6*time.Minute)
+			container(p, 0, runs(-time.Hour), v1.ContainerState{})
+			container(p, 2, backOff, crashed(-7*time.Minute, -6*time.Minute))
+		}), want: notStarted},
+		"between two runs": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionTrue, -time.Minute)
+			container(p, 3, crashed(-2*time.Minute, 0), crashed(-7*time.Minute, -6*time.Minute))
+		}), want: notStarted},
+		"restarts again and again": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionTrue, -time.Minute)
+			container(p, 3, runs(-time.Minute), crashed(-10*time.Minute, -6*time.Minute))
+		}), want: notStarted},
+		"restarted a few times": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionTrue, -time.Minute)
+			container(p, 2, runs(-time.Minute), crashed(-10*time.Minute, -6*time.Minute))
+		}), want: fine},
+		"restarted often, steady since": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionTrue, -10*time.Minute)
+			container(p, 9, runs(-10*time.Minute), crashed(-15*time.Minute, -11*time.Minute))
+		}), want: fine},
+		"restarts once a day": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
+			readiness(p, v1.ConditionTrue, -time.Minute)
+			container(p, 9, runs(-time.Minute), crashed(-25*time.Hour, -2*time.Minute))
+		}), want: fine},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			limit := patience{timeout: timeout}
+			if tt.timeout != 0 {
+				limit.timeout = tt.timeout
+			}
+			if tt.below != 0 {
+				limit.belowSince = noon.Add(-tt.below)
+			}
+			p := Assess(tt.pod)
+			if got := p.state(noon, limit); got != tt.want {
+				t.Errorf("state %d, want %d: %+v", got, tt.want, p)
+			}
+		})
+	}
+}
+
+// A crash loop of two containers lasts until both are steady, and began with the first crash known.
+func TestCrashLoopOfSeveralContainers(t *testing.T) {
+	p := Assess(podOf(v1.PodRunning, func(p *v1.Pod) {
+		readiness(p, v1.ConditionTrue, -time.Minute)
+		container(p, 4, runs(-3*time.Minute), crashed(-10*time.Minute, -6*time.Minute))
+		container(p, 4, runs(-time.Minute), crashed(-10*time.Minute, -4*time.Minute))
+		container(p, 4, runs(-2*time.Minute), crashed(-10*time.Minute, -5*time.Minute))
+	}))
+	if want := noon.Add(-time.Minute + steadyAfter); !p.SteadyAt.Equal(want) {
+		t.Errorf("steady at %v, want %v", p.SteadyAt, want)
+	}
+	if want := noon.Add(-6 * time.Minute); !p.CrashLoopingSince.Equal(want) {
+		t.Errorf("since %v, want %v", p.CrashLoopingSince, want)
+	}
+	if p.state(p.SteadyAt, patience{timeout: timeout}) != fine || p.state(p.SteadyAt.Add(-1), patience{timeout: timeout}) != notStarted {
+		t.Error("the loop does not end when the last container is steady")
+	}
+}
+
+// The pod counts of the proposal's implementation: all, running, not started in time.
+func TestPodCountsOfTheProposal(t *testing.T) {
+	old := Pod{Created: noon.Add(-time.Hour), Phase: v1.PodPending}
+	well := Pod{Created: noon.Add(-time.Hour), Phase: v1.PodRunning, Ready: true, WasReady: true}
+	failed := Pod{Created: noon.Add(-time.Hour), Phase: v1.PodFailed}
+	tests := map[string]struct {
+		pods          []Pod
+		running, late int32
+	}{
+		"pending for an hour":      {[]Pod{old}, 0, 1},
+		"pending, 2 run, 1 failed": {[]Pod{old, well, well, failed}, 2, 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(specOf(3, withFallback(priority("a")), targetOf("a", -1, -1)), tt.running+tt.late)
+			w.pods[0] = tt.pods
+			d, err := w.pass()
+			must(t, err)
+			if s := d.Status.Targets[0]; s.Running != tt.running || s.NotStarted != tt.late {
+				t.Errorf("%d running, %d late; want %d and %d", s.Running, s.NotStarted, tt.running, tt.late)
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package balancer
+
+import (
+	"math"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// instant is the least time after a deadline at which it is over.
+const instant = time.Nanosecond
+
+// timer finds the earliest of several times that are still to come.
+type timer struct{ now, next time.Time }
+
+func (t *timer) at(when time.Time) {
+	if when.After(t.now) && (t.next.IsZero() || when.Before(t.next)) {
+		t.next = when
+	}
+}
+
+// observe brings the counts in the status of a target that could be read up to date. What is desired comes later.
+func observe(o TargetObservation, before v1alpha1.BalancerTargetStatus, f *v1alpha1.Fallback, t *timer) v1alpha1.BalancerTargetStatus {
+	s := v1alpha1.BalancerTargetStatus{Name: o.Name, Current: o.Replicas, Running: running(o.Pods, t)}
+	s.BelowSizeSince = belowSize(s, before, t.now)
+	if f == nil {
+		return s
+	}
+	s.NotStarted = late(o, s.BelowSizeSince, f.StartupTimeout.Duration, t)
+	return s
+}
+
+// starts tells whether it is open yet what the target is able to run: replicas are missing, and nothing was known before.
+func starts(s, before v1alpha1.BalancerTargetStatus) bool {
+	return s.Running < s.Current && before.Capacity == nil
+}
+
+// running counts the fine pods.
+func running(pods []Pod, t *timer) int32 {
+	var n int32
+	for _, p := range pods {
+		if p.state(t.now, patience{}) == fine {
+			n++
+		}
+		if !p.Terminating && p.CrashLooping {
+			t.at(p.SteadyAt)
+		}
+	}
+	return n
+}
+
+// belowSize is since when pods that should exist are missing or not fine. A pod that became fine meanwhile restarts the
+// clock: a target that gets there step by step, in a rolling update or behind an autoscaler, is not stuck. A pod that was
+// merely created again does not.
+func belowSize(s, before v1alpha1.BalancerTargetStatus, now time.Time) *metav1.Time {
+	switch {
+	case s.Running >= s.Current:
+		return nil
+	case before.BelowSizeSince == nil || s.Running > before.Running:
+		return stamp(now)
+	}
+	return before.BelowSizeSince
+}
+
+// late counts the replicas that have not started in time: pods, and places for which no pod was created.
+func late(o TargetObservation, below *metav1.Time, timeout time.Duration, t *timer) int32 {
+	limit := patience{timeout: timeout}
+	if below != nil {
+		limit.belowSince = below.Time
+		t.at(below.Add(timeout + instant))
+	}
+	var n, existing int32
+	for _, p := range o.Pods {
+		switch p.state(t.now, limit) {
+		case notStarted:
+			n++
+			existing++
+		case starting:
+			existing++
+			t.at(p.waitingSince(t.now).Add(timeout + instant))
+		case fine:
+			existing++
+		default:
+		}
+	}
+	if limit.exhausted(t.now) {
+		n += max(0, o.Replicas-existing)
+	}
+	return n
+}
+
+// memory says how long capacities are remembered.
+type memory struct {
+	// stable is the stabilization time.
+	stable time.Duration
+	// open tells that a target is starting replicas, and may or may not be able to run them.
+	open bool
+}
+
+// remember keeps what is known of the target's capacity: the pods that are fine, once some have not started in time.
+// Fewer fine pods lower it at once. More of them raise it, and a target without any late pod is trusted again, only when
+// that has lasted for the stabilization time; so a pod that comes and goes moves a replica once within that time at most.
+// Nothing is forgotten while it is open what another target is able to run: two that are each asked for what the other
+// could not run would change places for ever.
+func remember(s *v1alpha1.BalancerTargetStatus, before v1alpha1.BalancerTargetStatus, m memory, t *timer) {
+	if before.Capacity == nil {
+		if s.NotStarted > 0 {
+			s.Capacity, s.BlockedSince = new(s.Running), stamp(t.now)
+		}
+		return
+	}
+	capacity := *before.Capacity
+	if s.NotStarted > 0 {
+		capacity = min(capacity, s.Running)
+	}
+	s.Capacity, s.BlockedSince = new(capacity), before.BlockedSince
+	well := s.NotStarted == 0 && s.Running >= s.Current
+	if !well && s.Running <= capacity {
+		return
+	}
+	s.FineSince = before.FineSince
+	if recovered := well && before.BelowSizeSince != nil; s.FineSince == nil || recovered {
+		s.FineSince = stamp(t.now)
+	}
+	until := s.FineSince.Add(m.stable)
+	switch {
+	case t.now.Before(until):
+		t.at(until)
+	case well && m.open:
+	case well:
+		s.Capacity, s.BlockedSince, s.FineSince = nil, nil, nil
+	default:
+		s.Capacity, s.FineSince = new(s.Running), nil
+	}
+}
+
+func stabilization(f *v1alpha1.Fallback) time.Duration {
+	if f.StabilizationTime.Duration == 0 {
+		return v1alpha1.DefaultStabilizationTime
+	}
+	return f.StabilizationTime.Duration
+}
+
+// stamp is a time as the status can store it, in whole seconds.
+func stamp(now time.Time) *metav1.Time {
+	return new(metav1.NewTime(now.Truncate(time.Second)))
+}
+
+// clip brings a count into the range of a Scale.
+func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }

@@ -1,0 +1,199 @@
+package balancer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// pair has 10 replicas on a and none on b, which is next in the order.
+func pair() *world {
+	return newWorld(specOf(10, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
+}
+
+// The story of a fallback: nodes vanish, replicas start elsewhere after the timeout, come back when the target has been
+// well for the stabilization time.
+func TestFallbackAndReturn(t *testing.T) {
+	w := pair()
+	must(t, w.settle())
+	expect := func(when time.Duration, sizes string, events ...string) Decision {
+		t.Helper()
+		w.in.Now = noon.Add(when)
+		w.run()
+		d, err := w.pass()
+		must(t, err)
+		w.run()
+		if got := fmt.Sprint(w.sizes); got != sizes {
+			t.Errorf("at %v: sizes %s, want %s", when, got, sizes)
+		}
+		for _, e := range events {
+			if !told(d, e) {
+				t.Errorf("at %v: no event %s", when, e)
+			}
+		}
+		return d
+	}
+	expect(0, "[10 0]")
+	w.able[0] = 6
+	w.in.Now = noon.Add(time.Minute)
+	w.pods[0] = w.pods[0][:6] // the other four are created again
+	d := expect(time.Minute, "[10 0]")
+	if want := noon.Add(6*time.Minute + 1); !d.Next.Equal(want) {
+		t.Errorf("next %v, want %v", d.Next, want)
+	}
+	expect(6*time.Minute, "[10 0]")
+	d = expect(6*time.Minute+1, "[10 4]", EventFallbackStarted, EventRescaled)
+	checkCondition(t, d, v1alpha1.ConditionFallbackActive, "of a are started")
+	w.able[0] = 10
+	d = expect(20*time.Minute, "[10 4]")
+	if want := noon.Add(25 * time.Minute); !d.Next.Equal(want) {
+		t.Errorf("next %v, want %v", d.Next, want)
+	}
+	w.able[0] = 9 // one more failure starts the time again
+	expect(24*time.Minute, "[10 4]")
+	w.able[0] = 10
+	expect(26*time.Minute, "[10 4]")
+	expect(31*time.Minute-1, "[10 4]")
+	d = expect(31*time.Minute, "[10 0]", EventFallbackEnded, EventRescaled)
+	checkCondition(t, d, v1alpha1.ConditionFallbackActive, "")
+	checkCondition(t, d, v1alpha1.ConditionBalanced, "its due")
+}
+
+// Pods that are deleted and created again before the timeout are late all the same.
+func TestRecreationDoesNotResetTheClock(t *testing.T) {
+	w := pair()
+	w.able[0] = 8
+	for minutes := range 6 {
+		w.in.Now = noon.Add(time.Duration(minutes) * time.Minute)
+		w.pods[0] = w.pods[0][:8]
+		w.run()
+		must(t, w.settle())
+		if w.sizes[1] != 0 {
+			t.Fatalf("fallback after %d minutes", minutes)
+		}
+	}
+	must(t, w.wait(time.Second))
+	if w.sizes[1] != 2 {
+		t.Errorf("sizes %v: no fallback after five minutes", w.sizes)
+	}
+}
+
+// A target whose pods become fine one after another is not stuck, however long that takes as a whole.
+func TestProgressResetsTheClock(t *testing.T) {
+	w := pair()
+	for i := range 10 {
+		w.able[0] = int32(i)
+		w.in.Now = w.in.Now.Add(2 * time.Minute)
+		w.pods[0] = nil // young ones all
+		w.run()
+		must(t, w.settle())
+	}
+	if w.sizes[1] != 0 {
+		t.Errorf("sizes %v: a fallback during a rolling update", w.sizes)
+	}
+}
+
+// Pods that nobody creates are late when the target has been short for longer than the timeout.
+func TestNeverCreated(t *testing.T) {
+	w := pair()
+	quota := func() Decision {
+		w.pods[0] = w.pods[0][:7]
+		d, err := w.pass()
+		must(t, err)
+		return d
+	}
+	quota()
+	w.in.Now = noon.Add(timeout)
+	if d := quota(); len(d.Writes) != 0 {
+		t.Errorf("in time: %v", d.Writes)
+	}
+	w.in.Now = noon.Add(timeout + 1)
+	d := quota()
+	if s := d.Status.Targets[0]; s.NotStarted != 3 || *s.Capacity != 7 || w.sizes[1] != 3 {
+		t.Errorf("sizes %v, %+v", w.sizes, s)
+	}
+}
+
+// Terminating pods neither run nor fail.
+func TestTerminatingPodsCountForNothing(t *testing.T) {
+	w := pair()
+	for i := range 5 {
+		w.pods[0][i].Terminating = true
+		w.pods[0] = append(w.pods[0], Pod{Created: noon, Phase: v1.PodPending, Terminating: true})
+	}
+	d, err := w.pass()
+	must(t, err)
+	if s := d.Status.Targets[0]; s.Running != 5 || s.NotStarted != 0 || len(d.Writes) != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A target that gets some of its nodes back is counted on for more, after the stabilization time.
+func TestCapacityRises(t *testing.T) {
+	w := pair()
+	w.able[0] = 4
+	w.run()
+	must(t, w.settle())
+	must(t, w.wait(timeout+time.Second))
+	w.able[0] = 8
+	must(t, w.wait(time.Second))
+	if fmt.Sprint(w.sizes) != "[10 6]" {
+		t.Errorf("at once: %v", w.sizes)
+	}
+	must(t, w.wait(stable))
+	if fmt.Sprint(w.sizes) != "[10 2]" {
+		t.Errorf("later: %v", w.sizes)
+	}
+}
+
+// Pods that come and go move replicas no more than once within the stabilization time: away and back in ten minutes.
+func TestFlappingPodsMoveLittle(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		w := pair()
+		must(t, w.settle())
+		var moves []time.Time
+		for range 240 { // two hours
+			w.able[0] = 10 - r.Int32N(2)
+			if r.IntN(4) == 0 {
+				w.able[0] = 8
+			}
+			before := w.writes
+			must(t, w.wait(30*time.Second))
+			if w.writes > before {
+				moves = append(moves, w.in.Now)
+			}
+		}
+		away := 0
+		for i, m := range moves {
+			if i > 0 && m.Sub(moves[i-1]) < stable {
+				away++ // lowered again; raised only after the stabilization time
+			}
+		}
+		if limit := int(2*time.Hour/stable) + 1; len(moves)-away > limit || away > limit {
+			t.Fatalf("seed %d: %d moves, %d of them early", seed, len(moves), away)
+		}
+	}
+}
+
+// What is remembered goes when there is no fallback any more.
+func TestFallbackRemoved(t *testing.T) {
+	w := pair()
+	w.late(0, 4)
+	d, err := w.pass()
+	must(t, err)
+	if w.sizes[1] != 4 {
+		t.Fatalf("%+v", d)
+	}
+	w.in.Spec.Policy.Fallback = nil
+	d, err = w.pass()
+	must(t, err)
+	if s := d.Status.Targets[0]; s.Capacity != nil || s.BlockedSince != nil || !told(d, EventFallbackEnded) {
+		t.Errorf("%+v", d)
+	}
+}

@@ -1,0 +1,295 @@
+package balancer
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// Input is all that a decision rests on. Decide changes nothing of it.
+type Input struct {
+	// Key is namespace/name of the Balancer.
+	Key        string
+	Generation int64
+	Spec       v1alpha1.BalancerSpec
+	// Status is the one of the last decision, or what the API server has of it.
+	Status v1alpha1.BalancerStatus
+	// Targets has one observation for every target of the spec, in any order.
+	Targets []TargetObservation
+	// Pods is how many pods the selector of the Balancer matches.
+	Pods int32
+	// Conflicts are targets that must not be written, by name, with the reason and what to do about it: another Balancer
+	// claims the same object, or two targets select the same pods.
+	Conflicts map[string]string
+	// Moves is the one of the last decision; where that is lost, the zero value.
+	Moves Moves
+	Now   time.Time
+}
+
+// TargetObservation is what was found on a target.
+type TargetObservation struct {
+	Name string
+	// Err says why the target could not be read; then nothing else counts.
+	Err error
+	// Replicas is spec.replicas of its Scale.
+	Replicas int32
+	// Pods are those that the selector of its Scale matches, each under one target only.
+	Pods []Pod
+}
+
+// Write is a size to be written to the Scale of a target.
+type Write struct {
+	Target   string
+	From, To int32
+	Why      string
+}
+
+// Decision is what to do. A driver makes the writes in their order, then stores the status, and asks again when something
+// changed or at Next.
+type Decision struct {
+	// Writes are those that make a target larger, then those that make one smaller, in each case the greatest change first.
+	Writes []Write
+	// Status is what to store, as if all writes succeeded.
+	Status v1alpha1.BalancerStatus
+	Events []Event
+	// Adopt is set where the spec has no replicas: the sum found on the targets, to be stored in spec.replicas. Nothing is
+	// written to the targets until then, for what is found later is what was written.
+	Adopt *int32
+	// Moves is to be handed to the next decision.
+	Moves Moves
+	// Next is when time alone may change the decision; zero for never.
+	Next time.Time
+}
+
+// The reasons in the status of a target that is left alone; for all others it is a reason of package apportion.
+const (
+	// ReasonUnreadable is a target that cannot be read and is taken to have its last known size.
+	ReasonUnreadable = "unreadable"
+	// ReasonUnknown is a target that never could be read. Its minimum is set aside for it.
+	ReasonUnknown = "unknown"
+	// ReasonConflict is a target that must not be written.
+	ReasonConflict = "conflict"
+)
+
+// Decide says what to write on the targets of a Balancer now, and what to remember.
+//
+// An invalid spec is no error: it becomes a condition and an event, and nothing is written. The error is about an input
+// that is none: an observation is missing, or is of no target.
+func Decide(in Input) (Decision, error) {
+	if errs := Validate(in.Key, &in.Spec); len(errs) > 0 {
+		return refuse(in, errs.ToAggregate().Error()), nil
+	}
+	p, err := newPass(in)
+	if err != nil {
+		return Decision{}, err
+	}
+	total, known := p.total()
+	if err := p.share(total); err != nil {
+		return Decision{}, fmt.Errorf("share the replicas of %s: %w", in.Key, err)
+	}
+	d := Decision{Moves: in.Moves}
+	switch {
+	case in.Spec.Replicas != nil:
+		d.Writes = p.pace(&d)
+	case known:
+		d.Adopt = new(total)
+	}
+	d.Status = p.status()
+	d.Status.Conditions = p.conditions(in.Status.Conditions, d.Status)
+	d.Events = p.events(d.Writes)
+	d.Next = p.timer.next
+	return d, nil
+}
+
+// A target is one target on its way through a pass.
+type target struct {
+	spec   v1alpha1.BalancerTarget
+	before v1alpha1.BalancerTargetStatus
+	// status grows from what is remembered to what will be stored. Its Current is what is found, then what is written.
+	status v1alpha1.BalancerTargetStatus
+	// read targets could be read.
+	read bool
+	// pinned targets are not written.
+	pinned bool
+}
+
+// pass is one decision in the making.
+type pass struct {
+	in      Input
+	targets []target
+	timer   timer
+	// unplaced and excess are the engine's.
+	unplaced, excess int64
+	// held is how many replicas will leave later, when others run in their place.
+	held int64
+}
+
+// newPass reads the observations.
+func newPass(in Input) (*pass, error) {
+	p := &pass{in: in, timer: timer{now: in.Now}}
+	observed := make(map[string]TargetObservation, len(in.Targets))
+	for _, o := range in.Targets {
+		observed[o.Name] = o
+	}
+	if len(observed) != len(in.Targets) || len(in.Targets) != len(in.Spec.Targets) {
+		return nil, fmt.Errorf("%s: %d observations for %d targets", in.Key, len(in.Targets), len(in.Spec.Targets))
+	}
+	before := make(map[string]v1alpha1.BalancerTargetStatus, len(in.Status.Targets))
+	for _, s := range in.Status.Targets {
+		before[s.Name] = s
+	}
+	for _, spec := range in.Spec.Targets {
+		o, ok := observed[spec.Name]
+		if !ok {
+			return nil, fmt.Errorf("%s: no observation of target %s", in.Key, spec.Name)
+		}
+		p.targets = append(p.targets, p.look(spec, o, before[spec.Name]))
+	}
+	p.remember()
+	return p, nil
+}
+
+// remember updates what is known of the capacities of the targets that could be read.
+func (p *pass) remember() {
+	fallback := p.in.Spec.Policy.Fallback
+	if fallback == nil {
+		return
+	}
+	m := memory{stable: stabilization(fallback)}
+	for _, t := range p.targets {
+		m.open = m.open || t.read && starts(t.status, t.before)
+	}
+	for i := range p.targets {
+		if t := &p.targets[i]; t.read {
+			remember(&t.status, t.before, m, &p.timer)
+		}
+	}
+}
+
+// look turns an observation into a target.
+func (p *pass) look(spec v1alpha1.BalancerTarget, o TargetObservation, before v1alpha1.BalancerTargetStatus) target {
+	t := target{spec: spec, before: before}
+	if o.Err != nil {
+		t.pinned, t.status = true, before
+		t.status.Name, t.status.Reason = spec.Name, ReasonUnreadable
+		t.status.Message = fmt.Sprintf("left as it is: %v", o.Err)
+		if before.Name == "" || before.Reason == ReasonUnknown {
+			t.status.Reason, t.status.Current = ReasonUnknown, value(spec.MinReplicas, 0)
+		}
+		return t
+	}
+	t.read = true
+	t.status = observe(o, before, p.in.Spec.Policy.Fallback, &p.timer)
+	if conflict, ok := p.in.Conflicts[spec.Name]; ok {
+		t.pinned, t.status.Reason, t.status.Message = true, ReasonConflict, conflict
+	}
+	return t
+}
+
+// total is how many replicas are to be shared: those asked for, or else those found. It is not known as long as nothing
+// is asked for and a target has not told its size.
+func (p *pass) total() (int32, bool) {
+	if p.in.Spec.Replicas != nil {
+		return *p.in.Spec.Replicas, true
+	}
+	var sum int64
+	known := true
+	for _, t := range p.targets {
+		sum += int64(t.status.Current)
+		known = known && t.status.Reason != ReasonUnknown
+	}
+	return clip(sum), known
+}
+
+// pace takes the targets towards what they are to have, as far as that may happen now, and returns what to write.
+func (p *pass) pace(d *Decision) []Write {
+	pace, window := unhurried(p.shrink()), p.in.Moves.within(p.in.Now)
+	limit := p.in.Spec.Policy.MaxMovesPerMinute
+	if limit != nil {
+		pace.limit = int64(*limit)
+		pace.budget = max(0, pace.limit-int64(window.Count))
+	}
+	var steps []step
+	var free []*target
+	for i := range p.targets {
+		if t := &p.targets[i]; !t.pinned {
+			free = append(free, t)
+			steps = append(steps, stepOf(t.status))
+		}
+	}
+	walked := pace.walk(steps)
+	p.held = walked.held
+	if limit != nil && walked.moved > 0 {
+		window.Count += clip(walked.moved)
+		d.Moves = window
+	}
+	if limit != nil && walked.held > 0 && window.Count > 0 {
+		p.timer.at(window.Since.Add(minute))
+	}
+	var writes []Write
+	for i, t := range free {
+		to := clip(walked.sizes[i])
+		if to != t.status.Current {
+			writes = append(writes, Write{Target: t.spec.Name, From: t.status.Current, To: to, Why: why(t.status)})
+		}
+		t.status.Current = to
+		t.status.BelowSizeSince = belowSize(t.status, t.status, p.in.Now)
+	}
+	order(writes)
+	return writes
+}
+
+func stepOf(s v1alpha1.BalancerTargetStatus) step {
+	return step{
+		current:  int64(s.Current),
+		desired:  int64(s.Desired),
+		runnable: int64(s.Desired - s.Pending),
+		running:  int64(min(s.Running, s.Current)), // the others are about to go, or should be
+	}
+}
+
+// shrink is by how much the replicas that are to run became fewer since the last decision. Without one, all that is too
+// much is.
+func (p *pass) shrink() int64 {
+	if len(p.in.Status.Targets) == 0 {
+		return math.MaxInt64
+	}
+	var sum int64
+	for _, t := range p.targets {
+		sum += int64(t.before.Desired-t.before.Pending) - int64(t.status.Desired-t.status.Pending)
+	}
+	return max(0, sum)
+}
+
+// status is what to store, without the conditions.
+func (p *pass) status() v1alpha1.BalancerStatus {
+	s := v1alpha1.BalancerStatus{
+		ObservedGeneration: p.in.Generation,
+		Replicas:           p.in.Pods,
+		Selector:           selectorOf(&p.in.Spec),
+	}
+	for _, t := range p.targets {
+		s.Targets = append(s.Targets, t.status)
+	}
+	return s
+}
+
+// selectorOf is the selector as a query parameter; a spec that is not valid may have none.
+func selectorOf(spec *v1alpha1.BalancerSpec) string {
+	selector, err := metav1.LabelSelectorAsSelector(&spec.Selector)
+	if err != nil {
+		return ""
+	}
+	return selector.String()
+}
+
+func value(p *int32, otherwise int32) int32 {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}

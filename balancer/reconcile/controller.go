@@ -1,0 +1,234 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/balancer"
+	"github.com/evenkeel/evenkeel/controller/scale"
+)
+
+// Name is what the controller is called in flags, logs and metrics.
+const Name = "balancer"
+
+const (
+	// settle is how long the pods of a Balancer may go on changing before it is looked at: they seldom come alone.
+	settle = 100 * time.Millisecond
+	// byTargetName is the index of the Balancers by the names of the objects that are their targets.
+	byTargetName = "spec.targets.scaleTargetRef.name"
+)
+
+// Options of a Controller. The zero value works.
+type Options struct {
+	// Metrics is where the metrics are registered; nil means nowhere.
+	Metrics prometheus.Registerer
+	// PerNamespace has targets watched namespace by namespace, for a manager that may not watch all at once.
+	PerNamespace bool
+	// PollInterval is how often targets are read that cannot be watched; 0 means scale.DefaultPollInterval.
+	PollInterval time.Duration
+	// Clock is the real one if nil.
+	Clock clock.PassiveClock
+}
+
+// Controller looks after every Balancer of a manager, whose scheme has to know v1alpha1 and the core kinds.
+type Controller struct{ options Options }
+
+// New makes a Controller, which does nothing before it is set up and its manager runs.
+func New(o Options) *Controller {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Controller{options: o}
+}
+
+// Name tells it from other controllers.
+func (c *Controller) Name() string { return Name }
+
+// SetupWithManager registers the controller and what it watches.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	metrics, err := newMetrics(c.options.Metrics)
+	if err != nil {
+		return err
+	}
+	scales, err := scale.New(mgr.GetConfig(), scale.Options{})
+	if err != nil {
+		return err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Balancer{}, byTargetName, targetNames); err != nil {
+		return fmt.Errorf("indexing Balancers by their targets: %w", err)
+	}
+	on := &triggers{cache: mgr.GetClient()}
+	watcher, err := scale.NewWatcher(mgr.GetConfig(), scale.WatcherOptions{
+		Changed: on.target, PerNamespace: c.options.PerNamespace, PollInterval: c.options.PollInterval, Log: mgr.GetLogger(),
+	})
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(watcher); err != nil {
+		return fmt.Errorf("adding the watcher of targets: %w", err)
+	}
+	r := newReconciler(access{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), scales: scales, watcher: watcher,
+		events: mgr.GetEventRecorder("evenkeel-" + Name),
+	}, metrics, c.options.Clock)
+	return builder.ControllerManagedBy(mgr).Named(Name).
+		For(&v1alpha1.Balancer{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.Balancer{}, on.rivals(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1.Pod{}, on.pods(), builder.WithPredicates(predicate.Funcs{UpdateFunc: matters})).
+		WatchesRawSource(source.Func(on.attach)).
+		Complete(r)
+}
+
+// queue is where a pass over a Balancer is asked for.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// triggers finds the Balancers that a change may matter to.
+type triggers struct {
+	cache client.Reader
+
+	mu    sync.Mutex
+	queue queue // nil until the controller starts
+}
+
+// attach takes the queue for what changes outside the cache. No target is watched before the first pass, which is later.
+func (t *triggers) attach(_ context.Context, q queue) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queue = q
+	return nil
+}
+
+// target asks for a pass over each Balancer of an object that changed. An object of another kind and the same name costs a
+// pass too many.
+func (t *triggers) target(o scale.Target) {
+	t.mu.Lock()
+	q := t.queue
+	t.mu.Unlock()
+	if q == nil {
+		return
+	}
+	for _, b := range t.named(context.Background(), o.Namespace, o.Name) {
+		q.Add(request(&b))
+	}
+}
+
+// named lists the Balancers that have a target of a name. They are shared with the cache and must not be changed.
+func (t *triggers) named(ctx context.Context, namespace, name string) []v1alpha1.Balancer {
+	list, err := balancersOf(ctx, t.cache, namespace, name)
+	if err != nil {
+		return nil // the cache is not there yet, or no more: then there are no passes
+	}
+	return list
+}
+
+// rivals asks for passes over the Balancers that claim, or did claim, a target together with one that changed.
+func (t *triggers) rivals() handler.EventHandler {
+	enqueue := func(ctx context.Context, o client.Object, q queue) {
+		b, ok := o.(*v1alpha1.Balancer)
+		if !ok {
+			return
+		}
+		for i := range b.Spec.Targets {
+			for _, other := range t.named(ctx, b.Namespace, b.Spec.Targets[i].ScaleTargetRef.Name) {
+				if other.Name != b.Name {
+					q.Add(request(&other))
+				}
+			}
+		}
+	}
+	return handlerOf(enqueue)
+}
+
+// pods asks for passes over the Balancers that select a pod that changed.
+func (t *triggers) pods() handler.EventHandler {
+	enqueue := func(ctx context.Context, pod client.Object, q queue) {
+		var list v1alpha1.BalancerList
+		if err := t.cache.List(ctx, &list, client.InNamespace(pod.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+			return // as in named
+		}
+		for i := range list.Items {
+			if selects(&list.Items[i].Spec.Selector, pod.GetLabels()) {
+				q.AddAfter(request(&list.Items[i]), settle)
+			}
+		}
+	}
+	return handlerOf(enqueue)
+}
+
+// handlerOf has every event handled alike, an update for what was and what is.
+func handlerOf(enqueue func(context.Context, client.Object, queue)) handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			enqueue(ctx, e.ObjectOld, q)
+			enqueue(ctx, e.ObjectNew, q)
+		},
+	}
+}
+
+// matters tells whether an update of a pod may change a decision.
+func matters(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*v1.Pod)
+	after, okay := e.ObjectNew.(*v1.Pod)
+	return ok && okay && (balancer.Assess(before) != balancer.Assess(after) || !maps.Equal(before.Labels, after.Labels))
+}
+
+func request(b *v1alpha1.Balancer) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: b.Namespace, Name: b.Name}}
+}
+
+// targetNames are the values of the index.
+func targetNames(o client.Object) []string {
+	b, ok := o.(*v1alpha1.Balancer)
+	if !ok {
+		return nil
+	}
+	var names []string
+	for _, t := range b.Spec.Targets {
+		names = append(names, t.ScaleTargetRef.Name)
+	}
+	return names
+}
+
+// balancersOf lists the Balancers of a namespace that have a target of a name, whatever its kind. They are shared with the
+// cache and must not be changed.
+func balancersOf(ctx context.Context, cache client.Reader, namespace, name string) ([]v1alpha1.Balancer, error) {
+	var list v1alpha1.BalancerList
+	err := cache.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byTargetName: name}, client.UnsafeDisableDeepCopy)
+	return list.Items, err
+}
+
+// object is what a reference refers to, whatever its version.
+type object struct{ group, kind, name string }
+
+func objectOf(ref v1alpha1.ScaleTargetReference) object {
+	o := object{group: "apps", kind: ref.Kind, name: ref.Name}
+	if ref.APIVersion != "" {
+		group, _, found := strings.Cut(ref.APIVersion, "/")
+		if !found {
+			group = "" // the core group has a version only
+		}
+		o.group = group
+	}
+	return o
+}

@@ -1,0 +1,181 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/balancer"
+	"github.com/evenkeel/evenkeel/controller/scale"
+)
+
+// observation is what a pass found.
+type observation struct {
+	input balancer.Input
+	// scales are those that could be read, by target.
+	scales map[string]scale.Scale
+	// failed tells that something could not be read that may be read later, of which nobody will tell.
+	failed bool
+	// again is how long to wait at most until the next pass; 0 if changes are told.
+	again time.Duration
+}
+
+// soon has the next pass come within d, if that is not 0.
+func (o *observation) soon(d time.Duration) {
+	if d > 0 && (o.again == 0 || d < o.again) {
+		o.again = d
+	}
+}
+
+// conflict has a target left alone. The first reason is enough.
+func (o *observation) conflict(target, format string, args ...any) {
+	if _, ok := o.input.Conflicts[target]; !ok {
+		o.input.Conflicts[target] = fmt.Sprintf(format, args...)
+	}
+}
+
+// observe finds out all that a decision about the Balancer rests on. What is wrong with one target is no error.
+func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observation, error) {
+	o := observation{
+		input: balancer.Input{
+			Key: client.ObjectKeyFromObject(b).String(), Generation: b.Generation, Spec: b.Spec, Status: b.Status,
+			Conflicts: map[string]string{}, Now: r.clock.Now(),
+		},
+		scales: map[string]scale.Scale{},
+	}
+	for _, t := range b.Spec.Targets {
+		o.input.Targets = append(o.input.Targets, r.read(ctx, b.Namespace, t, &o))
+	}
+	if err := ctx.Err(); err != nil {
+		return o, err // it says nothing about the targets
+	}
+	if err := r.claims(ctx, b, &o); err != nil {
+		return o, err
+	}
+	return o, r.pods(ctx, b, &o)
+}
+
+// read reads the Scale of a target, and has the target watched.
+func (r *reconciler) read(ctx context.Context, namespace string, t v1alpha1.BalancerTarget, o *observation) balancer.TargetObservation {
+	out := balancer.TargetObservation{Name: t.Name}
+	ref := scale.Reference{APIVersion: t.ScaleTargetRef.APIVersion, Kind: t.ScaleTargetRef.Kind, Name: t.ScaleTargetRef.Name}
+	s, err := r.scales.Get(ctx, namespace, ref)
+	if err == nil {
+		o.scales[t.Name] = s
+		o.soon(r.watcher.Watch(s.Resource, s.Namespace))
+		out.Replicas = s.Replicas
+		return out
+	}
+	out.Err = err
+	switch scale.ReasonOf(err) {
+	case scale.ReasonInvalidReference: // until the Balancer is changed
+	case scale.ReasonNotFound:
+		resource, err := r.scales.Resolve(ref)
+		if err != nil {
+			o.failed = true
+			break
+		}
+		o.soon(r.watcher.Watch(resource, namespace))
+	default:
+		o.failed = true
+	}
+	return out
+}
+
+// claims looks for other Balancers that have a target of this one too. Such a target is written by neither.
+func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
+	for _, t := range b.Spec.Targets {
+		list, err := balancersOf(ctx, r.client, b.Namespace, t.ScaleTargetRef.Name)
+		if err != nil {
+			return fmt.Errorf("listing the Balancers of %s %s: %w", t.ScaleTargetRef.Kind, t.ScaleTargetRef.Name, err)
+		}
+		var others []string
+		for i := range list {
+			if list[i].Name != b.Name && claimed(&list[i], objectOf(t.ScaleTargetRef)) {
+				others = append(others, list[i].Name)
+			}
+		}
+		if len(others) > 0 {
+			slices.Sort(others)
+			o.conflict(t.Name, "it is a target of Balancer %s, too; remove it from all Balancers but one", strings.Join(others, ", "))
+		}
+	}
+	return nil
+}
+
+func claimed(b *v1alpha1.Balancer, what object) bool {
+	return slices.ContainsFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return objectOf(t.ScaleTargetRef) == what })
+}
+
+// pods finds the pods of each target that was read. One that several targets select is counted on the first.
+func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
+	selector, err := metav1.LabelSelectorAsSelector(&b.Spec.Selector)
+	if err != nil {
+		return nil // the decision refuses it
+	}
+	all, err := r.list(ctx, b.Namespace, selector)
+	if err != nil {
+		return err
+	}
+	o.input.Pods = int32(len(all))
+	owner := map[string]string{} // of pods, by name
+	for i := range o.input.Targets {
+		t := &o.input.Targets[i]
+		s, ok := o.scales[t.Name]
+		if !ok {
+			continue
+		}
+		pods, err := r.list(ctx, b.Namespace, s.Selector)
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods {
+			if first, taken := owner[pod.Name]; taken {
+				o.conflict(t.Name, "it selects pod %s, as target %s does; give them selectors that have no pod in common", pod.Name, first)
+				o.conflict(first, "it selects pod %s, as target %s does; give them selectors that have no pod in common", pod.Name, t.Name)
+				continue
+			}
+			owner[pod.Name] = t.Name
+			t.Pods = append(t.Pods, balancer.Assess(&pod))
+			if !selector.Matches(labels.Set(pod.Labels)) {
+				o.conflict(t.Name, "its pod %s is not selected by the Balancer; give the pods of all targets the labels of spec.selector", pod.Name)
+				o.soon(scale.DefaultPollInterval) // changes of such a pod are not told
+			}
+		}
+	}
+	return nil
+}
+
+// list gives pods in the order of their names. They are shared with the cache and must not be changed.
+func (r *reconciler) list(ctx context.Context, namespace string, selector labels.Selector) ([]v1.Pod, error) {
+	var list v1.PodList
+	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods that %s selects: %w", selector, err)
+	}
+	slices.SortFunc(list.Items, func(a, b v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// selects tells whether a selector matches labels. That most do not is found out without compiling it.
+func selects(s *metav1.LabelSelector, of map[string]string) bool {
+	for key, value := range s.MatchLabels {
+		if has, ok := of[key]; !ok || has != value {
+			return false
+		}
+	}
+	if len(s.MatchExpressions) == 0 {
+		return len(s.MatchLabels) > 0
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && selector.Matches(labels.Set(of))
+}

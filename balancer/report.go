@@ -1,0 +1,207 @@
+package balancer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// Event is something worth telling about a Balancer.
+type Event struct {
+	// Type is v1.EventTypeNormal or v1.EventTypeWarning.
+	Type string
+	// Reason is one of the constants of this package.
+	Reason  string
+	Message string
+	// Target is the one it is about; empty for the Balancer itself.
+	Target string
+}
+
+// The reasons of events.
+const (
+	// EventRescaled: the size of a target is written.
+	EventRescaled = "Rescaled"
+	// EventFallbackStarted: replicas of a target have not started in time, and are started elsewhere.
+	EventFallbackStarted = "FallbackStarted"
+	// EventFallbackEnded: a target is trusted again to run what is its due.
+	EventFallbackEnded = "FallbackEnded"
+	// EventTargetUnreadable: a target cannot be read, and is left as it is.
+	EventTargetUnreadable = "TargetUnreadable"
+	// EventTargetConflict: a target must not be written, and is left as it is.
+	EventTargetConflict = "TargetConflict"
+	// EventInvalidSpec: the spec makes no sense, and nothing is done.
+	EventInvalidSpec = "InvalidSpec"
+)
+
+// The reasons of conditions.
+const (
+	// BecauseBalanced: every target has what is its due.
+	BecauseBalanced = "Balanced"
+	// BecauseInvalidSpec: the spec makes no sense.
+	BecauseInvalidSpec = "InvalidSpec"
+	// BecauseNotAdopted: the spec has no replicas yet.
+	BecauseNotAdopted = "ReplicasNotSet"
+	// BecauseTargetsLeftAlone: some targets are not written.
+	BecauseTargetsLeftAlone = "TargetsLeftAlone"
+	// BecauseBlocked: replicas have not started in time.
+	BecauseBlocked = "NotStartedInTime"
+	// BecauseMoving: replicas leave when others run in their place.
+	BecauseMoving = "Moving"
+	// BecauseRead: every target can be read and written.
+	BecauseRead = "AllTargetsRead"
+	// BecauseNoFallback: every target runs its own share.
+	BecauseNoFallback = "NoTargetBlocked"
+	// BecauseNoRoom: some replicas have no place.
+	BecauseNoRoom = "NoRoom"
+	// BecauseRoom: every replica has a place.
+	BecauseRoom = "Room"
+	// BecauseMinimums: the minimums sum to more than the replicas.
+	BecauseMinimums = "MinimumsTooLarge"
+	// BecauseReplicas: the replicas cover the minimums.
+	BecauseReplicas = "ReplicasCoverMinimums"
+)
+
+// order puts writes that make larger before those that make smaller, and the greatest first.
+func order(writes []Write) {
+	slices.SortStableFunc(writes, func(a, b Write) int {
+		x, y := int64(a.To)-int64(a.From), int64(b.To)-int64(b.From)
+		if up := x > 0; up != (y > 0) {
+			return cmp.Compare(y, x)
+		}
+		return cmp.Compare(max(y, -y), max(x, -x))
+	})
+}
+
+// events tells what is new in this decision.
+func (p *pass) events(writes []Write) []Event {
+	var events []Event
+	add := func(kind, reason, target, format string, args ...any) {
+		events = append(events, Event{Type: kind, Reason: reason, Target: target, Message: fmt.Sprintf(format, args...)})
+	}
+	for _, t := range p.targets {
+		name, s := t.spec.Name, t.status
+		switch s.Reason {
+		case ReasonUnreadable, ReasonUnknown:
+			if t.before.Reason != s.Reason {
+				add(v1.EventTypeWarning, EventTargetUnreadable, name, "target %s: %s", name, s.Message)
+			}
+		case ReasonConflict:
+			if t.before.Reason != s.Reason {
+				add(v1.EventTypeWarning, EventTargetConflict, name, "target %s is left as it is: %s", name, s.Message)
+			}
+		}
+		if was, is := t.before.Capacity != nil, s.Capacity != nil; is && !was {
+			add(v1.EventTypeWarning, EventFallbackStarted, name, "target %s: %d replicas have not started in time, %d run", name, s.NotStarted, s.Running)
+		} else if was && !is {
+			add(v1.EventTypeNormal, EventFallbackEnded, name, "target %s: %d replicas run", name, s.Running)
+		}
+	}
+	for _, w := range writes {
+		add(v1.EventTypeNormal, EventRescaled, w.Target, "target %s: from %d to %d replicas: %s", w.Target, w.From, w.To, w.Why)
+	}
+	return events
+}
+
+// verdict is a condition before it is dated.
+type verdict struct {
+	kind            string
+	holds           bool
+	reason, message string
+}
+
+// conditions brings the conditions up to date. The time of one moves only when its status changes.
+func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) []metav1.Condition {
+	var unread, alone, blocked []string
+	var pending int64
+	for _, t := range s.Targets {
+		switch t.Reason {
+		case ReasonUnreadable, ReasonUnknown:
+			unread = append(unread, t.Name)
+			alone = append(alone, t.Name+": "+t.Message)
+		case ReasonConflict:
+			alone = append(alone, t.Name+": "+t.Message)
+		}
+		if t.Capacity != nil {
+			blocked = append(blocked, t.Name)
+			pending += int64(t.Pending)
+		}
+	}
+	verdicts := []verdict{
+		p.balanced(alone, pending),
+		{v1alpha1.ConditionTargetsReadable, true, BecauseRead, "every target can be read and written"},
+		{v1alpha1.ConditionFallbackActive, false, BecauseNoFallback, "every target is trusted to run its own share"},
+		{v1alpha1.ConditionOverflow, false, BecauseRoom, "every replica has a place"},
+		{v1alpha1.ConditionMinimumsExceedReplicas, false, BecauseReplicas, "the replicas cover the minimums of the targets"},
+	}
+	if len(alone) > 0 {
+		verdicts[1] = verdict{v1alpha1.ConditionTargetsReadable, false, BecauseTargetsLeftAlone, strings.Join(alone, "; ")}
+		if len(unread) > 0 {
+			verdicts[1].reason = "Unreadable"
+		}
+	}
+	if len(blocked) > 0 {
+		verdicts[2] = verdict{v1alpha1.ConditionFallbackActive, true, BecauseBlocked, "replicas of " + strings.Join(blocked, ", ") + " are started elsewhere"}
+	}
+	if p.unplaced > 0 {
+		verdicts[3] = verdict{v1alpha1.ConditionOverflow, true, BecauseNoRoom, fmt.Sprintf("%d replicas can run on no target", p.unplaced)}
+	}
+	if p.excess > 0 {
+		verdicts[4] = verdict{v1alpha1.ConditionMinimumsExceedReplicas, true, BecauseMinimums, fmt.Sprintf("the minimums, and the sizes of targets that are left alone, are %d more than the replicas asked for", p.excess)}
+	}
+	return p.in.date(before, verdicts)
+}
+
+// balanced says whether every target has what is its due, or the first thing that keeps it from that.
+func (p *pass) balanced(alone []string, pending int64) verdict {
+	v := verdict{kind: v1alpha1.ConditionBalanced}
+	switch {
+	case p.in.Spec.Replicas == nil:
+		v.reason, v.message = BecauseNotAdopted, "spec.replicas is not set; it becomes the sum of the sizes of the targets as soon as all are known"
+	case len(alone) > 0:
+		v.reason, v.message = BecauseTargetsLeftAlone, strings.Join(alone, "; ")
+	case pending > 0 || p.unplaced > 0:
+		v.reason, v.message = BecauseBlocked, fmt.Sprintf("%d replicas wait where they cannot run now, %d have no other place", pending, p.unplaced)
+	case p.held > 0:
+		v.reason, v.message = BecauseMoving, fmt.Sprintf("%d replicas leave their target when others run in their place", p.held)
+	default:
+		v.holds, v.reason, v.message = true, BecauseBalanced, "every target has what is its due"
+	}
+	return v
+}
+
+// date turns verdicts into conditions.
+func (in *Input) date(before []metav1.Condition, verdicts []verdict) []metav1.Condition {
+	conditions := slices.Clone(before)
+	for _, v := range verdicts {
+		status := metav1.ConditionFalse
+		if v.holds {
+			status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&conditions, metav1.Condition{
+			Type: v.kind, Status: status, Reason: v.reason, Message: v.message,
+			ObservedGeneration: in.Generation, LastTransitionTime: *stamp(in.Now),
+		})
+	}
+	return conditions
+}
+
+// refuse answers a spec that makes no sense: everything stays, and what is remembered too.
+func refuse(in Input, problem string) Decision {
+	d := Decision{Status: *in.Status.DeepCopy(), Moves: in.Moves}
+	d.Status.ObservedGeneration, d.Status.Replicas, d.Status.Selector = in.Generation, in.Pods, selectorOf(&in.Spec)
+	d.Status.Conditions = in.date(in.Status.Conditions, []verdict{
+		{v1alpha1.ConditionBalanced, false, BecauseInvalidSpec, problem},
+	})
+	was := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.ConditionBalanced)
+	if was == nil || was.Reason != BecauseInvalidSpec || was.Message != problem {
+		d.Events = []Event{{Type: v1.EventTypeWarning, Reason: EventInvalidSpec, Message: problem}}
+	}
+	return d
+}

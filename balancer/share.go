@@ -1,0 +1,145 @@
+package balancer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/apportion"
+)
+
+// share has the engine share the replicas out, and notes on every target what it is to have.
+func (p *pass) share(total int32) error {
+	request, order := p.request(total)
+	result, err := apportion.Distribute(request)
+	if err != nil {
+		return err
+	}
+	p.unplaced, p.excess = result.Unplaced, result.Excess
+	for i, r := range result.Targets {
+		s := &p.targets[order[i]].status
+		s.Desired, s.Pending = clip(r.Replicas), clip(r.Pending)
+		if p.targets[order[i]].pinned {
+			continue
+		}
+		s.Reason = string(r.Reason)
+		if probes(r, request.Targets[i]) {
+			s.Desired, s.Pending = s.Desired+1, 1
+		}
+		s.Message = message(*s)
+	}
+	return nil
+}
+
+// probes tells whether a target needs a replica that it is not expected to run: it is held by its capacity, which could
+// not be found to have grown if nothing were waiting there.
+func probes(r apportion.TargetResult, t apportion.Target) bool {
+	return r.Reason == apportion.ReasonCapacity && r.Pending == 0 && r.Replicas < *t.Max
+}
+
+// request asks the engine what the Balancer asks for. The second value says which target each of the request's is.
+func (p *pass) request(total int32) (apportion.Request, []int) {
+	policy := &p.in.Spec.Policy
+	r := apportion.Request{
+		Replicas:  int64(total),
+		Policy:    apportion.Proportional,
+		Rounding:  apportion.Rounding(policy.Rounding),
+		MinMode:   apportion.MinMode(policy.MinMode),
+		Rebalance: policy.Rebalance,
+		Relief:    apportion.Relief(policy.Relief),
+		Key:       p.in.Key,
+		TieBreak:  apportion.TieBreak(policy.TieBreak),
+		Targets:   make([]apportion.Target, 0, len(p.targets)),
+	}
+	weight := func(name string) int64 { return int64(policy.Proportions.TargetProportions[name]) }
+	var order []int
+	if policy.PolicyName == v1alpha1.PriorityPolicyName {
+		r.Policy = apportion.Priority
+		order, weight = p.byPriority(policy.Priorities.TargetOrder)
+	}
+	for i := range p.targets {
+		if order != nil {
+			i = order[i]
+		}
+		r.Targets = append(r.Targets, p.targets[i].request(weight(p.targets[i].spec.Name)))
+	}
+	if order == nil {
+		order = inOrder(len(p.targets))
+	}
+	return r, order
+}
+
+// byPriority puts the targets named in the order first, as they are named; those that are not have no weight.
+func (p *pass) byPriority(named []string) ([]int, func(name string) int64) {
+	rank := make(map[string]int, len(named))
+	for i, name := range named {
+		rank[name] = i - len(named)
+	}
+	order := inOrder(len(p.targets))
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(rank[p.targets[a].spec.Name], rank[p.targets[b].spec.Name])
+	})
+	return order, func(name string) int64 {
+		if _, ok := rank[name]; ok {
+			return 1
+		}
+		return 0
+	}
+}
+
+func inOrder(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
+// request is the target as the engine sees it. A pinned one has the size it has.
+func (t *target) request(weight int64) apportion.Target {
+	out := apportion.Target{
+		Name:   t.spec.Name,
+		Weight: new(weight),
+		Min:    int64(value(t.spec.MinReplicas, 0)),
+		Max:    new(apportion.MaxReplicas),
+	}
+	size := int64(t.status.Current)
+	if t.pinned {
+		out.Min, *out.Max, out.Current = size, size, size
+		return out
+	}
+	if t.spec.MaxReplicas != nil {
+		*out.Max = int64(*t.spec.MaxReplicas)
+	}
+	out.Current = size
+	if t.status.Capacity != nil {
+		out.Capacity = new(int64(*t.status.Capacity))
+		out.Current = min(size, *out.Capacity)
+	}
+	return out
+}
+
+// reasons are the engine's in words.
+var reasons = map[apportion.Reason]string{
+	apportion.ReasonCapacity: "it runs all that it is able to",
+	apportion.ReasonMax:      "it has its maximum",
+	apportion.ReasonMin:      "it has its minimum",
+	apportion.ReasonSticky:   "replicas stay where they are",
+	apportion.ReasonOrder:    "its place in the order",
+	apportion.ReasonWeight:   "its share of the proportions",
+}
+
+func why(s v1alpha1.BalancerTargetStatus) string { return reasons[apportion.Reason(s.Reason)] }
+
+// message explains what a target is to have.
+func message(s v1alpha1.BalancerTargetStatus) string {
+	text := why(s)
+	if s.Capacity != nil {
+		text += fmt.Sprintf("; it is counted on for %d replicas", *s.Capacity)
+	}
+	if s.NotStarted > 0 {
+		text += fmt.Sprintf("; %d have not started in time", s.NotStarted)
+	}
+	return text
+}
