@@ -116,24 +116,39 @@ func remember(s *v1alpha1.BalancerTargetStatus, before v1alpha1.BalancerTargetSt
 		capacity = min(capacity, s.Running)
 	}
 	s.Capacity, s.BlockedSince = new(capacity), before.BlockedSince
-	well := s.NotStarted == 0 && s.Running >= s.Current
-	if !well && s.Running <= capacity {
+	s.FineSince = fineSince(*s, before, t.now)
+	if s.FineSince == nil {
 		return
-	}
-	s.FineSince = before.FineSince
-	if recovered := well && before.BelowSizeSince != nil; s.FineSince == nil || recovered {
-		s.FineSince = stamp(t.now)
 	}
 	until := s.FineSince.Add(m.stable)
 	switch {
 	case t.now.Before(until):
 		t.at(until)
-	case well && m.open:
-	case well:
+	case well(*s) && !m.open:
 		s.Capacity, s.BlockedSince, s.FineSince = nil, nil, nil
-	default:
+	case s.NotStarted > 0:
 		s.Capacity, s.FineSince = new(s.Running), nil
+	default:
 	}
+}
+
+// well tells whether all that a target asks for runs, and nothing hangs.
+func well(s v1alpha1.BalancerTargetStatus) bool { return s.NotStarted == 0 && s.Running >= s.Current }
+
+// fineSince is since when a blocked target has done better than its capacity says: it is well or, while others of its pods
+// are late, more than that run. A pod of a well target that fails is an interruption, one that is added is not.
+func fineSince(s, before v1alpha1.BalancerTargetStatus, now time.Time) *metav1.Time {
+	if !well(s) && s.Running <= *s.Capacity {
+		return nil
+	}
+	failed := s.Running < min(before.Running, s.Current)
+	switch {
+	case before.FineSince != nil && before.NotStarted == 0 && !failed, before.FineSince != nil && before.NotStarted > 0 && s.NotStarted > 0:
+		return before.FineSince
+	case well(s) || s.NotStarted > 0:
+		return stamp(now)
+	}
+	return nil
 }
 
 func stabilization(f *v1alpha1.Fallback) time.Duration {

@@ -20,6 +20,7 @@ func pair() *world {
 // well for the stabilization time.
 func TestFallbackAndReturn(t *testing.T) {
 	w := pair()
+	w.forgetful = true
 	must(t, w.settle())
 	expect := func(when time.Duration, sizes string, events ...string) Decision {
 		t.Helper()
@@ -151,32 +152,65 @@ func TestCapacityRises(t *testing.T) {
 	}
 }
 
-// Pods that come and go move replicas no more than once within the stabilization time: away and back in ten minutes.
+// An autoscaler that adds a replica every minute does not keep a fallback from ending.
+func TestGrowthIsNoInterruption(t *testing.T) {
+	w := pair()
+	w.able[0] = 4
+	w.run()
+	must(t, w.settle())
+	must(t, w.wait(timeout+time.Second))
+	w.able[0] = 1000
+	for range 7 {
+		must(t, w.wait(time.Minute))
+		*w.in.Spec.Replicas++
+	}
+	if w.sizes[1] != 0 {
+		t.Errorf("sizes %v", w.sizes)
+	}
+}
+
+// A pod that fails after the others are well again starts the stabilization time once more, even if it is created again in time.
+func TestFailureIsAnInterruption(t *testing.T) {
+	w := pair()
+	w.able[0] = 4
+	w.run()
+	must(t, w.settle())
+	must(t, w.wait(timeout+time.Second))
+	w.able[0] = 10
+	must(t, w.wait(time.Second))
+	must(t, w.wait(3*time.Minute))
+	w.pods[0] = w.pods[0][:9] // one is evicted
+	_, err := w.pass()
+	must(t, err)
+	must(t, w.wait(time.Minute))
+	must(t, w.wait(stable-time.Second))
+	if w.sizes[1] != 6 {
+		t.Errorf("too early: sizes %v", w.sizes)
+	}
+	must(t, w.wait(time.Second))
+	if w.sizes[1] != 0 {
+		t.Errorf("too late: sizes %v", w.sizes)
+	}
+}
+
+// Pods that come and go move a replica away no more than once within the stabilization time, and back no more than once;
+// several of them that fail one after another move one each.
 func TestFlappingPodsMoveLittle(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		w := pair()
 		must(t, w.settle())
-		var moves []time.Time
+		flapping := 1 + r.Int32N(3)
+		var away, back int32
 		for range 240 { // two hours
-			w.able[0] = 10 - r.Int32N(2)
-			if r.IntN(4) == 0 {
-				w.able[0] = 8
-			}
-			before := w.writes
+			w.able[0] = 10 - r.Int32N(flapping+1)
+			before := w.sizes[1]
 			must(t, w.wait(30*time.Second))
-			if w.writes > before {
-				moves = append(moves, w.in.Now)
-			}
+			away += max(0, w.sizes[1]-before)
+			back += max(0, before-w.sizes[1])
 		}
-		away := 0
-		for i, m := range moves {
-			if i > 0 && m.Sub(moves[i-1]) < stable {
-				away++ // lowered again; raised only after the stabilization time
-			}
-		}
-		if limit := int(2*time.Hour/stable) + 1; len(moves)-away > limit || away > limit {
-			t.Fatalf("seed %d: %d moves, %d of them early", seed, len(moves), away)
+		if limit := int32(2*time.Hour/stable) * flapping; away > limit || back > limit {
+			t.Fatalf("seed %d: %d pods flap, %d replicas moved away and %d back; at most %d each may", seed, flapping, away, back, limit)
 		}
 	}
 }

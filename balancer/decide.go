@@ -234,7 +234,11 @@ func (p *pass) pace(d *Decision) []Write {
 	for i, t := range free {
 		to := clip(walked.sizes[i])
 		if to != t.status.Current {
-			writes = append(writes, Write{Target: t.spec.Name, From: t.status.Current, To: to, Why: why(t.status)})
+			w := Write{Target: t.spec.Name, From: t.status.Current, To: to, Why: why(t.status)}
+			if w.To > w.From {
+				w.Why += p.standsIn(t)
+			}
+			writes = append(writes, w)
 		}
 		t.status.Current = to
 		t.status.BelowSizeSince = belowSize(t.status, t.status, p.in.Now)

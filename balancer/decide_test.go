@@ -87,12 +87,12 @@ func TestExamples(t *testing.T) {
 		},
 		"halves, max and blocked": {
 			replicas: 18, policy: healthyHalves, a: targetOf("a", -1, 10), b: targetOf("b", -1, 10), sizes: [2]int32{9, 9}, late: [2]int{2, 0},
-			want: [2]int32{9, 10}, overflow: "1 replicas",
+			want: [2]int32{9, 10}, overflow: "1 replica can",
 		},
 		"90 to 10, nearest":       {replicas: 5, policy: proportional(map[string]int32{"a": 85, "b": 15}), want: [2]int32{4, 1}},
 		"90 to 10, as upstream":   {replicas: 5, policy: with(proportional(map[string]int32{"a": 85, "b": 15}), healthy), want: [2]int32{5, 0}},
 		"ties by name":            {replicas: 1, policy: halves, want: [2]int32{1, 0}},
-		"a probe where blocked":   {replicas: 9, policy: order, a: targetOf("a", -1, 5), sizes: [2]int32{9, 5}, late: [2]int{0, 2}, want: [2]int32{5, 4}, overflow: "1 replicas"},
+		"a probe where blocked":   {replicas: 9, policy: order, a: targetOf("a", -1, 5), sizes: [2]int32{9, 5}, late: [2]int{0, 2}, want: [2]int32{5, 4}, overflow: "1 replica can"},
 		"nothing, scaled to zero": {replicas: 0, policy: order, sizes: [2]int32{4, 4}, want: [2]int32{0, 0}},
 	}
 	for name, tt := range tests {

@@ -50,6 +50,6 @@ func ExampleDecide() {
 		fmt.Println(e.Reason, e.Message)
 	}
 	// Output:
-	// FallbackStarted target spot: 2 replicas have not started in time, 4 run
-	// Rescaled target on-demand: from 0 to 2 replicas: its place in the order
+	// FallbackStarted target spot: 2 replicas not started in time; 4 run
+	// Rescaled target on-demand from 0 to 2 replicas: its place in the order, and replicas of spot have not started
 }

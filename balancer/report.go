@@ -98,13 +98,13 @@ func (p *pass) events(writes []Write) []Event {
 			}
 		}
 		if was, is := t.before.Capacity != nil, s.Capacity != nil; is && !was {
-			add(v1.EventTypeWarning, EventFallbackStarted, name, "target %s: %d replicas have not started in time, %d run", name, s.NotStarted, s.Running)
+			add(v1.EventTypeWarning, EventFallbackStarted, name, "target %s: %s not started in time; %d run", name, replicas(int64(s.NotStarted)), s.Running)
 		} else if was && !is {
-			add(v1.EventTypeNormal, EventFallbackEnded, name, "target %s: %d replicas run", name, s.Running)
+			add(v1.EventTypeNormal, EventFallbackEnded, name, "target %s runs %s again", name, replicas(int64(s.Running)))
 		}
 	}
 	for _, w := range writes {
-		add(v1.EventTypeNormal, EventRescaled, w.Target, "target %s: from %d to %d replicas: %s", w.Target, w.From, w.To, w.Why)
+		add(v1.EventTypeNormal, EventRescaled, w.Target, "target %s from %d to %s: %s", w.Target, w.From, replicas(int64(w.To)), w.Why)
 	}
 	return events
 }
@@ -150,7 +150,7 @@ func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) 
 		verdicts[2] = verdict{v1alpha1.ConditionFallbackActive, true, BecauseBlocked, "replicas of " + strings.Join(blocked, ", ") + " are started elsewhere"}
 	}
 	if p.unplaced > 0 {
-		verdicts[3] = verdict{v1alpha1.ConditionOverflow, true, BecauseNoRoom, fmt.Sprintf("%d replicas can run on no target", p.unplaced)}
+		verdicts[3] = verdict{v1alpha1.ConditionOverflow, true, BecauseNoRoom, replicas(p.unplaced) + " can run on no target"}
 	}
 	if p.excess > 0 {
 		verdicts[4] = verdict{v1alpha1.ConditionMinimumsExceedReplicas, true, BecauseMinimums, fmt.Sprintf("the minimums, and the sizes of targets that are left alone, are %d more than the replicas asked for", p.excess)}
@@ -166,10 +166,12 @@ func (p *pass) balanced(alone []string, pending int64) verdict {
 		v.reason, v.message = BecauseNotAdopted, "spec.replicas is not set; it becomes the sum of the sizes of the targets as soon as all are known"
 	case len(alone) > 0:
 		v.reason, v.message = BecauseTargetsLeftAlone, strings.Join(alone, "; ")
-	case pending > 0 || p.unplaced > 0:
-		v.reason, v.message = BecauseBlocked, fmt.Sprintf("%d replicas wait where they cannot run now, %d have no other place", pending, p.unplaced)
+	case pending > 0:
+		v.reason, v.message = BecauseBlocked, replicas(pending)+" cannot run now where they are due"
+	case p.unplaced > 0:
+		v.reason, v.message = BecauseNoRoom, replicas(p.unplaced)+" can run on no target"
 	case p.held > 0:
-		v.reason, v.message = BecauseMoving, fmt.Sprintf("%d replicas leave their target when others run in their place", p.held)
+		v.reason, v.message = BecauseMoving, replicas(p.held)+" will leave when others run instead"
 	default:
 		v.holds, v.reason, v.message = true, BecauseBalanced, "every target has what is its due"
 	}
@@ -204,4 +206,12 @@ func refuse(in Input, problem string) Decision {
 		d.Events = []Event{{Type: v1.EventTypeWarning, Reason: EventInvalidSpec, Message: problem}}
 	}
 	return d
+}
+
+// replicas says how many they are.
+func replicas(n int64) string {
+	if n == 1 {
+		return "1 replica"
+	}
+	return fmt.Sprintf("%d replicas", n)
 }

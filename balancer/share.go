@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
@@ -132,14 +133,28 @@ var reasons = map[apportion.Reason]string{
 
 func why(s v1alpha1.BalancerTargetStatus) string { return reasons[apportion.Reason(s.Reason)] }
 
+// standsIn says whose replicas a target takes over, if it may do so; it is part of why the target grows.
+func (p *pass) standsIn(t *target) string {
+	var blocked []string
+	for _, other := range p.targets {
+		if other.status.Pending > 0 && other.status.Capacity != nil {
+			blocked = append(blocked, other.spec.Name)
+		}
+	}
+	if len(blocked) == 0 || t.status.Capacity != nil {
+		return ""
+	}
+	return ", and replicas of " + strings.Join(blocked, ", ") + " have not started"
+}
+
 // message explains what a target is to have.
 func message(s v1alpha1.BalancerTargetStatus) string {
 	text := why(s)
 	if s.Capacity != nil {
-		text += fmt.Sprintf("; it is counted on for %d replicas", *s.Capacity)
+		text += "; it is counted on for " + replicas(int64(*s.Capacity))
 	}
 	if s.NotStarted > 0 {
-		text += fmt.Sprintf("; %d have not started in time", s.NotStarted)
+		text += fmt.Sprintf("; %d not started in time", s.NotStarted)
 	}
 	return text
 }

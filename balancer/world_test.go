@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -27,6 +28,8 @@ type world struct {
 	pods  [][]Pod
 	// writes counts the sizes written.
 	writes int
+	// forgetful worlds have a new controller for every pass: it knows what the API server stores, and nothing else.
+	forgetful bool
 }
 
 // targetOf makes a target with a Deployment of its name; negative bounds are none.
@@ -111,6 +114,9 @@ func (w *world) pass() (Decision, error) {
 		return d, err
 	}
 	w.apply(d)
+	if w.forgetful {
+		return d, w.restart()
+	}
 	return d, nil
 }
 
@@ -127,6 +133,15 @@ func (w *world) apply(d Decision) {
 	if d.Adopt != nil {
 		w.in.Spec.Replicas = d.Adopt
 	}
+}
+
+func (w *world) restart() error {
+	stored, err := json.Marshal(w.in.Status)
+	if err != nil {
+		return err
+	}
+	w.in.Status, w.in.Moves = v1alpha1.BalancerStatus{}, Moves{}
+	return json.Unmarshal(stored, &w.in.Status)
 }
 
 // settle makes decisions as long as they write anything, the pods starting at once.
