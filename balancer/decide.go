@@ -2,7 +2,6 @@ package balancer
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -256,15 +255,13 @@ func stepOf(s v1alpha1.BalancerTargetStatus) step {
 	}
 }
 
-// shrink is by how much the replicas that are to run became fewer since the last decision. Without one, all that is too
-// much is.
+// shrink is by how much the replicas that are to run became fewer since the last decision that was stored, less what has
+// left since: a controller that stopped between its writes and the status has done a part.
 func (p *pass) shrink() int64 {
-	if len(p.in.Status.Targets) == 0 {
-		return math.MaxInt64
-	}
 	var sum int64
 	for _, t := range p.targets {
 		sum += int64(t.before.Desired-t.before.Pending) - int64(t.status.Desired-t.status.Pending)
+		sum -= max(0, int64(t.before.Current)-int64(t.status.Current))
 	}
 	return max(0, sum)
 }

@@ -233,7 +233,6 @@ func TestAdoption(t *testing.T) {
 // Writes that make larger come first, and the greatest first.
 func TestOrderOfWrites(t *testing.T) {
 	w := newWorld(specOf(20, priority("e", "d", "c", "b", "a"), targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", 1, 1), targetOf("d", 6, 6), targetOf("e", -1, 13)), 30, 40, 0, 0, 0)
-	w.in.Status.Targets = nil
 	d, err := w.pass()
 	must(t, err)
 	want := "[{e 0 13 it has its maximum} {d 0 6 it has its maximum} {c 0 1 it has its maximum} " +

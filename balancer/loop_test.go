@@ -8,8 +8,6 @@ import (
 	"time"
 )
 
-const loops = 10_000
-
 // loop is a random Balancer in a random world; some targets are able to run only so many.
 func loop(seed uint64) (w *world, blocked int) {
 	r := rand.New(rand.NewPCG(seed, 5))
@@ -34,9 +32,13 @@ func loop(seed uint64) (w *world, blocked int) {
 // are blocked targets, and never changes again.
 func TestClosedLoopSettles(t *testing.T) {
 	t.Parallel()
+	loops := uint64(10_000)
+	if testing.Short() {
+		loops = 1_000
+	}
 	late := map[bool]int{}
 	total := map[bool]int{}
-	for seed := range uint64(loops) {
+	for seed := range loops {
 		w, blocked := loop(seed)
 		rebalance := w.in.Spec.Policy.Rebalance == nil
 		rounds, history, err := settled(w, blocked+2)
@@ -60,7 +62,7 @@ func TestClosedLoopSettles(t *testing.T) {
 // settled runs rounds and tells after how many nothing is written any more.
 func settled(w *world, limit int) (int, [][]int32, error) {
 	var history [][]int32
-	for range limit + 6 {
+	for range limit + 3 {
 		if err := w.wait(timeout + time.Second); err != nil {
 			return 0, history, err
 		}

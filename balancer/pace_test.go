@@ -45,7 +45,7 @@ func TestWalk(t *testing.T) {
 // However far the steps are taken: no size passes what is desired; no more than the budget moves; what is held and what
 // is done make the whole; a second walk from there does nothing; and what is held never exceeds what is missing elsewhere.
 func TestWalkInvariants(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property := func(t *rapid.T) {
 		number := rapid.Int64Range(0, 50)
 		steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 			s := step{current: number.Draw(t, "current"), desired: number.Draw(t, "desired")}
@@ -102,7 +102,10 @@ func TestWalkInvariants(t *testing.T) {
 		if again := p.walk(next); fmt.Sprint(again.sizes) != fmt.Sprint(got.sizes) {
 			t.Fatalf("%+v: %v, then %v", steps, got.sizes, again.sizes)
 		}
-	})
+	}
+	for range 50 { // a hundred cases each
+		rapid.Check(t, property)
+	}
 }
 
 // A flip of the order moves no more replicas per minute than allowed, nothing that runs is lost on the way, and all arrive.
@@ -116,6 +119,9 @@ func TestMovesPerMinute(t *testing.T) {
 			must(t, w.settle())
 			if want := fmt.Sprintf("[%d %d]", 90-10*minutes, min(100, 20+10*minutes)); fmt.Sprint(w.sizes) != want {
 				t.Fatalf("minute %d: %v, want %s", minutes, w.sizes, want)
+			}
+			if d, err := w.pass(); err != nil || minutes < 9 && !d.Next.Equal(noon.Add(time.Duration(minutes+1)*time.Minute)) {
+				t.Fatalf("minute %d: next is %v: %v", minutes, d.Next, err)
 			}
 			w.in.Now = w.in.Now.Add(10 * time.Second)
 		}
