@@ -1,0 +1,97 @@
+package controller
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
+)
+
+// Defaults of Options.
+const (
+	// DefaultLease is the name of the Lease that the leader holds.
+	DefaultLease = "evenkeel-controller"
+	// The leader holds the Lease for so long after it last renewed it, ceases to lead when it could not renew it for so
+	// long, and the others ask so often.
+	DefaultLeaseDuration, DefaultRenewDeadline, DefaultRetryPeriod = 15 * time.Second, 10 * time.Second, 2 * time.Second
+	// DefaultWorkers is how many objects a controller works on at a time.
+	DefaultWorkers = 8
+	// DefaultPassTimeout is when the context of a pass over one object ends.
+	DefaultPassTimeout = time.Minute
+	// DefaultStuckAfter is far beyond the timeout of a pass: the pass does not heed its context.
+	DefaultStuckAfter = 5 * time.Minute
+	// DefaultGrace is less than the 30 s that a pod has to end.
+	DefaultGrace = 20 * time.Second
+
+	userAgent = "evenkeel-controller"
+)
+
+// Options of a Manager. The zero value elects a leader, for which LeaseNamespace has to be set, watches all namespaces
+// and serves neither probes nor metrics.
+type Options struct {
+	// Scheme has the kinds that are read and written; nil means those of Kubernetes.
+	Scheme *runtime.Scheme
+	// Namespaces are watched; empty means all of them.
+	Namespaces []string
+	// HealthAddress and MetricsAddress are where /healthz and /readyz, and /metrics are served, without TLS, host:port;
+	// port 0 is any free one. They may be the same. Empty means not at all.
+	HealthAddress, MetricsAddress string
+	// Gatherer has the metrics of the program, which stand on /metrics before those of controller-runtime: where both
+	// have one of a name, such as those of the Go runtime, it is the program's. Nil means that there are none.
+	Gatherer prometheus.Gatherer
+
+	// NoLeaderElection is for one that is alone.
+	NoLeaderElection bool
+	// LeaseNamespace and Lease name the Lease that the leader holds. An empty Lease means DefaultLease.
+	LeaseNamespace, Lease string
+	// Identity is the holder of the Lease when this one leads. Empty means the host's name and something unique.
+	Identity string
+	// LeaseDuration, RenewDeadline and RetryPeriod are of the election; 0 means the defaults.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+
+	// Workers is how many objects each controller works on at a time. 0 means DefaultWorkers.
+	Workers int
+	// PassTimeout ends the context of a pass over one object. 0 means DefaultPassTimeout.
+	PassTimeout time.Duration
+	// StuckAfter is how long a pass may go on before /healthz fails. 0 means DefaultStuckAfter.
+	StuckAfter time.Duration
+	// Grace is how long all may take to end. 0 means DefaultGrace.
+	Grace time.Duration
+	// Log is for the Manager and its controllers. It becomes that of controller-runtime, which has one per process. The
+	// zero value tells nobody.
+	Log logr.Logger
+}
+
+func (o *Options) setDefaults() error {
+	o.Lease = cmp.Or(o.Lease, DefaultLease)
+	o.LeaseDuration = cmp.Or(o.LeaseDuration, DefaultLeaseDuration)
+	o.RenewDeadline = cmp.Or(o.RenewDeadline, DefaultRenewDeadline)
+	o.RetryPeriod = cmp.Or(o.RetryPeriod, DefaultRetryPeriod)
+	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
+	o.PassTimeout = cmp.Or(o.PassTimeout, DefaultPassTimeout)
+	o.StuckAfter = cmp.Or(o.StuckAfter, DefaultStuckAfter)
+	o.Grace = cmp.Or(o.Grace, DefaultGrace)
+	if o.Log.GetSink() == nil {
+		o.Log = logr.Discard()
+	}
+	if o.NoLeaderElection {
+		return nil
+	}
+	if o.LeaseNamespace == "" {
+		return errors.New("leader election needs a namespace for its Lease")
+	}
+	if o.Identity == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("finding the host's name, which is part of the identity: %w", err)
+		}
+		o.Identity = host + "_" + string(uuid.NewUUID()) // there may be two on a host, in tests at least
+	}
+	return nil
+}
