@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -95,6 +96,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&v1alpha1.Balancer{}, on.rivals(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1.Pod{}, on.pods(), builder.WithPredicates(predicate.Funcs{UpdateFunc: matters})).
 		WatchesRawSource(source.Func(on.attach)).
+		WithOptions(controller.Options{
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
 		Complete(r)
 }
 

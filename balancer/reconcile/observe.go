@@ -52,6 +52,10 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 		},
 		scales: map[string]scale.Scale{},
 	}
+	if len(balancer.Validate(o.input.Key, &b.Spec)) > 0 {
+		o.input.Pods = b.Status.Replicas // the decision refuses it, and lets everything stay
+		return o, nil
+	}
 	for _, t := range b.Spec.Targets {
 		o.input.Targets = append(o.input.Targets, r.read(ctx, b.Namespace, t, &o))
 	}
@@ -120,7 +124,7 @@ func claimed(b *v1alpha1.Balancer, what object) bool {
 func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
 	selector, err := metav1.LabelSelectorAsSelector(&b.Spec.Selector)
 	if err != nil {
-		return nil // the decision refuses it
+		return fmt.Errorf("reading the selector: %w", err)
 	}
 	all, err := r.list(ctx, b.Namespace, selector)
 	if err != nil {
@@ -145,7 +149,7 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 				continue
 			}
 			owner[pod.Name] = t.Name
-			t.Pods = append(t.Pods, balancer.Assess(&pod))
+			t.Pods = append(t.Pods, balancer.Assess(pod))
 			if !selector.Matches(labels.Set(pod.Labels)) {
 				o.conflict(t.Name, "its pod %s is not selected by the Balancer; give the pods of all targets the labels of spec.selector", pod.Name)
 				o.soon(scale.DefaultPollInterval) // changes of such a pod are not told
@@ -156,14 +160,18 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 }
 
 // list gives pods in the order of their names. They are shared with the cache and must not be changed.
-func (r *reconciler) list(ctx context.Context, namespace string, selector labels.Selector) ([]v1.Pod, error) {
+func (r *reconciler) list(ctx context.Context, namespace string, selector labels.Selector) ([]*v1.Pod, error) {
 	var list v1.PodList
 	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods that %s selects: %w", selector, err)
 	}
-	slices.SortFunc(list.Items, func(a, b v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	return list.Items, nil
+	pods := make([]*v1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return pods, nil
 }
 
 // selects tells whether a selector matches labels. That most do not is found out without compiling it.

@@ -1,0 +1,140 @@
+package reconcile
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/controller"
+	"github.com/evenkeel/evenkeel/controller/scale"
+)
+
+// asked are the names of the Balancers of which something asks for a pass.
+func asked(t *testing.T, b []client.Object, something func(*triggers, queue)) string {
+	t.Helper()
+	var names []string
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(b...).WithIndex(&v1alpha1.Balancer{}, byTargetName, targetNames).Build()
+		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		on := &triggers{cache: c}
+		something(on, q)
+		<-time.After(2 * settle)
+		for q.Len() > 0 {
+			r, _ := q.Get()
+			names = append(names, r.Name)
+			q.Done(r)
+		}
+		q.ShutDown()
+	})
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func TestTriggers(t *testing.T) {
+	elsewhere := balancerOf("elsewhere", 1, "a")
+	elsewhere.Namespace = "other"
+	deals := balancerOf("deals", 1, "a", "d")
+	deals.Spec.Selector = metav1.LabelSelector{
+		MatchLabels:      map[string]string{"app": "deals"},
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "canary", Operator: metav1.LabelSelectorOpDoesNotExist}},
+	}
+	all := []client.Object{balancerOf("web", 1, "a", "b"), balancerOf("shop", 1, "c"), deals, elsewhere}
+	ctx := t.Context()
+	labelled := func(labels map[string]string) *v1.Pod { return running("p", labels) }
+	for name, c := range map[string]struct {
+		something func(*triggers, queue)
+		want      string
+	}{
+		"a target": {func(on *triggers, q queue) {
+			if err := on.attach(ctx, q); err != nil {
+				t.Error(err)
+			}
+			on.target(scale.Target{Namespace: "shop", Name: "a"})
+		}, "deals web"},
+		"a target, before the start": {func(on *triggers, _ queue) {
+			on.target(scale.Target{Namespace: "shop", Name: "a"})
+		}, ""},
+		"what is no target": {func(on *triggers, q queue) {
+			if err := on.attach(ctx, q); err != nil {
+				t.Error(err)
+			}
+			on.target(scale.Target{Namespace: "shop", Name: "z"})
+		}, ""},
+		"a pod of two": {func(on *triggers, q queue) {
+			on.pods().Create(ctx, event.CreateEvent{Object: labelled(map[string]string{"app": "web"})}, q)
+		}, "shop web"},
+		"a pod that expressions select": {func(on *triggers, q queue) {
+			on.pods().Delete(ctx, event.DeleteEvent{Object: labelled(map[string]string{"app": "deals"})}, q)
+		}, "deals"},
+		"a pod that expressions do not select": {func(on *triggers, q queue) {
+			on.pods().Delete(ctx, event.DeleteEvent{Object: labelled(map[string]string{"app": "deals", "canary": ""})}, q)
+		}, ""},
+		"a pod that goes over": {func(on *triggers, q queue) {
+			on.pods().Update(ctx, event.UpdateEvent{
+				ObjectOld: labelled(map[string]string{"app": "web"}), ObjectNew: labelled(map[string]string{"app": "deals"}),
+			}, q)
+		}, "deals shop web"},
+		"a rival": {func(on *triggers, q queue) {
+			on.rivals().Delete(ctx, event.DeleteEvent{Object: balancerOf("gone", 1, "d", "c")}, q)
+		}, "deals shop"},
+		"itself": {func(on *triggers, q queue) {
+			on.rivals().Create(ctx, event.CreateEvent{Object: balancerOf("shop", 1, "c")}, q)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := asked(t, all, c.something); got != c.want {
+				t.Errorf("passes over %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestOnlyWhatCountsInAPodMatters(t *testing.T) {
+	before := running("p", map[string]string{"app": "web"})
+	for name, c := range map[string]struct {
+		change func(*v1.Pod)
+		want   bool
+	}{
+		"nothing":       {func(*v1.Pod) {}, false},
+		"an annotation": {func(p *v1.Pod) { p.Annotations = map[string]string{"a": "b"} }, false},
+		"its address":   {func(p *v1.Pod) { p.Status.PodIP = "10.0.0.1" }, false},
+		"a label":       {func(p *v1.Pod) { p.Labels = map[string]string{"app": "db"} }, true},
+		"its phase":     {func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, true},
+		"its end":       {func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: start} }, true},
+	} {
+		after := before.DeepCopy()
+		c.change(after)
+		if got := matters(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+func TestObjectOf(t *testing.T) {
+	for version, group := range map[string]string{"": "apps", "apps/v1": "apps", "v1": "", "example.com/v2": "example.com"} {
+		if got := objectOf(v1alpha1.ScaleTargetReference{APIVersion: version, Kind: "K", Name: "n"}); got != (object{group, "K", "n"}) {
+			t.Errorf("%q is of %+v, want group %q", version, got, group)
+		}
+	}
+}
+
+func TestControllerIsSetUp(t *testing.T) {
+	s := newServer()
+	t.Cleanup(s.Close)
+	m, err := controller.New(s.config(), []controller.Controller{New(Options{})}, controller.Options{NoLeaderElection: true, Scheme: scheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Close()
+}

@@ -1,0 +1,199 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/balancer"
+	"github.com/evenkeel/evenkeel/controller/scale"
+)
+
+const (
+	// firstRetry and lastRetry bound the time until a pass that failed in part is repeated; it doubles each time.
+	firstRetry, lastRetry = 200 * time.Millisecond, time.Minute
+	// longestNote is what the API server accepts of the text of an event.
+	longestNote = 1024
+	// action is what events say the controller was doing.
+	action = "Balance"
+)
+
+// errNotRead is about a write that no decision should ask for.
+var errNotRead = errors.New("the target was not read")
+
+// access is what a reconciler reaches the cluster by.
+type access struct {
+	// client reads from the cache and writes; live reads from the API server.
+	client  client.Client
+	live    client.Reader
+	scales  *scale.Client
+	watcher *scale.Watcher
+	events  events.EventRecorder
+}
+
+// reconciler makes the passes. The queue sees to it that no two are over one Balancer at a time.
+type reconciler struct {
+	access
+	metrics *metrics
+	clock   clock.PassiveClock
+	retries workqueue.TypedRateLimiter[types.NamespacedName]
+
+	mu    sync.Mutex
+	moves map[types.NamespacedName]balancer.Moves
+}
+
+func newReconciler(a access, m *metrics, c clock.PassiveClock) *reconciler {
+	return &reconciler{
+		access: a, metrics: m, clock: c,
+		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry),
+		moves:   map[types.NamespacedName]balancer.Moves{},
+	}
+}
+
+// Reconcile makes one pass over a Balancer. What fails on a target is told in the status, and tried again after a time
+// that doubles; an error is what kept the pass from a decision or from storing the status.
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var b v1alpha1.Balancer
+	err := r.live.Get(ctx, request.NamespacedName, &b)
+	if apierrors.IsNotFound(err) || err == nil && b.DeletionTimestamp != nil {
+		r.forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the Balancer: %w", err)
+	}
+	return r.pass(ctx, request.NamespacedName, &b)
+}
+
+func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1alpha1.Balancer) (reconcile.Result, error) {
+	lap := r.laps()
+	found, err := r.observe(ctx, b)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	found.input.Moves = r.remembered(key)
+	lap(phaseRead)
+
+	d, err := balancer.Decide(found.input)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	lap(phaseDecide)
+
+	done := r.write(ctx, &found, d.Writes)
+	r.remember(key, done.moves(found.input.Moves, d.Moves))
+	status := done.settle(&found.input, d.Status)
+	r.tellWrites(ctx, b, done)
+	lap(phaseWrite)
+
+	failures := r.store(ctx, b, status, d.Adopt)
+	if failures == nil {
+		r.tell(b, d.Events)
+		if text := notWritten(status); done.refused() && text != notWritten(found.input.Status) {
+			r.event(b, v1.EventTypeWarning, becauseNotWritten, text)
+		}
+		r.metrics.see(key, &found.input, status)
+	}
+	lap(phaseStore)
+	if failures != nil && !apierrors.IsConflict(failures) {
+		return reconcile.Result{}, failures
+	}
+	if found.failed || done.failed() || failures != nil {
+		found.soon(r.retries.When(key))
+	} else {
+		r.retries.Forget(key)
+	}
+	if !d.Next.IsZero() {
+		found.soon(max(d.Next.Sub(r.clock.Now()), time.Millisecond))
+	}
+	return reconcile.Result{RequeueAfter: found.again}, nil
+}
+
+// store stores the status, if it is another one, and the number of replicas to be adopted, if there is one. It is refused
+// if the Balancer has changed since it was read.
+func (r *reconciler) store(ctx context.Context, b *v1alpha1.Balancer, status v1alpha1.BalancerStatus, adopt *int32) error {
+	unchanged := func(of *v1alpha1.Balancer) client.Patch {
+		return client.MergeFromWithOptions(of, client.MergeFromWithOptimisticLock{})
+	}
+	if !apiequality.Semantic.DeepEqual(b.Status, status) {
+		before := b.DeepCopy()
+		b.Status = status
+		if err := r.client.Status().Patch(ctx, b, unchanged(before)); err != nil {
+			return fmt.Errorf("storing the status: %w", err)
+		}
+	}
+	if adopt != nil {
+		before := b.DeepCopy()
+		b.Spec.Replicas = adopt
+		if err := r.client.Patch(ctx, b, unchanged(before)); err != nil {
+			return fmt.Errorf("storing the number of replicas: %w", err)
+		}
+		logr.FromContextOrDiscard(ctx).Info("Adopted the number of replicas found", "replicas", *adopt)
+	}
+	return nil
+}
+
+// tell tells the events of a decision once its status is stored: then they will not come again. What is said of writes is
+// told when they are made.
+func (r *reconciler) tell(b *v1alpha1.Balancer, told []balancer.Event) {
+	for _, e := range told {
+		if e.Reason != balancer.EventRescaled {
+			r.event(b, e.Type, e.Reason, e.Message)
+		}
+	}
+}
+
+func (r *reconciler) event(b *v1alpha1.Balancer, kind, reason, text string) {
+	if len(text) > longestNote {
+		text = strings.ToValidUTF8(text[:longestNote], "")
+	}
+	r.events.Eventf(b, nil, kind, reason, action, "%s", text)
+}
+
+// laps measures the phases of a pass.
+func (r *reconciler) laps() func(phase string) {
+	begin := r.clock.Now()
+	return func(phase string) {
+		now := r.clock.Now()
+		r.metrics.phases.WithLabelValues(phase).Observe(now.Sub(begin).Seconds())
+		begin = now
+	}
+}
+
+func (r *reconciler) remembered(key types.NamespacedName) balancer.Moves {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.moves[key]
+}
+
+func (r *reconciler) remember(key types.NamespacedName, m balancer.Moves) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m == (balancer.Moves{}) {
+		delete(r.moves, key)
+		return
+	}
+	r.moves[key] = m
+}
+
+// forget drops all that is known of a Balancer that is gone.
+func (r *reconciler) forget(key types.NamespacedName) {
+	r.remember(key, balancer.Moves{})
+	r.retries.Forget(key)
+	r.metrics.forget(key)
+}

@@ -1,0 +1,174 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/balancer"
+	"github.com/evenkeel/evenkeel/controller/scale"
+)
+
+// becauseNotWritten is the reason of the condition Balanced, and of an event, when a size could not be written.
+const becauseNotWritten = "NotWritten"
+
+// outcome is what became of a write.
+type outcome struct {
+	balancer.Write       // as it was made: To is nearer to From where a part was held back
+	wanted         int32 // To as it was decided
+	err            error
+}
+
+// size is what the target has now.
+func (o outcome) size() int32 {
+	if o.err != nil {
+		return o.From
+	}
+	return o.To
+}
+
+type outcomes []outcome
+
+// failed tells whether anything was not written as it was decided.
+func (done outcomes) failed() bool {
+	return slices.ContainsFunc(done, func(o outcome) bool { return o.size() != o.wanted })
+}
+
+// refused tells whether a write failed for another reason than that the target changed meanwhile.
+func (done outcomes) refused() bool {
+	return slices.ContainsFunc(done, func(o outcome) bool { return o.err != nil && scale.ReasonOf(o.err) != scale.ReasonConflict })
+}
+
+// moves is what to remember of moves: the new count, or the old one if nothing left its target.
+func (done outcomes) moves(before, after balancer.Moves) balancer.Moves {
+	for _, o := range done {
+		if o.size() < o.From {
+			return after
+		}
+	}
+	if len(done) > 0 {
+		return before
+	}
+	return after
+}
+
+// write makes the writes in their order. One that fails keeps no other from being made, but for as much of those that
+// make smaller as it was to replace.
+func (r *reconciler) write(ctx context.Context, found *observation, writes []balancer.Write) outcomes {
+	down := slices.IndexFunc(writes, func(w balancer.Write) bool { return w.To < w.From })
+	if down < 0 {
+		down = len(writes)
+	}
+	done := make(outcomes, 0, len(writes))
+	var grown, failed, shrunk int64
+	for _, w := range writes[:down] {
+		o := outcome{Write: w, wanted: w.To, err: r.scale(ctx, found, w)}
+		grown += int64(w.To - w.From)
+		if o.err != nil {
+			failed += int64(w.To - w.From)
+		}
+		done = append(done, o)
+	}
+	for _, w := range writes[down:] {
+		shrunk += int64(w.From - w.To)
+	}
+	for i, w := range hold(writes[down:], replaced(grown, shrunk, failed)) {
+		o := outcome{Write: w, wanted: writes[down+i].To}
+		if w.To != w.From {
+			o.err = r.scale(ctx, found, w)
+		}
+		done = append(done, o)
+	}
+	return done
+}
+
+// replaced is how many of the replicas that failed to be added were to take the place of others, if the growth of the sum
+// failed first.
+func replaced(grown, shrunk, failed int64) int64 { return max(0, failed-max(0, grown-shrunk)) }
+
+// hold takes n replicas back from writes that make smaller, from the last and least first.
+func hold(downs []balancer.Write, n int64) []balancer.Write {
+	out := slices.Clone(downs)
+	for i := range slices.Backward(out) {
+		back := min(n, int64(out[i].From-out[i].To))
+		out[i].To += int32(back)
+		n -= back
+	}
+	return out
+}
+
+// scale makes one write.
+func (r *reconciler) scale(ctx context.Context, found *observation, w balancer.Write) error {
+	s, ok := found.scales[w.Target]
+	if !ok {
+		return errNotRead
+	}
+	_, err := r.scales.Update(ctx, s, w.To)
+	r.metrics.wrote(w, err)
+	return err
+}
+
+// settle corrects the status that a decision gave as if all writes were made.
+func (done outcomes) settle(in *balancer.Input, status v1alpha1.BalancerStatus) v1alpha1.BalancerStatus {
+	if !done.failed() {
+		return status
+	}
+	status = *status.DeepCopy()
+	var problems []string
+	for _, o := range done {
+		if o.size() == o.wanted {
+			continue
+		}
+		i := slices.IndexFunc(status.Targets, func(t v1alpha1.BalancerTargetStatus) bool { return t.Name == o.Target })
+		t := &status.Targets[i]
+		t.Current = o.size()
+		if t.Running >= t.Current {
+			t.BelowSizeSince = nil // nothing is missing that was asked for
+		}
+		if o.err != nil {
+			t.Message = fmt.Sprintf("it could not be given %d replicas: %v", o.To, o.err)
+			problems = append(problems, o.Target+": "+t.Message)
+		}
+	}
+	// The decision may have called it balanced: the time of the condition goes by what was stored, not by that.
+	since := metav1.NewTime(in.Now.Truncate(time.Second))
+	if was := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.ConditionBalanced); was != nil && was.Status == metav1.ConditionFalse {
+		since = was.LastTransitionTime
+	}
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBalanced); c != nil {
+		c.Status, c.Reason, c.Message, c.LastTransitionTime = metav1.ConditionFalse, becauseNotWritten, strings.Join(problems, "; "), since
+	}
+	return status
+}
+
+// notWritten is what the status says of sizes that could not be written; empty if there are none.
+func notWritten(s v1alpha1.BalancerStatus) string {
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionBalanced); c != nil && c.Reason == becauseNotWritten {
+		return c.Message
+	}
+	return ""
+}
+
+// tellWrites tells of the writes that were made.
+func (r *reconciler) tellWrites(ctx context.Context, b *v1alpha1.Balancer, done outcomes) {
+	log := logr.FromContextOrDiscard(ctx)
+	for _, o := range done {
+		switch {
+		case scale.ReasonOf(o.err) == scale.ReasonConflict:
+			log.V(2).Info("Target changed meanwhile", "target", o.Target)
+		case o.err != nil:
+			log.Info("Could not rescale", "target", o.Target, "from", o.From, "to", o.To, "problem", o.err.Error())
+		case o.To != o.From:
+			log.Info("Rescaled", "target", o.Target, "from", o.From, "to", o.To, "why", o.Why)
+			r.event(b, v1.EventTypeNormal, balancer.EventRescaled, fmt.Sprintf("target %s: from %d to %d replicas: %s", o.Target, o.From, o.To, o.Why))
+		}
+	}
+}
