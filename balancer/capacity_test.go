@@ -231,3 +231,47 @@ func TestFallbackRemoved(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// A blocked target that loses more nodes is counted on for less at once.
+func TestCapacityFalls(t *testing.T) {
+	w := pair()
+	w.able[0] = 6
+	w.run()
+	must(t, w.settle())
+	must(t, w.wait(timeout+time.Second))
+	w.able[0] = 3
+	must(t, w.wait(time.Second))
+	if fmt.Sprint(w.sizes) != "[10 7]" {
+		t.Errorf("sizes %v", w.sizes)
+	}
+}
+
+// With rebalance false, what hangs does not count as placed.
+func TestWhatHangsIsNotPlaced(t *testing.T) {
+	policy := withFallback(proportional(map[string]int32{"a": 1, "b": 1}))
+	policy.Rebalance = new(false)
+	w := newWorld(specOf(10, policy, targetOf("a", -1, -1), targetOf("b", -1, -1)), 8, 2)
+	w.late(0, 4)
+	_, err := w.pass()
+	must(t, err)
+	if fmt.Sprint(w.sizes) != "[5 6]" {
+		t.Errorf("sizes %v", w.sizes)
+	}
+}
+
+// The clock of replicas that are written now, and never created, starts now.
+func TestTheClockStartsWithTheWrite(t *testing.T) {
+	w := pair()
+	*w.in.Spec.Replicas = 12
+	d, err := w.pass()
+	must(t, err)
+	if want := noon.Add(timeout + 1); !d.Next.Equal(want) {
+		t.Errorf("next %v, want %v", d.Next, want)
+	}
+	w.in.Now = d.Next
+	_, err = w.pass()
+	must(t, err)
+	if fmt.Sprint(w.sizes) != "[12 2]" {
+		t.Errorf("sizes %v", w.sizes)
+	}
+}

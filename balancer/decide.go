@@ -241,6 +241,9 @@ func (p *pass) pace(d *Decision) []Write {
 		}
 		t.status.Current = to
 		t.status.BelowSizeSince = belowSize(t.status, t.status, p.in.Now)
+		if f := p.in.Spec.Policy.Fallback; f != nil && t.status.BelowSizeSince != nil {
+			p.timer.at(t.status.BelowSizeSince.Add(f.StartupTimeout.Duration + instant))
+		}
 	}
 	order(writes)
 	return writes

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +158,14 @@ func TestUnreadableTargets(t *testing.T) {
 	checkCondition(t, d, v1alpha1.ConditionTargetsReadable, "")
 	if !told(d, EventTargetUnreadable) {
 		t.Error("no event")
+	}
+	again := w.in
+	again.Status, again.Spec.Targets = d.Status, slices.Clone(again.Spec.Targets)
+	again.Spec.Targets[1].MinReplicas = new(int32(2))
+	d, err = Decide(again)
+	must(t, err)
+	if b = d.Status.Targets[1]; b.Reason != ReasonUnknown || b.Desired != 2 || told(d, EventTargetUnreadable) {
+		t.Errorf("still not known, and its minimum is another: %+v", b)
 	}
 
 	w.observe()

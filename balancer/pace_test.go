@@ -131,3 +131,21 @@ func TestMovesPerMinute(t *testing.T) {
 		t.Errorf("%v", w.sizes)
 	}
 }
+
+// Pods that have yet to go after a write are not taken for ones that may go.
+func TestPodsThatAreGoingCountOnce(t *testing.T) {
+	w := newWorld(specOf(10, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
+	must(t, w.settle())
+	w.in.Spec.Policy = priority("b", "a")
+	w.able[1] = 4
+	_, err := w.pass()
+	must(t, err)
+	w.run()
+	for range 2 {
+		_, err = w.pass() // and the pods of a stay
+		must(t, err)
+		if fmt.Sprint(w.sizes) != "[6 10]" {
+			t.Errorf("sizes %v", w.sizes)
+		}
+	}
+}
