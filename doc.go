@@ -10,18 +10,21 @@
 // why the node groups of a fleet are similar or not. A driver talks to a world, asks the layers below what to do, and does
 // it. sidecar stands between an unmodified Cluster Autoscaler and its cloud, and keeps the books between calls; sidecar/cluster
 // is its side of the API server, sidecar/statuspage shows what it knows. fakecloud puts the cloud in memory into the real
-// world: served to Cluster Autoscaler, its nodes kept in an API server. internal/autoscaler plays the loop of Cluster
-// Autoscaler, for tests.
+// world: served to Cluster Autoscaler, its nodes kept in an API server. balancer/reconcile reads what the targets of a Balancer
+// have and writes what they are to have. internal/autoscaler plays the loop of Cluster Autoscaler, for tests.
 //
 // Edges. document reads YAML and JSON strictly, with field paths in its errors. fake is a cloud in memory, faults
 // included, and keeps the cloudprovider contract. cloudprovider/externalgrpc and expander/grpcexpander speak Cluster
 // Autoscaler's two gRPC protocols: messages become values and errors, nothing is decided; wirerules are what a server of the
 // first is checked for on the wire. serving opens the gRPC servers and connections, with certificates and health,
-// serving/recording keeps the calls they answer, and internal/loopback connects the two ends within a test.
+// serving/recording keeps the calls they answer, and internal/loopback connects the two ends within a test; internal/page shows
+// a state to people and programs. controller runs controllers with a leader, probes and metrics, and controller/scale reads,
+// writes and watches the Scale of any kind.
 //
 // Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which option is best, which
 // groups are similar, how the nodes are shared, what each group answered. Limits over several groups live here. scaledown
-// leads from nodes to those that nobody needs, and takes them away so that their sets stay level.
+// leads from nodes to those that nobody needs, and takes them away so that their sets stay level. balancer leads from the pods
+// of a Balancer's targets to the replicas each of them is to have.
 //
 // Decisions. nodegroupset says which node groups are similar and splits nodes over them. expander makes options and
 // ranks them. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the
