@@ -229,13 +229,14 @@ func (p *pass) pace(d *Decision) []Write {
 	if limit != nil && walked.held > 0 && window.Count > 0 {
 		p.timer.at(window.Since.Add(minute))
 	}
+	missing := p.missing()
 	var writes []Write
 	for i, t := range free {
 		to := clip(walked.sizes[i])
 		if to != t.status.Current {
 			w := Write{Target: t.spec.Name, From: t.status.Current, To: to, Why: why(t.status)}
-			if w.To > w.From {
-				w.Why += p.standsIn(t)
+			if w.To > w.From && t.status.Capacity == nil {
+				w.Why += missing
 			}
 			writes = append(writes, w)
 		}

@@ -313,3 +313,18 @@ func TestWrongObservations(t *testing.T) {
 		}
 	}
 }
+
+// Why a target grows names the targets it stands in for, but not a crowd of them.
+func TestWhyNamesWhomATargetStandsInFor(t *testing.T) {
+	w := newWorld(specOf(10, withFallback(proportional(map[string]int32{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1})),
+		targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", -1, -1), targetOf("d", -1, -1), targetOf("e", -1, -1)), 2, 2, 2, 2, 2)
+	for i := range 4 {
+		w.late(i, 1)
+	}
+	d, err := w.pass()
+	must(t, err)
+	want := []Write{{"e", 2, 6, "its share of the proportions, and replicas of a, b, c and 1 more have not started"}}
+	if !reflect.DeepEqual(d.Writes, want) {
+		t.Errorf("%v, want %v", d.Writes, want)
+	}
+}

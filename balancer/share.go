@@ -133,16 +133,20 @@ var reasons = map[apportion.Reason]string{
 
 func why(s v1alpha1.BalancerTargetStatus) string { return reasons[apportion.Reason(s.Reason)] }
 
-// standsIn says whose replicas a target takes over, if it may do so; it is part of why the target grows.
-func (p *pass) standsIn(t *target) string {
+// missing says whose replicas have not started, as a part of why another target grows. Many targets are not all named.
+func (p *pass) missing() string {
+	const most = 3
 	var blocked []string
-	for _, other := range p.targets {
-		if other.status.Pending > 0 && other.status.Capacity != nil {
-			blocked = append(blocked, other.spec.Name)
+	for _, t := range p.targets {
+		if t.status.Pending > 0 && t.status.Capacity != nil {
+			blocked = append(blocked, t.spec.Name)
 		}
 	}
-	if len(blocked) == 0 || t.status.Capacity != nil {
+	switch more := len(blocked) - most; {
+	case len(blocked) == 0:
 		return ""
+	case more > 0:
+		return fmt.Sprintf(", and replicas of %s and %d more have not started", strings.Join(blocked[:most], ", "), more)
 	}
 	return ", and replicas of " + strings.Join(blocked, ", ") + " have not started"
 }
