@@ -42,7 +42,7 @@ func BenchmarkDecide(b *testing.B) {
 }
 
 // The engine's part of the same decision.
-func BenchmarkShare(b *testing.B) {
+func BenchmarkDistribute(b *testing.B) {
 	for _, n := range []int{4, 128, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			w := many(n)
@@ -50,9 +50,9 @@ func BenchmarkShare(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			request, _ := p.request(*w.in.Spec.Replicas)
 			b.ReportAllocs()
 			for b.Loop() {
-				request, _ := p.request(*w.in.Spec.Replicas)
 				if _, err := apportion.Distribute(request); err != nil {
 					b.Fatal(err)
 				}
