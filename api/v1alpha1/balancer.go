@@ -325,7 +325,7 @@ type BalancerTargetStatus struct {
 	Message string `json:"message,omitempty"`
 
 	// BelowSizeSince is since when, without interruption, pods of the target have been missing or not well; unset while there
-	// are none such.
+	// are none such. It begins anew when another pod has become well, and not when one is created again.
 	// +optional
 	BelowSizeSince *metav1.Time `json:"belowSizeSince,omitempty"`
 	// BlockedSince is since when other targets have run replicas in its place; unset while they do not.
