@@ -113,6 +113,7 @@ func (w *Watcher) Watch(resource schema.GroupVersionResource, namespace string) 
 		o = w.observe(key)
 		w.watches[key] = o
 		w.launch(o)
+		return w.options.PollInterval
 	}
 	if o.watching() {
 		return 0
