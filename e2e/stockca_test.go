@@ -21,6 +21,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/e2e/autoscaler"
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
+	"github.com/evenkeel/evenkeel/e2e/evenkeel"
 	"github.com/evenkeel/evenkeel/e2e/process"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
@@ -221,17 +222,17 @@ type world struct {
 func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world {
 	t.Helper()
 	w := &world{trial: c, plane: controlplane.Start(t, controlplane.Options{}), workloads: map[string]*appsv1.Deployment{}}
-	cloud := autoscaler.StartFakeCloud(t, w.plane.Kubeconfig, c.write(t))
+	cloud := evenkeel.StartFakeCloud(t, w.plane.Kubeconfig, c.write(t))
 	w.ordered = autoscaler.NewTap(t, cloud.Address)
 	w.fill(ctx, t)
 	options := autoscaler.Options{Kubeconfig: w.plane.Kubeconfig, Provider: w.ordered.Address, Args: c.flags}
 	w.asked = w.ordered
 	if balanced {
-		o := autoscaler.SidecarOptions{Backend: w.ordered.Address, Record: filepath.Join(t.ArtifactDir(), "sidecar.jsonl")}
+		o := evenkeel.SidecarOptions{Backend: w.ordered.Address, Record: filepath.Join(t.ArtifactDir(), "sidecar.jsonl")}
 		if !c.withoutCluster {
 			o.Kubeconfig = w.plane.Kubeconfig
 		}
-		s := autoscaler.StartSidecar(t, o)
+		s := evenkeel.StartSidecar(t, o)
 		w.sidecar = s.Process
 		w.asked = autoscaler.NewTap(t, s.Address)
 		options.Provider, options.Expander, options.ExpanderCA = w.asked.Address, s.Expander, s.CA

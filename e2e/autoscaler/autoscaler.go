@@ -1,18 +1,12 @@
-// Package autoscaler runs what stands between pods and nodes in a test: a stock
-// Cluster Autoscaler, evenkeel's sidecar beside it and a fake cloud behind it,
-// each an ordinary process on loopback, and taps that write down what they ask
-// of each other.
+// Package autoscaler runs a stock Cluster Autoscaler in a test, as an ordinary
+// process on loopback, and taps that write down what it and its providers ask of
+// each other.
 //
 // The package knows flags and files; what comes of it all is for tests to say.
 package autoscaler
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,8 +17,6 @@ import (
 // BinaryVariable names the environment variable that says where the binary of a
 // Cluster Autoscaler is. It is not built here.
 const BinaryVariable = "CLUSTER_AUTOSCALER_BINARY"
-
-const loopback = "127.0.0.1"
 
 // Binary returns the path of the Cluster Autoscaler, and skips the test where
 // none is named.
@@ -67,7 +59,7 @@ func Start(t testing.TB, o Options) *process.Process {
 	if err := os.WriteFile(config, provider, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := process.FreeAddress(t)
 	args := []string{
 		"--kubeconfig=" + o.Kubeconfig, "--address=" + address,
 		"--cloud-provider=externalgrpc", "--cloud-config=" + config,
@@ -78,57 +70,8 @@ func Start(t testing.TB, o Options) *process.Process {
 	if o.Expander != "" {
 		args = append(args, "--expander=grpc", "--grpc-expander-url="+o.Expander, "--grpc-expander-cert="+o.ExpanderCA)
 	}
-	return start(t, &process.Process{
+	return process.Run(t, &process.Process{
 		Name: "cluster-autoscaler", Path: Binary(t), Args: append(args, o.Args...), Home: home,
-		Ready: func(ctx context.Context) bool { return answers(ctx, "http://"+address+"/health-check") },
+		Ready: process.Answers("http://" + address + "/health-check"),
 	})
-}
-
-// start starts a program, waits until it is ready and ends it with the test. Its
-// log lies in the test's artifact folder; if the test fails, the end is shown.
-func start(t testing.TB, p *process.Process) *process.Process {
-	t.Helper()
-	p.Log = filepath.Join(t.ArtifactDir(), p.Name+".log")
-	t.Cleanup(func() {
-		if err := p.Stop(); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Logf("the end of %s:\n%s", p.Log, p.Tail(15))
-		}
-	})
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Await(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// answers tells whether a URL answers 200. The connection is not kept.
-func answers(ctx context.Context, url string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return false
-	}
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
-	return err == nil && response.StatusCode == http.StatusOK
-}
-
-// freeAddress finds a free port of loopback.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
-	if err != nil {
-		t.Fatal(fmt.Errorf("finding a free port: %w", err))
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

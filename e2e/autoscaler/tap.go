@@ -18,6 +18,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/e2e/process"
 )
 
 // The calls of the external cloud provider's protocol that tests look at.
@@ -57,7 +59,7 @@ type Tap struct {
 // NewTap starts a tap in front of an address. It ends with the test.
 func NewTap(t testing.TB, backend string) *Tap {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+	listener, err := net.Listen("tcp", net.JoinHostPort(process.Loopback, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/evenkeel/evenkeel/e2e/process"
 )
 
 // A tap passes on what it is sent, tells what it was and how it was answered,
@@ -78,7 +80,7 @@ func TestTap(t *testing.T) {
 
 // A server that is not there is an error for the client, and told.
 func TestTapWithoutServer(t *testing.T) {
-	tap := NewTap(t, freeAddress(t))
+	tap := NewTap(t, process.FreeAddress(t))
 	client := &http.Client{Transport: &http.Transport{Protocols: http2()}}
 	t.Cleanup(client.CloseIdleConnections)
 	if status, _ := post(t, client, "http://"+tap.Address+"/service/"+Refresh, nil); status != "" {

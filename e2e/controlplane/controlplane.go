@@ -38,6 +38,8 @@ type Options struct {
 	// Args are further command-line flags of programs. They win over those that
 	// Start gives.
 	Args map[Program][]string
+	// Audit has the API server write down every write, for ControlPlane.Writes.
+	Audit bool
 }
 
 // ControlPlane is a control plane that runs. Its methods may be called from
@@ -77,10 +79,14 @@ func Start(t testing.TB, o Options) *ControlPlane {
 	}
 	for _, p := range programs {
 		ready, word := c.layout.ready(p)
+		args := c.layout.args(p)
+		if o.Audit && p == APIServer {
+			args = append(args, c.layout.auditing()...)
+		}
 		c.processes[p] = &process.Process{
 			Name:  string(p),
 			Path:  filepath.Join(binaries, string(p)),
-			Args:  append(c.layout.args(p), o.Args[p]...),
+			Args:  append(args, o.Args[p]...),
 			Home:  c.layout.folder,
 			Log:   filepath.Join(t.ArtifactDir(), string(p)+".log"),
 			Ready: func(ctx context.Context) bool { return c.answers(ctx, ready, word) },
@@ -129,6 +135,7 @@ func (c *ControlPlane) prepare() error {
 		c.layout.tokens():     []byte(token + `,admin,admin,"system:masters"` + "\n"),
 		c.layout.kubeconfig(): kubeconfig,
 		c.layout.stages():     []byte(stages),
+		c.layout.policy():     []byte(auditPolicy),
 	} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return err
@@ -149,11 +156,26 @@ func (c *ControlPlane) prepare() error {
 func kubeconfigOf(c *rest.Config) clientcmdapi.Config {
 	const name = "e2e"
 	return clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: c.Host, CertificateAuthorityData: c.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: c.BearerToken}},
+		Clusters: map[string]*clientcmdapi.Cluster{name: {Server: c.Host, CertificateAuthorityData: c.CAData}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{name: {
+			Token: c.BearerToken, Impersonate: c.Impersonate.UserName, ImpersonateGroups: c.Impersonate.Groups,
+		}},
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
 		CurrentContext: name,
 	}
+}
+
+// KubeconfigAs writes a kubeconfig, a file of the test, for a program that has the
+// rights of another user and no more.
+func (c *ControlPlane) KubeconfigAs(t testing.TB, user string, groups ...string) string {
+	t.Helper()
+	config := rest.CopyConfig(c.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(kubeconfigOf(config), path); err != nil {
+		t.Fatalf("writing a kubeconfig for %s: %v", user, err)
+	}
+	return path
 }
 
 // launchAll starts every program as soon as what it needs is ready.

@@ -49,6 +49,8 @@ func (l layout) key() string        { return l.file("serving.key") }
 func (l layout) tokens() string     { return l.file("tokens.csv") }
 func (l layout) accounts() string   { return l.file("service-accounts.key") }
 func (l layout) stages() string     { return l.file("stages.yaml") }
+func (l layout) policy() string     { return l.file("audit-policy.json") }
+func (l layout) audit() string      { return l.file("audit.log") }
 
 // url returns the address of a program.
 func (l layout) url(p Program) string {
@@ -110,6 +112,16 @@ func (l layout) args(p Program) []string {
 			"--node-ip=" + loopback,
 			"--manage-all-nodes", "--node-lease-duration-seconds=40",
 		}
+	}
+}
+
+// auditing returns the flags by which the API server writes down what is written.
+// Lines are in the log before a call is over: that is its default, not a batch
+// every now and then.
+func (l layout) auditing() []string {
+	const megabytes = 1 << 20 // so it is never begun anew
+	return []string{
+		"--audit-policy-file=" + l.policy(), "--audit-log-path=" + l.audit(), fmt.Sprintf("--audit-log-maxsize=%d", megabytes),
 	}
 }
 

@@ -112,6 +112,9 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
+// PID identifies the process that was started last to the operating system.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Tail returns the last lines of the log.
 func (p *Process) Tail(lines int) string {
 	data, err := os.ReadFile(p.Log)

@@ -1,4 +1,8 @@
-package autoscaler
+// Package evenkeel runs evenkeel's own commands in a test, as they are built from
+// the checkout: ordinary processes on loopback.
+//
+// The package knows flags and files; what comes of it all is for tests to say.
+package evenkeel
 
 import (
 	"context"
@@ -15,29 +19,29 @@ import (
 // module is what evenkeel is built from: the checkout that this module lies in.
 const module = "github.com/evenkeel/evenkeel"
 
-// evenkeel builds the binary as the checkout has it, once in a test run.
-var evenkeel = sync.OnceValues(func() (string, error) {
+// binary builds the binary as the checkout has it, once in a test run.
+var binary = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
 		return "", fmt.Errorf("asking go for module %s: %w", module, err)
 	}
 	root := strings.TrimSpace(string(out))
-	binary := filepath.Join(root, "e2e", "bin", "evenkeel")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/evenkeel")
+	path := filepath.Join(root, "e2e", "bin", "evenkeel")
+	build := exec.Command("go", "build", "-o", path, "./cmd/evenkeel")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building evenkeel: %w\n%s", err, out)
 	}
-	return binary, nil
+	return path, nil
 })
 
 func build(t testing.TB) string {
 	t.Helper()
-	binary, err := evenkeel()
+	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return binary
+	return path
 }
 
 // A Server is a process that serves the external cloud provider's protocol,
@@ -51,8 +55,8 @@ type Server struct {
 // API server.
 func StartFakeCloud(t testing.TB, kubeconfig, scenario string) *Server {
 	t.Helper()
-	address, metrics := freeAddress(t), freeAddress(t)
-	return &Server{Address: address, Process: start(t, &process.Process{
+	address, metrics := process.FreeAddress(t), process.FreeAddress(t)
+	return &Server{Address: address, Process: process.Run(t, &process.Process{
 		Name: "fake-cloud", Path: build(t), Home: t.TempDir(), Ready: healthy(metrics),
 		Args: []string{
 			"fake-cloud", "--config=" + scenario, "--kubeconfig=" + kubeconfig,
@@ -85,13 +89,13 @@ type Sidecar struct {
 func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 	t.Helper()
 	home := t.TempDir()
-	certificates := exec.Command(build(t), "certs", "--dir="+home, "--host="+loopback)
+	certificates := exec.Command(build(t), "certs", "--dir="+home, "--host="+process.Loopback)
 	if out, err := certificates.CombinedOutput(); err != nil {
 		t.Fatalf("making certificates: %v\n%s", err, out)
 	}
-	s := &Sidecar{Expander: freeAddress(t), CA: filepath.Join(home, "ca.crt")}
-	s.Address = freeAddress(t)
-	metrics := freeAddress(t)
+	s := &Sidecar{Expander: process.FreeAddress(t), CA: filepath.Join(home, "ca.crt")}
+	s.Address = process.FreeAddress(t)
+	metrics := process.FreeAddress(t)
 	args := []string{
 		"sidecar", "--backend-address=" + o.Backend, "--record=" + o.Record,
 		"--address=" + s.Address, "--metrics-address=" + metrics,
@@ -104,7 +108,7 @@ func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 	} else {
 		args = append(args, "--no-cluster", "--infer-readiness", "--journal-file="+filepath.Join(home, "journal.json"))
 	}
-	s.Process = start(t, &process.Process{
+	s.Process = process.Run(t, &process.Process{
 		Name: "sidecar", Path: build(t), Home: home, Args: append(args, o.Args...), Ready: healthy(metrics),
 	})
 	return s
@@ -113,5 +117,5 @@ func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 // healthy tells whether a command of evenkeel serves. Whether it is ready may wait
 // for the autoscaler, which comes later.
 func healthy(metrics string) func(context.Context) bool {
-	return func(ctx context.Context) bool { return answers(ctx, "http://"+metrics+"/healthz") }
+	return process.Answers("http://" + metrics + "/healthz")
 }

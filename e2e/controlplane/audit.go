@@ -1,0 +1,114 @@
+package controlplane
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// auditPolicy has the API server write down who changed what, when that is done.
+const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy",
+  "omitStages": ["RequestReceived", "ResponseStarted", "Panic"],
+  "rules": [{"level": "Metadata", "verbs": ["create", "update", "patch", "delete", "deletecollection"]}, {"level": "None"}]}
+`
+
+// A Write is a call that changed something in the API server, or was to.
+type Write struct {
+	// Verb is create, update, patch, delete or deletecollection.
+	Verb string
+	// Group, Resource and Subresource say what was written: for the Scale of a
+	// Deployment they are apps, deployments and scale.
+	Group, Resource, Subresource string
+	// Namespace and Name are those of the object, in which a name that is generated
+	// is not known.
+	Namespace, Name string
+	// Code is the HTTP status of the answer.
+	Code int
+	// At is when the call came in.
+	At time.Time
+}
+
+// A Mark is a point in the history of writes. The zero value is its beginning.
+type Mark int64
+
+// auditEvent is the part of a line in the audit log that matters here.
+type auditEvent struct {
+	Verb             string       `json:"verb"`
+	User             auditUser    `json:"user"`
+	ImpersonatedUser *auditUser   `json:"impersonatedUser"`
+	Object           auditedThing `json:"objectRef"`
+	Response         struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	Received time.Time `json:"requestReceivedTimestamp"`
+}
+
+type auditUser struct {
+	Username string `json:"username"`
+}
+
+type auditedThing struct {
+	APIGroup    string `json:"apiGroup"`
+	Resource    string `json:"resource"`
+	Subresource string `json:"subresource"`
+	Namespace   string `json:"namespace"`
+	Name        string `json:"name"`
+}
+
+// by is who acted.
+func (e auditEvent) by() string {
+	if e.ImpersonatedUser != nil {
+		return e.ImpersonatedUser.Username
+	}
+	return e.User.Username
+}
+
+// Mark returns the present point in the history of writes, for Writes. The control
+// plane must have been started with Options.Audit.
+func (c *ControlPlane) Mark() (Mark, error) {
+	info, err := os.Stat(c.layout.audit())
+	if err != nil {
+		return 0, fmt.Errorf("finding the end of the audit log: %w", err)
+	}
+	return Mark(info.Size()), nil
+}
+
+// Writes returns what a user, or who acted as that user, has written since, in the
+// order of the answers. A call is in it when it is answered; if the answer is
+// long, a moment later. All programs of the control plane are the user admin.
+func (c *ControlPlane) Writes(user string, since Mark) ([]Write, error) {
+	log, err := os.Open(c.layout.audit())
+	if err != nil {
+		return nil, fmt.Errorf("opening the audit log: %w", err)
+	}
+	defer log.Close()
+	if _, err := log.Seek(int64(since), io.SeekStart); err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	text, err := io.ReadAll(log)
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	var writes []Write
+	for line := range bytes.Lines(text) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // it is being written
+		}
+		var e auditEvent
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("reading the audit log: %w", err)
+		}
+		if e.by() != user {
+			continue
+		}
+		o := e.Object
+		writes = append(writes, Write{
+			Verb: e.Verb, Group: o.APIGroup, Resource: o.Resource, Subresource: o.Subresource,
+			Namespace: o.Namespace, Name: o.Name, Code: e.Response.Code, At: e.Received,
+		})
+	}
+	return writes, nil
+}

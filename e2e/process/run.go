@@ -1,0 +1,66 @@
+package process
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+)
+
+// Loopback is the address of this machine that everything listens on.
+const Loopback = "127.0.0.1"
+
+// Run starts a program, waits until it is ready and ends it with the test. Its
+// log lies in the test's artifact folder, under the program's name; if the test
+// fails, the end is shown.
+func Run(t testing.TB, p *Process) *Process {
+	t.Helper()
+	p.Log = filepath.Join(t.ArtifactDir(), p.Name+".log")
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the end of %s:\n%s", p.Log, p.Tail(15))
+		}
+	})
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Await(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Answers makes a Ready of a URL: whether it answers 200. The connection is not
+// kept.
+func Answers(url string) func(context.Context) bool {
+	return func(ctx context.Context) bool {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return false
+		}
+		request.Close = true
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		_, err = io.Copy(io.Discard, response.Body)
+		return err == nil && response.StatusCode == http.StatusOK
+	}
+}
+
+// FreeAddress finds a free port of loopback.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(Loopback, "0"))
+	if err != nil {
+		t.Fatalf("finding a free port: %v", err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
