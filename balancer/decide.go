@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
@@ -285,7 +283,7 @@ func (p *pass) status() v1alpha1.BalancerStatus {
 
 // selectorOf is the selector as a query parameter; a spec that is not valid may have none.
 func selectorOf(spec *v1alpha1.BalancerSpec) string {
-	selector, err := metav1.LabelSelectorAsSelector(&spec.Selector)
+	selector, err := spec.Selector.AsSelector()
 	if err != nil {
 		return ""
 	}

@@ -29,7 +29,7 @@ func ExampleDecide() {
 				{Name: "spot", ScaleTargetRef: deployment("web-spot")},
 				{Name: "on-demand", ScaleTargetRef: deployment("web")},
 			},
-			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Selector: v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"app": "web"}},
 			Policy: v1alpha1.BalancerPolicy{
 				PolicyName: v1alpha1.PriorityPolicyName,
 				Priorities: &v1alpha1.PriorityPolicy{TargetOrder: []string{"spot", "on-demand"}},

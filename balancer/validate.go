@@ -98,11 +98,11 @@ func (c *checker) reference(at *field.Path, ref v1alpha1.ScaleTargetReference) s
 	return strings.Join([]string{group, ref.Kind, ref.Name}, "/")
 }
 
-func (c *checker) selector(at *field.Path, s *metav1.LabelSelector) {
+func (c *checker) selector(at *field.Path, s *v1alpha1.LabelSelector) {
 	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		c.add(field.Required(at, "must not be empty"))
 	}
-	c.errs = append(c.errs, validation.ValidateLabelSelector(s, validation.LabelSelectorValidationOptions{}, at)...)
+	c.errs = append(c.errs, validation.ValidateLabelSelector(s.Meta(), validation.LabelSelectorValidationOptions{}, at)...)
 }
 
 func (c *checker) policy(at *field.Path, p *v1alpha1.BalancerPolicy) {

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
@@ -50,10 +48,16 @@ func TestValidate(t *testing.T) {
 		"another Balancer": {func(s *spec) {
 			s.Targets[0].ScaleTargetRef = v1alpha1.ScaleTargetReference{APIVersion: v1alpha1.APIVersion, Kind: "Balancer", Name: "other"}
 		}, ""},
-		"no selector": {func(s *spec) { s.Selector = metav1.LabelSelector{} }, "spec.selector: Required"},
+		"no selector": {func(s *spec) { s.Selector = v1alpha1.LabelSelector{} }, "spec.selector: Required"},
 		"a bad selector": {func(s *spec) {
-			s.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Is"}}
+			s.Selector.MatchExpressions = []v1alpha1.LabelSelectorRequirement{{Key: "x", Operator: "Is"}}
 		}, "spec.selector.matchExpressions[0].operator: Invalid value"},
+		"a key of a label that is none": {func(s *spec) {
+			s.Selector.MatchLabels = map[string]v1alpha1.LabelValue{"-app": "web"}
+		}, "spec.selector.matchLabels: Invalid value: \"-app\""},
+		"a value of a label that is none": {func(s *spec) {
+			s.Selector.MatchLabels = map[string]v1alpha1.LabelValue{"app": "my web"}
+		}, "spec.selector.matchLabels: Invalid value: \"my web\""},
 		"unknown policy":        {func(s *spec) { s.Policy = v1alpha1.BalancerPolicy{PolicyName: "even"} }, "spec.policy.policyName: Unsupported value: \"even\""},
 		"no order":              {func(s *spec) { s.Policy.Priorities = nil }, "spec.policy.priorities: Required"},
 		"an empty order":        {func(s *spec) { s.Policy = priority() }, "spec.policy.priorities.targetOrder: Required"},

@@ -61,7 +61,7 @@ func specOf(replicas int32, policy v1alpha1.BalancerPolicy, targets ...v1alpha1.
 	return v1alpha1.BalancerSpec{
 		Replicas: &replicas,
 		Targets:  targets,
-		Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		Selector: v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"app": "web"}},
 		Policy:   policy,
 	}
 }

@@ -165,6 +165,8 @@ func acceptedBalancers(ctx context.Context, t *testing.T, c client.Client) {
 		"options":                `spec: {policy: {relief: HealthyOnly, rebalance: false, rounding: DHondt, tieBreak: Hash, minMode: Additive, maxMovesPerMinute: 1}}`,
 		"fallback":               `spec: {policy: {fallback: {startupTimeout: 1s, stabilizationTime: 1m30s}}}`,
 		"fallback as Go says it": `spec: {policy: {fallback: {startupTimeout: 1.5s, stabilizationTime: 1h0m0s}}}`,
+		"labels of all kinds":    selector(`matchLabels: {a: "", app.kubernetes.io/Part_of.It: 1a, ` + strings.Repeat("p", 253) + `/` + strings.Repeat("n", 63) + `: ` + strings.Repeat("v", 63) + `}`),
+		"every operator":         selector(`matchExpressions: [{key: a/b, operator: In, values: [x, ""]}, {key: c, operator: NotIn, values: [x]}, {key: d, operator: Exists}, {key: e, operator: DoesNotExist, values: []}]`),
 		"a set of values":        `spec: {selector: {matchLabels: null, matchExpressions: [{key: app, operator: In, values: [web]}, {key: old, operator: DoesNotExist}]}}`,
 	} {
 		o := changed(t, patch)
@@ -184,9 +186,31 @@ func refusedBalancers(ctx context.Context, t *testing.T, c client.Client) {
 
 		{"no selector", `spec: {selector: null}`, "spec.selector", "Required"},
 		{"empty selector", `spec: {selector: {matchLabels: {app: null}}}`, "spec.selector", "must not be empty"},
-		{"unknown operator", `spec: {selector: {matchExpressions: [{key: app, operator: Is, values: [web]}]}}`, "spec.selector.matchExpressions", "every operator must be In or NotIn"},
-		{"operator without values", `spec: {selector: {matchExpressions: [{key: app, operator: In}]}}`, "spec.selector.matchExpressions", "with values"},
-		{"operator with values", `spec: {selector: {matchExpressions: [{key: app, operator: Exists, values: [web]}]}}`, "spec.selector.matchExpressions", "Exists or DoesNotExist without"},
+		{"bad key", selector(`matchLabels: {-app: web}`), "spec.selector.matchLabels", "-app is no key of a label"},
+		{"bad key among others", selector(`matchLabels: {a: b, example.com/app: web, x/y/z: ""}`), "spec.selector.matchLabels", "x/y/z is no key of a label"},
+		{"long key", selector(`matchLabels: {` + strings.Repeat("k", 64) + `: web}`), "spec.selector.matchLabels", "kkk is no key of a label"},
+		{"longer than any key", selector(`matchLabels: {? ` + strings.Repeat("k", 100_000) + ` : web}`), "spec.selector.matchLabels", "every key must be one of a label"},
+		{"prefix of a key in capitals", selector(`matchLabels: {Example.com/app: web}`), "spec.selector.matchLabels", "Example.com/app is no key of a label"},
+		{"many labels", selector(`matchLabels: {` + each(101, `k%d: ""`) + `}`), "spec.selector.matchLabels", "at most 100 items"},
+		{"bad value", selector(`matchLabels: {app: my web}`), "spec.selector.matchLabels.app", "should match"},
+		{"value that ends badly", selector(`matchLabels: {app: web-}`), "spec.selector.matchLabels.app", "should match"},
+		{"long value", selector(`matchLabels: {app: ` + strings.Repeat("v", 64) + `}`), "spec.selector.matchLabels.app", "may not be more than 63"},
+		{"number as a value", selector(`matchLabels: {app: 1}`), "spec.selector.matchLabels.app", "must be of type string"},
+		{"no key", expression(`operator: Exists`), "spec.selector.matchExpressions[0].key", "Required"},
+		{"empty key", expression(`key: "", operator: Exists`), "spec.selector.matchExpressions[0].key", "at least 1 chars"},
+		{"bad key in an expression", expression(`key: app/, operator: Exists`), "spec.selector.matchExpressions[0].key", "is no key of a label: name part must be non-empty"},
+		{"long prefix in an expression", expression(`key: ` + strings.Repeat("k", 254) + `/a, operator: Exists`), "spec.selector.matchExpressions[0].key", "is no key of a label: prefix part must be no more than 253"},
+		{"longer than any key in an expression", expression(`key: ` + strings.Repeat("k", 318) + `, operator: Exists`), "spec.selector.matchExpressions[0].key", "may not be more than 317"},
+		{"no operator", expression(`key: app`), "spec.selector.matchExpressions[0].operator", "Required"},
+		{"unknown operator", expression(`key: app, operator: Is, values: [web]`), "spec.selector.matchExpressions[0].operator", `supported values: "In", "NotIn", "Exists", "DoesNotExist"`},
+		{"operator of fields", expression(`key: app, operator: Gt, values: ["1"]`), "spec.selector.matchExpressions[0].operator", "supported values"},
+		{"operator without values", expression(`key: app, operator: In`), "spec.selector.matchExpressions[0].values", "are required when operator is In or NotIn"},
+		{"operator with empty values", expression(`key: app, operator: NotIn, values: []`), "spec.selector.matchExpressions[0].values", "are required when operator is In or NotIn"},
+		{"operator with values", expression(`key: app, operator: Exists, values: [web]`), "spec.selector.matchExpressions[0].values", "are for operator In or NotIn only"},
+		{"bad value in an expression", expression(`key: app, operator: In, values: [web, .api]`), "spec.selector.matchExpressions[0].values[1]", "should match"},
+		{"long value in an expression", expression(`key: app, operator: In, values: [` + strings.Repeat("v", 64) + `]`), "spec.selector.matchExpressions[0].values[0]", "may not be more than 63"},
+		{"many values", expression(`key: app, operator: In, values: [` + each(101, `v%d`) + `]`), "spec.selector.matchExpressions[0].values", "at most 100 items"},
+		{"many expressions", selector(`matchExpressions: [` + each(101, `{key: k%d, operator: Exists}`) + `]`), "spec.selector.matchExpressions", "at most 100 items"},
 
 		{"no targets", `spec: {targets: null}`, "spec.targets", "Required"},
 		{"empty targets", `spec: {targets: []}`, "spec.targets", "at least 1 item"},
@@ -260,6 +284,20 @@ func targets(list string) string {
 	return `spec: {targets: [` + list + `], policy: {proportions: {targetProportions: {b: null, c: null}}}}`
 }
 
+// selector adds to the selector of the valid Balancer, expression a single expression.
+func selector(parts string) string { return `spec: {selector: {` + parts + `}}` }
+
+func expression(parts string) string { return selector(`matchExpressions: [{` + parts + `}]`) }
+
+// each repeats a text with the numbers from 1 to n, and commas between.
+func each(n int, format string) string {
+	var parts []string
+	for i := range n {
+		parts = append(parts, fmt.Sprintf(format, i+1))
+	}
+	return strings.Join(parts, ", ")
+}
+
 func order(list string) string {
 	return `spec: {policy: {policyName: priority, proportions: null, priorities: {targetOrder: [` + list + `]}}}`
 }
@@ -268,7 +306,7 @@ func order(list string) string {
 // and when something is wrong with the last of them.
 func largestBalancer(ctx context.Context, t *testing.T, c client.Client) {
 	b := &v1alpha1.Balancer{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: strings.Repeat("b", 253)}}
-	b.Spec.Selector.MatchLabels = map[string]string{"app": "web"}
+	b.Spec.Selector = largestSelector()
 	order := &v1alpha1.PriorityPolicy{}
 	rates := &v1alpha1.ProportionalPolicy{TargetProportions: map[string]int32{}}
 	for i := range 100 {
@@ -299,11 +337,32 @@ func largestBalancer(ctx context.Context, t *testing.T, c client.Client) {
 			t.Errorf("%s: a name that is no target's: %v", policy.PolicyName, err)
 		}
 		broken = b.DeepCopy()
+		delete(broken.Spec.Selector.MatchLabels, fmt.Sprintf("%0253d/%063d", 0, 0))
+		broken.Spec.Selector.MatchLabels["x/y/z"] = ""
+		if err := c.Create(ctx, broken, client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "x/y/z is no key of a label") {
+			t.Errorf("%s: a key that is none: %v", policy.PolicyName, err)
+		}
+		broken = b.DeepCopy()
 		broken.Spec.Targets[99].ScaleTargetRef = broken.Spec.Targets[0].ScaleTargetRef
 		if err := c.Create(ctx, broken, client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "one object twice") {
 			t.Errorf("%s: an object twice: %v", policy.PolicyName, err)
 		}
 	}
+}
+
+// largestSelector has as much of everything as there may be.
+func largestSelector() (s v1alpha1.LabelSelector) {
+	key := func(i int) string { return fmt.Sprintf("%0253d/%063d", i, i) }
+	var values []v1alpha1.LabelValue
+	s.MatchLabels = map[string]v1alpha1.LabelValue{}
+	for i := range 100 {
+		values = append(values, v1alpha1.LabelValue(fmt.Sprintf("%063d", i)))
+		s.MatchLabels[key(i)] = values[i]
+	}
+	for i := range 100 {
+		s.MatchExpressions = append(s.MatchExpressions, v1alpha1.LabelSelectorRequirement{Key: key(i), Operator: metav1.LabelSelectorOpIn, Values: values})
+	}
+	return s
 }
 
 // The only default is the time that ends a fallback: everything else stays as it was written.

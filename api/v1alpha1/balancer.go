@@ -65,8 +65,7 @@ type BalancerSpec struct {
 	// Selector matches the pods of all targets, and no others. It should be the one of the Service before them. It must not
 	// be empty: that would match every pod of the namespace.
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="must not be empty"
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="every operator must be In or NotIn with values, or Exists or DoesNotExist without",fieldPath=".matchExpressions"
-	Selector metav1.LabelSelector `json:"selector"`
+	Selector LabelSelector `json:"selector"`
 
 	// Policy says how the replicas are shared.
 	Policy BalancerPolicy `json:"policy"`

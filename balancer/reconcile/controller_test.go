@@ -45,9 +45,9 @@ func TestTriggers(t *testing.T) {
 	elsewhere := balancerOf("elsewhere", 1, "a")
 	elsewhere.Namespace = "other"
 	deals := balancerOf("deals", 1, "a", "d")
-	deals.Spec.Selector = metav1.LabelSelector{
-		MatchLabels:      map[string]string{"app": "deals"},
-		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "canary", Operator: metav1.LabelSelectorOpDoesNotExist}},
+	deals.Spec.Selector = v1alpha1.LabelSelector{
+		MatchLabels:      map[string]v1alpha1.LabelValue{"app": "deals"},
+		MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "canary", Operator: metav1.LabelSelectorOpDoesNotExist}},
 	}
 	all := []client.Object{balancerOf("web", 1, "a", "b"), balancerOf("shop", 1, "c"), deals, elsewhere}
 	ctx := t.Context()

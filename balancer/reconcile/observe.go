@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -122,7 +121,7 @@ func claimed(b *v1alpha1.Balancer, what object) bool {
 
 // pods finds the pods of each target that was read. One that several targets select is counted on the first.
 func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
-	selector, err := metav1.LabelSelectorAsSelector(&b.Spec.Selector)
+	selector, err := b.Spec.Selector.AsSelector()
 	if err != nil {
 		return fmt.Errorf("reading the selector: %w", err)
 	}
@@ -175,15 +174,15 @@ func (r *reconciler) list(ctx context.Context, namespace string, selector labels
 }
 
 // selects tells whether a selector matches labels. That most do not is found out without compiling it.
-func selects(s *metav1.LabelSelector, of map[string]string) bool {
+func selects(s *v1alpha1.LabelSelector, of map[string]string) bool {
 	for key, value := range s.MatchLabels {
-		if has, ok := of[key]; !ok || has != value {
+		if has, ok := of[key]; !ok || has != string(value) {
 			return false
 		}
 	}
 	if len(s.MatchExpressions) == 0 {
 		return len(s.MatchLabels) > 0
 	}
-	selector, err := metav1.LabelSelectorAsSelector(s)
+	selector, err := s.AsSelector()
 	return err == nil && selector.Matches(labels.Set(of))
 }

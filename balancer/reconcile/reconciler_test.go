@@ -91,7 +91,7 @@ func balancerOf(name string, replicas int32, targets ...string) *v1alpha1.Balanc
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Generation: 1},
 		Spec: v1alpha1.BalancerSpec{
 			Replicas: &replicas,
-			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Selector: v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"app": "web"}},
 			Policy: v1alpha1.BalancerPolicy{
 				PolicyName: v1alpha1.ProportionalPolicyName, Proportions: &v1alpha1.ProportionalPolicy{TargetProportions: map[string]int32{}},
 			},
