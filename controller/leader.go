@@ -6,35 +6,37 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 // lease is the lock of the election, and remembers whom it last saw hold it: the election asks often enough.
 type lease struct {
-	resourcelock.Interface
+	resourcelock.LeaseLock
 	holder atomic.Value // string
 }
 
 func newLease(config *rest.Config, o *Options) (*lease, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = max(o.RenewDeadline/2, time.Second) // so that one call that hangs does not cost the leadership
-	client, err := kubernetes.NewForConfig(config)
+	client, err := coordinationv1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("building a client for the leader election: %w", err)
 	}
-	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, o.LeaseNamespace, o.Lease,
-		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: o.Identity})
-	if err != nil {
-		return nil, fmt.Errorf("building the lock of the leader election: %w", err)
-	}
-	return &lease{Interface: lock}, nil
+	return &lease{LeaseLock: resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: o.LeaseNamespace, Name: o.Lease},
+		Client:     client,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
+	}}, nil
 }
 
 // Get implements resourcelock.Interface.
 func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := l.Interface.Get(ctx)
+	record, raw, err := l.LeaseLock.Get(ctx)
 	if err == nil {
 		l.holder.Store(record.HolderIdentity)
 	}
@@ -43,7 +45,7 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 
 // Create implements resourcelock.Interface.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	err := l.Interface.Create(ctx, record)
+	err := l.LeaseLock.Create(ctx, record)
 	if err == nil {
 		l.holder.Store(record.HolderIdentity)
 	}
@@ -52,7 +54,7 @@ func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 
 // Update implements resourcelock.Interface.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	err := l.Interface.Update(ctx, record)
+	err := l.LeaseLock.Update(ctx, record)
 	if err == nil {
 		l.holder.Store(record.HolderIdentity)
 	}
@@ -63,4 +65,12 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 func (l *lease) last() string {
 	holder, _ := l.holder.Load().(string)
 	return holder
+}
+
+// announcer tells the events of the election, which are about the Lease.
+type announcer struct{ events.EventRecorder }
+
+// Eventf implements resourcelock.EventRecorder.
+func (a announcer) Eventf(lease runtime.Object, kind, reason, format string, args ...any) {
+	a.EventRecorder.Eventf(lease, nil, kind, reason, "Elect", format, args...)
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -18,17 +19,18 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
+// readyTimeout is how long a probe waits for an answer; the kubelet gives it a second.
+const readyTimeout = 500 * time.Millisecond
+
 // Manager runs controllers.
 type Manager struct {
-	options         Options
-	manager         manager.Manager
-	lease           *lease // nil without leader election
-	health, metrics net.Listener
+	options Options
+	manager manager.Manager
+	lease   *lease // nil without leader election
 }
 
-// New makes a Manager of the API server that config reaches, sets the controllers up and opens the listeners. No call is
-// made to the API server, and none will wait for a budget of calls: the server has its own. A Manager that is not Run is
-// to be closed.
+// New makes a Manager of the API server that config reaches, and sets the controllers up. A controller may ask the API
+// server for the kinds that it watches. No call will wait for a budget of calls: the server has its own.
 func New(config *rest.Config, controllers []Controller, o Options) (*Manager, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -40,7 +42,6 @@ func New(config *rest.Config, controllers []Controller, o Options) (*Manager, er
 	}
 	m := &Manager{options: o}
 	if err := m.build(config, controllers); err != nil {
-		m.Close()
 		return nil, err
 	}
 	return m, nil
@@ -58,6 +59,9 @@ func (m *Manager) build(config *rest.Config, controllers []Controller) (err erro
 	if m.manager, err = manager.New(config, settings); err != nil {
 		return fmt.Errorf("building the manager of controllers: %w", err)
 	}
+	if m.lease != nil {
+		m.lease.LockConfig.EventRecorder = announcer{m.manager.GetEventRecorder(userAgent)}
+	}
 	named := map[string]bool{}
 	for _, c := range controllers {
 		if named[c.Name()] {
@@ -68,10 +72,10 @@ func (m *Manager) build(config *rest.Config, controllers []Controller) (err erro
 			return fmt.Errorf("setting up controller %s: %w", c.Name(), err)
 		}
 	}
-	return errors.Join(m.manager.Add(manager.RunnableFunc(m.lead)), m.listen())
+	return m.manager.Add(manager.RunnableFunc(m.lead))
 }
 
-// settings are those of controller-runtime, whose servers are not used: ours tell more.
+// settings are those of controller-runtime, whose servers are not used.
 func (m *Manager) settings() manager.Options {
 	o := &m.options
 	return manager.Options{
@@ -81,6 +85,7 @@ func (m *Manager) settings() manager.Options {
 		Cache: cache.Options{
 			DefaultNamespaces: namespaces(o.Namespaces),
 			DefaultTransform:  cache.TransformStripManagedFields(),
+			ByObject:          trims(o.Trim),
 		},
 		LeaderElection:                !o.NoLeaderElection,
 		LeaderElectionID:              o.Lease,
@@ -101,6 +106,14 @@ func (m *Manager) settings() manager.Options {
 	}
 }
 
+func trims(of map[client.Object]toolscache.TransformFunc) map[client.Object]cache.ByObject {
+	out := map[client.Object]cache.ByObject{}
+	for object, trim := range of {
+		out[object] = cache.ByObject{Transform: trim}
+	}
+	return out
+}
+
 func namespaces(names []string) map[string]cache.Config {
 	if len(names) == 0 {
 		return nil
@@ -111,48 +124,6 @@ func namespaces(names []string) map[string]cache.Config {
 	}
 	return out
 }
-
-// listen opens the listeners and has the manager serve on them.
-func (m *Manager) listen() error {
-	health := http.NewServeMux()
-	health.Handle("GET /healthz", probe{"healthz", []check{{"passes", m.passes}}})
-	health.Handle("GET /readyz", probe{"readyz", []check{{"caches", m.caches}, {"leader", m.leader}}})
-	scraped := health
-	if m.options.MetricsAddress != m.options.HealthAddress {
-		scraped = http.NewServeMux()
-	}
-	scraped.Handle("GET /metrics", scrape(page(m.options.Gatherer)))
-	var err error
-	if m.health, err = m.serve("health", m.options.HealthAddress, health); err != nil {
-		return err
-	}
-	if scraped == health {
-		m.metrics = m.health
-		return nil
-	}
-	m.metrics, err = m.serve("metrics", m.options.MetricsAddress, scraped)
-	return err
-}
-
-// serve opens a listener, on which the manager serves from its start to its end.
-func (m *Manager) serve(name, address string, handler http.Handler) (net.Listener, error) {
-	if address == "" {
-		return nil, nil
-	}
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return listener, m.manager.Add(&manager.Server{
-		Name: name, Server: newServer(handler), Listener: listener, ShutdownTimeout: &m.options.Grace,
-	})
-}
-
-// HealthAddress is where the probes are served, host:port; empty if they are not.
-func (m *Manager) HealthAddress() string { return address(m.health) }
-
-// MetricsAddress is where the metrics are served, host:port; empty if they are not.
-func (m *Manager) MetricsAddress() string { return address(m.metrics) }
 
 // Leader is the identity last seen to lead, empty if none was, and whether it is this Manager. Without leader election it
 // is this one, without a name.
@@ -168,17 +139,7 @@ func (m *Manager) Leader() (identity string, itself bool) {
 // grace, and the leadership is handed over. Run fails when the leadership is lost, or the grace is not enough. In either
 // case the program has to exit at once: another leads or is about to, and what did not end goes on.
 func (m *Manager) Run(ctx context.Context) error {
-	defer m.Close()
 	return m.manager.Start(logr.NewContext(ctx, m.options.Log))
-}
-
-// Close closes the listeners of a Manager that is not Run.
-func (m *Manager) Close() {
-	for _, listener := range []net.Listener{m.health, m.metrics} {
-		if listener != nil {
-			_ = listener.Close() // closed already if it ran
-		}
-	}
 }
 
 // lead runs while this Manager leads.
@@ -189,29 +150,16 @@ func (m *Manager) lead(ctx context.Context) error {
 	return nil
 }
 
-// passes is the check of the passes under way.
-func (m *Manager) passes(*http.Request) (string, error) {
-	return "ok", stuck(metrics.Registry, m.options.StuckAfter)
-}
+// Healthy says which pass has been going on for longer than Options.StuckAfter: only a new process helps then.
+func (m *Manager) Healthy() error { return stuck(metrics.Registry, m.options.StuckAfter) }
 
-// caches is the check that all is cached that is watched.
-func (m *Manager) caches(r *http.Request) (string, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), probeTimeout)
+// Ready fails until the caches hold what the controllers watch, on one that stands by, too, so that it can take over at
+// once.
+func (m *Manager) Ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
 	if !m.manager.GetCache().WaitForCacheSync(ctx) {
-		return "", errors.New("they do not hold all that is watched yet")
+		return errors.New("they do not hold all that is watched yet")
 	}
-	return "ok", nil
-}
-
-// leader says who leads; it is never wrong not to.
-func (m *Manager) leader(*http.Request) (string, error) {
-	switch identity, itself := m.Leader(); {
-	case itself:
-		return "leads", nil
-	case identity == "":
-		return "stands by, nobody leads", nil
-	default:
-		return "stands by for " + identity, nil
-	}
+	return nil
 }

@@ -3,9 +3,6 @@ package controller_test
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -22,8 +20,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/controller"
 )
-
-const loopback = "127.0.0.1:0"
 
 // watcher is a controller of ConfigMaps. A pass is what its function does.
 type watcher struct {
@@ -51,7 +47,6 @@ func (w *watcher) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 // options are for elections that take milliseconds.
 func options(identity string) controller.Options {
 	return controller.Options{
-		HealthAddress: loopback, MetricsAddress: loopback,
 		LeaseNamespace: "evenkeel", Identity: identity,
 		LeaseDuration: 4 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 50 * time.Millisecond,
 	}
@@ -80,72 +75,38 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func get(t *testing.T, address, path string) (int, string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.StatusCode, string(body)
-}
-
 func TestALeaderFromStartToEnd(t *testing.T) {
 	s := newServer(t)
-	var managed atomic.Int32
+	var untrimmed atomic.Int32
 	w := &watcher{name: "watcher", pass: func(ctx context.Context, c client.Reader) {
 		var object v1.ConfigMap
 		if err := c.Get(ctx, client.ObjectKey{Namespace: "shop", Name: "thing"}, &object); err != nil {
 			t.Error(err)
 		}
-		managed.Add(int32(len(object.ManagedFields)))
+		untrimmed.Add(int32(len(object.ManagedFields) + len(object.Data)))
 	}}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "evenkeel_test"}, func() float64 { return 7 }))
 	o := options("alice")
-	o.Gatherer = registry
+	o.Trim = map[client.Object]cache.TransformFunc{&v1.ConfigMap{}: func(object any) (any, error) {
+		if c, ok := object.(*v1.ConfigMap); ok {
+			c.ManagedFields, c.Data = nil, nil
+		}
+		return object, nil
+	}}
 	m, stop, _ := run(t, s, w, o)
-
-	var body string
-	eventually(t, "the probe answers", func() bool {
-		var code int
-		code, body = get(t, m.HealthAddress(), "/readyz")
-		return code == http.StatusInternalServerError
-	})
-	if !strings.Contains(body, "[-]caches failed: they do not hold all that is watched yet\n") {
-		t.Errorf("before the caches are filled it says:\n%s", body)
-	}
+	eventually(t, "it waits for the caches", func() bool { return m.Ready() != nil })
 	close(s.open)
 	eventually(t, "one pass", func() bool { return w.passes.Load() == 1 })
-	eventually(t, "readiness", func() bool {
-		_, body = get(t, m.HealthAddress(), "/readyz?verbose")
-		return body == "[+]caches ok\n[+]leader leads\nreadyz check passed\n"
-	})
+	eventually(t, "readiness", func() bool { return m.Ready() == nil })
 	if identity, itself := m.Leader(); identity != "alice" || !itself || s.holder() != "alice" {
 		t.Errorf("%q leads, itself: %v; the lease is held by %q", identity, itself, s.holder())
 	}
-	if managed.Load() != 0 {
-		t.Error("managed fields are cached")
+	if untrimmed.Load() != 0 {
+		t.Error("what is trimmed is cached")
 	}
-	if code, body := get(t, m.HealthAddress(), "/healthz"); code != http.StatusOK || body != "ok" {
-		t.Errorf("healthz: %d %s", code, body)
+	if err := m.Healthy(); err != nil {
+		t.Error(err)
 	}
-	_, body = get(t, m.MetricsAddress(), "/metrics")
-	for _, line := range []string{
-		"\nevenkeel_test 7\n", "\ncontroller_runtime_reconcile_total{controller=\"watcher\",result=\"success\"} ", "\n# TYPE go_goroutines gauge\n",
-	} {
-		if strings.Count(body, line) != 1 {
-			t.Errorf("metrics have %d times %q", strings.Count(body, line), line)
-		}
-	}
+	eventually(t, "the event of the election", func() bool { return strings.Contains(s.told(), "alice became leader") })
 	if err := stop(); err != nil {
 		t.Errorf("a graceful end: %v", err)
 	}
@@ -162,8 +123,8 @@ func TestOneStandsByAndTakesOver(t *testing.T) {
 	eventually(t, "the first leads", func() bool { return first.passes.Load() == 1 })
 	m, stopSecond, _ := run(t, s, second, options("bob"))
 	eventually(t, "the second stands by", func() bool {
-		code, body := get(t, m.HealthAddress(), "/readyz?verbose")
-		return code == http.StatusOK && strings.Contains(body, "[+]leader stands by for alice\n")
+		identity, itself := m.Leader()
+		return m.Ready() == nil && identity == "alice" && !itself
 	})
 	if second.passes.Load() != 0 {
 		t.Error("who stands by makes a pass")
@@ -219,8 +180,8 @@ func TestAPassUnderWay(t *testing.T) {
 			m, stop, _ := run(t, s, w, o)
 			<-begun
 			eventually(t, "the probe notices", func() bool {
-				code, body := get(t, m.HealthAddress(), "/healthz")
-				return code == http.StatusInternalServerError && strings.Contains(body, "[-]passes failed: a pass of slow has been going on for ")
+				err := m.Healthy()
+				return err != nil && strings.Contains(err.Error(), "a pass of slow has been going on for ")
 			})
 			if err := stop(); (err == nil) != test.ends {
 				t.Errorf("ended with %v", err)
@@ -255,8 +216,8 @@ func TestWithoutLeaderElection(t *testing.T) {
 	w := &watcher{name: "watcher"}
 	m, stop, _ := run(t, s, w, controller.Options{NoLeaderElection: true})
 	eventually(t, "a pass", func() bool { return w.passes.Load() == 1 })
-	if _, itself := m.Leader(); !itself || m.HealthAddress() != "" || m.MetricsAddress() != "" {
-		t.Errorf("leads: %v, serves on %q and %q", itself, m.HealthAddress(), m.MetricsAddress())
+	if _, itself := m.Leader(); !itself {
+		t.Error("it does not lead")
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -271,25 +232,33 @@ type failing struct{ named }
 func (failing) SetupWithManager(manager.Manager) error { return errors.New("no index") }
 
 func TestNewRefuses(t *testing.T) {
-	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", loopback)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = taken.Close() }()
-	inUse := options("alice")
-	inUse.MetricsAddress = taken.Addr().String()
 	s := newServer(t)
 	for want, test := range map[string]struct {
 		controllers []controller.Controller
 		options     controller.Options
 	}{
-		"needs a namespace":                           {nil, controller.Options{}},
-		`two controllers have the name "a"`:           {[]controller.Controller{named("a"), named("a")}, options("alice")},
-		"setting up controller a: no index":           {[]controller.Controller{failing{"a"}}, options("alice")},
-		"metrics: listen tcp " + inUse.MetricsAddress: {nil, inUse},
+		"needs a namespace":                 {nil, controller.Options{}},
+		`two controllers have the name "a"`: {[]controller.Controller{named("a"), named("a")}, options("alice")},
+		"setting up controller a: no index": {[]controller.Controller{failing{"a"}}, options("alice")},
 	} {
 		if _, err := controller.New(s.config(), test.controllers, test.options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// What both have is told once.
+func TestGatherer(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "evenkeel_test"}, func() float64 { return 7 }))
+	families, _ := controller.Gatherer(registry).Gather() // the error is about what both have
+	names := map[string]int{}
+	for _, f := range families {
+		names[f.GetName()]++
+	}
+	for _, name := range []string{"evenkeel_test", "go_goroutines", "leader_election_master_status"} {
+		if names[name] != 1 {
+			t.Errorf("%s is told %d times", name, names[name])
 		}
 	}
 }

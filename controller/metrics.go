@@ -9,12 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// page has the metrics of the program and those of controller-runtime. Where both have one, such as those of the Go
-// runtime, Gatherers takes the first and makes an error of the second, over which a scrape passes.
-func page(program prometheus.Gatherer) prometheus.Gatherer {
-	if program == nil {
-		return metrics.Registry
-	}
+// Gatherer has the metrics of the program and those of controller-runtime: of passes, queues and calls. Where both have
+// one, such as those of the Go runtime, it tells the program's, and an error of the other's: some metrics are better than
+// none.
+func Gatherer(program prometheus.Gatherer) prometheus.Gatherer {
 	return prometheus.Gatherers{program, metrics.Registry}
 }
 

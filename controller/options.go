@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Defaults of Options.
@@ -32,19 +33,15 @@ const (
 	userAgent = "evenkeel-controller"
 )
 
-// Options of a Manager. The zero value elects a leader, for which LeaseNamespace has to be set, watches all namespaces
-// and serves neither probes nor metrics.
+// Options of a Manager. The zero value elects a leader, for which LeaseNamespace has to be set, and watches all namespaces.
 type Options struct {
 	// Scheme has the kinds that are read and written; nil means those of Kubernetes.
 	Scheme *runtime.Scheme
 	// Namespaces are watched; empty means all of them.
 	Namespaces []string
-	// HealthAddress and MetricsAddress are where /healthz and /readyz, and /metrics are served, without TLS, host:port;
-	// port 0 is any free one. They may be the same. Empty means not at all.
-	HealthAddress, MetricsAddress string
-	// Gatherer has the metrics of the program, which stand on /metrics before those of controller-runtime: where both
-	// have one of a name, such as those of the Go runtime, it is the program's. Nil means that there are none.
-	Gatherer prometheus.Gatherer
+	// Trim has, by an object of the kind, what is kept of objects in the cache, where that is not all but the managed
+	// fields.
+	Trim map[client.Object]cache.TransformFunc
 
 	// NoLeaderElection is for one that is alone.
 	NoLeaderElection bool
@@ -59,7 +56,7 @@ type Options struct {
 	Workers int
 	// PassTimeout ends the context of a pass over one object. 0 means DefaultPassTimeout.
 	PassTimeout time.Duration
-	// StuckAfter is how long a pass may go on before /healthz fails. 0 means DefaultStuckAfter.
+	// StuckAfter is how long a pass may go on before Healthy fails. 0 means DefaultStuckAfter.
 	StuckAfter time.Duration
 	// Grace is how long all may take to end. 0 means DefaultGrace.
 	Grace time.Duration

@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
@@ -27,6 +29,7 @@ type server struct {
 	mu     sync.Mutex
 	lease  *coordinationv1.Lease
 	broken bool // the lease can not be had
+	notes  []string
 }
 
 func newServer(t testing.TB) *server {
@@ -48,6 +51,7 @@ func newServer(t testing.TB) *server {
 	mux.HandleFunc("GET "+lease, s.getLease)
 	mux.HandleFunc("POST "+leases, s.putLease)
 	mux.HandleFunc("PUT "+lease, s.putLease)
+	mux.HandleFunc("POST /apis/events.k8s.io/v1/namespaces/evenkeel/events", s.postEvent)
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	return s
@@ -73,7 +77,7 @@ func (s *server) configMaps(w http.ResponseWriter, r *http.Request) {
 		}
 		reply(w, http.StatusOK, v1.ConfigMapList{TypeMeta: kind("v1", "ConfigMapList"), Items: []v1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "thing", UID: "1", ResourceVersion: "1", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "somebody"}},
-		}}}})
+		}, Data: map[string]string{"a": "b"}}}})
 	}
 }
 
@@ -110,6 +114,26 @@ func (s *server) putLease(w http.ResponseWriter, r *http.Request) {
 	wanted.ResourceVersion = strconv.Itoa(version + 1)
 	s.lease = &wanted
 	reply(w, http.StatusOK, s.lease)
+}
+
+func (s *server) postEvent(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var event eventsv1.Event
+	if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
+		return
+	}
+	s.notes = append(s.notes, event.Note)
+	event.TypeMeta = kind("events.k8s.io/v1", "Event")
+	reply(w, http.StatusCreated, event)
+}
+
+// told is what events say.
+func (s *server) told() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.notes, "\n")
 }
 
 // holder is who holds the lease.
