@@ -132,9 +132,8 @@ func TestObjectOf(t *testing.T) {
 func TestControllerIsSetUp(t *testing.T) {
 	s := newServer()
 	t.Cleanup(s.Close)
-	m, err := controller.New(s.config(), []controller.Controller{New(Options{})}, controller.Options{NoLeaderElection: true, Scheme: scheme(t)})
+	_, err := controller.New(s.config(), []controller.Controller{New(Options{})}, controller.Options{NoLeaderElection: true, Scheme: scheme(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Close()
 }

@@ -203,7 +203,7 @@ func (o *fakeCloudOptions) client() (kubernetes.Interface, error) {
 	if o.kubeconfig == "" {
 		return nil, nil
 	}
-	config, err := restConfig(o.kubeconfig)
+	config, err := restConfig(o.kubeconfig, "give --kubeconfig")
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,12 @@ const maxProviderRequest = 8 << 20
 // runner is a server.
 type runner interface{ Run(context.Context) error }
 
+// runnerFunc is a server that is a function.
+type runnerFunc func(context.Context) error
+
+// Run implements runner.
+func (f runnerFunc) Run(ctx context.Context) error { return f(ctx) }
+
 // runAll serves until ctx is done or a server fails; the others end then, too.
 func runAll(ctx context.Context, servers []runner) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -59,12 +65,13 @@ func checkFiles(prefix string, files serving.Files) error {
 	return nil
 }
 
-// restConfig says how to reach the API server: as the file says, or with none as the pod does.
-func restConfig(kubeconfig string) (*rest.Config, error) {
+// restConfig says how to reach the API server: as the file says, or with none as the pod does. The remedy is for who is in
+// no pod.
+func restConfig(kubeconfig, remedy string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, &usageError{errors.New("no API server: this is no pod of a cluster"), "give --kubeconfig, or --no-cluster"}
+			return nil, &usageError{errors.New("no API server: this is no pod of a cluster"), remedy}
 		}
 		return config, err
 	}

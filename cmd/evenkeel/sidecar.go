@@ -149,7 +149,7 @@ type outside struct {
 func (o *sidecarOptions) join(ctx context.Context, log logr.Logger) (*outside, error) {
 	w := &outside{close: func() {}}
 	if !o.noCluster {
-		config, err := restConfig(o.kubeconfig)
+		config, err := restConfig(o.kubeconfig, "give --kubeconfig, or --no-cluster")
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/balancer/reconcile"
+	"github.com/evenkeel/evenkeel/controller"
+	"github.com/evenkeel/evenkeel/serving"
+)
+
+// controllerNamespace is where the manifests install the controllers.
+const controllerNamespace = "evenkeel-system"
+
+// controllerOptions are the flags of the controllers.
+type controllerOptions struct {
+	controllers    []string
+	kubeconfig     string
+	metricsAddress string
+	plaintext      bool
+	leaderElect    bool
+	manager        controller.Options
+	log            logFlags
+}
+
+func newController() *cobra.Command {
+	o := controllerOptions{}
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "Keep replicas level across targets: the controllers of evenkeel's APIs",
+		Long: `Run the controllers of evenkeel's APIs against an API server: the Balancer, which keeps one number of replicas shared
+among several Deployments or whatever else can be scaled.
+
+Several may run: one leads, the others stand by and take over. The definitions of the APIs have to be installed
+before (kubectl apply -k configs/crd).`,
+		Example: `  evenkeel controller
+  evenkeel controller --kubeconfig ~/.kube/config --controllers balancer
+  evenkeel controller --kubeconfig ~/.kube/config --leader-elect=false --namespace shop`,
+		GroupID: groupServers,
+		Args:    noArguments,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("namespace") && len(o.manager.Namespaces) == 0 {
+				return errors.New("--namespace is empty: name one, or leave the flag out for all of them")
+			}
+			return o.validate()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := o.log.logger(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return o.run(logr.NewContext(cmd.Context(), log), log)
+		},
+	}
+	o.addTo(cmd.Flags())
+	return cmd
+}
+
+func (o *controllerOptions) addTo(f *pflag.FlagSet) {
+	m := &o.manager
+	f.StringSliceVar(&o.controllers, "controllers", []string{"*"}, "controllers to run, comma-separated: * is every one, -name leaves one out; there are "+controllerNames())
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; empty means from inside the cluster")
+	f.StringSliceVarP(&m.Namespaces, "namespace", "n", nil, "look after this namespace only; may be repeated")
+	f.IntVar(&m.Workers, "workers", controller.DefaultWorkers, "objects that each controller works on at a time")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "whether one of several leads and the others stand by; without it there may be one only")
+	f.StringVar(&m.Lease, "leader-elect-resource-name", controller.DefaultLease, "the Lease that the leader holds")
+	f.StringVar(&m.LeaseNamespace, "leader-elect-resource-namespace", "", "namespace of that Lease; empty means $POD_NAMESPACE, or else "+controllerNamespace)
+	f.DurationVar(&m.LeaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration, "how long the others wait for a leader that is not heard of")
+	f.DurationVar(&m.RenewDeadline, "leader-elect-renew-deadline", controller.DefaultRenewDeadline, "how long a leader that cannot renew the Lease goes on")
+	f.DurationVar(&m.RetryPeriod, "leader-elect-retry-period", controller.DefaultRetryPeriod, "how often the Lease is renewed, or asked for")
+	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8089", "where /healthz, /readyz and /metrics are; empty for nowhere")
+	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow the listener, which has no TLS, off loopback")
+	f.DurationVar(&m.Grace, "grace", controller.DefaultGrace, "how long passes under way may take to finish at the end")
+	o.log.addTo(f)
+}
+
+func (o *controllerOptions) validate() error {
+	m := &o.manager
+	if o.metricsAddress != "" {
+		if err := checkAddress("metrics-address", o.metricsAddress); err != nil {
+			return err
+		}
+	}
+	if err := checkNamespaces("namespace", m.Namespaces...); err != nil {
+		return err
+	}
+	if m.LeaseNamespace != "" {
+		if err := checkNamespaces("leader-elect-resource-namespace", m.LeaseNamespace); err != nil {
+			return err
+		}
+	}
+	switch {
+	case m.Workers < 1:
+		return fmt.Errorf("invalid --workers %d: must be 1 or more", m.Workers)
+	case m.Grace <= 0:
+		return fmt.Errorf("invalid --grace %s: must be positive", m.Grace)
+	}
+	if _, err := controller.Select(knownControllers(reconcile.Options{}), o.controllers); err != nil {
+		return fmt.Errorf("invalid --controllers: %w", err)
+	}
+	return o.validateElection()
+}
+
+func checkNamespaces(flag string, names ...string) error {
+	for _, name := range names {
+		if len(validation.ValidateNamespaceName(name, false)) > 0 {
+			return fmt.Errorf("invalid --%s %q: must be the name of a namespace", flag, name)
+		}
+	}
+	return nil
+}
+
+// validateElection checks what the election insists on.
+func (o *controllerOptions) validateElection() error {
+	m := &o.manager
+	switch {
+	case !o.leaderElect:
+		return nil
+	case m.Lease == "":
+		return errors.New("--leader-elect-resource-name is empty: the leader needs a Lease to hold")
+	case m.RetryPeriod <= 0:
+		return fmt.Errorf("invalid --leader-elect-retry-period %s: must be positive", m.RetryPeriod)
+	case m.LeaseDuration < time.Second:
+		return fmt.Errorf("invalid --leader-elect-lease-duration %s: must be 1s or more, a Lease counts in seconds", m.LeaseDuration)
+	case m.LeaseDuration <= m.RenewDeadline:
+		return fmt.Errorf("--leader-elect-lease-duration %s must be greater than --leader-elect-renew-deadline %s", m.LeaseDuration, m.RenewDeadline)
+	case m.RenewDeadline <= m.RetryPeriod*6/5: // the period is lengthened by a fifth at random
+		return fmt.Errorf("--leader-elect-renew-deadline %s must be greater than 1.2 times --leader-elect-retry-period %s", m.RenewDeadline, m.RetryPeriod)
+	}
+	return nil
+}
+
+// knownControllers are all there are.
+func knownControllers(o reconcile.Options) []controller.Controller {
+	return []controller.Controller{reconcile.New(o)}
+}
+
+func controllerNames() string {
+	var names []string
+	for _, c := range knownControllers(reconcile.Options{}) {
+		names = append(names, c.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// run runs the controllers until ctx is done.
+func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
+	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true)) // libraries that know no other
+	config, err := restConfig(o.kubeconfig, "give --kubeconfig")
+	if err != nil {
+		return err
+	}
+	registry, metrics := newRegistry()
+	m, err := o.build(config, registry, log)
+	if err != nil {
+		return err
+	}
+	if o.metricsAddress == "" {
+		log.Info("Controllers begin", "controllers", o.controllers)
+		return m.Run(ctx)
+	}
+	page, err := serving.ListenHTTP(ctx, o.metricsAddress, serving.HTTPOptions{
+		Plaintext: o.plaintext, Gatherer: controller.Gatherer(registry), Metrics: metrics, Name: "metrics",
+		Health: map[string]func() error{"passes": m.Healthy}, Ready: map[string]func() error{"caches": m.Ready},
+	})
+	if err != nil {
+		return listenError("metrics-address", o.metricsAddress, err)
+	}
+	defer page.Stop()
+	log.Info("Controllers begin", "controllers", o.controllers, "metrics", page.Address())
+	return runAll(ctx, []runner{page, runnerFunc(func(ctx context.Context) error {
+		err := m.Run(ctx)
+		if err != nil {
+			page.Stop() // who lost the leadership has to end at once
+		}
+		return err
+	})})
+}
+
+// build makes the manager of the controllers that are chosen.
+func (o *controllerOptions) build(config *rest.Config, registry prometheus.Registerer, log logr.Logger) (*controller.Manager, error) {
+	known := knownControllers(reconcile.Options{Metrics: registry, PerNamespace: len(o.manager.Namespaces) > 0})
+	chosen, err := controller.Select(known, o.controllers)
+	if err != nil {
+		return nil, err
+	}
+	options := o.manager
+	options.Log, options.NoLeaderElection = log, !o.leaderElect
+	options.LeaseNamespace = cmp.Or(options.LeaseNamespace, os.Getenv("POD_NAMESPACE"), controllerNamespace)
+	options.Scheme = runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(options.Scheme), v1alpha1.AddToScheme(options.Scheme)); err != nil {
+		return nil, err
+	}
+	m, err := controller.New(config, chosen, options)
+	if meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("%w: install the definitions first, kubectl apply -k configs/crd", err)
+	}
+	return m, err
+}
