@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -105,7 +107,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	if failures == nil {
 		r.tell(b, d.Events)
 		if text := notWritten(status); done.refused() && text != notWritten(found.input.Status) {
-			r.event(b, v1.EventTypeWarning, becauseNotWritten, text)
+			r.event(b, "", v1.EventTypeWarning, becauseNotWritten, text)
 		}
 		r.metrics.see(key, &found.input, status)
 	}
@@ -153,16 +155,23 @@ func (r *reconciler) store(ctx context.Context, b *v1alpha1.Balancer, status v1a
 func (r *reconciler) tell(b *v1alpha1.Balancer, told []balancer.Event) {
 	for _, e := range told {
 		if e.Reason != balancer.EventRescaled {
-			r.event(b, e.Type, e.Reason, e.Message)
+			r.event(b, e.Target, e.Type, e.Reason, e.Message)
 		}
 	}
 }
 
-func (r *reconciler) event(b *v1alpha1.Balancer, kind, reason, text string) {
+// event tells an event about a target, or about the Balancer itself if target is empty. The recorder counts events with the
+// same reason and objects as one, and keeps the first text only: so the object that the target is has to be one of them.
+func (r *reconciler) event(b *v1alpha1.Balancer, target, kind, reason, text string) {
 	if len(text) > longestNote {
 		text = strings.ToValidUTF8(text[:longestNote], "")
 	}
-	r.events.Eventf(b, nil, kind, reason, action, "%s", text)
+	var related runtime.Object
+	if i := slices.IndexFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return t.Name == target }); i >= 0 {
+		ref := b.Spec.Targets[i].ScaleTargetRef
+		related = &v1.ObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: b.Namespace, Name: ref.Name}
+	}
+	r.events.Eventf(b, related, kind, reason, action, "%s", text)
 }
 
 // laps measures the phases of a pass.

@@ -34,9 +34,20 @@ type bench struct {
 	t        *testing.T
 	server   *server
 	clock    *clocktesting.FakePassiveClock
-	recorder *events.FakeRecorder
+	recorder recorder
 	registry *prometheus.Registry
 	patches  int // of Balancers, status included
+}
+
+// recorder notes events, each with the object that it is about besides the Balancer.
+type recorder struct{ *events.FakeRecorder }
+
+// Eventf implements events.EventRecorder.
+func (r recorder) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	if ref, ok := related.(*v1.ObjectReference); ok {
+		note = fmt.Sprintf("(%s %s/%s) ", ref.Kind, ref.Namespace, ref.Name) + note
+	}
+	r.FakeRecorder.Eventf(regarding, related, kind, reason, action, note, args...)
 }
 
 func scheme(t *testing.T) *runtime.Scheme {
@@ -54,7 +65,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, server: newServer(), clock: clocktesting.NewFakePassiveClock(start),
-		recorder: events.NewFakeRecorder(100), registry: prometheus.NewRegistry(),
+		recorder: recorder{events.NewFakeRecorder(100)}, registry: prometheus.NewRegistry(),
 	}
 	t.Cleanup(b.server.Close)
 	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Balancer{}).
@@ -385,10 +396,28 @@ func TestStatusIsNotStoredOverAnother(t *testing.T) {
 	}
 }
 
+// Events of one pass that say the same of several targets are told apart by what the targets are: else they would be taken
+// for one.
+func TestEventsTellTheirTargets(t *testing.T) {
+	b := newBench(t, balancerOf("web", 4, "a", "b", "c"))
+	b.server.deploy("a", 0)
+	b.server.deploy("b", 0)
+	b.pass("web")
+	told := b.told()
+	for _, want := range []string{
+		"Normal Rescaled (Deployment shop/a) target a: ", "Normal Rescaled (Deployment shop/b) target b: ",
+		"Warning TargetUnreadable (Deployment shop/c) target c: ",
+	} {
+		if !strings.Contains(told, want) {
+			t.Errorf("told %q, want %q in it", told, want)
+		}
+	}
+}
+
 func TestLongEventsAreCut(t *testing.T) {
 	b := newBench(t)
-	b.event(balancerOf("web", 1), v1.EventTypeNormal, "Long", strings.Repeat("é", longestNote))
-	b.event(balancerOf("web", 1), v1.EventTypeNormal, "Long", "x"+strings.Repeat("é", longestNote))
+	b.event(balancerOf("web", 1), "", v1.EventTypeNormal, "Long", strings.Repeat("é", longestNote))
+	b.event(balancerOf("web", 1), "", v1.EventTypeNormal, "Long", "x"+strings.Repeat("é", longestNote))
 	for _, want := range []int{longestNote, longestNote - 1} {
 		if got := len(strings.TrimPrefix(<-b.recorder.Events, "Normal Long ")); got != want {
 			t.Errorf("an event has %d bytes, want %d", got, want)
