@@ -31,7 +31,7 @@ func Distribute(request Request) (Result, error) {
 	}
 	for i, t := range p.targets {
 		answer := TargetResult{
-			Name:     t.name,
+			Name:     request.Targets[t.index].Name,
 			Replicas: plan.runnable[i],
 			Reason:   p.reason(i, plan, rebalanced),
 		}

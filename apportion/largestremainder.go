@@ -1,33 +1,21 @@
 package apportion
 
-import (
-	"cmp"
-	"slices"
-)
+import "cmp"
 
 // largestRemainders gives the units that rounding down left over to the lots
 // with the largest rests, one each, equal rests in the order of the slice.
 // There are always more rests than units: each rest is less than a unit.
+// It changes the order of the slice.
 func largestRemainders(lots []lot, units uint64) {
-	left := units - given(lots)
-	type remainder struct {
-		rest wide
-		lot  int
-	}
-	remainders := make([]remainder, 0, len(lots))
-	for i, l := range lots {
-		if l.rest != (wide{}) {
-			remainders = append(remainders, remainder{l.rest, i})
-		}
-	}
-	slices.SortFunc(remainders, func(a, b remainder) int {
+	left := int(units - given(lots))
+	bringForward(left, lots, func(a, b lot) int {
 		if order := b.rest.compare(a.rest); order != 0 {
 			return order
 		}
-		return cmp.Compare(a.lot, b.lot)
+		return cmp.Compare(a.claim, b.claim)
 	})
-	for _, r := range remainders[:left] {
-		lots[r.lot].seats++
+	for i := range lots[:left] {
+		lots[i].seats++
 	}
 }
 

@@ -123,7 +123,7 @@ func placedAndRuns(r Request) map[string]int64 {
 	granted := p.grantMinimums()
 	keep := map[string]int64{}
 	for i, t := range p.targets {
-		keep[t.name] = min(max(t.current, granted[i]), t.max, t.cap)
+		keep[r.Targets[t.index].Name] = min(max(t.current, granted[i]), t.max, t.cap)
 	}
 	return keep
 }

@@ -10,7 +10,6 @@ import (
 // target is a Target with all defaults filled in.
 type target struct {
 	index    int // in the request
-	name     string
 	weight   int64
 	min, max int64
 	cap      int64 // unlimited where nothing is known
@@ -37,7 +36,6 @@ func (r *Request) inOrder() []target {
 		t := &r.Targets[i]
 		targets[place] = target{
 			index:   i,
-			name:    t.Name,
 			weight:  or(t.Weight, 1),
 			min:     t.Min,
 			max:     or(t.Max, MaxReplicas),

@@ -128,7 +128,7 @@ func contest(claims []Claim, values []int64, left int64, r Rounding, weightless 
 	if left == 0 {
 		return nil, 0
 	}
-	var lots []lot
+	lots := make([]lot, 0, len(claims))
 	var room uint64
 	for i, c := range claims {
 		c = c.normal()

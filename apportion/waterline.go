@@ -1,9 +1,6 @@
 package apportion
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
 // waterline is the level L = part/weights at which the exact shares
 // clamp(L*weight, start, end) use up all units; the lowest where several do.
@@ -84,12 +81,11 @@ func newTide(lots []lot, units uint64) (*tide, []breakpoint) {
 
 // riseThrough lets the water rise through the break points that are below the
 // waterline. First it halves their number again and again, roughly, at a cost
-// in proportion to it; only the few that remain have to be sorted. The number
-// of rounds is limited because a round may happen to take away very few.
+// in proportion to it; only the few that remain have to be sorted.
 func (t *tide) riseThrough(breaks []breakpoint) {
-	for rounds := 2 * bits.Len(uint(len(breaks))); rounds > 0 && len(breaks) > 12; rounds-- {
+	for rounds := halvings(len(breaks)); rounds > 0 && len(breaks) > few; rounds-- {
 		pivot := breaks[len(breaks)/2]
-		less, equal := partition(breaks, pivot)
+		less, equal := partition(breaks, pivot, breakpoint.compare)
 		below := *t
 		for _, b := range breaks[:less] {
 			below.count(b)
@@ -137,24 +133,4 @@ func (t *tide) count(b breakpoint) {
 		t.bounded = t.bounded.plus(b.seats)
 		t.weights = t.weights.minus(wide{0, b.weight})
 	}
-}
-
-// partition moves the break points below the pivot to the front, those equal to
-// it next, and counts both.
-func partition(breaks []breakpoint, pivot breakpoint) (less, equal int) {
-	next, greater := 0, len(breaks)
-	for next < greater {
-		switch order := breaks[next].compare(pivot); {
-		case order < 0:
-			breaks[less], breaks[next] = breaks[next], breaks[less]
-			less++
-			next++
-		case order == 0:
-			next++
-		default:
-			greater--
-			breaks[next], breaks[greater] = breaks[greater], breaks[next]
-		}
-	}
-	return less, greater - less
 }

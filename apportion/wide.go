@@ -1,7 +1,6 @@
 package apportion
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -23,10 +22,13 @@ func (a wide) minus(b wide) wide {
 }
 
 func (a wide) compare(b wide) int {
-	if a.hi != b.hi {
-		return cmp.Compare(a.hi, b.hi)
+	switch {
+	case a == b:
+		return 0
+	case a.hi < b.hi || a.hi == b.hi && a.lo < b.lo:
+		return -1
 	}
-	return cmp.Compare(a.lo, b.lo)
+	return 1
 }
 
 // times is the product a*b in three words, the highest first.

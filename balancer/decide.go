@@ -127,24 +127,29 @@ type pass struct {
 
 // newPass reads the observations.
 func newPass(in Input) (*pass, error) {
-	p := &pass{in: in, timer: timer{now: in.Now}}
-	observed := make(map[string]TargetObservation, len(in.Targets))
-	for _, o := range in.Targets {
-		observed[o.Name] = o
+	p := &pass{in: in, timer: timer{now: in.Now}, targets: make([]target, 0, len(in.Spec.Targets))}
+	observed := make(map[string]*TargetObservation, len(in.Targets))
+	for i := range in.Targets {
+		observed[in.Targets[i].Name] = &in.Targets[i]
 	}
 	if len(observed) != len(in.Targets) || len(in.Targets) != len(in.Spec.Targets) {
 		return nil, fmt.Errorf("%s: %d observations for %d targets", in.Key, len(in.Targets), len(in.Spec.Targets))
 	}
-	before := make(map[string]v1alpha1.BalancerTargetStatus, len(in.Status.Targets))
-	for _, s := range in.Status.Targets {
-		before[s.Name] = s
+	before := make(map[string]*v1alpha1.BalancerTargetStatus, len(in.Status.Targets))
+	for i := range in.Status.Targets {
+		before[in.Status.Targets[i].Name] = &in.Status.Targets[i]
 	}
 	for _, spec := range in.Spec.Targets {
 		o, ok := observed[spec.Name]
 		if !ok {
 			return nil, fmt.Errorf("%s: no observation of target %s", in.Key, spec.Name)
 		}
-		p.targets = append(p.targets, p.look(spec, o, before[spec.Name]))
+		t := target{spec: spec}
+		if b, ok := before[spec.Name]; ok {
+			t.before = *b
+		}
+		p.look(&t, *o)
+		p.targets = append(p.targets, t)
 	}
 	p.remember()
 	return p, nil
@@ -167,24 +172,22 @@ func (p *pass) remember() {
 	}
 }
 
-// look turns an observation into a target.
-func (p *pass) look(spec v1alpha1.BalancerTarget, o TargetObservation, before v1alpha1.BalancerTargetStatus) target {
-	t := target{spec: spec, before: before}
+// look takes in what was observed of a target.
+func (p *pass) look(t *target, o TargetObservation) {
 	if o.Err != nil {
-		t.pinned, t.status = true, before
-		t.status.Name, t.status.Reason = spec.Name, ReasonUnreadable
+		t.pinned, t.status = true, t.before
+		t.status.Name, t.status.Reason = t.spec.Name, ReasonUnreadable
 		t.status.Message = fmt.Sprintf("left as it is: %v", o.Err)
-		if before.Name == "" || before.Reason == ReasonUnknown {
-			t.status.Reason, t.status.Current = ReasonUnknown, value(spec.MinReplicas, 0)
+		if t.before.Name == "" || t.before.Reason == ReasonUnknown {
+			t.status.Reason, t.status.Current = ReasonUnknown, value(t.spec.MinReplicas, 0)
 		}
-		return t
+		return
 	}
 	t.read = true
-	t.status = observe(o, before, p.in.Spec.Policy.Fallback, &p.timer)
-	if conflict, ok := p.in.Conflicts[spec.Name]; ok {
+	t.status = observe(o, t.before, p.in.Spec.Policy.Fallback, &p.timer)
+	if conflict, ok := p.in.Conflicts[t.spec.Name]; ok {
 		t.pinned, t.status.Reason, t.status.Message = true, ReasonConflict, conflict
 	}
-	return t
 }
 
 // total is how many replicas are to be shared: those asked for, or else those found. It is not known as long as nothing
@@ -210,8 +213,7 @@ func (p *pass) pace(d *Decision) []Write {
 		pace.limit = int64(*limit)
 		pace.budget = max(0, pace.limit-int64(window.Count))
 	}
-	var steps []step
-	var free []*target
+	steps, free := make([]step, 0, len(p.targets)), make([]*target, 0, len(p.targets))
 	for i := range p.targets {
 		if t := &p.targets[i]; !t.pinned {
 			free = append(free, t)
@@ -274,6 +276,7 @@ func (p *pass) status() v1alpha1.BalancerStatus {
 		ObservedGeneration: p.in.Generation,
 		Replicas:           p.in.Pods,
 		Selector:           selectorOf(&p.in.Spec),
+		Targets:            make([]v1alpha1.BalancerTargetStatus, 0, len(p.targets)),
 	}
 	for _, t := range p.targets {
 		s.Targets = append(s.Targets, t.status)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -180,7 +181,7 @@ func (p *pass) balanced(alone []string, pending int64) verdict {
 
 // date turns verdicts into conditions.
 func (in *Input) date(before []metav1.Condition, verdicts []verdict) []metav1.Condition {
-	conditions := slices.Clone(before)
+	conditions := append(make([]metav1.Condition, 0, len(before)+len(verdicts)), before...)
 	for _, v := range verdicts {
 		status := metav1.ConditionFalse
 		if v.holds {
@@ -213,5 +214,5 @@ func replicas(n int64) string {
 	if n == 1 {
 		return "1 replica"
 	}
-	return fmt.Sprintf("%d replicas", n)
+	return strconv.FormatInt(n, 10) + " replicas"
 }

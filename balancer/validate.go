@@ -23,9 +23,9 @@ var appsKinds = []string{"Deployment", "StatefulSet", "ReplicaSet"}
 // Validate returns what is wrong with the spec of the Balancer key, which is namespace/name. The schema refuses the same;
 // it is checked again because the schema in a cluster may be older than the controller.
 func Validate(key string, spec *v1alpha1.BalancerSpec) field.ErrorList {
-	c := checker{key: key, names: sets.New[string]()}
+	c := checker{key: key, names: make(sets.Set[string], len(spec.Targets))}
 	at := field.NewPath("spec")
-	c.notNegative(at.Child("replicas"), spec.Replicas)
+	c.notNegative(at, "replicas", spec.Replicas)
 	c.targets(at.Child("targets"), spec.Targets)
 	c.selector(at.Child("selector"), &spec.Selector)
 	c.policy(at.Child("policy"), &spec.Policy)
@@ -41,17 +41,21 @@ type checker struct {
 
 func (c *checker) add(err *field.Error) { c.errs = append(c.errs, err) }
 
-func (c *checker) notNegative(at *field.Path, n *int32) {
+func (c *checker) notNegative(at *field.Path, name string, n *int32) {
 	if n != nil && *n < 0 {
-		c.add(field.Invalid(at, *n, "must not be negative"))
+		c.add(negative(at.Child(name), *n))
 	}
+}
+
+func negative(at *field.Path, n int32) *field.Error {
+	return field.Invalid(at, n, "must not be negative")
 }
 
 func (c *checker) targets(at *field.Path, targets []v1alpha1.BalancerTarget) {
 	if len(targets) == 0 {
 		c.add(field.Required(at, "a Balancer has a target"))
 	}
-	objects := sets.New[string]()
+	objects := make(sets.Set[object], len(targets))
 	for i, t := range targets {
 		at := at.Index(i)
 		switch {
@@ -61,21 +65,25 @@ func (c *checker) targets(at *field.Path, targets []v1alpha1.BalancerTarget) {
 			c.add(field.Duplicate(at.Child("name"), t.Name))
 		}
 		c.names.Insert(t.Name)
-		c.notNegative(at.Child("minReplicas"), t.MinReplicas)
-		c.notNegative(at.Child("maxReplicas"), t.MaxReplicas)
+		c.notNegative(at, "minReplicas", t.MinReplicas)
+		c.notNegative(at, "maxReplicas", t.MaxReplicas)
 		if t.MinReplicas != nil && t.MaxReplicas != nil && *t.MinReplicas > *t.MaxReplicas {
 			c.add(field.Invalid(at.Child("minReplicas"), *t.MinReplicas, "must not be greater than maxReplicas"))
 		}
-		object := c.reference(at.Child("scaleTargetRef"), t.ScaleTargetRef)
+		refers := at.Child("scaleTargetRef")
+		object := c.reference(refers, t.ScaleTargetRef)
 		if objects.Has(object) {
-			c.add(field.Invalid(at.Child("scaleTargetRef"), t.ScaleTargetRef.Name, "must not refer to one object twice"))
+			c.add(field.Invalid(refers, t.ScaleTargetRef.Name, "must not refer to one object twice"))
 		}
 		objects.Insert(object)
 	}
 }
 
-// reference checks what a target refers to, and returns what identifies the object.
-func (c *checker) reference(at *field.Path, ref v1alpha1.ScaleTargetReference) string {
+// object is what identifies the object of a reference within its namespace.
+type object struct{ group, kind, name string }
+
+// reference checks what a target refers to, and returns the object.
+func (c *checker) reference(at *field.Path, ref v1alpha1.ScaleTargetReference) object {
 	if ref.Kind == "" {
 		c.add(field.Required(at.Child("kind"), "a reference has a kind"))
 	}
@@ -95,7 +103,7 @@ func (c *checker) reference(at *field.Path, ref v1alpha1.ScaleTargetReference) s
 	if group == v1alpha1.Group && ref.Kind == "Balancer" && ref.Name == name {
 		c.add(field.Invalid(at, ref.Name, "a Balancer cannot be a target of itself"))
 	}
-	return strings.Join([]string{group, ref.Kind, ref.Name}, "/")
+	return object{group, ref.Kind, ref.Name}
 }
 
 func (c *checker) selector(at *field.Path, s *v1alpha1.LabelSelector) {
@@ -151,9 +159,11 @@ func (c *checker) order(at *field.Path, names []string) {
 	if len(names) == 0 {
 		c.add(field.Required(at, "must name a target"))
 	}
-	seen := sets.New[string]()
+	seen := make(sets.Set[string], len(names))
 	for i, name := range names {
-		c.known(at.Index(i), name)
+		if !c.names.Has(name) {
+			c.add(stranger(at.Index(i), name))
+		}
 		if seen.Has(name) {
 			c.add(field.Duplicate(at.Index(i), name))
 		}
@@ -166,15 +176,17 @@ func (c *checker) proportions(at *field.Path, rates map[string]int32) {
 		c.add(field.Required(at, "must name a target"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(rates)) {
-		c.known(at.Key(name), name)
-		c.notNegative(at.Key(name), new(rates[name]))
+		if !c.names.Has(name) {
+			c.add(stranger(at.Key(name), name))
+		}
+		if rate := rates[name]; rate < 0 {
+			c.add(negative(at.Key(name), rate))
+		}
 	}
 }
 
-func (c *checker) known(at *field.Path, name string) {
-	if !c.names.Has(name) {
-		c.add(field.Invalid(at, name, "must name targets of this Balancer only"))
-	}
+func stranger(at *field.Path, name string) *field.Error {
+	return field.Invalid(at, name, "must name targets of this Balancer only")
 }
 
 func (c *checker) time(at *field.Path, d metav1.Duration) {
