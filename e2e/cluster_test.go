@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 	"github.com/evenkeel/evenkeel/sidecar"
@@ -103,49 +102,26 @@ func apply(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, 
 	}
 }
 
-// read returns the objects of a kustomization, which has plain resources only, and checks that it leaves no file of its
-// folder out.
+// read returns the objects of a kustomization, as kubectl would apply them.
 func read(t *testing.T, folder string) []*unstructured.Unstructured {
 	t.Helper()
-	dir := filepath.Join(manifests, folder)
-	var k struct {
-		APIVersion string   `json:"apiVersion"`
-		Kind       string   `json:"kind"`
-		Resources  []string `json:"resources"`
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionLegacy // what others need first
+	resources, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), filepath.Join(manifests, folder))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict(text, &k); err != nil {
-		t.Fatal(err)
-	}
-	files, err := fs.Glob(os.DirFS(dir), "*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		if file != "kustomization.yaml" && !slices.Contains(k.Resources, file) {
-			t.Errorf("%s/%s is no resource of its kustomization", folder, file)
-		}
 	}
 	var out []*unstructured.Unstructured
-	for _, resource := range k.Resources {
-		if filepath.Ext(resource) == "" {
-			out = append(out, read(t, filepath.Join(folder, resource))...)
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(dir, resource))
+	for _, resource := range resources.Resources() {
+		text, err := resource.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for document := range strings.SplitSeq(string(text), "\n---\n") {
-			o := &unstructured.Unstructured{}
-			if err := yaml.UnmarshalStrict([]byte(document), &o.Object); err != nil {
-				t.Fatalf("%s/%s: %v", folder, resource, err)
-			}
-			out = append(out, o)
+		o := &unstructured.Unstructured{}
+		if err := o.UnmarshalJSON(text); err != nil {
+			t.Fatal(err)
 		}
+		out = append(out, o)
 	}
 	return out
 }

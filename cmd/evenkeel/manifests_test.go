@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
@@ -14,7 +15,7 @@ import (
 
 // TestManifestsHaveFlags: the program takes the arguments that the manifests give it.
 func TestManifestsHaveFlags(t *testing.T) {
-	names, err := filepath.Glob("../../configs/sidecar/*/deployment.yaml")
+	names, err := filepath.Glob("../../configs/*/*/deployment.yaml")
 	if err != nil || len(names) == 0 {
 		t.Fatal("no manifests", err)
 	}
@@ -48,14 +49,15 @@ func TestManifestsHaveFlags(t *testing.T) {
 			checked++
 		}
 	}
-	if checked < 3 {
+	if checked < 4 {
 		t.Errorf("only %d containers were found", checked)
 	}
 }
 
-// TestKustomizationsStayInside: a kustomization may name a folder beside it, and no file there.
-func TestKustomizationsStayInside(t *testing.T) {
-	names, err := filepath.Glob("../../configs/sidecar/*/kustomization.yaml")
+// TestKustomizationsAreWhole: a kustomization names every file of its folder, and of others only folders: kubectl refuses
+// their files.
+func TestKustomizationsAreWhole(t *testing.T) {
+	names, err := filepath.Glob("../../configs/*/*/kustomization.yaml")
 	if err != nil || len(names) == 0 {
 		t.Fatal("no kustomizations", err)
 	}
@@ -68,20 +70,31 @@ func TestKustomizationsStayInside(t *testing.T) {
 		if found := outside.Find(text); found != nil {
 			t.Errorf("%s: kubectl refuses %q, a file outside of its folder", name, found)
 		}
+		beside, err := filepath.Glob(filepath.Join(filepath.Dir(name), "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range beside {
+			if file != name && !strings.Contains(string(text), "\n- "+filepath.Base(file)+"\n") {
+				t.Errorf("%s leaves %s out", name, filepath.Base(file))
+			}
+		}
 	}
 }
 
-// TestDocumentedSidecarFlags: docs/sidecar.md names every flag of the sidecar.
-func TestDocumentedSidecarFlags(t *testing.T) {
+// TestDocumentedFlags: the page of a server names every flag of it.
+func TestDocumentedFlags(t *testing.T) {
 	inRoot(t)
-	text := strings.Join(readPage(t, "docs/sidecar.md").lines, "\n")
-	newSidecar().Flags().VisitAll(func(f *pflag.Flag) {
-		name := "--" + f.Name
-		if len(f.Name) == 1 {
-			name = "-" + f.Name
-		}
-		if !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, "`"+name+" ") {
-			t.Errorf("docs/sidecar.md does not name %s", name)
-		}
-	})
+	for name, cmd := range map[string]*cobra.Command{"docs/controller.md": newController(), "docs/sidecar.md": newSidecar()} {
+		text := strings.Join(readPage(t, name).lines, "\n")
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			flag := "--" + f.Name
+			if len(f.Name) == 1 {
+				flag = "-" + f.Name
+			}
+			if !strings.Contains(text, "`"+flag+"`") && !strings.Contains(text, "`"+flag+" ") {
+				t.Errorf("%s does not name %s", name, flag)
+			}
+		})
+	}
 }
