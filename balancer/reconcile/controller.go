@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -40,8 +39,8 @@ const (
 
 // Options of a Controller. The zero value works.
 type Options struct {
-	// Metrics is where the metrics are registered; nil means nowhere.
-	Metrics prometheus.Registerer
+	// Metrics are told what happens; nil means nobody is.
+	Metrics *Metrics
 	// PerNamespace has targets watched namespace by namespace, for a manager that may not watch all at once.
 	PerNamespace bool
 	// PollInterval is how often targets are read that cannot be watched; 0 means scale.DefaultPollInterval.
@@ -66,9 +65,9 @@ func (c *Controller) Name() string { return Name }
 
 // SetupWithManager registers the controller and what it watches.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	metrics, err := newMetrics(c.options.Metrics)
-	if err != nil {
-		return err
+	metrics := c.options.Metrics
+	if metrics == nil {
+		metrics, _ = NewMetrics(nil) // what is not registered can not be so twice
 	}
 	scales, err := scale.New(mgr.GetConfig(), scale.Options{})
 	if err != nil {

@@ -9,8 +9,12 @@ import (
 )
 
 func ExampleNew() {
-	c := reconcile.New(reconcile.Options{Metrics: prometheus.NewRegistry()})
-	// c.SetupWithManager registers it with a manager of controller-runtime, which runs it.
+	metrics, err := reconcile.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c := reconcile.New(reconcile.Options{Metrics: metrics})
 	fmt.Println(c.Name())
 	// Output: balancer
 }

@@ -29,8 +29,8 @@ const (
 // tally is what there is of one Balancer, or of all.
 type tally struct{ fallbacks, unplaced, unreadable int64 }
 
-// metrics are about all Balancers together: a label for each would have no bound.
-type metrics struct {
+// Metrics are about all Balancers together: a label for each would have no bound.
+type Metrics struct {
 	phases   *prometheus.HistogramVec
 	rescales *prometheus.CounterVec
 	replicas *prometheus.CounterVec
@@ -39,9 +39,11 @@ type metrics struct {
 	tallies map[types.NamespacedName]tally
 }
 
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+// NewMetrics makes the metrics of a Controller and registers them; with nil nowhere. It fails where others of the same names
+// are registered.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	const prefix = "evenkeel_balancers_"
-	m := &metrics{
+	m := &Metrics{
 		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: prefix + "pass_duration_seconds", Help: "Time that a pass over a Balancer took, by phase.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10),
@@ -83,7 +85,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 }
 
 // wrote counts a write.
-func (m *metrics) wrote(w balancer.Write, err error) {
+func (m *Metrics) wrote(w balancer.Write, err error) {
 	direction, n := up, int64(w.To)-int64(w.From)
 	if n < 0 {
 		direction, n = down, -n
@@ -101,7 +103,7 @@ func (m *metrics) wrote(w balancer.Write, err error) {
 }
 
 // see takes in the status of a Balancer.
-func (m *metrics) see(key types.NamespacedName, in *balancer.Input, s v1alpha1.BalancerStatus) {
+func (m *Metrics) see(key types.NamespacedName, in *balancer.Input, s v1alpha1.BalancerStatus) {
 	var t tally
 	if in.Spec.Replicas != nil {
 		t.unplaced = int64(*in.Spec.Replicas)
@@ -121,13 +123,13 @@ func (m *metrics) see(key types.NamespacedName, in *balancer.Input, s v1alpha1.B
 	m.tallies[key] = t
 }
 
-func (m *metrics) forget(key types.NamespacedName) {
+func (m *Metrics) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.tallies, key)
 }
 
-func (m *metrics) sum() tally {
+func (m *Metrics) sum() tally {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var sum tally

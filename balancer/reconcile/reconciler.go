@@ -51,7 +51,7 @@ type access struct {
 // reconciler makes the passes. The queue sees to it that no two are over one Balancer at a time.
 type reconciler struct {
 	access
-	metrics *metrics
+	metrics *Metrics
 	clock   clock.PassiveClock
 	retries workqueue.TypedRateLimiter[types.NamespacedName]
 
@@ -59,7 +59,7 @@ type reconciler struct {
 	moves map[types.NamespacedName]balancer.Moves
 }
 
-func newReconciler(a access, m *metrics, c clock.PassiveClock) *reconciler {
+func newReconciler(a access, m *Metrics, c clock.PassiveClock) *reconciler {
 	return &reconciler{
 		access: a, metrics: m, clock: c,
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry),

@@ -88,7 +88,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newMetrics(b.registry)
+	m, err := NewMetrics(b.registry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,7 +445,7 @@ func TestMetricsAreSound(t *testing.T) {
 	}) {
 		t.Errorf("the metrics are %v", names)
 	}
-	if _, err := newMetrics(b.registry); err == nil {
+	if _, err := NewMetrics(b.registry); err == nil {
 		t.Error("the same metrics were registered twice")
 	}
 }

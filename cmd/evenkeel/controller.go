@@ -196,7 +196,11 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 
 // build makes the manager of the controllers that are chosen.
 func (o *controllerOptions) build(config *rest.Config, registry prometheus.Registerer, log logr.Logger) (*controller.Manager, error) {
-	known := knownControllers(reconcile.Options{Metrics: registry, PerNamespace: len(o.manager.Namespaces) > 0})
+	metrics, err := reconcile.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
+	known := knownControllers(reconcile.Options{Metrics: metrics, PerNamespace: len(o.manager.Namespaces) > 0})
 	chosen, err := controller.Select(known, o.controllers)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/expander"
 )
 
@@ -101,8 +104,19 @@ func TestDocumentedDocuments(t *testing.T) {
 	}
 }
 
-// accept fails the test unless the program takes the documents.
+// accept fails the test unless the program takes the documents. A Balancer is no document of a command, but an object of
+// a cluster.
 func accept(t *testing.T, where, text string) {
+	if strings.Contains(text, "\nkind: Balancer\n") {
+		var b v1alpha1.Balancer
+		if err := yaml.UnmarshalStrict([]byte(text), &b); err != nil {
+			t.Errorf("%s: %v", where, err)
+		}
+		if errs := balancer.Validate("default/"+b.Name, &b.Spec); len(errs) > 0 {
+			t.Errorf("%s: %v", where, errs.ToAggregate())
+		}
+		return
+	}
 	command := "plan"
 	if strings.Contains(text, "\nkind: Scenario\n") {
 		command = "simulate"

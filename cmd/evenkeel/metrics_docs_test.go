@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/evenkeel/evenkeel/balancer/reconcile"
 	"github.com/evenkeel/evenkeel/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 )
@@ -22,6 +23,7 @@ var metricsPage = []struct {
 }{
 	{"Servers and connections", func(r prometheus.Registerer) { serving.NewMetrics(r) }},
 	{"evenkeel sidecar", func(r prometheus.Registerer) { sidecar.NewMetrics(r) }},
+	{"evenkeel controller", func(r prometheus.Registerer) { _, _ = reconcile.NewMetrics(r) }}, // a catalog takes all
 }
 
 // TestDocumentedMetrics: docs/metrics.md ends with tables of what is registered.
