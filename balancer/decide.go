@@ -22,9 +22,7 @@ type Input struct {
 	// Conflicts are targets that must not be written, by name, with the reason and what to do about it: another Balancer
 	// claims the same object, or two targets select the same pods.
 	Conflicts map[string]string
-	// Moves is the one of the last decision; where that is lost, the zero value.
-	Moves Moves
-	Now   time.Time
+	Now       time.Time
 }
 
 // TargetObservation is what was found on a target.
@@ -42,11 +40,14 @@ type TargetObservation struct {
 type Write struct {
 	Target   string
 	From, To int32
-	Why      string
+	// Moves is how many of the replicas that leave run, and are moves to another target.
+	Moves int32
+	Why   string
 }
 
 // Decision is what to do. A driver makes the writes in their order, then stores the status, and asks again when something
-// changed or at Next.
+// changed or at Next. Moves that the status did not have before it stores ahead of the writes: a limit would not hold if
+// they were made and not known of.
 type Decision struct {
 	// Writes are those that make a target larger, then those that make one smaller, in each case the greatest change first.
 	Writes []Write
@@ -56,8 +57,6 @@ type Decision struct {
 	// Adopt is set where the spec has no replicas: the sum found on the targets, to be stored in spec.replicas. Nothing is
 	// written to the targets until then, for what is found later is what was written.
 	Adopt *int32
-	// Moves is to be handed to the next decision.
-	Moves Moves
 	// Next is when time alone may change the decision; zero for never.
 	Next time.Time
 }
@@ -88,10 +87,10 @@ func Decide(in Input) (Decision, error) {
 	if err := p.share(total); err != nil {
 		return Decision{}, fmt.Errorf("share the replicas of %s: %w", in.Key, err)
 	}
-	d := Decision{Moves: in.Moves}
+	var d Decision
 	switch {
 	case in.Spec.Replicas != nil:
-		d.Writes = p.pace(&d)
+		d.Writes = p.pace()
 	case known:
 		d.Adopt = new(total)
 	}
@@ -123,6 +122,8 @@ type pass struct {
 	unplaced, excess int64
 	// held is how many replicas will leave later, when others run in their place.
 	held int64
+	// moves is the count of moves to store.
+	moves *v1alpha1.BalancerMoves
 }
 
 // newPass reads the observations.
@@ -152,6 +153,9 @@ func newPass(in Input) (*pass, error) {
 		p.targets = append(p.targets, t)
 	}
 	p.remember()
+	if in.Spec.Policy.MaxMovesPerMinute != nil {
+		p.moves = in.Status.Moves
+	}
 	return p, nil
 }
 
@@ -206,13 +210,7 @@ func (p *pass) total() (int32, bool) {
 }
 
 // pace takes the targets towards what they are to have, as far as that may happen now, and returns what to write.
-func (p *pass) pace(d *Decision) []Write {
-	pace, window := unhurried(p.shrink()), p.in.Moves.within(p.in.Now)
-	limit := p.in.Spec.Policy.MaxMovesPerMinute
-	if limit != nil {
-		pace.limit = int64(*limit)
-		pace.budget = max(0, pace.limit-int64(window.Count))
-	}
+func (p *pass) pace() []Write {
 	steps, free := make([]step, 0, len(p.targets)), make([]*target, 0, len(p.targets))
 	for i := range p.targets {
 		if t := &p.targets[i]; !t.pinned {
@@ -220,21 +218,14 @@ func (p *pass) pace(d *Decision) []Write {
 			steps = append(steps, stepOf(t.status))
 		}
 	}
-	walked := pace.walk(steps)
+	walked := p.walk(steps)
 	p.held = walked.held
-	if limit != nil && walked.moved > 0 {
-		window.Count += clip(walked.moved)
-		d.Moves = window
-	}
-	if limit != nil && walked.held > 0 && window.Count > 0 {
-		p.timer.at(window.Since.Add(minute))
-	}
 	missing := p.missing()
 	var writes []Write
 	for i, t := range free {
 		to := clip(walked.sizes[i])
 		if to != t.status.Current {
-			w := Write{Target: t.spec.Name, From: t.status.Current, To: to, Why: why(t.status)}
+			w := Write{Target: t.spec.Name, From: t.status.Current, To: to, Moves: clip(walked.moves[i]), Why: why(t.status)}
 			if w.To > w.From && t.status.Capacity == nil {
 				w.Why += missing
 			}
@@ -248,6 +239,24 @@ func (p *pass) pace(d *Decision) []Write {
 	}
 	order(writes)
 	return writes
+}
+
+// walk takes the steps as far as the limit of moves allows, if there is one, and counts the moves.
+func (p *pass) walk(steps []step) pacing {
+	limit := p.in.Spec.Policy.MaxMovesPerMinute
+	if limit == nil {
+		return unhurried(p.shrink()).walk(steps)
+	}
+	count := counted(p.moves, p.in.Now)
+	walked := pace{shrink: p.shrink(), limit: int64(*limit), budget: max(0, int64(*limit)-int64(count))}.walk(steps)
+	if walked.moved > 0 {
+		count += clip(walked.moved)
+		p.moves = MovesUntil(p.in.Now, count)
+	}
+	if walked.held > 0 && count > 0 {
+		p.timer.at(p.moves.LastTime.Add(minute))
+	}
+	return walked
 }
 
 func stepOf(s v1alpha1.BalancerTargetStatus) step {
@@ -278,6 +287,7 @@ func (p *pass) status() v1alpha1.BalancerStatus {
 		Selector:           selectorOf(&p.in.Spec),
 		Targets:            make([]v1alpha1.BalancerTargetStatus, 0, len(p.targets)),
 	}
+	s.Moves = p.moves.DeepCopy()
 	for _, t := range p.targets {
 		s.Targets = append(s.Targets, t.status)
 	}

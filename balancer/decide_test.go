@@ -151,7 +151,7 @@ func TestUnreadableTargets(t *testing.T) {
 	if b.Reason != ReasonUnknown || b.Desired != 1 || b.Current != 1 {
 		t.Errorf("never known, its minimum is set aside: %+v", b)
 	}
-	want := []Write{{"a", 5, 6, "its share of the proportions"}}
+	want := []Write{{"a", 5, 6, 0, "its share of the proportions"}}
 	if !reflect.DeepEqual(d.Writes, want) {
 		t.Errorf("writes %v, want %v", d.Writes, want)
 	}
@@ -208,7 +208,7 @@ func TestConflicts(t *testing.T) {
 	w.in.Conflicts = map[string]string{"a": "Balancer shop/other claims it too: remove it from one of the two"}
 	d, err := w.pass()
 	must(t, err)
-	if want := []Write{{"b", 2, 8, "its place in the order"}}; !reflect.DeepEqual(d.Writes, want) {
+	if want := []Write{{"b", 2, 8, 0, "its place in the order"}}; !reflect.DeepEqual(d.Writes, want) {
 		t.Errorf("writes %v, want %v", d.Writes, want)
 	}
 	c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionTargetsReadable)
@@ -244,8 +244,8 @@ func TestOrderOfWrites(t *testing.T) {
 	w := newWorld(specOf(20, priority("e", "d", "c", "b", "a"), targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", 1, 1), targetOf("d", 6, 6), targetOf("e", -1, 13)), 30, 40, 0, 0, 0)
 	d, err := w.pass()
 	must(t, err)
-	want := "[{e 0 13 it has its maximum} {d 0 6 it has its maximum} {c 0 1 it has its maximum} " +
-		"{b 40 11 its place in the order} {a 30 9 its place in the order}]"
+	want := "[{e 0 13 0 it has its maximum} {d 0 6 0 it has its maximum} {c 0 1 0 it has its maximum} " +
+		"{b 40 11 29 its place in the order} {a 30 9 21 its place in the order}]"
 	if got := fmt.Sprint(d.Writes); got != want {
 		t.Error(got)
 	}
@@ -323,7 +323,7 @@ func TestWhyNamesWhomATargetStandsInFor(t *testing.T) {
 	}
 	d, err := w.pass()
 	must(t, err)
-	want := []Write{{"e", 2, 6, "its share of the proportions, and replicas of a, b, c and 1 more have not started"}}
+	want := []Write{{"e", 2, 6, 0, "its share of the proportions, and replicas of a, b, c and 1 more have not started"}}
 	if !reflect.DeepEqual(d.Writes, want) {
 		t.Errorf("%v, want %v", d.Writes, want)
 	}

@@ -9,5 +9,5 @@
 //   - moves are paced: a replica leaves its target when another one runs in its place.
 //
 // The package does nothing itself. It knows no client, no clock and no log: a driver observes, asks, writes and asks again.
-// Everything that has to outlive a pass is in the status, but for the count of moves within a minute, which the driver keeps.
+// Everything that has to outlive a pass is in the status.
 package balancer

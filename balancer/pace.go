@@ -4,25 +4,24 @@ import (
 	"math"
 	"time"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
 )
 
-// Moves counts the replicas that left a target for another one within a minute. A driver keeps it from pass to pass; the
-// zero value says that none did.
-type Moves struct {
-	// Since is when the minute began, with the first move.
-	Since time.Time
-	Count int32
-}
-
 const minute = time.Minute
 
-// within is the count that still holds now.
-func (m Moves) within(now time.Time) Moves {
-	if m.Since.IsZero() || now.Sub(m.Since) >= minute {
-		return Moves{Since: now}
+// counted is how many moves still count now.
+func counted(m *v1alpha1.BalancerMoves, now time.Time) int32 {
+	if m == nil || now.Sub(m.LastTime.Time) >= minute {
+		return 0
 	}
-	return m
+	return m.Count
+}
+
+// MovesUntil is the count of moves of which the last was made at a time. That is rounded up to what a status can store: the
+// minute after it must not end too early.
+func MovesUntil(last time.Time, count int32) *v1alpha1.BalancerMoves {
+	return &v1alpha1.BalancerMoves{Count: count, LastTime: *stamp(last.Add(time.Second - instant))}
 }
 
 // A step is the way of one target from the size it has to the size it is to have.
@@ -47,8 +46,9 @@ func (s step) busy() int64 { return s.down() - s.idle() }
 type pacing struct {
 	// sizes are what to write.
 	sizes []int64
-	// moved is how many running replicas leave that count as moves.
+	// moved is how many running replicas leave that count as moves, and moves how many these are of each target.
 	moved int64
+	moves []int64
 	// held is how many have to leave later.
 	held int64
 }
@@ -88,7 +88,7 @@ func (p pace) walk(steps []step) pacing {
 
 	grow := part(allowed, steps, step.up)
 	leave := part(shrink+moved, steps, step.busy)
-	out := pacing{sizes: make([]int64, len(steps)), moved: moved, held: held}
+	out := pacing{sizes: make([]int64, len(steps)), moved: moved, moves: spread(moved, leave), held: held}
 	for i, s := range steps {
 		out.sizes[i] = s.current + grow[i] - s.idle() - leave[i]
 	}
@@ -97,9 +97,18 @@ func (p pace) walk(steps []step) pacing {
 
 // part shares n over the steps in proportion to what each would take, and gives none more than that.
 func part(n int64, steps []step, of func(step) int64) []int64 {
-	claims := make([]apportion.Claim, len(steps))
+	wanted := make([]int64, len(steps))
 	for i, s := range steps {
-		claims[i] = apportion.Claim{Weight: of(s), High: of(s)}
+		wanted[i] = of(s)
+	}
+	return spread(n, wanted)
+}
+
+// spread shares n in proportion to what is wanted, and gives none more than that.
+func spread(n int64, wanted []int64) []int64 {
+	claims := make([]apportion.Claim, len(wanted))
+	for i, w := range wanted {
+		claims[i] = apportion.Claim{Weight: w, High: w}
 	}
 	return apportion.Spread(n, claims, apportion.LargestRemainder)
 }

@@ -2,10 +2,15 @@ package balancer
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"pgregory.net/rapid"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
 func TestWalk(t *testing.T) {
@@ -130,6 +135,105 @@ func TestMovesPerMinute(t *testing.T) {
 	if fmt.Sprint(w.sizes) != "[0 100]" {
 		t.Errorf("%v", w.sizes)
 	}
+}
+
+// Whatever is asked for, and whenever the controller stops, even between its writes and the status: no window of a minute
+// sees more running replicas move than allowed, and in the end all are where they are due.
+func TestNoMinuteHasTooManyMoves(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 12))
+		w, limit := movable(r)
+		must(t, w.settle())
+		w.in.Spec.Policy.MaxMovesPerMinute = &limit
+		var log []move
+		for range 60 {
+			w.in.Now = w.in.Now.Add(time.Duration(r.IntN(20_000)) * time.Millisecond)
+			if r.IntN(8) == 0 {
+				w.in.Spec.Policy.Proportions.TargetProportions[string(rune('a'+r.IntN(len(w.sizes))))] = 1 + r.Int32N(9)
+			}
+			steady := seed%2 == 0
+			if !steady && r.IntN(8) == 0 {
+				*w.in.Spec.Replicas = r.Int32N(60)
+			}
+			log = append(log, w.step(t, r, steady))
+			for i := range log {
+				if n := within(log[i:], minute); n > int64(limit) {
+					t.Fatalf("seed %d: %d moves within a minute, %d are allowed: %v", seed, n, limit, log[i:])
+				}
+			}
+		}
+		for range 100 {
+			must(t, w.wait(minute))
+		}
+		if d, err := w.pass(); err != nil || len(d.Writes) > 0 || !meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBalanced) {
+			t.Fatalf("seed %d: never settles: %+v, %v", seed, d, err)
+		}
+	}
+}
+
+// movable has some targets without bounds, and a limit.
+func movable(r *rand.Rand) (*world, int32) {
+	var targets []v1alpha1.BalancerTarget
+	var sizes []int32
+	rates := map[string]int32{}
+	for i := range 2 + r.IntN(4) {
+		name := string(rune('a' + i))
+		targets, sizes = append(targets, targetOf(name, -1, -1)), append(sizes, r.Int32N(20))
+		rates[name] = 1 + r.Int32N(9)
+	}
+	return newWorld(specOf(r.Int32N(60), proportional(rates), targets...), sizes...), 1 + r.Int32N(6)
+}
+
+// move is how many replicas moved at a time.
+type move struct {
+	at time.Time
+	n  int64
+}
+
+// within counts the moves of a window that begins with the first.
+func within(log []move, window time.Duration) (n int64) {
+	for _, m := range log {
+		if m.at.Before(log[0].at.Add(window)) {
+			n += m.n
+		}
+	}
+	return n
+}
+
+// step makes a pass that may end at any point, and tells how many replicas moved. While the number of replicas asked for is
+// steady these are all that ran and were stopped.
+func (w *world) step(t *testing.T, r *rand.Rand, steady bool) move {
+	t.Helper()
+	if r.IntN(3) > 0 {
+		w.run()
+	}
+	w.observe()
+	d, err := Decide(w.in)
+	must(t, err)
+	kept := w.in.Status
+	switch r.IntN(6) {
+	case 0: // it stops before it does anything
+		return move{at: w.in.Now}
+	case 1, 2: // it stops before the status is stored
+		d.Writes = d.Writes[:r.IntN(len(d.Writes)+1)]
+		kept.Moves = d.Status.Moves
+	default:
+		kept = d.Status
+	}
+	m := move{at: w.in.Now}
+	for _, write := range d.Writes {
+		i := slices.IndexFunc(w.in.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return t.Name == write.Target })
+		if left := int64(max(0, running(w.pods[i], &timer{now: w.in.Now})-write.To)); steady && write.To < write.From {
+			m.n += left
+		} else {
+			m.n += int64(write.Moves)
+		}
+	}
+	w.apply(d)
+	w.in.Status = kept
+	must(t, w.restart())
+	return m
 }
 
 // Pods that have yet to go after a write are not taken for ones that may go.

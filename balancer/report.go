@@ -197,7 +197,7 @@ func (in *Input) date(before []metav1.Condition, verdicts []verdict) []metav1.Co
 
 // refuse answers a spec that makes no sense: everything stays, and what is remembered too.
 func refuse(in Input, problem string) Decision {
-	d := Decision{Status: *in.Status.DeepCopy(), Moves: in.Moves}
+	d := Decision{Status: *in.Status.DeepCopy()}
 	d.Status.ObservedGeneration, d.Status.Replicas, d.Status.Selector = in.Generation, in.Pods, selectorOf(&in.Spec)
 	d.Status.Conditions = in.date(in.Status.Conditions, []verdict{
 		{v1alpha1.ConditionBalanced, false, BecauseInvalidSpec, problem},

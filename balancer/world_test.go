@@ -129,7 +129,7 @@ func (w *world) apply(d Decision) {
 			}
 		}
 	}
-	w.in.Status, w.in.Moves = d.Status, d.Moves
+	w.in.Status = d.Status
 	if d.Adopt != nil {
 		w.in.Spec.Replicas = d.Adopt
 	}
@@ -140,7 +140,7 @@ func (w *world) restart() error {
 	if err != nil {
 		return err
 	}
-	w.in.Status, w.in.Moves = v1alpha1.BalancerStatus{}, Moves{}
+	w.in.Status = v1alpha1.BalancerStatus{}
 	return json.Unmarshal(stored, &w.in.Status)
 }
 

@@ -421,6 +421,7 @@ func filledStatus(b *v1alpha1.Balancer) v1alpha1.BalancerStatus {
 			{Name: "b", Desired: 5, Current: 4, Running: 2, NotStarted: 2, Pending: 3, Reason: "capacity", Message: "2 pods have not started in time",
 				BelowSizeSince: &since, BlockedSince: &since, FineSince: &since, Capacity: ptr.To[int32](2)},
 		},
+		Moves: &v1alpha1.BalancerMoves{Count: 3, LastTime: since},
 		Conditions: []metav1.Condition{{
 			Type: v1alpha1.ConditionBalanced, Status: metav1.ConditionFalse, ObservedGeneration: b.Generation,
 			LastTransitionTime: since, Reason: "Moving", Message: "b lacks 1 replica",

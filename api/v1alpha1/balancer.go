@@ -189,8 +189,8 @@ type BalancerPolicy struct {
 	// +kubebuilder:validation:Enum=Floor;Additive
 	MinMode MinMode `json:"minMode,omitempty"`
 
-	// MaxMovesPerMinute is how many replicas may leave a target for another one within a minute, 1 or more; unset means no
-	// bound. Changes of the number of replicas are no moves.
+	// MaxMovesPerMinute is how many running replicas may leave a target for another one within any minute, 1 or more; unset
+	// means no bound. Changes of the number of replicas are no moves.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxMovesPerMinute *int32 `json:"maxMovesPerMinute,omitempty"`
@@ -285,11 +285,26 @@ type BalancerStatus struct {
 	// +listMapKey=name
 	Targets []BalancerTargetStatus `json:"targets,omitempty"`
 
+	// Moves are those that count against maxMovesPerMinute; unset where there is no such limit, or none were made.
+	// +optional
+	Moves *BalancerMoves `json:"moves,omitempty"`
+
 	// Conditions are Balanced, TargetsReadable, FallbackActive, Overflow and MinimumsExceedReplicas.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// BalancerMoves counts replicas that left a target for another one. The count starts anew when a minute has passed since the
+// last of them.
+//
+// +kubebuilder:object:generate=true
+type BalancerMoves struct {
+	// Count is how many left.
+	Count int32 `json:"count"`
+	// LastTime is when the last of them left, or the latest that it can have been.
+	LastTime metav1.Time `json:"lastTime"`
 }
 
 // BalancerTargetStatus is what was found and done on one target. Counts are numbers of replicas.

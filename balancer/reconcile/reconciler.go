@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -54,16 +53,12 @@ type reconciler struct {
 	metrics *Metrics
 	clock   clock.PassiveClock
 	retries workqueue.TypedRateLimiter[types.NamespacedName]
-
-	mu    sync.Mutex
-	moves map[types.NamespacedName]balancer.Moves
 }
 
 func newReconciler(a access, m *Metrics, c clock.PassiveClock) *reconciler {
 	return &reconciler{
 		access: a, metrics: m, clock: c,
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry),
-		moves:   map[types.NamespacedName]balancer.Moves{},
 	}
 }
 
@@ -88,7 +83,6 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	found.input.Moves = r.remembered(key)
 	lap(phaseRead)
 
 	d, err := balancer.Decide(found.input)
@@ -97,13 +91,18 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	}
 	lap(phaseDecide)
 
-	done := r.write(ctx, &found, d.Writes)
-	r.remember(key, done.moves(found.input.Moves, d.Moves))
-	status := done.settle(&found.input, d.Status)
-	r.tellWrites(ctx, b, done)
+	var done outcomes
+	failures := r.announce(ctx, b, &d)
+	if failures == nil {
+		done = r.write(ctx, &found, d.Writes)
+		r.tellWrites(ctx, b, done)
+	}
+	status := done.settle(&found.input, d.Status, r.clock.Now())
 	lap(phaseWrite)
 
-	failures := r.store(ctx, b, status, d.Adopt)
+	if failures == nil {
+		failures = r.store(ctx, b, status, d.Adopt)
+	}
 	if failures == nil {
 		r.tell(b, d.Events)
 		if text := notWritten(status); done.refused() && text != notWritten(found.input.Status) {
@@ -126,12 +125,33 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	return reconcile.Result{RequeueAfter: found.again}, nil
 }
 
+// announce stores moves before they are made. If the status cannot be stored afterwards they count all the same, and as long
+// as if they were made at the end of the pass.
+func (r *reconciler) announce(ctx context.Context, b *v1alpha1.Balancer, d *balancer.Decision) error {
+	if !slices.ContainsFunc(d.Writes, func(w balancer.Write) bool { return w.Moves > 0 }) || d.Status.Moves == nil {
+		return nil
+	}
+	latest := *d.Status.Moves
+	if end, ok := ctx.Deadline(); ok {
+		latest = *balancer.MovesUntil(end, latest.Count)
+	}
+	after := b.DeepCopy()
+	after.Status.Moves = &latest
+	if err := r.client.Status().Patch(ctx, after, unchanged(b)); err != nil {
+		return fmt.Errorf("storing the moves in the status: %w", err)
+	}
+	*b = *after
+	return nil
+}
+
+// unchanged is a patch that is refused if the object has changed since it was read.
+func unchanged(b *v1alpha1.Balancer) client.Patch {
+	return client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{})
+}
+
 // store stores the status, if it is another one, and the number of replicas to be adopted, if there is one. It is refused
 // if the Balancer has changed since it was read.
 func (r *reconciler) store(ctx context.Context, b *v1alpha1.Balancer, status v1alpha1.BalancerStatus, adopt *int32) error {
-	unchanged := func(of *v1alpha1.Balancer) client.Patch {
-		return client.MergeFromWithOptions(of, client.MergeFromWithOptimisticLock{})
-	}
 	if !apiequality.Semantic.DeepEqual(b.Status, status) {
 		before := b.DeepCopy()
 		b.Status = status
@@ -184,25 +204,8 @@ func (r *reconciler) laps() func(phase string) {
 	}
 }
 
-func (r *reconciler) remembered(key types.NamespacedName) balancer.Moves {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.moves[key]
-}
-
-func (r *reconciler) remember(key types.NamespacedName, m balancer.Moves) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if m == (balancer.Moves{}) {
-		delete(r.moves, key)
-		return
-	}
-	r.moves[key] = m
-}
-
 // forget drops all that is known of a Balancer that is gone.
 func (r *reconciler) forget(key types.NamespacedName) {
-	r.remember(key, balancer.Moves{})
 	r.retries.Forget(key)
 	r.metrics.forget(key)
 }

@@ -47,17 +47,31 @@ func (done outcomes) refused() bool {
 	return slices.ContainsFunc(done, func(o outcome) bool { return o.err != nil && scale.ReasonOf(o.err) != scale.ReasonConflict })
 }
 
-// moves is what to remember of moves: the new count, or the old one if nothing left its target.
-func (done outcomes) moves(before, after balancer.Moves) balancer.Moves {
-	for _, o := range done {
-		if o.size() < o.From {
-			return after
-		}
+// moves is how many replicas were moved, and how many more were to be. What may have been written counts as if it was.
+func (o outcome) moves() (made, failed int32) {
+	made = o.Moves
+	switch {
+	case scale.ReasonOf(o.err) == scale.ReasonUnavailable:
+	case o.size() > o.wanted: // those are held back first
+		made = max(0, made-(o.size()-o.wanted))
 	}
-	if len(done) > 0 {
+	return made, o.Moves - made
+}
+
+// moves is the count of moves to store: that of the decision, less those that were not made. Those made are of now.
+func (done outcomes) moves(before, decided *v1alpha1.BalancerMoves, now time.Time) *v1alpha1.BalancerMoves {
+	var made, failed int32
+	for _, o := range done {
+		m, f := o.moves()
+		made, failed = made+m, failed+f
+	}
+	switch {
+	case decided == nil || made+failed == 0:
+		return decided
+	case made == 0:
 		return before
 	}
-	return after
+	return balancer.MovesUntil(now, decided.Count-failed)
 }
 
 // write makes the writes in their order. One that fails keeps no other from being made, but for as much of those that
@@ -116,8 +130,9 @@ func (r *reconciler) scale(ctx context.Context, found *observation, w balancer.W
 	return err
 }
 
-// settle corrects the status that a decision gave as if all writes were made.
-func (done outcomes) settle(in *balancer.Input, status v1alpha1.BalancerStatus) v1alpha1.BalancerStatus {
+// settle corrects the status that a decision gave as if all writes were made. They ended now.
+func (done outcomes) settle(in *balancer.Input, status v1alpha1.BalancerStatus, now time.Time) v1alpha1.BalancerStatus {
+	status.Moves = done.moves(in.Status.Moves, status.Moves, now)
 	if !done.failed() {
 		return status
 	}

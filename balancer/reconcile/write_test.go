@@ -48,21 +48,3 @@ func TestHold(t *testing.T) {
 		}
 	}
 }
-
-func TestMovesAreCountedWhenSomethingLeaves(t *testing.T) {
-	before, after := balancer.Moves{Since: start, Count: 1}, balancer.Moves{Since: start, Count: 3}
-	leaves := balancer.Write{From: 3, To: 1}
-	for name, c := range map[string]struct {
-		done outcomes
-		want balancer.Moves
-	}{
-		"no writes":     {nil, after},
-		"it left":       {outcomes{{Write: leaves, wanted: 1}}, after},
-		"it failed":     {outcomes{{Write: leaves, wanted: 1, err: errNotRead}}, before},
-		"was held back": {outcomes{{Write: balancer.Write{From: 3, To: 3}, wanted: 1}}, before},
-	} {
-		if got := c.done.moves(before, after); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}
