@@ -2,10 +2,12 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -14,10 +16,14 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
+// ErrNoNamespace is what Run fails with where the namespace of the Lease does not exist.
+var ErrNoNamespace = errors.New("no namespace for the Lease of the leader")
+
 // lease is the lock of the election, and remembers whom it last saw hold it: the election asks often enough.
 type lease struct {
 	resourcelock.LeaseLock
 	holder atomic.Value // string
+	fail   func(error)  // told why there can be no Lease, ever
 }
 
 func newLease(config *rest.Config, o *Options) (*lease, error) {
@@ -46,8 +52,11 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 // Create implements resourcelock.Interface.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := l.LeaseLock.Create(ctx, record)
-	if err == nil {
+	switch {
+	case err == nil:
 		l.holder.Store(record.HolderIdentity)
+	case apierrors.IsNotFound(err): // the election would try for ever
+		l.fail(fmt.Errorf("%w: %s does not exist", ErrNoNamespace, l.LeaseMeta.Namespace))
 	}
 	return err
 }

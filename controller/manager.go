@@ -136,10 +136,20 @@ func (m *Manager) Leader() (identity string, itself bool) {
 }
 
 // Run runs the controllers until ctx is done, whenever this Manager leads. Then passes under way may end within the
-// grace, and the leadership is handed over. Run fails when the leadership is lost, or the grace is not enough. In either
-// case the program has to exit at once: another leads or is about to, and what did not end goes on.
+// grace, and the leadership is handed over. Run fails when the leadership is lost, can never be had (ErrNoNamespace), or the
+// grace is not enough. In any case the program has to exit at once: another leads or is about to, and what did not end goes
+// on.
 func (m *Manager) Run(ctx context.Context) error {
-	return m.manager.Start(logr.NewContext(ctx, m.options.Log))
+	ctx, cancel := context.WithCancelCause(logr.NewContext(ctx, m.options.Log))
+	defer cancel(nil)
+	if m.lease != nil {
+		m.lease.fail = cancel
+	}
+	err := m.manager.Start(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, ErrNoNamespace) {
+		return cause
+	}
+	return err
 }
 
 // lead runs while this Manager leads.

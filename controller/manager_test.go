@@ -155,6 +155,17 @@ func TestWhoLosesTheLeadershipEnds(t *testing.T) {
 	}
 }
 
+func TestWhoHasNoNamespaceForItsLeaseEnds(t *testing.T) {
+	s := newServer(t)
+	close(s.open)
+	o := options("alice")
+	o.LeaseNamespace = "nowhere"
+	_, _, ended := run(t, s, &watcher{name: "watcher"}, o)
+	if err := <-ended; !errors.Is(err, controller.ErrNoNamespace) || !strings.Contains(err.Error(), "nowhere does not exist") {
+		t.Errorf("ended with %v", err)
+	}
+}
+
 // TestAPassUnderWay ends before the lease is given up, and makes the process unhealthy if it takes too long.
 func TestAPassUnderWay(t *testing.T) {
 	for name, test := range map[string]struct {

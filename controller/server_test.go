@@ -48,8 +48,11 @@ func newServer(t testing.TB) *server {
 		})
 	})
 	mux.HandleFunc("GET /api/v1/configmaps", s.configMaps)
-	mux.HandleFunc("GET "+lease, s.getLease)
+	mux.HandleFunc("GET /apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/evenkeel-controller", s.getLease)
 	mux.HandleFunc("POST "+leases, s.putLease)
+	mux.HandleFunc("POST /apis/coordination.k8s.io/v1/namespaces/nowhere/leases", func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+	})
 	mux.HandleFunc("PUT "+lease, s.putLease)
 	mux.HandleFunc("POST /apis/events.k8s.io/v1/namespaces/evenkeel/events", s.postEvent)
 	s.Server = httptest.NewServer(mux)

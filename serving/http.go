@@ -140,15 +140,15 @@ func (s *HTTPServer) Stop() {
 	_ = s.listener.Close() // closed already if it ran
 }
 
-// Run serves until ctx is done. Then new connections are refused, and requests in
-// flight may finish within the grace.
+// Run serves until ctx is done, or Stop is called. When ctx is done new connections
+// are refused, and requests in flight may finish within the grace.
 func (s *HTTPServer) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.server.Serve(s.listener) }()
 	select {
 	case err := <-served:
 		s.Stop()
-		return err
+		return ended(err)
 	case <-ctx.Done():
 	}
 	finish, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -167,10 +167,15 @@ func (s *HTTPServer) Run(ctx context.Context) error {
 		<-stopped
 		s.Stop()
 	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return err
+	return ended(<-served)
+}
+
+// ended is what Serve returned, unless the server was told to end.
+func ended(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // follow tells the gate what becomes of the connections of an HTTP server.

@@ -177,3 +177,12 @@ func TestHTTPStopWaitsNoLongerThanItsGrace(t *testing.T) {
 		t.Errorf("the request is answered with %d", code)
 	}
 }
+
+// Who stops a server has ended it: nothing went wrong.
+func TestHTTPStop(t *testing.T) {
+	server := runHTTP(t, serving.HTTPOptions{})
+	if code, _ := get(t, "http://"+server.Address()+"/healthz"); code != http.StatusOK {
+		t.Fatalf("code %d", code)
+	}
+	server.Stop()
+}

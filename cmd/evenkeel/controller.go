@@ -172,9 +172,16 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
+	lead := func(ctx context.Context) error {
+		err := m.Run(ctx)
+		if errors.Is(err, controller.ErrNoNamespace) {
+			return &usageError{err, "create it, name another with --leader-elect-resource-namespace, or run alone with --leader-elect=false"}
+		}
+		return err
+	}
 	if o.metricsAddress == "" {
 		log.Info("Controllers begin", "controllers", o.controllers)
-		return m.Run(ctx)
+		return lead(ctx)
 	}
 	page, err := serving.ListenHTTP(ctx, o.metricsAddress, serving.HTTPOptions{
 		Plaintext: o.plaintext, Gatherer: controller.Gatherer(registry), Metrics: metrics, Name: "metrics",
@@ -186,7 +193,7 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 	defer page.Stop()
 	log.Info("Controllers begin", "controllers", o.controllers, "metrics", page.Address())
 	return runAll(ctx, []runner{page, runnerFunc(func(ctx context.Context) error {
-		err := m.Run(ctx)
+		err := lead(ctx)
 		if err != nil {
 			page.Stop() // who lost the leadership has to end at once
 		}
