@@ -55,6 +55,8 @@ const (
 	BecauseBlocked = "NotStartedInTime"
 	// BecauseMoving: replicas leave when others run in their place.
 	BecauseMoving = "Moving"
+	// BecauseUnreadable: some targets cannot be read.
+	BecauseUnreadable = "Unreadable"
 	// BecauseRead: every target can be read and written.
 	BecauseRead = "AllTargetsRead"
 	// BecauseNoFallback: every target runs its own share.
@@ -144,7 +146,7 @@ func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) 
 	if len(alone) > 0 {
 		verdicts[1] = verdict{v1alpha1.ConditionTargetsReadable, false, BecauseTargetsLeftAlone, strings.Join(alone, "; ")}
 		if len(unread) > 0 {
-			verdicts[1].reason = "Unreadable"
+			verdicts[1].reason = BecauseUnreadable
 		}
 	}
 	if len(blocked) > 0 {

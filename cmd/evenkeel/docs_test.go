@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -78,8 +79,8 @@ func runStep(t *testing.T, s step) (printed []string, ran bool) {
 	return printed, true
 }
 
-// TestDocumentedDocuments answers or plays every whole document that a page
-// shows, and the examples.
+// TestDocumentedDocuments answers, plays or checks every whole document that a
+// page shows, and the examples and samples.
 func TestDocumentedDocuments(t *testing.T) {
 	inRoot(t)
 	for _, name := range pages(t) {
@@ -91,29 +92,31 @@ func TestDocumentedDocuments(t *testing.T) {
 			}
 		}
 	}
-	examples, err := filepath.Glob("configs/examples/*.yaml")
-	if err != nil || len(examples) == 0 {
-		t.Fatal("no examples", err)
-	}
-	for _, name := range examples {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
+	for _, folder := range []string{"configs/examples", "configs/samples"} {
+		names, err := filepath.Glob(folder + "/*.yaml")
+		if err != nil || len(names) == 0 {
+			t.Fatal("no documents in", folder, err)
 		}
-		accept(t, name, string(text))
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			accept(t, name, string(text))
+		}
 	}
 }
 
-// accept fails the test unless the program takes the documents. A Balancer is no document of a command, but an object of
-// a cluster.
+// accept fails the test unless the documents are sound: the program takes them,
+// or they are Balancers as the controller wants them, with other objects of a
+// cluster beside them.
 func accept(t *testing.T, where, text string) {
-	if strings.Contains(text, "\nkind: Balancer\n") {
-		var b v1alpha1.Balancer
-		if err := yaml.UnmarshalStrict([]byte(text), &b); err != nil {
-			t.Errorf("%s: %v", where, err)
-		}
-		if errs := balancer.Validate("default/"+b.Name, &b.Spec); len(errs) > 0 {
-			t.Errorf("%s: %v", where, errs.ToAggregate())
+	if !strings.Contains(text, "apiVersion: "+v1alpha1.APIVersion) {
+		return
+	}
+	if strings.Contains(text, "\nkind: "+v1alpha1.KindBalancer+"\n") {
+		for document := range strings.SplitSeq(text, "\n---\n") {
+			acceptBalancer(t, where, document)
 		}
 		return
 	}
@@ -128,6 +131,25 @@ func accept(t *testing.T, where, text string) {
 	}
 }
 
+// acceptBalancer fails the test if the document is a Balancer, and has a field
+// that there is not or makes no sense.
+func acceptBalancer(t *testing.T, where, document string) {
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
+		t.Errorf("%s: %v", where, err)
+	}
+	if kind.Kind != v1alpha1.KindBalancer {
+		return
+	}
+	var b v1alpha1.Balancer
+	if err := yaml.UnmarshalStrict([]byte(document), &b); err != nil {
+		t.Errorf("%s: %v", where, err)
+	}
+	if errs := balancer.Validate("default/"+b.Name, &b.Spec); len(errs) > 0 {
+		t.Errorf("%s: %v", where, errs.ToAggregate())
+	}
+}
+
 // TestDocumentedFields: the reference pages name every field of their documents.
 func TestDocumentedFields(t *testing.T) {
 	inRoot(t)
@@ -138,11 +160,12 @@ func TestDocumentedFields(t *testing.T) {
 			reflect.TypeFor[v1alpha1.ReplicaDistributionSpec](), reflect.TypeFor[v1alpha1.ReplicaDistributionStatus](),
 		},
 		"docs/scenario.md": {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
+		"docs/balancer.md": {reflect.TypeFor[v1alpha1.BalancerSpec](), reflect.TypeFor[v1alpha1.BalancerStatus]()},
 	} {
 		text := strings.Join(readPage(t, page).lines, "\n")
 		for _, typ := range types {
 			for name := range fieldsOf(typ, map[string]bool{}) {
-				if !regexp.MustCompile("`([a-z]*\\[?]?\\.)*" + name + "[^`a-zA-Z]*[^`]*`").MatchString(text) {
+				if !regexp.MustCompile("`([a-zA-Z]*\\[?]?\\.)*" + name + "[^`a-zA-Z]*[^`]*`").MatchString(text) {
 					t.Errorf("%s does not name the field %s", page, name)
 				}
 			}
