@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +17,9 @@ import (
 	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/controller/scale"
 )
+
+// readsAtATime is how many targets of one Balancer are read at a time.
+const readsAtATime = 8
 
 // observation is what a pass found.
 type observation struct {
@@ -55,9 +59,7 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 		o.input.Pods = b.Status.Replicas // the decision refuses it, and lets everything stay
 		return o, nil
 	}
-	for _, t := range b.Spec.Targets {
-		o.input.Targets = append(o.input.Targets, r.read(ctx, b.Namespace, t, &o))
-	}
+	r.read(ctx, b, &o)
 	if err := ctx.Err(); err != nil {
 		return o, err // it says nothing about the targets
 	}
@@ -67,29 +69,57 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 	return o, r.pods(ctx, b, &o)
 }
 
-// read reads the Scale of a target, and has the target watched.
-func (r *reconciler) read(ctx context.Context, namespace string, t v1alpha1.BalancerTarget, o *observation) balancer.TargetObservation {
-	out := balancer.TargetObservation{Name: t.Name}
-	ref := scale.Reference{APIVersion: t.ScaleTargetRef.APIVersion, Kind: t.ScaleTargetRef.Kind, Name: t.ScaleTargetRef.Name}
-	s, err := r.scales.Get(ctx, namespace, ref)
-	if err == nil {
-		o.scales[t.Name] = s
-		o.soon(r.watcher.Watch(s.Resource, s.Namespace))
-		out.Replicas = s.Replicas
+// reading is what became of reading a target.
+type reading struct {
+	scale scale.Scale
+	err   error
+	// failed and again are as in an observation.
+	failed bool
+	again  time.Duration
+}
+
+// read reads the targets, several at a time: each takes as long as an answer of the API server.
+func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observation) {
+	readings := make([]reading, len(b.Spec.Targets))
+	var group errgroup.Group
+	group.SetLimit(readsAtATime)
+	for i := range readings {
+		group.Go(func() error {
+			readings[i] = r.readOne(ctx, b.Namespace, b.Spec.Targets[i].ScaleTargetRef)
+			return nil // it is told of the target, and stops no other
+		})
+	}
+	_ = group.Wait()
+	for i, got := range readings {
+		t := balancer.TargetObservation{Name: b.Spec.Targets[i].Name, Err: got.err, Replicas: got.scale.Replicas}
+		if got.err == nil {
+			o.scales[t.Name] = got.scale
+		}
+		o.input.Targets = append(o.input.Targets, t)
+		o.failed = o.failed || got.failed
+		o.soon(got.again)
+	}
+}
+
+// readOne reads the Scale of a target, and has the target watched.
+func (r *reconciler) readOne(ctx context.Context, namespace string, target v1alpha1.ScaleTargetReference) (out reading) {
+	ref := scale.Reference{APIVersion: target.APIVersion, Kind: target.Kind, Name: target.Name}
+	out.scale, out.err = r.scales.Get(ctx, namespace, ref)
+	if out.err == nil {
+		out.again = r.watcher.Watch(out.scale.Resource, out.scale.Namespace)
 		return out
 	}
-	out.Err = err
-	switch scale.ReasonOf(err) {
+	switch scale.ReasonOf(out.err) {
 	case scale.ReasonInvalidReference: // until the Balancer is changed
 	case scale.ReasonNotFound:
 		resource, err := r.scales.Resolve(ref)
 		if err != nil {
-			o.failed = true
+			out.failed = true
 			break
 		}
-		o.soon(r.watcher.Watch(resource, namespace))
+		out.again = r.watcher.Watch(resource, namespace)
 	default:
-		o.failed = true
+		out.failed = true
 	}
 	return out
 }

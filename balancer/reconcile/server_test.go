@@ -21,6 +21,9 @@ type server struct {
 	scales map[string]*autoscalingv1.Scale // by name of the Deployment
 	refuse map[string]int                  // the code that answers a write, by name
 	writes []string                        // in order
+
+	// gate is passed by every request before it is answered, several at a time; nil is always open.
+	gate func(*http.Request)
 }
 
 func newServer() *server {
@@ -60,6 +63,12 @@ func (s *server) written() string {
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	gate := s.gate
+	s.mu.Unlock()
+	if gate != nil {
+		gate(r)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/apis/apps/v1/namespaces/shop/deployments/"), "/scale")
