@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ import (
 func TestControllerIsInstalled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	plane := controlplane.Start(t, controlplane.Options{})
+	plane := controlplane.Start(t, controlplane.Options{Audit: true})
 	c := balancerClient(ctx, t, plane)
 	apply(ctx, t, plane, "../controller/rbac")
 	t.Run("manifests", func(t *testing.T) {
@@ -77,7 +78,8 @@ func inOneNamespace(ctx context.Context, t *testing.T, plane *controlplane.Contr
 			}
 		}
 	}
-	kubeconfig := plane.KubeconfigAs(t, "system:serviceaccount:evenkeel-system:evenkeel-controller", "system:serviceaccounts", "system:authenticated")
+	const user = "system:serviceaccount:evenkeel-system:evenkeel-controller"
+	kubeconfig := plane.KubeconfigAs(t, user, "system:serviceaccounts", "system:authenticated")
 	controller := evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: kubeconfig, Args: []string{"--namespace=default", "--logging-format=json"}})
 	sizes := func(namespace string) []int32 {
 		var found []int32
@@ -94,6 +96,22 @@ func inOneNamespace(ctx context.Context, t *testing.T, plane *controlplane.Contr
 	if got := sizes("other"); !slices.Equal(got, []int32{0, 0}) {
 		t.Errorf("in another namespace targets were given %v", got)
 	}
+	written := map[string]int{}
+	until(ctx, t, "all that it has a right to write is written", func() bool {
+		writes, err := plane.Writes(user, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(written)
+		for _, w := range writes {
+			if w.Code == http.StatusForbidden {
+				t.Fatalf("it may not %s %s/%s %s", w.Verb, w.Resource, w.Subresource, w.Namespace)
+			}
+			written[w.Namespace+" "+w.Verb+" "+w.Resource+"/"+w.Subresource]++
+		}
+		return written["default update deployments/scale"] == 2 && written["default patch balancers/status"] > 0 &&
+			written["default create events/"] > 0 && written["evenkeel-system create leases/"] == 1 && written["evenkeel-system create events/"] > 0
+	})
 	if err := controller.Stop(); err != nil {
 		t.Error(err)
 	}
