@@ -9,31 +9,32 @@ import (
 	"time"
 )
 
-// crowd counts who is inside, and lets nobody out before there are enough.
+// crowd keeps whoever asks for a Scale inside until somebody opens.
 type crowd struct {
 	enough int
 
 	mu           sync.Mutex
 	inside, most int
-	full         chan struct{} // closed when there are enough
+	assembled    chan struct{} // closed when there are enough
+	open         chan struct{}
 }
 
-func (c *crowd) pass(*http.Request) {
+func (c *crowd) pass(r *http.Request) {
+	if !strings.HasSuffix(r.URL.Path, "/scale") {
+		return
+	}
 	c.mu.Lock()
 	c.inside++
 	c.most = max(c.most, c.inside)
-	if c.most == c.enough {
+	if c.most == c.enough && c.inside == c.enough {
 		select {
-		case <-c.full:
+		case <-c.assembled:
 		default:
-			close(c.full)
+			close(c.assembled)
 		}
 	}
 	c.mu.Unlock()
-	select {
-	case <-c.full:
-	case <-time.After(time.Minute): // they came one by one
-	}
+	<-c.open
 	c.mu.Lock()
 	c.inside--
 	c.mu.Unlock()
@@ -53,9 +54,24 @@ func TestTargetsAreReadSeveralAtATime(t *testing.T) {
 		}
 	}
 	b.pass("web") // learns what there is
-	c := &crowd{enough: readsAtATime, full: make(chan struct{})}
+	c := &crowd{enough: readsAtATime, assembled: make(chan struct{}), open: make(chan struct{})}
 	b.server.change(func() { b.server.gate = c.pass })
+	var others sync.WaitGroup
+	others.Go(func() {
+		defer close(c.open)
+		select {
+		case <-c.assembled:
+		case <-time.After(time.Minute):
+			return // they come one by one
+		}
+		for range 100 { // time for more to come
+			if response, err := http.Get(b.server.URL + "/api"); err == nil {
+				_ = response.Body.Close()
+			}
+		}
+	})
 	found, err := b.observe(t.Context(), b.get("web"))
+	others.Wait()
 	if err != nil {
 		t.Fatal(err)
 	}
