@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -143,7 +145,8 @@ func (t *triggers) named(ctx context.Context, namespace, name string) []v1alpha1
 	return list
 }
 
-// rivals asks for passes over the Balancers that claim, or did claim, a target together with one that changed.
+// rivals asks for passes over the Balancers that claim, or did claim, a target together with one that changed, and over those
+// that have it as a target, or have such a one: they may be in a circle with it.
 func (t *triggers) rivals() handler.EventHandler {
 	enqueue := func(ctx context.Context, o client.Object, q queue) {
 		b, ok := o.(*v1alpha1.Balancer)
@@ -157,8 +160,25 @@ func (t *triggers) rivals() handler.EventHandler {
 				}
 			}
 		}
+		for above := range t.above(ctx, b) {
+			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: b.Namespace, Name: above}})
+		}
 	}
 	return handlerOf(enqueue)
+}
+
+// above are the names of the Balancers of which one is a target, or a target of a target, and so on.
+func (t *triggers) above(ctx context.Context, b *v1alpha1.Balancer) sets.Set[string] {
+	found := sets.New[string]()
+	for queue := []string{b.Name}; len(queue) > 0; queue = queue[1:] {
+		for _, other := range t.named(ctx, b.Namespace, queue[0]) {
+			if other.Name != b.Name && !found.Has(other.Name) && slices.Contains(balancersAmong(&other), queue[0]) {
+				found.Insert(other.Name)
+				queue = append(queue, other.Name)
+			}
+		}
+	}
+	return found
 }
 
 // pods asks for passes over the Balancers that select a pod that changed.

@@ -49,7 +49,7 @@ func TestTriggers(t *testing.T) {
 		MatchLabels:      map[string]v1alpha1.LabelValue{"app": "deals"},
 		MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "canary", Operator: metav1.LabelSelectorOpDoesNotExist}},
 	}
-	all := []client.Object{balancerOf("web", 1, "a", "b"), balancerOf("shop", 1, "c"), deals, elsewhere}
+	all := []client.Object{balancerOf("web", 1, "a", "b"), balancerOf("shop", 1, "c"), deals, elsewhere, over("region", 1, "zone"), over("world", 1, "region")}
 	ctx := t.Context()
 	labelled := func(labels map[string]string) *v1.Pod { return running("p", labels) }
 	for name, c := range map[string]struct {
@@ -73,7 +73,7 @@ func TestTriggers(t *testing.T) {
 		}, ""},
 		"a pod of two": {func(on *triggers, q queue) {
 			on.pods().Create(ctx, event.CreateEvent{Object: labelled(map[string]string{"app": "web"})}, q)
-		}, "shop web"},
+		}, "region shop web world"},
 		"a pod that expressions select": {func(on *triggers, q queue) {
 			on.pods().Delete(ctx, event.DeleteEvent{Object: labelled(map[string]string{"app": "deals"})}, q)
 		}, "deals"},
@@ -84,10 +84,13 @@ func TestTriggers(t *testing.T) {
 			on.pods().Update(ctx, event.UpdateEvent{
 				ObjectOld: labelled(map[string]string{"app": "web"}), ObjectNew: labelled(map[string]string{"app": "deals"}),
 			}, q)
-		}, "deals shop web"},
+		}, "deals region shop web world"},
 		"a rival": {func(on *triggers, q queue) {
 			on.rivals().Delete(ctx, event.DeleteEvent{Object: balancerOf("gone", 1, "d", "c")}, q)
 		}, "deals shop"},
+		"what is below others": {func(on *triggers, q queue) {
+			on.rivals().Create(ctx, event.CreateEvent{Object: balancerOf("zone", 1, "x")}, q)
+		}, "region world"},
 		"itself": {func(on *triggers, q queue) {
 			on.rivals().Create(ctx, event.CreateEvent{Object: balancerOf("shop", 1, "c")}, q)
 		}, ""},

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -63,7 +62,7 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 	if err := ctx.Err(); err != nil {
 		return o, err // it says nothing about the targets
 	}
-	if err := r.claims(ctx, b, &o); err != nil {
+	if err := r.conflicts(ctx, b, &o); err != nil {
 		return o, err
 	}
 	return o, r.pods(ctx, b, &o)
@@ -122,31 +121,6 @@ func (r *reconciler) readOne(ctx context.Context, namespace string, target v1alp
 		out.failed = true
 	}
 	return out
-}
-
-// claims looks for other Balancers that have a target of this one too. Such a target is written by neither.
-func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
-	for _, t := range b.Spec.Targets {
-		list, err := balancersOf(ctx, r.client, b.Namespace, t.ScaleTargetRef.Name)
-		if err != nil {
-			return fmt.Errorf("listing the Balancers of %s %s: %w", t.ScaleTargetRef.Kind, t.ScaleTargetRef.Name, err)
-		}
-		var others []string
-		for i := range list {
-			if list[i].Name != b.Name && claimed(&list[i], objectOf(t.ScaleTargetRef)) {
-				others = append(others, list[i].Name)
-			}
-		}
-		if len(others) > 0 {
-			slices.Sort(others)
-			o.conflict(t.Name, "it is a target of Balancer %s, too; remove it from all Balancers but one", strings.Join(others, ", "))
-		}
-	}
-	return nil
-}
-
-func claimed(b *v1alpha1.Balancer, what object) bool {
-	return slices.ContainsFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return objectOf(t.ScaleTargetRef) == what })
 }
 
 // pods finds the pods of each target that was read. One that several targets select is counted on the first.

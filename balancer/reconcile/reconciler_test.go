@@ -295,34 +295,6 @@ func TestUnreadableTargetStopsNoOther(t *testing.T) {
 	}
 }
 
-func TestTargetOfTwoBalancersIsWrittenByNeither(t *testing.T) {
-	other := balancerOf("other", 8, "b", "d")
-	other.Spec.Targets[0].ScaleTargetRef.APIVersion = "apps/v1" // says the same as none
-	stranger := balancerOf("stranger", 8, "a")
-	stranger.Spec.Targets[0].ScaleTargetRef.APIVersion = "example.com/v1" // another object of the same name
-	b := newBench(t, balancerOf("web", 8, "a", "b"), other, stranger)
-	for _, name := range []string{"a", "b", "d"} {
-		b.server.deploy(name, 1)
-	}
-	b.pass("web")
-	b.wrote("a=7")
-	b.pass("other")
-	b.wrote("d=7")
-	for name, rival := range map[string]string{"web": "other", "other": "web"} {
-		for _, s := range b.get(name).Status.Targets {
-			if s.Name == "b" && (s.Reason != "conflict" || !strings.Contains(s.Message, "Balancer "+rival+",")) {
-				t.Errorf("Balancer %s says of b: %s, %s", name, s.Reason, s.Message)
-			}
-		}
-	}
-	if err := b.client.Delete(t.Context(), b.get("other")); err != nil {
-		t.Fatal(err)
-	}
-	b.pass("other")
-	b.pass("web")
-	b.wrote("b=4 a=4")
-}
-
 func TestDoubtfulSelectors(t *testing.T) {
 	for name, c := range map[string]struct {
 		labels map[string]string // of one more pod of a

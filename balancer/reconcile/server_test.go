@@ -13,12 +13,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// server is as much of an API server as the Scales of Deployments need.
+// server is as much of an API server as the Scales of Deployments and Balancers need.
 type server struct {
 	*httptest.Server
 
 	mu     sync.Mutex
-	scales map[string]*autoscalingv1.Scale // by name of the Deployment
+	scales map[string]*autoscalingv1.Scale // by name
 	refuse map[string]int                  // the code that answers a write, by name
 	writes []string                        // in order
 
@@ -34,7 +34,7 @@ func newServer() *server {
 
 func (s *server) config() *rest.Config { return &rest.Config{Host: s.URL} }
 
-// deploy makes a Deployment in namespace shop whose pods have the label target of its name.
+// deploy makes a Deployment in namespace shop whose pods have the label target of its name; a Balancer is one as well.
 func (s *server) deploy(name string, replicas int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/apis/apps/v1/namespaces/shop/deployments/"), "/scale")
+	path := strings.TrimPrefix(r.URL.Path, "/apis/evenkeel.dev/v1alpha1/namespaces/shop/balancers/")
+	path = strings.TrimPrefix(path, "/apis/apps/v1/namespaces/shop/deployments/")
+	name := strings.TrimSuffix(path, "/scale")
 	found, ok := s.scales[name]
 	switch {
 	case r.URL.Path == "/api":
@@ -86,7 +88,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/apis/evenkeel.dev/v1alpha1":
 		reply(w, metav1.APIResourceList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: "evenkeel.dev/v1alpha1",
-			APIResources: []metav1.APIResource{{Name: "balancers", Kind: "Balancer", Namespaced: true}},
+			APIResources: []metav1.APIResource{
+				{Name: "balancers", Kind: "Balancer", Namespaced: true},
+				{Name: "balancers/scale", Kind: "Scale", Group: "autoscaling", Version: "v1", Namespaced: true},
+			},
 		})
 	case r.URL.Path == "/apis/apps/v1":
 		reply(w, metav1.APIResourceList{

@@ -1,0 +1,122 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// conflicts looks for targets that must not be written because of other Balancers.
+func (r *reconciler) conflicts(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
+	if err := r.claims(ctx, b, o); err != nil {
+		return err
+	}
+	return r.cycles(ctx, b, o)
+}
+
+// claims looks for other Balancers that have a target of this one too. Such a target is written by neither.
+func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
+	for _, t := range b.Spec.Targets {
+		list, err := balancersOf(ctx, r.client, b.Namespace, t.ScaleTargetRef.Name)
+		if err != nil {
+			return fmt.Errorf("listing the Balancers of %s %s: %w", t.ScaleTargetRef.Kind, t.ScaleTargetRef.Name, err)
+		}
+		var others []string
+		for i := range list {
+			if list[i].Name != b.Name && claimed(&list[i], objectOf(t.ScaleTargetRef)) {
+				others = append(others, list[i].Name)
+			}
+		}
+		if slices.Sort(others); len(others) > 0 {
+			o.conflict(t.Name, "it is a target of Balancer %s, too; remove it from all Balancers but one", strings.Join(others, ", "))
+		}
+	}
+	return nil
+}
+
+// claimed tells whether a Balancer that is there to stay has an object as a target.
+func claimed(b *v1alpha1.Balancer, what object) bool {
+	return b.DeletionTimestamp == nil &&
+		slices.ContainsFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return objectOf(t.ScaleTargetRef) == what })
+}
+
+// cycles looks for targets that are Balancers and have this one as a target in turn, or a target of theirs has: what is
+// written there would come back. Each Balancer of a cycle leaves the next one alone.
+func (r *reconciler) cycles(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
+	next := func(name string) ([]string, error) {
+		var other v1alpha1.Balancer
+		err := r.client.Get(ctx, types.NamespacedName{Namespace: b.Namespace, Name: name}, &other)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading Balancer %s: %w", name, err)
+		}
+		return balancersAmong(&other), nil
+	}
+	for _, t := range b.Spec.Targets {
+		if !isBalancer(t.ScaleTargetRef) {
+			continue
+		}
+		way, err := wayBack(b.Name, t.ScaleTargetRef.Name, next)
+		if err != nil {
+			return err
+		}
+		if way != nil {
+			o.conflict(t.Name, "Balancers are targets of one another in a circle, %s; remove a target from one of them", strings.Join(way, " -> "))
+		}
+	}
+	return nil
+}
+
+// wayBack is the shortest way from a Balancer by one of its targets back to it; nil if there is none. Next gives the targets
+// that are Balancers.
+func wayBack(from, by string, next func(string) ([]string, error)) ([]string, error) {
+	cameFrom := map[string]string{by: from}
+	for queue := []string{by}; len(queue) > 0; queue = queue[1:] {
+		targets, err := next(queue[0])
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range targets {
+			if _, seen := cameFrom[t]; seen {
+				continue
+			}
+			cameFrom[t] = queue[0]
+			if t == from {
+				return traced(from, cameFrom), nil
+			}
+			queue = append(queue, t)
+		}
+	}
+	return nil, nil
+}
+
+// traced follows a way from its end, which is its beginning too.
+func traced(end string, cameFrom map[string]string) []string {
+	way := []string{end}
+	for at := cameFrom[end]; at != end; at = cameFrom[at] {
+		way = append(way, at)
+	}
+	way = append(way, end)
+	slices.Reverse(way)
+	return way
+}
+
+// balancersAmong are the names of the targets that are Balancers. One that is about to go has none: it writes nothing.
+func balancersAmong(b *v1alpha1.Balancer) []string {
+	var names []string
+	for _, t := range b.Spec.Targets {
+		if b.DeletionTimestamp == nil && isBalancer(t.ScaleTargetRef) {
+			names = append(names, t.ScaleTargetRef.Name)
+		}
+	}
+	return names
+}
+
+func isBalancer(ref v1alpha1.ScaleTargetReference) bool {
+	return objectOf(ref) == object{group: v1alpha1.Group, kind: v1alpha1.KindBalancer, name: ref.Name}
+}

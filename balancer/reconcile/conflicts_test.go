@@ -1,0 +1,130 @@
+package reconcile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+func TestTargetOfTwoBalancersIsWrittenByNeither(t *testing.T) {
+	other := balancerOf("other", 8, "b", "d")
+	other.Spec.Targets[0].ScaleTargetRef.APIVersion = "apps/v1" // says the same as none
+	stranger := balancerOf("stranger", 8, "a")
+	stranger.Spec.Targets[0].ScaleTargetRef.APIVersion = "example.com/v1" // another object of the same name
+	b := newBench(t, balancerOf("web", 8, "a", "b"), other, stranger)
+	for _, name := range []string{"a", "b", "d"} {
+		b.server.deploy(name, 1)
+	}
+	b.pass("web")
+	b.wrote("a=7")
+	b.pass("other")
+	b.wrote("d=7")
+	for name, rival := range map[string]string{"web": "other", "other": "web"} {
+		for _, s := range b.get(name).Status.Targets {
+			if s.Name == "b" && (s.Reason != "conflict" || !strings.Contains(s.Message, "Balancer "+rival+",")) {
+				t.Errorf("Balancer %s says of b: %s, %s", name, s.Reason, s.Message)
+			}
+		}
+	}
+	if err := b.client.Delete(t.Context(), b.get("other")); err != nil {
+		t.Fatal(err)
+	}
+	b.pass("other")
+	b.pass("web")
+	b.wrote("b=4 a=4")
+}
+
+// A Balancer that waits for its end, because something else has to be done first, writes nothing any more.
+func TestBalancerThatIsAboutToGoClaimsNothing(t *testing.T) {
+	leaving := balancerOf("leaving", 8, "b")
+	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: start}, []string{"example.com/wait"}
+	b := newBench(t, balancerOf("web", 8, "a", "b"), leaving)
+	b.server.deploy("a", 1)
+	b.server.deploy("b", 1)
+	b.pass("leaving")
+	b.wrote("")
+	b.pass("web")
+	b.wrote("a=4 b=4")
+}
+
+func TestWayBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		targets string // of Balancers, such as b:c,d
+		want    string
+	}{
+		"none":             {"", ""},
+		"elsewhere":        {"b:c c:d", ""},
+		"at once":          {"b:a", "a b a"},
+		"by one more":      {"b:c c:a", "a b c a"},
+		"the shortest":     {"b:c,d c:e e:a d:a", "a b d a"},
+		"a circle beside":  {"b:c c:d d:c", ""},
+		"through a circle": {"b:c c:d d:c,e e:a", "a b c d e a"},
+		"below itself":     {"b:b", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			targets := map[string][]string{}
+			for _, b := range strings.Fields(c.targets) {
+				name, list, _ := strings.Cut(b, ":")
+				targets[name] = strings.Split(list, ",")
+			}
+			got, err := wayBack("a", "b", func(name string) ([]string, error) { return targets[name], nil })
+			if err != nil || strings.Join(got, " ") != c.want {
+				t.Errorf("the way is %v, %v; want %s", got, err, c.want)
+			}
+		})
+	}
+	broken := errors.New("no cache")
+	if _, err := wayBack("a", "b", func(string) ([]string, error) { return nil, broken }); !errors.Is(err, broken) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// over has a Balancer as its first target.
+func over(name string, replicas int32, below string, targets ...string) *v1alpha1.Balancer {
+	b := balancerOf(name, replicas, append([]string{below}, targets...)...)
+	b.Spec.Targets[0].ScaleTargetRef = v1alpha1.ScaleTargetReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindBalancer, Name: below}
+	return b
+}
+
+func TestBalancerOfABalancer(t *testing.T) {
+	b := newBench(t, over("region", 9, "zone", "a"), balancerOf("zone", 1, "b"))
+	b.server.deploy("zone", 1)
+	b.server.deploy("a", 1)
+	b.pass("region")
+	b.wrote("a=5 zone=4")
+}
+
+// Balancers that are targets of one another in a circle do not write one another, and say so; their other targets go on.
+func TestCircleIsNotWrittenAround(t *testing.T) {
+	b := newBench(t, over("one", 9, "two", "a"), over("two", 9, "three", "b"), over("three", 9, "one", "c"), over("top", 9, "one2", "d"))
+	for _, name := range []string{"one", "two", "three", "a", "b", "c", "d"} {
+		b.server.deploy(name, 4)
+	}
+	for name, want := range map[string]struct{ wrote, below, circle string }{
+		"one":   {"a=5", "two", "one -> two -> three -> one;"},
+		"two":   {"b=5", "three", "two -> three -> one -> two;"},
+		"three": {"c=5", "one", "three -> one -> two -> three;"},
+	} {
+		b.pass(name)
+		b.wrote(want.wrote)
+		s := b.get(name).Status.Targets[0]
+		if s.Name != want.below || s.Reason != "conflict" || !strings.Contains(s.Message, want.circle) || !strings.Contains(s.Message, "remove a target") {
+			t.Errorf("%s says of %s: %s, %s", name, s.Name, s.Reason, s.Message)
+		}
+	}
+	one, two := b.get("one"), b.get("two")
+	one.Spec.Replicas = new(int32(12))
+	two.Spec.Targets[0].ScaleTargetRef.Kind = "Deployment"
+	two.Spec.Targets[0].ScaleTargetRef.APIVersion = ""
+	for _, changed := range []*v1alpha1.Balancer{one, two} {
+		if err := b.client.Update(t.Context(), changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.pass("one")
+	b.wrote("two=6 a=6")
+}
