@@ -33,7 +33,7 @@ type balancerWorld struct {
 	plane *controlplane.ControlPlane
 	// Client may do everything, and knows Balancers.
 	client.WithWatch
-	// kubeconfig is the controller's.
+	// kubeconfig has the rights that the manifests give the controller.
 	kubeconfig string
 }
 
@@ -42,14 +42,20 @@ func newBalancerWorld(ctx context.Context, t *testing.T) *balancerWorld {
 	t.Helper()
 	plane := controlplane.Start(t, controlplane.Options{Audit: true})
 	w := &balancerWorld{plane: plane, WithWatch: balancerClient(ctx, t, plane)}
-	if err := w.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "evenkeel-system"}}); err != nil {
-		t.Fatal(err)
+	apply(ctx, t, plane, "../controller/rbac")
+	for _, o := range read(t, "../controller/deploy") {
+		if o.GetKind() != "ClusterRoleBinding" {
+			continue
+		}
+		if err := w.Create(ctx, o); err != nil {
+			t.Fatal(err)
+		}
 	}
-	w.kubeconfig = plane.KubeconfigAs(t, controllerUser, "system:masters")
+	w.kubeconfig = plane.KubeconfigAs(t, controllerUser, "system:serviceaccounts", "system:authenticated")
 	return w
 }
 
-// controller starts a controller.
+// controller starts a controller with no more rights than the manifests give it.
 func (w *balancerWorld) controller(t *testing.T, args ...string) *evenkeel.Controller {
 	t.Helper()
 	return evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: args})
