@@ -13,12 +13,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
@@ -214,6 +217,7 @@ func (o *controllerOptions) build(config *rest.Config, registry prometheus.Regis
 	}
 	options := o.manager
 	options.Log, options.NoLeaderElection = log, !o.leaderElect
+	options.Trim = map[client.Object]cache.TransformFunc{&v1.Pod{}: reconcile.TrimPod}
 	options.LeaseNamespace = cmp.Or(options.LeaseNamespace, os.Getenv("POD_NAMESPACE"), controllerNamespace)
 	options.Scheme = runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(options.Scheme), v1alpha1.AddToScheme(options.Scheme)); err != nil {
