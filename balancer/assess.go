@@ -22,6 +22,8 @@ type Pod struct {
 	Phase   v1.PodPhase
 	// Ready is the pod's condition; a running pod without such a condition counts as ready.
 	Ready bool
+	// ReadySince is since when it is ready; zero if it is not, or its condition does not say.
+	ReadySince time.Time
 	// WasReady tells that the pod is or once was ready: it has started, whatever became of it.
 	WasReady bool
 	// Terminating tells that the pod is being deleted.
@@ -45,7 +47,9 @@ func Assess(pod *v1.Pod) Pod {
 	leftReady := false
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodReady {
-			p.Ready = c.Status == v1.ConditionTrue
+			if p.Ready = c.Status == v1.ConditionTrue; p.Ready {
+				p.ReadySince = c.LastTransitionTime.Time
+			}
 			started := firstStart(pod.Status.ContainerStatuses)
 			leftReady = !p.Ready && !started.IsZero() && c.LastTransitionTime.After(started)
 		}

@@ -176,3 +176,11 @@ func TestPodCountsOfTheProposal(t *testing.T) {
 		})
 	}
 }
+
+func TestReadySince(t *testing.T) {
+	for status, want := range map[v1.ConditionStatus]time.Time{v1.ConditionTrue: noon.Add(-time.Minute), v1.ConditionFalse: {}} {
+		if p := Assess(podOf(v1.PodRunning, func(p *v1.Pod) { readiness(p, status, -time.Minute) })); !p.ReadySince.Equal(want) {
+			t.Errorf("%s: ready since %v, want %v", status, p.ReadySince, want)
+		}
+	}
+}

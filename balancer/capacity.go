@@ -28,6 +28,9 @@ func observe(o TargetObservation, before v1alpha1.BalancerTargetStatus, f *v1alp
 	if f == nil {
 		return s
 	}
+	if p := progress(o.Pods, f.StartupTimeout.Duration, t.now); s.BelowSizeSince != nil && p.After(s.BelowSizeSince.Time) {
+		s.BelowSizeSince = stamp(p)
+	}
 	s.NotStarted = late(o, s.BelowSizeSince, f.StartupTimeout.Duration, t)
 	return s
 }
@@ -64,14 +67,37 @@ func belowSize(s, before v1alpha1.BalancerTargetStatus, now time.Time) *metav1.T
 	return before.BelowSizeSince
 }
 
-// late counts the replicas that have not started in time: pods, and places for which no pod was created.
+// progress is when the last of the pods that are fine became so. In a rolling update one comes and one goes, and the count of
+// them says nothing. A pod that is ready now and then makes progress no longer than it may take to start.
+func progress(pods []Pod, timeout time.Duration, now time.Time) time.Time {
+	var last time.Time
+	for _, p := range pods {
+		if p.state(now, patience{}) != fine {
+			continue
+		}
+		became := p.Created
+		if p.ReadySince.After(became) {
+			became = p.ReadySince
+		}
+		if end := p.Created.Add(timeout); became.After(end) {
+			became = end
+		}
+		if became.After(last) && !became.After(now) {
+			last = became
+		}
+	}
+	return last
+}
+
+// late counts the replicas that have not started in time: pods, and places for which no pod was created. Pods beyond the size
+// are none of them: where a rolling update adds some, all that is asked for may well run.
 func late(o TargetObservation, below *metav1.Time, timeout time.Duration, t *timer) int32 {
 	limit := patience{timeout: timeout}
 	if below != nil {
 		limit.belowSince = below.Time
 		t.at(below.Add(timeout + instant))
 	}
-	var n, existing int32
+	var n, existing, fit int32
 	for _, p := range o.Pods {
 		switch p.state(t.now, limit) {
 		case notStarted:
@@ -82,13 +108,14 @@ func late(o TargetObservation, below *metav1.Time, timeout time.Duration, t *tim
 			t.at(p.waitingSince(t.now).Add(timeout + instant))
 		case fine:
 			existing++
+			fit++
 		default:
 		}
 	}
 	if limit.exhausted(t.now) {
 		n += max(0, o.Replicas-existing)
 	}
-	return n
+	return min(n, max(0, o.Replicas-fit))
 }
 
 // memory says how long capacities are remembered.

@@ -17,7 +17,7 @@ type Input struct {
 	Status v1alpha1.BalancerStatus
 	// Targets has one observation for every target of the spec, in any order.
 	Targets []TargetObservation
-	// Pods is how many pods the selector of the Balancer matches.
+	// Pods is how many pods the selector of the Balancer matches, but for those that have ended or are being deleted.
 	Pods int32
 	// Conflicts are targets that must not be written, by name, with the reason and what to do about it: another Balancer
 	// claims the same object, or two targets select the same pods.
@@ -107,9 +107,7 @@ type target struct {
 	before v1alpha1.BalancerTargetStatus
 	// status grows from what is remembered to what will be stored. Its Current is what is found, then what is written.
 	status v1alpha1.BalancerTargetStatus
-	// read targets could be read.
-	read bool
-	// pinned targets are not written.
+	// pinned targets are not written: they could not be read, or there is a conflict.
 	pinned bool
 }
 
@@ -159,7 +157,7 @@ func newPass(in Input) (*pass, error) {
 	return p, nil
 }
 
-// remember updates what is known of the capacities of the targets that could be read.
+// remember updates what is known of the capacities of the targets that may be written.
 func (p *pass) remember() {
 	fallback := p.in.Spec.Policy.Fallback
 	if fallback == nil {
@@ -167,10 +165,10 @@ func (p *pass) remember() {
 	}
 	m := memory{stable: stabilization(fallback)}
 	for _, t := range p.targets {
-		m.open = m.open || t.read && starts(t.status, t.before)
+		m.open = m.open || !t.pinned && starts(t.status, t.before)
 	}
 	for i := range p.targets {
-		if t := &p.targets[i]; t.read {
+		if t := &p.targets[i]; !t.pinned {
 			remember(&t.status, t.before, m, &p.timer)
 		}
 	}
@@ -185,12 +183,23 @@ func (p *pass) look(t *target, o TargetObservation) {
 		if t.before.Name == "" || t.before.Reason == ReasonUnknown {
 			t.status.Reason, t.status.Current = ReasonUnknown, value(t.spec.MinReplicas, 0)
 		}
+		t.keep(p.in.Spec.Policy.Fallback)
 		return
 	}
-	t.read = true
 	t.status = observe(o, t.before, p.in.Spec.Policy.Fallback, &p.timer)
 	if conflict, ok := p.in.Conflicts[t.spec.Name]; ok {
 		t.pinned, t.status.Reason, t.status.Message = true, ReasonConflict, conflict
+		t.keep(p.in.Spec.Policy.Fallback)
+	}
+}
+
+// keep leaves what is known of a pinned target's capacity as it was: of what is found there now, not even the pods are
+// certain. So others go on in its place, if they did.
+func (t *target) keep(f *v1alpha1.Fallback) {
+	s, b := &t.status, t.before
+	s.Capacity, s.BlockedSince, s.FineSince = b.Capacity, b.BlockedSince, b.FineSince
+	if f == nil {
+		s.NotStarted, s.Capacity, s.BlockedSince, s.FineSince = 0, nil, nil, nil
 	}
 }
 
@@ -211,18 +220,19 @@ func (p *pass) total() (int32, bool) {
 
 // pace takes the targets towards what they are to have, as far as that may happen now, and returns what to write.
 func (p *pass) pace() []Write {
-	steps, free := make([]step, 0, len(p.targets)), make([]*target, 0, len(p.targets))
+	steps := make([]step, len(p.targets))
 	for i := range p.targets {
-		if t := &p.targets[i]; !t.pinned {
-			free = append(free, t)
-			steps = append(steps, stepOf(t.status))
-		}
+		steps[i] = stepOf(p.targets[i].status)
 	}
 	walked := p.walk(steps)
 	p.held = walked.held
 	missing := p.missing()
 	var writes []Write
-	for i, t := range free {
+	for i := range p.targets {
+		t := &p.targets[i]
+		if t.pinned {
+			continue
+		}
 		to := clip(walked.sizes[i])
 		if to != t.status.Current {
 			w := Write{Target: t.spec.Name, From: t.status.Current, To: to, Moves: clip(walked.moves[i]), Why: why(t.status)}
@@ -259,13 +269,19 @@ func (p *pass) walk(steps []step) pacing {
 	return walked
 }
 
+// stepOf is the step of a target; that of a pinned one leads nowhere, but others wait for what does not run there. They do
+// not wait for a target of which nothing ever was known.
 func stepOf(s v1alpha1.BalancerTargetStatus) step {
-	return step{
+	out := step{
 		current:  int64(s.Current),
 		desired:  int64(s.Desired),
 		runnable: int64(s.Desired - s.Pending),
 		running:  int64(min(s.Running, s.Current)), // the others are about to go, or should be
 	}
+	if s.Reason == ReasonUnknown {
+		out.running = out.runnable
+	}
+	return out
 }
 
 // shrink is by how much the replicas that are to run became fewer since the last decision that was stored, less what has

@@ -97,7 +97,8 @@ func inOrder(n int) []int {
 	return order
 }
 
-// request is the target as the engine sees it. A pinned one has the size it has.
+// request is the target as the engine sees it. A pinned one has the size it has, of which others run what it is known not to
+// be able to.
 func (t *target) request(weight int64) apportion.Target {
 	out := apportion.Target{
 		Name:   t.spec.Name,
@@ -106,14 +107,13 @@ func (t *target) request(weight int64) apportion.Target {
 		Max:    new(apportion.MaxReplicas),
 	}
 	size := int64(t.status.Current)
-	if t.pinned {
-		out.Min, *out.Max, out.Current = size, size, size
-		return out
-	}
-	if t.spec.MaxReplicas != nil {
+	out.Current = size
+	switch {
+	case t.pinned:
+		out.Min, *out.Max = size, size
+	case t.spec.MaxReplicas != nil:
 		*out.Max = int64(*t.spec.MaxReplicas)
 	}
-	out.Current = size
 	if t.status.Capacity != nil {
 		out.Capacity = new(int64(*t.status.Capacity))
 		out.Current = min(size, *out.Capacity)

@@ -1,0 +1,203 @@
+package balancer
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// blocked has 10 replicas on a, which is able to run 6 of them; 4 more run on b instead.
+func blocked(t *testing.T) *world {
+	t.Helper()
+	w := pair()
+	w.able[0] = 6
+	w.run()
+	must(t, w.settle())
+	must(t, w.wait(timeout+time.Second))
+	if fmt.Sprint(w.sizes) != "[10 4]" {
+		t.Fatalf("sizes %v", w.sizes)
+	}
+	return w
+}
+
+// A Balancer may be changed in the middle of a fallback.
+func TestChangesDuringAFallback(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*world)
+		want   string
+		later  string // when a has had all of its nodes for long; empty for the same
+	}{
+		"nothing":                             {func(*world) {}, "[10 4]", "[10 0]"},
+		"no fallback":                         {func(w *world) { w.in.Spec.Policy.Fallback = nil }, "[10 4]", "[10 0]"},
+		"more":                                {func(w *world) { *w.in.Spec.Replicas = 12 }, "[12 6]", "[12 0]"},
+		"fewer":                               {func(w *world) { *w.in.Spec.Replicas = 8 }, "[8 2]", "[8 0]"},
+		"as many as it runs":                  {func(w *world) { *w.in.Spec.Replicas = 6 }, "[6 0]", ""},
+		"none":                                {func(w *world) { *w.in.Spec.Replicas = 0 }, "[0 0]", ""},
+		"a higher minimum of what is blocked": {func(w *world) { w.in.Spec.Targets[0].MinReplicas = new(int32(12)) }, "[12 6]", "[12 0]"},
+		"a higher minimum beside it":          {func(w *world) { w.in.Spec.Targets[1].MinReplicas = new(int32(7)) }, "[3 7]", ""},
+		"minimums beyond the total": {func(w *world) {
+			w.in.Spec.Targets[0].MinReplicas, w.in.Spec.Targets[1].MinReplicas = new(int32(8)), new(int32(8))
+		}, "[8 10]", "[8 8]"},
+		"a lower maximum":    {func(w *world) { w.in.Spec.Targets[0].MaxReplicas = new(int32(5)) }, "[5 5]", ""},
+		"another order":      {func(w *world) { w.in.Spec.Policy = withFallback(priority("b", "a")) }, "[0 10]", ""},
+		"another name of it": {func(w *world) { w.rename(0, "c") }, "[10 4]", "[10 0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := blocked(t)
+			c.change(w)
+			must(t, w.settle())
+			must(t, w.wait(timeout+time.Second))
+			if got := fmt.Sprint(w.sizes); got != c.want {
+				t.Errorf("sizes %s, want %s", got, c.want)
+			}
+			w.able[0] = 1000
+			for range 3 {
+				must(t, w.wait(stable+time.Second))
+			}
+			if c.later == "" {
+				c.later = c.want
+			}
+			if got := fmt.Sprint(w.sizes); got != c.later {
+				t.Errorf("later sizes %s, want %s", got, c.later)
+			}
+		})
+	}
+}
+
+// rename calls a target otherwise; it refers to the same object.
+func (w *world) rename(i int, name string) {
+	before := w.in.Spec.Targets[i].Name
+	w.in.Spec.Targets[i].Name = name
+	for j, named := range w.in.Spec.Policy.Priorities.TargetOrder {
+		if named == before {
+			w.in.Spec.Policy.Priorities.TargetOrder[j] = name
+		}
+	}
+}
+
+// doubt makes one pass while a target cannot be read or is in conflict.
+func (w *world) doubt(t *testing.T, i int, conflict bool) Decision {
+	t.Helper()
+	w.observe()
+	w.in.Conflicts = nil
+	if name := w.in.Spec.Targets[i].Name; conflict {
+		w.in.Conflicts = map[string]string{name: "shared"}
+	} else {
+		w.in.Targets[i] = TargetObservation{Name: name, Err: errors.New("no answer")}
+	}
+	d, err := Decide(w.in)
+	must(t, err)
+	w.apply(d)
+	w.in.Conflicts = nil
+	return d
+}
+
+// What runs in place of a blocked target goes on to do so when that can no longer be read.
+func TestBlockedTargetInDoubt(t *testing.T) {
+	for _, conflict := range []bool{false, true} {
+		w := blocked(t)
+		for range 3 {
+			d := w.doubt(t, 0, conflict)
+			if s := d.Status.Targets[0]; fmt.Sprint(w.sizes) != "[10 4]" || s.Desired != 10 || s.Pending != 4 {
+				t.Errorf("conflict %v: sizes %v, %+v", conflict, w.sizes, s)
+			}
+			checkCondition(t, d, v1alpha1.ConditionFallbackActive, "of a are started")
+			w.in.Now = w.in.Now.Add(stable)
+		}
+		w.in.Spec.Policy.Fallback = nil
+		d := w.doubt(t, 0, conflict)
+		if s := d.Status.Targets[0]; fmt.Sprint(w.sizes) != "[10 4]" || s.Capacity != nil {
+			t.Errorf("conflict %v, no fallback: sizes %v, %+v", conflict, w.sizes, s)
+		}
+		checkCondition(t, d, v1alpha1.ConditionFallbackActive, "")
+	}
+}
+
+// Pods of a target in conflict may be counted elsewhere: nothing is started in their place.
+func TestConflictStartsNoFallback(t *testing.T) {
+	w := pair()
+	must(t, w.settle())
+	w.pods[0] = nil
+	for range 3 {
+		if d := w.doubt(t, 0, true); len(d.Writes) > 0 || d.Status.Targets[0].Capacity != nil {
+			t.Errorf("%+v", d)
+		}
+		w.in.Now = w.in.Now.Add(timeout)
+	}
+}
+
+// Replicas do not leave for a target that cannot be read before they were seen to run there.
+func TestMovesWaitForWhatIsInDoubt(t *testing.T) {
+	w := pair()
+	must(t, w.settle())
+	w.in.Spec.Policy = priority("b", "a")
+	_, err := w.pass() // b has 10 now, which do not run yet
+	must(t, err)
+	for range 3 {
+		if w.doubt(t, 1, false); fmt.Sprint(w.sizes) != "[10 10]" {
+			t.Errorf("sizes %v", w.sizes)
+		}
+		w.in.Now = w.in.Now.Add(timeout)
+	}
+	w.run()
+	must(t, w.settle())
+	if fmt.Sprint(w.sizes) != "[0 10]" {
+		t.Errorf("later sizes %v", w.sizes)
+	}
+}
+
+// A rolling update adds pods beyond the size, which may wait for as long as the others run, and takes some away.
+func TestRollingUpdateMovesNothing(t *testing.T) {
+	w := pair()
+	must(t, w.settle())
+	w.pods[0] = append(w.pods[0], Pod{Created: noon, Phase: "Pending"}, Pod{Created: noon, Phase: "Pending"}, Pod{Created: noon, Phase: "Pending"})
+	for range 4 {
+		d, err := w.pass()
+		must(t, err)
+		if s := d.Status.Targets[0]; len(d.Writes) > 0 || s.NotStarted != 0 || s.Capacity != nil {
+			t.Errorf("writes %v, %+v", d.Writes, s)
+		}
+		w.in.Now = w.in.Now.Add(timeout)
+	}
+	w.pods[0] = w.pods[0][:10]
+	for i := range w.pods[0] { // one after another is replaced, within the time it may take
+		w.pods[0][i] = Pod{Created: w.in.Now, Phase: "Pending"}
+		for range 2 {
+			d, err := w.pass()
+			must(t, err)
+			if len(d.Writes) > 0 {
+				t.Errorf("writes %v", d.Writes)
+			}
+			w.in.Now = w.in.Now.Add(timeout / 2)
+		}
+		w.pods[0][i] = Pod{Created: w.pods[0][i].Created, Phase: "Running", WasReady: true, Ready: true, ReadySince: w.in.Now}
+	}
+}
+
+// The pods of a target that is being deleted are terminating: others stand in for it after the timeout, also when it is gone.
+func TestTargetThatIsBeingDeleted(t *testing.T) {
+	w := pair()
+	must(t, w.settle())
+	for i := range w.pods[0] {
+		w.pods[0][i].Terminating = true
+	}
+	_, err := w.pass()
+	must(t, err)
+	if fmt.Sprint(w.sizes) != "[10 0]" {
+		t.Errorf("sizes %v", w.sizes)
+	}
+	w.in.Now = w.in.Now.Add(timeout + time.Second)
+	w.pods[0] = nil
+	_, err = w.pass()
+	must(t, err)
+	for range 2 {
+		if fmt.Sprint(w.sizes) != "[10 10]" {
+			t.Errorf("sizes %v", w.sizes)
+		}
+		w.in.Now = w.in.Now.Add(time.Hour)
+		w.doubt(t, 0, false)
+	}
+}
