@@ -271,7 +271,7 @@ type BalancerStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Replicas is how many pods the selector of the Balancer matches.
+	// Replicas is how many pods the selector of the Balancer matches, but for those that have ended or are being deleted.
 	// +optional
 	Replicas int32 `json:"replicas"`
 

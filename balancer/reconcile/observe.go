@@ -134,13 +134,20 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 		return err
 	}
 	o.input.Pods = int32(len(all))
-	owner := map[string]string{} // of pods, by name
+	owner := map[string]string{}  // of pods, by name
+	chosen := map[string]string{} // who has a selector
 	for i := range o.input.Targets {
 		t := &o.input.Targets[i]
 		s, ok := o.scales[t.Name]
 		if !ok {
 			continue
 		}
+		text := s.Selector.String()
+		if first, taken := chosen[text]; taken {
+			o.conflict(t.Name, "it has selector %s, as target %s has; give them selectors that have no pod in common", text, first)
+			o.conflict(first, "it has selector %s, as target %s has; give them selectors that have no pod in common", text, t.Name)
+		}
+		chosen[text] = t.Name
 		pods, err := r.list(ctx, b.Namespace, s.Selector)
 		if err != nil {
 			return err
@@ -162,16 +169,19 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 	return nil
 }
 
-// list gives pods in the order of their names. They are shared with the cache and must not be changed.
+// list gives pods in the order of their names, but for those that have ended or are being deleted: whose they are does not
+// matter any more. They are shared with the cache and must not be changed.
 func (r *reconciler) list(ctx context.Context, namespace string, selector labels.Selector) ([]*v1.Pod, error) {
 	var list v1.PodList
 	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods that %s selects: %w", selector, err)
 	}
-	pods := make([]*v1.Pod, len(list.Items))
+	pods := make([]*v1.Pod, 0, len(list.Items))
 	for i := range list.Items {
-		pods[i] = &list.Items[i]
+		if p := &list.Items[i]; p.DeletionTimestamp == nil && p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+			pods = append(pods, p)
+		}
 	}
 	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return pods, nil
