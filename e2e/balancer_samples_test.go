@@ -19,7 +19,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
-	"github.com/evenkeel/evenkeel/e2e/evenkeel"
 )
 
 const (
@@ -39,32 +38,20 @@ func TestBalancerSamples(t *testing.T) {
 		"--horizontal-pod-autoscaler-initial-readiness-delay=1s",
 		"--horizontal-pod-autoscaler-cpu-initialization-period=1s",
 	}}})
-	c := balancerClient(ctx, t, plane)
+	w := balancerWorldOf(ctx, t, plane)
 	createAll(ctx, t, plane, podMetricsInstalled)
-	apply(ctx, t, plane, "../controller/rbac")
-	for _, o := range read(t, "../controller/deploy") {
-		if o.GetKind() != "ClusterRoleBinding" {
-			continue // the controller runs beside the cluster, not in it
-		}
-		if err := c.Create(ctx, o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	evenkeel.StartController(t, evenkeel.ControllerOptions{
-		Kubeconfig: plane.KubeconfigAs(t, "system:serviceaccount:evenkeel-system:evenkeel-controller"),
-		Args:       []string{"--leader-elect-resource-namespace=evenkeel-system"},
-	})
+	w.controller(t)
 	if err := plane.AddNodes(ctx, sampleNodes()...); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("page", func(t *testing.T) {
-		for _, e := range examples(c) {
+		for _, e := range examples(w) {
 			t.Run(e.name, func(t *testing.T) {
 				t.Parallel()
-				if err := c.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.name}}); err != nil {
+				if err := w.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.name}}); err != nil {
 					t.Fatal(err)
 				}
-				e.play(ctx, t, &kubectl{Client: c, config: plane.Config, namespace: e.name, root: ".."})
+				e.play(ctx, t, &kubectl{Client: w, config: plane.Config, namespace: e.name, root: ".."})
 			})
 		}
 	})

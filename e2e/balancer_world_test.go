@@ -40,7 +40,12 @@ type balancerWorld struct {
 // newBalancerWorld starts a control plane for Balancers. No controller looks after them yet.
 func newBalancerWorld(ctx context.Context, t *testing.T) *balancerWorld {
 	t.Helper()
-	plane := controlplane.Start(t, controlplane.Options{Audit: true})
+	return balancerWorldOf(ctx, t, controlplane.Start(t, controlplane.Options{Audit: true}))
+}
+
+// balancerWorldOf makes such a world of a control plane.
+func balancerWorldOf(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) *balancerWorld {
+	t.Helper()
 	w := &balancerWorld{plane: plane, WithWatch: balancerClient(ctx, t, plane)}
 	apply(ctx, t, plane, "../controller/rbac")
 	for _, o := range read(t, "../controller/deploy") {
@@ -71,7 +76,8 @@ type zone struct {
 type shop struct {
 	*balancerWorld
 	namespace string
-	name      string // of the Balancer
+	name      string   // of the Balancer
+	users     []string // who the controllers are that look after it
 	zones     []string
 	pods      *ledger
 	mark      controlplane.Mark // of the last change
@@ -80,7 +86,7 @@ type shop struct {
 // open makes a shop whose Deployments have no replicas and no Balancer yet.
 func (w *balancerWorld) open(ctx context.Context, t *testing.T, namespace string, zones ...zone) *shop {
 	t.Helper()
-	s := &shop{balancerWorld: w, namespace: namespace, name: balancerName}
+	s := &shop{balancerWorld: w, namespace: namespace, name: balancerName, users: []string{controllerUser}}
 	s.create(ctx, t, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	for _, z := range zones {
 		s.zones = append(s.zones, z.name)

@@ -112,6 +112,10 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
+// ExitCode is that of the process that was started last, once it has ended; -1 if a
+// signal ended it.
+func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
+
 // PID identifies the process that was started last to the operating system.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
