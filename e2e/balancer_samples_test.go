@@ -51,7 +51,7 @@ func TestBalancerSamples(t *testing.T) {
 				if err := w.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.name}}); err != nil {
 					t.Fatal(err)
 				}
-				e.play(ctx, t, &kubectl{Client: w, config: plane.Config, namespace: e.name, root: ".."})
+				e.play(ctx, t, newKubectl(t, plane, w, e.name))
 			})
 		}
 	})
@@ -168,7 +168,7 @@ func (s typed) play(ctx context.Context, t *testing.T, k *kubectl) {
 	defer cancel()
 	var out []string
 	started := time.Now()
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var err error
 		out, err = k.run(ctx, s.command)
 		return err != nil || !reads || s.shows(out), err

@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -26,6 +28,7 @@ var packages = map[Program]string{
 	Scheduler:         kubernetes + "/cmd/kube-scheduler",
 	ControllerManager: kubernetes + "/cmd/kube-controller-manager",
 	Kwok:              "sigs.k8s.io/kwok/cmd/kwok",
+	kubectl:           kubernetes + "/cmd/kubectl",
 }
 
 // Build returns the folder that holds the programs, each under its name. It
@@ -105,7 +108,7 @@ func cacheKey(source, flags string) (string, error) {
 		}
 		h.Write(data)
 	}
-	fmt.Fprint(h, flags, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprint(h, packages, flags, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
@@ -117,7 +120,7 @@ func compile(ctx context.Context, source, flags, folder string) error {
 		return err
 	}
 	args := []string{"build", "-ldflags", flags, "-o", fresh + string(filepath.Separator)}
-	for _, p := range programs {
+	for _, p := range slices.Sorted(maps.Keys(packages)) {
 		args = append(args, packages[p])
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)

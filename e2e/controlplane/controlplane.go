@@ -50,6 +50,8 @@ type ControlPlane struct {
 	Config *rest.Config
 	// Kubeconfig is the path of a file that says the same.
 	Kubeconfig string
+	// Kubectl is the path of the kubectl that belongs to it.
+	Kubectl string
 	// Client uses Config. It knows the types of client-go, and does not cache.
 	Client client.WithWatch
 
@@ -73,7 +75,10 @@ func Start(t testing.TB, o Options) *ControlPlane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &ControlPlane{layout: layout{folder: t.TempDir(), ports: ports}, processes: map[Program]*process.Process{}}
+	c := &ControlPlane{
+		Kubectl: filepath.Join(binaries, string(kubectl)),
+		layout:  layout{folder: t.TempDir(), ports: ports}, processes: map[Program]*process.Process{},
+	}
 	if err := c.prepare(); err != nil {
 		t.Fatalf("preparing the control plane: %v", err)
 	}

@@ -21,6 +21,8 @@ const (
 	Scheduler         Program = "kube-scheduler"
 	ControllerManager Program = "kube-controller-manager"
 	Kwok              Program = "kwok"
+	// kubectl does not run by itself.
+	kubectl Program = "kubectl"
 )
 
 // programs in the order of start.
