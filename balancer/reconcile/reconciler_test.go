@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -273,6 +274,45 @@ func TestConflictIsRetriedOnFreshData(t *testing.T) {
 	b.server.change(func() { clear(b.server.refuse) })
 	b.pass("web")
 	b.wrote("a=2")
+}
+
+// Between read and write, once, the status of a target changes, or its size, or it is deleted and created again. Only in the
+// first case it is written at once.
+func TestConflictAboutTheStatusIsNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(*autoscalingv1.Scale)
+		wrote     string
+	}{
+		"status":   {func(s *autoscalingv1.Scale) { s.Status.Replicas = 1 }, "a=2 b=2"},
+		"size":     {func(s *autoscalingv1.Scale) { s.Spec.Replicas = 7 }, "b=2"},
+		"recreate": {func(s *autoscalingv1.Scale) { s.UID = "2" }, "b=2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, balancerOf("web", 4, "a", "b"))
+			b.server.deploy("a", 0)
+			b.server.deploy("b", 0)
+			refused := false
+			b.server.change(func() {
+				b.server.gate = func(r *http.Request) {
+					if !strings.Contains(r.URL.Path, "/a/") {
+						return
+					}
+					b.server.change(func() {
+						switch {
+						case refused:
+							clear(b.server.refuse)
+						case r.Method == http.MethodPut:
+							refused = true
+							b.server.refuse["a"] = http.StatusConflict
+							c.meanwhile(b.server.scales["a"])
+						}
+					})
+				}
+			})
+			b.pass("web")
+			b.wrote(c.wrote)
+		})
+	}
 }
 
 func TestUnreadableTargetStopsNoOther(t *testing.T) {

@@ -119,13 +119,21 @@ func hold(downs []balancer.Write, n int64) []balancer.Write {
 	return out
 }
 
-// scale makes one write.
+// scale makes one write. If the target has changed since it was read, but asks for as many replicas as it did, it is written
+// all the same: the decision is about nothing else of it.
 func (r *reconciler) scale(ctx context.Context, found *observation, w balancer.Write) error {
 	s, ok := found.scales[w.Target]
 	if !ok {
 		return errNotRead
 	}
 	_, err := r.scales.Update(ctx, s, w.To)
+	if scale.ReasonOf(err) == scale.ReasonConflict {
+		// Mostly it is but the status of the target that has changed: it does so with every pod that comes or goes.
+		now, unread := r.scales.Get(ctx, s.Namespace, s.Reference)
+		if unread == nil && now.UID == s.UID && now.Replicas == w.From {
+			_, err = r.scales.Update(ctx, now, w.To)
+		}
+	}
 	r.metrics.wrote(w, err)
 	return err
 }
