@@ -50,6 +50,6 @@ func ExampleDecide() {
 		fmt.Println(e.Reason, e.Message)
 	}
 	// Output:
-	// FallbackStarted target spot: 2 replicas not started in time; 4 run
+	// FallbackStarted target spot runs 4 of 6 replicas, some have not started in time
 	// Rescaled target on-demand from 0 to 2 replicas: its place in the order, and replicas of spot have not started
 }

@@ -101,7 +101,7 @@ func (p *pass) events(writes []Write) []Event {
 			}
 		}
 		if was, is := t.before.Capacity != nil, s.Capacity != nil; is && !was {
-			add(v1.EventTypeWarning, EventFallbackStarted, name, "target %s: %s not started in time; %d run", name, replicas(int64(s.NotStarted)), s.Running)
+			add(v1.EventTypeWarning, EventFallbackStarted, name, "target %s runs %d of %s, some have not started in time", name, s.Running, replicas(int64(s.Current)))
 		} else if was && !is {
 			add(v1.EventTypeNormal, EventFallbackEnded, name, "target %s runs %s again", name, replicas(int64(s.Running)))
 		}
