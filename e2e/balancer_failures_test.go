@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ func TestBalancerFailures(t *testing.T) {
 		}{
 			{"the leader is killed", killedLeader},
 			{"the leader is stopped", stoppedLeader},
+			{"the leader is frozen", frozenLeader},
 			{"a right is missing", missingRights},
 			{"scaled every second", scaledEverySecond}, // takes longest; the last one begins first
 		} {
@@ -223,6 +225,9 @@ func restartedServer(ctx context.Context, t *testing.T, w *balancerWorld) {
 	}
 }
 
+// brief is a lease that another controller takes over soon.
+var brief = []string{"--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=1s"}
+
 // lead has two controllers, and returns the one that leads and the one that stands by.
 func (s *shop) lead(ctx context.Context, t *testing.T, args ...string) (leads, standsBy *evenkeel.Controller) {
 	t.Helper()
@@ -293,7 +298,7 @@ func killedLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
 		}
 		return want
 	}
-	leads, _ := s.lead(ctx, t, "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms")
+	leads, _ := s.lead(ctx, t, brief...)
 	s.settles(ctx, t, "at first", due(0))
 	before := s.leader(ctx)
 	s.begin(t)
@@ -336,6 +341,41 @@ func stoppedLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.scale(ctx, t, 14)
 	s.settles(ctx, t, "after the other took over", s.due(ctx, t, 14))
 	s.inTurn(t)
+	s.calm(t, "in all", s.cost(t))
+}
+
+// The leader is frozen, with all of its connections, until the other one leads. When it goes on it finds that it leads no more,
+// and ends.
+func frozenLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
+	s := w.scaled(ctx, t, "frozen")
+	leads, _ := s.lead(ctx, t, brief...)
+	s.settles(ctx, t, "at first", s.due(ctx, t, 0))
+	before := s.leader(ctx)
+	signal := func(what syscall.Signal) {
+		if err := syscall.Kill(leads.PID(), what); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.begin(t)
+	s.scale(ctx, t, 37)
+	s.untilWritten(ctx, t)
+	signal(syscall.SIGSTOP)
+	s.scale(ctx, t, 21)
+	s.settles(ctx, t, "after the other took over", s.due(ctx, t, 21))
+	if after := s.leader(ctx); after == before || after == "" {
+		t.Errorf("the leader is %q, it was %q", after, before)
+	}
+	s.scale(ctx, t, 30)
+	signal(syscall.SIGCONT)
+	well := process.Answers("http://" + leads.Address + "/healthz")
+	until(ctx, t, "it has ended", func() bool { return !well(ctx) })
+	if err := leads.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if code := leads.ExitCode(); code != 1 {
+		t.Errorf("it exited with %d", code)
+	}
+	s.settles(ctx, t, "after it has ended", s.due(ctx, t, 30))
 	s.calm(t, "in all", s.cost(t))
 }
 
