@@ -73,7 +73,7 @@ func (c *ControlPlane) Mark() (Mark, error) {
 	if err != nil {
 		return 0, fmt.Errorf("finding the end of the audit log: %w", err)
 	}
-	return Mark(info.Size()), nil
+	return Mark(info.Size()), nil // perhaps in the middle of a line that is being written
 }
 
 // Writes returns what a user, or who acted as that user, has written since, in the
@@ -85,12 +85,15 @@ func (c *ControlPlane) Writes(user string, since Mark) ([]Write, error) {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
 	defer log.Close()
-	if _, err := log.Seek(int64(since), io.SeekStart); err != nil {
+	if _, err := log.Seek(max(0, int64(since)-1), io.SeekStart); err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
 	text, err := io.ReadAll(log)
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	if since > 0 {
+		_, text, _ = bytes.Cut(text, []byte("\n")) // the end of the last line before the mark
 	}
 	var writes []Write
 	for line := range bytes.Lines(text) {
