@@ -29,7 +29,7 @@ func TestBalancer(t *testing.T) {
 			{"a target of two Balancers", sharedTarget},
 			{"selectors that overlap", overlappingSelectors},
 			{"kinds of targets", kindsOfTargets},
-			{"a zone vanishes", vanishingZone}, // takes longest; the last one begins first
+			{"a zone vanishes", vanishingZone},
 		} {
 			t.Run(world.name, func(t *testing.T) {
 				t.Parallel()
