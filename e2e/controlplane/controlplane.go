@@ -113,7 +113,7 @@ func Start(t testing.TB, o Options) *ControlPlane {
 
 // prepare writes the files that the programs read, and builds the clients.
 func (c *ControlPlane) prepare() error {
-	crt, key, err := cert.GenerateSelfSignedCertKey(loopback, []net.IP{net.ParseIP(loopback)}, []string{"localhost"})
+	crt, key, err := cert.GenerateSelfSignedCertKey(process.Loopback, []net.IP{net.ParseIP(process.Loopback)}, []string{"localhost"})
 	if err != nil {
 		return err
 	}

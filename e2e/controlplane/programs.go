@@ -9,6 +9,8 @@ import (
 	"sigs.k8s.io/kwok/kustomize/stage/node/fast"
 	heartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
 	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
+
+	"github.com/evenkeel/evenkeel/e2e/process"
 )
 
 // Program names a program of the control plane.
@@ -27,8 +29,6 @@ const (
 
 // programs in the order of start.
 var programs = []Program{Etcd, APIServer, Scheduler, ControllerManager, Kwok}
-
-const loopback = "127.0.0.1"
 
 // stages tell kwok to keep nodes ready, and to run pods, finish those of jobs
 // and remove deleted ones at once.
@@ -60,7 +60,7 @@ func (l layout) url(p Program) string {
 	if p == Etcd || p == Kwok {
 		scheme = "http"
 	}
-	return fmt.Sprintf("%s://%s:%d", scheme, loopback, l.ports[p])
+	return fmt.Sprintf("%s://%s:%d", scheme, process.Loopback, l.ports[p])
 }
 
 // ready returns the URL that answers 200 as soon as the program is ready, and
@@ -85,13 +85,13 @@ func (l layout) args(p Program) []string {
 		return []string{
 			"--data-dir=" + l.file("etcd"),
 			"--listen-client-urls=" + l.url(Etcd), "--advertise-client-urls=" + l.url(Etcd),
-			"--listen-peer-urls=http://" + loopback + ":0",
+			"--listen-peer-urls=http://" + process.Loopback + ":0",
 			"--unsafe-no-fsync", // the data need not outlive the machine
 		}
 	case APIServer:
 		return append(l.serving(APIServer),
 			"--etcd-servers="+l.url(Etcd),
-			"--advertise-address="+loopback, "--endpoint-reconciler-type=none",
+			"--advertise-address="+process.Loopback, "--endpoint-reconciler-type=none",
 			"--service-cluster-ip-range=10.0.0.0/24",
 			"--client-ca-file="+l.cert(), // nobody has such a certificate, but the others look for the setting
 			"--token-auth-file="+l.tokens(), "--authorization-mode=RBAC",
@@ -110,8 +110,8 @@ func (l layout) args(p Program) []string {
 	default:
 		return []string{
 			"--kubeconfig=" + l.kubeconfig(), "--config=" + l.stages(),
-			"--server-address=" + net.JoinHostPort(loopback, fmt.Sprint(l.ports[Kwok])),
-			"--node-ip=" + loopback,
+			"--server-address=" + net.JoinHostPort(process.Loopback, fmt.Sprint(l.ports[Kwok])),
+			"--node-ip=" + process.Loopback,
 			"--manage-all-nodes", "--node-lease-duration-seconds=40",
 		}
 	}
@@ -130,7 +130,7 @@ func (l layout) auditing() []string {
 // serving returns the flags by which a Kubernetes component listens.
 func (l layout) serving(p Program) []string {
 	return []string{
-		"--bind-address=" + loopback, fmt.Sprintf("--secure-port=%d", l.ports[p]),
+		"--bind-address=" + process.Loopback, fmt.Sprintf("--secure-port=%d", l.ports[p]),
 		"--tls-cert-file=" + l.cert(), "--tls-private-key-file=" + l.key(),
 	}
 }
@@ -148,21 +148,13 @@ func (l layout) client() []string {
 
 // freePorts finds a free port of loopback for every program.
 func freePorts() (map[Program]int, error) {
+	found, err := process.FreePorts(len(programs))
+	if err != nil {
+		return nil, err
+	}
 	ports := map[Program]int{}
-	var taken []net.Listener
-	// All stay taken until the last is found, so that they differ.
-	defer func() {
-		for _, l := range taken {
-			_ = l.Close()
-		}
-	}()
-	for _, p := range programs {
-		l, err := net.Listen("tcp", loopback+":0")
-		if err != nil {
-			return nil, fmt.Errorf("finding a port for %s: %w", p, err)
-		}
-		taken = append(taken, l)
-		ports[p] = l.Addr().(*net.TCPAddr).Port
+	for i, p := range programs {
+		ports[p] = found[i]
 	}
 	return ports, nil
 }

@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"testing"
@@ -52,15 +51,4 @@ func Answers(url string) func(context.Context) bool {
 		_, err = io.Copy(io.Discard, response.Body)
 		return err == nil && response.StatusCode == http.StatusOK
 	}
-}
-
-// FreeAddress finds a free port of loopback.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(Loopback, "0"))
-	if err != nil {
-		t.Fatalf("finding a free port: %v", err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
