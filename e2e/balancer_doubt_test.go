@@ -41,7 +41,7 @@ func recreatedTarget(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.create(ctx, t, s.deployment("b"))
 	s.settles(ctx, t, "created again", state{sizes: map[string]int32{"a": 6, "b": 6, "c": 6}})
 	s.neverFewer(t, "created again", 14)
-	s.calm(t, "created again", s.cost(t))
+	s.calm(t, "created again", s.news(ctx, t, "created again"))
 }
 
 // Targets that have no Scale, or are of no kind that is known, are set aside with their minimums.
@@ -128,7 +128,7 @@ func overlappingSelectors(ctx context.Context, t *testing.T, w *balancerWorld) {
 		}
 		s.create(ctx, t, d)
 	}
-	until(ctx, t, "the pods of a and b run", func() bool { return s.pods.now() == 6 })
+	until(ctx, t, "the pods of a and b run", func() bool { return s.ledger.now() == 6 })
 	s.balance(ctx, t, s.balancer(9, proportional(map[string]int32{"a": 1, "b": 1, "c": 1})))
 	overlap := state{
 		sizes: map[string]int32{"a": 3, "b": 3, "c": 3}, holds: []string{},

@@ -6,55 +6,79 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// A ledger follows the pods of a namespace, every change of them, and knows the fewest that ran at a time.
+// A ledger follows the pods and Balancers of a namespace, every change of them. It knows the fewest pods that ran at a time,
+// and how often the status of a Balancer changed.
 type ledger struct {
-	mu      sync.Mutex
-	running map[types.UID]bool
-	fewest  int
+	mu          sync.Mutex
+	running     map[types.UID]bool
+	fewest      int
+	generations map[string]int64 // of the Balancers, by name
+	statuses    map[string]int   // changes of their status
 }
 
-// follow follows a namespace until the test ends.
+// follow follows a namespace until the test ends, restarts of the API server notwithstanding.
 func follow(ctx context.Context, t *testing.T, w *balancerWorld, namespace string) *ledger {
 	t.Helper()
-	l := &ledger{running: map[types.UID]bool{}}
-	events, err := w.Watch(ctx, &v1.PodList{}, client.InNamespace(namespace))
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range events.ResultChan() {
-			if pod, ok := e.Object.(*v1.Pod); ok {
-				l.see(pod, e.Type != watch.Deleted && runs(pod))
-			}
+	l := &ledger{running: map[types.UID]bool{}, generations: map[string]int64{}, statuses: map[string]int{}}
+	for _, list := range []client.ObjectList{&v1.PodList{}, &v1alpha1.BalancerList{}} {
+		if err := w.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			t.Fatal(err)
 		}
-	}()
-	t.Cleanup(func() { events.Stop(); <-done })
+		events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return w.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &o})
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for e := range events.ResultChan() {
+				l.see(e)
+			}
+		}()
+		t.Cleanup(func() { events.Stop(); <-done })
+	}
 	return l
 }
 
-func (l *ledger) see(pod *v1.Pod, runs bool) {
+func (l *ledger) see(e watch.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if runs {
-		l.running[pod.UID] = true
-	} else {
-		delete(l.running, pod.UID)
+	switch o := e.Object.(type) {
+	case *v1.Pod:
+		if e.Type != watch.Deleted && runs(o) {
+			l.running[o.UID] = true
+		} else {
+			delete(l.running, o.UID)
+		}
+		l.fewest = min(l.fewest, len(l.running))
+	case *v1alpha1.Balancer:
+		if l.generations[o.Name] == o.Generation {
+			l.statuses[o.Name]++ // nothing else of it changes
+		}
+		l.generations[o.Name] = o.Generation
 	}
-	l.fewest = min(l.fewest, len(l.running))
 }
 
-// begin begins a new count.
+// begin begins new counts.
 func (l *ledger) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fewest = len(l.running)
+	clear(l.statuses)
 }
 
 // now is how many pods run.
@@ -64,12 +88,19 @@ func (l *ledger) now() int {
 	return len(l.running)
 }
 
+// told is how often the status of a Balancer changed since the last change.
+func (l *ledger) told(name string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.statuses[name]
+}
+
 // neverFewer checks that there never were fewer pods that run since the last change.
 func (s *shop) neverFewer(t *testing.T, when string, than int) {
 	t.Helper()
-	s.pods.mu.Lock()
-	defer s.pods.mu.Unlock()
-	if s.pods.fewest < than {
-		t.Errorf("%s: %d pods ran for a while, wanted no fewer than %d", when, s.pods.fewest, than)
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	if s.ledger.fewest < than {
+		t.Errorf("%s: %d pods ran for a while, wanted no fewer than %d", when, s.ledger.fewest, than)
 	}
 }

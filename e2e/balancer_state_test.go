@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -128,6 +129,9 @@ func (s *shop) targetsDiffer(ctx context.Context, t *testing.T, b *v1alpha1.Bala
 		t.Fatal(err)
 	}
 	for i := range pods.Items {
+		if pods.Items[i].DeletionTimestamp != nil {
+			return pods.Items[i].Name + " is about to go"
+		}
 		if runs(&pods.Items[i]) {
 			running[pods.Items[i].Labels[targetLabel]]++
 		}
@@ -240,19 +244,21 @@ func asked(b *v1alpha1.Balancer, s v1alpha1.BalancerTargetStatus, weight int64) 
 	return t
 }
 
-// cost is what the controller wrote for a shop.
+// cost is what the controller wrote for a Balancer.
 type cost struct {
 	// sizes is how often a size was written, by the name of the object.
 	sizes map[string]int
-	// conflicts is how often that was refused because the object had changed, statuses how often the status was stored.
-	conflicts, statuses int
+	// statuses is how often the status was stored.
+	statuses int
+	// conflicts is how often one of them was refused because the object had changed.
+	conflicts int
 	// rest is what should not be, as text. Events are not in it, nor is the lease.
 	rest []string
 	// took is from the first to the last of these writes.
 	took time.Duration
 }
 
-// cost counts what was written since the last change.
+// cost counts what was written since the last change. All sizes of the namespace are taken to be of its Balancer.
 func (s *shop) cost(t *testing.T) cost {
 	t.Helper()
 	var writes []controlplane.Write
@@ -266,16 +272,17 @@ func (s *shop) cost(t *testing.T) cost {
 	c := cost{sizes: map[string]int{}}
 	var first, last time.Time
 	for _, w := range writes {
-		if w.Namespace != s.namespace || w.Resource == "events" || w.Resource == "leases" {
-			continue
-		}
+		status := w.Resource == "balancers" && w.Subresource == "status" && w.Verb == "patch"
+		size := w.Subresource == "scale" && w.Verb == "update"
 		switch {
-		case w.Subresource == "scale" && w.Verb == "update" && w.Code == 200:
+		case w.Namespace != s.namespace || w.Resource == "events" || w.Resource == "leases" || status && w.Name != s.name:
+			continue
+		case size && w.Code == http.StatusOK:
 			c.sizes[w.Name]++
-		case w.Subresource == "scale" && w.Verb == "update" && w.Code == 409:
-			c.conflicts++
-		case w.Resource == "balancers" && w.Subresource == "status" && w.Verb == "patch" && (w.Code == 200 || w.Code == 409):
+		case status && w.Code == http.StatusOK:
 			c.statuses++
+		case (size || status) && w.Code == http.StatusConflict:
+			c.conflicts++
 		default:
 			c.rest = append(c.rest, fmt.Sprintf("%+v", w))
 		}
@@ -290,30 +297,42 @@ func (s *shop) cost(t *testing.T) cost {
 	return c
 }
 
-// wrote checks that since the last change the size of these targets was written, each once, and nothing more than the
-// status beside them. Each status has something new to tell: the answer to the spec, then pods that have come, run or gone
-// since the one before, of which as many are taken together as change within a tenth of a second.
+// wrote checks that since the last change the sizes of these targets were written, each once, and nothing more than the
+// status beside them.
 func (s *shop) wrote(ctx context.Context, t *testing.T, when string, targets ...string) {
 	t.Helper()
 	want := map[string]int{}
 	for _, name := range targets {
 		want[name]++
 	}
-	var c cost
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		c = s.cost(t)
-		return maps.Equal(c.sizes, want), nil // a long answer is in the log a moment later
-	})
-	if err != nil {
+	c := s.news(ctx, t, when)
+	if !maps.Equal(c.sizes, want) {
 		t.Errorf("%s: sizes were written %v times, wanted %v", when, c.sizes, want)
 	}
 	s.calm(t, when, c)
 }
 
-// calm checks what holds for whatever was written: nothing but sizes and statuses, and these not all the time.
+// news checks that since the last change no status was stored that says nothing new.
+func (s *shop) news(ctx context.Context, t *testing.T, when string) cost {
+	t.Helper()
+	var c cost
+	var told int
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		told, c = s.ledger.told(s.name), s.cost(t)
+		return c.statuses == told, nil // a long answer is in the log a moment later, and so is the news of it here
+	})
+	if err != nil {
+		t.Errorf("%s: the status was written %d times and changed %d times", when, c.statuses, told)
+	}
+	return c
+}
+
+// calm checks what holds for whatever was written: it is sizes and statuses and nothing else, and statuses not all the time.
+// There is a new one when the spec is answered, and then when pods have come, run or gone since the one before, of which as
+// many are taken together as change within a tenth of a second.
 func (s *shop) calm(t *testing.T, when string, c cost) {
 	t.Helper()
-	t.Logf("%s: sizes %v, %d conflicts, %d statuses in %v", when, c.sizes, c.conflicts, c.statuses, c.took.Round(time.Millisecond))
+	t.Logf("%s: sizes %v, %d statuses, %d conflicts in %v", when, c.sizes, c.statuses, c.conflicts, c.took.Round(time.Millisecond))
 	if len(c.rest) > 0 {
 		t.Errorf("%s: these were written, too: %v", when, c.rest)
 	}
@@ -330,7 +349,7 @@ func (s *shop) begin(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.mark = mark
-	s.pods.begin()
+	s.ledger.begin()
 }
 
 // quiet checks that the controller writes nothing but its lease, for two renewals of it.

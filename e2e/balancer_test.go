@@ -68,7 +68,7 @@ func proportionalShares(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.change(ctx, t, func(spec *v1alpha1.BalancerSpec) { bound(spec, "a", 0, 5) })
 	s.settles(ctx, t, "with a maximum", sizes(5, 5))
 	s.neverFewer(t, "with a maximum", 10)
-	s.calm(t, "with a maximum", s.cost(t))
+	s.calm(t, "with a maximum", s.news(ctx, t, "with a maximum"))
 }
 
 // The first target is filled, then the next; the minimum of the last holds whatever its turn.

@@ -209,14 +209,14 @@ func editedInFlight(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.balance(ctx, t, s.balancer(fewest, proportional(map[string]int32{"a": 1, "b": 1, "c": 1})))
 	s.settles(ctx, t, "at first", state{sizes: map[string]int32{"a": 4, "b": 3, "c": 3}})
 	random := rand.New(rand.NewPCG(1, 5))
-	mark := s.mark
+	s.begin(t)
 	tick := clock.RealClock{}.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for range 30 {
 		<-tick.C()
-		s.change(ctx, t, func(spec *v1alpha1.BalancerSpec) { edit(spec, random, fewest) })
+		s.edit(ctx, t, func(spec *v1alpha1.BalancerSpec) { anotherSpec(spec, random, fewest) })
 	}
-	s.change(ctx, t, func(spec *v1alpha1.BalancerSpec) {
+	s.edit(ctx, t, func(spec *v1alpha1.BalancerSpec) {
 		spec.Replicas = ptr.To[int32](25)
 		spec.Policy = fallback(proportional(map[string]int32{"a": 1, "b": 2, "c": 2}), time.Second, time.Second)
 		bound(spec, "a", 1, 9)
@@ -224,12 +224,12 @@ func editedInFlight(ctx context.Context, t *testing.T, w *balancerWorld) {
 		bound(spec, "c", 0, -1)
 	})
 	s.settles(ctx, t, "at last", state{sizes: map[string]int32{"a": 6, "b": 8, "c": 11}})
-	s.mark = mark
-	s.calm(t, "edited", s.cost(t))
+	s.neverFewer(t, "edited", fewest)
+	s.calm(t, "edited", s.news(ctx, t, "edited"))
 }
 
-// edit draws another spec for three targets, which can have at least fewest replicas together.
-func edit(spec *v1alpha1.BalancerSpec, random *rand.Rand, fewest int32) {
+// anotherSpec draws another spec for three targets, which can have at least fewest replicas together.
+func anotherSpec(spec *v1alpha1.BalancerSpec, random *rand.Rand, fewest int32) {
 	spec.Replicas = ptr.To(fewest + random.Int32N(30))
 	order := []string{"a", "b", "c"}
 	random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })

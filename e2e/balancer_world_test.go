@@ -79,7 +79,7 @@ type shop struct {
 	name      string   // of the Balancer
 	users     []string // who the controllers are that look after it
 	zones     []string
-	pods      *ledger
+	ledger    *ledger
 	mark      controlplane.Mark // of the last change
 }
 
@@ -95,7 +95,7 @@ func (w *balancerWorld) open(ctx context.Context, t *testing.T, namespace string
 		}
 		s.create(ctx, t, s.deployment(z.name))
 	}
-	s.pods = follow(ctx, t, w, namespace)
+	s.ledger = follow(ctx, t, w, namespace)
 	return s
 }
 
@@ -201,6 +201,12 @@ func (s *shop) balance(ctx context.Context, t *testing.T, b *v1alpha1.Balancer) 
 func (s *shop) change(ctx context.Context, t *testing.T, how func(*v1alpha1.BalancerSpec)) {
 	t.Helper()
 	s.begin(t)
+	s.edit(ctx, t, how)
+}
+
+// edit is one change among others that are counted together.
+func (s *shop) edit(ctx context.Context, t *testing.T, how func(*v1alpha1.BalancerSpec)) {
+	t.Helper()
 	b := s.get(ctx, t)
 	before := client.MergeFrom(b.DeepCopy())
 	how(&b.Spec)

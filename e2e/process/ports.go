@@ -2,20 +2,25 @@ package process
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 )
 
 // Ports are looked for in a range that systems do not take the ports of outgoing
 // connections from: one of those might be taken before the program listens on it.
+// Each test process begins elsewhere, and tries no port twice before all others.
 const (
-	lowestPort  = 10000
-	highestPort = 32000
-	// A port that is taken is bad luck; so many that are taken are none.
+	lowestPort = 10000
+	portCount  = 22000
+	apart      = 97
+	// A port that is taken is no wonder; so many in a row are.
 	attempts = 100
 )
+
+var portsTried atomic.Int64
 
 // FreePorts finds ports of loopback on which nobody listens now.
 func FreePorts(n int) ([]int, error) {
@@ -40,8 +45,8 @@ func FreePorts(n int) ([]int, error) {
 
 func listenAnywhere() (l net.Listener, err error) {
 	for range attempts {
-		port := lowestPort + rand.IntN(highestPort-lowestPort)
-		if l, err = net.Listen("tcp", net.JoinHostPort(Loopback, strconv.Itoa(port))); err == nil {
+		port := lowestPort + (int64(os.Getpid())*apart+portsTried.Add(1))%portCount
+		if l, err = net.Listen("tcp", net.JoinHostPort(Loopback, fmt.Sprint(port))); err == nil {
 			return l, nil
 		}
 	}
