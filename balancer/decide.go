@@ -19,6 +19,8 @@ type Input struct {
 	Targets []TargetObservation
 	// Pods is how many pods the selector of the Balancer matches, but for those that have ended or are being deleted.
 	Pods int32
+	// Strays are those of them that belong to no target, by name; none are known where a target could not be read.
+	Strays []string
 	// Conflicts are targets that must not be written, by name, with the reason and what to do about it: another Balancer
 	// claims the same object, or two targets select the same pods.
 	Conflicts map[string]string

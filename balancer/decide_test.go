@@ -217,6 +217,18 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// Pods that the selector matches and that no target has are told; nothing else comes of them.
+func TestStrays(t *testing.T) {
+	w := newWorld(specOf(10, priority("a"), targetOf("a", -1, -1)), 10)
+	w.in.Strays = []string{"batch-1", "batch-2"}
+	d, err := w.pass()
+	must(t, err)
+	c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionTargetsReadable)
+	if c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "pods of no target, 2 in all, such as batch-1: narrow it") || len(d.Writes) > 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // Where replicas is not set the sum that is found is adopted, and nothing is written before.
 func TestAdoption(t *testing.T) {
 	w := newWorld(specOf(0, proportional(map[string]int32{"a": 1, "b": 1}), targetOf("a", -1, -1), targetOf("b", -1, -1)), 7, 2)

@@ -138,7 +138,7 @@ func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) 
 	}
 	verdicts := []verdict{
 		p.balanced(alone, pending),
-		{v1alpha1.ConditionTargetsReadable, true, BecauseRead, "every target can be read and written"},
+		{v1alpha1.ConditionTargetsReadable, true, BecauseRead, "every target can be read and written" + strays(p.in.Strays)},
 		{v1alpha1.ConditionFallbackActive, false, BecauseNoFallback, "every target is trusted to run its own share"},
 		{v1alpha1.ConditionOverflow, false, BecauseRoom, "every replica has a place"},
 		{v1alpha1.ConditionMinimumsExceedReplicas, false, BecauseReplicas, "the replicas cover the minimums of the targets"},
@@ -159,6 +159,14 @@ func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) 
 		verdicts[4] = verdict{v1alpha1.ConditionMinimumsExceedReplicas, true, BecauseMinimums, fmt.Sprintf("the minimums, and the sizes of targets that are left alone, are %d more than the replicas asked for", p.excess)}
 	}
 	return p.in.date(before, verdicts)
+}
+
+// strays says that the selector of the Balancer matches more than it should.
+func strays(pods []string) string {
+	if len(pods) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", but spec.selector matches pods of no target, %d in all, such as %s: narrow it, or an autoscaler counts them too", len(pods), pods[0])
 }
 
 // balanced says whether every target has what is its due, or the first thing that keeps it from that.

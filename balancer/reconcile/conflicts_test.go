@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -36,6 +37,33 @@ func TestTargetOfTwoBalancersIsWrittenByNeither(t *testing.T) {
 	b.pass("other")
 	b.pass("web")
 	b.wrote("b=4 a=4")
+}
+
+// Two Balancers of one selector count the pods of one another, and say so.
+func TestSelectorOfTwoBalancers(t *testing.T) {
+	b := newBench(t, append(append(pods("a", 2), pods("b", 3)...), balancerOf("web", 2, "a"), balancerOf("other", 3, "b"))...)
+	b.server.deploy("a", 2)
+	b.server.deploy("b", 3)
+	says := func(name, want string) {
+		t.Helper()
+		b.pass(name)
+		c := meta.FindStatusCondition(b.get(name).Status.Conditions, v1alpha1.ConditionTargetsReadable)
+		if !strings.Contains(c.Message, want) {
+			t.Errorf("Balancer %s says %q, want %q", name, c.Message, want)
+		}
+	}
+	says("web", "3 in all, such as b-0")
+	says("other", "2 in all, such as a-0")
+	web := b.get("web")
+	web.Spec.Selector.MatchLabels["target"] = "a"
+	if err := b.client.Update(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	says("web", "every target can be read and written")
+	if c := meta.FindStatusCondition(b.get("web").Status.Conditions, v1alpha1.ConditionTargetsReadable); strings.Contains(c.Message, "selector") {
+		t.Errorf("Balancer web says %q", c.Message)
+	}
+	b.wrote("")
 }
 
 // A Balancer that waits for its end, because something else has to be done first, writes nothing any more.

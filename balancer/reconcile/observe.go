@@ -166,6 +166,11 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 			}
 		}
 	}
+	for _, pod := range all {
+		if owner[pod.Name] == "" && len(o.scales) == len(o.input.Targets) {
+			o.input.Strays = append(o.input.Strays, pod.Name)
+		}
+	}
 	return nil
 }
 
