@@ -29,8 +29,8 @@ type Manager struct {
 	lease   *lease // nil without leader election
 }
 
-// New makes a Manager of the API server that config reaches, and sets the controllers up. A controller may ask the API
-// server for the kinds that it watches. No call will wait for a budget of calls: the server has its own.
+// New makes a Manager of the API server that config reaches, and sets the controllers up. It may ask the API server about the
+// kinds that are watched. No call will wait for a budget of calls: the server has its own.
 func New(config *rest.Config, controllers []Controller, o Options) (*Manager, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
