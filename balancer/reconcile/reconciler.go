@@ -63,7 +63,8 @@ func newReconciler(a access, m *Metrics, c clock.PassiveClock) *reconciler {
 }
 
 // Reconcile makes one pass over a Balancer. What fails on a target is told in the status, and tried again after a time
-// that doubles; an error is what kept the pass from a decision or from storing the status.
+// that doubles; where something changed meanwhile there is another pass soon, however often that happens. An error is what
+// kept the pass from a decision or from storing the status.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var b v1alpha1.Balancer
 	err := r.live.Get(ctx, request.NamespacedName, &b)
@@ -114,10 +115,13 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	if failures != nil && !apierrors.IsConflict(failures) {
 		return reconcile.Result{}, failures
 	}
-	if found.failed || done.failed() || failures != nil {
+	if found.failed || done.refused() {
 		found.soon(r.retries.When(key))
 	} else {
 		r.retries.Forget(key)
+	}
+	if failures != nil || done.overtaken() {
+		found.soon(firstRetry) // what has changed meanwhile says nothing about how long to wait
 	}
 	if !d.Next.IsZero() {
 		found.soon(max(d.Next.Sub(r.clock.Now()), time.Millisecond))

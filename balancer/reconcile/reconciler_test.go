@@ -280,6 +280,29 @@ func TestConflictIsRetriedOnFreshData(t *testing.T) {
 	b.wrote("a=2")
 }
 
+// A target that changes again and again waits neither for the times that it changed before, nor for a target that cannot be
+// read.
+func TestConflictIsRetriedSoon(t *testing.T) {
+	for name, other := range map[string]v1alpha1.ScaleTargetReference{
+		"alone":             {Kind: "Deployment", Name: "b"},
+		"beside a stranger": {APIVersion: "example.com/v1", Kind: "Gizmo", Name: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			balancer := balancerOf("web", 4, "a", "b")
+			balancer.Spec.Targets[1].ScaleTargetRef = other
+			b := newBench(t, balancer)
+			b.server.deploy("a", 0)
+			b.server.deploy("b", 2)
+			b.server.change(func() { b.server.refuse["a"] = http.StatusConflict })
+			for range 8 {
+				if again := b.pass("web"); again != firstRetry {
+					t.Errorf("the next pass is in %s, want %s", again, firstRetry)
+				}
+			}
+		})
+	}
+}
+
 // Between read and write, once, the status of a target changes, or its size, or it is deleted and created again. Only in the
 // first case it is written at once.
 func TestConflictAboutTheStatusIsNone(t *testing.T) {

@@ -47,6 +47,11 @@ func (done outcomes) refused() bool {
 	return slices.ContainsFunc(done, func(o outcome) bool { return o.err != nil && scale.ReasonOf(o.err) != scale.ReasonConflict })
 }
 
+// overtaken tells whether a write failed because the target changed meanwhile.
+func (done outcomes) overtaken() bool {
+	return slices.ContainsFunc(done, func(o outcome) bool { return scale.ReasonOf(o.err) == scale.ReasonConflict })
+}
+
 // moves is how many replicas were moved, and how many more were to be. What may have been written counts as if it was.
 func (o outcome) moves() (made, failed int32) {
 	made = o.Moves
