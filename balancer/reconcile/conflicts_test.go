@@ -1,10 +1,12 @@
 package reconcile
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -64,6 +66,54 @@ func TestSelectorOfTwoBalancers(t *testing.T) {
 		t.Errorf("Balancer web says %q", c.Message)
 	}
 	b.wrote("")
+}
+
+func TestDoubtfulSelectors(t *testing.T) {
+	ended := func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }
+	leaving := func(p *v1.Pod) {
+		p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: start}, []string{"example.com/wait"}
+	}
+	for name, c := range map[string]struct {
+		labels    map[string]string // of one more pod of a
+		change    func(*v1.Pod)     // of that pod
+		selectors string            // of b; also=b if empty
+		of        []string          // the targets that are left alone
+		pods      int32             // of the Balancer
+	}{
+		"sound":                                     {labels: map[string]string{"app": "web", "target": "a"}, pods: 1},
+		"two targets select":                        {labels: map[string]string{"app": "web", "target": "a", "also": "b"}, of: []string{"a", "b"}, pods: 1},
+		"not the Balancer's":                        {labels: map[string]string{"app": "db", "target": "a"}, of: []string{"a"}},
+		"two selected it before it ended":           {labels: map[string]string{"app": "web", "target": "a", "also": "b"}, change: ended},
+		"not the Balancer's, and it leaves":         {labels: map[string]string{"app": "db", "target": "a"}, change: leaving},
+		"sound, and it leaves":                      {labels: map[string]string{"app": "web", "target": "a"}, change: leaving},
+		"equal selectors, and no pod has it so far": {labels: map[string]string{"app": "web", "target": "a"}, selectors: "target=c", of: []string{"b", "c"}, pods: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := running("one", c.labels)
+			if c.change != nil {
+				c.change(pod)
+			}
+			b := newBench(t, balancerOf("web", 6, "a", "b", "c"), pod)
+			for _, name := range []string{"a", "b", "c"} {
+				b.server.deploy(name, 1)
+			}
+			b.server.change(func() { b.server.scales["b"].Status.Selector = cmp.Or(c.selectors, "also=b") })
+			b.pass("web")
+			alone := ""
+			status := b.get("web").Status
+			for _, s := range status.Targets {
+				if s.Reason == "conflict" {
+					alone += s.Name
+				}
+				if s.Name == "b" && s.Running != 0 {
+					t.Error("the pod is counted twice")
+				}
+			}
+			if want := strings.Join(c.of, ""); alone != want || status.Replicas != c.pods {
+				t.Errorf("left alone %q, want %q; %d pods, want %d", alone, want, status.Replicas, c.pods)
+			}
+		})
+	}
 }
 
 // A Balancer that waits for its end, because something else has to be done first, writes nothing any more.

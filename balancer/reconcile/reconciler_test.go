@@ -1,9 +1,7 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -363,54 +361,6 @@ func TestUnreadableTargetStopsNoOther(t *testing.T) {
 	}
 }
 
-func TestDoubtfulSelectors(t *testing.T) {
-	ended := func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }
-	leaving := func(p *v1.Pod) {
-		p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: start}, []string{"example.com/wait"}
-	}
-	for name, c := range map[string]struct {
-		labels    map[string]string // of one more pod of a
-		change    func(*v1.Pod)     // of that pod
-		selectors string            // of b; also=b if empty
-		of        []string          // the targets that are left alone
-		pods      int32             // of the Balancer
-	}{
-		"sound":                                     {labels: map[string]string{"app": "web", "target": "a"}, pods: 1},
-		"two targets select":                        {labels: map[string]string{"app": "web", "target": "a", "also": "b"}, of: []string{"a", "b"}, pods: 1},
-		"not the Balancer's":                        {labels: map[string]string{"app": "db", "target": "a"}, of: []string{"a"}},
-		"two selected it before it ended":           {labels: map[string]string{"app": "web", "target": "a", "also": "b"}, change: ended},
-		"not the Balancer's, and it leaves":         {labels: map[string]string{"app": "db", "target": "a"}, change: leaving},
-		"sound, and it leaves":                      {labels: map[string]string{"app": "web", "target": "a"}, change: leaving},
-		"equal selectors, and no pod has it so far": {labels: map[string]string{"app": "web", "target": "a"}, selectors: "target=c", of: []string{"b", "c"}, pods: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			pod := running("one", c.labels)
-			if c.change != nil {
-				c.change(pod)
-			}
-			b := newBench(t, balancerOf("web", 6, "a", "b", "c"), pod)
-			for _, name := range []string{"a", "b", "c"} {
-				b.server.deploy(name, 1)
-			}
-			b.server.change(func() { b.server.scales["b"].Status.Selector = cmp.Or(c.selectors, "also=b") })
-			b.pass("web")
-			alone := ""
-			status := b.get("web").Status
-			for _, s := range status.Targets {
-				if s.Reason == "conflict" {
-					alone += s.Name
-				}
-				if s.Name == "b" && s.Running != 0 {
-					t.Error("the pod is counted twice")
-				}
-			}
-			if want := strings.Join(c.of, ""); alone != want || status.Replicas != c.pods {
-				t.Errorf("left alone %q, want %q; %d pods, want %d", alone, want, status.Replicas, c.pods)
-			}
-		})
-	}
-}
-
 func TestSumFoundIsAdopted(t *testing.T) {
 	web := balancerOf("web", 0, "a", "b")
 	web.Spec.Replicas = nil
@@ -452,78 +402,6 @@ func TestBalancerThatIsGoneIsForgotten(t *testing.T) {
 	if again := b.pass("web"); again != 0 || b.metrics.sum() != (tally{}) || b.retries.NumRequeues(request(balancerOf("web", 0)).NamespacedName) != 0 {
 		t.Error("something is remembered")
 	}
-}
-
-// A pass that is cut off between its writes leaves the rest to the next one, which loses and repeats nothing.
-func TestPassThatEndsHalfWay(t *testing.T) {
-	b := newBench(t, append(append(pods("a", 9), pods("b", 3)...), balancerOf("web", 6, "a", "b", "c"))...)
-	b.server.deploy("a", 9)
-	b.server.deploy("b", 3)
-	b.server.deploy("c", 0)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	b.server.change(func() {
-		b.server.gate = func(r *http.Request) {
-			if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/a/") {
-				cancel()
-				panic(http.ErrAbortHandler) // it never arrives
-			}
-		}
-	})
-	if _, err := b.Reconcile(ctx, request(balancerOf("web", 0))); err == nil {
-		t.Error("a pass that was cut off succeeded")
-	}
-	b.server.change(func() { b.server.gate = nil })
-	b.server.written()
-	if status := b.get("web").Status; len(status.Targets) != 0 {
-		t.Errorf("the status is %+v", status)
-	}
-	b.restart()
-	b.told()
-	b.pass("web")
-	b.pass("web")
-	if told := b.told(); strings.Contains(told, "target c") {
-		t.Errorf("told %q, but c was written before", told)
-	}
-	for name, want := range map[string]int32{"a": 4, "b": 2, "c": 2} {
-		if got := b.server.scales[name].Spec.Replicas; got != want {
-			t.Errorf("%s has %d, want %d", name, got, want)
-		}
-	}
-}
-
-// A pass that is cut off while it reads decides nothing.
-func TestPassThatEndsWhileItReads(t *testing.T) {
-	b := newBench(t, balancerOf("web", 6, "a", "b"))
-	b.server.deploy("a", 0)
-	b.server.deploy("b", 0)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	b.server.change(func() { b.server.gate = func(*http.Request) { cancel() } })
-	if _, err := b.Reconcile(ctx, request(balancerOf("web", 0))); !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
-	}
-	b.wrote("")
-	if status := b.get("web").Status; len(status.Conditions) != 0 || b.told() != "" {
-		t.Errorf("the status is %+v", status)
-	}
-}
-
-// A target that is deleted and created again gets what is its due, and is left to itself in between.
-func TestTargetIsRecreated(t *testing.T) {
-	b := newBench(t, append(append(pods("a", 3), pods("b", 3)...), balancerOf("web", 6, "a", "b"))...)
-	b.server.deploy("a", 3)
-	b.server.deploy("b", 3)
-	b.pass("web")
-	b.server.change(func() { delete(b.server.scales, "a") })
-	b.pass("web")
-	b.wrote("")
-	if s := b.get("web").Status.Targets[0]; s.Reason != "unreadable" || s.Current != 3 || s.Desired != 3 || !strings.Contains(s.Message, "not found") && !strings.Contains(s.Message, "NotFound") {
-		t.Errorf("the status says %+v", s)
-	}
-	b.server.deploy("a", 1)
-	b.pass("web")
-	b.wrote("a=3")
 }
 
 func TestStatusIsNotStoredOverAnother(t *testing.T) {
