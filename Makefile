@@ -34,7 +34,7 @@ RESOURCES := balancers
 BUF_VERSION := v1.75.0
 BUF         := $(BIN)/buf-$(BUF_VERSION)
 
-# each runs a command in every module and stops at the first that fails.
+# each runs a command in every module but that of the tests on a control plane, and stops at the first that fails.
 each = ($(1)) && for m in $(LINKED); do (. integrations/enter; $(1)) || exit 1; done
 
 ##@ Use
@@ -83,10 +83,13 @@ bench: ## Run the benchmarks (BENCH=regexp PKG=./... TIME=1s COUNT=1).
 compare: ## Compare two outputs of bench (OLD=old.txt NEW=new.txt; COUNT=10 gives benchstat enough to judge).
 	@$(GO) tool -modfile=tools/go.mod benchstat $(OLD) $(NEW)
 
+LINT = $(GO) vet ./... && $(CURDIR)/$(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
+
 ##@ Check
 .PHONY: lint gofmt generate verify vuln clean $(GENERATED)
 lint: gofmt $(BIN)/golangci-lint ## Check format, vet and golangci-lint.
-	@$(call each,$(GO) vet ./... && $(CURDIR)/$(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...)
+	@$(call each,$(LINT))
+	@cd e2e && $(LINT)
 
 gofmt:
 	@files=$$(gofmt -l .); \
@@ -119,7 +122,7 @@ $(BUF):
 verify: export GOWORK := off
 verify: gofmt ## Check that generated files, go.mod and go.sum are up to date.
 	@$(call each,$(GO) mod tidy -diff)
-	@cd tools && $(GO) mod tidy -diff
+	@for m in tools e2e e2e/programs; do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 	@state() { git diff; git ls-files -o --exclude-standard; }; \
 	mkdir -p $(BIN); state >$(BIN)/before; $(MAKE) generate && state >$(BIN)/after; \
 	diff $(BIN)/before $(BIN)/after || { echo "generated files were stale: commit what make generate wrote"; exit 1; }

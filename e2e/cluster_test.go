@@ -80,7 +80,7 @@ func dryRun(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane,
 			if strings.HasPrefix(o.GetAPIVersion(), "monitoring.coreos.com/") {
 				continue
 			}
-			err := plane.Client.Patch(ctx, o, client.Apply, client.DryRunAll, client.FieldOwner("e2e"), client.ForceOwnership)
+			err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.DryRunAll, client.FieldOwner("e2e"), client.ForceOwnership)
 			if err != nil {
 				t.Errorf("%s: %s %s: %v", folder, o.GetKind(), o.GetName(), err)
 			}
@@ -96,7 +96,7 @@ func dryRun(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane,
 func apply(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, folder string) {
 	t.Helper()
 	for _, o := range read(t, folder) {
-		if err := plane.Client.Patch(ctx, o, client.Apply, client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
+		if err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
 			t.Fatal(err)
 		}
 	}
