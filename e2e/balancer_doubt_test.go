@@ -79,14 +79,10 @@ func unreadableTargets(ctx context.Context, t *testing.T, w *balancerWorld) {
 // What two Balancers claim is written by neither, until one gives it up.
 func sharedTarget(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s := w.open(ctx, t, "shared", zone{"a", 40}, zone{"b", 40}, zone{"c", 40})
-	b := s.deployment("b")
-	b.Spec.Replicas = ptr.To[int32](3)
-	if err := s.Update(ctx, b); err != nil {
-		t.Fatal(err)
-	}
 	other := *s
 	other.name, s.zones, other.zones = "other", []string{"a", "b"}, []string{"b", "c"}
-	other.create(ctx, t, other.balancer(5, proportional(map[string]int32{"b": 1, "c": 4})))
+	other.balance(ctx, t, other.balancer(5, proportional(map[string]int32{"b": 3, "c": 2})))
+	other.settles(ctx, t, "before it is shared", state{sizes: map[string]int32{"b": 3, "c": 2}})
 	s.balance(ctx, t, s.balancer(8, proportional(map[string]int32{"a": 1, "b": 1})))
 	claimed := func(by string, sizes map[string]int32) state {
 		return state{

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,36 +38,25 @@ func vanishingZone(ctx context.Context, t *testing.T, w *balancerWorld) {
 	if err := s.Delete(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node("a")}}); err != nil {
 		t.Fatal(err)
 	}
-	s.settles(ctx, t, "without nodes", state{
+	b := s.settles(ctx, t, "without nodes", state{
 		sizes: map[string]int32{"a": 3, "b": 5, "c": 4}, running: map[string]int32{"a": 0}, holds: inFallback,
 		says: map[string]string{v1alpha1.ConditionFallbackActive: "replicas of a are started elsewhere", "a": "3 not started in time"},
 	})
 	s.wrote(ctx, t, "without nodes", "b", "c")
 	s.neverFewer(t, "without nodes", 6)
-	s.patient(ctx, t, "a", startsWithin, created)
+	s.patient(t, "without nodes", s.missing(ctx, t, b, "a"), startsWithin)
 
 	s.begin(t)
 	s.addNode(ctx, t, zone{"a", 20})
 	s.settles(ctx, t, "with nodes again", level)
 	s.wrote(ctx, t, "with nodes again", "b", "c")
 	s.neverFewer(t, "with nodes again", 9)
-	s.patient(ctx, t, "a", stableAfter-time.Second, ready) // the status, which holds the time, has whole seconds, too
+	s.patient(t, "with nodes again", s.ready(ctx, t, "a"), stableAfter)
 }
 
-// patient checks that since the last change no size was written before so long a time had gone by since each pod of a
-// target was created, or became ready. Such times are whole seconds: what comes after the point is cut off.
-func (s *shop) patient(ctx context.Context, t *testing.T, target string, least time.Duration, since func(*v1.Pod) time.Time) {
+// patient checks that since the last change no size was written before so much time had gone by.
+func (s *shop) patient(t *testing.T, when string, since time.Time, least time.Duration) {
 	t.Helper()
-	var pods v1.PodList
-	if err := s.List(ctx, &pods, client.InNamespace(s.namespace), client.MatchingLabels{targetLabel: target}); err != nil {
-		t.Fatal(err)
-	}
-	var last time.Time
-	for i := range pods.Items {
-		if at := since(&pods.Items[i]); at.After(last) {
-			last = at
-		}
-	}
 	writes, err := s.plane.Writes(controllerUser, s.mark)
 	if err != nil {
 		t.Fatal(err)
@@ -75,23 +65,55 @@ func (s *shop) patient(ctx context.Context, t *testing.T, target string, least t
 		if w.Namespace != s.namespace || w.Subresource != "scale" {
 			continue
 		}
-		if waited := w.At.Sub(last); waited < least {
-			t.Errorf("%s was scaled after %v, wanted is %v at least", w.Name, waited, least)
+		if waited := w.At.Sub(since); waited < least {
+			t.Errorf("%s: %s was scaled after %v, wanted is %v at least", when, w.Name, waited, least)
 		} else {
-			t.Logf("%s was scaled after %v", w.Name, waited.Round(time.Millisecond))
+			t.Logf("%s: %s was scaled after %v", when, w.Name, waited.Round(time.Millisecond))
 		}
 	}
 }
 
-func created(pod *v1.Pod) time.Time { return pod.CreationTimestamp.Time }
-
-func ready(pod *v1.Pod) time.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.PodReady && c.Status == v1.ConditionTrue {
-			return c.LastTransitionTime.Time
+// missing is since when the pods of a target have had their time to start: since the first was created, or since the target
+// was seen to have too few, in whole seconds.
+func (s *shop) missing(ctx context.Context, t *testing.T, b *v1alpha1.Balancer, target string) time.Time {
+	t.Helper()
+	i := slices.IndexFunc(b.Status.Targets, func(is v1alpha1.BalancerTargetStatus) bool { return is.Name == target })
+	if b.Status.Targets[i].BelowSizeSince == nil {
+		t.Fatalf("%s is not said to be below its size", target)
+	}
+	since := b.Status.Targets[i].BelowSizeSince.Time
+	for _, pod := range s.podsOf(ctx, t, target) {
+		if pod.CreationTimestamp.Time.Before(since) {
+			since = pod.CreationTimestamp.Time
 		}
 	}
-	return time.Time{}
+	return since
+}
+
+// ready is when the last pod of a target became ready, in whole seconds.
+func (s *shop) ready(ctx context.Context, t *testing.T, target string) time.Time {
+	t.Helper()
+	var last time.Time
+	for _, pod := range s.podsOf(ctx, t, target) {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == v1.PodReady && c.LastTransitionTime.After(last) {
+				last = c.LastTransitionTime.Time
+			}
+		}
+	}
+	if last.IsZero() {
+		t.Fatalf("no pod of %s is ready", target)
+	}
+	return last
+}
+
+func (s *shop) podsOf(ctx context.Context, t *testing.T, target string) []v1.Pod {
+	t.Helper()
+	var pods v1.PodList
+	if err := s.List(ctx, &pods, client.InNamespace(s.namespace), client.MatchingLabels{targetLabel: target}); err != nil {
+		t.Fatal(err)
+	}
+	return pods.Items
 }
 
 // An admission refuses the pods of one target: there are none to be seen, and they count as not started.
@@ -155,13 +177,10 @@ func crashLoop(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.balance(ctx, t, s.balancer(8, fallback(proportional(map[string]int32{"a": 1, "b": 1}), startsWithin, stableAfter)))
 	s.settles(ctx, t, "at first", level)
 
-	var pods v1.PodList
-	if err := s.List(ctx, &pods, client.InNamespace(s.namespace), client.MatchingLabels{targetLabel: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	pods := s.podsOf(ctx, t, "a")
 	s.begin(t)
 	for i := range 2 {
-		s.crashes(ctx, t, &pods.Items[i], true)
+		s.crashes(ctx, t, &pods[i], true)
 	}
 	s.settles(ctx, t, "crashing", state{
 		sizes: map[string]int32{"a": 4, "b": 6}, running: map[string]int32{"a": 2}, holds: inFallback,
@@ -171,7 +190,7 @@ func crashLoop(ctx context.Context, t *testing.T, w *balancerWorld) {
 
 	s.begin(t)
 	for i := range 2 {
-		s.crashes(ctx, t, &pods.Items[i], false)
+		s.crashes(ctx, t, &pods[i], false)
 	}
 	s.settles(ctx, t, "well again", level)
 	s.wrote(ctx, t, "well again", "b")
