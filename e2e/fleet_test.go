@@ -78,7 +78,7 @@ func newFleet(ctx context.Context, t *testing.T) *balancerFleet {
 			t.Fatal(err)
 		}
 	}
-	f.sizes = watchSizes(ctx, t, f)
+	f.sizes = watchSizes(ctx, t, f.plane.Config)
 	// The leader is not to lose its lease where a busy machine keeps it waiting.
 	f.process = f.controller(t, "--leader-elect-lease-duration=3m", "--leader-elect-renew-deadline=2m")
 	return f

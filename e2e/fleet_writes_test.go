@@ -10,8 +10,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -26,29 +30,33 @@ type sizes struct {
 	changed chan struct{}                      // closed at the next change
 }
 
-// watchSizes watches the Deployments of all namespaces as long as the context.
-func watchSizes(ctx context.Context, t *testing.T, c client.WithWatch) *sizes {
+// watchSizes watches the Deployments of all namespaces as long as the test. The API server ends a watch whose reader is late,
+// and the informer begins another.
+func watchSizes(ctx context.Context, t *testing.T, config *rest.Config) *sizes {
 	t.Helper()
-	changes, err := c.Watch(ctx, &appsv1.DeploymentList{})
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &sizes{of: map[types.NamespacedName]int32{}, since: map[types.NamespacedName]time.Time{}, changed: make(chan struct{})}
+	informer := informers.NewSharedInformerFactory(c, 0).Apps().V1().Deployments().Informer()
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: s.see, UpdateFunc: func(_, after any) { s.see(after) }}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() {
-		for e := range changes.ResultChan() {
-			s.see(e)
-		}
-	})
+	running.Go(func() { informer.RunWithContext(ctx) })
 	t.Cleanup(func() {
-		changes.Stop()
+		cancel()
 		running.Wait()
 	})
 	return s
 }
 
-func (s *sizes) see(e watch.Event) {
-	d, ok := e.Object.(*appsv1.Deployment)
+func (s *sizes) see(o any) {
+	d, ok := o.(*appsv1.Deployment)
 	if !ok {
 		return
 	}
