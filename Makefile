@@ -67,7 +67,7 @@ worlds: ## Play random worlds against the sidecar, more than test does (WORLDS=1
 	@$(GO) test ./sidecar -count=1 -v -timeout 60m -run '^TestExactInRandomWorlds$$' -worlds $(WORLDS)
 
 e2e: ## Run the tests on a real control plane, built from source the first time (minutes).
-	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 30m $(TESTFLAGS) ./...
+	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) ./...
 
 fuzz: ## Fuzz every target for a while (FUZZTIME=10s PKG=./...).
 	@list=$$($(GO) test -list '^Fuzz' $(PKG)) || { echo "$$list"; exit 1; }; \
