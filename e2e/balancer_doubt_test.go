@@ -173,7 +173,7 @@ func kindsOfTargets(ctx context.Context, t *testing.T, w *balancerWorld) {
 	if err := s.Status().Update(ctx, rollout); err != nil {
 		t.Fatal(err)
 	}
-	b := s.balancer(8, proportional(map[string]int32{"deployment": 1, "statefulset": 1, "replicaset": 1, "rollout": 1}))
+	b := s.balancer(0, proportional(map[string]int32{"deployment": 1, "statefulset": 1, "replicaset": 1, "rollout": 1}))
 	for _, ref := range []v1alpha1.ScaleTargetReference{
 		{Kind: "StatefulSet", Name: "statefulset"},
 		{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "replicaset"},
@@ -189,6 +189,8 @@ func kindsOfTargets(ctx context.Context, t *testing.T, w *balancerWorld) {
 	}
 	names := []string{"deployment", "statefulset", "replicaset", "rollout"}
 	s.balance(ctx, t, b)
+	s.settles(ctx, t, "0", all(0)) // it may take seconds until the controller knows the new kind
+	s.ask(ctx, t, 8)
 	s.settles(ctx, t, "8", all(2))
 	s.wrote(ctx, t, "8", names...)
 	s.ask(ctx, t, 4)
