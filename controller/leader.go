@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,11 +18,10 @@ import (
 // ErrNoNamespace is what Run fails with where the namespace of the Lease does not exist.
 var ErrNoNamespace = errors.New("no namespace for the Lease of the leader")
 
-// lease is the lock of the election, and remembers whom it last saw hold it: the election asks often enough.
+// lease is the lock of the election.
 type lease struct {
 	resourcelock.LeaseLock
-	holder atomic.Value // string
-	fail   func(error)  // told why there can be no Lease, ever
+	fail func(error) // told why there can be no Lease, ever
 }
 
 func newLease(config *rest.Config, o *Options) (*lease, error) {
@@ -40,40 +38,13 @@ func newLease(config *rest.Config, o *Options) (*lease, error) {
 	}}, nil
 }
 
-// Get implements resourcelock.Interface.
-func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := l.LeaseLock.Get(ctx)
-	if err == nil {
-		l.holder.Store(record.HolderIdentity)
-	}
-	return record, raw, err
-}
-
 // Create implements resourcelock.Interface.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := l.LeaseLock.Create(ctx, record)
-	switch {
-	case err == nil:
-		l.holder.Store(record.HolderIdentity)
-	case apierrors.IsNotFound(err): // the election would try for ever
+	if apierrors.IsNotFound(err) { // the election would try for ever
 		l.fail(fmt.Errorf("%w: %s does not exist", ErrNoNamespace, l.LeaseMeta.Namespace))
 	}
 	return err
-}
-
-// Update implements resourcelock.Interface.
-func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	err := l.LeaseLock.Update(ctx, record)
-	if err == nil {
-		l.holder.Store(record.HolderIdentity)
-	}
-	return err
-}
-
-// last is the identity last seen to hold the lease; empty if none did.
-func (l *lease) last() string {
-	holder, _ := l.holder.Load().(string)
-	return holder
 }
 
 // announcer tells the events of the election, which are about the Lease.

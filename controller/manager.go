@@ -125,16 +125,6 @@ func namespaces(names []string) map[string]cache.Config {
 	return out
 }
 
-// Leader is the identity last seen to lead, empty if none was, and whether it is this Manager. Without leader election it
-// is this one, without a name.
-func (m *Manager) Leader() (identity string, itself bool) {
-	if m.lease == nil {
-		return "", true
-	}
-	identity = m.lease.last()
-	return identity, identity == m.options.Identity
-}
-
 // Run runs the controllers until ctx is done, whenever this Manager leads. Then passes under way may end within the
 // grace, and the leadership is handed over. Run fails when the leadership is lost, can never be had (ErrNoNamespace), or the
 // grace is not enough. In any case the program has to exit at once: another leads or is about to, and what did not end goes

