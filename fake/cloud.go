@@ -110,7 +110,7 @@ func (c *Cloud) settle(now time.Time) {
 		c.bury(at)
 		for _, g := range c.groups {
 			if g.vanishesAt(at.Sub(c.start)) {
-				c.vanish(g)
+				c.vanish(g, at)
 			}
 			c.fulfil(g, at)
 		}

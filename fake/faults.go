@@ -124,7 +124,7 @@ func (g *group) refuses(delta int, offset time.Duration) error {
 	}
 	for i := range g.stocks {
 		s := &g.stocks[i]
-		if s.Mode == Refuse && s.contains(offset) && g.healthy()+g.waiting+delta > s.Left {
+		if s.Mode == Refuse && s.contains(offset) && g.healthy()+len(g.waiting)+delta > s.Left {
 			return fmt.Errorf("node group %q: %w: %s", g.ID, cloudprovider.ErrOutOfResources, outOfStock(g.zone).Message)
 		}
 	}

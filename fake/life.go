@@ -20,7 +20,7 @@ type group struct {
 	outages []Outage
 
 	instances []*instance // by age
-	waiting   int         // ordered and not created yet
+	waiting   []time.Time // when what is not created yet was ordered, the oldest first
 	leaving   int         // instances on their way out
 	failed    int         // instances that will never run, without those leaving
 	lastName  int
@@ -37,7 +37,7 @@ func newGroup(config *Group) *group {
 	return g
 }
 
-func (g *group) target() int  { return g.waiting + len(g.instances) - g.leaving }
+func (g *group) target() int  { return len(g.waiting) + len(g.instances) - g.leaving }
 func (g *group) healthy() int { return len(g.instances) - g.leaving - g.failed }
 
 // longAgo is when a node has to be created to be ready at t.
@@ -49,7 +49,8 @@ func (g *group) longAgo(t time.Time) time.Time {
 type instance struct {
 	group    *group
 	name, id string
-	node     *v1.Node // as configured; nil when made from the template
+	node     *v1.Node  // as configured; nil when made from the template
+	ordered  time.Time // zero: it was there at the start
 	created  time.Time
 	failure  *failure  // nil: it will run
 	leftAt   time.Time // when its deletion was asked for; zero: it was not
@@ -145,7 +146,7 @@ func (c *Cloud) fulfil(g *group, at time.Time) {
 	if g.outageAt(offset) != nil {
 		return
 	}
-	for g.waiting > 0 {
+	for len(g.waiting) > 0 {
 		short := g.shortage(offset)
 		if short != nil && short.Mode != Fail {
 			return
@@ -154,7 +155,7 @@ func (c *Cloud) fulfil(g *group, at time.Time) {
 		if short != nil {
 			in.failure = &failure{at: at.Add(short.FailAfter), cause: outOfStock(g.zone)}
 		}
-		g.waiting--
+		in.ordered, g.waiting = g.waiting[0], g.waiting[1:]
 		c.add(in)
 	}
 }
@@ -193,8 +194,8 @@ func (c *Cloud) bury(now time.Time) {
 
 // vanish takes away the group's instances and leaves its target size, so that
 // new ones are waited for.
-func (c *Cloud) vanish(g *group) {
-	g.waiting = g.target()
+func (c *Cloud) vanish(g *group, now time.Time) {
+	g.waiting = slices.Repeat([]time.Time{now}, g.target())
 	for _, in := range g.instances {
 		c.forget(in)
 	}

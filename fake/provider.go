@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -56,7 +57,7 @@ func (c *Cloud) IncreaseSize(ctx context.Context, id string, delta int) error {
 		if err := c.mayIncrease(g, delta, now); err != nil {
 			return err
 		}
-		g.waiting += delta
+		g.waiting = append(g.waiting, slices.Repeat([]time.Time{now}, delta)...)
 		c.fulfil(g, now)
 		return nil
 	})
@@ -71,7 +72,7 @@ func (c *Cloud) mayIncrease(g *group, delta int, now time.Time) error {
 	}
 	total := 0
 	for _, other := range c.groups {
-		total += other.waiting + len(other.instances)
+		total += len(other.waiting) + len(other.instances)
 	}
 	if delta > MaxNodes-total {
 		return fmt.Errorf("node group %q: %w: this cloud holds at most %d nodes", g.ID, cloudprovider.ErrOutOfResources, MaxNodes)
@@ -88,10 +89,10 @@ func (c *Cloud) mayIncrease(g *group, delta int, now time.Time) error {
 // the orders that are still waiting is refused.
 func (c *Cloud) DecreaseTargetSize(ctx context.Context, id string, delta int) error {
 	return c.doGroup(ctx, Call{Method: MethodDecreaseTargetSize, Group: id, Delta: delta}, func(g *group, _ time.Time) error {
-		if delta >= 0 || delta < -g.waiting {
-			return fmt.Errorf("node group %q: %w: decrease by %d, unfulfilled %d", g.ID, cloudprovider.ErrInvalidDelta, delta, g.waiting)
+		if delta >= 0 || delta < -len(g.waiting) {
+			return fmt.Errorf("node group %q: %w: decrease by %d, unfulfilled %d", g.ID, cloudprovider.ErrInvalidDelta, delta, len(g.waiting))
 		}
-		g.waiting += delta
+		g.waiting = g.waiting[:len(g.waiting)+delta]
 		return nil
 	})
 }

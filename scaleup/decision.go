@@ -85,10 +85,19 @@ type PodOutcome struct {
 	Count   int     `json:"count"`
 	Outcome Outcome `json:"outcome"`
 	Reason  string  `json:"reason,omitempty"`
+	// Rejections are why each group takes none of them, where that is the reason.
+	Rejections []Rejection `json:"rejections,omitempty"`
 	// Pods are their positions among World.Pending.
 	Pods []int `json:"-"`
 
 	class int // the part of the need that serves helped pods
+}
+
+// Rejection is a reason for which groups do not take pods, and how many of them
+// have it; the most frequent comes first.
+type Rejection struct {
+	Reason string `json:"reason"`
+	Groups int    `json:"groups"`
 }
 
 // share is a part of the need that only some groups can serve: the nodes for

@@ -138,11 +138,24 @@ func (t *tally) add(reasons []predicates.Reason, n int) {
 	}
 }
 
-// list names the messages, the most frequent first.
-func (t *tally) list(noun string) string {
-	messages := slices.SortedFunc(maps.Keys(t.counts), func(a, b string) int {
+// messages are the most frequent first.
+func (t *tally) messages() []string {
+	return slices.SortedFunc(maps.Keys(t.counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(t.counts[b], t.counts[a]), cmp.Compare(a, b))
 	})
+}
+
+func (t *tally) rejections() []Rejection {
+	var all []Rejection
+	for _, message := range t.messages() {
+		all = append(all, Rejection{Reason: message, Groups: t.counts[message]})
+	}
+	return all
+}
+
+// list names the first few messages, with what they add.
+func (t *tally) list(noun string) string {
+	messages := t.messages()
 	const shown = 3
 	var parts []string
 	for i, message := range messages {
@@ -214,8 +227,8 @@ func (p *planner) explainPods() {
 		if len(rest) == 0 {
 			continue
 		}
-		outcome, reason := p.whyWaits(k)
-		p.report(rest, PodOutcome{Outcome: outcome, Reason: reason})
+		outcome := p.whyWaits(k)
+		p.report(rest, outcome)
 	}
 	slices.SortStableFunc(p.decision.Pods, func(a, b PodOutcome) int { return cmp.Compare(a.Pods[0], b.Pods[0]) })
 }
@@ -249,9 +262,9 @@ func (p *planner) helpers(kind int) []string {
 }
 
 // whyWaits says why pods of a kind get no node in this round.
-func (p *planner) whyWaits(kind int) (Outcome, string) {
+func (p *planner) whyWaits(kind int) PodOutcome {
 	if i := p.classOf(kind); i >= 0 {
-		return PodsNextRound, p.whyLeftOver(p.classes[i], kind)
+		return PodOutcome{Outcome: PodsNextRound, Reason: p.whyLeftOver(p.classes[i], kind)}
 	}
 	var standing, skipped []string
 	for _, g := range p.world.Groups {
@@ -266,15 +279,15 @@ func (p *planner) whyWaits(kind int) (Outcome, string) {
 		}
 	}
 	if len(standing) > 0 && p.decision.Chosen != "" {
-		return PodsNextRound, fmt.Sprintf("fit %s, but %s was chosen", fewNames(standing), p.decision.Chosen)
+		return PodOutcome{Outcome: PodsNextRound, Reason: fmt.Sprintf("fit %s, but %s was chosen", fewNames(standing), p.decision.Chosen)}
 	}
 	if len(standing) > 0 {
-		return PodsUnhelped, "pass on " + fewNames(standing) + ", where nothing could be placed"
+		return PodOutcome{Outcome: PodsUnhelped, Reason: "pass on " + fewNames(standing) + ", where nothing could be placed"}
 	}
 	if len(skipped) > 0 {
-		return PodsUnhelped, "fit only groups that can not grow: " + fewNames(skipped)
+		return PodOutcome{Outcome: PodsUnhelped, Reason: "fit only groups that can not grow: " + fewNames(skipped)}
 	}
-	return PodsUnhelped, p.whyNowhere(kind)
+	return p.whyNowhere(kind)
 }
 
 // whyLeftOver says why some pods of the chosen option got no node.
@@ -293,7 +306,7 @@ func (p *planner) whyLeftOver(c class, kind int) string {
 }
 
 // whyNowhere sums up the rejections of all groups, by number of groups.
-func (p *planner) whyNowhere(kind int) string {
+func (p *planner) whyNowhere(kind int) PodOutcome {
 	var t tally
 	for _, g := range p.world.Groups {
 		if at, known := p.template[g.ID]; known {
@@ -301,7 +314,7 @@ func (p *planner) whyNowhere(kind int) string {
 		}
 	}
 	if len(t.counts) == 0 {
-		return "there is no node group with a template"
+		return PodOutcome{Outcome: PodsUnhelped, Reason: "there is no node group with a template"}
 	}
-	return "fit no node group: " + t.list("group")
+	return PodOutcome{Outcome: PodsUnhelped, Reason: "fit no node group: " + t.list("group"), Rejections: t.rejections()}
 }

@@ -15,6 +15,8 @@ type cluster struct {
 	byName map[string]*node
 	pods   []*pod // in order of arrival
 
+	history *history // is told what becomes of pods
+
 	view    []predicates.Node // of nodes, nil when something changed
 	pending []*pod            // nil when something changed
 }
@@ -34,11 +36,18 @@ type pod struct {
 	object   *v1.Pod
 	workload int   // index in Setup.Workloads, or fromFile
 	node     *node // nil: pending
+	life     *podLife
 }
 
 const fromFile = -1
 
-func newCluster() *cluster { return &cluster{byName: map[string]*node{}} }
+func newCluster(h *history) *cluster { return &cluster{byName: map[string]*node{}, history: h} }
+
+// add takes in a pod, which may be bound already.
+func (c *cluster) add(p *pod) {
+	c.pods = append(c.pods, p)
+	c.history.arrived(p)
+}
 
 func (c *cluster) changed() { c.view, c.pending = nil, nil }
 
@@ -82,6 +91,7 @@ func (c *cluster) bind(p *pod, n *node) {
 	object := *p.object
 	object.Spec.NodeName = n.object.Name
 	p.object, p.node = &object, n
+	c.history.bound(p)
 	c.changed()
 }
 
@@ -89,6 +99,7 @@ func (c *cluster) bind(p *pod, n *node) {
 func (c *cluster) evict(p *pod) {
 	object := *p.object
 	object.Spec.NodeName = ""
+	c.history.unbound(p)
 	p.object, p.node = &object, nil
 	c.changed()
 }
@@ -120,7 +131,7 @@ func (c *cluster) scale(index int, w *Workload, replicas int, lastName *int) int
 		*lastName++
 		object := *w.Pod
 		object.Name = fmt.Sprintf("%s-%d", w.Name, *lastName)
-		c.pods = append(c.pods, &pod{object: &object, workload: index})
+		c.add(&pod{object: &object, workload: index})
 	}
 	c.remove(lastToStay(own, max(0, -change)))
 	c.changed()
@@ -148,7 +159,9 @@ func (c *cluster) remove(doomed map[*pod]bool) {
 	for _, p := range c.pods {
 		if !doomed[p] {
 			kept = append(kept, p)
+			continue
 		}
+		c.history.left(p)
 	}
 	clear(c.pods[len(kept):])
 	c.pods = kept

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
@@ -13,21 +14,39 @@ import (
 // said adds nothing.
 func (s *simulation) narrate(at time.Duration, r *scaleup.Round) {
 	for _, repair := range r.Repairs {
-		if repair.Err != nil {
-			s.timeline.add(at, rowRepair, "%s: %s: %v", repair.Group, repair.Reason, repair.Err)
-			continue
-		}
-		s.timeline.add(at, rowRepair, "%s: %s given up: %s", repair.Group, count(repair.Nodes, "node"), repair.Reason)
+		s.tellRepair(at, repair)
 	}
 	s.tellAttempts(at, r)
 	for _, p := range r.Decision.Pods {
 		if p.Outcome == scaleup.PodsUnhelped {
-			s.timeline.once(at, rowUnhelped, unhelped(p))
+			row := s.timeline.once(at, v1alpha1.RowUnhelped, unhelped(p))
+			row.Pods, row.Example, row.Reason, row.Rejections = p.Count, p.Example, steady(p.Reason), rejections(p)
 		}
 	}
 	for _, warning := range r.Decision.Warnings {
-		s.timeline.once(at, rowWarning, warning)
+		s.timeline.once(at, v1alpha1.RowWarning, warning).Reason = warning
 	}
+}
+
+func (s *simulation) tellRepair(at time.Duration, repair scaleup.Repair) {
+	var row *v1alpha1.TimelineRow
+	if repair.Err != nil {
+		row = s.timeline.add(at, v1alpha1.RowRepair, "%s: %s: %v", repair.Group, repair.Reason, repair.Err)
+		row.Error = repair.Err.Error()
+	} else {
+		row = s.timeline.add(at, v1alpha1.RowRepair, "%s: %s given up: %s", repair.Group, count(repair.Nodes, "node"), repair.Reason)
+		row.Nodes = repair.Nodes
+	}
+	row.Reason, row.Groups = repair.Reason, []v1alpha1.GroupChange{{Name: repair.Group, Nodes: repair.Nodes}}
+	row.Faults = s.faults.on(at, repair.Group)
+}
+
+func rejections(p scaleup.PodOutcome) []v1alpha1.Rejection {
+	var all []v1alpha1.Rejection
+	for _, r := range p.Rejections {
+		all = append(all, v1alpha1.Rejection(r))
+	}
+	return all
 }
 
 func unhelped(p scaleup.PodOutcome) string {
@@ -40,9 +59,12 @@ func unhelped(p scaleup.PodOutcome) string {
 // tellAttempts adds the rows of each try: how the groups grew, and what the
 // cloud answered where it was an error.
 func (s *simulation) tellAttempts(at time.Duration, r *scaleup.Round) {
-	sizes := map[string]int{}
+	sizes, reasons := map[string]int{}, map[string]string{}
 	for _, g := range r.World.Groups {
 		sizes[g.ID] = g.Target
+	}
+	for _, o := range r.Decision.Groups {
+		reasons[o.Group] = o.Reason
 	}
 	for begin := 0; begin < len(r.Attempts); {
 		end := begin
@@ -51,26 +73,79 @@ func (s *simulation) tellAttempts(at time.Duration, r *scaleup.Round) {
 		}
 		try := r.Attempts[begin:end]
 		var grown []string
+		var changes []v1alpha1.GroupChange
 		for _, a := range try {
 			if a.Grew > 0 {
-				grown = append(grown, fmt.Sprintf("%s %d→%d", a.Group, sizes[a.Group], sizes[a.Group]+a.Grew))
+				c := resized(a.Group, sizes[a.Group], a.Grew)
+				c.Reason = steady(reasons[a.Group])
 				sizes[a.Group] += a.Grew
+				grown, changes = append(grown, arrow(c)), append(changes, c)
 			}
 		}
 		if len(grown) > 0 {
-			s.timeline.add(at, rowScaleUp, "%s (%s)", few(grown), why(r, try))
+			row := s.timeline.add(at, v1alpha1.RowScaleUp, "%s (%s)", few(grown), why(r, try))
+			row.Groups, row.Pods, row.ScaleUp = changes, helped(r), scaleUpReport(r, try)
+			for _, c := range changes {
+				row.Nodes += c.Nodes
+			}
 		}
 		for _, a := range try {
-			switch {
-			case a.Err == nil:
-			case a.Grew == 0:
-				s.timeline.add(at, rowRefused, "%s +%d: %v", a.Group, a.Delta, a.Err)
-			default:
-				s.timeline.add(at, rowWarning, "%s +%d: %s although the cloud answered: %v", a.Group, a.Delta, grew(a), a.Err)
+			if a.Err != nil {
+				s.tellError(at, a)
 			}
 		}
 		begin = end
 	}
+}
+
+// tellError adds the row of a group that was to grow and got an error.
+func (s *simulation) tellError(at time.Duration, a scaleup.Attempt) {
+	var row *v1alpha1.TimelineRow
+	if a.Grew == 0 {
+		row = s.timeline.add(at, v1alpha1.RowRefused, "%s +%d: %v", a.Group, a.Delta, a.Err)
+	} else {
+		row = s.timeline.add(at, v1alpha1.RowWarning, "%s +%d: %s although the cloud answered: %v", a.Group, a.Delta, grew(a), a.Err)
+		row.Nodes = a.Grew
+	}
+	row.Groups, row.Error = []v1alpha1.GroupChange{{Name: a.Group, Nodes: a.Delta}}, a.Err.Error()
+	row.Faults = s.faults.behind(at, a.Err, a.Group)
+}
+
+// resized is a group whose target size changed by so many nodes.
+func resized(group string, from, by int) v1alpha1.GroupChange {
+	to := from + by
+	return v1alpha1.GroupChange{Name: group, Nodes: max(by, -by), From: &from, To: &to}
+}
+
+func arrow(c v1alpha1.GroupChange) string { return fmt.Sprintf("%s %d→%d", c.Name, *c.From, *c.To) }
+
+func scaleUpReport(r *scaleup.Round, try []scaleup.Attempt) *v1alpha1.ScaleUpReport {
+	d := &r.Decision
+	out := &v1alpha1.ScaleUpReport{Try: try[0].Try, Needed: d.Need, Unplaced: d.Unplaced, Chosen: d.Chosen}
+	for _, a := range try {
+		out.Asked += a.Delta
+	}
+	for _, step := range d.Trail {
+		taken := v1alpha1.ExpanderStep{Strategy: step.Strategy, Options: len(step.Options), Kept: len(step.Kept())}
+		for _, judged := range step.Options {
+			if judged.Group == d.Chosen {
+				taken.Figure = judged.Figure
+			}
+		}
+		out.Expander = append(out.Expander, taken)
+	}
+	return out
+}
+
+// helped counts the pods a round ordered nodes for.
+func helped(r *scaleup.Round) int {
+	n := 0
+	for _, p := range r.Decision.Pods {
+		if p.Outcome == scaleup.PodsHelped {
+			n += p.Count
+		}
+	}
+	return n
 }
 
 func grew(a scaleup.Attempt) string {
@@ -91,13 +166,7 @@ func why(r *scaleup.Round, try []scaleup.Attempt) string {
 	if try[0].Try > 1 {
 		return fmt.Sprintf("split again: %s that others refused", part(came, asked))
 	}
-	helped := 0
-	for _, p := range r.Decision.Pods {
-		if p.Outcome == scaleup.PodsHelped {
-			helped += p.Count
-		}
-	}
-	parts := []string{fmt.Sprintf("%s for %s", part(came, r.Decision.Need), count(helped, "pod"))}
+	parts := []string{fmt.Sprintf("%s for %s", part(came, r.Decision.Need), count(helped(r), "pod"))}
 	if choice := chosenBy(r.Decision.Trail, r.Decision.Chosen); choice != "" {
 		parts = append(parts, choice)
 	}
@@ -143,73 +212,4 @@ func steady(reason string) string {
 		return head + "backed off" + after + steady(rest)
 	}
 	return reason
-}
-
-// ledger books the nodes that were ordered and given back, by group.
-type ledger struct {
-	groups map[string]*account
-	// scaleUps counts the rounds in which groups grew.
-	scaleUps int
-	// scaledDown counts the nodes removed because nobody needed them.
-	scaledDown int
-}
-
-type account struct {
-	before, ordered, removed int
-	// outcome is the latest of the most telling outcomes so far.
-	outcome scaleup.GroupOutcome
-	// template is where the template came from when the group last grew or,
-	// while it has not, in the latest round.
-	template string
-}
-
-func (l *ledger) open(group string, size int) {
-	if l.groups == nil {
-		l.groups = map[string]*account{}
-	}
-	l.groups[group] = &account{before: size}
-}
-
-func (l *ledger) book(r *scaleup.Round) {
-	if r.Grew() > 0 {
-		l.scaleUps++
-	}
-	for _, a := range r.Attempts {
-		l.groups[a.Group].ordered += a.Grew
-	}
-	for _, repair := range r.Repairs {
-		if repair.Err == nil {
-			l.groups[repair.Group].removed += repair.Nodes
-		}
-	}
-	for _, g := range r.Decision.Groups {
-		l.groups[g.Group].explain(g)
-	}
-	grown := map[string]bool{}
-	for _, a := range r.Attempts {
-		grown[a.Group] = true
-	}
-	for _, g := range r.World.Groups {
-		if a := l.groups[g.ID]; grown[g.ID] || a.ordered == 0 {
-			a.template = g.TemplateFrom
-		}
-	}
-}
-
-// telling ranks outcomes by how much they say about the size a group has.
-var telling = map[scaleup.Outcome]int{
-	scaleup.GroupIdle:      1,
-	scaleup.GroupTakesNone: 2,
-	scaleup.GroupSkipped:   3,
-	scaleup.GroupNotChosen: 3,
-	scaleup.GroupPartner:   4,
-	scaleup.GroupRefused:   5,
-	scaleup.GroupGrows:     5,
-	groupShrinks:           5,
-}
-
-func (a *account) explain(g scaleup.GroupOutcome) {
-	if telling[g.Outcome] >= telling[a.outcome.Outcome] {
-		a.outcome = g
-	}
 }

@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestFailingRounds(t *testing.T) {
 			if got := rowsOf(report, "error"); !slices.Equal(got, []string{c.row}) {
 				t.Errorf("rows %q, want %q", got, c.row)
 			}
-			if got := report.Status.PendingPods; !slices.Equal(got, c.pending) {
+			if got := report.Status.PendingPods; !reflect.DeepEqual(got, c.pending) {
 				t.Errorf("pending %+v, want %+v", got, c.pending)
 			}
 		})

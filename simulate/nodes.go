@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
@@ -46,7 +47,8 @@ func (s *simulation) populate(ctx context.Context) error {
 	s.cluster.changed()
 	s.stirred, s.reshuffle = true, true
 	if waiting := len(s.cluster.waiting()); waiting > 0 {
-		s.timeline.add(0, rowPods, "%s pending at the start", count(waiting, "pod"))
+		row := s.timeline.add(0, v1alpha1.RowPods, "%s pending at the start", count(waiting, "pod"))
+		row.Reason, row.Pods, row.Pending = v1alpha1.PodsAtStart, waiting, &waiting
 	}
 	return nil
 }
@@ -62,7 +64,7 @@ func (s *simulation) adopt(object *v1.Pod) error {
 		n.daemons = append(n.daemons, object)
 		return nil
 	}
-	s.cluster.pods = append(s.cluster.pods, &pod{object: object, workload: fromFile, node: n})
+	s.cluster.add(&pod{object: object, workload: fromFile, node: n})
 	return nil
 }
 
@@ -146,10 +148,17 @@ func (s *simulation) syncNodes() error {
 		s.stirred = true
 		s.reshuffle = s.reshuffle || up.total() > 0 || lost > 0
 	}
-	s.timeline.nodes(s.elapsed(), rowUp, up, "ready", "")
-	s.timeline.nodes(s.elapsed(), rowDown, down, "not ready any more", "")
-	s.timeline.nodes(s.elapsed(), rowDown, gone, "gone", lostPods(lost))
+	s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesReady, up, "ready", "")
+	row := s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, down, "not ready any more", "")
+	row.Reason, row.Faults = v1alpha1.NodesNotReady, s.outages(down)
+	row = s.timeline.nodes(s.elapsed(), v1alpha1.RowNodesLost, gone, "gone", lostPods(lost))
+	row.Reason, row.Pods, row.Faults = v1alpha1.NodesGone, lost, s.outages(gone)
 	return nil
+}
+
+// outages are the faults that take nodes of these groups down now.
+func (s *simulation) outages(nodes tally) []int {
+	return s.faults.outages(s.elapsed(), slices.Sorted(maps.Keys(nodes))...)
 }
 
 func lostPods(n int) string {
@@ -185,7 +194,8 @@ func (s *simulation) evictFromDeadNodes() {
 	}
 	if evicted > 0 {
 		s.stirred, s.reshuffle = true, true
-		s.timeline.add(s.elapsed(), rowPods, "%s evicted from nodes that are not ready", count(evicted, "pod"))
+		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s evicted from nodes that are not ready", count(evicted, "pod"))
+		row.Reason, row.Pods = v1alpha1.PodsEvicted, evicted
 	}
 }
 

@@ -36,6 +36,7 @@ func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, erro
 	}
 	status.PendingPods = s.reportPending(waiting)
 	status.NodesScaledDown, status.WaitingNodes = s.ledger.scaledDown, s.reportWaiting()
+	s.reportHistory(status)
 	status.Expectations = s.expectations(r)
 	status.Holds = !slices.ContainsFunc(status.Expectations, func(e v1alpha1.Expectation) bool { return !e.OK })
 	return r, nil
@@ -71,6 +72,7 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 			Before: account.before, After: account.before + account.ordered - account.removed,
 			Ready: ready[g.ID], Ordered: account.ordered, Removed: account.removed,
 			Pods: pods[g.ID], Set: -1, Template: account.template, Why: steady(account.outcome.Reason),
+			Outcome: string(account.outcome.Outcome), Price: money(g.PricePerHour), Sizes: s.history.sizes(g.ID, account.before),
 		}
 		if size, err := s.cloud.TargetSize(ctx, g.ID); err == nil {
 			row.After = size
@@ -120,7 +122,7 @@ func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
 	var rows []v1alpha1.PendingReport
 	if s.last != nil && s.lastErr == nil {
 		for _, outcome := range s.last.Decision.Pods {
-			row := pendingRow{Reason: steady(outcome.Reason)}
+			row := pendingRow{Reason: steady(outcome.Reason), Rejections: rejections(outcome)}
 			for _, at := range outcome.Pods {
 				if p := s.lastPods[at]; still[p] {
 					delete(still, p)

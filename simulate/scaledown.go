@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ func (s *simulation) scaleDown(ctx context.Context, up *scaleup.Round, upErr err
 // book tells and carries out what scale-down decided.
 func (s *simulation) book(at time.Duration, down *scaledown.Round, err error) {
 	if err != nil {
-		s.timeline.roundFailed(at, err)
+		s.timeline.roundFailed(at, err, s.faults.behind(at, err))
 	}
 	if down == nil {
 		return
@@ -60,6 +61,7 @@ func (s *simulation) book(at time.Duration, down *scaledown.Round, err error) {
 // it returns how many there were.
 func (s *simulation) retire(n *node) int {
 	n.leaving, n.ready, n.downSince = true, false, time.Time{}
+	s.history.removed(n.object.Name)
 	n.object = toBeDeleted(n.object)
 	moved := s.cluster.evictFrom(n)
 	s.cluster.changed()
@@ -80,49 +82,63 @@ func toBeDeleted(n *v1.Node) *v1.Node {
 // narrateScaleDown tells which groups shrank and why, what the cloud refused, and
 // who waits while nothing moves.
 func (s *simulation) narrateScaleDown(at time.Duration, down *scaledown.Round, moved int) {
-	var shrunk []string
-	nodes := 0
+	var shrunk []v1alpha1.GroupChange
+	nodes, waited := 0, waitedFor(down)
 	for _, a := range down.Attempts {
 		if a.Shrank > 0 {
-			size := sizeBefore(down.World, a.Group)
-			shrunk = append(shrunk, fmt.Sprintf("%s %d→%d", a.Group, size, size-a.Shrank))
+			c := resized(a.Group, sizeBefore(down.World, a.Group), -a.Shrank)
+			c.Behind = waited[a.Group]
+			shrunk = append(shrunk, c)
 			nodes += a.Shrank
 		}
 	}
 	if len(shrunk) > 0 {
-		slices.Sort(shrunk)
+		slices.SortFunc(shrunk, func(a, b v1alpha1.GroupChange) int { return strings.Compare(a.Name, b.Name) })
+		arrows := make([]string, len(shrunk))
+		for i, c := range shrunk {
+			arrows[i] = arrow(c)
+		}
 		why := []string{count(nodes, "node") + " not needed"}
 		if moved > 0 {
 			why = append(why, count(moved, "pod")+" to move")
 		}
-		s.timeline.add(at, rowScaleDown, "%s (%s)", few(shrunk), strings.Join(append(why, goneAhead(down)...), "; "))
+		row := s.timeline.add(at, v1alpha1.RowScaleDown, "%s (%s)", few(arrows), strings.Join(append(why, goneAhead(waited)...), "; "))
+		row.Groups, row.Nodes, row.Pods = shrunk, nodes, moved
 	}
 	for _, a := range down.Attempts {
 		if a.Err != nil {
-			s.timeline.add(at, rowRefused, "%s -%d: %v", a.Group, len(a.Nodes), a.Err)
+			row := s.timeline.add(at, v1alpha1.RowRefused, "%s -%d: %v", a.Group, len(a.Nodes), a.Err)
+			row.Groups = []v1alpha1.GroupChange{{Name: a.Group, Nodes: -len(a.Nodes)}}
+			row.Error, row.Faults = a.Err.Error(), s.faults.behind(at, a.Err, a.Group)
 		}
 	}
 	stands := len(down.Attempts) == 0 && !slices.ContainsFunc(down.World.Nodes, func(n scaledown.Node) bool { return n.Leaving })
 	for _, o := range down.Decision.Nodes {
 		if stands && o.Outcome == scaledown.WaitsForLevel {
-			s.timeline.once(at, rowWaiting, fmt.Sprintf("%s has nodes that nobody needs, but %s has to shrink first", o.Group, o.Behind))
+			row := s.timeline.once(at, v1alpha1.RowWaiting, fmt.Sprintf("%s has nodes that nobody needs, but %s has to shrink first", o.Group, o.Behind))
+			row.Groups = []v1alpha1.GroupChange{{Name: o.Group, Behind: o.Behind}}
 		}
 	}
 }
 
-// goneAhead names the groups that shrank although a larger one has to stay.
-func goneAhead(down *scaledown.Round) []string {
-	var parts []string
+// waitedFor are the larger groups that had to stay, by the group that shrank all
+// the same.
+func waitedFor(down *scaledown.Round) map[string]string {
+	waited := map[string]string{}
 	for _, at := range down.Decision.Go {
-		o := &down.Decision.Nodes[at]
-		if o.Behind == "" {
-			continue
-		}
-		if text := fmt.Sprintf("%s has waited long enough for %s", o.Group, o.Behind); !slices.Contains(parts, text) {
-			parts = append(parts, text)
+		if o := &down.Decision.Nodes[at]; o.Behind != "" {
+			waited[o.Group] = o.Behind
 		}
 	}
-	slices.Sort(parts)
+	return waited
+}
+
+// goneAhead says it in words.
+func goneAhead(waited map[string]string) []string {
+	var parts []string
+	for _, group := range slices.Sorted(maps.Keys(waited)) {
+		parts = append(parts, fmt.Sprintf("%s has waited long enough for %s", group, waited[group]))
+	}
 	return parts
 }
 

@@ -76,7 +76,7 @@ func endOf(t *testing.T, report *v1alpha1.ScenarioReport, balancing bool) ending
 	}
 	most := slices.Max(slices.Collect(maps.Values(sizes)))
 	e.difference = most - slices.Min(slices.Collect(maps.Values(sizes)))
-	e.held = slices.ContainsFunc(status.Timeline, func(row v1alpha1.TimelineRow) bool { return row.What == rowWaiting })
+	e.held = slices.ContainsFunc(status.Timeline, func(row v1alpha1.TimelineRow) bool { return row.What == v1alpha1.RowWaiting })
 	if balancing && e.difference > 1 {
 		for _, row := range status.WaitingNodes {
 			if sizes[row.Group] == most && row.Reason != "its pods fit on no other node" {

@@ -67,6 +67,8 @@ type simulation struct {
 	groupOf  map[string]string // group of the nodes given in the setup, by name
 	timeline timeline
 	ledger   ledger
+	history  *history
+	faults   faults
 
 	nextStep  []int // per workload, the first of its steps that is still to come
 	lastName  []int // per workload, the number in its youngest pod's name
@@ -96,9 +98,13 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
+	faults := newFaults(&setup.Cloud)
+	history := newHistory(clock, faults.vanishes)
 	s := &simulation{
 		setup: setup, clock: clock, cloud: cloud, scaler: scaler, checker: checker,
-		cluster:  newCluster(),
+		cluster:  newCluster(history),
+		history:  history,
+		faults:   faults,
 		daemons:  newDaemonController(checker, setup.DaemonSets),
 		groupOf:  map[string]string{},
 		nextStep: make([]int, len(setup.Workloads)),
@@ -113,6 +119,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	if err := s.populate(ctx); err != nil {
 		return nil, err
 	}
+	s.observe()
 	return s, nil
 }
 
@@ -136,7 +143,11 @@ func (s *simulation) step(ctx context.Context) error {
 	if s.stirred && !s.clock.Now().Before(s.nextScan) {
 		s.round(ctx)
 	}
-	return s.bindPods() // those of nodes that were just removed
+	if err := s.bindPods(); err != nil { // those of nodes that were just removed
+		return err
+	}
+	s.observe()
+	return nil
 }
 
 // jump moves time to the next instant at which anything can happen. It returns
@@ -204,20 +215,25 @@ func (s *simulation) scaleWorkloads() {
 				continue
 			}
 			s.stirred, s.reshuffle = true, true
-			if change > 0 {
-				s.timeline.add(s.elapsed(), rowPods, "%s of %s arrived", count(change, "pod"), w.label())
-			} else {
-				s.timeline.add(s.elapsed(), rowPods, "%s of %s left", count(-change, "pod"), w.label())
+			pending := len(s.cluster.waiting())
+			reason, verb := v1alpha1.PodsArrived, "arrived"
+			if change < 0 {
+				reason, verb = v1alpha1.PodsLeft, "left"
 			}
+			pods := max(change, -change)
+			row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s of %s %s", count(pods, "pod"), w.label(), verb)
+			row.Reason, row.Workload, row.Pods, row.Pending = reason, w.key(), pods, &pending
 		}
 	}
 }
+
+func (w *Workload) key() string { return w.Namespace + "/" + w.Name }
 
 func (w *Workload) label() string {
 	if w.Namespace == defaultNamespace {
 		return w.Name
 	}
-	return w.Namespace + "/" + w.Name
+	return w.key()
 }
 
 // bindPods lets the scheduler work where something has changed for it.
@@ -232,7 +248,9 @@ func (s *simulation) bindPods() error {
 	}
 	if len(bound) > 0 {
 		s.stirred = true
-		s.timeline.add(s.elapsed(), rowBound, "%s bound, %d pending", count(len(bound), "pod"), len(s.cluster.waiting()))
+		pending := len(s.cluster.waiting())
+		row := s.timeline.add(s.elapsed(), v1alpha1.RowBound, "%s bound, %d pending", count(len(bound), "pod"), pending)
+		row.Pods, row.Pending = len(bound), &pending
 	}
 	return nil
 }
@@ -256,7 +274,7 @@ func (s *simulation) round(ctx context.Context) {
 	}
 	s.lastErr = err
 	if err != nil {
-		s.timeline.roundFailed(at, err)
+		s.timeline.roundFailed(at, err, s.faults.behind(at, err))
 		return
 	}
 	s.last, s.lastPods = &r, pending

@@ -12,22 +12,6 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// Words for what happened, the WHAT column of the timeline.
-const (
-	rowPods      = "pods"
-	rowBound     = "bound"
-	rowUp        = "nodes"
-	rowDown      = "nodes-lost"
-	rowScaleUp   = "scale-up"
-	rowScaleDown = "scale-down"
-	rowWaiting   = "waiting"
-	rowRefused   = "refused"
-	rowRepair    = "repair"
-	rowUnhelped  = "unhelped"
-	rowWarning   = "warning"
-	rowError     = "error"
-)
-
 // timeline collects what happened, in order.
 type timeline struct {
 	rows   []v1alpha1.TimelineRow
@@ -38,25 +22,31 @@ type timeline struct {
 // failure is an error that made whole rounds fail.
 type failure struct{ row, rounds int }
 
-func (t *timeline) add(at time.Duration, what, format string, args ...any) {
+// add says something in words. The caller puts the same into the fields of the row
+// it returns, before the next one is added.
+func (t *timeline) add(at time.Duration, what, format string, args ...any) *v1alpha1.TimelineRow {
 	t.rows = append(t.rows, v1alpha1.TimelineRow{
 		At: metav1.Duration{Duration: at}, What: what, Text: fmt.Sprintf(format, args...),
 	})
+	return &t.rows[len(t.rows)-1]
 }
 
-// once adds a row unless the same has been said before.
-func (t *timeline) once(at time.Duration, what, text string) {
+// once adds a row unless the same has been said before: then it returns one that
+// is thrown away.
+func (t *timeline) once(at time.Duration, what, text string) *v1alpha1.TimelineRow {
 	if t.said == nil {
 		t.said = map[string]bool{}
 	}
-	if key := what + "\x00" + text; !t.said[key] {
-		t.said[key] = true
-		t.add(at, what, "%s", text)
+	key := what + "\x00" + text
+	if t.said[key] {
+		return &v1alpha1.TimelineRow{}
 	}
+	t.said[key] = true
+	return t.add(at, what, "%s", text)
 }
 
 // roundFailed tells an error once, and in that row how many rounds it stopped.
-func (t *timeline) roundFailed(at time.Duration, err error) {
+func (t *timeline) roundFailed(at time.Duration, err error, faults []int) {
 	text := fmt.Sprintf("the round failed: %v", err)
 	f := t.failed[text]
 	if f == nil {
@@ -65,18 +55,25 @@ func (t *timeline) roundFailed(at time.Duration, err error) {
 		}
 		f = &failure{row: len(t.rows)}
 		t.failed[text] = f
-		t.add(at, rowError, "%s", text)
+		row := t.add(at, v1alpha1.RowError, "%s", text)
+		row.Error, row.Faults = err.Error(), faults
 	}
-	if f.rounds++; f.rounds > 1 {
+	f.rounds++
+	t.rows[f.row].Rounds = f.rounds
+	if f.rounds > 1 {
 		t.rows[f.row].Text = fmt.Sprintf("%s (in %s)", text, count(f.rounds, "round"))
 	}
 }
 
-// nodes adds a row about nodes, if there are any.
-func (t *timeline) nodes(at time.Duration, what string, nodes tally, verb, more string) {
-	if nodes.total() > 0 {
-		t.add(at, what, "%s %s (%s)%s", count(nodes.total(), "node"), verb, nodes, more)
+// nodes adds a row about nodes, if there are any; else it returns one that is
+// thrown away.
+func (t *timeline) nodes(at time.Duration, what string, nodes tally, verb, more string) *v1alpha1.TimelineRow {
+	if nodes.total() == 0 {
+		return &v1alpha1.TimelineRow{}
 	}
+	row := t.add(at, what, "%s %s (%s)%s", count(nodes.total(), "node"), verb, nodes, more)
+	row.Nodes, row.Groups = nodes.total(), nodes.changes()
+	return row
 }
 
 // tally counts nodes by group.
@@ -90,6 +87,14 @@ func (t tally) total() int {
 		n += nodes
 	}
 	return n
+}
+
+func (t tally) changes() []v1alpha1.GroupChange {
+	var all []v1alpha1.GroupChange
+	for _, group := range slices.Sorted(maps.Keys(t)) {
+		all = append(all, v1alpha1.GroupChange{Name: group, Nodes: t[group]})
+	}
+	return all
 }
 
 func (t tally) String() string {

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"encoding/json"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -50,15 +52,24 @@ type ScenarioReportStatus struct {
 	WaitingNodes []WaitingReport `json:"waitingNodes,omitempty"`
 	// Expectations are the checks of spec.expect.
 	Expectations []Expectation `json:"expectations,omitempty"`
-}
 
-// TimelineRow is one thing that happened.
-type TimelineRow struct {
-	At metav1.Duration `json:"at"`
-	// What is a word for what happened: pods, scale-up, refused and so on.
-	What string `json:"what"`
-	// Text says it in full.
-	Text string `json:"text"`
+	// History is the state over time: a row for every instant after which it
+	// was another one. A row holds until the next one, the last one until End.
+	History []HistoryRow `json:"history,omitempty"`
+	// PendingTime sums up how long pods waited for a node.
+	PendingTime PendingTime `json:"pendingTime"`
+	// Unevenness is how far apart the sizes of similar groups were.
+	Unevenness Unevenness `json:"unevenness"`
+	// Cost is there where at least one group has a price.
+	Cost *Cost `json:"cost,omitempty"`
+	// Faults are those of the scenario.
+	Faults []FaultReport `json:"faults,omitempty"`
+	// Nodes are all nodes there were, by group and then by age, those of no group
+	// first.
+	Nodes []NodeReport `json:"nodes,omitempty"`
+	// Pods are all pods there were, in order of arrival, without those of daemon
+	// sets.
+	Pods []PodReport `json:"pods,omitempty"`
 }
 
 // GroupReport is what became of a node group.
@@ -81,8 +92,22 @@ type GroupReport struct {
 	Set int `json:"set"`
 	// Template says where the template came from last.
 	Template string `json:"template,omitempty"`
-	// Why says why it has the size it has.
-	Why string `json:"why,omitempty"`
+	// Why says why it has the size it has, and Outcome the same in one word: Idle,
+	// TakesNone, Skipped, NotChosen, Partner, Refused, Grows or Shrinks.
+	Why     string `json:"why,omitempty"`
+	Outcome string `json:"outcome,omitempty"`
+	// Price of one of its nodes per hour.
+	Price json.Number `json:"price,omitempty"`
+	// Sizes are its sizes over time, from the start; left out where nothing changed.
+	Sizes []GroupSize `json:"sizes,omitempty"`
+}
+
+// GroupSize is the size of a node group from a moment on.
+type GroupSize struct {
+	At metav1.Duration `json:"at"`
+	// Target size, and how many of its nodes are ready.
+	Target int `json:"target"`
+	Ready  int `json:"ready"`
 }
 
 // PendingReport are equal pods that run nowhere.
@@ -91,6 +116,8 @@ type PendingReport struct {
 	Example string `json:"example"`
 	Pods    int    `json:"pods"`
 	Reason  string `json:"reason,omitempty"`
+	// Rejections count the node groups that do not take them, by reason.
+	Rejections []Rejection `json:"rejections,omitempty"`
 }
 
 // WaitingReport are nodes of one group that could go and do not.

@@ -25,7 +25,7 @@ import (
 func newSimulate(color *printing.ColorMode) *cobra.Command {
 	var output printing.Flags
 	var files []string
-	var list bool
+	var list, pods bool
 	var flags overrides
 	limit := fileSize(document.DefaultMaxSize)
 	cmd := &cobra.Command{
@@ -72,6 +72,11 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 			if err != nil {
 				return err
 			}
+			if !pods {
+				for _, r := range reports {
+					r.Status.Pods = nil
+				}
+			}
 			if err := printReports(printer, reports); err != nil {
 				return err
 			}
@@ -81,6 +86,7 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 	addFiles(cmd.Flags(), &files, &limit)
 	flags.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&list, "list", false, "list the scenarios that come with the program")
+	cmd.Flags().BoolVar(&pods, "pods", true, "say in JSON and YAML where each pod ran; false leaves it out, for scenarios with very many pods")
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	return cmd
 }

@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
@@ -24,7 +27,42 @@ func printReport(p *printing.Printer, r *v1alpha1.ScenarioReport, several bool) 
 			return err
 		}
 	}
+	if err := p.Note(false, overTime(&r.Status)); err != nil {
+		return err
+	}
 	return p.Note(!r.Status.Holds, summary(r))
+}
+
+// overTime sums up what the tables do not show: how long pods waited, how far apart
+// similar groups were, and what the machines cost.
+func overTime(s *v1alpha1.ScenarioReportStatus) string {
+	text := fmt.Sprintf("pods waited %s in all, %s at most; similar groups were at most %s apart, %s on average",
+		seconds(s.PendingTime.PodSeconds), s.PendingTime.Longest.Duration, of(int64(s.Unevenness.Largest), "node"), s.Unevenness.Mean)
+	if s.Cost == nil {
+		return text
+	}
+	text += fmt.Sprintf("; cost %s in all, %s an hour at the end", s.Cost.Total, s.Cost.PerHour)
+	if len(s.Cost.Unpriced) > 0 {
+		text += " (no price: " + few(s.Cost.Unpriced) + ")"
+	}
+	return text
+}
+
+// seconds writes a time as durations are written, if it is not too long for that.
+func seconds(n int64) string {
+	if n > math.MaxInt64/int64(time.Second) {
+		return fmt.Sprintf("%dh", n/3600)
+	}
+	return (time.Duration(n) * time.Second).String()
+}
+
+// few names the first of many.
+func few(names []string) string {
+	const shown = 8
+	if len(names) <= shown+1 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
 func timelineGrid(r *v1alpha1.ScenarioReport) printing.Grid {

@@ -1,0 +1,141 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// HistoryRow is the state from a moment on.
+type HistoryRow struct {
+	At metav1.Duration `json:"at"`
+	// Running and Pending pods, without those of daemon sets.
+	Running int `json:"running"`
+	Pending int `json:"pending"`
+	// Nodes that are ready, those of no group included.
+	Nodes int `json:"nodes"`
+	// Unevenness is the largest of all sets: largest less smallest target size.
+	Unevenness int `json:"unevenness"`
+	// CostPerHour of the machines that run and have a price.
+	CostPerHour json.Number `json:"costPerHour,omitempty"`
+}
+
+// PendingTime sums up the waits of pods: each from becoming pending, by arriving
+// or by losing its node, until it is bound or gone.
+type PendingTime struct {
+	// PodSeconds is the sum of all waits, in seconds.
+	PodSeconds int64 `json:"podSeconds"`
+	// Waits that ended with a node, the median and the longest of them.
+	Waits   int             `json:"waits"`
+	Median  metav1.Duration `json:"median"`
+	Longest metav1.Duration `json:"longest"`
+}
+
+// Unevenness is the difference between the largest and the smallest target size
+// within sets of similar groups.
+type Unevenness struct {
+	// Largest difference there was, and Mean over the time: at every moment the
+	// set that is worst then counts.
+	Largest int         `json:"largest"`
+	Mean    json.Number `json:"mean"`
+	// Sets that have at least two groups.
+	Sets []SetUnevenness `json:"sets,omitempty"`
+}
+
+// SetUnevenness is the unevenness of one set.
+type SetUnevenness struct {
+	// Set is its position in status.sets.
+	Set     int         `json:"set"`
+	Largest int         `json:"largest"`
+	Mean    json.Number `json:"mean"`
+	// End is the difference at the end.
+	End int `json:"end"`
+}
+
+// Cost of the machines, in the currency of the prices. A machine costs from when
+// it has booted until it is gone.
+type Cost struct {
+	// Total of the whole time.
+	Total json.Number `json:"total"`
+	// PerHour at the end, and the highest there was.
+	PerHour        json.Number `json:"perHour"`
+	HighestPerHour json.Number `json:"highestPerHour"`
+	// Unpriced groups had nodes and have no price: their nodes are not in it.
+	Unpriced []string `json:"unpriced,omitempty"`
+	// UnpricedNodes are nodes of no group; nobody knows a price of them.
+	UnpricedNodes int `json:"unpricedNodes,omitempty"`
+}
+
+// Kinds of faults.
+const (
+	FaultStockOut = "StockOut"
+	FaultOutage   = "Outage"
+	FaultCall     = "Call"
+)
+
+// FaultReport is a fault of the scenario.
+type FaultReport struct {
+	// Kind is StockOut, Outage or Call, Mode as in the scenario.
+	Kind string `json:"kind"`
+	Mode string `json:"mode,omitempty"`
+	// Groups and Zones it strikes; with neither all.
+	Groups []string `json:"groups,omitempty"`
+	Zones  []string `json:"zones,omitempty"`
+	// Methods are the calls it strikes; none: all of them.
+	Methods []string `json:"methods,omitempty"`
+	// Error and Delay of the call.
+	Error string           `json:"error,omitempty"`
+	Delay *metav1.Duration `json:"delay,omitempty"`
+	// FaultWindow is from when until when; it may lie beyond the end.
+	FaultWindow `json:",inline"`
+}
+
+// NodeReport is the life of one node. Times are since the start; those that never
+// came are left out.
+type NodeReport struct {
+	Name  string `json:"name"`
+	Group string `json:"group,omitempty"`
+	Zone  string `json:"zone,omitempty"`
+	// Ordered, and Created as a machine: neither where it was there at the start.
+	Ordered *metav1.Duration `json:"ordered,omitempty"`
+	Created *metav1.Duration `json:"created,omitempty"`
+	// Ready for the first time.
+	Ready *metav1.Duration `json:"ready,omitempty"`
+	// Unready are the times at which it was not ready any more.
+	Unready []Span `json:"unready,omitempty"`
+	// Failed is the code of the error for which the machine never ran.
+	Failed string `json:"failed,omitempty"`
+	// Removed is when its deletion was asked for, Lost when it was gone without
+	// that, and Gone when it was gone either way.
+	Removed *metav1.Duration `json:"removed,omitempty"`
+	Lost    *metav1.Duration `json:"lost,omitempty"`
+	Gone    *metav1.Duration `json:"gone,omitempty"`
+	// PodsAtMost is the largest number of pods it ran at one time, without those
+	// of daemon sets.
+	PodsAtMost int `json:"podsAtMost"`
+}
+
+// Span is a span of time; without To it lasts to the end.
+type Span struct {
+	From metav1.Duration  `json:"from"`
+	To   *metav1.Duration `json:"to,omitempty"`
+}
+
+// PodReport is the life of one pod.
+type PodReport struct {
+	// Name is namespace/name.
+	Name string `json:"name"`
+	// Workload is namespace/name of the scenario's workload it belongs to.
+	Workload string          `json:"workload,omitempty"`
+	Arrived  metav1.Duration `json:"arrived"`
+	// Left is when it was deleted.
+	Left *metav1.Duration `json:"left,omitempty"`
+	// Runs are the nodes it ran on, one after the other.
+	Runs []PodRun `json:"runs,omitempty"`
+}
+
+// PodRun is a pod's stay on a node.
+type PodRun struct {
+	Node string `json:"node"`
+	Span `json:",inline"`
+}

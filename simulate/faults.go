@@ -1,0 +1,113 @@
+package simulate
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/fake"
+)
+
+// faults are those of a scenario, to say which of them was behind what happened.
+type faults struct {
+	all    []v1alpha1.FaultReport
+	zoneOf map[string]string // by group
+}
+
+func newFaults(c *fake.Config) faults {
+	f := faults{zoneOf: map[string]string{}}
+	for i := range c.Groups {
+		f.zoneOf[c.Groups[i].ID] = zoneOf(c.Groups[i].Template.Node)
+	}
+	for _, s := range c.Stocks {
+		f.all = append(f.all, v1alpha1.FaultReport{
+			Kind: v1alpha1.FaultStockOut, Mode: modeOr(string(s.Mode), v1alpha1.StockOutRefuse),
+			Groups: s.Groups, Zones: s.Zones, FaultWindow: faultWindow(s.Window),
+		})
+	}
+	for _, o := range c.Outages {
+		f.all = append(f.all, v1alpha1.FaultReport{
+			Kind: v1alpha1.FaultOutage, Mode: modeOr(string(o.Mode), v1alpha1.OutageUnready), Zones: o.Zones, FaultWindow: faultWindow(o.Window),
+		})
+	}
+	for _, call := range c.Calls {
+		row := v1alpha1.FaultReport{Kind: v1alpha1.FaultCall, Groups: call.Groups, Error: call.Error, FaultWindow: faultWindow(call.Window)}
+		for _, method := range call.Methods {
+			row.Methods = append(row.Methods, string(method))
+		}
+		if call.Delay > 0 {
+			row.Delay = &metav1.Duration{Duration: call.Delay}
+		}
+		f.all = append(f.all, row)
+	}
+	return f
+}
+
+func modeOr(mode, otherwise string) string {
+	if mode == "" {
+		return otherwise
+	}
+	return mode
+}
+
+func faultWindow(w fake.Window) v1alpha1.FaultWindow {
+	out := v1alpha1.FaultWindow{From: metav1.Duration{Duration: w.Start}}
+	if w.End > 0 {
+		out.Until = &metav1.Duration{Duration: w.End}
+	}
+	return out
+}
+
+// on are the stock-outs and outages of a group.
+func (f *faults) on(at time.Duration, group string) []int {
+	return f.positions(at, func(r *v1alpha1.FaultReport) bool {
+		return r.Kind != v1alpha1.FaultCall && f.strikes(r, group)
+	})
+}
+
+// outages are those of the zones of any of these groups.
+func (f *faults) outages(at time.Duration, groups ...string) []int {
+	return f.positions(at, func(r *v1alpha1.FaultReport) bool {
+		return r.Kind == v1alpha1.FaultOutage && slices.ContainsFunc(groups, func(g string) bool { return f.strikes(r, g) })
+	})
+}
+
+// behind are the faults that an error of the cloud came from, about these groups
+// or, without any, about all.
+func (f *faults) behind(at time.Duration, err error, groups ...string) []int {
+	return f.positions(at, func(r *v1alpha1.FaultReport) bool {
+		if r.Kind == v1alpha1.FaultCall {
+			if r.Error == "" || !strings.Contains(err.Error(), r.Error) {
+				return false
+			}
+		} else if !errors.Is(err, cloudprovider.ErrOutOfResources) {
+			return false
+		}
+		return len(groups) == 0 || slices.ContainsFunc(groups, func(g string) bool { return f.strikes(r, g) })
+	})
+}
+
+func (f *faults) positions(at time.Duration, wanted func(*v1alpha1.FaultReport) bool) []int {
+	var found []int
+	for i := range f.all {
+		r := &f.all[i]
+		if at >= r.From.Duration && (r.Until == nil || at < r.Until.Duration) && wanted(r) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+func (f *faults) strikes(r *v1alpha1.FaultReport, group string) bool {
+	return len(r.Groups)+len(r.Zones) == 0 || slices.Contains(r.Groups, group) || slices.Contains(r.Zones, f.zoneOf[group])
+}
+
+// vanishes tells whether nodes of a group are taken away now.
+func (f *faults) vanishes(at time.Duration, group string) bool {
+	return slices.ContainsFunc(f.outages(at, group), func(i int) bool { return f.all[i].Mode == v1alpha1.OutageVanish })
+}

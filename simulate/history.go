@@ -1,0 +1,308 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/fake"
+)
+
+// history keeps what became of pods, nodes and sizes over time.
+type history struct {
+	clock *virtualClock
+
+	pods    []*podLife
+	waits   []time.Duration      // that ended with a node
+	waited  int64                // by all pods, in milliseconds
+	nodes   map[string]*nodeLife // that are there
+	lives   []*nodeLife          // of all there ever were
+	looks   int                  // how often the cloud was looked at
+	rows    []v1alpha1.HistoryRow
+	ofGroup map[string][]v1alpha1.GroupSize
+
+	resizedAt time.Duration // the last time a group's size changed
+	vanishes  func(at time.Duration, group string) bool
+
+	running      map[string]int   // machines that run and are paid for, by group
+	machineTime  map[string]int64 // of each group, in milliseconds
+	runningSince time.Duration
+}
+
+func newHistory(clock *virtualClock, vanishes func(time.Duration, string) bool) *history {
+	return &history{
+		clock: clock, vanishes: vanishes, resizedAt: -1, nodes: map[string]*nodeLife{}, ofGroup: map[string][]v1alpha1.GroupSize{},
+		running: map[string]int{}, machineTime: map[string]int64{},
+	}
+}
+
+func (h *history) now() time.Duration { return h.clock.Since(epoch) }
+
+// podLife is what became of one pod.
+type podLife struct {
+	name     string // namespace/name
+	workload int
+	arrived  time.Duration
+	left     *time.Duration
+	runs     []run
+	pending  time.Duration // since when, while it is
+}
+
+// run is a pod's stay on a node; it lasts while to is nil.
+type run struct {
+	node *nodeLife
+	from time.Duration
+	to   *time.Duration
+}
+
+// arrived begins the life of a pod, which may be bound already.
+func (h *history) arrived(p *pod) {
+	p.life = &podLife{
+		name: p.object.Namespace + "/" + p.object.Name, workload: p.workload,
+		arrived: h.now(), pending: h.now(),
+	}
+	h.pods = append(h.pods, p.life)
+	if p.node != nil {
+		h.runs(p)
+	}
+}
+
+// bound ends a pod's wait.
+func (h *history) bound(p *pod) {
+	wait := h.now() - p.life.pending
+	h.waits = append(h.waits, wait)
+	h.waited += wait.Milliseconds()
+	h.runs(p)
+}
+
+func (h *history) runs(p *pod) {
+	n := h.node(p.node.object.Name, p.node.group)
+	n.pods++
+	n.podsAtMost = max(n.podsAtMost, n.pods)
+	p.life.runs = append(p.life.runs, run{node: n, from: h.now()})
+}
+
+// unbound ends a pod's stay on a node; it waits again.
+func (h *history) unbound(p *pod) {
+	now := h.now()
+	last := &p.life.runs[len(p.life.runs)-1]
+	last.to, p.life.pending = &now, now
+	last.node.pods--
+}
+
+// left ends the life of a pod.
+func (h *history) left(p *pod) {
+	now := h.now()
+	if p.node != nil {
+		h.unbound(p)
+	}
+	h.waited += (now - p.life.pending).Milliseconds()
+	p.life.left = &now
+}
+
+// nodeLife is what became of one node, or of a machine that never was one.
+type nodeLife struct {
+	report     v1alpha1.NodeReport
+	created    time.Time
+	paid       bool // runs, and so costs
+	ready      bool
+	pods       int
+	podsAtMost int
+	seen       int // the last look at which the cloud had it
+}
+
+func (h *history) node(name, group string) *nodeLife {
+	n := h.nodes[name]
+	if n == nil {
+		n = &nodeLife{report: v1alpha1.NodeReport{Name: name, Group: group}}
+		h.nodes[name] = n
+		h.lives = append(h.lives, n)
+	}
+	return n
+}
+
+// removed notes that the deletion of a node was asked for.
+func (h *history) removed(name string) {
+	if n := h.nodes[name]; n != nil && n.report.Removed == nil {
+		n.report.Removed = since(h.now())
+	}
+}
+
+func since(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+
+// observe notes how the cloud, the nodes and the pods look at this instant.
+func (s *simulation) observe() {
+	h, now := s.history, s.elapsed()
+	h.pay(now)
+	state := s.cloud.State()
+	h.looks++
+	clear(h.running)
+	for i := range state {
+		h.observeMachines(&state[i])
+	}
+	ready, nodes := map[string]int{}, 0
+	for _, n := range s.cluster.nodes {
+		life := h.node(n.object.Name, n.group)
+		life.seen, life.report.Zone = h.looks, zoneOf(n.object)
+		life.becomes(n.ready, now)
+		if n.ready {
+			ready[n.group]++
+			nodes++
+		}
+	}
+	for _, n := range h.nodes { // each by itself: their order does not matter
+		if n.seen != h.looks {
+			h.bury(n)
+		}
+	}
+	waiting := len(s.cluster.waiting())
+	row := v1alpha1.HistoryRow{
+		At: metav1.Duration{Duration: now}, Running: len(s.cluster.pods) - waiting, Pending: waiting, Nodes: nodes,
+		CostPerHour: s.costPerHour(),
+	}
+	for i := range state {
+		g := &state[i]
+		h.resize(g.ID, v1alpha1.GroupSize{At: row.At, Target: g.Target, Ready: ready[g.ID]})
+	}
+	h.rows = upsert(h.rows, row, func(a, b v1alpha1.HistoryRow) bool { return h.resizedAt != now && sameState(a, b) }, historyAt)
+}
+
+func historyAt(r v1alpha1.HistoryRow) time.Duration { return r.At.Duration }
+
+// sameState tells whether two rows differ in their time only.
+func sameState(a, b v1alpha1.HistoryRow) bool {
+	a.At = b.At
+	return a == b
+}
+
+// upsert adds a row to those in order of time: one of the same time is replaced,
+// and one that is the same as the one before is left out.
+func upsert[R any](rows []R, row R, same func(a, b R) bool, at func(R) time.Duration) []R {
+	if n := len(rows); n > 0 && at(rows[n-1]) == at(row) {
+		rows = rows[:n-1]
+	}
+	if n := len(rows); n > 0 && same(rows[n-1], row) {
+		return rows
+	}
+	return append(rows, row)
+}
+
+// resize notes the size of a group.
+func (h *history) resize(group string, size v1alpha1.GroupSize) {
+	sizes := h.ofGroup[group]
+	if n := len(sizes); n > 0 && sameSize(sizes[n-1], size) {
+		return
+	}
+	h.ofGroup[group] = upsert(sizes, size, sameSize, func(s v1alpha1.GroupSize) time.Duration { return s.At.Duration })
+	h.resizedAt = size.At.Duration
+}
+
+func sameSize(a, b v1alpha1.GroupSize) bool { return a.Target == b.Target && a.Ready == b.Ready }
+
+// observeMachines brings the lives of a group's machines up to date.
+func (h *history) observeMachines(g *fake.GroupState) {
+	for _, m := range g.Machines {
+		n := h.nodes[m.Name]
+		if n != nil && !n.created.IsZero() && !n.created.Equal(m.Created) {
+			h.bury(n) // one of the same name takes its place
+		}
+		n = h.node(m.Name, g.ID)
+		if n.created.IsZero() {
+			n.created = m.Created
+			if !m.Ordered.IsZero() {
+				n.report.Ordered, n.report.Created = since(m.Ordered.Sub(epoch)), since(m.Created.Sub(epoch))
+			}
+		}
+		n.seen, n.paid, n.report.Failed = h.looks, m.Runs, m.Failed
+		if !m.Removed.IsZero() {
+			n.report.Removed = since(m.Removed.Sub(epoch))
+		}
+		if m.Runs {
+			h.running[g.ID]++
+		}
+	}
+}
+
+// becomes notes whether a node is ready.
+func (n *nodeLife) becomes(ready bool, now time.Duration) {
+	if ready == n.ready {
+		return
+	}
+	n.ready = ready
+	r := &n.report
+	switch {
+	case ready && r.Ready == nil:
+		r.Ready = since(now)
+	case ready && len(r.Unready) > 0:
+		r.Unready[len(r.Unready)-1].To = since(now)
+	case !ready && r.Removed == nil:
+		r.Unready = append(r.Unready, v1alpha1.Span{From: metav1.Duration{Duration: now}})
+	}
+}
+
+// bury ends the life of a machine that the cloud has no more.
+func (h *history) bury(n *nodeLife) {
+	r := &n.report
+	r.Gone = since(h.now())
+	switch {
+	case r.Removed != nil:
+	case h.vanishes(h.now(), r.Group):
+		r.Lost = r.Gone
+	default:
+		r.Removed = r.Gone // what is gone at once was not seen to leave
+	}
+	if last := len(r.Unready) - 1; last >= 0 && r.Unready[last].To == nil {
+		r.Unready[last].To = r.Gone
+	}
+	delete(h.nodes, r.Name)
+}
+
+// sizes are those of a group over time; nil where it stayed as it was.
+func (h *history) sizes(group string, before int) []v1alpha1.GroupSize {
+	sizes := h.ofGroup[group]
+	if len(sizes) == 1 && sizes[0].Target == before {
+		return nil
+	}
+	return sizes
+}
+
+// reportNodes lists all nodes there were, by group and then by age.
+func (h *history) reportNodes() []v1alpha1.NodeReport {
+	lives := slices.Clone(h.lives)
+	slices.SortStableFunc(lives, func(a, b *nodeLife) int {
+		if a.report.Group != b.report.Group {
+			return strings.Compare(a.report.Group, b.report.Group)
+		}
+		return a.created.Compare(b.created)
+	})
+	rows := make([]v1alpha1.NodeReport, len(lives))
+	for i, n := range lives {
+		rows[i] = n.report
+		rows[i].PodsAtMost = n.podsAtMost
+	}
+	return rows
+}
+
+// reportPods lists all pods there were, in order of arrival.
+func (h *history) reportPods(workloads []Workload) []v1alpha1.PodReport {
+	rows := make([]v1alpha1.PodReport, len(h.pods))
+	for i, p := range h.pods {
+		rows[i] = v1alpha1.PodReport{Name: p.name, Arrived: metav1.Duration{Duration: p.arrived}, Runs: make([]v1alpha1.PodRun, len(p.runs))}
+		if p.workload != fromFile {
+			rows[i].Workload = workloads[p.workload].key()
+		}
+		if p.left != nil {
+			rows[i].Left = since(*p.left)
+		}
+		for j, r := range p.runs {
+			rows[i].Runs[j] = v1alpha1.PodRun{Node: r.node.report.Name, Span: v1alpha1.Span{From: metav1.Duration{Duration: r.from}}}
+			if r.to != nil {
+				rows[i].Runs[j].To = since(*r.to)
+			}
+		}
+	}
+	return rows
+}

@@ -1,0 +1,72 @@
+package simulate
+
+import "github.com/evenkeel/evenkeel/scaleup"
+
+// ledger books the nodes that were ordered and given back, by group.
+type ledger struct {
+	groups map[string]*account
+	// scaleUps counts the rounds in which groups grew.
+	scaleUps int
+	// scaledDown counts the nodes removed because nobody needed them.
+	scaledDown int
+}
+
+type account struct {
+	before, ordered, removed int
+	// outcome is the latest of the most telling outcomes so far.
+	outcome scaleup.GroupOutcome
+	// template is where the template came from when the group last grew or,
+	// while it has not, in the latest round.
+	template string
+}
+
+func (l *ledger) open(group string, size int) {
+	if l.groups == nil {
+		l.groups = map[string]*account{}
+	}
+	l.groups[group] = &account{before: size}
+}
+
+func (l *ledger) book(r *scaleup.Round) {
+	if r.Grew() > 0 {
+		l.scaleUps++
+	}
+	for _, a := range r.Attempts {
+		l.groups[a.Group].ordered += a.Grew
+	}
+	for _, repair := range r.Repairs {
+		if repair.Err == nil {
+			l.groups[repair.Group].removed += repair.Nodes
+		}
+	}
+	for _, g := range r.Decision.Groups {
+		l.groups[g.Group].explain(g)
+	}
+	grown := map[string]bool{}
+	for _, a := range r.Attempts {
+		grown[a.Group] = true
+	}
+	for _, g := range r.World.Groups {
+		if a := l.groups[g.ID]; grown[g.ID] || a.ordered == 0 {
+			a.template = g.TemplateFrom
+		}
+	}
+}
+
+// telling ranks outcomes by how much they say about the size a group has.
+var telling = map[scaleup.Outcome]int{
+	scaleup.GroupIdle:      1,
+	scaleup.GroupTakesNone: 2,
+	scaleup.GroupSkipped:   3,
+	scaleup.GroupNotChosen: 3,
+	scaleup.GroupPartner:   4,
+	scaleup.GroupRefused:   5,
+	scaleup.GroupGrows:     5,
+	groupShrinks:           5,
+}
+
+func (a *account) explain(g scaleup.GroupOutcome) {
+	if telling[g.Outcome] >= telling[a.outcome.Outcome] {
+		a.outcome = g
+	}
+}
