@@ -28,7 +28,8 @@
 //
 // Decisions. nodegroupset says which node groups are similar and splits nodes over them. expander makes options and
 // ranks them. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the
-// scheduler. Values go in, decisions with reasons come out: no input or output, no clock, no global state.
+// scheduler. deferral bounds how long nodes wait for balance. Values go in, decisions with reasons come out: no input or output,
+// no clock, no global state.
 //
 // Arithmetic. apportion shares units over bounded bins in integers. It uses the standard library only.
 //

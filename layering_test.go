@@ -82,6 +82,7 @@ var table = []row{
 	{layer: pipeline, path: "scaledown", peers: []string{"scaleup"}, banned: outside},
 	{layer: pipeline, path: "scaleup", banned: outside},
 
+	{layer: decisions, path: "deferral", only: none, banned: append([]string{"k8s.io/utils/clock"}, outside...), stdlib: true},
 	{layer: decisions, path: "expander", peers: []string{"predicates"}, banned: clock},
 	{layer: decisions, path: "nodegroupset", banned: clock},
 	{layer: decisions, path: "predicates", banned: clock},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // choose picks the nodes that go now from those that may. Should the pods of what
@@ -82,11 +83,12 @@ func (p *planner) pickLevel(limit, drains int64) ([]int, error) {
 
 const tooManyLeave = "as many nodes as may leave at one time do"
 
-// overdue tells whether a node has waited for its set long enough.
+// overdue reports whether a node need not wait for its set: it has waited long enough, or it is not ready, so that its set is no
+// more level with it than without it.
 func (p *planner) overdue(i int) bool {
-	patience := given(p.opts.MaxBalanceDeferral, DefaultMaxBalanceDeferral)
 	since := p.world.Nodes[i].DeferredSince
-	return patience == 0 || !since.IsZero() && !p.world.Now.Before(since.Add(patience))
+	return !scaleup.IsReady(p.world.Nodes[i].Node.Node) || p.opts.patience() == 0 ||
+		!since.IsZero() && !p.world.Now.Before(since.Add(p.opts.patience()))
 }
 
 // pickAny chooses as Cluster Autoscaler does: nodes without pods to move first,
@@ -177,7 +179,6 @@ func (p *planner) today(without []int) (*whatIf, error) {
 
 // decide writes down what goes, and how long the others wait at most.
 func (p *planner) decide(going []int) {
-	patience := given(p.opts.MaxBalanceDeferral, DefaultMaxBalanceDeferral)
 	position := make(map[*NodeOutcome]int, len(p.decision.Nodes))
 	for at := range p.decision.Nodes {
 		position[&p.decision.Nodes[at]] = at
@@ -196,7 +197,7 @@ func (p *planner) decide(going []int) {
 		if o.DeferredSince.IsZero() {
 			o.DeferredSince = p.world.Now
 		}
-		p.wakeAt(o.DeferredSince.Add(patience))
+		p.wakeAt(o.DeferredSince.Add(p.opts.patience()))
 	}
 }
 
@@ -220,7 +221,7 @@ func (p *planner) goesAhead(going []int) map[int]string {
 				largest = g.ID
 			}
 		}
-		if largest != own {
+		if largest != own && scaleup.IsReady(p.world.Nodes[i].Node.Node) {
 			ahead[i] = largest
 		}
 		left[own]--

@@ -84,7 +84,7 @@ func (s *Scaler) report(d *Decision, attempts []Attempt) {
 		err, stayed := failed[o.Group]
 		if !stayed {
 			s.leaving[o.Node] = o.Drain
-			delete(s.waiting, o.Node)
+			delete(s.unneeded, o.Node)
 			left = append(left, at)
 			continue
 		}

@@ -95,6 +95,11 @@ func (o *Options) validate() error {
 	return nil
 }
 
+// patience is how long a node waits for its set to stay level at most.
+func (o *Options) patience() time.Duration {
+	return given(o.MaxBalanceDeferral, DefaultMaxBalanceDeferral)
+}
+
 // settings are the defaults of what groups may have of their own.
 func (o *Options) settings() cloudprovider.GroupOptions {
 	return cloudprovider.GroupOptions{

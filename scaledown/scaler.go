@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
@@ -19,13 +20,11 @@ type Scaler struct {
 	checker  *predicates.Checker
 	opts     Options
 	grewAt   time.Time
-	waiting  map[string]wait      // nodes that nobody needs
+	unneeded map[string]time.Time // since when, of nodes that nobody needs
+	deferred *deferral.Waits
 	leaving  map[string]bool      // nodes on their way out, and whether they had pods to move
 	retryAt  map[string]time.Time // groups in which a deletion failed
 }
-
-// wait is since when a node waits for what.
-type wait struct{ unneeded, deferred time.Time }
 
 // New returns a Scaler without memory. It refuses options that make no sense.
 func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Options) (*Scaler, error) {
@@ -37,7 +36,7 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 	}
 	return &Scaler{
 		provider: provider, checker: checker, opts: opts,
-		waiting: map[string]wait{}, leaving: map[string]bool{}, retryAt: map[string]time.Time{},
+		unneeded: map[string]time.Time{}, deferred: deferral.New(opts.patience()), leaving: map[string]bool{}, retryAt: map[string]time.Time{},
 	}, nil
 }
 
@@ -70,7 +69,7 @@ func (s *Scaler) Round(ctx context.Context, up *scaleup.Round) (Round, error) {
 	if err != nil {
 		return Round{}, err
 	}
-	s.remember(&decision)
+	s.remember(&decision, world.Now)
 	return Round{World: world, Attempts: s.execute(ctx, world, &decision), Decision: decision}, nil
 }
 
@@ -101,7 +100,7 @@ func (s *Scaler) observe(ctx context.Context, up *scaleup.Round) *World {
 		w.Nodes = append(w.Nodes, Node{
 			Node: n, Group: up.World.GroupOf[i],
 			Leaving: leaving || scaleup.IsLeaving(n.Node), Draining: draining,
-			UnneededSince: s.waiting[name].unneeded, DeferredSince: s.waiting[name].deferred,
+			UnneededSince: s.unneeded[name], DeferredSince: s.deferred.Since(name),
 		})
 	}
 	for name := range s.leaving {
@@ -112,12 +111,19 @@ func (s *Scaler) observe(ctx context.Context, up *scaleup.Round) *World {
 	return w
 }
 
-// remember keeps since when nodes wait, and forgets those that are needed.
-func (s *Scaler) remember(d *Decision) {
-	clear(s.waiting)
+// remember keeps since when nodes wait. What is needed is no longer unneeded; a wait for balance is forgotten only later.
+func (s *Scaler) remember(d *Decision, now time.Time) {
+	clear(s.unneeded)
+	var offered []string
 	for _, o := range d.Nodes {
-		if o.Outcome.Unneeded() {
-			s.waiting[o.Node] = wait{o.UnneededSince, o.DeferredSince}
+		if !o.Outcome.Unneeded() {
+			continue
+		}
+		s.unneeded[o.Node] = o.UnneededSince
+		offered = append(offered, o.Node)
+		if !o.DeferredSince.IsZero() {
+			s.deferred.Defer(o.Node, o.DeferredSince, now)
 		}
 	}
+	s.deferred.Offer(offered, now)
 }

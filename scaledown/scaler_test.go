@@ -179,19 +179,28 @@ func TestDeferral(t *testing.T) {
 	}
 }
 
-// TestDeferralIsForgotten where a node is needed meanwhile: it then waits the whole
-// time again.
-func TestDeferralIsForgotten(t *testing.T) {
-	f := newFleet(t, groups(cloudGroup("a", 3, 0), cloudGroup("b", 2, 0)), Options{})
-	f.fill(3000, "a-0001", "a-0002", "a-0003")
-	f.after(0)
-	expect(t, "both wait", f.after(10*time.Minute), "InUse 3, WaitsForLevel 2")
-	f.fill(3000, "b-0001")
-	expect(t, "one is needed", f.after(5*time.Minute), "InUse 4, WaitsForLevel 1")
-	delete(f.pods, "b-0001")
-	expect(t, "the other goes", f.after(5*time.Minute), "Goes 1, InUse 3, WaitsForTime 1")
-	expect(t, "it waits again", f.after(10*time.Minute), "InUse 3, WaitsForLevel 1")
-	expect(t, "the whole time", f.after(10*time.Minute), "Goes 1, InUse 3")
+// TestDeferralOutlivesAShortNeed: a node that is needed for a while in between does not wait for balance all over
+// again; after a longer one it does.
+func TestDeferralOutlivesAShortNeed(t *testing.T) {
+	for name, c := range map[string]struct {
+		needed time.Duration
+		want   string
+	}{
+		"short": {5 * time.Minute, "Goes 1, InUse 3"},
+		"long":  {11 * time.Minute, "InUse 3, WaitsForLevel 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, groups(cloudGroup("a", 3, 0), cloudGroup("b", 2, 0)), Options{})
+			f.fill(3000, "a-0001", "a-0002", "a-0003")
+			f.after(0)
+			expect(t, "both wait", f.after(10*time.Minute), "InUse 3, WaitsForLevel 2")
+			f.fill(3000, "b-0001")
+			expect(t, "one is needed", f.after(5*time.Minute), "InUse 4, WaitsForLevel 1")
+			delete(f.pods, "b-0001")
+			expect(t, "the other goes", f.after(c.needed), "Goes 1, InUse 3, WaitsForTime 1")
+			expect(t, "it may go again", f.after(10*time.Minute), c.want)
+		})
+	}
 }
 
 func TestNoDeferral(t *testing.T) {
@@ -232,7 +241,13 @@ func TestUnreadyNodesHaveTheirOwnTime(t *testing.T) {
 	f.after(0)
 	f.after(time.Minute)
 	expect(t, "after ten minutes", f.after(10*time.Minute), "InUse 2, WaitsForTime 2")
-	expect(t, "after twenty", f.after(10*time.Minute), "Goes 1, InUse 2, WaitsForLevel 1")
+	r := f.after(10 * time.Minute)
+	expect(t, "after twenty, without waiting for balance", r, "Goes 2, InUse 2")
+	for _, at := range r.Decision.Go {
+		if o := r.Decision.Nodes[at]; o.Behind != "" || !o.DeferredSince.IsZero() {
+			t.Errorf("an unready node seems to have waited for balance: %+v", o)
+		}
+	}
 }
 
 // TestFailedDeletions: the group that failed waits, the others go on; a group

@@ -1,0 +1,58 @@
+// Package deferral bounds how long nodes wait for balance: it remembers since when each node that may be
+// removed has been kept only because its set would become uneven.
+//
+// A node that is not offered for removal for a while keeps its time. An autoscaler that may take only some of
+// a group's idle nodes offers another few of them in every loop, and a node that lost its time whenever it is
+// passed over would wait for ever. It is forgotten once it was not offered for longer than the limit.
+//
+// The package decides nothing about nodes or sets, reads no clock, and knows no cluster. The time of each call
+// is handed in and never goes back. It is not safe for concurrent use.
+package deferral
+
+import (
+	"maps"
+	"time"
+)
+
+// Waits are the nodes that wait, or have waited lately. Use New to make one.
+type Waits struct {
+	limit time.Duration
+	nodes map[string]wait
+}
+
+type wait struct{ since, offered time.Time }
+
+// New returns Waits without memory that let a node wait no longer than the limit, which is not negative; with 0
+// none waits.
+func New(limit time.Duration) *Waits { return &Waits{limit: limit, nodes: map[string]wait{}} }
+
+// Offer takes in which nodes may be removed now. Before that it forgets those that have not been among them for
+// longer than the limit.
+func (w *Waits) Offer(nodes []string, now time.Time) {
+	maps.DeleteFunc(w.nodes, func(_ string, n wait) bool { return now.Sub(n.offered) > w.limit })
+	for _, name := range nodes {
+		if n, waits := w.nodes[name]; waits {
+			n.offered = now
+			w.nodes[name] = n
+		}
+	}
+}
+
+// Defer notes that a node is kept for balance now, and reports whether its wait begins with that. It began at
+// since, which may lie before now where that is known.
+func (w *Waits) Defer(node string, since, now time.Time) bool {
+	if _, waits := w.nodes[node]; waits {
+		return false
+	}
+	w.nodes[node] = wait{since: since, offered: now}
+	return true
+}
+
+// Since returns when a node began to wait; zero if it does not.
+func (w *Waits) Since(node string) time.Time { return w.nodes[node].since }
+
+// Overdue reports whether a node has waited as long as it may.
+func (w *Waits) Overdue(node string, now time.Time) bool {
+	n, waits := w.nodes[node]
+	return w.limit == 0 || waits && now.Sub(n.since) >= w.limit
+}
