@@ -26,8 +26,11 @@ type levels struct {
 // level is what is kept of one set from loop to loop.
 type level struct {
 	sizes map[string]int // at the last Refresh
-	// since is when a member began to wait for a larger one, or when a member last got smaller; zero while none waits.
+	// since is when a member began to wait for a larger one, or when a member last was smaller than ever since then; zero while
+	// none waits.
 	since time.Time
+	least map[string]int // the smallest sizes since then
+	held  time.Time      // when a member waited last
 	// step is how many nodes each member may lose in a loop although the set becomes uneven. Waiting in vain doubles it.
 	step   int
 	let    bool // waiting has ended: step applies
@@ -66,11 +69,10 @@ func (s *Sidecar) levelOut(now time.Time) {
 	l.floors = map[string]floor{}
 	before := l.sets
 	l.sets = map[string]*level{}
-	for set, members := range s.levelMembers(now) {
-		kept := before[set]
-		if kept == nil {
-			kept = &level{}
-		}
+	members := s.levelMembers(now)
+	for _, set := range slices.Sorted(maps.Keys(members)) {
+		members := members[set]
+		kept := levelOf(members, before)
 		l.sets[set] = kept
 		ended := kept.let
 		maps.Copy(l.floors, kept.advance(members, now, s.o.MaxBalanceDeferral))
@@ -79,6 +81,39 @@ func (s *Sidecar) levelOut(now time.Time) {
 			s.o.Log.Info("Set may become uneven, its larger members have not shrunk", "set", set, "after", s.o.MaxBalanceDeferral.String(), "nodesPerLoop", kept.step)
 		}
 	}
+	l.keep(before, now, s.o.MaxBalanceDeferral)
+}
+
+// keep leaves what is known of sets whose members cannot be read now, or only one of them, until nobody has waited for long.
+func (l *levels) keep(left map[string]*level, now time.Time, deferral time.Duration) {
+	for set, kept := range left {
+		if l.sets[set] == nil && !kept.held.IsZero() && now.Sub(kept.held) <= deferral {
+			l.sets[set] = kept
+		}
+	}
+}
+
+// levelOf returns what was kept of the set that has most of these members now, which it leaves to no other; else a new level. So
+// a set goes on waiting where a group, even its first, cannot be read in one loop or has joined.
+func levelOf(members []levelMember, before map[string]*level) *level {
+	best, common := "", 0
+	for _, set := range slices.Sorted(maps.Keys(before)) {
+		n := 0
+		for _, m := range members {
+			if _, member := before[set].sizes[m.id]; member {
+				n++
+			}
+		}
+		if n > common {
+			best, common = set, n
+		}
+	}
+	if best == "" {
+		return &level{}
+	}
+	kept := before[best]
+	delete(before, best)
+	return kept
 }
 
 // levelMembers are the sets of two and more groups that can be levelled.
@@ -133,15 +168,18 @@ func (b *book) settled() int {
 	return b.target
 }
 
-// staying is how many instances there are that neither failed nor have been without a node for so long that they are
-// deleted.
+// staying is how many instances there are that neither failed, nor have been without a node for so long that they are deleted,
+// nor have a node that is broken: a set is no more level with it than without it.
 func (s *sight) staying(g *groupView) int {
 	n := 0
 	for i := range g.instances {
 		instance := &g.instances[i]
-		_, registered := s.nodes[instance.ID]
+		node, registered := s.nodes[instance.ID]
 		since, known := s.since[instance.ID]
-		lost := !registered && known && s.now.Sub(since) >= s.provision
+		lost := known && s.now.Sub(since) >= s.provision
+		if registered {
+			lost = !node.Ready && !node.Created.IsZero() && s.now.Sub(node.Created) >= s.provision
+		}
 		if instance.State != cloudprovider.InstanceDeleting && instance.Error == nil && !lost {
 			n++
 		}
@@ -151,7 +189,7 @@ func (s *sight) staying(g *groupView) int {
 
 // advance takes in the sizes of a loop, and answers the minimums to tell.
 func (l *level) advance(members []levelMember, now time.Time, deferral time.Duration) map[string]floor {
-	changed := l.compare(members)
+	grown := l.compare(members)
 	largest, spread := spreadOf(members)
 	floors := make(map[string]floor, len(members))
 	held := false
@@ -163,9 +201,13 @@ func (l *level) advance(members []levelMember, now time.Time, deferral time.Dura
 		}
 	}
 	if held {
-		l.wait(changed, spread, now, deferral)
+		l.held = now
+		l.wait(grown, spread, now, deferral)
 	} else {
-		l.since, l.let, l.step = time.Time{}, false, 0
+		l.let, l.step = false, 0
+		if now.Sub(l.held) > deferral { // not only passed over, as when the largest member cannot be read
+			l.since = time.Time{}
+		}
 	}
 	for i := range members {
 		f, raised := floors[members[i].id]
@@ -184,24 +226,29 @@ func (l *level) advance(members []levelMember, now time.Time, deferral time.Dura
 	return floors
 }
 
-// change is what has become of sizes since the loop before.
-type change struct{ grown, shrunk bool }
-
-// compare tells whether members have become larger or smaller, and remembers their sizes. Other members are another set.
-func (l *level) compare(members []levelMember) (c change) {
-	same := len(members) == len(l.sizes)
+// compare reports whether members have grown, and remembers their sizes.
+func (l *level) compare(members []levelMember) (grown bool) {
 	sizes := make(map[string]int, len(members))
 	for _, m := range members {
 		before, known := l.sizes[m.id]
-		same = same && known
-		c.grown, c.shrunk = c.grown || m.size > before, c.shrunk || m.size < before
+		grown = grown || known && m.size > before
 		sizes[m.id] = m.size
 	}
-	if !same {
-		*l = level{}
-	}
 	l.sizes = sizes
-	return c
+	return grown
+}
+
+// shrunk reports whether a member is smaller than ever since the waiting began, and remembers the smallest sizes.
+func (l *level) shrunk() bool {
+	smaller := false
+	for id, size := range l.sizes {
+		least, known := l.least[id]
+		smaller = smaller || known && size < least
+		if !known || size < least {
+			l.least[id] = size
+		}
+	}
+	return smaller
 }
 
 // spreadOf finds the first largest member that can shrink, and how far the smallest is from it.
@@ -221,15 +268,14 @@ func spreadOf(members []levelMember) (largest levelMember, spread int) {
 	return largest, largest.size - smallest
 }
 
-// wait ends the waiting of a member when it was in vain, and lets it begin anew when that has made the set less even.
-func (l *level) wait(c change, spread int, now time.Time, deferral time.Duration) {
+// wait ends the waiting of a member when it was in vain, and lets it begin anew when that has made the set less even. It was not in
+// vain where a member is smaller than ever; members that only come and go do not postpone the end.
+func (l *level) wait(grown bool, spread int, now time.Time, deferral time.Duration) {
 	switch {
-	case l.let && (c.grown || spread > max(1, l.spread)):
-		l.since, l.let = now, false
+	case l.let && (grown || spread > max(1, l.spread)), !l.let && l.since.IsZero():
+		l.since, l.least, l.let = now, maps.Clone(l.sizes), false
 	case l.let:
-	case l.since.IsZero():
-		l.since = now
-	case c.shrunk:
+	case l.shrunk():
 		l.since, l.step = now, 0
 	case now.Sub(l.since) >= deferral:
 		l.let, l.spread, l.step = true, spread, max(1, min(2*l.step, nodegroupset.MaxSize))

@@ -184,6 +184,54 @@ func TestWaitingEnds(t *testing.T) {
 	expect(4)
 }
 
+// TestWaitingOutlivesAnUnreadableMember: that members cannot be read now and then, the first or the largest among them, takes the
+// others no time away.
+func TestWaitingOutlivesAnUnreadableMember(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		sizes      []int
+		unreadable string
+		waits      string
+	}{
+		{"the first", []int{9, 8, 9}, "a", "b"},
+		{"the largest", []int{8, 8, 9}, "c", "a"},
+		{"one of two", []int{8, 9}, "b", "a"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := levelled(t, zones(test.sizes...))
+			backend := &unreadable{Cloud: w.cloud}
+			w.startSidecar(backend)
+			for range 30 {
+				backend.group = ""
+				w.refresh(10 * time.Second)
+				backend.group = test.unreadable
+				w.refresh(10 * time.Second)
+			}
+			backend.group = ""
+			w.refresh(10 * time.Second)
+			if told := w.told()[test.waits]; told != 7 {
+				t.Errorf("after ten minutes the minimum of %s is %d, want 7 (%s)", test.waits, told, w.why(test.waits))
+			}
+		})
+	}
+}
+
+// TestWaitingOutlivesNodesThatComeAndGo: a set that gets smaller, and larger again, does not let others wait for ever.
+func TestWaitingOutlivesNodesThatComeAndGo(t *testing.T) {
+	w := levelled(t, zones(9, 5, 9))
+	for range 2 {
+		w.remove("a", 1)
+		w.refresh(4 * time.Minute)
+		if err := w.cloud.IncreaseSize(context.Background(), "a", 1); err != nil {
+			t.Fatal(err)
+		}
+		w.refresh(4 * time.Minute)
+	}
+	if told := w.told()["b"]; told != 4 {
+		t.Errorf("the minimum of b is %d, want 4: it has waited longer than it may (%s)", told, w.why("b"))
+	}
+}
+
 // TestAnEvenSetNeverWaits: where all members can give a node nobody waits, however long nothing happens. A set that is
 // uneven by its remainder stays so while all members shrink.
 func TestAnEvenSetNeverWaits(t *testing.T) {
@@ -273,6 +321,22 @@ func TestFloorsLeaveDeadInstances(t *testing.T) {
 	}
 	if told := w.told(); told["b"] != 5 {
 		t.Errorf("minimum of b %d, want 5: two of its instances will have no node any more", told["b"])
+	}
+}
+
+// TestFloorsLeaveBrokenNodes: a set is no more level with nodes that are not ready than without them.
+func TestFloorsLeaveBrokenNodes(t *testing.T) {
+	groups := zones(5, 6)
+	w := newWorld(t, setup{sidecar: sidecar.Options{LevelScaleDown: true}, cloud: fake.Config{
+		Groups: groups, Outages: []fake.Outage{{Zones: []string{"a"}, Window: fake.Window{Start: time.Minute}}},
+	}})
+	w.refresh(0)
+	if told := w.told(); told["a"] != 5 {
+		t.Errorf("minimum of a %d, want 5 as b has 6", told["a"])
+	}
+	w.refresh(20 * time.Minute)
+	if told := w.told(); told["a"] != 0 {
+		t.Errorf("minimum of a %d, want 0: all of its nodes are broken", told["a"])
 	}
 }
 
