@@ -25,9 +25,9 @@ func ExampleLink() {
 	}
 	fmt.Println(clusterautoscaler.Link(&options), options.CloudProviderName)
 
-	options.NodeGroupSetRatios.MaxCapacityMemoryDifferenceRatio = 15
+	options.NodeGroupSetRatios.MaxCapacityMemoryDifferenceRatio = -0.15
 	fmt.Println(clusterautoscaler.Link(&options))
 	// Output:
 	// <nil> evenkeel-examplecloud
-	// invalid argument "15" for --memory-difference-ratio: must be between 0 and 1
+	// invalid argument "-0.15" for --memory-difference-ratio: must be between 0 and 1
 }

@@ -3,6 +3,8 @@ package clusterautoscaler
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,7 +42,8 @@ func comparisonOptions(options config.AutoscalingOptions, disabledPacks []string
 		klog.Warning("--balancing-ignore-label has no effect beside --balancing-label, which decides alone")
 	}
 	out := nodegroupset.Options{
-		IgnoreLabels: options.BalancingExtraIgnoredLabels, Labels: options.BalancingLabels, DisabledPacks: disabledPacks,
+		IgnoreLabels: named(flagIgnoreLabel, options.BalancingExtraIgnoredLabels), Labels: named(flagLabel, options.BalancingLabels),
+		DisabledPacks: disabledPacks,
 	}
 	given := options.NodeGroupSetRatios
 	for _, ratio := range []struct {
@@ -54,6 +57,10 @@ func comparisonOptions(options config.AutoscalingOptions, disabledPacks []string
 	} {
 		// The shortest decimal that reads as the same number is what was typed.
 		typed := strconv.FormatFloat(ratio.value, 'g', -1, 64)
+		if ratio.value > 1 && !math.IsInf(ratio.value, 0) {
+			klog.InfoS("A ratio above 1 counts as 1: no amount differs from a larger one by more than all of it", "flag", ratio.flag, "value", typed)
+			typed = "1"
+		}
 		parsed, err := nodegroupset.ParseRatio(typed)
 		if err != nil {
 			var invalid *nodegroupset.InvalidError
@@ -65,6 +72,15 @@ func comparisonOptions(options config.AutoscalingOptions, disabledPacks []string
 		*ratio.into = &parsed
 	}
 	return out, nil
+}
+
+// named leaves out labels without a name, which the autoscaler accepts and no node has.
+func named(flag string, labels []string) []string {
+	out := slices.DeleteFunc(slices.Clone(labels), func(label string) bool { return strings.TrimSpace(label) == "" })
+	if len(out) < len(labels) {
+		klog.InfoS("A label without a name is left out", "flag", flag)
+	}
+	return out
 }
 
 // namingTheFlag turns the engine's refusal of an option into one of the flag.

@@ -23,7 +23,7 @@ type groupSet struct {
 	sets    *sets
 	journal *journal
 	quotas  *quotas // nil: none are known
-	need    *need   // nil: it is not learnt
+	need    need
 }
 
 var _ nodegroupset.NodeGroupSetProcessor = &groupSet{}
@@ -32,6 +32,7 @@ var _ nodegroupset.NodeGroupSetProcessor = &groupSet{}
 // every group that can grow, and about the chosen one again; only the first question of a loop reads templates.
 func (g *groupSet) FindSimilarNodeGroups(ctx *ca_context.AutoscalingContext, group cloudprovider.NodeGroup,
 	templates map[string]*framework.NodeInfo) ([]cloudprovider.NodeGroup, caerrors.AutoscalerError) {
+	g.need.learn(ctx)
 	if templates[group.Id()] == nil {
 		return nil, caerrors.NewAutoscalerErrorf(caerrors.InternalError, "find groups similar to node group %s: %v", group.Id(), errNoTemplate)
 	}
@@ -54,9 +55,7 @@ func (g *groupSet) BalanceScaleUpBetweenGroups(ctx *ca_context.AutoscalingContex
 		return []nodegroupset.ScaleUpInfo{}, nil
 	}
 	d := splitDecision{Chosen: groups[0].Id(), Need: newNodes, Asked: newNodes, Failed: failed}
-	if g.need != nil {
-		d.Need = max(newNodes, g.need.take(d.Chosen))
-	}
+	d.Need = max(newNodes, g.need.take(d.Chosen))
 	request := g.request(ctx, sized, d)
 	result, err := engine.Split(request)
 	if err != nil {

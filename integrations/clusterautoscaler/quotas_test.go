@@ -62,7 +62,9 @@ func newTown(t rapid.TB, snapshot clustersnapshot.ClusterSnapshot, sizes []int, 
 	if err := balancer(t).Install(&w.options); err != nil {
 		t.Fatal(err)
 	}
-	w.tracker, _ = resourcequotas.NewTrackerFactory(w.options.QuotasTrackerOptions).NewMaxQuotasTracker(w.ctx, w.nodes)
+	w.ctx.ExpanderStrategy = w.options.ExpanderStrategy
+	from := w.options.Processors.NodeGroupSetProcessor.(*groupSet).quotas.from()
+	w.tracker, _ = resourcequotas.NewTrackerFactory(from).NewMaxQuotasTracker(w.ctx, w.nodes)
 	return w
 }
 
@@ -80,7 +82,10 @@ func (w *town) allowed(t rapid.TB, group cloudprovider.NodeGroup, nodes int) int
 func (w *town) scaleUp(t rapid.TB, processor nodegroupset.NodeGroupSetProcessor, need int) (asked int, infos []nodegroupset.ScaleUpInfo) {
 	t.Helper()
 	chosen := w.groups[0]
-	w.options.ExpanderStrategy.BestOption([]expander.Option{{NodeGroup: chosen, NodeCount: need}}, w.templates)
+	if _, err := processor.FindSimilarNodeGroups(w.ctx, chosen, w.templates); err != nil { // of every option, before the choice
+		t.Fatal(err)
+	}
+	w.ctx.ExpanderStrategy.BestOption([]expander.Option{{NodeGroup: chosen, NodeCount: need}}, w.templates)
 	asked = need
 	if w.ctx.MaxNodesTotal > 0 {
 		asked = min(asked, w.ctx.MaxNodesTotal-len(w.nodes))
@@ -178,7 +183,7 @@ func TestUnreadableQuotasAreLeftToTheAutoscaler(t *testing.T) {
 	if _, err := processor.FindSimilarNodeGroups(w.ctx, w.groups[0], w.templates); err != nil {
 		t.Fatal(err)
 	}
-	w.options.ExpanderStrategy.BestOption([]expander.Option{{NodeGroup: w.groups[0], NodeCount: 9}}, w.templates)
+	w.ctx.ExpanderStrategy.BestOption([]expander.Option{{NodeGroup: w.groups[0], NodeCount: 9}}, w.templates)
 	infos, err := processor.BalanceScaleUpBetweenGroups(w.ctx, w.groups, 3)
 	if err != nil || len(infos) != 3 {
 		t.Errorf("%v, %v; want one node for each group, as asked", infos, err)
@@ -192,7 +197,7 @@ func TestTheNeedHoldsForOneSplit(t *testing.T) {
 	if _, err := processor.FindSimilarNodeGroups(w.ctx, w.groups[0], w.templates); err != nil {
 		t.Fatal(err)
 	}
-	w.options.ExpanderStrategy.BestOption([]expander.Option{{NodeGroup: w.groups[0], NodeCount: 6}}, w.templates)
+	w.ctx.ExpanderStrategy.BestOption([]expander.Option{{NodeGroup: w.groups[0], NodeCount: 6}}, w.templates)
 	for _, want := range []int{6, 2} {
 		infos, err := processor.BalanceScaleUpBetweenGroups(w.ctx, w.groups, 2)
 		if err != nil {

@@ -5,6 +5,7 @@ package clusterautoscaler
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -38,6 +39,7 @@ type Balancer struct {
 	journal     *journal
 	sets        *sets
 	groupSet    *groupSet
+	installed   atomic.Bool
 }
 
 // New returns the balancer for an autoscaler with these options, which honours all of --balance-similar-node-groups,
@@ -69,8 +71,8 @@ func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
 }
 
 // Install puts the balancer into the autoscaler that the options are for, in place of what balances there already. The cloud
-// provider must be set, because expanders and quotas are made with it; the processors are made as the autoscaler would where there
-// are none. With --balance-similar-node-groups off nothing is changed.
+// provider must be set, because quotas are read from it; the processors are made as the autoscaler would where there are none. Nothing else
+// is filled in: what the autoscaler or a fork adds by default stays its own. With --balance-similar-node-groups off nothing is changed.
 func (b *Balancer) Install(options *coreoptions.AutoscalerOptions) error {
 	if options.CloudProvider == nil {
 		return errors.New("install evenkeel: the options have no cloud provider; set AutoscalerOptions.CloudProvider before")
@@ -92,6 +94,7 @@ func (b *Balancer) install(options *coreoptions.AutoscalerOptions) {
 	b.installScaleUp(options)
 	b.installScaleDown(options.Processors)
 	b.installReport(options.Processors)
+	b.installed.Store(true)
 	klog.InfoS("Similar node groups are balanced by evenkeel", "maxBalanceDeferral", b.maxDeferral)
 }
 
@@ -99,7 +102,6 @@ func (b *Balancer) install(options *coreoptions.AutoscalerOptions) {
 // they would make the autoscaler replace it.
 func (b *Balancer) installScaleUp(options *coreoptions.AutoscalerOptions) {
 	options.BalancingLabels = nil
-	b.groupSet.quotas = shareQuotas(options)
-	b.groupSet.need = learnNeed(options)
+	b.groupSet.quotas = &quotas{options: options}
 	options.Processors.NodeGroupSetProcessor = b.groupSet
 }

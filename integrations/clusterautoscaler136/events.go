@@ -80,18 +80,14 @@ func held(g nodegroupset.GroupSplit) string {
 }
 
 // shrinkEvent tells of nodes that begin to wait for balance, or go because they waited too long; not of every round they wait.
-func shrinkEvent(before, d shrinkDecision) event {
+func shrinkEvent(d shrinkDecision) event {
 	var overdue []nodeDecision
 	for _, node := range d.Removed {
 		if node.Reason == reasonOverdue {
 			overdue = append(overdue, node)
 		}
 	}
-	waited := map[string]bool{}
-	for _, node := range forBalance(before.Waiting) {
-		waited[node.Node] = true
-	}
-	began := slices.DeleteFunc(forBalance(d.Waiting), func(node nodeDecision) bool { return waited[node.Node] })
+	began := slices.DeleteFunc(forBalance(d.Waiting), func(node nodeDecision) bool { return !node.Began })
 
 	var texts []string
 	if len(overdue) > 0 {

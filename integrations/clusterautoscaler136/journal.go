@@ -56,6 +56,7 @@ type nodeDecision struct {
 	Reason           string    // one of the reasons above; empty for a node that goes because it is its group's turn
 	Behind           string    // the larger group that shrinks first, for reasonLevel
 	Since            time.Time // when it was first deferred; zero for a node that never was
+	Began            bool      // it is deferred for the first time
 }
 
 // forBalance are the nodes of decisions that wait because they would make their set uneven.
@@ -144,7 +145,7 @@ func (j *journal) shrunk(d shrinkDecision) {
 		j.history.rounds = appended(j.history.rounds, now)
 	}
 	j.metrics.shrunk(d)
-	j.announce(shrinkEvent(before, d))
+	j.announce(shrinkEvent(d))
 }
 
 // sameWait is whether a node waits as it did before; behind whom may change with every node that goes.

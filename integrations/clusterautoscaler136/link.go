@@ -3,15 +3,23 @@
 package clusterautoscaler
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
 
 	"k8s.io/autoscaler/cluster-autoscaler/cloudprovider"
 	"k8s.io/autoscaler/cluster-autoscaler/cloudprovider/builder"
 	"k8s.io/autoscaler/cluster-autoscaler/config"
 	coreoptions "k8s.io/autoscaler/cluster-autoscaler/core/options"
 	"k8s.io/client-go/informers"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
 )
 
 // linkedPrefix makes the name under which a provider is registered once more, with evenkeel around it.
@@ -23,12 +31,29 @@ var providers = map[string]string{}
 // linked is the balancer of the last Link, for what is set up before it or has no other way to it.
 var linked atomic.Pointer[Balancer]
 
+// given is the provider of the last LinkProvider.
+var given atomic.Pointer[cloudprovider.CloudProvider]
+
+// givenProvider is the name under which it is registered.
+const givenProvider = linkedPrefix + "given"
+
+// Validate refuses options and flags that Link would refuse, with the same error. An autoscaler that elects a leader before it links calls it as soon
+// as the flags are parsed, so that a replica with a wrong flag ends at once and does not wait for the lease first.
+func Validate(options config.AutoscalingOptions) error {
+	if !options.BalanceSimilarNodeGroups {
+		return nil
+	}
+	_, err := New(options, flagOptions())
+	return err
+}
+
 // Link makes the autoscaler that is built from the options balance similar node groups with evenkeel. Call it after the flags are
 // parsed and before the autoscaler is built. It honours evenkeel's own flags, which the import of the package adds.
 //
 // The autoscaler has no setter for processors, but the function that builds a cloud provider may set them. So Link registers
 // another name for the provider of the options, whose function builds the real provider and then installs the balancer, and
-// changes options.CloudProviderName to it until then.
+// changes options.CloudProviderName to it until then. An autoscaler that is handed a provider never calls that function: use LinkProvider
+// for it. When such a one runs all the same, a warning is logged after its first loop.
 //
 // With --balance-similar-node-groups off Link does nothing. Options that cannot be used are refused with an error that names the
 // flag. Link is not safe for concurrent use, as the autoscaler's register of providers is not.
@@ -44,15 +69,42 @@ func Link(options *config.AutoscalingOptions) error {
 		return fmt.Errorf("invalid argument %q for --cloud-provider: is no cloud provider of this build; it has %s",
 			name, strings.Join(builder.AvailableCloudProviders(), ", "))
 	}
+	return link(options, linkedPrefix+name, name, linkedProvider(name))
+}
+
+// LinkProvider is Link for an autoscaler whose cloud provider is made by hand. Leave the provider out of builder.WithCloudProvider then: the autoscaler
+// gets it by its name, as any other. With --balance-similar-node-groups off it only does that.
+func LinkProvider(options *config.AutoscalingOptions, provider cloudprovider.CloudProvider) error {
+	if provider == nil {
+		return errors.New("link evenkeel: there is no cloud provider; make it before LinkProvider is called")
+	}
+	if err := Validate(*options); err != nil {
+		return err
+	}
+	given.Store(&provider)
+	return link(options, givenProvider, provider.Name(), func(options *coreoptions.AutoscalerOptions, _ cloudprovider.NodeGroupDiscoveryOptions,
+		_ *cloudprovider.ResourceLimiter, _ informers.SharedInformerFactory) cloudprovider.CloudProvider {
+		provider := *given.Load()
+		options.CloudProviderName = provider.Name()
+		install(options, provider)
+		return provider
+	})
+}
+
+// link makes the options name a provider whose function installs a new balancer; behind is what the provider is called otherwise.
+func link(options *config.AutoscalingOptions, name, behind string, build builder.CloudProviderBuilder) error {
 	b, err := New(*options, flagOptions())
 	if err != nil {
 		return err
 	}
 	linked.Store(b)
-	options.CloudProviderName = linkedPrefix + name
-	if _, linkedBefore := providers[options.CloudProviderName]; !linkedBefore {
-		providers[options.CloudProviderName] = name
-		builder.RegisterCloudProvider(options.CloudProviderName, linkedProvider(name))
+	options.CloudProviderName = name
+	if _, registered := providers[name]; !registered {
+		providers[name] = behind
+		builder.RegisterCloudProvider(name, build)
+	}
+	if b.enabled {
+		warnOnce.Do(func() { go warnUnlessInstalled(loopHasRun, time.Tick(warnEvery)) })
 	}
 	return nil
 }
@@ -71,8 +123,46 @@ func linkedProvider(name string) builder.CloudProviderBuilder {
 		if provider == nil {
 			return nil
 		}
-		options.CloudProvider = provider
-		linked.Load().install(options)
+		install(options, provider)
 		return provider
 	}
 }
+
+// install puts the linked balancer beside the provider.
+func install(options *coreoptions.AutoscalerOptions, provider cloudprovider.CloudProvider) {
+	options.CloudProvider = provider
+	linked.Load().install(options)
+}
+
+// warnEvery is how often it is looked whether the autoscaler has run without the balancer.
+const warnEvery = 10 * time.Second
+
+var warnOnce sync.Once
+
+// warnUnlessInstalled waits until the balancer is installed, or the autoscaler has run a loop without it, which it logs and returns.
+func warnUnlessInstalled(hasRun func() bool, ticks <-chan time.Time) (warned bool) {
+	for range ticks {
+		ran := hasRun() // asked first: a loop may begin as soon as the balancer is installed
+		if linked.Load().installed.Load() {
+			return false
+		}
+		if ran {
+			klog.Warning("evenkeel is linked but not installed, and balances nothing: the autoscaler was given a cloud provider by WithCloudProvider. " +
+				"Call LinkProvider with that provider instead of Link, and leave WithCloudProvider out")
+			return true
+		}
+	}
+	return false
+}
+
+// loopHasRun reports whether the autoscaler's own metrics tell of a loop.
+func loopHasRun() bool {
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil && len(families) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == lastActivity && len(f.GetMetric()) > 0 })
+}
+
+// lastActivity is the autoscaler's metric of when a part of a loop was last begun.
+const lastActivity = "cluster_autoscaler_last_activity"

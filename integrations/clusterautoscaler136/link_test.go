@@ -16,8 +16,11 @@ import (
 	"k8s.io/autoscaler/cluster-autoscaler/config"
 	ca_context "k8s.io/autoscaler/cluster-autoscaler/context"
 	coreoptions "k8s.io/autoscaler/cluster-autoscaler/core/options"
+	"k8s.io/autoscaler/cluster-autoscaler/expander"
+	cametrics "k8s.io/autoscaler/cluster-autoscaler/metrics"
 	"k8s.io/autoscaler/cluster-autoscaler/processors"
 	"k8s.io/autoscaler/cluster-autoscaler/processors/nodegroupset"
+	"k8s.io/autoscaler/cluster-autoscaler/resourcequotas"
 	"k8s.io/client-go/informers"
 )
 
@@ -75,8 +78,110 @@ func TestLink(t *testing.T) {
 	if got := installed.sets.options.Labels; !slices.Equal(got, []string{"pool"}) {
 		t.Errorf("labels %v", got)
 	}
-	if _, learns := opts.ExpanderStrategy.(*need); !learns || installed.need == nil || opts.QuotasTrackerOptions.QuotaProvider == nil {
-		t.Errorf("strategy %T, need %v, quotas %v", opts.ExpanderStrategy, installed.need, opts.QuotasTrackerOptions)
+}
+
+// What the autoscaler makes by default, and what a fork adds there, is left to it.
+func TestLinkFillsNoDefaults(t *testing.T) {
+	o := linkable()
+	if err := Link(&o); err != nil {
+		t.Fatal(err)
+	}
+	opts := build(o)
+	if q := opts.QuotasTrackerOptions; opts.ExpanderStrategy != nil || q.QuotaProvider != nil || q.NodeFilter != nil || q.CustomResourcesProcessor != nil {
+		t.Errorf("strategy %T, quotas %+v", opts.ExpanderStrategy, q)
+	}
+	// The autoscaler sets them afterwards, and evenkeel sees them.
+	fork := resourcequotas.NewFakeProvider(nil)
+	opts.QuotasTrackerOptions.QuotaProvider = fork
+	ours := opts.Processors.NodeGroupSetProcessor.(*groupSet)
+	if got := ours.quotas.from().QuotaProvider; got != fork {
+		t.Errorf("quotas of a %T", got)
+	}
+	ctx := &ca_context.AutoscalingContext{ExpanderStrategy: choice("a")}
+	for range 2 {
+		if _, err := ours.FindSimilarNodeGroups(ctx, testprovider.NewTestNodeGroup("a", 1, 0, 0, true, false, "", nil, nil), nil); err == nil {
+			t.Fatal("a group without a template has similar ones")
+		}
+	}
+	if learns, is := ctx.ExpanderStrategy.(*need); !is || learns.strategy != expander.Strategy(choice("a")) {
+		t.Errorf("strategy %+v", ctx.ExpanderStrategy)
+	}
+}
+
+// A cloud provider that is made by hand is handed to evenkeel, not to the builder.
+func TestLinkProvider(t *testing.T) {
+	for _, balanced := range []bool{true, false} {
+		o := linkable()
+		o.BalanceSimilarNodeGroups = balanced
+		o.CloudProviderName = "whatever"
+		provider := testprovider.NewTestCloudProviderBuilder().Build()
+		if err := LinkProvider(&o, provider); err != nil {
+			t.Fatal(err)
+		}
+		opts := build(o)
+		if opts.CloudProvider != cloudprovider.CloudProvider(provider) || opts.CloudProviderName != provider.Name() {
+			t.Errorf("the provider is %v and is called %q", opts.CloudProvider, opts.CloudProviderName)
+		}
+		if _, ours := opts.Processors.NodeGroupSetProcessor.(*groupSet); ours != balanced {
+			t.Errorf("balanced %t: the processor is a %T", balanced, opts.Processors.NodeGroupSetProcessor)
+		}
+	}
+	o := linkable()
+	if err := LinkProvider(&o, nil); err == nil {
+		t.Error("no provider is linked")
+	}
+}
+
+func TestAnAutoscalerWithoutTheBalancerIsWarnedOf(t *testing.T) {
+	ticks := func(n int) <-chan time.Time {
+		out := make(chan time.Time, n)
+		for range n {
+			out <- time.Time{}
+		}
+		close(out)
+		return out
+	}
+	runsAfter := func(n int) func() bool {
+		return func() bool { n--; return n < 0 }
+	}
+	o := linkable()
+	if err := Link(&o); err != nil {
+		t.Fatal(err)
+	}
+	if warnUnlessInstalled(runsAfter(3), ticks(3)) {
+		t.Error("warns before the first loop")
+	}
+	if !warnUnlessInstalled(runsAfter(3), ticks(4)) {
+		t.Error("does not warn after the first loop")
+	}
+	build(o)
+	if warnUnlessInstalled(runsAfter(0), ticks(1)) {
+		t.Error("warns although the balancer is installed")
+	}
+}
+
+func TestALoopIsSeenInTheMetrics(t *testing.T) {
+	if loopHasRun() {
+		t.Skip("another test has run one")
+	}
+	cametrics.RegisterAll(false)
+	cametrics.UpdateLastTime(cametrics.Main, time.Now())
+	if !loopHasRun() {
+		t.Error("no loop is seen")
+	}
+}
+
+// A wrong flag ends a replica before it waits to be the leader.
+func TestValidate(t *testing.T) {
+	o := linkable()
+	o.NodeGroupSetRatios.MaxFreeDifferenceRatio = -1
+	linkErr := Link(new(o))
+	if err := Validate(o); err == nil || linkErr == nil || err.Error() != linkErr.Error() {
+		t.Errorf("%v, want %v", err, linkErr)
+	}
+	o.BalanceSimilarNodeGroups = false
+	if err := Validate(o); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -100,28 +205,14 @@ func TestLinkPassesOnThatThereIsNoProvider(t *testing.T) {
 	}
 }
 
-func TestAnExpanderThatCannotBeMadeIsLeftToTheAutoscaler(t *testing.T) {
-	o := linkable()
-	o.ExpanderNames = "no-such-expander"
-	if err := Link(&o); err != nil {
-		t.Fatal(err)
-	}
-	if opts := build(o); opts.ExpanderStrategy != nil {
-		t.Errorf("%T", opts.ExpanderStrategy)
-	}
-}
-
 func TestRefusedOptions(t *testing.T) {
 	for _, test := range []struct {
 		change func(*config.AutoscalingOptions)
 		want   string
 	}{
 		{func(o *config.AutoscalingOptions) { o.CloudProviderName = "no-cloud" }, `"no-cloud" for --cloud-provider: is no cloud provider of this build; it has `},
-		{func(o *config.AutoscalingOptions) { o.NodeGroupSetRatios.MaxCapacityMemoryDifferenceRatio = 1.5 }, `"1.5" for --memory-difference-ratio: must be between 0 and 1`},
 		{func(o *config.AutoscalingOptions) { o.NodeGroupSetRatios.MaxAllocatableDifferenceRatio = -0.1 }, `"-0.1" for --max-allocatable-difference-ratio: must be between 0 and 1`},
 		{func(o *config.AutoscalingOptions) { o.NodeGroupSetRatios.MaxFreeDifferenceRatio = math.NaN() }, `"NaN" for --max-free-difference-ratio: must be a decimal number between 0 and 1`},
-		{func(o *config.AutoscalingOptions) { o.BalancingLabels = []string{" "} }, `" " for --balancing-label: must not be empty`},
-		{func(o *config.AutoscalingOptions) { o.BalancingExtraIgnoredLabels = []string{""} }, `"" for --balancing-ignore-label: must not be empty`},
 	} {
 		o := linkable()
 		test.change(&o)
@@ -132,6 +223,24 @@ func TestRefusedOptions(t *testing.T) {
 		if o.CloudProviderName != before {
 			t.Errorf("refused options were changed: %q", o.CloudProviderName)
 		}
+	}
+}
+
+// What the autoscaler accepts although it means nothing is accepted here, too.
+func TestAcceptedOptions(t *testing.T) {
+	o := linkable()
+	o.NodeGroupSetRatios.MaxCapacityMemoryDifferenceRatio = 1.5
+	o.BalancingLabels = []string{""}
+	o.BalancingExtraIgnoredLabels = []string{" ", "pool"}
+	got, err := comparisonOptions(o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.MemoryDifferenceRatio.String() != "1" || len(got.Labels) > 0 || !slices.Equal(got.IgnoreLabels, []string{"pool"}) {
+		t.Errorf("%+v", got)
+	}
+	if _, err := New(o, Options{}); err != nil {
+		t.Error(err)
 	}
 }
 

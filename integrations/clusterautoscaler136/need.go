@@ -3,22 +3,26 @@
 package clusterautoscaler
 
 import (
-	"strings"
-
-	coreoptions "k8s.io/autoscaler/cluster-autoscaler/core/options"
+	ca_context "k8s.io/autoscaler/cluster-autoscaler/context"
 	"k8s.io/autoscaler/cluster-autoscaler/expander"
-	"k8s.io/autoscaler/cluster-autoscaler/expander/factory"
 	"k8s.io/autoscaler/cluster-autoscaler/simulator/framework"
-	"k8s.io/klog/v2"
 )
 
-// need is an expander strategy that remembers what the chosen option needs. Between the choice and the split the autoscaler lowers
-// the number to what the quotas leave for the chosen group alone, as if the others had no room of their own.
+// need is the autoscaler's expander strategy, and remembers what the chosen option needs. Between the choice and the split the autoscaler
+// lowers the number to what the quotas leave for the chosen group alone, as if the others had no room of their own.
 //
 // The autoscaler asks and splits in one goroutine, one scale-up after the other.
 type need struct {
 	strategy expander.Strategy
 	best     *expander.Option
+}
+
+// learn puts the need around the strategy of an autoscaler that runs, whoever made it. It is called before the autoscaler chooses, because that
+// asks for similar groups first.
+func (n *need) learn(ctx *ca_context.AutoscalingContext) {
+	if _, learns := ctx.ExpanderStrategy.(*need); !learns && ctx.ExpanderStrategy != nil {
+		n.strategy, ctx.ExpanderStrategy = ctx.ExpanderStrategy, n
+	}
 }
 
 // BestOption answers what the strategy answers.
@@ -36,26 +40,4 @@ func (n *need) take(group string) int {
 		return 0
 	}
 	return best.NodeCount
-}
-
-// learnNeed puts a need around the strategy of the options, which is made as the autoscaler would if there is none. It returns nil
-// where it cannot be made; the autoscaler then says why when it tries.
-func learnNeed(options *coreoptions.AutoscalerOptions) *need {
-	if options.ExpanderStrategy == nil {
-		if options.AutoscalingKubeClients == nil {
-			return nil // with them the autoscaler makes the strategy
-		}
-		expanders := factory.NewFactory()
-		expanders.RegisterDefaultExpanders(options.CloudProvider, options.AutoscalingKubeClients, options.KubeClient,
-			options.ConfigNamespace, options.GRPCExpanderCert, options.GRPCExpanderURL)
-		strategy, err := expanders.Build(strings.Split(options.ExpanderNames, ","))
-		if err != nil {
-			klog.V(2).InfoS("The need of a scale-up beyond the quotas of the chosen group is not learnt", "reason", err.Error())
-			return nil
-		}
-		options.ExpanderStrategy = strategy
-	}
-	n := &need{strategy: options.ExpanderStrategy}
-	options.ExpanderStrategy = n
-	return n
 }

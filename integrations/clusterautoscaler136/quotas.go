@@ -23,27 +23,34 @@ import (
 
 // quotas turns the autoscaler's quotas into caps of a split. The autoscaler cuts every member of a split by what is left for it, and
 // what it cuts is lost until the next loop; a split that knows the quotas gives it to the others, and nothing is cut.
+//
+// They are the autoscaler's own, whoever set them: what the options say once the autoscaler is built.
 type quotas struct {
-	from resourcequotas.TrackerOptions
+	options *coreoptions.AutoscalerOptions
+	read    *resourcequotas.TrackerOptions // nil until the first split
 }
 
-// shareQuotas reads the same quotas as the autoscaler will, and has them made as it would where they are not yet.
-func shareQuotas(options *coreoptions.AutoscalerOptions) *quotas {
-	from := &options.QuotasTrackerOptions
+// from returns the quotas of the options. Where the autoscaler was built from a copy of them, what is missing is made as it was made there.
+func (q *quotas) from() resourcequotas.TrackerOptions {
+	if q.read != nil {
+		return *q.read
+	}
+	from := q.options.QuotasTrackerOptions
 	if from.QuotaProvider == nil {
-		providers := []resourcequotas.Provider{resourcequotas.NewCloudQuotasProvider(options.CloudProvider)}
-		if options.CapacityQuotasEnabled {
-			providers = append(providers, capacityquota.NewCapacityQuotasProvider(options.KubeClientNew))
+		providers := []resourcequotas.Provider{resourcequotas.NewCloudQuotasProvider(q.options.CloudProvider)}
+		if q.options.CapacityQuotasEnabled {
+			providers = append(providers, capacityquota.NewCapacityQuotasProvider(q.options.KubeClientNew))
 		}
 		from.QuotaProvider = resourcequotas.NewCombinedQuotasProvider(providers)
 	}
 	if from.CustomResourcesProcessor == nil {
-		from.CustomResourcesProcessor = options.Processors.CustomResourcesProcessor
+		from.CustomResourcesProcessor = q.options.Processors.CustomResourcesProcessor
 	}
 	if from.NodeFilter == nil {
 		from.NodeFilter = resourcequotas.NewCombinedNodeFilter([]resourcequotas.NodeFilter{utils.VirtualKubeletNodeFilter{}})
 	}
-	return &quotas{*from}
+	q.read = &from
+	return from
 }
 
 // nodeResources is what one node takes of a quota, by resource.
@@ -118,11 +125,12 @@ type sharer struct {
 // caps are the quotas over the groups that so many more nodes could exceed. The templates are those of the groups; the nodes are all
 // that the cluster has and expects.
 func (q *quotas) caps(ctx *ca_context.AutoscalingContext, groups []sizedGroup, templates, nodes []*v1.Node, more int64) ([]engine.Cap, error) {
-	list, err := q.from.QuotaProvider.Quotas()
+	from := q.from()
+	list, err := from.QuotaProvider.Quotas()
 	if err != nil {
 		return nil, fmt.Errorf("read quotas: %w", err)
 	}
-	meter := &nodeMeter{ctx, q.from, map[string]nodeResources{}}
+	meter := &nodeMeter{ctx, from, map[string]nodeResources{}}
 	used, err := meter.use(nodes, list)
 	if err != nil {
 		return nil, err

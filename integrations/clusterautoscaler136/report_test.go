@@ -195,9 +195,13 @@ func TestDecisionsAreToldAsEvents(t *testing.T) {
 	}
 	waits := func(names ...string) (out []nodeDecision) {
 		for _, name := range names {
-			out = append(out, nodeDecision{Node: name, Group: "b", Reason: reasonLevel, Behind: "a"})
+			out = append(out, nodeDecision{Node: name, Group: "b", Reason: reasonLevel, Behind: "a", Began: true})
 		}
 		return out
+	}
+	still := func(d nodeDecision) nodeDecision {
+		d.Began = false
+		return d
 	}
 	for _, test := range []struct {
 		name string
@@ -214,8 +218,9 @@ func TestDecisionsAreToldAsEvents(t *testing.T) {
 			[]string{"Normal BalancedScaleUp 20 nodes for similar node groups: g0 0->1, g1 0->1, g2 0->1, g3 0->1, g4 0->1, g5 0->1, g6 0->1, g7 0->1, 12 more"}},
 		{"nodes that wait, told once", func(j *journal) {
 			j.shrunk(shrinkDecision{Waiting: waits("n1")})
-			j.shrunk(shrinkDecision{Waiting: waits("n1")})
-			j.shrunk(shrinkDecision{Waiting: waits("n1", "n2")})
+			j.shrunk(shrinkDecision{}) // it is passed over
+			j.shrunk(shrinkDecision{Waiting: []nodeDecision{still(waits("n1")[0])}})
+			j.shrunk(shrinkDecision{Waiting: append(waits("n2"), still(waits("n1")[0]))})
 		}, []string{
 			"Normal ScaleDownDeferred may be removed but wait for balance: n1 of b behind a",
 			"Normal ScaleDownDeferred may be removed but wait for balance: n2 of b behind a",

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/autoscaler/cluster-autoscaler/processors"
 	"k8s.io/autoscaler/cluster-autoscaler/processors/nodes"
 	"k8s.io/autoscaler/cluster-autoscaler/simulator"
+	kubeutil "k8s.io/autoscaler/cluster-autoscaler/utils/kubernetes"
+	"k8s.io/autoscaler/cluster-autoscaler/utils/taints"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 )
@@ -27,17 +30,17 @@ const triedFor = time.Hour
 // scaleDown is the processor that has the last word on which nodes go: of those the autoscaler may remove now it lets go the ones
 // that keep the sets level, as many as may go at once, and defers the others. It removes nothing the autoscaler would not.
 //
-// A deferred node stays unneeded and is looked at again in the next round. For balance none is deferred longer than maxDeferral;
-// with 0 only the order is left.
+// A deferred node stays unneeded and is looked at again in the next round. For balance none is deferred longer than
+// --max-balance-deferral, and none that is not ready; with 0 only the order is left.
 type scaleDown struct {
-	next        nodes.ScaleDownSetProcessor
-	sets        *sets
-	journal     *journal
-	clock       clock.PassiveClock
-	maxDeferral time.Duration
+	next    nodes.ScaleDownSetProcessor
+	sets    *sets
+	journal *journal
+	clock   clock.PassiveClock
 
-	deferred map[string]time.Time // node to when it was first deferred for balance
+	deferred *deferral.Waits
 	tried    map[string]time.Time // node to when it was to go last
+	started  time.Time            // what nodes waited for before is known from their taints only
 }
 
 // installScaleDown puts the balancer's scale-down around what is there. Processors that filter candidates are to be registered before,
@@ -55,8 +58,8 @@ func (b *Balancer) installScaleDown(p *processors.AutoscalingProcessors) {
 
 // scaleDownSet is the balancer's word on which nodes go, around the processor that had it.
 func (b *Balancer) scaleDownSet(next nodes.ScaleDownSetProcessor) nodes.ScaleDownSetProcessor {
-	return &scaleDown{next: next, sets: b.sets, journal: b.journal, clock: b.clock, maxDeferral: b.maxDeferral,
-		deferred: map[string]time.Time{}, tried: map[string]time.Time{}}
+	return &scaleDown{next: next, sets: b.sets, journal: b.journal, clock: b.clock,
+		deferred: deferral.New(b.maxDeferral), tried: map[string]time.Time{}, started: b.clock.Now()}
 }
 
 // FilterUnremovableNodes divides the candidates into those that go, in that order, and those that do not. The next processor is asked
@@ -65,7 +68,7 @@ func (b *Balancer) scaleDownSet(next nodes.ScaleDownSetProcessor) nodes.ScaleDow
 func (s *scaleDown) FilterUnremovableNodes(ctx *ca_context.AutoscalingContext, down *nodes.ScaleDownContext,
 	candidates []simulator.NodeToBeRemoved) ([]simulator.NodeToBeRemoved, []simulator.UnremovableNode) {
 	now := s.clock.Now()
-	s.forget(candidates, now)
+	s.observe(candidates, now)
 	removable, unremovable := s.next.FilterUnremovableNodes(ctx, down, s.inOrder(candidates))
 	r := s.newRound(ctx, down.ActuationStatus, s.inOrder(removable))
 	result, err := shrinkInTurns(r.request(s, now), s.turns(r.candidates))
@@ -79,19 +82,20 @@ func (s *scaleDown) FilterUnremovableNodes(ctx *ca_context.AutoscalingContext, d
 		going = append(going, r.candidates[i])
 		r.spend(i)
 	}
+	began := map[string]bool{}
 	for i := range result.Waits {
 		wait := &result.Waits[i]
 		node := r.candidates[wait.Candidate].Node
 		if wait.Reason == nodegroupset.WaitsForLevel {
 			if !r.allows(wait.Candidate) {
 				wait.Reason, wait.Behind = nodegroupset.WaitsForLimit, "" // balance costs it nothing
-			} else if s.deferred[node.Name].IsZero() {
-				s.deferred[node.Name] = now
+			} else if s.deferred.Defer(node.Name, s.waitsSince(ctx, node, now), now) {
+				began[node.Name] = true
 			}
 		}
 		unremovable = append(unremovable, simulator.UnremovableNode{Node: node, Reason: unremovableReason(wait.Reason)})
 	}
-	s.report(r, result, now)
+	s.report(r, result, began, now)
 	return append(going, r.others...), unremovable
 }
 
@@ -107,13 +111,13 @@ func unremovableReason(reason nodegroupset.ShrinkReason) simulator.UnremovableRe
 	return simulator.NodeGroupMaxDeletionCountReached
 }
 
-// forget drops the nodes that are no candidates any more, and attempts of long ago.
-func (s *scaleDown) forget(candidates []simulator.NodeToBeRemoved, now time.Time) {
-	still := make(map[string]bool, len(candidates))
+// observe takes in the candidates, and drops attempts of long ago.
+func (s *scaleDown) observe(candidates []simulator.NodeToBeRemoved, now time.Time) {
+	offered := make([]string, 0, len(candidates))
 	for _, c := range candidates {
-		still[c.Node.Name] = true
+		offered = append(offered, c.Node.Name)
 	}
-	maps.DeleteFunc(s.deferred, func(node string, _ time.Time) bool { return !still[node] })
+	s.deferred.Offer(offered, now)
 	maps.DeleteFunc(s.tried, func(_ string, at time.Time) bool { return now.Sub(at) >= triedFor })
 }
 
@@ -223,27 +227,42 @@ func (r *round) request(s *scaleDown, now time.Time) nodegroupset.ShrinkRequest 
 	request := nodegroupset.ShrinkRequest{Groups: r.fleet.withPartners(), Nodes: r.nodes, Drains: r.drains}
 	for i, node := range r.candidates {
 		request.Candidates = append(request.Candidates, nodegroupset.ShrinkCandidate{
-			Group: r.groups[i].Name, Drain: needsDrain(node), Overdue: s.overdue(node.Node.Name, now)})
+			Group: r.groups[i].Name, Drain: needsDrain(node), Overdue: s.overdue(node.Node, now)})
 	}
 	return request
 }
 
-// overdue is whether a node has waited for balance as long as it may.
-func (s *scaleDown) overdue(node string, now time.Time) bool {
-	since, waits := s.deferred[node]
-	return s.maxDeferral == 0 || waits && now.Sub(since) >= s.maxDeferral
+// overdue reports whether a node need not wait for balance: it has waited as long as it may, or it is not ready, so that its set is no
+// more level with it than without it.
+func (s *scaleDown) overdue(node *v1.Node, now time.Time) bool {
+	ready, _, err := kubeutil.GetReadinessState(node)
+	return s.deferred.Overdue(node.Name, now) || err == nil && !ready
+}
+
+// waitsSince is when the wait for balance begins of a node that is deferred for the first time. The autoscaler's taint of a node it does not
+// need says since when that is so; if it could have gone before this autoscaler was started, the one before may have deferred it.
+func (s *scaleDown) waitsSince(ctx *ca_context.AutoscalingContext, node *v1.Node, now time.Time) time.Time {
+	unneeded, err := taints.GetDeletionCandidateTime(node)
+	if err != nil || unneeded == nil {
+		return now
+	}
+	if due := unneeded.Add(ctx.NodeGroupDefaults.ScaleDownUnneededTime); due.Before(s.started) {
+		return due
+	}
+	return now
 }
 
 // report tells the journal and the log what was decided.
-func (s *scaleDown) report(r *round, result nodegroupset.ShrinkResult, now time.Time) {
+func (s *scaleDown) report(r *round, result nodegroupset.ShrinkResult, began map[string]bool, now time.Time) {
 	decide := func(i int, reason, behind string) nodeDecision {
 		node := r.candidates[i].Node.Name
-		return nodeDecision{Node: node, Group: r.groups[i].Name, Set: r.groups[i].Set, Reason: reason, Behind: behind, Since: s.deferred[node]}
+		return nodeDecision{Node: node, Group: r.groups[i].Name, Set: r.groups[i].Set, Reason: reason, Behind: behind,
+			Since: s.deferred.Since(node), Began: began[node]}
 	}
 	var decision shrinkDecision
 	for _, i := range result.Go {
 		reason := ""
-		if node := r.candidates[i].Node.Name; !s.deferred[node].IsZero() && s.overdue(node, now) {
+		if node := r.candidates[i].Node; !s.deferred.Since(node.Name).IsZero() && s.deferred.Overdue(node.Name, now) {
 			reason = reasonOverdue
 		}
 		decision.Removed = append(decision.Removed, decide(i, reason, ""))

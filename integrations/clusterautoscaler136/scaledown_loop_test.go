@@ -39,8 +39,6 @@ import (
 // descents is how many clusters shrink in TestScaleDownKeepsSetsLevel.
 var descents = flag.Int("descents", 60, "how many random clusters are shrunk by the real planner")
 
-const scanInterval = 2 * time.Minute
-
 // descent is a cluster whose load has fallen and an autoscaler's real planner that shrinks it, in virtual time. Deletions are done at
 // once; pods of drained nodes are placed anew by the real predicates.
 type descent struct {
@@ -54,41 +52,57 @@ type descent struct {
 	nodes      map[string]*v1.Node
 	pods       map[string]*v1.Pod
 	status     *deletiontracker.NodeDeletionTracker
+	interval   time.Duration
 
 	removed, homeless int
 	loops, idle       int // idle: since the last node went
 }
 
+// descentGroup is a node group of a descent. All of its nodes have some pods, or the idle ones none and the others so many that
+// they are needed.
+type descentGroup struct{ size, min, idle int }
+
+// newDescent is a cluster of 10/10/10 whose load has fallen at random.
 func newDescent(t *testing.T, seed uint64, deferral *time.Duration) *descent {
+	t.Helper()
+	d := startDescent(t, seed, 2*time.Minute, []descentGroup{{size: 10}, {size: 10}, {size: 10}})
+	for _, name := range sortedNames(d.nodes) {
+		d.load(d.nodes[name])
+	}
+	d.autoscaler(deferral)
+	return d
+}
+
+// startDescent makes the nodes of a descent.
+func startDescent(t *testing.T, seed uint64, interval time.Duration, groups []descentGroup) *descent {
 	t.Helper()
 	d := &descent{
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		nodes: map[string]*v1.Node{}, pods: map[string]*v1.Pod{}, status: deletiontracker.NewNodeDeletionTracker(0),
+		nodes: map[string]*v1.Node{}, pods: map[string]*v1.Pod{}, status: deletiontracker.NewNodeDeletionTracker(0), interval: interval,
 	}
 	d.provider = testprovider.NewTestCloudProviderBuilder().WithOnScaleDown(func(string, string) error { return nil }).Build()
-	groups := map[string]string{}
-	for _, zone := range []string{"a", "b", "c"} {
-		id := "group-" + zone
-		groups[id] = "group-a"
-		d.provider.AddNodeGroup(id, 0, 20, 10)
-		for i := range 10 {
-			node := test.BuildTestNode(fmt.Sprintf("%s-%02d", id, i), 4000, 16<<30, test.WithNodeLabels(map[string]string{"topology.kubernetes.io/zone": zone}))
+	for i, group := range groups {
+		zone := string(rune('a' + i))
+		d.provider.AddNodeGroup("group-"+zone, group.min, 20, group.size)
+		for n := range group.size {
+			node := test.BuildTestNode(fmt.Sprintf("group-%s-%02d", zone, n), 4000, 16<<30, test.WithNodeLabels(map[string]string{"topology.kubernetes.io/zone": zone}))
 			test.SetNodeReadyState(node, true, time.Time{})
-			d.provider.AddNode(id, node)
+			d.provider.AddNode("group-"+zone, node)
 			d.nodes[node.Name] = node
-			d.load(node)
 		}
 	}
-	d.autoscaler()
-	if deferral != nil {
-		b := &Balancer{enabled: true, maxDeferral: *deferral, clock: d.clock, journal: newJournal(d.clock), sets: &sets{first: groups}}
-		d.processors.ScaleDownSetProcessor = b.scaleDownSet(d.processors.ScaleDownSetProcessor)
-		d.processors.ScaleDownNodeProcessor = b.scaleDownCandidates(d.processors.ScaleDownNodeProcessor)
-	}
-	quota := resourcequotas.NewTrackerFactory(resourcequotas.TrackerOptions{
-		CustomResourcesProcessor: d.processors.CustomResourcesProcessor, QuotaProvider: resourcequotas.NewCloudMinProvider(d.provider)})
-	d.planner = planner.New(&d.ctx, d.processors, options.NodeDeleteOptions{}, nil, quota)
 	return d
+}
+
+// balance puts evenkeel into the autoscaler.
+func (d *descent) balance(deferral time.Duration) {
+	first := map[string]string{}
+	for _, group := range d.provider.NodeGroups() {
+		first[group.Id()] = "group-a"
+	}
+	b := &Balancer{enabled: true, maxDeferral: deferral, clock: d.clock, journal: newJournal(d.clock), sets: &sets{first: first}}
+	d.processors.ScaleDownSetProcessor = b.scaleDownSet(d.processors.ScaleDownSetProcessor)
+	d.processors.ScaleDownNodeProcessor = b.scaleDownCandidates(d.processors.ScaleDownNodeProcessor)
 }
 
 // load fills a node with pods up to 60 to 95 % and takes two of three away again.
@@ -107,7 +121,8 @@ func (d *descent) load(node *v1.Node) {
 	}
 }
 
-func (d *descent) autoscaler() {
+// autoscaler makes the real planner and its processors, with evenkeel unless the deferral is nil.
+func (d *descent) autoscaler(deferral *time.Duration) {
 	o := config.AutoscalingOptions{
 		NodeGroupDefaults: config.NodeGroupAutoscalingOptions{
 			ScaleDownUtilizationThreshold: 0.5, ScaleDownUnneededTime: 10 * time.Minute, ScaleDownUnreadyTime: 20 * time.Minute},
@@ -129,11 +144,17 @@ func (d *descent) autoscaler() {
 		previous,
 	}))
 	d.processors.ScaleDownNodeProcessor = combined
+	if deferral != nil {
+		d.balance(*deferral)
+	}
+	quota := resourcequotas.NewTrackerFactory(resourcequotas.TrackerOptions{
+		CustomResourcesProcessor: d.processors.CustomResourcesProcessor, QuotaProvider: resourcequotas.NewCloudMinProvider(d.provider)})
+	d.planner = planner.New(&d.ctx, d.processors, options.NodeDeleteOptions{}, nil, quota)
 }
 
 // loop is one loop of the autoscaler, as far as scale-down goes.
 func (d *descent) loop() {
-	now := d.clock.Now().Add(scanInterval)
+	now := d.clock.Now().Add(d.interval)
 	d.clock.SetTime(now)
 	all := make([]*v1.Node, 0, len(d.nodes))
 	for _, name := range sortedNames(d.nodes) {

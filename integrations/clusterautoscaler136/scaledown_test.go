@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/autoscaler/cluster-autoscaler/simulator/clustersnapshot/testsnapshot"
 	"k8s.io/autoscaler/cluster-autoscaler/simulator/framework"
 	"k8s.io/autoscaler/cluster-autoscaler/simulator/options"
+	"k8s.io/autoscaler/cluster-autoscaler/utils/taints"
 	"k8s.io/autoscaler/cluster-autoscaler/utils/test"
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
@@ -231,13 +233,62 @@ func TestDeferralIsBounded(t *testing.T) {
 		}
 	}
 	goes(0)
-	if got := goes(0, "b-0"); got != "" {
-		t.Errorf("%q goes, it was no candidate meanwhile and has not waited", got)
+	if got := goes(9*time.Minute, "b-0"); got != "b-0" {
+		t.Errorf("%q goes, want b-0: that it was passed over for a while does not take its time away", got)
+	}
+	goes(10 * time.Minute)
+	if got := goes(time.Second, "b-0"); got != "" {
+		t.Errorf("%q goes, it was no candidate for longer than the deferral and has not waited", got)
 	}
 	c = newDownCluster(t, 0, groups...)
 	processor = c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
 	if got := goes(0, "b-0", "a-0"); got != "a-0 b-0" {
 		t.Errorf("without deferral %q goes, want all, the largest group's first", got)
+	}
+}
+
+// A set is no more level with a node that is not ready than without it.
+func TestUnreadyNodesAreNeverDeferred(t *testing.T) {
+	c := newDownCluster(t, time.Hour, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 3})
+	for name, ready := range map[string]bool{"b-0": true, "b-1": false} {
+		test.SetNodeReadyState(c.nodes[name], ready, c.clock.Now())
+	}
+	processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
+	goes, _ := processor.FilterUnremovableNodes(c.ctx, c.down, c.removable("b-0", "b-1", "b-2"))
+	if got := names(goes); got != "b-1" {
+		t.Errorf("%q goes, want the unready one alone", got)
+	}
+	if last := c.balancer.journal.history.last.is; last.Removed[0].Reason != "" {
+		t.Errorf("says that it waited: %+v", last.Removed[0])
+	}
+}
+
+// What an autoscaler before this one has seen of a wait is in the taint of the node.
+func TestDeferralSurvivesARestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		unneeded time.Duration // since the start
+		want     string
+	}{
+		"could have gone long before":        {-time.Hour, "b-0"},
+		"could have gone for a while":        {-15 * time.Minute, ""},
+		"could go only afterwards":           {time.Minute, ""},
+		"of a clock that is ahead":           {24 * time.Hour, ""},
+		"waited as long as it may, just now": {-20 * time.Minute, "b-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDownCluster(t, 10*time.Minute, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 3})
+			d.ctx.NodeGroupDefaults.ScaleDownUnneededTime = 10 * time.Minute
+			d.nodes["b-0"].Spec.Taints = []v1.Taint{{
+				Key: taints.DeletionCandidateTaintKey, Effect: v1.TaintEffectPreferNoSchedule, Value: strconv.FormatInt(d.clock.Now().Add(c.unneeded).Unix(), 10),
+			}}
+			processor := d.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
+			processor.FilterUnremovableNodes(d.ctx, d.down, d.removable("b-0"))
+			d.clock.SetTime(d.clock.Now().Add(time.Second))
+			goes, _ := processor.FilterUnremovableNodes(d.ctx, d.down, d.removable("b-0"))
+			if got := names(goes); got != c.want {
+				t.Errorf("%q goes, want %q", got, c.want)
+			}
+		})
 	}
 }
 
@@ -264,8 +315,8 @@ func TestDecisionsAreInTheJournal(t *testing.T) {
 	want := shrinkDecision{
 		Removed: []nodeDecision{{Node: "x-0", Group: "x"}},
 		Waiting: []nodeDecision{
-			{Node: "b-0", Group: "b", Set: "a", Reason: reasonLevel, Behind: "a", Since: start},
-			{Node: "b-1", Group: "b", Set: "a", Reason: reasonLevel, Behind: "a", Since: start},
+			{Node: "b-0", Group: "b", Set: "a", Reason: reasonLevel, Behind: "a", Since: start, Began: true},
+			{Node: "b-1", Group: "b", Set: "a", Reason: reasonLevel, Behind: "a", Since: start, Began: true},
 			{Node: "x-1", Group: "x", Reason: reasonLimit},
 		},
 	}
