@@ -63,8 +63,9 @@ test: ## Run all tests.
 race: ## Run the tests of the concurrent packages under the race detector.
 	@CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) $(RACE)
 
-worlds: ## Play random worlds against the sidecar, more than test does (WORLDS=10000).
+worlds: ## Play random worlds against the sidecar and Balancers, more than test does (WORLDS=10000).
 	@$(GO) test ./sidecar -count=1 -v -timeout 60m -run '^TestExactInRandomWorlds$$' -worlds $(WORLDS)
+	@$(GO) test ./balancer -count=1 -v -timeout 60m -run '^TestClosedLoopIsQuiet$$' -loops $(WORLDS)
 
 e2e: ## Run the tests on a real control plane, built from source the first time (minutes).
 	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) ./...

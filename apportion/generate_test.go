@@ -163,6 +163,9 @@ func (d dice) request(limit int) Request {
 		}
 		if d(3) == 0 {
 			target.Capacity = new(some(limit / 2))
+			if d(3) == 0 {
+				target.Taken = new(some(limit / 2))
+			}
 		}
 		if d(2) == 0 {
 			target.Current = some(limit / 2)
@@ -205,6 +208,7 @@ func describe(r Request) string {
 		show("weight", t.Weight)
 		show("max", t.Max)
 		show("capacity", t.Capacity)
+		show("taken", t.Taken)
 	}
 	return text
 }

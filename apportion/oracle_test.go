@@ -329,7 +329,10 @@ func oracleSolve(r Request) oracleLayouts {
 		case closed:
 			low[i] = max(base[i], keepQ[i])
 			high[i] = low[i]
-			goal[i] = low[i]
+			if taken := t.Taken; taken != nil {
+				high[i] = max(low[i], min(*taken, t.max, t.cap))
+			}
+			goal[i] = min(t.Min, high[i])
 		default:
 			low[i], high[i] = max(base[i], keepQ[i]), min(t.max, t.cap)
 			goal[i] = min(t.Min, t.max, t.cap)

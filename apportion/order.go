@@ -14,7 +14,8 @@ type target struct {
 	min, max int64
 	cap      int64 // unlimited where nothing is known
 	current  int64
-	known    bool // whether there is a capacity
+	taken    int64 // -1 where it keeps its own share only
+	known    bool  // whether there is a capacity
 }
 
 // inOrder are the targets in the order in which claims are settled: the list
@@ -42,6 +43,7 @@ func (r *Request) inOrder() []target {
 			cap:     or(t.Capacity, MaxReplicas),
 			known:   t.Capacity != nil,
 			current: t.Current,
+			taken:   or(t.Taken, -1),
 		}
 	}
 	return targets

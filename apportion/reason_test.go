@@ -9,7 +9,8 @@ import (
 // LargestRemainder its exact share exceeds the capacity, but rounding may stop
 // there; so no more than a replica is wrong then. Where replicas stay and exactly
 // the total is placed and runs, a larger capacity turns growing into shrinking,
-// and the reason makes no promise.
+// and the reason makes no promise. What keeps all that it took over, as far as it
+// runs, would have taken over more.
 func TestReasonCapacityMeansALargerOneHelps(t *testing.T) {
 	seen := map[bool]int{}
 	forAll(t, 2*propertyCases, func(d dice) error {
@@ -26,7 +27,12 @@ func TestReasonCapacityMeansALargerOneHelps(t *testing.T) {
 			if target.Capacity == nil {
 				continue
 			}
-			lifted := changed(r, func(r *Request) { r.Targets[i].Capacity = new(MaxReplicas) })
+			lifted := changed(r, func(r *Request) {
+				r.Targets[i].Capacity = new(MaxReplicas)
+				if taken := target.Taken; taken != nil && *taken >= *target.Capacity {
+					r.Targets[i].Taken = new(MaxReplicas) // it would have taken over more
+				}
+			})
 			more := running(must(lifted))[target.Name] > running(got)[target.Name]
 			held := got.Targets[i].Reason == ReasonCapacity
 			seen[held]++

@@ -18,7 +18,7 @@ func (p *problem) relieve(keep, desired []int64) plan {
 		if grows {
 			claims[i] = p.claim(i, max(own, runs[i]), min(t.max, t.cap))
 			if !p.relieves(t) {
-				claims[i].High = claims[i].Low
+				claims[i].High = max(claims[i].Low, min(t.taken, claims[i].High))
 			}
 		} else {
 			claims[i] = p.claim(i, own, runs[i])
@@ -40,7 +40,7 @@ func (p *problem) relieve(keep, desired []int64) plan {
 			result.held[i] = true
 		case runnable[i] < t.cap || !wanting(i):
 		case grows:
-			result.held[i] = result.held[i] || t.cap < t.max && t.weight > 0 && p.relieves(t)
+			result.held[i] = result.held[i] || t.cap < t.max && t.weight > 0 && (p.relieves(t) || t.taken >= t.cap)
 		default:
 			result.held[i] = t.cap < keep[i]
 		}
@@ -52,7 +52,7 @@ func (p *problem) relieve(keep, desired []int64) plan {
 	return result
 }
 
-// relieves tells whether the target may take over what others cannot run.
+// relieves tells whether the target may take over more of what others cannot run.
 func (p *problem) relieves(t target) bool {
 	return p.relief != HealthyOnly || !t.known
 }

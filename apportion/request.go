@@ -113,6 +113,11 @@ type Target struct {
 	// Current is how many replicas it has that count as placed. It is read
 	// only where Rebalance is false.
 	Current int64
+	// Taken is how many replicas, its own share included, it has with what it
+	// took over before its capacity was known. Relief HealthyOnly lets it keep
+	// them as far as they run, and gives it no more; the others do not read it.
+	// nil says that it keeps nothing but its own share.
+	Taken *int64
 }
 
 // Result is the status of a ReplicaDistribution. The replicas that are not

@@ -70,7 +70,7 @@ func (t *Target) validate(index int) error {
 	for _, count := range []struct {
 		field string
 		value *int64
-	}{{"min", &t.Min}, {"max", t.Max}, {"capacity", t.Capacity}, {"current", &t.Current}} {
+	}{{"min", &t.Min}, {"max", t.Max}, {"capacity", t.Capacity}, {"current", &t.Current}, {"taken", t.Taken}} {
 		if count.value == nil || 0 <= *count.value && *count.value <= MaxReplicas {
 			continue
 		}

@@ -124,6 +124,8 @@ type memory struct {
 	stable time.Duration
 	// open tells that a target is starting replicas, and may or may not be able to run them.
 	open bool
+	// closing tells that it became known now of a target that it is not able to run what it started.
+	closing bool
 }
 
 // remember keeps what is known of the target's capacity: the pods that are fine, once some have not started in time.
@@ -153,6 +155,8 @@ func remember(s *v1alpha1.BalancerTargetStatus, before v1alpha1.BalancerTargetSt
 		t.at(until)
 	case well(*s) && !m.open:
 		s.Capacity, s.BlockedSince, s.FineSince = nil, nil, nil
+	case well(*s) && m.closing:
+		t.at(t.now.Add(instant))
 	case s.NotStarted > 0:
 		s.Capacity, s.FineSince = new(s.Running), nil
 	default:

@@ -167,7 +167,9 @@ func (p *pass) remember() {
 	}
 	m := memory{stable: stabilization(fallback)}
 	for _, t := range p.targets {
-		m.open = m.open || !t.pinned && starts(t.status, t.before)
+		open := !t.pinned && starts(t.status, t.before)
+		m.open = m.open || open
+		m.closing = m.closing || open && t.status.NotStarted > 0
 	}
 	for i := range p.targets {
 		if t := &p.targets[i]; !t.pinned {

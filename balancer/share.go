@@ -28,6 +28,9 @@ func (p *pass) share(total int32) error {
 		if probes(r, request.Targets[i]) {
 			s.Desired, s.Pending = s.Desired+1, 1
 		}
+		if more := waits(*s, request.Targets[i], result.Unplaced); more > 0 {
+			s.Desired, s.Pending = s.Desired+more, s.Pending+more
+		}
 		s.Message = message(*s)
 	}
 	return nil
@@ -37,6 +40,16 @@ func (p *pass) share(total int32) error {
 // not be found to have grown if nothing were waiting there.
 func probes(r apportion.TargetResult, t apportion.Target) bool {
 	return r.Reason == apportion.ReasonCapacity && r.Pending == 0 && r.Replicas < *t.Max
+}
+
+// waits is how many replicas more stay on a target that is not able to run them as far as known: what is there already, while
+// there is no place for it elsewhere. Its pods may only be slow, and would begin anew.
+func waits(s v1alpha1.BalancerTargetStatus, t apportion.Target, unplaced int64) int32 {
+	if s.Capacity == nil || *t.Weight == 0 {
+		return 0
+	}
+	most := min(int64(s.Current), *t.Max, int64(s.Desired-s.Pending)+unplaced)
+	return clip(most - int64(s.Desired))
 }
 
 // request asks the engine what the Balancer asks for. The second value says which target each of the request's is.
@@ -117,6 +130,7 @@ func (t *target) request(weight int64) apportion.Target {
 	if t.status.Capacity != nil {
 		out.Capacity = new(int64(*t.status.Capacity))
 		out.Current = min(size, *out.Capacity)
+		out.Taken = new(out.Current)
 	}
 	return out
 }
