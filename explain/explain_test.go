@@ -242,3 +242,31 @@ func TestPercent(t *testing.T) {
 		}
 	}
 }
+
+// The cloud of a group shows on any of its nodes, and that of the fleet on any group.
+func TestACloudIsFoundOutFromAllNodes(t *testing.T) {
+	node := func(name, pool, id string) string {
+		return strings.Replace(node(name, pool, "True", "2"), "status:", `spec: {providerID: "`+id+`"}`+"\nstatus:", 1)
+	}
+	for name, text := range map[string]string{
+		"the first node is silent":  node("a1", "a", "") + node("a2", "a", "azure:///a2") + node("b1", "b", "azure:///b1"),
+		"the first is of no cloud":  node("a1", "a", "kwok://a1") + node("a2", "a", "azure:///a2") + node("b1", "b", "azure:///b1"),
+		"one group is silent":       node("a1", "a", "") + node("b1", "b", "azure:///b1"),
+		"one group is of no cloud":  node("a1", "a", "azure:///a1") + node("b1", "b", "openstack:///b1"),
+		"all say so":                node("a1", "a", "azure:///a1") + node("b1", "b", "azure:///b1"),
+		"by the label of one cloud": strings.ReplaceAll(node("a1", "a", "kwok://a1")+node("b1", "b", ""), "labels: {", "labels: {kubernetes.azure.com/role: agent, "),
+	} {
+		text = strings.ReplaceAll(text, "pool:", "agentpool:")
+		for _, s := range []Sources{{Nodes: "x", GroupLabel: "agentpool"}, {Templates: "x"}} {
+			if s.Templates != "" && strings.Contains(text, "a2") {
+				continue // one node for each group
+			}
+			// another general word shows that not only the group's label is ignored
+			text := strings.NewReplacer("agentpool: a,", "agentpool: a, poolName: a,", "agentpool: b,", "agentpool: b, poolName: b,").Replace(text)
+			fleet := mustRead(t, s, texts(map[string]string{"x": text}))
+			if sets := explained(t, fleet, nodegroupset.Options{}).Status.Sets; len(sets) != 1 {
+				t.Errorf("%s: %d sets from %+v", name, len(sets), s)
+			}
+		}
+	}
+}

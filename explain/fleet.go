@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // Sources names the files that show a fleet. Exactly one of Snapshot, Templates
@@ -52,6 +53,14 @@ func (f *Fleet) Names() []string { return slices.Sorted(maps.Keys(f.Groups)) }
 // Read reads a fleet. What is wrong with the content of a file is a
 // *document.Invalid; other errors are those of opening and reading.
 func Read(s Sources, files Files) (*Fleet, error) {
+	fleet, err := read(s, files)
+	if err != nil {
+		return nil, err
+	}
+	return fleet, scaleup.ShareCloud(fleet.Groups)
+}
+
+func read(s Sources, files Files) (*Fleet, error) {
 	switch {
 	case s.Snapshot != "":
 		return readSnapshot(s.Snapshot, files)

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
@@ -22,11 +23,16 @@ type sample struct {
 // readNodes makes every group's template from one of its nodes, as the balancer
 // does: the first usable one by name.
 func readNodes(s Sources, files Files) (*Fleet, error) {
+	packs, err := nodegroupset.ShippedPacks()
+	if err != nil {
+		return nil, err
+	}
 	samples := map[string]sample{}
+	named := map[string]*v1.Node{} // the first node whose providerID names the group's cloud
 	hints := map[string]bool{}
 	var strays []string
 	names := map[string]bool{}
-	err := objects(files, s.Nodes, "Node", func(n *v1.Node) error {
+	err = objects(files, s.Nodes, "Node", func(n *v1.Node) error {
 		if names[n.Name] {
 			return refuse(s.Nodes, "node %q is listed twice", n.Name)
 		}
@@ -40,6 +46,9 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 		next := sample{n, isUsable(n)}
 		if best, known := samples[group]; !known || next.before(best) {
 			samples[group] = next
+		}
+		if best := named[group]; packs.NamesCloud(n) && (best == nil || n.Name < best.Name) {
+			named[group] = n
 		}
 		return nil
 	})
@@ -56,7 +65,11 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(s.Nodes)}
 	for group, sample := range samples {
 		node := predicates.Node{Node: sample.node, Pods: pods[sample.node.Name]}
-		fleet.Groups[group] = *scaleup.TemplateOfNode(group, node, nil)
+		template := *scaleup.TemplateOfNode(group, node, nil)
+		if by := named[group]; by != nil && !packs.NamesCloud(template.Node) {
+			template.Node.Spec.ProviderID = by.Spec.ProviderID
+		}
+		fleet.Groups[group] = template
 	}
 	fleet.note(s, samples, strays)
 	return fleet, nil

@@ -66,7 +66,7 @@ func New(config Config, clock clock.Clock) (*Cloud, error) {
 	slices.SortFunc(c.groups, func(a, b *group) int { return strings.Compare(a.ID, b.ID) })
 	c.scheduleFaults(&config)
 	for i := range config.Groups {
-		c.adopt(c.byID[config.Groups[i].ID], config.Groups[i].Nodes)
+		c.adopt(c.byID[config.Groups[i].ID], &config.Groups[i])
 	}
 	for _, g := range c.groups {
 		c.populate(g)
@@ -76,10 +76,10 @@ func New(config Config, clock clock.Clock) (*Cloud, error) {
 }
 
 // adopt takes over the nodes that exist from the start.
-func (c *Cloud) adopt(g *group, nodes []*v1.Node) {
-	for _, node := range nodes {
+func (c *Cloud) adopt(g *group, config *Group) {
+	for _, node := range config.Nodes {
 		c.add(&instance{
-			group: g, name: node.Name, id: providerIDOf(g.ID, node),
+			group: g, name: node.Name, id: config.providerIDOf(node),
 			node: node.DeepCopy(), created: g.longAgo(c.start),
 		})
 	}

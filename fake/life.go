@@ -13,8 +13,9 @@ import (
 // group is a node group at work. Its target size is not stored: it is what is
 // waiting plus the instances that are not leaving.
 type group struct {
-	Group // Nodes left out
-	zone  string
+	Group  // Nodes left out
+	zone   string
+	scheme string // of the providerIDs of its nodes
 
 	stocks  []StockOut // those that concern it, in the order of the configuration
 	outages []Outage
@@ -27,7 +28,7 @@ type group struct {
 }
 
 func newGroup(config *Group) *group {
-	g := &group{Group: *config, zone: config.zoneOf()}
+	g := &group{Group: *config, zone: config.zoneOf(), scheme: config.schemeOf()}
 	g.Template = preparedTemplate(config.ID, config.Template)
 	g.Nodes = nil
 	if config.Options != nil {
@@ -113,7 +114,7 @@ func (c *Cloud) newInstance(g *group, created time.Time) *instance {
 	for {
 		g.lastName++
 		name := fmt.Sprintf("%s-%04d", g.ID, g.lastName)
-		id := providerID(g.ID, name)
+		id := providerID(g.scheme, g.ID, name)
 		if c.instances[name] == nil && c.instances[id] == nil {
 			return &instance{group: g, name: name, id: id, created: created}
 		}

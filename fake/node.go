@@ -3,6 +3,7 @@ package fake
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,16 +15,33 @@ import (
 // GroupAnnotation on nodes and templates names the node group they come from.
 const GroupAnnotation = "fake.evenkeel.dev/node-group"
 
+// defaultScheme is that of providerIDs where the configuration shows no other.
+const defaultScheme = "fake"
+
+// schemeOf is what the providerIDs of a group's nodes begin with: what its template
+// or its own nodes have, as a cloud has one form of ids for all.
+func (g *Group) schemeOf() string {
+	for _, node := range append([]*v1.Node{g.Template.Node}, g.Nodes...) {
+		if node == nil {
+			continue
+		}
+		if scheme, _, found := strings.Cut(node.Spec.ProviderID, ":"); found && scheme != "" {
+			return scheme
+		}
+	}
+	return defaultScheme
+}
+
 // providerID is the spec.providerID of a node the cloud made.
-func providerID(group, name string) string { return "fake://" + group + "/" + name }
+func providerID(scheme, group, name string) string { return scheme + "://" + group + "/" + name }
 
 // providerIDOf is the provider id of a node given in the configuration: its own,
 // or one in the cloud's form when it has none.
-func providerIDOf(group string, node *v1.Node) string {
+func (g *Group) providerIDOf(node *v1.Node) string {
 	if node.Spec.ProviderID != "" {
 		return node.Spec.ProviderID
 	}
-	return providerID(group, node.Name)
+	return providerID(g.schemeOf(), g.ID, node.Name)
 }
 
 // preparedTemplate copies a configured template into what the cloud answers and
@@ -38,7 +56,11 @@ func preparedTemplate(id string, t cloudprovider.Template) cloudprovider.Templat
 	}
 	node.Annotations[GroupAnnotation] = id
 	rename(node, id+"-template")
-	node.Spec.ProviderID = ""
+	if scheme, _, found := strings.Cut(node.Spec.ProviderID, ":"); found && scheme != "" {
+		node.Spec.ProviderID = providerID(scheme, id, node.Name) // of no node, but of the same cloud
+	} else {
+		node.Spec.ProviderID = ""
+	}
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(taint v1.Taint) bool {
 		return taint.Key == v1.TaintNodeNotReady || taint.Key == v1.TaintNodeUnreachable
 	})

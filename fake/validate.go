@@ -146,7 +146,7 @@ func (v *validator) node(g *Group, node *v1.Node, at *field.Path) {
 		return
 	}
 	v.unique(at.Child("metadata", "name"), node.Name, v.nodes)
-	if id := providerIDOf(g.ID, node); id != node.Name {
+	if id := g.providerIDOf(node); id != node.Name {
 		v.unique(at.Child("spec", "providerID"), id, v.nodes)
 	}
 }

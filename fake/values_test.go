@@ -88,7 +88,7 @@ func TestTemplatesAreCleaned(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := template.Node
-	if got.Name != "a-template" || got.Labels[v1.LabelHostname] != "a-template" || got.UID != "" || got.ResourceVersion != "" || got.Spec.ProviderID != "" {
+	if got.Name != "a-template" || got.Labels[v1.LabelHostname] != "a-template" || got.UID != "" || got.ResourceVersion != "" || got.Spec.ProviderID != "aws://a/a-template" {
 		t.Errorf("identity of the template: %+v", got.ObjectMeta)
 	}
 	if len(got.Spec.Taints) != 1 || got.Spec.Taints[0].Key != "dedicated" || len(got.Status.Addresses) != 0 {

@@ -21,7 +21,7 @@ func randomTemplate(r *rand.Rand) cloudprovider.Template {
 	node.Labels = map[string]string{}
 	node.Spec.ProviderID = []string{"", "", "", "aws:///a/i-1", "azure:///x", "kwok:n", "aws", "gce://p"}[r.IntN(8)]
 	for _, key := range []string{
-		"kubernetes.io/hostname", "topology.k8s.aws/zone-id", "kubernetes.azure.com/agentpool", "lifecycle", "agentpool",
+		"kubernetes.io/hostname", "topology.k8s.aws/zone-id", "kubernetes.azure.com/agentpool", "lifecycle", "agentpool", "kubernetes.azure.com/role",
 		"eks.amazonaws.com/nodegroup", "pool", "kops.k8s.io/instancegroup", "example.com/odd",
 	} {
 		if rarely(12) {

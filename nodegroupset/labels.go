@@ -1,21 +1,17 @@
 package nodegroupset
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // labelRule turns a node's labels into those that are compared.
 type labelRule struct {
-	ignored map[string]bool   // never compared
-	byKey   map[string]*cloud // the cloud on whose nodes a key is not compared
+	ignored map[string]bool       // never compared
+	byKey   map[string]*CloudPack // the cloud on whose nodes a key is not compared
+	clouds  clouds
 	current map[string]string // the current name of a deprecated key
 }
 
-type cloud struct{ schemes, prefixes []string }
-
 func newLabelRule(packs LabelPacks, o Options) *labelRule {
-	r := &labelRule{ignored: map[string]bool{}, byKey: map[string]*cloud{}, current: map[string]string{}}
+	r := &labelRule{ignored: map[string]bool{}, byKey: map[string]*CloudPack{}, clouds: packs.clouds(), current: map[string]string{}}
 	for _, key := range o.IgnoreLabels {
 		r.ignored[key] = true
 	}
@@ -29,9 +25,8 @@ func newLabelRule(packs LabelPacks, o Options) *labelRule {
 		if pack.Cloud == nil {
 			continue
 		}
-		c := &cloud{pack.Cloud.Schemes, pack.Cloud.Prefixes}
 		for _, key := range pack.Cloud.Labels {
-			r.byKey[key] = c
+			r.byKey[key] = pack.Cloud
 		}
 	}
 	for _, alias := range packs.Aliases {
@@ -59,7 +54,7 @@ func (r *labelRule) compared(f *facts) []label {
 		if r.ignored[l.key] {
 			continue
 		}
-		if c := r.byKey[l.key]; c != nil && c.shows(f) {
+		if c := r.byKey[l.key]; c != nil && r.clouds.show(c, f) {
 			continue
 		}
 		out = append(out, l)
@@ -68,16 +63,4 @@ func (r *labelRule) compared(f *facts) []label {
 		slices.SortFunc(out, label.compare)
 	}
 	return out
-}
-
-// shows says whether the node is one of this cloud: by the scheme of its
-// providerID or, without one, by a label with one of the cloud's prefixes.
-func (c *cloud) shows(f *facts) bool {
-	if f.providerID != "" {
-		scheme, _, found := strings.Cut(f.providerID, ":")
-		return found && slices.Contains(c.schemes, scheme)
-	}
-	return slices.ContainsFunc(f.labels, func(l label) bool {
-		return slices.ContainsFunc(c.prefixes, func(prefix string) bool { return strings.HasPrefix(l.key, prefix) })
-	})
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
 func wantInvalid(t *testing.T, err error, path string) {
@@ -148,6 +150,46 @@ func TestShippedPacksAreThoseOfTheDocuments(t *testing.T) {
 	}
 }
 
+// How capacity is bought decides what it costs and how soon it is gone, on every cloud.
+func TestNoPackDropsHowCapacityIsBought(t *testing.T) {
+	packs, err := ShippedPacks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bought := []string{
+		"lifecycle", "node.kubernetes.io/lifecycle", "node-lifecycle", "eks.amazonaws.com/capacityType", "karpenter.sh/capacity-type",
+		"alpha.eksctl.io/spot", "cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible", "cloud.google.com/gke-provisioning",
+		"kubernetes.azure.com/scalesetpriority", "scalesetpriority", "machine.openshift.io/interruptible-instance", "cluster.x-k8s.io/interruptible",
+		"oci.oraclecloud.com/oke-is-preemptible", "node.alibabacloud.com/spot-strategy", "node.alibabacloud.com/instance-charge-type",
+		"spotinst.io/node-lifecycle", "scheduling.cast.ai/spot", "scheduling.cast.ai/spot-fallback", "node-role.kubernetes.io/spot-worker",
+		"example.com/on-demand", "spot", "preemptible", "priority",
+	}
+	clouds := []string{"", "aws:///a/i-1", "azure:///a", "gce://p/z/n", "oci://ocid", "alicloud://r.i", "openstack:///x"}
+	shown := []string{"", "topology.k8s.aws/zone-id", "kubernetes.azure.com/role", "cloud.google.com/machine-family"}
+	for _, key := range bought {
+		if !packs.Tells(key) {
+			t.Errorf("explain may propose to ignore %s", key)
+		}
+		for _, id := range clouds {
+			for _, prefixed := range shown {
+				var changes []change
+				if prefixed != "" {
+					changes = append(changes, setLabels(prefixed, "x"))
+				}
+				spot := template(append(slices.Clone(changes), providerID(id), setLabels(key, "spot"))...)
+				regular := template(append(slices.Clone(changes), providerID(id), setLabels(key, "regular"))...)
+				templates := map[string]cloudprovider.Template{"spot": spot, "regular": regular}
+				if len(indexOf(t, Options{}, templates).Similar("spot")) > 0 {
+					t.Errorf("%s makes no difference with the providerID %q and the label %q", key, id, prefixed)
+				}
+				if len(indexOf(t, Options{IgnoreLabels: []string{key}}, templates).Similar("spot")) == 0 {
+					t.Errorf("%s makes a difference though it is to be ignored", key)
+				}
+			}
+		}
+	}
+}
+
 func TestParseLabelPacksRefuses(t *testing.T) {
 	for name, data := range map[string]string{
 		"unknown field":     "packs: [{name: a, labels: [x], keys: [y]}]",
@@ -157,6 +199,9 @@ func TestParseLabelPacksRefuses(t *testing.T) {
 		"empty key":         "packs: [{name: a, labels: ['']}]",
 		"meaningful key":    "packs: [{name: a, labels: [x]}]\nmeaningful: [x]",
 		"meaningful twice":  "meaningful: [x, x]",
+		"meaningful word":   "packs: [{name: a, labels: [x.io/my-Spot_pool]}]\nmeaningfulWords: [spotpool]",
+		"word of a cloud":   "packs: [{name: a, labels: [x], cloud: {schemes: [s], prefixes: [p], labels: [lifecycle]}}]\nmeaningfulWords: [lifecycle]",
+		"empty word":        "meaningfulWords: ['']",
 		"cloud key twice":   "packs: [{name: a, labels: [x], cloud: {schemes: [s], prefixes: [p], labels: [x]}}]",
 		"empty prefix":      "packs: [{name: a, labels: [x], cloud: {schemes: [s], prefixes: [''], labels: [y]}}]",
 		"empty scheme":      "packs: [{name: a, labels: [x], cloud: {schemes: [''], prefixes: [p], labels: [y]}}]",
@@ -177,6 +222,7 @@ func FuzzParseLabelPacks(f *testing.F) {
 	f.Add("packs:\n- name: a\n  labels: [x]\n  cloud: {schemes: [s], prefixes: [p/], labels: [y]}\naliases: [{deprecated: d, current: c}]\n")
 	f.Add("packs: [{name: a, labels: [x, x]}]")
 	f.Add("meaningful: [a]\npacks: null")
+	f.Add("meaningfulWords: [x]\npacks: [{name: a, labels: [y]}]")
 	f.Fuzz(func(t *testing.T, in string) {
 		if len(in) > 2000 {
 			return
@@ -190,6 +236,9 @@ func FuzzParseLabelPacks(f *testing.F) {
 			for _, key := range pack.Labels {
 				if key == "" || seen[key] {
 					t.Errorf("key %q is empty or listed twice", key)
+				}
+				if packs.Tells(key) {
+					t.Errorf("key %q is in a pack and tells what nodes are for", key)
 				}
 				seen[key] = true
 			}

@@ -68,8 +68,9 @@ var oracleClouds = map[string]struct {
 }{
 	"aws": {
 		[]string{"eks.amazonaws.com/", "alpha.eksctl.io/", "k8s.amazonaws.com/", "topology.k8s.aws/"},
-		[]string{"lifecycle"},
+		nil,
 	},
+	"gce": {[]string{"cloud.google.com/", "topology.gke.io/"}, nil},
 	"azure": {
 		[]string{"kubernetes.azure.com/"},
 		[]string{"agentpool", "poolName", "creationSource", "resourceNameSuffix", "aksEngineVersion"},
@@ -201,8 +202,9 @@ func (o oracle) ignored(node *v1.Node, key string) bool {
 		if slices.Contains(o.disabled, pack) || !slices.Contains(cloud.keys, key) {
 			continue
 		}
-		if id := node.Spec.ProviderID; id != "" {
-			return strings.HasPrefix(id, pack+":")
+		scheme, _, found := strings.Cut(node.Spec.ProviderID, ":")
+		if _, known := oracleClouds[scheme]; found && known {
+			return scheme == pack
 		}
 		for label := range node.Labels {
 			for _, prefix := range cloud.prefixes {

@@ -2,6 +2,7 @@ package nodegroupset
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,13 +19,14 @@ type Pack struct {
 	Cloud  *CloudPack `json:"cloud,omitempty"` // ignored where the cloud shows
 }
 
-// CloudPack lists label keys too general to be ignored everywhere. They are
-// ignored on nodes of one cloud, told by the scheme of the node's providerID or,
-// without a providerID, by any label with one of the prefixes.
+// CloudPack says how a cloud shows, and lists label keys too general to be
+// ignored on the nodes of any other. A node is of the cloud whose scheme its
+// providerID has. Where the providerID is missing or has the scheme of no cloud
+// of the packs, a label with one of the prefixes decides.
 type CloudPack struct {
 	Schemes  []string `json:"schemes"`
 	Prefixes []string `json:"prefixes"`
-	Labels   []string `json:"labels"`
+	Labels   []string `json:"labels,omitempty"`
 }
 
 // Alias makes a deprecated label key count as its current name.
@@ -38,7 +40,23 @@ type LabelPacks struct {
 	Packs      []Pack   `json:"packs"`
 	Aliases    []Alias  `json:"aliases,omitempty"`
 	Meaningful []string `json:"meaningful,omitempty"` // in no pack and never proposed
+	// MeaningfulWords make every key meaningful whose name contains one of them;
+	// see Tells.
+	MeaningfulWords []string `json:"meaningfulWords,omitempty"`
 }
+
+// Tells reports whether a label says how capacity is bought or what it may be
+// used for. A word counts wherever it is in the key's name: without the prefix,
+// in lower case, and without punctuation.
+func (l LabelPacks) Tells(key string) bool {
+	if slices.Contains(l.Meaningful, key) {
+		return true
+	}
+	name := punctuation.Replace(strings.ToLower(key[strings.LastIndexByte(key, '/')+1:]))
+	return slices.ContainsFunc(l.MeaningfulWords, func(word string) bool { return strings.Contains(name, word) })
+}
+
+var punctuation = strings.NewReplacer("-", "", "_", "", ".", "")
 
 var shippedPacks = sync.OnceValues(func() (LabelPacks, error) {
 	return ParseLabelPacks([]byte(labelpacks.YAML()))
@@ -49,7 +67,7 @@ var shippedPacks = sync.OnceValues(func() (LabelPacks, error) {
 func ShippedPacks() (LabelPacks, error) { return shippedPacks() }
 
 // ParseLabelPacks reads label packs from YAML. Unknown fields, empty or repeated
-// names and keys, keys that are meaningful, and chains of aliases are refused.
+// names, words and keys, keys that are meaningful, and chains of aliases are refused.
 func ParseLabelPacks(data []byte) (LabelPacks, error) {
 	var packs LabelPacks
 	if err := yaml.UnmarshalStrict(data, &packs); err != nil {
@@ -66,18 +84,21 @@ func (l LabelPacks) check() error {
 	if err := keys.addAll("meaningful", l.Meaningful); err != nil {
 		return err
 	}
+	if err := (words{}).addAll("meaningfulWords", l.MeaningfulWords); err != nil {
+		return err
+	}
 	for i, pack := range l.Packs {
 		path := fmt.Sprintf("packs[%d]", i)
 		if wrong := names.add(pack.Name); wrong != "" {
 			return &InvalidError{path + ".name", pack.Name, wrong}
 		}
-		if err := keys.addAll(path+".labels", pack.Labels); err != nil {
+		if err := l.addKeys(keys, path+".labels", pack.Labels); err != nil {
 			return err
 		}
 		if pack.Cloud == nil {
 			continue
 		}
-		if err := keys.addAll(path+".cloud.labels", pack.Cloud.Labels); err != nil {
+		if err := l.addKeys(keys, path+".cloud.labels", pack.Cloud.Labels); err != nil {
 			return err
 		}
 		if err := (words{}).addAll(path+".cloud.schemes", pack.Cloud.Schemes); err != nil {
@@ -88,6 +109,17 @@ func (l LabelPacks) check() error {
 		}
 	}
 	return checkAliases(l.Aliases)
+}
+
+// addKeys refuses keys of a pack that are meaningful by one of the words.
+func (l LabelPacks) addKeys(keys words, path string, list []string) error {
+	if err := keys.addAll(path, list); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(list, l.Tells); i >= 0 {
+		return &InvalidError{fmt.Sprintf("%s[%d]", path, i), list[i], "says how capacity is bought or what it may be used for"}
+	}
+	return nil
 }
 
 // checkAliases lets every key appear in one alias only, so that their order

@@ -60,10 +60,10 @@ func (c changes) flags() []string {
 }
 
 // cautions name what the changes would hide.
-func (c changes) cautions(meaningful []string) []string {
+func (c changes) cautions(packs LabelPacks) []string {
 	var out []string
 	for _, key := range c.ignore {
-		if slices.Contains(meaningful, key) {
+		if packs.Tells(key) {
 			out = append(out, key+" says how capacity is bought or what it may be used for")
 		}
 	}

@@ -92,7 +92,7 @@ func (e *explainer) fullRemedy(t tally) Remedy {
 	if len(t.obstacles) > 0 {
 		return Remedy{Obstacles: t.obstacles}
 	}
-	out := Remedy{Flags: t.flags(), Cautions: t.cautions(e.index.packs.Meaningful)}
+	out := Remedy{Flags: t.flags(), Cautions: t.cautions(e.index.packs)}
 	e.outcome(&out, e.fullRuleWith(t.changes), e.sets)
 	return out
 }
@@ -101,7 +101,7 @@ func (e *explainer) stockRemedy(t tally, before [][]string) Remedy {
 	if len(t.obstacles) > 0 {
 		return Remedy{Obstacles: t.obstacles}
 	}
-	out := Remedy{Flags: t.flags(), Cautions: t.cautions(e.index.packs.Meaningful)}
+	out := Remedy{Flags: t.flags(), Cautions: t.cautions(e.index.packs)}
 	e.outcome(&out, newStockRule(t.changes), before)
 	return out
 }

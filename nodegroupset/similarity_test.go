@@ -73,15 +73,26 @@ func TestSimilar(t *testing.T) {
 		},
 
 		"a general word on its cloud": {
-			a: []change{providerID("aws:///a/i-1"), setLabels("lifecycle", "a")}, b: []change{providerID("aws:///b/i-2"), setLabels("lifecycle", "b")}, want: true,
+			a: []change{providerID("azure:///a"), setLabels("poolName", "a")}, b: []change{providerID("azure:///b"), setLabels("poolName", "b")}, want: true,
 		},
 		"a general word with a label of its cloud": {
-			a: []change{setLabels("lifecycle", "a", "topology.k8s.aws/zone-id", "a")}, b: []change{setLabels("lifecycle", "b", "topology.k8s.aws/zone-id", "a")}, want: true,
+			a: []change{setLabels("poolName", "a", "kubernetes.azure.com/role", "agent")}, b: []change{setLabels("poolName", "b", "kubernetes.azure.com/role", "agent")}, want: true,
 		},
-		"a general word elsewhere": {a: []change{setLabels("lifecycle", "a")}, b: []change{setLabels("lifecycle", "b")}},
+		"a general word elsewhere": {a: []change{setLabels("poolName", "a")}, b: []change{setLabels("poolName", "b")}},
 		"the providerID outweighs the labels": {
-			a: []change{providerID("gce://x"), setLabels("lifecycle", "a", "topology.k8s.aws/zone-id", "a")},
-			b: []change{providerID("gce://x"), setLabels("lifecycle", "b", "topology.k8s.aws/zone-id", "a")},
+			a: []change{providerID("gce://x"), setLabels("poolName", "a", "kubernetes.azure.com/role", "agent")},
+			b: []change{providerID("gce://x"), setLabels("poolName", "b", "kubernetes.azure.com/role", "agent")},
+		},
+		"a providerID of no known cloud leaves it to the labels": {
+			a: []change{providerID("fake://x"), setLabels("poolName", "a", "kubernetes.azure.com/role", "agent")},
+			b: []change{providerID("openstack:///y"), setLabels("poolName", "b", "kubernetes.azure.com/role", "agent")}, want: true,
+		},
+		"spot and on-demand by lifecycle": {
+			a: []change{providerID("aws:///a/i-1"), setLabels("lifecycle", "Ec2Spot")}, b: []change{providerID("aws:///b/i-2"), setLabels("lifecycle", "OnDemand")},
+		},
+		"lifecycle ignored as Cluster Autoscaler does": {
+			options: Options{IgnoreLabels: []string{"lifecycle"}},
+			a:       []change{providerID("aws:///a/i-1"), setLabels("lifecycle", "Ec2Spot")}, b: []change{providerID("aws:///b/i-2"), setLabels("lifecycle", "OnDemand")}, want: true,
 		},
 		"agentpool on azure": {
 			a: []change{providerID("azure:///1"), setLabels("agentpool", "a")}, b: []change{providerID("azure:///2"), setLabels("agentpool", "b")}, want: true,

@@ -16,9 +16,13 @@ import (
 // CompleteTemplates returns the templates of node groups, by id, with those of the
 // empty groups completed from populated ones, as a round of the pipeline does
 // before it compares groups: the catalogue says less about a machine than its
-// kubelet. The pods are those whose node selectors and affinities keep labels
+// kubelet. ShareCloud is part of it. The pods are those whose node selectors and affinities keep labels
 // from being guessed. Nothing that is given is changed.
 func CompleteTemplates(templates map[string]cloudprovider.Template, empty map[string]bool, similarity nodegroupset.Options, pods []*v1.Pod) (map[string]cloudprovider.Template, error) {
+	templates = maps.Clone(templates)
+	if err := ShareCloud(templates); err != nil {
+		return nil, err
+	}
 	groups := make([]Group, 0, len(templates))
 	for _, id := range slices.Sorted(maps.Keys(templates)) {
 		template := templates[id]
@@ -57,10 +61,7 @@ func completeTemplates(groups []Group, similarity nodegroupset.Options, cluster 
 	if err != nil {
 		return err
 	}
-	c := completer{index: index, telling: lookedAt(cluster)}
-	for _, key := range packs.Meaningful {
-		c.telling[key] = true
-	}
+	c := completer{index: index, packs: packs, lookedAt: lookedAt(cluster)}
 	byName := map[string]*Group{}
 	for i := range groups {
 		if g := &groups[i]; g.Template != nil && g.TemplateFrom != fromCloud {
@@ -84,9 +85,10 @@ func completeTemplates(groups []Group, similarity nodegroupset.Options, cluster 
 
 // completer fills in templates of empty groups.
 type completer struct {
-	index   *nodegroupset.Index // of the populated groups
-	models  []*Group            // one of each of their sets, by name
-	telling map[string]bool     // labels that say what nodes are for
+	index    *nodegroupset.Index // of the populated groups
+	models   []*Group            // one of each of their sets, by name
+	packs    nodegroupset.LabelPacks
+	lookedAt map[string]bool // labels that some pod asks for
 }
 
 // complete fills in one template, where a model is found.
@@ -210,7 +212,7 @@ func (c *completer) onlyMissing(empty, model *Group) []missingField {
 // tells whether a field says what the nodes are for.
 func (c *completer) tells(m missingField) bool {
 	if m.kind == missingLabel {
-		return c.telling[m.name]
+		return c.lookedAt[m.name] || c.packs.Tells(m.name)
 	}
 	return strings.Contains(m.name, "/") // an extended resource
 }

@@ -42,6 +42,9 @@ func (s *Scaler) observe(ctx context.Context, now time.Time, cluster Cluster) (*
 		w.Groups = append(w.Groups, o.group(ctx, g))
 	}
 	slices.SortFunc(w.Groups, func(a, b Group) int { return strings.Compare(a.ID, b.ID) })
+	if err := o.showClouds(ctx, w.Groups); err != nil {
+		return nil, err
+	}
 	return w, completeTemplates(w.Groups, s.opts.Similarity, cluster)
 }
 

@@ -24,6 +24,8 @@ type Scaler struct {
 	rounds     uint64
 	everReady  map[string]bool                    // nodes that were ready once
 	remembered map[string]*cloudprovider.Template // by group
+	named      map[string]string                  // the providerID that showed a group's cloud
+	askedCloud map[string]bool                    // groups whose catalogue template was asked for its cloud
 	awaited    map[string]time.Time               // instances without a node and orders without an instance, since when
 }
 
@@ -40,6 +42,8 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 		backoff:    NewBackoff(opts.Backoff),
 		everReady:  map[string]bool{},
 		remembered: map[string]*cloudprovider.Template{},
+		named:      map[string]string{},
+		askedCloud: map[string]bool{},
 		awaited:    map[string]time.Time{},
 	}, nil
 }

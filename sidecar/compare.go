@@ -19,6 +19,9 @@ func (s *Sidecar) compare(request *grpcexpander.Request) error {
 			}
 		}
 	}
+	if err := scaleup.ShareCloud(templates); err != nil {
+		return err
+	}
 	if len(empty) > 0 && len(empty) < len(templates) {
 		var err error
 		if templates, err = scaleup.CompleteTemplates(templates, empty, s.o.Similarity, request.Pods); err != nil {

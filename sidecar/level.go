@@ -8,6 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // DefaultMaxBalanceDeferral is how long smaller members of a set wait for larger ones to shrink.
@@ -147,8 +148,15 @@ func (s *Sidecar) catalogueSets(now time.Time) map[string]string {
 	if err != nil {
 		return l.catalogue // New has made sure that it is none
 	}
+	templates := make(map[string]cloudprovider.Template, len(s.view.byID))
 	for id, g := range s.view.byID {
-		if g.template.Node == nil || index.Set(id, g.template) != nil {
+		templates[id] = g.template
+	}
+	if scaleup.ShareCloud(templates) != nil {
+		return l.catalogue
+	}
+	for id, template := range templates {
+		if template.Node == nil || index.Set(id, template) != nil {
 			index.Delete(id) // what can not be compared is levelled with none
 		}
 	}

@@ -247,16 +247,18 @@ func (r *ruleBook) ignores(node *v1.Node, key string, d departure) bool {
 		if slices.Contains(pack.Labels, key) {
 			return true
 		}
-		if pack.Cloud != nil && slices.Contains(pack.Cloud.Labels, key) && shows(node, pack.Cloud) {
+		if pack.Cloud != nil && slices.Contains(pack.Cloud.Labels, key) && r.shows(node, pack.Cloud) {
 			return true
 		}
 	}
 	return false
 }
 
-func shows(node *v1.Node, cloud *engine.CloudPack) bool {
-	if id := node.Spec.ProviderID; id != "" {
-		return slices.ContainsFunc(cloud.Schemes, func(scheme string) bool { return strings.HasPrefix(id, scheme+":") })
+func (r *ruleBook) shows(node *v1.Node, cloud *engine.CloudPack) bool {
+	for _, pack := range r.packs.Packs {
+		if pack.Cloud != nil && slices.ContainsFunc(pack.Cloud.Schemes, func(scheme string) bool { return strings.HasPrefix(node.Spec.ProviderID, scheme+":") }) {
+			return pack.Cloud.Schemes[0] == cloud.Schemes[0]
+		}
 	}
 	for key := range node.Labels {
 		if slices.ContainsFunc(cloud.Prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
