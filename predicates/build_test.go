@@ -98,6 +98,8 @@ func spread(key string, maxSkew int32, more ...func(*v1.TopologySpreadConstraint
 		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, c)
 	}
 }
+func called(name string) podOption { return func(p *v1.Pod) { p.Name = name } }
+
 func claiming(claim string) podOption {
 	return func(p *v1.Pod) {
 		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: claim, VolumeSource: v1.VolumeSource{

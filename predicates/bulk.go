@@ -112,6 +112,11 @@ func (b *bulk) measure(st *state, want int) int {
 	if rules := &b.s.u.c.rules; rules.resources {
 		bound = st.room(&b.k.asks, rules.ignoreScalars)
 	}
+	if b.s.u.c.rules.attach {
+		// The plugins see one claim for all pods of the kind: they cannot count.
+		room, _ := st.attachRoom(b.k)
+		want = min(want, room)
+	}
 	bound = min(bound, want)
 	if bound == 0 || b.s.turnedAway(b.k, st.shape) {
 		return 0
@@ -141,7 +146,7 @@ func (b *bulk) fits(st *state, extra int) bool {
 		}
 	}
 	for ; p.extra < extra; p.extra++ {
-		p.info.AddPodInfo(b.k.info)
+		p.info.AddPodInfo(b.k.placed.info)
 	}
 	if b.around != nil {
 		return b.around.filter(p.info) == nil
@@ -152,7 +157,7 @@ func (b *bulk) fits(st *state, extra int) bool {
 func (b *bulk) after(st *state, n int) *state {
 	key := step{st, n}
 	if b.next[key] == nil {
-		b.next[key] = st.with(b.k.resident, n)
+		b.next[key] = st.with(b.k.placed, n)
 	}
 	return b.next[key]
 }

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -17,7 +18,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
@@ -53,6 +53,9 @@ type Checker struct {
 	filters  []fwk.FilterPlugin // in the order of the profile
 	seen     *snapshot
 	rules    profileRules
+	objects  informers.SharedInformerFactory
+	storage  *storage
+	hidden   []replaced       // by the trial under way
 	nodeKeys sets.Set[string] // node label keys any pod looked at so far
 	keysRead int              // grows with nodeKeys
 
@@ -72,19 +75,21 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	factory, err := filled(o.Objects)
-	if err != nil {
-		return nil, err
-	}
+	factory := informers.NewSharedInformerFactory(nil, 0)
 	c := &Checker{
+		objects:  factory,
+		storage:  newStorage(factory),
 		quiet:    klog.NewContext(context.WithoutCancel(ctx), logr.Discard()),
 		seen:     &snapshot{},
 		nodeKeys: sets.New[string](),
 	}
-	if c.rules, err = rulesOf(profile, o.Objects); err != nil {
+	if c.rules, err = rulesOf(profile); err != nil {
 		return nil, err
 	}
 	c.look(c.rules.nodeKeys)
+	if err := c.put(o.Objects); err != nil {
+		return nil, err
+	}
 	registry, built := capturing(plugins.NewInTreeRegistry())
 	// The framework starts a goroutine for its metrics that ends with the
 	// context. Plugins take only the logger from it, so it may have ended before.
@@ -94,7 +99,7 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSnapshotSharedLister(c.seen),
 		frameworkruntime.WithSharedDRAManager(noDevices{}),
-		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithSharedCSIManager(uncounted{}),
 		frameworkruntime.WithLogger(logr.Discard()),
 	)
 	if err != nil {
@@ -106,7 +111,7 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 			c.filters = append(c.filters, f)
 		}
 	}
-	c.rules.resources = c.hasFilter(names.NodeResourcesFit)
+	c.rules.resources, c.rules.attach = c.hasFilter(names.NodeResourcesFit), c.hasFilter(names.NodeVolumeLimits)
 	return c, nil
 }
 
@@ -132,6 +137,7 @@ func (c *Checker) hasFilter(name string) bool {
 // apart by these keys only.
 func (c *Checker) look(keys []string) {
 	before := c.nodeKeys.Len()
+	c.storage.watchTopology(keys)
 	c.nodeKeys.Insert(keys...)
 	c.keysRead += c.nodeKeys.Len() - before
 }

@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Cluster is a what-if copy of a cluster. Nodes have ids 0..Len()-1 in order of
@@ -26,8 +27,9 @@ type Cluster struct {
 	// twice, so that a hostname is no longer the same as a node.
 	hosts       map[string]bool
 	sharedHosts bool
-	repellers   []*repulsion // of the pods on nodes
-	err         error        // what was wrong with the nodes; every placement returns it
+	repellers   []*repulsion     // of the pods on nodes
+	trial       []runtime.Object // claims and volumes as pods placed so far have them
+	err         error            // what was wrong with the nodes; every placement returns it
 }
 
 // segment is a run of nodes in the same state.
@@ -76,6 +78,8 @@ func (s *Cluster) Fork() *Cluster {
 	f.origins = slices.Clip(s.origins)
 	f.repellers = slices.Clip(s.repellers)
 	s.origins, s.repellers = f.origins, f.repellers
+	f.trial = slices.Clip(s.trial)
+	s.trial = f.trial
 	return &f
 }
 
@@ -130,8 +134,17 @@ func (s *Cluster) PodCount(id int) int {
 	return s.segments[s.segmentAt(id)].st.pods
 }
 
-func (s *Cluster) lock()   { s.u.c.mu.Lock() }
-func (s *Cluster) unlock() { s.u.c.mu.Unlock() }
+func (s *Cluster) lock() {
+	s.u.c.mu.Lock()
+	for _, o := range s.trial {
+		s.u.c.try(o)
+	}
+}
+
+func (s *Cluster) unlock() {
+	s.u.c.endTrial()
+	s.u.c.mu.Unlock()
+}
 
 func (s *Cluster) fail(err error) {
 	if s.err == nil {

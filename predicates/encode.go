@@ -25,11 +25,13 @@ type encoder struct {
 	node                       v1.NodeAffinity
 	with                       v1.PodAffinity
 	apart                      v1.PodAntiAffinity
+	serial                     int // of what cannot be encoded
 }
 
 // pending encodes a pod to be placed, with the labels under the given keys (nil
 // means all). The result is valid until the next call.
-func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], r *profileRules) ([]byte, error) {
+func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], c *Checker) ([]byte, error) {
+	r, s := &c.rules, c.storage
 	e.start(p, keys)
 	if r.spread {
 		// A pod with soft constraints only gets no default ones.
@@ -45,7 +47,7 @@ func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], r *profileRules) ([]
 		Overhead:       p.Spec.Overhead,
 		ResourceClaims: p.Spec.ResourceClaims,
 		Affinity:       e.required(p.Spec.Affinity),
-		Volumes:        e.checked(p.Spec.Volumes),
+		Volumes:        e.checked(p, func(v *v1.Volume) bool { return !s.owns(p, v) }),
 	}
 	if rs := p.Spec.Resources; rs != nil {
 		e.spec.Resources = &v1.ResourceRequirements{Requests: rs.Requests}
@@ -54,18 +56,25 @@ func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], r *profileRules) ([]
 	e.initContainers = appendReduced(e.initContainers[:0], p.Spec.InitContainers)
 	e.spec.Containers, e.spec.InitContainers = e.containers, e.initContainers
 	e.hardSpread(p)
-	if namedObjects(p) {
+	for i := range p.Spec.Volumes {
+		if v := &p.Spec.Volumes[i]; s.owns(p, v) {
+			e.count(i + 1)
+			e.claim(s, p, v)
+		}
+	}
+	e.count(0)
+	if sharedEphemeral(p, s) {
 		e.text(p.Name)
-		e.text(string(p.UID))
 	}
 	return e.finish()
 }
 
 // resident encodes a pod that is on a node: what it takes and repels there.
-func (e *encoder) resident(p *v1.Pod, need *amounts) ([]byte, error) {
+func (e *encoder) resident(p *v1.Pod, need *amounts, own map[string]int) ([]byte, error) {
 	e.start(p, nil)
 	e.amounts(need)
-	e.spec = v1.PodSpec{Volumes: e.checked(p.Spec.Volumes)}
+	e.own(own)
+	e.spec = v1.PodSpec{Volumes: e.checked(p, func(*v1.Volume) bool { return true })}
 	e.containers = e.containers[:0]
 	for i := range p.Spec.InitContainers {
 		e.containers = appendPorts(e.containers, &p.Spec.InitContainers[i])
@@ -79,7 +88,7 @@ func (e *encoder) resident(p *v1.Pod, need *amounts) ([]byte, error) {
 		e.affinity = v1.Affinity{PodAntiAffinity: &e.apart}
 		e.spec.Affinity = &e.affinity
 	}
-	if namedObjects(p) {
+	if slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.Ephemeral != nil }) {
 		e.text(p.Name)
 	}
 	return e.finish()
@@ -185,35 +194,25 @@ func (e *encoder) hardSpread(p *v1.Pod) {
 	e.spec.TopologySpreadConstraints = e.spread
 }
 
-func (e *encoder) checked(volumes []v1.Volume) []v1.Volume {
+// checked keeps the volumes that a Filter plugin looks at, of those wanted.
+func (e *encoder) checked(p *v1.Pod, wanted func(*v1.Volume) bool) []v1.Volume {
 	e.volumes = e.volumes[:0]
-	for i := range volumes {
-		if volumeChecked(&volumes[i]) {
-			e.volumes = append(e.volumes, volumes[i])
+	for i := range p.Spec.Volumes {
+		if v := &p.Spec.Volumes[i]; (claimName(p, v) != "" || conflicts(v) || translator.IsInlineMigratable(v)) && wanted(v) {
+			e.volumes = append(e.volumes, *v)
 		}
 	}
 	return e.volumes
 }
 
-// volumeChecked tells whether a Filter plugin looks at a volume.
-func volumeChecked(v *v1.Volume) bool {
-	s := &v.VolumeSource
-	return s.EmptyDir == nil && s.ConfigMap == nil && s.Secret == nil && s.HostPath == nil &&
-		s.DownwardAPI == nil && s.Projected == nil && s.NFS == nil && s.Image == nil && s.GitRepo == nil
+// conflicts tells whether a volume may be of one pod only on a node.
+func conflicts(v *v1.Volume) bool {
+	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.RBD != nil || v.ISCSI != nil
 }
 
-// namedObjects tells whether the pod has objects named after it, so that it is
-// equal to no other pod.
-func namedObjects(p *v1.Pod) bool {
-	if len(p.Spec.ResourceClaims) > 0 {
-		return true
-	}
-	for i := range p.Spec.Volumes {
-		if p.Spec.Volumes[i].Ephemeral != nil {
-			return true
-		}
-	}
-	return false
+// sharedEphemeral tells whether a claim named after the pod is another one's too, so that the pod is equal to no other.
+func sharedEphemeral(p *v1.Pod, s *storage) bool {
+	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.Ephemeral != nil && !s.owns(p, &v) })
 }
 
 // appendReduced keeps what the plugins read of containers: requests, device

@@ -27,7 +27,7 @@ func (s *Cluster) everyNode() []fwk.NodeInfo {
 			for s.origins[o].first+s.origins[o].n <= id {
 				o++
 			}
-			nodes = append(nodes, seg.st.onNode(s.origins[o].object(id)))
+			nodes = append(nodes, seg.st.onNode(s.u.c.storage.dressed(s.origins[o].object(id))))
 		}
 	}
 	return nodes
@@ -52,6 +52,10 @@ func (p *exact) find(lo, hi int) int {
 }
 
 func (p *exact) takes(cy *cycle, id int) bool {
+	if p.s.full(p.k, p.s.segments[p.s.segmentAt(id)].st) {
+		p.gone[id] = true
+		return false
+	}
 	status := cy.filter(p.nodes[id])
 	if status != nil && !stateDependent(status.Plugin()) {
 		p.gone[id] = true
@@ -62,7 +66,8 @@ func (p *exact) takes(cy *cycle, id int) bool {
 func (p *exact) grow(g *growth) int {
 	id := p.s.len
 	p.s.open(g.template, g.fresh, 1)
-	p.nodes = append(p.nodes, g.fresh.onNode(freshNode(g.template.Node, freshName(g.template.Node, id))))
+	fresh := freshNode(g.template.Node, freshName(g.template.Node, id))
+	p.nodes = append(p.nodes, g.fresh.onNode(p.s.u.c.storage.dressed(fresh)))
 	cy := p.s.u.c.begin(p.k.info.Pod, p.nodes)
 	if cy.status == nil && p.takes(cy, id) {
 		return id
@@ -76,10 +81,13 @@ func (p *exact) grow(g *growth) int {
 func (p *exact) put(id int) {
 	st := p.s.segments[p.s.segmentAt(id)].st
 	if p.next[st] == nil {
-		p.next[st] = st.with(p.k.resident, 1)
+		p.next[st] = st.with(p.k.placed, 1)
 	}
 	p.s.set(id, p.next[st])
 	info := p.nodes[id].(*framework.NodeInfo).SnapshotConcrete()
-	info.AddPodInfo(p.k.info)
+	info.AddPodInfo(p.k.placed.info)
 	p.nodes[id] = info
+	if p.k.binds {
+		p.s.claimOnPut(p.k, info.Node())
+	}
 }

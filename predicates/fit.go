@@ -108,8 +108,8 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod) (*Fit, error) {
 	f.reasons = make([][]Reason, len(candidates)*len(kinds))
 	for i, k := range kinds {
 		q := question{s: s, k: k}
-		for j, info := range candidates {
-			f.reasons[j*len(kinds)+i] = q.ask(info)
+		for j, fresh := range candidates {
+			f.reasons[j*len(kinds)+i] = q.ask(fresh)
 		}
 	}
 	return f, nil
@@ -124,6 +124,7 @@ func (s *Cluster) kinds(pods []*v1.Pod) ([]Kind, []int, error) {
 			return nil, nil, fmt.Errorf("pod %d: %w", i, ErrNilObject)
 		}
 		lookAtPods(p, keys)
+		s.u.c.storage.seen(p)
 	}
 	for _, r := range s.u.residents {
 		lookAtPods(r.info.Pod, keys)
@@ -133,7 +134,7 @@ func (s *Cluster) kinds(pods []*v1.Pod) ([]Kind, []int, error) {
 	var sizes []int
 	var kinds []Kind
 	for i, p := range pods {
-		key, err := s.u.enc.pending(p, keys, &s.u.c.rules)
+		key, err := s.u.enc.pending(p, keys, s.u.c)
 		if err != nil {
 			return nil, nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
@@ -158,8 +159,8 @@ func (s *Cluster) kinds(pods []*v1.Pod) ([]Kind, []int, error) {
 
 // candidates returns one fresh node for each shape of the templates, and the
 // shape of each template.
-func (s *Cluster) candidates(templates []Node) ([]*framework.NodeInfo, []int, error) {
-	var candidates []*framework.NodeInfo
+func (s *Cluster) candidates(templates []Node) ([]candidate, []int, error) {
+	var candidates []candidate
 	shapeOf := make([]int, len(templates))
 	index := map[*state]int{}
 	for i, t := range templates {
@@ -171,11 +172,18 @@ func (s *Cluster) candidates(templates []Node) ([]*framework.NodeInfo, []int, er
 		if !known {
 			shape = len(candidates)
 			index[st] = shape
-			candidates = append(candidates, st.onNode(freshNode(t.Node, freshName(t.Node, s.len))))
+			fresh := freshNode(t.Node, freshName(t.Node, s.len))
+			candidates = append(candidates, candidate{st, st.onNode(s.u.c.storage.dressed(fresh))})
 		}
 		shapeOf[i] = shape
 	}
 	return candidates, shapeOf, nil
+}
+
+// candidate is a fresh node.
+type candidate struct {
+	st   *state
+	info *framework.NodeInfo
 }
 
 // question is a kind of pod looking for a fresh node.
@@ -186,8 +194,9 @@ type question struct {
 }
 
 // ask returns why the kind does not fit the node; nil where it fits.
-func (q *question) ask(node *framework.NodeInfo) []Reason {
-	c := q.s.u.c
+func (q *question) ask(fresh candidate) []Reason {
+	c, node := q.s.u.c, fresh.info
+	tooMany, over := q.s.tooManyVolumes(q.k, fresh.st)
 	failed := c.begin(q.k.info.Pod, one(node)).all(node)
 	var own []*fwk.Status
 	for _, status := range failed {
@@ -195,8 +204,12 @@ func (q *question) ask(node *framework.NodeInfo) []Reason {
 			own = append(own, status)
 		}
 	}
-	if len(own) > 0 {
-		return c.explain(own, q.k, node)
+	if len(own) > 0 || over {
+		reasons := c.explain(own, q.k, node)
+		if over {
+			reasons = c.inOrder(append(reasons, tooMany))
+		}
+		return reasons
 	}
 	if !q.k.wider && !q.k.exact && !q.s.repelledWidely(q.k) {
 		return reasonsOf(failed) // only what comes with the node can matter

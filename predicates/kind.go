@@ -17,6 +17,8 @@ type resident struct {
 	need amounts
 	// repels is the pod's required anti-affinity; nil where it has none.
 	repels *repulsion
+	// attaches are the volumes of the pod that limits of nodes count.
+	attaches attachments
 }
 
 // repulsion is the required anti-affinity of pods.
@@ -41,6 +43,9 @@ func newRepulsion(terms []fwk.AffinityTerm) *repulsion {
 // kind stands for equal pods that are to be placed.
 type kind struct {
 	*resident
+	// placed stands for the pod once it is on a node: without claims of its own,
+	// so that equal pods stay equal there.
+	placed *resident
 
 	// asks is what the scheduler wants free on the node. (resident.need is what a
 	// pod takes once it is there, its status counted.)
@@ -57,15 +62,18 @@ type kind struct {
 	// exact tells that single nodes matter: the pod picks them by name or has
 	// volumes or device claims.
 	exact bool
+	// binds tells that where a pod is placed changes where the next ones can be.
+	binds bool
 }
 
 // ownTerms tells whether the pod has any inter-pod rule of its own.
 func (k *kind) ownTerms() bool { return k.host || k.wider }
 
-func newKind(r *resident, rules *profileRules) *kind {
+func newKind(r, placed *resident, c *Checker) *kind {
+	rules := &c.rules
 	p := r.info.Pod
 	asks := framework.NewResource(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
-	k := &kind{resident: r, asks: amounts{
+	k := &kind{resident: r, placed: placed, asks: amounts{
 		cpu: asks.MilliCPU, memory: asks.Memory, ephemeral: asks.EphemeralStorage, scalars: asks.ScalarResources,
 	}}
 	for _, c := range p.Spec.TopologySpreadConstraints {
@@ -96,7 +104,9 @@ func newKind(r *resident, rules *profileRules) *kind {
 	}
 	k.exact = picksNodes(p) || len(p.Spec.ResourceClaims) > 0
 	for i := range p.Spec.Volumes {
-		k.exact = k.exact || volumeChecked(&p.Spec.Volumes[i])
+		v := &p.Spec.Volumes[i]
+		k.binds = k.binds || c.storage.contended(p, v)
+		k.exact = k.exact || k.binds || conflicts(v) || c.storage.single(p, v)
 	}
 	return k
 }

@@ -19,21 +19,53 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// filled returns an informer factory whose stores hold the objects. It is never
-// started: the plugins only read the stores, so there is neither a client nor a
-// goroutine behind it.
-func filled(objects []runtime.Object) (informers.SharedInformerFactory, error) {
-	f := informers.NewSharedInformerFactory(nil, 0)
+// Put adds objects that the plugins look up, or replaces those of the same name. A Cluster made before may still answer by
+// what was known then.
+func (c *Checker) Put(objects ...runtime.Object) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.put(objects)
+}
+
+// put fills the stores of the informers, which are never started: the plugins only read the stores, so there is neither a
+// client nor a goroutine behind them.
+func (c *Checker) put(objects []runtime.Object) error {
 	for i, o := range objects {
-		informer := informerFor(f, o)
+		informer := informerFor(c.objects, o)
 		if informer == nil {
-			return nil, fmt.Errorf("object %d, a %T: %w", i, o, ErrUnknownObject)
+			return fmt.Errorf("object %d, a %T: %w", i, o, ErrUnknownObject)
 		}
-		if err := informer.GetIndexer().Add(o); err != nil {
-			return nil, fmt.Errorf("object %d, a %T: %w", i, o, err)
+		o = asRead(o)
+		if err := informer.GetIndexer().Update(o); err != nil {
+			return fmt.Errorf("object %d, a %T: %w", i, o, err)
+		}
+		c.storage.note(o)
+		c.rules.nodeKeys = c.rules.nodeKeys[:0]
+		c.rules.object(o)
+		c.look(withoutHost(c.rules.nodeKeys))
+	}
+	return nil
+}
+
+// asRead returns an object as the API server and this package have it: with defaults, and of drivers without the wish that
+// pods wait for them, as fresh nodes have no driver yet.
+func asRead(o runtime.Object) runtime.Object {
+	switch o := o.(type) {
+	case *storagev1.StorageClass:
+		if o.VolumeBindingMode == nil {
+			c := *o
+			immediate := storagev1.VolumeBindingImmediate
+			c.VolumeBindingMode = &immediate
+			return &c
+		}
+	case *storagev1.CSIDriver:
+		if o.Spec.PreventPodSchedulingIfMissing != nil {
+			c := *o
+			c.Spec.PreventPodSchedulingIfMissing = nil
+			return &c
 		}
 	}
-	return f, nil
+	return o
 }
 
 func informerFor(f informers.SharedInformerFactory, o runtime.Object) cache.SharedIndexInformer {
@@ -64,6 +96,18 @@ func informerFor(f informers.SharedInformerFactory, o runtime.Object) cache.Shar
 		return f.Storage().V1().VolumeAttachments().Informer()
 	}
 	return nil
+}
+
+// uncounted hides CSINodes from NodeVolumeLimits: equal pods share one claim here, which the plugin would count once. The
+// limits are kept by attachRoom.
+type uncounted struct{}
+
+var _ fwk.CSIManager = uncounted{}
+
+func (uncounted) CSINodes() fwk.CSINodeLister         { return uncounted{} }
+func (uncounted) List() ([]*storagev1.CSINode, error) { return nil, nil }
+func (uncounted) Get(name string) (*storagev1.CSINode, error) {
+	return nil, notFound(storagev1.GroupName, "csinodes", name)
 }
 
 // noDevices is the manager of dynamic resources of a cluster that has none: a

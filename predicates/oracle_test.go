@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -24,14 +25,15 @@ import (
 // naive is the scheduler asked as plainly as can be: its own framework, and for
 // every pod a fresh snapshot of every node, PreFilter, and Filter node by node.
 type naive struct {
-	fw   framework.Framework
-	seen *delegate
-	ctx  context.Context
+	objects informers.SharedInformerFactory
+	fw      framework.Framework
+	seen    *delegate
+	ctx     context.Context
 }
 
 type delegate struct{ fwk.SharedLister }
 
-func newNaive(t testing.TB) *naive {
+func newNaive(t testing.TB, objects ...runtime.Object) *naive {
 	t.Helper()
 	initMetrics.Do(metrics.InitMetrics)
 	def, err := latest.Default()
@@ -46,6 +48,10 @@ func newNaive(t testing.TB) *naive {
 	}
 	o := &naive{seen: &delegate{}, ctx: klog.NewContext(t.Context(), logr.Discard())}
 	factory := informers.NewSharedInformerFactory(nil, 0)
+	o.objects = factory
+	for _, object := range objects {
+		o.add(t, object)
+	}
 	ctx, cancel := context.WithCancel(o.ctx)
 	cancel()
 	o.fw, err = frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
@@ -59,6 +65,13 @@ func newNaive(t testing.TB) *naive {
 	}
 	frameworkruntime.WaitForShutdown(o.fw)
 	return o
+}
+
+func (o *naive) add(t testing.TB, object runtime.Object) {
+	t.Helper()
+	if err := informerFor(o.objects, object).GetIndexer().Add(object); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // world is a cluster of the naive kind: nodes with unique names, each with the

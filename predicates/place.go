@@ -129,9 +129,13 @@ func (s *Cluster) turnedAway(k *kind, sh *shape) bool {
 	return away
 }
 
-// full tells whether NodeResourcesFit certainly rejects the kind on a node.
+// full tells whether NodeResourcesFit or the limits on volumes certainly reject
+// the kind on a node.
 func (s *Cluster) full(k *kind, st *state) bool {
 	rules := &s.u.c.rules
+	if _, over := s.tooManyVolumes(k, st); over {
+		return true
+	}
 	return rules.resources && st.room(&k.asks, rules.ignoreScalars) == 0
 }
 

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-helpers/storage/volume"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -60,8 +61,8 @@ func (c *Checker) explain(statuses []*fwk.Status, k *kind, n *framework.NodeInfo
 			r.Message += shortage(v1.ResourceName(short), &k.asks, n)
 		} else if r.Message == "Too many pods" {
 			r.Message += fmt.Sprintf(" (node takes %d)", n.Allocatable.AllowedPodNumber)
-		} else if claim := c.unknownClaim(k.info.Pod); claim != "" && strings.Contains(r.Message, claim) {
-			r.Message += " (not among the objects the checker was given)"
+		} else {
+			r.Message += c.storage.detail(k.info.Pod, r.Message)
 		}
 	}
 	return reasons
@@ -89,21 +90,42 @@ func milli(n int64) string { return resource.NewMilliQuantity(n, resource.Decima
 
 func quantity(n int64, f resource.Format) string { return resource.NewQuantity(n, f).String() }
 
-// unknownClaim returns the first persistent volume claim of a pod that the
-// checker does not know.
-func (c *Checker) unknownClaim(p *v1.Pod) string {
+// inOrder sorts reasons as the plugins come in the profile.
+func (c *Checker) inOrder(reasons []Reason) []Reason {
+	rank := func(r Reason) int {
+		return slices.IndexFunc(c.filters, func(f fwk.FilterPlugin) bool { return f.Name() == r.Plugin })
+	}
+	slices.SortStableFunc(reasons, func(a, b Reason) int { return rank(a) - rank(b) })
+	return reasons
+}
+
+// detail tells what is behind a message about claims: an object that is not known, or a claim that somebody else binds.
+func (s *storage) detail(p *v1.Pod, message string) string {
 	for i := range p.Spec.Volumes {
-		v := &p.Spec.Volumes[i]
-		name := ""
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			name = v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			name = p.Name + "-" + v.Name
+		name := claimName(p, &p.Spec.Volumes[i])
+		if name == "" {
+			continue
 		}
-		if name != "" && !c.rules.claims[p.Namespace+"/"+name] {
-			return name
+		c, known := s.claim(p.Namespace + "/" + name)
+		if !known {
+			if strings.Contains(message, name) {
+				return " (not among the objects the checker was given)"
+			}
+			continue
+		}
+		class := volume.GetPersistentVolumeClaimClass(c)
+		_, hasVolume := s.volume(c.Spec.VolumeName)
+		_, hasClass := s.class(c)
+		switch {
+		case c.Spec.VolumeName != "" && !hasVolume && strings.Contains(message, c.Spec.VolumeName),
+			c.Spec.VolumeName == "" && !hasClass && class != "" && strings.Contains(message, class):
+			return " (not among the objects the checker was given)"
+		case message == unboundImmediate && hasClass && c.Spec.VolumeName == "" && !s.waits(c):
+			return fmt.Sprintf(" (class %s binds at once: its provisioner makes the volume of claim %s before the pod is scheduled)", class, name)
 		}
 	}
 	return ""
 }
+
+// unboundImmediate is what VolumeBinding says of a claim that does not wait for its pod and has no volume.
+const unboundImmediate = "pod has unbound immediate PersistentVolumeClaims"

@@ -27,12 +27,12 @@ type profileRules struct {
 	// resources tells that NodeResourcesFit is on, so that a node without room
 	// is certainly rejected; anyScalar that extended resources may be ignored.
 	resources, ignoreScalars bool
-	// claims are the persistent volume claims known, as namespace/name.
-	claims map[string]bool
+	// attach tells that NodeVolumeLimits is on.
+	attach bool
 }
 
-func rulesOf(profile *config.KubeSchedulerProfile, objects []runtime.Object) (profileRules, error) {
-	r := profileRules{claims: map[string]bool{}}
+func rulesOf(profile *config.KubeSchedulerProfile) (profileRules, error) {
+	r := profileRules{}
 	for _, pc := range profile.PluginConfig {
 		switch args := pc.Args.(type) {
 		case *config.PodTopologySpreadArgs:
@@ -47,9 +47,6 @@ func rulesOf(profile *config.KubeSchedulerProfile, objects []runtime.Object) (pr
 		case *config.NodeResourcesFitArgs:
 			r.ignoreScalars = len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0
 		}
-	}
-	for _, o := range objects {
-		r.object(o)
 	}
 	return r, nil
 }
@@ -73,11 +70,11 @@ func (r *profileRules) defaultConstraints(args *config.PodTopologySpreadArgs) {
 // object notes the labels that an object makes pods look at.
 func (r *profileRules) object(o runtime.Object) {
 	switch o := o.(type) {
-	case *v1.PersistentVolumeClaim:
-		r.claims[o.Namespace+"/"+o.Name] = true
 	case *v1.PersistentVolume:
-		r.nodeKeys = append(r.nodeKeys, v1.LabelTopologyZone, v1.LabelTopologyRegion,
-			v1.LabelFailureDomainBetaZone, v1.LabelFailureDomainBetaRegion)
+		r.nodeKeys = append(r.nodeKeys, volumeZoneLabels...)
+		if o.Spec.CSI == nil && translator.IsPVMigratable(o) {
+			r.nodeKeys = append(r.nodeKeys, zoneKeys...) // it may be looked at as the driver's
+		}
 		if o.Spec.NodeAffinity != nil && o.Spec.NodeAffinity.Required != nil {
 			r.nodeKeys = appendSelectorKeys(r.nodeKeys, o.Spec.NodeAffinity.Required)
 		}

@@ -102,7 +102,7 @@ func (p *single) grow(g *growth) int {
 func (p *single) put(id int) {
 	st := p.s.segments[p.s.segmentAt(id)].st
 	if p.next[st] == nil {
-		p.next[st] = st.with(p.k.resident, 1)
+		p.next[st] = st.with(p.k.placed, 1)
 	}
 	p.s.set(id, p.next[st])
 	p.view.add(st, -1)

@@ -36,6 +36,8 @@ type shape struct {
 	id   int
 	node *v1.Node // one of them
 	bare *framework.NodeInfo
+	// limits are how many volumes a node takes, by driver.
+	limits map[string]int
 	// empty remembers which kinds an empty node of the shape turns away.
 	empty map[*kind]bool
 }
@@ -54,10 +56,13 @@ type state struct {
 	pods  int
 	used  amounts
 	info  *framework.NodeInfo // built on demand, on the node of the shape
+	// leftovers are volumes attached to the node that no pod uses.
+	leftovers []attachable
+	volumes   *attachedVolumes // built on demand
 }
 
 func (st *state) with(r *resident, n int) *state {
-	next := &state{shape: st.shape, pods: st.pods + n, used: st.used.plus(&r.need, int64(n))}
+	next := &state{shape: st.shape, pods: st.pods + n, used: st.used.plus(&r.need, int64(n)), leftovers: st.leftovers}
 	next.items = make([]item, 0, len(st.items)+1)
 	next.items = append(next.items, st.items...)
 	if i := slices.IndexFunc(next.items, func(it item) bool { return it.resident == r }); i >= 0 {
@@ -69,7 +74,7 @@ func (st *state) with(r *resident, n int) *state {
 }
 
 func (st *state) on(s *shape) *state {
-	return &state{shape: s, items: st.items, pods: st.pods, used: st.used}
+	return &state{shape: s, items: st.items, pods: st.pods, used: st.used, leftovers: st.leftovers}
 }
 
 // nodeInfo returns the scheduler's view of a node in this state. It must not be

@@ -44,20 +44,49 @@ func (u *universe) resident(p *v1.Pod) (*resident, error) {
 	if r := u.known[p]; r != nil {
 		return r, nil
 	}
+	u.c.storage.seen(p)
+	r, err := u.residentWith(p, nil)
+	if err == nil {
+		u.known[p] = r
+	}
+	return r, err
+}
+
+// placed returns the object that stands for a pod of a kind once it is on a node: its own claims are but counted there.
+func (u *universe) placed(p *v1.Pod) (*resident, error) {
+	s := u.c.storage
+	own := func(v *v1.Volume) bool { return s.owns(p, v) }
+	var rest []v1.Volume
+	for i := range p.Spec.Volumes {
+		if v := &p.Spec.Volumes[i]; !own(v) {
+			rest = append(rest, *v)
+		}
+	}
+	if len(rest) == len(p.Spec.Volumes) {
+		return u.resident(p)
+	}
+	stripped := *p
+	stripped.Spec.Volumes = rest
+	return u.residentWith(&stripped, s.attachmentsOf(p, own).own)
+}
+
+// residentWith returns the object that stands for a pod on a node that has volumes of its own besides those of its claims.
+func (u *universe) residentWith(p *v1.Pod, own map[string]int) (*resident, error) {
 	// Terms that cannot be parsed are left out, as the scheduler's cache does.
 	info, _ := framework.NewPodInfo(p)
 	need := info.CalculateResource().Resource
 	r := &resident{id: len(u.residents), info: info, need: amounts{
 		cpu: need.GetMilliCPU(), memory: need.GetMemory(), ephemeral: need.GetEphemeralStorage(), scalars: need.GetScalarResources(),
 	}}
-	key, err := u.enc.resident(p, &r.need)
+	key, err := u.enc.resident(p, &r.need, own)
 	if err != nil {
 		return nil, err
 	}
 	if same := u.residents[string(key)]; same != nil {
-		u.known[p] = same
 		return same, nil
 	}
+	r.attaches = u.c.storage.attachmentsOf(p, func(*v1.Volume) bool { return false })
+	r.attaches.own = own
 	u.residents[string(key)] = r
 	if len(info.RequiredAntiAffinityTerms) > 0 {
 		if r.repels, err = u.repulsion(p, info.RequiredAntiAffinityTerms); err != nil {
@@ -65,7 +94,6 @@ func (u *universe) resident(p *v1.Pod) (*resident, error) {
 		}
 		u.c.look(residentNodeKeysOf(p))
 	}
-	u.known[p] = r
 	return r, nil
 }
 
@@ -91,11 +119,15 @@ func (u *universe) kind(p *v1.Pod) (*kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := u.enc.pending(p, nil, &u.c.rules)
+	placed, err := u.placed(p)
 	if err != nil {
 		return nil, err
 	}
-	key = binary.AppendUvarint(key, uint64(r.id))
+	key, err := u.enc.pending(p, nil, u.c)
+	if err != nil {
+		return nil, err
+	}
+	key = binary.AppendUvarint(key, uint64(placed.id))
 	if same := u.kinds[string(key)]; same != nil {
 		return same, nil
 	}
@@ -103,10 +135,10 @@ func (u *universe) kind(p *v1.Pod) (*kind, error) {
 		// The resident stands for pods that are equal on a node; what the pod asks
 		// for before it is there may differ.
 		info, _ := framework.NewPodInfo(p)
-		r = &resident{id: r.id, info: info, need: r.need, repels: r.repels}
+		r = &resident{id: r.id, info: info, need: r.need, repels: r.repels, attaches: r.attaches}
 	}
 	u.c.look(nodeKeysOf(p))
-	k := newKind(r, &u.c.rules)
+	k := newKind(r, placed, u.c)
 	u.kinds[string(key)] = k
 	return k, nil
 }
@@ -117,6 +149,7 @@ func (u *universe) shape(n *v1.Node) *shape {
 		u.nodeKeys = slices.Sorted(slices.Values(u.c.nodeKeys.UnsortedList()))
 		u.keysRead = u.c.keysRead
 	}
+	n = u.c.storage.dressed(n)
 	bare := framework.NewNodeInfo()
 	bare.SetNode(n)
 	e := &u.enc
@@ -138,10 +171,13 @@ func (u *universe) shape(n *v1.Node) *shape {
 	for _, f := range n.Status.DeclaredFeatures {
 		e.text(f)
 	}
+	limits := u.c.storage.limits(n)
+	e.count(len(n.Status.DeclaredFeatures))
+	e.own(limits)
 	if s := u.shapes[string(e.key)]; s != nil {
 		return s
 	}
-	s := &shape{id: len(u.shapes), node: n, bare: bare, empty: map[*kind]bool{}}
+	s := &shape{id: len(u.shapes), node: n, bare: bare, limits: limits, empty: map[*kind]bool{}}
 	u.shapes[string(e.key)] = s
 	return s
 }
@@ -163,10 +199,14 @@ func (u *universe) state(n *v1.Node, pods []*v1.Pod) (*state, error) {
 		rs = append(rs, r)
 	}
 	slices.SortFunc(rs, func(a, b *resident) int { return cmp.Compare(a.id, b.id) })
-	st := &state{shape: u.shape(n), pods: len(rs)}
+	st := &state{shape: u.shape(n), pods: len(rs), leftovers: u.c.storage.leftovers(n, pods)}
 	u.key = binary.AppendUvarint(u.key[:0], uint64(st.shape.id))
 	for _, r := range rs {
 		u.key = binary.AppendUvarint(u.key, uint64(r.id))
+	}
+	for _, at := range st.leftovers {
+		u.key = append(append(u.key, at.driver...), 0)
+		u.key = append(append(u.key, at.handle...), 0)
 	}
 	if same := u.states[string(u.key)]; same != nil {
 		return same, nil

@@ -86,7 +86,11 @@ func TestPodsWithVolumesArePlacedWhereTheVolumeIs(t *testing.T) {
 	if diff := cmp.Diff([]Placement{{First: 1, Nodes: 1, PerNode: 4}}, runs); err != nil || diff != "" {
 		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
-	runs, err = s.PlaceOnNew(aNode("t", zoned("a")), aPod(claiming("alone")), 9, 5)
+	one, another := aPod(claiming("alone")), aPod(claiming("alone"), called("other"))
+	if f, err := s.Fits(nil, []*v1.Pod{one, another}); err != nil || len(f.Kinds()) != 1 {
+		t.Fatal("two pods with the same claim are one kind")
+	}
+	runs, err = s.PlaceOnNew(aNode("t", zoned("a")), one, 9, 5)
 	if diff := cmp.Diff([]Placement{{First: 2, Nodes: 1, PerNode: 1}}, runs); err != nil || diff != "" {
 		t.Errorf("a claim for one pod only: %v, -want +got:\n%s", err, diff)
 	}
