@@ -127,7 +127,13 @@ func (d *volumeDice) replicas(n int) []*v1.Pod {
 		p.Name = fmt.Sprintf("%s-%d", first.Name, i)
 		p.UID = types.UID(p.Name)
 		for j := range p.Spec.Volumes {
-			p.Spec.Volumes[j].PersistentVolumeClaim.ClaimName = d.copyOf(p.Spec.Volumes[j].PersistentVolumeClaim.ClaimName, first.Name, p.Name)
+			claim := p.Spec.Volumes[j].PersistentVolumeClaim
+			if d.one(4) { // another one
+				claim.ClaimName = p.Spec.Volumes[j].Name + "-" + p.Name
+				d.claim(claim.ClaimName)
+				continue
+			}
+			claim.ClaimName = d.copyOf(claim.ClaimName, p.Name)
 		}
 		pods = append(pods, p)
 	}
@@ -135,7 +141,7 @@ func (d *volumeDice) replicas(n int) []*v1.Pod {
 }
 
 // copyOf draws a copy of a claim and of its volume for another pod; those that are shared stay.
-func (d *volumeDice) copyOf(name, of, for_ string) string {
+func (d *volumeDice) copyOf(name, pod string) string {
 	at := slices.IndexFunc(d.objects, func(o runtime.Object) bool {
 		c, ok := o.(*v1.PersistentVolumeClaim)
 		return ok && c.Name == name
@@ -144,7 +150,7 @@ func (d *volumeDice) copyOf(name, of, for_ string) string {
 		return name
 	}
 	c := d.objects[at].(*v1.PersistentVolumeClaim).DeepCopy()
-	c.Name = name + "-of-" + for_
+	c.Name = name + "-of-" + pod
 	c.UID = types.UID(c.Name)
 	for _, o := range d.objects {
 		if pv, ok := o.(*v1.PersistentVolume); ok && c.Spec.VolumeName != "" && pv.Name == c.Spec.VolumeName {
@@ -153,7 +159,7 @@ func (d *volumeDice) copyOf(name, of, for_ string) string {
 			if pv.Spec.CSI != nil {
 				pv.Spec.CSI.VolumeHandle = c.Name
 			} else {
-				pv.Spec.AWSElasticBlockStore.VolumeID += "-" + for_
+				pv.Spec.AWSElasticBlockStore.VolumeID += "-" + pod
 			}
 			c.Spec.VolumeName = pv.Name
 			d.add(pv)
