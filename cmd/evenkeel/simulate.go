@@ -24,7 +24,7 @@ import (
 // newSimulate builds the command that plays scenarios.
 func newSimulate(color *printing.ColorMode) *cobra.Command {
 	var output printing.Flags
-	var files []string
+	var files, compare []string
 	var list, pods bool
 	var flags overrides
 	limit := fileSize(document.DefaultMaxSize)
@@ -64,7 +64,11 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 			if cmd.Flags().Changed("max-file-size") {
 				sizes.lists = int64(limit)
 			}
-			setups, err := loadScenarios(cmd, files, names, &flags, sizes)
+			variant, err := parseVariant(compare)
+			if err != nil {
+				return err
+			}
+			setups, changed, err := loadScenarios(cmd, scenarioSources{files, names, &flags, variant}, sizes)
 			if err != nil {
 				return err
 			}
@@ -77,7 +81,14 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 					r.Status.Pods = nil
 				}
 			}
-			if err := printReports(printer, reports); err != nil {
+			if len(compare) > 0 {
+				comparisons := pairUp(reports, changed)
+				if err := printAll(printer, comparisons, printComparison); err != nil {
+					return err
+				}
+				return failedExpectations(baselines(reports))
+			}
+			if err := printAll(printer, reports, printReport); err != nil {
 				return err
 			}
 			return failedExpectations(reports)
@@ -87,6 +98,7 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 	flags.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&list, "list", false, "list the scenarios that come with the program")
 	cmd.Flags().BoolVar(&pods, "pods", true, "say in JSON and YAML where each pod ran; false leaves it out, for scenarios with very many pods")
+	cmd.Flags().StringArrayVar(&compare, "compare", nil, "OPTION=VALUE, play each scenario twice, as it is and with this option, and tell what differs; may be repeated")
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	return cmd
 }
@@ -95,20 +107,29 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 // have a larger limit of their own.
 type sizeLimits struct{ documents, lists int64 }
 
+// scenarioSources are where scenarios come from, and what is changed in them.
+type scenarioSources struct {
+	files, names []string
+	flags        *overrides
+	variant      *variant
+}
+
 // loadScenarios reads files first and built-in scenarios after them, and all
-// of them before it returns.
-func loadScenarios(cmd *cobra.Command, files, names []string, flags *overrides, sizes sizeLimits) ([]*simulate.Setup, error) {
+// of them before it returns. Where there is a variant, each scenario is followed
+// by itself with the variant's options, and those options are returned as well.
+func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) ([]*simulate.Setup, [][]v1alpha1.ChangedOption, error) {
 	options := document.Options{Kinds: simulate.Kinds(), MaxSize: sizes.documents}
-	docs, err := document.ReadFiles(files, cmd.InOrStdin(), options)
+	docs, err := document.ReadFiles(from.files, cmd.InOrStdin(), options)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	var changed [][]v1alpha1.ChangedOption
 	var setups []*simulate.Setup
 	var problems []document.Problem
 	load := func(docs []document.Document, open func(string) (io.ReadCloser, error)) error {
 		for i := range docs {
 			if scenario, ok := docs[i].Object.(*v1alpha1.Scenario); ok {
-				flags.applyTo(scenario)
+				from.flags.applyTo(scenario)
 			}
 			setup, err := simulate.Load(&docs[i], simulate.Files{Open: open, MaxSize: sizes.lists})
 			var invalid *document.Invalid
@@ -118,36 +139,44 @@ func loadScenarios(cmd *cobra.Command, files, names []string, flags *overrides, 
 			case err != nil:
 				return err
 			default:
-				if err := flags.bound(setup); err != nil {
+				if err := from.flags.bound(setup); err != nil {
 					return err
 				}
 			}
 			setups = append(setups, setup)
+			if setup == nil || len(from.variant.texts) == 0 {
+				continue
+			}
+			other, options, err := from.variant.load(docs[i], simulate.Files{Open: open, MaxSize: sizes.lists}, from.flags)
+			if err != nil {
+				return err
+			}
+			setups, changed = append(setups, other), append(changed, options)
 		}
 		return nil
 	}
 	for i := range docs {
 		if err := load(docs[i:i+1], beside(docs[i].File)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	for _, name := range names {
+	for _, name := range from.names {
 		text, err := scenarios.Read(name)
 		if err != nil {
-			return nil, &usageError{fmt.Errorf("unknown scenario %q", name), "--list names them; a file is given with -f"}
+			return nil, nil, &usageError{fmt.Errorf("unknown scenario %q", name), "--list names them; a file is given with -f"}
 		}
 		docs, err := document.Read(name, bytes.NewReader(text), options)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := load(docs, func(name string) (io.ReadCloser, error) { return scenarios.Files.Open(name) }); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if len(problems) > 0 {
-		return nil, &document.Invalid{Problems: problems}
+		return nil, nil, &document.Invalid{Problems: problems}
 	}
-	return setups, nil
+	return setups, changed, nil
 }
 
 // beside opens files by names relative to the folder of another.
@@ -185,20 +214,31 @@ func play(ctx context.Context, setups []*simulate.Setup, stderr io.Writer) ([]*v
 	return reports, nil
 }
 
-func printReports(p *printing.Printer, reports []*v1alpha1.ScenarioReport) error {
+// baselines are the first of every two reports.
+func baselines(reports []*v1alpha1.ScenarioReport) []*v1alpha1.ScenarioReport {
+	var first []*v1alpha1.ScenarioReport
+	for i := 0; i < len(reports); i += 2 {
+		first = append(first, reports[i])
+	}
+	return first
+}
+
+// printAll prints results: as tables, one after the other, or as one object or a
+// list of them.
+func printAll[R any](p *printing.Printer, results []R, table func(*printing.Printer, R, bool) error) error {
 	switch {
 	case p.Tables():
-		for _, r := range reports {
-			if err := printReport(p, r, len(reports) > 1); err != nil {
+		for _, r := range results {
+			if err := table(p, r, len(results) > 1); err != nil {
 				return err
 			}
 		}
 		return nil
-	case len(reports) == 1:
-		return p.Object(reports[0])
+	case len(results) == 1:
+		return p.Object(results[0])
 	}
-	items := listOf{APIVersion: "v1", Kind: "List", Items: make([]json.RawMessage, len(reports))}
-	for i, r := range reports {
+	items := listOf{APIVersion: "v1", Kind: "List", Items: make([]json.RawMessage, len(results))}
+	for i, r := range results {
 		var err error
 		if items.Items[i], err = json.Marshal(r); err != nil {
 			return err

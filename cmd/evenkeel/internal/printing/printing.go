@@ -120,6 +120,9 @@ type Printer struct {
 // Tables tells whether the result is to be printed as tables; otherwise it is to be printed with Object.
 func (p *Printer) Tables() bool { return p.format == Table || p.format == Wide }
 
+// Wide tells whether tables are to show what is of less interest, too.
+func (p *Printer) Wide() bool { return p.format == Wide }
+
 // Heading begins a part with a line that names it. Without headers there is only the blank line before it.
 func (p *Printer) Heading(text string) error {
 	err := p.separate()
@@ -143,7 +146,7 @@ func (p *Printer) Grid(g Grid) error {
 	var names []string
 	var shown []int
 	for i, c := range g.Columns {
-		if !c.Wide || p.format == Wide {
+		if !c.Wide || p.Wide() {
 			names, shown = append(names, c.Name), append(shown, i)
 		}
 	}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/simulate"
+)
+
+// variant are options to play a scenario with a second time.
+type variant struct {
+	texts   []string // OPTION=VALUE as given
+	options v1alpha1.ScenarioOptions
+	fields  []reflect.StructField // of options that are set
+	nodes   overrides             // bounds of node groups
+}
+
+// parseVariant reads what --compare was given.
+func parseVariant(texts []string) (*variant, error) {
+	v := &variant{texts: texts}
+	for _, text := range texts {
+		name, value, found := strings.Cut(text, "=")
+		if !found {
+			return nil, &usageError{fmt.Errorf("--compare %s: must be OPTION=VALUE", text), "as in --compare balanceSimilarNodeGroups=false"}
+		}
+		if strings.TrimLeft(name, "-") == "nodes" {
+			v.nodes.nodes = append(v.nodes.nodes, value)
+			continue
+		}
+		field, err := optionNamed(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := v.set(field, value, text); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// optionFields are the fields of a scenario's options by their names in a document.
+func optionFields() map[string]reflect.StructField {
+	fields := map[string]reflect.StructField{}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[v1alpha1.ScenarioOptions]()) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && !field.Anonymous {
+			fields[name] = field
+		}
+	}
+	return fields
+}
+
+// optionNamed finds an option by its name in a document or as a flag of Cluster
+// Autoscaler, which has the singular where it may be repeated.
+func optionNamed(written string) (reflect.StructField, error) {
+	fields := optionFields()
+	words := strings.Split(strings.TrimLeft(written, "-"), "-")
+	name := words[0]
+	for _, word := range words[1:] {
+		if word != "" {
+			name += strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	for _, known := range []string{name, name + "s", strings.Replace(name, "disableLabelPack", "disabledLabelPacks", 1)} {
+		if field, ok := fields[known]; ok {
+			return field, nil
+		}
+	}
+	names := []string{"nodes"}
+	for known := range fields {
+		names = append(names, known)
+	}
+	slices.Sort(names)
+	hint := "options are those of spec.options in a scenario"
+	if near := document.Nearest(name, names); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return reflect.StructField{}, &usageError{fmt.Errorf("--compare %s: there is no such option", written), hint}
+}
+
+// set reads a value as the option's own type, as strictly as a document is read.
+func (v *variant) set(field reflect.StructField, value, text string) error {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	var shown any = json.RawMessage(value)
+	switch kind := field.Type; {
+	case kind.Kind() == reflect.Slice && !strings.HasPrefix(value, "["):
+		shown = strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
+	case kind.Kind() == reflect.Slice || kind.Kind() == reflect.Map:
+		if err := yaml.Unmarshal([]byte(value), &shown); err != nil {
+			return &usageError{fmt.Errorf("--compare %s: %w", text, err), "lists and maps are written as in YAML"}
+		}
+	case kind == reflect.TypeFor[string](), !json.Valid([]byte(value)):
+		shown = value
+	}
+	source, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindScenario, "metadata": map[string]any{"name": "compare"},
+		"spec": map[string]any{"options": map[string]any{name: shown}},
+	})
+	if err != nil {
+		return &usageError{fmt.Errorf("--compare %s: %w", text, err), "see spec.options of a scenario"}
+	}
+	docs, err := document.Read("--compare", strings.NewReader(string(source)), document.Options{Kinds: simulate.Kinds()})
+	if err != nil {
+		return asUsage(text, err)
+	}
+	parsed := docs[0].Object.(*v1alpha1.Scenario)
+	at := reflect.ValueOf(&v.options).Elem().FieldByIndex(field.Index)
+	read := reflect.ValueOf(&parsed.Spec.Options).Elem().FieldByIndex(field.Index)
+	if at.Kind() == reflect.Slice {
+		read = reflect.AppendSlice(at, read) // as a flag that is repeated
+	}
+	at.Set(read)
+	if !slices.ContainsFunc(v.fields, func(f reflect.StructField) bool { return f.Name == field.Name }) {
+		v.fields = append(v.fields, field)
+	}
+	return nil
+}
+
+// asUsage says of an invalid document that an option on the command line is to
+// blame.
+func asUsage(text string, err error) error {
+	var invalid *document.Invalid
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	return &usageError{fmt.Errorf("--compare %s: %w", text, invalid.Problems[0].Err), "see spec.options of a scenario"}
+}
+
+// apply returns the document with the options changed, and what they were. The
+// document itself stays as it is.
+func (v *variant) apply(d document.Document) (document.Document, []v1alpha1.ChangedOption) {
+	scenario := *d.Object.(*v1alpha1.Scenario)
+	before, after := scenario.Spec.Options, &scenario.Spec.Options
+	var changed []v1alpha1.ChangedOption
+	for _, field := range v.fields {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		value := reflect.ValueOf(&v.options).Elem().FieldByIndex(field.Index)
+		changed = append(changed, v1alpha1.ChangedOption{
+			Name: name, Baseline: encoded(reflect.ValueOf(&before).Elem().FieldByIndex(field.Index)), Changed: encoded(value),
+		})
+		reflect.ValueOf(after).Elem().FieldByIndex(field.Index).Set(value)
+	}
+	for _, bounds := range v.nodes.nodes {
+		text, _ := json.Marshal(bounds)
+		changed = append(changed, v1alpha1.ChangedOption{Name: "nodes", Changed: text})
+	}
+	d.Object = &scenario
+	return d, changed
+}
+
+// load loads the scenario of a document with the variant's options.
+func (v *variant) load(d document.Document, files simulate.Files, flags *overrides) (*simulate.Setup, []v1alpha1.ChangedOption, error) {
+	d, changed := v.apply(d)
+	setup, err := simulate.Load(&d, files)
+	if err != nil {
+		return nil, nil, asUsage(strings.Join(v.texts, " --compare "), err)
+	}
+	if err := flags.bound(setup); err != nil {
+		return nil, nil, err
+	}
+	return setup, changed, v.nodes.bound(setup)
+}
+
+// encoded is a value as a document has it; nothing where it is left out there.
+func encoded(value reflect.Value) json.RawMessage {
+	if value.IsZero() {
+		return nil
+	}
+	text, err := json.Marshal(value.Interface())
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// pairUp compares the reports of scenarios that were played twice in a row.
+func pairUp(reports []*v1alpha1.ScenarioReport, options [][]v1alpha1.ChangedOption) []*v1alpha1.ScenarioComparison {
+	var all []*v1alpha1.ScenarioComparison
+	for i := range options {
+		all = append(all, simulate.Compare(reports[2*i], reports[2*i+1], options[i]))
+	}
+	return all
+}
+
+// printComparison prints the tables of one comparison.
+func printComparison(p *printing.Printer, c *v1alpha1.ScenarioComparison, several bool) error {
+	if several {
+		if err := p.Heading(c.Name); err != nil {
+			return err
+		}
+	}
+	options := printing.Grid{Columns: printing.Columns("OPTION", "BASELINE", "CHANGED")}
+	for _, o := range c.Status.Options {
+		options.Rows = append(options.Rows, []string{o.Name, orDefault(o.Baseline), orDefault(o.Changed)})
+	}
+	numbers := printing.Grid{Columns: printing.Columns("FIGURE", "BASELINE", "CHANGED", "DIFFERENCE")}
+	for _, f := range c.Status.Figures {
+		numbers.Rows = append(numbers.Rows, []string{f.Name, f.Baseline.String(), f.Changed.String(), signed(f.Difference.String())})
+	}
+	groups := printing.Grid{Columns: printing.Columns("GROUP", "ZONE", "BEFORE", "BASELINE", "CHANGED", "DIFFERENCE")}
+	for _, g := range c.Status.Groups {
+		if g.Difference != 0 || p.Wide() {
+			groups.Rows = append(groups.Rows, []string{
+				g.Name, g.Zone, strconv.Itoa(g.Before), strconv.Itoa(g.Baseline), strconv.Itoa(g.Changed), signed(strconv.Itoa(g.Difference)),
+			})
+		}
+	}
+	for _, grid := range []printing.Grid{options, numbers, groups} {
+		if err := p.Grid(grid); err != nil {
+			return err
+		}
+	}
+	differ := 0
+	for _, g := range c.Status.Groups {
+		if g.Difference != 0 {
+			differ++
+		}
+	}
+	return p.Note(false, fmt.Sprintf("%d of %s end with another size", differ, of(int64(len(c.Status.Groups)), "node group")))
+}
+
+// signed writes a plus before what grew.
+func signed(number string) string {
+	if number == "0" || strings.HasPrefix(number, "-") {
+		return number
+	}
+	return "+" + number
+}
+
+func orDefault(value json.RawMessage) string {
+	if value == nil {
+		return "default"
+	}
+	return strings.Trim(string(value), `"`)
+}

@@ -1,0 +1,145 @@
+package simulate
+
+import (
+	"encoding/json"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// Compare says in what two runs of one scenario differ: as it is, and with these
+// options changed. Where one of them settles earlier, what it ends with counts up
+// to the end of the other, so that sums over time are of equal times.
+func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.ChangedOption) *v1alpha1.ScenarioComparison {
+	c := &v1alpha1.ScenarioComparison{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindScenarioComparison},
+		ObjectMeta: baseline.ObjectMeta,
+		Status:     v1alpha1.ScenarioComparisonStatus{Options: options, Baseline: baseline.Status, Changed: changed.Status},
+	}
+	left, right := &c.Status.Baseline, &c.Status.Changed
+	end := max(left.End.Duration, right.End.Duration)
+	for _, f := range figures {
+		a, b := f.of(left, end), f.of(right, end)
+		if a != "" && b != "" {
+			c.Status.Figures = append(c.Status.Figures, v1alpha1.ComparedFigure{Name: f.name, Baseline: a, Changed: b, Difference: less(b, a)})
+		}
+	}
+	for i, g := range left.Groups { // both list the groups of the scenario by name
+		after := right.Groups[i].After
+		c.Status.Groups = append(c.Status.Groups, v1alpha1.ComparedGroup{
+			Name: g.Name, Zone: g.Zone, Before: g.Before, Baseline: g.After, Changed: after, Difference: after - g.After,
+		})
+	}
+	return c
+}
+
+// figures are what is compared; an empty number leaves a figure out.
+var figures = []struct {
+	name string
+	of   func(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number
+}{
+	{"nodesOrdered", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.NodesOrdered) }},
+	{"nodesRemoved", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.NodesRemoved) }},
+	{"nodesAtEnd", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		nodes := 0
+		for _, g := range s.Groups {
+			nodes += g.After
+		}
+		return whole(nodes)
+	}},
+	{"nodesReadyAtMost", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		nodes := 0
+		for _, row := range s.History {
+			nodes = max(nodes, row.Nodes)
+		}
+		return whole(nodes)
+	}},
+	{"scaleUps", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.ScaleUps) }},
+	{"podsRunning", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.Running) }},
+	{"podsPending", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.Pending) }},
+	{"pendingPodSeconds", func(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number {
+		more := time.Duration(s.Pending) * (end - s.End.Duration).Round(time.Second)
+		return whole(int(s.PendingTime.PodSeconds + int64(more/time.Second)))
+	}},
+	{"pendingSecondsMedian", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		return inSeconds(s.PendingTime.Median)
+	}},
+	{"pendingSecondsLongest", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		return inSeconds(s.PendingTime.Longest)
+	}},
+	{"unevennessLargest", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		return whole(s.Unevenness.Largest)
+	}},
+	{"unevennessMean", meanUnevenness},
+	{"unevennessAtEnd", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		worst := 0
+		for _, set := range s.Unevenness.Sets {
+			worst = max(worst, set.End)
+		}
+		return whole(worst)
+	}},
+	{"costTotal", totalCost},
+	{"costPerHourAtEnd", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		if s.Cost == nil {
+			return ""
+		}
+		return s.Cost.PerHour
+	}},
+}
+
+func meanUnevenness(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number {
+	if end == 0 || len(s.History) == 0 {
+		return s.Unevenness.Mean
+	}
+	p := spread{}
+	for i, row := range s.History {
+		until := end
+		if i+1 < len(s.History) {
+			until = s.History[i+1].At.Duration
+		}
+		p.area += int64(row.Unevenness) * (until - row.At.Duration).Milliseconds()
+	}
+	return p.mean(end.Milliseconds())
+}
+
+func totalCost(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number {
+	if s.Cost == nil {
+		return ""
+	}
+	more := big.NewRat(int64(end-s.End.Duration), int64(time.Hour))
+	more.Mul(more, rational(s.Cost.PerHour))
+	return decimal(more.Add(more, rational(s.Cost.Total)))
+}
+
+func whole(n int) json.Number { return json.Number(strconv.Itoa(n)) }
+
+func inSeconds(d metav1.Duration) json.Number {
+	return decimal(big.NewRat(int64(d.Duration), int64(time.Second)))
+}
+
+// less subtracts decimals exactly.
+func less(a, b json.Number) json.Number {
+	return decimal(new(big.Rat).Sub(rational(a), rational(b)))
+}
+
+// rational is a number of a report; those that are none count as zero.
+func rational(n json.Number) *big.Rat {
+	if r, ok := new(big.Rat).SetString(n.String()); ok {
+		return r
+	}
+	return new(big.Rat)
+}
+
+// decimal is a number with up to six decimals.
+func decimal(r *big.Rat) json.Number {
+	text := r.FloatString(6)
+	if strings.Trim(text, "-0.") == "" {
+		return "0"
+	}
+	return json.Number(trimZeros(text))
+}
