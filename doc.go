@@ -28,10 +28,11 @@
 //
 // Decisions. nodegroupset says which node groups are similar and splits nodes over them. expander makes options and
 // ranks them. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the
-// scheduler. deferral bounds how long nodes wait for balance. Values go in, decisions with reasons come out: no input or output,
-// no clock, no global state.
+// scheduler. admission says what an API server would refuse of nodes and pods, deferral bounds how long nodes wait for balance.
+// Values go in, decisions with reasons come out: no input or output, no clock, no global state.
 //
-// Arithmetic. apportion shares units over bounded bins in integers. It uses the standard library only.
+// Arithmetic. apportion shares units over bounded bins in integers, spelling finds the name that was meant. They use the
+// standard library only.
 //
 // Contracts. cloudprovider is what a cloud implements, cloudprovider/conformance the rules that any has to keep, and
 // api/v1alpha1 are the documents a user writes and reads. Any package may import them.

@@ -70,7 +70,7 @@ var table = []row{
 	{layer: edges, path: "cloudprovider/externalgrpc/wirerules", only: []string{"cloudprovider", "cloudprovider/conformance", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
 	{layer: edges, path: "controller", only: none},
 	{layer: edges, path: "controller/scale", only: none},
-	{layer: edges, path: "document", only: []string{"api/v1alpha1"}, banned: logging},
+	{layer: edges, path: "document", only: []string{"admission", "api/v1alpha1", "spelling"}, banned: logging},
 	{layer: edges, path: "expander/grpcexpander", only: []string{"expander/grpcexpander/grpcexpanderpb"}, banned: outside},
 	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
 	{layer: edges, path: "internal/loopback", only: []string{"serving"}, peers: []string{"serving"}, banned: logging},
@@ -82,12 +82,14 @@ var table = []row{
 	{layer: pipeline, path: "scaledown", peers: []string{"scaleup"}, banned: outside},
 	{layer: pipeline, path: "scaleup", banned: outside},
 
+	{layer: decisions, path: "admission", only: []string{"spelling"}, banned: clock},
 	{layer: decisions, path: "deferral", only: none, banned: append([]string{"k8s.io/utils/clock"}, outside...), stdlib: true},
 	{layer: decisions, path: "expander", peers: []string{"predicates"}, banned: clock},
 	{layer: decisions, path: "nodegroupset", banned: clock},
 	{layer: decisions, path: "predicates", banned: clock},
 
 	{layer: arithmetic, path: "apportion", only: none, banned: impurity, stdlib: true},
+	{layer: arithmetic, path: "spelling", only: none, banned: impurity, stdlib: true},
 
 	{layer: contracts, path: "api/v1alpha1", banned: outside},
 	{layer: contracts, path: "cloudprovider", banned: outside},
@@ -326,7 +328,7 @@ func TestLayeringRules(t *testing.T) {
 		"a package without a row":        {library("utils"), "every package has a row"},
 		"an import without a row":        {library("simulate", here("utils")), "that package has no row"},
 		"a narrow row, allowed":          {library("document", here("api/v1alpha1"), "sigs.k8s.io/yaml"), ""},
-		"a narrow row, left":             {library("document", here("nodegroupset")), "[api/v1alpha1] only"},
+		"a narrow row, left":             {library("document", here("nodegroupset")), "[admission api/v1alpha1 spelling] only"},
 		"arithmetic and contracts":       {library("apportion", here("cloudprovider")), "[] only"},
 		"arithmetic and a library":       {library("apportion", "k8s.io/api/core/v1"), "standard library only"},
 		"arithmetic and big integers":    {library("apportion", "math/big", "slices"), ""},

@@ -37,6 +37,10 @@ func (d *decoder) value(v *value, at *field.Path, rv reflect.Value) {
 	if v.kind == null {
 		return
 	}
+	if v.kind == number && leadingZero.MatchString(v.written) && (rv.Kind() != reflect.String || rv.Type() == jsonNumber) {
+		d.add(field.Invalid(at, v.written, "is "+otherReadings(v)+": write it without leading zeros"))
+		return
+	}
 	if reflect.PointerTo(rv.Type()).Implements(unmarshaler) {
 		d.delegate(v, at, rv)
 		return
@@ -266,6 +270,9 @@ func (d *decoder) wrongType(v *value, at *field.Path, noun string) {
 	case object:
 		d.add(field.Invalid(at, field.OmitValueType{}, "must be "+noun+", not an object"))
 	default:
+		if noun == nouns[quantityType] {
+			noun += meantAmounts(v.text)
+		}
 		d.refuse(v, at, "must be "+noun)
 	}
 }

@@ -42,11 +42,14 @@ func (e *Invalid) Unwrap() []error {
 }
 
 // String is the problem in one line, where it is and what it is.
-func (p Problem) String() string {
+func (p Problem) String() string { return p.File + ": " + p.InFile() }
+
+// InFile is String without the file.
+func (p Problem) InFile() string {
 	if p.Document == 0 {
-		return fmt.Sprintf("%s: %v", p.File, p.Err)
+		return p.Err.Error()
 	}
-	return fmt.Sprintf("%s: document %d: %v", p.File, p.Document, p.Err)
+	return fmt.Sprintf("document %d: %v", p.Document, p.Err)
 }
 
 // ErrSnapshot is the problem of a debugging snapshot of Cluster Autoscaler where objects are read.

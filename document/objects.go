@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/evenkeel/evenkeel/admission"
 )
 
 // Item is one object of a list, or an object on its own.
@@ -53,6 +55,27 @@ func newObject(apiVersion, kind string) func() any {
 	return nil
 }
 
+// refused is what an API server would refuse of an object first, or nil.
+func refused(object any) error {
+	var errs field.ErrorList
+	switch o := object.(type) {
+	case *v1.Pod:
+		errs = admission.Pod(nil, o)
+	case *v1.Node:
+		errs = admission.Node(nil, o)
+	case *appsv1.DaemonSet:
+		errs = admission.PodSpec(field.NewPath("spec", "template", "spec"), &o.Spec.Template.Spec)
+	case *v1.PersistentVolumeClaim:
+		errs = admission.Claim(field.NewPath("spec"), &o.Spec)
+	case *v1.PersistentVolume:
+		errs = admission.Amounts(field.NewPath("spec", "capacity"), o.Spec.Capacity, admission.OfVolume)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return errs[0]
+}
+
 // Objects reads what kubectl get -o json or -o yaml prints: lists, objects on their own, several of both one after another.
 // Of a list only one item is in memory at a time. The name is for messages. The sequence ends with the first error, an *Invalid
 // with the item's position, unless reading itself failed.
@@ -79,13 +102,16 @@ type objectStream struct {
 	in       *bufio.Reader
 	yield    func(Item, error) bool
 	document int  // number of the document being read, from 1
+	isJSON   bool // what it is
 	before   Item // kind and version of the object yielded last
 	line     int  // of YAML
 }
 
 func (s *objectStream) all() error {
 	for {
-		isJSON, err := s.peekFormat()
+		wasJSON, separator := s.isJSON, false
+		var err error
+		s.isJSON, separator, err = s.peekFormat()
 		if errors.Is(err, io.EOF) {
 			if s.document == 0 {
 				return &syntaxError{detail: "holds no object"}
@@ -96,9 +122,12 @@ func (s *objectStream) all() error {
 			return err
 		}
 		s.document++
-		if isJSON {
+		switch {
+		case s.isJSON:
 			err = s.json()
-		} else {
+		case wasJSON && !separator:
+			err = &syntaxError{detail: textAfterJSON}
+		default:
 			err = s.yaml()
 		}
 		if err != nil {
@@ -107,12 +136,13 @@ func (s *objectStream) all() error {
 	}
 }
 
-// peekFormat skips blanks and marker lines, and tells whether what follows is JSON. The error is io.EOF at the end.
-func (s *objectStream) peekFormat() (isJSON bool, err error) {
+// peekFormat skips blanks, comments after JSON and marker lines, and tells whether what follows is JSON and whether a marker
+// was there. The error is io.EOF at the end.
+func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
 	for {
 		b, err := s.in.ReadByte()
 		if err != nil {
-			return false, err
+			return false, separator, err
 		}
 		switch b {
 		case '\n':
@@ -123,10 +153,19 @@ func (s *objectStream) peekFormat() (isJSON bool, err error) {
 		case '-':
 			if next, _ := s.in.Peek(2); string(next) == "--" { // a marker; the rest of it is a blank line or a comment
 				_, _ = s.in.Discard(2) // both bytes are there
+				separator = true
+				continue
+			}
+		case '#':
+			if s.isJSON && !separator {
+				if _, err := readLine(s.in); err != nil {
+					return false, separator, err
+				}
+				s.line++
 				continue
 			}
 		}
-		return b == '{' || b == '[', s.in.UnreadByte()
+		return b == '{' || b == '[', separator, s.in.UnreadByte()
 	}
 }
 
@@ -162,10 +201,16 @@ func (s *objectStream) emit(place string, h header, decode func(into func() any)
 	if h.Kind == "" {
 		return inItem(place, h, field.Required(field.NewPath("kind"), "must be the kind of a Kubernetes object"))
 	}
+	if h.APIVersion == "" {
+		return inItem(place, h, field.Required(field.NewPath("apiVersion"), "must be the version of a Kubernetes object, such as v1"))
+	}
 	item := Item{APIVersion: h.APIVersion, Kind: h.Kind, Namespace: h.Metadata.Namespace, Name: h.Metadata.Name}
 	if into := newObject(h.APIVersion, h.Kind); into != nil {
 		var err error
 		if item.Object, err = decode(into); err != nil {
+			return inItem(place, h, err)
+		}
+		if err := refused(item.Object); err != nil {
 			return inItem(place, h, err)
 		}
 	}
@@ -212,7 +257,7 @@ func (s *objectStream) guess(raw []byte) (Item, bool) {
 		return Item{}, false
 	}
 	item := Item{APIVersion: s.before.APIVersion, Kind: s.before.Kind, Object: into()}
-	if kjson.UnmarshalCaseSensitivePreserveInts(raw, item.Object) != nil {
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, item.Object) != nil || refused(item.Object) != nil {
 		return Item{}, false
 	}
 	object := item.Object.(interface {

@@ -18,6 +18,9 @@ func parseJSON(data []byte, firstLine int) ([]*value, error) {
 		if errors.Is(err, io.EOF) {
 			return out, nil
 		}
+		if err != nil && len(out) > 0 {
+			return nil, &syntaxError{p.lineNow(), textAfterJSON}
+		}
 		if err != nil {
 			return nil, p.explain(err)
 		}
@@ -28,6 +31,9 @@ func parseJSON(data []byte, firstLine int) ([]*value, error) {
 		out = append(out, v)
 	}
 }
+
+// textAfterJSON is the problem of what follows JSON and is none.
+const textAfterJSON = "text follows the JSON: put --- between documents"
 
 type jsonParser struct {
 	data    []byte

@@ -125,6 +125,13 @@ func TestReadRefuses(t *testing.T) {
 		{"deep YAML", strings.Repeat("[", 300) + "a" + strings.Repeat("]", 300), "f.yaml: document 1: line 1: nested deeper than 200 levels"},
 		{"deep JSON", strings.Repeat("[", 300) + strings.Repeat("]", 300), "f.yaml: document 1: line 1: nested deeper than 200 levels"},
 
+		{"a unit that Kubernetes does not have", node(`status: {capacity: {memory: 64Gb}}`), d1 + `spec.groups[0].template.status.capacity[memory]: Invalid value: "64Gb": must be a quantity such as 500m, 2 or 4Gi (did you mean "64Gi" or "64G"?)`},
+		{"a unit after a blank", node(`status: {capacity: {memory: 8 gib}}`), d1 + `spec.groups[0].template.status.capacity[memory]: Invalid value: "8 gib": must be a quantity such as 500m, 2 or 4Gi (did you mean "8Gi"?)`},
+		{"JSON and text", `{"apiVersion": "evenkeel.dev/v1alpha1", "kind": "NodeGroupSplit", "spec": {"nodes": 1}}` + "\nthat is all", "f.yaml: document 1: line 2: text follows the JSON: put --- between documents"},
+		{"a leading zero", splitHead + "spec: {nodes: 010}", d1 + `spec.nodes: Invalid value: "010": is 8 to some parsers and 10 to others: write it without leading zeros`},
+		{"a leading zero and no octal", splitHead + "spec: {nodes: 09}", d1 + `spec.nodes: Invalid value: "09": is octal to some parsers and decimal to others: write it without leading zeros`},
+		{"leading zeros of a negative number", splitHead + "spec: {nodes: -0_07}", d1 + `spec.nodes: Invalid value: "-0_07": is octal to some parsers and decimal to others: write it without leading zeros`},
+
 		{"an item of a List", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: evenkeel.dev/v1alpha1, kind: NodeGroupSplit}\n- {apiVersion: evenkeel.dev/v1alpha1, kind: NodeGroupSplit, spec: {nodes: x}}",
 			d1 + `items[1].spec.nodes: Invalid value: "x": must be an integer`},
 		{"several documents", "# none\n---\n" + splitHead + "---\n" + splitHead + "spec: {nodes: x, chosn: a}\n---\na: [",
@@ -153,7 +160,7 @@ func TestReadAccepts(t *testing.T) {
 		{"byte order mark", "\xef\xbb\xbf" + splitHead + "spec: {nodes: 1}", `{"nodes":1}`},
 		{"windows lines", strings.ReplaceAll("---\n"+splitHead+"spec:\n  nodes: 1\n", "\n", "\r\n"), `{"nodes":1}`},
 		{"directive and end", "%YAML 1.2\n---\n" + splitHead + "spec: {nodes: 1}\n...\n", `{"nodes":1}`},
-		{"octal", splitHead + "spec: {nodes: 010}", `{"nodes":8}`},
+		{"octal that nobody takes for decimal", splitHead + "spec: {nodes: 0o10}", `{"nodes":8}`},
 		{"underscores and plus", splitHead + "spec: {nodes: +1_000}", `{"nodes":1000}`},
 		{"quotes in place", splitHead + "spec: {chosen: '1'}", `{"chosen":"1"}`},
 		{"words of YAML 1.1 are strings", splitHead + "spec: {chosen: on}", `{"chosen":"on"}`},

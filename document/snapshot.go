@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/admission"
 )
 
 // Snapshot is what Cluster Autoscaler's debugging snapshot says of nodes and of node groups.
@@ -80,6 +82,11 @@ func readSnapshot(d *json.Decoder) (*Snapshot, error) {
 	if !found {
 		return nil, errNoSnapshot
 	}
+	if _, err := d.Token(); err == nil || errors.As(err, &syntax) {
+		return nil, &syntaxError{detail: "text follows the snapshot"}
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -145,10 +152,16 @@ func readSnapshotNode(d *json.Decoder, at *field.Path) (SnapshotNode, error) {
 	if node.Node == nil {
 		return SnapshotNode{}, field.Required(at.Child("Node"), "must be a node")
 	}
+	errs := admission.Amounts(at.Child("Node", "status", "capacity"), node.Node.Status.Capacity, admission.OfNode)
+	errs = append(errs, admission.Amounts(at.Child("Node", "status", "allocatable"), node.Node.Status.Allocatable, admission.OfNode)...)
 	for i, pod := range node.Pods {
 		if pod == nil {
 			return SnapshotNode{}, field.Required(at.Child("Pods").Index(i), "must be a pod")
 		}
+		errs = append(errs, admission.Requests(at.Child("Pods").Index(i).Child("spec"), &pod.Spec)...)
+	}
+	if len(errs) > 0 {
+		return SnapshotNode{}, errs[0]
 	}
 	return node, nil
 }

@@ -88,24 +88,24 @@ func TestObjectsReadsEveryShape(t *testing.T) {
 		name, in string
 		want     []string
 	}{
-		{"one object, JSON", `{"kind": "Pod", "metadata": {"name": "a", "namespace": "x"}, "apiVersion": "v1"}`, []string{"Pod x/a"}},
-		{"one object, YAML", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", []string{"Pod /a"}},
-		{"typed list, JSON", `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}`, []string{"Pod /a"}},
-		{"typed list, YAML", "kind: PodList\napiVersion: v1\nitems:\n- metadata:\n    name: a\n- metadata:\n    name: b\n", []string{"Pod /a", "Pod /b"}},
-		{"indented items", "kind: List\nitems:\n  # first\n  - kind: Pod\n    apiVersion: v1\n    metadata: {name: a}\n\n  - kind: Pod\n    metadata: {name: b}\nmetadata: {}\n", []string{"Pod /a", "Pod /b"}},
-		{"items on one line", "kind: List\nitems: [{kind: Pod, metadata: {name: a}}]\n", []string{"Pod /a"}},
-		{"text that looks like items", "items:\n- kind: ConfigMap\n  metadata: {name: a}\n  data:\n    x: |\n      - kind: Pod\n      items:\n- kind: Pod\n  metadata: {name: b}\nkind: List\n", []string{"ConfigMap /a", "Pod /b"}},
+		{"one object, JSON", `{"kind": "Namespace", "metadata": {"name": "a", "namespace": "x"}, "apiVersion": "v1"}`, []string{"Namespace x/a"}},
+		{"one object, YAML", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", []string{"Namespace /a"}},
+		{"typed list, JSON", `{"kind": "NamespaceList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}`, []string{"Namespace /a"}},
+		{"typed list, YAML", "kind: NamespaceList\napiVersion: v1\nitems:\n- metadata:\n    name: a\n- metadata:\n    name: b\n", []string{"Namespace /a", "Namespace /b"}},
+		{"indented items", "kind: List\nitems:\n  # first\n  - kind: Namespace\n    apiVersion: v1\n    metadata: {name: a}\n\n  - kind: Namespace\n    apiVersion: v1\n    metadata: {name: b}\nmetadata: {}\n", []string{"Namespace /a", "Namespace /b"}},
+		{"items on one line", "kind: List\nitems: [{kind: Namespace, apiVersion: v1, metadata: {name: a}}]\n", []string{"Namespace /a"}},
+		{"text that looks like items", "apiVersion: v1\nitems:\n- kind: ConfigMap\n  apiVersion: v1\n  metadata: {name: a}\n  data:\n    x: |\n      - kind: Namespace\n      items:\n- kind: Namespace\n  apiVersion: v1\n  metadata: {name: b}\nkind: List\n", []string{"ConfigMap /a", "Namespace /b"}},
 		{"a kind that is not read", `{"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}, "spec": {"x": []}}`, []string{"Service /s"}},
 		{"no items, JSON", `{"kind": "List", "items": []}`, nil},
 		{"null items, JSON", `{"kind": "List", "items": null}`, nil},
 		{"no items, YAML", "kind: List\nitems: []\n", nil},
 		{"null items, YAML", "items:\nkind: List\n", nil},
-		{"kinds in turn", `{"kind": "List", "items": [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "b"}},
-			{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c"}}, {"apiVersion": "v2", "kind": "Node", "metadata": {"name": "d"}}, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "e"}}]}`,
-			[]string{"Pod /a", "Node /b", "Node /c", "Node /d", "Pod /e"}},
-		{"unknown fields", `{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"soon": {}}}`, []string{"Pod /a"}},
-		{"comments around", "# a\n---\nkind: Pod\nmetadata: {name: a}\n---\n# end\n", []string{"Pod /a"}},
-		{"windows lines", "kind: List\r\nitems:\r\n- kind: Pod\r\n  metadata:\r\n    name: a\r\n- kind: Pod\r\n  metadata:\r\n    name: b\r\n", []string{"Pod /a", "Pod /b"}},
+		{"kinds in turn", `{"kind": "List", "items": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "b"}},
+			{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c"}}, {"apiVersion": "v2", "kind": "Node", "metadata": {"name": "d"}}, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "e"}}]}`,
+			[]string{"Namespace /a", "Node /b", "Node /c", "Node /d", "Namespace /e"}},
+		{"unknown fields", `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"soon": {}}}`, []string{"Namespace /a"}},
+		{"comments around", "# a\n---\nkind: Namespace\napiVersion: v1\nmetadata: {name: a}\n---\n# end\n", []string{"Namespace /a"}},
+		{"windows lines", "kind: List\r\nitems:\r\n- kind: Namespace\r\n  apiVersion: v1\r\n  metadata:\r\n    name: a\r\n- kind: Namespace\r\n  apiVersion: v1\r\n  metadata:\r\n    name: b\r\n", []string{"Namespace /a", "Namespace /b"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, names, err := collect(objects(tc.in))
@@ -121,7 +121,7 @@ func TestObjectsReadsEveryShape(t *testing.T) {
 
 func TestObjectsRefuses(t *testing.T) {
 	bad := `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-3","namespace":"default"},"spec":{"containers":[{"resources":{"requests":{"cpu":"1x"}}}]}}`
-	good := `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-1"}}`
+	good := `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-1"},"spec":{"containers":[{"name":"c"}]}}`
 	const problem = `items[1] (Pod default/web-3): spec.containers[0].resources.requests[cpu]: Invalid value: "1x": must be a quantity such as 500m, 2 or 4Gi`
 	list := `{"items":[` + good + "," + bad + `],"kind":"List"}`
 	for _, tc := range []struct{ name, in, want string }{
@@ -139,8 +139,16 @@ func TestObjectsRefuses(t *testing.T) {
 		{"nothing", "\n", `in: holds no object`},
 		{"half a list", `{"kind":"List","items":[` + good + `,`, `in: document 1: the JSON ends too early`},
 		{"half an item", `{"kind":"List","items":[{"a`, `in: document 1: the JSON ends too early`},
-		{"bad YAML in an item", "kind: List\nitems:\n- kind: Pod\n- kind: [\n", `in: document 1: items[1]: line 4: not valid YAML: did not find expected node content`},
+		{"bad YAML in an item", "kind: List\nitems:\n- {kind: Service, apiVersion: v1}\n- kind: [\n", `in: document 1: items[1]: line 4: not valid YAML: did not find expected node content`},
 		{"bad JSON", `{"kind" 3}`, `in: document 1: not valid JSON: expected colon after object key`},
+		{"no version", `{"kind":"Pod","metadata":{"name":"a"}}`, `in: document 1: Pod a: apiVersion: Required value: must be the version of a Kubernetes object, such as v1`},
+		{"a pod without a name", strings.Replace(good, `"name":"web-1"`, "", 1), `in: document 1: Pod: metadata.name: Required value: an object of a cluster has a name`},
+		{"a pod without a specification", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`, `in: document 1: Pod a: spec.containers: Required value: a pod has at least one container`},
+		{"a negative request", strings.ReplaceAll(bad, `"1x"`, `"-1"`), `in: document 1: Pod default/web-3: spec.containers[0].resources.requests[cpu]: Invalid value: "-1": must not be negative`},
+		{"a misspelt resource", strings.ReplaceAll(list, `"cpu":"1x"`, `"cpus":"1"`), `in: document 1: items[1] (Pod default/web-3): spec.containers[0].resources.requests: Invalid value: "cpus": is no resource of Kubernetes (did you mean "cpu"?)`},
+		{"an unknown operator", strings.ReplaceAll(good, `"spec":{`, `"spec":{"tolerations":[{"key":"a","operator":"Equals"}],`),
+			`in: document 1: Pod web-1: spec.tolerations[0].operator: Unsupported value: "Equals": supported values: "Equal", "Exists"`},
+		{"JSON and text", good + "\nthat is all", `in: document 2: text follows the JSON: put --- between documents`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, _, err := collect(objects(tc.in))
@@ -160,7 +168,6 @@ func TestAmountsOutOfRange(t *testing.T) {
 		`9223372036854775`:           "",
 		`"9223372036854775"`:         "",
 		`"8Pi"`:                      "",
-		`"-9223372036854775"`:        "",
 		`"0000000000000000000001"`:   "",
 		`"9223372036854774.5"`:       "",
 		`9223372036854776`:           "at most",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/evenkeel/evenkeel/spelling"
 )
 
 // structFields are the fields of a struct by their names in documents.
@@ -106,6 +109,22 @@ func nounOf(t reflect.Type) string {
 
 func isQuantity(t reflect.Type) bool { return t == quantityType }
 
+// amountSyntax tells a number with what may stand for a unit.
+var amountSyntax = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtTpPeE])(i?)(?:[bB]|[bB]ytes?)?$`)
+
+// meantAmounts suggests quantities for one with a unit that Kubernetes does not have, as 64Gb.
+func meantAmounts(written string) string {
+	m := amountSyntax.FindStringSubmatch(strings.TrimSpace(written))
+	if m == nil {
+		return ""
+	}
+	number, unit := m[1], strings.ToUpper(m[2])
+	if m[3] != "" {
+		return fmt.Sprintf(" (did you mean %q?)", number+unit+"i")
+	}
+	return fmt.Sprintf(" (did you mean %q or %q?)", number+unit+"i", number+strings.Replace(unit, "K", "k", 1))
+}
+
 // plausibleQuantity refuses amounts that only an attack has: to work with 1e100000000 takes minutes and gigabytes.
 func plausibleQuantity(s string) bool {
 	if len(s) > 64 {
@@ -140,7 +159,7 @@ func outOfRange(q *resource.Quantity) string {
 
 // suggest gives the name closest to what was written, or "" when none is close.
 func suggest(written string, names []string) string {
-	if near := Nearest(written, names); len(near) > 0 {
+	if near := spelling.Nearest(written, names); len(near) > 0 {
 		return near[0]
 	}
 	return ""

@@ -152,5 +152,17 @@ var (
 	pointWithoutDigits = regexp.MustCompile(`\.($|[eE])`)
 )
 
+// leadingZero tells numbers that YAML 1.1 takes for octal and YAML 1.2 for decimal.
+var leadingZero = regexp.MustCompile(`^[-+]?0_*[0-9][0-9_]*(\.|$)`)
+
+// otherReadings says how different parsers read a number with leading zeros.
+func otherReadings(v *value) string {
+	decimal, ok := new(big.Int).SetString(strings.ReplaceAll(v.written, "_", ""), 10)
+	if !ok || decimal.String() == v.text {
+		return "octal to some parsers and decimal to others"
+	}
+	return fmt.Sprintf("%s to some parsers and %s to others", v.text, decimal)
+}
+
 func isNumber(s string) bool  { return numberSyntax.MatchString(s) }
 func isInteger(s string) bool { return integerSyntax.MatchString(s) }

@@ -177,9 +177,9 @@ func TestBadInput(t *testing.T) {
 		{"no pods", Sources{Nodes: "x", Pods: "x", GroupLabel: "pool"}, good, "x: holds no Pod"},
 		{"another label", Sources{Nodes: "x", GroupLabel: "team"}, good, "no node has the label team; labels that may name a group: pool"},
 		{"malformed nodes", Sources{Nodes: "x", GroupLabel: "pool"}, strings.Replace(good, "8Gi", "8Go", 1), "status.capacity[memory]"},
-		{"negative amounts", Sources{Templates: "x"}, strings.Replace(good, "8Gi", "-8Gi", 1), "node.status.capacity"},
+		{"negative amounts", Sources{Templates: "x"}, strings.Replace(good, "8Gi", "-8Gi", 1), `status.capacity[memory]: Invalid value: "-8Gi"`},
 		{"two templates", Sources{Templates: "x"}, good + good, `two templates for the node group "a"`},
-		{"a template without a name", Sources{Templates: "x"}, `{"kind":"Node","apiVersion":"v1"}`, "without a name"},
+		{"a template without a name", Sources{Templates: "x"}, `{"kind":"Node","apiVersion":"v1"}`, "metadata.name: Required value"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			name := tc.sources.Snapshot + tc.sources.Templates + tc.sources.Nodes

@@ -10,6 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/document"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/spelling"
 )
 
 // Kind is the kind of an Explanation as a document.
@@ -70,7 +71,7 @@ func (f *Fleet) Explain(index *nodegroupset.Index, names ...string) (*Explanatio
 	known := f.Names()
 	for i, name := range names {
 		if _, ok := f.Groups[name]; !ok {
-			return nil, &UnknownGroup{Name: name, Nearest: document.Nearest(name, known), Groups: len(known)}
+			return nil, &UnknownGroup{Name: name, Nearest: spelling.Nearest(name, known), Groups: len(known)}
 		}
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("node group %q is named twice", name)

@@ -157,9 +157,6 @@ func readTemplates(s Sources, files Files) (*Fleet, error) {
 		if group == "" {
 			group = n.Name
 		}
-		if group == "" {
-			return refuse(s.Templates, "a template without a name")
-		}
 		if _, twice := fleet.Groups[group]; twice {
 			return refuse(s.Templates, "two templates for the node group %q", group)
 		}

@@ -1,10 +1,15 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/evenkeel/evenkeel/admission"
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
@@ -12,6 +17,12 @@ import (
 type checks struct{ errs []error }
 
 func (c *checks) add(err *field.Error) { c.errs = append(c.errs, err) }
+
+func (c *checks) addAll(errs field.ErrorList) {
+	for _, err := range errs {
+		c.add(err)
+	}
+}
 
 // required is a count that has to be given.
 func (c *checks) required(at *field.Path, n *int64) {
@@ -43,7 +54,10 @@ func (c *checks) bounds(at *field.Path, least, most *int64) {
 	}
 }
 
-// names are there and unique.
+// maxName is how many characters the name of a group or target may have, as that of any object.
+const maxName = 253
+
+// names are there, unique and fit to be printed.
 type names map[string]bool
 
 func (seen names) check(c *checks, at *field.Path, name string) {
@@ -51,7 +65,11 @@ func (seen names) check(c *checks, at *field.Path, name string) {
 	case name == "":
 		c.add(field.Required(at, "must be a name"))
 	case seen[name]:
-		c.add(field.Duplicate(at, name))
+		c.add(field.Duplicate(at, admission.Shorten(name)))
+	case utf8.RuneCountInString(name) > maxName:
+		c.add(field.Invalid(at, admission.Shorten(name), fmt.Sprintf("must be at most %d characters", maxName)))
+	case strings.ContainsFunc(name, unicode.IsControl):
+		c.add(field.Invalid(at, name, "must have no control characters"))
 	}
 	seen[name] = true
 }

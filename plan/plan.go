@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -36,6 +37,29 @@ func Answer(document any) (any, error) {
 		return result(distribution(&d.Spec))
 	}
 	return nil, fmt.Errorf("%T is no planning document", document)
+}
+
+// Idle tells which options of a planning document have no effect on its answer, by their paths. They are no mistake.
+func Idle(document any) []error {
+	var c checks
+	idle := func(given bool, path, detail string) {
+		if given {
+			c.errs = append(c.errs, fmt.Errorf("%s: has no effect %s", spec.Child(path), detail))
+		}
+	}
+	switch d := document.(type) {
+	case *v1alpha1.NodeGroupSplit:
+		weighted := slices.ContainsFunc(d.Spec.Groups, func(g v1alpha1.SplitGroup) bool { return g.Weight != nil })
+		idle(weighted && d.Spec.Policy != v1alpha1.SplitProportional, "groups[].weight", "without policy Proportional")
+	case *v1alpha1.ReplicaDistribution:
+		s := &d.Spec
+		ordered := s.Policy == v1alpha1.DistributePriority
+		idle(ordered && s.Rounding != "", "rounding", "under policy Priority")
+		idle(ordered && s.MinMode != "", "minMode", "under policy Priority")
+		idle(ordered && s.TieBreak != "", "tieBreak", "under policy Priority")
+		idle(s.Key != "" && (ordered || s.TieBreak != v1alpha1.TieByHash), "key", "without tieBreak Hash and policy Proportional")
+	}
+	return c.errs
 }
 
 // result keeps a nil status from becoming an interface that is not nil.

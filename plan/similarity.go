@@ -4,14 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/evenkeel/evenkeel/admission"
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -73,8 +72,8 @@ func (c *checks) template(at *field.Path, n *v1.Node, labelsDecide bool) {
 	if len(n.Status.Capacity) == 0 && !labelsDecide {
 		c.add(field.Required(status.Child("capacity"), "a template needs the capacity of its nodes"))
 	}
-	c.amounts(status.Child("capacity"), n.Status.Capacity)
-	c.amounts(status.Child("allocatable"), n.Status.Allocatable)
+	c.addAll(admission.Amounts(status.Child("capacity"), n.Status.Capacity, admission.OfNode))
+	c.addAll(admission.Amounts(status.Child("allocatable"), n.Status.Allocatable, admission.OfNode))
 	for i, taint := range n.Spec.Taints {
 		at := at.Child("spec", "taints").Index(i)
 		if taint.Key == "" {
@@ -89,32 +88,13 @@ func (c *checks) template(at *field.Path, n *v1.Node, labelsDecide bool) {
 
 func (c *checks) pod(at *field.Path, p *v1.Pod) {
 	c.typeOf(at, p.TypeMeta, "Pod")
-	s := at.Child("spec")
-	for i := range p.Spec.InitContainers {
-		c.amounts(s.Child("initContainers").Index(i).Child("resources", "requests"), p.Spec.InitContainers[i].Resources.Requests)
-	}
-	for i := range p.Spec.Containers {
-		c.amounts(s.Child("containers").Index(i).Child("resources", "requests"), p.Spec.Containers[i].Resources.Requests)
-	}
-	if p.Spec.Resources != nil {
-		c.amounts(s.Child("resources", "requests"), p.Spec.Resources.Requests)
-	}
-	c.amounts(s.Child("overhead"), p.Spec.Overhead)
+	c.addAll(admission.Requests(at.Child("spec"), &p.Spec))
 }
 
 // typeOf refuses an object of another kind; templates mostly have no kind at all.
 func (c *checks) typeOf(at *field.Path, t metav1.TypeMeta, kind string) {
 	oneOf(c, at.Child("apiVersion"), t.APIVersion, "v1")
 	oneOf(c, at.Child("kind"), t.Kind, kind)
-}
-
-// amounts of resources are not negative.
-func (c *checks) amounts(at *field.Path, list v1.ResourceList) {
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		if quantity := list[name]; quantity.Sign() < 0 {
-			c.add(field.Invalid(at.Key(string(name)), quantity.String(), "must not be negative"))
-		}
-	}
 }
 
 func similarity(s *v1alpha1.NodeGroupSimilaritySpec) (*v1alpha1.NodeGroupSimilarityStatus, error) {

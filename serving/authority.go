@@ -11,7 +11,10 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Pair is a certificate and its private key in PEM.
@@ -64,18 +67,30 @@ func (a *Authority) Server(hosts ...string) (Pair, error) {
 	}
 	template := a.leaf(hosts[0], x509.ExtKeyUsageServerAuth)
 	for _, host := range hosts {
-		ip := net.ParseIP(host)
-		switch {
-		case ip != nil:
+		if err := CheckHost(host); err != nil {
+			return Pair{}, err
+		}
+		if ip := net.ParseIP(host); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
-		case host == "":
-			return Pair{}, errors.New("a host is empty")
-		default:
+		} else {
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
 	pair, _, err := sign(template, a)
 	return pair, err
+}
+
+// CheckHost tells what is wrong with a host of a certificate: it is an IP address or a DNS name, of which the first label
+// may be *.
+func CheckHost(host string) error {
+	if net.ParseIP(host) != nil {
+		return nil
+	}
+	wrong := len(validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimPrefix(host, "*.")))) > 0
+	if onlyNumbers := strings.Trim(host, ".0123456789") == ""; wrong || onlyNumbers {
+		return fmt.Errorf("invalid host %q: must be an IP address or a DNS name such as evenkeel.kube-system.svc, without a port", host)
+	}
+	return nil
 }
 
 // Client signs a certificate for a client of this name.

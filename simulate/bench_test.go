@@ -72,7 +72,7 @@ func fleetPod(k int) v1alpha1.PodShape {
 	case k%10 == 7:
 		p.Tolerations = []v1.Toleration{{Key: "dedicated", Operator: v1.TolerationOpExists}}
 	case k%50 == 9:
-		p.Spread = []v1.TopologySpreadConstraint{{}} // over zones, maxSkew 1
+		p.Spread = []v1alpha1.SpreadConstraint{{}} // over zones, maxSkew 1
 	}
 	return p
 }

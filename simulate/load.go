@@ -95,7 +95,6 @@ func (l *loader) load() (*Setup, error) {
 			return nil, err
 		}
 	}
-	l.checkPods()
 	for i := range s.Workloads {
 		l.setup.Workloads = append(l.setup.Workloads, workload(&s.Workloads[i]))
 	}
@@ -237,15 +236,30 @@ func asRegistered(n *v1.Node) *v1.Node {
 }
 
 func (l *loader) readPods() error {
+	nodes, names := l.nodeNames(), sets.New[string]()
 	for i := range l.spec.PodsFrom {
-		from := &l.spec.PodsFrom[i]
-		if err := l.pods(from, specPath.Child("podsFrom").Index(i), func(p *v1.Pod) {
-			if kept := l.takeOver(p, from.Unbind); kept != nil {
-				l.setup.Pods = append(l.setup.Pods, kept)
+		from, at := &l.spec.PodsFrom[i], specPath.Child("podsFrom").Index(i)
+		place := fileField(&from.FileSource, at)
+		if err := l.pods(from, at, func(p *v1.Pod) {
+			kept := l.takeOver(p, from.Unbind)
+			if kept == nil {
+				return
 			}
+			name := kept.Namespace + "/" + kept.Name
+			switch on := kept.Spec.NodeName; {
+			case names.Has(name):
+				l.add(field.Duplicate(place, name))
+			case on != "" && !nodes.Has(on):
+				l.add(field.Invalid(place, name, fmt.Sprintf("is bound to node %s, which no file has; unbind: true makes it pending", on)))
+			}
+			names.Insert(name)
+			l.setup.Pods = append(l.setup.Pods, kept)
 		}); err != nil {
 			return err
 		}
+	}
+	if n := len(l.setup.Pods); n > MaxPods {
+		l.add(field.TooMany(specPath.Child("podsFrom"), n, MaxPods))
 	}
 	return nil
 }
@@ -274,42 +288,39 @@ func (l *loader) checkNodes() {
 	}
 }
 
-// checkPods finds pods that can not be in one cluster.
-func (l *loader) checkPods() {
-	at := specPath.Child("podsFrom")
-	if n := len(l.setup.Pods); n > MaxPods {
-		l.add(field.TooMany(at, n, MaxPods))
-		return
-	}
-	nodes, pods := sets.New[string](), sets.New[string]()
+// nodeNames are the nodes that a pod may be bound to at the start.
+func (l *loader) nodeNames() sets.Set[string] {
+	names := sets.New[string]()
 	for _, n := range l.setup.Nodes {
-		nodes.Insert(n.Name)
+		names.Insert(n.Name)
 	}
 	for _, g := range l.setup.Cloud.Groups {
 		for _, n := range g.Nodes {
-			nodes.Insert(n.Name)
+			names.Insert(n.Name)
 		}
 	}
-	for _, p := range l.setup.Pods {
-		name := p.Namespace + "/" + p.Name
-		if pods.Has(name) {
-			l.add(field.Duplicate(at, name))
-		}
-		pods.Insert(name)
-		if p.Spec.NodeName != "" && !nodes.Has(p.Spec.NodeName) {
-			l.add(field.Invalid(at, name, fmt.Sprintf("is bound to node %s, which no file has; unbind: true makes it pending", p.Spec.NodeName)))
-		}
-	}
+	return names
 }
 
 func (l *loader) readDaemonSets() error {
+	names := sets.New[string]()
 	for i := range l.spec.DaemonSets {
-		l.setup.DaemonSets = append(l.setup.DaemonSets, daemonSet(&l.spec.DaemonSets[i]))
+		set := daemonSet(&l.spec.DaemonSets[i])
+		names.Insert(set.Namespace + "/" + set.Name)
+		l.setup.DaemonSets = append(l.setup.DaemonSets, set)
 	}
 	for i := range l.spec.DaemonSetsFrom {
-		found, err := l.daemonSets(&l.spec.DaemonSetsFrom[i], specPath.Child("daemonSetsFrom").Index(i))
+		at := specPath.Child("daemonSetsFrom").Index(i)
+		found, err := l.daemonSets(&l.spec.DaemonSetsFrom[i], at)
 		if err != nil {
 			return err
+		}
+		for _, set := range found {
+			name := orDefault(set.Namespace) + "/" + set.Name
+			if names.Has(name) {
+				l.add(field.Duplicate(at.Child("file"), name))
+			}
+			names.Insert(name)
 		}
 		l.setup.DaemonSets = append(l.setup.DaemonSets, found...)
 	}

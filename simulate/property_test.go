@@ -87,7 +87,7 @@ func drawWorkload(t *rapid.T, i int) v1alpha1.ScenarioWorkload {
 	case 0:
 		w.NodeSelector = map[string]string{v1.LabelTopologyZone: "x"}
 	case 1:
-		w.Spread = []v1.TopologySpreadConstraint{{}}
+		w.Spread = []v1alpha1.SpreadConstraint{{}}
 	case 2:
 		w.OnePerNode = true
 	}

@@ -87,18 +87,19 @@ func ownPods(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: name}}
 }
 
-func spreadConstraints(name string, given []v1.TopologySpreadConstraint) []v1.TopologySpreadConstraint {
+func spreadConstraints(name string, given []v1alpha1.SpreadConstraint) []v1.TopologySpreadConstraint {
 	var all []v1.TopologySpreadConstraint
-	for _, c := range given {
-		c = *c.DeepCopy()
+	for _, short := range given {
+		c := *short.DeepCopy()
 		if c.LabelSelector == nil {
 			c.LabelSelector = ownPods(name)
 		}
 		if c.TopologyKey == "" {
 			c.TopologyKey = v1.LabelTopologyZone
 		}
-		if c.MaxSkew == 0 {
-			c.MaxSkew = 1
+		c.MaxSkew = 1
+		if short.MaxSkew != nil {
+			c.MaxSkew = *short.MaxSkew
 		}
 		if c.WhenUnsatisfiable == "" {
 			c.WhenUnsatisfiable = v1.DoNotSchedule

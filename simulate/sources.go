@@ -47,7 +47,9 @@ func (l *loader) reading(name string, at *field.Path, read func(r io.Reader, o d
 	var unreadable *fs.PathError
 	switch {
 	case errors.As(err, &invalid):
-		l.problems = append(l.problems, invalid.Problems...)
+		for _, p := range invalid.Problems {
+			l.problems = append(l.problems, l.document.Refuse(&inFile{at, name, p})...)
+		}
 		return nil
 	case errors.As(err, &unreadable):
 		l.add(field.Invalid(at, name, "can not be read: "+unreadable.Err.Error()))
@@ -56,20 +58,37 @@ func (l *loader) reading(name string, at *field.Path, read func(r io.Reader, o d
 	return err
 }
 
+// inFile is a problem of a file that the document names.
+type inFile struct {
+	at      *field.Path // that names the file
+	name    string
+	problem document.Problem
+}
+
+func (e *inFile) Error() string {
+	return fmt.Sprintf("%s: Invalid value: %q: %s", e.at, e.name, e.problem.InFile())
+}
+
+func (e *inFile) Unwrap() error { return e.problem.Err }
+
 // objects reads the objects of type T of a file; there has to be one.
 func objects[T any](l *loader, name string, at *field.Path, each func(T)) error {
 	return l.reading(name, at, func(r io.Reader, o document.StreamOptions) error {
-		found := 0
+		found, items := 0, 0
 		for item, err := range document.Objects(name, r, o) {
 			if err != nil {
 				return err
 			}
+			items++
 			if object, ok := item.Object.(T); ok {
 				found++
 				each(object)
 			}
 		}
-		if found == 0 {
+		switch {
+		case items == 0:
+			l.add(field.Invalid(at, name, fmt.Sprintf("the list in %s has no items", name)))
+		case found == 0:
 			var wanted T
 			l.add(field.Invalid(at, name, fmt.Sprintf("holds no %s", kindOf(wanted))))
 		}
@@ -93,6 +112,14 @@ func (l *loader) snapshot(name string, at *field.Path) (*document.Snapshot, erro
 		s = &document.Snapshot{}
 	}
 	return s, err
+}
+
+// fileField is the field that names a file.
+func fileField(from *v1alpha1.FileSource, at *field.Path) *field.Path {
+	if from.Snapshot != "" {
+		return at.Child("snapshot")
+	}
+	return at.Child("file")
 }
 
 func (l *loader) nodes(from *v1alpha1.FileSource, at *field.Path) (nodes []*v1.Node, err error) {

@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/evenkeel/evenkeel/admission"
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 )
@@ -27,7 +29,7 @@ var specPath = field.NewPath("spec")
 // Validate returns all that is wrong with the document itself, without a look
 // at the files it names.
 func Validate(s *v1alpha1.Scenario) field.ErrorList {
-	c := &checker{machines: sets.New[string](), groups: sets.New[string]()}
+	c := &checker{machines: map[string]*v1alpha1.ScenarioMachine{}, groups: sets.New[string]()}
 	if s.Name == "" {
 		c.add(field.Required(field.NewPath("metadata", "name"), "a scenario has a name"))
 	}
@@ -62,11 +64,12 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 
 // checker collects what is wrong, and the names seen on the way.
 type checker struct {
-	machines, groups sets.Set[string]
-	errs             field.ErrorList
+	machines map[string]*v1alpha1.ScenarioMachine
+	groups   sets.Set[string]
+	errs     field.ErrorList
 }
 
-func (c *checker) add(err *field.Error) { c.errs = append(c.errs, err) }
+func (c *checker) add(errs ...*field.Error) { c.errs = append(c.errs, errs...) }
 
 func (c *checker) notNegative(at *field.Path, value int64) {
 	if value < 0 {
@@ -159,12 +162,13 @@ func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
 	switch {
 	case m.Name == "":
 		c.add(field.Required(at.Child("name"), "needs a name"))
-	case c.machines.Has(m.Name):
+	case c.machines[m.Name] != nil:
 		c.add(field.Duplicate(at.Child("name"), m.Name))
 	}
-	c.machines.Insert(m.Name)
-	c.capacity(m.Resources, at.Child("resources"), v1.ResourceCPU, v1.ResourceMemory)
-	c.amounts(m.Allocatable, at.Child("allocatable"))
+	c.machines[m.Name] = m
+	c.needed(m.Resources, at.Child("resources"), v1.ResourceCPU, v1.ResourceMemory)
+	c.amounts(at.Child("resources"), m.Resources, admission.OfNode)
+	c.amounts(at.Child("allocatable"), m.Allocatable, admission.OfNode)
 	for _, name := range slices.Sorted(maps.Keys(m.Allocatable)) {
 		allocatable, capacity := m.Allocatable[name], m.Resources[name]
 		if _, listed := m.Resources[name]; listed && allocatable.Cmp(capacity) > 0 {
@@ -172,25 +176,38 @@ func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
 		}
 	}
 	c.price(at.Child("price"), m.Price)
-	c.labels(m.Labels, at.Child("labels"))
-	c.taints(m.Taints, at.Child("taints"))
+	c.add(admission.Labels(at.Child("labels"), m.Labels)...)
+	c.add(admission.Taints(at.Child("taints"), m.Taints)...)
 }
 
-// capacity checks amounts that have to be there for any pod to run.
-func (c *checker) capacity(amounts v1.ResourceList, at *field.Path, needed ...v1.ResourceName) {
+// needed checks amounts that have to be there for any pod to run.
+func (c *checker) needed(amounts v1.ResourceList, at *field.Path, needed ...v1.ResourceName) {
 	for _, name := range needed {
 		if quantity, ok := amounts[name]; !ok || quantity.IsZero() {
 			c.add(field.Required(at.Key(string(name)), "a node without it runs no pod"))
 		}
 	}
-	c.amounts(amounts, at)
 }
 
-func (c *checker) amounts(amounts v1.ResourceList, at *field.Path) {
+// amounts checks resources that somebody wrote by hand, to whom 512m of memory is a slip.
+func (c *checker) amounts(at *field.Path, amounts v1.ResourceList, of admission.Holder) {
+	errs := admission.Amounts(at, amounts, of)
+	if c.add(errs...); len(errs) > 0 {
+		return
+	}
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {
-		if quantity := amounts[name]; quantity.Sign() < 0 {
-			c.add(field.Invalid(at.Key(string(name)), quantity.String(), "must not be negative"))
+		quantity := amounts[name]
+		if name == v1.ResourceCPU || quantity.MilliValue()%1000 == 0 || quantity.Cmp(*resource.NewQuantity(math.MaxInt64/1000, resource.DecimalSI)) > 0 {
+			continue
 		}
+		detail := "must be a whole number"
+		if name == v1.ResourceMemory || name == v1.ResourceEphemeralStorage {
+			detail += " of bytes"
+			if number, ok := strings.CutSuffix(quantity.String(), "m"); ok {
+				detail += fmt.Sprintf(" (did you mean %q?)", number+"Mi")
+			}
+		}
+		c.add(field.Invalid(at.Key(string(name)), quantity.String(), detail))
 	}
 }
 
@@ -208,6 +225,8 @@ func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 		c.add(field.Duplicate(at.Child("name"), g.Name))
 	}
 	c.groups.Insert(g.Name)
+	c.groupName(at.Child("name"), g.Name)
+	c.zone(g, at)
 	c.notNegative(at.Child("min"), int64(g.Min))
 	c.size(at.Child("size"), g.Size)
 	switch {
@@ -223,22 +242,60 @@ func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 		c.add(field.Required(at.Child("machine"), "a group has a machine or a template"))
 	case g.Machine != "" && g.Template != nil:
 		c.add(field.Forbidden(at.Child("template"), "not together with machine"))
-	case g.Machine != "" && !c.machines.Has(g.Machine):
+	case g.Machine != "" && c.machines[g.Machine] == nil:
 		c.add(c.noMachine(at.Child("machine"), g.Machine))
 	case g.Template != nil:
 		capacity := at.Child("template", "status", "capacity")
-		c.capacity(g.Template.Status.Capacity, capacity, v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods)
-		c.amounts(g.Template.Status.Allocatable, at.Child("template", "status", "allocatable"))
-		c.labels(g.Template.Labels, at.Child("template", "metadata", "labels"))
-		c.taints(g.Template.Spec.Taints, at.Child("template", "spec", "taints"))
+		c.needed(g.Template.Status.Capacity, capacity, v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods)
+		c.add(admission.Template(at.Child("template"), g.Template)...)
 	}
-	c.labels(g.Labels, at.Child("labels"))
-	c.taints(g.Taints, at.Child("taints"))
-	if g.RegistersAs != "" && !c.machines.Has(g.RegistersAs) {
+	c.add(admission.Labels(at.Child("labels"), g.Labels)...)
+	c.add(admission.Taints(at.Child("taints"), g.Taints)...)
+	if g.RegistersAs != "" && c.machines[g.RegistersAs] == nil {
 		c.add(c.noMachine(at.Child("registersAs"), g.RegistersAs))
 	}
 	c.price(at.Child("price"), g.Price)
 	c.nodeTimes(&g.NodeTimes, at)
+}
+
+// maxGroupName is how many characters the name of a group may have, as that of any object.
+const maxGroupName = 253
+
+// groupName takes what clouds call their groups, paths and addresses among it.
+func (c *checker) groupName(at *field.Path, name string) {
+	if len(name) > maxGroupName {
+		c.add(field.Invalid(at, admission.Shorten(name), fmt.Sprintf("must be at most %d characters", maxGroupName)))
+	} else if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) || strings.TrimSpace(name) != name {
+		c.add(field.Invalid(at, name, "must be printable ASCII characters, with no blank at an end: it becomes part of the names of nodes"))
+	}
+}
+
+// zone checks the zone of a group, and that no label of its own says another one.
+func (c *checker) zone(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
+	if err := admission.LabelValue(at.Child("zone"), g.Zone); err != nil {
+		c.add(err)
+	}
+	if g.Zone == "" {
+		return
+	}
+	other := func(at *field.Path, labels map[string]string) {
+		for _, key := range []string{v1.LabelTopologyZone, v1.LabelFailureDomainBetaZone} {
+			if value, labelled := labels[key]; labelled && value != g.Zone {
+				c.add(field.Invalid(at.Key(key), value, fmt.Sprintf("contradicts zone %s of the group: leave one of the two out", g.Zone)))
+			}
+		}
+	}
+	other(at.Child("labels"), g.Labels)
+	if g.Template != nil {
+		other(at.Child("template", "metadata", "labels"), g.Template.Labels)
+	}
+	if m := c.machines[g.Machine]; m != nil {
+		for _, key := range []string{v1.LabelTopologyZone, v1.LabelFailureDomainBetaZone} {
+			if value, labelled := m.Labels[key]; labelled && value != g.Zone {
+				c.add(field.Invalid(at.Child("zone"), g.Zone, fmt.Sprintf("contradicts label %s=%s of machine %s", key, value, m.Name)))
+			}
+		}
+	}
 }
 
 // noMachine names the machines that there are.
@@ -246,7 +303,7 @@ func (c *checker) noMachine(at *field.Path, name string) *field.Error {
 	err := field.NotFound(at, name)
 	err.Detail = "the scenario has no machines"
 	if len(c.machines) > 0 {
-		err.Detail = "the machines are " + few(sets.List(c.machines))
+		err.Detail = "the machines are " + few(slices.Sorted(maps.Keys(c.machines)))
 	}
 	return err
 }

@@ -226,13 +226,23 @@ type PodShape struct {
 	Requests     v1.ResourceList   `json:"requests,omitempty"`
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations  []v1.Toleration   `json:"tolerations,omitempty"`
-	// Spread are topology spread constraints; one without a label selector
-	// selects the workload's own pods.
-	Spread []v1.TopologySpreadConstraint `json:"spread,omitempty"`
+	// Spread are topology spread constraints. What is left out: the label
+	// selector selects the workload's own pods, the topology key is the zone,
+	// maxSkew 1, whenUnsatisfiable DoNotSchedule.
+	Spread []SpreadConstraint `json:"spread,omitempty"`
 	// OnePerNode keeps the workload's pods off each other's nodes.
 	OnePerNode bool `json:"onePerNode,omitempty"`
 	// Template is a whole pod template instead.
 	Template *v1.PodTemplateSpec `json:"template,omitempty"`
+}
+
+// SpreadConstraint is a topology spread constraint of which parts may be left
+// out.
+type SpreadConstraint struct {
+	// MaxSkew is at least 1; nil means 1.
+	MaxSkew *int32 `json:"maxSkew,omitempty"`
+
+	v1.TopologySpreadConstraint `json:",inline"`
 }
 
 // ScenarioWorkload is a set of equal pods.

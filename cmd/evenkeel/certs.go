@@ -64,6 +64,11 @@ func (o *certsOptions) validate() error {
 	case o.lifetime <= 0:
 		return fmt.Errorf("invalid --lifetime %s: must be positive", o.lifetime)
 	}
+	for _, host := range o.hosts {
+		if err := serving.CheckHost(host); err != nil {
+			return fmt.Errorf("--host: %w", err)
+		}
+	}
 	return nil
 }
 

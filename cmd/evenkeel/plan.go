@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -41,7 +42,11 @@ placed is part of the answer and no error.`,
 				return err
 			}
 			out := cmd.OutOrStdout()
-			return printAnswers(output.Printer(out, color.Allows(out)), answers)
+			printer := output.Printer(out, color.Allows(out))
+			if printer.Tables() {
+				noteIdle(cmd.ErrOrStderr(), answers)
+			}
+			return printAnswers(printer, answers)
 		},
 	}
 	addFiles(cmd.Flags(), &files, &limit)
@@ -83,6 +88,15 @@ func answer(cmd *cobra.Command, files []string, limit int64) ([]answered, error)
 		answers[i] = answered{d, status}
 	}
 	return answers, nil
+}
+
+// noteIdle tells a person which options make no difference.
+func noteIdle(w io.Writer, answers []answered) {
+	for _, a := range answers {
+		for _, note := range plan.Idle(a.Object) {
+			fmt.Fprintf(w, "note: %s: document %d: %v\n", a.File, a.Number, note)
+		}
+	}
 }
 
 // listOf is how several documents are printed.

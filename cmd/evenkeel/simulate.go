@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
@@ -126,11 +127,18 @@ func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) (
 	var changed [][]v1alpha1.ChangedOption
 	var setups []*simulate.Setup
 	var problems []document.Problem
+	taken := map[string]string{} // scenario names, and where they are from
 	load := func(docs []document.Document, open func(string) (io.ReadCloser, error)) error {
 		for i := range docs {
 			if scenario, ok := docs[i].Object.(*v1alpha1.Scenario); ok {
 				from.flags.applyTo(scenario)
 			}
+			if first, again := taken[docs[i].Name]; again && docs[i].Name != "" {
+				problems = append(problems, docs[i].Refuse(field.Invalid(field.NewPath("metadata", "name"), docs[i].Name,
+					"is the name of a scenario of "+first+" already: reports go by names"))...)
+				continue
+			}
+			taken[docs[i].Name] = fmt.Sprintf("%s, document %d", docs[i].File, docs[i].Number)
 			setup, err := simulate.Load(&docs[i], simulate.Files{Open: open, MaxSize: sizes.lists})
 			var invalid *document.Invalid
 			switch {

@@ -1,4 +1,4 @@
-package document
+package spelling
 
 import (
 	"cmp"
