@@ -125,12 +125,12 @@ func meant(name string, of Holder) string {
 			}
 		}
 	}
-	for _, right := range plainNames[of] {
-		if plain == strings.ReplaceAll(right, "-", "") {
-			return right
-		}
-	}
 	for _, written := range []string{plain, strings.TrimPrefix(plain, "requests"), strings.TrimPrefix(plain, "limits")} {
+		for _, right := range plainNames[of] {
+			if written == strings.ReplaceAll(right, "-", "") {
+				return right
+			}
+		}
 		if right, ok := synonyms[written]; ok && (right != "pods" || of == OfNode) {
 			return right
 		}

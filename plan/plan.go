@@ -3,7 +3,6 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -47,11 +46,7 @@ func Idle(document any) []error {
 			c.errs = append(c.errs, fmt.Errorf("%s: has no effect %s", spec.Child(path), detail))
 		}
 	}
-	switch d := document.(type) {
-	case *v1alpha1.NodeGroupSplit:
-		weighted := slices.ContainsFunc(d.Spec.Groups, func(g v1alpha1.SplitGroup) bool { return g.Weight != nil })
-		idle(weighted && d.Spec.Policy != v1alpha1.SplitProportional, "groups[].weight", "without policy Proportional")
-	case *v1alpha1.ReplicaDistribution:
+	if d, ok := document.(*v1alpha1.ReplicaDistribution); ok {
 		s := &d.Spec
 		ordered := s.Policy == v1alpha1.DistributePriority
 		idle(ordered && s.Rounding != "", "rounding", "under policy Priority")
