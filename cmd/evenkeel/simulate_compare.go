@@ -15,6 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/document"
 	"github.com/evenkeel/evenkeel/simulate"
+	"github.com/evenkeel/evenkeel/spelling"
 )
 
 // variant are options to play a scenario with a second time.
@@ -81,7 +82,7 @@ func optionNamed(written string) (reflect.StructField, error) {
 	}
 	slices.Sort(names)
 	hint := "options are those of spec.options in a scenario"
-	if near := document.Nearest(name, names); len(near) > 0 {
+	if near := spelling.Nearest(name, names); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return reflect.StructField{}, &usageError{fmt.Errorf("--compare %s: there is no such option", written), hint}
