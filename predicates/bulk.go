@@ -96,9 +96,9 @@ func (s *Cluster) placeBulkOnNew(k *kind, count int, grow *growth) []Placement {
 }
 
 // capacity returns how many pods of the kind a node in the given state takes,
-// at most want. Resource arithmetic gives the bound, the plugins confirm it.
-// Each pod added makes the node less willing, so one look at the bound is enough
-// where the pod passes there.
+// at most want. Resource arithmetic gives the bound; where more than resources
+// is at stake, the plugins confirm it. Each pod added makes the node less
+// willing, so one look at the bound is enough where the pod passes there.
 func (b *bulk) capacity(st *state, want int) int {
 	if room, known := b.room[st]; known {
 		return min(room, want)
@@ -120,6 +120,9 @@ func (b *bulk) measure(st *state, want int) int {
 	bound = min(bound, want)
 	if bound == 0 || b.s.turnedAway(b.k, st.shape) {
 		return 0
+	}
+	if b.k.plain && b.around == nil && b.s.u.c.rules.resources && !b.k.repelledOn(st) {
+		return bound
 	}
 	if !b.fits(st, bound-1) {
 		n := 0
@@ -151,7 +154,7 @@ func (b *bulk) fits(st *state, extra int) bool {
 	if b.around != nil {
 		return b.around.filter(p.info) == nil
 	}
-	return b.s.u.c.begin(b.k.info.Pod, one(p.info)).filter(p.info) == nil
+	return b.s.u.c.begin(b.k.alone, one(p.info)).filter(p.info) == nil
 }
 
 func (b *bulk) after(st *state, n int) *state {

@@ -29,6 +29,7 @@ type Cluster struct {
 	sharedHosts bool
 	repellers   []*repulsion     // of the pods on nodes
 	trial       []runtime.Object // claims and volumes as pods placed so far have them
+	spreading   *spreader        // of the kind placed last; nil where something else changed since
 	err         error            // what was wrong with the nodes; every placement returns it
 }
 
@@ -108,6 +109,7 @@ func (s *Cluster) AddCopies(template Node, n int) int {
 		s.fail(err)
 		return first
 	}
+	s.spreading = nil
 	s.open(template, st, n)
 	return first
 }
@@ -154,6 +156,7 @@ func (s *Cluster) fail(err error) {
 
 func (s *Cluster) add(nodes []Node) int {
 	first := s.len
+	s.spreading = nil
 	// The pods first: they tell which node labels matter.
 	for i, n := range nodes {
 		if n.Node == nil {
@@ -258,6 +261,7 @@ func (s *Cluster) refresh() {
 	if s.keysRead == s.u.c.keysRead {
 		return
 	}
+	s.spreading = nil
 	type moved struct {
 		st *state
 		to *shape

@@ -18,6 +18,8 @@ type dice struct {
 	serial int
 	// sharedHosts lets hostnames occur twice or not at all.
 	sharedHosts bool
+	// spreadOnly has a replay place pods with hard spread constraints alone.
+	spreadOnly bool
 }
 
 func newDice(seed uint64) *dice {

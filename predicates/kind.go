@@ -1,6 +1,8 @@
 package predicates
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -8,6 +10,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
 // resident stands for equal pods that are on nodes.
@@ -59,6 +62,15 @@ type kind struct {
 	// host tells that the pod has constraints or terms over hostnames; wider,
 	// that it has some whose answer needs more than the node alone.
 	host, wider bool
+	// constraints are the hard spread constraints. onlySpread tells that they are
+	// the only rules of the pod that need more than the node alone.
+	constraints []constraint
+	onlySpread  bool
+	// alone is the pod as a node alone judges it: without them.
+	alone *v1.Pod
+	// plain tells that other pods on a node matter to it by the room they take and
+	// by what they repel, and by nothing else.
+	plain bool
 	// exact tells that single nodes matter: the pod picks them by name or has
 	// volumes or device claims.
 	exact bool
@@ -108,6 +120,24 @@ func newKind(r, placed *resident, c *Checker) *kind {
 		k.binds = k.binds || c.storage.contended(p, v)
 		k.exact = k.exact || k.binds || conflicts(v) || c.storage.single(p, v)
 	}
+	k.plain = !k.exact && r.repels == nil && len(r.info.RequiredAffinityTerms) == 0 && len(schedutil.GetHostPorts(p)) == 0 &&
+		!rules.ignoreScalars && !slices.ContainsFunc(p.Spec.Volumes, attached)
+	k.alone = p
+	if constraints, ok := constraintsOf(k); ok {
+		overHosts := 0
+		for i := range constraints {
+			if constraints[i].host {
+				overHosts++
+			}
+		}
+		k.constraints = constraints
+		k.onlySpread = overHosts < 2 && !rules.spread && len(r.info.RequiredAffinityTerms) == 0 && (r.repels == nil || !r.repels.wider)
+	}
+	if k.onlySpread {
+		alone := *p
+		alone.Spec.TopologySpreadConstraints = nil
+		k.alone = &alone
+	}
 	return k
 }
 
@@ -156,6 +186,11 @@ func (k *kind) repelledBy(r *repulsion) bool {
 	return anyMatches(r.terms, labels.Set(k.info.Pod.Labels))
 }
 
+// repelledOn reports whether pods on a node in the given state may repel the kind.
+func (k *kind) repelledOn(st *state) bool {
+	return slices.ContainsFunc(st.items, func(it item) bool { return it.repels != nil && k.repelledBy(it.repels) })
+}
+
 func anyMatches(terms []fwk.AffinityTerm, on labels.Set) bool {
 	for i := range terms {
 		if terms[i].Selector.Matches(on) {
@@ -163,6 +198,11 @@ func anyMatches(terms []fwk.AffinityTerm, on labels.Set) bool {
 		}
 	}
 	return false
+}
+
+// attached tells whether other pods on a node may matter to a volume.
+func attached(v v1.Volume) bool {
+	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil || conflicts(&v)
 }
 
 // finished tells whether a pod no longer takes anything.

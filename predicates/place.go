@@ -25,10 +25,15 @@ func (s *Cluster) Place(pod *v1.Pod, count, lo, hi int) ([]Placement, error) {
 	}
 	switch {
 	case s.needsExact(k):
+		s.spreading = nil
 		return s.oneByOne(s.exact(k), count, lo, hi, nil), nil
+	case s.spreads(k, nil):
+		return s.spreader(k, lo).place(count, lo, hi), nil
 	case s.singly(k, nil):
+		s.spreading = nil
 		return s.oneByOne(s.single(k), count, lo, hi, nil), nil
 	}
+	s.spreading = nil
 	return s.placeBulk(k, count, lo, hi), nil
 }
 
@@ -52,10 +57,15 @@ func (s *Cluster) PlaceOnNew(template Node, pod *v1.Pod, count, maxNodes int) ([
 	grow := &growth{template: template, fresh: st, left: maxNodes}
 	switch {
 	case s.needsExact(k):
+		s.spreading = nil
 		return s.oneByOne(s.exact(k), count, s.len, s.len, grow), nil
+	case s.spreads(k, st):
+		return s.spreader(k, s.len).placeOnNew(count, grow), nil
 	case s.singly(k, st):
+		s.spreading = nil
 		return s.oneByOne(s.single(k), count, s.len, s.len, grow), nil
 	}
+	s.spreading = nil
 	return s.placeBulkOnNew(k, count, grow), nil
 }
 
@@ -122,7 +132,7 @@ func (s *Cluster) repelledWidely(k *kind) bool {
 func (s *Cluster) turnedAway(k *kind, sh *shape) bool {
 	away, known := sh.empty[k]
 	if !known {
-		status := s.u.c.begin(k.info.Pod, one(sh.bare)).filter(sh.bare)
+		status := s.u.c.begin(k.alone, one(sh.bare)).filter(sh.bare)
 		away = status != nil && !stateDependent(status.Plugin())
 		sh.empty[k] = away
 	}

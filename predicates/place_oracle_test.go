@@ -2,6 +2,7 @@ package predicates
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,13 +93,38 @@ func TestPlacementsOnEqualNodesEqualTheSchedulerAskedOneByOne(t *testing.T) {
 	}
 }
 
+// Pods with spread constraints, again and again: their counts are kept from call
+// to call.
+func TestPlacementsOfSpreadPodsEqualTheSchedulerAskedOneByOne(t *testing.T) {
+	t.Parallel()
+	o, c := newNaive(t), newChecker(t, Options{})
+	for seed := range uint64(rounds(t, 600)) {
+		d := newDice(2e6 + seed)
+		t.Logf("seed %d", seed)
+		d.spreadOnly = true
+		replay(t, o, c, d, d.fleet(), 14)
+	}
+}
+
+func hardSpread(p *v1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool {
+		return c.WhenUnsatisfiable == v1.DoNotSchedule
+	})
+}
+
 // replay runs random operations on a Cluster and on the oracle's copy of it.
 func replay(t *testing.T, o *naive, c *Checker, d *dice, nodes []Node, most int) {
 	t.Helper()
 	x := &twin{t: t, o: o, s: c.Cluster(nodes), w: world(nodes).copy()}
 	templates := []Node{d.template(), d.template()}
+	p := d.pod()
 	for range 6 {
-		p := d.pod()
+		if d.one(2) {
+			p = d.pod() // else more of the same, as an estimate asks
+		}
+		for d.spreadOnly && !hardSpread(p) {
+			p = d.pod()
+		}
 		switch count := 1 + d.IntN(most); d.IntN(6) {
 		case 0:
 			x.placeOnNew(templates[d.IntN(2)], p, count, d.IntN(5))

@@ -83,11 +83,15 @@ func BenchmarkRound50000(b *testing.B) { benchmarkRound(b, 1000, 50_000, 200) }
 func BenchmarkRound5000(b *testing.B)  { benchmarkRound(b, 1000, 5_000, 200) }
 
 func benchmarkRound(b *testing.B, groups, pods, kinds int) {
+	benchmarkFirstRound(b, func() *Setup { return fleet(groups, pods, kinds) })
+}
+
+func benchmarkFirstRound(b *testing.B, setup func() *Setup) {
 	b.ReportAllocs()
 	var peak uint64
 	for b.Loop() {
 		stop := watchHeap(&peak)
-		s, err := newSimulation(context.Background(), fleet(groups, pods, kinds))
+		s, err := newSimulation(context.Background(), setup())
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -101,6 +105,78 @@ func benchmarkRound(b *testing.B, groups, pods, kinds int) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Seconds())/float64(b.N), "s/round")
 	b.ReportMetric(float64(peak)/(1<<20), "MiB-peak")
+}
+
+// spreadFleet is a fleet in use: eight machine types in three zones each, again
+// and again in pools that a label tells apart, every fifth group with two nodes
+// and a pod of each of ten workloads on them; and pending pods of 100 kinds. If
+// spread, a fifth of the kinds spread over zones and a tenth over hostnames.
+func spreadFleet(groups, pods int, spread bool) *Setup {
+	const kinds, types = 100, 8
+	chain, err := expander.New([]string{"least-waste"}, expander.Config{})
+	if err != nil {
+		panic(err)
+	}
+	s := &Setup{Name: "spread", Options: scaleup.Options{Expander: chain}}
+	for k := range kinds {
+		shape := v1alpha1.PodShape{Requests: v1.ResourceList{
+			v1.ResourceCPU:    *resource.NewMilliQuantity(int64(100+150*(k%13)), resource.DecimalSI),
+			v1.ResourceMemory: *resource.NewQuantity(int64(256+384*(k%11))<<20, resource.BinarySI),
+		}}
+		switch {
+		case spread && k%5 == 2:
+			shape.Spread = []v1.TopologySpreadConstraint{{MaxSkew: int32(1 + k%3)}}
+		case spread && k%10 == 4:
+			shape.Spread = []v1.TopologySpreadConstraint{{TopologyKey: v1.LabelHostname, MaxSkew: int32(1 + k/10%4)}}
+		case k%10 == 8: // so that no two groups are of one shape
+			shape.NodeSelector = map[string]string{"pool": fmt.Sprintf("p%02d", k/10)}
+		}
+		replicas := (pods + kinds - 1 - k) / kinds
+		w := v1alpha1.ScenarioWorkload{Name: fmt.Sprintf("w%02d", k), Replicas: int32(replicas), PodShape: shape}
+		s.Workloads = append(s.Workloads, workload(&w))
+	}
+	for i := range groups {
+		machine, zone, pool := i%types, i/types%3, i/types/3
+		cores := 4 << (machine % 4)
+		m := v1alpha1.ScenarioMachine{Name: fmt.Sprintf("m%d", machine), Resources: v1.ResourceList{
+			v1.ResourceCPU:    *resource.NewQuantity(int64(cores), resource.DecimalSI),
+			v1.ResourceMemory: *resource.NewQuantity(int64(cores*(4+machine/4*4))<<30, resource.BinarySI),
+		}}
+		most := int32(200)
+		g := inlineGroup(&v1alpha1.ScenarioNodeGroup{
+			Name: fmt.Sprintf("m%d-p%02d-%c", machine, pool, 'a'+zone), Zone: fmt.Sprintf("zone-%c", 'a'+zone), Max: &most, Machine: m.Name,
+			Labels: map[string]string{"pool": fmt.Sprintf("p%02d", pool)},
+		}, map[string]*v1alpha1.ScenarioMachine{m.Name: &m})
+		for n := range 2 {
+			if i%5 != 0 {
+				break
+			}
+			node := g.Template.Node.DeepCopy()
+			node.Name = fmt.Sprintf("%s-%d", g.ID, n)
+			node.Labels[v1.LabelHostname] = node.Name
+			node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+			g.Nodes = append(g.Nodes, node)
+			for p := range 5 {
+				pod := s.Workloads[(i+n*5+p)%kinds].Pod.DeepCopy()
+				pod.Name, pod.Spec.NodeName = fmt.Sprintf("on-%s-%d", node.Name, p), node.Name
+				s.Pods = append(s.Pods, pod)
+			}
+		}
+		s.Cloud.Groups = append(s.Cloud.Groups, g)
+	}
+	return s
+}
+
+// BenchmarkSpreadRound measures the first round of a fleet in use, from pods
+// that arrive to orders: with and without constraints on how pods spread.
+func BenchmarkSpreadRound(b *testing.B) {
+	for _, spread := range []bool{false, true} {
+		for _, size := range []struct{ pods, groups int }{{5_000, 100}, {10_000, 200}, {25_000, 500}, {50_000, 1_000}} {
+			b.Run(fmt.Sprintf("spread=%t/pods=%d/groups=%d", spread, size.pods, size.groups), func(b *testing.B) {
+				benchmarkFirstRound(b, func() *Setup { return spreadFleet(size.groups, size.pods, spread) })
+			})
+		}
+	}
 }
 
 // watchHeap notes the largest amount of memory that objects on the heap, garbage

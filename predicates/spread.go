@@ -1,0 +1,363 @@
+package predicates
+
+import (
+	"encoding/binary"
+	"math"
+	"sort"
+
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// spreader places pods of a kind whose only rules beyond the node are hard spread
+// constraints. It keeps a count for every domain and brings it up to date with
+// each pod, so a pod costs the number of its constraints and of the domains that
+// may take it, not of the nodes. What a node takes beside the constraints, bulk
+// says. It is kept from call to call as long as nothing else changes the Cluster.
+type spreader struct {
+	s        *Cluster
+	k        *kind
+	bulk     *bulk
+	affinity nodeaffinity.RequiredNodeAffinity
+	counters []*counter
+	overHost *counter // of those; nil where no constraint is over hostnames
+	about    map[*resident][]bool
+	sites    map[*shape]*site
+	from     int // the nodes before it are counted but stand on no track
+	tracks   []*track
+	byKey    map[string]*track
+	touched  []*spot // since the last call
+}
+
+// site is what nodes of one shape are to the constraints.
+type site struct {
+	keyed    bool   // has every key
+	included []bool // takes part, by constraint
+	domains  []int  // by constraint; unused over hostnames
+	track    *track
+}
+
+// track is the nodes that lie in the same domains, hostnames aside, in id order.
+type track struct {
+	site  *site
+	spots []*spot
+	at    map[int]int // where to go on looking, by the first node of the range
+}
+
+// spot is one node.
+type spot struct {
+	id    int
+	st    *state
+	site  *site
+	room  int // for how many more pods, beside the constraints
+	added int // since st
+	held  int // pods that the constraint over hostnames counts
+}
+
+// spreads reports whether a spreader can place the kind. fresh is the state of
+// the nodes to be opened, if any.
+func (s *Cluster) spreads(k *kind, fresh *state) bool {
+	if !k.onlySpread || !s.u.c.rules.resources || s.repelledWidely(k) {
+		return false
+	}
+	if fresh == nil {
+		return true
+	}
+	for _, it := range fresh.items {
+		if it.repels != nil && it.repels.wider && k.repelledBy(it.repels) {
+			return false
+		}
+	}
+	return true
+}
+
+// spreader returns the spreader of a kind for the nodes from lo on.
+func (s *Cluster) spreader(k *kind, lo int) *spreader {
+	if p := s.spreading; p != nil && p.k == k && p.s == s && p.from <= lo {
+		return p
+	}
+	p := &spreader{
+		s: s, k: k, bulk: s.bulk(k, nil), from: lo, affinity: nodeaffinity.GetRequiredNodeAffinity(k.info.Pod),
+		about: map[*resident][]bool{}, sites: map[*shape]*site{}, byKey: map[string]*track{},
+	}
+	for i := range k.constraints {
+		t := newCounter(&k.constraints[i])
+		p.counters = append(p.counters, t)
+		if t.host {
+			p.overHost = t
+		}
+	}
+	for _, seg := range s.segments {
+		p.count(seg.st, seg.n)
+		for id := max(seg.first, lo); id < seg.first+seg.n; id++ {
+			p.stand(id, seg.st)
+		}
+	}
+	s.spreading = p
+	return p
+}
+
+// site looks at a shape for the first time.
+func (p *spreader) site(sh *shape) *site {
+	at := p.sites[sh]
+	if at != nil {
+		return at
+	}
+	at = &site{keyed: true, included: make([]bool, len(p.counters)), domains: make([]int, len(p.counters))}
+	p.sites[sh] = at
+	for _, t := range p.counters {
+		_, has := sh.node.Labels[t.key]
+		at.keyed = at.keyed && has
+	}
+	if !at.keyed {
+		return at
+	}
+	var key []byte
+	for i, t := range p.counters {
+		at.included[i] = t.includes(p.k.info.Pod, p.affinity, sh.node)
+		if !t.host {
+			at.domains[i] = t.domain(sh.node.Labels[t.key])
+			key = binary.AppendUvarint(key, uint64(at.domains[i]))
+		}
+	}
+	at.track = p.byKey[string(key)]
+	if at.track == nil {
+		at.track = &track{site: at, at: map[int]int{}}
+		p.byKey[string(key)] = at.track
+		p.tracks = append(p.tracks, at.track)
+	}
+	return at
+}
+
+// held is how many pods on a node in the given state each constraint counts.
+func (p *spreader) held(st *state, constraint int) int {
+	n := 0
+	for _, it := range st.items {
+		counts := p.about[it.resident]
+		if counts == nil {
+			counts = make([]bool, len(p.counters))
+			for i, t := range p.counters {
+				counts[i] = t.counts(it.info.Pod)
+			}
+			p.about[it.resident] = counts
+		}
+		if counts[constraint] {
+			n += it.n
+		}
+	}
+	return n
+}
+
+// count takes nodes in a state into the counts.
+func (p *spreader) count(st *state, n int) {
+	at := p.site(st.shape)
+	for i, t := range p.counters {
+		if at.included[i] {
+			t.add(at.domains[i], p.held(st, i), n)
+		}
+	}
+}
+
+// stand puts a node on its track, where it takes pods of the kind at all.
+func (p *spreader) stand(id int, st *state) {
+	at := p.site(st.shape)
+	if !at.keyed {
+		return
+	}
+	room := p.bulk.capacity(st, math.MaxInt32)
+	if room == 0 {
+		return
+	}
+	one := &spot{id: id, st: st, site: at, room: room}
+	if i := p.hostAt(at); i >= 0 {
+		one.held = p.held(st, i)
+	}
+	at.track.spots = append(at.track.spots, one)
+}
+
+// hostAt is the constraint over hostnames that counts nodes of the site, or -1.
+func (p *spreader) hostAt(at *site) int {
+	for i, t := range p.counters {
+		if t.host && at.included[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// place puts up to count pods on the nodes lo..hi, first fit in id order.
+func (p *spreader) place(count, lo, hi int) []Placement {
+	placed := tally{}
+	for range count {
+		one := p.find(lo, hi)
+		if one == nil {
+			break
+		}
+		p.put(one, placed)
+	}
+	return p.settle(placed)
+}
+
+// placeOnNew puts up to count pods on new nodes.
+func (p *spreader) placeOnNew(count int, grow *growth) []Placement {
+	placed := tally{}
+	lo := p.s.len
+	for range count {
+		one := p.find(lo, p.s.len)
+		if one == nil {
+			one = p.grow(grow)
+		}
+		if one == nil {
+			break
+		}
+		p.put(one, placed)
+	}
+	return p.settle(placed)
+}
+
+// find returns the first node in lo..hi that takes one more pod, or nil.
+func (p *spreader) find(lo, hi int) *spot {
+	var first *spot
+	for _, t := range p.tracks {
+		if !p.open(t.site) {
+			continue
+		}
+		if one := p.next(t, lo); one != nil && one.id < hi && (first == nil || one.id < first.id) {
+			first = one
+		}
+	}
+	return first
+}
+
+// open reports whether the constraints, hostnames aside, let one more pod into
+// the domains of a site.
+func (p *spreader) open(at *site) bool {
+	for i, t := range p.counters {
+		if !t.host && !t.allows(t.pods[at.domains[i]]) {
+			return false
+		}
+	}
+	return true
+}
+
+// next returns the first node of the track from lo on that has room.
+func (p *spreader) next(t *track, lo int) *spot {
+	at, known := t.at[lo]
+	if !known {
+		at = sort.Search(len(t.spots), func(i int) bool { return t.spots[i].id >= lo })
+	}
+	for at < len(t.spots) && !p.takes(t.spots[at]) {
+		at++
+	}
+	t.at[lo] = at
+	if at == len(t.spots) {
+		return nil
+	}
+	return t.spots[at]
+}
+
+func (p *spreader) takes(one *spot) bool {
+	return one.room > 0 && (p.overHost == nil || p.overHost.allows(one.held))
+}
+
+// put puts a pod on a node.
+func (p *spreader) put(one *spot, placed tally) {
+	if one.added == 0 {
+		p.touched = append(p.touched, one)
+	}
+	one.added++
+	one.room--
+	placed[one.id]++
+	minimum := p.minimum()
+	for i, t := range p.counters {
+		if one.site.included[i] {
+			t.place(one.site.domains[i], one.held)
+		}
+	}
+	if i := p.hostAt(one.site); i >= 0 {
+		one.held += p.counters[i].step
+	}
+	if p.minimum() > minimum {
+		p.lookAgain()
+	}
+}
+
+// minimum is the least count over hostnames.
+func (p *spreader) minimum() int {
+	if p.overHost == nil {
+		return 0
+	}
+	return p.overHost.minimum()
+}
+
+// lookAgain begins at the first nodes anew: the constraint over hostnames lets
+// more pods onto nodes that were passed over. Full nodes are left out from now on.
+func (p *spreader) lookAgain() {
+	for _, t := range p.tracks {
+		kept := t.spots[:0]
+		for _, one := range t.spots {
+			if one.room > 0 {
+				kept = append(kept, one)
+			}
+		}
+		clear(t.spots[len(kept):])
+		t.spots = kept
+		clear(t.at)
+	}
+}
+
+// grow opens one more node, or returns nil where it would not take a pod.
+func (p *spreader) grow(g *growth) *spot {
+	if g.left <= 0 {
+		return nil
+	}
+	at := p.site(g.fresh.shape)
+	if !at.keyed {
+		return nil
+	}
+	room := p.bulk.capacity(g.fresh, math.MaxInt32)
+	if room == 0 {
+		return nil
+	}
+	minimum := p.minimum()
+	held, least := make([]int, len(p.counters)), make([]int, len(p.counters))
+	one := &spot{id: p.s.len, st: g.fresh, site: at, room: room}
+	for i, t := range p.counters {
+		least[i] = t.least
+		if at.included[i] {
+			held[i] = p.held(g.fresh, i)
+			t.add(at.domains[i], held[i], 1)
+		}
+	}
+	if i := p.hostAt(at); i >= 0 {
+		one.held = held[i]
+	}
+	if !p.open(at) || !p.takes(one) {
+		for i, t := range p.counters {
+			if at.included[i] {
+				t.drop(at.domains[i], held[i], least[i])
+			}
+		}
+		return nil
+	}
+	p.s.open(g.template, g.fresh, 1)
+	g.left--
+	if p.minimum() > minimum {
+		p.lookAgain() // there are now as many hosts as the constraint wants
+	}
+	at.track.spots = append(at.track.spots, one)
+	return one
+}
+
+// settle brings the Cluster up to date.
+func (p *spreader) settle(placed tally) []Placement {
+	for _, one := range p.touched {
+		one.st = p.bulk.after(one.st, one.added)
+		p.s.set(one.id, one.st)
+		one.added = 0
+	}
+	p.touched = p.touched[:0]
+	if len(placed) > 0 {
+		p.s.noteRepeller(p.k.resident)
+	}
+	return placed.placements()
+}
