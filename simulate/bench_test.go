@@ -125,9 +125,11 @@ func spreadFleet(groups, pods int, spread bool) *Setup {
 		}}
 		switch {
 		case spread && k%5 == 2:
-			shape.Spread = []v1.TopologySpreadConstraint{{MaxSkew: int32(1 + k%3)}}
+			shape.Spread = []v1alpha1.SpreadConstraint{{MaxSkew: new(int32(1 + k%3))}}
 		case spread && k%10 == 4:
-			shape.Spread = []v1.TopologySpreadConstraint{{TopologyKey: v1.LabelHostname, MaxSkew: int32(1 + k/10%4)}}
+			shape.Spread = []v1alpha1.SpreadConstraint{{
+				MaxSkew: new(int32(1 + k/10%4)), TopologySpreadConstraint: v1.TopologySpreadConstraint{TopologyKey: v1.LabelHostname},
+			}}
 		case k%10 == 8: // so that no two groups are of one shape
 			shape.NodeSelector = map[string]string{"pool": fmt.Sprintf("p%02d", k/10)}
 		}
