@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,7 +27,7 @@ type Item struct {
 	// APIVersion and Kind say what it is, Namespace and Name which one.
 	APIVersion, Kind, Namespace, Name string
 	// Object is a *v1.Pod, *v1.Node, *v1.Namespace, *v1.PersistentVolume, *v1.PersistentVolumeClaim, *v1.ConfigMap,
-	// *appsv1.DaemonSet, *storagev1.StorageClass or *storagev1.CSINode; nil for any other kind.
+	// *appsv1.DaemonSet, *schedulingv1.PriorityClass, *storagev1.StorageClass or *storagev1.CSINode; nil for any other kind.
 	Object any
 }
 
@@ -47,6 +48,8 @@ func newObject(apiVersion, kind string) func() any {
 		return func() any { return new(v1.ConfigMap) }
 	case "apps/v1/DaemonSet":
 		return func() any { return new(appsv1.DaemonSet) }
+	case "scheduling.k8s.io/v1/PriorityClass":
+		return func() any { return new(schedulingv1.PriorityClass) }
 	case "storage.k8s.io/v1/StorageClass":
 		return func() any { return new(storagev1.StorageClass) }
 	case "storage.k8s.io/v1/CSINode":

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // cluster is what an API server would hold: nodes, and pods on them or waiting.
@@ -16,6 +17,7 @@ type cluster struct {
 	pods   []*pod // in order of arrival
 
 	history *history // is told what becomes of pods
+	aside   setAside
 
 	view    []predicates.Node // of nodes, nil when something changed
 	pending []*pod            // nil when something changed
@@ -37,6 +39,9 @@ type pod struct {
 	workload int   // index in Setup.Workloads, or fromFile
 	node     *node // nil: pending
 	life     *podLife
+	// why and reason are set for a pod that no node is ordered for.
+	why    scaleup.Why
+	reason string
 }
 
 const fromFile = -1
@@ -47,6 +52,7 @@ func newCluster(h *history) *cluster { return &cluster{byName: map[string]*node{
 func (c *cluster) add(p *pod) {
 	c.pods = append(c.pods, p)
 	c.history.arrived(p)
+	c.aside.sort(p)
 }
 
 func (c *cluster) changed() { c.view, c.pending = nil, nil }

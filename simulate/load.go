@@ -73,6 +73,7 @@ type loader struct {
 	setup    Setup
 	position map[string]int // of the groups in setup.Cloud.Groups
 	problems []document.Problem
+	classes  priorityClasses
 }
 
 func (l *loader) add(errs ...*field.Error) {
@@ -88,6 +89,7 @@ func (l *loader) load() (*Setup, error) {
 	options, errs := scalerOptions(s)
 	l.add(errs...)
 	l.setup.Options = options
+	l.setup.LeftAlone = leftAlone(&s.Options)
 	l.setup.ScaleDown = scaleDownOptions(&s.Options, options)
 	l.setup.Expect = s.Expect
 	for _, read := range []func() error{l.readGroups, l.readNodes, l.readPods, l.readDaemonSets} {
@@ -98,6 +100,7 @@ func (l *loader) load() (*Setup, error) {
 	for i := range s.Workloads {
 		l.setup.Workloads = append(l.setup.Workloads, workload(&s.Workloads[i]))
 	}
+	l.prioritize()
 	l.add(validateReferences(s, l.known())...)
 	l.setup.Cloud.Quotas = cloudQuotas(s.Quotas)
 	addFaults(&l.setup.Cloud, &s.Faults)
@@ -271,7 +274,7 @@ func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
 	switch {
 	case p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed:
 		return nil
-	case comesWithNode && (unbind || p.Spec.NodeName == ""):
+	case comesWithNode && unbind:
 		return nil
 	}
 	return l.interned.pod(p, unbind)
@@ -380,15 +383,13 @@ func newInterner() *interner {
 var bindingLabels = []string{v1.LabelTopologyZone, v1.LabelTopologyRegion}
 
 // pod is the pod with shared parts and without what a simulation does not look
-// at: status but for the phase, and who manages which field.
+// at: most of the status, and who manages which field.
 func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
-	node, phase := p.Spec.NodeName, p.Status.Phase
+	node, status := p.Spec.NodeName, p.Status
 	labels := maps.Clone(p.Labels)
-	if unbind {
-		if node != "" {
-			maps.DeleteFunc(labels, func(key, _ string) bool { return slices.Contains(bindingLabels, key) })
-		}
-		node, phase = "", v1.PodPending
+	if unbind && node != "" {
+		maps.DeleteFunc(labels, func(key, _ string) bool { return slices.Contains(bindingLabels, key) })
+		node, status = "", v1.PodStatus{Phase: v1.PodPending}
 	}
 	uid := p.UID
 	if uid == "" {
@@ -397,10 +398,14 @@ func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
 	out := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: p.Name, Namespace: orDefault(p.Namespace), UID: uid, Labels: i.sharedLabels(labels),
-			Annotations: p.Annotations, OwnerReferences: p.OwnerReferences, DeletionTimestamp: p.DeletionTimestamp,
+			Annotations: p.Annotations, OwnerReferences: p.OwnerReferences,
+			DeletionTimestamp: p.DeletionTimestamp, DeletionGracePeriodSeconds: p.DeletionGracePeriodSeconds,
 		},
 		Spec:   *i.sharedSpec(&p.Spec),
-		Status: v1.PodStatus{Phase: phase},
+		Status: v1.PodStatus{Phase: status.Phase},
+	}
+	if node == "" { // what the scheduler has said
+		out.Status.NominatedNodeName, out.Status.Conditions = status.NominatedNodeName, status.Conditions
 	}
 	out.Spec.NodeName = node
 	return out

@@ -50,10 +50,15 @@ func rejections(p scaleup.PodOutcome) []v1alpha1.Rejection {
 }
 
 func unhelped(p scaleup.PodOutcome) string {
-	if p.Count == 1 {
-		return fmt.Sprintf("%s: %s", p.Example, steady(p.Reason))
+	return fmt.Sprintf("%s: %s", moreLikeIt(p.Example, p.Count), steady(p.Reason))
+}
+
+// moreLikeIt names so many pods by one of them.
+func moreLikeIt(example string, pods int) string {
+	if pods == 1 {
+		return example
 	}
-	return fmt.Sprintf("%s and %d more like it: %s", p.Example, p.Count-1, steady(p.Reason))
+	return fmt.Sprintf("%s and %d more like it", example, pods-1)
 }
 
 // tellAttempts adds the rows of each try: how the groups grew, and what the

@@ -57,6 +57,11 @@ func (s *simulation) populate(ctx context.Context) error {
 func (s *simulation) adopt(object *v1.Pod) error {
 	n := s.cluster.byName[object.Spec.NodeName]
 	switch {
+	case object.Spec.NodeName == "" && scaleup.RunsOnEveryNode(object):
+		p := &pod{object: object}
+		s.cluster.aside.sort(p)
+		s.cluster.aside.outside = append(s.cluster.aside.outside, p)
+		return nil
 	case object.Spec.NodeName == "":
 	case n == nil:
 		return fmt.Errorf("pod %s/%s is bound to node %s, which is not there", object.Namespace, object.Name, object.Spec.NodeName)
@@ -64,7 +69,14 @@ func (s *simulation) adopt(object *v1.Pod) error {
 		n.daemons = append(n.daemons, object)
 		return nil
 	}
-	s.cluster.add(&pod{object: object, workload: fromFile, node: n})
+	p := &pod{object: object, workload: fromFile, node: n}
+	s.cluster.add(p)
+	if n != nil && object.DeletionTimestamp != nil {
+		s.leavers = append(s.leavers, leaver{p, gracePeriod(object)})
+	}
+	if nominated := s.cluster.byName[object.Status.NominatedNodeName]; p.why == scaleup.Nominated && nominated != nil {
+		s.cluster.bind(p, nominated) // it waits for nothing but the end of others
+	}
 	return nil
 }
 

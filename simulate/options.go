@@ -87,6 +87,14 @@ func scaleDownOptions(o *v1alpha1.ScenarioOptions, up scaleup.Options) *scaledow
 	return out
 }
 
+func leftAlone(o *v1alpha1.ScenarioOptions) scaleup.PodFilter {
+	return scaleup.PodFilter{
+		ExpendablePriorityCutoff: o.ExpendablePodsPriorityCutoff,
+		BypassedSchedulers:       o.BypassedSchedulerNames,
+		AllowedSchedulers:        o.AllowedSchedulerNames,
+	}
+}
+
 // parseThreshold reads a decimal from 0 to 1 as millionths.
 func parseThreshold(text string) (int64, error) {
 	if _, err := nodegroupset.ParseRatio(text); err != nil {

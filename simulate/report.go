@@ -27,6 +27,7 @@ func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, erro
 			ScaleUps: s.ledger.scaleUps,
 			Running:  len(s.cluster.pods) - len(waiting),
 			Pending:  len(waiting),
+			Notes:    s.setup.Notes,
 			Timeline: s.timeline.rows,
 		},
 	}
@@ -34,7 +35,7 @@ func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, erro
 	if err := s.reportGroups(ctx, status); err != nil {
 		return nil, err
 	}
-	status.PendingPods = s.reportPending(waiting)
+	status.LeftAlone, status.PendingPods = s.leftAlone, s.reportPending(waiting)
 	status.NodesScaledDown, status.WaitingNodes = s.ledger.scaledDown, s.reportWaiting()
 	s.reportHistory(status)
 	status.Expectations = s.expectations(r)
@@ -133,6 +134,17 @@ func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
 				rows = append(rows, v1alpha1.PendingReport(row))
 			}
 		}
+	}
+	var aside []*pod
+	for _, p := range waiting {
+		if still[p] && p.why != "" {
+			delete(still, p)
+			aside = append(aside, p)
+		}
+	}
+	for _, row := range leftAloneRows(append(aside, s.cluster.aside.outside...)) {
+		row.Reason = "left alone: " + row.Reason
+		rows = append(rows, row)
 	}
 	late := pendingRow{Reason: "not seen by a round yet"}
 	if s.lastErr != nil {

@@ -16,7 +16,7 @@ import (
 // Kinds of pods go in the order of scaleup.Queue, so that pods find the places
 // that were planned for them.
 func schedule(checker *predicates.Checker, c *cluster) ([]*pod, error) {
-	pending := c.waiting()
+	pending := c.schedulable()
 	if len(pending) == 0 || !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.ready }) {
 		return nil, nil
 	}

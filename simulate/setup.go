@@ -32,6 +32,8 @@ type Setup struct {
 
 	Cloud   fake.Config
 	Options scaleup.Options
+	// LeftAlone says which pods no node is ordered for.
+	LeftAlone scaleup.PodFilter
 	// ScaleDown removes nodes that are not needed; nil never does.
 	ScaleDown *scaledown.Options
 
@@ -45,6 +47,9 @@ type Setup struct {
 	Pods       []*v1.Pod
 	DaemonSets []*appsv1.DaemonSet
 	Workloads  []Workload
+
+	// Notes are what a reader should know of how the files were read.
+	Notes []string
 
 	Expect *v1alpha1.ScenarioExpect
 }

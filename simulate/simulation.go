@@ -82,6 +82,8 @@ type simulation struct {
 	lastPods  []*pod         // the pending pods of last
 	lastDown  *scaledown.Decision
 	settled   bool
+	leftAlone []v1alpha1.PendingReport // told so far
+	leavers   []leaver
 }
 
 func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
@@ -111,6 +113,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		lastName: make([]int, len(setup.Workloads)),
 		nextScan: clock.Now(),
 	}
+	s.cluster.aside.filter = setup.LeftAlone
 	if setup.ScaleDown != nil {
 		if s.remover, err = scaledown.New(cloud, checker, *setup.ScaleDown); err != nil {
 			return nil, err
@@ -133,6 +136,8 @@ func (s *simulation) end() time.Time {
 // come and go, pods are bound, and if it is time the autoscaler looks.
 func (s *simulation) step(ctx context.Context) error {
 	s.scaleWorkloads()
+	s.deleteLeavers()
+	s.tellLeftAlone()
 	if err := s.syncNodes(); err != nil {
 		return err
 	}
@@ -174,6 +179,9 @@ func (s *simulation) jump() bool {
 		if !n.downSince.IsZero() && n.downSince.Add(evictionDelay).After(now) {
 			consider(n.downSince.Add(evictionDelay))
 		}
+	}
+	for _, l := range s.leavers {
+		consider(epoch.Add(l.at))
 	}
 	for _, at := range s.wakeups {
 		if at.After(now) {
@@ -259,7 +267,7 @@ func (s *simulation) bindPods() error {
 func (s *simulation) round(ctx context.Context) {
 	s.rounds++
 	now := s.clock.Now()
-	pending := s.cluster.waiting()
+	pending := s.cluster.helped()
 	r, err := s.scaler.Round(ctx, now, scaleup.Cluster{
 		Nodes: s.cluster.seen(), Pending: objectsOf(pending), DaemonSets: s.setup.DaemonSets,
 	})

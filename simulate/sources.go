@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -80,6 +81,9 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 				return err
 			}
 			items++
+			if class, ok := item.Object.(*schedulingv1.PriorityClass); ok {
+				l.classes.add(class)
+			}
 			if object, ok := item.Object.(T); ok {
 				found++
 				each(object)

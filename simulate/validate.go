@@ -109,10 +109,30 @@ func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
 	c.duration(at.Child("maxNodeGroupBackoffDuration"), o.MaxNodeGroupBackoffDuration)
 	c.duration(at.Child("nodeGroupBackoffResetTimeout"), o.NodeGroupBackoffResetTimeout)
 	c.duration(at.Child("maxNodeProvisionTime"), o.MaxNodeProvisionTime)
+	c.schedulers(o, at)
 	c.scaleDown(&o.ScaleDownOptions, at)
 	for _, total := range []struct{ name, text string }{{"coresTotal", o.CoresTotal}, {"memoryTotal", o.MemoryTotal}} {
 		if _, err := parseTotal(total.text); err != nil {
 			c.add(field.Invalid(at.Child(total.name), total.text, err.Error()))
+		}
+	}
+}
+
+// schedulers are bypassed only where they are allowed, as Cluster Autoscaler wants it.
+func (c *checker) schedulers(o *v1alpha1.ScenarioOptions, at *field.Path) {
+	for _, names := range []struct {
+		field string
+		names []string
+	}{{"bypassedSchedulerNames", o.BypassedSchedulerNames}, {"allowedSchedulerNames", o.AllowedSchedulerNames}} {
+		for i, name := range names.names {
+			if name == "" {
+				c.add(field.Required(at.Child(names.field).Index(i), "must be the name of a scheduler"))
+			}
+		}
+	}
+	for i, name := range o.BypassedSchedulerNames {
+		if len(o.AllowedSchedulerNames) > 0 && !slices.Contains(o.AllowedSchedulerNames, name) {
+			c.add(field.Invalid(at.Child("bypassedSchedulerNames").Index(i), name, "must be one of allowedSchedulerNames, where these are given"))
 		}
 	}
 }

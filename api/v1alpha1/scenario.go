@@ -97,6 +97,14 @@ type ScenarioOptions struct {
 	NodeGroupBackoffResetTimeout    *metav1.Duration `json:"nodeGroupBackoffResetTimeout,omitempty"`
 	// MaxNodeProvisionTime is how long a node may take to come. Default 15m.
 	MaxNodeProvisionTime *metav1.Duration `json:"maxNodeProvisionTime,omitempty"`
+	// ExpendablePodsPriorityCutoff: no node is ordered for pods of a lower
+	// priority. Default -10.
+	ExpendablePodsPriorityCutoff *int32 `json:"expendablePodsPriorityCutoff,omitempty"`
+	// BypassedSchedulerNames are schedulers other than kube-scheduler whose pods
+	// count before the scheduler has said that they fit nowhere.
+	BypassedSchedulerNames []string `json:"bypassedSchedulerNames,omitempty"`
+	// AllowedSchedulerNames, where given, are those whose pods count at all.
+	AllowedSchedulerNames []string `json:"allowedSchedulerNames,omitempty"`
 	// StartupTaints are keys of taints that a node carries only while it starts.
 	StartupTaints []string `json:"startupTaints,omitempty"`
 

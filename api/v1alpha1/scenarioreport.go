@@ -40,12 +40,19 @@ type ScenarioReportStatus struct {
 	Running int `json:"running"`
 	Pending int `json:"pending"`
 
+	// Notes are what a reader should know of how the input was read.
+	Notes []string `json:"notes,omitempty"`
+
 	Timeline []TimelineRow `json:"timeline"`
 	// Groups are the node groups by name.
 	Groups []GroupReport `json:"groups"`
 	// Sets of similar groups, by their templates at the end.
 	Sets [][]string `json:"sets"`
-	// PendingPods are the pods still pending, equal ones together.
+	// LeftAlone are the pods that Cluster Autoscaler orders no node for, all that
+	// ever were, by reason.
+	LeftAlone []PendingReport `json:"leftAlone,omitempty"`
+	// PendingPods are the pods still pending, equal ones together. Those of daemon
+	// sets and static ones that do not run have a row, and are not in Pending.
 	PendingPods []PendingReport `json:"pendingPods,omitempty"`
 	// WaitingNodes are those that are little used and still there, by group and
 	// reason; only with scale-down.
@@ -116,6 +123,11 @@ type PendingReport struct {
 	Example string `json:"example"`
 	Pods    int    `json:"pods"`
 	Reason  string `json:"reason,omitempty"`
+	// LeftAlone says in one word why Cluster Autoscaler orders no node for them,
+	// whatever there is room for: DaemonSet, Static, BeingDeleted,
+	// SchedulingGated, Nominated, Expendable or OtherScheduler. Empty for pods
+	// that count.
+	LeftAlone string `json:"leftAlone,omitempty"`
 	// Rejections count the node groups that do not take them, by reason.
 	Rejections []Rejection `json:"rejections,omitempty"`
 }

@@ -31,6 +31,8 @@ const (
 	RowRepair = "repair"
 	// RowUnhelped: pods that no group can help. Pods, Example, Reason, Rejections.
 	RowUnhelped = "unhelped"
+	// RowLeftAlone: pods that no node is ordered for. Pods, Example, Reason.
+	RowLeftAlone = "left-alone"
 	// RowWarning: something looks wrong. Reason or, of a group that grew although
 	// the cloud answered with an error, Groups, Error and Faults.
 	RowWarning = "warning"

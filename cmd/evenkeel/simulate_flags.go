@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/scaleup"
 	"github.com/evenkeel/evenkeel/simulate"
 )
 
@@ -23,6 +24,7 @@ type overrides struct {
 	flags   *pflag.FlagSet
 	options v1alpha1.ScenarioOptions
 	balance bool
+	cutoff  int32
 	ratios  [3]string
 	nodes   []string
 }
@@ -39,6 +41,9 @@ func (o *overrides) addTo(flags *pflag.FlagSet) {
 	}
 	flags.Int32Var(&o.options.MaxNodesTotal, "max-nodes-total", 0, "bound of all nodes; 0 is none")
 	flags.Int32Var(&o.options.MaxNodesPerScaleup, "max-nodes-per-scaleup", 0, "bound of the nodes of one round")
+	flags.Int32Var(&o.cutoff, "expendable-pods-priority-cutoff", scaleup.DefaultExpendablePriorityCutoff, "no node is ordered for pods of a lower priority")
+	flags.StringSliceVar(&o.options.BypassedSchedulerNames, "bypassed-scheduler-names", nil, "other schedulers whose pods count before they have said that these fit nowhere")
+	flags.StringSliceVar(&o.options.AllowedSchedulerNames, "allowed-scheduler-names", nil, "schedulers whose pods count at all")
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
 }
 
@@ -56,6 +61,15 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	options.DisabledLabelPacks = slices.Concat(options.DisabledLabelPacks, o.options.DisabledLabelPacks)
 	for i, ratio := range []*json.Number{&options.MemoryDifferenceRatio, &options.MaxAllocatableDifferenceRatio, &options.MaxFreeDifferenceRatio} {
 		*ratio = cmp.Or(json.Number(o.ratios[i]), *ratio)
+	}
+	if o.flags.Changed("expendable-pods-priority-cutoff") {
+		options.ExpendablePodsPriorityCutoff = &o.cutoff
+	}
+	if len(o.options.BypassedSchedulerNames) > 0 {
+		options.BypassedSchedulerNames = o.options.BypassedSchedulerNames
+	}
+	if len(o.options.AllowedSchedulerNames) > 0 {
+		options.AllowedSchedulerNames = o.options.AllowedSchedulerNames
 	}
 	if o.flags.Changed("max-nodes-total") {
 		options.MaxNodesTotal = o.options.MaxNodesTotal

@@ -27,6 +27,11 @@ func printReport(p *printing.Printer, r *v1alpha1.ScenarioReport, several bool) 
 			return err
 		}
 	}
+	for _, note := range r.Status.Notes {
+		if err := p.Note(true, "Note: "+note+"."); err != nil {
+			return err
+		}
+	}
 	if err := p.Note(false, overTime(&r.Status)); err != nil {
 		return err
 	}

@@ -1,0 +1,132 @@
+package simulate
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// setAside are pods that the autoscaler orders no node for, until they are told.
+type setAside struct {
+	filter scaleup.PodFilter
+	fresh  []*pod // not told yet
+	any    bool   // there was one
+	// outside are daemon set and static pods that do not run: they are not counted.
+	outside []*pod
+}
+
+// sort finds out whether a pod that has just come is left alone.
+func (a *setAside) sort(p *pod) {
+	if p.why, p.reason = a.filter.LeftAlone(p.object); p.why != "" && p.node == nil {
+		a.fresh, a.any = append(a.fresh, p), true
+	}
+}
+
+// mayBeBound tells whether the simulated scheduler looks at a pod.
+func (p *pod) mayBeBound() bool {
+	switch p.why {
+	case scaleup.Gated, scaleup.BeingDeleted:
+		return false
+	case scaleup.OtherScheduler:
+		return p.object.Spec.SchedulerName == "" || p.object.Spec.SchedulerName == v1.DefaultSchedulerName
+	}
+	return true
+}
+
+// schedulable are the waiting pods that the scheduler looks at, in order of
+// arrival.
+func (c *cluster) schedulable() []*pod {
+	return c.those((*pod).mayBeBound)
+}
+
+// helped are the waiting pods that nodes are ordered for, in order of arrival.
+func (c *cluster) helped() []*pod {
+	return c.those(func(p *pod) bool { return p.why == "" })
+}
+
+func (c *cluster) those(wanted func(*pod) bool) []*pod {
+	waiting := c.waiting()
+	if !c.aside.any {
+		return waiting
+	}
+	var out []*pod
+	for _, p := range waiting {
+		if wanted(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// tellLeftAlone tells of pods that have come since the last time and that the
+// autoscaler leaves alone.
+func (s *simulation) tellLeftAlone() {
+	rows := leftAloneRows(s.cluster.aside.fresh)
+	s.cluster.aside.fresh = nil
+	for _, r := range rows {
+		row := s.timeline.once(s.elapsed(), v1alpha1.RowLeftAlone, moreLikeIt(r.Example, r.Pods)+": "+r.Reason)
+		row.Pods, row.Example, row.Reason = r.Pods, r.Example, r.Reason
+		s.leftAlone = append(s.leftAlone, r)
+	}
+}
+
+// leftAloneRows puts pods left alone for the same reason together, in order of
+// arrival.
+func leftAloneRows(pods []*pod) []v1alpha1.PendingReport {
+	var rows []v1alpha1.PendingReport
+	at := map[string]int{}
+	for _, p := range pods {
+		i, known := at[p.reason]
+		if !known {
+			i = len(rows)
+			at[p.reason] = i
+			rows = append(rows, v1alpha1.PendingReport{Reason: p.reason, LeftAlone: string(p.why)})
+		}
+		row := pendingRow(rows[i])
+		row.count(p)
+		rows[i] = v1alpha1.PendingReport(row)
+	}
+	return rows
+}
+
+// defaultGracePeriod is how long a pod that is deleted runs on where it does not
+// say so.
+const defaultGracePeriod = 30 * time.Second
+
+// gracePeriod is how long a pod that is being deleted at the start is still there.
+func gracePeriod(p *v1.Pod) time.Duration {
+	if p.DeletionGracePeriodSeconds != nil {
+		return time.Duration(*p.DeletionGracePeriodSeconds) * time.Second
+	}
+	return defaultGracePeriod
+}
+
+// leaver is a pod that is being deleted at the start, and when it is gone.
+type leaver struct {
+	pod *pod
+	at  time.Duration
+}
+
+// deleteLeavers lets pods go whose time is over.
+func (s *simulation) deleteLeavers() {
+	gone := map[*pod]bool{}
+	var still []leaver
+	for _, l := range s.leavers {
+		if l.at <= s.elapsed() {
+			gone[l.pod] = true
+		} else {
+			still = append(still, l)
+		}
+	}
+	if s.leavers = still; len(gone) == 0 {
+		return
+	}
+	s.cluster.remove(gone)
+	s.cluster.changed()
+	s.stirred, s.reshuffle = true, true
+	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s left (deleted before the start)", count(len(gone), "pod"))
+	row.Reason, row.Pods = v1alpha1.PodsLeft, len(gone)
+}
