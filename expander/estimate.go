@@ -25,9 +25,9 @@ type Phase struct {
 	// Template is the node to open and the daemon set and static pods on it.
 	Template predicates.Node
 
-	// Shape is equal for templates that no pod can tell apart (for example
-	// predicates.Fit.ShapeOf, written as text), so that an Estimator works out
-	// only one of them. Empty: nothing is shared.
+	// Shape is equal for templates that take equally many of the same pods (for
+	// example predicates.Fit.ClassOf, written as text), so that an Estimator works
+	// out only one of them. Empty: nothing is shared.
 	Shape string
 
 	// Demands are the pods to place. Larger pods are placed first; among
@@ -286,11 +286,11 @@ func (p *packing) record(placements []predicates.Placement) int {
 // reason tells a demand that lacks nodes from one that more nodes do not help.
 func (p *packing) reason(phase Phase, pod *v1.Pod, placed int) (Reason, error) {
 	if p.roomFor(phase) == 0 {
-		placements, err := p.cluster.Fork().PlaceOnNew(phase.Template, pod, 1, 1)
+		takes, err := p.cluster.TakesOnNew(phase.Template, pod)
 		if err != nil {
 			return "", err
 		}
-		if total(placements) > 0 {
+		if takes {
 			return NodeLimit, nil
 		}
 	}

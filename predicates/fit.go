@@ -22,6 +22,7 @@ type Fit struct {
 	kinds   []Kind
 	kindOf  []int
 	shapeOf []int      // per template
+	classOf []int      // per shape
 	reasons [][]Reason // per shape and kind; empty means it fits
 }
 
@@ -34,6 +35,11 @@ func (f *Fit) KindOf(pod int) int { return f.kindOf[pod] }
 // ShapeOf returns the number of the template's shape, below Shapes. The pods that
 // were asked about can not tell templates of one shape apart.
 func (f *Fit) ShapeOf(template int) int { return f.shapeOf[template] }
+
+// ClassOf returns the number of the template's class. Templates of one class may
+// differ in which kinds pass them; of those that pass several of them, new nodes
+// of each take equally many.
+func (f *Fit) ClassOf(template int) int { return f.classOf[f.shapeOf[template]] }
 
 // Shapes returns how many different shapes the templates have: templates that
 // differ only in what no pod looks at share one.
@@ -109,9 +115,10 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod) (*Fit, error) {
 	for i, k := range kinds {
 		q := question{s: s, k: k}
 		for j, fresh := range candidates {
-			f.reasons[j*len(kinds)+i] = q.ask(fresh)
+			f.reasons[j*len(kinds)+i] = q.answer(fresh)
 		}
 	}
+	f.classOf = s.classes(kinds, candidates)
 	return f, nil
 }
 
@@ -191,6 +198,10 @@ type question struct {
 	s      *Cluster
 	k      *kind
 	around []fwk.NodeInfo // the nodes of the cluster, once they are needed
+
+	keys    []string            // of the labels it looks at
+	key     []byte              // reused
+	answers map[string][]Reason // by what it looks at of a fresh node
 }
 
 // ask returns why the kind does not fit the node; nil where it fits.

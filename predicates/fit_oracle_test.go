@@ -34,6 +34,7 @@ func TestFitsEqualTheSchedulerAskedOneByOne(t *testing.T) {
 		d := newDice(seed)
 		w := world(d.nodes(d.IntN(6)))
 		templates := []Node{d.template(), d.template(), d.template()}
+		templates = append(templates, d.relabelled(templates[0]), d.relabelled(templates[1]))
 		var pods []*v1.Pod
 		for range 8 {
 			p := d.pod()

@@ -118,6 +118,21 @@ func (d *dice) template() Node {
 	return t
 }
 
+// relabelled returns a template like another but for one label.
+func (d *dice) relabelled(t Node) Node {
+	n := t.Node.DeepCopy()
+	n.Name = d.name("template")
+	switch d.IntN(3) {
+	case 0:
+		n.Labels["pool"] = d.of("a", "b")
+	case 1:
+		n.Labels["size"] = d.of("1", "5")
+	case 2:
+		n.Labels[v1.LabelTopologyZone] = d.of("z1", "z2", "z3")
+	}
+	return Node{Node: n, Pods: t.Pods}
+}
+
 // pod draws a pod with a unique name, UID and label.
 func (d *dice) pod() *v1.Pod {
 	name := d.name("pod")

@@ -68,6 +68,8 @@ type kind struct {
 	onlySpread  bool
 	// alone is the pod as a node alone judges it: without them.
 	alone *v1.Pod
+	// volumes tells that the pod has volumes that are attached to its node.
+	volumes bool
 	// plain tells that other pods on a node matter to it by the room they take and
 	// by what they repel, and by nothing else.
 	plain bool
@@ -120,8 +122,8 @@ func newKind(r, placed *resident, c *Checker) *kind {
 		k.binds = k.binds || c.storage.contended(p, v)
 		k.exact = k.exact || k.binds || conflicts(v) || c.storage.single(p, v)
 	}
-	k.plain = !k.exact && r.repels == nil && len(r.info.RequiredAffinityTerms) == 0 && len(schedutil.GetHostPorts(p)) == 0 &&
-		!rules.ignoreScalars && !slices.ContainsFunc(p.Spec.Volumes, attached)
+	k.volumes = slices.ContainsFunc(p.Spec.Volumes, attached)
+	k.plain = !k.exact && !k.volumes && !rules.ignoreScalars && r.repels == nil && len(r.info.RequiredAffinityTerms) == 0 && len(schedutil.GetHostPorts(p)) == 0
 	k.alone = p
 	if constraints, ok := constraintsOf(k); ok {
 		overHosts := 0

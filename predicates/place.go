@@ -69,6 +69,32 @@ func (s *Cluster) PlaceOnNew(template Node, pod *v1.Pod, count, maxNodes int) ([
 	return s.placeBulkOnNew(k, count, grow), nil
 }
 
+// TakesOnNew reports whether PlaceOnNew would place one pod on one fresh copy of
+// template. The Cluster does not change.
+//
+// It returns ErrNilObject for a nil pod or node.
+func (s *Cluster) TakesOnNew(template Node, pod *v1.Pod) (bool, error) {
+	s.lock()
+	k, err := s.kind(pod)
+	if err == nil && !s.needsExact(k) && k.onlySpread {
+		var fresh *state
+		if fresh, err = s.template(template); err == nil && s.spreads(k, fresh) {
+			one, undo := s.spreader(k, s.len).try(fresh)
+			if one != nil {
+				undo()
+			}
+			s.unlock()
+			return one != nil, nil
+		}
+	}
+	s.unlock()
+	if err != nil {
+		return false, err
+	}
+	runs, err := s.Fork().PlaceOnNew(template, pod, 1, 1)
+	return len(runs) > 0, err
+}
+
 // growth is the room for new nodes of a template.
 type growth struct {
 	template Node

@@ -310,33 +310,9 @@ func (p *spreader) grow(g *growth) *spot {
 	if g.left <= 0 {
 		return nil
 	}
-	at := p.site(g.fresh.shape)
-	if !at.keyed {
-		return nil
-	}
-	room := p.bulk.capacity(g.fresh, math.MaxInt32)
-	if room == 0 {
-		return nil
-	}
 	minimum := p.minimum()
-	held, least := make([]int, len(p.counters)), make([]int, len(p.counters))
-	one := &spot{id: p.s.len, st: g.fresh, site: at, room: room}
-	for i, t := range p.counters {
-		least[i] = t.least
-		if at.included[i] {
-			held[i] = p.held(g.fresh, i)
-			t.add(at.domains[i], held[i], 1)
-		}
-	}
-	if i := p.hostAt(at); i >= 0 {
-		one.held = held[i]
-	}
-	if !p.open(at) || !p.takes(one) {
-		for i, t := range p.counters {
-			if at.included[i] {
-				t.drop(at.domains[i], held[i], least[i])
-			}
-		}
+	one, _ := p.try(g.fresh)
+	if one == nil {
 		return nil
 	}
 	p.s.open(g.template, g.fresh, 1)
@@ -344,8 +320,44 @@ func (p *spreader) grow(g *growth) *spot {
 	if p.minimum() > minimum {
 		p.lookAgain() // there are now as many hosts as the constraint wants
 	}
-	at.track.spots = append(at.track.spots, one)
+	one.site.track.spots = append(one.site.track.spots, one)
 	return one
+}
+
+// try counts one more node, if it takes a pod; undo takes it back.
+func (p *spreader) try(fresh *state) (one *spot, undo func()) {
+	at := p.site(fresh.shape)
+	if !at.keyed {
+		return nil, nil
+	}
+	room := p.bulk.capacity(fresh, math.MaxInt32)
+	if room == 0 {
+		return nil, nil
+	}
+	held, least := make([]int, len(p.counters)), make([]int, len(p.counters))
+	one = &spot{id: p.s.len, st: fresh, site: at, room: room}
+	for i, t := range p.counters {
+		least[i] = t.least
+		if at.included[i] {
+			held[i] = p.held(fresh, i)
+			t.add(at.domains[i], held[i], 1)
+		}
+	}
+	if i := p.hostAt(at); i >= 0 {
+		one.held = held[i]
+	}
+	undo = func() {
+		for i, t := range p.counters {
+			if at.included[i] {
+				t.drop(at.domains[i], held[i], least[i])
+			}
+		}
+	}
+	if p.open(at) && p.takes(one) {
+		return one, undo
+	}
+	undo()
+	return nil, nil
 }
 
 // settle brings the Cluster up to date.

@@ -34,6 +34,7 @@ func (a amounts) plus(b *amounts, n int64) amounts {
 // shape stands for nodes that differ only in what no pod looks at.
 type shape struct {
 	id   int
+	body int      // equal for shapes that differ in labels only
 	node *v1.Node // one of them
 	bare *framework.NodeInfo
 	// limits are how many volumes a node takes, by driver.

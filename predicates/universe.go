@@ -17,10 +17,12 @@ type universe struct {
 	enc       encoder
 	key       []byte
 	shapes    map[string]*shape
+	bodies    map[string]int // what shapes are but for labels, numbered
 	residents map[string]*resident
 	repels    map[string]*repulsion
 	known     map[*v1.Pod]*resident
 	kinds     map[string]*kind
+	kindOf    map[*v1.Pod]*kind
 	states    map[string]*state
 	nodeKeys  []string // sorted
 	keysRead  int      // c.keysRead when nodeKeys was taken
@@ -30,10 +32,12 @@ func newUniverse(c *Checker) *universe {
 	return &universe{
 		c:         c,
 		shapes:    map[string]*shape{},
+		bodies:    map[string]int{},
 		residents: map[string]*resident{},
 		repels:    map[string]*repulsion{},
 		known:     map[*v1.Pod]*resident{},
 		kinds:     map[string]*kind{},
+		kindOf:    map[*v1.Pod]*kind{},
 		states:    map[string]*state{},
 		keysRead:  -1,
 	}
@@ -115,6 +119,9 @@ func (u *universe) repulsion(p *v1.Pod, terms []fwk.AffinityTerm) (*repulsion, e
 
 // kind returns the object that stands for a pod to place.
 func (u *universe) kind(p *v1.Pod) (*kind, error) {
+	if k := u.kindOf[p]; k != nil {
+		return k, nil
+	}
 	r, err := u.resident(p)
 	if err != nil {
 		return nil, err
@@ -129,6 +136,9 @@ func (u *universe) kind(p *v1.Pod) (*kind, error) {
 	}
 	key = binary.AppendUvarint(key, uint64(placed.id))
 	if same := u.kinds[string(key)]; same != nil {
+		if !same.volumes { // placing one may change what the claims of others mean
+			u.kindOf[p] = same
+		}
 		return same, nil
 	}
 	if r.info.Pod != p {
@@ -157,13 +167,6 @@ func (u *universe) shape(n *v1.Node) *shape {
 	_, hasHost := n.Labels[v1.LabelHostname]
 	e.flag(hasHost)
 	e.flag(n.Spec.Unschedulable)
-	for i, k := range u.nodeKeys {
-		if v, ok := n.Labels[k]; ok {
-			e.count(i + 1)
-			e.text(v)
-		}
-	}
-	e.count(0)
 	e.amounts(&amounts{cpu: bare.Allocatable.MilliCPU, memory: bare.Allocatable.Memory,
 		ephemeral: bare.Allocatable.EphemeralStorage, scalars: bare.Allocatable.ScalarResources})
 	e.count(bare.Allocatable.AllowedPodNumber)
@@ -174,10 +177,21 @@ func (u *universe) shape(n *v1.Node) *shape {
 	limits := u.c.storage.limits(n)
 	e.count(len(n.Status.DeclaredFeatures))
 	e.own(limits)
+	body, known := u.bodies[string(e.key)]
+	if !known {
+		body = len(u.bodies)
+		u.bodies[string(e.key)] = body
+	}
+	for i, k := range u.nodeKeys {
+		if v, ok := n.Labels[k]; ok {
+			e.count(i + 1)
+			e.text(v)
+		}
+	}
 	if s := u.shapes[string(e.key)]; s != nil {
 		return s
 	}
-	s := &shape{id: len(u.shapes), node: n, bare: bare, limits: limits, empty: map[*kind]bool{}}
+	s := &shape{id: len(u.shapes), body: body, node: n, bare: bare, limits: limits, empty: map[*kind]bool{}}
 	u.shapes[string(e.key)] = s
 	return s
 }

@@ -200,13 +200,13 @@ func (p *planner) buildOptions() error {
 	return nil
 }
 
-// phase asks for new nodes of a group. Pods can not tell templates of one
-// shape apart, so groups of one shape share an estimate.
+// phase asks for new nodes of a group. The pods that pass can not tell templates
+// of one class apart, so groups of one class share an estimate.
 func (p *planner) phase(group string, demands []expander.Demand) expander.Phase {
 	g := p.group(group)
 	return expander.Phase{
 		Template: predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods},
-		Shape:    fmt.Sprint(p.fit.ShapeOf(p.template[group])),
+		Shape:    fmt.Sprint(p.fit.ClassOf(p.template[group])),
 		Demands:  demands,
 		MaxNodes: expander.NoLimit,
 	}
