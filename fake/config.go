@@ -71,7 +71,7 @@ type Quota struct {
 // StockOutMode is how a cloud shows that it has no machines; empty means Refuse.
 type StockOutMode string
 
-// The ways to be out of stock.
+// The ways to be out of stock, or to deliver machines that are of no use.
 const (
 	// Refuse: IncreaseSize fails with ErrOutOfResources, nothing is ordered.
 	Refuse StockOutMode = "Refuse"
@@ -81,6 +81,11 @@ const (
 	// Silent: the order is taken and nothing happens until the machines are back;
 	// then they are created.
 	Silent StockOutMode = "Silent"
+	// NeverRegisters: the order is taken and the machine runs, but it never becomes a
+	// node, not even after the window.
+	NeverRegisters StockOutMode = "NeverRegisters"
+	// NeverReady: the machine becomes a node that is never ready.
+	NeverReady StockOutMode = "NeverReady"
 )
 
 // StockOut makes groups run out of machines for a while.
@@ -88,7 +93,7 @@ type StockOut struct {
 	Scope
 	Window
 	Mode StockOutMode
-	// Left is how many machines each of the groups can have in all while it
+	// Left is how many good machines each of the groups can have in all while it
 	// lasts, those it has already included. More than that are never taken away.
 	Left int
 	// FailAfter is how long a doomed instance looks healthy. Mode Fail only.

@@ -71,6 +71,15 @@ func TestStockOuts(t *testing.T) {
 			{5 * second, increase("a", 1), nil, "2 R 1/1"},
 			{10 * second, nil, nil, "2 RF 1/1"},
 		}},
+		{"machines that never register", []fake.StockOut{{Scope: onA, Window: from10to60, Mode: fake.NeverRegisters, Left: 2}}, []step{
+			{10 * second, increase("a", 2), nil, "3 RRR 2/2"},
+			{100 * second, increase("a", 1), nil, "4 RRRR 3/3"},
+			{100 * second, remove("a", "a-0003"), nil, "3 RRR 3/3"},
+		}},
+		{"nodes that are never ready", []fake.StockOut{{Scope: onA, Window: from10to60, Mode: fake.NeverReady, Left: 2}}, []step{
+			{10 * second, increase("a", 2), nil, "3 RRR 2/3"},
+			{100 * second, increase("a", 1), nil, "4 RRRR 3/4"},
+		}},
 		{"silent, then refusing: waits on", []fake.StockOut{
 			{Scope: onA, Window: fake.Window{End: 10 * second}, Mode: fake.Silent},
 			{Scope: onA, Window: from10to60},

@@ -23,7 +23,7 @@ type group struct {
 	instances []*instance // by age
 	waiting   []time.Time // when what is not created yet was ordered, the oldest first
 	leaving   int         // instances on their way out
-	failed    int         // instances that will never run, without those leaving
+	failed    int         // instances that will never be of use, without those leaving
 	lastName  int
 }
 
@@ -53,8 +53,9 @@ type instance struct {
 	node     *v1.Node  // as configured; nil when made from the template
 	ordered  time.Time // zero: it was there at the start
 	created  time.Time
-	failure  *failure  // nil: it will run
-	leftAt   time.Time // when its deletion was asked for; zero: it was not
+	failure  *failure     // nil: it will run
+	stuck    StockOutMode // NeverRegisters and NeverReady: where its life stops; else empty
+	leftAt   time.Time    // when its deletion was asked for; zero: it was not
 
 	shown   *v1.Node // its node object as last asked for; never changed
 	shownAs look
@@ -72,6 +73,9 @@ func (in *instance) readyAt() time.Time     { return in.registersAt().Add(in.gro
 func (in *instance) goneAt() time.Time      { return in.leftAt.Add(in.group.TerminationTime) }
 func (in *instance) leaves() bool           { return !in.leftAt.IsZero() }
 
+// useless reports whether the instance never becomes a ready node.
+func (in *instance) useless() bool { return in.failure != nil || in.stuck != "" }
+
 // milestones are the instants at which the instance changes by itself.
 func (in *instance) milestones() []time.Time {
 	switch {
@@ -79,6 +83,12 @@ func (in *instance) milestones() []time.Time {
 		return []time.Time{in.goneAt()}
 	case in.failure != nil:
 		return []time.Time{in.failure.at}
+	}
+	switch in.stuck {
+	case NeverRegisters:
+		return []time.Time{in.runsAt()}
+	case NeverReady:
+		return []time.Time{in.runsAt(), in.registersAt()}
 	}
 	return []time.Time{in.runsAt(), in.registersAt(), in.readyAt()}
 }
@@ -89,7 +99,7 @@ func (in *instance) registered(now time.Time) bool {
 	if in.leaves() && in.leftAt.Before(now) {
 		now = in.leftAt
 	}
-	return in.failure == nil && !in.registersAt().After(now)
+	return in.failure == nil && in.stuck != NeverRegisters && !in.registersAt().After(now)
 }
 
 // describe returns the instance as the contract shows it.
@@ -125,7 +135,7 @@ func (c *Cloud) newInstance(g *group, created time.Time) *instance {
 func (c *Cloud) add(in *instance) {
 	in.group.instances = append(in.group.instances, in)
 	c.instances[in.id], c.instances[in.name] = in, in
-	if in.failure != nil {
+	if in.useless() {
 		in.group.failed++
 	}
 }
@@ -149,12 +159,16 @@ func (c *Cloud) fulfil(g *group, at time.Time) {
 	}
 	for len(g.waiting) > 0 {
 		short := g.shortage(offset)
-		if short != nil && short.Mode != Fail {
+		if short != nil && (short.Mode == Refuse || short.Mode == Silent) {
 			return
 		}
 		in := c.newInstance(g, at)
-		if short != nil {
+		switch {
+		case short == nil:
+		case short.Mode == Fail:
 			in.failure = &failure{at: at.Add(short.FailAfter), cause: outOfStock(g.zone)}
+		default:
+			in.stuck = short.Mode
 		}
 		in.ordered, g.waiting = g.waiting[0], g.waiting[1:]
 		c.add(in)
@@ -165,7 +179,7 @@ func (c *Cloud) fulfil(g *group, at time.Time) {
 func (c *Cloud) remove(in *instance, now time.Time) {
 	in.leftAt = now
 	in.group.leaving++
-	if in.failure != nil {
+	if in.useless() {
 		in.group.failed--
 	}
 	c.leaving = append(c.leaving, in)

@@ -94,7 +94,7 @@ func (in *instance) lookAt(now time.Time, down bool) look {
 	switch {
 	case down:
 		return unreachable
-	case in.node == nil && in.readyAt().After(now):
+	case in.stuck == NeverReady, in.node == nil && in.readyAt().After(now):
 		return notReady
 	}
 	return ready

@@ -189,7 +189,7 @@ func (v *validator) stockOut(s *StockOut, at *field.Path) {
 	v.window(&s.Window, at)
 	v.notNegative(at.Child("left"), int64(s.Left))
 	v.duration(at.Child("failAfter"), s.FailAfter)
-	if modes := []StockOutMode{Refuse, Fail, Silent}; s.Mode != "" && !slices.Contains(modes, s.Mode) {
+	if modes := []StockOutMode{Refuse, Fail, Silent, NeverRegisters, NeverReady}; s.Mode != "" && !slices.Contains(modes, s.Mode) {
 		v.add(field.NotSupported(at.Child("mode"), s.Mode, modes))
 	}
 	if s.FailAfter > 0 && s.Mode != Fail {
