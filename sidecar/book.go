@@ -20,10 +20,17 @@ type book struct {
 	// missed is for how many choices in a row the group had no option, with no reason known. Once may be a call that
 	// failed.
 	missed int
-	// asked is when an increase was last answered with success.
-	asked time.Time
+	// asked is when an increase was last answered with success, and ordered when nodes were last ordered.
+	asked, ordered time.Time
 	// missing is since when instances are missing, counted from the last increase; zero when none is.
 	missing time.Time
+	// proof is what the group has to show since it failed, and off what is not waited for any longer.
+	proof proof
+	off   writtenOff
+	// unborn is that instances have vanished before they became ready nodes: what is missing is taken back.
+	unborn bool
+	// deleted is when Cluster Autoscaler deleted instances, by id.
+	deleted map[string]time.Time
 	// order is an increase of which it is not known how it ended.
 	order *order
 	// grant is the last increase that was granted in part or in full, until its effect has shown.
@@ -68,6 +75,5 @@ func (s *Sidecar) unseen(g *groupView, at *sight) int {
 	if b.seen || !s.o.follows(seeWhatCannotBeSeen) {
 		return 0
 	}
-	_, inFlight := at.count(g, b.target)
-	return inFlight
+	return at.count(g, b).inFlight
 }

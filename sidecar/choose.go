@@ -19,13 +19,14 @@ import (
 
 // pick is what the expander answered: the group Cluster Autoscaler is going to increase.
 type pick struct {
-	group string
-	count int    // nodes in its option
-	full  bool   // not to be split
-	why   string // why not
-	split *split // how the need is to be split; nil if that was worked out by a process before this one
-	share int    // of the group in the split
-	pods  map[types.UID]bool
+	group  string
+	count  int    // nodes in its option
+	full   bool   // not to be split
+	why    string // why not
+	refuse string // why the increase is refused; empty if it is not
+	split  *split // how the need is to be split; nil if that was worked out by a process before this one
+	share  int    // of the group in the split
+	pods   map[types.UID]bool
 	// pending is how many pods the question had, if it had all.
 	pending int
 	from    *choice
@@ -156,6 +157,9 @@ func (c *choice) decide() (*pick, Decision) {
 	if p, d, ok := c.showUnseen(); ok {
 		return p, d
 	}
+	if p, d, ok := c.showFailed(); ok {
+		return p, d
+	}
 	dropped := c.dropProvided()
 	able := c.able()
 	if dropped > 0 && !slices.ContainsFunc(able, c.needed) {
@@ -194,6 +198,23 @@ func (c *choice) showUnseen() (*pick, Decision, bool) {
 			p := &pick{group: name, count: c.options[name].NodeCount, split: &split{}}
 			reason := fmt.Sprintf("%d nodes of %s are on their way and Cluster Autoscaler may not count them; nothing is added until it does", n, name)
 			return p, Decision{Group: name, Reason: reason}, true
+		}
+	}
+	return nil, Decision{}, false
+}
+
+// showFailed picks a group of which Cluster Autoscaler expects nodes that will not come, to refuse the increase: it leaves
+// the group alone then, expects nothing of it, and asks for nodes for all the pods.
+func (c *choice) showFailed() (*pick, Decision, bool) {
+	if m, _ := c.mode(); m != steering || !c.o.follows(hideFailures) {
+		return nil, Decision{}, false
+	}
+	for _, name := range c.names {
+		b, n := c.book(name), c.at.count(c.view.byID[name], c.book(name))
+		_, _, failed := c.backoff.Active(name, c.at.now)
+		if in := n.expected - n.inFlight; b.seen && in > 0 && (failed || n.troubled()) && !c.single(name) {
+			reason := fmt.Sprintf("%d nodes of %s will not come; Cluster Autoscaler is told so", in, name)
+			return &pick{group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}, true
 		}
 	}
 	return nil, Decision{}, false

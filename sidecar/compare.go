@@ -14,7 +14,7 @@ func (s *Sidecar) compare(request *grpcexpander.Request) error {
 	for name, node := range request.Nodes {
 		templates[name] = cloudprovider.Template{Node: node}
 		if g := s.view.byID[name]; g != nil {
-			if ready, _ := s.at.count(g, 0); ready == 0 {
+			if s.at.count(g, s.book(name)).ready == 0 {
 				empty[name] = true
 			}
 		}

@@ -28,6 +28,9 @@ type NodeState struct {
 	// Ready is what Cluster Autoscaler counts as ready: condition Ready is true, and no taint or condition
 	// says that the node is not usable yet.
 	Ready bool
+	// Lost is that the node was in service and is not any more: its kubelet has ended or cannot be reached. It is not on
+	// its way to become ready.
+	Lost bool
 }
 
 // Nodes tells which nodes are registered and ready.

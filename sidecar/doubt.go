@@ -27,7 +27,7 @@ func (c *choice) doubt() {
 		if back {
 			b.seen, b.away = false, true // pods that had room on new nodes have none any more
 		}
-		absent := c.options[id] == nil && b.target < g.MaxSize && c.wanted(id)
+		absent := c.options[id] == nil && b.target < g.MaxSize && c.wanted(id) && !c.at.unhealthy(g, b)
 		if absent {
 			b.missed++
 		} else {

@@ -20,6 +20,7 @@ const margin = 500 * time.Millisecond
 type verdict struct {
 	nodes  int
 	reason string
+	refuse bool // Cluster Autoscaler is to leave the group alone
 	hide   bool // a refusal is kept from Cluster Autoscaler: another answer of the expander makes up for it
 	shared bool // in part, or nothing: needs the journal
 	// restored: chosen by a process before this one. Nothing is known here by which to tell whether the answer is heard.
@@ -56,6 +57,9 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 		b.order = &order{Before: b.target, Delta: v.nodes, At: s.o.Clock.Now()}
 	}
 	s.mu.Unlock()
+	if v.refuse {
+		return s.conclude(ctx, g, delta, v, fmt.Errorf("node group %q: %w: %s", id, cloudprovider.ErrOutOfResources, v.reason))
+	}
 	if v.nodes == 0 {
 		return s.conclude(ctx, g, delta, v, nil)
 	}
@@ -114,6 +118,8 @@ func (s *Sidecar) judge(g *groupView, delta int) verdict {
 		return full("the expander had picked " + p.group)
 	case p.full:
 		return full(p.why)
+	case p.refuse != "":
+		return verdict{reason: p.refuse, refuse: true}
 	}
 	return s.shareOf(p, g, delta)
 }
@@ -131,7 +137,7 @@ func (s *Sidecar) shareOf(p *pick, g *groupView, delta int) verdict {
 			return verdict{nodes: delta, reason: "in full: " + err.Error(), hide: s.hides(), pick: p}
 		}
 	}
-	v := verdict{nodes: min(delta, p.split.shares[g.ID]), hide: s.hides(), shared: true, pick: p}
+	v := verdict{nodes: min(delta, firstOrder(s.book(g.ID).proof, p.split.shares[g.ID])), hide: s.hides(), shared: true, pick: p}
 	switch {
 	case len(p.split.members) == 0:
 		v.reason = "nothing, so that Cluster Autoscaler counts what is on its way"
@@ -205,18 +211,26 @@ func (s *Sidecar) settle(ctx context.Context, id string, err error) error {
 	}
 	switch {
 	case err == nil:
-		b.order = nil
+		s.taken(b)
 	case !unclear:
 		b.resize(-o.Delta)
 		s.refused(id, b, err)
 		return err
 	case readErr == nil && target >= o.Before+o.Delta:
-		b.order = nil
+		s.taken(b)
 	default:
 		o.failed, o.err = s.o.Clock.Now(), err
 		b.revision++
 	}
 	return nil
+}
+
+// taken ends an order that the cloud has taken.
+func (s *Sidecar) taken(b *book) {
+	b.order, b.ordered = nil, s.o.Clock.Now()
+	if b.proof == takeOrder {
+		b.proof = proven
+	}
 }
 
 // refused ends an order that was not carried out; the caller puts the target size right.
@@ -229,17 +243,9 @@ func (s *Sidecar) refused(id string, b *book, err error) {
 	b.order = nil
 	b.grant = nil
 	if !cloudprovider.OwnMistake(err) {
-		s.backOff(id, err.Error())
+		s.fail(id, err.Error(), takeOrder)
 	}
 	s.note(Decision{Call: "IncreaseSize", Group: id, Reason: "refused by the cloud; others take its share", Error: err.Error()})
-}
-
-// backOff leaves a group alone for a while.
-func (s *Sidecar) backOff(id, why string) {
-	s.backoff.Failed(id, why, s.o.Clock.Now())
-	until, _, _ := s.backoff.Active(id, s.o.Clock.Now())
-	s.o.Metrics.backedOff()
-	s.o.Recorder.Event(true, "MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s: %s", id, until.UTC().Format(time.TimeOnly), why))
 }
 
 // conclude books the answer to an increase and gives it.
@@ -340,6 +346,7 @@ func (s *Sidecar) DecreaseTargetSize(ctx context.Context, id string, delta int) 
 		return err
 	}
 	there := (&groupView{instances: instances}).existing()
+	s.givenUp(id)
 	missing := max(0, target-there)
 	cut := min(-delta, missing)
 	reason := fmt.Sprintf("cut to the %d nodes that have no instance", missing)
@@ -351,6 +358,20 @@ func (s *Sidecar) DecreaseTargetSize(ctx context.Context, id string, delta int) 
 		return nil
 	}
 	return s.decrease(ctx, id, -cut, reason)
+}
+
+// givenUp is told that Cluster Autoscaler takes an increase back: its time is over. Where it has heard the answer to the last
+// one, that is what it means.
+func (s *Sidecar) givenUp(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, g := s.book(id), s.view.group(id)
+	if g == nil || !b.seen || b.order != nil {
+		return
+	}
+	if n := s.look().count(g, b).inFlight; n > 0 {
+		s.undelivered(g, b, n, fmt.Sprintf("Cluster Autoscaler has given up %d nodes", n))
+	}
 }
 
 func (s *Sidecar) decrease(ctx context.Context, id string, delta int, reason string) error {
@@ -381,6 +402,9 @@ func (s *Sidecar) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.book(id)
+	if n := b.deletedBy(nodes, s.o.Clock.Now()); n > 0 && s.hides() {
+		s.fail(id, fmt.Sprintf("%d instances never became nodes", n), bringNode)
+	}
 	if err == nil && b.order == nil {
 		b.target = target
 		b.revision++

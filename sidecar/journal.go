@@ -35,11 +35,12 @@ type journalPlan struct {
 
 // journalGroup is a group of which there is something to keep.
 type journalGroup struct {
-	Seen    bool             `json:"seen,omitempty"`
-	Away    bool             `json:"away,omitempty"`
-	Asked   time.Time        `json:"asked,omitzero"`
-	Order   *order           `json:"order,omitempty"`
-	Backoff *scaleup.Refusal `json:"backoff,omitempty"`
+	Seen    bool      `json:"seen,omitempty"`
+	Away    bool      `json:"away,omitempty"`
+	Asked   time.Time `json:"asked,omitzero"`
+	Order   *order    `json:"order,omitempty"`
+	Ordered time.Time `json:"ordered,omitzero"`
+	journalFailure
 }
 
 // journalPick is the answer of the expander, which the increase that follows belongs to.
@@ -84,10 +85,11 @@ func (s *Sidecar) journal() journal {
 	}
 	refusals := s.backoff.Refusals()
 	for id, b := range s.books {
-		entry := journalGroup{Seen: b.seen, Away: b.away, Asked: b.asked, Order: b.order}
+		var refusal *scaleup.Refusal
 		if r, ok := refusals[id]; ok {
-			entry.Backoff = &r
+			refusal = &r
 		}
+		entry := journalGroup{Seen: b.seen, Away: b.away, Asked: b.asked, Ordered: b.ordered, Order: b.order, journalFailure: b.journalFailure(refusal)}
 		if entry.Seen || entry.Away || entry.Order != nil || entry.Backoff != nil || s.o.Clock.Since(b.asked) < s.o.MaxNodeProvisionTime {
 			j.Groups[id] = entry
 		}
@@ -146,7 +148,8 @@ func (s *Sidecar) restore(j journal) {
 	for id, entry := range j.Groups {
 		b := s.book(id)
 		b.seen = entry.Seen && entry.Order == nil
-		b.away, b.asked = entry.Away, entry.Asked
+		b.away, b.asked, b.ordered = entry.Away, entry.Asked, entry.Ordered
+		b.restoreFailure(entry.journalFailure)
 		if entry.Order != nil {
 			b.asked = entry.Order.At
 		}

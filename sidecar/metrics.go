@@ -8,18 +8,18 @@ import (
 
 // Metrics counts what the sidecar does.
 type Metrics struct {
-	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens prometheus.Counter
-	byCall                                                                             *prometheus.CounterVec
-	refresh                                                                            prometheus.Histogram
-	modes                                                                              *prometheus.GaugeVec
-	groups, inFlight, unseen, backedOffGroups, shutSets, planAge, heldGroups           prometheus.Gauge
+	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens      prometheus.Counter
+	byCall                                                                                  *prometheus.CounterVec
+	refresh                                                                                 prometheus.Histogram
+	modes                                                                                   *prometheus.GaugeVec
+	groups, inFlight, unseen, backedOffGroups, limitedGroups, shutSets, planAge, heldGroups prometheus.Gauge
 }
 
 // gauges are values that are set once per loop.
 type gauges struct {
 	mode                                      mode
 	groups, inFlight, unseen, backedOff, shut int
-	held                                      int
+	held, limited                             int
 	plan                                      time.Duration
 }
 
@@ -51,6 +51,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		inFlight:        gauge("in_flight_nodes", "Nodes that are ordered and not ready yet."),
 		unseen:          gauge("unseen_nodes", "Nodes on their way that Cluster Autoscaler can not see."),
 		backedOffGroups: gauge("backed_off_node_groups", "Node groups that are left alone now."),
+		limitedGroups:   gauge("limited_node_groups", "Node groups that get one node at most, because they have failed or their nodes are not ready any more."),
 		shutSets:        gauge("backed_off_sets", "Sets left out of the answers because all their members are left alone."),
 		heldGroups:      gauge("held_node_groups", "Node groups told to be at their minimum, so that larger members of their sets shrink first."),
 		planAge:         gauge("plan_age_seconds", "Age of the split that is being carried out; 0 without one."),
@@ -63,7 +64,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m.state(gauges{mode: steering})
 	if registerer != nil {
 		registerer.MustRegister(m.byCall, m.asked, m.grantedNodes, m.backoffs, m.restarts, m.refreshFailures, m.journalFailures,
-			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens)
+			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.limitedGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens)
 	}
 	return m
 }
@@ -103,6 +104,7 @@ func (m *Metrics) state(g gauges) {
 	m.inFlight.Set(float64(g.inFlight))
 	m.unseen.Set(float64(g.unseen))
 	m.backedOffGroups.Set(float64(g.backedOff))
+	m.limitedGroups.Set(float64(g.limited))
 	m.shutSets.Set(float64(g.shut))
 	m.heldGroups.Set(float64(g.held))
 	m.planAge.Set(g.plan.Seconds())

@@ -39,33 +39,33 @@ func (s *Sidecar) provide(p *pick) {
 	s.provided.quiet = time.Time{}
 }
 
-// holds tells whether the nodes are still on their way, or so new that the scheduler may be at work.
-func (c *choice) holds() bool {
-	p := &c.provided
-	if p.pods == nil || !c.o.follows(waitForNodes) {
+// holds tells whether the nodes are still on their way, or so new that the scheduler may be at work. It is asked once per
+// loop at least.
+func (s *Sidecar) holds(at *sight) bool {
+	p := &s.provided
+	if p.pods == nil || !s.o.follows(waitForNodes) {
 		return false
 	}
 	coming := false
 	for id, target := range p.targets {
-		g := c.view.byID[id]
-		if g == nil || c.book(id).target < target {
+		g := s.view.byID[id]
+		if g == nil || s.book(id).target < target {
 			return false // some were lost
 		}
-		_, inFlight := c.at.count(g, c.book(id).target)
-		coming = coming || inFlight > 0
+		coming = coming || at.count(g, s.book(id)).inFlight > 0
 	}
 	switch {
 	case coming:
 		p.quiet = time.Time{}
 	case p.quiet.IsZero():
-		p.quiet = c.at.now
+		p.quiet = at.now
 	}
-	return coming || c.at.now.Sub(p.quiet) < turn
+	return coming || at.now.Sub(p.quiet) < turn
 }
 
 // dropProvided takes pods that have room out of the options, and the nodes for them.
 func (c *choice) dropProvided() (dropped int) {
-	if !c.holds() {
+	if !c.holds(c.at) {
 		c.provided = provided{}
 		return 0
 	}

@@ -26,8 +26,9 @@ const parts = 8
 // A case is a random world and what has to become of it.
 type randomCase struct {
 	setup
-	need   int      // nodes
-	broken []string // groups that never deliver
+	need   int             // nodes
+	broken []string        // groups that never deliver
+	dead   map[string]bool // those of them that deliver machines nobody can use
 	about  string
 }
 
@@ -64,13 +65,16 @@ func (c *randomCase) breakGroup(r *rand.Rand) {
 		return
 	}
 	id := c.cloud.Groups[r.IntN(len(c.cloud.Groups))].ID
-	mode := []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent}[r.IntN(3)]
+	mode := []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent, fake.NeverRegisters, fake.NeverReady}[r.IntN(5)]
 	out := fake.StockOut{Scope: fake.Scope{Groups: []string{id}}, Mode: mode}
 	if mode == fake.Fail {
 		out.FailAfter = time.Duration(r.IntN(30)) * time.Second
 	}
 	c.cloud.Stocks = []fake.StockOut{out}
 	c.broken = []string{id}
+	if mode == fake.NeverRegisters || mode == fake.NeverReady {
+		c.dead = map[string]bool{id: true}
+	}
 	c.about += fmt.Sprintf(" %s %s;", id, mode)
 }
 
@@ -186,7 +190,7 @@ func TestExactInRandomWorlds(t *testing.T) {
 func play(t testing.TB, seed uint64) (extra int, problem string) {
 	c := newRandomCase(seed)
 	w := newWorld(t, c.setup)
-	state := w.settle(2 * time.Hour)
+	state := w.settleWithout(len(c.dead) > 0, 2*time.Hour)
 	for i := range c.cloud.Groups { // a group that Cluster Autoscaler itself has backed off keeps what it has
 		if g := &c.cloud.Groups[i]; w.lost[g.ID] {
 			g.MaxSize = state.Sizes()[i]
@@ -194,6 +198,11 @@ func play(t testing.TB, seed uint64) (extra int, problem string) {
 		}
 	}
 	want := c.want(t)
+	for i := range c.cloud.Groups { // machines nobody can use are there or not
+		if c.dead[c.cloud.Groups[i].ID] {
+			want[i] = state.Sizes()[i]
+		}
+	}
 	grew := 0
 	for i, size := range state.Sizes() {
 		if size > w.initial[i] {

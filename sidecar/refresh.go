@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -242,7 +243,7 @@ func (s *Sidecar) dropFailed(ctx context.Context, g *groupView) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.backOff(g.ID, why)
+	s.fail(g.ID, why, bringNode)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(nodes), Granted: -len(nodes), Reason: why + "; they are deleted and others take their share", Error: text(err)})
 }
 
@@ -260,7 +261,8 @@ func (s *Sidecar) takeBackOverdue(ctx context.Context, g *groupView) {
 		b.missing = cmp.Or(b.asked, now)
 	}
 	since := b.missing
-	overdue := missing > 0 && b.order == nil && now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20
+	overdue := missing > 0 && b.order == nil && (b.unborn || now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
+	b.unborn = false
 	s.mu.Unlock()
 	if !overdue {
 		return
@@ -272,26 +274,32 @@ func (s *Sidecar) takeBackOverdue(ctx context.Context, g *groupView) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.backOff(g.ID, why)
+	s.fail(g.ID, why, bringNode)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -missing, Granted: -missing, Reason: why + "; they are taken back and others take their share", Error: text(err)})
 }
 
 // show makes a view the one that Cluster Autoscaler is shown, and brings the books up to date with it.
 func (s *Sidecar) show(v *view) {
+	before := s.view
 	s.view = v
+	born := s.born()
 	at := s.look()
 	s.since = watchUnregistered(v, at.nodes, s.since)
 	at.since = s.since
 	quiet := true
-	for id, g := range v.byID {
-		b := s.book(id)
+	for _, id := range slices.Sorted(maps.Keys(v.byID)) {
+		g, b := v.byID[id], s.book(id)
 		s.settleByReading(g, b)
-		_, inFlight := at.count(g, b.target)
-		quiet = quiet && inFlight == 0
-		if inFlight == 0 {
+		s.watch(before.group(id), g, b, born)
+		n := at.count(g, b)
+		quiet = quiet && n.inFlight == 0
+		if n.expected == 0 {
 			b.seen, b.away = false, false // nothing to come: Cluster Autoscaler drops its request now
 			b.grant = nil
 		}
+	}
+	if !s.holds(at) {
+		s.provided = provided{}
 	}
 	if quiet {
 		s.asked = questions{start: s.asked.start}
@@ -315,7 +323,7 @@ func (s *Sidecar) settleByReading(g *groupView, b *book) {
 	case g.target >= o.Before+o.Delta:
 		b.target = g.target - len(g.failed)
 		if !o.failed.IsZero() {
-			b.order = nil
+			s.taken(b)
 		}
 	case !o.failed.IsZero() && s.o.Clock.Since(o.failed) >= confirmAfter:
 		s.refused(g.ID, b, o.err)

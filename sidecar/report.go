@@ -77,7 +77,9 @@ func (s *Sidecar) groupStatuses() []GroupStatus {
 	for _, id := range slices.Sorted(maps.Keys(s.view.byID)) {
 		g, b := s.view.byID[id], s.book(id)
 		status := GroupStatus{Name: id, Set: s.set(id), Size: b.target, Min: g.MinSize, Max: g.MaxSize, Unseen: s.unseen(g, at)}
-		status.Ready, status.InFlight = at.count(g, b.target)
+		n := at.count(g, b)
+		status.Ready, status.InFlight, status.Broken = n.ready, n.inFlight, n.broken
+		_, status.Limited = allowance(b.proof, n)
 		if g.template.Node != nil {
 			status.Zone = g.template.Node.Labels[v1.LabelTopologyZone]
 		}
@@ -104,10 +106,14 @@ func (s *Sidecar) gauge() {
 		return
 	}
 	at := s.at
-	var inFlight, unseen, off int
+	var inFlight, unseen, off, limited int
 	for id, g := range s.view.byID {
-		_, n := at.count(g, s.book(id).target)
-		inFlight += n
+		b := s.book(id)
+		n := at.count(g, b)
+		inFlight += n.inFlight
+		if _, limit := allowance(b.proof, n); limit != "" {
+			limited++
+		}
 		unseen += s.unseen(g, at)
 		if _, _, active := s.backoff.Active(id, at.now); active {
 			off++
@@ -124,5 +130,5 @@ func (s *Sidecar) gauge() {
 	if s.plan != nil {
 		age = at.now.Sub(s.plan.since)
 	}
-	s.o.Metrics.state(gauges{mode: m, groups: len(s.view.byID), inFlight: inFlight, unseen: unseen, backedOff: off, shut: len(s.shut), held: held, plan: age})
+	s.o.Metrics.state(gauges{mode: m, groups: len(s.view.byID), inFlight: inFlight, unseen: unseen, backedOff: off, limited: limited, shut: len(s.shut), held: held, plan: age})
 }

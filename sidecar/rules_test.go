@@ -152,7 +152,7 @@ func TestRules(t *testing.T) {
 		},
 		"PauseOnErrors": {
 			rules: []sidecar.Rule{sidecar.PauseOnErrors}, trial: cloudDown,
-			want: []int{10, 10, 10}, without: []int{15, 0, 15},
+			want: []int{10, 10, 10}, without: []int{30, 0, 0},
 		},
 		"NoOptions": {
 			rules: []sidecar.Rule{sidecar.NoOptions, sidecar.WaitForNodes}, trial: slowlyReady,

@@ -36,6 +36,7 @@ type Sidecar struct {
 	backoff     *scaleup.Backoff
 	since       map[string]time.Time // instances without a node
 	readySince  map[string]time.Time // nodes, by provider id; nil before they were first looked at
+	served      map[string]bool      // nodes that have been ready, by provider id
 	refreshes   [2]time.Time         // the last but one, and the last
 	at          *sight               // when last looked at
 	pick        *pick                // the answer of the expander that waits for its increase
@@ -154,8 +155,13 @@ func (s *Sidecar) nodes(now time.Time) map[string]NodeState {
 	}
 	first := s.readySince == nil
 	since := make(map[string]time.Time, len(list))
+	served := make(map[string]bool, len(list))
 	out := make(map[string]NodeState, len(list))
 	for _, n := range list {
+		if n.Ready || s.served[n.ProviderID] {
+			served[n.ProviderID] = true
+		}
+		n.Lost = !n.Ready && (n.Lost || served[n.ProviderID])
 		if n.Ready {
 			at, known := s.readySince[n.ProviderID]
 			switch {
@@ -169,6 +175,6 @@ func (s *Sidecar) nodes(now time.Time) map[string]NodeState {
 		}
 		out[n.ProviderID] = n
 	}
-	s.readySince = since
+	s.readySince, s.served = since, served
 	return out
 }

@@ -27,6 +27,8 @@ type member struct {
 	nodegroupset.Group
 	option  *grpcexpander.Option // nil for a group that Cluster Autoscaler leaves out for the moment
 	limited bool                 // its option may lack pods for want of room
+	held    string               // why it gets no more than allowed as long as others can take the rest; empty for no limit
+	allowed int64
 }
 
 // pods are those of its option.
@@ -59,12 +61,9 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 	s := &split{chosen: chosen, why: why}
 	for _, name := range able {
 		if slices.Contains(c.similarTo(chosen), name) && !c.single(name) {
-			g, b := c.view.byID[name], c.book(name)
-			s.members = append(s.members, member{
-				Group:   nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)},
-				option:  c.options[name],
-				limited: c.limited(name),
-			})
+			m := c.member(name)
+			m.option, m.limited = c.options[name], c.limited(name)
+			s.members = append(s.members, m)
 		}
 	}
 	s.members = append(s.members, c.away(chosen)...)
@@ -86,12 +85,22 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 	if next == nil {
 		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", chosen), Members: s.result}
 	}
-	p := &pick{group: next.Name, count: c.counts[next.Name], split: s, share: s.shares[next.Name], pods: c.uids(next.option)}
-	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: s.shares[next.Name], Members: s.result, Reason: s.tell(next.Name)}
+	now := firstOrder(c.book(next.Name).proof, s.shares[next.Name])
+	p := &pick{group: next.Name, count: c.counts[next.Name], split: s, share: now, pods: c.uids(next.option)}
+	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: now, Members: s.result, Reason: s.tell(next.Name, now)}
 }
 
-func (s *split) tell(next string) string {
-	parts := []string{fmt.Sprintf("%d nodes for the set of %s, %d of them in %s now", s.need, s.chosen, s.shares[next], next)}
+// member is a group as it takes part in a split.
+func (c *choice) member(name string) member {
+	g, b := c.view.byID[name], c.book(name)
+	m := member{Group: nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)}}
+	allowed, why := allowance(b.proof, c.at.count(g, b))
+	m.allowed, m.held = int64(allowed), why
+	return m
+}
+
+func (s *split) tell(next string, now int) string {
+	parts := []string{fmt.Sprintf("%d nodes for the set of %s, %d of them in %s now", s.need, s.chosen, now, next)}
 	if s.lowered > 0 {
 		parts = append(parts, fmt.Sprintf("%d less for nodes on their way that Cluster Autoscaler can not see", s.lowered))
 	}
@@ -109,14 +118,13 @@ func (c *choice) away(chosen string) []member {
 	for _, name := range c.similarTo(chosen) {
 		g, b := c.view.byID[name], c.book(name)
 		_, _, off := c.backoff.Active(name, c.at.now)
-		if c.options[name] != nil || g == nil || off || g.zeroOrMax {
+		if c.options[name] != nil || g == nil || off || g.zeroOrMax || c.at.count(g, b).troubled() {
 			continue
 		}
 		if b.missed == 1 || b.away && c.Sidecar.unseen(g, c.at) > 0 {
-			out = append(out, member{
-				Group:   nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)},
-				limited: true,
-			})
+			m := c.member(name)
+			m.limited = true
+			out = append(out, m)
 		}
 	}
 	return out
@@ -152,46 +160,74 @@ func (c *choice) hidden(s *split) int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// work splits the need. Pods that only some members take get their nodes there; the rest is levelled on top.
+// work splits the need. Pods that only some members take get their nodes there; the rest is levelled on top. Members that are
+// limited get more only where no other can take it.
 func (c *choice) work(s *split) error {
 	s.shares = map[string]int{}
-	left := s.need
+	left := int64(s.need)
 	sizes := make([]nodegroupset.Group, len(s.members))
 	for i := range s.members {
 		sizes[i] = s.members[i].Group
 	}
-	var last nodegroupset.SplitResult
+	held := map[string]string{}
 	classes := c.bound(s)
 	s.bound = len(classes) > 0
 	for _, class := range append(classes, bound{nodes: s.need}) {
-		n := min(left, class.nodes)
-		request := nodegroupset.SplitRequest{Nodes: int64(n), Chosen: s.chosen}
-		for i := range sizes {
-			if class.members == nil || class.members[sizes[i].Name] {
-				request.Groups = append(request.Groups, sizes[i])
-			}
+		n := min(left, int64(class.nodes))
+		unplaced, err := s.place(sizes, class, n, true, held)
+		if err == nil && unplaced > 0 && s.limits() {
+			unplaced, err = s.place(sizes, class, unplaced, false, held)
 		}
-		result, err := nodegroupset.Split(request)
 		if err != nil {
 			return err
 		}
-		for _, g := range result.Groups {
-			i := slices.IndexFunc(sizes, func(of nodegroupset.Group) bool { return of.Name == g.Name })
-			s.shares[g.Name] += int(g.NewSize - sizes[i].Size)
-			sizes[i].Size = g.NewSize
-		}
-		left -= n - int(result.Unplaced)
-		last = result
+		left -= n - unplaced
 	}
 	s.result = nil
-	for i, g := range last.Groups { // of all members
-		held := string(g.Reason)
-		if g.Reason == nodegroupset.HeldByMax {
-			held = fmt.Sprintf("max %d", s.members[i].Max)
-		}
-		s.result = append(s.result, PlanMember{Name: g.Name, Size: int(s.members[i].Size), NewSize: int(g.NewSize), Why: held})
+	for i := range sizes {
+		s.result = append(s.result, PlanMember{Name: sizes[i].Name, Size: int(s.members[i].Size), NewSize: int(sizes[i].Size), Why: held[sizes[i].Name]})
 	}
 	return nil
+}
+
+// limits reports whether a member is limited.
+func (s *split) limits() bool {
+	return slices.ContainsFunc(s.members, func(m member) bool { return m.held != "" })
+}
+
+// place shares nodes for one class of pods, and notes what held members.
+func (s *split) place(sizes []nodegroupset.Group, class bound, nodes int64, limited bool, held map[string]string) (unplaced int64, err error) {
+	request := nodegroupset.SplitRequest{Nodes: nodes, Chosen: s.chosen}
+	var members []int
+	for i := range sizes {
+		if class.members != nil && !class.members[sizes[i].Name] {
+			continue
+		}
+		g := sizes[i]
+		if m := &s.members[i]; limited && m.held != "" {
+			g.Max = max(g.Size, min(g.Max, m.Size+m.allowed))
+			g.Min = min(g.Min, g.Max)
+		}
+		request.Groups, members = append(request.Groups, g), append(members, i)
+	}
+	result, err := nodegroupset.Split(request)
+	if err != nil {
+		return 0, err
+	}
+	for k, g := range result.Groups { // in the order of the request
+		i := members[k]
+		s.shares[g.Name] += int(g.NewSize - sizes[i].Size)
+		sizes[i].Size = g.NewSize
+		switch m := &s.members[i]; {
+		case g.Reason == nodegroupset.HeldByMax && g.NewSize < m.Max && limited:
+			held[g.Name] = m.held
+		case g.Reason == nodegroupset.HeldByMax:
+			held[g.Name] = fmt.Sprintf("max %d", m.Max)
+		default:
+			held[g.Name] = string(g.Reason)
+		}
+	}
+	return result.Unplaced, nil
 }
 
 // bound is a number of nodes for pods that only some members take.

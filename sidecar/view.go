@@ -54,31 +54,59 @@ type sight struct {
 	provision time.Duration        // after which an instance without a node is lost, and a node that is not ready is broken
 }
 
-// count tells how many of the group's nodes are ready and how many are on their way, as Cluster Autoscaler counts:
-// an order, an instance that has not registered, a young node that is not ready yet. What stays so for longer than the
-// provision time is neither.
-func (s *sight) count(g *groupView, target int) (ready, inFlight int) {
-	lost := 0
+// group is one of the view's groups; nil if it is not there.
+func (v *view) group(id string) *groupView {
+	if v == nil {
+		return nil
+	}
+	return v.byID[id]
+}
+
+// counted are a group's nodes by what they are.
+type counted struct {
+	ready    int
+	broken   int // ready once and not any more
+	inFlight int // on their way
+	expected int // those Cluster Autoscaler takes to be on their way, if it holds a request
+	due      int // not ready, of the last order or without a node, and not written off yet
+}
+
+// count tells how many of the group's nodes are ready and how many are on their way. Cluster Autoscaler expects an order, an
+// instance that has not registered, a young node that is not ready. What stays so for longer than the provision time is
+// not on its way, nor is what was ready before or is written off; of the latter it does not know.
+func (s *sight) count(g *groupView, b *book) counted {
+	var n counted
+	lost, useless := 0, b.off.missing
 	for i := range g.instances {
 		instance := &g.instances[i]
 		if instance.State == cloudprovider.InstanceDeleting {
 			continue
 		}
 		node, registered := s.nodes[instance.ID]
+		since, known := s.since[instance.ID]
+		if registered {
+			since, known = node.Created, !node.Created.IsZero()
+		}
+		old := known && s.now.Sub(since) >= s.provision
+		if registered && node.Lost {
+			n.broken++
+		}
+		if !(registered && node.Ready) && !b.off.instances[instance.ID] && !(registered && node.Created.Before(b.ordered)) {
+			n.due++
+		}
 		switch {
 		case registered && node.Ready:
-			ready++
-		case registered:
-			if !node.Created.IsZero() && s.now.Sub(node.Created) >= s.provision {
-				lost++
-			}
-		default:
-			if since, known := s.since[instance.ID]; known && s.now.Sub(since) >= s.provision {
-				lost++
-			}
+			n.ready++
+		case old:
+			lost++
+		case registered && node.Lost, b.off.instances[instance.ID]:
+			useless++
 		}
 	}
-	return ready, max(0, target-ready-lost)
+	n.expected = max(0, b.target-n.ready-lost)
+	n.inFlight = max(0, n.expected-useless)
+	n.due += max(0, b.target-g.existing()-b.off.missing)
+	return n
 }
 
 // watchUnregistered notes since when instances have had no node.

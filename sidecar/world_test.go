@@ -75,6 +75,7 @@ func (w *watch) List() ([]sidecar.NodeState, bool) {
 		state := sidecar.NodeState{ProviderID: node.Spec.ProviderID, Name: node.Name, Created: node.CreationTimestamp.Time}
 		for _, c := range node.Status.Conditions {
 			state.Ready = state.Ready || c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
+			state.Lost = state.Lost || c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown
 		}
 		out = append(out, state)
 	}
@@ -201,6 +202,22 @@ func (w *world) settle(until time.Duration) autoscaler.State {
 		w.t.Fatal(err)
 	}
 	return state
+}
+
+// settleWithout is settle for worlds in which some nodes never become ready: there it is enough that all pods run.
+func (w *world) settleWithout(some bool, until time.Duration) autoscaler.State {
+	w.t.Helper()
+	for some && w.clock.Since(start) < until {
+		if err := w.ca.Step(); err != nil {
+			w.t.Fatal(err)
+		}
+		if state, err := w.ca.State(); err != nil {
+			w.t.Fatal(err)
+		} else if state.Pending == 0 && state.Requests == "" && w.clock.Since(start) > time.Minute {
+			return state
+		}
+	}
+	return w.settle(until)
 }
 
 // log is everything that happened.

@@ -230,6 +230,9 @@ func (r readiness) state(n *v1.Node) sidecar.NodeState {
 		Name:       n.Name,
 		Created:    n.CreationTimestamp.Time,
 		Ready:      r.healthy(n) && (n.Spec.Unschedulable || !r.starting(n)),
+		Lost: slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
+			return c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown // which a kubelet never says of itself
+		}),
 	}
 }
 

@@ -59,6 +59,9 @@ func TestReadinessIsThatOfClusterAutoscaler(t *testing.T) {
 			if got := r.state(test.node).Ready; got != test.ready {
 				t.Errorf("ready: %v, want %v", got, test.ready)
 			}
+			if got := r.state(test.node).Lost; got != (name == "unknown") {
+				t.Errorf("lost: %v", got)
+			}
 			if got := r.state(r.stripped(test.node)); got != r.state(test.node) {
 				t.Errorf("stripped, its state is %+v, want %+v", got, r.state(test.node))
 			}

@@ -1,0 +1,198 @@
+package sidecar_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/sidecar"
+)
+
+// outcome is what came of a world.
+type outcome struct {
+	running time.Duration  // since when all pods run; 0 for never
+	waited  time.Duration  // by all pods together
+	sizes   []int          // of the groups at the end
+	orders  map[string]int // nodes ordered in all, by group
+	most    int            // nodes on order at once
+	w       *world
+}
+
+func (o *outcome) String() string {
+	ordered := 0
+	for _, n := range o.orders {
+		ordered += n
+	}
+	return fmt.Sprintf("all pods run after %s, they waited %s, sizes %v, %d nodes ordered %v, at most %d at once", o.running, o.waited, o.sizes, ordered, o.orders, o.most)
+}
+
+// observe runs a world for so long.
+func (w *world) observe(until time.Duration) *outcome {
+	w.t.Helper()
+	o := &outcome{orders: map[string]int{}, w: w}
+	for w.clock.Since(start) < until {
+		before := w.clock.Now()
+		if err := w.ca.Step(); err != nil {
+			w.t.Fatal(err)
+		}
+		state, err := w.ca.State()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		onOrder := 0
+		for _, g := range state.Groups {
+			onOrder += g.Size - g.Ready
+		}
+		o.sizes, o.most = state.Sizes(), max(o.most, onOrder)
+		o.waited += time.Duration(state.Pending) * w.clock.Since(before)
+		switch {
+		case state.Pending > 0:
+			o.running = 0
+		case o.running == 0:
+			o.running = w.clock.Since(start)
+		}
+	}
+	for _, c := range w.cloud.Calls() {
+		if c.Method == fake.MethodIncreaseSize && c.Error == "" {
+			o.orders[c.Group] += c.Delta
+		}
+	}
+	return o
+}
+
+// alone is the same world with a Cluster Autoscaler that balances by itself, and no sidecar.
+func (s setup) alone(t testing.TB) *world {
+	t.Helper()
+	s.ca.Balance = true
+	w := newWorld(t, s)
+	w.connect(s, func(int) (autoscaler.Connection, error) { return autoscaler.Connection{Provider: w.cloud}, nil })
+	return w
+}
+
+// provisioned is the setup with a --max-node-provision-time.
+func (s setup) provisioned(limit time.Duration) setup {
+	s.ca.ProvisionTime, s.sidecar.MaxNodeProvisionTime = limit, limit
+	return s
+}
+
+// aLoop is Cluster Autoscaler's scan interval and what the loops of the other members take.
+const aLoop = 11 * time.Second
+
+// neverWorse compares a world with the same one without sidecar: pods run no later, but for one loop per member, and there are no
+// more nodes than it orders, unless they run sooner.
+func neverWorse(t *testing.T, s setup, until time.Duration) *outcome {
+	t.Helper()
+	var with, without *outcome
+	for seed := range uint64(1) { // Cluster Autoscaler's choices are random
+		s.seed = seed
+		with, without = newWorld(t, s).observe(until), s.alone(t).observe(until)
+		pods := 0
+		for _, b := range s.batches {
+			pods += len(b.Pods)
+		}
+		grace := time.Duration(len(s.cloud.Groups)) * aLoop
+		later := without.running > 0 && with.running > without.running+grace || with.waited > without.waited+time.Duration(pods)*grace
+		if with.running == 0 || later || total(with.sizes) > total(without.sizes) && with.waited >= without.waited {
+			t.Errorf("seed %d: with the sidecar %s\nCluster Autoscaler alone: %s\n%s", seed, with, without, with.w.log())
+		}
+	}
+	t.Logf("with the sidecar %s\nalone %s", with, without)
+	return with
+}
+
+// threeTimes are pods for nine nodes each, long after one another.
+func threeTimes() []autoscaler.Batch {
+	var out []autoscaler.Batch
+	for i, at := range []time.Duration{3 * time.Second, 17 * time.Minute, 40 * time.Minute} {
+		out = append(out, autoscaler.Batch{At: at, Pods: podsOf(fmt.Sprint(i), 9, 1)})
+	}
+	return out
+}
+
+// A zone whose machines are of no use fails as a whole, however that shows: pods run no later than with Cluster Autoscaler
+// alone, those that come later too, and the zone is not filled and emptied over and over.
+func TestAMemberThatDoesNotDeliver(t *testing.T) {
+	for _, mode := range []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent, fake.NeverRegisters, fake.NeverReady} {
+		for _, limit := range []time.Duration{2 * time.Minute, 15 * time.Minute} {
+			for _, end := range []time.Duration{0, 20 * time.Minute} {
+				t.Run(fmt.Sprintf("%s, provision time %s, until %s", mode, limit, end), func(t *testing.T) {
+					s := setup{batches: threeTimes(), cloud: fake.Config{Groups: zones(0, 0, 0), Stocks: []fake.StockOut{{
+						Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: end}, Mode: mode,
+					}}}}
+					o := neverWorse(t, s.provisioned(limit), 90*time.Minute)
+					dead := 0
+					if mode == fake.NeverReady { // which stay
+						dead = o.orders["b"]
+					}
+					if o.most > 9+dead {
+						t.Errorf("%d nodes were on order at once, for nine", o.most)
+					}
+					if end == 0 && o.orders["b"] > 3+2 {
+						t.Errorf("%d nodes were ordered of a zone that never delivered: its share, and one each after a backoff", o.orders["b"])
+					}
+				})
+			}
+		}
+	}
+}
+
+// A zone that goes down during a scale-up, with nodes in any phase of their life: pods that wait and pods that come run no
+// later than with Cluster Autoscaler alone.
+func TestAZoneGoesDownDuringAScaleUp(t *testing.T) {
+	for _, mode := range []fake.OutageMode{fake.Unready, fake.Vanish} {
+		for _, limit := range []time.Duration{2 * time.Minute, 15 * time.Minute} {
+			for _, end := range []time.Duration{0, 10 * time.Minute} {
+				t.Run(fmt.Sprintf("%s, provision time %s, until %s", mode, limit, end), func(t *testing.T) {
+					for _, begin := range []time.Duration{15 * time.Second, 29 * time.Second, 40 * time.Second, time.Minute, 100 * time.Second} {
+						s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), Outages: []fake.Outage{{
+							Zones: []string{"b"}, Mode: mode, Window: fake.Window{Start: begin, End: end},
+						}}}, batches: []autoscaler.Batch{
+							{At: 3 * time.Second, Pods: podsOf("p", 15, 1)}, {At: 70 * time.Second, Pods: podsOf("q", 9, 1)}, {At: 4 * time.Minute, Pods: podsOf("r", 9, 1)},
+						}}
+						s.ca.BindDelay = 5 * time.Second // so that pods wait for nodes that are lost again
+						neverWorse(t, s.provisioned(limit), 45*time.Minute)
+					}
+				})
+			}
+		}
+	}
+}
+
+// After its backoff a member gets one node first, whatever its share; when that is ready it takes part again.
+func TestAMemberIsTriedWithOneNode(t *testing.T) {
+	events := told{}
+	s := setup{seed: 1, sidecar: sidecar.Options{Recorder: events}, cloud: fake.Config{Groups: zones(0, 0, 0), Stocks: []fake.StockOut{{
+		Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 5 * time.Minute}, Mode: fake.NeverRegisters,
+	}}}, batches: []autoscaler.Batch{
+		{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 10 * time.Minute, Pods: podsOf("q", 9, 1)}, {At: 12 * time.Minute, Pods: podsOf("r", 9, 1)},
+	}}
+	w := newWorld(t, s.provisioned(2*time.Minute))
+	for _, step := range []struct {
+		at    time.Duration
+		sizes []int
+		told  string // of b, on the status page
+	}{
+		{2 * time.Minute, []int{3, 3, 3}, ""},
+		{4 * time.Minute, []int{5, 0, 4}, "until 2026-08-01T12:07:"},
+		{11 * time.Minute, []int{9, 1, 8}, ""},
+		{13 * time.Minute, []int{9, 9, 9}, ""},
+	} {
+		if err := w.ca.Run(step.at); err != nil {
+			t.Fatal(err)
+		}
+		state, err := w.ca.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := w.front.Status().Groups[1]
+		if fmt.Sprint(sorted(state.Sizes())) != fmt.Sprint(sorted(step.sizes)) || !strings.HasPrefix(b.Backoff, step.told) || (b.Backoff == "") != (step.told == "") {
+			t.Errorf("after %s: sizes %v, want %v; b is %+v\n%s", step.at, state.Sizes(), step.sizes, b, w.log())
+		}
+	}
+	if events["MemberBackedOff"] == 0 {
+		t.Errorf("events %v", events)
+	}
+}

@@ -1,0 +1,250 @@
+package sidecar
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// A member fails when the cloud refuses an order of it, or when what was ordered does not become ready nodes. It is then
+// left alone for a while, and its share goes to the others at once. What was on its way is written off: nobody waits for
+// it any longer. Afterwards the member has to prove itself before it takes a full share again.
+
+// proof is what a member that has failed has to show.
+type proof string
+
+const (
+	proven    proof = ""
+	takeOrder proof = "Order" // that the cloud takes an order
+	bringNode proof = "Node"  // that a node becomes ready
+)
+
+// and is the harder of two proofs.
+func (p proof) and(q proof) proof {
+	if p == bringNode || q == proven {
+		return p
+	}
+	return q
+}
+
+// allowance is how many more nodes a member may get now, as long as the others can take the rest; why is empty where
+// nothing limits it.
+func allowance(p proof, n counted) (nodes int, why string) {
+	switch {
+	case n.troubled():
+		return 0, fmt.Sprintf("%d of its %d nodes are not ready any more", n.broken, n.broken+n.ready)
+	case p == bringNode:
+		return max(0, 1-n.inFlight), "one node first, since it has failed"
+	}
+	return 0, ""
+}
+
+// firstOrder is how much of a share is ordered now. Whether the cloud takes orders again is known at once, so that costs a
+// loop and no more.
+func firstOrder(p proof, share int) int {
+	if p == takeOrder {
+		return min(1, share)
+	}
+	return share
+}
+
+// A member is in trouble when at least so many of its nodes, and a larger share, are not ready any more. The share is
+// that above which Cluster Autoscaler holds a group to be unhealthy. One node alone may be a kubelet that restarts.
+const (
+	troubledNodes = 2
+	troubledShare = 0.45
+)
+
+func (n counted) troubled() bool {
+	return n.broken >= troubledNodes && float64(n.broken) > troubledShare*float64(n.broken+n.ready)
+}
+
+// unhealthy reports whether Cluster Autoscaler leaves the group out for reasons that have nothing to do with what it has asked
+// for: its nodes are in trouble, or it has none, and none is about to register, although some were ordered.
+func (s *sight) unhealthy(g *groupView, b *book) bool {
+	return g.existing() == 0 && b.target > 0 || s.count(g, b).troubled()
+}
+
+// overdue reports whether nodes that were last ordered at some time should all have come.
+func overdue(ordered time.Time, due int, now time.Time, provision time.Duration) bool {
+	return due > 0 && !ordered.IsZero() && now.Sub(ordered) >= provision
+}
+
+// writtenOff are nodes that count in the target size and that nobody waits for.
+type writtenOff struct {
+	instances map[string]bool // that have not become ready nodes in time, by id
+	missing   int             // without instance
+}
+
+// keep forgets what is not there any more: instances that have gone, and missing nodes that now have an instance or are not
+// in the target size any more.
+func (w *writtenOff) keep(g *groupView, target int) {
+	w.missing = max(0, min(w.missing, target-g.existing()))
+	if len(w.instances) == 0 {
+		return
+	}
+	there := make(map[string]bool, len(g.instances))
+	for i := range g.instances {
+		there[g.instances[i].ID] = true
+	}
+	maps.DeleteFunc(w.instances, func(id string, _ bool) bool { return !there[id] })
+}
+
+// writeOff gives up all of the group's nodes that are on their way.
+func (s *Sidecar) writeOff(g *groupView, b *book) {
+	if b.off.instances == nil {
+		b.off.instances = map[string]bool{}
+	}
+	for i := range g.instances {
+		instance := &g.instances[i]
+		if node, registered := s.at.nodes[instance.ID]; instance.State != cloudprovider.InstanceDeleting && (!registered || !node.Ready) {
+			b.off.instances[instance.ID] = true
+		}
+	}
+	b.off.missing = max(0, b.target-g.existing())
+}
+
+// watch looks at what has become of a group's nodes since it was last read: they came, vanished, or are overdue. Told is
+// which instances had been ready nodes by then.
+func (s *Sidecar) watch(before, g *groupView, b *book, born func(id string) bool) {
+	if g.err != nil || b.order != nil {
+		return
+	}
+	b.off.keep(g, b.target)
+	s.proveByNode(g, b)
+	lost, unborn := s.vanished(before, g, b, born)
+	b.off.missing = min(b.off.missing+lost, max(0, b.target-g.existing()))
+	if !s.hides() {
+		return
+	}
+	if unborn > 0 {
+		b.unborn = true
+		s.fail(g.ID, fmt.Sprintf("%d instances vanished before they became ready nodes", unborn), bringNode)
+	}
+	if n := s.at.count(g, b); overdue(b.ordered, n.due, s.at.now, s.o.MaxNodeProvisionTime) {
+		s.undelivered(g, b, n.due, fmt.Sprintf("%d nodes did not become ready within %s", n.due, s.o.MaxNodeProvisionTime))
+	}
+}
+
+// undelivered is the failure of a member whose nodes did not come in time.
+func (s *Sidecar) undelivered(g *groupView, b *book, nodes int, why string) {
+	s.writeOff(g, b)
+	s.fail(g.ID, why, bringNode)
+	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: nodes, Reason: why + "; they are not waited for any longer and others take their share"})
+}
+
+// proveByNode ends a proof when a node has become ready since the member failed.
+func (s *Sidecar) proveByNode(g *groupView, b *book) {
+	if b.proof != bringNode {
+		return
+	}
+	failed := s.backoff.Refusals()[g.ID].Failed
+	for i := range g.instances {
+		node, registered := s.at.nodes[g.instances[i].ID]
+		if !registered || !node.Ready {
+			continue
+		}
+		since, known := s.readySince[node.ProviderID]
+		if !known {
+			since = node.Created
+		}
+		if since.After(failed) {
+			b.proof = proven
+			return
+		}
+	}
+}
+
+// born tells of an instance whether it had been a ready node when the nodes were last looked at. Where they are not known, it is
+// enough that it had a node.
+func (s *Sidecar) born() func(id string) bool {
+	served, unregistered := s.served, s.since
+	return func(id string) bool {
+		_, waited := unregistered[id]
+		return served[id] || served == nil && !waited
+	}
+}
+
+// vanished counts instances that are gone although nobody has deleted them, and those of them that never became ready nodes.
+func (s *Sidecar) vanished(before, g *groupView, b *book, born func(id string) bool) (lost, unborn int) {
+	if before == nil {
+		return 0, 0
+	}
+	there := map[string]bool{}
+	for _, instances := range [][]cloudprovider.Instance{g.instances, g.failed} {
+		for i := range instances {
+			there[instances[i].ID] = true
+		}
+	}
+	for i := range before.instances {
+		instance := &before.instances[i]
+		if there[instance.ID] || instance.State == cloudprovider.InstanceDeleting || instance.Error != nil {
+			continue
+		}
+		if _, deleted := b.deleted[instance.ID]; deleted {
+			continue
+		}
+		lost++
+		if !born(instance.ID) {
+			unborn++
+		}
+	}
+	for id, at := range b.deleted {
+		if s.at.now.Sub(at) >= s.o.MaxNodeProvisionTime {
+			delete(b.deleted, id)
+		}
+	}
+	return lost, unborn
+}
+
+// fail leaves a member alone for a while.
+func (s *Sidecar) fail(id, why string, p proof) {
+	now := s.o.Clock.Now()
+	b := s.book(id)
+	b.proof = b.proof.and(p)
+	s.provided = provided{} // what is missing now is asked for again
+	s.backoff.Failed(id, why, now)
+	until, _, _ := s.backoff.Active(id, now)
+	s.o.Metrics.backedOff()
+	s.o.Recorder.Event(true, "MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, then tried with one node: %s", id, until.UTC().Format(time.TimeOnly), why))
+}
+
+// deletedBy notes which instances Cluster Autoscaler has deleted, and counts those it has waited for in vain.
+func (b *book) deletedBy(nodes []*v1.Node, now time.Time) (neverRegistered int) {
+	if b.deleted == nil {
+		b.deleted = map[string]time.Time{}
+	}
+	for _, node := range nodes {
+		b.deleted[node.Spec.ProviderID] = now
+		if node.Annotations[cloudprovider.FakeNodeReasonAnnotation] == cloudprovider.FakeNodeUnregistered {
+			neverRegistered++
+		}
+	}
+	return neverRegistered
+}
+
+// journalFailure is what survives of a failure.
+type journalFailure struct {
+	Backoff   *scaleup.Refusal `json:"backoff,omitempty"`
+	Proof     proof            `json:"proof,omitempty"`
+	Instances []string         `json:"writtenOff,omitempty"`
+	Missing   int              `json:"missing,omitempty"`
+}
+
+func (b *book) journalFailure(backoff *scaleup.Refusal) journalFailure {
+	return journalFailure{backoff, b.proof, slices.Sorted(maps.Keys(b.off.instances)), b.off.missing}
+}
+
+// restoreFailure takes over what another process has written.
+func (b *book) restoreFailure(j journalFailure) {
+	b.proof, b.off = j.Proof, writtenOff{missing: j.Missing, instances: map[string]bool{}}
+	for _, id := range j.Instances {
+		b.off.instances[id] = true
+	}
+}
