@@ -27,7 +27,8 @@ type Item struct {
 	// APIVersion and Kind say what it is, Namespace and Name which one.
 	APIVersion, Kind, Namespace, Name string
 	// Object is a *v1.Pod, *v1.Node, *v1.Namespace, *v1.PersistentVolume, *v1.PersistentVolumeClaim, *v1.ConfigMap,
-	// *appsv1.DaemonSet, *schedulingv1.PriorityClass, *storagev1.StorageClass or *storagev1.CSINode; nil for any other kind.
+	// *appsv1.DaemonSet, *appsv1.StatefulSet, *schedulingv1.PriorityClass, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
+	// *storagev1.CSIStorageCapacity or *storagev1.VolumeAttachment; nil for any other kind.
 	Object any
 }
 
@@ -50,6 +51,14 @@ func newObject(apiVersion, kind string) func() any {
 		return func() any { return new(appsv1.DaemonSet) }
 	case "scheduling.k8s.io/v1/PriorityClass":
 		return func() any { return new(schedulingv1.PriorityClass) }
+	case "apps/v1/StatefulSet":
+		return func() any { return new(appsv1.StatefulSet) }
+	case "storage.k8s.io/v1/CSIDriver":
+		return func() any { return new(storagev1.CSIDriver) }
+	case "storage.k8s.io/v1/CSIStorageCapacity":
+		return func() any { return new(storagev1.CSIStorageCapacity) }
+	case "storage.k8s.io/v1/VolumeAttachment":
+		return func() any { return new(storagev1.VolumeAttachment) }
 	case "storage.k8s.io/v1/StorageClass":
 		return func() any { return new(storagev1.StorageClass) }
 	case "storage.k8s.io/v1/CSINode":

@@ -151,6 +151,7 @@ func zoneOf(n *v1.Node) string {
 func (o *observer) template(ctx context.Context, group string) (*cloudprovider.Template, string, error) {
 	if n, found := o.sample(group); found {
 		template := TemplateOfNode(group, n, o.opts.StartupTaints)
+		o.checker.LikeNode(template.Node, n.Node)
 		o.remembered[group] = template
 		return template, "node " + n.Node.Name, nil
 	}

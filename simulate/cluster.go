@@ -137,11 +137,25 @@ func (c *cluster) scale(index int, w *Workload, replicas int, lastName *int) int
 		*lastName++
 		object := *w.Pod
 		object.Name = fmt.Sprintf("%s-%d", w.Name, *lastName)
+		w.withClaims(&object)
 		c.add(&pod{object: &object, workload: index})
 	}
-	c.remove(lastToStay(own, max(0, -change)))
+	if doomed := max(0, -change); len(w.Claims) > 0 { // of a StatefulSet the last go, and their names come back
+		c.remove(setOf(own[len(own)-doomed:]))
+		*lastName -= doomed
+	} else {
+		c.remove(lastToStay(own, doomed))
+	}
 	c.changed()
 	return change
+}
+
+func setOf(pods []*pod) map[*pod]bool {
+	set := make(map[*pod]bool, len(pods))
+	for _, p := range pods {
+		set[p] = true
+	}
+	return set
 }
 
 // lastToStay picks n pods to remove.

@@ -72,6 +72,7 @@ type loader struct {
 	interned *interner
 	setup    Setup
 	position map[string]int // of the groups in setup.Cloud.Groups
+	storage  storageObjects
 	problems []document.Problem
 	classes  priorityClasses
 }
@@ -92,7 +93,7 @@ func (l *loader) load() (*Setup, error) {
 	l.setup.LeftAlone = leftAlone(&s.Options)
 	l.setup.ScaleDown = scaleDownOptions(&s.Options, options)
 	l.setup.Expect = s.Expect
-	for _, read := range []func() error{l.readGroups, l.readNodes, l.readPods, l.readDaemonSets} {
+	for _, read := range []func() error{l.readGroups, l.readNodes, l.readPods, l.readDaemonSets, l.readStorage} {
 		if err := read(); err != nil {
 			return nil, err
 		}
@@ -105,6 +106,8 @@ func (l *loader) load() (*Setup, error) {
 	l.setup.Cloud.Quotas = cloudQuotas(s.Quotas)
 	addFaults(&l.setup.Cloud, &s.Faults)
 	l.checkNodes()
+	l.setup.Storage = l.storage.all()
+	l.limitVolumes()
 	if len(l.problems) == 0 {
 		l.add(l.setup.Cloud.Validate(specPath)...) // what only the whole shows
 	}
@@ -336,9 +339,10 @@ func workload(w *v1alpha1.ScenarioWorkload) Workload {
 	out := Workload{
 		Name: w.Name, Namespace: namespace,
 		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations, OwnerReferences: replicaSet(w.Name),
+			Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations, OwnerReferences: controller(w),
 		}, Spec: template.Spec},
-		Steps: []Step{{At: w.Arrive.Duration, Replicas: int(w.Replicas)}},
+		Claims: w.VolumeClaimTemplates,
+		Steps:  []Step{{At: w.Arrive.Duration, Replicas: int(w.Replicas)}},
 	}
 	for _, step := range w.Scale {
 		out.Steps = append(out.Steps, Step{At: step.At.Duration, Replicas: int(step.Replicas)})
@@ -349,11 +353,14 @@ func workload(w *v1alpha1.ScenarioWorkload) Workload {
 	return out
 }
 
-// replicaSet is what makes the pods of a workload, and makes them anew where they
+// controller is what makes the pods of a workload, and makes them anew where they
 // are evicted.
-func replicaSet(name string) []metav1.OwnerReference {
-	isController := true
-	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name, Controller: &isController}}
+func controller(w *v1alpha1.ScenarioWorkload) []metav1.OwnerReference {
+	kind, isController := "ReplicaSet", true
+	if len(w.VolumeClaimTemplates) > 0 {
+		kind = "StatefulSet"
+	}
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: w.Name, Controller: &isController}}
 }
 
 // known are the names that quotas, faults and expectations may use.

@@ -44,6 +44,15 @@ func (s *simulation) populate(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.volumes.provide(s.cluster.pods, s.setup.Workloads); err != nil {
+		return err
+	}
+	if err := s.volumes.bind(s.cluster.pods); err != nil {
+		return err
+	}
+	for _, lack := range s.volumes.missing(s.setup) {
+		s.timeline.once(0, v1alpha1.RowWarning, lack).Reason = lack
+	}
 	s.cluster.changed()
 	s.stirred, s.reshuffle = true, true
 	if waiting := len(s.cluster.waiting()); waiting > 0 {

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
@@ -47,6 +48,9 @@ type Setup struct {
 	Pods       []*v1.Pod
 	DaemonSets []*appsv1.DaemonSet
 	Workloads  []Workload
+	// Storage are the claims, volumes, classes and objects of storage drivers that
+	// exist at the start, as predicates.Options has them.
+	Storage []runtime.Object
 
 	// Notes are what a reader should know of how the files were read.
 	Notes []string
@@ -61,6 +65,9 @@ type Workload struct {
 	Pod *v1.Pod
 	// Steps say how many there are from when on, in order of time.
 	Steps []Step
+	// Claims are the templates of the claims that each pod has for itself; they
+	// make the workload a StatefulSet.
+	Claims []v1.PersistentVolumeClaim
 }
 
 // Step is a number of replicas from a moment on.

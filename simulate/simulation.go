@@ -64,6 +64,7 @@ type simulation struct {
 	checker  *predicates.Checker
 	cluster  *cluster
 	daemons  *daemonController
+	volumes  *volumeController
 	groupOf  map[string]string // group of the nodes given in the setup, by name
 	timeline timeline
 	ledger   ledger
@@ -92,7 +93,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	checker, err := predicates.New(ctx, predicates.Options{})
+	checker, err := predicates.New(ctx, predicates.Options{Objects: setup.Storage})
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +109,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		history:  history,
 		faults:   faults,
 		daemons:  newDaemonController(checker, setup.DaemonSets),
+		volumes:  newVolumeController(checker, setup),
 		groupOf:  map[string]string{},
 		nextStep: make([]int, len(setup.Workloads)),
 		lastName: make([]int, len(setup.Workloads)),
@@ -250,8 +252,14 @@ func (s *simulation) bindPods() error {
 		return nil
 	}
 	s.reshuffle = false
+	if err := s.volumes.provide(s.cluster.waiting(), s.setup.Workloads); err != nil {
+		return err
+	}
 	bound, err := schedule(s.checker, s.cluster)
 	if err != nil {
+		return err
+	}
+	if err := s.volumes.bind(bound); err != nil {
 		return err
 	}
 	if len(bound) > 0 {

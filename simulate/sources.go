@@ -84,6 +84,7 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 			if class, ok := item.Object.(*schedulingv1.PriorityClass); ok {
 				l.classes.add(class)
 			}
+			l.storage.take(item.Object)
 			if object, ok := item.Object.(T); ok {
 				found++
 				each(object)
@@ -101,6 +102,9 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 }
 
 func kindOf(object any) string {
+	if object == nil {
+		return storageKinds
+	}
 	name := fmt.Sprintf("%T", object)
 	return name[strings.LastIndexByte(name, '.')+1:]
 }

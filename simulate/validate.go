@@ -47,6 +47,7 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 		c.add(field.Required(specPath.Child("nodeGroups"), "a scenario has node groups, here or in nodeGroupsFrom"))
 	}
 	c.sources(&s.Spec)
+	c.storage(&s.Spec)
 	daemonSets := sets.New[string]()
 	for i := range s.Spec.DaemonSets {
 		d, at := &s.Spec.DaemonSets[i], specPath.Child("daemonSets").Index(i)
@@ -58,6 +59,7 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 		w, at := &s.Spec.Workloads[i], specPath.Child("workloads").Index(i)
 		c.unique(at.Child("name"), w.Name, orDefault(w.Namespace)+"/"+w.Name, workloads)
 		c.workload(w, at)
+		c.claimTemplates(w.VolumeClaimTemplates, at.Child("volumeClaimTemplates"))
 	}
 	return c.errs
 }
@@ -198,6 +200,9 @@ func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
 	c.price(at.Child("price"), m.Price)
 	c.add(admission.Labels(at.Child("labels"), m.Labels)...)
 	c.add(admission.Taints(at.Child("taints"), m.Taints)...)
+	for _, driver := range slices.Sorted(maps.Keys(m.VolumeLimits)) {
+		c.notNegative(at.Child("volumeLimits").Key(driver), int64(m.VolumeLimits[driver]))
+	}
 }
 
 // needed checks amounts that have to be there for any pod to run.

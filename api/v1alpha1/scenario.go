@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -47,6 +48,11 @@ type ScenarioSpec struct {
 	DaemonSetsFrom []FileSource `json:"daemonSetsFrom,omitempty"`
 	// DaemonSets run on every node they fit.
 	DaemonSets []ScenarioDaemonSet `json:"daemonSets,omitempty"`
+	// StorageFrom reads claims, volumes and what storage drivers say of nodes. Files
+	// named elsewhere are looked through for them too.
+	StorageFrom []StorageSource `json:"storageFrom,omitempty"`
+	// StorageClasses are the classes that claims of workloads name.
+	StorageClasses []storagev1.StorageClass `json:"storageClasses,omitempty"`
 	// Workloads are sets of equal pods that come and go.
 	Workloads []ScenarioWorkload `json:"workloads,omitempty"`
 
@@ -150,6 +156,8 @@ type ScenarioMachine struct {
 	Allocatable v1.ResourceList   `json:"allocatable,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Taints      []v1.Taint        `json:"taints,omitempty"`
+	// VolumeLimits are how many volumes a node takes, by storage driver.
+	VolumeLimits map[string]int32 `json:"volumeLimits,omitempty"`
 	// Price of one node per hour.
 	Price *resource.Quantity `json:"price,omitempty"`
 }
@@ -227,6 +235,12 @@ type PodsSource struct {
 	Unbind bool `json:"unbind,omitempty"`
 }
 
+// StorageSource names a file with claims, volumes and the like, as kubectl prints
+// them.
+type StorageSource struct {
+	File string `json:"file"`
+}
+
 // PodShape describes a pod in short form, or whole by Template.
 type PodShape struct {
 	// Labels of the pods. The label app with the name is there in any case.
@@ -263,6 +277,9 @@ type ScenarioWorkload struct {
 	// Leave is when all pods go; without it they stay.
 	Leave *metav1.Duration `json:"leave,omitempty"`
 	Scale []ScaleStep      `json:"scale,omitempty"`
+	// VolumeClaimTemplates make the workload a StatefulSet: each of its pods has a
+	// claim NAME-POD of every template, which outlives the pod.
+	VolumeClaimTemplates []v1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
 	PodShape `json:",inline"`
 }

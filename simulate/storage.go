@@ -1,0 +1,212 @@
+package simulate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// storageKinds are looked for in every file that a scenario names.
+const storageKinds = "PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment or StatefulSet"
+
+// storageObjects collects what files say of storage. An object that several files have counts once.
+type storageObjects struct {
+	byName       map[string]runtime.Object // by type, namespace and name
+	statefulSets map[string]*appsv1.StatefulSet
+	taken        int
+}
+
+// take keeps an object of a file if it is about storage.
+func (s *storageObjects) take(object any) {
+	switch o := object.(type) {
+	case *v1.PersistentVolumeClaim:
+		o.Namespace = orDefault(o.Namespace)
+	case *appsv1.StatefulSet:
+		if s.statefulSets == nil {
+			s.statefulSets = map[string]*appsv1.StatefulSet{}
+		}
+		s.statefulSets[orDefault(o.Namespace)+"/"+o.Name] = o
+		s.taken++
+		return
+	case *v1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
+	default:
+		return
+	}
+	if s.byName == nil {
+		s.byName = map[string]runtime.Object{}
+	}
+	o := object.(interface {
+		runtime.Object
+		metav1.Object
+	})
+	o.SetManagedFields(nil)
+	s.byName[kindOf(object)+"/"+o.GetNamespace()+"/"+o.GetName()] = o
+	s.taken++
+}
+
+// all returns the objects in a stable order.
+func (s *storageObjects) all() []runtime.Object {
+	var all []runtime.Object
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		all = append(all, s.byName[name])
+	}
+	return all
+}
+
+// readStorage takes the files about storage alone and the classes of the document, and makes the claims that StatefulSets
+// of the files would make for their pods.
+func (l *loader) readStorage() error {
+	for i := range l.spec.StorageFrom {
+		name, at := l.spec.StorageFrom[i].File, specPath.Child("storageFrom").Index(i).Child("file")
+		before, problems := l.storage.taken, len(l.problems)
+		if err := objects(l, name, at, func(any) {}); err != nil {
+			return err
+		}
+		if l.storage.taken == before && len(l.problems) == problems {
+			l.add(field.Invalid(at, name, "holds no "+storageKinds))
+		}
+	}
+	for i := range l.spec.StorageClasses {
+		l.storage.take(l.spec.StorageClasses[i].DeepCopy())
+	}
+	for _, p := range l.setup.Pods {
+		l.claimsOfStatefulSet(p)
+	}
+	class := defaultClass(l.storage.all())
+	for _, o := range l.storage.byName {
+		if claim, ok := o.(*v1.PersistentVolumeClaim); ok && claim.Spec.VolumeName == "" {
+			class.complete(claim)
+		}
+	}
+	return nil
+}
+
+// claimsOfStatefulSet makes the claims of a pod that its StatefulSet would have made and no file has.
+func (l *loader) claimsOfStatefulSet(p *v1.Pod) {
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner == nil || owner.Kind != "StatefulSet" {
+		return
+	}
+	set := l.storage.statefulSets[p.Namespace+"/"+owner.Name]
+	if set == nil {
+		return
+	}
+	for i := range set.Spec.VolumeClaimTemplates {
+		claim := ownClaim(p, &set.Spec.VolumeClaimTemplates[i])
+		if _, there := l.storage.byName[kindOf(claim)+"/"+claim.Namespace+"/"+claim.Name]; !there {
+			l.storage.take(claim)
+		}
+	}
+}
+
+// ownClaim is the claim that a StatefulSet makes from a template for one of its pods.
+func ownClaim(p *v1.Pod, template *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
+	return &v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: template.Name + "-" + p.Name, Labels: template.Labels, Annotations: template.Annotations},
+		Spec:       *template.Spec.DeepCopy(),
+		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending},
+	}
+}
+
+// classOfDefault is the storage class of claims that name none; nil where there is none.
+type classOfDefault storagev1.StorageClass
+
+func defaultClass(objects []runtime.Object) *classOfDefault {
+	var found *storagev1.StorageClass
+	for _, o := range objects {
+		c, ok := o.(*storagev1.StorageClass)
+		if !ok || c.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" && c.Annotations["storageclass.beta.kubernetes.io/is-default-class"] != "true" {
+			continue
+		}
+		if found == nil || found.CreationTimestamp.Before(&c.CreationTimestamp) {
+			found = c // of several the youngest, as the API server has it
+		}
+	}
+	return (*classOfDefault)(found)
+}
+
+// complete gives a claim the class where it names none.
+func (c *classOfDefault) complete(claim *v1.PersistentVolumeClaim) {
+	if c != nil && claim.Spec.StorageClassName == nil {
+		claim.Spec.StorageClassName = &c.Name
+	}
+}
+
+// limitVolumes makes the nodes of every group take as many volumes as those of its nodes that drivers have told of, else as
+// nodes of the same machine type, else as the document says of the machine.
+func (l *loader) limitVolumes() {
+	told := map[string]bool{}
+	for _, o := range l.storage.byName {
+		if n, ok := o.(*storagev1.CSINode); ok {
+			told[n.Name] = true
+		}
+	}
+	ofType := map[string]string{} // a node that is told of, by machine type
+	learn := func(nodes []*v1.Node) (first string) {
+		for _, n := range nodes {
+			if !told[n.Name] {
+				continue
+			}
+			first = cmp.Or(first, n.Name)
+			if machine := n.Labels[v1.LabelInstanceTypeStable]; machine != "" && (ofType[machine] == "" || n.Name < ofType[machine]) {
+				ofType[machine] = n.Name
+			}
+		}
+		return first
+	}
+	learn(l.setup.Nodes)
+	like := make([]string, len(l.setup.Cloud.Groups))
+	for i := range l.setup.Cloud.Groups {
+		g := &l.setup.Cloud.Groups[i]
+		like[i] = learn(append([]*v1.Node{g.Template.Node}, g.Nodes...))
+	}
+	declared := l.declaredLimits()
+	for i := range l.setup.Cloud.Groups {
+		g := &l.setup.Cloud.Groups[i]
+		name := cmp.Or(like[i], ofType[g.Template.Node.Labels[v1.LabelInstanceTypeStable]], declared[g.ID])
+		if name == "" {
+			continue
+		}
+		node := g.Template.Node.DeepCopy()
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, predicates.CSINodeAnnotation, name)
+		g.Template.Node = node
+	}
+}
+
+// declaredLimits adds a CSINode for every machine that says how many volumes it takes, and names them by group.
+func (l *loader) declaredLimits() map[string]string {
+	of := map[string]string{}
+	for i := range l.spec.Machines {
+		m := &l.spec.Machines[i]
+		if len(m.VolumeLimits) == 0 {
+			continue
+		}
+		object := machineCSINode(m)
+		l.setup.Storage = append(l.setup.Storage, object)
+		for j := range l.spec.NodeGroups {
+			if g := &l.spec.NodeGroups[j]; cmp.Or(g.RegistersAs, g.Machine) == m.Name {
+				of[g.Name] = object.Name
+			}
+		}
+	}
+	return of
+}
+
+func machineCSINode(m *v1alpha1.ScenarioMachine) *storagev1.CSINode {
+	object := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "machine/" + m.Name}} // no node can be called so
+	for _, driver := range slices.Sorted(maps.Keys(m.VolumeLimits)) {
+		count := m.VolumeLimits[driver]
+		object.Spec.Drivers = append(object.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, Allocatable: &storagev1.VolumeNodeResources{Count: &count}})
+	}
+	return object
+}
