@@ -61,6 +61,8 @@ func (c *Checker) explain(statuses []*fwk.Status, k *kind, n *framework.NodeInfo
 			r.Message += shortage(v1.ResourceName(short), &k.asks, n)
 		} else if r.Message == "Too many pods" {
 			r.Message += fmt.Sprintf(" (node takes %d)", n.Allocatable.AllowedPodNumber)
+		} else if r.Plugin == names.DynamicResources {
+			r.Message += " (devices of the resource.k8s.io API are not simulated)"
 		} else {
 			r.Message += c.storage.detail(k.info.Pod, r.Message)
 		}
