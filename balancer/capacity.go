@@ -9,6 +9,26 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
+// past is what is remembered of a target without times that are still to come: where a clock was wrong, they would never be
+// over.
+func past(s v1alpha1.BalancerTargetStatus, now time.Time) v1alpha1.BalancerTargetStatus {
+	s.BelowSizeSince, s.BlockedSince, s.FineSince = notAfter(s.BelowSizeSince, now), notAfter(s.BlockedSince, now), notAfter(s.FineSince, now)
+	if w := s.Overwrites; w != nil {
+		w = w.DeepCopy()
+		w.LastTime, w.LeftAloneUntil = *notAfter(&w.LastTime, now), notAfter(w.LeftAloneUntil, now.Add(lastPeace))
+		s.Overwrites = w
+	}
+	return s
+}
+
+// notAfter is a time, or the latest that it may be.
+func notAfter(t *metav1.Time, latest time.Time) *metav1.Time {
+	if t == nil || !t.After(latest) {
+		return t
+	}
+	return stamp(latest)
+}
+
 // instant is the least time after a deadline at which it is over.
 const instant = time.Nanosecond
 

@@ -30,10 +30,14 @@ type Input struct {
 // TargetObservation is what was found on a target.
 type TargetObservation struct {
 	Name string
-	// Err says why the target could not be read; then nothing else counts.
+	// Err says why the target could not be read; then nothing else counts but Missing.
 	Err error
+	// Missing tells that Err is that the object does not exist, for certain.
+	Missing bool
 	// Replicas is spec.replicas of its Scale.
 	Replicas int32
+	// Written is the size that was written last where the status may not have it; nil for none.
+	Written *int32
 	// Pods are those that the selector of its Scale matches, each under one target only.
 	Pods []Pod
 }
@@ -56,21 +60,25 @@ type Decision struct {
 	// Status is what to store, as if all writes succeeded.
 	Status v1alpha1.BalancerStatus
 	Events []Event
-	// Adopt is set where the spec has no replicas: the sum found on the targets, to be stored in spec.replicas. Nothing is
-	// written to the targets until then, for what is found later is what was written.
+	// Adopt is set where the spec has no replicas: the number that it last had, or else the sum found on the targets, to be
+	// stored in spec.replicas. Nothing is written to the targets until then, for what is found later is what was written.
 	Adopt *int32
 	// Next is when time alone may change the decision; zero for never.
 	Next time.Time
 }
 
-// The reasons in the status of a target that is left alone; for all others it is a reason of package apportion.
+// The reasons in the status of a target that is left alone; for all others it is one of package apportion, capitalized.
 const (
 	// ReasonUnreadable is a target that cannot be read and is taken to have its last known size.
-	ReasonUnreadable = "unreadable"
+	ReasonUnreadable = "Unreadable"
 	// ReasonUnknown is a target that never could be read. Its minimum is set aside for it.
-	ReasonUnknown = "unknown"
+	ReasonUnknown = "Unknown"
+	// ReasonMissing is a target that does not exist. Nothing is set aside for it.
+	ReasonMissing = "Missing"
 	// ReasonConflict is a target that must not be written.
-	ReasonConflict = "conflict"
+	ReasonConflict = "Conflict"
+	// ReasonSecondWriter is a target whose size something else writes, too, again and again.
+	ReasonSecondWriter = "SecondWriter"
 )
 
 // Decide says what to write on the targets of a Balancer now, and what to remember.
@@ -86,6 +94,7 @@ func Decide(in Input) (Decision, error) {
 		return Decision{}, err
 	}
 	total, known := p.total()
+	p.asked = total
 	if err := p.share(total); err != nil {
 		return Decision{}, fmt.Errorf("share the replicas of %s: %w", in.Key, err)
 	}
@@ -109,6 +118,8 @@ type target struct {
 	before v1alpha1.BalancerTargetStatus
 	// status grows from what is remembered to what will be stored. Its Current is what is found, then what is written.
 	status v1alpha1.BalancerTargetStatus
+	// found is the size that it has now.
+	found int32
 	// pinned targets are not written: they could not be read, or there is a conflict.
 	pinned bool
 }
@@ -118,6 +129,8 @@ type pass struct {
 	in      Input
 	targets []target
 	timer   timer
+	// asked is how many replicas are shared.
+	asked int32
 	// unplaced and excess are the engine's.
 	unplaced, excess int64
 	// held is how many replicas will leave later, when others run in their place.
@@ -147,14 +160,15 @@ func newPass(in Input) (*pass, error) {
 		}
 		t := target{spec: spec}
 		if b, ok := before[spec.Name]; ok {
-			t.before = *b
+			t.before = past(*b, in.Now)
 		}
 		p.look(&t, *o)
+		t.found = t.status.Current
 		p.targets = append(p.targets, t)
 	}
 	p.remember()
 	if in.Spec.Policy.MaxMovesPerMinute != nil {
-		p.moves = in.Status.Moves
+		p.moves = movesUntil(in.Status.Moves, in.Now)
 	}
 	return p, nil
 }
@@ -180,6 +194,12 @@ func (p *pass) remember() {
 
 // look takes in what was observed of a target.
 func (p *pass) look(t *target, o TargetObservation) {
+	if o.Missing {
+		t.pinned = true
+		t.status = v1alpha1.BalancerTargetStatus{Name: t.spec.Name, Reason: ReasonMissing}
+		t.status.Message = fmt.Sprintf("it does not exist, and its replicas are due elsewhere: %v", o.Err)
+		return
+	}
 	if o.Err != nil {
 		t.pinned, t.status = true, t.before
 		t.status.Name, t.status.Reason = t.spec.Name, ReasonUnreadable
@@ -191,8 +211,16 @@ func (p *pass) look(t *target, o TargetObservation) {
 		return
 	}
 	t.status = observe(o, t.before, p.in.Spec.Policy.Fallback, &p.timer)
+	t.status.Overwrites = t.before.Overwrites
+	if p.in.Spec.Replicas != nil {
+		t.status.Overwrites = overwrites(o, t.before, p.in.Generation, &p.timer)
+	}
 	if conflict, ok := p.in.Conflicts[t.spec.Name]; ok {
 		t.pinned, t.status.Reason, t.status.Message = true, ReasonConflict, conflict
+	} else if leftAlone(t.status) {
+		t.pinned, t.status.Reason, t.status.Message = true, ReasonSecondWriter, contested(t.status)
+	}
+	if t.pinned {
 		t.keep(p.in.Spec.Policy.Fallback)
 	}
 }
@@ -205,21 +233,6 @@ func (t *target) keep(f *v1alpha1.Fallback) {
 	if f == nil {
 		s.NotStarted, s.Capacity, s.BlockedSince, s.FineSince = 0, nil, nil, nil
 	}
-}
-
-// total is how many replicas are to be shared: those asked for, or else those found. It is not known as long as nothing
-// is asked for and a target has not told its size.
-func (p *pass) total() (int32, bool) {
-	if p.in.Spec.Replicas != nil {
-		return *p.in.Spec.Replicas, true
-	}
-	var sum int64
-	known := true
-	for _, t := range p.targets {
-		sum += int64(t.status.Current)
-		known = known && t.status.Reason != ReasonUnknown
-	}
-	return clip(sum), known
 }
 
 // pace takes the targets towards what they are to have, as far as that may happen now, and returns what to write.
@@ -304,6 +317,7 @@ func (p *pass) status() v1alpha1.BalancerStatus {
 	s := v1alpha1.BalancerStatus{
 		ObservedGeneration: p.in.Generation,
 		Replicas:           p.in.Pods,
+		RequestedReplicas:  p.requested(),
 		Selector:           selectorOf(&p.in.Spec),
 		Targets:            make([]v1alpha1.BalancerTargetStatus, 0, len(p.targets)),
 	}
@@ -311,6 +325,7 @@ func (p *pass) status() v1alpha1.BalancerStatus {
 	for _, t := range p.targets {
 		s.Targets = append(s.Targets, t.status)
 	}
+	s.Running = clip(runningOf(s.Targets))
 	return s
 }
 

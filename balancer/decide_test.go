@@ -269,7 +269,7 @@ func TestConditionTimes(t *testing.T) {
 	since := func() (metav1.ConditionStatus, time.Duration) {
 		d, err := w.pass()
 		must(t, err)
-		if len(d.Status.Conditions) != 5 {
+		if len(d.Status.Conditions) != 7 {
 			t.Fatalf("%d conditions", len(d.Status.Conditions))
 		}
 		c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBalanced)

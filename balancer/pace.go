@@ -18,6 +18,14 @@ func counted(m *v1alpha1.BalancerMoves, now time.Time) int32 {
 	return m.Count
 }
 
+// movesUntil is the count of moves without a time that none can have: they are stored ahead, by the time of a pass at most.
+func movesUntil(m *v1alpha1.BalancerMoves, now time.Time) *v1alpha1.BalancerMoves {
+	if m == nil || !m.LastTime.After(now.Add(minute)) {
+		return m
+	}
+	return MovesUntil(now, m.Count)
+}
+
 // MovesUntil is the count of moves of which the last was made at a time. That is rounded up to what a status can store: the
 // minute after it must not end too early.
 func MovesUntil(last time.Time, count int32) *v1alpha1.BalancerMoves {

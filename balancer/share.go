@@ -24,7 +24,7 @@ func (p *pass) share(total int32) error {
 		if p.targets[order[i]].pinned {
 			continue
 		}
-		s.Reason = string(r.Reason)
+		s.Reason = reasonOf(r.Reason)
 		if probes(r, request.Targets[i]) {
 			s.Desired, s.Pending = s.Desired+1, 1
 		}
@@ -135,17 +135,20 @@ func (t *target) request(weight int64) apportion.Target {
 	return out
 }
 
+// reasonOf is a reason of the engine as a status has it.
+func reasonOf(r apportion.Reason) string { return strings.ToUpper(string(r[:1])) + string(r[1:]) }
+
 // reasons are the engine's in words.
-var reasons = map[apportion.Reason]string{
-	apportion.ReasonCapacity: "it runs all that it is able to",
-	apportion.ReasonMax:      "it has its maximum",
-	apportion.ReasonMin:      "it has its minimum",
-	apportion.ReasonSticky:   "replicas stay where they are",
-	apportion.ReasonOrder:    "its place in the order",
-	apportion.ReasonWeight:   "its share of the proportions",
+var reasons = map[string]string{
+	reasonOf(apportion.ReasonCapacity): "it runs all that it is able to",
+	reasonOf(apportion.ReasonMax):      "it has its maximum",
+	reasonOf(apportion.ReasonMin):      "it has its minimum",
+	reasonOf(apportion.ReasonSticky):   "replicas stay where they are",
+	reasonOf(apportion.ReasonOrder):    "its place in the order",
+	reasonOf(apportion.ReasonWeight):   "its share of the proportions",
 }
 
-func why(s v1alpha1.BalancerTargetStatus) string { return reasons[apportion.Reason(s.Reason)] }
+func why(s v1alpha1.BalancerTargetStatus) string { return reasons[s.Reason] }
 
 // missing says whose replicas have not started, as a part of why another target grows. Many targets are not all named.
 func (p *pass) missing() string {

@@ -404,11 +404,14 @@ func filledStatus(b *v1alpha1.Balancer) v1alpha1.BalancerStatus {
 	return v1alpha1.BalancerStatus{
 		ObservedGeneration: b.Generation,
 		Replicas:           6,
+		Running:            3,
+		RequestedReplicas:  ptr.To[int32](6),
 		Selector:           "app=web",
 		Targets: []v1alpha1.BalancerTargetStatus{
-			{Name: "a", Desired: 1, Current: 1, Running: 1, Reason: "max"},
-			{Name: "b", Desired: 5, Current: 4, Running: 2, NotStarted: 2, Pending: 3, Reason: "capacity", Message: "2 pods have not started in time",
-				BelowSizeSince: &since, BlockedSince: &since, FineSince: &since, Capacity: ptr.To[int32](2)},
+			{Name: "a", Desired: 1, Current: 1, Running: 1, Reason: "Max"},
+			{Name: "b", Desired: 5, Current: 4, Running: 2, NotStarted: 2, Pending: 3, Reason: "Capacity", Message: "2 pods have not started in time",
+				BelowSizeSince: &since, BlockedSince: &since, FineSince: &since, Capacity: ptr.To[int32](2),
+				Overwrites: &v1alpha1.BalancerOverwrites{Count: 3, LastTime: since, LeftAloneUntil: &since, ObservedGeneration: 1}},
 		},
 		Moves: &v1alpha1.BalancerMoves{Count: 3, LastTime: since},
 		Conditions: []metav1.Condition{{

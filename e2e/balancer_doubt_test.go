@@ -14,8 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// A target is deleted: it is taken to have what it had, and the others go on without it. When it is there again it is
-// given its share.
+// A target is deleted: its replicas run on the others. When it is there again it is given its share.
 func recreatedTarget(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s := w.open(ctx, t, "recreated", zone{"a", 40}, zone{"b", 40}, zone{"c", 40})
 	s.balance(ctx, t, s.balancer(12, proportional(map[string]int32{"a": 1, "b": 1, "c": 1})))
@@ -23,24 +22,24 @@ func recreatedTarget(ctx context.Context, t *testing.T, w *balancerWorld) {
 
 	s.begin(t)
 	gone := state{
-		sizes: map[string]int32{"a": 4, "b": 4, "c": 4}, running: map[string]int32{"b": 0}, holds: []string{},
-		says: map[string]string{v1alpha1.ConditionTargetsReadable: `deployments.apps "b" not found`, "b": "left as it is"},
+		sizes: map[string]int32{"a": 6, "b": 0, "c": 6}, holds: []string{},
+		says: map[string]string{v1alpha1.ConditionTargetsReadable: `deployments.apps "b" not found`, "b": "its replicas are due elsewhere"},
 	}
 	if err := s.Delete(ctx, s.deployment("b"), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
 	s.settles(ctx, t, "deleted", gone)
-	s.wrote(ctx, t, "deleted")
+	s.wrote(ctx, t, "deleted", "a", "c")
 
 	s.ask(ctx, t, 18)
-	gone.sizes = map[string]int32{"a": 7, "b": 4, "c": 7}
+	gone.sizes = map[string]int32{"a": 9, "b": 0, "c": 9}
 	s.settles(ctx, t, "more without it", gone)
 	s.wrote(ctx, t, "more without it", "a", "c")
 
 	s.begin(t)
 	s.create(ctx, t, s.deployment("b"))
 	s.settles(ctx, t, "created again", state{sizes: map[string]int32{"a": 6, "b": 6, "c": 6}})
-	s.neverFewer(t, "created again", 14)
+	s.neverFewer(t, "created again", 18)
 	s.calm(t, "created again", s.news(ctx, t, "created again"))
 }
 

@@ -31,7 +31,8 @@ type state struct {
 	sizes map[string]int32
 	// running is how many pods run where that is not the size.
 	running map[string]int32
-	// holds are the conditions that are True, in alphabetical order; nil means Balanced and TargetsReadable.
+	// holds are the conditions that are True, in alphabetical order, but for Available and Progressing; nil means Balanced and
+	// TargetsReadable.
 	holds []string
 	// says has a part of the message of a condition, by its type, or of a target, by its name.
 	says map[string]string
@@ -39,8 +40,8 @@ type state struct {
 
 // conditionTypes in alphabetical order.
 var conditionTypes = []string{
-	v1alpha1.ConditionBalanced, v1alpha1.ConditionFallbackActive, v1alpha1.ConditionMinimumsExceedReplicas,
-	v1alpha1.ConditionOverflow, v1alpha1.ConditionTargetsReadable,
+	v1alpha1.ConditionAvailable, v1alpha1.ConditionBalanced, v1alpha1.ConditionFallbackActive, v1alpha1.ConditionMinimumsExceedReplicas,
+	v1alpha1.ConditionOverflow, v1alpha1.ConditionProgressing, v1alpha1.ConditionTargetsReadable,
 }
 
 // settles waits until the shop is as wanted, and checks that what is wanted is right.
@@ -86,7 +87,14 @@ func (want *state) statusDiffers(b *v1alpha1.Balancer) string {
 			return kind + " is missing or old"
 		}
 		types = append(types, c.Type)
-		if c.Status == metav1.ConditionTrue {
+		holding := c.Status == metav1.ConditionTrue
+		switch {
+		case kind == v1alpha1.ConditionAvailable:
+			if asked := b.Spec.Replicas; asked != nil && holding != (b.Status.Running >= *asked) {
+				return fmt.Sprintf("%d of %d run, and Available is %s", b.Status.Running, *asked, c.Status)
+			}
+		case kind == v1alpha1.ConditionProgressing:
+		case holding:
 			holds = append(holds, c.Type)
 		}
 		if !strings.Contains(c.Message, want.says[kind]) {
@@ -178,7 +186,7 @@ func runs(pod *v1.Pod) bool {
 }
 
 // leftAlone are the reasons of targets that are not written.
-var leftAlone = []string{balancer.ReasonUnreadable, balancer.ReasonUnknown, balancer.ReasonConflict}
+var leftAlone = []string{balancer.ReasonUnreadable, balancer.ReasonUnknown, balancer.ReasonMissing, balancer.ReasonConflict, balancer.ReasonSecondWriter}
 
 // unfair says in what the sizes in a status are not what the engine makes of the spec and of what is known of the targets:
 // their capacities, and the sizes of those that are left alone. A target that is held by its capacity has one more, a probe.
@@ -211,7 +219,8 @@ func unfair(b *v1alpha1.Balancer) string {
 		if due.Reason == apportion.ReasonCapacity && due.Pending == 0 && due.Replicas < *r.Targets[i].Max && !slices.Contains(leftAlone, order[i].Reason) {
 			size++
 		}
-		if int64(order[i].Desired) != size {
+		waits := int64(order[i].Desired) > size && due.Reason == apportion.ReasonCapacity && int64(order[i].Desired) <= size+result.Unplaced
+		if int64(order[i].Desired) != size && !waits {
 			return fmt.Sprintf("%s is to have %d, its due is %d", order[i].Name, order[i].Desired, size)
 		}
 	}

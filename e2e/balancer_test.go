@@ -30,6 +30,8 @@ func TestBalancer(t *testing.T) {
 			{"selectors that overlap", overlappingSelectors},
 			{"kinds of targets", kindsOfTargets},
 			{"a zone vanishes", vanishingZone},
+			{"replicas are taken away", replicasTakenAway},
+			{"a second writer", secondWriter},
 		} {
 			t.Run(world.name, func(t *testing.T) {
 				t.Parallel()

@@ -16,7 +16,9 @@ import (
 // +kubebuilder:resource:shortName=bal,categories=evenkeel
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="Replicas asked for"
 // +kubebuilder:printcolumn:name="Observed",type=integer,JSONPath=`.status.replicas`,description="Pods that the selector matches"
+// +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`,description="Pods of the targets that are well"
 // +kubebuilder:printcolumn:name="Balanced",type=string,JSONPath=`.status.conditions[?(@.type=="Balanced")].status`,description="Whether every target has what is its due"
+// +kubebuilder:printcolumn:name="Fallback",type=string,JSONPath=`.status.conditions[?(@.type=="FallbackActive")].status`,description="Whether targets run replicas in place of others"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!self.spec.targets.exists(t, t.scaleTargetRef.kind == 'Balancer' && t.scaleTargetRef.name == self.metadata.name && has(t.scaleTargetRef.apiVersion) && t.scaleTargetRef.apiVersion.startsWith('evenkeel.dev/'))",message="a Balancer cannot be a target of itself",fieldPath=".spec.targets"
 type Balancer struct {
@@ -48,8 +50,9 @@ type BalancerList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.policy.priorities) || [self.targets.map(t, t.name)].all(names, self.policy.priorities.targetOrder.all(n, n in names))",message="must name targets of this Balancer only",messageExpression="'no target is named ' + self.policy.priorities.targetOrder.filter(n, !self.targets.exists(t, t.name == n))[0]",fieldPath=".policy.priorities.targetOrder"
 // +kubebuilder:validation:XValidation:rule="!has(self.policy.proportions) || [self.targets.map(t, t.name)].all(names, self.policy.proportions.targetProportions.all(n, n in names))",message="must name targets of this Balancer only",messageExpression="'no target is named ' + self.policy.proportions.targetProportions.filter(n, !self.targets.exists(t, t.name == n))[0]",fieldPath=".policy.proportions.targetProportions"
 type BalancerSpec struct {
-	// Replicas is how many pods the targets are to have together, 0 or more. Unset, the sum that is found on the targets is
-	// kept: so the field can be left to an autoscaler. While it is unset, the Scale subresource can be written but not read.
+	// Replicas is how many pods the targets are to have together, 0 or more. Unset, the controller writes the number that it
+	// last had, or else the sum that is found on the targets: so the field can be left to an autoscaler. While it is unset, the
+	// Scale subresource can be written but not read.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -251,6 +254,10 @@ type Fallback struct {
 
 // The condition types of a Balancer.
 const (
+	// ConditionAvailable is True when as many replicas run as are asked for, wherever.
+	ConditionAvailable = "Available"
+	// ConditionProgressing is False when replicas do not get where they are due by waiting alone.
+	ConditionProgressing = "Progressing"
 	// ConditionBalanced is True when every target has what is its due.
 	ConditionBalanced = "Balanced"
 	// ConditionTargetsReadable is False when a target cannot be read or must not be written.
@@ -275,6 +282,15 @@ type BalancerStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 
+	// Running is how many pods of the targets are well.
+	// +optional
+	Running int32 `json:"running"`
+
+	// RequestedReplicas is the last spec.replicas that was set; unset as long as there never was one. Where spec.replicas is
+	// taken away, it is set to this number again.
+	// +optional
+	RequestedReplicas *int32 `json:"requestedReplicas,omitempty"`
+
 	// Selector is the selector of the spec in the form of a query parameter, for clients of the Scale subresource.
 	// +optional
 	Selector string `json:"selector,omitempty"`
@@ -289,7 +305,7 @@ type BalancerStatus struct {
 	// +optional
 	Moves *BalancerMoves `json:"moves,omitempty"`
 
-	// Conditions are Balanced, TargetsReadable, FallbackActive, Overflow and MinimumsExceedReplicas.
+	// Conditions are Available, Progressing, Balanced, TargetsReadable, FallbackActive, Overflow and MinimumsExceedReplicas.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -330,8 +346,8 @@ type BalancerTargetStatus struct {
 	// +optional
 	Pending int32 `json:"pending"`
 
-	// Reason is why the target has what it has: capacity, max, min, sticky, order or weight, as in a ReplicaDistribution, or
-	// why it is left alone, such as unreadable.
+	// Reason is why the target has what it has: Capacity, Max, Min, Sticky, Order or Weight, as in a ReplicaDistribution, or
+	// why it is left alone, such as Unreadable.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// Message explains the reason, and says what to do where something has to be done.
@@ -351,4 +367,24 @@ type BalancerTargetStatus struct {
 	// Capacity is how many replicas a blocked target is known to be able to run; unset while nothing is known.
 	// +optional
 	Capacity *int32 `json:"capacity,omitempty"`
+
+	// Overwrites are the times that something else than the Balancer changed the size; unset where that was long ago.
+	// +optional
+	Overwrites *BalancerOverwrites `json:"overwrites,omitempty"`
+}
+
+// BalancerOverwrites counts how often something else than the Balancer changed the size of a target.
+//
+// +kubebuilder:object:generate=true
+type BalancerOverwrites struct {
+	// Count is how often, as far as the times lie close together.
+	Count int32 `json:"count"`
+	// LastTime is when it did last, or when the Balancer began to write the target again.
+	LastTime metav1.Time `json:"lastTime"`
+	// LeftAloneUntil is set while the target is left alone: until when, if the size is not changed again before.
+	// +optional
+	LeftAloneUntil *metav1.Time `json:"leftAloneUntil,omitempty"`
+	// ObservedGeneration is the generation of the spec then.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

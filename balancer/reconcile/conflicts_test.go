@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/balancer"
 )
 
 func TestTargetOfTwoBalancersIsWrittenByNeither(t *testing.T) {
@@ -28,7 +29,7 @@ func TestTargetOfTwoBalancersIsWrittenByNeither(t *testing.T) {
 	b.wrote("d=7")
 	for name, rival := range map[string]string{"web": "other", "other": "web"} {
 		for _, s := range b.get(name).Status.Targets {
-			if s.Name == "b" && (s.Reason != "conflict" || !strings.Contains(s.Message, "Balancer "+rival+",")) {
+			if s.Name == "b" && (s.Reason != balancer.ReasonConflict || !strings.Contains(s.Message, "Balancer "+rival+",")) {
 				t.Errorf("Balancer %s says of b: %s, %s", name, s.Reason, s.Message)
 			}
 		}
@@ -102,7 +103,7 @@ func TestDoubtfulSelectors(t *testing.T) {
 			alone := ""
 			status := b.get("web").Status
 			for _, s := range status.Targets {
-				if s.Reason == "conflict" {
+				if s.Reason == balancer.ReasonConflict {
 					alone += s.Name
 				}
 				if s.Name == "b" && s.Running != 0 {
@@ -190,7 +191,7 @@ func TestCircleIsNotWrittenAround(t *testing.T) {
 		b.pass(name)
 		b.wrote(want.wrote)
 		s := b.get(name).Status.Targets[0]
-		if s.Name != want.below || s.Reason != "conflict" || !strings.Contains(s.Message, want.circle) || !strings.Contains(s.Message, "remove a target") {
+		if s.Name != want.below || s.Reason != balancer.ReasonConflict || !strings.Contains(s.Message, want.circle) || !strings.Contains(s.Message, "remove a target") {
 			t.Errorf("%s says of %s: %s, %s", name, s.Name, s.Reason, s.Message)
 		}
 	}

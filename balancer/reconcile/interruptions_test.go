@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/evenkeel/evenkeel/balancer"
 )
 
 // A pass that is cut off between its writes leaves the rest to the next one, which loses and repeats nothing.
@@ -63,7 +65,7 @@ func TestPassThatEndsWhileItReads(t *testing.T) {
 	}
 }
 
-// A target that is deleted and created again gets what is its due, and is left to itself in between.
+// The replicas of a target that is deleted run elsewhere; created again it gets what is its due.
 func TestTargetIsRecreated(t *testing.T) {
 	b := newBench(t, append(append(pods("a", 3), pods("b", 3)...), balancerOf("web", 6, "a", "b"))...)
 	b.server.deploy("a", 3)
@@ -71,11 +73,28 @@ func TestTargetIsRecreated(t *testing.T) {
 	b.pass("web")
 	b.server.change(func() { delete(b.server.scales, "a") })
 	b.pass("web")
-	b.wrote("")
-	if s := b.get("web").Status.Targets[0]; s.Reason != "unreadable" || s.Current != 3 || s.Desired != 3 || !strings.Contains(s.Message, "not found") && !strings.Contains(s.Message, "NotFound") {
+	b.wrote("b=6")
+	if s := b.get("web").Status.Targets[0]; s.Reason != balancer.ReasonMissing || s.Current != 0 || s.Desired != 0 || !strings.Contains(s.Message, "not found") && !strings.Contains(s.Message, "NotFound") {
 		t.Errorf("the status says %+v", s)
 	}
 	b.server.deploy("a", 1)
 	b.pass("web")
-	b.wrote("a=3")
+	b.wrote("a=3 b=3")
+}
+
+// A target that is refused with 403, or of which a server answers that it does not know the path, keeps its replicas: that is no
+// knowledge.
+func TestTargetInDoubtKeepsItsReplicas(t *testing.T) {
+	b := newBench(t, append(append(pods("a", 3), pods("b", 3)...), balancerOf("web", 6, "a", "b"))...)
+	b.server.deploy("a", 3)
+	b.server.deploy("b", 3)
+	b.pass("web")
+	for _, code := range []int{http.StatusForbidden, http.StatusInternalServerError, http.StatusNotFound} {
+		b.server.change(func() { b.server.doubt = map[string]int{"a": code} })
+		b.pass("web")
+		b.wrote("")
+		if s := b.get("web").Status.Targets[0]; s.Reason != balancer.ReasonUnreadable || s.Current != 3 {
+			t.Errorf("%d: the status says %+v", code, s)
+		}
+	}
 }

@@ -2,10 +2,11 @@ package reconcile
 
 import (
 	"fmt"
-	"sync"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
@@ -26,17 +27,58 @@ const (
 	succeeded, conflicted, otherwise = "success", "conflict", "failure"
 )
 
-// tally is what there is of one Balancer, or of all.
-type tally struct{ fallbacks, unplaced, unreadable int64 }
+// gauges are what there is of one Balancer, by the name of the metric.
+var gauges = map[string]struct {
+	help string
+	of   func(*balancer.Input, v1alpha1.BalancerStatus) int64
+}{
+	"requested_replicas": {"Replicas that a Balancer is asked for.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
+		return int64(ptr.Deref(s.RequestedReplicas, 0))
+	}},
+	"running_replicas": {"Replicas of a Balancer that run.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 { return int64(s.Running) }},
+	"fallbacks_active": {"Targets of a Balancer in whose place others run replicas.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
+		return count(s, func(t v1alpha1.BalancerTargetStatus) bool { return t.Capacity != nil })
+	}},
+	"unplaced_replicas": {"Replicas of a Balancer that no target is able to run now.", unplaced},
+	"unreadable_targets": {"Targets of a Balancer that can not be read.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
+		return count(s, reason(balancer.ReasonUnreadable, balancer.ReasonUnknown))
+	}},
+	"missing_targets": {"Targets of a Balancer that do not exist.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
+		return count(s, reason(balancer.ReasonMissing))
+	}},
+	"contested_targets": {"Targets of a Balancer that are left alone because something else writes their sizes, too.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
+		return count(s, reason(balancer.ReasonSecondWriter))
+	}},
+}
 
-// Metrics are about all Balancers together: a label for each would have no bound.
+func reason(any ...string) func(v1alpha1.BalancerTargetStatus) bool {
+	return func(t v1alpha1.BalancerTargetStatus) bool { return slices.Contains(any, t.Reason) }
+}
+
+func count(s v1alpha1.BalancerStatus, which func(v1alpha1.BalancerTargetStatus) bool) (n int64) {
+	for _, t := range s.Targets {
+		if which(t) {
+			n++
+		}
+	}
+	return n
+}
+
+func unplaced(in *balancer.Input, s v1alpha1.BalancerStatus) int64 {
+	n := int64(ptr.Deref(in.Spec.Replicas, 0))
+	for _, t := range s.Targets {
+		n -= int64(t.Desired - t.Pending)
+	}
+	return max(0, n)
+}
+
+// Metrics are told what happens. What is counted is of all Balancers together, and what there is of each one has labels for its
+// namespace and name, as the metrics of objects of Kubernetes have: a scrape has to honor them.
 type Metrics struct {
 	phases   *prometheus.HistogramVec
 	rescales *prometheus.CounterVec
 	replicas *prometheus.CounterVec
-
-	mu      sync.Mutex
-	tallies map[types.NamespacedName]tally
+	gauges   map[string]*prometheus.GaugeVec
 }
 
 // NewMetrics makes the metrics of a Controller and registers them; with nil nowhere. It fails where others of the same names
@@ -54,7 +96,12 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		replicas: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "rescaled_replicas_total", Help: "Replicas that targets were given and that were taken from them, by direction.",
 		}, []string{"direction"}),
-		tallies: map[types.NamespacedName]tally{},
+		gauges: map[string]*prometheus.GaugeVec{},
+	}
+	all := []prometheus.Collector{m.phases, m.rescales, m.replicas}
+	for name, g := range gauges {
+		m.gauges[name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: g.help}, []string{"namespace", "name"})
+		all = append(all, m.gauges[name])
 	}
 	for _, phase := range []string{phaseRead, phaseDecide, phaseWrite, phaseStore} {
 		m.phases.WithLabelValues(phase)
@@ -68,15 +115,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	if registerer == nil {
 		return m, nil
 	}
-	gauge := func(name, help string, of func(tally) int64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: help}, func() float64 { return float64(of(m.sum())) })
-	}
-	for _, c := range []prometheus.Collector{
-		m.phases, m.rescales, m.replicas,
-		gauge("fallbacks_active", "Targets in whose place others run replicas.", func(t tally) int64 { return t.fallbacks }),
-		gauge("unplaced_replicas", "Replicas asked for that no target is able to run now.", func(t tally) int64 { return t.unplaced }),
-		gauge("unreadable_targets", "Targets that can not be read.", func(t tally) int64 { return t.unreadable }),
-	} {
+	for _, c := range all {
 		if err := registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("registering the metrics of Balancers: %w", err)
 		}
@@ -104,39 +143,13 @@ func (m *Metrics) wrote(w balancer.Write, err error) {
 
 // see takes in the status of a Balancer.
 func (m *Metrics) see(key types.NamespacedName, in *balancer.Input, s v1alpha1.BalancerStatus) {
-	var t tally
-	if in.Spec.Replicas != nil {
-		t.unplaced = int64(*in.Spec.Replicas)
+	for name, g := range gauges {
+		m.gauges[name].WithLabelValues(key.Namespace, key.Name).Set(float64(g.of(in, s)))
 	}
-	for _, target := range s.Targets {
-		t.unplaced -= int64(target.Desired - target.Pending)
-		if target.Capacity != nil {
-			t.fallbacks++
-		}
-		if target.Reason == balancer.ReasonUnreadable || target.Reason == balancer.ReasonUnknown {
-			t.unreadable++
-		}
-	}
-	t.unplaced = max(0, t.unplaced)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.tallies[key] = t
 }
 
 func (m *Metrics) forget(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.tallies, key)
-}
-
-func (m *Metrics) sum() tally {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var sum tally
-	for _, t := range m.tallies {
-		sum.fallbacks += t.fallbacks
-		sum.unplaced += t.unplaced
-		sum.unreadable += t.unreadable
+	for _, g := range m.gauges {
+		g.DeleteLabelValues(key.Namespace, key.Name)
 	}
-	return sum
 }

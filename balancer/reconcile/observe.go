@@ -72,6 +72,8 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 type reading struct {
 	scale scale.Scale
 	err   error
+	// missing tells that the object does not exist, for certain.
+	missing bool
 	// failed and again are as in an observation.
 	failed bool
 	again  time.Duration
@@ -90,7 +92,8 @@ func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observat
 	}
 	_ = group.Wait()
 	for i, got := range readings {
-		t := balancer.TargetObservation{Name: b.Spec.Targets[i].Name, Err: got.err, Replicas: got.scale.Replicas}
+		t := balancer.TargetObservation{Name: b.Spec.Targets[i].Name, Err: got.err, Missing: got.missing, Replicas: got.scale.Replicas}
+		t.Written = r.unstored.size(client.ObjectKeyFromObject(b), t.Name)
 		if got.err == nil {
 			o.scales[t.Name] = got.scale
 		}
@@ -116,6 +119,7 @@ func (r *reconciler) readOne(ctx context.Context, namespace string, target v1alp
 			out.failed = true
 			break
 		}
+		out.missing = true
 		out.again = r.watcher.Watch(resource, namespace)
 	default:
 		out.failed = true

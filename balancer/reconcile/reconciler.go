@@ -53,6 +53,8 @@ type reconciler struct {
 	metrics *Metrics
 	clock   clock.PassiveClock
 	retries workqueue.TypedRateLimiter[types.NamespacedName]
+	// unstored are the sizes that were written and that the status may not have.
+	unstored sizes
 }
 
 func newReconciler(a access, m *Metrics, c clock.PassiveClock) *reconciler {
@@ -102,9 +104,11 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	lap(phaseWrite)
 
 	if failures == nil {
+		r.unstored.add(key, done)
 		failures = r.store(ctx, b, status, d.Adopt)
 	}
 	if failures == nil {
+		r.unstored.drop(key)
 		r.tell(b, d.Events)
 		if text := notWritten(status); done.refused() && text != notWritten(found.input.Status) {
 			r.event(b, "", v1.EventTypeWarning, becauseNotWritten, text)
@@ -211,5 +215,6 @@ func (r *reconciler) laps() func(phase string) {
 // forget drops all that is known of a Balancer that is gone.
 func (r *reconciler) forget(key types.NamespacedName) {
 	r.retries.Forget(key)
+	r.unstored.drop(key)
 	r.metrics.forget(key)
 }

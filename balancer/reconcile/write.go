@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
@@ -199,4 +201,44 @@ func (r *reconciler) tellWrites(ctx context.Context, b *v1alpha1.Balancer, done 
 			r.event(b, o.Target, v1.EventTypeNormal, balancer.EventRescaled, fmt.Sprintf("target %s: from %d to %d replicas: %s", o.Target, o.From, o.To, o.Why))
 		}
 	}
+}
+
+// sizes are those that were written to the targets of Balancers, by name. The zero value has none.
+type sizes struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]map[string]int32
+}
+
+// add notes what was written, and what may have been.
+func (s *sizes) add(key types.NamespacedName, done outcomes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range done {
+		if o.err != nil && scale.ReasonOf(o.err) != scale.ReasonUnavailable {
+			continue
+		}
+		if s.of == nil {
+			s.of = map[types.NamespacedName]map[string]int32{}
+		}
+		if s.of[key] == nil {
+			s.of[key] = map[string]int32{}
+		}
+		s.of[key][o.Target] = o.To
+	}
+}
+
+// size is what was written to a target; nil for nothing.
+func (s *sizes) size(key types.NamespacedName, target string) *int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n, ok := s.of[key][target]; ok {
+		return &n
+	}
+	return nil
+}
+
+func (s *sizes) drop(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, key)
 }

@@ -26,6 +26,9 @@ func TestDocumentedReasons(t *testing.T) {
 		string(apportion.ReasonCapacity), string(apportion.ReasonMax), string(apportion.ReasonMin),
 		string(apportion.ReasonSticky), string(apportion.ReasonOrder), string(apportion.ReasonWeight),
 	}
+	for i, r := range reasons {
+		reasons[i] = strings.ToUpper(r[:1]) + r[1:]
+	}
 	for _, folder := range []string{"balancer", "balancer/reconcile"} {
 		reasons = append(reasons, reasonsOf(t, folder)...)
 	}

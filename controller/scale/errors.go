@@ -67,7 +67,7 @@ func ReasonOf(err error) Reason {
 func classify(err error, verb, namespace string, ref Reference, resource schema.GroupResource) *Error {
 	e := &Error{Reason: ReasonUnavailable, Namespace: namespace, Reference: ref, Err: err}
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err): // a path that nobody serves says nothing of the object
 		e.Reason = ReasonNotFound
 	case apierrors.IsConflict(err):
 		e.Reason = ReasonConflict

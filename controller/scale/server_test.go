@@ -121,7 +121,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusOK, found)
 	case ok && r.Method == http.MethodPut:
 		s.put(w, r, found)
-	case strings.Contains(r.URL.Path, "/deployments/"):
+	case strings.Contains(r.URL.Path, "/deployments/"), strings.Contains(r.URL.Path, "/futures/"):
 		reply(w, http.StatusNotFound, metav1.Status{
 			TypeMeta: status, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound,
 			Details: &metav1.StatusDetails{Kind: "deployments"},
