@@ -75,6 +75,7 @@ var table = []row{
 	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
 	{layer: edges, path: "internal/loopback", only: []string{"serving"}, peers: []string{"serving"}, banned: logging},
 	{layer: edges, path: "internal/page", only: []string{"nodegroupset"}, banned: logging},
+	{layer: edges, path: "simulate/htmlreport", only: []string{"api/v1alpha1"}, banned: outside},
 	{layer: edges, path: "serving", only: none, banned: logging},
 	{layer: edges, path: "serving/recording", only: none, banned: logging},
 
@@ -108,6 +109,7 @@ var reserved = map[string]string{
 	"k8s.io/cli-runtime":     "cmd/evenkeel",
 	"github.com/spf13/cobra": "cmd/evenkeel",
 	"golang.org/x/term":      "cmd/evenkeel",
+	"gonum.org/v1/plot":      "simulate/htmlreport",
 }
 
 // withoutExample lists packages whose exported functions run only inside a test, where an Example cannot show them.

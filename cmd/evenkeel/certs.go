@@ -125,7 +125,11 @@ func replaceFile(name string, text []byte, mode os.FileMode) error {
 	if err := os.WriteFile(temporary, text, mode); err != nil {
 		return err
 	}
-	return os.Rename(temporary, name)
+	if err := os.Rename(temporary, name); err != nil {
+		_ = os.Remove(temporary) // the first error says what is wrong
+		return err
+	}
+	return nil
 }
 
 func certsGrid() printing.Grid {

@@ -20,6 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/configs/scenarios"
 	"github.com/evenkeel/evenkeel/document"
 	"github.com/evenkeel/evenkeel/simulate"
+	"github.com/evenkeel/evenkeel/simulate/htmlreport"
 )
 
 // newSimulate builds the command that plays scenarios.
@@ -27,6 +28,7 @@ func newSimulate(color *printing.ColorMode) *cobra.Command {
 	var output printing.Flags
 	var files, compare []string
 	var list, pods bool
+	var page string
 	var flags overrides
 	limit := fileSize(document.DefaultMaxSize)
 	cmd := &cobra.Command{
@@ -65,6 +67,9 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 			if cmd.Flags().Changed("max-file-size") {
 				sizes.lists = int64(limit)
 			}
+			if err := canReplace(page); err != nil {
+				return err
+			}
 			variant, err := parseVariant(compare)
 			if err != nil {
 				return err
@@ -84,10 +89,16 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 			}
 			if len(compare) > 0 {
 				comparisons := pairUp(reports, changed)
+				if err := writePage(page, comparisons, func(c *v1alpha1.ScenarioComparison) htmlreport.Result { return htmlreport.Result{Comparison: c} }); err != nil {
+					return err
+				}
 				if err := printAll(printer, comparisons, printComparison); err != nil {
 					return err
 				}
 				return failedExpectations(baselines(reports))
+			}
+			if err := writePage(page, reports, func(r *v1alpha1.ScenarioReport) htmlreport.Result { return htmlreport.Result{Report: r} }); err != nil {
+				return err
 			}
 			if err := printAll(printer, reports, printReport); err != nil {
 				return err
@@ -99,6 +110,7 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 	flags.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&list, "list", false, "list the scenarios that come with the program")
 	cmd.Flags().BoolVar(&pods, "pods", true, "say in JSON and YAML where each pod ran; false leaves it out, for scenarios with very many pods")
+	cmd.Flags().StringVar(&page, "report", "", "FILE, write a page for a browser there as well: charts over time, faults, each scale-up with its reasons")
 	cmd.Flags().StringArrayVar(&compare, "compare", nil, "OPTION=VALUE, play each scenario twice, as it is and with this option, and tell what differs; may be repeated")
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	return cmd

@@ -1,0 +1,137 @@
+package htmlreport
+
+import (
+	"bytes"
+	_ "embed" // of the page's template
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+//go:embed page.html
+var source string
+
+var parsed = template.Must(template.New("page").Parse(source))
+
+// Result is what a page shows of one scenario: its report or, where it was played
+// twice, the comparison. One of them is set.
+type Result struct {
+	Report     *v1alpha1.ScenarioReport
+	Comparison *v1alpha1.ScenarioComparison
+}
+
+// side is one run of a scenario.
+type side struct {
+	name   string // empty where there is only one
+	status *v1alpha1.ScenarioReportStatus
+}
+
+func (r *Result) name() string {
+	if r.Comparison != nil {
+		return r.Comparison.Name
+	}
+	return r.Report.Name
+}
+
+func (r *Result) sides() []side {
+	if c := r.Comparison; c != nil {
+		return []side{{"baseline", &c.Status.Baseline}, {"changed", &c.Status.Changed}}
+	}
+	return []side{{"", &r.Report.Status}}
+}
+
+// Write writes a page that shows the results one after the other. The same results
+// give the same bytes.
+func Write(w io.Writer, results []Result) error {
+	var names []string
+	view := pageView{}
+	for i := range results {
+		scenario, err := newScenario(i+1, &results[i])
+		if err != nil {
+			return fmt.Errorf("report of scenario %s: %w", results[i].name(), err)
+		}
+		names = append(names, results[i].name())
+		view.Scenarios = append(view.Scenarios, scenario)
+	}
+	view.Title = strings.Join(names, ", ")
+	var out bytes.Buffer // nothing is written before all of it is there
+	if err := parsed.Execute(&out, view); err != nil {
+		return err
+	}
+	_, err := out.WriteTo(w)
+	return err
+}
+
+// pageView is what the template is filled with.
+type pageView struct {
+	Title     string
+	Scenarios []scenarioView
+}
+
+type scenarioView struct {
+	ID      string
+	Name    string
+	Verdict string // empty where nothing is expected
+	Holds   bool
+	Tiles   []tile
+	Options []optionView
+	Figures []figureView
+	Panels  []panel
+	// Facets are the sets that have a picture, MoreSets the others.
+	Facets   []panel
+	MoreSets *table
+	Details  []tableGroup
+}
+
+// tile is one figure, of each side.
+type tile struct {
+	Name   string
+	Values []sideValue
+}
+
+type sideValue struct{ Side, Value string }
+
+type optionView struct{ Name, Baseline, Changed string }
+
+type figureView struct{ Name, Baseline, Changed, Difference, Change string }
+
+// panel is a heading with charts under one another.
+type panel struct {
+	ID, Title, Note string
+	Legend          []legendEntry
+	Dashed          string // what the dashed line is
+	Faults          bool   // there are bands
+	Charts          []chart
+}
+
+type legendEntry struct {
+	Look int
+	Name string
+}
+
+// chart is a picture, and what it shows in words and as a table.
+type chart struct {
+	ID, Caption, Title, Desc string
+	Width, Height            float64
+	Body                     template.HTML
+	Data                     table
+}
+
+// tableGroup are tables under one heading.
+type tableGroup struct {
+	ID, Title string
+	Tables    []table
+}
+
+// table is columns and rows of text. Where it is long it is folded.
+type table struct {
+	ID, Caption string
+	Columns     []string
+	Numbers     []bool // columns that are numbers
+	Rows        [][]string
+	Note        string
+	Open        bool
+}

@@ -1,0 +1,308 @@
+package htmlreport
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+const (
+	wide, high           = 1040, 260
+	facetWide, facetHigh = 520, 200
+	facets               = 12 // sets that get a picture
+	tableRows            = 60 // of the table beside a picture
+
+)
+
+// builder makes the panels of one scenario.
+type builder struct {
+	id    string
+	sides []side
+	zones zones
+	end   time.Duration
+}
+
+func newBuilder(id string, sides []side) *builder {
+	b := &builder{id: id, sides: sides, end: time.Minute}
+	statuses := make([]*v1alpha1.ScenarioReportStatus, len(sides))
+	for i, s := range sides {
+		statuses[i] = s.status
+	}
+	for _, s := range statuses {
+		b.end = max(b.end, s.End.Duration)
+	}
+	b.zones = zonesOf(statuses...)
+	return b
+}
+
+// plan is what one panel draws of a side.
+type plan struct {
+	layers, lines []layer
+	shape         [2]float64
+	unit          string
+	fractions     bool
+}
+
+// panel draws every side on the same axes, so that they can be compared.
+func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioReportStatus) plan) (panel, error) {
+	p := panel{ID: b.id + "-" + name, Title: title, Note: note}
+	drawings := make([]drawing, len(b.sides))
+	top, fractions := 0.0, false
+	var units []string
+	for i, s := range b.sides {
+		plan := of(s.status)
+		drawings[i] = drawing{width: plan.shape[0], height: plan.shape[1], end: b.end, layers: plan.layers, lines: plan.lines, bands: bands(s.status, b.end)}
+		top = max(top, drawings[i].highest())
+		units, fractions = append(units, plan.unit), fractions || plan.fractions
+		for _, l := range plan.lines {
+			p.Dashed = l.name
+		}
+		p.Faults = p.Faults || len(s.status.Faults) > 0
+		for _, l := range plan.layers {
+			entry := legendEntry{l.look, l.name}
+			if len(plan.layers) > 1 && !slices.Contains(p.Legend, entry) {
+				p.Legend = append(p.Legend, entry)
+			}
+		}
+	}
+	if top == 0 && name != "nodes" {
+		return panel{ID: p.ID, Title: title, Note: strings.TrimSpace(note + " It was 0 all the time.")}, nil
+	}
+	top, _ = ceiling(top, fractions)
+	for i := range drawings {
+		d := &drawings[i]
+		d.top, d.fractions = top, fractions
+		body, err := d.draw()
+		if err != nil {
+			return panel{}, err
+		}
+		c := chart{
+			ID: fmt.Sprintf("%s-%d", p.ID, i+1), Caption: b.sides[i].name, Title: strings.TrimSuffix(title+", "+b.sides[i].name, ", "),
+			Width: d.width, Height: d.height, Body: body, Desc: d.describe(units[i]),
+		}
+		c.Data = d.table(c.ID, c.Title)
+		p.Charts = append(p.Charts, c)
+	}
+	return p, nil
+}
+
+// describe says in words what a picture shows.
+func (d *drawing) describe(unit string) string {
+	all := layer{}
+	for _, at := range instants(d.layers) {
+		total := 0.0
+		for i := range d.layers {
+			total += d.layers[i].at(at)
+		}
+		all.points = append(all.points, point{at, total})
+	}
+	peak := slices.MaxFunc(all.points, func(a, b point) int { return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(b.at, a.at)) })
+	text := fmt.Sprintf("From %s %s at the start to %s at the end, at most %s after %s.",
+		number(all.points[0].value), unit, number(all.last()), number(peak.value), short(peak.at))
+	if len(d.layers) > 1 {
+		var parts []string
+		for i := range d.layers {
+			parts = append(parts, d.layers[i].name+" "+number(d.layers[i].last()))
+		}
+		text += " At the end: " + strings.Join(parts, ", ") + "."
+	}
+	return text
+}
+
+// table is what a picture shows, as rows of numbers.
+func (d *drawing) table(id, title string) table {
+	t := table{ID: id + "-data", Caption: "As a table: " + title, Columns: []string{"After"}, Numbers: []bool{true}}
+	columns := append(slices.Clone(d.layers), d.lines...)
+	for i := range columns {
+		t.Columns, t.Numbers = append(t.Columns, columns[i].name), append(t.Numbers, true)
+	}
+	all := instants(columns)
+	at := thin(all, d.layers, tableRows)
+	for _, moment := range at {
+		row := []string{short(moment)}
+		for i := range columns {
+			row = append(row, number(columns[i].at(moment)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	if len(at) < len(all) {
+		t.Note = fmt.Sprintf("%d of %d moments; simulate -o json has all of them.", len(at), len(all))
+	}
+	return t
+}
+
+// bands are the faults of a side.
+func bands(s *v1alpha1.ScenarioReportStatus, end time.Duration) []band {
+	var all []band
+	for i, f := range s.Faults {
+		to := end
+		if f.Until != nil {
+			to = f.Until.Duration
+		}
+		all = append(all, band{label: faultName(i), from: f.From.Duration, to: to})
+	}
+	return all
+}
+
+func faultName(i int) string { return fmt.Sprintf("F%d", i+1) }
+
+// history is one column of the history as a single layer.
+func history(s *v1alpha1.ScenarioReportStatus, name string, look int, value func(*v1alpha1.HistoryRow) float64) []layer {
+	l := layer{name: name, look: look}
+	for i := range s.History {
+		l.points = append(l.points, point{s.History[i].At.Duration, value(&s.History[i])})
+	}
+	return []layer{l}
+}
+
+// overTime are the panels about the whole scenario.
+func (b *builder) overTime() ([]panel, error) {
+	type wanted struct {
+		name, title, note string
+		of                func(*v1alpha1.ScenarioReportStatus) plan
+	}
+	size := [2]float64{wide, high}
+	low := [2]float64{wide, 180}
+	panels := []wanted{
+		{"nodes", "Nodes by zone", "Target sizes of all node groups.", func(s *v1alpha1.ScenarioReportStatus) plan {
+			groups := pointers(s.Groups)
+			return plan{layers: b.zones.byZone(groups), lines: readyLine(groups), shape: size, unit: "nodes"}
+		}},
+		{"pending", "Pending pods", "Pods that wait for a node.", func(s *v1alpha1.ScenarioReportStatus) plan {
+			return plan{layers: history(s, "pending pods", 3, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Pending) }), shape: low, unit: "pods"}
+		}},
+		{"unevenness", "Unevenness", "Largest less smallest group, of the set that is worst at that moment.", func(s *v1alpha1.ScenarioReportStatus) plan {
+			return plan{layers: history(s, "nodes apart", 1, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Unevenness) }), shape: low, unit: "nodes"}
+		}},
+	}
+	if slices.ContainsFunc(b.sides, func(s side) bool { return s.status.Cost != nil }) {
+		panels = append(panels, wanted{"cost", "Cost per hour", "Of the machines that run and have a price.", func(s *v1alpha1.ScenarioReportStatus) plan {
+			return plan{layers: history(s, "cost per hour", 2, func(r *v1alpha1.HistoryRow) float64 {
+				cost, _ := r.CostPerHour.Float64() // empty is nothing
+				return cost
+			}), shape: low, unit: "an hour", fractions: true}
+		}})
+	}
+	var all []panel
+	for _, w := range panels {
+		p, err := b.panel(w.name, w.title, w.note, w.of)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func pointers(groups []v1alpha1.GroupReport) []*v1alpha1.GroupReport {
+	all := make([]*v1alpha1.GroupReport, len(groups))
+	for i := range groups {
+		all[i] = &groups[i]
+	}
+	return all
+}
+
+// readyLine is drawn over target sizes: where it is lower, nodes are on their way
+// or down.
+func readyLine(groups []*v1alpha1.GroupReport) []layer {
+	return []layer{{name: "ready nodes", points: sum(groups, ready)}}
+}
+
+// set is a set of similar groups, or a group that is in none.
+type set struct {
+	names []string
+	moved int // nodes ordered and removed, of both sides
+	size  int
+}
+
+// sets are those of the first side, the busiest first.
+func (b *builder) sets() []set {
+	of := map[string]int{}
+	var all []set
+	for _, names := range b.sides[0].status.Sets {
+		for _, name := range names {
+			of[name] = len(all)
+		}
+		all = append(all, set{names: names})
+	}
+	for i, s := range b.sides {
+		for j := range s.status.Groups {
+			g := &s.status.Groups[j]
+			at, known := of[g.Name]
+			if !known && i == 0 {
+				at = len(all)
+				of[g.Name] = at
+				all = append(all, set{names: []string{g.Name}})
+			}
+			all[at].moved += g.Ordered + g.Removed
+			all[at].size += g.After
+		}
+	}
+	slices.SortStableFunc(all, func(a, b set) int { return cmp.Or(cmp.Compare(b.moved, a.moved), cmp.Compare(b.size, a.size)) })
+	return all
+}
+
+// facetPanels draw the busiest sets, and list the others.
+func (b *builder) facetPanels() ([]panel, *table, error) {
+	all := b.sets()
+	var drawn []panel
+	for i, s := range all[:min(len(all), facets)] {
+		p, err := b.panel(fmt.Sprintf("set%d", i+1), fewNames(s.names), "", func(status *v1alpha1.ScenarioReportStatus) plan {
+			groups := members(status, s.names)
+			return plan{layers: b.zones.byGroup(groups), lines: readyLine(groups), shape: [2]float64{facetWide, facetHigh}, unit: "nodes"}
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		drawn = append(drawn, p)
+	}
+	if len(all) <= facets {
+		return drawn, nil, nil
+	}
+	more := &table{
+		ID: b.id + "-more-sets", Caption: fmt.Sprintf("The other %d sets", len(all)-facets),
+		Columns: []string{"Set", "Groups"}, Numbers: []bool{false, true},
+	}
+	for _, s := range b.sides {
+		for _, column := range []string{"before", "after", "ordered", "removed"} {
+			more.Columns, more.Numbers = append(more.Columns, strings.TrimSpace(column+" "+s.name)), append(more.Numbers, true)
+		}
+	}
+	for _, s := range all[facets:] {
+		row := []string{fewNames(s.names), fmt.Sprint(len(s.names))}
+		for _, side := range b.sides {
+			var before, after, ordered, removed int
+			for _, g := range members(side.status, s.names) {
+				before, after, ordered, removed = before+g.Before, after+g.After, ordered+g.Ordered, removed+g.Removed
+			}
+			row = append(row, fmt.Sprint(before), fmt.Sprint(after), fmt.Sprint(ordered), fmt.Sprint(removed))
+		}
+		more.Rows = append(more.Rows, row)
+	}
+	return drawn, more, nil
+}
+
+// members are groups by name; groups are sorted by it.
+func members(s *v1alpha1.ScenarioReportStatus, names []string) []*v1alpha1.GroupReport {
+	var all []*v1alpha1.GroupReport
+	for _, name := range names {
+		at, found := slices.BinarySearchFunc(s.Groups, name, func(g v1alpha1.GroupReport, name string) int { return strings.Compare(g.Name, name) })
+		if found {
+			all = append(all, &s.Groups[at])
+		}
+	}
+	return all
+}
+
+// fewNames names the first of many.
+func fewNames(names []string) string {
+	const shown = 4
+	if len(names) <= shown+1 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}

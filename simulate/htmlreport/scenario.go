@@ -1,0 +1,289 @@
+package htmlreport
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// longest is how many rows of a timeline are shown; the middle of longer ones is
+// left out.
+const longest = 3000
+
+// unfolded is how many rows a table has at most that is open from the beginning.
+const unfolded = 30
+
+func newScenario(number int, r *Result) (scenarioView, error) {
+	sides := r.sides()
+	v := scenarioView{ID: fmt.Sprintf("s%d", number), Name: r.name()}
+	b := newBuilder(v.ID, sides)
+	v.Verdict, v.Holds = verdict(sides)
+	v.Tiles = tiles(sides)
+	if c := r.Comparison; c != nil {
+		for _, o := range c.Status.Options {
+			v.Options = append(v.Options, optionView{o.Name, optionValue(o.Baseline), optionValue(o.Changed)})
+		}
+		for _, f := range c.Status.Figures {
+			v.Figures = append(v.Figures, figure(f))
+		}
+	}
+	var err error
+	if v.Panels, err = b.overTime(); err != nil {
+		return scenarioView{}, err
+	}
+	sets, more, err := b.facetPanels()
+	if err != nil {
+		return scenarioView{}, err
+	}
+	v.Facets, v.MoreSets = sets, more
+	v.Details = b.details()
+	return v, nil
+}
+
+func optionValue(value json.RawMessage) string {
+	if value == nil {
+		return "default"
+	}
+	return strings.Trim(string(value), `"`)
+}
+
+// figure is a row of the comparison, with its change in a sign as well, so that
+// no colour is needed to see it.
+func figure(f v1alpha1.ComparedFigure) figureView {
+	v := figureView{Name: words(f.Name), Baseline: f.Baseline.String(), Changed: f.Changed.String(), Difference: f.Difference.String(), Change: "same"}
+	switch {
+	case v.Difference == "0":
+	case strings.HasPrefix(v.Difference, "-"):
+		v.Change = "less"
+	default:
+		v.Change, v.Difference = "more", "+"+v.Difference
+	}
+	return v
+}
+
+// words writes a field's name in words.
+func words(name string) string {
+	var out strings.Builder
+	for i, r := range name {
+		if r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A'
+			out.WriteByte(' ')
+		} else if i == 0 {
+			r += 'A' - 'a'
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+func verdict(sides []side) (text string, holds bool) {
+	failed, checks := 0, 0
+	for _, e := range sides[0].status.Expectations {
+		checks++
+		if !e.OK {
+			failed++
+		}
+	}
+	switch {
+	case checks == 0:
+		return "", true
+	case failed > 0:
+		return fmt.Sprintf("%d of %d expectations do not hold", failed, checks), false
+	}
+	return fmt.Sprintf("all %d expectations hold", checks), true
+}
+
+// tiles are the figures one looks for first.
+func tiles(sides []side) []tile {
+	var all []tile
+	add := func(name string, value func(*v1alpha1.ScenarioReportStatus) string) {
+		t := tile{Name: name}
+		for _, s := range sides {
+			t.Values = append(t.Values, sideValue{s.name, value(s.status)})
+		}
+		all = append(all, t)
+	}
+	add("Pods running", func(s *v1alpha1.ScenarioReportStatus) string { return strconv.Itoa(s.Running) })
+	add("Pods pending", func(s *v1alpha1.ScenarioReportStatus) string { return strconv.Itoa(s.Pending) })
+	add("Nodes ordered", func(s *v1alpha1.ScenarioReportStatus) string { return strconv.Itoa(s.NodesOrdered) })
+	add("Scale-ups", func(s *v1alpha1.ScenarioReportStatus) string { return strconv.Itoa(s.ScaleUps) })
+	add("Longest wait of a pod", func(s *v1alpha1.ScenarioReportStatus) string { return short(s.PendingTime.Longest.Duration) })
+	add("Nodes apart, at most (mean)", func(s *v1alpha1.ScenarioReportStatus) string {
+		return fmt.Sprintf("%d (%s)", s.Unevenness.Largest, s.Unevenness.Mean)
+	})
+	if sides[0].status.Cost != nil {
+		add("Cost in all", func(s *v1alpha1.ScenarioReportStatus) string { return s.Cost.Total.String() })
+	}
+	add("Ended after", func(s *v1alpha1.ScenarioReportStatus) string { return short(s.End.Duration) })
+	return all
+}
+
+// details are the tables, kind by kind, of each side.
+func (b *builder) details() []tableGroup {
+	var all []tableGroup
+	for _, kind := range []struct {
+		id, title string
+		of        func(*v1alpha1.ScenarioReportStatus) table
+	}{
+		{"faults", "Faults", faultTable}, {"scaleups", "Scale-ups and their reasons", scaleUpTable}, {"groups", "Node groups", groupTable},
+		{"waiting", "Pods still pending", pendingTable}, {"expected", "Expectations", expectationTable}, {"timeline", "Timeline", timelineTable},
+	} {
+		group := tableGroup{ID: b.id + "-" + kind.id, Title: kind.title}
+		for i, s := range b.sides {
+			t := kind.of(s.status)
+			if len(t.Rows) == 0 {
+				continue
+			}
+			t.ID, t.Open = fmt.Sprintf("%s-%d", group.ID, i+1), len(t.Rows) <= unfolded
+			t.Caption = strings.TrimSpace(fmt.Sprintf("%s %s", s.name, rows(len(t.Rows))))
+			group.Tables = append(group.Tables, t)
+		}
+		if len(group.Tables) > 0 {
+			all = append(all, group)
+		}
+	}
+	return all
+}
+
+func rows(n int) string {
+	if n == 1 {
+		return "1 row"
+	}
+	return strconv.Itoa(n) + " rows"
+}
+
+func faultTable(s *v1alpha1.ScenarioReportStatus) table {
+	t := table{Columns: []string{"Band", "Fault", "Where", "From", "Until", "What"}, Numbers: []bool{false, false, false, true, true, false}}
+	for i, f := range s.Faults {
+		where, until, what := "everywhere", "the end", f.Error
+		if len(f.Groups)+len(f.Zones) > 0 {
+			where = fewNames(append(append([]string{}, f.Zones...), f.Groups...))
+		}
+		if f.Until != nil {
+			until = short(f.Until.Duration)
+		}
+		if f.Delay != nil {
+			what = strings.TrimPrefix(what+", "+f.Delay.Duration.String()+" late", ", ")
+		}
+		if len(f.Methods) > 0 {
+			what = strings.Join(f.Methods, ", ") + ": " + what
+		}
+		t.Rows = append(t.Rows, []string{faultName(i), strings.TrimSpace(f.Kind + " " + f.Mode), where, short(f.From.Duration), until, what})
+	}
+	return t
+}
+
+func scaleUpTable(s *v1alpha1.ScenarioReportStatus) table {
+	t := table{
+		Columns: []string{"After", "Nodes", "For pods", "Groups", "Chosen by", "Reasons"},
+		Numbers: []bool{true, true, true, false, false, false},
+	}
+	for i := range s.Timeline {
+		row := &s.Timeline[i]
+		if row.ScaleUp == nil {
+			continue
+		}
+		var sizes, chosen []string
+		for _, g := range row.Groups {
+			sizes = append(sizes, fmt.Sprintf("%s %d→%d", g.Name, *g.From, *g.To))
+		}
+		for _, step := range row.ScaleUp.Expander {
+			if step.Figure != "" {
+				chosen = append(chosen, step.Strategy+" "+row.ScaleUp.Chosen+": "+step.Figure)
+			}
+		}
+		t.Rows = append(t.Rows, []string{
+			short(row.At.Duration), fmt.Sprintf("%d of %d", row.Nodes, row.ScaleUp.Asked), strconv.Itoa(row.Pods),
+			fewNames(sizes), strings.Join(chosen, "; "), strings.Join(reasons(row), "; "),
+		})
+	}
+	return t
+}
+
+// reasons are those of the groups, equal ones together, and what was left over.
+func reasons(row *v1alpha1.TimelineRow) []string {
+	const shown = 4
+	var order []string
+	groups := map[string][]string{}
+	for _, g := range row.Groups {
+		if g.Reason != "" {
+			if groups[g.Reason] == nil {
+				order = append(order, g.Reason)
+			}
+			groups[g.Reason] = append(groups[g.Reason], g.Name)
+		}
+	}
+	var all []string
+	for i, reason := range order {
+		if i == shown && len(order) > shown+1 {
+			all = append(all, fmt.Sprintf("and %d more reasons", len(order)-shown))
+			break
+		}
+		all = append(all, fewNames(groups[reason])+": "+reason)
+	}
+	if row.ScaleUp.Try > 1 {
+		all = append(all, "split again what others refused")
+	}
+	if row.ScaleUp.Unplaced > 0 {
+		all = append(all, fmt.Sprintf("no room for %d more", row.ScaleUp.Unplaced))
+	}
+	return all
+}
+
+func groupTable(s *v1alpha1.ScenarioReportStatus) table {
+	t := table{
+		Columns: []string{"Group", "Zone", "Set", "Before", "After", "Min", "Max", "Ready", "Pods", "Why"},
+		Numbers: []bool{false, false, true, true, true, true, true, true, true, false},
+	}
+	for _, g := range s.Groups {
+		set := ""
+		if g.Set >= 0 {
+			set = strconv.Itoa(g.Set + 1)
+		}
+		t.Rows = append(t.Rows, []string{
+			g.Name, g.Zone, set, strconv.Itoa(g.Before), strconv.Itoa(g.After), strconv.Itoa(g.Min), strconv.Itoa(g.Max),
+			strconv.Itoa(g.Ready), strconv.Itoa(g.Pods), g.Why,
+		})
+	}
+	return t
+}
+
+func pendingTable(s *v1alpha1.ScenarioReportStatus) table {
+	t := table{Columns: []string{"First of them", "Pods", "Reason"}, Numbers: []bool{false, true, false}}
+	for _, p := range s.PendingPods {
+		t.Rows = append(t.Rows, []string{p.Example, strconv.Itoa(p.Pods), p.Reason})
+	}
+	return t
+}
+
+func expectationTable(s *v1alpha1.ScenarioReportStatus) table {
+	t := table{Columns: []string{"Expected", "Want", "Got", "Result"}, Numbers: make([]bool, 4)}
+	for _, e := range s.Expectations {
+		result := "✓ ok"
+		if !e.OK {
+			result = "✗ failed"
+		}
+		t.Rows = append(t.Rows, []string{e.Check, e.Want, e.Got, result})
+	}
+	return t
+}
+
+func timelineTable(s *v1alpha1.ScenarioReportStatus) table {
+	t := table{Columns: []string{"After", "What", "Detail"}, Numbers: []bool{true, false, false}}
+	for i, row := range s.Timeline {
+		if len(s.Timeline) > longest && i >= longest/2 && i < len(s.Timeline)-longest/2 {
+			continue
+		}
+		t.Rows = append(t.Rows, []string{afterStart(row.At.Duration), row.What, row.Text})
+	}
+	if left := len(s.Timeline) - len(t.Rows); left > 0 {
+		t.Note = fmt.Sprintf("%d rows in the middle are left out; simulate -o json has them.", left)
+	}
+	return t
+}
+
+func afterStart(d time.Duration) string { return "+" + short(d) }

@@ -1,0 +1,183 @@
+package htmlreport
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// point is a value from a moment on.
+type point struct {
+	at    time.Duration
+	value float64
+}
+
+// layer is one band of a stack, or one line.
+type layer struct {
+	name   string
+	look   int // position of its pattern
+	points []point
+}
+
+// last is the value at the end.
+func (l *layer) last() float64 {
+	if len(l.points) == 0 {
+		return 0
+	}
+	return l.points[len(l.points)-1].value
+}
+
+// at is the value at a moment.
+func (l *layer) at(t time.Duration) float64 {
+	i, found := slices.BinarySearchFunc(l.points, t, func(p point, t time.Duration) int { return cmp.Compare(p.at, t) })
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return 0
+	}
+	return l.points[i].value
+}
+
+// target and ready are what a group's size is read as.
+func target(s v1alpha1.GroupSize) int { return s.Target }
+func ready(s v1alpha1.GroupSize) int  { return s.Ready }
+
+// sizesOf are a group's sizes from the start on.
+func sizesOf(g *v1alpha1.GroupReport) []v1alpha1.GroupSize {
+	if len(g.Sizes) > 0 {
+		return g.Sizes
+	}
+	return []v1alpha1.GroupSize{{Target: g.After, Ready: g.Ready}}
+}
+
+// sum adds the sizes of groups up over time.
+func sum(groups []*v1alpha1.GroupReport, size func(v1alpha1.GroupSize) int) []point {
+	type change struct {
+		at time.Duration
+		by int
+	}
+	var changes []change
+	for _, g := range groups {
+		before := 0
+		for _, s := range sizesOf(g) {
+			changes = append(changes, change{s.At.Duration, size(s) - before})
+			before = size(s)
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	var points []point
+	value := 0
+	for i, c := range changes {
+		value += c.by
+		if i+1 == len(changes) || changes[i+1].at > c.at {
+			points = append(points, point{c.at, float64(value)})
+		}
+	}
+	return points
+}
+
+// zones are looks by zone: the same zone looks the same in every chart.
+type zones struct{ names []string }
+
+func zonesOf(reports ...*v1alpha1.ScenarioReportStatus) zones {
+	var names []string
+	for _, r := range reports {
+		for _, g := range r.Groups {
+			names = append(names, g.Zone)
+		}
+	}
+	slices.Sort(names)
+	return zones{slices.Compact(names)}
+}
+
+func (z zones) look(zone string) int { return slices.Index(z.names, zone) % looks }
+
+// most is how many layers a chart has before the rest becomes one.
+const most = 8
+
+// byZone stacks the groups of each zone.
+func (z zones) byZone(groups []*v1alpha1.GroupReport) []layer {
+	ofZone := map[string][]*v1alpha1.GroupReport{}
+	for _, g := range groups {
+		ofZone[g.Zone] = append(ofZone[g.Zone], g)
+	}
+	var layers []layer
+	var rest []*v1alpha1.GroupReport
+	for i, zone := range z.names {
+		switch members := ofZone[zone]; {
+		case len(members) == 0:
+		case len(layers) == most-1 && len(ofZone) > most:
+			for _, later := range z.names[i:] {
+				rest = append(rest, ofZone[later]...)
+			}
+			return append(layers, layer{name: "other zones", look: looks - 1, points: sum(rest, target)})
+		default:
+			layers = append(layers, layer{name: zoneName(zone), look: z.look(zone), points: sum(members, target)})
+		}
+	}
+	return layers
+}
+
+// byGroup stacks single groups, by zone; too many of them by zone only.
+func (z zones) byGroup(groups []*v1alpha1.GroupReport) []layer {
+	if len(groups) > most {
+		return z.byZone(groups)
+	}
+	groups = slices.Clone(groups)
+	slices.SortFunc(groups, func(a, b *v1alpha1.GroupReport) int {
+		return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.Name, b.Name))
+	})
+	var layers []layer
+	for _, g := range groups {
+		layers = append(layers, layer{name: g.Name, look: z.look(g.Zone), points: sum([]*v1alpha1.GroupReport{g}, target)})
+	}
+	return layers
+}
+
+func zoneName(zone string) string { return cmp.Or(zone, "no zone") }
+
+// instants are the moments at which any layer changes, from the start on.
+func instants(layers []layer) []time.Duration {
+	all := []time.Duration{0}
+	for _, l := range layers {
+		for _, p := range l.points {
+			all = append(all, p.at)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// thin leaves at most about n moments: of each stretch of time the last one, and
+// the one at which the layers together are highest.
+func thin(at []time.Duration, layers []layer, n int) []time.Duration {
+	if len(at) <= n {
+		return at
+	}
+	end, stretches := at[len(at)-1], n/2
+	var kept []time.Duration
+	highest, value, stretch := at[0], -1.0, 0
+	for i, t := range at {
+		total := 0.0
+		for j := range layers {
+			total += layers[j].at(t)
+		}
+		if total > value {
+			highest, value = t, total
+		}
+		next := stretches
+		if i+1 < len(at) {
+			next = int(float64(at[i+1]) / float64(end+1) * float64(stretches))
+		}
+		if next > stretch {
+			kept = append(kept, highest, t)
+			value, stretch = -1, next
+		}
+	}
+	slices.Sort(kept)
+	return slices.Compact(append([]time.Duration{at[0]}, kept...))
+}
