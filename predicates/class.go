@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // A fresh node is more than a kind of pods looks at: most kinds look at no label
@@ -62,6 +63,9 @@ func (q *question) answer(fresh candidate) []Reason {
 func (s *Cluster) classes(kinds []*kind, candidates []candidate) []int {
 	keys := slices.Clone(s.u.c.rules.nodeKeys)
 	for _, k := range kinds {
+		if k.binds { // there are as many volumes as there are where the node is
+			keys = append(keys, sets.List(s.u.c.storage.nodeKeys)...)
+		}
 		for i := range k.constraints {
 			keys = append(keys, k.constraints[i].key)
 		}

@@ -23,17 +23,23 @@
 // where they do not, they are asked step by step. Pods with spread constraints,
 // pod affinity, or anti-affinity over wider domains go one by one, over a
 // condensed cluster that has the same sums, least counts and domains. Pods that
-// pick nodes by name and pods with volumes or device claims go one by one over
-// every node.
+// pick nodes by name, that compete for volumes or claims, and those with device
+// claims go one by one over every node.
+//
+// The claims of a pod count by what they mean, whatever their names, unless two
+// pods use one: equal pods of a StatefulSet are one kind. The plugins are asked
+// with the claims of one of them; how many volumes a node takes is counted here,
+// since the plugin would count the claims of that one only.
 //
 // # What cannot be known without a cluster
 //
 //   - Persistent volume claims, volumes, storage classes, CSI drivers and their
 //     capacities count as far as they are among [Options].Objects. A pod with a
-//     claim that is not fits nowhere, and the reason says so. Nothing is bound: two
-//     pods that wait for the same free volume both see it free.
-//   - A fresh node has no CSINode object, so limits on attached volumes are not
-//     checked there. On real nodes they are, if their CSINodes are given.
+//     claim that is not fits nowhere, and the reason says so. A Cluster knows which
+//     volumes its pods have taken and where shared claims were bound; the Checker
+//     learns of it by [Checker.BindClaims] only.
+//   - A fresh node takes as many volumes as the CSINode of the node that
+//     [CSINodeAnnotation] names says; without one there is no limit.
 //   - Dynamic resources are not modelled: a pod with a resource claim fits
 //     nowhere. Pods that ask for extended resources by name are checked against
 //     the node's allocatable only, never against device classes.

@@ -40,9 +40,9 @@ func (c *Checker) put(objects []runtime.Object) error {
 			return fmt.Errorf("object %d, a %T: %w", i, o, err)
 		}
 		c.storage.note(o)
-		c.rules.nodeKeys = c.rules.nodeKeys[:0]
-		c.rules.object(o)
-		c.look(withoutHost(c.rules.nodeKeys))
+		keys := withoutHost(c.rules.object(o))
+		c.storage.nodeKeys.Insert(keys...)
+		c.look(keys)
 	}
 	return nil
 }

@@ -67,25 +67,25 @@ func (r *profileRules) defaultConstraints(args *config.PodTopologySpreadArgs) {
 	}
 }
 
-// object notes the labels that an object makes pods look at.
-func (r *profileRules) object(o runtime.Object) {
+// object notes the labels of pods that an object looks at, and returns those of nodes that it makes pods look at.
+func (r *profileRules) object(o runtime.Object) (nodeKeys []string) {
 	switch o := o.(type) {
 	case *v1.PersistentVolume:
-		r.nodeKeys = append(r.nodeKeys, volumeZoneLabels...)
+		nodeKeys = append(nodeKeys, volumeZoneLabels...)
 		if o.Spec.CSI == nil && translator.IsPVMigratable(o) {
-			r.nodeKeys = append(r.nodeKeys, zoneKeys...) // it may be looked at as the driver's
+			nodeKeys = append(nodeKeys, zoneKeys...) // it may be looked at as the driver's
 		}
 		if o.Spec.NodeAffinity != nil && o.Spec.NodeAffinity.Required != nil {
-			r.nodeKeys = appendSelectorKeys(r.nodeKeys, o.Spec.NodeAffinity.Required)
+			nodeKeys = appendSelectorKeys(nodeKeys, o.Spec.NodeAffinity.Required)
 		}
 	case *storagev1.StorageClass:
 		for _, t := range o.AllowedTopologies {
 			for _, e := range t.MatchLabelExpressions {
-				r.nodeKeys = append(r.nodeKeys, e.Key)
+				nodeKeys = append(nodeKeys, e.Key)
 			}
 		}
 	case *storagev1.CSIStorageCapacity:
-		r.nodeKeys = appendLabelSelectorKeys(r.nodeKeys, o.NodeTopology)
+		nodeKeys = appendLabelSelectorKeys(nodeKeys, o.NodeTopology)
 	case *v1.Service:
 		r.podKeys = appendMapKeys(r.podKeys, o.Spec.Selector)
 	case *v1.ReplicationController:
@@ -95,6 +95,7 @@ func (r *profileRules) object(o runtime.Object) {
 	case *appsv1.StatefulSet:
 		r.podKeys = appendLabelSelectorKeys(r.podKeys, o.Spec.Selector)
 	}
+	return nodeKeys
 }
 
 func minDomainsOf(c v1.TopologySpreadConstraint) int {

@@ -32,6 +32,8 @@ type storage struct {
 	attached map[string][]*storagev1.VolumeAttachment
 	// topologyKeys are the zone labels of drivers that volumes and classes look at.
 	topologyKeys sets.Set[string]
+	// nodeKeys are the node labels that objects make pods look at.
+	nodeKeys sets.Set[string]
 }
 
 func newStorage(f informers.SharedInformerFactory) *storage {
@@ -48,6 +50,7 @@ func newStorage(f informers.SharedInformerFactory) *storage {
 		counted:      sets.New[string](),
 		attached:     map[string][]*storagev1.VolumeAttachment{},
 		topologyKeys: sets.New[string](),
+		nodeKeys:     sets.New[string](),
 	}
 }
 

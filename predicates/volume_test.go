@@ -98,3 +98,102 @@ func TestPodsWithVolumesArePlacedWhereTheVolumeIs(t *testing.T) {
 		t.Errorf("a claim in use: %v, passes %v", err, f.Passes(0, 0))
 	}
 }
+
+func TestTemplatesWithUnlikeNumbersOfFreeVolumesAreNotOfOneClass(t *testing.T) {
+	t.Parallel()
+	objects := []runtime.Object{&storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+	}}
+	for name, zone := range map[string]string{"one": "a", "two": "b", "three": "b"} {
+		pv := bound(name, v1.ReadWriteOnce)[1].(*v1.PersistentVolume)
+		pv.Spec.ClaimRef, pv.Spec.StorageClassName, pv.Status.Phase = nil, "local", v1.VolumeAvailable
+		pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
+		pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{zone}
+		objects = append(objects, pv)
+	}
+	var pods []*v1.Pod
+	for _, name := range []string{"p", "q", "r"} {
+		objects = append(objects, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data-" + name},
+			Spec: v1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("local"), AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}}})
+		pods = append(pods, aPod(called(name), claiming("data-"+name)))
+	}
+	c := newChecker(t, Options{Objects: objects})
+	s := c.Cluster(nil)
+	templates := []Node{aNode("a", zoned("a")), aNode("b", zoned("b"))}
+	f, err := s.Fits(templates, pods)
+	if err != nil || len(f.Kinds()) != 1 || !f.Passes(0, 0) || !f.Passes(1, 0) {
+		t.Fatalf("%v: %d kinds", err, len(f.Kinds()))
+	}
+	if f.ClassOf(0) == f.ClassOf(1) {
+		t.Error("one class")
+	}
+	fork := s.Fork()
+	for i, want := range []int{1, 2} {
+		runs, err := s.PlaceOnNew(templates[i], pods[0], 3, 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for _, r := range runs {
+			got += r.Nodes * r.PerNode
+		}
+		if got != want {
+			t.Errorf("template %d takes %d pods, want %d", i, got, want)
+		}
+	}
+	if f, err := s.Fits(templates, pods); err != nil || f.Passes(0, 0) || f.Passes(1, 0) {
+		t.Errorf("%v: volumes that are taken still look free", err)
+	}
+	if f, err := fork.Fits(templates, pods); err != nil || !f.Passes(0, 0) || !f.Passes(1, 0) {
+		t.Errorf("%v: what was taken shows in a fork made before", err)
+	}
+}
+
+func TestClaimsAreBoundWhereTheirPodRuns(t *testing.T) {
+	t.Parallel()
+	mode := ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)
+	for name, tc := range map[string]struct {
+		class  storagev1.StorageClass
+		other  string // the zone of another node
+		reach  bool   // whether it reaches the volume
+		drives []storagev1.CSINodeDriver
+	}{
+		"a disk of AWS, the same zone":       {storagev1.StorageClass{Provisioner: "ebs.csi.aws.com"}, "a", true, nil},
+		"a disk of AWS, another zone":        {storagev1.StorageClass{Provisioner: "ebs.csi.aws.com"}, "b", false, nil},
+		"the in-tree plugin, another zone":   {storagev1.StorageClass{Provisioner: "kubernetes.io/aws-ebs"}, "b", false, nil},
+		"a disk of Azure, another zone":      {storagev1.StorageClass{Provisioner: "disk.csi.azure.com"}, "b", false, nil},
+		"a disk of Azure in all zones":       {storagev1.StorageClass{Provisioner: "disk.csi.azure.com", Parameters: map[string]string{"skuName": "Premium_ZRS"}}, "b", true, nil},
+		"a disk of Google, another zone":     {storagev1.StorageClass{Provisioner: "pd.csi.storage.gke.io"}, "b", false, nil},
+		"a regional disk, its other zone":    {regional("a", "b"), "b", true, nil},
+		"a regional disk, a third zone":      {regional("a", "b"), "c", false, nil},
+		"files, another zone":                {storagev1.StorageClass{Provisioner: "efs.csi.aws.com"}, "b", true, nil},
+		"an unknown driver, another zone":    {storagev1.StorageClass{Provisioner: "example.com/disk"}, "b", false, nil},
+		"a driver that tells of its regions": {storagev1.StorageClass{Provisioner: "example.com/disk"}, "b", true, []storagev1.CSINodeDriver{{Name: "example.com/disk", TopologyKeys: []string{v1.LabelTopologyRegion}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.class.Name, tc.class.VolumeBindingMode = "late", mode
+			c := newChecker(t, Options{Objects: []runtime.Object{
+				&tc.class,
+				&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"}, Spec: v1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("late")}},
+				&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Spec: storagev1.CSINodeSpec{Drivers: tc.drives}},
+			}})
+			region := nodeLabel(v1.LabelTopologyRegion, "r")
+			pod := aPod(claiming("data"))
+			if err := c.BindClaims(pod, aNode("first", zoned("a"), region).Node); err != nil {
+				t.Fatal(err)
+			}
+			f, err := c.Fits(nil, []Node{aNode("t", zoned(tc.other), region)}, []*v1.Pod{pod})
+			if err != nil || f.Passes(0, 0) != tc.reach {
+				t.Errorf("%v: fits %v, want %v: %v", err, f.Passes(0, 0), tc.reach, f.Reasons(0, 0))
+			}
+		})
+	}
+}
+
+func regional(zones ...string) storagev1.StorageClass {
+	return storagev1.StorageClass{
+		Provisioner: "pd.csi.storage.gke.io", Parameters: map[string]string{"replication-type": "regional-pd"},
+		AllowedTopologies: []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{{Key: "topology.gke.io/zone", Values: zones}}}},
+	}
+}
