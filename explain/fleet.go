@@ -26,7 +26,8 @@ type Sources struct {
 	// Nodes and Pods are lists of the nodes and pods of a cluster; Pods is optional.
 	// They may be the same file.
 	Nodes, Pods string
-	// GroupLabel is the label of a node whose value names its group. Nodes need it.
+	// GroupLabel is the label of a node whose value names its group, or several with
+	// commas between them; see nodegroupset.GroupLabel. Nodes need it.
 	GroupLabel string
 }
 

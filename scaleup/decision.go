@@ -1,6 +1,9 @@
 package scaleup
 
-import "github.com/evenkeel/evenkeel/expander"
+import (
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
 
 // Decision is what one round wants to do and why. Everything that is logged,
 // printed or exported comes from it.
@@ -76,6 +79,10 @@ type GroupOutcome struct {
 	Outcome Outcome `json:"outcome"`
 	// Reason is a sentence fragment a person understands.
 	Reason string `json:"reason,omitempty"`
+	// DiffersFrom is the chosen group, where this one is not similar to it, and
+	// Differences are why, with this group on the left.
+	DiffersFrom string                    `json:"differsFrom,omitempty"`
+	Differences []nodegroupset.Difference `json:"differences,omitempty"`
 }
 
 // PodOutcome is what became of pods that are equal to the scheduler.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -38,7 +39,31 @@ func (p *planner) explainGroups() {
 		default:
 			o.Outcome, o.Reason = GroupNotChosen, p.whyLost(g.ID)
 		}
+		p.explainDifference(&o)
 		p.decision.Groups = append(p.decision.Groups, o)
+	}
+}
+
+// explainDifference says why a group is not in the set of the chosen one. A group
+// that was set aside has a better reason.
+func (p *planner) explainDifference(o *GroupOutcome) {
+	chosen := p.decision.Chosen
+	if chosen == "" || p.opts.DisableBalancing || slices.Contains(p.decision.Members, o.Group) {
+		return
+	}
+	g := p.group(o.Group)
+	if p.group(chosen).AllOrNothing || g.AllOrNothing || g.Template == nil {
+		return
+	}
+	if _, aside := p.skipped[o.Group]; aside && p.index.Set(o.Group, *g.Template) != nil {
+		return
+	}
+	if o.Differences = p.index.Differences(o.Group, chosen); len(o.Differences) == 0 {
+		return
+	}
+	o.DiffersFrom = chosen
+	if o.Outcome == GroupNotChosen || o.Outcome == GroupTakesNone {
+		o.Reason = fmt.Sprintf("not similar to %s, %s; %s", chosen, nodegroupset.DiffersBy(o.Differences), o.Reason)
 	}
 }
 
@@ -55,7 +80,29 @@ func (p *planner) whyGrows(i Increase) string {
 
 // whyNot says why a member of the set gets nothing.
 func (p *planner) whyNot(group string) string {
-	return p.held(group, "large enough beside "+others(p.decision.Members, group))
+	size := p.ledger.size(group)
+	var smaller, level, grown []string
+	for _, name := range p.decision.Members {
+		if p.ledger.grown[name] == 0 {
+			continue
+		}
+		grown = append(grown, name)
+		switch other := p.ledger.size(name); {
+		case other < size:
+			smaller = append(smaller, name)
+		case other == size:
+			level = append(level, name)
+		}
+	}
+	switch {
+	case len(smaller) > 0:
+		return p.held(group, "large enough beside "+fewNames(smaller))
+	case len(level) > 0:
+		return p.held(group, "level with "+fewNames(level))
+	case len(grown) > 0:
+		return p.held(group, "similar to "+p.decision.Chosen+", the nodes needed went to "+fewNames(grown))
+	}
+	return p.held(group, "similar to "+p.decision.Chosen+", no node could be placed")
 }
 
 // held adds what kept a member below what it would have got otherwise, or

@@ -23,9 +23,9 @@ type observer struct {
 	members map[string][]predicates.Node
 }
 
-// observe reads groups, sizes and templates. A group that can not be read
-// carries its error; only a cloud that can not be read at all fails the round.
-func (s *Scaler) observe(ctx context.Context, now time.Time, cluster Cluster) (*World, error) {
+// Observe reads groups, sizes and templates, as every round does first. A group that
+// can not be read carries its error; only a cloud that can not be read at all fails.
+func (s *Scaler) Observe(ctx context.Context, now time.Time, cluster Cluster) (*World, error) {
 	if err := s.provider.Refresh(ctx); err != nil {
 		return nil, fmt.Errorf("refresh the cloud: %w", err)
 	}

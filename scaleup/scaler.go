@@ -69,7 +69,7 @@ func (r Round) Grew() int {
 // fails is left as it was, with the failure in the result; an error means that
 // nothing could be decided.
 func (s *Scaler) Round(ctx context.Context, now time.Time, cluster Cluster) (Round, error) {
-	world, err := s.observe(ctx, now, cluster)
+	world, err := s.Observe(ctx, now, cluster)
 	if err != nil {
 		return Round{}, err
 	}

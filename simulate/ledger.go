@@ -1,6 +1,10 @@
 package simulate
 
-import "github.com/evenkeel/evenkeel/scaleup"
+import (
+	"slices"
+
+	"github.com/evenkeel/evenkeel/scaleup"
+)
 
 // ledger books the nodes that were ordered and given back, by group.
 type ledger struct {
@@ -15,9 +19,17 @@ type account struct {
 	before, ordered, removed int
 	// outcome is the latest of the most telling outcomes so far.
 	outcome scaleup.GroupOutcome
+	// split is the scale-up that the outcome is from, where it levelled several groups.
+	split *split
 	// template is where the template came from when the group last grew or,
 	// while it has not, in the latest round.
 	template string
+}
+
+// split is who was levelled with whom.
+type split struct {
+	chosen  string
+	members []string // by name
 }
 
 func (l *ledger) open(group string, size int) {
@@ -39,8 +51,16 @@ func (l *ledger) book(r *scaleup.Round) {
 			l.groups[repair.Group].removed += repair.Nodes
 		}
 	}
+	var levelled *split
+	if d := &r.Decision; len(d.Members) > 1 {
+		levelled = &split{d.Chosen, d.Members}
+	}
 	for _, g := range r.Decision.Groups {
-		l.groups[g.Group].explain(g)
+		if levelled != nil && slices.Contains(levelled.members, g.Group) {
+			l.groups[g.Group].explain(g, levelled)
+		} else {
+			l.groups[g.Group].explain(g, nil)
+		}
 	}
 	grown := map[string]bool{}
 	for _, a := range r.Attempts {
@@ -65,8 +85,8 @@ var telling = map[scaleup.Outcome]int{
 	groupShrinks:           5,
 }
 
-func (a *account) explain(g scaleup.GroupOutcome) {
+func (a *account) explain(g scaleup.GroupOutcome, by *split) {
 	if telling[g.Outcome] >= telling[a.outcome.Outcome] {
-		a.outcome = g
+		a.outcome, a.split = g, by
 	}
 }

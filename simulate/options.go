@@ -47,6 +47,7 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) 
 		out.Limits.Quotas = append(out.Limits.Quotas, pipelineQuota(q))
 	}
 	out.Similarity, errs = similarity(o, at)
+	out.Similarity = nodegroupset.ParseGroupLabel(s.GroupLabel).Ignoring(out.Similarity)
 	chain, err := expanderChain(o, at)
 	if err != nil {
 		errs = append(errs, err)

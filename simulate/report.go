@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
@@ -61,7 +60,7 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 			observed[s.last.World.Groups[i].ID] = &s.last.World.Groups[i]
 		}
 	}
-	sets, setOf, err := s.sets(observed)
+	sets, numberOf, err := s.sets(observed)
 	if err != nil {
 		return err
 	}
@@ -72,14 +71,12 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 			Name: g.ID, Zone: zoneOf(g.Template.Node), Min: g.MinSize, Max: g.MaxSize,
 			Before: account.before, After: account.before + account.ordered - account.removed,
 			Ready: ready[g.ID], Ordered: account.ordered, Removed: account.removed,
-			Pods: pods[g.ID], Set: -1, Template: account.template, Why: steady(account.outcome.Reason),
+			Pods: pods[g.ID], Set: numberOf[g.ID], Template: account.template, Why: steady(account.outcome.Reason),
 			Outcome: string(account.outcome.Outcome), Price: money(g.PricePerHour), Sizes: s.history.sizes(g.ID, account.before),
+			DiffersFrom: account.outcome.DiffersFrom, Differences: differences(account.outcome.Differences),
 		}
 		if size, err := s.cloud.TargetSize(ctx, g.ID); err == nil {
 			row.After = size
-		}
-		if set, ok := setOf[g.ID]; ok {
-			row.Set = set
 		}
 		status.NodesOrdered += account.ordered
 		status.NodesRemoved += account.removed
@@ -87,30 +84,6 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 	}
 	slices.SortFunc(status.Groups, func(a, b v1alpha1.GroupReport) int { return strings.Compare(a.Name, b.Name) })
 	return nil
-}
-
-// sets are the sets of similar groups, by the templates of the last round.
-func (s *simulation) sets(observed map[string]*scaleup.Group) (sets [][]string, setOf map[string]int, err error) {
-	index, err := nodegroupset.NewIndex(s.setup.Options.Similarity)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, g := range s.setup.Cloud.Groups {
-		template := g.Template
-		if seen := observed[g.ID]; seen != nil && seen.Template != nil {
-			template = *seen.Template
-		}
-		if err := index.Set(g.ID, template); err != nil {
-			return nil, nil, fmt.Errorf("node group %s: %w", g.ID, err)
-		}
-	}
-	sets, setOf = index.Sets(), map[string]int{}
-	for i, set := range sets {
-		for _, name := range set {
-			setOf[name] = i
-		}
-	}
-	return sets, setOf, nil
 }
 
 // reportPending explains the pods still pending by what the last round said, or

@@ -167,7 +167,7 @@ func (l *ledger) bookScaleDown(down *scaledown.Round) {
 		if sets[a.Group] != "" {
 			reason = "shrank: nodes of its set were not needed"
 		}
-		account.explain(scaleup.GroupOutcome{Group: a.Group, Outcome: groupShrinks, Reason: reason})
+		account.explain(scaleup.GroupOutcome{Group: a.Group, Outcome: groupShrinks, Reason: reason}, nil)
 	}
 }
 

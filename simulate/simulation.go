@@ -276,9 +276,7 @@ func (s *simulation) round(ctx context.Context) {
 	s.rounds++
 	now := s.clock.Now()
 	pending := s.cluster.helped()
-	r, err := s.scaler.Round(ctx, now, scaleup.Cluster{
-		Nodes: s.cluster.seen(), Pending: objectsOf(pending), DaemonSets: s.setup.DaemonSets,
-	})
+	r, err := s.scaler.Round(ctx, now, s.seenCluster(pending))
 	down, downErr := s.scaleDown(ctx, &r, err)
 	s.cloud.ForgetCalls() // the log would grow for ever
 	at := s.elapsed()

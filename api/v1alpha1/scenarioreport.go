@@ -95,7 +95,7 @@ type GroupReport struct {
 	Removed int `json:"removed"`
 	// Pods run on its nodes at the end, daemon set pods not counted.
 	Pods int `json:"pods"`
-	// Set is the position of its set in Sets, from 0; -1 without a template.
+	// Set is the number of its set in Sets, counted from 1 as in the table.
 	Set int `json:"set"`
 	// Template says where the template came from last.
 	Template string `json:"template,omitempty"`
@@ -103,6 +103,10 @@ type GroupReport struct {
 	// TakesNone, Skipped, NotChosen, Partner, Refused, Grows or Shrinks.
 	Why     string `json:"why,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
+	// DiffersFrom is the group that was chosen, where this one is not in its set, and
+	// Differences are why, this group's values on the left.
+	DiffersFrom string            `json:"differsFrom,omitempty"`
+	Differences []FieldDifference `json:"differences,omitempty"`
 	// Price of one of its nodes per hour.
 	Price json.Number `json:"price,omitempty"`
 	// Sizes are its sizes over time, from the start; left out where nothing changed.

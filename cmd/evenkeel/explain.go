@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/document"
 	"github.com/evenkeel/evenkeel/explain"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/simulate"
 )
 
 // newExplain builds the command that says which node groups are similar and why others are not.
@@ -22,7 +24,7 @@ func newExplain(color *printing.ColorMode) *cobra.Command {
 	var output printing.Flags
 	var q question
 	cmd := &cobra.Command{
-		Use:   "explain {--snapshot FILE | --nodes FILE --group-label KEY | --templates FILE} [GROUP [GROUP]]",
+		Use:   "explain {--snapshot FILE | --nodes FILE --group-label KEY | --templates FILE | -f FILE} [GROUP [GROUP]]",
 		Short: "Say which node groups are similar, and why others are not",
 		Long: `Say which node groups form sets, which nearly do, in what they differ, with both values, the measured ratio and the
 limit, and the flags that would join them: those of evenkeel, and those a Cluster Autoscaler without evenkeel would need.
@@ -35,11 +37,13 @@ The fleet is read from one source, "-" is standard input:
   --nodes      nodes and pods as kubectl get -o json or -o yaml prints them; a group's template is its first ready node
                by name, with the daemon set pods that run there
   --templates  a list of nodes, one for each group
+  -f           a document of kind Scenario: its groups as simulate compares them in the first round, under its options
 
 An explanation is an answer, so the exit code is 0 whatever it says, and 2 where a flag, a file or a group is wrong.`,
 		Example: `  evenkeel explain --snapshot configs/scenarios/data/snapshotz.json
   evenkeel explain --snapshot configs/scenarios/data/snapshotz.json m5-large-a m5-large-b
   evenkeel explain --nodes nodes.json --pods pods.json --group-label eks.amazonaws.com/nodegroup
+  evenkeel explain -f configs/scenarios/empty-sibling.yaml
   evenkeel explain --packs`,
 		GroupID: groupAnswers,
 		Args:    atMostTwoGroups,
@@ -55,7 +59,7 @@ An explanation is an answer, so the exit code is 0 whatever it says, and 2 where
 				}
 				return printPacks(printer)
 			}
-			answer, err := q.answer(cmd.Flags(), cmd.InOrStdin(), groups)
+			answer, err := q.answer(cmd, groups)
 			if err != nil {
 				return err
 			}
@@ -82,15 +86,16 @@ func atMostTwoGroups(_ *cobra.Command, groups []string) error {
 
 // A question is what the flags of the command ask.
 type question struct {
-	sources explain.Sources
-	options nodegroupset.Options
-	limit   fileSize
-	packs   bool
+	sources  explain.Sources
+	scenario string
+	options  nodegroupset.Options
+	limit    fileSize
+	packs    bool
 }
 
 // sourceFlags name a fleet; the flags of comparedByLabels mean nothing where chosen labels alone decide.
 var (
-	sourceFlags      = []string{"snapshot", "nodes", "templates"}
+	sourceFlags      = []string{"snapshot", "nodes", "templates", "filename"}
 	comparedByLabels = []string{
 		"balancing-ignore-label", "disable-label-pack",
 		"memory-difference-ratio", "max-allocatable-difference-ratio", "max-free-difference-ratio",
@@ -101,8 +106,9 @@ func (q *question) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&q.sources.Snapshot, "snapshot", "", "debugging snapshot of Cluster Autoscaler")
 	flags.StringVar(&q.sources.Nodes, "nodes", "", "list of nodes; needs --group-label")
 	flags.StringVar(&q.sources.Pods, "pods", "", "with --nodes: list of pods, for the daemon sets")
-	flags.StringVar(&q.sources.GroupLabel, "group-label", "", "label of a node whose value names its node group")
+	flags.StringVar(&q.sources.GroupLabel, "group-label", "", "label of a node whose value names its node group; several, with commas between them, name it together")
 	flags.StringVar(&q.sources.Templates, "templates", "", "list of nodes, one for each group")
+	flags.StringVarP(&q.scenario, "filename", "f", "", "document of kind Scenario")
 	flags.BoolVar(&q.packs, "packs", false, "list the label packs and their keys instead")
 
 	addSimilarityFlags(flags, &q.options)
@@ -132,7 +138,7 @@ func changed(flags *pflag.FlagSet, names ...string) []string {
 	return out
 }
 
-const hintSource = "give --snapshot FILE, --nodes FILE with --group-label KEY, or --templates FILE"
+const hintSource = "give --snapshot FILE, --nodes FILE with --group-label KEY, --templates FILE, or a scenario with -f FILE"
 
 // check refuses flags that do not go together, or have no value.
 func (q *question) check(flags *pflag.FlagSet) error {
@@ -152,6 +158,8 @@ func (q *question) check(flags *pflag.FlagSet) error {
 		return refuse("name the label whose value is a node's group, such as eks.amazonaws.com/nodegroup", "--nodes needs --group-label")
 	case q.sources.Nodes == "" && q.sources.Pods != "":
 		return refuse("a snapshot has its own pods, templates have none", "--pods goes with --nodes only")
+	case q.scenario != "" && q.sources.GroupLabel != "":
+		return refuse("a scenario has its own groupLabel", "--group-label does not go with -f")
 	case q.sources.Snapshot != "" && q.sources.GroupLabel != "":
 		return refuse("a snapshot names its groups itself", "--group-label does not go with --snapshot")
 	case q.sources.Nodes == "-" && q.sources.Pods == "-":
@@ -173,15 +181,18 @@ func (q *question) packsAlone(flags *pflag.FlagSet, groups []string) error {
 }
 
 // answer reads the fleet and has it explained.
-func (q *question) answer(flags *pflag.FlagSet, stdin io.Reader, groups []string) (*explain.Explanation, error) {
-	if err := q.check(flags); err != nil {
+func (q *question) answer(cmd *cobra.Command, groups []string) (*explain.Explanation, error) {
+	if err := q.check(cmd.Flags()); err != nil {
 		return nil, err
 	}
-	index, err := nodegroupset.NewIndex(q.options)
-	if err != nil {
+	if _, err := nodegroupset.NewIndex(q.options); err != nil {
 		return nil, wrongOption(err)
 	}
-	fleet, err := q.read(stdin)
+	fleet, options, err := q.fleet(cmd)
+	if err != nil {
+		return nil, err
+	}
+	index, err := nodegroupset.NewIndex(options)
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +202,54 @@ func (q *question) answer(flags *pflag.FlagSet, stdin io.Reader, groups []string
 		return nil, &usageError{err, "without a group, explain lists all"}
 	}
 	return answer, err
+}
+
+// fleet reads the fleet, and with it the options under which it is compared.
+func (q *question) fleet(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Options, error) {
+	if q.scenario != "" {
+		return q.playable(cmd)
+	}
+	fleet, err := q.read(cmd.InOrStdin())
+	if err != nil {
+		return nil, q.options, err
+	}
+	options := nodegroupset.ParseGroupLabel(q.sources.GroupLabel).Ignoring(q.options)
+	if own := options.IgnoreLabels[len(q.options.IgnoreLabels):]; len(own) > 0 {
+		fleet.Notes = append(fleet.Notes, fmt.Sprintf("%s names the groups here, so it makes no difference; elsewhere --balancing-ignore-label=%s says so",
+			strings.Join(own, ","), strings.Join(own, " --balancing-ignore-label=")))
+	}
+	return fleet, options, nil
+}
+
+// playable takes the fleet of a scenario, as its first round sees it. Flags win
+// over its options.
+func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Options, error) {
+	sizes := sizeLimits{documents: min(int64(q.limit), document.DefaultMaxSize)}
+	if cmd.Flags().Changed("max-file-size") {
+		sizes = sizeLimits{documents: int64(q.limit), lists: int64(q.limit)}
+	}
+	none := &overrides{flags: pflag.NewFlagSet("", pflag.ContinueOnError)}
+	setups, _, err := loadScenarios(cmd, scenarioSources{files: []string{q.scenario}, flags: none, variant: new(variant)}, sizes)
+	if err != nil {
+		return nil, q.options, err
+	}
+	if len(setups) != 1 {
+		return nil, q.options, &usageError{fmt.Errorf("%s holds %s", q.scenario, of(int64(len(setups)), "scenario")), "explain reads one; put it into a file of its own"}
+	}
+	groups, err := simulate.Fleet(cmd.Context(), setups[0])
+	if err != nil {
+		return nil, q.options, err
+	}
+	options, given := setups[0].Options.Similarity, q.options
+	options.IgnoreLabels = slices.Concat(options.IgnoreLabels, given.IgnoreLabels)
+	options.DisabledPacks = slices.Concat(options.DisabledPacks, given.DisabledPacks)
+	if len(given.Labels) > 0 {
+		options.Labels = given.Labels
+	}
+	options.MemoryDifferenceRatio = cmp.Or(given.MemoryDifferenceRatio, options.MemoryDifferenceRatio)
+	options.MaxAllocatableDifferenceRatio = cmp.Or(given.MaxAllocatableDifferenceRatio, options.MaxAllocatableDifferenceRatio)
+	options.MaxFreeDifferenceRatio = cmp.Or(given.MaxFreeDifferenceRatio, options.MaxFreeDifferenceRatio)
+	return explain.OfGroups(q.scenario, groups), options, nil
 }
 
 func (q *question) read(stdin io.Reader) (*explain.Fleet, error) {
@@ -225,7 +284,7 @@ func wrongOption(err error) error {
 
 // complete offers the groups of the fleet that the flags name. Standard input is left alone.
 func (q *question) complete(flags *pflag.FlagSet, args []string) []string {
-	if len(args) > 1 || q.check(flags) != nil {
+	if len(args) > 1 || q.scenario != "" || q.check(flags) != nil {
 		return nil
 	}
 	fleet, err := q.read(strings.NewReader(""))

@@ -85,12 +85,8 @@ func groupGrid(r *v1alpha1.ScenarioReport) printing.Grid {
 		{Name: "REMOVED", Wide: true}, {Name: "PODS"}, {Name: "TEMPLATE", Wide: true}, {Name: "WHY"},
 	}}
 	for _, g := range r.Status.Groups {
-		set := printing.None
-		if g.Set >= 0 {
-			set = strconv.Itoa(g.Set + 1)
-		}
 		grid.Rows = append(grid.Rows, []string{
-			g.Name, g.Zone, set, strconv.Itoa(g.Before), strconv.Itoa(g.After), strconv.Itoa(g.Min), strconv.Itoa(g.Max),
+			g.Name, g.Zone, strconv.Itoa(g.Set), strconv.Itoa(g.Before), strconv.Itoa(g.After), strconv.Itoa(g.Min), strconv.Itoa(g.Max),
 			strconv.Itoa(g.Ready), strconv.Itoa(g.Ordered), strconv.Itoa(g.Removed), strconv.Itoa(g.Pods), g.Template, g.Why,
 		})
 	}

@@ -1,0 +1,79 @@
+package nodegroupset
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// GroupLabel names the node group of a node by its labels: by the value of one, or
+// by those of several, joined by "/".
+type GroupLabel struct{ keys []string }
+
+// ParseGroupLabel reads label keys separated by commas. Without any it names no
+// group.
+func ParseGroupLabel(text string) GroupLabel {
+	var g GroupLabel
+	for key := range strings.SplitSeq(text, ",") {
+		if key = strings.TrimSpace(key); key != "" && !slices.Contains(g.keys, key) {
+			g.keys = append(g.keys, key)
+		}
+	}
+	return g
+}
+
+// Keys are the label keys, in their order.
+func (g GroupLabel) Keys() []string { return g.keys }
+
+// Of names the group of a node. It is empty where the node lacks a label, or has
+// one without a value.
+func (g GroupLabel) Of(n *v1.Node) string {
+	values := make([]string, len(g.keys))
+	for i, key := range g.keys {
+		if values[i] = n.Labels[key]; values[i] == "" {
+			return ""
+		}
+	}
+	return strings.Join(values, "/")
+}
+
+// Ignoring adds to options that the label makes no difference: it has another
+// value in every group. Labels that say what nodes are for go on to matter, and
+// where labels alone decide, all is as it was.
+func (g GroupLabel) Ignoring(o Options) Options {
+	packs, err := ShippedPacks()
+	if err != nil || len(o.Labels) > 0 { // NewIndex tells of the error
+		return o
+	}
+	o.IgnoreLabels = slices.Clone(o.IgnoreLabels)
+	ignored := newLabelRule(packs, o).ignored
+	for _, key := range g.keys {
+		if !packs.Tells(key) && !ignored[key] {
+			o.IgnoreLabels = append(o.IgnoreLabels, key)
+		}
+	}
+	return o
+}
+
+// zonalPools are labels of clouds whose pools have one node group in every zone.
+var zonalPools = []string{"cloud.google.com/gke-nodepool"}
+
+// Zonal reports whether nodes of one name that lie in several zones are nodes of
+// several groups, as those of a GKE node pool are.
+func (g GroupLabel) Zonal() bool {
+	return slices.ContainsFunc(g.keys, func(key string) bool { return slices.Contains(zonalPools, key) })
+}
+
+// InZone is the name of a zone's part of a group that is one group per zone.
+func InZone(group, zone string) string { return group + "/" + zone }
+
+// ZoneOf is the zone of a node; it is empty where no label says it.
+func ZoneOf(n *v1.Node) string {
+	for _, key := range zoneLabels {
+		if zone := n.Labels[key]; zone != "" {
+			return zone
+		}
+	}
+	return ""
+}

@@ -1,0 +1,49 @@
+package nodegroupset
+
+import (
+	"fmt"
+	"strings"
+)
+
+// words names the field of a difference as a person would.
+func (d Difference) words() string {
+	for prefix, noun := range map[string]string{"labels[": "label ", "taints[": "taint "} {
+		if key, found := strings.CutPrefix(d.Field, prefix); found {
+			return noun + strings.TrimSuffix(key, "]")
+		}
+	}
+	return strings.Replace(d.Field, ".", " ", 1)
+}
+
+// String tells a difference in words: "label team-pool: a against b".
+func (d Difference) String() string {
+	text := fmt.Sprintf("%s: %s against %s", d.words(), sideText(d.Left, d.HasLeft), sideText(d.Right, d.HasRight))
+	if d.Ratio != "" {
+		text += fmt.Sprintf(" (ratio %s, limit %s)", d.Ratio, d.Limit)
+	}
+	return text
+}
+
+func sideText(value string, has bool) string {
+	switch {
+	case !has:
+		return "none"
+	case value == "":
+		return `""`
+	}
+	return value
+}
+
+// DiffersBy tells two differences in words, or of more the first and how many
+// there are besides. It is empty where there is none.
+func DiffersBy(differences []Difference) string {
+	switch len(differences) {
+	case 0:
+		return ""
+	case 1:
+		return "differs by " + differences[0].String()
+	case 2:
+		return "differs by " + differences[0].String() + " and " + differences[1].String()
+	}
+	return fmt.Sprintf("differs by %s and %d more", differences[0], len(differences)-1)
+}
