@@ -1,7 +1,8 @@
 package simulate
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,27 +15,72 @@ type daemonController struct {
 	checker *predicates.Checker
 	pods    []*v1.Pod         // one of each daemon set
 	onGroup map[string][]bool // which of pods run on the nodes of a group
+	// derived tells which of pods are of sets that are known by such pods only:
+	// which nodes of the start they run on is known, and so of what groups.
+	derived []bool
 }
 
-func newDaemonController(checker *predicates.Checker, sets []*appsv1.DaemonSet) *daemonController {
+func newDaemonController(checker *predicates.Checker, setup *Setup) *daemonController {
 	d := &daemonController{checker: checker, onGroup: map[string][]bool{}}
-	for _, set := range sets {
+	for _, set := range setup.DaemonSets {
 		d.pods = append(d.pods, scaleup.DaemonPod(set))
+		d.derived = append(d.derived, setup.DerivedDaemonSets.Has(set.Namespace+"/"+set.Name))
 	}
 	return d
+}
+
+// begin runs the daemon sets on the nodes of the start.
+func (d *daemonController) begin(nodes []*node) error {
+	seen := map[string][]bool{} // sets known by their pods, by group
+	for _, n := range nodes {
+		if len(n.daemons) == 0 && n.group != "" {
+			continue
+		}
+		if seen[n.group] == nil {
+			seen[n.group] = make([]bool, len(d.pods))
+		}
+		for i, p := range d.pods {
+			seen[n.group][i] = seen[n.group][i] || d.derived[i] && carries(n.daemons, p)
+		}
+	}
+	for _, n := range nodes {
+		runs, err := d.runs(n)
+		if err != nil {
+			return err
+		}
+		own := slices.Clone(runs)
+		for i := range own {
+			if d.derived[i] && seen[n.group] != nil {
+				own[i] = false // it is there, or it does not run here
+				runs[i] = seen[n.group][i] && n.group != ""
+			}
+		}
+		d.add(n, own)
+	}
+	return nil
 }
 
 // start runs the daemon sets on a node that has registered, but for those it
 // came with. Nodes of one group are alike, so the first one answers for all.
 func (d *daemonController) start(n *node) error {
+	runs, err := d.runs(n)
+	if err != nil {
+		return err
+	}
+	d.add(n, runs)
+	return nil
+}
+
+// runs tells which of the pods run on the nodes of the node's group.
+func (d *daemonController) runs(n *node) ([]bool, error) {
 	if len(d.pods) == 0 {
-		return nil
+		return nil, nil
 	}
 	runs, known := d.onGroup[n.group]
 	if !known || n.group == "" {
 		fit, err := d.checker.Fits(nil, []predicates.Node{{Node: settled(n.object)}}, d.pods)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		runs = make([]bool, len(d.pods))
 		for i := range d.pods {
@@ -42,6 +88,10 @@ func (d *daemonController) start(n *node) error {
 		}
 		d.onGroup[n.group] = runs
 	}
+	return runs, nil
+}
+
+func (d *daemonController) add(n *node, runs []bool) {
 	for i, p := range d.pods {
 		if runs[i] && !carries(n.daemons, p) {
 			own := *p
@@ -50,7 +100,6 @@ func (d *daemonController) start(n *node) error {
 			n.daemons = append(n.daemons, &own)
 		}
 	}
-	return nil
 }
 
 func carries(daemons []*v1.Pod, p *v1.Pod) bool {

@@ -75,6 +75,7 @@ type loader struct {
 	storage  storageObjects
 	problems []document.Problem
 	classes  priorityClasses
+	daemons  scaleup.DaemonSetFinder
 }
 
 func (l *loader) add(errs ...*field.Error) {
@@ -273,10 +274,14 @@ func (l *loader) readPods() error {
 // takeOver makes a pod of a file one of the scenario, or nil where it has no
 // part in it.
 func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
-	comesWithNode := scaleup.RunsOnEveryNode(p)
-	switch {
-	case p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed:
+	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
 		return nil
+	}
+	comesWithNode := scaleup.RunsOnEveryNode(p)
+	if comesWithNode {
+		l.daemons.Add(p)
+	}
+	switch {
 	case comesWithNode && unbind:
 		return nil
 	}
@@ -330,7 +335,35 @@ func (l *loader) readDaemonSets() error {
 		}
 		l.setup.DaemonSets = append(l.setup.DaemonSets, found...)
 	}
+	l.deriveDaemonSets(names)
 	return nil
+}
+
+// deriveDaemonSets takes the daemon sets that no file has from their pods. Where a
+// snapshot is read, its templates say better which pods come with a node.
+func (l *loader) deriveDaemonSets(known sets.Set[string]) {
+	for _, from := range l.spec.NodeGroupsFrom {
+		if from.Snapshot != "" {
+			return
+		}
+	}
+	for _, from := range l.spec.PodsFrom {
+		if from.Snapshot != "" {
+			return
+		}
+	}
+	derived := l.daemons.DaemonSets(known.Has)
+	if len(derived) == 0 {
+		return
+	}
+	var names []string
+	l.setup.DerivedDaemonSets = sets.New[string]()
+	for _, set := range derived {
+		names = append(names, set.Namespace+"/"+set.Name)
+	}
+	l.setup.DerivedDaemonSets.Insert(names...)
+	l.setup.DaemonSets = append(l.setup.DaemonSets, derived...)
+	l.setup.Notes = append(l.setup.Notes, fmt.Sprintf("the files have no DaemonSet %s: taken from its pods, without node affinity of its own; the output of kubectl get daemonsets -A in daemonSetsFrom tells it", few(names)))
 }
 
 func workload(w *v1alpha1.ScenarioWorkload) Workload {

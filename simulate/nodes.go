@@ -39,10 +39,8 @@ func (s *simulation) populate(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, n := range s.cluster.nodes {
-		if err := s.daemons.start(n); err != nil {
-			return err
-		}
+	if err := s.daemons.begin(s.cluster.nodes); err != nil {
+		return err
 	}
 	if err := s.volumes.provide(s.cluster.pods, s.setup.Workloads); err != nil {
 		return err

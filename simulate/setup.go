@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
@@ -47,7 +48,10 @@ type Setup struct {
 	// Pods exist at the start: pending, or bound to a node by spec.nodeName.
 	Pods       []*v1.Pod
 	DaemonSets []*appsv1.DaemonSet
-	Workloads  []Workload
+	// DerivedDaemonSets are those of DaemonSets, by namespace/name, that are known
+	// by their pods only.
+	DerivedDaemonSets sets.Set[string]
+	Workloads         []Workload
 	// Storage are the claims, volumes, classes and objects of storage drivers that
 	// exist at the start, as predicates.Options has them.
 	Storage []runtime.Object

@@ -108,7 +108,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		cluster:  newCluster(history),
 		history:  history,
 		faults:   faults,
-		daemons:  newDaemonController(checker, setup.DaemonSets),
+		daemons:  newDaemonController(checker, setup),
 		volumes:  newVolumeController(checker, setup),
 		groupOf:  map[string]string{},
 		nextStep: make([]int, len(setup.Workloads)),
