@@ -33,8 +33,7 @@ type Node struct {
 // in a cluster without volumes, services and namespace labels.
 type Options struct {
 	// Configuration is a KubeSchedulerConfiguration (YAML or JSON) with exactly
-	// one profile. Empty means the default profile without default spread
-	// constraints.
+	// one profile. Empty means the default profile.
 	Configuration []byte
 	// Objects are the cluster objects the plugins look up: PersistentVolumeClaims,
 	// PersistentVolumes, StorageClasses, CSINodes, CSIDrivers,
@@ -55,6 +54,7 @@ type Checker struct {
 	rules    profileRules
 	objects  informers.SharedInformerFactory
 	storage  *storage
+	standard bool             // the default profile
 	hidden   []replaced       // by the trial under way
 	nodeKeys sets.Set[string] // node label keys any pod looked at so far
 	keysRead int              // grows with nodeKeys
@@ -82,6 +82,7 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 		quiet:    klog.NewContext(context.WithoutCancel(ctx), logr.Discard()),
 		seen:     &snapshot{},
 		nodeKeys: sets.New[string](),
+		standard: len(o.Configuration) == 0,
 	}
 	if c.rules, err = rulesOf(profile); err != nil {
 		return nil, err
@@ -142,19 +143,12 @@ func (c *Checker) look(keys []string) {
 	c.keysRead += c.nodeKeys.Len() - before
 }
 
-// readProfile returns the one profile of a configuration, or the default one
-// without default spread constraints: those are all soft and would only make
-// every pod look at services.
+// readProfile returns the one profile of a configuration, or the default one.
 func readProfile(configuration []byte) (*config.KubeSchedulerProfile, error) {
 	if len(configuration) == 0 {
 		def, err := latest.Default()
 		if err != nil {
 			return nil, fmt.Errorf("default scheduler configuration: %w", err)
-		}
-		for _, pc := range def.Profiles[0].PluginConfig {
-			if args, ok := pc.Args.(*config.PodTopologySpreadArgs); ok {
-				args.DefaultingType, args.DefaultConstraints = config.ListDefaulting, nil
-			}
 		}
 		return &def.Profiles[0], nil
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// constraint is a hard spread constraint, read as PodTopologySpread reads it.
+// constraint is a spread constraint, read as PodTopologySpread reads it.
 type constraint struct {
 	key        string
 	host       bool // over hostnames: each node is a domain
@@ -33,38 +33,47 @@ func constraintsOf(k *kind) (all []constraint, ok bool) {
 		if c.WhenUnsatisfiable != v1.DoNotSchedule {
 			continue
 		}
-		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		one, err := readConstraint(&c, pod)
 		if err != nil {
 			return nil, false
-		}
-		// The pod's own values of these keys narrow the selector, unless it selects nothing.
-		if requirements, selectable := selector.Requirements(); selectable {
-			narrower := labels.Set{}
-			for _, key := range c.MatchLabelKeys {
-				if value, has := pod.Labels[key]; has {
-					narrower[key] = value
-				}
-			}
-			if len(narrower) > 0 {
-				selector = labels.SelectorFromSet(narrower).Add(requirements...)
-			}
-		}
-		one := constraint{
-			key: c.TopologyKey, host: c.TopologyKey == v1.LabelHostname,
-			maxSkew: int(c.MaxSkew), minDomains: minDomainsOf(c),
-			namespace: pod.Namespace, selector: selector,
-			honorAffinity: c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == v1.NodeInclusionPolicyHonor,
-			honorTaints:   c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == v1.NodeInclusionPolicyHonor,
-		}
-		if selector.Matches(labels.Set(pod.Labels)) {
-			one.self = 1
-		}
-		if one.counts(pod) {
-			one.step = 1
 		}
 		all = append(all, one)
 	}
 	return all, len(all) > 0
+}
+
+// readConstraint reads a spread constraint of a pod.
+func readConstraint(c *v1.TopologySpreadConstraint, pod *v1.Pod) (constraint, error) {
+	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+	if err != nil {
+		return constraint{}, err
+	}
+	// The pod's own values of these keys narrow the selector, unless it selects nothing.
+	if requirements, selectable := selector.Requirements(); selectable {
+		narrower := labels.Set{}
+		for _, key := range c.MatchLabelKeys {
+			if value, has := pod.Labels[key]; has {
+				narrower[key] = value
+			}
+		}
+		if len(narrower) > 0 {
+			selector = labels.SelectorFromSet(narrower).Add(requirements...)
+		}
+	}
+	one := constraint{
+		key: c.TopologyKey, host: c.TopologyKey == v1.LabelHostname,
+		maxSkew: int(c.MaxSkew), minDomains: minDomainsOf(*c),
+		namespace: pod.Namespace, selector: selector,
+		honorAffinity: c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == v1.NodeInclusionPolicyHonor,
+		honorTaints:   c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == v1.NodeInclusionPolicyHonor,
+	}
+	if selector.Matches(labels.Set(pod.Labels)) {
+		one.self = 1
+	}
+	if one.counts(pod) {
+		one.step = 1
+	}
+	return one, nil
 }
 
 // counts reports whether the constraint counts a pod on a node.

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // encoder writes canonical keys of pods: pods with equal keys are equal to the
@@ -38,23 +39,10 @@ func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], c *Checker) ([]byte,
 		e.flag(len(p.Spec.TopologySpreadConstraints) > 0)
 		e.owner(p)
 	}
-	e.spec = v1.PodSpec{
-		NodeName:       p.Spec.NodeName,
-		NodeSelector:   p.Spec.NodeSelector,
-		HostNetwork:    p.Spec.HostNetwork,
-		HostUsers:      p.Spec.HostUsers,
-		Tolerations:    p.Spec.Tolerations,
-		Overhead:       p.Spec.Overhead,
-		ResourceClaims: p.Spec.ResourceClaims,
-		Affinity:       e.required(p.Spec.Affinity),
-		Volumes:        e.checked(p, func(v *v1.Volume) bool { return !s.owns(p, v) }),
-	}
-	if rs := p.Spec.Resources; rs != nil {
-		e.spec.Resources = &v1.ResourceRequirements{Requests: rs.Requests}
-	}
-	e.containers = appendReduced(e.containers[:0], p.Spec.Containers)
-	e.initContainers = appendReduced(e.initContainers[:0], p.Spec.InitContainers)
-	e.spec.Containers, e.spec.InitContainers = e.containers, e.initContainers
+	e.placed(p)
+	e.spec.NodeName = p.Spec.NodeName
+	e.spec.Affinity = e.required(p.Spec.Affinity)
+	e.spec.Volumes = e.checked(p, func(v *v1.Volume) bool { return !s.owns(p, v) })
 	e.hardSpread(p)
 	for i := range p.Spec.Volumes {
 		if v := &p.Spec.Volumes[i]; s.owns(p, v) {
@@ -65,6 +53,48 @@ func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], c *Checker) ([]byte,
 	e.count(0)
 	if sharedEphemeral(p, s) {
 		e.text(p.Name)
+	}
+	return e.finish()
+}
+
+// placed puts into the spec what decides by itself where a pod may be placed.
+func (e *encoder) placed(p *v1.Pod) {
+	e.spec = v1.PodSpec{
+		NodeSelector:   p.Spec.NodeSelector,
+		HostNetwork:    p.Spec.HostNetwork,
+		HostUsers:      p.Spec.HostUsers,
+		Tolerations:    p.Spec.Tolerations,
+		Overhead:       p.Spec.Overhead,
+		ResourceClaims: p.Spec.ResourceClaims,
+	}
+	if rs := p.Spec.Resources; rs != nil {
+		e.spec.Resources = &v1.ResourceRequirements{Requests: rs.Requests}
+	}
+	e.containers = appendReduced(e.containers[:0], p.Spec.Containers)
+	e.initContainers = appendReduced(e.initContainers[:0], p.Spec.InitContainers)
+	e.spec.Containers, e.spec.InitContainers = e.containers, e.initContainers
+}
+
+// scheduled encodes a pod with all that the Scheduler looks at before it is
+// bound and after: preferences and the controller too, the node not.
+func (e *encoder) scheduled(p *v1.Pod, keys sets.Set[string]) ([]byte, error) {
+	e.start(p, keys)
+	e.owner(p)
+	for i := range p.Status.ContainerStatuses {
+		if p.Status.ContainerStatuses[i].Resources != nil { // resized in place
+			info, _ := framework.NewPodInfo(p)
+			need := needOf(info)
+			e.amounts(&need)
+			break
+		}
+	}
+	e.placed(p)
+	e.spec.Affinity = p.Spec.Affinity
+	e.spec.TopologySpreadConstraints = p.Spec.TopologySpreadConstraints
+	e.spec.Volumes = e.checked(p, func(*v1.Volume) bool { return true })
+	if len(p.Spec.ResourceClaims) > 0 || slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.Ephemeral != nil }) {
+		e.text(p.Name) // objects are named after it
+		e.text(string(p.UID))
 	}
 	return e.finish()
 }
@@ -155,7 +185,9 @@ func (e *encoder) amounts(a *amounts) {
 // owner matters where default spread constraints take the selector of the
 // pod's controller.
 func (e *encoder) owner(p *v1.Pod) {
-	if o := metav1.GetControllerOfNoCopy(p); o != nil {
+	o := metav1.GetControllerOfNoCopy(p)
+	e.flag(o != nil)
+	if o != nil {
 		e.text(o.APIVersion)
 		e.text(o.Kind)
 		e.text(o.Name)
@@ -198,11 +230,16 @@ func (e *encoder) hardSpread(p *v1.Pod) {
 func (e *encoder) checked(p *v1.Pod, wanted func(*v1.Volume) bool) []v1.Volume {
 	e.volumes = e.volumes[:0]
 	for i := range p.Spec.Volumes {
-		if v := &p.Spec.Volumes[i]; (claimName(p, v) != "" || conflicts(v) || translator.IsInlineMigratable(v)) && wanted(v) {
+		if v := &p.Spec.Volumes[i]; volumeChecked(p, v) && wanted(v) {
 			e.volumes = append(e.volumes, *v)
 		}
 	}
 	return e.volumes
+}
+
+// volumeChecked tells whether a Filter plugin looks at a volume.
+func volumeChecked(p *v1.Pod, v *v1.Volume) bool {
+	return claimName(p, v) != "" || conflicts(v) || translator.IsInlineMigratable(v)
 }
 
 // conflicts tells whether a volume may be of one pod only on a node.

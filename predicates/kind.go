@@ -86,10 +86,7 @@ func (k *kind) ownTerms() bool { return k.host || k.wider }
 func newKind(r, placed *resident, c *Checker) *kind {
 	rules := &c.rules
 	p := r.info.Pod
-	asks := framework.NewResource(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
-	k := &kind{resident: r, placed: placed, asks: amounts{
-		cpu: asks.MilliCPU, memory: asks.Memory, ephemeral: asks.EphemeralStorage, scalars: asks.ScalarResources,
-	}}
+	k := &kind{resident: r, placed: placed, asks: asksOf(p)}
 	for _, c := range p.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable != v1.DoNotSchedule {
 			continue
@@ -141,6 +138,18 @@ func newKind(r, placed *resident, c *Checker) *kind {
 		k.alone = &alone
 	}
 	return k
+}
+
+// asksOf is what a pod wants free on a node.
+func asksOf(p *v1.Pod) amounts {
+	asks := framework.NewResource(resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}))
+	return amounts{cpu: asks.MilliCPU, memory: asks.Memory, ephemeral: asks.EphemeralStorage, scalars: asks.ScalarResources}
+}
+
+// needOf is what a pod takes on a node.
+func needOf(info *framework.PodInfo) amounts {
+	need := info.CalculateResource().Resource
+	return amounts{cpu: need.GetMilliCPU(), memory: need.GetMemory(), ephemeral: need.GetEphemeralStorage(), scalars: need.GetScalarResources()}
 }
 
 // picksNodes tells whether a pod names single nodes.

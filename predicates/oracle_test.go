@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -41,11 +40,6 @@ func newNaive(t testing.TB, objects ...runtime.Object) *naive {
 		t.Fatal(err)
 	}
 	profile := &def.Profiles[0]
-	for _, pc := range profile.PluginConfig {
-		if args, ok := pc.Args.(*config.PodTopologySpreadArgs); ok {
-			args.DefaultingType = config.ListDefaulting
-		}
-	}
 	o := &naive{seen: &delegate{}, ctx: klog.NewContext(t.Context(), logr.Discard())}
 	factory := informers.NewSharedInformerFactory(nil, 0)
 	o.objects = factory
@@ -86,13 +80,8 @@ func (w world) copy() world {
 	return c
 }
 
-// fits answers whether the pod passes node i of the world.
-func (o *naive) fits(w world, pod *v1.Pod, i int) bool {
-	return o.first(w, pod, i, i+1) == i
-}
-
-// first returns the first node of lo..hi the pod passes, or -1.
-func (o *naive) first(w world, pod *v1.Pod, lo, hi int) int {
+// show makes the world what the plugins see.
+func (o *naive) show(w world) *cache.Snapshot {
 	var nodes []*v1.Node
 	var pods []*v1.Pod
 	for _, n := range w {
@@ -108,6 +97,17 @@ func (o *naive) first(w world, pod *v1.Pod, lo, hi int) int {
 	}
 	snap := cache.NewSnapshot(pods, nodes)
 	o.seen.SharedLister = snap
+	return snap
+}
+
+// fits answers whether the pod passes node i of the world.
+func (o *naive) fits(w world, pod *v1.Pod, i int) bool {
+	return o.first(w, pod, i, i+1) == i
+}
+
+// first returns the first node of lo..hi the pod passes, or -1.
+func (o *naive) first(w world, pod *v1.Pod, lo, hi int) int {
+	snap := o.show(w)
 	state := framework.NewCycleState()
 	result, status, _ := o.fw.RunPreFilterPlugins(o.ctx, state, pod)
 	if !status.IsSuccess() {

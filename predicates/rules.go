@@ -17,9 +17,10 @@ type profileRules struct {
 	// nodeKeys are node label keys looked at on behalf of every pod: by an added
 	// node affinity, default spread constraints, volumes and storage classes.
 	nodeKeys []string
-	// podKeys are pod label keys looked at by services and controllers, which
-	// stand in for the selector of default spread constraints.
-	podKeys []string
+	// podKeys are pod label keys that default hard spread constraints look at;
+	// ownerKeys those of the services and controllers that stand in for their
+	// selector.
+	podKeys, ownerKeys []string
 	// spread tells that there are default hard spread constraints; spreadOnHost
 	// that one of them is over hostnames.
 	spread, spreadOnHost bool
@@ -87,15 +88,23 @@ func (r *profileRules) object(o runtime.Object) (nodeKeys []string) {
 	case *storagev1.CSIStorageCapacity:
 		nodeKeys = appendLabelSelectorKeys(nodeKeys, o.NodeTopology)
 	case *v1.Service:
-		r.podKeys = appendMapKeys(r.podKeys, o.Spec.Selector)
+		r.owned(appendMapKeys(nil, o.Spec.Selector))
 	case *v1.ReplicationController:
-		r.podKeys = appendMapKeys(r.podKeys, o.Spec.Selector)
+		r.owned(appendMapKeys(nil, o.Spec.Selector))
 	case *appsv1.ReplicaSet:
-		r.podKeys = appendLabelSelectorKeys(r.podKeys, o.Spec.Selector)
+		r.owned(appendLabelSelectorKeys(nil, o.Spec.Selector))
 	case *appsv1.StatefulSet:
-		r.podKeys = appendLabelSelectorKeys(r.podKeys, o.Spec.Selector)
+		r.owned(appendLabelSelectorKeys(nil, o.Spec.Selector))
 	}
 	return nodeKeys
+}
+
+// owned notes keys of the selector of a service or controller.
+func (r *profileRules) owned(keys []string) {
+	r.ownerKeys = append(r.ownerKeys, keys...)
+	if r.spread {
+		r.podKeys = append(r.podKeys, keys...)
+	}
 }
 
 func minDomainsOf(c v1.TopologySpreadConstraint) int {

@@ -104,19 +104,24 @@ func (st *state) onNode(n *v1.Node) *framework.NodeInfo {
 // room returns how many pods with the given requests NodeResourcesFit can let
 // onto the node at most.
 func (st *state) room(need *amounts, ignoreScalars bool) int {
-	free := st.shape.bare.Allocatable
-	n := int64(free.AllowedPodNumber - st.pods)
+	return room(st.shape.bare.Allocatable, st.pods, &st.used, need, ignoreScalars)
+}
+
+// room returns how many more pods with the given requests a node can take that
+// has so many pods that use so much.
+func room(all *framework.Resource, pods int, used, need *amounts, ignoreScalars bool) int {
+	n := int64(all.AllowedPodNumber - pods)
 	bound := func(want, free int64) {
 		if want > 0 {
 			n = min(n, max(free, 0)/want)
 		}
 	}
-	bound(need.cpu, free.MilliCPU-st.used.cpu)
-	bound(need.memory, free.Memory-st.used.memory)
-	bound(need.ephemeral, free.EphemeralStorage-st.used.ephemeral)
+	bound(need.cpu, all.MilliCPU-used.cpu)
+	bound(need.memory, all.Memory-used.memory)
+	bound(need.ephemeral, all.EphemeralStorage-used.ephemeral)
 	if !ignoreScalars {
 		for name, want := range need.scalars {
-			bound(want, free.ScalarResources[name]-st.used.scalars[name])
+			bound(want, all.ScalarResources[name]-used.scalars[name])
 		}
 	}
 	return int(min(max(n, 0), math.MaxInt32))

@@ -78,10 +78,7 @@ func (u *universe) placed(p *v1.Pod) (*resident, error) {
 func (u *universe) residentWith(p *v1.Pod, own map[string]int) (*resident, error) {
 	// Terms that cannot be parsed are left out, as the scheduler's cache does.
 	info, _ := framework.NewPodInfo(p)
-	need := info.CalculateResource().Resource
-	r := &resident{id: len(u.residents), info: info, need: amounts{
-		cpu: need.GetMilliCPU(), memory: need.GetMemory(), ephemeral: need.GetEphemeralStorage(), scalars: need.GetScalarResources(),
-	}}
+	r := &resident{id: len(u.residents), info: info, need: needOf(info)}
 	key, err := u.enc.resident(p, &r.need, own)
 	if err != nil {
 		return nil, err

@@ -12,16 +12,18 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// ToBeDeletedTaint is the key of the taint that Cluster Autoscaler puts on a
-// node it removes.
-const ToBeDeletedTaint = "ToBeDeletedByClusterAutoscaler"
+// Keys of the taints that Cluster Autoscaler puts on a node it removes, and on
+// one it may remove, for the scheduler to avoid.
+const (
+	ToBeDeletedTaint       = "ToBeDeletedByClusterAutoscaler"
+	DeletionCandidateTaint = "DeletionCandidateOfClusterAutoscaler"
+)
 
 // What else says something of one node at one moment, not of its group.
 const (
-	deletionCandidateTaint = "DeletionCandidateOfClusterAutoscaler"
-	templateNodeLabel      = "cluster-autoscaler.kubernetes.io/template-node"
-	mirrorPodAnnotation    = v1.MirrorPodAnnotationKey
-	fromCloud              = "cloud"
+	templateNodeLabel   = "cluster-autoscaler.kubernetes.io/template-node"
+	mirrorPodAnnotation = v1.MirrorPodAnnotationKey
+	fromCloud           = "cloud"
 )
 
 var transientTaints = []string{
@@ -36,7 +38,7 @@ var transientTaints = []string{
 	"node.cloudprovider.kubernetes.io/uninitialized",
 	"node.cloudprovider.kubernetes.io/shutdown",
 	ToBeDeletedTaint,
-	deletionCandidateTaint,
+	DeletionCandidateTaint,
 }
 
 // Prefixes of taints that a node carries only while it starts.

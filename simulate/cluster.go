@@ -1,7 +1,7 @@
 package simulate
 
 import (
-	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,23 +15,30 @@ type cluster struct {
 	nodes  []*node // those of no group first, then by group and age
 	byName map[string]*node
 	pods   []*pod // in order of arrival
+	queue  []*pod // those without a node, in the order in which they came to wait
 
 	history *history // is told what becomes of pods
 	aside   setAside
 
-	view    []predicates.Node // of nodes, nil when something changed
-	pending []*pod            // nil when something changed
+	view []predicates.Node // of nodes, nil when something changed
 }
 
 type node struct {
 	object  *v1.Node
-	group   string // empty: of no group
+	cloud   *v1.Node // what the cloud said last; nil: of no group
+	group   string   // empty: of no group
 	daemons []*v1.Pod
-	ready   bool // takes pods
-	// downSince is when it stopped being ready; zero while it is not down.
-	downSince time.Time
+	pods    []*pod // bound to it
+	ready   bool   // takes pods
+	// upSince is when it last became ready, downSince when it stopped being so; zero
+	// while it is not down.
+	upSince, downSince time.Time
 	// leaving nodes are on their way out by scale-down; unneeded ones may follow.
 	leaving, unneeded bool
+
+	seen   []*v1.Pod // daemons and pods; nil when something changed
+	avoid  *v1.Node  // the object with the mark of an unneeded node
+	avoids *v1.Node  // the object of which avoid was made
 }
 
 type pod struct {
@@ -44,6 +51,8 @@ type pod struct {
 	reason string
 }
 
+func (p *pod) runs() bool { return p.node != nil }
+
 const fromFile = -1
 
 func newCluster(h *history) *cluster { return &cluster{byName: map[string]*node{}, history: h} }
@@ -51,80 +60,95 @@ func newCluster(h *history) *cluster { return &cluster{byName: map[string]*node{
 // add takes in a pod, which may be bound already.
 func (c *cluster) add(p *pod) {
 	c.pods = append(c.pods, p)
+	if p.node == nil {
+		c.queue = append(c.queue, p)
+	} else {
+		p.node.pods = append(p.node.pods, p)
+		c.changed(p.node)
+	}
 	c.history.arrived(p)
 	c.aside.sort(p)
 }
 
-func (c *cluster) changed() { c.view, c.pending = nil, nil }
-
-// waiting returns the pods without a node, in order of arrival.
-func (c *cluster) waiting() []*pod {
-	if c.pending == nil {
-		c.pending = make([]*pod, 0, len(c.pods))
-		for _, p := range c.pods {
-			if p.node == nil {
-				c.pending = append(c.pending, p)
-			}
-		}
+// changed makes the next look at the cluster a new one, at the pods of the given
+// nodes too.
+func (c *cluster) changed(nodes ...*node) {
+	c.view = nil
+	for _, n := range nodes {
+		n.seen = nil
 	}
-	return c.pending
 }
 
+// waiting returns the pods without a node, in the order in which they came to
+// wait. The list is never changed.
+func (c *cluster) waiting() []*pod { return c.queue }
+
 // seen returns the nodes as the scheduler and the pipeline see them, in the
-// order of c.nodes, each with the pods bound to it.
+// order of c.nodes, each with the pods bound to it. What is returned is never
+// changed.
 func (c *cluster) seen() []predicates.Node {
 	if c.view != nil {
 		return c.view
 	}
-	position := make(map[*node]int, len(c.nodes))
 	c.view = make([]predicates.Node, len(c.nodes))
 	for i, n := range c.nodes {
-		position[n] = i
-		c.view[i] = predicates.Node{Node: n.object, Pods: append([]*v1.Pod(nil), n.daemons...)}
-	}
-	for _, p := range c.pods {
-		if p.node != nil {
-			at := &c.view[position[p.node]]
-			at.Pods = append(at.Pods, p.object)
+		if n.seen == nil {
+			n.seen = make([]*v1.Pod, 0, len(n.daemons)+len(n.pods))
+			n.seen = append(n.seen, n.daemons...)
+			for _, p := range n.pods {
+				n.seen = append(n.seen, p.object)
+			}
 		}
+		c.view[i] = predicates.Node{Node: n.object, Pods: n.seen}
 	}
 	return c.view
 }
 
 // bind puts a pod on a node. The object is replaced, not changed: others may
-// still look at it.
+// still look at it. The pod is not taken out of the queue.
 func (c *cluster) bind(p *pod, n *node) {
 	object := *p.object
 	object.Spec.NodeName = n.object.Name
 	p.object, p.node = &object, n
 	c.history.bound(p)
-	c.changed()
+	n.pods = append(n.pods, p)
+	c.changed(n)
 }
 
-// evict makes a bound pod pending again.
-func (c *cluster) evict(p *pod) {
-	object := *p.object
-	object.Spec.NodeName = ""
-	c.history.unbound(p)
-	p.object, p.node = &object, nil
-	c.changed()
-}
-
-// evictFrom makes all pods of a node pending and returns how many there were.
-func (c *cluster) evictFrom(n *node) int {
-	evicted := 0
-	for _, p := range c.pods {
-		if p.node == n {
-			c.evict(p)
-			evicted++
+// leaveQueue takes out of the queue those that found a node or are gone.
+func (c *cluster) leaveQueue(gone func(*pod) bool) {
+	kept := make([]*pod, 0, len(c.queue))
+	for _, p := range c.queue {
+		if !gone(p) {
+			kept = append(kept, p)
 		}
 	}
-	return evicted
+	c.queue = kept
+}
+
+// evictFrom makes all pods of a node pending, as their controllers make them
+// anew, and returns how many there were.
+func (c *cluster) evictFrom(n *node) int {
+	evicted := n.pods
+	if len(evicted) == 0 {
+		return 0
+	}
+	n.pods = nil
+	c.queue = slices.Clip(c.queue)
+	for _, p := range evicted {
+		object := *p.object
+		object.Spec.NodeName = ""
+		c.history.unbound(p)
+		p.object, p.node = &object, nil
+		c.queue = append(c.queue, p)
+	}
+	c.changed(n)
+	return len(evicted)
 }
 
 // scale brings a workload to a number of replicas: new pods get the next names,
-// and of those there are, pending ones go first, then the youngest. It returns
-// how many were added or, below zero, removed.
+// and of those there are, its controller says which go. It returns how many were
+// added or, below zero, removed.
 func (c *cluster) scale(index int, w *Workload, replicas int, lastName *int) int {
 	var own []*pod
 	for _, p := range c.pods {
@@ -133,56 +157,37 @@ func (c *cluster) scale(index int, w *Workload, replicas int, lastName *int) int
 		}
 	}
 	change := replicas - len(own)
+	c.queue = slices.Clip(c.queue)
 	for range max(0, change) {
 		*lastName++
 		object := *w.Pod
-		object.Name = fmt.Sprintf("%s-%d", w.Name, *lastName)
+		object.Name = w.podName(*lastName)
 		w.withClaims(&object)
 		c.add(&pod{object: &object, workload: index})
 	}
-	if doomed := max(0, -change); len(w.Claims) > 0 { // of a StatefulSet the last go, and their names come back
-		c.remove(setOf(own[len(own)-doomed:]))
-		*lastName -= doomed
-	} else {
-		c.remove(lastToStay(own, doomed))
+	if change < 0 {
+		c.remove(w.firstToGo(own, -change, c.history.now()))
+		if w.StatefulSet {
+			*lastName += change
+		}
 	}
-	c.changed()
 	return change
 }
 
-func setOf(pods []*pod) map[*pod]bool {
-	set := make(map[*pod]bool, len(pods))
-	for _, p := range pods {
-		set[p] = true
-	}
-	return set
-}
-
-// lastToStay picks n pods to remove.
-func lastToStay(own []*pod, n int) map[*pod]bool {
-	doomed := make(map[*pod]bool, n)
-	for _, pending := range []bool{true, false} {
-		for i := len(own) - 1; i >= 0 && len(doomed) < n; i-- {
-			if (own[i].node == nil) == pending {
-				doomed[own[i]] = true
-			}
-		}
-	}
-	return doomed
-}
-
-func (c *cluster) remove(doomed map[*pod]bool) {
-	if len(doomed) == 0 {
-		return
-	}
-	kept := c.pods[:0]
-	for _, p := range c.pods {
-		if !doomed[p] {
-			kept = append(kept, p)
-			continue
-		}
+// remove deletes pods.
+func (c *cluster) remove(doomed []*pod) {
+	gone := make(map[*pod]bool, len(doomed))
+	for _, p := range doomed {
+		gone[p] = true
 		c.history.left(p)
 	}
-	clear(c.pods[len(kept):])
-	c.pods = kept
+	isGone := func(p *pod) bool { return gone[p] }
+	c.pods = slices.DeleteFunc(c.pods, isGone)
+	c.leaveQueue(isGone)
+	for _, p := range doomed {
+		if p.node != nil && slices.Contains(p.node.pods, p) {
+			p.node.pods = slices.DeleteFunc(p.node.pods, isGone)
+			c.changed(p.node)
+		}
+	}
 }

@@ -112,11 +112,11 @@ type leaver struct {
 
 // deleteLeavers lets pods go whose time is over.
 func (s *simulation) deleteLeavers() {
-	gone := map[*pod]bool{}
+	var gone []*pod
 	var still []leaver
 	for _, l := range s.leavers {
 		if l.at <= s.elapsed() {
-			gone[l.pod] = true
+			gone = append(gone, l.pod)
 		} else {
 			still = append(still, l)
 		}
@@ -125,7 +125,6 @@ func (s *simulation) deleteLeavers() {
 		return
 	}
 	s.cluster.remove(gone)
-	s.cluster.changed()
 	s.stirred, s.reshuffle = true, true
 	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s left (deleted before the start)", count(len(gone), "pod"))
 	row.Reason, row.Pods = v1alpha1.PodsLeft, len(gone)

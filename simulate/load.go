@@ -370,7 +370,7 @@ func workload(w *v1alpha1.ScenarioWorkload) Workload {
 	namespace := orDefault(w.Namespace)
 	template := podTemplate(w.Name, namespace, &w.PodShape)
 	out := Workload{
-		Name: w.Name, Namespace: namespace,
+		Name: w.Name, Namespace: namespace, StatefulSet: isStatefulSet(w),
 		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations, OwnerReferences: controller(w),
 		}, Spec: template.Spec},
@@ -386,11 +386,15 @@ func workload(w *v1alpha1.ScenarioWorkload) Workload {
 	return out
 }
 
+func isStatefulSet(w *v1alpha1.ScenarioWorkload) bool {
+	return w.Kind == v1alpha1.WorkloadStatefulSet || len(w.VolumeClaimTemplates) > 0
+}
+
 // controller is what makes the pods of a workload, and makes them anew where they
 // are evicted.
 func controller(w *v1alpha1.ScenarioWorkload) []metav1.OwnerReference {
-	kind, isController := "ReplicaSet", true
-	if len(w.VolumeClaimTemplates) > 0 {
+	kind, isController := "ReplicaSet", true // a Deployment's pods are those of its replica set
+	if isStatefulSet(w) {
 		kind = "StatefulSet"
 	}
 	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: w.Name, Controller: &isController}}
@@ -440,6 +444,7 @@ func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
 			Name: p.Name, Namespace: orDefault(p.Namespace), UID: uid, Labels: i.sharedLabels(labels),
 			Annotations: p.Annotations, OwnerReferences: p.OwnerReferences,
 			DeletionTimestamp: p.DeletionTimestamp, DeletionGracePeriodSeconds: p.DeletionGracePeriodSeconds,
+			CreationTimestamp: p.CreationTimestamp,
 		},
 		Spec:   *i.sharedSpec(&p.Spec),
 		Status: v1.PodStatus{Phase: status.Phase},

@@ -27,11 +27,11 @@ func (s *simulation) populate(ctx context.Context) error {
 		s.ledger.open(g.ID, size)
 	}
 	for _, object := range s.setup.Nodes {
-		n := &node{object: object, ready: takesPods(object)}
+		n := &node{object: object, ready: takesPods(object), upSince: s.clock.Now()}
 		s.cluster.nodes = append(s.cluster.nodes, n)
 		s.cluster.byName[object.Name] = n
 	}
-	for _, object := range s.setup.RegisteredNodes(s.cloud) {
+	for _, object := range s.cloud.SharedNodes() {
 		s.register(object)
 	}
 	for _, object := range s.setup.Pods {
@@ -51,7 +51,11 @@ func (s *simulation) populate(ctx context.Context) error {
 	for _, lack := range s.volumes.missing(s.setup) {
 		s.timeline.once(0, v1alpha1.RowWarning, lack).Reason = lack
 	}
-	s.cluster.changed()
+	slices.SortStableFunc(s.cluster.queue, func(a, b *pod) int { // the oldest first
+		return a.object.CreationTimestamp.Compare(b.object.CreationTimestamp.Time)
+	})
+	s.cluster.sortNodes()
+	s.cluster.changed(s.cluster.nodes...)
 	s.stirred, s.reshuffle = true, true
 	if waiting := len(s.cluster.waiting()); waiting > 0 {
 		row := s.timeline.add(0, v1alpha1.RowPods, "%s pending at the start", count(waiting, "pod"))
@@ -83,6 +87,7 @@ func (s *simulation) adopt(object *v1.Pod) error {
 	}
 	if nominated := s.cluster.byName[object.Status.NominatedNodeName]; p.why == scaleup.Nominated && nominated != nil {
 		s.cluster.bind(p, nominated) // it waits for nothing but the end of others
+		s.cluster.leaveQueue((*pod).runs)
 	}
 	return nil
 }
@@ -91,27 +96,34 @@ func (s *simulation) adopt(object *v1.Pod) error {
 // to be: those of the groups in RegistersAs look like that.
 func (s *Setup) RegisteredNodes(cloud *fake.Cloud) []*v1.Node {
 	objects := cloud.RegisteredNodes()
-	for _, object := range objects {
-		like := s.RegistersAs[object.Annotations[fake.GroupAnnotation]]
-		if like == nil {
-			continue
-		}
-		labels := maps.Clone(like.Labels)
-		labels[v1.LabelHostname] = object.Name
-		object.Labels = labels
-		object.Status.Capacity, object.Status.Allocatable = like.Status.Capacity, like.Status.Allocatable
-		for _, taint := range like.Spec.Taints {
-			if !slices.Contains(object.Spec.Taints, taint) {
-				object.Spec.Taints = append(object.Spec.Taints, taint)
-			}
-		}
+	for i, object := range objects {
+		objects[i] = s.registered(object)
 	}
 	return objects
 }
 
+// registered is a node of the cloud as it turns out to be.
+func (s *Setup) registered(object *v1.Node) *v1.Node {
+	like := s.RegistersAs[object.Annotations[fake.GroupAnnotation]]
+	if like == nil {
+		return object
+	}
+	turned := *object
+	turned.Labels = maps.Clone(like.Labels)
+	turned.Labels[v1.LabelHostname] = object.Name
+	turned.Status.Capacity, turned.Status.Allocatable = like.Status.Capacity, like.Status.Allocatable
+	turned.Spec.Taints = slices.Clone(object.Spec.Taints)
+	for _, taint := range like.Spec.Taints {
+		if !slices.Contains(turned.Spec.Taints, taint) {
+			turned.Spec.Taints = append(turned.Spec.Taints, taint)
+		}
+	}
+	return &turned
+}
+
 // register adds a node of the cloud.
 func (s *simulation) register(object *v1.Node) *node {
-	n := &node{object: object, group: s.groupOfNode(object), ready: takesPods(object)}
+	n := &node{object: s.setup.registered(object), cloud: object, group: s.groupOfNode(object), ready: takesPods(object), upSince: s.clock.Now()}
 	s.cluster.nodes = append(s.cluster.nodes, n)
 	s.cluster.byName[object.Name] = n
 	return n
@@ -130,7 +142,7 @@ func (s *simulation) groupOfNode(object *v1.Node) string {
 func (s *simulation) syncNodes() error {
 	now := s.clock.Now()
 	came, up, down, gone := tally{}, tally{}, tally{}, tally{}
-	objects := s.setup.RegisteredNodes(s.cloud)
+	objects := s.cloud.SharedNodes()
 	present := make(map[string]bool, len(objects))
 	for _, object := range objects {
 		present[object.Name] = true
@@ -146,6 +158,10 @@ func (s *simulation) syncNodes() error {
 			}
 			continue
 		}
+		if n.cloud == object {
+			continue
+		}
+		n.cloud, object = object, s.setup.registered(object)
 		if n.leaving {
 			object = toBeDeleted(object)
 		}
@@ -153,15 +169,18 @@ func (s *simulation) syncNodes() error {
 		switch {
 		case ready && !n.ready:
 			up.add(n.group)
-			n.downSince = time.Time{}
+			n.upSince, n.downSince = now, time.Time{}
 		case !ready && n.ready:
 			down.add(n.group)
 			n.downSince = now
 		}
 		n.object, n.ready = object, ready
+		s.cluster.changed()
 	}
 	lost := s.dropNodes(present, gone)
-	s.cluster.sortNodes()
+	if came.total() > 0 {
+		s.cluster.sortNodes()
+	}
 	if came.total()+up.total()+down.total()+gone.total() > 0 {
 		s.cluster.changed()
 		s.stirred = true

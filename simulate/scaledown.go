@@ -64,7 +64,7 @@ func (s *simulation) retire(n *node) int {
 	s.history.removed(n.object.Name)
 	n.object = toBeDeleted(n.object)
 	moved := s.cluster.evictFrom(n)
-	s.cluster.changed()
+	s.cluster.changed(n)
 	s.reshuffle = s.reshuffle || moved > 0
 	return moved
 }

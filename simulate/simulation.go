@@ -62,6 +62,7 @@ type simulation struct {
 	scaler   *scaleup.Scaler
 	remover  *scaledown.Scaler // nil: nodes are never removed
 	checker  *predicates.Checker
+	binder   *predicates.Scheduler
 	cluster  *cluster
 	daemons  *daemonController
 	volumes  *volumeController
@@ -93,7 +94,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	checker, err := predicates.New(ctx, predicates.Options{Objects: setup.Storage})
+	checker, err := predicates.New(ctx, predicates.Options{Objects: append(setup.controllers(), setup.Storage...)})
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +106,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	history := newHistory(clock, faults.vanishes)
 	s := &simulation{
 		setup: setup, clock: clock, cloud: cloud, scaler: scaler, checker: checker,
+		binder:   checker.Scheduler(),
 		cluster:  newCluster(history),
 		history:  history,
 		faults:   faults,
@@ -116,6 +118,9 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		nextScan: clock.Now(),
 	}
 	s.cluster.aside.filter = setup.LeftAlone
+	for i := range setup.Workloads {
+		s.lastName[i] = setup.Workloads[i].firstNumber() - 1
+	}
 	if setup.ScaleDown != nil {
 		if s.remover, err = scaledown.New(cloud, checker, *setup.ScaleDown); err != nil {
 			return nil, err
@@ -255,7 +260,7 @@ func (s *simulation) bindPods() error {
 	if err := s.volumes.provide(s.cluster.waiting(), s.setup.Workloads); err != nil {
 		return err
 	}
-	bound, err := schedule(s.checker, s.cluster)
+	bound, err := schedule(s.binder, s.cluster)
 	if err != nil {
 		return err
 	}

@@ -390,6 +390,9 @@ func (c *checker) file(s *v1alpha1.FileSource, at *field.Path) {
 }
 
 func (c *checker) workload(w *v1alpha1.ScenarioWorkload, at *field.Path) {
+	if kinds := []string{v1alpha1.WorkloadDeployment, v1alpha1.WorkloadStatefulSet}; w.Kind != "" && !slices.Contains(kinds, w.Kind) {
+		c.add(field.NotSupported(at.Child("kind"), w.Kind, kinds))
+	}
 	c.count(at.Child("replicas"), w.Replicas)
 	c.duration(at.Child("arrive"), &w.Arrive)
 	last := w.Arrive.Duration

@@ -142,7 +142,7 @@ func (v *volumeController) missing(setup *Setup) []string {
 	for i := range setup.Workloads {
 		w := &setup.Workloads[i]
 		first := *w.Pod
-		first.Name = w.Name + "-1"
+		first.Name = w.podName(w.firstNumber())
 		pods = append(pods, &first)
 		for j := range w.Claims {
 			if name := w.Claims[j].Spec.StorageClassName; name != nil && *name != "" && !v.classes[*name] {

@@ -267,10 +267,19 @@ type SpreadConstraint struct {
 	v1.TopologySpreadConstraint `json:",inline"`
 }
 
+// Kinds of a ScenarioWorkload.
+const (
+	WorkloadDeployment  = "Deployment"
+	WorkloadStatefulSet = "StatefulSet"
+)
+
 // ScenarioWorkload is a set of equal pods.
 type ScenarioWorkload struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
+	// Kind is Deployment, the default, or StatefulSet. It says which pods go first
+	// when replicas become fewer.
+	Kind string `json:"kind,omitempty"`
 	// Replicas arrive at Arrive, change by Scale, and go at Leave.
 	Replicas int32           `json:"replicas"`
 	Arrive   metav1.Duration `json:"arrive,omitzero"`

@@ -1,0 +1,176 @@
+package simulate
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// podName names a pod of the workload.
+func (w *Workload) podName(number int) string { return fmt.Sprintf("%s-%d", w.Name, number) }
+
+// firstNumber is that of the workload's first pod.
+func (w *Workload) firstNumber() int {
+	if w.StatefulSet {
+		return 0
+	}
+	return 1
+}
+
+// firstToGo picks n of the pods of a workload that shrinks. A stateful set
+// deletes its youngest, which have the highest numbers.
+func (w *Workload) firstToGo(own []*pod, n int, now time.Duration) []*pod {
+	own = slices.Clone(own)
+	if w.StatefulSet {
+		slices.Reverse(own)
+		return own[:n]
+	}
+	return rankForDeletion(own, now)[:n]
+}
+
+// candidate is a pod and what its replica set looks at when it has to delete
+// some.
+type candidate struct {
+	pod     *pod
+	bound   bool
+	ready   bool
+	cost    int // of deletion, by annotation
+	doubled int // pods of the replica set on its node, itself included
+	// readyFor and age are powers of two of nanoseconds, below zero for no time.
+	readyFor, age int
+	uid           [sha256.Size]byte // stands in for the random one of a real pod
+}
+
+// rankForDeletion sorts the pods of one replica set as its controller does: those
+// without a node go first, then those that are not ready, those that cost less,
+// those doubled up on a node, those that have been ready for less time and the
+// younger ones, both in powers of two. Where all is the same chance decides, in a
+// real cluster the random UID, and here a hash of the name.
+func rankForDeletion(pods []*pod, now time.Duration) []*pod {
+	onNode := map[*node]int{}
+	for _, p := range pods {
+		onNode[p.node]++
+	}
+	ranked := make([]candidate, len(pods))
+	for i, p := range pods {
+		c := candidate{
+			pod: p, bound: p.node != nil, doubled: onNode[p.node], age: magnitude(now - p.life.pending),
+			uid: sha256.Sum256([]byte(p.object.Namespace + "/" + p.object.Name)),
+		}
+		if c.bound && isReady(p.node.object) {
+			since := max(p.life.runs[len(p.life.runs)-1].from, p.node.upSince.Sub(epoch))
+			c.ready, c.readyFor = true, magnitude(now-since)
+		}
+		c.cost, _ = strconv.Atoi(p.object.Annotations[v1.PodDeletionCost]) // what cannot be read costs nothing
+		ranked[i] = c
+	}
+	slices.SortFunc(ranked, candidate.compare)
+	sorted := make([]*pod, len(ranked))
+	for i, c := range ranked {
+		sorted[i] = c.pod
+	}
+	return sorted
+}
+
+func (c candidate) compare(other candidate) int {
+	return cmp.Or(
+		falseFirst(c.bound, other.bound), falseFirst(c.ready, other.ready),
+		cmp.Compare(c.cost, other.cost), cmp.Compare(other.doubled, c.doubled),
+		cmp.Compare(c.readyFor, other.readyFor), cmp.Compare(c.age, other.age),
+		bytes.Compare(c.uid[:], other.uid[:]), cmp.Compare(c.pod.object.Name, other.pod.object.Name),
+	)
+}
+
+func falseFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// magnitude is the power of two in a time.
+func magnitude(d time.Duration) int {
+	if d <= 0 {
+		return -1
+	}
+	return int(math.Log2(float64(d)))
+}
+
+// controllers are the objects by which the scheduler tells which pods belong
+// together, to spread them by default. Those of pods from files are made up: they
+// select what the labels of their pods have in common.
+func (s *Setup) controllers() []runtime.Object {
+	var objects []runtime.Object
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		objects = append(objects, controllerObject(metav1.GetControllerOfNoCopy(w.Pod), w.Namespace, map[string]string{appLabel: w.Pod.Labels[appLabel]}))
+	}
+	type owner struct{ namespace, kind, name string }
+	common := map[owner]map[string]string{}
+	var order []owner
+	refs := map[owner]*metav1.OwnerReference{}
+	for _, p := range s.Pods {
+		ref := metav1.GetControllerOfNoCopy(p)
+		if ref == nil {
+			continue
+		}
+		at := owner{p.Namespace, ref.Kind, ref.Name}
+		if refs[at] == nil {
+			order = append(order, at)
+			refs[at], common[at] = ref, withoutOwnLabels(p.Labels)
+			continue
+		}
+		for key, value := range common[at] {
+			if other, has := p.Labels[key]; !has || other != value {
+				delete(common[at], key)
+			}
+		}
+	}
+	for _, at := range order {
+		objects = append(objects, controllerObject(refs[at], at.namespace, common[at]))
+	}
+	return slices.DeleteFunc(objects, func(o runtime.Object) bool { return o == nil })
+}
+
+// withoutOwnLabels copies labels but for those by which the pods of a stateful
+// set differ.
+func withoutOwnLabels(labels map[string]string) map[string]string {
+	kept := make(map[string]string, len(labels))
+	for key, value := range labels {
+		if key != appsv1.StatefulSetPodNameLabel && key != appsv1.PodIndexLabel {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// controllerObject is a controller by which pods are spread, or nil.
+func controllerObject(ref *metav1.OwnerReference, namespace string, labels map[string]string) runtime.Object {
+	if ref == nil {
+		return nil
+	}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: ref.Name}
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	switch ref.Kind {
+	case "ReplicaSet":
+		return &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}}
+	case "StatefulSet":
+		return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}}
+	case "ReplicationController":
+		return &v1.ReplicationController{ObjectMeta: meta, Spec: v1.ReplicationControllerSpec{Selector: labels}}
+	}
+	return nil
+}
