@@ -42,6 +42,12 @@ type trial struct {
 	flags []string
 	// refusing is a group of which the cloud has no machines for two minutes.
 	refusing string
+	// dead are groups whose machines never become nodes.
+	dead []string
+	// outages are counted from the start of the cloud.
+	outages []v1alpha1.Outage
+	// provision is --max-node-provision-time, of both; 0 is the default.
+	provision time.Duration
 	// mishap strikes after the first nodes were ordered.
 	mishap func(ctx context.Context, t *testing.T, w *world)
 }
@@ -216,12 +222,17 @@ type world struct {
 	ordered    *autoscaler.Tap // what the cloud is asked
 	workloads  map[string]*appsv1.Deployment
 	began      time.Time
+	cloud      time.Time // when it started
 }
 
 // newWorld starts the cloud, fills the nodes it begins with, and starts the rest.
 func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world {
 	t.Helper()
 	w := &world{trial: c, plane: controlplane.Start(t, controlplane.Options{}), workloads: map[string]*appsv1.Deployment{}}
+	if c.provision > 0 {
+		c.flags = append(slices.Clone(c.flags), "--max-node-provision-time="+c.provision.String())
+	}
+	w.cloud = time.Now()
 	cloud := evenkeel.StartFakeCloud(t, w.plane.Kubeconfig, c.write(t))
 	w.ordered = autoscaler.NewTap(t, cloud.Address)
 	w.fill(ctx, t)
@@ -231,6 +242,9 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 		o := evenkeel.SidecarOptions{Backend: w.ordered.Address, Record: filepath.Join(t.ArtifactDir(), "sidecar.jsonl")}
 		if !c.withoutCluster {
 			o.Kubeconfig = w.plane.Kubeconfig
+		}
+		if c.provision > 0 {
+			o.Args = []string{"--max-node-provision-time=" + c.provision.String()}
 		}
 		s := evenkeel.StartSidecar(t, o)
 		w.sidecar = s.Process
@@ -243,6 +257,9 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 	}
 	return w
 }
+
+// never is longer than any test.
+const never = 24 * time.Hour
 
 // write writes the cloud as a scenario file.
 func (c trial) write(t *testing.T) string {
@@ -257,14 +274,19 @@ func (c trial) write(t *testing.T) string {
 		}})
 	}
 	for _, g := range c.groups {
+		registration := time.Duration(0)
+		if slices.Contains(c.dead, g.name) {
+			registration = never
+		}
 		s.Spec.NodeGroups = append(s.Spec.NodeGroups, v1alpha1.ScenarioNodeGroup{
 			Name: g.name, Machine: g.machine, Zone: "zone-" + g.name[len(g.name)-1:],
 			Size: int32(g.size), Max: ptr.To(int32(g.max)),
 			NodeTimes: v1alpha1.NodeTimes{
-				BootTime: &metav1.Duration{Duration: c.boot}, ReadyDelay: &metav1.Duration{},
+				BootTime: &metav1.Duration{Duration: c.boot}, RegistrationDelay: &metav1.Duration{Duration: registration}, ReadyDelay: &metav1.Duration{},
 			},
 		})
 	}
+	s.Spec.Faults.Outages = c.outages
 	if c.refusing != "" {
 		until := metav1.Duration{Duration: 2 * time.Minute}
 		s.Spec.Faults.StockOuts = []v1alpha1.StockOut{{Groups: []string{c.refusing}, FaultWindow: v1alpha1.FaultWindow{Until: &until}}}

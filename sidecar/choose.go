@@ -59,12 +59,18 @@ type choice struct {
 }
 
 // BestOptions implements grpcexpander.Chooser: it chooses a set of groups by the configured strategies, and in the set
-// the member that grows now. An empty answer stops the scale-up for this loop.
+// the member that grows now. An empty answer stops the scale-up for this loop. A question that nobody waits for any more is
+// worked out all the same: Cluster Autoscaler then increases a group by chance, and its share is known.
 func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request) ([]string, error) {
-	if err := s.turn.take(ctx); err != nil {
+	loop := s.loopNow()
+	waiting := context.WithoutCancel(ctx)
+	if err := s.turn.take(waiting); err != nil {
 		return nil, err
 	}
 	defer s.turn.release()
+	if ctx.Err() != nil && loop != s.loopNow() {
+		return nil, ctx.Err() // it is about a loop that is over
+	}
 	if _, err := s.ensure(ctx); err != nil {
 		return nil, err
 	}
@@ -78,9 +84,15 @@ func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request)
 		return nil, nil
 	}
 	if !p.full {
-		_ = s.saveJournal(ctx) // a failure is known from now on; the increase is granted in full then
+		_ = s.saveJournal(waiting) // a failure is known from now on; the increase is granted in full then
 	}
 	return []string{p.group}, nil
+}
+
+func (s *Sidecar) loopNow() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loop
 }
 
 // choose answers the expander's question; nil stops the scale-up.

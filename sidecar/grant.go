@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -39,6 +40,9 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 		return err
 	}
 	defer s.turn.release()
+	if err := ctx.Err(); err != nil {
+		return err // Cluster Autoscaler takes it for refused
+	}
 	g, err := s.group(ctx, id)
 	if err != nil {
 		return err
@@ -106,11 +110,15 @@ func (s *Sidecar) judge(g *groupView, delta int) verdict {
 		_, why := s.mode()
 		s.warn("BalancedTwice", "Cluster Autoscaler increased several groups of one set at once, so "+why)
 		return full(why)
+	case p == nil && s.plan.has(g.ID) && (s.plan.leftFor(g.ID, b.target) > 0 || !s.ignored):
+		return s.planned(g, delta)
 	case p == nil && s.o.follows(passThroughWhenUnasked):
 		s.unasked = true
 		return full("the expander was not asked before")
 	case p == nil: // nobody knows the need: a part of it can only be wrong, which is what the rule is for
 		return verdict{nodes: max(1, delta/2), reason: "a part, unasked"}
+	case !asked && p.knows(g.ID):
+		return s.shareUnheard(p, g, delta)
 	case !asked && !p.full && !s.ignored:
 		s.ignored = true
 		return verdict{reason: "nothing: the expander had picked " + p.group + ", and may not have been heard", hide: s.hides(), shared: true}
@@ -145,6 +153,53 @@ func (s *Sidecar) shareOf(p *pick, g *groupView, delta int) verdict {
 		v.reason = fmt.Sprintf("its share of %d nodes for the set of %s", p.split.need, p.split.chosen)
 	}
 	return v
+}
+
+// knows reports whether the question told what the group's share is, whichever group was answered.
+func (p *pick) knows(id string) bool {
+	return p.from != nil && !p.full && p.refuse == "" && len(p.split.members) > 0 && p.from.options[id] != nil
+}
+
+// shareUnheard is the share of a group that Cluster Autoscaler has increased by chance, since the answer to its question did
+// not reach it.
+func (s *Sidecar) shareUnheard(p *pick, g *groupView, delta int) verdict {
+	unheard := *p
+	unheard.group, unheard.count = g.ID, p.from.options[g.ID].NodeCount
+	if _, member := p.split.shares[g.ID]; !member {
+		q, _ := p.from.share(g.ID, p.split.why, p.from.able())
+		if q == nil || q.full {
+			return verdict{reason: "nothing: the expander had picked " + p.group + ", and may not have been heard", hide: s.hides(), shared: true}
+		}
+		unheard.split = q.split
+	}
+	v := s.shareOf(&unheard, g, delta)
+	v.reason += "; the expander had picked " + p.group + ", and was not heard"
+	return v
+}
+
+// has reports whether the group is a member of the split that is being carried out.
+func (p *plan) has(id string) bool {
+	return p != nil && slices.ContainsFunc(p.members, func(m PlanMember) bool { return m.Name == id })
+}
+
+// leftFor is what the split has left for a group of a target size.
+func (p *plan) leftFor(id string, target int) int {
+	for _, m := range p.members {
+		if m.Name == id {
+			return max(0, m.NewSize-target)
+		}
+	}
+	return 0
+}
+
+// planned is what is granted of an increase in the middle of a split, of which the question did not arrive here.
+func (s *Sidecar) planned(g *groupView, delta int) verdict {
+	left := min(delta, s.plan.leftFor(g.ID, s.book(g.ID).target))
+	s.ignored = left == 0 // a second time in a row is no accident
+	if ok, why := s.canShare(); !ok {
+		return verdict{nodes: delta, reason: "in full: " + why, hide: s.hides()}
+	}
+	return verdict{nodes: left, reason: "what the split has left for it; the expander was not asked before", hide: s.hides(), shared: true}
 }
 
 // grownIn tells whether another group of the set was increased since the expander was asked.

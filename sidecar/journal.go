@@ -61,6 +61,9 @@ func (s *Sidecar) saveJournal(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 		defer cancel()
 		err = s.o.Journal.Save(ctx, text)
+		if err != nil && !errors.Is(err, ErrNotLeader) && s.ownJournal(ctx) {
+			err = s.o.Journal.Save(ctx, text)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,6 +75,17 @@ func (s *Sidecar) saveJournal(ctx context.Context) error {
 		return fmt.Errorf("the journal can not be written: %w", err)
 	}
 	return nil
+}
+
+// ownJournal loads the journal, without which it cannot be written again, and reports whether it holds nothing of another
+// process: somebody has deleted it, or touched it.
+func (s *Sidecar) ownJournal(ctx context.Context) bool {
+	text, err := s.o.Journal.Load(ctx)
+	if err != nil {
+		return false
+	}
+	var j journal
+	return len(text) == 0 || json.Unmarshal(text, &j) == nil && j.Writer == s.writer
 }
 
 // journal is the text of what must survive.

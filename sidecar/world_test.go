@@ -2,6 +2,7 @@ package sidecar_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,17 +46,25 @@ type front struct {
 
 // memoryJournal survives the sidecar, not the test.
 type memoryJournal struct {
-	text []byte
-	err  error
+	text  []byte
+	err   error
+	stale bool // somebody has changed it since it was loaded
 }
 
-func (j *memoryJournal) Load(context.Context) ([]byte, error) { return slices.Clone(j.text), j.err }
+func (j *memoryJournal) Load(context.Context) ([]byte, error) {
+	j.stale = j.stale && j.err != nil
+	return slices.Clone(j.text), j.err
+}
 
 func (j *memoryJournal) Save(_ context.Context, text []byte) error {
-	if j.err == nil {
-		j.text = slices.Clone(text)
+	switch {
+	case j.err != nil:
+		return j.err
+	case j.stale:
+		return errors.New("somebody has changed the journal")
 	}
-	return j.err
+	j.text = slices.Clone(text)
+	return nil
 }
 
 // watch is a node watch on the fake cloud.

@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/e2e/autoscaler"
+)
+
+// A wave is more pods of the first demand, some time after the cloud has started or after the wave before runs.
+type wave struct {
+	pods  int32
+	after time.Duration // the start of the cloud; 0 is when the pods before run
+}
+
+// patience is how long the pods of a wave are waited for.
+const patience = 3 * time.Minute
+
+// A failure is a trial in which a zone fails while waves of pods come. The same happens to an autoscaler that balances by
+// itself, at the same time.
+type failure struct {
+	trial
+	waves []wave
+}
+
+var failures = []failure{
+	{
+		trial: trial{
+			name: "a zone whose machines never become nodes", groups: zones("m", 20, 0, 0, 0), demands: []demand{{"m", 0, 1}},
+			boot: 5 * time.Second, dead: []string{"m-b"}, provision: time.Minute,
+		},
+		waves: []wave{{pods: 9}, {pods: 9}},
+	},
+	{
+		trial: trial{
+			name: "a zone whose nodes turn unready", groups: zones("m", 20, 0, 0, 0), demands: []demand{{"m", 0, 1}},
+			boot: 20 * time.Second, provision: 2 * time.Minute,
+			outages: []v1alpha1.Outage{{
+				Zones: []string{"zone-b"}, Mode: v1alpha1.OutageUnready,
+				FaultWindow: v1alpha1.FaultWindow{From: metav1.Duration{Duration: 60 * time.Second}},
+			}},
+		},
+		waves: []wave{{pods: 15, after: 50 * time.Second}, {pods: 9, after: 90 * time.Second}},
+	},
+}
+
+// A zone that fails holds no pod up for longer with the sidecar than without, and is not filled and emptied over and over.
+func TestStockAutoscalerGivesUpAZone(t *testing.T) {
+	autoscaler.Binary(t)
+	for _, f := range failures {
+		t.Run(f.name, func(t *testing.T) {
+			with, alone := make(chan *ending, 1), make(chan *ending, 1)
+			t.Run("both", func(t *testing.T) {
+				t.Run("with the sidecar", func(t *testing.T) { t.Parallel(); with <- f.play(t, true) })
+				t.Run("alone", func(t *testing.T) { t.Parallel(); alone <- f.play(t, false) })
+			})
+			if t.Failed() {
+				return
+			}
+			got, than := <-with, <-alone
+			t.Logf("with the sidecar %s", got)
+			t.Logf("alone %s", than)
+			// One loop per member, as long as it takes on a busy machine.
+			const grace = 20 * time.Second
+			for i := range got.took {
+				if got.took[i] > than.took[i]+grace {
+					t.Errorf("wave %d runs after %s, without the sidecar after %s", i+1, got.took[i], than.took[i])
+				}
+			}
+			if n := got.ordered["m-b"]; n > than.ordered["m-b"] {
+				t.Errorf("%d nodes were ordered in the zone that fails, without the sidecar %d", n, than.ordered["m-b"])
+			}
+		})
+	}
+}
+
+// An ending is what came of a failure.
+type ending struct {
+	took    []time.Duration // by wave; patience where they never ran
+	ordered map[string]int64
+}
+
+func (e *ending) String() string {
+	return fmt.Sprintf("the waves run after %v; ordered %v", e.took, e.ordered)
+}
+
+func (f *failure) play(t *testing.T, balanced bool) *ending {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	defer cancel()
+	c := f.trial
+	if !balanced {
+		c.flags = append(c.flags, "--balance-similar-node-groups=true")
+	}
+	w := newWorld(ctx, t, c, balanced)
+	out := &ending{}
+	w.began = time.Now()
+	for _, wave := range f.waves {
+		if err := waitUntil(ctx, w.cloud.Add(wave.after)); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		workload := w.workloads[w.demands[0].machine]
+		*workload.Spec.Replicas += wave.pods
+		if err := w.plane.Client.Update(ctx, workload); err != nil {
+			t.Fatal(err)
+		}
+		within, cancel := context.WithTimeout(ctx, patience)
+		if err := w.run(within); err != nil && within.Err() == nil {
+			t.Fatal(err)
+		}
+		cancel()
+		out.took = append(out.took, time.Since(began).Round(time.Second))
+	}
+	w.tell(ctx, t)
+	out.ordered = w.ordered64()
+	return out
+}
+
+// waitUntil waits for a moment.
+func waitUntil(ctx context.Context, at time.Time) error {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ordered64 is how many nodes were ordered, by group.
+func (w *world) ordered64() map[string]int64 {
+	out := map[string]int64{}
+	for _, c := range autoscaler.Increases(w.ordered.Calls()) {
+		out[c.Group] += int64(c.Delta)
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package sidecar_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/sidecar"
+)
+
+// Where Cluster Autoscaler does not hear the expander it increases a group by chance. It gets what the split has for that group
+// and no more, whichever of the questions it is, and also where nobody waits any longer when the question is worked out.
+func TestTheExpanderIsNotHeard(t *testing.T) {
+	for _, question := range []int{1, 2, 3} {
+		for seed := range uint64(6) {
+			s := ten()
+			s.seed = seed
+			asked := 0
+			s.fault = func(_ *world, c autoscaler.Call) autoscaler.Fault {
+				if c.Method == autoscaler.MethodBestOptions {
+					asked++
+				}
+				return autoscaler.Fault{Lost: c.Method == autoscaler.MethodBestOptions && asked == question}
+			}
+			w := newWorld(t, s)
+			state := w.settle(time.Hour)
+			if !slices.Equal(state.Sizes(), []int{10, 10, 10}) || state.Increases > 4 {
+				t.Errorf("question %d, seed %d: sizes %v after %d increases\n%s", question, seed, state.Sizes(), state.Increases, w.log())
+			}
+		}
+	}
+}
+
+// No answer of the expander ever arrives: the split is kept all the same.
+func TestTheExpanderIsNeverHeard(t *testing.T) {
+	for seed := range uint64(6) {
+		s := ten()
+		s.seed = seed
+		s.fault = func(_ *world, c autoscaler.Call) autoscaler.Fault {
+			return autoscaler.Fault{Lost: c.Method == autoscaler.MethodBestOptions}
+		}
+		w := newWorld(t, s)
+		if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
+			t.Errorf("seed %d: sizes %v\n%s", seed, state.Sizes(), w.log())
+		}
+	}
+}
+
+// frozen is a chooser that gets its questions when their deadline is over, as a process that was stopped does.
+type frozen struct {
+	sidecar *sidecar.Sidecar
+	when    func() bool
+}
+
+func (f frozen) BestOptions(ctx context.Context, request grpcexpander.Request) ([]string, error) {
+	if !f.when() {
+		return f.sidecar.BestOptions(ctx, request)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, _ = f.sidecar.BestOptions(ended, request)
+	return nil, context.DeadlineExceeded
+}
+
+// The sidecar is stopped right after a question and goes on when Cluster Autoscaler has chosen by chance.
+func TestTheSidecarIsFrozenDuringAQuestion(t *testing.T) {
+	for _, question := range []int{1, 2, 3} {
+		for seed := range uint64(6) {
+			s := ten()
+			s.seed = seed
+			w := newWorld(t, s)
+			asked := 0
+			w.connect(s, func(process int) (autoscaler.Connection, error) {
+				c, err := w.unasked(process)
+				c.Expander = frozen{w.front.Sidecar, func() bool { asked++; return asked == question }}
+				return c, err
+			})
+			if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
+				t.Errorf("question %d, seed %d: sizes %v\n%s", question, seed, state.Sizes(), w.log())
+			}
+		}
+	}
+}
+
+// A question that never arrives at all leaves what the split that is under way has for the group.
+func TestAQuestionDoesNotArrive(t *testing.T) {
+	for _, question := range []int{2, 3} {
+		for seed := range uint64(6) {
+			s := ten()
+			s.seed = seed
+			asked := 0
+			s.fault = func(_ *world, c autoscaler.Call) autoscaler.Fault {
+				if c.Method == autoscaler.MethodBestOptions {
+					asked++
+				}
+				return autoscaler.Fault{Unsent: c.Method == autoscaler.MethodBestOptions && asked == question}
+			}
+			w := newWorld(t, s)
+			if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
+				t.Errorf("question %d, seed %d: sizes %v\n%s", question, seed, state.Sizes(), w.log())
+			}
+		}
+	}
+}
+
+// An increase for which nobody waits any longer orders nothing: Cluster Autoscaler takes it for failed.
+func TestAnIncreaseNobodyWaitsFor(t *testing.T) {
+	w := newWorld(t, ten())
+	if err := w.front.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.front.IncreaseSize(ended, "a", 30); err == nil {
+		t.Error("no error")
+	}
+	if size, err := w.cloud.TargetSize(t.Context(), "a"); err != nil || size != 0 {
+		t.Errorf("target size %d, %v", size, err)
+	}
+}
+
+// What is known of nodes on their way without a journal is what the cloud's target sizes tell. That is enough.
+func TestTheJournalIsDeleted(t *testing.T) {
+	for name, restart := range map[string]bool{"the sidecar runs on": false, "and the sidecar restarts": true} {
+		t.Run(name, func(t *testing.T) {
+			for grants := 1; grants <= 3; grants++ {
+				s := ten()
+				s.fault = after(grants, func(w *world) {
+					w.journal.text, w.journal.stale = nil, true
+					if restart {
+						w.restartSidecar()
+					}
+				})
+				w := newWorld(t, s)
+				if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{10, 10, 10}) || state.Pending > 0 {
+					t.Errorf("after %d grants: sizes %v\n%s", grants, state.Sizes(), w.log())
+				}
+			}
+		})
+	}
+}
