@@ -136,6 +136,18 @@ var trials = []trial{
 		mishap:  func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.sidecar) },
 	},
 	{
+		name:    "somebody deletes the journal after the first grant",
+		groups:  zones("m", 40, 0, 0, 0),
+		demands: []demand{{"m", 30, 1}},
+		boot:    10 * time.Second,
+		mishap: func(ctx context.Context, t *testing.T, w *world) {
+			t.Helper()
+			if err := w.plane.Client.Delete(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "evenkeel-sidecar", Namespace: metav1.NamespaceSystem}}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	},
+	{
 		name:    "both die after the first grant",
 		groups:  zones("m", 40, 0, 0, 0),
 		demands: []demand{{"m", 30, 1}},

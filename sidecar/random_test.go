@@ -29,7 +29,10 @@ type randomCase struct {
 	need   int             // nodes
 	broken []string        // groups that never deliver
 	dead   map[string]bool // those of them that deliver machines nobody can use
-	about  string
+	// vanishes is that all machines of the broken group are lost, those there were from the start as well.
+	vanishes bool
+	moved    int // nodes for pods that ran there
+	about    string
 }
 
 func newRandomCase(seed uint64) *randomCase {
@@ -52,9 +55,12 @@ func newRandomCase(seed uint64) *randomCase {
 	}
 	perNode := 1 + r.IntN(4)
 	c.need = 1 + r.IntN(30)
+	c.breakGroup(r)
+	if c.vanishes {
+		perNode = 1 // else the last node has less to lose than the others
+	}
 	pods := podsOf("p", c.need*perNode-r.IntN(perNode), perNode)
 	c.batches = []autoscaler.Batch{{At: time.Second, Pods: pods}}
-	c.breakGroup(r)
 	c.disturb(r)
 	return c
 }
@@ -64,14 +70,22 @@ func (c *randomCase) breakGroup(r *rand.Rand) {
 	if len(c.cloud.Groups) < 2 || r.IntN(2) == 0 {
 		return
 	}
-	id := c.cloud.Groups[r.IntN(len(c.cloud.Groups))].ID
+	i := r.IntN(len(c.cloud.Groups))
+	id := c.cloud.Groups[i].ID
+	c.broken = []string{id}
+	if r.IntN(6) == 0 {
+		c.cloud.Outages = []fake.Outage{{Zones: []string{id}, Mode: fake.Vanish, Window: fake.Window{Start: time.Duration(r.IntN(150)) * time.Second}}}
+		c.dead, c.vanishes = map[string]bool{id: true}, true
+		c.moved = c.cloud.Groups[i].Size // their pods need nodes too
+		c.about += fmt.Sprintf(" %s vanishes after %s;", id, c.cloud.Outages[0].Start)
+		return
+	}
 	mode := []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent, fake.NeverRegisters, fake.NeverReady}[r.IntN(5)]
 	out := fake.StockOut{Scope: fake.Scope{Groups: []string{id}}, Mode: mode}
 	if mode == fake.Fail {
 		out.FailAfter = time.Duration(r.IntN(30)) * time.Second
 	}
 	c.cloud.Stocks = []fake.StockOut{out}
-	c.broken = []string{id}
 	if mode == fake.NeverRegisters || mode == fake.NeverReady {
 		c.dead = map[string]bool{id: true}
 	}
@@ -138,7 +152,7 @@ func (c *randomCase) disturb(r *rand.Rand) {
 
 // want is what the sizes have to become: those of one exact split over the groups that deliver.
 func (c *randomCase) want(t testing.TB) []int {
-	return exact(t, c.need, c.cloud.Groups, c.broken...)
+	return exact(t, c.need+c.moved, c.cloud.Groups, c.broken...)
 }
 
 func total(sizes []int) int {

@@ -222,7 +222,7 @@ func (w *world) settleWithout(some bool, until time.Duration) autoscaler.State {
 		}
 		if state, err := w.ca.State(); err != nil {
 			w.t.Fatal(err)
-		} else if state.Pending == 0 && state.Requests == "" && w.clock.Since(start) > time.Minute {
+		} else if state.Pending == 0 && state.Requests == "" && w.clock.Since(start) > 3*time.Minute {
 			return state
 		}
 	}
