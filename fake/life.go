@@ -84,13 +84,14 @@ func (in *instance) milestones() []time.Time {
 	case in.failure != nil:
 		return []time.Time{in.failure.at}
 	}
-	switch in.stuck {
-	case NeverRegisters:
-		return []time.Time{in.runsAt()}
-	case NeverReady:
-		return []time.Time{in.runsAt(), in.registersAt()}
+	life := []time.Time{in.runsAt(), in.registersAt(), in.readyAt()}
+	switch {
+	case in.stuck == NeverRegisters:
+		return life[:1]
+	case in.stuck == NeverReady:
+		return life[:2]
 	}
-	return []time.Time{in.runsAt(), in.registersAt(), in.readyAt()}
+	return life
 }
 
 // registered reports whether there is a node object. One that has not registered

@@ -110,26 +110,41 @@ func (s *Sidecar) judge(g *groupView, delta int) verdict {
 		_, why := s.mode()
 		s.warn("BalancedTwice", "Cluster Autoscaler increased several groups of one set at once, so "+why)
 		return full(why)
-	case p == nil && s.plan.has(g.ID) && (s.plan.leftFor(g.ID, b.target) > 0 || !s.ignored):
-		return s.planned(g, delta)
-	case p == nil && s.o.follows(passThroughWhenUnasked):
-		s.unasked = true
-		return full("the expander was not asked before")
-	case p == nil: // nobody knows the need: a part of it can only be wrong, which is what the rule is for
-		return verdict{nodes: max(1, delta/2), reason: "a part, unasked"}
-	case !asked && p.knows(g.ID):
-		return s.shareUnheard(p, g, delta)
-	case !asked && !p.full && !s.ignored:
-		s.ignored = true
-		return verdict{reason: "nothing: the expander had picked " + p.group + ", and may not have been heard", hide: s.hides(), shared: true}
+	case p == nil:
+		return s.judgeUnasked(g, delta)
 	case !asked:
-		return full("the expander had picked " + p.group)
+		return s.judgeUnheard(p, g, delta)
 	case p.full:
 		return full(p.why)
 	case p.refuse != "":
 		return verdict{reason: p.refuse, refuse: true}
 	}
 	return s.shareOf(p, g, delta)
+}
+
+// judgeUnasked says what is granted of an increase without a question before it.
+func (s *Sidecar) judgeUnasked(g *groupView, delta int) verdict {
+	switch {
+	case s.plan.has(g.ID) && (s.plan.leftFor(g.ID, s.book(g.ID).target) > 0 || !s.ignored):
+		return s.planned(g, delta)
+	case s.o.follows(passThroughWhenUnasked):
+		s.unasked = true
+		return verdict{nodes: delta, reason: "the expander was not asked before"}
+	}
+	// Nobody knows the need: a part of it can only be wrong, which is what the rule is for.
+	return verdict{nodes: max(1, delta/2), reason: "a part, unasked"}
+}
+
+// judgeUnheard says what is granted of an increase of another group than the expander has picked.
+func (s *Sidecar) judgeUnheard(p *pick, g *groupView, delta int) verdict {
+	switch {
+	case p.knows(g.ID):
+		return s.shareUnheard(p, g, delta)
+	case !p.full && !s.ignored:
+		s.ignored = true
+		return verdict{reason: "nothing: the expander had picked " + p.group + ", and may not have been heard", hide: s.hides(), shared: true}
+	}
+	return verdict{nodes: delta, reason: "the expander had picked " + p.group}
 }
 
 // shareOf is the group's part of the split, if it can be granted in part.

@@ -35,10 +35,10 @@ func (c *reluctant) IncreaseSize(ctx context.Context, id string, delta int) erro
 	if time.Since(c.began) >= c.until {
 		return c.Cloud.IncreaseSize(ctx, id, delta)
 	}
-	timer := time.NewTimer(c.takes)
+	timer := clock.RealClock{}.NewTimer(c.takes)
 	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-timer.C():
 	case <-ctx.Done():
 		return ctx.Err()
 	}

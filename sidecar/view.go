@@ -91,7 +91,9 @@ func (s *sight) count(g *groupView, b *book) counted {
 		if registered && node.Lost {
 			n.broken++
 		}
-		if !(registered && node.Ready) && !b.off.instances[instance.ID] && !(registered && node.Created.Before(b.ordered)) {
+		switch {
+		case b.off.instances[instance.ID], registered && (node.Ready || node.Created.Before(b.ordered)):
+		default:
 			n.due++
 		}
 		switch {
