@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/e2e/autoscaler"
@@ -107,8 +108,9 @@ func (f *failure) play(t *testing.T, balanced bool) *ending {
 		}
 		began := time.Now()
 		workload := w.workloads[w.demands[0].machine]
+		before := workload.DeepCopy()
 		*workload.Spec.Replicas += wave.pods
-		if err := w.plane.Client.Update(ctx, workload); err != nil {
+		if err := w.plane.Client.Patch(ctx, workload, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
 		if i+1 < len(f.waves) && f.waves[i+1].after > 0 {
