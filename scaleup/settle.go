@@ -40,13 +40,14 @@ func (p *planner) settle(templates []predicates.Node) (settlement, error) {
 		return s, nil
 	}
 	kinds := fit.Kinds()
+	order := Queue(fit, templates, nil)
+	placements, err := s.place(kinds, order)
+	if err != nil {
+		return settlement{}, err
+	}
 	placed := make([]int, len(kinds))
-	for _, k := range Queue(fit, templates, nil) {
-		placements, err := s.cluster.Place(kinds[k].Pod, len(kinds[k].Pods), 0, s.cluster.Len())
-		if err != nil {
-			return settlement{}, err
-		}
-		placed[k] = s.book(len(w.Nodes), arriving, kinds[k], placements)
+	for _, k := range order {
+		placed[k] = s.book(len(w.Nodes), arriving, kinds[k], placements[k])
 	}
 	for k, kind := range kinds {
 		s.left = append(s.left, kind.Pods[placed[k]:]...)
@@ -58,6 +59,41 @@ func (p *planner) settle(templates []predicates.Node) (settlement, error) {
 	}
 	s.fit, err = s.cluster.Fits(templates, pending)
 	return s, err
+}
+
+// place puts the kinds on the nodes in the given order, and those that others
+// make way for again until nothing changes, as the scheduler does.
+func (s *settlement) place(kinds []predicates.Kind, order []int) ([][]predicates.Placement, error) {
+	placements := make([][]predicates.Placement, len(kinds))
+	left := make([]int, len(kinds))
+	for k := range kinds {
+		left[k] = len(kinds[k].Pods)
+	}
+	for again := true; again; {
+		again = false
+		for _, k := range order {
+			runs, err := s.cluster.Place(kinds[k].Pod, left[k], 0, s.cluster.Len())
+			if err != nil {
+				return nil, err
+			}
+			for _, run := range runs {
+				left[k] -= run.Nodes * run.PerNode
+			}
+			placements[k] = append(placements[k], runs...)
+			again = again || len(runs) > 0
+		}
+		order = slices.DeleteFunc(slices.Clone(order), func(k int) bool { return left[k] == 0 || !madeWayFor(kinds[k].Pod) })
+	}
+	return placements, nil
+}
+
+// madeWayFor tells pods that may find a place once others have found theirs.
+func madeWayFor(pod *v1.Pod) bool {
+	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == v1.DoNotSchedule }) {
+		return true
+	}
+	a := pod.Spec.Affinity
+	return a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
 }
 
 // book notes where pods of a kind were placed and returns how many were.

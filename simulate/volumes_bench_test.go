@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -62,14 +63,46 @@ func (s *Setup) addClaim(name string, bound bool, zone string) {
 	}})
 }
 
+// spreadOverZones lets the pods of each set spread over zones.
+func (s *Setup) spreadOverZones() *Setup {
+	for _, p := range s.Pods {
+		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}},
+		}}
+	}
+	return s
+}
+
+// Of pods that spread and are pinned to a zone each, those of one zone make way for those of another, over and over: the
+// nodes that are on their way for them are not ordered again.
+func TestPodsThatSpreadOverTheZonesOfTheirVolumesGetTheirNodesOnce(t *testing.T) {
+	t.Parallel()
+	report, err := Run(t.Context(), claimFleet(60, "bound").spreadOverZones(), RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := &report.Status; s.Running != 60 || s.ScaleUps != 1 || s.NodesOrdered > 15 {
+		t.Errorf("%d pods run on %d nodes ordered in %d scale-ups, want 60 on at most 15 in 1", s.Running, s.NodesOrdered, s.ScaleUps)
+	}
+}
+
 // BenchmarkClaims plays pods with claims of their own from beginning to end.
 func BenchmarkClaims(b *testing.B) {
 	for _, pods := range []int{100, 1000, 5000} {
-		for _, claims := range []string{"none", "late", "bound"} {
+		for _, claims := range []string{"none", "late", "bound", "bound-spread"} {
+			if pods > 1000 && claims == "bound-spread" {
+				continue
+			}
 			b.Run(fmt.Sprintf("%s/pods=%d", claims, pods), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					report, err := Run(context.Background(), claimFleet(pods, claims), RunOptions{})
+					kind, spread := strings.CutSuffix(claims, "-spread")
+					setup := claimFleet(pods, kind)
+					if spread {
+						setup.spreadOverZones()
+					}
+					report, err := Run(context.Background(), setup, RunOptions{})
 					if err != nil {
 						b.Fatal(err)
 					}
