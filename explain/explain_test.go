@@ -270,3 +270,38 @@ func TestACloudIsFoundOutFromAllNodes(t *testing.T) {
 		}
 	}
 }
+
+// A node pool of GKE has a group in every zone; of other labels that is only suspected, unless the zone is named as well.
+func TestGroupsOverZones(t *testing.T) {
+	zoned := func(name, label, zone string) string {
+		return strings.Replace(node(name, "p", "True", "2"), "{pool: p,", "{"+label+": p, topology.kubernetes.io/zone: "+zone+",", 1)
+	}
+	for name, c := range map[string]struct {
+		label, by string
+		groups    []string
+		note      string
+	}{
+		"GKE":          {"cloud.google.com/gke-nodepool", "cloud.google.com/gke-nodepool", []string{"p.a", "p.b"}, "has a group of its own in every zone: p"},
+		"another":      {"pool", "pool", []string{"p"}, "nodes of p lie in several zones (a, b) and count as one group; if each zone has a group of its own, name the zone too: --group-label pool,topology.kubernetes.io/zone"},
+		"with zone":    {"pool", "pool,topology.kubernetes.io/zone", []string{"p.a", "p.b"}, ""},
+		"GKE and zone": {"cloud.google.com/gke-nodepool", "cloud.google.com/gke-nodepool,topology.kubernetes.io/zone", []string{"p.a", "p.b"}, ""},
+	} {
+		files := texts(map[string]string{"x": zoned("n1", c.label, "a") + zoned("n2", c.label, "b") + zoned("n3", c.label, "b")})
+		fleet := mustRead(t, Sources{Nodes: "x", GroupLabel: c.by}, files)
+		if diff := cmp.Diff(c.groups, fleet.Names()); diff != "" {
+			t.Errorf("%s: groups (-want +got):\n%s", name, diff)
+		}
+		notes := strings.Join(fleet.Notes, "\n")
+		if !strings.Contains(notes, c.note) || c.note == "" && strings.Contains(notes, "zone") {
+			t.Errorf("%s: notes %q", name, notes)
+		}
+	}
+	twice := texts(map[string]string{"x": zoned("n1", "pool", "a") + zoned("n2", "pool", "b")})
+	if _, err := Read(Sources{Templates: "x", GroupLabel: "pool"}, twice); err == nil {
+		t.Error("took two templates for one group")
+	}
+	gke := texts(map[string]string{"x": zoned("n1", "cloud.google.com/gke-nodepool", "a") + zoned("n2", "cloud.google.com/gke-nodepool", "b")})
+	if fleet := mustRead(t, Sources{Templates: "x", GroupLabel: "cloud.google.com/gke-nodepool"}, gke); len(fleet.Groups) != 2 {
+		t.Errorf("templates of one pool in two zones are %v", fleet.Names())
+	}
+}

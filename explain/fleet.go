@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
@@ -150,22 +152,16 @@ const annotationName = "cluster-autoscaler.kwok.nodegroup/name"
 
 func readTemplates(s Sources, files Files) (*Fleet, error) {
 	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(s.Templates)}
-	err := objects(files, s.Templates, "Node", func(n *v1.Node) error {
-		group := n.Annotations[annotationName]
-		if group == "" {
-			group = n.Labels[s.GroupLabel]
-		}
-		if group == "" {
-			group = n.Name
-		}
-		if _, twice := fleet.Groups[group]; twice {
-			return refuse(s.Templates, "two templates for the node group %q", group)
-		}
-		fleet.Groups[group] = cloudprovider.Template{Node: n}
-		return nil
-	})
-	if err != nil {
+	var nodes []*v1.Node
+	if err := objects(files, s.Templates, "Node", func(n *v1.Node) error { nodes = append(nodes, n); return nil }); err != nil {
 		return nil, err
+	}
+	for i, label := range nodegroupset.ParseGroupLabel(s.GroupLabel).Names(nodes) {
+		group := cmp.Or(nodes[i].Annotations[annotationName], label, nodes[i].Name)
+		if _, twice := fleet.Groups[group]; twice {
+			return nil, refuse(s.Templates, "two templates for the node group %q", group)
+		}
+		fleet.Groups[group] = cloudprovider.Template{Node: nodes[i]}
 	}
 	fleet.Notes = append(fleet.Notes, "templates come without pods: free is what is allocatable")
 	return fleet, nil

@@ -32,16 +32,26 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	hints := map[string]bool{}
 	var strays []string
 	names := map[string]bool{}
+	var nodes []*v1.Node
 	err = objects(files, s.Nodes, "Node", func(n *v1.Node) error {
 		if names[n.Name] {
 			return refuse(s.Nodes, "node %q is listed twice", n.Name)
 		}
 		names[n.Name] = true
-		group := n.Labels[s.GroupLabel]
+		nodes = append(nodes, n)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	label := nodegroupset.ParseGroupLabel(s.GroupLabel)
+	groups := label.Names(nodes)
+	for i, n := range nodes {
+		group := groups[i]
 		if group == "" {
 			strays = append(strays, n.Name)
 			addHints(hints, n)
-			return nil
+			continue
 		}
 		next := sample{n, isUsable(n)}
 		if best, known := samples[group]; !known || next.before(best) {
@@ -50,10 +60,6 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 		if best := named[group]; packs.NamesCloud(n) && (best == nil || n.Name < best.Name) {
 			named[group] = n
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	if len(samples) == 0 {
 		return nil, refuse(s.Nodes, "no node has the label %s%s", s.GroupLabel, suggestLabels(hints))
@@ -72,6 +78,7 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 		fleet.Groups[group] = template
 	}
 	fleet.note(s, samples, strays)
+	fleet.noteZones(label, nodes, groups)
 	return fleet, nil
 }
 
@@ -128,6 +135,33 @@ func (f *Fleet) note(s Sources, samples map[string]sample, strays []string) {
 	}
 	if s.Pods == "" {
 		f.Notes = append(f.Notes, "no pods are given, so daemon sets are not counted: free is what is allocatable")
+	}
+}
+
+// noteZones tells of groups whose nodes lie in several zones: what was made of a
+// pool that has a group in each, and else that one template stands for all.
+func (f *Fleet) noteZones(label nodegroupset.GroupLabel, nodes []*v1.Node, groups []string) {
+	zones, split := map[string]map[string]bool{}, map[string]bool{}
+	for i, n := range nodes {
+		pool, zone := label.Of(n), nodegroupset.ZoneOf(n)
+		if groups[i] != pool {
+			split[pool] = true
+		}
+		if zones[groups[i]] == nil {
+			zones[groups[i]] = map[string]bool{}
+		}
+		if zone != "" {
+			zones[groups[i]][zone] = true
+		}
+	}
+	if len(split) > 0 {
+		f.Notes = append(f.Notes, "has a group of its own in every zone: "+listed(slices.Sorted(maps.Keys(split)), mostNames))
+	}
+	for _, group := range slices.Sorted(maps.Keys(zones)) {
+		if in := slices.Sorted(maps.Keys(zones[group])); group != "" && len(in) > 1 {
+			f.Notes = append(f.Notes, fmt.Sprintf("nodes of %s lie in several zones (%s) and count as one group; if each zone has a group of its own, name the zone too: --group-label %s,%s",
+				group, listed(in, mostNames), strings.Join(label.Keys(), ","), v1.LabelTopologyZone))
+		}
 	}
 }
 

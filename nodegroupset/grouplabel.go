@@ -8,7 +8,7 @@ import (
 )
 
 // GroupLabel names the node group of a node by its labels: by the value of one, or
-// by those of several, joined by "/".
+// by those of several, joined by a dot.
 type GroupLabel struct{ keys []string }
 
 // ParseGroupLabel reads label keys separated by commas. Without any it names no
@@ -35,7 +35,7 @@ func (g GroupLabel) Of(n *v1.Node) string {
 			return ""
 		}
 	}
-	return strings.Join(values, "/")
+	return strings.Join(values, ".")
 }
 
 // Ignoring adds to options that the label makes no difference: it has another
@@ -62,11 +62,35 @@ var zonalPools = []string{"cloud.google.com/gke-nodepool"}
 // Zonal reports whether nodes of one name that lie in several zones are nodes of
 // several groups, as those of a GKE node pool are.
 func (g GroupLabel) Zonal() bool {
+	if slices.ContainsFunc(g.keys, func(key string) bool { return slices.Contains(zoneLabels, key) }) {
+		return false // the name has the zone already
+	}
 	return slices.ContainsFunc(g.keys, func(key string) bool { return slices.Contains(zonalPools, key) })
 }
 
+// Names are the groups of nodes, by their positions. Where nodes of one name lie in
+// several zones and are of one group in each, the zone is part of the name.
+func (g GroupLabel) Names(nodes []*v1.Node) []string {
+	names, zones := make([]string, len(nodes)), map[string]map[string]bool{}
+	for i, n := range nodes {
+		names[i] = g.Of(n)
+		if zones[names[i]] == nil {
+			zones[names[i]] = map[string]bool{}
+		}
+		if zone := ZoneOf(n); zone != "" {
+			zones[names[i]][zone] = true
+		}
+	}
+	for i, n := range nodes {
+		if zone := ZoneOf(n); names[i] != "" && zone != "" && g.Zonal() && len(zones[names[i]]) > 1 {
+			names[i] = InZone(names[i], zone)
+		}
+	}
+	return names
+}
+
 // InZone is the name of a zone's part of a group that is one group per zone.
-func InZone(group, zone string) string { return group + "/" + zone }
+func InZone(group, zone string) string { return group + "." + zone }
 
 // ZoneOf is the zone of a node; it is empty where no label says it.
 func ZoneOf(n *v1.Node) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/document"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
@@ -44,7 +45,7 @@ func Load(d *document.Document, files Files) (*Setup, error) {
 	if errs := Validate(scenario); len(errs) > 0 {
 		return nil, refuse(d, errs)
 	}
-	l := &loader{document: d, spec: &scenario.Spec, files: files, interned: newInterner()}
+	l := &loader{document: d, spec: &scenario.Spec, files: files, interned: newInterner(), groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel)}
 	setup, err := l.load()
 	switch {
 	case err != nil:
@@ -70,12 +71,14 @@ type loader struct {
 	spec     *v1alpha1.ScenarioSpec
 	files    Files
 	interned *interner
-	setup    Setup
-	position map[string]int // of the groups in setup.Cloud.Groups
-	storage  storageObjects
-	problems []document.Problem
-	classes  priorityClasses
-	daemons  scaleup.DaemonSetFinder
+	// groupLabel names the groups of nodes from files.
+	groupLabel nodegroupset.GroupLabel
+	setup      Setup
+	position   map[string]int // of the groups in setup.Cloud.Groups
+	storage    storageObjects
+	problems   []document.Problem
+	classes    priorityClasses
+	daemons    scaleup.DaemonSetFinder
 }
 
 func (l *loader) add(errs ...*field.Error) {
@@ -201,6 +204,7 @@ func (l *loader) readNodes() error {
 			l.addNode(asRegistered(n), at)
 		}
 	}
+	l.splitByZone()
 	for i := range l.setup.Cloud.Groups {
 		g := &l.setup.Cloud.Groups[i]
 		g.Size = max(g.Size, len(g.Nodes))
@@ -209,15 +213,17 @@ func (l *loader) readNodes() error {
 }
 
 func (l *loader) addNode(n *v1.Node, at *field.Path) {
-	label := l.spec.GroupLabel
-	group, labelled := n.Labels[label]
-	if label == "" || !labelled {
+	group := l.groupLabel.Of(n)
+	if group == "" {
 		l.setup.Nodes = append(l.setup.Nodes, n)
 		return
 	}
 	position, known := l.position[group]
+	if !known && l.groupLabel.Zonal() {
+		position, known = l.position[nodegroupset.InZone(group, nodegroupset.ZoneOf(n))]
+	}
 	if !known {
-		l.add(field.Invalid(at, n.Name, fmt.Sprintf("its label %s names node group %q, which there is not", label, group)))
+		l.add(field.Invalid(at, n.Name, fmt.Sprintf("its label %s names node group %q, which there is not", l.spec.GroupLabel, group)))
 		return
 	}
 	g := &l.setup.Cloud.Groups[position]

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -173,7 +174,11 @@ func (l *loader) templates(from *v1alpha1.NodeGroupsSource, at *field.Path) (fou
 	}
 	if from.Snapshot == "" {
 		at = at.Child("file")
-		err = objects(l, from.File, at, func(n *v1.Node) { add(l.groupName(n), n, nil) })
+		var nodes []*v1.Node
+		err = objects(l, from.File, at, func(n *v1.Node) { nodes = append(nodes, n) })
+		for i, label := range l.groupLabel.Names(nodes) {
+			add(cmp.Or(nodes[i].Annotations[annotationName], label, nodes[i].Name), nodes[i], nil)
+		}
 	} else {
 		at = at.Child("snapshot")
 		var s *document.Snapshot
@@ -184,16 +189,6 @@ func (l *loader) templates(from *v1alpha1.NodeGroupsSource, at *field.Path) (fou
 	}
 	slices.SortStableFunc(found, func(a, b groupTemplate) int { return strings.Compare(a.group, b.group) })
 	return found, err
-}
-
-func (l *loader) groupName(template *v1.Node) string {
-	if name := template.Annotations[annotationName]; name != "" {
-		return name
-	}
-	if name := template.Labels[l.spec.GroupLabel]; name != "" {
-		return name
-	}
-	return template.Name
 }
 
 // bounds sets the group's sizes: those of the scenario before those of the file.
