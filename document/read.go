@@ -59,8 +59,8 @@ type Document struct {
 	item   string // path of the document in its List, empty outside of one
 }
 
-// ReadFiles reads the documents of several files in the order given; "-" stands for stdin, which can be named once. All files
-// are read before it returns, so that the error, an *Invalid, tells the problems of all.
+// ReadFiles reads the documents of several files in the order given; "-" stands for stdin, which can be named once, and a folder
+// for the files in it, of which only documents of evenkeel.dev count. All files are read before it returns, so that the error, an *Invalid, tells the problems of all.
 func ReadFiles(files []string, stdin io.Reader, o Options) ([]Document, error) {
 	var all []Document
 	var problems []Problem
@@ -88,17 +88,47 @@ func readFile(file string, stdin io.Reader, o Options) ([]Document, error) {
 	if file == "-" {
 		return Read("stdin", stdin, o)
 	}
-	f, err := os.Open(file)
+	open := func(name string) (io.ReadCloser, error) { return os.Open(name) }
+	names, isFolder, err := Expand(file, open)
+	if err != nil {
+		return nil, err
+	}
+	var all []Document
+	var problems []Problem
+	for _, name := range names {
+		docs, err := readNamed(name, o, isFolder)
+		var invalid *Invalid
+		if errors.As(err, &invalid) {
+			problems = append(problems, invalid.Problems...)
+		} else if err != nil {
+			return nil, err
+		}
+		all = append(all, docs...)
+	}
+	switch {
+	case len(problems) > 0:
+		return nil, &Invalid{problems}
+	case len(all) == 0:
+		return nil, &Invalid{[]Problem{{File: file, Err: errors.New("is a folder without a document of " + v1alpha1.APIVersion)}}}
+	}
+	return all, nil
+}
+
+func readNamed(name string, o Options, amongOthers bool) ([]Document, error) {
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return Read(file, f, o)
+	return read(name, f, o, amongOthers)
 }
 
 // Read reads the documents of one input. The name is for messages. A List of apiVersion v1 stands for its items. The error is
 // an *Invalid with every problem found, unless reading itself failed.
-func Read(name string, r io.Reader, o Options) ([]Document, error) {
+func Read(name string, r io.Reader, o Options) ([]Document, error) { return read(name, r, o, false) }
+
+// read is Read; among others, documents of other versions are passed over.
+func read(name string, r io.Reader, o Options, amongOthers bool) ([]Document, error) {
 	if o.Kinds == nil {
 		o.Kinds = Planning()
 	}
@@ -113,7 +143,10 @@ func Read(name string, r io.Reader, o Options) ([]Document, error) {
 		return nil, &Invalid{[]Problem{{File: name, Err: &TooLarge{o.MaxSize}}}}
 	}
 	docs, problems := parseAll(name, data)
-	if len(docs) == 0 && len(problems) == 0 {
+	if amongOthers {
+		docs = slices.DeleteFunc(docs, func(d Document) bool { return !d.isOurs() })
+	}
+	if len(docs) == 0 && len(problems) == 0 && !amongOthers {
 		problems = []Problem{{File: name, Err: errors.New("holds no document")}}
 	}
 	var out []Document
@@ -213,6 +246,14 @@ func (d Document) flatten() []Document {
 		out[i] = Document{File: d.File, Number: d.Number, source: item, item: fmt.Sprintf("items[%d]", i)}
 	}
 	return out
+}
+
+// isOurs tells a document that is or holds one of evenkeel.dev from one of another version.
+func (d Document) isOurs() bool {
+	return slices.ContainsFunc(d.flatten(), func(one Document) bool {
+		version := one.source.get("apiVersion")
+		return version == nil || version.kind != text || strings.HasPrefix(version.text, v1alpha1.Group+"/")
+	})
 }
 
 func isText(v *value, s string) bool { return v != nil && v.kind == text && v.text == s }

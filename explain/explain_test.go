@@ -173,7 +173,7 @@ func TestBadInput(t *testing.T) {
 		{"failed snapshot", Sources{Snapshot: "x"}, `{"NodeList":[],"Error":"too slow"}`, `Cluster Autoscaler said "too slow"`},
 		{"snapshot without a capacity", Sources{Snapshot: "x"}, `{"TemplateNodes":{"a":{"Node":{}}}}`, `x: node group "a": node.status.capacity`},
 		{"empty nodes", Sources{Nodes: "x", GroupLabel: "pool"}, "", "x: holds no object"},
-		{"empty list of nodes", Sources{Nodes: "x", GroupLabel: "pool"}, `{"kind":"List","apiVersion":"v1","items":[]}`, "x: holds no Node"},
+		{"empty list of nodes", Sources{Nodes: "x", GroupLabel: "pool"}, `{"kind":"List","apiVersion":"v1","items":[]}`, "x: the list in x has no items"},
 		{"no pods", Sources{Nodes: "x", Pods: "x", GroupLabel: "pool"}, good, "x: holds no Pod"},
 		{"another label", Sources{Nodes: "x", GroupLabel: "team"}, good, "no node has the label team; labels that may name a group: pool"},
 		{"malformed nodes", Sources{Nodes: "x", GroupLabel: "pool"}, strings.Replace(good, "8Gi", "8Go", 1), "status.capacity[memory]"},

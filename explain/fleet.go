@@ -88,26 +88,46 @@ func (f Files) with(name string, read func(io.Reader, document.StreamOptions) er
 	return err
 }
 
-// objects reads the objects of type T of a file; there has to be one.
+// objects reads the objects of type T of a file, or of the files of a folder; there has to be one.
 func objects[T any](files Files, name, kind string, each func(T) error) error {
-	return files.with(name, func(r io.Reader, o document.StreamOptions) error {
-		found := false
-		for item, err := range document.Objects(title(name), r, o) {
-			if err != nil {
-				return err
-			}
-			if object, ok := item.Object.(T); ok {
-				found = true
-				if err := each(object); err != nil {
+	names, isFolder := []string{name}, false
+	if name != "-" {
+		var err error
+		if names, isFolder, err = document.Expand(name, files.Open); err != nil {
+			return err
+		}
+	}
+	found, items := false, 0
+	for _, file := range names {
+		err := files.with(file, func(r io.Reader, o document.StreamOptions) error {
+			for item, err := range document.Objects(title(file), r, o) {
+				if isFolder && errors.Is(err, document.ErrSnapshot) {
+					return nil
+				}
+				if err != nil {
 					return err
 				}
+				items++
+				if object, ok := item.Object.(T); ok {
+					found = true
+					if err := each(object); err != nil {
+						return err
+					}
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		if !found {
-			return refuse(name, "holds no %s", kind)
-		}
-		return nil
-	})
+	}
+	switch {
+	case items == 0:
+		return refuse(name, "%w", document.EmptyList(title(name)))
+	case !found:
+		return refuse(name, "holds no %s", kind)
+	}
+	return nil
 }
 
 func refuse(file, format string, args ...any) error {

@@ -27,21 +27,25 @@ const (
 )
 
 var testFiles = fstest.MapFS{
-	"empty.json":    {Data: nil},
-	"node.json":     {Data: []byte(nodeA)},
-	"pod.json":      {Data: []byte(podOn)},
-	"list.json":     {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[` + nodeA + `]}`)},
-	"quantity.json": {Data: []byte(strings.Replace(nodeA, `"2"`, `"2 cores"`, 1))},
-	"twice.json":    {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[` + nodeA + "," + nodeB + "," + nodeA + "," + nodeB + "," + nodeA + `]}`)},
-	"broken.json":   {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[`)},
-	"bare.json":     {Data: []byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"bare"}}`)},
-	"odd.json":      {Data: []byte(strings.Replace(nodeA, `"labels"`, `"annotations":{"cluster-autoscaler.kwok.nodegroup/max-count":"many"},"labels"`, 1))},
-	"negative.json": {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[` + strings.Replace(podOn, `"name":"c"`, `"name":"c","resources":{"requests":{"cpu":"-1"}}`, 1) + `]}`)},
-	"free.json":     {Data: []byte(strings.Replace(podOn, `"nodeName":"gone",`, "", 1))},
-	"daemon.json":   {Data: []byte(`{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"d","namespace":"default"},"spec":{"template":{"spec":{"containers":[{"name":"c"}]}}}}`)},
-	"nothing.json":  {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[]}`)},
-	"large.json":    {Data: []byte(strings.Repeat(" ", 1<<20) + nodeA)},
-	"snapshot.json": {Data: []byte(`{"NodeList":[],"TemplateNodes":{"g":{"Node":{"metadata":{"name":"t"},"status":{"capacity":{"cpu":"2","memory":"8Gi","pods":"10"}}},"Pods":[]}}}`)},
+	"empty.json":       {Data: nil},
+	"node.json":        {Data: []byte(nodeA)},
+	"pod.json":         {Data: []byte(podOn)},
+	"list.json":        {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[` + nodeA + `]}`)},
+	"quantity.json":    {Data: []byte(strings.Replace(nodeA, `"2"`, `"2 cores"`, 1))},
+	"twice.json":       {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[` + nodeA + "," + nodeB + "," + nodeA + "," + nodeB + "," + nodeA + `]}`)},
+	"broken.json":      {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[`)},
+	"bare.json":        {Data: []byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"bare"}}`)},
+	"odd.json":         {Data: []byte(strings.Replace(nodeA, `"labels"`, `"annotations":{"cluster-autoscaler.kwok.nodegroup/max-count":"many"},"labels"`, 1))},
+	"negative.json":    {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[` + strings.Replace(podOn, `"name":"c"`, `"name":"c","resources":{"requests":{"cpu":"-1"}}`, 1) + `]}`)},
+	"free.json":        {Data: []byte(strings.Replace(podOn, `"nodeName":"gone",`, "", 1))},
+	"daemon.json":      {Data: []byte(`{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"d","namespace":"default"},"spec":{"template":{"spec":{"containers":[{"name":"c"}]}}}}`)},
+	"nothing.json":     {Data: []byte(`{"apiVersion":"v1","kind":"List","items":[]}`)},
+	"mixed/pods.yaml":  {Data: []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: q}\nspec: {containers: [{name: c}]}\n")},
+	"mixed/more.json":  {Data: []byte(strings.Replace(podOn, `"nodeName":"gone",`, "", 1) + nodeA)},
+	"mixed/readme.txt": {Data: []byte("not read")},
+	"bare/readme.txt":  {Data: []byte("not read")},
+	"large.json":       {Data: []byte(strings.Repeat(" ", 1<<20) + nodeA)},
+	"snapshot.json":    {Data: []byte(`{"NodeList":[],"TemplateNodes":{"g":{"Node":{"metadata":{"name":"t"},"status":{"capacity":{"cpu":"2","memory":"8Gi","pods":"10"}}},"Pods":[]}}}`)},
 }
 
 func loadWith(text string) (*simulate.Setup, error) {
@@ -104,6 +108,8 @@ func TestRefuse(t *testing.T) {
 		"group without bounds": {"nodeGroupsFrom: [{snapshot: snapshot.json}]\nnodeGroups: []", "spec.nodeGroupsFrom[0].max: Required value: node group g has no maximum"},
 		"group of a bare node": {"nodeGroupsFrom: [{file: bare.json, max: 3}]\nnodeGroups: []", "status.capacity[cpu] of the template of node group bare"},
 		"odd annotation":       {"nodeGroupsFrom: [{file: odd.json}]\nnodeGroups: []", "must be a number that is not negative"},
+		"folder without files": {"podsFrom: [{file: bare}]", `spec.podsFrom[0].file: Invalid value: "bare": is a folder without files that end in .json, .yaml or .yml`},
+		"folder without nodes": {"daemonSetsFrom: [{file: mixed}]", `spec.daemonSetsFrom[0].file: Invalid value: "mixed": holds no DaemonSet`},
 		"empty list":           {"podsFrom: [{file: nothing.json}]", `spec.podsFrom[0].file: Invalid value: "nothing.json": the list in nothing.json has no items`},
 		"misspelt machine":     {"machines: [{name: m, resources: {cpu: 1, memory: 1Gi, gpu: 8}}]\nnodeGroups: [{name: a, machine: m, max: 1}]", `spec.machines[0].resources: Invalid value: "gpu": is no resource of Kubernetes (did you mean "nvidia.com/gpu"?)`},
 		"misspelt allocatable": {"machines: [{name: m, resources: {cpu: 1, memory: 1Gi}, allocatable: {Memory: 1}}]\nnodeGroups: [{name: a, machine: m, max: 1}]", `spec.machines[0].allocatable: Invalid value: "Memory"`},
@@ -139,6 +145,13 @@ func TestRefuse(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
 		})
+	}
+}
+
+func TestAFolderStandsForItsFiles(t *testing.T) {
+	setup, err := loadWith(scenario("podsFrom: [{file: mixed}]\nnodesFrom: [{file: mixed}]"))
+	if err != nil || len(setup.Pods) != 2 || len(setup.Nodes) != 1 {
+		t.Errorf("%v, %v", setup, err)
 	}
 }
 

@@ -34,17 +34,17 @@ const (
 func (l *loader) reading(name string, at *field.Path, read func(r io.Reader, o document.StreamOptions) error) error {
 	f, err := l.files.Open(name)
 	if err != nil {
-		reason := "can not be opened: " + err.Error()
-		if errors.Is(err, fs.ErrNotExist) {
-			reason = "no such file"
-		}
-		l.add(field.Invalid(at, name, reason))
-		return nil
+		return l.unread(name, at, err)
 	}
 	err = read(f, document.StreamOptions{MaxSize: l.files.MaxSize})
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
+	return l.unread(name, at, err)
+}
+
+// unread sorts what went wrong with a file, if anything did.
+func (l *loader) unread(name string, at *field.Path, err error) error {
 	var invalid *document.Invalid
 	var unreadable *fs.PathError
 	switch {
@@ -52,6 +52,12 @@ func (l *loader) reading(name string, at *field.Path, read func(r io.Reader, o d
 		for _, p := range invalid.Problems {
 			l.problems = append(l.problems, l.document.Refuse(&inFile{at, name, p})...)
 		}
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		l.add(field.Invalid(at, name, "no such file"))
+		return nil
+	case errors.As(err, &unreadable) && unreadable.Op == "open":
+		l.add(field.Invalid(at, name, "can not be opened: "+unreadable.Err.Error()))
 		return nil
 	case errors.As(err, &unreadable):
 		l.add(field.Invalid(at, name, "can not be read: "+unreadable.Err.Error()))
@@ -75,31 +81,45 @@ func (e *inFile) Unwrap() error { return e.problem.Err }
 
 // objects reads the objects of type T of a file; there has to be one.
 func objects[T any](l *loader, name string, at *field.Path, each func(T)) error {
-	return l.reading(name, at, func(r io.Reader, o document.StreamOptions) error {
-		found, items := 0, 0
-		for item, err := range document.Objects(name, r, o) {
-			if err != nil {
-				return err
+	files, isFolder, err := document.Expand(name, l.files.Open)
+	if err != nil {
+		return l.unread(name, at, err)
+	}
+	found, items, problems := 0, 0, len(l.problems)
+	for _, file := range files {
+		err := l.reading(file, at, func(r io.Reader, o document.StreamOptions) error {
+			for item, err := range document.Objects(file, r, o) {
+				if isFolder && errors.Is(err, document.ErrSnapshot) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				items++
+				if class, ok := item.Object.(*schedulingv1.PriorityClass); ok {
+					l.classes.add(class)
+				}
+				l.storage.take(item.Object)
+				if object, ok := item.Object.(T); ok {
+					found++
+					each(object)
+				}
 			}
-			items++
-			if class, ok := item.Object.(*schedulingv1.PriorityClass); ok {
-				l.classes.add(class)
-			}
-			l.storage.take(item.Object)
-			if object, ok := item.Object.(T); ok {
-				found++
-				each(object)
-			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		switch {
-		case items == 0:
-			l.add(field.Invalid(at, name, fmt.Sprintf("the list in %s has no items", name)))
-		case found == 0:
-			var wanted T
-			l.add(field.Invalid(at, name, fmt.Sprintf("holds no %s", kindOf(wanted))))
-		}
-		return nil
-	})
+	}
+	switch {
+	case len(l.problems) > problems:
+	case items == 0:
+		l.add(field.Invalid(at, name, document.EmptyList(name).Error()))
+	case found == 0:
+		var wanted T
+		l.add(field.Invalid(at, name, fmt.Sprintf("holds no %s", kindOf(wanted))))
+	}
+	return nil
 }
 
 func kindOf(object any) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -162,8 +163,6 @@ func (q *question) check(flags *pflag.FlagSet) error {
 		return refuse("a scenario has its own groupLabel", "--group-label does not go with -f")
 	case q.sources.Snapshot != "" && q.sources.GroupLabel != "":
 		return refuse("a snapshot names its groups itself", "--group-label does not go with --snapshot")
-	case q.sources.Nodes == "-" && q.sources.Pods == "-":
-		return refuse("give one of the two as a file", "stdin is named twice, but can be read only once")
 	}
 	if useless := changed(flags, comparedByLabels...); len(q.options.Labels) > 0 && len(useless) > 0 {
 		return refuse("balancing labels alone decide, nothing else is compared", "--balancing-label does not go with %s", strings.Join(useless, ", "))
@@ -253,11 +252,17 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 }
 
 func (q *question) read(stdin io.Reader) (*explain.Fleet, error) {
+	again := bytes.NewBuffer(nil) // of standard input, where nodes and pods come in one stream
 	open := func(name string) (io.ReadCloser, error) {
-		if name == "-" {
+		switch {
+		case name != "-":
+			return os.Open(name)
+		case q.sources.Nodes != "-" || q.sources.Pods != "-":
 			return io.NopCloser(stdin), nil
+		case again.Len() > 0:
+			return io.NopCloser(again), nil
 		}
-		return os.Open(name)
+		return io.NopCloser(io.TeeReader(stdin, again)), nil
 	}
 	fleet, err := explain.Read(q.sources, explain.Files{Open: open, MaxSize: int64(q.limit)})
 	var path *os.PathError

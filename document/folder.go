@@ -1,0 +1,48 @@
+package document
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// extensions are those of the files that are read of a folder.
+var extensions = []string{".json", ".yaml", ".yml"}
+
+// Expand gives the files that a name stands for: itself or, where it is a folder, the .json, .yaml and .yml files in it by name;
+// folders in it are left alone. The error of a folder without any is an *Invalid, others are those of opening.
+func Expand(name string, open func(string) (io.ReadCloser, error)) (files []string, isFolder bool, err error) {
+	f, err := open(name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	folder, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return []string{name}, false, nil
+	}
+	if info, err := folder.Stat(); err != nil || !info.IsDir() {
+		return []string{name}, false, err
+	}
+	entries, err := folder.ReadDir(-1)
+	if err != nil {
+		return nil, true, err
+	}
+	for _, entry := range entries {
+		if slices.Contains(extensions, strings.ToLower(path.Ext(entry.Name()))) && !entry.IsDir() {
+			files = append(files, path.Join(name, entry.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, true, &Invalid{[]Problem{{File: name, Err: errors.New("is a folder without files that end in .json, .yaml or .yml")}}}
+	}
+	slices.Sort(files)
+	return files, true, nil
+}
+
+// EmptyList is the problem of a list where objects are wanted.
+func EmptyList(name string) error { return fmt.Errorf("the list in %s has no items", name) }
