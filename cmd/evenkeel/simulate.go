@@ -26,10 +26,8 @@ import (
 // newSimulate builds the command that plays scenarios.
 func newSimulate(color *printing.ColorMode) *cobra.Command {
 	var output printing.Flags
-	var files, compare []string
-	var list, pods bool
-	var page string
-	var flags overrides
+	var list bool
+	var o simulateOptions
 	limit := fileSize(document.DefaultMaxSize)
 	cmd := &cobra.Command{
 		Use:   "simulate {-f FILE... | NAME... | --list}",
@@ -45,6 +43,8 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 		Example: `  evenkeel simulate -f configs/scenarios/real-cluster.yaml
   evenkeel simulate zone-outage -o wide
   evenkeel simulate proposal-example --balance-similar-node-groups=false
+  evenkeel simulate zone-outage --report report.html
+  evenkeel simulate price --compare expander=least-waste
   evenkeel simulate --list`,
 		GroupID: groupAnswers,
 		Args:    cobra.ArbitraryArgs,
@@ -55,65 +55,79 @@ played. The exit code is 1 where an expectation does not hold, and 2 where a doc
 			out := cmd.OutOrStdout()
 			printer := output.Printer(out, color.Allows(out))
 			if list {
-				if given := slices.Concat(files, names); len(given) > 0 {
+				if given := slices.Concat(o.files, names); len(given) > 0 {
 					return &usageError{fmt.Errorf("--list does not go with %s", strings.Join(given, ", ")), "it lists the scenarios that come with the program"}
 				}
 				return listScenarios(printer)
 			}
-			if len(files)+len(names) == 0 {
-				return &usageError{errors.New("no scenario given"), "name one, see --list, or give a file with -f"}
-			}
-			sizes := sizeLimits{documents: int64(limit)}
 			if cmd.Flags().Changed("max-file-size") {
-				sizes.lists = int64(limit)
+				o.sizes.lists = int64(limit)
 			}
-			if err := canReplace(page); err != nil {
-				return err
-			}
-			variant, err := parseVariant(compare)
-			if err != nil {
-				return err
-			}
-			setups, changed, err := loadScenarios(cmd, scenarioSources{files, names, &flags, variant}, sizes)
-			if err != nil {
-				return err
-			}
-			reports, err := play(cmd.Context(), setups, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			if !pods {
-				for _, r := range reports {
-					r.Status.Pods = nil
-				}
-			}
-			if len(compare) > 0 {
-				comparisons := pairUp(reports, changed)
-				if err := writePage(page, comparisons, func(c *v1alpha1.ScenarioComparison) htmlreport.Result { return htmlreport.Result{Comparison: c} }); err != nil {
-					return err
-				}
-				if err := printAll(printer, comparisons, printComparison); err != nil {
-					return err
-				}
-				return failedExpectations(baselines(reports))
-			}
-			if err := writePage(page, reports, func(r *v1alpha1.ScenarioReport) htmlreport.Result { return htmlreport.Result{Report: r} }); err != nil {
-				return err
-			}
-			if err := printAll(printer, reports, printReport); err != nil {
-				return err
-			}
-			return failedExpectations(reports)
+			o.sizes.documents = int64(limit)
+			return o.run(cmd, names, printer)
 		},
 	}
-	addFiles(cmd.Flags(), &files, &limit)
-	flags.addTo(cmd.Flags())
+	addFiles(cmd.Flags(), &o.files, &limit)
+	o.flags.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&list, "list", false, "list the scenarios that come with the program")
-	cmd.Flags().BoolVar(&pods, "pods", true, "say in JSON and YAML where each pod ran; false leaves it out, for scenarios with very many pods")
-	cmd.Flags().StringVar(&page, "report", "", "FILE, write a page for a browser there as well: charts over time, faults, each scale-up with its reasons")
-	cmd.Flags().StringArrayVar(&compare, "compare", nil, "OPTION=VALUE, play each scenario twice, as it is and with this option, and tell what differs; may be repeated")
+	cmd.Flags().BoolVar(&o.pods, "pods", true, "say in JSON and YAML where each pod ran; false leaves it out, for scenarios with very many pods")
+	cmd.Flags().StringVar(&o.page, "report", "", "FILE, write a page for a browser there as well: charts over time, faults, each scale-up with its reasons")
+	cmd.Flags().StringArrayVar(&o.compare, "compare", nil, "OPTION=VALUE, play each scenario twice, as it is and with this option, and tell what differs; may be repeated")
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	return cmd
+}
+
+// simulateOptions are what the command line says about playing scenarios.
+type simulateOptions struct {
+	files, compare []string
+	pods           bool
+	page           string
+	flags          overrides
+	sizes          sizeLimits
+}
+
+// run plays scenarios and prints what came of them.
+func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *printing.Printer) error {
+	if len(o.files)+len(names) == 0 {
+		return &usageError{errors.New("no scenario given"), "name one, see --list, or give a file with -f"}
+	}
+	if err := canReplace(o.page); err != nil {
+		return err
+	}
+	variant, err := parseVariant(o.compare)
+	if err != nil {
+		return err
+	}
+	setups, changed, err := loadScenarios(cmd, scenarioSources{o.files, names, &o.flags, variant}, o.sizes)
+	if err != nil {
+		return err
+	}
+	reports, err := play(cmd.Context(), setups, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if !o.pods {
+		for _, r := range reports {
+			r.Status.Pods = nil
+		}
+	}
+	if len(o.compare) == 0 {
+		if err := writePage(o.page, reports, func(r *v1alpha1.ScenarioReport) htmlreport.Result { return htmlreport.Result{Report: r} }); err != nil {
+			return err
+		}
+		if err := printAll(printer, reports, printReport); err != nil {
+			return err
+		}
+		return failedExpectations(reports)
+	}
+	comparisons := pairUp(reports, changed)
+	if err := writePage(o.page, comparisons, func(c *v1alpha1.ScenarioComparison) htmlreport.Result { return htmlreport.Result{Comparison: c} }); err != nil {
+		return err
+	}
+	if err := printAll(printer, comparisons, printComparison); err != nil {
+		return err
+	}
+	return failedExpectations(baselines(reports))
 }
 
 // sizeLimits bound files in bytes. Lists are streamed, and where nothing is said
