@@ -366,3 +366,18 @@ func TestFreeAndPinnedPodsHaveABound(t *testing.T) {
 	}
 	t.Logf("9 nodes needed, %.1f ordered; granted in full %.1f", float64(ordered[false])/worlds, float64(ordered[true])/worlds)
 }
+
+// Pods that are pinned to several members, of which at most one is the group the strategies have chosen.
+func TestPodsPinnedToSeveralZones(t *testing.T) {
+	pods := podsOf("free", 6, 1)
+	for _, zone := range []string{"a", "b", "c"} {
+		for _, pod := range podsOf("pinned-"+zone, 2, 1) {
+			pod.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: zone}
+			pods = append(pods, pod)
+		}
+	}
+	w := newWorld(t, setup{seed: 1, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []autoscaler.Batch{{Pods: pods}}})
+	if state := w.settle(time.Hour); state.Pending > 0 || state.Ordered() > 12+6 {
+		t.Errorf("sizes %v, %d pods pending\n%s", state.Sizes(), state.Pending, w.log())
+	}
+}

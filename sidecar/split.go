@@ -197,7 +197,7 @@ func (s *split) limits() bool {
 
 // place shares nodes for one class of pods, and notes what held members.
 func (s *split) place(sizes []nodegroupset.Group, class bound, nodes int64, limited bool, held map[string]string) (unplaced int64, err error) {
-	request := nodegroupset.SplitRequest{Nodes: nodes, Chosen: s.chosen}
+	request := nodegroupset.SplitRequest{Nodes: nodes}
 	var members []int
 	for i := range sizes {
 		if class.members != nil && !class.members[sizes[i].Name] {
@@ -207,6 +207,9 @@ func (s *split) place(sizes []nodegroupset.Group, class bound, nodes int64, limi
 		if m := &s.members[i]; limited && m.held != "" {
 			g.Max = max(g.Size, min(g.Max, m.Size+m.allowed))
 			g.Min = min(g.Min, g.Max)
+		}
+		if g.Name == s.chosen {
+			request.Chosen = g.Name
 		}
 		request.Groups, members = append(request.Groups, g), append(members, i)
 	}
