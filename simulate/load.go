@@ -46,6 +46,7 @@ func Load(d *document.Document, files Files) (*Setup, error) {
 		return nil, refuse(d, errs)
 	}
 	l := &loader{document: d, spec: &scenario.Spec, files: files, interned: newInterner(), groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel)}
+	l.takeObjects()
 	setup, err := l.load()
 	switch {
 	case err != nil:

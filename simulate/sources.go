@@ -81,6 +81,9 @@ func (e *inFile) Unwrap() error { return e.problem.Err }
 
 // objects reads the objects of type T of a file; there has to be one.
 func objects[T any](l *loader, name string, at *field.Path, each func(T)) error {
+	if name == inlineObjects {
+		at = specPath.Child("objects")
+	}
 	files, isFolder, err := document.Expand(name, l.files.Open)
 	if err != nil {
 		return l.unread(name, at, err)
@@ -112,7 +115,7 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 		}
 	}
 	switch {
-	case len(l.problems) > problems:
+	case len(l.problems) > problems || name == inlineObjects: // of which any kind will do
 	case items == 0:
 		l.add(field.Invalid(at, name, document.EmptyList(name).Error()))
 	case found == 0:
@@ -145,8 +148,11 @@ func (l *loader) snapshot(name string, at *field.Path) (*document.Snapshot, erro
 
 // fileField is the field that names a file.
 func fileField(from *v1alpha1.FileSource, at *field.Path) *field.Path {
-	if from.Snapshot != "" {
+	switch {
+	case from.Snapshot != "":
 		return at.Child("snapshot")
+	case from.File == inlineObjects:
+		return specPath.Child("objects")
 	}
 	return at.Child("file")
 }

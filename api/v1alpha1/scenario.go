@@ -40,6 +40,10 @@ type ScenarioSpec struct {
 	// GroupLabel is the label of a node whose value names its node group.
 	GroupLabel string `json:"groupLabel,omitempty"`
 
+	// Objects are nodes, pods, daemon sets, priority classes, claims, volumes and
+	// the like, as kubectl prints them: the same as in a file that nodesFrom,
+	// podsFrom, daemonSetsFrom and storageFrom name.
+	Objects []json.RawMessage `json:"objects,omitempty"`
 	// NodesFrom reads the nodes that exist at the start.
 	NodesFrom []FileSource `json:"nodesFrom,omitempty"`
 	// PodsFrom reads the pods that exist at the start.
