@@ -87,24 +87,7 @@ func newKind(r, placed *resident, c *Checker) *kind {
 	rules := &c.rules
 	p := r.info.Pod
 	k := &kind{resident: r, placed: placed, asks: asksOf(p)}
-	for _, c := range p.Spec.TopologySpreadConstraints {
-		if c.WhenUnsatisfiable != v1.DoNotSchedule {
-			continue
-		}
-		k.wider = true // even over hostnames the least count of all nodes matters
-		k.host = k.host || c.TopologyKey == v1.LabelHostname
-		k.minDomains = max(k.minDomains, minDomainsOf(c))
-		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-		if err != nil {
-			selector = labels.Everything() // the plugin will say what is wrong
-		}
-		k.spread = append(k.spread, selector)
-	}
-	if len(p.Spec.TopologySpreadConstraints) == 0 && rules.spread {
-		k.wider, k.spreadAll = true, true
-		k.host = k.host || rules.spreadOnHost
-		k.minDomains = rules.minDomains
-	}
+	k.spreads(p, rules)
 	for i := range r.info.RequiredAffinityTerms {
 		k.wider = true // the first pod of a group may go anywhere
 		k.host = k.host || r.info.RequiredAffinityTerms[i].TopologyKey == v1.LabelHostname
@@ -114,12 +97,7 @@ func newKind(r, placed *resident, c *Checker) *kind {
 		k.wider = k.wider || r.repels.wider
 	}
 	k.exact = picksNodes(p) || len(p.Spec.ResourceClaims) > 0
-	for i := range p.Spec.Volumes {
-		v := &p.Spec.Volumes[i]
-		k.binds = k.binds || c.storage.contended(p, v)
-		k.exact = k.exact || k.binds || conflicts(v) || c.storage.single(p, v)
-	}
-	k.volumes = slices.ContainsFunc(p.Spec.Volumes, attached)
+	k.mounts(p, c.storage)
 	k.plain = !k.exact && !k.volumes && !rules.ignoreScalars && r.repels == nil && len(r.info.RequiredAffinityTerms) == 0 && len(schedutil.GetHostPorts(p)) == 0
 	k.alone = p
 	if constraints, ok := constraintsOf(k); ok {
@@ -138,6 +116,38 @@ func newKind(r, placed *resident, c *Checker) *kind {
 		k.alone = &alone
 	}
 	return k
+}
+
+// spreads takes over the hard spread constraints.
+func (k *kind) spreads(p *v1.Pod, rules *profileRules) {
+	for _, c := range p.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable != v1.DoNotSchedule {
+			continue
+		}
+		k.wider = true // even over hostnames the least count of all nodes matters
+		k.host = k.host || c.TopologyKey == v1.LabelHostname
+		k.minDomains = max(k.minDomains, minDomainsOf(c))
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if err != nil {
+			selector = labels.Everything() // the plugin will say what is wrong
+		}
+		k.spread = append(k.spread, selector)
+	}
+	if len(p.Spec.TopologySpreadConstraints) == 0 && rules.spread {
+		k.wider, k.spreadAll = true, true
+		k.host = k.host || rules.spreadOnHost
+		k.minDomains = rules.minDomains
+	}
+}
+
+// mounts takes over what the pod's volumes make of it.
+func (k *kind) mounts(p *v1.Pod, s *storage) {
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		k.binds = k.binds || s.contended(p, v)
+		k.exact = k.exact || k.binds || conflicts(v) || s.single(p, v)
+	}
+	k.volumes = slices.ContainsFunc(p.Spec.Volumes, attached)
 }
 
 // asksOf is what a pod wants free on a node.
@@ -278,11 +288,11 @@ func lookAtPods(p *v1.Pod, keys sets.Set[string]) {
 		if c.WhenUnsatisfiable != v1.DoNotSchedule {
 			continue
 		}
-		keys.Insert(appendLabelSelectorKeys(nil, c.LabelSelector)...)
+		keys.Insert(labelSelectorKeys(c.LabelSelector)...)
 		keys.Insert(c.MatchLabelKeys...)
 	}
 	for _, t := range requiredTerms(p) {
-		keys.Insert(appendLabelSelectorKeys(nil, t.LabelSelector)...)
+		keys.Insert(labelSelectorKeys(t.LabelSelector)...)
 		keys.Insert(t.MatchLabelKeys...)
 		keys.Insert(t.MismatchLabelKeys...)
 	}

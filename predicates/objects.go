@@ -58,6 +58,13 @@ func asRead(o runtime.Object) runtime.Object {
 			c.VolumeBindingMode = &immediate
 			return &c
 		}
+	case *v1.PersistentVolume:
+		// A volume that is taken is looked for by name only. Those of a class are all gone through for every claim and node.
+		if o.Status.Phase == v1.VolumeBound && o.Spec.ClaimRef != nil && o.Spec.StorageClassName != "" {
+			c := *o
+			c.Spec.StorageClassName = ""
+			return &c
+		}
 	case *storagev1.CSIDriver:
 		if o.Spec.PreventPodSchedulingIfMissing != nil {
 			c := *o

@@ -57,13 +57,15 @@ func (c *Checker) explain(statuses []*fwk.Status, k *kind, n *framework.NodeInfo
 	reasons := reasonsOf(statuses)
 	for i := range reasons {
 		r := &reasons[i]
-		if short, ok := strings.CutPrefix(r.Message, "Insufficient "); ok {
+		short, insufficient := strings.CutPrefix(r.Message, "Insufficient ")
+		switch {
+		case insufficient:
 			r.Message += shortage(v1.ResourceName(short), &k.asks, n)
-		} else if r.Message == "Too many pods" {
+		case r.Message == "Too many pods":
 			r.Message += fmt.Sprintf(" (node takes %d)", n.Allocatable.AllowedPodNumber)
-		} else if r.Plugin == names.DynamicResources {
+		case r.Plugin == names.DynamicResources:
 			r.Message += " (devices of the resource.k8s.io API are not simulated)"
-		} else {
+		default:
 			r.Message += c.storage.detail(k.info.Pod, r.Message)
 		}
 	}

@@ -86,15 +86,15 @@ func (r *profileRules) object(o runtime.Object) (nodeKeys []string) {
 			}
 		}
 	case *storagev1.CSIStorageCapacity:
-		nodeKeys = appendLabelSelectorKeys(nodeKeys, o.NodeTopology)
+		nodeKeys = labelSelectorKeys(o.NodeTopology)
 	case *v1.Service:
 		r.owned(appendMapKeys(nil, o.Spec.Selector))
 	case *v1.ReplicationController:
 		r.owned(appendMapKeys(nil, o.Spec.Selector))
 	case *appsv1.ReplicaSet:
-		r.owned(appendLabelSelectorKeys(nil, o.Spec.Selector))
+		r.owned(labelSelectorKeys(o.Spec.Selector))
 	case *appsv1.StatefulSet:
-		r.owned(appendLabelSelectorKeys(nil, o.Spec.Selector))
+		r.owned(labelSelectorKeys(o.Spec.Selector))
 	}
 	return nodeKeys
 }
@@ -121,11 +121,11 @@ func appendMapKeys(keys []string, m map[string]string) []string {
 	return keys
 }
 
-func appendLabelSelectorKeys(keys []string, s *metav1.LabelSelector) []string {
+func labelSelectorKeys(s *metav1.LabelSelector) []string {
 	if s == nil {
-		return keys
+		return nil
 	}
-	keys = appendMapKeys(keys, s.MatchLabels)
+	keys := appendMapKeys(nil, s.MatchLabels)
 	for _, e := range s.MatchExpressions {
 		keys = append(keys, e.Key)
 	}

@@ -100,11 +100,11 @@ func (s *Scheduler) newTenant(p *v1.Pod) *tenant {
 func (s *Scheduler) look(p *v1.Pod) {
 	s.grow(s.nodeKeys, withoutHost(scoredNodeKeysOf(p)))
 	for _, c := range p.Spec.TopologySpreadConstraints {
-		s.grow(s.podKeys, appendLabelSelectorKeys(nil, c.LabelSelector))
+		s.grow(s.podKeys, labelSelectorKeys(c.LabelSelector))
 		s.grow(s.podKeys, c.MatchLabelKeys)
 	}
 	for _, t := range allTerms(p) {
-		s.grow(s.podKeys, appendLabelSelectorKeys(nil, t.LabelSelector))
+		s.grow(s.podKeys, labelSelectorKeys(t.LabelSelector))
 		s.grow(s.podKeys, t.MatchLabelKeys)
 		s.grow(s.podKeys, t.MismatchLabelKeys)
 	}

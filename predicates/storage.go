@@ -63,7 +63,7 @@ func (s *storage) note(o runtime.Object) {
 		}
 	case *storagev1.CSIStorageCapacity:
 		s.capacity.Insert(o.StorageClassName)
-		if slices.Contains(appendLabelSelectorKeys(nil, o.NodeTopology), v1.LabelHostname) {
+		if slices.Contains(labelSelectorKeys(o.NodeTopology), v1.LabelHostname) {
 			s.hostCapacity.Insert(o.StorageClassName)
 		}
 	case *storagev1.CSIDriver:

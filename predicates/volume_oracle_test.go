@@ -77,6 +77,9 @@ func (d *volumeDice) boundVolume(c *v1.PersistentVolumeClaim) {
 		StorageClassName: "late", ClaimRef: &v1.ObjectReference{Namespace: c.Namespace, Name: c.Name, UID: c.UID},
 		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: d.of(ebs, ebs, files), VolumeHandle: c.Name}},
 	}}
+	if d.one(2) {
+		pv.Status.Phase = v1.VolumeBound
+	}
 	zone := d.of("z1", "z2", "z3")
 	switch d.IntN(5) {
 	case 0:
@@ -153,18 +156,20 @@ func (d *volumeDice) copyOf(name, pod string) string {
 	c.Name = name + "-of-" + pod
 	c.UID = types.UID(c.Name)
 	for _, o := range d.objects {
-		if pv, ok := o.(*v1.PersistentVolume); ok && c.Spec.VolumeName != "" && pv.Name == c.Spec.VolumeName {
-			pv = pv.DeepCopy()
-			pv.Name, pv.Spec.ClaimRef = "pv-"+c.Name, &v1.ObjectReference{Namespace: c.Namespace, Name: c.Name, UID: c.UID}
-			if pv.Spec.CSI != nil {
-				pv.Spec.CSI.VolumeHandle = c.Name
-			} else {
-				pv.Spec.AWSElasticBlockStore.VolumeID += "-" + pod
-			}
-			c.Spec.VolumeName = pv.Name
-			d.add(pv)
-			break
+		pv, ok := o.(*v1.PersistentVolume)
+		if !ok || c.Spec.VolumeName == "" || pv.Name != c.Spec.VolumeName {
+			continue
 		}
+		pv = pv.DeepCopy()
+		pv.Name, pv.Spec.ClaimRef = "pv-"+c.Name, &v1.ObjectReference{Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+		if pv.Spec.CSI != nil {
+			pv.Spec.CSI.VolumeHandle = c.Name
+		} else {
+			pv.Spec.AWSElasticBlockStore.VolumeID += "-" + pod
+		}
+		c.Spec.VolumeName = pv.Name
+		d.add(pv)
+		break
 	}
 	d.add(c)
 	return c.Name
@@ -251,11 +256,11 @@ func (d *volumeDice) compare(t *testing.T, seed uint64, nodes []Node, template N
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	real := template
-	real.Node = template.Node.DeepCopy()
-	if zone := real.Node.Labels[v1.LabelTopologyZone]; zone != "" {
-		real.Node.Labels["topology.ebs.csi.aws.com/zone"] = zone
-		real.Node.Labels[v1.LabelFailureDomainBetaZone] = zone
+	dressed := template
+	dressed.Node = template.Node.DeepCopy()
+	if zone := dressed.Node.Labels[v1.LabelTopologyZone]; zone != "" {
+		dressed.Node.Labels["topology.ebs.csi.aws.com/zone"] = zone
+		dressed.Node.Labels[v1.LabelFailureDomainBetaZone] = zone
 	}
 	var w world
 	for _, n := range nodes {
@@ -272,7 +277,7 @@ func (d *volumeDice) compare(t *testing.T, seed uint64, nodes []Node, template N
 		o.add(t, like)
 	}
 	for i, p := range pending {
-		with := append(w.copy(), o.copyOf(real, len(w)))
+		with := append(w.copy(), o.copyOf(dressed, len(w)))
 		if got, want := fit.Passes(0, fit.KindOf(i)), o.fits(with, p, len(w)); got != want {
 			t.Fatalf("seed %d: pod %s passes %v, the scheduler says %v: %v", seed, p.Name, got, want, fit.Reasons(0, fit.KindOf(i)))
 		}
@@ -299,7 +304,7 @@ func (d *volumeDice) compare(t *testing.T, seed uint64, nodes []Node, template N
 		for _, p := range left {
 			id := o.first(w, p, first, len(w))
 			if id < 0 {
-				w = append(w, o.copyOf(real, len(w)))
+				w = append(w, o.copyOf(dressed, len(w)))
 				if id = o.first(w, p, len(w)-1, len(w)); id < 0 {
 					w = w[:len(w)-1]
 					break
