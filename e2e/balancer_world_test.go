@@ -48,6 +48,7 @@ func balancerWorldOf(ctx context.Context, t *testing.T, plane *controlplane.Cont
 	t.Helper()
 	w := &balancerWorld{plane: plane, WithWatch: balancerClient(ctx, t, plane)}
 	apply(ctx, t, plane, "../controller/rbac")
+	apply(ctx, t, plane, "../controller/kinds")
 	for _, o := range read(t, "../controller/deploy") {
 		if o.GetKind() != "ClusterRoleBinding" {
 			continue

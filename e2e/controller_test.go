@@ -27,9 +27,10 @@ func TestControllerIsInstalled(t *testing.T) {
 	c := balancerClient(ctx, t, plane)
 	apply(ctx, t, plane, "../controller/rbac")
 	t.Run("manifests", func(t *testing.T) {
-		dryRun(ctx, t, plane, 20, "../controller/deploy", "../controller/namespaced", "../controller/monitoring")
+		dryRun(ctx, t, plane, 30, "../controller/deploy", "../controller/namespaced", "../controller/kinds", "../controller/monitoring")
 	})
 	t.Run("users", func(t *testing.T) { usersMay(ctx, t, c) })
+	t.Run("admission", func(t *testing.T) { whoMayScaleTargets(ctx, t, plane, c) })
 	t.Run("namespaced", func(t *testing.T) { inOneNamespace(ctx, t, plane, c) })
 }
 
@@ -65,7 +66,7 @@ func inOneNamespace(ctx context.Context, t *testing.T, plane *controlplane.Contr
 			bound++
 		}
 	}
-	if bound != 1 {
+	if bound != 2 {
 		t.Fatalf("%d bindings in the namespace", bound)
 	}
 	if err := c.Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}); err != nil {
