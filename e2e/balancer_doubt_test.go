@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -148,7 +149,7 @@ func overlappingSelectors(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.settles(ctx, t, "apart", state{sizes: map[string]int32{"a": 4, "b": 4, "c": 4}})
 }
 
-// Whatever has a Scale is a target.
+// Whatever has a Scale is a target. A kind beyond those of apps takes a ClusterRole with a label.
 func kindsOfTargets(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s := w.open(ctx, t, "kinds", zone{"deployment", 40})
 	for _, z := range []string{"statefulset", "replicaset", "rollout"} {
@@ -162,6 +163,10 @@ func kindsOfTargets(ctx context.Context, t *testing.T, w *balancerWorld) {
 	plain.Spec.Replicas = ptr.To[int32](0)
 	plain.Spec.Selector, plain.Spec.Template = s.template("replicaset")
 	s.create(ctx, t, plain)
+	s.create(ctx, t, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "example-rollouts", Labels: map[string]string{"evenkeel.dev/aggregate-to-controller": "true"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"rollouts/scale"}, Verbs: []string{"get", "update"}}},
+	})
 	s.create(ctx, t, parse(t, rolloutInstalled))
 	rollout := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Rollout",

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -23,13 +22,13 @@ func (r *reconciler) conflicts(ctx context.Context, b *v1alpha1.Balancer, o *obs
 // claims looks for other Balancers that have a target of this one too. Such a target is written by neither.
 func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
 	for _, t := range b.Spec.Targets {
-		list, err := balancersOf(ctx, r.client, b.Namespace, t.ScaleTargetRef.Name)
+		list, err := r.balancers.named(ctx, b.Namespace, t.ScaleTargetRef.Name)
 		if err != nil {
 			return fmt.Errorf("listing the Balancers of %s %s: %w", t.ScaleTargetRef.Kind, t.ScaleTargetRef.Name, err)
 		}
 		var others []string
 		for i := range list {
-			if list[i].Name != b.Name && claimed(&list[i], objectOf(t.ScaleTargetRef)) {
+			if list[i].Name != b.Name && claimed(list[i], objectOf(t.ScaleTargetRef)) {
 				others = append(others, list[i].Name)
 			}
 		}
@@ -50,12 +49,14 @@ func claimed(b *v1alpha1.Balancer, what object) bool {
 // written there would come back. Each Balancer of a cycle leaves the next one alone.
 func (r *reconciler) cycles(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
 	next := func(name string) ([]string, error) {
-		var other v1alpha1.Balancer
-		err := r.client.Get(ctx, types.NamespacedName{Namespace: b.Namespace, Name: name}, &other)
-		if client.IgnoreNotFound(err) != nil {
+		other, err := r.balancers.get(ctx, types.NamespacedName{Namespace: b.Namespace, Name: name})
+		if err != nil {
 			return nil, fmt.Errorf("reading Balancer %s: %w", name, err)
 		}
-		return balancersAmong(&other), nil
+		if other == nil {
+			return nil, nil
+		}
+		return balancersAmong(other), nil
 	}
 	for _, t := range b.Spec.Targets {
 		if !isBalancer(t.ScaleTargetRef) {

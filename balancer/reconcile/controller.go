@@ -75,10 +75,11 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Balancer{}, byTargetName, targetNames); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), untyped(), byTargetName, targetNames); err != nil {
 		return fmt.Errorf("indexing Balancers by their targets: %w", err)
 	}
-	on := &triggers{cache: mgr.GetClient()}
+	known := &balancers{cache: mgr.GetCache()}
+	on := &triggers{balancers: known}
 	watcher, err := scale.NewWatcher(mgr.GetConfig(), scale.WatcherOptions{
 		Changed: on.target, PerNamespace: c.options.PerNamespace, PollInterval: c.options.PollInterval, Log: mgr.GetLogger(),
 	})
@@ -89,12 +90,12 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		return fmt.Errorf("adding the watcher of targets: %w", err)
 	}
 	r := newReconciler(access{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), scales: scales, watcher: watcher,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), balancers: known, scales: scales, watcher: watcher,
 		events: mgr.GetEventRecorder("evenkeel-" + Name),
 	}, metrics, c.options.Clock)
 	return builder.ControllerManagedBy(mgr).Named(Name).
-		For(&v1alpha1.Balancer{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.Balancer{}, on.rivals(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(untyped(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(untyped(), on.rivals(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1.Pod{}, on.pods(), builder.WithPredicates(predicate.Funcs{UpdateFunc: matters})).
 		WatchesRawSource(source.Func(on.attach)).
 		WithOptions(controller.Options{
@@ -108,7 +109,7 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // triggers finds the Balancers that a change may matter to.
 type triggers struct {
-	cache client.Reader
+	balancers *balancers
 
 	mu    sync.Mutex
 	queue queue // nil until the controller starts
@@ -132,13 +133,13 @@ func (t *triggers) target(o scale.Target) {
 		return
 	}
 	for _, b := range t.named(context.Background(), o.Namespace, o.Name) {
-		q.Add(request(&b))
+		q.Add(request(b))
 	}
 }
 
-// named lists the Balancers that have a target of a name. They are shared with the cache and must not be changed.
-func (t *triggers) named(ctx context.Context, namespace, name string) []v1alpha1.Balancer {
-	list, err := balancersOf(ctx, t.cache, namespace, name)
+// named lists the Balancers that have a target of a name. They are shared and must not be changed.
+func (t *triggers) named(ctx context.Context, namespace, name string) []*v1alpha1.Balancer {
+	list, err := t.balancers.named(ctx, namespace, name)
 	if err != nil {
 		return nil // the cache is not there yet, or no more: then there are no passes
 	}
@@ -149,14 +150,14 @@ func (t *triggers) named(ctx context.Context, namespace, name string) []v1alpha1
 // that have it as a target, or have such a one: they may be in a circle with it.
 func (t *triggers) rivals() handler.EventHandler {
 	enqueue := func(ctx context.Context, o client.Object, q queue) {
-		b, ok := o.(*v1alpha1.Balancer)
-		if !ok {
-			return
+		b, err := parse(o)
+		if err != nil {
+			return // it claims nothing
 		}
 		for i := range b.Spec.Targets {
 			for _, other := range t.named(ctx, b.Namespace, b.Spec.Targets[i].ScaleTargetRef.Name) {
 				if other.Name != b.Name {
-					q.Add(request(&other))
+					q.Add(request(other))
 				}
 			}
 		}
@@ -172,7 +173,7 @@ func (t *triggers) above(ctx context.Context, b *v1alpha1.Balancer) sets.Set[str
 	found := sets.New[string]()
 	for queue := []string{b.Name}; len(queue) > 0; queue = queue[1:] {
 		for _, other := range t.named(ctx, b.Namespace, queue[0]) {
-			if other.Name != b.Name && !found.Has(other.Name) && slices.Contains(balancersAmong(&other), queue[0]) {
+			if other.Name != b.Name && !found.Has(other.Name) && slices.Contains(balancersAmong(other), queue[0]) {
 				found.Insert(other.Name)
 				queue = append(queue, other.Name)
 			}
@@ -184,13 +185,13 @@ func (t *triggers) above(ctx context.Context, b *v1alpha1.Balancer) sets.Set[str
 // pods asks for passes over the Balancers that select a pod that changed.
 func (t *triggers) pods() handler.EventHandler {
 	enqueue := func(ctx context.Context, pod client.Object, q queue) {
-		var list v1alpha1.BalancerList
-		if err := t.cache.List(ctx, &list, client.InNamespace(pod.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		list, err := t.balancers.list(ctx, client.InNamespace(pod.GetNamespace()))
+		if err != nil {
 			return // as in named
 		}
-		for i := range list.Items {
-			if selects(&list.Items[i].Spec.Selector, pod.GetLabels()) {
-				q.AddAfter(request(&list.Items[i]), settle)
+		for _, b := range list {
+			if selects(&b.Spec.Selector, pod.GetLabels()) {
+				q.AddAfter(request(b), settle)
 			}
 		}
 	}
@@ -222,8 +223,8 @@ func request(b *v1alpha1.Balancer) reconcile.Request {
 
 // targetNames are the values of the index.
 func targetNames(o client.Object) []string {
-	b, ok := o.(*v1alpha1.Balancer)
-	if !ok {
+	b, err := parse(o)
+	if err != nil {
 		return nil
 	}
 	var names []string
@@ -231,14 +232,6 @@ func targetNames(o client.Object) []string {
 		names = append(names, t.ScaleTargetRef.Name)
 	}
 	return names
-}
-
-// balancersOf lists the Balancers of a namespace that have a target of a name, whatever its kind. They are shared with the
-// cache and must not be changed.
-func balancersOf(ctx context.Context, cache client.Reader, namespace, name string) ([]v1alpha1.Balancer, error) {
-	var list v1alpha1.BalancerList
-	err := cache.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byTargetName: name}, client.UnsafeDisableDeepCopy)
-	return list.Items, err
 }
 
 // object is what a reference refers to, whatever its version.

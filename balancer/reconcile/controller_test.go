@@ -27,7 +27,7 @@ func asked(t *testing.T, b []client.Object, something func(*triggers, queue)) st
 	synctest.Test(t, func(t *testing.T) {
 		c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(b...).WithIndex(&v1alpha1.Balancer{}, byTargetName, targetNames).Build()
 		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-		on := &triggers{cache: c}
+		on := &triggers{balancers: &balancers{cache: c}}
 		something(on, q)
 		<-time.After(2 * settle)
 		for q.Len() > 0 {

@@ -51,8 +51,8 @@ var gauges = map[string]struct {
 	}},
 }
 
-func reason(any ...string) func(v1alpha1.BalancerTargetStatus) bool {
-	return func(t v1alpha1.BalancerTargetStatus) bool { return slices.Contains(any, t.Reason) }
+func reason(of ...string) func(v1alpha1.BalancerTargetStatus) bool {
+	return func(t v1alpha1.BalancerTargetStatus) bool { return slices.Contains(of, t.Reason) }
 }
 
 func count(s v1alpha1.BalancerStatus, which func(v1alpha1.BalancerTargetStatus) bool) (n int64) {
@@ -79,6 +79,8 @@ type Metrics struct {
 	rescales *prometheus.CounterVec
 	replicas *prometheus.CounterVec
 	gauges   map[string]*prometheus.GaugeVec
+	// malformed is 1 for each Balancer that does not parse.
+	malformed *prometheus.GaugeVec
 }
 
 // NewMetrics makes the metrics of a Controller and registers them; with nil nowhere. It fails where others of the same names
@@ -98,7 +100,10 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"direction"}),
 		gauges: map[string]*prometheus.GaugeVec{},
 	}
-	all := []prometheus.Collector{m.phases, m.rescales, m.replicas}
+	m.malformed = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: prefix + "malformed", Help: "1 for a Balancer that does not parse, and is left alone.",
+	}, []string{"namespace", "name"})
+	all := []prometheus.Collector{m.phases, m.rescales, m.replicas, m.malformed}
 	for name, g := range gauges {
 		m.gauges[name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: g.help}, []string{"namespace", "name"})
 		all = append(all, m.gauges[name])
@@ -152,4 +157,5 @@ func (m *Metrics) forget(key types.NamespacedName) {
 	for _, g := range m.gauges {
 		g.DeleteLabelValues(key.Namespace, key.Name)
 	}
+	m.malformed.DeleteLabelValues(key.Namespace, key.Name)
 }

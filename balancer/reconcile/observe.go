@@ -91,6 +91,7 @@ func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observat
 		})
 	}
 	_ = group.Wait()
+	interval := r.polls.note(client.ObjectKeyFromObject(b), looks(readings))
 	for i, got := range readings {
 		t := balancer.TargetObservation{Name: b.Spec.Targets[i].Name, Err: got.err, Missing: got.missing, Replicas: got.scale.Replicas}
 		t.Written = r.unstored.size(client.ObjectKeyFromObject(b), t.Name)
@@ -99,8 +100,18 @@ func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observat
 		}
 		o.input.Targets = append(o.input.Targets, t)
 		o.failed = o.failed || got.failed
-		o.soon(got.again)
+		if got.again > 0 {
+			o.soon(max(got.again, interval))
+		}
 	}
+}
+
+// looks is how many reads a pass will take that is made only to look: all, if any target is not watched or could not be read.
+func looks(readings []reading) int {
+	if slices.ContainsFunc(readings, func(r reading) bool { return r.again > 0 || r.failed }) {
+		return len(readings)
+	}
+	return 0
 }
 
 // readOne reads the Scale of a target, and has the target watched.

@@ -34,17 +34,21 @@ const (
 	action = "Balance"
 )
 
+// becauseMalformed is the reason of an event about a Balancer that does not parse.
+const becauseMalformed = "Malformed"
+
 // errNotRead is about a write that no decision should ask for.
 var errNotRead = errors.New("the target was not read")
 
 // access is what a reconciler reaches the cluster by.
 type access struct {
 	// client reads from the cache and writes; live reads from the API server.
-	client  client.Client
-	live    client.Reader
-	scales  *scale.Client
-	watcher *scale.Watcher
-	events  events.EventRecorder
+	client    client.Client
+	live      client.Reader
+	balancers *balancers
+	scales    *scale.Client
+	watcher   *scale.Watcher
+	events    events.EventRecorder
 }
 
 // reconciler makes the passes. The queue sees to it that no two are over one Balancer at a time.
@@ -55,6 +59,8 @@ type reconciler struct {
 	retries workqueue.TypedRateLimiter[types.NamespacedName]
 	// unstored are the sizes that were written and that the status may not have.
 	unstored sizes
+	// polls has the Balancers that are looked at from time to time.
+	polls polls
 }
 
 func newReconciler(a access, m *Metrics, c clock.PassiveClock) *reconciler {
@@ -68,16 +74,25 @@ func newReconciler(a access, m *Metrics, c clock.PassiveClock) *reconciler {
 // that doubles; where something changed meanwhile there is another pass soon, however often that happens. An error is what
 // kept the pass from a decision or from storing the status.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	var b v1alpha1.Balancer
-	err := r.live.Get(ctx, request.NamespacedName, &b)
-	if apierrors.IsNotFound(err) || err == nil && b.DeletionTimestamp != nil {
+	u := untyped()
+	err := r.live.Get(ctx, request.NamespacedName, u)
+	if apierrors.IsNotFound(err) || err == nil && u.GetDeletionTimestamp() != nil {
 		r.forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the Balancer: %w", err)
 	}
-	return r.pass(ctx, request.NamespacedName, &b)
+	b, err := parse(u)
+	if err != nil { // until it is changed; the others go on
+		logr.FromContextOrDiscard(ctx).Error(err, "The Balancer does not parse, and is left alone")
+		r.events.Eventf(u, nil, v1.EventTypeWarning, becauseMalformed, action, "%s", cut("the Balancer does not parse, apply its definition and correct it: "+err.Error()))
+		r.forget(request.NamespacedName)
+		r.metrics.malformed.WithLabelValues(request.Namespace, request.Name).Set(1)
+		return reconcile.Result{}, nil
+	}
+	r.metrics.malformed.DeleteLabelValues(request.Namespace, request.Name)
+	return r.pass(ctx, request.NamespacedName, b)
 }
 
 func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1alpha1.Balancer) (reconcile.Result, error) {
@@ -120,7 +135,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 		return reconcile.Result{}, failures
 	}
 	if found.failed || done.refused() {
-		found.soon(r.retries.When(key))
+		found.soon(r.polls.retry(r.retries.When(key)))
 	} else {
 		r.retries.Forget(key)
 	}
@@ -191,15 +206,20 @@ func (r *reconciler) tell(b *v1alpha1.Balancer, told []balancer.Event) {
 // event tells an event about a target, or about the Balancer itself if target is empty. The recorder counts events with the
 // same reason and objects as one, and keeps the first text only: so the object that the target is has to be one of them.
 func (r *reconciler) event(b *v1alpha1.Balancer, target, kind, reason, text string) {
-	if len(text) > longestNote {
-		text = strings.ToValidUTF8(text[:longestNote], "")
-	}
 	var related runtime.Object
 	if i := slices.IndexFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return t.Name == target }); i >= 0 {
 		ref := b.Spec.Targets[i].ScaleTargetRef
 		related = &v1.ObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: b.Namespace, Name: ref.Name}
 	}
-	r.events.Eventf(b, related, kind, reason, action, "%s", text)
+	r.events.Eventf(b, related, kind, reason, action, "%s", cut(text))
+}
+
+// cut makes a text short enough for an event.
+func cut(text string) string {
+	if len(text) > longestNote {
+		text = strings.ToValidUTF8(text[:longestNote], "")
+	}
+	return text
 }
 
 // laps measures the phases of a pass.
@@ -216,5 +236,7 @@ func (r *reconciler) laps() func(phase string) {
 func (r *reconciler) forget(key types.NamespacedName) {
 	r.retries.Forget(key)
 	r.unstored.drop(key)
+	r.polls.note(key, 0)
+	r.balancers.forget(key)
 	r.metrics.forget(key)
 }

@@ -102,7 +102,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.reconciler = newReconciler(access{client: c, live: c, scales: scales, watcher: watcher, events: b.recorder}, m, b.clock)
+	b.reconciler = newReconciler(access{client: c, live: c, balancers: &balancers{cache: c}, scales: scales, watcher: watcher, events: b.recorder}, m, b.clock)
 	return b
 }
 
