@@ -33,6 +33,8 @@ const groupAnnotation = "fake.evenkeel.dev/node-group"
 type trial struct {
 	name   string
 	groups []group
+	// mins are the minimums of groups that have one.
+	mins map[string]int64
 	// demands are one for each machine type.
 	demands []demand
 	boot    time.Duration
@@ -292,7 +294,7 @@ func (c trial) write(t *testing.T) string {
 		}
 		s.Spec.NodeGroups = append(s.Spec.NodeGroups, v1alpha1.ScenarioNodeGroup{
 			Name: g.name, Machine: g.machine, Zone: "zone-" + g.name[len(g.name)-1:],
-			Size: int32(g.size), Max: ptr.To(int32(g.max)),
+			Size: int32(g.size), Min: int32(c.mins[g.name]), Max: ptr.To(int32(g.max)),
 			NodeTimes: v1alpha1.NodeTimes{
 				BootTime: &metav1.Duration{Duration: c.boot}, RegistrationDelay: &metav1.Duration{Duration: registration}, ReadyDelay: &metav1.Duration{},
 			},
