@@ -61,7 +61,7 @@ func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioRepo
 		for _, l := range plan.lines {
 			p.Dashed = l.name
 		}
-		p.Faults = p.Faults || len(s.status.Faults) > 0
+		p.Faults = p.Faults || slices.ContainsFunc(drawings[i].bands, func(f band) bool { return f.from <= b.end })
 		for _, l := range plan.layers {
 			entry := legendEntry{l.look, l.name}
 			if len(plan.layers) > 1 && !slices.Contains(p.Legend, entry) {

@@ -116,10 +116,19 @@ func tiles(sides []side) []tile {
 		return fmt.Sprintf("%d (%s)", s.Unevenness.Largest, s.Unevenness.Mean)
 	})
 	if sides[0].status.Cost != nil {
-		add("Cost in all", func(s *v1alpha1.ScenarioReportStatus) string { return s.Cost.Total.String() })
+		add("Cost in all", func(s *v1alpha1.ScenarioReportStatus) string { return cents(s.Cost.Total) })
 	}
 	add("Ended after", func(s *v1alpha1.ScenarioReportStatus) string { return short(s.End.Duration) })
 	return all
+}
+
+// cents rounds an amount of at least one to two decimals, for a glance.
+func cents(amount json.Number) string {
+	value, err := amount.Float64()
+	if err != nil || value < 1 {
+		return amount.String()
+	}
+	return strconv.FormatFloat(value, 'f', 2, 64)
 }
 
 // details are the tables, kind by kind, of each side.
