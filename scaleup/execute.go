@@ -27,6 +27,7 @@ type Attempt struct {
 type execution struct {
 	*Scaler
 	world    *World
+	planner  *planner
 	decision *Decision
 	ledger   *ledger           // what was ordered
 	refused  map[string]string // groups that refused, and why
@@ -39,9 +40,9 @@ type execution struct {
 // again over the others that serve the same pods, until nothing is refused or
 // nobody is left; a group is asked no more once it has refused. The decision is
 // brought up to date with what came of it.
-func (s *Scaler) execute(ctx context.Context, w *World, d *Decision) []Attempt {
+func (s *Scaler) execute(ctx context.Context, p *planner, d *Decision) []Attempt {
 	x := &execution{
-		Scaler: s, world: w, decision: d, ledger: newLedger(w, s.opts.Limits),
+		Scaler: s, world: p.world, planner: p, decision: d, ledger: newLedger(p.world, s.opts.Limits),
 		refused: map[string]string{}, shares: d.shares, lost: map[int]int64{},
 	}
 	for try := 1; ; try++ {
@@ -146,6 +147,30 @@ func (x *execution) splitAgain(asked []Attempt) {
 		}
 	}
 	x.shares = again
+	x.leaveOut()
+}
+
+// leaveOut takes back what was split again and would stay empty: a node in another
+// zone need not do for pods that are to be spread.
+func (x *execution) leaveOut() {
+	p := x.planner
+	if len(x.shares) == 0 || !p.stage.unsettled() || p.group(p.decision.Chosen).AllOrNothing {
+		return
+	}
+	again := map[string]int64{}
+	for _, s := range x.shares {
+		for name, n := range s.nodes {
+			again[name] += n
+		}
+	}
+	drop, err := p.superfluous(x.ledger.grown, again)
+	if err != nil {
+		return // it was asked before and will be asked in the next round
+	}
+	for class, n := range takeBack(x.shares, drop) {
+		x.lost[class] += n
+	}
+	x.shares = slices.DeleteFunc(x.shares, func(s share) bool { return len(s.nodes) == 0 })
 }
 
 // divide splits nodes over the groups of a share that have not refused.

@@ -17,22 +17,31 @@ import (
 // Plan decides one round. It changes nothing and asks nobody but the
 // scheduler's plugins: the same world has the same decision.
 func Plan(w *World, checker *predicates.Checker, opts Options) (Decision, error) {
+	p, err := plan(w, checker, opts)
+	if err != nil {
+		return Decision{}, err
+	}
+	return p.decision, nil
+}
+
+// plan also hands over how it came to the decision, for what may have to be decided
+// anew.
+func plan(w *World, checker *predicates.Checker, opts Options) (*planner, error) {
 	p := newPlanner(w, checker, opts)
 	for _, step := range []func() error{
 		p.skipGroups,   // groups that can not grow
 		p.settlePods,   // pods that have a place already, or soon
 		p.findSets,     // similar groups count as one choice
 		p.buildOptions, // what each group would need
-		p.choose,       // the expander's choice
-		p.splitNeed,    // partners, and the nodes of each
+		p.decide,       // the expander's choice, its partners, and the nodes of each
 	} {
 		if err := step(); err != nil {
-			return Decision{}, err
+			return nil, err
 		}
 	}
 	p.explainGroups()
 	p.explainPods()
-	return p.decision, nil
+	return p, nil
 }
 
 // planner carries one plan from step to step.
@@ -53,6 +62,8 @@ type planner struct {
 	kinds     []predicates.Kind // of the pods that are left; positions are those of pods
 	workload  expander.Workload
 	template  map[string]int // index into fit's templates
+
+	stage stage // for rehearsals
 
 	index *nodegroupset.Index
 	sets  map[string][]string // the set of each standing group
@@ -132,6 +143,7 @@ func (p *planner) settlePods() error {
 		return err
 	}
 	p.cluster, p.estimator = s.cluster, expander.NewEstimator(s.cluster)
+	p.stage = s.stage
 	p.pods, p.fit, p.kinds = s.left, s.fit, s.fit.Kinds()
 	p.decision.Pods = s.settled
 	p.workload = expander.NewWorkload(p.kinds)

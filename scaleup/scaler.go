@@ -74,15 +74,16 @@ func (s *Scaler) Round(ctx context.Context, now time.Time, cluster Cluster) (Rou
 		return Round{}, err
 	}
 	repairs := s.repair(ctx, world, cluster)
-	decision, err := Plan(world, s.checker, s.opts.forRound(s.rounds))
+	p, err := plan(world, s.checker, s.opts.forRound(s.rounds))
 	if err != nil {
 		return Round{}, err
 	}
+	decision := p.decision
 	s.rounds++
 	return Round{
 		World:    world,
 		Repairs:  repairs,
-		Attempts: s.execute(ctx, world, &decision),
+		Attempts: s.execute(ctx, p, &decision),
 		Decision: decision,
 	}, nil
 }

@@ -15,6 +15,7 @@ type settlement struct {
 	settled []PodOutcome
 	left    []int // positions in World.Pending
 	fit     *predicates.Fit
+	stage   stage
 }
 
 // settle places pending pods on the nodes that exist and on those that are on
@@ -28,19 +29,21 @@ func (p *planner) settle(templates []predicates.Node) (settlement, error) {
 		if g.Template == nil || g.Upcoming == 0 {
 			continue
 		}
-		s.cluster.AddCopies(predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods}, g.Upcoming)
+		first := s.cluster.AddCopies(predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods}, g.Upcoming)
+		s.stage.coming = append(s.stage.coming, span{g.ID, first, g.Upcoming})
 		arriving = append(arriving, slices.Repeat([]string{g.ID}, g.Upcoming)...)
 	}
 	fit, err := s.cluster.Fits(templates, w.Pending)
 	if err != nil {
 		return settlement{}, err
 	}
+	s.stage.kinds, s.stage.order = fit.Kinds(), Queue(fit, templates, nil)
+	s.stage.cluster = s.cluster.Fork()
 	if s.cluster.Len() == 0 {
 		s.fit, s.left = fit, everyIndex(len(w.Pending))
 		return s, nil
 	}
-	kinds := fit.Kinds()
-	order := Queue(fit, templates, nil)
+	kinds, order := s.stage.kinds, s.stage.order
 	placements, err := s.place(kinds, order)
 	if err != nil {
 		return settlement{}, err

@@ -23,9 +23,6 @@ type class struct {
 // there. The nodes of those that pass on more are levelled on top, so that a
 // pinned pod costs the set no more than its own node.
 func (p *planner) splitNeed() error {
-	if p.decision.Chosen == "" {
-		return nil
-	}
 	p.decision.Members = p.partners()
 	p.classes = p.classify(p.decision.Members)
 	if err := p.weave(); err != nil {
@@ -54,14 +51,20 @@ func (p *planner) splitNeed() error {
 			return err
 		}
 	}
+	p.decision.Increases = p.increases()
+	p.decision.Warnings = overlapping(caps(p.ledger.ceilings, p.ledger.sizes(p.decision.Members)))
+	return nil
+}
+
+// increases lists the members that get nodes.
+func (p *planner) increases() (all []Increase) {
 	for _, name := range p.decision.Members {
 		if n := p.ledger.grown[name]; n > 0 {
 			g := p.group(name)
-			p.decision.Increases = append(p.decision.Increases, Increase{Group: name, From: g.Target, To: g.Target + int(n)})
+			all = append(all, Increase{Group: name, From: g.Target, To: g.Target + int(n)})
 		}
 	}
-	p.decision.Warnings = overlapping(caps(p.ledger.ceilings, p.ledger.sizes(p.decision.Members)))
-	return nil
+	return all
 }
 
 // demands asks for places for the pods of these kinds that have none yet.
