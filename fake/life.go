@@ -85,10 +85,10 @@ func (in *instance) milestones() []time.Time {
 		return []time.Time{in.failure.at}
 	}
 	life := []time.Time{in.runsAt(), in.registersAt(), in.readyAt()}
-	switch {
-	case in.stuck == NeverRegisters:
+	if in.stuck == NeverRegisters {
 		return life[:1]
-	case in.stuck == NeverReady:
+	}
+	if in.stuck == NeverReady {
 		return life[:2]
 	}
 	return life
