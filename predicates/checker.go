@@ -41,12 +41,16 @@ type Options struct {
 	// spread constraints, Services, ReplicationControllers, ReplicaSets and
 	// StatefulSets.
 	Objects []runtime.Object
+	// Done ends questions that are under way, once it is closed, and all later
+	// ones, with ErrInterrupted; nil never does.
+	Done <-chan struct{}
 }
 
 // Checker runs the scheduler's Filter plugins. It is safe for concurrent use;
 // calls run one after the other.
 type Checker struct {
 	mu       sync.Mutex
+	done     <-chan struct{}
 	quiet    context.Context // carries the logger that says nothing
 	fw       framework.Framework
 	filters  []fwk.FilterPlugin // in the order of the profile
@@ -81,6 +85,7 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 		storage:  newStorage(factory),
 		quiet:    klog.NewContext(context.WithoutCancel(ctx), logr.Discard()),
 		seen:     &snapshot{},
+		done:     o.Done,
 		nodeKeys: sets.New[string](),
 		standard: len(o.Configuration) == 0,
 	}
@@ -123,6 +128,16 @@ func (c *Checker) Runs() (preFilter, filter int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.preFilterRuns, c.filterRuns
+}
+
+// interrupted returns ErrInterrupted once nobody waits for answers any more.
+func (c *Checker) interrupted() error {
+	select {
+	case <-c.done:
+		return ErrInterrupted
+	default:
+		return nil
+	}
 }
 
 func (c *Checker) hasFilter(name string) bool {

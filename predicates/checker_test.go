@@ -171,3 +171,23 @@ func TestCheckerMayBeSharedByGoroutines(t *testing.T) {
 		}
 	}
 }
+
+func TestQuestionsEndOnceNobodyWaitsForAnswers(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	c := newChecker(t, Options{Done: done})
+	s := c.Cluster(nodesOf(3))
+	if _, err := s.Place(aPod(), 1, 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	close(done)
+	_, placing := s.Place(aPod(), 1, 0, 3)
+	_, opening := s.PlaceOnNew(aNode("t"), aPod(), 1, 1)
+	_, asking := s.TakesOnNew(aNode("t"), aPod())
+	_, fitting := s.Fits([]Node{aNode("t")}, []*v1.Pod{aPod()})
+	for _, err := range []error{placing, opening, asking, fitting} {
+		if !errors.Is(err, ErrInterrupted) {
+			t.Errorf("error %v, want ErrInterrupted", err)
+		}
+	}
+}

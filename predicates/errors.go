@@ -10,6 +10,8 @@ var (
 	// ErrConfiguration is returned by New for a scheduler configuration that
 	// cannot be read or does not have exactly one profile.
 	ErrConfiguration = errors.New("invalid scheduler configuration")
+	// ErrInterrupted is returned by every question once Options.Done is closed.
+	ErrInterrupted = errors.New("interrupted")
 	// ErrRange is returned by Place for node ids that do not exist.
 	ErrRange = errors.New("node range out of bounds")
 )

@@ -113,6 +113,9 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod) (*Fit, error) {
 	f.shapeOf = shapeOf
 	f.reasons = make([][]Reason, len(candidates)*len(kinds))
 	for i, k := range kinds {
+		if err := s.u.c.interrupted(); err != nil {
+			return nil, err
+		}
 		q := question{s: s, k: k}
 		for j, fresh := range candidates {
 			f.reasons[j*len(kinds)+i] = q.answer(fresh)

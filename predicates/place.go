@@ -23,18 +23,21 @@ func (s *Cluster) Place(pod *v1.Pod, count, lo, hi int) ([]Placement, error) {
 	if err != nil {
 		return nil, err
 	}
+	var runs []Placement
 	switch {
 	case s.needsExact(k):
 		s.spreading = nil
-		return s.oneByOne(s.exact(k), count, lo, hi, nil), nil
+		runs = s.oneByOne(s.exact(k), count, lo, hi, nil)
 	case s.spreads(k, nil):
-		return s.spreader(k, lo).place(count, lo, hi), nil
+		runs = s.spreader(k, lo).place(count, lo, hi)
 	case s.singly(k, nil):
 		s.spreading = nil
-		return s.oneByOne(s.single(k), count, lo, hi, nil), nil
+		runs = s.oneByOne(s.single(k), count, lo, hi, nil)
+	default:
+		s.spreading = nil
+		runs = s.placeBulk(k, count, lo, hi)
 	}
-	s.spreading = nil
-	return s.placeBulk(k, count, lo, hi), nil
+	return runs, s.u.c.interrupted()
 }
 
 // PlaceOnNew opens up to maxNodes fresh copies of template as needed, each with
@@ -55,18 +58,21 @@ func (s *Cluster) PlaceOnNew(template Node, pod *v1.Pod, count, maxNodes int) ([
 		return nil, err
 	}
 	grow := &growth{template: template, fresh: st, left: maxNodes}
+	var runs []Placement
 	switch {
 	case s.needsExact(k):
 		s.spreading = nil
-		return s.oneByOne(s.exact(k), count, s.len, s.len, grow), nil
+		runs = s.oneByOne(s.exact(k), count, s.len, s.len, grow)
 	case s.spreads(k, st):
-		return s.spreader(k, s.len).placeOnNew(count, grow), nil
+		runs = s.spreader(k, s.len).placeOnNew(count, grow)
 	case s.singly(k, st):
 		s.spreading = nil
-		return s.oneByOne(s.single(k), count, s.len, s.len, grow), nil
+		runs = s.oneByOne(s.single(k), count, s.len, s.len, grow)
+	default:
+		s.spreading = nil
+		runs = s.placeBulkOnNew(k, count, grow)
 	}
-	s.spreading = nil
-	return s.placeBulkOnNew(k, count, grow), nil
+	return runs, s.u.c.interrupted()
 }
 
 // TakesOnNew reports whether PlaceOnNew would place one pod on one fresh copy of
@@ -106,6 +112,9 @@ type growth struct {
 func (s *Cluster) kind(pod *v1.Pod) (*kind, error) {
 	if s.err != nil {
 		return nil, s.err
+	}
+	if err := s.u.c.interrupted(); err != nil {
+		return nil, err
 	}
 	if pod == nil {
 		return nil, fmt.Errorf("pod to place: %w", ErrNilObject)

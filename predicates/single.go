@@ -15,6 +15,9 @@ type placer interface {
 func (s *Cluster) oneByOne(p placer, count, lo, hi int, grow *growth) []Placement {
 	placed := tally{}
 	for range count {
+		if s.u.c.interrupted() != nil {
+			break
+		}
 		id := p.find(lo, hi)
 		if id < 0 && grow != nil && grow.left > 0 {
 			if id = p.grow(grow); id >= 0 {

@@ -187,7 +187,10 @@ func (p *spreader) hostAt(at *site) int {
 // place puts up to count pods on the nodes lo..hi, first fit in id order.
 func (p *spreader) place(count, lo, hi int) []Placement {
 	placed := tally{}
-	for range count {
+	for i := range count {
+		if i%1024 == 1023 && p.s.u.c.interrupted() != nil {
+			break
+		}
 		one := p.find(lo, hi)
 		if one == nil {
 			break

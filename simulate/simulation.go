@@ -31,27 +31,41 @@ type RunOptions struct {
 }
 
 // Run plays a scenario from beginning to end and reports. It fails where the
-// setup makes no sense or ctx is done; what goes wrong in the simulated cloud
-// is no error but part of the report.
+// setup makes no sense; what goes wrong in the simulated cloud is no error but
+// part of the report. Where ctx is done, Run ends within a round and returns its
+// error beside the report of what has happened so far.
 func Run(ctx context.Context, setup *Setup, o RunOptions) (*v1alpha1.ScenarioReport, error) {
 	s, err := newSimulation(ctx, setup)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+		if ctx.Err() != nil {
+			return s.interrupted(ctx)
 		}
 		if o.Progress != nil {
 			o.Progress(Progress{At: s.elapsed(), Rounds: s.rounds, Pending: len(s.cluster.waiting())})
 		}
-		if err := s.step(ctx); err != nil {
+		if err := s.step(ctx); ctx.Err() != nil {
+			return s.interrupted(ctx)
+		} else if err != nil {
 			return nil, fmt.Errorf("scenario %s at +%s: %w", setup.Name, s.elapsed(), err)
 		}
 		if !s.jump() {
 			return s.report(ctx)
 		}
 	}
+}
+
+// interrupted reports what is known when nobody waits for the end. What the
+// scenario expects of the end is not looked at.
+func (s *simulation) interrupted(ctx context.Context) (*v1alpha1.ScenarioReport, error) {
+	r, err := s.report(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	r.Status.Interrupted, r.Status.Expectations, r.Status.Holds = true, nil, false
+	return r, context.Cause(ctx)
 }
 
 // simulation is a run under way.
@@ -94,7 +108,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	checker, err := predicates.New(ctx, predicates.Options{Objects: append(setup.controllers(), setup.Storage...)})
+	checker, err := predicates.New(ctx, predicates.Options{Objects: append(setup.controllers(), setup.Storage...), Done: ctx.Done()})
 	if err != nil {
 		return nil, err
 	}
@@ -290,6 +304,10 @@ func (s *simulation) round(ctx context.Context) {
 	s.nextScan = now.Add(interval)
 	if s.nextScan.Before(s.clock.Now()) {
 		s.nextScan = s.clock.Now()
+	}
+	if ctx.Err() != nil {
+		s.rounds-- // this one has no end
+		return
 	}
 	s.lastErr = err
 	if err != nil {

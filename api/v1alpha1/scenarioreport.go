@@ -26,6 +26,9 @@ type ScenarioReportStatus struct {
 	// happen any more.
 	End     metav1.Duration `json:"end"`
 	Settled bool            `json:"settled"`
+	// Interrupted tells that the run was ended before, by a signal: nothing is said of
+	// what the scenario expects.
+	Interrupted bool `json:"interrupted,omitempty"`
 	// Rounds is how often the autoscaler looked, ScaleUps in how many of these
 	// rounds groups grew.
 	Rounds   int `json:"rounds"`

@@ -26,11 +26,35 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second signal ends the program at once
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	ctx, stop := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		s := <-signals
+		signal.Stop(signals) // the second signal ends the program at once
+		stop(signalled{s})
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// signalled is why the program was told to stop.
+type signalled struct{ os.Signal }
+
+func (s signalled) Error() string { return s.String() }
+
+// Is reports that the context was canceled.
+func (s signalled) Is(err error) bool { return err == context.Canceled }
+
+// interruptedCode is the exit code of a program that was told to stop, as a shell
+// gives it: 128 and the number of the signal.
+func interruptedCode(ctx context.Context) int {
+	var s signalled
+	if errors.As(context.Cause(ctx), &s) {
+		if number, ok := s.Signal.(syscall.Signal); ok {
+			return 128 + int(number)
+		}
+	}
+	return exitFailure
 }
 
 // run is the program without the process: it returns the exit code.
@@ -46,7 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		fmt.Fprintln(stderr, "error: interrupted")
-		return exitFailure
+		return interruptedCode(ctx)
 	}
 	if !*started {
 		err = &usageError{err, fmt.Sprintf("see %q", cmd.CommandPath()+" --help")}

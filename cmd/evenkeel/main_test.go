@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 )
@@ -49,6 +51,20 @@ func TestFailingOutputIsAFailure(t *testing.T) {
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// What a signal ends exits as a shell expects it.
+func TestSignalsAreToldByTheExitCode(t *testing.T) {
+	for s, want := range map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143} {
+		ctx, stop := context.WithCancelCause(t.Context())
+		stop(signalled{s})
+		stdin, keyboard := io.Pipe()
+		var stderr bytes.Buffer
+		if got := run(ctx, []string{"plan", "-f", "-"}, stdin, io.Discard, &stderr); got != want || stderr.String() != "error: interrupted\n" {
+			t.Errorf("%s: exit code %d, want %d; stderr %q", s, got, want, &stderr)
+		}
+		_ = keyboard.Close()
+	}
+}
 
 // A program that waits for standard input stops when it is told to.
 func TestInterruptEndsWaitingForInput(t *testing.T) {

@@ -39,7 +39,8 @@ the pods that still run nowhere, and whether what the scenario expects holds. Th
 NAME is one of the scenarios that come with the program; --list names them. A file holds one or several scenarios, "-" is
 standard input; files that a scenario names are looked for in its own folder. Flags with Cluster Autoscaler's names win over
 the scenario's options. All scenarios are checked before any is
-played. The exit code is 1 where an expectation does not hold, and 2 where a document or a file is wrong.`,
+played. The exit code is 1 where an expectation does not hold, and 2 where a document or a file is wrong. Interrupted (Ctrl-C,
+SIGTERM), it prints what has happened so far, marked as such, and exits with 130 or 143.`,
 		Example: `  evenkeel simulate -f configs/scenarios/real-cluster.yaml
   evenkeel simulate zone-outage -o wide
   evenkeel simulate proposal-example --balance-similar-node-groups=false
@@ -98,18 +99,23 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	if err != nil {
 		return err
 	}
-	setups, changed, err := loadScenarios(cmd, scenarioSources{o.files, names, &o.flags, variant}, o.sizes)
+	var setups []*simulate.Setup
+	var changed [][]v1alpha1.ChangedOption
+	err = interruptibly(cmd.Context(), func() (err error) {
+		setups, changed, err = loadScenarios(cmd, scenarioSources{o.files, names, &o.flags, variant}, o.sizes)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	reports, err := play(cmd.Context(), setups, cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
 	if !o.pods {
 		for _, r := range reports {
 			r.Status.Pods = nil
 		}
+	}
+	if err != nil {
+		return errors.Join(err, printAll(printer, reports, printReport))
 	}
 	if len(o.compare) == 0 {
 		if err := writePage(o.page, reports, func(r *v1alpha1.ScenarioReport) htmlreport.Result { return htmlreport.Result{Report: r} }); err != nil {
@@ -224,8 +230,21 @@ func beside(file string) func(string) (io.ReadCloser, error) {
 	}
 }
 
+// interruptibly waits for work that knows of no context, but not when the program is
+// told to stop: the work then ends with the process.
+func interruptibly(ctx context.Context, work func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // play runs the scenarios one after the other, and shows on a terminal how far
-// it has come.
+// it has come. Where it is interrupted, the last report tells of a part.
 func play(ctx context.Context, setups []*simulate.Setup, stderr io.Writer) ([]*v1alpha1.ScenarioReport, error) {
 	var reports []*v1alpha1.ScenarioReport
 	const erase = "\r\x1b[K"
@@ -240,10 +259,12 @@ func play(ctx context.Context, setups []*simulate.Setup, stderr io.Writer) ([]*v
 		if o.Progress != nil {
 			fmt.Fprint(stderr, erase)
 		}
-		if err != nil {
-			return nil, err
+		if report != nil {
+			reports = append(reports, report)
 		}
-		reports = append(reports, report)
+		if err != nil {
+			return reports, err
+		}
 	}
 	return reports, nil
 }

@@ -131,6 +131,9 @@ func summary(r *v1alpha1.ScenarioReport) string {
 	if status.NodesScaledDown > 0 {
 		text += fmt.Sprintf(", %d scaled down", status.NodesScaledDown)
 	}
+	if status.Interrupted {
+		return text + fmt.Sprintf("; interrupted at +%s", status.End.Duration)
+	}
 	if status.Settled {
 		return text + fmt.Sprintf("; nothing more can happen after +%s", status.End.Duration)
 	}
