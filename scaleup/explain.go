@@ -151,6 +151,9 @@ func fewNames(names []string) string {
 }
 
 func (p *planner) whyTakesNone(group string) string {
+	if why := p.whyVain(group, everyIndex(len(p.kinds))); why != "" {
+		return why
+	}
 	return "takes none of the pods: " + p.rejections(p.template[group], everyIndex(len(p.kinds)))
 }
 
@@ -314,9 +317,14 @@ func (p *planner) whyWaits(kind int) PodOutcome {
 		return PodOutcome{Outcome: PodsNextRound, Reason: p.whyLeftOver(p.classes[i], kind)}
 	}
 	var standing, skipped []string
+	vain := ""
 	for _, g := range p.world.Groups {
 		t, known := p.template[g.ID]
 		if !known || !p.fit.Passes(t, kind) {
+			continue
+		}
+		if why := p.whyVain(g.ID, []int{kind}); why != "" {
+			vain = cmp.Or(vain, fmt.Sprintf("%s: %s", g.ID, why))
 			continue
 		}
 		if reason, out := p.skipped[g.ID]; out {
@@ -333,6 +341,9 @@ func (p *planner) whyWaits(kind int) PodOutcome {
 	}
 	if len(skipped) > 0 {
 		return PodOutcome{Outcome: PodsUnhelped, Reason: "fit only groups that can not grow: " + fewNames(skipped)}
+	}
+	if vain != "" {
+		return PodOutcome{Outcome: PodsUnhelped, Reason: vain}
 	}
 	return p.whyNowhere(kind)
 }

@@ -38,6 +38,7 @@ func (s *Scaler) Observe(ctx context.Context, now time.Time, cluster Cluster) (*
 	if err := o.sortNodes(ctx, w); err != nil {
 		return nil, err
 	}
+	o.Scaler.members = o.members
 	for _, g := range groups {
 		w.Groups = append(w.Groups, o.group(ctx, g))
 	}

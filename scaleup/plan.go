@@ -61,7 +61,8 @@ type planner struct {
 	fit       *predicates.Fit
 	kinds     []predicates.Kind // of the pods that are left; positions are those of pods
 	workload  expander.Workload
-	template  map[string]int // index into fit's templates
+	template  map[string]int   // index into fit's templates
+	came      map[string][]int // the same of nodes that came in a group
 
 	stage stage // for rehearsals
 
@@ -81,6 +82,7 @@ func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 		ledger:   newLedger(w, opts.Limits),
 		skipped:  map[string]string{},
 		template: map[string]int{},
+		came:     map[string][]int{},
 		sets:     map[string][]string{},
 		without:  map[string]string{},
 		helped:   map[int]int{},
@@ -136,6 +138,13 @@ func (p *planner) settlePods() error {
 		if g := &p.world.Groups[i]; g.Template != nil {
 			p.template[g.ID] = len(templates)
 			templates = append(templates, predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods})
+		}
+	}
+	for i := range p.world.Groups {
+		g := &p.world.Groups[i]
+		for _, came := range g.Came {
+			p.came[g.ID] = append(p.came[g.ID], len(templates))
+			templates = append(templates, predicates.Node{Node: came.Node, Pods: came.Pods})
 		}
 	}
 	s, err := p.settle(templates)
@@ -216,9 +225,13 @@ func (p *planner) buildOptions() error {
 // of one class apart, so groups of one class share an estimate.
 func (p *planner) phase(group string, demands []expander.Demand) expander.Phase {
 	g := p.group(group)
+	shape := fmt.Sprint(p.fit.ClassOf(p.template[group]))
+	if len(p.came[group]) > 0 {
+		shape += " " + group // it may take fewer pods than its class
+	}
 	return expander.Phase{
 		Template: predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods},
-		Shape:    fmt.Sprint(p.fit.ClassOf(p.template[group])),
+		Shape:    shape,
 		Demands:  demands,
 		MaxNodes: expander.NoLimit,
 	}
@@ -228,7 +241,7 @@ func (p *planner) phase(group string, demands []expander.Demand) expander.Phase 
 func (p *planner) passing(group string) []int {
 	var kinds []int
 	for k := range p.kinds {
-		if p.fit.Passes(p.template[group], k) {
+		if p.passes(group, k) {
 			kinds = append(kinds, k)
 		}
 	}

@@ -26,6 +26,8 @@ type Scaler struct {
 	remembered map[string]*cloudprovider.Template // by group
 	named      map[string]string                  // the providerID that showed a group's cloud
 	askedCloud map[string]bool                    // groups whose catalogue template was asked for its cloud
+	members    map[string][]predicates.Node       // the nodes of each group in the latest round
+	orders     map[string]*order                  // by group, as long as their pods wait
 	awaited    map[string]time.Time               // instances without a node and orders without an instance, since when
 }
 
@@ -44,6 +46,7 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 		remembered: map[string]*cloudprovider.Template{},
 		named:      map[string]string{},
 		askedCloud: map[string]bool{},
+		orders:     map[string]*order{},
 		awaited:    map[string]time.Time{},
 	}, nil
 }
@@ -73,6 +76,7 @@ func (s *Scaler) Round(ctx context.Context, now time.Time, cluster Cluster) (Rou
 	if err != nil {
 		return Round{}, err
 	}
+	s.judge(world)
 	repairs := s.repair(ctx, world, cluster)
 	p, err := plan(world, s.checker, s.opts.forRound(s.rounds))
 	if err != nil {
@@ -80,12 +84,9 @@ func (s *Scaler) Round(ctx context.Context, now time.Time, cluster Cluster) (Rou
 	}
 	decision := p.decision
 	s.rounds++
-	return Round{
-		World:    world,
-		Repairs:  repairs,
-		Attempts: s.execute(ctx, p, &decision),
-		Decision: decision,
-	}, nil
+	attempts := s.execute(ctx, p, &decision)
+	s.remember(world, &decision, attempts)
+	return Round{World: world, Repairs: repairs, Attempts: attempts, Decision: decision}, nil
 }
 
 func (o Options) forRound(n uint64) Options {

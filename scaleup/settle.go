@@ -29,7 +29,11 @@ func (p *planner) settle(templates []predicates.Node) (settlement, error) {
 		if g.Template == nil || g.Upcoming == 0 {
 			continue
 		}
-		first := s.cluster.AddCopies(predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods}, g.Upcoming)
+		like := g.Template
+		if len(g.Came) > 0 {
+			like = &g.Came[0] // what came last says more of the next than the template
+		}
+		first := s.cluster.AddCopies(predicates.Node{Node: like.Node, Pods: like.Pods}, g.Upcoming)
 		s.stage.coming = append(s.stage.coming, span{g.ID, first, g.Upcoming})
 		arriving = append(arriving, slices.Repeat([]string{g.ID}, g.Upcoming)...)
 	}

@@ -140,7 +140,7 @@ func (p *planner) classify(members []string) []class {
 	for k := range p.kinds {
 		c := class{}
 		for _, name := range members {
-			if p.fit.Passes(p.template[name], k) {
+			if p.passes(name, k) {
 				c.members = append(c.members, name)
 			}
 		}

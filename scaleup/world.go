@@ -57,6 +57,10 @@ type Group struct {
 	// BackedOffUntil is set while a refusal keeps the group from growing.
 	BackedOffUntil time.Time
 	BackoffReason  string
+	// Came are what nodes look like that came for the pods of CameFor, by their
+	// positions in World.Pending, which wait all the same.
+	Came    []cloudprovider.Template
+	CameFor map[int]bool
 	// Err is what could not be read of this group; it is then left alone.
 	Err error
 }
