@@ -104,9 +104,9 @@ var synonyms = map[string]string{
 	"hugepages": hugePages + "2Mi", "hugepage": hugePages + "2Mi", "maxpods": "pods", "podcount": "pods", "podcapacity": "pods",
 }
 
-// meant is the right name for a wrong one; empty where there is none near.
-func meant(name string, of Holder) string {
-	plain := strings.Map(func(r rune) rune {
+// lettersOf are the letters, in lower case, and digits of a name.
+func lettersOf(name string) string {
+	return strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
 			return r
@@ -115,6 +115,11 @@ func meant(name string, of Holder) string {
 		}
 		return -1
 	}, name)
+}
+
+// meant is the right name for a wrong one; empty where there is none near.
+func meant(name string, of Holder) string {
+	plain := lettersOf(name)
 	if of == OfVolume {
 		return "storage"
 	}

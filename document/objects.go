@@ -121,9 +121,9 @@ type objectStream struct {
 
 func (s *objectStream) all() error {
 	for {
-		wasJSON, separator := s.isJSON, false
-		var err error
-		s.isJSON, separator, err = s.peekFormat()
+		wasJSON := s.isJSON
+		isJSON, separator, err := s.peekFormat()
+		s.isJSON = isJSON
 		if errors.Is(err, io.EOF) {
 			if s.document == 0 {
 				return &syntaxError{detail: "holds no object"}
