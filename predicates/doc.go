@@ -20,7 +20,8 @@
 // multiplicity. Pods whose rules concern the node alone (anti-affinity over
 // hostnames included) are placed class by class: resource arithmetic says how
 // many fit at most, the plugins confirm it at that bound and just beyond, and
-// where they do not, they are asked step by step. Pods with spread constraints,
+// where they do not, they are asked step by step. Pods whose only
+// further rules are spread constraints go by counts kept for each domain. Those with
 // pod affinity, or anti-affinity over wider domains go one by one, over a
 // condensed cluster that has the same sums, least counts and domains. Pods that
 // pick nodes by name, that compete for volumes or claims, and those with device
