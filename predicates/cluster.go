@@ -84,6 +84,44 @@ func (s *Cluster) Fork() *Cluster {
 	return &f
 }
 
+// Replace puts another node, with the pods on it, in the place of a real one. It
+// returns ErrRange where there is no real node of that id, and ErrNilObject for a
+// nil node or pod.
+func (s *Cluster) Replace(id int, n Node) error {
+	s.lock()
+	defer s.unlock()
+	if s.err != nil {
+		return s.err
+	}
+	if id < 0 || id >= s.len || s.origins[s.originAt(id)].fresh {
+		return fmt.Errorf("node %d of %d: %w", id, s.len, ErrRange)
+	}
+	if n.Node == nil {
+		return fmt.Errorf("node %d: %w", id, ErrNilObject)
+	}
+	if err := s.meet(n.Pods); err != nil {
+		return fmt.Errorf("pods of node %q: %w", n.Node.Name, err)
+	}
+	s.spreading = nil
+	s.refresh()
+	st, err := s.u.state(n.Node, n.Pods)
+	if err != nil {
+		return fmt.Errorf("pods of node %q: %w", n.Node.Name, err)
+	}
+	at := s.originAt(id)
+	if before, host := s.origins[at].node.Labels[v1.LabelHostname], n.Node.Labels[v1.LabelHostname]; host != before {
+		s.sharedHosts = s.sharedHosts || s.hosts[host]
+		s.hosts = maps.Clone(s.hosts) // forks may share it
+		s.hosts[host] = true
+	}
+	s.origins = slices.Clone(s.origins) // so may these
+	s.origins[at].node = n.Node
+	s.segments = slices.Clone(s.segments)
+	s.set(id, st)
+	s.repel(st)
+	return nil
+}
+
 // Len returns the number of nodes.
 func (s *Cluster) Len() int {
 	s.lock()

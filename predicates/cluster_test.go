@@ -2,6 +2,7 @@ package predicates
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -278,5 +279,48 @@ func TestCostDoesNotGrowWithEqualPodsOrNodes(t *testing.T) {
 	}
 	if small, large := runs(40, 10), runs(40_000, 10_000); large != small {
 		t.Errorf("%d Filter runs for 10 nodes, %d for 10,000", small, large)
+	}
+}
+
+// TestReplacedNodesAreLookedAtAnew: a fork with a node replaced answers as a
+// Cluster made of the nodes as they are then, and the original does not change.
+func TestReplacedNodesAreLookedAtAnew(t *testing.T) {
+	t.Parallel()
+	c := newChecker(t, Options{})
+	for seed := range uint64(rounds(t, 400)) {
+		d := newDice(8e6 + seed)
+		nodes := d.fleet()
+		original := c.Cluster(nodes)
+		fork := original.Fork()
+		id := d.IntN(len(nodes))
+		changed := slices.Clone(nodes)
+		changed[id] = Node{Node: nodes[id].Node.DeepCopy()}
+		changed[id].Node.Spec.Unschedulable = d.one(2)
+		if d.one(2) {
+			changed[id].Pods = []*v1.Pod{d.pod()}
+		}
+		if err := fork.Replace(id, changed[id]); err != nil {
+			t.Fatal(err)
+		}
+		p := d.pod()
+		for _, same := range []struct {
+			name      string
+			got, want *Cluster
+		}{{"the fork", fork, c.Cluster(changed)}, {"the original", original, c.Cluster(nodes)}} {
+			got, err := same.got.Place(p, 5, 0, len(nodes))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := same.want.Place(p, 5, 0, len(nodes))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("seed %d: %s places otherwise (-want +got):\n%s\n%s", seed, same.name, diff, describe(p))
+			}
+		}
+	}
+	if err := c.Cluster(nil).Replace(0, Node{Node: &v1.Node{}}); !errors.Is(err, ErrRange) {
+		t.Errorf("replacing a node that is not there: %v", err)
 	}
 }

@@ -32,6 +32,10 @@
 // with the claims of one of them; how many volumes a node takes is counted here,
 // since the plugin would count the claims of that one only.
 //
+// [Checker.Scheduler] binds pods as kube-scheduler does: by filters, by the scores
+// of the default profile, and by priority and age. It keeps the scores of each
+// kind of pods in tables, and looks again only at the nodes that have changed.
+//
 // # What cannot be known without a cluster
 //
 //   - Persistent volume claims, volumes, storage classes, CSI drivers and their

@@ -124,9 +124,9 @@ type whatIf struct {
 	at     []int // of each node, its position in places
 	closed []bool
 	kinds  [][]int // pods to move from each node, those that have moved there included
-	// nodes are as they stand, by position in places; cluster is the same for the
-	// scheduler. Where no pod looks around, pods of nodes that are gone are left in
-	// it: nobody can tell.
+	// nodes are as they stood, by position in places; cluster is how they stand.
+	// Where no pod looks around, pods of nodes that are gone are left in it: nobody
+	// can tell.
 	nodes   []predicates.Node
 	cluster *predicates.Cluster
 }
@@ -160,15 +160,14 @@ func (w *whatIf) remove(node int) (bool, error) {
 	wasClosed := w.closed[position]
 	w.closed[position] = true
 	kinds := w.kinds[node]
-	if len(kinds) == 0 {
-		w.vacate(position)
+	if len(kinds) == 0 && !w.pods.around {
 		return true, nil
 	}
 	trial := w.cluster.Fork()
 	if w.pods.around {
-		without := slices.Clone(w.nodes)
-		without[position] = ghost(without[position])
-		trial = w.checker.Cluster(without)
+		if err := trial.Replace(position, ghost(w.nodes[position])); err != nil {
+			return false, err
+		}
 	}
 	moved, err := w.place(trial, kinds)
 	if err != nil {
@@ -179,18 +178,10 @@ func (w *whatIf) remove(node int) (bool, error) {
 		return false, nil
 	}
 	w.cluster = trial
-	w.vacate(position)
 	for _, m := range moved {
 		w.settle(m)
 	}
 	return true, nil
-}
-
-// vacate leaves the ghost of a node.
-func (w *whatIf) vacate(position int) {
-	if w.pods.around {
-		w.nodes[position] = ghost(w.nodes[position])
-	}
 }
 
 // ghost is a node that is gone for pods.
@@ -221,10 +212,6 @@ func (w *whatIf) settle(m move) {
 		kinds = append(kinds, m.kind)
 	}
 	w.kinds[node] = w.byRank(kinds)
-	if w.pods.around {
-		n := &w.nodes[m.position]
-		n.Pods = append(slices.Clip(n.Pods), slices.Repeat([]*v1.Pod{w.pods.kinds[m.kind].Pod}, m.pods)...)
-	}
 }
 
 // place puts pods on the open nodes of a cluster, kind by kind, as far as they
