@@ -48,6 +48,9 @@ func (w *Waits) Defer(node string, since, now time.Time) bool {
 	return true
 }
 
+// Forget drops a node that is needed again. An autoscaler that cannot tell it from a node that was passed over leaves that to Offer.
+func (w *Waits) Forget(node string) { delete(w.nodes, node) }
+
 // Since returns when a node began to wait; zero if it does not.
 func (w *Waits) Since(node string) time.Time { return w.nodes[node].since }
 

@@ -58,6 +58,15 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+func TestANodeThatIsNeededIsForgotten(t *testing.T) {
+	w := deferral.New(limit)
+	w.Defer("a", start, start)
+	w.Forget("a")
+	if !w.Since("a").IsZero() || w.Overdue("a", start.Add(time.Hour)) {
+		t.Error("a node that is needed again still waits")
+	}
+}
+
 func TestAWaitMayHaveBegunBefore(t *testing.T) {
 	w := deferral.New(limit)
 	w.Defer("a", start.Add(-time.Hour), start)

@@ -111,18 +111,22 @@ func (s *Scaler) observe(ctx context.Context, up *scaleup.Round) *World {
 	return w
 }
 
-// remember keeps since when nodes wait. What is needed is no longer unneeded; a wait for balance is forgotten only later.
+// remember keeps since when nodes wait, and forgets those that are needed. A node whose group is at its minimum for a while is not: it
+// goes on waiting for balance where it stopped.
 func (s *Scaler) remember(d *Decision, now time.Time) {
 	clear(s.unneeded)
 	var offered []string
 	for _, o := range d.Nodes {
-		if !o.Outcome.Unneeded() {
-			continue
-		}
-		s.unneeded[o.Node] = o.UnneededSince
-		offered = append(offered, o.Node)
-		if !o.DeferredSince.IsZero() {
-			s.deferred.Defer(o.Node, o.DeferredSince, now)
+		switch {
+		case o.Outcome == NodeFixed:
+		case !o.Outcome.Unneeded():
+			s.deferred.Forget(o.Node)
+		default:
+			s.unneeded[o.Node] = o.UnneededSince
+			offered = append(offered, o.Node)
+			if !o.DeferredSince.IsZero() {
+				s.deferred.Defer(o.Node, o.DeferredSince, now)
+			}
 		}
 	}
 	s.deferred.Offer(offered, now)

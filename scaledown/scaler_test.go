@@ -179,27 +179,33 @@ func TestDeferral(t *testing.T) {
 	}
 }
 
-// TestDeferralOutlivesAShortNeed: a node that is needed for a while in between does not wait for balance all over
-// again; after a longer one it does.
-func TestDeferralOutlivesAShortNeed(t *testing.T) {
-	for name, c := range map[string]struct {
-		needed time.Duration
-		want   string
-	}{
-		"short": {5 * time.Minute, "Goes 1, InUse 3"},
-		"long":  {11 * time.Minute, "InUse 3, WaitsForLevel 1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFleet(t, groups(cloudGroup("a", 3, 0), cloudGroup("b", 2, 0)), Options{})
-			f.fill(3000, "a-0001", "a-0002", "a-0003")
-			f.after(0)
-			expect(t, "both wait", f.after(10*time.Minute), "InUse 3, WaitsForLevel 2")
-			f.fill(3000, "b-0001")
-			expect(t, "one is needed", f.after(5*time.Minute), "InUse 4, WaitsForLevel 1")
-			delete(f.pods, "b-0001")
-			expect(t, "the other goes", f.after(c.needed), "Goes 1, InUse 3, WaitsForTime 1")
-			expect(t, "it may go again", f.after(10*time.Minute), c.want)
-		})
+// TestDeferralIsForgotten where a node is needed meanwhile: it then waits the whole
+// time again.
+func TestDeferralIsForgotten(t *testing.T) {
+	f := newFleet(t, groups(cloudGroup("a", 3, 0), cloudGroup("b", 2, 0)), Options{})
+	f.fill(3000, "a-0001", "a-0002", "a-0003")
+	f.after(0)
+	expect(t, "both wait", f.after(10*time.Minute), "InUse 3, WaitsForLevel 2")
+	f.fill(3000, "b-0001")
+	expect(t, "one is needed", f.after(5*time.Minute), "InUse 4, WaitsForLevel 1")
+	delete(f.pods, "b-0001")
+	expect(t, "the other goes", f.after(5*time.Minute), "Goes 1, InUse 3, WaitsForTime 1")
+	expect(t, "it waits again", f.after(10*time.Minute), "InUse 3, WaitsForLevel 1")
+	expect(t, "the whole time", f.after(10*time.Minute), "Goes 1, InUse 3")
+}
+
+// TestDeferralOutlivesAMinimum: a node whose group is at its minimum for a round is not needed for that.
+func TestDeferralOutlivesAMinimum(t *testing.T) {
+	f := newFleet(t, groups(cloudGroup("a", 1, 0)), Options{})
+	for i, c := range []struct {
+		outcome Outcome
+		waits   bool
+	}{{WaitsForLevel, true}, {NodeFixed, true}, {WaitsForLevel, true}, {NodeNeeded, false}} {
+		now := start.Add(time.Duration(i) * time.Minute)
+		f.down.remember(&Decision{Nodes: []NodeOutcome{{Node: "a-0001", Outcome: c.outcome, DeferredSince: start}}}, now)
+		if since := f.down.deferred.Since("a-0001"); since.Equal(start) != c.waits {
+			t.Errorf("after %s the node waits since %s", c.outcome, since)
+		}
 	}
 }
 
