@@ -125,17 +125,17 @@ func balancerColumns(ctx context.Context, t *testing.T, c client.Client, config 
 	for _, column := range table.ColumnDefinitions {
 		names = append(names, column.Name)
 	}
-	if got := strings.Join(names, " "); got != "Name Desired Observed Balanced Age" {
+	if got := strings.Join(names, " "); got != "Name Desired Observed Running Balanced Fallback Age" {
 		t.Errorf("columns %s", got)
 	}
 	rows := map[any]string{}
 	for _, row := range table.Rows {
-		rows[row.Cells[0]] = fmt.Sprint(row.Cells[1:4]...)
+		rows[row.Cells[0]] = fmt.Sprint(row.Cells[1:5]...)
 	}
-	if got := rows["columns"]; got != fmt.Sprint(6, 6, "False") {
+	if got := rows["columns"]; got != fmt.Sprint(6, 6, 3, "False") {
 		t.Errorf("shows %q", got)
 	}
-	if got := rows["columns-unset"]; got != fmt.Sprint(nil, nil, nil) {
+	if got := rows["columns-unset"]; got != fmt.Sprint(nil, nil, nil, nil) {
 		t.Errorf("shows %q where nothing is known", got)
 	}
 }

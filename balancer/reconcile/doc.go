@@ -21,6 +21,6 @@
 //
 // # Metrics
 //
-// Their names begin with evenkeel_balancers_. What begins with evenkeel_balancer_ is of the balancing processor of an
+// The names of all begin with evenkeel_balancers_, and gauges have the namespace and name of their Balancer. What begins with evenkeel_balancer_ is of the balancing processor of an
 // autoscaler, and of other things.
 package reconcile
