@@ -14,7 +14,8 @@ import (
 
 // KeepCloud removes from a scenario all that is not about its cloud: what pods,
 // the autoscaler and the end of the run are concerned with. It returns the paths
-// of the fields that were set, in the order of the reference.
+// of the fields that were set, in the order of the reference. Objects stay, since the
+// nodes among them are the cloud's.
 func KeepCloud(s *v1alpha1.Scenario) (ignored []string) {
 	spec := &s.Spec
 	for _, f := range []struct {
@@ -23,6 +24,8 @@ func KeepCloud(s *v1alpha1.Scenario) (ignored []string) {
 	}{
 		{"duration", spec.Duration != nil},
 		{"options", !reflect.ValueOf(spec.Options).IsZero()},
+		{"storageFrom", len(spec.StorageFrom) > 0},
+		{"storageClasses", len(spec.StorageClasses) > 0},
 		{"podsFrom", len(spec.PodsFrom) > 0},
 		{"daemonSetsFrom", len(spec.DaemonSetsFrom) > 0},
 		{"daemonSets", len(spec.DaemonSets) > 0},
@@ -34,6 +37,7 @@ func KeepCloud(s *v1alpha1.Scenario) (ignored []string) {
 		}
 	}
 	spec.Duration, spec.Expect, spec.Options = nil, nil, v1alpha1.ScenarioOptions{}
+	spec.StorageFrom, spec.StorageClasses = nil, nil
 	spec.PodsFrom, spec.DaemonSetsFrom, spec.DaemonSets, spec.Workloads = nil, nil, nil, nil
 	return ignored
 }

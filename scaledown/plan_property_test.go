@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // planned draws a world and plans it.
@@ -182,7 +183,8 @@ func (s *search) place(pods []*v1.Pod) bool {
 }
 
 // TestPlanKeepsSetsLevel: a node that goes is of a group that is among the largest
-// of its set, or it has waited long enough while nothing of the largest could go.
+// of its set, or it has waited long enough while nothing of the largest could go, or
+// it is not ready.
 func TestPlanKeepsSetsLevel(t *testing.T) {
 	checker := newChecker(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -202,7 +204,7 @@ func TestPlanKeepsSetsLevel(t *testing.T) {
 			for _, g := range p.world.Groups {
 				larger := setOf[n.Group] != "" && setOf[g.ID] == setOf[n.Group] && left[g.ID] > max(left[n.Group], g.Min)
 				late := !n.DeferredSince.IsZero() && start.Sub(n.DeferredSince) >= DefaultMaxBalanceDeferral
-				if larger && (!late || d.Nodes[d.Go[i]].Behind == "") {
+				if larger && scaleup.IsReady(n.Node.Node) && (!late || d.Nodes[d.Go[i]].Behind == "") {
 					t.Fatalf("%s goes before %s shrinks: %v", n.Node.Node.Name, g.ID, left)
 				}
 			}
