@@ -235,7 +235,7 @@ func finished(p *v1.Pod) bool {
 // Hostnames are left out: pods that pick nodes by them are placed exactly, and
 // as a topology key they tell no two nodes apart.
 func nodeKeysOf(p *v1.Pod) []string {
-	keys := appendMapKeys(nil, p.Spec.NodeSelector)
+	keys := mapKeys(p.Spec.NodeSelector)
 	if required := requiredNodes(p); required != nil {
 		keys = appendSelectorKeys(keys, required)
 	}

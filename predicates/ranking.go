@@ -258,7 +258,7 @@ func (r *ranking) resources(sl *slot) (least, balanced int64) {
 		if used, all := of[0], of[1]; all > 0 {
 			resources++
 			if used <= all {
-				sum += (all - used) * fwk.MaxNodeScore / all
+				sum += (all - used) * fwk.MaxScore / all
 			}
 		}
 	}
@@ -270,7 +270,7 @@ func (r *ranking) resources(sl *slot) (least, balanced int64) {
 	}
 	with := balance(sl.used.cpu+r.t.need.cpu, cpu, sl.used.memory+r.t.need.memory, memory)
 	without := balance(sl.used.cpu, cpu, sl.used.memory, memory)
-	const half = fwk.MaxNodeScore / 2
+	const half = fwk.MaxScore / 2
 	return least, half + (half+with-without)/2
 }
 
@@ -282,7 +282,7 @@ func balance(usedCPU, cpu, usedMemory, memory int64) int64 {
 		shareCPU := min(float64(usedCPU)/float64(cpu), 1)
 		apart = math.Abs((shareCPU - min(float64(usedMemory)/float64(memory), 1)) / 2)
 	}
-	return int64((1 - apart) * float64(fwk.MaxNodeScore))
+	return int64((1 - apart) * float64(fwk.MaxScore))
 }
 
 // class returns the class of a slot.

@@ -2,6 +2,8 @@ package predicates
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -88,9 +90,9 @@ func (r *profileRules) object(o runtime.Object) (nodeKeys []string) {
 	case *storagev1.CSIStorageCapacity:
 		nodeKeys = labelSelectorKeys(o.NodeTopology)
 	case *v1.Service:
-		r.owned(appendMapKeys(nil, o.Spec.Selector))
+		r.owned(mapKeys(o.Spec.Selector))
 	case *v1.ReplicationController:
-		r.owned(appendMapKeys(nil, o.Spec.Selector))
+		r.owned(mapKeys(o.Spec.Selector))
 	case *appsv1.ReplicaSet:
 		r.owned(labelSelectorKeys(o.Spec.Selector))
 	case *appsv1.StatefulSet:
@@ -114,18 +116,13 @@ func minDomainsOf(c v1.TopologySpreadConstraint) int {
 	return int(*c.MinDomains)
 }
 
-func appendMapKeys(keys []string, m map[string]string) []string {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	return keys
-}
+func mapKeys(m map[string]string) []string { return slices.Collect(maps.Keys(m)) }
 
 func labelSelectorKeys(s *metav1.LabelSelector) []string {
 	if s == nil {
 		return nil
 	}
-	keys := appendMapKeys(nil, s.MatchLabels)
+	keys := mapKeys(s.MatchLabels)
 	for _, e := range s.MatchExpressions {
 		keys = append(keys, e.Key)
 	}

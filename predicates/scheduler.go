@@ -19,7 +19,6 @@ import (
 type Scheduler struct {
 	c   *Checker
 	enc encoder
-	key []byte
 
 	slots    []*slot
 	position map[string]int // of the slots, by name of the node
@@ -176,12 +175,11 @@ func (s *Scheduler) place(t *tenant, hash uint64) int {
 		return -1
 	}
 	r := s.ranking(t)
-	at := -1
+	find := r.best
 	if r.exact {
-		at = s.askPlugins(t, hash)
-	} else {
-		at = r.best(hash)
+		find = func(hash uint64) int { return s.askPlugins(t, hash) }
 	}
+	at := find(hash)
 	if at < 0 {
 		t.failed = failure{epoch: s.epoch, changes: len(s.journal), forGood: !t.needsOthers()}
 		if r.exact {

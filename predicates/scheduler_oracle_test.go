@@ -204,7 +204,7 @@ func TestScoresEqualTheSchedulersPlugins(t *testing.T) {
 				pods = append(pods, pods[0])
 			}
 			if d.one(6) { // the cluster changes by other hands
-				w = world(w[:len(w)-1]).copy()
+				w = w[:len(w)-1].copy()
 				w = append(w, d.nodes(1)...)
 			}
 			for _, p := range pods {

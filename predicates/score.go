@@ -144,12 +144,12 @@ func (r *ranking) scoreNode() {
 	}
 	for i := range r.standings {
 		st := &r.standings[i]
-		st.taints, st.affinity = fwk.MaxNodeScore, 0
+		st.taints, st.affinity = fwk.MaxScore, 0
 		if taints > 0 {
-			st.taints = fwk.MaxNodeScore - fwk.MaxNodeScore*st.class.taints/taints
+			st.taints = fwk.MaxScore - fwk.MaxScore*st.class.taints/taints
 		}
 		if preferred > 0 {
-			st.affinity = fwk.MaxNodeScore * st.class.preferred / preferred
+			st.affinity = fwk.MaxScore * st.class.preferred / preferred
 		}
 	}
 }
@@ -188,9 +188,9 @@ func (r *ranking) scoreSpread() {
 		case st.class.ignored:
 			st.spread = 0
 		case most == 0:
-			st.spread = fwk.MaxNodeScore
+			st.spread = fwk.MaxScore
 		default:
-			st.spread = fwk.MaxNodeScore * (most + least - st.raw) / most
+			st.spread = fwk.MaxScore * (most + least - st.raw) / most
 		}
 	}
 }
@@ -252,7 +252,7 @@ func (r *ranking) scorePods() {
 		}
 		st := &r.standings[i]
 		if most > least {
-			st.pods = int64(float64(fwk.MaxNodeScore) * (float64(st.pods-least) / float64(most-least)))
+			st.pods = int64(float64(fwk.MaxScore) * (float64(st.pods-least) / float64(most-least)))
 		} else {
 			st.pods = 0
 		}

@@ -120,7 +120,7 @@ func (s *Scheduler) grow(keys sets.Set[string], more []string) {
 // scoredNodeKeysOf returns the node label keys a pod looks at when it is bound,
 // preferences included.
 func scoredNodeKeysOf(p *v1.Pod) []string {
-	keys := appendMapKeys(nil, p.Spec.NodeSelector)
+	keys := mapKeys(p.Spec.NodeSelector)
 	if required := requiredNodes(p); required != nil {
 		keys = appendSelectorKeys(keys, required)
 	}
