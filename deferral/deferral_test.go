@@ -33,7 +33,7 @@ func Example() {
 
 func TestWaits(t *testing.T) {
 	w := deferral.New(limit)
-	at := func(d time.Duration) time.Time { return start.Add(d) }
+	at := start.Add
 	if w.Overdue("a", at(time.Hour)) || !w.Since("a").IsZero() {
 		t.Error("a node that was never deferred waits")
 	}

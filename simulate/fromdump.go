@@ -155,7 +155,7 @@ func (d *Dump) knownLabel() string {
 
 // templateOf is what the first ready node of a group by name, else the first, says of all.
 func templateOf(group string, nodes []*v1.Node) *v1.Node {
-	at := max(0, slices.IndexFunc(nodes, func(n *v1.Node) bool { return takesPods(n) }))
+	at := max(0, slices.IndexFunc(nodes, takesPods))
 	template := scaleup.TemplateOfNode(group, predicates.Node{Node: nodes[at]}, nil).Node
 	labels := maps.Clone(template.Labels)
 	delete(labels, v1.LabelHostname)

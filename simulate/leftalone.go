@@ -32,8 +32,9 @@ func (p *pod) mayBeBound() bool {
 		return false
 	case scaleup.OtherScheduler:
 		return p.object.Spec.SchedulerName == "" || p.object.Spec.SchedulerName == v1.DefaultSchedulerName
+	default:
+		return true
 	}
-	return true
 }
 
 // schedulable are the waiting pods that the scheduler looks at, in order of

@@ -288,8 +288,7 @@ func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
 	if comesWithNode {
 		l.daemons.Add(p)
 	}
-	switch {
-	case comesWithNode && unbind:
+	if comesWithNode && unbind {
 		return nil
 	}
 	return l.interned.pod(p, unbind)

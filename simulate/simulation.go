@@ -57,17 +57,6 @@ func Run(ctx context.Context, setup *Setup, o RunOptions) (*v1alpha1.ScenarioRep
 	}
 }
 
-// interrupted reports what is known when nobody waits for the end. What the
-// scenario expects of the end is not looked at.
-func (s *simulation) interrupted(ctx context.Context) (*v1alpha1.ScenarioReport, error) {
-	r, err := s.report(context.WithoutCancel(ctx))
-	if err != nil {
-		return nil, err
-	}
-	r.Status.Interrupted, r.Status.Expectations, r.Status.Holds = true, nil, false
-	return r, context.Cause(ctx)
-}
-
 // simulation is a run under way.
 type simulation struct {
 	setup    *Setup
@@ -100,6 +89,17 @@ type simulation struct {
 	settled   bool
 	leftAlone []v1alpha1.PendingReport // told so far
 	leavers   []leaver
+}
+
+// interrupted reports what is known when nobody waits for the end. What the
+// scenario expects of the end is not looked at.
+func (s *simulation) interrupted(ctx context.Context) (*v1alpha1.ScenarioReport, error) {
+	r, err := s.report(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	r.Status.Interrupted, r.Status.Expectations, r.Status.Holds = true, nil, false
+	return r, context.Cause(ctx)
 }
 
 func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
