@@ -130,14 +130,10 @@ func (f *failure) play(t *testing.T, balanced bool) *ending {
 
 // waitUntil waits for a moment.
 func waitUntil(ctx context.Context, at time.Time) error {
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	moment, cancel := context.WithDeadline(ctx, at)
+	defer cancel()
+	<-moment.Done()
+	return ctx.Err()
 }
 
 // ordered64 is how many nodes were ordered, by group.
