@@ -17,9 +17,12 @@ type stage struct {
 	coming  []span              // those on their way
 	kinds   []predicates.Kind   // of all pending pods
 	order   []int               // of placing them
+
+	alone *rehearsal // with nothing planned, once it is known
+	tries int        // rehearsals of what was planned
 }
 
-// span is neighbouring nodes of one group.
+// span is neighbouring empty nodes of one group.
 type span struct {
 	group    string
 	first, n int
@@ -57,15 +60,15 @@ func (p *planner) rehearse(planned map[string]int64, spread bool) (rehearsal, er
 			spans = append(spans, span{name, c.AddCopies(predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods}, n), n})
 		}
 	}
+	if !spread {
+		spans = nil
+	}
 	r := rehearsal{empty: map[string]int64{}}
 	for _, k := range p.stage.order {
 		kind := p.stage.kinds[k]
-		onto := spans
-		if !spread {
-			onto = nil
-		}
-		n, err := spreadOut(c, onto, kind.Pod, len(kind.Pods))
-		if err != nil {
+		var n int
+		var err error
+		if n, spans, err = spreadOut(c, spans, kind.Pod, len(kind.Pods)); err != nil {
 			return rehearsal{}, err
 		}
 		r.placed += n
@@ -76,9 +79,9 @@ func (p *planner) rehearse(planned map[string]int64, spread bool) (rehearsal, er
 	return r, nil
 }
 
-// spreadOut places equal pods, on empty nodes first. What is left of a span are
-// its empty nodes.
-func spreadOut(c *predicates.Cluster, spans []span, pod *v1.Pod, count int) (int, error) {
+// spreadOut places equal pods, on empty nodes first. It returns how many found a
+// place, and the nodes that are still empty.
+func spreadOut(c *predicates.Cluster, spans []span, pod *v1.Pod, count int) (int, []span, error) {
 	placed, step := 0, 1
 	if !reaches(pod) || len(spans) == 0 {
 		step = count // no pod makes room for another one
@@ -86,7 +89,7 @@ func spreadOut(c *predicates.Cluster, spans []span, pod *v1.Pod, count int) (int
 	for placed < count {
 		on, err := onEmpty(c, spans, pod, count-placed)
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		if placed += on; on > 0 && placed < count {
 			continue
@@ -94,8 +97,9 @@ func spreadOut(c *predicates.Cluster, spans []span, pod *v1.Pod, count int) (int
 		want := min(step, count-placed)
 		runs, err := c.Place(pod, want, 0, c.Len())
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
+		spans = without(spans, runs)
 		n := podsOf(runs)
 		placed += n
 		if n < want {
@@ -103,7 +107,33 @@ func spreadOut(c *predicates.Cluster, spans []span, pod *v1.Pod, count int) (int
 		}
 		step *= 2
 	}
-	return placed, nil
+	return placed, spans, nil
+}
+
+// without leaves the nodes out that pods were placed on. Both are in the order of ids.
+func without(spans []span, runs []predicates.Placement) []span {
+	if len(spans) == 0 || len(runs) == 0 {
+		return spans
+	}
+	var left []span
+	for _, s := range spans {
+		end := s.first + s.n
+		for len(runs) > 0 && runs[0].First < end {
+			if n := runs[0].First - s.first; n > 0 {
+				left = append(left, span{s.group, s.first, n})
+			}
+			past := runs[0].First + runs[0].Nodes
+			s.first = max(s.first, past)
+			if past > end {
+				break // the run goes on in the next span
+			}
+			runs = runs[1:]
+		}
+		if n := end - s.first; n > 0 {
+			left = append(left, span{s.group, s.first, n})
+		}
+	}
+	return left
 }
 
 // onEmpty puts one pod each on empty nodes, as many as take one.
@@ -130,7 +160,7 @@ func onEmpty(c *predicates.Cluster, spans []span, pod *v1.Pod, count int) (int, 
 // are ordered, by group. It is all of them where they would help no pod, or leave
 // others empty.
 func (p *planner) superfluous(ordered, planned map[string]int64) (map[string]int64, error) {
-	before, err := p.rehearse(ordered, true)
+	before, err := p.rehearseBefore(ordered)
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +170,7 @@ func (p *planner) superfluous(ordered, planned map[string]int64) (map[string]int
 		for name, n := range planned {
 			all[name] += n - drop[name]
 		}
+		p.stage.tries++
 		after, err := p.rehearse(all, true)
 		if err != nil {
 			return nil, err
@@ -158,14 +189,37 @@ func (p *planner) superfluous(ordered, planned map[string]int64) (map[string]int
 				more = true
 			}
 		}
-		if !more {
+		if !more || !p.mayTry() {
 			return drop, nil
 		}
 	}
 }
 
+// rehearseBefore is what becomes of the pods on the nodes that are ordered: mostly
+// none, and then it is the same for all options.
+func (p *planner) rehearseBefore(ordered map[string]int64) (rehearsal, error) {
+	if len(ordered) > 0 {
+		return p.rehearse(ordered, true)
+	}
+	if p.stage.alone == nil {
+		r, err := p.rehearse(nil, true)
+		if err != nil {
+			return rehearsal{}, err
+		}
+		p.stage.alone = &r
+	}
+	return *p.stage.alone, nil
+}
+
+// mayTry bounds how long a round takes: large worlds have few rehearsals, small ones
+// as many as they need. It depends on the numbers of pods and groups alone.
+func (p *planner) mayTry() bool {
+	return p.stage.tries < 12+10_000_000/max(1, len(p.world.Pending)*len(p.world.Groups))
+}
+
 // decide chooses an option and splits its need. Nodes that would stay empty are not
-// ordered; an option of which nothing is left makes room for the next best.
+// ordered; an option of which nothing is left makes room for the next best. Where
+// too many did, the next one is taken as it was estimated.
 func (p *planner) decide() error {
 	for len(p.options) > 0 {
 		if err := p.choose(); err != nil {
@@ -177,7 +231,7 @@ func (p *planner) decide() error {
 		if err := p.splitNeed(); err != nil {
 			return err
 		}
-		if !p.stage.unsettled() || p.group(p.decision.Chosen).AllOrNothing || len(p.ledger.grown) == 0 {
+		if !p.stage.unsettled() || p.group(p.decision.Chosen).AllOrNothing || len(p.ledger.grown) == 0 || !p.mayTry() {
 			return nil
 		}
 		drop, err := p.superfluous(map[string]int64{}, p.ledger.grown)

@@ -181,6 +181,37 @@ func BenchmarkSpreadRound(b *testing.B) {
 	}
 }
 
+// BenchmarkLaterRounds measures the rounds after the first of the same fleet, while
+// the nodes that the earlier ones ordered are on their way.
+func BenchmarkLaterRounds(b *testing.B) {
+	const rounds = 5
+	for _, size := range []struct{ pods, groups int }{{5_000, 100}, {10_000, 200}, {50_000, 1_000}} {
+		b.Run(fmt.Sprintf("pods=%d/groups=%d", size.pods, size.groups), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				s, err := newSimulation(context.Background(), spreadFleet(size.groups, size.pods, true))
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := s.step(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				for range rounds {
+					if err := s.step(context.Background()); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if s.last.Grew() == 0 {
+					b.Fatal("the last round ordered nothing")
+				}
+			}
+			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N*rounds), "s/round")
+		})
+	}
+}
+
 // watchHeap notes the largest amount of memory that objects on the heap, garbage
 // included, take until the function it returns is called.
 func watchHeap(peak *uint64) (stop func()) {
