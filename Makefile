@@ -56,7 +56,7 @@ run: build ## Play the main job: the pods of a real cluster on an empty fleet.
 	@$(BIN)/evenkeel simulate -f configs/scenarios/real-cluster.yaml
 
 ##@ Test
-.PHONY: test race worlds e2e fuzz bench compare
+.PHONY: test race worlds nightly e2e fuzz bench compare
 test: ## Run all tests.
 	@$(call each,$(GO) test $(TESTFLAGS) ./...)
 
@@ -66,6 +66,9 @@ race: ## Run the tests of the concurrent packages under the race detector.
 worlds: ## Play random worlds against the sidecar and Balancers, more than test does (WORLDS=10000).
 	@$(GO) test ./sidecar -count=1 -v -timeout 60m -run '^TestExactInRandomWorlds$$' -worlds $(WORLDS)
 	@$(GO) test ./balancer -count=1 -v -timeout 60m -run '^TestClosedLoopIsQuiet$$' -loops $(WORLDS)
+
+nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, and every fuzz target for five minutes.
+	@$(MAKE) fuzz FUZZTIME=5m
 
 e2e: ## Run the tests on a real control plane, built from source the first time (minutes).
 	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) ./...
