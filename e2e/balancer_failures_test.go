@@ -388,7 +388,7 @@ func missingRights(ctx context.Context, t *testing.T, w *balancerWorld) {
 	role.ObjectMeta = metav1.ObjectMeta{Name: "narrow"}
 	scales := -1
 	for i, rule := range role.Rules {
-		if rule.Resources[0] == "*/scale" {
+		if rule.Resources[0] == "deployments/scale" {
 			scales = i
 		}
 	}
