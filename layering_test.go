@@ -71,6 +71,7 @@ var table = []row{
 	{layer: edges, path: "controller", only: none},
 	{layer: edges, path: "controller/scale", only: none},
 	{layer: edges, path: "document", only: []string{"admission", "api/v1alpha1", "spelling"}, banned: logging},
+	{layer: edges, path: "document/live", only: []string{"document"}, peers: []string{"document"}, banned: append([]string{"os"}, logging...)},
 	{layer: edges, path: "expander/grpcexpander", only: []string{"expander/grpcexpander/grpcexpanderpb"}, banned: outside},
 	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
 	{layer: edges, path: "internal/loopback", only: []string{"serving"}, peers: []string{"serving"}, banned: logging},
