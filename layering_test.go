@@ -78,6 +78,7 @@ var table = []row{
 	{layer: edges, path: "internal/page", only: []string{"nodegroupset"}, banned: logging},
 	{layer: edges, path: "simulate/htmlreport", only: []string{"api/v1alpha1"}, banned: outside},
 	{layer: edges, path: "serving", only: none, banned: logging},
+	{layer: edges, path: "serving/access", only: none, banned: logging},
 	{layer: edges, path: "serving/recording", only: none, banned: logging},
 
 	{layer: pipeline, path: "balancer", only: []string{"api/v1alpha1", "apportion"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
