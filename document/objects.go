@@ -2,7 +2,6 @@ package document
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -118,30 +117,9 @@ type objectStream struct {
 	isJSON   bool // what it is
 	before   Item // kind and version of the object yielded last
 	line     int  // of YAML
-	given    int  // items yielded
-	again    int  // items to come that were yielded already
-}
-
-// give yields an item.
-func (s *objectStream) give(item Item) error {
-	if s.again > 0 {
-		s.again--
-		return nil
-	}
-	s.given++
-	if !s.yield(item, nil) {
-		return errStopped
-	}
-	return nil
 }
 
 func (s *objectStream) all() error {
-	switch begin, _ := s.in.Peek(3); { // fewer at the end
-	case bytes.HasPrefix(begin, []byte("\xff\xfe")) || bytes.HasPrefix(begin, []byte("\xfe\xff")):
-		return &syntaxError{detail: "is UTF-16 text, as some shells of Windows write: save it as UTF-8"}
-	case string(begin) == "\xef\xbb\xbf":
-		_, _ = s.in.Discard(3) // all are there
-	}
 	for {
 		wasJSON := s.isJSON
 		isJSON, separator, err := s.peekFormat()
@@ -170,9 +148,6 @@ func (s *objectStream) all() error {
 	}
 }
 
-// lookAhead is how far the first name of an object is looked for, in bytes.
-const lookAhead = 4 << 10
-
 // peekFormat skips blanks, comments after JSON and marker lines, and tells whether what follows is JSON and whether a marker
 // was there. The error is io.EOF at the end.
 func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
@@ -193,12 +168,6 @@ func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
 				separator = true
 				continue
 			}
-		case '.':
-			if next, _ := s.in.Peek(2); s.isJSON && string(next) == ".." { // the end of a document
-				_, _ = s.in.Discard(2)
-				separator = true
-				continue
-			}
 		case '#':
 			if s.isJSON && !separator {
 				if _, err := readLine(s.in); err != nil {
@@ -208,11 +177,7 @@ func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
 				continue
 			}
 		}
-		if err := s.in.UnreadByte(); err != nil || b != '{' && b != '[' {
-			return false, separator, err
-		}
-		next, _ := s.in.Peek(lookAhead) // fewer at the end
-		return looksLikeJSON(next), separator, nil
+		return b == '{' || b == '[', separator, s.in.UnreadByte()
 	}
 }
 
@@ -262,7 +227,10 @@ func (s *objectStream) emit(place string, h header, decode func(into func() any)
 		}
 	}
 	s.before = Item{APIVersion: item.APIVersion, Kind: item.Kind}
-	return s.give(item)
+	if !s.yield(item, nil) {
+		return errStopped
+	}
+	return nil
 }
 
 // inItem says in which object an error is.
@@ -278,8 +246,11 @@ func inItem(place string, h header, err error) error {
 
 // emitJSON yields one object.
 func (s *objectStream) emitJSON(place string, outer header, raw []byte) error {
-	if item, ok := s.guess(outer, raw); ok {
-		return s.give(item)
+	if item, ok := s.guess(raw); ok {
+		if !s.yield(item, nil) {
+			return errStopped
+		}
+		return nil
 	}
 	decoded, err := decodeLeniently(raw, nil, func() any { return new(header) })
 	if err != nil {
@@ -292,7 +263,7 @@ func (s *objectStream) emitJSON(place string, outer header, raw []byte) error {
 
 // guess decodes an object as one of the same kind as the one before, which saves reading it once more to find the kind: lists
 // are long and mostly of one kind.
-func (s *objectStream) guess(outer header, raw []byte) (Item, bool) {
+func (s *objectStream) guess(raw []byte) (Item, bool) {
 	into := newObject(s.before.APIVersion, s.before.Kind)
 	if into == nil || mayBeHuge(raw) {
 		return Item{}, false
@@ -305,11 +276,9 @@ func (s *objectStream) guess(outer header, raw []byte) (Item, bool) {
 		runtime.Object
 		metav1.Object
 	})
-	var own header
-	own.APIVersion, own.Kind = object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
-	own = outer.item(own)
+	apiVersion, kind := object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 	item.Namespace, item.Name = object.GetNamespace(), object.GetName()
-	return item, own.APIVersion == item.APIVersion && own.Kind == item.Kind
+	return item, apiVersion == item.APIVersion && kind == item.Kind
 }
 
 // emitValue yields one object.
@@ -323,47 +292,15 @@ func (s *objectStream) emitValue(place string, outer header, v *value) error {
 	})
 }
 
-// json reads one JSON value: a list, whose items go out as they come, or an object. What begins like JSON and is none may be
-// YAML in flow style.
+// json reads one JSON value: a list, whose items go out as they come, or an object.
 func (s *objectStream) json() error {
-	text := &beginning{from: s.in}
-	decoder := json.NewDecoder(text)
-	given := s.given
-	err := s.jsonValue(decoder)
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax) && text.whole():
-		s.in = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(text.read), s.in), 64<<10)
-		s.again = s.given - given
-		return s.yaml()
-	case err != nil:
+	decoder := json.NewDecoder(s.in)
+	if err := s.jsonValue(decoder); err != nil {
 		return explainJSON(err)
 	}
 	s.in = bufio.NewReaderSize(io.MultiReader(decoder.Buffered(), s.in), 64<<10)
 	return nil
 }
-
-// beginning remembers what is read, as long as that is short enough to be written by hand.
-type beginning struct {
-	from io.Reader
-	read []byte
-	size int
-}
-
-const maxBeginning = 256 << 10
-
-// Read implements io.Reader.
-func (b *beginning) Read(p []byte) (int, error) {
-	n, err := b.from.Read(p)
-	if b.size += n; b.whole() {
-		b.read = append(b.read, p[:n]...)
-	} else {
-		b.read = nil
-	}
-	return n, err
-}
-
-func (b *beginning) whole() bool { return b.size <= maxBeginning }
 
 func (s *objectStream) jsonValue(decoder *json.Decoder) error {
 	open, err := decoder.Token()

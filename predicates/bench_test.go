@@ -96,7 +96,7 @@ func BenchmarkKinds(b *testing.B) {
 			pods := benchPods(n, 200)
 			b.ReportAllocs()
 			for b.Loop() {
-				kinds, _, err := c.Cluster(nil).kinds(pods)
+				kinds, _, err := c.Cluster(nil).kinds(pods, false)
 				if err != nil || len(kinds) != 200 {
 					b.Fatal(len(kinds), err)
 				}

@@ -76,7 +76,7 @@ func (s *Cluster) placeBulk(k *kind, count, lo, hi int) []Placement {
 	}
 	s.segments = segments
 	if len(runs) > 0 {
-		s.noteRepeller(k.resident)
+		s.noteRepeller(k.repels)
 	}
 	return runs
 }

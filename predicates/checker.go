@@ -48,6 +48,11 @@ type Options struct {
 
 // Checker runs the scheduler's Filter plugins. It is safe for concurrent use;
 // calls run one after the other.
+//
+// It keeps what it has found out about nodes and pods, and looks again only at
+// what is new. So objects and lists of pods that were given to it must never be
+// changed: what changes is given as another object, in another list. Of objects
+// that are no longer given a bounded number is remembered.
 type Checker struct {
 	mu       sync.Mutex
 	done     <-chan struct{}
@@ -60,6 +65,7 @@ type Checker struct {
 	storage  *storage
 	standard bool             // the default profile
 	hidden   []replaced       // by the trial under way
+	shared   *universe        // of the Clusters that are made; nil: to be made anew
 	nodeKeys sets.Set[string] // node label keys any pod looked at so far
 	keysRead int              // grows with nodeKeys
 

@@ -46,6 +46,12 @@ func (q *question) answer(fresh candidate) []Reason {
 	}
 	if q.answers == nil {
 		q.answers = map[string][]Reason{}
+		if !q.k.wider { // whatever the cluster is
+			if q.k.answers == nil {
+				q.k.answers = q.answers
+			}
+			q.answers = q.k.answers
+		}
 		q.keys = compacted(slices.Concat(nodeKeysOf(q.k.info.Pod), q.s.u.c.rules.nodeKeys))
 	}
 	q.key = appendLabels(fresh.st.appendBody(q.key[:0]), fresh.st.shape.node, q.keys)

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Cluster is a what-if copy of a cluster. Nodes have ids 0..Len()-1 in order of
@@ -28,6 +29,7 @@ type Cluster struct {
 	hosts       map[string]bool
 	sharedHosts bool
 	repellers   []*repulsion     // of the pods on nodes
+	looksAt     sets.Set[string] // labels of pods that rules of pods met so far look at; shared by forks
 	trial       []runtime.Object // claims and volumes as pods placed so far have them
 	spreading   *spreader        // of the kind placed last; nil where something else changed since
 	err         error            // what was wrong with the nodes; every placement returns it
@@ -64,7 +66,7 @@ func (c *Checker) Cluster(nodes []Node) *Cluster {
 }
 
 func (c *Checker) cluster(nodes []Node) *Cluster {
-	s := &Cluster{u: newUniverse(c), hosts: map[string]bool{}}
+	s := &Cluster{u: c.universe(nodes), hosts: map[string]bool{}, looksAt: sets.New[string]()}
 	s.add(nodes)
 	return s
 }
@@ -201,6 +203,9 @@ func (s *Cluster) add(nodes []Node) int {
 			s.fail(fmt.Errorf("node %d: %w", i, ErrNilObject))
 			return first
 		}
+		if s.u.knows(n) {
+			continue
+		}
 		if err := s.meet(n.Pods); err != nil {
 			s.fail(fmt.Errorf("pods of node %q: %w", n.Node.Name, err))
 			return first
@@ -209,11 +214,12 @@ func (s *Cluster) add(nodes []Node) int {
 	s.refresh()
 	s.hosts = maps.Clone(s.hosts) // forks may share it
 	for _, n := range nodes {
-		st, err := s.u.state(n.Node, n.Pods)
+		st, err := s.u.hosted(n)
 		if err != nil {
 			s.fail(fmt.Errorf("pods of node %q: %w", n.Node.Name, err))
 			return first
 		}
+		s.looksAt.Insert(st.looksAt...)
 		if host, ok := n.Node.Labels[v1.LabelHostname]; ok {
 			s.sharedHosts = s.sharedHosts || s.hosts[host]
 			s.hosts[host] = true
@@ -235,9 +241,11 @@ func (s *Cluster) meet(pods []*v1.Pod) error {
 		if finished(p) {
 			continue
 		}
-		if _, err := s.u.resident(p); err != nil {
+		r, err := s.u.resident(p)
+		if err != nil {
 			return err
 		}
+		s.looksAt.Insert(r.looksAt...)
 	}
 	return nil
 }
@@ -282,14 +290,14 @@ func (s *Cluster) drop() {
 
 // repel notes the pods of a state that keep other pods away.
 func (s *Cluster) repel(st *state) {
-	for _, it := range st.items {
-		s.noteRepeller(it.resident)
+	for _, r := range st.repels {
+		s.noteRepeller(r)
 	}
 }
 
-func (s *Cluster) noteRepeller(r *resident) {
-	if r.repels != nil && !slices.Contains(s.repellers, r.repels) {
-		s.repellers = append(s.repellers, r.repels)
+func (s *Cluster) noteRepeller(r *repulsion) {
+	if r != nil && !slices.Contains(s.repellers, r) {
+		s.repellers = append(s.repellers, r)
 	}
 }
 

@@ -161,6 +161,23 @@ func (t *counter) place(domain, held int) {
 	t.enter(held+t.step, 1)
 }
 
+// more counts pods that came to a domain that takes part.
+func (t *counter) more(domain, n int) {
+	t.leave(t.pods[domain])
+	t.pods[domain] += n
+	t.enter(t.pods[domain], 1)
+}
+
+// remove takes a node of a domain out, with so many pods that match.
+func (t *counter) remove(domain, held int) {
+	t.leave(t.pods[domain])
+	t.nodes[domain]--
+	t.pods[domain] -= held
+	if t.nodes[domain] > 0 {
+		t.enter(t.pods[domain], 1)
+	}
+}
+
 func (t *counter) enter(count, n int) {
 	if t.number == 0 || count < t.least {
 		t.least = count

@@ -32,6 +32,14 @@
 // with the claims of one of them; how many volumes a node takes is counted here,
 // since the plugin would count the claims of that one only.
 //
+// What is found out about nodes and pods is kept from question to question, as long
+// as the objects and the lists of pods are the very same, so that a Cluster costs
+// little beside what has changed since the last one. Where pods have volumes, each
+// Cluster begins anew: what they mean changes with other objects.
+//
+// [Checker.Moves] removes nodes from a what-if cluster, one after the other, and
+// finds places for their pods.
+//
 // [Checker.Scheduler] binds pods as kube-scheduler does: by filters, by the scores
 // of the default profile, and by priority and age. It keeps the scores of each
 // kind of pods in tables, and looks again only at the nodes that have changed.

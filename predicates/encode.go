@@ -30,8 +30,9 @@ type encoder struct {
 }
 
 // pending encodes a pod to be placed, with the labels under the given keys (nil
-// means all). The result is valid until the next call.
-func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], c *Checker) ([]byte, error) {
+// means all); moved pods as if they were bound to no node. The result is valid
+// until the next call.
+func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], moved bool, c *Checker) ([]byte, error) {
 	r, s := &c.rules, c.storage
 	e.start(p, keys)
 	if r.spread {
@@ -40,7 +41,9 @@ func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], c *Checker) ([]byte,
 		e.owner(p)
 	}
 	e.placed(p)
-	e.spec.NodeName = p.Spec.NodeName
+	if !moved {
+		e.spec.NodeName = p.Spec.NodeName
+	}
 	e.spec.Affinity = e.required(p.Spec.Affinity)
 	e.spec.Volumes = e.checked(p, func(v *v1.Volume) bool { return !s.owns(p, v) })
 	e.hardSpread(p)
@@ -104,6 +107,10 @@ func (e *encoder) resident(p *v1.Pod, need *amounts, own map[string]int) ([]byte
 	e.start(p, nil)
 	e.amounts(need)
 	e.own(own)
+	for _, key := range slices.Sorted(slices.Values(podKeysOf(p))) {
+		e.text(key)
+	}
+	e.count(0)
 	e.spec = v1.PodSpec{Volumes: e.checked(p, func(*v1.Volume) bool { return true })}
 	e.containers = e.containers[:0]
 	for i := range p.Spec.InitContainers {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -70,7 +69,15 @@ func (f *Fit) Reasons(template, kind int) []Reason {
 func (c *Checker) Fits(cluster, templates []Node, pods []*v1.Pod) (*Fit, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.cluster(cluster).fits(templates, pods)
+	return c.cluster(cluster).fits(templates, pods, false)
+}
+
+// FitsElsewhere answers as Fits does of a cluster without nodes, for pods that are
+// bound, as if they were bound to no node. The pods of its kinds are bound to none.
+func (c *Checker) FitsElsewhere(templates []Node, pods []*v1.Pod) (*Fit, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cluster(nil).fits(templates, pods, true)
 }
 
 // Fits answers which pods pass which template, as Checker.Fits does, were one
@@ -79,10 +86,10 @@ func (c *Checker) Fits(cluster, templates []Node, pods []*v1.Pod) (*Fit, error) 
 func (s *Cluster) Fits(templates []Node, pods []*v1.Pod) (*Fit, error) {
 	s.lock()
 	defer s.unlock()
-	return s.fits(templates, pods)
+	return s.fits(templates, pods, false)
 }
 
-func (s *Cluster) fits(templates []Node, pods []*v1.Pod) (*Fit, error) {
+func (s *Cluster) fits(templates []Node, pods []*v1.Pod, moved bool) (*Fit, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -96,13 +103,13 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod) (*Fit, error) {
 	}
 	f := &Fit{}
 	var err error
-	if f.kinds, f.kindOf, err = s.kinds(pods); err != nil {
+	if f.kinds, f.kindOf, err = s.kinds(pods, moved); err != nil {
 		return nil, err
 	}
 	kinds := make([]*kind, len(f.kinds))
 	for i, k := range f.kinds {
-		if kinds[i], err = s.u.kind(k.Pod); err != nil {
-			return nil, fmt.Errorf("pod %s/%s: %w", k.Pod.Namespace, k.Pod.Name, err)
+		if kinds[i], err = s.lookUp(k.Pod); err != nil {
+			return nil, err
 		}
 	}
 	s.refresh() // once, for all that the kinds look at
@@ -123,48 +130,6 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod) (*Fit, error) {
 	}
 	f.classOf = s.classes(kinds, candidates)
 	return f, nil
-}
-
-// kinds sorts pods into kinds. Labels count under the keys only that any pod,
-// pending or on a node, looks at.
-func (s *Cluster) kinds(pods []*v1.Pod) ([]Kind, []int, error) {
-	keys := sets.New(s.u.c.rules.podKeys...)
-	for i, p := range pods {
-		if p == nil {
-			return nil, nil, fmt.Errorf("pod %d: %w", i, ErrNilObject)
-		}
-		lookAtPods(p, keys)
-		s.u.c.storage.seen(p)
-	}
-	for _, r := range s.u.residents {
-		lookAtPods(r.info.Pod, keys)
-	}
-	index := map[string]int{}
-	kindOf := make([]int, len(pods))
-	var sizes []int
-	var kinds []Kind
-	for i, p := range pods {
-		key, err := s.u.enc.pending(p, keys, s.u.c)
-		if err != nil {
-			return nil, nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
-		}
-		k, known := index[string(key)]
-		if !known {
-			k = len(kinds)
-			index[string(key)] = k
-			kinds = append(kinds, Kind{Pod: p})
-			sizes = append(sizes, 0)
-		}
-		kindOf[i] = k
-		sizes[k]++
-	}
-	for k := range kinds {
-		kinds[k].Pods = make([]int, 0, sizes[k])
-	}
-	for i, k := range kindOf {
-		kinds[k].Pods = append(kinds[k].Pods, i)
-	}
-	return kinds, kindOf, nil
 }
 
 // candidates returns one fresh node for each shape of the templates, and the

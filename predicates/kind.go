@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -22,6 +21,8 @@ type resident struct {
 	repels *repulsion
 	// attaches are the volumes of the pod that limits of nodes count.
 	attaches attachments
+	// looksAt are the labels of other pods that the pod's rules look at.
+	looksAt []string
 }
 
 // repulsion is the required anti-affinity of pods.
@@ -78,6 +79,9 @@ type kind struct {
 	exact bool
 	// binds tells that where a pod is placed changes where the next ones can be.
 	binds bool
+	// answers are those about fresh nodes that stand alone, by what the kind looks at
+	// of them.
+	answers map[string][]Reason
 }
 
 // ownTerms tells whether the pod has any inter-pod rule of its own.
@@ -282,18 +286,20 @@ func requiredTerms(p *v1.Pod) []v1.PodAffinityTerm {
 	return append(terms, fwk.GetPodAntiAffinityTerms(a)...)
 }
 
-// lookAtPods adds the pod label keys that the rules of a pod look at.
-func lookAtPods(p *v1.Pod, keys sets.Set[string]) {
+// podKeysOf returns the pod label keys that the rules of a pod look at.
+func podKeysOf(p *v1.Pod) []string {
+	var keys []string
 	for _, c := range p.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable != v1.DoNotSchedule {
 			continue
 		}
-		keys.Insert(labelSelectorKeys(c.LabelSelector)...)
-		keys.Insert(c.MatchLabelKeys...)
+		keys = append(keys, labelSelectorKeys(c.LabelSelector)...)
+		keys = append(keys, c.MatchLabelKeys...)
 	}
 	for _, t := range requiredTerms(p) {
-		keys.Insert(labelSelectorKeys(t.LabelSelector)...)
-		keys.Insert(t.MatchLabelKeys...)
-		keys.Insert(t.MismatchLabelKeys...)
+		keys = append(keys, labelSelectorKeys(t.LabelSelector)...)
+		keys = append(keys, t.MatchLabelKeys...)
+		keys = append(keys, t.MismatchLabelKeys...)
 	}
+	return keys
 }

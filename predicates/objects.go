@@ -30,6 +30,9 @@ func (c *Checker) Put(objects ...runtime.Object) error {
 // put fills the stores of the informers, which are never started: the plugins only read the stores, so there is neither a
 // client nor a goroutine behind them.
 func (c *Checker) put(objects []runtime.Object) error {
+	if len(objects) > 0 {
+		c.shared = nil
+	}
 	for i, o := range objects {
 		informer := informerFor(c.objects, o)
 		if informer == nil {

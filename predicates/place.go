@@ -23,21 +23,21 @@ func (s *Cluster) Place(pod *v1.Pod, count, lo, hi int) ([]Placement, error) {
 	if err != nil {
 		return nil, err
 	}
-	var runs []Placement
+	return s.place(k, count, lo, hi), s.u.c.interrupted()
+}
+
+func (s *Cluster) place(k *kind, count, lo, hi int) []Placement {
+	if s.spreads(k, nil) && !s.needsExact(k) {
+		return s.spreader(k, lo).place(count, lo, hi)
+	}
+	s.spreading = nil
 	switch {
 	case s.needsExact(k):
-		s.spreading = nil
-		runs = s.oneByOne(s.exact(k), count, lo, hi, nil)
-	case s.spreads(k, nil):
-		runs = s.spreader(k, lo).place(count, lo, hi)
+		return s.oneByOne(s.exact(k), count, lo, hi, nil)
 	case s.singly(k, nil):
-		s.spreading = nil
-		runs = s.oneByOne(s.single(k), count, lo, hi, nil)
-	default:
-		s.spreading = nil
-		runs = s.placeBulk(k, count, lo, hi)
+		return s.oneByOne(s.single(k), count, lo, hi, nil)
 	}
-	return runs, s.u.c.interrupted()
+	return s.placeBulk(k, count, lo, hi)
 }
 
 // PlaceOnNew opens up to maxNodes fresh copies of template as needed, each with
@@ -119,11 +119,20 @@ func (s *Cluster) kind(pod *v1.Pod) (*kind, error) {
 	if pod == nil {
 		return nil, fmt.Errorf("pod to place: %w", ErrNilObject)
 	}
+	k, err := s.lookUp(pod)
+	if err != nil {
+		return nil, err
+	}
+	s.refresh()
+	return k, nil
+}
+
+func (s *Cluster) lookUp(pod *v1.Pod) (*kind, error) {
 	k, err := s.u.kind(pod)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	s.refresh()
+	s.looksAt.Insert(k.looksAt...)
 	return k, nil
 }
 

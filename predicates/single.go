@@ -32,7 +32,7 @@ func (s *Cluster) oneByOne(p placer, count, lo, hi int, grow *growth) []Placemen
 		placed[id]++
 	}
 	if len(placed) > 0 {
-		s.noteRepeller(p.kind().resident)
+		s.noteRepeller(p.kind().repels)
 	}
 	return placed.placements()
 }

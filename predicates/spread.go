@@ -75,8 +75,22 @@ func (s *Cluster) spreader(k *kind, lo int) *spreader {
 	if p := s.spreading; p != nil && p.k == k && p.s == s && p.from <= lo {
 		return p
 	}
+	p := s.newSpreader(k, s.bulk(k, nil))
+	p.from = lo
+	for _, seg := range s.segments {
+		p.count(seg.st, seg.n)
+		for id := max(seg.first, lo); id < seg.first+seg.n; id++ {
+			p.stand(id, seg.st)
+		}
+	}
+	s.spreading = p
+	return p
+}
+
+// newSpreader returns a spreader that has seen no node.
+func (s *Cluster) newSpreader(k *kind, b *bulk) *spreader {
 	p := &spreader{
-		s: s, k: k, bulk: s.bulk(k, nil), from: lo, affinity: nodeaffinity.GetRequiredNodeAffinity(k.info.Pod),
+		s: s, k: k, bulk: b, affinity: nodeaffinity.GetRequiredNodeAffinity(k.info.Pod),
 		about: map[*resident][]bool{}, sites: map[*shape]*site{}, byKey: map[string]*track{},
 	}
 	for i := range k.constraints {
@@ -86,13 +100,6 @@ func (s *Cluster) spreader(k *kind, lo int) *spreader {
 			p.overHost = t
 		}
 	}
-	for _, seg := range s.segments {
-		p.count(seg.st, seg.n)
-		for id := max(seg.first, lo); id < seg.first+seg.n; id++ {
-			p.stand(id, seg.st)
-		}
-	}
-	s.spreading = p
 	return p
 }
 
@@ -132,19 +139,24 @@ func (p *spreader) site(sh *shape) *site {
 func (p *spreader) held(st *state, constraint int) int {
 	n := 0
 	for _, it := range st.items {
-		counts := p.about[it.resident]
-		if counts == nil {
-			counts = make([]bool, len(p.counters))
-			for i, t := range p.counters {
-				counts[i] = t.counts(it.info.Pod)
-			}
-			p.about[it.resident] = counts
-		}
-		if counts[constraint] {
+		if p.countsOf(it.resident)[constraint] {
 			n += it.n
 		}
 	}
 	return n
+}
+
+// countsOf tells which constraints count a pod.
+func (p *spreader) countsOf(r *resident) []bool {
+	counts := p.about[r]
+	if counts == nil {
+		counts = make([]bool, len(p.counters))
+		for i, t := range p.counters {
+			counts[i] = t.counts(r.info.Pod)
+		}
+		p.about[r] = counts
+	}
+	return counts
 }
 
 // count takes nodes in a state into the counts.
@@ -372,7 +384,7 @@ func (p *spreader) settle(placed tally) []Placement {
 	}
 	p.touched = p.touched[:0]
 	if len(placed) > 0 {
-		p.s.noteRepeller(p.k.resident)
+		p.s.noteRepeller(p.k.repels)
 	}
 	return placed.placements()
 }

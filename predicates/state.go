@@ -57,6 +57,10 @@ type state struct {
 	pods  int
 	used  amounts
 	info  *framework.NodeInfo // built on demand, on the node of the shape
+	// repels and looksAt are the anti-affinity of the pods the node came with, and the
+	// labels of pods that their rules look at.
+	repels  []*repulsion
+	looksAt []string
 	// leftovers are volumes attached to the node that no pod uses.
 	leftovers []attachable
 	volumes   *attachedVolumes // built on demand
@@ -75,7 +79,7 @@ func (st *state) with(r *resident, n int) *state {
 }
 
 func (st *state) on(s *shape) *state {
-	return &state{shape: s, items: st.items, pods: st.pods, used: st.used, leftovers: st.leftovers}
+	return &state{shape: s, items: st.items, pods: st.pods, used: st.used, repels: st.repels, looksAt: st.looksAt, leftovers: st.leftovers}
 }
 
 // nodeInfo returns the scheduler's view of a node in this state. It must not be

@@ -10,8 +10,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// universe holds what a Cluster and its forks share: one object for each shape
-// of node, pod on a node, pod to place, and state a node came with.
+// universe holds one object for each shape of node, pod on a node, pod to place,
+// and state a node came with. Clusters that follow each other share it, so that
+// only what is new is looked at.
 type universe struct {
 	c         *Checker
 	enc       encoder
@@ -24,8 +25,17 @@ type universe struct {
 	kinds     map[string]*kind
 	kindOf    map[*v1.Pod]*kind
 	states    map[string]*state
+	nodes     map[*v1.Node]hosted
+	looks     map[*v1.Pod]*look // pods as they are
+	elsewhere map[*v1.Pod]*look // pods as they are once bound to no node
+	byLook    map[string]*look
+	unbound   map[*v1.Pod]*v1.Pod
 	nodeKeys  []string // sorted
 	keysRead  int      // c.keysRead when nodeKeys was taken
+	most      int      // pods there were at one time
+	// volumes tells that some pod or node has any: what they mean changes with the
+	// objects that pods look up, and with the pods that are placed.
+	volumes bool
 }
 
 func newUniverse(c *Checker) *universe {
@@ -39,6 +49,11 @@ func newUniverse(c *Checker) *universe {
 		kinds:     map[string]*kind{},
 		kindOf:    map[*v1.Pod]*kind{},
 		states:    map[string]*state{},
+		nodes:     map[*v1.Node]hosted{},
+		looks:     map[*v1.Pod]*look{},
+		elsewhere: map[*v1.Pod]*look{},
+		byLook:    map[string]*look{},
+		unbound:   map[*v1.Pod]*v1.Pod{},
 		keysRead:  -1,
 	}
 }
@@ -79,6 +94,7 @@ func (u *universe) residentWith(p *v1.Pod, own map[string]int) (*resident, error
 	// Terms that cannot be parsed are left out, as the scheduler's cache does.
 	info, _ := framework.NewPodInfo(p)
 	r := &resident{id: len(u.residents), info: info, need: needOf(info)}
+	u.volumes = u.volumes || len(own) > 0 || looksUpVolumes(p)
 	key, err := u.enc.resident(p, &r.need, own)
 	if err != nil {
 		return nil, err
@@ -88,6 +104,7 @@ func (u *universe) residentWith(p *v1.Pod, own map[string]int) (*resident, error
 	}
 	r.attaches = u.c.storage.attachmentsOf(p, func(*v1.Volume) bool { return false })
 	r.attaches.own = own
+	r.looksAt = podKeysOf(p)
 	u.residents[string(key)] = r
 	if len(info.RequiredAntiAffinityTerms) > 0 {
 		if r.repels, err = u.repulsion(p, info.RequiredAntiAffinityTerms); err != nil {
@@ -127,7 +144,7 @@ func (u *universe) kind(p *v1.Pod) (*kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := u.enc.pending(p, nil, u.c)
+	key, err := u.enc.pending(p, nil, false, u.c)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +159,7 @@ func (u *universe) kind(p *v1.Pod) (*kind, error) {
 		// The resident stands for pods that are equal on a node; what the pod asks
 		// for before it is there may differ.
 		info, _ := framework.NewPodInfo(p)
-		r = &resident{id: r.id, info: info, need: r.need, repels: r.repels, attaches: r.attaches}
+		r = &resident{id: r.id, info: info, need: r.need, repels: r.repels, attaches: r.attaches, looksAt: r.looksAt}
 	}
 	u.c.look(nodeKeysOf(p))
 	k := newKind(r, placed, u.c)
@@ -211,6 +228,7 @@ func (u *universe) state(n *v1.Node, pods []*v1.Pod) (*state, error) {
 	}
 	slices.SortFunc(rs, func(a, b *resident) int { return cmp.Compare(a.id, b.id) })
 	st := &state{shape: u.shape(n), pods: len(rs), leftovers: u.c.storage.leftovers(n, pods)}
+	u.volumes = u.volumes || len(st.leftovers) > 0
 	u.key = binary.AppendUvarint(u.key[:0], uint64(st.shape.id))
 	for _, r := range rs {
 		u.key = binary.AppendUvarint(u.key, uint64(r.id))
@@ -227,6 +245,10 @@ func (u *universe) state(n *v1.Node, pods []*v1.Pod) (*state, error) {
 			st.items[len(st.items)-1].n++
 		} else {
 			st.items = append(st.items, item{resident: r, n: 1})
+			st.looksAt = append(st.looksAt, r.looksAt...)
+			if r.repels != nil && !slices.Contains(st.repels, r.repels) {
+				st.repels = append(st.repels, r.repels)
+			}
 		}
 		st.used = st.used.plus(&r.need, 1)
 	}

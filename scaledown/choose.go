@@ -156,8 +156,12 @@ func (p *planner) stranded(going []int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	moved, err := w.place(w.cluster, p.byRank(moving))
-	if err != nil || count(moved) == len(moving) {
+	moved, err := w.moves.Place(p.byRank(moving))
+	pods := 0
+	for _, m := range moved {
+		pods += m.Pods
+	}
+	if err != nil || pods == len(moving) {
 		return -1, err
 	}
 	return last, nil

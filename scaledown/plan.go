@@ -15,7 +15,13 @@ import (
 // Plan decides one round. It changes nothing and asks nobody but the scheduler's
 // plugins: the same world has the same decision.
 func Plan(w *World, checker *predicates.Checker, opts Options) (Decision, error) {
+	return plan(w, checker, opts, memory{})
+}
+
+// plan looks up what is known of the nodes.
+func plan(w *World, checker *predicates.Checker, opts Options, known memory) (Decision, error) {
 	p := newPlanner(w, checker, opts)
+	p.known = known
 	for _, step := range []func() error{
 		p.findSets,       // which groups are kept level with each other
 		p.findCandidates, // nodes that are worth a try
@@ -37,6 +43,7 @@ type planner struct {
 	world    *World
 	checker  *predicates.Checker
 	opts     Options
+	known    memory
 	decision Decision
 
 	groups     map[string]*Group
@@ -49,7 +56,7 @@ type planner struct {
 
 func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 	p := &planner{
-		world: w, checker: checker, opts: opts,
+		world: w, checker: checker, opts: opts, known: memory{},
 		groups: make(map[string]*Group, len(w.Groups)), setOf: map[string]string{},
 		outcome: make([]*NodeOutcome, len(w.Nodes)),
 	}
@@ -100,12 +107,12 @@ func (p *planner) findCandidates() error {
 		if o.Outcome, o.Reason = p.ruledOut(n); o.Outcome != "" {
 			continue
 		}
-		movable, pod, reason := p.opts.movable(n)
-		if reason != "" {
-			o.Outcome, o.Reason, o.Pod = NodeBlocked, reason, pod
+		f := p.known.of(n, &p.opts)
+		if f.reason != "" {
+			o.Outcome, o.Reason, o.Pod = NodeBlocked, f.reason, f.blocked
 			continue
 		}
-		p.pods.toMove[i], o.Drain = movable, len(movable) > 0
+		p.pods.toMove[i], o.Drain = f.movable, len(f.movable) > 0
 		p.candidates = append(p.candidates, i)
 	}
 	return nil
@@ -126,7 +133,7 @@ func (p *planner) ruledOut(n *Node) (Outcome, string) {
 	case g.Target <= g.Min:
 		return NodeFixed, fmt.Sprintf("its group is at its minimum of %d", g.Min)
 	}
-	if reason := inUse(n, g); reason != "" {
+	if reason := p.known.of(n, &p.opts).inUse(n, g); reason != "" {
 		return NodeInUse, reason
 	}
 	return "", ""

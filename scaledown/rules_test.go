@@ -86,7 +86,7 @@ func TestUtilization(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := group("a", 1, 0)
 			g.Settings.IgnoreDaemonSetsUtilization = c.ignore
-			if got := inUse(&Node{Node: predicates.Node{Node: machine("n", "a"), Pods: c.pods}}, &g); got != c.want {
+			if got := inUseOf(&Node{Node: predicates.Node{Node: machine("n", "a"), Pods: c.pods}}, &g); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -94,7 +94,7 @@ func TestUtilization(t *testing.T) {
 	g := group("a", 1, 0)
 	blank := machine("n", "a")
 	blank.Status.Allocatable = nil
-	if got, want := inUse(&Node{Node: predicates.Node{Node: blank}}, &g), "does not say how much cpu it has"; got != want {
+	if got, want := inUseOf(&Node{Node: predicates.Node{Node: blank}}, &g), "does not say how much cpu it has"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -111,3 +111,5 @@ func TestExceedsIsExact(t *testing.T) {
 		}
 	})
 }
+
+func inUseOf(n *Node, g *Group) string { return memory{}.of(n, &Options{}).inUse(n, g) }

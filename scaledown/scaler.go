@@ -24,6 +24,7 @@ type Scaler struct {
 	deferred *deferral.Waits
 	leaving  map[string]bool      // nodes on their way out, and whether they had pods to move
 	retryAt  map[string]time.Time // groups in which a deletion failed
+	known    memory
 }
 
 // New returns a Scaler without memory. It refuses options that make no sense.
@@ -37,6 +38,7 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 	return &Scaler{
 		provider: provider, checker: checker, opts: opts,
 		unneeded: map[string]time.Time{}, deferred: deferral.New(opts.patience()), leaving: map[string]bool{}, retryAt: map[string]time.Time{},
+		known: memory{},
 	}, nil
 }
 
@@ -65,7 +67,8 @@ func (r Round) Gone() []string {
 // in the result; an error means that nothing could be decided.
 func (s *Scaler) Round(ctx context.Context, up *scaleup.Round) (Round, error) {
 	world := s.observe(ctx, up)
-	decision, err := Plan(world, s.checker, s.opts)
+	s.known.keep(world.Nodes)
+	decision, err := plan(world, s.checker, s.opts, s.known)
 	if err != nil {
 		return Round{}, err
 	}

@@ -14,16 +14,10 @@ import (
 // inUse tells why a node is used too much to go; empty where it is not. What the
 // pods of daemon sets request counts, unless the group says otherwise: then it is
 // taken off what the node offers.
-func inUse(n *Node, g *Group) string {
-	var used, ignored expander.Requests
-	for _, pod := range n.Pods {
-		switch {
-		case isFinished(pod):
-		case g.Settings.IgnoreDaemonSetsUtilization && isDaemonPod(pod):
-			ignored = ignored.Plus(1, expander.RequestsOf(pod))
-		default:
-			used = used.Plus(1, expander.RequestsOf(pod))
-		}
+func (f *facts) inUse(n *Node, g *Group) string {
+	used, ignored := f.used.Plus(1, f.byDaemons), expander.Requests{}
+	if g.Settings.IgnoreDaemonSetsUtilization {
+		used, ignored = f.used, f.byDaemons
 	}
 	offered := n.Node.Node.Status.Allocatable
 	threshold := int64(math.Round(g.Settings.ScaleDownUtilizationThreshold * Whole))

@@ -24,18 +24,14 @@ type pods struct {
 func (p *planner) kindsOfPods() error {
 	all := slices.Clone(p.world.Pending)
 	for _, i := range p.candidates {
-		for _, pod := range p.pods.toMove[i] {
-			unbound := *pod
-			unbound.Spec.NodeName = ""
-			all = append(all, &unbound)
-		}
+		all = append(all, p.pods.toMove[i]...)
 	}
 	p.pods.of = make([][]int, len(p.world.Nodes))
 	if len(all) == 0 {
 		return nil
 	}
 	shapes, weights := p.shapes()
-	fit, err := p.checker.Fits(nil, shapes, all)
+	fit, err := p.checker.FitsElsewhere(shapes, all)
 	if err != nil {
 		return err
 	}
@@ -120,68 +116,45 @@ func looksAround(pod *v1.Pod) bool {
 // scheduler sees while they terminate.
 type whatIf struct {
 	*planner
-	places []int // nodes in the order in which pods look for a place
-	at     []int // of each node, its position in places
-	closed []bool
+	places []int   // nodes in the order in which pods look for a place
+	at     []int   // of each node, its position in places
 	kinds  [][]int // pods to move from each node, those that have moved there included
-	// nodes are as they stood, by position in places; cluster is how they stand.
-	// Where no pod looks around, pods of nodes that are gone are left in it: nobody
-	// can tell.
-	nodes   []predicates.Node
-	cluster *predicates.Cluster
+	moves  *predicates.Moves
 }
 
 // newWhatIf starts with some nodes gone that may or may not have places for their
 // pods, and with the pending pods at theirs.
 func (p *planner) newWhatIf(places, without []int) (*whatIf, error) {
-	w := &whatIf{
-		planner: p, places: places, at: make([]int, len(places)),
-		closed: make([]bool, len(places)), kinds: slices.Clone(p.pods.of), nodes: make([]predicates.Node, len(places)),
-	}
+	w := &whatIf{planner: p, places: places, at: make([]int, len(places)), kinds: slices.Clone(p.pods.of)}
+	moving := predicates.Moving{Nodes: make([]predicates.Node, len(places)), Closed: make([]bool, len(places))}
 	for position, i := range places {
-		w.at[i], w.nodes[position] = position, p.world.Nodes[i].Node
-		w.closed[position] = !takesPods(&p.world.Nodes[i])
+		w.at[i], moving.Nodes[position] = position, p.world.Nodes[i].Node
+		moving.Closed[position] = !takesPods(&p.world.Nodes[i])
 	}
 	for _, i := range without {
-		w.closed[w.at[i]], w.nodes[w.at[i]] = true, ghost(w.nodes[w.at[i]])
+		moving.Closed[w.at[i]], moving.Nodes[w.at[i]] = true, ghost(p.world.Nodes[i].Node)
 	}
-	w.cluster = p.checker.Cluster(w.nodes)
-	moved, err := w.place(w.cluster, p.pods.pending)
-	for _, m := range moved {
-		w.settle(m)
+	for _, kind := range p.pods.kinds {
+		moving.Pods = append(moving.Pods, kind.Pod)
 	}
+	if p.pods.around { // otherwise nobody can tell
+		moving.Gone = func(position int) predicates.Node { return ghost(moving.Nodes[position]) }
+	}
+	var err error
+	if w.moves, err = p.checker.Moves(moving); err != nil {
+		return nil, err
+	}
+	moved, err := w.moves.Place(p.pods.pending)
+	w.settle(moved)
 	return w, err
 }
 
 // remove takes a node away if all of its pods find a place elsewhere, and tells
 // whether it did.
 func (w *whatIf) remove(node int) (bool, error) {
-	position := w.at[node]
-	wasClosed := w.closed[position]
-	w.closed[position] = true
-	kinds := w.kinds[node]
-	if len(kinds) == 0 && !w.pods.around {
-		return true, nil
-	}
-	trial := w.cluster.Fork()
-	if w.pods.around {
-		if err := trial.Replace(position, ghost(w.nodes[position])); err != nil {
-			return false, err
-		}
-	}
-	moved, err := w.place(trial, kinds)
-	if err != nil {
-		return false, err
-	}
-	if count(moved) < len(kinds) {
-		w.closed[position] = wasClosed
-		return false, nil
-	}
-	w.cluster = trial
-	for _, m := range moved {
-		w.settle(m)
-	}
-	return true, nil
+	moved, gone, err := w.moves.Remove(w.at[node], w.kinds[node])
+	w.settle(moved)
+	return gone, err
 }
 
 // ghost is a node that is gone for pods.
@@ -193,58 +166,14 @@ func ghost(n predicates.Node) predicates.Node {
 	return n
 }
 
-// move is some pods of a kind on their way to a place.
-type move struct{ kind, position, pods int }
-
-func count(moves []move) int {
-	pods := 0
+// settle books pods at their new places.
+func (w *whatIf) settle(moves []predicates.Move) {
 	for _, m := range moves {
-		pods += m.pods
-	}
-	return pods
-}
-
-// settle books pods at their new place.
-func (w *whatIf) settle(m move) {
-	node := w.places[m.position]
-	kinds := slices.Clip(w.kinds[node])
-	for range m.pods {
-		kinds = append(kinds, m.kind)
-	}
-	w.kinds[node] = w.byRank(kinds)
-}
-
-// place puts pods on the open nodes of a cluster, kind by kind, as far as they
-// fit.
-func (w *whatIf) place(cluster *predicates.Cluster, kinds []int) ([]move, error) {
-	var moves []move
-	for begin := 0; begin < len(kinds); {
-		end := begin
-		for end < len(kinds) && kinds[end] == kinds[begin] {
-			end++
+		node := w.places[m.Node]
+		kinds := slices.Clip(w.kinds[node])
+		for range m.Pods {
+			kinds = append(kinds, m.Kind)
 		}
-		left := end - begin
-		for lo := 0; lo < len(w.closed) && left > 0; lo++ {
-			hi := lo
-			for hi < len(w.closed) && !w.closed[hi] {
-				hi++
-			}
-			if hi == lo {
-				continue
-			}
-			placements, err := cluster.Place(w.pods.kinds[kinds[begin]].Pod, left, lo, hi)
-			if err != nil {
-				return nil, err
-			}
-			for _, p := range placements {
-				for position := p.First; position < p.First+p.Nodes; position++ {
-					moves = append(moves, move{kinds[begin], position, p.PerNode})
-				}
-				left -= p.Nodes * p.PerNode
-			}
-			lo = hi
-		}
-		begin = end
+		w.kinds[node] = w.byRank(kinds)
 	}
-	return moves, nil
 }

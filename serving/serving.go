@@ -82,20 +82,16 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	loaded, err := certificates(o.Files, o.Clock)
-	if err != nil {
-		return nil, err
-	}
-	listener, err := listen(ctx, address, loaded, o.Plaintext)
+	listener, certificates, err := listen(ctx, address, o.Files, o.Plaintext, o.Clock)
 	if err != nil {
 		return nil, err
 	}
 	transport := insecure.NewCredentials()
-	if loaded != nil {
-		transport = credentials.NewTLS(loaded.server("h2"))
+	if certificates != nil {
+		transport = credentials.NewTLS(certificates.server("h2"))
 	}
 	bounded := &gate{Listener: listener}
-	s := &Server{Health: health.NewServer(), listener: bounded, tls: loaded, grace: o.Grace, clock: o.Clock, metrics: o.Metrics}
+	s := &Server{Health: health.NewServer(), listener: bounded, tls: certificates, grace: o.Grace, clock: o.Clock, metrics: o.Metrics}
 	options := []grpc.ServerOption{
 		grpc.Creds(transport),
 		grpc.MaxRecvMsgSize(cmp.Or(o.MaxRequest, MaxMessage)),
@@ -109,7 +105,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	}
 	if o.Metrics != nil {
 		options = append(options, grpc.ChainUnaryInterceptor(o.Metrics.UnaryServer))
-		o.Metrics.expiry.add(cmp.Or(o.Name, "grpc"), loaded)
+		o.Metrics.expiry.add(cmp.Or(o.Name, "grpc"), certificates)
 	}
 	s.Server = grpc.NewServer(append(options, o.GRPC...)...)
 	grpc_health_v1.RegisterHealthServer(s.Server, s.Health)
@@ -119,28 +115,28 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// certificates are those of a server; nil means that it has no TLS.
-func certificates(files Files, c clock.PassiveClock) (*Certificates, error) {
-	switch {
-	case !files.enabled():
-		return nil, nil
-	case files.Cert == "" && files.Key == "":
-		return nil, errors.New("a server with TLS needs a certificate and its key")
+// listen opens a listener, with the certificates for TLS if there are files.
+func listen(ctx context.Context, address string, files Files, plaintext bool, c clock.PassiveClock) (net.Listener, *Certificates, error) {
+	var certificates *Certificates
+	if files.enabled() {
+		if files.Cert == "" {
+			return nil, nil, errors.New("a server with TLS needs a certificate and its key")
+		}
+		loaded, err := LoadCertificates(files, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		certificates = loaded
 	}
-	return LoadCertificates(files, c)
-}
-
-// listen opens a listener. Without certificates, nil, there is no TLS.
-func listen(ctx context.Context, address string, certificates *Certificates, plaintext bool) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if certificates == nil && !plaintext && !loopback(listener.Addr()) {
 		_ = listener.Close() // nothing was served
-		return nil, fmt.Errorf("no TLS on %s: name a certificate, listen on loopback, or ask for plain text", listener.Addr())
+		return nil, nil, fmt.Errorf("no TLS on %s: name a certificate, listen on loopback, or ask for plain text", listener.Addr())
 	}
-	return listener, nil
+	return listener, certificates, nil
 }
 
 // loopback tells whether only this machine can connect.
