@@ -231,9 +231,9 @@ func editedInFlight(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.begin(t)
 	tick := clock.RealClock{}.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for range 30 {
+	for i := range int32(30) {
 		<-tick.C()
-		s.edit(ctx, t, func(spec *v1alpha1.BalancerSpec) { anotherSpec(spec, random, fewest) })
+		s.edit(ctx, t, func(spec *v1alpha1.BalancerSpec) { anotherSpec(spec, random, fewest, fewest+i/2) })
 	}
 	s.edit(ctx, t, func(spec *v1alpha1.BalancerSpec) {
 		spec.Replicas = ptr.To[int32](25)
@@ -247,9 +247,9 @@ func editedInFlight(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.calm(t, "edited", s.news(ctx, t, "edited"))
 }
 
-// anotherSpec draws another spec for three targets, which can have at least fewest replicas together.
-func anotherSpec(spec *v1alpha1.BalancerSpec, random *rand.Rand, fewest int32) {
-	spec.Replicas = ptr.To(fewest + random.Int32N(30))
+// anotherSpec draws another spec for three targets, each of which can have at least fewest replicas.
+func anotherSpec(spec *v1alpha1.BalancerSpec, random *rand.Rand, fewest, replicas int32) {
+	spec.Replicas = ptr.To(replicas)
 	order := []string{"a", "b", "c"}
 	random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	spec.Policy = priority(order...)
