@@ -201,3 +201,39 @@ func TestTargetThatIsBeingDeleted(t *testing.T) {
 		w.doubt(t, 0, false)
 	}
 }
+
+// A target that is to have no replicas any more keeps those that run for as long as nobody else is able to run them.
+func TestReplicasStayUntilTheyRunElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*world)
+		stay   string // while the other target runs four
+		later  string // when it runs all
+	}{
+		"another order": {func(w *world) { w.in.Spec.Policy = withFallback(priority("b")) }, "[6 10]", "[0 10]"},
+		"other rates":   {func(w *world) { w.in.Spec.Policy = withFallback(proportional(map[string]int32{"b": 1})) }, "[6 10]", "[0 10]"},
+		"a maximum":     {func(w *world) { w.in.Spec.Targets[0].MaxReplicas = new(int32(5)) }, "[6 5]", "[5 5]"},
+		"fewer": {func(w *world) {
+			*w.in.Spec.Replicas, w.in.Spec.Policy = 7, withFallback(priority("b"))
+		}, "[3 7]", "[0 7]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(specOf(10, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
+			must(t, w.settle())
+			w.able[1] = 4
+			c.change(w)
+			for range 3 {
+				must(t, w.wait(timeout+time.Second))
+			}
+			if got := fmt.Sprint(w.sizes); got != c.stay {
+				t.Errorf("sizes %s while others cannot run them, want %s", got, c.stay)
+			}
+			w.able[1] = 1000
+			for range 3 {
+				must(t, w.wait(stable+time.Second))
+			}
+			if got := fmt.Sprint(w.sizes); got != c.later {
+				t.Errorf("later sizes %s, want %s", got, c.later)
+			}
+		})
+	}
+}

@@ -270,12 +270,15 @@ func (p *pass) pace() []Write {
 
 // walk takes the steps as far as the limit of moves allows, if there is one, and counts the moves.
 func (p *pass) walk(steps []step) pacing {
+	pace := unhurried(p.shrink())
+	pace.stuck = p.stuck()
 	limit := p.in.Spec.Policy.MaxMovesPerMinute
 	if limit == nil {
-		return unhurried(p.shrink()).walk(steps)
+		return pace.walk(steps)
 	}
 	count := counted(p.moves, p.in.Now)
-	walked := pace{shrink: p.shrink(), limit: int64(*limit), budget: max(0, int64(*limit)-int64(count))}.walk(steps)
+	pace.limit, pace.budget = int64(*limit), max(0, int64(*limit)-int64(count))
+	walked := pace.walk(steps)
 	if walked.moved > 0 {
 		count += clip(walked.moved)
 		p.moves = MovesUntil(p.in.Now, count)
@@ -302,14 +305,27 @@ func stepOf(s v1alpha1.BalancerTargetStatus) step {
 }
 
 // shrink is by how much the replicas that are to run became fewer since the last decision that was stored, less what has
-// left since: a controller that stopped between its writes and the status has done a part.
+// left since: a controller that stopped between its writes and the status has done a part. Those that became stuck are still
+// to run.
 func (p *pass) shrink() int64 {
-	var sum int64
+	sum := -p.stuck()
 	for _, t := range p.targets {
 		sum += int64(t.before.Desired-t.before.Pending) - int64(t.status.Desired-t.status.Pending)
 		sum -= max(0, int64(t.before.Current)-int64(t.status.Current))
 	}
 	return max(0, sum)
+}
+
+// stuck is how many of the replicas that have no place stay pending on a target that is not able to run them. The others
+// have none because of maximums, and are not waited for.
+func (p *pass) stuck() int64 {
+	var pending int64
+	for _, t := range p.targets {
+		if t.status.Capacity != nil {
+			pending += int64(t.status.Pending)
+		}
+	}
+	return min(p.unplaced, pending)
 }
 
 // status is what to store, without the conditions.

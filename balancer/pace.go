@@ -65,6 +65,8 @@ type pacing struct {
 type pace struct {
 	// shrink is by how much the replicas asked for became fewer: that many may leave, whatever else runs.
 	shrink int64
+	// stuck is how many replicas some target is to have and none is able to run: those that run do not leave for them.
+	stuck int64
 	// limit is how many replicas may be on the move at a time, budget how many of these may leave now.
 	limit, budget int64
 }
@@ -78,7 +80,8 @@ func unhurried(shrink int64) pace {
 // the total asked for shrank, or when more run than have to. The targets that take over grow at once; with a limit, only
 // as far ahead of the leaving as the limit says.
 func (p pace) walk(steps []step) pacing {
-	var up, down, idle, surplus int64
+	var up, down, idle int64
+	surplus := -p.stuck
 	for _, s := range steps {
 		up += s.up()
 		down += s.down()

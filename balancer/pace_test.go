@@ -29,12 +29,13 @@ func TestWalk(t *testing.T) {
 		"leaves what does not run":          {unhurried(0), []step{{10, 0, 0, 3}, {0, 10, 10, 0}}, "[3 10]", 3},
 		"shrinks and moves":                 {unhurried(10), []step{{100, 45, 45, 100}, {0, 45, 45, 0}}, "[90 45]", 45},
 		"in proportion":                     {unhurried(0), []step{{10, 4, 4, 10}, {10, 7, 7, 10}, {9, 9, 9, 3}}, "[8 9 9]", 6},
-		"a few ahead":                       {pace{0, 3, 3}, []step{{10, 0, 0, 10}, {0, 10, 10, 0}}, "[10 3]", 10},
-		"a few ahead already":               {pace{0, 3, 3}, []step{{10, 0, 0, 10}, {3, 10, 10, 0}}, "[10 3]", 10},
-		"a few leave":                       {pace{0, 3, 3}, []step{{10, 0, 0, 10}, {3, 10, 10, 3}}, "[7 6]", 7},
-		"none may leave now":                {pace{0, 3, 0}, []step{{10, 0, 0, 10}, {3, 10, 10, 3}}, "[10 3]", 10},
-		"growth is no move":                 {pace{0, 1, 1}, []step{{10, 5, 5, 10}, {0, 15, 15, 0}}, "[10 11]", 5},
-		"shrinking is no move":              {pace{6, 1, 0}, []step{{10, 4, 4, 10}}, "[4]", 0},
+		"a few ahead":                       {pace{shrink: 0, limit: 3, budget: 3}, []step{{10, 0, 0, 10}, {0, 10, 10, 0}}, "[10 3]", 10},
+		"a few ahead already":               {pace{shrink: 0, limit: 3, budget: 3}, []step{{10, 0, 0, 10}, {3, 10, 10, 0}}, "[10 3]", 10},
+		"a few leave":                       {pace{shrink: 0, limit: 3, budget: 3}, []step{{10, 0, 0, 10}, {3, 10, 10, 3}}, "[7 6]", 7},
+		"none may leave now":                {pace{shrink: 0, limit: 3, budget: 0}, []step{{10, 0, 0, 10}, {3, 10, 10, 3}}, "[10 3]", 10},
+		"growth is no move":                 {pace{shrink: 0, limit: 1, budget: 1}, []step{{10, 5, 5, 10}, {0, 15, 15, 0}}, "[10 11]", 5},
+		"shrinking is no move":              {pace{shrink: 6, limit: 1, budget: 0}, []step{{10, 4, 4, 10}}, "[4]", 0},
+		"stays for what cannot start":       {pace{stuck: 6, limit: 99, budget: 99}, []step{{10, 0, 0, 10}, {10, 10, 4, 4}}, "[6 10]", 6},
 		"a pending share is not waited for": {unhurried(0), []step{{10, 5, 5, 10}, {5, 9, 5, 5}}, "[5 9]", 0},
 	}
 	for name, tt := range tests {
@@ -59,6 +60,7 @@ func TestWalkInvariants(t *testing.T) {
 			return s
 		}), 1, 6).Draw(t, "steps")
 		p := unhurried(rapid.Int64Range(0, 60).Draw(t, "shrink"))
+		p.stuck = rapid.Int64Range(0, 20).Draw(t, "stuck")
 		if rapid.Bool().Draw(t, "limited") {
 			p.limit = rapid.Int64Range(1, 20).Draw(t, "limit")
 			p.budget = rapid.Int64Range(0, p.limit).Draw(t, "budget")
@@ -67,7 +69,8 @@ func TestWalkInvariants(t *testing.T) {
 		if got.moved > p.budget || got.moved < 0 {
 			t.Fatalf("%d moved, budget %d", got.moved, p.budget)
 		}
-		var held, runs, runnable, up, down int64
+		var held, runs, up, down int64
+		runnable := p.stuck
 		next := make([]step, len(steps))
 		for i, s := range steps {
 			to := got.sizes[i]

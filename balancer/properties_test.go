@@ -259,6 +259,15 @@ func TestNoRunningReplicaIsLost(t *testing.T) {
 			before += int64(min(s.Running, size))
 			needed += int64(s.Desired - s.Pending)
 		}
+		p, err := newPass(w.in)
+		if err != nil {
+			return err
+		}
+		total, _ := p.total()
+		if err := p.share(total); err != nil {
+			return err
+		}
+		needed += p.stuck()
 		for i := range 2 {
 			var after int64
 			for i, s := range d.Status.Targets {
@@ -272,7 +281,6 @@ func TestNoRunningReplicaIsLost(t *testing.T) {
 			if floor := min(before, needed) - max(0, fewer); after < floor {
 				return fmt.Errorf("pass %d: %d run of %d, %d are needed, %d fewer than before", i, after, before, needed, fewer)
 			}
-			var err error
 			if d, err = Decide(w.in); err != nil {
 				return err
 			}
