@@ -1,6 +1,7 @@
 package clusterautoscaler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,8 +65,8 @@ func Link(options *config.AutoscalingOptions) error {
 		name = behind
 	}
 	if _, known := builder.GetCloudProviderBuilder(name); !known {
-		return fmt.Errorf("invalid argument %q for --cloud-provider: is no cloud provider of this build; it has %s",
-			name, strings.Join(builder.AvailableCloudProviders(), ", "))
+		return fmt.Errorf("invalid argument %q for --cloud-provider: is no cloud provider of this build; it has %s. One that is made by hand is linked by LinkProvider",
+			name, cmp.Or(strings.Join(builder.AvailableCloudProviders(), ", "), "none"))
 	}
 	return link(options, linkedPrefix+name, name, linkedProvider(name))
 }

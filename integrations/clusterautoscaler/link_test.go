@@ -211,6 +211,7 @@ func TestRefusedOptions(t *testing.T) {
 		{func(o *config.AutoscalingOptions) { o.CloudProviderName = "no-cloud" }, `"no-cloud" for --cloud-provider: is no cloud provider of this build; it has `},
 		{func(o *config.AutoscalingOptions) { o.NodeGroupSetRatios.MaxAllocatableDifferenceRatio = -0.1 }, `"-0.1" for --max-allocatable-difference-ratio: must be between 0 and 1`},
 		{func(o *config.AutoscalingOptions) { o.NodeGroupSetRatios.MaxFreeDifferenceRatio = math.NaN() }, `"NaN" for --max-free-difference-ratio: must be a decimal number between 0 and 1`},
+		{func(o *config.AutoscalingOptions) { o.CloudProviderName = "by-hand" }, `One that is made by hand is linked by LinkProvider`},
 	} {
 		o := linkable()
 		test.change(&o)
