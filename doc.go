@@ -13,13 +13,15 @@
 // world: served to Cluster Autoscaler, its nodes kept in an API server. balancer/reconcile reads what the targets of a Balancer
 // have and writes what they are to have. internal/autoscaler plays the loop of Cluster Autoscaler, for tests.
 //
-// Edges. document reads YAML and JSON strictly, with field paths in its errors. fake is a cloud in memory, faults
+// Edges. document reads YAML and JSON strictly, with field paths in its errors, and document/live the same objects from a
+// running cluster. fake is a cloud in memory, faults
 // included, and keeps the cloudprovider contract. cloudprovider/externalgrpc and expander/grpcexpander speak Cluster
 // Autoscaler's two gRPC protocols: messages become values and errors, nothing is decided; wirerules are what a server of the
 // first is checked for on the wire. serving opens the gRPC servers and connections, with certificates and health,
-// serving/recording keeps the calls they answer, and internal/loopback connects the two ends within a test; internal/page shows
-// a state to people and programs; simulate/htmlreport draws what came of scenarios as one page. controller runs controllers with a leader, and controller/scale reads,
-// writes and watches the Scale of any kind.
+// serving/access asks the API server who may see a page, serving/recording keeps the calls they answer, and internal/loopback
+// connects the two ends within a test; internal/page shows a state to people and programs; simulate/htmlreport draws what came
+// of scenarios as one page. controller runs controllers with a leader, and controller/scale reads, writes and watches the Scale
+// of any kind.
 //
 // Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which option is best, which
 // groups are similar, how the nodes are shared, what each group answered. Limits over several groups live here. scaledown

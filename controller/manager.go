@@ -27,6 +27,7 @@ type Manager struct {
 	options Options
 	manager manager.Manager
 	lease   *lease // nil without leader election
+	watches *watches
 }
 
 // New makes a Manager of the API server that config reaches, and sets the controllers up. It may ask the API server about the
@@ -40,7 +41,7 @@ func New(config *rest.Config, controllers []Controller, o Options) (*Manager, er
 	if config.UserAgent == "" {
 		config.UserAgent = userAgent
 	}
-	m := &Manager{options: o}
+	m := &Manager{options: o, watches: newWatches()}
 	if err := m.build(config, controllers); err != nil {
 		return nil, err
 	}
@@ -86,6 +87,8 @@ func (m *Manager) settings() manager.Options {
 			DefaultNamespaces: namespaces(o.Namespaces),
 			DefaultTransform:  cache.TransformStripManagedFields(),
 			ByObject:          trims(o.Trim),
+
+			DefaultWatchErrorHandler: m.watches.failed,
 		},
 		LeaderElection:                !o.NoLeaderElection,
 		LeaderElectionID:              o.Lease,
@@ -154,12 +157,13 @@ func (m *Manager) lead(ctx context.Context) error {
 func (m *Manager) Healthy() error { return stuck(metrics.Registry, m.options.StuckAfter) }
 
 // Ready fails until the caches hold what the controllers watch, on one that stands by, too, so that it can take over at
-// once.
+// once. It fails again when a watch has failed for three minutes, until two minutes after its last failure: what is
+// cached is old then.
 func (m *Manager) Ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
 	if !m.manager.GetCache().WaitForCacheSync(ctx) {
-		return errors.New("they do not hold all that is watched yet")
+		return errors.Join(errors.New("they do not hold all that is watched yet"), m.watches.problem(0))
 	}
-	return nil
+	return m.watches.problem(m.watches.patience)
 }

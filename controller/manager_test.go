@@ -269,3 +269,34 @@ func TestGatherer(t *testing.T) {
 		}
 	}
 }
+
+// A cache that was filled goes on to tell what it knew: who may not watch any more is not ready.
+func TestAWatchThatFailsForGood(t *testing.T) {
+	s := newServer(t)
+	close(s.open)
+	m, stop, _ := run(t, s, &watcher{name: "watcher"}, options("alice"))
+	m.NoticeWatches(time.Second, 5*time.Second)
+	eventually(t, "readiness", func() bool { return m.Ready() == nil })
+	s.refuse(true)
+	eventually(t, "it says what it can not watch", func() bool {
+		err := m.Ready()
+		return err != nil && strings.HasPrefix(err.Error(), "the watch of *v1.ConfigMap has failed for ") && strings.Contains(err.Error(), "Forbidden")
+	})
+	s.refuse(false)
+	eventually(t, "readiness again", func() bool { return m.Ready() == nil })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What keeps the caches empty is said at once.
+func TestAWatchThatIsRefusedFromTheStart(t *testing.T) {
+	s := newServer(t)
+	close(s.open)
+	s.refuse(true)
+	m, _, _ := run(t, s, &watcher{name: "watcher"}, options("alice"))
+	eventually(t, "it says what it can not watch", func() bool {
+		err := m.Ready()
+		return err != nil && strings.Contains(err.Error(), "they do not hold all that is watched yet\nthe watch of *v1.ConfigMap has failed for ")
+	})
+}

@@ -28,12 +28,13 @@ type server struct {
 
 	mu     sync.Mutex
 	lease  *coordinationv1.Lease
-	broken bool // the lease can not be had
+	broken bool          // the lease can not be had
+	cut    chan struct{} // closed while ConfigMaps are refused, which ends their watches
 	notes  []string
 }
 
 func newServer(t testing.TB) *server {
-	s := &server{open: make(chan struct{})}
+	s := &server{open: make(chan struct{}), cut: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, metav1.APIVersions{TypeMeta: kind("v1", "APIVersions"), Versions: []string{"v1"}})
@@ -64,7 +65,27 @@ func (s *server) config() *rest.Config {
 	return &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
+// refuse takes the right to list and watch ConfigMaps away, or gives it back.
+func (s *server) refuse(yes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if yes {
+		close(s.cut)
+	} else {
+		s.cut = make(chan struct{})
+	}
+}
+
 func (s *server) configMaps(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	cut := s.cut
+	s.mu.Unlock()
+	select {
+	case <-cut:
+		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+		return
+	default:
+	}
 	switch query := r.URL.Query(); {
 	case query.Get("sendInitialEvents") != "":
 		fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
@@ -72,7 +93,10 @@ func (s *server) configMaps(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
-		<-r.Context().Done()
+		select {
+		case <-cut:
+		case <-r.Context().Done():
+		}
 	default:
 		select {
 		case <-s.open:
@@ -154,7 +178,7 @@ func kind(apiVersion, name string) metav1.TypeMeta {
 }
 
 func fail(w http.ResponseWriter, code int, reason metav1.StatusReason) {
-	reply(w, code, metav1.Status{TypeMeta: kind("v1", "Status"), Status: metav1.StatusFailure, Reason: reason, Code: int32(code)})
+	reply(w, code, metav1.Status{TypeMeta: kind("v1", "Status"), Status: metav1.StatusFailure, Reason: reason, Message: string(reason), Code: int32(code)})
 }
 
 func reply(w http.ResponseWriter, code int, body any) {

@@ -2,6 +2,7 @@ package document
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -117,9 +118,30 @@ type objectStream struct {
 	isJSON   bool // what it is
 	before   Item // kind and version of the object yielded last
 	line     int  // of YAML
+	given    int  // items yielded
+	again    int  // items to come that were yielded already
+}
+
+// give yields an item.
+func (s *objectStream) give(item Item) error {
+	if s.again > 0 {
+		s.again--
+		return nil
+	}
+	s.given++
+	if !s.yield(item, nil) {
+		return errStopped
+	}
+	return nil
 }
 
 func (s *objectStream) all() error {
+	switch begin, _ := s.in.Peek(3); { // fewer at the end
+	case bytes.HasPrefix(begin, []byte("\xff\xfe")) || bytes.HasPrefix(begin, []byte("\xfe\xff")):
+		return &syntaxError{detail: "is UTF-16 text, as some shells of Windows write: save it as UTF-8"}
+	case string(begin) == "\xef\xbb\xbf":
+		_, _ = s.in.Discard(3) // all are there
+	}
 	for {
 		wasJSON := s.isJSON
 		isJSON, separator, err := s.peekFormat()
@@ -148,6 +170,9 @@ func (s *objectStream) all() error {
 	}
 }
 
+// lookAhead is how far the first name of an object is looked for, in bytes.
+const lookAhead = 4 << 10
+
 // peekFormat skips blanks, comments after JSON and marker lines, and tells whether what follows is JSON and whether a marker
 // was there. The error is io.EOF at the end.
 func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
@@ -168,6 +193,12 @@ func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
 				separator = true
 				continue
 			}
+		case '.':
+			if next, _ := s.in.Peek(2); s.isJSON && string(next) == ".." { // the end of a document
+				_, _ = s.in.Discard(2)
+				separator = true
+				continue
+			}
 		case '#':
 			if s.isJSON && !separator {
 				if _, err := readLine(s.in); err != nil {
@@ -177,7 +208,11 @@ func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
 				continue
 			}
 		}
-		return b == '{' || b == '[', separator, s.in.UnreadByte()
+		if err := s.in.UnreadByte(); err != nil || b != '{' && b != '[' {
+			return false, separator, err
+		}
+		next, _ := s.in.Peek(lookAhead) // fewer at the end
+		return looksLikeJSON(next), separator, nil
 	}
 }
 
@@ -227,10 +262,7 @@ func (s *objectStream) emit(place string, h header, decode func(into func() any)
 		}
 	}
 	s.before = Item{APIVersion: item.APIVersion, Kind: item.Kind}
-	if !s.yield(item, nil) {
-		return errStopped
-	}
-	return nil
+	return s.give(item)
 }
 
 // inItem says in which object an error is.
@@ -246,11 +278,8 @@ func inItem(place string, h header, err error) error {
 
 // emitJSON yields one object.
 func (s *objectStream) emitJSON(place string, outer header, raw []byte) error {
-	if item, ok := s.guess(raw); ok {
-		if !s.yield(item, nil) {
-			return errStopped
-		}
-		return nil
+	if item, ok := s.guess(outer, raw); ok {
+		return s.give(item)
 	}
 	decoded, err := decodeLeniently(raw, nil, func() any { return new(header) })
 	if err != nil {
@@ -263,7 +292,7 @@ func (s *objectStream) emitJSON(place string, outer header, raw []byte) error {
 
 // guess decodes an object as one of the same kind as the one before, which saves reading it once more to find the kind: lists
 // are long and mostly of one kind.
-func (s *objectStream) guess(raw []byte) (Item, bool) {
+func (s *objectStream) guess(outer header, raw []byte) (Item, bool) {
 	into := newObject(s.before.APIVersion, s.before.Kind)
 	if into == nil || mayBeHuge(raw) {
 		return Item{}, false
@@ -276,9 +305,11 @@ func (s *objectStream) guess(raw []byte) (Item, bool) {
 		runtime.Object
 		metav1.Object
 	})
-	apiVersion, kind := object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+	var own header
+	own.APIVersion, own.Kind = object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+	own = outer.item(own)
 	item.Namespace, item.Name = object.GetNamespace(), object.GetName()
-	return item, apiVersion == item.APIVersion && kind == item.Kind
+	return item, own.APIVersion == item.APIVersion && own.Kind == item.Kind
 }
 
 // emitValue yields one object.
@@ -292,15 +323,47 @@ func (s *objectStream) emitValue(place string, outer header, v *value) error {
 	})
 }
 
-// json reads one JSON value: a list, whose items go out as they come, or an object.
+// json reads one JSON value: a list, whose items go out as they come, or an object. What begins like JSON and is none may be
+// YAML in flow style.
 func (s *objectStream) json() error {
-	decoder := json.NewDecoder(s.in)
-	if err := s.jsonValue(decoder); err != nil {
+	text := &beginning{from: s.in}
+	decoder := json.NewDecoder(text)
+	given := s.given
+	err := s.jsonValue(decoder)
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax) && text.whole():
+		s.in = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(text.read), s.in), 64<<10)
+		s.again = s.given - given
+		return s.yaml()
+	case err != nil:
 		return explainJSON(err)
 	}
 	s.in = bufio.NewReaderSize(io.MultiReader(decoder.Buffered(), s.in), 64<<10)
 	return nil
 }
+
+// beginning remembers what is read, as long as that is short enough to be written by hand.
+type beginning struct {
+	from io.Reader
+	read []byte
+	size int
+}
+
+const maxBeginning = 256 << 10
+
+// Read implements io.Reader.
+func (b *beginning) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if b.size += n; b.whole() {
+		b.read = append(b.read, p[:n]...)
+	} else {
+		b.read = nil
+	}
+	return n, err
+}
+
+func (b *beginning) whole() bool { return b.size <= maxBeginning }
 
 func (s *objectStream) jsonValue(decoder *json.Decoder) error {
 	open, err := decoder.Token()

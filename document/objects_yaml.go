@@ -10,12 +10,16 @@ import (
 )
 
 // yaml reads one YAML document. Where it is a list as kubectl prints it, with items: at the begin of a line and one - below the
-// other, the text is cut at the items, so that only one of them is parsed at a time. Anything else is parsed as a whole.
+// other, the text is cut at the items, so that only one of them is parsed at a time. Anything else, flow style above all, is
+// parsed as a whole.
 func (s *objectStream) yaml() error {
 	var rest bytes.Buffer // all but the items
 	first := s.line
 	var outer header
-	isList := false
+	isList, isFlow := false, false
+	if begin, _ := s.in.Peek(1); len(begin) > 0 {
+		isFlow = begin[0] == '{'
+	}
 	for {
 		line, err := s.nextLine()
 		if errors.Is(err, io.EOF) {
@@ -24,7 +28,7 @@ func (s *objectStream) yaml() error {
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(bytes.TrimRight(stripComment(line), blanks), []byte("items:")) && !isList {
+		if bytes.Equal(bytes.TrimRight(stripComment(line), blanks), []byte("items:")) && !isList && !isFlow {
 			isList = true
 			rest.WriteByte('\n') // lines keep their numbers up to here
 			outer = listHeader(rest.Bytes())

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	goyaml "go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -52,9 +53,33 @@ func asYAML(t *testing.T, text string) string {
 	return string(out)
 }
 
+// asFlow writes YAML on as few lines as it can.
+func asFlow(t *testing.T, text string) string {
+	t.Helper()
+	var document goyaml.Node
+	if err := goyaml.Unmarshal([]byte(text), &document); err != nil {
+		t.Fatal(err)
+	}
+	document.Content[0].Style = goyaml.FlowStyle
+	var plain func(*goyaml.Node)
+	plain = func(n *goyaml.Node) {
+		n.Style &^= goyaml.DoubleQuotedStyle // names, and what needs no quotes
+		for _, inner := range n.Content {
+			plain(inner)
+		}
+	}
+	plain(&document)
+	out, err := goyaml.Marshal(&document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
 func TestObjectsReadsWhatKubectlPrints(t *testing.T) {
 	pods, nodes, sets := testdata(t, "pods.json"), testdata(t, "nodes.json"), testdata(t, "daemonsets.json")
 	for name, in := range map[string]string{
+		"flow":  asFlow(t, pods) + "---\n" + asFlow(t, nodes) + "---\n" + sets,
 		"JSON":  pods + nodes + sets,
 		"YAML":  asYAML(t, pods) + "---\n" + asYAML(t, nodes) + "---\n" + asYAML(t, sets),
 		"mixed": asYAML(t, pods) + "---\n" + nodes + "--- # the last\n" + asYAML(t, sets),
@@ -94,6 +119,16 @@ func TestObjectsReadsEveryShape(t *testing.T) {
 		{"typed list, YAML", "kind: NamespaceList\napiVersion: v1\nitems:\n- metadata:\n    name: a\n- metadata:\n    name: b\n", []string{"Namespace /a", "Namespace /b"}},
 		{"indented items", "kind: List\nitems:\n  # first\n  - kind: Namespace\n    apiVersion: v1\n    metadata: {name: a}\n\n  - kind: Namespace\n    apiVersion: v1\n    metadata: {name: b}\nmetadata: {}\n", []string{"Namespace /a", "Namespace /b"}},
 		{"items on one line", "kind: List\nitems: [{kind: Namespace, apiVersion: v1, metadata: {name: a}}]\n", []string{"Namespace /a"}},
+		{"flow style", "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Namespace, metadata: {name: a}}, {apiVersion: v1, kind: Namespace, metadata: {name: b}}]}", []string{"Namespace /a", "Namespace /b"}},
+		{"flow style, several", "# a\n{\n  apiVersion: v1, kind: Namespace, # why\n  metadata: {name: a}\n}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: b}}\n", []string{"Namespace /a", "Namespace /b"}},
+		{"flow style behind a marker", "--- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n...\n---\n{\"apiVersion\": \"v1\", \"kind\": \"Namespace\", \"metadata\": {\"name\": \"b\"}}\n...\n", []string{"Namespace /a", "Namespace /b"}},
+		{"flow style with items on a line of their own", "{\nkind: List,\nitems:\n[{apiVersion: v1, kind: Namespace, metadata: {name: a}}]}", []string{"Namespace /a"}},
+		{"flow style with names in quotes", `{"apiVersion": v1, "kind": List, "items": [{"apiVersion": v1, "kind": Namespace, "metadata": {"name": a}}]}`, []string{"Namespace /a"}},
+		{"flow style that begins like JSON", "{\"kind\": \"List\", \"items\": [{\"apiVersion\": \"v1\", \"kind\": \"Namespace\", \"metadata\": {\"name\": \"a\"}},\n{\"apiVersion\": \"v1\", \"kind\": \"Namespace\", \"metadata\": {\"name\": \"b\"}},]}\n---\nkind: Namespace\napiVersion: v1\nmetadata: {name: c}\n",
+			[]string{"Namespace /a", "Namespace /b", "Namespace /c"}},
+		{"byte order mark", "\xef\xbb\xbf" + `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "a"}}`, []string{"Namespace /a"}},
+		{"JSON among other documents", "kind: Namespace\napiVersion: v1\nmetadata: {name: a}\n---\n{\"kind\": \"List\", \"apiVersion\": \"v1\", \"items\": [{\"kind\": \"Namespace\", \"apiVersion\": \"v1\", \"metadata\": {\"name\": \"b\"}}]}\n---\nkind: Namespace\napiVersion: v1\nmetadata: {name: c}\n",
+			[]string{"Namespace /a", "Namespace /b", "Namespace /c"}},
 		{"text that looks like items", "apiVersion: v1\nitems:\n- kind: ConfigMap\n  apiVersion: v1\n  metadata: {name: a}\n  data:\n    x: |\n      - kind: Namespace\n      items:\n- kind: Namespace\n  apiVersion: v1\n  metadata: {name: b}\nkind: List\n", []string{"ConfigMap /a", "Namespace /b"}},
 		{"a kind that is not read", `{"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}, "spec": {"x": []}}`, []string{"Service /s"}},
 		{"no items, JSON", `{"kind": "List", "items": []}`, nil},
@@ -133,14 +168,15 @@ func TestObjectsRefuses(t *testing.T) {
 		{"an item without a kind", `{"kind":"List","items":[{"metadata":{"name":"a"}}]}`, `in: document 1: items[0] (a): kind: Required value: must be the kind of a Kubernetes object`},
 		{"an item that is no object", `{"kind":"List","items":[3]}`, `in: document 1: items[0]: must be an object`},
 		{"items that are no list", `{"kind":"List","items":{}}`, `in: document 1: items: Invalid value: must be a list`},
-		{"not an object", `[1]`, `in: document 1: must be a Kubernetes object or list`},
+		{"not an object", `[1]`, `in: document 1: line 1: must be a Kubernetes object or list`},
 		{"a snapshot", `{"NodeList":[],"TemplateNodes":{}}`, `in: document 1: is a debugging snapshot of Cluster Autoscaler, not Kubernetes objects`},
+		{"UTF-16", "\xff\xfe{\x00", `in: is UTF-16 text, as some shells of Windows write: save it as UTF-8`},
 		{"text", `hello`, `in: document 1: line 1: must be a Kubernetes object or list`},
 		{"nothing", "\n", `in: holds no object`},
 		{"half a list", `{"kind":"List","items":[` + good + `,`, `in: document 1: the JSON ends too early`},
 		{"half an item", `{"kind":"List","items":[{"a`, `in: document 1: the JSON ends too early`},
 		{"bad YAML in an item", "kind: List\nitems:\n- {kind: Service, apiVersion: v1}\n- kind: [\n", `in: document 1: items[1]: line 4: not valid YAML: did not find expected node content`},
-		{"bad JSON", `{"kind" 3}`, `in: document 1: not valid JSON: expected colon after object key`},
+		{"bad JSON", `{"kind" 3}`, `in: document 1: line 1: not valid JSON: invalid character '3' after object key`},
 		{"no version", `{"kind":"Pod","metadata":{"name":"a"}}`, `in: document 1: Pod a: apiVersion: Required value: must be the version of a Kubernetes object, such as v1`},
 		{"a pod without a name", strings.Replace(good, `"name":"web-1"`, "", 1), `in: document 1: Pod: metadata.name: Required value: an object of a cluster has a name`},
 		{"a pod without a specification", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`, `in: document 1: Pod a: spec.containers: Required value: a pod has at least one container`},

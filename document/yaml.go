@@ -3,15 +3,24 @@ package document
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
+// Comment is text for the reader of a YAML document.
+type Comment struct {
+	// Before is the path of the field it stands before, such as "spec.groupLabel".
+	Before string
+	// Text has a line for each line of the comment, without #.
+	Text string
+}
+
 // ToYAML writes one JSON value as YAML, in the style of kubectl but with fields in the order of the JSON. Strings that any
-// version of YAML takes for something else are in quotes.
-func ToYAML(data []byte) ([]byte, error) {
+// version of YAML takes for something else are in quotes. A comment before a field that is not there is an error.
+func ToYAML(data []byte, comments ...Comment) ([]byte, error) {
 	values, err := parseJSON(data, 1)
 	if err != nil {
 		return nil, err
@@ -23,13 +32,35 @@ func ToYAML(data []byte) ([]byte, error) {
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	e.CompactSeqIndent()
-	if err := e.Encode(toNode(values[0])); err != nil {
+	root := toNode(values[0])
+	for _, c := range comments {
+		field := findKey(root, strings.Split(c.Before, "."))
+		if field == nil {
+			return nil, fmt.Errorf("no field %s to put a comment before", c.Before)
+		}
+		field.HeadComment = c.Text
+	}
+	if err := e.Encode(root); err != nil {
 		return nil, err
 	}
 	if err := e.Close(); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// findKey finds the key of a field in objects within objects; nil where there is none.
+func findKey(n *yaml.Node, path []string) *yaml.Node {
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		switch {
+		case n.Content[i].Value != path[0]:
+		case len(path) == 1:
+			return n.Content[i]
+		default:
+			return findKey(n.Content[i+1], path[1:])
+		}
+	}
+	return nil
 }
 
 func toNode(v *value) *yaml.Node {

@@ -72,12 +72,12 @@ func join(ctx context.Context, t *testing.T, config *rest.Config, o cluster.Opti
 }
 
 // The API server accepts every manifest of some folders, so many at least, whose kind it knows. The kinds of the Prometheus
-// operator it does not.
+// operator and of cert-manager it does not.
 func dryRun(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, least int, folders ...string) {
 	accepted := 0
 	for _, folder := range folders {
 		for _, o := range read(t, folder) {
-			if strings.HasPrefix(o.GetAPIVersion(), "monitoring.coreos.com/") {
+			if group, _, _ := strings.Cut(o.GetAPIVersion(), "/"); group == "monitoring.coreos.com" || group == "cert-manager.io" {
 				continue
 			}
 			err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.DryRunAll, client.FieldOwner("e2e"), client.ForceOwnership)

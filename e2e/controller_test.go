@@ -27,11 +27,12 @@ func TestControllerIsInstalled(t *testing.T) {
 	c := balancerClient(ctx, t, plane)
 	apply(ctx, t, plane, "../controller/rbac")
 	t.Run("manifests", func(t *testing.T) {
-		dryRun(ctx, t, plane, 30, "../controller/deploy", "../controller/namespaced", "../controller/kinds", "../controller/monitoring")
+		dryRun(ctx, t, plane, 50, "../controller/deploy", "../controller/certificates", "../controller/namespaced", "../controller/kinds", "../controller/monitoring")
 	})
 	t.Run("users", func(t *testing.T) { usersMay(ctx, t, c) })
 	t.Run("admission", func(t *testing.T) { whoMayScaleTargets(ctx, t, plane, c) })
 	t.Run("namespaced", func(t *testing.T) { inOneNamespace(ctx, t, plane, c) })
+	t.Run("metrics", func(t *testing.T) { metricsAreForThoseWhoMay(ctx, t, plane, c) })
 }
 
 // Who may edit or view the objects of a namespace may do so with Balancers.

@@ -305,3 +305,51 @@ func TestGroupsOverZones(t *testing.T) {
 		t.Errorf("templates of one pool in two zones are %v", fleet.Names())
 	}
 }
+
+// A daemon set that runs on one template only makes it another one; what ran on the node of a template counts there, once.
+func TestPodsCountOnTemplates(t *testing.T) {
+	const nodes = `
+{apiVersion: v1, kind: Node, metadata: {name: a, labels: {pool: a}}, status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: b, labels: {pool: b}}, status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: c, labels: {pool: c}}, status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}}
+`
+	const pod = `{apiVersion: v1, kind: Pod, metadata: {namespace: default, name: %s, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: %s, uid: u, controller: true}]},
+  spec: {nodeName: %s, nodeSelector: {%s}, containers: [{name: c, resources: {requests: {cpu: 800m}}}]}}
+---
+`
+	const set = `{apiVersion: apps/v1, kind: DaemonSet, metadata: {namespace: default, name: logs}, spec: {template: {spec: {nodeSelector: {pool: a}, containers: [{name: c, resources: {requests: {cpu: 800m}}}]}}}}
+---
+`
+	for name, tc := range map[string]struct {
+		pods string
+		want map[string]int
+		note string
+	}{
+		"a DaemonSet":                    {set, map[string]int{"a": 1, "b": 0, "c": 0}, ""},
+		"its pod on a template":          {fmt.Sprintf(pod, "logs-1", "logs", "a", "pool: a"), map[string]int{"a": 1, "b": 0, "c": 0}, "pods has no DaemonSet default/logs: taken from its pods"},
+		"its pod elsewhere":              {fmt.Sprintf(pod, "logs-1", "logs", "a-17", "pool: a"), map[string]int{"a": 1, "b": 0, "c": 0}, "pods has no DaemonSet default/logs"},
+		"both":                           {set + fmt.Sprintf(pod, "logs-1", "logs", "a", "pool: a"), map[string]int{"a": 1, "b": 0, "c": 0}, ""},
+		"on every node":                  {fmt.Sprintf(pod, "logs-1", "logs", "a-17", ""), map[string]int{"a": 1, "b": 1, "c": 1}, ""},
+		"pods that are of no daemon set": {"{apiVersion: v1, kind: Pod, metadata: {namespace: default, name: x}, spec: {nodeName: a, containers: [{name: c}]}}", map[string]int{"a": 0, "b": 0, "c": 0}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fleet := mustRead(t, Sources{Templates: "nodes", Pods: "pods", GroupLabel: "pool"}, texts(map[string]string{"nodes": nodes, "pods": tc.pods}))
+			got := map[string]int{}
+			for group, template := range fleet.Groups {
+				got[group] = len(template.Pods)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("pods on templates (-want +got):\n%s", diff)
+			}
+			if notes := strings.Join(fleet.Notes, "\n"); !strings.Contains(notes, tc.note) || strings.Contains(notes, "come without pods") {
+				t.Errorf("notes %q, want %q", notes, tc.note)
+			}
+		})
+	}
+	_, err := Read(Sources{Templates: "nodes", Pods: "nodes"}, texts(map[string]string{"nodes": nodes}))
+	if err == nil || err.Error() != "nodes: holds no Pod or DaemonSet" {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/document"
-	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
@@ -25,9 +23,13 @@ type Sources struct {
 	// annotation of Cluster Autoscaler's kwok provider, else by GroupLabel, else by
 	// its own name.
 	Templates string
-	// Nodes and Pods are lists of the nodes and pods of a cluster; Pods is optional.
-	// They may be the same file.
-	Nodes, Pods string
+	// Nodes is a list of the nodes of a cluster.
+	Nodes string
+	// Pods is an optional list of pods, which goes with Nodes or Templates and may be
+	// the same file. Daemon set and static pods on the node of a template count
+	// there. With Templates, so does every daemon set whose pods fit: DaemonSets of
+	// the list, or those that its pods tell of.
+	Pods string
 	// GroupLabel is the label of a node whose value names its group, or several with
 	// commas between them; see nodegroupset.GroupLabel. Nodes need it.
 	GroupLabel string
@@ -130,6 +132,16 @@ func objects[T any](files Files, name, kind string, each func(T) error) error {
 	return nil
 }
 
+// nodesOf reads the nodes of a file, as the API server has them: what is not said to be allocatable is what there is.
+func nodesOf(files Files, name string, each func(*v1.Node) error) error {
+	return objects(files, name, "Node", func(n *v1.Node) error {
+		if n.Status.Allocatable == nil {
+			n.Status.Allocatable = n.Status.Capacity
+		}
+		return each(n)
+	})
+}
+
 func refuse(file, format string, args ...any) error {
 	return &document.Invalid{Problems: []document.Problem{{File: title(file), Err: fmt.Errorf(format, args...)}}}
 }
@@ -163,26 +175,5 @@ func readSnapshot(name string, files Files) (*Fleet, error) {
 	for group, t := range s.Templates {
 		fleet.Groups[group] = cloudprovider.Template{Node: t.Node, Pods: t.Pods}
 	}
-	return fleet, nil
-}
-
-// annotationName is how Cluster Autoscaler's kwok provider names groups in its
-// templates.
-const annotationName = "cluster-autoscaler.kwok.nodegroup/name"
-
-func readTemplates(s Sources, files Files) (*Fleet, error) {
-	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(s.Templates)}
-	var nodes []*v1.Node
-	if err := objects(files, s.Templates, "Node", func(n *v1.Node) error { nodes = append(nodes, n); return nil }); err != nil {
-		return nil, err
-	}
-	for i, label := range nodegroupset.ParseGroupLabel(s.GroupLabel).Names(nodes) {
-		group := cmp.Or(nodes[i].Annotations[annotationName], label, nodes[i].Name)
-		if _, twice := fleet.Groups[group]; twice {
-			return nil, refuse(s.Templates, "two templates for the node group %q", group)
-		}
-		fleet.Groups[group] = cloudprovider.Template{Node: nodes[i]}
-	}
-	fleet.Notes = append(fleet.Notes, "templates come without pods: free is what is allocatable")
 	return fleet, nil
 }

@@ -33,7 +33,7 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	var strays []string
 	names := map[string]bool{}
 	var nodes []*v1.Node
-	err = objects(files, s.Nodes, "Node", func(n *v1.Node) error {
+	err = nodesOf(files, s.Nodes, func(n *v1.Node) error {
 		if names[n.Name] {
 			return refuse(s.Nodes, "node %q is listed twice", n.Name)
 		}

@@ -28,6 +28,14 @@ var daemonTolerations = []v1.Toleration{
 	{Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule},
 }
 
+// AddDaemonPods adds to a template the pods of those daemon sets that run on a node made from it, but for sets it carries
+// a pod of already.
+func AddDaemonPods(checker *predicates.Checker, sets []*appsv1.DaemonSet, t *cloudprovider.Template) error {
+	pods, err := daemonPods{checker}.on(sets, t)
+	t.Pods = slices.Concat(t.Pods, pods)
+	return err
+}
+
 // on returns a pod of each daemon set that passes the scheduler's predicates on
 // the template, those the template carries already left out.
 func (d daemonPods) on(sets []*appsv1.DaemonSet, t *cloudprovider.Template) ([]*v1.Pod, error) {

@@ -16,6 +16,10 @@ import (
 // ReloadInterval is how long files of certificates are not read again.
 const ReloadInterval = 10 * time.Second
 
+// ownLifetime is how long a certificate is valid that a server makes for itself. It
+// is renewed after half of that.
+const ownLifetime = 365 * 24 * time.Hour
+
 // Files names certificate files in PEM. The zero value means no TLS.
 type Files struct {
 	// Cert and Key are the certificate shown to the other side. A server needs
@@ -29,9 +33,11 @@ type Files struct {
 // enabled tells whether any file is named.
 func (f Files) enabled() bool { return f != Files{} }
 
-// Certificates are files and what was last read from them.
+// Certificates are files and what was last read from them, or a certificate that
+// is made here.
 type Certificates struct {
 	files Files
+	own   bool // made here: there are no files
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
@@ -56,6 +62,12 @@ func LoadCertificates(files Files, c clock.PassiveClock) (*Certificates, error) 
 		return nil, err
 	}
 	return loaded, nil
+}
+
+// newOwn makes a certificate that no authority vouches for, and renews it.
+func newOwn(c clock.PassiveClock) (*Certificates, error) {
+	made := &Certificates{own: true, clock: c, read: c.Now()}
+	return made, made.load()
 }
 
 // Problem is why the files could not be used when they were last read, or why
@@ -96,6 +108,9 @@ func (c *Certificates) refresh() {
 // load uses the files if they are good, and changes nothing otherwise. Contents
 // are compared, not times: a copy may keep its time.
 func (c *Certificates) load() error {
+	if c.own {
+		return c.renew()
+	}
 	var texts [3][]byte
 	for i, name := range [...]string{c.files.Cert, c.files.Key, c.files.CACert} {
 		if name == "" {
@@ -126,6 +141,32 @@ func (c *Certificates) load() error {
 		}
 	}
 	c.texts, c.pair, c.pool = texts, pair, pool
+	return nil
+}
+
+// renew makes a certificate unless the one there is will be valid for long.
+func (c *Certificates) renew() error {
+	now := c.clock.Now()
+	if c.pair != nil && now.Before(c.pair.Leaf.NotAfter.Add(-ownLifetime/2)) {
+		return nil
+	}
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	if name, err := os.Hostname(); err == nil && CheckHost(name) == nil {
+		hosts = append(hosts, name)
+	}
+	authority, err := NewAuthority(now, ownLifetime)
+	if err != nil {
+		return err
+	}
+	made, err := authority.Server(hosts...)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(made.Cert, made.Key)
+	if err != nil {
+		return err
+	}
+	c.pair = &pair
 	return nil
 }
 

@@ -23,6 +23,8 @@
 // is in use without a restart. Files that are not usable, such as half of a
 // renewed pair, change nothing: the pair in use stays in use and Problem tells.
 //
+// An HTTP server may do without files: HTTPOptions.SelfSigned.
+//
 // For the external cloud provider Cluster Autoscaler presents a client
 // certificate; for the expander it does not, and insists on TLS. So a listener
 // for the expander must not have a CA certificate.

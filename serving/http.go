@@ -34,6 +34,9 @@ const (
 // is always healthy and ready.
 type HTTPOptions struct {
 	Files Files
+	// SelfSigned has a server without Files make a certificate, and renew it in time.
+	// It keeps listeners from reading along; a client cannot tell it from another's.
+	SelfSigned bool
 	// Plaintext allows a server without TLS off loopback.
 	Plaintext bool
 	// Health and Ready are checks by name: what they return is why the process is to
@@ -44,6 +47,9 @@ type HTTPOptions struct {
 	Gatherer prometheus.Gatherer
 	// Handlers are further ones, by the patterns of http.ServeMux.
 	Handlers map[string]http.Handler
+	// Protect wraps /metrics and Handlers in a check of who asks; nil means that
+	// everybody may. Probes are always for everybody.
+	Protect func(http.Handler) http.Handler
 	// Metrics tells when the certificate expires; nil means that nothing does.
 	Metrics *Metrics
 	// Name tells the listener from others in Metrics; empty means http.
@@ -76,20 +82,24 @@ func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer
 	if err != nil {
 		return nil, err
 	}
-	listener, certificates, err := listen(ctx, address, o.Files, o.Plaintext, o.Clock)
+	loaded, err := o.certificates()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := listen(ctx, address, loaded, o.Plaintext)
 	if err != nil {
 		return nil, err
 	}
 	bounded := &gate{Listener: listener}
 	s := &HTTPServer{
-		listener: bounded, address: listener.Addr().String(), tls: certificates,
+		listener: bounded, address: listener.Addr().String(), tls: loaded,
 		grace: cmp.Or(o.Grace, DefaultGrace), clock: o.Clock,
 	}
-	if certificates != nil {
-		s.listener = tls.NewListener(bounded, certificates.server("http/1.1"))
+	if loaded != nil {
+		s.listener = tls.NewListener(bounded, loaded.server("http/1.1"))
 	}
 	if o.Metrics != nil {
-		o.Metrics.expiry.add(cmp.Or(o.Name, "http"), certificates)
+		o.Metrics.expiry.add(cmp.Or(o.Name, "http"), loaded)
 	}
 	quiet := klog.NewStandardLogger("INFO")
 	quiet.SetOutput(io.Discard) // of handshakes that fail, any client can make as many as it likes
@@ -106,6 +116,13 @@ func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer
 	return s, nil
 }
 
+func (o HTTPOptions) certificates() (*Certificates, error) {
+	if o.SelfSigned && !o.Files.enabled() {
+		return newOwn(o.Clock)
+	}
+	return certificates(o.Files, o.Clock)
+}
+
 // mux has the handlers. It fails where a pattern is wrong, or is one of its own.
 func (o HTTPOptions) mux() (mux *http.ServeMux, err error) {
 	mux = http.NewServeMux()
@@ -116,14 +133,18 @@ func (o HTTPOptions) mux() (mux *http.ServeMux, err error) {
 	}()
 	mux.Handle("GET /healthz", checks{"healthz", maps.Clone(o.Health)})
 	mux.Handle("GET /readyz", checks{"readyz", maps.Clone(o.Ready)})
+	protect := o.Protect
+	if protect == nil {
+		protect = func(h http.Handler) http.Handler { return h }
+	}
 	if o.Gatherer != nil {
-		mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
+		mux.Handle("GET /metrics", protect(promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
 			ErrorHandling:       promhttp.ContinueOnError, // some metrics are better than none
 			MaxRequestsInFlight: maxScrapes,
-		}))
+		})))
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(o.Handlers)) {
-		mux.Handle(pattern, o.Handlers[pattern])
+		mux.Handle(pattern, protect(o.Handlers[pattern]))
 	}
 	return mux, nil
 }

@@ -3,6 +3,7 @@ package serving_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -185,4 +186,64 @@ func TestHTTPStop(t *testing.T) {
 		t.Fatalf("code %d", code)
 	}
 	server.Stop()
+}
+
+// A server without files has TLS all the same, by a certificate of its own that is renewed in time.
+func TestHTTPWithACertificateOfItsOwn(t *testing.T) {
+	c := clocktesting.NewFakeClock(start)
+	server := runHTTP(t, serving.HTTPOptions{SelfSigned: true, Clock: c})
+	shown := func() *x509.Certificate {
+		t.Helper()
+		conn, err := tls.Dial("tcp", server.Address(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0]
+	}
+	first := shown()
+	if err := first.VerifyHostname("localhost"); err != nil {
+		t.Error(err)
+	}
+	valid := first.NotAfter.Sub(start)
+	c.Step(valid/2 - time.Hour)
+	if again := shown(); !again.Equal(first) {
+		t.Error("it is renewed early")
+	}
+	c.Step(time.Hour)
+	second := shown()
+	if second.Equal(first) || second.NotAfter.Sub(c.Now()) != valid {
+		t.Errorf("half of its time is over, and it shows one that is valid until %s", second.NotAfter)
+	}
+	if err := server.Problem(); err != nil {
+		t.Error(err)
+	}
+	if code, text := get(t, "http://"+server.Address()+"/healthz"); code != http.StatusBadRequest {
+		t.Errorf("plain text: %d %s", code, text)
+	}
+}
+
+// Files win over a certificate of its own.
+func TestHTTPPrefersFiles(t *testing.T) {
+	files := newFolder(t, time.Now())
+	server := runHTTP(t, serving.HTTPOptions{SelfSigned: true, Files: files.server(false)})
+	if code, text := getWith(t, "https://"+server.Address()+"/healthz", &tls.Config{RootCAs: files.pool(t)}); code != http.StatusOK {
+		t.Errorf("got %d %s", code, text)
+	}
+}
+
+// What is told is for those who may, probes are for everybody.
+func TestHTTPProtects(t *testing.T) {
+	server := runHTTP(t, serving.HTTPOptions{
+		Gatherer: prometheus.NewRegistry(),
+		Handlers: map[string]http.Handler{"/status": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
+		Protect: func(http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+		},
+	})
+	for path, want := range map[string]int{"/metrics": http.StatusTeapot, "/status": http.StatusTeapot, "/healthz": http.StatusOK, "/readyz": http.StatusOK} {
+		if code, _ := get(t, "http://"+server.Address()+path); code != want {
+			t.Errorf("%s answers %d, want %d", path, code, want)
+		}
+	}
 }

@@ -82,16 +82,20 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	listener, certificates, err := listen(ctx, address, o.Files, o.Plaintext, o.Clock)
+	loaded, err := certificates(o.Files, o.Clock)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := listen(ctx, address, loaded, o.Plaintext)
 	if err != nil {
 		return nil, err
 	}
 	transport := insecure.NewCredentials()
-	if certificates != nil {
-		transport = credentials.NewTLS(certificates.server("h2"))
+	if loaded != nil {
+		transport = credentials.NewTLS(loaded.server("h2"))
 	}
 	bounded := &gate{Listener: listener}
-	s := &Server{Health: health.NewServer(), listener: bounded, tls: certificates, grace: o.Grace, clock: o.Clock, metrics: o.Metrics}
+	s := &Server{Health: health.NewServer(), listener: bounded, tls: loaded, grace: o.Grace, clock: o.Clock, metrics: o.Metrics}
 	options := []grpc.ServerOption{
 		grpc.Creds(transport),
 		grpc.MaxRecvMsgSize(cmp.Or(o.MaxRequest, MaxMessage)),
@@ -105,7 +109,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	}
 	if o.Metrics != nil {
 		options = append(options, grpc.ChainUnaryInterceptor(o.Metrics.UnaryServer))
-		o.Metrics.expiry.add(cmp.Or(o.Name, "grpc"), certificates)
+		o.Metrics.expiry.add(cmp.Or(o.Name, "grpc"), loaded)
 	}
 	s.Server = grpc.NewServer(append(options, o.GRPC...)...)
 	grpc_health_v1.RegisterHealthServer(s.Server, s.Health)
@@ -115,28 +119,28 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// listen opens a listener, with the certificates for TLS if there are files.
-func listen(ctx context.Context, address string, files Files, plaintext bool, c clock.PassiveClock) (net.Listener, *Certificates, error) {
-	var certificates *Certificates
-	if files.enabled() {
-		if files.Cert == "" {
-			return nil, nil, errors.New("a server with TLS needs a certificate and its key")
-		}
-		loaded, err := LoadCertificates(files, c)
-		if err != nil {
-			return nil, nil, err
-		}
-		certificates = loaded
+// certificates are those of a server; nil means that it has no TLS.
+func certificates(files Files, c clock.PassiveClock) (*Certificates, error) {
+	switch {
+	case !files.enabled():
+		return nil, nil
+	case files.Cert == "" && files.Key == "":
+		return nil, errors.New("a server with TLS needs a certificate and its key")
 	}
+	return LoadCertificates(files, c)
+}
+
+// listen opens a listener. Without certificates, nil, there is no TLS.
+func listen(ctx context.Context, address string, certificates *Certificates, plaintext bool) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if certificates == nil && !plaintext && !loopback(listener.Addr()) {
 		_ = listener.Close() // nothing was served
-		return nil, nil, fmt.Errorf("no TLS on %s: name a certificate, listen on loopback, or ask for plain text", listener.Addr())
+		return nil, fmt.Errorf("no TLS on %s: name a certificate, listen on loopback, or ask for plain text", listener.Addr())
 	}
-	return listener, certificates, nil
+	return listener, nil
 }
 
 // loopback tells whether only this machine can connect.

@@ -81,15 +81,25 @@ func (d *Dump) Add(item document.Item) error {
 	return nil
 }
 
-// Scenario makes the scenario, and says in notes what the objects did not tell. Its
-// node groups are those of the nodes.
-func (d *Dump) Scenario(o DumpOptions) (s *v1alpha1.Scenario, notes []string, err error) {
+// Dumped is what a dump tells.
+type Dumped struct {
+	Scenario *v1alpha1.Scenario
+	// Empty are the names and bounds of groups that Cluster Autoscaler knows and that
+	// have no node. They are not in the scenario, as nothing says what their nodes are.
+	Empty []v1alpha1.ScenarioNodeGroup
+	// Notes say what the objects did not tell.
+	Notes []string
+}
+
+// Scenario makes the scenario. Its node groups are those of the nodes.
+func (d *Dump) Scenario(o DumpOptions) (*Dumped, error) {
 	slices.SortFunc(d.nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
 	label := cmp.Or(o.GroupLabel, d.knownLabel())
 	if label == "" {
-		return nil, nil, fmt.Errorf("no node has a label that is known to name its group, such as %s", KnownGroupLabels[0])
+		return nil, fmt.Errorf("no node has a label that is known to name its group, such as %s", KnownGroupLabels[0])
 	}
-	s = &v1alpha1.Scenario{
+	out := &Dumped{}
+	s := &v1alpha1.Scenario{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindScenario},
 		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
 		Spec:       v1alpha1.ScenarioSpec{GroupLabel: label, Objects: d.objects},
@@ -101,7 +111,7 @@ func (d *Dump) Scenario(o DumpOptions) (s *v1alpha1.Scenario, notes []string, er
 		}
 	}
 	if len(members) == 0 {
-		return nil, nil, fmt.Errorf("no node has the label %s", label)
+		return nil, fmt.Errorf("no node has the label %s", label)
 	}
 	var unbounded []string
 	bounded := map[string]bool{} // of the status
@@ -124,23 +134,25 @@ func (d *Dump) Scenario(o DumpOptions) (s *v1alpha1.Scenario, notes []string, er
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Bounds)) {
 		if members[name] == nil {
-			return nil, nil, fmt.Errorf("no node group %q, the groups are %s", name, few(slices.Sorted(maps.Keys(members))))
+			return nil, fmt.Errorf("no node group %q, the groups are %s", name, few(slices.Sorted(maps.Keys(members))))
 		}
 	}
 	if len(unbounded) > 0 {
-		notes = append(notes, fmt.Sprintf("nothing says the bounds of %s, so they are 0 and %d: give --nodes=MIN:MAX:GROUP, or the ConfigMap %s of Cluster Autoscaler",
+		out.Notes = append(out.Notes, fmt.Sprintf("nothing says the bounds of %s, so they are 0 and %d: give --nodes=MIN:MAX:GROUP, or the ConfigMap %s of Cluster Autoscaler",
 			few(unbounded), o.Max, statusConfigMap))
 	}
 	var empty []string
 	for _, name := range slices.Sorted(maps.Keys(d.bounds)) {
-		if !bounded[name] {
+		if b := d.bounds[name]; !bounded[name] {
 			empty = append(empty, name)
+			out.Empty = append(out.Empty, v1alpha1.ScenarioNodeGroup{Name: name, Min: b.Min, Max: &b.Max})
 		}
 	}
 	if len(empty) > 0 {
-		notes = append(notes, fmt.Sprintf("Cluster Autoscaler knows %s, of which no node is there, so nothing says what its nodes are: add it to nodeGroups by hand", few(empty)))
+		out.Notes = append(out.Notes, fmt.Sprintf("Cluster Autoscaler knows %s, of which no node is there, so nothing says what its nodes are: it is a comment below nodeGroups, to be filled in", few(empty)))
 	}
-	return s, notes, nil
+	out.Scenario = s
+	return out, nil
 }
 
 // knownLabel is the first label known to name groups that a node has.

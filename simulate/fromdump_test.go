@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/document"
@@ -23,7 +24,7 @@ func openDump(name string) (io.ReadCloser, error) {
 }
 
 // dumped makes a scenario of the files, and of a status of Cluster Autoscaler.
-func dumped(t *testing.T, status string, o simulate.DumpOptions) (*v1alpha1.Scenario, []string) {
+func dumped(t *testing.T, status string, o simulate.DumpOptions) *simulate.Dumped {
 	t.Helper()
 	var d simulate.Dump
 	add := func(name string, r io.Reader) {
@@ -54,11 +55,11 @@ func dumped(t *testing.T, status string, o simulate.DumpOptions) (*v1alpha1.Scen
 		}
 		add("status", strings.NewReader(string(text)))
 	}
-	s, notes, err := d.Scenario(o)
+	out, err := d.Scenario(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, notes
+	return out
 }
 
 // played writes a scenario as text, reads it again and plays it.
@@ -90,7 +91,7 @@ func played(t *testing.T, s *v1alpha1.Scenario) *v1alpha1.ScenarioReport {
 // TestAScenarioFromADumpIsPlayedLikeTheDump adds the same workloads to the scenario made of a dump and to one that names the
 // files of the dump, and wants the same decisions.
 func TestAScenarioFromADumpIsPlayedLikeTheDump(t *testing.T) {
-	whole, _ := dumped(t, "", simulate.DumpOptions{Name: "x", Max: 30})
+	whole := dumped(t, "", simulate.DumpOptions{Name: "x", Max: 30}).Scenario
 	var more v1alpha1.Scenario
 	if err := json.Unmarshal([]byte(`{"spec":{"workloads":[{"name":"w","replicas":40,"requests":{"cpu":"1500m"}},
 		{"name":"s","replicas":9,"requests":{"cpu":"700m"},"spread":[{}]}]}}`), &more); err != nil {
@@ -122,17 +123,21 @@ func TestBoundsOfAScenarioFromADump(t *testing.T) {
 		"  Name:        eks-c5-2xlarge-a-6ac8f0e2\n  Health:      Healthy (ready=7 unready=0 registered=7 cloudProviderTarget=7 (minSize=1, maxSize=9))\n" +
 		"  Name:        eks-gone-12345678\n  Health:      Healthy (ready=0 cloudProviderTarget=0 (minSize=0, maxSize=3))\n"
 	for name, status := range map[string]string{"YAML": yaml, "text": text} {
-		s, notes := dumped(t, status, simulate.DumpOptions{Name: "x", Max: 50, Bounds: map[string]simulate.DumpBounds{"m5-large-b": {Min: 2, Max: 4}}})
+		out := dumped(t, status, simulate.DumpOptions{Name: "x", Max: 50, Bounds: map[string]simulate.DumpBounds{"m5-large-b": {Min: 2, Max: 4}}})
 		got := map[string][2]int32{}
-		for _, g := range s.Spec.NodeGroups {
+		for _, g := range out.Scenario.Spec.NodeGroups {
 			got[g.Name] = [2]int32{g.Min, *g.Max}
 		}
 		want := map[string][2]int32{"c5-2xlarge-a": {1, 9}, "c5-2xlarge-b": {0, 50}, "m5-large-b": {2, 4}, "m5-large-c": {0, 50}, "m5-xlarge-c": {0, 50}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if len(notes) != 2 || !strings.Contains(notes[0], "c5-2xlarge-b") || !strings.Contains(notes[1], "eks-gone-12345678") {
-			t.Errorf("%s: notes %q", name, notes)
+		if len(out.Notes) != 2 || !strings.Contains(out.Notes[0], "c5-2xlarge-b") || !strings.Contains(out.Notes[1], "eks-gone-12345678") {
+			t.Errorf("%s: notes %q", name, out.Notes)
+		}
+		empty := []v1alpha1.ScenarioNodeGroup{{Name: "eks-gone-12345678", Max: ptr.To[int32](3)}}
+		if diff := cmp.Diff(empty, out.Empty); diff != "" {
+			t.Errorf("%s: groups without nodes (-want +got):\n%s", name, diff)
 		}
 	}
 }

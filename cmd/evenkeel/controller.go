@@ -34,13 +34,13 @@ const controllerNamespace = "evenkeel-system"
 
 // controllerOptions are the flags of the controllers.
 type controllerOptions struct {
-	controllers    []string
-	kubeconfig     string
-	metricsAddress string
-	plaintext      bool
-	leaderElect    bool
-	manager        controller.Options
-	log            logFlags
+	controllers []string
+	kubeconfig  string
+	pages       pageFlags
+	plaintext   bool
+	leaderElect bool
+	manager     controller.Options
+	log         logFlags
 }
 
 func newController() *cobra.Command {
@@ -88,18 +88,16 @@ func (o *controllerOptions) addTo(f *pflag.FlagSet) {
 	f.DurationVar(&m.LeaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration, "how long the others wait for a leader that is not heard of")
 	f.DurationVar(&m.RenewDeadline, "leader-elect-renew-deadline", controller.DefaultRenewDeadline, "how long a leader that cannot renew the Lease goes on")
 	f.DurationVar(&m.RetryPeriod, "leader-elect-retry-period", controller.DefaultRetryPeriod, "how often the Lease is renewed, or asked for")
-	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8089", "where /healthz, /readyz and /metrics are; empty for nowhere")
-	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow the listener, which has no TLS, off loopback")
+	o.pages.addTo(f, "127.0.0.1:8089", "/healthz, /readyz and /metrics")
+	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow --metrics-address without TLS off loopback, for everybody")
 	f.DurationVar(&m.Grace, "grace", controller.DefaultGrace, "how long passes under way may take to finish at the end")
 	o.log.addTo(f)
 }
 
 func (o *controllerOptions) validate() error {
 	m := &o.manager
-	if o.metricsAddress != "" {
-		if err := checkAddress("metrics-address", o.metricsAddress); err != nil {
-			return err
-		}
+	if err := o.pages.validate(); err != nil {
+		return err
 	}
 	if err := checkNamespaces("namespace", m.Namespaces...); err != nil {
 		return err
@@ -182,26 +180,26 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 		}
 		return err
 	}
-	if o.metricsAddress == "" {
-		log.Info("Controllers begin", "controllers", o.controllers)
-		return lead(ctx)
-	}
-	page, err := serving.ListenHTTP(ctx, o.metricsAddress, serving.HTTPOptions{
-		Plaintext: o.plaintext, Gatherer: controller.Gatherer(registry), Metrics: metrics, Name: "metrics",
+	web := serving.HTTPOptions{
+		Plaintext: o.plaintext, Gatherer: controller.Gatherer(registry), Metrics: metrics,
 		Health: map[string]func() error{"passes": m.Healthy}, Ready: map[string]func() error{"caches": m.Ready},
-	})
-	if err != nil {
-		return listenError("metrics-address", o.metricsAddress, err)
 	}
-	defer page.Stop()
-	log.Info("Controllers begin", "controllers", o.controllers, "metrics", page.Address())
-	return runAll(ctx, []runner{page, runnerFunc(func(ctx context.Context) error {
+	if err := o.pages.guard(&web, config, log); err != nil {
+		return err
+	}
+	pages, err := o.pages.listen(ctx, web)
+	if err != nil {
+		return err
+	}
+	defer pages.stop()
+	log.Info("Controllers begin", append([]any{"controllers", o.controllers}, pages.addresses...)...)
+	return runAll(ctx, append(pages.servers, runnerFunc(func(ctx context.Context) error {
 		err := lead(ctx)
 		if err != nil {
-			page.Stop() // who lost the leadership has to end at once
+			pages.stop() // who lost the leadership has to end at once
 		}
 		return err
-	})})
+	})))
 }
 
 // build makes the manager of the controllers that are chosen.

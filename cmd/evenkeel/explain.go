@@ -37,7 +37,7 @@ The fleet is read from one source, "-" is standard input:
   --snapshot   Cluster Autoscaler's debugging snapshot, which holds the very templates it compares
   --nodes      nodes and pods as kubectl get -o json or -o yaml prints them; a group's template is its first ready node
                by name, with the daemon set pods that run there
-  --templates  a list of nodes, one for each group
+  --templates  a list of nodes, one for each group; with --pods, the daemon sets that fit a template count there
   -f           a document of kind Scenario: its groups as simulate compares them in the first round, under its options
 
 An explanation is an answer, so the exit code is 0 whatever it says, and 2 where a flag, a file or a group is wrong.`,
@@ -106,7 +106,7 @@ var (
 func (q *question) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&q.sources.Snapshot, "snapshot", "", "debugging snapshot of Cluster Autoscaler")
 	flags.StringVar(&q.sources.Nodes, "nodes", "", "list of nodes; needs --group-label")
-	flags.StringVar(&q.sources.Pods, "pods", "", "with --nodes: list of pods, for the daemon sets")
+	flags.StringVar(&q.sources.Pods, "pods", "", "with --nodes or --templates: list of pods, for the daemon sets")
 	flags.StringVar(&q.sources.GroupLabel, "group-label", "", "label of a node whose value names its node group; several, with commas between them, name it together")
 	flags.StringVar(&q.sources.Templates, "templates", "", "list of nodes, one for each group")
 	flags.StringVarP(&q.scenario, "filename", "f", "", "document of kind Scenario")
@@ -157,8 +157,8 @@ func (q *question) check(flags *pflag.FlagSet) error {
 		return refuse("a fleet is read from one source", "%s do not go together", strings.Join(sources, " and "))
 	case q.sources.Nodes != "" && q.sources.GroupLabel == "":
 		return refuse("name the label whose value is a node's group, such as eks.amazonaws.com/nodegroup", "--nodes needs --group-label")
-	case q.sources.Nodes == "" && q.sources.Pods != "":
-		return refuse("a snapshot has its own pods, templates have none", "--pods goes with --nodes only")
+	case q.sources.Nodes == "" && q.sources.Templates == "" && q.sources.Pods != "":
+		return refuse("a snapshot and a scenario have their own pods", "--pods goes with --nodes or --templates only")
 	case q.scenario != "" && q.sources.GroupLabel != "":
 		return refuse("a scenario has its own groupLabel", "--group-label does not go with -f")
 	case q.sources.Snapshot != "" && q.sources.GroupLabel != "":
@@ -253,11 +253,12 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 
 func (q *question) read(stdin io.Reader) (*explain.Fleet, error) {
 	again := bytes.NewBuffer(nil) // of standard input, where nodes and pods come in one stream
+	nodes := cmp.Or(q.sources.Nodes, q.sources.Templates)
 	open := func(name string) (io.ReadCloser, error) {
 		switch {
 		case name != "-":
 			return os.Open(name)
-		case q.sources.Nodes != "-" || q.sources.Pods != "-":
+		case nodes != "-" || q.sources.Pods != "-":
 			return io.NopCloser(stdin), nil
 		case again.Len() > 0:
 			return io.NopCloser(again), nil

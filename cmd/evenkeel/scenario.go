@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/document"
 	"github.com/evenkeel/evenkeel/simulate"
 )
@@ -40,41 +39,41 @@ type fromDump struct {
 	files   []string
 	nodes   []string
 	limit   fileSize
+	live    liveCluster
 }
 
 func newFromDump() *cobra.Command {
 	o := fromDump{limit: document.DefaultMaxStream}
 	cmd := &cobra.Command{
-		Use:   "from-dump {FILE...|-}",
-		Short: "Make a scenario of what kubectl prints of a cluster",
-		Long: `Make a scenario of what kubectl prints of a cluster, and write it to standard output as YAML: to be edited, and played with
-evenkeel simulate -f. It needs no other file.
+		Use:   "from-dump [FILE...|-]",
+		Short: "Make a scenario of a cluster, or of what kubectl prints of it",
+		Long: `Make a scenario of a cluster, or of what kubectl prints of it, and write it to standard output as YAML: to be edited, and
+played with evenkeel simulate -f. It needs no other file.
 
 A FILE holds lists or objects as kubectl get -o json or -o yaml prints them, of one kind or mixed; a folder stands for the
-files in it, "-" is standard input. Nodes are needed. Pods that run or are pending, daemon sets, claims, volumes, storage and
-priority classes are taken over. Node groups are found by a label of the nodes; their bounds come from --nodes, else from the
-ConfigMap cluster-autoscaler-status of Cluster Autoscaler.`,
-		Example: `  evenkeel scenario from-dump nodes.json pods.json daemonsets.json >scenario.yaml
+files in it, "-" is standard input. Without a FILE the cluster itself is read, which is found as kubectl finds it: by
+--kubeconfig, $KUBECONFIG or ~/.kube/config, or in a pod by its service account. Nothing is written to it.
+
+Nodes are needed. Pods that run or are pending, daemon sets, claims, volumes, storage and priority classes are taken over. Node
+groups are found by a label of the nodes; their bounds come from --nodes, else from the ConfigMap cluster-autoscaler-status of
+Cluster Autoscaler.`,
+		Example: `  evenkeel scenario from-dump --context production >scenario.yaml
+  evenkeel scenario from-dump nodes.json pods.json daemonsets.json >scenario.yaml
   evenkeel scenario from-dump dump/ --nodes 0:20:web | evenkeel simulate -f -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files = slices.Concat(o.files, args)
-			scenario, notes, err := o.scenario(cmd.InOrStdin())
+			var dumped *simulate.Dumped
+			err := interruptibly(cmd.Context(), func() (err error) {
+				dumped, err = o.dumped(cmd)
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			for _, note := range notes {
+			for _, note := range dumped.Notes {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note:", note)
 			}
-			raw, err := json.Marshal(scenario)
-			if err != nil {
-				return err
-			}
-			text, err := document.ToYAML(zeros.ReplaceAll(raw, nil))
-			if err != nil {
-				return err
-			}
-			_, err = cmd.OutOrStdout().Write(text)
-			return err
+			return writeScenario(cmd.OutOrStdout(), dumped)
 		},
 	}
 	flags := cmd.Flags()
@@ -84,44 +83,56 @@ ConfigMap cluster-autoscaler-status of Cluster Autoscaler.`,
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
 	flags.Int32Var(&o.options.Max, "max", 100, "maximum of groups whose bounds nothing says")
 	flags.Var(&o.limit, "max-file-size", "refuse larger files")
+	o.live.addTo(flags)
 	return cmd
 }
 
-func (o *fromDump) scenario(stdin io.Reader) (*v1alpha1.Scenario, []string, error) {
-	switch {
-	case len(o.files) == 0:
-		return nil, nil, &usageError{errors.New("no file given"), "name files or a folder, or - for standard input"}
-	case o.options.Max < 0:
-		return nil, nil, &usageError{fmt.Errorf("--max=%d: must not be negative", o.options.Max), "it bounds the groups whose bounds nothing says"}
+// dumped makes the scenario.
+func (o *fromDump) dumped(cmd *cobra.Command) (*simulate.Dumped, error) {
+	if o.options.Max < 0 {
+		return nil, &usageError{fmt.Errorf("--max=%d: must not be negative", o.options.Max), "it bounds the groups whose bounds nothing says"}
 	}
+	if given := changed(cmd.Flags(), liveFlags...); len(given) > 0 && len(o.files) > 0 {
+		return nil, &usageError{fmt.Errorf("%s does not go with %s", strings.Join(given, ", "), strings.Join(o.files, ", ")), "either files are read or a cluster"}
+	}
+	var missing []string
 	dump := &simulate.Dump{}
 	nodes := 0
-	err := o.eachObject(stdin, func(item document.Item) error {
+	each := func(item document.Item) error {
 		if item.Kind == "Node" {
 			nodes++
 		}
 		return dump.Add(item)
-	})
+	}
+	var err error
+	from, remedy := strings.Join(o.files, ", "), "the output of kubectl get nodes says what the node groups are"
+	if len(o.files) > 0 {
+		err = o.eachObject(cmd.InOrStdin(), each)
+	} else {
+		from, remedy = "the cluster", "its nodes say what the node groups are"
+		missing, err = o.live.eachObject(cmd.Context(), each)
+	}
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case nodes == 0:
-		return nil, nil, &usageError{fmt.Errorf("%s: holds no Node", strings.Join(o.files, ", ")), "the output of kubectl get nodes says what the node groups are"}
+		return nil, &usageError{fmt.Errorf("%s: holds no Node", from), remedy}
 	}
 	bounds := map[string]simulate.DumpBounds{}
 	for _, text := range o.nodes {
 		least, most, name, err := parseBounds(text)
 		if err != nil {
-			return nil, nil, &usageError{err, "as in --nodes=0:10:" + cmp.Or(name, "web")}
+			return nil, &usageError{err, "as in --nodes=0:10:" + cmp.Or(name, "web")}
 		}
 		bounds[name] = simulate.DumpBounds{Min: int32(least), Max: int32(most)}
 	}
 	o.options.Bounds = bounds
-	scenario, notes, err := dump.Scenario(o.options)
+	out, err := dump.Scenario(o.options)
 	if err != nil {
-		return nil, nil, &usageError{err, "--group-label names the label of a node whose value is its group"}
+		return nil, &usageError{err, "--group-label names the label of a node whose value is its group"}
 	}
-	return scenario, notes, nil
+	out.Notes = append(missing, out.Notes...)
+	return out, nil
 }
 
 // eachObject reads the objects of all files.
@@ -186,6 +197,39 @@ func (o *fromDump) objects(file string, open func(string) (io.ReadCloser, error)
 	}
 	return items, nil
 }
+
+// writeScenario writes the scenario as YAML, with groups of which nothing is known but their bounds as a comment.
+func writeScenario(to io.Writer, from *simulate.Dumped) error {
+	raw, err := json.Marshal(from.Scenario)
+	if err != nil {
+		return err
+	}
+	var comments []document.Comment
+	if len(from.Empty) > 0 {
+		text := "Cluster Autoscaler knows these groups too, but no node is there that tells what theirs are. Fill in the words in\n" +
+			"capitals and take the # away to have them:\n"
+		for _, g := range from.Empty {
+			text += fmt.Sprintf(emptyGroup, g.Name, g.Min, *g.Max)
+		}
+		comments = []document.Comment{{Before: "spec.groupLabel", Text: strings.TrimSuffix(text, "\n")}} // which follows the groups
+	}
+	text, err := document.ToYAML(zeros.ReplaceAll(raw, nil), comments...)
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(text)
+	return err
+}
+
+const emptyGroup = `- name: %q
+  min: %d
+  max: %d
+  template:
+    metadata:
+      labels: {topology.kubernetes.io/zone: ZONE}
+    status:
+      capacity: {cpu: CPU, memory: MEMORY, pods: "110"}
+`
 
 // zeros are what encoding leaves in a template though it says nothing.
 var zeros = regexp.MustCompile(`,"(?:daemonEndpoints":\{"kubeletEndpoint":\{"Port":0\}\}|nodeInfo":\{[^{}]*\})`)

@@ -75,9 +75,25 @@ func restConfig(kubeconfig, remedy string) (*rest.Config, error) {
 		}
 		return config, err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
+	return kubectlConfig(kubeconfig, "")
+}
+
+// kubectlConfig says how to reach the API server as kubectl does: by the file, else by $KUBECONFIG, ~/.kube/config or, in a
+// pod, its service account, and by the context where one is named. The error satisfies clientcmd.IsEmptyConfig where nothing
+// names a server.
+func kubectlConfig(kubeconfig, kubecontext string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath, rules.WarnIfAllMissing = kubeconfig, false
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).ClientConfig()
+	switch {
+	case err == nil:
+		return config, nil
+	case kubecontext != "":
+		return nil, &usageError{fmt.Errorf("--context=%s: %w", kubecontext, err), "kubectl config get-contexts names those of a kubeconfig"}
+	case kubeconfig != "":
 		return nil, &usageError{fmt.Errorf("--kubeconfig=%s: %w", kubeconfig, err), "must be a kubeconfig file"}
+	case clientcmd.IsEmptyConfig(err):
+		return nil, err
 	}
-	return config, nil
+	return nil, &usageError{err, "$KUBECONFIG or ~/.kube/config must be a kubeconfig file"}
 }

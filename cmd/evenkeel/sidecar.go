@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
@@ -43,7 +44,7 @@ type sidecarOptions struct {
 	expanderFiles   serving.Files
 	backendAddress  string
 	backendFiles    serving.Files
-	metricsAddress  string
+	pages           pageFlags
 	plaintext       bool
 	grace           time.Duration
 
@@ -130,14 +131,18 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 		checks["nodes"] = w.problem
 	}
 	web := serving.HTTPOptions{
-		Plaintext: o.plaintext, Ready: checks, Gatherer: registry, Metrics: metrics, Grace: o.grace, Name: "metrics",
+		Plaintext: o.plaintext, Ready: checks, Gatherer: registry, Metrics: metrics, Grace: o.grace,
 		Handlers: map[string]http.Handler{"/status": statuspage.New(s.Status)},
+	}
+	if err := o.pages.guard(&web, w.config, log); err != nil {
+		return err
 	}
 	return o.serve(ctx, log, s, common, web)
 }
 
 // outside is the sidecar's journal, its sight of the nodes and its events.
 type outside struct {
+	config   *rest.Config // nil without an API server
 	journal  sidecar.Journal
 	nodes    sidecar.Nodes
 	recorder sidecar.Recorder
@@ -165,7 +170,7 @@ func (o *sidecarOptions) join(ctx context.Context, log logr.Logger) (*outside, e
 			cancel()
 			return nil, &usageError{err, "see --kubeconfig"}
 		}
-		w.close = func() { cancel(); c.Wait() }
+		w.config, w.close = config, func() { cancel(); c.Wait() }
 		w.journal, w.recorder = c.Journal, c.Recorder
 		if !o.inferReadiness {
 			w.nodes, w.problem = c.Nodes, c.Nodes.Problem
@@ -239,17 +244,13 @@ func (o *sidecarOptions) serve(ctx context.Context, log logr.Logger, s *sidecar.
 		servers = append(servers, chooser)
 		addresses = append(addresses, "expander", chooser.Address())
 	}
-	if o.metricsAddress != "" {
-		page, err := serving.ListenHTTP(ctx, o.metricsAddress, web)
-		if err != nil {
-			return listenError("metrics-address", o.metricsAddress, err)
-		}
-		defer page.Stop()
-		servers = append(servers, page)
-		addresses = append(addresses, "metrics", page.Address())
+	pages, err := o.pages.listen(ctx, web)
+	if err != nil {
+		return err
 	}
-	log.Info("Serving Cluster Autoscaler", addresses...)
-	err = runAll(ctx, servers)
+	defer pages.stop()
+	log.Info("Serving Cluster Autoscaler", append(addresses, pages.addresses...)...)
+	err = runAll(ctx, append(servers, pages.servers...))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.grace)
 	defer cancel()
 	if s.Wait(ctx) != nil {

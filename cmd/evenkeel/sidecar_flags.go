@@ -28,7 +28,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.backendFiles.Cert, "backend-cert", "", "client certificate shown to the real provider")
 	f.StringVar(&o.backendFiles.Key, "backend-key", "", "key of --backend-cert")
 	f.StringVar(&o.backendFiles.CACert, "backend-cacert", "", "certificate the real provider's must be signed by; with it the connection has TLS")
-	f.StringVar(&o.metricsAddress, "metrics-address", "127.0.0.1:8088", "where /healthz, /readyz, /metrics and /status are; empty for nowhere")
+	o.pages.addTo(f, "127.0.0.1:8088", "/healthz, /readyz, /metrics and /status")
 	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow listeners without TLS off loopback")
 	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls may take to finish at the end")
 
@@ -89,9 +89,7 @@ func (o *sidecarOptions) checkAddresses() error {
 	if o.expanderAddress != "" {
 		err = cmp.Or(err, checkAddress("expander-address", o.expanderAddress))
 	}
-	if o.metricsAddress != "" {
-		err = cmp.Or(err, checkAddress("metrics-address", o.metricsAddress))
-	}
+	err = cmp.Or(err, o.pages.validate())
 	if err == nil && o.backendAddress == o.address {
 		err = fmt.Errorf("--backend-address and --address are both %s: the sidecar would ask itself", o.address)
 	}

@@ -19,8 +19,9 @@ type ControllerOptions struct {
 // stopped and started again, at the same address.
 type Controller struct {
 	*process.Process
-	// Address is where probes and metrics are served, host:port.
-	Address string
+	// Address is where metrics and probes are served, Health where probes alone are,
+	// host:port.
+	Address, Health string
 }
 
 // StartController starts evenkeel controller, which lives as long as the test. It
@@ -28,15 +29,15 @@ type Controller struct {
 // Any number of them may run at a time.
 func StartController(t testing.TB, o ControllerOptions) *Controller {
 	t.Helper()
-	address := process.FreeAddress(t)
+	address, health := process.FreeAddress(t), process.FreeAddress(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"controller", "--kubeconfig=" + o.Kubeconfig, "--metrics-address=" + address}
-	return &Controller{Address: address, Process: process.Run(t, &process.Process{
+	args := []string{"controller", "--kubeconfig=" + o.Kubeconfig, "--metrics-address=" + address, "--health-address=" + health}
+	return &Controller{Address: address, Health: health, Process: process.Run(t, &process.Process{
 		Name: "controller-" + port, // each has a log of its own
 		Path: build(t), Args: append(args, o.Args...), Home: t.TempDir(),
-		Ready: process.Answers("http://" + address + "/readyz"),
+		Ready: process.Answers("http://" + health + "/readyz"),
 	})}
 }

@@ -5,7 +5,9 @@
 package evenkeel
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -118,4 +120,19 @@ func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 // for the autoscaler, which comes later.
 func healthy(metrics string) func(context.Context) bool {
 	return process.Answers("http://" + metrics + "/healthz")
+}
+
+// Run runs a command to its end, with nothing on standard input and outside of any
+// cluster, and returns what it prints and its exit code.
+func Run(t testing.TB, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), build(t), args...)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.Env = &out, &problems, []string{"HOME=" + t.TempDir()}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("running evenkeel %s: %v", strings.Join(args, " "), err)
+	}
+	return out.String(), problems.String(), cmd.ProcessState.ExitCode()
 }

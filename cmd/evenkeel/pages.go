@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/rest"
+
+	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/serving/access"
+)
+
+// problemInterval is how often it is told at most that readers of the metrics could not be checked.
+const problemInterval = time.Minute
+
+// pageFlags say where a server tells how it is, and whom. They are the same for all that are long-lived in a cluster.
+type pageFlags struct {
+	address, healthAddress string
+	files                  serving.Files
+	secure                 bool
+	secureFlag             *pflag.Flag
+}
+
+// addTo adds the flags. pages are what there is on address.
+func (o *pageFlags) addTo(f *pflag.FlagSet, address, pages string) {
+	f.StringVar(&o.address, "metrics-address", address, "where "+pages+" are; empty for nowhere")
+	f.BoolVar(&o.secure, "metrics-secure", false, "TLS there, and only for those whom the API server lets get the page; default true with a certificate, or off loopback without --allow-plaintext")
+	f.StringVar(&o.files.Cert, "metrics-cert", "", "certificate of --metrics-address; without one it makes its own where it is secure")
+	f.StringVar(&o.files.Key, "metrics-key", "", "key of --metrics-cert")
+	f.StringVar(&o.healthAddress, "health-address", "", "where /healthz and /readyz are, too, in plain text for the kubelet; empty for nowhere")
+	o.secureFlag = f.Lookup("metrics-secure")
+}
+
+func (o *pageFlags) validate() error {
+	if o.healthAddress != "" {
+		if err := checkAddress("health-address", o.healthAddress); err != nil {
+			return err
+		}
+	}
+	if err := checkFiles("metrics-", o.files); err != nil {
+		return err
+	}
+	if o.address == "" {
+		if o.files.Cert != "" || o.secure {
+			return errors.New("--metrics-secure and --metrics-cert need --metrics-address: there is no page to keep")
+		}
+		return nil
+	}
+	return checkAddress("metrics-address", o.address)
+}
+
+// secured tells whether the pages are for those only who may see them. Without an API server nobody tells who may.
+func (o *pageFlags) secured(config *rest.Config, plaintext bool) bool {
+	switch {
+	case o.secureFlag.Changed:
+		return o.secure
+	case config == nil:
+		return false
+	case o.files.Cert != "":
+		return true
+	}
+	host, _, _ := net.SplitHostPort(o.address)
+	ip := net.ParseIP(host)
+	return !plaintext && host != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
+// guard completes the options of the pages. config leads to the API server; nil means that there is none.
+func (o *pageFlags) guard(web *serving.HTTPOptions, config *rest.Config, log logr.Logger) error {
+	web.Files, web.Name = o.files, "metrics"
+	if o.address == "" || !o.secured(config, web.Plaintext) {
+		return nil
+	}
+	if config == nil {
+		return &usageError{errors.New("--metrics-secure without an API server: nobody tells who may see the metrics"), "leave it out"}
+	}
+	seldom := rate.Sometimes{Interval: problemInterval}
+	guard, err := access.New(config, func(err error) {
+		seldom.Do(func() { log.Error(err, "Who may see the metrics could not be found out") })
+	})
+	if err != nil {
+		return err
+	}
+	web.SelfSigned, web.Protect = true, guard.Protect
+	return nil
+}
+
+// pageServers serve the pages, none if the flags are empty.
+type pageServers struct {
+	servers   []runner
+	addresses []any // by name, for a log
+	stop      func()
+}
+
+// listen opens the servers.
+func (o *pageFlags) listen(ctx context.Context, web serving.HTTPOptions) (*pageServers, error) {
+	p := &pageServers{stop: func() {}}
+	add := func(flag, address string, options serving.HTTPOptions) (*serving.HTTPServer, error) {
+		server, err := serving.ListenHTTP(ctx, address, options)
+		if err != nil {
+			p.stop()
+			return nil, listenError(flag, address, err)
+		}
+		before := p.stop
+		p.stop = func() { before(); server.Stop() }
+		p.servers, p.addresses = append(p.servers, server), append(p.addresses, options.Name, server.Address())
+		return server, nil
+	}
+	if o.address != "" {
+		var page *serving.HTTPServer // before it serves
+		if o.files.Cert != "" {
+			web.Ready = maps.Clone(web.Ready)
+			web.Ready["metrics-certificate"] = func() error { return page.Problem() }
+		}
+		var err error
+		if page, err = add("metrics-address", o.address, web); err != nil {
+			return nil, err
+		}
+	}
+	if o.healthAddress != "" {
+		probes := serving.HTTPOptions{Plaintext: true, Health: web.Health, Ready: web.Ready, Grace: web.Grace, Name: "health"}
+		if _, err := add("health-address", o.healthAddress, probes); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // ways to log in that a kubeconfig may name
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/document/live"
+)
+
+// liveCluster names a cluster to be read instead of files.
+type liveCluster struct{ kubeconfig, context, namespace string }
+
+// liveFlags mean nothing where files are read.
+var liveFlags = []string{"kubeconfig", "context", "namespace"}
+
+func (l *liveCluster) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "how to reach the cluster that is read where no file is given; by default as kubectl finds out")
+	flags.StringVar(&l.context, "context", "", "context of the kubeconfig")
+	flags.StringVar(&l.namespace, "namespace", "kube-system", "namespace in which Cluster Autoscaler keeps its ConfigMap")
+}
+
+// A readable is a resource of which a scenario is made.
+type readable struct {
+	live.Resource
+	// without says what a scenario does not know where the resource may not be read; empty: there is none without it.
+	without string
+}
+
+// readables are read in this order, which is that of a dump made as the documentation says.
+func (l *liveCluster) readables() []readable {
+	core := func(name, selector, without string) readable {
+		return readable{live.Resource{Name: name, Path: "/api/v1/" + name, FieldSelector: selector}, without}
+	}
+	group := func(name, group, without string) readable {
+		return readable{live.Resource{Name: name + "." + group, Path: "/apis/" + group + "/v1/" + name}, without}
+	}
+	const storage, apps = "storage.k8s.io", "apps"
+	return []readable{
+		core("nodes", "", ""),
+		core("pods", "status.phase!=Succeeded,status.phase!=Failed", ""),
+		group("daemonsets", apps, "daemon sets are taken from their pods"),
+		group("statefulsets", apps, "no claims are made for pods that have none yet"),
+		core("persistentvolumeclaims", "", "pods with volumes run nowhere"),
+		core("persistentvolumes", "", "no pod is kept in the zone of its volumes"),
+		group("storageclasses", storage, "pods that wait for a volume run nowhere"),
+		group("csinodes", storage, "nodes take any number of volumes"),
+		group("csidrivers", storage, "no driver is short of capacity"),
+		group("csistoragecapacities", storage, "no driver is short of capacity"),
+		group("volumeattachments", storage, "nodes take as many volumes as their pods leave"),
+		group("priorityclasses", "scheduling.k8s.io", "only pods that tell their own priority have one"),
+		{live.Resource{
+			Name: "configmap " + l.namespace + "/cluster-autoscaler-status",
+			Path: "/api/v1/namespaces/" + l.namespace + "/configmaps/cluster-autoscaler-status",
+		}, "Cluster Autoscaler's bounds of node groups are not known"},
+	}
+}
+
+// eachObject reads the cluster. What may be missing and does is said in notes.
+func (l *liveCluster) eachObject(ctx context.Context, each func(document.Item) error) (notes []string, err error) {
+	config, err := kubectlConfig(l.kubeconfig, l.context)
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, &usageError{errors.New("no file given and no cluster found"),
+			"name files or a folder, or - for standard input, or give --kubeconfig for the cluster itself"}
+	case err != nil:
+		return nil, err
+	}
+	reader, err := live.New(rest.AddUserAgent(config, "evenkeel-scenario"))
+	if err != nil {
+		return nil, &usageError{err, "--kubeconfig says how the cluster is reached"}
+	}
+	for _, r := range l.readables() {
+		for item, err := range reader.Objects(ctx, r.Resource) {
+			switch {
+			case apierrors.IsNotFound(err) && r.without != "": // the server knows no such thing, so there is none
+			case apierrors.IsForbidden(err) && r.without != "":
+				notes = append(notes, fmt.Sprintf("%v: %s", err, r.without))
+			case apierrors.IsForbidden(err):
+				return nil, fmt.Errorf("%w (nodes and pods are needed: give the user the right to list them in all namespaces)", err)
+			case err != nil:
+				return nil, err
+			default:
+				if err := each(item); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return notes, nil
+}
