@@ -44,6 +44,9 @@ type Options struct {
 	// Done ends questions that are under way, once it is closed, and all later
 	// ones, with ErrInterrupted; nil never does.
 	Done <-chan struct{}
+	// Progress, where not nil, is called now and then while a question about many
+	// pods is answered. It must be quick, and must not ask the Checker.
+	Progress func(Step)
 }
 
 // Checker runs the scheduler's Filter plugins. It is safe for concurrent use;
@@ -56,6 +59,7 @@ type Options struct {
 type Checker struct {
 	mu       sync.Mutex
 	done     <-chan struct{}
+	progress func(Step)
 	quiet    context.Context // carries the logger that says nothing
 	fw       framework.Framework
 	filters  []fwk.FilterPlugin // in the order of the profile
@@ -92,6 +96,7 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 		quiet:    klog.NewContext(context.WithoutCancel(ctx), logr.Discard()),
 		seen:     &snapshot{},
 		done:     o.Done,
+		progress: o.Progress,
 		nodeKeys: sets.New[string](),
 		standard: len(o.Configuration) == 0,
 	}

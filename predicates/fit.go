@@ -119,10 +119,13 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod, moved bool) (*Fit, erro
 	}
 	f.shapeOf = shapeOf
 	f.reasons = make([][]Reason, len(candidates)*len(kinds))
+	matched := 0
 	for i, k := range kinds {
 		if err := s.u.c.interrupted(); err != nil {
 			return nil, err
 		}
+		s.u.c.told(Step{Doing: "matching pods with node groups", Done: matched, Total: len(pods), Of: "pods"})
+		matched += len(f.kinds[i].Pods)
 		q := question{s: s, k: k}
 		for j, fresh := range candidates {
 			f.reasons[j*len(kinds)+i] = q.answer(fresh)

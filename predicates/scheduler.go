@@ -108,7 +108,9 @@ func (s *Scheduler) Bind(open, closed []Node, pods []*v1.Pod) ([]int, error) {
 	}
 	for len(queue) > 0 {
 		left := queue[:0]
-		for _, q := range queue {
+		total := len(queue)
+		for i, q := range queue {
+			s.c.told(Step{Doing: "binding pods to nodes", Done: i, Total: total, Of: "pods"})
 			at := s.place(q.tenant, q.hash)
 			if at >= 0 {
 				bound[q.pod] = openAt[at]

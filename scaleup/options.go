@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/predicates"
 )
 
 // Defaults of Cluster Autoscaler's flags of the same names.
@@ -43,6 +44,9 @@ type Options struct {
 	// StartupTaints are keys of taints that a node carries only while it
 	// starts; they are removed from templates.
 	StartupTaints []string
+	// Progress, where not nil, is called now and then while a round is planned. It
+	// must be quick.
+	Progress func(predicates.Step)
 }
 
 // Limits bound growth. A zero number means no limit.

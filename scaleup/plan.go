@@ -89,6 +89,13 @@ func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 	}
 }
 
+// told tells how far the plan has come, where anybody wants to know.
+func (p *planner) told(s predicates.Step) {
+	if p.opts.Progress != nil {
+		p.opts.Progress(s)
+	}
+}
+
 func (p *planner) group(name string) *Group { return p.ledger.group(name) }
 
 // skipGroups sets groups aside that can not grow now.
@@ -189,7 +196,8 @@ func (p *planner) findSets() error {
 // buildOptions estimates for every group what the pods it takes would need.
 func (p *planner) buildOptions() error {
 	rooms := map[string]int64{} // by the first member of a set
-	for _, name := range p.standing {
+	for i, name := range p.standing {
+		p.told(predicates.Step{Doing: "estimating the nodes of each group", Done: i, Total: len(p.standing), Of: "node groups"})
 		g, set := p.group(name), p.sets[name]
 		kinds := p.passing(name)
 		if len(kinds) == 0 {

@@ -48,7 +48,7 @@ func (p *planner) settle(templates []predicates.Node) (settlement, error) {
 		return s, nil
 	}
 	kinds, order := s.stage.kinds, s.stage.order
-	placements, err := s.place(kinds, order)
+	placements, err := s.place(kinds, order, p.told)
 	if err != nil {
 		return settlement{}, err
 	}
@@ -70,15 +70,20 @@ func (p *planner) settle(templates []predicates.Node) (settlement, error) {
 
 // place puts the kinds on the nodes in the given order, and those that others
 // make way for again until nothing changes, as the scheduler does.
-func (s *settlement) place(kinds []predicates.Kind, order []int) ([][]predicates.Placement, error) {
+func (s *settlement) place(kinds []predicates.Kind, order []int, told func(predicates.Step)) ([][]predicates.Placement, error) {
 	placements := make([][]predicates.Placement, len(kinds))
 	left := make([]int, len(kinds))
+	step := predicates.Step{Doing: "looking for room on the nodes there are", Of: "pods"}
 	for k := range kinds {
 		left[k] = len(kinds[k].Pods)
+		step.Total += left[k]
 	}
 	for again := true; again; {
 		again = false
+		step.Done = 0
 		for _, k := range order {
+			told(step)
+			step.Done += len(kinds[k].Pods)
 			runs, err := s.cluster.Place(kinds[k].Pod, left[k], 0, s.cluster.Len())
 			if err != nil {
 				return nil, err

@@ -32,6 +32,9 @@ type Files struct {
 	// MaxSize is the greatest size of one file in bytes; 0 means
 	// document.DefaultMaxStream.
 	MaxSize int64
+	// Progress is called now and then while files are read; it may be nil. It must
+	// be quick.
+	Progress func(Progress)
 }
 
 // Load checks a document of kind Scenario, reads the files it names, and turns

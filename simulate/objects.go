@@ -24,7 +24,7 @@ func (l *loader) takeObjects() {
 	open := l.files.Open
 	l.files.Open = func(name string) (io.ReadCloser, error) {
 		if name == inlineObjects {
-			return io.NopCloser(bytes.NewReader(list)), nil
+			return inMemory{bytes.NewReader(list)}, nil
 		}
 		return open(name)
 	}
@@ -34,6 +34,12 @@ func (l *loader) takeObjects() {
 	spec.DaemonSetsFrom = append(slices.Clip(spec.DaemonSetsFrom), source)
 	l.spec = &spec
 }
+
+// inMemory is a file that is none.
+type inMemory struct{ *bytes.Reader }
+
+// Close implements io.Closer.
+func (inMemory) Close() error { return nil }
 
 func asBytes(all []json.RawMessage) [][]byte {
 	out := make([][]byte, len(all))

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/scaledown"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
@@ -24,6 +25,7 @@ func (s *simulation) scaleDown(ctx context.Context, up *scaleup.Round, upErr err
 	if s.remover == nil || upErr != nil {
 		return nil, nil //nolint:nilerr // scale-up tells its error itself
 	}
+	s.progress.step(predicates.Step{Doing: "looking for nodes that nobody needs"})
 	down, err := s.remover.Round(ctx, up)
 	if err != nil {
 		return nil, fmt.Errorf("scale-down: %w", err)

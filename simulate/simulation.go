@@ -17,16 +17,10 @@ import (
 // default tolerationSeconds of every pod.
 const evictionDelay = 5 * time.Minute
 
-// Progress is how far a run has come.
-type Progress struct {
-	At      time.Duration // virtual time
-	Rounds  int
-	Pending int // pods
-}
-
 // RunOptions are what a run may be given besides its Setup.
 type RunOptions struct {
-	// Progress is called before every round; it may be nil.
+	// Progress is called at every instant at which something happens, and now and
+	// then while that is worked out; it may be nil. It must be quick.
 	Progress func(Progress)
 }
 
@@ -39,13 +33,12 @@ func Run(ctx context.Context, setup *Setup, o RunOptions) (*v1alpha1.ScenarioRep
 	if err != nil {
 		return nil, err
 	}
+	s.progress.tell = o.Progress
 	for {
 		if ctx.Err() != nil {
 			return s.interrupted(ctx)
 		}
-		if o.Progress != nil {
-			o.Progress(Progress{At: s.elapsed(), Rounds: s.rounds, Pending: len(s.cluster.waiting())})
-		}
+		s.progress.moment(s)
 		if err := s.step(ctx); ctx.Err() != nil {
 			return s.interrupted(ctx)
 		} else if err != nil {
@@ -89,6 +82,7 @@ type simulation struct {
 	settled   bool
 	leftAlone []v1alpha1.PendingReport // told so far
 	leavers   []leaver
+	progress  *progress
 }
 
 // interrupted reports what is known when nobody waits for the end. What the
@@ -108,11 +102,14 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	checker, err := predicates.New(ctx, predicates.Options{Objects: append(setup.controllers(), setup.Storage...), Done: ctx.Done()})
+	progress := new(progress)
+	checker, err := predicates.New(ctx, predicates.Options{Objects: append(setup.controllers(), setup.Storage...), Done: ctx.Done(), Progress: progress.step})
 	if err != nil {
 		return nil, err
 	}
-	scaler, err := scaleup.New(cloud, checker, setup.Options)
+	options := setup.Options
+	options.Progress = progress.step
+	scaler, err := scaleup.New(cloud, checker, options)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +120,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		binder:   checker.Scheduler(),
 		cluster:  newCluster(history),
 		history:  history,
+		progress: progress,
 		faults:   faults,
 		daemons:  newDaemonController(checker, setup),
 		volumes:  newVolumeController(checker, setup),
@@ -293,6 +291,7 @@ func (s *simulation) bindPods() error {
 // round lets the autoscaler look once.
 func (s *simulation) round(ctx context.Context) {
 	s.rounds++
+	s.progress.now.Rounds = s.rounds
 	now := s.clock.Now()
 	pending := s.cluster.helped()
 	r, err := s.scaler.Round(ctx, now, s.seenCluster(pending))

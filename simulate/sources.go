@@ -36,7 +36,7 @@ func (l *loader) reading(name string, at *field.Path, read func(r io.Reader, o d
 	if err != nil {
 		return l.unread(name, at, err)
 	}
-	err = read(f, document.StreamOptions{MaxSize: l.files.MaxSize})
+	err = read(l.files.watched(name, f), document.StreamOptions{MaxSize: l.files.MaxSize})
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}

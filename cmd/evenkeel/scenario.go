@@ -12,8 +12,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/simulate"
 )
 
@@ -63,10 +65,12 @@ Cluster Autoscaler.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files = slices.Concat(o.files, args)
 			var dumped *simulate.Dumped
+			meter := newMeter(cmd.ErrOrStderr(), clock.RealClock{})
 			err := interruptibly(cmd.Context(), func() (err error) {
-				dumped, err = o.dumped(cmd)
+				dumped, err = o.dumped(cmd, meter.reading)
 				return err
 			})
+			meter.end()
 			if err != nil {
 				return err
 			}
@@ -87,8 +91,8 @@ Cluster Autoscaler.`,
 	return cmd
 }
 
-// dumped makes the scenario.
-func (o *fromDump) dumped(cmd *cobra.Command) (*simulate.Dumped, error) {
+// dumped makes the scenario, and tells how far reading has come.
+func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) (*simulate.Dumped, error) {
 	if o.options.Max < 0 {
 		return nil, &usageError{fmt.Errorf("--max=%d: must not be negative", o.options.Max), "it bounds the groups whose bounds nothing says"}
 	}
@@ -98,7 +102,11 @@ func (o *fromDump) dumped(cmd *cobra.Command) (*simulate.Dumped, error) {
 	var missing []string
 	dump := &simulate.Dump{}
 	nodes := 0
-	each := func(item document.Item) error {
+	step := predicates.Step{Of: "objects"}
+	each := func(from string, item document.Item) error {
+		step.Done++
+		step.Doing = "reading " + from
+		progress(simulate.Progress{Step: step})
 		if item.Kind == "Node" {
 			nodes++
 		}
@@ -136,7 +144,7 @@ func (o *fromDump) dumped(cmd *cobra.Command) (*simulate.Dumped, error) {
 }
 
 // eachObject reads the objects of all files.
-func (o *fromDump) eachObject(stdin io.Reader, each func(document.Item) error) error {
+func (o *fromDump) eachObject(stdin io.Reader, each func(from string, item document.Item) error) error {
 	open := func(name string) (io.ReadCloser, error) {
 		if name == "-" {
 			return io.NopCloser(stdin), nil
@@ -173,7 +181,7 @@ func (o *fromDump) eachObject(stdin io.Reader, each func(document.Item) error) e
 	return nil
 }
 
-func (o *fromDump) objects(file string, open func(string) (io.ReadCloser, error), isFolder bool, each func(document.Item) error) (items int, err error) {
+func (o *fromDump) objects(file string, open func(string) (io.ReadCloser, error), isFolder bool, each func(string, document.Item) error) (items int, err error) {
 	f, err := open(file)
 	if err != nil {
 		return 0, err
@@ -191,7 +199,7 @@ func (o *fromDump) objects(file string, open func(string) (io.ReadCloser, error)
 			return items, err
 		}
 		items++
-		if err := each(item); err != nil {
+		if err := each(title, item); err != nil {
 			return items, err
 		}
 	}

@@ -64,7 +64,7 @@ func (l *liveCluster) readables() []readable {
 }
 
 // eachObject reads the cluster. What may be missing and does is said in notes.
-func (l *liveCluster) eachObject(ctx context.Context, each func(document.Item) error) (notes []string, err error) {
+func (l *liveCluster) eachObject(ctx context.Context, each func(from string, item document.Item) error) (notes []string, err error) {
 	config, err := kubectlConfig(l.kubeconfig, l.context)
 	switch {
 	case clientcmd.IsEmptyConfig(err):
@@ -88,7 +88,7 @@ func (l *liveCluster) eachObject(ctx context.Context, each func(document.Item) e
 			case err != nil:
 				return nil, err
 			default:
-				if err := each(item); err != nil {
+				if err := each(r.Name+" of "+config.Host, item); err != nil {
 					return nil, err
 				}
 			}

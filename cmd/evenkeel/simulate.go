@@ -14,11 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/configs/scenarios"
 	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/simulate"
 	"github.com/evenkeel/evenkeel/simulate/htmlreport"
 )
@@ -101,14 +103,18 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	}
 	var setups []*simulate.Setup
 	var changed [][]v1alpha1.ChangedOption
+	meter := newMeter(cmd.ErrOrStderr(), clock.RealClock{})
+	defer meter.end()
+	meter.reading(simulate.Progress{Step: predicates.Step{Doing: "reading " + strings.Join(o.files, ", ")}})
 	err = interruptibly(cmd.Context(), func() (err error) {
-		setups, changed, err = loadScenarios(cmd, scenarioSources{o.files, names, &o.flags, variant}, o.sizes)
+		setups, changed, err = loadScenarios(cmd, scenarioSources{o.files, names, &o.flags, variant, meter.reading}, o.sizes)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	reports, err := play(cmd.Context(), setups, cmd.ErrOrStderr())
+	reports, err := play(cmd.Context(), setups, meter)
+	meter.end()
 	if !o.pods {
 		for _, r := range reports {
 			r.Status.Pods = nil
@@ -145,6 +151,7 @@ type scenarioSources struct {
 	files, names []string
 	flags        *overrides
 	variant      *variant
+	progress     func(simulate.Progress) // of reading; nil where nobody waits
 }
 
 // loadScenarios reads files first and built-in scenarios after them, and all
@@ -171,7 +178,7 @@ func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) (
 				continue
 			}
 			taken[docs[i].Name] = fmt.Sprintf("%s, document %d", docs[i].File, docs[i].Number)
-			setup, err := simulate.Load(&docs[i], simulate.Files{Open: open, MaxSize: sizes.lists})
+			setup, err := simulate.Load(&docs[i], simulate.Files{Open: open, MaxSize: sizes.lists, Progress: from.progress})
 			var invalid *document.Invalid
 			switch {
 			case errors.As(err, &invalid):
@@ -187,7 +194,7 @@ func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) (
 			if setup == nil || len(from.variant.texts) == 0 {
 				continue
 			}
-			other, options, err := from.variant.load(docs[i], simulate.Files{Open: open, MaxSize: sizes.lists}, from.flags)
+			other, options, err := from.variant.load(docs[i], simulate.Files{Open: open, MaxSize: sizes.lists, Progress: from.progress}, from.flags)
 			if err != nil {
 				return err
 			}
@@ -243,22 +250,12 @@ func interruptibly(ctx context.Context, work func() error) error {
 	}
 }
 
-// play runs the scenarios one after the other, and shows on a terminal how far
-// it has come. Where it is interrupted, the last report tells of a part.
-func play(ctx context.Context, setups []*simulate.Setup, stderr io.Writer) ([]*v1alpha1.ScenarioReport, error) {
+// play runs the scenarios one after the other, and shows how far it has come.
+// Where it is interrupted, the last report tells of a part.
+func play(ctx context.Context, setups []*simulate.Setup, meter *meter) ([]*v1alpha1.ScenarioReport, error) {
 	var reports []*v1alpha1.ScenarioReport
-	const erase = "\r\x1b[K"
 	for _, setup := range setups {
-		var o simulate.RunOptions
-		if printing.TakesCodes(stderr) {
-			o.Progress = func(p simulate.Progress) {
-				fmt.Fprintf(stderr, "%s%s: +%s, round %d, %d pods pending", erase, setup.Name, p.At, p.Rounds, p.Pending)
-			}
-		}
-		report, err := simulate.Run(ctx, setup, o)
-		if o.Progress != nil {
-			fmt.Fprint(stderr, erase)
-		}
+		report, err := simulate.Run(ctx, setup, simulate.RunOptions{Progress: meter.playing(setup.Name)})
 		if report != nil {
 			reports = append(reports, report)
 		}

@@ -52,6 +52,20 @@ func TakesCodes(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
+// Width is that of the terminal that w is, in columns; 0 where it is none, or one that understands no codes.
+func Width(w io.Writer) int {
+	if !TakesCodes(w) {
+		return 0
+	}
+	const usual = 80
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return usual
+}
+
 // Codes of ANSI terminals.
 const (
 	bold   = "1"
