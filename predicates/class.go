@@ -46,7 +46,7 @@ func (q *question) answer(fresh candidate) []Reason {
 	}
 	if q.answers == nil {
 		q.answers = map[string][]Reason{}
-		if !q.k.wider { // whatever the cluster is
+		if !q.k.wider || q.s.len == 0 { // whatever the cluster is, or there is none
 			if q.k.answers == nil {
 				q.k.answers = q.answers
 			}

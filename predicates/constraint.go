@@ -170,6 +170,10 @@ func (t *counter) more(domain, n int) {
 
 // remove takes a node of a domain out, with so many pods that match.
 func (t *counter) remove(domain, held int) {
+	if t.host {
+		t.leave(held)
+		return
+	}
 	t.leave(t.pods[domain])
 	t.nodes[domain]--
 	t.pods[domain] -= held

@@ -5,9 +5,8 @@ import (
 	"sort"
 )
 
-// evener places pods of a kind that have spread constraints, none of them over
-// hostnames, on the nodes of Moves. It is a spreader that follows what others
-// change.
+// evener places pods of a kind that have spread constraints on the nodes of Moves.
+// It is a spreader that follows what others change.
 type evener struct {
 	*spreader
 	m     *Moves
@@ -16,6 +15,7 @@ type evener struct {
 	lanes map[*track]*lane
 	of    []*lane // of the nodes; nil where one lacks a key
 	at    []int   // of the nodes, their positions in the lanes
+	held  []int   // by node, pods that the constraint over hostnames counts
 }
 
 // lane is the nodes that lie in the same domains.
@@ -33,7 +33,7 @@ func (m *Moves) evenerOf(r *row) *evener {
 	m.even = true
 	e := &evener{
 		spreader: m.base.newSpreader(r.k, m.bulkOf(r)), m: m, r: r, seen: len(m.booked),
-		lanes: map[*track]*lane{}, of: make([]*lane, len(m.states)), at: make([]int, len(m.states)),
+		lanes: map[*track]*lane{}, of: make([]*lane, len(m.states)), at: make([]int, len(m.states)), held: make([]int, len(m.states)),
 	}
 	for node, st := range m.states {
 		e.count(st, 1)
@@ -41,6 +41,7 @@ func (m *Moves) evenerOf(r *row) *evener {
 		if !at.keyed {
 			continue
 		}
+		e.held[node] = e.onHost(st)
 		l := e.lanes[at.track]
 		if l == nil {
 			l = &lane{site: at}
@@ -63,6 +64,7 @@ func (e *evener) catchUp() {
 		if c.from != c.to {
 			e.uncount(c.from)
 			e.count(c.to, 1)
+			e.held[c.node] = e.onHost(c.to)
 		}
 		if l := e.of[c.node]; l != nil {
 			l.first = min(l.first, e.at[c.node])
@@ -75,10 +77,24 @@ func (e *evener) catchUp() {
 func (e *evener) came(c seat) {
 	at := e.site(c.to.shape)
 	for i, t := range e.counters {
-		if at.included[i] && e.countsOf(c.of)[i] {
+		switch {
+		case !at.included[i] || !e.countsOf(c.of)[i]:
+		case t.host:
+			t.leave(e.held[c.node])
+			e.held[c.node] += c.n
+			t.enter(e.held[c.node], 1)
+		default:
 			t.more(at.domains[i], c.n)
 		}
 	}
+}
+
+// onHost is how many pods on a node the constraint over hostnames counts.
+func (e *evener) onHost(st *state) int {
+	if i := e.hostAt(e.site(st.shape)); i >= 0 {
+		return e.spreader.held(st, i)
+	}
+	return 0
 }
 
 // uncount takes a node out of the counts.
@@ -86,7 +102,7 @@ func (e *evener) uncount(st *state) {
 	at := e.site(st.shape)
 	for i, t := range e.counters {
 		if at.included[i] {
-			t.remove(at.domains[i], e.held(st, i))
+			t.remove(at.domains[i], e.spreader.held(st, i))
 		}
 	}
 }
@@ -143,15 +159,16 @@ func (e *evener) find(lo int) int {
 		if at < len(l.nodes) && l.nodes[at] < lo {
 			at = sort.SearchInts(l.nodes, lo)
 		}
-		fromFirst := at == l.first
-		for at < len(l.nodes) && l.nodes[at] < best && e.m.room(e.r, l.nodes[at]) == 0 {
-			at++
-		}
-		if fromFirst {
-			l.first = at
-		}
-		if at < len(l.nodes) {
-			best = min(best, l.nodes[at])
+		for ; at < len(l.nodes) && l.nodes[at] < best; at++ {
+			node := l.nodes[at]
+			if e.overHost != nil && !e.overHost.allows(e.held[node]) {
+				continue // as long as so many other nodes have fewer
+			}
+			if e.m.room(e.r, node) > 0 {
+				best = node
+			} else if at == l.first {
+				l.first++
+			}
 		}
 	}
 	if best == math.MaxInt {

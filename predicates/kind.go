@@ -82,6 +82,11 @@ type kind struct {
 	// answers are those about fresh nodes that stand alone, by what the kind looks at
 	// of them.
 	answers map[string][]Reason
+	// counts tell of pods on nodes which of the constraints count them.
+	counts map[*resident][]bool
+	// rooms are how many pods of the kind nodes take by themselves, as far as Moves
+	// has asked the plugins.
+	rooms map[*state]int
 }
 
 // ownTerms tells whether the pod has any inter-pod rule of its own.

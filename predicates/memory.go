@@ -25,6 +25,7 @@ type look struct{ podKeys []string }
 const (
 	maxGonePods   = 10_000
 	maxGoneStates = 10_000
+	maxGoneRooms  = 1_000
 )
 
 // universe returns the one that Clusters of these nodes share with earlier ones.

@@ -186,7 +186,7 @@ func (m *Moves) put(r *row, count int) ([]Placement, error) {
 	s := m.base
 	ruled := s.u.c.rules.resources && !s.needsExact(r.k)
 	switch {
-	case ruled && s.spreads(r.k, nil) && !slices.ContainsFunc(r.k.constraints, func(c constraint) bool { return c.host }):
+	case ruled && s.spreads(r.k, nil):
 		if err := m.show(); err != nil {
 			return nil, err
 		}
@@ -244,7 +244,10 @@ func (m *Moves) room(r *row, node int) int {
 
 func (m *Moves) bulkOf(r *row) *bulk {
 	if r.bulk == nil {
-		r.bulk = &bulk{s: m.base, k: r.k, room: map[*state]int{}, next: map[step]*state{}}
+		if r.k.rooms == nil || r.k.volumes || len(r.k.rooms) > 4*len(m.states)+maxGoneRooms {
+			r.k.rooms = map[*state]int{}
+		}
+		r.bulk = &bulk{s: m.base, k: r.k, room: r.k.rooms, next: map[step]*state{}}
 	}
 	return r.bulk
 }

@@ -89,9 +89,12 @@ func (s *Cluster) spreader(k *kind, lo int) *spreader {
 
 // newSpreader returns a spreader that has seen no node.
 func (s *Cluster) newSpreader(k *kind, b *bulk) *spreader {
+	if k.counts == nil {
+		k.counts = map[*resident][]bool{}
+	}
 	p := &spreader{
 		s: s, k: k, bulk: b, affinity: nodeaffinity.GetRequiredNodeAffinity(k.info.Pod),
-		about: map[*resident][]bool{}, sites: map[*shape]*site{}, byKey: map[string]*track{},
+		about: k.counts, sites: map[*shape]*site{}, byKey: map[string]*track{},
 	}
 	for i := range k.constraints {
 		t := newCounter(&k.constraints[i])

@@ -15,9 +15,18 @@ type facts struct {
 	// used is what the pods request, and byDaemons what those of daemon sets do, which
 	// are not in it.
 	used, byDaemons expander.Requests
+	// busy is what inUse answered for the settings in busyFor.
+	busy    string
+	busyFor *settings
 	// movable, blocked and reason are what Options.movable answers.
 	movable         []*v1.Pod
 	blocked, reason string
+}
+
+// settings are those of a group that inUse looks at.
+type settings struct {
+	threshold     float64
+	ignoreDaemons bool
 }
 
 // memory keeps facts, by the node objects they are about. As long as the list of a

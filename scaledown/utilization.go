@@ -15,12 +15,20 @@ import (
 // pods of daemon sets request counts, unless the group says otherwise: then it is
 // taken off what the node offers.
 func (f *facts) inUse(n *Node, g *Group) string {
+	by := settings{g.Settings.ScaleDownUtilizationThreshold, g.Settings.IgnoreDaemonSetsUtilization}
+	if f.busyFor == nil || *f.busyFor != by {
+		f.busy, f.busyFor = f.usage(n, by), &by
+	}
+	return f.busy
+}
+
+func (f *facts) usage(n *Node, by settings) string {
 	used, ignored := f.used.Plus(1, f.byDaemons), expander.Requests{}
-	if g.Settings.IgnoreDaemonSetsUtilization {
+	if by.ignoreDaemons {
 		used, ignored = f.used, f.byDaemons
 	}
 	offered := n.Node.Node.Status.Allocatable
-	threshold := int64(math.Round(g.Settings.ScaleDownUtilizationThreshold * Whole))
+	threshold := int64(math.Round(by.threshold * Whole))
 	for _, r := range []struct {
 		name          v1.ResourceName
 		used, offered int64

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -61,7 +62,7 @@ func completeTemplates(groups []Group, similarity nodegroupset.Options, cluster 
 	if err != nil {
 		return err
 	}
-	c := completer{index: index, packs: packs, lookedAt: lookedAt(cluster)}
+	c := completer{index: index, packs: packs, lookedAt: sync.OnceValue(func() map[string]bool { return lookedAt(cluster) })}
 	byName := map[string]*Group{}
 	for i := range groups {
 		if g := &groups[i]; g.Template != nil && g.TemplateFrom != fromCloud {
@@ -88,7 +89,7 @@ type completer struct {
 	index    *nodegroupset.Index // of the populated groups
 	models   []*Group            // one of each of their sets, by name
 	packs    nodegroupset.LabelPacks
-	lookedAt map[string]bool // labels that some pod asks for
+	lookedAt func() map[string]bool // labels that some pod asks for
 }
 
 // complete fills in one template, where a model is found.
@@ -212,7 +213,7 @@ func (c *completer) onlyMissing(empty, model *Group) []missingField {
 // tells whether a field says what the nodes are for.
 func (c *completer) tells(m missingField) bool {
 	if m.kind == missingLabel {
-		return c.lookedAt[m.name] || c.packs.Tells(m.name)
+		return c.packs.Tells(m.name) || c.lookedAt()[m.name]
 	}
 	return strings.Contains(m.name, "/") // an extended resource
 }

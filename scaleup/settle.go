@@ -22,6 +22,11 @@ type settlement struct {
 // their way: the scheduler's business, and no reason to order more.
 func (p *planner) settle(templates []predicates.Node) (settlement, error) {
 	w := p.world
+	if len(w.Pending) == 0 { // nobody looks for a place
+		cluster := p.checker.Cluster(nil)
+		fit, err := cluster.Fits(templates, nil)
+		return settlement{cluster: cluster, fit: fit, stage: stage{cluster: cluster}}, err
+	}
 	s := settlement{cluster: p.checker.Cluster(w.Nodes)}
 	var arriving []string // the group of each node on its way
 	for i := range w.Groups {
@@ -60,6 +65,10 @@ func (p *planner) settle(templates []predicates.Node) (settlement, error) {
 		s.left = append(s.left, kind.Pods[placed[k]:]...)
 	}
 	slices.Sort(s.left)
+	if len(s.left) == len(w.Pending) { // nothing has changed
+		s.fit = fit
+		return s, nil
+	}
 	pending := make([]*v1.Pod, len(s.left))
 	for i, at := range s.left {
 		pending[i] = w.Pending[at]
