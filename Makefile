@@ -64,7 +64,7 @@ race: ## Run the tests of the concurrent packages under the race detector.
 	@CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) $(RACE)
 
 worlds: ## Play random worlds against the sidecar and Balancers, more than test does (WORLDS=10000).
-	@$(GO) test ./sidecar -count=1 -v -timeout 60m -run '^TestExactInRandomWorlds$$' -worlds $(WORLDS)
+	@$(GO) test ./sidecar -count=1 -v -timeout 60m -run '^Test(Exact|NeverLater)InRandomWorlds$$' -worlds $(WORLDS)
 	@$(GO) test ./balancer -count=1 -v -timeout 60m -run '^TestClosedLoopIsQuiet$$' -loops $(WORLDS)
 
 nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, and every fuzz target for five minutes.

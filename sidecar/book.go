@@ -33,8 +33,14 @@ type book struct {
 	deleted map[string]time.Time
 	// order is an increase of which it is not known how it ended.
 	order *order
-	// grant is the last increase that was granted in part or in full, until its effect has shown.
+	// grant is the last increase of which some was granted, until the next question shows what came of it.
 	grant *grant
+}
+
+// grant is what was granted for some pods.
+type grant struct {
+	loop int // in which it was
+	pods []types.UID
 }
 
 // order is an increase on its way to the cloud.
@@ -45,13 +51,6 @@ type order struct {
 
 	failed time.Time // when it ended without a clear answer; zero while it runs
 	err    error
-}
-
-// grant is what was granted and for which pods.
-type grant struct {
-	loop    int // in which it was
-	pods    map[types.UID]bool
-	pending int // pods of the question, where it had all; else 0
 }
 
 func (b *book) resize(delta int) {

@@ -20,16 +20,15 @@ import (
 // pick is what the expander answered: the group Cluster Autoscaler is going to increase.
 type pick struct {
 	group  string
-	count  int    // nodes in its option
-	full   bool   // not to be split
-	why    string // why not
-	refuse string // why the increase is refused; empty if it is not
-	split  *split // how the need is to be split; nil if that was worked out by a process before this one
-	share  int    // of the group in the split
-	pods   map[types.UID]bool
-	// pending is how many pods the question had, if it had all.
-	pending int
-	from    *choice
+	count  int         // nodes in its option
+	full   bool        // not to be split
+	why    string      // why not
+	refuse string      // why the increase is refused; empty if it is not
+	split  *split      // how the need is to be split; nil if that was worked out by a process before this one
+	share  int         // of the group in the split
+	pods   []types.UID // those of the set that may run in the group
+	whole  bool        // the question had all pending pods
+	from   *choice
 }
 
 // plan is a split that is being carried out, one member per loop of Cluster Autoscaler.
@@ -41,6 +40,7 @@ type plan struct {
 	granted int
 	left    int
 	pods    map[types.UID]bool // that were pending when it began; nil if not known any more
+	kinds   map[string]bool    // of them
 	members []PlanMember
 }
 
@@ -123,10 +123,7 @@ func (s *Sidecar) choose(request grpcexpander.Request) (*pick, error) {
 	if m == passThrough {
 		p.full, p.why = true, why
 	}
-	p.from = c
-	if c.whole() {
-		p.pending = len(request.Pods)
-	}
+	p.from, p.whole = c, c.whole()
 	s.pick = p
 	s.note(decision)
 	return p, nil
@@ -224,7 +221,8 @@ func (c *choice) showFailed() (*pick, Decision, bool) {
 	for _, name := range c.names {
 		b, n := c.book(name), c.at.count(c.view.byID[name], c.book(name))
 		_, _, failed := c.backoff.Active(name, c.at.now)
-		if in := n.expected - n.inFlight; b.seen && in > 0 && (failed || n.troubled()) && !c.single(name) {
+		if in := n.ghosts(); b.seen && in > 0 && (failed || n.troubled()) && !c.single(name) {
+			c.writeOff(c.view.byID[name], b) // it counts none of them from now on
 			reason := fmt.Sprintf("%d nodes of %s will not come; Cluster Autoscaler is told so", in, name)
 			return &pick{group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}, true
 		}

@@ -11,21 +11,22 @@ import (
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 )
 
+// young is the age below which Cluster Autoscaler may have left a pod out of its questions.
+const young = 5 * time.Second
+
 // doubt looks for signs that Cluster Autoscaler does not count nodes although its increase was answered with success:
 // the answer was lost, and the group is backed off there.
 func (c *choice) doubt() {
-	pending := map[types.UID]bool{}
+	pending := make(map[types.UID]bool, len(c.request.Pods))
+	competing := false // pods that were too young for the question before may have taken the room
 	for _, pod := range c.request.Pods {
 		pending[uid(pod)] = true
+		competing = competing || c.at.now.Sub(pod.CreationTimestamp.Time) < young
 	}
-	back := c.asked.back(c.request.Pods, c.whole())
 	for id, b := range c.books {
 		g := c.view.byID[id]
 		if g == nil {
 			continue
-		}
-		if back {
-			b.seen, b.away = false, true // pods that had room on new nodes have none any more
 		}
 		absent := c.options[id] == nil && b.target < g.MaxSize && c.wanted(id) && !c.at.unhealthy(g, b)
 		if absent {
@@ -33,50 +34,14 @@ func (c *choice) doubt() {
 		} else {
 			b.missed = 0
 		}
-		if !b.seen {
-			continue
+		if g := b.grant; g != nil && g.loop == c.loop-1 && !competing && !slices.ContainsFunc(g.pods, func(id types.UID) bool { return !pending[id] }) {
+			b.seen = false // no pod found room on the new nodes
 		}
-		if b.grant != nil && b.grant.loop < c.loop {
-			served := false
-			for pod := range b.grant.pods {
-				served = served || !pending[pod]
-			}
-			if !served || b.grant.pending > 0 && len(c.request.Pods) >= b.grant.pending && c.whole() {
-				b.seen = false // no pod found room on the new nodes
-			}
-			b.grant = nil
-		}
-		if absent {
+		b.grant = nil // a loop without a question: Cluster Autoscaler was content
+		if b.seen && absent {
 			b.seen, b.away = false, true // similar groups could grow for pods that would run here, and this one could not
 		}
 	}
-}
-
-// questions remembers the pods of questions since nodes are on their way.
-type questions struct {
-	start time.Time // of this process: older pods were asked about before, if not now
-	pods  map[types.UID]bool
-	last  int  // pods of the last question
-	whole bool // it had all
-}
-
-// back tells whether pods are pending again that were not in the last question, and takes the question in.
-func (q *questions) back(pods []*v1.Pod, whole bool) bool {
-	known := 0
-	for _, pod := range pods {
-		if q.pods[uid(pod)] || pod.CreationTimestamp.Time.Before(q.start) {
-			known++
-		}
-	}
-	back := q.whole && known > q.last
-	if q.pods == nil {
-		q.pods = map[types.UID]bool{}
-	}
-	for _, pod := range pods {
-		q.pods[uid(pod)] = true
-	}
-	q.last, q.whole = len(pods), whole
-	return back
 }
 
 // whole tells whether the question has all pending pods: options of groups near their maximum may lack some.

@@ -39,6 +39,8 @@ func allowance(p proof, n counted) (nodes int, why string) {
 	switch {
 	case n.troubled():
 		return 0, fmt.Sprintf("%d of its %d nodes are not ready any more", n.broken, n.broken+n.ready)
+	case n.ghosts() > 0:
+		return 0, fmt.Sprintf("Cluster Autoscaler would wait for %d nodes of it that will not come", n.ghosts())
 	case p == bringNode:
 		return max(0, 1-n.inFlight), "one node first, since it has failed"
 	}

@@ -35,7 +35,7 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	if delta <= 0 {
 		return fmt.Errorf("node group %q: increase by %d: %w", id, delta, cloudprovider.ErrInvalidDelta)
 	}
-	s.hear(ctx)
+	s.hear(ctx, "")
 	if err := s.turn.take(ctx); err != nil {
 		return err
 	}
@@ -311,7 +311,6 @@ func (s *Sidecar) refused(id string, b *book, err error) {
 		s.plan.granted -= b.order.Delta
 	}
 	b.order = nil
-	b.grant = nil
 	if !cloudprovider.OwnMistake(err) {
 		s.fail(id, err.Error(), takeOrder)
 	}
@@ -332,7 +331,6 @@ func (s *Sidecar) conclude(ctx context.Context, g *groupView, asked int, v verdi
 	defer s.mu.Unlock()
 	b := s.book(g.ID)
 	s.advance(v, granted)
-	b.grant = nil
 	if err != nil && !v.hide {
 		b.seen = false // an error makes Cluster Autoscaler back the group off
 		s.note(Decision{Call: "IncreaseSize", Group: g.ID, Asked: asked, Reason: v.reason, Error: err.Error()})
@@ -341,8 +339,9 @@ func (s *Sidecar) conclude(ctx context.Context, g *groupView, asked int, v verdi
 	b.seen, b.away = heard && !v.restored, false
 	b.asked = s.o.Clock.Now()
 	s.unheard = &answer{g.ID, b.asked, s.o.Connection(ctx)}
-	if v.pick != nil && granted > 0 {
-		b.grant = &grant{loop: s.loop, pods: v.pick.pods, pending: v.pick.pending}
+	b.grant = nil
+	if v.pick != nil && granted > 0 && len(v.pick.pods) > 0 {
+		b.grant = &grant{s.loop, v.pick.pods}
 	}
 	s.o.Metrics.granted(asked, granted)
 	s.note(Decision{Call: "IncreaseSize", Group: g.ID, Asked: asked, Granted: granted, Reason: v.reason, Error: text(err)})
@@ -360,14 +359,20 @@ type answer struct {
 // all target sizes at once then. One that has not heard it waits for its deadline first.
 const silence = 3 * time.Second
 
-// hear is told of every call that follows an increase in Cluster Autoscaler's loop.
-func (s *Sidecar) hear(ctx context.Context) {
+// hear is told of every call that follows an increase in Cluster Autoscaler's loop. Before it counts the nodes it asks for the
+// options of the group, which tell how long they may take: that answer it has to hear as well.
+func (s *Sidecar) hear(ctx context.Context, optionsOf string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a := s.unheard; a != nil {
-		if s.o.Clock.Since(a.at) >= silence || s.o.Connection(ctx) != a.connection {
-			s.book(a.group).seen = false
-		}
+	a := s.unheard
+	switch now := s.o.Clock.Now(); {
+	case a == nil:
+	case now.Sub(a.at) >= silence || s.o.Connection(ctx) != a.connection:
+		s.book(a.group).seen = false
+		s.unheard = nil
+	case optionsOf == a.group:
+		a.at = now
+	default:
 		s.unheard = nil
 	}
 }
@@ -379,19 +384,20 @@ func (s *Sidecar) advance(v verdict, granted int) {
 	}
 	split := v.pick.split
 	if s.plan == nil || s.plan.chosen != split.chosen {
-		s.plan = &plan{since: s.o.Clock.Now(), chosen: split.chosen, why: split.why, need: split.need, pods: map[types.UID]bool{}}
+		s.plan = &plan{since: s.o.Clock.Now(), chosen: split.chosen, why: split.why, need: split.need, pods: map[types.UID]bool{}, kinds: map[string]bool{}}
 		for i := range split.members {
 			if split.members[i].option == nil {
 				continue
 			}
 			maps.Copy(s.plan.pods, v.pick.from.uids(split.members[i].option))
+			maps.Copy(s.plan.kinds, v.pick.from.kinds(split.members[i].option))
 		}
 	}
 	s.plan.granted += granted
 	s.plan.left = split.need - granted
 	s.plan.members = split.result
 	if s.plan.left <= 0 {
-		if v.pick.pending > 0 {
+		if v.pick.whole {
 			s.provide(v.pick)
 		}
 		s.plan = nil

@@ -157,7 +157,7 @@ func (s *Sidecar) loadJournal(ctx context.Context) {
 // certainly not heard.
 func (s *Sidecar) restore(j journal) {
 	for _, b := range s.books {
-		b.seen, b.grant = false, nil
+		b.seen = false
 	}
 	for id, entry := range j.Groups {
 		b := s.book(id)

@@ -16,6 +16,8 @@ import (
 const (
 	// DefaultMaxNodeProvisionTime is that of Cluster Autoscaler's flag of this name.
 	DefaultMaxNodeProvisionTime = scaleup.DefaultMaxNodeProvisionTime
+	// DefaultMaxNodeStartupTime is that of Cluster Autoscaler's flag of this name.
+	DefaultMaxNodeStartupTime = 15 * time.Minute
 	// DefaultParallel is how many calls to the cloud are made at the same time while its state is read.
 	DefaultParallel = 32
 	// DefaultBackendTimeout is how long a call to the cloud may take. Cluster Autoscaler is answered long before.
@@ -36,6 +38,9 @@ type Options struct {
 	// MaxNodeProvisionTime is the value of the flag given to Cluster Autoscaler; 0 means its default. What the cloud has
 	// not begun to fulfil by then is taken back.
 	MaxNodeProvisionTime time.Duration
+	// MaxNodeStartupTime is the value of the flag given to Cluster Autoscaler; 0 means its default. For so long after its
+	// registration it expects a node to become ready.
+	MaxNodeStartupTime time.Duration
 	// NotBalanced turns the split off (--balance-similar-node-groups=false): the sidecar then only chooses and forwards.
 	NotBalanced bool
 	// LevelScaleDown raises the minimums Cluster Autoscaler is told, so that it takes nodes from the largest members of a set.
@@ -90,6 +95,9 @@ func (o *Options) follows(r rule) bool { return o.without&r == 0 }
 func (o *Options) setDefaults() {
 	if o.MaxNodeProvisionTime == 0 {
 		o.MaxNodeProvisionTime = DefaultMaxNodeProvisionTime
+	}
+	if o.MaxNodeStartupTime == 0 {
+		o.MaxNodeStartupTime = DefaultMaxNodeStartupTime
 	}
 	if o.Parallel == 0 {
 		o.Parallel = DefaultParallel

@@ -1,21 +1,26 @@
 package sidecar
 
 import (
+	"fmt"
 	"maps"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 )
 
 // provided are pods that all have room on nodes that are on their way. Cluster Autoscaler tries anew in every loop which pods
 // would run where: a pod that could run anywhere may take the room meant for one that can not, and the latter is asked for
-// again. Until the nodes are there and the scheduler has had its turn nobody knows, so that costs loops and no nodes.
+// again. Until the nodes are there and the scheduler has had its turn nobody knows, so that costs loops and no nodes. Pods that are
+// all alike cannot take each other's room: where they are asked for again, it is for others that have come.
 type provided struct {
 	pods    map[types.UID]bool
-	targets map[string]int // sizes that hold their nodes, by group
-	quiet   time.Time      // since when none of the groups has nodes on their way; zero while one has
+	kinds   map[string]bool // of pods, by what they may run on
+	targets map[string]int  // sizes that hold their nodes, by group
+	quiet   time.Time       // since when none of the groups has nodes on their way; zero while one has
 }
 
 // turn is how long the scheduler has for pods once all nodes are ready.
@@ -24,16 +29,18 @@ const turn = 10 * time.Second
 // provide notes that all pods of a plan have room; the last question of it had all that were pending.
 func (s *Sidecar) provide(p *pick) {
 	if s.provided.pods == nil {
-		s.provided = provided{pods: map[types.UID]bool{}, targets: map[string]int{}}
+		s.provided = provided{pods: map[types.UID]bool{}, kinds: map[string]bool{}, targets: map[string]int{}}
 	}
 	if s.plan != nil {
 		maps.Copy(s.provided.pods, s.plan.pods)
+		maps.Copy(s.provided.kinds, s.plan.kinds)
 	}
 	for i := range p.split.members {
 		m := &p.split.members[i]
 		s.provided.targets[m.Name] = s.book(m.Name).target
 		if m.option != nil {
 			maps.Copy(s.provided.pods, p.from.uids(m.option))
+			maps.Copy(s.provided.kinds, p.from.kinds(m.option))
 		}
 	}
 	s.provided.quiet = time.Time{}
@@ -69,6 +76,9 @@ func (c *choice) dropProvided() (dropped int) {
 		c.provided = provided{}
 		return 0
 	}
+	if len(c.provided.kinds) <= 1 {
+		return 0
+	}
 	for _, name := range c.names {
 		o := c.options[name]
 		if c.single(name) {
@@ -88,4 +98,33 @@ func (c *choice) dropProvided() (dropped int) {
 		c.options[name] = rest
 	}
 	return dropped
+}
+
+// kinds are kinds of the pods of an option: two of them where there are more, since all that matters is whether there is one.
+func (c *choice) kinds(o *grpcexpander.Option) map[string]bool {
+	out := map[string]bool{}
+	for _, i := range o.Pods {
+		if out[kindOf(c.request.Pods[i])] = true; len(out) > 1 {
+			break
+		}
+	}
+	return out
+}
+
+// kindOf is the same for pods of which each can run wherever the other can.
+func kindOf(pod *v1.Pod) string {
+	spec := &pod.Spec
+	where := v1.PodSpec{
+		NodeSelector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
+		TopologySpreadConstraints: spec.TopologySpreadConstraints, ResourceClaims: spec.ResourceClaims,
+	}
+	for i := range spec.Volumes {
+		if v := &spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+			where.Volumes = append(where.Volumes, *v)
+		}
+	}
+	for i := range spec.Containers {
+		where.Containers = append(where.Containers, v1.Container{Ports: spec.Containers[i].Ports})
+	}
+	return fmt.Sprint(expander.RequestsOf(pod), where.String())
 }

@@ -90,7 +90,7 @@ func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, 
 
 // TargetSize implements cloudprovider.Provider, from memory.
 func (s *Sidecar) TargetSize(ctx context.Context, id string) (int, error) {
-	s.hear(ctx)
+	s.hear(ctx, "")
 	g, err := s.group(ctx, id)
 	if err != nil {
 		return 0, err
@@ -111,7 +111,7 @@ func (s *Sidecar) Nodes(ctx context.Context, id string) ([]cloudprovider.Instanc
 
 // Template implements cloudprovider.Provider, from memory.
 func (s *Sidecar) Template(ctx context.Context, id string) (cloudprovider.Template, error) {
-	s.hear(ctx)
+	s.hear(ctx, "")
 	g, err := s.group(ctx, id)
 	if err != nil {
 		return cloudprovider.Template{}, err
@@ -125,7 +125,7 @@ func (s *Sidecar) Template(ctx context.Context, id string) (cloudprovider.Templa
 // Options implements cloudprovider.Provider. Only groups that are resized to their maximum or to zero have any: whatever
 // the answer, Cluster Autoscaler takes the startup time of nodes for zero as soon as there is one.
 func (s *Sidecar) Options(ctx context.Context, id string, defaults cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error) {
-	s.hear(ctx)
+	s.hear(ctx, id)
 	g, err := s.group(ctx, id)
 	if err != nil {
 		return cloudprovider.GroupOptions{}, err
@@ -236,7 +236,7 @@ func (s *Sidecar) noticeProcess(ctx context.Context) {
 	s.mu.Lock()
 	s.gpuAsked, s.process = connection, s.o.Clock.Now()
 	for _, b := range s.books {
-		b.seen, b.away, b.grant = false, true, nil
+		b.seen, b.away = false, true
 	}
 	s.plan, s.pick, s.balancing, s.unasked = nil, nil, false, false
 	s.note(Decision{Call: "GPULabel", Reason: "a new process of Cluster Autoscaler: it knows of no node that is on its way"})

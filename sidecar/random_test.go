@@ -150,9 +150,17 @@ func (c *randomCase) disturb(r *rand.Rand) {
 	}
 }
 
-// want is what the sizes have to become: those of one exact split over the groups that deliver.
-func (c *randomCase) want(t testing.TB) []int {
-	return exact(t, c.need+c.moved, c.cloud.Groups, c.broken...)
+// want is what the sizes have to become: those of one exact split over the groups that deliver. A group that Cluster Autoscaler
+// itself had backed off until it was started anew takes part from then on.
+func (c *randomCase) want(t testing.TB, rejoin []int) []int {
+	nodes := c.need + c.moved
+	for i := range rejoin {
+		if g := &c.cloud.Groups[i]; !slices.Contains(c.broken, g.ID) {
+			nodes -= rejoin[i] - g.Size
+			g.Size = rejoin[i]
+		}
+	}
+	return exact(t, nodes, c.cloud.Groups, c.broken...)
 }
 
 func total(sizes []int) int {
@@ -211,7 +219,7 @@ func play(t testing.TB, seed uint64) (extra int, problem string) {
 			g.MinSize = min(g.MinSize, g.MaxSize)
 		}
 	}
-	want := c.want(t)
+	want := c.want(t, w.rejoin)
 	for i := range c.cloud.Groups { // machines nobody can use are there or not
 		if c.dead[c.cloud.Groups[i].ID] {
 			want[i] = state.Sizes()[i]

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ const (
 // the one failure that costs Cluster Autoscaler nothing it knows.
 func (s *Sidecar) Refresh(ctx context.Context) error {
 	began := s.o.Clock.Now()
-	s.hear(ctx)
+	s.hear(ctx, "")
 	s.loadJournal(ctx)
 	err := s.read(ctx, began)
 	s.mu.Lock()
@@ -261,10 +262,11 @@ func (s *Sidecar) takeBackOverdue(ctx context.Context, g *groupView) {
 		b.missing = cmp.Or(b.asked, now)
 	}
 	since := b.missing
-	overdue := missing > 0 && b.order == nil && (b.unborn || now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
+	overdue := b.order == nil && (b.unborn || now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
 	b.unborn = false
+	missing = min(missing, s.roomBeside(g.ID))
 	s.mu.Unlock()
-	if !overdue {
+	if !overdue || missing <= 0 {
 		return
 	}
 	why := fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, now.Sub(since).Round(time.Second))
@@ -278,6 +280,21 @@ func (s *Sidecar) takeBackOverdue(ctx context.Context, g *groupView) {
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -missing, Granted: -missing, Reason: why + "; they are taken back and others take their share", Error: text(err)})
 }
 
+// roomBeside is how many nodes the other members of a group's set can take. What none of them can stays on order: it comes as
+// soon as the cloud has it.
+func (s *Sidecar) roomBeside(id string) int {
+	if s.view == nil {
+		return math.MaxInt
+	}
+	room, now := 0, s.o.Clock.Now()
+	for other, g := range s.view.byID {
+		if _, _, off := s.backoff.Active(other, now); other != id && !off && s.set(other) == s.set(id) {
+			room += max(0, g.MaxSize-s.book(other).target)
+		}
+	}
+	return room
+}
+
 // show makes a view the one that Cluster Autoscaler is shown, and brings the books up to date with it.
 func (s *Sidecar) show(v *view) {
 	before := s.view
@@ -286,23 +303,17 @@ func (s *Sidecar) show(v *view) {
 	at := s.look()
 	s.since = watchUnregistered(v, at.nodes, s.since)
 	at.since = s.since
-	quiet := true
 	for _, id := range slices.Sorted(maps.Keys(v.byID)) {
 		g, b := v.byID[id], s.book(id)
 		s.settleByReading(g, b)
 		s.watch(before.group(id), g, b, born)
 		n := at.count(g, b)
-		quiet = quiet && n.inFlight == 0
 		if n.expected == 0 {
 			b.seen, b.away = false, false // nothing to come: Cluster Autoscaler drops its request now
-			b.grant = nil
 		}
 	}
 	if !s.holds(at) {
 		s.provided = provided{}
-	}
-	if quiet {
-		s.asked = questions{start: s.asked.start}
 	}
 	for id := range s.books {
 		if v.byID[id] == nil {

@@ -41,7 +41,6 @@ type Sidecar struct {
 	at          *sight               // when last looked at
 	pick        *pick                // the answer of the expander that waits for its increase
 	plan        *plan
-	asked       questions
 	provided    provided
 	unheard     *answer         // to the last increase, until Cluster Autoscaler calls again
 	grown       map[string]bool // groups increased in this loop since the last choice
@@ -73,7 +72,6 @@ func New(backend Backend, o Options) (*Sidecar, error) {
 		o:       o,
 		index:   index,
 		writer:  rand.Text(),
-		asked:   questions{start: o.Clock.Now()},
 		turn:    newLock(),
 		books:   map[string]*book{},
 		backoff: scaleup.NewBackoff(o.Backoff),
@@ -136,7 +134,7 @@ func (s *Sidecar) canShare() (bool, string) {
 // look looks at the cluster's nodes anew. They are looked at once per loop, and again for each choice.
 func (s *Sidecar) look() *sight {
 	now := s.o.Clock.Now()
-	s.at = &sight{now: now, nodes: s.nodes(now), since: s.since, provision: s.o.MaxNodeProvisionTime}
+	s.at = &sight{now: now, nodes: s.nodes(now), since: s.since, provision: s.o.MaxNodeProvisionTime, startup: s.o.MaxNodeStartupTime}
 	return s.at
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
@@ -55,7 +57,7 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 		if c.view.byID[chosen].zeroOrMax {
 			reason = "the group is resized to its maximum or to zero, never split"
 		}
-		p := &pick{group: chosen, count: o.NodeCount, full: true, why: reason, pods: c.uids(o)}
+		p := &pick{group: chosen, count: o.NodeCount, full: true, why: reason}
 		return p, Decision{Group: chosen, Asked: o.NodeCount, Reason: reason + "; " + why}
 	}
 	s := &split{chosen: chosen, why: why}
@@ -86,8 +88,24 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", chosen), Members: s.result}
 	}
 	now := firstOrder(c.book(next.Name).proof, s.shares[next.Name])
-	p := &pick{group: next.Name, count: c.counts[next.Name], split: s, share: now, pods: c.uids(next.option)}
+	p := &pick{group: next.Name, count: c.counts[next.Name], split: s, share: now, pods: c.takers(s, next.Name)}
 	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: now, Members: s.result, Reason: s.tell(next.Name, now)}
+}
+
+// takers are the pods of all members' options that may run in one of them: any of them may get its new nodes.
+func (c *choice) takers(s *split, name string) []types.UID {
+	template := c.template(name)
+	known := map[int]bool{}
+	var out []types.UID
+	for i := range s.members {
+		for _, p := range s.members[i].pods() {
+			if pod := c.request.Pods[p]; !known[p] && (template == nil || accepts(pod, template)) {
+				known[p] = true
+				out = append(out, uid(pod))
+			}
+		}
+	}
+	return out
 }
 
 // member is a group as it takes part in a split.

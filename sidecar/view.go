@@ -52,6 +52,7 @@ type sight struct {
 	nodes     map[string]NodeState // by provider id
 	since     map[string]time.Time // when an instance was first seen without a node, by its id
 	provision time.Duration        // after which an instance without a node is lost, and a node that is not ready is broken
+	startup   time.Duration        // after which Cluster Autoscaler takes a node that is not ready for broken
 }
 
 // group is one of the view's groups; nil if it is not there.
@@ -71,9 +72,12 @@ type counted struct {
 	due      int // not ready, of the last order or without a node, and not written off yet
 }
 
+// ghosts are the nodes that Cluster Autoscaler takes to be on their way, if it holds a request, and that will not come.
+func (n counted) ghosts() int { return n.expected - n.inFlight }
+
 // count tells how many of the group's nodes are ready and how many are on their way. Cluster Autoscaler expects an order, an
-// instance that has not registered, a young node that is not ready. What stays so for longer than the provision time is
-// not on its way, nor is what was ready before or is written off; of the latter it does not know.
+// instance that has not registered within the provision time, a node that has not become ready within the startup time. Not
+// on its way is what was ready before, is written off, or is not ready after the provision time; of that it does not know.
 func (s *sight) count(g *groupView, b *book) counted {
 	var n counted
 	lost, useless := 0, b.off.missing
@@ -84,10 +88,10 @@ func (s *sight) count(g *groupView, b *book) counted {
 		}
 		node, registered := s.nodes[instance.ID]
 		since, known := s.since[instance.ID]
+		limit := s.provision
 		if registered {
-			since, known = node.Created, !node.Created.IsZero()
+			since, known, limit = node.Created, !node.Created.IsZero(), s.startup
 		}
-		old := known && s.now.Sub(since) >= s.provision
 		if registered && node.Lost {
 			n.broken++
 		}
@@ -99,9 +103,9 @@ func (s *sight) count(g *groupView, b *book) counted {
 		switch {
 		case registered && node.Ready:
 			n.ready++
-		case old:
+		case known && s.now.Sub(since) >= limit:
 			lost++
-		case registered && node.Lost, b.off.instances[instance.ID]:
+		case known && s.now.Sub(since) >= s.provision, registered && node.Lost, b.off.instances[instance.ID]:
 			useless++
 		}
 	}

@@ -35,7 +35,8 @@ type world struct {
 	front   *front
 	ca      *autoscaler.Autoscaler
 	initial []int
-	lost    map[string]bool // groups of which an answer to an increase was lost
+	lost    map[string]bool // groups of which an answer to an increase was lost, so that Cluster Autoscaler has backed them off
+	rejoin  []int           // sizes when a new process of it, which knows of no backoff, last began; nil where there was none
 }
 
 // front is what Cluster Autoscaler is connected to: the sidecar that runs now.
@@ -170,6 +171,9 @@ func newWorld(t testing.TB, s setup) *world {
 	config := autoscaler.Config{
 		Clock: w.clock, Cloud: cloud, Batches: append([]autoscaler.Batch{fill(s.cloud.Groups)}, s.batches...), Seed: s.seed, Options: s.ca,
 		Connect: func(process int) (autoscaler.Connection, error) {
+			if process > 1 && len(w.lost) > 0 {
+				w.rejoin, w.lost = w.sizes(), map[string]bool{}
+			}
 			name, generation := "", -1
 			return autoscaler.Connection{Provider: w.front, Expander: w.front, Context: func(ctx context.Context) context.Context {
 				if generation != w.front.generation {

@@ -37,6 +37,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
 	addSimilarityFlags(f, &o.sidecar.Similarity)
 	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", sidecar.DefaultMaxNodeProvisionTime, "the value given to Cluster Autoscaler")
+	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", sidecar.DefaultMaxNodeStartupTime, "the value given to Cluster Autoscaler")
 	f.DurationVar(&o.sidecar.Backoff.Initial, "initial-node-group-backoff-duration", 0, "how long a member that refused is left alone; 0 means 5m")
 	f.DurationVar(&o.sidecar.Backoff.Max, "max-node-group-backoff-duration", 0, "how long at most after repeated refusals; 0 means 30m")
 	f.DurationVar(&o.sidecar.Backoff.Reset, "node-group-backoff-reset-timeout", 0, "after how long a refusal is forgotten; 0 means 3h")
@@ -103,6 +104,7 @@ func (o *sidecarOptions) checkDurations() error {
 		least time.Duration
 	}{
 		{"max-node-provision-time", o.sidecar.MaxNodeProvisionTime, 1},
+		{"max-node-startup-time", o.sidecar.MaxNodeStartupTime, 1},
 		{"backend-timeout", o.sidecar.BackendTimeout, 1},
 		{"max-balance-deferral", o.sidecar.MaxBalanceDeferral, 1},
 		{"grace", o.grace, 1},

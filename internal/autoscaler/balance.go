@@ -78,7 +78,11 @@ func (a *Autoscaler) balance(groups []*group, count int) ([]planned, error) {
 			plan = append(plan, planned{group: g, current: size, size: size, most: g.MaxSize})
 		}
 	}
-	slices.SortStableFunc(plan, func(p, q planned) int { return cmp.Compare(p.current, q.current) })
+	if a.options.TiesByName {
+		slices.SortStableFunc(plan[min(1, len(plan)):], func(p, q planned) int { return cmp.Compare(p.group.ID, q.group.ID) })
+	} else {
+		slices.SortStableFunc(plan, func(p, q planned) int { return cmp.Compare(p.current, q.current) })
+	}
 	for range min(count, room) {
 		least := -1
 		for i := range plan {

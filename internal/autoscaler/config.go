@@ -66,6 +66,7 @@ type Options struct {
 	MaxNodesTotal     int           // --max-nodes-total; 0 is no limit
 	MaxNodesPerScale  int           // --max-nodes-per-scaleup; 0 is 1000
 	Balance           bool          // --balance-similar-node-groups
+	TiesByName        bool          // of groups of one size the chosen one grows first, then by name, instead of the one that was smallest
 	EnforceMinSize    bool          // --enforce-node-group-min-size
 	ScaleDown         bool          // --scale-down-enabled, for empty nodes only
 	ScaleDownUnneeded time.Duration // --scale-down-unneeded-time and --scale-down-delay-after-add; 0 is 10 min
