@@ -196,3 +196,43 @@ func TestAMemberIsTriedWithOneNode(t *testing.T) {
 		t.Errorf("events %v", events)
 	}
 }
+
+// Pods that come while nodes are on their way take the room of pods that are like them. Nodes for these are ordered at once.
+func TestPodsThatComeWhileNodesBoot(t *testing.T) {
+	s := ten()
+	s.batches = append(s.batches, autoscaler.Batch{At: 30 * time.Second, Pods: podsOf("more", 9, 1)})
+	w := newWorld(t, s)
+	if err := w.ca.Run(45 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	state, err := w.ca.State()
+	if err != nil || fmt.Sprint(state.Sizes()) != "[13 13 13]" {
+		t.Errorf("sizes %v, %v\n%s", state.Sizes(), err, w.log())
+	}
+}
+
+// Where no other member has room, nodes that have vanished stay on order: they come as soon as the zone is back.
+func TestWhatOthersCannotTakeStaysOnOrder(t *testing.T) {
+	s := setup{cloud: fake.Config{Groups: zones(3, 3), Outages: []fake.Outage{{
+		Zones: []string{"b"}, Mode: fake.Vanish, Window: fake.Window{Start: time.Minute, End: 20 * time.Minute},
+	}}}}
+	s.cloud.Groups[0].MaxSize = 4
+	o := newWorld(t, s.provisioned(2*time.Minute)).observe(30 * time.Minute)
+	if o.running == 0 || o.running > 21*time.Minute || o.sizes[1] != 3 {
+		t.Errorf("%s\n%s", o, o.w.log())
+	}
+}
+
+// A node that never becomes ready counts for Cluster Autoscaler as soon as it holds a request for the group. As long as others can
+// take its share, the member gets none, or pods would wait for that node.
+func TestAMemberWithNodesThatWillNotComeIsLeftOut(t *testing.T) {
+	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), Stocks: []fake.StockOut{{
+		Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 4 * time.Minute}, Mode: fake.NeverReady,
+	}}}, batches: []autoscaler.Batch{
+		{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 9 * time.Minute, Pods: podsOf("q", 3, 1)},
+	}}
+	o := newWorld(t, s.provisioned(2*time.Minute)).observe(15 * time.Minute)
+	if o.running == 0 || o.running > 9*time.Minute+time.Minute || o.orders["b"] != 3 {
+		t.Errorf("%s\n%s", o, o.w.log())
+	}
+}

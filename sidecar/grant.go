@@ -35,7 +35,7 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	if delta <= 0 {
 		return fmt.Errorf("node group %q: increase by %d: %w", id, delta, cloudprovider.ErrInvalidDelta)
 	}
-	s.hear(ctx, "")
+	s.hear(ctx, anything, "")
 	if err := s.turn.take(ctx); err != nil {
 		return err
 	}
@@ -338,7 +338,7 @@ func (s *Sidecar) conclude(ctx context.Context, g *groupView, asked int, v verdi
 	}
 	b.seen, b.away = heard && !v.restored, false
 	b.asked = s.o.Clock.Now()
-	s.unheard = &answer{g.ID, b.asked, s.o.Connection(ctx)}
+	s.unheard = &answer{g.ID, b.asked, s.o.Connection(ctx), true}
 	b.grant = nil
 	if v.pick != nil && granted > 0 && len(v.pick.pods) > 0 {
 		b.grant = &grant{s.loop, v.pick.pods}
@@ -346,35 +346,6 @@ func (s *Sidecar) conclude(ctx context.Context, g *groupView, asked int, v verdi
 	s.o.Metrics.granted(asked, granted)
 	s.note(Decision{Call: "IncreaseSize", Group: g.ID, Asked: asked, Granted: granted, Reason: v.reason, Error: text(err)})
 	return nil
-}
-
-// answer is one to an increase.
-type answer struct {
-	group      string
-	at         time.Time
-	connection string
-}
-
-// silence is how long after an increase Cluster Autoscaler calls again at the latest when it has heard the answer; it reads
-// all target sizes at once then. One that has not heard it waits for its deadline first.
-const silence = 3 * time.Second
-
-// hear is told of every call that follows an increase in Cluster Autoscaler's loop. Before it counts the nodes it asks for the
-// options of the group, which tell how long they may take: that answer it has to hear as well.
-func (s *Sidecar) hear(ctx context.Context, optionsOf string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := s.unheard
-	switch now := s.o.Clock.Now(); {
-	case a == nil:
-	case now.Sub(a.at) >= silence || s.o.Connection(ctx) != a.connection:
-		s.book(a.group).seen = false
-		s.unheard = nil
-	case optionsOf == a.group:
-		a.at = now
-	default:
-		s.unheard = nil
-	}
 }
 
 // advance begins a plan, or takes what was granted off it.

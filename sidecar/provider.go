@@ -90,7 +90,7 @@ func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, 
 
 // TargetSize implements cloudprovider.Provider, from memory.
 func (s *Sidecar) TargetSize(ctx context.Context, id string) (int, error) {
-	s.hear(ctx, "")
+	s.hear(ctx, anything, "")
 	g, err := s.group(ctx, id)
 	if err != nil {
 		return 0, err
@@ -111,7 +111,7 @@ func (s *Sidecar) Nodes(ctx context.Context, id string) ([]cloudprovider.Instanc
 
 // Template implements cloudprovider.Provider, from memory.
 func (s *Sidecar) Template(ctx context.Context, id string) (cloudprovider.Template, error) {
-	s.hear(ctx, "")
+	s.hear(ctx, aTemplate, id)
 	g, err := s.group(ctx, id)
 	if err != nil {
 		return cloudprovider.Template{}, err
@@ -125,7 +125,7 @@ func (s *Sidecar) Template(ctx context.Context, id string) (cloudprovider.Templa
 // Options implements cloudprovider.Provider. Only groups that are resized to their maximum or to zero have any: whatever
 // the answer, Cluster Autoscaler takes the startup time of nodes for zero as soon as there is one.
 func (s *Sidecar) Options(ctx context.Context, id string, defaults cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error) {
-	s.hear(ctx, id)
+	s.hear(ctx, groupOptions, id)
 	g, err := s.group(ctx, id)
 	if err != nil {
 		return cloudprovider.GroupOptions{}, err

@@ -32,7 +32,7 @@ const (
 // the one failure that costs Cluster Autoscaler nothing it knows.
 func (s *Sidecar) Refresh(ctx context.Context) error {
 	began := s.o.Clock.Now()
-	s.hear(ctx, "")
+	s.hear(ctx, newLoop, "")
 	s.loadJournal(ctx)
 	err := s.read(ctx, began)
 	s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar"
 )
@@ -140,5 +141,29 @@ func TestTheJournalIsDeleted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Before Cluster Autoscaler counts what it has asked for, it asks for the group's options. Where it does not hear those, it counts
+// nothing, and the group is full: nothing else shows it.
+func TestTheOptionsAfterAnIncreaseAreNotHeard(t *testing.T) {
+	for _, full := range []string{"a", "b", "c"} {
+		s := ten()
+		for i := range s.cloud.Groups {
+			if g := &s.cloud.Groups[i]; g.ID == full {
+				g.MaxSize = 10
+			}
+		}
+		increased, lost := false, false
+		s.fault = func(_ *world, c autoscaler.Call) autoscaler.Fault {
+			lose := increased && !lost && c.Method == fake.MethodOptions && c.Group == full
+			increased = c.Method == fake.MethodIncreaseSize && c.Group == full
+			lost = lost || lose
+			return autoscaler.Fault{Lost: lose}
+		}
+		w := newWorld(t, s)
+		if state := w.settle(time.Hour); !lost || !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
+			t.Errorf("%s is full: sizes %v, an answer was lost: %t\n%s", full, state.Sizes(), lost, w.log())
+		}
 	}
 }
