@@ -27,8 +27,8 @@ import (
 type Item struct {
 	// APIVersion and Kind say what it is, Namespace and Name which one.
 	APIVersion, Kind, Namespace, Name string
-	// Object is a *v1.Pod, *v1.Node, *v1.Namespace, *v1.PersistentVolume, *v1.PersistentVolumeClaim, *v1.ConfigMap,
-	// *appsv1.DaemonSet, *appsv1.StatefulSet, *schedulingv1.PriorityClass, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
+	// Object is a *v1.Pod, *v1.Node, *v1.Namespace, *v1.Service, *v1.ReplicationController, *v1.PersistentVolume, *v1.PersistentVolumeClaim,
+	// *v1.ConfigMap, *appsv1.DaemonSet, *appsv1.ReplicaSet, *appsv1.StatefulSet, *schedulingv1.PriorityClass, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
 	// *storagev1.CSIStorageCapacity or *storagev1.VolumeAttachment; nil for any other kind.
 	Object any
 }
@@ -42,6 +42,10 @@ func newObject(apiVersion, kind string) func() any {
 		return func() any { return new(v1.Node) }
 	case "v1/Namespace":
 		return func() any { return new(v1.Namespace) }
+	case "v1/Service":
+		return func() any { return new(v1.Service) }
+	case "v1/ReplicationController":
+		return func() any { return new(v1.ReplicationController) }
 	case "v1/PersistentVolume":
 		return func() any { return new(v1.PersistentVolume) }
 	case "v1/PersistentVolumeClaim":
@@ -52,6 +56,8 @@ func newObject(apiVersion, kind string) func() any {
 		return func() any { return new(appsv1.DaemonSet) }
 	case "scheduling.k8s.io/v1/PriorityClass":
 		return func() any { return new(schedulingv1.PriorityClass) }
+	case "apps/v1/ReplicaSet":
+		return func() any { return new(appsv1.ReplicaSet) }
 	case "apps/v1/StatefulSet":
 		return func() any { return new(appsv1.StatefulSet) }
 	case "storage.k8s.io/v1/CSIDriver":

@@ -70,7 +70,18 @@ func (d *Dump) Add(item document.Item) error {
 			d.bounds = parseStatus(o.Data["status"])
 		}
 		return nil
-	case *v1.Namespace, nil:
+	case *v1.Service:
+		object = &v1.Service{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: v1.ServiceSpec{Selector: o.Spec.Selector}}
+	case *v1.ReplicationController:
+		object = &v1.ReplicationController{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: v1.ReplicationControllerSpec{Selector: o.Spec.Selector}}
+	case *appsv1.ReplicaSet:
+		if o.Status.Replicas == 0 {
+			return nil // an old revision
+		}
+		object = &appsv1.ReplicaSet{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
+	case *v1.Namespace:
+		object = &v1.Namespace{ObjectMeta: plainMeta(&o.ObjectMeta)}
+	case nil:
 		return nil
 	}
 	raw, err := plainJSON(object, item.APIVersion, item.Kind)

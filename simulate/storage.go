@@ -17,16 +17,18 @@ import (
 )
 
 // storageKinds are looked for in every file that a scenario names.
-const storageKinds = "PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment or StatefulSet"
+const storageKinds = "PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, StatefulSet, " +
+	"ReplicaSet, ReplicationController, Service or Namespace"
 
-// storageObjects collects what files say of storage. An object that several files have counts once.
+// storageObjects collects what files say of storage, and of whose pods the scheduler keeps apart by default. An object that
+// several files have counts once.
 type storageObjects struct {
 	byName       map[string]runtime.Object // by type, namespace and name
 	statefulSets map[string]*appsv1.StatefulSet
 	taken        int
 }
 
-// take keeps an object of a file if it is about storage.
+// take keeps an object of a file if it is one of them.
 func (s *storageObjects) take(object any) {
 	switch o := object.(type) {
 	case *v1.PersistentVolumeClaim:
@@ -35,10 +37,15 @@ func (s *storageObjects) take(object any) {
 		if s.statefulSets == nil {
 			s.statefulSets = map[string]*appsv1.StatefulSet{}
 		}
-		s.statefulSets[orDefault(o.Namespace)+"/"+o.Name] = o
-		s.taken++
-		return
-	case *v1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
+		o.Namespace = orDefault(o.Namespace)
+		s.statefulSets[o.Namespace+"/"+o.Name] = o
+	case *appsv1.ReplicaSet:
+		o.Namespace = orDefault(o.Namespace)
+	case *v1.ReplicationController:
+		o.Namespace = orDefault(o.Namespace)
+	case *v1.Service:
+		o.Namespace = orDefault(o.Namespace)
+	case *v1.Namespace, *v1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
 	default:
 		return
 	}

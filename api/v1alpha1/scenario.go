@@ -52,8 +52,9 @@ type ScenarioSpec struct {
 	DaemonSetsFrom []FileSource `json:"daemonSetsFrom,omitempty"`
 	// DaemonSets run on every node they fit.
 	DaemonSets []ScenarioDaemonSet `json:"daemonSets,omitempty"`
-	// StorageFrom reads claims, volumes and what storage drivers say of nodes. Files
-	// named elsewhere are looked through for them too.
+	// StorageFrom reads claims, volumes and what storage drivers say of nodes, and
+	// services, replica sets and namespaces, by which the scheduler tells pods that
+	// belong together. Files named elsewhere are looked through for them too.
 	StorageFrom []StorageSource `json:"storageFrom,omitempty"`
 	// StorageClasses are the classes that claims of workloads name.
 	StorageClasses []storagev1.StorageClass `json:"storageClasses,omitempty"`

@@ -48,6 +48,8 @@ func (l *liveCluster) readables() []readable {
 		core("pods", "status.phase!=Succeeded,status.phase!=Failed", ""),
 		group("daemonsets", apps, "daemon sets are taken from their pods"),
 		group("statefulsets", apps, "no claims are made for pods that have none yet"),
+		core("services", "", "pods without a controller are not spread by default"),
+		core("namespaces", "", "affinity to pods of namespaces with a label finds none"),
 		core("persistentvolumeclaims", "", "pods with volumes run nowhere"),
 		core("persistentvolumes", "", "no pod is kept in the zone of its volumes"),
 		group("storageclasses", storage, "pods that wait for a volume run nowhere"),
