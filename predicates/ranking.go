@@ -296,7 +296,7 @@ func (r *ranking) class(i int) *class {
 		return cl
 	}
 	p := r.t.info.Pod
-	cl := &class{id: len(r.classes), rejected: r.s.turnsAway(p, sl.node), taints: untolerated(p, sl.node)}
+	cl := &class{id: len(r.classes), rejected: r.turnsAway(sl), taints: untolerated(p, sl.node)}
 	r.classes[key] = cl
 	if r.preferred != nil {
 		cl.preferred = r.preferred.Score(sl.node)
@@ -337,6 +337,22 @@ func untolerated(p *v1.Pod, n *v1.Node) int64 {
 		}
 	}
 	return count
+}
+
+// turnsAway is asked once for each shape, as long as the pods cannot tell its nodes
+// apart.
+func (r *ranking) turnsAway(sl *slot) bool {
+	if r.picky {
+		return r.s.turnsAway(r.t.info.Pod, sl.node)
+	}
+	away, known := r.t.turnedAway[sl.shape]
+	if !known {
+		if away = r.s.turnsAway(r.t.info.Pod, sl.node); r.t.turnedAway == nil {
+			r.t.turnedAway = map[int]bool{}
+		}
+		r.t.turnedAway[sl.shape] = away
+	}
+	return away
 }
 
 // turnsAway reports whether a plugin that looks at nothing but the node itself

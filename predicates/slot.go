@@ -23,7 +23,10 @@ type tenant struct {
 	ports            fwk.HostPortInfo // nil: none
 
 	ranking *ranking // nil until one of them is to be bound
-	failed  failure
+	// turnedAway tells of shapes whether plugins that look at the node alone reject
+	// the pods.
+	turnedAway map[int]bool
+	failed     failure
 }
 
 // slot is a node with the pods on it.

@@ -5,8 +5,8 @@
 // (Execute):
 //
 //  1. Groups that can not grow are set aside, each with its reason; pods that
-//     fit on nodes that exist or are on their way are set aside too. Of the
-//     rest it is asked which pod passes where.
+//     the scheduler will bind to nodes that exist or are on their way are set
+//     aside too. Of the rest it is asked which pod passes where.
 //  2. Every group, or every set of similar groups, becomes an option with an
 //     estimate of the nodes it needs; the expander chooses one.
 //  3. The groups similar to the chosen one are found,
@@ -16,7 +16,10 @@
 //  5. The chosen group joins them.
 //  6. The needed nodes are split so that sizes come out even, within each
 //     group's maximum and within all quotas.
-//  7. The groups are resized at the same time. What a group refuses is split
+//  7. It is rehearsed what the scheduler will do once the nodes are there, beside
+//     those that later rounds would order. Nodes that no pod is on then are left
+//     out, and an option without any other makes room for the next.
+//  8. The groups are resized at the same time. What a group refuses is split
 //     again over the others in the same round, and the group is backed off.
 //
 // Plan is pure: values in, a Decision with reasons out. Only Observe and

@@ -154,7 +154,7 @@ func (x *execution) splitAgain(asked []Attempt) {
 // zone need not do for pods that are to be spread.
 func (x *execution) leaveOut() {
 	p := x.planner
-	if len(x.shares) == 0 || !p.stage.unsettled() || p.group(p.decision.Chosen).AllOrNothing {
+	if len(x.shares) == 0 || p.opts.asEstimated || p.group(p.decision.Chosen).AllOrNothing {
 		return
 	}
 	again := map[string]int64{}
@@ -163,11 +163,14 @@ func (x *execution) leaveOut() {
 			again[name] += n
 		}
 	}
-	drop, err := p.superfluous(x.ledger.grown, again)
+	kept, err := p.needed(x.ledger.grown, again)
 	if err != nil {
 		return // it was asked before and will be asked in the next round
 	}
-	for class, n := range takeBack(x.shares, drop) {
+	for name, n := range kept {
+		again[name] -= n
+	}
+	for class, n := range takeBack(x.shares, again) {
 		x.lost[class] += n
 	}
 	x.shares = slices.DeleteFunc(x.shares, func(s share) bool { return len(s.nodes) == 0 })

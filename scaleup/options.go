@@ -47,6 +47,8 @@ type Options struct {
 	// Progress, where not nil, is called now and then while a round is planned. It
 	// must be quick.
 	Progress func(predicates.Step)
+
+	asEstimated bool // without rehearsals, as Cluster Autoscaler orders, to compare with it
 }
 
 // Limits bound growth. A zero number means no limit.

@@ -52,11 +52,11 @@ func (w world) fleet() fake.Config {
 }
 
 func (w world) pods() []*v1.Pod {
-	pods := onePerNode("free", w.free)
+	var pods []*v1.Pod
 	for _, name := range w.names {
 		pods = append(pods, onePerNode("pinned-"+name, w.pinned[name], inZone(name))...)
 	}
-	return pods
+	return append(pods, onePerNode("free", w.free)...) // they would take nodes of those that came later
 }
 
 // allows tells whether one node more in the group keeps every bound.

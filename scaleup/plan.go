@@ -17,7 +17,7 @@ import (
 // Plan decides one round. It changes nothing and asks nobody but the
 // scheduler's plugins: the same world has the same decision.
 func Plan(w *World, checker *predicates.Checker, opts Options) (Decision, error) {
-	p, err := plan(w, checker, opts)
+	p, err := plan(w, checker, checker.Rehearsal(), opts)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -26,8 +26,19 @@ func Plan(w *World, checker *predicates.Checker, opts Options) (Decision, error)
 
 // plan also hands over how it came to the decision, for what may have to be decided
 // anew.
-func plan(w *World, checker *predicates.Checker, opts Options) (*planner, error) {
+func plan(w *World, checker *predicates.Checker, scheduler *predicates.Scheduler, opts Options) (*planner, error) {
 	p := newPlanner(w, checker, opts)
+	p.scheduler = scheduler
+	if err := p.make(); err != nil {
+		return nil, err
+	}
+	p.explainGroups()
+	p.explainPods()
+	return p, nil
+}
+
+// make comes to a decision, step by step.
+func (p *planner) make() error {
 	for _, step := range []func() error{
 		p.skipGroups,   // groups that can not grow
 		p.settlePods,   // pods that have a place already, or soon
@@ -36,20 +47,19 @@ func plan(w *World, checker *predicates.Checker, opts Options) (*planner, error)
 		p.decide,       // the expander's choice, its partners, and the nodes of each
 	} {
 		if err := step(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	p.explainGroups()
-	p.explainPods()
-	return p, nil
+	return nil
 }
 
 // planner carries one plan from step to step.
 type planner struct {
-	world    *World
-	checker  *predicates.Checker
-	opts     Options
-	decision Decision
+	world     *World
+	checker   *predicates.Checker
+	scheduler *predicates.Scheduler // for rehearsals
+	opts      Options
+	decision  Decision
 
 	ledger   *ledger
 	skipped  map[string]string
@@ -64,7 +74,11 @@ type planner struct {
 	template  map[string]int   // index into fit's templates
 	came      map[string][]int // the same of nodes that came in a group
 
-	stage stage // for rehearsals
+	stage  stage
+	before rehearsal // without new nodes
+	// foreseen nodes would have been ordered by now in a round to come, which itself
+	// looks no further.
+	foreseen map[string]int64
 
 	index *nodegroupset.Index
 	sets  map[string][]string // the set of each standing group
@@ -154,14 +168,10 @@ func (p *planner) settlePods() error {
 			templates = append(templates, predicates.Node{Node: came.Node, Pods: came.Pods})
 		}
 	}
-	s, err := p.settle(templates)
-	if err != nil {
+	if err := p.settle(templates); err != nil {
 		return err
 	}
-	p.cluster, p.estimator = s.cluster, expander.NewEstimator(s.cluster)
-	p.stage = s.stage
-	p.pods, p.fit, p.kinds = s.left, s.fit, s.fit.Kinds()
-	p.decision.Pods = s.settled
+	p.estimator = expander.NewEstimator(p.cluster)
 	p.workload = expander.NewWorkload(p.kinds)
 	return nil
 }

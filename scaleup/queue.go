@@ -15,9 +15,7 @@ import (
 // priority, then those that look at the pods around them, then those that
 // fewer of the given nodes could take were they empty, then the larger ones,
 // measured against the largest node. Who has few places to go so finds them
-// before others fill them. The plan, the look at nodes on their way and the
-// simulated scheduler all place in this order, so that what was ordered for
-// some pods is found to do for them.
+// before others fill them.
 //
 // It answers positions in kinds; fit is about these nodes and pods. Weights say
 // how many nodes each of nodes stands for; nil means one each.

@@ -57,12 +57,12 @@ func TestRoundLevelsWithinBoundsAndLimits(t *testing.T) {
 		},
 		"a pinned pod costs one node in its zone": {
 			config: groups(zonal("a", 0, 20), zonal("b", 0, 20), zonal("c", 0, 20)),
-			pods:   slices.Concat(onePerNode("free", 9), onePerNode("pinned", 1, inZone("c"))),
+			pods:   slices.Concat(onePerNode("pinned", 1, inZone("c")), onePerNode("free", 9)),
 			want:   map[string]int{"a": 3, "b": 3, "c": 4},
 		},
 		"pods pinned to several zones": {
 			config: groups(zonal("a", 0, 20), zonal("b", 0, 20), zonal("c", 0, 20)),
-			pods:   slices.Concat(onePerNode("free", 3), onePerNode("a", 5, inZone("a")), onePerNode("b", 1, inZone("b"))),
+			pods:   slices.Concat(onePerNode("a", 5, inZone("a")), onePerNode("b", 1, inZone("b")), onePerNode("free", 3)),
 			want:   map[string]int{"a": 5, "b": 2, "c": 2},
 		},
 		"max-nodes-total": {

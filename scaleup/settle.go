@@ -1,34 +1,29 @@
 package scaleup
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// settlement is what is left once pods have taken the places there are.
-type settlement struct {
-	cluster *predicates.Cluster
-	settled []PodOutcome
-	left    []int // positions in World.Pending
-	fit     *predicates.Fit
-	stage   stage
-}
-
-// settle places pending pods on the nodes that exist and on those that are on
-// their way: the scheduler's business, and no reason to order more.
-func (p *planner) settle(templates []predicates.Node) (settlement, error) {
+// settle finds the pods that the scheduler will bind to nodes that exist and to
+// those that are on their way: its business, and no reason to order more. Of the
+// others it is asked which pass which of the templates.
+func (p *planner) settle(templates []predicates.Node) error {
 	w := p.world
+	var err error
 	if len(w.Pending) == 0 { // nobody looks for a place
-		cluster := p.checker.Cluster(nil)
-		fit, err := cluster.Fits(templates, nil)
-		return settlement{cluster: cluster, fit: fit, stage: stage{cluster: cluster}}, err
+		p.cluster, p.before = p.checker.Cluster(nil), rehearsal{{}}
+		p.fit, err = p.cluster.Fits(templates, nil)
+		return err
 	}
-	s := settlement{cluster: p.checker.Cluster(w.Nodes)}
-	var arriving []string // the group of each node on its way
+	machine := func(t *cloudprovider.Template) predicates.Node { return predicates.Node{Node: t.Node, Pods: t.Pods} }
+	var coming []newcomers
 	for i := range w.Groups {
 		g := &w.Groups[i]
 		if g.Template == nil || g.Upcoming == 0 {
@@ -38,118 +33,75 @@ func (p *planner) settle(templates []predicates.Node) (settlement, error) {
 		if len(g.Came) > 0 {
 			like = &g.Came[0] // what came last says more of the next than the template
 		}
-		first := s.cluster.AddCopies(predicates.Node{Node: like.Node, Pods: like.Pods}, g.Upcoming)
-		s.stage.coming = append(s.stage.coming, span{g.ID, first, g.Upcoming})
-		arriving = append(arriving, slices.Repeat([]string{g.ID}, g.Upcoming)...)
+		coming = append(coming, newcomers{group: g.ID, name: "coming", n: g.Upcoming, machine: machine(like)})
 	}
-	fit, err := s.cluster.Fits(templates, w.Pending)
+	for _, group := range slices.Sorted(maps.Keys(p.foreseen)) {
+		coming = append(coming, newcomers{group: group, name: "foreseen", n: int(p.foreseen[group]), machine: machine(p.group(group).Template)})
+	}
+	p.stage, err = newStage(p.scheduler, w, coming, func(group string) predicates.Node { return machine(p.group(group).Template) })
 	if err != nil {
-		return settlement{}, err
+		return err
 	}
-	s.stage.kinds, s.stage.order = fit.Kinds(), Queue(fit, templates, nil)
-	s.stage.cluster = s.cluster.Fork()
-	if s.cluster.Len() == 0 {
-		s.fit, s.left = fit, everyIndex(len(w.Pending))
-		return s, nil
+	if p.before, err = p.stage.rehearse(); err != nil {
+		return err
 	}
-	kinds, order := s.stage.kinds, s.stage.order
-	placements, err := s.place(kinds, order, p.told)
-	if err != nil {
-		return settlement{}, err
+	soon := p.before.best()
+	p.cluster = p.checker.Cluster(soon.nodes)
+	if err := p.reportSettled(soon); err != nil {
+		return err
 	}
-	placed := make([]int, len(kinds))
-	for _, k := range order {
-		placed[k] = s.book(len(w.Nodes), arriving, kinds[k], placements[k])
-	}
-	for k, kind := range kinds {
-		s.left = append(s.left, kind.Pods[placed[k]:]...)
-	}
-	slices.Sort(s.left)
-	if len(s.left) == len(w.Pending) { // nothing has changed
-		s.fit = fit
-		return s, nil
-	}
-	pending := make([]*v1.Pod, len(s.left))
-	for i, at := range s.left {
-		pending[i] = w.Pending[at]
-	}
-	s.fit, err = s.cluster.Fits(templates, pending)
-	return s, err
-}
-
-// place puts the kinds on the nodes in the given order, and those that others
-// make way for again until nothing changes, as the scheduler does.
-func (s *settlement) place(kinds []predicates.Kind, order []int, told func(predicates.Step)) ([][]predicates.Placement, error) {
-	placements := make([][]predicates.Placement, len(kinds))
-	left := make([]int, len(kinds))
-	step := predicates.Step{Doing: "looking for room on the nodes there are", Of: "pods"}
-	for k := range kinds {
-		left[k] = len(kinds[k].Pods)
-		step.Total += left[k]
-	}
-	for again := true; again; {
-		again = false
-		step.Done = 0
-		for _, k := range order {
-			told(step)
-			step.Done += len(kinds[k].Pods)
-			runs, err := s.cluster.Place(kinds[k].Pod, left[k], 0, s.cluster.Len())
-			if err != nil {
-				return nil, err
-			}
-			for _, run := range runs {
-				left[k] -= run.Nodes * run.PerNode
-			}
-			placements[k] = append(placements[k], runs...)
-			again = again || len(runs) > 0
-		}
-		order = slices.DeleteFunc(slices.Clone(order), func(k int) bool { return left[k] == 0 || !madeWayFor(kinds[k].Pod) })
-	}
-	return placements, nil
-}
-
-// madeWayFor tells pods that may find a place once others have found theirs.
-func madeWayFor(pod *v1.Pod) bool {
-	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == v1.DoNotSchedule }) {
-		return true
-	}
-	a := pod.Spec.Affinity
-	return a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
-}
-
-// book notes where pods of a kind were placed and returns how many were.
-func (s *settlement) book(existing int, arriving []string, kind predicates.Kind, placements []predicates.Placement) int {
-	placed := 0
-	var onNodes, awaiting []int
-	var groups []string
-	for _, at := range placements {
-		for id := at.First; id < at.First+at.Nodes; id++ {
-			pods := kind.Pods[placed : placed+at.PerNode]
-			placed += at.PerNode
-			if id < existing {
-				onNodes = append(onNodes, pods...)
-				continue
-			}
-			awaiting = append(awaiting, pods...)
-			if group := arriving[id-existing]; !slices.Contains(groups, group) {
-				groups = append(groups, group)
-			}
+	var pending []*v1.Pod
+	for i, at := range soon.at {
+		if at < 0 {
+			p.pods, pending = append(p.pods, i), append(pending, w.Pending[i])
 		}
 	}
-	if len(onNodes) > 0 {
-		s.settled = append(s.settled, PodOutcome{
-			Example: podName(kind.Pod), Count: len(onNodes), Outcome: PodsFit,
-			Reason: "fit on nodes that exist", Pods: onNodes,
-		})
+	if p.fit, err = p.cluster.Fits(templates, pending); err != nil {
+		return err
 	}
-	if len(awaiting) > 0 {
-		slices.Sort(groups)
-		s.settled = append(s.settled, PodOutcome{
-			Example: podName(kind.Pod), Count: len(awaiting), Outcome: PodsAwaitNodes,
-			Reason: "fit on nodes on their way in " + strings.Join(groups, ", "), Pods: awaiting,
-		})
+	p.kinds = p.fit.Kinds()
+	return nil
+}
+
+// reportSettled says of each kind of pods how many have a place already, or soon.
+func (p *planner) reportSettled(soon *take) error {
+	if soon.placed == 0 {
+		return nil
 	}
-	return placed
+	fit, err := p.cluster.Fits(nil, p.world.Pending)
+	if err != nil {
+		return err
+	}
+	existing := len(p.world.Nodes)
+	for _, kind := range fit.Kinds() {
+		var fits, awaiting []int
+		var groups []string
+		for _, pod := range kind.Pods {
+			switch at := soon.at[pod]; {
+			case at >= existing:
+				awaiting = append(awaiting, pod)
+				if group := soon.groups[at-existing]; !slices.Contains(groups, group) {
+					groups = append(groups, group)
+				}
+			case at >= 0:
+				fits = append(fits, pod)
+			}
+		}
+		if len(fits) > 0 {
+			p.decision.Pods = append(p.decision.Pods, PodOutcome{
+				Example: podName(kind.Pod), Count: len(fits), Outcome: PodsFit,
+				Reason: "fit on nodes that exist", Pods: fits,
+			})
+		}
+		if len(awaiting) > 0 {
+			slices.Sort(groups)
+			p.decision.Pods = append(p.decision.Pods, PodOutcome{
+				Example: podName(kind.Pod), Count: len(awaiting), Outcome: PodsAwaitNodes,
+				Reason: "fit on nodes on their way in " + strings.Join(groups, ", "), Pods: awaiting,
+			})
+		}
+	}
+	return nil
 }
 
 func everyIndex(n int) []int {

@@ -1,0 +1,85 @@
+package scaleup
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// lasting are those of the planned nodes that pods will be on once the nodes of later
+// rounds are there too, whichever come first, and how many pods run then.
+func (p *planner) lasting(planned map[string]int64) (kept map[string]int64, running int, err error) {
+	later, err := p.foresee(planned)
+	if err != nil {
+		return nil, 0, err
+	}
+	all, err := p.stage.rehearse(together(planned, later))
+	if err != nil {
+		return nil, 0, err
+	}
+	enough := func(kept map[string]int64) (bool, error) {
+		r, err := p.stage.rehearse(together(kept, later))
+		return err == nil && r.noWorseThan(all), err
+	}
+	if len(later) > 0 {
+		last, err := p.stage.rehearse(later, planned)
+		if err != nil {
+			return nil, 0, err
+		}
+		if !slices.ContainsFunc(everyIndex(len(all)), func(i int) bool { return last[i].early < all[i].placed }) {
+			return nil, 0, nil
+		}
+	}
+	kept = maps.Clone(planned)
+	groups := slices.Sorted(maps.Keys(kept))
+	size := func(name string) int64 { return int64(p.group(name).Target) + kept[name] }
+	for len(groups) > 0 && p.mayRehearse() {
+		name := slices.MaxFunc(groups, func(a, b string) int { return cmp.Or(cmp.Compare(size(a), size(b)), cmp.Compare(a, b)) })
+		others := together(kept, later)
+		others[name] -= kept[name]
+		last, err := p.stage.rehearse(others, map[string]int64{name: kept[name]})
+		if err != nil {
+			return nil, 0, err
+		}
+		spare := last.unused(name, p.before) > 0
+		if spare {
+			kept[name]--
+			if spare, err = enough(kept); err != nil {
+				return nil, 0, err
+			}
+			if !spare {
+				kept[name]++
+			}
+		}
+		if !spare || kept[name] == 0 {
+			groups = slices.DeleteFunc(groups, func(other string) bool { return other == name })
+		}
+	}
+	maps.DeleteFunc(kept, func(_ string, n int64) bool { return n == 0 })
+	return kept, all.best().placed, nil
+}
+
+// foresee returns the nodes that later rounds would order beside those planned now.
+func (p *planner) foresee(planned map[string]int64) (map[string]int64, error) {
+	later := map[string]int64{}
+	cost := 200_000 + 40*len(p.world.Pending)*len(p.world.Groups) // of one round
+	for p.stage.work+cost < maxRehearsing {
+		w := *p.world
+		w.Groups = slices.Clone(w.Groups)
+		ordered := together(planned, later)
+		for i := range w.Groups {
+			w.Groups[i].Target += int(ordered[w.Groups[i].ID])
+		}
+		next := newPlanner(&w, p.checker, p.opts)
+		next.scheduler, next.foreseen = p.scheduler, ordered
+		if err := next.make(); err != nil {
+			return nil, err
+		}
+		p.stage.work += next.stage.work + cost
+		if len(next.ledger.grown) == 0 {
+			break
+		}
+		later = together(later, next.ledger.grown)
+	}
+	return later, nil
+}

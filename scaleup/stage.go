@@ -1,0 +1,202 @@
+package scaleup
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// stage is where it is rehearsed what the scheduler will do with the pods that wait.
+// Of nodes with the same score it takes any, so that each rehearsal has several takes.
+type stage struct {
+	scheduler *predicates.Scheduler
+	pods      []*v1.Pod         // all that wait
+	nodes     []predicates.Node // that exist, with the pods that fit there
+	at        []int             // the node of each pod, below zero where it waits on
+	settled   int               // pods that have one
+	coming    []newcomers
+	machine   func(group string) predicates.Node
+	cast      map[string][]*v1.Node // nodes that do not exist yet, by group and take
+	takes     int
+	work      int // done so far, about in nanoseconds
+}
+
+// newcomers are nodes of one group that are on their way.
+type newcomers struct {
+	group, name string
+	n           int
+	machine     predicates.Node
+}
+
+// take is what becomes of all pending pods, were some nodes there.
+type take struct {
+	nodes  []predicates.Node // with the pods that are on them then
+	groups []string          // of the nodes that do not exist yet, the last of nodes
+	at     []int             // the node of each pending pod, below zero where it waits on
+	placed int
+	early  int              // of these, placed before the last wave
+	empty  map[string]int64 // nodes that no pod is on, of those that do not exist yet, by group
+}
+
+// rehearsal is the takes of one what-if.
+type rehearsal []*take
+
+// Small worlds have several takes of every rehearsal.
+const (
+	manyTakes = 3
+	manyPods  = 1000
+)
+
+// newStage lets the scheduler bind the pods that fit on nodes that exist: they will
+// be there before any other node comes.
+func newStage(scheduler *predicates.Scheduler, w *World, coming []newcomers, machine func(group string) predicates.Node) (stage, error) {
+	s := stage{
+		scheduler: scheduler, pods: w.Pending, coming: coming, machine: machine, cast: map[string][]*v1.Node{}, takes: manyTakes,
+	}
+	if len(s.pods) > manyPods {
+		s.takes = 1
+	}
+	t := &take{nodes: slices.Clone(w.Nodes), at: slices.Repeat([]int{-1}, len(s.pods))}
+	err := s.bind(t)
+	s.nodes, s.at, s.settled = t.nodes, t.at, t.placed
+	return s, err
+}
+
+// rehearse lets the scheduler bind the pods that wait: on the nodes there are, on
+// those on their way and on new ones of some groups, which come together or wave
+// after wave.
+func (s *stage) rehearse(waves ...map[string]int64) (rehearsal, error) {
+	if len(waves) == 0 {
+		waves = []map[string]int64{nil}
+	}
+	var r rehearsal
+	for n := range s.takes {
+		t, err := s.take(n, waves)
+		if err != nil {
+			return nil, err
+		}
+		r = append(r, t)
+	}
+	return r, nil
+}
+
+func (s *stage) take(n int, waves []map[string]int64) (*take, error) {
+	t := &take{nodes: slices.Clone(s.nodes), at: slices.Clone(s.at), placed: s.settled}
+	add := func(group, name string, machine predicates.Node, count int) {
+		for _, node := range s.cloned(fmt.Sprintf("%s~%s-%d", group, name, n), machine.Node, count) {
+			t.nodes = append(t.nodes, predicates.Node{Node: node, Pods: machine.Pods})
+			t.groups = append(t.groups, group)
+		}
+	}
+	for _, c := range s.coming {
+		add(c.group, c.name, c.machine, c.n)
+	}
+	for _, wave := range waves {
+		for _, group := range slices.Sorted(maps.Keys(wave)) {
+			add(group, "new", s.machine(group), int(wave[group]))
+		}
+		t.early = t.placed
+		if err := s.bind(t); err != nil {
+			return nil, err
+		}
+	}
+	t.empty = map[string]int64{}
+	taken := make([]bool, len(t.nodes))
+	for _, at := range t.at {
+		if at >= 0 {
+			taken[at] = true
+		}
+	}
+	for i, group := range t.groups {
+		if !taken[len(s.nodes)+i] {
+			t.empty[group]++
+		}
+	}
+	return t, nil
+}
+
+// cloned returns nodes made from a template. They are the same objects whenever they
+// are asked for, which spares the scheduler a look.
+func (s *stage) cloned(name string, template *v1.Node, count int) []*v1.Node {
+	for i := len(s.cast[name]); i < count; i++ {
+		n := *template
+		n.Name = fmt.Sprintf("%s-%d", name, i)
+		n.Labels = make(map[string]string, len(template.Labels)+1)
+		maps.Copy(n.Labels, template.Labels)
+		n.Labels[v1.LabelHostname] = n.Name
+		s.cast[name] = append(s.cast[name], &n)
+	}
+	return s.cast[name][:count]
+}
+
+// bind lets the scheduler bind the pods that wait on.
+func (s *stage) bind(t *take) error {
+	var waiting []int
+	var pods []*v1.Pod
+	for i, pod := range s.pods {
+		if t.at[i] < 0 {
+			waiting, pods = append(waiting, i), append(pods, pod)
+		}
+	}
+	if len(pods) == 0 || len(t.nodes) == 0 {
+		return nil
+	}
+	s.work += 50_000 + len(pods)*len(t.nodes)
+	places, err := s.scheduler.Bind(t.nodes, nil, pods)
+	if err != nil {
+		return err
+	}
+	came := map[int][]*v1.Pod{}
+	for i, at := range places {
+		if at >= 0 {
+			t.at[waiting[i]] = at
+			t.placed++
+			came[at] = append(came[at], pods[i])
+		}
+	}
+	for at, pods := range came {
+		n := &t.nodes[at]
+		n.Pods = slices.Concat(n.Pods, pods)
+	}
+	return nil
+}
+
+// best is the take in which most pods found a place.
+func (r rehearsal) best() *take {
+	return slices.MaxFunc(r, func(a, b *take) int { return a.placed - b.placed })
+}
+
+// noWorseThan reports whether in no take fewer pods found a place.
+func (r rehearsal) noWorseThan(other rehearsal) bool {
+	for i, t := range r {
+		if t.placed < other[i].placed {
+			return false
+		}
+	}
+	return true
+}
+
+// helps reports whether in most takes more pods found a place.
+func (r rehearsal) helps(other rehearsal) bool {
+	n := 0
+	for i, t := range r {
+		if t.placed > other[i].placed {
+			n++
+		}
+	}
+	return 2*n > len(r)
+}
+
+// unused is how many nodes of a group are empty in some take, beside those that are
+// empty in the other rehearsal too.
+func (r rehearsal) unused(group string, other rehearsal) int64 {
+	most := int64(0)
+	for i, t := range r {
+		most = max(most, t.empty[group]-other[i].empty[group])
+	}
+	return most
+}
