@@ -50,6 +50,12 @@ type trial struct {
 	outages []v1alpha1.Outage
 	// provision is --max-node-provision-time, of both; 0 is the default.
 	provision time.Duration
+	// faults are further ones of the cloud.
+	faults v1alpha1.ScenarioFaults
+	// sidecarFlags are further ones of the sidecar.
+	sidecarFlags []string
+	// question is called before the sidecar, as expander, gets its first question.
+	question func(w *world)
 	// mishap strikes after the first nodes were ordered.
 	mishap func(ctx context.Context, t *testing.T, w *world)
 }
@@ -260,10 +266,14 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 		if c.provision > 0 {
 			o.Args = []string{"--max-node-provision-time=" + c.provision.String()}
 		}
+		o.Args = append(o.Args, c.sidecarFlags...)
 		s := evenkeel.StartSidecar(t, o)
 		w.sidecar = s.Process
 		w.asked = autoscaler.NewTap(t, s.Address)
 		options.Provider, options.Expander, options.ExpanderCA = w.asked.Address, s.Expander, s.CA
+		if c.question != nil {
+			options.Expander = autoscaler.NewTunnel(t, s.Expander, func() { c.question(w) })
+		}
 	}
 	w.autoscaler = autoscaler.Start(t, options)
 	if err := w.loops(ctx, 2); err != nil {
@@ -300,7 +310,8 @@ func (c trial) write(t *testing.T) string {
 			},
 		})
 	}
-	s.Spec.Faults.Outages = c.outages
+	s.Spec.Faults = c.faults
+	s.Spec.Faults.Outages = append(s.Spec.Faults.Outages, c.outages...)
 	if c.refusing != "" {
 		until := metav1.Duration{Duration: 2 * time.Minute}
 		s.Spec.Faults.StockOuts = []v1alpha1.StockOut{{Groups: []string{c.refusing}, FaultWindow: v1alpha1.FaultWindow{Until: &until}}}

@@ -82,12 +82,14 @@ func overdue(ordered time.Time, due int, now time.Time, provision time.Duration)
 type writtenOff struct {
 	instances map[string]bool // that have not become ready nodes in time, by id
 	missing   int             // without instance
+	vanished  int             // of these, instances that were there: the cloud makes them anew when it can
 }
 
 // keep forgets what is not there any more: instances that have gone, and missing nodes that now have an instance or are not
 // in the target size any more.
 func (w *writtenOff) keep(g *groupView, target int) {
 	w.missing = max(0, min(w.missing, target-g.existing()))
+	w.vanished = min(w.vanished, w.missing)
 	if len(w.instances) == 0 {
 		return
 	}
@@ -121,7 +123,8 @@ func (s *Sidecar) watch(before, g *groupView, b *book, born func(id string) bool
 	b.off.keep(g, b.target)
 	s.proveByNode(g, b)
 	lost, unborn := s.vanished(before, g, b, born)
-	b.off.missing = min(b.off.missing+lost, max(0, b.target-g.existing()))
+	missing := max(0, b.target-g.existing())
+	b.off.missing, b.off.vanished = min(b.off.missing+lost, missing), min(b.off.vanished+lost, missing)
 	if !s.hides() {
 		return
 	}

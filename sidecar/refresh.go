@@ -264,7 +264,7 @@ func (s *Sidecar) takeBackOverdue(ctx context.Context, g *groupView) {
 	since := b.missing
 	overdue := b.order == nil && (b.unborn || now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
 	b.unborn = false
-	missing = min(missing, s.roomBeside(g.ID))
+	missing -= max(0, min(b.off.vanished, missing)-s.roomBeside(g.ID))
 	s.mu.Unlock()
 	if !overdue || missing <= 0 {
 		return
@@ -280,8 +280,8 @@ func (s *Sidecar) takeBackOverdue(ctx context.Context, g *groupView) {
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -missing, Granted: -missing, Reason: why + "; they are taken back and others take their share", Error: text(err)})
 }
 
-// roomBeside is how many nodes the other members of a group's set can take. What none of them can stays on order: it comes as
-// soon as the cloud has it.
+// roomBeside is how many nodes the other members of a group's set can take. What has vanished and none of them can take stays on
+// order: it comes as soon as the cloud has it.
 func (s *Sidecar) roomBeside(id string) int {
 	if s.view == nil {
 		return math.MaxInt

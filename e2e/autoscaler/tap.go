@@ -35,8 +35,8 @@ type Call struct {
 	// Group and Delta are those of IncreaseSize and DecreaseTargetSize.
 	Group string
 	Delta int
-	// At is when the call came in.
-	At time.Time
+	// At is when the call came in, and Ended when it was answered.
+	At, Ended time.Time
 	// OK says that it was answered without an error.
 	OK bool
 }
@@ -126,7 +126,7 @@ func (t *Tap) handler() http.Handler {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
-		call.OK = status(w.Header()) == "0"
+		call.Ended, call.OK = clock.RealClock{}.Now(), status(w.Header()) == "0"
 		t.record(call)
 	})
 }

@@ -1,0 +1,82 @@
+package autoscaler
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/e2e/process"
+)
+
+// Parts of TLS that are not encrypted: each record begins with its type and length.
+const (
+	recordHeader    = 5
+	applicationData = 23
+	// long is what no handshake and no setting of a connection comes to, and any question of an expander.
+	long = 1000
+)
+
+// NewTunnel passes connections under TLS on to a server, without a look into what is encrypted. It calls first before it passes
+// on the first long message of a client. It ends with the test.
+func NewTunnel(t testing.TB, server string, first func()) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(process.Loopback, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	var open sync.WaitGroup
+	var mutex sync.Mutex
+	var conns []net.Conn
+	open.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return // it was closed
+			}
+			back, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			mutex.Lock()
+			conns = append(conns, client, back)
+			mutex.Unlock()
+			open.Go(func() { pass(client, back, func() {}) })
+			open.Go(func() { pass(back, client, func() { once.Do(first) }) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		mutex.Lock()
+		for _, c := range conns {
+			_ = c.Close()
+		}
+		mutex.Unlock()
+		open.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// pass copies records from one connection to another until either ends.
+func pass(to, from net.Conn, beforeLong func()) {
+	defer to.Close()
+	header := make([]byte, recordHeader)
+	for {
+		if _, err := io.ReadFull(from, header); err != nil {
+			return
+		}
+		length := binary.BigEndian.Uint16(header[3:])
+		if header[0] == applicationData && length > long {
+			beforeLong()
+		}
+		if _, err := to.Write(header); err != nil {
+			return
+		}
+		if _, err := io.CopyN(to, from, int64(length)); err != nil {
+			return
+		}
+	}
+}
