@@ -129,7 +129,7 @@ func namespaces(names []string) map[string]cache.Config {
 }
 
 // Run runs the controllers until ctx is done, whenever this Manager leads. Then passes under way may end within the
-// grace, and the leadership is handed over. Run fails when the leadership is lost, can never be had (ErrNoNamespace), or the
+// grace, and the leadership is handed over. While the caches are not filled there is nothing to wait for. Run fails when the leadership is lost, can never be had (ErrNoNamespace), or the
 // grace is not enough. In any case the program has to exit at once: another leads or is about to, and what did not end goes
 // on.
 func (m *Manager) Run(ctx context.Context) error {
@@ -138,11 +138,27 @@ func (m *Manager) Run(ctx context.Context) error {
 	if m.lease != nil {
 		m.lease.fail = cancel
 	}
-	err := m.manager.Start(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- m.manager.Start(ctx) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		if m.filled() { // Start heeds its context only then
+			err = <-ended
+		}
+	}
 	if cause := context.Cause(ctx); errors.Is(cause, ErrNoNamespace) {
 		return cause
 	}
 	return err
+}
+
+// filled reports whether the caches hold what is watched.
+func (m *Manager) filled() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	return m.manager.GetCache().WaitForCacheSync(ctx)
 }
 
 // lead runs while this Manager leads.
@@ -160,9 +176,7 @@ func (m *Manager) Healthy() error { return stuck(metrics.Registry, m.options.Stu
 // once. It fails again when a watch has failed for three minutes, until two minutes after its last failure: what is
 // cached is old then.
 func (m *Manager) Ready() error {
-	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
-	defer cancel()
-	if !m.manager.GetCache().WaitForCacheSync(ctx) {
+	if !m.filled() {
 		return errors.Join(errors.New("they do not hold all that is watched yet"), m.watches.problem(0))
 	}
 	return m.watches.problem(m.watches.patience)

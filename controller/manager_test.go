@@ -274,9 +274,13 @@ func TestGatherer(t *testing.T) {
 func TestAWatchThatFailsForGood(t *testing.T) {
 	s := newServer(t)
 	close(s.open)
-	m, stop, _ := run(t, s, &watcher{name: "watcher"}, options("alice"))
+	w := &watcher{name: "watcher"}
+	m, stop, _ := run(t, s, w, options("alice"))
 	m.NoticeWatches(time.Second, 5*time.Second)
-	eventually(t, "readiness", func() bool { return m.Ready() == nil })
+	eventually(t, "a pass", func() bool { return w.passes.Load() == 1 })
+	if err := m.Ready(); err != nil {
+		t.Error(err)
+	}
 	s.refuse(true)
 	eventually(t, "it says what it can not watch", func() bool {
 		err := m.Ready()
@@ -294,9 +298,12 @@ func TestAWatchThatIsRefusedFromTheStart(t *testing.T) {
 	s := newServer(t)
 	close(s.open)
 	s.refuse(true)
-	m, _, _ := run(t, s, &watcher{name: "watcher"}, options("alice"))
+	m, stop, _ := run(t, s, &watcher{name: "watcher"}, options("alice"))
 	eventually(t, "it says what it can not watch", func() bool {
 		err := m.Ready()
 		return err != nil && strings.Contains(err.Error(), "they do not hold all that is watched yet\nthe watch of *v1.ConfigMap has failed for ")
 	})
+	if err := stop(); err != nil { // although the caches are never filled
+		t.Error(err)
+	}
 }

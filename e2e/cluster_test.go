@@ -50,6 +50,7 @@ func TestSidecarInTheCluster(t *testing.T) {
 	t.Run("fencing", func(t *testing.T) { fencing(ctx, t, plane) })
 	t.Run("nodes", func(t *testing.T) { watchedNodes(ctx, t, plane) })
 	t.Run("events", func(t *testing.T) { publishedEvents(ctx, t, plane) })
+	t.Run("metrics", func(t *testing.T) { metricsOfASidecar(ctx, t, plane) })
 }
 
 // serviceAccount reaches the API server as the pod of the manifests does.

@@ -104,6 +104,56 @@ func onlyReaders(ctx context.Context, t *testing.T, s *evenkeel.Controller, trus
 	}
 }
 
+// The sidecar keeps its metrics to those who may get them once Cluster Autoscaler's account has the right to ask.
+func metricsOfASidecar(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
+	c := plane.Client
+	scenario, err := filepath.Abs("../configs/fleets/three-zones.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cloud := evenkeel.StartFakeCloud(t, plane.Kubeconfig, scenario)
+	s := evenkeel.StartSidecar(t, evenkeel.SidecarOptions{
+		Kubeconfig: plane.KubeconfigAs(t, "system:serviceaccount:kube-system:cluster-autoscaler", "system:serviceaccounts", "system:authenticated"),
+		Backend:    cloud.Address, Args: []string{"--metrics-secure"},
+	})
+	page := func(path, token string) (int, string) {
+		return scrape(ctx, t, "https://"+s.Metrics+path, token, &tls.Config{InsecureSkipVerify: true})
+	}
+	reader := tokenOf(ctx, t, c, "reader")
+	if code, _ := page("/metrics", reader); code != http.StatusInternalServerError {
+		t.Errorf("without the right to ask: got %d", code)
+	}
+	for _, binding := range []*rbacv1.ClusterRoleBinding{
+		{RoleRef: rbacv1.RoleRef{Name: "system:auth-delegator"}, Subjects: []rbacv1.Subject{{Namespace: metav1.NamespaceSystem, Name: "cluster-autoscaler"}}},
+		{RoleRef: rbacv1.RoleRef{Name: "reader"}, Subjects: []rbacv1.Subject{{Namespace: metav1.NamespaceDefault, Name: "reader"}}},
+	} {
+		binding.GenerateName, binding.RoleRef.APIGroup, binding.RoleRef.Kind, binding.Subjects[0].Kind = "metrics-", rbacv1.GroupName, "ClusterRole", rbacv1.ServiceAccountKind
+		if err := c.Create(ctx, binding); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Create(ctx, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics", "/status"}, Verbs: []string{"get"}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "who may gets the metrics", func() bool {
+		code, text := page("/metrics", reader)
+		return code == http.StatusOK && strings.Contains(text, "evenkeel_sidecar_mode{")
+	})
+	if code, text := page("/status?format=json", reader); code != http.StatusOK || !strings.Contains(text, `"mode"`) {
+		t.Errorf("status: got %d %.200s", code, text)
+	}
+	for _, path := range []string{"/metrics", "/status"} {
+		if code, _ := page(path, ""); code != http.StatusUnauthorized {
+			t.Errorf("%s without a token: got %d", path, code)
+		}
+		if code, _ := page(path, tokenOf(ctx, t, c, "stranger")); code != http.StatusForbidden {
+			t.Errorf("%s for a stranger: got %d", path, code)
+		}
+	}
+}
+
 // scrape gets a page over a connection of its own, with a token unless that is empty. Code 0 means no answer.
 func scrape(ctx context.Context, t *testing.T, url, token string, trust *tls.Config) (code int, text string) {
 	t.Helper()

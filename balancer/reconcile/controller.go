@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -77,6 +78,10 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	}
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), untyped(), byTargetName, targetNames); err != nil {
 		return fmt.Errorf("indexing Balancers by their targets: %w", err)
+	}
+	// From the start, as Balancers are by the index: else it would count as ready before it knows of pods.
+	if _, err := mgr.GetCache().GetInformer(context.Background(), &v1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("watching pods: %w", err)
 	}
 	known := &balancers{cache: mgr.GetCache()}
 	on := &triggers{balancers: known}

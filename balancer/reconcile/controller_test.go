@@ -1,6 +1,9 @@
 package reconcile
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -138,5 +142,69 @@ func TestControllerIsSetUp(t *testing.T) {
 	_, err := controller.New(s.config(), []controller.Controller{New(Options{})}, controller.Options{NoLeaderElection: true, Scheme: scheme(t)})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Who does not know of pods yet is not ready, from the first moment on.
+func TestItIsNotReadyBeforeItKnowsOfPods(t *testing.T) {
+	s := newServer()
+	t.Cleanup(s.Close)
+	pods, open := make(chan struct{}, 100), make(chan struct{})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch query := r.URL.Query(); {
+		case r.URL.Path == "/api/v1/pods" && !closed(open):
+			fail(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+			pods <- struct{}{}
+		case r.URL.Path != "/apis/evenkeel.dev/v1alpha1/balancers" && r.URL.Path != "/api/v1/pods":
+			s.ServeHTTP(w, r)
+		case query.Has("sendInitialEvents"):
+			fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
+		case query.Has("watch"):
+			<-r.Context().Done()
+		case r.URL.Path == "/api/v1/pods":
+			reply(w, v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
+		default:
+			reply(w, v1alpha1.BalancerList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "BalancerList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
+		}
+	}))
+	t.Cleanup(func() { front.CloseClientConnections(); front.Close() })
+	m, err := controller.New(&rest.Config{Host: front.URL}, []controller.Controller{New(Options{})}, controller.Options{NoLeaderElection: true, Scheme: scheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	for range 4 { // several times, as a list falls back from a watch
+		for waits := true; waits; {
+			select {
+			case <-pods:
+				waits = false
+			default:
+			}
+			if m.Ready() == nil {
+				t.Fatal("it is ready")
+			}
+		}
+	}
+	if err := m.Ready(); err == nil || !strings.Contains(err.Error(), "the watch of *v1.Pod has failed") {
+		t.Errorf("it does not say what is missing: %v", err)
+	}
+	close(open)
+	for m.Ready() != nil { // it waits for a while itself
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// closed reports whether a channel is closed on which nothing is sent.
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

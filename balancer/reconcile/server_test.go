@@ -78,7 +78,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found, ok := s.scales[name]
 	switch {
 	case r.URL.Path == "/api":
-		reply(w, metav1.APIVersions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIVersions"}})
+		reply(w, metav1.APIVersions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIVersions"}, Versions: []string{"v1"}})
+	case r.URL.Path == "/api/v1":
+		reply(w, metav1.APIResourceList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: "v1",
+			APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true}},
+		})
 	case r.URL.Path == "/apis":
 		apps := metav1.GroupVersionForDiscovery{GroupVersion: "apps/v1", Version: "v1"}
 		evenkeel := metav1.GroupVersionForDiscovery{GroupVersion: "evenkeel.dev/v1alpha1", Version: "v1alpha1"}

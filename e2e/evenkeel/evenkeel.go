@@ -85,6 +85,8 @@ type Sidecar struct {
 	Server
 	// Expander is the expander's address, and CA the file with its authority.
 	Expander, CA string
+	// Metrics is where metrics and the status are served, host:port.
+	Metrics string
 }
 
 // StartSidecar starts evenkeel sidecar in front of a cloud provider.
@@ -95,12 +97,12 @@ func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 	if out, err := certificates.CombinedOutput(); err != nil {
 		t.Fatalf("making certificates: %v\n%s", err, out)
 	}
-	s := &Sidecar{Expander: process.FreeAddress(t), CA: filepath.Join(home, "ca.crt")}
+	s := &Sidecar{Expander: process.FreeAddress(t), CA: filepath.Join(home, "ca.crt"), Metrics: process.FreeAddress(t)}
 	s.Address = process.FreeAddress(t)
-	metrics := process.FreeAddress(t)
+	health := process.FreeAddress(t)
 	args := []string{
 		"sidecar", "--backend-address=" + o.Backend, "--record=" + o.Record,
-		"--address=" + s.Address, "--metrics-address=" + metrics,
+		"--address=" + s.Address, "--metrics-address=" + s.Metrics, "--health-address=" + health,
 		"--expander-address=" + s.Expander,
 		"--expander-cert=" + filepath.Join(home, "server.crt"),
 		"--expander-key=" + filepath.Join(home, "server.key"),
@@ -111,7 +113,7 @@ func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 		args = append(args, "--no-cluster", "--infer-readiness", "--journal-file="+filepath.Join(home, "journal.json"))
 	}
 	s.Process = process.Run(t, &process.Process{
-		Name: "sidecar", Path: build(t), Home: home, Args: append(args, o.Args...), Ready: healthy(metrics),
+		Name: "sidecar", Path: build(t), Home: home, Args: append(args, o.Args...), Ready: healthy(health),
 	})
 	return s
 }
