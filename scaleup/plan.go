@@ -37,22 +37,6 @@ func plan(w *World, checker *predicates.Checker, scheduler *predicates.Scheduler
 	return p, nil
 }
 
-// make comes to a decision, step by step.
-func (p *planner) make() error {
-	for _, step := range []func() error{
-		p.skipGroups,   // groups that can not grow
-		p.settlePods,   // pods that have a place already, or soon
-		p.findSets,     // similar groups count as one choice
-		p.buildOptions, // what each group would need
-		p.decide,       // the expander's choice, its partners, and the nodes of each
-	} {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // planner carries one plan from step to step.
 type planner struct {
 	world     *World
@@ -101,6 +85,22 @@ func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 		without:  map[string]string{},
 		helped:   map[int]int{},
 	}
+}
+
+// make comes to a decision, step by step.
+func (p *planner) make() error {
+	for _, step := range []func() error{
+		p.skipGroups,   // groups that can not grow
+		p.settlePods,   // pods that have a place already, or soon
+		p.findSets,     // similar groups count as one choice
+		p.buildOptions, // what each group would need
+		p.decide,       // the expander's choice, its partners, and the nodes of each
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // told tells how far the plan has come, where anybody wants to know.
