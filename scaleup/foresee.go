@@ -77,9 +77,10 @@ func (p *planner) foresee(planned map[string]int64) (map[string]int64, error) {
 		}
 		p.stage.work += next.stage.work + cost
 		if len(next.ledger.grown) == 0 {
-			break
+			return later, nil
 		}
 		later = together(later, next.ledger.grown)
 	}
+	p.stage.work = max(p.stage.work, maxRehearsing) // what is not foreseen to the end compares no options
 	return later, nil
 }
