@@ -71,7 +71,7 @@ func (p *planner) foresee(planned map[string]int64) (map[string]int64, error) {
 			w.Groups[i].Target += int(ordered[w.Groups[i].ID])
 		}
 		next := newPlanner(&w, p.checker, p.opts)
-		next.scheduler, next.foreseen = p.scheduler, ordered
+		next.foreseen, next.stage = ordered, p.stage
 		if err := next.make(); err != nil {
 			return nil, err
 		}

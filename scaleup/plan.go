@@ -17,7 +17,7 @@ import (
 // Plan decides one round. It changes nothing and asks nobody but the
 // scheduler's plugins: the same world has the same decision.
 func Plan(w *World, checker *predicates.Checker, opts Options) (Decision, error) {
-	p, err := plan(w, checker, checker.Rehearsal(), opts)
+	p, err := plan(w, checker, rehearsals(checker), opts)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -26,9 +26,9 @@ func Plan(w *World, checker *predicates.Checker, opts Options) (Decision, error)
 
 // plan also hands over how it came to the decision, for what may have to be decided
 // anew.
-func plan(w *World, checker *predicates.Checker, scheduler *predicates.Scheduler, opts Options) (*planner, error) {
+func plan(w *World, checker *predicates.Checker, by schedulers, opts Options) (*planner, error) {
 	p := newPlanner(w, checker, opts)
-	p.scheduler = scheduler
+	p.schedulers = by
 	if err := p.make(); err != nil {
 		return nil, err
 	}
@@ -39,11 +39,11 @@ func plan(w *World, checker *predicates.Checker, scheduler *predicates.Scheduler
 
 // planner carries one plan from step to step.
 type planner struct {
-	world     *World
-	checker   *predicates.Checker
-	scheduler *predicates.Scheduler // for rehearsals
-	opts      Options
-	decision  Decision
+	world      *World
+	checker    *predicates.Checker
+	schedulers schedulers
+	opts       Options
+	decision   Decision
 
 	ledger   *ledger
 	skipped  map[string]string

@@ -10,7 +10,7 @@ import (
 
 // maxRehearsing bounds how long a round takes for rehearsals, about in nanoseconds.
 // It is counted, not measured, so that the same world has the same plan.
-const maxRehearsing = 500_000_000
+const maxRehearsing = 100_000_000
 
 // mayRehearse reports whether there is time for one more rehearsal that is not
 // needed for a sound plan.

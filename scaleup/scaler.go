@@ -18,7 +18,7 @@ import (
 type Scaler struct {
 	provider   cloudprovider.Provider
 	checker    *predicates.Checker
-	scheduler  *predicates.Scheduler // for rehearsals
+	schedulers schedulers
 	daemons    daemonPods
 	opts       Options
 	backoff    *Backoff
@@ -41,7 +41,7 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 		return nil, err
 	}
 	return &Scaler{
-		provider: provider, checker: checker, scheduler: checker.Rehearsal(), daemons: daemonPods{checker}, opts: opts,
+		provider: provider, checker: checker, schedulers: rehearsals(checker), daemons: daemonPods{checker}, opts: opts,
 		backoff:    NewBackoff(opts.Backoff),
 		everReady:  map[string]bool{},
 		remembered: map[string]*cloudprovider.Template{},
@@ -79,7 +79,7 @@ func (s *Scaler) Round(ctx context.Context, now time.Time, cluster Cluster) (Rou
 	}
 	s.judge(world)
 	repairs := s.repair(ctx, world, cluster)
-	p, err := plan(world, s.checker, s.scheduler, s.opts.forRound(s.rounds))
+	p, err := plan(world, s.checker, s.schedulers, s.opts.forRound(s.rounds))
 	if err != nil {
 		return Round{}, err
 	}

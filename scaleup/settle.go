@@ -38,15 +38,16 @@ func (p *planner) settle(templates []predicates.Node) error {
 	for _, group := range slices.Sorted(maps.Keys(p.foreseen)) {
 		coming = append(coming, newcomers{group: group, name: "foreseen", n: int(p.foreseen[group]), machine: machine(p.group(group).Template)})
 	}
-	p.stage, err = newStage(p.scheduler, w, coming, func(group string) predicates.Node { return machine(p.group(group).Template) })
-	if err != nil {
+	if p.foreseen != nil {
+		p.stage = p.stage.before(coming)
+	} else if p.stage, err = newStage(p.schedulers, w, coming, func(group string) predicates.Node { return machine(p.group(group).Template) }); err != nil {
 		return err
 	}
 	if p.before, err = p.stage.rehearse(); err != nil {
 		return err
 	}
 	soon := p.before.best()
-	p.cluster = p.checker.Cluster(soon.nodes)
+	p.cluster = p.checker.Cluster(slices.Concat(p.stage.nodes[:p.stage.closed], soon.nodes))
 	if err := p.reportSettled(soon); err != nil {
 		return err
 	}

@@ -10,19 +10,31 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
+// schedulers are two for rehearsals: each remembers the nodes that it was given last.
+type schedulers struct {
+	existing *predicates.Scheduler // has all nodes
+	coming   *predicates.Scheduler // has those that do not exist yet, where the others take no pod
+}
+
+func rehearsals(checker *predicates.Checker) schedulers {
+	return schedulers{existing: checker.Rehearsal(), coming: checker.Rehearsal()}
+}
+
 // stage is where it is rehearsed what the scheduler will do with the pods that wait.
 // Of nodes with the same score it takes any, so that each rehearsal has several takes.
 type stage struct {
 	scheduler *predicates.Scheduler
 	pods      []*v1.Pod         // all that wait
 	nodes     []predicates.Node // that exist, with the pods that fit there
+	closed    int               // the first of them, which take no pod that waits, whatever comes
 	at        []int             // the node of each pod, below zero where it waits on
 	settled   int               // pods that have one
 	coming    []newcomers
 	machine   func(group string) predicates.Node
 	cast      map[string][]*v1.Node // nodes that do not exist yet, by group and take
 	takes     int
-	work      int // done so far, about in nanoseconds
+	played    map[string]rehearsal // by what is new
+	work      int                  // done so far, about in nanoseconds
 }
 
 // newcomers are nodes of one group that are on their way.
@@ -34,9 +46,9 @@ type newcomers struct {
 
 // take is what becomes of all pending pods, were some nodes there.
 type take struct {
-	nodes  []predicates.Node // with the pods that are on them then
+	nodes  []predicates.Node // that are not closed, with the pods that are on them then
 	groups []string          // of the nodes that do not exist yet, the last of nodes
-	at     []int             // the node of each pending pod, below zero where it waits on
+	at     []int             // the node of each pending pod, closed ones counted, below zero where it waits on
 	placed int
 	early  int              // of these, placed before the last wave
 	empty  map[string]int64 // nodes that no pod is on, of those that do not exist yet, by group
@@ -48,22 +60,48 @@ type rehearsal []*take
 // Small worlds have several takes of every rehearsal.
 const (
 	manyTakes = 3
-	manyPods  = 1000
+	manyPairs = 200_000
 )
 
 // newStage lets the scheduler bind the pods that fit on nodes that exist: they will
 // be there before any other node comes.
-func newStage(scheduler *predicates.Scheduler, w *World, coming []newcomers, machine func(group string) predicates.Node) (stage, error) {
+func newStage(by schedulers, w *World, coming []newcomers, machine func(group string) predicates.Node) (stage, error) {
 	s := stage{
-		scheduler: scheduler, pods: w.Pending, coming: coming, machine: machine, cast: map[string][]*v1.Node{}, takes: manyTakes,
+		scheduler: by.existing, pods: w.Pending, coming: coming, machine: machine, takes: manyTakes,
+		cast: map[string][]*v1.Node{}, played: map[string]rehearsal{},
 	}
-	if len(s.pods) > manyPods {
+	if len(s.pods)*(len(w.Nodes)+len(s.pods)) > manyPairs {
 		s.takes = 1
 	}
 	t := &take{nodes: slices.Clone(w.Nodes), at: slices.Repeat([]int{-1}, len(s.pods))}
 	err := s.bind(t)
 	s.nodes, s.at, s.settled = t.nodes, t.at, t.placed
+	if !slices.ContainsFunc(everyIndex(len(s.pods)), func(i int) bool { return s.at[i] < 0 && dependsOnOthers(s.pods[i]) }) &&
+		!slices.ContainsFunc(s.nodes, func(n predicates.Node) bool { return slices.ContainsFunc(n.Pods, repels) }) {
+		s.closed, s.scheduler = len(s.nodes), by.coming
+	}
 	return s, err
+}
+
+// dependsOnOthers reports whether a node may do for a pod because of what runs on others,
+// or not do.
+func dependsOnOthers(pod *v1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	return len(pod.Spec.TopologySpreadConstraints) > 0 || len(pod.Spec.ResourceClaims) > 0 ||
+		affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) ||
+		slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
+}
+
+// repels reports whether a pod keeps others from its domain.
+func repels(pod *v1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	return affinity != nil && affinity.PodAntiAffinity != nil && len(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
+}
+
+// before returns the same stage with other nodes on their way.
+func (s stage) before(coming []newcomers) stage {
+	s.coming, s.played, s.work = coming, map[string]rehearsal{}, 0
+	return s
 }
 
 // rehearse lets the scheduler bind the pods that wait: on the nodes there are, on
@@ -73,6 +111,10 @@ func (s *stage) rehearse(waves ...map[string]int64) (rehearsal, error) {
 	if len(waves) == 0 {
 		waves = []map[string]int64{nil}
 	}
+	key := fmt.Sprint(waves)
+	if r, ok := s.played[key]; ok {
+		return r, nil
+	}
 	var r rehearsal
 	for n := range s.takes {
 		t, err := s.take(n, waves)
@@ -81,11 +123,12 @@ func (s *stage) rehearse(waves ...map[string]int64) (rehearsal, error) {
 		}
 		r = append(r, t)
 	}
+	s.played[key] = r
 	return r, nil
 }
 
 func (s *stage) take(n int, waves []map[string]int64) (*take, error) {
-	t := &take{nodes: slices.Clone(s.nodes), at: slices.Clone(s.at), placed: s.settled}
+	t := &take{nodes: slices.Clone(s.nodes[s.closed:]), at: slices.Clone(s.at), placed: s.settled}
 	add := func(group, name string, machine predicates.Node, count int) {
 		for _, node := range s.cloned(fmt.Sprintf("%s~%s-%d", group, name, n), machine.Node, count) {
 			t.nodes = append(t.nodes, predicates.Node{Node: node, Pods: machine.Pods})
@@ -105,7 +148,7 @@ func (s *stage) take(n int, waves []map[string]int64) (*take, error) {
 		}
 	}
 	t.empty = map[string]int64{}
-	taken := make([]bool, len(t.nodes))
+	taken := make([]bool, len(s.nodes)+len(t.groups))
 	for _, at := range t.at {
 		if at >= 0 {
 			taken[at] = true
@@ -145,7 +188,7 @@ func (s *stage) bind(t *take) error {
 	if len(pods) == 0 || len(t.nodes) == 0 {
 		return nil
 	}
-	s.work += 50_000 + len(pods)*len(t.nodes)
+	s.work += 50_000 + 100*len(pods)*len(t.nodes)
 	places, err := s.scheduler.Bind(t.nodes, nil, pods)
 	if err != nil {
 		return err
@@ -153,7 +196,7 @@ func (s *stage) bind(t *take) error {
 	came := map[int][]*v1.Pod{}
 	for i, at := range places {
 		if at >= 0 {
-			t.at[waiting[i]] = at
+			t.at[waiting[i]] = s.closed + at
 			t.placed++
 			came[at] = append(came[at], pods[i])
 		}

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -40,6 +41,7 @@ func wholeDay(groups, pods, kinds int) *Setup {
 
 // BenchmarkDay plays 24 hours.
 func BenchmarkDay(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the command does
 	for _, size := range []struct{ pods, groups int }{{1_000, 75}, {5_000, 75}, {20_000, 75}} {
 		b.Run(fmt.Sprintf("pods=%d/groups=%d", size.pods, size.groups), func(b *testing.B) {
 			b.ReportAllocs()

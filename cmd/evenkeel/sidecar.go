@@ -310,7 +310,7 @@ func (s *standby) ready() error {
 	return s.err
 }
 
-// collectSeldom trades memory for answers that are not held up: the heap may grow to five times what is in use, unless that
+// collectSeldom trades memory for speed, and for answers that are not held up: the heap may grow to five times what is in use, unless that
 // comes near 800 MiB. The environment's GOGC and GOMEMLIMIT win. The function returned puts things back.
 func collectSeldom() (undo func()) {
 	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(-1)

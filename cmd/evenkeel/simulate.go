@@ -253,6 +253,7 @@ func interruptibly(ctx context.Context, work func() error) error {
 // play runs the scenarios one after the other, and shows how far it has come.
 // Where it is interrupted, the last report tells of a part.
 func play(ctx context.Context, setups []*simulate.Setup, meter *meter) ([]*v1alpha1.ScenarioReport, error) {
+	defer collectSeldom()()
 	var reports []*v1alpha1.ScenarioReport
 	for _, setup := range setups {
 		report, err := simulate.Run(ctx, setup, simulate.RunOptions{Progress: meter.playing(setup.Name)})
