@@ -257,9 +257,9 @@ func checkMoved(t *rapid.T, s *simulation, running map[*pod]*node) {
 	var moved []*v1.Pod
 	var waits *pod
 	for _, p := range s.cluster.pods {
-		switch before := running[p]; {
-		case before == nil:
-		case before == p.node:
+		switch running[p] {
+		case nil:
+		case p.node:
 			stay[p.node] = append(stay[p.node], p.object)
 		default:
 			free := p.object.DeepCopy()
