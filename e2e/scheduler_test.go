@@ -159,9 +159,9 @@ func newSide(ctx context.Context, t *testing.T, nodes ...*v1.Node) *side {
 func (s *side) try(ctx context.Context, t *testing.T, p *v1.Pod) (node string, allowed []string) {
 	t.Helper()
 	s.create(ctx, t, p)
-	cluster := s.checker.Cluster(s.nodes)
+	cluster, free := s.checker.Cluster(s.nodes), p.DeepCopy() // what a Checker is given must not change
 	for i, n := range s.nodes {
-		placed, err := cluster.Fork().Place(p, 1, i, i+1)
+		placed, err := cluster.Fork().Place(free, 1, i, i+1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func (s *side) add(t *testing.T, p *v1.Pod) {
 	if i < 0 {
 		t.Fatalf("%s is on unknown node %s", p.Name, p.Spec.NodeName)
 	}
-	s.nodes[i].Pods = append(s.nodes[i].Pods, p)
+	s.nodes[i].Pods = append(slices.Clone(s.nodes[i].Pods), p)
 }
 
 func unschedulable(p *v1.Pod) bool {

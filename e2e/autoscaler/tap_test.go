@@ -71,7 +71,10 @@ func TestTap(t *testing.T) {
 		t.Fatalf("calls are %+v, want %+v twice", calls, want)
 	}
 	for i, got := range calls {
-		got.At = want[i%3].At
+		if got.At.After(got.Ended) {
+			t.Errorf("call %d began at %s and ended at %s", i, got.At, got.Ended)
+		}
+		got.At, got.Ended = want[i%3].At, want[i%3].Ended
 		if got != want[i%3] {
 			t.Errorf("call %d is %+v, want %+v", i, got, want[i%3])
 		}
