@@ -53,7 +53,7 @@ func balancerWorldOf(ctx context.Context, t *testing.T, plane *controlplane.Cont
 		if o.GetKind() != "ClusterRoleBinding" {
 			continue
 		}
-		if err := w.Create(ctx, o); client.IgnoreAlreadyExists(err) != nil {
+		if err := client.IgnoreAlreadyExists(w.Create(ctx, o)); err != nil {
 			t.Fatal(err)
 		}
 	}
