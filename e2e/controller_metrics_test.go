@@ -22,7 +22,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 	"github.com/evenkeel/evenkeel/e2e/evenkeel"
-	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
 // Metrics have TLS and are for those only who may get them. The controller has the rights and the flags of the manifests.

@@ -20,8 +20,8 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/fakecloud"
-	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/internal/fakecloud"
+	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
 // A fake cloud serves its protocol, and its nodes live in a real control plane

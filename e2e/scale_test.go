@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/evenkeel/evenkeel/controller/scale"
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
+	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
 // Objects with a Scale, each of which asks for 3 replicas.

@@ -18,7 +18,7 @@ import (
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/serving/recording"
+	"github.com/evenkeel/evenkeel/internal/serving/recording"
 )
 
 // recorded are calls of a real Cluster Autoscaler, release 1.36, in order: of four-pods all those from its start on, of the

@@ -27,7 +27,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
-	"github.com/evenkeel/evenkeel/controller/scale"
+	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
 // Name is what the controller is called in flags, logs and metrics.

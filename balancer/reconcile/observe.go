@@ -14,7 +14,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
-	"github.com/evenkeel/evenkeel/controller/scale"
+	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
 // readsAtATime is how many targets of one Balancer are read at a time.

@@ -22,7 +22,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
-	"github.com/evenkeel/evenkeel/controller/scale"
+	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
 const (

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/controller/scale"
+	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
-	"github.com/evenkeel/evenkeel/controller/scale"
+	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
 // becauseNotWritten is the reason of the condition Balanced, and of an event, when a size could not be written.

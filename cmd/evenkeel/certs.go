@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
-	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
 // defaultLifetime of certificates is a year.

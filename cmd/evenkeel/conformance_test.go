@@ -24,7 +24,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/loopback"
-	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
 // conformanceCloud is a cloud whose nodes take a moment, with a group whose orders stay unfulfilled.

@@ -25,8 +25,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
-	"github.com/evenkeel/evenkeel/controller"
-	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/internal/controller"
+	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
 // controllerNamespace is where the manifests install the controllers.

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
-	"github.com/evenkeel/evenkeel/document"
-	"github.com/evenkeel/evenkeel/explain"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/explain"
+	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/simulate"
 )
 
 // newExplain builds the command that says which node groups are similar and why others are not.

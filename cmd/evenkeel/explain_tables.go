@@ -8,7 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
-	"github.com/evenkeel/evenkeel/explain"
+	"github.com/evenkeel/evenkeel/internal/explain"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 

@@ -17,11 +17,11 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
-	"github.com/evenkeel/evenkeel/document"
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/fakecloud"
-	"github.com/evenkeel/evenkeel/serving"
-	"github.com/evenkeel/evenkeel/simulate"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/fakecloud"
+	"github.com/evenkeel/evenkeel/internal/serving"
+	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
 // Calls of the API server, a second: thousands of nodes take a minute, and the

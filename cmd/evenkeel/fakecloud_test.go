@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
-	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
 // The program serves the fleet that comes with it, mutual TLS included, until it

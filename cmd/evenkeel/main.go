@@ -15,7 +15,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/internal/document"
 )
 
 // Exit codes.

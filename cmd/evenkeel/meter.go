@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/simulate"
 )
 
 // A meter shows on standard error how far a run has come: on a terminal in one line that is written again and again and is

@@ -9,8 +9,8 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/simulate"
 )
 
 func TestMeterMovesWithinARound(t *testing.T) {

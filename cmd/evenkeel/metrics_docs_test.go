@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
-	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 )
 

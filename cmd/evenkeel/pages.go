@@ -12,8 +12,8 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/client-go/rest"
 
-	"github.com/evenkeel/evenkeel/serving"
-	"github.com/evenkeel/evenkeel/serving/access"
+	"github.com/evenkeel/evenkeel/internal/serving"
+	"github.com/evenkeel/evenkeel/internal/serving/access"
 )
 
 // problemInterval is how often it is told at most that readers of the metrics could not be checked.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
-	"github.com/evenkeel/evenkeel/document"
-	"github.com/evenkeel/evenkeel/plan"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/plan"
 )
 
 // newPlan builds the command that answers planning documents.

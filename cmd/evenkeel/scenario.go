@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
-	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/simulate"
 )
 
 // newScenario groups the commands about documents of kind Scenario.

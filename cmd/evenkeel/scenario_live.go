@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/evenkeel/evenkeel/document"
-	"github.com/evenkeel/evenkeel/document/live"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/document/live"
 )
 
 // liveCluster names a cluster to be read instead of files.

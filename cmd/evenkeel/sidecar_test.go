@@ -15,7 +15,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
-	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
 // startSidecar starts a sidecar without a cluster on free ports.

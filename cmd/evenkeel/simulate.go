@@ -19,10 +19,10 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/configs/scenarios"
-	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/internal/simulate/htmlreport"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/simulate"
-	"github.com/evenkeel/evenkeel/simulate/htmlreport"
 )
 
 // newSimulate builds the command that plays scenarios.

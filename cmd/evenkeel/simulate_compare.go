@@ -13,9 +13,9 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
-	"github.com/evenkeel/evenkeel/document"
-	"github.com/evenkeel/evenkeel/simulate"
-	"github.com/evenkeel/evenkeel/spelling"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // variant are options to play a scenario with a second time.

@@ -14,8 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/scaleup"
-	"github.com/evenkeel/evenkeel/simulate"
 )
 
 // overrides are Cluster Autoscaler's flags; one that is given wins over the

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/evenkeel/evenkeel/simulate/htmlreport"
+	"github.com/evenkeel/evenkeel/internal/simulate/htmlreport"
 )
 
 // canReplace finds out before anything is played whether a report can be written

@@ -11,8 +11,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/configs/scenarios"
-	"github.com/evenkeel/evenkeel/document"
-	"github.com/evenkeel/evenkeel/simulate"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
 // printReport prints the tables of one scenario.

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/utils/clock"
 
-	"github.com/evenkeel/evenkeel/serving"
+	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
 // Listen serves what register registers until the test ends, and returns the

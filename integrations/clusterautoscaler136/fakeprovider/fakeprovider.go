@@ -19,11 +19,11 @@ import (
 	"sync"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/document"
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/fakecloud"
 	"github.com/evenkeel/evenkeel/integrations/clusterautoscaler136/provider"
-	"github.com/evenkeel/evenkeel/simulate"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/fakecloud"
+	"github.com/evenkeel/evenkeel/internal/simulate"
 
 	v1 "k8s.io/api/core/v1"
 	ca "k8s.io/autoscaler/cluster-autoscaler/cloudprovider"

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/evenkeel/evenkeel/document"
+	"github.com/evenkeel/evenkeel/internal/document"
 )
 
 // Format is a value of the flag -o.

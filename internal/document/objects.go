@@ -1,0 +1,451 @@
+package document
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/evenkeel/evenkeel/internal/admission"
+)
+
+// Item is one object of a list, or an object on its own.
+type Item struct {
+	// APIVersion and Kind say what it is, Namespace and Name which one.
+	APIVersion, Kind, Namespace, Name string
+	// Object is a *v1.Pod, *v1.Node, *v1.Namespace, *v1.Service, *v1.ReplicationController, *v1.PersistentVolume, *v1.PersistentVolumeClaim,
+	// *v1.ConfigMap, *appsv1.DaemonSet, *appsv1.ReplicaSet, *appsv1.StatefulSet, *schedulingv1.PriorityClass, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
+	// *storagev1.CSIStorageCapacity or *storagev1.VolumeAttachment; nil for any other kind.
+	Object any
+}
+
+// newObject makes an object of a kind that is read, or nil.
+func newObject(apiVersion, kind string) func() any {
+	switch apiVersion + "/" + kind {
+	case "v1/Pod":
+		return func() any { return new(v1.Pod) }
+	case "v1/Node":
+		return func() any { return new(v1.Node) }
+	case "v1/Namespace":
+		return func() any { return new(v1.Namespace) }
+	case "v1/Service":
+		return func() any { return new(v1.Service) }
+	case "v1/ReplicationController":
+		return func() any { return new(v1.ReplicationController) }
+	case "v1/PersistentVolume":
+		return func() any { return new(v1.PersistentVolume) }
+	case "v1/PersistentVolumeClaim":
+		return func() any { return new(v1.PersistentVolumeClaim) }
+	case "v1/ConfigMap":
+		return func() any { return new(v1.ConfigMap) }
+	case "apps/v1/DaemonSet":
+		return func() any { return new(appsv1.DaemonSet) }
+	case "scheduling.k8s.io/v1/PriorityClass":
+		return func() any { return new(schedulingv1.PriorityClass) }
+	case "apps/v1/ReplicaSet":
+		return func() any { return new(appsv1.ReplicaSet) }
+	case "apps/v1/StatefulSet":
+		return func() any { return new(appsv1.StatefulSet) }
+	case "storage.k8s.io/v1/CSIDriver":
+		return func() any { return new(storagev1.CSIDriver) }
+	case "storage.k8s.io/v1/CSIStorageCapacity":
+		return func() any { return new(storagev1.CSIStorageCapacity) }
+	case "storage.k8s.io/v1/VolumeAttachment":
+		return func() any { return new(storagev1.VolumeAttachment) }
+	case "storage.k8s.io/v1/StorageClass":
+		return func() any { return new(storagev1.StorageClass) }
+	case "storage.k8s.io/v1/CSINode":
+		return func() any { return new(storagev1.CSINode) }
+	}
+	return nil
+}
+
+// refused is what an API server would refuse of an object first, or nil.
+func refused(object any) error {
+	var errs field.ErrorList
+	switch o := object.(type) {
+	case *v1.Pod:
+		errs = admission.Pod(nil, o)
+	case *v1.Node:
+		errs = admission.Node(nil, o)
+	case *appsv1.DaemonSet:
+		errs = admission.PodSpec(field.NewPath("spec", "template", "spec"), &o.Spec.Template.Spec)
+	case *v1.PersistentVolumeClaim:
+		errs = admission.Claim(field.NewPath("spec"), &o.Spec)
+	case *v1.PersistentVolume:
+		errs = admission.Amounts(field.NewPath("spec", "capacity"), o.Spec.Capacity, admission.OfVolume)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return errs[0]
+}
+
+// Objects reads what kubectl get -o json or -o yaml prints: lists, objects on their own, several of both one after another.
+// Of a list only one item is in memory at a time. The name is for messages. The sequence ends with the first error, an *Invalid
+// with the item's position, unless reading itself failed.
+func Objects(name string, r io.Reader, o StreamOptions) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		s := &objectStream{in: bufio.NewReaderSize(newLimited(r, o), 64<<10), yield: yield, line: 1}
+		err := s.all()
+		switch {
+		case err == nil || errors.Is(err, errStopped):
+			return
+		case readFailed(err):
+			yield(Item{}, fmt.Errorf("%s: %w", name, err))
+		default:
+			yield(Item{}, &Invalid{[]Problem{{File: name, Document: s.document, Err: err}}})
+		}
+	}
+}
+
+// errStopped ends a stream whose reader has seen enough.
+var errStopped = errors.New("stopped")
+
+// objectStream goes through an input and yields its objects.
+type objectStream struct {
+	in       *bufio.Reader
+	yield    func(Item, error) bool
+	document int  // number of the document being read, from 1
+	isJSON   bool // what it is
+	before   Item // kind and version of the object yielded last
+	line     int  // of YAML
+	given    int  // items yielded
+	again    int  // items to come that were yielded already
+}
+
+// give yields an item.
+func (s *objectStream) give(item Item) error {
+	if s.again > 0 {
+		s.again--
+		return nil
+	}
+	s.given++
+	if !s.yield(item, nil) {
+		return errStopped
+	}
+	return nil
+}
+
+func (s *objectStream) all() error {
+	switch begin, _ := s.in.Peek(3); { // fewer at the end
+	case bytes.HasPrefix(begin, []byte("\xff\xfe")) || bytes.HasPrefix(begin, []byte("\xfe\xff")):
+		return &syntaxError{detail: "is UTF-16 text, as some shells of Windows write: save it as UTF-8"}
+	case string(begin) == "\xef\xbb\xbf":
+		_, _ = s.in.Discard(3) // all are there
+	}
+	for {
+		wasJSON := s.isJSON
+		isJSON, separator, err := s.peekFormat()
+		s.isJSON = isJSON
+		if errors.Is(err, io.EOF) {
+			if s.document == 0 {
+				return &syntaxError{detail: "holds no object"}
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.document++
+		switch {
+		case s.isJSON:
+			err = s.json()
+		case wasJSON && !separator:
+			err = &syntaxError{detail: textAfterJSON}
+		default:
+			err = s.yaml()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// lookAhead is how far the first name of an object is looked for, in bytes.
+const lookAhead = 4 << 10
+
+// peekFormat skips blanks, comments after JSON and marker lines, and tells whether what follows is JSON and whether a marker
+// was there. The error is io.EOF at the end.
+func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
+	for {
+		b, err := s.in.ReadByte()
+		if err != nil {
+			return false, separator, err
+		}
+		switch b {
+		case '\n':
+			s.line++
+			continue
+		case ' ', '\t', '\r':
+			continue
+		case '-':
+			if next, _ := s.in.Peek(2); string(next) == "--" { // a marker; the rest of it is a blank line or a comment
+				_, _ = s.in.Discard(2) // both bytes are there
+				separator = true
+				continue
+			}
+		case '.':
+			if next, _ := s.in.Peek(2); s.isJSON && string(next) == ".." { // the end of a document
+				_, _ = s.in.Discard(2)
+				separator = true
+				continue
+			}
+		case '#':
+			if s.isJSON && !separator {
+				if _, err := readLine(s.in); err != nil {
+					return false, separator, err
+				}
+				s.line++
+				continue
+			}
+		}
+		if err := s.in.UnreadByte(); err != nil || b != '{' && b != '[' {
+			return false, separator, err
+		}
+		next, _ := s.in.Peek(lookAhead) // fewer at the end
+		return looksLikeJSON(next), separator, nil
+	}
+}
+
+// header is what a list or object begins with.
+type header struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"metadata"`
+}
+
+// item is the header of an item in a list h; lists of one kind leave kind and version out of their items.
+func (h header) item(i header) header {
+	if of, ok := strings.CutSuffix(h.Kind, "List"); ok && of != "" && i.Kind == "" {
+		i.Kind, i.APIVersion = of, cmp.Or(i.APIVersion, h.APIVersion)
+	}
+	return i
+}
+
+// who names an object in messages.
+func (h header) who() string {
+	name := h.Metadata.Name
+	if h.Metadata.Namespace != "" {
+		name = h.Metadata.Namespace + "/" + name
+	}
+	return strings.TrimSpace(h.Kind + " " + name)
+}
+
+// emit decodes an object and yields it. The place is its position, empty for an object on its own.
+func (s *objectStream) emit(place string, h header, decode func(into func() any) (any, error)) error {
+	if h.Kind == "" {
+		return inItem(place, h, field.Required(field.NewPath("kind"), "must be the kind of a Kubernetes object"))
+	}
+	if h.APIVersion == "" {
+		return inItem(place, h, field.Required(field.NewPath("apiVersion"), "must be the version of a Kubernetes object, such as v1"))
+	}
+	item := Item{APIVersion: h.APIVersion, Kind: h.Kind, Namespace: h.Metadata.Namespace, Name: h.Metadata.Name}
+	if into := newObject(h.APIVersion, h.Kind); into != nil {
+		var err error
+		if item.Object, err = decode(into); err != nil {
+			return inItem(place, h, err)
+		}
+		if err := refused(item.Object); err != nil {
+			return inItem(place, h, err)
+		}
+	}
+	s.before = Item{APIVersion: item.APIVersion, Kind: item.Kind}
+	return s.give(item)
+}
+
+// inItem says in which object an error is.
+func inItem(place string, h header, err error) error {
+	switch who := h.who(); {
+	case place != "" && who != "":
+		return fmt.Errorf("%s (%s): %w", place, who, err)
+	case place != "" || who != "":
+		return fmt.Errorf("%s%s: %w", place, who, err)
+	}
+	return err
+}
+
+// emitJSON yields one object.
+func (s *objectStream) emitJSON(place string, outer header, raw []byte) error {
+	if item, ok := s.guess(outer, raw); ok {
+		return s.give(item)
+	}
+	decoded, err := decodeLeniently(raw, nil, func() any { return new(header) })
+	if err != nil {
+		return inItem(place, header{}, err)
+	}
+	return s.emit(place, outer.item(*decoded.(*header)), func(into func() any) (any, error) {
+		return decodeLeniently(raw, nil, into)
+	})
+}
+
+// guess decodes an object as one of the same kind as the one before, which saves reading it once more to find the kind: lists
+// are long and mostly of one kind.
+func (s *objectStream) guess(outer header, raw []byte) (Item, bool) {
+	into := newObject(s.before.APIVersion, s.before.Kind)
+	if into == nil || mayBeHuge(raw) {
+		return Item{}, false
+	}
+	item := Item{APIVersion: s.before.APIVersion, Kind: s.before.Kind, Object: into()}
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, item.Object) != nil || refused(item.Object) != nil {
+		return Item{}, false
+	}
+	object := item.Object.(interface {
+		runtime.Object
+		metav1.Object
+	})
+	var own header
+	own.APIVersion, own.Kind = object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+	own = outer.item(own)
+	item.Namespace, item.Name = object.GetNamespace(), object.GetName()
+	return item, own.APIVersion == item.APIVersion && own.Kind == item.Kind
+}
+
+// emitValue yields one object.
+func (s *objectStream) emitValue(place string, outer header, v *value) error {
+	decoded, err := decodeValue(v, nil, func() any { return new(header) })
+	if err != nil {
+		return inItem(place, header{}, err)
+	}
+	return s.emit(place, outer.item(*decoded.(*header)), func(into func() any) (any, error) {
+		return decodeValue(v, nil, into)
+	})
+}
+
+// json reads one JSON value: a list, whose items go out as they come, or an object. What begins like JSON and is none may be
+// YAML in flow style.
+func (s *objectStream) json() error {
+	text := &beginning{from: s.in}
+	decoder := json.NewDecoder(text)
+	given := s.given
+	err := s.jsonValue(decoder)
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax) && text.whole():
+		s.in = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(text.read), s.in), 64<<10)
+		s.again = s.given - given
+		return s.yaml()
+	case err != nil:
+		return explainJSON(err)
+	}
+	s.in = bufio.NewReaderSize(io.MultiReader(decoder.Buffered(), s.in), 64<<10)
+	return nil
+}
+
+// beginning remembers what is read, as long as that is short enough to be written by hand.
+type beginning struct {
+	from io.Reader
+	read []byte
+	size int
+}
+
+const maxBeginning = 256 << 10
+
+// Read implements io.Reader.
+func (b *beginning) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if b.size += n; b.whole() {
+		b.read = append(b.read, p[:n]...)
+	} else {
+		b.read = nil
+	}
+	return n, err
+}
+
+func (b *beginning) whole() bool { return b.size <= maxBeginning }
+
+func (s *objectStream) jsonValue(decoder *json.Decoder) error {
+	open, err := decoder.Token()
+	if err != nil {
+		return err
+	}
+	if open != json.Delim('{') {
+		return &syntaxError{detail: "must be a Kubernetes object or list"}
+	}
+	var outer header
+	isList := false
+	rest := []byte{'{'} // all but the items
+	var raw json.RawMessage
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := token.(string) // the decoder has made sure of it
+		if name == "items" {
+			isList = true
+			if err := s.jsonItems(decoder, outer); err != nil {
+				return err
+			}
+			continue
+		}
+		if outer.Kind == "" && (name == "NodeList" || name == "TemplateNodes") {
+			return ErrSnapshot
+		}
+		if err := decoder.Decode(&raw); err != nil {
+			return err
+		}
+		if len(rest) > 1 {
+			rest = append(rest, ',')
+		}
+		rest = append(append(appendString(rest, name), ':'), raw...)
+		switch name {
+		case "kind":
+			err = json.Unmarshal(raw, &outer.Kind)
+		case "apiVersion":
+			err = json.Unmarshal(raw, &outer.APIVersion)
+		}
+		if err != nil {
+			return field.Invalid(field.NewPath(name), raw, "must be a string")
+		}
+	}
+	if _, err := decoder.Token(); err != nil {
+		return err
+	}
+	if isList || strings.HasSuffix(outer.Kind, "List") {
+		return nil
+	}
+	return s.emitJSON("", header{}, append(rest, '}'))
+}
+
+// jsonItems yields the items of a list.
+func (s *objectStream) jsonItems(decoder *json.Decoder, outer header) error {
+	open, err := decoder.Token()
+	if err != nil {
+		return err
+	}
+	if open == nil { // items: null
+		return nil
+	}
+	if open != json.Delim('[') {
+		return field.Invalid(field.NewPath("items"), field.OmitValueType{}, "must be a list")
+	}
+	var raw json.RawMessage
+	for i := 0; decoder.More(); i++ {
+		if err := decoder.Decode(&raw); err != nil {
+			return fmt.Errorf("items[%d]: %w", i, err)
+		}
+		if err := s.emitJSON(fmt.Sprintf("items[%d]", i), outer, raw); err != nil {
+			return err
+		}
+	}
+	_, err = decoder.Token()
+	return err
+}

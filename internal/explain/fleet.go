@@ -1,0 +1,179 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// Sources names the files that show a fleet. Exactly one of Snapshot, Templates
+// and Nodes is set.
+type Sources struct {
+	// Snapshot is Cluster Autoscaler's debugging snapshot.
+	Snapshot string
+	// Templates is a list of nodes, one for each group. A template is named by the
+	// annotation of Cluster Autoscaler's kwok provider, else by GroupLabel, else by
+	// its own name.
+	Templates string
+	// Nodes is a list of the nodes of a cluster.
+	Nodes string
+	// Pods is an optional list of pods, which goes with Nodes or Templates and may be
+	// the same file. Daemon set and static pods on the node of a template count
+	// there. With Templates, so does every daemon set whose pods fit: DaemonSets of
+	// the list, or those that its pods tell of.
+	Pods string
+	// GroupLabel is the label of a node whose value names its group, or several with
+	// commas between them; see nodegroupset.GroupLabel. Nodes need it.
+	GroupLabel string
+}
+
+// Files is how files are opened, and how large one may be in bytes; 0 means
+// document.DefaultMaxStream.
+type Files struct {
+	Open    func(name string) (io.ReadCloser, error)
+	MaxSize int64
+}
+
+// Fleet is the node groups of a cluster.
+type Fleet struct {
+	// Groups are the templates by group.
+	Groups map[string]cloudprovider.Template
+	// Notes are what a reader should know of how the fleet was read.
+	Notes []string
+
+	file string // where the groups are from, for messages
+}
+
+// Names returns the groups in name order.
+func (f *Fleet) Names() []string { return slices.Sorted(maps.Keys(f.Groups)) }
+
+// Read reads a fleet. What is wrong with the content of a file is a
+// *document.Invalid; other errors are those of opening and reading.
+func Read(s Sources, files Files) (*Fleet, error) {
+	fleet, err := read(s, files)
+	if err != nil {
+		return nil, err
+	}
+	return fleet, scaleup.ShareCloud(fleet.Groups)
+}
+
+func read(s Sources, files Files) (*Fleet, error) {
+	switch {
+	case s.Snapshot != "":
+		return readSnapshot(s.Snapshot, files)
+	case s.Templates != "":
+		return readTemplates(s, files)
+	case s.Nodes != "" && s.GroupLabel != "":
+		return readNodes(s, files)
+	}
+	return nil, errors.New("a fleet needs a snapshot, templates, or nodes with the label of their group")
+}
+
+// with opens a file and has it read.
+func (f Files) with(name string, read func(io.Reader, document.StreamOptions) error) error {
+	file, err := f.Open(name)
+	if err != nil {
+		return err
+	}
+	err = read(file, document.StreamOptions{MaxSize: f.MaxSize})
+	if closeErr := file.Close(); err == nil && closeErr != nil {
+		err = fmt.Errorf("%s: %w", name, closeErr)
+	}
+	return err
+}
+
+// objects reads the objects of type T of a file, or of the files of a folder; there has to be one.
+func objects[T any](files Files, name, kind string, each func(T) error) error {
+	names, isFolder := []string{name}, false
+	if name != "-" {
+		var err error
+		if names, isFolder, err = document.Expand(name, files.Open); err != nil {
+			return err
+		}
+	}
+	found, items := false, 0
+	for _, file := range names {
+		err := files.with(file, func(r io.Reader, o document.StreamOptions) error {
+			for item, err := range document.Objects(title(file), r, o) {
+				if isFolder && errors.Is(err, document.ErrSnapshot) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				items++
+				if object, ok := item.Object.(T); ok {
+					found = true
+					if err := each(object); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case items == 0:
+		return refuse(name, "%w", document.EmptyList(title(name)))
+	case !found:
+		return refuse(name, "holds no %s", kind)
+	}
+	return nil
+}
+
+// nodesOf reads the nodes of a file, as the API server has them: what is not said to be allocatable is what there is.
+func nodesOf(files Files, name string, each func(*v1.Node) error) error {
+	return objects(files, name, "Node", func(n *v1.Node) error {
+		if n.Status.Allocatable == nil {
+			n.Status.Allocatable = n.Status.Capacity
+		}
+		return each(n)
+	})
+}
+
+func refuse(file, format string, args ...any) error {
+	return &document.Invalid{Problems: []document.Problem{{File: title(file), Err: fmt.Errorf(format, args...)}}}
+}
+
+// title is the name of a file in messages.
+func title(file string) string {
+	if file == "-" {
+		return "stdin"
+	}
+	return file
+}
+
+func readSnapshot(name string, files Files) (*Fleet, error) {
+	var s *document.Snapshot
+	err := files.with(name, func(r io.Reader, o document.StreamOptions) (err error) {
+		s, err = document.ReadSnapshot(title(name), r, o)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(s.Templates) == 0 && s.Error != "":
+		return nil, refuse(name, "holds no node groups: Cluster Autoscaler said %q", s.Error)
+	case len(s.Templates) == 0:
+		return nil, refuse(name, "holds no node groups: TemplateNodes is empty")
+	}
+	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(name)}
+	if s.Error != "" {
+		fleet.Notes = append(fleet.Notes, fmt.Sprintf("the snapshot is not complete: Cluster Autoscaler said %q", s.Error))
+	}
+	for group, t := range s.Templates {
+		fleet.Groups[group] = cloudprovider.Template{Node: t.Node, Pods: t.Pods}
+	}
+	return fleet, nil
+}

@@ -1,0 +1,84 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/admission"
+)
+
+// checks collects what is wrong.
+type checks struct{ errs []error }
+
+func (c *checks) add(err *field.Error) { c.errs = append(c.errs, err) }
+
+func (c *checks) addAll(errs field.ErrorList) {
+	for _, err := range errs {
+		c.add(err)
+	}
+}
+
+// required is a count that has to be given.
+func (c *checks) required(at *field.Path, n *int64) {
+	if n == nil {
+		c.add(field.Required(at, "must be an integer"))
+		return
+	}
+	c.count(at, n)
+}
+
+// count is a number of nodes or replicas, if it is given.
+func (c *checks) count(at *field.Path, n *int64) {
+	if c.weight(at, n); n != nil && *n > v1alpha1.MaxCount {
+		c.add(field.Invalid(at, *n, "must be at most 2147483647"))
+	}
+}
+
+// weight is a number without an upper bound, if it is given.
+func (c *checks) weight(at *field.Path, n *int64) {
+	if n != nil && *n < 0 {
+		c.add(field.Invalid(at, *n, "must not be negative"))
+	}
+}
+
+// bounds must not cross. They are reported at the lower one.
+func (c *checks) bounds(at *field.Path, least, most *int64) {
+	if least != nil && most != nil && *most >= 0 && *least > *most {
+		c.add(field.Invalid(at, *least, "must not be greater than max"))
+	}
+}
+
+// maxName is how many characters the name of a group or target may have, as that of any object.
+const maxName = 253
+
+// names are there, unique and fit to be printed.
+type names map[string]bool
+
+func (seen names) check(c *checks, at *field.Path, name string) {
+	switch {
+	case name == "":
+		c.add(field.Required(at, "must be a name"))
+	case seen[name]:
+		c.add(field.Duplicate(at, admission.Shorten(name)))
+	case utf8.RuneCountInString(name) > maxName:
+		c.add(field.Invalid(at, admission.Shorten(name), fmt.Sprintf("must be at most %d characters", maxName)))
+	case strings.ContainsFunc(name, unicode.IsControl):
+		c.add(field.Invalid(at, name, "must have no control characters"))
+	}
+	seen[name] = true
+}
+
+// oneOf is an option: empty or one of its values.
+func oneOf[T ~string](c *checks, at *field.Path, value T, values ...T) {
+	if value != "" && !slices.Contains(values, value) {
+		c.add(field.NotSupported(at, string(value), values))
+	}
+}
+
+var spec = field.NewPath("spec")

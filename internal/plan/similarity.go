@@ -1,0 +1,179 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/internal/admission"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// fewDifferences is in how many fields two sets may differ and still be reported unasked.
+const fewDifferences = 3
+
+func validateSimilarity(s *v1alpha1.NodeGroupSimilaritySpec) []error {
+	var c checks
+	options := spec.Child("options")
+	c.labels(options.Child("balancingIgnoreLabels"), s.Options.BalancingIgnoreLabels)
+	c.labels(options.Child("balancingLabels"), s.Options.BalancingLabels)
+	c.ratio(options.Child("memoryDifferenceRatio"), s.Options.MemoryDifferenceRatio)
+	c.ratio(options.Child("maxAllocatableDifferenceRatio"), s.Options.MaxAllocatableDifferenceRatio)
+	c.ratio(options.Child("maxFreeDifferenceRatio"), s.Options.MaxFreeDifferenceRatio)
+	groups := spec.Child("groups")
+	if len(s.Groups) == 0 {
+		c.add(field.Required(groups, "must have at least one group"))
+	}
+	seen := names{}
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		seen.check(&c, groups.Index(i).Child("name"), g.Name)
+		c.template(groups.Index(i).Child("template"), &g.Template, len(s.Options.BalancingLabels) > 0)
+		for j := range g.Pods {
+			c.pod(groups.Index(i).Child("pods").Index(j), &g.Pods[j])
+		}
+	}
+	return c.errs
+}
+
+func (c *checks) labels(at *field.Path, keys []string) {
+	for i, key := range keys {
+		if key == "" {
+			c.add(field.Required(at.Index(i), "must be the key of a label"))
+		}
+	}
+}
+
+func (c *checks) ratio(at *field.Path, n json.Number) {
+	if n == "" {
+		return
+	}
+	if _, err := nodegroupset.ParseRatio(string(n)); err != nil {
+		detail := err.Error()
+		var invalid *nodegroupset.InvalidError
+		if errors.As(err, &invalid) {
+			detail = invalid.Reason
+		}
+		c.add(field.Invalid(at, n, detail))
+	}
+}
+
+// template is a node with a capacity, unless labels alone decide.
+func (c *checks) template(at *field.Path, n *v1.Node, labelsDecide bool) {
+	c.typeOf(at, n.TypeMeta, "Node")
+	status := at.Child("status")
+	if len(n.Status.Capacity) == 0 && !labelsDecide {
+		c.add(field.Required(status.Child("capacity"), "a template needs the capacity of its nodes"))
+	}
+	c.addAll(admission.Amounts(status.Child("capacity"), n.Status.Capacity, admission.OfNode))
+	c.addAll(admission.Amounts(status.Child("allocatable"), n.Status.Allocatable, admission.OfNode))
+	for i, taint := range n.Spec.Taints {
+		at := at.Child("spec", "taints").Index(i)
+		if taint.Key == "" {
+			c.add(field.Required(at.Child("key"), "a taint needs a key"))
+		}
+		if taint.Effect == "" {
+			c.add(field.Required(at.Child("effect"), "must be one of NoSchedule, PreferNoSchedule, NoExecute"))
+		}
+		oneOf(c, at.Child("effect"), taint.Effect, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute)
+	}
+}
+
+func (c *checks) pod(at *field.Path, p *v1.Pod) {
+	c.typeOf(at, p.TypeMeta, "Pod")
+	c.addAll(admission.Requests(at.Child("spec"), &p.Spec))
+}
+
+// typeOf refuses an object of another kind; templates mostly have no kind at all.
+func (c *checks) typeOf(at *field.Path, t metav1.TypeMeta, kind string) {
+	oneOf(c, at.Child("apiVersion"), t.APIVersion, "v1")
+	oneOf(c, at.Child("kind"), t.Kind, kind)
+}
+
+func similarity(s *v1alpha1.NodeGroupSimilaritySpec) (*v1alpha1.NodeGroupSimilarityStatus, error) {
+	index, err := newIndex(&s.Options)
+	if err != nil {
+		return nil, at(err, spec.Child("options"))
+	}
+	for i := range s.Groups {
+		template := cloudprovider.Template{Node: &s.Groups[i].Template}
+		for j := range s.Groups[i].Pods {
+			template.Pods = append(template.Pods, &s.Groups[i].Pods[j])
+		}
+		if err := index.Set(s.Groups[i].Name, template); err != nil {
+			return nil, at(err, spec.Child("groups").Index(i))
+		}
+	}
+	status := &v1alpha1.NodeGroupSimilarityStatus{Differences: []v1alpha1.SimilarityDifference{}}
+	for _, set := range index.Sets() {
+		status.Sets = append(status.Sets, v1alpha1.SimilaritySet{Groups: set})
+	}
+	most := fewDifferences
+	if s.AllDifferences {
+		most = -1
+	}
+	for _, pair := range index.Pairs(most) {
+		status.Differences = append(status.Differences, difference(pair))
+	}
+	return status, nil
+}
+
+func newIndex(o *v1alpha1.SimilarityOptions) (*nodegroupset.Index, error) {
+	options := nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels, Labels: o.BalancingLabels}
+	for _, r := range []struct {
+		written json.Number
+		into    **nodegroupset.Ratio
+	}{
+		{o.MemoryDifferenceRatio, &options.MemoryDifferenceRatio},
+		{o.MaxAllocatableDifferenceRatio, &options.MaxAllocatableDifferenceRatio},
+		{o.MaxFreeDifferenceRatio, &options.MaxFreeDifferenceRatio},
+	} {
+		if r.written == "" {
+			continue
+		}
+		ratio, err := nodegroupset.ParseRatio(string(r.written))
+		if err != nil {
+			return nil, err
+		}
+		*r.into = &ratio
+	}
+	return nodegroupset.NewIndex(options)
+}
+
+// at gives an error of the engine the path it has in the document.
+func at(err error, place *field.Path) error {
+	var invalid *nodegroupset.InvalidError
+	if !errors.As(err, &invalid) {
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	path := invalid.Path
+	if rest, ok := strings.CutPrefix(path, "node"); ok {
+		path = "template" + rest // the engine speaks of nodes, the document of templates
+	}
+	return field.Invalid(place.Child(path), invalid.Value, invalid.Reason)
+}
+
+func difference(pair nodegroupset.Pair) v1alpha1.SimilarityDifference {
+	d := v1alpha1.SimilarityDifference{
+		Groups: []string{pair.Left, pair.Right},
+		Fields: make([]v1alpha1.FieldDifference, len(pair.Differences)),
+	}
+	for i, f := range pair.Differences {
+		row := v1alpha1.FieldDifference{Field: f.Field, Ratio: f.Ratio, Limit: f.Limit}
+		if f.HasLeft {
+			row.Left = &f.Left
+		}
+		if f.HasRight {
+			row.Right = &f.Right
+		}
+		d.Fields[i] = row
+	}
+	return d
+}

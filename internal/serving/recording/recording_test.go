@@ -1,0 +1,279 @@
+package recording_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
+	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
+	"github.com/evenkeel/evenkeel/internal/serving"
+	"github.com/evenkeel/evenkeel/internal/serving/recording"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// protocols are those of Cluster Autoscaler.
+var protocols = []protoreflect.FileDescriptor{
+	(&externalgrpcpb.NodeGroup{}).ProtoReflect().Descriptor().ParentFile(),
+	(&grpcexpanderpb.BestOptionsRequest{}).ProtoReflect().Descriptor().ParentFile(),
+}
+
+var start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+
+// cloud answers some calls.
+type cloud struct {
+	externalgrpcpb.UnimplementedCloudProviderServer
+	clock *clocktesting.FakeClock
+}
+
+func (c cloud) NodeGroups(context.Context, *externalgrpcpb.NodeGroupsRequest) (*externalgrpcpb.NodeGroupsResponse, error) {
+	c.clock.Step(250 * time.Millisecond)
+	return &externalgrpcpb.NodeGroupsResponse{NodeGroups: []*externalgrpcpb.NodeGroup{{Id: "a", MaxSize: 9, Debug: "line\nfeed"}}}, nil
+}
+
+func (cloud) NodeGroupTargetSize(_ context.Context, r *externalgrpcpb.NodeGroupTargetSizeRequest) (*externalgrpcpb.NodeGroupTargetSizeResponse, error) {
+	return nil, status.Errorf(codes.NotFound, "no group %q", r.GetId())
+}
+
+func (cloud) Refresh(context.Context, *externalgrpcpb.RefreshRequest) (*externalgrpcpb.RefreshResponse, error) {
+	return nil, fmt.Errorf("too slow: %w", context.DeadlineExceeded)
+}
+
+// TestRecordsCalls: what a server answered is in the file, for its owner only.
+func TestRecordsCalls(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "calls.jsonl")
+	if err := os.WriteFile(name, []byte(`{"method":"cut o`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := clocktesting.NewFakeClock(start)
+	recorder, err := recording.Open(name, recording.Options{Clock: c, Report: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveCalls(t, recorder, c)
+	if err := recorder.Close(); err != nil {
+		t.Error(err)
+	}
+	info, err := os.Stat(name)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, error %v", info.Mode(), err)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const service = "/clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider/"
+	want := []string{
+		`{"method":"cut o`,
+		`{"method":"` + service + `NodeGroups","request":{},"response":{"nodeGroups":[{"id":"a","maxSize":9,"debug":"line\nfeed"}]},"t":0}`,
+		`{"method":"` + service + `NodeGroupTargetSize","request":{"id":"<b>"},"error":{"code":"NotFound","message":"no group \"\u003cb\u003e\""},"t":0.25}`,
+		`{"method":"` + service + `Refresh","request":{},"error":{"code":"DeadlineExceeded","message":"too slow: context deadline exceeded"},"t":0.25}`,
+	}
+	// The JSON of protocol buffers has blanks in places that change from build to build.
+	got := strings.Split(strings.NewReplacer(", ", ",", `": `, `":`).Replace(strings.TrimSuffix(string(text), "\n")), "\n")
+	got = slices.DeleteFunc(got, func(line string) bool { return line == "" })
+	for i := range want {
+		want[i] = strings.NewReplacer(", ", ",", `": `, `":`).Replace(want[i])
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	calls, problems := readAll(bytes.NewReader(text))
+	if len(calls) != 3 || len(problems) != 1 || !strings.HasPrefix(problems[0].Error(), "line 1: ") || calls[1].Time != 250*time.Millisecond || status.Code(calls[2].Err) != codes.DeadlineExceeded {
+		t.Errorf("read %v, problems %v", calls, problems)
+	}
+}
+
+// serveCalls has a server with the recorder answer one call of each kind.
+func serveCalls(t *testing.T, recorder *recording.Recorder, c *clocktesting.FakeClock) {
+	t.Helper()
+	server, err := serving.Listen(t.Context(), "127.0.0.1:0", serving.Options{GRPC: []grpc.ServerOption{grpc.ChainUnaryInterceptor(recorder.Intercept)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	externalgrpcpb.RegisterCloudProviderServer(server, cloud{clock: c})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	conn, err := serving.Dial(server.Address(), serving.Files{}, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := externalgrpcpb.NewCloudProviderClient(conn)
+	_, _ = client.NodeGroups(ctx, &externalgrpcpb.NodeGroupsRequest{})
+	_, _ = client.NodeGroupTargetSize(ctx, &externalgrpcpb.NodeGroupTargetSizeRequest{Id: "<b>"})
+	_, _ = client.Refresh(ctx, &externalgrpcpb.RefreshRequest{})
+	_, _ = grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{}) // is left out
+	_ = conn.Close()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func readAll(in *bytes.Reader) (calls []*recording.Call, problems []error) {
+	for call, err := range recording.Read(in, protocols...) {
+		if err != nil {
+			problems = append(problems, err)
+		} else {
+			calls = append(calls, call)
+		}
+	}
+	return calls, problems
+}
+
+// TestReadsRealCalls: those of a real Cluster Autoscaler, of both protocols.
+func TestReadsRealCalls(t *testing.T) {
+	for _, name := range []string{"../../../cloudprovider/externalgrpc/testdata/recording.jsonl", "../../../expander/grpcexpander/testdata/recording.jsonl"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls, problems := readAll(bytes.NewReader(text))
+		if len(problems) > 0 || len(calls) != bytes.Count(text, []byte("\n")) {
+			t.Errorf("%s: %d calls, problems %v", name, len(calls), problems)
+		}
+	}
+}
+
+func TestReadTells(t *testing.T) {
+	const call = `{"method":"/grpcplugin.Expander/BestOptions","request":{},`
+	for line, want := range map[string]string{
+		`{`: "unexpected end",
+		`{"method":"/a.B/C","request":{},"response":{}}`: `method "/a.B/C": not known`,
+		`{"method":"/grpcplugin.Expander/BestOptions"}`:  "request: missing",
+		call + `"t":1}`: "there has to be one of them",
+		call + `"response":{},"error":{"code":"Internal"},"t":1}`:       "there has to be one of them",
+		call + `"response":{},"t":-1}`:                                  "t: -1 is no time",
+		call + `"response":{},"t":1e300}`:                               "is no time",
+		call + `"error":{"code":"OK"}}`:                                 `code "OK": not one of gRPC`,
+		call + `"response":{"unknown":1},"t":1}`:                        "response: ",
+		strings.Replace(call, "{},", "[],", 1) + `"response":{},"t":1}`: "request: ",
+	} {
+		calls, problems := readAll(bytes.NewReader([]byte("\n" + line + "\n")))
+		if len(calls) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Error(), want) || !strings.HasPrefix(problems[0].Error(), "line 2: ") {
+			t.Errorf("%s\ngives %v, want %q", line, problems, want)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "missing", "calls.jsonl")
+	if _, err := recording.Open(name, recording.Options{}); err == nil || !strings.Contains(err.Error(), "recording: open "+name) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestAfterClose: a call that comes too late is answered and counted.
+func TestAfterClose(t *testing.T) {
+	recorder, err := recording.Open(filepath.Join(t.TempDir(), "calls.jsonl"), recording.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := recorder.Close(); err != nil {
+		t.Error(err)
+	}
+	answer, err := recorder.Intercept(t.Context(), &externalgrpcpb.RefreshRequest{}, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}, func(context.Context, any) (any, error) {
+		return &externalgrpcpb.RefreshResponse{}, nil
+	})
+	if err != nil || answer == nil || recorder.Lost() != 1 {
+		t.Errorf("answer %v, error %v, lost %d", answer, err, recorder.Lost())
+	}
+	if err := recorder.Close(); err == nil {
+		t.Error("closed twice, no error")
+	}
+}
+
+// TestMemoryOfLargeCalls: a request of 100 MiB is in memory once, and while it is
+// written once more as JSON.
+func TestMemoryOfLargeCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second")
+	}
+	recorder, err := recording.Open(filepath.Join(t.TempDir(), "calls.jsonl"), recording.Options{Report: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := bytes.Repeat([]byte("x"), 20<<10)
+	request := &grpcexpanderpb.BestOptionsRequest{}
+	for len(request.GetOptions())*len(pod) < 100<<20 {
+		request.Options = append(request.Options, &grpcexpanderpb.Option{NodeGroupId: "a", Debug: string(pod)})
+	}
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	begin := time.Now()
+	_, _ = recorder.Intercept(t.Context(), request, &grpc.UnaryServerInfo{FullMethod: grpcexpanderpb.Expander_BestOptions_FullMethodName}, func(context.Context, any) (any, error) {
+		return nil, errors.New("refused")
+	})
+	took := time.Since(begin)
+	if err := recorder.Close(); err != nil {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
+	t.Logf("%d MiB: the call took %v longer, %v until it was written, %d MiB allocated", proto.Size(request)>>20, took, time.Since(begin), allocated)
+	if recorder.Lost() != 0 || allocated > 200 {
+		t.Errorf("lost %d, allocated %d MiB", recorder.Lost(), allocated)
+	}
+}
+
+// FuzzRead: whatever is read can be written, and is then read as the same.
+func FuzzRead(f *testing.F) {
+	for _, name := range []string{"../../../cloudprovider/externalgrpc/testdata/recording.jsonl", "../../../expander/grpcexpander/testdata/recording.jsonl"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for line := range bytes.Lines(text) {
+			if len(line) < 4096 {
+				f.Add(line)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		calls, _ := readAll(bytes.NewReader(text))
+		var out bytes.Buffer
+		for _, call := range calls {
+			if err := recording.Write(&out, call); err != nil {
+				t.Fatalf("%v: %v", call, err)
+			}
+		}
+		again, problems := readAll(bytes.NewReader(out.Bytes()))
+		same := func(a, b *recording.Call) bool {
+			return a.Method == b.Method && a.Time == b.Time && proto.Equal(a.Request, b.Request) && proto.Equal(a.Response, b.Response) &&
+				status.Code(a.Err) == status.Code(b.Err) && status.Convert(a.Err).Message() == status.Convert(b.Err).Message()
+		}
+		if len(problems) > 0 || !slices.EqualFunc(calls, again, same) {
+			t.Fatalf("read %v, written and read again %v, problems %v\n%s", calls, again, problems, out.Bytes())
+		}
+	})
+}
+
+func ExampleRead() {
+	const text = `{"method":"/clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider/NodeGroupIncreaseSize","request":{"delta":3,"id":"a"},"response":{},"t":8.5}`
+	for call, err := range recording.Read(strings.NewReader(text), externalgrpcpb.File_cloudprovider_externalgrpc_externalgrpcpb_externalgrpc_proto) {
+		request := call.Request.(*externalgrpcpb.NodeGroupIncreaseSizeRequest)
+		fmt.Println(call.Time, request.GetId(), request.GetDelta(), call.Err, err)
+	}
+	// Output: 8.5s a 3 <nil> <nil>
+}

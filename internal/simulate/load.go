@@ -1,0 +1,491 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// Kinds are the kinds of documents that Load takes.
+func Kinds() document.Kinds {
+	return document.Kinds{v1alpha1.KindScenario: func() any { return new(v1alpha1.Scenario) }}
+}
+
+// Files are where the files that a scenario names come from.
+type Files struct {
+	// Open opens a file by the name the scenario gives it.
+	Open func(name string) (io.ReadCloser, error)
+	// MaxSize is the greatest size of one file in bytes; 0 means
+	// document.DefaultMaxStream.
+	MaxSize int64
+	// Progress is called now and then while files are read; it may be nil. It must
+	// be quick.
+	Progress func(Progress)
+}
+
+// Load checks a document of kind Scenario, reads the files it names, and turns
+// all of it into a Setup. What is wrong with the document or with a file is a
+// *document.Invalid that lists every problem.
+func Load(d *document.Document, files Files) (*Setup, error) {
+	scenario, ok := d.Object.(*v1alpha1.Scenario)
+	if !ok {
+		return nil, fmt.Errorf("a %s is no %s", d.Kind, v1alpha1.KindScenario)
+	}
+	if errs := Validate(scenario); len(errs) > 0 {
+		return nil, refuse(d, errs)
+	}
+	l := &loader{document: d, spec: &scenario.Spec, files: files, interned: newInterner(), groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel)}
+	l.takeObjects()
+	setup, err := l.load()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(l.problems) > 0:
+		return nil, &document.Invalid{Problems: d.Cut(l.problems)}
+	}
+	setup.Name = scenario.Name
+	return setup, nil
+}
+
+func refuse(d *document.Document, errs field.ErrorList) error {
+	problems := make([]error, len(errs))
+	for i, err := range errs {
+		problems[i] = err
+	}
+	return &document.Invalid{Problems: d.Refuse(problems...)}
+}
+
+// loader collects a Setup and everything that is wrong on the way.
+type loader struct {
+	document *document.Document
+	spec     *v1alpha1.ScenarioSpec
+	files    Files
+	interned *interner
+	// groupLabel names the groups of nodes from files.
+	groupLabel nodegroupset.GroupLabel
+	setup      Setup
+	position   map[string]int // of the groups in setup.Cloud.Groups
+	storage    storageObjects
+	problems   []document.Problem
+	classes    priorityClasses
+	daemons    scaleup.DaemonSetFinder
+}
+
+func (l *loader) add(errs ...*field.Error) {
+	for _, err := range errs {
+		l.problems = append(l.problems, l.document.Refuse(err)...)
+	}
+}
+
+func (l *loader) load() (*Setup, error) {
+	s := l.spec
+	setDuration(&l.setup.Duration, s.Duration)
+	setDuration(&l.setup.ScanInterval, s.Options.ScanInterval)
+	options, errs := scalerOptions(s)
+	l.add(errs...)
+	l.setup.Options = options
+	l.setup.LeftAlone = leftAlone(&s.Options)
+	l.setup.ScaleDown = scaleDownOptions(&s.Options, options)
+	l.setup.Expect = s.Expect
+	for _, read := range []func() error{l.readGroups, l.readNodes, l.readPods, l.readDaemonSets, l.readStorage} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	for i := range s.Workloads {
+		l.setup.Workloads = append(l.setup.Workloads, workload(&s.Workloads[i]))
+	}
+	l.prioritize()
+	l.add(validateReferences(s, l.known())...)
+	l.setup.Cloud.Quotas = cloudQuotas(s.Quotas)
+	addFaults(&l.setup.Cloud, &s.Faults)
+	l.checkNodes()
+	l.setup.Storage = l.storage.all()
+	l.limitVolumes()
+	if len(l.problems) == 0 {
+		l.add(l.setup.Cloud.Validate(specPath)...) // what only the whole shows
+	}
+	return &l.setup, nil
+}
+
+// readGroups takes the groups of the document and those of files.
+func (l *loader) readGroups() error {
+	machines := map[string]*v1alpha1.ScenarioMachine{}
+	for i := range l.spec.Machines {
+		machines[l.spec.Machines[i].Name] = &l.spec.Machines[i]
+	}
+	l.position, l.setup.RegistersAs = map[string]int{}, map[string]*v1.Node{}
+	for i := range l.spec.NodeGroups {
+		g := &l.spec.NodeGroups[i]
+		l.addGroup(inlineGroup(g, machines))
+		if g.RegistersAs != "" {
+			l.setup.RegistersAs[g.Name] = dress(machineNode(g, machines[g.RegistersAs]), g)
+		}
+	}
+	for i := range l.spec.NodeGroupsFrom {
+		from, at := &l.spec.NodeGroupsFrom[i], specPath.Child("nodeGroupsFrom").Index(i)
+		templates, err := l.templates(from, at)
+		if err != nil {
+			return err
+		}
+		for _, t := range l.withoutRepeats(templates, from, at) {
+			g := cloudGroup(t.group, t.template.Node, &from.NodeTimes)
+			g.Template = t.template
+			l.add(t.bounds(&g, from, at)...)
+			l.add(t.capacity(at)...)
+			l.addGroup(g)
+		}
+	}
+	return nil
+}
+
+// withoutRepeats leaves out templates of groups that are there already, and
+// says so once.
+func (l *loader) withoutRepeats(templates []groupTemplate, from *v1alpha1.NodeGroupsSource, at *field.Path) []groupTemplate {
+	file := cmp.Or(from.File, from.Snapshot)
+	counts := map[string]int{}
+	var once []groupTemplate
+	var repeated []string
+	for _, t := range templates {
+		counts[t.group]++
+		_, taken := l.position[t.group]
+		switch {
+		case counts[t.group] == 2:
+			repeated = append(repeated, t.group)
+		case counts[t.group] > 2:
+		case taken:
+			l.add(&field.Error{Type: field.ErrorTypeDuplicate, Field: at.String(), BadValue: t.group, Detail: "the node group of " + file + " is there already"})
+		default:
+			once = append(once, t)
+		}
+	}
+	if len(repeated) > 0 {
+		others := ""
+		if len(repeated) > 1 {
+			others = fmt.Sprintf(" and %s more than once", count(len(repeated)-1, "other"))
+		}
+		l.add(field.Invalid(at.Child("file"), file, fmt.Sprintf("lists node group %s %d times%s: give one node for each group, and the nodes of a cluster in nodesFrom",
+			repeated[0], counts[repeated[0]], others)))
+	}
+	return once
+}
+
+// addGroup adds a group whose name is checked already.
+func (l *loader) addGroup(g fake.Group) {
+	l.position[g.ID] = len(l.setup.Cloud.Groups)
+	l.setup.Cloud.Groups = append(l.setup.Cloud.Groups, g)
+}
+
+// readNodes hands every node of the files to its group.
+func (l *loader) readNodes() error {
+	names := sets.New[string]()
+	for i := range l.spec.NodesFrom {
+		at := specPath.Child("nodesFrom").Index(i)
+		nodes, err := l.nodes(&l.spec.NodesFrom[i], at)
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			if names.Has(n.Name) {
+				l.add(field.Duplicate(at, n.Name))
+				continue
+			}
+			names.Insert(n.Name)
+			l.addNode(asRegistered(n), at)
+		}
+	}
+	l.splitByZone()
+	for i := range l.setup.Cloud.Groups {
+		g := &l.setup.Cloud.Groups[i]
+		g.Size = max(g.Size, len(g.Nodes))
+	}
+	return nil
+}
+
+func (l *loader) addNode(n *v1.Node, at *field.Path) {
+	group := l.groupLabel.Of(n)
+	if group == "" {
+		l.setup.Nodes = append(l.setup.Nodes, n)
+		return
+	}
+	position, known := l.position[group]
+	if !known && l.groupLabel.Zonal() {
+		position, known = l.position[nodegroupset.InZone(group, nodegroupset.ZoneOf(n))]
+	}
+	if !known {
+		l.add(field.Invalid(at, n.Name, fmt.Sprintf("its label %s names node group %q, which there is not", l.spec.GroupLabel, group)))
+		return
+	}
+	g := &l.setup.Cloud.Groups[position]
+	g.Nodes = append(g.Nodes, n)
+}
+
+// asRegistered gives a node what every real one has: its own hostname, and a
+// condition Ready.
+func asRegistered(n *v1.Node) *v1.Node {
+	n = n.DeepCopy()
+	n.ManagedFields = nil
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	n.Labels[v1.LabelHostname] = n.Name
+	if n.Status.Allocatable == nil {
+		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+	}
+	if !slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady }) {
+		n.Status.Conditions = append(n.Status.Conditions, v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue})
+	}
+	return n
+}
+
+func (l *loader) readPods() error {
+	nodes, names := l.nodeNames(), sets.New[string]()
+	for i := range l.spec.PodsFrom {
+		from, at := &l.spec.PodsFrom[i], specPath.Child("podsFrom").Index(i)
+		place := fileField(&from.FileSource, at)
+		if err := l.pods(from, at, func(p *v1.Pod) {
+			kept := l.takeOver(p, from.Unbind)
+			if kept == nil {
+				return
+			}
+			name := kept.Namespace + "/" + kept.Name
+			switch on := kept.Spec.NodeName; {
+			case names.Has(name):
+				l.add(field.Duplicate(place, name))
+			case on != "" && !nodes.Has(on):
+				l.add(field.Invalid(place, name, fmt.Sprintf("is bound to node %s, which no file has; unbind: true makes it pending", on)))
+			}
+			names.Insert(name)
+			l.setup.Pods = append(l.setup.Pods, kept)
+		}); err != nil {
+			return err
+		}
+	}
+	if n := len(l.setup.Pods); n > MaxPods {
+		l.add(field.TooMany(specPath.Child("podsFrom"), n, MaxPods))
+	}
+	return nil
+}
+
+// takeOver makes a pod of a file one of the scenario, or nil where it has no
+// part in it.
+func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
+	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+		return nil
+	}
+	comesWithNode := scaleup.RunsOnEveryNode(p)
+	if comesWithNode {
+		l.daemons.Add(p)
+	}
+	if comesWithNode && unbind {
+		return nil
+	}
+	return l.interned.pod(p, unbind)
+}
+
+// checkNodes finds more nodes than the cloud has.
+func (l *loader) checkNodes() {
+	total := 0
+	for _, g := range l.setup.Cloud.Groups {
+		total += g.Size
+	}
+	if total > fake.MaxNodes {
+		l.add(field.Invalid(specPath.Child("nodeGroups"), total, fmt.Sprintf("the nodes of all groups must not exceed %d", fake.MaxNodes)))
+	}
+}
+
+// nodeNames are the nodes that a pod may be bound to at the start.
+func (l *loader) nodeNames() sets.Set[string] {
+	names := sets.New[string]()
+	for _, n := range l.setup.Nodes {
+		names.Insert(n.Name)
+	}
+	for _, g := range l.setup.Cloud.Groups {
+		for _, n := range g.Nodes {
+			names.Insert(n.Name)
+		}
+	}
+	return names
+}
+
+func (l *loader) readDaemonSets() error {
+	names := sets.New[string]()
+	for i := range l.spec.DaemonSets {
+		set := daemonSet(&l.spec.DaemonSets[i])
+		names.Insert(set.Namespace + "/" + set.Name)
+		l.setup.DaemonSets = append(l.setup.DaemonSets, set)
+	}
+	for i := range l.spec.DaemonSetsFrom {
+		at := specPath.Child("daemonSetsFrom").Index(i)
+		found, err := l.daemonSets(&l.spec.DaemonSetsFrom[i], at)
+		if err != nil {
+			return err
+		}
+		for _, set := range found {
+			name := orDefault(set.Namespace) + "/" + set.Name
+			if names.Has(name) {
+				l.add(field.Duplicate(at.Child("file"), name))
+			}
+			names.Insert(name)
+		}
+		l.setup.DaemonSets = append(l.setup.DaemonSets, found...)
+	}
+	l.deriveDaemonSets(names)
+	return nil
+}
+
+// deriveDaemonSets takes the daemon sets that no file has from their pods. Where a
+// snapshot is read, its templates say better which pods come with a node.
+func (l *loader) deriveDaemonSets(known sets.Set[string]) {
+	for _, from := range l.spec.NodeGroupsFrom {
+		if from.Snapshot != "" {
+			return
+		}
+	}
+	for _, from := range l.spec.PodsFrom {
+		if from.Snapshot != "" {
+			return
+		}
+	}
+	derived := l.daemons.DaemonSets(known.Has)
+	if len(derived) == 0 {
+		return
+	}
+	var names []string
+	l.setup.DerivedDaemonSets = sets.New[string]()
+	for _, set := range derived {
+		names = append(names, set.Namespace+"/"+set.Name)
+	}
+	l.setup.DerivedDaemonSets.Insert(names...)
+	l.setup.DaemonSets = append(l.setup.DaemonSets, derived...)
+	l.setup.Notes = append(l.setup.Notes, fmt.Sprintf("the files have no DaemonSet %s: taken from its pods, without node affinity of its own; the output of kubectl get daemonsets -A in daemonSetsFrom tells it", few(names)))
+}
+
+func workload(w *v1alpha1.ScenarioWorkload) Workload {
+	namespace := orDefault(w.Namespace)
+	template := podTemplate(w.Name, namespace, &w.PodShape)
+	out := Workload{
+		Name: w.Name, Namespace: namespace, StatefulSet: isStatefulSet(w),
+		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations, OwnerReferences: controller(w),
+		}, Spec: template.Spec},
+		Claims: w.VolumeClaimTemplates,
+		Steps:  []Step{{At: w.Arrive.Duration, Replicas: int(w.Replicas)}},
+	}
+	for _, step := range w.Scale {
+		out.Steps = append(out.Steps, Step{At: step.At.Duration, Replicas: int(step.Replicas)})
+	}
+	if w.Leave != nil {
+		out.Steps = append(out.Steps, Step{At: w.Leave.Duration})
+	}
+	return out
+}
+
+func isStatefulSet(w *v1alpha1.ScenarioWorkload) bool {
+	return w.Kind == v1alpha1.WorkloadStatefulSet || len(w.VolumeClaimTemplates) > 0
+}
+
+// controller is what makes the pods of a workload, and makes them anew where they
+// are evicted.
+func controller(w *v1alpha1.ScenarioWorkload) []metav1.OwnerReference {
+	kind, isController := "ReplicaSet", true // a Deployment's pods are those of its replica set
+	if isStatefulSet(w) {
+		kind = "StatefulSet"
+	}
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: w.Name, Controller: &isController}}
+}
+
+// known are the names that quotas, faults and expectations may use.
+func (l *loader) known() known {
+	k := known{groups: sets.KeySet(l.position), zones: sets.New[string](), workloads: sets.New[string]()}
+	for _, g := range l.setup.Cloud.Groups {
+		k.zones.Insert(zoneOf(g.Template.Node))
+	}
+	for _, w := range l.setup.Workloads {
+		k.workloads.Insert(w.Name)
+	}
+	return k
+}
+
+// interner lets equal pods share one specification, so that a list of 50,000
+// pods of 200 kinds takes the memory of 200.
+type interner struct {
+	specs  map[string]*v1.PodSpec
+	labels map[string]map[string]string
+}
+
+func newInterner() *interner {
+	return &interner{specs: map[string]*v1.PodSpec{}, labels: map[string]map[string]string{}}
+}
+
+// Labels that binding puts on a pod.
+var bindingLabels = []string{v1.LabelTopologyZone, v1.LabelTopologyRegion}
+
+// pod is the pod with shared parts and without what a simulation does not look
+// at: most of the status, and who manages which field.
+func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
+	node, status := p.Spec.NodeName, p.Status
+	labels := maps.Clone(p.Labels)
+	if unbind && node != "" {
+		maps.DeleteFunc(labels, func(key, _ string) bool { return slices.Contains(bindingLabels, key) })
+		node, status = "", v1.PodStatus{Phase: v1.PodPending}
+	}
+	uid := p.UID
+	if uid == "" {
+		uid = types.UID(p.Namespace + "/" + p.Name)
+	}
+	out := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: p.Name, Namespace: orDefault(p.Namespace), UID: uid, Labels: i.sharedLabels(labels),
+			Annotations: p.Annotations, OwnerReferences: p.OwnerReferences,
+			DeletionTimestamp: p.DeletionTimestamp, DeletionGracePeriodSeconds: p.DeletionGracePeriodSeconds,
+			CreationTimestamp: p.CreationTimestamp,
+		},
+		Spec:   *i.sharedSpec(&p.Spec),
+		Status: v1.PodStatus{Phase: status.Phase},
+	}
+	if node == "" { // what the scheduler has said
+		out.Status.NominatedNodeName, out.Status.Conditions = status.NominatedNodeName, status.Conditions
+	}
+	out.Spec.NodeName = node
+	return out
+}
+
+func (i *interner) sharedSpec(spec *v1.PodSpec) *v1.PodSpec {
+	unbound := *spec
+	unbound.NodeName = ""
+	key, err := unbound.Marshal()
+	if err != nil {
+		return spec // can not be encoded: shared with nobody
+	}
+	shared, known := i.specs[string(key)]
+	if !known {
+		shared = &unbound
+		i.specs[string(key)] = shared
+	}
+	return shared
+}
+
+func (i *interner) sharedLabels(labels map[string]string) map[string]string {
+	key := fmt.Sprint(labels) // sorted by key
+	shared, known := i.labels[key]
+	if !known {
+		shared = labels
+		i.labels[key] = shared
+	}
+	return shared
+}

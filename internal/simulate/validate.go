@@ -1,0 +1,417 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/admission"
+)
+
+// MaxPods is how many pods a scenario may have at one time.
+const MaxPods = 1_000_000
+
+var specPath = field.NewPath("spec")
+
+// Validate returns all that is wrong with the document itself, without a look
+// at the files it names.
+func Validate(s *v1alpha1.Scenario) field.ErrorList {
+	c := &checker{machines: map[string]*v1alpha1.ScenarioMachine{}, groups: sets.New[string]()}
+	if s.Name == "" {
+		c.add(field.Required(field.NewPath("metadata", "name"), "a scenario has a name"))
+	}
+	c.options(&s.Spec.Options, specPath.Child("options"))
+	if d := s.Spec.Duration; d != nil && d.Duration <= 0 {
+		c.add(field.Invalid(specPath.Child("duration"), d.Duration.String(), "must be greater than zero"))
+	}
+	for i := range s.Spec.Machines {
+		c.machine(&s.Spec.Machines[i], specPath.Child("machines").Index(i))
+	}
+	for i := range s.Spec.NodeGroups {
+		c.nodeGroup(&s.Spec.NodeGroups[i], specPath.Child("nodeGroups").Index(i))
+	}
+	if len(s.Spec.NodeGroups) == 0 && len(s.Spec.NodeGroupsFrom) == 0 {
+		c.add(field.Required(specPath.Child("nodeGroups"), "a scenario has node groups, here or in nodeGroupsFrom"))
+	}
+	c.sources(&s.Spec)
+	c.storage(&s.Spec)
+	daemonSets := sets.New[string]()
+	for i := range s.Spec.DaemonSets {
+		d, at := &s.Spec.DaemonSets[i], specPath.Child("daemonSets").Index(i)
+		c.unique(at.Child("name"), d.Name, orDefault(d.Namespace)+"/"+d.Name, daemonSets)
+		c.podShape(&d.PodShape, at)
+	}
+	workloads := sets.New[string]()
+	for i := range s.Spec.Workloads {
+		w, at := &s.Spec.Workloads[i], specPath.Child("workloads").Index(i)
+		c.unique(at.Child("name"), w.Name, orDefault(w.Namespace)+"/"+w.Name, workloads)
+		c.workload(w, at)
+		c.claimTemplates(w.VolumeClaimTemplates, at.Child("volumeClaimTemplates"))
+	}
+	return c.errs
+}
+
+// checker collects what is wrong, and the names seen on the way.
+type checker struct {
+	machines map[string]*v1alpha1.ScenarioMachine
+	groups   sets.Set[string]
+	errs     field.ErrorList
+}
+
+func (c *checker) add(errs ...*field.Error) { c.errs = append(c.errs, errs...) }
+
+func (c *checker) notNegative(at *field.Path, value int64) {
+	if value < 0 {
+		c.add(field.Invalid(at, value, "must not be negative"))
+	}
+}
+
+func (c *checker) duration(at *field.Path, d *metav1.Duration) {
+	if d != nil && d.Duration < 0 {
+		c.add(field.Invalid(at, d.Duration.String(), "must not be negative"))
+	}
+}
+
+// unique notes the key of a named thing and complains when the name is missing,
+// no DNS name, or taken.
+func (c *checker) unique(at *field.Path, name, key string, seen sets.Set[string]) {
+	switch {
+	case name == "":
+		c.add(field.Required(at, "needs a name"))
+	case seen.Has(key):
+		c.add(field.Duplicate(at, name))
+	default:
+		for _, problem := range validation.IsDNS1123Subdomain(name) {
+			c.add(field.Invalid(at, name, problem))
+		}
+	}
+	seen.Insert(key)
+}
+
+func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
+	if o.ScanInterval != nil && o.ScanInterval.Duration < time.Second {
+		c.add(field.Invalid(at.Child("scanInterval"), o.ScanInterval.Duration.String(), "must be at least 1s"))
+	}
+	c.notNegative(at.Child("maxNodesPerScaleup"), int64(o.MaxNodesPerScaleup))
+	c.notNegative(at.Child("maxNodesTotal"), int64(o.MaxNodesTotal))
+	c.duration(at.Child("initialNodeGroupBackoffDuration"), o.InitialNodeGroupBackoffDuration)
+	c.duration(at.Child("maxNodeGroupBackoffDuration"), o.MaxNodeGroupBackoffDuration)
+	c.duration(at.Child("nodeGroupBackoffResetTimeout"), o.NodeGroupBackoffResetTimeout)
+	c.duration(at.Child("maxNodeProvisionTime"), o.MaxNodeProvisionTime)
+	c.schedulers(o, at)
+	c.scaleDown(&o.ScaleDownOptions, at)
+	for _, total := range []struct{ name, text string }{{"coresTotal", o.CoresTotal}, {"memoryTotal", o.MemoryTotal}} {
+		if _, err := parseTotal(total.text); err != nil {
+			c.add(field.Invalid(at.Child(total.name), total.text, err.Error()))
+		}
+	}
+}
+
+// schedulers are bypassed only where they are allowed, as Cluster Autoscaler wants it.
+func (c *checker) schedulers(o *v1alpha1.ScenarioOptions, at *field.Path) {
+	for _, names := range []struct {
+		field string
+		names []string
+	}{{"bypassedSchedulerNames", o.BypassedSchedulerNames}, {"allowedSchedulerNames", o.AllowedSchedulerNames}} {
+		for i, name := range names.names {
+			if name == "" {
+				c.add(field.Required(at.Child(names.field).Index(i), "must be the name of a scheduler"))
+			}
+		}
+	}
+	for i, name := range o.BypassedSchedulerNames {
+		if len(o.AllowedSchedulerNames) > 0 && !slices.Contains(o.AllowedSchedulerNames, name) {
+			c.add(field.Invalid(at.Child("bypassedSchedulerNames").Index(i), name, "must be one of allowedSchedulerNames, where these are given"))
+		}
+	}
+}
+
+func (c *checker) scaleDown(o *v1alpha1.ScaleDownOptions, at *field.Path) {
+	c.duration(at.Child("scaleDownUnneededTime"), o.ScaleDownUnneededTime)
+	c.duration(at.Child("scaleDownUnreadyTime"), o.ScaleDownUnreadyTime)
+	c.duration(at.Child("scaleDownDelayAfterAdd"), o.ScaleDownDelayAfterAdd)
+	c.duration(at.Child("maxBalanceDeferral"), o.MaxBalanceDeferral)
+	if threshold := o.ScaleDownUtilizationThreshold.String(); threshold != "" {
+		if _, err := parseThreshold(threshold); err != nil {
+			c.add(invalid(at.Child("scaleDownUtilizationThreshold"), threshold, err))
+		}
+	}
+	for _, limit := range []struct {
+		name  string
+		value *int32
+	}{{"maxScaleDownParallelism", o.MaxScaleDownParallelism}, {"maxDrainParallelism", o.MaxDrainParallelism}} {
+		if limit.value != nil && *limit.value < 1 {
+			c.add(field.Invalid(at.Child(limit.name), *limit.value, "must be at least 1"))
+		}
+	}
+}
+
+// parseTotal reads the maximum of "min:max" or "max"; "" is no maximum. The
+// minimum is Cluster Autoscaler's concern for scale-down and has no effect.
+func parseTotal(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	low, high, both := strings.Cut(text, ":")
+	if !both {
+		low, high = "0", text
+	}
+	minimum, err := strconv.ParseInt(low, 10, 64)
+	maximum, err2 := strconv.ParseInt(high, 10, 64)
+	switch {
+	case err != nil || err2 != nil || minimum < 0 || maximum < 1:
+		return 0, fmt.Errorf("must be min:max or max, whole numbers, max at least 1")
+	case minimum > maximum:
+		return 0, fmt.Errorf("min must not exceed max")
+	}
+	return maximum, nil
+}
+
+func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
+	switch {
+	case m.Name == "":
+		c.add(field.Required(at.Child("name"), "needs a name"))
+	case c.machines[m.Name] != nil:
+		c.add(field.Duplicate(at.Child("name"), m.Name))
+	}
+	c.machines[m.Name] = m
+	c.needed(m.Resources, at.Child("resources"), v1.ResourceCPU, v1.ResourceMemory)
+	c.amounts(at.Child("resources"), m.Resources, admission.OfNode)
+	c.amounts(at.Child("allocatable"), m.Allocatable, admission.OfNode)
+	for _, name := range slices.Sorted(maps.Keys(m.Allocatable)) {
+		allocatable, capacity := m.Allocatable[name], m.Resources[name]
+		if _, listed := m.Resources[name]; listed && allocatable.Cmp(capacity) > 0 {
+			c.add(field.Invalid(at.Child("allocatable").Key(string(name)), allocatable.String(), "must not exceed the capacity of "+capacity.String()))
+		}
+	}
+	c.price(at.Child("price"), m.Price)
+	c.add(admission.Labels(at.Child("labels"), m.Labels)...)
+	c.add(admission.Taints(at.Child("taints"), m.Taints)...)
+	for _, driver := range slices.Sorted(maps.Keys(m.VolumeLimits)) {
+		c.notNegative(at.Child("volumeLimits").Key(driver), int64(m.VolumeLimits[driver]))
+	}
+}
+
+// needed checks amounts that have to be there for any pod to run.
+func (c *checker) needed(amounts v1.ResourceList, at *field.Path, needed ...v1.ResourceName) {
+	for _, name := range needed {
+		if quantity, ok := amounts[name]; !ok || quantity.IsZero() {
+			c.add(field.Required(at.Key(string(name)), "a node without it runs no pod"))
+		}
+	}
+}
+
+// amounts checks resources that somebody wrote by hand, to whom 512m of memory is a slip.
+func (c *checker) amounts(at *field.Path, amounts v1.ResourceList, of admission.Holder) {
+	errs := admission.Amounts(at, amounts, of)
+	if c.add(errs...); len(errs) > 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(amounts)) {
+		quantity := amounts[name]
+		if name == v1.ResourceCPU || quantity.MilliValue()%1000 == 0 || quantity.Cmp(*resource.NewQuantity(math.MaxInt64/1000, resource.DecimalSI)) > 0 {
+			continue
+		}
+		detail := "must be a whole number"
+		if name == v1.ResourceMemory || name == v1.ResourceEphemeralStorage {
+			detail += " of bytes"
+			if number, ok := strings.CutSuffix(quantity.String(), "m"); ok {
+				detail += fmt.Sprintf(" (did you mean %q?)", number+"Mi")
+			}
+		}
+		c.add(field.Invalid(at.Key(string(name)), quantity.String(), detail))
+	}
+}
+
+func (c *checker) price(at *field.Path, price *resource.Quantity) {
+	if price != nil && price.Sign() < 0 {
+		c.add(field.Invalid(at, price.String(), "must not be negative"))
+	}
+}
+
+func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
+	switch {
+	case g.Name == "":
+		c.add(field.Required(at.Child("name"), "needs a name"))
+	case c.groups.Has(g.Name):
+		c.add(field.Duplicate(at.Child("name"), g.Name))
+	}
+	c.groups.Insert(g.Name)
+	c.groupName(at.Child("name"), g.Name)
+	c.zone(g, at)
+	c.notNegative(at.Child("min"), int64(g.Min))
+	c.size(at.Child("size"), g.Size)
+	switch {
+	case g.Max == nil:
+		c.add(field.Required(at.Child("max"), "how far may the group grow?"))
+	case *g.Max < 0:
+		c.add(field.Invalid(at.Child("max"), *g.Max, "must not be negative"))
+	case *g.Max < g.Min:
+		c.add(field.Invalid(at.Child("max"), *g.Max, fmt.Sprintf("must not be below min %d", g.Min)))
+	}
+	switch {
+	case g.Machine == "" && g.Template == nil:
+		c.add(field.Required(at.Child("machine"), "a group has a machine or a template"))
+	case g.Machine != "" && g.Template != nil:
+		c.add(field.Forbidden(at.Child("template"), "not together with machine"))
+	case g.Machine != "" && c.machines[g.Machine] == nil:
+		c.add(c.noMachine(at.Child("machine"), g.Machine))
+	case g.Template != nil:
+		capacity := at.Child("template", "status", "capacity")
+		c.needed(g.Template.Status.Capacity, capacity, v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods)
+		c.add(admission.Template(at.Child("template"), g.Template)...)
+	}
+	c.add(admission.Labels(at.Child("labels"), g.Labels)...)
+	c.add(admission.Taints(at.Child("taints"), g.Taints)...)
+	if g.RegistersAs != "" && c.machines[g.RegistersAs] == nil {
+		c.add(c.noMachine(at.Child("registersAs"), g.RegistersAs))
+	}
+	c.price(at.Child("price"), g.Price)
+	c.nodeTimes(&g.NodeTimes, at)
+}
+
+// maxGroupName is how many characters the name of a group may have, as that of any object.
+const maxGroupName = 253
+
+// groupName takes what clouds call their groups, paths and addresses among it.
+func (c *checker) groupName(at *field.Path, name string) {
+	if len(name) > maxGroupName {
+		c.add(field.Invalid(at, admission.Shorten(name), fmt.Sprintf("must be at most %d characters", maxGroupName)))
+	} else if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) || strings.TrimSpace(name) != name {
+		c.add(field.Invalid(at, name, "must be printable ASCII characters, with no blank at an end: it becomes part of the names of nodes"))
+	}
+}
+
+// zone checks the zone of a group, and that no label of its own says another one.
+func (c *checker) zone(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
+	if err := admission.LabelValue(at.Child("zone"), g.Zone); err != nil {
+		c.add(err)
+	}
+	if g.Zone == "" {
+		return
+	}
+	other := func(at *field.Path, labels map[string]string) {
+		for _, key := range []string{v1.LabelTopologyZone, v1.LabelFailureDomainBetaZone} {
+			if value, labelled := labels[key]; labelled && value != g.Zone {
+				c.add(field.Invalid(at.Key(key), value, fmt.Sprintf("contradicts zone %s of the group: leave one of the two out", g.Zone)))
+			}
+		}
+	}
+	other(at.Child("labels"), g.Labels)
+	if g.Template != nil {
+		other(at.Child("template", "metadata", "labels"), g.Template.Labels)
+	}
+	if m := c.machines[g.Machine]; m != nil {
+		for _, key := range []string{v1.LabelTopologyZone, v1.LabelFailureDomainBetaZone} {
+			if value, labelled := m.Labels[key]; labelled && value != g.Zone {
+				c.add(field.Invalid(at.Child("zone"), g.Zone, fmt.Sprintf("contradicts label %s=%s of machine %s", key, value, m.Name)))
+			}
+		}
+	}
+}
+
+// noMachine names the machines that there are.
+func (c *checker) noMachine(at *field.Path, name string) *field.Error {
+	err := field.NotFound(at, name)
+	err.Detail = "the scenario has no machines"
+	if len(c.machines) > 0 {
+		err.Detail = "the machines are " + few(slices.Sorted(maps.Keys(c.machines)))
+	}
+	return err
+}
+
+// size checks how many nodes a group has at the start.
+func (c *checker) size(at *field.Path, n int32) {
+	c.notNegative(at, int64(n))
+	if n > fake.MaxNodes {
+		c.add(field.Invalid(at, n, fmt.Sprintf("must not exceed %d", fake.MaxNodes)))
+	}
+}
+
+func (c *checker) nodeTimes(t *v1alpha1.NodeTimes, at *field.Path) {
+	c.duration(at.Child("bootTime"), t.BootTime)
+	c.duration(at.Child("registrationDelay"), t.RegistrationDelay)
+	c.duration(at.Child("readyDelay"), t.ReadyDelay)
+	c.duration(at.Child("terminationTime"), t.TerminationTime)
+}
+
+func (c *checker) sources(s *v1alpha1.ScenarioSpec) {
+	for i := range s.NodeGroupsFrom {
+		from, at := &s.NodeGroupsFrom[i], specPath.Child("nodeGroupsFrom").Index(i)
+		c.file(&from.FileSource, at)
+		for _, bound := range []struct {
+			name  string
+			value *int32
+		}{{"min", from.Min}, {"max", from.Max}} {
+			if bound.value != nil {
+				c.notNegative(at.Child(bound.name), int64(*bound.value))
+			}
+		}
+		if from.Size != nil {
+			c.size(at.Child("size"), *from.Size)
+		}
+		c.nodeTimes(&from.NodeTimes, at)
+	}
+	for i := range s.NodesFrom {
+		c.file(&s.NodesFrom[i], specPath.Child("nodesFrom").Index(i))
+	}
+	for i := range s.PodsFrom {
+		c.file(&s.PodsFrom[i].FileSource, specPath.Child("podsFrom").Index(i))
+	}
+	for i, from := range s.DaemonSetsFrom {
+		at := specPath.Child("daemonSetsFrom").Index(i)
+		c.file(&from, at)
+		if from.Snapshot != "" {
+			c.add(field.Forbidden(at.Child("snapshot"), "a snapshot holds no daemon sets"))
+		}
+	}
+}
+
+func (c *checker) file(s *v1alpha1.FileSource, at *field.Path) {
+	switch {
+	case s.File == "" && s.Snapshot == "":
+		c.add(field.Required(at.Child("file"), "needs a file or a snapshot"))
+	case s.File != "" && s.Snapshot != "":
+		c.add(field.Forbidden(at.Child("snapshot"), "not together with file"))
+	}
+}
+
+func (c *checker) workload(w *v1alpha1.ScenarioWorkload, at *field.Path) {
+	if kinds := []string{v1alpha1.WorkloadDeployment, v1alpha1.WorkloadStatefulSet}; w.Kind != "" && !slices.Contains(kinds, w.Kind) {
+		c.add(field.NotSupported(at.Child("kind"), w.Kind, kinds))
+	}
+	c.count(at.Child("replicas"), w.Replicas)
+	c.duration(at.Child("arrive"), &w.Arrive)
+	last := w.Arrive.Duration
+	for i, step := range w.Scale {
+		c.count(at.Child("scale").Index(i).Child("replicas"), step.Replicas)
+		if step.At.Duration < last {
+			c.add(field.Invalid(at.Child("scale").Index(i).Child("at"), step.At.Duration.String(), fmt.Sprintf("must not be before %v", last)))
+		}
+		last = max(last, step.At.Duration)
+	}
+	if w.Leave != nil && w.Leave.Duration < last {
+		c.add(field.Invalid(at.Child("leave"), w.Leave.Duration.String(), fmt.Sprintf("must not be before %v", last)))
+	}
+	c.podShape(&w.PodShape, at)
+}
+
+func (c *checker) count(at *field.Path, n int32) {
+	c.notNegative(at, int64(n))
+	if n > MaxPods {
+		c.add(field.Invalid(at, n, fmt.Sprintf("must not exceed %d", MaxPods)))
+	}
+}
