@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"testing"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -90,22 +89,4 @@ func Check(ctx context.Context, open func(context.Context) (Harness, error)) []R
 // Check checks one rule.
 func (r Rule) Check(ctx context.Context, h Harness) Result {
 	return Judge(r.Name, r.check(ctx, &subject{Provider: h.Provider, harness: h}))
-}
-
-// Run checks all rules as subtests, each on a harness of its own.
-func Run(t *testing.T, open func(*testing.T) Harness) {
-	t.Helper()
-	for _, rule := range Rules() {
-		t.Run(rule.Name, func(t *testing.T) {
-			switch result := rule.Check(t.Context(), open(t)); result.Outcome {
-			case Failed:
-				t.Errorf("%s\n%s", rule.About, result.Reason)
-			case Skipped:
-				t.Skip(result.Reason)
-			case Warned:
-				t.Log(result.Reason)
-			case Passed:
-			}
-		})
-	}
 }

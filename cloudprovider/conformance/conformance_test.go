@@ -14,6 +14,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/conformance"
+	"github.com/evenkeel/evenkeel/cloudprovider/conformance/conformancetest"
 	"github.com/evenkeel/evenkeel/fake"
 )
 
@@ -72,7 +73,7 @@ func open(wrong func(cloudprovider.Provider) cloudprovider.Provider) (conformanc
 }
 
 func TestFakeConforms(t *testing.T) {
-	conformance.Run(t, func(t *testing.T) conformance.Harness {
+	conformancetest.Run(t, func(t *testing.T) conformance.Harness {
 		h, err := open(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -151,4 +152,17 @@ func Example() {
 	// listing-sorted Passed
 	// listing-stable Passed
 	// ids-unique Passed
+}
+
+func ExampleCheck() {
+	results := conformance.Check(context.Background(), func(context.Context) (conformance.Harness, error) {
+		cloud, err := fake.New(fleet(), clocktesting.NewFakeClock(time.Time{}))
+		return conformance.Harness{Provider: cloud}, err
+	})
+	for _, result := range results[:2] {
+		fmt.Println(result.Rule, result.Outcome)
+	}
+	// Output:
+	// listing-sorted Passed
+	// listing-stable Passed
 }

@@ -1,9 +1,9 @@
 // Package conformance checks an implementation of the cloudprovider contract,
 // rule by rule, against what Cluster Autoscaler and the balancer rely on.
 //
-// Run is for tests: a subtest per rule. Check is the same without package
-// testing: a Result per rule, for programs that check a server. Rules of their
-// own, about what the contract does not show, report with Judge, Skip and Warn.
+// Check returns a Result per rule, for programs that check a server; package
+// conformancetest makes a subtest of each. Rules of their own, about what the
+// contract does not show, report with Judge, Skip and Warn.
 //
 // The rules only look at what the contract promises. They know nothing of any
 // implementation. Those that change the cloud say so (see Reach): they order

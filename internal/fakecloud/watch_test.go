@@ -15,6 +15,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/conformance"
+	"github.com/evenkeel/evenkeel/cloudprovider/conformance/conformancetest"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/fakecloud"
 )
@@ -34,7 +35,7 @@ func group(zone string) fake.Group {
 
 // A watched cloud keeps the contract of cloud providers.
 func TestWatchedCloudConforms(t *testing.T) {
-	conformance.Run(t, func(t *testing.T) conformance.Harness {
+	conformancetest.Run(t, func(t *testing.T) conformance.Harness {
 		a, b := group("a"), group("b")
 		a.Size, b.Size = 2, 3
 		cloud, err := fake.New(fake.Config{Groups: []fake.Group{a, b}}, clock.RealClock{})

@@ -10,9 +10,9 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/evenkeel/evenkeel/internal/document"
 )
@@ -117,10 +117,10 @@ type Printer struct {
 	begun     bool
 }
 
-// Tables tells whether the result is to be printed as tables; otherwise it is to be printed with Object.
+// Tables reports whether the result is to be printed as tables, rather than with Object.
 func (p *Printer) Tables() bool { return p.format == Table || p.format == Wide }
 
-// Wide tells whether tables are to show what is of less interest, too.
+// Wide reports whether tables show what is of less interest too.
 func (p *Printer) Wide() bool { return p.format == Wide }
 
 // Heading begins a part with a line that names it. Without headers there is only the blank line before it.
@@ -142,7 +142,7 @@ func (p *Printer) Grid(g Grid) error {
 		return err
 	}
 	var b bytes.Buffer
-	w := printers.GetNewTabWriter(&b)
+	w := tabwriter.NewWriter(&b, 6, 4, 3, ' ', 0) // as kubectl
 	var names []string
 	var shown []int
 	for i, c := range g.Columns {
