@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -215,11 +216,26 @@ func TestDocumentedExpanders(t *testing.T) {
 	p.write(t)
 }
 
-// TestDocumentedLinks: links within the repository lead somewhere.
+// TestDocumentedLinks: links within the repository lead somewhere, on every page of it.
 func TestDocumentedLinks(t *testing.T) {
 	inRoot(t)
+	var names []string
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "testdata"):
+			return fs.SkipDir
+		case filepath.Ext(name) == ".md":
+			names = append(names, name)
+		}
+		return nil
+	})
+	if err != nil || len(names) < 20 {
+		t.Fatal(names, err)
+	}
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	for _, name := range pages(t) {
+	for _, name := range names {
 		for _, found := range link.FindAllStringSubmatch(readPage(t, name).prose(), -1) {
 			target, anchor, _ := strings.Cut(found[1], "#")
 			if strings.Contains(target, "://") {
