@@ -71,7 +71,7 @@ func (s *Sidecar) book(id string) *book {
 // unseen is how many nodes of the group are on their way without Cluster Autoscaler knowing.
 func (s *Sidecar) unseen(g *groupView, at *sight) int {
 	b := s.book(g.ID)
-	if b.seen || !s.o.follows(seeWhatCannotBeSeen) {
+	if b.seen {
 		return 0
 	}
 	return at.count(g, b).inFlight

@@ -215,7 +215,7 @@ func (c *choice) showUnseen() (*pick, Decision, bool) {
 // showFailed picks a group of which Cluster Autoscaler expects nodes that will not come, to refuse the increase: it leaves
 // the group alone then, expects nothing of it, and asks for nodes for all the pods.
 func (c *choice) showFailed() (*pick, Decision, bool) {
-	if m, _ := c.mode(); m != steering || !c.o.follows(hideFailures) {
+	if m, _ := c.mode(); m != steering {
 		return nil, Decision{}, false
 	}
 	for _, name := range c.names {
@@ -300,7 +300,7 @@ func (c *choice) stay(able []string) []string {
 	if c.plan == nil {
 		return able
 	}
-	if c.plan.left <= 0 || c.at.now.Sub(c.plan.since) > c.o.MaxNodeProvisionTime || !c.o.follows(stayWithTheSet) {
+	if c.plan.left <= 0 || c.at.now.Sub(c.plan.since) > c.o.MaxNodeProvisionTime {
 		c.plan = nil
 		return able
 	}

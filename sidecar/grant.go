@@ -67,7 +67,7 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	if v.nodes == 0 {
 		return s.conclude(ctx, g, delta, v, nil)
 	}
-	if err := s.saveJournal(ctx); err != nil && v.shared && s.o.follows(journalIncreases) {
+	if err := s.saveJournal(ctx); err != nil && v.shared {
 		v.nodes, v.reason = min(delta, max(v.nodes, g.MaxSize-s.targetOf(id))), "in full: "+err.Error()
 		s.mu.Lock()
 		b.order.Delta = v.nodes
@@ -124,15 +124,11 @@ func (s *Sidecar) judge(g *groupView, delta int) verdict {
 
 // judgeUnasked says what is granted of an increase without a question before it.
 func (s *Sidecar) judgeUnasked(g *groupView, delta int) verdict {
-	switch {
-	case s.plan.has(g.ID) && (s.plan.leftFor(g.ID, s.book(g.ID).target) > 0 || !s.ignored):
+	if s.plan.has(g.ID) && (s.plan.leftFor(g.ID, s.book(g.ID).target) > 0 || !s.ignored) {
 		return s.planned(g, delta)
-	case s.o.follows(passThroughWhenUnasked):
-		s.unasked = true
-		return verdict{nodes: delta, reason: "the expander was not asked before"}
 	}
-	// Nobody knows the need: a part of it can only be wrong, which is what the rule is for.
-	return verdict{nodes: max(1, delta/2), reason: "a part, unasked"}
+	s.unasked = true
+	return verdict{nodes: delta, reason: "the expander was not asked before"}
 }
 
 // judgeUnheard says what is granted of an increase of another group than the expander has picked.
@@ -381,7 +377,7 @@ func (s *Sidecar) DecreaseTargetSize(ctx context.Context, id string, delta int) 
 	if delta >= 0 {
 		return fmt.Errorf("node group %q: decrease by %d: %w", id, delta, cloudprovider.ErrInvalidDelta)
 	}
-	if m, _ := s.modeNow(); m == dryRun || !s.o.follows(clampDecreases) {
+	if m, _ := s.modeNow(); m == dryRun {
 		return s.decrease(ctx, id, delta, "passed on")
 	}
 	instances, err := s.backend.Nodes(ctx, id)

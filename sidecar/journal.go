@@ -51,7 +51,7 @@ type journalPick struct {
 
 // saveJournal writes the books down.
 func (s *Sidecar) saveJournal(ctx context.Context) error {
-	if s.o.Journal == nil || !s.o.follows(journalIncreases) {
+	if s.o.Journal == nil {
 		return nil
 	}
 	s.mu.Lock()
@@ -113,7 +113,7 @@ func (s *Sidecar) journal() journal {
 
 // loadJournal reads the books at the first call on a connection: another replica may have led meanwhile.
 func (s *Sidecar) loadJournal(ctx context.Context) {
-	if s.o.Journal == nil || !s.o.follows(journalIncreases) {
+	if s.o.Journal == nil {
 		return
 	}
 	connection := s.o.Connection(ctx)

@@ -65,32 +65,11 @@ type Options struct {
 	Metrics *Metrics
 	Clock   clock.Clock
 	Log     logr.Logger
-
-	without rule // rules that are switched off, to show in tests what each is for
 }
 
 // Backend is the real cloud. Prices and GPUs are passed on where it also implements cloudprovider.Pricing and
 // externalgrpc.GPUs.
 type Backend = cloudprovider.Provider
-
-// rule is one of the rules that keep steering exact.
-type rule uint
-
-const (
-	seeWhatCannotBeSeen rule = 1 << iota
-	hideFailures
-	stayWithTheSet
-	needIsTheLargest
-	noticeNewProcesses
-	clampDecreases
-	journalIncreases
-	pauseOnErrors
-	noOptions
-	passThroughWhenUnasked
-	waitForNodes
-)
-
-func (o *Options) follows(r rule) bool { return o.without&r == 0 }
 
 func (o *Options) setDefaults() {
 	if o.MaxNodeProvisionTime == 0 {

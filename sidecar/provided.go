@@ -50,7 +50,7 @@ func (s *Sidecar) provide(p *pick) {
 // loop at least.
 func (s *Sidecar) holds(at *sight) bool {
 	p := &s.provided
-	if p.pods == nil || !s.o.follows(waitForNodes) {
+	if p.pods == nil {
 		return false
 	}
 	coming := false

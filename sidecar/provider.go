@@ -131,9 +131,6 @@ func (s *Sidecar) Options(ctx context.Context, id string, defaults cloudprovider
 		return cloudprovider.GroupOptions{}, err
 	}
 	if !g.zeroOrMax {
-		if !s.o.follows(noOptions) {
-			return defaults, nil
-		}
 		return cloudprovider.GroupOptions{}, cloudprovider.ErrNotImplemented
 	}
 	s.mu.Lock()
@@ -229,7 +226,7 @@ func (s *Sidecar) noticeProcess(ctx context.Context) {
 	s.mu.Lock()
 	known := !s.process.IsZero() && s.gpuAsked == connection
 	s.mu.Unlock()
-	if known || !s.o.follows(noticeNewProcesses) {
+	if known {
 		return
 	}
 	s.loadJournal(ctx) // first, so that it does not bring back what is forgotten here

@@ -39,7 +39,7 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 	defer s.mu.Unlock()
 	s.fetchErr = err
 	s.refreshes = [2]time.Time{s.refreshes[1], began}
-	if err != nil && s.o.follows(pauseOnErrors) {
+	if err != nil {
 		s.o.Metrics.refreshFailed()
 		return fmt.Errorf("%w: %w", cloudprovider.ErrUnavailable, err)
 	}
@@ -217,7 +217,7 @@ func (s *Sidecar) fetchDetails(ctx context.Context, g, before *groupView) {
 // that group that are on their way invisible to it.
 func (s *Sidecar) hides() bool {
 	m, _ := s.mode()
-	return m == steering && s.o.follows(hideFailures)
+	return m == steering
 }
 
 // dropFailed deletes instances that could not be created and backs the group off.

@@ -105,8 +105,8 @@ func ten() setup {
 	return setup{seed: 1, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}}
 }
 
-// TestRules: each rule is needed. With it the sizes are those of one exact split; without it, and the others still at
-// work, they are what steering without it comes to.
+// TestRules: with every rule at work the sizes are those of one exact split. Rules that can be taken away between Cluster
+// Autoscaler and the sidecar are: without one of them the sizes are what steering without it comes to.
 func TestRules(t *testing.T) {
 	crash := func(after int) func(*testing.T) trial {
 		return func(*testing.T) trial {
@@ -116,47 +116,31 @@ func TestRules(t *testing.T) {
 		}
 	}
 	tests := map[string]struct {
-		rules   []sidecar.Rule // switched off together
 		trial   func(*testing.T) trial
 		want    []int
-		without []int // nil for anything but want
+		take    func(*setup) // takes the rule away
+		without []int        // nil for anything but want
 	}{
-		"SeeWhatCannotBeSeen after the first grant": {
-			rules: []sidecar.Rule{sidecar.SeeWhatCannotBeSeen}, trial: crash(1),
-			want: []int{10, 10, 10}, without: []int{10, 15, 15},
-		},
-		"SeeWhatCannotBeSeen after the second grant": {
-			rules: []sidecar.Rule{sidecar.SeeWhatCannotBeSeen}, trial: crash(2),
-			want: []int{10, 10, 10}, without: []int{10, 10, 30},
-		},
-		// Alone it costs no nodes, only loops: what the error makes invisible is what SeeWhatCannotBeSeen sees.
-		"HideFailures": {
-			rules: []sidecar.Rule{sidecar.HideFailures, sidecar.SeeWhatCannotBeSeen}, trial: failsInFlight,
-			want: []int{8, 5, 8}, without: []int{11, 5, 10},
-		},
-		"StayWithTheSet": {
-			rules: []sidecar.Rule{sidecar.StayWithTheSet}, trial: twelveGroups,
-			want: []int{0, 0, 0, 10, 9, 9, 0, 0, 0, 0, 0, 0}, without: []int{4, 4, 4, 10, 0, 0, 0, 0, 0, 0, 0, 0},
-		},
-		"NeedIsTheLargest": {
-			rules: []sidecar.Rule{sidecar.NeedIsTheLargest}, trial: nearItsMaximum,
-			want: []int{0, 0, 0, 0, 1, 27, 0, 0, 0, 0, 0, 0}, without: []int{6, 6, 6, 0, 1, 0, 0, 0, 0, 0, 0, 0},
-		},
+		"SeeWhatCannotBeSeen after the first grant":  {trial: crash(1), want: []int{10, 10, 10}},
+		"SeeWhatCannotBeSeen after the second grant": {trial: crash(2), want: []int{10, 10, 10}},
+		"HideFailures":     {trial: failsInFlight, want: []int{8, 5, 8}},
+		"StayWithTheSet":   {trial: twelveGroups, want: []int{0, 0, 0, 10, 9, 9, 0, 0, 0, 0, 0, 0}},
+		"NeedIsTheLargest": {trial: nearItsMaximum, want: []int{0, 0, 0, 0, 1, 27, 0, 0, 0, 0, 0, 0}},
 		"NoticeNewProcesses": {
-			rules: []sidecar.Rule{sidecar.NoticeNewProcesses}, trial: restartWhenAllIsOrdered,
-			want: []int{50, 50, 50}, // without it ten, and often more, are ordered twice
+			trial: restartWhenAllIsOrdered, want: []int{50, 50, 50}, // without it ten, and often more, are ordered twice
+			take: func(s *setup) { s.between = func(f *front) cloudprovider.Provider { return unnoticed{f} } },
 		},
 		"JournalIncreases": {
-			rules: []sidecar.Rule{sidecar.JournalIncreases}, trial: restartBeforeTheIncrease,
-			want: []int{10, 10, 10}, without: []int{30, 0, 0},
+			trial: restartBeforeTheIncrease, want: []int{10, 10, 10}, without: []int{30, 0, 0},
+			take: func(s *setup) { s.sidecar.Journal = forgetful{} },
 		},
 		"PauseOnErrors": {
-			rules: []sidecar.Rule{sidecar.PauseOnErrors}, trial: cloudDown,
-			want: []int{10, 10, 10}, without: []int{30, 0, 0},
+			trial: cloudDown, want: []int{10, 10, 10}, without: []int{30, 0, 0},
+			take: func(s *setup) { s.between = func(f *front) cloudprovider.Provider { return unpaused{f} } },
 		},
 		"NoOptions": {
-			rules: []sidecar.Rule{sidecar.NoOptions, sidecar.WaitForNodes}, trial: slowlyReady,
-			want: []int{3}, without: []int{6},
+			trial: slowlyReady, want: []int{3}, without: []int{6},
+			take: func(s *setup) { s.between = func(f *front) cloudprovider.Provider { return echoing{f} } },
 		},
 	}
 	for name, tt := range tests {
@@ -165,8 +149,11 @@ func TestRules(t *testing.T) {
 			if !slices.Equal(sorted(got), sorted(tt.want)) {
 				t.Errorf("sizes %v, want %v\n%s", got, tt.want, w.log())
 			}
+			if tt.take == nil {
+				return
+			}
 			bare := tt.trial(t)
-			bare.sidecar = bare.sidecar.Without(tt.rules...)
+			tt.take(&bare.setup)
 			got, w = bare.run(t)
 			switch {
 			case tt.without == nil && total(got) <= total(tt.want):
@@ -177,6 +164,32 @@ func TestRules(t *testing.T) {
 		})
 	}
 }
+
+// unnoticed keeps from the sidecar what tells it of a new process of Cluster Autoscaler.
+type unnoticed struct{ *front }
+
+func (unnoticed) GPULabel(context.Context) (string, error) { return "", nil }
+
+// unpaused keeps from Cluster Autoscaler that the cloud could not be read.
+type unpaused struct{ *front }
+
+func (u unpaused) Refresh(ctx context.Context) error {
+	_ = u.front.Refresh(ctx)
+	return nil
+}
+
+// echoing answers with the options it is asked with.
+type echoing struct{ *front }
+
+func (echoing) Options(_ context.Context, _ string, defaults cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error) {
+	return defaults, nil
+}
+
+// forgetful is a journal that keeps nothing.
+type forgetful struct{}
+
+func (forgetful) Load(context.Context) ([]byte, error) { return nil, nil }
+func (forgetful) Save(context.Context, []byte) error   { return nil }
 
 func (x trial) run(t *testing.T) ([]int, *world) {
 	t.Helper()
@@ -283,58 +296,40 @@ func slowlyReady(*testing.T) trial {
 	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("p", 3, 1)}}}}
 }
 
-// A decrease takes back all that was asked for, also what was never granted and what has come since.
+// A decrease takes back all that was asked for, also what was never granted and what has come since. The cloud refuses that,
+// and goes on waiting.
 func TestRuleClampDecreases(t *testing.T) {
-	for name, tt := range map[string]struct {
-		rules []sidecar.Rule
-		want  int
-	}{
-		"on":  {nil, 4},
-		"off": {[]sidecar.Rule{sidecar.ClampDecreases}, 10}, // the cloud refuses, and goes on waiting
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := setup{cloud: fake.Config{Groups: zones(10), Stocks: []fake.StockOut{{Mode: fake.Silent, Left: 4}}}}
-			s.cloud.Groups[0].Size = 0
-			s.sidecar = s.sidecar.Without(tt.rules...)
-			w := newWorld(t, s)
-			ctx := context.Background()
-			if err := w.cloud.IncreaseSize(ctx, "a", 10); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.front.Refresh(ctx); err != nil {
-				t.Fatal(err)
-			}
-			err := w.front.DecreaseTargetSize(ctx, "a", -26)
-			if got, _ := w.cloud.TargetSize(ctx, "a"); got != tt.want || (err == nil) != (name == "on") {
-				t.Errorf("target size %d, %v; want %d", got, err, tt.want)
-			}
-			if shown, _ := w.front.TargetSize(ctx, "a"); shown != tt.want {
-				t.Errorf("shown target size %d, want %d", shown, tt.want)
-			}
-		})
+	w := newWorld(t, setup{cloud: fake.Config{Groups: zones(0), Stocks: []fake.StockOut{{Mode: fake.Silent, Left: 4}}}})
+	ctx := t.Context()
+	if err := w.cloud.IncreaseSize(ctx, "a", 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.front.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cloud.DecreaseTargetSize(ctx, "a", -26); err == nil {
+		t.Error("the cloud takes back more than it was asked for")
+	}
+	if err := w.front.DecreaseTargetSize(ctx, "a", -26); err != nil {
+		t.Error(err)
+	}
+	if got, _ := w.cloud.TargetSize(ctx, "a"); got != 4 {
+		t.Errorf("target size %d, want 4", got)
+	}
+	if shown, _ := w.front.TargetSize(ctx, "a"); shown != 4 {
+		t.Errorf("shown target size %d, want 4", shown)
 	}
 }
 
 // With --expander=random nobody asks which member to grow. Any part of an increase would be asked for again, and go to
 // any member.
 func TestRulePassThroughWhenUnasked(t *testing.T) {
-	for name, tt := range map[string]struct {
-		rules []sidecar.Rule
-		one   bool // plan
-	}{
-		"on":  {nil, true},
-		"off": {[]sidecar.Rule{sidecar.PassThroughWhenUnasked}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := ten()
-			s.sidecar = s.sidecar.Without(tt.rules...)
-			w := newWorld(t, s)
-			w.connect(s, w.unasked)
-			state := w.settle(time.Hour)
-			if state.Ordered() != 30 || (state.Increases == 1) != tt.one {
-				t.Errorf("sizes %v in %d plans\n%s", state.Sizes(), state.Increases, w.log())
-			}
-		})
+	s := ten()
+	w := newWorld(t, s)
+	w.connect(s, w.unasked)
+	state := w.settle(time.Hour)
+	if state.Ordered() != 30 || state.Increases != 1 {
+		t.Errorf("sizes %v in %d plans\n%s", state.Sizes(), state.Increases, w.log())
 	}
 }
 

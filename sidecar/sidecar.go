@@ -111,7 +111,7 @@ func (s *Sidecar) mode() (mode, string) {
 		return passThrough, "--balance-similar-node-groups=false"
 	case s.balancing:
 		return passThrough, "Cluster Autoscaler balances by itself: start it with --balance-similar-node-groups=false"
-	case s.unasked && s.o.follows(passThroughWhenUnasked):
+	case s.unasked:
 		return passThrough, "Cluster Autoscaler scales up without asking this expander: start it with --expander=grpc"
 	}
 	return steering, ""
@@ -119,9 +119,6 @@ func (s *Sidecar) mode() (mode, string) {
 
 // canShare tells whether increases may be granted in part, and why not.
 func (s *Sidecar) canShare() (bool, string) {
-	if !s.o.follows(journalIncreases) {
-		return true, ""
-	}
 	switch {
 	case s.o.Journal == nil:
 		return false, "there is no journal"

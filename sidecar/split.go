@@ -70,10 +70,8 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 	}
 	s.members = append(s.members, c.away(chosen)...)
 	s.need = o.NodeCount
-	if c.o.follows(needIsTheLargest) {
-		for _, m := range s.members {
-			s.need = max(s.need, m.count())
-		}
+	for _, m := range s.members {
+		s.need = max(s.need, m.count())
 	}
 	s.lowered = min(s.need, c.hidden(s))
 	s.need -= s.lowered

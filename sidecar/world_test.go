@@ -103,6 +103,7 @@ type setup struct {
 	fault   func(*world, autoscaler.Call) autoscaler.Fault
 	ca      autoscaler.Options
 	sidecar sidecar.Options
+	between func(*front) cloudprovider.Provider // what stands between Cluster Autoscaler and the sidecar; nil for nothing
 }
 
 // zones are node groups of equal machines, named a, b, c and so on, with four cores.
@@ -175,7 +176,11 @@ func newWorld(t testing.TB, s setup) *world {
 				w.rejoin, w.lost = w.sizes(), map[string]bool{}
 			}
 			name, generation := "", -1
-			return autoscaler.Connection{Provider: w.front, Expander: w.front, Context: func(ctx context.Context) context.Context {
+			provider := cloudprovider.Provider(w.front)
+			if s.between != nil {
+				provider = s.between(w.front)
+			}
+			return autoscaler.Connection{Provider: provider, Expander: w.front, Context: func(ctx context.Context) context.Context {
 				if generation != w.front.generation {
 					generation = w.front.generation
 					name = fmt.Sprintf("%d-%d", process, generation)
