@@ -16,7 +16,7 @@ LINKED := $(patsubst %/go.mod,%,$(wildcard integrations/*/go.mod))
 # The line of Cluster Autoscaler that is built with evenkeel linked: empty for the newest, 1.36 for that release.
 RELEASE ?=
 # Packages that start goroutines or must bear being called from several.
-RACE    ?= ./balancer/... ./cloudprovider/... ./internal/controller/... ./expander/grpcexpander/... ./fake/... ./internal/fakecloud/... ./predicates/... ./scaledown/... ./scaleup/... ./internal/serving/... ./sidecar/... ./internal/simulate/...
+RACE    ?= ./balancer/reconcile/... ./cloudprovider/... ./internal/controller/... ./expander/grpcexpander/... ./fake/... ./internal/fakecloud/... ./predicates/... ./scaleup/... ./internal/serving/... ./sidecar/... ./internal/simulate/...
 # Arguments of bench, fuzz and test: packages, a pattern of names, times, further flags of go test.
 PKG       ?= ./...
 BENCH     ?= .
@@ -24,6 +24,7 @@ TIME      ?= 1s
 COUNT     ?= 1
 FUZZTIME  ?= 10s
 WORLDS    ?= 10000
+FROM      ?= 0
 TESTFLAGS ?=
 # Targets that write generated files; verify runs them and expects the files unchanged.
 GENERATED := generate-go generate-proto generate-api
@@ -63,9 +64,9 @@ test: ## Run all tests.
 race: ## Run the tests of the concurrent packages under the race detector.
 	@CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) $(RACE)
 
-worlds: ## Play random worlds against the sidecar and Balancers, more than test does (WORLDS=10000).
-	@$(GO) test ./sidecar -count=1 -v -timeout 60m -run '^Test(Exact|NeverLater)InRandomWorlds$$' -worlds $(WORLDS)
-	@$(GO) test ./balancer -count=1 -v -timeout 60m -run '^TestClosedLoopIsQuiet$$' -loops $(WORLDS)
+worlds: ## Play random worlds against the sidecar and Balancers, more than test does (WORLDS=10000 FROM=0).
+	@$(GO) test ./sidecar -count=1 -timeout 60m $(TESTFLAGS) -run '^Test(Exact|NeverLater)InRandomWorlds$$' -worlds $(WORLDS) -from $(FROM)
+	@$(GO) test ./balancer -count=1 -timeout 60m $(TESTFLAGS) -run '^TestClosedLoopIsQuiet$$' -loops $(WORLDS) -from $(FROM)
 
 nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, and every fuzz target for five minutes.
 	@$(MAKE) fuzz FUZZTIME=5m
@@ -87,11 +88,11 @@ bench: ## Run the benchmarks (BENCH=regexp PKG=./... TIME=1s COUNT=1).
 compare: ## Compare two outputs of bench (OLD=old.txt NEW=new.txt; COUNT=10 gives benchstat enough to judge).
 	@$(GO) tool -modfile=tools/go.mod benchstat $(OLD) $(NEW)
 
-LINT = $(GO) vet ./... && $(CURDIR)/$(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
+LINT = $(CURDIR)/$(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yaml ./...
 
 ##@ Check
 .PHONY: lint gofmt generate verify vuln clean $(GENERATED)
-lint: gofmt $(BIN)/golangci-lint ## Check format, vet and golangci-lint.
+lint: gofmt $(BIN)/golangci-lint ## Check format and run golangci-lint, vet included.
 	@$(call each,$(LINT))
 	@cd e2e && $(LINT)
 

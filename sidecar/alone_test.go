@@ -115,6 +115,9 @@ func threeTimes() []autoscaler.Batch {
 // A zone whose machines are of no use fails as a whole, however that shows: pods run no later than with Cluster Autoscaler
 // alone, those that come later too, and the zone is not filled and emptied over and over.
 func TestAMemberThatDoesNotDeliver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays for long")
+	}
 	for _, mode := range []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent, fake.NeverRegisters, fake.NeverReady} {
 		for _, limit := range []time.Duration{2 * time.Minute, 15 * time.Minute} {
 			for _, end := range []time.Duration{0, 20 * time.Minute} {
@@ -142,6 +145,9 @@ func TestAMemberThatDoesNotDeliver(t *testing.T) {
 // A zone that goes down during a scale-up, with nodes in any phase of their life: pods that wait and pods that come run no
 // later than with Cluster Autoscaler alone.
 func TestAZoneGoesDownDuringAScaleUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays for long")
+	}
 	for _, mode := range []fake.OutageMode{fake.Unready, fake.Vanish} {
 		for _, limit := range []time.Duration{2 * time.Minute, 15 * time.Minute} {
 			for _, end := range []time.Duration{0, 10 * time.Minute} {
