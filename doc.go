@@ -30,8 +30,9 @@
 //
 // Decisions. nodegroupset says which node groups are similar and splits nodes over them. expander makes options and
 // ranks them. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the
-// scheduler. internal/admission says what an API server would refuse of nodes and pods, and deferral bounds how long nodes
-// wait for balance. Values go in, decisions with reasons come out: no input or output, no clock, no global state.
+// scheduler. internal/admission says what an API server would refuse of nodes and pods, deferral bounds how long nodes
+// wait for balance, and backoff says how long a group that has failed is left alone. Values go in, decisions with reasons
+// come out: no input or output, no clock, no global state.
 //
 // Arithmetic. apportion shares units over bounded bins in integers, internal/spelling finds the name that was meant. They use
 // the standard library only.

@@ -85,6 +85,7 @@ var table = []row{
 	{layer: pipeline, path: "scaledown", peers: []string{"scaleup"}, banned: outside},
 	{layer: pipeline, path: "scaleup", banned: outside},
 
+	{layer: decisions, path: "backoff", only: none, banned: append([]string{"k8s.io/utils/clock"}, outside...), stdlib: true},
 	{layer: decisions, path: "internal/admission", only: []string{"internal/spelling"}, banned: clock},
 	{layer: decisions, path: "deferral", only: none, banned: append([]string{"k8s.io/utils/clock"}, outside...), stdlib: true},
 	{layer: decisions, path: "expander", peers: []string{"predicates"}, banned: clock},

@@ -86,6 +86,12 @@ func (c ErrorClass) String() string {
 	return fmt.Sprintf("ErrorClass(%d)", int(c))
 }
 
+// Defaults of Cluster Autoscaler's flags of these names, which hold for a group that sets nothing of its own.
+const (
+	DefaultMaxNodeProvisionTime = 15 * time.Minute
+	DefaultMaxNodeStartupTime   = 15 * time.Minute
+)
+
 // GroupOptions are the settings a node group may have of its own instead of the
 // autoscaler's, under Cluster Autoscaler's names. They are passed on, not
 // calculated with, hence the two floats.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
@@ -12,12 +13,8 @@ import (
 // Defaults of Cluster Autoscaler's flags of the same names.
 const (
 	DefaultMaxNodesPerScaleUp   = 1000
-	DefaultInitialBackoff       = 5 * time.Minute
-	DefaultMaxBackoff           = 30 * time.Minute
-	DefaultBackoffReset         = 3 * time.Hour
 	DefaultOkTotalUnreadyCount  = 3
 	DefaultMaxUnreadyPercentage = 45
-	DefaultMaxNodeProvisionTime = 15 * time.Minute
 )
 
 // Options configure the pipeline. The zero value is Cluster Autoscaler's
@@ -33,9 +30,9 @@ type Options struct {
 	// Limits bound how far groups may grow together.
 	Limits Limits
 	// Backoff says how long a group that refused is left alone.
-	Backoff BackoffOptions
+	Backoff backoff.Options
 	// MaxNodeProvisionTime is how long an ordered node may take to register and
-	// become ready; 0 is DefaultMaxNodeProvisionTime.
+	// become ready; 0 is cloudprovider.DefaultMaxNodeProvisionTime.
 	MaxNodeProvisionTime time.Duration
 	// SequentialResize resizes the groups of a split one after the other, by
 	// name, for worlds that have to play out the same every time; otherwise

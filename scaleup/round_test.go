@@ -271,7 +271,7 @@ func TestNodesThatNeverComeAreTakenBack(t *testing.T) {
 	f.round(pods...)
 	f.clock.Step(10 * time.Second)
 	f.round(pods...) // sees the instances for the first time
-	f.clock.Step(scaleup.DefaultMaxNodeProvisionTime)
+	f.clock.Step(cloudprovider.DefaultMaxNodeProvisionTime)
 	r := f.round(pods...)
 	if len(r.Repairs) != 1 || r.Repairs[0].Group != "a" || !strings.Contains(r.Repairs[0].Reason, "no node within 15m") {
 		t.Errorf("repairs: %+v", r.Repairs)
@@ -290,7 +290,7 @@ func TestOrdersWithoutAnInstanceAreTakenBack(t *testing.T) {
 	f.round(pods...)
 	f.clock.Step(10 * time.Second)
 	f.round(pods...) // misses the instances for the first time
-	f.clock.Step(scaleup.DefaultMaxNodeProvisionTime - time.Second)
+	f.clock.Step(cloudprovider.DefaultMaxNodeProvisionTime - time.Second)
 	if r := f.round(pods...); len(r.Repairs) != 0 {
 		t.Errorf("given up too early: %+v", r.Repairs)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
@@ -21,7 +22,7 @@ type Scaler struct {
 	schedulers schedulers
 	daemons    daemonPods
 	opts       Options
-	backoff    *Backoff
+	backoff    *backoff.Backoff
 	rounds     uint64
 	everReady  map[string]bool                    // nodes that were ready once
 	remembered map[string]*cloudprovider.Template // by group
@@ -42,7 +43,7 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 	}
 	return &Scaler{
 		provider: provider, checker: checker, schedulers: rehearsals(checker), daemons: daemonPods{checker}, opts: opts,
-		backoff:    NewBackoff(opts.Backoff),
+		backoff:    backoff.New(opts.Backoff),
 		everReady:  map[string]bool{},
 		remembered: map[string]*cloudprovider.Template{},
 		named:      map[string]string{},
@@ -96,7 +97,7 @@ func (o Options) forRound(n uint64) Options {
 }
 
 func (o Options) maxNodeProvisionTime() time.Duration {
-	return cmp.Or(o.MaxNodeProvisionTime, DefaultMaxNodeProvisionTime)
+	return cmp.Or(o.MaxNodeProvisionTime, cloudprovider.DefaultMaxNodeProvisionTime)
 }
 
 func (o Options) validate() error {

@@ -8,8 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // A member fails when the cloud refuses an order of it, or when what was ordered does not become ready nodes. It is then
@@ -149,7 +149,7 @@ func (s *Sidecar) proveByNode(g *groupView, b *book) {
 	if b.proof != bringNode {
 		return
 	}
-	failed := s.backoff.Refusals()[g.ID].Failed
+	failed := s.backoff.Failures()[g.ID].Failed
 	for i := range g.instances {
 		node, registered := s.at.nodes[g.instances[i].ID]
 		if !registered || !node.Ready {
@@ -236,13 +236,13 @@ func (b *book) deletedBy(nodes []*v1.Node, now time.Time) (neverRegistered int) 
 
 // journalFailure is what survives of a failure.
 type journalFailure struct {
-	Backoff   *scaleup.Refusal `json:"backoff,omitempty"`
+	Backoff   *backoff.Failure `json:"backoff,omitempty"`
 	Proof     proof            `json:"proof,omitempty"`
 	Instances []string         `json:"writtenOff,omitempty"`
 	Missing   int              `json:"missing,omitempty"`
 }
 
-func (b *book) journalFailure(backoff *scaleup.Refusal) journalFailure {
+func (b *book) journalFailure(backoff *backoff.Failure) journalFailure {
 	return journalFailure{backoff, b.proof, slices.Sorted(maps.Keys(b.off.instances)), b.off.missing}
 }
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/backoff"
 )
 
 // journalVersion is that of the text; one of another version is not used, which costs loops and no nodes.
@@ -97,9 +97,9 @@ func (s *Sidecar) journal() journal {
 	if p := s.pick; p != nil && !p.full {
 		j.Pick = &journalPick{p.group, p.share}
 	}
-	refusals := s.backoff.Refusals()
+	refusals := s.backoff.Failures()
 	for id, b := range s.books {
-		var refusal *scaleup.Refusal
+		var refusal *backoff.Failure
 		if r, ok := refusals[id]; ok {
 			refusal = &r
 		}

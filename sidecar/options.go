@@ -7,17 +7,13 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 const (
-	// DefaultMaxNodeProvisionTime is that of Cluster Autoscaler's flag of this name.
-	DefaultMaxNodeProvisionTime = scaleup.DefaultMaxNodeProvisionTime
-	// DefaultMaxNodeStartupTime is that of Cluster Autoscaler's flag of this name.
-	DefaultMaxNodeStartupTime = 15 * time.Minute
 	// DefaultParallel is how many calls to the cloud are made at the same time while its state is read.
 	DefaultParallel = 32
 	// DefaultBackendTimeout is how long a call to the cloud may take. Cluster Autoscaler is answered long before.
@@ -34,7 +30,7 @@ type Options struct {
 	// Similarity says which groups form sets.
 	Similarity nodegroupset.Options
 	// Backoff is how long a member that refused is left alone.
-	Backoff scaleup.BackoffOptions
+	Backoff backoff.Options
 	// MaxNodeProvisionTime is the value of the flag given to Cluster Autoscaler; 0 means its default. What the cloud has
 	// not begun to fulfil by then is taken back.
 	MaxNodeProvisionTime time.Duration
@@ -73,10 +69,10 @@ type Backend = cloudprovider.Provider
 
 func (o *Options) setDefaults() {
 	if o.MaxNodeProvisionTime == 0 {
-		o.MaxNodeProvisionTime = DefaultMaxNodeProvisionTime
+		o.MaxNodeProvisionTime = cloudprovider.DefaultMaxNodeProvisionTime
 	}
 	if o.MaxNodeStartupTime == 0 {
-		o.MaxNodeStartupTime = DefaultMaxNodeStartupTime
+		o.MaxNodeStartupTime = cloudprovider.DefaultMaxNodeStartupTime
 	}
 	if o.Parallel == 0 {
 		o.Parallel = DefaultParallel

@@ -10,10 +10,10 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
-	"github.com/evenkeel/evenkeel/scaleup"
 	"github.com/evenkeel/evenkeel/sidecar"
 )
 
@@ -73,7 +73,7 @@ func TestAllMembersRefuse(t *testing.T) {
 						t.Fatal(err)
 					}
 					cloud := &reluctant{Cloud: inner, takes: takes, until: 150 * time.Second, began: time.Now()}
-					front, err := sidecar.New(cloud, sidecar.Options{Journal: &memoryJournal{}, Nodes: nodesOf{inner}, Backoff: scaleup.BackoffOptions{Initial: first}})
+					front, err := sidecar.New(cloud, sidecar.Options{Journal: &memoryJournal{}, Nodes: nodesOf{inner}, Backoff: backoff.Options{Initial: first}})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // Sidecar answers Cluster Autoscaler as its expander (BestOptions) and as its cloud (cloudprovider.Provider). It may be
@@ -33,7 +33,7 @@ type Sidecar struct {
 	fetchErr    error
 	loop        int // counts refreshes
 	books       map[string]*book
-	backoff     *scaleup.Backoff
+	backoff     *backoff.Backoff
 	since       map[string]time.Time // instances without a node
 	readySince  map[string]time.Time // nodes, by provider id; nil before they were first looked at
 	served      map[string]bool      // nodes that have been ready, by provider id
@@ -74,7 +74,7 @@ func New(backend Backend, o Options) (*Sidecar, error) {
 		writer:  rand.Text(),
 		turn:    newLock(),
 		books:   map[string]*book{},
-		backoff: scaleup.NewBackoff(o.Backoff),
+		backoff: backoff.New(o.Backoff),
 		grown:   map[string]bool{},
 		sets:    map[string]string{},
 		shut:    map[string]bool{},

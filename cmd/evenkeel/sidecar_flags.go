@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
@@ -36,8 +37,8 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.priorities, "expander-priorities", "", "file with the priorities of the strategy priority: Cluster Autoscaler's ConfigMap, or its key alone")
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
 	addSimilarityFlags(f, &o.sidecar.Similarity)
-	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", sidecar.DefaultMaxNodeProvisionTime, "the value given to Cluster Autoscaler")
-	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", sidecar.DefaultMaxNodeStartupTime, "the value given to Cluster Autoscaler")
+	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "the value given to Cluster Autoscaler")
+	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime, "the value given to Cluster Autoscaler")
 	f.DurationVar(&o.sidecar.Backoff.Initial, "initial-node-group-backoff-duration", 0, "how long a member that refused is left alone; 0 means 5m")
 	f.DurationVar(&o.sidecar.Backoff.Max, "max-node-group-backoff-duration", 0, "how long at most after repeated refusals; 0 means 30m")
 	f.DurationVar(&o.sidecar.Backoff.Reset, "node-group-backoff-reset-timeout", 0, "after how long a refusal is forgotten; 0 means 3h")

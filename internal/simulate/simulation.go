@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/scaledown"
@@ -328,7 +329,7 @@ func (s *simulation) round(ctx context.Context) {
 // what a round decides: a backoff ends, an instance is given up.
 func (s *simulation) wakeupsAfter(r *scaleup.Round) []time.Time {
 	var at []time.Time
-	patience := cmp.Or(s.setup.Options.MaxNodeProvisionTime, scaleup.DefaultMaxNodeProvisionTime)
+	patience := cmp.Or(s.setup.Options.MaxNodeProvisionTime, cloudprovider.DefaultMaxNodeProvisionTime)
 	for _, g := range r.World.Groups {
 		if !g.BackedOffUntil.IsZero() && len(r.World.Pending) > 0 {
 			at = append(at, g.BackedOffUntil)

@@ -1,9 +1,27 @@
-package scaleup
+package backoff_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/evenkeel/evenkeel/backoff"
 )
+
+func Example() {
+	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	b := backoff.New(backoff.Options{})
+	for _, failed := range []time.Duration{0, 5 * time.Minute, 15 * time.Minute, 35 * time.Minute} {
+		b.Failed("spot-a", "out of stock", start.Add(failed))
+		until, reason, _ := b.Active("spot-a", start.Add(failed))
+		fmt.Printf("%s until %s\n", reason, until.Format(time.TimeOnly))
+	}
+	// Output:
+	// out of stock until 12:05:00
+	// out of stock until 12:15:00
+	// out of stock until 12:35:00
+	// out of stock until 13:05:00
+}
 
 func TestBackoffDoublesAndForgets(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -22,7 +40,7 @@ func TestBackoffDoublesAndForgets(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			b := NewBackoff(BackoffOptions{})
+			b := backoff.New(backoff.Options{})
 			for _, failure := range test.failures {
 				b.Failed("a", "out of stock", at(failure))
 			}

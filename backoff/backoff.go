@@ -1,0 +1,79 @@
+// Package backoff decides how long a node group that has failed to grow is left alone: 5 minutes, doubling up to 30,
+// forgotten after 3 hours without a failure, as in Cluster Autoscaler.
+//
+// It remembers what it is told and reads no clock. It knows nothing of clouds and of what a failure is.
+package backoff
+
+import (
+	"cmp"
+	"maps"
+	"time"
+)
+
+// Defaults of Cluster Autoscaler's flags --initial-node-group-backoff-duration, --max-node-group-backoff-duration and
+// --node-group-backoff-reset-timeout.
+const (
+	DefaultInitial = 5 * time.Minute
+	DefaultMax     = 30 * time.Minute
+	DefaultReset   = 3 * time.Hour
+)
+
+// Options are the durations of a Backoff. Zero values are the defaults.
+type Options struct {
+	Initial time.Duration // after the first failure
+	Max     time.Duration // after many failures
+	Reset   time.Duration // without a failure until the failures are forgotten
+}
+
+// Backoff remembers which groups have failed to grow. It is not safe for concurrent use.
+type Backoff struct {
+	initial, max, reset time.Duration
+	groups              map[string]Failure
+}
+
+// New returns a Backoff that remembers no failure.
+func New(o Options) *Backoff {
+	return &Backoff{
+		initial: cmp.Or(o.Initial, DefaultInitial),
+		max:     cmp.Or(o.Max, DefaultMax),
+		reset:   cmp.Or(o.Reset, DefaultReset),
+		groups:  map[string]Failure{},
+	}
+}
+
+// Failed records a failure at now. A group that fails again after its backoff has ended is left alone twice as long. A
+// group that fails while it is backed off is left alone for the same duration again, since the cause may be the same.
+func (b *Backoff) Failed(group, reason string, now time.Time) {
+	f := Failure{Duration: b.initial}
+	if last, known := b.groups[group]; known && now.Sub(last.Failed) <= b.reset {
+		f.Duration = last.Duration
+		if now.After(last.Until) || now.Equal(last.Until) {
+			f.Duration = min(2*last.Duration, b.max)
+		}
+	}
+	f.Until, f.Failed, f.Reason = now.Add(f.Duration), now, reason
+	b.groups[group] = f
+}
+
+// Active returns until when the group is backed off and why; ok is false if the group may grow.
+func (b *Backoff) Active(group string, now time.Time) (until time.Time, reason string, ok bool) {
+	f, known := b.groups[group]
+	if !known || !now.Before(f.Until) {
+		return time.Time{}, "", false
+	}
+	return f.Until, f.Reason, true
+}
+
+// Failure is what is remembered of a group that has failed.
+type Failure struct {
+	Duration time.Duration `json:"duration"` // for which the group is left alone, in nanoseconds
+	Until    time.Time     `json:"until"`
+	Failed   time.Time     `json:"failed"` // the last time
+	Reason   string        `json:"reason"`
+}
+
+// Failures returns all that is remembered, by group, for the caller to store.
+func (b *Backoff) Failures() map[string]Failure { return maps.Clone(b.groups) }
+
+// Restore remembers a failure that was stored.
+func (b *Backoff) Restore(group string, f Failure) { b.groups[group] = f }
