@@ -28,8 +28,8 @@
 // leads from nodes to those that nobody needs, and takes them away so that their sets stay level. balancer leads from the pods
 // of a Balancer's targets to the replicas each of them is to have.
 //
-// Decisions. nodegroupset says which node groups are similar and splits nodes over them. expander makes options and
-// ranks them. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the
+// Decisions. nodegroupset says which node groups are similar and splits nodes over them. estimator computes how
+// many nodes pods need, and expander ranks the options that come of it. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the
 // scheduler. internal/admission says what an API server would refuse of nodes and pods, deferral bounds how long nodes
 // wait for balance, and backoff says how long a group that has failed is left alone. Values go in, decisions with reasons
 // come out: no input or output, no clock, no global state.

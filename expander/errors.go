@@ -23,8 +23,4 @@ var (
 	// ErrDuplicateOption is returned by Chain.Choose when two options are for
 	// one node group, for then no order of the options would be stable.
 	ErrDuplicateOption = errors.New("two scale-up options for one node group")
-
-	// ErrInvalidPhase is returned for a Phase that cannot be estimated: a
-	// template without a node, a negative number, an unknown phase to reuse.
-	ErrInvalidPhase = errors.New("invalid estimation phase")
 )

@@ -1,72 +1,26 @@
 package expander_test
 
 import (
-	"context"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
-	"github.com/evenkeel/evenkeel/predicates"
 )
 
-func list(cpu, memory string) v1.ResourceList {
-	return v1.ResourceList{
-		v1.ResourceCPU:    resource.MustParse(cpu),
-		v1.ResourceMemory: resource.MustParse(memory),
-		v1.ResourcePods:   resource.MustParse("110"),
-	}
-}
-
-func machine(name, cpu, memory string) *v1.Node {
-	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
-		Status:     v1.NodeStatus{Capacity: list(cpu, memory), Allocatable: list(cpu, memory)},
-	}
-}
-
-func pod(name, cpu, memory string) *v1.Pod {
-	requests := list(cpu, memory)
-	delete(requests, v1.ResourcePods)
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
-		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: requests}}}},
-	}
-}
-
-// From kinds of pending pods to a choice that explains itself.
+// Two ways to run ten pods that request 10 cores and 20 GiB together.
 func Example() {
-	checker, err := predicates.New(context.Background(), predicates.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
+	requested := expander.Requests{MilliCPU: 10_000, Memory: 20 << 30}
+	pods := expander.Pods{{Pods: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}}
+	machine := func(cpu, memory string) cloudprovider.Template {
+		resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
+		return cloudprovider.Template{Node: &v1.Node{Status: v1.NodeStatus{Capacity: resources, Allocatable: resources}}}
 	}
-	web, batch := pod("web", "500m", "1Gi"), pod("batch", "3", "6Gi")
-	workload := expander.NewWorkload([]predicates.Kind{
-		{Pod: web, Pods: []int{0, 2, 3, 4, 5, 6, 7, 8}},
-		{Pod: batch, Pods: []int{1, 9}},
-	})
-	estimator := expander.NewEstimator(checker.Cluster(nil))
-
-	var options []expander.Option
-	for _, node := range []*v1.Node{machine("small", "4", "8Gi"), machine("large", "16", "64Gi")} {
-		phases := []expander.Phase{{
-			Template: predicates.Node{Node: node},
-			Shape:    node.Name,
-			Demands:  workload.Demands(0, 1),
-			MaxNodes: expander.NoLimit,
-		}}
-		estimation, err := estimator.Estimate(phases, 10)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		option := workload.Option(node.Name, phases, estimation)
-		option.Template = cloudprovider.Template{Node: node}
-		options = append(options, option)
+	options := []expander.Option{
+		{Group: "small", NodeCount: 3, Pods: pods, Requested: requested, Template: machine("4", "8Gi")},
+		{Group: "large", NodeCount: 1, Pods: pods, Requested: requested, Template: machine("16", "64Gi")},
 	}
 
 	chain, err := expander.New([]string{"most-pods", "least-waste"}, expander.Config{})

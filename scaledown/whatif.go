@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/estimator"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
@@ -37,7 +38,7 @@ func (p *planner) kindsOfPods() error {
 	}
 	p.pods.kinds = fit.Kinds()
 	p.pods.rank = make([]int, len(p.pods.kinds))
-	for rank, k := range scaleup.Queue(fit, shapes, weights) {
+	for rank, k := range estimator.Queue(fit, shapes, weights) {
 		p.pods.rank[k] = rank
 	}
 	for _, kind := range p.pods.kinds {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/evenkeel/evenkeel/estimator"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
@@ -127,7 +128,7 @@ func (p *planner) held(group, why string) string {
 // another member has become larger by it.
 func (p *planner) kept(group string) bool {
 	for _, c := range p.classes {
-		if slices.Contains(c.members, group) && slices.ContainsFunc(c.placed, func(placed expander.Placed) bool { return placed.Reason == expander.NodeLimit }) {
+		if slices.Contains(c.members, group) && slices.ContainsFunc(c.placed, func(placed estimator.Placed) bool { return placed.Reason == estimator.ReasonNodeLimit }) {
 			return true
 		}
 	}
@@ -351,11 +352,11 @@ func (p *planner) whyWaits(kind int) PodOutcome {
 // whyLeftOver says why some pods of the chosen option got no node.
 func (p *planner) whyLeftOver(c class, kind int) string {
 	switch c.placed[slices.Index(c.kinds, kind)].Reason {
-	case expander.HeldBack:
+	case estimator.ReasonHeldBack:
 		return "held back by the pods placed so far: spread or affinity"
-	case expander.DoesNotFit:
+	case estimator.ReasonDoesNotFit:
 		return "pass alone, but not beside the other pods"
-	case expander.NodeLimit:
+	case estimator.ReasonNodeLimit:
 	}
 	if int64(p.decision.Need) >= p.roundLimit() {
 		return fmt.Sprintf("the round is limited to %d nodes", p.roundLimit())

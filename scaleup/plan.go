@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/estimator"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
@@ -50,11 +51,11 @@ type planner struct {
 	standing []string // groups that may grow, by name
 
 	cluster   *predicates.Cluster // nodes that exist and are on their way, with the pods settled on them
-	estimator *expander.Estimator
+	estimator *estimator.Estimator
 	pods      []int // positions in world.Pending of the pods that are left
 	fit       *predicates.Fit
 	kinds     []predicates.Kind // of the pods that are left; positions are those of pods
-	workload  expander.Workload
+	workload  estimator.Workload
 	template  map[string]int   // index into fit's templates
 	came      map[string][]int // the same of nodes that came in a group
 
@@ -171,8 +172,8 @@ func (p *planner) settlePods() error {
 	if err := p.settle(templates); err != nil {
 		return err
 	}
-	p.estimator = expander.NewEstimator(p.cluster)
-	p.workload = expander.NewWorkload(p.kinds)
+	p.estimator = estimator.New(p.cluster)
+	p.workload = estimator.NewWorkload(p.kinds)
 	return nil
 }
 
@@ -219,7 +220,7 @@ func (p *planner) buildOptions() error {
 			room = p.ledger.room(set, p.roundLimit())
 			rooms[set[0]] = room
 		}
-		phases := []expander.Phase{p.phase(name, p.workload.Demands(kinds...))}
+		phases := []estimator.Phase{p.phase(name, p.workload.Demands(kinds...))}
 		estimate, err := p.estimator.Estimate(phases, int(room))
 		if err != nil {
 			return fmt.Errorf("node group %s: %w", name, err)
@@ -241,17 +242,17 @@ func (p *planner) buildOptions() error {
 
 // phase asks for new nodes of a group. The pods that pass can not tell templates
 // of one class apart, so groups of one class share an estimate.
-func (p *planner) phase(group string, demands []expander.Demand) expander.Phase {
+func (p *planner) phase(group string, demands []estimator.Demand) estimator.Phase {
 	g := p.group(group)
 	shape := fmt.Sprint(p.fit.ClassOf(p.template[group]))
 	if len(p.came[group]) > 0 {
 		shape += " " + group // it may take fewer pods than its class
 	}
-	return expander.Phase{
+	return estimator.Phase{
 		Template: predicates.Node{Node: g.Template.Node, Pods: g.Template.Pods},
 		Shape:    shape,
 		Demands:  demands,
-		MaxNodes: expander.NoLimit,
+		MaxNodes: estimator.NoLimit,
 	}
 }
 

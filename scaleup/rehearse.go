@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/evenkeel/evenkeel/estimator"
 	"github.com/evenkeel/evenkeel/expander"
 )
 
@@ -150,7 +151,7 @@ func (p *planner) lowerHopes(kept map[string]int64) error {
 func (p *planner) reset() {
 	p.decision = Decision{Pods: p.decision.Pods}
 	p.ledger = newLedger(p.world, p.opts.Limits)
-	p.estimator = expander.NewEstimator(p.cluster)
+	p.estimator = estimator.New(p.cluster)
 	p.helped, p.classes, p.wovenInto = map[int]int{}, nil, nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/estimator"
 )
 
 // class is the pods of the option that pass on exactly the same members.
@@ -15,7 +15,7 @@ type class struct {
 	kinds   []int
 	woven   bool // placed by weave, not by an estimate
 	nodes   int64
-	placed  []expander.Placed // in the order of kinds
+	placed  []estimator.Placed // in the order of kinds
 }
 
 // splitNeed finds the partners of the chosen group and gives every member its
@@ -28,7 +28,7 @@ func (p *planner) splitNeed() error {
 	if err := p.weave(); err != nil {
 		return err
 	}
-	var phases []expander.Phase
+	var phases []estimator.Phase
 	for i := range p.classes {
 		c := &p.classes[i]
 		if c.woven {
@@ -68,7 +68,7 @@ func (p *planner) increases() (all []Increase) {
 }
 
 // demands asks for places for the pods of these kinds that have none yet.
-func (p *planner) demands(kinds []int) []expander.Demand {
+func (p *planner) demands(kinds []int) []estimator.Demand {
 	demands := p.workload.Demands(kinds...)
 	for i, kind := range kinds {
 		demands[i].Count -= p.helped[kind]
@@ -147,7 +147,7 @@ func (p *planner) classify(members []string) []class {
 		if len(c.members) == 0 {
 			continue
 		}
-		c.woven = len(c.members) > 1 && looksAround(p.kinds[k].Pod)
+		c.woven = len(c.members) > 1 && estimator.DependsOnDomain(p.kinds[k].Pod)
 		key := fmt.Sprint(c.woven, "\x00", strings.Join(c.members, "\x00"))
 		if byMembers[key] == nil {
 			byMembers[key] = &c

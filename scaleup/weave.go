@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/estimator"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -36,14 +36,14 @@ func (p *planner) weave() error {
 	if len(l.opened) == 0 {
 		return nil
 	}
-	p.estimator = expander.NewEstimator(l.cluster)
+	p.estimator = estimator.New(l.cluster)
 	return l.fillUp()
 }
 
 func (l *loom) class(i int) error {
 	c := &l.classes[i]
 	first := len(l.opened)
-	c.placed = make([]expander.Placed, len(c.kinds))
+	c.placed = make([]estimator.Placed, len(c.kinds))
 	for _, j := range l.largestFirst(c.kinds) {
 		placed, err := l.place(c.members, c.kinds[j])
 		if err != nil {
@@ -61,9 +61,9 @@ func (l *loom) class(i int) error {
 }
 
 // place finds places for all pods of a kind, as far as they go.
-func (l *loom) place(members []string, kind int) (expander.Placed, error) {
+func (l *loom) place(members []string, kind int) (estimator.Placed, error) {
 	pod, want := l.kinds[kind].Pod, len(l.kinds[kind].Pods)
-	placed := expander.Placed{}
+	placed := estimator.Placed{}
 	for placed.Count < want {
 		on, err := l.cluster.Place(pod, want-placed.Count, l.from, l.cluster.Len())
 		if err != nil {
@@ -77,9 +77,9 @@ func (l *loom) place(members []string, kind int) (expander.Placed, error) {
 			return placed, err
 		}
 		if !opened {
-			placed.Reason = expander.HeldBack
+			placed.Reason = estimator.ReasonHeldBack
 			if full {
-				placed.Reason = expander.NodeLimit
+				placed.Reason = estimator.ReasonNodeLimit
 			}
 			break
 		}
@@ -150,13 +150,7 @@ func (l *loom) fillUp() error {
 
 // largestFirst orders kinds of one class, by their positions.
 func (l *loom) largestFirst(kinds []int) []int {
-	chosen := l.group(l.decision.Chosen).Template
-	largest := largestOf([]predicates.Node{{Node: chosen.Node}})
-	order := everyIndex(len(kinds))
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(largest.share(l.kinds[kinds[b]].Pod), largest.share(l.kinds[kinds[a]].Pod))
-	})
-	return order
+	return estimator.LargestFirst(l.group(l.decision.Chosen).Template.Node, l.workload.Demands(kinds...))
 }
 
 func podsOf(placements []predicates.Placement) int {

@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/estimator"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -98,11 +98,11 @@ func (s *pluginSnapshot) Fits(template predicates.Node, pods []*v1.Pod) ([]bool,
 
 // Estimate implements Snapshot.
 func (s *pluginSnapshot) Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
-	phase := expander.Phase{Template: template, MaxNodes: expander.NoLimit}
+	phase := estimator.Phase{Template: template, MaxNodes: estimator.NoLimit}
 	for i, group := range groups {
-		phase.Demands = append(phase.Demands, expander.Demand{Kind: i, Pod: group[0], Count: len(group)})
+		phase.Demands = append(phase.Demands, estimator.Demand{Kind: i, Pod: group[0], Count: len(group)})
 	}
-	estimation, err := expander.Estimate(s.cluster, []expander.Phase{phase}, limit)
+	estimation, err := estimator.Estimate(s.cluster, []estimator.Phase{phase}, limit)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -1,4 +1,4 @@
-package expander
+package estimator
 
 import (
 	"cmp"
@@ -6,17 +6,19 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/expander"
 )
 
-// largestFirst orders demands by the size of their pods: the requested part of
-// the node's allocatable cpu plus that of its memory. It answers indexes.
-func largestFirst(node *v1.Node, demands []Demand) []int {
+// LargestFirst orders demands by the size of their pods: the requested part of the node's allocatable cpu plus that of its
+// memory. Demands of one size stay in their order. It returns indexes.
+func LargestFirst(node *v1.Node, demands []Demand) []int {
 	cpu := max(node.Status.Allocatable.Cpu().MilliValue(), 0)
 	memory := max(node.Status.Allocatable.Memory().Value(), 0)
 	sizes := make([]size, len(demands))
 	order := make([]int, len(demands))
 	for i, d := range demands {
-		sizes[i] = sizeOn(cpu, memory, RequestsOf(d.Pod))
+		sizes[i] = sizeOn(cpu, memory, expander.RequestsOf(d.Pod))
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return sizes[b].compare(sizes[a]) })
@@ -27,7 +29,7 @@ func largestFirst(node *v1.Node, demands []Demand) []int {
 // denominator cpu * memory, so comparing the numerators is exact.
 type size struct{ hi, lo uint64 }
 
-func sizeOn(cpu, memory int64, r Requests) size {
+func sizeOn(cpu, memory int64, r expander.Requests) size {
 	milliCPU, bytes := uint64(max(r.MilliCPU, 0)), uint64(max(r.Memory, 0))
 	switch { // a part of nothing counts as none
 	case cpu == 0 && memory == 0:

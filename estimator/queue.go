@@ -1,4 +1,4 @@
-package scaleup
+package estimator
 
 import (
 	"cmp"
@@ -11,20 +11,18 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// Queue orders kinds of pods for placing them one after the other: by pod
-// priority, then those that look at the pods around them, then those that
-// fewer of the given nodes could take were they empty, then the larger ones,
-// measured against the largest node. Who has few places to go so finds them
-// before others fill them.
+// Queue orders kinds of pods for placing them one after the other: by pod priority, then those for which DependsOnDomain
+// is true, then those that fit on fewer of the given nodes if these were empty, then the larger ones, measured against the
+// largest node. Pods that fit in few places come first, before other pods fill these.
 //
-// It answers positions in kinds; fit is about these nodes and pods. Weights say
-// how many nodes each of nodes stands for; nil means one each.
+// It returns positions in fit.Kinds(). Fit must be about these nodes. Weights say how many nodes each of nodes stands for;
+// nil means one each.
 func Queue(fit *predicates.Fit, nodes []predicates.Node, weights []int) []int {
 	kinds := fit.Kinds()
 	waiting := make([]waiter, len(kinds))
 	largest := largestOf(nodes)
 	for k, kind := range kinds {
-		w := waiter{around: looksAround(kind.Pod), size: largest.share(kind.Pod)}
+		w := waiter{around: DependsOnDomain(kind.Pod), size: largest.share(kind.Pod)}
 		if kind.Pod.Spec.Priority != nil {
 			w.priority = *kind.Pod.Spec.Priority
 		}
@@ -40,7 +38,10 @@ func Queue(fit *predicates.Fit, nodes []predicates.Node, weights []int) []int {
 		}
 		waiting[k] = w
 	}
-	order := everyIndex(len(kinds))
+	order := make([]int, len(kinds))
+	for i := range order {
+		order[i] = i
+	}
 	slices.SortStableFunc(order, func(a, b int) int { return waiting[a].compare(waiting[b]) })
 	return order
 }
@@ -57,15 +58,17 @@ func (w waiter) compare(other waiter) int {
 		return by
 	}
 	if w.around != other.around {
-		return wovenFirst(w.around)
+		if w.around {
+			return -1
+		}
+		return 1
 	}
 	return cmp.Or(cmp.Compare(w.places, other.places), cmp.Compare(other.size, w.size))
 }
 
-// looksAround tells pods for which it matters beside which other pods a node
-// stands: those with a hard spread constraint or required pod affinity over
-// anything wider than a host.
-func looksAround(pod *v1.Pod) bool {
+// DependsOnDomain reports whether it matters to a pod which pods run on other nodes of a node's topology domain: whether it
+// has a hard spread constraint, or a required pod affinity or anti-affinity, over domains wider than a host.
+func DependsOnDomain(pod *v1.Pod) bool {
 	for _, c := range pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable == v1.DoNotSchedule && c.TopologyKey != v1.LabelHostname {
 			return true
@@ -80,7 +83,7 @@ func looksAround(pod *v1.Pod) bool {
 		affinity.PodAntiAffinity != nil && slices.ContainsFunc(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, wider)
 }
 
-// yardstick is what the largest of some nodes offers.
+// yardstick is the largest allocatable amounts of some nodes.
 type yardstick struct{ milliCPU, memory uint64 }
 
 func largestOf(nodes []predicates.Node) yardstick {
@@ -92,8 +95,8 @@ func largestOf(nodes []predicates.Node) yardstick {
 	return y
 }
 
-// share is the part of such a node that a pod requests, cpu and memory added
-// up, in millionths; a thousand nodes and more count the same.
+// share is the part of such a node that a pod requests: the sum of the parts of cpu and memory, in millionths. More than a
+// thousand nodes count as a thousand.
 func (y yardstick) share(pod *v1.Pod) uint64 {
 	r := expander.RequestsOf(pod)
 	return part(uint64(max(0, r.MilliCPU)), y.milliCPU) + part(uint64(max(0, r.Memory)), y.memory)

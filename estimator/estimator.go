@@ -1,4 +1,4 @@
-package expander
+package estimator
 
 import (
 	"encoding/binary"
@@ -24,8 +24,8 @@ type answer struct {
 	bounds []int // the limit, then MaxNodes of every phase
 }
 
-// NewEstimator makes an Estimator on a cluster that stays as it is meanwhile.
-func NewEstimator(cluster *predicates.Cluster) *Estimator {
+// New makes an Estimator on a cluster that stays as it is meanwhile.
+func New(cluster *predicates.Cluster) *Estimator {
 	return &Estimator{
 		cluster: cluster,
 		pods:    make(map[*v1.Pod]uint64),

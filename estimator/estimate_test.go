@@ -1,4 +1,4 @@
-package expander
+package estimator
 
 import (
 	"context"
@@ -11,8 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/predicates"
 )
+
+const gib = 1 << 30
+
+// nodeOf is a template node with the same capacity and allocatable.
+func nodeOf(milliCPU, memory int64) *v1.Node {
+	resources := v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewMilliQuantity(milliCPU, resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
+		v1.ResourcePods:   *resource.NewQuantity(110, resource.DecimalSI),
+	}
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "template", Labels: map[string]string{v1.LabelHostname: "template"}},
+		Status:     v1.NodeStatus{Capacity: resources, Allocatable: resources},
+	}
+}
 
 func newChecker(t testing.TB) *predicates.Checker {
 	t.Helper()
@@ -133,19 +149,19 @@ func TestEstimate(t *testing.T) {
 		}, {
 			name:   "the limit",
 			phases: one(a, demand(podOf("p", 1000, gib), 10), demand(podOf("q", 100, gib), 9)), limit: 2,
-			want: wanted{[]int{2}, [][]Placed{{{8, NodeLimit}, {0, NodeLimit}}}},
+			want: wanted{[]int{2}, [][]Placed{{{8, ReasonNodeLimit}, {0, ReasonNodeLimit}}}},
 		}, {
 			name:   "no node may be opened",
 			phases: one(a, demand(podOf("p", 1000, gib), 10), demand(podOf("huge", 9000, gib), 1)), limit: 0,
-			want: wanted{[]int{0}, [][]Placed{{{0, NodeLimit}, {0, DoesNotFit}}}},
+			want: wanted{[]int{0}, [][]Placed{{{0, ReasonNodeLimit}, {0, ReasonDoesNotFit}}}},
 		}, {
 			name:   "a negative limit is none",
 			phases: one(a, demand(podOf("p", 1000, gib), 10)), limit: -3,
-			want: wanted{[]int{0}, [][]Placed{{{0, NodeLimit}}}},
+			want: wanted{[]int{0}, [][]Placed{{{0, ReasonNodeLimit}}}},
 		}, {
 			name:   "too large for any node",
 			phases: one(a, demand(podOf("huge", 9000, gib), 3), demand(podOf("p", 1000, gib), 1)), limit: NoLimit,
-			want: wanted{[]int{1}, [][]Placed{{{0, DoesNotFit}, full(1)}}},
+			want: wanted{[]int{1}, [][]Placed{{{0, ReasonDoesNotFit}, full(1)}}},
 		}, {
 			name:   "one per host",
 			phases: one(a, demand(antiAffine(podOf("p", 100, gib), v1.LabelHostname), 5)), limit: NoLimit,
@@ -157,12 +173,12 @@ func TestEstimate(t *testing.T) {
 		}, {
 			name:   "one per zone",
 			phases: one(a, demand(antiAffine(podOf("p", 100, gib), v1.LabelTopologyZone), 5)), limit: NoLimit,
-			want: wanted{[]int{1}, [][]Placed{{{1, HeldBack}}}},
+			want: wanted{[]int{1}, [][]Placed{{{1, ReasonHeldBack}}}},
 		}, {
 			name:    "spread over zones against a real node",
 			cluster: []predicates.Node{{Node: realNode("real", "b")}},
 			phases:  one(a, demand(spread(podOf("p", 1000, gib), v1.LabelTopologyZone, 2), 5)), limit: NoLimit,
-			want: wanted{[]int{1}, [][]Placed{{{2, HeldBack}}}},
+			want: wanted{[]int{1}, [][]Placed{{{2, ReasonHeldBack}}}},
 		}, {
 			name: "free pods fill the nodes of pinned ones",
 			phases: []Phase{
@@ -191,7 +207,7 @@ func TestEstimate(t *testing.T) {
 				{Template: b, Demands: []Demand{demand(podOf("q", 4000, gib), 5)}, MaxNodes: NoLimit},
 				{Template: a, Demands: []Demand{demand(podOf("r", 4000, gib), 1)}, MaxNodes: 0},
 			}, limit: 6,
-			want: wanted{[]int{2, 4, 0}, [][]Placed{{{2, NodeLimit}}, {{4, NodeLimit}}, {{0, NodeLimit}}}},
+			want: wanted{[]int{2, 4, 0}, [][]Placed{{{2, ReasonNodeLimit}}, {{4, ReasonNodeLimit}}, {{0, ReasonNodeLimit}}}},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -237,7 +253,7 @@ func TestEstimateRefuses(t *testing.T) {
 }
 
 func TestEstimatorSharesWhatIsEqual(t *testing.T) {
-	e := NewEstimator(newChecker(t).Cluster(nil))
+	e := New(newChecker(t).Cluster(nil))
 	p, q, hosts := podOf("p", 1000, gib), podOf("q", 3000, gib), spread(podOf("h", 1000, gib), v1.LabelHostname, 1)
 	phases := func(shape string, pods ...*v1.Pod) []Phase {
 		phase := Phase{Template: inZone("a"), Shape: shape, MaxNodes: NoLimit}
@@ -293,10 +309,10 @@ func TestWorkloadOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := w.Option("ng", phases, e)
-	want := Option{
+	want := expander.Option{
 		Group: "ng", Members: []string{"ng"}, NodeCount: 2,
-		Pods:      Pods{{Kind: 0, Pods: []int{0, 3}}, {Kind: 2, Pods: []int{2, 5}}},
-		Requested: Requests{MilliCPU: 8000, Memory: 6 * gib},
+		Pods:      expander.Pods{{Kind: 0, Pods: []int{0, 3}}, {Kind: 2, Pods: []int{2, 5}}},
+		Requested: expander.Requests{MilliCPU: 8000, Memory: 6 * gib},
 	}
 	if diff := cmp.Diff(want, o); diff != "" {
 		t.Error(diff)

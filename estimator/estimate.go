@@ -1,4 +1,4 @@
-package expander
+package estimator
 
 import (
 	"fmt"
@@ -65,20 +65,20 @@ type Placed struct {
 type Reason string
 
 const (
-	// NodeLimit: they would fit on one more node, and none may be opened.
-	NodeLimit Reason = "NodeLimit"
-	// DoesNotFit: not one of them fits on an empty node.
-	DoesNotFit Reason = "DoesNotFit"
-	// HeldBack: some found a place, and now the pods placed so far keep the
+	// ReasonNodeLimit: they would fit on one more node, and none may be opened.
+	ReasonNodeLimit Reason = "NodeLimit"
+	// ReasonDoesNotFit: not one of them fits on an empty node.
+	ReasonDoesNotFit Reason = "DoesNotFit"
+	// ReasonHeldBack: some found a place, and now the pods placed so far keep the
 	// rest out, as spread constraints and anti-affinity do.
-	HeldBack Reason = "HeldBack"
+	ReasonHeldBack Reason = "HeldBack"
 )
 
 // Limited tells whether a bound on nodes kept pods out.
 func (e Estimation) Limited() bool {
 	for _, phase := range e.Phases {
 		for _, p := range phase.Placed {
-			if p.Reason == NodeLimit {
+			if p.Reason == ReasonNodeLimit {
 				return true
 			}
 		}
@@ -156,7 +156,7 @@ func (p *packing) pack(phase Phase) (Estimated, [][]predicates.Placement, error)
 	p.opened = append(p.opened, own)
 	estimated := Estimated{Placed: make([]Placed, len(phase.Demands))}
 	runs := make([][]predicates.Placement, len(phase.Demands))
-	for _, i := range largestFirst(phase.Template.Node, phase.Demands) {
+	for _, i := range LargestFirst(phase.Template.Node, phase.Demands) {
 		p.runs = nil
 		placed, err := p.place(phase, phase.Demands[i])
 		if err != nil {
@@ -291,13 +291,13 @@ func (p *packing) reason(phase Phase, pod *v1.Pod, placed int) (Reason, error) {
 			return "", err
 		}
 		if takes {
-			return NodeLimit, nil
+			return ReasonNodeLimit, nil
 		}
 	}
 	if placed > 0 {
-		return HeldBack, nil
+		return ReasonHeldBack, nil
 	}
-	return DoesNotFit, nil
+	return ReasonDoesNotFit, nil
 }
 
 // current is the window of the phase being packed.

@@ -1,4 +1,4 @@
-package expander
+package estimator
 
 import (
 	v1 "k8s.io/api/core/v1"
@@ -28,7 +28,7 @@ func (l layout) cut(bound int) Estimation {
 	for i, runs := range l.runs {
 		placed[i] = whole[i]
 		if n := podsBelow(runs, bound); n < whole[i].Count {
-			placed[i] = Placed{Count: n, Reason: NodeLimit}
+			placed[i] = Placed{Count: n, Reason: ReasonNodeLimit}
 		}
 	}
 	return Estimation{NodeCount: bound, Phases: []Estimated{{NodeCount: bound, Placed: placed}}}

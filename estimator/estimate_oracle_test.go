@@ -1,4 +1,4 @@
-package expander
+package estimator
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -203,7 +204,7 @@ func checkBounds(t *testing.T, phases []Phase, e Estimation, limit int) {
 	if e.NodeCount > limit {
 		t.Fatalf("%d nodes above the limit of %d", e.NodeCount, limit)
 	}
-	var requested Requests
+	var requested expander.Requests
 	pods := 0
 	for i, phase := range phases {
 		phasePods := 0
@@ -213,7 +214,7 @@ func checkBounds(t *testing.T, phases []Phase, e Estimation, limit int) {
 				t.Fatalf("phase %d, demand %d: %+v of %d", i, j, placed, d.Count)
 			}
 			phasePods += placed.Count
-			requested = requested.Plus(placed.Count, RequestsOf(d.Pod))
+			requested = requested.Plus(placed.Count, expander.RequestsOf(d.Pod))
 		}
 		if n := e.Phases[i].NodeCount; n > phasePods || n > phase.MaxNodes {
 			t.Fatalf("phase %d: %d nodes for %d pods, at most %d", i, n, phasePods, phase.MaxNodes)
@@ -257,7 +258,7 @@ func TestEstimatorEqualsEstimate(t *testing.T) {
 	for i := range 150 {
 		cluster := checker.Cluster(randomCluster(r))
 		nodes := cluster.Len()
-		e := NewEstimator(cluster)
+		e := New(cluster)
 		phases := randomPhases(r, i%3 == 0)
 		if i%3 > 0 {
 			phases = phases[:1]
@@ -304,8 +305,8 @@ func TestSizesCompareExactly(t *testing.T) {
 	amount := func() int64 { return r.Int64() >> r.IntN(60) }
 	for range 50_000 {
 		cpu, memory := amount()+1, amount()+1
-		a, b := Requests{MilliCPU: amount(), Memory: amount()}, Requests{MilliCPU: amount(), Memory: amount()}
-		score := func(q Requests) *big.Rat {
+		a, b := expander.Requests{MilliCPU: amount(), Memory: amount()}, expander.Requests{MilliCPU: amount(), Memory: amount()}
+		score := func(q expander.Requests) *big.Rat {
 			return new(big.Rat).Add(big.NewRat(q.MilliCPU, cpu), big.NewRat(q.Memory, memory))
 		}
 		if got, want := sizeOn(cpu, memory, a).compare(sizeOn(cpu, memory, b)), score(a).Cmp(score(b)); got != want {
@@ -316,7 +317,7 @@ func TestSizesCompareExactly(t *testing.T) {
 		cpu, memory int64
 		want        int
 	}{{0, 0, 0}, {0, 5, -1}, {5, 0, 1}} {
-		large, small := Requests{MilliCPU: 9, Memory: 1}, Requests{MilliCPU: 1, Memory: 2}
+		large, small := expander.Requests{MilliCPU: 9, Memory: 1}, expander.Requests{MilliCPU: 1, Memory: 2}
 		if got := sizeOn(test.cpu, test.memory, large).compare(sizeOn(test.cpu, test.memory, small)); got != test.want {
 			t.Errorf("on %d, %d: %d, want %d", test.cpu, test.memory, got, test.want)
 		}

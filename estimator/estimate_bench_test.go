@@ -1,4 +1,4 @@
-package expander
+package estimator
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -78,20 +79,23 @@ func BenchmarkOptions(b *testing.B) {
 			w := benchmarkWorkload(n)
 			cluster := checker.Cluster([]predicates.Node{{Node: realNode("real", "b")}})
 			kinds := allKinds(w)
-			chain := chainOf(b, Default, Config{})
+			chain, err := expander.New([]string{expander.Default}, expander.Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
 			b.ReportAllocs()
 			for b.Loop() {
-				estimator := NewEstimator(cluster)
-				var options []Option
+				e := New(cluster)
+				var options []expander.Option
 				for g := range 1000 {
 					template := inZone("a")
 					template.Node.Status = nodeOf(int64(8_000+1000*(g%25)), int64(32+4*(g%25))*gib).Status
 					phases := []Phase{{Template: template, Shape: fmt.Sprint(g % 25), Demands: w.Demands(kinds...), MaxNodes: NoLimit}}
-					e, err := estimator.Estimate(phases, 1000+g)
+					estimation, err := e.Estimate(phases, 1000+g)
 					if err != nil {
 						b.Fatal(err)
 					}
-					o := w.Option(fmt.Sprintf("group-%d", g), phases, e)
+					o := w.Option(fmt.Sprintf("group-%d", g), phases, estimation)
 					o.Template.Node = template.Node
 					options = append(options, o)
 				}

@@ -1,0 +1,71 @@
+package estimator_test
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/estimator"
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+func list(cpu, memory string) v1.ResourceList {
+	return v1.ResourceList{
+		v1.ResourceCPU:    resource.MustParse(cpu),
+		v1.ResourceMemory: resource.MustParse(memory),
+		v1.ResourcePods:   resource.MustParse("110"),
+	}
+}
+
+func machine(name, cpu, memory string) *v1.Node {
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
+		Status:     v1.NodeStatus{Capacity: list(cpu, memory), Allocatable: list(cpu, memory)},
+	}
+}
+
+func pod(name, cpu, memory string) *v1.Pod {
+	requests := list(cpu, memory)
+	delete(requests, v1.ResourcePods)
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: requests}}}},
+	}
+}
+
+// From kinds of pending pods to the options of two groups.
+func Example() {
+	checker, err := predicates.New(context.Background(), predicates.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	web, batch := pod("web", "500m", "1Gi"), pod("batch", "3", "6Gi")
+	workload := estimator.NewWorkload([]predicates.Kind{
+		{Pod: web, Pods: []int{0, 2, 3, 4, 5, 6, 7, 8}},
+		{Pod: batch, Pods: []int{1, 9}},
+	})
+	estimates := estimator.New(checker.Cluster(nil))
+
+	for _, node := range []*v1.Node{machine("small", "4", "8Gi"), machine("large", "16", "64Gi")} {
+		phases := []estimator.Phase{{
+			Template: predicates.Node{Node: node},
+			Shape:    node.Name,
+			Demands:  workload.Demands(0, 1),
+			MaxNodes: estimator.NoLimit,
+		}}
+		estimation, err := estimates.Estimate(phases, 10)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		option := workload.Option(node.Name, phases, estimation)
+		fmt.Printf("%d nodes of %s for %d pods, which request %d millicores\n", option.NodeCount, option.Group, option.Pods.Len(), option.Requested.MilliCPU)
+	}
+	// Output:
+	// 3 nodes of small for 10 pods, which request 10000 millicores
+	// 1 nodes of large for 10 pods, which request 10000 millicores
+}
