@@ -31,8 +31,9 @@
 // Decisions. nodegroupset says which node groups are similar and splits nodes over them. estimator computes how
 // many nodes pods need, and expander ranks the options that come of it. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the
 // scheduler. internal/admission says what an API server would refuse of nodes and pods, deferral bounds how long nodes
-// wait for balance, and backoff says how long a group that has failed is left alone. Values go in, decisions with reasons
-// come out: no input or output, no clock, no global state.
+// wait for balance, and backoff says how long a group that has failed is left alone. podhealth says which replicas run,
+// which have not started in time, and how many a target is able to run. Values go in, decisions with reasons come out: no
+// input or output, no clock, no global state.
 //
 // Arithmetic. apportion shares units over bounded bins in integers, internal/spelling finds the name that was meant. They use
 // the standard library only.

@@ -81,7 +81,7 @@ var table = []row{
 	{layer: edges, path: "internal/serving/access", only: none, banned: logging},
 	{layer: edges, path: "internal/serving/recording", only: none, banned: logging},
 
-	{layer: pipeline, path: "balancer", only: []string{"api/v1alpha1", "apportion"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
+	{layer: pipeline, path: "balancer", only: []string{"api/v1alpha1", "apportion", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "scaledown", peers: []string{"scaleup"}, banned: outside},
 	{layer: pipeline, path: "scaleup", banned: outside},
 
@@ -91,6 +91,7 @@ var table = []row{
 	{layer: decisions, path: "estimator", peers: []string{"expander", "predicates"}, banned: clock},
 	{layer: decisions, path: "expander", only: []string{"cloudprovider"}, banned: clock},
 	{layer: decisions, path: "nodegroupset", banned: clock},
+	{layer: decisions, path: "podhealth", only: []string{"apportion"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: decisions, path: "predicates", banned: clock},
 
 	{layer: arithmetic, path: "apportion", only: none, banned: impurity, stdlib: true},

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // pair has 10 replicas on a and none on b, which is next in the order.
@@ -125,7 +126,7 @@ func TestTerminatingPodsCountForNothing(t *testing.T) {
 	w := pair()
 	for i := range 5 {
 		w.pods[0][i].Terminating = true
-		w.pods[0] = append(w.pods[0], Pod{Created: noon, Phase: v1.PodPending, Terminating: true})
+		w.pods[0] = append(w.pods[0], podhealth.Pod{Created: noon, Phase: v1.PodPending, Terminating: true})
 	}
 	d, err := w.pass()
 	must(t, err)
@@ -273,27 +274,5 @@ func TestTheClockStartsWithTheWrite(t *testing.T) {
 	must(t, err)
 	if fmt.Sprint(w.sizes) != "[12 2]" {
 		t.Errorf("sizes %v", w.sizes)
-	}
-}
-
-func TestProgress(t *testing.T) {
-	pod := func(created, ready time.Duration) Pod {
-		return Pod{Created: noon.Add(created), Phase: v1.PodRunning, Ready: true, WasReady: true, ReadySince: noon.Add(ready)}
-	}
-	bare := Pod{Created: noon.Add(-3 * time.Minute), Phase: v1.PodRunning, Ready: true, WasReady: true}
-	for name, c := range map[string]struct {
-		pods []Pod
-		want time.Duration
-	}{
-		"the last counts":              {[]Pod{pod(-time.Hour, -50*time.Minute), pod(-9*time.Minute, -7*time.Minute), bare}, -3 * time.Minute},
-		"when it became ready":         {[]Pod{pod(-9*time.Minute, -8*time.Minute)}, -8 * time.Minute},
-		"not as long as it likes":      {[]Pod{pod(-9*time.Minute, -time.Minute)}, timeout - 9*time.Minute},
-		"not in the future":            {[]Pod{pod(-time.Minute, time.Second), bare}, -3 * time.Minute},
-		"what is created is no more":   {[]Pod{bare, {Created: noon, Phase: v1.PodPending}}, -3 * time.Minute},
-		"what crashes again and again": {[]Pod{bare, {Created: noon, Phase: v1.PodRunning, WasReady: true, CrashLooping: true}}, -3 * time.Minute},
-	} {
-		if got := progress(c.pods, timeout, noon).Sub(noon); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
 	}
 }

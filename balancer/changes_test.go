@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // blocked has 10 replicas on a, which is able to run 6 of them; 4 more run on b instead.
@@ -153,7 +154,7 @@ func TestMovesWaitForWhatIsInDoubt(t *testing.T) {
 func TestRollingUpdateMovesNothing(t *testing.T) {
 	w := pair()
 	must(t, w.settle())
-	w.pods[0] = append(w.pods[0], Pod{Created: noon, Phase: "Pending"}, Pod{Created: noon, Phase: "Pending"}, Pod{Created: noon, Phase: "Pending"})
+	w.pods[0] = append(w.pods[0], podhealth.Pod{Created: noon, Phase: "Pending"}, podhealth.Pod{Created: noon, Phase: "Pending"}, podhealth.Pod{Created: noon, Phase: "Pending"})
 	for range 4 {
 		d, err := w.pass()
 		must(t, err)
@@ -164,7 +165,7 @@ func TestRollingUpdateMovesNothing(t *testing.T) {
 	}
 	w.pods[0] = w.pods[0][:10]
 	for i := range w.pods[0] { // one after another is replaced, within the time it may take
-		w.pods[0][i] = Pod{Created: w.in.Now, Phase: "Pending"}
+		w.pods[0][i] = podhealth.Pod{Created: w.in.Now, Phase: "Pending"}
 		for range 2 {
 			d, err := w.pass()
 			must(t, err)
@@ -173,7 +174,7 @@ func TestRollingUpdateMovesNothing(t *testing.T) {
 			}
 			w.in.Now = w.in.Now.Add(timeout / 2)
 		}
-		w.pods[0][i] = Pod{Created: w.pods[0][i].Created, Phase: "Running", WasReady: true, Ready: true, ReadySince: w.in.Now}
+		w.pods[0][i] = podhealth.Pod{Created: w.pods[0][i].Created, Phase: "Running", WasReady: true, Ready: true, ReadySince: w.in.Now}
 	}
 }
 

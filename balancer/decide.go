@@ -1,10 +1,13 @@
 package balancer
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // Input is all that a decision rests on. Decide changes nothing of it.
@@ -39,7 +42,7 @@ type TargetObservation struct {
 	// Written is the size that was written last where the status may not have it; nil for none.
 	Written *int32
 	// Pods are those that the selector of its Scale matches, each under one target only.
-	Pods []Pod
+	Pods []podhealth.Pod
 }
 
 // Write is a size to be written to the Scale of a target.
@@ -108,27 +111,28 @@ func Decide(in Input) (Decision, error) {
 	d.Status = p.status()
 	d.Status.Conditions = p.conditions(in.Status.Conditions, d.Status)
 	d.Events = p.events(d.Writes)
-	d.Next = p.timer.next
+	d.Next = p.timer.Next
 	return d, nil
 }
 
 // A target is one target on its way through a pass.
 type target struct {
-	spec   v1alpha1.BalancerTarget
-	before v1alpha1.BalancerTargetStatus
+	spec v1alpha1.BalancerTarget
+	// before is what the last decision stored; empty for a new target.
+	before *v1alpha1.BalancerTargetStatus
 	// status grows from what is remembered to what will be stored. Its Current is what is found, then what is written.
 	status v1alpha1.BalancerTargetStatus
 	// found is the size that it has now.
 	found int32
-	// pinned targets are not written: they could not be read, or there is a conflict.
-	pinned bool
+	// health is pinned where the target is not written: it could not be read, or there is a conflict.
+	health podhealth.Target
 }
 
 // pass is one decision in the making.
 type pass struct {
 	in      Input
 	targets []target
-	timer   timer
+	timer   podhealth.Timer
 	// asked is how many replicas are shared.
 	asked int32
 	// unplaced and excess are the engine's.
@@ -141,7 +145,7 @@ type pass struct {
 
 // newPass reads the observations.
 func newPass(in Input) (*pass, error) {
-	p := &pass{in: in, timer: timer{now: in.Now}, targets: make([]target, 0, len(in.Spec.Targets))}
+	p := &pass{in: in, timer: podhealth.Timer{Now: in.Now}, targets: make([]target, 0, len(in.Spec.Targets))}
 	observed := make(map[string]*TargetObservation, len(in.Targets))
 	for i := range in.Targets {
 		observed[in.Targets[i].Name] = &in.Targets[i]
@@ -153,85 +157,65 @@ func newPass(in Input) (*pass, error) {
 	for i := range in.Status.Targets {
 		before[in.Status.Targets[i].Name] = &in.Status.Targets[i]
 	}
+	var unknown v1alpha1.BalancerTargetStatus
 	for _, spec := range in.Spec.Targets {
 		o, ok := observed[spec.Name]
 		if !ok {
 			return nil, fmt.Errorf("%s: no observation of target %s", in.Key, spec.Name)
 		}
-		t := target{spec: spec}
-		if b, ok := before[spec.Name]; ok {
-			t.before = past(*b, in.Now)
-		}
+		t := target{spec: spec, before: cmp.Or(before[spec.Name], &unknown)}
 		p.look(&t, *o)
-		t.found = t.status.Current
 		p.targets = append(p.targets, t)
 	}
-	p.remember()
+	p.learn()
 	if in.Spec.Policy.MaxMovesPerMinute != nil {
 		p.moves = movesUntil(in.Status.Moves, in.Now)
 	}
 	return p, nil
 }
 
-// remember updates what is known of the capacities of the targets that may be written.
-func (p *pass) remember() {
-	fallback := p.in.Spec.Policy.Fallback
-	if fallback == nil {
-		return
-	}
-	m := memory{stable: stabilization(fallback)}
-	for _, t := range p.targets {
-		open := !t.pinned && starts(t.status, t.before)
-		m.open = m.open || open
-		m.closing = m.closing || open && t.status.NotStarted > 0
-	}
+// learn updates what is known about the capacities of the targets.
+func (p *pass) learn() {
+	targets := make([]*podhealth.Target, len(p.targets))
 	for i := range p.targets {
-		if t := &p.targets[i]; !t.pinned {
-			remember(&t.status, t.before, m, &p.timer)
-		}
+		targets[i] = &p.targets[i].health
+	}
+	podhealth.Learn(targets, stabilization(p.in.Spec.Policy.Fallback), &p.timer)
+	for i := range p.targets {
+		t := &p.targets[i]
+		t.record()
+		t.found = t.status.Current
 	}
 }
 
-// look takes in what was observed of a target.
+// look adds what was observed of a target.
 func (p *pass) look(t *target, o TargetObservation) {
 	if o.Missing {
-		t.pinned = true
+		t.health.Pinned = true
 		t.status = v1alpha1.BalancerTargetStatus{Name: t.spec.Name, Reason: ReasonMissing}
 		t.status.Message = fmt.Sprintf("it does not exist, and its replicas are due elsewhere: %v", o.Err)
 		return
 	}
+	t.health.Before = healthOf(t.before)
+	others := past(t.before.Overwrites, p.in.Now)
 	if o.Err != nil {
-		t.pinned, t.status = true, t.before
-		t.status.Name, t.status.Reason = t.spec.Name, ReasonUnreadable
+		t.health.Now, t.health.Pinned, t.status = t.health.Before, true, *t.before
+		t.status.Name, t.status.Reason, t.status.Overwrites = t.spec.Name, ReasonUnreadable, others
 		t.status.Message = fmt.Sprintf("left as it is: %v", o.Err)
 		if t.before.Name == "" || t.before.Reason == ReasonUnknown {
-			t.status.Reason, t.status.Current = ReasonUnknown, value(t.spec.MinReplicas, 0)
+			t.status.Reason, t.health.Now.Size = ReasonUnknown, value(t.spec.MinReplicas, 0)
 		}
-		t.keep(p.in.Spec.Policy.Fallback)
 		return
 	}
-	t.status = observe(o, t.before, p.in.Spec.Policy.Fallback, &p.timer)
-	t.status.Overwrites = t.before.Overwrites
+	t.health.Now = podhealth.Observe(t.health.Before, o.Replicas, o.Pods, startupTimeout(p.in.Spec.Policy.Fallback), &p.timer)
+	t.status = v1alpha1.BalancerTargetStatus{Name: o.Name, Overwrites: others}
 	if p.in.Spec.Replicas != nil {
-		t.status.Overwrites = overwrites(o, t.before, p.in.Generation, &p.timer)
+		t.status.Overwrites = overwrites(others, overwritten(o, t.before), p.in.Generation, &p.timer)
 	}
 	if conflict, ok := p.in.Conflicts[t.spec.Name]; ok {
-		t.pinned, t.status.Reason, t.status.Message = true, ReasonConflict, conflict
+		t.health.Pinned, t.status.Reason, t.status.Message = true, ReasonConflict, conflict
 	} else if leftAlone(t.status) {
-		t.pinned, t.status.Reason, t.status.Message = true, ReasonSecondWriter, contested(t.status)
-	}
-	if t.pinned {
-		t.keep(p.in.Spec.Policy.Fallback)
-	}
-}
-
-// keep leaves what is known of a pinned target's capacity as it was: of what is found there now, not even the pods are
-// certain. So others go on in its place, if they did.
-func (t *target) keep(f *v1alpha1.Fallback) {
-	s, b := &t.status, t.before
-	s.Capacity, s.BlockedSince, s.FineSince = b.Capacity, b.BlockedSince, b.FineSince
-	if f == nil {
-		s.NotStarted, s.Capacity, s.BlockedSince, s.FineSince = 0, nil, nil, nil
+		t.health.Pinned, t.status.Reason, t.status.Message = true, ReasonSecondWriter, contested(t.status)
 	}
 }
 
@@ -247,7 +231,7 @@ func (p *pass) pace() []Write {
 	var writes []Write
 	for i := range p.targets {
 		t := &p.targets[i]
-		if t.pinned {
+		if t.health.Pinned {
 			continue
 		}
 		to := clip(walked.sizes[i])
@@ -258,11 +242,8 @@ func (p *pass) pace() []Write {
 			}
 			writes = append(writes, w)
 		}
-		t.status.Current = to
-		t.status.BelowSizeSince = belowSize(t.status, t.status, p.in.Now)
-		if f := p.in.Spec.Policy.Fallback; f != nil && t.status.BelowSizeSince != nil {
-			p.timer.at(t.status.BelowSizeSince.Add(f.StartupTimeout.Duration + instant))
-		}
+		t.health.Now.Resize(to, startupTimeout(p.in.Spec.Policy.Fallback), &p.timer)
+		t.record()
 	}
 	order(writes)
 	return writes
@@ -284,7 +265,7 @@ func (p *pass) walk(steps []step) pacing {
 		p.moves = MovesUntil(p.in.Now, count)
 	}
 	if walked.held > 0 && count > 0 {
-		p.timer.at(p.moves.LastTime.Add(minute))
+		p.timer.At(p.moves.LastTime.Add(minute))
 	}
 	return walked
 }
@@ -353,6 +334,9 @@ func selectorOf(spec *v1alpha1.BalancerSpec) string {
 	}
 	return selector.String()
 }
+
+// clip brings a count into the range of a Scale.
+func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
 
 func value(p *int32, otherwise int32) int32 {
 	if p == nil {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // with changes a policy.
@@ -26,7 +27,7 @@ func with(p v1alpha1.BalancerPolicy, change func(*v1alpha1.BalancerPolicy)) v1al
 func (w *world) late(target, n int) {
 	pods := w.pods[target]
 	for i := len(pods) - n; i < len(pods); i++ {
-		pods[i] = Pod{Created: noon.Add(-time.Hour), Phase: v1.PodPending}
+		pods[i] = podhealth.Pod{Created: noon.Add(-time.Hour), Phase: v1.PodPending}
 	}
 }
 

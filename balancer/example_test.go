@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // Six replicas go to spot nodes first. Two of them have waited for a node for an hour.
@@ -18,8 +19,8 @@ func ExampleDecide() {
 	deployment := func(name string) v1alpha1.ScaleTargetReference {
 		return v1alpha1.ScaleTargetReference{Kind: "Deployment", Name: name}
 	}
-	runs := balancer.Pod{Created: now.Add(-time.Hour), Phase: v1.PodRunning, Ready: true, WasReady: true}
-	waits := balancer.Pod{Created: now.Add(-time.Hour), Phase: v1.PodPending}
+	runs := podhealth.Pod{Created: now.Add(-time.Hour), Phase: v1.PodRunning, Ready: true, WasReady: true}
+	waits := podhealth.Pod{Created: now.Add(-time.Hour), Phase: v1.PodPending}
 
 	decision, err := balancer.Decide(balancer.Input{
 		Key: "shop/web",
@@ -37,7 +38,7 @@ func ExampleDecide() {
 			},
 		},
 		Targets: []balancer.TargetObservation{
-			{Name: "spot", Replicas: 6, Pods: []balancer.Pod{runs, runs, runs, runs, waits, waits}},
+			{Name: "spot", Replicas: 6, Pods: []podhealth.Pod{runs, runs, runs, runs, waits, waits}},
 			{Name: "on-demand"},
 		},
 		Now: now,

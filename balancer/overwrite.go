@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 const (
@@ -20,38 +21,46 @@ const (
 // overwrites brings up to date what is known of another writer of a target: an autoscaler of its own, somebody who applies a
 // manifest again and again. A new spec or a time of peace have the target written again; whoever changes it then is let have
 // it at once, and for longer.
-func overwrites(o TargetObservation, before v1alpha1.BalancerTargetStatus, generation int64, t *timer) *v1alpha1.BalancerOverwrites {
-	changed := overwritten(o, before)
-	if before.Overwrites == nil {
+func overwrites(w *v1alpha1.BalancerOverwrites, changed bool, generation int64, t *podhealth.Timer) *v1alpha1.BalancerOverwrites {
+	if w == nil {
 		if !changed {
 			return nil
 		}
-		t.at(t.now.Add(forgiven))
-		return &v1alpha1.BalancerOverwrites{Count: 1, LastTime: *stamp(t.now), ObservedGeneration: generation}
+		t.At(t.Now.Add(forgiven))
+		return &v1alpha1.BalancerOverwrites{Count: 1, LastTime: *podhealth.Stamp(t.Now), ObservedGeneration: generation}
 	}
-	w := before.Overwrites.DeepCopy()
 	if alone := w.LeftAloneUntil; alone != nil {
 		switch {
 		case changed:
-			w.LastTime, w.LeftAloneUntil = *stamp(t.now), stamp(t.now.Add(peace(w.Count)))
-		case w.ObservedGeneration != generation || !t.now.Before(alone.Time):
-			w.LastTime, w.LeftAloneUntil = *stamp(t.now), nil
+			w.LastTime, w.LeftAloneUntil = *podhealth.Stamp(t.Now), podhealth.Stamp(t.Now.Add(peace(w.Count)))
+		case w.ObservedGeneration != generation || !t.Now.Before(alone.Time):
+			w.LastTime, w.LeftAloneUntil = *podhealth.Stamp(t.Now), nil
 		}
 	} else if changed {
 		w.Count++
-		w.LastTime = *stamp(t.now)
+		w.LastTime = *podhealth.Stamp(t.Now)
 		if w.Count >= patientRounds {
-			w.LeftAloneUntil = stamp(t.now.Add(peace(w.Count)))
+			w.LeftAloneUntil = podhealth.Stamp(t.Now.Add(peace(w.Count)))
 		}
 	}
 	w.ObservedGeneration = generation
 	end := w.LastTime.Add(forgiven)
 	if w.LeftAloneUntil != nil {
 		end = w.LeftAloneUntil.Time
-	} else if !t.now.Before(end) {
+	} else if !t.Now.Before(end) {
 		return nil
 	}
-	t.at(end)
+	t.At(end)
+	return w
+}
+
+// past is what is remembered of another writer without times in the future.
+func past(w *v1alpha1.BalancerOverwrites, now time.Time) *v1alpha1.BalancerOverwrites {
+	if w == nil {
+		return nil
+	}
+	w = w.DeepCopy()
+	w.LastTime, w.LeftAloneUntil = *podhealth.NotAfter(&w.LastTime, now), podhealth.NotAfter(w.LeftAloneUntil, now.Add(lastPeace))
 	return w
 }
 
@@ -72,7 +81,7 @@ func contested(s v1alpha1.BalancerTargetStatus) string {
 }
 
 // overwritten tells whether the size is another one than the Balancer left, and none that it may have written.
-func overwritten(o TargetObservation, before v1alpha1.BalancerTargetStatus) bool {
+func overwritten(o TargetObservation, before *v1alpha1.BalancerTargetStatus) bool {
 	switch before.Reason {
 	case "", ReasonUnreadable, ReasonUnknown, ReasonMissing, ReasonConflict:
 		return false

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 const minute = time.Minute
@@ -29,7 +30,7 @@ func movesUntil(m *v1alpha1.BalancerMoves, now time.Time) *v1alpha1.BalancerMove
 // MovesUntil is the count of moves of which the last was made at a time. That is rounded up to what a status can store: the
 // minute after it must not end too early.
 func MovesUntil(last time.Time, count int32) *v1alpha1.BalancerMoves {
-	return &v1alpha1.BalancerMoves{Count: count, LastTime: *stamp(last.Add(time.Second - instant))}
+	return &v1alpha1.BalancerMoves{Count: count, LastTime: *podhealth.Stamp(last.Add(time.Second - time.Nanosecond))}
 }
 
 // A step is the way of one target from the size it has to the size it is to have.

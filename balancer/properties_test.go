@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 const cases = 3_000
@@ -58,8 +59,8 @@ func scene(seed uint64) *world {
 	return w
 }
 
-func randomPod(r *rand.Rand, now time.Time) Pod {
-	p := Pod{
+func randomPod(r *rand.Rand, now time.Time) podhealth.Pod {
+	p := podhealth.Pod{
 		Created:     now.Add(-time.Duration(r.IntN(1200)) * time.Second),
 		Phase:       []v1.PodPhase{v1.PodPending, v1.PodPending, v1.PodRunning, v1.PodFailed}[r.IntN(4)],
 		Terminating: r.IntN(6) == 0,

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // loops is how many random closed loops are played for each kind of relief; make worlds plays ten thousand.
@@ -49,7 +50,7 @@ func (s *slowly) run() (next time.Time) {
 			pods = leave(pods)
 		}
 		for len(pods) < int(size) {
-			pods = append(pods, Pod{Created: s.in.Now, Phase: v1.PodPending})
+			pods = append(pods, podhealth.Pod{Created: s.in.Now, Phase: v1.PodPending})
 		}
 		s.pods[i] = pods
 		room := int(s.able[i])
@@ -77,14 +78,14 @@ func (s *slowly) run() (next time.Time) {
 }
 
 // leave drops the youngest pod, one that does not run if there is any.
-func leave(pods []Pod) []Pod {
+func leave(pods []podhealth.Pod) []podhealth.Pod {
 	at := len(pods) - 1
 	for j := range pods {
 		if !pods[j].Ready {
 			at = j
 		}
 	}
-	return append(append([]Pod{}, pods[:at]...), pods[at+1:]...)
+	return append(append([]podhealth.Pod{}, pods[:at]...), pods[at+1:]...)
 }
 
 // play plays the world up to a time, and tells when the last write was made.

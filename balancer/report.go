@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // Event is something worth telling about a Balancer.
@@ -257,7 +258,7 @@ func (p *pass) balanced(targets []v1alpha1.BalancerTargetStatus, alone []string,
 func (in *Input) date(before []metav1.Condition, verdicts []verdict) []metav1.Condition {
 	conditions := append(make([]metav1.Condition, 0, len(before)+len(verdicts)), before...)
 	for i := range conditions {
-		conditions[i].LastTransitionTime = *notAfter(&conditions[i].LastTransitionTime, in.Now)
+		conditions[i].LastTransitionTime = *podhealth.NotAfter(&conditions[i].LastTransitionTime, in.Now)
 	}
 	for _, v := range verdicts {
 		status := metav1.ConditionFalse
@@ -266,7 +267,7 @@ func (in *Input) date(before []metav1.Condition, verdicts []verdict) []metav1.Co
 		}
 		meta.SetStatusCondition(&conditions, metav1.Condition{
 			Type: v.kind, Status: status, Reason: v.reason, Message: v.message,
-			ObservedGeneration: in.Generation, LastTransitionTime: *stamp(in.Now),
+			ObservedGeneration: in.Generation, LastTransitionTime: *podhealth.Stamp(in.Now),
 		})
 	}
 	return conditions

@@ -19,37 +19,18 @@ func (p *pass) share(total int32) error {
 	}
 	p.unplaced, p.excess = result.Unplaced, result.Excess
 	for i, r := range result.Targets {
-		s := &p.targets[order[i]].status
+		t := &p.targets[order[i]]
+		s := &t.status
 		s.Desired, s.Pending = clip(r.Replicas), clip(r.Pending)
-		if p.targets[order[i]].pinned {
+		if t.health.Pinned {
 			continue
 		}
 		s.Reason = reasonOf(r.Reason)
-		if probes(r, request.Targets[i]) {
-			s.Desired, s.Pending = s.Desired+1, 1
-		}
-		if more := waits(*s, request.Targets[i], result.Unplaced); more > 0 {
-			s.Desired, s.Pending = s.Desired+more, s.Pending+more
-		}
+		pending := t.health.Now.Pending(request.Targets[i], r, result.Unplaced)
+		s.Desired, s.Pending = clip(r.Replicas-r.Pending+pending), clip(pending)
 		s.Message = message(*s)
 	}
 	return nil
-}
-
-// probes tells whether a target needs a replica that it is not expected to run: it is held by its capacity, which could
-// not be found to have grown if nothing were waiting there.
-func probes(r apportion.TargetResult, t apportion.Target) bool {
-	return r.Reason == apportion.ReasonCapacity && r.Pending == 0 && r.Replicas < *t.Max
-}
-
-// waits is how many replicas more stay on a target that is not able to run them as far as known: what is there already, while
-// there is no place for it elsewhere. Its pods may only be slow, and would begin anew.
-func waits(s v1alpha1.BalancerTargetStatus, t apportion.Target, unplaced int64) int32 {
-	if s.Capacity == nil || *t.Weight == 0 {
-		return 0
-	}
-	most := min(int64(s.Current), *t.Max, int64(s.Desired-s.Pending)+unplaced)
-	return clip(most - int64(s.Desired))
 }
 
 // request asks the engine what the Balancer asks for. The second value says which target each of the request's is.
@@ -119,18 +100,12 @@ func (t *target) request(weight int64) apportion.Target {
 		Min:    int64(value(t.spec.MinReplicas, 0)),
 		Max:    new(apportion.MaxReplicas),
 	}
-	size := int64(t.status.Current)
-	out.Current = size
-	switch {
-	case t.pinned:
+	t.health.Now.Limit(&out)
+	switch size := int64(t.health.Now.Size); {
+	case t.health.Pinned:
 		out.Min, *out.Max = size, size
 	case t.spec.MaxReplicas != nil:
 		*out.Max = int64(*t.spec.MaxReplicas)
-	}
-	if t.status.Capacity != nil {
-		out.Capacity = new(int64(*t.status.Capacity))
-		out.Current = min(size, *out.Capacity)
-		out.Taken = new(out.Current)
 	}
 	return out
 }

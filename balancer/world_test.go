@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 const (
@@ -25,7 +26,7 @@ type world struct {
 	in    Input
 	sizes []int32
 	able  []int32
-	pods  [][]Pod
+	pods  [][]podhealth.Pod
 	// writes counts the sizes written.
 	writes int
 	// forgetful worlds have a new controller for every pass: it knows what the API server stores, and nothing else.
@@ -68,7 +69,7 @@ func specOf(replicas int32, policy v1alpha1.BalancerPolicy, targets ...v1alpha1.
 
 // newWorld has targets of the sizes given, able to run anything.
 func newWorld(spec v1alpha1.BalancerSpec, sizes ...int32) *world {
-	w := &world{in: Input{Key: "shop/web", Generation: 1, Spec: spec, Now: noon}, sizes: sizes, pods: make([][]Pod, len(sizes))}
+	w := &world{in: Input{Key: "shop/web", Generation: 1, Spec: spec, Now: noon}, sizes: sizes, pods: make([][]podhealth.Pod, len(sizes))}
 	for range sizes {
 		w.able = append(w.able, 1<<30)
 	}
@@ -81,7 +82,7 @@ func (w *world) run() {
 	for i, size := range w.sizes {
 		pods := w.pods[i]
 		for len(pods) < int(size) {
-			pods = append(pods, Pod{Created: w.in.Now, Phase: v1.PodPending})
+			pods = append(pods, podhealth.Pod{Created: w.in.Now, Phase: v1.PodPending})
 		}
 		pods = pods[:size]
 		running := min(int(size), int(w.able[i]))

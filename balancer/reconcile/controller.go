@@ -26,8 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // Name is what the controller is called in flags, logs and metrics.
@@ -219,7 +219,7 @@ func handlerOf(enqueue func(context.Context, client.Object, queue)) handler.Even
 func matters(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1.Pod)
 	after, okay := e.ObjectNew.(*v1.Pod)
-	return ok && okay && (balancer.Assess(before) != balancer.Assess(after) || !maps.Equal(before.Labels, after.Labels))
+	return ok && okay && (podhealth.Assess(before) != podhealth.Assess(after) || !maps.Equal(before.Labels, after.Labels))
 }
 
 func request(b *v1alpha1.Balancer) reconcile.Request {

@@ -15,6 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // readsAtATime is how many targets of one Balancer are read at a time.
@@ -174,7 +175,7 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 				continue
 			}
 			owner[pod.Name] = t.Name
-			t.Pods = append(t.Pods, balancer.Assess(pod))
+			t.Pods = append(t.Pods, podhealth.Assess(pod))
 			if !selector.Matches(labels.Set(pod.Labels)) {
 				o.conflict(t.Name, "its pod %s is not selected by the Balancer; give the pods of all targets the labels of spec.selector", pod.Name)
 				o.soon(scale.DefaultPollInterval) // changes of such a pod are not told

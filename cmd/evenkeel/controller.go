@@ -27,6 +27,7 @@ import (
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
 	"github.com/evenkeel/evenkeel/internal/controller"
 	"github.com/evenkeel/evenkeel/internal/serving"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // controllerNamespace is where the manifests install the controllers.
@@ -215,7 +216,7 @@ func (o *controllerOptions) build(config *rest.Config, registry prometheus.Regis
 	}
 	options := o.manager
 	options.Log, options.NoLeaderElection = log, !o.leaderElect
-	options.Trim = map[client.Object]cache.TransformFunc{&v1.Pod{}: reconcile.TrimPod}
+	options.Trim = map[client.Object]cache.TransformFunc{&v1.Pod{}: podhealth.Trim}
 	options.LeaseNamespace = cmp.Or(options.LeaseNamespace, os.Getenv("POD_NAMESPACE"), controllerNamespace)
 	options.Scheme = runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(options.Scheme), v1alpha1.AddToScheme(options.Scheme)); err != nil {

@@ -1,4 +1,4 @@
-package reconcile
+package podhealth
 
 import (
 	"maps"
@@ -12,14 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
-
-	"github.com/evenkeel/evenkeel/balancer"
 )
 
 // anyPod draws a pod in any state, with much that does not count.
 func anyPod(t *rapid.T) *v1.Pod {
 	when := func(name string) metav1.Time {
-		return metav1.NewTime(start.Add(-time.Duration(rapid.IntRange(0, 7200).Draw(t, name)) * time.Second))
+		return metav1.NewTime(noon.Add(-time.Duration(rapid.IntRange(0, 7200).Draw(t, name)) * time.Second))
 	}
 	text := rapid.SampledFrom([]string{"", "a", "b", "CrashLoopBackOff", "ContainerCreating"})
 	state := func(name string) (s v1.ContainerState) {
@@ -55,7 +53,7 @@ func anyPod(t *rapid.T) *v1.Pod {
 		Spec: v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "main", Image: "registry/image:1", Env: []v1.EnvVar{{Name: "A", Value: "b"}}}}},
 		Status: v1.PodStatus{
 			Phase: rapid.SampledFrom([]v1.PodPhase{"", v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed, v1.PodUnknown}).Draw(t, "phase"),
-			PodIP: "10.0.0.1", HostIP: "10.0.0.2", Message: "m", Reason: "r", StartTime: &metav1.Time{Time: start},
+			PodIP: "10.0.0.1", HostIP: "10.0.0.2", Message: "m", Reason: "r", StartTime: &metav1.Time{Time: noon},
 			InitContainerStatuses: containers("init containers"), ContainerStatuses: containers("containers"),
 			AllocatedResources: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")},
 		},
@@ -79,12 +77,12 @@ func TestTrimmedPodSaysAsMuch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := anyPod(t)
 		before := whole.DeepCopy()
-		out, err := TrimPod(whole)
+		out, err := Trim(whole)
 		trimmed, ok := out.(*v1.Pod)
 		if err != nil || !ok {
 			t.Fatalf("%T, %v", out, err)
 		}
-		if got, want := balancer.Assess(trimmed), balancer.Assess(whole); got != want {
+		if got, want := Assess(trimmed), Assess(whole); got != want {
 			t.Fatalf("trimmed it says %+v, whole %+v", got, want)
 		}
 		if trimmed.Namespace != whole.Namespace || trimmed.Name != whole.Name || trimmed.UID != whole.UID ||
@@ -94,7 +92,7 @@ func TestTrimmedPodSaysAsMuch(t *testing.T) {
 		if !reflect.DeepEqual(whole, before) {
 			t.Fatal("the pod itself was changed")
 		}
-		if again, err := TrimPod(trimmed); err != nil || !reflect.DeepEqual(again, out) {
+		if again, err := Trim(trimmed); err != nil || !reflect.DeepEqual(again, out) {
 			t.Fatalf("trimmed again it is %+v, %v", again, err)
 		}
 		if trimmed.Annotations != nil || trimmed.ManagedFields != nil || !reflect.DeepEqual(trimmed.Spec, v1.PodSpec{}) || trimmed.Status.PodIP != "" {
@@ -105,7 +103,7 @@ func TestTrimmedPodSaysAsMuch(t *testing.T) {
 
 func TestTrimLeavesAloneWhatIsNoPod(t *testing.T) {
 	for _, object := range []any{cache.DeletedFinalStateUnknown{Key: "shop/web"}, &v1.Node{}, nil} {
-		if got, err := TrimPod(object); err != nil || !reflect.DeepEqual(got, object) {
+		if got, err := Trim(object); err != nil || !reflect.DeepEqual(got, object) {
 			t.Errorf("%v became %v, %v", object, got, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package balancer
+package podhealth
 
 import (
 	"testing"
@@ -46,12 +46,12 @@ func TestPodStates(t *testing.T) {
 		below   time.Duration // how long the target has been below its size; 0 for not
 		want    podState
 	}{
-		"runs, nothing said of readiness": {pod: podOf(v1.PodRunning, nil), want: fine},
-		"ready":                           {pod: podOf(v1.PodRunning, func(p *v1.Pod) { readiness(p, v1.ConditionTrue, -time.Minute) }), want: fine},
+		"runs, nothing said of readiness": {pod: podOf(v1.PodRunning, nil), want: running},
+		"ready":                           {pod: podOf(v1.PodRunning, func(p *v1.Pod) { readiness(p, v1.ConditionTrue, -time.Minute) }), want: running},
 		"was ready, for an hour no more": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
 			readiness(p, v1.ConditionFalse, -50*time.Minute)
 			container(p, 0, runs(-55*time.Minute), v1.ContainerState{})
-		}), want: fine},
+		}), want: running},
 		"never ready": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
 			readiness(p, v1.ConditionFalse, -time.Hour)
 			container(p, 0, runs(-55*time.Minute), v1.ContainerState{})
@@ -69,9 +69,9 @@ func TestPodStates(t *testing.T) {
 		"new, the target short lately": {
 			pod: podOf(v1.PodPending, nil), timeout: 2 * time.Hour, below: time.Hour, want: starting,
 		},
-		"succeeded": {pod: podOf(v1.PodSucceeded, nil), want: done},
-		"failed":    {pod: podOf(v1.PodFailed, nil), want: done},
-		"unknown":   {pod: podOf(v1.PodUnknown, nil), want: done},
+		"succeeded": {pod: podOf(v1.PodSucceeded, nil), want: ended},
+		"failed":    {pod: podOf(v1.PodFailed, nil), want: ended},
+		"unknown":   {pod: podOf(v1.PodUnknown, nil), want: ended},
 		"terminating": {
 			pod: podOf(v1.PodRunning, func(p *v1.Pod) { p.DeletionTimestamp = new(at(0)) }), want: terminating,
 		},
@@ -106,19 +106,19 @@ func TestPodStates(t *testing.T) {
 		"restarted a few times": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
 			readiness(p, v1.ConditionTrue, -time.Minute)
 			container(p, 2, runs(-time.Minute), crashed(-10*time.Minute, -6*time.Minute))
-		}), want: fine},
+		}), want: running},
 		"restarted often, steady since": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
 			readiness(p, v1.ConditionTrue, -10*time.Minute)
 			container(p, 9, runs(-10*time.Minute), crashed(-15*time.Minute, -11*time.Minute))
-		}), want: fine},
+		}), want: running},
 		"restarts once a day": {pod: podOf(v1.PodRunning, func(p *v1.Pod) {
 			readiness(p, v1.ConditionTrue, -time.Minute)
 			container(p, 9, runs(-time.Minute), crashed(-25*time.Hour, -2*time.Minute))
-		}), want: fine},
+		}), want: running},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			limit := patience{timeout: timeout}
+			limit := deadline{timeout: timeout}
 			if tt.timeout != 0 {
 				limit.timeout = tt.timeout
 			}
@@ -147,33 +147,8 @@ func TestCrashLoopOfSeveralContainers(t *testing.T) {
 	if want := noon.Add(-6 * time.Minute); !p.CrashLoopingSince.Equal(want) {
 		t.Errorf("since %v, want %v", p.CrashLoopingSince, want)
 	}
-	if p.state(p.SteadyAt, patience{timeout: timeout}) != fine || p.state(p.SteadyAt.Add(-1), patience{timeout: timeout}) != notStarted {
+	if p.state(p.SteadyAt, deadline{timeout: timeout}) != running || p.state(p.SteadyAt.Add(-1), deadline{timeout: timeout}) != notStarted {
 		t.Error("the loop does not end when the last container is steady")
-	}
-}
-
-// The pod counts of the proposal's implementation: all, running, not started in time.
-func TestPodCountsOfTheProposal(t *testing.T) {
-	old := Pod{Created: noon.Add(-time.Hour), Phase: v1.PodPending}
-	well := Pod{Created: noon.Add(-time.Hour), Phase: v1.PodRunning, Ready: true, WasReady: true}
-	failed := Pod{Created: noon.Add(-time.Hour), Phase: v1.PodFailed}
-	tests := map[string]struct {
-		pods          []Pod
-		running, late int32
-	}{
-		"pending for an hour":      {[]Pod{old}, 0, 1},
-		"pending, 2 run, 1 failed": {[]Pod{old, well, well, failed}, 2, 1},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(specOf(3, withFallback(priority("a")), targetOf("a", -1, -1)), tt.running+tt.late)
-			w.pods[0] = tt.pods
-			d, err := w.pass()
-			must(t, err)
-			if s := d.Status.Targets[0]; s.Running != tt.running || s.NotStarted != tt.late {
-				t.Errorf("%d running, %d late; want %d and %d", s.Running, s.NotStarted, tt.running, tt.late)
-			}
-		})
 	}
 }
 

@@ -1,13 +1,13 @@
-package reconcile
+package podhealth
 
 import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TrimPod is a transform for the cache of pods: it keeps what this package looks at, which is a small part, and drops the rest.
-// Whoever shares the cache sees no more than that. What is no pod stays as it is.
-func TrimPod(object any) (any, error) {
+// Trim is a transform for a cache of pods. It keeps the identity, the labels and what [Assess] reads, which is a small part of a
+// pod, and drops the rest for everyone who shares the cache. Objects other than pods stay as they are.
+func Trim(object any) (any, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {
 		return object, nil
@@ -27,7 +27,7 @@ func TrimPod(object any) (any, error) {
 	}, nil
 }
 
-// trimConditions keeps the readiness.
+// trimConditions keeps the condition Ready.
 func trimConditions(all []v1.PodCondition) []v1.PodCondition {
 	for _, c := range all {
 		if c.Type == v1.PodReady {
@@ -37,7 +37,7 @@ func trimConditions(all []v1.PodCondition) []v1.PodCondition {
 	return nil
 }
 
-// trimContainers keeps when containers began and ended, and why they wait.
+// trimContainers keeps when containers started and ended, and why they wait.
 func trimContainers(all []v1.ContainerStatus) []v1.ContainerStatus {
 	if len(all) == 0 {
 		return nil

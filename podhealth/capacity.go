@@ -1,0 +1,143 @@
+package podhealth
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/evenkeel/evenkeel/apportion"
+)
+
+// Target is the health of a target at the last decision and now.
+type Target struct {
+	Before, Now Health
+	// Pinned reports that the target keeps its size. What is known about its capacity stays as it was: of a target that cannot
+	// be read or must not be written not even the pods are certain.
+	Pinned bool
+}
+
+// Learn updates the capacities of all targets that share replicas.
+//
+// The first replica that has not started in time makes a target blocked: its capacity is what runs. More such replicas lower the
+// capacity at once. Running replicas raise it, and a target that runs all it is asked for is no longer blocked, but both only
+// when that has lasted for the stabilization time. So a pod that comes and goes moves a replica at most once in that time.
+//
+// A capacity is not forgotten while it is not yet known what another target is able to run. Otherwise two targets, each asked
+// for what the other was not able to run, would swap their shares forever.
+//
+// Without a stabilization time there is no fallback, and all capacities are forgotten.
+func Learn(targets []*Target, stabilization time.Duration, t *Timer) {
+	l := learning{stabilization: stabilization, timer: t}
+	for _, target := range targets {
+		target.Before, target.Now = target.Before.notAfter(t.Now), target.Now.notAfter(t.Now)
+		undecided := !target.Pinned && target.undecided()
+		l.undecided = l.undecided || undecided
+		l.deciding = l.deciding || undecided && target.Now.NotStarted > 0
+	}
+	for _, target := range targets {
+		l.learn(target)
+	}
+}
+
+// undecided reports whether it is not yet known what the target is able to run: replicas are missing, and there was no capacity.
+func (t *Target) undecided() bool { return t.Now.Running < t.Now.Size && t.Before.Capacity == nil }
+
+// learning is the state of one call of Learn.
+type learning struct {
+	stabilization time.Duration
+	timer         *Timer
+	// undecided reports that some target is starting replicas and may or may not be able to run them.
+	undecided bool
+	// deciding reports that such a target is now known not to be able to run them.
+	deciding bool
+}
+
+func (l *learning) learn(target *Target) {
+	h, before := &target.Now, target.Before
+	switch {
+	case l.stabilization <= 0:
+		h.NotStarted, h.Capacity, h.BlockedSince, h.FineSince = 0, nil, nil, nil
+		return
+	case target.Pinned:
+		h.Capacity, h.BlockedSince, h.FineSince = before.Capacity, before.BlockedSince, before.FineSince
+		return
+	case before.Capacity == nil:
+		if h.NotStarted > 0 {
+			h.Capacity, h.BlockedSince = new(h.Running), Stamp(l.timer.Now)
+		}
+		return
+	}
+	capacity := *before.Capacity
+	if h.NotStarted > 0 {
+		capacity = min(capacity, h.Running)
+	}
+	h.Capacity, h.BlockedSince = new(capacity), before.BlockedSince
+	if h.FineSince = h.fineSince(before, l.timer.Now); h.FineSince != nil {
+		l.restore(h, h.FineSince.Add(l.stabilization))
+	}
+}
+
+// restore raises or forgets the capacity of a target that has done better than it since before, once the stabilization time is
+// over.
+func (l *learning) restore(h *Health, stable time.Time) {
+	switch {
+	case l.timer.Now.Before(stable):
+		l.timer.At(stable)
+	case h.recovered() && !l.undecided:
+		h.Capacity, h.BlockedSince, h.FineSince = nil, nil, nil
+	case h.recovered() && l.deciding:
+		l.timer.after(l.timer.Now) // the next decision no longer finds that target undecided
+	case h.NotStarted > 0:
+		h.Capacity, h.FineSince = new(h.Running), nil
+	default:
+	}
+}
+
+// fineSince is since when a blocked target has done better than its capacity: it has recovered or, while other replicas of it
+// have not started in time, more run than its capacity says. A pod of a recovered target that fails interrupts that; a replica
+// that is added does not.
+func (h Health) fineSince(before Health, now time.Time) *metav1.Time {
+	if !h.recovered() && h.Running <= *h.Capacity {
+		return nil
+	}
+	failed := h.Running < min(before.Running, h.Size)
+	switch {
+	case before.FineSince != nil && before.NotStarted == 0 && !failed, before.FineSince != nil && before.NotStarted > 0 && h.NotStarted > 0:
+		return before.FineSince
+	case h.recovered() || h.NotStarted > 0:
+		return Stamp(now)
+	}
+	return nil
+}
+
+// Limit sets the capacity of a target in a request, and what counts as placed there: of the replicas that it has, no more than it
+// is able to run.
+func (h Health) Limit(t *apportion.Target) {
+	t.Current = int64(h.Size)
+	if h.Capacity == nil {
+		return
+	}
+	t.Capacity = new(int64(*h.Capacity))
+	t.Current = min(t.Current, *t.Capacity)
+	t.Taken = new(t.Current)
+}
+
+// Pending is how many replicas the target is to have beyond those that it is expected to run:
+//
+//   - those that the result leaves pending;
+//   - if there are none and the capacity holds the target back, one as a probe: nothing else would show that the capacity has
+//     grown;
+//   - those that it has already and that have no place elsewhere, of the unplaced ones. Their pods may only be slow, and
+//     would have to start again.
+func (h Health) Pending(t apportion.Target, r apportion.TargetResult, unplaced int64) int64 {
+	highest := ptr.Deref(t.Max, apportion.MaxReplicas)
+	runnable, pending := r.Replicas-r.Pending, r.Pending
+	if r.Reason == apportion.ReasonCapacity && pending == 0 && runnable < highest {
+		pending = 1
+	}
+	if h.Capacity == nil || ptr.Deref(t.Weight, 1) == 0 {
+		return pending
+	}
+	return max(pending, min(int64(h.Size), highest, runnable+unplaced)-runnable)
+}
