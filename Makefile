@@ -68,11 +68,13 @@ worlds: ## Play random worlds against the sidecar and Balancers, more than test 
 	@$(GO) test ./sidecar -count=1 -timeout 60m $(TESTFLAGS) -run '^Test(Exact|NeverLater)InRandomWorlds$$' -worlds $(WORLDS) -from $(FROM)
 	@$(GO) test ./balancer -count=1 -timeout 60m $(TESTFLAGS) -run '^TestClosedLoopIsQuiet$$' -loops $(WORLDS) -from $(FROM)
 
-nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, and every fuzz target for five minutes.
+nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, 500 Balancers, and every fuzz target for five minutes.
+	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) -run '^TestFleetOfBalancers$$' . -balancers 500
 	@$(MAKE) fuzz FUZZTIME=5m
 
+# These tests wait more than they work, so more of them run at a time than there are cores.
 e2e: ## Run the tests on a real control plane, built from source the first time (minutes).
-	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) ./...
+	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m -parallel 8 $(TESTFLAGS) ./...
 
 fuzz: ## Fuzz every target for a while (FUZZTIME=10s PKG=./...).
 	@list=$$($(GO) test -list '^Fuzz' $(PKG)) || { echo "$$list"; exit 1; }; \

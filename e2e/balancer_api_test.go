@@ -25,6 +25,7 @@ import (
 
 // What the API server makes of Balancers when it has nothing but their definition.
 func TestBalancerAPI(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{})

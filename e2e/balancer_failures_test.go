@@ -27,6 +27,7 @@ import (
 
 // An autoscaler that never rests, and processes that fail. Every shop has controllers of its own, who look after nothing else.
 func TestBalancerFailures(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	w := newBalancerWorld(ctx, t)

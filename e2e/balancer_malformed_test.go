@@ -15,6 +15,7 @@ import (
 
 // Where the definition has no schema, a Balancer that does not parse is named, and keeps no other from being balanced.
 func TestMalformedBalancer(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	w := newBalancerWorld(ctx, t)

@@ -30,6 +30,7 @@ const (
 // The worked examples of docs/balancer.md: the commands that the page shows are run, on the very files of configs/samples,
 // until they print what the page shows. The controller has the rights that its manifests give it.
 func TestBalancerSamples(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Args: map[controlplane.Program][]string{controlplane.ControllerManager: {

@@ -10,6 +10,7 @@ import (
 
 // Balancers over real Deployments, pods and nodes, with a controller that has no more rights than the manifests give it.
 func TestBalancer(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	w := newBalancerWorld(ctx, t)

@@ -35,6 +35,7 @@ const manifests = "../configs/sidecar"
 
 // The sidecar's side of the API server, with no more rights than the manifests give it.
 func TestSidecarInTheCluster(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{})

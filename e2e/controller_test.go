@@ -21,6 +21,7 @@ import (
 
 // What the manifests of the controllers install, in a real cluster.
 func TestControllerIsInstalled(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Audit: true})

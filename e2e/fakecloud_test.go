@@ -27,6 +27,7 @@ import (
 // A fake cloud serves its protocol, and its nodes live in a real control plane
 // with kwok.
 func TestFakeCloud(t *testing.T) {
+	t.Parallel()
 	plane := controlplane.Start(t, controlplane.Options{Args: map[controlplane.Program][]string{
 		controlplane.Kwok: {"--manage-all-nodes=false", "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake"}, // as it is installed
 	}})

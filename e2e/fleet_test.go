@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -26,11 +27,12 @@ import (
 )
 
 // The size of the fleet, and of what is done with it.
+// fleetBalancers is how many there are; make nightly has five hundred.
+var fleetBalancers = flag.Int("balancers", 60, "how many Balancers the fleet has")
+
 const (
-	fleetBalancers  = 500
 	fleetNamespaces = 10
 	fleetNodes      = 10
-	fleetChanges    = 100
 	fleetIdle       = 30 * time.Second
 	// fleetMost and fleetLeast bound the replicas of a Balancer: what its targets can have, and what they must.
 	fleetLeast, fleetMost = 4, 7
@@ -41,9 +43,10 @@ const (
 // fleetTargets are the names of the targets of each Balancer.
 var fleetTargets = [...]string{"a", "b", "c", "d"}
 
-// 500 Balancers of four Deployments each, whose pods run: their replicas are changed one by one and all at once, and between
+// Balancers of four Deployments each, whose pods run: their replicas are changed one by one and all at once, and between
 // that nothing is changed.
 func TestFleetOfBalancers(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	f := newFleet(ctx, t)
@@ -88,7 +91,7 @@ func newFleet(ctx context.Context, t *testing.T) *balancerFleet {
 func (f *balancerFleet) created(ctx context.Context, t *testing.T) {
 	mark := f.mark(t)
 	began := time.Now()
-	for i := range fleetBalancers {
+	for i := range *fleetBalancers {
 		f.balancers = append(f.balancers, fleetBalancer(i, f.replicas()))
 	}
 	f.atOnce(t, func(b *v1alpha1.Balancer) error {
@@ -113,7 +116,7 @@ func (f *balancerFleet) oneByOne(ctx context.Context, t *testing.T) {
 	mark := f.mark(t)
 	var took []time.Duration
 	changes := map[*v1alpha1.Balancer]fleetLayout{}
-	for _, i := range f.random.Perm(len(f.balancers))[:fleetChanges] {
+	for _, i := range f.random.Perm(len(f.balancers))[:len(f.balancers)/5] {
 		b := f.balancers[i]
 		changes[b] = layoutOf(b)
 		if err := f.ask(ctx, b, f.another(b)); err != nil {

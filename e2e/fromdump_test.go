@@ -20,6 +20,7 @@ import (
 // A scenario of a cluster is the one of what kubectl prints of it, more than one
 // page of pods, volumes and the status of Cluster Autoscaler included.
 func TestScenarioOfARunningCluster(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{})

@@ -36,6 +36,7 @@ const (
 
 // Scales as a real API server serves them.
 func TestScale(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{})

@@ -23,6 +23,7 @@ import (
 // The scheduler leaves those pods pending that package predicates rejects on
 // every node, and binds the others to a node that predicates allows.
 func TestPredicatesAgreeWithTheScheduler(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	s := newSide(ctx, t, fleet()...)
