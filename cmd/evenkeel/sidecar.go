@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -308,19 +307,4 @@ func (s *standby) ready() error {
 	}
 	s.looked = s.clock.Now()
 	return s.err
-}
-
-// collectSeldom trades memory for speed, and for answers that are not held up: the heap may grow to five times what is in use, unless that
-// comes near 800 MiB. The environment's GOGC and GOMEMLIMIT win. The function returned puts things back.
-func collectSeldom() (undo func()) {
-	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(-1)
-	undo = func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }
-	debug.SetGCPercent(percent)
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(800 << 20)
-	}
-	return undo
 }

@@ -1,5 +1,5 @@
 // Package recording keeps the calls a gRPC server answers in a file, one JSON
-// object a line, and reads such files:
+// object a line:
 //
 //	{"method":"/package.Service/Method","request":{},"response":{},"t":1.5}
 //	{"method":"/package.Service/Method","request":{},"error":{"code":"NotFound","message":"no such group"},"t":2.25}

@@ -58,12 +58,6 @@ type Recorder struct {
 	closed bool
 }
 
-// entry is a call that waits to be written.
-type entry struct {
-	Call
-	size int
-}
-
 // Open opens a recorder that appends to a file, which only its owner may read: pods
 // tell a lot about a cluster. Close ends it.
 func Open(name string, o Options) (*Recorder, error) {
@@ -152,19 +146,19 @@ func (r *Recorder) Intercept(ctx context.Context, request any, info *grpc.UnaryS
 }
 
 func (r *Recorder) put(method string, at time.Duration, request, answer any, err error) {
-	e := &entry{Call: Call{Method: method, Time: at, Err: asStatus(err)}}
+	e := &entry{method: method, time: at, err: asStatus(err)}
 	var ok bool
-	if e.Request, ok = request.(proto.Message); !ok {
+	if e.request, ok = request.(proto.Message); !ok {
 		r.lost.Add(1) // some other codec's
 		return
 	}
-	if e.Err == nil {
-		if e.Response, ok = answer.(proto.Message); !ok {
+	if e.err == nil {
+		if e.response, ok = answer.(proto.Message); !ok {
 			r.lost.Add(1)
 			return
 		}
 	}
-	e.size = proto.Size(e.Request) + proto.Size(e.Response)
+	e.size = proto.Size(e.request) + proto.Size(e.response)
 	r.mu.Lock()
 	full := r.queued+e.size > r.limit || len(r.queue) == cap(r.queue)
 	ok = !full && !r.closed
@@ -203,7 +197,7 @@ func (r *Recorder) write() {
 		if torn {
 			out.Reset(r.file)
 			r.lost.Add(1)
-			r.report[1](fmt.Errorf("recording %s: %w", e.Method, err))
+			r.report[1](fmt.Errorf("recording %s: %w", e.method, err))
 		}
 		r.mu.Lock()
 		r.queued -= e.size
@@ -217,7 +211,7 @@ func (r *Recorder) line(out *bufio.Writer, e *entry, torn bool) error {
 			return err
 		}
 	}
-	if err := Write(out, &e.Call); err != nil {
+	if err := e.write(out); err != nil {
 		return err
 	}
 	return out.Flush()

@@ -37,7 +37,7 @@ func (d *disk) Write(p []byte) (int, error) {
 
 func (d *disk) Close() error { return nil }
 
-func call(t *testing.T, r *Recorder, request any) {
+func intercept(t *testing.T, r *Recorder, request any) {
 	t.Helper()
 	answer, err := r.Intercept(t.Context(), request, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}, func(context.Context, any) (any, error) {
 		return request, nil
@@ -56,7 +56,7 @@ func TestSlowFileCostsBoundedMemory(t *testing.T) {
 	size := 2 * proto.Size(request)
 	r := newRecorder(slow, Options{MaxQueued: 5 * size, Report: func(err error) { told = append(told, err) }})
 	for range 9 {
-		call(t, r, request)
+		intercept(t, r, request)
 	}
 	if r.Lost() != 4 || len(told) != 1 || !strings.Contains(told[0].Error(), "left out") {
 		t.Errorf("lost %d, told %v", r.Lost(), told)
@@ -77,15 +77,15 @@ func TestFullDisk(t *testing.T) {
 	full := &disk{room: 100}
 	r := newRecorder(full, Options{Report: func(err error) { told = append(told, err) }})
 	for range 3 {
-		call(t, r, wrapperspb.String("first"))
+		intercept(t, r, wrapperspb.String("first"))
 	}
 	for r.Lost() < 2 || func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.queued > 0 }() {
 	}
 	full.mu.Lock()
 	full.room = 1 << 20
 	full.mu.Unlock()
-	call(t, r, wrapperspb.String("last"))
-	call(t, r, "no message")
+	intercept(t, r, wrapperspb.String("last"))
+	intercept(t, r, "no message")
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -30,12 +29,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// protocols are those of Cluster Autoscaler.
-var protocols = []protoreflect.FileDescriptor{
-	(&externalgrpcpb.NodeGroup{}).ProtoReflect().Descriptor().ParentFile(),
-	(&grpcexpanderpb.BestOptionsRequest{}).ProtoReflect().Descriptor().ParentFile(),
-}
 
 var start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
@@ -97,10 +90,6 @@ func TestRecordsCalls(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("recorded\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	calls, problems := readAll(bytes.NewReader(text))
-	if len(calls) != 3 || len(problems) != 1 || !strings.HasPrefix(problems[0].Error(), "line 1: ") || calls[1].Time != 250*time.Millisecond || status.Code(calls[2].Err) != codes.DeadlineExceeded {
-		t.Errorf("read %v, problems %v", calls, problems)
-	}
 }
 
 // serveCalls has a server with the recorder answer one call of each kind.
@@ -127,52 +116,6 @@ func serveCalls(t *testing.T, recorder *recording.Recorder, c *clocktesting.Fake
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
-	}
-}
-
-func readAll(in *bytes.Reader) (calls []*recording.Call, problems []error) {
-	for call, err := range recording.Read(in, protocols...) {
-		if err != nil {
-			problems = append(problems, err)
-		} else {
-			calls = append(calls, call)
-		}
-	}
-	return calls, problems
-}
-
-// TestReadsRealCalls: those of a real Cluster Autoscaler, of both protocols.
-func TestReadsRealCalls(t *testing.T) {
-	for _, name := range []string{"../../../cloudprovider/externalgrpc/testdata/recording.jsonl", "../../../expander/grpcexpander/testdata/recording.jsonl"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		calls, problems := readAll(bytes.NewReader(text))
-		if len(problems) > 0 || len(calls) != bytes.Count(text, []byte("\n")) {
-			t.Errorf("%s: %d calls, problems %v", name, len(calls), problems)
-		}
-	}
-}
-
-func TestReadTells(t *testing.T) {
-	const call = `{"method":"/grpcplugin.Expander/BestOptions","request":{},`
-	for line, want := range map[string]string{
-		`{`: "unexpected end",
-		`{"method":"/a.B/C","request":{},"response":{}}`: `method "/a.B/C": not known`,
-		`{"method":"/grpcplugin.Expander/BestOptions"}`:  "request: missing",
-		call + `"t":1}`: "there has to be one of them",
-		call + `"response":{},"error":{"code":"Internal"},"t":1}`:       "there has to be one of them",
-		call + `"response":{},"t":-1}`:                                  "t: -1 is no time",
-		call + `"response":{},"t":1e300}`:                               "is no time",
-		call + `"error":{"code":"OK"}}`:                                 `code "OK": not one of gRPC`,
-		call + `"response":{"unknown":1},"t":1}`:                        "response: ",
-		strings.Replace(call, "{},", "[],", 1) + `"response":{},"t":1}`: "request: ",
-	} {
-		calls, problems := readAll(bytes.NewReader([]byte("\n" + line + "\n")))
-		if len(calls) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Error(), want) || !strings.HasPrefix(problems[0].Error(), "line 2: ") {
-			t.Errorf("%s\ngives %v, want %q", line, problems, want)
-		}
 	}
 }
 
@@ -235,45 +178,4 @@ func TestMemoryOfLargeCalls(t *testing.T) {
 	if recorder.Lost() != 0 || allocated > 200 {
 		t.Errorf("lost %d, allocated %d MiB", recorder.Lost(), allocated)
 	}
-}
-
-// FuzzRead: whatever is read can be written, and is then read as the same.
-func FuzzRead(f *testing.F) {
-	for _, name := range []string{"../../../cloudprovider/externalgrpc/testdata/recording.jsonl", "../../../expander/grpcexpander/testdata/recording.jsonl"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for line := range bytes.Lines(text) {
-			if len(line) < 4096 {
-				f.Add(line)
-			}
-		}
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		calls, _ := readAll(bytes.NewReader(text))
-		var out bytes.Buffer
-		for _, call := range calls {
-			if err := recording.Write(&out, call); err != nil {
-				t.Fatalf("%v: %v", call, err)
-			}
-		}
-		again, problems := readAll(bytes.NewReader(out.Bytes()))
-		same := func(a, b *recording.Call) bool {
-			return a.Method == b.Method && a.Time == b.Time && proto.Equal(a.Request, b.Request) && proto.Equal(a.Response, b.Response) &&
-				status.Code(a.Err) == status.Code(b.Err) && status.Convert(a.Err).Message() == status.Convert(b.Err).Message()
-		}
-		if len(problems) > 0 || !slices.EqualFunc(calls, again, same) {
-			t.Fatalf("read %v, written and read again %v, problems %v\n%s", calls, again, problems, out.Bytes())
-		}
-	})
-}
-
-func ExampleRead() {
-	const text = `{"method":"/clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider/NodeGroupIncreaseSize","request":{"delta":3,"id":"a"},"response":{},"t":8.5}`
-	for call, err := range recording.Read(strings.NewReader(text), externalgrpcpb.File_cloudprovider_externalgrpc_externalgrpcpb_externalgrpc_proto) {
-		request := call.Request.(*externalgrpcpb.NodeGroupIncreaseSizeRequest)
-		fmt.Println(call.Time, request.GetId(), request.GetDelta(), call.Err, err)
-	}
-	// Output: 8.5s a 3 <nil> <nil>
 }
