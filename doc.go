@@ -25,8 +25,9 @@
 //
 // Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which option is best, which
 // groups are similar, how the nodes are shared, what each group answered. Limits over several groups live here. scaledown
-// leads from nodes to those that nobody needs, and takes them away so that their sets stay level. balancer leads from the pods
-// of a Balancer's targets to the replicas each of them is to have.
+// leads from nodes to those that nobody needs, and takes them away so that their sets stay level. steering leads from the calls
+// of Cluster Autoscaler and the answers of its cloud to what the sidecar answers and orders, as a state machine. balancer
+// leads from the pods of a Balancer's targets to the replicas each of them is to have.
 //
 // Decisions. nodegroupset says which node groups are similar and splits nodes over them. estimator computes how
 // many nodes pods need, and expander ranks the options that come of it. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the

@@ -84,6 +84,7 @@ var table = []row{
 	{layer: pipeline, path: "balancer", only: []string{"api/v1alpha1", "apportion", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "scaledown", peers: []string{"scaleup"}, banned: outside},
 	{layer: pipeline, path: "scaleup", banned: outside},
+	{layer: pipeline, path: "steering", peers: []string{"scaleup"}, banned: append([]string{"context", "sync", "math/rand", "k8s.io/utils/clock", "github.com/go-logr/logr"}, outside...)},
 
 	{layer: decisions, path: "backoff", only: none, banned: append([]string{"k8s.io/utils/clock"}, outside...), stdlib: true},
 	{layer: decisions, path: "internal/admission", only: []string{"internal/spelling"}, banned: clock},

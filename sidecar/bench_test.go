@@ -30,6 +30,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // expanderTimeout is how long Cluster Autoscaler waits for BestOptions.
@@ -59,9 +60,9 @@ func fleet(groups, nodes int) fake.Config {
 }
 
 // registered are nodes that never change.
-type registered []sidecar.NodeState
+type registered []steering.NodeState
 
-func (r registered) List() ([]sidecar.NodeState, bool) { return r, true }
+func (r registered) List() ([]steering.NodeState, bool) { return r, true }
 
 // newFleet is a cloud whose nodes have long been ready, and a sidecar in front of it.
 func newFleet(t testing.TB, config fake.Config) (*fake.Cloud, *sidecar.Sidecar) {
@@ -78,7 +79,7 @@ func inFront(t testing.TB, cloud *fake.Cloud) *sidecar.Sidecar {
 	t.Helper()
 	var nodes registered
 	for _, node := range cloud.SharedNodes() {
-		nodes = append(nodes, sidecar.NodeState{
+		nodes = append(nodes, steering.NodeState{
 			ProviderID: node.Spec.ProviderID, Name: node.Name, Created: node.CreationTimestamp.Time, Ready: len(node.Spec.Taints) == 0,
 		})
 	}

@@ -3,7 +3,8 @@ package sidecar
 import (
 	"context"
 	"errors"
-	"time"
+
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // ErrNotLeader is returned by a Journal when another replica of the autoscaler leads. Nothing was read or written.
@@ -20,23 +21,10 @@ type Journal interface {
 	Save(ctx context.Context, text []byte) error
 }
 
-// NodeState is what is known of a registered node.
-type NodeState struct {
-	ProviderID string
-	Name       string
-	Created    time.Time
-	// Ready is what Cluster Autoscaler counts as ready: condition Ready is true, and no taint or condition
-	// says that the node is not usable yet.
-	Ready bool
-	// Lost is that the node was in service and is not any more: its kubelet has ended or cannot be reached. It is not on
-	// its way to become ready.
-	Lost bool
-}
-
 // Nodes tells which nodes are registered and ready.
 type Nodes interface {
 	// List returns all registered nodes in any order; ok is false while they are not known (not synced yet).
-	List() (nodes []NodeState, ok bool)
+	List() (nodes []steering.NodeState, ok bool)
 }
 
 // Recorder makes decisions visible outside the process, as Kubernetes events. reason is CamelCase. It never blocks.

@@ -3,8 +3,8 @@
 // external cloud provider, in front of the real one, it grants that member its share of the split and no more. The
 // autoscaler comes back at once for the rest, so every node is asked for in the group that gets it and its books stay right.
 //
-// The decisions come from packages expander (which set) and nodegroupset (which groups are similar, and the split); this
-// package keeps the books between calls: what was ordered, what the autoscaler can see of it, which member is backed off,
-// and the journal that lets all of it survive a crash. It opens no listener and no connection, reads no flag, and knows
-// neither gRPC nor the API server: see package cluster below it for the latter.
+// It decides none of that. Package steering does, as a state machine; this package locks it, hands it the calls of Cluster
+// Autoscaler and the answers of the cloud, makes the calls that come out, and saves the journal that lets its state survive a
+// crash. It opens no listener and no connection, reads no flag, and knows neither gRPC nor the API server: see package cluster
+// below it for the latter.
 package sidecar

@@ -1,8 +1,9 @@
 package sidecar
 
+import "github.com/evenkeel/evenkeel/steering"
+
 // Target is the target size of a group; nobody has asked.
-func (s *Sidecar) Target(id string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.book(id).target
+func (s *Sidecar) Target(id string) (target int) {
+	s.step(func(m *steering.Machine) { target = m.Target(id) })
+	return target
 }

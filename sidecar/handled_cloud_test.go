@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // shifting is a cloud whose groups come, go and change their bounds, or do not answer.
@@ -143,7 +144,7 @@ func TestOneGroupDoesNotAnswer(t *testing.T) {
 					t.Errorf("sizes %v, want %v\n%s", got, want, w.log())
 				}
 				groups := w.front.Status().Groups
-				if i := slices.IndexFunc(groups, func(g sidecar.GroupStatus) bool { return g.Name == "b" }); i < 0 {
+				if i := slices.IndexFunc(groups, func(g steering.GroupStatus) bool { return g.Name == "b" }); i < 0 {
 					if moment == "later" || method == fake.MethodTemplate {
 						t.Errorf("b is gone: %+v", groups)
 					}
@@ -228,7 +229,7 @@ func TestDryRun(t *testing.T) {
 		if !slices.Equal(got, want) || len(want) < 4 {
 			t.Errorf("seed %d: with the sidecar\n%s\nwithout\n%s", seed, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		would := slices.ContainsFunc(watched.front.Status().Decisions, func(d sidecar.Decision) bool {
+		would := slices.ContainsFunc(watched.front.Status().Decisions, func(d steering.Decision) bool {
 			return d.Call == "BestOptions" && strings.HasPrefix(d.Reason, "would: ")
 		})
 		if !would {

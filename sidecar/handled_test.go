@@ -18,6 +18,7 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // told are events, by reason.
@@ -371,9 +372,9 @@ func TestTheLeaderMoves(t *testing.T) {
 // nodesOf is a watch that is never behind.
 type nodesOf struct{ *fake.Cloud }
 
-func (c nodesOf) List() (out []sidecar.NodeState, ok bool) {
+func (c nodesOf) List() (out []steering.NodeState, ok bool) {
 	for _, node := range c.RegisteredNodes() {
-		state := sidecar.NodeState{ProviderID: node.Spec.ProviderID, Name: node.Name, Created: node.CreationTimestamp.Time}
+		state := steering.NodeState{ProviderID: node.Spec.ProviderID, Name: node.Name, Created: node.CreationTimestamp.Time}
 		for _, c := range node.Status.Conditions {
 			state.Ready = state.Ready || c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
 		}

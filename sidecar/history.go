@@ -2,6 +2,8 @@ package sidecar
 
 import (
 	"slices"
+
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // kept is how many decisions are kept for the status page.
@@ -9,37 +11,30 @@ const kept = 50
 
 // history is what was decided last.
 type history struct {
-	decisions []Decision // the oldest first
+	decisions []steering.Decision // the oldest first
 	warnings  []string
 }
 
-// note keeps a decision and logs it. An answer that repeats the one before is kept once.
-func (s *Sidecar) note(d Decision) {
-	d.Time = s.o.Clock.Now()
+// decided counts, logs and keeps a decision.
+func (s *Sidecar) decided(d *steering.Decision) {
 	s.o.Metrics.decided(d)
 	log := s.o.Log.WithValues("call", d.Call, "nodeGroup", d.Group, "asked", d.Asked, "granted", d.Granted, "reason", d.Reason)
 	if d.Error != "" {
 		log = log.WithValues("error", d.Error)
 	}
 	log.Info("Decided")
-	h := &s.history
+	s.history.keep(d)
+}
+
+// keep keeps a decision. An answer that repeats the one before is kept once.
+func (h *history) keep(d *steering.Decision) {
 	if n := len(h.decisions); n > 0 {
 		if last := h.decisions[n-1]; last.Call == d.Call && last.Group == d.Group && last.Reason == d.Reason && last.Error == d.Error && last.Granted == d.Granted {
 			h.decisions = h.decisions[:n-1]
 		}
 	}
-	h.decisions = append(h.decisions, d)
+	h.decisions = append(h.decisions, *d)
 	if len(h.decisions) > kept {
 		h.decisions = slices.Delete(h.decisions, 0, len(h.decisions)-kept)
 	}
-}
-
-// warn tells somebody to look at something.
-func (s *Sidecar) warn(reason, message string) {
-	if slices.Contains(s.history.warnings, message) {
-		return
-	}
-	s.history.warnings = append(s.history.warnings, message)
-	s.o.Log.Info("Warning", "reason", reason, "message", message)
-	s.o.Recorder.Event(true, reason, message)
 }

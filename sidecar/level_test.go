@@ -16,11 +16,12 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // levelled is a sidecar that levels, in front of a cloud whose nodes are there.
 func levelled(t testing.TB, groups []fake.Group, stocks ...fake.StockOut) *world {
-	w := newWorld(t, setup{cloud: fake.Config{Groups: groups, Stocks: stocks}, sidecar: sidecar.Options{LevelScaleDown: true}})
+	w := newWorld(t, setup{cloud: fake.Config{Groups: groups, Stocks: stocks}, sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}})
 	w.refresh(0)
 	return w
 }
@@ -260,8 +261,8 @@ func TestAnEvenSetNeverWaits(t *testing.T) {
 
 // TestFloorsAreNotRaised in doubt: where the set is not steered, or a member is left alone.
 func TestFloorsAreNotRaised(t *testing.T) {
-	for name, o := range map[string]sidecar.Options{"off": {}, "dry run": {LevelScaleDown: true, DryRun: true}, "not balanced": {LevelScaleDown: true, NotBalanced: true}} {
-		w := newWorld(t, setup{cloud: fake.Config{Groups: zones(5, 5, 4)}, sidecar: o})
+	for name, o := range map[string]steering.Options{"off": {}, "dry run": {LevelScaleDown: true, DryRun: true}, "not balanced": {LevelScaleDown: true, NotBalanced: true}} {
+		w := newWorld(t, setup{cloud: fake.Config{Groups: zones(5, 5, 4)}, sidecar: sidecar.Options{Options: o}})
 		w.refresh(0)
 		if told := w.told(); told["a"]+told["b"]+told["c"] > 0 {
 			t.Errorf("%s: minimums %v", name, told)
@@ -327,7 +328,7 @@ func TestFloorsLeaveDeadInstances(t *testing.T) {
 // TestFloorsLeaveBrokenNodes: a set is no more level with nodes that are not ready than without them.
 func TestFloorsLeaveBrokenNodes(t *testing.T) {
 	groups := zones(5, 6)
-	w := newWorld(t, setup{sidecar: sidecar.Options{LevelScaleDown: true}, cloud: fake.Config{
+	w := newWorld(t, setup{sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}, cloud: fake.Config{
 		Groups: groups, Outages: []fake.Outage{{Zones: []string{"a"}, Window: fake.Window{Start: time.Minute}}},
 	}})
 	w.refresh(0)
@@ -374,7 +375,7 @@ func TestFloorsKeepSetsLevel(t *testing.T) {
 			w.refresh(time.Duration(number(12)) * time.Minute)
 			told := w.told()
 			before := apart(groups, w.size)
-			ended := slices.ContainsFunc(w.front.Status().Groups, func(g sidecar.GroupStatus) bool { return strings.Contains(g.FloorWhy, "got smaller") })
+			ended := slices.ContainsFunc(w.front.Status().Groups, func(g steering.GroupStatus) bool { return strings.Contains(g.FloorWhy, "got smaller") })
 			for _, g := range groups {
 				if size := w.size(g.ID); told[g.ID] < g.MinSize || told[g.ID] > max(size, g.MinSize) {
 					r.Fatalf("%s with %d is told to have a minimum of %d, it has %d", g.ID, size, told[g.ID], g.MinSize)
@@ -442,7 +443,7 @@ func TestFloorsAreNeverAboveTheSize(t *testing.T) {
 	raised := 0
 	for seed := range cases {
 		c := newRandomCase(seed)
-		c.sidecar = sidecar.Options{LevelScaleDown: true, MaxBalanceDeferral: 2 * time.Minute}
+		c.sidecar = sidecar.Options{Options: steering.Options{LevelScaleDown: true, MaxBalanceDeferral: 2 * time.Minute}}
 		c.ca.EnforceMinSize, c.ca.ScaleDown, c.ca.ScaleDownUnneeded = true, true, time.Minute
 		c.batches[0].Life = 20 * time.Minute
 		own := map[string]int{}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // Metrics counts what the sidecar does.
@@ -13,14 +15,6 @@ type Metrics struct {
 	refresh                                                                                 prometheus.Histogram
 	modes                                                                                   *prometheus.GaugeVec
 	groups, inFlight, unseen, backedOffGroups, limitedGroups, shutSets, planAge, heldGroups prometheus.Gauge
-}
-
-// gauges are values that are set once per loop.
-type gauges struct {
-	mode                                      mode
-	groups, inFlight, unseen, backedOff, shut int
-	held, limited                             int
-	plan                                      time.Duration
 }
 
 const subsystem = "evenkeel_sidecar_"
@@ -61,7 +55,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			m.byCall.WithLabelValues(call, result)
 		}
 	}
-	m.state(gauges{mode: steering})
+	m.state(steering.Gauges{Mode: steering.Steering})
 	if registerer != nil {
 		registerer.MustRegister(m.byCall, m.asked, m.grantedNodes, m.backoffs, m.restarts, m.refreshFailures, m.journalFailures,
 			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.limitedGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens)
@@ -69,7 +63,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) decided(d Decision) {
+func (m *Metrics) decided(d *steering.Decision) {
 	result := "granted"
 	switch {
 	case d.Error != "":
@@ -80,32 +74,32 @@ func (m *Metrics) decided(d Decision) {
 	m.byCall.WithLabelValues(d.Call, result).Inc()
 }
 
-func (m *Metrics) granted(asked, granted int) {
-	m.asked.Add(float64(asked))
-	m.grantedNodes.Add(float64(granted))
+// count adds to the counter of an effect.
+func (m *Metrics) count(c steering.Counter, n int) {
+	counters := map[steering.Counter]prometheus.Counter{
+		steering.NodesAsked: m.asked, steering.NodesGranted: m.grantedNodes, steering.MembersBackedOff: m.backoffs,
+		steering.ProcessesNoticed: m.restarts, steering.SetsUneven: m.unevens, steering.JournalFailed: m.journalFailures,
+	}
+	counters[c].Add(float64(n))
 }
 
-func (m *Metrics) backedOff()                { m.backoffs.Inc() }
-func (m *Metrics) restarted()                { m.restarts.Inc() }
 func (m *Metrics) refreshFailed()            { m.refreshFailures.Inc() }
-func (m *Metrics) unevened()                 { m.unevens.Inc() }
-func (m *Metrics) journalFailed()            { m.journalFailures.Inc() }
 func (m *Metrics) refreshed(d time.Duration) { m.refresh.Observe(d.Seconds()) }
 
-func (m *Metrics) state(g gauges) {
-	for _, name := range []mode{steering, dryRun, passThrough} {
+func (m *Metrics) state(g steering.Gauges) {
+	for _, name := range []steering.Mode{steering.Steering, steering.DryRun, steering.PassThrough} {
 		value := 0.0
-		if g.mode == name {
+		if g.Mode == name {
 			value = 1
 		}
 		m.modes.WithLabelValues(string(name)).Set(value)
 	}
-	m.groups.Set(float64(g.groups))
-	m.inFlight.Set(float64(g.inFlight))
-	m.unseen.Set(float64(g.unseen))
-	m.backedOffGroups.Set(float64(g.backedOff))
-	m.limitedGroups.Set(float64(g.limited))
-	m.shutSets.Set(float64(g.shut))
-	m.heldGroups.Set(float64(g.held))
-	m.planAge.Set(g.plan.Seconds())
+	m.groups.Set(float64(g.Groups))
+	m.inFlight.Set(float64(g.InFlight))
+	m.unseen.Set(float64(g.Unseen))
+	m.backedOffGroups.Set(float64(g.BackedOff))
+	m.limitedGroups.Set(float64(g.Limited))
+	m.shutSets.Set(float64(g.ClosedSets))
+	m.heldGroups.Set(float64(g.Held))
+	m.planAge.Set(g.PlanAge.Seconds())
 }

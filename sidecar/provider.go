@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 var (
@@ -44,13 +45,11 @@ func (s *Sidecar) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, er
 		return nil, err
 	}
 	groups := slices.Clone(v.groups)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.levels.floors) > 0 {
+	s.step(func(m *steering.Machine) {
 		for i := range groups {
-			groups[i].MinSize = s.told(v.byID[groups[i].ID])
+			groups[i].MinSize = m.Minimum(v.Groups[groups[i].ID])
 		}
-	}
+	})
 	return groups, nil
 }
 
@@ -62,10 +61,12 @@ func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, 
 	}
 	now := s.o.Clock.Now()
 	key := cmp.Or(node.Spec.ProviderID, node.Name)
-	s.mu.Lock()
-	s.inferred.saw(node, now)
-	known, asked := s.memory.groupOf[key]
-	s.mu.Unlock()
+	var known answered
+	asked := false
+	s.step(func(m *steering.Machine) {
+		m.Saw(node)
+		known, asked = s.memory.groupOf[key]
+	})
 	if group, ok := v.groupOf[key]; ok {
 		return group, true, nil
 	}
@@ -90,14 +91,14 @@ func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, 
 
 // TargetSize implements cloudprovider.Provider, from memory.
 func (s *Sidecar) TargetSize(ctx context.Context, id string) (int, error) {
-	s.hear(ctx, anything, "")
+	s.called(ctx, steering.OtherCall, "")
 	g, err := s.group(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.book(g.ID).target, nil
+	target := 0
+	s.step(func(m *steering.Machine) { target = m.Target(g.ID) })
+	return target, nil
 }
 
 // Nodes implements cloudprovider.Provider, from memory.
@@ -106,31 +107,31 @@ func (s *Sidecar) Nodes(ctx context.Context, id string) ([]cloudprovider.Instanc
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(g.instances), nil
+	return slices.Clone(g.Instances), nil
 }
 
 // Template implements cloudprovider.Provider, from memory.
 func (s *Sidecar) Template(ctx context.Context, id string) (cloudprovider.Template, error) {
-	s.hear(ctx, aTemplate, id)
+	s.called(ctx, steering.TemplateCall, id)
 	g, err := s.group(ctx, id)
 	if err != nil {
 		return cloudprovider.Template{}, err
 	}
-	if g.templateErr != nil {
-		return cloudprovider.Template{}, g.templateErr
+	if g.TemplateErr != nil {
+		return cloudprovider.Template{}, g.TemplateErr
 	}
-	return g.template.DeepCopy(), nil
+	return g.Template.DeepCopy(), nil
 }
 
 // Options implements cloudprovider.Provider. Only groups that are resized to their maximum or to zero have any: whatever
 // the answer, Cluster Autoscaler takes the startup time of nodes for zero as soon as there is one.
 func (s *Sidecar) Options(ctx context.Context, id string, defaults cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error) {
-	s.hear(ctx, groupOptions, id)
+	s.called(ctx, steering.OptionsCall, id)
 	g, err := s.group(ctx, id)
 	if err != nil {
 		return cloudprovider.GroupOptions{}, err
 	}
-	if !g.zeroOrMax {
+	if !g.ZeroOrMax {
 		return cloudprovider.GroupOptions{}, cloudprovider.ErrNotImplemented
 	}
 	s.mu.Lock()
@@ -208,37 +209,37 @@ func (s *Sidecar) PodPrice(ctx context.Context, pod *v1.Pod, start, end time.Tim
 }
 
 // group finds a group in what Cluster Autoscaler is shown.
-func (s *Sidecar) group(ctx context.Context, id string) (*groupView, error) {
+func (s *Sidecar) group(ctx context.Context, id string) (*steering.Group, error) {
 	v, err := s.ensure(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := v.byID[id]
+	g := v.Groups[id]
 	if g == nil {
 		return nil, fmt.Errorf("node group %q: %w", id, cloudprovider.ErrNotFound)
 	}
 	return g, nil
 }
 
+// called tells the machine of a call of Cluster Autoscaler's loop.
+func (s *Sidecar) called(ctx context.Context, call steering.Call, group string) {
+	s.step(func(m *steering.Machine) { m.Called(s.o.Connection(ctx), call, group) })
+}
+
 // noticeProcess tells a new process of Cluster Autoscaler from one that has connected again.
 func (s *Sidecar) noticeProcess(ctx context.Context) {
 	connection := s.o.Connection(ctx)
 	s.mu.Lock()
-	known := !s.process.IsZero() && s.gpuAsked == connection
+	known := s.gpuAsked != nil && *s.gpuAsked == connection
 	s.mu.Unlock()
 	if known {
 		return
 	}
 	s.loadJournal(ctx) // first, so that it does not bring back what is forgotten here
-	s.mu.Lock()
-	s.gpuAsked, s.process = connection, s.o.Clock.Now()
-	for _, b := range s.books {
-		b.seen, b.away = false, true
-	}
-	s.plan, s.pick, s.balancing, s.unasked = nil, nil, false, false
-	s.note(Decision{Call: "GPULabel", Reason: "a new process of Cluster Autoscaler: it knows of no node that is on its way"})
-	s.o.Metrics.restarted()
-	s.mu.Unlock()
+	s.step(func(m *steering.Machine) {
+		s.gpuAsked = &connection
+		m.NewProcess()
+	})
 	_ = s.saveJournal(ctx) // a failure is known from now on
 }
 
@@ -257,13 +258,4 @@ func (s *Sidecar) patience(ctx context.Context) (out <-chan time.Time, stop func
 func left(ctx context.Context) (time.Duration, bool) {
 	deadline, ok := ctx.Deadline()
 	return time.Until(deadline), ok //nolint:forbidigo // deadlines of contexts are in real time
-}
-
-func compareStrings(a, b string) int { return cmp.Compare(a, b) }
-
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }

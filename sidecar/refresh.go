@@ -1,12 +1,9 @@
 package sidecar
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -15,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 const (
@@ -32,41 +30,46 @@ const (
 // the one failure that costs Cluster Autoscaler nothing it knows.
 func (s *Sidecar) Refresh(ctx context.Context) error {
 	began := s.o.Clock.Now()
-	s.hear(ctx, newLoop, "")
+	s.called(ctx, steering.RefreshCall, "")
 	s.loadJournal(ctx)
 	err := s.read(ctx, began)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fetchErr = err
-	s.refreshes = [2]time.Time{s.refreshes[1], began}
+	s.observe(func(m *steering.Machine) {
+		s.fetchErr = err
+		if err != nil {
+			m.LoopSkipped(began)
+			s.o.Metrics.refreshFailed()
+			return
+		}
+		m.LoopBegins(began, s.takeFetched())
+		s.memory.options = nil
+		s.o.Metrics.refreshed(s.o.Clock.Since(began))
+		if gauges, ok := m.Gauges(); ok {
+			s.o.Metrics.state(gauges)
+		}
+	})
 	if err != nil {
-		s.o.Metrics.refreshFailed()
 		return fmt.Errorf("%w: %w", cloudprovider.ErrUnavailable, err)
 	}
-	if s.fetched != nil {
-		s.show(s.fetched)
-		s.fetched = nil
-	}
-	s.loop++
-	clear(s.grown)
-	s.pick = nil
-	if s.plan != nil && began.Sub(s.plan.since) > s.o.MaxNodeProvisionTime {
-		s.plan = nil // nobody has asked for its pods any more
-	}
-	s.memory.options = nil
-	s.inferred.forget(began.Add(-10 * time.Minute))
-	s.levelOut(began)
-	s.o.Metrics.refreshed(s.o.Clock.Since(began))
-	s.gauge()
 	return nil
+}
+
+// takeFetched makes what was read, if anything was, what Cluster Autoscaler is shown. The caller holds mu.
+func (s *Sidecar) takeFetched() *steering.Cloud {
+	if s.fetched == nil {
+		return nil
+	}
+	s.view, s.fetched = s.fetched, nil
+	return &s.view.Cloud
 }
 
 // ensure makes sure that there is something to show: Cluster Autoscaler asks for groups and nodes before its first Refresh,
 // and a replica that does not lead may wait for days before it does.
 func (s *Sidecar) ensure(ctx context.Context) (*view, error) {
-	s.mu.Lock()
-	v, stale := s.view, s.loop == 0 && s.view != nil && s.o.Clock.Since(s.view.at) >= useful
-	s.mu.Unlock()
+	var v *view
+	stale := false
+	s.step(func(m *steering.Machine) {
+		v, stale = s.view, m.Loop() == 0 && s.view != nil && s.o.Clock.Since(s.view.At) >= useful
+	})
 	if v != nil && !stale {
 		return v, nil
 	}
@@ -74,21 +77,21 @@ func (s *Sidecar) ensure(ctx context.Context) (*view, error) {
 	if err := s.read(ctx, s.o.Clock.Now()); err != nil {
 		return nil, fmt.Errorf("%w: %w", cloudprovider.ErrUnavailable, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fetched != nil {
-		s.show(s.fetched)
-		s.fetched = nil
-	}
-	s.fetchErr = nil
-	return s.view, nil
+	s.observe(func(m *steering.Machine) {
+		if read := s.takeFetched(); read != nil {
+			m.Show(read)
+		}
+		s.fetchErr = nil
+		v = s.view
+	})
+	return v, nil
 }
 
 // read reads the cloud, or waits for the reading that is under way. Where the cloud is slower than the caller, the
 // reading goes on and serves the next call.
 func (s *Sidecar) read(ctx context.Context, began time.Time) error {
 	s.mu.Lock()
-	fresh := s.fetched != nil && began.Sub(s.fetched.at) < useful && s.view != s.fetched
+	fresh := s.fetched != nil && began.Sub(s.fetched.At) < useful && s.view != s.fetched
 	s.mu.Unlock()
 	done := s.fetching.DoChan("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.BackendTimeout)
@@ -127,8 +130,7 @@ func (s *Sidecar) fetch(ctx context.Context) (*view, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list node groups: %w", err)
 	}
-	v := &view{at: began, byID: make(map[string]*groupView, len(groups))}
-	read := make([]*groupView, len(groups))
+	read := make([]*steering.Group, len(groups))
 	calls := new(errgroup.Group)
 	calls.SetLimit(s.o.Parallel)
 	for i := range groups {
@@ -138,30 +140,21 @@ func (s *Sidecar) fetch(ctx context.Context) (*view, error) {
 		})
 	}
 	_ = calls.Wait() // no call fails: each group has its own error
-	for _, g := range read {
-		if g != nil {
-			v.groups = append(v.groups, g.NodeGroup)
-			v.byID[g.ID] = g
-		}
-	}
-	slices.SortFunc(v.groups, func(a, b cloudprovider.NodeGroup) int { return compareStrings(a.ID, b.ID) })
-	v.groupOf = indexInstances(v.byID)
-	v.took = s.o.Clock.Since(began)
-	return v, nil
+	return newView(began, s.o.Clock.Since(began), read), nil
 }
 
 // fetchGroup reads one group; nil if it can not be and never was.
-func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup) *groupView {
-	s.mu.Lock()
-	revision := s.book(group.ID).revision
-	var before *groupView
-	if s.view != nil {
-		before = s.view.byID[group.ID]
-	}
-	hide := s.hides()
-	s.mu.Unlock()
+func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup) *steering.Group {
+	g := &steering.Group{NodeGroup: group}
+	var before *steering.Group
+	hide := false
+	s.step(func(m *steering.Machine) {
+		g.Revision, hide = m.Revision(group.ID), m.HidesFailures()
+		if s.view != nil {
+			before = s.view.Groups[group.ID]
+		}
+	})
 
-	g := &groupView{NodeGroup: group, revision: revision}
 	target, err := s.backend.TargetSize(ctx, group.ID)
 	var instances []cloudprovider.Instance
 	if err == nil {
@@ -169,177 +162,72 @@ func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup)
 	}
 	switch {
 	case err == nil:
-		g.target, g.instances = target, instances
+		g.Target, g.Instances = target, instances
 	case before == nil:
 		s.o.Log.Error(err, "Node group left out, it can not be read", "nodeGroup", group.ID)
 		return nil
 	default:
-		g.target, g.instances, g.failed, g.err = before.target, before.instances, before.failed, err
-		g.revision = -1 // says nothing new
+		g.Target, g.Instances, g.Failed, g.Err = before.Target, before.Instances, before.Failed, err
+		g.Revision = -1 // says nothing new
 	}
 	s.fetchDetails(ctx, g, before)
-	if hide && g.err == nil {
-		s.dropFailed(ctx, g)
+	if hide && g.Err == nil {
+		s.deleteFailed(ctx, g)
 		s.takeBackOverdue(ctx, g)
 	}
 	return g
 }
 
 // fetchDetails reads what changes rarely.
-func (s *Sidecar) fetchDetails(ctx context.Context, g, before *groupView) {
+func (s *Sidecar) fetchDetails(ctx context.Context, g, before *steering.Group) {
 	now := s.o.Clock.Now()
-	if before != nil && !before.detailsAt.IsZero() && now.Sub(before.detailsAt) < detailsFor && before.NodeGroup == g.NodeGroup {
-		g.template, g.templateErr, g.zeroOrMax, g.detailsAt = before.template, before.templateErr, before.zeroOrMax, before.detailsAt
-		g.price, g.hasPrice = before.price, before.hasPrice
+	if before != nil && !before.DetailsAt.IsZero() && now.Sub(before.DetailsAt) < detailsFor && before.NodeGroup == g.NodeGroup {
+		g.Template, g.TemplateErr, g.ZeroOrMax, g.DetailsAt = before.Template, before.TemplateErr, before.ZeroOrMax, before.DetailsAt
+		g.Price, g.HasPrice = before.Price, before.HasPrice
 		return
 	}
-	g.detailsAt = now
-	g.template, g.templateErr = s.backend.Template(ctx, g.ID)
-	if g.templateErr != nil && !errors.Is(g.templateErr, cloudprovider.ErrNotImplemented) {
-		g.detailsAt = time.Time{}
-		if before != nil && before.template.Node != nil {
-			g.template, g.templateErr = before.template, nil
+	g.DetailsAt = now
+	g.Template, g.TemplateErr = s.backend.Template(ctx, g.ID)
+	if g.TemplateErr != nil && !errors.Is(g.TemplateErr, cloudprovider.ErrNotImplemented) {
+		g.DetailsAt = time.Time{}
+		if before != nil && before.Template.Node != nil {
+			g.Template, g.TemplateErr = before.Template, nil
 		}
 	}
 	options, err := s.backend.Options(ctx, g.ID, cloudprovider.GroupOptions{})
-	g.zeroOrMax = err == nil && options.ZeroOrMaxNodeScaling
+	g.ZeroOrMax = err == nil && options.ZeroOrMaxNodeScaling
 	if err != nil && !errors.Is(err, cloudprovider.ErrNotImplemented) && before != nil {
-		g.zeroOrMax = before.zeroOrMax
+		g.ZeroOrMax = before.ZeroOrMax
 	}
 	pricing, ok := s.backend.(cloudprovider.Pricing)
-	if ok && g.template.Node != nil && slices.Contains(s.o.Chain.Names(), "price") {
-		price, err := pricing.NodePrice(ctx, g.template.Node, now, now.Add(time.Hour))
-		g.price, g.hasPrice = price, err == nil
+	if ok && g.Template.Node != nil && slices.Contains(s.o.Chain.Names(), "price") {
+		price, err := pricing.NodePrice(ctx, g.Template.Node, now, now.Add(time.Hour))
+		g.Price, g.HasPrice = price, err == nil
 	}
 }
 
-// hides tells whether failures of members are kept from Cluster Autoscaler: any error it sees makes the healthy nodes of
-// that group that are on their way invisible to it.
-func (s *Sidecar) hides() bool {
-	m, _ := s.mode()
-	return m == steering
-}
-
-// dropFailed deletes instances that could not be created and backs the group off.
-func (s *Sidecar) dropFailed(ctx context.Context, g *groupView) {
-	var nodes []*v1.Node
-	first := g.failed
-	g.instances = slices.DeleteFunc(slices.Clone(g.instances), func(i cloudprovider.Instance) bool {
-		if i.Error == nil || i.State == cloudprovider.InstanceDeleting {
-			return false
-		}
-		g.failed = append(g.failed, i)
-		nodes = append(nodes, cloudprovider.FakeNode(i.ID, cloudprovider.FakeNodeCreateError))
-		return true
-	})
-	if len(nodes) == 0 {
-		g.failed = first
+// deleteFailed deletes instances that could not be created.
+func (s *Sidecar) deleteFailed(ctx context.Context, g *steering.Group) {
+	var failed []cloudprovider.Instance
+	s.step(func(m *steering.Machine) { failed = m.TakeFailed(g) })
+	if len(failed) == 0 {
 		return
 	}
-	why := fmt.Sprintf("%d instances could not be created: %s: %s", len(nodes), g.failed[0].Error.Code, g.failed[0].Error.Message)
+	nodes := make([]*v1.Node, len(failed))
+	for i := range failed {
+		nodes[i] = cloudprovider.FakeNode(failed[i].ID, cloudprovider.FakeNodeCreateError)
+	}
 	err := s.backend.DeleteNodes(ctx, g.ID, nodes)
-	if err == nil {
-		g.target -= len(nodes)
-		g.failed = nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fail(g.ID, why, bringNode)
-	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(nodes), Granted: -len(nodes), Reason: why + "; they are deleted and others take their share", Error: text(err)})
+	s.step(func(m *steering.Machine) { m.FailedDeleted(g, err) })
 }
 
-// takeBackOverdue lowers the target size by what the cloud has not begun to fulfil, shortly before Cluster Autoscaler
-// would, which would take back more than is missing and leave the group alone.
-func (s *Sidecar) takeBackOverdue(ctx context.Context, g *groupView) {
-	missing := g.target - g.existing()
-	now := s.o.Clock.Now()
-	s.mu.Lock()
-	b := s.book(g.ID)
-	switch {
-	case missing <= 0:
-		b.missing = time.Time{}
-	case b.missing.IsZero() || b.missing.Before(b.asked):
-		b.missing = cmp.Or(b.asked, now)
-	}
-	since := b.missing
-	overdue := b.order == nil && (b.unborn || now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
-	b.unborn = false
-	missing -= max(0, min(b.off.vanished, missing)-s.roomBeside(g.ID))
-	s.mu.Unlock()
-	if !overdue || missing <= 0 {
+// takeBackOverdue lowers the target size by what the cloud has not begun to fulfil.
+func (s *Sidecar) takeBackOverdue(ctx context.Context, g *steering.Group) {
+	missing, why := 0, ""
+	s.step(func(m *steering.Machine) { missing, why = m.Overdue(g) })
+	if missing == 0 {
 		return
 	}
-	why := fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, now.Sub(since).Round(time.Second))
 	err := s.backend.DecreaseTargetSize(ctx, g.ID, -missing)
-	if err == nil {
-		g.target -= missing
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fail(g.ID, why, bringNode)
-	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -missing, Granted: -missing, Reason: why + "; they are taken back and others take their share", Error: text(err)})
-}
-
-// roomBeside is how many nodes the other members of a group's set can take. What has vanished and none of them can take stays on
-// order: it comes as soon as the cloud has it.
-func (s *Sidecar) roomBeside(id string) int {
-	if s.view == nil {
-		return math.MaxInt
-	}
-	room, now := 0, s.o.Clock.Now()
-	for other, g := range s.view.byID {
-		if _, _, off := s.backoff.Active(other, now); other != id && !off && s.set(other) == s.set(id) {
-			room += max(0, g.MaxSize-s.book(other).target)
-		}
-	}
-	return room
-}
-
-// show makes a view the one that Cluster Autoscaler is shown, and brings the books up to date with it.
-func (s *Sidecar) show(v *view) {
-	before := s.view
-	s.view = v
-	born := s.born()
-	at := s.look()
-	s.since = watchUnregistered(v, at.nodes, s.since)
-	at.since = s.since
-	for _, id := range slices.Sorted(maps.Keys(v.byID)) {
-		g, b := v.byID[id], s.book(id)
-		s.settleByReading(g, b)
-		s.watch(before.group(id), g, b, born)
-		n := at.count(g, b)
-		if n.expected == 0 {
-			b.seen, b.away = false, false // nothing to come: Cluster Autoscaler drops its request now
-		}
-	}
-	if !s.holds(at) {
-		s.provided = provided{}
-	}
-	for id := range s.books {
-		if v.byID[id] == nil {
-			delete(s.books, id)
-		}
-	}
-}
-
-// settleByReading takes over a target size that was read, and ends an order of which only the size tells what became of it.
-func (s *Sidecar) settleByReading(g *groupView, b *book) {
-	if g.revision != b.revision {
-		return // read before something changed here
-	}
-	o := b.order
-	switch {
-	case o == nil:
-		b.target = g.target - len(g.failed)
-	case g.target >= o.Before+o.Delta:
-		b.target = g.target - len(g.failed)
-		if !o.failed.IsZero() {
-			s.taken(b)
-		}
-	case !o.failed.IsZero() && s.o.Clock.Since(o.failed) >= confirmAfter:
-		s.refused(g.ID, b, o.err)
-		b.target = g.target - len(g.failed)
-	default:
-		b.target = g.target + o.Delta - len(g.failed)
-	}
+	s.step(func(m *steering.Machine) { m.TakenBack(g, missing, why, err) })
 }

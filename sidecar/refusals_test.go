@@ -15,6 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // reluctant is a cloud that takes its time to refuse.
@@ -73,7 +74,7 @@ func TestAllMembersRefuse(t *testing.T) {
 						t.Fatal(err)
 					}
 					cloud := &reluctant{Cloud: inner, takes: takes, until: 150 * time.Second, began: time.Now()}
-					front, err := sidecar.New(cloud, sidecar.Options{Journal: &memoryJournal{}, Nodes: nodesOf{inner}, Backoff: backoff.Options{Initial: first}})
+					front, err := sidecar.New(cloud, sidecar.Options{Journal: &memoryJournal{}, Nodes: nodesOf{inner}, Options: steering.Options{Backoff: backoff.Options{Initial: first}}})
 					if err != nil {
 						t.Fatal(err)
 					}

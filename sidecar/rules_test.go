@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // tapped is a cloud that a test takes down, or whose increases it handles itself.
@@ -233,7 +234,7 @@ func twelveGroups(t *testing.T) trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{Pods: podsOf("p", 56, 2)}}, sidecar: sidecar.Options{Chain: chain}}}
+	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{Pods: podsOf("p", 56, 2)}}, sidecar: sidecar.Options{Options: steering.Options{Chain: chain}}}}
 }
 
 // nearItsMaximum: of the second set of twelveGroups the member it was chosen for refuses, and the next has room for one
@@ -346,7 +347,7 @@ func TestFreeAndPinnedPodsHaveABound(t *testing.T) {
 				pods = append(pods, pod)
 			}
 			w := newWorld(t, setup{
-				seed: seed, sidecar: sidecar.Options{NotBalanced: full}, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []autoscaler.Batch{{Pods: pods}},
+				seed: seed, sidecar: sidecar.Options{Options: steering.Options{NotBalanced: full}}, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []autoscaler.Batch{{Pods: pods}},
 			})
 			state := w.settle(time.Hour)
 			sizes := state.Sizes()

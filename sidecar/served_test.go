@@ -19,6 +19,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // served is a world whose sidecar is a server on loopback.
@@ -163,7 +164,7 @@ func TestSteeringServed(t *testing.T) {
 			}
 			tt.ca.ProvisionTime = tt.waits
 			x := serve(t, setup{
-				seed: 1, ca: tt.ca, sidecar: sidecar.Options{MaxNodeProvisionTime: tt.waits}, cloud: fake.Config{Groups: tt.groups, Stocks: tt.stocks}, batches: []autoscaler.Batch{{Pods: podsOf("p", tt.nodes, 1)}},
+				seed: 1, ca: tt.ca, sidecar: sidecar.Options{Options: steering.Options{MaxNodeProvisionTime: tt.waits}}, cloud: fake.Config{Groups: tt.groups, Stocks: tt.stocks}, batches: []autoscaler.Batch{{Pods: podsOf("p", tt.nodes, 1)}},
 			}, tt.fault)
 			state := x.settle(time.Hour)
 			if got := state.Sizes(); !slices.Equal(sorted(got), sorted(tt.want)) || state.Pending > 0 || tt.plans > 0 && state.Increases != tt.plans {

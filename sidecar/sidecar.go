@@ -3,14 +3,11 @@ package sidecar
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/evenkeel/evenkeel/backoff"
-	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // Sidecar answers Cluster Autoscaler as its expander (BestOptions) and as its cloud (cloudprovider.Provider). It may be
@@ -18,8 +15,6 @@ import (
 type Sidecar struct {
 	backend Backend
 	o       Options
-	index   *nodegroupset.Index // of what the autoscaler sent last
-	writer  string              // names this process in the journal
 
 	// turn orders what must not happen at the same time: choosing and granting. It is held during calls to the cloud,
 	// mu never is.
@@ -28,57 +23,29 @@ type Sidecar struct {
 	orders   sync.WaitGroup // increases that are on their way
 
 	mu          sync.Mutex
+	machine     *steering.Machine
 	view        *view // what Cluster Autoscaler is shown; nil before the first reading
 	fetched     *view // read and not shown yet
 	fetchErr    error
-	loop        int // counts refreshes
-	books       map[string]*book
-	backoff     *backoff.Backoff
-	since       map[string]time.Time // instances without a node
-	readySince  map[string]time.Time // nodes, by provider id; nil before they were first looked at
-	served      map[string]bool      // nodes that have been ready, by provider id
-	refreshes   [2]time.Time         // the last but one, and the last
-	at          *sight               // when last looked at
-	pick        *pick                // the answer of the expander that waits for its increase
-	plan        *plan
-	provided    provided
-	unheard     *answer         // to the last increase, until Cluster Autoscaler calls again
-	grown       map[string]bool // groups increased in this loop since the last choice
-	balancing   bool            // Cluster Autoscaler balances by itself
-	ignored     bool            // it did not follow the last pick
-	unasked     bool            // it scales up without asking the expander
-	process     time.Time       // when its present process was first noticed
-	gpuAsked    string          // connection on which the GPU label was asked for
-	journalOf   string          // connection for which the journal was read
-	journalErr  error
+	gpuAsked    *string // connection on which the GPU label was last asked for
+	journalOf   string  // connection for which the journal was read
 	journalRead bool
 	memory      memory
-	levels      levels
-	inferred    inferred
 	history     history
-	sets        map[string]string // group → first of its set, of the last options
-	shut        map[string]bool   // sets left out because all members are backed off, by first member
 }
 
 // New returns a sidecar in front of a cloud. It calls nobody yet.
 func New(backend Backend, o Options) (*Sidecar, error) {
 	o.setDefaults()
-	index, err := nodegroupset.NewIndex(o.Similarity)
-	if err != nil {
-		return nil, fmt.Errorf("similarity of node groups: %w", err)
+	writer := ""
+	if o.Journal != nil {
+		writer = rand.Text()
 	}
-	return &Sidecar{
-		backend: backend,
-		o:       o,
-		index:   index,
-		writer:  rand.Text(),
-		turn:    newLock(),
-		books:   map[string]*book{},
-		backoff: backoff.New(o.Backoff),
-		grown:   map[string]bool{},
-		sets:    map[string]string{},
-		shut:    map[string]bool{},
-	}, nil
+	machine, err := steering.New(writer, o.Options)
+	if err != nil {
+		return nil, err
+	}
+	return &Sidecar{backend: backend, o: o, turn: newLock(), machine: machine}, nil
 }
 
 // Wait returns when all increases that are on their way have ended, or ctx is done.
@@ -93,83 +60,42 @@ func (s *Sidecar) Wait(ctx context.Context) error {
 	}
 }
 
-// mode tells what the sidecar does with increases, and why not more.
-type mode string
-
-const (
-	steering    mode = "Steering"
-	dryRun      mode = "DryRun"
-	passThrough mode = "PassThrough"
-)
-
-// mode is how increases are treated now.
-func (s *Sidecar) mode() (mode, string) {
-	switch {
-	case s.o.DryRun:
-		return dryRun, "--dry-run only tells what would be done"
-	case s.o.NotBalanced:
-		return passThrough, "--balance-similar-node-groups=false"
-	case s.balancing:
-		return passThrough, "Cluster Autoscaler balances by itself: start it with --balance-similar-node-groups=false"
-	case s.unasked:
-		return passThrough, "Cluster Autoscaler scales up without asking this expander: start it with --expander=grpc"
-	}
-	return steering, ""
+// step hands the machine an event, and carries out what that has led to. It holds mu.
+func (s *Sidecar) step(event func(*steering.Machine)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.machine.Tick(s.o.Clock.Now())
+	event(s.machine)
+	s.carryOut(s.machine.Effects())
 }
 
-// canShare tells whether increases may be granted in part, and why not.
-func (s *Sidecar) canShare() (bool, string) {
-	switch {
-	case s.o.Journal == nil:
-		return false, "there is no journal"
-	case s.journalErr != nil:
-		return false, "the journal can not be used: " + s.journalErr.Error()
-	}
-	return true, ""
-}
-
-// look looks at the cluster's nodes anew. They are looked at once per loop, and again for each choice.
-func (s *Sidecar) look() *sight {
-	now := s.o.Clock.Now()
-	s.at = &sight{now: now, nodes: s.nodes(now), since: s.since, provision: s.o.MaxNodeProvisionTime, startup: s.o.MaxNodeStartupTime}
-	return s.at
-}
-
-// lag is how long a node must have been ready to count as such: Cluster Autoscaler lists nodes before it refreshes, from a
-// watch of its own. Too few ready nodes cost a loop, too many a node.
-const lag = 2 * time.Second
-
-// nodes are the registered nodes by provider id, each ready only if it was at the refresh before the last one.
-func (s *Sidecar) nodes(now time.Time) map[string]NodeState {
-	list, ok := []NodeState(nil), false
-	if s.o.Nodes != nil {
-		list, ok = s.o.Nodes.List()
-	}
-	if !ok {
-		return s.inferred.nodes(now)
-	}
-	first := s.readySince == nil
-	since := make(map[string]time.Time, len(list))
-	served := make(map[string]bool, len(list))
-	out := make(map[string]NodeState, len(list))
-	for _, n := range list {
-		if n.Ready || s.served[n.ProviderID] {
-			served[n.ProviderID] = true
+// observe is step for events for which it matters which nodes are registered.
+func (s *Sidecar) observe(event func(*steering.Machine)) {
+	s.step(func(m *steering.Machine) {
+		if s.o.Nodes != nil {
+			m.Observe(s.o.Nodes.List())
 		}
-		n.Lost = !n.Ready && (n.Lost || served[n.ProviderID])
-		if n.Ready {
-			at, known := s.readySince[n.ProviderID]
-			switch {
-			case known:
-			case first && now.Sub(n.Created) >= s.o.MaxNodeProvisionTime: // of old
-			default:
-				at = now
-			}
-			since[n.ProviderID] = at
-			n.Ready = now.Sub(at) >= lag && !at.After(s.refreshes[0])
-		}
-		out[n.ProviderID] = n
+		event(m)
+	})
+}
+
+// carryOut does what events have led to beside their answers. None of it waits for anybody.
+func (s *Sidecar) carryOut(effects steering.Effects) {
+	for i := range effects.Decisions {
+		s.decided(&effects.Decisions[i])
 	}
-	s.readySince, s.served = since, served
-	return out
+	for _, l := range effects.Logs {
+		if l.Err != nil {
+			s.o.Log.Error(l.Err, l.Message, l.Values...)
+		} else {
+			s.o.Log.V(l.Verbosity).Info(l.Message, l.Values...)
+		}
+	}
+	s.history.warnings = append(s.history.warnings, effects.Warnings...)
+	for _, e := range effects.Events {
+		s.o.Recorder.Event(true, e.Reason, e.Message)
+	}
+	for counter, n := range effects.Counts {
+		s.o.Metrics.count(counter, n)
+	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // start is when every world begins.
@@ -73,16 +74,16 @@ type watch struct {
 	cloud *fake.Cloud
 	clock *clocktesting.FakeClock
 	at    time.Time
-	list  []sidecar.NodeState
+	list  []steering.NodeState
 }
 
-func (w *watch) List() ([]sidecar.NodeState, bool) {
+func (w *watch) List() ([]steering.NodeState, bool) {
 	if w.at.Equal(w.clock.Now()) {
 		return w.list, true
 	}
-	var out []sidecar.NodeState
+	var out []steering.NodeState
 	for _, node := range w.cloud.SharedNodes() {
-		state := sidecar.NodeState{ProviderID: node.Spec.ProviderID, Name: node.Name, Created: node.CreationTimestamp.Time}
+		state := steering.NodeState{ProviderID: node.Spec.ProviderID, Name: node.Name, Created: node.CreationTimestamp.Time}
 		for _, c := range node.Status.Conditions {
 			state.Ready = state.Ready || c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
 			state.Lost = state.Lost || c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown

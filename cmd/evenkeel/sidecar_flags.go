@@ -15,6 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
@@ -45,7 +46,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.DurationVar(&o.sidecar.BackendTimeout, "backend-timeout", sidecar.DefaultBackendTimeout, "how long a call to the real provider may take; Cluster Autoscaler is answered long before")
 	f.IntVar(&o.sidecar.Parallel, "backend-parallelism", sidecar.DefaultParallel, "calls to the real provider at the same time while its state is read")
 	f.BoolVar(&o.sidecar.LevelScaleDown, "level-scale-down", false, "hold smaller members of a set at their size while nodes can be taken from larger ones")
-	f.DurationVar(&o.sidecar.MaxBalanceDeferral, "max-balance-deferral", sidecar.DefaultMaxBalanceDeferral, "how long a set waits for its larger members to shrink before it may become uneven")
+	f.DurationVar(&o.sidecar.MaxBalanceDeferral, "max-balance-deferral", steering.DefaultMaxBalanceDeferral, "how long a set waits for its larger members to shrink before it may become uneven")
 	f.BoolVar(&o.sidecar.DryRun, "dry-run", false, "only tell what would be done")
 
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; empty means from inside the cluster")

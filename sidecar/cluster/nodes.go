@@ -21,7 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // Nodes knows the registered nodes from a watch. Of each it keeps its state only, below 400 bytes.
@@ -32,8 +32,8 @@ type Nodes struct {
 	log      logr.Logger
 
 	mu     sync.RWMutex
-	states map[string]sidecar.NodeState // by name
-	sorted []sidecar.NodeState          // by name; nil when it is to be made again
+	states map[string]steering.NodeState // by name
+	sorted []steering.NodeState          // by name; nil when it is to be made again
 	synced bool
 	cause  error     // why the API server can not be asked; nil if it can
 	broken time.Time // since when it can not
@@ -47,14 +47,14 @@ func newNodes(o *Options) *Nodes {
 		patience: o.Patience,
 		clock:    o.Clock,
 		log:      o.Log,
-		states:   map[string]sidecar.NodeState{},
+		states:   map[string]steering.NodeState{},
 	}
 }
 
 // List returns all registered nodes by name. They are not known, and ok is false, until they were listed once, and while the
 // API server has refused or not answered every call of the watch for Options.Patience. Until then the nodes last seen
 // count: an API server that restarts is back sooner, and Cluster Autoscaler goes on with what it has seen as well.
-func (n *Nodes) List() (nodes []sidecar.NodeState, ok bool) {
+func (n *Nodes) List() (nodes []steering.NodeState, ok bool) {
 	if n.Problem() != nil {
 		return nil, false
 	}
@@ -72,7 +72,7 @@ func (n *Nodes) List() (nodes []sidecar.NodeState, ok bool) {
 	return slices.Clone(sorted), true
 }
 
-func byName(a, b sidecar.NodeState) int { return cmp.Compare(a.Name, b.Name) }
+func byName(a, b steering.NodeState) int { return cmp.Compare(a.Name, b.Name) }
 
 // Problem says why the nodes are not known; nil if they are.
 func (n *Nodes) Problem() error {
@@ -179,7 +179,7 @@ func (s nodeStore) Delete(object any) error {
 }
 
 func (s nodeStore) Replace(objects []any, _ string) error {
-	states := make(map[string]sidecar.NodeState, len(objects))
+	states := make(map[string]steering.NodeState, len(objects))
 	for _, object := range objects {
 		node, ok := object.(*v1.Node)
 		if !ok {
@@ -224,8 +224,8 @@ func newReadiness(o *Options) readiness {
 	}
 }
 
-func (r readiness) state(n *v1.Node) sidecar.NodeState {
-	return sidecar.NodeState{
+func (r readiness) state(n *v1.Node) steering.NodeState {
+	return steering.NodeState{
 		ProviderID: n.Spec.ProviderID,
 		Name:       n.Name,
 		Created:    n.CreationTimestamp.Time,

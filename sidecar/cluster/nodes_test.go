@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 func TestReadinessIsThatOfClusterAutoscaler(t *testing.T) {
@@ -143,7 +143,7 @@ func TestNodesAreNotShared(t *testing.T) {
 	first, _ := n.List()
 	first[0].Name = "changed"
 	second, _ := n.List()
-	want := []sidecar.NodeState{{Name: "a", ProviderID: "fake://a", Created: began, Ready: true}}
+	want := []steering.NodeState{{Name: "a", ProviderID: "fake://a", Created: began, Ready: true}}
 	if diff := cmp.Diff(want, second); diff != "" {
 		t.Error(diff)
 	}

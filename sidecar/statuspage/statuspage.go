@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/internal/page"
-	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 //go:embed page.html
@@ -25,13 +25,13 @@ var source = template.Must(page.Parse(text, template.FuncMap{"sets": sets}))
 // New returns a handler that shows the status at the time of the request: as JSON
 // where the parameter format is json or the client prefers application/json, as
 // HTML otherwise. Whatever the status holds is escaped.
-func New(status func() sidecar.Status) http.Handler {
-	return page.Handler(source, func() sidecar.Status {
+func New(status func() steering.Status) http.Handler {
+	return page.Handler(source, func() steering.Status {
 		s := status()
 		// Programs need not tell an empty list from none.
-		s.Groups = append([]sidecar.GroupStatus{}, s.Groups...)
+		s.Groups = append([]steering.GroupStatus{}, s.Groups...)
 		s.Sets = append([][]string{}, s.Sets...)
-		s.Decisions = append([]sidecar.Decision{}, s.Decisions...)
+		s.Decisions = append([]steering.Decision{}, s.Decisions...)
 		return s
 	})
 }
@@ -39,14 +39,14 @@ func New(status func() sidecar.Status) http.Handler {
 // set is a set of groups as a part of the table.
 type set struct {
 	Name   string // empty for groups that are in no set
-	Groups []sidecar.GroupStatus
+	Groups []steering.GroupStatus
 	Size   int
 }
 
 // sets sorts groups by set and name. Groups in no set come last.
-func sets(groups []sidecar.GroupStatus) []set {
+func sets(groups []steering.GroupStatus) []set {
 	groups = slices.Clone(groups)
-	slices.SortStableFunc(groups, func(a, b sidecar.GroupStatus) int {
+	slices.SortStableFunc(groups, func(a, b steering.GroupStatus) int {
 		if (a.Set == "") != (b.Set == "") {
 			return strings.Compare(b.Set, a.Set)
 		}

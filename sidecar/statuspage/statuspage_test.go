@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/statuspage"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -25,25 +25,25 @@ var update = flag.Bool("update", false, "write the golden files")
 var now = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
 // busy has something of everything.
-func busy() sidecar.Status {
-	return sidecar.Status{
+func busy() steering.Status {
+	return steering.Status{
 		Time: now, Mode: "Steering", Ready: true, Autoscaler: "process first seen at 11:00:00",
 		LastRefresh: now.Add(-4 * time.Second), RefreshTook: "120ms", Journal: "ConfigMap kube-system/evenkeel-journal",
-		Groups: []sidecar.GroupStatus{
+		Groups: []steering.GroupStatus{
 			{Name: "gpu", Size: 2, Max: 4, Ready: 2},
 			{Name: "m-b", Set: "m-a", Zone: "b", Size: 3, Min: 1, Max: 9, Ready: 3, Backoff: "out of stock, until 12:05:00"},
 			{Name: "m-a", Set: "m-a", Zone: "a", Size: 4, Max: 9, Ready: 1, InFlight: 3, Unseen: 2, Floor: 3, FloorWhy: "one per loop may go, so that the set stays level"},
 			{Name: "x", Set: "x", Size: 1, Max: 1, Problem: "template has no cpu"},
 		},
 		Sets: [][]string{{"m-a", "m-b"}, {"x"}},
-		Plan: &sidecar.PlanStatus{Since: now.Add(-90 * time.Second), Chosen: "m-a", Why: "least waste", Need: 5, Granted: 3, Members: []sidecar.PlanMember{
+		Plan: &steering.PlanStatus{Since: now.Add(-90 * time.Second), Chosen: "m-a", Why: "least waste", Need: 5, Granted: 3, Members: []steering.PlanMember{
 			{Name: "m-a", Size: 1, NewSize: 4}, {Name: "m-b", Size: 3, NewSize: 3, Why: "backed off"},
 		}},
-		Decisions: []sidecar.Decision{
-			{Time: now.Add(-time.Second), Call: "IncreaseSize", Group: "m-a", Asked: 5, Granted: 3, Reason: "its share of the split", Members: []sidecar.PlanMember{{Name: "m-a", Size: 1, NewSize: 4}, {Name: "m-b", Size: 3, NewSize: 3, Why: "backed off"}}},
+		Decisions: []steering.Decision{
+			{Time: now.Add(-time.Second), Call: "IncreaseSize", Group: "m-a", Asked: 5, Granted: 3, Reason: "its share of the split", Members: []steering.PlanMember{{Name: "m-a", Size: 1, NewSize: 4}, {Name: "m-b", Size: 3, NewSize: 3, Why: "backed off"}}},
 			{Time: now.Add(-2 * time.Second), Call: "BestOptions", Reason: "no option is usable", Error: "deadline exceeded"},
 		},
-		Apart: []sidecar.ApartStatus{{
+		Apart: []steering.ApartStatus{{
 			Left: "m-a", Right: "x",
 			Differences: []nodegroupset.Difference{
 				{Field: "labels[pool]", Left: "m", HasLeft: true, Limit: "equal"},
@@ -56,20 +56,20 @@ func busy() sidecar.Status {
 	}
 }
 
-func ask(t *testing.T, status sidecar.Status, method, target, accept string) *httptest.ResponseRecorder {
+func ask(t *testing.T, status steering.Status, method, target, accept string) *httptest.ResponseRecorder {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), method, target, http.NoBody)
 	if accept != "" {
 		request.Header.Set("Accept", accept)
 	}
 	response := httptest.NewRecorder()
-	statuspage.New(func() sidecar.Status { return status }).ServeHTTP(response, request)
+	statuspage.New(func() steering.Status { return status }).ServeHTTP(response, request)
 	return response
 }
 
 func TestPages(t *testing.T) {
-	starting := sidecar.Status{Time: now, Mode: "PassThrough", ModeReason: "the journal can not be kept", NotReady: "the backend does not answer"}
-	for name, status := range map[string]sidecar.Status{"busy": busy(), "starting": starting} {
+	starting := steering.Status{Time: now, Mode: "PassThrough", ModeReason: "the journal can not be kept", NotReady: "the backend does not answer"}
+	for name, status := range map[string]steering.Status{"busy": busy(), "starting": starting} {
 		for _, format := range []string{"html", "json"} {
 			got := ask(t, status, http.MethodGet, "/status?format="+format, "").Body.Bytes()
 			golden := filepath.Join("testdata", name+"."+format)
@@ -93,7 +93,7 @@ func TestPages(t *testing.T) {
 func TestJSONIsTheStatus(t *testing.T) {
 	status := busy()
 	status.Apart = nil // differences are only written
-	var got sidecar.Status
+	var got steering.Status
 	if err := json.Unmarshal(ask(t, status, http.MethodGet, "/?format=json", "").Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -173,8 +173,8 @@ func poison(v reflect.Value, text string) (count int) {
 }
 
 func ExampleNew() {
-	page := httptest.NewServer(statuspage.New(func() sidecar.Status {
-		return sidecar.Status{Time: now, Mode: "Steering", Ready: true}
+	page := httptest.NewServer(statuspage.New(func() steering.Status {
+		return steering.Status{Time: now, Mode: "Steering", Ready: true}
 	}))
 	defer page.Close()
 	response, err := http.Get(page.URL + "?format=json")
@@ -182,7 +182,7 @@ func ExampleNew() {
 		panic(err)
 	}
 	defer response.Body.Close()
-	var status sidecar.Status
+	var status steering.Status
 	fmt.Println(json.NewDecoder(response.Body).Decode(&status), status.Mode, status.Ready)
 	// Output: <nil> Steering true
 }

@@ -1,4 +1,4 @@
-package sidecar
+package steering
 
 import (
 	"fmt"
@@ -13,6 +13,9 @@ import (
 
 // DefaultMaxBalanceDeferral is how long smaller members of a set wait for larger ones to shrink.
 const DefaultMaxBalanceDeferral = 10 * time.Minute
+
+// catalogueFor is for how long sets by the templates of the cloud are not worked out again.
+const catalogueFor = time.Minute
 
 // levels steers what Cluster Autoscaler may take from sets by the only bound it is told of a group: its minimum. It looks at
 // the minimums once per loop, takes no node from a group at its minimum, and forgets since when such nodes are unneeded.
@@ -60,10 +63,10 @@ func (m *levelMember) shrinks() bool { return m.size > m.min }
 func (m *levelMember) floorAt(size int) int { return max(m.min, min(m.size, m.staying, size)) }
 
 // levelOut works out the minimums Cluster Autoscaler is told in this loop.
-func (s *Sidecar) levelOut(now time.Time) {
+func (s *Machine) levelOut(now time.Time) {
 	l := &s.levels
 	l.floors = nil
-	if m, _ := s.mode(); !s.o.LevelScaleDown || m != steering || s.view == nil {
+	if mode, _ := s.Mode(); !s.o.LevelScaleDown || mode != Steering || s.view == nil {
 		l.sets = nil
 		return
 	}
@@ -78,8 +81,8 @@ func (s *Sidecar) levelOut(now time.Time) {
 		ended := kept.let
 		maps.Copy(l.floors, kept.advance(members, now, s.o.MaxBalanceDeferral))
 		if kept.let && !ended {
-			s.o.Metrics.unevened()
-			s.o.Log.Info("Set may become uneven, its larger members have not shrunk", "set", set, "after", s.o.MaxBalanceDeferral.String(), "nodesPerLoop", kept.step)
+			s.count(SetsUneven, 1)
+			s.log(Log{Message: "Set may become uneven, its larger members have not shrunk", Values: []any{"set", set, "after", s.o.MaxBalanceDeferral.String(), "nodesPerLoop", kept.step}})
 		}
 	}
 	l.keep(before, now, s.o.MaxBalanceDeferral)
@@ -118,16 +121,16 @@ func levelOf(members []levelMember, before map[string]*level) *level {
 }
 
 // levelMembers are the sets of two and more groups that can be levelled.
-func (s *Sidecar) levelMembers(now time.Time) map[string][]levelMember {
+func (s *Machine) levelMembers(now time.Time) map[string][]levelMember {
 	first := s.sets
 	if len(first) == 0 {
 		first = s.catalogueSets(now)
 	}
 	out := map[string][]levelMember{}
-	for _, id := range slices.Sorted(maps.Keys(s.view.byID)) {
-		g, b := s.view.byID[id], s.book(id)
+	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
+		g, b := s.view.Groups[id], s.book(id)
 		set, known := first[id]
-		if !known || g.zeroOrMax || g.err != nil {
+		if !known || g.ZeroOrMax || g.Err != nil {
 			continue
 		}
 		_, _, backedOff := s.backoff.Active(id, now)
@@ -138,9 +141,9 @@ func (s *Sidecar) levelMembers(now time.Time) map[string][]levelMember {
 }
 
 // catalogueSets are the sets as far as the templates of the cloud tell. They serve until Cluster Autoscaler has sent its own.
-func (s *Sidecar) catalogueSets(now time.Time) map[string]string {
+func (s *Machine) catalogueSets(now time.Time) map[string]string {
 	l := &s.levels
-	if l.catalogue != nil && now.Sub(l.catalogueAt) < detailsFor {
+	if l.catalogue != nil && now.Sub(l.catalogueAt) < catalogueFor {
 		return l.catalogue
 	}
 	l.catalogue, l.catalogueAt = map[string]string{}, now
@@ -148,9 +151,9 @@ func (s *Sidecar) catalogueSets(now time.Time) map[string]string {
 	if err != nil {
 		return l.catalogue // New has made sure that it is none
 	}
-	templates := make(map[string]cloudprovider.Template, len(s.view.byID))
-	for id, g := range s.view.byID {
-		templates[id] = g.template
+	templates := make(map[string]cloudprovider.Template, len(s.view.Groups))
+	for id, g := range s.view.Groups {
+		templates[id] = g.Template
 	}
 	if scaleup.ShareCloud(templates) != nil {
 		return l.catalogue
@@ -178,10 +181,10 @@ func (b *book) settled() int {
 
 // staying is how many instances there are that neither failed, nor have been without a node for so long that they are deleted,
 // nor have a node that is broken: a set is no more level with it than without it.
-func (s *sight) staying(g *groupView) int {
+func (s *sight) staying(g *Group) int {
 	n := 0
-	for i := range g.instances {
-		instance := &g.instances[i]
+	for i := range g.Instances {
+		instance := &g.Instances[i]
 		node, registered := s.nodes[instance.ID]
 		since, known := s.since[instance.ID]
 		lost := known && s.now.Sub(since) >= s.provision
@@ -301,8 +304,8 @@ func (l *level) explain(f *floor, largest levelMember, deferral time.Duration) s
 	return "one per loop may go, so that the set stays level"
 }
 
-// told is the minimum Cluster Autoscaler is told of a group. What has gone since the floor was worked out lowers it.
-func (s *Sidecar) told(g *groupView) int {
+// Minimum returns the minimum Cluster Autoscaler is told of a group. What has gone since the floor was worked out lowers it.
+func (s *Machine) Minimum(g *Group) int {
 	f, raised := s.levels.floors[g.ID]
 	if !raised {
 		return g.MinSize

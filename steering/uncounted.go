@@ -1,4 +1,4 @@
-package sidecar
+package steering
 
 import (
 	"slices"
@@ -7,8 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 )
 
 // young is the age below which Cluster Autoscaler may have left a pod out of its questions.
@@ -24,7 +22,7 @@ func (c *choice) doubt() {
 		competing = competing || c.at.now.Sub(pod.CreationTimestamp.Time) < young
 	}
 	for id, b := range c.books {
-		g := c.view.byID[id]
+		g := c.view.Groups[id]
 		if g == nil {
 			continue
 		}
@@ -51,7 +49,7 @@ func (c *choice) whole() bool {
 
 // limited tells whether the group's option may lack pods for want of room.
 func (c *choice) limited(name string) bool {
-	return c.counts[name] >= c.view.byID[name].MaxSize-c.book(name).target
+	return c.counts[name] >= c.view.Groups[name].MaxSize-c.book(name).target
 }
 
 // wanted tells whether a pod of an option of a similar group could by its node affinity run in the group.
@@ -73,14 +71,14 @@ func (c *choice) template(id string) *v1.Node {
 	if node := c.request.Nodes[id]; node != nil {
 		return node
 	}
-	if g := c.view.byID[id]; g != nil {
-		return g.template.Node
+	if g := c.view.Groups[id]; g != nil {
+		return g.Template.Node
 	}
 	return nil
 }
 
 // accepted counts the pods of an option whose node affinity and selector accept a node.
-func (c *choice) accepted(o *grpcexpander.Option, node *v1.Node) int {
+func (c *choice) accepted(o *Option, node *v1.Node) int {
 	n := 0
 	for _, i := range o.Pods {
 		if accepts(c.request.Pods[i], node) {

@@ -1,4 +1,4 @@
-package sidecar
+package steering
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/expander"
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 )
 
 // provided are pods that all have room on nodes that are on their way. Cluster Autoscaler tries anew in every loop which pods
@@ -27,7 +26,7 @@ type provided struct {
 const turn = 10 * time.Second
 
 // provide notes that all pods of a plan have room; the last question of it had all that were pending.
-func (s *Sidecar) provide(p *pick) {
+func (s *Machine) provide(p *pick) {
 	if s.provided.pods == nil {
 		s.provided = provided{pods: map[types.UID]bool{}, kinds: map[string]bool{}, targets: map[string]int{}}
 	}
@@ -48,14 +47,14 @@ func (s *Sidecar) provide(p *pick) {
 
 // holds tells whether the nodes are still on their way, or so new that the scheduler may be at work. It is asked once per
 // loop at least.
-func (s *Sidecar) holds(at *sight) bool {
+func (s *Machine) holds(at *sight) bool {
 	p := &s.provided
 	if p.pods == nil {
 		return false
 	}
 	coming := false
 	for id, target := range p.targets {
-		g := s.view.byID[id]
+		g := s.view.Groups[id]
 		if g == nil || s.book(id).target < target {
 			return false // some were lost
 		}
@@ -84,7 +83,7 @@ func (c *choice) dropProvided() (dropped int) {
 		if c.single(name) {
 			continue
 		}
-		rest := &grpcexpander.Option{Group: o.Group, Debug: o.Debug}
+		rest := &Option{Group: o.Group, Debug: o.Debug}
 		for _, i := range o.Pods {
 			if !c.provided.pods[uid(c.request.Pods[i])] {
 				rest.Pods = append(rest.Pods, i)
@@ -101,7 +100,7 @@ func (c *choice) dropProvided() (dropped int) {
 }
 
 // kinds are kinds of the pods of an option: two of them where there are more, since all that matters is whether there is one.
-func (c *choice) kinds(o *grpcexpander.Option) map[string]bool {
+func (c *choice) kinds(o *Option) map[string]bool {
 	out := map[string]bool{}
 	for _, i := range o.Pods {
 		if out[kindOf(c.request.Pods[i])] = true; len(out) > 1 {

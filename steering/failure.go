@@ -1,4 +1,4 @@
-package sidecar
+package steering
 
 import (
 	"fmt"
@@ -69,7 +69,7 @@ func (n counted) troubled() bool {
 
 // unhealthy reports whether Cluster Autoscaler leaves the group out for reasons that have nothing to do with what it has asked
 // for: its nodes are in trouble, or it has none, and none is about to register, although some were ordered.
-func (s *sight) unhealthy(g *groupView, b *book) bool {
+func (s *sight) unhealthy(g *Group, b *book) bool {
 	return g.existing() == 0 && b.target > 0 || s.count(g, b).troubled()
 }
 
@@ -87,26 +87,26 @@ type writtenOff struct {
 
 // keep forgets what is not there any more: instances that have gone, and missing nodes that now have an instance or are not
 // in the target size any more.
-func (w *writtenOff) keep(g *groupView, target int) {
+func (w *writtenOff) keep(g *Group, target int) {
 	w.missing = max(0, min(w.missing, target-g.existing()))
 	w.vanished = min(w.vanished, w.missing)
 	if len(w.instances) == 0 {
 		return
 	}
-	there := make(map[string]bool, len(g.instances))
-	for i := range g.instances {
-		there[g.instances[i].ID] = true
+	there := make(map[string]bool, len(g.Instances))
+	for i := range g.Instances {
+		there[g.Instances[i].ID] = true
 	}
 	maps.DeleteFunc(w.instances, func(id string, _ bool) bool { return !there[id] })
 }
 
 // writeOff gives up all of the group's nodes that are on their way.
-func (s *Sidecar) writeOff(g *groupView, b *book) {
+func (s *Machine) writeOff(g *Group, b *book) {
 	if b.off.instances == nil {
 		b.off.instances = map[string]bool{}
 	}
-	for i := range g.instances {
-		instance := &g.instances[i]
+	for i := range g.Instances {
+		instance := &g.Instances[i]
 		if node, registered := s.at.nodes[instance.ID]; instance.State != cloudprovider.InstanceDeleting && (!registered || !node.Ready) {
 			b.off.instances[instance.ID] = true
 		}
@@ -116,8 +116,8 @@ func (s *Sidecar) writeOff(g *groupView, b *book) {
 
 // watch looks at what has become of a group's nodes since it was last read: they came, vanished, or are overdue. Told is
 // which instances had been ready nodes by then.
-func (s *Sidecar) watch(before, g *groupView, b *book, born func(id string) bool) {
-	if g.err != nil || b.order != nil {
+func (s *Machine) watch(before, g *Group, b *book, born func(id string) bool) {
+	if g.Err != nil || b.order != nil {
 		return
 	}
 	b.off.keep(g, b.target)
@@ -125,7 +125,7 @@ func (s *Sidecar) watch(before, g *groupView, b *book, born func(id string) bool
 	lost, unborn := s.vanished(before, g, b, born)
 	missing := max(0, b.target-g.existing())
 	b.off.missing, b.off.vanished = min(b.off.missing+lost, missing), min(b.off.vanished+lost, missing)
-	if !s.hides() {
+	if !s.HidesFailures() {
 		return
 	}
 	if unborn > 0 {
@@ -138,20 +138,20 @@ func (s *Sidecar) watch(before, g *groupView, b *book, born func(id string) bool
 }
 
 // undelivered is the failure of a member whose nodes did not come in time.
-func (s *Sidecar) undelivered(g *groupView, b *book, nodes int, why string) {
+func (s *Machine) undelivered(g *Group, b *book, nodes int, why string) {
 	s.writeOff(g, b)
 	s.fail(g.ID, why, bringNode)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: nodes, Reason: why + "; they are not waited for any longer and others take their share"})
 }
 
 // proveByNode ends a proof when a node has become ready since the member failed.
-func (s *Sidecar) proveByNode(g *groupView, b *book) {
+func (s *Machine) proveByNode(g *Group, b *book) {
 	if b.proof != bringNode {
 		return
 	}
 	failed := s.backoff.Failures()[g.ID].Failed
-	for i := range g.instances {
-		node, registered := s.at.nodes[g.instances[i].ID]
+	for i := range g.Instances {
+		node, registered := s.at.nodes[g.Instances[i].ID]
 		if !registered || !node.Ready {
 			continue
 		}
@@ -168,7 +168,7 @@ func (s *Sidecar) proveByNode(g *groupView, b *book) {
 
 // born tells of an instance whether it had been a ready node when the nodes were last looked at. Where they are not known, it is
 // enough that it had a node.
-func (s *Sidecar) born() func(id string) bool {
+func (s *Machine) born() func(id string) bool {
 	served, unregistered := s.served, s.since
 	return func(id string) bool {
 		_, waited := unregistered[id]
@@ -177,18 +177,18 @@ func (s *Sidecar) born() func(id string) bool {
 }
 
 // vanished counts instances that are gone although nobody has deleted them, and those of them that never became ready nodes.
-func (s *Sidecar) vanished(before, g *groupView, b *book, born func(id string) bool) (lost, unborn int) {
+func (s *Machine) vanished(before, g *Group, b *book, born func(id string) bool) (lost, unborn int) {
 	if before == nil {
 		return 0, 0
 	}
 	there := map[string]bool{}
-	for _, instances := range [][]cloudprovider.Instance{g.instances, g.failed} {
+	for _, instances := range [][]cloudprovider.Instance{g.Instances, g.Failed} {
 		for i := range instances {
 			there[instances[i].ID] = true
 		}
 	}
-	for i := range before.instances {
-		instance := &before.instances[i]
+	for i := range before.Instances {
+		instance := &before.Instances[i]
 		if there[instance.ID] || instance.State == cloudprovider.InstanceDeleting || instance.Error != nil {
 			continue
 		}
@@ -209,15 +209,29 @@ func (s *Sidecar) vanished(before, g *groupView, b *book, born func(id string) b
 }
 
 // fail leaves a member alone for a while.
-func (s *Sidecar) fail(id, why string, p proof) {
-	now := s.o.Clock.Now()
+func (s *Machine) fail(id, why string, p proof) {
+	now := s.now
 	b := s.book(id)
 	b.proof = b.proof.and(p)
 	s.provided = provided{} // what is missing now is asked for again
 	s.backoff.Failed(id, why, now)
 	until, _, _ := s.backoff.Active(id, now)
-	s.o.Metrics.backedOff()
-	s.o.Recorder.Event(true, "MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, then tried with one node: %s", id, until.UTC().Format(time.TimeOnly), why))
+	s.count(MembersBackedOff, 1)
+	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, then tried with one node: %s", id, until.UTC().Format(time.TimeOnly), why))
+}
+
+// NodesDeleted is told that the cloud has deleted nodes for Cluster Autoscaler, and the target size since, unless it could not be read.
+func (s *Machine) NodesDeleted(id string, nodes []*v1.Node, target int, readErr error) {
+	b := s.book(id)
+	if n := b.deletedBy(nodes, s.now); n > 0 && s.HidesFailures() {
+		s.fail(id, fmt.Sprintf("%d instances never became nodes", n), bringNode)
+	}
+	if readErr == nil && b.order == nil {
+		b.target = target
+		b.revision++
+	} else {
+		b.resize(-len(nodes)) // until the next reading
+	}
 }
 
 // deletedBy notes which instances Cluster Autoscaler has deleted, and counts those it has waited for in vain.

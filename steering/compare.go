@@ -1,19 +1,18 @@
-package sidecar
+package steering
 
 import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // compare brings the index of similar groups up to date with the templates Cluster Autoscaler sent. Of a group without nodes
 // that is what the catalogue says of its machines, which is completed from groups that have nodes.
-func (s *Sidecar) compare(request *grpcexpander.Request) error {
+func (s *Machine) compare(request *Question) error {
 	templates := make(map[string]cloudprovider.Template, len(request.Nodes))
 	empty := map[string]bool{}
 	for name, node := range request.Nodes {
 		templates[name] = cloudprovider.Template{Node: node}
-		if g := s.view.byID[name]; g != nil {
+		if g := s.view.Groups[name]; g != nil {
 			if s.at.count(g, s.book(name)).ready == 0 {
 				empty[name] = true
 			}
@@ -29,14 +28,14 @@ func (s *Sidecar) compare(request *grpcexpander.Request) error {
 		}
 	}
 	for _, name := range s.index.Names() {
-		if _, sent := templates[name]; !sent && s.view.byID[name] == nil { // else it was only not read this time
+		if _, sent := templates[name]; !sent && s.view.Groups[name] == nil { // else it was only not read this time
 			s.index.Delete(name)
 		}
 	}
 	for name, template := range templates {
 		if err := s.index.Set(name, template); err != nil {
 			s.index.Delete(name)
-			s.o.Log.V(2).Info("Node group is balanced with no other, its template can not be compared", "nodeGroup", name, "reason", err.Error())
+			s.log(Log{Verbosity: 2, Message: "Node group is balanced with no other, its template can not be compared", Values: []any{"nodeGroup", name, "reason", err.Error()}})
 		}
 	}
 	clear(s.sets)

@@ -1,4 +1,4 @@
-package sidecar
+package steering
 
 import (
 	"time"
@@ -59,7 +59,7 @@ func (b *book) resize(delta int) {
 }
 
 // book returns the group's book.
-func (s *Sidecar) book(id string) *book {
+func (s *Machine) book(id string) *book {
 	b := s.books[id]
 	if b == nil {
 		b = &book{}
@@ -69,7 +69,7 @@ func (s *Sidecar) book(id string) *book {
 }
 
 // unseen is how many nodes of the group are on their way without Cluster Autoscaler knowing.
-func (s *Sidecar) unseen(g *groupView, at *sight) int {
+func (s *Machine) unseen(g *Group, at *sight) int {
 	b := s.book(g.ID)
 	if b.seen {
 		return 0

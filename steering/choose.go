@@ -1,8 +1,7 @@
-package sidecar
+package steering
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 )
 
 // pick is what the expander answered: the group Cluster Autoscaler is going to increase.
@@ -46,59 +44,52 @@ type plan struct {
 
 // choice is one question to the expander while it is being answered.
 type choice struct {
-	*Sidecar
-	request grpcexpander.Request
+	*Machine
+	request Question
 	at      *sight
-	options map[string]*grpcexpander.Option // those of groups that are known, by group
-	names   []string                        // of options, sorted
-	counts  map[string]int                  // nodes of the options as Cluster Autoscaler asked
-	similar map[string][]string             // groups a group can be levelled with, itself included
+	options map[string]*Option  // those of groups that are known, by group
+	names   []string            // of options, sorted
+	counts  map[string]int      // nodes of the options as Cluster Autoscaler asked
+	similar map[string][]string // groups a group can be levelled with, itself included
 
 	requests []expander.Requests        // of the pods
 	offers   map[string]expander.Option // for the strategies, by group
 }
 
-// BestOptions implements grpcexpander.Chooser: it chooses a set of groups by the configured strategies, and in the set
-// the member that grows now. An empty answer stops the scale-up for this loop. A question that nobody waits for any more is
-// worked out all the same: Cluster Autoscaler then increases a group by chance, and its share is known.
-func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request) ([]string, error) {
-	loop := s.loopNow()
-	waiting := context.WithoutCancel(ctx)
-	if err := s.turn.take(waiting); err != nil {
-		return nil, err
-	}
-	defer s.turn.release()
-	if ctx.Err() != nil && loop != s.loopNow() {
-		return nil, ctx.Err() // it is about a loop that is over
-	}
-	if _, err := s.ensure(ctx); err != nil {
-		return nil, err
-	}
-	p, err := s.choose(request)
-	switch {
-	case err != nil:
-		return nil, err
-	case s.o.DryRun:
-		return offered(request), nil
-	case p == nil:
-		return nil, nil
-	}
-	if !p.full {
-		_ = s.saveJournal(waiting) // a failure is known from now on; the increase is granted in full then
-	}
-	return []string{p.group}, nil
+// Question is what the expander is asked.
+type Question struct {
+	Options []Option
+	Pods    []*v1.Pod           // the distinct pods of all options
+	Nodes   map[string]*v1.Node // templates by group, those of groups without an option included
 }
 
-func (s *Sidecar) loopNow() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.loop
+// Option is a node group that could grow.
+type Option struct {
+	Group     string
+	NodeCount int
+	Debug     string
+	Pods      []int // indexes into the question's pods
+}
+
+// Answer is a group to grow; the zero value stops the scale-up for this loop.
+type Answer struct {
+	Group string
+	// Shared is that the group gets a share only, which the journal has to know.
+	Shared bool
+}
+
+// Asked answers the expander's question. It chooses a set of groups by the configured strategies, and in the set the member that
+// grows now.
+func (s *Machine) Asked(q Question) (Answer, error) {
+	p, err := s.choose(q)
+	if p == nil {
+		return Answer{}, err
+	}
+	return Answer{Group: p.group, Shared: !p.full}, nil
 }
 
 // choose answers the expander's question; nil stops the scale-up.
-func (s *Sidecar) choose(request grpcexpander.Request) (*pick, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Machine) choose(request Question) (*pick, error) {
 	s.pick, s.unasked = nil, false
 	clear(s.grown)
 	if len(request.Options) == 0 {
@@ -110,8 +101,8 @@ func (s *Sidecar) choose(request grpcexpander.Request) (*pick, error) {
 	}
 	p, decision := c.decide()
 	decision.Call = "BestOptions"
-	m, why := s.mode()
-	if m == dryRun {
+	mode, why := s.Mode()
+	if mode == DryRun {
 		decision.Reason = "would: " + decision.Reason
 		s.note(decision)
 		return nil, nil
@@ -120,7 +111,7 @@ func (s *Sidecar) choose(request grpcexpander.Request) (*pick, error) {
 		s.note(decision)
 		return nil, nil
 	}
-	if m == passThrough {
+	if mode == PassThrough {
 		p.full, p.why = true, why
 	}
 	p.from, p.whole = c, c.whole()
@@ -129,20 +120,11 @@ func (s *Sidecar) choose(request grpcexpander.Request) (*pick, error) {
 	return p, nil
 }
 
-// offered are the groups of all options: an answer that leaves the choice to whoever comes next.
-func offered(request grpcexpander.Request) []string {
-	var out []string
-	for i := range request.Options {
-		out = append(out, request.Options[i].Group)
-	}
-	return out
-}
-
-func (s *Sidecar) newChoice(request grpcexpander.Request) (*choice, error) {
-	c := &choice{Sidecar: s, request: request, at: s.look(), options: map[string]*grpcexpander.Option{}, counts: map[string]int{}, similar: map[string][]string{}}
+func (s *Machine) newChoice(request Question) (*choice, error) {
+	c := &choice{Machine: s, request: request, at: s.look(), options: map[string]*Option{}, counts: map[string]int{}, similar: map[string][]string{}}
 	for i := range request.Options {
 		o := &request.Options[i]
-		if s.view.byID[o.Group] == nil {
+		if s.view.Groups[o.Group] == nil {
 			continue // gone since Cluster Autoscaler listed the groups
 		}
 		if c.options[o.Group] != nil {
@@ -199,11 +181,11 @@ func (c *choice) decide() (*pick, Decision) {
 // showUnseen picks a group with nodes on their way that Cluster Autoscaler does not count, and grants nothing: an
 // increase answered with success makes it count all of them.
 func (c *choice) showUnseen() (*pick, Decision, bool) {
-	if m, _ := c.mode(); m != steering {
+	if mode, _ := c.Mode(); mode != Steering {
 		return nil, Decision{}, false
 	}
 	for _, name := range c.names {
-		if n := c.Sidecar.unseen(c.view.byID[name], c.at); n > 0 && !c.single(name) {
+		if n := c.Machine.unseen(c.view.Groups[name], c.at); n > 0 && !c.single(name) {
 			p := &pick{group: name, count: c.options[name].NodeCount, split: &split{}}
 			reason := fmt.Sprintf("%d nodes of %s are on their way and Cluster Autoscaler may not count them; nothing is added until it does", n, name)
 			return p, Decision{Group: name, Reason: reason}, true
@@ -215,14 +197,14 @@ func (c *choice) showUnseen() (*pick, Decision, bool) {
 // showFailed picks a group of which Cluster Autoscaler expects nodes that will not come, to refuse the increase: it leaves
 // the group alone then, expects nothing of it, and asks for nodes for all the pods.
 func (c *choice) showFailed() (*pick, Decision, bool) {
-	if m, _ := c.mode(); m != steering {
+	if mode, _ := c.Mode(); mode != Steering {
 		return nil, Decision{}, false
 	}
 	for _, name := range c.names {
-		b, n := c.book(name), c.at.count(c.view.byID[name], c.book(name))
+		b, n := c.book(name), c.at.count(c.view.Groups[name], c.book(name))
 		_, _, failed := c.backoff.Active(name, c.at.now)
 		if in := n.ghosts(); b.seen && in > 0 && (failed || n.troubled()) && !c.single(name) {
-			c.writeOff(c.view.byID[name], b) // it counts none of them from now on
+			c.writeOff(c.view.Groups[name], b) // it counts none of them from now on
 			reason := fmt.Sprintf("%d nodes of %s will not come; Cluster Autoscaler is told so", in, name)
 			return &pick{group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}, true
 		}
@@ -232,7 +214,7 @@ func (c *choice) showFailed() (*pick, Decision, bool) {
 
 // single tells whether an option is not to be split, nor to be levelled with others.
 func (c *choice) single(name string) bool {
-	return c.view.byID[name].zeroOrMax || c.atomic(c.options[name])
+	return c.view.Groups[name].ZeroOrMax || c.atomic(c.options[name])
 }
 
 // The annotations of pods that stand for a ProvisioningRequest, and the class that is not about adding nodes at all.
@@ -244,7 +226,7 @@ const (
 
 // atomic tells whether the option is for a ProvisioningRequest, which Cluster Autoscaler reports as provisioned as soon
 // as the increase has succeeded.
-func (c *choice) atomic(o *grpcexpander.Option) bool {
+func (c *choice) atomic(o *Option) bool {
 	for _, i := range o.Pods {
 		annotations := c.request.Pods[i].Annotations
 		if annotations[consumesRequest] != "" && annotations[requestClass] != checkCapacity {
@@ -276,7 +258,7 @@ func (c *choice) able() []string {
 			delete(c.shut, set)
 		} else if !c.shut[set] {
 			c.shut[set] = true
-			c.o.Recorder.Event(true, "SetBackedOff", fmt.Sprintf("No member of the set of node group %s can grow: %s", set, c.backoffs(c.similar[name])))
+			c.event("SetBackedOff", fmt.Sprintf("No member of the set of node group %s can grow: %s", set, c.backoffs(c.similar[name])))
 		}
 	}
 	return able
@@ -328,7 +310,7 @@ func (c *choice) similarTo(name string) []string {
 }
 
 // has tells whether the option helps one of the pods; nil stands for any.
-func (c *choice) has(o *grpcexpander.Option, pods map[types.UID]bool) bool {
+func (c *choice) has(o *Option, pods map[types.UID]bool) bool {
 	return pods == nil || slices.ContainsFunc(o.Pods, func(i int) bool { return pods[uid(c.request.Pods[i])] })
 }
 
@@ -337,7 +319,7 @@ func uid(pod *v1.Pod) types.UID {
 	return cmp.Or(pod.UID, types.UID(pod.Namespace+"/"+pod.Name))
 }
 
-func (c *choice) uids(o *grpcexpander.Option) map[types.UID]bool {
+func (c *choice) uids(o *Option) map[types.UID]bool {
 	out := make(map[types.UID]bool, len(o.Pods))
 	for _, i := range o.Pods {
 		out[uid(c.request.Pods[i])] = true
@@ -390,8 +372,8 @@ func (c *choice) offer(name string) expander.Option {
 	for _, i := range o.Pods {
 		offer.Requested = offer.Requested.Plus(1, c.requests[i])
 	}
-	if g := c.view.byID[name]; g.hasPrice {
-		offer.NodePrice, offer.HasPrice = g.price, true
+	if g := c.view.Groups[name]; g.HasPrice {
+		offer.NodePrice, offer.HasPrice = g.Price, true
 	}
 	c.offers[name] = offer
 	return offer

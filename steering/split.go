@@ -1,4 +1,4 @@
-package sidecar
+package steering
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -27,9 +26,9 @@ type split struct {
 // member is a group of the set that can grow.
 type member struct {
 	nodegroupset.Group
-	option  *grpcexpander.Option // nil for a group that Cluster Autoscaler leaves out for the moment
-	limited bool                 // its option may lack pods for want of room
-	held    string               // why it gets no more than allowed as long as others can take the rest; empty for no limit
+	option  *Option // nil for a group that Cluster Autoscaler leaves out for the moment
+	limited bool    // its option may lack pods for want of room
+	held    string  // why it gets no more than allowed as long as others can take the rest; empty for no limit
 	allowed int64
 }
 
@@ -54,7 +53,7 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 	o := c.options[chosen]
 	if single := c.single(chosen); single {
 		reason := "a ProvisioningRequest is never split"
-		if c.view.byID[chosen].zeroOrMax {
+		if c.view.Groups[chosen].ZeroOrMax {
 			reason = "the group is resized to its maximum or to zero, never split"
 		}
 		p := &pick{group: chosen, count: o.NodeCount, full: true, why: reason}
@@ -108,7 +107,7 @@ func (c *choice) takers(s *split, name string) []types.UID {
 
 // member is a group as it takes part in a split.
 func (c *choice) member(name string) member {
-	g, b := c.view.byID[name], c.book(name)
+	g, b := c.view.Groups[name], c.book(name)
 	m := member{Group: nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)}}
 	allowed, why := allowance(b.proof, c.at.count(g, b))
 	m.allowed, m.held = int64(allowed), why
@@ -132,12 +131,12 @@ func (s *split) tell(next string, now int) string {
 func (c *choice) away(chosen string) []member {
 	var out []member
 	for _, name := range c.similarTo(chosen) {
-		g, b := c.view.byID[name], c.book(name)
+		g, b := c.view.Groups[name], c.book(name)
 		_, _, off := c.backoff.Active(name, c.at.now)
-		if c.options[name] != nil || g == nil || off || g.zeroOrMax || c.at.count(g, b).troubled() {
+		if c.options[name] != nil || g == nil || off || g.ZeroOrMax || c.at.count(g, b).troubled() {
 			continue
 		}
-		if b.missed == 1 || b.away && c.Sidecar.unseen(g, c.at) > 0 {
+		if b.missed == 1 || b.away && c.Machine.unseen(g, c.at) > 0 {
 			m := c.member(name)
 			m.limited = true
 			out = append(out, m)
@@ -151,10 +150,10 @@ func (c *choice) away(chosen string) []member {
 func (c *choice) hidden(s *split) int {
 	n := 0
 	for _, name := range c.similarTo(s.chosen) {
-		if c.options[name] != nil || c.view.byID[name] == nil {
+		if c.options[name] != nil || c.view.Groups[name] == nil {
 			continue
 		}
-		unseen := c.Sidecar.unseen(c.view.byID[name], c.at)
+		unseen := c.Machine.unseen(c.view.Groups[name], c.at)
 		if unseen == 0 {
 			continue
 		}

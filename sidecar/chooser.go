@@ -1,0 +1,59 @@
+package sidecar
+
+import (
+	"context"
+
+	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/steering"
+)
+
+// BestOptions implements grpcexpander.Chooser: it answers with the group that grows now. An empty answer stops the scale-up for
+// this loop. A question that nobody waits for any more is worked out all the same: Cluster Autoscaler then increases a group by
+// chance, and its share is known.
+func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request) ([]string, error) {
+	loop := s.loopNow()
+	waiting := context.WithoutCancel(ctx)
+	if err := s.turn.take(waiting); err != nil {
+		return nil, err
+	}
+	defer s.turn.release()
+	if ctx.Err() != nil && loop != s.loopNow() {
+		return nil, ctx.Err() // it is about a loop that is over
+	}
+	if _, err := s.ensure(ctx); err != nil {
+		return nil, err
+	}
+	question := steering.Question{Pods: request.Pods, Nodes: request.Nodes}
+	for i := range request.Options {
+		question.Options = append(question.Options, steering.Option(request.Options[i]))
+	}
+	var answer steering.Answer
+	var err error
+	s.observe(func(m *steering.Machine) { answer, err = m.Asked(question) })
+	switch {
+	case err != nil:
+		return nil, err
+	case s.o.DryRun:
+		return offered(request), nil
+	case answer.Group == "":
+		return nil, nil
+	}
+	if answer.Shared {
+		_ = s.saveJournal(waiting) // a failure is known from now on; the increase is granted in full then
+	}
+	return []string{answer.Group}, nil
+}
+
+func (s *Sidecar) loopNow() (loop int) {
+	s.step(func(m *steering.Machine) { loop = m.Loop() })
+	return loop
+}
+
+// offered are the groups of all options: an answer that leaves the choice to whoever comes next.
+func offered(request grpcexpander.Request) []string {
+	var out []string
+	for i := range request.Options {
+		out = append(out, request.Options[i].Group)
+	}
+	return out
+}

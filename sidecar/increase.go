@@ -1,0 +1,125 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/steering"
+)
+
+// margin is how long before the deadline of a call its answer must be given to count as received.
+const margin = 500 * time.Millisecond
+
+// IncreaseSize implements cloudprovider.Provider: it grants the group its share of the split and answers with success.
+// Cluster Autoscaler sees how far the target size has risen and comes back for the rest.
+func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error {
+	if delta <= 0 {
+		return fmt.Errorf("node group %q: increase by %d: %w", id, delta, cloudprovider.ErrInvalidDelta)
+	}
+	s.called(ctx, steering.OtherCall, "")
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.release()
+	if err := ctx.Err(); err != nil {
+		return err // Cluster Autoscaler takes it for refused
+	}
+	g, err := s.group(ctx, id)
+	if err != nil {
+		return err
+	}
+	var grant *steering.Grant
+	s.step(func(m *steering.Machine) { grant, err = m.Increase(g, delta) })
+	switch {
+	case grant == nil:
+		return err
+	case grant.Nodes > 0:
+		journalErr := s.saveJournal(ctx)
+		s.step(func(m *steering.Machine) { m.Order(grant, journalErr) })
+		err = s.place(ctx, id, grant)
+	}
+	left, limited := left(ctx)
+	received := ctx.Err() == nil && (!limited || left >= margin)
+	s.step(func(m *steering.Machine) { err = m.Answered(*grant, err, received, s.o.Connection(ctx)) })
+	return err
+}
+
+// place orders nodes from the cloud. Where the cloud is slower than Cluster Autoscaler waits, the order goes on, and until it
+// ends its nodes count as ordered. What may be kept from Cluster Autoscaler is answered early then, with success.
+func (s *Sidecar) place(ctx context.Context, id string, grant *steering.Grant) error {
+	ended := make(chan error, 1)
+	nodes := grant.Nodes
+	s.orders.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.BackendTimeout)
+		defer cancel()
+		err := s.backend.IncreaseSize(ctx, id, nodes)
+		ended <- s.settle(ctx, id, err)
+	})
+	out, stop := s.patience(ctx)
+	defer stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-out:
+	case <-ctx.Done():
+	}
+	if grant.Hide {
+		return nil
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// settle tells the machine how an order ended. It returns the error of an order that was refused.
+func (s *Sidecar) settle(ctx context.Context, id string, err error) error {
+	target, readErr := 0, errors.New("not read")
+	if err != nil && !cloudprovider.Refused(err) {
+		target, readErr = s.backend.TargetSize(ctx, id)
+	}
+	s.step(func(m *steering.Machine) { err = m.OrderEnded(id, err, target, readErr) })
+	return err
+}
+
+// DecreaseTargetSize implements cloudprovider.Provider. It takes back no more than what has no instance yet.
+func (s *Sidecar) DecreaseTargetSize(ctx context.Context, id string, delta int) error {
+	if delta >= 0 {
+		return fmt.Errorf("node group %q: decrease by %d: %w", id, delta, cloudprovider.ErrInvalidDelta)
+	}
+	reason := "passed on"
+	if !s.o.DryRun {
+		instances, err := s.backend.Nodes(ctx, id)
+		if err != nil {
+			return err
+		}
+		target, err := s.backend.TargetSize(ctx, id)
+		if err != nil {
+			return err
+		}
+		s.observe(func(m *steering.Machine) { delta, reason = m.Decrease(id, delta, target, instances) })
+	}
+	if delta == 0 {
+		return nil
+	}
+	err := s.backend.DecreaseTargetSize(ctx, id, delta)
+	s.step(func(m *steering.Machine) { m.Decreased(id, delta, reason, err) })
+	return err
+}
+
+// DeleteNodes implements cloudprovider.Provider.
+func (s *Sidecar) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) error {
+	if err := s.backend.DeleteNodes(ctx, id, nodes); err != nil {
+		return err
+	}
+	target, err := s.backend.TargetSize(ctx, id)
+	s.step(func(m *steering.Machine) { m.NodesDeleted(id, nodes, target, err) })
+	return nil
+}

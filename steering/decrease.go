@@ -1,0 +1,44 @@
+package steering
+
+import (
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// Decrease says how far a target size is lowered. Cluster Autoscaler takes back all it has asked for, also what was not granted and
+// what has come since, so this is cut to what has no instance yet; 0 means that there is nothing to order. The group's instances and
+// target size are those of now.
+func (s *Machine) Decrease(id string, delta, target int, instances []cloudprovider.Instance) (cut int, reason string) {
+	s.givenUp(id)
+	missing := max(0, target-(&Group{Instances: instances}).existing())
+	cut = max(delta, -missing)
+	reason = fmt.Sprintf("cut to the %d nodes that have no instance", missing)
+	if cut == 0 {
+		s.book(id).seen = false
+		s.note(Decision{Call: "DecreaseTargetSize", Group: id, Asked: delta, Reason: reason})
+	}
+	return cut, reason
+}
+
+// givenUp is told that Cluster Autoscaler takes an increase back: its time is over. Where it has heard the answer to the last
+// one, that is what it means.
+func (s *Machine) givenUp(id string) {
+	b, g := s.book(id), s.view.group(id)
+	if g == nil || !b.seen || b.order != nil {
+		return
+	}
+	if n := s.look().count(g, b).inFlight; n > 0 {
+		s.undelivered(g, b, n, fmt.Sprintf("Cluster Autoscaler has given up %d nodes", n))
+	}
+}
+
+// Decreased is told what the cloud has answered to a decrease.
+func (s *Machine) Decreased(id string, delta int, reason string, err error) {
+	b := s.book(id)
+	b.seen = false // taking back is what Cluster Autoscaler does before it backs a group off
+	if err == nil {
+		b.resize(delta)
+	}
+	s.note(Decision{Call: "DecreaseTargetSize", Group: id, Asked: delta, Granted: delta, Reason: reason, Error: text(err)})
+}

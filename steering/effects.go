@@ -1,0 +1,74 @@
+package steering
+
+// Effects are what events have led to beside their answers, in the order in which it is to be done. Orders to the cloud are
+// answers: the machine has to be told what became of each.
+type Effects struct {
+	Decisions []Decision
+	Events    []Event // of Kubernetes
+	Warnings  []string
+	Logs      []Log
+	Counts    map[Counter]int
+}
+
+// Event is a Kubernetes event of the type Warning.
+type Event struct {
+	Reason, Message string
+}
+
+// Log is a line of the log.
+type Log struct {
+	Verbosity int
+	Err       error // nil for what is no failure
+	Message   string
+	Values    []any // keys and values in turns
+}
+
+// Counter is one of the numbers that only grow.
+type Counter string
+
+const (
+	NodesAsked       Counter = "nodes asked for"
+	NodesGranted     Counter = "nodes granted"
+	MembersBackedOff Counter = "members backed off"
+	ProcessesNoticed Counter = "processes of Cluster Autoscaler noticed"
+	SetsUneven       Counter = "sets let become uneven"
+	JournalFailed    Counter = "journal not read or written"
+)
+
+// Effects returns what is to be done since it was last called.
+func (s *Machine) Effects() Effects {
+	out := s.out
+	s.out = Effects{}
+	return out
+}
+
+func (s *Machine) count(c Counter, n int) {
+	if s.out.Counts == nil {
+		s.out.Counts = map[Counter]int{}
+	}
+	s.out.Counts[c] += n
+}
+
+func (s *Machine) log(l Log) { s.out.Logs = append(s.out.Logs, l) }
+
+// event publishes something as a Kubernetes event.
+func (s *Machine) event(reason, message string) {
+	s.out.Events = append(s.out.Events, Event{reason, message})
+}
+
+// note has a decision kept and logged.
+func (s *Machine) note(d Decision) {
+	d.Time = s.now
+	s.out.Decisions = append(s.out.Decisions, d)
+}
+
+// warn has somebody look at something, once.
+func (s *Machine) warn(reason, message string) {
+	if s.warned[message] {
+		return
+	}
+	s.warned[message] = true
+	s.out.Warnings = append(s.out.Warnings, message)
+	s.log(Log{Message: "Warning", Values: []any{"reason", reason, "message", message}})
+	s.event(reason, message)
+}

@@ -1,0 +1,302 @@
+package steering
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// Grant is what is granted of an increase. It goes from the machine to the shell and back until Cluster Autoscaler is answered.
+type Grant struct {
+	Nodes  int // to order from the cloud; 0 for none
+	group  *Group
+	asked  int
+	reason string
+	refuse bool // Cluster Autoscaler is to leave the group alone
+	Hide   bool // a refusal is kept from Cluster Autoscaler: another answer of the expander makes up for it
+	shared bool // in part, or nothing: needs the journal
+	// restored: chosen by a process before this one. Nothing is known here by which to tell whether the answer is heard.
+	restored bool
+	pick     *pick
+}
+
+// Increase says what is granted of an increase: the group's share of the split and no more. Cluster Autoscaler sees how far the
+// target size has risen and comes back for the rest. What is to be ordered counts from now on; the caller saves the journal, calls
+// Order, orders it, and says how that ended. An error is to be answered, by way of Answered as well where a grant comes with it.
+func (s *Machine) Increase(g *Group, delta int) (*Grant, error) {
+	v := s.judge(g, delta)
+	v.group, v.asked = g, delta
+	b := s.book(g.ID)
+	switch {
+	case v.refuse:
+		return &v, fmt.Errorf("node group %q: %w: %s", g.ID, cloudprovider.ErrOutOfResources, v.reason)
+	case v.Nodes == 0:
+		return &v, nil
+	case b.order != nil && !v.Hide:
+		return nil, fmt.Errorf("node group %q: an earlier increase has not ended yet: %w", g.ID, cloudprovider.ErrUnavailable)
+	case b.order != nil:
+		return &Grant{group: g, asked: delta, reason: "an earlier increase has not ended yet", Hide: true}, nil
+	}
+	b.order = &order{Before: b.target, Delta: v.Nodes, At: s.now}
+	return &v, nil
+}
+
+// Order is told that a grant is ordered now. Without the journal, of which it is told the error, the grant becomes one in full.
+func (s *Machine) Order(v *Grant, journalErr error) {
+	b := s.book(v.group.ID)
+	if journalErr != nil && v.shared {
+		v.Nodes, v.reason = min(v.asked, max(v.Nodes, v.group.MaxSize-b.target)), "in full: "+journalErr.Error()
+		b.order.Delta = v.Nodes
+	}
+	b.resize(v.Nodes)
+}
+
+// judge says what is granted, and takes the pick.
+func (s *Machine) judge(g *Group, delta int) Grant {
+	b := s.book(g.ID)
+	mode, why := s.Mode()
+	full := func(reason string) Grant { return Grant{Nodes: delta, reason: reason} }
+	if p := s.pick; (p == nil || p.group != g.ID) && b.target < g.MinSize && b.target+delta <= g.MinSize {
+		return full("up to the group's minimum size")
+	}
+	p := s.pick
+	asked := p != nil && p.group == g.ID
+	second := s.grownIn(s.set(g.ID), g.ID)
+	s.grown[g.ID] = true
+	if asked {
+		s.pick, s.ignored = nil, false
+	}
+	switch {
+	case mode != Steering:
+		return full(why)
+	case g.ZeroOrMax:
+		return full("the group is resized to its maximum or to zero, never split")
+	case second:
+		s.balancing = true
+		_, why := s.Mode()
+		s.warn("BalancedTwice", "Cluster Autoscaler increased several groups of one set at once, so "+why)
+		return full(why)
+	case p == nil:
+		return s.judgeUnasked(g, delta)
+	case !asked:
+		return s.judgeUnheard(p, g, delta)
+	case p.full:
+		return full(p.why)
+	case p.refuse != "":
+		return Grant{reason: p.refuse, refuse: true}
+	}
+	return s.shareOf(p, g, delta)
+}
+
+// judgeUnasked says what is granted of an increase without a question before it.
+func (s *Machine) judgeUnasked(g *Group, delta int) Grant {
+	if s.plan.has(g.ID) && (s.plan.leftFor(g.ID, s.book(g.ID).target) > 0 || !s.ignored) {
+		return s.planned(g, delta)
+	}
+	s.unasked = true
+	return Grant{Nodes: delta, reason: "the expander was not asked before"}
+}
+
+// judgeUnheard says what is granted of an increase of another group than the expander has picked.
+func (s *Machine) judgeUnheard(p *pick, g *Group, delta int) Grant {
+	switch {
+	case p.knows(g.ID):
+		return s.shareUnheard(p, g, delta)
+	case !p.full && !s.ignored:
+		s.ignored = true
+		return Grant{reason: "nothing: the expander had picked " + p.group + ", and may not have been heard", Hide: s.HidesFailures(), shared: true}
+	}
+	return Grant{Nodes: delta, reason: "the expander had picked " + p.group}
+}
+
+// shareOf is the group's part of the split, if it can be granted in part.
+func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
+	if ok, why := s.CanShare(); !ok {
+		return Grant{Nodes: delta, reason: "in full: " + why, Hide: s.HidesFailures(), pick: p}
+	}
+	if p.split == nil { // chosen by the process before this one
+		return Grant{Nodes: min(delta, p.share), Hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
+	}
+	if delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
+		if err := p.from.cut(p.split, delta); err != nil {
+			return Grant{Nodes: delta, reason: "in full: " + err.Error(), Hide: s.HidesFailures(), pick: p}
+		}
+	}
+	v := Grant{Nodes: min(delta, firstOrder(s.book(g.ID).proof, p.split.shares[g.ID])), Hide: s.HidesFailures(), shared: true, pick: p}
+	switch {
+	case len(p.split.members) == 0:
+		v.reason = "nothing, so that Cluster Autoscaler counts what is on its way"
+	default:
+		v.reason = fmt.Sprintf("its share of %d nodes for the set of %s", p.split.need, p.split.chosen)
+	}
+	return v
+}
+
+// knows reports whether the question told what the group's share is, whichever group was answered.
+func (p *pick) knows(id string) bool {
+	return p.from != nil && !p.full && p.refuse == "" && len(p.split.members) > 0 && p.from.options[id] != nil
+}
+
+// shareUnheard is the share of a group that Cluster Autoscaler has increased by chance, since the answer to its question did
+// not reach it.
+func (s *Machine) shareUnheard(p *pick, g *Group, delta int) Grant {
+	unheard := *p
+	unheard.group, unheard.count = g.ID, p.from.options[g.ID].NodeCount
+	if _, member := p.split.shares[g.ID]; !member {
+		q, _ := p.from.share(g.ID, p.split.why, p.from.able())
+		if q == nil || q.full {
+			return Grant{reason: "nothing: the expander had picked " + p.group + ", and may not have been heard", Hide: s.HidesFailures(), shared: true}
+		}
+		unheard.split = q.split
+	}
+	v := s.shareOf(&unheard, g, delta)
+	v.reason += "; the expander had picked " + p.group + ", and was not heard"
+	return v
+}
+
+// has reports whether the group is a member of the split that is being carried out.
+func (p *plan) has(id string) bool {
+	return p != nil && slices.ContainsFunc(p.members, func(m PlanMember) bool { return m.Name == id })
+}
+
+// leftFor is what the split has left for a group of a target size.
+func (p *plan) leftFor(id string, target int) int {
+	for _, m := range p.members {
+		if m.Name == id {
+			return max(0, m.NewSize-target)
+		}
+	}
+	return 0
+}
+
+// planned is what is granted of an increase in the middle of a split, of which the question did not arrive here.
+func (s *Machine) planned(g *Group, delta int) Grant {
+	left := min(delta, s.plan.leftFor(g.ID, s.book(g.ID).target))
+	s.ignored = left == 0 // a second time in a row is no accident
+	if ok, why := s.CanShare(); !ok {
+		return Grant{Nodes: delta, reason: "in full: " + why, Hide: s.HidesFailures()}
+	}
+	return Grant{Nodes: left, reason: "what the split has left for it; the expander was not asked before", Hide: s.HidesFailures(), shared: true}
+}
+
+// grownIn tells whether another group of the set was increased since the expander was asked.
+func (s *Machine) grownIn(set, but string) bool {
+	for id := range s.grown {
+		if id != but && s.set(id) == set {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Machine) set(id string) string {
+	if set := s.sets[id]; set != "" {
+		return set
+	}
+	return id
+}
+
+// OrderEnded is told what the cloud has answered to an order. Of an unclear end the target size tells, if it could be read since;
+// where that has not risen, it is looked at again later. It returns the error of an order that was refused.
+func (s *Machine) OrderEnded(id string, err error, target int, readErr error) error {
+	b := s.book(id)
+	o := b.order
+	if o == nil {
+		return nil // the group has gone meanwhile
+	}
+	switch {
+	case err == nil:
+		s.taken(b)
+	case cloudprovider.Refused(err):
+		b.resize(-o.Delta)
+		s.refused(id, b, err)
+		return err
+	case readErr == nil && target >= o.Before+o.Delta:
+		s.taken(b)
+	default:
+		o.failed, o.err = s.now, err
+		b.revision++
+	}
+	return nil
+}
+
+// taken ends an order that the cloud has taken.
+func (s *Machine) taken(b *book) {
+	b.order, b.ordered = nil, s.now
+	if b.proof == takeOrder {
+		b.proof = proven
+	}
+}
+
+// refused ends an order that was not carried out; the caller puts the target size right.
+func (s *Machine) refused(id string, b *book, err error) {
+	s.provided = provided{}
+	if s.plan != nil {
+		s.plan.left += b.order.Delta
+		s.plan.granted -= b.order.Delta
+	}
+	b.order = nil
+	if !cloudprovider.OwnMistake(err) {
+		s.fail(id, err.Error(), takeOrder)
+	}
+	s.note(Decision{Call: "IncreaseSize", Group: id, Reason: "refused by the cloud; others take its share", Error: err.Error()})
+}
+
+// Answered is told how an increase is answered: of the cloud's error, if any, whether Cluster Autoscaler was there to hear it, and on
+// which connection. It returns the error to answer with.
+func (s *Machine) Answered(v Grant, err error, heard bool, connection string) error {
+	granted := v.Nodes
+	if err != nil {
+		granted = 0
+	}
+	id := v.group.ID
+	b := s.book(id)
+	s.advance(v, granted)
+	if err != nil && !v.Hide {
+		b.seen = false // an error makes Cluster Autoscaler back the group off
+		s.note(Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Reason: v.reason, Error: err.Error()})
+		return err
+	}
+	b.seen, b.away = heard && !v.restored, false
+	b.asked = s.now
+	s.unheard = &answer{id, b.asked, connection, true}
+	b.grant = nil
+	if v.pick != nil && granted > 0 && len(v.pick.pods) > 0 {
+		b.grant = &grant{s.loop, v.pick.pods}
+	}
+	s.count(NodesAsked, v.asked)
+	s.count(NodesGranted, granted)
+	s.note(Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Granted: granted, Reason: v.reason, Error: text(err)})
+	return nil
+}
+
+// advance begins a plan, or takes what was granted off it.
+func (s *Machine) advance(v Grant, granted int) {
+	if v.pick == nil || v.pick.split == nil || len(v.pick.split.members) == 0 {
+		return
+	}
+	split := v.pick.split
+	if s.plan == nil || s.plan.chosen != split.chosen {
+		s.plan = &plan{since: s.now, chosen: split.chosen, why: split.why, need: split.need, pods: map[types.UID]bool{}, kinds: map[string]bool{}}
+		for i := range split.members {
+			if split.members[i].option == nil {
+				continue
+			}
+			maps.Copy(s.plan.pods, v.pick.from.uids(split.members[i].option))
+			maps.Copy(s.plan.kinds, v.pick.from.kinds(split.members[i].option))
+		}
+	}
+	s.plan.granted += granted
+	s.plan.left = split.need - granted
+	s.plan.members = split.result
+	if s.plan.left <= 0 {
+		if v.pick.whole {
+			s.provide(v.pick)
+		}
+		s.plan = nil
+	}
+}

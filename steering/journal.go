@@ -1,0 +1,147 @@
+package steering
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/evenkeel/evenkeel/backoff"
+)
+
+// journalVersion is that of the text; one of another version is not used, which costs loops and no nodes.
+const journalVersion = 1
+
+// journal is what survives the process.
+type journal struct {
+	Version   int                     `json:"version"`
+	Writer    string                  `json:"writer"`
+	Groups    map[string]journalGroup `json:"groups,omitempty"`
+	Plan      *journalPlan            `json:"plan,omitempty"`
+	Pick      *journalPick            `json:"pick,omitempty"`
+	Balancing bool                    `json:"balancing,omitempty"`
+}
+
+// journalPlan is the set that is being filled. The pods it was begun for are not kept.
+type journalPlan struct {
+	Since  time.Time `json:"since"`
+	Chosen string    `json:"chosen"`
+	Left   int       `json:"left"`
+}
+
+// journalGroup is a group of which there is something to keep.
+type journalGroup struct {
+	Seen    bool      `json:"seen,omitempty"`
+	Away    bool      `json:"away,omitempty"`
+	Asked   time.Time `json:"asked,omitzero"`
+	Order   *order    `json:"order,omitempty"`
+	Ordered time.Time `json:"ordered,omitzero"`
+	journalFailure
+}
+
+// journalPick is the answer of the expander, which the increase that follows belongs to.
+type journalPick struct {
+	Group string `json:"group"`
+	Share int    `json:"share"`
+}
+
+// Journal returns the text that has to survive the process.
+func (s *Machine) Journal() ([]byte, error) { return json.Marshal(s.journal()) }
+
+// JournalSaved is told whether the journal was written; if not, increases are granted in full.
+func (s *Machine) JournalSaved(err error) {
+	s.journalErr = err
+	if err != nil {
+		s.count(JournalFailed, 1)
+		s.log(Log{Err: err, Message: "Journal not written, increases are granted in full"})
+	}
+}
+
+// OwnJournal reports whether the text of a journal holds nothing of another process: somebody has deleted it, or touched it.
+func (s *Machine) OwnJournal(text []byte) bool {
+	var j journal
+	return len(text) == 0 || json.Unmarshal(text, &j) == nil && j.Writer == s.writer
+}
+
+// JournalRead is told what the journal holds, or that it could not be read. Another replica may have written it meanwhile.
+func (s *Machine) JournalRead(text []byte, err error) {
+	s.journalErr = err
+	if err != nil {
+		s.count(JournalFailed, 1)
+		return
+	}
+	var j journal
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &j); err != nil {
+			s.log(Log{Err: err, Message: "Journal not understood, all nodes on their way count as unknown to Cluster Autoscaler"})
+			j = journal{}
+		}
+	}
+	if j.Version == journalVersion && j.Writer != s.writer {
+		s.restore(j)
+	} else if j.Writer != s.writer {
+		for _, b := range s.books {
+			b.seen = false
+		}
+	}
+}
+
+// NewProcess is told that Cluster Autoscaler has been started anew: it knows of no node that is on its way.
+func (s *Machine) NewProcess() {
+	s.process = s.now
+	for _, b := range s.books {
+		b.seen, b.away = false, true
+	}
+	s.plan, s.pick, s.balancing, s.unasked = nil, nil, false, false
+	s.note(Decision{Call: "GPULabel", Reason: "a new process of Cluster Autoscaler: it knows of no node that is on its way"})
+	s.count(ProcessesNoticed, 1)
+}
+
+// journal is the text of what must survive.
+func (s *Machine) journal() journal {
+	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Balancing: s.balancing}
+	if s.plan != nil {
+		j.Plan = &journalPlan{s.plan.since, s.plan.chosen, s.plan.left}
+	}
+	if p := s.pick; p != nil && !p.full {
+		j.Pick = &journalPick{p.group, p.share}
+	}
+	refusals := s.backoff.Failures()
+	for id, b := range s.books {
+		var refusal *backoff.Failure
+		if r, ok := refusals[id]; ok {
+			refusal = &r
+		}
+		entry := journalGroup{Seen: b.seen, Away: b.away, Asked: b.asked, Ordered: b.ordered, Order: b.order, journalFailure: b.journalFailure(refusal)}
+		if entry.Seen || entry.Away || entry.Order != nil || entry.Backoff != nil || s.now.Sub(b.asked) < s.o.MaxNodeProvisionTime {
+			j.Groups[id] = entry
+		}
+	}
+	return j
+}
+
+// restore takes over what another process has written. Of an order that was under way when it ended the answer was
+// certainly not heard.
+func (s *Machine) restore(j journal) {
+	for _, b := range s.books {
+		b.seen = false
+	}
+	for id, entry := range j.Groups {
+		b := s.book(id)
+		b.seen = entry.Seen && entry.Order == nil
+		b.away, b.asked, b.ordered = entry.Away, entry.Asked, entry.Ordered
+		b.restoreFailure(entry.journalFailure)
+		if entry.Order != nil {
+			b.asked = entry.Order.At
+		}
+		if entry.Backoff != nil {
+			s.backoff.Restore(id, *entry.Backoff)
+		}
+	}
+	s.balancing = j.Balancing
+	s.plan, s.pick = nil, nil
+	if j.Pick != nil && s.loop == 0 {
+		s.pick = &pick{group: j.Pick.Group, share: j.Pick.Share}
+	}
+	if j.Plan != nil {
+		s.plan = &plan{since: j.Plan.Since, chosen: j.Plan.Chosen, left: j.Plan.Left, need: j.Plan.Left, why: "as chosen before a restart"}
+	}
+}

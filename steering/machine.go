@@ -1,0 +1,150 @@
+package steering
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/evenkeel/evenkeel/backoff"
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// Options of a machine. The zero value chooses by name and grants every increase in full, since there is no journal.
+type Options struct {
+	// Chain chooses between sets of node groups.
+	Chain expander.Chain
+	// Similarity says which groups form sets.
+	Similarity nodegroupset.Options
+	// Backoff is how long a member that refused is left alone.
+	Backoff backoff.Options
+	// MaxNodeProvisionTime is the value of the flag given to Cluster Autoscaler; 0 means its default. What the cloud has
+	// not begun to fulfil by then is taken back.
+	MaxNodeProvisionTime time.Duration
+	// MaxNodeStartupTime is the value of the flag given to Cluster Autoscaler; 0 means its default. For so long after its
+	// registration it expects a node to become ready.
+	MaxNodeStartupTime time.Duration
+	// NotBalanced turns the split off (--balance-similar-node-groups=false): options are chosen and increases forwarded only.
+	NotBalanced bool
+	// LevelScaleDown raises the minimums Cluster Autoscaler is told, so that it takes nodes from the largest members of a set.
+	LevelScaleDown bool
+	// MaxBalanceDeferral is how long smaller members wait for larger ones to shrink; 0 means DefaultMaxBalanceDeferral.
+	MaxBalanceDeferral time.Duration
+	// DryRun only tells what would be done.
+	DryRun bool
+}
+
+func (o *Options) setDefaults() {
+	if o.MaxNodeProvisionTime == 0 {
+		o.MaxNodeProvisionTime = cloudprovider.DefaultMaxNodeProvisionTime
+	}
+	if o.MaxNodeStartupTime == 0 {
+		o.MaxNodeStartupTime = cloudprovider.DefaultMaxNodeStartupTime
+	}
+	if o.MaxBalanceDeferral == 0 {
+		o.MaxBalanceDeferral = DefaultMaxBalanceDeferral
+	}
+}
+
+// Machine is the state. It must not be used from several goroutines at the same time.
+type Machine struct {
+	o      Options
+	writer string              // names this process in the journal; empty without a journal
+	index  *nodegroupset.Index // of what the autoscaler sent last
+	now    time.Time
+	out    Effects // not taken yet
+
+	observed   []NodeState // what is known of nodes; not where it is to be inferred
+	known      bool
+	view       *Cloud // what Cluster Autoscaler is shown; nil before the first reading
+	loop       int    // counts refreshes
+	books      map[string]*book
+	backoff    *backoff.Backoff
+	since      map[string]time.Time // instances without a node
+	readySince map[string]time.Time // nodes, by provider id; nil before they were first looked at
+	served     map[string]bool      // nodes that have been ready, by provider id
+	refreshes  [2]time.Time         // the last but one, and the last
+	at         *sight               // when last looked at
+	pick       *pick                // the answer of the expander that waits for its increase
+	plan       *plan
+	provided   provided
+	unheard    *answer         // to the last increase, until Cluster Autoscaler calls again
+	grown      map[string]bool // groups increased in this loop since the last choice
+	balancing  bool            // Cluster Autoscaler balances by itself
+	ignored    bool            // it did not follow the last pick
+	unasked    bool            // it scales up without asking the expander
+	process    time.Time       // when its present process was first noticed
+	gpuAsked   string          // connection on which the GPU label was asked for
+	journalErr error
+	levels     levels
+	inferred   inferred
+	warned     map[string]bool
+	sets       map[string]string // group → first of its set, of the last options
+	shut       map[string]bool   // sets left out because all members are backed off, by first member
+}
+
+// New returns a machine that knows nothing yet. The writer names this process in the journal; empty means that there is no
+// journal, so that increases are granted in full.
+func New(writer string, o Options) (*Machine, error) {
+	o.setDefaults()
+	index, err := nodegroupset.NewIndex(o.Similarity)
+	if err != nil {
+		return nil, fmt.Errorf("similarity of node groups: %w", err)
+	}
+	return &Machine{
+		o:       o,
+		writer:  writer,
+		index:   index,
+		books:   map[string]*book{},
+		backoff: backoff.New(o.Backoff),
+		grown:   map[string]bool{},
+		warned:  map[string]bool{},
+		sets:    map[string]string{},
+		shut:    map[string]bool{},
+	}, nil
+}
+
+// Tick is told the time before any other event.
+func (s *Machine) Tick(now time.Time) { s.now = now }
+
+// Mode is what is done with increases.
+type Mode string
+
+const (
+	Steering    Mode = "Steering"
+	DryRun      Mode = "DryRun"
+	PassThrough Mode = "PassThrough"
+)
+
+// Mode returns how increases are treated now, and why no more is done with them.
+func (s *Machine) Mode() (mode Mode, why string) {
+	switch {
+	case s.o.DryRun:
+		return DryRun, "--dry-run only tells what would be done"
+	case s.o.NotBalanced:
+		return PassThrough, "--balance-similar-node-groups=false"
+	case s.balancing:
+		return PassThrough, "Cluster Autoscaler balances by itself: start it with --balance-similar-node-groups=false"
+	case s.unasked:
+		return PassThrough, "Cluster Autoscaler scales up without asking this expander: start it with --expander=grpc"
+	}
+	return Steering, ""
+}
+
+// HidesFailures reports whether failures of members are kept from Cluster Autoscaler: any error it sees makes the healthy nodes
+// of that group that are on their way invisible to it.
+func (s *Machine) HidesFailures() bool {
+	mode, _ := s.Mode()
+	return mode == Steering
+}
+
+// CanShare reports whether increases may be granted in part, and why not.
+func (s *Machine) CanShare() (ok bool, why string) {
+	switch {
+	case s.writer == "":
+		return false, "there is no journal"
+	case s.journalErr != nil:
+		return false, "the journal can not be used: " + s.journalErr.Error()
+	}
+	return true, ""
+}

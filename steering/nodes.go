@@ -1,0 +1,147 @@
+package steering
+
+import (
+	"time"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// NodeState is what is known of a registered node.
+type NodeState struct {
+	ProviderID string
+	Name       string
+	Created    time.Time
+	// Ready is what Cluster Autoscaler counts as ready: condition Ready is true, and no taint or condition
+	// says that the node is not usable yet.
+	Ready bool
+	// Lost is that the node was in service and is not any more: its kubelet has ended or cannot be reached. It is not on
+	// its way to become ready.
+	Lost bool
+}
+
+// Observe is told which nodes are registered; known is false where that is to be inferred from the calls of Cluster Autoscaler. It
+// comes before every event for which that matters: a question, a reading, a decrease.
+func (s *Machine) Observe(nodes []NodeState, known bool) { s.observed, s.known = nodes, known }
+
+// sight is what is known of the nodes of the cluster at one moment.
+type sight struct {
+	now       time.Time
+	nodes     map[string]NodeState // by provider id
+	since     map[string]time.Time // when an instance was first seen without a node, by its id
+	provision time.Duration        // after which an instance without a node is lost, and a node that is not ready is broken
+	startup   time.Duration        // after which Cluster Autoscaler takes a node that is not ready for broken
+}
+
+// counted are a group's nodes by what they are.
+type counted struct {
+	ready    int
+	broken   int // ready once and not any more
+	inFlight int // on their way
+	expected int // those Cluster Autoscaler takes to be on their way, if it holds a request
+	due      int // not ready, of the last order or without a node, and not written off yet
+}
+
+// ghosts are the nodes that Cluster Autoscaler takes to be on their way, if it holds a request, and that will not come.
+func (n counted) ghosts() int { return n.expected - n.inFlight }
+
+// count tells how many of the group's nodes are ready and how many are on their way. Cluster Autoscaler expects an order, an
+// instance that has not registered within the provision time, a node that has not become ready within the startup time. Not
+// on its way is what was ready before, is written off, or is not ready after the provision time; of that it does not know.
+func (s *sight) count(g *Group, b *book) counted {
+	var n counted
+	lost, useless := 0, b.off.missing
+	for i := range g.Instances {
+		instance := &g.Instances[i]
+		if instance.State == cloudprovider.InstanceDeleting {
+			continue
+		}
+		node, registered := s.nodes[instance.ID]
+		since, known := s.since[instance.ID]
+		limit := s.provision
+		if registered {
+			since, known, limit = node.Created, !node.Created.IsZero(), s.startup
+		}
+		if registered && node.Lost {
+			n.broken++
+		}
+		switch {
+		case b.off.instances[instance.ID], registered && (node.Ready || node.Created.Before(b.ordered)):
+		default:
+			n.due++
+		}
+		switch {
+		case registered && node.Ready:
+			n.ready++
+		case known && s.now.Sub(since) >= limit:
+			lost++
+		case known && s.now.Sub(since) >= s.provision, registered && node.Lost, b.off.instances[instance.ID]:
+			useless++
+		}
+	}
+	n.expected = max(0, b.target-n.ready-lost)
+	n.inFlight = max(0, n.expected-useless)
+	n.due += max(0, b.target-g.existing()-b.off.missing)
+	return n
+}
+
+// watchUnregistered notes since when instances have had no node.
+func watchUnregistered(v *Cloud, nodes map[string]NodeState, before map[string]time.Time) map[string]time.Time {
+	since := map[string]time.Time{}
+	for _, g := range v.Groups {
+		for i := range g.Instances {
+			id := g.Instances[i].ID
+			if _, registered := nodes[id]; registered {
+				continue
+			}
+			if first, known := before[id]; known {
+				since[id] = first
+			} else {
+				since[id] = v.At
+			}
+		}
+	}
+	return since
+}
+
+// look looks at the cluster's nodes anew. They are looked at once per loop, and again for each choice.
+func (s *Machine) look() *sight {
+	now := s.now
+	s.at = &sight{now: now, nodes: s.nodes(now), since: s.since, provision: s.o.MaxNodeProvisionTime, startup: s.o.MaxNodeStartupTime}
+	return s.at
+}
+
+// lag is how long a node must have been ready to count as such: Cluster Autoscaler lists nodes before it refreshes, from a
+// watch of its own. Too few ready nodes cost a loop, too many a node.
+const lag = 2 * time.Second
+
+// nodes are the registered nodes by provider id, each ready only if it was at the refresh before the last one.
+func (s *Machine) nodes(now time.Time) map[string]NodeState {
+	if !s.known {
+		return s.inferred.nodes(now)
+	}
+	list := s.observed
+	first := s.readySince == nil
+	since := make(map[string]time.Time, len(list))
+	served := make(map[string]bool, len(list))
+	out := make(map[string]NodeState, len(list))
+	for _, n := range list {
+		if n.Ready || s.served[n.ProviderID] {
+			served[n.ProviderID] = true
+		}
+		n.Lost = !n.Ready && (n.Lost || served[n.ProviderID])
+		if n.Ready {
+			at, known := s.readySince[n.ProviderID]
+			switch {
+			case known:
+			case first && now.Sub(n.Created) >= s.o.MaxNodeProvisionTime: // of old
+			default:
+				at = now
+			}
+			since[n.ProviderID] = at
+			n.Ready = now.Sub(at) >= lag && !at.After(s.refreshes[0])
+		}
+		out[n.ProviderID] = n
+	}
+	s.readySince, s.served = since, served
+	return out
+}

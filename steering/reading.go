@@ -1,0 +1,215 @@
+package steering
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// confirmAfter is how long a group's target size must have stayed what it was after an increase without a clear answer, until the
+// increase counts as refused.
+const confirmAfter = 5 * time.Second
+
+// Cloud is the cloud as it was read. It never changes once it is shown; the sizes that do are kept in the machine.
+type Cloud struct {
+	At     time.Time // when the reading began
+	Groups map[string]*Group
+}
+
+// Group is one group of a reading.
+type Group struct {
+	cloudprovider.NodeGroup
+	Target    int
+	Revision  int // as Revision returned it before target and instances were read; -1 where they are those of an earlier reading
+	Instances []cloudprovider.Instance
+	Failed    []cloudprovider.Instance // could not be created; not among instances
+	Err       error                    // why target and instances are those of an earlier reading
+
+	Template    cloudprovider.Template
+	TemplateErr error
+	ZeroOrMax   bool
+	Price       cloudprovider.Price // of a node for an hour, if HasPrice
+	HasPrice    bool
+	DetailsAt   time.Time // when template and options were read; zero if never
+}
+
+// group is one of the groups; nil if it is not there.
+func (v *Cloud) group(id string) *Group {
+	if v == nil {
+		return nil
+	}
+	return v.Groups[id]
+}
+
+// existing is how many instances stand for the target size.
+func (g *Group) existing() int {
+	n := len(g.Failed)
+	for i := range g.Instances {
+		if g.Instances[i].State != cloudprovider.InstanceDeleting {
+			n++
+		}
+	}
+	return n
+}
+
+// Loop returns how many loops of Cluster Autoscaler have begun.
+func (s *Machine) Loop() int { return s.loop }
+
+// Target returns the target size of a group, with what is ordered right now.
+func (s *Machine) Target(id string) int { return s.book(id).target }
+
+// Revision returns what a reading of the group that begins now is to be marked with: it is not to overwrite a newer size.
+func (s *Machine) Revision(id string) int { return s.book(id).revision }
+
+// LoopSkipped is told that the cloud could not be read for a loop that began at some time.
+func (s *Machine) LoopSkipped(began time.Time) {
+	s.refreshes = [2]time.Time{s.refreshes[1], began}
+}
+
+// LoopBegins is told that a loop of Cluster Autoscaler has begun, with a new reading of the cloud if there is one.
+func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
+	s.refreshes = [2]time.Time{s.refreshes[1], began}
+	if reading != nil {
+		s.Show(reading)
+	}
+	s.loop++
+	clear(s.grown)
+	s.pick = nil
+	if s.plan != nil && began.Sub(s.plan.since) > s.o.MaxNodeProvisionTime {
+		s.plan = nil // nobody has asked for its pods any more
+	}
+	s.inferred.forget(began.Add(-10 * time.Minute))
+	s.levelOut(began)
+}
+
+// TakeFailed takes the instances that could not be created out of a group that has just been read, before it is shown. The caller
+// deletes them and calls FailedDeleted, also where it could not.
+func (s *Machine) TakeFailed(g *Group) []cloudprovider.Instance {
+	g.Instances = slices.DeleteFunc(slices.Clone(g.Instances), func(i cloudprovider.Instance) bool {
+		if i.Error == nil || i.State == cloudprovider.InstanceDeleting {
+			return false
+		}
+		g.Failed = append(g.Failed, i)
+		return true
+	})
+	return g.Failed
+}
+
+// FailedDeleted is told what the cloud has answered to the deletion of a group's failed instances.
+func (s *Machine) FailedDeleted(g *Group, err error) {
+	n, first := len(g.Failed), g.Failed[0].Error
+	why := fmt.Sprintf("%d instances could not be created: %s: %s", n, first.Code, first.Message)
+	if err == nil {
+		g.Target -= n
+		g.Failed = nil
+	}
+	s.fail(g.ID, why, bringNode)
+	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -n, Granted: -n, Reason: why + "; they are deleted and others take their share", Error: text(err)})
+}
+
+// Overdue returns by how much to lower the target size of a group that has just been read, and why: what the cloud has not begun to
+// fulfil is taken back shortly before Cluster Autoscaler would, which would take back more than is missing and leave the group alone.
+// The caller lowers it and calls TakenBack.
+func (s *Machine) Overdue(g *Group) (missing int, why string) {
+	missing = g.Target - g.existing()
+	b := s.book(g.ID)
+	switch {
+	case missing <= 0:
+		b.missing = time.Time{}
+	case b.missing.IsZero() || b.missing.Before(b.asked):
+		b.missing = cmp.Or(b.asked, s.now)
+	}
+	since := b.missing
+	overdue := b.order == nil && (b.unborn || s.now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
+	b.unborn = false
+	missing -= max(0, min(b.off.vanished, missing)-s.roomBeside(g.ID))
+	if !overdue || missing <= 0 {
+		return 0, ""
+	}
+	return missing, fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))
+}
+
+// TakenBack is told what the cloud has answered to the decrease that Overdue asked for.
+func (s *Machine) TakenBack(g *Group, missing int, why string, err error) {
+	if err == nil {
+		g.Target -= missing
+	}
+	s.fail(g.ID, why, bringNode)
+	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -missing, Granted: -missing, Reason: why + "; they are taken back and others take their share", Error: text(err)})
+}
+
+// roomBeside is how many nodes the other members of a group's set can take. What has vanished and none of them can take stays on
+// order: it comes as soon as the cloud has it.
+func (s *Machine) roomBeside(id string) int {
+	if s.view == nil {
+		return math.MaxInt
+	}
+	room, now := 0, s.now
+	for other, g := range s.view.Groups {
+		if _, _, off := s.backoff.Active(other, now); other != id && !off && s.set(other) == s.set(id) {
+			room += max(0, g.MaxSize-s.book(other).target)
+		}
+	}
+	return room
+}
+
+// Show makes a reading the one that Cluster Autoscaler is shown, and brings the books up to date with it.
+func (s *Machine) Show(v *Cloud) {
+	before := s.view
+	s.view = v
+	born := s.born()
+	at := s.look()
+	s.since = watchUnregistered(v, at.nodes, s.since)
+	at.since = s.since
+	for _, id := range slices.Sorted(maps.Keys(v.Groups)) {
+		g, b := v.Groups[id], s.book(id)
+		s.settleByReading(g, b)
+		s.watch(before.group(id), g, b, born)
+		n := at.count(g, b)
+		if n.expected == 0 {
+			b.seen, b.away = false, false // nothing to come: Cluster Autoscaler drops its request now
+		}
+	}
+	if !s.holds(at) {
+		s.provided = provided{}
+	}
+	for id := range s.books {
+		if v.Groups[id] == nil {
+			delete(s.books, id)
+		}
+	}
+}
+
+// settleByReading takes over a target size that was read, and ends an order of which only the size tells what became of it.
+func (s *Machine) settleByReading(g *Group, b *book) {
+	if g.Revision != b.revision {
+		return // read before something changed here
+	}
+	o := b.order
+	switch {
+	case o == nil:
+		b.target = g.Target - len(g.Failed)
+	case g.Target >= o.Before+o.Delta:
+		b.target = g.Target - len(g.Failed)
+		if !o.failed.IsZero() {
+			s.taken(b)
+		}
+	case !o.failed.IsZero() && s.now.Sub(o.failed) >= confirmAfter:
+		s.refused(g.ID, b, o.err)
+		b.target = g.Target - len(g.Failed)
+	default:
+		b.target = g.Target + o.Delta - len(g.Failed)
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

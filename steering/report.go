@@ -1,0 +1,103 @@
+package steering
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Status returns what is known of the groups and the split that is being carried out. What the machine has given away, and what only
+// its caller knows, is not in it: the decisions and warnings, and how the cloud and the journal are doing.
+func (s *Machine) Status() Status {
+	mode, why := s.Mode()
+	out := Status{Time: s.now, Mode: string(mode), ModeReason: why, Sets: s.index.Sets()}
+	if !s.process.IsZero() {
+		out.Autoscaler = "its present process was first seen at " + s.process.UTC().Format(time.RFC3339)
+	}
+	if s.view != nil {
+		out.Groups = s.groupStatuses()
+	}
+	if p := s.plan; p != nil {
+		out.Plan = &PlanStatus{Since: p.since, Chosen: p.chosen, Why: p.why, Need: p.need, Granted: p.granted, Members: slices.Clone(p.members)}
+	}
+	report := s.index.Explain()
+	for _, miss := range report.Misses {
+		out.Apart = append(out.Apart, ApartStatus{Left: miss.Left, Right: miss.Right, Differences: miss.Differences, Remedy: miss.Remedy})
+	}
+	if len(report.Suggestion.Flags) > 0 {
+		out.Suggestion = &report.Suggestion
+	}
+	return out
+}
+
+func (s *Machine) groupStatuses() []GroupStatus {
+	at := s.look()
+	out := make([]GroupStatus, 0, len(s.view.Groups))
+	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
+		g, b := s.view.Groups[id], s.book(id)
+		status := GroupStatus{Name: id, Set: s.set(id), Size: b.target, Min: g.MinSize, Max: g.MaxSize, Unseen: s.unseen(g, at)}
+		n := at.count(g, b)
+		status.Ready, status.InFlight, status.Broken = n.ready, n.inFlight, n.broken
+		_, status.Limited = allowance(b.proof, n)
+		if g.Template.Node != nil {
+			status.Zone = g.Template.Node.Labels[v1.LabelTopologyZone]
+		}
+		if f, raised := s.levels.floors[id]; raised {
+			status.Floor, status.FloorWhy = s.Minimum(g), f.why
+		}
+		if until, why, off := s.backoff.Active(id, at.now); off {
+			status.Backoff = fmt.Sprintf("until %s: %s", until.UTC().Format(time.RFC3339), why)
+		}
+		switch {
+		case g.Err != nil:
+			status.Problem = g.Err.Error()
+		case g.TemplateErr != nil:
+			status.Problem = g.TemplateErr.Error()
+		}
+		out = append(out, status)
+	}
+	return out
+}
+
+// Gauges are numbers that go up and down.
+type Gauges struct {
+	Mode                     Mode
+	Groups, InFlight, Unseen int // InFlight and Unseen are nodes
+	BackedOff, Limited, Held int // groups
+	ClosedSets               int
+	PlanAge                  time.Duration // 0 without one
+}
+
+// Gauges returns the numbers as of the last reading; ok is false before it.
+func (s *Machine) Gauges() (out Gauges, ok bool) {
+	if s.view == nil {
+		return Gauges{}, false
+	}
+	at := s.at
+	out.Mode, _ = s.Mode()
+	out.Groups, out.ClosedSets = len(s.view.Groups), len(s.shut)
+	for id, g := range s.view.Groups {
+		b := s.book(id)
+		n := at.count(g, b)
+		out.InFlight += n.inFlight
+		out.Unseen += s.unseen(g, at)
+		if _, limit := allowance(b.proof, n); limit != "" {
+			out.Limited++
+		}
+		if _, _, active := s.backoff.Active(id, at.now); active {
+			out.BackedOff++
+		}
+	}
+	for _, f := range s.levels.floors {
+		if f.held {
+			out.Held++
+		}
+	}
+	if s.plan != nil {
+		out.PlanAge = at.now.Sub(s.plan.since)
+	}
+	return out, true
+}
