@@ -29,7 +29,8 @@
 // of Cluster Autoscaler and the answers of its cloud to what the sidecar answers and orders, as a state machine. balancer
 // leads from the pods of a Balancer's targets to the replicas each of them is to have.
 //
-// Decisions. nodegroupset says which node groups are similar and splits nodes over them. estimator computes how
+// Decisions. nodegroupset says which node groups are similar and splits nodes over them, and nodegroupset/template
+// what a new node of a group looks like. estimator computes how
 // many nodes pods need, and expander ranks the options that come of it. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the
 // scheduler. internal/admission says what an API server would refuse of nodes and pods, deferral bounds how long nodes
 // wait for balance, and backoff says how long a group that has failed is left alone. podhealth says which replicas run,

@@ -93,6 +93,7 @@ var table = []row{
 	{layer: decisions, path: "expander", only: []string{"cloudprovider"}, banned: clock},
 	{layer: decisions, path: "nodegroupset", banned: clock},
 	{layer: decisions, path: "podhealth", only: []string{"apportion"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
+	{layer: decisions, path: "nodegroupset/template", only: []string{"cloudprovider", "nodegroupset"}, peers: []string{"nodegroupset"}, banned: clock},
 	{layer: decisions, path: "predicates", banned: clock},
 
 	{layer: arithmetic, path: "apportion", only: none, banned: impurity, stdlib: true},

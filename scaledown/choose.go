@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // choose picks the nodes that go now from those that may. Should the pods of what
@@ -87,7 +87,7 @@ const tooManyLeave = "as many nodes as may leave at one time do"
 // more level with it than without it.
 func (p *planner) overdue(i int) bool {
 	since := p.world.Nodes[i].DeferredSince
-	return !scaleup.IsReady(p.world.Nodes[i].Node.Node) || p.opts.patience() == 0 ||
+	return !template.IsReady(p.world.Nodes[i].Node.Node) || p.opts.patience() == 0 ||
 		!since.IsZero() && !p.world.Now.Before(since.Add(p.opts.patience()))
 }
 
@@ -225,7 +225,7 @@ func (p *planner) goesAhead(going []int) map[int]string {
 				largest = g.ID
 			}
 		}
-		if largest != own && scaleup.IsReady(p.world.Nodes[i].Node.Node) {
+		if largest != own && template.IsReady(p.world.Nodes[i].Node.Node) {
 			ahead[i] = largest
 		}
 		left[own]--

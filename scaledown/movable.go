@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // Annotations by which nodes and pods are kept or let go.
@@ -27,7 +27,7 @@ func (o *Options) movable(n *Node) (pods []*v1.Pod, blocked, reason string) {
 		return nil, "", "marked " + scaleDownDisabled
 	}
 	for _, pod := range n.Pods {
-		if scaleup.RunsOnEveryNode(pod) || isFinished(pod) {
+		if template.RunsOnEveryNode(pod) || isFinished(pod) {
 			continue
 		}
 		if reason := o.keeps(pod); reason != "" {

@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // Plan decides one round. It changes nothing and asks nobody but the scheduler's
@@ -141,7 +141,7 @@ func (p *planner) ruledOut(n *Node) (Outcome, string) {
 
 // takesPods tells whether pods may move to a node.
 func takesPods(n *Node) bool {
-	return !n.Leaving && !n.Node.Node.Spec.Unschedulable && scaleup.IsReady(n.Node.Node)
+	return !n.Leaving && !n.Node.Node.Spec.Unschedulable && template.IsReady(n.Node.Node)
 }
 
 // tryRemovals goes through the candidates and finds those that nobody needs,
@@ -196,7 +196,7 @@ func (p *planner) await(i int) {
 	n, o := &p.world.Nodes[i], p.outcome[i]
 	g := p.groups[n.Group]
 	patience, state := g.Settings.ScaleDownUnneededTime, "not needed"
-	if !scaleup.IsReady(n.Node.Node) {
+	if !template.IsReady(n.Node.Node) {
 		patience, state = g.Settings.ScaleDownUnreadyTime, "not ready"
 	}
 	o.DeferredSince = n.DeferredSince

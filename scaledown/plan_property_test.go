@@ -13,8 +13,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	"pgregory.net/rapid"
 
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // planned draws a world and plans it.
@@ -204,7 +204,7 @@ func TestPlanKeepsSetsLevel(t *testing.T) {
 			for _, g := range p.world.Groups {
 				larger := setOf[n.Group] != "" && setOf[g.ID] == setOf[n.Group] && left[g.ID] > max(left[n.Group], g.Min)
 				late := !n.DeferredSince.IsZero() && start.Sub(n.DeferredSince) >= DefaultMaxBalanceDeferral
-				if larger && scaleup.IsReady(n.Node.Node) && (!late || d.Nodes[d.Go[i]].Behind == "") {
+				if larger && template.IsReady(n.Node.Node) && (!late || d.Nodes[d.Go[i]].Behind == "") {
 					t.Fatalf("%s goes before %s shrinks: %v", n.Node.Node.Name, g.ID, left)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/deferral"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
@@ -102,7 +103,7 @@ func (s *Scaler) observe(ctx context.Context, up *scaleup.Round) *World {
 		draining, leaving := s.leaving[name]
 		w.Nodes = append(w.Nodes, Node{
 			Node: n, Group: up.World.GroupOf[i],
-			Leaving: leaving || scaleup.IsLeaving(n.Node), Draining: draining,
+			Leaving: leaving || template.IsLeaving(n.Node), Draining: draining,
 			UnneededSince: s.unneeded[name], DeferredSince: s.deferred.Since(name),
 		})
 	}

@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/estimator"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // pods are the pods that look for a place: pending ones, and those of candidates.
@@ -88,7 +88,7 @@ func (p *planner) shapes() (shapes []predicates.Node, weights []int) {
 func emptied(n predicates.Node) predicates.Node {
 	var stay []*v1.Pod
 	for _, pod := range n.Pods {
-		if scaleup.RunsOnEveryNode(pod) {
+		if template.RunsOnEveryNode(pod) {
 			stay = append(stay, pod)
 		}
 	}
@@ -162,7 +162,7 @@ func (w *whatIf) remove(node int) (bool, error) {
 func ghost(n predicates.Node) predicates.Node {
 	n = emptied(n)
 	node := *n.Node
-	node.Spec.Taints = append(slices.Clip(node.Spec.Taints), v1.Taint{Key: scaleup.ToBeDeletedTaint, Effect: v1.TaintEffectNoSchedule})
+	node.Spec.Taints = append(slices.Clip(node.Spec.Taints), v1.Taint{Key: template.ToBeDeletedTaint, Effect: v1.TaintEffectNoSchedule})
 	n.Node = &node
 	return n
 }

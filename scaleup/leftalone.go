@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // DefaultExpendablePriorityCutoff is the priority below which a pod is expendable, as in Cluster Autoscaler.
@@ -48,7 +50,7 @@ func (f *PodFilter) LeftAlone(p *v1.Pod) (why Why, reason string) {
 	switch {
 	case p.DeletionTimestamp != nil:
 		return BeingDeleted, "being deleted"
-	case RunsOnEveryNode(p):
+	case template.RunsOnEveryNode(p):
 		if owner := metav1.GetControllerOfNoCopy(p); owner != nil && owner.Kind == "DaemonSet" {
 			return OfDaemonSet, "of daemon set " + owner.Name + ", whose pods come with their nodes"
 		}

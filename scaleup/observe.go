@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -43,10 +45,8 @@ func (s *Scaler) Observe(ctx context.Context, now time.Time, cluster Cluster) (*
 		w.Groups = append(w.Groups, o.group(ctx, g))
 	}
 	slices.SortFunc(w.Groups, func(a, b Group) int { return strings.Compare(a.ID, b.ID) })
-	if err := o.showClouds(ctx, w.Groups); err != nil {
-		return nil, err
-	}
-	return w, completeTemplates(w.Groups, s.opts.Similarity, cluster)
+	o.showClouds(ctx, w.Groups)
+	return w, s.completeTemplates(w.Groups, cluster)
 }
 
 // sortNodes finds the group of every node and leaves those out that are still
@@ -59,7 +59,7 @@ func (o *observer) sortNodes(ctx context.Context, w *World) error {
 		if err != nil {
 			return fmt.Errorf("find the node group of node %s: %w", n.Node.Name, err)
 		}
-		if IsReady(n.Node) || wereReady[n.Node.Name] {
+		if template.IsReady(n.Node) || wereReady[n.Node.Name] {
 			o.everReady[n.Node.Name] = true
 		}
 		if group != "" {
@@ -76,25 +76,8 @@ func (o *observer) sortNodes(ctx context.Context, w *World) error {
 
 // isStarting tells a node that was never ready from one that stopped being.
 func (o *observer) isStarting(n *v1.Node) bool {
-	return !IsReady(n) && !IsLeaving(n) && !o.everReady[n.Name] &&
+	return !template.IsReady(n) && !template.IsLeaving(n) && !o.everReady[n.Name] &&
 		o.now.Before(n.CreationTimestamp.Add(o.opts.maxNodeProvisionTime()))
-}
-
-// IsReady tells whether the node says that it is ready.
-func IsReady(n *v1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == v1.NodeReady {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// IsLeaving tells whether the node is on its way out: deleted, or marked with
-// ToBeDeletedTaint.
-func IsLeaving(n *v1.Node) bool {
-	return n.DeletionTimestamp != nil ||
-		slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == ToBeDeletedTaint })
 }
 
 // group reads one group; what fails stays with it.
@@ -109,9 +92,9 @@ func (o *observer) group(ctx context.Context, g cloudprovider.NodeGroup) Group {
 	leaving := 0
 	for _, n := range o.members[g.ID] {
 		switch {
-		case IsLeaving(n.Node):
+		case template.IsLeaving(n.Node):
 			leaving++
-		case IsReady(n.Node):
+		case template.IsReady(n.Node):
 			out.Ready++
 		case o.isStarting(n.Node):
 			out.NotStarted++
@@ -134,30 +117,22 @@ func (o *observer) group(ctx context.Context, g cloudprovider.NodeGroup) Group {
 		out.Err = fmt.Errorf("no template: %w", err)
 		return out
 	}
-	out.Zone = zoneOf(out.Template.Node)
+	out.Zone = nodegroupset.ZoneOf(out.Template.Node)
 	out.Price, out.HasPrice = o.price(ctx, out.Template.Node)
 	return out
 }
 
-func zoneOf(n *v1.Node) string {
-	if zone := n.Labels[v1.LabelTopologyZone]; zone != "" {
-		return zone
-	}
-	return n.Labels[v1.LabelFailureDomainBetaZone]
-}
-
-// template prefers a real node of the group; without one it is the last seen
-// of such nodes, without that the cloud's own with the daemon sets that would
-// run on it.
+// template is made from a real node of the group. Without one it is the last that was, without that the cloud's own with the
+// daemon sets that would run on it.
 func (o *observer) template(ctx context.Context, group string) (*cloudprovider.Template, string, error) {
 	if n, found := o.sample(group); found {
-		template := TemplateOfNode(group, n, o.opts.StartupTaints)
-		o.checker.LikeNode(template.Node, n.Node)
-		o.remembered[group] = template
-		return template, "node " + n.Node.Name, nil
+		t := template.OfNode(group, n.Node, n.Pods, o.opts.StartupTaints)
+		o.checker.LikeNode(t.Node, n.Node)
+		o.memory.Keep(group, t)
+		return t, "node " + n.Node.Name, nil
 	}
-	if template, seen := o.remembered[group]; seen {
-		return template, "an earlier node", nil
+	if t, seen := o.memory.Template(group); seen {
+		return t, "an earlier node", nil
 	}
 	cloud, err := o.provider.Template(ctx, group)
 	if err != nil {
@@ -166,28 +141,79 @@ func (o *observer) template(ctx context.Context, group string) (*cloudprovider.T
 	if cloud.Node == nil {
 		return nil, "", errors.New("the cloud's template has no node")
 	}
-	template := &cloudprovider.Template{Node: cleanNode(group, cloud.Node, o.opts.StartupTaints), Pods: cloud.Pods}
-	daemons, err := o.daemons.on(o.cluster.DaemonSets, template)
-	if err != nil {
-		return nil, "", err
-	}
-	template.Pods = append(slices.Clip(template.Pods), daemons...)
-	return template, fromCloud, nil
+	return template.OfCloud(group, cloud, o.cluster.DaemonSets, o.opts.StartupTaints), fromCloud, nil
 }
 
-// sample picks the node that stands for the group: ready, schedulable, staying,
-// the first by name.
+// fromCloud is where the template of a group is from that has never had a node.
+const fromCloud = "cloud"
+
+// sample is the node that stands for the group.
 func (o *observer) sample(group string) (predicates.Node, bool) {
-	var best predicates.Node
-	for _, n := range o.members[group] {
-		if !IsReady(n.Node) || IsLeaving(n.Node) || n.Node.Spec.Unschedulable {
+	members := o.members[group]
+	if len(members) == 0 {
+		return predicates.Node{}, false
+	}
+	best := slices.MinFunc(members, func(a, b predicates.Node) int { return template.Compare(a.Node, b.Node) })
+	return best, template.IsUsable(best.Node)
+}
+
+// showClouds puts on every template the providerID that has shown the cloud of its group: now or in any earlier round, on
+// any of its nodes or, asked once only, in the cloud's own template.
+func (o *observer) showClouds(ctx context.Context, groups []Group) {
+	templates := map[string]cloudprovider.Template{}
+	for i := range groups {
+		g := &groups[i]
+		if g.Template == nil {
 			continue
 		}
-		if best.Node == nil || n.Node.Name < best.Node.Name {
-			best = n
+		templates[g.ID] = *g.Template
+		if o.memory.NamesCloud(g.ID, g.Template.Node) || o.memory.NamesCloud(g.ID, nodesOf(o.members[g.ID])...) ||
+			o.askedCloud[g.ID] || g.TemplateFrom == fromCloud {
+			continue
+		}
+		o.askedCloud[g.ID] = true
+		if t, err := o.provider.Template(ctx, g.ID); err == nil && t.Node != nil {
+			o.memory.NamesCloud(g.ID, t.Node)
 		}
 	}
-	return best, best.Node != nil
+	o.memory.ShareCloud(templates)
+	for i := range groups {
+		if t, ok := templates[groups[i].ID]; ok {
+			groups[i].Template = &t
+		}
+	}
+}
+
+func nodesOf(members []predicates.Node) []*v1.Node {
+	nodes := make([]*v1.Node, len(members))
+	for i, n := range members {
+		nodes[i] = n.Node
+	}
+	return nodes
+}
+
+// completeTemplates fills in what the cloud does not say of groups that have never had a node.
+func (s *Scaler) completeTemplates(groups []Group, cluster Cluster) error {
+	templates, empty := map[string]cloudprovider.Template{}, map[string]bool{}
+	for i := range groups {
+		if g := &groups[i]; g.Template != nil {
+			templates[g.ID], empty[g.ID] = *g.Template, g.TemplateFrom == fromCloud
+		}
+	}
+	completions, err := template.Complete(templates, empty, s.opts.Similarity, cluster.podSpecs())
+	for i := range groups {
+		g := &groups[i]
+		switch c := completions[g.ID]; {
+		case c.Err != nil:
+			g.Err = c.Err
+		case c.Note != "":
+			g.TemplateFrom += ", " + c.Note
+			if c.Template != nil {
+				g.Template = c.Template
+			}
+		}
+	}
+	return err
 }
 
 // price of one node for an hour; strategies that need prices rank unknown ones

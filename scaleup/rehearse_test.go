@@ -15,6 +15,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
@@ -105,7 +106,7 @@ func play(t *testing.T, checker *predicates.Checker, config fake.Config, pods []
 	scheduler := checker.Scheduler()
 	registered := func(ready bool) (nodes []predicates.Node) {
 		for _, n := range f.cloud.RegisteredNodes() {
-			if !ready || scaleup.IsReady(n) {
+			if !ready || template.IsReady(n) {
 				nodes = append(nodes, predicates.Node{Node: n, Pods: on[n.Name]})
 			}
 		}

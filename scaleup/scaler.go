@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -20,17 +21,15 @@ type Scaler struct {
 	provider   cloudprovider.Provider
 	checker    *predicates.Checker
 	schedulers schedulers
-	daemons    daemonPods
 	opts       Options
 	backoff    *backoff.Backoff
 	rounds     uint64
-	everReady  map[string]bool                    // nodes that were ready once
-	remembered map[string]*cloudprovider.Template // by group
-	named      map[string]string                  // the providerID that showed a group's cloud
-	askedCloud map[string]bool                    // groups whose catalogue template was asked for its cloud
-	members    map[string][]predicates.Node       // the nodes of each group in the latest round
-	orders     map[string]*order                  // by group, as long as their pods wait
-	awaited    map[string]time.Time               // instances without a node and orders without an instance, since when
+	everReady  map[string]bool // nodes that were ready once
+	memory     *template.Memory
+	askedCloud map[string]bool              // groups whose cloud was looked for in the cloud's own template
+	members    map[string][]predicates.Node // the nodes of each group in the latest round
+	orders     map[string]*order            // by group, as long as their pods wait
+	awaited    map[string]time.Time         // instances without a node and orders without an instance, since when
 }
 
 // New returns a Scaler without memory. It refuses options that make no sense.
@@ -41,12 +40,15 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
+	memory, err := template.NewMemory()
+	if err != nil {
+		return nil, err
+	}
 	return &Scaler{
-		provider: provider, checker: checker, schedulers: rehearsals(checker), daemons: daemonPods{checker}, opts: opts,
+		provider: provider, checker: checker, schedulers: rehearsals(checker), opts: opts,
 		backoff:    backoff.New(opts.Backoff),
 		everReady:  map[string]bool{},
-		remembered: map[string]*cloudprovider.Template{},
-		named:      map[string]string{},
+		memory:     memory,
 		askedCloud: map[string]bool{},
 		orders:     map[string]*order{},
 		awaited:    map[string]time.Time{},

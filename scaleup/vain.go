@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -89,7 +90,7 @@ func (s *Scaler) judge(w *World) {
 func (s *Scaler) arrived(group string, o *order) []cloudprovider.Template {
 	byZone := map[string]predicates.Node{}
 	for _, n := range s.members[group] {
-		if o.had[n.Node.Name] || !IsReady(n.Node) || IsLeaving(n.Node) {
+		if o.had[n.Node.Name] || !template.IsReady(n.Node) || template.IsLeaving(n.Node) {
 			continue
 		}
 		zone := nodegroupset.ZoneOf(n.Node)
@@ -99,7 +100,7 @@ func (s *Scaler) arrived(group string, o *order) []cloudprovider.Template {
 	}
 	var came []cloudprovider.Template
 	for _, zone := range slices.Sorted(maps.Keys(byZone)) {
-		came = append(came, *TemplateOfNode(group, byZone[zone], s.opts.StartupTaints))
+		came = append(came, *template.OfNode(group, byZone[zone].Node, byZone[zone].Pods, s.opts.StartupTaints))
 	}
 	return came
 }

@@ -1,6 +1,7 @@
 package scaleup
 
 import (
+	"iter"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +19,29 @@ type Cluster struct {
 	Pending []*v1.Pod
 	// DaemonSets count on the template of a group without a node.
 	DaemonSets []*appsv1.DaemonSet
+}
+
+// podSpecs yields what the pods of the cluster ask for, those of its daemon sets included.
+func (c Cluster) podSpecs() iter.Seq[*v1.PodSpec] {
+	return func(yield func(*v1.PodSpec) bool) {
+		for _, pod := range c.Pending {
+			if !yield(&pod.Spec) {
+				return
+			}
+		}
+		for _, n := range c.Nodes {
+			for _, pod := range n.Pods {
+				if !yield(&pod.Spec) {
+					return
+				}
+			}
+		}
+		for _, set := range c.DaemonSets {
+			if !yield(&set.Spec.Template.Spec) {
+				return
+			}
+		}
+	}
 }
 
 // World is all that a plan is made from.

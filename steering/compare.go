@@ -1,8 +1,12 @@
 package steering
 
 import (
+	"iter"
+
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // compare brings the index of similar groups up to date with the templates Cluster Autoscaler sent. Of a group without nodes
@@ -18,13 +22,18 @@ func (s *Machine) compare(request *Question) error {
 			}
 		}
 	}
-	if err := scaleup.ShareCloud(templates); err != nil {
+	if err := template.ShareCloud(templates); err != nil {
 		return err
 	}
 	if len(empty) > 0 && len(empty) < len(templates) {
-		var err error
-		if templates, err = scaleup.CompleteTemplates(templates, empty, s.o.Similarity, request.Pods); err != nil {
+		completions, err := template.Complete(templates, empty, s.o.Similarity, podSpecs(request.Pods))
+		if err != nil {
 			return err
+		}
+		for name, c := range completions {
+			if c.Template != nil {
+				templates[name] = *c.Template
+			}
 		}
 	}
 	for _, name := range s.index.Names() {
@@ -32,8 +41,8 @@ func (s *Machine) compare(request *Question) error {
 			s.index.Delete(name)
 		}
 	}
-	for name, template := range templates {
-		if err := s.index.Set(name, template); err != nil {
+	for name, t := range templates {
+		if err := s.index.Set(name, t); err != nil {
 			s.index.Delete(name)
 			s.log(Log{Verbosity: 2, Message: "Node group is balanced with no other, its template can not be compared", Values: []any{"nodeGroup", name, "reason", err.Error()}})
 		}
@@ -45,4 +54,14 @@ func (s *Machine) compare(request *Question) error {
 		}
 	}
 	return nil
+}
+
+func podSpecs(pods []*v1.Pod) iter.Seq[*v1.PodSpec] {
+	return func(yield func(*v1.PodSpec) bool) {
+		for _, pod := range pods {
+			if !yield(&pod.Spec) {
+				return
+			}
+		}
+	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // DefaultMaxBalanceDeferral is how long smaller members of a set wait for larger ones to shrink.
@@ -155,11 +155,11 @@ func (s *Machine) catalogueSets(now time.Time) map[string]string {
 	for id, g := range s.view.Groups {
 		templates[id] = g.Template
 	}
-	if scaleup.ShareCloud(templates) != nil {
+	if template.ShareCloud(templates) != nil {
 		return l.catalogue
 	}
-	for id, template := range templates {
-		if template.Node == nil || index.Set(id, template) != nil {
+	for id, t := range templates {
+		if t.Node == nil || index.Set(id, t) != nil {
 			index.Delete(id) // what can not be compared is levelled with none
 		}
 	}

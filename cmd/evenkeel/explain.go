@@ -248,7 +248,11 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 	options.MemoryDifferenceRatio = cmp.Or(given.MemoryDifferenceRatio, options.MemoryDifferenceRatio)
 	options.MaxAllocatableDifferenceRatio = cmp.Or(given.MaxAllocatableDifferenceRatio, options.MaxAllocatableDifferenceRatio)
 	options.MaxFreeDifferenceRatio = cmp.Or(given.MaxFreeDifferenceRatio, options.MaxFreeDifferenceRatio)
-	return explain.OfGroups(q.scenario, groups), options, nil
+	observed := make([]explain.Observed, len(groups))
+	for i, g := range groups {
+		observed[i] = explain.Observed{ID: g.ID, Template: g.Template, AllOrNothing: g.AllOrNothing, Err: g.Err}
+	}
+	return explain.OfGroups(q.scenario, observed), options, nil
 }
 
 func (q *question) read(stdin io.Reader) (*explain.Fleet, error) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 
 	"k8s.io/klog/v2"
 )
@@ -53,8 +53,8 @@ func complete(unseen, seen map[string]cloudprovider.Template, options nodegroups
 	}
 	models := newModels(seen, packs, options)
 	alike := map[label][]string{} // unseen templates with the same possible models
-	for id, template := range unseen {
-		telling := models.telling(template.Node)
+	for id, t := range unseen {
+		telling := models.telling(t.Node)
 		alike[telling] = append(alike[telling], id)
 	}
 	out := map[string]cloudprovider.Template{}
@@ -67,13 +67,19 @@ func complete(unseen, seen map[string]cloudprovider.Template, options nodegroups
 		for _, id := range ids {
 			together[id], empty[id] = unseen[id], true
 		}
-		completed, err := scaleup.CompleteTemplates(together, empty, options, nil)
+		if err := template.ShareCloud(together); err != nil {
+			return nil, err
+		}
+		completions, err := template.Complete(together, empty, options, func(func(*v1.PodSpec) bool) {})
 		if err != nil {
 			return nil, err
 		}
 		for _, id := range ids {
-			if completed[id].Node != unseen[id].Node {
-				out[id] = completed[id]
+			switch {
+			case completions[id].Template != nil:
+				out[id] = *completions[id].Template
+			case together[id].Node != unseen[id].Node:
+				out[id] = together[id]
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,7 +139,7 @@ func TestNodesStandForTheirGroups(t *testing.T) {
 	}
 	want := []string{
 		"left out, without the label pool: 1 node: stray",
-		"no ready and schedulable node, so another one stands for the group: b",
+		"no node is ready, schedulable and staying, so another one stands for the group: b",
 	}
 	if diff := cmp.Diff(want, fleet.Notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
@@ -146,6 +147,23 @@ func TestNodesStandForTheirGroups(t *testing.T) {
 	without := mustRead(t, Sources{Nodes: "all", GroupLabel: "pool"}, files)
 	if len(without.Notes) != 3 || len(without.Groups["a"].Pods) != 0 {
 		t.Errorf("without pods: %q", without.Notes)
+	}
+}
+
+// TestANodeThatLeavesDoesNotStandForItsGroup: Cluster Autoscaler has marked it, or it is deleted, as the balancer sees it.
+func TestANodeThatLeavesDoesNotStandForItsGroup(t *testing.T) {
+	marked := strings.Replace(node("a1", "a", "True", "8"), "status:", "spec: {taints: [{key: ToBeDeletedByClusterAutoscaler, effect: NoSchedule}]}\nstatus:", 1)
+	deleted := strings.Replace(node("a2", "a", "True", "16"), "labels:", `deletionTimestamp: "2026-01-01T00:00:00Z", labels:`, 1)
+	read := func(nodes string) *Fleet {
+		return mustRead(t, Sources{Nodes: "all", GroupLabel: "pool"}, texts(map[string]string{"all": nodes}))
+	}
+	fleet := read(marked + deleted + node("a3", "a", "True", "2"))
+	if cpu := fleet.Groups["a"].Node.Status.Capacity.Cpu().String(); cpu != "2" {
+		t.Errorf("a node of %s cores stands for the group", cpu)
+	}
+	fleet = read(marked + deleted)
+	if cpu := fleet.Groups["a"].Node.Status.Capacity.Cpu().String(); cpu != "8" || !slices.Contains(fleet.Notes, "no node is ready, schedulable and staying, so another one stands for the group: a") {
+		t.Errorf("with no other node, one of %s cores stands for the group; notes %q", cpu, fleet.Notes)
 	}
 }
 

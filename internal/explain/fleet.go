@@ -11,7 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/internal/document"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // Sources names the files that show a fleet. Exactly one of Snapshot, Templates
@@ -62,7 +62,7 @@ func Read(s Sources, files Files) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fleet, scaleup.ShareCloud(fleet.Groups)
+	return fleet, template.ShareCloud(fleet.Groups)
 }
 
 func read(s Sources, files Files) (*Fleet, error) {

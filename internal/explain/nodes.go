@@ -10,15 +10,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
-
-// sample is the node that stands for a group.
-type sample struct {
-	node   *v1.Node
-	usable bool // ready, schedulable and staying
-}
 
 // readNodes makes every group's template from one of its nodes, as the balancer
 // does: the first usable one by name.
@@ -27,8 +20,8 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	samples := map[string]sample{}
-	named := map[string]*v1.Node{} // the first node whose providerID names the group's cloud
+	samples := map[string]*v1.Node{} // the node that stands for each group
+	named := map[string]*v1.Node{}   // the first node whose providerID names the group's cloud
 	hints := map[string]bool{}
 	var strays []string
 	names := map[string]bool{}
@@ -53,9 +46,8 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 			addHints(hints, n)
 			continue
 		}
-		next := sample{n, isUsable(n)}
-		if best, known := samples[group]; !known || next.before(best) {
-			samples[group] = next
+		if best := samples[group]; best == nil || template.Compare(n, best) < 0 {
+			samples[group] = n
 		}
 		if best := named[group]; packs.NamesCloud(n) && (best == nil || n.Name < best.Name) {
 			named[group] = n
@@ -69,41 +61,26 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 		return nil, err
 	}
 	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(s.Nodes)}
-	for group, sample := range samples {
-		node := predicates.Node{Node: sample.node, Pods: pods[sample.node.Name]}
-		template := *scaleup.TemplateOfNode(group, node, nil)
-		if by := named[group]; by != nil && !packs.NamesCloud(template.Node) {
-			template.Node.Spec.ProviderID = by.Spec.ProviderID
+	for group, node := range samples {
+		t := *template.OfNode(group, node, pods[node.Name], nil)
+		if by := named[group]; by != nil && !packs.NamesCloud(t.Node) {
+			t.Node.Spec.ProviderID = by.Spec.ProviderID
 		}
-		fleet.Groups[group] = template
+		fleet.Groups[group] = t
 	}
 	fleet.note(s, samples, strays)
 	fleet.noteZones(label, nodes, groups)
 	return fleet, nil
 }
 
-func (s sample) before(other sample) bool {
-	if s.usable != other.usable {
-		return s.usable
-	}
-	return s.node.Name < other.node.Name
-}
-
-func isUsable(n *v1.Node) bool {
-	ready := slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
-		return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
-	})
-	return ready && !n.Spec.Unschedulable && n.DeletionTimestamp == nil
-}
-
 // readPods returns the pods on the samples. Pods that have ended take no room.
-func readPods(s Sources, files Files, samples map[string]sample) (map[string][]*v1.Pod, error) {
+func readPods(s Sources, files Files, samples map[string]*v1.Node) (map[string][]*v1.Pod, error) {
 	if s.Pods == "" {
 		return nil, nil
 	}
 	wanted := map[string]bool{}
 	for _, sample := range samples {
-		wanted[sample.node.Name] = true
+		wanted[sample.Name] = true
 	}
 	found := map[string][]*v1.Pod{}
 	err := objects(files, s.Pods, "Pod", func(p *v1.Pod) error {
@@ -119,19 +96,19 @@ func readPods(s Sources, files Files, samples map[string]sample) (map[string][]*
 const mostNames = 5
 
 // note says what the answer leaves out or rests on.
-func (f *Fleet) note(s Sources, samples map[string]sample, strays []string) {
+func (f *Fleet) note(s Sources, samples map[string]*v1.Node, strays []string) {
 	if len(strays) > 0 {
 		slices.Sort(strays)
 		f.Notes = append(f.Notes, fmt.Sprintf("left out, without the label %s: %s: %s", s.GroupLabel, count(len(strays), "node"), listed(strays, mostNames)))
 	}
 	var unusable []string
 	for _, group := range slices.Sorted(maps.Keys(samples)) {
-		if !samples[group].usable {
+		if !template.IsUsable(samples[group]) {
 			unusable = append(unusable, group)
 		}
 	}
 	if len(unusable) > 0 {
-		f.Notes = append(f.Notes, "no ready and schedulable node, so another one stands for the group: "+listed(unusable, mostNames))
+		f.Notes = append(f.Notes, "no node is ready, schedulable and staying, so another one stands for the group: "+listed(unusable, mostNames))
 	}
 	if s.Pods == "" {
 		f.Notes = append(f.Notes, "no pods are given, so daemon sets are not counted: free is what is allocatable")

@@ -4,12 +4,18 @@ import (
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// OfGroups is the fleet of node groups as a round of the pipeline sees them. File
-// is where they are from, for messages.
-func OfGroups(file string, groups []scaleup.Group) *Fleet {
+// Observed is a node group as a round of the pipeline sees it.
+type Observed struct {
+	ID           string
+	Template     *cloudprovider.Template // nil if neither a node nor the cloud gives one
+	AllOrNothing bool                    // either empty or at its maximum
+	Err          error                   // what could not be read
+}
+
+// OfGroups is the fleet of node groups that are read from a file, which messages name.
+func OfGroups(file string, groups []Observed) *Fleet {
 	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(file)}
 	var alone []string
 	for _, g := range groups {

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,8 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // annotationName is how Cluster Autoscaler's kwok provider names groups in its
@@ -48,7 +46,7 @@ func readTemplates(s Sources, files Files) (*Fleet, error) {
 // run there.
 func (f *Fleet) addPods(name string, files Files, groupOf map[string]string) error {
 	sets, told := []*appsv1.DaemonSet{}, map[string]bool{}
-	var found scaleup.DaemonSetFinder
+	var found template.DaemonSetFinder
 	pods := 0
 	err := objects(files, name, "Pod or DaemonSet", func(object any) error {
 		switch o := object.(type) {
@@ -61,7 +59,7 @@ func (f *Fleet) addPods(name string, files Files, groupOf map[string]string) err
 				return nil
 			}
 			found.Add(o)
-			if group, on := groupOf[o.Spec.NodeName]; on && scaleup.RunsOnEveryNode(o) && o.DeletionTimestamp == nil {
+			if group, on := groupOf[o.Spec.NodeName]; on && template.RunsOnEveryNode(o) && o.DeletionTimestamp == nil {
 				t := f.Groups[group]
 				t.Pods = append(t.Pods, o)
 				f.Groups[group] = t
@@ -76,16 +74,10 @@ func (f *Fleet) addPods(name string, files Files, groupOf map[string]string) err
 		return refuse(name, "holds no Pod or DaemonSet")
 	}
 	derived := found.DaemonSets(func(set string) bool { return told[set] })
-	checker, err := predicates.New(context.Background(), predicates.Options{})
-	if err != nil {
-		return err
-	}
 	sets = append(sets, derived...)
 	for _, group := range slices.Sorted(maps.Keys(f.Groups)) {
 		t := f.Groups[group]
-		if err := scaleup.AddDaemonPods(checker, sets, &t); err != nil {
-			return refuse(name, "node group %s: %w", group, err)
-		}
+		template.AddDaemonPods(&t, sets)
 		f.Groups[group] = t
 	}
 	if len(derived) > 0 {

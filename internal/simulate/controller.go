@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // podName names a pod of the workload.
@@ -67,7 +69,7 @@ func rankForDeletion(pods []*pod, now time.Duration) []*pod {
 			pod: p, bound: p.node != nil, doubled: onNode[p.node], age: magnitude(now - p.life.pending),
 			uid: sha256.Sum256([]byte(p.object.Namespace + "/" + p.object.Name)),
 		}
-		if c.bound && isReady(p.node.object) {
+		if c.bound && template.IsReady(p.node.object) {
 			since := max(p.life.runs[len(p.life.runs)-1].from, p.node.upSince.Sub(epoch))
 			c.ready, c.readyFor = true, magnitude(now-since)
 		}

@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // daemonController puts a pod of every daemon set on every node it fits.
@@ -23,7 +23,7 @@ type daemonController struct {
 func newDaemonController(checker *predicates.Checker, setup *Setup) *daemonController {
 	d := &daemonController{checker: checker, onGroup: map[string][]bool{}}
 	for _, set := range setup.DaemonSets {
-		d.pods = append(d.pods, scaleup.DaemonPod(set))
+		d.pods = append(d.pods, template.DaemonPod(set))
 		d.derived = append(d.derived, setup.DerivedDaemonSets.Has(set.Namespace+"/"+set.Name))
 	}
 	return d

@@ -11,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // faults are those of a scenario, to say which of them was behind what happened.
@@ -22,7 +23,7 @@ type faults struct {
 func newFaults(c *fake.Config) faults {
 	f := faults{zoneOf: map[string]string{}}
 	for i := range c.Groups {
-		f.zoneOf[c.Groups[i].ID] = zoneOf(c.Groups[i].Template.Node)
+		f.zoneOf[c.Groups[i].ID] = nodegroupset.ZoneOf(c.Groups[i].Template.Node)
 	}
 	for _, s := range c.Stocks {
 		f.all = append(f.all, v1alpha1.FaultReport{

@@ -15,8 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // DumpOptions are what a dump does not say.
@@ -176,17 +175,14 @@ func (d *Dump) knownLabel() string {
 	return ""
 }
 
-// templateOf is what the first ready node of a group by name, else the first, says of all.
+// templateOf is what one node of a group says of all: the first usable one by name, else the first.
 func templateOf(group string, nodes []*v1.Node) *v1.Node {
-	at := max(0, slices.IndexFunc(nodes, takesPods))
-	template := scaleup.TemplateOfNode(group, predicates.Node{Node: nodes[at]}, nil).Node
-	labels := maps.Clone(template.Labels)
-	delete(labels, v1.LabelHostname)
-	allocatable := template.Status.Allocatable
+	node := template.OfNode(group, slices.MinFunc(nodes, template.Compare), nil, nil).Node
+	delete(node.Labels, v1.LabelHostname)
 	return &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels},
-		Spec:       v1.NodeSpec{Taints: template.Spec.Taints, ProviderID: template.Spec.ProviderID},
-		Status:     v1.NodeStatus{Capacity: template.Status.Capacity, Allocatable: allocatable},
+		ObjectMeta: metav1.ObjectMeta{Labels: node.Labels},
+		Spec:       v1.NodeSpec{Taints: node.Spec.Taints, ProviderID: node.Spec.ProviderID},
+		Status:     v1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
 	}
 }
 

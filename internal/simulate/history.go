@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // history keeps what became of pods, nodes and sizes over time.
@@ -146,7 +147,7 @@ func (s *simulation) observe() {
 	ready, nodes := map[string]int{}, 0
 	for _, n := range s.cluster.nodes {
 		life := h.node(n.object.Name, n.group)
-		life.seen, life.report.Zone = h.looks, zoneOf(n.object)
+		life.seen, life.report.Zone = h.looks, nodegroupset.ZoneOf(n.object)
 		life.becomes(n.ready, now)
 		if n.ready {
 			ready[n.group]++

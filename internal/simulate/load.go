@@ -17,7 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // Kinds are the kinds of documents that Load takes.
@@ -82,7 +82,7 @@ type loader struct {
 	storage    storageObjects
 	problems   []document.Problem
 	classes    priorityClasses
-	daemons    scaleup.DaemonSetFinder
+	daemons    template.DaemonSetFinder
 }
 
 func (l *loader) add(errs ...*field.Error) {
@@ -287,7 +287,7 @@ func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
 	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
 		return nil
 	}
-	comesWithNode := scaleup.RunsOnEveryNode(p)
+	comesWithNode := template.RunsOnEveryNode(p)
 	if comesWithNode {
 		l.daemons.Add(p)
 	}
@@ -413,7 +413,7 @@ func controller(w *v1alpha1.ScenarioWorkload) []metav1.OwnerReference {
 func (l *loader) known() known {
 	k := known{groups: sets.KeySet(l.position), zones: sets.New[string](), workloads: sets.New[string]()}
 	for _, g := range l.setup.Cloud.Groups {
-		k.zones.Insert(zoneOf(g.Template.Node))
+		k.zones.Insert(nodegroupset.ZoneOf(g.Template.Node))
 	}
 	for _, w := range l.setup.Workloads {
 		k.workloads.Insert(w.Name)

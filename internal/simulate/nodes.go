@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
@@ -68,7 +69,7 @@ func (s *simulation) populate(ctx context.Context) error {
 func (s *simulation) adopt(object *v1.Pod) error {
 	n := s.cluster.byName[object.Spec.NodeName]
 	switch {
-	case object.Spec.NodeName == "" && scaleup.RunsOnEveryNode(object):
+	case object.Spec.NodeName == "" && template.RunsOnEveryNode(object):
 		p := &pod{object: object}
 		s.cluster.aside.sort(p)
 		s.cluster.aside.outside = append(s.cluster.aside.outside, p)
@@ -76,7 +77,7 @@ func (s *simulation) adopt(object *v1.Pod) error {
 	case object.Spec.NodeName == "":
 	case n == nil:
 		return fmt.Errorf("pod %s/%s is bound to node %s, which is not there", object.Namespace, object.Name, object.Spec.NodeName)
-	case scaleup.RunsOnEveryNode(object):
+	case template.RunsOnEveryNode(object):
 		n.daemons = append(n.daemons, object)
 		return nil
 	}
@@ -251,18 +252,9 @@ func (c *cluster) sortNodes() {
 	})
 }
 
-func isReady(n *v1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == v1.NodeReady {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// takesPods tells whether the scheduler may bind pods to the node.
+// takesPods reports whether the scheduler may bind pods to the node.
 func takesPods(n *v1.Node) bool {
-	return n.DeletionTimestamp == nil && !n.Spec.Unschedulable && isReady(n)
+	return n.DeletionTimestamp == nil && !n.Spec.Unschedulable && template.IsReady(n)
 }
 
 func objectsOf(pods []*pod) []*v1.Pod {

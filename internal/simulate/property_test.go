@@ -18,6 +18,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/scaledown"
 	"github.com/evenkeel/evenkeel/scaleup"
@@ -176,7 +177,7 @@ func TestSizesStayWithinBoundsAndQuotas(t *testing.T) {
 				if size > max(g.MaxSize, g.Size) {
 					t.Fatalf("+%s: %s has %d nodes, started with %d, max %d", s.elapsed(), g.ID, size, g.Size, g.MaxSize)
 				}
-				if len(setup.Cloud.Quotas) > 0 && slices.Contains(setup.Cloud.Quotas[0].Zones, zoneOf(g.Template.Node)) {
+				if len(setup.Cloud.Quotas) > 0 && slices.Contains(setup.Cloud.Quotas[0].Zones, nodegroupset.ZoneOf(g.Template.Node)) {
 					counted, start = counted+size, start+g.Size
 				}
 			}

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
@@ -68,7 +68,7 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 	for _, g := range s.setup.Cloud.Groups {
 		account := s.ledger.groups[g.ID]
 		row := v1alpha1.GroupReport{
-			Name: g.ID, Zone: zoneOf(g.Template.Node), Min: g.MinSize, Max: g.MaxSize,
+			Name: g.ID, Zone: nodegroupset.ZoneOf(g.Template.Node), Min: g.MinSize, Max: g.MaxSize,
 			Before: account.before, After: account.before + account.ordered - account.removed,
 			Ready: ready[g.ID], Ordered: account.ordered, Removed: account.removed,
 			Pods: pods[g.ID], Set: numberOf[g.ID], Template: account.template, Why: steady(account.outcome.Reason),
@@ -142,11 +142,4 @@ func (r *pendingRow) count(p *pod) {
 		r.Example = p.object.Namespace + "/" + p.object.Name
 	}
 	r.Pods++
-}
-
-func zoneOf(n *v1.Node) string {
-	if zone := n.Labels[v1.LabelTopologyZone]; zone != "" {
-		return zone
-	}
-	return n.Labels[v1.LabelFailureDomainBetaZone]
 }

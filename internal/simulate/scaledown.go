@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/scaledown"
 	"github.com/evenkeel/evenkeel/scaleup"
@@ -73,11 +74,11 @@ func (s *simulation) retire(n *node) int {
 
 // toBeDeleted is the node with the mark of one on its way out.
 func toBeDeleted(n *v1.Node) *v1.Node {
-	if scaleup.IsLeaving(n) {
+	if template.IsLeaving(n) {
 		return n
 	}
 	marked := *n
-	marked.Spec.Taints = append(slices.Clip(n.Spec.Taints), v1.Taint{Key: scaleup.ToBeDeletedTaint, Effect: v1.TaintEffectNoSchedule})
+	marked.Spec.Taints = append(slices.Clip(n.Spec.Taints), v1.Taint{Key: template.ToBeDeletedTaint, Effect: v1.TaintEffectNoSchedule})
 	return &marked
 }
 

@@ -5,8 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // schedule binds pending pods to ready nodes as kube-scheduler does, and returns
@@ -56,7 +56,7 @@ func (n *node) asSeenByScheduler() *v1.Node {
 	}
 	if n.avoids != n.object {
 		marked := *n.object
-		marked.Spec.Taints = append(slices.Clip(marked.Spec.Taints), v1.Taint{Key: scaleup.DeletionCandidateTaint, Effect: v1.TaintEffectPreferNoSchedule})
+		marked.Spec.Taints = append(slices.Clip(marked.Spec.Taints), v1.Taint{Key: template.DeletionCandidateTaint, Effect: v1.TaintEffectPreferNoSchedule})
 		n.avoid, n.avoids = &marked, n.object
 	}
 	return n.avoid

@@ -33,7 +33,7 @@ func (l *loader) splitByZone() {
 			l.addGroup(g)
 			l.setup.Notes = append(l.setup.Notes, fmt.Sprintf(
 				"nodes of node group %s lie in several zones (%s) and count as one group, whose new nodes come up in zone %s; if each zone has a group of its own, name the zone too: groupLabel: %s,%s",
-				g.ID, strings.Join(zones, ", "), zoneOf(g.Template.Node), strings.Join(l.groupLabel.Keys(), ","), v1.LabelTopologyZone))
+				g.ID, strings.Join(zones, ", "), nodegroupset.ZoneOf(g.Template.Node), strings.Join(l.groupLabel.Keys(), ","), v1.LabelTopologyZone))
 		}
 	}
 }

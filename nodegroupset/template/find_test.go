@@ -1,4 +1,4 @@
-package scaleup_test
+package template_test
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 	daemon "k8s.io/kubernetes/pkg/controller/daemon/util"
 	"pgregory.net/rapid"
 
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // podOf makes a pod of a set on a node with the functions of the real controller.
@@ -55,7 +55,7 @@ func TestDaemonSetsAreFoundAgainInTheirPods(t *testing.T) {
 		older := set.DeepCopy()
 		older.Spec.Template.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("9")
 
-		var f scaleup.DaemonSetFinder
+		var f template.DaemonSetFinder
 		pods := rapid.Permutation([]*v1.Pod{podOf(older, "n9", 1), podOf(set, "n1", 2), podOf(set, "n2", 2), {}}).Draw(t, "order")
 		for _, p := range pods {
 			f.Add(p)
@@ -64,7 +64,7 @@ func TestDaemonSetsAreFoundAgainInTheirPods(t *testing.T) {
 		if len(found) != 1 || len(f.DaemonSets(func(string) bool { return true })) != 0 {
 			t.Fatalf("found %v", found)
 		}
-		want, got := tolerated(scaleup.DaemonPod(set)), tolerated(scaleup.DaemonPod(found[0]))
+		want, got := tolerated(template.DaemonPod(set)), tolerated(template.DaemonPod(found[0]))
 		if a := got.Spec.Affinity; a != nil && equality.Semantic.DeepEqual(a, &v1.Affinity{NodeAffinity: &v1.NodeAffinity{}}) {
 			got.Spec.Affinity = nil
 		}

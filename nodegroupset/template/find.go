@@ -1,4 +1,4 @@
-package scaleup
+package template
 
 import (
 	"cmp"
@@ -14,13 +14,13 @@ import (
 // templateGeneration is a label that the daemon set controller gives a pod.
 const templateGeneration = "pod-template-generation"
 
-// DaemonSetFinder makes the daemon sets of pods that are there, where the objects themselves are not at hand. The zero value is
-// ready. A set's own required node affinity cannot be found again: the controller replaces it by the name of the node.
+// DaemonSetFinder makes daemon sets from their pods, for callers that do not have the daemon sets themselves. The zero value
+// is ready. A set's own required node affinity cannot be found again: the controller replaces it by the name of the node.
 type DaemonSetFinder struct {
 	newest map[string]*v1.Pod // of each set, by namespace/name
 }
 
-// Add looks at a pod; one that no daemon set owns is passed over.
+// Add looks at a pod and ignores it unless a daemon set owns it.
 func (f *DaemonSetFinder) Add(p *v1.Pod) {
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner == nil || owner.Kind != "DaemonSet" {

@@ -1,0 +1,63 @@
+package template
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// Some labels make no difference on the nodes of one cloud. The cloud is found out from all that is known of a group, so
+// that it is the same for the cloud's template, for the first node, and when the group is empty again.
+
+// ShareCloud takes templates that do not show their cloud to be of the one that the providerIDs of the others name, as an
+// autoscaler works with one cloud. If they name several, it changes nothing. The templates, by group, are replaced in the
+// map and not changed.
+func ShareCloud(templates map[string]cloudprovider.Template) error {
+	packs, err := nodegroupset.ShippedPacks()
+	if err != nil {
+		return err
+	}
+	shareCloud(packs, templates, nil)
+	return nil
+}
+
+// shareCloud gives every group in named that providerID, and templates that show no cloud the one that is common to all.
+func shareCloud(packs nodegroupset.LabelPacks, templates map[string]cloudprovider.Template, named map[string]string) {
+	all := map[string]string{}
+	for group, t := range templates {
+		if t.Node != nil && packs.NamesCloud(t.Node) {
+			all[group] = t.Node.Spec.ProviderID
+		}
+	}
+	maps.Copy(all, named)
+	common := commonCloud(packs, all)
+	for group, t := range templates {
+		if t.Node == nil {
+			continue
+		}
+		id := named[group]
+		if id == "" && !packs.ShowsCloud(t.Node) {
+			id = common
+		}
+		if id != "" {
+			node := *t.Node
+			node.Spec.ProviderID = id
+			templates[group] = cloudprovider.Template{Node: &node, Pods: t.Pods}
+		}
+	}
+}
+
+// commonCloud is a providerID of the cloud that all given ones name. It is empty if they name none or several.
+func commonCloud(packs nodegroupset.LabelPacks, named map[string]string) string {
+	first := ""
+	for _, group := range slices.Sorted(maps.Keys(named)) {
+		if id := named[group]; first == "" {
+			first = id
+		} else if !packs.SameCloud(first, id) {
+			return ""
+		}
+	}
+	return first
+}
