@@ -2,14 +2,14 @@ package cloudprovider
 
 import "errors"
 
-// Compare with errors.Is. Implementations wrap them with the group's id and what
-// else helps, except for ErrNotImplemented, which is returned as it is because
-// Cluster Autoscaler compares it with ==.
+// Compare with errors.Is. Implementations wrap them with the group's id and other details, except
+// for ErrNotImplemented, which is returned unwrapped because Cluster Autoscaler compares it with
+// ==.
 var (
 	// ErrNotImplemented: the cloud does not offer this at all. Allowed for
 	// Template, Options and prices only.
 	ErrNotImplemented = errors.New("not implemented")
-	// ErrNotFound: there is no node group with this id (any more).
+	// ErrNotFound: there is no node group with this id, or no longer.
 	ErrNotFound = errors.New("node group not found")
 	// ErrInvalidDelta: a change of size with the wrong sign, of zero, or a
 	// decrease that would have to delete instances. Nothing was changed.
@@ -20,10 +20,9 @@ var (
 	// ErrBelowMin: the deletion would end below the group's minimum. Nothing was
 	// deleted.
 	ErrBelowMin = errors.New("below the minimum size")
-	// ErrNotInGroup: a node to be deleted is not the group's. Nothing was deleted.
+	// ErrNotInGroup: a node to be deleted does not belong to the group. Nothing was deleted.
 	ErrNotInGroup = errors.New("node is not in the group")
-	// ErrOutOfResources: the cloud has no more such machines now. Nothing was
-	// changed.
+	// ErrOutOfResources: the cloud has no more such machines at the moment. Nothing was changed.
 	ErrOutOfResources = errors.New("out of resources")
 	// ErrQuotaExceeded: the account may not have more machines. Nothing was changed.
 	ErrQuotaExceeded = errors.New("quota exceeded")
@@ -41,7 +40,7 @@ var refusals = [...]error{
 // Refused reports whether err, returned by a Provider, says that the cloud
 // certainly did nothing, so that the nodes may be ordered elsewhere at once. It
 // is false for everything else (an unavailable cloud, a timeout, an error this
-// package does not know): there the target size has to be read first.
+// package does not know): there the target size must be read first.
 func Refused(err error) bool {
 	for _, refusal := range refusals {
 		if errors.Is(err, refusal) {
@@ -51,10 +50,9 @@ func Refused(err error) bool {
 	return false
 }
 
-// OwnMistake reports whether err answers a call that should not have been made:
-// the caller's view of the groups or their sizes is wrong or out of date. The
-// group itself may be healthy, so such an error is a reason to look again and
-// none to keep away from the group.
+// OwnMistake reports whether err answers a call that should not have been made: the caller's view
+// of the groups or their sizes is wrong or out of date. The group itself may be healthy, so such an
+// error is a reason to read the state again, not to back off from the group.
 func OwnMistake(err error) bool {
 	for _, mistake := range [...]error{ErrNotFound, ErrInvalidDelta, ErrAboveMax, ErrBelowMin, ErrNotInGroup} {
 		if errors.Is(err, mistake) {
@@ -64,7 +62,7 @@ func OwnMistake(err error) bool {
 	return false
 }
 
-// ClassOf tells the class of an error returned by a Provider.
+// ClassOf returns the class of an error returned by a Provider.
 func ClassOf(err error) ErrorClass {
 	if errors.Is(err, ErrOutOfResources) || errors.Is(err, ErrQuotaExceeded) {
 		return OutOfResourcesErrorClass

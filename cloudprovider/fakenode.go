@@ -5,11 +5,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FakeNodeReasonAnnotation marks a node that stands for an instance without a
-// node object. Its value is one of the FakeNode reasons.
+// FakeNodeReasonAnnotation marks a node that represents an instance without a node object. Its
+// value is one of the FakeNode reasons.
 const FakeNodeReasonAnnotation = "k8s.io/cluster-autoscaler/fake-node-reason"
 
-// Why a fake node stands for an instance.
+// The reasons why a fake node represents an instance.
 const (
 	FakeNodeUnregistered = "unregistered" // the instance has not registered (yet)
 	FakeNodeCreateError  = "create-error" // the instance could not be created
@@ -28,7 +28,7 @@ func FakeNode(instanceID, reason string) *v1.Node {
 	}
 }
 
-// IsFakeNode reports whether the node stands for an instance without node object.
+// IsFakeNode reports whether the node represents an instance without a node object.
 func IsFakeNode(node *v1.Node) bool {
 	_, fake := node.Annotations[FakeNodeReasonAnnotation]
 	return fake

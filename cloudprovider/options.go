@@ -5,8 +5,7 @@ import (
 	"errors"
 )
 
-// OptionsOrDefaults returns the group's options, and defaults where the provider
-// has no options for it.
+// OptionsOrDefaults returns the group's options, or defaults if the provider has no options for it.
 func OptionsOrDefaults(ctx context.Context, p Provider, id string, defaults GroupOptions) (GroupOptions, error) {
 	options, err := p.Options(ctx, id, defaults)
 	if errors.Is(err, ErrNotImplemented) {

@@ -10,11 +10,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Pricing is implemented by providers that know what nodes cost. Both methods
-// answer ErrNotImplemented where no price is known.
+// Pricing is implemented by providers that know what nodes cost. Both methods return
+// ErrNotImplemented if no price is known.
 type Pricing interface {
-	// NodePrice is the price of running the node from start to end. The node may
-	// be one of a template.
+	// NodePrice is the price of running the node from start to end. The node may be the node of a
+	// template.
 	NodePrice(ctx context.Context, node *v1.Node, start, end time.Time) (Price, error)
 	// PodPrice is what the pod's requests would cost from start to end on a
 	// machine of exactly its size.
@@ -30,9 +30,8 @@ type Price int64
 // PriceUnit is one whole unit of the currency.
 const PriceUnit Price = 1_000_000
 
-// Scale returns p * num / den, rounded to the nearest (halves up) and held at
-// the largest Price on overflow. Factors that are negative, or a den of zero,
-// count as nothing: the result is zero.
+// Scale returns p * num / den, rounded to the nearest (halves up). On overflow it is the largest
+// Price. If a factor is negative or den is zero, the result is zero.
 func (p Price) Scale(num, den int64) Price {
 	if p <= 0 || num <= 0 || den <= 0 {
 		return 0
@@ -47,7 +46,7 @@ func (p Price) Scale(num, den int64) Price {
 	return Price(min(quotient, math.MaxInt64))
 }
 
-// Over returns what a price per hour comes to over d.
+// Over returns the cost of a price per hour over the duration d.
 func (p Price) Over(d time.Duration) Price { return p.Scale(int64(d), int64(time.Hour)) }
 
 // String returns the price in whole units with six decimals.

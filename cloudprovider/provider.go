@@ -9,9 +9,8 @@ import (
 // Provider is what a cloud implements. All methods may be called at the same
 // time from several goroutines. They return when ctx is done, with its error.
 //
-// A method that takes the id of a node group answers ErrNotFound for an unknown
-// one. What methods return belongs to the caller, who may change it; what they
-// are given is never changed.
+// A method that takes the id of a node group returns ErrNotFound for an unknown one. The caller
+// owns what methods return and may change it; methods never change their arguments.
 //
 // Sizes, deltas and bounds fit into 32 bits, as on the wire.
 type Provider interface {
@@ -25,42 +24,39 @@ type Provider interface {
 	// the labels nor the resources of the real one.
 	NodeGroupForNode(ctx context.Context, node *v1.Node) (id string, ok bool, err error)
 
-	// TargetSize tells how many nodes the group is meant to have. It shows the
-	// effect of IncreaseSize, DecreaseTargetSize and DeleteNodes as soon as they
-	// have returned: callers count again within the same loop.
+	// TargetSize returns the number of nodes the group should have. It shows the effect of
+	// IncreaseSize, DecreaseTargetSize and DeleteNodes as soon as they have returned, because
+	// callers read it again within the same loop.
 	TargetSize(ctx context.Context, id string) (int, error)
 
-	// IncreaseSize raises the target size by delta, which has to be positive
-	// (else ErrInvalidDelta), and returns without waiting for the nodes. An
-	// increase that would end above the group's maximum is refused as a whole
-	// with ErrAboveMax; so a group that is above it already refuses all of them.
-	// After an error for which Refused is true the target size is what it was.
+	// IncreaseSize raises the target size by delta, which must be positive (else ErrInvalidDelta),
+	// and returns without waiting for the nodes. An increase that would end above the group's
+	// maximum is refused as a whole with ErrAboveMax; so a group that is already above it refuses
+	// all of them. After an error for which Refused is true the target size is what it was.
 	IncreaseSize(ctx context.Context, id string, delta int) error
 
-	// DecreaseTargetSize lowers the target size by nodes that were ordered and
-	// do not exist yet. delta is negative (else ErrInvalidDelta). It never
-	// deletes an instance: a decrease below the number of instances is either
-	// refused with ErrInvalidDelta, or cut to what is unfulfilled.
+	// DecreaseTargetSize cancels orders of nodes that do not exist yet. delta is negative (else
+	// ErrInvalidDelta). It never deletes an instance: a decrease below the number of instances is
+	// either refused with ErrInvalidDelta, or reduced to what is unfulfilled.
 	DecreaseTargetSize(ctx context.Context, id string, delta int) error
 
-	// DeleteNodes deletes these nodes and lowers the target size by their number.
-	// It returns without waiting for them to be gone. Nodes that do not belong to
-	// the group make it fail with ErrNotInGroup before anything is deleted; nodes
-	// that are being deleted already are passed over. A cloud may refuse to go
-	// below the group's minimum, with ErrBelowMin. Nodes may be fake nodes.
+	// DeleteNodes deletes these nodes and lowers the target size by their number. It returns
+	// without waiting for them to be gone. Nodes that do not belong to the group make it fail with
+	// ErrNotInGroup before anything is deleted; nodes that are already being deleted are ignored. A
+	// cloud may refuse to go below the group's minimum, with ErrBelowMin. Nodes may be fake nodes.
 	DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) error
 
 	// Nodes lists the group's instances, registered as nodes or not, including
 	// those being created, those that failed and those being deleted.
 	Nodes(ctx context.Context, id string) ([]Instance, error)
 
-	// Template describes the next node of the group. It is needed for groups
-	// without nodes. A cloud that can not tell answers ErrNotImplemented.
+	// Template describes the next node of the group. It is needed for groups without nodes. A cloud
+	// that does not know it returns ErrNotImplemented.
 	Template(ctx context.Context, id string) (Template, error)
 
-	// Options returns the group's own settings, with defaults for all it does not
-	// set. A group that sets none may answer ErrNotImplemented, which means
-	// defaults. A duration left at zero is a duration of zero, not the default.
+	// Options returns the group's own settings, with defaults for those it does not set. A group
+	// without settings may return ErrNotImplemented, which means defaults. A duration of zero means
+	// zero, not the default.
 	Options(ctx context.Context, id string, defaults GroupOptions) (GroupOptions, error)
 
 	// Refresh is called at the start of every loop, before anything is read. An
@@ -68,6 +64,6 @@ type Provider interface {
 	// Refreshing twice changes no more than refreshing once.
 	Refresh(ctx context.Context) error
 
-	// Cleanup releases what the provider holds. Nothing is called after it.
+	// Cleanup releases the provider's resources. No method is called after it.
 	Cleanup(ctx context.Context) error
 }

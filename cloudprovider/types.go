@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// NodeGroup is a group of equal nodes that grows and shrinks by number.
+// NodeGroup is a group of equal nodes, whose number can be changed.
 type NodeGroup struct {
-	// ID identifies the group for as long as it exists. Never empty.
+	// ID identifies the group as long as it exists. Never empty.
 	ID string
-	// MinSize and MaxSize bound what a caller may set the target size to:
-	// 0 <= MinSize <= MaxSize. The target size itself may lie outside.
+	// MinSize and MaxSize bound the target sizes that a caller may set: 0 <= MinSize <= MaxSize.
+	// The current target size may be outside.
 	MinSize, MaxSize int
-	// Debug is a line about the group for people.
+	// Debug is a line about the group for human readers.
 	Debug string
 }
 
@@ -20,21 +20,21 @@ type NodeGroup struct {
 type Instance struct {
 	// ID is the spec.providerID of the machine's node. Unique over all groups.
 	ID string
-	// State is where the machine is in its life; zero when not known.
+	// State is the state of the machine; zero if unknown.
 	State InstanceState
-	// Error tells why the machine could not be created; nil when nothing failed.
+	// Error describes why the machine could not be created; nil if nothing failed.
 	Error *InstanceError
 }
 
-// InstanceState is where an instance is in its life. The numbers are those of
-// the external gRPC protocol; zero means that the cloud does not tell.
+// InstanceState is a state in the lifecycle of an instance. The numbers are those of the external
+// gRPC protocol; zero means that the state is unknown.
 type InstanceState int
 
 // The states of an instance.
 const (
 	InstanceRunning  InstanceState = 1 // exists; may not be registered as a node yet
 	InstanceCreating InstanceState = 2 // ordered, or failed to be created
-	InstanceDeleting InstanceState = 3 // on its way out; not part of the target size
+	InstanceDeleting InstanceState = 3 // being deleted; not part of the target size
 )
 
 // String returns the state's name on the wire without its prefix.
@@ -52,14 +52,14 @@ func (s InstanceState) String() string {
 	return fmt.Sprintf("InstanceState(%d)", int(s))
 }
 
-// InstanceError tells why an instance could not be created.
+// InstanceError describes why an instance could not be created.
 type InstanceError struct {
-	// Class decides how callers react.
+	// Class determines how callers react.
 	Class ErrorClass
 	// Code is the cloud's own short word for the error. Never empty: on the wire
 	// an empty code means that there is no error.
 	Code string
-	// Message is for people.
+	// Message is for human readers.
 	Message string
 }
 
@@ -69,7 +69,7 @@ type ErrorClass int
 
 // The classes of failure.
 const (
-	// OutOfResourcesErrorClass: stock-outs and quotas. Waiting or going elsewhere helps.
+	// OutOfResourcesErrorClass: stock-outs and quotas. Waiting, or another node group, may help.
 	OutOfResourcesErrorClass ErrorClass = 1
 	// OtherErrorClass: everything else.
 	OtherErrorClass ErrorClass = 99
@@ -86,18 +86,19 @@ func (c ErrorClass) String() string {
 	return fmt.Sprintf("ErrorClass(%d)", int(c))
 }
 
-// Defaults of Cluster Autoscaler's flags of these names, which hold for a group that sets nothing of its own.
+// Defaults of Cluster Autoscaler's flags of these names, which apply to a group without settings of
+// its own.
 const (
 	DefaultMaxNodeProvisionTime = 15 * time.Minute
 	DefaultMaxNodeStartupTime   = 15 * time.Minute
 )
 
-// GroupOptions are the settings a node group may have of its own instead of the
-// autoscaler's, under Cluster Autoscaler's names. They are passed on, not
-// calculated with, hence the two floats.
+// GroupOptions are the settings a node group may have of its own instead of the autoscaler's, under
+// Cluster Autoscaler's names. They are passed on and not used in calculations, hence the two
+// floats.
 //
-// MaxNodeStartupTime and AllowNonAtomicScaleUpToMax have no field in the
-// external gRPC protocol and do not survive it.
+// MaxNodeStartupTime and AllowNonAtomicScaleUpToMax have no field in the external gRPC protocol and
+// are lost on the way.
 type GroupOptions struct {
 	ScaleDownUtilizationThreshold    float64 // 0 to 1
 	ScaleDownGPUUtilizationThreshold float64 // 0 to 1
@@ -105,7 +106,7 @@ type GroupOptions struct {
 	ScaleDownUnreadyTime             time.Duration
 	MaxNodeProvisionTime             time.Duration
 	MaxNodeStartupTime               time.Duration
-	ZeroOrMaxNodeScaling             bool // the group is resized to its maximum or to zero, nothing between
+	ZeroOrMaxNodeScaling             bool // the group is resized only to its maximum or to zero
 	AllowNonAtomicScaleUpToMax       bool
 	IgnoreDaemonSetsUtilization      bool
 }

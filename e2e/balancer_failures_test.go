@@ -179,7 +179,7 @@ func scaledEverySecond(ctx context.Context, t *testing.T, w *balancerWorld) {
 	}
 }
 
-// reaches tells whether the targets come to these sizes in time, and checks that they never ask for fewer than least together.
+// reaches reports whether the targets come to these sizes in time, and checks that they never ask for fewer than least together.
 func (s *shop) reaches(ctx context.Context, t *testing.T, want map[string]int32, least int32, within time.Duration) bool {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, within, true, func(context.Context) (bool, error) {

@@ -95,7 +95,7 @@ func usage(m *unstructured.Unstructured) int64 {
 	return milli
 }
 
-// store stores what a pod uses. The time of metrics has to be about now.
+// store stores what a pod uses. The time of metrics must be about now.
 func (l *podLoad) store(ctx context.Context, pod *v1.Pod, before *unstructured.Unstructured, milli int64) error {
 	m := &unstructured.Unstructured{Object: map[string]any{
 		"timestamp": time.Now().UTC().Format(time.RFC3339), "window": "1s", "milli": milli,

@@ -96,7 +96,7 @@ func sampleNodes() []*v1.Node {
 	return nodes
 }
 
-// A scene is what happens in an example that the page tells of, but no command of it does.
+// A scene is what happens in an example that the page describes, but no command of it does.
 type scene func(context.Context, *testing.T, *kubectl)
 
 // shorten shortens the times of a Balancer's fallback, which are minutes in the files. Nothing else of them is changed.
@@ -180,7 +180,7 @@ func (s typed) play(ctx context.Context, t *testing.T, k *kubectl) {
 	t.Logf("%.1fs: $ %s", time.Since(started).Seconds(), s.command)
 }
 
-// shows tells whether the page shows what is printed, but for ages. Of events it shows some, in any order, after a line "...".
+// shows reports whether the page shows what is printed, but for ages. Of events it shows some, in any order, after a line "...".
 func (s typed) shows(out []string) bool {
 	shown, printed := ageless(s.prints), ageless(out)
 	if !strings.HasPrefix(s.command, "kubectl events ") {

@@ -66,7 +66,7 @@ func (s *shop) settles(ctx context.Context, t *testing.T, when string, want stat
 	return b
 }
 
-// describe tells what a Balancer asks for and what its status says.
+// describe says what a Balancer asks for and what its status says.
 func describe(b *v1alpha1.Balancer) string {
 	text, err := yaml.Marshal(v1alpha1.Balancer{Spec: b.Spec, Status: b.Status})
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *shop) size(ctx context.Context, t *testing.T, ref v1alpha1.ScaleTargetR
 	return int32(n), found
 }
 
-// runs tells whether a pod does what it is there for.
+// runs reports whether a pod does what it is there for.
 func runs(pod *v1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase == v1.PodRunning && slices.ContainsFunc(pod.Status.Conditions,
 		func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
@@ -233,7 +233,7 @@ func unfair(b *v1alpha1.Balancer) string {
 	return ""
 }
 
-// asked is a target as the engine has to see it.
+// asked is a target as the engine must see it.
 func asked(b *v1alpha1.Balancer, s v1alpha1.BalancerTargetStatus, weight int64) apportion.Target {
 	spec := b.Spec.Targets[slices.IndexFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return t.Name == s.Name })]
 	t := apportion.Target{Name: s.Name, Weight: &weight, Max: new(apportion.MaxReplicas)}

@@ -215,7 +215,7 @@ func (c nodeSet) have(names ...string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return c[name] == nil })
 }
 
-// ready tells whether all of them are.
+// ready reports whether all of them are.
 func (c nodeSet) ready(names ...string) bool {
 	return c.have(names...) && !slices.ContainsFunc(names, func(name string) bool {
 		return !slices.ContainsFunc(c[name].Status.Conditions, func(c v1.NodeCondition) bool {

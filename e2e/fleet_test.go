@@ -261,7 +261,7 @@ func (f *balancerFleet) settled(ctx context.Context, t *testing.T) int32 {
 	return pods
 }
 
-// asAsked tells whether a Balancer says that all it asks for runs, and nothing else is there.
+// asAsked reports whether a Balancer says that all it asks for runs, and nothing else is there.
 func asAsked(b *v1alpha1.Balancer) bool {
 	if b.Status.ObservedGeneration != b.Generation || b.Status.Replicas != *b.Spec.Replicas {
 		return false
@@ -288,7 +288,7 @@ func (f *balancerFleet) written(t *testing.T, since controlplane.Mark) []control
 	return slices.DeleteFunc(writes, func(w controlplane.Write) bool { return w.Namespace == "evenkeel-system" })
 }
 
-// logMemory says how much memory the controller took at most, and takes, in bytes; 0 where the system does not tell.
+// logMemory says how much memory the controller took at most, and takes, in bytes; 0 if the system does not tell.
 func (f *balancerFleet) logMemory(t *testing.T) (peak, present int64) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.process.PID()))

@@ -12,7 +12,7 @@ import (
 // Method names a method of the contract.
 type Method string
 
-// The methods a CallFault can hit and a Call can be of.
+// The methods that a CallFault can affect and that a Call records.
 const (
 	MethodNodeGroups         Method = "NodeGroups"
 	MethodNodeGroupForNode   Method = "NodeGroupForNode"
@@ -34,10 +34,10 @@ var methods = [...]Method{
 	MethodNodes, MethodTemplate, MethodOptions, MethodNodePrice, MethodPodPrice, MethodRefresh, MethodCleanup,
 }
 
-// Call is one call the cloud has answered.
+// Call is a call that the cloud has answered.
 type Call struct {
 	Method Method
-	Group  string        // empty for methods that name none
+	Group  string        // empty for methods without a group
 	Delta  int           // of IncreaseSize and DecreaseTargetSize
 	Nodes  []string      // names of the nodes of DeleteNodes and NodeGroupForNode
 	At     time.Time     // when the call came in
@@ -63,8 +63,8 @@ func (c *Cloud) ForgetCalls() {
 	c.calls = nil
 }
 
-// do runs a call: its effect, with the lock held, before or after what a fault
-// adds to it, and its entry in the log.
+// do runs a call: its effect, with the lock held, before or after the effect of a fault, and its
+// entry in the log.
 func (c *Cloud) do(ctx context.Context, call Call, effect func(now time.Time) error) error {
 	call.At = c.clock.Now()
 	err := c.faulty(ctx, &call, func() error {
@@ -82,7 +82,7 @@ func (c *Cloud) do(ctx context.Context, call Call, effect func(now time.Time) er
 	return err
 }
 
-// faulty runs the effect and the fault that hits the call, if any.
+// faulty runs the effect and the fault that affects the call, if any.
 func (c *Cloud) faulty(ctx context.Context, call *Call, effect func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("fake cloud: %s: %w", call.Method, err)
@@ -108,7 +108,7 @@ func (c *Cloud) faulty(ctx context.Context, call *Call, effect func() error) err
 	return effect()
 }
 
-// faultFor returns the first fault that hits the call, and counts the hit.
+// faultFor returns the first fault that affects the call, and counts the call.
 func (c *Cloud) faultFor(call *Call) *CallFault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *Cloud) faultFor(call *Call) *CallFault {
 	return nil
 }
 
-// wait lets time pass, unless ctx is done first.
+// wait waits for a duration, unless ctx is done first.
 func (c *Cloud) wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -27,8 +27,8 @@ type Cloud struct {
 	windows []time.Time // when any fault begins or ends; ascending
 
 	mu        sync.Mutex
-	settled   time.Time            // everything up to here has happened
-	nextTurn  int                  // first of turns that has not
+	settled   time.Time            // everything up to this time has been applied
+	nextTurn  int                  // first of turns that has not been applied
 	instances map[string]*instance // by provider id and by node name
 	leaving   []*instance
 	hits      []int // matching calls so far, per call fault
@@ -40,11 +40,11 @@ var (
 	_ cloudprovider.Pricing  = (*Cloud)(nil)
 )
 
-// New starts a cloud whose time begins at the clock's now. The configuration is
-// copied. An invalid one gets an error that lists all its mistakes by field path.
+// New starts a cloud whose time begins at the clock's now. The configuration is copied. For an
+// invalid one the error lists all its problems by field path.
 //
-// A slow call waits on a timer of the clock, so a virtual clock has to be moved
-// by somebody else than the caller of a call that is configured to be slow.
+// A slow call waits on a timer of the clock, so a virtual clock must be moved by another goroutine
+// than the one that makes a slow call.
 func New(config Config, clock clock.Clock) (*Cloud, error) {
 	if errs := config.Validate(nil); len(errs) > 0 {
 		return nil, fmt.Errorf("fake cloud: %w", errs.ToAggregate())
@@ -75,7 +75,7 @@ func New(config Config, clock clock.Clock) (*Cloud, error) {
 	return c, nil
 }
 
-// adopt takes over the nodes that exist from the start.
+// adopt adds the nodes that exist from the start.
 func (c *Cloud) adopt(g *group, config *Group) {
 	for _, node := range config.Nodes {
 		c.add(&instance{
@@ -85,14 +85,14 @@ func (c *Cloud) adopt(g *group, config *Group) {
 	}
 }
 
-// populate creates the rest of the nodes the group starts with, ready long since.
+// populate creates the rest of the nodes the group starts with, ready for a long time.
 func (c *Cloud) populate(g *group) {
 	for g.target() < g.Size {
 		c.add(c.newInstance(g, g.longAgo(c.start)))
 	}
 }
 
-// now is the present, with everything that happened until now worked out.
+// now returns the current time, after applying everything that has happened until then.
 func (c *Cloud) now() time.Time {
 	now := c.clock.Now()
 	if now.Before(c.settled) {
@@ -102,7 +102,7 @@ func (c *Cloud) now() time.Time {
 	return now
 }
 
-// settle works out what happened by itself until now, in order of time.
+// settle applies what has happened by itself until now, in order of time.
 func (c *Cloud) settle(now time.Time) {
 	for c.nextTurn < len(c.turns) && !c.turns[c.nextTurn].After(now) {
 		at := c.turns[c.nextTurn]
@@ -119,9 +119,9 @@ func (c *Cloud) settle(now time.Time) {
 	c.settled = now
 }
 
-// NextEvent returns the next instant after now at which something changes by
-// itself: an instance or node moves on in its life, a fault begins or ends. ok is
-// false when nothing will ever change unless somebody calls.
+// NextEvent returns the next instant after now at which something changes by itself: an instance or
+// node moves on in its life, a fault begins or ends. ok is false if nothing will change without a
+// call.
 func (c *Cloud) NextEvent() (at time.Time, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,10 +147,10 @@ func (c *Cloud) NextEvent() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// RegisteredNodes returns the node objects of all groups as they look now, by
-// group id and then by age: those given in the configuration as they were given,
-// the others made from the template, not ready (condition and taint) until their
-// time has come. In an outage nodes are unreachable. The caller owns the copies.
+// RegisteredNodes returns the node objects of all groups as they look now, by group id and then by
+// age: those of the configuration unchanged, the others made from the template, not ready
+// (condition and taint) until ReadyDelay has passed. In an outage nodes are unreachable. The caller
+// owns the copies.
 func (c *Cloud) RegisteredNodes() []*v1.Node {
 	nodes := c.SharedNodes()
 	for i, node := range nodes {
@@ -159,9 +159,9 @@ func (c *Cloud) RegisteredNodes() []*v1.Node {
 	return nodes
 }
 
-// SharedNodes is RegisteredNodes without copies, for callers that look often: the
-// objects are the cloud's own and must not be changed. As long as a node looks the
-// same it is the same object.
+// SharedNodes is RegisteredNodes without copies, for frequent calls: the objects are the cloud's
+// own and must not be changed. As long as the state of a node stays the same, it is the same
+// object.
 func (c *Cloud) SharedNodes() []*v1.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// quota is a Quota with the groups it is about.
+// quota is a Quota with the groups it selects.
 type quota struct {
 	Quota
 	members []*group
 }
 
-// scheduleFaults hands every group its faults and notes when they begin and end.
-// What selected the groups is dropped, so that nothing of the caller's is kept.
+// scheduleFaults assigns faults to groups and records when they begin and end. It drops the
+// selectors, so that it keeps no reference to the caller's values.
 func (c *Cloud) scheduleFaults(config *Config) {
 	for _, q := range config.Quotas {
 		q.Scope = Scope{}
@@ -98,15 +98,14 @@ func (g *group) outageAt(offset time.Duration) *Outage {
 	return nil
 }
 
-// vanishesAt reports whether an outage that takes the nodes along begins now.
+// vanishesAt reports whether an outage that removes the nodes begins now.
 func (g *group) vanishesAt(offset time.Duration) bool {
 	return slices.ContainsFunc(g.outages, func(o Outage) bool {
 		return o.Mode == Vanish && o.Start == offset
 	})
 }
 
-// shortage returns the first stock-out that keeps the group from getting one
-// more instance; nil for none.
+// shortage returns the first stock-out that prevents one more instance of the group; nil for none.
 func (g *group) shortage(offset time.Duration) *StockOut {
 	for i := range g.stocks {
 		if s := &g.stocks[i]; s.contains(offset) && g.healthy() >= s.Left {
@@ -161,7 +160,7 @@ func (q *quota) allows(g *group, delta int) error {
 		left := limit.value
 		for _, member := range q.members {
 			left -= saturate(limit.per(member), int64(member.target()))
-			left = max(left, 0) // over the quota already is no less than full
+			left = max(left, 0) // a quota that is already exceeded counts as full
 		}
 		if saturate(limit.per(g), int64(delta)) > left {
 			return fmt.Errorf("node group %q: %w: quota %q of %d %s has %d left",
@@ -171,7 +170,7 @@ func (q *quota) allows(g *group, delta int) error {
 	return nil
 }
 
-// capacity is what one node of the group has, in whole or in thousandths.
+// capacity is the capacity of one node of the group, in whole units or in thousandths.
 func (g *group) capacity(name v1.ResourceName, milli bool) int64 {
 	quantity := g.Template.Node.Status.Capacity[name]
 	if milli {
@@ -180,7 +179,7 @@ func (g *group) capacity(name v1.ResourceName, milli bool) int64 {
 	return quantity.Value()
 }
 
-// saturate multiplies two numbers that are not negative, up to the largest.
+// saturate multiplies two non-negative numbers; on overflow the result is the largest number.
 func saturate(a, b int64) int64 {
 	if b != 0 && a > math.MaxInt64/b {
 		return math.MaxInt64

@@ -10,20 +10,20 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// group is a node group at work. Its target size is not stored: it is what is
-// waiting plus the instances that are not leaving.
+// group is the state of a node group. Its target size is not stored: it is the number of waiting
+// orders plus the instances that are not being deleted.
 type group struct {
 	Group  // Nodes left out
 	zone   string
 	scheme string // of the providerIDs of its nodes
 
-	stocks  []StockOut // those that concern it, in the order of the configuration
+	stocks  []StockOut // those that affect it, in the order of the configuration
 	outages []Outage
 
 	instances []*instance // by age
-	waiting   []time.Time // when what is not created yet was ordered, the oldest first
-	leaving   int         // instances on their way out
-	failed    int         // instances that will never be of use, without those leaving
+	waiting   []time.Time // when the waiting orders were made, the oldest first
+	leaving   int         // instances being deleted
+	failed    int         // instances that will never be usable, without those being deleted
 	lastName  int
 }
 
@@ -41,7 +41,7 @@ func newGroup(config *Group) *group {
 func (g *group) target() int  { return len(g.waiting) + len(g.instances) - g.leaving }
 func (g *group) healthy() int { return len(g.instances) - g.leaving - g.failed }
 
-// longAgo is when a node has to be created to be ready at t.
+// longAgo is when a node must have been created to be ready at t.
 func (g *group) longAgo(t time.Time) time.Time {
 	return t.Add(-g.BootTime).Add(-g.RegistrationDelay).Add(-g.ReadyDelay)
 }
@@ -53,15 +53,15 @@ type instance struct {
 	node     *v1.Node  // as configured; nil when made from the template
 	ordered  time.Time // zero: it was there at the start
 	created  time.Time
-	failure  *failure     // nil: it will run
-	stuck    StockOutMode // NeverRegisters and NeverReady: where its life stops; else empty
-	leftAt   time.Time    // when its deletion was asked for; zero: it was not
+	failure  *failure     // nil: it is going to run
+	stuck    StockOutMode // NeverRegisters and NeverReady: the state in which it stays; otherwise empty
+	leftAt   time.Time    // when its deletion was requested; zero: it was not
 
-	shown   *v1.Node // its node object as last asked for; never changed
+	shown   *v1.Node // its last node object; never changed
 	shownAs look
 }
 
-// failure is why and when an instance turns out not to have been created.
+// failure describes why and when the creation of an instance fails.
 type failure struct {
 	at    time.Time
 	cause cloudprovider.InstanceError
@@ -94,8 +94,8 @@ func (in *instance) milestones() []time.Time {
 	return life
 }
 
-// registered reports whether there is a node object. One that has not registered
-// by the time it is deleted never will.
+// registered reports whether there is a node object. An instance that has not registered when it is
+// deleted never registers.
 func (in *instance) registered(now time.Time) bool {
 	if in.leaves() && in.leftAt.Before(now) {
 		now = in.leftAt
@@ -103,7 +103,7 @@ func (in *instance) registered(now time.Time) bool {
 	return in.failure == nil && in.stuck != NeverRegisters && !in.registersAt().After(now)
 }
 
-// describe returns the instance as the contract shows it.
+// describe returns the instance as defined by the contract.
 func (in *instance) describe(now time.Time) cloudprovider.Instance {
 	out := cloudprovider.Instance{ID: in.id, State: cloudprovider.InstanceRunning}
 	switch {
@@ -119,8 +119,8 @@ func (in *instance) describe(now time.Time) cloudprovider.Instance {
 	return out
 }
 
-// newInstance makes the group's next instance: "<group>-0001" and so on, leaving
-// out the names of nodes that exist already.
+// newInstance makes the group's next instance: "<group>-0001" and so on, skipping the names of
+// existing nodes.
 func (c *Cloud) newInstance(g *group, created time.Time) *instance {
 	for {
 		g.lastName++
@@ -132,7 +132,7 @@ func (c *Cloud) newInstance(g *group, created time.Time) *instance {
 	}
 }
 
-// add lets an instance exist.
+// add adds an instance.
 func (c *Cloud) add(in *instance) {
 	in.group.instances = append(in.group.instances, in)
 	c.instances[in.id], c.instances[in.name] = in, in
@@ -176,7 +176,7 @@ func (c *Cloud) fulfil(g *group, at time.Time) {
 	}
 }
 
-// remove starts the deletion of an instance that is not leaving yet.
+// remove starts the deletion of an instance that is not being deleted yet.
 func (c *Cloud) remove(in *instance, now time.Time) {
 	in.leftAt = now
 	in.group.leaving++
@@ -186,7 +186,7 @@ func (c *Cloud) remove(in *instance, now time.Time) {
 	c.leaving = append(c.leaving, in)
 }
 
-// bury forgets the instances whose termination is over.
+// bury removes the instances whose termination is over.
 func (c *Cloud) bury(now time.Time) {
 	if len(c.leaving) == 0 {
 		return
@@ -201,15 +201,14 @@ func (c *Cloud) bury(now time.Time) {
 		c.forget(in)
 		return true
 	})
-	for g := range gone { // each group by itself: their order does not matter
+	for g := range gone { // groups are independent: their order does not matter
 		g.instances = slices.DeleteFunc(g.instances, func(in *instance) bool {
 			return in.leaves() && !in.goneAt().After(now)
 		})
 	}
 }
 
-// vanish takes away the group's instances and leaves its target size, so that
-// new ones are waited for.
+// vanish removes the group's instances and keeps its target size, so that new ones are created.
 func (c *Cloud) vanish(g *group, now time.Time) {
 	g.waiting = slices.Repeat([]time.Time{now}, g.target())
 	for _, in := range g.instances {

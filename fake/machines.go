@@ -4,33 +4,33 @@ import (
 	"time"
 )
 
-// GroupState is a node group as the cloud itself knows it: what a simulation
-// may tell about it and no caller of the API can see.
+// GroupState is the internal state of a node group, which a simulation may report and no caller of
+// the API can read.
 type GroupState struct {
 	ID string
 	// Target is the target size.
 	Target int
-	// Machines are by age, those on their way out included.
+	// Machines are sorted by age, including those being deleted.
 	Machines []Machine
 }
 
 // Machine is one machine from its creation until it is gone.
 type Machine struct {
 	Name string
-	// Ordered is when the order came; zero where the machine was there at the
-	// start. A machine that takes the place of one that vanished was ordered then.
+	// Ordered is the time of the order; zero if the machine existed at the start. A machine that
+	// replaces one that vanished was ordered when that one vanished.
 	Ordered time.Time
 	Created time.Time
-	// Runs tells whether it has booted.
+	// Runs reports whether it has booted.
 	Runs bool
-	// Failed is the code of the error that it came to instead; empty for none.
+	// Failed is the code of its error; empty for none.
 	Failed string
-	// Removed is when its deletion was asked for; zero where it was not.
+	// Removed is the time when its deletion was requested; zero if it was not.
 	Removed time.Time
 }
 
-// State returns all groups by ID. It is no call of the API: no fault strikes it
-// and it is not recorded.
+// State returns all groups by ID. It is not a call of the API: no fault affects it and it is not
+// recorded.
 func (c *Cloud) State() []GroupState {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 // GroupAnnotation on nodes and templates names the node group they come from.
 const GroupAnnotation = "fake.evenkeel.dev/node-group"
 
-// defaultScheme is that of providerIDs where the configuration shows no other.
+// defaultScheme is the scheme of providerIDs if the configuration has no other.
 const defaultScheme = "fake"
 
-// schemeOf is what the providerIDs of a group's nodes begin with: what its template
-// or its own nodes have, as a cloud has one form of ids for all.
+// schemeOf is the beginning of the providerIDs of a group's nodes. It is taken from its template or
+// its own nodes, because a cloud uses one form of ids.
 func (g *Group) schemeOf() string {
 	for _, node := range append([]*v1.Node{g.Template.Node}, g.Nodes...) {
 		if node == nil {
@@ -35,8 +35,8 @@ func (g *Group) schemeOf() string {
 // providerID is the spec.providerID of a node the cloud made.
 func providerID(scheme, group, name string) string { return scheme + "://" + group + "/" + name }
 
-// providerIDOf is the provider id of a node given in the configuration: its own,
-// or one in the cloud's form when it has none.
+// providerIDOf is the provider id of a node of the configuration: its own, or a generated one in
+// the cloud's form if it has none.
 func (g *Group) providerIDOf(node *v1.Node) string {
 	if node.Spec.ProviderID != "" {
 		return node.Spec.ProviderID
@@ -44,9 +44,9 @@ func (g *Group) providerIDOf(node *v1.Node) string {
 	return providerID(g.schemeOf(), g.ID, node.Name)
 }
 
-// preparedTemplate copies a configured template into what the cloud answers and
-// makes nodes from: nothing of the identity and state of the node it may have
-// been taken from, allocatable filled in, ready.
+// preparedTemplate converts a configured template to the one that the cloud returns and makes nodes
+// from: without the identity and state of the node it may have been taken from, with allocatable
+// filled in, and ready.
 func preparedTemplate(id string, t cloudprovider.Template) cloudprovider.Template {
 	t = t.DeepCopy()
 	node := t.Node
@@ -57,7 +57,7 @@ func preparedTemplate(id string, t cloudprovider.Template) cloudprovider.Templat
 	node.Annotations[GroupAnnotation] = id
 	rename(node, id+"-template")
 	if scheme, _, found := strings.Cut(node.Spec.ProviderID, ":"); found && scheme != "" {
-		node.Spec.ProviderID = providerID(scheme, id, node.Name) // of no node, but of the same cloud
+		node.Spec.ProviderID = providerID(scheme, id, node.Name) // not the id of a node, but in the cloud's form
 	} else {
 		node.Spec.ProviderID = ""
 	}
@@ -72,7 +72,7 @@ func preparedTemplate(id string, t cloudprovider.Template) cloudprovider.Templat
 	return t
 }
 
-// rename gives a node a name, and the hostname that goes with it.
+// rename sets the name of a node and its hostname label.
 func rename(node *v1.Node, name string) {
 	node.Name = name
 	if node.Labels == nil {
@@ -81,7 +81,7 @@ func rename(node *v1.Node, name string) {
 	node.Labels[v1.LabelHostname] = name
 }
 
-// look is what a node's object shows of its state.
+// look is the part of a node's state that its object shows.
 type look int
 
 const (
@@ -100,8 +100,8 @@ func (in *instance) lookAt(now time.Time, down bool) look {
 	return ready
 }
 
-// nodeObject is the instance's node as the API server would show it now. It never changes: a node that looks different is
-// another object. It shares with the template what all nodes of the group have.
+// nodeObject is the instance's node as the API server would show it now. It never changes: a new
+// state makes a new object. It shares with the template what all nodes of the group have in common.
 func (in *instance) nodeObject(now time.Time, down bool) *v1.Node {
 	if l := in.lookAt(now, down); in.shownAs != l {
 		in.shown, in.shownAs = in.draw(l), l

@@ -85,8 +85,8 @@ func (c *Cloud) mayIncrease(g *group, delta int, now time.Time) error {
 	return g.refuses(delta, now.Sub(c.start))
 }
 
-// DecreaseTargetSize implements cloudprovider.Provider: a decrease by more than
-// the orders that are still waiting is refused.
+// DecreaseTargetSize implements cloudprovider.Provider: it refuses a decrease by more than the
+// number of waiting orders.
 func (c *Cloud) DecreaseTargetSize(ctx context.Context, id string, delta int) error {
 	return c.doGroup(ctx, Call{Method: MethodDecreaseTargetSize, Group: id, Delta: delta}, func(g *group, _ time.Time) error {
 		if delta >= 0 || delta < -len(g.waiting) {
@@ -97,9 +97,8 @@ func (c *Cloud) DecreaseTargetSize(ctx context.Context, id string, delta int) er
 	})
 }
 
-// DeleteNodes implements cloudprovider.Provider: all nodes or none. The group's
-// minimum is kept, except that instances that could not be created can always be
-// deleted.
+// DeleteNodes implements cloudprovider.Provider: all nodes or none. It never goes below the group's
+// minimum, except that instances that could not be created can always be deleted.
 func (c *Cloud) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) error {
 	names := make([]string, len(nodes))
 	for i, node := range nodes {
@@ -114,13 +113,13 @@ func (c *Cloud) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) er
 			c.remove(in, now)
 		}
 		c.bury(now)
-		c.fulfil(g, now) // deleted machines are back in stock
+		c.fulfil(g, now) // deleted machines return to the stock
 		return nil
 	})
 }
 
-// toDelete returns the instances behind the nodes, each once, without those that
-// are leaving already.
+// toDelete returns the instances of the nodes, each once, without those that are already being
+// deleted.
 func (c *Cloud) toDelete(g *group, nodes []*v1.Node) ([]*instance, error) {
 	var doomed []*instance
 	running := 0
@@ -145,8 +144,7 @@ func (c *Cloud) toDelete(g *group, nodes []*v1.Node) ([]*instance, error) {
 	return doomed, nil
 }
 
-// Nodes implements cloudprovider.Provider. Instances come by age; orders that
-// are waiting have none.
+// Nodes implements cloudprovider.Provider. Instances are sorted by age; waiting orders have none.
 func (c *Cloud) Nodes(ctx context.Context, id string) (instances []cloudprovider.Instance, err error) {
 	err = c.doGroup(ctx, Call{Method: MethodNodes, Group: id}, func(g *group, now time.Time) error {
 		instances = make([]cloudprovider.Instance, 0, len(g.instances))
@@ -211,8 +209,8 @@ func (c *Cloud) doGroup(ctx context.Context, call Call, effect func(*group, time
 	})
 }
 
-// orNothing returns the value, or nothing next to an error: a call that failed
-// after its effect has an answer nobody saw.
+// orNothing returns the value, or the zero value with an error: the answer of a call that failed
+// after its effect is lost.
 func orNothing[T any](value T, err error) (T, error) {
 	if err != nil {
 		var nothing T

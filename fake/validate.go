@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// MaxNodes is how many instances and waiting orders a cloud holds at most.
-// Increases beyond it fail with ErrOutOfResources.
+// MaxNodes is the maximum number of instances and waiting orders of a cloud. Increases beyond it
+// fail with ErrOutOfResources.
 const MaxNodes = 1_000_000
 
-// neededResources are those without which no pod ever fits a node.
+// neededResources are those without which no pod fits a node.
 var neededResources = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods}
 
 // Validate returns everything that is wrong with the configuration, with paths
@@ -54,11 +54,11 @@ func child(at *field.Path, name string, more ...string) *field.Path {
 	return at.Child(name, more...)
 }
 
-// validator collects what is wrong, and the names seen on the way.
+// validator collects errors and the names it has seen.
 type validator struct {
 	groups, zones sets.Set[string]
 	nodes         sets.Set[string] // names and provider ids
-	total         int              // sizes of all groups, held a little above MaxNodes
+	total         int              // sizes of all groups, limited to a little more than MaxNodes
 	errs          field.ErrorList
 }
 
@@ -76,7 +76,7 @@ func (v *validator) duration(at *field.Path, d time.Duration) {
 	}
 }
 
-// unique notes a name and complains when it is empty or taken.
+// unique records a name and reports an error if it is empty or taken.
 func (v *validator) unique(at *field.Path, name string, seen sets.Set[string]) {
 	switch {
 	case name == "":
@@ -151,7 +151,7 @@ func (v *validator) node(g *Group, node *v1.Node, at *field.Path) {
 	}
 }
 
-// scope checks that everything it selects by exists.
+// scope checks that the selected groups and zones exist.
 func (v *validator) scope(s *Scope, at *field.Path) {
 	v.known(at.Child("groups"), s.Groups, v.groups)
 	v.known(at.Child("zones"), s.Zones, v.zones)

@@ -8,24 +8,24 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// Harness is a cloud under test. Each rule may be given a new one, or all the
-// same. Rules about growing need a group with room for two nodes; a second group
-// lets the rules about foreign nodes and concurrent use see more.
+// Harness is a cloud under test. Each rule may be given a new one, or all the same. Rules about
+// scale-up need a group with room for two nodes. With a second group the rules about foreign nodes
+// and concurrent use check more.
 type Harness struct {
 	// Provider is what is checked.
 	Provider cloudprovider.Provider
-	// RegisteredNodes lists the node objects of the cluster; nil where they can
-	// not be seen, then rules about them are skipped.
+	// RegisteredNodes lists the node objects of the cluster; nil if they cannot be read, in which
+	// case the rules about them are skipped.
 	RegisteredNodes func(context.Context) ([]*v1.Node, error)
-	// Settle waits, or moves a virtual clock, until instances that were ordered
-	// exist and those deleted are gone, as far as they ever will; nil where there
-	// is nothing to wait for. See Polling.
+	// Settle waits, or moves a virtual clock, until the instances that were ordered exist and the
+	// deleted ones are gone, or until this can no longer happen; nil if there is nothing to wait
+	// for. See Polling.
 	Settle func(context.Context) error
 	// Groups are the ids of the groups that may be changed; empty means all.
 	Groups []string
 }
 
-// Outcome is how a rule came out.
+// Outcome is the outcome of a rule.
 type Outcome string
 
 // The outcomes.
@@ -33,7 +33,7 @@ const (
 	Passed  Outcome = "Passed"
 	Failed  Outcome = "Failed"
 	Skipped Outcome = "Skipped" // the cloud offers no situation to check it in
-	Warned  Outcome = "Warned"  // it does work, at a price
+	Warned  Outcome = "Warned"  // it works, but at a cost
 )
 
 // Result is the outcome of one rule.
@@ -49,11 +49,11 @@ type Reach int
 // How far rules reach.
 const (
 	Reads     Reach = iota // changes nothing
-	Changes                // orders nodes, or deletes them, or asks for it where it has to be refused
-	InProcess              // like Changes, and says nothing about a provider that is reached by a protocol
+	Changes                // orders or deletes nodes, or makes such calls that must be refused
+	InProcess              // like Changes, but does not apply to a provider behind a protocol
 )
 
-// Rule is one thing every implementation has to keep.
+// Rule is a rule that every implementation must follow.
 type Rule struct {
 	Name  string // short, in kebab-case
 	Reach Reach
@@ -71,7 +71,7 @@ func Rules() []Rule {
 }
 
 // Check checks all rules, each on the harness that open returns for it. A rule
-// whose harness can not be opened has failed.
+// whose harness cannot be opened has failed.
 func Check(ctx context.Context, open func(context.Context) (Harness, error)) []Result {
 	rules := Rules()
 	results := make([]Result, 0, len(rules))

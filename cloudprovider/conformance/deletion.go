@@ -12,13 +12,13 @@ import (
 )
 
 var deletionRules = []Rule{
-	{"delete-lowers-target", Changes, "DeleteNodes lowers the target size by the number of nodes, and their instances go.", deleteLowersTarget},
+	{"delete-lowers-target", Changes, "DeleteNodes lowers the target size by the number of nodes and deletes their instances.", deleteLowersTarget},
 	{"delete-only-named", Changes, "DeleteNodes deletes no other node than those named.", deleteOnlyNamed},
 	{"delete-own-only", Changes, "DeleteNodes refuses nodes of other groups and of no group, and deletes none.", deleteOwnOnly},
 	{"delete-own-only-error", InProcess, "The error of such a refusal is ErrNotInGroup.", deleteOwnOnlyError},
 }
 
-// deleteOne deletes one of two instances that came for the rule.
+// deleteOne deletes one of two instances that were created for the rule.
 func deleteOne(ctx context.Context, s *subject) (g grown, victim string, err error) {
 	g, err = s.grownWithInstances(ctx, 2)
 	if err != nil {
@@ -74,7 +74,7 @@ func deleteOnlyNamed(ctx context.Context, s *subject) error {
 	}
 	others := slices.DeleteFunc(slices.Clone(g.All), func(in cloudprovider.Instance) bool { return in.ID == victim })
 	if missing := missingFrom(staying, others); missing != "" {
-		return fmt.Errorf("instance %q was to be deleted, %q is gone too", victim, missing)
+		return fmt.Errorf("only instance %q should have been deleted, but %q is gone too", victim, missing)
 	}
 	return nil
 }
@@ -87,8 +87,8 @@ func deleteOwnOnlyError(ctx context.Context, s *subject) error {
 	return s.refusesStrangers(ctx, cloudprovider.ErrNotInGroup)
 }
 
-// refusesStrangers checks that nodes that are not the group's are refused
-// together with one that is, with this error if there is one.
+// refusesStrangers checks that a call with a node of the group and nodes of other groups is
+// refused, with the given error if there is one.
 func (s *subject) refusesStrangers(ctx context.Context, want error) error {
 	g, err := s.grownWithInstances(ctx, 1)
 	defer s.putBack(ctx, g.start)
@@ -121,7 +121,7 @@ func (s *subject) refusesStrangers(ctx context.Context, want error) error {
 			return err
 		}
 		if missing := missingFrom(after, g.All); missing != "" {
-			return fmt.Errorf("%s was refused, and yet %q is gone", call, missing)
+			return fmt.Errorf("%s was refused, but %q is gone", call, missing)
 		}
 	}
 	return nil

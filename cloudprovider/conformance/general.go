@@ -104,7 +104,7 @@ func (s *subject) templatesAreCopies(ctx context.Context) error {
 		return nil
 	})
 	if skipped(err) {
-		return nil // the other answers were checked
+		return nil // the other answers have been checked
 	}
 	return err
 }

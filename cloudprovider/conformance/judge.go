@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Judge makes a result of what the check of a rule returned: nil when it passed,
-// an error of Skip or Warn, or any other for a rule that failed.
+// Judge converts what the check of a rule returned into a result: nil means that it passed, an
+// error of Skip or Warn means that outcome, and any other error means that it failed.
 func Judge(rule string, err error) Result {
 	if err == nil {
 		return Result{Rule: rule, Outcome: Passed}
@@ -18,13 +18,13 @@ func Judge(rule string, err error) Result {
 	return result
 }
 
-// Skip is the error of a check that finds no situation to check its rule in.
+// Skip is the error of a check that finds no situation in which its rule applies.
 func Skip(format string, args ...any) error { return &mild{Skipped, fmt.Sprintf(format, args...)} }
 
-// Warn is the error of a check whose rule is kept at a price.
+// Warn is the error of a check whose rule is followed, but at a cost.
 func Warn(format string, args ...any) error { return &mild{Warned, fmt.Sprintf(format, args...)} }
 
-// mild is an error that is no failure.
+// mild is an error that is not a failure.
 type mild struct {
 	outcome Outcome
 	text    string
@@ -32,7 +32,7 @@ type mild struct {
 
 func (m *mild) Error() string { return m.text }
 
-// skipped tells whether a check found no situation.
+// skipped reports whether a check found no situation to check.
 func skipped(err error) bool {
 	m, ok := errors.AsType[*mild](err)
 	return ok && m.outcome == Skipped

@@ -20,7 +20,7 @@ var listingRules = []Rule{
 
 func compareIDs(a, b cloudprovider.NodeGroup) int { return strings.Compare(a.ID, b.ID) }
 
-// sameGroups compares all but the lines for people.
+// sameGroups compares everything except the debug lines.
 func sameGroups(a, b []cloudprovider.NodeGroup) bool {
 	return slices.EqualFunc(a, b, func(x, y cloudprovider.NodeGroup) bool {
 		x.Debug, y.Debug = "", ""

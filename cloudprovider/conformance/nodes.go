@@ -73,7 +73,7 @@ func instancesMatchNodes(ctx context.Context, s *subject) error {
 			return fmt.Errorf("Nodes(%s): %w", id, err)
 		}
 		if !slices.ContainsFunc(instances, func(in cloudprovider.Instance) bool { return in.ID == node.Spec.ProviderID }) {
-			return fmt.Errorf("node %q is said to be of %q, which has no instance %q", node.Name, id, node.Spec.ProviderID)
+			return fmt.Errorf("node %q was assigned to %q, which has no instance %q", node.Name, id, node.Spec.ProviderID)
 		}
 		checked++
 	}
@@ -112,7 +112,7 @@ func groupOfFakeNode(ctx context.Context, s *subject) error {
 }
 
 func groupOfForeignNode(ctx context.Context, s *subject) error {
-	nameless := foreignNode() // as a node whose cloud controller has not seen it yet
+	nameless := foreignNode() // as a node that the cloud controller has not processed yet
 	nameless.Spec.ProviderID = ""
 	for _, node := range []*v1.Node{foreignNode(), nameless} {
 		id, ok, err := s.NodeGroupForNode(ctx, node)
@@ -173,7 +173,7 @@ func templateUsable(ctx context.Context, s *subject) error {
 	})
 }
 
-// namelessLabels are the labels that do not follow from the node's name.
+// namelessLabels are the labels that do not depend on the node's name.
 func namelessLabels(node *v1.Node) map[string]string {
 	labels := maps.Clone(node.Labels)
 	delete(labels, v1.LabelHostname)

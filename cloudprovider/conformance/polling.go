@@ -9,10 +9,10 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// Polling makes a Harness's Settle of asking again and again.
+// Polling implements a Harness's Settle by polling.
 type Polling struct {
 	Interval time.Duration // between two rounds
-	Timeout  time.Duration // after which things are taken as they are
+	Timeout  time.Duration // after which the current state is accepted
 	Clock    clock.WithTicker
 }
 

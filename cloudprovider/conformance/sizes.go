@@ -27,7 +27,7 @@ func (s *subject) targetStays(ctx context.Context, id string, before int, call s
 		return fmt.Errorf("TargetSize(%s): %w", id, readErr)
 	}
 	if after != before {
-		return fmt.Errorf("%s was refused (%v), and yet the target size went from %d to %d", call, err, before, after)
+		return fmt.Errorf("%s was refused (%v), but the target size went from %d to %d", call, err, before, after)
 	}
 	return nil
 }
@@ -105,8 +105,8 @@ func increaseStays(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// unfulfilled finds a group with an order that has no instance yet, ordering one
-// where there is none.
+// unfulfilled finds a group with an order that has no instance yet. If there is none, it orders a
+// node.
 func (s *subject) unfulfilled(ctx context.Context) (start, error) {
 	groups, err := s.changeable(ctx)
 	if err != nil {
@@ -158,7 +158,8 @@ func decreaseKeepsInstances(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	// Refused or cut to what is unfulfilled: both are fine, so the error is not looked at.
+	// It may be refused, or reduced to what is unfulfilled: both are allowed, so the error is
+	// ignored.
 	delta := len(g.All) - g.Target - 1
 	refusal := s.DecreaseTargetSize(ctx, g.ID, delta)
 	if err := s.settle(ctx); err != nil {

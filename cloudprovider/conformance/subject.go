@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// subject is the provider under test with the questions rules have in common.
+// subject is the provider under test, with the queries that rules have in common.
 type subject struct {
 	cloudprovider.Provider
 	harness Harness
@@ -28,7 +28,7 @@ func (s *subject) settle(ctx context.Context) error {
 
 func (s *subject) registered(ctx context.Context) ([]*v1.Node, error) {
 	if s.harness.RegisteredNodes == nil {
-		return nil, Skip("node objects can not be seen")
+		return nil, Skip("node objects cannot be read")
 	}
 	nodes, err := s.harness.RegisteredNodes(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ type start struct {
 	Had  []cloudprovider.Instance
 }
 
-// look notes what a group is like.
+// look records the state of a group.
 func (s *subject) look(ctx context.Context, id string) (start, error) {
 	target, err := s.TargetSize(ctx, id)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *subject) look(ctx context.Context, id string) (start, error) {
 	return start{ID: id, Size: target, Had: had}, err
 }
 
-// groupWithRoom returns a group that has room for as many nodes.
+// groupWithRoom returns a group that has room for that many nodes.
 func (s *subject) groupWithRoom(ctx context.Context, nodes int) (start, error) {
 	groups, err := s.changeable(ctx)
 	if err != nil {
@@ -91,11 +91,11 @@ type grown struct {
 	start
 	Target int                      // target size now
 	All    []cloudprovider.Instance // those being deleted are left out
-	New    []cloudprovider.Instance // those of All that came for the rule
+	New    []cloudprovider.Instance // those of All that were created for the rule
 }
 
-// grow raises some group by so many nodes and lets them come up. Whatever it
-// returns is to be put back.
+// grow increases some group by that many nodes and waits for them. The caller must put back what it
+// returns.
 func (s *subject) grow(ctx context.Context, nodes int) (grown, error) {
 	before, err := s.groupWithRoom(ctx, nodes)
 	if err != nil {
@@ -116,11 +116,11 @@ func (s *subject) grow(ctx context.Context, nodes int) (grown, error) {
 	return g, err
 }
 
-// grownWithInstances grows a group by so many nodes that really come.
+// grownWithInstances increases a group by that many nodes, all of which must be created.
 func (s *subject) grownWithInstances(ctx context.Context, nodes int) (grown, error) {
 	g, err := s.grow(ctx, nodes)
 	if err == nil && len(g.New) < nodes {
-		err = Skip("group %q was given %d nodes, of which %d came", g.ID, nodes, len(g.New))
+		err = Skip("group %q was increased by %d nodes, of which %d were created", g.ID, nodes, len(g.New))
 	}
 	return g, err
 }
@@ -163,10 +163,9 @@ func missingFrom(after, before []cloudprovider.Instance) string {
 	return ""
 }
 
-// putBack takes back orders and deletes nodes that came for a rule until the
-// group's size is what it was, as far as the cloud lets it. It is courtesy: no
-// rule depends on it, and no node that was there before is deleted. It does its
-// work even when the caller has given up.
+// putBack cancels orders and deletes nodes that were created for a rule until the group's size is
+// what it was, as far as the cloud allows it. No rule depends on it, and it deletes no node that
+// existed before. It works even when the caller's context is done.
 func (s *subject) putBack(ctx context.Context, before start) {
 	ctx = context.WithoutCancel(ctx)
 	target, err := s.TargetSize(ctx, before.ID)
@@ -192,7 +191,7 @@ func fakeNode(instanceID string) *v1.Node {
 	return cloudprovider.FakeNode(instanceID, cloudprovider.FakeNodeUnregistered)
 }
 
-// foreignNode is a node no cloud has.
+// foreignNode is a node that no cloud has.
 func foreignNode() *v1.Node {
 	node := fakeNode("conformance://no-such-node")
 	node.Annotations = nil

@@ -16,8 +16,8 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 )
 
-// MaxMessage is how large a message may be, in bytes, in both directions. gRPC
-// by itself receives 4 MiB.
+// MaxMessage is the maximum size of a message in bytes, in both directions. The default of gRPC is
+// 4 MiB.
 const MaxMessage = 128 << 20
 
 // GPUs is implemented by providers that know about GPUs. Client implements it.
@@ -171,8 +171,8 @@ func (c *Client) Cleanup(ctx context.Context) error {
 	return err
 }
 
-// NodePrice implements cloudprovider.Pricing. Of the node the server sees names,
-// labels and annotations only.
+// NodePrice implements cloudprovider.Pricing. The server sees only the names, labels and
+// annotations of the node.
 func (c *Client) NodePrice(ctx context.Context, node *v1.Node, start, end time.Time) (cloudprovider.Price, error) {
 	answer, err := call(ctx, "NodePrice", c.remote.PricingNodePrice, &externalgrpcpb.PricingNodePriceRequest{
 		Node: nodeToWire(node), StartTimestamp: timestamppb.New(start), EndTimestamp: timestamppb.New(end),

@@ -1,10 +1,9 @@
-// Package externalgrpc speaks Cluster Autoscaler's external cloud provider
-// protocol: Server serves any cloudprovider.Provider, Client is a
-// cloudprovider.Provider over such a server, its own or anybody's.
+// Package externalgrpc implements Cluster Autoscaler's external cloud provider protocol: Server
+// serves any cloudprovider.Provider, and Client is a cloudprovider.Provider that calls any such
+// server.
 //
-// The package translates messages and keeps no state of its own but the list of
-// groups between two refreshes. It opens no connection and no listener, and
-// decides nothing.
+// The package translates messages and keeps no state except the list of groups between two
+// refreshes. It opens no connection and no listener, and decides nothing.
 //
 // # Versions
 //
@@ -17,17 +16,15 @@
 //
 // # Errors
 //
-// Errors cross the wire as a gRPC code, which is all that Cluster Autoscaler and
-// other servers know, and a detail naming the sentinel error of package
-// cloudprovider, so that errors.Is, cloudprovider.Refused, OwnMistake and
-// ClassOf answer the same on both sides. Of servers that send no such detail the
-// client believes only Unimplemented, NotFound, and InvalidArgument for changes
-// of size; all else is cloudprovider.ErrUnavailable, after which a caller has to
-// look what became of its call.
+// Errors cross the wire as a gRPC code, which is all that Cluster Autoscaler and other servers
+// know, and a detail naming the sentinel error of package cloudprovider, so that errors.Is,
+// cloudprovider.Refused, OwnMistake and ClassOf answer the same on both sides. If a server sends no
+// such detail, the client trusts only Unimplemented, NotFound, and InvalidArgument for changes of
+// size; everything else is cloudprovider.ErrUnavailable, after which a caller must check whether
+// its call took effect.
 //
 // # Options
 //
-// Cluster Autoscaler takes MaxNodeStartupTime for zero as soon as a group has
-// options, whatever they are. So the server answers Unimplemented unless a
-// group's options differ from the defaults.
+// As soon as a group has any options, Cluster Autoscaler takes its MaxNodeStartupTime as zero.
+// Therefore the server answers Unimplemented unless a group's options differ from the defaults.
 package externalgrpc

@@ -21,8 +21,8 @@ const (
 	maxErrorText = 4096
 )
 
-// wireErrors pairs each sentinel error with its code and its name on the wire.
-// An error that is several of them is the first.
+// wireErrors pairs each sentinel error with its code and its name on the wire. An error that
+// matches several of them is the first.
 var wireErrors = [...]struct {
 	err    error
 	code   codes.Code
@@ -64,7 +64,7 @@ func toStatus(err error) error {
 	return status.Error(codes.Unknown, text)
 }
 
-// fromStatus translates what a call over the wire answered.
+// fromStatus translates the status of a call over the wire.
 func fromStatus(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil
@@ -86,7 +86,7 @@ func fromStatus(ctx context.Context, method string, err error) error {
 	return &remoteError{text: fmt.Sprintf("external cloud provider: %s: %s: %s", method, s.Code(), s.Message()), sentinel: sentinel}
 }
 
-// remoteError has the text of the other side, which names the sentinel already.
+// remoteError has the text of the other side, which already names the sentinel.
 type remoteError struct {
 	text     string
 	sentinel error
@@ -112,7 +112,7 @@ func named(s *status.Status) error {
 	return nil
 }
 
-// believed is what a bare code of another server means. ResourceExhausted is not
+// believed is the meaning of a code without details of another server. ResourceExhausted is not
 // among them: gRPC answers it for messages that are too large.
 func believed(method string, code codes.Code) error {
 	switch {

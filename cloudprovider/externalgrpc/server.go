@@ -15,12 +15,12 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 )
 
-// Server serves a provider to Cluster Autoscaler. Prices and GPUs are served
-// where the provider implements cloudprovider.Pricing and GPUs. It needs a
-// grpc.Server that receives messages up to MaxMessage.
+// Server serves a provider to Cluster Autoscaler. Prices and GPUs are served if the provider
+// implements cloudprovider.Pricing and GPUs. It needs a grpc.Server that receives messages up to
+// MaxMessage.
 //
-// Cleanup is answered and not passed on: a client that goes is no reason to
-// release a provider that others, or the same client after a restart, use.
+// Cleanup is answered and not passed on: a client that disconnects is not a reason to release a
+// provider that other clients, or the same client after a restart, use.
 type Server struct {
 	externalgrpcpb.UnimplementedCloudProviderServer
 	provider cloudprovider.Provider
@@ -221,8 +221,8 @@ func (s *Server) NodeGroupTemplateNodeInfo(ctx context.Context, r *externalgrpcp
 	return &externalgrpcpb.NodeGroupTemplateNodeInfoResponse{NodeInfo: bytes, NodeBytes: bytes}, toStatus(err)
 }
 
-// NodeGroupGetOptions implements the protocol. Options that are the defaults are
-// no options: see the package comment.
+// NodeGroupGetOptions implements the protocol. Options that equal the defaults count as no options:
+// see the package comment.
 func (s *Server) NodeGroupGetOptions(ctx context.Context, r *externalgrpcpb.NodeGroupAutoscalingOptionsRequest) (*externalgrpcpb.NodeGroupAutoscalingOptionsResponse, error) {
 	defaults, old := optionsFromWire(r.GetDefaults())
 	options, err := s.provider.Options(ctx, r.GetId(), defaults)

@@ -52,8 +52,8 @@ func nodeFromWire(node *externalgrpcpb.ExternalGrpcNode) *v1.Node {
 	}
 }
 
-// instanceToWire keeps the rules of the other side: without a state there is no
-// status, and without a code there is no error.
+// instanceToWire follows the rules of the other side: without a state there is no status, and
+// without a code there is no error.
 func instanceToWire(in cloudprovider.Instance) *externalgrpcpb.Instance {
 	out := &externalgrpcpb.Instance{Id: in.ID}
 	state := in.State
@@ -95,8 +95,8 @@ func wireOptions(o cloudprovider.GroupOptions) cloudprovider.GroupOptions {
 	return o
 }
 
-// optionsToWire sets all durations: one not set is taken for zero. old adds the
-// fields of 1.34 and older.
+// optionsToWire sets all durations, because a missing one counts as zero. old adds the fields of
+// 1.34 and older.
 func optionsToWire(o cloudprovider.GroupOptions, old bool) *externalgrpcpb.NodeGroupAutoscalingOptions {
 	out := &externalgrpcpb.NodeGroupAutoscalingOptions{
 		ScaleDownUtilizationThreshold:    o.ScaleDownUtilizationThreshold,
@@ -115,8 +115,8 @@ func optionsToWire(o cloudprovider.GroupOptions, old bool) *externalgrpcpb.NodeG
 	return out
 }
 
-// optionsFromWire reads new fields, or old ones where those are missing. old
-// tells whether there are any old ones.
+// optionsFromWire reads the new fields, or the old ones if the new ones are missing. old reports
+// whether there are any old ones.
 func optionsFromWire(o *externalgrpcpb.NodeGroupAutoscalingOptions) (options cloudprovider.GroupOptions, old bool) {
 	unneeded, unready, provision := o.GetScaleDownUnneededTime(), o.GetScaleDownUnreadyTime(), o.GetMaxNodeProvisionTime()
 	return cloudprovider.GroupOptions{
@@ -137,7 +137,7 @@ func durationOf(d *durationpb.Duration, old *externalgrpcpb.KubernetesDuration) 
 	return d.AsDuration()
 }
 
-// timeOf is the first time that is set.
+// timeOf returns the first time that is set.
 func timeOf(t, old *timestamppb.Timestamp) time.Time {
 	return cmp.Or(t, old).AsTime()
 }

@@ -145,7 +145,8 @@ func TestInstancesCrossTheWire(t *testing.T) {
 	}
 }
 
-// TestOptionsEchoIsUnimplemented: defaults handed back must not look like options of the group's own.
+// TestOptionsEchoIsUnimplemented: defaults handed back must not look like options of the group's
+// own.
 func TestOptionsEchoIsUnimplemented(t *testing.T) {
 	defaults := cloudprovider.GroupOptions{ScaleDownUtilizationThreshold: 0.5, MaxNodeProvisionTime: time.Minute, MaxNodeStartupTime: time.Hour, AllowNonAtomicScaleUpToMax: true}
 	if _, err := externalgrpc.NewClient(serve(t, stub{options: defaults})).Options(t.Context(), "a", defaults); err != cloudprovider.ErrNotImplemented {

@@ -18,7 +18,8 @@ import (
 
 const balancerPage = "docs/balancer.md"
 
-// TestDocumentedReasons: docs/balancer.md names every reason that a condition, an event or a target of a Balancer can have.
+// TestDocumentedReasons: docs/balancer.md names every reason that a condition, an event or a target
+// of a Balancer can have.
 func TestDocumentedReasons(t *testing.T) {
 	inRoot(t)
 	text := readPage(t, balancerPage).prose()
@@ -74,7 +75,8 @@ func reasonsOf(t *testing.T, folder string) []string {
 	return values
 }
 
-// TestDocumentedShares: the table of examples in docs/balancer.md says what the controller would decide.
+// TestDocumentedShares: the table of examples in docs/balancer.md says what the controller would
+// decide.
 func TestDocumentedShares(t *testing.T) {
 	inRoot(t)
 	row := regexp.MustCompile(`^\| (priority|proportional)( [A-Za-z]+)? \| (\d+) \| ([^|]+) \| ([^|]+) \|`)
@@ -94,8 +96,8 @@ func TestDocumentedShares(t *testing.T) {
 	}
 }
 
-// shared is what the targets of a Balancer are to have. A target is written as its name, its rate if it has one, and its bounds:
-// "a 70 min 1 max 8".
+// shared is what the targets of a Balancer are to have. A target is written as its name, its rate
+// if it has one, and its bounds: "a 70 min 1 max 8".
 func shared(t *testing.T, policy, option, replicas, targets string) string {
 	in := balancer.Input{Key: "default/web", Spec: v1alpha1.BalancerSpec{
 		Replicas: number(t, replicas), Selector: v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"app": "web"}},

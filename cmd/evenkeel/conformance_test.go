@@ -27,7 +27,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
-// conformanceCloud is a cloud whose nodes take a moment, with a group whose orders stay unfulfilled.
+// conformanceCloud is a cloud whose nodes take a moment, with a group whose orders stay
+// unfulfilled.
 func conformanceCloud(t *testing.T) *fake.Cloud {
 	t.Helper()
 	group := func(id string, size int) fake.Group {
@@ -119,7 +120,7 @@ func TestConformanceReadOnlyChangesNothing(t *testing.T) {
 		"RULE                         RESULT    REASON\n",
 		"listing-stable               Passed    <none>\n",
 		"increase-stays               Skipped   changes sizes, and --read-only was given\n",
-		"instances-match-nodes        Skipped   node objects can not be seen",
+		"instances-match-nodes        Skipped   node objects cannot be read",
 		" 0 failed, ",
 	} {
 		if !strings.Contains(stdout, want) {
@@ -153,7 +154,8 @@ func TestConformanceFails(t *testing.T) {
 	}
 }
 
-// TestConformanceOverTLS: with the files that Cluster Autoscaler is given for its external cloud provider.
+// TestConformanceOverTLS: with the files that Cluster Autoscaler is given for its external cloud
+// provider.
 func TestConformanceOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	if code := run(t.Context(), []string{"certs", "--dir", dir, "--host", "127.0.0.1"}, strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}); code != exitSuccess {
@@ -195,7 +197,8 @@ func TestConformanceOverTLS(t *testing.T) {
 	}
 }
 
-// TestConformanceWrongUsage: what only a server can refuse. The rest is in testdata/script/conformance.txtar.
+// TestConformanceWrongUsage: what only a server can refuse. The rest is in
+// testdata/script/conformance.txtar.
 func TestConformanceWrongUsage(t *testing.T) {
 	address := loopback.Listen(t, externalgrpc.NewServer(conformanceCloud(t)).Register)
 	code, _, stderr := runConformance(t, "", "--address", address, "--group", "c")
@@ -221,7 +224,8 @@ func TestConformanceInterrupted(t *testing.T) {
 	}
 }
 
-// TestDocumentedConformance: docs/conformance.md has the table that the rules make of themselves. -update writes it.
+// TestDocumentedConformance: docs/conformance.md has the table that the rules make of themselves.
+// -update writes it.
 func TestDocumentedConformance(t *testing.T) {
 	inRoot(t)
 	p := readPage(t, "docs/conformance.md")
@@ -232,7 +236,8 @@ func TestDocumentedConformance(t *testing.T) {
 	}
 }
 
-// replaceTable puts a table in place of the one with the same head, and tells whether that changes the page.
+// replaceTable puts a table in place of the one with the same head, and reports whether that
+// changes the page.
 func (p *page) replaceTable(t *testing.T, want []string) bool {
 	t.Helper()
 	from := slices.Index(p.lines, want[0])

@@ -197,7 +197,7 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 	return runAll(ctx, append(pages.servers, runnerFunc(func(ctx context.Context) error {
 		err := lead(ctx)
 		if err != nil {
-			pages.stop() // who lost the leadership has to end at once
+			pages.stop() // who lost the leadership must end at once
 		}
 		return err
 	})))

@@ -117,7 +117,7 @@ func linesOf(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// shows tells whether the lines shown are those printed, but for what an
+// shows reports whether the lines shown are those printed, but for what an
 // ellipsis stands for. Blank lines at the end do not count.
 func shows(shown, printed []string) bool {
 	for len(shown) > 0 && shown[len(shown)-1] == "" {

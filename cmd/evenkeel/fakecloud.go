@@ -124,7 +124,7 @@ func (o *fakeCloudOptions) run(cmd *cobra.Command) error {
 	return runAll(ctx, servers)
 }
 
-// listen opens the servers. keeper is nil where there are no Node objects.
+// listen opens the servers. keeper is nil if there are no Node objects.
 func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper *fakecloud.Keeper, log logr.Logger) ([]runner, error) {
 	registry, metrics := newRegistry()
 	var changed func()
@@ -163,7 +163,7 @@ func (k keeping) Run(ctx context.Context) error {
 	return nil
 }
 
-// load reads the scenario, and tells what of it has no effect.
+// load reads the scenario, and says what of it has no effect.
 func (o *fakeCloudOptions) load(stdin io.Reader, log logr.Logger) (*simulate.Setup, error) {
 	docs, err := document.ReadFiles([]string{o.config}, stdin, document.Options{Kinds: simulate.Kinds(), MaxSize: int64(o.maxFileSize)})
 	if err != nil {

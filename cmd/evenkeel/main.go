@@ -120,7 +120,7 @@ func report(stderr io.Writer, err error) int {
 	return exitFailure
 }
 
-// isInput tells a file that is missing, is a folder or may not be read from one that can not be written.
+// isInput tells a file that is missing, is a folder or may not be read from one that cannot be written.
 func isInput(err error) bool {
 	var path *fs.PathError
 	return errors.As(err, &path) && slices.Contains([]string{"open", "read", "stat"}, path.Op)

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// The exit code tells what kind of thing went wrong.
+// The exit code says what kind of thing went wrong.
 func TestExitCodes(t *testing.T) {
 	const good = "apiVersion: evenkeel.dev/v1alpha1\nkind: NodeGroupSplit\nspec: {nodes: 9, groups: [{name: a, size: 1, max: 2}]}\n"
 	for _, tc := range []struct {

@@ -54,8 +54,8 @@ func TestManifestsHaveFlags(t *testing.T) {
 	}
 }
 
-// TestKustomizationsAreWhole: a kustomization names every file of its folder, and of others only folders: kubectl refuses
-// their files.
+// TestKustomizationsAreWhole: a kustomization names every file of its folder, and of others only
+// folders: kubectl refuses their files.
 func TestKustomizationsAreWhole(t *testing.T) {
 	names, err := filepath.Glob("../../configs/*/*/kustomization.yaml")
 	if err != nil || len(names) == 0 {

@@ -115,7 +115,7 @@ func kind(collector prometheus.Collector, name string) string {
 
 type metricDesc struct{ name, help, labels string }
 
-// parseDesc reads what a description tells of itself, as it has no other way.
+// parseDesc reads what a description describes itself, as it has no other way.
 func parseDesc(desc *prometheus.Desc) (metricDesc, error) {
 	found := regexp.MustCompile(`^Desc\{fqName: "(.*)", help: "(.*?)"(?:, unit: ".*")?, constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`).FindStringSubmatch(desc.String())
 	if found == nil {

@@ -19,7 +19,7 @@ import (
 // problemInterval is how often it is told at most that readers of the metrics could not be checked.
 const problemInterval = time.Minute
 
-// pageFlags say where a server tells how it is, and whom. They are the same for all that are long-lived in a cluster.
+// pageFlags say where a server says how it is, and whom. They are the same for all that are long-lived in a cluster.
 type pageFlags struct {
 	address, healthAddress string
 	files                  serving.Files
@@ -55,7 +55,7 @@ func (o *pageFlags) validate() error {
 	return checkAddress("metrics-address", o.address)
 }
 
-// secured tells whether the pages are for those only who may see them. Without an API server nobody tells who may.
+// secured reports whether the pages are for those only who may see them. Without an API server nobody tells who may.
 func (o *pageFlags) secured(config *rest.Config, plaintext bool) bool {
 	switch {
 	case o.secureFlag.Changed:

@@ -113,7 +113,8 @@ func reviews(t *testing.T) *rest.Config {
 	return &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
-// Metrics and other pages are for those who may, probes for everybody, in plain text on an address of their own.
+// Metrics and other pages are for those who may, probes for everybody, in plain text on an address
+// of their own.
 func TestSecurePages(t *testing.T) {
 	o, _ := parsePages(t, "--metrics-secure --health-address=127.0.0.1:0")
 	web := serving.HTTPOptions{

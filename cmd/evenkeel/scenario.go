@@ -91,7 +91,7 @@ Cluster Autoscaler.`,
 	return cmd
 }
 
-// dumped makes the scenario, and tells how far reading has come.
+// dumped makes the scenario, and says how far reading has come.
 func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) (*simulate.Dumped, error) {
 	if o.options.Max < 0 {
 		return nil, &usageError{fmt.Errorf("--max=%d: must not be negative", o.options.Max), "it bounds the groups whose bounds nothing says"}

@@ -14,8 +14,8 @@ func TestMain(m *testing.M) {
 
 var update = flag.Bool("update", false, "write what the commands print into the scripts")
 
-// TestScripts runs the program from end to end; each file under testdata/script is one story. $DATA is the folder with the
-// dumps of a real cluster.
+// TestScripts runs the program from end to end; each file under testdata/script is one story. $DATA
+// is the folder with the dumps of a real cluster.
 func TestScripts(t *testing.T) {
 	data, err := filepath.Abs("../../configs/scenarios/data")
 	if err != nil {

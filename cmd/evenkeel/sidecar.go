@@ -277,7 +277,7 @@ func listenError(flag, address string, err error) error {
 }
 
 // standby is a sidecar whose Cluster Autoscaler may be waiting for the leadership and ask it nothing. Then it looks for
-// the cloud itself: a replica that waits has to be ready, or a rollout never ends.
+// the cloud itself: a replica that waits must be ready, or a rollout never ends.
 type standby struct {
 	sidecar *sidecar.Sidecar
 	backend *externalgrpc.Client

@@ -59,8 +59,8 @@ func dialProvider(t *testing.T, address string) *externalgrpc.Client {
 	return externalgrpc.NewClient(connection)
 }
 
-// The program stands in front of a cloud until it is told to stop, is ready before it was asked anything, and shows its
-// status.
+// The program stands in front of a cloud until it is told to stop, is ready before it was asked
+// anything, and shows its status.
 func TestSidecarServes(t *testing.T) {
 	cloud := startServer(t, "fake-cloud", "--config", "../../configs/fleets/three-zones.yaml", "--address", "127.0.0.1:0")
 	record := filepath.Join(t.TempDir(), "calls.jsonl")
@@ -91,8 +91,8 @@ func TestSidecarServes(t *testing.T) {
 	}
 }
 
-// A cloud that is not there, at the start or later, makes the sidecar not ready and its answers errors after which
-// Cluster Autoscaler skips its loop. When it is back, all is well.
+// A cloud that is not there, at the start or later, makes the sidecar not ready and its answers
+// errors after which Cluster Autoscaler skips its loop. When it is back, all is well.
 func TestSidecarWithoutItsCloud(t *testing.T) {
 	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -155,8 +155,8 @@ func TestSidecarsWithOneJournal(t *testing.T) {
 	}
 }
 
-// Told to stop, the program answers the call in flight first; where the cloud takes longer than the grace, it says so and
-// has the order in its journal.
+// Told to stop, the program answers the call in flight first; where the cloud takes longer than the
+// grace, it says so and has the order in its journal.
 func TestSidecarStopsWithACallInFlight(t *testing.T) {
 	for grace, want := range map[string]string{"20s": "", "100ms": "Ended while the cloud had not answered an increase"} {
 		t.Run(grace, func(t *testing.T) {

@@ -151,11 +151,11 @@ type scenarioSources struct {
 	files, names []string
 	flags        *overrides
 	variant      *variant
-	progress     func(simulate.Progress) // of reading; nil where nobody waits
+	progress     func(simulate.Progress) // of reading; nil if nobody waits
 }
 
 // loadScenarios reads files first and built-in scenarios after them, and all
-// of them before it returns. Where there is a variant, each scenario is followed
+// of them before it returns. If there is a variant, each scenario is followed
 // by itself with the variant's options, and those options are returned as well.
 func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) ([]*simulate.Setup, [][]v1alpha1.ChangedOption, error) {
 	options := document.Options{Kinds: simulate.Kinds(), MaxSize: sizes.documents}
@@ -251,7 +251,7 @@ func interruptibly(ctx context.Context, work func() error) error {
 }
 
 // play runs the scenarios one after the other, and shows how far it has come.
-// Where it is interrupted, the last report tells of a part.
+// If it is interrupted, the last report describes a part.
 func play(ctx context.Context, setups []*simulate.Setup, meter *meter) ([]*v1alpha1.ScenarioReport, error) {
 	defer collectSeldom()()
 	var reports []*v1alpha1.ScenarioReport

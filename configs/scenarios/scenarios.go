@@ -1,5 +1,5 @@
-// Package scenarios holds the scenarios that come with the program, and the
-// files they name. It is data: it knows nothing of what is in them.
+// Package scenarios holds the scenarios that come with the program, and the files they name. It
+// does not interpret them.
 package scenarios
 
 import (
@@ -19,7 +19,7 @@ const suffix = ".yaml"
 func Names() []string {
 	entries, err := fs.ReadDir(Files, ".")
 	if err != nil {
-		return nil // the folder is part of the program
+		return nil // the folder is embedded in the program
 	}
 	var names []string
 	for _, entry := range entries {

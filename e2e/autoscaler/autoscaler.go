@@ -2,7 +2,7 @@
 // process on loopback, and taps that write down what it and its providers ask of
 // each other.
 //
-// The package knows flags and files; what comes of it all is for tests to say.
+// The package knows flags and files; the result all is for tests to say.
 package autoscaler
 
 import (

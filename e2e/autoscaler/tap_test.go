@@ -14,7 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/process"
 )
 
-// A tap passes on what it is sent, tells what it was and how it was answered,
+// A tap passes on what it is sent, says what it was and how it was answered,
 // and keeps the server's clients apart.
 func TestTap(t *testing.T) {
 	var connections atomic.Int32

@@ -150,7 +150,7 @@ func (c *ControlPlane) prepare() error {
 	if err != nil {
 		return err
 	}
-	// Connections are not kept: a probe tells whether the program listens now.
+	// Connections are not kept: a probe reports whether the program listens now.
 	c.probe = &http.Client{
 		Timeout:   time.Second,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true},
@@ -239,7 +239,7 @@ func (c *ControlPlane) Restart(ctx context.Context, p Program) error {
 	return c.Launch(ctx, p)
 }
 
-// answers tells whether the URL answers 200, with the word in it.
+// answers reports whether the URL answers 200, with the word in it.
 func (c *ControlPlane) answers(ctx context.Context, url, word string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -31,7 +31,7 @@ func (c *ControlPlane) AddNodes(ctx context.Context, nodes ...*v1.Node) error {
 	return nil
 }
 
-// serves tells whether a node is ready and not tainted as being new.
+// serves reports whether a node is ready and not tainted as being new.
 func serves(n *v1.Node) bool {
 	for _, taint := range n.Spec.Taints {
 		if taint.Key == v1.TaintNodeNotReady {

@@ -1,7 +1,7 @@
 // Package evenkeel runs evenkeel's own commands in a test, as they are built from
 // the checkout: ordinary processes on loopback.
 //
-// The package knows flags and files; what comes of it all is for tests to say.
+// The package knows flags and files; the result all is for tests to say.
 package evenkeel
 
 import (
@@ -118,7 +118,7 @@ func StartSidecar(t testing.TB, o SidecarOptions) *Sidecar {
 	return s
 }
 
-// healthy tells whether a command of evenkeel serves. Whether it is ready may wait
+// healthy reports whether a command of evenkeel serves. Whether it is ready may wait
 // for the autoscaler, which comes later.
 func healthy(metrics string) func(context.Context) bool {
 	return process.Answers("http://" + metrics + "/healthz")

@@ -33,7 +33,7 @@ type Process struct {
 	Home string
 	// Log is the file that output is appended to.
 	Log string
-	// Ready tells whether the program serves.
+	// Ready reports whether the program serves.
 	Ready func(context.Context) bool
 
 	cmd    *exec.Cmd

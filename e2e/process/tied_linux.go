@@ -2,7 +2,7 @@ package process
 
 import "syscall"
 
-// tied makes the programs end with the test, also where it has no chance to
+// tied makes the programs end with the test, also if it has no chance to
 // stop them: a panic, a timeout, a kill.
 func tied() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

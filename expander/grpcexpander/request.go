@@ -12,23 +12,23 @@ import (
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 )
 
-// Request is what Cluster Autoscaler asks.
+// Request is a call of Cluster Autoscaler.
 type Request struct {
-	// Options are the node groups that could grow, in the order they came.
+	// Options are the node groups that could grow, in the order of the call.
 	Options []Option
 	// Pods are the distinct pods of all options.
 	Pods []*v1.Pod
-	// Nodes are the templates of all groups that have one, by group id, those
-	// without an option included.
+	// Nodes are the templates of all groups that have one, by group id, including groups without an
+	// option.
 	Nodes map[string]*v1.Node
 }
 
 // Option is one node group that could grow.
 type Option struct {
 	Group     string // node group id
-	NodeCount int    // how many nodes Cluster Autoscaler would add
-	Debug     string // for people
-	Pods      []int  // indexes into the request's pods: those the nodes would help
+	NodeCount int    // the number of nodes Cluster Autoscaler would add
+	Debug     string // for human readers
+	Pods      []int  // indexes into the request's pods: those the new nodes would help
 }
 
 // requestFromWire decodes each distinct pod once, however many options have it.
@@ -65,7 +65,7 @@ func requestFromWire(wire *grpcexpanderpb.BestOptionsRequest) (Request, error) {
 	return request, nil
 }
 
-// distinct numbers different texts in the order they come. It does not copy them.
+// distinct numbers different texts in the order of their first occurrence, without copying them.
 type distinct struct {
 	encoded [][]byte
 	seed    maphash.Seed
@@ -86,7 +86,7 @@ func (d *distinct) add(text []byte) int {
 	}
 }
 
-// decodePods decodes on all processors: it is most of the work of a large request.
+// decodePods uses all processors, because decoding is most of the work of a large request.
 func decodePods(encoded [][]byte) ([]*v1.Pod, error) {
 	if len(encoded) == 0 {
 		return nil, nil

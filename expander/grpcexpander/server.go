@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// MaxMessage is how large a message may be, in bytes: every option carries
-	// its pods as a whole. Cluster Autoscaler sends without limit.
+	// MaxMessage is the maximum size of a message in bytes: every option contains all its pods.
+	// Cluster Autoscaler sends messages of any size.
 	MaxMessage = 128 << 20
 	// maxErrorText bounds the bytes of an error's text, which travels in a header.
 	maxErrorText = 4096
 )
 
-// Chooser chooses between options. It may be called from several goroutines at
-// the same time. The request is the chooser's own.
+// Chooser chooses between options. It may be called from several goroutines at the same time. The
+// chooser owns the request.
 type Chooser interface {
-	// BestOptions names the groups of the best options; none is a veto. A group
-	// that is no option is an error.
+	// BestOptions returns the groups of the best options; an empty list is a veto. A group that is
+	// not an option is an error.
 	BestOptions(ctx context.Context, request Request) ([]string, error)
 }
 
-// ChooserFunc is a function that is a Chooser.
+// ChooserFunc is a function that implements Chooser.
 type ChooserFunc func(context.Context, Request) ([]string, error)
 
 // BestOptions implements Chooser.
@@ -68,7 +68,7 @@ func (s *Server) BestOptions(ctx context.Context, wire *grpcexpanderpb.BestOptio
 	answer := &grpcexpanderpb.BestOptionsResponse{}
 	for _, group := range groups {
 		if !offered[group] {
-			return nil, status.Errorf(codes.Internal, "chose %q, which is no option", group)
+			return nil, status.Errorf(codes.Internal, "chose %q, which is not an option", group)
 		}
 		answer.Options = append(answer.Options, &grpcexpanderpb.Option{NodeGroupId: group})
 	}

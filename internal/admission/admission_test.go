@@ -55,7 +55,8 @@ func TestResourcesOfRealClustersPass(t *testing.T) {
 	}
 }
 
-// TestRefusesWhatTheAPIServerRefuses compares names of resources of containers with Kubernetes' own rules.
+// TestRefusesWhatTheAPIServerRefuses compares names of resources of containers with Kubernetes' own
+// rules.
 func TestRefusesWhatTheAPIServerRefuses(t *testing.T) {
 	name := rapid.OneOf(
 		rapid.SampledFrom([]string{"cpu", "memory", "ephemeral-storage", "storage", "pods", "hugepages-2Mi", "cpus", "gpu", "nvidia.com/gpu", "a/b/c", "/x", "x/", "example.com/Ä", "requests.cpu", "limits.memory"}),

@@ -1,7 +1,7 @@
-// Package admission says what an API server would refuse of nodes and pods, as far as scheduling looks at them: names,
-// resource names and amounts, labels, taints, tolerations, selectors and spread constraints.
+// Package admission validates nodes and pods as an API server does, as far as scheduling uses them:
+// names, resource names and amounts, labels, taints, tolerations, selectors and spread constraints.
 //
-// It checks what people write and what is read from dumps alike, so that a misspelt resource or an unknown operator is told
-// and not passed over. It refuses nothing that a real API server takes. It reads no files and changes no object; where an
-// object comes from is known to its callers, who hand in the path.
+// It checks handwritten objects as well as dumps, so that a misspelt resource or an unknown
+// operator is reported and not ignored. It refuses nothing that a real API server accepts. It reads
+// no files and changes no object; the caller knows where an object comes from and passes its path.
 package admission

@@ -17,5 +17,5 @@ func ExampleAmounts() {
 		fmt.Println(err)
 	}
 	// Output:
-	// requests: Invalid value: "cpus": is no resource of Kubernetes (did you mean "cpu"?)
+	// requests: Invalid value: "cpus": is not a resource of Kubernetes (did you mean "cpu"?)
 }

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// longest is how many characters of a wrong value a message shows.
+// longest is the number of characters of an invalid value that a message shows.
 const longest = 80
 
-// Shorten cuts a value that is too long to be read in a message.
+// Shorten truncates a value that is too long for a message.
 func Shorten(value string) string {
 	if utf8.RuneCountInString(value) <= longest {
 		return value
@@ -35,7 +35,7 @@ func Labels(at *field.Path, labels map[string]string) field.ErrorList {
 	return errs
 }
 
-// LabelKey checks the key of a label or a taint, and answers the first problem or nil.
+// LabelKey checks the key of a label or a taint, and returns the first problem or nil.
 func LabelKey(at *field.Path, key string) *field.Error {
 	if key == "" {
 		return field.Required(at, "must be a key such as example.com/pool")
@@ -43,7 +43,8 @@ func LabelKey(at *field.Path, key string) *field.Error {
 	return first(at, key, validation.IsQualifiedName(key))
 }
 
-// LabelValue checks the value of a label or a taint, which a zone is too, and answers the first problem or nil.
+// LabelValue checks the value of a label or a taint, such as a zone, and returns the first problem
+// or nil.
 func LabelValue(at *field.Path, value string) *field.Error {
 	return first(at, value, validation.IsValidLabelValue(value))
 }
@@ -55,7 +56,7 @@ func first(at *field.Path, value string, problems []string) *field.Error {
 	return field.Invalid(at, Shorten(value), problems[0])
 }
 
-// One answer for a value that is none of those allowed.
+// A single error for a value that is not one of those allowed.
 func supported[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
 	switch {
 	case value == "":
@@ -113,7 +114,7 @@ func Node(at *field.Path, n *v1.Node) field.ErrorList {
 	return slices.Concat(objectName(child(at, "metadata", "name"), n.Name), Template(at, n))
 }
 
-// Template checks a node that stands for the nodes of a group and may have no name.
+// Template checks a node that represents the nodes of a group and may have no name.
 func Template(at *field.Path, n *v1.Node) field.ErrorList {
 	return slices.Concat(
 		Labels(child(at, "metadata", "labels"), n.Labels),

@@ -14,7 +14,7 @@ func Pod(at *field.Path, p *v1.Pod) field.ErrorList {
 	return append(objectName(child(at, "metadata", "name"), p.Name), PodSpec(child(at, "spec"), &p.Spec)...)
 }
 
-// PodSpec checks what the scheduler looks at in a specification.
+// PodSpec checks the part of a specification that the scheduler uses.
 func PodSpec(at *field.Path, s *v1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	if len(s.Containers) == 0 {
@@ -29,7 +29,7 @@ func PodSpec(at *field.Path, s *v1.PodSpec) field.ErrorList {
 	)...)
 }
 
-// Requests checks the resources of a specification, wherever they stand.
+// Requests checks all resources of a specification.
 func Requests(at *field.Path, s *v1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	of := func(at *field.Path, r *v1.ResourceRequirements) {
@@ -98,7 +98,7 @@ func tolerationOf(at *field.Path, t *v1.Toleration) field.ErrorList {
 	return nil
 }
 
-// Spread checks topology spread constraints as they stand in a pod, with nothing left out.
+// Spread checks topology spread constraints as stored in a pod, with all required fields.
 func Spread(at *field.Path, constraints []v1.TopologySpreadConstraint) field.ErrorList {
 	var errs field.ErrorList
 	for i := range constraints {
@@ -122,7 +122,7 @@ func spreadDetails(at *field.Path, c *v1.TopologySpreadConstraint) field.ErrorLi
 	case *c.MinDomains < 1:
 		errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, "must be at least 1"))
 	case c.WhenUnsatisfiable == v1.ScheduleAnyway:
-		errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, "goes with whenUnsatisfiable DoNotSchedule only"))
+		errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, "may be set only with whenUnsatisfiable DoNotSchedule"))
 	}
 	for _, policy := range []struct {
 		name  string
@@ -135,7 +135,8 @@ func spreadDetails(at *field.Path, c *v1.TopologySpreadConstraint) field.ErrorLi
 	return append(errs, selector(at.Child("labelSelector"), c.LabelSelector)...)
 }
 
-// selector is checked by the library of the API server. Values may be what they like, as in objects stored long ago.
+// selector is checked by the library of the API server. Values are not checked, because old objects
+// may have any.
 func selector(at *field.Path, s *metav1.LabelSelector) field.ErrorList {
 	return metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}, at)
 }
@@ -186,7 +187,7 @@ var nodeOperators = []v1.NodeSelectorOperator{
 	v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn, v1.NodeSelectorOpExists, v1.NodeSelectorOpDoesNotExist, v1.NodeSelectorOpGt, v1.NodeSelectorOpLt,
 }
 
-// NodeTerm checks the operators of a term that selects nodes, and how many values each has.
+// NodeTerm checks the operators of a term that selects nodes, and the number of values of each.
 func NodeTerm(at *field.Path, t *v1.NodeSelectorTerm) field.ErrorList {
 	var errs field.ErrorList
 	for i := range t.MatchExpressions {

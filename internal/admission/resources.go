@@ -14,10 +14,10 @@ import (
 	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
-// Holder is whose amounts a list of resources says.
+// Holder is the kind of object that a list of resources belongs to.
 type Holder int
 
-// Each holder has resources of its own besides those with a domain, such as nvidia.com/gpu.
+// Each kind has resources of its own, in addition to those with a domain such as nvidia.com/gpu.
 const (
 	// OfPod is a container or a pod: cpu, memory, ephemeral-storage and hugepages-SIZE.
 	OfPod Holder = iota
@@ -33,13 +33,14 @@ var plainNames = map[Holder][]string{
 	OfVolume: {"storage"},
 }
 
-// Beginnings of names, which a size or a driver follows.
+// Prefixes of names, followed by a size or a driver.
 const (
 	hugePages   = v1.ResourceHugePagesPrefix
 	attachLimit = v1.ResourceAttachableVolumesPrefix
 )
 
-// Amounts checks the names of resources and that no amount is negative. The answer is sorted by name.
+// Amounts checks the names of resources and that no amount is negative. The errors are sorted by
+// name.
 func Amounts(at *field.Path, amounts v1.ResourceList, of Holder) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range sortedKeys(amounts) {
@@ -63,12 +64,12 @@ func resourceName(at *field.Path, name string, of Holder) *field.Error {
 		return nil
 	}
 	if right := meant(name, of); right != "" {
-		return field.Invalid(at, Shorten(name), fmt.Sprintf("is no resource of Kubernetes (did you mean %q?)", right))
+		return field.Invalid(at, Shorten(name), fmt.Sprintf("is not a resource of Kubernetes (did you mean %q?)", right))
 	}
-	return field.Invalid(at, Shorten(name), "is no resource of Kubernetes: must be "+spoken(of))
+	return field.Invalid(at, Shorten(name), "is not a resource of Kubernetes: must be "+spoken(of))
 }
 
-// spoken lists the names a holder may have.
+// spoken lists the resource names that a holder may have.
 func spoken(of Holder) string {
 	names := plainNames[of]
 	if of == OfVolume {
@@ -91,8 +92,8 @@ func isAttachLimit(name string) bool {
 	return ok && rest != ""
 }
 
-// synonyms are what people write, by letters and digits alone, where the right name is not near enough to be found by its
-// spelling.
+// synonyms are common wrong names, reduced to letters and digits, whose spelling is too different
+// from that of the right name to suggest it.
 var synonyms = map[string]string{
 	"core": "cpu", "cores": "cpu", "vcpu": "cpu", "vcpus": "cpu", "millicpu": "cpu", "processor": "cpu", "processors": "cpu",
 	"mem": "memory", "mems": "memory", "ram": "memory", "memorymb": "memory", "memorygb": "memory", "memorybytes": "memory",
@@ -104,7 +105,7 @@ var synonyms = map[string]string{
 	"hugepages": hugePages + "2Mi", "hugepage": hugePages + "2Mi", "maxpods": "pods", "podcount": "pods", "podcapacity": "pods",
 }
 
-// lettersOf are the letters, in lower case, and digits of a name.
+// lettersOf returns the letters, in lower case, and digits of a name.
 func lettersOf(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -117,7 +118,7 @@ func lettersOf(name string) string {
 	}, name)
 }
 
-// meant is the right name for a wrong one; empty where there is none near.
+// meant returns the right name for a wrong one; empty if no name is similar.
 func meant(name string, of Holder) string {
 	plain := lettersOf(name)
 	if of == OfVolume {

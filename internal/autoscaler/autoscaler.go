@@ -93,7 +93,7 @@ func (a *Autoscaler) Run(until time.Duration) error {
 }
 
 // Settle runs loops until nothing is left to happen, or the time has come: no pods to come, none pending unless all
-// groups are full, no scale-up going on, all nodes that were ordered ready. It tells whether the world is at rest.
+// groups are full, no scale-up going on, all nodes that were ordered ready. It reports whether the world is at rest.
 func (a *Autoscaler) Settle(until time.Duration) (bool, error) {
 	for a.clock.Now().Before(a.start.Add(until)) {
 		if err := a.Step(); err != nil {
@@ -159,7 +159,7 @@ func (a *Autoscaler) Step() error {
 	return nil
 }
 
-// worldError is a mistake of the world, not of Cluster Autoscaler: Packing can not judge a pod.
+// worldError is a mistake of the world, not of Cluster Autoscaler: Packing cannot judge a pod.
 type worldError struct{ error }
 
 func (e worldError) Unwrap() error { return e.error }

@@ -53,7 +53,7 @@ func (t *attempt) similar(g *group) []*group {
 	return out
 }
 
-// covers tells whether all kinds that fit on g fit on the other, which has to be valid itself.
+// covers reports whether all kinds that fit on g fit on the other, which must be valid itself.
 func (t *attempt) covers(other, g string) bool {
 	fits, ok := t.fits[other]
 	for i, fit := range t.fits[g] {

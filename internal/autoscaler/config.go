@@ -23,7 +23,7 @@ type Cloud interface {
 
 // Connection is what one process of Cluster Autoscaler talks to.
 type Connection struct {
-	// Provider is the external cloud provider. Where it implements externalgrpc.GPUs, GPULabel and GPUTypes are asked too.
+	// Provider is the external cloud provider. If it implements externalgrpc.GPUs, GPULabel and GPUTypes are asked too.
 	Provider cloudprovider.Provider
 	// Expander answers BestOptions; nil is --expander=random.
 	Expander grpcexpander.Chooser
@@ -35,7 +35,7 @@ type Connection struct {
 type Batch struct {
 	At   time.Duration // after the start
 	Pods []*v1.Pod
-	Life time.Duration // after which the pods are gone, wherever they are; 0 is for ever
+	Life time.Duration // after which the pods are gone, wherever they are; 0 is forever
 	// Request makes the batch a ProvisioningRequest of this name, of the class best-effort-atomic-scale-up: Cluster
 	// Autoscaler asks for room for all of them or for none, and the pods themselves appear when it is provisioned.
 	Request string
@@ -76,7 +76,7 @@ type Options struct {
 	Packing Packing
 	// FirstFit lets the scheduler fill nodes one by one; by default it takes the emptiest, as kube-scheduler does.
 	FirstFit bool
-	// BindDelay is how long a node has to be ready before the scheduler uses it; Cluster Autoscaler sees it at once.
+	// BindDelay is how long a node must be ready before the scheduler uses it; Cluster Autoscaler sees it at once.
 	BindDelay time.Duration
 }
 

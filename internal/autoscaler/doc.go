@@ -1,7 +1,7 @@
 // Package autoscaler is a world in virtual time with Cluster Autoscaler in it: pods that appear, a scheduler that binds
 // them, a cloud whose nodes boot, and a loop that calls an external cloud provider and an expander in the order, with the
 // caches and by the cluster-state rules of Cluster Autoscaler 1.36 and later. Tests put a sidecar between the loop and the
-// cloud and see what becomes of the sizes; faults hit any call, and either side may end at any point.
+// cloud and see what happens to the sizes; faults hit any call, and either side may end at any point.
 //
 // The package judges nothing and knows no balancing but Cluster Autoscaler's own. It opens no listener, and cannot tell a
 // provider in the same process from one over gRPC.
@@ -56,6 +56,6 @@
 // # Time
 //
 // The clock is put forward by the loop alone, by Sleep. With a clocktesting.FakeClock a cloud that waits on it (a
-// fake.CallFault with a Delay) would wait for ever: use Fault.Delay, or a real clock inside a synctest bubble, where
+// fake.CallFault with a Delay) would wait forever: use Fault.Delay, or a real clock inside a synctest bubble, where
 // deadlines count as well.
 package autoscaler

@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// How old pods have to be before the first of them starts a scale-up.
+// How old pods must be before the first of them starts a scale-up.
 const podsAreNew = 2 * time.Second
 
 // loop is one loop of Cluster Autoscaler. An error has ended it early.

@@ -9,10 +9,10 @@ import (
 // toBeDeleted is the taint on nodes Cluster Autoscaler is deleting.
 const toBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
-// stabilization is how long a node has to be ready to serve as a template.
+// stabilization is how long a node must be ready to serve as a template.
 const stabilization = time.Minute
 
-// ready tells what Cluster Autoscaler takes for ready: conditions and taints together.
+// ready says what Cluster Autoscaler takes for ready: conditions and taints together.
 func ready(node *v1.Node) bool {
 	ok := true
 	for _, c := range node.Status.Conditions {
@@ -51,7 +51,7 @@ func tainted(node *v1.Node, key string) bool {
 
 func deleting(node *v1.Node) bool { return tainted(node, toBeDeleted) }
 
-// goodTemplate tells whether a group's template is taken from the node.
+// goodTemplate reports whether a group's template is taken from the node.
 func goodTemplate(node *v1.Node, now time.Time) bool {
 	return ready(node) && lastChange(node).Add(stabilization).Before(now) && !node.Spec.Unschedulable && !deleting(node)
 }

@@ -30,7 +30,7 @@ const (
 type Snapshot interface {
 	// Place puts the pods on nodes, one after the other. It tells the index of each pod's node, -1 for none.
 	Place(pods []*v1.Pod, order Order) ([]int, error)
-	// Fits tells which of the pods fit a fresh node of the template. The snapshot does not change.
+	// Fits says which of the pods fit a fresh node of the template. The snapshot does not change.
 	Fits(template predicates.Node, pods []*v1.Pod) ([]bool, error)
 	// Estimate packs groups of equal pods on at most limit new nodes, the largest pods first. The snapshot does not
 	// change.
@@ -108,7 +108,7 @@ func (s *arithmetic) need(pod *v1.Pod) amount {
 	return a
 }
 
-// admits tells whether the pod may run on the node, however full it is.
+// admits reports whether the pod may run on the node, however full it is.
 func admits(node *v1.Node, pod *v1.Pod) bool {
 	for key, value := range pod.Spec.NodeSelector {
 		if got, ok := node.Labels[key]; !ok || got != value {

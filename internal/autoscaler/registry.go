@@ -122,7 +122,7 @@ func (s *registry) targets() (map[string]int, error) {
 	return targets, nil
 }
 
-// recalculate counts again within the loop. Where the target sizes can not be read, all count as zero.
+// recalculate counts again within the loop. If the target sizes cannot be read, all count as zero.
 func (s *registry) recalculate() {
 	targets, err := s.targets()
 	if err != nil {

@@ -293,7 +293,7 @@ func (t *attempt) capped(count int) (int, error) {
 	return count, nil
 }
 
-// choose asks the expander. Where it fails, or names several, the choice is random.
+// choose asks the expander. If it fails, or names several, the choice is random.
 func (t *attempt) choose(options []option) *option {
 	if t.remote.Expander == nil {
 		return &options[t.random.IntN(len(options))]

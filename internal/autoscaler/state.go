@@ -86,7 +86,7 @@ func (a *Autoscaler) State() (State, error) {
 // Events are the latest 10,000 events and up to as many more.
 func (a *Autoscaler) Events() []Event { return slices.Clone(a.events) }
 
-// targets are the target sizes as they are; full tells whether no group has room.
+// targets are the target sizes as they are; full reports whether no group has room.
 func (a *Autoscaler) targets() (targets map[string]int, full bool, err error) {
 	ctx := context.Background()
 	groups, err := a.config.Cloud.NodeGroups(ctx)

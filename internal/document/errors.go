@@ -17,7 +17,7 @@ type Invalid struct {
 type Problem struct {
 	// File is the name of the input, "stdin" for standard input.
 	File string
-	// Document is the number of the document in its file, from 1; 0 where the problem is not of one document.
+	// Document is the number of the document in its file, from 1; 0 if the problem is not of one document.
 	Document int
 	// Err says what is wrong, beginning with the path of the field where it is about one.
 	Err error
@@ -59,7 +59,7 @@ var ErrSnapshot = errors.New("is a debugging snapshot of Cluster Autoscaler, not
 type UnknownField struct {
 	// Path is the field as it was written.
 	Path string
-	// Suggestion is a field of this place with a similar name; empty where there is none.
+	// Suggestion is a field of this place with a similar name; empty if there is none.
 	Suggestion string
 }
 
@@ -95,7 +95,7 @@ func formatSize(bytes int64) string {
 
 // A syntaxError is text that is neither YAML nor JSON, or not the part of it that documents use.
 type syntaxError struct {
-	line   int // 0 where unknown
+	line   int // 0 if unknown
 	detail string
 }
 

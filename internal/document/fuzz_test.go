@@ -12,7 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/document"
 )
 
-// FuzzRead: whatever the text, there is an answer; what is read, written and read again is the same.
+// FuzzRead: whatever the text, there is an answer; what is read, written and read again is the
+// same.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		splitHead + "spec: {nodes: 4, groups: [{name: a, size: 1, max: 10}, {name: b, weight: 9223372036854775807}]}",
@@ -83,7 +84,8 @@ func FuzzToYAML(f *testing.F) {
 	})
 }
 
-// FuzzObjects: whatever the text, the stream ends; what an object is read as encodes to what is read as the same.
+// FuzzObjects: whatever the text, the stream ends; what an object is read as encodes to what is
+// read as the same.
 func FuzzObjects(f *testing.F) {
 	data, err := os.ReadFile("testdata/daemonsets.json")
 	if err != nil {
@@ -117,7 +119,8 @@ func FuzzObjects(f *testing.F) {
 	})
 }
 
-// FuzzReadSnapshot: whatever the text, there is an answer; what is read encodes to what is read as the same.
+// FuzzReadSnapshot: whatever the text, there is an answer; what is read encodes to what is read as
+// the same.
 func FuzzReadSnapshot(f *testing.F) {
 	data, err := os.ReadFile("testdata/snapshotz.json")
 	if err != nil {

@@ -29,7 +29,7 @@ func mayBeHuge(raw []byte) bool {
 	return false
 }
 
-// hugeWord tells whether a word is an amount that may be out of range: a number of many digits, with its suffix counted as the
+// hugeWord reports whether a word is an amount that may be out of range: a number of many digits, with its suffix counted as the
 // digits it stands for.
 func hugeWord(word []byte) bool {
 	word = bytes.TrimLeft(word, "+-0")
@@ -55,7 +55,7 @@ func hugeWord(word []byte) bool {
 	return digits+3*power > safeDigits
 }
 
-// isExponent tells whether it is one that makes more digits than are safe, by its own number of digits.
+// isExponent reports whether it is one that makes more digits than are safe, by its own number of digits.
 func isExponent(b []byte) bool {
 	b = bytes.TrimLeft(b, "+-")
 	for _, c := range b {
@@ -86,7 +86,7 @@ func hidesLetters(raw []byte) bool {
 
 func startsAmount(b byte) bool { return isDigit(b) || b == '+' || b == '-' || b == '.' }
 
-// endsWord tells what stands before and after a value in JSON.
+// endsWord says what stands before and after a value in JSON.
 func endsWord(b byte) bool {
 	return b == '"' || b == ':' || b == ',' || b == '[' || b == ']' || b == '}' || b == ' ' || b == '\t' || b == '\n' || b == '\r'
 }

@@ -179,7 +179,7 @@ func (s *objectStream) all() error {
 // lookAhead is how far the first name of an object is looked for, in bytes.
 const lookAhead = 4 << 10
 
-// peekFormat skips blanks, comments after JSON and marker lines, and tells whether what follows is JSON and whether a marker
+// peekFormat skips blanks, comments after JSON and marker lines, and reports whether what follows is JSON and whether a marker
 // was there. The error is io.EOF at the end.
 func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
 	for {

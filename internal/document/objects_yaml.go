@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// yaml reads one YAML document. Where it is a list as kubectl prints it, with items: at the begin of a line and one - below the
+// yaml reads one YAML document. If it is a list as kubectl prints it, with items: at the begin of a line and one - below the
 // other, the text is cut at the items, so that only one of them is parsed at a time. Anything else, flow style above all, is
 // parsed as a whole.
 func (s *objectStream) yaml() error {

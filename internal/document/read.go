@@ -201,7 +201,7 @@ func (d *Document) Refuse(errs ...error) []Problem {
 	return d.Cut(problems)
 }
 
-// Cut leaves as many problems as a person reads. Of the others a last one tells how many there are.
+// Cut leaves as many problems as a person reads. Of the others a last one says how many there are.
 func (d *Document) Cut(problems []Problem) []Problem {
 	more := len(problems) - maxProblems
 	if more <= 0 {
@@ -290,7 +290,7 @@ func (d *Document) decode(kinds Kinds) []error {
 	return dec.problems
 }
 
-// header gives a field that every document begins with and that has to be one of the allowed texts.
+// header gives a field that every document begins with and that must be one of the allowed texts.
 func (d *Document) header(name string, allowed []string) (string, error) {
 	at, v := field.NewPath(name), d.source.get(name)
 	switch {

@@ -82,7 +82,7 @@ func parse(c chunk) ([]*value, error) {
 	return one(v, yamlErr)
 }
 
-// looksLikeJSON tells whether the author of {… meant JSON: the first name is in quotes.
+// looksLikeJSON reports whether the author of {… meant JSON: the first name is in quotes.
 func looksLikeJSON(trimmed []byte) bool {
 	next := bytes.TrimLeft(trimmed[1:], blanks)
 	return len(next) == 0 || next[0] == '"' || next[0] == '}' || next[0] == '{'

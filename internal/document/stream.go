@@ -37,7 +37,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	if l.left < 0 {
 		return 0, &TooLarge{l.limit}
 	}
-	if int64(len(p)) > l.left+1 { // one more byte tells whether there are more
+	if int64(len(p)) > l.left+1 { // one more byte reports whether there are more
 		p = p[:l.left+1]
 	}
 	n, err := l.r.Read(p)
@@ -70,7 +70,7 @@ func explainJSON(err error) error {
 	return err
 }
 
-// decodeLeniently fills into from JSON. The usual way is the fast one; where that fails, could take for ever or let an amount out of range pass, the
+// decodeLeniently fills into from JSON. The usual way is the fast one; where that fails, could take forever or let an amount out of range pass, the
 // decoder of documents finds out where the problem is, at a path below at.
 func decodeLeniently(raw []byte, at *field.Path, into func() any) (any, error) {
 	if !mayBeHuge(raw) {

@@ -181,7 +181,7 @@ func TestObjectsRefuses(t *testing.T) {
 		{"a pod without a name", strings.Replace(good, `"name":"web-1"`, "", 1), `in: document 1: Pod: metadata.name: Required value: an object of a cluster has a name`},
 		{"a pod without a specification", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`, `in: document 1: Pod a: spec.containers: Required value: a pod has at least one container`},
 		{"a negative request", strings.ReplaceAll(bad, `"1x"`, `"-1"`), `in: document 1: Pod default/web-3: spec.containers[0].resources.requests[cpu]: Invalid value: "-1": must not be negative`},
-		{"a misspelt resource", strings.ReplaceAll(list, `"cpu":"1x"`, `"cpus":"1"`), `in: document 1: items[1] (Pod default/web-3): spec.containers[0].resources.requests: Invalid value: "cpus": is no resource of Kubernetes (did you mean "cpu"?)`},
+		{"a misspelt resource", strings.ReplaceAll(list, `"cpu":"1x"`, `"cpus":"1"`), `in: document 1: items[1] (Pod default/web-3): spec.containers[0].resources.requests: Invalid value: "cpus": is not a resource of Kubernetes (did you mean "cpu"?)`},
 		{"an unknown operator", strings.ReplaceAll(good, `"spec":{`, `"spec":{"tolerations":[{"key":"a","operator":"Equals"}],`),
 			`in: document 1: Pod web-1: spec.tolerations[0].operator: Unsupported value: "Equals": supported values: "Equal", "Exists"`},
 		{"JSON and text", good + "\nthat is all", `in: document 2: text follows the JSON: put --- between documents`},
@@ -196,7 +196,8 @@ func TestObjectsRefuses(t *testing.T) {
 	}
 }
 
-// TestAmountsOutOfRange wants the fast way through a list to refuse what the slow one does, and to take what just fits.
+// TestAmountsOutOfRange wants the fast way through a list to refuse what the slow one does, and to
+// take what just fits.
 func TestAmountsOutOfRange(t *testing.T) {
 	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"containers":[{"resources":{"requests":{"cpu":AMOUNT}}}]}}`
 	first := strings.ReplaceAll(pod, "AMOUNT", "1")

@@ -81,7 +81,7 @@ var (
 	}
 )
 
-// nounOf names what a document has to hold for a value of type t.
+// nounOf names what a document must hold for a value of type t.
 func nounOf(t reflect.Type) string {
 	if noun, ok := nouns[t]; ok {
 		return noun

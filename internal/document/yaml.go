@@ -49,7 +49,7 @@ func ToYAML(data []byte, comments ...Comment) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// findKey finds the key of a field in objects within objects; nil where there is none.
+// findKey finds the key of a field in objects within objects; nil if there is none.
 func findKey(n *yaml.Node, path []string) *yaml.Node {
 	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
 		switch {

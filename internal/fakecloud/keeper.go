@@ -69,7 +69,7 @@ type Keeper struct {
 var errUnread = errors.New("the nodes of the API server have not been read yet")
 
 // NewKeeper returns a keeper that marks the nodes it makes with owner, which
-// CheckNames has to accept. Run starts it.
+// CheckNames must accept. Run starts it.
 func NewKeeper(client kubernetes.Interface, cloud Cloud, owner string, o KeeperOptions) *Keeper {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -88,7 +88,7 @@ func (k *Keeper) Changed() {
 	}
 }
 
-// Problem tells why the API server can not be used; nil when all is well.
+// Problem says why the API server cannot be used; nil when all is well.
 func (k *Keeper) Problem() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -244,7 +244,7 @@ func (k *Keeper) held() map[string]types.UID {
 	return held
 }
 
-// probe looks again and again whether the API server answers, and tells when
+// probe looks again and again whether the API server answers, and says when
 // that changes.
 func (k *Keeper) probe(ctx context.Context, synced []cache.DoneChecker) {
 	logger, last := klog.FromContext(ctx), ""

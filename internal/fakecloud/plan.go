@@ -31,7 +31,7 @@ type view struct {
 	inherited sets.Set[types.UID]
 }
 
-// A step is what has to be done for one node. Its parts are done in the order
+// A step is what must be done for one node. Its parts are done in the order
 // of the fields.
 type step struct {
 	name    string
@@ -41,7 +41,7 @@ type step struct {
 	remove  types.UID         // of the Node object to delete; empty: none
 	ready   *v1.NodeCondition // to be written; nil: none
 	release types.UID         // of the Lease to give up; empty: none
-	// contested tells that the node was made ready in spite of its lease.
+	// contested says that the node was made ready in spite of its lease.
 	contested bool
 }
 
@@ -104,7 +104,7 @@ func (v *view) stepFor(desired *v1.Node) (s step, needed bool) {
 	return s, s.hold || s.release != "" || s.create != nil || s.ready != nil
 }
 
-// staysDown tells whether a node that ought not to be ready can stay as it is.
+// staysDown reports whether a node that ought not to be ready can stay as it is.
 // That a node which never was ready does not answer is what the control plane
 // makes of its silence.
 func staysDown(is, want v1.ConditionStatus) bool {
@@ -157,7 +157,7 @@ func completeInfo(info *v1.NodeSystemInfo, labels map[string]string) {
 	}
 }
 
-// sameMachine tells whether a node of an earlier run is still what the
+// sameMachine reports whether a node of an earlier run is still what the
 // configuration says.
 func sameMachine(actual, desired *v1.Node) bool {
 	for key, value := range desired.Labels {

@@ -42,7 +42,7 @@ func KeepCloud(s *v1alpha1.Scenario) (ignored []string) {
 	return ignored
 }
 
-// CheckNames tells what an API server would not take: owner is the name that
+// CheckNames says what an API server would not take: owner is the name that
 // marks nodes, and nodes are named after their groups.
 func CheckNames(owner string, groups []fake.Group) field.ErrorList {
 	var errs field.ErrorList

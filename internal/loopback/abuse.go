@@ -19,9 +19,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
-// Abuse does to a server what clients must not get far with: messages that are
-// too large, are none, or never end. method, /service/name, has to answer an
-// empty request, and is called in between all the time.
+// Abuse sends a server what it must withstand: messages that are too large, invalid, or never end.
+// method, /service/name, must answer an empty request, and is called in between all the time.
 func Abuse(t *testing.T, address, method string) {
 	t.Helper()
 	conn := Dial(t, address)
@@ -45,7 +44,7 @@ func Abuse(t *testing.T, address, method string) {
 	t.Run("no message", func(t *testing.T) {
 		for _, bytes := range [][]byte{{0xff}, []byte("{}"), {0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f}, {0x0a, 0x05, 'a'}, []byte(strings.Repeat("\x0b", 1<<16))} {
 			if _, err := sendRaw(t.Context(), conn, method, bytes); err == nil {
-				t.Errorf("%.20x is taken for a message", bytes)
+				t.Errorf("%.20x is accepted as a message", bytes)
 			}
 			well(t)
 		}
@@ -53,13 +52,14 @@ func Abuse(t *testing.T, address, method string) {
 	t.Run("large header", func(t *testing.T) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "large", strings.Repeat("x", 1<<20))
 		if _, err := sendRaw(ctx, conn, method, nil); err == nil {
-			t.Error("a header of 1 MiB is taken")
+			t.Error("a header of 1 MiB is accepted")
 		}
 		well(t)
 	})
 }
 
-// slowMessages opens calls that announce the largest message and send a little of it.
+// slowMessages opens calls that announce a message of maximum size and send only a small part of
+// it.
 func slowMessages(t *testing.T, address, method string, well func()) {
 	t.Helper()
 	const clients, sent = 64, 60 << 10
@@ -98,14 +98,14 @@ func now() time.Time { return time.Now() } //nolint:forbidigo // real time is wh
 // heap is the memory in use, in bytes.
 func heap() int {
 	runtime.GC()
-	runtime.GC() // what pools keep goes with the second
+	runtime.GC() // memory held by pools is freed by the second
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int(stats.HeapAlloc)
 }
 
-// padded is a message of exactly this size that any kind of message can be: one
-// field that none has. There has to be room for its length of four bytes.
+// padded is a message of exactly this size that is valid for any message type: it has one unknown
+// field. The size must allow for its length of four bytes.
 func padded(size int) []byte {
 	const tag, head = 100<<3 | 2, 2 + 4
 	message := binary.AppendUvarint(make([]byte, 0, size), tag)
@@ -113,8 +113,8 @@ func padded(size int) []byte {
 	return message[:size]
 }
 
-// announce is the beginning of an HTTP/2 connection with one call, whose message
-// is to have size bytes, of which there are some.
+// announce is the beginning of an HTTP/2 connection with one call, whose message is announced with
+// size bytes but contains only some of them.
 func announce(method string, size, some int) []byte {
 	const settings, headers, data, endHeaders = 4, 1, 0, 4
 	var fields []byte
@@ -144,13 +144,13 @@ func appendFrame(out []byte, kind, flags byte, stream uint32, payload []byte) []
 	return append(binary.BigEndian.AppendUint32(out, stream), payload...)
 }
 
-// sendRaw makes a call with these bytes for a message, and tells how many.
+// sendRaw makes a call with these bytes as message, and returns their number.
 func sendRaw(ctx context.Context, conn *grpc.ClientConn, method string, message []byte) (int, error) {
 	var answer []byte
 	return len(message), conn.Invoke(ctx, method, &message, &answer, grpc.ForceCodec(bytesCodec{}), grpc.MaxCallSendMsgSize(2*serving.MaxMessage))
 }
 
-// bytesCodec takes bytes for the encoded message.
+// bytesCodec treats bytes as the encoded message.
 type bytesCodec struct{}
 
 func (bytesCodec) Marshal(v any) ([]byte, error) {

@@ -1,5 +1,5 @@
-// Package loopback serves gRPC services on loopback for as long as a test runs,
-// by a server as the commands open it. It is for tests only, and knows no service.
+// Package loopback serves gRPC services on loopback during a test, with the same server as the
+// commands. It is for tests only, and knows no service.
 package loopback
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
-// Listen serves what register registers until the test ends, and returns the
-// address, host:port.
+// Listen serves the services added by register until the test ends, and returns the address,
+// host:port.
 func Listen(t testing.TB, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) string {
 	t.Helper()
 	server, err := serving.Listen(t.Context(), "127.0.0.1:0", serving.Options{GRPC: options})
@@ -42,7 +42,7 @@ func Dial(t testing.TB, address string) *grpc.ClientConn {
 	return conn
 }
 
-// Serve is Listen, and a connection.
+// Serve is Listen followed by Dial.
 func Serve(t testing.TB, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) *grpc.ClientConn {
 	t.Helper()
 	return Dial(t, Listen(t, register, options...))

@@ -1,14 +1,14 @@
-// Package page serves the state of a program under one address: a page for people,
-// in a browser or a terminal, and JSON for programs.
+// Package page serves the state of a program at one address: as a page for human readers, in a
+// browser or a terminal, and as JSON for programs.
 //
-// It only shows what it is given. It knows neither what the state means nor where
-// the page is served, and links no protocol, so any program may use it.
+// It knows neither the meaning of the state nor where the page is served, and links no protocol, so
+// that any program may use it.
 package page
 
 import (
 	"bytes"
 	"cmp"
-	_ "embed" // of what all pages begin with
+	_ "embed" // the common beginning of all pages
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -26,15 +26,14 @@ import (
 //go:embed head.html
 var head string
 
-// Formats, by the parameter format.
+// The formats, values of the parameter format.
 const (
 	asHTML = "html"
 	asJSON = "json"
 )
 
-// Parse reads the template of a page. It may use the template "head", which begins
-// the document up to its title, the functions at, ago, difference and names, and
-// those given.
+// Parse reads the template of a page. It may use the template "head", which is the document up to
+// its title, the functions at, ago, difference and names, and the given functions.
 func Parse(source string, functions template.FuncMap) (*template.Template, error) {
 	t := template.New("page").Funcs(template.FuncMap{"at": at, "ago": ago, "difference": difference, "names": names})
 	t, err := t.Funcs(functions).Parse(head)
@@ -44,9 +43,8 @@ func Parse(source string, functions template.FuncMap) (*template.Template, error
 	return t.Parse(source)
 }
 
-// Handler shows the state at the time of a request: as JSON where the parameter
-// format is json or the client prefers application/json, by the template
-// otherwise. Whatever the state holds is escaped.
+// Handler shows the state at the time of a request: as JSON if the parameter format is json or the
+// client prefers application/json, and with the template otherwise. All values are escaped.
 func Handler[State any](t *template.Template, state func() State) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -65,7 +63,7 @@ func Handler[State any](t *template.Template, state func() State) http.Handler {
 			http.Error(w, fmt.Sprintf("format %q: not %s or %s", format, asHTML, asJSON), http.StatusBadRequest)
 			return
 		}
-		// Nothing is sent before all of it is there, so a failure shows as one.
+		// Nothing is sent before the page is complete, so that a failure has an error status.
 		text, kind, err := render(t, state(), format)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -73,7 +71,7 @@ func Handler[State any](t *template.Template, state func() State) http.Handler {
 		}
 		header.Set("Content-Type", kind)
 		header.Set("Content-Length", strconv.Itoa(len(text)))
-		_, _ = w.Write(text) // the client may have left
+		_, _ = w.Write(text) // the client may have disconnected
 	})
 }
 
@@ -87,8 +85,8 @@ func render(t *template.Template, state any, format string) (text []byte, kind s
 	return out.Bytes(), "text/html; charset=utf-8", err
 }
 
-// preferred tells the format a client prefers by its Accept headers; HTML where it
-// has no preference.
+// preferred returns the format a client prefers by its Accept headers; HTML if it has no
+// preference.
 func preferred(accept []string) string {
 	best := map[string]float64{}
 	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
@@ -112,7 +110,7 @@ func preferred(accept []string) string {
 	return asHTML
 }
 
-// at writes a time; nothing for none.
+// at formats a time; a zero time is an empty string.
 func at(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -120,14 +118,14 @@ func at(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
-// ago tells how long a time is before another.
+// ago formats how long a time is before another.
 func ago(t, now time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(t))) + " ago"
 }
 
 func names(all []string) string { return strings.Join(all, ", ") }
 
-// difference says in what two groups differ.
+// difference describes how two groups differ.
 func difference(d nodegroupset.Difference) string {
 	side := func(value string, has bool) string {
 		switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/admission"
 )
 
-// checks collects what is wrong.
+// checks collects errors.
 type checks struct{ errs []error }
 
 func (c *checks) add(err *field.Error) { c.errs = append(c.errs, err) }
@@ -24,7 +24,7 @@ func (c *checks) addAll(errs field.ErrorList) {
 	}
 }
 
-// required is a count that has to be given.
+// required checks a count that must be given.
 func (c *checks) required(at *field.Path, n *int64) {
 	if n == nil {
 		c.add(field.Required(at, "must be an integer"))
@@ -33,31 +33,31 @@ func (c *checks) required(at *field.Path, n *int64) {
 	c.count(at, n)
 }
 
-// count is a number of nodes or replicas, if it is given.
+// count checks a number of nodes or replicas, if it is given.
 func (c *checks) count(at *field.Path, n *int64) {
 	if c.weight(at, n); n != nil && *n > v1alpha1.MaxCount {
 		c.add(field.Invalid(at, *n, "must be at most 2147483647"))
 	}
 }
 
-// weight is a number without an upper bound, if it is given.
+// weight checks a number without an upper bound, if it is given.
 func (c *checks) weight(at *field.Path, n *int64) {
 	if n != nil && *n < 0 {
 		c.add(field.Invalid(at, *n, "must not be negative"))
 	}
 }
 
-// bounds must not cross. They are reported at the lower one.
+// bounds checks that min is not greater than max. The error is reported at min.
 func (c *checks) bounds(at *field.Path, least, most *int64) {
 	if least != nil && most != nil && *most >= 0 && *least > *most {
 		c.add(field.Invalid(at, *least, "must not be greater than max"))
 	}
 }
 
-// maxName is how many characters the name of a group or target may have, as that of any object.
+// maxName is the maximum length of the name of a group or target in characters, as for any object.
 const maxName = 253
 
-// names are there, unique and fit to be printed.
+// names checks that names are given, unique and printable.
 type names map[string]bool
 
 func (seen names) check(c *checks, at *field.Path, name string) {
@@ -74,7 +74,7 @@ func (seen names) check(c *checks, at *field.Path, name string) {
 	seen[name] = true
 }
 
-// oneOf is an option: empty or one of its values.
+// oneOf checks an option: it must be empty or one of its values.
 func oneOf[T ~string](c *checks, at *field.Path, value T, values ...T) {
 	if value != "" && !slices.Contains(values, value) {
 		c.add(field.NotSupported(at, string(value), values))

@@ -17,7 +17,7 @@ func validateDistribution(s *v1alpha1.ReplicaDistributionSpec) []error {
 	oneOf(&c, spec.Child("pending"), s.Pending, v1alpha1.PendingKeep, v1alpha1.PendingTrim)
 	oneOf(&c, spec.Child("relief"), s.Relief, v1alpha1.ReliefAny, v1alpha1.ReliefLaterOnly, v1alpha1.ReliefHealthyOnly)
 	if s.Relief == v1alpha1.ReliefLaterOnly && (s.Policy == "" || s.Policy == v1alpha1.DistributeProportional) {
-		c.add(field.Invalid(spec.Child("relief"), string(s.Relief), "goes with policy Priority only"))
+		c.add(field.Invalid(spec.Child("relief"), string(s.Relief), "may be set only with policy Priority"))
 	}
 	oneOf(&c, spec.Child("tieBreak"), s.TieBreak, v1alpha1.TieByName, v1alpha1.TieByHash)
 	seen := names{}

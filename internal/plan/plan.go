@@ -7,8 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// Validate tells what is wrong with a planning document, a pointer to one of the kinds of v1alpha1. Each error begins with the
-// path of its field. A document without errors has an answer.
+// Validate returns all errors of a planning document, a pointer to one of the kinds of v1alpha1.
+// Each error begins with the path of its field. A document without errors has an answer.
 func Validate(document any) []error {
 	switch d := document.(type) {
 	case *v1alpha1.NodeGroupSplit:
@@ -18,11 +18,12 @@ func Validate(document any) []error {
 	case *v1alpha1.ReplicaDistribution:
 		return validateDistribution(&d.Spec)
 	}
-	return []error{fmt.Errorf("%T is no planning document", document)}
+	return []error{fmt.Errorf("%T is not a planning document", document)}
 }
 
-// Answer gives the status of a planning document, a pointer to the status type of its kind. The document is not changed, and a
-// status it has already does not count. The error joins what Validate tells.
+// Answer returns the status of a planning document, a pointer to the status type of its kind. The
+// document is not changed, and its current status is ignored. The error joins the errors of
+// Validate.
 func Answer(document any) (any, error) {
 	if errs := Validate(document); len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -35,10 +36,11 @@ func Answer(document any) (any, error) {
 	case *v1alpha1.ReplicaDistribution:
 		return result(distribution(&d.Spec))
 	}
-	return nil, fmt.Errorf("%T is no planning document", document)
+	return nil, fmt.Errorf("%T is not a planning document", document)
 }
 
-// Idle tells which options of a planning document have no effect on its answer, by their paths. They are no mistake.
+// Idle returns the paths of those options of a planning document that have no effect on its answer.
+// They are not errors.
 func Idle(document any) []error {
 	var c checks
 	idle := func(given bool, path, detail string) {
@@ -57,7 +59,7 @@ func Idle(document any) []error {
 	return c.errs
 }
 
-// result keeps a nil status from becoming an interface that is not nil.
+// result prevents a nil status from becoming an interface that is not nil.
 func result[T any](status *T, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -65,7 +67,7 @@ func result[T any](status *T, err error) (any, error) {
 	return status, nil
 }
 
-// or is the value, or what holds where the document has none.
+// or returns the value, or the default if the document has none.
 func or[T any](value *T, otherwise T) T {
 	if value == nil {
 		return otherwise

@@ -125,7 +125,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// fleet is a and b, which are alike, c, which differs in four fields, and d, which differs from a and b in one.
+// fleet is a and b, which are alike, c, which differs in four fields, and d, which differs from a
+// and b in one.
 const fleet = head + `NodeGroupSimilarity
 spec:
   OPTIONS
@@ -196,7 +197,7 @@ func TestRefused(t *testing.T) {
 			"spec.groups[0].name: Required value: must be a name", "spec.groups[0].size: Required value: must be an integer", "spec.groups[0].max: Required value: must be an integer",
 		}},
 		{"ReplicaDistribution", "targets: [{name: a}]", []string{"spec.replicas: Required value: must be an integer"}},
-		{"ReplicaDistribution", "replicas: 1, relief: LaterOnly", []string{`spec.relief: Invalid value: "LaterOnly": goes with policy Priority only`}},
+		{"ReplicaDistribution", "replicas: 1, relief: LaterOnly", []string{`spec.relief: Invalid value: "LaterOnly": may be set only with policy Priority`}},
 		{"ReplicaDistribution", "replicas: 1, rounding: a, minMode: b, shortage: c, pending: d, relief: e, tieBreak: f, policy: g", []string{
 			`spec.policy: Unsupported value: "g": supported values: "Proportional", "Priority"`,
 			`spec.rounding: Unsupported value: "a": supported values: "LargestRemainder", "Webster", "DHondt"`,

@@ -16,7 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// fewDifferences is in how many fields two sets may differ and still be reported unasked.
+// fewDifferences is the number of differing fields up to which two sets are reported by default.
 const fewDifferences = 3
 
 func validateSimilarity(s *v1alpha1.NodeGroupSimilaritySpec) []error {
@@ -65,7 +65,7 @@ func (c *checks) ratio(at *field.Path, n json.Number) {
 	}
 }
 
-// template is a node with a capacity, unless labels alone decide.
+// template checks a node, which must have a capacity unless only labels are compared.
 func (c *checks) template(at *field.Path, n *v1.Node, labelsDecide bool) {
 	c.typeOf(at, n.TypeMeta, "Node")
 	status := at.Child("status")
@@ -91,7 +91,7 @@ func (c *checks) pod(at *field.Path, p *v1.Pod) {
 	c.addAll(admission.Requests(at.Child("spec"), &p.Spec))
 }
 
-// typeOf refuses an object of another kind; templates mostly have no kind at all.
+// typeOf refuses an object of another kind; most templates have no kind.
 func (c *checks) typeOf(at *field.Path, t metav1.TypeMeta, kind string) {
 	oneOf(c, at.Child("apiVersion"), t.APIVersion, "v1")
 	oneOf(c, at.Child("kind"), t.Kind, kind)
@@ -147,7 +147,7 @@ func newIndex(o *v1alpha1.SimilarityOptions) (*nodegroupset.Index, error) {
 	return nodegroupset.NewIndex(options)
 }
 
-// at gives an error of the engine the path it has in the document.
+// at adds the path in the document to an error of the engine.
 func at(err error, place *field.Path) error {
 	var invalid *nodegroupset.InvalidError
 	if !errors.As(err, &invalid) {
@@ -155,7 +155,7 @@ func at(err error, place *field.Path) error {
 	}
 	path := invalid.Path
 	if rest, ok := strings.CutPrefix(path, "node"); ok {
-		path = "template" + rest // the engine speaks of nodes, the document of templates
+		path = "template" + rest // the engine's paths are about nodes, the document's about templates
 	}
 	return field.Invalid(place.Child(path), invalid.Value, invalid.Reason)
 }

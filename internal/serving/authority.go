@@ -80,7 +80,7 @@ func (a *Authority) Server(hosts ...string) (Pair, error) {
 	return pair, err
 }
 
-// CheckHost tells what is wrong with a host of a certificate: it is an IP address or a DNS name, of which the first label
+// CheckHost says what is wrong with a host of a certificate: it is an IP address or a DNS name, of which the first label
 // may be *.
 func CheckHost(host string) error {
 	if net.ParseIP(host) != nil {
@@ -110,7 +110,7 @@ func (a *Authority) leaf(name string, usage x509.ExtKeyUsage) *x509.Certificate 
 }
 
 // sign makes a key and a certificate for it, signed by the authority, or by
-// itself where there is none.
+// itself if there is none.
 func sign(template *x509.Certificate, by *Authority) (Pair, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

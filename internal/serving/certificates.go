@@ -30,7 +30,7 @@ type Files struct {
 	CACert string
 }
 
-// enabled tells whether any file is named.
+// enabled reports whether any file is named.
 func (f Files) enabled() bool { return f != Files{} }
 
 // Certificates are files and what was last read from them, or a certificate that

@@ -11,7 +11,7 @@ import (
 )
 
 // Dial makes a connection to an address, host:port, with the files of a client and
-// further options, such as interceptors. With files the server has to show a
+// further options, such as interceptors. With files the server must show a
 // certificate for the host. It connects when it is first used, and again whenever
 // it has to. Nothing is retried that may have had an effect.
 func Dial(address string, files Files, c clock.PassiveClock, options ...grpc.DialOption) (*grpc.ClientConn, error) {

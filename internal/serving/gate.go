@@ -41,7 +41,7 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-// enter returns the connection that has to go, if any: the new one where too
+// enter returns the connection that must go, if any: the new one where too
 // many are admitted, the oldest where too many wait.
 func (g *gate) enter(conn net.Conn) net.Conn {
 	g.mu.Lock()

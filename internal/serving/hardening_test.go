@@ -37,7 +37,7 @@ func connect(t *testing.T, address, greeting string) net.Conn {
 	return conn
 }
 
-// closedBy tells whether the other side closes a connection by then.
+// closedBy reports whether the other side closes a connection by then.
 func closedBy(t *testing.T, conn net.Conn, then time.Time) bool {
 	t.Helper()
 	if err := conn.SetReadDeadline(then); err != nil {

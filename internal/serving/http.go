@@ -50,7 +50,7 @@ type HTTPOptions struct {
 	// Protect wraps /metrics and Handlers in a check of who asks; nil means that
 	// everybody may. Probes are always for everybody.
 	Protect func(http.Handler) http.Handler
-	// Metrics tells when the certificate expires; nil means that nothing does.
+	// Metrics says when the certificate expires; nil means that nothing does.
 	Metrics *Metrics
 	// Name tells the listener from others in Metrics; empty means http.
 	Name string
@@ -152,7 +152,7 @@ func (o HTTPOptions) mux() (mux *http.ServeMux, err error) {
 // Address is where the server listens, host:port.
 func (s *HTTPServer) Address() string { return s.address }
 
-// Problem tells what is wrong with the certificate; nil when all is well.
+// Problem says what is wrong with the certificate; nil when all is well.
 func (s *HTTPServer) Problem() error { return s.tls.Problem() }
 
 // Stop ends the server at once, whether it runs or not.
@@ -199,7 +199,7 @@ func ended(err error) error {
 	return err
 }
 
-// follow tells the gate what becomes of the connections of an HTTP server.
+// follow tells the gate what happens to the connections of an HTTP server.
 func (g *gate) follow() func(net.Conn, http.ConnState) {
 	var admitted sync.Map // by connection
 	return func(conn net.Conn, state http.ConnState) {

@@ -51,7 +51,7 @@ type Options struct {
 	// NoReflection leaves the service out by which clients such as grpcurl ask what
 	// services there are.
 	NoReflection bool
-	// Metrics counts calls and tells when the certificate expires; nil means neither.
+	// Metrics counts calls and says when the certificate expires; nil means neither.
 	Metrics *Metrics
 	// Name tells the listener from others in Metrics; empty means grpc.
 	Name string
@@ -143,7 +143,7 @@ func listen(ctx context.Context, address string, certificates *Certificates, pla
 	return listener, nil
 }
 
-// loopback tells whether only this machine can connect.
+// loopback reports whether only this machine can connect.
 func loopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
@@ -152,7 +152,7 @@ func loopback(addr net.Addr) bool {
 // Address is where the server listens, host:port.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Problem tells what is wrong with the certificate; nil when all is well.
+// Problem says what is wrong with the certificate; nil when all is well.
 func (s *Server) Problem() error {
 	return s.tls.Problem()
 }

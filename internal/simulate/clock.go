@@ -85,7 +85,7 @@ func (c *virtualClock) AfterFunc(d time.Duration, f func()) clock.Timer {
 	return &virtualTimer{clock: c, fired: make(chan time.Time, 1)}
 }
 
-// NewTicker ticks once: a second tick would come at once as well, for ever.
+// NewTicker ticks once: a second tick would come at once as well, forever.
 func (c *virtualClock) NewTicker(d time.Duration) clock.Ticker {
 	return virtualTicker{c.NewTimer(d)}
 }

@@ -17,7 +17,7 @@ type cluster struct {
 	pods   []*pod // in order of arrival
 	queue  []*pod // those without a node, in the order in which they came to wait
 
-	history *history // is told what becomes of pods
+	history *history // is told what happens to pods
 	aside   setAside
 
 	view []predicates.Node // of nodes, nil when something changed

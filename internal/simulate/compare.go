@@ -13,7 +13,7 @@ import (
 )
 
 // Compare says in what two runs of one scenario differ: as it is, and with these
-// options changed. Where one of them settles earlier, what it ends with counts up
+// options changed. If one of them settles earlier, what it ends with counts up
 // to the end of the other, so that sums over time are of equal times.
 func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.ChangedOption) *v1alpha1.ScenarioComparison {
 	c := &v1alpha1.ScenarioComparison{

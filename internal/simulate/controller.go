@@ -40,7 +40,7 @@ func (w *Workload) firstToGo(own []*pod, n int, now time.Duration) []*pod {
 	return rankForDeletion(own, now)[:n]
 }
 
-// candidate is a pod and what its replica set looks at when it has to delete
+// candidate is a pod and what its replica set looks at when it must delete
 // some.
 type candidate struct {
 	pod     *pod
@@ -56,7 +56,7 @@ type candidate struct {
 // rankForDeletion sorts the pods of one replica set as its controller does: those
 // without a node go first, then those that are not ready, those that cost less,
 // those doubled up on a node, those that have been ready for less time and the
-// younger ones, both in powers of two. Where all is the same chance decides, in a
+// younger ones, both in powers of two. If all is the same chance decides, in a
 // real cluster the random UID, and here a hash of the name.
 func rankForDeletion(pods []*pod, now time.Duration) []*pod {
 	onNode := map[*node]int{}
@@ -111,7 +111,7 @@ func magnitude(d time.Duration) int {
 	return int(math.Log2(float64(d)))
 }
 
-// controllers are the objects by which the scheduler tells which pods belong
+// controllers are the objects by which the scheduler says which pods belong
 // together, to spread them by default. Those of pods from files are made up: they
 // select what the labels of their pods have in common.
 func (s *Setup) controllers() []runtime.Object {

@@ -15,7 +15,7 @@ type daemonController struct {
 	checker *predicates.Checker
 	pods    []*v1.Pod         // one of each daemon set
 	onGroup map[string][]bool // which of pods run on the nodes of a group
-	// derived tells which of pods are of sets that are known by such pods only:
+	// derived says which of pods are of sets that are known by such pods only:
 	// which nodes of the start they run on is known, and so of what groups.
 	derived []bool
 }
@@ -71,7 +71,7 @@ func (d *daemonController) start(n *node) error {
 	return nil
 }
 
-// runs tells which of the pods run on the nodes of the node's group.
+// runs says which of the pods run on the nodes of the node's group.
 func (d *daemonController) runs(n *node) ([]bool, error) {
 	if len(d.pods) == 0 {
 		return nil, nil

@@ -159,7 +159,7 @@ func sortedSets(sets [][]string) [][]string {
 	return sorted
 }
 
-// said tells whether a text occurs in the report: in the timeline, in a group's
+// said reports whether a text occurs in the report: in the timeline, in a group's
 // reason or template, or in the reason of pods still pending or nodes still there.
 func said(status *v1alpha1.ScenarioReportStatus, text string) bool {
 	for _, row := range status.Timeline {

@@ -108,7 +108,7 @@ func (f *faults) strikes(r *v1alpha1.FaultReport, group string) bool {
 	return len(r.Groups)+len(r.Zones) == 0 || slices.Contains(r.Groups, group) || slices.Contains(r.Zones, f.zoneOf[group])
 }
 
-// vanishes tells whether nodes of a group are taken away now.
+// vanishes reports whether nodes of a group are taken away now.
 func (f *faults) vanishes(at time.Duration, group string) bool {
 	return slices.ContainsFunc(f.outages(at, group), func(i int) bool { return f.all[i].Mode == v1alpha1.OutageVanish })
 }

@@ -152,7 +152,7 @@ func (h *history) pay(now time.Duration) {
 	h.runningSince = now
 }
 
-// priced tells whether any group has a price.
+// priced reports whether any group has a price.
 func (s *simulation) priced() bool {
 	for i := range s.setup.Cloud.Groups {
 		if s.setup.Cloud.Groups[i].PricePerHour != 0 {
@@ -162,7 +162,7 @@ func (s *simulation) priced() bool {
 	return false
 }
 
-// costPerHour is what the machines that run cost now; empty where nothing has a
+// costPerHour is what the machines that run cost now; empty if nothing has a
 // price.
 func (s *simulation) costPerHour() json.Number {
 	if !s.priced() {
@@ -176,7 +176,7 @@ func (s *simulation) costPerHour() json.Number {
 	return amount(sum)
 }
 
-// reportCost sums up what the machines cost; nil where nothing has a price.
+// reportCost sums up what the machines cost; nil if nothing has a price.
 func (s *simulation) reportCost(status *v1alpha1.ScenarioReportStatus) *v1alpha1.Cost {
 	if !s.priced() {
 		return nil

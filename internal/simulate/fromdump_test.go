@@ -88,8 +88,8 @@ func played(t *testing.T, s *v1alpha1.Scenario) *v1alpha1.ScenarioReport {
 	return report
 }
 
-// TestAScenarioFromADumpIsPlayedLikeTheDump adds the same workloads to the scenario made of a dump and to one that names the
-// files of the dump, and wants the same decisions.
+// TestAScenarioFromADumpIsPlayedLikeTheDump adds the same workloads to the scenario made of a dump
+// and to one that names the files of the dump, and wants the same decisions.
 func TestAScenarioFromADumpIsPlayedLikeTheDump(t *testing.T) {
 	whole := dumped(t, "", simulate.DumpOptions{Name: "x", Max: 30}).Scenario
 	var more v1alpha1.Scenario

@@ -12,7 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// history keeps what became of pods, nodes and sizes over time.
+// history keeps what happened to pods, nodes and sizes over time.
 type history struct {
 	clock *virtualClock
 
@@ -42,7 +42,7 @@ func newHistory(clock *virtualClock, vanishes func(time.Duration, string) bool) 
 
 func (h *history) now() time.Duration { return h.clock.Since(epoch) }
 
-// podLife is what became of one pod.
+// podLife is what happened to one pod.
 type podLife struct {
 	name     string // namespace/name
 	workload int
@@ -104,7 +104,7 @@ func (h *history) left(p *pod) {
 	p.life.left = &now
 }
 
-// nodeLife is what became of one node, or of a machine that never was one.
+// nodeLife is what happened to one node, or of a machine that never was one.
 type nodeLife struct {
 	report     v1alpha1.NodeReport
 	created    time.Time
@@ -173,7 +173,7 @@ func (s *simulation) observe() {
 
 func historyAt(r v1alpha1.HistoryRow) time.Duration { return r.At.Duration }
 
-// sameState tells whether two rows differ in their time only.
+// sameState reports whether two rows differ in their time only.
 func sameState(a, b v1alpha1.HistoryRow) bool {
 	a.At = b.At
 	return a == b
@@ -261,7 +261,7 @@ func (h *history) bury(n *nodeLife) {
 	delete(h.nodes, r.Name)
 }
 
-// sizes are those of a group over time; nil where it stayed as it was.
+// sizes are those of a group over time; nil if it stayed as it was.
 func (h *history) sizes(group string, before int) []v1alpha1.GroupSize {
 	sizes := h.ofGroup[group]
 	if len(sizes) == 1 && sizes[0].Target == before {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A run that is called off tells what has happened so far.
+// A run that is called off says what has happened so far.
 func TestAnInterruptedRunReportsWhatIsKnown(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	report, err := Run(ctx, fleet(10, 500, 20), RunOptions{Progress: func(p Progress) {

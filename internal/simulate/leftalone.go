@@ -25,7 +25,7 @@ func (a *setAside) sort(p *pod) {
 	}
 }
 
-// mayBeBound tells whether the simulated scheduler looks at a pod.
+// mayBeBound reports whether the simulated scheduler looks at a pod.
 func (p *pod) mayBeBound() bool {
 	switch p.why {
 	case scaleup.Gated, scaleup.BeingDeleted:
@@ -62,7 +62,7 @@ func (c *cluster) those(wanted func(*pod) bool) []*pod {
 	return out
 }
 
-// tellLeftAlone tells of pods that have come since the last time and that the
+// tellLeftAlone describes pods that have come since the last time and that the
 // autoscaler leaves alone.
 func (s *simulation) tellLeftAlone() {
 	rows := leftAloneRows(s.cluster.aside.fresh)

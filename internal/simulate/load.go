@@ -281,7 +281,7 @@ func (l *loader) readPods() error {
 	return nil
 }
 
-// takeOver makes a pod of a file one of the scenario, or nil where it has no
+// takeOver makes a pod of a file one of the scenario, or nil if it has no
 // part in it.
 func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
 	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
@@ -470,7 +470,7 @@ func (i *interner) sharedSpec(spec *v1.PodSpec) *v1.PodSpec {
 	unbound.NodeName = ""
 	key, err := unbound.Marshal()
 	if err != nil {
-		return spec // can not be encoded: shared with nobody
+		return spec // cannot be encoded: shared with nobody
 	}
 	shared, known := i.specs[string(key)]
 	if !known {

@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// narrate tells what a round did. A round that only repeats what an earlier one
+// narrate says what a round did. A round that only repeats what an earlier one
 // said adds nothing.
 func (s *simulation) narrate(at time.Duration, r *scaleup.Round) {
 	for _, repair := range r.Repairs {
@@ -206,7 +206,7 @@ func chosenBy(trail expander.Trail, chosen string) string {
 	return strings.Join(parts, ", ")
 }
 
-// steady takes the time that passes out of a reason, so that it is told once.
+// steady takes the time that passes out of a reason, so that it is reported once.
 func steady(reason string) string {
 	const before, after = "backed off for another ", ": "
 	head, tail, found := strings.Cut(reason, before)

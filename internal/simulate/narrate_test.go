@@ -20,7 +20,7 @@ func rowsOf(report *v1alpha1.ScenarioReport, what string) []string {
 }
 
 // TestFailingRounds has the cloud's list of groups fail for ten minutes, and to
-// the end: the error is told once, and is why pods still wait.
+// the end: the error is reported once, and is why pods still wait.
 func TestFailingRounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		until   string

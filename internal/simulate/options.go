@@ -57,7 +57,7 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) 
 }
 
 // scaleDownOptions turns the options of the document, already checked by Validate,
-// into those of scale-down; nil where it is off.
+// into those of scale-down; nil if it is off.
 func scaleDownOptions(o *v1alpha1.ScenarioOptions, up scaleup.Options) *scaledown.Options {
 	if !o.ScaleDownEnabled {
 		return nil

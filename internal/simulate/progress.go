@@ -17,7 +17,7 @@ type Progress struct {
 	Step predicates.Step
 }
 
-// progress tells how far a run has come, where anybody wants to know.
+// progress says how far a run has come, where anybody wants to know.
 type progress struct {
 	tell func(Progress)
 	now  Progress
@@ -31,7 +31,7 @@ func (p *progress) moment(s *simulation) {
 	}
 }
 
-// step tells of the work within an instant.
+// step describes the work within an instant.
 func (p *progress) step(step predicates.Step) {
 	if p.tell != nil {
 		p.now.Step = step
@@ -39,7 +39,7 @@ func (p *progress) step(step predicates.Step) {
 	}
 }
 
-// counted tells how much of a file has been read.
+// counted says how much of a file has been read.
 type counted struct {
 	io.Reader
 	size, read int64
@@ -62,7 +62,7 @@ func (c *counted) report() {
 	c.tell(Progress{Step: c.step})
 }
 
-// watched is the file, and tells how much of it has been read where anybody wants
+// watched is the file, and says how much of it has been read where anybody wants
 // to know.
 func (f *Files) watched(name string, file io.Reader) io.Reader {
 	if f.Progress == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
-// TestProgressMovesWithinARound: what a run tells of itself moves while one round
-// is worked out, and changes nothing of what comes of it.
+// TestProgressMovesWithinARound: what a run describes itself moves while one round
+// is worked out, and changes nothing of the result.
 func TestProgressMovesWithinARound(t *testing.T) {
 	setup, _ := loadCounting(t, 400)
 	quiet, err := simulate.Run(context.Background(), setup, simulate.RunOptions{})

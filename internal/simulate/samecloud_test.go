@@ -45,8 +45,8 @@ status: {capacity: {cpu: 2, memory: 8Gi, pods: 110}, conditions: [{type: Ready, 
 `, name, zone, labels, providerID)
 }
 
-// Of which cloud a node is decides which labels count. It must not change between the template, the simulated nodes and the
-// time after them: a set stays level over several rounds and through zero.
+// Of which cloud a node is decides which labels count. It must not change between the template, the
+// simulated nodes and the time after them: a set stays level over several rounds and through zero.
 func TestACloudStaysFoundOut(t *testing.T) {
 	const shown = ", kubernetes.azure.com/cluster: c, kubernetes.azure.com/role: agent"
 	for name, c := range map[string]struct {
@@ -121,7 +121,7 @@ spec:
 	}
 }
 
-// Where the clouds differ, or nothing shows one, a general word is a label as any other.
+// If the clouds differ, or nothing shows one, a general word is a label as any other.
 func TestAWordOfAnotherCloudMatters(t *testing.T) {
 	for name, ids := range map[string][2]string{
 		"no cloud at all": {"", ""}, "unknown schemes": {"kwok://a", "openstack:///b"}, "another cloud": {"gce://a", "gce://b"},

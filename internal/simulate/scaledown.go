@@ -21,7 +21,7 @@ import (
 const groupShrinks scaleup.Outcome = "Shrinks"
 
 // scaleDown lets scale-down look, after a round of scale-up that did not fail. It
-// returns nil where there is none.
+// returns nil if there is none.
 func (s *simulation) scaleDown(ctx context.Context, up *scaleup.Round, upErr error) (*scaledown.Round, error) {
 	if s.remover == nil || upErr != nil {
 		return nil, nil //nolint:nilerr // scale-up tells its error itself
@@ -82,7 +82,7 @@ func toBeDeleted(n *v1.Node) *v1.Node {
 	return &marked
 }
 
-// narrateScaleDown tells which groups shrank and why, what the cloud refused, and
+// narrateScaleDown says which groups shrank and why, what the cloud refused, and
 // who waits while nothing moves.
 func (s *simulation) narrateScaleDown(at time.Duration, down *scaledown.Round, moved int) {
 	var shrunk []v1alpha1.GroupChange

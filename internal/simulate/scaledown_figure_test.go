@@ -62,7 +62,7 @@ type ending struct {
 	held bool
 }
 
-// endOf reads the end of a fleet from its report. Where the sizes differ by more
+// endOf reads the end of a fleet from its report. If the sizes differ by more
 // than one with balancing, no node of a largest group may be one that could go.
 func endOf(t *testing.T, report *v1alpha1.ScenarioReport, balancing bool) ending {
 	status := &report.Status

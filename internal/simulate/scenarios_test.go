@@ -137,7 +137,7 @@ func TestChosenGroupDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestFailedExpectation tells what was expected and what came.
+// TestFailedExpectation says what was expected and what came.
 func TestFailedExpectation(t *testing.T) {
 	setup := builtIn(t, "proposal-example")
 	running := int32(99)

@@ -11,8 +11,9 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
-// TestPodsOfServicesAndControllersAreSpreadByDefault: kube-scheduler spreads pods that are selected by a service or belong to
-// a ReplicationController, ReplicaSet or StatefulSet; others go where most is free.
+// TestPodsOfServicesAndControllersAreSpreadByDefault: kube-scheduler spreads pods that are selected
+// by a service or belong to a ReplicationController, ReplicaSet or StatefulSet; others go where
+// most is free.
 func TestPodsOfServicesAndControllersAreSpreadByDefault(t *testing.T) {
 	const owned = `, ownerReferences: [{apiVersion: %s, kind: %s, name: web, uid: u, controller: true}]`
 	for name, tc := range map[string]struct {

@@ -67,7 +67,7 @@ type Workload struct {
 	Name, Namespace string
 	// Pod is what each of them looks like but for its name.
 	Pod *v1.Pod
-	// StatefulSet tells that the pods are those of a stateful set, numbered from 0;
+	// StatefulSet says that the pods are those of a stateful set, numbered from 0;
 	// otherwise they are those of a replica set.
 	StatefulSet bool
 	// Steps say how many there are from when on, in order of time.

@@ -27,7 +27,7 @@ type RunOptions struct {
 
 // Run plays a scenario from beginning to end and reports. It fails where the
 // setup makes no sense; what goes wrong in the simulated cloud is no error but
-// part of the report. Where ctx is done, Run ends within a round and returns its
+// part of the report. If ctx is done, Run ends within a round and returns its
 // error beside the report of what has happened so far.
 func Run(ctx context.Context, setup *Setup, o RunOptions) (*v1alpha1.ScenarioReport, error) {
 	s, err := newSimulation(ctx, setup)
@@ -297,7 +297,7 @@ func (s *simulation) round(ctx context.Context) {
 	pending := s.cluster.helped()
 	r, err := s.scaler.Round(ctx, now, s.seenCluster(pending))
 	down, downErr := s.scaleDown(ctx, &r, err)
-	s.cloud.ForgetCalls() // the log would grow for ever
+	s.cloud.ForgetCalls() // the log would grow forever
 	at := s.elapsed()
 	s.clock.catchUp()
 	interval := cmp.Or(s.setup.ScanInterval, DefaultScanInterval)

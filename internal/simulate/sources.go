@@ -79,7 +79,7 @@ func (e *inFile) Error() string {
 
 func (e *inFile) Unwrap() error { return e.problem.Err }
 
-// objects reads the objects of type T of a file; there has to be one.
+// objects reads the objects of type T of a file; there must be one.
 func objects[T any](l *loader, name string, at *field.Path, each func(T)) error {
 	if name == inlineObjects {
 		at = specPath.Child("objects")

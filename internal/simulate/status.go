@@ -65,7 +65,7 @@ var (
 )
 
 // boundsOf finds a group in the status. Clouds give groups longer names than labels have, as eks-web-6ac8f0e2 or
-// aks-web-12345-vmss: the label has to be a part of just one of them.
+// aks-web-12345-vmss: the label must be a part of just one of them.
 func (d *Dump) boundsOf(group string) (name string, found bool) {
 	if _, exact := d.bounds[group]; exact {
 		return group, true
@@ -95,7 +95,7 @@ func (d *Dump) boundsOf(group string) (name string, found bool) {
 	return names[0], true
 }
 
-// isEdge tells whether no letter or digit stands at a position of a text.
+// isEdge reports whether no letter or digit stands at a position of a text.
 func isEdge(text string, at int) bool {
 	return at < 0 || at >= len(text) || slices.Contains([]byte("-_./"), text[at])
 }

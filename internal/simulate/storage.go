@@ -125,7 +125,7 @@ func ownClaim(p *v1.Pod, template *v1.PersistentVolumeClaim) *v1.PersistentVolum
 	}
 }
 
-// classOfDefault is the storage class of claims that name none; nil where there is none.
+// classOfDefault is the storage class of claims that name none; nil if there is none.
 type classOfDefault storagev1.StorageClass
 
 func defaultClass(objects []runtime.Object) *classOfDefault {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Nodes of this group lie in two zones. The first by name lies in z-c, so pods of z-c seem to fit; what the cloud makes lies in z-a.
+// Nodes of this group lie in two zones. The first by name lies in z-c, so pods of z-c seem to fit;
+// what the cloud makes lies in z-a.
 const overZones = `
 groupLabel: team-pool
 nodeGroups: [{name: pool, max: 40, template: {metadata: {labels: {team-pool: pool, topology.kubernetes.io/zone: z-a}}, status: {capacity: {cpu: 2, memory: 8Gi, pods: 110}}}}]

@@ -205,7 +205,7 @@ func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
 	}
 }
 
-// needed checks amounts that have to be there for any pod to run.
+// needed checks amounts that must be there for any pod to run.
 func (c *checker) needed(amounts v1.ResourceList, at *field.Path, needed ...v1.ResourceName) {
 	for _, name := range needed {
 		if quantity, ok := amounts[name]; !ok || quantity.IsZero() {

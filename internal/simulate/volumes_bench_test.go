@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// claimFleet is an empty fleet of 75 groups and pods of ten StatefulSets, each pod with a claim of its own: none, one that
-// waits for its pod, or one bound in one of three zones.
+// claimFleet is an empty fleet of 75 groups and pods of ten StatefulSets, each pod with a claim of
+// its own: none, one that waits for its pod, or one bound in one of three zones.
 func claimFleet(pods int, claims string) *Setup {
 	s := fleet(75, 0, 0)
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
@@ -74,15 +74,16 @@ func (s *Setup) spreadOverZones() *Setup {
 	return s
 }
 
-// Of pods that spread and are pinned to a zone each, those of one zone make way for those of another, over and over: the
-// nodes that are on their way for them are not ordered again.
+// Of pods that spread and are pinned to a zone each, those of one zone make way for those of
+// another, over and over: the nodes that are on their way for them are not ordered again.
 func TestPodsThatSpreadOverTheZonesOfTheirVolumesGetTheirNodesOnce(t *testing.T) {
 	t.Parallel()
 	report, err := Run(t.Context(), claimFleet(60, "bound").spreadOverZones(), RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 15 nodes are enough; the scheduler, which prefers the emptier node, may need one more in each zone.
+	// 15 nodes are enough; the scheduler, which prefers the emptier node, may need one more in each
+	// zone.
 	if s := &report.Status; s.Running != 60 || s.ScaleUps > 4 || s.NodesOrdered > 18 {
 		t.Errorf("%d pods run on %d nodes ordered in %d scale-ups, want 60 on at most 18 in at most 4", s.Running, s.NodesOrdered, s.ScaleUps)
 	}

@@ -127,7 +127,7 @@ func TestClaimsDecideInWhichZoneAPodRuns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		objects []string
 		sizes   string
-		pending string // a part of the reason; empty where the pod runs
+		pending string // a part of the reason; empty if the pod runs
 	}{
 		"bound, node affinity":            {[]string{claimed("data", "late", "v"), volumeIn("v", "data", "") + affinity("topology.kubernetes.io/zone", "b")}, "0/1/0", ""},
 		"bound, the zone key of AWS":      {[]string{claimed("data", "late", "v"), volumeIn("v", "data", "") + affinity("topology.ebs.csi.aws.com/zone", "c")}, "0/0/1", ""},

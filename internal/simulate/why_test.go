@@ -72,7 +72,8 @@ func value(side *string) string {
 	return *side
 }
 
-// Similarity is not transitive: the set that is shown is the one that the split had, whichever group was chosen.
+// Similarity is not transitive: the set that is shown is the one that the split had, whichever
+// group was chosen.
 func TestTheSetIsThatOfTheSplit(t *testing.T) {
 	for chosen, want := range map[string]map[string]int{"a": {"a": 1, "b": 1, "c": 2}, "c": {"a": 1, "b": 2, "c": 2}} {
 		setup, err := loadWith(scenario(fmt.Sprintf(`

@@ -1,2 +1,3 @@
-// Package spelling finds the name that somebody meant who wrote another one. It knows no names itself.
+// Package spelling finds the names that are most similar to a misspelt one. It contains no names
+// itself.
 package spelling

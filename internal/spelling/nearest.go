@@ -8,9 +8,9 @@ import (
 
 const mostSuggestions = 3
 
-// Nearest returns the names most like the one written: those with the fewest
-// letters to change, as long as no more than half of the letters change; at
-// most three, those that begin alike first.
+// Nearest returns the names most similar to the given one: those with the fewest changed letters,
+// if no more than half of the letters change. It returns at most three, those with a longer common
+// prefix first.
 func Nearest(written string, names []string) []string {
 	best := len(written)/2 + 1
 	var out []string
@@ -26,7 +26,7 @@ func Nearest(written string, names []string) []string {
 	return out[:min(len(out), mostSuggestions)]
 }
 
-// prefix is how many bytes two names begin with alike.
+// prefix is the length of the common prefix of two names in bytes.
 func prefix(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -35,8 +35,8 @@ func prefix(a, b string) int {
 	return n
 }
 
-// distance is how many letters have to be inserted, removed or replaced to make
-// one word the other (Levenshtein); beyond a hundred letters nobody mistyped.
+// distance is the number of letters to insert, remove or replace to change one word into the other
+// (Levenshtein). Words of more than a hundred letters are not compared.
 func distance(a, b string) int {
 	if len(a) > 100 {
 		return len(a)

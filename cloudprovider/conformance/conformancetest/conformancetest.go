@@ -1,6 +1,7 @@
 // Package conformancetest runs the rules of conformance as subtests of a Go test.
 //
-// It is apart from conformance so that a program that checks a server does not link the package testing. It knows no rule.
+// It is separate from conformance so that a program that checks a server does not link the package
+// testing. It contains no rules.
 package conformancetest
 
 import (

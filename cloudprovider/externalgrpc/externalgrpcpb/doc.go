@@ -1,7 +1,7 @@
-// Package externalgrpcpb holds the messages of Cluster Autoscaler's external
-// cloud provider protocol, generated from externalgrpc.proto. Package
-// externalgrpc speaks the protocol; nothing else should have to know it.
+// Package externalgrpcpb holds the messages of Cluster Autoscaler's external cloud provider
+// protocol, generated from externalgrpc.proto. Package externalgrpc implements the protocol; no
+// other package should need this one.
 //
-// The messages register under Cluster Autoscaler's own names, so a program can
-// not link both this package and Cluster Autoscaler's.
+// The messages register under Cluster Autoscaler's own names, so a program cannot link both this
+// package and Cluster Autoscaler's.
 package externalgrpcpb

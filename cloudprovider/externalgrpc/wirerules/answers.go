@@ -77,12 +77,12 @@ func templateNodeBytes(ctx context.Context, s server) error {
 		found = true
 		switch {
 		case len(answer.GetNodeBytes()) == 0 && len(answer.GetNodeInfo()) > 0:
-			return fmt.Errorf("the template of %q stands in nodeInfo, field 1, which Cluster Autoscaler 1.35 and later do not read", g.GetId())
+			return fmt.Errorf("the template of %q is in nodeInfo, field 1, which Cluster Autoscaler 1.35 and later do not read", g.GetId())
 		case len(answer.GetNodeBytes()) == 0:
-			return fmt.Errorf("the template of %q is empty: answer Unimplemented where there is none", g.GetId())
+			return fmt.Errorf("the template of %q is empty: answer Unimplemented if there is none", g.GetId())
 		}
 		if err := new(v1.Node).Unmarshal(answer.GetNodeBytes()); err != nil {
-			return fmt.Errorf("the template of %q is no v1.Node in Kubernetes' protobuf encoding: %w", g.GetId(), err)
+			return fmt.Errorf("the template of %q is not a v1.Node in Kubernetes' protobuf encoding: %w", g.GetId(), err)
 		}
 	}
 	if !found {
@@ -91,7 +91,7 @@ func templateNodeBytes(ctx context.Context, s server) error {
 	return nil
 }
 
-// someDefaults are unlike any group's own options.
+// someDefaults differ from any group's own options.
 func someDefaults() *externalgrpcpb.NodeGroupAutoscalingOptions {
 	return &externalgrpcpb.NodeGroupAutoscalingOptions{
 		ScaleDownUtilizationThreshold:    0.37,
@@ -124,8 +124,8 @@ func (s server) options(ctx context.Context, f func(id string, o *externalgrpcpb
 	return nil
 }
 
-// startup is what answering options costs.
-const startup = "Cluster Autoscaler then takes MaxNodeStartupTime for zero, counts nodes that are still starting as unready and orders them again"
+// startup describes the effect of answering options.
+const startup = "Cluster Autoscaler then takes MaxNodeStartupTime as zero, counts nodes that are still starting as unready and orders them again"
 
 func optionsLeftOut(ctx context.Context, s server) error {
 	var own []string
@@ -142,12 +142,12 @@ func optionsLeftOut(ctx context.Context, s server) error {
 		return nil
 	})
 	if err == nil && len(own) > 0 {
-		return conformance.Warn("options are answered for %s; %s: answer them for groups that need them only", some(own), startup)
+		return conformance.Warn("options are answered for %s; %s: answer them only for groups that need them", some(own), startup)
 	}
 	return err
 }
 
-// some names a few of many.
+// some names the first few of many.
 func some(names []string) string {
 	const few = 3
 	if len(names) <= few {

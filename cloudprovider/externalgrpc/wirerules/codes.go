@@ -28,7 +28,7 @@ func methodsImplemented(ctx context.Context, s server) error {
 			return fmt.Errorf("%s answered Unimplemented, which Cluster Autoscaler does not expect of it", answered.method)
 		case codes.Unavailable, codes.DeadlineExceeded:
 			return fmt.Errorf("%s: %w", answered.method, answered.err)
-		default: // any other is an answer
+		default: // any other code is an answer
 		}
 	}
 	return nil
@@ -81,7 +81,7 @@ func worst(errs []error) error {
 func gpuLabel(ctx context.Context, s server) error {
 	first, err := ask(ctx, s.GPULabel, &externalgrpcpb.GPULabelRequest{})
 	if err != nil {
-		return conformance.Warn("GPULabel: %v: Cluster Autoscaler goes on without a label and asks again and again; answer an empty one", err)
+		return conformance.Warn("GPULabel: %v: Cluster Autoscaler continues without a label and repeats the call in every loop; answer an empty one", err)
 	}
 	again, err := ask(ctx, s.GPULabel, &externalgrpcpb.GPULabelRequest{})
 	if err != nil {
@@ -91,7 +91,7 @@ func gpuLabel(ctx context.Context, s server) error {
 		return fmt.Errorf("GPULabel answered %q, then %q", first.GetLabel(), again.GetLabel())
 	}
 	if _, err := ask(ctx, s.GetAvailableGPUTypes, &externalgrpcpb.GetAvailableGPUTypesRequest{}); err != nil {
-		return conformance.Warn("GetAvailableGPUTypes: %v: Cluster Autoscaler goes on without types and asks again and again; answer none", err)
+		return conformance.Warn("GetAvailableGPUTypes: %v: Cluster Autoscaler continues without types and repeats the call in every loop; answer an empty list", err)
 	}
 	return nil
 }

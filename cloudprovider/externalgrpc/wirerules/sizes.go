@@ -10,8 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 )
 
-// Cluster Autoscaler receives answers up to largest. One that is nearly as large
-// will be too large one day soon; one of half of it is worth a thought.
+// Cluster Autoscaler receives answers up to largest bytes. An answer that is nearly as large fails
+// the rule, and one of half that size gets a warning, because answers grow with the cluster.
 const (
 	largest = 4 << 20
 	near    = largest / 16 * 15

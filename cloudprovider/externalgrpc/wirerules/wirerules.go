@@ -12,12 +12,12 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 )
 
-// maxMessage is how large an answer may be to be looked at, in bytes.
+// maxMessage is the size in bytes up to which an answer is checked.
 const maxMessage = 128 << 20
 
-// Rule is one thing every server has to keep.
+// Rule is a rule that every server must follow.
 type Rule struct {
-	Name  string // short, in kebab-case, none of package conformance
+	Name  string // short, in kebab-case, different from those of package conformance
 	Reach conformance.Reach
 	About string // what is required, in one sentence
 	check func(context.Context, server) error
@@ -27,15 +27,15 @@ type Rule struct {
 func Rules() []Rule {
 	return []Rule{
 		{"methods-implemented", conformance.Reads, "Unimplemented is answered for prices, templates and options only.", methodsImplemented},
-		{"unknown-group-refused", conformance.Reads, "Questions about an unknown group are answered by an error, best NotFound.", unknownGroupRefused},
-		{"unknown-group-unchanged", conformance.Changes, "Changes of an unknown group are answered by an error, best NotFound.", unknownGroupUnchanged},
-		{"node-group-with-bounds", conformance.Reads, "NodeGroupForNode answers the group with the bounds of the list: they are used until the next Refresh.", nodeGroupWithBounds},
-		{"instance-errors-seen", conformance.Reads, "An instance's error has a state beside it and a code, else it is not seen.", instanceErrorsSeen},
-		{"template-node-bytes", conformance.Reads, "A template stands in nodeBytes; a group without one answers Unimplemented.", templateNodeBytes},
+		{"unknown-group-refused", conformance.Reads, "Queries about an unknown group are answered with an error, preferably NotFound.", unknownGroupRefused},
+		{"unknown-group-unchanged", conformance.Changes, "Changes of an unknown group are answered with an error, preferably NotFound.", unknownGroupUnchanged},
+		{"node-group-with-bounds", conformance.Reads, "NodeGroupForNode answers the group with the same bounds as NodeGroups: they are used until the next Refresh.", nodeGroupWithBounds},
+		{"instance-errors-seen", conformance.Reads, "An instance's error has a code and comes with a state; otherwise it is ignored.", instanceErrorsSeen},
+		{"template-node-bytes", conformance.Reads, "A template is in nodeBytes; a group without one answers Unimplemented.", templateNodeBytes},
 		{"options-left-out", conformance.Reads, "NodeGroupGetOptions answers Unimplemented, or no options, unless the group has some of its own.", optionsLeftOut},
-		{"options-durations", conformance.Reads, "Options that are answered have all three durations: one left out is zero, not the default.", optionsDurations},
-		{"gpu-label", conformance.Reads, "The GPU label and the GPU types are answered, and are always the same: they are kept for ever.", gpuLabel},
-		{"answer-sizes", conformance.Reads, "Answers stay below 4 MiB: Cluster Autoscaler receives no larger ones.", answerSizes},
+		{"options-durations", conformance.Reads, "Options that are answered have all three durations: a missing one is zero, not the default.", optionsDurations},
+		{"gpu-label", conformance.Reads, "The GPU label and the GPU types are answered, and never change: they are read once.", gpuLabel},
+		{"answer-sizes", conformance.Reads, "Answers stay below 4 MiB: Cluster Autoscaler does not receive larger ones.", answerSizes},
 	}
 }
 
@@ -44,7 +44,7 @@ func (r Rule) Check(ctx context.Context, conn grpc.ClientConnInterface) conforma
 	return conformance.Judge(r.Name, r.check(ctx, server{externalgrpcpb.NewCloudProviderClient(conn)}))
 }
 
-// server is the server under test with the questions rules have in common.
+// server is the server under test, with the queries that rules have in common.
 type server struct {
 	externalgrpcpb.CloudProviderClient
 }
@@ -86,7 +86,7 @@ func (s server) instances(ctx context.Context, f func(*externalgrpcpb.NodeGroup,
 
 const unknownID = "conformance-no-such-group"
 
-// refusal judges the answer to a call that has to be refused.
+// refusal judges the answer to a call that must be refused.
 func refusal(method string, err error) error {
 	switch code := status.Code(err); code {
 	case codes.OK:

@@ -57,7 +57,7 @@ func serve(t testing.TB, change twist) grpc.ClientConnInterface {
 		}))
 }
 
-// check runs all rules that are about servers and tells which did not pass,
+// check runs all rules that are about servers and says which did not pass,
 // those skipped for want of a situation left out.
 func check(t testing.TB, conn grpc.ClientConnInterface) map[string]conformance.Result {
 	t.Helper()
@@ -239,7 +239,7 @@ func TestWrongServers(t *testing.T) {
 	}
 }
 
-// TestTooManyInstances: the rules about sizes can not be told apart from it, so
+// TestTooManyInstances: the rules about sizes cannot be told apart from it, so
 // only the one is asked.
 func TestTooManyInstances(t *testing.T) {
 	conn := serve(t, answers(many(5000, 1000)))

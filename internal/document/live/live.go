@@ -112,7 +112,7 @@ func restOf(err error) string {
 	return status.Status().Continue
 }
 
-// Error tells that an API server did not give a resource.
+// Error says that an API server did not give a resource.
 type Error struct {
 	// Server is its address, Resource what kubectl calls what was asked for.
 	Server, Resource string

@@ -33,9 +33,9 @@ type Options struct {
 	// MaxQueued is how much may wait to be written, in bytes of the messages; 0
 	// means DefaultMaxQueued. The one being written comes in addition, as JSON.
 	MaxQueued int
-	// Report is told once that calls do not fit the queue, and once that the file
-	// can not be written. It is called in the midst of a call and must not wait. nil
-	// means that nobody is told.
+	// Report is reported once that calls do not fit the queue, and once that the file
+	// cannot be written. It is called in the midst of a call and must not wait. nil
+	// means that nothing is reported.
 	Report func(error)
 	// Clock gives the times of calls; nil means the real one.
 	Clock clock.PassiveClock

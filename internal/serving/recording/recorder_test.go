@@ -71,7 +71,7 @@ func TestSlowFileCostsBoundedMemory(t *testing.T) {
 }
 
 // TestFullDisk: a line that is cut off is ended before the next one, and the
-// trouble is told once.
+// trouble is reported once.
 func TestFullDisk(t *testing.T) {
 	var told []error
 	full := &disk{room: 100}

@@ -17,8 +17,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate/htmlreport"
 )
 
-// browser finds Chromium. Where there is none the test is skipped, but for CI, which
-// has to have one.
+// browser finds Chromium. If there is none the test is skipped, but for CI, which
+// must have one.
 func browser(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {

@@ -25,7 +25,7 @@ type Result struct {
 
 // side is one run of a scenario.
 type side struct {
-	name   string // empty where there is only one
+	name   string // empty if there is only one
 	status *v1alpha1.ScenarioReportStatus
 }
 
@@ -74,7 +74,7 @@ type pageView struct {
 type scenarioView struct {
 	ID      string
 	Name    string
-	Verdict string // empty where nothing is expected
+	Verdict string // empty if nothing is expected
 	Holds   bool
 	Tiles   []tile
 	Options []optionView
@@ -126,7 +126,7 @@ type tableGroup struct {
 	Tables    []table
 }
 
-// table is columns and rows of text. Where it is long it is folded.
+// table is columns and rows of text. If it is long it is folded.
 type table struct {
 	ID, Caption string
 	Columns     []string

@@ -34,7 +34,7 @@ func (m *ColorMode) Set(s string) error {
 	return fmt.Errorf("must be one of %s, %s, %s", Auto, Always, Never)
 }
 
-// Allows tells whether what goes to w may have colours.
+// Allows reports whether what goes to w may have colours.
 func (m *ColorMode) Allows(w io.Writer) bool {
 	switch *m {
 	case Always:
@@ -46,13 +46,13 @@ func (m *ColorMode) Allows(w io.Writer) bool {
 	}
 }
 
-// TakesCodes tells whether w is a terminal, so that a person is reading, and one that understands codes.
+// TakesCodes reports whether w is a terminal, so that a person is reading, and one that understands codes.
 func TakesCodes(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// Width is that of the terminal that w is, in columns; 0 where it is none, or one that understands no codes.
+// Width is that of the terminal that w is, in columns; 0 if it is none, or one that understands no codes.
 func Width(w io.Writer) int {
 	if !TakesCodes(w) {
 		return 0
