@@ -60,6 +60,7 @@ var table = []row{
 	{layer: drivers, path: "internal/explain", banned: logging},
 	{layer: drivers, path: "internal/fakecloud"},
 	{layer: drivers, path: "internal/autoscaler", banned: logging},
+	{layer: drivers, path: "internal/linked", banned: logging},
 	{layer: drivers, path: "internal/plan", banned: logging},
 	{layer: drivers, path: "sidecar", banned: outside},
 	{layer: drivers, path: "sidecar/cluster", peers: []string{"sidecar"}},
