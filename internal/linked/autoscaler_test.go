@@ -46,8 +46,9 @@ func (t *testTemplate) read() Template {
 // testCloud is the cloud of such an autoscaler with the templates of a loop. It counts how often it is asked for its groups.
 type testCloud struct {
 	groups    []*testGroup
-	groupOf   map[string]string // by node
-	lost      string            // the node whose group cannot be found
+	byID      map[string]*testGroup // of groups, where there are many
+	groupOf   map[string]string     // by node
+	lost      string                // the node whose group cannot be found
 	asked     int
 	templates map[string]*testTemplate
 	loop      int
@@ -64,7 +65,18 @@ func (c *testCloud) NodeGroups() []*testGroup {
 	return slices.Clone(c.groups)
 }
 
+// index makes a cloud of many groups, to which none is added any more, find them quickly.
+func (c *testCloud) index() {
+	c.byID = map[string]*testGroup{}
+	for _, g := range c.groups {
+		c.byID[g.id] = g
+	}
+}
+
 func (c *testCloud) find(id string) *testGroup {
+	if c.byID != nil {
+		return c.byID[id]
+	}
 	if i := slices.IndexFunc(c.groups, func(g *testGroup) bool { return g.id == id }); i >= 0 {
 		return c.groups[i]
 	}

@@ -2,12 +2,11 @@ package linked
 
 import (
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
-
-	"k8s.io/klog/v2"
 )
 
 // completed returns the templates of machines that nobody has seen yet, where something that the cloud did not say of them can be
@@ -40,7 +39,7 @@ func (s *Sets[T, G]) completed() map[string]cloudprovider.Template {
 	return completed
 }
 
-// fromCloud says whether a template is the cloud's idea of a machine: no kubelet has reported from it.
+// fromCloud reports whether a template is the cloud's idea of a machine: no kubelet has reported from it.
 func fromCloud(t cloudprovider.Template) bool { return t.Node.Status.NodeInfo.KubeletVersion == "" }
 
 // complete fills in what unseen templates lack, each from those of the seen ones that may differ from it in nothing else.
