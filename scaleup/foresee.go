@@ -6,6 +6,12 @@ import (
 	"slices"
 )
 
+// maxDepth is how far a round looks ahead. It foresees later rounds well only if they,
+// too, look at those after them; more than that changes little.
+const maxDepth = 2
+
+func (p *planner) looksAhead() bool { return p.depth < maxDepth }
+
 // lasting are those of the planned nodes that pods will be on once the nodes of later
 // rounds are there too, whichever come first, and how many pods run then.
 func (p *planner) lasting(planned map[string]int64) (kept map[string]int64, running int, err error) {
@@ -13,20 +19,20 @@ func (p *planner) lasting(planned map[string]int64) (kept map[string]int64, runn
 	if err != nil {
 		return nil, 0, err
 	}
-	all, err := p.stage.rehearse(together(planned, later))
+	all, err := p.stage.rehearse(together(planned, later), "")
 	if err != nil {
 		return nil, 0, err
 	}
 	enough := func(kept map[string]int64) (bool, error) {
-		r, err := p.stage.rehearse(together(kept, later))
+		r, err := p.stage.rehearse(together(kept, later), "")
 		return err == nil && r.noWorseThan(all), err
 	}
 	if len(later) > 0 {
-		last, err := p.stage.rehearse(later, planned)
+		without, err := p.stage.rehearse(later, "")
 		if err != nil {
 			return nil, 0, err
 		}
-		if !slices.ContainsFunc(everyIndex(len(all)), func(i int) bool { return last[i].early < all[i].placed }) {
+		if !slices.ContainsFunc(everyIndex(len(all)), func(i int) bool { return without[i].placed < all[i].placed }) {
 			return nil, 0, nil
 		}
 	}
@@ -35,13 +41,11 @@ func (p *planner) lasting(planned map[string]int64) (kept map[string]int64, runn
 	size := func(name string) int64 { return int64(p.group(name).Target) + kept[name] }
 	for len(groups) > 0 && p.mayRehearse() {
 		name := slices.MaxFunc(groups, func(a, b string) int { return cmp.Or(cmp.Compare(size(a), size(b)), cmp.Compare(a, b)) })
-		others := together(kept, later)
-		others[name] -= kept[name]
-		last, err := p.stage.rehearse(others, map[string]int64{name: kept[name]})
+		last, err := p.stage.rehearse(together(kept, later), name)
 		if err != nil {
 			return nil, 0, err
 		}
-		spare := last.unused(name, p.before) > 0
+		spare := last.unused(name, p.before) > 0 || p.strands(last)
 		if spare {
 			kept[name]--
 			if spare, err = enough(kept); err != nil {
@@ -61,7 +65,7 @@ func (p *planner) lasting(planned map[string]int64) (kept map[string]int64, runn
 
 // foresee returns the nodes that later rounds would order beside those planned now.
 func (p *planner) foresee(planned map[string]int64) (map[string]int64, error) {
-	later := map[string]int64{}
+	later, rounds := map[string]int64{}, uint64(0)
 	cost := 200_000 + 40*len(p.world.Pending)*len(p.world.Groups) // of one round
 	for p.stage.work+cost < maxRehearsing {
 		w := *p.world
@@ -70,12 +74,13 @@ func (p *planner) foresee(planned map[string]int64) (map[string]int64, error) {
 		for i := range w.Groups {
 			w.Groups[i].Target += int(ordered[w.Groups[i].ID])
 		}
-		next := newPlanner(&w, p.checker, p.opts)
-		next.foreseen, next.stage = ordered, p.stage
+		rounds++
+		next := newPlanner(&w, p.checker, p.opts.forRound(p.opts.round+rounds))
+		next.foreseen, next.stage, next.depth = together(p.foreseen, ordered), p.stage, p.depth+1
 		if err := next.make(); err != nil {
 			return nil, err
 		}
-		p.stage.work += next.stage.work + cost
+		p.stage.work = next.stage.work + cost
 		if len(next.ledger.grown) == 0 {
 			return later, nil
 		}

@@ -104,6 +104,8 @@ func (o *observer) group(ctx context.Context, g cloudprovider.NodeGroup) Group {
 	}
 	out.Upcoming = max(0, out.Target-out.Ready-out.Unready)
 	out.Upcoming = min(out.Upcoming, max(0, out.Target-out.Ready-out.Unready-leaving)+out.NotStarted)
+	o.ordered[g.ID] = latest(o.ordered[g.ID], out.Upcoming)
+	out.Orders, out.StartupTime = o.ordered[g.ID], o.opts.StartupTimes[g.ID]
 	if until, reason, active := o.backoff.Active(g.ID, o.now); active {
 		out.BackedOffUntil, out.BackoffReason = until, reason
 	}

@@ -34,6 +34,9 @@ type Options struct {
 	// MaxNodeProvisionTime is how long an ordered node may take to register and
 	// become ready; 0 is cloudprovider.DefaultMaxNodeProvisionTime.
 	MaxNodeProvisionTime time.Duration
+	// StartupTimes are how long new nodes of a group take from their order until pods
+	// run on them, by group, where it is known. Of other groups any may come first.
+	StartupTimes map[string]time.Duration
 	// SequentialResize resizes the groups of a split one after the other, by
 	// name, for worlds that have to play out the same every time; otherwise
 	// they are resized at the same time.
@@ -45,7 +48,8 @@ type Options struct {
 	// must be quick.
 	Progress func(predicates.Step)
 
-	asEstimated bool // without rehearsals, as Cluster Autoscaler orders, to compare with it
+	round       uint64 // of the expander's draws
+	asEstimated bool   // without rehearsals, as Cluster Autoscaler orders, to compare with it
 }
 
 // Limits bound growth. A zero number means no limit.

@@ -61,9 +61,10 @@ type planner struct {
 
 	stage  stage
 	before rehearsal // without new nodes
-	// foreseen nodes would have been ordered by now in a round to come, which itself
-	// looks no further.
+	// foreseen nodes would have been ordered by now in a round to come; depth is 1 where
+	// the round to be planned looks ahead to it, 2 where a round looks that is looked at.
 	foreseen map[string]int64
+	depth    int
 
 	index *nodegroupset.Index
 	sets  map[string][]string // the set of each standing group

@@ -59,7 +59,7 @@ func (p *planner) decide() error {
 		case sum(c.kept) > 0:
 			fallback = cmp.Or(fallback, c)
 		}
-		if best != nil && (p.foreseen != nil || c.kept == nil || c.running >= runnable && !best.strands || !p.mayRehearse()) {
+		if best != nil && (!p.looksAhead() || c.kept == nil || c.running >= runnable && !best.strands || !p.mayRehearse()) {
 			break
 		}
 		p.withdraw()
@@ -84,28 +84,25 @@ func (p *planner) candidate() (*candidate, error) {
 	if c.kept, err = p.needed(nil, c.ledger.grown); err != nil || len(c.kept) == 0 {
 		return c, err
 	}
-	if c.strands, err = p.strands(c.kept); err != nil {
-		return nil, err
-	}
 	c.lasting = c.kept
-	for fewer := p.foreseen == nil; fewer && len(c.lasting) > 0 && p.mayRehearse(); {
+	for fewer := p.looksAhead(); fewer && len(c.lasting) > 0 && p.mayRehearse(); {
 		before := sum(c.lasting)
 		if c.lasting, c.running, err = p.lasting(c.lasting); err != nil {
 			return nil, err
 		}
 		fewer = sum(c.lasting) < before // and so later rounds may order others
 	}
-	return c, nil
+	if len(c.lasting) > 0 && len(p.stage.coming) > 0 && p.looksAhead() {
+		var r rehearsal
+		r, err = p.stage.rehearse(c.lasting, "")
+		c.strands = err == nil && p.strands(r)
+	}
+	return c, err
 }
 
-// strands reports whether nodes that are on their way would stay empty beside the
-// planned ones.
-func (p *planner) strands(planned map[string]int64) (bool, error) {
-	if len(p.stage.coming) == 0 || p.foreseen != nil {
-		return false, nil
-	}
-	r, err := p.stage.rehearse(planned)
-	return err == nil && slices.ContainsFunc(p.stage.coming, func(c newcomers) bool { return r.unused(c.group, p.before) > 0 }), err
+// strands reports whether nodes that are on their way would stay empty.
+func (p *planner) strands(r rehearsal) bool {
+	return slices.ContainsFunc(p.stage.coming, func(c newcomers) bool { return r.unused(c.group, p.before) > 0 })
 }
 
 // take makes a candidate the decision.
@@ -130,7 +127,7 @@ func (p *planner) take(c *candidate) error {
 
 // lowerHopes counts the pods that the nodes that are left help.
 func (p *planner) lowerHopes(kept map[string]int64) error {
-	r, err := p.stage.rehearse(kept)
+	r, err := p.stage.rehearse(kept, "")
 	if err != nil {
 		return err
 	}
@@ -185,16 +182,18 @@ func (p *planner) needed(ordered, planned map[string]int64) (map[string]int64, e
 	before := p.before
 	if len(ordered) > 0 {
 		var err error
-		if before, err = p.stage.rehearse(ordered); err != nil {
+		if before, err = p.stage.rehearse(ordered, ""); err != nil {
 			return nil, err
 		}
 	}
 	kept := maps.Clone(planned)
-	after, err := p.stage.rehearse(together(ordered, kept))
-	if err != nil || !after.helps(before) {
-		return map[string]int64{}, err
+	after, err := p.stage.rehearse(together(ordered, kept), "")
+	for err == nil && !after.helps(before) {
+		if kept, after, err = p.withoutAGroup(ordered, kept, after); len(kept) == 0 {
+			return kept, err
+		}
 	}
-	for {
+	for err == nil {
 		less := maps.Clone(kept)
 		for name, n := range kept {
 			less[name] = max(0, n-after.unused(name, before))
@@ -203,7 +202,7 @@ func (p *planner) needed(ordered, planned map[string]int64) (map[string]int64, e
 		if maps.Equal(less, kept) {
 			return kept, nil
 		}
-		again, err := p.stage.rehearse(together(ordered, less))
+		again, err := p.stage.rehearse(together(ordered, less), "")
 		if err != nil {
 			return nil, err
 		}
@@ -212,6 +211,29 @@ func (p *planner) needed(ordered, planned map[string]int64) (map[string]int64, e
 		}
 		kept, after = less, again
 	}
+	return nil, err
+}
+
+// withoutAGroup leaves the one group out without whose nodes most pods find a place:
+// where the new nodes of one zone hold pods back from all others. It returns no nodes
+// where that changes nothing.
+func (p *planner) withoutAGroup(ordered, planned map[string]int64, with rehearsal) (map[string]int64, rehearsal, error) {
+	best := map[string]int64{}
+	for _, name := range slices.Sorted(maps.Keys(planned)) {
+		if len(planned) == 1 || !p.mayRehearse() {
+			break
+		}
+		others := maps.Clone(planned)
+		delete(others, name)
+		r, err := p.stage.rehearse(together(ordered, others), "")
+		if err != nil {
+			return nil, nil, err
+		}
+		if r.best().placed > with.best().placed {
+			best, with = others, r
+		}
+	}
+	return best, with, nil
 }
 
 func together(a, b map[string]int64) map[string]int64 {

@@ -81,6 +81,16 @@ func tightWorld(r *rand.Rand, workloads int) (fake.Config, []*v1.Pod, scaleup.Op
 	return config, pods, o
 }
 
+// withTimes has the nodes of each group come after one to four minutes, which is known.
+func withTimes(r *rand.Rand, config *fake.Config, o *scaleup.Options) {
+	o.StartupTimes = map[string]time.Duration{}
+	for i := range config.Groups {
+		g := &config.Groups[i]
+		g.BootTime = time.Duration(1+r.IntN(4)) * time.Minute
+		o.StartupTimes[g.ID] = g.BootTime
+	}
+}
+
 // orderAll plays rounds until none orders any more.
 func (f *fleet) orderAll(pods []*v1.Pod) {
 	f.t.Helper()
@@ -148,13 +158,23 @@ func play(t *testing.T, checker *predicates.Checker, config fake.Config, pods []
 	return p
 }
 
+// Of 2,000 worlds and more some have a node that stays empty: see with -worlds. There
+// the last nodes help in some of the ways in which the scheduler may choose among
+// equal nodes, and not in the one that comes, or a later round orders nodes that
+// nobody could order before the first had come, and that overtake others.
 func TestNoOrderedNodeStaysEmpty(t *testing.T) {
 	checker := newChecker(t)
-	for _, workloads := range []int{1, 2} {
-		for seed := range *worlds {
-			config, pods, o := tightWorld(rand.New(rand.NewPCG(seed, uint64(7+workloads))), workloads)
-			if p := play(t, checker, config, pods, o); p.empty > 0 {
-				t.Errorf("%d workloads, seed %d: %d of %d nodes stay empty", workloads, seed, p.empty, p.nodes)
+	for _, timed := range []bool{false, true} {
+		for _, workloads := range []int{1, 2} {
+			for seed := range *worlds {
+				r := rand.New(rand.NewPCG(seed, uint64(7+workloads)))
+				config, pods, o := tightWorld(r, workloads)
+				if timed {
+					withTimes(r, &config, &o)
+				}
+				if p := play(t, checker, config, pods, o); p.empty > 0 {
+					t.Errorf("%d workloads, seed %d, times %t: %d of %d nodes stay empty", workloads, seed, timed, p.empty, p.nodes)
+				}
 			}
 		}
 	}
@@ -164,21 +184,27 @@ func TestNoOrderedNodeStaysEmpty(t *testing.T) {
 // orders what it estimates, round after round.
 func TestPodsRunAsSoonOnNoMoreNodesThanAsEstimated(t *testing.T) {
 	checker := newChecker(t)
-	var with, without played
-	for seed := range *worlds {
-		config, pods, o := tightWorld(rand.New(rand.NewPCG(seed, 10)), 1+int(seed%3))
-		a, b := play(t, checker, config, pods, o), play(t, checker, config, pods, scaleup.AsEstimated(o))
-		switch {
-		case a.pending > b.pending:
-			t.Errorf("seed %d: %d pods wait at the end, %d as estimated", seed, a.pending, b.pending)
-		case a.pending == b.pending && a.last > b.last:
-			t.Errorf("seed %d: all run after %s, as estimated after %s", seed, a.last, b.last)
-		case a.pending == b.pending && a.nodes > b.nodes:
-			t.Errorf("seed %d: %d nodes, %d as estimated", seed, a.nodes, b.nodes)
+	for _, timed := range []bool{false, true} {
+		var with, without played
+		for seed := range *worlds {
+			r := rand.New(rand.NewPCG(seed, 10))
+			config, pods, o := tightWorld(r, 1+int(seed%3))
+			if timed {
+				withTimes(r, &config, &o)
+			}
+			a, b := play(t, checker, config, pods, o), play(t, checker, config, pods, scaleup.AsEstimated(o))
+			switch {
+			case a.pending > b.pending:
+				t.Errorf("seed %d, times %t: %d pods wait at the end, %d as estimated", seed, timed, a.pending, b.pending)
+			case a.pending == b.pending && a.last > b.last:
+				t.Errorf("seed %d, times %t: all run after %s, as estimated after %s", seed, timed, a.last, b.last)
+			case a.pending == b.pending && a.nodes > b.nodes:
+				t.Errorf("seed %d, times %t: %d nodes, %d as estimated", seed, timed, a.nodes, b.nodes)
+			}
+			with.nodes, with.empty, without.nodes, without.empty = with.nodes+a.nodes, with.empty+a.empty, without.nodes+b.nodes, without.empty+b.empty
 		}
-		with.nodes, with.empty, without.nodes, without.empty = with.nodes+a.nodes, with.empty+a.empty, without.nodes+b.nodes, without.empty+b.empty
+		t.Logf("times %t: %d nodes, %d of them empty; as estimated %d, %d of them empty", timed, with.nodes, with.empty, without.nodes, without.empty)
 	}
-	t.Logf("%d nodes, %d of them empty; as estimated %d, %d of them empty", with.nodes, with.empty, without.nodes, without.empty)
 }
 
 // The pods of two spread workloads were put into zone after zone, as if a zone

@@ -29,6 +29,7 @@ type Scaler struct {
 	askedCloud map[string]bool              // groups whose cloud was looked for in the cloud's own template
 	members    map[string][]predicates.Node // the nodes of each group in the latest round
 	orders     map[string]*order            // by group, as long as their pods wait
+	ordered    map[string][]Order           // of the nodes on their way, by group
 	awaited    map[string]time.Time         // instances without a node and orders without an instance, since when
 }
 
@@ -51,6 +52,7 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 		memory:     memory,
 		askedCloud: map[string]bool{},
 		orders:     map[string]*order{},
+		ordered:    map[string][]Order{},
 		awaited:    map[string]time.Time{},
 	}, nil
 }
@@ -94,7 +96,7 @@ func (s *Scaler) Round(ctx context.Context, now time.Time, cluster Cluster) (Rou
 }
 
 func (o Options) forRound(n uint64) Options {
-	o.Expander = o.Expander.ForRound(n)
+	o.Expander, o.round = o.Expander.ForRound(n), n
 	return o
 }
 

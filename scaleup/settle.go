@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -22,7 +21,6 @@ func (p *planner) settle(templates []predicates.Node) error {
 		p.fit, err = p.cluster.Fits(templates, nil)
 		return err
 	}
-	machine := func(t *cloudprovider.Template) predicates.Node { return predicates.Node{Node: t.Node, Pods: t.Pods} }
 	var coming []newcomers
 	for i := range w.Groups {
 		g := &w.Groups[i]
@@ -33,17 +31,17 @@ func (p *planner) settle(templates []predicates.Node) error {
 		if len(g.Came) > 0 {
 			like = &g.Came[0] // what came last says more of the next than the template
 		}
-		coming = append(coming, newcomers{group: g.ID, name: "coming", n: g.Upcoming, machine: machine(like)})
+		coming = append(coming, underway(g, machine(like), w.Now)...)
 	}
 	for _, group := range slices.Sorted(maps.Keys(p.foreseen)) {
-		coming = append(coming, newcomers{group: group, name: "foreseen", n: int(p.foreseen[group]), machine: machine(p.group(group).Template)})
+		coming = append(coming, fresh(p.group(group), "foreseen", p.foreseen[group]))
 	}
 	if p.foreseen != nil {
 		p.stage = p.stage.before(coming)
-	} else if p.stage, err = newStage(p.schedulers, w, coming, func(group string) predicates.Node { return machine(p.group(group).Template) }); err != nil {
+	} else if p.stage, err = newStage(p.schedulers, w, coming, p.group); err != nil {
 		return err
 	}
-	if p.before, err = p.stage.rehearse(); err != nil {
+	if p.before, err = p.stage.rehearse(nil, ""); err != nil {
 		return err
 	}
 	soon := p.before.best()

@@ -1,12 +1,16 @@
 package scaleup
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -30,18 +34,45 @@ type stage struct {
 	at        []int             // the node of each pod, below zero where it waits on
 	settled   int               // pods that have one
 	coming    []newcomers
-	machine   func(group string) predicates.Node
+	group     func(name string) *Group
 	cast      map[string][]*v1.Node // nodes that do not exist yet, by group and take
 	takes     int
+	atOnce    bool                 // nodes come together: some claim is bound with its pod, and only for the time of one call
 	played    map[string]rehearsal // by what is new
 	work      int                  // done so far, about in nanoseconds
 }
 
-// newcomers are nodes of one group that are on their way.
+// newcomers are nodes of one group that will be there after a time; without one they
+// may come before others or after them.
 type newcomers struct {
 	group, name string
 	n           int
+	in          time.Duration
 	machine     predicates.Node
+}
+
+func machine(t *cloudprovider.Template) predicates.Node {
+	return predicates.Node{Node: t.Node, Pods: t.Pods}
+}
+
+// underway are nodes ordered before; those of which it is not known when come first.
+func underway(g *Group, machine predicates.Node, now time.Time) []newcomers {
+	all := []newcomers{{group: g.ID, name: "coming", n: g.Upcoming, machine: machine}}
+	for _, o := range latest(g.Orders, g.Upcoming) {
+		batch := all[0]
+		batch.n = o.Nodes
+		if g.StartupTime > 0 {
+			batch.in = max(0, o.At.Add(g.StartupTime).Sub(now))
+		}
+		all[0].n -= o.Nodes
+		all = append(all, batch)
+	}
+	return all
+}
+
+// fresh are nodes ordered now.
+func fresh(g *Group, name string, n int64) newcomers {
+	return newcomers{group: g.ID, name: name, n: int(n), in: g.StartupTime, machine: machine(g.Template)}
 }
 
 // take is what becomes of all pending pods, were some nodes there.
@@ -50,7 +81,6 @@ type take struct {
 	groups []string          // of the nodes that do not exist yet, the last of nodes
 	at     []int             // the node of each pending pod, closed ones counted, below zero where it waits on
 	placed int
-	early  int              // of these, placed before the last wave
 	empty  map[string]int64 // nodes that no pod is on, of those that do not exist yet, by group
 }
 
@@ -65,14 +95,15 @@ const (
 
 // newStage lets the scheduler bind the pods that fit on nodes that exist: they will
 // be there before any other node comes.
-func newStage(by schedulers, w *World, coming []newcomers, machine func(group string) predicates.Node) (stage, error) {
+func newStage(by schedulers, w *World, coming []newcomers, group func(name string) *Group) (stage, error) {
 	s := stage{
-		scheduler: by.existing, pods: w.Pending, coming: coming, machine: machine, takes: manyTakes,
+		scheduler: by.existing, pods: w.Pending, coming: coming, group: group, takes: manyTakes,
 		cast: map[string][]*v1.Node{}, played: map[string]rehearsal{},
 	}
 	if len(s.pods)*(len(w.Nodes)+len(s.pods)) > manyPairs {
 		s.takes = 1
 	}
+	s.atOnce = slices.ContainsFunc(s.pods, hasClaims)
 	t := &take{nodes: slices.Clone(w.Nodes), at: slices.Repeat([]int{-1}, len(s.pods))}
 	err := s.bind(t)
 	s.nodes, s.at, s.settled = t.nodes, t.at, t.placed
@@ -89,7 +120,11 @@ func dependsOnOthers(pod *v1.Pod) bool {
 	affinity := pod.Spec.Affinity
 	return len(pod.Spec.TopologySpreadConstraints) > 0 || len(pod.Spec.ResourceClaims) > 0 ||
 		affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) ||
-		slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
+		hasClaims(pod)
+}
+
+func hasClaims(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
 // repels reports whether a pod keeps others from its domain.
@@ -100,24 +135,37 @@ func repels(pod *v1.Pod) bool {
 
 // before returns the same stage with other nodes on their way.
 func (s stage) before(coming []newcomers) stage {
-	s.coming, s.played, s.work = coming, map[string]rehearsal{}, 0
+	s.coming, s.played = coming, map[string]rehearsal{}
 	return s
 }
 
 // rehearse lets the scheduler bind the pods that wait: on the nodes there are, on
-// those on their way and on new ones of some groups, which come together or wave
-// after wave.
-func (s *stage) rehearse(waves ...map[string]int64) (rehearsal, error) {
-	if len(waves) == 0 {
-		waves = []map[string]int64{nil}
+// those on their way and on planned ones, as they come. Of groups of which it is not
+// known when nodes come they are all there at once, but those of the last, if any,
+// come after all others.
+func (s *stage) rehearse(planned map[string]int64, last string) (rehearsal, error) {
+	if last != "" && s.group(last).StartupTime > 0 {
+		last = ""
 	}
-	key := fmt.Sprint(waves)
+	key := fmt.Sprint(planned, last)
 	if r, ok := s.played[key]; ok {
 		return r, nil
 	}
+	arriving := slices.Clone(s.coming)
+	for _, group := range slices.Sorted(maps.Keys(planned)) {
+		arriving = append(arriving, fresh(s.group(group), "new", planned[group]))
+	}
+	if last != "" {
+		for i := range arriving {
+			if arriving[i].group == last && arriving[i].name == "new" {
+				arriving[i].in = math.MaxInt64
+			}
+		}
+	}
+	slices.SortStableFunc(arriving, func(a, b newcomers) int { return cmp.Compare(a.in, b.in) })
 	var r rehearsal
 	for n := range s.takes {
-		t, err := s.take(n, waves)
+		t, err := s.take(n, arriving)
 		if err != nil {
 			return nil, err
 		}
@@ -127,22 +175,20 @@ func (s *stage) rehearse(waves ...map[string]int64) (rehearsal, error) {
 	return r, nil
 }
 
-func (s *stage) take(n int, waves []map[string]int64) (*take, error) {
+// take lets nodes come in the order given.
+func (s *stage) take(n int, arriving []newcomers) (*take, error) {
 	t := &take{nodes: slices.Clone(s.nodes[s.closed:]), at: slices.Clone(s.at), placed: s.settled}
-	add := func(group, name string, machine predicates.Node, count int) {
-		for _, node := range s.cloned(fmt.Sprintf("%s~%s-%d", group, name, n), machine.Node, count) {
-			t.nodes = append(t.nodes, predicates.Node{Node: node, Pods: machine.Pods})
-			t.groups = append(t.groups, group)
+	count := map[string]int{}
+	for i, a := range arriving {
+		name := fmt.Sprintf("%s~%s-%d", a.group, a.name, n)
+		for _, node := range s.cloned(name, a.machine.Node, count[name]+a.n)[count[name]:] {
+			t.nodes = append(t.nodes, predicates.Node{Node: node, Pods: a.machine.Pods})
+			t.groups = append(t.groups, a.group)
 		}
-	}
-	for _, c := range s.coming {
-		add(c.group, c.name, c.machine, c.n)
-	}
-	for _, wave := range waves {
-		for _, group := range slices.Sorted(maps.Keys(wave)) {
-			add(group, "new", s.machine(group), int(wave[group]))
+		count[name] += a.n
+		if i+1 < len(arriving) && (s.atOnce || arriving[i+1].in == a.in) {
+			continue
 		}
-		t.early = t.placed
 		if err := s.bind(t); err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package scaleup
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -66,8 +67,13 @@ type Group struct {
 	// Ready, NotStarted and Unready count registered nodes: those that run,
 	// those that were never ready yet, and those that stopped being ready.
 	Ready, NotStarted, Unready int
-	// Upcoming nodes were ordered and are not ready yet.
+	// Upcoming nodes were ordered and are not ready yet. Orders tell when, the oldest
+	// first, as far as it is known.
 	Upcoming int
+	Orders   []Order
+	// StartupTime is how long a node takes from its order until pods run on it; 0
+	// where that is not known.
+	StartupTime time.Duration
 	// Template is nil where neither a node nor the cloud gives one.
 	Template *cloudprovider.Template
 	// TemplateFrom names where the template comes from: "node NAME", "cloud",
@@ -87,4 +93,22 @@ type Group struct {
 	CameFor map[int]bool
 	// Err is what could not be read of this group; it is then left alone.
 	Err error
+}
+
+// Order is a number of nodes that were ordered together.
+type Order struct {
+	At    time.Time
+	Nodes int
+}
+
+// latest are the orders of the nodes that were ordered last.
+func latest(orders []Order, nodes int) []Order {
+	for i := len(orders) - 1; i >= 0; i-- {
+		if nodes -= orders[i].Nodes; nodes <= 0 {
+			kept := slices.Clone(orders[i:])
+			kept[0].Nodes += nodes
+			return slices.DeleteFunc(kept, func(o Order) bool { return o.Nodes == 0 })
+		}
+	}
+	return slices.Clip(orders)
 }

@@ -48,6 +48,16 @@ func cloudGroup(name string, template *v1.Node, t *v1alpha1.NodeTimes) fake.Grou
 	return g
 }
 
+// startupTimes are what the groups' nodes take from their order until pods run on
+// them. A second stands for none at all, which would mean that it is not known.
+func startupTimes(groups []fake.Group) map[string]time.Duration {
+	times := make(map[string]time.Duration, len(groups))
+	for _, g := range groups {
+		times[g.ID] = max(time.Second, g.BootTime+g.RegistrationDelay+g.ReadyDelay)
+	}
+	return times
+}
+
 // inlineGroup is a group written out in the scenario.
 func inlineGroup(g *v1alpha1.ScenarioNodeGroup, machines map[string]*v1alpha1.ScenarioMachine) fake.Group {
 	price := g.Price

@@ -38,7 +38,7 @@ func TestNoNodeIsOrderedThatNoPodRunsOn(t *testing.T) {
 		"plain":          "- {name: w, replicas: 31, requests: {cpu: 1}}",
 		"two workloads":  "- {name: w, replicas: 17, requests: {cpu: 1}, spread: [{maxSkew: 2}]}\n- {name: v, replicas: 9, requests: {cpu: 1500m}}",
 	}
-	times := map[string][3]any{"together": {"1m", "1m", "1m"}, "small first": {"1m", "2m", "3m"}}
+	times := map[string][3]any{"together": {"1m", "1m", "1m"}, "small first": {"1m", "2m", "3m"}, "large first": {"3m", "2m", "1m"}}
 	for _, chain := range expander.Names() {
 		for name, w := range workloads {
 			for when, boot := range times {
