@@ -5,7 +5,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // bucket holds the groups of one exact part in order of their amount in one
@@ -16,9 +15,6 @@ type bucket struct {
 	dim     int32 // noDimension while there are too few groups to choose one
 	rows    []row
 	changes int // since the dimension was chosen
-
-	mu       sync.Mutex
-	clusters map[*entry]*cluster // nil until Alike asks for one
 }
 
 const noDimension = -1
@@ -66,7 +62,6 @@ func insertRow(rows []row, r row) []row {
 
 func (b *bucket) changed(p *printer) {
 	b.changes++
-	b.clusters = nil
 	if b.changes < max(rechooseAfter, len(b.rows)) {
 		return
 	}

@@ -21,9 +21,6 @@ const (
 	detailsFor = time.Minute
 	// useful is how old a reading may be that took longer than Cluster Autoscaler waited for it.
 	useful = 30 * time.Second
-	// confirmAfter is how long a group's target size must have stayed what it was after an increase without a clear
-	// answer, until the increase counts as refused.
-	confirmAfter = 5 * time.Second
 )
 
 // Refresh implements cloudprovider.Provider: it reads the whole cloud once per loop. An error skips the loop, which is

@@ -74,7 +74,6 @@ type Machine struct {
 	ignored    bool            // it did not follow the last pick
 	unasked    bool            // it scales up without asking the expander
 	process    time.Time       // when its present process was first noticed
-	gpuAsked   string          // connection on which the GPU label was asked for
 	journalErr error
 	levels     levels
 	inferred   inferred

@@ -6,8 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// AddToScheme registers the kinds that a cluster stores with a scheme. Planning documents are not
-// among them.
+// AddToScheme makes the kinds that a cluster stores known to a scheme. Planning documents are none.
 func AddToScheme(s *runtime.Scheme) error {
 	version := schema.GroupVersion{Group: Group, Version: Version}
 	s.AddKnownTypes(version, &Balancer{}, &BalancerList{})

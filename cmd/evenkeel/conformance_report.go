@@ -55,7 +55,7 @@ func conformanceDocsTable() string {
 	return b.String()
 }
 
-// conformanceReport is the result of checking a server.
+// conformanceReport is what a server was found to be.
 type conformanceReport struct {
 	APIVersion string              `json:"apiVersion"`
 	Kind       string              `json:"kind"`
@@ -72,7 +72,7 @@ type conformanceSummary struct {
 	Skipped int `json:"skipped"`
 }
 
-// conformanceResult is the result of one rule.
+// conformanceResult is how one rule came out.
 type conformanceResult struct {
 	Rule   string              `json:"rule"`
 	About  string              `json:"about"`

@@ -2,24 +2,21 @@ package clusterautoscaler
 
 import (
 	"errors"
-	"net/http"
+	"fmt"
 	"sync/atomic"
 	"time"
 
-	"github.com/evenkeel/evenkeel/deferral"
-	"github.com/evenkeel/evenkeel/internal/linked"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
 	"sigs.k8s.io/cluster-autoscaler/pkg/config"
 	coreoptions "sigs.k8s.io/cluster-autoscaler/pkg/core/options"
 	"sigs.k8s.io/cluster-autoscaler/pkg/processors"
-	"sigs.k8s.io/cluster-autoscaler/pkg/simulator/framework"
 )
 
 // DefaultMaxBalanceDeferral is how long a node that may be removed waits for balance at most, unless told otherwise.
-const DefaultMaxBalanceDeferral = deferral.Default
+const DefaultMaxBalanceDeferral = 10 * time.Minute
 
 // Options are evenkeel's own, which have no place in the autoscaler's. The zero value works.
 type Options struct {
@@ -37,7 +34,7 @@ type Balancer struct {
 	enabled     bool // --balance-similar-node-groups
 	maxDeferral time.Duration
 	clock       clock.PassiveClock
-	journal     *linked.Journal
+	journal     *journal
 	sets        *sets
 	groupSet    *groupSet
 	installed   atomic.Bool
@@ -47,33 +44,29 @@ type Balancer struct {
 // --balancing-ignore-label, --balancing-label and the three ratios. Options that cannot be used are refused with an error that
 // names the flag.
 func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
+	b := &Balancer{enabled: options.BalanceSimilarNodeGroups, maxDeferral: DefaultMaxBalanceDeferral, clock: o.Clock}
+	if b.clock == nil {
+		b.clock = clock.RealClock{}
 	}
-	flags := flagsOf(options, o)
-	maxDeferral, err := flags.Deferral()
+	if o.MaxBalanceDeferral != nil {
+		b.maxDeferral = *o.MaxBalanceDeferral
+	}
+	if b.maxDeferral < 0 {
+		return nil, fmt.Errorf("invalid argument %q for --%s: must not be negative; 0 defers nothing", b.maxDeferral, flagMaxBalanceDeferral)
+	}
+	similarity, err := comparisonOptions(options, o.DisabledLabelPacks)
 	if err != nil {
 		return nil, err
 	}
-	similarity, err := flags.Similarity()
+	index, err := nodegroupset.NewIndex(similarity)
 	if err != nil {
-		return nil, err
+		return nil, namingTheFlag(err)
 	}
-	journal := linked.NewJournal(o.Clock)
-	sets, err := linked.NewSets[*framework.NodeInfo, cloudprovider.NodeGroup](similarity, templateOf, journal)
-	if err != nil {
-		return nil, err
-	}
-	return &Balancer{
-		enabled: options.BalanceSimilarNodeGroups, maxDeferral: maxDeferral, clock: o.Clock, journal: journal, sets: sets,
-		groupSet: &groupSet{sets: sets, journal: journal},
-	}, nil
+	b.journal = newJournal(b.clock)
+	b.sets = newSets(index, similarity, b.journal, b.clock)
+	b.groupSet = &groupSet{sets: b.sets, journal: b.journal}
+	return b, nil
 }
-
-// ServeHTTP shows which node groups are similar and how large they are, why others are not and what would join them, and what was
-// decided lately: as JSON where the parameter format is json or the client prefers application/json, as a page for people
-// otherwise. The page has no scripts, and whatever it shows is escaped.
-func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.journal.ServeHTTP(w, r) }
 
 // Install puts the balancer into the autoscaler that the options are for, in place of what balances there already. The cloud
 // provider must be set, because quotas are read from it; the processors are made as the autoscaler would where there are none. Nothing else
@@ -94,9 +87,7 @@ func (b *Balancer) install(options *coreoptions.AutoscalerOptions) {
 		options.Processors = processors.DefaultProcessors(options.AutoscalingOptions)
 	}
 	if options.AutoscalingKubeClients != nil {
-		if recorder := options.AutoscalingKubeClients.LogRecorder; recorder != nil {
-			b.journal.WriteEvents(recorder)
-		}
+		b.journal.tell(options.AutoscalingKubeClients.LogRecorder)
 	}
 	b.installScaleUp(options)
 	b.installScaleDown(options.Processors)

@@ -21,29 +21,27 @@ import (
 // DefaultPollInterval is the default of WatcherOptions.PollInterval.
 const DefaultPollInterval = 15 * time.Second
 
-// Target is an object of a watched resource.
+// Target is an object that was seen by a Watcher.
 type Target struct {
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
 }
 
-// WatcherOptions are the options of a Watcher. The zero value watches all namespaces and reports no
-// changes.
+// WatcherOptions of a Watcher. The zero value watches all namespaces and tells nobody.
 type WatcherOptions struct {
-	// Changed is called for every object of a watched resource that exists when the watch begins,
-	// that is created, deleted or replaced, or whose specification changes. Changes of the status
-	// do not count. One goroutine per watch calls it; it must return quickly.
+	// Changed is told of every object of a watched resource that was there at first, was created, deleted or replaced,
+	// or whose specification changed; status alone does not count. It is called by one goroutine per watch and must be
+	// quick.
 	Changed func(Target)
-	// PerNamespace watches each namespace by itself, for a program that may not watch all of them
-	// at once.
+	// PerNamespace has each namespace watched by itself, for a program that may not watch all of them at once.
 	PerNamespace bool
-	// PollInterval is what Watch returns if there is no watch. 0 means DefaultPollInterval.
+	// PollInterval is what Watch answers where there is no watch. 0 means DefaultPollInterval.
 	PollInterval time.Duration
-	// Log is for watches that are refused, and granted later. The zero value logs nothing.
+	// Log is told when a watch is refused and when it is granted. The zero value tells nobody.
 	Log logr.Logger
 }
 
-// Watcher watches resources that are not known beforehand. A watch ends with the Watcher.
+// Watcher watches resources that are not known beforehand. A watch, once begun, lasts as long as the Watcher.
 type Watcher struct {
 	client  metadata.Interface
 	options WatcherOptions
@@ -60,7 +58,7 @@ type scope struct {
 	namespace string // empty means all
 }
 
-// NewWatcher returns a Watcher for the API server of config. It watches nothing before Start.
+// NewWatcher makes a Watcher of the API server that config reaches. It watches nothing before Start.
 func NewWatcher(config *rest.Config, o WatcherOptions) (*Watcher, error) {
 	config = metadata.ConfigFor(config)
 	config.QPS = -1 // a watch slows down by itself when it fails
@@ -79,7 +77,7 @@ func newWatcher(client metadata.Interface, o WatcherOptions) *Watcher {
 	return &Watcher{client: client, options: o, watches: map[scope]*observer{}}
 }
 
-// Start watches until ctx is done, and returns when all watches have ended. It may be called once.
+// Start watches until ctx is done, and returns when nothing runs any more. It may be called once.
 func (w *Watcher) Start(ctx context.Context) error {
 	w.mu.Lock()
 	w.ctx = ctx
@@ -93,17 +91,16 @@ func (w *Watcher) Start(ctx context.Context) error {
 	return nil
 }
 
-// end prevents further launches.
+// end has nothing launched any more.
 func (w *Watcher) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ctx = nil
 }
 
-// Watch watches a resource in a namespace from now on. It returns how long the caller may wait
-// until it polls the objects: 0 if Changed will be called, the poll interval if there is no watch,
-// or not yet. When a watch is refused later, Changed is called for all objects that it had, so that
-// callers learn that they have to poll.
+// Watch has a resource watched in a namespace from now on, and tells how long the caller may wait before it looks at the
+// objects by itself: 0 if it may wait for Changed, the poll interval if there is no watch, or not yet. When a watch is
+// lost for good Changed is told of all that it saw, so that who asks again then misses nothing.
 func (w *Watcher) Watch(resource schema.GroupVersionResource, namespace string) time.Duration {
 	key := scope{resource: resource}
 	if w.options.PerNamespace {
@@ -129,7 +126,7 @@ func (w *Watcher) launch(o *observer) {
 	if w.ctx == nil {
 		return
 	}
-	ctx := logr.NewContext(w.ctx, o.log.V(4)) // the informer's messages help only with debugging
+	ctx := logr.NewContext(w.ctx, o.log.V(4)) // what the informer says is of no use but to find faults
 	w.running.Go(func() { o.informer.RunWithContext(ctx) })
 }
 
@@ -141,7 +138,7 @@ type observer struct {
 	log      logr.Logger
 
 	mu      sync.Mutex
-	refused error // why there is no watch; nil if there is one, or if that is not known yet
+	refused error // why there is no watch; nil if there is one or its outcome is open
 }
 
 func (w *Watcher) observe(s scope) *observer {
@@ -167,28 +164,28 @@ func (w *Watcher) observe(s scope) *observer {
 	}, w.client), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
 	// None of these fails before the informer runs.
 	_ = o.informer.SetTransform(strip)
-	_ = o.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // see outcome
+	_ = o.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // outcome has told
 	_, _ = o.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    o.notify,
-		DeleteFunc: o.notify,
+		AddFunc:    o.tell,
+		DeleteFunc: o.tell,
 		UpdateFunc: func(before, after any) {
 			if differ(before, after) {
-				o.notify(after)
+				o.tell(after)
 			}
 		},
 	})
 	return o
 }
 
-// watching reports whether Changed is called for changes.
+// watching tells whether changes are told.
 func (o *observer) watching() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.refused == nil && o.informer.HasSynced()
 }
 
-// outcome processes the result of a list or watch. An API server that does not answer changes
-// nothing: the informer catches up later, and polling would not help.
+// outcome takes in how a list or watch went. An API server that does not answer changes nothing: the informer catches up
+// once it does, and to poll would be of no use.
 func (o *observer) outcome(err error) {
 	refusal := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 	if err != nil && !refusal {
@@ -200,16 +197,16 @@ func (o *observer) outcome(err error) {
 	o.mu.Unlock()
 	switch {
 	case before == nil && err != nil:
-		o.log.Info("Cannot watch, objects are polled", "reason", err.Error())
+		o.log.Info("Can not watch, objects are polled", "reason", err.Error())
 		for _, object := range o.informer.GetStore().List() {
-			o.notify(object)
+			o.tell(object)
 		}
 	case before != nil && err == nil:
-		o.log.Info("Watching, objects are no longer polled")
+		o.log.Info("Watching, objects are not polled any more")
 	}
 }
 
-func (o *observer) notify(object any) {
+func (o *observer) tell(object any) {
 	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
 	}
@@ -218,8 +215,7 @@ func (o *observer) notify(object any) {
 	}
 }
 
-// differ reports whether more than the status of an object may have changed. Not every API sets
-// generations.
+// differ tells whether more than the status of an object may have changed. Not every API counts generations.
 func differ(before, after any) bool {
 	a, ok := before.(*metav1.PartialObjectMetadata)
 	b, okay := after.(*metav1.PartialObjectMetadata)
@@ -230,8 +226,7 @@ func differ(before, after any) bool {
 		a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero()
 }
 
-// strip keeps what differ and notify read: there may be many objects, with large labels and
-// annotations.
+// strip keeps what is looked at: there may be many objects, and their labels and annotations large.
 func strip(object any) (any, error) {
 	m, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {

@@ -1,0 +1,455 @@
+package steering
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// most is how many groups a world of the model checker has at most.
+const most = 3
+
+var (
+	names     = [most]string{"a", "b", "c"}
+	templates = [most]*v1.Node{machineIn("a"), machineIn("b"), machineIn("c")}
+	epoch     = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+)
+
+// machineIn is a node with room for one pod.
+func machineIn(zone string) *v1.Node {
+	resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"), v1.ResourcePods: resource.MustParse("110")}
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}}, Status: v1.NodeStatus{Capacity: resources, Allocatable: resources}}
+}
+
+// phase is what Cluster Autoscaler calls next.
+type phase int
+
+const (
+	beginning phase = iota // the GPU label, as a new process does
+	refreshing
+	asking
+	increasing
+)
+
+// A caller is a process of Cluster Autoscaler 1.36: what it knows, and where in its loop it is.
+type caller struct {
+	process int
+	phase   phase
+	counts  [most]bool      // holds a request for the group, so that it counts what is on its way
+	backoff [most]time.Time // until when it leaves the group alone by itself
+	options [most]int       // nodes in the options of the question
+	first   int             // pod of the question
+	chosen  int             // group to increase
+	quiet   int             // loops without an increase in a row
+}
+
+// An order that the cloud has not ended yet.
+type running struct {
+	group, nodes int
+}
+
+// A world has a machine, a cloud of groups of equal nodes, and pods of which each needs a node.
+type world struct {
+	machine *Machine
+	journal []byte
+	life    int  // of the sidecar
+	fresh   bool // its machine has not seen journal and cloud yet
+	now     time.Time
+
+	groups  int
+	initial [most]int
+	max     [most]int
+	pods    int
+	target  [most]int
+	ready   [most]int
+	created [most][8]time.Time
+	order   *running
+	// apart are groups that take no part in the split any more: the cloud has refused them, or Cluster Autoscaler has backed
+	// them off by itself.
+	apart [most]bool
+
+	ca     caller
+	faults int          // that may still happen
+	patch  func(*world) // makes the machine a variant after every event; nil for none
+}
+
+func newWorld(groups, pods, faults int, initial [most]int, patch func(*world)) *world {
+	w := &world{now: epoch, groups: groups, initial: initial, target: initial, ready: initial, pods: pods, faults: faults, patch: patch}
+	for i := range w.max {
+		w.max[i] = 8
+	}
+	w.restart()
+	return w
+}
+
+// fork returns a world in the same state.
+func (w *world) fork() *world {
+	out := *w
+	out.machine = w.machine.fork()
+	if w.order != nil {
+		order := *w.order
+		out.order = &order
+	}
+	return &out
+}
+
+// print is the same for worlds of which the same can become.
+func (w *world) print() [sha256.Size]byte {
+	p := &printer{Hash: sha256.New(), now: w.now, loop: w.machine.loop, connection: w.connection()}
+	for _, part := range []any{w.target, w.ready, w.created, w.apart, w.faults, w.fresh, w.ca.phase, w.ca.counts, w.ca.backoff, w.ca.options, w.ca.first, w.ca.chosen, w.ca.quiet, w.order} {
+		p.any(part)
+	}
+	p.print(reflect.ValueOf(w.machine))
+	if w.fresh || w.faults > 0 { // else nobody reads it any more
+		p.text(w.journalPrint())
+	}
+	return [sha256.Size]byte(p.Sum(nil))
+}
+
+// restart replaces the machine by that of a new process.
+func (w *world) restart() {
+	w.life++
+	w.machine, _ = New(fmt.Sprint("life ", w.life), Options{}) // these options are valid
+	w.fresh = true
+}
+
+func (w *world) connection() string { return fmt.Sprint(w.ca.process, "-", w.life) }
+
+// running is how many pods run: each on a node that is ready. The nodes there were from the start are taken.
+func (w *world) running() int {
+	n := -w.total(w.initial)
+	for _, ready := range w.ready {
+		n += ready
+	}
+	return min(n, w.pods)
+}
+
+func (w *world) total(of [most]int) int {
+	n := 0
+	for _, size := range of {
+		n += size
+	}
+	return n
+}
+
+// pass lets time pass.
+func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
+
+// event hands the machine the time, and applies the patch of a variant afterwards.
+func (w *world) event(e func(*Machine)) {
+	w.machine.Tick(w.now)
+	e(w.machine)
+	w.machine.Effects()
+	if w.patch != nil {
+		w.patch(w)
+	}
+}
+
+// observe tells which nodes there are.
+func (w *world) observe() {
+	var nodes []NodeState
+	for i := range w.groups {
+		for k := range w.ready[i] {
+			nodes = append(nodes, NodeState{ProviderID: instance(i, k), Name: instance(i, k), Created: w.created[i][k], Ready: true})
+		}
+	}
+	w.event(func(m *Machine) { m.Observe(nodes, true) })
+}
+
+func instance(group, k int) string { return fmt.Sprint(names[group], k) }
+
+// read reads the cloud.
+func (w *world) read() *Cloud {
+	cloud := &Cloud{At: w.now, Groups: map[string]*Group{}}
+	for i := range w.groups {
+		g := &Group{NodeGroup: cloudprovider.NodeGroup{ID: names[i], MaxSize: w.max[i]}, Target: w.target[i], Template: cloudprovider.Template{Node: templates[i]}}
+		for k := range w.target[i] {
+			g.Instances = append(g.Instances, cloudprovider.Instance{ID: instance(i, k), State: cloudprovider.InstanceRunning})
+		}
+		w.event(func(m *Machine) {
+			g.Revision = m.Revision(g.ID)
+			if missing, why := m.Overdue(g); missing > 0 {
+				m.TakenBack(g, missing, why, errors.New("every order has its instances"))
+			}
+		})
+		cloud.Groups[g.ID] = g
+	}
+	return cloud
+}
+
+// wake has a new process of the sidecar read the journal and the cloud, as it does at its first call.
+func (w *world) wake(show bool) {
+	if !w.fresh {
+		return
+	}
+	w.fresh = false
+	w.event(func(m *Machine) { m.JournalRead(w.journal, nil) })
+	if show {
+		w.observe()
+		cloud := w.read()
+		w.event(func(m *Machine) { m.Show(cloud) })
+	}
+}
+
+// save saves the journal.
+func (w *world) save() {
+	w.event(func(m *Machine) {
+		text, err := m.Journal()
+		w.journal = text
+		m.JournalSaved(err)
+	})
+}
+
+// begin is the first call of a process of Cluster Autoscaler.
+func (w *world) begin() {
+	w.wake(false)
+	w.event(func(m *Machine) { m.NewProcess() })
+	w.save()
+	w.ca.phase = refreshing
+}
+
+// refresh begins a loop, and works out what Cluster Autoscaler asks for in it.
+func (w *world) refresh() {
+	w.event(func(m *Machine) { m.Called(w.connection(), RefreshCall, "") })
+	w.wake(false)
+	w.observe()
+	cloud := w.read()
+	w.event(func(m *Machine) { m.LoopBegins(w.now, cloud) })
+	counted := 0
+	var sizes [most]int
+	for i := range w.groups {
+		w.event(func(m *Machine) {
+			m.Called(w.connection(), OtherCall, "")
+			sizes[i] = m.Target(names[i])
+		})
+		if upcoming := sizes[i] - w.ready[i]; upcoming <= 0 {
+			w.ca.counts[i] = false
+		} else if w.ca.counts[i] && !w.ca.backoff[i].After(w.now) {
+			counted += upcoming
+		}
+	}
+	w.ca.first = w.running() + counted
+	need := w.pods - w.ca.first
+	w.ca.options = [most]int{}
+	w.ca.phase = refreshing
+	for i := range w.groups {
+		healthy := w.ca.counts[i] || sizes[i]-w.ready[i] <= 3
+		if n := min(need, w.max[i]-sizes[i]); n > 0 && healthy && !w.ca.backoff[i].After(w.now) {
+			w.ca.options[i] = n
+			w.ca.phase = asking
+		}
+	}
+	if w.ca.phase == refreshing {
+		w.rest()
+	}
+}
+
+// rest ends a loop without an increase.
+func (w *world) rest() {
+	w.ca.quiet++
+	w.ca.phase = refreshing
+	if w.settled() && w.running() < w.pods && w.ca.quiet > patience {
+		w.pass(6 * time.Minute) // until a backoff is over
+	} else {
+		w.pass(10 * time.Second)
+	}
+}
+
+// settled reports whether nothing is to come.
+func (w *world) settled() bool { return w.order == nil && w.ready == w.target }
+
+// ask asks the expander, and returns the group answered; -1 for none.
+func (w *world) ask() int {
+	w.wake(true)
+	question := Question{Nodes: map[string]*v1.Node{}}
+	for p := w.ca.first; p < w.pods; p++ {
+		question.Pods = append(question.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(p)), CreationTimestamp: metav1.Time{Time: epoch.Add(-time.Minute)}}})
+	}
+	for i := range w.groups {
+		question.Nodes[names[i]] = templates[i]
+		if n := w.ca.options[i]; n > 0 {
+			option := Option{Group: names[i], NodeCount: n}
+			for p := range n {
+				option.Pods = append(option.Pods, p)
+			}
+			question.Options = append(question.Options, option)
+		}
+	}
+	w.observe()
+	var answer Answer
+	w.event(func(m *Machine) { answer, _ = m.Asked(question) })
+	if answer.Shared {
+		w.save()
+	}
+	return slices.Index(names[:], answer.Group)
+}
+
+// An outcome is what becomes of an increase.
+type outcome int
+
+const (
+	taken      outcome = iota
+	refused            // by the cloud
+	lost               // its answer
+	unclear            // the cloud's answer, which has taken it
+	unclearNot         // the cloud's answer, which has not taken it
+	slow               // the cloud
+	crashBefore
+	crashAfter
+	outcomes
+)
+
+func (o outcome) String() string {
+	return [...]string{"", "refused by the cloud", "the answer is lost", "unclear, taken", "unclear, not taken", "slow", "the sidecar ends before the order", "the sidecar ends after the order"}[o]
+}
+
+// increase has Cluster Autoscaler increase the chosen group.
+func (w *world) increase(o outcome) {
+	i := w.ca.chosen
+	w.event(func(m *Machine) { m.Called(w.connection(), OtherCall, "") })
+	w.wake(true)
+	var grant *Grant
+	var err error
+	w.event(func(m *Machine) { grant, err = m.Increase(m.view.group(names[i]), w.ca.options[i]) })
+	if grant == nil {
+		w.answered(i, err)
+		return
+	}
+	if grant.Nodes > 0 {
+		w.save()
+		if o == crashBefore {
+			w.fail(i)
+			return
+		}
+		w.event(func(m *Machine) { m.Order(grant, nil) })
+		err = w.place(i, grant, o)
+		if o == crashAfter {
+			w.fail(i)
+			return
+		}
+	}
+	if o == slow {
+		w.pass(4 * time.Second)
+	}
+	w.event(func(m *Machine) { err = m.Answered(*grant, err, true, w.connection()) })
+	if o == lost {
+		w.apart[i] = true
+		w.ca.backoff[i] = w.now.Add(5 * time.Minute)
+		w.pass(5 * time.Second)
+		w.ca.phase, w.ca.quiet = refreshing, 0
+		return
+	}
+	w.answered(i, err)
+}
+
+// place has the cloud end an order.
+func (w *world) place(i int, grant *Grant, o outcome) (err error) {
+	end := func(err error) error {
+		w.event(func(m *Machine) { err = m.OrderEnded(names[i], err, w.target[i], nil) })
+		return err
+	}
+	switch o {
+	case refused:
+		w.apart[i] = true
+		return end(cloudprovider.ErrOutOfResources)
+	case unclearNot:
+		w.apart[i] = true
+		return end(cloudprovider.ErrUnavailable)
+	case slow:
+		w.order = &running{group: i, nodes: grant.Nodes}
+		return nil
+	case unclear:
+		w.target[i] += grant.Nodes
+		return end(cloudprovider.ErrUnavailable)
+	case crashAfter:
+		w.target[i] += grant.Nodes
+		return nil
+	default:
+		w.target[i] += grant.Nodes
+		return end(nil)
+	}
+}
+
+// end ends the order that is running.
+func (w *world) end(o outcome) {
+	order := *w.order
+	w.order = nil
+	var err error
+	if o == refused {
+		w.apart[order.group] = true
+		err = cloudprovider.ErrOutOfResources
+	} else {
+		w.target[order.group] += order.nodes
+	}
+	w.event(func(m *Machine) { _ = m.OrderEnded(names[order.group], err, 0, errors.New("not read")) })
+	w.ca.quiet = 0
+}
+
+// answered is Cluster Autoscaler when it has an answer to its increase.
+func (w *world) answered(i int, err error) {
+	w.ca.phase, w.ca.quiet = refreshing, 0
+	if err != nil {
+		w.apart[i] = true
+		w.ca.backoff[i] = w.now.Add(5 * time.Minute)
+		w.pass(10 * time.Second)
+		return
+	}
+	w.ca.counts[i] = true
+	w.event(func(m *Machine) { m.Called(w.connection(), OptionsCall, names[i]) })
+	w.event(func(m *Machine) { m.Called(w.connection(), TemplateCall, names[i]) })
+	w.pass(200 * time.Millisecond)
+}
+
+// fail ends the sidecar in the middle of an increase.
+func (w *world) fail(i int) {
+	w.restart()
+	w.apart[i] = true
+	w.ca.backoff[i] = w.now.Add(5 * time.Minute)
+	w.ca.phase, w.ca.quiet = refreshing, 0
+	w.pass(10 * time.Second)
+}
+
+// crash replaces Cluster Autoscaler by a new process.
+func (w *world) crash() {
+	w.ca = caller{process: w.ca.process + 1}
+	w.pass(10 * time.Second)
+}
+
+// want is what the sizes have to be at rest: those of one exact split over the groups that take part.
+func (w *world) want() ([most]int, error) {
+	out := w.target
+	left := w.pods
+	for i := range w.groups {
+		if w.apart[i] {
+			left -= w.target[i] - w.initial[i]
+		}
+	}
+	request := nodegroupset.SplitRequest{Nodes: int64(left)}
+	for i := range w.groups {
+		if !w.apart[i] {
+			request.Groups = append(request.Groups, nodegroupset.Group{Name: names[i], Size: int64(w.initial[i]), Max: int64(w.max[i])})
+		}
+	}
+	if len(request.Groups) == 0 {
+		return out, nil
+	}
+	result, err := nodegroupset.Split(request)
+	if err != nil {
+		return out, err
+	}
+	for _, g := range result.Groups {
+		out[slices.Index(names[:], g.Name)] = int(g.NewSize)
+	}
+	return out, nil
+}
