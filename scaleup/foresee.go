@@ -67,7 +67,7 @@ func (p *planner) lasting(planned map[string]int64) (kept map[string]int64, runn
 func (p *planner) foresee(planned map[string]int64) (map[string]int64, error) {
 	later, rounds := map[string]int64{}, uint64(0)
 	cost := 200_000 + 40*len(p.world.Pending)*len(p.world.Groups) // of one round
-	for p.stage.work+cost < maxRehearsing {
+	for p.stage.work+cost < p.opts.maxRehearsing() {
 		w := *p.world
 		w.Groups = slices.Clone(w.Groups)
 		ordered := together(planned, later)
@@ -86,6 +86,6 @@ func (p *planner) foresee(planned map[string]int64) (map[string]int64, error) {
 		}
 		later = together(later, next.ledger.grown)
 	}
-	p.stage.work = max(p.stage.work, maxRehearsing) // what is not foreseen to the end compares no options
+	p.stage.work = max(p.stage.work, p.opts.maxRehearsing()) // what is not foreseen to the end compares no options
 	return later, nil
 }

@@ -49,6 +49,7 @@ type Options struct {
 	Progress func(predicates.Step)
 
 	round       uint64 // of the expander's draws
+	rehearsing  int    // instead of maxRehearsing, where not 0
 	asEstimated bool   // without rehearsals, as Cluster Autoscaler orders, to compare with it
 }
 

@@ -15,7 +15,9 @@ const maxRehearsing = 100_000_000
 
 // mayRehearse reports whether there is time for one more rehearsal that is not
 // needed for a sound plan.
-func (p *planner) mayRehearse() bool { return p.stage.work < maxRehearsing }
+func (p *planner) mayRehearse() bool { return p.stage.work < p.opts.maxRehearsing() }
+
+func (o Options) maxRehearsing() int { return cmp.Or(o.rehearsing, maxRehearsing) }
 
 // candidate is an option with its split, of which only nodes are left that pods
 // will be on.

@@ -180,6 +180,61 @@ func TestNoOrderedNodeStaysEmpty(t *testing.T) {
 	}
 }
 
+// The time for rehearsals is counted. Where none is left, the nodes of each round are
+// still rehearsed all at once, beside those on their way.
+func TestARoundWithoutTimeOrdersNoNodeThatWouldStayEmptyAtOnce(t *testing.T) {
+	checker := newChecker(t)
+	ordered := 0
+	for seed := range *worlds {
+		config, pods, o := tightWorld(rand.New(rand.NewPCG(seed, 11)), 1+int(seed%3))
+		o.SequentialResize = true
+		var plans []scaleup.Round
+		for range 2 {
+			f := newFleet(t, checker, config, scaleup.WithoutTime(o))
+			plans = append(plans, f.round(pods...))
+			if len(plans) == 1 {
+				continue
+			}
+			for _, g := range config.Groups {
+				if n := f.sizes()[g.ID]; n > g.MaxSize {
+					t.Errorf("seed %d: %s has %d nodes, at most %d", seed, g.ID, n, g.MaxSize)
+				}
+			}
+			f.clock.Step(time.Minute)
+			if empty, nodes := f.emptyNodes(checker, pods); empty > 0 {
+				t.Errorf("seed %d: %d of %d nodes stay empty", seed, empty, nodes)
+			}
+			ordered += plans[1].Grew()
+		}
+		if diff := cmp.Diff(plans[0].Decision.Increases, plans[1].Decision.Increases); diff != "" {
+			t.Errorf("seed %d: another plan for the same world (-first +second):\n%s", seed, diff)
+		}
+	}
+	if ordered == 0 {
+		t.Error("no round ordered anything")
+	}
+}
+
+// emptyNodes counts registered nodes, and those that the scheduler binds none of the
+// pods to.
+func (f *fleet) emptyNodes(checker *predicates.Checker, pods []*v1.Pod) (empty, all int) {
+	f.t.Helper()
+	var nodes []predicates.Node
+	for _, n := range f.cloud.RegisteredNodes() {
+		nodes = append(nodes, predicates.Node{Node: n})
+	}
+	places, err := checker.Scheduler().Bind(nodes, nil, pods)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := range nodes {
+		if !slices.Contains(places, i) {
+			empty++
+		}
+	}
+	return empty, len(nodes)
+}
+
 // Rehearsals must not cost pods time, or nodes: in the same world Cluster Autoscaler
 // orders what it estimates, round after round.
 func TestPodsRunAsSoonOnNoMoreNodesThanAsEstimated(t *testing.T) {
