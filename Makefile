@@ -11,8 +11,11 @@ COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
-# Modules that test, lint, verify and vuln visit after the main one, unless they can not be built here.
-LINKED := $(patsubst %/go.mod,%,$(wildcard integrations/*/go.mod))
+# Modules that test, lint, verify and vuln visit after the main one, unless they cannot be built here: with LINKED=require that
+# is an error.
+MODULES := $(patsubst %/go.mod,%,$(wildcard integrations/*/go.mod))
+# The releases of Cluster Autoscaler for which such a module is written into bin.
+RELEASES := $(patsubst integrations/port/%.txt,%,$(wildcard integrations/port/*.txt))
 # The line of Cluster Autoscaler that is built with evenkeel linked: empty for the newest, 1.36 for that release.
 RELEASE ?=
 # Packages that start goroutines or must bear being called from several.
@@ -36,7 +39,11 @@ BUF_VERSION := v1.75.0
 BUF         := $(BIN)/buf-$(BUF_VERSION)
 
 # each runs a command in every module but that of the tests on a control plane, and stops at the first that fails.
-each = ($(1)) && for m in $(LINKED); do (. integrations/enter; $(1)) || exit 1; done
+each = ($(1)) && for m in $(MODULES); do (. integrations/enter; $(1)) || exit 1; done
+
+# The module that links a release, the newest where it is empty; port writes that of an older one.
+linked = $(if $(1),$(BIN)/clusterautoscaler-$(1),integrations/clusterautoscaler)
+port   = $(GO) run ./integrations/port -table integrations/port/$(1).txt integrations/clusterautoscaler $(call linked,$(1))
 
 ##@ Use
 .PHONY: help build cluster-autoscaler run
@@ -50,7 +57,8 @@ build: ## Build bin/evenkeel.
 
 # All cloud providers are in it: minutes and some gigabytes of memory the first time.
 cluster-autoscaler: ## Build bin/cluster-autoscaler: a Cluster Autoscaler with evenkeel linked (RELEASE=1.36, else the newest).
-	@m=integrations/clusterautoscaler$(subst .,,$(RELEASE)) missing=1; . integrations/enter; \
+	@$(if $(RELEASE),$(if $(filter $(RELEASE),$(RELEASES)),$(call port,$(RELEASE)),echo "RELEASE=$(RELEASE): must be one of $(RELEASES), or empty for the newest" >&2; exit 2))
+	@m=$(call linked,$(RELEASE)) missing=1; . integrations/enter; \
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/$(BIN)/$@ ./cmd/cluster-autoscaler
 
 run: build ## Play the main job: the pods of a real cluster on an empty fleet.
@@ -60,6 +68,7 @@ run: build ## Play the main job: the pods of a real cluster on an empty fleet.
 .PHONY: test race worlds nightly e2e fuzz bench compare
 test: ## Run all tests.
 	@$(call each,$(GO) test $(TESTFLAGS) ./...)
+	@$(foreach r,$(RELEASES),$(call port,$(r)) && (m=$(call linked,$(r)); . integrations/enter; $(GO) test $(TESTFLAGS) ./...) &&) :
 
 race: ## Run the tests of the concurrent packages under the race detector.
 	@CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) $(RACE)

@@ -5,14 +5,15 @@
 // import is outside internal: it changes with notice. What is internal changes without.
 //
 // Entry. cmd/evenkeel turns flags and documents into calls and results into tables. It decides nothing. integrations/port is
-// a tool of the build: it writes a module below integrations from another one.
+// a tool of the build: it writes that module for an older release of Cluster Autoscaler.
 //
 // Drivers. A driver talks to a world, asks the layers below what to do, and does it. sidecar stands between an unmodified
 // Cluster Autoscaler and its cloud; sidecar/cluster is its side of the API server, and sidecar/statuspage shows its state.
 // balancer/reconcile reads what the targets of a Balancer have and writes what they are to have. Of the internal ones,
 // simulate plays scenarios in virtual time on the cloud in memory, plan answers planning documents, explain says why the
 // node groups of a fleet are similar or not, fakecloud serves the cloud in memory to Cluster Autoscaler and keeps its nodes in
-// an API server, and autoscaler plays the loop of Cluster Autoscaler, for tests.
+// an API server, autoscaler plays the loop of Cluster Autoscaler, for tests, and linked is what is decided, counted and shown
+// inside a Cluster Autoscaler of somebody's own.
 //
 // Edges. fake is a cloud in memory, faults included. cloudprovider/externalgrpc and expander/grpcexpander speak Cluster
 // Autoscaler's two gRPC protocols: messages become values and errors, nothing is decided; wirerules are what a server of the
@@ -43,8 +44,8 @@
 // Contracts. cloudprovider is what a cloud implements, cloudprovider/conformance the rules that any has to keep, and
 // api/v1alpha1 are the documents a user writes and reads. Any package may import them.
 //
-// Outside. The modules below integrations link the decisions into a Cluster Autoscaler of somebody's own: they translate its
-// types and decide nothing. No package of this module imports them.
+// Outside. The module integrations/clusterautoscaler links internal/linked into a Cluster Autoscaler of somebody's own: it
+// translates its types and decides nothing. No package of this module imports it.
 //
 // Data. The packages below configs hold label packs and scenarios; they embed files and do nothing else.
 package evenkeel

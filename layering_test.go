@@ -60,6 +60,7 @@ var table = []row{
 	{layer: drivers, path: "internal/explain", banned: logging},
 	{layer: drivers, path: "internal/fakecloud"},
 	{layer: drivers, path: "internal/autoscaler", banned: logging},
+	{layer: drivers, path: "internal/linked", banned: logging},
 	{layer: drivers, path: "internal/plan", banned: logging},
 	{layer: drivers, path: "sidecar", banned: outside},
 	{layer: drivers, path: "sidecar/cluster", peers: []string{"sidecar"}},
@@ -119,8 +120,14 @@ var reserved = map[string]string{
 	"gonum.org/v1/plot":      "internal/simulate/htmlreport",
 }
 
-// schedulerFree packages must not reach the scheduler, however deep: they are linked where another one is, or are to stay small.
-var schedulerFree = []string{"sidecar", "steering"}
+// unreached libraries are linked neither by these packages nor by those below them, however deep: a program that imports them may
+// have another version of the library.
+var unreached = map[string][]string{
+	"k8s.io/kubernetes": {"balancer", "internal/explain", "internal/linked", "sidecar", "steering"},
+}
+
+// The packages that are linked into a Cluster Autoscaler, which has a scheduler of its own. They are of another module.
+var linked = []string{"integrations/clusterautoscaler", "integrations/clusterautoscaler/provider"}
 
 // withoutExample lists packages whose exported functions run only inside a test, where an Example cannot show them.
 var withoutExample = []string{"cloudprovider/conformance/conformancetest"}
@@ -147,34 +154,65 @@ func TestLayering(t *testing.T) {
 	}
 }
 
-func TestPackagesStayFreeOfTheScheduler(t *testing.T) {
+func TestWhatIsNotReached(t *testing.T) {
 	packages, err := load(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	imports := map[string][]string{}
-	for _, p := range packages {
-		imports[p.path] = p.imports
-	}
-	for _, path := range schedulerFree {
-		if way := wayTo(imports, path, reserved["k8s.io/kubernetes"]); way != nil {
-			t.Errorf("%s reaches the scheduler: %s", path, strings.Join(way, " → "))
+	tree := treeOf(packages)
+	for library, of := range unreached {
+		for _, p := range packages {
+			if slices.ContainsFunc(of, func(root string) bool { return within(p.path, root) }) {
+				if chain := tree.chain(p.path, library); chain != nil {
+					t.Errorf("%s never reaches %s, however deep: take what it needs out of a package between them", strings.Join(chain, " imports "), library)
+				}
+			}
 		}
-	}
-	if wayTo(imports, "scaleup", "predicates") == nil {
-		t.Error("the search does not find how scaleup reaches predicates")
+		for _, path := range of {
+			if _, stands := tree[path]; !stands {
+				t.Errorf("%s: there is no such package", path)
+			}
+		}
+		for _, dir := range linked {
+			p, ok, err := loadPackage(dir)
+			if err != nil || !ok {
+				t.Fatalf("%s: %v", dir, err)
+			}
+			tree[p.path] = p.imports
+			if chain := tree.chain(p.path, library); chain != nil {
+				t.Errorf("%s: an autoscaler has a version of its own of %s", strings.Join(chain, " imports "), library)
+			}
+		}
 	}
 }
 
-// wayTo is a chain of imports from one package of the module to another; nil if there is none.
-func wayTo(imports map[string][]string, from, to string) []string {
-	if from == to {
-		return []string{to}
+// importTree is what packages of the module import, by their path in it.
+type importTree map[string][]string
+
+func treeOf(packages []source) importTree {
+	tree := importTree{}
+	for _, p := range packages {
+		tree[p.path] = p.imports
 	}
-	for _, imported := range imports[from] {
-		if inside, own := insideModule(imported); own {
-			if way := wayTo(imports, inside, to); way != nil {
-				return append([]string{from}, way...)
+	return tree
+}
+
+// chain is the shortest way from a package to a library, through packages of the module; nil where there is none.
+func (tree importTree) chain(from, library string) []string {
+	before := map[string]string{from: ""}
+	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
+		for _, imported := range tree[queue[0]] {
+			if within(imported, library) {
+				chain := []string{imported}
+				for at := queue[0]; at != ""; at = before[at] {
+					chain = append([]string{at}, chain...)
+				}
+				return chain
+			}
+			inside, own := insideModule(imported)
+			if _, seen := before[inside]; own && !seen {
+				before[inside] = queue[0]
+				queue = append(queue, inside)
 			}
 		}
 	}
@@ -405,6 +443,24 @@ func TestLayeringRules(t *testing.T) {
 				t.Errorf("got %q, want one violation with %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestWhatIsReached(t *testing.T) {
+	here := func(path string) string { return module + "/" + path }
+	tree := treeOf([]source{
+		{path: "a", imports: []string{"os", here("b"), here("c")}},
+		{path: "b", imports: []string{here("a"), here("d")}},
+		{path: "c", imports: []string{here("d"), here("e")}},
+		{path: "d", imports: []string{"k8s.io/kubernetesx"}},
+		{path: "e", imports: []string{"k8s.io/kubernetes/pkg/scheduler"}},
+	})
+	for from, want := range map[string]string{
+		"a": "a c e k8s.io/kubernetes/pkg/scheduler", "b": "b a c e k8s.io/kubernetes/pkg/scheduler", "e": "e k8s.io/kubernetes/pkg/scheduler", "d": "", "unknown": "",
+	} {
+		if got := strings.Join(tree.chain(from, "k8s.io/kubernetes"), " "); got != want {
+			t.Errorf("from %s: %q, want %q", from, got, want)
+		}
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// blockedThird has six replicas on three targets, of which one is not able to run its two: four run on each of the others' three.
+// blockedThird has six replicas on three targets, of which one is not able to run its two: four run
+// on each of the others' three.
 func blockedThird(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(specOf(6, withFallback(proportional(map[string]int32{"a": 1, "b": 1, "c": 1})), targetOf("a", -1, -1), targetOf("b", -1, -1), targetOf("c", -1, -1)), 2, 2, 2)
@@ -26,8 +27,8 @@ func blockedThird(t *testing.T) *world {
 	return w
 }
 
-// Where spec.replicas is taken away, in the middle of a fallback or of moves, the number that it had is set again: neither
-// pending copies count, nor both halves of a move.
+// Where spec.replicas is taken away, in the middle of a fallback or of moves, the number that it
+// had is set again: neither pending copies count, nor both halves of a move.
 func TestUnsetReplicasComeBack(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, w *world, want int32) {
@@ -65,7 +66,8 @@ func TestUnsetReplicasComeBack(t *testing.T) {
 	})
 }
 
-// While more is asked for than has room, what the targets are to run says nothing about the number that was asked for.
+// While more is asked for than has room, what the targets are to run says nothing about the number
+// that was asked for.
 func TestUnsetReplicasThatHadNoRoom(t *testing.T) {
 	t.Parallel()
 	w := blockedThird(t)
@@ -79,7 +81,8 @@ func TestUnsetReplicasThatHadNoRoom(t *testing.T) {
 	}
 }
 
-// A Balancer that is created anew has no status: what has not started in time does not count, and what is starting is waited for.
+// A Balancer that is created anew has no status: what has not started in time does not count, and
+// what is starting is waited for.
 func TestRecreatedBalancerAdopts(t *testing.T) {
 	t.Parallel()
 	w := blockedThird(t)
@@ -93,7 +96,7 @@ func TestRecreatedBalancerAdopts(t *testing.T) {
 		t.Fatalf("adopted %d while pods are starting", *d.Adopt)
 	}
 	c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBalanced)
-	if c.Reason != BecauseNotAdopted || d.Next.IsZero() {
+	if c.Reason != ReasonReplicasNotSet || d.Next.IsZero() {
 		t.Errorf("%+v, next %v", c, d.Next)
 	}
 	w.in.Now = d.Next
@@ -137,8 +140,8 @@ func TestDeletedTarget(t *testing.T) {
 		reason   string
 		because  string
 	}{
-		"deleted":    {missing("b"), "[10]", ReasonMissing, BecauseMissing},
-		"unreadable": {TargetObservation{Name: "b", Err: errors.New("forbidden")}, "[5]", ReasonUnreadable, BecauseUnreadable},
+		"deleted":    {missing("b"), "[10]", ReasonMissing, ReasonTargetMissing},
+		"unreadable": {TargetObservation{Name: "b", Err: errors.New("forbidden")}, "[5]", ReasonUnreadable, ReasonUnreadable},
 	} {
 		w := newWorld(specOf(10, withFallback(proportional(map[string]int32{"a": 1, "b": 1})), targetOf("a", -1, -1), targetOf("b", 2, -1)), 5, 5)
 		must(t, w.settle())
@@ -149,10 +152,10 @@ func TestDeletedTarget(t *testing.T) {
 			var err error
 			d, err = Decide(w.in)
 			must(t, err)
-			if i > 0 && (len(d.Writes) > 0 || told(d, EventTargetMissing)) {
+			if i > 0 && (len(d.Writes) > 0 || told(d, ReasonTargetMissing)) {
 				t.Errorf("%s: not settled: %v", name, d)
 			}
-			if i == 0 && told(d, EventTargetMissing) != (c.reason == ReasonMissing) {
+			if i == 0 && told(d, ReasonTargetMissing) != (c.reason == ReasonMissing) {
 				t.Errorf("%s: events %v", name, d.Events)
 			}
 			w.apply(d)
@@ -210,7 +213,7 @@ func TestTimesInTheFutureAreClamped(t *testing.T) {
 		w.in.Spec.Policy.MaxMovesPerMinute = new(int32(6))
 		w.in.Status.Moves = &v1alpha1.BalancerMoves{Count: 6, LastTime: future}
 		must(t, w.settle())
-		must(t, w.wait(minute+time.Second))
+		must(t, w.wait(time.Minute+time.Second))
 		if fmt.Sprint(w.sizes) != "[0 6]" {
 			t.Errorf("sizes %v", w.sizes)
 		}
@@ -242,21 +245,21 @@ func TestAvailableAndProgressing(t *testing.T) {
 		}
 	}
 	w := blockedThird(t)
-	check(w, metav1.ConditionTrue, metav1.ConditionFalse, BecauseBlocked)
+	check(w, metav1.ConditionTrue, metav1.ConditionFalse, ReasonNotStartedInTime)
 	if w.in.Status.Running != 6 {
 		t.Errorf("%d run", w.in.Status.Running)
 	}
 	w.able[0], w.able[1] = 1, 3
 	must(t, w.wait(time.Second))
-	check(w, metav1.ConditionFalse, metav1.ConditionFalse, BecauseBlocked)
+	check(w, metav1.ConditionFalse, metav1.ConditionFalse, ReasonNotStartedInTime)
 	w.able = []int32{100, 100, 100}
 	must(t, w.wait(time.Second))
 	must(t, w.wait(2*stable))
-	check(w, metav1.ConditionTrue, metav1.ConditionTrue, BecauseComplete)
+	check(w, metav1.ConditionTrue, metav1.ConditionTrue, ReasonComplete)
 	w.in.Spec.Replicas = new(int32(9))
 	_, err := w.pass()
 	must(t, err)
-	check(w, metav1.ConditionFalse, metav1.ConditionTrue, BecauseStarting)
+	check(w, metav1.ConditionFalse, metav1.ConditionTrue, ReasonStarting)
 }
 
 // An event about a fallback tells of the size that was found, not of the one that is written next.
@@ -267,11 +270,11 @@ func TestFallbackEventsTellWhatWasFound(t *testing.T) {
 	d, err := w.pass()
 	must(t, err)
 	for _, e := range d.Events {
-		if e.Reason == EventFallbackStarted && e.Message != "target b runs 0 of 3 replicas, some have not started in time" {
+		if e.Reason == ReasonFallbackStarted && e.Message != "target b runs 0 of 3 replicas, some have not started in time" {
 			t.Error(e.Message)
 		}
 	}
-	if !told(d, EventFallbackStarted) {
+	if !told(d, ReasonFallbackStarted) {
 		t.Errorf("events %v", d.Events)
 	}
 	w.run()
@@ -280,7 +283,7 @@ func TestFallbackEventsTellWhatWasFound(t *testing.T) {
 	d, err = w.pass()
 	must(t, err)
 	for _, e := range d.Events {
-		if e.Reason == EventFallbackEnded && e.Message != "target b has no replicas to run any more" {
+		if e.Reason == ReasonFallbackEnded && e.Message != "target b has no replicas to run any more" {
 			t.Error(e.Message)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/apportion"
 )
 
-// many is a proportional Balancer of n targets with ten pods each, some of them blocked, about to move.
+// many is a proportional Balancer of n targets with ten pods each, some of them blocked, about to
+// move.
 func many(n int) *world {
 	rates := map[string]int32{}
 	var targets []v1alpha1.BalancerTarget

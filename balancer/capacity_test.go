@@ -17,8 +17,8 @@ func pair() *world {
 	return newWorld(specOf(10, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 0)
 }
 
-// The story of a fallback: nodes vanish, replicas start elsewhere after the timeout, come back when the target has been
-// well for the stabilization time.
+// The story of a fallback: nodes vanish, replicas start elsewhere after the timeout, come back when
+// the target has been well for the stabilization time.
 func TestFallbackAndReturn(t *testing.T) {
 	w := pair()
 	w.forgetful = true
@@ -49,7 +49,7 @@ func TestFallbackAndReturn(t *testing.T) {
 		t.Errorf("next %v, want %v", d.Next, want)
 	}
 	expect(6*time.Minute, "[10 0]")
-	d = expect(6*time.Minute+1, "[10 4]", EventFallbackStarted, EventRescaled)
+	d = expect(6*time.Minute+1, "[10 4]", ReasonFallbackStarted, ReasonRescaled)
 	checkCondition(t, d, v1alpha1.ConditionFallbackActive, "of a are started")
 	w.able[0] = 10
 	d = expect(20*time.Minute, "[10 4]")
@@ -61,9 +61,9 @@ func TestFallbackAndReturn(t *testing.T) {
 	w.able[0] = 10
 	expect(26*time.Minute, "[10 4]")
 	expect(31*time.Minute-1, "[10 4]")
-	d = expect(31*time.Minute, "[10 0]", EventFallbackEnded, EventRescaled)
+	d = expect(31*time.Minute, "[10 0]", ReasonFallbackEnded, ReasonRescaled)
 	checkCondition(t, d, v1alpha1.ConditionFallbackActive, "")
-	checkCondition(t, d, v1alpha1.ConditionBalanced, "its due")
+	checkCondition(t, d, v1alpha1.ConditionBalanced, "has its share")
 }
 
 // Pods that are deleted and created again before the timeout are late all the same.
@@ -85,7 +85,8 @@ func TestRecreationDoesNotResetTheClock(t *testing.T) {
 	}
 }
 
-// A target whose pods become fine one after another is not stuck, however long that takes as a whole.
+// A target whose pods become fine one after another is not stuck, however long that takes as a
+// whole.
 func TestProgressResetsTheClock(t *testing.T) {
 	w := pair()
 	for i := range 10 {
@@ -170,7 +171,8 @@ func TestGrowthIsNoInterruption(t *testing.T) {
 	}
 }
 
-// A pod that fails after the others are well again starts the stabilization time once more, even if it is created again in time.
+// A pod that fails after the others are well again starts the stabilization time once more, even if
+// it is created again in time.
 func TestFailureIsAnInterruption(t *testing.T) {
 	w := pair()
 	w.able[0] = 4
@@ -194,8 +196,8 @@ func TestFailureIsAnInterruption(t *testing.T) {
 	}
 }
 
-// Pods that come and go move a replica away no more than once within the stabilization time, and back no more than once;
-// several of them that fail one after another move one each.
+// Pods that come and go move a replica away no more than once within the stabilization time, and
+// back no more than once; several of them that fail one after another move one each.
 func TestFlappingPodsMoveLittle(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 9))
@@ -228,7 +230,7 @@ func TestFallbackRemoved(t *testing.T) {
 	w.in.Spec.Policy.Fallback = nil
 	d, err = w.pass()
 	must(t, err)
-	if s := d.Status.Targets[0]; s.Capacity != nil || s.BlockedSince != nil || !told(d, EventFallbackEnded) {
+	if s := d.Status.Targets[0]; s.Capacity != nil || s.BlockedSince != nil || !told(d, ReasonFallbackEnded) {
 		t.Errorf("%+v", d)
 	}
 }

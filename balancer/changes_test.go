@@ -150,7 +150,8 @@ func TestMovesWaitForWhatIsInDoubt(t *testing.T) {
 	}
 }
 
-// A rolling update adds pods beyond the size, which may wait for as long as the others run, and takes some away.
+// A rolling update adds pods beyond the size, which may wait for as long as the others run, and
+// takes some away.
 func TestRollingUpdateMovesNothing(t *testing.T) {
 	w := pair()
 	must(t, w.settle())
@@ -178,7 +179,8 @@ func TestRollingUpdateMovesNothing(t *testing.T) {
 	}
 }
 
-// The pods of a target that is being deleted are terminating: others stand in for it after the timeout, also when it is gone.
+// The pods of a target that is being deleted are terminating: others stand in for it after the
+// timeout, also when it is gone.
 func TestTargetThatIsBeingDeleted(t *testing.T) {
 	w := pair()
 	must(t, w.settle())
@@ -203,7 +205,8 @@ func TestTargetThatIsBeingDeleted(t *testing.T) {
 	}
 }
 
-// A target that is to have no replicas any more keeps those that run for as long as nobody else is able to run them.
+// A target that is to have no replicas any more keeps those that run for as long as nobody else is
+// able to run them.
 func TestReplicasStayUntilTheyRunElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*world)

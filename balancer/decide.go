@@ -10,22 +10,23 @@ import (
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// Input is all that a decision rests on. Decide changes nothing of it.
+// Input is all that a decision depends on. Decide does not change it.
 type Input struct {
-	// Key is namespace/name of the Balancer.
+	// Key is the namespace/name of the Balancer.
 	Key        string
 	Generation int64
 	Spec       v1alpha1.BalancerSpec
-	// Status is the one of the last decision, or what the API server has of it.
+	// Status is the one that the last decision returned, as stored.
 	Status v1alpha1.BalancerStatus
-	// Targets has one observation for every target of the spec, in any order.
+	// Targets has one observation for each target of the spec, in any order.
 	Targets []TargetObservation
-	// Pods is how many pods the selector of the Balancer matches, but for those that have ended or are being deleted.
+	// Pods is how many pods the selector of the Balancer matches, without those that have ended or
+	// are being deleted.
 	Pods int32
-	// Strays are those of them that belong to no target, by name; none are known where a target could not be read.
+	// Strays are the names of those that belong to no target; empty if a target could not be read.
 	Strays []string
-	// Conflicts are targets that must not be written, by name, with the reason and what to do about it: another Balancer
-	// claims the same object, or two targets select the same pods.
+	// Conflicts has, by the name of a target that must not be written, why not and what to do about
+	// it: another Balancer claims the same object, or two targets select the same pods.
 	Conflicts map[string]string
 	Now       time.Time
 }
@@ -33,15 +34,17 @@ type Input struct {
 // TargetObservation is what was found on a target.
 type TargetObservation struct {
 	Name string
-	// Err says why the target could not be read; then nothing else counts but Missing.
+	// Err is why the target could not be read. If it is set, only Missing is read of the other
+	// fields.
 	Err error
-	// Missing tells that Err is that the object does not exist, for certain.
+	// Missing reports that Err means with certainty that the object does not exist.
 	Missing bool
 	// Replicas is spec.replicas of its Scale.
 	Replicas int32
-	// Written is the size that was written last where the status may not have it; nil for none.
+	// Written is the size that was written last, if the status may not have it; else nil.
 	Written *int32
-	// Pods are those that the selector of its Scale matches, each under one target only.
+	// Pods are the pods that the selector of its Scale matches. Each pod belongs to one target
+	// only.
 	Pods []podhealth.Pod
 }
 
@@ -49,45 +52,34 @@ type TargetObservation struct {
 type Write struct {
 	Target   string
 	From, To int32
-	// Moves is how many of the replicas that leave run, and are moves to another target.
+	// Moves is how many running replicas leave the target for another one.
 	Moves int32
-	Why   string
+	// Why explains the size in words.
+	Why string
 }
 
-// Decision is what to do. A driver makes the writes in their order, then stores the status, and asks again when something
-// changed or at Next. Moves that the status did not have before it stores ahead of the writes: a limit would not hold if
-// they were made and not known of.
+// Decision is what to do. A driver makes the writes in their order, stores the status, and asks
+// again when something has changed, or at Next. It stores new moves before it makes the writes: if
+// they were made and not stored, the limit would not hold.
 type Decision struct {
-	// Writes are those that make a target larger, then those that make one smaller, in each case the greatest change first.
+	// Writes are first those that make a target larger, then those that make one smaller, each from
+	// the largest change down.
 	Writes []Write
-	// Status is what to store, as if all writes succeeded.
+	// Status is what to store if all writes succeed.
 	Status v1alpha1.BalancerStatus
 	Events []Event
-	// Adopt is set where the spec has no replicas: the number that it last had, or else the sum found on the targets, to be
-	// stored in spec.replicas. Nothing is written to the targets until then, for what is found later is what was written.
+	// Adopt is what to store in spec.replicas if that is not set: the number that it last had, or
+	// else the sum that was found on the targets. Nothing is written to the targets before it is
+	// stored: the sum found later would be the one written.
 	Adopt *int32
 	// Next is when time alone may change the decision; zero for never.
 	Next time.Time
 }
 
-// The reasons in the status of a target that is left alone; for all others it is one of package apportion, capitalized.
-const (
-	// ReasonUnreadable is a target that cannot be read and is taken to have its last known size.
-	ReasonUnreadable = "Unreadable"
-	// ReasonUnknown is a target that never could be read. Its minimum is set aside for it.
-	ReasonUnknown = "Unknown"
-	// ReasonMissing is a target that does not exist. Nothing is set aside for it.
-	ReasonMissing = "Missing"
-	// ReasonConflict is a target that must not be written.
-	ReasonConflict = "Conflict"
-	// ReasonSecondWriter is a target whose size something else writes, too, again and again.
-	ReasonSecondWriter = "SecondWriter"
-)
-
-// Decide says what to write on the targets of a Balancer now, and what to remember.
+// Decide returns what to write to the targets of a Balancer now, and what to store.
 //
-// An invalid spec is no error: it becomes a condition and an event, and nothing is written. The error is about an input
-// that is none: an observation is missing, or is of no target.
+// An invalid spec is not an error: it becomes a condition and an event, and nothing is written.
+// Decide returns an error if an observation is missing, or if it belongs to no target.
 func Decide(in Input) (Decision, error) {
 	if errs := Validate(in.Key, &in.Spec); len(errs) > 0 {
 		return refuse(in, errs.ToAggregate().Error()), nil
@@ -115,27 +107,28 @@ func Decide(in Input) (Decision, error) {
 	return d, nil
 }
 
-// A target is one target on its way through a pass.
+// A target is one target during a decision.
 type target struct {
 	spec v1alpha1.BalancerTarget
 	// before is what the last decision stored; empty for a new target.
 	before *v1alpha1.BalancerTargetStatus
-	// status grows from what is remembered to what will be stored. Its Current is what is found, then what is written.
+	// status becomes what is stored. Its Current is first the size that was found, then the one
+	// that is written.
 	status v1alpha1.BalancerTargetStatus
 	// found is the size that it has now.
 	found int32
-	// health is pinned where the target is not written: it could not be read, or there is a conflict.
+	// health is pinned if the target is not written.
 	health podhealth.Target
 }
 
-// pass is one decision in the making.
+// pass is the state of one decision.
 type pass struct {
 	in      Input
 	targets []target
 	timer   podhealth.Timer
-	// asked is how many replicas are shared.
+	// asked is how many replicas are distributed.
 	asked int32
-	// unplaced and excess are the engine's.
+	// unplaced and excess are those of package apportion.
 	unplaced, excess int64
 	// held is how many replicas will leave later, when others run in their place.
 	held int64
@@ -143,7 +136,7 @@ type pass struct {
 	moves *v1alpha1.BalancerMoves
 }
 
-// newPass reads the observations.
+// newPass takes in the observations.
 func newPass(in Input) (*pass, error) {
 	p := &pass{in: in, timer: podhealth.Timer{Now: in.Now}, targets: make([]target, 0, len(in.Spec.Targets))}
 	observed := make(map[string]*TargetObservation, len(in.Targets))
@@ -169,7 +162,7 @@ func newPass(in Input) (*pass, error) {
 	}
 	p.learn()
 	if in.Spec.Policy.MaxMovesPerMinute != nil {
-		p.moves = movesUntil(in.Status.Moves, in.Now)
+		p.moves = storedMoves(in.Status.Moves, in.Now)
 	}
 	return p, nil
 }
@@ -188,16 +181,16 @@ func (p *pass) learn() {
 	}
 }
 
-// look adds what was observed of a target.
+// look takes in what was observed of a target.
 func (p *pass) look(t *target, o TargetObservation) {
 	if o.Missing {
 		t.health.Pinned = true
 		t.status = v1alpha1.BalancerTargetStatus{Name: t.spec.Name, Reason: ReasonMissing}
-		t.status.Message = fmt.Sprintf("it does not exist, and its replicas are due elsewhere: %v", o.Err)
+		t.status.Message = fmt.Sprintf("it does not exist, so others are to run its replicas: %v", o.Err)
 		return
 	}
 	t.health.Before = healthOf(t.before)
-	others := past(t.before.Overwrites, p.in.Now)
+	others := storedOverwrites(t.before.Overwrites, p.in.Now)
 	if o.Err != nil {
 		t.health.Now, t.health.Pinned, t.status = t.health.Before, true, *t.before
 		t.status.Name, t.status.Reason, t.status.Overwrites = t.spec.Name, ReasonUnreadable, others
@@ -219,96 +212,6 @@ func (p *pass) look(t *target, o TargetObservation) {
 	}
 }
 
-// pace takes the targets towards what they are to have, as far as that may happen now, and returns what to write.
-func (p *pass) pace() []Write {
-	steps := make([]step, len(p.targets))
-	for i := range p.targets {
-		steps[i] = stepOf(p.targets[i].status)
-	}
-	walked := p.walk(steps)
-	p.held = walked.held
-	missing := p.missing()
-	var writes []Write
-	for i := range p.targets {
-		t := &p.targets[i]
-		if t.health.Pinned {
-			continue
-		}
-		to := clip(walked.sizes[i])
-		if to != t.status.Current {
-			w := Write{Target: t.spec.Name, From: t.status.Current, To: to, Moves: clip(walked.moves[i]), Why: why(t.status)}
-			if w.To > w.From && t.status.Capacity == nil {
-				w.Why += missing
-			}
-			writes = append(writes, w)
-		}
-		t.health.Now.Resize(to, startupTimeout(p.in.Spec.Policy.Fallback), &p.timer)
-		t.record()
-	}
-	order(writes)
-	return writes
-}
-
-// walk takes the steps as far as the limit of moves allows, if there is one, and counts the moves.
-func (p *pass) walk(steps []step) pacing {
-	pace := unhurried(p.shrink())
-	pace.stuck = p.stuck()
-	limit := p.in.Spec.Policy.MaxMovesPerMinute
-	if limit == nil {
-		return pace.walk(steps)
-	}
-	count := counted(p.moves, p.in.Now)
-	pace.limit, pace.budget = int64(*limit), max(0, int64(*limit)-int64(count))
-	walked := pace.walk(steps)
-	if walked.moved > 0 {
-		count += clip(walked.moved)
-		p.moves = MovesUntil(p.in.Now, count)
-	}
-	if walked.held > 0 && count > 0 {
-		p.timer.At(p.moves.LastTime.Add(minute))
-	}
-	return walked
-}
-
-// stepOf is the step of a target; that of a pinned one leads nowhere, but others wait for what does not run there. They do
-// not wait for a target of which nothing ever was known.
-func stepOf(s v1alpha1.BalancerTargetStatus) step {
-	out := step{
-		current:  int64(s.Current),
-		desired:  int64(s.Desired),
-		runnable: int64(s.Desired - s.Pending),
-		running:  int64(min(s.Running, s.Current)), // the others are about to go, or should be
-	}
-	if s.Reason == ReasonUnknown {
-		out.running = out.runnable
-	}
-	return out
-}
-
-// shrink is by how much the replicas that are to run became fewer since the last decision that was stored, less what has
-// left since: a controller that stopped between its writes and the status has done a part. Those that became stuck are still
-// to run.
-func (p *pass) shrink() int64 {
-	sum := -p.stuck()
-	for _, t := range p.targets {
-		sum += int64(t.before.Desired-t.before.Pending) - int64(t.status.Desired-t.status.Pending)
-		sum -= max(0, int64(t.before.Current)-int64(t.status.Current))
-	}
-	return max(0, sum)
-}
-
-// stuck is how many of the replicas that have no place stay pending on a target that is not able to run them. The others
-// have none because of maximums, and are not waited for.
-func (p *pass) stuck() int64 {
-	var pending int64
-	for _, t := range p.targets {
-		if t.status.Capacity != nil {
-			pending += int64(t.status.Pending)
-		}
-	}
-	return min(p.unplaced, pending)
-}
-
 // status is what to store, without the conditions.
 func (p *pass) status() v1alpha1.BalancerStatus {
 	s := v1alpha1.BalancerStatus{
@@ -326,7 +229,7 @@ func (p *pass) status() v1alpha1.BalancerStatus {
 	return s
 }
 
-// selectorOf is the selector as a query parameter; a spec that is not valid may have none.
+// selectorOf is the selector as a query parameter; empty if the selector is invalid.
 func selectorOf(spec *v1alpha1.BalancerSpec) string {
 	selector, err := spec.Selector.AsSelector()
 	if err != nil {
@@ -335,7 +238,7 @@ func selectorOf(spec *v1alpha1.BalancerSpec) string {
 	return selector.String()
 }
 
-// clip brings a count into the range of a Scale.
+// clip limits a count to the range of a Scale.
 func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
 
 func value(p *int32, otherwise int32) int32 {

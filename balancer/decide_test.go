@@ -57,7 +57,7 @@ func TestExamples(t *testing.T) {
 		"priority, max": {replicas: 10, policy: order, a: targetOf("a", -1, 3), want: [2]int32{3, 7}},
 		"priority, min": {replicas: 10, policy: order, a: targetOf("a", 2, -1), b: targetOf("b", 3, -1), want: [2]int32{7, 3}},
 		"priority, less than the minimums": {
-			replicas: 1, policy: order, a: targetOf("a", 2, -1), b: targetOf("b", 3, -1), want: [2]int32{2, 3}, minimums: "are 4 more",
+			replicas: 1, policy: order, a: targetOf("a", 2, -1), b: targetOf("b", 3, -1), want: [2]int32{2, 3}, minimums: "asked for by 4",
 		},
 		"priority, both blocked, as upstream": {
 			replicas: 10, policy: upstream, sizes: [2]int32{3, 3}, late: [2]int{2, 2}, want: [2]int32{10, 9}, overflow: "8 replicas",
@@ -78,7 +78,7 @@ func TestExamples(t *testing.T) {
 		"both at max": {
 			replicas: 10, policy: halves, a: targetOf("a", -1, 3), b: targetOf("b", -1, 2), want: [2]int32{3, 2}, overflow: "5 replicas",
 		},
-		"a minimum beyond all": {replicas: 10, policy: halves, a: targetOf("a", 20, -1), want: [2]int32{20, 0}, minimums: "are 10 more"},
+		"a minimum beyond all": {replicas: 10, policy: halves, a: targetOf("a", 20, -1), want: [2]int32{20, 0}, minimums: "asked for by 10"},
 		"min and max":          {replicas: 10, policy: halves, a: targetOf("a", 3, 3), b: targetOf("b", 4, -1), want: [2]int32{3, 7}},
 		"halves, one blocked": {
 			replicas: 10, policy: healthyHalves, sizes: [2]int32{5, 5}, late: [2]int{2, 0}, want: [2]int32{5, 7},
@@ -119,7 +119,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// checkCondition checks that a condition holds and says so, or does not hold if it is to say nothing.
+// checkCondition checks that a condition holds and says so, or does not hold if it is to say
+// nothing.
 func checkCondition(t *testing.T, d Decision, kind, part string) {
 	t.Helper()
 	c := meta.FindStatusCondition(d.Status.Conditions, kind)
@@ -157,7 +158,7 @@ func TestUnreadableTargets(t *testing.T) {
 		t.Errorf("writes %v, want %v", d.Writes, want)
 	}
 	checkCondition(t, d, v1alpha1.ConditionTargetsReadable, "")
-	if !told(d, EventTargetUnreadable) {
+	if !told(d, ReasonTargetUnreadable) {
 		t.Error("no event")
 	}
 	again := w.in
@@ -165,14 +166,14 @@ func TestUnreadableTargets(t *testing.T) {
 	again.Spec.Targets[1].MinReplicas = new(int32(2))
 	d, err = Decide(again)
 	must(t, err)
-	if b = d.Status.Targets[1]; b.Reason != ReasonUnknown || b.Desired != 2 || told(d, EventTargetUnreadable) {
+	if b = d.Status.Targets[1]; b.Reason != ReasonUnknown || b.Desired != 2 || told(d, ReasonTargetUnreadable) {
 		t.Errorf("still not known, and its minimum is another: %+v", b)
 	}
 
 	w.observe()
 	d, err = w.pass()
 	must(t, err)
-	if told(d, EventTargetUnreadable) || len(d.Writes) != 1 {
+	if told(d, ReasonTargetUnreadable) || len(d.Writes) != 1 {
 		t.Errorf("readable: %+v", d)
 	}
 	w.run()
@@ -187,7 +188,7 @@ func TestUnreadableTargets(t *testing.T) {
 		if b.Reason != ReasonUnreadable || b.Desired != 4 || b.Current != 4 || d.Status.Targets[0].Desired != 3 {
 			t.Errorf("known: %+v", d.Status.Targets)
 		}
-		if told(d, EventTargetUnreadable) != (i == 0) {
+		if told(d, ReasonTargetUnreadable) != (i == 0) {
 			t.Error("an event the first time, and no other")
 		}
 		w.in.Status = d.Status
@@ -213,7 +214,7 @@ func TestConflicts(t *testing.T) {
 		t.Errorf("writes %v, want %v", d.Writes, want)
 	}
 	c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionTargetsReadable)
-	if c.Status != metav1.ConditionFalse || c.Message != "a: Balancer shop/other claims it too: remove it from one of the two" || !told(d, EventTargetConflict) {
+	if c.Status != metav1.ConditionFalse || c.Message != "a: Balancer shop/other claims it too: remove it from one of the two" || !told(d, ReasonTargetConflict) {
 		t.Errorf("%+v", d)
 	}
 }
@@ -305,10 +306,10 @@ func TestInvalidSpec(t *testing.T) {
 		d, err := w.pass()
 		must(t, err)
 		c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBalanced)
-		if c.Reason != BecauseInvalidSpec || !strings.Contains(c.Message, "spec.policy.priorities.targetOrder[0]") || len(d.Writes) != 0 {
+		if c.Reason != ReasonInvalidSpec || !strings.Contains(c.Message, "spec.policy.priorities.targetOrder[0]") || len(d.Writes) != 0 {
 			t.Errorf("%+v", d)
 		}
-		if *d.Status.Targets[0].Capacity != 7 || told(d, EventInvalidSpec) != (i == 0) {
+		if *d.Status.Targets[0].Capacity != 7 || told(d, ReasonInvalidSpec) != (i == 0) {
 			t.Errorf("%+v", d)
 		}
 	}

@@ -22,7 +22,8 @@ func (t *target) record() {
 	s.Capacity, s.BlockedSince, s.FineSince = h.Capacity, h.BlockedSince, h.FineSince
 }
 
-// startupTimeout is how long replicas may take to start; 0 without a fallback, where they may take any time.
+// startupTimeout is how long replicas may take to start; 0 without a fallback, where they may take
+// any time.
 func startupTimeout(f *v1alpha1.Fallback) time.Duration {
 	if f == nil {
 		return 0
@@ -30,7 +31,8 @@ func startupTimeout(f *v1alpha1.Fallback) time.Duration {
 	return f.StartupTimeout.Duration
 }
 
-// stabilization is how long a target has to run well until it counts as recovered; 0 without a fallback.
+// stabilization is how long a target has to run well until it counts as recovered; 0 without a
+// fallback.
 func stabilization(f *v1alpha1.Fallback) time.Duration {
 	switch {
 	case f == nil:

@@ -28,8 +28,8 @@ func loop(seed uint64) (w *world, blocked int) {
 	return w, blocked
 }
 
-// Assign, let the timeout pass and observe what runs, assign: what is written settles within two rounds more than there
-// are blocked targets, and never changes again.
+// Assign, let the timeout pass and observe what runs, assign: what is written settles within two
+// rounds more than there are blocked targets, and never changes again.
 func TestClosedLoopSettles(t *testing.T) {
 	t.Parallel()
 	loops := uint64(10_000)

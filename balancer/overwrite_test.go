@@ -27,8 +27,8 @@ func newContest(t *testing.T) *contest {
 	return &contest{world: w, t: t, wants: 5}
 }
 
-// play has the other writer look every 15 seconds, and the Balancer after each change and when it wants to, for a time. It
-// returns how often the Balancer wrote.
+// play has the other writer look every 15 seconds, and the Balancer after each change and when it
+// wants to, for a time. It returns how often the Balancer wrote.
 func (c *contest) play(d time.Duration) (writes int) {
 	c.t.Helper()
 	before := c.writes
@@ -46,7 +46,7 @@ func (c *contest) play(d time.Duration) (writes int) {
 func TestSecondWriterIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	c := newContest(t)
-	if n := c.play(5 * time.Minute); n > 2*patientRounds || fmt.Sprint(c.sizes) != "[5 1]" {
+	if n := c.play(5 * time.Minute); n > 2*maxOverwrites || fmt.Sprint(c.sizes) != "[5 1]" {
 		t.Errorf("%d writes, sizes %v", n, c.sizes)
 	}
 	s := c.in.Status
@@ -54,7 +54,7 @@ func TestSecondWriterIsLeftAlone(t *testing.T) {
 		t.Errorf("%+v", s.Targets[0])
 	}
 	for _, kind := range []string{v1alpha1.ConditionBalanced, v1alpha1.ConditionTargetsReadable} {
-		if got := meta.FindStatusCondition(s.Conditions, kind); got.Status != metav1.ConditionFalse || got.Reason != BecauseSecondWriter {
+		if got := meta.FindStatusCondition(s.Conditions, kind); got.Status != metav1.ConditionFalse || got.Reason != ReasonSecondWriter {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -79,7 +79,7 @@ func TestSecondWriterIsToldOnce(t *testing.T) {
 			c.run()
 			d, err := c.pass()
 			must(t, err)
-			if told(d, EventSecondWriter) {
+			if told(d, ReasonSecondWriter) {
 				events++
 			}
 		}
@@ -89,7 +89,8 @@ func TestSecondWriterIsToldOnce(t *testing.T) {
 	}
 }
 
-// When the other writer stops, the target is written again after a while, and at once when the Balancer is changed.
+// When the other writer stops, the target is written again after a while, and at once when the
+// Balancer is changed.
 func TestSecondWriterStops(t *testing.T) {
 	t.Parallel()
 	t.Run("by itself", func(t *testing.T) {
@@ -97,11 +98,11 @@ func TestSecondWriterStops(t *testing.T) {
 		c := newContest(t)
 		c.play(5 * time.Minute)
 		c.wants = -1
-		c.play(firstPeace)
+		c.play(firstPause)
 		if fmt.Sprint(c.sizes) != "[3 3]" {
 			t.Errorf("sizes %v", c.sizes)
 		}
-		c.play(forgiven + time.Minute)
+		c.play(forgetAfter + time.Minute)
 		if s := c.in.Status.Targets[0]; s.Overwrites != nil {
 			t.Errorf("remembered: %+v", s.Overwrites)
 		}
@@ -119,7 +120,8 @@ func TestSecondWriterStops(t *testing.T) {
 	})
 }
 
-// Changes now and then, by hand, are put right every time; so are sizes that the Balancer wrote and did not get to note.
+// Changes now and then, by hand, are put right every time; so are sizes that the Balancer wrote and
+// did not get to note.
 func TestWhatIsNoSecondWriter(t *testing.T) {
 	t.Parallel()
 	c := newContest(t)
@@ -128,7 +130,7 @@ func TestWhatIsNoSecondWriter(t *testing.T) {
 		c.run()
 		must(t, c.settle())
 		c.wants = -1
-		c.play(forgiven + time.Minute)
+		c.play(forgetAfter + time.Minute)
 	}
 	if fmt.Sprint(c.sizes) != "[3 3]" {
 		t.Errorf("sizes %v", c.sizes)

@@ -8,116 +8,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"pgregory.net/rapid"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-func TestWalk(t *testing.T) {
-	// Steps are current, desired, runnable, running.
-	tests := map[string]struct {
-		pace  pace
-		steps []step
-		want  string
-		held  int64
-	}{
-		"nothing to do":                     {unhurried(0), []step{{3, 3, 3, 3}}, "[3]", 0},
-		"grows at once":                     {unhurried(0), []step{{3, 9, 9, 3}, {0, 5, 5, 0}}, "[9 5]", 0},
-		"shrinks at once":                   {unhurried(10), []step{{10, 5, 5, 10}, {10, 5, 5, 2}}, "[5 5]", 0},
-		"waits for the new ones":            {unhurried(0), []step{{10, 0, 0, 10}, {0, 10, 10, 0}}, "[10 10]", 10},
-		"follows the new ones":              {unhurried(0), []step{{10, 0, 0, 10}, {10, 10, 10, 4}}, "[6 10]", 6},
-		"leaves what does not run":          {unhurried(0), []step{{10, 0, 0, 3}, {0, 10, 10, 0}}, "[3 10]", 3},
-		"shrinks and moves":                 {unhurried(10), []step{{100, 45, 45, 100}, {0, 45, 45, 0}}, "[90 45]", 45},
-		"in proportion":                     {unhurried(0), []step{{10, 4, 4, 10}, {10, 7, 7, 10}, {9, 9, 9, 3}}, "[8 9 9]", 6},
-		"a few ahead":                       {pace{shrink: 0, limit: 3, budget: 3}, []step{{10, 0, 0, 10}, {0, 10, 10, 0}}, "[10 3]", 10},
-		"a few ahead already":               {pace{shrink: 0, limit: 3, budget: 3}, []step{{10, 0, 0, 10}, {3, 10, 10, 0}}, "[10 3]", 10},
-		"a few leave":                       {pace{shrink: 0, limit: 3, budget: 3}, []step{{10, 0, 0, 10}, {3, 10, 10, 3}}, "[7 6]", 7},
-		"none may leave now":                {pace{shrink: 0, limit: 3, budget: 0}, []step{{10, 0, 0, 10}, {3, 10, 10, 3}}, "[10 3]", 10},
-		"growth is no move":                 {pace{shrink: 0, limit: 1, budget: 1}, []step{{10, 5, 5, 10}, {0, 15, 15, 0}}, "[10 11]", 5},
-		"shrinking is no move":              {pace{shrink: 6, limit: 1, budget: 0}, []step{{10, 4, 4, 10}}, "[4]", 0},
-		"stays for what cannot start":       {pace{stuck: 6, limit: 99, budget: 99}, []step{{10, 0, 0, 10}, {10, 10, 4, 4}}, "[6 10]", 6},
-		"a pending share is not waited for": {unhurried(0), []step{{10, 5, 5, 10}, {5, 9, 5, 5}}, "[5 9]", 0},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			got := tt.pace.walk(tt.steps)
-			if fmt.Sprint(got.sizes) != tt.want || got.held != tt.held {
-				t.Errorf("%v, %d held; want %s, %d held", got.sizes, got.held, tt.want, tt.held)
-			}
-		})
-	}
-}
-
-// However far the steps are taken: no size passes what is desired; no more than the budget moves; what is held and what
-// is done make the whole; a second walk from there does nothing; and what is held never exceeds what is missing elsewhere.
-func TestWalkInvariants(t *testing.T) {
-	property := func(t *rapid.T) {
-		number := rapid.Int64Range(0, 50)
-		steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
-			s := step{current: number.Draw(t, "current"), desired: number.Draw(t, "desired")}
-			s.runnable = rapid.Int64Range(0, s.desired).Draw(t, "runnable")
-			s.running = rapid.Int64Range(0, s.current).Draw(t, "running")
-			return s
-		}), 1, 6).Draw(t, "steps")
-		p := unhurried(rapid.Int64Range(0, 60).Draw(t, "shrink"))
-		p.stuck = rapid.Int64Range(0, 20).Draw(t, "stuck")
-		if rapid.Bool().Draw(t, "limited") {
-			p.limit = rapid.Int64Range(1, 20).Draw(t, "limit")
-			p.budget = rapid.Int64Range(0, p.limit).Draw(t, "budget")
-		}
-		got := p.walk(steps)
-		if got.moved > p.budget || got.moved < 0 {
-			t.Fatalf("%d moved, budget %d", got.moved, p.budget)
-		}
-		var held, runs, up, down int64
-		runnable := p.stuck
-		next := make([]step, len(steps))
-		for i, s := range steps {
-			to := got.sizes[i]
-			if to < min(s.current, s.desired) || to > max(s.current, s.desired) {
-				t.Fatalf("%+v to %d", s, to)
-			}
-			held += max(0, to-max(s.desired, 0))
-			runs += min(s.running, to)
-			runnable += s.runnable
-			up += s.up()
-			down += s.down()
-			next[i] = s
-			next[i].current, next[i].running = to, min(s.running, to)
-		}
-		for i, s := range steps {
-			if s.up() > 0 {
-				held -= max(0, got.sizes[i]-s.desired)
-			}
-		}
-		if held != got.held {
-			t.Fatalf("%d wait, %d said to be held: %+v %+v", held, got.held, steps, got)
-		}
-		var before int64
-		for _, s := range steps {
-			before += s.running
-		}
-		if floor := min(before, runnable) - min(p.shrink, max(0, down-up)); runs < floor {
-			t.Fatalf("%d run of %d, %d are to", runs, before, runnable)
-		}
-		if got.held > 0 && p.budget > got.moved && runs > runnable {
-			t.Fatalf("%d held though %d run and %d have to", got.held, runs, runnable)
-		}
-		p.shrink, p.budget = 0, p.budget-got.moved
-		if p.budget > 1<<40 {
-			p.budget = got.moved + p.budget
-		}
-		if again := p.walk(next); fmt.Sprint(again.sizes) != fmt.Sprint(got.sizes) {
-			t.Fatalf("%+v: %v, then %v", steps, got.sizes, again.sizes)
-		}
-	}
-	for range 50 { // a hundred cases each
-		rapid.Check(t, property)
-	}
-}
-
-// A flip of the order moves no more replicas per minute than allowed, nothing that runs is lost on the way, and all arrive.
+// A flip of the order moves no more replicas per minute than allowed, nothing that runs is lost on
+// the way, and all arrive.
 func TestMovesPerMinute(t *testing.T) {
 	w := newWorld(specOf(100, priority("a", "b"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 100, 0)
 	must(t, w.settle())
@@ -141,8 +38,9 @@ func TestMovesPerMinute(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, and whenever the controller stops, even between its writes and the status: no window of a minute
-// sees more running replicas move than allowed, and in the end all are where they are due.
+// Whatever is asked for, and whenever the controller stops, even between its writes and the status:
+// no window of a minute sees more running replicas move than allowed, and in the end all are where
+// they are due.
 func TestNoMinuteHasTooManyMoves(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -163,13 +61,13 @@ func TestNoMinuteHasTooManyMoves(t *testing.T) {
 			log = append(log, w.step(t, r, steady))
 		}
 		for i := range log {
-			if n := within(log[i:], minute); n > int64(limit) {
+			if n := within(log[i:], time.Minute); n > int64(limit) {
 				t.Fatalf("seed %d: %d moves within a minute, %d are allowed: %v", seed, n, limit, log[i:])
 			}
 		}
 		balanced := false
 		for range 100 {
-			must(t, w.wait(minute))
+			must(t, w.wait(time.Minute))
 			if balanced = meta.IsStatusConditionTrue(w.in.Status.Conditions, v1alpha1.ConditionBalanced); balanced {
 				break
 			}
@@ -209,8 +107,8 @@ func within(log []move, window time.Duration) (n int64) {
 	return n
 }
 
-// step makes a pass that may end at any point, and tells how many replicas moved. While the number of replicas asked for is
-// steady these are all that ran and were stopped.
+// step makes a pass that may end at any point, and tells how many replicas moved. While the number
+// of replicas asked for is steady these are all that ran and were stopped.
 func (w *world) step(t *testing.T, r *rand.Rand, steady bool) move {
 	t.Helper()
 	if r.IntN(3) > 0 {

@@ -18,8 +18,8 @@ import (
 
 const cases = 3_000
 
-// scene is a random Balancer in the middle of its life: random sizes, pods in any state, a status of an earlier pass, and
-// targets that cannot be read or written.
+// scene is a random Balancer in the middle of its life: random sizes, pods in any state, a status
+// of an earlier pass, and targets that cannot be read or written.
 func scene(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 7))
 	spec := randomSpec(r, 6)
@@ -91,7 +91,8 @@ func forAll(t *testing.T, property func(w *world, d Decision) error) {
 	}
 }
 
-// What can run, and what can run nowhere, are the replicas asked for and the excess of the minimums; a probe is no part.
+// What can run, and what can run nowhere, are the replicas asked for and the excess of the
+// minimums; a probe is no part.
 func TestSumIsExact(t *testing.T) {
 	forAll(t, func(w *world, d Decision) error {
 		p, err := newPass(w.in)
@@ -113,7 +114,8 @@ func TestSumIsExact(t *testing.T) {
 	})
 }
 
-// When everything runs and nothing is held, the sizes written are the replicas asked for, as far as bounds allow.
+// When everything runs and nothing is held, the sizes written are the replicas asked for, as far as
+// bounds allow.
 func TestWrittenReplicasAreTheTotal(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(cases) {
@@ -149,7 +151,8 @@ func shares(s v1alpha1.BalancerSpec, name string) bool {
 	return s.Policy.Proportions.TargetProportions[name] > 0
 }
 
-// No target is written below its minimum or above its maximum, but on the way there; none is written that is in doubt.
+// No target is written below its minimum or above its maximum, but on the way there; none is
+// written that is in doubt.
 func TestBoundsHold(t *testing.T) {
 	forAll(t, func(w *world, d Decision) error {
 		for i, target := range w.in.Spec.Targets {
@@ -174,7 +177,8 @@ func TestBoundsHold(t *testing.T) {
 	})
 }
 
-// The same input gives the same decision, in whatever order targets were observed, and the input stays as it is.
+// The same input gives the same decision, in whatever order targets were observed, and the input
+// stays as it is.
 func TestDeterministic(t *testing.T) {
 	forAll(t, func(w *world, d Decision) error {
 		before, err := json.Marshal(w.in.Status)
@@ -195,8 +199,9 @@ func TestDeterministic(t *testing.T) {
 	})
 }
 
-// A decision on its own outcome writes nothing, and the one after that finds nothing new at all. With rebalance false a
-// pending copy may go first, because what is written elsewhere counts as placed.
+// A decision on its own outcome writes nothing, and the one after that finds nothing new at all.
+// With rebalance false a pending copy may go first, because what is written elsewhere counts as
+// placed.
 func TestIdempotent(t *testing.T) {
 	forAll(t, func(w *world, d Decision) error {
 		sticky := w.in.Spec.Policy.Rebalance != nil
@@ -220,7 +225,8 @@ func TestIdempotent(t *testing.T) {
 	})
 }
 
-// Where everything runs and every target has its due, nothing moves, however often that is looked at.
+// Where everything runs and every target has its due, nothing moves, however often that is looked
+// at.
 func TestNoReplicaMovesWithoutNeed(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(cases) {
@@ -238,9 +244,9 @@ func TestNoReplicaMovesWithoutNeed(t *testing.T) {
 	}
 }
 
-// Whatever happens, a pass leaves as many running replicas as are needed, or as there were, but for those that are asked for
-// no more. What is in doubt counts as it was last known. All that holds for two passes as well if the status of the first is
-// lost.
+// Whatever happens, a pass leaves as many running replicas as are needed, or as there were, but for
+// those that are asked for no more. What is in doubt counts as it was last known. All that holds
+// for two passes as well if the status of the first is lost.
 func TestNoRunningReplicaIsLost(t *testing.T) {
 	forAll(t, func(w *world, d Decision) error {
 		var fewer int64

@@ -13,22 +13,25 @@ import (
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// loops is how many random closed loops are played for each kind of relief; make worlds plays ten thousand.
+// loops is how many random closed loops are played for each kind of relief; make worlds plays ten
+// thousand.
 var (
 	loops = flag.Uint64("loops", 700, "random closed loops for each kind of relief")
 	from  = flag.Uint64("from", 0, "the seed of the first one")
 )
 
 const (
-	// horizon is how long a loop is played, settledBy when the last write must have been made: forty replicas that move one at
-	// a time, and take seventeen minutes each to start, need twelve hours.
+	// horizon is how long a loop is played, settledBy when the last write must have been made:
+	// forty replicas that move one at a time, and take seventeen minutes each to start, need twelve
+	// hours.
 	horizon, settledBy = 24 * time.Hour, 12 * time.Hour
 )
 
 // slowly is a world whose pods take their time.
 type slowly struct {
 	*world
-	// delay is how long the pods of a target take to start where there is room, jitter how much longer some of them take.
+	// delay is how long the pods of a target take to start where there is room, jitter how much
+	// longer some of them take.
 	delay  []time.Duration
 	jitter time.Duration
 	// glances draws when there are passes for no reason at all; nil for never.
@@ -41,8 +44,8 @@ func (s *slowly) startAt(target, pod int) time.Time {
 	return s.pods[target][pod].Created.Add(s.delay[target] + late)
 }
 
-// run brings the pods to the sizes: those that do not run leave first, and those for which there is room start in time. It
-// returns when the next one will; zero for never.
+// run brings the pods to the sizes: those that do not run leave first, and those for which there is
+// room start in time. It returns when the next one will; zero for never.
 func (s *slowly) run() (next time.Time) {
 	for i, size := range s.sizes {
 		pods := s.pods[i]
@@ -121,8 +124,8 @@ func (s *slowly) play(until time.Time) (last time.Time, err error) {
 	return last, nil
 }
 
-// slowLoop is a random Balancer in a random world: some targets are able to run only so many, and some pods take longer to
-// start than the timeout allows.
+// slowLoop is a random Balancer in a random world: some targets are able to run only so many, and
+// some pods take longer to start than the timeout allows.
 func slowLoop(seed uint64, relief v1alpha1.Relief) *slowly {
 	r := rand.New(rand.NewPCG(seed, 21))
 	spec := randomSpec(r, 6)
@@ -152,8 +155,8 @@ func slowLoop(seed uint64, relief v1alpha1.Relief) *slowly {
 	return s
 }
 
-// Whatever the relief, the policy, the bounds, the limit of moves and the time that pods take to start: where nothing changes from
-// outside the sizes settle, and then not one is written any more.
+// Whatever the relief, the policy, the bounds, the limit of moves and the time that pods take to
+// start: where nothing changes from outside the sizes settle, and then not one is written any more.
 func TestClosedLoopIsQuiet(t *testing.T) {
 	t.Parallel()
 	for _, relief := range []v1alpha1.Relief{v1alpha1.ReliefAny, v1alpha1.ReliefLaterOnly, v1alpha1.ReliefHealthyOnly} {
@@ -181,7 +184,8 @@ func TestClosedLoopIsQuiet(t *testing.T) {
 	}
 }
 
-// slowPair is a target that is able to run nothing, and one whose pods start one after another, the last long after the timeout.
+// slowPair is a target that is able to run nothing, and one whose pods start one after another, the
+// last long after the timeout.
 func slowPair(t *testing.T, policy v1alpha1.BalancerPolicy) *slowly {
 	t.Helper()
 	s := &slowly{
@@ -193,7 +197,8 @@ func slowPair(t *testing.T, policy v1alpha1.BalancerPolicy) *slowly {
 	return s
 }
 
-// Pods that are slow to take over are not withdrawn where there is nowhere else to go: they would begin anew.
+// Pods that are slow to take over are not withdrawn where there is nowhere else to go: they would
+// begin anew.
 func TestSlowReliefIsNotWithdrawn(t *testing.T) {
 	t.Parallel()
 	for _, relief := range []v1alpha1.Relief{v1alpha1.ReliefAny, v1alpha1.ReliefLaterOnly, v1alpha1.ReliefHealthyOnly} {
@@ -241,7 +246,8 @@ func TestSlowReliefGoesWhereThereIsRoom(t *testing.T) {
 	}
 }
 
-// A target that turns out to be unable to run all that it took over keeps what runs there, and relief goes on to the next.
+// A target that turns out to be unable to run all that it took over keeps what runs there, and
+// relief goes on to the next.
 func TestHealthyOnlySettles(t *testing.T) {
 	t.Parallel()
 	for _, able := range [][]int32{{0, 50, 3}, {0, 2, 3}, {0, 3, 0}, {1, 2, 1}, {0, 0, 3}, {0, 0, 0}} {

@@ -15,80 +15,19 @@ import (
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// Event is something worth telling about a Balancer.
+// Event is an event to record about a Balancer.
 type Event struct {
 	// Type is v1.EventTypeNormal or v1.EventTypeWarning.
 	Type string
 	// Reason is one of the constants of this package.
 	Reason  string
 	Message string
-	// Target is the one it is about; empty for the Balancer itself.
+	// Target is the target that the event is about; empty for the Balancer itself.
 	Target string
 }
 
-// The reasons of events.
-const (
-	// EventRescaled: the size of a target is written.
-	EventRescaled = "Rescaled"
-	// EventFallbackStarted: replicas of a target have not started in time, and are started elsewhere.
-	EventFallbackStarted = "FallbackStarted"
-	// EventFallbackEnded: a target is trusted again to run what is its due.
-	EventFallbackEnded = "FallbackEnded"
-	// EventTargetUnreadable: a target cannot be read, and is left as it is.
-	EventTargetUnreadable = "TargetUnreadable"
-	// EventTargetMissing: a target does not exist, and its replicas are started elsewhere.
-	EventTargetMissing = "TargetMissing"
-	// EventSecondWriter: something else writes the size of a target, too, and it is left as it is.
-	EventSecondWriter = "SecondWriter"
-	// EventTargetConflict: a target must not be written, and is left as it is.
-	EventTargetConflict = "TargetConflict"
-	// EventInvalidSpec: the spec makes no sense, and nothing is done.
-	EventInvalidSpec = "InvalidSpec"
-)
-
-// The reasons of conditions.
-const (
-	// BecauseBalanced: every target has what is its due.
-	BecauseBalanced = "Balanced"
-	// BecauseInvalidSpec: the spec makes no sense.
-	BecauseInvalidSpec = "InvalidSpec"
-	// BecauseNotAdopted: the spec has no replicas yet.
-	BecauseNotAdopted = "ReplicasNotSet"
-	// BecauseTargetsLeftAlone: some targets are not written.
-	BecauseTargetsLeftAlone = "TargetsLeftAlone"
-	// BecauseBlocked: replicas have not started in time.
-	BecauseBlocked = "NotStartedInTime"
-	// BecauseMoving: replicas leave when others run in their place.
-	BecauseMoving = "Moving"
-	// BecauseUnreadable: some targets cannot be read.
-	BecauseUnreadable = "Unreadable"
-	// BecauseMissing: some targets do not exist.
-	BecauseMissing = "TargetMissing"
-	// BecauseSecondWriter: something else writes the sizes of some targets, too.
-	BecauseSecondWriter = "SecondWriter"
-	// BecauseRead: every target can be read and written.
-	BecauseRead = "AllTargetsRead"
-	// BecauseNoFallback: every target runs its own share.
-	BecauseNoFallback = "NoTargetBlocked"
-	// BecauseNoRoom: some replicas have no place.
-	BecauseNoRoom = "NoRoom"
-	// BecauseRoom: every replica has a place.
-	BecauseRoom = "Room"
-	// BecauseMinimums: the minimums sum to more than the replicas.
-	BecauseMinimums = "MinimumsTooLarge"
-	// BecauseReplicas: the replicas cover the minimums.
-	BecauseReplicas = "ReplicasCoverMinimums"
-	// BecauseRunning: as many replicas run as are asked for.
-	BecauseRunning = "ReplicasRun"
-	// BecauseNotRunning: fewer replicas run than are asked for.
-	BecauseNotRunning = "ReplicasMissing"
-	// BecauseComplete: every replica runs where it is due.
-	BecauseComplete = "Complete"
-	// BecauseStarting: replicas are starting.
-	BecauseStarting = "Starting"
-)
-
-// order puts writes that make larger before those that make smaller, and the greatest first.
+// order sorts the writes that make a target larger before those that make one smaller, each from
+// the largest change down.
 func order(writes []Write) {
 	slices.SortStableFunc(writes, func(a, b Write) int {
 		x, y := int64(a.To)-int64(a.From), int64(b.To)-int64(b.From)
@@ -99,16 +38,16 @@ func order(writes []Write) {
 	})
 }
 
-// troubles are the events about targets that are left alone, by the reason.
-var troubles = map[string]string{
-	ReasonUnreadable:   EventTargetUnreadable,
-	ReasonUnknown:      EventTargetUnreadable,
-	ReasonMissing:      EventTargetMissing,
-	ReasonConflict:     EventTargetConflict,
-	ReasonSecondWriter: EventSecondWriter,
+// keptSize has the reason of the event for each reason why a target keeps its size.
+var keptSize = map[string]string{
+	ReasonUnreadable:   ReasonTargetUnreadable,
+	ReasonUnknown:      ReasonTargetUnreadable,
+	ReasonMissing:      ReasonTargetMissing,
+	ReasonConflict:     ReasonTargetConflict,
+	ReasonSecondWriter: ReasonSecondWriter,
 }
 
-// events tells what is new in this decision.
+// events are about what is new in this decision.
 func (p *pass) events(writes []Write) []Event {
 	var events []Event
 	add := func(kind, reason, target, format string, args ...any) {
@@ -116,37 +55,38 @@ func (p *pass) events(writes []Write) []Event {
 	}
 	for _, t := range p.targets {
 		name, s := t.spec.Name, t.status
-		if reason, ok := troubles[s.Reason]; ok && t.before.Reason != s.Reason {
+		if reason, ok := keptSize[s.Reason]; ok && t.before.Reason != s.Reason {
 			add(v1.EventTypeWarning, reason, name, "target %s: %s", name, s.Message)
 		}
 		switch was, is := t.before.Capacity != nil, s.Capacity != nil; {
 		case is && !was:
-			add(v1.EventTypeWarning, EventFallbackStarted, name, "target %s runs %d of %s, some have not started in time", name, s.Running, replicas(int64(t.found)))
+			add(v1.EventTypeWarning, ReasonFallbackStarted, name, "target %s runs %d of %s, some have not started in time", name, s.Running, replicas(int64(t.found)))
 		case was && !is && s.Running > 0:
-			add(v1.EventTypeNormal, EventFallbackEnded, name, "target %s runs %s again", name, replicas(int64(s.Running)))
+			add(v1.EventTypeNormal, ReasonFallbackEnded, name, "target %s runs %s again", name, replicas(int64(s.Running)))
 		case was && !is:
-			add(v1.EventTypeNormal, EventFallbackEnded, name, "target %s has no replicas to run any more", name)
+			add(v1.EventTypeNormal, ReasonFallbackEnded, name, "target %s has no replicas to run any more", name)
 		}
 	}
 	for _, w := range writes {
-		add(v1.EventTypeNormal, EventRescaled, w.Target, "target %s from %d to %s: %s", w.Target, w.From, replicas(int64(w.To)), w.Why)
+		add(v1.EventTypeNormal, ReasonRescaled, w.Target, "target %s from %d to %s: %s", w.Target, w.From, replicas(int64(w.To)), w.Why)
 	}
 	return events
 }
 
-// verdict is a condition before it is dated.
-type verdict struct {
+// condition is a condition before it has its times.
+type condition struct {
 	kind            string
 	holds           bool
 	reason, message string
 }
 
-// conditions brings the conditions up to date. The time of one moves only when its status changes.
+// conditions are the conditions to store. The time of a condition changes only when its status
+// does.
 func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) []metav1.Condition {
 	var alone, blocked []string
 	var pending int64
 	for _, t := range s.Targets {
-		if _, ok := troubles[t.Reason]; ok {
+		if _, ok := keptSize[t.Reason]; ok {
 			alone = append(alone, t.Name+": "+t.Message)
 		}
 		if t.Capacity != nil {
@@ -154,41 +94,42 @@ func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) 
 			pending += int64(t.Pending)
 		}
 	}
-	verdicts := []verdict{
+	found := []condition{
 		p.balanced(s.Targets, alone, pending),
-		{v1alpha1.ConditionTargetsReadable, true, BecauseRead, "every target can be read and written" + strays(p.in.Strays)},
-		{v1alpha1.ConditionFallbackActive, false, BecauseNoFallback, "every target is trusted to run its own share"},
-		{v1alpha1.ConditionOverflow, false, BecauseRoom, "every replica has a place"},
-		{v1alpha1.ConditionMinimumsExceedReplicas, false, BecauseReplicas, "the replicas cover the minimums of the targets"},
+		{v1alpha1.ConditionTargetsReadable, true, ReasonAllTargetsRead, "every target can be read and written" + strays(p.in.Strays)},
+		{v1alpha1.ConditionFallbackActive, false, ReasonNoTargetBlocked, "no target is known to be unable to run its share"},
+		{v1alpha1.ConditionOverflow, false, ReasonRoom, "every replica has a target"},
+		{v1alpha1.ConditionMinimumsExceedReplicas, false, ReasonReplicasCoverMinimums, "the replicas cover the minimums of the targets"},
 	}
 	if len(alone) > 0 {
-		verdicts[1] = verdict{v1alpha1.ConditionTargetsReadable, false, gravest(s.Targets), strings.Join(alone, "; ")}
+		found[1] = condition{v1alpha1.ConditionTargetsReadable, false, gravest(s.Targets), strings.Join(alone, "; ")}
 	}
 	if len(blocked) > 0 {
-		verdicts[2] = verdict{v1alpha1.ConditionFallbackActive, true, BecauseBlocked, "replicas of " + strings.Join(blocked, ", ") + " are started elsewhere"}
+		found[2] = condition{v1alpha1.ConditionFallbackActive, true, ReasonNotStartedInTime, "replicas of " + strings.Join(blocked, ", ") + " are started elsewhere"}
 	}
 	if p.unplaced > 0 {
-		verdicts[3] = verdict{v1alpha1.ConditionOverflow, true, BecauseNoRoom, replicas(p.unplaced) + " can run on no target"}
+		found[3] = condition{v1alpha1.ConditionOverflow, true, ReasonNoRoom, replicas(p.unplaced) + " cannot run on any target"}
 	}
 	if p.excess > 0 {
-		verdicts[4] = verdict{v1alpha1.ConditionMinimumsExceedReplicas, true, BecauseMinimums, fmt.Sprintf("the minimums, and the sizes of targets that are left alone, are %d more than the replicas asked for", p.excess)}
+		found[4] = condition{v1alpha1.ConditionMinimumsExceedReplicas, true, ReasonMinimumsTooLarge, fmt.Sprintf("the minimums and the sizes of targets that are left alone exceed the replicas asked for by %d", p.excess)}
 	}
-	return p.in.date(before, append(verdicts, p.available(s), p.progressing(verdicts[0])))
+	return p.in.date(before, append(found, p.available(s), p.progressing(found[0])))
 }
 
-// gravest is why targets are left alone: of several reasons, the one of which least is known.
+// gravest is why targets keep their sizes: of several reasons, the one under which the least is
+// known.
 func gravest(targets []v1alpha1.BalancerTargetStatus) string {
-	for _, r := range []struct{ of, because string }{
-		{ReasonUnknown, BecauseUnreadable}, {ReasonUnreadable, BecauseUnreadable}, {ReasonMissing, BecauseMissing}, {ReasonSecondWriter, BecauseSecondWriter},
+	for _, r := range []struct{ target, condition string }{
+		{ReasonUnknown, ReasonUnreadable}, {ReasonUnreadable, ReasonUnreadable}, {ReasonMissing, ReasonTargetMissing}, {ReasonSecondWriter, ReasonSecondWriter},
 	} {
-		if slices.ContainsFunc(targets, func(t v1alpha1.BalancerTargetStatus) bool { return t.Reason == r.of }) {
-			return r.because
+		if slices.ContainsFunc(targets, func(t v1alpha1.BalancerTargetStatus) bool { return t.Reason == r.target }) {
+			return r.condition
 		}
 	}
-	return BecauseTargetsLeftAlone
+	return ReasonTargetsLeftAlone
 }
 
-// runningOf is how many replicas run, on targets that are left alone as far as known.
+// runningOf is how many replicas run; of a target that cannot be read, how many last ran.
 func runningOf(targets []v1alpha1.BalancerTargetStatus) (n int64) {
 	for _, t := range targets {
 		n += int64(t.Running)
@@ -196,37 +137,38 @@ func runningOf(targets []v1alpha1.BalancerTargetStatus) (n int64) {
 	return n
 }
 
-// available says whether as many replicas run as are asked for.
-func (p *pass) available(s v1alpha1.BalancerStatus) verdict {
-	v := verdict{v1alpha1.ConditionAvailable, s.Running >= p.asked, BecauseRunning, fmt.Sprintf("%s run, %d are asked for", replicas(int64(s.Running)), p.asked)}
-	if !v.holds {
-		v.reason = BecauseNotRunning
+// available is the condition whether as many replicas run as are asked for.
+func (p *pass) available(s v1alpha1.BalancerStatus) condition {
+	c := condition{v1alpha1.ConditionAvailable, s.Running >= p.asked, ReasonReplicasRun, fmt.Sprintf("%s run, %d are asked for", replicas(int64(s.Running)), p.asked)}
+	if !c.holds {
+		c.reason = ReasonReplicasMissing
 	}
-	return v
+	return c
 }
 
-// progressing says whether waiting is enough for every replica to run where it is due.
-func (p *pass) progressing(balanced verdict) verdict {
+// progressing is the condition whether waiting is enough for every replica to run on the target
+// that should run it.
+func (p *pass) progressing(balanced condition) condition {
 	var starting, late int64
 	for _, t := range p.targets {
 		starting += max(0, int64(t.status.Current-t.status.Running))
 		late += int64(t.status.NotStarted)
 	}
-	v := verdict{v1alpha1.ConditionProgressing, true, BecauseComplete, "every replica runs where it is due"}
+	c := condition{v1alpha1.ConditionProgressing, true, ReasonComplete, "every replica runs where it should"}
 	switch {
-	case !balanced.holds && balanced.reason != BecauseMoving:
-		v.holds, v.reason, v.message = false, balanced.reason, balanced.message
+	case !balanced.holds && balanced.reason != ReasonMoving:
+		c.holds, c.reason, c.message = false, balanced.reason, balanced.message
 	case late > 0:
-		v.holds, v.reason, v.message = false, BecauseBlocked, replicas(late)+" have not started in time"
+		c.holds, c.reason, c.message = false, ReasonNotStartedInTime, replicas(late)+" have not started in time"
 	case !balanced.holds:
-		v.reason, v.message = balanced.reason, balanced.message
+		c.reason, c.message = balanced.reason, balanced.message
 	case starting > 0:
-		v.reason, v.message = BecauseStarting, replicas(starting)+" are starting"
+		c.reason, c.message = ReasonStarting, replicas(starting)+" are starting"
 	}
-	return v
+	return c
 }
 
-// strays says that the selector of the Balancer matches more than it should.
+// strays describes pods that the selector of the Balancer should not match.
 func strays(pods []string) string {
 	if len(pods) == 0 {
 		return ""
@@ -234,61 +176,63 @@ func strays(pods []string) string {
 	return fmt.Sprintf(", but spec.selector matches pods of no target, %d in all, such as %s: narrow it, or an autoscaler counts them too", len(pods), pods[0])
 }
 
-// balanced says whether every target has what is its due, or the first thing that keeps it from that.
-func (p *pass) balanced(targets []v1alpha1.BalancerTargetStatus, alone []string, pending int64) verdict {
-	v := verdict{kind: v1alpha1.ConditionBalanced}
+// balanced is the condition whether every target has its share. Its reason is the first one why
+// not.
+func (p *pass) balanced(targets []v1alpha1.BalancerTargetStatus, alone []string, pending int64) condition {
+	c := condition{kind: v1alpha1.ConditionBalanced}
 	switch {
 	case p.in.Spec.Replicas == nil:
-		v.reason, v.message = BecauseNotAdopted, "spec.replicas is not set; it becomes the number that it last had, or else the sum of the sizes of the targets as soon as all are known and none of their replicas is starting"
+		c.reason, c.message = ReasonReplicasNotSet, "spec.replicas is not set; it becomes the number that it last had, or else the sum of the sizes of the targets as soon as all are known and none of their replicas is starting"
 	case len(alone) > 0:
-		v.reason, v.message = gravest(targets), strings.Join(alone, "; ")
+		c.reason, c.message = gravest(targets), strings.Join(alone, "; ")
 	case pending > 0:
-		v.reason, v.message = BecauseBlocked, replicas(pending)+" cannot run now where they are due"
+		c.reason, c.message = ReasonNotStartedInTime, replicas(pending)+" cannot run on their targets now"
 	case p.unplaced > 0:
-		v.reason, v.message = BecauseNoRoom, replicas(p.unplaced)+" can run on no target"
+		c.reason, c.message = ReasonNoRoom, replicas(p.unplaced)+" cannot run on any target"
 	case p.held > 0:
-		v.reason, v.message = BecauseMoving, replicas(p.held)+" will leave when others run instead"
+		c.reason, c.message = ReasonMoving, replicas(p.held)+" will leave when others run instead"
 	default:
-		v.holds, v.reason, v.message = true, BecauseBalanced, "every target has what is its due"
+		c.holds, c.reason, c.message = true, ReasonBalanced, "every target has its share"
 	}
-	return v
+	return c
 }
 
-// date turns verdicts into conditions.
-func (in *Input) date(before []metav1.Condition, verdicts []verdict) []metav1.Condition {
-	conditions := append(make([]metav1.Condition, 0, len(before)+len(verdicts)), before...)
+// date gives conditions their times.
+func (in *Input) date(before []metav1.Condition, found []condition) []metav1.Condition {
+	conditions := append(make([]metav1.Condition, 0, len(before)+len(found)), before...)
 	for i := range conditions {
 		conditions[i].LastTransitionTime = *podhealth.NotAfter(&conditions[i].LastTransitionTime, in.Now)
 	}
-	for _, v := range verdicts {
+	for _, c := range found {
 		status := metav1.ConditionFalse
-		if v.holds {
+		if c.holds {
 			status = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&conditions, metav1.Condition{
-			Type: v.kind, Status: status, Reason: v.reason, Message: v.message,
+			Type: c.kind, Status: status, Reason: c.reason, Message: c.message,
 			ObservedGeneration: in.Generation, LastTransitionTime: *podhealth.Stamp(in.Now),
 		})
 	}
 	return conditions
 }
 
-// refuse answers a spec that makes no sense: everything stays, and what is remembered too.
+// refuse is the decision about an invalid spec: the targets and all that is known about them stay
+// as they are.
 func refuse(in Input, problem string) Decision {
 	d := Decision{Status: *in.Status.DeepCopy()}
 	d.Status.ObservedGeneration, d.Status.Replicas, d.Status.Selector = in.Generation, in.Pods, selectorOf(&in.Spec)
-	d.Status.Conditions = in.date(in.Status.Conditions, []verdict{
-		{v1alpha1.ConditionBalanced, false, BecauseInvalidSpec, problem},
-		{v1alpha1.ConditionProgressing, false, BecauseInvalidSpec, problem},
+	d.Status.Conditions = in.date(in.Status.Conditions, []condition{
+		{v1alpha1.ConditionBalanced, false, ReasonInvalidSpec, problem},
+		{v1alpha1.ConditionProgressing, false, ReasonInvalidSpec, problem},
 	})
 	was := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.ConditionBalanced)
-	if was == nil || was.Reason != BecauseInvalidSpec || was.Message != problem {
-		d.Events = []Event{{Type: v1.EventTypeWarning, Reason: EventInvalidSpec, Message: problem}}
+	if was == nil || was.Reason != ReasonInvalidSpec || was.Message != problem {
+		d.Events = []Event{{Type: v1.EventTypeWarning, Reason: ReasonInvalidSpec, Message: problem}}
 	}
 	return d
 }
 
-// replicas says how many they are.
+// replicas is the number of replicas in words.
 func replicas(n int64) string {
 	if n == 1 {
 		return "1 replica"

@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/apportion"
 )
 
-// share has the engine share the replicas out, and notes on every target what it is to have.
+// share distributes the replicas, and sets what every target is to have.
 func (p *pass) share(total int32) error {
 	request, order := p.request(total)
 	result, err := apportion.Distribute(request)
@@ -33,7 +33,8 @@ func (p *pass) share(total int32) error {
 	return nil
 }
 
-// request asks the engine what the Balancer asks for. The second value says which target each of the request's is.
+// request is the Balancer as a request to package apportion. The second value is the index of the
+// target for each of the request's targets.
 func (p *pass) request(total int32) (apportion.Request, []int) {
 	policy := &p.in.Spec.Policy
 	r := apportion.Request{
@@ -65,7 +66,8 @@ func (p *pass) request(total int32) (apportion.Request, []int) {
 	return r, order
 }
 
-// byPriority puts the targets named in the order first, as they are named; those that are not have no weight.
+// byPriority sorts the targets that are named to the front, in the order of their names; the others
+// have weight 0.
 func (p *pass) byPriority(named []string) ([]int, func(name string) int64) {
 	rank := make(map[string]int, len(named))
 	for i, name := range named {
@@ -91,8 +93,8 @@ func inOrder(n int) []int {
 	return order
 }
 
-// request is the target as the engine sees it. A pinned one has the size it has, of which others run what it is known not to
-// be able to.
+// request is the target in a request to package apportion. A pinned target keeps its size; others
+// run the part of it that it is not able to run.
 func (t *target) request(weight int64) apportion.Target {
 	out := apportion.Target{
 		Name:   t.spec.Name,
@@ -110,10 +112,10 @@ func (t *target) request(weight int64) apportion.Target {
 	return out
 }
 
-// reasonOf is a reason of the engine as a status has it.
+// reasonOf is a reason of package apportion as a status has it.
 func reasonOf(r apportion.Reason) string { return strings.ToUpper(string(r[:1])) + string(r[1:]) }
 
-// reasons are the engine's in words.
+// reasons are the reasons of package apportion in words.
 var reasons = map[string]string{
 	reasonOf(apportion.ReasonCapacity): "it runs all that it is able to",
 	reasonOf(apportion.ReasonMax):      "it has its maximum",
@@ -125,7 +127,8 @@ var reasons = map[string]string{
 
 func why(s v1alpha1.BalancerTargetStatus) string { return reasons[s.Reason] }
 
-// missing says whose replicas have not started, as a part of why another target grows. Many targets are not all named.
+// missing names the targets whose replicas have not started, as a part of why another target grows.
+// It names three at most.
 func (p *pass) missing() string {
 	const most = 3
 	var blocked []string
@@ -147,10 +150,10 @@ func (p *pass) missing() string {
 func message(s v1alpha1.BalancerTargetStatus) string {
 	text := why(s)
 	if s.Capacity != nil {
-		text += "; it is counted on for " + replicas(int64(*s.Capacity))
+		text += "; it is known to be able to run " + replicas(int64(*s.Capacity))
 	}
 	if s.NotStarted > 0 {
-		text += fmt.Sprintf("; %d not started in time", s.NotStarted)
+		text += fmt.Sprintf("; %d have not started in time", s.NotStarted)
 	}
 	return text
 }

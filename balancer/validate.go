@@ -14,14 +14,15 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// appsGroup is what a reference without apiVersion means.
+// appsGroup is the API group of a reference without apiVersion.
 const appsGroup = "apps"
 
-// appsKinds are the kinds that a reference may have without apiVersion.
+// appsKinds are the kinds of a reference that needs no apiVersion.
 var appsKinds = []string{"Deployment", "StatefulSet", "ReplicaSet"}
 
-// Validate returns what is wrong with the spec of the Balancer key, which is namespace/name. The schema refuses the same;
-// it is checked again because the schema in a cluster may be older than the controller.
+// Validate returns the errors in the spec of a Balancer, whose key is namespace/name. The schema
+// refuses the same; the spec is checked again because the schema in the cluster may be older than
+// the controller.
 func Validate(key string, spec *v1alpha1.BalancerSpec) field.ErrorList {
 	c := checker{key: key, names: make(sets.Set[string], len(spec.Targets))}
 	at := field.NewPath("spec")
@@ -32,7 +33,7 @@ func Validate(key string, spec *v1alpha1.BalancerSpec) field.ErrorList {
 	return c.errs
 }
 
-// checker collects what is wrong.
+// checker collects the errors.
 type checker struct {
 	key   string
 	names sets.Set[string]
@@ -53,14 +54,14 @@ func negative(at *field.Path, n int32) *field.Error {
 
 func (c *checker) targets(at *field.Path, targets []v1alpha1.BalancerTarget) {
 	if len(targets) == 0 {
-		c.add(field.Required(at, "a Balancer has a target"))
+		c.add(field.Required(at, "a Balancer needs a target"))
 	}
 	objects := make(sets.Set[object], len(targets))
 	for i, t := range targets {
 		at := at.Index(i)
 		switch {
 		case t.Name == "":
-			c.add(field.Required(at.Child("name"), "a target has a name"))
+			c.add(field.Required(at.Child("name"), "a target needs a name"))
 		case c.names.Has(t.Name):
 			c.add(field.Duplicate(at.Child("name"), t.Name))
 		}
@@ -79,16 +80,16 @@ func (c *checker) targets(at *field.Path, targets []v1alpha1.BalancerTarget) {
 	}
 }
 
-// object is what identifies the object of a reference within its namespace.
+// object identifies the object of a reference within its namespace.
 type object struct{ group, kind, name string }
 
-// reference checks what a target refers to, and returns the object.
+// reference checks the reference of a target, and returns its object.
 func (c *checker) reference(at *field.Path, ref v1alpha1.ScaleTargetReference) object {
 	if ref.Kind == "" {
-		c.add(field.Required(at.Child("kind"), "a reference has a kind"))
+		c.add(field.Required(at.Child("kind"), "a reference needs a kind"))
 	}
 	if ref.Name == "" {
-		c.add(field.Required(at.Child("name"), "a reference has a name"))
+		c.add(field.Required(at.Child("name"), "a reference needs a name"))
 	}
 	group, _, found := strings.Cut(ref.APIVersion, "/")
 	switch {
@@ -145,7 +146,7 @@ func (c *checker) policy(at *field.Path, p *v1alpha1.BalancerPolicy) {
 	option(c, at.Child("minMode"), p.MinMode, v1alpha1.MinFloor, v1alpha1.MinAdditive)
 }
 
-// block checks that a block is set under its own policy and under no other.
+// block checks that a block is set if and only if the policy is its own.
 func (c *checker) block(at *field.Path, set, own bool, name v1alpha1.BalancerPolicyName) {
 	switch {
 	case own && !set:
@@ -162,7 +163,7 @@ func (c *checker) order(at *field.Path, names []string) {
 	seen := make(sets.Set[string], len(names))
 	for i, name := range names {
 		if !c.names.Has(name) {
-			c.add(stranger(at.Index(i), name))
+			c.add(unknownTarget(at.Index(i), name))
 		}
 		if seen.Has(name) {
 			c.add(field.Duplicate(at.Index(i), name))
@@ -177,7 +178,7 @@ func (c *checker) proportions(at *field.Path, rates map[string]int32) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(rates)) {
 		if !c.names.Has(name) {
-			c.add(stranger(at.Key(name), name))
+			c.add(unknownTarget(at.Key(name), name))
 		}
 		if rate := rates[name]; rate < 0 {
 			c.add(negative(at.Key(name), rate))
@@ -185,7 +186,7 @@ func (c *checker) proportions(at *field.Path, rates map[string]int32) {
 	}
 }
 
-func stranger(at *field.Path, name string) *field.Error {
+func unknownTarget(at *field.Path, name string) *field.Error {
 	return field.Invalid(at, name, "must name targets of this Balancer only")
 }
 

@@ -29,7 +29,8 @@ type world struct {
 	pods  [][]podhealth.Pod
 	// writes counts the sizes written.
 	writes int
-	// forgetful worlds have a new controller for every pass: it knows what the API server stores, and nothing else.
+	// forgetful worlds have a new controller for every pass: it knows what the API server stores,
+	// and nothing else.
 	forgetful bool
 }
 
@@ -77,7 +78,8 @@ func newWorld(spec v1alpha1.BalancerSpec, sizes ...int32) *world {
 	return w
 }
 
-// run brings the pods to the sizes: those that do not run leave first, and as many run as the target is able to.
+// run brings the pods to the sizes: those that do not run leave first, and as many run as the
+// target is able to.
 func (w *world) run() {
 	for i, size := range w.sizes {
 		pods := w.pods[i]

@@ -10,9 +10,24 @@
 package deferral
 
 import (
+	"errors"
 	"maps"
 	"time"
 )
+
+// Default is how long a node waits for balance at most, unless told otherwise.
+const Default = 10 * time.Minute
+
+// Limit is how long a node waits for balance at most: what is given, or Default. With 0 no node waits. A negative limit is refused.
+func Limit(given *time.Duration) (time.Duration, error) {
+	switch {
+	case given == nil:
+		return Default, nil
+	case *given < 0:
+		return 0, errors.New("must not be negative; 0 defers nothing")
+	}
+	return *given, nil
+}
 
 // Waits are the nodes that wait, or have waited lately. Use New to make one.
 type Waits struct {

@@ -85,6 +85,25 @@ func TestWithoutALimitNothingWaits(t *testing.T) {
 	}
 }
 
+func TestLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		given *time.Duration
+		want  time.Duration
+		fails bool
+	}{
+		"nothing is the default": {nil, deferral.Default, false},
+		"0 is no deferral":       {new(time.Duration), 0, false},
+		"a minute":               {ptrTo(time.Minute), time.Minute, false},
+		"less than nothing":      {ptrTo(-time.Second), 0, true},
+	} {
+		if got, err := deferral.Limit(c.given); got != c.want || (err != nil) != c.fails {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+func ptrTo(d time.Duration) *time.Duration { return &d }
+
 // TestEveryOfferedNodeIsOverdueInTime hands in another random share of the idle nodes in every loop, as an autoscaler does whose
 // group must keep some of them. Whatever the order, a node that is offered again within the limit goes no later than with the first
 // offer after its limit.

@@ -176,11 +176,11 @@ func refusedBalancers(ctx context.Context, t *testing.T, c client.Client) {
 
 		{"no selector", `spec: {selector: null}`, "spec.selector", "Required"},
 		{"empty selector", `spec: {selector: {matchLabels: {app: null}}}`, "spec.selector", "must not be empty"},
-		{"bad key", selector(`matchLabels: {-app: web}`), "spec.selector.matchLabels", "-app is no key of a label"},
-		{"bad key among others", selector(`matchLabels: {a: b, example.com/app: web, x/y/z: ""}`), "spec.selector.matchLabels", "x/y/z is no key of a label"},
-		{"long key", selector(`matchLabels: {` + strings.Repeat("k", 64) + `: web}`), "spec.selector.matchLabels", "kkk is no key of a label"},
-		{"longer than any key", selector(`matchLabels: {? ` + strings.Repeat("k", 100_000) + ` : web}`), "spec.selector.matchLabels", "every key must be one of a label"},
-		{"prefix of a key in capitals", selector(`matchLabels: {Example.com/app: web}`), "spec.selector.matchLabels", "Example.com/app is no key of a label"},
+		{"bad key", selector(`matchLabels: {-app: web}`), "spec.selector.matchLabels", "-app is not a label key"},
+		{"bad key among others", selector(`matchLabels: {a: b, example.com/app: web, x/y/z: ""}`), "spec.selector.matchLabels", "x/y/z is not a label key"},
+		{"long key", selector(`matchLabels: {` + strings.Repeat("k", 64) + `: web}`), "spec.selector.matchLabels", "kkk is not a label key"},
+		{"longer than any key", selector(`matchLabels: {? ` + strings.Repeat("k", 100_000) + ` : web}`), "spec.selector.matchLabels", "every key must be a label key"},
+		{"prefix of a key in capitals", selector(`matchLabels: {Example.com/app: web}`), "spec.selector.matchLabels", "Example.com/app is not a label key"},
 		{"many labels", selector(`matchLabels: {` + each(101, `k%d: ""`) + `}`), "spec.selector.matchLabels", "at most 100 items"},
 		{"bad value", selector(`matchLabels: {app: my web}`), "spec.selector.matchLabels.app", "should match"},
 		{"value that ends badly", selector(`matchLabels: {app: web-}`), "spec.selector.matchLabels.app", "should match"},
@@ -188,8 +188,8 @@ func refusedBalancers(ctx context.Context, t *testing.T, c client.Client) {
 		{"number as a value", selector(`matchLabels: {app: 1}`), "spec.selector.matchLabels.app", "must be of type string"},
 		{"no key", expression(`operator: Exists`), "spec.selector.matchExpressions[0].key", "Required"},
 		{"empty key", expression(`key: "", operator: Exists`), "spec.selector.matchExpressions[0].key", "at least 1 chars"},
-		{"bad key in an expression", expression(`key: app/, operator: Exists`), "spec.selector.matchExpressions[0].key", "is no key of a label: name part must be non-empty"},
-		{"long prefix in an expression", expression(`key: ` + strings.Repeat("k", 254) + `/a, operator: Exists`), "spec.selector.matchExpressions[0].key", "is no key of a label: prefix part must be no more than 253"},
+		{"bad key in an expression", expression(`key: app/, operator: Exists`), "spec.selector.matchExpressions[0].key", "is not a label key: name part must be non-empty"},
+		{"long prefix in an expression", expression(`key: ` + strings.Repeat("k", 254) + `/a, operator: Exists`), "spec.selector.matchExpressions[0].key", "is not a label key: prefix part must be no more than 253"},
 		{"longer than any key in an expression", expression(`key: ` + strings.Repeat("k", 318) + `, operator: Exists`), "spec.selector.matchExpressions[0].key", "may not be more than 317"},
 		{"no operator", expression(`key: app`), "spec.selector.matchExpressions[0].operator", "Required"},
 		{"unknown operator", expression(`key: app, operator: Is, values: [web]`), "spec.selector.matchExpressions[0].operator", `supported values: "In", "NotIn", "Exists", "DoesNotExist"`},
@@ -329,7 +329,7 @@ func largestBalancer(ctx context.Context, t *testing.T, c client.Client) {
 		broken = b.DeepCopy()
 		delete(broken.Spec.Selector.MatchLabels, fmt.Sprintf("%0253d/%063d", 0, 0))
 		broken.Spec.Selector.MatchLabels["x/y/z"] = ""
-		if err := c.Create(ctx, broken, client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "x/y/z is no key of a label") {
+		if err := c.Create(ctx, broken, client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "x/y/z is not a label key") {
 			t.Errorf("%s: a key that is none: %v", policy.PolicyName, err)
 		}
 		broken = b.DeepCopy()

@@ -71,7 +71,7 @@ func secondWriter(ctx context.Context, t *testing.T, w *balancerWorld) {
 	})
 	s.settles(ctx, t, "left alone", state{
 		sizes: map[string]int32{"a": 5, "b": 1}, holds: []string{},
-		says: map[string]string{"a": "HorizontalPodAutoscaler", v1alpha1.ConditionTargetsReadable: "something else writes its size"},
+		says: map[string]string{"a": "HorizontalPodAutoscaler", v1alpha1.ConditionTargetsReadable: "something else also writes its size"},
 	})
 	c := s.news(ctx, t, "left alone")
 	if n := c.sizes["a"]; n > 3 {

@@ -24,7 +24,7 @@ func recreatedTarget(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.begin(t)
 	gone := state{
 		sizes: map[string]int32{"a": 6, "b": 0, "c": 6}, holds: []string{},
-		says: map[string]string{v1alpha1.ConditionTargetsReadable: `deployments.apps "b" not found`, "b": "its replicas are due elsewhere"},
+		says: map[string]string{v1alpha1.ConditionTargetsReadable: `deployments.apps "b" not found`, "b": "others are to run its replicas"},
 	}
 	if err := s.Delete(ctx, s.deployment("b"), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
@@ -88,8 +88,8 @@ func sharedTarget(ctx context.Context, t *testing.T, w *balancerWorld) {
 		return state{
 			sizes: sizes, holds: []string{},
 			says: map[string]string{
-				"b":                               "it is a target of Balancer " + by + ", too; remove it from all Balancers but one",
-				v1alpha1.ConditionTargetsReadable: "b: it is a target of Balancer " + by,
+				"b":                               "it is also a target of Balancer " + by + "; remove it from all Balancers but one",
+				v1alpha1.ConditionTargetsReadable: "b: it is also a target of Balancer " + by,
 			},
 		}
 	}

@@ -98,13 +98,13 @@ func priorityOverflow(ctx context.Context, t *testing.T, w *balancerWorld) {
 		{
 			"more than all maxima", 15, 4, 3, 5,
 			[]string{v1alpha1.ConditionOverflow, v1alpha1.ConditionTargetsReadable},
-			map[string]string{v1alpha1.ConditionOverflow: "3 replicas can run on no target", "a": "it has its maximum"},
+			map[string]string{v1alpha1.ConditionOverflow: "3 replicas cannot run on any target", "a": "it has its maximum"},
 			[]string{"c"},
 		},
 		{
 			"less than the minimums", 1, 0, 0, 2,
 			[]string{v1alpha1.ConditionBalanced, v1alpha1.ConditionMinimumsExceedReplicas, v1alpha1.ConditionTargetsReadable},
-			map[string]string{v1alpha1.ConditionMinimumsExceedReplicas: "are 1 more than the replicas asked for", "c": "it has its minimum"},
+			map[string]string{v1alpha1.ConditionMinimumsExceedReplicas: "exceed the replicas asked for by 1", "c": "it has its minimum"},
 			[]string{"a", "b", "c"},
 		},
 	} {

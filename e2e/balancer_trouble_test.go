@@ -40,7 +40,7 @@ func vanishingZone(ctx context.Context, t *testing.T, w *balancerWorld) {
 	}
 	b := s.settles(ctx, t, "without nodes", state{
 		sizes: map[string]int32{"a": 3, "b": 5, "c": 4}, running: map[string]int32{"a": 0}, holds: inFallback,
-		says: map[string]string{v1alpha1.ConditionFallbackActive: "replicas of a are started elsewhere", "a": "3 not started in time"},
+		says: map[string]string{v1alpha1.ConditionFallbackActive: "replicas of a are started elsewhere", "a": "3 have not started in time"},
 	})
 	s.wrote(ctx, t, "without nodes", "b", "c")
 	s.neverFewer(t, "without nodes", 6)
@@ -123,7 +123,7 @@ func refusedPods(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.balance(ctx, t, s.balancer(4, fallback(priority("a", "b"), startsWithin, stableAfter)))
 	s.settles(ctx, t, "refused", state{
 		sizes: map[string]int32{"a": 4, "b": 4}, running: map[string]int32{"a": 0}, holds: inFallback,
-		says: map[string]string{"a": "4 not started in time"},
+		says: map[string]string{"a": "4 have not started in time"},
 	})
 	s.wrote(ctx, t, "refused", "a", "b")
 
@@ -184,7 +184,7 @@ func crashLoop(ctx context.Context, t *testing.T, w *balancerWorld) {
 	}
 	s.settles(ctx, t, "crashing", state{
 		sizes: map[string]int32{"a": 4, "b": 6}, running: map[string]int32{"a": 2}, holds: inFallback,
-		says: map[string]string{"a": "counted on for 2 replicas; 2 not started in time"},
+		says: map[string]string{"a": "known to be able to run 2 replicas; 2 have not started in time"},
 	})
 	s.wrote(ctx, t, "crashing", "b")
 

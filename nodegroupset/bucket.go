@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // bucket holds the groups of one exact part in order of their amount in one
@@ -15,6 +16,9 @@ type bucket struct {
 	dim     int32 // noDimension while there are too few groups to choose one
 	rows    []row
 	changes int // since the dimension was chosen
+
+	mu       sync.Mutex
+	clusters map[*entry]*cluster // nil until Alike asks for one
 }
 
 const noDimension = -1
@@ -62,6 +66,7 @@ func insertRow(rows []row, r row) []row {
 
 func (b *bucket) changed(p *printer) {
 	b.changes++
+	b.clusters = nil
 	if b.changes < max(rechooseAfter, len(b.rows)) {
 		return
 	}

@@ -3,6 +3,7 @@ package nodegroupset
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -193,9 +194,44 @@ func compareWithOracle(t *testing.T, x *Index, o oracle, templates map[string]cl
 		if diff := cmp.Diff(want, all[name]); diff != "" {
 			t.Fatalf("AllSimilar()[%s] (-definition +index):\n%s", name, diff)
 		}
+		alike, shared := x.Alike(name)
+		if !slices.IsSorted(alike) || !slices.Contains(alike, name) || len(alike) != len(want)+1 {
+			t.Fatalf("Alike(%s) is %v, want %v and itself", name, alike, want)
+		}
+		for other := range templates {
+			if similar := slices.Contains(want, other); x.AreSimilar(name, other) != similar || other != name && slices.Contains(alike, other) != similar {
+				t.Fatalf("%s and %s: similar is %v, the index says otherwise", name, other, similar)
+			}
+		}
+		for _, other := range alike {
+			if theirs, _ := x.Alike(other); shared && &theirs[0] != &alike[0] {
+				t.Fatalf("%s does not share the list of %s", other, name)
+			}
+		}
 	}
 	if diff := cmp.Diff(o.sets(templates), x.Sets()); diff != "" {
 		t.Fatalf("Sets (-definition +index):\n%s", diff)
+	}
+}
+
+// Groups of one large set get one list, also where their nodes differ a little, and where another large set has the same exact part.
+func TestListsOfLargeSetsAreShared(t *testing.T) {
+	templates := map[string]cloudprovider.Template{}
+	for i := range 100 {
+		memory := int64(i/50*32+15) << 30
+		template := cloudprovider.Template{Node: &v1.Node{}}
+		template.Node.Status.Capacity = list("cpu", "4")
+		template.Node.Status.Allocatable = v1.ResourceList{v1.ResourceMemory: *resource.NewQuantity(memory+int64(i), resource.BinarySI)}
+		templates[fmt.Sprintf("g%02d", i)] = template
+	}
+	x := indexOf(t, Options{}, templates)
+	first, shared := x.Alike("g00")
+	second, sharedToo := x.Alike("g99")
+	if !shared || !sharedToo || len(first) != 50 || len(second) != 50 {
+		t.Errorf("%v %v, %d and %d groups; want two shared lists of 50", shared, sharedToo, len(first), len(second))
+	}
+	if alike, shared := x.Alike("unknown"); len(alike) > 0 || shared {
+		t.Errorf("an unknown group is like %v", alike)
 	}
 }
 

@@ -12,19 +12,21 @@ import (
 // Target is the health of a target at the last decision and now.
 type Target struct {
 	Before, Now Health
-	// Pinned reports that the target keeps its size. What is known about its capacity stays as it was: of a target that cannot
-	// be read or must not be written not even the pods are certain.
+	// Pinned reports that the target keeps its size. What is known about its capacity stays as it
+	// was: of a target that cannot be read or must not be written not even the pods are certain.
 	Pinned bool
 }
 
 // Learn updates the capacities of all targets that share replicas.
 //
-// The first replica that has not started in time makes a target blocked: its capacity is what runs. More such replicas lower the
-// capacity at once. Running replicas raise it, and a target that runs all it is asked for is no longer blocked, but both only
-// when that has lasted for the stabilization time. So a pod that comes and goes moves a replica at most once in that time.
+// The first replica that has not started in time makes a target blocked: its capacity is what runs.
+// More such replicas lower the capacity at once. Running replicas raise it, and a target that runs
+// all it is asked for is no longer blocked, but both only when that has lasted for the
+// stabilization time. So a pod that comes and goes moves a replica at most once in that time.
 //
-// A capacity is not forgotten while it is not yet known what another target is able to run. Otherwise two targets, each asked
-// for what the other was not able to run, would swap their shares forever.
+// A capacity is not forgotten while it is not yet known what another target is able to run.
+// Otherwise two targets, each asked for what the other was not able to run, would swap their shares
+// forever.
 //
 // Without a stabilization time there is no fallback, and all capacities are forgotten.
 func Learn(targets []*Target, stabilization time.Duration, t *Timer) {
@@ -40,14 +42,16 @@ func Learn(targets []*Target, stabilization time.Duration, t *Timer) {
 	}
 }
 
-// undecided reports whether it is not yet known what the target is able to run: replicas are missing, and there was no capacity.
+// undecided reports whether it is not yet known what the target is able to run: replicas are
+// missing, and there was no capacity.
 func (t *Target) undecided() bool { return t.Now.Running < t.Now.Size && t.Before.Capacity == nil }
 
 // learning is the state of one call of Learn.
 type learning struct {
 	stabilization time.Duration
 	timer         *Timer
-	// undecided reports that some target is starting replicas and may or may not be able to run them.
+	// undecided reports that some target is starting replicas and may or may not be able to run
+	// them.
 	undecided bool
 	// deciding reports that such a target is now known not to be able to run them.
 	deciding bool
@@ -78,8 +82,8 @@ func (l *learning) learn(target *Target) {
 	}
 }
 
-// restore raises or forgets the capacity of a target that has done better than it since before, once the stabilization time is
-// over.
+// restore raises or forgets the capacity of a target that has done better than it since before,
+// once the stabilization time is over.
 func (l *learning) restore(h *Health, stable time.Time) {
 	switch {
 	case l.timer.Now.Before(stable):
@@ -94,9 +98,9 @@ func (l *learning) restore(h *Health, stable time.Time) {
 	}
 }
 
-// fineSince is since when a blocked target has done better than its capacity: it has recovered or, while other replicas of it
-// have not started in time, more run than its capacity says. A pod of a recovered target that fails interrupts that; a replica
-// that is added does not.
+// fineSince is since when a blocked target has done better than its capacity: it has recovered or,
+// while other replicas of it have not started in time, more run than its capacity says. A pod of a
+// recovered target that fails interrupts that; a replica that is added does not.
 func (h Health) fineSince(before Health, now time.Time) *metav1.Time {
 	if !h.recovered() && h.Running <= *h.Capacity {
 		return nil
@@ -111,8 +115,8 @@ func (h Health) fineSince(before Health, now time.Time) *metav1.Time {
 	return nil
 }
 
-// Limit sets the capacity of a target in a request, and what counts as placed there: of the replicas that it has, no more than it
-// is able to run.
+// Limit sets the capacity of a target in a request, and what counts as placed there: of the
+// replicas that it has, no more than it is able to run.
 func (h Health) Limit(t *apportion.Target) {
 	t.Current = int64(h.Size)
 	if h.Capacity == nil {
@@ -126,10 +130,10 @@ func (h Health) Limit(t *apportion.Target) {
 // Pending is how many replicas the target is to have beyond those that it is expected to run:
 //
 //   - those that the result leaves pending;
-//   - if there are none and the capacity holds the target back, one as a probe: nothing else would show that the capacity has
-//     grown;
-//   - those that it has already and that have no place elsewhere, of the unplaced ones. Their pods may only be slow, and
-//     would have to start again.
+//   - if there are none and the capacity holds the target back, one as a probe: nothing else would
+//     show that the capacity has grown;
+//   - those that it has already and that have no place elsewhere, of the unplaced ones. Their pods
+//     may only be slow, and would have to start again.
 func (h Health) Pending(t apportion.Target, r apportion.TargetResult, unplaced int64) int64 {
 	highest := ptr.Deref(t.Max, apportion.MaxReplicas)
 	runnable, pending := r.Replicas-r.Pending, r.Pending

@@ -10,8 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// Six replicas go to zone a first. Two of them have waited for a node for an hour: they are started in zone b, and a probe stays
-// in zone a.
+// Six replicas go to zone a first. Two of them have waited for a node for an hour: they are started
+// in zone b, and a probe stays in zone a.
 func Example() {
 	timer := podhealth.Timer{Now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}
 	created := timer.Now.Add(-time.Hour)

@@ -7,7 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// timeout is how long replicas may take to start, stable how long a target has to run well until it counts as recovered.
+// timeout is how long replicas may take to start, stable how long a target has to run well until it
+// counts as recovered.
 const timeout, stable = 5 * time.Minute, 5 * time.Minute
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -24,7 +25,8 @@ func pods(run, pending int) []Pod {
 	return all
 }
 
-// The pod counts of the proposal's implementation are among these: all, running, not started in time.
+// The pod counts of the proposal's implementation are among these: all, running, not started in
+// time.
 func TestObserve(t *testing.T) {
 	failed := Pod{Created: noon.Add(-time.Hour), Phase: v1.PodFailed}
 	young := Pod{Created: noon.Add(-time.Minute), Phase: v1.PodPending}

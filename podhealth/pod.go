@@ -8,24 +8,30 @@ import (
 )
 
 const (
-	// crashLoopBackOff is the reason that the kubelet gives for a container that waits after a crash.
+	// crashLoopBackOff is the reason that the kubelet gives for a container that waits after a
+	// crash.
 	crashLoopBackOff = "CrashLoopBackOff"
-	// manyRestarts is the number of restarts after which a container that has just started counts as crash looping.
+	// manyRestarts is the number of restarts after which a container that has just started counts
+	// as crash looping.
 	manyRestarts = 3
-	// steadyAfter is how long a container has to run until a crash loop counts as over. The kubelet resets its back-off after
-	// the same time.
+	// steadyAfter is how long a container has to run until a crash loop counts as over. The kubelet
+	// resets its back-off after the same time.
 	steadyAfter = 10 * time.Minute
 )
 
-// Pod is what a decision needs to know about a pod. Pods can be compared: an update that leaves the Pod equal changes nothing.
+// Pod is what a decision needs to know about a pod. Pods can be compared: an update that leaves the
+// Pod equal changes nothing.
 type Pod struct {
 	Created time.Time
 	Phase   v1.PodPhase
-	// Ready is the Ready condition of the pod. A running pod without that condition counts as ready.
+	// Ready is the Ready condition of the pod. A running pod without that condition counts as
+	// ready.
 	Ready bool
-	// ReadySince is when the pod became ready; zero if it is not ready, or if the condition does not say.
+	// ReadySince is when the pod became ready; zero if it is not ready, or if the condition does
+	// not say.
 	ReadySince time.Time
-	// WasReady reports that the pod is ready or once was: it has started, whatever happened to it since.
+	// WasReady reports that the pod is ready or once was: it has started, whatever happened to it
+	// since.
 	WasReady bool
 	// Terminating reports that the pod is being deleted.
 	Terminating bool
@@ -33,7 +39,8 @@ type Pod struct {
 	CrashLooping bool
 	// CrashLoopingSince is when the crash loop began, as far as the status of the pod shows.
 	CrashLoopingSince time.Time
-	// SteadyAt is when the crash loop counts as over if no container crashes before; zero while a container waits.
+	// SteadyAt is when the crash loop counts as over if no container crashes before; zero while a
+	// container waits.
 	SteadyAt time.Time
 }
 
@@ -65,8 +72,8 @@ func Assess(pod *v1.Pod) Pod {
 	return p
 }
 
-// firstStart is the earliest start of a container that the statuses show. No pod is ready before that: if it became not ready
-// later, it was ready in between.
+// firstStart is the earliest start of a container that the statuses show. No pod is ready before
+// that: if it became not ready later, it was ready in between.
 func firstStart(statuses []v1.ContainerStatus) time.Time {
 	var first time.Time
 	add := func(t time.Time) {
@@ -87,8 +94,8 @@ func firstStart(statuses []v1.ContainerStatus) time.Time {
 	return first
 }
 
-// addCrashLoop adds a container that may be crash looping. The crash loop of the pod lasts from the earliest known crash to the
-// end of the last container's crash loop.
+// addCrashLoop adds a container that may be crash looping. The crash loop of the pod lasts from the
+// earliest known crash to the end of the last container's crash loop.
 func (p *Pod) addCrashLoop(s v1.ContainerStatus) {
 	var steady time.Time
 	last := s.LastTerminationState.Terminated
@@ -136,12 +143,14 @@ const (
 type deadline struct {
 	// timeout is how long a replica may take to start; 0 is no limit.
 	timeout time.Duration
-	// belowSince is since when the target has run fewer replicas than it is asked for; zero while it runs all of them. A pod
-	// that is deleted and created again has no more time than the one before it.
+	// belowSince is since when the target has run fewer replicas than it is asked for; zero while
+	// it runs all of them. A pod that is deleted and created again has no more time than the one
+	// before it.
 	belowSince time.Time
 }
 
-// passed reports whether a replica that has been starting since then has had its time. At the deadline itself it is in time.
+// passed reports whether a replica that has been starting since then has had its time. At the
+// deadline itself it is in time.
 func (d deadline) passed(since, now time.Time) bool {
 	return d.timeout > 0 && (since.Add(d.timeout).Before(now) || d.passedForAll(now))
 }

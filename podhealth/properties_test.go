@@ -64,7 +64,8 @@ func observed(t *rapid.T) (before Health, size int32, all []Pod) {
 	return anyHealth(t), rapid.Int32Range(0, 12).Draw(t, "asked for"), rapid.SliceOfN(rapid.Custom(assessed), 0, 12).Draw(t, "pods")
 }
 
-// The counts stay within the pods and the size, whatever the order of the pods, and nothing handed in is changed.
+// The counts stay within the pods and the size, whatever the order of the pods, and nothing handed
+// in is changed.
 func TestCountsAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, size, all := observed(t)
@@ -124,8 +125,8 @@ func TestNothingChangesBeforeNext(t *testing.T) {
 	})
 }
 
-// A capacity appears and falls only with replicas that have not started, and then at once. It rises or goes only after the
-// stabilization time. It is never higher than what runs when it is learned.
+// A capacity appears and falls only with replicas that have not started, and then at once. It rises
+// or goes only after the stabilization time. It is never higher than what runs when it is learned.
 func TestCapacityIsLearnedAtOnceAndForgottenLate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		targets := make([]*Target, rapid.IntRange(1, 4).Draw(t, "targets"))
@@ -158,7 +159,8 @@ func TestCapacityIsLearnedAtOnceAndForgottenLate(t *testing.T) {
 	})
 }
 
-// What is pending never makes a target larger than its maximum, and without a known capacity nothing is added.
+// What is pending never makes a target larger than its maximum, and without a known capacity
+// nothing is added.
 func TestPendingIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Int64Range(0, 20)

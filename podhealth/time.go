@@ -9,7 +9,8 @@ import (
 // instant is the shortest time after a deadline at which the deadline has passed.
 const instant = time.Nanosecond
 
-// Timer holds the time of a decision, and collects the earliest time after it at which time alone may change the decision.
+// Timer holds the time of a decision, and collects the earliest time after it at which time alone
+// may change the decision.
 type Timer struct {
 	Now time.Time
 	// Next is zero if there is no such time.
@@ -31,8 +32,8 @@ func Stamp(now time.Time) *metav1.Time {
 	return new(metav1.NewTime(now.Truncate(time.Second)))
 }
 
-// NotAfter returns the time, or the latest time it may be if it is later. A stored time lies in the future when a clock was set
-// back; a period that begins there would last too long.
+// NotAfter returns the time, or the latest time it may be if it is later. A stored time lies in the
+// future when a clock was set back; a period that begins there would last too long.
 func NotAfter(t *metav1.Time, latest time.Time) *metav1.Time {
 	if t == nil || !t.After(latest) {
 		return t

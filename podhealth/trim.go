@@ -5,8 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Trim is a transform for a cache of pods. It keeps the identity, the labels and what [Assess] reads, which is a small part of a
-// pod, and drops the rest for everyone who shares the cache. Objects other than pods stay as they are.
+// Trim is a transform for a cache of pods. It keeps the identity, the labels and what [Assess]
+// reads, which is a small part of a pod, and drops the rest for everyone who shares the cache.
+// Objects other than pods stay as they are.
 func Trim(object any) (any, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {

@@ -6,9 +6,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Balancer keeps a number of replicas shared among several targets: Deployments, StatefulSets, or whatever else has a
-// Scale subresource, usually one for each zone or kind of machine. It has a Scale subresource itself, so that one
-// HorizontalPodAutoscaler can drive all of the targets. The fields of the Balancer proposal have its names and meanings.
+// Balancer shares a number of replicas among several targets: Deployments, StatefulSets, or other
+// objects with a Scale subresource, usually one for each zone or kind of machine. It has a Scale
+// subresource itself, so that one HorizontalPodAutoscaler can scale all of the targets. The fields
+// of the Balancer proposal keep their names and meanings.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -16,8 +17,8 @@ import (
 // +kubebuilder:resource:shortName=bal,categories=evenkeel
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="Replicas asked for"
 // +kubebuilder:printcolumn:name="Observed",type=integer,JSONPath=`.status.replicas`,description="Pods that the selector matches"
-// +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`,description="Pods of the targets that are well"
-// +kubebuilder:printcolumn:name="Balanced",type=string,JSONPath=`.status.conditions[?(@.type=="Balanced")].status`,description="Whether every target has what is its due"
+// +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`,description="Pods of the targets that run"
+// +kubebuilder:printcolumn:name="Balanced",type=string,JSONPath=`.status.conditions[?(@.type=="Balanced")].status`,description="Whether every target has its share"
 // +kubebuilder:printcolumn:name="Fallback",type=string,JSONPath=`.status.conditions[?(@.type=="FallbackActive")].status`,description="Whether targets run replicas in place of others"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!self.spec.targets.exists(t, t.scaleTargetRef.kind == 'Balancer' && t.scaleTargetRef.name == self.metadata.name && has(t.scaleTargetRef.apiVersion) && t.scaleTargetRef.apiVersion.startsWith('evenkeel.dev/'))",message="a Balancer cannot be a target of itself",fieldPath=".spec.targets"
@@ -26,14 +27,14 @@ type Balancer struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	Spec BalancerSpec `json:"spec"`
-	// Status is what was found and done. The controller alone writes it.
+	// Status is the observed state. Only the controller writes it.
 	// +optional
 	Status BalancerStatus `json:"status,omitzero"`
 }
 
-// BalancerList is what listing Balancers returns.
+// BalancerList is a list of Balancers.
 //
 // +kubebuilder:object:root=true
 type BalancerList struct {
@@ -44,20 +45,21 @@ type BalancerList struct {
 	Items []Balancer `json:"items"`
 }
 
-// BalancerSpec is what a Balancer is asked for.
+// BalancerSpec is the desired state of a Balancer.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:validation:XValidation:rule="!has(self.policy.priorities) || [self.targets.map(t, t.name)].all(names, self.policy.priorities.targetOrder.all(n, n in names))",message="must name targets of this Balancer only",messageExpression="'no target is named ' + self.policy.priorities.targetOrder.filter(n, !self.targets.exists(t, t.name == n))[0]",fieldPath=".policy.priorities.targetOrder"
 // +kubebuilder:validation:XValidation:rule="!has(self.policy.proportions) || [self.targets.map(t, t.name)].all(names, self.policy.proportions.targetProportions.all(n, n in names))",message="must name targets of this Balancer only",messageExpression="'no target is named ' + self.policy.proportions.targetProportions.filter(n, !self.targets.exists(t, t.name == n))[0]",fieldPath=".policy.proportions.targetProportions"
 type BalancerSpec struct {
-	// Replicas is how many pods the targets are to have together, 0 or more. Unset, the controller writes the number that it
-	// last had, or else the sum that is found on the targets: so the field can be left to an autoscaler. While it is unset, the
-	// Scale subresource can be written but not read.
+	// Replicas is how many pods the targets have together, 0 or more. If it is unset, the
+	// controller sets it to the last number that it had, or else to the sum of the sizes of the
+	// targets, so that the field can be left to an autoscaler. While it is unset, the Scale
+	// subresource can be written but not read.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// Targets are what the replicas are shared among. The order of the list does not matter.
+	// Targets are the objects that share the replicas. The order of the list does not matter.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -65,48 +67,50 @@ type BalancerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="[self.map(t, (has(t.scaleTargetRef.apiVersion) ? t.scaleTargetRef.apiVersion.split('/')[0] : 'apps') + '/' + t.scaleTargetRef.kind + '/' + t.scaleTargetRef.name)].all(refs, refs.all(r, refs.indexOf(r) == refs.lastIndexOf(r)))",message="must not refer to one object twice"
 	Targets []BalancerTarget `json:"targets"`
 
-	// Selector matches the pods of all targets, and no others. It should be the one of the Service before them. It must not
-	// be empty: that would match every pod of the namespace.
+	// Selector matches the pods of all targets and no others. It is usually the selector of the
+	// Service in front of them. It must not be empty, which would match every pod of the namespace.
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="must not be empty"
 	Selector LabelSelector `json:"selector"`
 
-	// Policy says how the replicas are shared.
+	// Policy is how the replicas are shared.
 	Policy BalancerPolicy `json:"policy"`
 }
 
-// BalancerTarget is one of the things that replicas are shared among.
+// BalancerTarget is an object that shares the replicas.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",message="must not be greater than maxReplicas",fieldPath=".minReplicas"
 type BalancerTarget struct {
-	// Name is what the policy and the status call the target.
+	// Name is the name of the target in the policy and the status.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$`
 	Name string `json:"name"`
 
-	// ScaleTargetRef refers to an object in the namespace of the Balancer that has a Scale subresource.
+	// ScaleTargetRef refers to an object in the namespace of the Balancer that has a Scale
+	// subresource.
 	ScaleTargetRef ScaleTargetReference `json:"scaleTargetRef"`
 
-	// MinReplicas is how many replicas the target has in any case, even where that is more than the Balancer asks for; unset
-	// means 0.
+	// MinReplicas is how many replicas the target has at least, even if that is more than the
+	// Balancer asks for; unset means 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
-	// MaxReplicas is how many replicas the target never exceeds, even where the Balancer asks for more; unset means no bound.
+	// MaxReplicas is how many replicas the target has at most, even if the Balancer asks for more;
+	// unset means no bound.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
 }
 
-// ScaleTargetReference names the object that a target is.
+// ScaleTargetReference refers to the object of a target.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:validation:XValidation:rule="has(self.apiVersion) || self.kind in ['Deployment', 'StatefulSet', 'ReplicaSet']",message="is required unless kind is Deployment, StatefulSet or ReplicaSet",fieldPath=".apiVersion",reason=FieldValueRequired
 type ScaleTargetReference struct {
-	// APIVersion is group/version of the object. Unset, it is the preferred version of the group apps, which has the kinds
-	// Deployment, StatefulSet and ReplicaSet; other kinds need it.
+	// APIVersion is the group/version of the object. It is required for kinds other than
+	// Deployment, StatefulSet and ReplicaSet, which are those of the group apps if it is unset.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=127
@@ -133,13 +137,13 @@ type BalancerPolicyName string
 const (
 	// PriorityPolicyName fills the targets in order.
 	PriorityPolicyName BalancerPolicyName = "priority"
-	// ProportionalPolicyName shares among the targets by rates.
+	// ProportionalPolicyName shares the replicas by rates.
 	ProportionalPolicyName BalancerPolicyName = "proportional"
 )
 
-// BalancerPolicy says how replicas are shared. Of Priorities and Proportions exactly the one of the policy is set. What
-// follows Fallback is not in the proposal: the options of a ReplicaDistribution, whose empty values mean the defaults, and a
-// limit.
+// BalancerPolicy is how replicas are shared. Of Priorities and Proportions, exactly the one of the
+// policy is set. The fields after Fallback are not in the proposal: they are options of a
+// ReplicaDistribution, whose empty values mean the defaults, and a limit.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:validation:XValidation:rule="self.policyName != 'priority' || has(self.priorities)",message="is required when policyName is priority",fieldPath=".priorities",reason=FieldValueRequired
@@ -160,12 +164,13 @@ type BalancerPolicy struct {
 	// +optional
 	Proportions *ProportionalPolicy `json:"proportions,omitempty"`
 
-	// Fallback says when replicas that do not start are started on other targets too. Unset, they never are.
+	// Fallback is when replicas that do not start are also started on other targets; unset means
+	// never.
 	// +optional
 	Fallback *Fallback `json:"fallback,omitempty"`
 
-	// Relief is who takes over what a target cannot run: Any (default), HealthyOnly, or LaterOnly, which goes with the policy
-	// priority.
+	// Relief is which targets take over replicas that a target cannot run: Any (default),
+	// HealthyOnly, or LaterOnly, which needs the policy priority.
 	// +optional
 	// +kubebuilder:validation:Enum=Any;HealthyOnly;LaterOnly
 	Relief Relief `json:"relief,omitempty"`
@@ -174,37 +179,39 @@ type BalancerPolicy struct {
 	// +optional
 	Rebalance *bool `json:"rebalance,omitempty"`
 
-	// Rounding is how shares become whole numbers: LargestRemainder (default), Webster or DHondt. It has no effect under the
-	// policy priority.
+	// Rounding is how shares become whole numbers: LargestRemainder (default), Webster or DHondt.
+	// It has no effect under the policy priority.
 	// +optional
 	// +kubebuilder:validation:Enum=LargestRemainder;Webster;DHondt
 	Rounding Rounding `json:"rounding,omitempty"`
 
-	// TieBreak is the order of equal claims: by Name (default), or by a Hash over the Balancer and the target, which differs
-	// from Balancer to Balancer. It has no effect under the policy priority.
+	// TieBreak is how ties are broken: by Name (default), or by a Hash over the Balancer and the
+	// target, which differs between Balancers. It has no effect under the policy priority.
 	// +optional
 	// +kubebuilder:validation:Enum=Name;Hash
 	TieBreak TieBreak `json:"tieBreak,omitempty"`
 
-	// MinMode is what minReplicas is: Floor (default), a part of the target's share, or Additive, what the share comes on top
-	// of. It has no effect under the policy priority.
+	// MinMode is how minimum and share combine: minReplicas is a part of the share (Floor, the
+	// default), or the share comes on top of it (Additive). It has no effect under the policy
+	// priority.
 	// +optional
 	// +kubebuilder:validation:Enum=Floor;Additive
 	MinMode MinMode `json:"minMode,omitempty"`
 
-	// MaxMovesPerMinute is how many running replicas may leave a target for another one within any minute, 1 or more; unset
-	// means no bound. Changes of the number of replicas are no moves.
+	// MaxMovesPerMinute is how many running replicas may leave a target for another one within any
+	// minute, 1 or more; unset means no bound. Changes of the number of replicas are not moves.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxMovesPerMinute *int32 `json:"maxMovesPerMinute,omitempty"`
 }
 
-// PriorityPolicy is what the policy priority needs.
+// PriorityPolicy configures the policy priority.
 //
 // +kubebuilder:object:generate=true
 type PriorityPolicy struct {
-	// TargetOrder names targets. The first gets the replicas until its maxReplicas is reached or replicas fail to start, then
-	// the next, and so on. A target that is not named has its minReplicas only.
+	// TargetOrder names targets. The first one gets replicas until it reaches its maxReplicas or
+	// replicas fail to start, then the next one, and so on. A target that is not named has only its
+	// minReplicas.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
@@ -213,13 +220,14 @@ type PriorityPolicy struct {
 	TargetOrder []string `json:"targetOrder"`
 }
 
-// ProportionalPolicy is what the policy proportional needs.
+// ProportionalPolicy configures the policy proportional.
 //
 // +kubebuilder:object:generate=true
 type ProportionalPolicy struct {
-	// TargetProportions are rates by name of target, 0 or more each. The greatest difference between the share that a target
-	// has and the share that is its due is as small as can be. A target that reaches its maxReplicas leaves the calculation;
-	// one that has no rate, or the rate 0, has its minReplicas only.
+	// TargetProportions are rates by the name of the target, 0 or more each. The largest difference
+	// between the replicas of a target and its exact share is as small as possible. A target that
+	// reaches its maxReplicas leaves the calculation; a target with no rate, or the rate 0, has
+	// only its minReplicas.
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=100
 	// +kubebuilder:validation:XValidation:rule="self.all(n, self[n] >= 0)",message="must not be negative"
@@ -229,20 +237,21 @@ type ProportionalPolicy struct {
 // DefaultStabilizationTime is the stabilizationTime of a Fallback that has none.
 const DefaultStabilizationTime = 5 * time.Minute
 
-// Fallback says how replicas that fail to start are recognized, and when they are taken to be well again.
+// Fallback is when a target counts as not able to run its replicas, and when as recovered.
 //
 // +kubebuilder:object:generate=true
 type Fallback struct {
-	// StartupTimeout is how long a pod may take to start before it is considered blocked and another one is started on
-	// another target, 1s or more. When the pod has started after all, the other one may be stopped.
+	// StartupTimeout is how long a pod may take to start before it is considered blocked and
+	// another one is started on another target, 1s or more. When the pod starts later, the other
+	// one may be stopped.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be 1s or more"
 	StartupTimeout metav1.Duration `json:"startupTimeout"`
 
-	// StabilizationTime is for how long all pods of a target have to be well before its fallback ends, 1s or more; unset
-	// means 5m. The proposal has none.
+	// StabilizationTime is how long all pods of a target have to run before its fallback ends, 1s
+	// or more; unset means 5m. The proposal has none.
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
@@ -254,44 +263,48 @@ type Fallback struct {
 
 // The condition types of a Balancer.
 const (
-	// ConditionAvailable is True when as many replicas run as are asked for, wherever.
+	// ConditionAvailable is True when as many replicas run as are asked for, on whatever target.
 	ConditionAvailable = "Available"
-	// ConditionProgressing is False when replicas do not get where they are due by waiting alone.
+	// ConditionProgressing is False when waiting is not enough for every replica to run where it
+	// should.
 	ConditionProgressing = "Progressing"
-	// ConditionBalanced is True when every target has what is its due.
+	// ConditionBalanced is True when every target has its share.
 	ConditionBalanced = "Balanced"
 	// ConditionTargetsReadable is False when a target cannot be read or must not be written.
 	ConditionTargetsReadable = "TargetsReadable"
-	// ConditionFallbackActive is True while a target runs replicas in place of another one.
+	// ConditionFallbackActive is True while other targets are to run replicas of a blocked target.
 	ConditionFallbackActive = "FallbackActive"
-	// ConditionOverflow is True while there are replicas that can run on no target.
+	// ConditionOverflow is True while replicas cannot run on any target.
 	ConditionOverflow = "Overflow"
-	// ConditionMinimumsExceedReplicas is True while the minimums of the targets sum to more than the replicas asked for.
+	// ConditionMinimumsExceedReplicas is True while the minimums of the targets sum to more than
+	// the replicas asked for.
 	ConditionMinimumsExceedReplicas = "MinimumsExceedReplicas"
 )
 
-// BalancerStatus is what was found and done.
+// BalancerStatus is the observed state of a Balancer.
 //
 // +kubebuilder:object:generate=true
 type BalancerStatus struct {
-	// ObservedGeneration is the generation of the spec that the status answers.
+	// ObservedGeneration is the generation of the spec that the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Replicas is how many pods the selector of the Balancer matches, but for those that have ended or are being deleted.
+	// Replicas is how many pods the selector of the Balancer matches, without those that have ended
+	// or are being deleted.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// Running is how many pods of the targets are well.
+	// Running is how many pods of the targets run.
 	// +optional
 	Running int32 `json:"running"`
 
-	// RequestedReplicas is the last spec.replicas that was set; unset as long as there never was one. Where spec.replicas is
-	// taken away, it is set to this number again.
+	// RequestedReplicas is the last spec.replicas; unset if there never was one. If spec.replicas
+	// is removed, it is set to this number again.
 	// +optional
 	RequestedReplicas *int32 `json:"requestedReplicas,omitempty"`
 
-	// Selector is the selector of the spec in the form of a query parameter, for clients of the Scale subresource.
+	// Selector is the selector of the spec in the form of a query parameter, for clients of the
+	// Scale subresource.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
@@ -301,90 +314,99 @@ type BalancerStatus struct {
 	// +listMapKey=name
 	Targets []BalancerTargetStatus `json:"targets,omitempty"`
 
-	// Moves are those that count against maxMovesPerMinute; unset where there is no such limit, or none were made.
+	// Moves are the moves that count against maxMovesPerMinute; unset if there is no such limit, or
+	// if there were no moves.
 	// +optional
 	Moves *BalancerMoves `json:"moves,omitempty"`
 
-	// Conditions are Available, Progressing, Balanced, TargetsReadable, FallbackActive, Overflow and MinimumsExceedReplicas.
+	// Conditions are Available, Progressing, Balanced, TargetsReadable, FallbackActive, Overflow
+	// and MinimumsExceedReplicas.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// BalancerMoves counts replicas that left a target for another one. The count starts anew when a minute has passed since the
-// last of them.
+// BalancerMoves counts replicas that left a target for another one. The count starts again a minute
+// after the last of them.
 //
 // +kubebuilder:object:generate=true
 type BalancerMoves struct {
-	// Count is how many left.
+	// Count is how many replicas left.
 	Count int32 `json:"count"`
-	// LastTime is when the last of them left, or the latest that it can have been.
+	// LastTime is when the last of them left, or the latest time at which it may have left.
 	LastTime metav1.Time `json:"lastTime"`
 }
 
-// BalancerTargetStatus is what was found and done on one target. Counts are numbers of replicas.
+// BalancerTargetStatus is the observed state of a target. Counts are numbers of replicas.
 //
 // +kubebuilder:object:generate=true
 type BalancerTargetStatus struct {
 	// Name of the target.
 	Name string `json:"name"`
 
-	// Desired is what the target is to have.
+	// Desired is the size that the target is to have.
 	// +optional
 	Desired int32 `json:"desired"`
-	// Current is what the target asks for, as far as known: spec.replicas of its Scale.
+	// Current is the size that the target has, as far as known: spec.replicas of its Scale.
 	// +optional
 	Current int32 `json:"current"`
-	// Running is how many of its pods are well.
+	// Running is how many of its pods run.
 	// +optional
 	Running int32 `json:"running"`
-	// NotStarted is how many of its replicas have not started in time, including those that have no pod.
+	// NotStarted is how many of its replicas have not started in time, including those that have no
+	// pod.
 	// +optional
 	NotStarted int32 `json:"notStarted"`
 	// Pending is the part of Desired that cannot run now.
 	// +optional
 	Pending int32 `json:"pending"`
 
-	// Reason is why the target has what it has: Capacity, Max, Min, Sticky, Order or Weight, as in a ReplicaDistribution, or
-	// why it is left alone, such as Unreadable.
+	// Reason is why the target is to have that size: Capacity, Max, Min, Sticky, Order or Weight,
+	// as in a ReplicaDistribution, or why it is left alone, such as Unreadable.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message explains the reason, and says what to do where something has to be done.
+	// Message explains the reason, and says what to do if something has to be done.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// BelowSizeSince is since when, without interruption, pods of the target have been missing or not well; unset while there
-	// are none such. It begins anew when another pod has become well, and not when one is created again.
+	// BelowSizeSince is since when fewer pods of the target run than it asks for; unset while all
+	// run. It starts again when another pod becomes ready, but not when a pod is deleted and
+	// created again.
 	// +optional
 	BelowSizeSince *metav1.Time `json:"belowSizeSince,omitempty"`
-	// BlockedSince is since when other targets have run replicas in its place; unset while they do not.
+	// BlockedSince is since when the target has had a capacity; unset while it has none.
 	// +optional
 	BlockedSince *metav1.Time `json:"blockedSince,omitempty"`
-	// FineSince is since when, without interruption, all pods of a blocked target have been well.
+	// FineSince is since when a blocked target has run all its replicas, or more than its capacity.
 	// +optional
 	FineSince *metav1.Time `json:"fineSince,omitempty"`
-	// Capacity is how many replicas a blocked target is known to be able to run; unset while nothing is known.
+	// Capacity is how many replicas a blocked target is known to be able to run; unset while it is
+	// not blocked.
 	// +optional
 	Capacity *int32 `json:"capacity,omitempty"`
 
-	// Overwrites are the times that something else than the Balancer changed the size; unset where that was long ago.
+	// Overwrites counts recent changes of the size by something else than the Balancer; unset if
+	// there are none.
 	// +optional
 	Overwrites *BalancerOverwrites `json:"overwrites,omitempty"`
 }
 
-// BalancerOverwrites counts how often something else than the Balancer changed the size of a target.
+// BalancerOverwrites counts how often something else than the Balancer changed the size of a
+// target.
 //
 // +kubebuilder:object:generate=true
 type BalancerOverwrites struct {
-	// Count is how often, as far as the times lie close together.
+	// Count is the number of changes that are close together in time.
 	Count int32 `json:"count"`
-	// LastTime is when it did last, or when the Balancer began to write the target again.
+	// LastTime is the time of the last change, or when the Balancer began to write the target
+	// again.
 	LastTime metav1.Time `json:"lastTime"`
-	// LeftAloneUntil is set while the target is left alone: until when, if the size is not changed again before.
+	// LeftAloneUntil is until when the target is left alone, if its size is not changed again
+	// before; unset if it is written.
 	// +optional
 	LeftAloneUntil *metav1.Time `json:"leftAloneUntil,omitempty"`
-	// ObservedGeneration is the generation of the spec then.
+	// ObservedGeneration is the generation of the spec at that time.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

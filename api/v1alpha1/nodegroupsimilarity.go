@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodeGroupSimilarity asks which node groups form a set, and why the others do not.
+// NodeGroupSimilarity asks which node groups are similar, and why the others are not.
 type NodeGroupSimilarity struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -18,24 +18,28 @@ type NodeGroupSimilarity struct {
 
 // NodeGroupSimilaritySpec is the question.
 type NodeGroupSimilaritySpec struct {
-	// Options say what counts as similar; by default what counts for Cluster Autoscaler.
+	// Options are what counts as similar; by default the same as for Cluster Autoscaler.
 	Options SimilarityOptions `json:"options,omitzero"`
-	// AllDifferences reports every pair of sets, not only those that differ in at most three fields.
+	// AllDifferences reports every pair of sets, not only pairs that differ in at most three
+	// fields.
 	AllDifferences bool `json:"allDifferences,omitempty"`
 	// Groups are the groups to compare, at least one.
 	Groups []SimilarityGroup `json:"groups"`
 }
 
-// SimilarityOptions have the names and the defaults of Cluster Autoscaler's flags. Ratios are decimal numbers between 0 and 1,
-// kept as they are written, because they are never compared as floating point.
+// SimilarityOptions have the names and the defaults of Cluster Autoscaler's flags. Ratios are
+// decimal numbers between 0 and 1, kept as they are written, because they are never converted to
+// floating point.
 type SimilarityOptions struct {
-	// BalancingIgnoreLabels are label keys to ignore besides those of the label packs.
+	// BalancingIgnoreLabels are label keys to ignore in addition to those of the label packs.
 	BalancingIgnoreLabels []string `json:"balancingIgnoreLabels,omitempty"`
-	// BalancingLabels, when not empty, are the labels that alone decide: groups are similar where these are equal.
+	// BalancingLabels, if not empty, are the only labels that count: groups are similar if these
+	// are equal.
 	BalancingLabels []string `json:"balancingLabels,omitempty"`
 	// MemoryDifferenceRatio bounds the difference of memory capacity; empty means 0.015.
 	MemoryDifferenceRatio json.Number `json:"memoryDifferenceRatio,omitempty"`
-	// MaxAllocatableDifferenceRatio bounds the difference of every allocatable resource; empty means 0.05.
+	// MaxAllocatableDifferenceRatio bounds the difference of every allocatable resource; empty
+	// means 0.05.
 	MaxAllocatableDifferenceRatio json.Number `json:"maxAllocatableDifferenceRatio,omitempty"`
 	// MaxFreeDifferenceRatio bounds the difference of every free resource; empty means 0.05.
 	MaxFreeDifferenceRatio json.Number `json:"maxFreeDifferenceRatio,omitempty"`
@@ -45,7 +49,8 @@ type SimilarityOptions struct {
 type SimilarityGroup struct {
 	// Name is not empty and unique among the groups.
 	Name string `json:"name"`
-	// Template is a node as the group would create it. Its status.capacity is required unless labels alone decide.
+	// Template is a node as the group would create it. Its status.capacity is required unless
+	// labels alone decide.
 	Template v1.Node `json:"template"`
 	// Pods are the daemon set and static pods that come with the node; their requests are not free.
 	Pods []v1.Pod `json:"pods,omitempty"`
@@ -53,9 +58,9 @@ type SimilarityGroup struct {
 
 // NodeGroupSimilarityStatus is the answer.
 type NodeGroupSimilarityStatus struct {
-	// Sets hold every group exactly once; sets and members are sorted by name.
+	// Sets contain every group exactly once; sets and members are sorted by name.
 	Sets []SimilaritySet `json:"sets"`
-	// Differences has one entry for each pair of sets, stood for by their first members.
+	// Differences has one entry for each pair of sets, represented by their first members.
 	Differences []SimilarityDifference `json:"differences"`
 }
 
@@ -64,7 +69,7 @@ type SimilaritySet struct {
 	Groups []string `json:"groups"`
 }
 
-// SimilarityDifference says in what two groups differ.
+// SimilarityDifference is how two groups differ.
 type SimilarityDifference struct {
 	// Groups are the two names, in order.
 	Groups []string `json:"groups"`
@@ -76,11 +81,12 @@ type SimilarityDifference struct {
 type FieldDifference struct {
 	// Field is for example capacity.cpu, labels[pool] or taints[dedicated:NoSchedule].
 	Field string `json:"field"`
-	// Left and Right are the two values; nil where the field is missing on that side.
+	// Left and Right are the two values; nil if the group does not have the field.
 	Left  *string `json:"left,omitempty"`
 	Right *string `json:"right,omitempty"`
-	// Ratio is the difference measured as a share of the larger value, rounded to four decimals; empty where the values have to be equal.
+	// Ratio is the difference as a share of the larger value, rounded to four decimals; empty if
+	// the values have to be equal.
 	Ratio string `json:"ratio,omitempty"`
-	// Limit is the ratio the difference had to stay within, or "equal".
+	// Limit is the largest ratio allowed, or "equal".
 	Limit string `json:"limit"`
 }

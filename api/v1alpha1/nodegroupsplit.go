@@ -2,7 +2,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NodeGroupSplit asks how many of a number of new nodes go to which of a set of similar node groups.
+// NodeGroupSplit asks how a number of new nodes is split over similar node groups.
 type NodeGroupSplit struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -11,14 +11,15 @@ type NodeGroupSplit struct {
 	Status *NodeGroupSplitStatus `json:"status,omitempty"`
 }
 
-// NodeGroupSplitPolicy says what an even split means.
+// NodeGroupSplitPolicy is how nodes are split.
 type NodeGroupSplitPolicy string
 
 // The policies of a NodeGroupSplit.
 const (
 	// SplitEven levels the final sizes. It is the default.
 	SplitEven NodeGroupSplitPolicy = "Even"
-	// SplitProportional makes the final sizes follow the weights: largest remainder, today's sizes as lower bounds.
+	// SplitProportional makes the final sizes follow the weights, by largest remainder, with the
+	// present sizes as lower bounds.
 	SplitProportional NodeGroupSplitPolicy = "Proportional"
 	// SplitPriority fills the groups in list order, each up to its max.
 	SplitPriority NodeGroupSplitPolicy = "Priority"
@@ -30,9 +31,10 @@ type NodeGroupSplitSpec struct {
 	Nodes *int64 `json:"nodes"`
 	// Policy is Even, Proportional or Priority; empty means Even.
 	Policy NodeGroupSplitPolicy `json:"policy,omitempty"`
-	// Chosen names the group the expander chose: the first in line among equals. Optional.
+	// Chosen names the group that the expander chose. It comes first among equals. Optional.
 	Chosen string `json:"chosen,omitempty"`
-	// Groups are the groups to split over, at least one. Their order matters under policy Priority only.
+	// Groups are the groups to split over, at least one. Their order matters under policy Priority
+	// only.
 	Groups []SplitGroup `json:"groups"`
 }
 
@@ -42,32 +44,24 @@ type SplitGroup struct {
 	Name string `json:"name"`
 	// Size is the target size before the split, 0..2147483647. Required.
 	Size *int64 `json:"size"`
-	// Min is the size the group has to have, 0..Max; nil means 0.
+	// Min is the size that the group has at least, 0..Max; nil means 0.
 	Min *int64 `json:"min,omitempty"`
-	// Max is the size the group must not exceed, 0..2147483647. A group already above it is left alone. Required.
+	// Max is the size that the group has at most, 0..2147483647. A group that is above it keeps its
+	// size. Required.
 	Max *int64 `json:"max"`
 	// Weight is the share under policy Proportional, 0..2^63-1; nil means 1.
 	Weight *int64 `json:"weight,omitempty"`
 }
 
-// SplitReason says which bound holds a group at its new size.
+// SplitReason is the bound that holds a group at its new size: max, overMax if the group was above
+// its max before, or min if it was raised to its min and no further. It is empty if no bound does.
 type SplitReason string
-
-// The reasons of a NodeGroupSplit; a group that no bound holds has none.
-const (
-	// SplitAtMax: the group is held at its max.
-	SplitAtMax SplitReason = "max"
-	// SplitOverMax: the group was above its max already and is left alone.
-	SplitOverMax SplitReason = "overMax"
-	// SplitAtMin: the group was raised to its min, and nothing beyond it.
-	SplitAtMin SplitReason = "min"
-)
 
 // NodeGroupSplitStatus is the answer.
 type NodeGroupSplitStatus struct {
 	// Groups has one entry for every group of the spec, in the same order.
 	Groups []SplitGroupStatus `json:"groups"`
-	// Unplaced is how many nodes no group had room for.
+	// Unplaced is how many nodes no group has room for.
 	Unplaced int64 `json:"unplaced"`
 }
 

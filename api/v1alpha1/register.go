@@ -17,5 +17,6 @@ const (
 // KindBalancer is the kind of a Balancer, a custom resource.
 const KindBalancer = "Balancer"
 
-// MaxCount is the greatest number of nodes or replicas a document can speak of: no Scale can carry more.
+// MaxCount is the largest number of nodes or replicas in a document, which is the largest number
+// that a Scale can hold.
 const MaxCount = 1<<31 - 1

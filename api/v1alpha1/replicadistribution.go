@@ -2,7 +2,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ReplicaDistribution asks how many of a number of replicas go to which target.
+// ReplicaDistribution asks how a number of replicas is distributed over targets.
 type ReplicaDistribution struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -13,19 +13,25 @@ type ReplicaDistribution struct {
 
 // The options of a ReplicaDistribution. The empty value of each means its default.
 type (
-	// DistributionPolicy is how replicas are shared: Proportional (default) to the weights, or Priority in list order.
+	// DistributionPolicy is how replicas are shared: Proportional (default) to the weights, or
+	// Priority in list order.
 	DistributionPolicy string
 	// Rounding is how shares become whole numbers: LargestRemainder (default), Webster or DHondt.
 	Rounding string
-	// MinMode is what a minimum is: Floor (default), a part of the share, or Additive, what the share comes on top of.
+	// MinMode is how minimum and share combine: the minimum is a part of the share (Floor, the
+	// default), or the share comes on top of it (Additive).
 	MinMode string
-	// Shortage is what holds when the minimums exceed the replicas: GuaranteeMin (default) or TotalWins.
+	// Shortage is what holds when the minimums exceed the replicas: GuaranteeMin (default) or
+	// TotalWins.
 	Shortage string
-	// Pending is what becomes of a share a target cannot run: Keep (default) leaves it there as well, Trim does not.
+	// Pending is what happens to a share that a target cannot run: Keep (default) also leaves it
+	// there, Trim does not.
 	Pending string
-	// Relief is who takes over what another target cannot run: Any (default), LaterOnly or HealthyOnly.
+	// Relief is which targets take over what another target cannot run: Any (default), LaterOnly or
+	// HealthyOnly.
 	Relief string
-	// TieBreak is the order of equal claims: Name (default) or Hash, which is rendezvous over key and target name.
+	// TieBreak is how ties are broken: Name (default) or Hash, which is rendezvous hashing over key
+	// and target name.
 	TieBreak string
 )
 
@@ -65,16 +71,17 @@ type ReplicaDistributionSpec struct {
 	Rounding Rounding `json:"rounding,omitempty"`
 	MinMode  MinMode  `json:"minMode,omitempty"`
 	Shortage Shortage `json:"shortage,omitempty"`
-	// Rebalance false leaves replicas already placed where they are as far as possible; nil means true.
+	// Rebalance false leaves replicas already placed where they are as far as possible; nil means
+	// true.
 	Rebalance *bool   `json:"rebalance,omitempty"`
 	Pending   Pending `json:"pending,omitempty"`
-	// Relief LaterOnly goes with policy Priority only.
+	// Relief LaterOnly needs policy Priority.
 	Relief Relief `json:"relief,omitempty"`
-	// Key identifies the object to be distributed; TieByHash uses it.
+	// Key identifies the object whose replicas are distributed; TieByHash uses it.
 	Key      string   `json:"key,omitempty"`
 	TieBreak TieBreak `json:"tieBreak,omitempty"`
 
-	// Targets may be empty: then everything is unplaced. Their order is the order of policy Priority.
+	// Targets may be empty; then all replicas are unplaced. Policy Priority follows their order.
 	Targets []DistributionTarget `json:"targets"`
 }
 
@@ -82,46 +89,40 @@ type ReplicaDistributionSpec struct {
 type DistributionTarget struct {
 	// Name is not empty and unique among the targets.
 	Name string `json:"name"`
-	// Weight is the share relative to the others, 0..2^63-1; nil means 1. A target of weight 0 never gets more than Min.
+	// Weight is the share relative to the others, 0..2^63-1; nil means 1. A target of weight 0
+	// never gets more than Min.
 	Weight *int64 `json:"weight,omitempty"`
-	// Min is what the target has to have, at most Max; nil means 0.
+	// Min is how many replicas the target has at least, 0..Max; nil means 0.
 	Min *int64 `json:"min,omitempty"`
-	// Max is what the target must not exceed; nil means no bound.
+	// Max is how many replicas the target has at most; nil means no bound.
 	Max *int64 `json:"max,omitempty"`
-	// Capacity is what the target is known to be able to run; nil means that nothing is known, so no bound.
+	// Capacity is how many replicas the target is known to be able to run; nil means that no limit
+	// is known.
 	Capacity *int64 `json:"capacity,omitempty"`
-	// Current is what the target has now and what counts as placed when Rebalance is false; nil means 0.
+	// Current is how many replicas the target has now. They count as placed if Rebalance is false;
+	// nil means 0.
 	Current *int64 `json:"current,omitempty"`
 }
 
-// DistributionReason says why a target ended where it did.
+// DistributionReason is why a target has its replicas; the first of these that applies: capacity,
+// max, min, sticky, order or weight.
 type DistributionReason string
 
-// The reasons of a ReplicaDistribution; the first that applies is given.
-const (
-	HeldByCapacity DistributionReason = "capacity"
-	HeldByMax      DistributionReason = "max"
-	HeldByMin      DistributionReason = "min"
-	HeldBySticky   DistributionReason = "sticky"
-	GivenByOrder   DistributionReason = "order"
-	GivenByWeight  DistributionReason = "weight"
-)
-
-// ReplicaDistributionStatus is the answer. Always: the sum of Replicas - Pending over the targets, and Unplaced, are the
-// replicas of the spec and Excess.
+// ReplicaDistributionStatus is the answer. The sum of Replicas - Pending over the targets plus
+// Unplaced always equals the replicas of the spec plus Excess.
 type ReplicaDistributionStatus struct {
-	// Targets has one entry for every target of the spec, in the same order.
+	// Targets has one entry for each target of the spec, in the same order.
 	Targets []DistributionTargetStatus `json:"targets"`
-	// Unplaced is how many replicas can run nowhere.
+	// Unplaced is how many replicas cannot run anywhere.
 	Unplaced int64 `json:"unplaced"`
-	// Excess is how far the minimums exceed the replicas of the spec.
+	// Excess is by how much the minimums exceed the replicas of the spec.
 	Excess int64 `json:"excess"`
 }
 
 // DistributionTargetStatus is what one target gets.
 type DistributionTargetStatus struct {
 	Name string `json:"name"`
-	// Replicas is what to write on the target.
+	// Replicas is the size to write to the target.
 	Replicas int64 `json:"replicas"`
 	// Pending is the part of Replicas that cannot run now.
 	Pending int64              `json:"pending"`

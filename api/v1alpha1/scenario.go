@@ -12,8 +12,8 @@ import (
 // KindScenario is the kind of a document that `evenkeel simulate` plays.
 const KindScenario = "Scenario"
 
-// Scenario is a cluster, a cloud and what happens to them: the input of a
-// simulation in virtual time. All times are offsets from its start.
+// Scenario is a cluster, a cloud and what happens to them: the input of a simulation in virtual
+// time. All times are offsets from its start.
 type Scenario struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -23,10 +23,10 @@ type Scenario struct {
 
 // ScenarioSpec is the content of a Scenario.
 type ScenarioSpec struct {
-	// Description says in a sentence or two what the scenario shows.
+	// Description is what the scenario shows, in a sentence or two.
 	Description string `json:"description,omitempty"`
-	// Duration ends the simulation; it ends earlier where nothing can happen
-	// any more. Default 1h.
+	// Duration is how long the simulation lasts. It ends earlier if nothing more can happen.
+	// Default 1h.
 	Duration *metav1.Duration `json:"duration,omitempty"`
 	// Options of the autoscaler, by Cluster Autoscaler's flag names.
 	Options ScenarioOptions `json:"options,omitzero"`
@@ -40,9 +40,9 @@ type ScenarioSpec struct {
 	// GroupLabel is the label of a node whose value names its node group.
 	GroupLabel string `json:"groupLabel,omitempty"`
 
-	// Objects are nodes, pods, daemon sets, priority classes, claims, volumes and
-	// the like, as kubectl prints them: the same as in a file that nodesFrom,
-	// podsFrom, daemonSetsFrom and storageFrom name.
+	// Objects are nodes, pods, daemon sets, priority classes, claims, volumes and the like, as
+	// kubectl prints them: the same as in a file that nodesFrom, podsFrom, daemonSetsFrom and
+	// storageFrom name.
 	Objects []json.RawMessage `json:"objects,omitempty"`
 	// NodesFrom reads the nodes that exist at the start.
 	NodesFrom []FileSource `json:"nodesFrom,omitempty"`
@@ -52,36 +52,35 @@ type ScenarioSpec struct {
 	DaemonSetsFrom []FileSource `json:"daemonSetsFrom,omitempty"`
 	// DaemonSets run on every node they fit.
 	DaemonSets []ScenarioDaemonSet `json:"daemonSets,omitempty"`
-	// StorageFrom reads claims, volumes and what storage drivers say of nodes, and
-	// services, replica sets and namespaces, by which the scheduler tells pods that
-	// belong together. Files named elsewhere are looked through for them too.
+	// StorageFrom reads claims, volumes, CSI nodes and storage capacities, and the services,
+	// replica sets and namespaces by which the scheduler recognizes pods that belong together.
+	// Files named elsewhere are searched for them too.
 	StorageFrom []StorageSource `json:"storageFrom,omitempty"`
-	// StorageClasses are the classes that claims of workloads name.
+	// StorageClasses are the classes of the workloads' claims.
 	StorageClasses []storagev1.StorageClass `json:"storageClasses,omitempty"`
 	// Workloads are sets of equal pods that come and go.
 	Workloads []ScenarioWorkload `json:"workloads,omitempty"`
 
-	// Quotas bound node groups together. The cloud enforces them and the
-	// autoscaler knows them.
+	// Quotas bound node groups together. The cloud enforces them and the autoscaler knows them.
 	Quotas []ScenarioQuota `json:"quotas,omitempty"`
-	// Faults strike the cloud.
+	// Faults are what goes wrong in the cloud.
 	Faults ScenarioFaults `json:"faults,omitzero"`
 
 	// Expect is what must hold at the end.
 	Expect *ScenarioExpect `json:"expect,omitempty"`
 }
 
-// ScenarioOptions are Cluster Autoscaler's flags in camelCase. What is left
-// out has Cluster Autoscaler's default, but for balanceSimilarNodeGroups.
+// ScenarioOptions are Cluster Autoscaler's flags in camelCase. An omitted option has Cluster
+// Autoscaler's default, except balanceSimilarNodeGroups.
 type ScenarioOptions struct {
 	// BalanceSimilarNodeGroups is on by default.
 	BalanceSimilarNodeGroups *bool `json:"balanceSimilarNodeGroups,omitempty"`
 	// Expander is a list of strategies, as "priority,least-waste".
 	Expander string `json:"expander,omitempty"`
-	// Priorities of the priority expander: a priority to a list of regular
-	// expressions of group names, as in its ConfigMap.
+	// Priorities of the priority expander: a priority to a list of regular expressions of group
+	// names, as in its ConfigMap.
 	Priorities map[string][]string `json:"priorities,omitempty"`
-	// RandomSeed seeds the random expander, and what is arbitrary in scale-down.
+	// RandomSeed seeds the random expander and the arbitrary choices of scale-down.
 	RandomSeed uint64 `json:"randomSeed,omitempty"`
 
 	// ScanInterval is the time between two rounds. Default 10s.
@@ -95,26 +94,24 @@ type ScenarioOptions struct {
 	// MemoryTotal bounds the memory of all nodes in GiB, as "min:max" or "max".
 	MemoryTotal string `json:"memoryTotal,omitempty"`
 
-	// SimilarityOptions say which groups are similar.
+	// SimilarityOptions are what counts as similar.
 	SimilarityOptions `json:",inline"`
-	// DisabledLabelPacks are built-in lists of ignored labels to turn off.
+	// DisabledLabelPacks are built-in lists of ignored labels that are turned off.
 	DisabledLabelPacks []string `json:"disabledLabelPacks,omitempty"`
 
-	// A group that refused is left alone for InitialNodeGroupBackoffDuration
-	// (5m), doubling up to MaxNodeGroupBackoffDuration (30m), forgotten after
-	// NodeGroupBackoffResetTimeout (3h).
+	// A group that refused is backed off for InitialNodeGroupBackoffDuration (5m), doubling up to
+	// MaxNodeGroupBackoffDuration (30m), and reset after NodeGroupBackoffResetTimeout (3h).
 	InitialNodeGroupBackoffDuration *metav1.Duration `json:"initialNodeGroupBackoffDuration,omitempty"`
 	MaxNodeGroupBackoffDuration     *metav1.Duration `json:"maxNodeGroupBackoffDuration,omitempty"`
 	NodeGroupBackoffResetTimeout    *metav1.Duration `json:"nodeGroupBackoffResetTimeout,omitempty"`
-	// MaxNodeProvisionTime is how long a node may take to come. Default 15m.
+	// MaxNodeProvisionTime is how long a node may take to register. Default 15m.
 	MaxNodeProvisionTime *metav1.Duration `json:"maxNodeProvisionTime,omitempty"`
-	// ExpendablePodsPriorityCutoff: no node is ordered for pods of a lower
-	// priority. Default -10.
+	// ExpendablePodsPriorityCutoff: no node is ordered for pods of a lower priority. Default -10.
 	ExpendablePodsPriorityCutoff *int32 `json:"expendablePodsPriorityCutoff,omitempty"`
-	// BypassedSchedulerNames are schedulers other than kube-scheduler whose pods
-	// count before the scheduler has said that they fit nowhere.
+	// BypassedSchedulerNames are schedulers other than kube-scheduler whose pods count before the
+	// scheduler has marked them unschedulable.
 	BypassedSchedulerNames []string `json:"bypassedSchedulerNames,omitempty"`
-	// AllowedSchedulerNames, where given, are those whose pods count at all.
+	// AllowedSchedulerNames, if not empty, are the only schedulers whose pods count.
 	AllowedSchedulerNames []string `json:"allowedSchedulerNames,omitempty"`
 	// StartupTaints are keys of taints that a node carries only while it starts.
 	StartupTaints []string `json:"startupTaints,omitempty"`
@@ -122,7 +119,7 @@ type ScenarioOptions struct {
 	ScaleDownOptions `json:",inline"`
 }
 
-// ScaleDownOptions say which nodes are removed, and when.
+// ScaleDownOptions are which nodes are removed, and when.
 type ScaleDownOptions struct {
 	// ScaleDownEnabled removes nodes that are not needed. It is off by default.
 	ScaleDownEnabled bool `json:"scaleDownEnabled,omitempty"`
@@ -130,45 +127,43 @@ type ScaleDownOptions struct {
 	ScaleDownUnneededTime *metav1.Duration `json:"scaleDownUnneededTime,omitempty"`
 	// ScaleDownUnreadyTime is the same for a node that is not ready. Default 20m.
 	ScaleDownUnreadyTime *metav1.Duration `json:"scaleDownUnreadyTime,omitempty"`
-	// ScaleDownUtilizationThreshold is the share of its cpu or memory, 0 to 1,
-	// above which requests make a node needed. Default 0.5.
+	// ScaleDownUtilizationThreshold is the share of cpu or memory, 0 to 1, above which a node's
+	// requests make it needed. Default 0.5.
 	ScaleDownUtilizationThreshold json.Number `json:"scaleDownUtilizationThreshold,omitempty"`
-	// ScaleDownDelayAfterAdd is how long nothing is removed after groups have
-	// grown. Default 10m.
+	// ScaleDownDelayAfterAdd is how long no node is removed after groups have grown. Default 10m.
 	ScaleDownDelayAfterAdd *metav1.Duration `json:"scaleDownDelayAfterAdd,omitempty"`
-	// MaxScaleDownParallelism bounds the nodes on their way out, default 10, and
+	// MaxScaleDownParallelism bounds the nodes that are being removed, default 10, and
 	// MaxDrainParallelism those of them that had pods, default 1.
 	MaxScaleDownParallelism *int32 `json:"maxScaleDownParallelism,omitempty"`
 	MaxDrainParallelism     *int32 `json:"maxDrainParallelism,omitempty"`
-	// MaxBalanceDeferral is how long a node waits for its set to stay level.
-	// Default 10m; Cluster Autoscaler has no such flag.
+	// MaxBalanceDeferral is how long a node waits for its set to stay level. Default 10m; Cluster
+	// Autoscaler has no such flag.
 	MaxBalanceDeferral *metav1.Duration `json:"maxBalanceDeferral,omitempty"`
-	// Nodes with pods of the system, with local storage, or of custom controllers
-	// stay. All three are on by default.
+	// Nodes with system pods, with local storage, or with pods of custom controllers are not
+	// removed. All three are on by default.
 	SkipNodesWithSystemPods           *bool `json:"skipNodesWithSystemPods,omitempty"`
 	SkipNodesWithLocalStorage         *bool `json:"skipNodesWithLocalStorage,omitempty"`
 	SkipNodesWithCustomControllerPods *bool `json:"skipNodesWithCustomControllerPods,omitempty"`
 }
 
-// ScenarioMachine is what nodes of one type have in common.
+// ScenarioMachine is a machine type.
 type ScenarioMachine struct {
 	// Name is also the label node.kubernetes.io/instance-type.
 	Name string `json:"name"`
-	// Resources are the node's capacity. cpu and memory are required, pods is
-	// 110 where left out.
+	// Resources are the node's capacity. cpu and memory are required, pods defaults to 110.
 	Resources v1.ResourceList `json:"resources"`
-	// Allocatable is what of Resources pods may use, where that is less.
+	// Allocatable is the part of Resources that pods may use, if that is less.
 	Allocatable v1.ResourceList   `json:"allocatable,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Taints      []v1.Taint        `json:"taints,omitempty"`
-	// VolumeLimits are how many volumes a node takes, by storage driver.
+	// VolumeLimits are how many volumes a node can attach, by storage driver.
 	VolumeLimits map[string]int32 `json:"volumeLimits,omitempty"`
 	// Price of one node per hour.
 	Price *resource.Quantity `json:"price,omitempty"`
 }
 
-// ScenarioNodeGroup is one group of the cloud. Its nodes are described by a
-// machine (with labels and taints on top) or by a whole template.
+// ScenarioNodeGroup is one group of the cloud. Its nodes are described by a machine (with labels
+// and taints on top) or by a whole template.
 type ScenarioNodeGroup struct {
 	Name string `json:"name"`
 	// Zone is the label topology.kubernetes.io/zone of its nodes.
@@ -183,10 +178,10 @@ type ScenarioNodeGroup struct {
 	Taints  []v1.Taint        `json:"taints,omitempty"`
 	// Template is a whole node instead of a machine.
 	Template *v1.Node `json:"template,omitempty"`
-	// RegistersAs is the machine that nodes turn out to be once they register,
-	// where that is not what the cloud says beforehand.
+	// RegistersAs is the machine that nodes have when they register, if it differs from what the
+	// cloud says before.
 	RegistersAs string `json:"registersAs,omitempty"`
-	// Price of one node per hour; it wins over the machine's.
+	// Price of one node per hour; it takes precedence over the machine's.
 	Price *resource.Quantity `json:"price,omitempty"`
 	// AllOrNothing groups are either empty or at their max.
 	AllOrNothing bool `json:"allOrNothing,omitempty"`
@@ -194,25 +189,23 @@ type ScenarioNodeGroup struct {
 	NodeTimes `json:",inline"`
 }
 
-// NodeTimes say how long a node takes to come and to go.
+// NodeTimes are how long a node takes to start and to terminate.
 type NodeTimes struct {
-	// BootTime from the order until the machine runs. Default 40s.
+	// BootTime is from the order until the machine runs. Default 40s.
 	BootTime *metav1.Duration `json:"bootTime,omitempty"`
-	// RegistrationDelay from there until the node exists. Default 0s.
+	// RegistrationDelay is from then until the node exists. Default 0s.
 	RegistrationDelay *metav1.Duration `json:"registrationDelay,omitempty"`
-	// ReadyDelay from there until the node is ready. Default 20s.
+	// ReadyDelay is from then until the node is ready. Default 20s.
 	ReadyDelay *metav1.Duration `json:"readyDelay,omitempty"`
-	// TerminationTime from the deletion until the node is gone. Default 30s.
+	// TerminationTime is from the deletion until the node is gone. Default 30s.
 	TerminationTime *metav1.Duration `json:"terminationTime,omitempty"`
 }
 
-// NodeGroupsSource reads node groups from a file: either a list of Node
-// templates as `kubectl get -o json|yaml` prints it, or Cluster Autoscaler's
-// debugging snapshot. A template is named, in this order, by the annotation
-// cluster-autoscaler.kwok.nodegroup/name, by the scenario's groupLabel, or by
-// its own name. Bounds come from the annotations
-// cluster-autoscaler.kwok.nodegroup/min-count, max-count and desired-count,
-// unless they are given here.
+// NodeGroupsSource reads node groups from a file: either a list of Node templates as `kubectl get
+// -o json|yaml` prints it, or Cluster Autoscaler's debugging snapshot. A template is named, in this
+// order, by the annotation cluster-autoscaler.kwok.nodegroup/name, by the scenario's groupLabel, or
+// by its own name. Bounds come from the annotations cluster-autoscaler.kwok.nodegroup/min-count,
+// max-count and desired-count, unless they are given here.
 type NodeGroupsSource struct {
 	FileSource `json:",inline"`
 	Min        *int32 `json:"min,omitempty"`
@@ -226,45 +219,42 @@ type NodeGroupsSource struct {
 type FileSource struct {
 	// File holds objects as kubectl prints them.
 	File string `json:"file,omitempty"`
-	// Snapshot is a debugging snapshot of Cluster Autoscaler instead, of which
-	// node groups, nodes or the pods on them are read.
+	// Snapshot is a debugging snapshot of Cluster Autoscaler instead, of which node groups, nodes
+	// or the pods on them are read.
 	Snapshot string `json:"snapshot,omitempty"`
 }
 
-// PodsSource reads pods from a file. Pods that a daemon set owns are left out:
-// daemon sets come with the nodes. So are pods that have finished.
+// PodsSource reads pods from a file. Daemon set pods are left out because they come with the nodes.
+// Pods that have finished are left out as well.
 type PodsSource struct {
 	FileSource `json:",inline"`
-	// Unbind makes bound pods pending: nodeName, status and the topology
-	// labels that binding added are removed.
+	// Unbind makes bound pods pending: nodeName, status and the topology labels that binding added
+	// are removed.
 	Unbind bool `json:"unbind,omitempty"`
 }
 
-// StorageSource names a file with claims, volumes and the like, as kubectl prints
-// them.
+// StorageSource names a file with claims, volumes and the like, as kubectl prints them.
 type StorageSource struct {
 	File string `json:"file"`
 }
 
 // PodShape describes a pod in short form, or whole by Template.
 type PodShape struct {
-	// Labels of the pods. The label app with the name is there in any case.
+	// Labels of the pods, in addition to the label app with the name.
 	Labels       map[string]string `json:"labels,omitempty"`
 	Requests     v1.ResourceList   `json:"requests,omitempty"`
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations  []v1.Toleration   `json:"tolerations,omitempty"`
-	// Spread are topology spread constraints. What is left out: the label
-	// selector selects the workload's own pods, the topology key is the zone,
-	// maxSkew 1, whenUnsatisfiable DoNotSchedule.
+	// Spread are topology spread constraints. By default the label selector selects the workload's
+	// own pods, the topology key is the zone, maxSkew is 1 and whenUnsatisfiable is DoNotSchedule.
 	Spread []SpreadConstraint `json:"spread,omitempty"`
-	// OnePerNode keeps the workload's pods off each other's nodes.
+	// OnePerNode allows one of the workload's pods per node.
 	OnePerNode bool `json:"onePerNode,omitempty"`
 	// Template is a whole pod template instead.
 	Template *v1.PodTemplateSpec `json:"template,omitempty"`
 }
 
-// SpreadConstraint is a topology spread constraint of which parts may be left
-// out.
+// SpreadConstraint is a topology spread constraint with defaults.
 type SpreadConstraint struct {
 	// MaxSkew is at least 1; nil means 1.
 	MaxSkew *int32 `json:"maxSkew,omitempty"`
@@ -282,17 +272,17 @@ const (
 type ScenarioWorkload struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
-	// Kind is Deployment, the default, or StatefulSet. It says which pods go first
-	// when replicas become fewer.
+	// Kind is Deployment, the default, or StatefulSet. It determines which pods are deleted first.
 	Kind string `json:"kind,omitempty"`
-	// Replicas arrive at Arrive, change by Scale, and go at Leave.
+	// Replicas is how many pods are created at Arrive. Scale changes the number, and at Leave all
+	// pods are deleted.
 	Replicas int32           `json:"replicas"`
 	Arrive   metav1.Duration `json:"arrive,omitzero"`
-	// Leave is when all pods go; without it they stay.
+	// Leave is when all pods are deleted; unset means never.
 	Leave *metav1.Duration `json:"leave,omitempty"`
 	Scale []ScaleStep      `json:"scale,omitempty"`
-	// VolumeClaimTemplates make the workload a StatefulSet: each of its pods has a
-	// claim NAME-POD of every template, which outlives the pod.
+	// VolumeClaimTemplates make the workload a StatefulSet: each of its pods has a claim NAME-POD
+	// of every template, which outlives the pod.
 	VolumeClaimTemplates []v1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
 	PodShape `json:",inline"`
@@ -312,8 +302,8 @@ type ScenarioDaemonSet struct {
 	PodShape `json:",inline"`
 }
 
-// ScenarioQuota is a limit shared by the groups named and those in the zones
-// named; with neither it counts every group. At least one limit is given.
+// ScenarioQuota is a limit shared by the groups named and those in the zones named; with neither it
+// counts every group. At least one limit is given.
 type ScenarioQuota struct {
 	Name   string             `json:"name"`
 	Groups []string           `json:"groups,omitempty"`
@@ -330,8 +320,7 @@ type ScenarioFaults struct {
 	Calls     []CallFault `json:"calls,omitempty"`
 }
 
-// FaultWindow is a span of time: from From on, before Until. Without Until it
-// lasts to the end.
+// FaultWindow is a period of time, from From until before Until. Without Until it lasts to the end.
 type FaultWindow struct {
 	From  metav1.Duration  `json:"from,omitzero"`
 	Until *metav1.Duration `json:"until,omitempty"`
@@ -341,29 +330,29 @@ type FaultWindow struct {
 const (
 	// StockOutRefuse: the order fails at once. The default.
 	StockOutRefuse = "Refuse"
-	// StockOutFail: the order is taken, and its instances turn into failed ones.
+	// StockOutFail: the order is accepted, and its instances fail.
 	StockOutFail = "Fail"
-	// StockOutSilent: the order is taken and nothing comes while it lasts.
+	// StockOutSilent: the order is accepted, and no instance appears during the fault.
 	StockOutSilent = "Silent"
 )
 
-// StockOut makes the groups named and those of the zones named (with neither:
-// all) run out of machines.
+// StockOut means that the named groups and those of the named zones, or all if none are named, run
+// out of machines.
 type StockOut struct {
 	Groups      []string `json:"groups,omitempty"`
 	Zones       []string `json:"zones,omitempty"`
 	FaultWindow `json:",inline"`
 	// Mode is Refuse, Fail or Silent.
 	Mode string `json:"mode,omitempty"`
-	// Left is how many nodes each of the groups can have in all meanwhile.
+	// Left is how many nodes each of the groups can have in all during the fault.
 	Left int32 `json:"left,omitempty"`
-	// FailAfter is how long a doomed instance looks healthy; mode Fail only.
+	// FailAfter is how long an instance appears to be healthy before it fails; mode Fail only.
 	FailAfter *metav1.Duration `json:"failAfter,omitempty"`
 }
 
 // Modes of an Outage.
 const (
-	// OutageUnready: the nodes stay and do not answer. The default.
+	// OutageUnready: the nodes exist but are not ready. The default.
 	OutageUnready = "Unready"
 	// OutageVanish: the nodes are gone and are created again afterwards.
 	OutageVanish = "Vanish"
@@ -377,14 +366,14 @@ type Outage struct {
 	Mode string `json:"mode,omitempty"`
 }
 
-// CallFault makes calls of the cloud slow, failing, or both.
+// CallFault makes calls of the cloud slow, makes them fail, or both.
 type CallFault struct {
-	// Methods are the calls that are hit, as IncreaseSize; by default all.
+	// Methods are the affected calls, such as IncreaseSize; by default all.
 	Methods []string `json:"methods,omitempty"`
-	// Groups are the groups that are hit; by default all.
+	// Groups are the affected groups; by default all.
 	Groups      []string `json:"groups,omitempty"`
 	FaultWindow `json:",inline"`
-	// First limits the fault to the first so many calls; 0 is no limit.
+	// First limits the fault to this many calls; 0 is no limit.
 	First int32 `json:"first,omitempty"`
 	// Delay is how long the call takes.
 	Delay *metav1.Duration `json:"delay,omitempty"`
@@ -394,38 +383,38 @@ type CallFault struct {
 	AfterEffect bool `json:"afterEffect,omitempty"`
 }
 
-// ScenarioExpect is what must hold at the end. What is left out is not checked.
+// ScenarioExpect is what must hold at the end. Omitted fields are not checked.
 type ScenarioExpect struct {
 	// Sizes of groups.
 	Sizes map[string]int32 `json:"sizes,omitempty"`
-	// Running and Pending pods, daemon set pods not counted.
+	// Running and Pending count pods without daemon set pods.
 	Running *int32 `json:"running,omitempty"`
 	Pending *int32 `json:"pending,omitempty"`
 	// Sets of similar groups.
 	Sets [][]string `json:"sets,omitempty"`
 	// MaxDifference bounds the difference of the sizes of groups.
 	MaxDifference []ExpectDifference `json:"maxDifference,omitempty"`
-	// Skew bounds how unevenly the pods of a workload lie over zones.
+	// Skew bounds how unevenly the pods of a workload are spread over zones.
 	Skew []ExpectSkew `json:"skew,omitempty"`
 	// MaxRounds bounds the rounds in which groups grew.
 	MaxRounds *int32 `json:"maxRounds,omitempty"`
 	// NodesOrdered is the sum of all increases that the cloud accepted.
 	NodesOrdered *int32 `json:"nodesOrdered,omitempty"`
-	// NodesScaledDown is how many nodes were removed because nobody needed them.
+	// NodesScaledDown is how many nodes were removed because they were not needed.
 	NodesScaledDown *int32 `json:"nodesScaledDown,omitempty"`
 	// Reasons are texts that occur in the report.
 	Reasons []string `json:"reasons,omitempty"`
 }
 
-// ExpectDifference bounds the largest minus the smallest size of groups;
-// without groups, of every set.
+// ExpectDifference bounds the largest minus the smallest size of groups; without groups, of every
+// set.
 type ExpectDifference struct {
 	Groups []string `json:"groups,omitempty"`
 	Nodes  int32    `json:"nodes"`
 }
 
-// ExpectSkew bounds the largest minus the smallest number of running pods of
-// a workload over the values of a node label.
+// ExpectSkew bounds the largest minus the smallest number of running pods of a workload over the
+// values of a node label.
 type ExpectSkew struct {
 	Workload string `json:"workload"`
 	// TopologyKey defaults to topology.kubernetes.io/zone.

@@ -6,12 +6,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KindScenarioComparison is the kind of the answer to a Scenario that was played
-// twice.
+// KindScenarioComparison is the kind of the answer to a Scenario that was played twice.
 const KindScenarioComparison = "ScenarioComparison"
 
-// ScenarioComparison is what differs when a Scenario is played again with other
-// options. It has the scenario's name.
+// ScenarioComparison is what differs when a Scenario is played again with other options. It has the
+// scenario's name.
 type ScenarioComparison struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -23,26 +22,24 @@ type ScenarioComparison struct {
 type ScenarioComparisonStatus struct {
 	// Options that were changed.
 	Options []ChangedOption `json:"options"`
-	// Figures of both, the same ones in the same order for every comparison, but
-	// for cost, which needs prices.
+	// Figures of both, the same in the same order for every comparison, except cost, which needs
+	// prices.
 	Figures []ComparedFigure `json:"figures"`
 	// Groups are the sizes at the end, of all node groups by name.
 	Groups []ComparedGroup `json:"groups"`
-	// Baseline and Changed are the reports of the scenario as it is, and with the
-	// changed options.
+	// Baseline and Changed are the reports of the scenario as it is, and with the changed options.
 	Baseline ScenarioReportStatus `json:"baseline"`
 	Changed  ScenarioReportStatus `json:"changed"`
 }
 
-// ChangedOption is one of spec.options and its two values; an empty one stands
-// for the default.
+// ChangedOption is one of spec.options with its two values; an empty one means the default.
 type ChangedOption struct {
 	Name     string          `json:"name"`
 	Baseline json.RawMessage `json:"baseline,omitempty"`
 	Changed  json.RawMessage `json:"changed,omitempty"`
 }
 
-// ComparedFigure is a number of both reports, and the second less the first.
+// ComparedFigure is a number of both reports, and the second minus the first.
 type ComparedFigure struct {
 	Name       string      `json:"name"`
 	Baseline   json.Number `json:"baseline"`

@@ -6,22 +6,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// HistoryRow is the state from a moment on.
+// HistoryRow is the state from a time on.
 type HistoryRow struct {
 	At metav1.Duration `json:"at"`
 	// Running and Pending pods, without those of daemon sets.
 	Running int `json:"running"`
 	Pending int `json:"pending"`
-	// Nodes that are ready, those of no group included.
+	// Nodes that are ready, including those without a group.
 	Nodes int `json:"nodes"`
-	// Unevenness is the largest of all sets: largest less smallest target size.
+	// Unevenness is the largest of all sets: largest minus smallest target size.
 	Unevenness int `json:"unevenness"`
 	// CostPerHour of the machines that run and have a price.
 	CostPerHour json.Number `json:"costPerHour,omitempty"`
 }
 
-// PendingTime sums up the waits of pods: each from becoming pending, by arriving
-// or by losing its node, until it is bound or gone.
+// PendingTime sums up how long pods waited: each from when it was created or lost its node until it
+// was bound or deleted.
 type PendingTime struct {
 	// PodSeconds is the sum of all waits, in seconds.
 	PodSeconds int64 `json:"podSeconds"`
@@ -31,11 +31,11 @@ type PendingTime struct {
 	Longest metav1.Duration `json:"longest"`
 }
 
-// Unevenness is the difference between the largest and the smallest target size
-// within sets of similar groups.
+// Unevenness is the difference between the largest and the smallest target size within sets of
+// similar groups.
 type Unevenness struct {
-	// Largest difference there was, and Mean over the time: at every moment the
-	// set that is worst then counts.
+	// Largest difference, and Mean over the time; at each time the set with the largest difference
+	// counts.
 	Largest int         `json:"largest"`
 	Mean    json.Number `json:"mean"`
 	// Sets that have at least two groups.
@@ -52,17 +52,17 @@ type SetUnevenness struct {
 	End int `json:"end"`
 }
 
-// Cost of the machines, in the currency of the prices. A machine costs from when
-// it has booted until it is gone.
+// Cost of the machines, in the currency of the prices. A machine costs from when it has booted
+// until it is gone.
 type Cost struct {
 	// Total of the whole time.
 	Total json.Number `json:"total"`
-	// PerHour at the end, and the highest there was.
+	// PerHour at the end, and the highest one.
 	PerHour        json.Number `json:"perHour"`
 	HighestPerHour json.Number `json:"highestPerHour"`
-	// Unpriced groups had nodes and have no price: their nodes are not in it.
+	// Unpriced groups had nodes but have no price; their nodes are not included.
 	Unpriced []string `json:"unpriced,omitempty"`
-	// UnpricedNodes are nodes of no group; nobody knows a price of them.
+	// UnpricedNodes are nodes without a group, which have no price.
 	UnpricedNodes int `json:"unpricedNodes,omitempty"`
 }
 
@@ -78,40 +78,40 @@ type FaultReport struct {
 	// Kind is StockOut, Outage or Call, Mode as in the scenario.
 	Kind string `json:"kind"`
 	Mode string `json:"mode,omitempty"`
-	// Groups and Zones it strikes; with neither all.
+	// Groups and Zones are affected; all if both are empty.
 	Groups []string `json:"groups,omitempty"`
 	Zones  []string `json:"zones,omitempty"`
-	// Methods are the calls it strikes; none: all of them.
+	// Methods are the affected calls; all if empty.
 	Methods []string `json:"methods,omitempty"`
 	// Error and Delay of the call.
 	Error string           `json:"error,omitempty"`
 	Delay *metav1.Duration `json:"delay,omitempty"`
-	// FaultWindow is from when until when; it may lie beyond the end.
+	// FaultWindow is the time of the fault; it may lie beyond the end.
 	FaultWindow `json:",inline"`
 }
 
-// NodeReport is the life of one node. Times are since the start; those that never
-// came are left out.
+// NodeReport is the life of a node. Times are since the start; those that did not occur are
+// omitted.
 type NodeReport struct {
 	Name  string `json:"name"`
 	Group string `json:"group,omitempty"`
 	Zone  string `json:"zone,omitempty"`
-	// Ordered, and Created as a machine: neither where it was there at the start.
+	// Ordered, and Created as a machine; neither is set if it existed at the start.
 	Ordered *metav1.Duration `json:"ordered,omitempty"`
 	Created *metav1.Duration `json:"created,omitempty"`
 	// Ready for the first time.
 	Ready *metav1.Duration `json:"ready,omitempty"`
-	// Unready are the times at which it was not ready any more.
+	// Unready are the times during which it was no longer ready.
 	Unready []Span `json:"unready,omitempty"`
-	// Failed is the code of the error for which the machine never ran.
+	// Failed is the code of the error because of which the machine never ran.
 	Failed string `json:"failed,omitempty"`
-	// Removed is when its deletion was asked for, Lost when it was gone without
-	// that, and Gone when it was gone either way.
+	// Removed is when its deletion was requested, Lost when it disappeared without that, and Gone
+	// when it was gone either way.
 	Removed *metav1.Duration `json:"removed,omitempty"`
 	Lost    *metav1.Duration `json:"lost,omitempty"`
 	Gone    *metav1.Duration `json:"gone,omitempty"`
-	// PodsAtMost is the largest number of pods it ran at one time, without those
-	// of daemon sets.
+	// PodsAtMost is the largest number of pods that it ran at the same time, without daemon set
+	// pods.
 	PodsAtMost int `json:"podsAtMost"`
 }
 
@@ -121,7 +121,7 @@ type Span struct {
 	To   *metav1.Duration `json:"to,omitempty"`
 }
 
-// PodReport is the life of one pod.
+// PodReport is the life of a pod.
 type PodReport struct {
 	// Name is namespace/name.
 	Name string `json:"name"`
@@ -130,7 +130,7 @@ type PodReport struct {
 	Arrived  metav1.Duration `json:"arrived"`
 	// Left is when it was deleted.
 	Left *metav1.Duration `json:"left,omitempty"`
-	// Runs are the nodes it ran on, one after the other.
+	// Runs are the nodes that it ran on, one after another.
 	Runs []PodRun `json:"runs,omitempty"`
 }
 

@@ -4,43 +4,42 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Words for what happened: TimelineRow.What. The comment names the fields of the
-// row that are set where they have a value.
+// The values of TimelineRow.What. The comments name the fields of the row that are set if they have
+// a value.
 const (
-	// RowPods: pods were there, came, left or were evicted. Reason, Workload,
-	// Pods, Pending.
+	// RowPods: pods existed at the start, were created, deleted or evicted. Reason, Workload, Pods,
+	// Pending.
 	RowPods = "pods"
 	// RowBound: the scheduler bound pods. Pods, Pending.
 	RowBound = "bound"
 	// RowNodesReady: nodes became ready. Nodes, Groups.
 	RowNodesReady = "nodes"
-	// RowNodesLost: nodes are gone or not ready any more. Reason, Nodes, Groups,
-	// Pods pending again, Faults.
+	// RowNodesLost: nodes are gone or no longer ready. Reason, Nodes, Groups, Pods that are pending
+	// again, Faults.
 	RowNodesLost = "nodes-lost"
 	// RowScaleUp: groups grew. Nodes, Groups, Pods helped, ScaleUp.
 	RowScaleUp = "scale-up"
 	// RowScaleDown: groups shrank. Nodes, Groups with Behind, Pods to move.
 	RowScaleDown = "scale-down"
-	// RowWaiting: nodes that nobody needs wait for another group. Groups with
-	// Behind.
+	// RowWaiting: nodes that are not needed wait for another group. Groups with Behind.
 	RowWaiting = "waiting"
-	// RowRefused: the cloud refused to change a group's size. Groups with the nodes
-	// asked for (below zero: to be deleted), Error, Faults.
+	// RowRefused: the cloud refused to change a group's size. Groups with the nodes asked for
+	// (below zero: to be deleted), Error, Faults.
 	RowRefused = "refused"
 	// RowRepair: ordered nodes were given up. Nodes, Groups, Reason, Error, Faults.
 	RowRepair = "repair"
-	// RowUnhelped: pods that no group can help. Pods, Example, Reason, Rejections.
+	// RowUnhelped: pods that cannot run on a node of any group. Pods, Example, Reason, Rejections.
 	RowUnhelped = "unhelped"
 	// RowLeftAlone: pods that no node is ordered for. Pods, Example, Reason.
 	RowLeftAlone = "left-alone"
-	// RowWarning: something looks wrong. Reason or, of a group that grew although
-	// the cloud answered with an error, Groups, Error and Faults.
+	// RowWarning: something looks wrong. Reason or, for a group that grew although the cloud
+	// answered with an error, Groups, Error and Faults.
 	RowWarning = "warning"
 	// RowError: whole rounds failed. Error, Rounds.
 	RowError = "error"
 )
 
-// Values of TimelineRow.Reason of pods and of nodes that were lost.
+// The values of TimelineRow.Reason for pods, and for nodes that were lost.
 const (
 	PodsAtStart   = "AtStart"
 	PodsArrived   = "Arrived"
@@ -50,46 +49,46 @@ const (
 	NodesGone     = "Gone"
 )
 
-// TimelineRow is one thing that happened: in words, and in fields of which What
-// says which ones are used.
+// TimelineRow is something that happened, in words and in fields. What determines which fields are
+// used.
 type TimelineRow struct {
 	At metav1.Duration `json:"at"`
 	// What is one of the Row constants.
 	What string `json:"what"`
-	// Text says it in full.
+	// Text is the full description.
 	Text string `json:"text"`
 
-	// Reason is one word where there are only a few, else a sentence fragment.
+	// Reason is one word if there are only a few reasons, else a sentence fragment.
 	Reason string `json:"reason,omitempty"`
-	// Groups it happened to, by name.
+	// Groups are the affected groups, by name.
 	Groups []GroupChange `json:"groups,omitempty"`
 	// Nodes of all these groups together.
 	Nodes int `json:"nodes,omitempty"`
-	// Pods it happened to; Example is namespace/name of the first where they are
-	// equal, Workload namespace/name of what they belong to.
+	// Pods is how many pods are affected. Example is namespace/name of the first if they are equal,
+	// Workload namespace/name of their workload.
 	Pods     int    `json:"pods,omitempty"`
 	Example  string `json:"example,omitempty"`
 	Workload string `json:"workload,omitempty"`
 	// Pending pods afterwards.
 	Pending *int `json:"pending,omitempty"`
-	// Rejections count the node groups that do not take the pods, by reason.
+	// Rejections count the node groups on which the pods cannot run, by reason.
 	Rejections []Rejection `json:"rejections,omitempty"`
-	// ScaleUp says how a scale-up was decided.
+	// ScaleUp is how a scale-up was decided.
 	ScaleUp *ScaleUpReport `json:"scaleUp,omitempty"`
-	// Error is what a call of the cloud, or a whole round, failed with.
+	// Error is the error of a call of the cloud, or of a whole round.
 	Error string `json:"error,omitempty"`
 	// Rounds that failed in the same way.
 	Rounds int `json:"rounds,omitempty"`
-	// Faults that struck these groups at that time: positions in status.faults.
+	// Faults are the faults that affected these groups at that time, as positions in status.faults.
 	Faults []int `json:"faults,omitempty"`
 }
 
 // GroupChange is what happened to one group.
 type GroupChange struct {
 	Name string `json:"name"`
-	// Nodes it is about; below zero for nodes to be deleted.
+	// Nodes is how many nodes are affected; negative for nodes to be deleted.
 	Nodes int `json:"nodes,omitempty"`
-	// From and To are target sizes before and after, where they changed.
+	// From and To are the target sizes before and after, if they changed.
 	From *int `json:"from,omitempty"`
 	To   *int `json:"to,omitempty"`
 	// Reason is a sentence fragment about this group.
@@ -100,33 +99,33 @@ type GroupChange struct {
 
 // ScaleUpReport is how the growth of groups was decided.
 type ScaleUpReport struct {
-	// Try is 1 for the split as planned, 2 for what others refused and was split
-	// again, and so on.
+	// Try is 1 for the planned split, 2 for the split of nodes that other groups refused, and so
+	// on.
 	Try int `json:"try"`
-	// Asked nodes of all groups of this try; those that came are the row's Nodes.
+	// Asked is how many nodes this try ordered from all groups; those that were accepted are the
+	// row's Nodes.
 	Asked int `json:"asked"`
-	// Needed nodes for all pods that the chosen set helps, and Unplaced those of
-	// them that no group has room for.
+	// Needed is how many nodes are needed for all pods that can run on the chosen set, Unplaced how
+	// many of them no group has room for.
 	Needed   int `json:"needed"`
 	Unplaced int `json:"unplaced,omitempty"`
-	// Chosen is the group the expander chose.
+	// Chosen is the group that the expander chose.
 	Chosen string `json:"chosen"`
-	// Expander are the steps that led to it, where there was a choice.
+	// Expander are the steps of the choice, if there was one.
 	Expander []ExpanderStep `json:"expander,omitempty"`
 }
 
-// ExpanderStep is what one strategy made of the options the one before it left.
+// ExpanderStep is what a strategy made of the options that the previous one left.
 type ExpanderStep struct {
 	Strategy string `json:"strategy"`
-	// Options it judged, and how many of them it kept.
+	// Options is how many options it compared, and Kept how many of them it kept.
 	Options int `json:"options"`
 	Kept    int `json:"kept"`
-	// Figure is what it measured of the chosen group.
+	// Figure is what it measured for the chosen group.
 	Figure string `json:"figure,omitempty"`
 }
 
-// Rejection is why so many node groups do not take a pod. A group may have
-// several reasons.
+// Rejection is why a pod cannot run on a number of node groups. A group may have several reasons.
 type Rejection struct {
 	Reason string `json:"reason"`
 	Groups int    `json:"groups"`

@@ -6,7 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// AddToScheme makes the kinds that a cluster stores known to a scheme. Planning documents are none.
+// AddToScheme registers the kinds that a cluster stores with a scheme. Planning documents are not
+// among them.
 func AddToScheme(s *runtime.Scheme) error {
 	version := schema.GroupVersion{Group: Group, Version: Version}
 	s.AddKnownTypes(version, &Balancer{}, &BalancerList{})

@@ -11,7 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// conflicts looks for targets that must not be written because of other Balancers.
+// conflicts finds the targets that must not be written because of other Balancers.
 func (r *reconciler) conflicts(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
 	if err := r.claims(ctx, b, o); err != nil {
 		return err
@@ -19,7 +19,8 @@ func (r *reconciler) conflicts(ctx context.Context, b *v1alpha1.Balancer, o *obs
 	return r.cycles(ctx, b, o)
 }
 
-// claims looks for other Balancers that have a target of this one too. Such a target is written by neither.
+// claims finds other Balancers that have a target of this one too. None of them writes such a
+// target.
 func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
 	for _, t := range b.Spec.Targets {
 		list, err := r.balancers.named(ctx, b.Namespace, t.ScaleTargetRef.Name)
@@ -33,19 +34,19 @@ func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observ
 			}
 		}
 		if slices.Sort(others); len(others) > 0 {
-			o.conflict(t.Name, "it is a target of Balancer %s, too; remove it from all Balancers but one", strings.Join(others, ", "))
+			o.conflict(t.Name, "it is also a target of Balancer %s; remove it from all Balancers but one", strings.Join(others, ", "))
 		}
 	}
 	return nil
 }
 
-// claimed tells whether a Balancer that is there to stay has an object as a target.
+// claimed reports whether a Balancer that is not being deleted has the object as a target.
 func claimed(b *v1alpha1.Balancer, what object) bool {
 	return b.DeletionTimestamp == nil &&
 		slices.ContainsFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return objectOf(t.ScaleTargetRef) == what })
 }
 
-// cycles looks for targets that are Balancers and have this one as a target in turn, or a target of theirs has: what is
+// cycles finds targets that are Balancers and have this one as a direct or indirect target: what is
 // written there would come back. Each Balancer of a cycle leaves the next one alone.
 func (r *reconciler) cycles(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
 	next := func(name string) ([]string, error) {
@@ -67,14 +68,14 @@ func (r *reconciler) cycles(ctx context.Context, b *v1alpha1.Balancer, o *observ
 			return err
 		}
 		if way != nil {
-			o.conflict(t.Name, "Balancers are targets of one another in a circle, %s; remove a target from one of them", strings.Join(way, " -> "))
+			o.conflict(t.Name, "Balancers are targets of one another in a cycle, %s; remove a target from one of them", strings.Join(way, " -> "))
 		}
 	}
 	return nil
 }
 
-// wayBack is the shortest way from a Balancer by one of its targets back to it; nil if there is none. Next gives the targets
-// that are Balancers.
+// wayBack is the shortest path from a Balancer through one of its targets back to it; nil if there
+// is none. The function next returns the targets that are Balancers.
 func wayBack(from, by string, next func(string) ([]string, error)) ([]string, error) {
 	cameFrom := map[string]string{by: from}
 	for queue := []string{by}; len(queue) > 0; queue = queue[1:] {
@@ -96,7 +97,7 @@ func wayBack(from, by string, next func(string) ([]string, error)) ([]string, er
 	return nil, nil
 }
 
-// traced follows a way from its end, which is its beginning too.
+// traced is the path that ends here, which is also where it begins.
 func traced(end string, cameFrom map[string]string) []string {
 	way := []string{end}
 	for at := cameFrom[end]; at != end; at = cameFrom[at] {
@@ -107,7 +108,8 @@ func traced(end string, cameFrom map[string]string) []string {
 	return way
 }
 
-// balancersAmong are the names of the targets that are Balancers. One that is about to go has none: it writes nothing.
+// balancersAmong are the names of the targets that are Balancers. A Balancer that is being deleted
+// has none: it writes nothing.
 func balancersAmong(b *v1alpha1.Balancer) []string {
 	var names []string
 	for _, t := range b.Spec.Targets {

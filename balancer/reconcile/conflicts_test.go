@@ -29,7 +29,7 @@ func TestTargetOfTwoBalancersIsWrittenByNeither(t *testing.T) {
 	b.wrote("d=7")
 	for name, rival := range map[string]string{"web": "other", "other": "web"} {
 		for _, s := range b.get(name).Status.Targets {
-			if s.Name == "b" && (s.Reason != balancer.ReasonConflict || !strings.Contains(s.Message, "Balancer "+rival+",")) {
+			if s.Name == "b" && (s.Reason != balancer.ReasonConflict || !strings.Contains(s.Message, "Balancer "+rival+";")) {
 				t.Errorf("Balancer %s says of b: %s, %s", name, s.Reason, s.Message)
 			}
 		}
@@ -117,7 +117,8 @@ func TestDoubtfulSelectors(t *testing.T) {
 	}
 }
 
-// A Balancer that waits for its end, because something else has to be done first, writes nothing any more.
+// A Balancer that waits for its end, because something else has to be done first, writes nothing
+// any more.
 func TestBalancerThatIsAboutToGoClaimsNothing(t *testing.T) {
 	leaving := balancerOf("leaving", 8, "b")
 	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: start}, []string{"example.com/wait"}
@@ -177,7 +178,8 @@ func TestBalancerOfABalancer(t *testing.T) {
 	b.wrote("a=5 zone=4")
 }
 
-// Balancers that are targets of one another in a circle do not write one another, and say so; their other targets go on.
+// Balancers that are targets of one another in a circle do not write one another, and say so; their
+// other targets go on.
 func TestCircleIsNotWrittenAround(t *testing.T) {
 	b := newBench(t, over("one", 9, "two", "a"), over("two", 9, "three", "b"), over("three", 9, "one", "c"), over("top", 9, "one2", "d"))
 	for _, name := range []string{"one", "two", "three", "a", "b", "c", "d"} {

@@ -30,32 +30,36 @@ import (
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// Name is what the controller is called in flags, logs and metrics.
+// Name is the name of the controller in flags, logs and metrics.
 const Name = "balancer"
 
 const (
-	// settle is how long the pods of a Balancer may go on changing before it is looked at: they seldom come alone.
+	// settle is the delay of a pass after a change of a pod: pods seldom change alone.
 	settle = 100 * time.Millisecond
-	// byTargetName is the index of the Balancers by the names of the objects that are their targets.
+	// byTargetName is the index of the Balancers by the names of the objects that are their
+	// targets.
 	byTargetName = "spec.targets.scaleTargetRef.name"
 )
 
 // Options of a Controller. The zero value works.
 type Options struct {
-	// Metrics are told what happens; nil means nobody is.
+	// Metrics record what happens; nil means that they are registered nowhere.
 	Metrics *Metrics
-	// PerNamespace has targets watched namespace by namespace, for a manager that may not watch all at once.
+	// PerNamespace watches targets namespace by namespace, for a manager that may not watch all
+	// namespaces at once.
 	PerNamespace bool
-	// PollInterval is how often targets are read that cannot be watched; 0 means scale.DefaultPollInterval.
+	// PollInterval is how often targets that cannot be watched are read; 0 means
+	// scale.DefaultPollInterval.
 	PollInterval time.Duration
 	// Clock is the real one if nil.
 	Clock clock.PassiveClock
 }
 
-// Controller looks after every Balancer of a manager, whose scheme has to know v1alpha1 and the core kinds.
+// Controller reconciles every Balancer of a manager, whose scheme has to know v1alpha1 and the core
+// kinds.
 type Controller struct{ options Options }
 
-// New makes a Controller, which does nothing before it is set up and its manager runs.
+// New returns a Controller. It does nothing until it is set up and its manager runs.
 func New(o Options) *Controller {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -63,14 +67,14 @@ func New(o Options) *Controller {
 	return &Controller{options: o}
 }
 
-// Name tells it from other controllers.
+// Name implements controller.Controller.
 func (c *Controller) Name() string { return Name }
 
 // SetupWithManager registers the controller and what it watches.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	metrics := c.options.Metrics
 	if metrics == nil {
-		metrics, _ = NewMetrics(nil) // what is not registered can not be so twice
+		metrics, _ = NewMetrics(nil) // nothing is registered, so nothing can be registered twice
 	}
 	scales, err := scale.New(mgr.GetConfig(), scale.Options{})
 	if err != nil {
@@ -79,7 +83,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), untyped(), byTargetName, targetNames); err != nil {
 		return fmt.Errorf("indexing Balancers by their targets: %w", err)
 	}
-	// From the start, as Balancers are by the index: else it would count as ready before it knows of pods.
+	// From the start, like Balancers because of the index: otherwise the manager would be ready
+	// before it has the pods.
 	if _, err := mgr.GetCache().GetInformer(context.Background(), &v1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
@@ -109,10 +114,10 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// queue is where a pass over a Balancer is asked for.
+// queue takes requests for passes over Balancers.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// triggers finds the Balancers that a change may matter to.
+// triggers requests passes over the Balancers that a change may matter to.
 type triggers struct {
 	balancers *balancers
 
@@ -120,7 +125,8 @@ type triggers struct {
 	queue queue // nil until the controller starts
 }
 
-// attach takes the queue for what changes outside the cache. No target is watched before the first pass, which is later.
+// attach sets the queue for changes of objects that are not cached. No target is watched before the
+// first pass, which is later.
 func (t *triggers) attach(_ context.Context, q queue) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,8 +134,8 @@ func (t *triggers) attach(_ context.Context, q queue) error {
 	return nil
 }
 
-// target asks for a pass over each Balancer of an object that changed. An object of another kind and the same name costs a
-// pass too many.
+// target requests a pass over each Balancer of an object that changed. An object of another kind
+// with the same name costs an unnecessary pass.
 func (t *triggers) target(o scale.Target) {
 	t.mu.Lock()
 	q := t.queue
@@ -142,22 +148,24 @@ func (t *triggers) target(o scale.Target) {
 	}
 }
 
-// named lists the Balancers that have a target of a name. They are shared and must not be changed.
+// named lists the Balancers that have a target of that name. They are shared and must not be
+// changed.
 func (t *triggers) named(ctx context.Context, namespace, name string) []*v1alpha1.Balancer {
 	list, err := t.balancers.named(ctx, namespace, name)
 	if err != nil {
-		return nil // the cache is not there yet, or no more: then there are no passes
+		return nil // the cache has not started or has stopped: there are no passes then
 	}
 	return list
 }
 
-// rivals asks for passes over the Balancers that claim, or did claim, a target together with one that changed, and over those
-// that have it as a target, or have such a one: they may be in a circle with it.
+// rivals requests passes over the Balancers that have, or had, a target in common with one that
+// changed, and over those that have it as a direct or indirect target: they may form a cycle with
+// it.
 func (t *triggers) rivals() handler.EventHandler {
 	enqueue := func(ctx context.Context, o client.Object, q queue) {
 		b, err := parse(o)
 		if err != nil {
-			return // it claims nothing
+			return // it has no targets
 		}
 		for i := range b.Spec.Targets {
 			for _, other := range t.named(ctx, b.Namespace, b.Spec.Targets[i].ScaleTargetRef.Name) {
@@ -173,7 +181,7 @@ func (t *triggers) rivals() handler.EventHandler {
 	return handlerOf(enqueue)
 }
 
-// above are the names of the Balancers of which one is a target, or a target of a target, and so on.
+// above are the names of the Balancers that have a Balancer as a direct or indirect target.
 func (t *triggers) above(ctx context.Context, b *v1alpha1.Balancer) sets.Set[string] {
 	found := sets.New[string]()
 	for queue := []string{b.Name}; len(queue) > 0; queue = queue[1:] {
@@ -187,7 +195,7 @@ func (t *triggers) above(ctx context.Context, b *v1alpha1.Balancer) sets.Set[str
 	return found
 }
 
-// pods asks for passes over the Balancers that select a pod that changed.
+// pods requests passes over the Balancers that select a pod that changed.
 func (t *triggers) pods() handler.EventHandler {
 	enqueue := func(ctx context.Context, pod client.Object, q queue) {
 		list, err := t.balancers.list(ctx, client.InNamespace(pod.GetNamespace()))
@@ -203,7 +211,7 @@ func (t *triggers) pods() handler.EventHandler {
 	return handlerOf(enqueue)
 }
 
-// handlerOf has every event handled alike, an update for what was and what is.
+// handlerOf handles all events alike, and an update for both the old and the new object.
 func handlerOf(enqueue func(context.Context, client.Object, queue)) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
@@ -215,7 +223,7 @@ func handlerOf(enqueue func(context.Context, client.Object, queue)) handler.Even
 	}
 }
 
-// matters tells whether an update of a pod may change a decision.
+// matters reports whether an update of a pod may change a decision.
 func matters(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1.Pod)
 	after, okay := e.ObjectNew.(*v1.Pod)

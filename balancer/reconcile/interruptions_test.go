@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/balancer"
 )
 
-// A pass that is cut off between its writes leaves the rest to the next one, which loses and repeats nothing.
+// A pass that is cut off between its writes leaves the rest to the next one, which loses and
+// repeats nothing.
 func TestPassThatEndsHalfWay(t *testing.T) {
 	b := newBench(t, append(append(pods("a", 9), pods("b", 3)...), balancerOf("web", 6, "a", "b", "c"))...)
 	b.server.deploy("a", 9)
@@ -82,8 +83,8 @@ func TestTargetIsRecreated(t *testing.T) {
 	b.wrote("a=3 b=3")
 }
 
-// A target that is refused with 403, or of which a server answers that it does not know the path, keeps its replicas: that is no
-// knowledge.
+// A target that is refused with 403, or of which a server answers that it does not know the path,
+// keeps its replicas: that is no knowledge.
 func TestTargetInDoubtKeepsItsReplicas(t *testing.T) {
 	b := newBench(t, append(append(pods("a", 3), pods("b", 3)...), balancerOf("web", 6, "a", "b"))...)
 	b.server.deploy("a", 3)

@@ -27,26 +27,26 @@ const (
 	succeeded, conflicted, otherwise = "success", "conflict", "failure"
 )
 
-// gauges are what there is of one Balancer, by the name of the metric.
+// gauges are the gauges of one Balancer, by the name of the metric.
 var gauges = map[string]struct {
 	help string
 	of   func(*balancer.Input, v1alpha1.BalancerStatus) int64
 }{
-	"requested_replicas": {"Replicas that a Balancer is asked for.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
+	"requested_replicas": {"Replicas that are asked for, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
 		return int64(ptr.Deref(s.RequestedReplicas, 0))
 	}},
-	"running_replicas": {"Replicas of a Balancer that run.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 { return int64(s.Running) }},
-	"fallbacks_active": {"Targets of a Balancer in whose place others run replicas.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
+	"running_replicas": {"Replicas that run, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 { return int64(s.Running) }},
+	"fallbacks_active": {"Targets whose replicas other targets run because they have not started in time, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
 		return count(s, func(t v1alpha1.BalancerTargetStatus) bool { return t.Capacity != nil })
 	}},
-	"unplaced_replicas": {"Replicas of a Balancer that no target is able to run now.", unplaced},
-	"unreadable_targets": {"Targets of a Balancer that can not be read.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
+	"unplaced_replicas": {"Replicas that no target is able to run now, by Balancer.", unplaced},
+	"unreadable_targets": {"Targets that cannot be read, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
 		return count(s, reason(balancer.ReasonUnreadable, balancer.ReasonUnknown))
 	}},
-	"missing_targets": {"Targets of a Balancer that do not exist.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
+	"missing_targets": {"Targets that do not exist, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
 		return count(s, reason(balancer.ReasonMissing))
 	}},
-	"contested_targets": {"Targets of a Balancer that are left alone because something else writes their sizes, too.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
+	"contested_targets": {"Targets that are left alone because something else also writes their sizes, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
 		return count(s, reason(balancer.ReasonSecondWriter))
 	}},
 }
@@ -72,36 +72,37 @@ func unplaced(in *balancer.Input, s v1alpha1.BalancerStatus) int64 {
 	return max(0, n)
 }
 
-// Metrics are told what happens. What is counted is of all Balancers together, and what there is of each one has labels for its
-// namespace and name, as the metrics of objects of Kubernetes have: a scrape has to honor them.
+// Metrics are the metrics of a Controller. Counters and histograms are sums over all Balancers.
+// Gauges have the labels namespace and name of their Balancer, like the metrics of Kubernetes
+// objects: a scrape has to honor these labels.
 type Metrics struct {
 	phases   *prometheus.HistogramVec
 	rescales *prometheus.CounterVec
 	replicas *prometheus.CounterVec
 	gauges   map[string]*prometheus.GaugeVec
-	// malformed is 1 for each Balancer that does not parse.
+	// malformed is 1 for a Balancer that does not parse.
 	malformed *prometheus.GaugeVec
 }
 
-// NewMetrics makes the metrics of a Controller and registers them; with nil nowhere. It fails where others of the same names
-// are registered.
+// NewMetrics returns the metrics of a Controller, registered with the registerer if that is not
+// nil. It fails if metrics of the same names are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
-	const prefix = "evenkeel_balancers_"
+	const prefix = "evenkeel_balancer_"
 	m := &Metrics{
 		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: prefix + "pass_duration_seconds", Help: "Time that a pass over a Balancer took, by phase.",
+			Name: prefix + "pass_duration_seconds", Help: "Time that passes over Balancers took, by phase.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10),
 		}, []string{"phase"}),
 		rescales: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "rescales_total", Help: "Sizes written to targets, by direction and result.",
 		}, []string{"direction", "result"}),
 		replicas: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "rescaled_replicas_total", Help: "Replicas that targets were given and that were taken from them, by direction.",
+			Name: prefix + "rescaled_replicas_total", Help: "Replicas added to and removed from targets, by direction.",
 		}, []string{"direction"}),
 		gauges: map[string]*prometheus.GaugeVec{},
 	}
 	m.malformed = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: prefix + "malformed", Help: "1 for a Balancer that does not parse, and is left alone.",
+		Name: prefix + "malformed", Help: "1 for a Balancer that does not parse and is left alone.",
 	}, []string{"namespace", "name"})
 	all := []prometheus.Collector{m.phases, m.rescales, m.replicas, m.malformed}
 	for name, g := range gauges {
@@ -146,7 +147,7 @@ func (m *Metrics) wrote(w balancer.Write, err error) {
 	m.rescales.WithLabelValues(direction, result).Inc()
 }
 
-// see takes in the status of a Balancer.
+// see sets the gauges of a Balancer.
 func (m *Metrics) see(key types.NamespacedName, in *balancer.Input, s v1alpha1.BalancerStatus) {
 	for name, g := range gauges {
 		m.gauges[name].WithLabelValues(key.Namespace, key.Name).Set(float64(g.of(in, s)))

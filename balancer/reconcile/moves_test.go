@@ -42,7 +42,8 @@ func TestMovesThatWereNotMadeDoNotCount(t *testing.T) {
 	}
 }
 
-// skewed has six replicas on a, where three should be, and on b as many as run there; two may move per minute.
+// skewed has six replicas on a, where three should be, and on b as many as run there; two may move
+// per minute.
 func skewed(t *testing.T) *bench {
 	t.Helper()
 	web := balancerOf("web", 6, "a", "b")

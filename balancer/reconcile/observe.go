@@ -18,35 +18,37 @@ import (
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// readsAtATime is how many targets of one Balancer are read at a time.
+// readsAtATime is how many targets of a Balancer are read at the same time.
 const readsAtATime = 8
 
-// observation is what a pass found.
+// observation is what a pass has read.
 type observation struct {
 	input balancer.Input
-	// scales are those that could be read, by target.
+	// scales are the Scales that could be read, by target.
 	scales map[string]scale.Scale
-	// failed tells that something could not be read that may be read later, of which nobody will tell.
+	// failed reports that something could not be read which may be readable later, without an event
+	// that would say so.
 	failed bool
-	// again is how long to wait at most until the next pass; 0 if changes are told.
+	// again is how long to wait at most until the next pass; 0 if events announce all changes.
 	again time.Duration
 }
 
-// soon has the next pass come within d, if that is not 0.
+// soon requests the next pass within d, unless d is 0.
 func (o *observation) soon(d time.Duration) {
 	if d > 0 && (o.again == 0 || d < o.again) {
 		o.again = d
 	}
 }
 
-// conflict has a target left alone. The first reason is enough.
+// conflict leaves a target alone. The first reason counts.
 func (o *observation) conflict(target, format string, args ...any) {
 	if _, ok := o.input.Conflicts[target]; !ok {
 		o.input.Conflicts[target] = fmt.Sprintf(format, args...)
 	}
 }
 
-// observe finds out all that a decision about the Balancer rests on. What is wrong with one target is no error.
+// observe reads all that a decision about the Balancer depends on. A target that cannot be read is
+// not an error.
 func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observation, error) {
 	o := observation{
 		input: balancer.Input{
@@ -56,12 +58,12 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 		scales: map[string]scale.Scale{},
 	}
 	if len(balancer.Validate(o.input.Key, &b.Spec)) > 0 {
-		o.input.Pods = b.Status.Replicas // the decision refuses it, and lets everything stay
+		o.input.Pods = b.Status.Replicas // the decision refuses the spec and changes nothing
 		return o, nil
 	}
 	r.read(ctx, b, &o)
 	if err := ctx.Err(); err != nil {
-		return o, err // it says nothing about the targets
+		return o, err // the errors of the targets mean nothing
 	}
 	if err := r.conflicts(ctx, b, &o); err != nil {
 		return o, err
@@ -69,18 +71,18 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 	return o, r.pods(ctx, b, &o)
 }
 
-// reading is what became of reading a target.
+// reading is the result of reading a target.
 type reading struct {
 	scale scale.Scale
 	err   error
-	// missing tells that the object does not exist, for certain.
+	// missing reports that the object certainly does not exist.
 	missing bool
 	// failed and again are as in an observation.
 	failed bool
 	again  time.Duration
 }
 
-// read reads the targets, several at a time: each takes as long as an answer of the API server.
+// read reads the targets, several at a time, because each read waits for the API server.
 func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observation) {
 	readings := make([]reading, len(b.Spec.Targets))
 	var group errgroup.Group
@@ -88,11 +90,11 @@ func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observat
 	for i := range readings {
 		group.Go(func() error {
 			readings[i] = r.readOne(ctx, b.Namespace, b.Spec.Targets[i].ScaleTargetRef)
-			return nil // it is told of the target, and stops no other
+			return nil // an error belongs to its target and stops no other
 		})
 	}
 	_ = group.Wait()
-	interval := r.polls.note(client.ObjectKeyFromObject(b), looks(readings))
+	interval := r.polls.note(client.ObjectKeyFromObject(b), pollReads(readings))
 	for i, got := range readings {
 		t := balancer.TargetObservation{Name: b.Spec.Targets[i].Name, Err: got.err, Missing: got.missing, Replicas: got.scale.Replicas}
 		t.Written = r.unstored.size(client.ObjectKeyFromObject(b), t.Name)
@@ -107,15 +109,16 @@ func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observat
 	}
 }
 
-// looks is how many reads a pass will take that is made only to look: all, if any target is not watched or could not be read.
-func looks(readings []reading) int {
+// pollReads is how many reads a pass takes that only polls: all of them if any target is not
+// watched or could not be read, else none.
+func pollReads(readings []reading) int {
 	if slices.ContainsFunc(readings, func(r reading) bool { return r.again > 0 || r.failed }) {
 		return len(readings)
 	}
 	return 0
 }
 
-// readOne reads the Scale of a target, and has the target watched.
+// readOne reads the Scale of a target and watches the target.
 func (r *reconciler) readOne(ctx context.Context, namespace string, target v1alpha1.ScaleTargetReference) (out reading) {
 	ref := scale.Reference{APIVersion: target.APIVersion, Kind: target.Kind, Name: target.Name}
 	out.scale, out.err = r.scales.Get(ctx, namespace, ref)
@@ -139,7 +142,8 @@ func (r *reconciler) readOne(ctx context.Context, namespace string, target v1alp
 	return out
 }
 
-// pods finds the pods of each target that was read. One that several targets select is counted on the first.
+// pods finds the pods of each target that was read. A pod that several targets select belongs to
+// the first of them.
 func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observation) error {
 	selector, err := b.Spec.Selector.AsSelector()
 	if err != nil {
@@ -150,8 +154,8 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 		return err
 	}
 	o.input.Pods = int32(len(all))
-	owner := map[string]string{}  // of pods, by name
-	chosen := map[string]string{} // who has a selector
+	owner := map[string]string{}  // the target of a pod, by the name of the pod
+	chosen := map[string]string{} // the target of a selector
 	for i := range o.input.Targets {
 		t := &o.input.Targets[i]
 		s, ok := o.scales[t.Name]
@@ -178,7 +182,7 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 			t.Pods = append(t.Pods, podhealth.Assess(pod))
 			if !selector.Matches(labels.Set(pod.Labels)) {
 				o.conflict(t.Name, "its pod %s is not selected by the Balancer; give the pods of all targets the labels of spec.selector", pod.Name)
-				o.soon(scale.DefaultPollInterval) // changes of such a pod are not told
+				o.soon(scale.DefaultPollInterval) // there are no events for changes of such a pod
 			}
 		}
 	}
@@ -190,8 +194,8 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 	return nil
 }
 
-// list gives pods in the order of their names, but for those that have ended or are being deleted: whose they are does not
-// matter any more. They are shared with the cache and must not be changed.
+// list returns pods sorted by name, without those that have ended or are being deleted: they no
+// longer count for any target. The pods are shared with the cache and must not be changed.
 func (r *reconciler) list(ctx context.Context, namespace string, selector labels.Selector) ([]*v1.Pod, error) {
 	var list v1.PodList
 	err := r.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
@@ -208,7 +212,8 @@ func (r *reconciler) list(ctx context.Context, namespace string, selector labels
 	return pods, nil
 }
 
-// selects tells whether a selector matches labels. That most do not is found out without compiling it.
+// selects reports whether a selector matches labels. It compiles the selector only if its simple
+// labels match.
 func selects(s *v1alpha1.LabelSelector, of map[string]string) bool {
 	for key, value := range s.MatchLabels {
 		if has, ok := of[key]; !ok || has != string(value) {

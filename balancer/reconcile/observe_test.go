@@ -40,8 +40,8 @@ func (c *crowd) pass(r *http.Request) {
 	c.mu.Unlock()
 }
 
-// Targets are read several at a time, but not all of them; one that cannot be read keeps no other from it, and each is told in
-// its place.
+// Targets are read several at a time, but not all of them; one that cannot be read keeps no other
+// from it, and each is told in its place.
 func TestTargetsAreReadSeveralAtATime(t *testing.T) {
 	var names []string
 	for i := range 3 * readsAtATime {

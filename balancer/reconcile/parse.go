@@ -13,8 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// untyped is a Balancer as the cache has it. A cache of typed ones would hold none as long as one of them does not parse, which
-// can be where the definition in the cluster has no schema.
+// untyped is a Balancer as the cache holds it. A cache of typed Balancers would hold none while one
+// of them does not parse, which can happen if the definition in the cluster has no schema.
 func untyped() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion(v1alpha1.APIVersion)
@@ -22,13 +22,13 @@ func untyped() *unstructured.Unstructured {
 	return u
 }
 
-// parse makes a Balancer of an object, which may be one already.
+// parse converts an object to a Balancer, unless it is one already.
 func parse(o client.Object) (*v1alpha1.Balancer, error) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		b, ok := o.(*v1alpha1.Balancer)
 		if !ok {
-			return nil, fmt.Errorf("%T is no Balancer", o)
+			return nil, fmt.Errorf("%T is not a Balancer", o)
 		}
 		return b, nil
 	}
@@ -43,7 +43,8 @@ func parse(o client.Object) (*v1alpha1.Balancer, error) {
 	return b, nil
 }
 
-// balancers reads Balancers from the cache. Each is parsed once for every version; those that do not parse are left out.
+// balancers reads Balancers from the cache. Each version is parsed once. Balancers that do not
+// parse are left out.
 type balancers struct {
 	cache client.Reader
 
@@ -51,13 +52,13 @@ type balancers struct {
 	parsed map[types.UID]version
 }
 
-// version is a Balancer as of a resource version; nil if it does not parse.
+// version is a Balancer at a resource version; nil if it does not parse.
 type version struct {
 	resource string
 	balancer *v1alpha1.Balancer
 }
 
-// list lists Balancers, which are shared and must not be changed.
+// list lists Balancers. They are shared and must not be changed.
 func (s *balancers) list(ctx context.Context, options ...client.ListOption) ([]*v1alpha1.Balancer, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(v1alpha1.APIVersion)
@@ -74,12 +75,12 @@ func (s *balancers) list(ctx context.Context, options ...client.ListOption) ([]*
 	return all, nil
 }
 
-// named lists those of a namespace that have a target of a name, whatever its kind.
+// named lists the Balancers of a namespace that have a target of that name, whatever its kind.
 func (s *balancers) named(ctx context.Context, namespace, name string) ([]*v1alpha1.Balancer, error) {
 	return s.list(ctx, client.InNamespace(namespace), client.MatchingFields{byTargetName: name})
 }
 
-// get reads one; nil if there is none that parses.
+// get returns a Balancer; nil if it does not exist or does not parse.
 func (s *balancers) get(ctx context.Context, key types.NamespacedName) (*v1alpha1.Balancer, error) {
 	u := untyped()
 	if err := s.cache.Get(ctx, key, u); err != nil {
@@ -88,7 +89,7 @@ func (s *balancers) get(ctx context.Context, key types.NamespacedName) (*v1alpha
 	return s.of(u), nil
 }
 
-// of parses an object, if it is not known yet.
+// of parses an object, unless this version of it was parsed before.
 func (s *balancers) of(u *unstructured.Unstructured) *v1alpha1.Balancer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +99,7 @@ func (s *balancers) of(u *unstructured.Unstructured) *v1alpha1.Balancer {
 	}
 	b, err := parse(u)
 	if err != nil {
-		b = nil // a pass over it says so
+		b = nil // a pass over it reports the error
 	}
 	if s.parsed == nil {
 		s.parsed = map[types.UID]version{}
@@ -107,7 +108,7 @@ func (s *balancers) of(u *unstructured.Unstructured) *v1alpha1.Balancer {
 	return b
 }
 
-// forget drops what is known of a Balancer that is gone.
+// forget drops a Balancer that does not exist any more.
 func (s *balancers) forget(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

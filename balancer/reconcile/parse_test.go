@@ -58,9 +58,9 @@ func TestMalformedBalancerBlindsNobody(t *testing.T) {
 	if told := b.told(); !strings.Contains(told, "Warning Malformed the Balancer does not parse") || !strings.Contains(told, "replicas") {
 		t.Errorf("told %q", told)
 	}
-	want := "# HELP evenkeel_balancers_malformed 1 for a Balancer that does not parse, and is left alone.\n# TYPE evenkeel_balancers_malformed gauge\n" +
-		"evenkeel_balancers_malformed{name=\"bad\",namespace=\"shop\"} 1\n"
-	if err := testutil.GatherAndCompare(b.registry, strings.NewReader(want), "evenkeel_balancers_malformed"); err != nil {
+	want := "# HELP evenkeel_balancer_malformed 1 for a Balancer that does not parse and is left alone.\n# TYPE evenkeel_balancer_malformed gauge\n" +
+		"evenkeel_balancer_malformed{name=\"bad\",namespace=\"shop\"} 1\n"
+	if err := testutil.GatherAndCompare(b.registry, strings.NewReader(want), "evenkeel_balancer_malformed"); err != nil {
 		t.Error(err)
 	}
 	b.pass("web")
@@ -104,8 +104,8 @@ func TestBalancersAreParsedOnce(t *testing.T) {
 	}
 }
 
-// Twenty Balancers with a hundred targets each that cannot be watched are looked at with ten reads a second in all, however
-// often; a Balancer alone every quarter of a minute.
+// Twenty Balancers with a hundred targets each that cannot be watched are looked at with ten reads
+// a second in all, however often; a Balancer alone every quarter of a minute.
 func TestPollsAreBounded(t *testing.T) {
 	b := newBench(t, balancerOf("web", 0, "a", "b"))
 	b.server.deploy("a", 0)

@@ -7,19 +7,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// perPoll is how long all Balancers together leave between two reads that are made only to look: ten a second.
+// perPoll is the time between two reads of all Balancers together that only poll: ten reads a
+// second.
 const perPoll = 100 * time.Millisecond
 
-// polls has how many reads a look at each Balancer takes that is looked at from time to time, because something of it cannot be
-// watched or read. However many they are, the API server is asked no more often. The zero value has none.
+// polls limits how often the API server is asked about the Balancers that are polled, because a
+// target cannot be watched or read. It holds how many reads a pass over each of them takes. The
+// zero value holds none.
 type polls struct {
 	mu    sync.Mutex
 	reads map[types.NamespacedName]int
 	total int
 }
 
-// note notes how many reads a look takes, 0 for a Balancer that is not looked at, and says how long to wait for the next one at
-// least.
+// note sets how many reads a pass over a Balancer takes, 0 if it is not polled. It returns how long
+// to wait at least until the next pass.
 func (p *polls) note(key types.NamespacedName, reads int) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,7 +37,8 @@ func (p *polls) note(key types.NamespacedName, reads int) time.Duration {
 	return time.Duration(p.total) * perPoll
 }
 
-// retry is when to try again what has failed for so long that the time between does not grow any more.
+// retry is how long to wait until a retry. The limit of polls applies once the back-off has reached
+// its end.
 func (p *polls) retry(after time.Duration) time.Duration {
 	if after < lastRetry {
 		return after

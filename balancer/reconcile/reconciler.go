@@ -26,21 +26,22 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the time until a pass that failed in part is repeated; it doubles each time.
+	// firstRetry and lastRetry bound the time until a pass is repeated that failed in part; it
+	// doubles each time.
 	firstRetry, lastRetry = 200 * time.Millisecond, time.Minute
-	// longestNote is what the API server accepts of the text of an event.
+	// longestNote is the maximum length of the text of an event that the API server accepts.
 	longestNote = 1024
-	// action is what events say the controller was doing.
+	// action is the action of all events.
 	action = "Balance"
 )
 
-// becauseMalformed is the reason of an event about a Balancer that does not parse.
-const becauseMalformed = "Malformed"
+// reasonMalformed is the reason of the event about a Balancer that does not parse.
+const reasonMalformed = "Malformed"
 
-// errNotRead is about a write that no decision should ask for.
+// errNotRead is the error of a write that no decision should ask for.
 var errNotRead = errors.New("the target was not read")
 
-// access is what a reconciler reaches the cluster by.
+// access is how a reconciler reaches the cluster.
 type access struct {
 	// client reads from the cache and writes; live reads from the API server.
 	client    client.Client
@@ -51,15 +52,16 @@ type access struct {
 	events    events.EventRecorder
 }
 
-// reconciler makes the passes. The queue sees to it that no two are over one Balancer at a time.
+// reconciler makes the passes. The queue makes sure that there is never more than one pass over a
+// Balancer at a time.
 type reconciler struct {
 	access
 	metrics *Metrics
 	clock   clock.PassiveClock
 	retries workqueue.TypedRateLimiter[types.NamespacedName]
-	// unstored are the sizes that were written and that the status may not have.
+	// unstored are the sizes that were written but may not be in the status.
 	unstored sizes
-	// polls has the Balancers that are looked at from time to time.
+	// polls are the Balancers that are polled.
 	polls polls
 }
 
@@ -70,9 +72,10 @@ func newReconciler(a access, m *Metrics, c clock.PassiveClock) *reconciler {
 	}
 }
 
-// Reconcile makes one pass over a Balancer. What fails on a target is told in the status, and tried again after a time
-// that doubles; where something changed meanwhile there is another pass soon, however often that happens. An error is what
-// kept the pass from a decision or from storing the status.
+// Reconcile makes one pass over a Balancer. A failure on a target is recorded in the status, and
+// the pass is repeated after a time that doubles. If something changed meanwhile, there is another
+// pass soon, however often that happens. An error means that the pass made no decision or could not
+// store the status.
 func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	u := untyped()
 	err := r.live.Get(ctx, request.NamespacedName, u)
@@ -84,9 +87,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("reading the Balancer: %w", err)
 	}
 	b, err := parse(u)
-	if err != nil { // until it is changed; the others go on
-		logr.FromContextOrDiscard(ctx).Error(err, "The Balancer does not parse, and is left alone")
-		r.events.Eventf(u, nil, v1.EventTypeWarning, becauseMalformed, action, "%s", cut("the Balancer does not parse, apply its definition and correct it: "+err.Error()))
+	if err != nil { // until it is changed; other Balancers are not affected
+		logr.FromContextOrDiscard(ctx).Error(err, "The Balancer does not parse and is left alone")
+		r.events.Eventf(u, nil, v1.EventTypeWarning, reasonMalformed, action, "%s", cut("the Balancer does not parse; apply its definition and correct it: "+err.Error()))
 		r.forget(request.NamespacedName)
 		r.metrics.malformed.WithLabelValues(request.Namespace, request.Name).Set(1)
 		return reconcile.Result{}, nil
@@ -113,7 +116,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	failures := r.announce(ctx, b, &d)
 	if failures == nil {
 		done = r.write(ctx, &found, d.Writes)
-		r.tellWrites(ctx, b, done)
+		r.recordWrites(ctx, b, done)
 	}
 	status := done.settle(&found.input, d.Status, r.clock.Now())
 	lap(phaseWrite)
@@ -124,9 +127,9 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	}
 	if failures == nil {
 		r.unstored.drop(key)
-		r.tell(b, d.Events)
+		r.record(b, d.Events)
 		if text := notWritten(status); done.refused() && text != notWritten(found.input.Status) {
-			r.event(b, "", v1.EventTypeWarning, becauseNotWritten, text)
+			r.event(b, "", v1.EventTypeWarning, reasonNotWritten, text)
 		}
 		r.metrics.see(key, &found.input, status)
 	}
@@ -140,7 +143,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 		r.retries.Forget(key)
 	}
 	if failures != nil || done.overtaken() {
-		found.soon(firstRetry) // what has changed meanwhile says nothing about how long to wait
+		found.soon(firstRetry) // a change meanwhile is not a reason to wait longer
 	}
 	if !d.Next.IsZero() {
 		found.soon(max(d.Next.Sub(r.clock.Now()), time.Millisecond))
@@ -148,8 +151,8 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	return reconcile.Result{RequeueAfter: found.again}, nil
 }
 
-// announce stores moves before they are made. If the status cannot be stored afterwards they count all the same, and as long
-// as if they were made at the end of the pass.
+// announce stores moves before they are made. They count even if the status cannot be stored
+// afterwards, for as long as if they were made at the end of the pass.
 func (r *reconciler) announce(ctx context.Context, b *v1alpha1.Balancer, d *balancer.Decision) error {
 	if !slices.ContainsFunc(d.Writes, func(w balancer.Write) bool { return w.Moves > 0 }) || d.Status.Moves == nil {
 		return nil
@@ -167,13 +170,13 @@ func (r *reconciler) announce(ctx context.Context, b *v1alpha1.Balancer, d *bala
 	return nil
 }
 
-// unchanged is a patch that is refused if the object has changed since it was read.
+// unchanged is a patch that the API server refuses if the object has changed since it was read.
 func unchanged(b *v1alpha1.Balancer) client.Patch {
 	return client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{})
 }
 
-// store stores the status, if it is another one, and the number of replicas to be adopted, if there is one. It is refused
-// if the Balancer has changed since it was read.
+// store stores the status, if it has changed, and the number of replicas to adopt, if there is one.
+// The API server refuses it if the Balancer has changed since it was read.
 func (r *reconciler) store(ctx context.Context, b *v1alpha1.Balancer, status v1alpha1.BalancerStatus, adopt *int32) error {
 	if !apiequality.Semantic.DeepEqual(b.Status, status) {
 		before := b.DeepCopy()
@@ -193,18 +196,19 @@ func (r *reconciler) store(ctx context.Context, b *v1alpha1.Balancer, status v1a
 	return nil
 }
 
-// tell tells the events of a decision once its status is stored: then they will not come again. What is said of writes is
-// told when they are made.
-func (r *reconciler) tell(b *v1alpha1.Balancer, told []balancer.Event) {
-	for _, e := range told {
-		if e.Reason != balancer.EventRescaled {
+// record records the events of a decision once its status is stored, so that they are not repeated.
+// Events about writes are recorded when the writes are made.
+func (r *reconciler) record(b *v1alpha1.Balancer, all []balancer.Event) {
+	for _, e := range all {
+		if e.Reason != balancer.ReasonRescaled {
 			r.event(b, e.Target, e.Type, e.Reason, e.Message)
 		}
 	}
 }
 
-// event tells an event about a target, or about the Balancer itself if target is empty. The recorder counts events with the
-// same reason and objects as one, and keeps the first text only: so the object that the target is has to be one of them.
+// event records an event about a target, or about the Balancer itself if target is empty. The
+// recorder counts events with the same reason and objects as one and keeps only the first text. So
+// the object of the target has to be one of these objects.
 func (r *reconciler) event(b *v1alpha1.Balancer, target, kind, reason, text string) {
 	var related runtime.Object
 	if i := slices.IndexFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return t.Name == target }); i >= 0 {
@@ -214,7 +218,7 @@ func (r *reconciler) event(b *v1alpha1.Balancer, target, kind, reason, text stri
 	r.events.Eventf(b, related, kind, reason, action, "%s", cut(text))
 }
 
-// cut makes a text short enough for an event.
+// cut shortens a text to the length of an event.
 func cut(text string) string {
 	if len(text) > longestNote {
 		text = strings.ToValidUTF8(text[:longestNote], "")
@@ -232,7 +236,7 @@ func (r *reconciler) laps() func(phase string) {
 	}
 }
 
-// forget drops all that is known of a Balancer that is gone.
+// forget drops all that is known about a Balancer that does not exist any more.
 func (r *reconciler) forget(key types.NamespacedName) {
 	r.retries.Forget(key)
 	r.unstored.drop(key)

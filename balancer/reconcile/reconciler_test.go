@@ -237,7 +237,7 @@ func TestFailedScaleUpHoldsBackScaleDown(t *testing.T) {
 	b.wrote("a=4") // of the 8 that were to go, 2 were to be replaced on c: b's one and one of a's
 	status := b.get("web").Status
 	balanced := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBalanced)
-	if balanced.Status != metav1.ConditionFalse || balanced.Reason != becauseNotWritten || !strings.Contains(balanced.Message, "c: ") {
+	if balanced.Status != metav1.ConditionFalse || balanced.Reason != reasonNotWritten || !strings.Contains(balanced.Message, "c: ") {
 		t.Errorf("the condition is %+v", balanced)
 	}
 	for i, want := range []int32{4, 4, 1} {
@@ -277,8 +277,8 @@ func TestConflictIsRetriedOnFreshData(t *testing.T) {
 	b.wrote("a=2")
 }
 
-// A target that changes again and again waits neither for the times that it changed before, nor for a target that cannot be
-// read.
+// A target that changes again and again waits neither for the times that it changed before, nor for
+// a target that cannot be read.
 func TestConflictIsRetriedSoon(t *testing.T) {
 	for name, other := range map[string]v1alpha1.ScaleTargetReference{
 		"alone":             {Kind: "Deployment", Name: "b"},
@@ -300,8 +300,8 @@ func TestConflictIsRetriedSoon(t *testing.T) {
 	}
 }
 
-// Between read and write, once, the status of a target changes, or its size, or it is deleted and created again. Only in the
-// first case it is written at once.
+// Between read and write, once, the status of a target changes, or its size, or it is deleted and
+// created again. Only in the first case it is written at once.
 func TestConflictAboutTheStatusIsNone(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(*autoscalingv1.Scale)
@@ -349,9 +349,9 @@ func TestUnreadableTargetStopsNoOther(t *testing.T) {
 	if !meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionTargetsReadable) {
 		t.Error("a target that is not there is said to be readable")
 	}
-	want := "# HELP evenkeel_balancers_missing_targets Targets of a Balancer that do not exist.\n# TYPE evenkeel_balancers_missing_targets gauge\n" +
-		"evenkeel_balancers_missing_targets{name=\"web\",namespace=\"shop\"} 1\n"
-	if err := testutil.GatherAndCompare(b.registry, strings.NewReader(want), "evenkeel_balancers_missing_targets"); err != nil {
+	want := "# HELP evenkeel_balancer_missing_targets Targets that do not exist, by Balancer.\n# TYPE evenkeel_balancer_missing_targets gauge\n" +
+		"evenkeel_balancer_missing_targets{name=\"web\",namespace=\"shop\"} 1\n"
+	if err := testutil.GatherAndCompare(b.registry, strings.NewReader(want), "evenkeel_balancer_missing_targets"); err != nil {
 		t.Error(err)
 	}
 	b.server.deploy("c", 0)
@@ -427,8 +427,8 @@ func TestStatusIsNotStoredOverAnother(t *testing.T) {
 	}
 }
 
-// Events of one pass that say the same of several targets are told apart by what the targets are: else they would be taken
-// for one.
+// Events of one pass that say the same of several targets are told apart by what the targets are:
+// else they would be taken for one.
 func TestEventsTellTheirTargets(t *testing.T) {
 	b := newBench(t, balancerOf("web", 4, "a", "b", "c"))
 	b.server.deploy("a", 0)
@@ -476,7 +476,7 @@ func TestMetricsAreSound(t *testing.T) {
 		t.Errorf("there are %d metrics", len(families))
 	}
 	for _, f := range families {
-		if !strings.HasPrefix(f.GetName(), "evenkeel_balancers_") {
+		if !strings.HasPrefix(f.GetName(), "evenkeel_balancer_") {
 			t.Errorf("a metric is called %s", f.GetName())
 		}
 	}

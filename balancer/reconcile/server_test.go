@@ -35,7 +35,8 @@ func newServer() *server {
 
 func (s *server) config() *rest.Config { return &rest.Config{Host: s.URL} }
 
-// deploy makes a Deployment in namespace shop whose pods have the label target of its name; a Balancer is one as well.
+// deploy makes a Deployment in namespace shop whose pods have the label target of its name; a
+// Balancer is one as well.
 func (s *server) deploy(name string, replicas int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

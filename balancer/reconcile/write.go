@@ -19,12 +19,13 @@ import (
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
-// becauseNotWritten is the reason of the condition Balanced, and of an event, when a size could not be written.
-const becauseNotWritten = "NotWritten"
+// reasonNotWritten is the reason of the condition Balanced and of an event if a size could not be
+// written.
+const reasonNotWritten = "NotWritten"
 
-// outcome is what became of a write.
+// outcome is the result of a write.
 type outcome struct {
-	balancer.Write       // as it was made: To is nearer to From where a part was held back
+	balancer.Write       // as it was made: To is nearer to From if a part was held back
 	wanted         int32 // To as it was decided
 	err            error
 }
@@ -39,22 +40,23 @@ func (o outcome) size() int32 {
 
 type outcomes []outcome
 
-// failed tells whether anything was not written as it was decided.
+// failed reports whether any size was not written as it was decided.
 func (done outcomes) failed() bool {
 	return slices.ContainsFunc(done, func(o outcome) bool { return o.size() != o.wanted })
 }
 
-// refused tells whether a write failed for another reason than that the target changed meanwhile.
+// refused reports whether a write failed for another reason than a change of the target meanwhile.
 func (done outcomes) refused() bool {
 	return slices.ContainsFunc(done, func(o outcome) bool { return o.err != nil && scale.ReasonOf(o.err) != scale.ReasonConflict })
 }
 
-// overtaken tells whether a write failed because the target changed meanwhile.
+// overtaken reports whether a write failed because the target changed meanwhile.
 func (done outcomes) overtaken() bool {
 	return slices.ContainsFunc(done, func(o outcome) bool { return scale.ReasonOf(o.err) == scale.ReasonConflict })
 }
 
-// moves is how many replicas were moved, and how many more were to be. What may have been written counts as if it was.
+// moves is how many replicas were moved, and how many were to be moved but were not. A write of
+// unknown result counts as made.
 func (o outcome) moves() (made, failed int32) {
 	made = o.Moves
 	switch {
@@ -65,7 +67,8 @@ func (o outcome) moves() (made, failed int32) {
 	return made, o.Moves - made
 }
 
-// moves is the count of moves to store: that of the decision, less those that were not made. Those made are of now.
+// moves is the count of moves to store: that of the decision, less those that were not made. The
+// others were made now.
 func (done outcomes) moves(before, decided *v1alpha1.BalancerMoves, now time.Time) *v1alpha1.BalancerMoves {
 	var made, failed int32
 	for _, o := range done {
@@ -81,8 +84,8 @@ func (done outcomes) moves(before, decided *v1alpha1.BalancerMoves, now time.Tim
 	return balancer.MovesUntil(now, decided.Count-failed)
 }
 
-// write makes the writes in their order. One that fails keeps no other from being made, but for as much of those that
-// make smaller as it was to replace.
+// write makes the writes in their order. If one that makes a target larger fails, as many replicas
+// as it was to replace stay where they are; nothing else is held back.
 func (r *reconciler) write(ctx context.Context, found *observation, writes []balancer.Write) outcomes {
 	down := slices.IndexFunc(writes, func(w balancer.Write) bool { return w.To < w.From })
 	if down < 0 {
@@ -111,11 +114,12 @@ func (r *reconciler) write(ctx context.Context, found *observation, writes []bal
 	return done
 }
 
-// replaced is how many of the replicas that failed to be added were to take the place of others, if the growth of the sum
-// failed first.
+// replaced is how many of the replicas that could not be added were to replace others. Those by
+// which the sum was to grow count as failed first.
 func replaced(grown, shrunk, failed int64) int64 { return max(0, failed-max(0, grown-shrunk)) }
 
-// hold takes n replicas back from writes that make smaller, from the last and least first.
+// hold reduces writes that make targets smaller by n replicas in all, beginning with the last and
+// smallest.
 func hold(downs []balancer.Write, n int64) []balancer.Write {
 	out := slices.Clone(downs)
 	for i := range slices.Backward(out) {
@@ -126,8 +130,8 @@ func hold(downs []balancer.Write, n int64) []balancer.Write {
 	return out
 }
 
-// scale makes one write. If the target has changed since it was read, but asks for as many replicas as it did, it is written
-// all the same: the decision is about nothing else of it.
+// scale makes one write. If the target has changed since it was read but still has the same size,
+// it is written nevertheless: the decision depends on nothing else.
 func (r *reconciler) scale(ctx context.Context, found *observation, w balancer.Write) error {
 	s, ok := found.scales[w.Target]
 	if !ok {
@@ -135,7 +139,8 @@ func (r *reconciler) scale(ctx context.Context, found *observation, w balancer.W
 	}
 	_, err := r.scales.Update(ctx, s, w.To)
 	if scale.ReasonOf(err) == scale.ReasonConflict {
-		// Mostly it is but the status of the target that has changed: it does so with every pod that comes or goes.
+		// Usually only the status of the target has changed, as it does with every pod that comes
+		// or goes.
 		now, unread := r.scales.Get(ctx, s.Namespace, s.Reference)
 		if unread == nil && now.UID == s.UID && now.Replicas == w.From {
 			_, err = r.scales.Update(ctx, now, w.To)
@@ -145,7 +150,8 @@ func (r *reconciler) scale(ctx context.Context, found *observation, w balancer.W
 	return err
 }
 
-// settle corrects the status that a decision gave as if all writes were made. They ended now.
+// settle corrects the status of the decision, which assumes that all writes succeed. The writes
+// ended now.
 func (done outcomes) settle(in *balancer.Input, status v1alpha1.BalancerStatus, now time.Time) v1alpha1.BalancerStatus {
 	status.Moves = done.moves(in.Status.Moves, status.Moves, now)
 	if !done.failed() {
@@ -161,34 +167,36 @@ func (done outcomes) settle(in *balancer.Input, status v1alpha1.BalancerStatus, 
 		t := &status.Targets[i]
 		t.Current = o.size()
 		if t.Running >= t.Current {
-			t.BelowSizeSince = nil // nothing is missing that was asked for
+			t.BelowSizeSince = nil // all that the target asks for runs
 		}
 		if o.err != nil {
-			t.Message = fmt.Sprintf("it could not be given %d replicas: %v", o.To, o.err)
+			t.Message = fmt.Sprintf("it could not be scaled to %d replicas: %v", o.To, o.err)
 			problems = append(problems, o.Target+": "+t.Message)
 		}
 	}
-	// The decision may have called it balanced: the time of the condition goes by what was stored, not by that.
+	// The decision may have called the Balancer balanced. The time of the condition depends on what
+	// was stored before.
 	since := metav1.NewTime(in.Now.Truncate(time.Second))
 	if was := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.ConditionBalanced); was != nil && was.Status == metav1.ConditionFalse {
 		since = was.LastTransitionTime
 	}
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBalanced); c != nil {
-		c.Status, c.Reason, c.Message, c.LastTransitionTime = metav1.ConditionFalse, becauseNotWritten, strings.Join(problems, "; "), since
+		c.Status, c.Reason, c.Message, c.LastTransitionTime = metav1.ConditionFalse, reasonNotWritten, strings.Join(problems, "; "), since
 	}
 	return status
 }
 
-// notWritten is what the status says of sizes that could not be written; empty if there are none.
+// notWritten is the message of the status about sizes that could not be written; empty if there are
+// none.
 func notWritten(s v1alpha1.BalancerStatus) string {
-	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionBalanced); c != nil && c.Reason == becauseNotWritten {
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionBalanced); c != nil && c.Reason == reasonNotWritten {
 		return c.Message
 	}
 	return ""
 }
 
-// tellWrites tells of the writes that were made.
-func (r *reconciler) tellWrites(ctx context.Context, b *v1alpha1.Balancer, done outcomes) {
+// recordWrites logs the writes that were made, and records events about them.
+func (r *reconciler) recordWrites(ctx context.Context, b *v1alpha1.Balancer, done outcomes) {
 	log := logr.FromContextOrDiscard(ctx)
 	for _, o := range done {
 		switch {
@@ -198,18 +206,19 @@ func (r *reconciler) tellWrites(ctx context.Context, b *v1alpha1.Balancer, done 
 			log.Info("Could not rescale", "target", o.Target, "from", o.From, "to", o.To, "problem", o.err.Error())
 		case o.To != o.From:
 			log.Info("Rescaled", "target", o.Target, "from", o.From, "to", o.To, "why", o.Why)
-			r.event(b, o.Target, v1.EventTypeNormal, balancer.EventRescaled, fmt.Sprintf("target %s: from %d to %d replicas: %s", o.Target, o.From, o.To, o.Why))
+			r.event(b, o.Target, v1.EventTypeNormal, balancer.ReasonRescaled, fmt.Sprintf("target %s: from %d to %d replicas: %s", o.Target, o.From, o.To, o.Why))
 		}
 	}
 }
 
-// sizes are those that were written to the targets of Balancers, by name. The zero value has none.
+// sizes are the sizes that were written to targets, by Balancer and name of the target. The zero
+// value holds none.
 type sizes struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]map[string]int32
 }
 
-// add notes what was written, and what may have been.
+// add adds the sizes that were written or may have been.
 func (s *sizes) add(key types.NamespacedName, done outcomes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +236,7 @@ func (s *sizes) add(key types.NamespacedName, done outcomes) {
 	}
 }
 
-// size is what was written to a target; nil for nothing.
+// size is the size that was written to a target; nil if there is none.
 func (s *sizes) size(key types.NamespacedName, target string) *int32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

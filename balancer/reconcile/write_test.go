@@ -8,7 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/balancer"
 )
 
-// Whatever fails to grow, the sum of the sizes falls below neither what it was nor what it was to be.
+// Whatever fails to grow, the sum of the sizes falls below neither what it was nor what it was to
+// be.
 func TestHeldBackSumIsNeverTooLow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOf(rapid.Int32Range(0, 100))

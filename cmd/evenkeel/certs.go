@@ -14,7 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
-// defaultLifetime of certificates is a year.
+// defaultLifetime is the lifetime of certificates: one year.
 const defaultLifetime = 365 * 24 * time.Hour
 
 type certsOptions struct {
@@ -30,15 +30,15 @@ func newCerts() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs --dir DIR --host HOST...",
 		Short: "Make certificates for the gRPC servers and Cluster Autoscaler",
-		Long: `Make a certificate authority, a server certificate for the hosts given and a client certificate, and write them to a
-folder: ca.crt, ca.key, server.crt, server.key, client.crt, client.key. Cluster Autoscaler insists on TLS for its gRPC
+		Long: `Make a certificate authority, a server certificate for the given hosts and a client certificate, and write them to a
+folder: ca.crt, ca.key, server.crt, server.key, client.crt, client.key. Cluster Autoscaler requires TLS for its gRPC
 expander, and can use it for an external cloud provider.
 
-Nothing is overwritten unless --force is given; then all certificates are new.`,
+Files are overwritten only with --force, which makes all certificates anew.`,
 		Example: "  evenkeel certs --dir certs --host localhost --host 127.0.0.1\n  evenkeel certs --dir certs --host evenkeel.kube-system.svc --lifetime 2160h",
 		GroupID: groupOther,
 		Args:    noArguments,
-		PreRunE: func(*cobra.Command, []string) error { return o.validate() }, // before the work starts: mistakes in usage
+		PreRunE: func(*cobra.Command, []string) error { return o.validate() }, // before the work starts: errors of usage
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.write(time.Now()); err != nil {
 				return err
@@ -48,7 +48,7 @@ Nothing is overwritten unless --force is given; then all certificates are new.`,
 	}
 	flags.AddTo(cmd, printing.Table)
 	f := cmd.Flags()
-	f.StringVar(&o.dir, "dir", "", "folder to write to; made if it is not there")
+	f.StringVar(&o.dir, "dir", "", "folder to write to; created if it does not exist")
 	f.StringSliceVar(&o.hosts, "host", nil, "name or IP address clients use for the server (repeatable)")
 	f.DurationVar(&o.lifetime, "lifetime", o.lifetime, "how long the certificates are valid")
 	f.BoolVar(&o.force, "force", false, "overwrite files")
@@ -74,9 +74,9 @@ func (o *certsOptions) validate() error {
 
 // certsFiles are the files in the order they are written: authority, server, client.
 var certsFiles = [...]struct{ cert, key, use string }{
-	{"ca.crt", "ca.key", "signs the others; keep the key to yourself"},
-	{"server.crt", "server.key", "of the server"},
-	{"client.crt", "client.key", "of Cluster Autoscaler"},
+	{"ca.crt", "ca.key", "signs the others; keep its key secret"},
+	{"server.crt", "server.key", "for the server"},
+	{"client.crt", "client.key", "for Cluster Autoscaler"},
 }
 
 // write makes the certificates and writes them.
@@ -100,7 +100,7 @@ func (o *certsOptions) write(now time.Time) error {
 		for _, file := range certsFiles {
 			for _, name := range [...]string{file.cert, file.key} {
 				if _, err := os.Lstat(filepath.Join(o.dir, name)); err == nil {
-					return fmt.Errorf("%s is there already (--force overwrites all)", filepath.Join(o.dir, name))
+					return fmt.Errorf("%s already exists (--force overwrites all files)", filepath.Join(o.dir, name))
 				}
 			}
 		}
@@ -116,7 +116,7 @@ func (o *certsOptions) write(now time.Time) error {
 	return nil
 }
 
-// replaceFile writes a file that nobody sees half-written, with this mode whatever it had before.
+// replaceFile writes a file atomically, with this mode even if it had another one before.
 func replaceFile(name string, text []byte, mode os.FileMode) error {
 	temporary := name + ".new"
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -126,7 +126,7 @@ func replaceFile(name string, text []byte, mode os.FileMode) error {
 		return err
 	}
 	if err := os.Rename(temporary, name); err != nil {
-		_ = os.Remove(temporary) // the first error says what is wrong
+		_ = os.Remove(temporary) // the first error is the cause
 		return err
 	}
 	return nil

@@ -24,7 +24,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
-// conformanceOptions say which server is checked, and how far.
+// conformanceOptions are the flags of the command: the server, and what may be changed.
 type conformanceOptions struct {
 	address  string
 	files    serving.Files
@@ -42,15 +42,15 @@ func newConformance(color *printing.ColorMode) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance --address HOST:PORT [--group GROUP... | --read-only]",
 		Short: "Check an external cloud provider server against what Cluster Autoscaler relies on",
-		Long: `Check a server of Cluster Autoscaler's external gRPC cloud provider protocol, anybody's, against what Cluster Autoscaler
-relies on: a line for each rule, with the reason where it did not pass.
+		Long: `Check any server of Cluster Autoscaler's external gRPC cloud provider protocol against what Cluster Autoscaler
+relies on. The output has a line for each rule, with the reason if it did not pass.
 
-NODES ARE ORDERED AND DELETED, up to 4 at a time, in the groups named with --group, or in any. Only nodes that came for a
-rule are deleted again, but a cloud that breaks a rule may delete others of these groups, or be left with a node too many.
-So name groups that nobody needs, with room for 4 nodes, and stop the autoscaler meanwhile. With --read-only nothing is
-changed: rules that need other sizes are skipped.
+NODES ARE ORDERED AND DELETED, up to 4 at a time, in the groups named with --group, or in any group. Only nodes ordered by a
+rule are deleted again, but a cloud that breaks a rule may delete other nodes of these groups, or keep a node too many.
+So name groups that are not in use, with room for 4 nodes, and stop the autoscaler meanwhile. With --read-only nothing is
+changed: rules that change sizes are skipped.
 
-Exit codes: 0 no rule failed, 1 a rule failed or there is no server, 2 wrong usage or unusable certificates.`,
+Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2 wrong usage or unusable certificates.`,
 		Example: `  evenkeel conformance --address localhost:8086
   evenkeel conformance --address localhost:8086 --group test-a --group test-b
   evenkeel conformance --address cloud.example:8086 --cert client.crt --key client.key --cacert ca.crt --read-only
@@ -78,11 +78,11 @@ Exit codes: 0 no rule failed, 1 a rule failed or there is no server, 2 wrong usa
 	f.StringVar(&o.address, "address", "", "host:port of the server")
 	f.StringVar(&o.files.Cert, "cert", "", "certificate to show to the server")
 	f.StringVar(&o.files.Key, "key", "", "key of the certificate")
-	f.StringVar(&o.files.CACert, "cacert", "", "CA certificate to check the server with; none of the three means no TLS")
-	f.DurationVar(&o.timeout, "timeout", o.timeout, "how long each call may take, as grpc_timeout of Cluster Autoscaler")
-	f.DurationVar(&o.settle, "settle", o.settle, "how long nodes may take to come and to go")
+	f.StringVar(&o.files.CACert, "cacert", "", "CA certificate to verify the server; without any of the three there is no TLS")
+	f.DurationVar(&o.timeout, "timeout", o.timeout, "timeout of each call, like grpc_timeout of Cluster Autoscaler")
+	f.DurationVar(&o.settle, "settle", o.settle, "how long the creation and deletion of nodes may take")
 	f.BoolVar(&o.readOnly, "read-only", false, "change nothing: skip the rules that order and delete nodes")
-	f.StringArrayVar(&o.groups, "group", nil, "node group that may be changed; may be repeated; none given means all")
+	f.StringArrayVar(&o.groups, "group", nil, "node group that may be changed; may be repeated; by default all of them")
 	f.StringVar(&o.nodes, "nodes", "", `list of nodes as kubectl get nodes -o json prints it, "-" is standard input`)
 	return cmd
 }
@@ -103,7 +103,7 @@ func (o *conformanceOptions) validate() error {
 	return nil
 }
 
-// check asks the server and judges it.
+// check checks the server and prints the report.
 func (o *conformanceOptions) check(ctx context.Context, stdin io.Reader, stderr io.Writer) (*conformanceReport, error) {
 	var harness conformance.Harness
 	if o.nodes != "" {
@@ -137,7 +137,7 @@ func (o *conformanceOptions) check(ctx context.Context, stdin io.Reader, stderr 
 	}.Settle(provider, o.groups)
 	report := newConformanceReport(o.address)
 	for _, rule := range conformanceRules() {
-		result := conformance.Judge(rule.name, conformance.Skip("changes sizes, and --read-only was given"))
+		result := conformance.Judge(rule.name, conformance.Skip("changes sizes, but --read-only was given"))
 		if !o.readOnly || rule.reach == conformance.Reads {
 			result = rule.check(ctx, harness, timed)
 		}
@@ -149,8 +149,8 @@ func (o *conformanceOptions) check(ctx context.Context, stdin io.Reader, stderr 
 	return report, nil
 }
 
-// reach makes the connection and lists the groups. A server that answers an error is reached all the same: the rules say what
-// is wrong.
+// reach opens the connection and lists the groups. A server that answers with an error counts as
+// reached: the rules report the error.
 func (o *conformanceOptions) reach(ctx context.Context, conn timedConn) ([]string, error) {
 	groups, err := externalgrpcpb.NewCloudProviderClient(conn).NodeGroups(ctx, &externalgrpcpb.NodeGroupsRequest{}, grpc.MaxCallRecvMsgSize(externalgrpc.MaxMessage))
 	switch {
@@ -167,7 +167,7 @@ func (o *conformanceOptions) reach(ctx context.Context, conn timedConn) ([]strin
 	return known, nil
 }
 
-// checkGroups refuses to change groups that are not there.
+// checkGroups returns an error if a named group does not exist.
 func (o *conformanceOptions) checkGroups(known []string) error {
 	for _, id := range o.groups {
 		if !slices.Contains(known, id) {
@@ -177,7 +177,7 @@ func (o *conformanceOptions) checkGroups(known []string) error {
 	return nil
 }
 
-// timedConn limits how long each call may take, as Cluster Autoscaler does.
+// timedConn sets a timeout for each call, as Cluster Autoscaler does.
 type timedConn struct {
 	*grpc.ClientConn
 	timeout time.Duration
@@ -189,7 +189,7 @@ func (c timedConn) Invoke(ctx context.Context, method string, request, answer an
 	return c.ClientConn.Invoke(ctx, method, request, answer, options...)
 }
 
-// readNodeList reads what kubectl get nodes prints as JSON or YAML.
+// readNodeList reads the output of kubectl get nodes as JSON or YAML.
 func readNodeList(name string, stdin io.Reader) ([]*v1.Node, error) {
 	var text []byte
 	var err error

@@ -55,7 +55,7 @@ func conformanceDocsTable() string {
 	return b.String()
 }
 
-// conformanceReport is what a server was found to be.
+// conformanceReport is the result of checking a server.
 type conformanceReport struct {
 	APIVersion string              `json:"apiVersion"`
 	Kind       string              `json:"kind"`
@@ -72,7 +72,7 @@ type conformanceSummary struct {
 	Skipped int `json:"skipped"`
 }
 
-// conformanceResult is how one rule came out.
+// conformanceResult is the result of one rule.
 type conformanceResult struct {
 	Rule   string              `json:"rule"`
 	About  string              `json:"about"`

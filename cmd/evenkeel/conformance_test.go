@@ -119,7 +119,7 @@ func TestConformanceReadOnlyChangesNothing(t *testing.T) {
 	for _, want := range []string{
 		"RULE                         RESULT    REASON\n",
 		"listing-stable               Passed    <none>\n",
-		"increase-stays               Skipped   changes sizes, and --read-only was given\n",
+		"increase-stays               Skipped   changes sizes, but --read-only was given\n",
 		"instances-match-nodes        Skipped   node objects cannot be read",
 		" 0 failed, ",
 	} {

@@ -49,10 +49,10 @@ func newController() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Keep replicas level across targets: the controllers of evenkeel's APIs",
-		Long: `Run the controllers of evenkeel's APIs against an API server: the Balancer, which keeps one number of replicas shared
-among several Deployments or whatever else can be scaled.
+		Long: `Run the controllers of evenkeel's APIs against an API server: the Balancer, which shares one number of replicas
+among several Deployments or other scalable objects.
 
-Several may run: one leads, the others stand by and take over. The definitions of the APIs have to be installed
+Several replicas may run: one leads, the others stand by and take over. The definitions of the APIs must be installed
 before (kubectl apply -k configs/crd).`,
 		Example: `  evenkeel controller
   evenkeel controller --kubeconfig ~/.kube/config --controllers balancer
@@ -61,7 +61,7 @@ before (kubectl apply -k configs/crd).`,
 		Args:    noArguments,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("namespace") && len(o.manager.Namespaces) == 0 {
-				return errors.New("--namespace is empty: name one, or leave the flag out for all of them")
+				return errors.New("--namespace is empty: name one, or omit the flag for all namespaces")
 			}
 			return o.validate()
 		},
@@ -79,19 +79,19 @@ before (kubectl apply -k configs/crd).`,
 
 func (o *controllerOptions) addTo(f *pflag.FlagSet) {
 	m := &o.manager
-	f.StringSliceVar(&o.controllers, "controllers", []string{"*"}, "controllers to run, comma-separated: * is every one, -name leaves one out; there are "+controllerNames())
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; empty means from inside the cluster")
-	f.StringSliceVarP(&m.Namespaces, "namespace", "n", nil, "look after this namespace only; may be repeated")
-	f.IntVar(&m.Workers, "workers", controller.DefaultWorkers, "objects that each controller works on at a time")
-	f.BoolVar(&o.leaderElect, "leader-elect", true, "whether one of several leads and the others stand by; without it there may be one only")
-	f.StringVar(&m.Lease, "leader-elect-resource-name", controller.DefaultLease, "the Lease that the leader holds")
+	f.StringSliceVar(&o.controllers, "controllers", []string{"*"}, "controllers to run, comma-separated: * means all, -name excludes one; known are "+controllerNames())
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server; empty means in-cluster configuration")
+	f.StringSliceVarP(&m.Namespaces, "namespace", "n", nil, "watch only this namespace; may be repeated")
+	f.IntVar(&m.Workers, "workers", controller.DefaultWorkers, "number of objects that each controller reconciles at the same time")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "elect a leader among several replicas; without it run only one")
+	f.StringVar(&m.Lease, "leader-elect-resource-name", controller.DefaultLease, "name of the Lease that the leader holds")
 	f.StringVar(&m.LeaseNamespace, "leader-elect-resource-namespace", "", "namespace of that Lease; empty means $POD_NAMESPACE, or else "+controllerNamespace)
-	f.DurationVar(&m.LeaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration, "how long the others wait for a leader that is not heard of")
-	f.DurationVar(&m.RenewDeadline, "leader-elect-renew-deadline", controller.DefaultRenewDeadline, "how long a leader that cannot renew the Lease goes on")
-	f.DurationVar(&m.RetryPeriod, "leader-elect-retry-period", controller.DefaultRetryPeriod, "how often the Lease is renewed, or asked for")
+	f.DurationVar(&m.LeaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration, "how long the others wait for a leader that does not renew the Lease")
+	f.DurationVar(&m.RenewDeadline, "leader-elect-renew-deadline", controller.DefaultRenewDeadline, "how long a leader continues that cannot renew the Lease")
+	f.DurationVar(&m.RetryPeriod, "leader-elect-retry-period", controller.DefaultRetryPeriod, "how often the leader renews the Lease, and the others try to acquire it")
 	o.pages.addTo(f, "127.0.0.1:8089", "/healthz, /readyz and /metrics")
-	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow --metrics-address without TLS off loopback, for everybody")
-	f.DurationVar(&m.Grace, "grace", controller.DefaultGrace, "how long passes under way may take to finish at the end")
+	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow --metrics-address without TLS and authorization on addresses other than loopback")
+	f.DurationVar(&m.Grace, "grace", controller.DefaultGrace, "how long reconciliations in progress may take to finish at shutdown")
 	o.log.addTo(f)
 }
 
@@ -129,27 +129,27 @@ func checkNamespaces(flag string, names ...string) error {
 	return nil
 }
 
-// validateElection checks what the election insists on.
+// validateElection checks what leader election requires.
 func (o *controllerOptions) validateElection() error {
 	m := &o.manager
 	switch {
 	case !o.leaderElect:
 		return nil
 	case m.Lease == "":
-		return errors.New("--leader-elect-resource-name is empty: the leader needs a Lease to hold")
+		return errors.New("--leader-elect-resource-name is empty: the leader needs a Lease")
 	case m.RetryPeriod <= 0:
 		return fmt.Errorf("invalid --leader-elect-retry-period %s: must be positive", m.RetryPeriod)
 	case m.LeaseDuration < time.Second:
-		return fmt.Errorf("invalid --leader-elect-lease-duration %s: must be 1s or more, a Lease counts in seconds", m.LeaseDuration)
+		return fmt.Errorf("invalid --leader-elect-lease-duration %s: must be 1s or more, because a Lease stores seconds", m.LeaseDuration)
 	case m.LeaseDuration <= m.RenewDeadline:
 		return fmt.Errorf("--leader-elect-lease-duration %s must be greater than --leader-elect-renew-deadline %s", m.LeaseDuration, m.RenewDeadline)
-	case m.RenewDeadline <= m.RetryPeriod*6/5: // the period is lengthened by a fifth at random
+	case m.RenewDeadline <= m.RetryPeriod*6/5: // the period is randomly extended by up to a fifth
 		return fmt.Errorf("--leader-elect-renew-deadline %s must be greater than 1.2 times --leader-elect-retry-period %s", m.RenewDeadline, m.RetryPeriod)
 	}
 	return nil
 }
 
-// knownControllers are all there are.
+// knownControllers are all controllers.
 func knownControllers(o reconcile.Options) []controller.Controller {
 	return []controller.Controller{reconcile.New(o)}
 }
@@ -164,7 +164,7 @@ func controllerNames() string {
 
 // run runs the controllers until ctx is done.
 func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
-	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true)) // libraries that know no other
+	klog.SetLoggerWithOptions(log, klog.ContextualLogger(true)) // for libraries that use only this logger
 	config, err := restConfig(o.kubeconfig, "give --kubeconfig")
 	if err != nil {
 		return err
@@ -197,13 +197,13 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 	return runAll(ctx, append(pages.servers, runnerFunc(func(ctx context.Context) error {
 		err := lead(ctx)
 		if err != nil {
-			pages.stop() // who lost the leadership must end at once
+			pages.stop() // a replica that has lost the leadership must end at once
 		}
 		return err
 	})))
 }
 
-// build makes the manager of the controllers that are chosen.
+// build makes the manager of the selected controllers.
 func (o *controllerOptions) build(config *rest.Config, registry prometheus.Registerer, log logr.Logger) (*controller.Manager, error) {
 	metrics, err := reconcile.NewMetrics(registry)
 	if err != nil {

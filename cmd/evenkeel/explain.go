@@ -20,27 +20,27 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// newExplain builds the command that says which node groups are similar and why others are not.
+// newExplain builds the command that shows which node groups are similar, and why others are not.
 func newExplain(color *printing.ColorMode) *cobra.Command {
 	var output printing.Flags
 	var q question
 	cmd := &cobra.Command{
 		Use:   "explain {--snapshot FILE | --nodes FILE --group-label KEY | --templates FILE | -f FILE} [GROUP [GROUP]]",
-		Short: "Say which node groups are similar, and why others are not",
-		Long: `Say which node groups form sets, which nearly do, in what they differ, with both values, the measured ratio and the
-limit, and the flags that would join them: those of evenkeel, and those a Cluster Autoscaler without evenkeel would need.
+		Short: "Show which node groups are similar, and why others are not",
+		Long: `Show which node groups form sets, which almost do, and how they differ, with both values, the measured ratio and the
+limit, and the flags that would join them: for evenkeel, and for a Cluster Autoscaler without evenkeel.
 
-Without GROUP it is about the whole fleet; with one, about its set and how it differs from every other group; with two,
-about every difference between them.
+Without GROUP it explains the whole fleet; with one GROUP, its set and how it differs from every other group; with two,
+all differences between them.
 
-The fleet is read from one source, "-" is standard input:
-  --snapshot   Cluster Autoscaler's debugging snapshot, which holds the very templates it compares
+The fleet is read from one of these sources ("-" is standard input):
+  --snapshot   Cluster Autoscaler's debugging snapshot, which contains the templates it compares
   --nodes      nodes and pods as kubectl get -o json or -o yaml prints them; a group's template is its first ready node
-               by name, with the daemon set pods that run there
-  --templates  a list of nodes, one for each group; with --pods, the daemon sets that fit a template count there
-  -f           a document of kind Scenario: its groups as simulate compares them in the first round, under its options
+               by name, with the daemon set pods on it
+  --templates  a list of nodes, one for each group; with --pods, daemon sets are added to the templates they fit
+  -f           a document of kind Scenario: its groups as simulate compares them in the first round, with its options
 
-An explanation is an answer, so the exit code is 0 whatever it says, and 2 where a flag, a file or a group is wrong.`,
+The exit code is 0 for every explanation, and 2 if a flag, a file or a group is wrong.`,
 		Example: `  evenkeel explain --snapshot configs/scenarios/data/snapshotz.json
   evenkeel explain --snapshot configs/scenarios/data/snapshotz.json m5-large-a m5-large-b
   evenkeel explain --nodes nodes.json --pods pods.json --group-label eks.amazonaws.com/nodegroup
@@ -78,14 +78,14 @@ An explanation is an answer, so the exit code is 0 whatever it says, and 2 where
 func atMostTwoGroups(_ *cobra.Command, groups []string) error {
 	switch {
 	case len(groups) > 2:
-		return fmt.Errorf("at most two node groups are compared, %d are named", len(groups))
+		return fmt.Errorf("at most two node groups can be compared, but %d are named", len(groups))
 	case len(groups) == 2 && groups[0] == groups[1]:
 		return fmt.Errorf("node group %q is named twice", groups[0])
 	}
 	return nil
 }
 
-// A question is what the flags of the command ask.
+// A question has the flags of the command.
 type question struct {
 	sources  explain.Sources
 	scenario string
@@ -94,7 +94,8 @@ type question struct {
 	packs    bool
 }
 
-// sourceFlags name a fleet; the flags of comparedByLabels mean nothing where chosen labels alone decide.
+// sourceFlags name a fleet; the flags of comparedByLabels have no effect if groups are compared by
+// chosen labels only.
 var (
 	sourceFlags      = []string{"snapshot", "nodes", "templates", "filename"}
 	comparedByLabels = []string{
@@ -107,28 +108,28 @@ func (q *question) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&q.sources.Snapshot, "snapshot", "", "debugging snapshot of Cluster Autoscaler")
 	flags.StringVar(&q.sources.Nodes, "nodes", "", "list of nodes; needs --group-label")
 	flags.StringVar(&q.sources.Pods, "pods", "", "with --nodes or --templates: list of pods, for the daemon sets")
-	flags.StringVar(&q.sources.GroupLabel, "group-label", "", "label of a node whose value names its node group; several, with commas between them, name it together")
+	flags.StringVar(&q.sources.GroupLabel, "group-label", "", "node label whose value names the node group; several, separated by commas, name it together")
 	flags.StringVar(&q.sources.Templates, "templates", "", "list of nodes, one for each group")
 	flags.StringVarP(&q.scenario, "filename", "f", "", "document of kind Scenario")
-	flags.BoolVar(&q.packs, "packs", false, "list the label packs and their keys instead")
+	flags.BoolVar(&q.packs, "packs", false, "list the label packs and their keys, and nothing else")
 
 	addSimilarityFlags(flags, &q.options)
 
 	q.limit = document.DefaultMaxStream
-	flags.Var(&q.limit, "max-file-size", "refuse larger files")
+	flags.Var(&q.limit, "max-file-size", "maximum size of a file")
 }
 
-// addSimilarityFlags are Cluster Autoscaler's flags that say which node groups are similar.
+// addSimilarityFlags adds Cluster Autoscaler's flags that determine which node groups are similar.
 func addSimilarityFlags(flags *pflag.FlagSet, options *nodegroupset.Options) {
-	flags.StringArrayVar(&options.IgnoreLabels, "balancing-ignore-label", nil, "label that makes no difference; may be repeated")
-	flags.StringArrayVar(&options.Labels, "balancing-label", nil, "compare by this label alone; may be repeated")
-	flags.StringArrayVar(&options.DisabledPacks, "disable-label-pack", nil, "label pack that does not apply; may be repeated")
-	flags.Var(&ratioFlag{&options.MemoryDifferenceRatio, "0.015"}, "memory-difference-ratio", "how much memory capacity may differ")
-	flags.Var(&ratioFlag{&options.MaxAllocatableDifferenceRatio, "0.05"}, "max-allocatable-difference-ratio", "how much allocatable resources may differ")
-	flags.Var(&ratioFlag{&options.MaxFreeDifferenceRatio, "0.05"}, "max-free-difference-ratio", "how much free resources may differ: allocatable less what daemon sets request")
+	flags.StringArrayVar(&options.IgnoreLabels, "balancing-ignore-label", nil, "label to ignore; may be repeated")
+	flags.StringArrayVar(&options.Labels, "balancing-label", nil, "compare only this label; may be repeated")
+	flags.StringArrayVar(&options.DisabledPacks, "disable-label-pack", nil, "label pack not to apply; may be repeated")
+	flags.Var(&ratioFlag{&options.MemoryDifferenceRatio, "0.015"}, "memory-difference-ratio", "maximum ratio by which memory capacity may differ")
+	flags.Var(&ratioFlag{&options.MaxAllocatableDifferenceRatio, "0.05"}, "max-allocatable-difference-ratio", "maximum ratio by which allocatable resources may differ")
+	flags.Var(&ratioFlag{&options.MaxFreeDifferenceRatio, "0.05"}, "max-free-difference-ratio", "maximum ratio by which free resources (allocatable minus the requests of daemon sets) may differ")
 }
 
-// changed lists those of the flags that are given.
+// changed lists the flags that are given.
 func changed(flags *pflag.FlagSet, names ...string) []string {
 	var out []string
 	for _, name := range names {
@@ -141,7 +142,7 @@ func changed(flags *pflag.FlagSet, names ...string) []string {
 
 const hintSource = "give --snapshot FILE, --nodes FILE with --group-label KEY, --templates FILE, or a scenario with -f FILE"
 
-// check refuses flags that do not go together, or have no value.
+// check refuses flags that exclude each other, or have no value.
 func (q *question) check(flags *pflag.FlagSet) error {
 	refuse := func(hint, format string, args ...any) error { return &usageError{fmt.Errorf(format, args...), hint} }
 	sources := changed(flags, sourceFlags...)
@@ -179,7 +180,7 @@ func (q *question) packsAlone(flags *pflag.FlagSet, groups []string) error {
 	return nil
 }
 
-// answer reads the fleet and has it explained.
+// answer reads the fleet and explains it.
 func (q *question) answer(cmd *cobra.Command, groups []string) (*explain.Explanation, error) {
 	if err := q.check(cmd.Flags()); err != nil {
 		return nil, err
@@ -203,7 +204,7 @@ func (q *question) answer(cmd *cobra.Command, groups []string) (*explain.Explana
 	return answer, err
 }
 
-// fleet reads the fleet, and with it the options under which it is compared.
+// fleet reads the fleet, and the options with which it is compared.
 func (q *question) fleet(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Options, error) {
 	if q.scenario != "" {
 		return q.playable(cmd)
@@ -220,8 +221,7 @@ func (q *question) fleet(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Optio
 	return fleet, options, nil
 }
 
-// playable takes the fleet of a scenario, as its first round sees it. Flags win
-// over its options.
+// playable returns the fleet of a scenario as of its first round. Flags override its options.
 func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Options, error) {
 	sizes := sizeLimits{documents: min(int64(q.limit), document.DefaultMaxSize)}
 	if cmd.Flags().Changed("max-file-size") {
@@ -256,7 +256,7 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 }
 
 func (q *question) read(stdin io.Reader) (*explain.Fleet, error) {
-	again := bytes.NewBuffer(nil) // of standard input, where nodes and pods come in one stream
+	again := bytes.NewBuffer(nil) // of standard input, which has nodes and pods in one stream
 	nodes := cmp.Or(q.sources.Nodes, q.sources.Templates)
 	open := func(name string) (io.ReadCloser, error) {
 		switch {
@@ -277,12 +277,12 @@ func (q *question) read(stdin io.Reader) (*explain.Fleet, error) {
 	return fleet, err
 }
 
-// optionFlags are the flags of options, by the name an *nodegroupset.InvalidError has for them.
+// optionFlags are the flags of options, by the option's name in an *nodegroupset.InvalidError.
 var optionFlags = map[string]string{
 	"balancingIgnoreLabels": "balancing-ignore-label", "balancingLabels": "balancing-label", "disabledPacks": "disable-label-pack",
 }
 
-// wrongOption names the flag an option comes from.
+// wrongOption returns the error of an option with the name of its flag.
 func wrongOption(err error) error {
 	var invalid *nodegroupset.InvalidError
 	if !errors.As(err, &invalid) {
@@ -292,7 +292,7 @@ func wrongOption(err error) error {
 	return &usageError{fmt.Errorf("invalid argument %q for --%s: %s", fmt.Sprint(invalid.Value), optionFlags[option], invalid.Reason), "--packs lists the label packs"}
 }
 
-// complete offers the groups of the fleet that the flags name. Standard input is left alone.
+// complete suggests the groups of the fleet that the flags name. It does not read standard input.
 func (q *question) complete(flags *pflag.FlagSet, args []string) []string {
 	if len(args) > 1 || q.scenario != "" || q.check(flags) != nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// How much a table shows; a wide one shows all there is.
+// The number of rows a table shows; a wide table shows all rows.
 const (
 	shownMisses = 10 // pairs of sets
 	shownOthers = 20 // other groups, with the names of some fields
@@ -20,13 +20,13 @@ const (
 	shownNear   = 3 // other groups, with every field
 )
 
-// Names of those who need flags.
+// The names of the programs that need flags.
 const (
 	forEvenkeel = "evenkeel"
 	forStock    = "cluster-autoscaler"
 )
 
-// printExplanation prints the verdict and below it the tables that belong to the question.
+// printExplanation prints the result, and below it the tables for the question.
 func printExplanation(p *printing.Printer, wide bool, s *explain.Status) error {
 	if err := p.Note(false, s.Verdict+"."); err != nil {
 		return err
@@ -81,7 +81,7 @@ func addNeeds(g *printing.Grid, left, right, who string, r *nodegroupset.Remedy)
 	}
 }
 
-// needs are the flags of a remedy and what they would hide besides, or why no flag helps.
+// needs are the flags of a remedy and the other differences they would hide, or why no flag helps.
 func needs(r *nodegroupset.Remedy) []string {
 	var out []string
 	for _, why := range r.Obstacles {
@@ -141,7 +141,7 @@ func printMisses(p *printing.Printer, wide bool, r *nodegroupset.Report) error {
 	return p.Grid(*needed)
 }
 
-// beyond returns the flags that are not among those of a list, and whether the whole list is among the flags.
+// beyond returns the flags that are not in a list, and whether the flags contain the whole list.
 func beyond(flags, list []string) (rest []string, all bool) {
 	for _, flag := range flags {
 		if !slices.Contains(list, flag) {
@@ -176,7 +176,7 @@ func printCandidates(p *printing.Printer, r *nodegroupset.Report) error {
 	return p.Note(true, fmt.Sprintf("%s would leave %s", strings.Join(r.Suggestion.Flags, " "), of(int64(r.Suggestion.Sets), "set")))
 }
 
-// printStock prints what an autoscaler without evenkeel makes of the fleet.
+// printStock prints which sets an autoscaler without evenkeel would find.
 func printStock(p *printing.Printer, r *nodegroupset.Report) error {
 	byDefault := fmt.Sprintf("Cluster Autoscaler by itself finds %s", of(int64(len(r.Stock.DefaultSets)), "set"))
 	then := "the same sets as above"
@@ -222,7 +222,7 @@ func printGroup(p *printing.Printer, wide bool, s *explain.Status) error {
 	for i := range others {
 		o := &others[i]
 		names.Rows = append(names.Rows, []string{o.Group, strconv.Itoa(len(o.Differences)), fieldNames(o.Differences, wide)})
-		// the nearest, and those that are nearly as near
+		// the most similar, and those that are almost as similar
 		if i >= near || i > 0 && !wide && len(o.Differences) > shownFields {
 			continue
 		}
@@ -245,7 +245,7 @@ func printGroup(p *printing.Printer, wide bool, s *explain.Status) error {
 	return p.Grid(*needsOfOthers(g.Name, explained))
 }
 
-// needsOfOthers names neighbours that need the same together.
+// needsOfOthers names neighbours that need the same flags together.
 func needsOfOthers(name string, others []explain.Other) *printing.Grid {
 	needed := needGrid()
 	for len(others) > 0 {
@@ -284,7 +284,7 @@ func printPair(p *printing.Printer, pair *explain.Pair) error {
 	return p.Grid(*needed)
 }
 
-// printPacks lists the labels that never make a difference.
+// printPacks lists the labels that are always ignored.
 func printPacks(p *printing.Printer) error {
 	packs, err := nodegroupset.ShippedPacks()
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
-// Calls of the API server, a second: thousands of nodes take a minute, and the
-// server has time for others.
+// Calls to the API server per second: thousands of nodes take a minute, and the server stays
+// available to other clients.
 const fakeCloudQPS, fakeCloudBurst = 200, 400
 
 type fakeCloudOptions struct {
@@ -47,9 +47,9 @@ func newFakeCloud() *cobra.Command {
 provider: its node groups, boot times, quotas and faults, in real time from the start of the server. What the scenario says
 about pods and the autoscaler has no effect.
 
-With --kubeconfig the cloud's nodes appear in that cluster as Node objects, and go again, for kwok to play their kubelets.
+With --kubeconfig the cloud's nodes are created and deleted as Node objects in that cluster; kwok can simulate their kubelets.
 
-The cloud has no memory: started anew, it begins as the file says.`,
+The cloud keeps no state: after a restart it begins with the sizes of the file.`,
 		Example: `  evenkeel fake-cloud --config configs/fleets/three-zones.yaml
   evenkeel fake-cloud --config fleet.yaml --kubeconfig ~/.kube/config --metrics-address 127.0.0.1:8087
   evenkeel fake-cloud --config fleet.yaml --address :8086 --cert server.crt --key server.key --cacert ca.crt`,
@@ -61,14 +61,14 @@ The cloud has no memory: started anew, it begins as the file says.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.config, "config", "f", "", "file with the Scenario, - for standard input")
 	f.Var(&o.maxFileSize, "max-file-size", "refuse larger files")
-	f.StringVar(&o.address, "address", o.address, "where to serve the protocol, host:port; port 0 is any free one")
-	f.StringVar(&o.files.Cert, "cert", "", "certificate shown to Cluster Autoscaler; none means no TLS")
+	f.StringVar(&o.address, "address", o.address, "where to serve the protocol, host:port; port 0 is any free port")
+	f.StringVar(&o.files.Cert, "cert", "", "certificate for Cluster Autoscaler; without it there is no TLS")
 	f.StringVar(&o.files.Key, "key", "", "key of --cert")
-	f.StringVar(&o.files.CACert, "cacert", "", "demand a client certificate signed by this one")
-	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow listeners without TLS off loopback")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "cluster in which to keep the Node objects; without it there are none")
-	f.BoolVar(&o.deleteNodes, "delete-nodes-on-exit", false, "delete the Node objects at the end")
-	f.StringVar(&o.metricsAddress, "metrics-address", "", "where to serve /healthz, /readyz and /metrics, host:port; empty for nowhere")
+	f.StringVar(&o.files.CACert, "cacert", "", "require a client certificate signed by this authority")
+	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow listeners without TLS on addresses other than loopback")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster for the Node objects; without it there are none")
+	f.BoolVar(&o.deleteNodes, "delete-nodes-on-exit", false, "delete the Node objects at shutdown")
+	f.StringVar(&o.metricsAddress, "metrics-address", "", "where to serve /healthz, /readyz and /metrics, host:port; empty to disable")
 	o.log.addTo(f)
 	return cmd
 }
@@ -155,7 +155,7 @@ func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper
 	return []runner{provider, web}, nil
 }
 
-// keeping runs a keeper beside the servers.
+// keeping runs a keeper and the servers.
 type keeping struct{ *fakecloud.Keeper }
 
 func (k keeping) Run(ctx context.Context) error {
@@ -163,19 +163,19 @@ func (k keeping) Run(ctx context.Context) error {
 	return nil
 }
 
-// load reads the scenario, and says what of it has no effect.
+// load reads the scenario, and logs which parts have no effect.
 func (o *fakeCloudOptions) load(stdin io.Reader, log logr.Logger) (*simulate.Setup, error) {
 	docs, err := document.ReadFiles([]string{o.config}, stdin, document.Options{Kinds: simulate.Kinds(), MaxSize: int64(o.maxFileSize)})
 	if err != nil {
 		return nil, err
 	}
 	if len(docs) != 1 {
-		return nil, &usageError{fmt.Errorf("%s holds %d scenarios", o.config, len(docs)), "a cloud is one of them: give it a file of its own"}
+		return nil, &usageError{fmt.Errorf("%s holds %d scenarios", o.config, len(docs)), "a cloud needs one: put it into a file of its own"}
 	}
 	doc := &docs[0]
 	if scenario, ok := doc.Object.(*v1alpha1.Scenario); ok {
 		if ignored := fakecloud.KeepCloud(scenario); len(ignored) > 0 {
-			log.Info("Ignored what does not concern a cloud", "fields", strings.Join(ignored, " "))
+			log.Info("Ignored fields that do not concern a cloud", "fields", strings.Join(ignored, " "))
 		}
 	}
 	setup, err := simulate.Load(doc, simulate.Files{Open: beside(doc.File)})
@@ -217,7 +217,7 @@ func (o *fakeCloudOptions) client() (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// registering is a cloud whose nodes look as the scenario says once they register.
+// registering is a cloud whose registered nodes differ from the template as the scenario says.
 type registering struct {
 	*fake.Cloud
 	setup *simulate.Setup

@@ -10,18 +10,18 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// logFlags say how a server logs, under the names of Kubernetes' components.
+// logFlags are the flags for the log of a server, with the names that Kubernetes components use.
 type logFlags struct {
 	format    string
 	verbosity int
 }
 
 func (l *logFlags) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&l.format, "logging-format", "text", "how the log is written: text or json")
-	flags.IntVarP(&l.verbosity, "v", "v", 0, "how much is logged: 0 for decisions and failures, up to 5")
+	flags.StringVar(&l.format, "logging-format", "text", "log format: text or json")
+	flags.IntVarP(&l.verbosity, "v", "v", 0, "log verbosity: from 0 for decisions and failures, to 5")
 }
 
-// logger writes to the given stream.
+// logger returns a logger that writes to the given stream.
 func (l *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 	if l.verbosity < 0 {
 		return logr.Discard(), &usageError{fmt.Errorf("invalid --v %d", l.verbosity), "must be 0 or more"}

@@ -1,6 +1,7 @@
-// Command evenkeel keeps the nodes and replicas of a Kubernetes fleet even across its failure domains.
+// Command evenkeel keeps the nodes and replicas of a Kubernetes fleet even across its failure
+// domains.
 //
-// It is the entry: flags, documents in, tables out. It decides nothing.
+// It handles flags, documents and tables, and decides nothing itself.
 package main
 
 import (
@@ -21,7 +22,7 @@ import (
 // Exit codes.
 const (
 	exitSuccess = 0
-	exitFailure = 1 // something went wrong, or an expectation does not hold
+	exitFailure = 1 // an operation failed, or an expectation does not hold
 	exitUsage   = 2 // wrong flags or arguments, or an invalid document
 )
 
@@ -37,16 +38,16 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// signalled is why the program was told to stop.
+// signalled is the signal that stops the program.
 type signalled struct{ os.Signal }
 
 func (s signalled) Error() string { return s.String() }
 
-// Is reports that the context was canceled.
+// Is implements the match with context.Canceled.
 func (s signalled) Is(err error) bool { return err == context.Canceled }
 
-// interruptedCode is the exit code of a program that was told to stop, as a shell
-// gives it: 128 and the number of the signal.
+// interruptedCode is the exit code of a program that was stopped by a signal, as a shell reports
+// it: 128 plus the number of the signal.
 func interruptedCode(ctx context.Context) int {
 	var s signalled
 	if errors.As(context.Cause(ctx), &s) {
@@ -57,7 +58,7 @@ func interruptedCode(ctx context.Context) int {
 	return exitFailure
 }
 
-// run is the program without the process: it returns the exit code.
+// run runs the program and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root, started := newRoot()
 	root.SetArgs(args)
@@ -78,7 +79,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return report(stderr, err)
 }
 
-// A usageError is a mistake in flags or arguments.
+// A usageError is an error in flags or arguments.
 type usageError struct {
 	err  error
 	hint string
@@ -88,7 +89,7 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// report prints an error, one line for each problem, and gives the exit code it means.
+// report prints an error, one line for each problem, and returns its exit code.
 func report(stderr io.Writer, err error) int {
 	var invalid *document.Invalid
 	var usage *usageError
@@ -112,7 +113,7 @@ func report(stderr io.Writer, err error) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "error: %s (%s)\n", oneLine(err.Error()), usage.hint)
 		return exitUsage
-	case isInput(err): // a file that was named wrongly
+	case isInput(err): // a wrong file name
 		fmt.Fprintf(stderr, "error: %s\n", oneLine(err.Error()))
 		return exitUsage
 	}
@@ -120,26 +121,28 @@ func report(stderr io.Writer, err error) int {
 	return exitFailure
 }
 
-// isInput tells a file that is missing, is a folder or may not be read from one that cannot be written.
+// isInput reports whether an error is about a file that cannot be read, as opposed to one that
+// cannot be written.
 func isInput(err error) bool {
 	var path *fs.PathError
 	return errors.As(err, &path) && slices.Contains([]string{"open", "read", "stat"}, path.Op)
 }
 
-// A silentError ends the program with a code after the command has printed all there is to say.
+// A silentError ends the program with an exit code and without a message, because the command has
+// already printed it.
 type silentError struct{ code int }
 
 func (e *silentError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// interruptible is standard input that stops waiting when the program is told to stop.
+// interruptible is standard input that stops waiting when the program is interrupted.
 type interruptible struct {
 	ctx context.Context
 	in  io.Reader
 }
 
-// Read reads ahead in a goroutine of its own, because a read of a terminal cannot be called off.
+// Read reads ahead in a separate goroutine, because a read of a terminal cannot be cancelled.
 func (r *interruptible) Read(p []byte) (int, error) {
 	type result struct {
 		n   int

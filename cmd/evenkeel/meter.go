@@ -13,31 +13,32 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// A meter shows on standard error how far a run has come: on a terminal in one line that is written again and again and is
-// erased at the end, elsewhere in a line now and then where the run takes long. It may be called from several goroutines.
+// A meter shows the progress of a run on standard error: on a terminal in one line that is updated
+// and finally erased, otherwise in occasional lines if the run takes long. It may be called from
+// several goroutines.
 type meter struct {
 	out   io.Writer
-	width int // of the terminal; 0: it is none
+	width int // of the terminal; 0: not a terminal
 	clock clock.PassiveClock
 
 	mu    sync.Mutex
-	next  time.Time // when a line is due
-	doing string    // the step under way
+	next  time.Time // when the next line is due
+	doing string    // the step in progress
 	done  int
 	since time.Time // when it began
 	lines int
 	ended bool
 }
 
-// When lines are shown.
+// The times at which lines are shown.
 const (
 	terminalDelay, terminalPeriod = 300 * time.Millisecond, 100 * time.Millisecond
 	logPeriod                     = 10 * time.Second
-	leastForGuess                 = time.Second // of a step before the rest of it is guessed
+	leastForGuess                 = time.Second // of a step before its remaining time is estimated
 	eraseLine                     = "\r\x1b[K"
 )
 
-// newMeter begins a run.
+// newMeter returns the meter of a run that begins now.
 func newMeter(out io.Writer, c clock.PassiveClock) *meter {
 	m := &meter{out: out, width: printing.Width(out), clock: c}
 	m.begin()
@@ -51,10 +52,10 @@ func (m *meter) begin() {
 	}
 }
 
-// reading shows how far the reading of files has come.
+// reading shows the progress of reading files.
 func (m *meter) reading(p simulate.Progress) { m.show("", p.Step) }
 
-// playing shows how far a scenario has come.
+// playing shows the progress of a scenario.
 func (m *meter) playing(name string) func(simulate.Progress) {
 	return func(p simulate.Progress) {
 		m.show(fmt.Sprintf("%s: +%s, round %d, %s pending", name, p.At, p.Rounds, of(int64(p.Pending), "pod")), p.Step)
@@ -88,12 +89,12 @@ func (m *meter) show(where string, step predicates.Step) {
 	}
 	m.next = now.Add(terminalPeriod)
 	if text := []rune(line); len(text) >= m.width {
-		line = string(text[:m.width-1]) // a longer one would go on below, out of reach
+		line = string(text[:m.width-1]) // a longer one would continue on the next line, which cannot be erased
 	}
 	fmt.Fprint(m.out, eraseLine, line)
 }
 
-// amount says how much of a step is done, and how long the rest takes at the same pace.
+// amount formats how much of a step is done, and how long the rest takes at the same rate.
 func amount(s predicates.Step, spent time.Duration) string {
 	switch {
 	case s.Total == 0 && s.Done == 0:
@@ -109,7 +110,7 @@ func amount(s predicates.Step, spent time.Duration) string {
 	return text
 }
 
-// end erases what stands on a terminal. Nothing is shown any more.
+// end erases the line on a terminal. Nothing is shown afterwards.
 func (m *meter) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,10 +16,11 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving/access"
 )
 
-// problemInterval is how often it is told at most that readers of the metrics could not be checked.
+// problemInterval is the minimum interval between two log lines about failed access reviews.
 const problemInterval = time.Minute
 
-// pageFlags say where a server says how it is, and whom. They are the same for all that are long-lived in a cluster.
+// pageFlags are the flags for metrics, status and probes of a server, and for access to them. They
+// are the same for all servers in a cluster.
 type pageFlags struct {
 	address, healthAddress string
 	files                  serving.Files
@@ -27,13 +28,13 @@ type pageFlags struct {
 	secureFlag             *pflag.Flag
 }
 
-// addTo adds the flags. pages are what there is on address.
+// addTo adds the flags. pages lists the pages on address.
 func (o *pageFlags) addTo(f *pflag.FlagSet, address, pages string) {
-	f.StringVar(&o.address, "metrics-address", address, "where "+pages+" are; empty for nowhere")
-	f.BoolVar(&o.secure, "metrics-secure", false, "TLS there, and only for those whom the API server lets get the page; default true with a certificate, or off loopback without --allow-plaintext")
-	f.StringVar(&o.files.Cert, "metrics-cert", "", "certificate of --metrics-address; without one it makes its own where it is secure")
+	f.StringVar(&o.address, "metrics-address", address, "where "+pages+" are served; empty to disable")
+	f.BoolVar(&o.secure, "metrics-secure", false, "serve these pages with TLS, and only to clients that the API server authorizes; default true with a certificate, or on addresses other than loopback without --allow-plaintext")
+	f.StringVar(&o.files.Cert, "metrics-cert", "", "certificate of --metrics-address; a self-signed one is made if it is secure and none is given")
 	f.StringVar(&o.files.Key, "metrics-key", "", "key of --metrics-cert")
-	f.StringVar(&o.healthAddress, "health-address", "", "where /healthz and /readyz are, too, in plain text for the kubelet; empty for nowhere")
+	f.StringVar(&o.healthAddress, "health-address", "", "second address of /healthz and /readyz, without TLS for the kubelet; empty to disable")
 	o.secureFlag = f.Lookup("metrics-secure")
 }
 
@@ -48,14 +49,14 @@ func (o *pageFlags) validate() error {
 	}
 	if o.address == "" {
 		if o.files.Cert != "" || o.secure {
-			return errors.New("--metrics-secure and --metrics-cert need --metrics-address: there is no page to keep")
+			return errors.New("--metrics-secure and --metrics-cert need --metrics-address: without it there is no page to protect")
 		}
 		return nil
 	}
 	return checkAddress("metrics-address", o.address)
 }
 
-// secured reports whether the pages are for those only who may see them. Without an API server nobody tells who may.
+// secured reports whether the pages are only for authorized clients, which requires an API server.
 func (o *pageFlags) secured(config *rest.Config, plaintext bool) bool {
 	switch {
 	case o.secureFlag.Changed:
@@ -70,18 +71,19 @@ func (o *pageFlags) secured(config *rest.Config, plaintext bool) bool {
 	return !plaintext && host != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
-// guard completes the options of the pages. config leads to the API server; nil means that there is none.
+// guard completes the options of the pages. config is for the API server; nil means that there is
+// none.
 func (o *pageFlags) guard(web *serving.HTTPOptions, config *rest.Config, log logr.Logger) error {
 	web.Files, web.Name = o.files, "metrics"
 	if o.address == "" || !o.secured(config, web.Plaintext) {
 		return nil
 	}
 	if config == nil {
-		return &usageError{errors.New("--metrics-secure without an API server: nobody tells who may see the metrics"), "leave it out"}
+		return &usageError{errors.New("--metrics-secure without an API server: it is not known who may read the metrics"), "omit it"}
 	}
 	seldom := rate.Sometimes{Interval: problemInterval}
 	guard, err := access.New(config, func(err error) {
-		seldom.Do(func() { log.Error(err, "Who may see the metrics could not be found out") })
+		seldom.Do(func() { log.Error(err, "Failed to check who may read the metrics") })
 	})
 	if err != nil {
 		return err
@@ -90,7 +92,7 @@ func (o *pageFlags) guard(web *serving.HTTPOptions, config *rest.Config, log log
 	return nil
 }
 
-// pageServers serve the pages, none if the flags are empty.
+// pageServers serve the pages; there are none if the flags are empty.
 type pageServers struct {
 	servers   []runner
 	addresses []any // by name, for a log
@@ -112,7 +114,7 @@ func (o *pageFlags) listen(ctx context.Context, web serving.HTTPOptions) (*pageS
 		return server, nil
 	}
 	if o.address != "" {
-		var page *serving.HTTPServer // before it serves
+		var page *serving.HTTPServer // before it starts serving
 		if o.files.Cert != "" {
 			web.Ready = maps.Clone(web.Ready)
 			web.Ready["metrics-certificate"] = func() error { return page.Problem() }

@@ -14,7 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/plan"
 )
 
-// newPlan builds the command that answers planning documents.
+// newPlan builds the command that computes planning documents.
 func newPlan(color *printing.ColorMode) *cobra.Command {
 	var output printing.Flags
 	var files []string
@@ -26,8 +26,8 @@ func newPlan(color *printing.ColorMode) *cobra.Command {
 its status, in the order of the input. Planning reads no cluster and no cloud, and writes nothing.
 
 A file holds one or several documents, YAML or JSON; "-" is standard input. All documents are checked before any is
-answered: when one is wrong, every problem is told with the path of its field, and the exit code is 2. What could not be
-placed is part of the answer and no error.`,
+answered: if one is invalid, every problem is reported with the path of its field, and the exit code is 2. Nodes or replicas
+that could not be placed are part of the answer, not an error.`,
 		Example: `  evenkeel plan -f split.yaml
   evenkeel plan -f splits.yaml -f replicas.yaml -o yaml
   evenkeel plan -f - -o json <split.yaml`,
@@ -60,13 +60,13 @@ func addFiles(flags *pflag.FlagSet, files *[]string, limit *fileSize) {
 	flags.Var(limit, "max-file-size", "refuse larger files")
 }
 
-// An answered document has its status.
+// An answered document has a status.
 type answered struct {
 	document.Document
 	status any
 }
 
-// answer reads and checks all documents, and only then answers them.
+// answer reads and checks all documents before it answers any.
 func answer(cmd *cobra.Command, files []string, limit int64) ([]answered, error) {
 	docs, err := document.ReadFiles(files, cmd.InOrStdin(), document.Options{MaxSize: limit})
 	if err != nil {
@@ -90,7 +90,7 @@ func answer(cmd *cobra.Command, files []string, limit int64) ([]answered, error)
 	return answers, nil
 }
 
-// noteIdle tells a person which options make no difference.
+// noteIdle prints a note for each option that has no effect.
 func noteIdle(w io.Writer, answers []answered) {
 	for _, a := range answers {
 		for _, note := range plan.Idle(a.Object) {
@@ -99,7 +99,7 @@ func noteIdle(w io.Writer, answers []answered) {
 	}
 }
 
-// listOf is how several documents are printed.
+// listOf returns several documents as they are printed.
 type listOf struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -128,7 +128,7 @@ func printAnswers(p *printing.Printer, answers []answered) error {
 	return p.Object(list)
 }
 
-// fileSize is a flag that takes a number of bytes as a quantity, such as 512Mi.
+// fileSize is a flag whose value is a number of bytes as a quantity, such as 512Mi.
 type fileSize int64
 
 func (s *fileSize) String() string {

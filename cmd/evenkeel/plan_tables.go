@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 )
 
-// printAnswer prints one document's answer as tables, with a heading where it is one of several.
+// printAnswer prints one document's answer as tables, with a heading if there are several.
 func printAnswer(p *printing.Printer, a answered, heading bool) error {
 	if heading {
 		if err := p.Heading(a.Kind + "/" + cmp.Or(a.Name, printing.None)); err != nil {
@@ -85,7 +85,7 @@ func printSimilarity(p *printing.Printer, status *v1alpha1.NodeGroupSimilaritySt
 	return p.Grid(differences)
 }
 
-// side is one value of a difference: an empty one is not a missing one.
+// side formats one value of a difference: an empty value differs from a missing one.
 func side(value *string) string {
 	switch {
 	case value == nil:
@@ -105,7 +105,7 @@ func count(n *int64, otherwise string) string {
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// of counts a noun.
+// of formats a number with its noun.
 func of(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -9,14 +9,15 @@ import (
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 )
 
-// Groups of commands in the help.
+// The groups of commands in the help.
 const (
 	groupAnswers = "answers"
 	groupServers = "servers"
 	groupOther   = "other"
 )
 
-// newRoot builds the command tree. started becomes true when a command begins its work: errors before are mistakes in usage.
+// newRoot builds the command tree. started becomes true when a command begins its work: earlier
+// errors are errors of usage.
 func newRoot() (root *cobra.Command, started *bool) {
 	color := printing.Auto
 	started = new(bool)
@@ -63,12 +64,13 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or an invalid document.`,
 	return root, started
 }
 
-// newHelp builds the help command, which unlike cobra's own fails for a command that does not exist.
+// newHelp builds the help command, which unlike cobra's own returns an error for an unknown
+// command.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
-		Short:   "Explain a command",
-		Long:    "Explain a command, or with none the program.",
+		Short:   "Show the help of a command",
+		Long:    "Show the help of a command or, without one, of the program.",
 		Example: "  evenkeel help plan",
 		GroupID: groupOther,
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -93,7 +95,7 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// completeParents makes commands that only hold others refuse what they do not hold, instead of ignoring it.
+// completeParents makes commands with subcommands refuse an unknown one, instead of ignoring it.
 func completeParents(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		if cmd.HasSubCommands() && !cmd.Runnable() {
@@ -103,7 +105,7 @@ func completeParents(root *cobra.Command) {
 	}
 }
 
-// noteStart has every command below cmd tell when it starts.
+// noteStart makes every command below cmd set started.
 func noteStart(cmd *cobra.Command, started *bool) {
 	if work := cmd.RunE; work != nil {
 		cmd.RunE = func(c *cobra.Command, args []string) error {
@@ -116,7 +118,7 @@ func noteStart(cmd *cobra.Command, started *bool) {
 	}
 }
 
-// knownCommand refuses what is no command, and names the nearest that is.
+// knownCommand refuses an unknown command, and suggests the most similar one.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -129,7 +131,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf(`unknown command %q, did you mean "%s"?`, args[0], strings.Join(near, `" or "`))
 }
 
-// noArguments refuses arguments of a command that takes flags only.
+// noArguments refuses arguments of a command that takes only flags.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -35,7 +35,7 @@ func newScenario() *cobra.Command {
 	return cmd
 }
 
-// fromDump is what its flags say.
+// fromDump has the flags of the command.
 type fromDump struct {
 	options simulate.DumpOptions
 	files   []string
@@ -48,15 +48,15 @@ func newFromDump() *cobra.Command {
 	o := fromDump{limit: document.DefaultMaxStream}
 	cmd := &cobra.Command{
 		Use:   "from-dump [FILE...|-]",
-		Short: "Make a scenario of a cluster, or of what kubectl prints of it",
-		Long: `Make a scenario of a cluster, or of what kubectl prints of it, and write it to standard output as YAML: to be edited, and
-played with evenkeel simulate -f. It needs no other file.
+		Short: "Make a scenario from a cluster, or from the output of kubectl",
+		Long: `Make a scenario from a cluster, or from the output of kubectl, and write it to standard output as YAML. You can edit it, and
+play it with evenkeel simulate -f. It needs no other file.
 
-A FILE holds lists or objects as kubectl get -o json or -o yaml prints them, of one kind or mixed; a folder stands for the
-files in it, "-" is standard input. Without a FILE the cluster itself is read, which is found as kubectl finds it: by
+A FILE contains lists or objects as kubectl get -o json or -o yaml prints them, of one kind or mixed; a folder stands for the
+files in it, "-" is standard input. Without a FILE the cluster itself is read. It is found as by kubectl: with
 --kubeconfig, $KUBECONFIG or ~/.kube/config, or in a pod by its service account. Nothing is written to it.
 
-Nodes are needed. Pods that run or are pending, daemon sets, claims, volumes, storage and priority classes are taken over. Node
+Nodes are required. Pods that run or are pending, daemon sets, claims, volumes, storage and priority classes are included. Node
 groups are found by a label of the nodes; their bounds come from --nodes, else from the ConfigMap cluster-autoscaler-status of
 Cluster Autoscaler.`,
 		Example: `  evenkeel scenario from-dump --context production >scenario.yaml
@@ -83,18 +83,18 @@ Cluster Autoscaler.`,
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder or - for standard input; may be repeated")
 	flags.StringVar(&o.options.Name, "name", "from-dump", "name of the scenario")
-	flags.StringVar(&o.options.GroupLabel, "group-label", "", "label of a node whose value names its node group; by default one that a cloud gives")
+	flags.StringVar(&o.options.GroupLabel, "group-label", "", "node label whose value names the node group; by default the label of a known cloud")
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
-	flags.Int32Var(&o.options.Max, "max", 100, "maximum of groups whose bounds nothing says")
+	flags.Int32Var(&o.options.Max, "max", 100, "maximum of groups whose bounds are unknown")
 	flags.Var(&o.limit, "max-file-size", "refuse larger files")
 	o.live.addTo(flags)
 	return cmd
 }
 
-// dumped makes the scenario, and says how far reading has come.
+// dumped makes the scenario, and shows the progress of reading.
 func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) (*simulate.Dumped, error) {
 	if o.options.Max < 0 {
-		return nil, &usageError{fmt.Errorf("--max=%d: must not be negative", o.options.Max), "it bounds the groups whose bounds nothing says"}
+		return nil, &usageError{fmt.Errorf("--max=%d: must not be negative", o.options.Max), "it bounds the groups whose bounds are unknown"}
 	}
 	if given := changed(cmd.Flags(), liveFlags...); len(given) > 0 && len(o.files) > 0 {
 		return nil, &usageError{fmt.Errorf("%s does not go with %s", strings.Join(given, ", "), strings.Join(o.files, ", ")), "either files are read or a cluster"}
@@ -206,7 +206,8 @@ func (o *fromDump) objects(file string, open func(string) (io.ReadCloser, error)
 	return items, nil
 }
 
-// writeScenario writes the scenario as YAML, with groups of which nothing is known but their bounds as a comment.
+// writeScenario writes the scenario as YAML, with groups of which only the bounds are known as a
+// comment.
 func writeScenario(to io.Writer, from *simulate.Dumped) error {
 	raw, err := json.Marshal(from.Scenario)
 	if err != nil {
@@ -239,5 +240,5 @@ const emptyGroup = `- name: %q
       capacity: {cpu: CPU, memory: MEMORY, pods: "110"}
 `
 
-// zeros are what encoding leaves in a template though it says nothing.
+// zeros are fields without information that encoding leaves in a template.
 var zeros = regexp.MustCompile(`,"(?:daemonEndpoints":\{"kubeletEndpoint":\{"Port":0\}\}|nodeInfo":\{[^{}]*\})`)

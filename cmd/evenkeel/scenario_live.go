@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // ways to log in that a kubeconfig may name
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // authentication plugins that a kubeconfig may name
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -15,26 +15,27 @@ import (
 	"github.com/evenkeel/evenkeel/internal/document/live"
 )
 
-// liveCluster names a cluster to be read instead of files.
+// liveCluster names a cluster to read instead of files.
 type liveCluster struct{ kubeconfig, context, namespace string }
 
-// liveFlags mean nothing where files are read.
+// liveFlags have no effect if files are read.
 var liveFlags = []string{"kubeconfig", "context", "namespace"}
 
 func (l *liveCluster) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "how to reach the cluster that is read where no file is given; by default as kubectl finds out")
+	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster to read if no file is given; by default the same as for kubectl")
 	flags.StringVar(&l.context, "context", "", "context of the kubeconfig")
 	flags.StringVar(&l.namespace, "namespace", "kube-system", "namespace in which Cluster Autoscaler keeps its ConfigMap")
 }
 
-// A readable is a resource of which a scenario is made.
+// A readable is a resource that a scenario is made from.
 type readable struct {
 	live.Resource
-	// without says what a scenario does not know where the resource may not be read; empty: there is none without it.
+	// without describes the consequence if the resource may not be read; empty: the resource is
+	// required.
 	without string
 }
 
-// readables are read in this order, which is that of a dump made as the documentation says.
+// readables are read in this order, which is the order of a dump as documented.
 func (l *liveCluster) readables() []readable {
 	core := func(name, selector, without string) readable {
 		return readable{live.Resource{Name: name, Path: "/api/v1/" + name, FieldSelector: selector}, without}
@@ -65,7 +66,7 @@ func (l *liveCluster) readables() []readable {
 	}
 }
 
-// eachObject reads the cluster. What may be missing and does is said in notes.
+// eachObject reads the cluster. Optional resources that are missing are reported as notes.
 func (l *liveCluster) eachObject(ctx context.Context, each func(from string, item document.Item) error) (notes []string, err error) {
 	config, err := kubectlConfig(l.kubeconfig, l.context)
 	switch {
@@ -82,7 +83,7 @@ func (l *liveCluster) eachObject(ctx context.Context, each func(from string, ite
 	for _, r := range l.readables() {
 		for item, err := range reader.Objects(ctx, r.Resource) {
 			switch {
-			case apierrors.IsNotFound(err) && r.without != "": // the server knows no such thing, so there is none
+			case apierrors.IsNotFound(err) && r.without != "": // the server does not have this resource, so there are no objects
 			case apierrors.IsForbidden(err) && r.without != "":
 				notes = append(notes, fmt.Sprintf("%v: %s", err, r.without))
 			case apierrors.IsForbidden(err):

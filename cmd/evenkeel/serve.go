@@ -15,8 +15,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
-// maxProviderRequest bounds the requests of Cluster Autoscaler to its cloud provider, in bytes. The largest name some
-// hundred nodes to delete.
+// maxProviderRequest bounds the requests of Cluster Autoscaler to its cloud provider, in bytes. The
+// largest ones name some hundred nodes to delete.
 const maxProviderRequest = 8 << 20
 
 // runner is a server.
@@ -28,7 +28,7 @@ type runnerFunc func(context.Context) error
 // Run implements runner.
 func (f runnerFunc) Run(ctx context.Context) error { return f(ctx) }
 
-// runAll serves until ctx is done or a server fails; the others end then, too.
+// runAll serves until ctx is done or a server fails, which also ends the others.
 func runAll(ctx context.Context, servers []runner) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, server := range servers {
@@ -37,7 +37,7 @@ func runAll(ctx context.Context, servers []runner) error {
 	return group.Wait()
 }
 
-// newRegistry has the metrics that every server has.
+// newRegistry returns a registry with the metrics that every server has.
 func newRegistry() (*prometheus.Registry, *serving.Metrics) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -65,22 +65,22 @@ func checkFiles(prefix string, files serving.Files) error {
 	return nil
 }
 
-// restConfig says how to reach the API server: as the file says, or with none as the pod does. The remedy is for who is in
-// no pod.
+// restConfig returns the configuration for the API server: from the file or, without one, from the
+// pod. remedy is added to the error outside of a pod.
 func restConfig(kubeconfig, remedy string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, &usageError{errors.New("no API server: this is no pod of a cluster"), remedy}
+			return nil, &usageError{errors.New("no API server: the program does not run in a pod of a cluster"), remedy}
 		}
 		return config, err
 	}
 	return kubectlConfig(kubeconfig, "")
 }
 
-// kubectlConfig says how to reach the API server as kubectl does: by the file, else by $KUBECONFIG, ~/.kube/config or, in a
-// pod, its service account, and by the context where one is named. The error satisfies clientcmd.IsEmptyConfig where nothing
-// names a server.
+// kubectlConfig returns the configuration for the API server as kubectl does: from the file, else
+// from $KUBECONFIG, ~/.kube/config or, in a pod, its service account, with the context if one is
+// named. The error satisfies clientcmd.IsEmptyConfig if nothing names a server.
 func kubectlConfig(kubeconfig, kubecontext string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath, rules.WarnIfAllMissing = kubeconfig, false

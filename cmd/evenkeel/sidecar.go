@@ -28,10 +28,11 @@ import (
 )
 
 const (
-	// maxExpanderCalls bounds the calls of a connection to the expander at a time: each may hold a message of the largest
-	// size. Cluster Autoscaler makes one.
+	// maxExpanderCalls bounds the concurrent calls of a connection to the expander: each may hold a
+	// message of maximum size. Cluster Autoscaler makes one at a time.
 	maxExpanderCalls = 4
-	// A replica that waits for the leadership asks the cloud so often at most whether it is there, and waits so long.
+	// The minimum interval and the timeout of the calls by which a standby replica checks that the
+	// cloud responds.
 	standbyInterval, standbyTimeout = 5 * time.Second, 2 * time.Second
 )
 
@@ -67,14 +68,14 @@ func newSidecar() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sidecar --backend-address HOST:PORT",
 		Short: "Balance similar node groups for an unmodified Cluster Autoscaler",
-		Long: `Stand between an unmodified Cluster Autoscaler and its external gRPC cloud provider, and balance similar node groups
+		Long: `Run between an unmodified Cluster Autoscaler and its external gRPC cloud provider, and balance similar node groups
 exactly: as its expander, choose the set of node groups and the member to grow; as its provider, grant that member its
-share of the split. Cluster Autoscaler comes back at once for the rest.
+share of the split. Cluster Autoscaler asks for the rest at once.
 
 Start Cluster Autoscaler with --cloud-provider=externalgrpc (its cloud config names --address), --expander=grpc,
 --grpc-expander-url and --grpc-expander-cert (for --expander-address), and --balance-similar-node-groups=false.
 
-Which nodes are ready comes from the API server, and so does the journal that lets the books survive a crash: a
+The readiness of nodes is read from the API server, which also stores the journal that keeps the state through a crash: a
 ConfigMap that only the leading replica can write. Without access to the API server give --journal-file and
 --infer-readiness.`,
 		Example: `  evenkeel sidecar --backend-address provider:8086 --expander-cert server.crt --expander-key server.key
@@ -139,7 +140,7 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	return o.serve(ctx, log, s, common, web)
 }
 
-// outside is the sidecar's journal, its sight of the nodes and its events.
+// outside is the sidecar's journal, its view of the nodes and its events.
 type outside struct {
 	config   *rest.Config // nil without an API server
 	journal  sidecar.Journal
@@ -149,7 +150,7 @@ type outside struct {
 	close    func()
 }
 
-// join reaches for the cluster. What it returns lives until it is closed: calls in flight at the end need it.
+// join connects to the cluster. What it returns must stay open until all calls have ended.
 func (o *sidecarOptions) join(ctx context.Context, log logr.Logger) (*outside, error) {
 	w := &outside{close: func() {}}
 	if !o.noCluster {
@@ -179,7 +180,7 @@ func (o *sidecarOptions) join(ctx context.Context, log logr.Logger) (*outside, e
 		journal, err := openJournal(ctx, o.journalFile)
 		if err != nil {
 			w.close()
-			return nil, &usageError{fmt.Errorf("--journal-file=%s: %w", o.journalFile, err), "each sidecar needs a file of its own, in a folder that is there"}
+			return nil, &usageError{fmt.Errorf("--journal-file=%s: %w", o.journalFile, err), "each sidecar needs a file of its own, in an existing folder"}
 		}
 		before := w.close
 		w.close = func() { before(); _ = journal.Close() } // nothing is buffered
@@ -218,7 +219,7 @@ func (o *sidecarOptions) openRecord(log logr.Logger) (record, error) {
 	return record{[]grpc.ServerOption{grpc.ChainUnaryInterceptor(recorder.Intercept)}, recorder.Close}, nil
 }
 
-// serve runs the listeners, and waits for the increases that are on their way when they end.
+// serve runs the listeners, and waits at shutdown for increases in progress.
 func (o *sidecarOptions) serve(ctx context.Context, log logr.Logger, s *sidecar.Sidecar, common serving.Options, web serving.HTTPOptions) error {
 	provider, err := listen(ctx, "address", o.address, with(common, "provider", o.files, maxProviderRequest))
 	if err != nil {
@@ -253,7 +254,7 @@ func (o *sidecarOptions) serve(ctx context.Context, log logr.Logger, s *sidecar.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.grace)
 	defer cancel()
 	if s.Wait(ctx) != nil {
-		log.Info("Ended while the cloud had not answered an increase; the journal has it", "grace", o.grace.String())
+		log.Info("Stopped before the cloud answered an increase, which is in the journal", "grace", o.grace.String())
 	}
 	return err
 }
@@ -276,8 +277,8 @@ func listenError(flag, address string, err error) error {
 	return &usageError{fmt.Errorf("--%s=%s: %w", flag, address, err), "see the flags for addresses and certificates, and --allow-plaintext"}
 }
 
-// standby is a sidecar whose Cluster Autoscaler may be waiting for the leadership and ask it nothing. Then it looks for
-// the cloud itself: a replica that waits must be ready, or a rollout never ends.
+// standby is a sidecar whose Cluster Autoscaler may be waiting for the leadership and make no
+// calls. Then it calls the cloud itself: a standby replica must be ready, or a rollout never ends.
 type standby struct {
 	sidecar *sidecar.Sidecar
 	backend *externalgrpc.Client
@@ -288,7 +289,7 @@ type standby struct {
 	err    error
 }
 
-// ready is nil when Cluster Autoscaler can be served, or could be.
+// ready returns nil if Cluster Autoscaler is served, or could be served.
 func (s *standby) ready() error {
 	err := s.sidecar.Ready()
 	if err == nil || !s.sidecar.Status().LastRefresh.IsZero() {

@@ -19,48 +19,48 @@ import (
 )
 
 func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
-	f.StringVar(&o.address, "address", "127.0.0.1:8086", "where Cluster Autoscaler finds its cloud provider")
-	f.StringVar(&o.files.Cert, "cert", "", "certificate of the provider listener; without one there is no TLS")
+	f.StringVar(&o.address, "address", "127.0.0.1:8086", "address of the cloud provider for Cluster Autoscaler")
+	f.StringVar(&o.files.Cert, "cert", "", "certificate of the provider listener; without it there is no TLS")
 	f.StringVar(&o.files.Key, "key", "", "key of --cert")
-	f.StringVar(&o.files.CACert, "cacert", "", "authority that clients of the provider listener need a certificate of")
-	f.StringVar(&o.expanderAddress, "expander-address", "127.0.0.1:8087", "where Cluster Autoscaler finds its expander")
-	f.StringVar(&o.expanderFiles.Cert, "expander-cert", "", "certificate of the expander listener, which Cluster Autoscaler insists on")
+	f.StringVar(&o.files.CACert, "cacert", "", "authority that must have signed the certificates of clients of the provider listener")
+	f.StringVar(&o.expanderAddress, "expander-address", "127.0.0.1:8087", "address of the expander for Cluster Autoscaler")
+	f.StringVar(&o.expanderFiles.Cert, "expander-cert", "", "certificate of the expander listener, required by Cluster Autoscaler")
 	f.StringVar(&o.expanderFiles.Key, "expander-key", "", "key of --expander-cert")
 	f.StringVar(&o.backendAddress, "backend-address", "", "the real external cloud provider, host:port")
-	f.StringVar(&o.backendFiles.Cert, "backend-cert", "", "client certificate shown to the real provider")
+	f.StringVar(&o.backendFiles.Cert, "backend-cert", "", "client certificate for the real provider")
 	f.StringVar(&o.backendFiles.Key, "backend-key", "", "key of --backend-cert")
-	f.StringVar(&o.backendFiles.CACert, "backend-cacert", "", "certificate the real provider's must be signed by; with it the connection has TLS")
+	f.StringVar(&o.backendFiles.CACert, "backend-cacert", "", "authority that must have signed the real provider's certificate; enables TLS")
 	o.pages.addTo(f, "127.0.0.1:8088", "/healthz, /readyz, /metrics and /status")
-	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow listeners without TLS off loopback")
-	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls may take to finish at the end")
+	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow listeners without TLS on addresses other than loopback")
+	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls in progress may take to finish at shutdown")
 
 	f.StringVar(&o.expander, "expander", expander.Default, "strategies that choose between sets, comma-separated: "+strings.Join(expander.Names(), ", "))
 	f.StringVar(&o.priorities, "expander-priorities", "", "file with the priorities of the strategy priority: Cluster Autoscaler's ConfigMap, or its key alone")
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
 	addSimilarityFlags(f, &o.sidecar.Similarity)
-	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "the value given to Cluster Autoscaler")
-	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime, "the value given to Cluster Autoscaler")
-	f.DurationVar(&o.sidecar.Backoff.Initial, "initial-node-group-backoff-duration", 0, "how long a member that refused is left alone; 0 means 5m")
-	f.DurationVar(&o.sidecar.Backoff.Max, "max-node-group-backoff-duration", 0, "how long at most after repeated refusals; 0 means 30m")
-	f.DurationVar(&o.sidecar.Backoff.Reset, "node-group-backoff-reset-timeout", 0, "after how long a refusal is forgotten; 0 means 3h")
-	f.DurationVar(&o.sidecar.BackendTimeout, "backend-timeout", sidecar.DefaultBackendTimeout, "how long a call to the real provider may take; Cluster Autoscaler is answered long before")
-	f.IntVar(&o.sidecar.Parallel, "backend-parallelism", sidecar.DefaultParallel, "calls to the real provider at the same time while its state is read")
-	f.BoolVar(&o.sidecar.LevelScaleDown, "level-scale-down", false, "hold smaller members of a set at their size while nodes can be taken from larger ones")
-	f.DurationVar(&o.sidecar.MaxBalanceDeferral, "max-balance-deferral", steering.DefaultMaxBalanceDeferral, "how long a set waits for its larger members to shrink before it may become uneven")
-	f.BoolVar(&o.sidecar.DryRun, "dry-run", false, "only tell what would be done")
+	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "the value passed to Cluster Autoscaler")
+	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime, "the value passed to Cluster Autoscaler")
+	f.DurationVar(&o.sidecar.Backoff.Initial, "initial-node-group-backoff-duration", 0, "backoff of a member after a refusal; 0 means 5m")
+	f.DurationVar(&o.sidecar.Backoff.Max, "max-node-group-backoff-duration", 0, "maximum backoff after repeated refusals; 0 means 30m")
+	f.DurationVar(&o.sidecar.Backoff.Reset, "node-group-backoff-reset-timeout", 0, "time after which a refusal is forgotten; 0 means 3h")
+	f.DurationVar(&o.sidecar.BackendTimeout, "backend-timeout", sidecar.DefaultBackendTimeout, "timeout of a call to the real provider; Cluster Autoscaler gets an answer long before")
+	f.IntVar(&o.sidecar.Parallel, "backend-parallelism", sidecar.DefaultParallel, "concurrent calls to the real provider while its state is read")
+	f.BoolVar(&o.sidecar.LevelScaleDown, "level-scale-down", false, "do not remove nodes from smaller members of a set while larger ones can shrink")
+	f.DurationVar(&o.sidecar.MaxBalanceDeferral, "max-balance-deferral", steering.DefaultMaxBalanceDeferral, "how long a set waits for its larger members to shrink before it may become unbalanced")
+	f.BoolVar(&o.sidecar.DryRun, "dry-run", false, "only report what would be done")
 
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server; empty means from inside the cluster")
-	f.BoolVar(&o.noCluster, "no-cluster", false, "do without the API server")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server; empty means in-cluster configuration")
+	f.BoolVar(&o.noCluster, "no-cluster", false, "do not use the API server")
 	f.BoolVar(&o.inferReadiness, "infer-readiness", false, "infer which nodes are ready from Cluster Autoscaler's calls instead of watching them")
 	f.StringVar(&o.journalFile, "journal-file", "", "keep the journal in this file instead of a ConfigMap")
 	f.StringVar(&o.cluster.Namespace, "namespace", cluster.DefaultNamespace, "namespace of the journal and of Cluster Autoscaler's lease")
 	f.StringVar(&o.cluster.ConfigMap, "journal-configmap", cluster.DefaultConfigMap, "ConfigMap of the journal")
-	f.BoolVar(&o.leaderElect, "leader-elect", true, "whether Cluster Autoscaler elects a leader; only beside the leader is the journal written")
-	f.StringVar(&o.cluster.Lease, "leader-elect-resource-name", cluster.DefaultLease, "Cluster Autoscaler's lease")
-	f.StringVar(&o.cluster.Identity, "leader-identity", "", "holder of the lease when Cluster Autoscaler beside this leads; empty means the host's name")
-	f.StringArrayVar(&o.cluster.StartupTaints, "startup-taint", nil, "taint of nodes that are not ready yet, as given to Cluster Autoscaler; may be repeated")
-	f.StringArrayVar(&o.cluster.StartupTaintPrefixes, "startup-taint-prefix", nil, "how such taints begin, as given to Cluster Autoscaler; may be repeated")
-	f.StringVar(&o.cluster.GPULabel, "gpu-label", "", "label of nodes that are not ready before they have GPUs; the real provider tells Cluster Autoscaler the same")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "whether Cluster Autoscaler elects a leader; only the sidecar of the leader writes the journal")
+	f.StringVar(&o.cluster.Lease, "leader-elect-resource-name", cluster.DefaultLease, "name of Cluster Autoscaler's lease")
+	f.StringVar(&o.cluster.Identity, "leader-identity", "", "identity in the lease of the Cluster Autoscaler of this sidecar; empty means the host name")
+	f.StringArrayVar(&o.cluster.StartupTaints, "startup-taint", nil, "taint of nodes that are not ready yet, as passed to Cluster Autoscaler; may be repeated")
+	f.StringArrayVar(&o.cluster.StartupTaintPrefixes, "startup-taint-prefix", nil, "prefix of such taints, as passed to Cluster Autoscaler; may be repeated")
+	f.StringVar(&o.cluster.GPULabel, "gpu-label", "", "label of nodes that are not ready until they have GPUs; must be the GPU label of the real provider")
 	f.StringVar(&o.record, "record", "", "append every call to this file, as JSON lines")
 	o.log.addTo(f)
 }
@@ -68,19 +68,19 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 func (o *sidecarOptions) validate() error {
 	switch {
 	case o.backendAddress == "":
-		return errors.New("no cloud provider to stand in front of (name it with --backend-address)")
+		return errors.New("no cloud provider given (name it with --backend-address)")
 	case o.expanderAddress != "" && (o.expanderFiles.Cert == "" || o.expanderFiles.Key == ""):
-		return errors.New("the expander needs --expander-cert and --expander-key, Cluster Autoscaler insists on TLS (evenkeel certs makes a pair)")
+		return errors.New("the expander needs --expander-cert and --expander-key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)")
 	case (o.backendFiles.Cert == "") != (o.backendFiles.Key == ""):
 		return errors.New("--backend-cert and --backend-key go together")
 	case o.noCluster && o.kubeconfig != "":
 		return errors.New("--no-cluster and --kubeconfig exclude each other")
 	case o.noCluster && !o.inferReadiness:
-		return errors.New("--no-cluster needs --infer-readiness: nobody else tells which nodes are ready")
+		return errors.New("--no-cluster needs --infer-readiness: without a cluster the readiness of nodes is unknown")
 	case o.noCluster && o.journalFile == "":
 		return errors.New("--no-cluster needs --journal-file: without a journal nothing is granted in part")
 	case o.sidecar.LevelScaleDown && !o.balance:
-		return errors.New("--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to keep level")
+		return errors.New("--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance")
 	case o.sidecar.Parallel < 1:
 		return fmt.Errorf("invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel)
 	}
@@ -94,7 +94,7 @@ func (o *sidecarOptions) checkAddresses() error {
 	}
 	err = cmp.Or(err, o.pages.validate())
 	if err == nil && o.backendAddress == o.address {
-		err = fmt.Errorf("--backend-address and --address are both %s: the sidecar would ask itself", o.address)
+		err = fmt.Errorf("--backend-address and --address are both %s: the sidecar would call itself", o.address)
 	}
 	return err
 }

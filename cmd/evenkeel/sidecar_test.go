@@ -158,7 +158,7 @@ func TestSidecarsWithOneJournal(t *testing.T) {
 // Told to stop, the program answers the call in flight first; where the cloud takes longer than the
 // grace, it says so and has the order in its journal.
 func TestSidecarStopsWithACallInFlight(t *testing.T) {
-	for grace, want := range map[string]string{"20s": "", "100ms": "Ended while the cloud had not answered an increase"} {
+	for grace, want := range map[string]string{"20s": "", "100ms": "Stopped before the cloud answered an increase"} {
 		t.Run(grace, func(t *testing.T) {
 			dir := t.TempDir()
 			fleet, journal := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "journal.json")

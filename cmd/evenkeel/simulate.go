@@ -35,13 +35,13 @@ func newSimulate(color *printing.ColorMode) *cobra.Command {
 		Use:   "simulate {-f FILE... | NAME... | --list}",
 		Short: "Play scenarios: pods, nodes and faults in virtual time",
 		Long: `Play documents of kind Scenario: pods arrive and leave, the autoscaler orders nodes from a cloud in memory, nodes boot,
-faults strike, in virtual time. Printed are a timeline, the node groups before and after with the reason for every size,
-the pods that still run nowhere, and whether what the scenario expects holds. The same file gives the same output.
+faults happen, in virtual time. The output has a timeline, the node groups before and after with the reason for every size,
+the pods that are still pending, and the result of each expectation. The same file gives the same output.
 
 NAME is one of the scenarios that come with the program; --list names them. A file holds one or several scenarios, "-" is
-standard input; files that a scenario names are looked for in its own folder. Flags with Cluster Autoscaler's names win over
+standard input; files that a scenario names are relative to its own folder. Flags with Cluster Autoscaler's names override
 the scenario's options. All scenarios are checked before any is
-played. The exit code is 1 where an expectation does not hold, and 2 where a document or a file is wrong. Interrupted (Ctrl-C,
+played. The exit code is 1 if an expectation does not hold, and 2 if a document or a file is wrong. Interrupted (Ctrl-C,
 SIGTERM), it prints what has happened so far, marked as such, and exits with 130 or 143.`,
 		Example: `  evenkeel simulate -f configs/scenarios/real-cluster.yaml
   evenkeel simulate zone-outage -o wide
@@ -73,14 +73,14 @@ SIGTERM), it prints what has happened so far, marked as such, and exits with 130
 	addFiles(cmd.Flags(), &o.files, &limit)
 	o.flags.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&list, "list", false, "list the scenarios that come with the program")
-	cmd.Flags().BoolVar(&o.pods, "pods", true, "say in JSON and YAML where each pod ran; false leaves it out, for scenarios with very many pods")
-	cmd.Flags().StringVar(&o.page, "report", "", "FILE, write a page for a browser there as well: charts over time, faults, each scale-up with its reasons")
-	cmd.Flags().StringArrayVar(&o.compare, "compare", nil, "OPTION=VALUE, play each scenario twice, as it is and with this option, and tell what differs; may be repeated")
+	cmd.Flags().BoolVar(&o.pods, "pods", true, "include in JSON and YAML where each pod ran; false omits it, for scenarios with very many pods")
+	cmd.Flags().StringVar(&o.page, "report", "", "FILE, also write an HTML page to it: charts over time, faults, each scale-up with its reasons")
+	cmd.Flags().StringArrayVar(&o.compare, "compare", nil, "OPTION=VALUE, play each scenario twice, without and with this option, and show the differences; may be repeated")
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	return cmd
 }
 
-// simulateOptions are what the command line says about playing scenarios.
+// simulateOptions are the flags for playing scenarios.
 type simulateOptions struct {
 	files, compare []string
 	pods           bool
@@ -89,7 +89,7 @@ type simulateOptions struct {
 	sizes          sizeLimits
 }
 
-// run plays scenarios and prints what came of them.
+// run plays scenarios and prints the results.
 func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *printing.Printer) error {
 	if len(o.files)+len(names) == 0 {
 		return &usageError{errors.New("no scenario given"), "name one, see --list, or give a file with -f"}
@@ -142,11 +142,10 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	return failedExpectations(baselines(reports))
 }
 
-// sizeLimits bound files in bytes. Lists are streamed, and where nothing is said
-// have a larger limit of their own.
+// sizeLimits bound files in bytes. Lists are streamed, and have a larger limit by default.
 type sizeLimits struct{ documents, lists int64 }
 
-// scenarioSources are where scenarios come from, and what is changed in them.
+// scenarioSources are the sources of scenarios, and the changes to apply to them.
 type scenarioSources struct {
 	files, names []string
 	flags        *overrides
@@ -154,9 +153,9 @@ type scenarioSources struct {
 	progress     func(simulate.Progress) // of reading; nil if nobody waits
 }
 
-// loadScenarios reads files first and built-in scenarios after them, and all
-// of them before it returns. If there is a variant, each scenario is followed
-// by itself with the variant's options, and those options are returned as well.
+// loadScenarios reads files first and then built-in scenarios, all of them before it returns. If
+// there is a variant, each scenario is followed by a copy with the variant's options, and those
+// options are returned as well.
 func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) ([]*simulate.Setup, [][]v1alpha1.ChangedOption, error) {
 	options := document.Options{Kinds: simulate.Kinds(), MaxSize: sizes.documents}
 	docs, err := document.ReadFiles(from.files, cmd.InOrStdin(), options)
@@ -166,7 +165,7 @@ func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) (
 	var changed [][]v1alpha1.ChangedOption
 	var setups []*simulate.Setup
 	var problems []document.Problem
-	taken := map[string]string{} // scenario names, and where they are from
+	taken := map[string]string{} // scenario names, and their sources
 	load := func(docs []document.Document, open func(string) (io.ReadCloser, error)) error {
 		for i := range docs {
 			if scenario, ok := docs[i].Object.(*v1alpha1.Scenario); ok {
@@ -174,7 +173,7 @@ func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) (
 			}
 			if first, again := taken[docs[i].Name]; again && docs[i].Name != "" {
 				problems = append(problems, docs[i].Refuse(field.Invalid(field.NewPath("metadata", "name"), docs[i].Name,
-					"is the name of a scenario of "+first+" already: reports go by names"))...)
+					"is the name of a scenario of "+first+" already: reports are distinguished by name"))...)
 				continue
 			}
 			taken[docs[i].Name] = fmt.Sprintf("%s, document %d", docs[i].File, docs[i].Number)
@@ -226,7 +225,7 @@ func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) (
 	return setups, changed, nil
 }
 
-// beside opens files by names relative to the folder of another.
+// beside opens files by names relative to the folder of another file.
 func beside(file string) func(string) (io.ReadCloser, error) {
 	folder := filepath.Dir(file)
 	return func(name string) (io.ReadCloser, error) {
@@ -237,8 +236,8 @@ func beside(file string) func(string) (io.ReadCloser, error) {
 	}
 }
 
-// interruptibly waits for work that knows of no context, but not when the program is
-// told to stop: the work then ends with the process.
+// interruptibly waits for work that does not take a context. If the program is interrupted, it
+// returns at once, and the work ends with the process.
 func interruptibly(ctx context.Context, work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -250,8 +249,8 @@ func interruptibly(ctx context.Context, work func() error) error {
 	}
 }
 
-// play runs the scenarios one after the other, and shows how far it has come.
-// If it is interrupted, the last report describes a part.
+// play runs the scenarios one after the other, and shows its progress. If it is interrupted, the
+// last report is partial.
 func play(ctx context.Context, setups []*simulate.Setup, meter *meter) ([]*v1alpha1.ScenarioReport, error) {
 	defer collectSeldom()()
 	var reports []*v1alpha1.ScenarioReport
@@ -300,7 +299,7 @@ func printAll[R any](p *printing.Printer, results []R, table func(*printing.Prin
 	return p.Object(items)
 }
 
-// failedExpectations is the error of scenarios that did not end as they say.
+// failedExpectations returns the error for expectations that do not hold.
 func failedExpectations(reports []*v1alpha1.ScenarioReport) error {
 	var failed []string
 	for _, r := range reports {

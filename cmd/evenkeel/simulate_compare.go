@@ -18,15 +18,15 @@ import (
 	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
-// variant are options to play a scenario with a second time.
+// variant has the options with which a scenario is played a second time.
 type variant struct {
 	texts   []string // OPTION=VALUE as given
 	options v1alpha1.ScenarioOptions
-	fields  []reflect.StructField // of options that are set
+	fields  []reflect.StructField // the options that are set
 	nodes   overrides             // bounds of node groups
 }
 
-// parseVariant reads what --compare was given.
+// parseVariant parses the values of --compare.
 func parseVariant(texts []string) (*variant, error) {
 	v := &variant{texts: texts}
 	for _, text := range texts {
@@ -60,8 +60,8 @@ func optionFields() map[string]reflect.StructField {
 	return fields
 }
 
-// optionNamed finds an option by its name in a document or as a flag of Cluster
-// Autoscaler, which has the singular where it may be repeated.
+// optionNamed finds an option by its name in a document or as a flag of Cluster Autoscaler, which
+// is singular if it may be repeated.
 func optionNamed(written string) (reflect.StructField, error) {
 	fields := optionFields()
 	words := strings.Split(strings.TrimLeft(written, "-"), "-")
@@ -88,7 +88,7 @@ func optionNamed(written string) (reflect.StructField, error) {
 	return reflect.StructField{}, &usageError{fmt.Errorf("--compare %s: there is no such option", written), hint}
 }
 
-// set reads a value as the option's own type, as strictly as a document is read.
+// set parses a value as the option's type, as strictly as in a document.
 func (v *variant) set(field reflect.StructField, value, text string) error {
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 	var shown any = json.RawMessage(value)
@@ -126,8 +126,7 @@ func (v *variant) set(field reflect.StructField, value, text string) error {
 	return nil
 }
 
-// asUsage says of an invalid document that an option on the command line is to
-// blame.
+// asUsage converts the error of an invalid document to one about the option on the command line.
 func asUsage(text string, err error) error {
 	var invalid *document.Invalid
 	if !errors.As(err, &invalid) {
@@ -136,8 +135,8 @@ func asUsage(text string, err error) error {
 	return &usageError{fmt.Errorf("--compare %s: %w", text, invalid.Problems[0].Err), "see spec.options of a scenario"}
 }
 
-// apply returns the document with the options changed, and what they were. The
-// document itself stays as it is.
+// apply returns the document with the options changed, and their previous values. It does not
+// change the document itself.
 func (v *variant) apply(d document.Document) (document.Document, []v1alpha1.ChangedOption) {
 	scenario := *d.Object.(*v1alpha1.Scenario)
 	before, after := scenario.Spec.Options, &scenario.Spec.Options
@@ -171,7 +170,7 @@ func (v *variant) load(d document.Document, files simulate.Files, flags *overrid
 	return setup, changed, v.nodes.bound(setup)
 }
 
-// encoded is a value as a document has it; nothing where it is left out there.
+// encoded returns a value as it is written in a document; empty if it is omitted there.
 func encoded(value reflect.Value) json.RawMessage {
 	if value.IsZero() {
 		return nil
@@ -229,7 +228,7 @@ func printComparison(p *printing.Printer, c *v1alpha1.ScenarioComparison, severa
 	return p.Note(false, fmt.Sprintf("%d of %s end with another size", differ, of(int64(len(c.Status.Groups)), "node group")))
 }
 
-// signed writes a plus before what grew.
+// signed formats a number with its sign.
 func signed(number string) string {
 	if number == "0" || strings.HasPrefix(number, "-") {
 		return number

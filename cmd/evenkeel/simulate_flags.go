@@ -18,8 +18,8 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// overrides are Cluster Autoscaler's flags; one that is given wins over the
-// same option of every scenario.
+// overrides are Cluster Autoscaler's flags; a given one overrides the same option of every
+// scenario.
 type overrides struct {
 	flags   *pflag.FlagSet
 	options v1alpha1.ScenarioOptions
@@ -33,21 +33,21 @@ func (o *overrides) addTo(flags *pflag.FlagSet) {
 	o.flags = flags
 	flags.BoolVar(&o.balance, "balance-similar-node-groups", true, "balance node groups similar to the chosen one")
 	flags.StringVar(&o.options.Expander, "expander", "", "strategies that choose between options, comma-separated: "+strings.Join(expander.Names(), ", "))
-	flags.StringArrayVar(&o.options.BalancingIgnoreLabels, "balancing-ignore-label", nil, "label that makes no difference, beside those of the scenario; may be repeated")
-	flags.StringArrayVar(&o.options.BalancingLabels, "balancing-label", nil, "compare by this label alone; may be repeated")
-	flags.StringArrayVar(&o.options.DisabledLabelPacks, "disable-label-pack", nil, "label pack that does not apply; may be repeated")
+	flags.StringArrayVar(&o.options.BalancingIgnoreLabels, "balancing-ignore-label", nil, "label to ignore, in addition to those of the scenario; may be repeated")
+	flags.StringArrayVar(&o.options.BalancingLabels, "balancing-label", nil, "compare only this label; may be repeated")
+	flags.StringArrayVar(&o.options.DisabledLabelPacks, "disable-label-pack", nil, "label pack not to apply; may be repeated")
 	for i, name := range []string{"memory-difference-ratio", "max-allocatable-difference-ratio", "max-free-difference-ratio"} {
 		flags.StringVar(&o.ratios[i], name, "", "as in explain")
 	}
-	flags.Int32Var(&o.options.MaxNodesTotal, "max-nodes-total", 0, "bound of all nodes; 0 is none")
-	flags.Int32Var(&o.options.MaxNodesPerScaleup, "max-nodes-per-scaleup", 0, "bound of the nodes of one round")
-	flags.Int32Var(&o.cutoff, "expendable-pods-priority-cutoff", scaleup.DefaultExpendablePriorityCutoff, "no node is ordered for pods of a lower priority")
-	flags.StringSliceVar(&o.options.BypassedSchedulerNames, "bypassed-scheduler-names", nil, "other schedulers whose pods count before they have said that these fit nowhere")
-	flags.StringSliceVar(&o.options.AllowedSchedulerNames, "allowed-scheduler-names", nil, "schedulers whose pods count at all")
+	flags.Int32Var(&o.options.MaxNodesTotal, "max-nodes-total", 0, "maximum number of all nodes; 0 means no limit")
+	flags.Int32Var(&o.options.MaxNodesPerScaleup, "max-nodes-per-scaleup", 0, "maximum number of nodes of one round")
+	flags.Int32Var(&o.cutoff, "expendable-pods-priority-cutoff", scaleup.DefaultExpendablePriorityCutoff, "pods of lower priority do not cause a scale-up")
+	flags.StringSliceVar(&o.options.BypassedSchedulerNames, "bypassed-scheduler-names", nil, "other schedulers whose pods count before they are marked unschedulable")
+	flags.StringSliceVar(&o.options.AllowedSchedulerNames, "allowed-scheduler-names", nil, "schedulers whose pods count")
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
 }
 
-// applyTo puts the flags that are given into a scenario.
+// applyTo sets the options of the given flags in a scenario.
 func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	options := &s.Spec.Options
 	if o.flags.Changed("balance-similar-node-groups") {
@@ -79,7 +79,7 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	}
 }
 
-// bound changes the bounds of the node groups that --nodes names.
+// bound sets the bounds of the node groups that --nodes names.
 func (o *overrides) bound(setup *simulate.Setup) error {
 	for _, text := range o.nodes {
 		least, most, name, err := parseBounds(text)

@@ -11,8 +11,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate/htmlreport"
 )
 
-// canReplace finds out before anything is played whether a report can be written
-// to a file; an empty name is none.
+// canReplace checks before anything is played whether a report can be written to a file; an empty
+// name means no report.
 func canReplace(name string) error {
 	if name == "" {
 		return nil
@@ -29,12 +29,12 @@ func canReplace(name string) error {
 		return &usageError{fmt.Errorf("--report %s: %w", name, err), hint}
 	}
 	if folder, err := os.Stat(filepath.Dir(name)); err != nil || !folder.IsDir() {
-		return &usageError{fmt.Errorf("--report %s: there is no folder %s", name, filepath.Dir(name)), "create it first"}
+		return &usageError{fmt.Errorf("--report %s: folder %s does not exist", name, filepath.Dir(name)), "create it first"}
 	}
 	return nil
 }
 
-// writePage writes the page of results, where a file is named for it.
+// writePage writes the page of results, if a file is named for it.
 func writePage[R any](name string, results []R, as func(R) htmlreport.Result) error {
 	if name == "" {
 		return nil

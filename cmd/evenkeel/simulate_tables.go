@@ -38,8 +38,8 @@ func printReport(p *printing.Printer, r *v1alpha1.ScenarioReport, several bool) 
 	return p.Note(!r.Status.Holds, summary(r))
 }
 
-// overTime sums up what the tables do not show: how long pods waited, how far apart
-// similar groups were, and what the machines cost.
+// overTime summarizes what the tables do not show: how long pods waited, how much the sizes of
+// similar groups differed, and what the machines cost.
 func overTime(s *v1alpha1.ScenarioReportStatus) string {
 	text := fmt.Sprintf("pods waited %s in all, %s at most; similar groups were at most %s apart, %s on average",
 		seconds(s.PendingTime.PodSeconds), s.PendingTime.Longest.Duration, of(int64(s.Unevenness.Largest), "node"), s.Unevenness.Mean)
@@ -53,7 +53,7 @@ func overTime(s *v1alpha1.ScenarioReportStatus) string {
 	return text
 }
 
-// seconds writes a time as durations are written, if it is not too long for that.
+// seconds formats a time as a duration, unless it is too long for that.
 func seconds(n int64) string {
 	if n > math.MaxInt64/int64(time.Second) {
 		return fmt.Sprintf("%dh", n/3600)
@@ -61,7 +61,7 @@ func seconds(n int64) string {
 	return (time.Duration(n) * time.Second).String()
 }
 
-// few names the first of many.
+// few names the first few of many.
 func few(names []string) string {
 	const shown = 8
 	if len(names) <= shown+1 {

@@ -12,10 +12,10 @@ import (
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 )
 
-// Set by the linker in a release; otherwise taken from what the Go tool recorded.
+// Set by the linker in a release; otherwise taken from the build information of the Go tool.
 var version, commit, date string
 
-// build says which program this is.
+// build identifies the program.
 type build struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

@@ -2,21 +2,24 @@ package clusterautoscaler
 
 import (
 	"errors"
-	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
-	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/deferral"
+	"github.com/evenkeel/evenkeel/internal/linked"
 
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
 	"sigs.k8s.io/cluster-autoscaler/pkg/config"
 	coreoptions "sigs.k8s.io/cluster-autoscaler/pkg/core/options"
 	"sigs.k8s.io/cluster-autoscaler/pkg/processors"
+	"sigs.k8s.io/cluster-autoscaler/pkg/simulator/framework"
 )
 
 // DefaultMaxBalanceDeferral is how long a node that may be removed waits for balance at most, unless told otherwise.
-const DefaultMaxBalanceDeferral = 10 * time.Minute
+const DefaultMaxBalanceDeferral = deferral.Default
 
 // Options are evenkeel's own, which have no place in the autoscaler's. The zero value works.
 type Options struct {
@@ -34,7 +37,7 @@ type Balancer struct {
 	enabled     bool // --balance-similar-node-groups
 	maxDeferral time.Duration
 	clock       clock.PassiveClock
-	journal     *journal
+	journal     *linked.Journal
 	sets        *sets
 	groupSet    *groupSet
 	installed   atomic.Bool
@@ -44,29 +47,33 @@ type Balancer struct {
 // --balancing-ignore-label, --balancing-label and the three ratios. Options that cannot be used are refused with an error that
 // names the flag.
 func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
-	b := &Balancer{enabled: options.BalanceSimilarNodeGroups, maxDeferral: DefaultMaxBalanceDeferral, clock: o.Clock}
-	if b.clock == nil {
-		b.clock = clock.RealClock{}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
 	}
-	if o.MaxBalanceDeferral != nil {
-		b.maxDeferral = *o.MaxBalanceDeferral
-	}
-	if b.maxDeferral < 0 {
-		return nil, fmt.Errorf("invalid argument %q for --%s: must not be negative; 0 defers nothing", b.maxDeferral, flagMaxBalanceDeferral)
-	}
-	similarity, err := comparisonOptions(options, o.DisabledLabelPacks)
+	flags := flagsOf(options, o)
+	maxDeferral, err := flags.Deferral()
 	if err != nil {
 		return nil, err
 	}
-	index, err := nodegroupset.NewIndex(similarity)
+	similarity, err := flags.Similarity()
 	if err != nil {
-		return nil, namingTheFlag(err)
+		return nil, err
 	}
-	b.journal = newJournal(b.clock)
-	b.sets = newSets(index, similarity, b.journal, b.clock)
-	b.groupSet = &groupSet{sets: b.sets, journal: b.journal}
-	return b, nil
+	journal := linked.NewJournal(o.Clock)
+	sets, err := linked.NewSets[*framework.NodeInfo, cloudprovider.NodeGroup](similarity, templateOf, journal)
+	if err != nil {
+		return nil, err
+	}
+	return &Balancer{
+		enabled: options.BalanceSimilarNodeGroups, maxDeferral: maxDeferral, clock: o.Clock, journal: journal, sets: sets,
+		groupSet: &groupSet{sets: sets, journal: journal},
+	}, nil
 }
+
+// ServeHTTP shows which node groups are similar and how large they are, why others are not and what would join them, and what was
+// decided lately: as JSON where the parameter format is json or the client prefers application/json, as a page for people
+// otherwise. The page has no scripts, and whatever it shows is escaped.
+func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.journal.ServeHTTP(w, r) }
 
 // Install puts the balancer into the autoscaler that the options are for, in place of what balances there already. The cloud
 // provider must be set, because quotas are read from it; the processors are made as the autoscaler would where there are none. Nothing else
@@ -87,7 +94,9 @@ func (b *Balancer) install(options *coreoptions.AutoscalerOptions) {
 		options.Processors = processors.DefaultProcessors(options.AutoscalingOptions)
 	}
 	if options.AutoscalingKubeClients != nil {
-		b.journal.tell(options.AutoscalingKubeClients.LogRecorder)
+		if recorder := options.AutoscalingKubeClients.LogRecorder; recorder != nil {
+			b.journal.WriteEvents(recorder)
+		}
 	}
 	b.installScaleUp(options)
 	b.installScaleDown(options.Processors)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -27,8 +28,8 @@ const linkedPrefix = "evenkeel-"
 // providers are, by the names Link has registered, the names of the providers behind them.
 var providers = map[string]string{}
 
-// linked is the balancer of the last Link, for what is set up before it or has no other way to it.
-var linked atomic.Pointer[Balancer]
+// current is the balancer of the last Link, for what is set up before it or has no other way to it.
+var current atomic.Pointer[Balancer]
 
 // given is the provider of the last LinkProvider.
 var given atomic.Pointer[cloudprovider.CloudProvider]
@@ -96,7 +97,7 @@ func link(options *config.AutoscalingOptions, name, behind string, build builder
 	if err != nil {
 		return err
 	}
-	linked.Store(b)
+	current.Store(b)
 	options.CloudProviderName = name
 	if _, registered := providers[name]; !registered {
 		providers[name] = behind
@@ -129,7 +130,18 @@ func linkedProvider(name string) builder.CloudProviderBuilder {
 // install puts the linked balancer beside the provider.
 func install(options *coreoptions.AutoscalerOptions, provider cloudprovider.CloudProvider) {
 	options.CloudProvider = provider
-	linked.Load().install(options)
+	current.Load().install(options)
+}
+
+// Handler serves the page of the linked balancer, which may be linked after the call. Where none is, the answer is 404.
+func Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b := current.Load(); b != nil {
+			b.ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, "evenkeel balances nothing here: --balance-similar-node-groups is off", http.StatusNotFound)
+	})
 }
 
 // warnEvery is how often it is looked whether the autoscaler has run without the balancer.
@@ -141,7 +153,7 @@ var warnOnce sync.Once
 func warnUnlessInstalled(hasRun func() bool, ticks <-chan time.Time) (warned bool) {
 	for range ticks {
 		ran := hasRun() // asked first: a loop may begin as soon as the balancer is installed
-		if linked.Load().installed.Load() {
+		if current.Load().installed.Load() {
 			return false
 		}
 		if ran {

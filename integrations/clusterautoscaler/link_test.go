@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
 	"sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider/builder"
@@ -73,8 +74,11 @@ func TestLink(t *testing.T) {
 	if !ours {
 		t.Fatalf("the processor is a %T", opts.Processors.NodeGroupSetProcessor)
 	}
-	if got := installed.sets.options.Labels; !slices.Equal(got, []string{"pool"}) {
-		t.Errorf("labels %v", got)
+	f := newCloud() // in which the label of --balancing-label decides alone
+	f.group("a", "one")
+	f.group("b", "one", func(n *v1.Node) { n.Labels["else"] = "other" })
+	if got := installed.sets.Similar("a", f.templates, cloudOf(f.ctx)); len(got) != 1 {
+		t.Errorf("%d groups are similar", len(got))
 	}
 }
 
@@ -225,24 +229,6 @@ func TestRefusedOptions(t *testing.T) {
 	}
 }
 
-// What the autoscaler accepts although it means nothing is accepted here, too.
-func TestAcceptedOptions(t *testing.T) {
-	o := linkable()
-	o.NodeGroupSetRatios.MaxCapacityMemoryDifferenceRatio = 1.5
-	o.BalancingLabels = []string{""}
-	o.BalancingExtraIgnoredLabels = []string{" ", "pool"}
-	got, err := comparisonOptions(o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.MemoryDifferenceRatio.String() != "1" || len(got.Labels) > 0 || !slices.Equal(got.IgnoreLabels, []string{"pool"}) {
-		t.Errorf("%+v", got)
-	}
-	if _, err := New(o, Options{}); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestRefusedOwnOptions(t *testing.T) {
 	negative := -time.Second
 	for _, test := range []struct {
@@ -262,21 +248,5 @@ func TestInstallNeedsACloudProvider(t *testing.T) {
 	err := balancer(t).Install(&coreoptions.AutoscalerOptions{})
 	if err == nil || !strings.Contains(err.Error(), "set AutoscalerOptions.CloudProvider before") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestRatiosAreExact(t *testing.T) {
-	o := linkable()
-	o.NodeGroupSetRatios = config.NodeGroupDifferenceRatios{MaxCapacityMemoryDifferenceRatio: 0.015, MaxAllocatableDifferenceRatio: 1e-7, MaxFreeDifferenceRatio: 0}
-	got, err := comparisonOptions(o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, ratio := range map[string]string{
-		"0.015": got.MemoryDifferenceRatio.String(), "0.0000001": got.MaxAllocatableDifferenceRatio.String(), "0": got.MaxFreeDifferenceRatio.String(),
-	} {
-		if ratio != want {
-			t.Errorf("%s, want %s", ratio, want)
-		}
 	}
 }

@@ -2,14 +2,11 @@ package clusterautoscaler
 
 import (
 	"fmt"
-	"maps"
-	"math"
-	"math/bits"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
-	engine "github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/internal/linked"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 
 	"sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
 	ca_context "sigs.k8s.io/cluster-autoscaler/pkg/context"
@@ -19,10 +16,7 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/resourcequotas/capacityquota"
 )
 
-// quotas turns the autoscaler's quotas into caps of a split. The autoscaler cuts every member of a split by what is left for it, and
-// what it cuts is lost until the next loop; a split that knows the quotas gives it to the others, and nothing is cut.
-//
-// They are the autoscaler's own, whoever set them: what the options say once the autoscaler is built.
+// quotas reads the autoscaler's quotas. They are its own, whoever set them: what the options say once the autoscaler is built.
 type quotas struct {
 	options *coreoptions.AutoscalerOptions
 	read    *resourcequotas.TrackerOptions // nil until the first split
@@ -51,45 +45,16 @@ func (q *quotas) from() resourcequotas.TrackerOptions {
 	return from
 }
 
-// nodeResources is what one node takes of a quota, by resource.
-type nodeResources map[string]int64
-
-// nodeMeter says what nodes take. As for the autoscaler, the first node of a group speaks for the whole group.
-type nodeMeter struct {
+// meter says what nodes take of quotas. As for the autoscaler, the first node of a group speaks for the whole group.
+type meter struct {
 	ctx     *ca_context.AutoscalingContext
 	from    resourcequotas.TrackerOptions
-	byGroup map[string]nodeResources
+	byGroup map[string]map[string]int64
 }
 
-func (m *nodeMeter) measure(node *v1.Node, group cloudprovider.NodeGroup) (nodeResources, error) {
-	if group != nil {
-		if known, found := m.byGroup[group.Id()]; found {
-			return known, nil
-		}
-	}
-	cores, memory := utils.GetNodeCoresAndMemory(node)
-	out := nodeResources{string(v1.ResourceCPU): cores, string(v1.ResourceMemory): memory, resourcequotas.ResourceNodes: 1}
-	targets, err := m.from.CustomResourcesProcessor.GetNodeResourceTargets(m.ctx, node, group)
-	if err != nil {
-		return nil, fmt.Errorf("read custom resources of node %s: %w", node.Name, err)
-	}
-	for _, target := range targets {
-		if target.ResourceType != "" && target.ResourceCount > 0 {
-			out[target.ResourceType] = target.ResourceCount
-		}
-	}
-	if group != nil {
-		m.byGroup[group.Id()] = out
-	}
-	return out, nil
-}
-
-// use adds up what the nodes of the cluster take of every quota.
-func (m *nodeMeter) use(nodes []*v1.Node, list []resourcequotas.Quota) ([]nodeResources, error) {
-	used := make([]nodeResources, len(list))
-	for i := range used {
-		used[i] = nodeResources{}
-	}
+// nodes are the loads of the nodes that count.
+func (m *meter) nodes(nodes []*v1.Node) ([]linked.Load, error) {
+	var loads []linked.Load
 	for _, node := range nodes {
 		if m.from.NodeFilter != nil && m.from.NodeFilter.ExcludeFromTracking(node) {
 			continue
@@ -98,92 +63,63 @@ func (m *nodeMeter) use(nodes []*v1.Node, list []resourcequotas.Quota) ([]nodeRe
 		if err != nil {
 			return nil, fmt.Errorf("find the node group of node %s: %w", node.Name, err)
 		}
-		takes, err := m.measure(node, group)
+		load, err := m.load(node, group)
 		if err != nil {
 			return nil, err
 		}
-		for i, quota := range list {
-			if quota.AppliesTo(node) {
-				for resource, amount := range takes {
-					used[i][resource] = add(used[i][resource], amount)
-				}
-			}
+		loads = append(loads, load)
+	}
+	return loads, nil
+}
+
+// load is that of one node, or of the template of a group.
+func (m *meter) load(node *v1.Node, group cloudprovider.NodeGroup) (linked.Load, error) {
+	if group != nil {
+		if takes, known := m.byGroup[group.Id()]; known {
+			return linked.Load{Node: node, Takes: takes}, nil
 		}
 	}
-	return used, nil
+	cores, memory := utils.GetNodeCoresAndMemory(node)
+	takes := map[string]int64{string(v1.ResourceCPU): cores, string(v1.ResourceMemory): memory, resourcequotas.ResourceNodes: 1}
+	targets, err := m.from.CustomResourcesProcessor.GetNodeResourceTargets(m.ctx, node, group)
+	if err != nil {
+		return linked.Load{}, fmt.Errorf("read custom resources of node %s: %w", node.Name, err)
+	}
+	for _, target := range targets {
+		if target.ResourceType != "" && target.ResourceCount > 0 {
+			takes[target.ResourceType] = target.ResourceCount
+		}
+	}
+	if group != nil {
+		m.byGroup[group.Id()] = takes
+	}
+	return linked.Load{Node: node, Takes: takes}, nil
 }
 
-// sharer is a group of a split as quotas see it.
-type sharer struct {
-	engine.Group
-	template *v1.Node
-	takes    nodeResources
-}
-
-// caps are the quotas over the groups that so many more nodes could exceed. The templates are those of the groups; the nodes are all
-// that the cluster has and expects.
-func (q *quotas) caps(ctx *ca_context.AutoscalingContext, groups []sizedGroup, templates, nodes []*v1.Node, more int64) ([]engine.Cap, error) {
+// caps are the quotas over the groups that so many more nodes could exceed. The nodes are all that the cluster has and expects.
+func (q *quotas) caps(ctx *ca_context.AutoscalingContext, groups []linked.Sized[cloudprovider.NodeGroup], templateOf func(group string) *v1.Node,
+	nodes []*v1.Node, more int64) ([]nodegroupset.Cap, error) {
 	from := q.from()
 	list, err := from.QuotaProvider.Quotas()
 	if err != nil {
 		return nil, fmt.Errorf("read quotas: %w", err)
 	}
-	meter := &nodeMeter{ctx, from, map[string]nodeResources{}}
-	used, err := meter.use(nodes, list)
+	m := &meter{ctx, from, map[string]map[string]int64{}}
+	loads, err := m.nodes(nodes)
 	if err != nil {
 		return nil, err
 	}
-	sharers := make([]sharer, len(groups))
+	sharers := make([]linked.Sharer, len(groups))
 	for k, group := range groups {
-		takes, err := meter.measure(templates[k], group.NodeGroup)
+		template := templateOf(group.Group.Name)
+		if template == nil {
+			return nil, fmt.Errorf("node group %s %w", group.Group.Name, linked.ErrNoTemplate)
+		}
+		load, err := m.load(template, group.NodeGroup)
 		if err != nil {
 			return nil, err
 		}
-		sharers[k] = sharer{group.Group, templates[k], takes}
+		sharers[k] = linked.Sharer{Name: group.Group.Name, Size: group.Group.Size, Load: load}
 	}
-	var caps []engine.Cap
-	for i, quota := range list {
-		limits := quota.Limits()
-		for _, resource := range slices.Sorted(maps.Keys(limits)) {
-			limit := max(0, limits[resource])
-			c, binds := capOf(quota, resource, sharers, capRoom{left: limit - min(used[i][resource], limit), more: more})
-			if binds {
-				caps = append(caps, c)
-			}
-		}
-	}
-	return caps, nil
-}
-
-// capRoom is what is left of a quota, and how many more nodes are wanted.
-type capRoom struct{ left, more int64 }
-
-// capOf turns one limit of a quota into a cap, and says whether it can keep nodes away at all.
-func capOf(quota resourcequotas.Quota, resource string, sharers []sharer, room capRoom) (c engine.Cap, binds bool) {
-	c = engine.Cap{Name: quota.ID() + " (" + resource + ")", Limit: room.left}
-	for _, s := range sharers {
-		if units := s.takes[resource]; units > 0 && quota.AppliesTo(s.template) {
-			c.Groups, c.Units = append(c.Groups, s.Name), append(c.Units, units)
-			c.Limit = add(c.Limit, times(units, s.Size))
-			binds = binds || times(units, room.more) > room.left
-		}
-	}
-	return c, binds
-}
-
-// add and times stay at the largest number where the result would be beyond it. Nothing is negative here.
-
-func add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-func times(a, b int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi != 0 || lo > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(lo)
+	return linked.Caps(list, loads, sharers, more), nil
 }

@@ -94,11 +94,15 @@ func startDescent(t *testing.T, seed uint64, interval time.Duration, groups []de
 
 // balance puts evenkeel into the autoscaler.
 func (d *descent) balance(deferral time.Duration) {
-	first := map[string]string{}
+	setOf := map[string]string{}
 	for _, group := range d.provider.NodeGroups() {
-		first[group.Id()] = "group-a"
+		setOf[group.Id()] = "one"
 	}
-	b := &Balancer{enabled: true, maxDeferral: deferral, clock: d.clock, journal: newJournal(d.clock), sets: &sets{first: first}}
+	b, err := New(config.AutoscalingOptions{}, Options{MaxBalanceDeferral: &deferral, Clock: d.clock})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	learn(b, &d.ctx, setOf)
 	d.processors.ScaleDownSetProcessor = b.scaleDownSet(d.processors.ScaleDownSetProcessor)
 	d.processors.ScaleDownNodeProcessor = b.scaleDownCandidates(d.processors.ScaleDownNodeProcessor)
 }
@@ -318,9 +322,9 @@ func (f *figures) add(d *descent, apart, uneven, avoidable int) {
 
 // From 10/10/10, with two of three pods gone at random, by the autoscaler's real planner, predicates and crop.
 func TestScaleDownKeepsSetsLevel(t *testing.T) {
-	clusters := *descents
-	if testing.Short() {
-		clusters = min(clusters, 10)
+	clusters, level := *descents, 80
+	if testing.Short() { // of few, chance may drive some more apart: the planner's order is that of a map
+		clusters, level = min(clusters, 10), 60
 	}
 	deferral := DefaultMaxBalanceDeferral
 	var stock, ours figures
@@ -341,8 +345,8 @@ func TestScaleDownKeepsSetsLevel(t *testing.T) {
 		t.Logf("%s: apart %v, removed %d in %d loops, %d of them drove sizes apart, %d with an unneeded node in a largest group; %d nodes' pods found no room",
 			name, f.apart, f.removed, f.loops, f.uneven, f.avoidable, f.homeless)
 	}
-	if level := ours.apart[0] + ours.apart[1]; level*100 < clusters*80 {
-		t.Errorf("only %d of %d clusters ended level", level, clusters)
+	if ended := ours.apart[0] + ours.apart[1]; ended*100 < clusters*level {
+		t.Errorf("only %d of %d clusters ended level", ended, clusters)
 	}
 	if ours.avoidable > 0 {
 		t.Errorf("sizes were driven apart %d times although a largest group had an unneeded node", ours.avoidable)

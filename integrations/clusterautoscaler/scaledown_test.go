@@ -2,9 +2,7 @@ package clusterautoscaler
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
 	testprovider "sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider/test"
 	"sigs.k8s.io/cluster-autoscaler/pkg/config"
 	ca_context "sigs.k8s.io/cluster-autoscaler/pkg/context"
@@ -31,21 +28,16 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/utils/test"
 )
 
-// unreadable is a group whose target size can not be read.
-type unreadable struct{ cloudprovider.NodeGroup }
-
-func (unreadable) TargetSize() (int, error) { return 0, errors.New("throttled") }
-
 // fataler is *testing.T and *rapid.T.
 type fataler interface{ Fatalf(string, ...any) }
 
 // downGroup is a group of a test. Names of nodes are those of groups with a number: b-3.
 type downGroup struct {
-	name, set        string
-	size, min        int
-	going            int // nodes on their way out, empty
-	draining         int // and with pods
-	whole, throttled bool
+	name, set string
+	size, min int
+	going     int // nodes on their way out, empty
+	draining  int // and with pods
+	whole     bool
 }
 
 // downCluster is what a scale-down processor decides on.
@@ -63,17 +55,14 @@ func newDownCluster(t fataler, deferral time.Duration, groups ...downGroup) *dow
 		clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), nodes: map[string]*v1.Node{},
 		provider: testprovider.NewTestCloudProviderBuilder().WithNodeProcessingError([]string{"lost-0"}).Build(),
 	}
-	sets := &sets{first: map[string]string{}}
+	setOf := map[string]string{}
 	status := deletiontracker.NewNodeDeletionTracker(0)
 	snapshot := testsnapshot.NewTestSnapshotOrDie(t)
 	for _, g := range groups {
 		if g.set != "" {
-			sets.first[g.name] = g.set
+			setOf[g.name] = g.set
 		}
 		c.provider.AddNodeGroupWithCustomOptions(g.name, g.min, 1000, g.size, &config.NodeGroupAutoscalingOptions{ZeroOrMaxNodeScaling: g.whole})
-		if g.throttled {
-			c.provider.InsertNodeGroup(unreadable{c.provider.GetNodeGroup(g.name)})
-		}
 		for i := range g.size {
 			node := test.BuildTestNode(fmt.Sprintf("%s-%d", g.name, i), 1000, 1000)
 			node.Spec.ProviderID = node.Name
@@ -94,7 +83,12 @@ func newDownCluster(t fataler, deferral time.Duration, groups ...downGroup) *dow
 	c.ctx.MaxScaleDownParallelism, c.ctx.MaxDrainParallelism = 10, 1
 	c.ctx.ScaleDownActuator = actuation.NewActuator(c.ctx, nil, status, options.NodeDeleteOptions{}, nil, nil)
 	c.down = &nodes.ScaleDownContext{ActuationStatus: status}
-	c.balancer = &Balancer{enabled: true, maxDeferral: deferral, clock: c.clock, journal: newJournal(c.clock), sets: sets}
+	balancer, err := New(config.AutoscalingOptions{}, Options{MaxBalanceDeferral: &deferral, Clock: c.clock})
+	if err != nil {
+		t.Fatalf("balancer: %v", err)
+	}
+	learn(balancer, c.ctx, setOf)
+	c.balancer = balancer
 	return c
 }
 
@@ -151,20 +145,11 @@ func TestWhichNodesGo(t *testing.T) {
 		goes        string
 		unremovable map[string]simulator.UnremovableReason
 	}{
-		"nothing":                    {groups: three(1, 1, 1), goes: ""},
-		"the last name among equals": {groups: three(3, 3, 3), candidates: []string{"a-0", "b-0", "c-0"}, goes: "c-0 b-0 a-0"},
-		"the largest first": {
-			groups: three(5, 3, 3), candidates: []string{"b-0", "a-0", "c-0", "a-1"}, goes: "a-0 a-1 c-0 b-0"},
 		"others wait for the largest": {
 			groups: three(5, 3, 3), candidates: []string{"b-0", "a-1"}, goes: "a-1", unremovable: map[string]simulator.UnremovableReason{"b-0": count}},
-		"members without a candidate count": {
-			groups: three(5, 3, 3), candidates: []string{"b-0"}, unremovable: map[string]simulator.UnremovableReason{"b-0": count}},
-		"members at their min do not": {
-			groups:     []downGroup{{name: "a", set: "a", size: 5, min: 5}, {name: "b", set: "a", size: 3}},
-			candidates: []string{"b-0"}, goes: "b-0"},
-		"nodes on their way out have gone": {
-			groups:     []downGroup{{name: "a", set: "a", size: 5, going: 2}, {name: "b", set: "a", size: 4}},
-			candidates: []string{"a-0", "b-0", "b-1"}, goes: "b-0 b-1 a-0"},
+		"a group reaches its min": {
+			groups: []downGroup{{name: "x", size: 3, min: 2}}, candidates: []string{"x-0", "x-1"}, goes: "x-0",
+			unremovable: map[string]simulator.UnremovableReason{"x-1": simulator.NodeGroupMinSizeReached}},
 		"empty ones before others, these before risky ones": {
 			groups: []downGroup{{name: "x", size: 9}}, candidates: []string{"x-1?", "x-2!", "x-3"}, drains: 5, goes: "x-3 x-2 x-1"},
 		"the parallel limit": {
@@ -176,8 +161,6 @@ func TestWhichNodesGo(t *testing.T) {
 		"the drain limit": {
 			groups: []downGroup{{name: "x", size: 9}}, candidates: []string{"x-0!", "x-1!", "x-2"}, goes: "x-2 x-0",
 			unremovable: map[string]simulator.UnremovableReason{"x-1": count}},
-		"groups in no set never wait for balance": {
-			groups: []downGroup{{name: "x", size: 9}, {name: "y", size: 2}}, candidates: []string{"y-0", "y-1"}, goes: "y-0 y-1"},
 		"groups that are all or nothing stay whole": {
 			groups:     []downGroup{{name: "a", set: "a", size: 2}, {name: "b", set: "a", size: 2}, {name: "w", set: "a", size: 4, whole: true}, {name: "v", size: 3, whole: true}},
 			candidates: []string{"w-0", "w-1", "w-2", "w-3", "a-0", "v-1"}, nodes: 5, goes: "a-0 w-0 w-1 w-2 w-3",
@@ -189,8 +172,8 @@ func TestWhichNodesGo(t *testing.T) {
 		"nodes that run pods to completion are neither counted nor waited for": {
 			groups: three(3, 3, 3), candidates: []string{"c-0~", "c-1", "b-0"}, nodes: 2, goes: "c-1 b-0 c-0"},
 		"errors of some stop no others": {
-			groups:     []downGroup{{name: "a", set: "a", size: 2}, {name: "b", set: "a", size: 7, throttled: true}, {name: "lost", size: 1}},
-			candidates: []string{"a-0", "b-0", "lost-0", "stranger-0"}, goes: "a-0 b-0",
+			groups:     []downGroup{{name: "a", set: "a", size: 2}, {name: "b", set: "a", size: 2}, {name: "lost", size: 1}},
+			candidates: []string{"a-0", "b-0", "lost-0", "stranger-0"}, goes: "b-0 a-0",
 			unremovable: map[string]simulator.UnremovableReason{"lost-0": simulator.UnexpectedError, "stranger-0": simulator.NotAutoscaled}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,43 +191,6 @@ func TestWhichNodesGo(t *testing.T) {
 	}
 }
 
-func TestDeferralIsBounded(t *testing.T) {
-	groups := []downGroup{{name: "a", set: "a", size: 5}, {name: "b", set: "a", size: 3}}
-	c := newDownCluster(t, 10*time.Minute, groups...)
-	processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
-	goes := func(after time.Duration, words ...string) string {
-		c.clock.SetTime(c.clock.Now().Add(after))
-		removable, _ := processor.FilterUnremovableNodes(c.ctx, c.down, c.removable(words...))
-		return names(removable)
-	}
-	c.ctx.MaxScaleDownParallelism = 0
-	if got := goes(0, "b-0"); got != "" {
-		t.Fatalf("%q goes beyond the limit", got)
-	}
-	c.ctx.MaxScaleDownParallelism = 10 // only now is it balance that b-0 waits for
-	for i, step := range []struct {
-		after time.Duration
-		want  string
-	}{{10 * time.Minute, ""}, {9 * time.Minute, ""}, {time.Minute, "b-0"}} {
-		if got := goes(step.after, "b-0"); got != step.want {
-			t.Fatalf("step %d: %q goes, want %q", i, got, step.want)
-		}
-	}
-	goes(0)
-	if got := goes(9*time.Minute, "b-0"); got != "b-0" {
-		t.Errorf("%q goes, want b-0: that it was passed over for a while does not take its time away", got)
-	}
-	goes(10 * time.Minute)
-	if got := goes(time.Second, "b-0"); got != "" {
-		t.Errorf("%q goes, it was no candidate for longer than the deferral and has not waited", got)
-	}
-	c = newDownCluster(t, 0, groups...)
-	processor = c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
-	if got := goes(0, "b-0", "a-0"); got != "a-0 b-0" {
-		t.Errorf("without deferral %q goes, want all, the largest group's first", got)
-	}
-}
-
 // A set is no more level with a node that is not ready than without it.
 func TestUnreadyNodesAreNeverDeferred(t *testing.T) {
 	c := newDownCluster(t, time.Hour, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 3})
@@ -255,9 +201,6 @@ func TestUnreadyNodesAreNeverDeferred(t *testing.T) {
 	goes, _ := processor.FilterUnremovableNodes(c.ctx, c.down, c.removable("b-0", "b-1", "b-2"))
 	if got := names(goes); got != "b-1" {
 		t.Errorf("%q goes, want the unready one alone", got)
-	}
-	if last := c.balancer.journal.history.last.is; last.Removed[0].Reason != "" {
-		t.Errorf("says that it waited: %+v", last.Removed[0])
 	}
 }
 
@@ -287,45 +230,6 @@ func TestDeferralSurvivesARestart(t *testing.T) {
 				t.Errorf("%q goes, want %q", got, c.want)
 			}
 		})
-	}
-}
-
-func TestNodeThatDoesNotGoStarvesNoOther(t *testing.T) {
-	c := newDownCluster(t, time.Hour, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 5}, downGroup{name: "x", size: 5})
-	processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
-	var order []string
-	for range 7 {
-		removable, _ := processor.FilterUnremovableNodes(c.ctx, c.down, c.removable("a-0!", "b-0!", "b-1!", "x-0!"))
-		order = append(order, names(removable))
-		c.clock.SetTime(c.clock.Now().Add(time.Minute))
-	}
-	if diff := gocmp.Diff([]string{"b-0", "b-1", "a-0", "x-0", "b-0", "b-1", "x-0"}, order); diff != "" {
-		t.Errorf("nodes that go (-want +got):\n%s", diff)
-	}
-}
-
-func TestDecisionsAreInTheJournal(t *testing.T) {
-	c := newDownCluster(t, 10*time.Minute, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 4}, downGroup{name: "x", size: 5})
-	processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
-	start := c.clock.Now()
-	removable := c.removable("b-0", "b-1", "x-0!", "x-1!")
-	processor.FilterUnremovableNodes(c.ctx, c.down, removable)
-	want := shrinkDecision{
-		Removed: []nodeDecision{{Node: "x-0", Group: "x"}},
-		Waiting: []nodeDecision{
-			{Node: "b-0", Group: "b", Set: "a", Reason: reasonLevel, Behind: "a", Since: start, Began: true},
-			{Node: "b-1", Group: "b", Set: "a", Reason: reasonLevel, Behind: "a", Since: start, Began: true},
-			{Node: "x-1", Group: "x", Reason: reasonLimit},
-		},
-	}
-	if diff := gocmp.Diff(want, c.balancer.journal.history.last.is); diff != "" {
-		t.Errorf("first round (-want +got):\n%s", diff)
-	}
-	c.clock.SetTime(start.Add(10 * time.Minute))
-	processor.FilterUnremovableNodes(c.ctx, c.down, removable[:1])
-	want = shrinkDecision{Removed: []nodeDecision{{Node: "b-0", Group: "b", Set: "a", Reason: reasonOverdue, Since: start}}}
-	if diff := gocmp.Diff(want, c.balancer.journal.history.last.is); diff != "" {
-		t.Errorf("when overdue (-want +got):\n%s", diff)
 	}
 }
 
@@ -361,66 +265,14 @@ func (d downCase) cluster(t fataler) *downCluster {
 	return c
 }
 
-func TestScaleDownSetProperties(t *testing.T) {
+// What evenkeel lets go the autoscaler's crop leaves as it is.
+func TestTheCropCutsNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		test := drawDownCase(t)
 		c := test.cluster(t)
-		processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
-		removable := c.removable(test.candidates...)
-		goes, stay := processor.FilterUnremovableNodes(c.ctx, c.down, removable)
-
-		// Every candidate is in exactly one list, and nothing is added.
-		got := strings.Fields(names(goes))
-		for node := range reasons(stay) {
-			got = append(got, node)
-		}
-		want := strings.Fields(names(removable))
-		slices.Sort(got)
-		slices.Sort(want)
-		if len(goes)+len(stay) != len(removable) || !slices.Equal(got, want) {
-			t.Fatalf("%v became %v", want, got)
-		}
-
-		// Permuting the candidates changes nothing.
-		again := test.cluster(t)
-		shuffled := again.removable(test.candidates...)
-		rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		goes2, stay2 := again.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor()).FilterUnremovableNodes(again.ctx, again.down, shuffled)
-		if names(goes) != names(goes2) || !gocmp.Equal(reasons(stay), reasons(stay2)) {
-			t.Fatalf("%s went, in another order of candidates %s", names(goes), names(goes2))
-		}
-
-		checkLevel(t, test, goes)
+		goes, _ := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor()).FilterUnremovableNodes(c.ctx, c.down, c.removable(test.candidates...))
 		checkCrop(t, c, goes)
 	})
-}
-
-// checkLevel fails if sizes of groups that can shrink go apart further than they were, or than one.
-func checkLevel(t *rapid.T, test downCase, goes []simulator.NodeToBeRemoved) {
-	gone := map[string]int{}
-	for _, node := range goes {
-		if len(node.OnCompletionPods) == 0 {
-			gone[node.Node.Name[:1]]++
-		}
-	}
-	for _, set := range []string{"a", "c"} {
-		var before, after []int
-		for _, g := range test.groups {
-			if g.set == set && g.size > g.min {
-				before = append(before, g.size)
-			}
-			if g.set == set && g.size-gone[g.name] > g.min || gone[g.name] > 0 && g.set == set {
-				after = append(after, g.size-gone[g.name])
-			}
-		}
-		if len(before) == 0 || len(after) == 0 {
-			continue
-		}
-		was, is := slices.Max(before)-slices.Min(before), slices.Max(after)-slices.Min(after)
-		if is > max(1, was) {
-			t.Fatalf("set %s: sizes %v became %v", set, before, after)
-		}
-	}
 }
 
 // checkCrop fails if the autoscaler's crop would cut a node whose group is not all or nothing.
@@ -452,30 +304,4 @@ func checkCrop(t *rapid.T, c *downCluster, goes []simulator.NodeToBeRemoved) {
 	if cropped != passed {
 		t.Fatalf("of %d nodes that go, and %d in a whole group, the crop leaves %d", passed, whole, cropped)
 	}
-}
-
-// While it stays a candidate and the limits leave room, no node waits longer than the deferral.
-func TestNoNodeWaitsLongerThanTheDeferral(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		test := drawDownCase(t)
-		test.limits = [2]int{100, 100}
-		c := test.cluster(t)
-		processor := c.balancer.scaleDownSet(nodes.NewAtomicResizeFilteringProcessor())
-		waiting := map[string]time.Time{}
-		for range rapid.IntRange(1, 12).Draw(t, "rounds") {
-			now := c.clock.Now()
-			_, stay := processor.FilterUnremovableNodes(c.ctx, c.down, c.removable(test.candidates...))
-			for node, reason := range reasons(stay) {
-				if reason != simulator.NodeGroupMaxDeletionCountReached {
-					continue
-				}
-				if since, before := waiting[node]; !before {
-					waiting[node] = now
-				} else if now.Sub(since) >= 10*time.Minute {
-					t.Fatalf("%s has waited %v", node, now.Sub(since))
-				}
-			}
-			c.clock.SetTime(now.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "seconds")) * time.Second))
-		}
-	})
 }

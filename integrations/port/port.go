@@ -15,30 +15,22 @@ import (
 	"strings"
 )
 
-// port writes every Go file, page and file of test data of the module in the folder from into the folder to. A file that stands there and
-// was not written by port stays: so a file can be replaced by hand. What port wrote before and would not write now is removed.
+// port writes the module in the folder from into the folder to. Other Go files of that folder are removed.
 func port(t table, from, to string) error {
 	files, err := translate(t, from)
 	if err != nil {
 		return err
 	}
-	mark := header(filepath.Base(from))
-	var errs []error
 	err = walk(to, func(name string) error {
-		stood, err := os.ReadFile(filepath.Join(to, name))
-		if err != nil {
-			return err
-		}
-		if isGo(name) && !bytes.HasPrefix(stood, mark) {
-			delete(files, name)
+		if _, wanted := files[name]; wanted {
 			return nil
 		}
-		if _, wanted := files[name]; !wanted {
-			return os.Remove(filepath.Join(to, name))
-		}
-		return nil
+		return os.Remove(filepath.Join(to, name))
 	})
-	errs = append(errs, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // nothing stands there yet
+	}
+	errs := []error{err}
 	for name, text := range files {
 		errs = append(errs, write(filepath.Join(to, name), text))
 	}
@@ -54,10 +46,6 @@ func translate(t table, from string) (map[string][]byte, error) {
 		if err != nil {
 			return err
 		}
-		if !isGo(name) {
-			files[name] = text
-			return nil
-		}
 		source := string(text)
 		var others []edit
 		for _, e := range edits {
@@ -70,13 +58,34 @@ func translate(t table, from string) (map[string][]byte, error) {
 			}
 		}
 		edits = others
+		if filepath.Base(name) == "go.mod" {
+			source = direct(source)
+		}
+		if !isGo(name) {
+			files[name] = []byte(source)
+			return nil
+		}
 		files[name], err = t.rewrite(header(filepath.Base(from)), name, source)
 		return err
 	})
 	if err == nil && len(edits) > 0 {
 		err = fmt.Errorf("edit %s: there is no such file any more: take it out of the table", edits[0].file)
 	}
+	for _, e := range t.added {
+		if _, stands := files[e.file]; stands && err == nil {
+			err = fmt.Errorf("add %s: there is such a file: edit it", e.file)
+		}
+		files[filepath.FromSlash(e.file)] = append(header(filepath.Base(from)), e.new...)
+	}
 	return files, err
+}
+
+// direct leaves out of a go.mod what is required by others only: that is other versions here, which the go command finds.
+func direct(source string) string {
+	lines := slices.DeleteFunc(strings.SplitAfter(source, "\n"), func(line string) bool {
+		return strings.HasSuffix(strings.TrimSpace(line), "// indirect")
+	})
+	return strings.Join(lines, "")
 }
 
 // apply replaces the lines of the edit.
@@ -121,7 +130,7 @@ func header(from string) []byte {
 
 func isGo(name string) bool { return filepath.Ext(name) == ".go" }
 
-// walk calls visit for every Go file, page and file of test data below a folder, with its name from there.
+// walk calls visit for every Go file below a folder, and for its go.mod and go.sum, with its name from there.
 func walk(root string, visit func(name string) error) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -131,8 +140,7 @@ func walk(root string, visit func(name string) error) error {
 		if err != nil {
 			return err
 		}
-		testdata := slices.Contains(strings.Split(filepath.ToSlash(name), "/"), "testdata")
-		if isGo(name) || filepath.Ext(name) == ".html" || testdata {
+		if isGo(name) || name == "go.mod" || name == "go.sum" {
 			return visit(name)
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 type table struct {
 	imports []rewrite
 	edits   []edit
+	added   []edit // files that the other module does not have
 }
 
 // A rewrite is for the import paths that are from or lie below it. Of several the first one counts.
@@ -18,19 +19,21 @@ type rewrite struct{ from, to string }
 type edit struct {
 	file     string
 	old, new string // whole lines
+	whole    bool   // the file is new
 }
 
 // parseTable reads a table: lines "import FROM TO", and "edit FILE" followed by the lines that go, each after "-", and the lines
-// that come instead, each after "+". A line that begins with "#" is a comment. Errors begin with the number of the line.
+// that come instead, each after "+"; and "add FILE" followed by the lines of a new file, each after "+". A line that begins with "#"
+// is a comment. Errors begin with the number of the line.
 func parseTable(text string) (table, error) {
 	var t table
 	var open *edit
 	for i, line := range strings.Split(text, "\n") {
 		fields := strings.Fields(line)
 		switch {
-		case open != nil && strings.HasPrefix(line, "-") && open.new == "":
+		case open != nil && strings.HasPrefix(line, "-") && open.new == "" && !open.whole:
 			open.old += line[1:] + "\n"
-		case open != nil && strings.HasPrefix(line, "+") && open.old != "":
+		case open != nil && strings.HasPrefix(line, "+") && (open.old != "" || open.whole):
 			open.new += line[1:] + "\n"
 		case len(fields) == 0 || strings.HasPrefix(line, "#"):
 			open = nil
@@ -40,13 +43,21 @@ func parseTable(text string) (table, error) {
 		case fields[0] == "edit" && len(fields) == 2:
 			t.edits = append(t.edits, edit{file: fields[1]})
 			open = &t.edits[len(t.edits)-1]
+		case fields[0] == "add" && len(fields) == 2:
+			t.added = append(t.added, edit{file: fields[1], whole: true})
+			open = &t.added[len(t.added)-1]
 		default:
-			return table{}, fmt.Errorf("%d: %q is none of \"import FROM TO\", \"edit FILE\", \"-LINE\" and \"+LINE\" after it", i+1, line)
+			return table{}, fmt.Errorf("%d: %q is none of \"import FROM TO\", \"edit FILE\" or \"add FILE\", \"-LINE\" and \"+LINE\" after it", i+1, line)
 		}
 	}
 	for _, e := range t.edits {
 		if e.old == "" {
 			return table{}, fmt.Errorf(" edit %s: no line to replace: add one that begins with \"-\"", e.file)
+		}
+	}
+	for _, e := range t.added {
+		if e.new == "" {
+			return table{}, fmt.Errorf(" add %s: no line of it: add some that begin with \"+\"", e.file)
 		}
 	}
 	return t, nil

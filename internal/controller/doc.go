@@ -1,7 +1,8 @@
-// Package controller runs controllers against an API server: one leads while others stand by, what they watch is
-// cached, and an end is graceful and hands the leadership over.
+// Package controller runs controllers against an API server. One process leads while others stand
+// by, what the controllers watch is cached, and a process that is stopped ends gracefully and hands
+// its leadership over.
 //
-// It is the same for every controller and knows no kind: a Controller sets itself up with the manager it is given. It is
-// built on controller-runtime. It listens nowhere: who runs a Manager serves its probes, Healthy and Ready, and its
-// metrics, Gatherer.
+// The package knows no kind: a Controller sets itself up with the manager that it is given. The
+// package is built on controller-runtime and opens no port: the caller of a Manager serves its
+// probes, Healthy and Ready, and its metrics, Gatherer.
 package controller

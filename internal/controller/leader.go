@@ -15,18 +15,18 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// ErrNoNamespace is what Run fails with where the namespace of the Lease does not exist.
+// ErrNoNamespace is returned by Run if the namespace of the Lease does not exist.
 var ErrNoNamespace = errors.New("no namespace for the Lease of the leader")
 
-// lease is the lock of the election.
+// lease is the lock of the leader election.
 type lease struct {
 	resourcelock.LeaseLock
-	fail func(error) // told why there can be no Lease, ever
+	fail func(error) // called when the Lease can never be created
 }
 
 func newLease(config *rest.Config, o *Options) (*lease, error) {
 	config = rest.CopyConfig(config)
-	config.Timeout = max(o.RenewDeadline/2, time.Second) // so that one call that hangs does not cost the leadership
+	config.Timeout = max(o.RenewDeadline/2, time.Second) // a single call that hangs must not cost the leadership
 	client, err := coordinationv1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("building a client for the leader election: %w", err)
@@ -41,13 +41,13 @@ func newLease(config *rest.Config, o *Options) (*lease, error) {
 // Create implements resourcelock.Interface.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := l.LeaseLock.Create(ctx, record)
-	if apierrors.IsNotFound(err) { // the election would try for ever
+	if apierrors.IsNotFound(err) { // otherwise the election would try forever
 		l.fail(fmt.Errorf("%w: %s does not exist", ErrNoNamespace, l.LeaseMeta.Namespace))
 	}
 	return err
 }
 
-// announcer tells the events of the election, which are about the Lease.
+// announcer records the events of the election, which are about the Lease.
 type announcer struct{ events.EventRecorder }
 
 // Eventf implements resourcelock.EventRecorder.

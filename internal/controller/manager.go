@@ -19,7 +19,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// readyTimeout is how long a probe waits for an answer; the kubelet gives it a second.
+// readyTimeout is how long a probe waits for an answer; the kubelet waits for a second.
 const readyTimeout = 500 * time.Millisecond
 
 // Manager runs controllers.
@@ -30,8 +30,9 @@ type Manager struct {
 	watches *watches
 }
 
-// New makes a Manager of the API server that config reaches, and sets the controllers up. It may ask the API server about the
-// kinds that are watched. No call will wait for a budget of calls: the server has its own.
+// New returns a Manager for the API server of config and sets the controllers up. It may ask the
+// API server about the kinds that are watched. The client has no rate limit: the API server has its
+// own.
 func New(config *rest.Config, controllers []Controller, o Options) (*Manager, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (m *Manager) build(config *rest.Config, controllers []Controller) (err erro
 	return m.manager.Add(manager.RunnableFunc(m.lead))
 }
 
-// settings are those of controller-runtime, whose servers are not used.
+// settings are the options of controller-runtime, whose servers are not used.
 func (m *Manager) settings() manager.Options {
 	o := &m.options
 	return manager.Options{
@@ -102,7 +103,7 @@ func (m *Manager) settings() manager.Options {
 		Controller: config.Controller{
 			MaxConcurrentReconciles: o.Workers,
 			ReconciliationTimeout:   o.PassTimeout,
-			EnableWarmup:            ptr.To(true), // who stands by has its caches filled
+			EnableWarmup:            ptr.To(true), // a process that stands by has its caches filled
 			SkipNameValidation:      ptr.To(true), // names differ within a Manager, not within the process
 			Logger:                  o.Log,
 		},
@@ -128,10 +129,11 @@ func namespaces(names []string) map[string]cache.Config {
 	return out
 }
 
-// Run runs the controllers until ctx is done, whenever this Manager leads. Then passes under way may end within the
-// grace, and the leadership is handed over. While the caches are not filled there is nothing to wait for. Run fails when the leadership is lost, can never be had (ErrNoNamespace), or the
-// grace is not enough. In any case the program has to exit at once: another leads or is about to, and what did not end goes
-// on.
+// Run runs the controllers while this Manager leads, until ctx is done. Then the passes under way
+// have the grace period to end, and the leadership is handed over. If the caches are not filled
+// yet, Run returns at once. Run fails if the leadership is lost, if it can never be obtained
+// (ErrNoNamespace), or if the grace period is too short. When Run returns the program has to exit
+// at once: another process leads or is about to, and passes that did not end are still running.
 func (m *Manager) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(logr.NewContext(ctx, m.options.Log))
 	defer cancel(nil)
@@ -144,7 +146,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		if m.filled() { // Start heeds its context only then
+		if m.filled() { // Start does not return before that
 			err = <-ended
 		}
 	}
@@ -165,19 +167,20 @@ func (m *Manager) filled() bool {
 func (m *Manager) lead(ctx context.Context) error {
 	m.options.Log.Info("Leading", "identity", m.options.Identity)
 	<-ctx.Done()
-	m.options.Log.Info("Not leading any more", "identity", m.options.Identity)
+	m.options.Log.Info("No longer leading", "identity", m.options.Identity)
 	return nil
 }
 
-// Healthy says which pass has been going on for longer than Options.StuckAfter: only a new process helps then.
+// Healthy fails if a pass has been running for longer than Options.StuckAfter. Only a restart of
+// the process helps then.
 func (m *Manager) Healthy() error { return stuck(metrics.Registry, m.options.StuckAfter) }
 
-// Ready fails until the caches hold what the controllers watch, on one that stands by, too, so that it can take over at
-// once. It fails again when a watch has failed for three minutes, until two minutes after its last failure: what is
-// cached is old then.
+// Ready fails until the caches hold what the controllers watch, also while this Manager stands by,
+// so that it can take over at once. It fails again if a watch has been failing for three minutes,
+// until two minutes after the last failure: the cache is outdated then.
 func (m *Manager) Ready() error {
 	if !m.filled() {
-		return errors.Join(errors.New("they do not hold all that is watched yet"), m.watches.problem(0))
+		return errors.Join(errors.New("the caches are not filled yet"), m.watches.problem(0))
 	}
 	return m.watches.problem(m.watches.patience)
 }

@@ -165,7 +165,8 @@ func TestWhoHasNoNamespaceForItsLeaseEnds(t *testing.T) {
 	}
 }
 
-// TestAPassUnderWay ends before the lease is given up, and makes the process unhealthy if it takes too long.
+// TestAPassUnderWay ends before the lease is given up, and makes the process unhealthy if it takes
+// too long.
 func TestAPassUnderWay(t *testing.T) {
 	for name, test := range map[string]struct {
 		grace time.Duration
@@ -191,7 +192,7 @@ func TestAPassUnderWay(t *testing.T) {
 			<-begun
 			eventually(t, "the probe notices", func() bool {
 				err := m.Healthy()
-				return err != nil && strings.Contains(err.Error(), "a pass of slow has been going on for ")
+				return err != nil && strings.Contains(err.Error(), "a pass of slow has been running for ")
 			})
 			if err := stop(); (err == nil) != test.ends {
 				t.Errorf("ended with %v", err)
@@ -301,7 +302,7 @@ func TestAWatchThatIsRefusedFromTheStart(t *testing.T) {
 	m, stop, _ := run(t, s, &watcher{name: "watcher"}, options("alice"))
 	eventually(t, "it says what it can not watch", func() bool {
 		err := m.Ready()
-		return err != nil && strings.Contains(err.Error(), "they do not hold all that is watched yet\nthe watch of *v1.ConfigMap has failed for ")
+		return err != nil && strings.Contains(err.Error(), "the caches are not filled yet\nthe watch of *v1.ConfigMap has failed for ")
 	})
 	if err := stop(); err != nil { // although the caches are never filled
 		t.Error(err)

@@ -9,21 +9,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Gatherer has the metrics of the program and those of controller-runtime: of passes, queues and calls. Where both have
-// one, such as those of the Go runtime, it tells the program's, and an error of the other's: some metrics are better than
-// none.
+// Gatherer returns the metrics of the program and those of controller-runtime about passes, queues
+// and calls. If both have a metric, such as those of the Go runtime, it returns the program's, and
+// an error about the other.
 func Gatherer(program prometheus.Gatherer) prometheus.Gatherer {
 	return prometheus.Gatherers{program, metrics.Registry}
 }
 
-// metricLongestPass is the gauge that controller-runtime keeps of the passes under way, in seconds by controller.
+// metricLongestPass is the gauge of controller-runtime for the passes under way, in seconds by
+// controller.
 var metricLongestPass = prometheus.BuildFQName("", metrics.WorkQueueSubsystem, metrics.LongestRunningProcessorKey)
 
-// stuck tells which controllers have been on one pass for longer than the limit.
+// stuck returns an error that names the controllers with a pass that has been running for longer
+// than the limit.
 func stuck(gatherer prometheus.Gatherer, limit time.Duration) error {
 	families, err := gatherer.Gather()
 	if err != nil {
-		return fmt.Errorf("reading how long passes have been going on: %w", err)
+		return fmt.Errorf("reading how long passes have been running: %w", err)
 	}
 	var problems []error
 	for _, family := range families {
@@ -37,7 +39,7 @@ func stuck(gatherer prometheus.Gatherer, limit time.Duration) error {
 			}
 			for _, label := range metric.GetLabel() {
 				if label.GetName() == "controller" {
-					problems = append(problems, fmt.Errorf("a pass of %s has been going on for %s", label.GetValue(), took.Truncate(time.Second)))
+					problems = append(problems, fmt.Errorf("a pass of %s has been running for %s", label.GetValue(), took.Truncate(time.Second)))
 				}
 			}
 		}

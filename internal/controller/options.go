@@ -18,50 +18,55 @@ import (
 const (
 	// DefaultLease is the name of the Lease that the leader holds.
 	DefaultLease = "evenkeel-controller"
-	// The leader holds the Lease for so long after it last renewed it, ceases to lead when it could not renew it for so
-	// long, and the others ask so often.
+	// The leader holds the Lease for DefaultLeaseDuration after it last renewed it, and stops
+	// leading if it could not renew it for DefaultRenewDeadline. The others try to acquire it every
+	// DefaultRetryPeriod.
 	DefaultLeaseDuration, DefaultRenewDeadline, DefaultRetryPeriod = 15 * time.Second, 10 * time.Second, 2 * time.Second
-	// DefaultWorkers is how many objects a controller works on at a time.
+	// DefaultWorkers is how many objects a controller works on at the same time.
 	DefaultWorkers = 8
 	// DefaultPassTimeout is when the context of a pass over one object ends.
 	DefaultPassTimeout = time.Minute
-	// DefaultStuckAfter is far beyond the timeout of a pass: the pass does not heed its context.
+	// DefaultStuckAfter is far beyond the timeout of a pass: such a pass ignores its context.
 	DefaultStuckAfter = 5 * time.Minute
-	// DefaultGrace is less than the 30 s that a pod has to end.
+	// DefaultGrace is less than the 30 s that a pod has to terminate.
 	DefaultGrace = 20 * time.Second
 
 	userAgent = "evenkeel-controller"
 )
 
-// Options of a Manager. The zero value elects a leader, for which LeaseNamespace has to be set, and watches all namespaces.
+// Options of a Manager. The zero value watches all namespaces and elects a leader, for which
+// LeaseNamespace has to be set.
 type Options struct {
-	// Scheme has the kinds that are read and written; nil means those of Kubernetes.
+	// Scheme has the kinds that are read and written; nil means the kinds of Kubernetes.
 	Scheme *runtime.Scheme
 	// Namespaces are watched; empty means all of them.
 	Namespaces []string
-	// Trim has, by an object of the kind, what is kept of objects in the cache, where that is not all but the managed
-	// fields.
+	// Trim has, by an object of the kind, what the cache keeps of the objects. Of other kinds it
+	// keeps all but the managed fields.
 	Trim map[client.Object]cache.TransformFunc
 
-	// NoLeaderElection is for one that is alone.
+	// NoLeaderElection is for a process that runs alone.
 	NoLeaderElection bool
-	// LeaseNamespace and Lease name the Lease that the leader holds. An empty Lease means DefaultLease.
+	// LeaseNamespace and Lease name the Lease that the leader holds. An empty Lease means
+	// DefaultLease.
 	LeaseNamespace, Lease string
-	// Identity is the holder of the Lease when this one leads. Empty means the host's name and something unique.
+	// Identity is the holder of the Lease while this Manager leads. Empty means the host's name
+	// with a unique suffix.
 	Identity string
-	// LeaseDuration, RenewDeadline and RetryPeriod are of the election; 0 means the defaults.
+	// LeaseDuration, RenewDeadline and RetryPeriod configure the election; 0 means the defaults.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 
-	// Workers is how many objects each controller works on at a time. 0 means DefaultWorkers.
+	// Workers is how many objects each controller works on at the same time. 0 means
+	// DefaultWorkers.
 	Workers int
 	// PassTimeout ends the context of a pass over one object. 0 means DefaultPassTimeout.
 	PassTimeout time.Duration
-	// StuckAfter is how long a pass may go on before Healthy fails. 0 means DefaultStuckAfter.
+	// StuckAfter is how long a pass may run before Healthy fails. 0 means DefaultStuckAfter.
 	StuckAfter time.Duration
-	// Grace is how long all may take to end. 0 means DefaultGrace.
+	// Grace is how long the passes under way may take to end. 0 means DefaultGrace.
 	Grace time.Duration
-	// Log is for the Manager and its controllers. It becomes that of controller-runtime, which has one per process. The
-	// zero value tells nobody.
+	// Log is for the Manager and its controllers. It becomes the log of controller-runtime, of
+	// which there is one per process. The zero value logs nothing.
 	Log logr.Logger
 }
 

@@ -11,15 +11,16 @@ import (
 
 // Controller is what a Manager runs.
 type Controller interface {
-	// Name selects it and tells it from others in logs and metrics.
+	// Name identifies the controller in flags, logs and metrics.
 	Name() string
-	// SetupWithManager registers it. It runs once the Manager leads.
+	// SetupWithManager registers the controller. It runs while the Manager leads.
 	SetupWithManager(manager.Manager) error
 }
 
-// Select chooses controllers by name, as kube-controller-manager does: "*" is every one, "name" that one, "-name" not
-// that one, and the first that names a controller counts. No names are "*". The order is that of known. It is an error
-// to name one that is not known, or to choose none.
+// Select chooses controllers by name, as kube-controller-manager does: "*" means all, "name"
+// includes a controller and "-name" excludes it. The first entry for a controller counts. An empty
+// list means "*". The result is in the order of known. It is an error to name an unknown
+// controller, or to choose none.
 func Select(known []Controller, names []string) ([]Controller, error) {
 	every := len(names) == 0 || slices.Contains(names, "*")
 	var all []string

@@ -21,7 +21,8 @@ const (
 	lease  = leases + "/evenkeel-controller"
 )
 
-// server is as much of an API server as a Manager needs with controllers of ConfigMaps: there is one of those.
+// server is as much of an API server as a Manager needs with controllers of ConfigMaps: there is
+// one of those.
 type server struct {
 	*httptest.Server
 	open chan struct{} // closed once ConfigMaps may be listed

@@ -14,14 +14,16 @@ import (
 )
 
 const (
-	// watchPatience is how long a watch may fail before it shows in Ready: a rollout of API servers takes less.
+	// watchPatience is how long a watch may fail before Ready fails. A rollout of API servers takes
+	// less time.
 	watchPatience = 3 * time.Minute
-	// watchQuiet is how long after its last failure a watch counts as well again. One that fails is tried anew every minute at
-	// least, and nobody is told when it succeeds.
+	// watchQuiet is how long after its last failure a watch counts as working again. A failed watch
+	// is retried at least every minute, and there is no notification when it succeeds.
 	watchQuiet = 2 * time.Minute
 )
 
-// watches remembers which watches of the cache fail. A cache that was filled once goes on to tell what it knew then.
+// watches holds which watches of the cache fail. A cache that was filled once keeps returning what
+// it has.
 type watches struct {
 	clock           clock.PassiveClock
 	patience, quiet time.Duration
@@ -30,7 +32,7 @@ type watches struct {
 	failing map[*toolscache.Reflector]*failure
 }
 
-// failure is a watch that fails again and again.
+// failure is a watch that keeps failing.
 type failure struct {
 	since, last time.Time
 	err         error
@@ -54,7 +56,7 @@ func (w *watches) failed(ctx context.Context, r *toolscache.Reflector, err error
 	f.last, f.err = now, err
 }
 
-// problem tells which watches fail, and did so long before.
+// problem returns an error that names the watches that have been failing for at least the patience.
 func (w *watches) problem(patience time.Duration) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 // quiet keeps the log of failures out of that of the tests.
 var quiet = klog.NewContext(context.Background(), logr.Discard())
 
-// TestWatchesThatFail: at each minute a watch of pods fails or not, and it is said, or not, that it does.
+// TestWatchesThatFail: at each minute a watch of pods fails or not, and it is said, or not, that it
+// does.
 func TestWatchesThatFail(t *testing.T) {
 	for name, test := range map[string]struct{ fails, said string }{
 		"never":                         {"......", "......"},

@@ -173,7 +173,7 @@ func (c *completer) onlyMissing(empty, model group) []missingField {
 	defer c.index.Delete(empty.id)
 	missing := missingIn(empty.Node, model.Node)
 	completed, _ := fillIn(empty.Template, model.Node, missing)
-	if c.index.Set(empty.id, completed) != nil || !slices.Contains(c.index.Similar(empty.id), model.id) {
+	if c.index.Set(empty.id, completed) != nil || !c.index.AreSimilar(empty.id, model.id) {
 		return nil
 	}
 	// Of all that is missing only what the comparison looks at needs to be filled in.

@@ -17,10 +17,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// groupApps has the kinds that need no apiVersion.
+// groupApps is the API group of the kinds that need no apiVersion.
 const groupApps = "apps"
 
-// catalog knows what the API server serves, as of the last time it was asked.
+// catalog holds which resources the API server serves, as of the last discovery.
 type catalog struct {
 	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
@@ -28,7 +28,7 @@ type catalog struct {
 	clock     clock.PassiveClock
 
 	mu        sync.Mutex
-	refreshed time.Time // when what was known was last dropped
+	refreshed time.Time // when the catalog was last dropped
 }
 
 func newCatalog(found discovery.DiscoveryInterface, o Options) *catalog {
@@ -44,8 +44,9 @@ func newCatalog(found discovery.DiscoveryInterface, o Options) *catalog {
 	return c
 }
 
-// resolve finds the resource of a reference. What is not known is looked for once more in a fresh catalog, as far as
-// the interval allows one. It looks in either case: another caller may have refreshed it meanwhile.
+// resolve finds the resource of a reference. If it is unknown, resolve looks again after a refresh,
+// or after an attempt that the interval did not allow: another caller may have refreshed the
+// catalog meanwhile.
 func (c *catalog) resolve(ref Reference) (schema.GroupVersionResource, *Error) {
 	resource, err := c.find(ref)
 	if err != nil && (err.Reason == ReasonUnknownKind || err.Reason == ReasonNoScale) {
@@ -55,7 +56,7 @@ func (c *catalog) resolve(ref Reference) (schema.GroupVersionResource, *Error) {
 	return resource, err
 }
 
-// refresh drops what is known, at most once per interval.
+// refresh drops the catalog, at most once per interval.
 func (c *catalog) refresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +73,7 @@ func (c *catalog) find(ref Reference) (schema.GroupVersionResource, *Error) {
 	}
 	mapping, err := c.mapper.RESTMapping(kind, versions...)
 	if err != nil {
-		if len(versions) > 0 && meta.IsNoMatchError(err) { // or is the group one that can not be asked at present?
+		if len(versions) > 0 && meta.IsNoMatchError(err) { // or is the group unavailable now?
 			if _, group := c.discovery.ServerResourcesForGroupVersion(ref.APIVersion); group != nil {
 				err = group
 			}
@@ -80,9 +81,10 @@ func (c *catalog) find(ref Reference) (schema.GroupVersionResource, *Error) {
 		return schema.GroupVersionResource{}, unknown(ref, err)
 	}
 	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
-		return schema.GroupVersionResource{}, invalid(ref, errors.New("objects of this kind are in no namespace"))
+		return schema.GroupVersionResource{}, invalid(ref, errors.New("objects of this kind are not namespaced"))
 	}
-	// The version asked for is served. The one to use is preferred: there the Scale is, and there is one watch for all.
+	// The version asked for is served. The preferred version is used: it has the Scale, and one
+	// watch is enough for all versions.
 	resource, err := c.mapper.ResourceFor(mapping.Resource.GroupResource().WithVersion(""))
 	if err != nil {
 		return schema.GroupVersionResource{}, unknown(ref, err)
@@ -100,7 +102,7 @@ func (c *catalog) find(ref Reference) (schema.GroupVersionResource, *Error) {
 	return resource, nil
 }
 
-// parse gives the kind of a reference and the version it asks for, if any.
+// parse returns the kind of a reference and the version it asks for, if any.
 func parse(ref Reference) (schema.GroupKind, []string, *Error) {
 	if ref.Kind == "" || ref.Name == "" {
 		return schema.GroupKind{}, nil, invalid(ref, errors.New("it needs a kind and a name"))
@@ -111,11 +113,11 @@ func parse(ref Reference) (schema.GroupKind, []string, *Error) {
 			return schema.GroupKind{Group: groupApps, Kind: ref.Kind}, nil, nil
 		}
 		return schema.GroupKind{}, nil, invalid(ref, errors.New("set apiVersion: "+
-			"only Deployment, StatefulSet and ReplicaSet are known without"))
+			"only Deployment, StatefulSet and ReplicaSet need none"))
 	}
 	version, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil || version.Version == "" {
-		return schema.GroupKind{}, nil, invalid(ref, fmt.Errorf("apiVersion %q has to be group/version", ref.APIVersion))
+		return schema.GroupKind{}, nil, invalid(ref, fmt.Errorf("apiVersion %q must be group/version", ref.APIVersion))
 	}
 	return schema.GroupKind{Group: version.Group, Kind: ref.Kind}, []string{version.Version}, nil
 }
@@ -133,12 +135,13 @@ func invalid(ref Reference, err error) *Error {
 	return &Error{Reason: ReasonInvalidReference, Reference: ref, Err: err}
 }
 
-// unknown tells a kind that is not there from an API server that can not tell.
+// unknown is the error about a kind that is not served, or about an API server that cannot say
+// which kinds it serves.
 func unknown(ref Reference, err error) *Error {
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || errors.Is(err, memory.ErrCacheNotFound) {
 		return &Error{
 			Reason: ReasonUnknownKind, Reference: ref,
-			Err: fmt.Errorf("the API server serves no such kind, install its definition or correct the reference: %w", err),
+			Err: fmt.Errorf("the API server does not serve this kind, install its definition or correct the reference: %w", err),
 		}
 	}
 	return &Error{Reason: ReasonUnavailable, Reference: ref, Err: fmt.Errorf("asking the API server which kinds it serves: %w", err)}

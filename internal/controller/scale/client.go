@@ -21,14 +21,15 @@ import (
 
 // Reference names an object in the namespace of the one that refers to it.
 type Reference struct {
-	// APIVersion is group/version. It may be empty for Deployment, StatefulSet and ReplicaSet: they are those of group
-	// apps. Whatever the version, the object is read and written in the one that its API server prefers.
+	// APIVersion is group/version. It may be empty for Deployment, StatefulSet and ReplicaSet,
+	// which are those of the group apps. Whatever the version, the object is read and written in
+	// the one that the API server prefers.
 	APIVersion string
 	Kind       string
 	Name       string
 }
 
-// String tells the reference to people.
+// String returns the reference in words.
 func (r Reference) String() string {
 	if r.APIVersion == "" {
 		return r.Kind + " " + r.Name
@@ -40,21 +41,23 @@ func (r Reference) String() string {
 type Scale struct {
 	Namespace string
 	Reference Reference
-	// Resource is what the kind of the reference is called on the server: a Watcher takes it.
+	// Resource is the resource of the reference's kind, for a Watcher.
 	Resource schema.GroupVersionResource
-	// Replicas is how many are asked for, StatusReplicas how many there are by the object's own status.
+	// Replicas is how many replicas are asked for, StatusReplicas how many exist according to the
+	// status of the object.
 	Replicas, StatusReplicas int32
-	// Selector selects the object's pods, and none where it is not known.
+	// Selector selects the pods of the object, or nothing if it is not known.
 	Selector labels.Selector
-	// ResourceVersion is the object's own: each of its changes makes another, not only those of the Scale.
+	// ResourceVersion is that of the object, which changes with all of its fields, not only with
+	// its Scale.
 	ResourceVersion string
 	UID             types.UID
 }
 
 // Options of a Client. The zero value works.
 type Options struct {
-	// RefreshInterval is how long discovery is good at least: a kind that was not known is asked for again after it at
-	// the earliest. 0 means DefaultRefreshInterval.
+	// RefreshInterval is how long the result of discovery is kept at least before an unknown kind
+	// is looked for again. 0 means DefaultRefreshInterval.
 	RefreshInterval time.Duration
 	// Clock is the real one if nil.
 	Clock clock.PassiveClock
@@ -63,14 +66,14 @@ type Options struct {
 // DefaultRefreshInterval is the default of Options.RefreshInterval.
 const DefaultRefreshInterval = 10 * time.Second
 
-// Client reads and writes Scales. It may be used by many at a time.
+// Client reads and writes Scales. It is safe for concurrent use.
 type Client struct {
 	catalog *catalog
 	scales  scale.ScalesGetter
 }
 
-// New makes a Client of the API server that config reaches. No call is made before the first use, and none waits for a
-// budget of calls: the server has its own.
+// New returns a Client for the API server of config. It makes no call before the first use. It has
+// no rate limit: the API server has its own.
 func New(config *rest.Config, o Options) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -87,7 +90,7 @@ func New(config *rest.Config, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Resolve tells what the kind of a reference is called on the server, whether the object exists or not. The error is an
+// Resolve returns the resource of a reference, whether or not the object exists. The error is an
 // *Error.
 func (c *Client) Resolve(ref Reference) (schema.GroupVersionResource, error) {
 	resource, err := c.catalog.resolve(ref)
@@ -97,11 +100,11 @@ func (c *Client) Resolve(ref Reference) (schema.GroupVersionResource, error) {
 	return resource, nil
 }
 
-// Get reads the Scale of an object. The error is an *Error. The one about an empty selector comes with the Scale,
-// whose other fields are good.
+// Get reads the Scale of an object. The error is an *Error. If it is about an empty selector, the
+// other fields of the Scale are set.
 func (c *Client) Get(ctx context.Context, namespace string, ref Reference) (Scale, error) {
 	if namespace == "" {
-		return Scale{}, invalid(ref, errors.New("it has to be in a namespace"))
+		return Scale{}, invalid(ref, errors.New("it needs a namespace"))
 	}
 	resource, wrong := c.catalog.resolve(ref)
 	if wrong != nil {
@@ -114,14 +117,15 @@ func (c *Client) Get(ctx context.Context, namespace string, ref Reference) (Scal
 	return read(answer, namespace, ref, resource)
 }
 
-// Update asks for so many replicas, if the object is still as it was when it was read, and returns the Scale as it is
-// then. The error is an *Error; after one about a conflict nothing has changed and the Scale has to be read again.
-// Of the Scale read, its selector and numbers do not matter.
+// Update sets the number of replicas if the object has not changed since the Scale was read, and
+// returns the new Scale. The error is an *Error; after a conflict nothing was written, and the
+// Scale has to be read again. Update ignores the selector and the numbers of the Scale that was
+// read.
 func (c *Client) Update(ctx context.Context, was Scale, replicas int32) (Scale, error) {
 	if was.ResourceVersion == "" {
 		return Scale{}, &Error{
 			Reason: ReasonConflict, Namespace: was.Namespace, Reference: was.Reference,
-			Err: errors.New("it was not read before it is written"),
+			Err: errors.New("it has to be read before it is written"),
 		}
 	}
 	answer, err := c.scales.Scales(was.Namespace).Update(ctx, was.Resource.GroupResource(), &autoscalingv1.Scale{
@@ -137,7 +141,8 @@ func (c *Client) Update(ctx context.Context, was Scale, replicas int32) (Scale, 
 	return now, nil
 }
 
-// explain makes an Error of the answer to a verb. An answer from nowhere shows that the kind is not served any more.
+// explain converts the error of a verb into an Error. A 404 that is not about the object means that
+// the kind is no longer served.
 func (c *Client) explain(err error, verb, namespace string, ref Reference, resource schema.GroupVersionResource) error {
 	if apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err) {
 		c.catalog.refresh()
@@ -148,7 +153,7 @@ func (c *Client) explain(err error, verb, namespace string, ref Reference, resou
 	return classify(err, verb, namespace, ref, resource.GroupResource())
 }
 
-// read makes a Scale of the answer of the API server.
+// read converts the answer of the API server into a Scale.
 func read(answer *autoscalingv1.Scale, namespace string, ref Reference, resource schema.GroupVersionResource) (Scale, error) {
 	s := Scale{
 		Namespace: namespace, Reference: ref, Resource: resource,

@@ -55,13 +55,13 @@ func TestGet(t *testing.T) {
 		"with apiVersion":        {ref: scale.Reference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, replicas: 3, resource: "apps/v1, Resource=deployments"},
 		"custom resource":        {ref: rollout("example.com/v1"), replicas: 2, resource: "example.com/v1, Resource=rollouts"},
 		"not preferred version":  {ref: rollout("example.com/v1beta1"), replicas: 2, resource: "example.com/v1, Resource=rollouts"},
-		"version not served":     {ref: rollout("example.com/v9"), reason: scale.ReasonUnknownKind, says: "no such kind"},
+		"version not served":     {ref: rollout("example.com/v9"), reason: scale.ReasonUnknownKind, says: "does not serve this kind"},
 		"unknown kind":           {ref: scale.Reference{APIVersion: "example.com/v1", Kind: "Nothing", Name: "x"}, reason: scale.ReasonUnknownKind, says: "install its definition"},
 		"apps without the kind":  {ref: scale.Reference{Kind: "StatefulSet", Name: "x"}, reason: scale.ReasonUnknownKind},
 		"no object":              {ref: deployment("none"), reason: scale.ReasonNotFound, says: "Deployment none in namespace shop"},
 		"no scale":               {ref: scale.Reference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "x"}, reason: scale.ReasonNoScale, says: "daemonsets.apps has no scale"},
 		"no scale in the core":   {ref: scale.Reference{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}, reason: scale.ReasonNoScale, says: "configmaps has no scale"},
-		"not in a namespace":     {ref: scale.Reference{APIVersion: "v1", Kind: "Node", Name: "x"}, reason: scale.ReasonInvalidReference, says: "in no namespace"},
+		"not in a namespace":     {ref: scale.Reference{APIVersion: "v1", Kind: "Node", Name: "x"}, reason: scale.ReasonInvalidReference, says: "not namespaced"},
 		"kind needs apiVersion":  {ref: scale.Reference{Kind: "Rollout", Name: "x"}, reason: scale.ReasonInvalidReference, says: "set apiVersion"},
 		"apiVersion not parsed":  {ref: scale.Reference{APIVersion: "a/b/c", Kind: "Rollout", Name: "x"}, reason: scale.ReasonInvalidReference, says: `"a/b/c"`},
 		"no name":                {ref: deployment(""), reason: scale.ReasonInvalidReference, says: "kind and a name"},
@@ -134,7 +134,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestAKindThatComesAndGoes: discovery is refreshed when it has to be, and not each time a reference is wrong.
+// TestAKindThatComesAndGoes: discovery is refreshed when it has to be, and not each time a
+// reference is wrong.
 func TestAKindThatComesAndGoes(t *testing.T) {
 	s, c, clock := start(t)
 	ref := scale.Reference{APIVersion: "example.com/v1", Kind: "Rollout", Name: "api"}
@@ -167,7 +168,8 @@ func TestAKindThatComesAndGoes(t *testing.T) {
 	expect(scale.ReasonUnknownKind, known+fresh)
 }
 
-// TestAGroupThatCanNotBeAsked: the server behind an aggregated API may be down while its kinds exist.
+// TestAGroupThatCanNotBeAsked: the server behind an aggregated API may be down while its kinds
+// exist.
 func TestAGroupThatCanNotBeAsked(t *testing.T) {
 	s, c, clock := start(t)
 	s.serve("example.com/v1", "Rollout", "rollouts")

@@ -30,5 +30,5 @@ func ExampleNew() {
 	// 3 app=web <nil>
 	// 5 <nil>
 	// Conflict
-	// Rollout web: set apiVersion: only Deployment, StatefulSet and ReplicaSet are known without
+	// Rollout web: set apiVersion: only Deployment, StatefulSet and ReplicaSet need none
 }

@@ -21,27 +21,29 @@ import (
 // DefaultPollInterval is the default of WatcherOptions.PollInterval.
 const DefaultPollInterval = 15 * time.Second
 
-// Target is an object that was seen by a Watcher.
+// Target is an object of a watched resource.
 type Target struct {
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
 }
 
-// WatcherOptions of a Watcher. The zero value watches all namespaces and tells nobody.
+// WatcherOptions are the options of a Watcher. The zero value watches all namespaces and reports no
+// changes.
 type WatcherOptions struct {
-	// Changed is told of every object of a watched resource that was there at first, was created, deleted or replaced,
-	// or whose specification changed; status alone does not count. It is called by one goroutine per watch and must be
-	// quick.
+	// Changed is called for every object of a watched resource that exists when the watch begins,
+	// that is created, deleted or replaced, or whose specification changes. Changes of the status
+	// do not count. One goroutine per watch calls it; it must return quickly.
 	Changed func(Target)
-	// PerNamespace has each namespace watched by itself, for a program that may not watch all of them at once.
+	// PerNamespace watches each namespace by itself, for a program that may not watch all of them
+	// at once.
 	PerNamespace bool
-	// PollInterval is what Watch answers where there is no watch. 0 means DefaultPollInterval.
+	// PollInterval is what Watch returns if there is no watch. 0 means DefaultPollInterval.
 	PollInterval time.Duration
-	// Log is told when a watch is refused and when it is granted. The zero value tells nobody.
+	// Log is for watches that are refused, and granted later. The zero value logs nothing.
 	Log logr.Logger
 }
 
-// Watcher watches resources that are not known beforehand. A watch, once begun, lasts as long as the Watcher.
+// Watcher watches resources that are not known beforehand. A watch ends with the Watcher.
 type Watcher struct {
 	client  metadata.Interface
 	options WatcherOptions
@@ -58,7 +60,7 @@ type scope struct {
 	namespace string // empty means all
 }
 
-// NewWatcher makes a Watcher of the API server that config reaches. It watches nothing before Start.
+// NewWatcher returns a Watcher for the API server of config. It watches nothing before Start.
 func NewWatcher(config *rest.Config, o WatcherOptions) (*Watcher, error) {
 	config = metadata.ConfigFor(config)
 	config.QPS = -1 // a watch slows down by itself when it fails
@@ -77,7 +79,7 @@ func newWatcher(client metadata.Interface, o WatcherOptions) *Watcher {
 	return &Watcher{client: client, options: o, watches: map[scope]*observer{}}
 }
 
-// Start watches until ctx is done, and returns when nothing runs any more. It may be called once.
+// Start watches until ctx is done, and returns when all watches have ended. It may be called once.
 func (w *Watcher) Start(ctx context.Context) error {
 	w.mu.Lock()
 	w.ctx = ctx
@@ -91,16 +93,17 @@ func (w *Watcher) Start(ctx context.Context) error {
 	return nil
 }
 
-// end has nothing launched any more.
+// end prevents further launches.
 func (w *Watcher) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ctx = nil
 }
 
-// Watch has a resource watched in a namespace from now on, and tells how long the caller may wait before it looks at the
-// objects by itself: 0 if it may wait for Changed, the poll interval if there is no watch, or not yet. When a watch is
-// lost for good Changed is told of all that it saw, so that who asks again then misses nothing.
+// Watch watches a resource in a namespace from now on. It returns how long the caller may wait
+// until it polls the objects: 0 if Changed will be called, the poll interval if there is no watch,
+// or not yet. When a watch is refused later, Changed is called for all objects that it had, so that
+// callers learn that they have to poll.
 func (w *Watcher) Watch(resource schema.GroupVersionResource, namespace string) time.Duration {
 	key := scope{resource: resource}
 	if w.options.PerNamespace {
@@ -126,7 +129,7 @@ func (w *Watcher) launch(o *observer) {
 	if w.ctx == nil {
 		return
 	}
-	ctx := logr.NewContext(w.ctx, o.log.V(4)) // what the informer says is of no use but to find faults
+	ctx := logr.NewContext(w.ctx, o.log.V(4)) // the informer's messages help only with debugging
 	w.running.Go(func() { o.informer.RunWithContext(ctx) })
 }
 
@@ -138,7 +141,7 @@ type observer struct {
 	log      logr.Logger
 
 	mu      sync.Mutex
-	refused error // why there is no watch; nil if there is one or its outcome is open
+	refused error // why there is no watch; nil if there is one, or if that is not known yet
 }
 
 func (w *Watcher) observe(s scope) *observer {
@@ -164,28 +167,28 @@ func (w *Watcher) observe(s scope) *observer {
 	}, w.client), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
 	// None of these fails before the informer runs.
 	_ = o.informer.SetTransform(strip)
-	_ = o.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // outcome has told
+	_ = o.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // see outcome
 	_, _ = o.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    o.tell,
-		DeleteFunc: o.tell,
+		AddFunc:    o.notify,
+		DeleteFunc: o.notify,
 		UpdateFunc: func(before, after any) {
 			if differ(before, after) {
-				o.tell(after)
+				o.notify(after)
 			}
 		},
 	})
 	return o
 }
 
-// watching tells whether changes are told.
+// watching reports whether Changed is called for changes.
 func (o *observer) watching() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.refused == nil && o.informer.HasSynced()
 }
 
-// outcome takes in how a list or watch went. An API server that does not answer changes nothing: the informer catches up
-// once it does, and to poll would be of no use.
+// outcome processes the result of a list or watch. An API server that does not answer changes
+// nothing: the informer catches up later, and polling would not help.
 func (o *observer) outcome(err error) {
 	refusal := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 	if err != nil && !refusal {
@@ -197,16 +200,16 @@ func (o *observer) outcome(err error) {
 	o.mu.Unlock()
 	switch {
 	case before == nil && err != nil:
-		o.log.Info("Can not watch, objects are polled", "reason", err.Error())
+		o.log.Info("Cannot watch, objects are polled", "reason", err.Error())
 		for _, object := range o.informer.GetStore().List() {
-			o.tell(object)
+			o.notify(object)
 		}
 	case before != nil && err == nil:
-		o.log.Info("Watching, objects are not polled any more")
+		o.log.Info("Watching, objects are no longer polled")
 	}
 }
 
-func (o *observer) tell(object any) {
+func (o *observer) notify(object any) {
 	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
 	}
@@ -215,7 +218,8 @@ func (o *observer) tell(object any) {
 	}
 }
 
-// differ tells whether more than the status of an object may have changed. Not every API counts generations.
+// differ reports whether more than the status of an object may have changed. Not every API sets
+// generations.
 func differ(before, after any) bool {
 	a, ok := before.(*metav1.PartialObjectMetadata)
 	b, okay := after.(*metav1.PartialObjectMetadata)
@@ -226,7 +230,8 @@ func differ(before, after any) bool {
 		a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero()
 }
 
-// strip keeps what is looked at: there may be many objects, and their labels and annotations large.
+// strip keeps what differ and notify read: there may be many objects, with large labels and
+// annotations.
 func strip(object any) (any, error) {
 	m, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {

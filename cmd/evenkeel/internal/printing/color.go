@@ -18,13 +18,13 @@ const (
 	Never  ColorMode = "never"
 )
 
-// String is the mode as it is written on the command line; with Type and Set it makes the mode a flag.
+// String returns the mode as written on the command line; with Type and Set it implements a flag.
 func (m *ColorMode) String() string { return string(*m) }
 
-// Type is the word for the flag's value in help.
+// Type returns the name of the flag's value in help.
 func (m *ColorMode) Type() string { return "when" }
 
-// Set takes one of the modes.
+// Set accepts one of the modes.
 func (m *ColorMode) Set(s string) error {
 	switch mode := ColorMode(s); mode {
 	case Auto, Always, Never:
@@ -34,7 +34,7 @@ func (m *ColorMode) Set(s string) error {
 	return fmt.Errorf("must be one of %s, %s, %s", Auto, Always, Never)
 }
 
-// Allows reports whether what goes to w may have colours.
+// Allows reports whether output to w may have colours.
 func (m *ColorMode) Allows(w io.Writer) bool {
 	switch *m {
 	case Always:
@@ -46,13 +46,14 @@ func (m *ColorMode) Allows(w io.Writer) bool {
 	}
 }
 
-// TakesCodes reports whether w is a terminal, so that a person is reading, and one that understands codes.
+// TakesCodes reports whether w is a terminal that supports ANSI codes.
 func TakesCodes(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// Width is that of the terminal that w is, in columns; 0 if it is none, or one that understands no codes.
+// Width returns the width of the terminal w in columns; 0 if w is not a terminal or does not
+// support ANSI codes.
 func Width(w io.Writer) int {
 	if !TakesCodes(w) {
 		return 0

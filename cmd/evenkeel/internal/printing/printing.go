@@ -1,6 +1,7 @@
-// Package printing gives every command the same output: tables as kubectl prints them, or JSON and YAML of the same value.
+// Package printing gives every command the same output: tables as kubectl prints them, or JSON
+// and YAML of the same value.
 //
-// It knows formats, columns and terminals, and nothing of what is printed.
+// It knows formats, columns and terminals, but not the meaning of what is printed.
 package printing
 
 import (
@@ -39,21 +40,22 @@ func (f *Flags) AddTo(cmd *cobra.Command, formats ...Format) {
 	f.format = formatValue{Format: formats[0], allowed: formats}
 	names := f.format.names()
 	cmd.Flags().VarP(&f.format, "output", "o", "how to print: "+strings.Join(names, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // returns an error only for an unknown flag
 	if slices.Contains(formats, Table) {
-		cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print the rows of tables only")
+		cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print only the rows of tables")
 	}
 }
 
-// Format is the format asked for.
+// Format returns the selected format.
 func (f *Flags) Format() Format { return f.format.Format }
 
-// Printer makes a printer that writes results to out; color says whether tables may have colours.
+// Printer makes a printer that writes results to out; color determines whether tables may have
+// colours.
 func (f *Flags) Printer(out io.Writer, color bool) *Printer {
 	return &Printer{out: out, format: f.format.Format, noHeaders: f.noHeaders, color: color}
 }
 
-// formatValue is a flag that takes the allowed formats only.
+// formatValue is a flag that accepts only the allowed formats.
 type formatValue struct {
 	Format
 	allowed []Format
@@ -79,7 +81,7 @@ func (v *formatValue) Set(s string) error {
 	return nil
 }
 
-// A Grid is a table: upper-case column names and rows as wide as them.
+// A Grid is a table: upper-case column names, and rows with a cell for each column.
 type Grid struct {
 	Columns []Column
 	Rows    [][]string
@@ -88,10 +90,10 @@ type Grid struct {
 // Column is one column of a Grid.
 type Column struct {
 	Name string
-	Wide bool // shown with -o wide only
+	Wide bool // shown only with -o wide
 }
 
-// Columns makes columns of names; those after an empty one are wide.
+// Columns makes columns from names; columns after an empty name are wide.
 func Columns(names ...string) []Column {
 	var out []Column
 	wide := false
@@ -105,7 +107,7 @@ func Columns(names ...string) []Column {
 	return out
 }
 
-// None is what a cell without a value shows.
+// None is the text of a cell without a value.
 const None = "<none>"
 
 // Printer writes the parts of a result one after another. Blank lines separate them.
@@ -117,19 +119,20 @@ type Printer struct {
 	begun     bool
 }
 
-// Tables reports whether the result is to be printed as tables, rather than with Object.
+// Tables reports whether to print the result as tables, rather than with Object.
 func (p *Printer) Tables() bool { return p.format == Table || p.format == Wide }
 
-// Wide reports whether tables show what is of less interest too.
+// Wide reports whether tables also show wide columns.
 func (p *Printer) Wide() bool { return p.format == Wide }
 
-// Heading begins a part with a line that names it. Without headers there is only the blank line before it.
+// Heading begins a part with a line that names it. With --no-headers it prints only the blank line
+// before it.
 func (p *Printer) Heading(text string) error {
 	err := p.separate()
 	if err == nil && !p.noHeaders {
 		err = p.line(p.paint(bold, text))
 	}
-	p.begun = false // the table follows at once
+	p.begun = false // the table follows directly
 	return err
 }
 
@@ -142,7 +145,7 @@ func (p *Printer) Grid(g Grid) error {
 		return err
 	}
 	var b bytes.Buffer
-	w := tabwriter.NewWriter(&b, 6, 4, 3, ' ', 0) // as kubectl
+	w := tabwriter.NewWriter(&b, 6, 4, 3, ' ', 0) // as kubectl does
 	var names []string
 	var shown []int
 	for i, c := range g.Columns {
@@ -171,8 +174,8 @@ func (p *Printer) Grid(g Grid) error {
 	return nil
 }
 
-// Note prints a sentence below a table, highlighted where it asks for attention. Notes are left out with --no-headers: they
-// are for people, the rows for programs.
+// Note prints a sentence below a table, highlighted if it needs attention. Notes are omitted with
+// --no-headers: they are for human readers, and rows are for programs.
 func (p *Printer) Note(attention bool, text string) error {
 	if p.noHeaders {
 		return nil
@@ -183,7 +186,7 @@ func (p *Printer) Note(attention bool, text string) error {
 	return p.line(text)
 }
 
-// Object prints a value as JSON or YAML, fields in the order in which the value encodes them.
+// Object prints a value as JSON or YAML, with fields in the order in which the value encodes them.
 func (p *Printer) Object(v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -217,7 +220,7 @@ func (p *Printer) line(text string) error {
 	return err
 }
 
-// cell is a value on one line: what could break the table is shown escaped.
+// cell formats a value on one line: characters that would break the table are escaped.
 func cell(s string) string {
 	switch {
 	case s == "":

@@ -1,0 +1,118 @@
+package linked
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// Reasons of the events on the autoscaler's status object.
+const (
+	eventBalancedScaleUp   = "BalancedScaleUp"   // nodes were shared among similar node groups
+	eventUnevenScaleUp     = "UnevenScaleUp"     // so they were, but a group was left out or nodes found no room
+	eventScaleDownDeferred = "ScaleDownDeferred" // nodes begin to wait because their set would become uneven
+	eventUnevenScaleDown   = "UnevenScaleDown"   // nodes that have waited as long as they may go although it does
+)
+
+// listed is how many groups or nodes an event names: its text must stay below a kilobyte.
+const listed = 8
+
+// event is what is told; without a reason there is nothing to tell.
+type event struct{ kind, reason, text string }
+
+// announce tells an event. The journal's lock is held, so that events keep the order of the decisions.
+func (j *Journal) announce(e event) {
+	if e.reason != "" && j.recorder != nil {
+		j.recorder.Eventf(e.kind, e.reason, "%s", e.text)
+	}
+}
+
+// splitEvent tells of a split among several groups; a group that grows on its own is told by the autoscaler.
+func splitEvent(d splitDecision) event {
+	if len(d.Groups)+len(d.Failed) < 2 {
+		return event{}
+	}
+	e := event{v1.EventTypeNormal, eventBalancedScaleUp, fmt.Sprintf("%d nodes for similar node groups: %s", d.nodes(), shorten(d.Groups, grown))}
+	if len(d.Failed) > 0 || d.Unplaced > 0 {
+		e.kind, e.reason = v1.EventTypeWarning, eventUnevenScaleUp
+	}
+	if d.Unplaced > 0 {
+		e.text += fmt.Sprintf("; no room for %d more", d.Unplaced)
+	}
+	if len(d.Failed) > 0 {
+		e.text += "; left out: " + shorten(slices.Sorted(maps.Keys(d.Failed)), func(id string) string { return fmt.Sprintf("%s (%.100s)", id, d.Failed[id]) })
+	}
+	return e
+}
+
+func grown(g nodegroupset.GroupSplit) string {
+	text := fmt.Sprintf("%s %d", g.Name, g.Size)
+	if g.NewSize != g.Size {
+		text += fmt.Sprintf("->%d", g.NewSize)
+	}
+	if why := held(g); why != "" {
+		text += " (" + why + ")"
+	}
+	return text
+}
+
+// held says what held a group where it is; empty for nothing.
+func held(g nodegroupset.GroupSplit) string {
+	switch g.Reason {
+	case nodegroupset.HeldByMax:
+		return "at its maximum"
+	case nodegroupset.OverMax:
+		return "above its maximum"
+	case nodegroupset.RaisedToMin:
+		return "raised to its minimum"
+	case nodegroupset.HeldByQuota:
+		return "quota " + g.Detail
+	default:
+		return ""
+	}
+}
+
+// shrinkEvent tells of nodes that begin to wait for balance, or go because they waited too long; not of every round they wait.
+func shrinkEvent(d shrinkDecision) event {
+	var overdue []nodeDecision
+	for _, node := range d.Removed {
+		if node.Reason == reasonOverdue {
+			overdue = append(overdue, node)
+		}
+	}
+	began := slices.DeleteFunc(forBalance(d.Waiting), func(node nodeDecision) bool { return !node.Began })
+
+	var texts []string
+	if len(overdue) > 0 {
+		texts = append(texts, "waited for balance as long as they may and go: "+shorten(overdue, func(d nodeDecision) string { return d.Node + " of " + d.Group }))
+	}
+	if len(began) > 0 {
+		texts = append(texts, "may be removed but wait for balance: "+shorten(began, func(d nodeDecision) string {
+			return fmt.Sprintf("%s of %s behind %s", d.Node, d.Group, d.Behind)
+		}))
+	}
+	switch {
+	case len(overdue) > 0:
+		return event{v1.EventTypeWarning, eventUnevenScaleDown, strings.Join(texts, "; ")}
+	case len(began) > 0:
+		return event{v1.EventTypeNormal, eventScaleDownDeferred, strings.Join(texts, "; ")}
+	}
+	return event{}
+}
+
+// shorten names the first of many.
+func shorten[T any](all []T, name func(T) string) string {
+	var names []string
+	for _, one := range all[:min(len(all), listed)] {
+		names = append(names, name(one))
+	}
+	if more := len(all) - listed; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}

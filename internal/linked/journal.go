@@ -1,0 +1,191 @@
+package linked
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// remembered is how many splits, and how many rounds of scale-down, a journal keeps.
+const remembered = 50
+
+// Reasons of a nodeDecision.
+const (
+	reasonLevel   = "level"   // waiting: a larger group of the set shrinks first
+	reasonLimit   = "limit"   // waiting: as many nodes go now as may go at once
+	reasonOverdue = "overdue" // removed: it has waited as long as a node may wait for balance
+)
+
+// splitDecision is a scale-up that was shared among the groups of a set.
+type splitDecision struct {
+	Chosen   string                    // the group the expander chose
+	Need     int                       // nodes the pods need, whatever limits there are
+	Asked    int                       // nodes the autoscaler asked to share
+	Unplaced int                       // nodes that were to be shared and no group had room for
+	Groups   []nodegroupset.GroupSplit // the sizes before and after
+	Failed   map[string]string         // group to error: left out of the split
+	Quotas   []string                  // the quotas that bound it
+}
+
+// nodes is how many nodes the groups got.
+func (d splitDecision) nodes() int64 {
+	var sum int64
+	for _, g := range d.Groups {
+		sum += g.NewSize - g.Size
+	}
+	return sum
+}
+
+// shrinkDecision is what a round of scale-down did with the nodes that may go.
+type shrinkDecision struct {
+	Removed []nodeDecision
+	Waiting []nodeDecision
+}
+
+// nodeDecision is a node that may go, and whether it does.
+type nodeDecision struct {
+	Node, Group, Set string
+	Reason           string    // one of the reasons above; empty for a node that goes because it is its group's turn
+	Behind           string    // the larger group that shrinks first, for reasonLevel
+	Since            time.Time // when it was first deferred; zero for a node that never was
+	Began            bool      // it is deferred for the first time
+}
+
+// forBalance are the nodes of decisions that wait because they would make their set uneven.
+func forBalance(all []nodeDecision) []nodeDecision {
+	return slices.DeleteFunc(slices.Clone(all), func(d nodeDecision) bool { return d.Reason != reasonLevel })
+}
+
+// comparison is a change of the index: which groups are similar now.
+type comparison struct {
+	Groups  int               // groups that were compared
+	Changed int               // of those, the groups whose template was new or had changed
+	Took    time.Duration     // how long the comparison took
+	Sets    [][]string        // every group in one set, as nodegroupset.Index.Sets
+	Failed  map[string]string // group to error: without a template that can be compared
+	// Explain explains the sets. It is expensive, is asked only for the page, at any time and from any goroutine.
+	Explain func() (nodegroupset.Report, error)
+}
+
+// sizeReading is what the cloud says about the groups that have similar ones, at the end of a loop.
+type sizeReading struct {
+	Sizes  map[string]int    // group to target size
+	Failed map[string]string // group to error
+}
+
+// dated is something and when it was.
+type dated[T any] struct {
+	at time.Time
+	is T
+}
+
+// history is what a journal remembers. A copy of it may be read without the journal's lock: what it points to does not change.
+type history struct {
+	splits   []dated[splitDecision]  // newest last
+	rounds   []dated[shrinkDecision] // those that removed a node, or in which other nodes waited than in the one before; newest last
+	last     dated[shrinkDecision]   // the last round, whatever it did
+	compared dated[comparison]
+	sizes    dated[sizeReading]
+}
+
+// Recorder writes events where the autoscaler's own are.
+type Recorder interface {
+	Eventf(kind, reason, format string, args ...any)
+}
+
+// Journal remembers what was decided, for metrics, events and the page. It is safe for concurrent use.
+type Journal struct {
+	clock clock.PassiveClock
+
+	mu       sync.Mutex
+	recorder Recorder // nil: events are not written
+	metrics  *Metrics
+	history  history
+}
+
+// NewJournal returns an empty journal, which counts where nobody looks and writes no events until it is told to.
+func NewJournal(clock clock.PassiveClock) *Journal {
+	return &Journal{clock: clock, metrics: NewMetrics(nil)}
+}
+
+// WriteEvents makes the journal write further decisions as events.
+func (j *Journal) WriteEvents(recorder Recorder) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.recorder = recorder
+}
+
+// CountIn makes the journal count further decisions in these metrics.
+func (j *Journal) CountIn(m *Metrics) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.metrics = m
+}
+
+// split records a scale-up that was shared.
+func (j *Journal) split(d splitDecision) {
+	d.Groups, d.Failed, d.Quotas = slices.Clone(d.Groups), maps.Clone(d.Failed), slices.Clone(d.Quotas)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.history.splits = appended(j.history.splits, dated[splitDecision]{j.clock.Now(), d})
+	j.metrics.split(d)
+	j.announce(splitEvent(d))
+}
+
+// shrunk records a round of scale-down.
+func (j *Journal) shrunk(d shrinkDecision) {
+	d.Removed, d.Waiting = slices.Clone(d.Removed), slices.Clone(d.Waiting)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	before, now := j.history.last.is, dated[shrinkDecision]{j.clock.Now(), d}
+	j.history.last = now
+	if len(d.Removed) > 0 || !slices.EqualFunc(before.Waiting, d.Waiting, sameWait) {
+		j.history.rounds = appended(j.history.rounds, now)
+	}
+	j.metrics.shrunk(d)
+	j.announce(shrinkEvent(d))
+}
+
+// sameWait is whether a node waits as it did before; behind whom may change with every node that goes.
+func sameWait(a, b nodeDecision) bool { return a.Node == b.Node && a.Reason == b.Reason }
+
+// compared records a change of the index.
+func (j *Journal) compared(c comparison) {
+	if c.Explain != nil {
+		c.Explain = sync.OnceValues(c.Explain) // however often the page is asked
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.history.compared = dated[comparison]{j.clock.Now(), c}
+	j.metrics.compared(c)
+}
+
+// sized records the sizes at the end of a loop.
+func (j *Journal) sized(s sizeReading) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.history.sizes = dated[sizeReading]{j.clock.Now(), s}
+	j.metrics.sized(j.history.compared.is.Sets, s.Sizes)
+}
+
+// remembers returns what the journal remembers now.
+func (j *Journal) remembers() history {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	h := j.history
+	h.splits, h.rounds = slices.Clone(h.splits), slices.Clone(h.rounds)
+	return h
+}
+
+// appended adds one to the newest that are kept.
+func appended[T any](all []T, one T) []T {
+	if len(all) == remembered {
+		all = slices.Delete(all, 0, 1)
+	}
+	return append(all, one)
+}

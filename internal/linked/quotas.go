@@ -1,0 +1,92 @@
+package linked
+
+import (
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// Quota is one of the autoscaler's quotas: limits by resource over the nodes to which it applies.
+type Quota interface {
+	ID() string
+	AppliesTo(node *v1.Node) bool
+	Limits() map[string]int64
+}
+
+// Load is a node of the cluster, or the template of a group, and what a node like it takes of each resource.
+type Load struct {
+	Node  *v1.Node
+	Takes map[string]int64
+}
+
+// Sharer is a group of a split as quotas see it, with the load of its template.
+type Sharer struct {
+	Name string
+	Size int64
+	Load
+}
+
+// Caps turns quotas into caps of a split among groups: those that so many more nodes could exceed. The nodes are all that the cluster has and expects.
+//
+// The autoscaler cuts every member of a split by what is left for it, and what it cuts is lost until the next loop; a split that
+// knows the quotas gives it to the others, and nothing is cut.
+func Caps[Q Quota](quotas []Q, nodes []Load, groups []Sharer, more int64) []nodegroupset.Cap {
+	var caps []nodegroupset.Cap
+	for _, quota := range quotas {
+		used := use(quota, nodes)
+		limits := quota.Limits()
+		for _, resource := range slices.Sorted(maps.Keys(limits)) {
+			limit := max(0, limits[resource])
+			left := limit - min(used[resource], limit)
+			one, binds := nodegroupset.Cap{Name: quota.ID() + " (" + resource + ")", Limit: left}, false
+			for _, group := range groups {
+				units := group.Takes[resource]
+				if units <= 0 || !quota.AppliesTo(group.Node) {
+					continue
+				}
+				one.Groups, one.Units = append(one.Groups, group.Name), append(one.Units, units)
+				one.Limit = add(one.Limit, times(units, group.Size))
+				binds = binds || times(units, more) > left
+			}
+			if binds {
+				caps = append(caps, one)
+			}
+		}
+	}
+	return caps
+}
+
+// use adds up what nodes take of a quota.
+func use(quota Quota, nodes []Load) map[string]int64 {
+	used := map[string]int64{}
+	for _, node := range nodes {
+		if quota.AppliesTo(node.Node) {
+			for resource, amount := range node.Takes {
+				used[resource] = add(used[resource], amount)
+			}
+		}
+	}
+	return used
+}
+
+// add and times stay at the largest number where the result would be beyond it. Nothing is negative here.
+
+func add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func times(a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi != 0 || lo > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(lo)
+}
