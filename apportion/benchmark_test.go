@@ -44,9 +44,9 @@ func levelByScan(n int64, bins []Bin) []int64 {
 	return sizes
 }
 
-// levelByWalk is the way of Cluster Autoscaler: the groups with room, sorted by
-// size; nodes are given one by one to the groups at the front, which are equally
-// high, and the front grows when it has become as high as the group behind it.
+// levelByWalk is the way of Cluster Autoscaler: the groups with room, sorted by size; nodes are
+// given one by one to the groups at the front, which are equally high, and the front grows when it
+// has become as high as the group behind it.
 func levelByWalk(n int64, bins []Bin) []int64 {
 	type group struct {
 		size, max int64
@@ -118,29 +118,29 @@ func BenchmarkLevel(b *testing.B) {
 	}
 }
 
-// zones are a cap over all bins and nine over a part each.
-func zones(bins int) []Cap {
-	caps := []Cap{{Limit: 20_000_000}}
+// zones are a quota over all bins and nine over a part each.
+func zones(bins int) []Quota {
+	quotas := []Quota{{Limit: 20_000_000}}
 	for i := range bins {
-		caps[0].Members = append(caps[0].Members, i)
+		quotas[0].Members = append(quotas[0].Members, i)
 	}
 	for zone := range 9 {
-		c := Cap{Limit: int64(9_000 + 700*zone)}
+		c := Quota{Limit: int64(9_000 + 700*zone)}
 		for i := zone; i < bins; i += 9 {
 			c.Members = append(c.Members, i)
 		}
-		caps = append(caps, c)
+		quotas = append(quotas, c)
 	}
-	return caps
+	return quotas
 }
 
-func BenchmarkLevelUnderCaps(b *testing.B) {
-	bins, caps := fleet(300), zones(300)
+func BenchmarkLevelUnderQuotas(b *testing.B) {
+	bins, quotas := fleet(300), zones(300)
 	for _, n := range units {
-		b.Run(fmt.Sprintf("groups=300/caps=10/units=%d", n), func(b *testing.B) {
+		b.Run(fmt.Sprintf("groups=300/quotas=10/units=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Level(n, bins, caps); err != nil {
+				if _, err := Level(n, bins, quotas); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -175,8 +175,8 @@ func fastest(runs int, work func()) time.Duration {
 	return best
 }
 
-// BenchmarkLevelRatios reports what the cost must not depend on, and how many
-// times slower the baselines are at 100,000 nodes over 300 groups.
+// BenchmarkLevelRatios reports what the cost must not depend on, and how many times slower the
+// baselines are at 100,000 nodes over 300 groups.
 func BenchmarkLevelRatios(b *testing.B) {
 	bins := fleet(300)
 	level := func(n int64) func() {

@@ -1,18 +1,16 @@
 package apportion
 
-// Distribute says how many of the replicas belong on each target, how many of
-// those cannot run there now, and why.
+// Distribute returns how many of the replicas belong on each target, how many of those cannot run
+// there now, and why.
 //
-// It works on two layouts. The desired one ignores what targets are able to
-// run; the runnable one respects it, and every target keeps in it what runs of
-// its desired share: nobody loses replicas because a neighbour is blocked. What
-// is written is the runnable layout plus, with [Keep], the desired share that
-// cannot run.
+// It computes two layouts. The desired layout ignores what targets are able to run. The runnable
+// layout respects it, and every target keeps what runs of its desired share: no target loses
+// replicas because another one is blocked. The result is the runnable layout plus, with [Keep], the
+// desired share that cannot run.
 //
-// A distribution always exists: what cannot run anywhere is counted in the
-// result. The error is an [*InvalidError] about an input that makes no sense,
-// its path relative to the spec of the document. The cost is O(k log k) for k
-// targets, whatever the numbers are.
+// A distribution always exists: the result counts what cannot run anywhere. The error is an
+// [*InvalidError] about an invalid input, with a path relative to the spec of the document. The
+// cost is O(k log k) for k targets, whatever the numbers are.
 func Distribute(request Request) (Result, error) {
 	if err := request.validate(); err != nil {
 		return Result{}, err
@@ -44,8 +42,7 @@ func Distribute(request Request) (Result, error) {
 	return result, nil
 }
 
-// problem is a valid request. All slices below, here and in plans, run in the
-// order of targets.
+// problem is a valid request. All slices here and in plans are in the order of targets.
 type problem struct {
 	targets  []target
 	policy   Policy
@@ -53,9 +50,9 @@ type problem struct {
 	relief   Relief
 	additive bool
 	sticky   bool  // replicas stay where they are
-	total    int64 // what is shared out
-	// scarce are the targets in granting order where the total may be too
-	// small for all minimums, else empty: then all minimums are granted.
+	total    int64 // what is distributed
+	// scarce are the targets in granting order if the total may be too small for all minimums; else
+	// it is empty, and all minimums are granted.
 	scarce []int
 }
 
@@ -97,7 +94,7 @@ func (p *problem) rebalanced() *problem {
 	return &fresh
 }
 
-// plan is what a problem comes to.
+// plan is the solution of a problem.
 type plan struct {
 	runnable []int64 // replicas that run
 	assigned []int64 // replicas that would be written if all could run there
@@ -109,7 +106,7 @@ func (p plan) pending(i int, t target) int64 {
 	if !t.known {
 		return 0
 	}
-	return max(0, p.assigned[i]-t.cap)
+	return max(0, p.assigned[i]-t.capacity)
 }
 
 func (p *problem) solve() plan {
@@ -125,8 +122,8 @@ func (p *problem) solve() plan {
 	return p.relieve(keep, desired)
 }
 
-// grantMinimums is what of its minimum each target can count on: all of it, or
-// under scarcity first what is there already and then the rest, in granting order.
+// grantMinimums is how much of its minimum each target is granted: all of it or, under scarcity,
+// first what exists already and then the rest, in granting order.
 func (p *problem) grantMinimums() []int64 {
 	granted := make([]int64, len(p.targets))
 	if len(p.scarce) == 0 {
@@ -149,8 +146,8 @@ func (p *problem) grantMinimums() []int64 {
 	return granted
 }
 
-// desire is the layout with capacities ignored. What is placed is the lower
-// bound where the total suffices for it, else the upper one.
+// desire is the layout without regard to capacities. What is placed is the lower bound if the total
+// suffices for it, else the upper one.
 func (p *problem) desire(granted, keep []int64) []int64 {
 	claims := make([]Claim, len(p.targets))
 	grows := p.total >= sum(keep)
@@ -177,8 +174,8 @@ func (p *problem) claim(i int, low, high int64) Claim {
 	return c
 }
 
-// spread shares the total by the policy; wanting tells of a target at its upper
-// bound whether a higher one would have brought it more.
+// spread shares the total by the policy. wanting reports whether a target at its upper bound would
+// get more if the bound were higher.
 func (p *problem) spread(claims []Claim) (values []int64, wanting func(i int) bool) {
 	if p.policy == Priority {
 		return fill(p.total, claims)

@@ -5,10 +5,9 @@ import (
 	"container/heap"
 )
 
-// divisors is a divisor method: the next unit goes where weight/divisor is
-// greatest. The price of a seat, divisor/weight, rises with the seats a lot has,
-// so the units have one order, by price and then by the order of the lots, and
-// the first of them are given out.
+// divisors is a divisor method: the next unit goes where weight/divisor is greatest. The cost of a
+// seat, divisor/weight, rises with the seats that a lot has. So the seats have one order, by cost
+// and then by the order of the lots, and the first of them are given out.
 type divisors struct {
 	odd bool
 }
@@ -18,7 +17,7 @@ var (
 	oddDivisors = divisors{odd: true} // 1, 3, 5, ...: Webster
 )
 
-// at is the divisor of the seat that follows so many seats.
+// at is the divisor of the seat after this many seats.
 func (d divisors) at(seats uint64) uint64 {
 	if d.odd {
 		return 2*seats + 1
@@ -26,13 +25,13 @@ func (d divisors) at(seats uint64) uint64 {
 	return seats + 1
 }
 
-// seat is one seat of a lot or claim: the one that follows so many others.
+// seat is the seat of a claim after this many other seats.
 type seat struct {
 	claim         int
 	weight, seats uint64
 }
 
-// compare orders seats by price and then by claim.
+// compare orders seats by cost and then by claim.
 func (d divisors) compare(a, b seat) int {
 	if order := compareFractions(d.at(a.seats), a.weight, d.at(b.seats), b.weight); order != 0 {
 		return order
@@ -40,15 +39,14 @@ func (d divisors) compare(a, b seat) int {
 	return cmp.Compare(a.claim, b.claim)
 }
 
-// divide gives out the units, starting from the waterline. All seats up to a price are a
-// beginning of the order, and with the price taken from the waterline it has as
-// many seats as wanted but for fewer than there are lots; those few are added or
-// taken back one by one.
-func (d divisors) divide(line waterline, lots []lot, units uint64) extent {
+// divide gives out the units, starting from the multiplier. The seats up to a cost are the first in
+// the order. With the cost taken from the multiplier, their number differs from the units by less
+// than the number of lots; these few are added or taken back one by one.
+func (d divisors) divide(m multiplier, lots []lot, units uint64) extent {
 	if d.odd {
 		for i := range lots {
-			// rounded to the nearest: the price 2*L reaches divisors up to 2*L*weight
-			if l := &lots[i]; l.rest.compare(line.weights.minus(l.rest)) >= 0 {
+			// rounded to the nearest: the cost 2*L covers divisors up to 2*L*weight
+			if l := &lots[i]; l.rest.compare(m.weights.minus(l.rest)) >= 0 {
 				l.seats++
 			}
 		}
@@ -93,7 +91,7 @@ func (d divisors) takeBack(lots []lot, units uint64) {
 	})
 }
 
-// lastSeat is how far a divisor method went: the last seat given.
+// lastSeat is the last seat that a divisor method gave out.
 type lastSeat struct {
 	divisors
 	seat
@@ -110,7 +108,7 @@ func (d divisors) reached(lots []lot) extent {
 	return last
 }
 
-// reaches tells whether the next seat comes before the last one given.
+// reaches reports whether the next seat comes before the last one given out.
 func (l lastSeat) reaches(claim int, weight, seats uint64) bool {
 	return l.compare(seat{claim, weight, seats}, l.seat) < 0
 }
@@ -121,8 +119,8 @@ type queue struct {
 	before func(i, j int) bool
 }
 
-// change applies the change to the first lot as often as said; a lot for which
-// it returns false leaves the queue.
+// change applies the change to the first lot this many times. A lot for which it returns false
+// leaves the queue.
 func (q *queue) change(times uint64, change func(lot int) (stays bool)) {
 	heap.Init(q)
 	for ; times > 0; times-- {

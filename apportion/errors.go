@@ -2,19 +2,18 @@ package apportion
 
 import "fmt"
 
-// InvalidError says which part of an input is impossible. It is the only type
-// of error this package returns.
+// InvalidError is an invalid value in an input. All errors of this package are of this type.
 type InvalidError struct {
-	// Path names the field relative to the input, as the documents spell it:
-	// "targets[2].min", "bins[0].size", "caps[1].members[3]".
+	// Path is the field relative to the input, as in documents: "targets[2].min", "bins[0].size",
+	// "quotas[1].members[3]".
 	Path string
-	// Value is what stands there.
+	// Value is the invalid value.
 	Value any
-	// Reason says what is wrong with it: "must not be negative".
+	// Reason is why it is invalid: "must not be negative".
 	Reason string
 }
 
-// Error gives path, value and reason in the words of Kubernetes field errors.
+// Error returns path, value and reason in the form of Kubernetes' field errors.
 func (e *InvalidError) Error() string {
 	if text, ok := e.Value.(string); ok {
 		return fmt.Sprintf("%s: Invalid value: %q: %s", e.Path, text, e.Reason)

@@ -14,8 +14,8 @@ func ExampleLevel() {
 		{Size: 1, Max: 10},
 		{Size: 2, Max: 10},
 	}
-	quota := apportion.Cap{Members: []int{0, 1}, Limit: 3}
-	got, err := apportion.Level(9, bins, []apportion.Cap{quota})
+	quota := apportion.Quota{Members: []int{0, 1}, Limit: 3}
+	got, err := apportion.Level(9, bins, []apportion.Quota{quota})
 	if err != nil {
 		fmt.Println(err)
 		return

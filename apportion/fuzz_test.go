@@ -11,15 +11,15 @@ func FuzzLevel(f *testing.F) {
 	f.Add([]byte{3, 1, 10, 1, 3, 10, 1, 6, 10, 1, 0, 4})
 	f.Add([]byte{5, 9, 2, 0, 1, 8, 15, 0, 3, 2, 7, 1, 1, 0, 1, 3, 0, 1, 0, 2, 0, 1, 4, 59})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n, bins, caps := fromBytes(data).levelling()
-		if err := levelEqualsUnitByUnit(n, bins, caps); err != nil {
+		n, bins, quotas := fromBytes(data).levelling()
+		if err := levelEqualsUnitByUnit(n, bins, quotas); err != nil {
 			t.Fatal(err)
 		}
 	})
 }
 
-// FuzzSpread compares Spread and Fill with their definitions; only the method
-// that has an oracle independent of the total meets large ones.
+// FuzzSpread compares Spread and Fill with their definitions; only the method that has an oracle
+// independent of the total meets large ones.
 func FuzzSpread(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1, 2, 3, 9, 1, 0, 20, 1, 4, 7, 3, 1, 30, 1, 19})

@@ -9,12 +9,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// dice gives a number from 0 to n-1. Random cases are built from dice alone, so
-// that the same builders serve volume runs, rapid (which shrinks) and fuzzing.
+// dice gives a number from 0 to n-1. Random cases are built from dice alone, so that the same
+// builders serve volume runs, rapid (which shrinks) and fuzzing.
 type dice func(n int) int
 
-// forAll checks a property on many random cases: first on some of rapid's, which
-// shrinks what fails, then on the volume, which is the same in every run.
+// forAll checks a property on many random cases: first on some of rapid's, which shrinks what
+// fails, then on the volume, which is the same in every run.
 func forAll(t *testing.T, cases int, property func(d dice) error) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -63,8 +63,8 @@ func (d dice) count(limit int64) int64 {
 	return min(max(n, 0), limit)
 }
 
-// levelling is a small case for Level; caps are of all kinds.
-func (d dice) levelling() (n int64, bins []Bin, caps []Cap) {
+// levelling is a small case for Level; quotas are of all kinds.
+func (d dice) levelling() (n int64, bins []Bin, quotas []Quota) {
 	bins = make([]Bin, d(7))
 	for i := range bins {
 		b := Bin{Size: int64(d(12)), Max: int64(d(16))}
@@ -74,7 +74,7 @@ func (d dice) levelling() (n int64, bins []Bin, caps []Cap) {
 		bins[i] = b
 	}
 	for range d(4) {
-		c := Cap{Limit: int64(d(40))}
+		c := Quota{Limit: int64(d(40))}
 		weighted := d(2) == 0
 		for i := range bins {
 			if d(2) == 0 {
@@ -84,22 +84,22 @@ func (d dice) levelling() (n int64, bins []Bin, caps []Cap) {
 				}
 			}
 		}
-		caps = append(caps, c)
+		quotas = append(quotas, c)
 	}
-	return int64(d(60)), bins, caps
+	return int64(d(60)), bins, quotas
 }
 
-// nestedCaps are caps any two of which are disjoint or one within the other.
-func (d dice) nestedCaps(bins int) []Cap {
+// nestedQuotas are quotas any two of which are disjoint or one within the other.
+func (d dice) nestedQuotas(bins int) []Quota {
 	groups := [][]int{}
 	for i := range bins {
 		groups = append(groups, []int{i})
 	}
-	var caps []Cap
+	var quotas []Quota
 	for len(groups) > 0 {
 		at := d(len(groups))
 		if d(2) == 0 {
-			caps = append(caps, Cap{Members: groups[at], Limit: int64(d(8))})
+			quotas = append(quotas, Quota{Members: groups[at], Limit: int64(d(8))})
 		}
 		joined := append([]int{}, groups[at]...)
 		groups = append(groups[:at], groups[at+1:]...)
@@ -109,7 +109,7 @@ func (d dice) nestedCaps(bins int) []Cap {
 		other := d(len(groups))
 		groups[other] = append(joined, groups[other]...)
 	}
-	return caps
+	return quotas
 }
 
 // weight is 0, small, or huge.
@@ -126,8 +126,8 @@ func (d dice) weight() int64 {
 	}
 }
 
-// request is any valid request; counts reach up to limit, minimums are small
-// enough relative to it to leave something to share.
+// request is any valid request; counts reach up to limit, minimums are small enough relative to it
+// to leave something to share.
 func (d dice) request(limit int) Request {
 	r := Request{
 		Replicas: int64(d(limit + 1)),

@@ -2,10 +2,10 @@ package apportion
 
 import "cmp"
 
-// largestRemainders gives the units that rounding down left over to the lots
-// with the largest rests, one each, equal rests in the order of the slice.
-// There are always more rests than units: each rest is less than a unit.
-// It changes the order of the slice.
+// largestRemainders gives the units that rounding down left over to the lots with the largest
+// remainders, one each, and equal remainders in the order of the slice. There are always more
+// remainders than units, because each is less than a unit. The function changes the order of the
+// slice.
 func largestRemainders(lots []lot, units uint64) {
 	left := int(units - given(lots))
 	bringForward(left, lots, func(a, b lot) int {
@@ -19,7 +19,7 @@ func largestRemainders(lots []lot, units uint64) {
 	}
 }
 
-// given is how many units the lots have got so far.
+// given is how many units the lots have so far.
 func given(lots []lot) uint64 {
 	var sum wide
 	for _, l := range lots {

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Bin is something that takes units one by one: a node group.
+// Bin is something that units are added to one by one, such as a node group.
 type Bin struct {
-	// Size is what it holds now, 0 or more.
+	// Size is how many units the bin holds now, 0 or more.
 	Size int64
-	// Min is what it has to hold: a bin below it is raised to it before
-	// anything is levelled. At most Max.
+	// Min is how many units the bin holds at least: bins below their Min are raised to it before
+	// any levelling. At most Max.
 	Min int64
-	// Max is what it may hold. A bin above it is left alone. Use
-	// math.MaxInt64 for no bound.
+	// Max is how many units the bin may hold. A bin above it keeps its size. Use math.MaxInt64 for
+	// no bound.
 	Max int64
 }
 
@@ -21,87 +21,84 @@ type Bin struct {
 type Levelled struct {
 	// Sizes are the new sizes, in the order of the bins; none is smaller than before.
 	Sizes []int64
-	// Unplaced is how many units no bin had room for.
+	// Unplaced is how many units no bin has room for.
 	Unplaced int64
-	// HeldBy tells, for each bin, the index of the cap that stopped it: a unit
-	// that was its due went elsewhere or remained unplaced, and this is the
-	// first cap without room for one more unit of it. -1 for all other bins.
+	// HeldBy has, for each bin, the index of the quota that stopped it: a unit that would have gone
+	// to the bin went elsewhere or remained unplaced, and this is the first quota without room for
+	// one more unit in the bin. It is -1 for all other bins.
 	HeldBy []int
 }
 
 // Level adds n units to the bins so that the sizes come out even.
 //
-// First the bins below their Min: the smallest of them gets the next unit,
-// until all have reached their Min or no units are left. Then all: every unit
-// goes to the smallest bin that has room. Equals are served in the order of
-// the slice. A bin has room while it is below its Max and one more unit
-// exceeds no cap it is in; a cap that is exceeded from the start holds its
-// members where they are, which is no error.
+// First the bins below their Min are raised: the smallest of them gets the next unit, until all
+// have reached their Min or no units are left. Then every unit goes to the smallest bin that has
+// room. Bins of equal size are served in the order of the slice. A bin has room while it is below
+// its Max and one more unit exceeds none of its quotas. A quota that is exceeded from the start
+// keeps its members at their sizes, which is not an error.
 //
-// The result is exactly the one of handing out unit after unit; the cost is
-// O(G log G) for G bins, whatever n is, plus G for every cap that stops a bin.
-// With caps that are [Nested] as many units are placed as the bounds allow and,
-// where no Min is in play, the sum of the squared sizes is the least possible;
-// with other caps the result is merely feasible.
+// The result is exactly that of adding unit after unit. The cost is O(G log G) for G bins, whatever
+// n is, plus G for each quota that stops a bin. Quotas are nested if any two of them are disjoint
+// or one lies within the other, and each counts all of its members alike. Under nested quotas, as
+// many units are placed as the bounds allow and, if no Min applies, the sum of the squared sizes is
+// the least possible. Under other quotas the result is only feasible.
 //
-// The error is an [*InvalidError]: a negative number, a Min above Max, a cap
-// with an unknown or repeated member or with units for another number of
-// members than it has.
-func Level(n int64, bins []Bin, caps []Cap) (Levelled, error) {
-	if err := validateLevel(n, bins, caps); err != nil {
+// The error is an [*InvalidError] about a negative number, a Min above Max, or a quota with an
+// unknown or repeated member or with another number of units than members.
+func Level(n int64, bins []Bin, quotas []Quota) (Levelled, error) {
+	if err := validateLevel(n, bins, quotas); err != nil {
 		return Levelled{}, err
 	}
-	basin := newBasin(bins, caps)
-	ceilings := make([]int64, len(bins))
+	levelling := newLevelling(bins, quotas)
+	bounds := make([]int64, len(bins))
 	for i, bin := range bins {
-		ceilings[i] = bin.Min
+		bounds[i] = bin.Min
 	}
-	n = basin.raise(n, ceilings)
+	n = levelling.raise(n, bounds)
 	for i, bin := range bins {
-		ceilings[i] = bin.Max
+		bounds[i] = bin.Max
 	}
-	n = basin.raise(n, ceilings)
-	return Levelled{Sizes: basin.sizes, Unplaced: n, HeldBy: basin.heldBy()}, nil
+	n = levelling.raise(n, bounds)
+	return Levelled{Sizes: levelling.sizes, Unplaced: n, HeldBy: levelling.heldBy()}, nil
 }
 
-// basin is the state while the water rises. Bins are of three kinds: waiting
-// (the level has not reached their size), rising with the level, and settled
-// (at their ceiling or stopped by a cap). sizes is right for all but the
-// rising ones.
-type basin struct {
+// levelling is the state while the level rises. A bin is waiting (the level has not reached its
+// size), rising with the level, or settled (at its bound or stopped by a quota). The sizes of
+// rising bins are not up to date.
+type levelling struct {
 	sizes  []int64
 	rising []bool
 	count  int64 // of rising bins
 	passed []bool
-	quotas
+	usage
 }
 
-func newBasin(bins []Bin, caps []Cap) *basin {
-	b := &basin{
+func newLevelling(bins []Bin, quotas []Quota) *levelling {
+	b := &levelling{
 		sizes:  make([]int64, len(bins)),
 		rising: make([]bool, len(bins)),
-		quotas: newQuotas(bins, caps),
+		usage:  newUsage(bins, quotas),
 	}
 	for i, bin := range bins {
 		b.sizes[i] = bin.Size
 	}
-	if len(caps) > 0 {
+	if len(quotas) > 0 {
 		b.passed = make([]bool, len(bins))
 	}
 	return b
 }
 
-// raise lets the level rise until n units are used up or every bin that began
-// below its ceiling has settled. It returns the units that are left.
-func (b *basin) raise(n int64, ceilings []int64) int64 {
+// raise raises the level until n units are used up or every bin that was below its bound has
+// settled. It returns how many units are left.
+func (b *levelling) raise(n int64, bounds []int64) int64 {
 	if n == 0 {
 		return 0
 	}
-	waiting, filling := b.marks(ceilings)
+	waiting, filling := b.marks(bounds)
 	if len(waiting) == 0 {
 		return n
 	}
-	floors := slices.Clone(b.sizes)
+	starts := slices.Clone(b.sizes)
 	level := waiting[0].height
 	for n > 0 {
 		for len(filling) > 0 && filling[0].height <= level {
@@ -135,40 +132,40 @@ func (b *basin) raise(n int64, ceilings []int64) int64 {
 	for i := range b.rising {
 		b.settle(i, level)
 	}
-	b.markPassed(n, floors, ceilings)
+	b.markPassed(n, starts, bounds)
 	return n
 }
 
-// mark is a height at which something happens to a bin.
+// mark is a level at which a bin starts or stops rising.
 type mark struct {
 	height int64
 	bin    int
 }
 
-// marks lists the bins below their ceiling twice: by their size, from which the
-// level takes them along, and by their ceiling, at which it leaves them.
-func (b *basin) marks(ceilings []int64) (floors, tops []mark) {
-	floors = make([]mark, 0, 2*len(ceilings))
-	for i, ceiling := range ceilings {
-		if b.sizes[i] < ceiling {
-			floors = append(floors, mark{b.sizes[i], i})
+// marks lists the bins below their bound by their size, at which they start rising, and by their
+// bound, at which they stop.
+func (b *levelling) marks(bounds []int64) (starts, tops []mark) {
+	starts = make([]mark, 0, 2*len(bounds))
+	for i, bound := range bounds {
+		if b.sizes[i] < bound {
+			starts = append(starts, mark{b.sizes[i], i})
 		}
 	}
-	tops = floors[len(floors) : 2*len(floors) : 2*len(floors)]
-	for i, m := range floors {
-		tops[i] = mark{ceilings[m.bin], m.bin}
+	tops = starts[len(starts) : 2*len(starts) : 2*len(starts)]
+	for i, m := range starts {
+		tops[i] = mark{bounds[m.bin], m.bin}
 	}
-	for _, list := range [...][]mark{floors, tops} {
+	for _, list := range [...][]mark{starts, tops} {
 		byHeight := func(a, b mark) int { return cmp.Compare(a.height, b.height) }
 		if !slices.IsSortedFunc(list, byHeight) { // bounds are mostly equal
 			slices.SortFunc(list, byHeight)
 		}
 	}
-	return floors, tops
+	return starts, tops
 }
 
-// admit lets a bin rise from now on, unless a cap has no room for it.
-func (b *basin) admit(i int) {
+// admit lets a bin rise from now on, unless a quota has no room for it.
+func (b *levelling) admit(i int) {
 	if b.fits(i) {
 		b.rising[i] = true
 		b.count++
@@ -176,8 +173,8 @@ func (b *basin) admit(i int) {
 	}
 }
 
-// settle fixes the size of a bin, if it is rising.
-func (b *basin) settle(i int, size int64) {
+// settle sets the size of a bin and stops it, if it is rising.
+func (b *levelling) settle(i int, size int64) {
 	if b.rising[i] {
 		b.rising[i] = false
 		b.count--
@@ -186,9 +183,9 @@ func (b *basin) settle(i int, size int64) {
 	}
 }
 
-// oneEach gives one unit to each rising bin in turn, as far as units and caps
-// allow; the bins it passes over settle at the level.
-func (b *basin) oneEach(n, level int64) int64 {
+// oneEach adds one unit to each rising bin in turn, as far as units and quotas allow. The bins that
+// it passes over settle at the level.
+func (b *levelling) oneEach(n, level int64) int64 {
 	for i, rising := range b.rising {
 		switch {
 		case !rising:
@@ -202,27 +199,27 @@ func (b *basin) oneEach(n, level int64) int64 {
 	return n
 }
 
-// markPassed notes the bins a unit passed by for want of room under a cap:
-// they are below their ceiling although units are left, or although the last
-// unit went to a bin that comes after them.
-func (b *basin) markPassed(left int64, floors, ceilings []int64) {
+// markPassed marks the bins that a unit passed over because a quota had no room: they are below
+// their bound although units are left, or although the last unit went to a bin that comes after
+// them.
+func (b *levelling) markPassed(left int64, starts, bounds []int64) {
 	if b.passed == nil {
 		return
 	}
 	height, place := int64(-1), -1
 	for i, size := range b.sizes {
-		if size > floors[i] && size > height {
+		if size > starts[i] && size > height {
 			height, place = size-1, i
 		}
 	}
 	for i, size := range b.sizes {
-		if size < ceilings[i] && (left > 0 || size < height || size == height && i < place) {
+		if size < bounds[i] && (left > 0 || size < height || size == height && i < place) {
 			b.passed[i] = true
 		}
 	}
 }
 
-func (b *basin) heldBy() []int {
+func (b *levelling) heldBy() []int {
 	held := make([]int, len(b.sizes))
 	for i := range held {
 		held[i] = -1

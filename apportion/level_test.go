@@ -52,27 +52,27 @@ func TestLevelCapsTable(t *testing.T) {
 		name     string
 		n        int64
 		bins     []Bin
-		caps     []Cap
+		quotas   []Quota
 		want     []int64
 		unplaced int64
 		held     []int
 	}{
-		{"a shared quota", 9, three, []Cap{{Members: []int{0, 1}, Limit: 3}}, []int64{2, 1, 6}, 0, []int{0, 0, -1}},
-		{"a total", 9, three, []Cap{{Members: []int{0, 1, 2}, Limit: 7}}, []int64{3, 2, 2}, 2, []int{0, 0, 0}},
-		{"a total that just suffices", 7, three, []Cap{{Members: []int{0, 1, 2}, Limit: 7}}, []int64{3, 2, 2}, 0, []int{-1, -1, -1}},
-		{"cores", 9, three, []Cap{{Members: []int{0, 1}, Units: []int64{4, 2}, Limit: 15}}, []int64{2, 3, 4}, 0, []int{0, 0, -1}},
-		{"exceeded already", 4, []Bin{{5, 0, 9}, {0, 0, 9}}, []Cap{{Members: []int{0}, Limit: 3}}, []int64{5, 4}, 0, []int{-1, -1}},
-		{"exceeded already and passed by", 7, []Bin{{5, 0, 9}, {0, 0, 9}}, []Cap{{Members: []int{0}, Limit: 3}}, []int64{5, 7}, 0, []int{0, -1}},
-		{"a minimum beyond a cap", 6, []Bin{{0, 5, 9}, {0, 0, 9}}, []Cap{{Members: []int{0}, Limit: 2}}, []int64{2, 4}, 0, []int{0, -1}},
-		{"counts nothing", 4, []Bin{{0, 0, 9}, {0, 0, 9}}, []Cap{{Members: []int{0, 1}, Units: []int64{1, 0}, Limit: 0}}, []int64{0, 4}, 0, []int{0, -1}},
+		{"a shared quota", 9, three, []Quota{{Members: []int{0, 1}, Limit: 3}}, []int64{2, 1, 6}, 0, []int{0, 0, -1}},
+		{"a total", 9, three, []Quota{{Members: []int{0, 1, 2}, Limit: 7}}, []int64{3, 2, 2}, 2, []int{0, 0, 0}},
+		{"a total that just suffices", 7, three, []Quota{{Members: []int{0, 1, 2}, Limit: 7}}, []int64{3, 2, 2}, 0, []int{-1, -1, -1}},
+		{"cores", 9, three, []Quota{{Members: []int{0, 1}, Units: []int64{4, 2}, Limit: 15}}, []int64{2, 3, 4}, 0, []int{0, 0, -1}},
+		{"exceeded already", 4, []Bin{{5, 0, 9}, {0, 0, 9}}, []Quota{{Members: []int{0}, Limit: 3}}, []int64{5, 4}, 0, []int{-1, -1}},
+		{"exceeded already and passed by", 7, []Bin{{5, 0, 9}, {0, 0, 9}}, []Quota{{Members: []int{0}, Limit: 3}}, []int64{5, 7}, 0, []int{0, -1}},
+		{"a minimum beyond a quota", 6, []Bin{{0, 5, 9}, {0, 0, 9}}, []Quota{{Members: []int{0}, Limit: 2}}, []int64{2, 4}, 0, []int{0, -1}},
+		{"counts nothing", 4, []Bin{{0, 0, 9}, {0, 0, 9}}, []Quota{{Members: []int{0, 1}, Units: []int64{1, 0}, Limit: 0}}, []int64{0, 4}, 0, []int{0, -1}},
 		{"sums beyond 64 bits", 4, []Bin{{1 << 62, 0, unbounded}, {0, 0, 9}},
-			[]Cap{{Members: []int{0, 1}, Units: []int64{1 << 62, 1}, Limit: unbounded}}, []int64{1 << 62, 0}, 4, []int{0, 0}},
-		{"steep slopes", 6, three, []Cap{{Members: []int{0, 1, 2}, Units: []int64{unbounded, unbounded, unbounded}, Limit: unbounded}},
+			[]Quota{{Members: []int{0, 1}, Units: []int64{1 << 62, 1}, Limit: unbounded}}, []int64{1 << 62, 0}, 4, []int{0, 0}},
+		{"steep slopes", 6, three, []Quota{{Members: []int{0, 1, 2}, Units: []int64{unbounded, unbounded, unbounded}, Limit: unbounded}},
 			[]int64{1, 0, 0}, 5, []int{0, 0, 0}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Level(test.n, test.bins, test.caps)
+			got, err := Level(test.n, test.bins, test.quotas)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,14 +88,14 @@ func TestLevelFillsTheRoomWhoeverIsFirst(t *testing.T) {
 	limits := []int64{5, 1, 1}
 	for first := range limits {
 		bins := make([]Bin, 3)
-		var caps []Cap
+		var quotas []Quota
 		want := make([]int64, 3)
 		for i := range bins {
 			bins[i].Max = 100
 			want[i] = limits[(first+i)%3]
-			caps = append(caps, Cap{Members: []int{i}, Limit: want[i]})
+			quotas = append(quotas, Quota{Members: []int{i}, Limit: want[i]})
 		}
-		got, err := Level(9, bins, caps)
+		got, err := Level(9, bins, quotas)
 		if err != nil || !slices.Equal(got.Sizes, want) || got.Unplaced != 2 {
 			t.Errorf("got %+v, %v; want %v", got, err, want)
 		}
@@ -105,25 +105,25 @@ func TestLevelFillsTheRoomWhoeverIsFirst(t *testing.T) {
 func TestLevelRefuses(t *testing.T) {
 	bins := []Bin{{0, 0, 5}, {0, 0, 5}}
 	tests := []struct {
-		n    int64
-		bins []Bin
-		caps []Cap
-		want string
+		n      int64
+		bins   []Bin
+		quotas []Quota
+		want   string
 	}{
 		{-1, bins, nil, "n: Invalid value: -1: must not be negative"},
 		{1, []Bin{{-2, 0, 5}}, nil, "bins[0].size: Invalid value: -2: must not be negative"},
 		{1, []Bin{{0, 0, 5}, {0, -1, 5}}, nil, "bins[1].min: Invalid value: -1: must not be negative"},
 		{1, []Bin{{0, 0, -5}}, nil, "bins[0].max: Invalid value: -5: must not be negative"},
 		{1, []Bin{{0, 6, 5}}, nil, "bins[0].min: Invalid value: 6: must not be greater than max"},
-		{1, bins, []Cap{{Limit: -1}}, "caps[0].limit: Invalid value: -1: must not be negative"},
-		{1, bins, []Cap{{Members: []int{0, 2}}}, "caps[0].members[1]: Invalid value: 2: is no index of a bin"},
-		{1, bins, []Cap{{Members: []int{-1}}}, "caps[0].members[0]: Invalid value: -1: is no index of a bin"},
-		{1, bins, []Cap{{}, {Members: []int{1, 1}}}, "caps[1].members[1]: Invalid value: 1: must not be repeated"},
-		{1, bins, []Cap{{Members: []int{1}, Units: []int64{}}}, "caps[0].units: Invalid value: 0: must be as many as members"},
-		{1, bins, []Cap{{Members: []int{1}, Units: []int64{-3}}}, "caps[0].units[0]: Invalid value: -3: must not be negative"},
+		{1, bins, []Quota{{Limit: -1}}, "quotas[0].limit: Invalid value: -1: must not be negative"},
+		{1, bins, []Quota{{Members: []int{0, 2}}}, "quotas[0].members[1]: Invalid value: 2: is not the index of a bin"},
+		{1, bins, []Quota{{Members: []int{-1}}}, "quotas[0].members[0]: Invalid value: -1: is not the index of a bin"},
+		{1, bins, []Quota{{}, {Members: []int{1, 1}}}, "quotas[1].members[1]: Invalid value: 1: must not be repeated"},
+		{1, bins, []Quota{{Members: []int{1}, Units: []int64{}}}, "quotas[0].units: Invalid value: 0: must be as many as members"},
+		{1, bins, []Quota{{Members: []int{1}, Units: []int64{-3}}}, "quotas[0].units[0]: Invalid value: -3: must not be negative"},
 	}
 	for _, test := range tests {
-		_, err := Level(test.n, test.bins, test.caps)
+		_, err := Level(test.n, test.bins, test.quotas)
 		var typed *InvalidError
 		if !errors.As(err, &typed) || err.Error() != test.want {
 			t.Errorf("got %v; want %s", err, test.want)
@@ -133,42 +133,42 @@ func TestLevelRefuses(t *testing.T) {
 
 func TestNested(t *testing.T) {
 	tests := []struct {
-		caps []Cap
-		want bool
+		quotas []Quota
+		want   bool
 	}{
 		{nil, true},
-		{[]Cap{{Members: []int{0, 1}}, {Members: []int{2}}}, true},
-		{[]Cap{{Members: []int{1}}, {Members: []int{0, 1, 2}}, {Members: []int{2, 1}}}, true},
-		{[]Cap{{Members: []int{0, 1}}, {Members: []int{1, 0}}}, true},
-		{[]Cap{{Members: []int{0, 1}}, {Members: []int{1, 2}}}, false},
-		{[]Cap{{Members: []int{0, 1, 2}}, {Members: []int{1, 2, 3}}}, false},
-		{[]Cap{{Members: []int{0, 1}, Units: []int64{4, 4}}}, true},
-		{[]Cap{{Members: []int{0, 1}, Units: []int64{4, 2}}}, false},
-		{[]Cap{{Members: []int{0, 1}}, {Members: []int{1, 2}, Units: []int64{1, 0}}}, true},
+		{[]Quota{{Members: []int{0, 1}}, {Members: []int{2}}}, true},
+		{[]Quota{{Members: []int{1}}, {Members: []int{0, 1, 2}}, {Members: []int{2, 1}}}, true},
+		{[]Quota{{Members: []int{0, 1}}, {Members: []int{1, 0}}}, true},
+		{[]Quota{{Members: []int{0, 1}}, {Members: []int{1, 2}}}, false},
+		{[]Quota{{Members: []int{0, 1, 2}}, {Members: []int{1, 2, 3}}}, false},
+		{[]Quota{{Members: []int{0, 1}, Units: []int64{4, 4}}}, true},
+		{[]Quota{{Members: []int{0, 1}, Units: []int64{4, 2}}}, false},
+		{[]Quota{{Members: []int{0, 1}}, {Members: []int{1, 2}, Units: []int64{1, 0}}}, true},
 	}
 	for _, test := range tests {
-		if got := Nested(test.caps); got != test.want {
-			t.Errorf("Nested(%+v) = %v", test.caps, got)
+		if got := nested(test.quotas); got != test.want {
+			t.Errorf("nested(%+v) = %v", test.quotas, got)
 		}
 	}
 }
 
 // levelByUnit is Level, said plainly: one unit after the other.
-func levelByUnit(n int64, bins []Bin, caps []Cap) Levelled {
+func levelByUnit(n int64, bins []Bin, quotas []Quota) Levelled {
 	out := Levelled{Unplaced: n, Sizes: make([]int64, len(bins)), HeldBy: make([]int, len(bins))}
 	for i, bin := range bins {
 		out.Sizes[i] = bin.Size
 	}
 	full := func(i int) int {
-		for c, cap := range caps {
+		for c, quota := range quotas {
 			var used, more int64
-			for k, member := range cap.Members {
-				used += cap.counts(k) * out.Sizes[member]
+			for k, member := range quota.Members {
+				used += quota.counts(k) * out.Sizes[member]
 				if member == i {
-					more = cap.counts(k)
+					more = quota.counts(k)
 				}
 			}
-			if more > 0 && used+more > cap.Limit {
+			if more > 0 && used+more > quota.Limit {
 				return c
 			}
 		}
@@ -211,28 +211,28 @@ func sameLevelled(a, b Levelled) bool {
 
 func TestLevelEqualsUnitByUnit(t *testing.T) {
 	forAll(t, 60_000, func(d dice) error {
-		n, bins, caps := d.levelling()
-		return levelEqualsUnitByUnit(n, bins, caps)
+		n, bins, quotas := d.levelling()
+		return levelEqualsUnitByUnit(n, bins, quotas)
 	})
 }
 
-func levelEqualsUnitByUnit(n int64, bins []Bin, caps []Cap) error {
-	before := fmt.Sprint(bins, caps)
-	got, err := Level(n, bins, caps)
+func levelEqualsUnitByUnit(n int64, bins []Bin, quotas []Quota) error {
+	before := fmt.Sprint(bins, quotas)
+	got, err := Level(n, bins, quotas)
 	if err != nil {
 		return err
 	}
-	if want := levelByUnit(n, bins, caps); !sameLevelled(got, want) {
-		return fmt.Errorf("Level(%d, %+v, %+v) = %+v; unit by unit %+v", n, bins, caps, got, want)
+	if want := levelByUnit(n, bins, quotas); !sameLevelled(got, want) {
+		return fmt.Errorf("Level(%d, %+v, %+v) = %+v; unit by unit %+v", n, bins, quotas, got, want)
 	}
-	if after := fmt.Sprint(bins, caps); after != before {
+	if after := fmt.Sprint(bins, quotas); after != before {
 		return fmt.Errorf("input changed from %s to %s", before, after)
 	}
 	return nil
 }
 
-// The sizes matter only relative to each other: lifting all bins by the same
-// height, up to the end of the numbers, lifts the result.
+// The sizes matter only relative to each other: lifting all bins by the same height, up to the end
+// of the numbers, lifts the result.
 func TestLevelAtAnyHeight(t *testing.T) {
 	forAll(t, 20_000, func(d dice) error {
 		n, bins, _ := d.levelling()
@@ -261,8 +261,8 @@ func TestLevelAtAnyHeight(t *testing.T) {
 	})
 }
 
-// With any number of units the result is level: no bin with room lies below, in
-// the order of the greedy, the last unit of another.
+// With any number of units the result is level: no bin with room lies below, in the order of the
+// greedy, the last unit of another.
 func TestLevelIsLevelAtAnySize(t *testing.T) {
 	forAll(t, 20_000, func(d dice) error {
 		bins := make([]Bin, 1+d(8))

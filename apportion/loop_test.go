@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// loop is a controller with its cluster: each target can truly run so many, and
-// the controller learns of it only while something hangs.
+// loop is a controller with its cluster: each target can truly run so many, and the controller
+// learns of it only while something hangs.
 type loop struct {
 	request Request
 	truly   []int64
@@ -35,8 +35,8 @@ func (l *loop) round() {
 	}
 }
 
-// Plan, let the cluster answer, plan again: with relief Any and a probe where a
-// capacity holds a target, what is written settles soon.
+// Plan, let the cluster answer, plan again: with relief Any and a probe where a capacity holds a
+// target, what is written settles soon.
 func TestClosedLoopSettles(t *testing.T) {
 	forAll(t, propertyCases, func(d dice) error {
 		l := loop{request: d.request(40), probe: int64(1 + d(2))}

@@ -16,8 +16,8 @@ func TestMonotoneInTotal(t *testing.T) {
 	})
 }
 
-// Whatever the rounding, going on from what runs takes nothing away on the way
-// up and adds nothing on the way down.
+// Whatever the rounding, going on from what runs takes nothing away on the way up and adds nothing
+// on the way down.
 func TestMonotoneInTotalFromThePreviousResult(t *testing.T) {
 	forAll(t, propertyCases, func(d dice) error {
 		r := d.request(40)
@@ -123,7 +123,7 @@ func placedAndRuns(r Request) map[string]int64 {
 	granted := p.grantMinimums()
 	keep := map[string]int64{}
 	for i, t := range p.targets {
-		keep[r.Targets[t.index].Name] = min(max(t.current, granted[i]), t.max, t.cap)
+		keep[r.Targets[t.index].Name] = min(max(t.current, granted[i]), t.max, t.capacity)
 	}
 	return keep
 }
@@ -149,8 +149,8 @@ func TestMinimalMovement(t *testing.T) {
 	})
 }
 
-// Where the total wins over the minimums, they are granted where replicas are
-// even if those cannot run, which may differ from where they run afterwards.
+// Where the total wins over the minimums, they are granted where replicas are even if those cannot
+// run, which may differ from where they run afterwards.
 func TestMinimalMovementTheResultRepeats(t *testing.T) {
 	forAll(t, 2*propertyCases, func(d dice) error {
 		r := d.request(40)

@@ -8,8 +8,8 @@ import (
 	"sort"
 )
 
-// This file says the specification of Spread, Fill and Distribute once more, as
-// plainly and slowly as possible: unit by unit, with exact fractions, step by step.
+// This file says the specification of Spread, Fill and Distribute once more, as plainly and slowly
+// as possible: unit by unit, with exact fractions, step by step.
 
 // oracleSpread is Spread or, with priority, Fill.
 func oracleSpread(total int64, claims []Claim, r Rounding, priority bool) []int64 {
@@ -101,8 +101,8 @@ func oracleDivisor(left int64, claims []Claim, divisor func(seats int64) int64) 
 	return values
 }
 
-// oracleShares are the exact water-filled values: share in proportion, let those
-// who break a bound leave at the bound, repeat with the rest.
+// oracleShares are the exact water-filled values: share in proportion, let those who break a bound
+// leave at the bound, repeat with the rest.
 func oracleShares(left int64, claims []Claim) []*big.Rat {
 	exact := make([]*big.Rat, len(claims))
 	remaining := new(big.Rat).SetInt64(left)
@@ -186,7 +186,7 @@ func oracleLargestRemainder(left int64, claims []Claim) []int64 {
 // oracleTarget is a target of oracleDistribute; infinite stands for no capacity.
 type oracleTarget struct {
 	Target
-	w, max, cap, current int64
+	w, max, capacity, current int64
 }
 
 const infinite = int64(1) << 60
@@ -204,8 +204,8 @@ func oracleDistribute(r Request) Result {
 	result := Result{Unplaced: l.total, Excess: l.total - r.Replicas, Targets: make([]TargetResult, len(r.Targets))}
 	for i, t := range l.targets {
 		var pending int64
-		if t.cap != infinite && r.Pending != Trim {
-			pending = max(0, l.assigned[i]-t.cap)
+		if t.capacity != infinite && r.Pending != Trim {
+			pending = max(0, l.assigned[i]-t.capacity)
 		}
 		at := slices.IndexFunc(r.Targets, func(other Target) bool { return other.Name == t.Name })
 		result.Targets[at] = TargetResult{Name: t.Name, Replicas: l.runnable[i] + pending, Pending: pending}
@@ -217,7 +217,7 @@ func oracleDistribute(r Request) Result {
 func oracleTargets(r Request) []oracleTarget {
 	var targets []oracleTarget
 	for _, t := range r.Targets {
-		o := oracleTarget{Target: t, w: 1, max: MaxReplicas, cap: infinite}
+		o := oracleTarget{Target: t, w: 1, max: MaxReplicas, capacity: infinite}
 		if t.Weight != nil {
 			o.w = *t.Weight
 		}
@@ -225,7 +225,7 @@ func oracleTargets(r Request) []oracleTarget {
 			o.max = *t.Max
 		}
 		if t.Capacity != nil {
-			o.cap = *t.Capacity
+			o.capacity = *t.Capacity
 		}
 		if r.Rebalance != nil && !*r.Rebalance {
 			o.current = t.Current
@@ -315,27 +315,27 @@ func oracleSolve(r Request) oracleLayouts {
 	// 3. own share that runs, 4. runnable layout
 	base, keepQ := make([]int64, k), make([]int64, k)
 	for i, t := range targets {
-		base[i] = min(desired[i], t.cap)
-		keepQ[i] = min(keep[i], t.cap)
+		base[i] = min(desired[i], t.capacity)
+		keepQ[i] = min(keep[i], t.capacity)
 	}
 	up := total >= sum(keepQ)
 	goal := make([]int64, k)
 	for i, t := range targets {
-		closed := r.Relief == HealthyOnly && t.cap != infinite
+		closed := r.Relief == HealthyOnly && t.capacity != infinite
 		switch {
 		case !up:
 			low[i], high[i] = base[i], keepQ[i]
-			goal[i] = min(t.Min, t.max, t.cap, keepQ[i])
+			goal[i] = min(t.Min, t.max, t.capacity, keepQ[i])
 		case closed:
 			low[i] = max(base[i], keepQ[i])
 			high[i] = low[i]
 			if taken := t.Taken; taken != nil {
-				high[i] = max(low[i], min(*taken, t.max, t.cap))
+				high[i] = max(low[i], min(*taken, t.max, t.capacity))
 			}
 			goal[i] = min(t.Min, high[i])
 		default:
-			low[i], high[i] = max(base[i], keepQ[i]), min(t.max, t.cap)
-			goal[i] = min(t.Min, t.max, t.cap)
+			low[i], high[i] = max(base[i], keepQ[i]), min(t.max, t.capacity)
+			goal[i] = min(t.Min, t.max, t.capacity)
 		}
 	}
 	for _, i := range granting {
@@ -377,7 +377,7 @@ func oracleLaterOnly(total int64, targets []oracleTarget, desired []int64) oracl
 			bound = max(t.Min, desired[i])
 		}
 		assigned := min(bound, desired[i]+carry)
-		runs := min(assigned, t.cap)
+		runs := min(assigned, t.capacity)
 		carry += desired[i] - runs
 		l.assigned = append(l.assigned, assigned)
 		l.runnable = append(l.runnable, runs)

@@ -12,14 +12,13 @@ type target struct {
 	index    int // in the request
 	weight   int64
 	min, max int64
-	cap      int64 // unlimited where nothing is known
+	capacity int64 // the capacity; MaxReplicas if none is known
 	current  int64
-	taken    int64 // -1 where it keeps its own share only
-	known    bool  // whether there is a capacity
+	taken    int64 // -1 if it keeps only its own share
+	known    bool  // whether the capacity is known
 }
 
-// inOrder are the targets in the order in which claims are settled: the list
-// under Priority, else the tie order.
+// inOrder are the targets in the order of the list under Priority, else in the tie order.
 func (r *Request) inOrder() []target {
 	order := make([]int, len(r.Targets))
 	for i := range order {
@@ -36,14 +35,14 @@ func (r *Request) inOrder() []target {
 	for place, i := range order {
 		t := &r.Targets[i]
 		targets[place] = target{
-			index:   i,
-			weight:  or(t.Weight, 1),
-			min:     t.Min,
-			max:     or(t.Max, MaxReplicas),
-			cap:     or(t.Capacity, MaxReplicas),
-			known:   t.Capacity != nil,
-			current: t.Current,
-			taken:   or(t.Taken, -1),
+			index:    i,
+			weight:   or(t.Weight, 1),
+			min:      t.Min,
+			max:      or(t.Max, MaxReplicas),
+			capacity: or(t.Capacity, MaxReplicas),
+			known:    t.Capacity != nil,
+			current:  t.Current,
+			taken:    or(t.Taken, -1),
 		}
 	}
 	return targets
@@ -56,8 +55,8 @@ func or(value *int64, otherwise int64) int64 {
 	return *value
 }
 
-// sortByHash is rendezvous hashing: the place of a target among others depends
-// on the key and its own name only.
+// sortByHash is rendezvous hashing: the place of a target among others depends only on the key and
+// its name.
 func sortByHash(order []int, targets []Target, key string) {
 	prefix := append([]byte(key), 0)
 	digests := make([][sha256.Size]byte, len(targets))
@@ -67,9 +66,8 @@ func sortByHash(order []int, targets []Target, key string) {
 	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(digests[b][:], digests[a][:]) })
 }
 
-// grantingOrder is the order in which minimums are granted when the total does
-// not suffice for all: the list under Priority, else weight, descending, and
-// then the tie order.
+// grantingOrder is the order in which minimums are granted if the total does not suffice for all:
+// the list under Priority, else descending weight and then the tie order.
 func grantingOrder(targets []target, p Policy) []int {
 	order := make([]int, len(targets))
 	for i := range order {

@@ -41,7 +41,7 @@ func divisorMethod(r Request) bool {
 }
 func reliefAny(r Request) bool { return r.Relief == "" || r.Relief == Any }
 
-// minimumsFit tells whether the replicas suffice for all minimums.
+// minimumsFit reports whether the replicas suffice for all minimums.
 func minimumsFit(r Request) bool {
 	var minimums int64
 	for _, t := range r.Targets {

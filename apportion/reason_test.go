@@ -5,12 +5,11 @@ import (
 	"testing"
 )
 
-// Held by its capacity means that a larger one lets the target run more. With
-// LargestRemainder its exact share exceeds the capacity, but rounding may stop
-// there; so no more than a replica is wrong then. Where replicas stay and exactly
-// the total is placed and runs, a larger capacity turns growing into shrinking,
-// and the reason makes no promise. What keeps all that it took over, as far as it
-// runs, would have taken over more.
+// Held by its capacity means that a larger one lets the target run more. With LargestRemainder its
+// exact share exceeds the capacity, but rounding may stop there; so no more than a replica is wrong
+// then. Where replicas stay and exactly the total is placed and runs, a larger capacity turns
+// growing into shrinking, and the reason makes no promise. What keeps all that it took over, as far
+// as it runs, would have taken over more.
 func TestReasonCapacityMeansALargerOneHelps(t *testing.T) {
 	seen := map[bool]int{}
 	forAll(t, 2*propertyCases, func(d dice) error {

@@ -1,22 +1,21 @@
 package apportion
 
-// relieve finds the layout that runs: each target has what runs of its desired
-// share, and what cannot run is taken over by those that relief may go to.
-// Where less is placed and able to run than the total, targets grow, else they
-// shrink and nobody takes anything over.
+// relieve computes the runnable layout: each target has what runs of its desired share, and the
+// targets that may take over get what cannot run. If less is placed and able to run than the total,
+// targets grow. Otherwise they shrink, and no target takes anything over.
 func (p *problem) relieve(keep, desired []int64) plan {
 	runs := make([]int64, len(p.targets)) // what is placed and runs
 	for i, t := range p.targets {
-		runs[i] = min(keep[i], t.cap)
+		runs[i] = min(keep[i], t.capacity)
 	}
 	placed := sum(runs)
 	grows := p.total >= placed
 
 	claims := make([]Claim, len(p.targets))
 	for i, t := range p.targets {
-		own := min(desired[i], t.cap)
+		own := min(desired[i], t.capacity)
 		if grows {
-			claims[i] = p.claim(i, max(own, runs[i]), min(t.max, t.cap))
+			claims[i] = p.claim(i, max(own, runs[i]), min(t.max, t.capacity))
 			if !p.relieves(t) {
 				claims[i].High = max(claims[i].Low, min(t.taken, claims[i].High))
 			}
@@ -36,13 +35,13 @@ func (p *problem) relieve(keep, desired []int64) plan {
 	result.runnable = runnable
 	for i, t := range p.targets {
 		switch {
-		case p.total > placed && keep[i] > t.cap:
+		case p.total > placed && keep[i] > t.capacity:
 			result.held[i] = true
-		case runnable[i] < t.cap || !wanting(i):
+		case runnable[i] < t.capacity || !wanting(i):
 		case grows:
-			result.held[i] = result.held[i] || t.cap < t.max && t.weight > 0 && (p.relieves(t) || t.taken >= t.cap)
+			result.held[i] = result.held[i] || t.capacity < t.max && t.weight > 0 && (p.relieves(t) || t.taken >= t.capacity)
 		default:
-			result.held[i] = t.cap < keep[i]
+			result.held[i] = t.capacity < keep[i]
 		}
 	}
 	result.assigned = desired
@@ -52,14 +51,14 @@ func (p *problem) relieve(keep, desired []int64) plan {
 	return result
 }
 
-// relieves tells whether the target may take over more of what others cannot run.
+// relieves reports whether the target may take over more of what others cannot run.
 func (p *problem) relieves(t target) bool {
 	return p.relief != HealthyOnly || !t.known
 }
 
-// completeMinimums raises the lower bounds, in granting order, to the minimums
-// that were not granted but can be met now because others cannot run theirs. It
-// tells for which targets the capacity alone stood in the way.
+// completeMinimums raises the lower bounds, in granting order, to the minimums that were not
+// granted but can be met now because others cannot run theirs. It returns which targets only their
+// capacity holds back.
 func (p *problem) completeMinimums(claims []Claim) (held []bool) {
 	held = make([]bool, len(claims))
 	left := p.total
@@ -71,14 +70,13 @@ func (p *problem) completeMinimums(claims []Claim) (held []bool) {
 		more := min(left, max(0, min(t.min, c.High)-c.Low))
 		c.Low += more
 		left -= more
-		held[i] = left > 0 && c.Low < t.min && c.Low == t.cap && p.relieves(t)
+		held[i] = left > 0 && c.Low < t.min && c.Low == t.capacity && p.relieves(t)
 	}
 	return held
 }
 
-// offered is what is assigned under Priority with relief Any: all that reached a
-// target on the way down the list, so that what several blocked targets pass on
-// is left pending on every one of them.
+// offered is what is assigned under Priority with relief Any: all that reaches a target on the way
+// down the list. So what several blocked targets pass on is pending on each of them.
 func (p *problem) offered(keep, desired, runnable []int64, claims []Claim, grows bool) []int64 {
 	assigned := make([]int64, len(desired))
 	reaching := p.total // less what runs before and what is reserved after
@@ -100,7 +98,7 @@ func (p *problem) offered(keep, desired, runnable []int64, claims []Claim, grows
 	return assigned
 }
 
-// cascade passes what a target cannot run strictly down the list.
+// cascade passes what a target cannot run down the list.
 func (p *problem) cascade(desired []int64) plan {
 	result := plan{
 		runnable: make([]int64, len(desired)),
@@ -114,7 +112,7 @@ func (p *problem) cascade(desired []int64) plan {
 			most = max(t.min, desired[i])
 		}
 		result.assigned[i] = min(most, desired[i]+carry)
-		result.runnable[i] = min(result.assigned[i], t.cap)
+		result.runnable[i] = min(result.assigned[i], t.capacity)
 		carry += desired[i] - result.runnable[i]
 	}
 	return result

@@ -42,8 +42,8 @@ func (d dice) anyRequest() Request {
 	return r
 }
 
-// Any request gets an answer with as many targets, or an error: never a panic.
-// What is answered keeps the sum and the bounds, however large the numbers are.
+// Any request gets an answer with as many targets, or an error: never a panic. What is answered
+// keeps the sum and the bounds, however large the numbers are.
 func TestNeverPanics(t *testing.T) {
 	if got, err := Distribute(Request{}); err != nil || len(got.Targets) != 0 {
 		t.Errorf("the empty request: %+v, %v", got, err)

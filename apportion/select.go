@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// few items are sorted rather than halved.
+// few is the number of items that are sorted rather than halved.
 const few = 12
 
-// bringForward moves the first n items, in the order that compare tells, to the
-// front, each side in any order. It halves the items among which the n-th is
-// again and again, roughly, at a cost in proportion to them; only the few that
-// remain are sorted.
+// bringForward moves the first n items in the order of compare to the front, each part in any
+// order. It roughly halves the items that contain the n-th again and again, at a cost in proportion
+// to their number; only the few that remain are sorted.
 func bringForward[T any](n int, items []T, compare func(a, b T) int) {
 	for rounds := halvings(len(items)); rounds > 0 && len(items) > few; rounds-- {
 		less, equal := partition(items, items[len(items)/2], compare)
@@ -27,12 +26,12 @@ func bringForward[T any](n int, items []T, compare func(a, b T) int) {
 	slices.SortFunc(items, compare)
 }
 
-// halvings is how often so many items may be halved: a limit, because a step may
-// happen to take away very few.
+// halvings is how often this many items are halved at most. There is a limit because a step may
+// remove very few items.
 func halvings(items int) int { return 2 * bits.Len(uint(items)) }
 
-// partition moves the items below the pivot to the front, those equal to it
-// next, and counts both.
+// partition moves the items below the pivot to the front, followed by those equal to it, and counts
+// both.
 func partition[T any](items []T, pivot T, compare func(a, b T) int) (less, equal int) {
 	next, greater := 0, len(items)
 	for next < greater {

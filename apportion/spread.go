@@ -4,29 +4,26 @@ package apportion
 type Rounding string
 
 const (
-	// LargestRemainder (Hamilton) stays nearest to the exact shares. It is the
-	// default: the empty Rounding means the same.
+	// LargestRemainder (Hamilton) stays nearest to the exact shares. Default.
 	LargestRemainder Rounding = "LargestRemainder"
-	// Webster (Sainte-Laguë) never takes a unit away from anybody because the
-	// total grew.
+	// Webster (Sainte-Laguë) never takes a unit away from a claim because the total grew.
 	Webster Rounding = "Webster"
 	// DHondt (Jefferson) is monotone like Webster and favours large weights.
 	DHondt Rounding = "DHondt"
 )
 
-// Claim is one party among which a total is shared. Its value ends between Low
-// and High. In order: 0 <= Offset <= Low <= High; numbers that break this order
-// are moved to the nearest that does not, Low being respected before High and
-// before Offset.
+// Claim is a claim to a part of a total. Its value lies between Low and High. The numbers have to
+// satisfy 0 <= Offset <= Low <= High; numbers that do not are changed to the nearest ones that do,
+// where Low takes precedence over High and Offset.
 type Claim struct {
 	// Weight is the share relative to other claims; a negative one counts as 0.
 	Weight int64
-	// Offset is the part of the value that does not count as share: with the
-	// minimum as offset the share comes on top of the minimum.
+	// Offset is the part of the value that does not count as share: with the minimum as offset, the
+	// share comes on top of it.
 	Offset int64
-	// Low is what the claim gets in any case, even if the total is smaller.
+	// Low is what the claim gets at least, even if the total is smaller.
 	Low int64
-	// High is the most it takes; math.MaxInt64 for no bound.
+	// High is what the claim gets at most; math.MaxInt64 means no bound.
 	High int64
 }
 
@@ -38,38 +35,35 @@ func (c Claim) normal() Claim {
 	return c
 }
 
-// Spread shares the total over the claims in proportion to their weights and
-// returns a value for each. Every claim starts from Low; what is left of the
-// total is added, up to High, so that the values without their offsets are in
-// proportion as far as bounds and whole numbers allow. Claims of weight 0 get
-// more than Low only when no other claim has room, and are equals then. Equal
-// claims to a unit are settled by the order of the slice. The values sum to the
-// total, unless the sum of all Low exceeds it or the sum of all High falls short.
+// Spread shares the total among the claims in proportion to their weights and returns a value for
+// each. Every claim starts from Low. What is left of the total is added, up to High, so that the
+// values without their offsets are in proportion as far as bounds and whole numbers allow. Claims
+// of weight 0 get more than Low only if no other claim has room; they share equally then. Ties are
+// broken by the order of the slice. The values sum to the total, unless the sum of all Low exceeds
+// it or the sum of all High falls short of it.
 //
-//   - LargestRemainder: the exact values are t = clamp(Offset + L*Weight, Low, High)
-//     with the one L that makes them sum to the total. Each claim gets t rounded
-//     down, the units left go to the largest fractions.
-//   - Webster and DHondt: unit after unit goes to the claim with the greatest
-//     Weight/(2s+1), respectively Weight/(s+1), where s is its value less Offset.
+//   - LargestRemainder: the exact values are t = clamp(Offset + L*Weight, Low, High) with the
+//     multiplier L that makes them sum to the total. Each claim gets t rounded down; the units that
+//     are left go to the largest fractions.
+//   - Webster and DHondt: unit after unit goes to the claim with the largest Weight/(2s+1) or
+//     Weight/(s+1), where s is its value minus Offset.
 //
-// An unknown rounding counts as LargestRemainder. The cost is O(k log k) for k
-// claims, whatever the numbers are.
+// An unknown rounding means LargestRemainder. The cost is O(k log k) for k claims, whatever the
+// numbers are.
 func Spread(total int64, claims []Claim, r Rounding) []int64 {
 	values, _ := spread(total, claims, r)
 	return values
 }
 
-// Fill gives the total to the claims in the order of the slice: every claim
-// starts from Low, then each in turn is filled up to High while something is
-// left. Claims of weight 0 come after all others; beyond that weights and
-// offsets do not matter.
+// Fill gives the total to the claims in the order of the slice: every claim starts from Low, then
+// each in turn is filled up to High while something is left. Claims of weight 0 come after all
+// others; other weights and offsets do not matter.
 func Fill(total int64, claims []Claim) []int64 {
 	values, _ := fill(total, claims)
 	return values
 }
 
-// fill is Fill; wanting tells of a claim at its High whether a higher one would
-// have brought it more.
+// fill is Fill. wanting reports whether a claim at its High would get more if that were higher.
 func fill(total int64, claims []Claim) (values []int64, wanting func(i int) bool) {
 	values, left := lows(total, claims)
 	passedOn := make([]int64, len(claims))
@@ -86,7 +80,7 @@ func fill(total int64, claims []Claim) (values []int64, wanting func(i int) bool
 	return values, func(i int) bool { return passedOn[i] > 0 }
 }
 
-// lows are the values everybody starts from, and what of the total they leave.
+// lows are the values that the claims start from, and what they leave of the total.
 func lows(total int64, claims []Claim) (values []int64, left int64) {
 	values = make([]int64, len(claims))
 	var sum uint64
@@ -100,9 +94,8 @@ func lows(total int64, claims []Claim) (values []int64, left int64) {
 	return values, total - int64(sum)
 }
 
-// spread is Spread; wanting tells of a claim at its High whether a higher one
-// would have brought it more (for LargestRemainder: whether its exact value
-// would be greater, which rounding may take back).
+// spread is Spread. wanting reports whether a claim at its High would get more if that were higher
+// (for LargestRemainder: whether its exact value would be larger, which may be lost in rounding).
 func spread(total int64, claims []Claim, r Rounding) (values []int64, wanting func(i int) bool) {
 	values, left := lows(total, claims)
 	weighted, left := contest(claims, values, left, r, false)
@@ -121,9 +114,9 @@ func spread(total int64, claims []Claim, r Rounding) (values []int64, wanting fu
 	}
 }
 
-// contest shares out what is left among the claims that have a weight, or among
-// those that have none as equals, and adds it to their values. It returns how
-// far that went (nil if nobody got anything) and what is left then.
+// contest shares what is left among the claims that have a weight, or equally among those that have
+// none, and adds it to their values. It returns how far that went (nil if no claim got anything),
+// and what is left.
 func contest(claims []Claim, values []int64, left int64, r Rounding, weightless bool) (extent, int64) {
 	if left == 0 {
 		return nil, 0
@@ -150,31 +143,31 @@ func contest(claims []Claim, values []int64, left int64, r Rounding, weightless 
 	return reached, left - int64(units)
 }
 
-// lot is a claim in seats: its value less its offset.
+// lot is a claim in seats: its value minus its offset.
 type lot struct {
 	claim      int
 	weight     uint64 // 1 or more
 	start, end uint64 // start < end
 	seats      uint64 // the answer, start..end
-	rest       wide   // what rounding down cut off, over the weights of the waterline
+	rest       wide   // the remainder of rounding down, over the weights of the multiplier
 }
 
-// extent tells how far a contest went: whether a claim of this weight with so
-// many seats would have been given more.
+// extent is how far a contest went: reaches reports whether a claim of this weight with this many
+// seats would get more.
 type extent interface {
 	reaches(claim int, weight, seats uint64) bool
 }
 
-// share gives out the units, at most as many as the lots have room for.
+// share gives out the units, which are at most as many as the lots have room for.
 func share(lots []lot, units uint64, r Rounding) extent {
-	line := findWaterline(lots, units)
+	m := findMultiplier(lots, units)
 	switch r {
 	case Webster:
-		return oddDivisors.divide(line, lots, units)
+		return oddDivisors.divide(m, lots, units)
 	case DHondt:
-		return allDivisors.divide(line, lots, units)
+		return allDivisors.divide(m, lots, units)
 	default:
 		largestRemainders(lots, units)
-		return line
+		return m
 	}
 }

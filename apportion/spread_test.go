@@ -116,8 +116,8 @@ func TestFillEqualsUnitByUnit(t *testing.T) {
 	})
 }
 
-// A layout is the one of a divisor method exactly if no seat given comes after
-// one that is free in the order of quotients; so any size can be checked.
+// A layout is the one of a divisor method exactly if no seat given comes after one that is free in
+// the order of quotients; so any size can be checked.
 func TestDivisorMethodsAtAnySize(t *testing.T) {
 	forAll(t, 30_000, func(d dice) error {
 		claims := make([]Claim, 1+d(pick(d, 6, 6, 40)))

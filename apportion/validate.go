@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// validate returns the first fault in the order of the fields.
+// validate returns the first error in the order of the fields.
 func (r *Request) validate() error {
 	if err := inRange(r.Replicas, "replicas"); err != nil {
 		return err
@@ -43,12 +43,12 @@ func (r *Request) validateOptions() error {
 		}
 	}
 	if r.Relief == LaterOnly && r.Policy != Priority {
-		return invalid(string(r.Relief), "needs policy Priority, Proportional has no order", "relief")
+		return invalid(string(r.Relief), "needs policy Priority, because Proportional has no order", "relief")
 	}
 	return nil
 }
 
-// oneOf accepts the empty value, the default, and the values given.
+// oneOf accepts the values given, and the empty value, which is the default.
 func oneOf[T ~string](value T, path string, values ...T) error {
 	if value == "" || slices.Contains(values, value) {
 		return nil

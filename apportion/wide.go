@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// wide is an unsigned number of 128 bits: room for the sum of any number of
-// 64-bit values. Nothing here checks for overflow beyond that.
+// wide is an unsigned number of 128 bits, which holds the sum of any number of 64-bit values. Its
+// methods do not check for overflow.
 type wide struct{ hi, lo uint64 }
 
 func (a wide) plus(b uint64) wide {
@@ -52,15 +52,15 @@ func compareFractions(a, b, c, d uint64) int {
 	return wide{leftHigh, leftLow}.compare(wide{rightHigh, rightLow})
 }
 
-// multiplyDivide is a*b/d, rounded down, and the rest. The quotient must fit 64 bits.
+// multiplyDivide is a*b/d, rounded down, and the remainder. The quotient must fit into 64 bits.
 func multiplyDivide(a wide, b uint64, d wide) (uint64, wide) {
 	n := a.times(b)
 	if d.hi == 0 {
 		quotient, rest := bits.Div64(n[1], n[2], d.lo)
 		return quotient, wide{0, rest}
 	}
-	// With the highest bit of the divisor set, the quotient of the highest words
-	// exceeds the true one by at most two (Knuth's algorithm D).
+	// With the highest bit of the divisor set, the quotient of the highest words exceeds the true
+	// one by at most two (Knuth's algorithm D).
 	shift := bits.LeadingZeros64(d.hi)
 	d = d.shiftLeft(shift)
 	high := wide{n[0], n[1]}.shiftLeft(shift)
@@ -79,7 +79,7 @@ func multiplyDivide(a wide, b uint64, d wide) (uint64, wide) {
 	return quotient, rest.shiftRight(shift)
 }
 
-// shiftLeft and shiftRight move by less than 64 bits.
+// shiftLeft and shiftRight shift by less than 64 bits.
 func (a wide) shiftLeft(by int) wide {
 	return wide{a.hi<<by | a.lo>>1>>(63-by), a.lo << by}
 }
@@ -88,7 +88,7 @@ func (a wide) shiftRight(by int) wide {
 	return wide{a.hi >> by, a.lo>>by | a.hi<<1<<(63-by)}
 }
 
-// addUpTo is a+b, or the largest number there is.
+// addUpTo is a+b, or the largest number if the sum is larger.
 func addUpTo(a, b uint64) uint64 {
 	sum, carry := bits.Add64(a, b, 0)
 	if carry != 0 {
@@ -97,7 +97,7 @@ func addUpTo(a, b uint64) uint64 {
 	return sum
 }
 
-// multiplyUpTo is a*b, or the largest number there is.
+// multiplyUpTo is a*b, or the largest number if the product is larger.
 func multiplyUpTo(a, b uint64) uint64 {
 	high, low := bits.Mul64(a, b)
 	if high != 0 {

@@ -13,7 +13,7 @@ type splitter struct {
 	request SplitRequest
 	order   []int // positions in the request
 	groups  []*Group
-	caps    []apportion.Cap
+	caps    []apportion.Quota
 	sizes   []int64
 	heldBy  []int // the cap that kept nodes from a group, or -1
 	left    int64 // nodes to place yet
@@ -46,7 +46,7 @@ func (s *splitter) bindCaps() {
 		for k, name := range c.Groups {
 			members[k] = place[name]
 		}
-		s.caps = append(s.caps, apportion.Cap{Members: members, Units: c.Units, Limit: max(0, c.Limit)})
+		s.caps = append(s.caps, apportion.Quota{Members: members, Units: c.Units, Limit: max(0, c.Limit)})
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *splitter) headroom(c, group int) int64 {
 	return (s.caps[c].Limit - int64(used)) / units
 }
 
-func unitsOf(c apportion.Cap, i int) int64 {
+func unitsOf(c apportion.Quota, i int) int64 {
 	if c.Units == nil {
 		return 1
 	}
@@ -116,7 +116,7 @@ func unitsOf(c apportion.Cap, i int) int64 {
 }
 
 // usage is what the sizes use of a cap; false where it is beyond every limit.
-func usage(c apportion.Cap, sizes []int64) (uint64, bool) {
+func usage(c apportion.Quota, sizes []int64) (uint64, bool) {
 	var sum uint64
 	for i, member := range c.Members {
 		hi, product := bits.Mul64(uint64(sizes[member]), uint64(unitsOf(c, i)))
@@ -128,7 +128,7 @@ func usage(c apportion.Cap, sizes []int64) (uint64, bool) {
 	return sum, true
 }
 
-func within64(c apportion.Cap, sizes []int64) bool {
+func within64(c apportion.Quota, sizes []int64) bool {
 	used, ok := usage(c, sizes)
 	return ok && used <= uint64(c.Limit)
 }
@@ -157,12 +157,12 @@ func (s *splitter) proportional() error { //nolint:unparam // one signature for 
 
 // rankedCap is a cap with its place in the request.
 type rankedCap struct {
-	apportion.Cap
+	apportion.Quota
 	index int
 }
 
 // smallestFirst puts caps within others before them.
-func smallestFirst(caps []apportion.Cap) []rankedCap {
+func smallestFirst(caps []apportion.Quota) []rankedCap {
 	out := make([]rankedCap, len(caps))
 	for i, c := range caps {
 		out[i] = rankedCap{c, i}
@@ -179,13 +179,13 @@ func allot(total int64, claims []apportion.Claim, caps []rankedCap, held []int) 
 	claims = slices.Clone(claims)
 	for {
 		sizes := apportion.Spread(total, claims, apportion.LargestRemainder)
-		exceeded := slices.IndexFunc(caps, func(c rankedCap) bool { return !settled(c, claims) && !within64(c.Cap, sizes) })
+		exceeded := slices.IndexFunc(caps, func(c rankedCap) bool { return !settled(c, claims) && !within64(c.Quota, sizes) })
 		if exceeded < 0 {
 			return sizes
 		}
 		bounded := boundMembers(caps[exceeded], claims, caps[:exceeded])
 		for i, member := range caps[exceeded].Members {
-			if unitsOf(caps[exceeded].Cap, i) > 0 {
+			if unitsOf(caps[exceeded].Quota, i) > 0 {
 				claims[member].High = bounded[member]
 				if bounded[member] < sizes[member] {
 					held[member] = caps[exceeded].index
@@ -198,7 +198,7 @@ func allot(total int64, claims []apportion.Claim, caps []rankedCap, held []int) 
 // settled says whether a cap leaves its members no choice any more.
 func settled(c rankedCap, claims []apportion.Claim) bool {
 	for i, member := range c.Members {
-		if unitsOf(c.Cap, i) > 0 && claims[member].Low < claims[member].High {
+		if unitsOf(c.Quota, i) > 0 && claims[member].Low < claims[member].High {
 			return false
 		}
 	}
@@ -216,7 +216,7 @@ func boundMembers(c rankedCap, claims []apportion.Claim, before []rankedCap) []i
 	}
 	high = low
 	for i, member := range c.Members {
-		if unitsOf(c.Cap, i) > 0 {
+		if unitsOf(c.Quota, i) > 0 {
 			only[member].High = claims[member].High
 			high += claims[member].High - claims[member].Low
 		}
@@ -228,7 +228,7 @@ func boundMembers(c rankedCap, claims []apportion.Claim, before []rankedCap) []i
 	}
 	for low < high { // the largest total that keeps to the cap lies in low..high
 		middle := high - (high-low)/2
-		if sizes := allot(middle, only, before, ignored); within64(c.Cap, sizes) {
+		if sizes := allot(middle, only, before, ignored); within64(c.Quota, sizes) {
 			low, best = middle, sizes
 		} else {
 			high = middle - 1
