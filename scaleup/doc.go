@@ -16,9 +16,9 @@
 //  5. The chosen group joins them.
 //  6. The needed nodes are split so that sizes come out even, within each
 //     group's maximum and within all quotas.
-//  7. It is rehearsed what the scheduler will do once the nodes are there, beside
-//     those that later rounds would order. Nodes that no pod is on then are left
-//     out, and an option without any other makes room for the next.
+//  7. The scheduler is simulated with the new nodes and those that later rounds
+//     would order. Nodes that get no pod are left out, and an option of which
+//     none is left makes room for the next.
 //  8. The groups are resized at the same time. What a group refuses is split
 //     again over the others in the same round, and the group is backed off.
 //

@@ -1,13 +1,13 @@
 package scaleup
 
-// AsEstimated returns options of rounds that rehearse nothing.
+// AsEstimated returns options of rounds that do not simulate the scheduler.
 func AsEstimated(o Options) Options {
 	o.asEstimated = true
 	return o
 }
 
-// WithoutTime returns options of rounds that rehearse no more than a sound plan needs.
+// WithoutTime returns options of rounds that simulate no more than a sound plan needs.
 func WithoutTime(o Options) Options {
-	o.rehearsing = 1
+	o.maxWork = 1
 	return o
 }

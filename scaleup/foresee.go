@@ -19,16 +19,16 @@ func (p *planner) lasting(planned map[string]int64) (kept map[string]int64, runn
 	if err != nil {
 		return nil, 0, err
 	}
-	all, err := p.stage.rehearse(together(planned, later), "")
+	all, err := p.simulation.simulate(together(planned, later), "")
 	if err != nil {
 		return nil, 0, err
 	}
 	enough := func(kept map[string]int64) (bool, error) {
-		r, err := p.stage.rehearse(together(kept, later), "")
+		r, err := p.simulation.simulate(together(kept, later), "")
 		return err == nil && r.noWorseThan(all), err
 	}
 	if len(later) > 0 {
-		without, err := p.stage.rehearse(later, "")
+		without, err := p.simulation.simulate(later, "")
 		if err != nil {
 			return nil, 0, err
 		}
@@ -39,9 +39,9 @@ func (p *planner) lasting(planned map[string]int64) (kept map[string]int64, runn
 	kept = maps.Clone(planned)
 	groups := slices.Sorted(maps.Keys(kept))
 	size := func(name string) int64 { return int64(p.group(name).Target) + kept[name] }
-	for len(groups) > 0 && p.mayRehearse() {
+	for len(groups) > 0 && p.hasTime() {
 		name := slices.MaxFunc(groups, func(a, b string) int { return cmp.Or(cmp.Compare(size(a), size(b)), cmp.Compare(a, b)) })
-		last, err := p.stage.rehearse(together(kept, later), name)
+		last, err := p.simulation.simulate(together(kept, later), name)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -67,7 +67,7 @@ func (p *planner) lasting(planned map[string]int64) (kept map[string]int64, runn
 func (p *planner) foresee(planned map[string]int64) (map[string]int64, error) {
 	later, rounds := map[string]int64{}, uint64(0)
 	cost := 200_000 + 40*len(p.world.Pending)*len(p.world.Groups) // of one round
-	for p.stage.work+cost < p.opts.maxRehearsing() {
+	for p.simulation.work+cost < p.opts.workLimit() {
 		w := *p.world
 		w.Groups = slices.Clone(w.Groups)
 		ordered := together(planned, later)
@@ -76,16 +76,16 @@ func (p *planner) foresee(planned map[string]int64) (map[string]int64, error) {
 		}
 		rounds++
 		next := newPlanner(&w, p.checker, p.opts.forRound(p.opts.round+rounds))
-		next.foreseen, next.stage, next.depth = together(p.foreseen, ordered), p.stage, p.depth+1
+		next.foreseen, next.simulation, next.depth = together(p.foreseen, ordered), p.simulation, p.depth+1
 		if err := next.make(); err != nil {
 			return nil, err
 		}
-		p.stage.work = next.stage.work + cost
+		p.simulation.work = next.simulation.work + cost
 		if len(next.ledger.grown) == 0 {
 			return later, nil
 		}
 		later = together(later, next.ledger.grown)
 	}
-	p.stage.work = max(p.stage.work, p.opts.maxRehearsing()) // what is not foreseen to the end compares no options
+	p.simulation.work = max(p.simulation.work, p.opts.workLimit()) // what is not foreseen to the end compares no options
 	return later, nil
 }

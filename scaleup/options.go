@@ -49,8 +49,8 @@ type Options struct {
 	Progress func(predicates.Step)
 
 	round       uint64 // of the expander's draws
-	rehearsing  int    // instead of maxRehearsing, where not 0
-	asEstimated bool   // without rehearsals, as Cluster Autoscaler orders, to compare with it
+	maxWork     int    // instead of defaultMaxWork, where not 0
+	asEstimated bool   // without simulating the scheduler, as Cluster Autoscaler orders, to compare with it
 }
 
 // Limits bound growth. A zero number means no limit.

@@ -18,7 +18,7 @@ import (
 // Plan decides one round. It changes nothing and asks nobody but the
 // scheduler's plugins: the same world has the same decision.
 func Plan(w *World, checker *predicates.Checker, opts Options) (Decision, error) {
-	p, err := plan(w, checker, rehearsals(checker), opts)
+	p, err := plan(w, checker, newSchedulers(checker), opts)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -59,8 +59,8 @@ type planner struct {
 	template  map[string]int   // index into fit's templates
 	came      map[string][]int // the same of nodes that came in a group
 
-	stage  stage
-	before rehearsal // without new nodes
+	simulation simulation
+	before     outcomes // without new nodes
 	// foreseen nodes would have been ordered by now in a round to come; depth is 1 where
 	// the round to be planned looks ahead to it, 2 where a round looks that is looked at.
 	foreseen map[string]int64

@@ -46,7 +46,7 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 		return nil, err
 	}
 	return &Scaler{
-		provider: provider, checker: checker, schedulers: rehearsals(checker), opts: opts,
+		provider: provider, checker: checker, schedulers: newSchedulers(checker), opts: opts,
 		backoff:    backoff.New(opts.Backoff),
 		everReady:  map[string]bool{},
 		memory:     memory,

@@ -17,11 +17,11 @@ func (p *planner) settle(templates []predicates.Node) error {
 	w := p.world
 	var err error
 	if len(w.Pending) == 0 { // nobody looks for a place
-		p.cluster, p.before = p.checker.Cluster(nil), rehearsal{{}}
+		p.cluster, p.before = p.checker.Cluster(nil), outcomes{{}}
 		p.fit, err = p.cluster.Fits(templates, nil)
 		return err
 	}
-	var coming []newcomers
+	var coming []arrival
 	for i := range w.Groups {
 		g := &w.Groups[i]
 		if g.Template == nil || g.Upcoming == 0 {
@@ -37,15 +37,15 @@ func (p *planner) settle(templates []predicates.Node) error {
 		coming = append(coming, fresh(p.group(group), "foreseen", p.foreseen[group]))
 	}
 	if p.foreseen != nil {
-		p.stage = p.stage.before(coming)
-	} else if p.stage, err = newStage(p.schedulers, w, coming, p.group); err != nil {
+		p.simulation = p.simulation.with(coming)
+	} else if p.simulation, err = newSimulation(p.schedulers, w, coming, p.group); err != nil {
 		return err
 	}
-	if p.before, err = p.stage.rehearse(nil, ""); err != nil {
+	if p.before, err = p.simulation.simulate(nil, ""); err != nil {
 		return err
 	}
 	soon := p.before.best()
-	p.cluster = p.checker.Cluster(slices.Concat(p.stage.nodes[:p.stage.closed], soon.nodes))
+	p.cluster = p.checker.Cluster(slices.Concat(p.simulation.nodes[:p.simulation.closed], soon.nodes))
 	if err := p.reportSettled(soon); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (p *planner) settle(templates []predicates.Node) error {
 }
 
 // reportSettled says of each kind of pods how many have a place already, or soon.
-func (p *planner) reportSettled(soon *take) error {
+func (p *planner) reportSettled(soon *outcome) error {
 	if soon.placed == 0 {
 		return nil
 	}

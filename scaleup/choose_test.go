@@ -20,7 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-var worlds = flag.Uint64("worlds", 150, "how many random worlds are played")
+var worlds = flag.Uint64("worlds", 100, "how many random worlds are played")
 
 func spreadOver(key string, maxSkew int32) func(*v1.Pod) {
 	return func(pod *v1.Pod) {
@@ -180,8 +180,8 @@ func TestNoOrderedNodeStaysEmpty(t *testing.T) {
 	}
 }
 
-// The time for rehearsals is counted. Where none is left, the nodes of each round are
-// still rehearsed all at once, beside those on their way.
+// The time for simulations is counted. Where none is left, it is still simulated what
+// becomes of the nodes of a round together with those on their way.
 func TestARoundWithoutTimeOrdersNoNodeThatWouldStayEmptyAtOnce(t *testing.T) {
 	checker := newChecker(t)
 	ordered := 0
@@ -235,7 +235,7 @@ func (f *fleet) emptyNodes(checker *predicates.Checker, pods []*v1.Pod) (empty, 
 	return empty, len(nodes)
 }
 
-// Rehearsals must not cost pods time, or nodes: in the same world Cluster Autoscaler
+// To simulate the scheduler must not cost pods time, or nodes: in the same world Cluster Autoscaler
 // orders what it estimates, round after round.
 func TestPodsRunAsSoonOnNoMoreNodesThanAsEstimated(t *testing.T) {
 	checker := newChecker(t)

@@ -14,37 +14,37 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// schedulers are two for rehearsals: each remembers the nodes that it was given last.
+// schedulers are two for simulations: each remembers the nodes that it was given last.
 type schedulers struct {
 	existing *predicates.Scheduler // has all nodes
 	coming   *predicates.Scheduler // has those that do not exist yet, where the others take no pod
 }
 
-func rehearsals(checker *predicates.Checker) schedulers {
+func newSchedulers(checker *predicates.Checker) schedulers {
 	return schedulers{existing: checker.Rehearsal(), coming: checker.Rehearsal()}
 }
 
-// stage is where it is rehearsed what the scheduler will do with the pods that wait.
-// Of nodes with the same score it takes any, so that each rehearsal has several takes.
-type stage struct {
+// simulation simulates what the scheduler will do with the pods that wait. Of nodes
+// with the same score the scheduler picks any, so a what-if has several outcomes.
+type simulation struct {
 	scheduler *predicates.Scheduler
 	pods      []*v1.Pod         // all that wait
 	nodes     []predicates.Node // that exist, with the pods that fit there
 	closed    int               // the first of them, which take no pod that waits, whatever comes
 	at        []int             // the node of each pod, below zero where it waits on
 	settled   int               // pods that have one
-	coming    []newcomers
+	coming    []arrival
 	group     func(name string) *Group
-	cast      map[string][]*v1.Node // nodes that do not exist yet, by group and take
-	takes     int
-	atOnce    bool                 // nodes come together: some claim is bound with its pod, and only for the time of one call
-	played    map[string]rehearsal // by what is new
-	work      int                  // done so far, about in nanoseconds
+	clones    map[string][]*v1.Node // nodes that do not exist yet, by group and draw
+	draws     int                   // outcomes of each what-if
+	atOnce    bool                  // nodes come together: some claim is bound with its pod, and only for the time of one call
+	results   map[string]outcomes   // by what is new
+	work      int                   // done so far, about in nanoseconds
 }
 
-// newcomers are nodes of one group that will be there after a time; without one they
+// arrival are nodes of one group that will be there after a time; without one they
 // may come before others or after them.
-type newcomers struct {
+type arrival struct {
 	group, name string
 	n           int
 	in          time.Duration
@@ -56,8 +56,8 @@ func machine(t *cloudprovider.Template) predicates.Node {
 }
 
 // underway are nodes ordered before; those of which it is not known when come first.
-func underway(g *Group, machine predicates.Node, now time.Time) []newcomers {
-	all := []newcomers{{group: g.ID, name: "coming", n: g.Upcoming, machine: machine}}
+func underway(g *Group, machine predicates.Node, now time.Time) []arrival {
+	all := []arrival{{group: g.ID, name: "coming", n: g.Upcoming, machine: machine}}
 	for _, o := range latest(g.Orders, g.Upcoming) {
 		batch := all[0]
 		batch.n = o.Nodes
@@ -71,12 +71,12 @@ func underway(g *Group, machine predicates.Node, now time.Time) []newcomers {
 }
 
 // fresh are nodes ordered now.
-func fresh(g *Group, name string, n int64) newcomers {
-	return newcomers{group: g.ID, name: name, n: int(n), in: g.StartupTime, machine: machine(g.Template)}
+func fresh(g *Group, name string, n int64) arrival {
+	return arrival{group: g.ID, name: name, n: int(n), in: g.StartupTime, machine: machine(g.Template)}
 }
 
-// take is what becomes of all pending pods, were some nodes there.
-type take struct {
+// outcome is what becomes of all pending pods, were some nodes there.
+type outcome struct {
 	nodes  []predicates.Node // that are not closed, with the pods that are on them then
 	groups []string          // of the nodes that do not exist yet, the last of nodes
 	at     []int             // the node of each pending pod, closed ones counted, below zero where it waits on
@@ -84,27 +84,27 @@ type take struct {
 	empty  map[string]int64 // nodes that no pod is on, of those that do not exist yet, by group
 }
 
-// rehearsal is the takes of one what-if.
-type rehearsal []*take
+// outcomes are those of one what-if, one for each draw.
+type outcomes []*outcome
 
-// Small worlds have several takes of every rehearsal.
+// Small worlds have several outcomes of each what-if.
 const (
-	manyTakes = 3
+	manyDraws = 3
 	manyPairs = 200_000
 )
 
-// newStage lets the scheduler bind the pods that fit on nodes that exist: they will
+// newSimulation lets the scheduler bind the pods that fit on nodes that exist: they will
 // be there before any other node comes.
-func newStage(by schedulers, w *World, coming []newcomers, group func(name string) *Group) (stage, error) {
-	s := stage{
-		scheduler: by.existing, pods: w.Pending, coming: coming, group: group, takes: manyTakes,
-		cast: map[string][]*v1.Node{}, played: map[string]rehearsal{},
+func newSimulation(by schedulers, w *World, coming []arrival, group func(name string) *Group) (simulation, error) {
+	s := simulation{
+		scheduler: by.existing, pods: w.Pending, coming: coming, group: group, draws: manyDraws,
+		clones: map[string][]*v1.Node{}, results: map[string]outcomes{},
 	}
 	if len(s.pods)*(len(w.Nodes)+len(s.pods)) > manyPairs {
-		s.takes = 1
+		s.draws = 1
 	}
 	s.atOnce = slices.ContainsFunc(s.pods, hasClaims)
-	t := &take{nodes: slices.Clone(w.Nodes), at: slices.Repeat([]int{-1}, len(s.pods))}
+	t := &outcome{nodes: slices.Clone(w.Nodes), at: slices.Repeat([]int{-1}, len(s.pods))}
 	err := s.bind(t)
 	s.nodes, s.at, s.settled = t.nodes, t.at, t.placed
 	if !slices.ContainsFunc(everyIndex(len(s.pods)), func(i int) bool { return s.at[i] < 0 && dependsOnOthers(s.pods[i]) }) &&
@@ -114,8 +114,9 @@ func newStage(by schedulers, w *World, coming []newcomers, group func(name strin
 	return s, err
 }
 
-// dependsOnOthers reports whether a node may do for a pod because of what runs on others,
-// or not do.
+// dependsOnOthers reports whether what runs elsewhere may decide which nodes a pod
+// fits. It is wider than estimator.DependsOnDomain: preferences, hostnames and claims
+// count too.
 func dependsOnOthers(pod *v1.Pod) bool {
 	affinity := pod.Spec.Affinity
 	return len(pod.Spec.TopologySpreadConstraints) > 0 || len(pod.Spec.ResourceClaims) > 0 ||
@@ -133,22 +134,21 @@ func repels(pod *v1.Pod) bool {
 	return affinity != nil && affinity.PodAntiAffinity != nil && len(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0
 }
 
-// before returns the same stage with other nodes on their way.
-func (s stage) before(coming []newcomers) stage {
-	s.coming, s.played = coming, map[string]rehearsal{}
+// with returns the same simulation with other nodes on their way.
+func (s simulation) with(coming []arrival) simulation {
+	s.coming, s.results = coming, map[string]outcomes{}
 	return s
 }
 
-// rehearse lets the scheduler bind the pods that wait: on the nodes there are, on
-// those on their way and on planned ones, as they come. Of groups of which it is not
-// known when nodes come they are all there at once, but those of the last, if any,
-// come after all others.
-func (s *stage) rehearse(planned map[string]int64, last string) (rehearsal, error) {
+// simulate binds the pods that wait: to the nodes there are, to those on their way and
+// to planned ones, as they come. Nodes of groups whose start-up time is not known are
+// there at once; planned ones of the group named last, if any, come after all others.
+func (s *simulation) simulate(planned map[string]int64, last string) (outcomes, error) {
 	if last != "" && s.group(last).StartupTime > 0 {
 		last = ""
 	}
 	key := fmt.Sprint(planned, last)
-	if r, ok := s.played[key]; ok {
+	if r, ok := s.results[key]; ok {
 		return r, nil
 	}
 	arriving := slices.Clone(s.coming)
@@ -162,22 +162,22 @@ func (s *stage) rehearse(planned map[string]int64, last string) (rehearsal, erro
 			}
 		}
 	}
-	slices.SortStableFunc(arriving, func(a, b newcomers) int { return cmp.Compare(a.in, b.in) })
-	var r rehearsal
-	for n := range s.takes {
-		t, err := s.take(n, arriving)
+	slices.SortStableFunc(arriving, func(a, b arrival) int { return cmp.Compare(a.in, b.in) })
+	var r outcomes
+	for n := range s.draws {
+		t, err := s.run(n, arriving)
 		if err != nil {
 			return nil, err
 		}
 		r = append(r, t)
 	}
-	s.played[key] = r
+	s.results[key] = r
 	return r, nil
 }
 
-// take lets nodes come in the order given.
-func (s *stage) take(n int, arriving []newcomers) (*take, error) {
-	t := &take{nodes: slices.Clone(s.nodes[s.closed:]), at: slices.Clone(s.at), placed: s.settled}
+// run lets nodes come in the order given.
+func (s *simulation) run(n int, arriving []arrival) (*outcome, error) {
+	t := &outcome{nodes: slices.Clone(s.nodes[s.closed:]), at: slices.Clone(s.at), placed: s.settled}
 	count := map[string]int{}
 	for i, a := range arriving {
 		name := fmt.Sprintf("%s~%s-%d", a.group, a.name, n)
@@ -210,20 +210,20 @@ func (s *stage) take(n int, arriving []newcomers) (*take, error) {
 
 // cloned returns nodes made from a template. They are the same objects whenever they
 // are asked for, which spares the scheduler a look.
-func (s *stage) cloned(name string, template *v1.Node, count int) []*v1.Node {
-	for i := len(s.cast[name]); i < count; i++ {
+func (s *simulation) cloned(name string, template *v1.Node, count int) []*v1.Node {
+	for i := len(s.clones[name]); i < count; i++ {
 		n := *template
 		n.Name = fmt.Sprintf("%s-%d", name, i)
 		n.Labels = make(map[string]string, len(template.Labels)+1)
 		maps.Copy(n.Labels, template.Labels)
 		n.Labels[v1.LabelHostname] = n.Name
-		s.cast[name] = append(s.cast[name], &n)
+		s.clones[name] = append(s.clones[name], &n)
 	}
-	return s.cast[name][:count]
+	return s.clones[name][:count]
 }
 
 // bind lets the scheduler bind the pods that wait on.
-func (s *stage) bind(t *take) error {
+func (s *simulation) bind(t *outcome) error {
 	var waiting []int
 	var pods []*v1.Pod
 	for i, pod := range s.pods {
@@ -254,13 +254,13 @@ func (s *stage) bind(t *take) error {
 	return nil
 }
 
-// best is the take in which most pods found a place.
-func (r rehearsal) best() *take {
-	return slices.MaxFunc(r, func(a, b *take) int { return a.placed - b.placed })
+// best is the outcome in which most pods found a place.
+func (r outcomes) best() *outcome {
+	return slices.MaxFunc(r, func(a, b *outcome) int { return a.placed - b.placed })
 }
 
-// noWorseThan reports whether in no take fewer pods found a place.
-func (r rehearsal) noWorseThan(other rehearsal) bool {
+// noWorseThan reports whether in no outcome fewer pods found a place.
+func (r outcomes) noWorseThan(other outcomes) bool {
 	for i, t := range r {
 		if t.placed < other[i].placed {
 			return false
@@ -269,8 +269,8 @@ func (r rehearsal) noWorseThan(other rehearsal) bool {
 	return true
 }
 
-// helps reports whether in most takes more pods found a place.
-func (r rehearsal) helps(other rehearsal) bool {
+// helps reports whether in most outcomes more pods found a place.
+func (r outcomes) helps(other outcomes) bool {
 	n := 0
 	for i, t := range r {
 		if t.placed > other[i].placed {
@@ -280,9 +280,9 @@ func (r rehearsal) helps(other rehearsal) bool {
 	return 2*n > len(r)
 }
 
-// unused is how many nodes of a group are empty in some take, beside those that are
-// empty in the other rehearsal too.
-func (r rehearsal) unused(group string, other rehearsal) int64 {
+// unused is how many nodes of a group are empty in some outcome, beside those that are
+// empty in the other outcomes too.
+func (r outcomes) unused(group string, other outcomes) int64 {
 	most := int64(0)
 	for i, t := range r {
 		most = max(most, t.empty[group]-other[i].empty[group])

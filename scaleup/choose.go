@@ -9,15 +9,15 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 )
 
-// maxRehearsing bounds how long a round takes for rehearsals, about in nanoseconds.
-// It is counted, not measured, so that the same world has the same plan.
-const maxRehearsing = 100_000_000
+// defaultMaxWork bounds how long a round simulates the scheduler, about in
+// nanoseconds. It is counted, not measured, so that the same world has the same plan.
+const defaultMaxWork = 100_000_000
 
-// mayRehearse reports whether there is time for one more rehearsal that is not
-// needed for a sound plan.
-func (p *planner) mayRehearse() bool { return p.stage.work < p.opts.maxRehearsing() }
+func (o Options) workLimit() int { return cmp.Or(o.maxWork, defaultMaxWork) }
 
-func (o Options) maxRehearsing() int { return cmp.Or(o.rehearsing, maxRehearsing) }
+// hasTime reports whether there is time for one more simulation that is not needed
+// for a sound plan.
+func (p *planner) hasTime() bool { return p.simulation.work < p.opts.workLimit() }
 
 // candidate is an option with its split, of which only nodes are left that pods
 // will be on.
@@ -52,7 +52,7 @@ func (p *planner) decide() error {
 			return err
 		}
 		switch {
-		case c.kept == nil: // not for the rehearsal to judge
+		case c.kept == nil: // not judged by simulation
 			best = cmp.Or(best, c)
 		case sum(c.lasting) > 0:
 			if best == nil || c.running > best.running || c.running == best.running && best.strands && !c.strands {
@@ -61,7 +61,7 @@ func (p *planner) decide() error {
 		case sum(c.kept) > 0:
 			fallback = cmp.Or(fallback, c)
 		}
-		if best != nil && (!p.looksAhead() || c.kept == nil || c.running >= runnable && !best.strands || !p.mayRehearse()) {
+		if best != nil && (!p.looksAhead() || c.kept == nil || c.running >= runnable && !best.strands || !p.hasTime()) {
 			break
 		}
 		p.withdraw()
@@ -70,7 +70,7 @@ func (p *planner) decide() error {
 	if best = cmp.Or(best, fallback); best == nil {
 		return nil
 	}
-	return p.take(best)
+	return p.adopt(best)
 }
 
 // candidate splits the need of the chosen option and finds out what becomes of it.
@@ -87,28 +87,28 @@ func (p *planner) candidate() (*candidate, error) {
 		return c, err
 	}
 	c.lasting = c.kept
-	for fewer := p.looksAhead(); fewer && len(c.lasting) > 0 && p.mayRehearse(); {
+	for fewer := p.looksAhead(); fewer && len(c.lasting) > 0 && p.hasTime(); {
 		before := sum(c.lasting)
 		if c.lasting, c.running, err = p.lasting(c.lasting); err != nil {
 			return nil, err
 		}
 		fewer = sum(c.lasting) < before // and so later rounds may order others
 	}
-	if len(c.lasting) > 0 && len(p.stage.coming) > 0 && p.looksAhead() {
-		var r rehearsal
-		r, err = p.stage.rehearse(c.lasting, "")
+	if len(c.lasting) > 0 && len(p.simulation.coming) > 0 && p.looksAhead() {
+		var r outcomes
+		r, err = p.simulation.simulate(c.lasting, "")
 		c.strands = err == nil && p.strands(r)
 	}
 	return c, err
 }
 
 // strands reports whether nodes that are on their way would stay empty.
-func (p *planner) strands(r rehearsal) bool {
-	return slices.ContainsFunc(p.stage.coming, func(c newcomers) bool { return r.unused(c.group, p.before) > 0 })
+func (p *planner) strands(r outcomes) bool {
+	return slices.ContainsFunc(p.simulation.coming, func(c arrival) bool { return r.unused(c.group, p.before) > 0 })
 }
 
-// take makes a candidate the decision.
-func (p *planner) take(c *candidate) error {
+// adopt makes a candidate the decision.
+func (p *planner) adopt(c *candidate) error {
 	p.decision, p.ledger, p.helped, p.classes, p.wovenInto = c.decision, c.ledger, c.helped, c.classes, c.wovenInto
 	for _, name := range c.decision.Members {
 		delete(p.without, name)
@@ -124,12 +124,12 @@ func (p *planner) take(c *candidate) error {
 	if p.foreseen != nil {
 		return nil
 	}
-	return p.lowerHopes(kept)
+	return p.recountHelped(kept)
 }
 
-// lowerHopes counts the pods that the nodes that are left help.
-func (p *planner) lowerHopes(kept map[string]int64) error {
-	r, err := p.stage.rehearse(kept, "")
+// recountHelped counts the pods that the nodes that are left help.
+func (p *planner) recountHelped(kept map[string]int64) error {
+	r, err := p.simulation.simulate(kept, "")
 	if err != nil {
 		return err
 	}
@@ -184,12 +184,12 @@ func (p *planner) needed(ordered, planned map[string]int64) (map[string]int64, e
 	before := p.before
 	if len(ordered) > 0 {
 		var err error
-		if before, err = p.stage.rehearse(ordered, ""); err != nil {
+		if before, err = p.simulation.simulate(ordered, ""); err != nil {
 			return nil, err
 		}
 	}
 	kept := maps.Clone(planned)
-	after, err := p.stage.rehearse(together(ordered, kept), "")
+	after, err := p.simulation.simulate(together(ordered, kept), "")
 	for err == nil && !after.helps(before) {
 		if kept, after, err = p.withoutAGroup(ordered, kept, after); len(kept) == 0 {
 			return kept, err
@@ -204,7 +204,7 @@ func (p *planner) needed(ordered, planned map[string]int64) (map[string]int64, e
 		if maps.Equal(less, kept) {
 			return kept, nil
 		}
-		again, err := p.stage.rehearse(together(ordered, less), "")
+		again, err := p.simulation.simulate(together(ordered, less), "")
 		if err != nil {
 			return nil, err
 		}
@@ -219,15 +219,15 @@ func (p *planner) needed(ordered, planned map[string]int64) (map[string]int64, e
 // withoutAGroup leaves the one group out without whose nodes most pods find a place:
 // where the new nodes of one zone hold pods back from all others. It returns no nodes
 // where that changes nothing.
-func (p *planner) withoutAGroup(ordered, planned map[string]int64, with rehearsal) (map[string]int64, rehearsal, error) {
+func (p *planner) withoutAGroup(ordered, planned map[string]int64, with outcomes) (map[string]int64, outcomes, error) {
 	best := map[string]int64{}
 	for _, name := range slices.Sorted(maps.Keys(planned)) {
-		if len(planned) == 1 || !p.mayRehearse() {
+		if len(planned) == 1 || !p.hasTime() {
 			break
 		}
 		others := maps.Clone(planned)
 		delete(others, name)
-		r, err := p.stage.rehearse(together(ordered, others), "")
+		r, err := p.simulation.simulate(together(ordered, others), "")
 		if err != nil {
 			return nil, nil, err
 		}
