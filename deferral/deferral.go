@@ -18,6 +18,11 @@ import (
 // Default is how long a node waits for balance at most, unless told otherwise.
 const Default = 10 * time.Minute
 
+// Ended reports whether a wait that began at since is over now. A zero since is no wait. With a limit of 0 none begins, so each is over.
+func Ended(limit time.Duration, since, now time.Time) bool {
+	return limit == 0 || !since.IsZero() && now.Sub(since) >= limit
+}
+
 // Limit is how long a node waits for balance at most: what is given, or Default. With 0 no node waits. A negative limit is refused.
 func Limit(given *time.Duration) (time.Duration, error) {
 	switch {
@@ -71,6 +76,5 @@ func (w *Waits) Since(node string) time.Time { return w.nodes[node].since }
 
 // Overdue reports whether a node has waited as long as it may.
 func (w *Waits) Overdue(node string, now time.Time) bool {
-	n, waits := w.nodes[node]
-	return w.limit == 0 || waits && now.Sub(n.since) >= w.limit
+	return Ended(w.limit, w.Since(node), now)
 }

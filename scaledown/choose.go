@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -86,9 +87,8 @@ const tooManyLeave = "as many nodes as may leave at one time do"
 // overdue reports whether a node need not wait for its set: it has waited long enough, or it is not ready, so that its set is no
 // more level with it than without it.
 func (p *planner) overdue(i int) bool {
-	since := p.world.Nodes[i].DeferredSince
-	return !template.IsReady(p.world.Nodes[i].Node.Node) || p.opts.patience() == 0 ||
-		!since.IsZero() && !p.world.Now.Before(since.Add(p.opts.patience()))
+	n := &p.world.Nodes[i]
+	return !template.IsReady(n.Node.Node) || deferral.Ended(p.opts.patience(), n.DeferredSince, p.world.Now)
 }
 
 // pickAny chooses as Cluster Autoscaler does: nodes without pods to move first,

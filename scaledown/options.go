@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// Defaults: Cluster Autoscaler's of the flags of the same names, but for
-// DefaultMaxBalanceDeferral, which it does not have.
+// Defaults: Cluster Autoscaler's of the flags of the same names.
 const (
 	DefaultUnneededTime         = 10 * time.Minute
 	DefaultUnreadyTime          = 20 * time.Minute
@@ -19,7 +19,6 @@ const (
 	DefaultUtilizationThreshold = Whole / 2
 	DefaultMaxParallelism       = 10
 	DefaultMaxDrainParallelism  = 1
-	DefaultMaxBalanceDeferral   = 10 * time.Minute
 )
 
 // Whole is a share of all, in the unit of thresholds: millionths.
@@ -46,7 +45,7 @@ type Options struct {
 	// MaxDrainParallelism how many of them with pods to move. 0 is the default.
 	MaxParallelism, MaxDrainParallelism int
 	// MaxBalanceDeferral is how long a node that may go waits for its set to stay
-	// level; 0 does not wait.
+	// level: see deferral.Limit.
 	MaxBalanceDeferral *time.Duration
 	// Nodes with these pods stay, unless they are allowed to go: pods of the
 	// system, with local storage, of controllers that are not Kubernetes' own.
@@ -75,11 +74,14 @@ func (o *Options) validate() error {
 		value *time.Duration
 	}{
 		{"unneededTime", o.UnneededTime}, {"unreadyTime", o.UnreadyTime},
-		{"delayAfterAdd", o.DelayAfterAdd}, {"maxBalanceDeferral", o.MaxBalanceDeferral},
+		{"delayAfterAdd", o.DelayAfterAdd},
 	} {
 		if d.value != nil && *d.value < 0 {
 			return &InvalidOptionError{d.name, *d.value, "must not be negative"}
 		}
+	}
+	if _, err := deferral.Limit(o.MaxBalanceDeferral); err != nil {
+		return &InvalidOptionError{"maxBalanceDeferral", *o.MaxBalanceDeferral, err.Error()}
 	}
 	for _, n := range []struct {
 		name  string
@@ -95,9 +97,10 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// patience is how long a node waits for its set to stay level at most.
+// patience is how long a node waits for its set to stay level at most. The options have been checked.
 func (o *Options) patience() time.Duration {
-	return given(o.MaxBalanceDeferral, DefaultMaxBalanceDeferral)
+	limit, _ := deferral.Limit(o.MaxBalanceDeferral)
+	return limit
 }
 
 // settings are the defaults of what groups may have of their own.

@@ -13,6 +13,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	"pgregory.net/rapid"
 
+	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
@@ -203,7 +204,7 @@ func TestPlanKeepsSetsLevel(t *testing.T) {
 		for i, n := range goers(p.world, &d) {
 			for _, g := range p.world.Groups {
 				larger := setOf[n.Group] != "" && setOf[g.ID] == setOf[n.Group] && left[g.ID] > max(left[n.Group], g.Min)
-				late := !n.DeferredSince.IsZero() && start.Sub(n.DeferredSince) >= DefaultMaxBalanceDeferral
+				late := !n.DeferredSince.IsZero() && start.Sub(n.DeferredSince) >= deferral.Default
 				if larger && template.IsReady(n.Node.Node) && (!late || d.Nodes[d.Go[i]].Behind == "") {
 					t.Fatalf("%s goes before %s shrinks: %v", n.Node.Node.Name, g.ID, left)
 				}

@@ -305,7 +305,7 @@ func TestNewRefuses(t *testing.T) {
 		want string
 	}{
 		{Options{UnneededTime: &negative}, "unneededTime: Invalid value: -1s: must not be negative"},
-		{Options{MaxBalanceDeferral: &negative}, "maxBalanceDeferral: Invalid value: -1s: must not be negative"},
+		{Options{MaxBalanceDeferral: &negative}, "maxBalanceDeferral: Invalid value: -1s: must not be negative; 0 defers nothing"},
 		{Options{MaxDrainParallelism: -1}, "maxDrainParallelism: Invalid value: -1: must be 0 to 2147483647"},
 		{Options{UtilizationThreshold: &above}, "utilizationThreshold: Invalid value: 1000001: must be 0 to 1000000"},
 	} {

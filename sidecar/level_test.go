@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
@@ -24,6 +25,22 @@ func levelled(t testing.TB, groups []fake.Group, stocks ...fake.StockOut) *world
 	w := newWorld(t, setup{cloud: fake.Config{Groups: groups, Stocks: stocks}, sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}})
 	w.refresh(0)
 	return w
+}
+
+// TestNoDeferral: with --max-balance-deferral=0 no node waits, as in a simulation and in an autoscaler with evenkeel linked.
+func TestNoDeferral(t *testing.T) {
+	groups := zones(5, 3)
+	for limit, want := range map[*time.Duration]string{nil: "map[a:4 b:3]", ptr.To(time.Minute): "map[a:4 b:3]", ptr.To(time.Duration(0)): "map[a:0 b:0]"} {
+		w := newWorld(t, setup{cloud: fake.Config{Groups: groups}, sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true, MaxBalanceDeferral: limit}}})
+		w.refresh(0)
+		if got := fmt.Sprint(w.told()); got != want {
+			t.Errorf("deferral %v: minimums %s are told, want %s", limit, got, want)
+		}
+	}
+	negative := -time.Second
+	if _, err := steering.New("", steering.Options{MaxBalanceDeferral: &negative}); err == nil || err.Error() != "max balance deferral -1s: must not be negative; 0 defers nothing" {
+		t.Errorf("%v", err)
+	}
 }
 
 // refresh is a loop of Cluster Autoscaler after so long.
@@ -443,7 +460,7 @@ func TestFloorsAreNeverAboveTheSize(t *testing.T) {
 	raised := 0
 	for seed := range cases {
 		c := newRandomCase(seed)
-		c.sidecar = sidecar.Options{Options: steering.Options{LevelScaleDown: true, MaxBalanceDeferral: 2 * time.Minute}}
+		c.sidecar = sidecar.Options{Options: steering.Options{LevelScaleDown: true, MaxBalanceDeferral: ptr.To(2 * time.Minute)}}
 		c.ca.EnforceMinSize, c.ca.ScaleDown, c.ca.ScaleDownUnneeded = true, true, time.Minute
 		c.batches[0].Life = 20 * time.Minute
 		own := map[string]int{}

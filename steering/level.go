@@ -7,12 +7,10 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
-
-// DefaultMaxBalanceDeferral is how long smaller members of a set wait for larger ones to shrink.
-const DefaultMaxBalanceDeferral = 10 * time.Minute
 
 // catalogueFor is for how long sets by the templates of the cloud are not worked out again.
 const catalogueFor = time.Minute
@@ -66,7 +64,7 @@ func (m *levelMember) floorAt(size int) int { return max(m.min, min(m.size, m.st
 func (s *Machine) levelOut(now time.Time) {
 	l := &s.levels
 	l.floors = nil
-	if mode, _ := s.Mode(); !s.o.LevelScaleDown || mode != Steering || s.view == nil {
+	if mode, _ := s.Mode(); !s.o.LevelScaleDown || s.deferral == 0 || mode != Steering || s.view == nil {
 		l.sets = nil
 		return
 	}
@@ -79,19 +77,19 @@ func (s *Machine) levelOut(now time.Time) {
 		kept := levelOf(members, before)
 		l.sets[set] = kept
 		ended := kept.let
-		maps.Copy(l.floors, kept.advance(members, now, s.o.MaxBalanceDeferral))
+		maps.Copy(l.floors, kept.advance(members, now, s.deferral))
 		if kept.let && !ended {
 			s.count(SetsUneven, 1)
-			s.log(Log{Message: "Set may become uneven, its larger members have not shrunk", Values: []any{"set", set, "after", s.o.MaxBalanceDeferral.String(), "nodesPerLoop", kept.step}})
+			s.log(Log{Message: "Set may become uneven, its larger members have not shrunk", Values: []any{"set", set, "after", s.deferral.String(), "nodesPerLoop", kept.step}})
 		}
 	}
-	l.keep(before, now, s.o.MaxBalanceDeferral)
+	l.keep(before, now, s.deferral)
 }
 
 // keep leaves what is known of sets whose members cannot be read now, or only one of them, until nobody has waited for long.
-func (l *levels) keep(left map[string]*level, now time.Time, deferral time.Duration) {
+func (l *levels) keep(left map[string]*level, now time.Time, limit time.Duration) {
 	for set, kept := range left {
-		if l.sets[set] == nil && !kept.held.IsZero() && now.Sub(kept.held) <= deferral {
+		if l.sets[set] == nil && !kept.held.IsZero() && now.Sub(kept.held) <= limit {
 			l.sets[set] = kept
 		}
 	}
@@ -199,7 +197,7 @@ func (s *sight) staying(g *Group) int {
 }
 
 // advance takes in the sizes of a loop, and answers the minimums to tell.
-func (l *level) advance(members []levelMember, now time.Time, deferral time.Duration) map[string]floor {
+func (l *level) advance(members []levelMember, now time.Time, limit time.Duration) map[string]floor {
 	grown := l.compare(members)
 	largest, spread := spreadOf(members)
 	floors := make(map[string]floor, len(members))
@@ -213,10 +211,10 @@ func (l *level) advance(members []levelMember, now time.Time, deferral time.Dura
 	}
 	if held {
 		l.held = now
-		l.wait(grown, spread, now, deferral)
+		l.wait(grown, spread, now, limit)
 	} else {
 		l.let, l.step = false, 0
-		if now.Sub(l.held) > deferral { // not only passed over, as when the largest member cannot be read
+		if now.Sub(l.held) > limit { // not only passed over, as when the largest member cannot be read
 			l.since = time.Time{}
 		}
 	}
@@ -225,7 +223,7 @@ func (l *level) advance(members []levelMember, now time.Time, deferral time.Dura
 		if !raised {
 			continue
 		}
-		f.why = l.explain(&f, largest, deferral)
+		f.why = l.explain(&f, largest, limit)
 		if l.let {
 			f.min, f.held = members[i].floorAt(members[i].size-l.step), false
 		}
@@ -281,25 +279,25 @@ func spreadOf(members []levelMember) (largest levelMember, spread int) {
 
 // wait ends the waiting of a member when it was in vain, and lets it begin anew when that has made the set less even. It was not in
 // vain where a member is smaller than ever; members that only come and go do not postpone the end.
-func (l *level) wait(grown bool, spread int, now time.Time, deferral time.Duration) {
+func (l *level) wait(grown bool, spread int, now time.Time, limit time.Duration) {
 	switch {
 	case l.let && (grown || spread > max(1, l.spread)), !l.let && l.since.IsZero():
 		l.since, l.least, l.let = now, maps.Clone(l.sizes), false
 	case l.let:
 	case l.shrunk():
 		l.since, l.step = now, 0
-	case now.Sub(l.since) >= deferral:
+	case deferral.Ended(limit, l.since, now):
 		l.let, l.spread, l.step = true, spread, max(1, min(2*l.step, nodegroupset.MaxSize))
 	}
 }
 
 // explain says why a minimum is raised.
-func (l *level) explain(f *floor, largest levelMember, deferral time.Duration) string {
+func (l *level) explain(f *floor, largest levelMember, limit time.Duration) string {
 	switch {
 	case l.let:
-		return fmt.Sprintf("%d per loop may go: no member of the set got smaller for %s", l.step, deferral)
+		return fmt.Sprintf("%d per loop may go: no member of the set got smaller for %s", l.step, limit)
 	case f.held:
-		return fmt.Sprintf("waits for %s with %d, until %s at most", largest.id, largest.size, l.since.Add(deferral).UTC().Format(time.TimeOnly))
+		return fmt.Sprintf("waits for %s with %d, until %s at most", largest.id, largest.size, l.since.Add(limit).UTC().Format(time.TimeOnly))
 	}
 	return "one per loop may go, so that the set stays level"
 }

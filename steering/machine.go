@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
@@ -28,8 +29,9 @@ type Options struct {
 	NotBalanced bool
 	// LevelScaleDown raises the minimums Cluster Autoscaler is told, so that it takes nodes from the largest members of a set.
 	LevelScaleDown bool
-	// MaxBalanceDeferral is how long smaller members wait for larger ones to shrink; 0 means DefaultMaxBalanceDeferral.
-	MaxBalanceDeferral time.Duration
+	// MaxBalanceDeferral is how long smaller members wait for larger ones to shrink: see deferral.Limit. With 0 no member waits, as
+	// without LevelScaleDown.
+	MaxBalanceDeferral *time.Duration
 	// DryRun only tells what would be done.
 	DryRun bool
 }
@@ -41,9 +43,6 @@ func (o *Options) setDefaults() {
 	if o.MaxNodeStartupTime == 0 {
 		o.MaxNodeStartupTime = cloudprovider.DefaultMaxNodeStartupTime
 	}
-	if o.MaxBalanceDeferral == 0 {
-		o.MaxBalanceDeferral = DefaultMaxBalanceDeferral
-	}
 }
 
 // Machine is the state. It must not be used from several goroutines at the same time.
@@ -51,8 +50,10 @@ type Machine struct {
 	o      Options
 	writer string              // names this process in the journal; empty without a journal
 	index  *nodegroupset.Index // of what the autoscaler sent last
-	now    time.Time
-	out    Effects // not taken yet
+	// deferral is how long smaller members wait for larger ones to shrink at most
+	deferral time.Duration
+	now      time.Time
+	out      Effects // not taken yet
 
 	observed   []NodeState // what is known of nodes; not where it is to be inferred
 	known      bool
@@ -90,16 +91,21 @@ func New(writer string, o Options) (*Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("similarity of node groups: %w", err)
 	}
+	limit, err := deferral.Limit(o.MaxBalanceDeferral)
+	if err != nil {
+		return nil, fmt.Errorf("max balance deferral %s: %w", *o.MaxBalanceDeferral, err)
+	}
 	return &Machine{
-		o:       o,
-		writer:  writer,
-		index:   index,
-		books:   map[string]*book{},
-		backoff: backoff.New(o.Backoff),
-		grown:   map[string]bool{},
-		warned:  map[string]bool{},
-		sets:    map[string]string{},
-		shut:    map[string]bool{},
+		o:        o,
+		writer:   writer,
+		index:    index,
+		deferral: limit,
+		books:    map[string]*book{},
+		backoff:  backoff.New(o.Backoff),
+		grown:    map[string]bool{},
+		warned:   map[string]bool{},
+		sets:     map[string]string{},
+		shut:     map[string]bool{},
 	}, nil
 }
 

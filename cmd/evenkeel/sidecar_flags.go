@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
-	"github.com/evenkeel/evenkeel/steering"
 )
 
 func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
@@ -46,7 +46,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.DurationVar(&o.sidecar.BackendTimeout, "backend-timeout", sidecar.DefaultBackendTimeout, "timeout of a call to the real provider; Cluster Autoscaler gets an answer long before")
 	f.IntVar(&o.sidecar.Parallel, "backend-parallelism", sidecar.DefaultParallel, "concurrent calls to the real provider while its state is read")
 	f.BoolVar(&o.sidecar.LevelScaleDown, "level-scale-down", false, "do not remove nodes from smaller members of a set while larger ones can shrink")
-	f.DurationVar(&o.sidecar.MaxBalanceDeferral, "max-balance-deferral", steering.DefaultMaxBalanceDeferral, "how long a set waits for its larger members to shrink before it may become unbalanced")
+	o.sidecar.MaxBalanceDeferral = f.Duration("max-balance-deferral", deferral.Default, "how long a set waits for its larger members to shrink before it may become unbalanced; 0 does not wait")
 	f.BoolVar(&o.sidecar.DryRun, "dry-run", false, "only report what would be done")
 
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server; empty means in-cluster configuration")
@@ -108,7 +108,7 @@ func (o *sidecarOptions) checkDurations() error {
 		{"max-node-provision-time", o.sidecar.MaxNodeProvisionTime, 1},
 		{"max-node-startup-time", o.sidecar.MaxNodeStartupTime, 1},
 		{"backend-timeout", o.sidecar.BackendTimeout, 1},
-		{"max-balance-deferral", o.sidecar.MaxBalanceDeferral, 1},
+		{"max-balance-deferral", *o.sidecar.MaxBalanceDeferral, 0},
 		{"grace", o.grace, 1},
 		{"initial-node-group-backoff-duration", o.sidecar.Backoff.Initial, 0},
 		{"max-node-group-backoff-duration", o.sidecar.Backoff.Max, 0},
