@@ -40,7 +40,7 @@ func printSplit(p *printing.Printer, s *v1alpha1.NodeGroupSplitSpec, status *v1a
 	if err := p.Grid(g); err != nil || status.Unplaced == 0 {
 		return err
 	}
-	return p.Note(true, "unplaced: "+of(status.Unplaced, "node")+" no group has room for")
+	return p.Note(true, "unplaced: "+of(status.Unplaced, "node")+" that no group has room for")
 }
 
 func printDistribution(p *printing.Printer, s *v1alpha1.ReplicaDistributionSpec, status *v1alpha1.ReplicaDistributionStatus) error {
