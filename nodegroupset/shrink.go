@@ -55,6 +55,30 @@ type ShrinkResult struct {
 	Waits []ShrinkWait // all others, by position
 }
 
+// canShrink reports whether the group is above its minimum.
+func (g *ShrinkGroup) canShrink() bool { return g.Size > g.Min }
+
+// shrinksBefore orders groups of one set as far as sizes tell: the largest first, of equally large ones the last by name.
+func (g *ShrinkGroup) shrinksBefore(other *ShrinkGroup) bool {
+	if g.Size != other.Size {
+		return g.Size > other.Size
+	}
+	return g.Name > other.Name
+}
+
+// ShrinksFirst returns the position of the group from which Shrink takes a node first if all are of one set and have equal
+// candidates; -1 if none can shrink. The set stays level as long as no group gets smaller than that one will be then. It is
+// for callers that do not choose the nodes themselves.
+func ShrinksFirst(groups []ShrinkGroup) int {
+	first := -1
+	for i := range groups {
+		if g := &groups[i]; g.canShrink() && (first < 0 || g.shrinksBefore(&groups[first])) {
+			first = i
+		}
+	}
+	return first
+}
+
 // Shrink chooses which nodes go so that the groups of a set stay level. It is the
 // mirror of Split: a candidate goes when its group is among the largest of its
 // set, where nodes that go count as gone, and groups that can not shrink do not

@@ -331,3 +331,29 @@ func TestShrinkLeavesItsInputAlone(t *testing.T) {
 		}
 	})
 }
+
+// TestShrinkBeginsWhereShrinksFirstSays: with equal candidates everywhere both choose the same group.
+func TestShrinkBeginsWhereShrinksFirstSays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var request ShrinkRequest
+		request.Nodes, request.Drains = 1, Unlimited
+		for i := range rapid.IntRange(0, 5).Draw(t, "groups") {
+			name := string(rune('a' + i))
+			request.Groups = append(request.Groups, ShrinkGroup{
+				Name: name, Set: "s", Size: rapid.Int64Range(0, 4).Draw(t, "size"), Min: rapid.Int64Range(0, 4).Draw(t, "min"),
+			})
+			request.Candidates = append(request.Candidates, ShrinkCandidate{Group: name})
+		}
+		result, err := Shrink(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := -1
+		if len(result.Go) > 0 {
+			got = result.Go[0]
+		}
+		if want := ShrinksFirst(request.Groups); got != want {
+			t.Fatalf("Shrink begins with group %d, ShrinksFirst says %d: %+v", got, want, request.Groups)
+		}
+	})
+}

@@ -25,8 +25,6 @@ type shrinkGroup struct {
 	drain bool  // whether the first of queue has pods to move
 }
 
-func (g *shrinkGroup) fixed() bool { return g.Size <= g.Min }
-
 // shrinkSet is a set and those of its groups that can shrink.
 type shrinkSet struct {
 	groups ranking[*shrinkGroup]
@@ -83,7 +81,7 @@ func (s *shrinker) join() {
 				byName[g.Set] = g.set
 			}
 		}
-		if !g.fixed() {
+		if g.canShrink() {
 			g.set.groups.items = append(g.set.groups.items, g)
 		}
 	}
@@ -136,7 +134,7 @@ func (s *shrinker) take(set *shrinkSet) {
 	}
 	g.Size--
 	s.settle(g)
-	if g.fixed() {
+	if !g.canShrink() {
 		heap.Pop(&set.groups)
 	} else {
 		heap.Fix(&set.groups, 0)
@@ -191,7 +189,7 @@ func byLevel(a, b *shrinkGroup) bool {
 	case (len(a.late) > 0) != (len(b.late) > 0):
 		return len(a.late) > 0
 	}
-	return a.Name > b.Name
+	return a.shrinksBefore(&b.ShrinkGroup)
 }
 
 // byLateness puts the group first whose overdue candidate goes next.
@@ -219,7 +217,7 @@ func (s *shrinker) result() ShrinkResult {
 			continue
 		}
 		wait := ShrinkWait{Candidate: i, Reason: WaitsForLimit}
-		if g.fixed() {
+		if !g.canShrink() {
 			wait.Reason = HeldByMin
 		} else if first := g.set.largest(); g.Size < first.Size && !s.candidates[i].Overdue {
 			wait.Reason, wait.Behind = WaitsForLevel, first.Name

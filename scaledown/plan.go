@@ -57,7 +57,7 @@ type planner struct {
 func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 	p := &planner{
 		world: w, checker: checker, opts: opts, known: memory{},
-		groups: make(map[string]*Group, len(w.Groups)), setOf: map[string]string{},
+		groups:  make(map[string]*Group, len(w.Groups)),
 		outcome: make([]*NodeOutcome, len(w.Nodes)),
 	}
 	for i := range w.Groups {
@@ -82,13 +82,7 @@ func (p *planner) findSets() error {
 			return fmt.Errorf("node group %s: %w", g.ID, err)
 		}
 	}
-	for _, set := range index.Sets() {
-		for _, name := range set {
-			if len(set) > 1 {
-				p.setOf[name] = set[0]
-			}
-		}
-	}
+	p.setOf = nodegroupset.FirstOf(index.Sets())
 	return nil
 }
 

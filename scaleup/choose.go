@@ -22,15 +22,15 @@ func (p *planner) hasTime() bool { return p.simulation.work < p.opts.workLimit()
 // candidate is an option with its split, of which only nodes are left that pods
 // will be on.
 type candidate struct {
-	decision  Decision
-	ledger    *ledger
-	helped    map[int]int
-	classes   []class
-	wovenInto []string
-	kept      map[string]int64 // of its nodes, beside those there are and on their way
-	lasting   map[string]int64 // of these, beside those of later rounds too
-	running   int              // pods, once later rounds have ordered what they can
-	strands   bool             // leaves nodes empty that are on their way
+	decision Decision
+	ledger   *ledger
+	helped   map[int]int
+	classes  []class
+	filledUp []string
+	kept     map[string]int64 // of its nodes, beside those there are and on their way
+	lasting  map[string]int64 // of these, beside those of later rounds too
+	running  int              // pods, once later rounds have ordered what they can
+	strands  bool             // leaves nodes empty that are on their way
 }
 
 // decide chooses an option and splits its need. Nodes that would stay empty are not
@@ -78,7 +78,7 @@ func (p *planner) candidate() (*candidate, error) {
 	if err := p.splitNeed(); err != nil {
 		return nil, err
 	}
-	c := &candidate{decision: p.decision, ledger: p.ledger, helped: p.helped, classes: p.classes, wovenInto: p.wovenInto}
+	c := &candidate{decision: p.decision, ledger: p.ledger, helped: p.helped, classes: p.classes, filledUp: p.filledUp}
 	if p.opts.asEstimated || p.group(c.decision.Chosen).AllOrNothing || len(c.ledger.grown) == 0 {
 		return c, nil
 	}
@@ -109,7 +109,7 @@ func (p *planner) strands(r outcomes) bool {
 
 // adopt makes a candidate the decision.
 func (p *planner) adopt(c *candidate) error {
-	p.decision, p.ledger, p.helped, p.classes, p.wovenInto = c.decision, c.ledger, c.helped, c.classes, c.wovenInto
+	p.decision, p.ledger, p.helped, p.classes, p.filledUp = c.decision, c.ledger, c.helped, c.classes, c.filledUp
 	for _, name := range c.decision.Members {
 		delete(p.without, name)
 	}
@@ -151,7 +151,7 @@ func (p *planner) reset() {
 	p.decision = Decision{Pods: p.decision.Pods}
 	p.ledger = newLedger(p.world, p.opts.Limits)
 	p.estimator = estimator.New(p.cluster)
-	p.helped, p.classes, p.wovenInto = map[int]int{}, nil, nil
+	p.helped, p.classes, p.filledUp = map[int]int{}, nil, nil
 }
 
 // withdraw takes the chosen option and those of its set back.

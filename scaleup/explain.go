@@ -302,9 +302,9 @@ func (p *planner) classOf(kind int) int {
 // helpers are the groups whose new nodes serve a kind of pods.
 func (p *planner) helpers(kind int) []string {
 	of := p.classOf(kind)
-	groups := slices.Clone(p.wovenInto)
+	groups := slices.Clone(p.filledUp)
 	for i, s := range p.decision.shares {
-		if i <= of && !p.classes[i].woven && subset(p.classes[i].members, p.classes[of].members) || i == of {
+		if i <= of && !p.classes[i].oneByOne && subset(p.classes[i].members, p.classes[of].members) || i == of {
 			groups = slices.AppendSeq(groups, maps.Keys(s.nodes))
 		}
 	}

@@ -69,11 +69,11 @@ type planner struct {
 	index *nodegroupset.Index
 	sets  map[string][]string // the set of each standing group
 
-	options   []expander.Option
-	without   map[string]string // groups without an option, and why
-	classes   []class           // the chosen option's pods, by the members they pass on
-	helped    map[int]int       // pods of each kind that the ordered nodes help
-	wovenInto []string          // groups whose woven nodes other pods fill up
+	options  []expander.Option
+	without  map[string]string // groups without an option, and why
+	classes  []class           // the chosen option's pods, by the members they pass on
+	helped   map[int]int       // pods of each kind that the ordered nodes help
+	filledUp []string          // groups whose nodes for pods placed one by one other pods fill up
 }
 
 func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {

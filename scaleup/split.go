@@ -1,21 +1,21 @@
 package scaleup
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/evenkeel/evenkeel/estimator"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // class is the pods of the option that pass on exactly the same members.
 type class struct {
-	members []string // by name
-	kinds   []int
-	woven   bool // placed by weave, not by an estimate
-	nodes   int64
-	placed  []estimator.Placed // in the order of kinds
+	members  []string // by name
+	kinds    []int
+	oneByOne bool // placed by placeOneByOne, not by an estimate
+	nodes    int64
+	placed   []estimator.Placed // in the order of kinds
 }
 
 // splitNeed finds the partners of the chosen group and gives every member its
@@ -25,13 +25,13 @@ type class struct {
 func (p *planner) splitNeed() error {
 	p.decision.Members = p.partners()
 	p.classes = p.classify(p.decision.Members)
-	if err := p.weave(); err != nil {
+	if err := p.placeOneByOne(); err != nil {
 		return err
 	}
 	var phases []estimator.Phase
 	for i := range p.classes {
 		c := &p.classes[i]
-		if c.woven {
+		if c.oneByOne {
 			continue
 		}
 		phase := p.phase(p.standFor(c.members), p.demands(c.kinds))
@@ -76,15 +76,15 @@ func (p *planner) demands(kinds []int) []estimator.Demand {
 	return demands
 }
 
-// roundLeft is what the round still allows beside the woven nodes.
+// roundLeft is what the round still allows beside the nodes for pods that were placed one by one.
 func (p *planner) roundLeft() int {
-	woven := int64(0)
+	opened := int64(0)
 	for _, c := range p.classes {
-		if c.woven {
-			woven += c.nodes
+		if c.oneByOne {
+			opened += c.nodes
 		}
 	}
-	return int(max(0, p.roundLimit()-woven))
+	return int(max(0, p.roundLimit()-opened))
 }
 
 // splitClass levels the nodes of one class over its members, on top of what
@@ -132,46 +132,46 @@ func (p *planner) partners() []string {
 	return members
 }
 
-// classify sorts the kinds of pods that some member takes by the members that
-// take them. Pods that look around come first, for they are placed one by one;
-// then those with the fewest members.
+// classify sorts the kinds of pods that some member takes by the members that take them. Pods for which it matters what runs
+// on other nodes come first, for they are placed one by one.
 func (p *planner) classify(members []string) []class {
-	byMembers := map[string]*class{}
-	for k := range p.kinds {
-		c := class{}
-		for _, name := range members {
-			if p.passes(name, k) {
-				c.members = append(c.members, name)
+	var classes []class
+	for _, c := range nodegroupset.Classes(len(p.kinds), func(k int) []string { return p.takers(members, k) }) {
+		one, together := class{members: c.Members, oneByOne: true}, class{members: c.Members}
+		for _, k := range c.Items {
+			if len(c.Members) > 1 && estimator.DependsOnDomain(p.kinds[k].Pod) {
+				one.kinds = append(one.kinds, k)
+			} else {
+				together.kinds = append(together.kinds, k)
 			}
 		}
-		if len(c.members) == 0 {
-			continue
+		for _, c := range []class{one, together} {
+			if len(c.kinds) > 0 {
+				classes = append(classes, c)
+			}
 		}
-		c.woven = len(c.members) > 1 && estimator.DependsOnDomain(p.kinds[k].Pod)
-		key := fmt.Sprint(c.woven, "\x00", strings.Join(c.members, "\x00"))
-		if byMembers[key] == nil {
-			byMembers[key] = &c
-		}
-		byMembers[key].kinds = append(byMembers[key].kinds, k)
 	}
-	var classes []class
-	for _, c := range byMembers {
-		classes = append(classes, *c)
-	}
-	slices.SortFunc(classes, func(a, b class) int {
-		if a.woven != b.woven {
-			return wovenFirst(a.woven)
+	slices.SortStableFunc(classes, func(a, b class) int {
+		switch {
+		case a.oneByOne == b.oneByOne:
+			return 0
+		case a.oneByOne:
+			return -1
 		}
-		return cmp.Or(cmp.Compare(len(a.members), len(b.members)), slices.Compare(a.members, b.members))
+		return 1
 	})
 	return classes
 }
 
-func wovenFirst(a bool) int {
-	if a {
-		return -1
+// takers are the members that take pods of a kind.
+func (p *planner) takers(members []string, kind int) []string {
+	var names []string
+	for _, name := range members {
+		if p.passes(name, kind) {
+			names = append(names, name)
+		}
 	}
-	return 1
+	return names
 }
 
 // standFor is the member whose template stands for the class: the chosen group
@@ -183,14 +183,13 @@ func (p *planner) standFor(members []string) string {
 	return members[0]
 }
 
-// reusable lists the earlier phases whose nodes the pods of class i may share:
-// wherever such a node comes to lie, these pods pass there. Woven classes have
-// no phase.
+// reusable lists the earlier phases whose nodes the pods of class i may share: wherever such a node is, these pods pass
+// there. Classes that are placed one by one have no phase.
 func (p *planner) reusable(i int) []int {
 	var earlier []int
 	phase := 0
 	for _, c := range p.classes[:i] {
-		if c.woven {
+		if c.oneByOne {
 			continue
 		}
 		if subset(c.members, p.classes[i].members) {

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
@@ -47,12 +48,7 @@ func (s *Machine) compare(request *Question) error {
 			s.log(Log{Verbosity: 2, Message: "Node group is balanced with no other, its template can not be compared", Values: []any{"nodeGroup", name, "reason", err.Error()}})
 		}
 	}
-	clear(s.sets)
-	for _, set := range s.index.Sets() {
-		for _, name := range set {
-			s.sets[name] = set[0]
-		}
-	}
+	s.sets = nodegroupset.FirstOf(s.index.Sets())
 	return nil
 }
 

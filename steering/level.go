@@ -121,7 +121,7 @@ func levelOf(members []levelMember, before map[string]*level) *level {
 // levelMembers are the sets of two and more groups that can be levelled.
 func (s *Machine) levelMembers(now time.Time) map[string][]levelMember {
 	first := s.sets
-	if len(first) == 0 {
+	if len(s.index.Names()) == 0 {
 		first = s.catalogueSets(now)
 	}
 	out := map[string][]levelMember{}
@@ -161,11 +161,7 @@ func (s *Machine) catalogueSets(now time.Time) map[string]string {
 			index.Delete(id) // what can not be compared is levelled with none
 		}
 	}
-	for _, set := range index.Sets() {
-		for _, id := range set {
-			l.catalogue[id] = set[0]
-		}
-	}
+	l.catalogue = nodegroupset.FirstOf(index.Sets())
 	return l.catalogue
 }
 
@@ -260,21 +256,24 @@ func (l *level) shrunk() bool {
 	return smaller
 }
 
-// spreadOf finds the first largest member that can shrink, and how far the smallest is from it.
+// spreadOf finds the member that shrinks first, and how far the smallest that can shrink is from it. Without one that can
+// shrink it returns a member without name and size.
 func spreadOf(members []levelMember) (largest levelMember, spread int) {
-	smallest := 0
-	for _, m := range members {
-		switch {
-		case !m.shrinks():
-			continue
-		case largest.id == "":
-			largest, smallest = m, m.size
-		case m.size > largest.size:
-			largest = m
-		}
-		smallest = min(smallest, m.size)
+	groups := make([]nodegroupset.ShrinkGroup, len(members))
+	for i, m := range members {
+		groups[i] = nodegroupset.ShrinkGroup{Name: m.id, Size: int64(m.size), Min: int64(m.min)}
 	}
-	return largest, largest.size - smallest
+	first := nodegroupset.ShrinksFirst(groups)
+	if first < 0 {
+		return levelMember{}, 0
+	}
+	largest = members[first]
+	for _, m := range members {
+		if m.shrinks() {
+			spread = max(spread, largest.size-m.size)
+		}
+	}
+	return largest, spread
 }
 
 // wait ends the waiting of a member when it was in vain, and lets it begin anew when that has made the set less even. It was not in

@@ -215,7 +215,7 @@ func (s *split) place(sizes []nodegroupset.Group, class bound, nodes int64, limi
 	request := nodegroupset.SplitRequest{Nodes: nodes}
 	var members []int
 	for i := range sizes {
-		if class.members != nil && !class.members[sizes[i].Name] {
+		if class.members != nil && !slices.Contains(class.members, sizes[i].Name) {
 			continue
 		}
 		g := sizes[i]
@@ -248,56 +248,39 @@ func (s *split) place(sizes []nodegroupset.Group, class bound, nodes int64, limi
 	return result.Unplaced, nil
 }
 
-// bound is a number of nodes for pods that only some members take.
+// bound is a number of nodes for pods that only some members take; without members, for pods that all take.
 type bound struct {
-	members map[string]bool
+	members []string
 	nodes   int
 }
 
-// bound finds the pods that only some members take, the most particular first.
+// bound finds the pods that only some members take, and how many nodes they need.
 func (c *choice) bound(s *split) []bound {
-	takers := map[int][]string{} // pod → members, in the order of members
+	takers := make([][]string, len(c.request.Pods))
 	for _, m := range s.members {
 		for _, i := range m.pods() {
 			takers[i] = append(takers[i], m.Name)
 		}
 	}
-	classes := map[string]*bound{}
-	pods := map[string]int{}
 	for i, names := range takers {
 		for _, m := range s.members {
-			if m.limited && !slices.Contains(names, m.Name) && c.template(m.Name) != nil && accepts(c.request.Pods[i], c.template(m.Name)) {
-				names = append(names, m.Name)
+			if len(names) > 0 && m.limited && !slices.Contains(names, m.Name) && c.template(m.Name) != nil && accepts(c.request.Pods[i], c.template(m.Name)) {
+				takers[i] = append(takers[i], m.Name)
 			}
 		}
-		if len(names) == len(s.members) {
+	}
+	var out []bound
+	for _, class := range nodegroupset.Classes(len(takers), func(i int) []string { return takers[i] }) {
+		if len(class.Members) == len(s.members) {
 			continue
 		}
-		slices.Sort(names)
-		key := strings.Join(names, "\x00")
-		if classes[key] == nil {
-			classes[key] = &bound{members: map[string]bool{}}
-			for _, name := range names {
-				classes[key].members[name] = true
-			}
-		}
-		pods[key]++
-	}
-	keys := make([]string, 0, len(classes))
-	for key, class := range classes {
+		b := bound{members: class.Members}
 		for _, m := range s.members {
-			if class.members[m.Name] && len(m.pods()) > 0 {
-				class.nodes = max(class.nodes, ceilDiv(pods[key]*m.count(), len(m.pods())))
+			if pods := len(m.pods()); pods > 0 && slices.Contains(class.Members, m.Name) {
+				b.nodes = max(b.nodes, ceilDiv(len(class.Items)*m.count(), pods))
 			}
 		}
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(classes[a].members), len(classes[b].members)), cmp.Compare(a, b))
-	})
-	out := make([]bound, 0, len(keys)+1)
-	for _, key := range keys {
-		out = append(out, *classes[key])
+		out = append(out, b)
 	}
 	return out
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// loom places pods one by one on new nodes of all members.
-type loom struct {
+// placer places pods one by one on new nodes of all members.
+type placer struct {
 	*planner
 	cluster *predicates.Cluster
 	from    int      // the first new node
@@ -19,14 +19,13 @@ type loom struct {
 	limit   int64
 }
 
-// weave places the pods that look at the pods around them: each on a node opened
-// so far where it may run, else on a new node of the smallest member where it
-// may. On nodes of a single group such pods soon hold each other back. Other
-// pods of the option then use the room left on these nodes.
-func (p *planner) weave() error {
-	l := &loom{planner: p, cluster: p.cluster.Fork(), from: p.cluster.Len(), limit: p.roundLimit()}
+// placeOneByOne places the pods for which it matters what runs on other nodes: each on a new node where it may run, else on
+// one more node of the smallest member where it may. On nodes of a single group such pods soon keep each other out. Other
+// pods of the option then use the room that is left on these nodes.
+func (p *planner) placeOneByOne() error {
+	l := &placer{planner: p, cluster: p.cluster.Fork(), from: p.cluster.Len(), limit: p.roundLimit()}
 	for i := range p.classes {
-		if !p.classes[i].woven {
+		if !p.classes[i].oneByOne {
 			continue
 		}
 		if err := l.class(i); err != nil {
@@ -40,7 +39,7 @@ func (p *planner) weave() error {
 	return l.fillUp()
 }
 
-func (l *loom) class(i int) error {
+func (l *placer) class(i int) error {
 	c := &l.classes[i]
 	first := len(l.opened)
 	c.placed = make([]estimator.Placed, len(c.kinds))
@@ -61,7 +60,7 @@ func (l *loom) class(i int) error {
 }
 
 // place finds places for all pods of a kind, as far as they go.
-func (l *loom) place(members []string, kind int) (estimator.Placed, error) {
+func (l *placer) place(members []string, kind int) (estimator.Placed, error) {
 	pod, want := l.kinds[kind].Pod, len(l.kinds[kind].Pods)
 	placed := estimator.Placed{}
 	for placed.Count < want {
@@ -88,9 +87,9 @@ func (l *loom) place(members []string, kind int) (estimator.Placed, error) {
 	return placed, nil
 }
 
-// open adds a node for the pod to the smallest member where it may run; full
-// tells that a member without room might have helped.
-func (l *loom) open(members []string, pod *v1.Pod) (opened, full bool, err error) {
+// open adds a node for the pod to the smallest member where it may run; full reports whether a member without room might
+// have taken it.
+func (l *placer) open(members []string, pod *v1.Pod) (opened, full bool, err error) {
 	for _, name := range l.smallestFirst(members) {
 		if int64(len(l.opened)) >= l.limit || l.ledger.room([]string{name}, 1) == 0 {
 			full = true
@@ -110,7 +109,7 @@ func (l *loom) open(members []string, pod *v1.Pod) (opened, full bool, err error
 	return false, full, nil
 }
 
-func (l *loom) smallestFirst(members []string) []string {
+func (l *placer) smallestFirst(members []string) []string {
 	order := slices.Clone(members)
 	slices.SortFunc(order, func(a, b string) int {
 		if by := cmp.Compare(l.ledger.size(a), l.ledger.size(b)); by != 0 {
@@ -127,12 +126,11 @@ func (l *loom) smallestFirst(members []string) []string {
 	return order
 }
 
-// fillUp gives the room left on the woven nodes to pods that may run on any of
-// them.
-func (l *loom) fillUp() error {
+// fillUp gives the room that is left on the new nodes to pods that may run on any of them.
+func (l *placer) fillUp() error {
 	groups := slices.Compact(slices.Sorted(slices.Values(l.opened)))
 	for _, c := range l.classes {
-		if c.woven || !subset(groups, c.members) {
+		if c.oneByOne || !subset(groups, c.members) {
 			continue
 		}
 		for _, j := range l.largestFirst(c.kinds) {
@@ -144,12 +142,12 @@ func (l *loom) fillUp() error {
 			l.helped[kind] += podsOf(on)
 		}
 	}
-	l.wovenInto = groups
+	l.filledUp = groups
 	return nil
 }
 
 // largestFirst orders kinds of one class, by their positions.
-func (l *loom) largestFirst(kinds []int) []int {
+func (l *placer) largestFirst(kinds []int) []int {
 	return estimator.LargestFirst(l.group(l.decision.Chosen).Template.Node, l.workload.Demands(kinds...))
 }
 

@@ -1,0 +1,56 @@
+package nodegroupset
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Class is pods that can run on the same members of a set.
+type Class struct {
+	Members []string // in name order
+	Items   []int    // pods, or kinds of pods, as the caller numbers them, in ascending order
+}
+
+// Classes sorts items 0 to n-1 into classes by the groups that take each of them, which takers returns in any order. An item
+// that no group takes is in no class.
+//
+// Classes with few members come first, then the order is that of the members' names. To split the nodes of one class after
+// the other in this order, each on top of what its members have got so far, puts the nodes of pods that can run on some
+// members only where they are needed, and levels the rest over all.
+func Classes(n int, takers func(item int) []string) []Class {
+	byMembers := map[string]*Class{}
+	for item := range n {
+		members := slices.Sorted(slices.Values(takers(item)))
+		if len(members) == 0 {
+			continue
+		}
+		key := strings.Join(members, "\x00")
+		if byMembers[key] == nil {
+			byMembers[key] = &Class{Members: members}
+		}
+		byMembers[key].Items = append(byMembers[key].Items, item)
+	}
+	classes := make([]Class, 0, len(byMembers))
+	for _, c := range byMembers {
+		classes = append(classes, *c)
+	}
+	slices.SortFunc(classes, func(a, b Class) int {
+		return cmp.Or(cmp.Compare(len(a.Members), len(b.Members)), slices.Compare(a.Members, b.Members))
+	})
+	return classes
+}
+
+// FirstOf maps every group to the first of its set. Groups that are alone in their set are left out.
+func FirstOf(sets [][]string) map[string]string {
+	first := map[string]string{}
+	for _, set := range sets {
+		if len(set) < 2 {
+			continue
+		}
+		for _, name := range set {
+			first[name] = set[0]
+		}
+	}
+	return first
+}
