@@ -52,10 +52,11 @@ type Options struct {
 // Checker runs the scheduler's Filter plugins. It is safe for concurrent use;
 // calls run one after the other.
 //
-// It keeps what it has found out about nodes and pods, and looks again only at
-// what is new. So objects and lists of pods that were given to it must never be
-// changed: what changes is given as another object, in another list. Of objects
-// that are no longer given a bounded number is remembered.
+// It keeps what it has found out about nodes and pods, and looks again only at what is new. So objects that were given to it
+// must never be changed: a changed object is given as a copy. ErrChangedObject is returned for an object whose UID,
+// resourceVersion or, for a pod, node name has changed, or for a node whether it is schedulable and its number of taints; it
+// is found out when the object is looked at, which pods of a node in an unchanged list are not. Of objects that are no longer
+// given a bounded number is remembered.
 type Checker struct {
 	mu       sync.Mutex
 	done     <-chan struct{}

@@ -9,10 +9,11 @@ import (
 )
 
 // What was found out about objects is kept from Cluster to Cluster, by the objects
-// themselves: they do not change.
+// themselves: they must not change.
 
 // hosted is what is known of a node that came with pods.
 type hosted struct {
+	mark     nodeMark
 	pods     []*v1.Pod
 	st       *state
 	keysRead int // the Checker's keys when the shape was taken
@@ -50,21 +51,23 @@ func (c *Checker) universe(nodes []Node) *universe {
 // knows reports whether a node came before with the very same pods.
 func (u *universe) knows(n Node) bool {
 	known, there := u.nodes[n.Node]
-	return there && sameList(known.pods, n.Pods)
-}
-
-func sameList(a, b []*v1.Pod) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+	return there && slices.Equal(known.pods, n.Pods)
 }
 
 // hosted returns the state of a node with the pods on it.
 func (u *universe) hosted(n Node) (*state, error) {
-	if known := u.nodes[n.Node]; known.keysRead == u.c.keysRead && u.knows(n) {
-		return known.st, nil
+	mark := markNode(n.Node)
+	if known, there := u.nodes[n.Node]; there {
+		if known.mark != mark {
+			return nil, u.checked(fmt.Errorf("the node itself: %w", ErrChangedObject))
+		}
+		if known.keysRead == u.c.keysRead && u.knows(n) {
+			return known.st, nil
+		}
 	}
 	st, err := u.state(n.Node, n.Pods)
 	if err == nil {
-		u.nodes[n.Node] = hosted{n.Pods, st, u.c.keysRead}
+		u.nodes[n.Node] = hosted{mark, slices.Clone(n.Pods), st, u.c.keysRead}
 	}
 	return st, err
 }
@@ -81,7 +84,9 @@ func (u *universe) look(p *v1.Pod, moved bool) (*look, error) {
 	if moved {
 		known = u.elsewhere
 	}
-	if l := known[p]; l != nil {
+	if l, there, err := known.get(p); err != nil {
+		return nil, u.checked(ErrChangedObject)
+	} else if there {
 		return l, nil
 	}
 	if looksUpVolumes(p) {
@@ -97,7 +102,7 @@ func (u *universe) look(p *v1.Pod, moved bool) (*look, error) {
 		l = &look{podKeysOf(p)}
 		u.byLook[string(key)] = l
 	}
-	known[p] = l
+	known.put(p, l)
 	return l, nil
 }
 
@@ -106,14 +111,13 @@ func (u *universe) free(p *v1.Pod) *v1.Pod {
 	if p.Spec.NodeName == "" {
 		return p
 	}
-	free := u.unbound[p]
-	if free == nil {
-		copied := *p
-		copied.Spec.NodeName = ""
-		free = &copied
-		u.unbound[p] = free
+	if free, known, err := u.unbound.get(p); known && err == nil {
+		return free
 	}
-	return free
+	free := *p
+	free.Spec.NodeName = ""
+	u.unbound.put(p, &free)
+	return &free
 }
 
 // kinds sorts pods into kinds. Labels count under the keys only that any pod,

@@ -1,6 +1,7 @@
 package predicates
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -271,5 +272,77 @@ func TestLittleIsRememberedOfWhatIsGone(t *testing.T) {
 	}
 	if most < 150 || most > 3*(2*150+maxGonePods)/2 {
 		t.Errorf("%d objects are remembered at one time", most)
+	}
+}
+
+// TestAChangedObjectIsRefusedOnceAndThenLookedAtAnew: a Checker that has seen an object does not answer from what it was.
+func TestAChangedObjectIsRefusedOnceAndThenLookedAtAnew(t *testing.T) {
+	given := func() ([]Node, []*v1.Pod) {
+		n := aNode("n").Node
+		on := aPod()
+		on.Name, on.Spec.NodeName = "on", "n"
+		return []Node{{Node: n, Pods: []*v1.Pod{on}}}, []*v1.Pod{aPod()}
+	}
+	for name, change := range map[string]func(nodes []Node, pending []*v1.Pod){
+		"pending pod":        func(_ []Node, pending []*v1.Pod) { pending[0].ResourceVersion = "2" },
+		"pod bound in place": func(nodes []Node, pending []*v1.Pod) { pending[0].Spec.NodeName = "n" },
+		"pod made anew":      func(_ []Node, pending []*v1.Pod) { pending[0].UID = "other" },
+		"pod in a changed list": func(nodes []Node, _ []*v1.Pod) {
+			nodes[0].Pods[0].ResourceVersion = "2"
+			nodes[0].Pods = append(nodes[0].Pods, aPod())
+		},
+		"node":                   func(nodes []Node, _ []*v1.Pod) { nodes[0].Node.ResourceVersion = "2" },
+		"node cordoned in place": func(nodes []Node, _ []*v1.Pod) { nodes[0].Node.Spec.Unschedulable = true },
+		"node tainted in place": func(nodes []Node, _ []*v1.Pod) {
+			nodes[0].Node.Spec.Taints = []v1.Taint{{Key: "gone", Effect: v1.TaintEffectNoSchedule}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for question, ask := range map[string]func(*Checker, *Scheduler, []Node, []*v1.Pod) error{
+				"Fits": func(c *Checker, _ *Scheduler, nodes []Node, pending []*v1.Pod) error {
+					_, err := c.Fits(nodes, []Node{aNode("template")}, pending)
+					return err
+				},
+				"Bind": func(_ *Checker, s *Scheduler, nodes []Node, pending []*v1.Pod) error {
+					_, err := s.Bind(nodes, nil, pending)
+					return err
+				},
+			} {
+				c := newChecker(t, Options{})
+				s := c.Scheduler()
+				nodes, pending := given()
+				if err := ask(c, s, nodes, pending); err != nil {
+					t.Fatal(question, err)
+				}
+				change(nodes, pending)
+				if err := ask(c, s, nodes, pending); !errors.Is(err, ErrChangedObject) {
+					t.Errorf("%s of a changed object: %v", question, err)
+				}
+				if err := ask(c, s, nodes, pending); err != nil {
+					t.Errorf("%s once all is forgotten: %v", question, err)
+				}
+			}
+		})
+	}
+}
+
+// TestAListOfPodsMayChangeInPlace: pods are compared one by one, not by the list that they come in.
+func TestAListOfPodsMayChangeInPlace(t *testing.T) {
+	c := newChecker(t, Options{})
+	on, port := aPod(), aPod()
+	on.Name, port.Name = "on", "port"
+	port.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80}}
+	wants := port.DeepCopy()
+	nodes := []Node{{Node: aNode("n").Node, Pods: []*v1.Pod{on}}}
+	for _, test := range []struct {
+		with *v1.Pod
+		want int
+	}{{on, 1}, {port, 0}, {on, 1}} {
+		nodes[0].Pods[0] = test.with
+		cluster := c.Cluster(nodes)
+		placed, err := cluster.Place(wants, 1, 0, 1)
+		if err != nil || len(placed) != test.want {
+			t.Errorf("beside %s the pod is placed %d times, want %d (%v)", test.with.Name, len(placed), test.want, err)
+		}
 	}
 }

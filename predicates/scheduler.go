@@ -34,7 +34,7 @@ type Scheduler struct {
 
 	tenants []*tenant
 	byKey   map[string]*tenant
-	known   map[*v1.Pod]*tenant
+	known   byPod[*tenant]
 	ranked  int // rankings there are
 
 	// epoch grows when nodes or rules change; journal lists the pods that came
@@ -79,7 +79,7 @@ func (s *Scheduler) forget() {
 		s.podKeys = sets.New[string]()
 	}
 	s.slots, s.position, s.shapes = nil, map[string]int{}, map[string]int{}
-	s.tenants, s.byKey, s.known = nil, map[string]*tenant{}, map[*v1.Pod]*tenant{}
+	s.tenants, s.byKey, s.known = nil, map[string]*tenant{}, byPod[*tenant]{}
 	s.ranked, s.grown = 0, false
 	s.turnOver()
 }

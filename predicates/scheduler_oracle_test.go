@@ -140,7 +140,7 @@ func (s *Scheduler) scoresOf(t *testing.T, w world, p *v1.Pod) map[string]map[st
 	if _, err := s.meet(w, nil, []*v1.Pod{p}); err != nil {
 		t.Fatal(err)
 	}
-	r := s.ranking(s.known[p])
+	r := s.ranking(s.known[p].is)
 	if r.exact {
 		return nil
 	}

@@ -35,6 +35,7 @@ type slot struct {
 	hash   uint64
 	node   *v1.Node  // with the labels of storage drivers
 	shown  *v1.Node  // as the caller gave it
+	mark   nodeMark  // of shown
 	given  []*v1.Pod // as the caller last gave them; nil: to be looked at again
 	closed bool
 	visit  int
@@ -56,8 +57,8 @@ type occupants struct {
 
 // tenant returns what stands for a pod.
 func (s *Scheduler) tenant(p *v1.Pod) (*tenant, error) {
-	if t := s.known[p]; t != nil {
-		return t, nil
+	if t, known, err := s.known.get(p); known {
+		return t, err
 	}
 	s.look(p)
 	key, err := s.enc.scheduled(p, s.podKeys)
@@ -69,7 +70,7 @@ func (s *Scheduler) tenant(p *v1.Pod) (*tenant, error) {
 		t = s.newTenant(p)
 		s.byKey[string(key)] = t
 	}
-	s.known[p] = t
+	s.known.put(p, t)
 	return t, nil
 }
 
@@ -216,10 +217,13 @@ func (s *Scheduler) update(n Node, closed bool) error {
 	}
 	sl := s.slots[at]
 	sl.visit = s.visit
+	if sl.shown == n.Node && sl.mark != markNode(n.Node) {
+		return fmt.Errorf("the node itself: %w", ErrChangedObject)
+	}
 	if sl.shown != n.Node || sl.closed != closed {
 		s.dress(sl, n.Node, closed)
 	}
-	if sl.given != nil && len(sl.given) == len(n.Pods) && (len(n.Pods) == 0 || &sl.given[0] == &n.Pods[0]) {
+	if sl.given != nil && slices.Equal(sl.given, n.Pods) {
 		return nil
 	}
 	return s.settle(at, n.Pods)
@@ -227,7 +231,7 @@ func (s *Scheduler) update(n Node, closed bool) error {
 
 // dress gives a slot another node object.
 func (s *Scheduler) dress(sl *slot, n *v1.Node, closed bool) {
-	sl.shown = n
+	sl.shown, sl.mark = n, markNode(n)
 	n = s.c.storage.dressed(n)
 	allocatable := framework.NewResource(n.Status.Allocatable)
 	shape := s.shape(n)
@@ -318,9 +322,7 @@ func (s *Scheduler) settle(at int, pods []*v1.Pod) error {
 			s.put(at, t, count[t])
 		}
 	}
-	if sl.given = pods; pods == nil {
-		sl.given = []*v1.Pod{}
-	}
+	sl.given = append([]*v1.Pod{}, pods...)
 	return nil
 }
 

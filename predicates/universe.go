@@ -21,15 +21,15 @@ type universe struct {
 	bodies    map[string]int // what shapes are but for labels, numbered
 	residents map[string]*resident
 	repels    map[string]*repulsion
-	known     map[*v1.Pod]*resident
+	known     byPod[*resident]
 	kinds     map[string]*kind
-	kindOf    map[*v1.Pod]*kind
+	kindOf    byPod[*kind]
 	states    map[string]*state
 	nodes     map[*v1.Node]hosted
-	looks     map[*v1.Pod]*look // pods as they are
-	elsewhere map[*v1.Pod]*look // pods as they are once bound to no node
+	looks     byPod[*look] // pods as they are
+	elsewhere byPod[*look] // pods as they are once bound to no node
 	byLook    map[string]*look
-	unbound   map[*v1.Pod]*v1.Pod
+	unbound   byPod[*v1.Pod]
 	nodeKeys  []string // sorted
 	keysRead  int      // c.keysRead when nodeKeys was taken
 	most      int      // pods there were at one time
@@ -45,28 +45,28 @@ func newUniverse(c *Checker) *universe {
 		bodies:    map[string]int{},
 		residents: map[string]*resident{},
 		repels:    map[string]*repulsion{},
-		known:     map[*v1.Pod]*resident{},
+		known:     byPod[*resident]{},
 		kinds:     map[string]*kind{},
-		kindOf:    map[*v1.Pod]*kind{},
+		kindOf:    byPod[*kind]{},
 		states:    map[string]*state{},
 		nodes:     map[*v1.Node]hosted{},
-		looks:     map[*v1.Pod]*look{},
-		elsewhere: map[*v1.Pod]*look{},
+		looks:     byPod[*look]{},
+		elsewhere: byPod[*look]{},
 		byLook:    map[string]*look{},
-		unbound:   map[*v1.Pod]*v1.Pod{},
+		unbound:   byPod[*v1.Pod]{},
 		keysRead:  -1,
 	}
 }
 
 // resident returns the object that stands for a pod on a node.
 func (u *universe) resident(p *v1.Pod) (*resident, error) {
-	if r := u.known[p]; r != nil {
-		return r, nil
+	if r, known, err := u.known.get(p); known {
+		return r, u.checked(err)
 	}
 	u.c.storage.seen(p)
 	r, err := u.residentWith(p, nil)
 	if err == nil {
-		u.known[p] = r
+		u.known.put(p, r)
 	}
 	return r, err
 }
@@ -133,8 +133,8 @@ func (u *universe) repulsion(p *v1.Pod, terms []fwk.AffinityTerm) (*repulsion, e
 
 // kind returns the object that stands for a pod to place.
 func (u *universe) kind(p *v1.Pod) (*kind, error) {
-	if k := u.kindOf[p]; k != nil {
-		return k, nil
+	if k, known, err := u.kindOf.get(p); known {
+		return k, u.checked(err)
 	}
 	r, err := u.resident(p)
 	if err != nil {
@@ -151,7 +151,7 @@ func (u *universe) kind(p *v1.Pod) (*kind, error) {
 	key = binary.AppendUvarint(key, uint64(placed.id))
 	if same := u.kinds[string(key)]; same != nil {
 		if !same.volumes { // placing one may change what the claims of others mean
-			u.kindOf[p] = same
+			u.kindOf.put(p, same)
 		}
 		return same, nil
 	}
