@@ -152,7 +152,7 @@ func TestFloorsFollowTheSizes(t *testing.T) {
 	expect(4, 4, 4)
 	w.refresh(10 * time.Second)
 	expect(4, 4, 4)
-	if why := w.why("c"); why != "waits for a with 5, until 12:10:10 at most" {
+	if why := w.why("c"); why != "waits for b with 5, until 12:10:10 at most" {
 		t.Errorf("c %q", why)
 	}
 	if why := w.why("a"); why != "one per loop may go, so that the set stays level" {

@@ -181,7 +181,7 @@ func (s *Sets[T, G]) sync(templates map[string]T, cloud Cloud[G]) {
 		return
 	}
 	all := s.cloudsSets()
-	s.first = firsts(all)
+	s.first = nodegroupset.FirstOf(all)
 	took := s.clock.Since(start)
 	s.journal.compared(comparison{
 		Groups: len(groups), Changed: len(changed), Took: took, Sets: all, Failed: failed, Explain: s.explainLater(),
@@ -296,19 +296,6 @@ func (s *Sets[T, G]) cloudsSets() [][]string {
 		}
 	}
 	return out
-}
-
-// firsts maps every group that is not on its own to the first of its set.
-func firsts(all [][]string) map[string]string {
-	first := map[string]string{}
-	for _, set := range all {
-		for _, id := range set {
-			if len(set) > 1 {
-				first[id] = set[0]
-			}
-		}
-	}
-	return first
 }
 
 // explainLater explains the groups as they are now whenever it is called. It works on an index of its own, so that the autoscaler
