@@ -35,7 +35,7 @@ func (s *Sidecar) saveJournal(ctx context.Context) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("the journal can not be written: %w", err)
+		return fmt.Errorf("the journal cannot be written: %w", err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: subsystem + "mode", Help: "1 for the present mode: Steering, DryRun or PassThrough."}, []string{"mode"}),
 		groups:          gauge("node_groups", "Node groups."),
 		inFlight:        gauge("in_flight_nodes", "Nodes that are ordered and not ready yet."),
-		unseen:          gauge("unseen_nodes", "Nodes on their way that Cluster Autoscaler can not see."),
+		unseen:          gauge("unseen_nodes", "Nodes on their way that Cluster Autoscaler cannot see."),
 		backedOffGroups: gauge("backed_off_node_groups", "Node groups that are left alone now."),
 		limitedGroups:   gauge("limited_node_groups", "Node groups that get one node at most, because they have failed or their nodes are not ready any more."),
 		shutSets:        gauge("backed_off_sets", "Sets left out of the answers because all their members are left alone."),

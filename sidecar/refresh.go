@@ -116,7 +116,7 @@ func (s *Sidecar) read(ctx context.Context, began time.Time) error {
 	return errors.New("the cloud has not answered in time")
 }
 
-// fetch reads the cloud into a view. A group that can not be read stays as it was in the view before; one that was never
+// fetch reads the cloud into a view. A group that cannot be read stays as it was in the view before; one that was never
 // read is left out.
 func (s *Sidecar) fetch(ctx context.Context) (*view, error) {
 	began := s.o.Clock.Now()
@@ -140,7 +140,7 @@ func (s *Sidecar) fetch(ctx context.Context) (*view, error) {
 	return newView(began, s.o.Clock.Since(began), read), nil
 }
 
-// fetchGroup reads one group; nil if it can not be and never was.
+// fetchGroup reads one group; nil if it cannot be and never was.
 func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup) *steering.Group {
 	g := &steering.Group{NodeGroup: group}
 	var before *steering.Group
@@ -161,7 +161,7 @@ func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup)
 	case err == nil:
 		g.Target, g.Instances = target, instances
 	case before == nil:
-		s.o.Log.Error(err, "Node group left out, it can not be read", "nodeGroup", group.ID)
+		s.o.Log.Error(err, "Node group left out, it cannot be read", "nodeGroup", group.ID)
 		return nil
 	default:
 		g.Target, g.Instances, g.Failed, g.Err = before.Target, before.Instances, before.Failed, err

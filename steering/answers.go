@@ -30,12 +30,12 @@ const (
 // Called is told of every call of Cluster Autoscaler's loop before it is answered, of the connection it came on, and of the group
 // it is about.
 func (s *Machine) Called(connection string, call Call, group string) {
-	a := s.unheard
-	s.unheard = nil
+	a := s.unconfirmed
+	s.unconfirmed = nil
 	if a != nil && (a.increase || call != RefreshCall) && (s.now.Sub(a.at) >= silence || connection != a.connection) {
-		s.book(a.group).seen = false
+		s.state(a.group).seen = false
 	}
 	if call == TemplateCall || call == OptionsCall && a != nil && a.increase && a.group == group {
-		s.unheard = &answer{group, s.now, connection, false}
+		s.unconfirmed = &answer{group, s.now, connection, false}
 	}
 }

@@ -46,7 +46,7 @@ type plan struct {
 type choice struct {
 	*Machine
 	request Question
-	at      *sight
+	at      *observation
 	options map[string]*Option  // those of groups that are known, by group
 	names   []string            // of options, sorted
 	counts  map[string]int      // nodes of the options as Cluster Autoscaler asked
@@ -144,7 +144,7 @@ func (s *Machine) newChoice(request Question) (*choice, error) {
 
 // decide answers nil where nothing is to grow now.
 func (c *choice) decide() (*pick, Decision) {
-	c.doubt()
+	c.noticeUncounted()
 	if p, d, ok := c.showUnseen(); ok {
 		return p, d
 	}
@@ -152,27 +152,27 @@ func (c *choice) decide() (*pick, Decision) {
 		return p, d
 	}
 	dropped := c.dropProvided()
-	able := c.able()
-	if dropped > 0 && !slices.ContainsFunc(able, c.needed) {
+	growable := c.growable()
+	if dropped > 0 && !slices.ContainsFunc(growable, c.needed) {
 		return nil, Decision{Reason: fmt.Sprintf("%d pods have room on nodes that are on their way", dropped)}
 	}
-	if len(able) == 0 {
+	if len(growable) == 0 {
 		return nil, Decision{Reason: "every group that could grow is backed off: " + c.backoffs(c.names)}
 	}
-	able = c.stay(able)
+	growable = c.stay(growable)
 	var passed []string
-	for slices.ContainsFunc(able, c.needed) {
-		chosen, why, err := c.chooseSet(able)
+	for slices.ContainsFunc(growable, c.needed) {
+		chosen, why, err := c.chooseSet(growable)
 		if err != nil {
 			return nil, Decision{Reason: "no choice", Error: err.Error()}
 		}
-		p, d := c.share(chosen, why, able)
+		p, d := c.share(chosen, why, growable)
 		if p != nil {
 			return p, d
 		}
-		// What this set needs is on its way. Others may still grow for pods that this one can not take.
+		// What this set needs is on its way. Others may still grow for pods that this one cannot take.
 		passed = append(passed, d.Reason)
-		able = c.without(able, chosen)
+		growable = c.without(growable, chosen)
 		c.plan = nil
 	}
 	return nil, Decision{Reason: strings.Join(passed, "; ")}
@@ -201,9 +201,9 @@ func (c *choice) showFailed() (*pick, Decision, bool) {
 		return nil, Decision{}, false
 	}
 	for _, name := range c.names {
-		b, n := c.book(name), c.at.count(c.view.Groups[name], c.book(name))
+		b, n := c.state(name), c.at.count(c.view.Groups[name], c.state(name))
 		_, _, failed := c.backoff.Active(name, c.at.now)
-		if in := n.ghosts(); b.seen && in > 0 && (failed || n.troubled()) && !c.single(name) {
+		if in := n.overcounted(); b.seen && in > 0 && (failed || n.troubled()) && !c.single(name) {
 			c.writeOff(c.view.Groups[name], b) // it counts none of them from now on
 			reason := fmt.Sprintf("%d nodes of %s will not come; Cluster Autoscaler is told so", in, name)
 			return &pick{group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}, true
@@ -212,7 +212,7 @@ func (c *choice) showFailed() (*pick, Decision, bool) {
 	return nil, Decision{}, false
 }
 
-// single tells whether an option is not to be split, nor to be levelled with others.
+// single reports whether an option is not to be split, nor to be levelled with others.
 func (c *choice) single(name string) bool {
 	return c.view.Groups[name].ZeroOrMax || c.atomic(c.options[name])
 }
@@ -224,7 +224,7 @@ const (
 	checkCapacity   = "check-capacity.autoscaling.x-k8s.io"
 )
 
-// atomic tells whether the option is for a ProvisioningRequest, which Cluster Autoscaler reports as provisioned as soon
+// atomic reports whether the option is for a ProvisioningRequest, which Cluster Autoscaler reports as provisioned as soon
 // as the increase has succeeded.
 func (c *choice) atomic(o *Option) bool {
 	for _, i := range o.Pods {
@@ -236,32 +236,32 @@ func (c *choice) atomic(o *Option) bool {
 	return false
 }
 
-// needed tells whether the option has pods without room.
+// needed reports whether the option has pods without room.
 func (c *choice) needed(name string) bool { return c.options[name].NodeCount > 0 }
 
-// able are the groups with an option that are not backed off. Sets without any such member are told of.
-func (c *choice) able() []string {
-	var able []string
+// growable are the groups with an option that are not backed off. Sets without any such member are told of.
+func (c *choice) growable() []string {
+	var growable []string
 	open := map[string]bool{}
 	for _, name := range c.names {
 		if _, _, off := c.backoff.Active(name, c.at.now); !off {
 			open[c.set(name)] = true
 			// One near its maximum may have been asked for with pods that have room, and can take others as well.
 			if c.options[name].NodeCount > 0 || c.limited(name) {
-				able = append(able, name)
+				growable = append(growable, name)
 			}
 		}
 	}
 	for _, name := range c.names {
 		set := c.set(name)
 		if open[set] {
-			delete(c.shut, set)
-		} else if !c.shut[set] {
-			c.shut[set] = true
+			delete(c.closed, set)
+		} else if !c.closed[set] {
+			c.closed[set] = true
 			c.event("SetBackedOff", fmt.Sprintf("No member of the set of node group %s can grow: %s", set, c.backoffs(c.similar[name])))
 		}
 	}
-	return able
+	return growable
 }
 
 func (c *choice) set(name string) string { return cmp.Or(c.sets[name], name) }
@@ -278,17 +278,17 @@ func (c *choice) backoffs(names []string) string {
 }
 
 // stay keeps to the set that is being filled, for as long as pods of it are pending.
-func (c *choice) stay(able []string) []string {
+func (c *choice) stay(growable []string) []string {
 	if c.plan == nil {
-		return able
+		return growable
 	}
 	if c.plan.left <= 0 || c.at.now.Sub(c.plan.since) > c.o.MaxNodeProvisionTime {
 		c.plan = nil
-		return able
+		return growable
 	}
 	var members []string
 	pending := false // options of members near their maximum hold only some of the pods
-	for _, name := range able {
+	for _, name := range growable {
 		if slices.Contains(c.similarTo(c.plan.chosen), name) {
 			members = append(members, name)
 			pending = pending || c.has(c.options[name], c.plan.pods)
@@ -296,7 +296,7 @@ func (c *choice) stay(able []string) []string {
 	}
 	if !pending {
 		c.plan = nil
-		return able
+		return growable
 	}
 	return members
 }
@@ -309,7 +309,7 @@ func (c *choice) similarTo(name string) []string {
 	return c.similar[name]
 }
 
-// has tells whether the option helps one of the pods; nil stands for any.
+// has reports whether the option helps one of the pods; nil stands for any.
 func (c *choice) has(o *Option, pods map[types.UID]bool) bool {
 	return pods == nil || slices.ContainsFunc(o.Pods, func(i int) bool { return pods[uid(c.request.Pods[i])] })
 }
@@ -328,15 +328,15 @@ func (c *choice) uids(o *Option) map[types.UID]bool {
 }
 
 // chooseSet asks the strategies; each set counts as one choice. A plan keeps the group it was chosen for.
-func (c *choice) chooseSet(able []string) (chosen, why string, err error) {
+func (c *choice) chooseSet(growable []string) (chosen, why string, err error) {
 	if c.plan != nil {
-		if slices.Contains(able, c.plan.chosen) {
+		if slices.Contains(growable, c.plan.chosen) {
 			return c.plan.chosen, c.plan.why, nil
 		}
-		return able[0], c.plan.why, nil
+		return growable[0], c.plan.why, nil
 	}
-	options := make([]expander.Option, 0, len(able))
-	for _, name := range able {
+	options := make([]expander.Option, 0, len(growable))
+	for _, name := range growable {
 		if c.needed(name) {
 			options = append(options, c.offer(name))
 		}
@@ -380,7 +380,7 @@ func (c *choice) offer(name string) expander.Option {
 }
 
 // without drops the members of the set of a group, and the options whose pods that set would take.
-func (c *choice) without(able []string, chosen string) []string {
+func (c *choice) without(growable []string, chosen string) []string {
 	served := map[int]bool{}
 	for _, name := range c.similarTo(chosen) {
 		if o := c.options[name]; o != nil {
@@ -389,7 +389,7 @@ func (c *choice) without(able []string, chosen string) []string {
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(able), func(name string) bool {
+	return slices.DeleteFunc(slices.Clone(growable), func(name string) bool {
 		return slices.Contains(c.similarTo(chosen), name) ||
 			!slices.ContainsFunc(c.options[name].Pods, func(i int) bool { return !served[i] })
 	})

@@ -18,7 +18,7 @@ func (s *Machine) compare(request *Question) error {
 	for name, node := range request.Nodes {
 		templates[name] = cloudprovider.Template{Node: node}
 		if g := s.view.Groups[name]; g != nil {
-			if s.at.count(g, s.book(name)).ready == 0 {
+			if s.at.count(g, s.state(name)).ready == 0 {
 				empty[name] = true
 			}
 		}
@@ -45,7 +45,7 @@ func (s *Machine) compare(request *Question) error {
 	for name, t := range templates {
 		if err := s.index.Set(name, t); err != nil {
 			s.index.Delete(name)
-			s.log(Log{Verbosity: 2, Message: "Node group is balanced with no other, its template can not be compared", Values: []any{"nodeGroup", name, "reason", err.Error()}})
+			s.log(Log{Verbosity: 2, Message: "Node group is balanced with no other, its template cannot be compared", Values: []any{"nodeGroup", name, "reason", err.Error()}})
 		}
 	}
 	s.sets = nodegroupset.FirstOf(s.index.Sets())

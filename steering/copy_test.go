@@ -84,7 +84,7 @@ func open(field reflect.Value) reflect.Value {
 // immaterial are fields that decide nothing that is still to come: they count, describe, or are worked out anew before they are read.
 var immaterial = map[string]bool{
 	"Machine.o": true, "Machine.writer": true, "Machine.index": true, "Machine.now": true, "Machine.out": true, "Machine.at": true,
-	"Machine.observed": true, "Machine.loop": true, "Machine.warned": true, "Machine.process": true, "book.revision": true,
+	"Machine.observed": true, "Machine.loop": true, "Machine.warned": true, "Machine.process": true, "groupState.revision": true,
 	"pick.from": true, "pick.why": true, "split.why": true, "plan.why": true, "Group.Revision": true, "Group.DetailsAt": true,
 	"Cloud.At": true, "journal.Writer": true, "order.err": true, "Failure.Reason": true, "member.option": true,
 }

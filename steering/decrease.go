@@ -15,7 +15,7 @@ func (s *Machine) Decrease(id string, delta, target int, instances []cloudprovid
 	cut = max(delta, -missing)
 	reason = fmt.Sprintf("cut to the %d nodes that have no instance", missing)
 	if cut == 0 {
-		s.book(id).seen = false
+		s.state(id).seen = false
 		s.note(Decision{Call: "DecreaseTargetSize", Group: id, Asked: delta, Reason: reason})
 	}
 	return cut, reason
@@ -24,7 +24,7 @@ func (s *Machine) Decrease(id string, delta, target int, instances []cloudprovid
 // givenUp is told that Cluster Autoscaler takes an increase back: its time is over. Where it has heard the answer to the last
 // one, that is what it means.
 func (s *Machine) givenUp(id string) {
-	b, g := s.book(id), s.view.group(id)
+	b, g := s.state(id), s.view.group(id)
 	if g == nil || !b.seen || b.order != nil {
 		return
 	}
@@ -35,7 +35,7 @@ func (s *Machine) givenUp(id string) {
 
 // Decreased is told what the cloud has answered to a decrease.
 func (s *Machine) Decreased(id string, delta int, reason string, err error) {
-	b := s.book(id)
+	b := s.state(id)
 	b.seen = false // taking back is what Cluster Autoscaler does before it backs a group off
 	if err == nil {
 		b.resize(delta)

@@ -39,8 +39,8 @@ func allowance(p proof, n counted) (nodes int, why string) {
 	switch {
 	case n.troubled():
 		return 0, fmt.Sprintf("%d of its %d nodes are not ready any more", n.broken, n.broken+n.ready)
-	case n.ghosts() > 0:
-		return 0, fmt.Sprintf("Cluster Autoscaler would wait for %d nodes of it that will not come", n.ghosts())
+	case n.overcounted() > 0:
+		return 0, fmt.Sprintf("Cluster Autoscaler would wait for %d nodes of it that will not come", n.overcounted())
 	case p == bringNode:
 		return max(0, 1-n.inFlight), "one node first, since it has failed"
 	}
@@ -69,7 +69,7 @@ func (n counted) troubled() bool {
 
 // unhealthy reports whether Cluster Autoscaler leaves the group out for reasons that have nothing to do with what it has asked
 // for: its nodes are in trouble, or it has none, and none is about to register, although some were ordered.
-func (s *sight) unhealthy(g *Group, b *book) bool {
+func (s *observation) unhealthy(g *Group, b *groupState) bool {
 	return g.existing() == 0 && b.target > 0 || s.count(g, b).troubled()
 }
 
@@ -101,7 +101,7 @@ func (w *writtenOff) keep(g *Group, target int) {
 }
 
 // writeOff gives up all of the group's nodes that are on their way.
-func (s *Machine) writeOff(g *Group, b *book) {
+func (s *Machine) writeOff(g *Group, b *groupState) {
 	if b.off.instances == nil {
 		b.off.instances = map[string]bool{}
 	}
@@ -116,21 +116,21 @@ func (s *Machine) writeOff(g *Group, b *book) {
 
 // watch looks at what has become of a group's nodes since it was last read: they came, vanished, or are overdue. Told is
 // which instances had been ready nodes by then.
-func (s *Machine) watch(before, g *Group, b *book, born func(id string) bool) {
+func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string) bool) {
 	if g.Err != nil || b.order != nil {
 		return
 	}
 	b.off.keep(g, b.target)
 	s.proveByNode(g, b)
-	lost, unborn := s.vanished(before, g, b, born)
+	lost, neverReady := s.vanished(before, g, b, wasReady)
 	missing := max(0, b.target-g.existing())
 	b.off.missing, b.off.vanished = min(b.off.missing+lost, missing), min(b.off.vanished+lost, missing)
 	if !s.HidesFailures() {
 		return
 	}
-	if unborn > 0 {
-		b.unborn = true
-		s.fail(g.ID, fmt.Sprintf("%d instances vanished before they became ready nodes", unborn), bringNode)
+	if neverReady > 0 {
+		b.neverReady = true
+		s.fail(g.ID, fmt.Sprintf("%d instances vanished before they became ready nodes", neverReady), bringNode)
 	}
 	if n := s.at.count(g, b); overdue(b.ordered, n.due, s.at.now, s.o.MaxNodeProvisionTime) {
 		s.undelivered(g, b, n.due, fmt.Sprintf("%d nodes did not become ready within %s", n.due, s.o.MaxNodeProvisionTime))
@@ -138,14 +138,14 @@ func (s *Machine) watch(before, g *Group, b *book, born func(id string) bool) {
 }
 
 // undelivered is the failure of a member whose nodes did not come in time.
-func (s *Machine) undelivered(g *Group, b *book, nodes int, why string) {
+func (s *Machine) undelivered(g *Group, b *groupState, nodes int, why string) {
 	s.writeOff(g, b)
 	s.fail(g.ID, why, bringNode)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: nodes, Reason: why + "; they are not waited for any longer and others take their share"})
 }
 
 // proveByNode ends a proof when a node has become ready since the member failed.
-func (s *Machine) proveByNode(g *Group, b *book) {
+func (s *Machine) proveByNode(g *Group, b *groupState) {
 	if b.proof != bringNode {
 		return
 	}
@@ -166,9 +166,9 @@ func (s *Machine) proveByNode(g *Group, b *book) {
 	}
 }
 
-// born tells of an instance whether it had been a ready node when the nodes were last looked at. Where they are not known, it is
+// wasReady tells of an instance whether it had been a ready node when the nodes were last looked at. Where they are not known, it is
 // enough that it had a node.
-func (s *Machine) born() func(id string) bool {
+func (s *Machine) wasReady() func(id string) bool {
 	served, unregistered := s.served, s.since
 	return func(id string) bool {
 		_, waited := unregistered[id]
@@ -177,7 +177,7 @@ func (s *Machine) born() func(id string) bool {
 }
 
 // vanished counts instances that are gone although nobody has deleted them, and those of them that never became ready nodes.
-func (s *Machine) vanished(before, g *Group, b *book, born func(id string) bool) (lost, unborn int) {
+func (s *Machine) vanished(before, g *Group, b *groupState, wasReady func(id string) bool) (lost, neverReady int) {
 	if before == nil {
 		return 0, 0
 	}
@@ -196,8 +196,8 @@ func (s *Machine) vanished(before, g *Group, b *book, born func(id string) bool)
 			continue
 		}
 		lost++
-		if !born(instance.ID) {
-			unborn++
+		if !wasReady(instance.ID) {
+			neverReady++
 		}
 	}
 	for id, at := range b.deleted {
@@ -205,13 +205,13 @@ func (s *Machine) vanished(before, g *Group, b *book, born func(id string) bool)
 			delete(b.deleted, id)
 		}
 	}
-	return lost, unborn
+	return lost, neverReady
 }
 
 // fail leaves a member alone for a while.
 func (s *Machine) fail(id, why string, p proof) {
 	now := s.now
-	b := s.book(id)
+	b := s.state(id)
 	b.proof = b.proof.and(p)
 	s.provided = provided{} // what is missing now is asked for again
 	s.backoff.Failed(id, why, now)
@@ -222,7 +222,7 @@ func (s *Machine) fail(id, why string, p proof) {
 
 // NodesDeleted is told that the cloud has deleted nodes for Cluster Autoscaler, and the target size since, unless it could not be read.
 func (s *Machine) NodesDeleted(id string, nodes []*v1.Node, target int, readErr error) {
-	b := s.book(id)
+	b := s.state(id)
 	if n := b.deletedBy(nodes, s.now); n > 0 && s.HidesFailures() {
 		s.fail(id, fmt.Sprintf("%d instances never became nodes", n), bringNode)
 	}
@@ -235,7 +235,7 @@ func (s *Machine) NodesDeleted(id string, nodes []*v1.Node, target int, readErr 
 }
 
 // deletedBy notes which instances Cluster Autoscaler has deleted, and counts those it has waited for in vain.
-func (b *book) deletedBy(nodes []*v1.Node, now time.Time) (neverRegistered int) {
+func (b *groupState) deletedBy(nodes []*v1.Node, now time.Time) (neverRegistered int) {
 	if b.deleted == nil {
 		b.deleted = map[string]time.Time{}
 	}
@@ -256,12 +256,12 @@ type journalFailure struct {
 	Missing   int              `json:"missing,omitempty"`
 }
 
-func (b *book) journalFailure(backoff *backoff.Failure) journalFailure {
+func (b *groupState) journalFailure(backoff *backoff.Failure) journalFailure {
 	return journalFailure{backoff, b.proof, slices.Sorted(maps.Keys(b.off.instances)), b.off.missing}
 }
 
 // restoreFailure takes over what another process has written.
-func (b *book) restoreFailure(j journalFailure) {
+func (b *groupState) restoreFailure(j journalFailure) {
 	b.proof, b.off = j.Proof, writtenOff{missing: j.Missing, instances: map[string]bool{}}
 	for _, id := range j.Instances {
 		b.off.instances[id] = true

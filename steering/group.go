@@ -6,13 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// book is what is kept of one group between calls.
-type book struct {
+// groupState is what is kept of one group between calls.
+type groupState struct {
 	target   int // the group's target size, with what is ordered right now
 	revision int // counts changes of target, so that a slow reading does not overwrite a newer value
 
-	// seen tells whether Cluster Autoscaler counts the group's nodes that are on their way: it holds a scale-up request
-	// for the group, and the group is not backed off there. In doubt it does not: that costs a loop, not a node.
+	// seen reports whether Cluster Autoscaler counts the group's nodes that are on their way: it holds a scale-up request
+	// for the group, and the group is not backed off there. If in doubt it does not: that costs a loop, not a node.
 	seen bool
 	// away tells that Cluster Autoscaler may leave the group out until its nodes are ready: it takes nodes on their way
 	// that it holds no request for, as after its restart, for a sign of bad health.
@@ -27,8 +27,8 @@ type book struct {
 	// proof is what the group has to show since it failed, and off what is not waited for any longer.
 	proof proof
 	off   writtenOff
-	// unborn is that instances have vanished before they became ready nodes: what is missing is taken back.
-	unborn bool
+	// neverReady is that instances have vanished before they became ready nodes: what is missing is taken back.
+	neverReady bool
 	// deleted is when Cluster Autoscaler deleted instances, by id.
 	deleted map[string]time.Time
 	// order is an increase of which it is not known how it ended.
@@ -53,24 +53,24 @@ type order struct {
 	err    error
 }
 
-func (b *book) resize(delta int) {
+func (b *groupState) resize(delta int) {
 	b.target += delta
 	b.revision++
 }
 
-// book returns the group's book.
-func (s *Machine) book(id string) *book {
-	b := s.books[id]
+// state returns the group's state.
+func (s *Machine) state(id string) *groupState {
+	b := s.groups[id]
 	if b == nil {
-		b = &book{}
-		s.books[id] = b
+		b = &groupState{}
+		s.groups[id] = b
 	}
 	return b
 }
 
 // unseen is how many nodes of the group are on their way without Cluster Autoscaler knowing.
-func (s *Machine) unseen(g *Group, at *sight) int {
-	b := s.book(g.ID)
+func (s *Machine) unseen(g *Group, at *observation) int {
+	b := s.state(g.ID)
 	if b.seen {
 		return 0
 	}

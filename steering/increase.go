@@ -28,9 +28,9 @@ type Grant struct {
 // target size has risen and comes back for the rest. What is to be ordered counts from now on; the caller saves the journal, calls
 // Order, orders it, and says how that ended. An error is to be answered, by way of Answered as well where a grant comes with it.
 func (s *Machine) Increase(g *Group, delta int) (*Grant, error) {
-	v := s.judge(g, delta)
+	v := s.grantOf(g, delta)
 	v.group, v.asked = g, delta
-	b := s.book(g.ID)
+	b := s.state(g.ID)
 	switch {
 	case v.refuse:
 		return &v, fmt.Errorf("node group %q: %w: %s", g.ID, cloudprovider.ErrOutOfResources, v.reason)
@@ -47,7 +47,7 @@ func (s *Machine) Increase(g *Group, delta int) (*Grant, error) {
 
 // Order is told that a grant is ordered now. Without the journal, of which it is told the error, the grant becomes one in full.
 func (s *Machine) Order(v *Grant, journalErr error) {
-	b := s.book(v.group.ID)
+	b := s.state(v.group.ID)
 	if journalErr != nil && v.shared {
 		v.Nodes, v.reason = min(v.asked, max(v.Nodes, v.group.MaxSize-b.target)), "in full: "+journalErr.Error()
 		b.order.Delta = v.Nodes
@@ -55,9 +55,9 @@ func (s *Machine) Order(v *Grant, journalErr error) {
 	b.resize(v.Nodes)
 }
 
-// judge says what is granted, and takes the pick.
-func (s *Machine) judge(g *Group, delta int) Grant {
-	b := s.book(g.ID)
+// grantOf says what is granted, and takes the pick.
+func (s *Machine) grantOf(g *Group, delta int) Grant {
+	b := s.state(g.ID)
 	mode, why := s.Mode()
 	full := func(reason string) Grant { return Grant{Nodes: delta, reason: reason} }
 	if p := s.pick; (p == nil || p.group != g.ID) && b.target < g.MinSize && b.target+delta <= g.MinSize {
@@ -81,9 +81,9 @@ func (s *Machine) judge(g *Group, delta int) Grant {
 		s.warn("BalancedTwice", "Cluster Autoscaler increased several groups of one set at once, so "+why)
 		return full(why)
 	case p == nil:
-		return s.judgeUnasked(g, delta)
+		return s.grantUnasked(g, delta)
 	case !asked:
-		return s.judgeUnheard(p, g, delta)
+		return s.grantOther(p, g, delta)
 	case p.full:
 		return full(p.why)
 	case p.refuse != "":
@@ -92,23 +92,23 @@ func (s *Machine) judge(g *Group, delta int) Grant {
 	return s.shareOf(p, g, delta)
 }
 
-// judgeUnasked says what is granted of an increase without a question before it.
-func (s *Machine) judgeUnasked(g *Group, delta int) Grant {
-	if s.plan.has(g.ID) && (s.plan.leftFor(g.ID, s.book(g.ID).target) > 0 || !s.ignored) {
+// grantUnasked says what is granted of an increase without a question before it.
+func (s *Machine) grantUnasked(g *Group, delta int) Grant {
+	if s.plan.has(g.ID) && (s.plan.leftFor(g.ID, s.state(g.ID).target) > 0 || !s.ignored) {
 		return s.planned(g, delta)
 	}
 	s.unasked = true
 	return Grant{Nodes: delta, reason: "the expander was not asked before"}
 }
 
-// judgeUnheard says what is granted of an increase of another group than the expander has picked.
-func (s *Machine) judgeUnheard(p *pick, g *Group, delta int) Grant {
+// grantOther says what is granted of an increase of another group than the expander has picked.
+func (s *Machine) grantOther(p *pick, g *Group, delta int) Grant {
 	switch {
 	case p.knows(g.ID):
-		return s.shareUnheard(p, g, delta)
+		return s.shareOfOther(p, g, delta)
 	case !p.full && !s.ignored:
 		s.ignored = true
-		return Grant{reason: "nothing: the expander had picked " + p.group + ", and may not have been heard", Hide: s.HidesFailures(), shared: true}
+		return Grant{reason: "nothing: the expander had picked " + p.group + ", and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
 	}
 	return Grant{Nodes: delta, reason: "the expander had picked " + p.group}
 }
@@ -126,7 +126,7 @@ func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
 			return Grant{Nodes: delta, reason: "in full: " + err.Error(), Hide: s.HidesFailures(), pick: p}
 		}
 	}
-	v := Grant{Nodes: min(delta, firstOrder(s.book(g.ID).proof, p.split.shares[g.ID])), Hide: s.HidesFailures(), shared: true, pick: p}
+	v := Grant{Nodes: min(delta, firstOrder(s.state(g.ID).proof, p.split.shares[g.ID])), Hide: s.HidesFailures(), shared: true, pick: p}
 	switch {
 	case len(p.split.members) == 0:
 		v.reason = "nothing, so that Cluster Autoscaler counts what is on its way"
@@ -141,20 +141,20 @@ func (p *pick) knows(id string) bool {
 	return p.from != nil && !p.full && p.refuse == "" && len(p.split.members) > 0 && p.from.options[id] != nil
 }
 
-// shareUnheard is the share of a group that Cluster Autoscaler has increased by chance, since the answer to its question did
+// shareOfOther is the share of a group that Cluster Autoscaler has increased by chance, since the answer to its question did
 // not reach it.
-func (s *Machine) shareUnheard(p *pick, g *Group, delta int) Grant {
-	unheard := *p
-	unheard.group, unheard.count = g.ID, p.from.options[g.ID].NodeCount
+func (s *Machine) shareOfOther(p *pick, g *Group, delta int) Grant {
+	other := *p
+	other.group, other.count = g.ID, p.from.options[g.ID].NodeCount
 	if _, member := p.split.shares[g.ID]; !member {
-		q, _ := p.from.share(g.ID, p.split.why, p.from.able())
+		q, _ := p.from.share(g.ID, p.split.why, p.from.growable())
 		if q == nil || q.full {
-			return Grant{reason: "nothing: the expander had picked " + p.group + ", and may not have been heard", Hide: s.HidesFailures(), shared: true}
+			return Grant{reason: "nothing: the expander had picked " + p.group + ", and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
 		}
-		unheard.split = q.split
+		other.split = q.split
 	}
-	v := s.shareOf(&unheard, g, delta)
-	v.reason += "; the expander had picked " + p.group + ", and was not heard"
+	v := s.shareOf(&other, g, delta)
+	v.reason += "; the expander had picked " + p.group + ", and its answer did not arrive"
 	return v
 }
 
@@ -175,7 +175,7 @@ func (p *plan) leftFor(id string, target int) int {
 
 // planned is what is granted of an increase in the middle of a split, of which the question did not arrive here.
 func (s *Machine) planned(g *Group, delta int) Grant {
-	left := min(delta, s.plan.leftFor(g.ID, s.book(g.ID).target))
+	left := min(delta, s.plan.leftFor(g.ID, s.state(g.ID).target))
 	s.ignored = left == 0 // a second time in a row is no accident
 	if ok, why := s.CanShare(); !ok {
 		return Grant{Nodes: delta, reason: "in full: " + why, Hide: s.HidesFailures()}
@@ -183,7 +183,7 @@ func (s *Machine) planned(g *Group, delta int) Grant {
 	return Grant{Nodes: left, reason: "what the split has left for it; the expander was not asked before", Hide: s.HidesFailures(), shared: true}
 }
 
-// grownIn tells whether another group of the set was increased since the expander was asked.
+// grownIn reports whether another group of the set was increased since the expander was asked.
 func (s *Machine) grownIn(set, but string) bool {
 	for id := range s.grown {
 		if id != but && s.set(id) == set {
@@ -203,7 +203,7 @@ func (s *Machine) set(id string) string {
 // OrderEnded is told what the cloud has answered to an order. Of an unclear end the target size tells, if it could be read since;
 // where that has not risen, it is looked at again later. It returns the error of an order that was refused.
 func (s *Machine) OrderEnded(id string, err error, target int, readErr error) error {
-	b := s.book(id)
+	b := s.state(id)
 	o := b.order
 	if o == nil {
 		return nil // the group has gone meanwhile
@@ -225,7 +225,7 @@ func (s *Machine) OrderEnded(id string, err error, target int, readErr error) er
 }
 
 // taken ends an order that the cloud has taken.
-func (s *Machine) taken(b *book) {
+func (s *Machine) taken(b *groupState) {
 	b.order, b.ordered = nil, s.now
 	if b.proof == takeOrder {
 		b.proof = proven
@@ -233,7 +233,7 @@ func (s *Machine) taken(b *book) {
 }
 
 // refused ends an order that was not carried out; the caller puts the target size right.
-func (s *Machine) refused(id string, b *book, err error) {
+func (s *Machine) refused(id string, b *groupState, err error) {
 	s.provided = provided{}
 	if s.plan != nil {
 		s.plan.left += b.order.Delta
@@ -254,7 +254,7 @@ func (s *Machine) Answered(v Grant, err error, heard bool, connection string) er
 		granted = 0
 	}
 	id := v.group.ID
-	b := s.book(id)
+	b := s.state(id)
 	s.advance(v, granted)
 	if err != nil && !v.Hide {
 		b.seen = false // an error makes Cluster Autoscaler back the group off
@@ -263,7 +263,7 @@ func (s *Machine) Answered(v Grant, err error, heard bool, connection string) er
 	}
 	b.seen, b.away = heard && !v.restored, false
 	b.asked = s.now
-	s.unheard = &answer{id, b.asked, connection, true}
+	s.unconfirmed = &answer{id, b.asked, connection, true}
 	b.grant = nil
 	if v.pick != nil && granted > 0 && len(v.pick.pods) > 0 {
 		b.grant = &grant{s.loop, v.pick.pods}

@@ -78,7 +78,7 @@ func (s *Machine) JournalRead(text []byte, err error) {
 	if j.Version == journalVersion && j.Writer != s.writer {
 		s.restore(j)
 	} else if j.Writer != s.writer {
-		for _, b := range s.books {
+		for _, b := range s.groups {
 			b.seen = false
 		}
 	}
@@ -87,7 +87,7 @@ func (s *Machine) JournalRead(text []byte, err error) {
 // NewProcess is told that Cluster Autoscaler has been started anew: it knows of no node that is on its way.
 func (s *Machine) NewProcess() {
 	s.process = s.now
-	for _, b := range s.books {
+	for _, b := range s.groups {
 		b.seen, b.away = false, true
 	}
 	s.plan, s.pick, s.balancing, s.unasked = nil, nil, false, false
@@ -105,7 +105,7 @@ func (s *Machine) journal() journal {
 		j.Pick = &journalPick{p.group, p.share}
 	}
 	refusals := s.backoff.Failures()
-	for id, b := range s.books {
+	for id, b := range s.groups {
 		var refusal *backoff.Failure
 		if r, ok := refusals[id]; ok {
 			refusal = &r
@@ -121,11 +121,11 @@ func (s *Machine) journal() journal {
 // restore takes over what another process has written. Of an order that was under way when it ended the answer was
 // certainly not heard.
 func (s *Machine) restore(j journal) {
-	for _, b := range s.books {
+	for _, b := range s.groups {
 		b.seen = false
 	}
 	for id, entry := range j.Groups {
-		b := s.book(id)
+		b := s.state(id)
 		b.seen = entry.Seen && entry.Order == nil
 		b.away, b.asked, b.ordered = entry.Away, entry.Asked, entry.Ordered
 		b.restoreFailure(entry.journalFailure)

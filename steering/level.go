@@ -34,9 +34,9 @@ type level struct {
 	least map[string]int // the smallest sizes since then
 	held  time.Time      // when a member waited last
 	// step is how many nodes each member may lose in a loop although the set becomes uneven. Waiting in vain doubles it.
-	step   int
-	let    bool // waiting has ended: step applies
-	spread int  // between the largest and the smallest member when it ended
+	step     int
+	released bool // waiting has ended: step applies
+	spread   int  // between the largest and the smallest member when it ended
 }
 
 // floor is a minimum that is raised.
@@ -76,9 +76,9 @@ func (s *Machine) levelOut(now time.Time) {
 		members := members[set]
 		kept := levelOf(members, before)
 		l.sets[set] = kept
-		ended := kept.let
+		ended := kept.released
 		maps.Copy(l.floors, kept.advance(members, now, s.deferral))
-		if kept.let && !ended {
+		if kept.released && !ended {
 			s.count(SetsUneven, 1)
 			s.log(Log{Message: "Set may become uneven, its larger members have not shrunk", Values: []any{"set", set, "after", s.deferral.String(), "nodesPerLoop", kept.step}})
 		}
@@ -126,7 +126,7 @@ func (s *Machine) levelMembers(now time.Time) map[string][]levelMember {
 	}
 	out := map[string][]levelMember{}
 	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
-		g, b := s.view.Groups[id], s.book(id)
+		g, b := s.view.Groups[id], s.state(id)
 		set, known := first[id]
 		if !known || g.ZeroOrMax || g.Err != nil {
 			continue
@@ -158,7 +158,7 @@ func (s *Machine) catalogueSets(now time.Time) map[string]string {
 	}
 	for id, t := range templates {
 		if t.Node == nil || index.Set(id, t) != nil {
-			index.Delete(id) // what can not be compared is levelled with none
+			index.Delete(id) // what cannot be compared is levelled with none
 		}
 	}
 	l.catalogue = nodegroupset.FirstOf(index.Sets())
@@ -166,7 +166,7 @@ func (s *Machine) catalogueSets(now time.Time) map[string]string {
 }
 
 // settled is the target size without an order that may still be refused.
-func (b *book) settled() int {
+func (b *groupState) settled() int {
 	if b.order != nil {
 		return b.target - b.order.Delta
 	}
@@ -175,7 +175,7 @@ func (b *book) settled() int {
 
 // staying is how many instances there are that neither failed, nor have been without a node for so long that they are deleted,
 // nor have a node that is broken: a set is no more level with it than without it.
-func (s *sight) staying(g *Group) int {
+func (s *observation) staying(g *Group) int {
 	n := 0
 	for i := range g.Instances {
 		instance := &g.Instances[i]
@@ -209,7 +209,7 @@ func (l *level) advance(members []levelMember, now time.Time, limit time.Duratio
 		l.held = now
 		l.wait(grown, spread, now, limit)
 	} else {
-		l.let, l.step = false, 0
+		l.released, l.step = false, 0
 		if now.Sub(l.held) > limit { // not only passed over, as when the largest member cannot be read
 			l.since = time.Time{}
 		}
@@ -220,7 +220,7 @@ func (l *level) advance(members []levelMember, now time.Time, limit time.Duratio
 			continue
 		}
 		f.why = l.explain(&f, largest, limit)
-		if l.let {
+		if l.released {
 			f.min, f.held = members[i].floorAt(members[i].size-l.step), false
 		}
 		floors[members[i].id] = f
@@ -280,20 +280,20 @@ func spreadOf(members []levelMember) (largest levelMember, spread int) {
 // vain where a member is smaller than ever; members that only come and go do not postpone the end.
 func (l *level) wait(grown bool, spread int, now time.Time, limit time.Duration) {
 	switch {
-	case l.let && (grown || spread > max(1, l.spread)), !l.let && l.since.IsZero():
-		l.since, l.least, l.let = now, maps.Clone(l.sizes), false
-	case l.let:
+	case l.released && (grown || spread > max(1, l.spread)), !l.released && l.since.IsZero():
+		l.since, l.least, l.released = now, maps.Clone(l.sizes), false
+	case l.released:
 	case l.shrunk():
 		l.since, l.step = now, 0
 	case deferral.Ended(limit, l.since, now):
-		l.let, l.spread, l.step = true, spread, max(1, min(2*l.step, nodegroupset.MaxSize))
+		l.released, l.spread, l.step = true, spread, max(1, min(2*l.step, nodegroupset.MaxSize))
 	}
 }
 
 // explain says why a minimum is raised.
 func (l *level) explain(f *floor, largest levelMember, limit time.Duration) string {
 	switch {
-	case l.let:
+	case l.released:
 		return fmt.Sprintf("%d per loop may go: no member of the set got smaller for %s", l.step, limit)
 	case f.held:
 		return fmt.Sprintf("waits for %s with %d, until %s at most", largest.id, largest.size, l.since.Add(limit).UTC().Format(time.TimeOnly))
@@ -307,5 +307,5 @@ func (s *Machine) Minimum(g *Group) int {
 	if !raised {
 		return g.MinSize
 	}
-	return max(g.MinSize, min(f.min, s.book(g.ID).settled()))
+	return max(g.MinSize, min(f.min, s.state(g.ID).settled()))
 }

@@ -55,32 +55,32 @@ type Machine struct {
 	now      time.Time
 	out      Effects // not taken yet
 
-	observed   []NodeState // what is known of nodes; not where it is to be inferred
-	known      bool
-	view       *Cloud // what Cluster Autoscaler is shown; nil before the first reading
-	loop       int    // counts refreshes
-	books      map[string]*book
-	backoff    *backoff.Backoff
-	since      map[string]time.Time // instances without a node
-	readySince map[string]time.Time // nodes, by provider id; nil before they were first looked at
-	served     map[string]bool      // nodes that have been ready, by provider id
-	refreshes  [2]time.Time         // the last but one, and the last
-	at         *sight               // when last looked at
-	pick       *pick                // the answer of the expander that waits for its increase
-	plan       *plan
-	provided   provided
-	unheard    *answer         // to the last increase, until Cluster Autoscaler calls again
-	grown      map[string]bool // groups increased in this loop since the last choice
-	balancing  bool            // Cluster Autoscaler balances by itself
-	ignored    bool            // it did not follow the last pick
-	unasked    bool            // it scales up without asking the expander
-	process    time.Time       // when its present process was first noticed
-	journalErr error
-	levels     levels
-	inferred   inferred
-	warned     map[string]bool
-	sets       map[string]string // group → first of its set, of the last options
-	shut       map[string]bool   // sets left out because all members are backed off, by first member
+	observed    []NodeState // what is known of nodes; not where it is to be inferred
+	known       bool
+	view        *Cloud // what Cluster Autoscaler is shown; nil before the first reading
+	loop        int    // counts refreshes
+	groups      map[string]*groupState
+	backoff     *backoff.Backoff
+	since       map[string]time.Time // instances without a node
+	readySince  map[string]time.Time // nodes, by provider id; nil before they were first looked at
+	served      map[string]bool      // nodes that have been ready, by provider id
+	refreshes   [2]time.Time         // the last but one, and the last
+	at          *observation         // when last looked at
+	pick        *pick                // the answer of the expander that waits for its increase
+	plan        *plan
+	provided    provided
+	unconfirmed *answer         // to the last increase, until Cluster Autoscaler calls again
+	grown       map[string]bool // groups increased in this loop since the last choice
+	balancing   bool            // Cluster Autoscaler balances by itself
+	ignored     bool            // it did not follow the last pick
+	unasked     bool            // it scales up without asking the expander
+	process     time.Time       // when its present process was first noticed
+	journalErr  error
+	levels      levels
+	inferred    inferred
+	warned      map[string]bool
+	sets        map[string]string // group → first of its set, of the last options
+	closed      map[string]bool   // sets left out because all members are backed off, by first member
 }
 
 // New returns a machine that knows nothing yet. The writer names this process in the journal; empty means that there is no
@@ -100,12 +100,12 @@ func New(writer string, o Options) (*Machine, error) {
 		writer:   writer,
 		index:    index,
 		deferral: limit,
-		books:    map[string]*book{},
+		groups:   map[string]*groupState{},
 		backoff:  backoff.New(o.Backoff),
 		grown:    map[string]bool{},
 		warned:   map[string]bool{},
 		sets:     map[string]string{},
-		shut:     map[string]bool{},
+		closed:   map[string]bool{},
 	}, nil
 }
 
@@ -149,7 +149,7 @@ func (s *Machine) CanShare() (ok bool, why string) {
 	case s.writer == "":
 		return false, "there is no journal"
 	case s.journalErr != nil:
-		return false, "the journal can not be used: " + s.journalErr.Error()
+		return false, "the journal cannot be used: " + s.journalErr.Error()
 	}
 	return true, ""
 }

@@ -215,12 +215,12 @@ func TestModel(t *testing.T) {
 func TestModelFindsMistakes(t *testing.T) {
 	variants := map[string]func(*world){
 		"that takes everything for counted": func(w *world) {
-			for _, b := range w.machine.books {
+			for _, b := range w.machine.groups {
 				b.seen = true
 			}
 		},
 		"that forgets orders that have not ended": func(w *world) {
-			for _, b := range w.machine.books {
+			for _, b := range w.machine.groups {
 				b.order = nil
 			}
 		},

@@ -23,8 +23,8 @@ type NodeState struct {
 // comes before every event for which that matters: a question, a reading, a decrease.
 func (s *Machine) Observe(nodes []NodeState, known bool) { s.observed, s.known = nodes, known }
 
-// sight is what is known of the nodes of the cluster at one moment.
-type sight struct {
+// observation is what is known of the nodes of the cluster at one moment.
+type observation struct {
 	now       time.Time
 	nodes     map[string]NodeState // by provider id
 	since     map[string]time.Time // when an instance was first seen without a node, by its id
@@ -41,13 +41,13 @@ type counted struct {
 	due      int // not ready, of the last order or without a node, and not written off yet
 }
 
-// ghosts are the nodes that Cluster Autoscaler takes to be on their way, if it holds a request, and that will not come.
-func (n counted) ghosts() int { return n.expected - n.inFlight }
+// overcounted are the nodes that Cluster Autoscaler takes to be on their way, if it holds a request, and that will not come.
+func (n counted) overcounted() int { return n.expected - n.inFlight }
 
 // count tells how many of the group's nodes are ready and how many are on their way. Cluster Autoscaler expects an order, an
 // instance that has not registered within the provision time, a node that has not become ready within the startup time. Not
 // on its way is what was ready before, is written off, or is not ready after the provision time; of that it does not know.
-func (s *sight) count(g *Group, b *book) counted {
+func (s *observation) count(g *Group, b *groupState) counted {
 	var n counted
 	lost, useless := 0, b.off.missing
 	for i := range g.Instances {
@@ -104,9 +104,9 @@ func watchUnregistered(v *Cloud, nodes map[string]NodeState, before map[string]t
 }
 
 // look looks at the cluster's nodes anew. They are looked at once per loop, and again for each choice.
-func (s *Machine) look() *sight {
+func (s *Machine) look() *observation {
 	now := s.now
-	s.at = &sight{now: now, nodes: s.nodes(now), since: s.since, provision: s.o.MaxNodeProvisionTime, startup: s.o.MaxNodeStartupTime}
+	s.at = &observation{now: now, nodes: s.nodes(now), since: s.since, provision: s.o.MaxNodeProvisionTime, startup: s.o.MaxNodeStartupTime}
 	return s.at
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // provided are pods that all have room on nodes that are on their way. Cluster Autoscaler tries anew in every loop which pods
-// would run where: a pod that could run anywhere may take the room meant for one that can not, and the latter is asked for
+// would run where: a pod that could run anywhere may take the room meant for one that cannot, and the latter is asked for
 // again. Until the nodes are there and the scheduler has had its turn nobody knows, so that costs loops and no nodes. Pods that are
 // all alike cannot take each other's room: where they are asked for again, it is for others that have come.
 type provided struct {
@@ -22,8 +22,8 @@ type provided struct {
 	quiet   time.Time       // since when none of the groups has nodes on their way; zero while one has
 }
 
-// turn is how long the scheduler has for pods once all nodes are ready.
-const turn = 10 * time.Second
+// schedulerTime is how long the scheduler has for pods once all nodes are ready.
+const schedulerTime = 10 * time.Second
 
 // provide notes that all pods of a plan have room; the last question of it had all that were pending.
 func (s *Machine) provide(p *pick) {
@@ -36,7 +36,7 @@ func (s *Machine) provide(p *pick) {
 	}
 	for i := range p.split.members {
 		m := &p.split.members[i]
-		s.provided.targets[m.Name] = s.book(m.Name).target
+		s.provided.targets[m.Name] = s.state(m.Name).target
 		if m.option != nil {
 			maps.Copy(s.provided.pods, p.from.uids(m.option))
 			maps.Copy(s.provided.kinds, p.from.kinds(m.option))
@@ -45,9 +45,9 @@ func (s *Machine) provide(p *pick) {
 	s.provided.quiet = time.Time{}
 }
 
-// holds tells whether the nodes are still on their way, or so new that the scheduler may be at work. It is asked once per
+// holds reports whether the nodes are still on their way, or so new that the scheduler may be at work. It is asked once per
 // loop at least.
-func (s *Machine) holds(at *sight) bool {
+func (s *Machine) holds(at *observation) bool {
 	p := &s.provided
 	if p.pods == nil {
 		return false
@@ -55,10 +55,10 @@ func (s *Machine) holds(at *sight) bool {
 	coming := false
 	for id, target := range p.targets {
 		g := s.view.Groups[id]
-		if g == nil || s.book(id).target < target {
+		if g == nil || s.state(id).target < target {
 			return false // some were lost
 		}
-		coming = coming || at.count(g, s.book(id)).inFlight > 0
+		coming = coming || at.count(g, s.state(id)).inFlight > 0
 	}
 	switch {
 	case coming:
@@ -66,7 +66,7 @@ func (s *Machine) holds(at *sight) bool {
 	case p.quiet.IsZero():
 		p.quiet = at.now
 	}
-	return coming || at.now.Sub(p.quiet) < turn
+	return coming || at.now.Sub(p.quiet) < schedulerTime
 }
 
 // dropProvided takes pods that have room out of the options, and the nodes for them.

@@ -61,10 +61,10 @@ func (g *Group) existing() int {
 func (s *Machine) Loop() int { return s.loop }
 
 // Target returns the target size of a group, with what is ordered right now.
-func (s *Machine) Target(id string) int { return s.book(id).target }
+func (s *Machine) Target(id string) int { return s.state(id).target }
 
 // Revision returns what a reading of the group that begins now is to be marked with: it is not to overwrite a newer size.
-func (s *Machine) Revision(id string) int { return s.book(id).revision }
+func (s *Machine) Revision(id string) int { return s.state(id).revision }
 
 // LoopSkipped is told that the cloud could not be read for a loop that began at some time.
 func (s *Machine) LoopSkipped(began time.Time) {
@@ -117,7 +117,7 @@ func (s *Machine) FailedDeleted(g *Group, err error) {
 // The caller lowers it and calls TakenBack.
 func (s *Machine) Overdue(g *Group) (missing int, why string) {
 	missing = g.Target - g.existing()
-	b := s.book(g.ID)
+	b := s.state(g.ID)
 	switch {
 	case missing <= 0:
 		b.missing = time.Time{}
@@ -125,8 +125,8 @@ func (s *Machine) Overdue(g *Group) (missing int, why string) {
 		b.missing = cmp.Or(b.asked, s.now)
 	}
 	since := b.missing
-	overdue := b.order == nil && (b.unborn || s.now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
-	b.unborn = false
+	overdue := b.order == nil && (b.neverReady || s.now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
+	b.neverReady = false
 	missing -= max(0, min(b.off.vanished, missing)-s.roomBeside(g.ID))
 	if !overdue || missing <= 0 {
 		return 0, ""
@@ -152,24 +152,24 @@ func (s *Machine) roomBeside(id string) int {
 	room, now := 0, s.now
 	for other, g := range s.view.Groups {
 		if _, _, off := s.backoff.Active(other, now); other != id && !off && s.set(other) == s.set(id) {
-			room += max(0, g.MaxSize-s.book(other).target)
+			room += max(0, g.MaxSize-s.state(other).target)
 		}
 	}
 	return room
 }
 
-// Show makes a reading the one that Cluster Autoscaler is shown, and brings the books up to date with it.
+// Show makes a reading the one that Cluster Autoscaler is shown, and brings the groups up to date with it.
 func (s *Machine) Show(v *Cloud) {
 	before := s.view
 	s.view = v
-	born := s.born()
+	wasReady := s.wasReady()
 	at := s.look()
 	s.since = watchUnregistered(v, at.nodes, s.since)
 	at.since = s.since
 	for _, id := range slices.Sorted(maps.Keys(v.Groups)) {
-		g, b := v.Groups[id], s.book(id)
+		g, b := v.Groups[id], s.state(id)
 		s.settleByReading(g, b)
-		s.watch(before.group(id), g, b, born)
+		s.watch(before.group(id), g, b, wasReady)
 		n := at.count(g, b)
 		if n.expected == 0 {
 			b.seen, b.away = false, false // nothing to come: Cluster Autoscaler drops its request now
@@ -178,15 +178,15 @@ func (s *Machine) Show(v *Cloud) {
 	if !s.holds(at) {
 		s.provided = provided{}
 	}
-	for id := range s.books {
+	for id := range s.groups {
 		if v.Groups[id] == nil {
-			delete(s.books, id)
+			delete(s.groups, id)
 		}
 	}
 }
 
 // settleByReading takes over a target size that was read, and ends an order of which only the size tells what became of it.
-func (s *Machine) settleByReading(g *Group, b *book) {
+func (s *Machine) settleByReading(g *Group, b *groupState) {
 	if g.Revision != b.revision {
 		return // read before something changed here
 	}

@@ -37,7 +37,7 @@ func (s *Machine) groupStatuses() []GroupStatus {
 	at := s.look()
 	out := make([]GroupStatus, 0, len(s.view.Groups))
 	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
-		g, b := s.view.Groups[id], s.book(id)
+		g, b := s.view.Groups[id], s.state(id)
 		status := GroupStatus{Name: id, Set: s.set(id), Size: b.target, Min: g.MinSize, Max: g.MaxSize, Unseen: s.unseen(g, at)}
 		n := at.count(g, b)
 		status.Ready, status.InFlight, status.Broken = n.ready, n.inFlight, n.broken
@@ -78,9 +78,9 @@ func (s *Machine) Gauges() (out Gauges, ok bool) {
 	}
 	at := s.at
 	out.Mode, _ = s.Mode()
-	out.Groups, out.ClosedSets = len(s.view.Groups), len(s.shut)
+	out.Groups, out.ClosedSets = len(s.view.Groups), len(s.closed)
 	for id, g := range s.view.Groups {
-		b := s.book(id)
+		b := s.state(id)
 		n := at.count(g, b)
 		out.InFlight += n.inFlight
 		out.Unseen += s.unseen(g, at)

@@ -49,7 +49,7 @@ func (m *member) count() int {
 
 // share works out the split for the set of the chosen group and picks the member that grows now; nil where all that is
 // needed is on its way.
-func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
+func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) {
 	o := c.options[chosen]
 	if single := c.single(chosen); single {
 		reason := "a ProvisioningRequest is never split"
@@ -60,7 +60,7 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 		return p, Decision{Group: chosen, Asked: o.NodeCount, Reason: reason + "; " + why}
 	}
 	s := &split{chosen: chosen, why: why}
-	for _, name := range able {
+	for _, name := range growable {
 		if slices.Contains(c.similarTo(chosen), name) && !c.single(name) {
 			m := c.member(name)
 			m.option, m.limited = c.options[name], c.limited(name)
@@ -72,10 +72,10 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 	for _, m := range s.members {
 		s.need = max(s.need, m.count())
 	}
-	s.lowered = min(s.need, c.hidden(s))
+	s.lowered = min(s.need, c.unseenElsewhere(s))
 	s.need -= s.lowered
 	if s.need <= 0 {
-		return nil, Decision{Reason: fmt.Sprintf("what the set of %s needs is on its way: %d nodes that Cluster Autoscaler can not see", chosen, s.lowered)}
+		return nil, Decision{Reason: fmt.Sprintf("what the set of %s needs is on its way: %d nodes that Cluster Autoscaler cannot see", chosen, s.lowered)}
 	}
 	if err := c.work(s); err != nil {
 		return nil, Decision{Reason: "no split for the set of " + chosen, Error: err.Error()}
@@ -84,9 +84,9 @@ func (c *choice) share(chosen, why string, able []string) (*pick, Decision) {
 	if next == nil {
 		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", chosen), Members: s.result}
 	}
-	now := firstOrder(c.book(next.Name).proof, s.shares[next.Name])
+	now := firstOrder(c.state(next.Name).proof, s.shares[next.Name])
 	p := &pick{group: next.Name, count: c.counts[next.Name], split: s, share: now, pods: c.takers(s, next.Name)}
-	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: now, Members: s.result, Reason: s.tell(next.Name, now)}
+	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: now, Members: s.result, Reason: s.describe(next.Name, now)}
 }
 
 // takers are the pods of all members' options that may run in one of them: any of them may get its new nodes.
@@ -107,17 +107,17 @@ func (c *choice) takers(s *split, name string) []types.UID {
 
 // member is a group as it takes part in a split.
 func (c *choice) member(name string) member {
-	g, b := c.view.Groups[name], c.book(name)
+	g, b := c.view.Groups[name], c.state(name)
 	m := member{Group: nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)}}
 	allowed, why := allowance(b.proof, c.at.count(g, b))
 	m.allowed, m.held = int64(allowed), why
 	return m
 }
 
-func (s *split) tell(next string, now int) string {
+func (s *split) describe(next string, now int) string {
 	parts := []string{fmt.Sprintf("%d nodes for the set of %s, %d of them in %s now", s.need, s.chosen, now, next)}
 	if s.lowered > 0 {
-		parts = append(parts, fmt.Sprintf("%d less for nodes on their way that Cluster Autoscaler can not see", s.lowered))
+		parts = append(parts, fmt.Sprintf("%d less for nodes on their way that Cluster Autoscaler cannot see", s.lowered))
 	}
 	if s.why != "" {
 		parts = append(parts, s.why)
@@ -131,7 +131,7 @@ func (s *split) tell(next string, now int) string {
 func (c *choice) away(chosen string) []member {
 	var out []member
 	for _, name := range c.similarTo(chosen) {
-		g, b := c.view.Groups[name], c.book(name)
+		g, b := c.view.Groups[name], c.state(name)
 		_, _, off := c.backoff.Active(name, c.at.now)
 		if c.options[name] != nil || g == nil || off || g.ZeroOrMax || c.at.count(g, b).troubled() {
 			continue
@@ -145,9 +145,9 @@ func (c *choice) away(chosen string) []member {
 	return out
 }
 
-// hidden is how many nodes are on their way, unseen by Cluster Autoscaler, in groups without an option, that pods of the
+// unseenElsewhere is how many nodes are on their way, unseen by Cluster Autoscaler, in groups without an option, that pods of the
 // set could use.
-func (c *choice) hidden(s *split) int {
+func (c *choice) unseenElsewhere(s *split) int {
 	n := 0
 	for _, name := range c.similarTo(s.chosen) {
 		if c.options[name] != nil || c.view.Groups[name] == nil {

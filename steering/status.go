@@ -16,7 +16,7 @@ type Status struct {
 	Autoscaler  string               `json:"autoscaler,omitempty"`  // what is known of the autoscaler: when its process was first seen
 	LastRefresh time.Time            `json:"lastRefresh,omitzero"`  // of the cloud's state
 	RefreshTook string               `json:"refreshTook,omitempty"` // a duration such as 120ms
-	Journal     string               `json:"journal,omitempty"`     // where it is kept, or why it can not be
+	Journal     string               `json:"journal,omitempty"`     // where it is kept, or why it cannot be
 	Groups      []GroupStatus        `json:"groups"`                // by name
 	Sets        [][]string           `json:"sets"`                  // groups similar to each other, as last seen
 	Plan        *PlanStatus          `json:"plan,omitempty"`        // the split being carried out
@@ -36,7 +36,7 @@ type GroupStatus struct {
 	Max      int    `json:"max"`
 	Ready    int    `json:"ready"`              // registered and ready nodes
 	InFlight int    `json:"inFlight"`           // ordered and not ready yet
-	Unseen   int    `json:"unseen,omitempty"`   // of those, what Cluster Autoscaler can not see
+	Unseen   int    `json:"unseen,omitempty"`   // of those, what Cluster Autoscaler cannot see
 	Broken   int    `json:"broken,omitempty"`   // nodes that were ready and are not any more
 	Floor    int    `json:"floor,omitempty"`    // the minimum Cluster Autoscaler is told where it is above the real one
 	FloorWhy string `json:"floorWhy,omitempty"` // why, and until when at most

@@ -12,16 +12,16 @@ import (
 // young is the age below which Cluster Autoscaler may have left a pod out of its questions.
 const young = 5 * time.Second
 
-// doubt looks for signs that Cluster Autoscaler does not count nodes although its increase was answered with success:
+// noticeUncounted looks for signs that Cluster Autoscaler does not count nodes although its increase was answered with success:
 // the answer was lost, and the group is backed off there.
-func (c *choice) doubt() {
+func (c *choice) noticeUncounted() {
 	pending := make(map[types.UID]bool, len(c.request.Pods))
 	competing := false // pods that were too young for the question before may have taken the room
 	for _, pod := range c.request.Pods {
 		pending[uid(pod)] = true
 		competing = competing || c.at.now.Sub(pod.CreationTimestamp.Time) < young
 	}
-	for id, b := range c.books {
+	for id, b := range c.groups {
 		g := c.view.Groups[id]
 		if g == nil {
 			continue
@@ -42,17 +42,17 @@ func (c *choice) doubt() {
 	}
 }
 
-// whole tells whether the question has all pending pods: options of groups near their maximum may lack some.
+// whole reports whether the question has all pending pods: options of groups near their maximum may lack some.
 func (c *choice) whole() bool {
 	return slices.ContainsFunc(c.names, func(name string) bool { return !c.limited(name) })
 }
 
-// limited tells whether the group's option may lack pods for want of room.
+// limited reports whether the group's option may lack pods for want of room.
 func (c *choice) limited(name string) bool {
-	return c.counts[name] >= c.view.Groups[name].MaxSize-c.book(name).target
+	return c.counts[name] >= c.view.Groups[name].MaxSize-c.state(name).target
 }
 
-// wanted tells whether a pod of an option of a similar group could by its node affinity run in the group.
+// wanted reports whether a pod of an option of a similar group could by its node affinity run in the group.
 func (c *choice) wanted(id string) bool {
 	template := c.template(id)
 	if template == nil {
