@@ -90,7 +90,7 @@ func (s *Machine) Asked(q Question) (Answer, error) {
 
 // choose answers the expander's question; nil stops the scale-up.
 func (s *Machine) choose(request Question) (*pick, error) {
-	s.pick, s.unasked = nil, false
+	s.pick, s.stopped, s.unasked = nil, false, false
 	clear(s.grown)
 	if len(request.Options) == 0 {
 		return nil, nil
@@ -108,6 +108,7 @@ func (s *Machine) choose(request Question) (*pick, error) {
 		return nil, nil
 	}
 	if p == nil {
+		s.stopped = decision.Error == ""
 		s.note(decision)
 		return nil, nil
 	}

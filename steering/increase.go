@@ -80,6 +80,9 @@ func (s *Machine) grantOf(g *Group, delta int) Grant {
 		_, why := s.Mode()
 		s.warn("BalancedTwice", "Cluster Autoscaler increased several groups of one set at once, so "+why)
 		return full(why)
+	case p == nil && s.stopped && !s.ignored:
+		s.ignored = true // a second time in a row is no accident
+		return Grant{reason: "nothing: the expander had stopped the scale-up, and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
 	case p == nil:
 		return s.grantUnasked(g, delta)
 	case !asked:

@@ -67,6 +67,7 @@ type Machine struct {
 	refreshes   [2]time.Time         // the last but one, and the last
 	at          *observation         // when last looked at
 	pick        *pick                // the answer of the expander that waits for its increase
+	stopped     bool                 // the expander's last answer was to grow no group
 	plan        *plan
 	provided    provided
 	unconfirmed *answer         // to the last increase, until Cluster Autoscaler calls again

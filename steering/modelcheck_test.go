@@ -57,6 +57,9 @@ func (w *world) moves() []move {
 	fault("Cluster Autoscaler ends", (*world).crash)
 	if !w.fresh {
 		fault("the sidecar ends", (*world).restart)
+		if w.order != nil {
+			fault("the sidecar ends, and its order with it", func(w *world) { w.order = nil; w.restart() })
+		}
 	}
 	switch w.ca.phase {
 	case beginning:
@@ -74,7 +77,11 @@ func (w *world) moves() []move {
 		for i, n := range w.ca.options {
 			if n > 0 {
 				fault("BestOptions, the answer is lost and "+names[i]+" is increased", func(w *world) { w.ask(); w.choose(i) })
-				fault("BestOptions, the sidecar ends and "+names[i]+" is increased", func(w *world) { w.ask(); w.restart(); w.choose(i) })
+				fault("BestOptions, the sidecar ends and "+names[i]+" is increased", func(w *world) {
+					w.unknown = w.ask() < 0 // the journal does not say that nothing was to grow
+					w.restart()
+					w.choose(i)
+				})
 			}
 		}
 	case increasing:
@@ -116,6 +123,9 @@ func (p *printer) any(v any) {
 
 // wrong says what is wrong with a world; rest reports whether nothing will happen in it any more.
 func (w *world) wrong() (rest bool, err error) {
+	if w.unknown {
+		return true, nil // the increase is granted in full, as documented
+	}
 	ordered := w.total(w.target) - w.total(w.initial)
 	if w.order != nil {
 		ordered += w.order.nodes
@@ -235,5 +245,26 @@ func TestModelFindsMistakes(t *testing.T) {
 			}
 			t.Log(err)
 		})
+	}
+}
+
+// TestIncreaseByChanceAfterAnEmptyAnswer: the expander has answered that nothing is to grow, since what the pods need is on its way
+// where Cluster Autoscaler does not count it. That answer is lost, so a group is increased by chance.
+func TestIncreaseByChanceAfterAnEmptyAnswer(t *testing.T) {
+	w := newWorld(2, 2, 0, [most]int{}, nil)
+	w.begin()
+	for _, o := range []outcome{taken, lost} {
+		w.refresh()
+		w.ca.chosen = w.ask()
+		w.increase(o)
+	}
+	w.refresh()
+	if answer := w.ask(); answer >= 0 {
+		t.Fatalf("group %d is to grow", answer)
+	}
+	w.choose(0)
+	w.increase(taken)
+	if w.target != [most]int{1, 1} {
+		t.Errorf("sizes %v, want one node of each", w.target)
 	}
 }
