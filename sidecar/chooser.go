@@ -7,9 +7,9 @@ import (
 	"github.com/evenkeel/evenkeel/steering"
 )
 
-// BestOptions implements grpcexpander.Chooser: it answers with the group that grows now. An empty answer stops the scale-up for
-// this loop. A question that nobody waits for any more is worked out all the same: Cluster Autoscaler then increases a group by
-// chance, and its share is known.
+// BestOptions implements grpcexpander.Chooser: it answers with the group that grows now. An empty
+// answer stops the scale-up for this loop. A question that nobody waits for any more is worked out
+// all the same: Cluster Autoscaler then increases a group by chance, and its share is known.
 func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request) ([]string, error) {
 	loop := s.loopNow()
 	waiting := context.WithoutCancel(ctx)

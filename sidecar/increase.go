@@ -15,8 +15,9 @@ import (
 // margin is how long before the deadline of a call its answer must be given to count as received.
 const margin = 500 * time.Millisecond
 
-// IncreaseSize implements cloudprovider.Provider: it grants the group its share of the split and answers with success.
-// Cluster Autoscaler sees how far the target size has risen and comes back for the rest.
+// IncreaseSize implements cloudprovider.Provider: it grants the group its share of the split and
+// answers with success. Cluster Autoscaler sees how far the target size has risen and comes back
+// for the rest.
 func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error {
 	if delta <= 0 {
 		return fmt.Errorf("node group %q: increase by %d: %w", id, delta, cloudprovider.ErrInvalidDelta)
@@ -49,8 +50,9 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	return err
 }
 
-// place orders nodes from the cloud. Where the cloud is slower than Cluster Autoscaler waits, the order goes on, and until it
-// ends its nodes count as ordered. What may be kept from Cluster Autoscaler is answered early then, with success.
+// place orders nodes from the cloud. If the cloud is slower than Cluster Autoscaler waits, the
+// order goes on, and its nodes count as ordered until it ends. A failure that may be hidden from
+// Cluster Autoscaler is then answered early, with success.
 func (s *Sidecar) place(ctx context.Context, id string, grant *steering.Grant) error {
 	ended := make(chan error, 1)
 	nodes := grant.Nodes
@@ -60,7 +62,7 @@ func (s *Sidecar) place(ctx context.Context, id string, grant *steering.Grant) e
 		err := s.backend.IncreaseSize(ctx, id, nodes)
 		ended <- s.settle(ctx, id, err)
 	})
-	out, stop := s.patience(ctx)
+	out, stop := s.answerTimer(ctx)
 	defer stop()
 	select {
 	case err := <-ended:
@@ -89,7 +91,8 @@ func (s *Sidecar) settle(ctx context.Context, id string, err error) error {
 	return err
 }
 
-// DecreaseTargetSize implements cloudprovider.Provider. It takes back no more than what has no instance yet.
+// DecreaseTargetSize implements cloudprovider.Provider. It takes back no more than what has no
+// instance yet.
 func (s *Sidecar) DecreaseTargetSize(ctx context.Context, id string, delta int) error {
 	if delta >= 0 {
 		return fmt.Errorf("node group %q: decrease by %d: %w", id, delta, cloudprovider.ErrInvalidDelta)

@@ -40,7 +40,8 @@ func (s *Sidecar) saveJournal(ctx context.Context) error {
 	return nil
 }
 
-// ownJournal loads the journal, without which it cannot be written again, and reports whether it is this process's.
+// ownJournal loads the journal, which is required to write it again, and reports whether it is this
+// process's.
 func (s *Sidecar) ownJournal(ctx context.Context) (own bool) {
 	text, err := s.o.Journal.Load(ctx)
 	if err != nil {
@@ -50,7 +51,8 @@ func (s *Sidecar) ownJournal(ctx context.Context) (own bool) {
 	return own
 }
 
-// loadJournal reads the journal at the first call on a connection: another replica may have led meanwhile.
+// loadJournal reads the journal at the first call on a connection: another replica may have led
+// meanwhile.
 func (s *Sidecar) loadJournal(ctx context.Context) {
 	if s.o.Journal == nil {
 		return

@@ -12,20 +12,24 @@ import (
 )
 
 const (
-	// DefaultParallel is how many calls to the cloud are made at the same time while its state is read.
+	// DefaultParallel is how many calls to the cloud are made at the same time while its state is
+	// read.
 	DefaultParallel = 32
-	// DefaultBackendTimeout is how long a call to the cloud may take. Cluster Autoscaler is answered long before.
+	// DefaultBackendTimeout is how long a call to the cloud may take. Cluster Autoscaler is
+	// answered long before.
 	DefaultBackendTimeout = time.Minute
 )
 
-// Options of a sidecar. The zero value chooses by name, uses the real clock and logs nothing; without a Journal every
-// increase is granted in full.
+// Options of a sidecar. The zero value chooses by name, uses the real clock and logs nothing;
+// without a Journal every increase is granted in full.
 type Options struct {
 	// Options of the machine that decides.
 	steering.Options
-	// Journal is where its state survives; nil means that it does not, and that nothing is granted in part.
+	// Journal is where its state survives; nil means that it does not, and that nothing is granted
+	// in part.
 	Journal Journal
-	// Nodes tells which nodes are ready; nil means that it is inferred from the calls of Cluster Autoscaler.
+	// Nodes tells which nodes are ready; nil means that it is inferred from the calls of Cluster
+	// Autoscaler.
 	Nodes Nodes
 	// Recorder publishes events; nil means none.
 	Recorder Recorder
@@ -41,8 +45,8 @@ type Options struct {
 	Log     logr.Logger
 }
 
-// Backend is the real cloud. Prices and GPUs are passed on where it also implements cloudprovider.Pricing and
-// externalgrpc.GPUs.
+// Backend is the real cloud. Prices and GPUs are passed on where it also implements
+// cloudprovider.Pricing and externalgrpc.GPUs.
 type Backend = cloudprovider.Provider
 
 func (o *Options) setDefaults() {

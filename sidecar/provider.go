@@ -38,7 +38,8 @@ type answered struct {
 // memoryFor is how long the cloud is not asked again about a node that is no instance of any group.
 const memoryFor = 10 * time.Minute
 
-// NodeGroups implements cloudprovider.Provider, from memory. Only here is a minimum what the group is held at.
+// NodeGroups implements cloudprovider.Provider, from memory. Only its answer has the raised
+// minimums of groups.
 func (s *Sidecar) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, error) {
 	v, err := s.ensure(ctx)
 	if err != nil {
@@ -53,7 +54,8 @@ func (s *Sidecar) NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, er
 	return groups, nil
 }
 
-// NodeGroupForNode implements cloudprovider.Provider. The cloud is asked only about nodes that are no instance of a group.
+// NodeGroupForNode implements cloudprovider.Provider. The cloud is asked only about nodes that are
+// no instance of a group.
 func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, bool, error) {
 	v, err := s.ensure(ctx)
 	if err != nil {
@@ -123,8 +125,9 @@ func (s *Sidecar) Template(ctx context.Context, id string) (cloudprovider.Templa
 	return g.Template.DeepCopy(), nil
 }
 
-// Options implements cloudprovider.Provider. Only groups that are resized to their maximum or to zero have any: whatever
-// the answer, Cluster Autoscaler takes the startup time of nodes for zero as soon as there is one.
+// Options implements cloudprovider.Provider. Only groups that are resized to their maximum or to
+// zero have any: whatever the answer, Cluster Autoscaler takes the startup time of nodes for zero
+// as soon as there is one.
 func (s *Sidecar) Options(ctx context.Context, id string, defaults cloudprovider.GroupOptions) (cloudprovider.GroupOptions, error) {
 	s.called(ctx, steering.OptionsCall, id)
 	g, err := s.group(ctx, id)
@@ -153,11 +156,13 @@ func (s *Sidecar) Options(ctx context.Context, id string, defaults cloudprovider
 	return options, nil
 }
 
-// Cleanup implements cloudprovider.Provider: that Cluster Autoscaler goes is no reason to release the cloud.
+// Cleanup implements cloudprovider.Provider: the cloud is not released when Cluster Autoscaler
+// ends.
 func (s *Sidecar) Cleanup(context.Context) error { return nil }
 
-// GPULabel implements externalgrpc.GPUs. Cluster Autoscaler asks for it once in the life of a process, so a question on
-// a new connection is a new process, which knows nothing of what the one before has ordered.
+// GPULabel implements externalgrpc.GPUs. Cluster Autoscaler asks for it once in the life of a
+// process, so a question on a new connection is a new process, which knows nothing of what the one
+// before has ordered.
 func (s *Sidecar) GPULabel(ctx context.Context) (string, error) {
 	s.noticeProcess(ctx)
 	s.mu.Lock()
@@ -243,9 +248,9 @@ func (s *Sidecar) noticeProcess(ctx context.Context) {
 	_ = s.saveJournal(ctx) // a failure is known from now on
 }
 
-// patience is how long a call may be worked on until it has to be answered, so that Cluster Autoscaler still hears the
-// answer; without a deadline for ever.
-func (s *Sidecar) patience(ctx context.Context) (out <-chan time.Time, stop func()) {
+// answerTimer fires when a call has to be answered so that Cluster Autoscaler still receives the
+// answer. Without a deadline it never fires.
+func (s *Sidecar) answerTimer(ctx context.Context) (out <-chan time.Time, stop func()) {
 	left, ok := left(ctx)
 	if !ok {
 		return nil, func() {}

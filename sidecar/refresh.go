@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// detailsFor is how long templates and options of groups are not read again. Cluster Autoscaler prefers real nodes
-	// to templates, so a template that changes is no hurry.
+	// detailsFor is how long templates and options of groups are not read again. Cluster Autoscaler
+	// prefers real nodes to templates, so a template that changes is no hurry.
 	detailsFor = time.Minute
 	// useful is how old a reading may be that took longer than Cluster Autoscaler waited for it.
 	useful = 30 * time.Second
 )
 
-// Refresh implements cloudprovider.Provider: it reads the whole cloud once per loop. An error skips the loop, which is
-// the one failure that costs Cluster Autoscaler nothing it knows.
+// Refresh implements cloudprovider.Provider: it reads the whole cloud once per loop. An error skips
+// the loop, which is the one failure that costs Cluster Autoscaler nothing it knows.
 func (s *Sidecar) Refresh(ctx context.Context) error {
 	began := s.o.Clock.Now()
 	s.called(ctx, steering.RefreshCall, "")
@@ -50,7 +50,8 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// takeFetched makes what was read, if anything was, what Cluster Autoscaler is shown. The caller holds mu.
+// takeFetched makes what was read, if anything was, what Cluster Autoscaler is shown. The caller
+// holds mu.
 func (s *Sidecar) takeFetched() *steering.Cloud {
 	if s.fetched == nil {
 		return nil
@@ -59,8 +60,8 @@ func (s *Sidecar) takeFetched() *steering.Cloud {
 	return &s.view.Cloud
 }
 
-// ensure makes sure that there is something to show: Cluster Autoscaler asks for groups and nodes before its first Refresh,
-// and a replica that does not lead may wait for days before it does.
+// ensure makes sure that there is something to show: Cluster Autoscaler asks for groups and nodes
+// before its first Refresh, and a replica that does not lead may wait for days before it does.
 func (s *Sidecar) ensure(ctx context.Context) (*view, error) {
 	var v *view
 	stale := false
@@ -84,8 +85,8 @@ func (s *Sidecar) ensure(ctx context.Context) (*view, error) {
 	return v, nil
 }
 
-// read reads the cloud, or waits for the reading that is under way. Where the cloud is slower than the caller, the
-// reading goes on and serves the next call.
+// read reads the cloud, or waits for the reading that is under way. Where the cloud is slower than
+// the caller, the reading goes on and serves the next call.
 func (s *Sidecar) read(ctx context.Context, began time.Time) error {
 	s.mu.Lock()
 	fresh := s.fetched != nil && began.Sub(s.fetched.At) < useful && s.view != s.fetched
@@ -102,7 +103,7 @@ func (s *Sidecar) read(ctx context.Context, began time.Time) error {
 		s.fetched = v
 		return nil, nil
 	})
-	out, stop := s.patience(ctx)
+	out, stop := s.answerTimer(ctx)
 	defer stop()
 	select {
 	case result := <-done:
@@ -116,8 +117,8 @@ func (s *Sidecar) read(ctx context.Context, began time.Time) error {
 	return errors.New("the cloud has not answered in time")
 }
 
-// fetch reads the cloud into a view. A group that cannot be read stays as it was in the view before; one that was never
-// read is left out.
+// fetch reads the cloud into a view. A group that cannot be read stays as it was in the view
+// before; one that was never read is left out.
 func (s *Sidecar) fetch(ctx context.Context) (*view, error) {
 	began := s.o.Clock.Now()
 	if err := s.backend.Refresh(ctx); err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/evenkeel/evenkeel/steering"
 )
 
-// Sidecar answers Cluster Autoscaler as its expander (BestOptions) and as its cloud (cloudprovider.Provider). It may be
-// used from several goroutines.
+// Sidecar answers Cluster Autoscaler as its expander (BestOptions) and as its cloud
+// (cloudprovider.Provider). It may be used from several goroutines.
 type Sidecar struct {
 	backend Backend
 	o       Options
 
-	// turn orders what must not happen at the same time: choosing and granting. It is held during calls to the cloud,
-	// mu never is.
+	// turn orders what must not happen at the same time: choosing and granting. It is held during
+	// calls to the cloud, mu never is.
 	turn     lock
 	fetching singleflight.Group
 	orders   sync.WaitGroup // increases that are on their way

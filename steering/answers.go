@@ -4,8 +4,9 @@ import (
 	"time"
 )
 
-// answer is one without which Cluster Autoscaler does not count the nodes of a group that are on their way: to an increase, to
-// the question for the group's options that follows it and tells how long they may take, and to that for its template.
+// answer is an answer that Cluster Autoscaler needs to count the nodes of a group on their way: to
+// an increase, to the call for the group's options that follows it, which says how long nodes may
+// take, and to the call for its template.
 type answer struct {
 	group      string
 	at         time.Time
@@ -13,8 +14,8 @@ type answer struct {
 	increase   bool
 }
 
-// silence is how long after such an answer Cluster Autoscaler calls again at the latest when it has heard it. Where it has not, it
-// waits for its deadline first.
+// silence is the time after such an answer within which Cluster Autoscaler calls again if the
+// answer has arrived. Otherwise it waits for its deadline first.
 const silence = 3 * time.Second
 
 // A Call of Cluster Autoscaler's loop.
@@ -27,8 +28,8 @@ const (
 	OptionsCall
 )
 
-// Called is told of every call of Cluster Autoscaler's loop before it is answered, of the connection it came on, and of the group
-// it is about.
+// Called records a call of Cluster Autoscaler's loop before it is answered, the connection it came
+// on, and the group it is about.
 func (s *Machine) Called(connection string, call Call, group string) {
 	a := s.unconfirmed
 	s.unconfirmed = nil

@@ -15,7 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 )
 
-// pick is what the expander answered: the group Cluster Autoscaler is going to increase.
+// pick is the expander's answer: the group that Cluster Autoscaler is going to increase.
 type pick struct {
 	group  string
 	count  int         // nodes in its option
@@ -29,7 +29,7 @@ type pick struct {
 	from   *choice
 }
 
-// plan is a split that is being carried out, one member per loop of Cluster Autoscaler.
+// plan is a split in progress. One member grows per loop of Cluster Autoscaler.
 type plan struct {
 	since   time.Time
 	chosen  string
@@ -42,7 +42,7 @@ type plan struct {
 	members []PlanMember
 }
 
-// choice is one question to the expander while it is being answered.
+// choice is a question to the expander while it is being answered.
 type choice struct {
 	*Machine
 	request Question
@@ -74,12 +74,12 @@ type Option struct {
 // Answer is a group to grow; the zero value stops the scale-up for this loop.
 type Answer struct {
 	Group string
-	// Shared is that the group gets a share only, which the journal has to know.
+	// Shared reports whether the group gets only a share, which has to be in the journal.
 	Shared bool
 }
 
-// Asked answers the expander's question. It chooses a set of groups by the configured strategies, and in the set the member that
-// grows now.
+// Asked answers the expander's question. It chooses a set of groups by the configured strategies,
+// and in the set the member that grows now.
 func (s *Machine) Asked(q Question) (Answer, error) {
 	p, err := s.choose(q)
 	if p == nil {
@@ -143,7 +143,7 @@ func (s *Machine) newChoice(request Question) (*choice, error) {
 	return c, nil
 }
 
-// decide answers nil where nothing is to grow now.
+// decide returns nil if no group is to grow now.
 func (c *choice) decide() (*pick, Decision) {
 	c.noticeUncounted()
 	if p, d, ok := c.showUnseen(); ok {
@@ -171,7 +171,8 @@ func (c *choice) decide() (*pick, Decision) {
 		if p != nil {
 			return p, d
 		}
-		// What this set needs is on its way. Others may still grow for pods that this one cannot take.
+		// What this set needs is on its way. Other sets may still grow for pods that this one
+		// cannot take.
 		passed = append(passed, d.Reason)
 		growable = c.without(growable, chosen)
 		c.plan = nil
@@ -179,8 +180,8 @@ func (c *choice) decide() (*pick, Decision) {
 	return nil, Decision{Reason: strings.Join(passed, "; ")}
 }
 
-// showUnseen picks a group with nodes on their way that Cluster Autoscaler does not count, and grants nothing: an
-// increase answered with success makes it count all of them.
+// showUnseen picks a group with nodes on their way that Cluster Autoscaler does not count, and
+// grants nothing: an increase answered with success makes it count all of them.
 func (c *choice) showUnseen() (*pick, Decision, bool) {
 	if mode, _ := c.Mode(); mode != Steering {
 		return nil, Decision{}, false
@@ -195,8 +196,9 @@ func (c *choice) showUnseen() (*pick, Decision, bool) {
 	return nil, Decision{}, false
 }
 
-// showFailed picks a group of which Cluster Autoscaler expects nodes that will not come, to refuse the increase: it leaves
-// the group alone then, expects nothing of it, and asks for nodes for all the pods.
+// showFailed picks a group from which Cluster Autoscaler expects nodes that will not come. The
+// increase is refused: Cluster Autoscaler then leaves the group alone, expects nothing of it, and
+// asks for nodes for all pods.
 func (c *choice) showFailed() (*pick, Decision, bool) {
 	if mode, _ := c.Mode(); mode != Steering {
 		return nil, Decision{}, false
@@ -213,20 +215,21 @@ func (c *choice) showFailed() (*pick, Decision, bool) {
 	return nil, Decision{}, false
 }
 
-// single reports whether an option is not to be split, nor to be levelled with others.
+// single reports whether an option must neither be split nor levelled with others.
 func (c *choice) single(name string) bool {
 	return c.view.Groups[name].ZeroOrMax || c.atomic(c.options[name])
 }
 
-// The annotations of pods that stand for a ProvisioningRequest, and the class that is not about adding nodes at all.
+// The annotations of pods that stand for a ProvisioningRequest, and the class that is not about
+// adding nodes at all.
 const (
 	consumesRequest = "autoscaling.x-k8s.io/consume-provisioning-request"
 	requestClass    = "autoscaling.x-k8s.io/provisioning-class-name"
 	checkCapacity   = "check-capacity.autoscaling.x-k8s.io"
 )
 
-// atomic reports whether the option is for a ProvisioningRequest, which Cluster Autoscaler reports as provisioned as soon
-// as the increase has succeeded.
+// atomic reports whether the option is for a ProvisioningRequest, which Cluster Autoscaler reports
+// as provisioned as soon as the increase has succeeded.
 func (c *choice) atomic(o *Option) bool {
 	for _, i := range o.Pods {
 		annotations := c.request.Pods[i].Annotations
@@ -240,14 +243,16 @@ func (c *choice) atomic(o *Option) bool {
 // needed reports whether the option has pods without room.
 func (c *choice) needed(name string) bool { return c.options[name].NodeCount > 0 }
 
-// growable are the groups with an option that are not backed off. Sets without any such member are told of.
+// growable returns the groups with an option that are not backed off. It publishes an event for
+// each set without such a member.
 func (c *choice) growable() []string {
 	var growable []string
 	open := map[string]bool{}
 	for _, name := range c.names {
 		if _, _, off := c.backoff.Active(name, c.at.now); !off {
 			open[c.set(name)] = true
-			// One near its maximum may have been asked for with pods that have room, and can take others as well.
+			// The option of a group near its maximum may hold only pods that have room, and the
+			// group can take others as well.
 			if c.options[name].NodeCount > 0 || c.limited(name) {
 				growable = append(growable, name)
 			}
@@ -267,7 +272,7 @@ func (c *choice) growable() []string {
 
 func (c *choice) set(name string) string { return cmp.Or(c.sets[name], name) }
 
-// backoffs says why and until when groups are backed off.
+// backoffs explains why and until when groups are backed off.
 func (c *choice) backoffs(names []string) string {
 	var out []string
 	for _, name := range names {
@@ -278,7 +283,8 @@ func (c *choice) backoffs(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// stay keeps to the set that is being filled, for as long as pods of it are pending.
+// stay returns the members of the set of the plan as long as pods of the plan are pending, and
+// otherwise all groups.
 func (c *choice) stay(growable []string) []string {
 	if c.plan == nil {
 		return growable
@@ -302,7 +308,7 @@ func (c *choice) stay(growable []string) []string {
 	return members
 }
 
-// similarTo are the groups similar to any group, itself included.
+// similarTo returns the groups similar to a group, itself included.
 func (c *choice) similarTo(name string) []string {
 	if c.similar[name] == nil {
 		c.similar[name] = append(c.index.Similar(name), name)
@@ -310,12 +316,12 @@ func (c *choice) similarTo(name string) []string {
 	return c.similar[name]
 }
 
-// has reports whether the option helps one of the pods; nil stands for any.
+// has reports whether the option helps one of the pods; nil stands for any pod.
 func (c *choice) has(o *Option, pods map[types.UID]bool) bool {
 	return pods == nil || slices.ContainsFunc(o.Pods, func(i int) bool { return pods[uid(c.request.Pods[i])] })
 }
 
-// uid tells pods apart; those that stand for a ProvisioningRequest have one too.
+// uid identifies a pod. Pods that stand for a ProvisioningRequest have one too.
 func uid(pod *v1.Pod) types.UID {
 	return cmp.Or(pod.UID, types.UID(pod.Namespace+"/"+pod.Name))
 }
@@ -328,7 +334,8 @@ func (c *choice) uids(o *Option) map[types.UID]bool {
 	return out
 }
 
-// chooseSet asks the strategies; each set counts as one choice. A plan keeps the group it was chosen for.
+// chooseSet asks the strategies; each set counts as one choice. A plan keeps the group it was
+// chosen for.
 func (c *choice) chooseSet(growable []string) (chosen, why string, err error) {
 	if c.plan != nil {
 		if slices.Contains(growable, c.plan.chosen) {
@@ -349,8 +356,8 @@ func (c *choice) chooseSet(growable []string) (chosen, why string, err error) {
 	return best.Group, strings.ReplaceAll(strings.TrimSpace(trail.String()), "\n", "; "), nil
 }
 
-// offer is the option of a group as the strategies take it. Adding up what pods request takes longest of all, so it is done
-// once however many sets are passed over.
+// offer returns the option of a group as the strategies take it. Adding up the requests of pods
+// takes longest, so it is done only once per group.
 func (c *choice) offer(name string) expander.Option {
 	if offer, ok := c.offers[name]; ok {
 		return offer
@@ -380,7 +387,8 @@ func (c *choice) offer(name string) expander.Option {
 	return offer
 }
 
-// without drops the members of the set of a group, and the options whose pods that set would take.
+// without leaves out the members of the set of a group, and the options whose pods that set would
+// take.
 func (c *choice) without(growable []string, chosen string) []string {
 	served := map[int]bool{}
 	for _, name := range c.similarTo(chosen) {

@@ -10,8 +10,9 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
-// compare brings the index of similar groups up to date with the templates Cluster Autoscaler sent. Of a group without nodes
-// that is what the catalogue says of its machines, which is completed from groups that have nodes.
+// compare brings the index of similar groups up to date with the templates Cluster Autoscaler sent.
+// Of a group without nodes that is what the catalogue says of its machines, which is completed from
+// groups that have nodes.
 func (s *Machine) compare(request *Question) error {
 	templates := make(map[string]cloudprovider.Template, len(request.Nodes))
 	empty := map[string]bool{}

@@ -23,7 +23,8 @@ var shared = map[reflect.Type]bool{
 	reflect.TypeFor[expander.Chain](): true, reflect.TypeFor[cloudprovider.Template](): true,
 }
 
-// fork returns a machine in the same state that shares nothing with this one that either may change.
+// fork returns a machine in the same state that shares nothing with this one that either may
+// change.
 func (s *Machine) fork() *Machine {
 	var out *Machine
 	forkInto(reflect.ValueOf(&out).Elem(), reflect.ValueOf(&s).Elem(), map[unsafe.Pointer]reflect.Value{})
@@ -81,7 +82,8 @@ func open(field reflect.Value) reflect.Value {
 	return reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
 }
 
-// immaterial are fields that decide nothing that is still to come: they count, describe, or are worked out anew before they are read.
+// immaterial are fields that decide nothing that is still to come: they count, describe, or are
+// worked out anew before they are read.
 var immaterial = map[string]bool{
 	"Machine.o": true, "Machine.writer": true, "Machine.index": true, "Machine.now": true, "Machine.out": true, "Machine.at": true,
 	"Machine.observed": true, "Machine.loop": true, "Machine.warned": true, "Machine.process": true, "groupState.revision": true,
@@ -89,7 +91,8 @@ var immaterial = map[string]bool{
 	"Cloud.At": true, "journal.Writer": true, "order.err": true, "Failure.Reason": true, "member.option": true,
 }
 
-// A printer writes down a state so that two states have the same print exactly if the same follows from them.
+// A printer writes down a state so that two states have the same print exactly if the same follows
+// from them.
 type printer struct {
 	hash.Hash
 	now        time.Time

@@ -6,9 +6,10 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// Decrease says how far a target size is lowered. Cluster Autoscaler takes back all it has asked for, also what was not granted and
-// what has come since, so this is cut to what has no instance yet; 0 means that there is nothing to order. The group's instances and
-// target size are those of now.
+// Decrease returns by how much a target size is lowered, as a negative number, and why. Cluster
+// Autoscaler takes back all it has asked for, including what was not granted and what has come
+// since, so the decrease is cut to nodes without an instance; 0 means that nothing is to be done.
+// The group's instances and target size are the present ones.
 func (s *Machine) Decrease(id string, delta, target int, instances []cloudprovider.Instance) (cut int, reason string) {
 	s.givenUp(id)
 	missing := max(0, target-(&Group{Instances: instances}).existing())
@@ -21,8 +22,8 @@ func (s *Machine) Decrease(id string, delta, target int, instances []cloudprovid
 	return cut, reason
 }
 
-// givenUp is told that Cluster Autoscaler takes an increase back: its time is over. Where it has heard the answer to the last
-// one, that is what it means.
+// givenUp records that Cluster Autoscaler takes an increase back. If it has received the answer to
+// the last increase, it does so because the nodes did not come in time.
 func (s *Machine) givenUp(id string) {
 	b, g := s.state(id), s.view.group(id)
 	if g == nil || !b.seen || b.order != nil {
@@ -33,7 +34,7 @@ func (s *Machine) givenUp(id string) {
 	}
 }
 
-// Decreased is told what the cloud has answered to a decrease.
+// Decreased records the cloud's answer to a decrease.
 func (s *Machine) Decreased(id string, delta int, reason string, err error) {
 	b := s.state(id)
 	b.seen = false // taking back is what Cluster Autoscaler does before it backs a group off

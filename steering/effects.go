@@ -1,7 +1,7 @@
 package steering
 
-// Effects are what events have led to beside their answers, in the order in which it is to be done. Orders to the cloud are
-// answers: the machine has to be told what became of each.
+// Effects are the results of events other than their answers. Orders to the cloud are answers,
+// since the machine has to know the result of each.
 type Effects struct {
 	Decisions []Decision
 	Events    []Event // of Kubernetes
@@ -35,7 +35,7 @@ const (
 	JournalFailed    Counter = "journal not read or written"
 )
 
-// Effects returns what is to be done since it was last called.
+// Effects returns the effects since it was last called.
 func (s *Machine) Effects() Effects {
 	out := s.out
 	s.out = Effects{}

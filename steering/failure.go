@@ -12,11 +12,12 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// A member fails when the cloud refuses an order of it, or when what was ordered does not become ready nodes. It is then
-// left alone for a while, and its share goes to the others at once. What was on its way is written off: nobody waits for
-// it any longer. Afterwards the member has to prove itself before it takes a full share again.
+// A member fails when the cloud refuses an order for it, or when ordered nodes do not become ready.
+// It is then left alone for a while, and its share goes to the others at once. Its nodes on their
+// way are written off: nothing waits for them any longer. Afterwards the member has to prove itself
+// before it gets a full share again.
 
-// proof is what a member that has failed has to show.
+// proof is what a member has to show after a failure.
 type proof string
 
 const (
@@ -25,7 +26,7 @@ const (
 	bringNode proof = "Node"  // that a node becomes ready
 )
 
-// and is the harder of two proofs.
+// and returns the harder of two proofs.
 func (p proof) and(q proof) proof {
 	if p == bringNode || q == proven {
 		return p
@@ -33,8 +34,8 @@ func (p proof) and(q proof) proof {
 	return q
 }
 
-// allowance is how many more nodes a member may get now, as long as the others can take the rest; why is empty where
-// nothing limits it.
+// allowance returns how many more nodes a member may get now, as long as the others can take the
+// rest. If nothing limits the member, why is empty.
 func allowance(p proof, n counted) (nodes int, why string) {
 	switch {
 	case n.troubled():
@@ -47,8 +48,8 @@ func allowance(p proof, n counted) (nodes int, why string) {
 	return 0, ""
 }
 
-// firstOrder is how much of a share is ordered now. Whether the cloud takes orders again is known at once, so that costs a
-// loop and no more.
+// firstOrder returns how much of a share is ordered now. Whether the cloud takes orders again is
+// known at once, so one node costs one loop.
 func firstOrder(p proof, share int) int {
 	if p == takeOrder {
 		return min(1, share)
@@ -56,8 +57,9 @@ func firstOrder(p proof, share int) int {
 	return share
 }
 
-// A member is in trouble when at least so many of its nodes, and a larger share, are not ready any more. The share is
-// that above which Cluster Autoscaler holds a group to be unhealthy. One node alone may be a kubelet that restarts.
+// A member is in trouble if at least this many of its nodes, and more than this share, are no
+// longer ready. Above the same share Cluster Autoscaler takes a group to be unhealthy. A single
+// node may be a kubelet that restarts.
 const (
 	troubledNodes = 2
 	troubledShare = 0.45
@@ -67,26 +69,27 @@ func (n counted) troubled() bool {
 	return n.broken >= troubledNodes && float64(n.broken) > troubledShare*float64(n.broken+n.ready)
 }
 
-// unhealthy reports whether Cluster Autoscaler leaves the group out for reasons that have nothing to do with what it has asked
-// for: its nodes are in trouble, or it has none, and none is about to register, although some were ordered.
+// unhealthy reports whether Cluster Autoscaler leaves the group out for a reason that has nothing
+// to do with its requests: the nodes are in trouble, or there are no instances although some were
+// ordered.
 func (s *observation) unhealthy(g *Group, b *groupState) bool {
 	return g.existing() == 0 && b.target > 0 || s.count(g, b).troubled()
 }
 
-// overdue reports whether nodes that were last ordered at some time should all have come.
+// overdue reports whether all nodes should have come by now, given when some were last ordered.
 func overdue(ordered time.Time, due int, now time.Time, provision time.Duration) bool {
 	return due > 0 && !ordered.IsZero() && now.Sub(ordered) >= provision
 }
 
-// writtenOff are nodes that count in the target size and that nobody waits for.
+// writtenOff are nodes that count in the target size and that nothing waits for.
 type writtenOff struct {
 	instances map[string]bool // that have not become ready nodes in time, by id
 	missing   int             // without instance
 	vanished  int             // of these, instances that were there: the cloud makes them anew when it can
 }
 
-// keep forgets what is not there any more: instances that have gone, and missing nodes that now have an instance or are not
-// in the target size any more.
+// keep forgets what is no longer there: instances that have gone, and missing nodes that now have
+// an instance or have left the target size.
 func (w *writtenOff) keep(g *Group, target int) {
 	w.missing = max(0, min(w.missing, target-g.existing()))
 	w.vanished = min(w.vanished, w.missing)
@@ -114,8 +117,8 @@ func (s *Machine) writeOff(g *Group, b *groupState) {
 	b.off.missing = max(0, b.target-g.existing())
 }
 
-// watch looks at what has become of a group's nodes since it was last read: they came, vanished, or are overdue. Told is
-// which instances had been ready nodes by then.
+// watch looks at what has become of a group's nodes since the last reading: they came, vanished, or
+// are overdue. The function wasReady reports which instances had been ready nodes by then.
 func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string) bool) {
 	if g.Err != nil || b.order != nil {
 		return
@@ -137,7 +140,7 @@ func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string
 	}
 }
 
-// undelivered is the failure of a member whose nodes did not come in time.
+// undelivered records the failure of a member whose nodes did not come in time.
 func (s *Machine) undelivered(g *Group, b *groupState, nodes int, why string) {
 	s.writeOff(g, b)
 	s.fail(g.ID, why, bringNode)
@@ -166,8 +169,8 @@ func (s *Machine) proveByNode(g *Group, b *groupState) {
 	}
 }
 
-// wasReady tells of an instance whether it had been a ready node when the nodes were last looked at. Where they are not known, it is
-// enough that it had a node.
+// wasReady returns a function that reports whether an instance had been a ready node at the last
+// observation. If the nodes are not known, it is enough that the instance had a node.
 func (s *Machine) wasReady() func(id string) bool {
 	served, unregistered := s.served, s.since
 	return func(id string) bool {
@@ -176,7 +179,8 @@ func (s *Machine) wasReady() func(id string) bool {
 	}
 }
 
-// vanished counts instances that are gone although nobody has deleted them, and those of them that never became ready nodes.
+// vanished counts instances that are gone although nothing has deleted them, and those of them that
+// never became ready nodes.
 func (s *Machine) vanished(before, g *Group, b *groupState, wasReady func(id string) bool) (lost, neverReady int) {
 	if before == nil {
 		return 0, 0
@@ -208,7 +212,7 @@ func (s *Machine) vanished(before, g *Group, b *groupState, wasReady func(id str
 	return lost, neverReady
 }
 
-// fail leaves a member alone for a while.
+// fail backs a member off.
 func (s *Machine) fail(id, why string, p proof) {
 	now := s.now
 	b := s.state(id)
@@ -220,7 +224,8 @@ func (s *Machine) fail(id, why string, p proof) {
 	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, then tried with one node: %s", id, until.UTC().Format(time.TimeOnly), why))
 }
 
-// NodesDeleted is told that the cloud has deleted nodes for Cluster Autoscaler, and the target size since, unless it could not be read.
+// NodesDeleted records that the cloud has deleted nodes for Cluster Autoscaler. The target size is
+// that after the deletion, unless it could not be read.
 func (s *Machine) NodesDeleted(id string, nodes []*v1.Node, target int, readErr error) {
 	b := s.state(id)
 	if n := b.deletedBy(nodes, s.now); n > 0 && s.HidesFailures() {
@@ -234,7 +239,8 @@ func (s *Machine) NodesDeleted(id string, nodes []*v1.Node, target int, readErr 
 	}
 }
 
-// deletedBy notes which instances Cluster Autoscaler has deleted, and counts those it has waited for in vain.
+// deletedBy notes which instances Cluster Autoscaler has deleted, and counts those that never
+// registered.
 func (b *groupState) deletedBy(nodes []*v1.Node, now time.Time) (neverRegistered int) {
 	if b.deleted == nil {
 		b.deleted = map[string]time.Time{}
@@ -248,7 +254,7 @@ func (b *groupState) deletedBy(nodes []*v1.Node, now time.Time) (neverRegistered
 	return neverRegistered
 }
 
-// journalFailure is what survives of a failure.
+// journalFailure is the part of a failure that is in the journal.
 type journalFailure struct {
 	Backoff   *backoff.Failure `json:"backoff,omitempty"`
 	Proof     proof            `json:"proof,omitempty"`

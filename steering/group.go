@@ -6,34 +6,41 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// groupState is what is kept of one group between calls.
+// groupState is what is kept about a group between calls.
 type groupState struct {
 	target   int // the group's target size, with what is ordered right now
 	revision int // counts changes of target, so that a slow reading does not overwrite a newer value
 
-	// seen reports whether Cluster Autoscaler counts the group's nodes that are on their way: it holds a scale-up request
-	// for the group, and the group is not backed off there. If in doubt it does not: that costs a loop, not a node.
+	// seen reports whether Cluster Autoscaler counts the group's nodes on their way: it holds a
+	// scale-up request for the group and has not backed it off. False if unknown: that costs a
+	// loop, not a node.
 	seen bool
-	// away tells that Cluster Autoscaler may leave the group out until its nodes are ready: it takes nodes on their way
-	// that it holds no request for, as after its restart, for a sign of bad health.
+	// away reports whether Cluster Autoscaler may leave the group out until its nodes are ready:
+	// nodes on their way for which it holds no request, as after its restart, make it take the
+	// group to be unhealthy.
 	away bool
-	// missed is for how many choices in a row the group had no option, with no reason known. Once may be a call that
-	// failed.
+	// missed counts the questions in a row in which the group had no option for no known reason.
+	// One may be due to a failed call.
 	missed int
-	// asked is when an increase was last answered with success, and ordered when nodes were last ordered.
+	// asked is the time of the last increase that was answered with success, ordered that of the
+	// last order.
 	asked, ordered time.Time
-	// missing is since when instances are missing, counted from the last increase; zero when none is.
+	// missing is the time since which instances are missing, counted from the last increase; zero
+	// if none is.
 	missing time.Time
-	// proof is what the group has to show since it failed, and off what is not waited for any longer.
+	// proof is what the group has to show after a failure, and off what nothing waits for any
+	// longer.
 	proof proof
 	off   writtenOff
-	// neverReady is that instances have vanished before they became ready nodes: what is missing is taken back.
+	// neverReady reports whether instances have vanished before they became ready nodes: missing
+	// nodes are taken back.
 	neverReady bool
-	// deleted is when Cluster Autoscaler deleted instances, by id.
+	// deleted holds the times at which Cluster Autoscaler deleted instances, by id.
 	deleted map[string]time.Time
-	// order is an increase of which it is not known how it ended.
+	// order is an increase whose end is not known.
 	order *order
-	// grant is the last increase of which some was granted, until the next question shows what came of it.
+	// grant is the last increase of which some nodes were granted, until the next question shows
+	// its result.
 	grant *grant
 }
 
@@ -68,7 +75,8 @@ func (s *Machine) state(id string) *groupState {
 	return b
 }
 
-// unseen is how many nodes of the group are on their way without Cluster Autoscaler knowing.
+// unseen returns how many nodes of the group are on their way and not counted by Cluster
+// Autoscaler.
 func (s *Machine) unseen(g *Group, at *observation) int {
 	b := s.state(g.ID)
 	if b.seen {

@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// Grant is what is granted of an increase. It goes from the machine to the shell and back until Cluster Autoscaler is answered.
+// Grant is what is granted of an increase. The caller hands it back until Cluster Autoscaler is
+// answered.
 type Grant struct {
 	Nodes  int // to order from the cloud; 0 for none
 	group  *Group
@@ -19,14 +20,15 @@ type Grant struct {
 	refuse bool // Cluster Autoscaler is to leave the group alone
 	Hide   bool // a refusal is kept from Cluster Autoscaler: another answer of the expander makes up for it
 	shared bool // in part, or nothing: needs the journal
-	// restored: chosen by a process before this one. Nothing is known here by which to tell whether the answer is heard.
+	// restored: chosen by an earlier process. This one cannot know whether the answer arrives.
 	restored bool
 	pick     *pick
 }
 
-// Increase says what is granted of an increase: the group's share of the split and no more. Cluster Autoscaler sees how far the
-// target size has risen and comes back for the rest. What is to be ordered counts from now on; the caller saves the journal, calls
-// Order, orders it, and says how that ended. An error is to be answered, by way of Answered as well where a grant comes with it.
+// Increase returns what is granted of an increase: the group's share of the split and no more.
+// Cluster Autoscaler sees how far the target size has risen and comes back for the rest. If there
+// are nodes to order, the caller saves the journal, calls Order, orders them from the cloud, and
+// calls OrderEnded. It then calls Answered. Without a grant the error is the answer.
 func (s *Machine) Increase(g *Group, delta int) (*Grant, error) {
 	v := s.grantOf(g, delta)
 	v.group, v.asked = g, delta
@@ -45,7 +47,8 @@ func (s *Machine) Increase(g *Group, delta int) (*Grant, error) {
 	return &v, nil
 }
 
-// Order is told that a grant is ordered now. Without the journal, of which it is told the error, the grant becomes one in full.
+// Order records that a grant is ordered now. If the journal could not be saved, the increase is
+// granted in full instead.
 func (s *Machine) Order(v *Grant, journalErr error) {
 	b := s.state(v.group.ID)
 	if journalErr != nil && v.shared {
@@ -55,7 +58,7 @@ func (s *Machine) Order(v *Grant, journalErr error) {
 	b.resize(v.Nodes)
 }
 
-// grantOf says what is granted, and takes the pick.
+// grantOf returns what is granted, and takes the pick.
 func (s *Machine) grantOf(g *Group, delta int) Grant {
 	b := s.state(g.ID)
 	mode, why := s.Mode()
@@ -95,7 +98,7 @@ func (s *Machine) grantOf(g *Group, delta int) Grant {
 	return s.shareOf(p, g, delta)
 }
 
-// grantUnasked says what is granted of an increase without a question before it.
+// grantUnasked returns what is granted of an increase without a question before it.
 func (s *Machine) grantUnasked(g *Group, delta int) Grant {
 	if s.plan.has(g.ID) && (s.plan.leftFor(g.ID, s.state(g.ID).target) > 0 || !s.ignored) {
 		return s.planned(g, delta)
@@ -104,7 +107,7 @@ func (s *Machine) grantUnasked(g *Group, delta int) Grant {
 	return Grant{Nodes: delta, reason: "the expander was not asked before"}
 }
 
-// grantOther says what is granted of an increase of another group than the expander has picked.
+// grantOther returns what is granted of an increase of a group that the expander has not picked.
 func (s *Machine) grantOther(p *pick, g *Group, delta int) Grant {
 	switch {
 	case p.knows(g.ID):
@@ -116,7 +119,7 @@ func (s *Machine) grantOther(p *pick, g *Group, delta int) Grant {
 	return Grant{Nodes: delta, reason: "the expander had picked " + p.group}
 }
 
-// shareOf is the group's part of the split, if it can be granted in part.
+// shareOf grants the group's part of the split, or all if increases cannot be granted in part.
 func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
 	if ok, why := s.CanShare(); !ok {
 		return Grant{Nodes: delta, reason: "in full: " + why, Hide: s.HidesFailures(), pick: p}
@@ -139,13 +142,14 @@ func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
 	return v
 }
 
-// knows reports whether the question told what the group's share is, whichever group was answered.
+// knows reports whether the share of a group follows from the question, whichever group was the
+// answer.
 func (p *pick) knows(id string) bool {
 	return p.from != nil && !p.full && p.refuse == "" && len(p.split.members) > 0 && p.from.options[id] != nil
 }
 
-// shareOfOther is the share of a group that Cluster Autoscaler has increased by chance, since the answer to its question did
-// not reach it.
+// shareOfOther grants the share of a group that Cluster Autoscaler has increased by chance, because
+// the answer to its question did not arrive.
 func (s *Machine) shareOfOther(p *pick, g *Group, delta int) Grant {
 	other := *p
 	other.group, other.count = g.ID, p.from.options[g.ID].NodeCount
@@ -161,12 +165,12 @@ func (s *Machine) shareOfOther(p *pick, g *Group, delta int) Grant {
 	return v
 }
 
-// has reports whether the group is a member of the split that is being carried out.
+// has reports whether the group is a member of the split in progress.
 func (p *plan) has(id string) bool {
 	return p != nil && slices.ContainsFunc(p.members, func(m PlanMember) bool { return m.Name == id })
 }
 
-// leftFor is what the split has left for a group of a target size.
+// leftFor returns how many nodes the split still has for a group with a given target size.
 func (p *plan) leftFor(id string, target int) int {
 	for _, m := range p.members {
 		if m.Name == id {
@@ -176,7 +180,7 @@ func (p *plan) leftFor(id string, target int) int {
 	return 0
 }
 
-// planned is what is granted of an increase in the middle of a split, of which the question did not arrive here.
+// planned grants an increase in the middle of a split whose question did not arrive here.
 func (s *Machine) planned(g *Group, delta int) Grant {
 	left := min(delta, s.plan.leftFor(g.ID, s.state(g.ID).target))
 	s.ignored = left == 0 // a second time in a row is no accident
@@ -203,8 +207,9 @@ func (s *Machine) set(id string) string {
 	return id
 }
 
-// OrderEnded is told what the cloud has answered to an order. Of an unclear end the target size tells, if it could be read since;
-// where that has not risen, it is looked at again later. It returns the error of an order that was refused.
+// OrderEnded records the cloud's answer to an order. If the answer is unclear, the target size
+// decides, provided that it could be read since; if it has not risen, later readings decide.
+// OrderEnded returns the error of an order that was refused.
 func (s *Machine) OrderEnded(id string, err error, target int, readErr error) error {
 	b := s.state(id)
 	o := b.order
@@ -227,7 +232,7 @@ func (s *Machine) OrderEnded(id string, err error, target int, readErr error) er
 	return nil
 }
 
-// taken ends an order that the cloud has taken.
+// taken ends an order that the cloud has accepted.
 func (s *Machine) taken(b *groupState) {
 	b.order, b.ordered = nil, s.now
 	if b.proof == takeOrder {
@@ -235,7 +240,7 @@ func (s *Machine) taken(b *groupState) {
 	}
 }
 
-// refused ends an order that was not carried out; the caller puts the target size right.
+// refused ends an order that was not carried out. The caller corrects the target size.
 func (s *Machine) refused(id string, b *groupState, err error) {
 	s.provided = provided{}
 	if s.plan != nil {
@@ -249,9 +254,9 @@ func (s *Machine) refused(id string, b *groupState, err error) {
 	s.note(Decision{Call: "IncreaseSize", Group: id, Reason: "refused by the cloud; others take its share", Error: err.Error()})
 }
 
-// Answered is told how an increase is answered: of the cloud's error, if any, whether Cluster Autoscaler was there to hear it, and on
-// which connection. It returns the error to answer with.
-func (s *Machine) Answered(v Grant, err error, heard bool, connection string) error {
+// Answered records the answer to an increase: the cloud's error, if any, whether Cluster Autoscaler
+// was still waiting for the answer, and the connection. It returns the error to answer with.
+func (s *Machine) Answered(v Grant, err error, received bool, connection string) error {
 	granted := v.Nodes
 	if err != nil {
 		granted = 0
@@ -264,7 +269,7 @@ func (s *Machine) Answered(v Grant, err error, heard bool, connection string) er
 		s.note(Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Reason: v.reason, Error: err.Error()})
 		return err
 	}
-	b.seen, b.away = heard && !v.restored, false
+	b.seen, b.away = received && !v.restored, false
 	b.asked = s.now
 	s.unconfirmed = &answer{id, b.asked, connection, true}
 	b.grant = nil
@@ -277,7 +282,7 @@ func (s *Machine) Answered(v Grant, err error, heard bool, connection string) er
 	return nil
 }
 
-// advance begins a plan, or takes what was granted off it.
+// advance begins a plan, or subtracts what was granted from it.
 func (s *Machine) advance(v Grant, granted int) {
 	if v.pick == nil || v.pick.split == nil || len(v.pick.split.members) == 0 {
 		return

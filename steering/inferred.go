@@ -8,18 +8,19 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// InferredReadyAfter is how long after its registration a node counts as ready where readiness is inferred.
+// InferredReadyAfter is how long after its registration a node counts as ready where readiness is
+// inferred.
 const InferredReadyAfter = time.Minute
 
-// inferred learns which nodes are registered from the questions of Cluster Autoscaler, which asks for the group of every
-// registered node once per loop. It does not ask about readiness, so a node counts as ready a while after it was first
-// seen.
+// inferred learns which nodes are registered from the questions of Cluster Autoscaler, which asks
+// for the group of every registered node once per loop. It does not ask about readiness, so a node
+// counts as ready a while after it was first seen.
 type inferred struct {
 	first map[string]time.Time // by provider id
 	last  map[string]time.Time
 }
 
-// Saw is told that Cluster Autoscaler has asked for the group of a node.
+// Saw records that Cluster Autoscaler has asked for the group of a node.
 func (s *Machine) Saw(node *v1.Node) { s.inferred.saw(node, s.now) }
 
 // saw notes a node Cluster Autoscaler asked about.

@@ -7,7 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/backoff"
 )
 
-// journalVersion is that of the text; one of another version is not used, which costs loops and no nodes.
+// journalVersion is that of the text; one of another version is not used, which costs loops and no
+// nodes.
 const journalVersion = 1
 
 // journal is what survives the process.
@@ -46,7 +47,7 @@ type journalPick struct {
 // Journal returns the text that has to survive the process.
 func (s *Machine) Journal() ([]byte, error) { return json.Marshal(s.journal()) }
 
-// JournalSaved is told whether the journal was written; if not, increases are granted in full.
+// JournalSaved records whether the journal was written. If not, increases are granted in full.
 func (s *Machine) JournalSaved(err error) {
 	s.journalErr = err
 	if err != nil {
@@ -55,13 +56,15 @@ func (s *Machine) JournalSaved(err error) {
 	}
 }
 
-// OwnJournal reports whether the text of a journal holds nothing of another process: somebody has deleted it, or touched it.
+// OwnJournal reports whether the text of a journal holds nothing of another process, so that
+// somebody has only deleted or touched it.
 func (s *Machine) OwnJournal(text []byte) bool {
 	var j journal
 	return len(text) == 0 || json.Unmarshal(text, &j) == nil && j.Writer == s.writer
 }
 
-// JournalRead is told what the journal holds, or that it could not be read. Another replica may have written it meanwhile.
+// JournalRead records the text of the journal, or that it could not be read. Another replica may
+// have written it meanwhile.
 func (s *Machine) JournalRead(text []byte, err error) {
 	s.journalErr = err
 	if err != nil {
@@ -84,7 +87,7 @@ func (s *Machine) JournalRead(text []byte, err error) {
 	}
 }
 
-// NewProcess is told that Cluster Autoscaler has been started anew: it knows of no node that is on its way.
+// NewProcess records that Cluster Autoscaler has been started anew: it knows of no node on its way.
 func (s *Machine) NewProcess() {
 	s.process = s.now
 	for _, b := range s.groups {
@@ -118,8 +121,8 @@ func (s *Machine) journal() journal {
 	return j
 }
 
-// restore takes over what another process has written. Of an order that was under way when it ended the answer was
-// certainly not heard.
+// restore takes over what another process has written. The answer to an order that was under way
+// when that process ended has certainly not arrived.
 func (s *Machine) restore(j journal) {
 	for _, b := range s.groups {
 		b.seen = false

@@ -12,11 +12,12 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
-// catalogueFor is for how long sets by the templates of the cloud are not worked out again.
+// catalogueFor is how long sets that follow from the templates of the cloud are kept.
 const catalogueFor = time.Minute
 
-// levels steers what Cluster Autoscaler may take from sets by the only bound it is told of a group: its minimum. It looks at
-// the minimums once per loop, takes no node from a group at its minimum, and forgets since when such nodes are unneeded.
+// levels controls which nodes Cluster Autoscaler may remove by the only bound of a group that
+// matters for it: the minimum. Cluster Autoscaler reads the minimums once per loop, removes no node
+// from a group at its minimum, and forgets since when such nodes are unneeded.
 type levels struct {
 	sets   map[string]*level // by the first member
 	floors map[string]floor  // minimums above the real ones, by group
@@ -25,15 +26,16 @@ type levels struct {
 	catalogueAt time.Time
 }
 
-// level is what is kept of one set from loop to loop.
+// level is what is kept about a set from loop to loop.
 type level struct {
 	sizes map[string]int // at the last Refresh
-	// since is when a member began to wait for a larger one, or when a member last was smaller than ever since then; zero while
-	// none waits.
+	// since is when a member began to wait for a larger one, or when a member last became smaller
+	// than ever since then; zero if none waits.
 	since time.Time
 	least map[string]int // the smallest sizes since then
 	held  time.Time      // when a member waited last
-	// step is how many nodes each member may lose in a loop although the set becomes uneven. Waiting in vain doubles it.
+	// step is how many nodes each member may lose in a loop although the set becomes uneven.
+	// Waiting in vain doubles it.
 	step     int
 	released bool // waiting has ended: step applies
 	spread   int  // between the largest and the smallest member when it ended
@@ -56,11 +58,11 @@ type levelMember struct {
 
 func (m *levelMember) shrinks() bool { return m.size > m.min }
 
-// floorAt is the minimum of a member that is not to get smaller than a size. It is never above what the group has, or
-// Cluster Autoscaler would raise the group to it.
+// floorAt returns the minimum for a member that must not get smaller than a size. It is never above
+// what the group has, because Cluster Autoscaler would raise the group to it.
 func (m *levelMember) floorAt(size int) int { return max(m.min, min(m.size, m.staying, size)) }
 
-// levelOut works out the minimums Cluster Autoscaler is told in this loop.
+// levelOut works out the minimums that Cluster Autoscaler is given in this loop.
 func (s *Machine) levelOut(now time.Time) {
 	l := &s.levels
 	l.floors = nil
@@ -86,7 +88,8 @@ func (s *Machine) levelOut(now time.Time) {
 	l.keep(before, now, s.deferral)
 }
 
-// keep leaves what is known of sets whose members cannot be read now, or only one of them, until nobody has waited for long.
+// keep keeps the levels of sets of which at most one member can be read now, until no member has
+// waited for a long time.
 func (l *levels) keep(left map[string]*level, now time.Time, limit time.Duration) {
 	for set, kept := range left {
 		if l.sets[set] == nil && !kept.held.IsZero() && now.Sub(kept.held) <= limit {
@@ -95,8 +98,9 @@ func (l *levels) keep(left map[string]*level, now time.Time, limit time.Duration
 	}
 }
 
-// levelOf returns what was kept of the set that has most of these members now, which it leaves to no other; else a new level. So
-// a set goes on waiting where a group, even its first, cannot be read in one loop or has joined.
+// levelOf returns the level of the set that had most of these members, and removes it from the map;
+// if there is none, a new level. So a set goes on waiting if a group, even its first, cannot be
+// read in one loop or has joined.
 func levelOf(members []levelMember, before map[string]*level) *level {
 	best, common := "", 0
 	for _, set := range slices.Sorted(maps.Keys(before)) {
@@ -138,7 +142,8 @@ func (s *Machine) levelMembers(now time.Time) map[string][]levelMember {
 	return out
 }
 
-// catalogueSets are the sets as far as the templates of the cloud tell. They serve until Cluster Autoscaler has sent its own.
+// catalogueSets returns the sets that follow from the templates of the cloud. They are used until
+// Cluster Autoscaler has sent its own.
 func (s *Machine) catalogueSets(now time.Time) map[string]string {
 	l := &s.levels
 	if l.catalogue != nil && now.Sub(l.catalogueAt) < catalogueFor {
@@ -165,7 +170,7 @@ func (s *Machine) catalogueSets(now time.Time) map[string]string {
 	return l.catalogue
 }
 
-// settled is the target size without an order that may still be refused.
+// settled returns the target size without an order that may still be refused.
 func (b *groupState) settled() int {
 	if b.order != nil {
 		return b.target - b.order.Delta
@@ -173,8 +178,9 @@ func (b *groupState) settled() int {
 	return b.target
 }
 
-// staying is how many instances there are that neither failed, nor have been without a node for so long that they are deleted,
-// nor have a node that is broken: a set is no more level with it than without it.
+// staying counts the instances that have not failed, have not been without a node for so long that
+// they are deleted, and have no broken node: a set with such an instance is no more level than
+// without it.
 func (s *observation) staying(g *Group) int {
 	n := 0
 	for i := range g.Instances {
@@ -192,7 +198,7 @@ func (s *observation) staying(g *Group) int {
 	return n
 }
 
-// advance takes in the sizes of a loop, and answers the minimums to tell.
+// advance takes in the sizes of a loop, and returns the raised minimums.
 func (l *level) advance(members []levelMember, now time.Time, limit time.Duration) map[string]floor {
 	grown := l.compare(members)
 	largest, spread := spreadOf(members)
@@ -243,7 +249,8 @@ func (l *level) compare(members []levelMember) (grown bool) {
 	return grown
 }
 
-// shrunk reports whether a member is smaller than ever since the waiting began, and remembers the smallest sizes.
+// shrunk reports whether a member is smaller than ever since the waiting began, and remembers the
+// smallest sizes.
 func (l *level) shrunk() bool {
 	smaller := false
 	for id, size := range l.sizes {
@@ -256,8 +263,8 @@ func (l *level) shrunk() bool {
 	return smaller
 }
 
-// spreadOf finds the member that shrinks first, and how far the smallest that can shrink is from it. Without one that can
-// shrink it returns a member without name and size.
+// spreadOf finds the member that shrinks first, and how far the smallest that can shrink is from
+// it. Without one that can shrink it returns a member without name and size.
 func spreadOf(members []levelMember) (largest levelMember, spread int) {
 	groups := make([]nodegroupset.ShrinkGroup, len(members))
 	for i, m := range members {
@@ -276,8 +283,9 @@ func spreadOf(members []levelMember) (largest levelMember, spread int) {
 	return largest, spread
 }
 
-// wait ends the waiting of a member when it was in vain, and lets it begin anew when that has made the set less even. It was not in
-// vain where a member is smaller than ever; members that only come and go do not postpone the end.
+// wait ends the waiting of members that was in vain, and begins it anew once that has made the set
+// less even. It was not in vain if a member is smaller than ever; members that only come and go do
+// not postpone the end.
 func (l *level) wait(grown bool, spread int, now time.Time, limit time.Duration) {
 	switch {
 	case l.released && (grown || spread > max(1, l.spread)), !l.released && l.since.IsZero():
@@ -290,7 +298,7 @@ func (l *level) wait(grown bool, spread int, now time.Time, limit time.Duration)
 	}
 }
 
-// explain says why a minimum is raised.
+// explain returns why a minimum is raised.
 func (l *level) explain(f *floor, largest levelMember, limit time.Duration) string {
 	switch {
 	case l.released:
@@ -301,7 +309,8 @@ func (l *level) explain(f *floor, largest levelMember, limit time.Duration) stri
 	return "one per loop may go, so that the set stays level"
 }
 
-// Minimum returns the minimum Cluster Autoscaler is told of a group. What has gone since the floor was worked out lowers it.
+// Minimum returns the minimum of a group that Cluster Autoscaler is given. Nodes that have gone
+// since it was raised lower it.
 func (s *Machine) Minimum(g *Group) int {
 	f, raised := s.levels.floors[g.ID]
 	if !raised {

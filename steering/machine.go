@@ -11,7 +11,8 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// Options of a machine. The zero value chooses by name and grants every increase in full, since there is no journal.
+// Options of a machine. The zero value chooses by name and grants every increase in full, since
+// there is no journal.
 type Options struct {
 	// Chain chooses between sets of node groups.
 	Chain expander.Chain
@@ -19,18 +20,20 @@ type Options struct {
 	Similarity nodegroupset.Options
 	// Backoff is how long a member that refused is left alone.
 	Backoff backoff.Options
-	// MaxNodeProvisionTime is the value of the flag given to Cluster Autoscaler; 0 means its default. What the cloud has
-	// not begun to fulfil by then is taken back.
+	// MaxNodeProvisionTime is the value of the flag given to Cluster Autoscaler; 0 means its
+	// default. What the cloud has not begun to fulfil by then is taken back.
 	MaxNodeProvisionTime time.Duration
-	// MaxNodeStartupTime is the value of the flag given to Cluster Autoscaler; 0 means its default. For so long after its
-	// registration it expects a node to become ready.
+	// MaxNodeStartupTime is the value of the flag given to Cluster Autoscaler; 0 means its default.
+	// For so long after its registration it expects a node to become ready.
 	MaxNodeStartupTime time.Duration
-	// NotBalanced turns the split off (--balance-similar-node-groups=false): options are chosen and increases forwarded only.
+	// NotBalanced turns the split off (--balance-similar-node-groups=false): options are chosen and
+	// increases forwarded only.
 	NotBalanced bool
-	// LevelScaleDown raises the minimums Cluster Autoscaler is told, so that it takes nodes from the largest members of a set.
+	// LevelScaleDown raises the minimums Cluster Autoscaler is told, so that it takes nodes from
+	// the largest members of a set.
 	LevelScaleDown bool
-	// MaxBalanceDeferral is how long smaller members wait for larger ones to shrink: see deferral.Limit. With 0 no member waits, as
-	// without LevelScaleDown.
+	// MaxBalanceDeferral is how long smaller members wait for larger ones to shrink: see
+	// deferral.Limit. With 0 no member waits, as without LevelScaleDown.
 	MaxBalanceDeferral *time.Duration
 	// DryRun only tells what would be done.
 	DryRun bool
@@ -84,8 +87,8 @@ type Machine struct {
 	closed      map[string]bool   // sets left out because all members are backed off, by first member
 }
 
-// New returns a machine that knows nothing yet. The writer names this process in the journal; empty means that there is no
-// journal, so that increases are granted in full.
+// New returns a machine that knows nothing yet. The writer names this process in the journal; empty
+// means that there is no journal, so that increases are granted in full.
 func New(writer string, o Options) (*Machine, error) {
 	o.setDefaults()
 	index, err := nodegroupset.NewIndex(o.Similarity)
@@ -110,7 +113,7 @@ func New(writer string, o Options) (*Machine, error) {
 	}, nil
 }
 
-// Tick is told the time before any other event.
+// Tick sets the time. It comes before every other event.
 func (s *Machine) Tick(now time.Time) { s.now = now }
 
 // Mode is what is done with increases.
@@ -137,8 +140,8 @@ func (s *Machine) Mode() (mode Mode, why string) {
 	return Steering, ""
 }
 
-// HidesFailures reports whether failures of members are kept from Cluster Autoscaler: any error it sees makes the healthy nodes
-// of that group that are on their way invisible to it.
+// HidesFailures reports whether failures of members are kept from Cluster Autoscaler: any error it
+// sees makes the healthy nodes of that group that are on their way invisible to it.
 func (s *Machine) HidesFailures() bool {
 	mode, _ := s.Mode()
 	return mode == Steering

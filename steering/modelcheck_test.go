@@ -14,8 +14,8 @@ import (
 
 var deep = flag.Bool("deep", false, "check worlds of three groups and four nodes, and of two faults, instead of smaller ones")
 
-// patience is how many loops in a row without an increase there are at most while something is to come, and longest how many without
-// one at the end of which a world has to have come to rest.
+// patience is how many loops in a row without an increase there are at most while something is to
+// come, and longest how many without one at the end of which a world has to have come to rest.
 const (
 	patience = 1
 	longest  = 12
@@ -27,8 +27,8 @@ type move struct {
 	do   func(*world)
 }
 
-// moves are all that can happen next: what Cluster Autoscaler calls, with each fault at that point, a node that becomes ready, and
-// the end of an order that the cloud takes its time for.
+// moves are all that can happen next: what Cluster Autoscaler calls, with each fault at that point,
+// a node that becomes ready, and the end of an order that the cloud takes its time for.
 func (w *world) moves() []move {
 	var out []move
 	add := func(name string, do func(*world)) { out = append(out, move{name, do}) }
@@ -96,7 +96,8 @@ func (w *world) moves() []move {
 	return out
 }
 
-// choose has Cluster Autoscaler increase a group by chance, since the answer to its question has not come.
+// choose has Cluster Autoscaler increase a group by chance, since the answer to its question has
+// not come.
 func (w *world) choose(i int) {
 	w.ca.chosen, w.ca.phase = i, increasing
 }
@@ -170,8 +171,8 @@ func (t *trace) String() string {
 	return strings.Join(out, "\n  ")
 }
 
-// search visits all worlds that can come of one, breadth first, and returns how many there are and the shortest way to one in which
-// something is wrong.
+// search visits all worlds that can come of one, breadth first, and returns how many there are and
+// the shortest way to one in which something is wrong.
 func search(start *world) (visited, rests int, err error) {
 	type found struct {
 		*world
@@ -201,8 +202,9 @@ func search(start *world) (visited, rests int, err error) {
 	return len(known), rests, nil
 }
 
-// TestModel visits every state that can be reached: whatever order the calls of Cluster Autoscaler, the answers of the cloud and its nodes come in, and whatever fails on the
-// way, no node is ordered twice, the sizes at rest are those of one exact split, and rest is always come to.
+// TestModel visits every state that can be reached: whatever order the calls of Cluster Autoscaler,
+// the answers of the cloud and its nodes come in, and whatever fails on the way, no node is ordered
+// twice, the sizes at rest are those of one exact split, and rest is always come to.
 func TestModel(t *testing.T) {
 	type bounds struct {
 		groups, pods, faults int
@@ -248,8 +250,9 @@ func TestModelFindsMistakes(t *testing.T) {
 	}
 }
 
-// TestIncreaseByChanceAfterAnEmptyAnswer: the expander has answered that nothing is to grow, since what the pods need is on its way
-// where Cluster Autoscaler does not count it. That answer is lost, so a group is increased by chance.
+// TestIncreaseByChanceAfterAnEmptyAnswer: the expander has answered that nothing is to grow, since
+// what the pods need is on its way where Cluster Autoscaler does not count it. That answer is lost,
+// so a group is increased by chance.
 func TestIncreaseByChanceAfterAnEmptyAnswer(t *testing.T) {
 	w := newWorld(2, 2, 0, [most]int{}, nil)
 	w.begin()

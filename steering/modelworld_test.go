@@ -75,8 +75,8 @@ type world struct {
 	ready   [most]int
 	created [most][8]time.Time
 	order   *running
-	// apart are groups that take no part in the split any more: the cloud has refused them, or Cluster Autoscaler has backed
-	// them off by itself.
+	// apart are groups that take no part in the split any more: the cloud has refused them, or
+	// Cluster Autoscaler has backed them off by itself.
 	apart [most]bool
 	// unknown is that the answer to the expander's question is known to nobody any more.
 	unknown bool
@@ -119,7 +119,8 @@ func (w *world) print() [sha256.Size]byte {
 	return [sha256.Size]byte(p.Sum(nil))
 }
 
-// restart replaces the machine by that of a new process. An order that is running ends with the old one: the cloud has taken it.
+// restart replaces the machine by that of a new process. An order that is running ends with the old
+// one: the cloud has taken it.
 func (w *world) restart() {
 	if w.order != nil {
 		w.target[w.order.group] += w.order.nodes
@@ -132,7 +133,8 @@ func (w *world) restart() {
 
 func (w *world) connection() string { return fmt.Sprint(w.ca.process, "-", w.life) }
 
-// running is how many pods run: each on a node that is ready. The nodes there were from the start are taken.
+// running is how many pods run: each on a node that is ready. The nodes there were from the start
+// are taken.
 func (w *world) running() int {
 	n := -w.total(w.initial)
 	for _, ready := range w.ready {
@@ -194,7 +196,8 @@ func (w *world) read() *Cloud {
 	return cloud
 }
 
-// wake has a new process of the sidecar read the journal and the cloud, as it does at its first call.
+// wake has a new process of the sidecar read the journal and the cloud, as it does at its first
+// call.
 func (w *world) wake(show bool) {
 	if !w.fresh {
 		return
@@ -432,7 +435,8 @@ func (w *world) crash() {
 	w.pass(10 * time.Second)
 }
 
-// want is what the sizes have to be at rest: those of one exact split over the groups that take part.
+// want is what the sizes have to be at rest: those of one exact split over the groups that take
+// part.
 func (w *world) want() ([most]int, error) {
 	out := w.target
 	left := w.pods

@@ -11,19 +11,20 @@ type NodeState struct {
 	ProviderID string
 	Name       string
 	Created    time.Time
-	// Ready is what Cluster Autoscaler counts as ready: condition Ready is true, and no taint or condition
-	// says that the node is not usable yet.
+	// Ready is what Cluster Autoscaler counts as ready: condition Ready is true, and no taint or
+	// condition says that the node is not usable yet.
 	Ready bool
-	// Lost is that the node was in service and is not any more: its kubelet has ended or cannot be reached. It is not on
-	// its way to become ready.
+	// Lost is that the node was in service and is not any more: its kubelet has ended or cannot be
+	// reached. It is not on its way to become ready.
 	Lost bool
 }
 
-// Observe is told which nodes are registered; known is false where that is to be inferred from the calls of Cluster Autoscaler. It
-// comes before every event for which that matters: a question, a reading, a decrease.
+// Observe records which nodes are registered; known is false if that is to be inferred from the
+// calls of Cluster Autoscaler. It comes before every event that depends on nodes: a question, a
+// reading, a decrease.
 func (s *Machine) Observe(nodes []NodeState, known bool) { s.observed, s.known = nodes, known }
 
-// observation is what is known of the nodes of the cluster at one moment.
+// observation is what is known of the cluster's nodes at one moment.
 type observation struct {
 	now       time.Time
 	nodes     map[string]NodeState // by provider id
@@ -32,7 +33,7 @@ type observation struct {
 	startup   time.Duration        // after which Cluster Autoscaler takes a node that is not ready for broken
 }
 
-// counted are a group's nodes by what they are.
+// counted are the numbers of a group's nodes by their state.
 type counted struct {
 	ready    int
 	broken   int // ready once and not any more
@@ -41,12 +42,14 @@ type counted struct {
 	due      int // not ready, of the last order or without a node, and not written off yet
 }
 
-// overcounted are the nodes that Cluster Autoscaler takes to be on their way, if it holds a request, and that will not come.
+// overcounted returns how many nodes will not come although Cluster Autoscaler expects them, if it
+// holds a request.
 func (n counted) overcounted() int { return n.expected - n.inFlight }
 
-// count tells how many of the group's nodes are ready and how many are on their way. Cluster Autoscaler expects an order, an
-// instance that has not registered within the provision time, a node that has not become ready within the startup time. Not
-// on its way is what was ready before, is written off, or is not ready after the provision time; of that it does not know.
+// count returns how many of the group's nodes are ready and how many are on their way. Cluster
+// Autoscaler expects ordered nodes, instances that are within the provision time, and nodes that
+// are within the startup time. Nodes that were ready before, are written off, or are not ready
+// after the provision time are not on their way; Cluster Autoscaler does not know that.
 func (s *observation) count(g *Group, b *groupState) counted {
 	var n counted
 	lost, useless := 0, b.off.missing
@@ -103,18 +106,19 @@ func watchUnregistered(v *Cloud, nodes map[string]NodeState, before map[string]t
 	return since
 }
 
-// look looks at the cluster's nodes anew. They are looked at once per loop, and again for each choice.
+// look makes a new observation. There is one per loop, and one per question.
 func (s *Machine) look() *observation {
 	now := s.now
 	s.at = &observation{now: now, nodes: s.nodes(now), since: s.since, provision: s.o.MaxNodeProvisionTime, startup: s.o.MaxNodeStartupTime}
 	return s.at
 }
 
-// lag is how long a node must have been ready to count as such: Cluster Autoscaler lists nodes before it refreshes, from a
-// watch of its own. Too few ready nodes cost a loop, too many a node.
+// lag is how long a node must have been ready to count as ready: Cluster Autoscaler lists nodes
+// before it refreshes, from its own watch. Too few ready nodes cost a loop, too many cost a node.
 const lag = 2 * time.Second
 
-// nodes are the registered nodes by provider id, each ready only if it was at the refresh before the last one.
+// nodes returns the registered nodes by provider id. A node is ready only if it was ready at the
+// refresh before the last one.
 func (s *Machine) nodes(now time.Time) map[string]NodeState {
 	if !s.known {
 		return s.inferred.nodes(now)

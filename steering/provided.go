@@ -11,10 +11,11 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 )
 
-// provided are pods that all have room on nodes that are on their way. Cluster Autoscaler tries anew in every loop which pods
-// would run where: a pod that could run anywhere may take the room meant for one that cannot, and the latter is asked for
-// again. Until the nodes are there and the scheduler has had its turn nobody knows, so that costs loops and no nodes. Pods that are
-// all alike cannot take each other's room: where they are asked for again, it is for others that have come.
+// provided are pods that have room on nodes on their way. Cluster Autoscaler simulates anew in
+// every loop which pods would run where: a pod that could run anywhere may take the room meant for
+// one that cannot, and nodes for the latter are asked for again. This is unknown until the nodes
+// are ready and the scheduler has had time, so waiting costs loops but no nodes. Pods that are all
+// alike cannot take each other's room: if nodes are asked for again, it is for other pods.
 type provided struct {
 	pods    map[types.UID]bool
 	kinds   map[string]bool // of pods, by what they may run on
@@ -25,7 +26,8 @@ type provided struct {
 // schedulerTime is how long the scheduler has for pods once all nodes are ready.
 const schedulerTime = 10 * time.Second
 
-// provide notes that all pods of a plan have room; the last question of it had all that were pending.
+// provide notes that all pods of a plan have room. The last question had all pods that were
+// pending.
 func (s *Machine) provide(p *pick) {
 	if s.provided.pods == nil {
 		s.provided = provided{pods: map[types.UID]bool{}, kinds: map[string]bool{}, targets: map[string]int{}}
@@ -45,8 +47,8 @@ func (s *Machine) provide(p *pick) {
 	s.provided.quiet = time.Time{}
 }
 
-// holds reports whether the nodes are still on their way, or so new that the scheduler may be at work. It is asked once per
-// loop at least.
+// holds reports whether the nodes are still on their way, or so new that the scheduler may still be
+// at work. It is called at least once per loop.
 func (s *Machine) holds(at *observation) bool {
 	p := &s.provided
 	if p.pods == nil {
@@ -69,7 +71,7 @@ func (s *Machine) holds(at *observation) bool {
 	return coming || at.now.Sub(p.quiet) < schedulerTime
 }
 
-// dropProvided takes pods that have room out of the options, and the nodes for them.
+// dropProvided takes pods that have room out of the options, together with the nodes for them.
 func (c *choice) dropProvided() (dropped int) {
 	if !c.holds(c.at) {
 		c.provided = provided{}
@@ -99,7 +101,8 @@ func (c *choice) dropProvided() (dropped int) {
 	return dropped
 }
 
-// kinds are kinds of the pods of an option: two of them where there are more, since all that matters is whether there is one.
+// kinds returns the kinds of the pods of an option, at most two of them: all that matters is
+// whether there is more than one.
 func (c *choice) kinds(o *Option) map[string]bool {
 	out := map[string]bool{}
 	for _, i := range o.Pods {
@@ -110,7 +113,7 @@ func (c *choice) kinds(o *Option) map[string]bool {
 	return out
 }
 
-// kindOf is the same for pods of which each can run wherever the other can.
+// kindOf returns the same text for two pods if each can run wherever the other can.
 func kindOf(pod *v1.Pod) string {
 	spec := &pod.Spec
 	where := v1.PodSpec{

@@ -11,11 +11,12 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// confirmAfter is how long a group's target size must have stayed what it was after an increase without a clear answer, until the
-// increase counts as refused.
+// confirmAfter is how long a group's target size must stay the same after an increase with an
+// unclear answer until the increase counts as refused.
 const confirmAfter = 5 * time.Second
 
-// Cloud is the cloud as it was read. It never changes once it is shown; the sizes that do are kept in the machine.
+// Cloud is the cloud as it was read. It never changes once it is shown; the sizes that do are kept
+// in the machine.
 type Cloud struct {
 	At     time.Time // when the reading began
 	Groups map[string]*Group
@@ -46,7 +47,7 @@ func (v *Cloud) group(id string) *Group {
 	return v.Groups[id]
 }
 
-// existing is how many instances stand for the target size.
+// existing returns how many instances there are for the target size.
 func (g *Group) existing() int {
 	n := len(g.Failed)
 	for i := range g.Instances {
@@ -63,15 +64,17 @@ func (s *Machine) Loop() int { return s.loop }
 // Target returns the target size of a group, with what is ordered right now.
 func (s *Machine) Target(id string) int { return s.state(id).target }
 
-// Revision returns what a reading of the group that begins now is to be marked with: it is not to overwrite a newer size.
+// Revision returns the mark for a reading of the group that begins now. A reading with an old mark
+// does not overwrite a newer size.
 func (s *Machine) Revision(id string) int { return s.state(id).revision }
 
-// LoopSkipped is told that the cloud could not be read for a loop that began at some time.
+// LoopSkipped records that the cloud could not be read for a loop that began at a given time.
 func (s *Machine) LoopSkipped(began time.Time) {
 	s.refreshes = [2]time.Time{s.refreshes[1], began}
 }
 
-// LoopBegins is told that a loop of Cluster Autoscaler has begun, with a new reading of the cloud if there is one.
+// LoopBegins records that a loop of Cluster Autoscaler has begun, with a new reading of the cloud
+// if there is one.
 func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
 	s.refreshes = [2]time.Time{s.refreshes[1], began}
 	if reading != nil {
@@ -87,8 +90,9 @@ func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
 	s.levelOut(began)
 }
 
-// TakeFailed takes the instances that could not be created out of a group that has just been read, before it is shown. The caller
-// deletes them and calls FailedDeleted, also where it could not.
+// TakeFailed takes the instances that could not be created out of a group that has just been read,
+// before it is shown, and returns them. The caller deletes them and calls FailedDeleted, even if
+// that failed.
 func (s *Machine) TakeFailed(g *Group) []cloudprovider.Instance {
 	g.Instances = slices.DeleteFunc(slices.Clone(g.Instances), func(i cloudprovider.Instance) bool {
 		if i.Error == nil || i.State == cloudprovider.InstanceDeleting {
@@ -100,7 +104,7 @@ func (s *Machine) TakeFailed(g *Group) []cloudprovider.Instance {
 	return g.Failed
 }
 
-// FailedDeleted is told what the cloud has answered to the deletion of a group's failed instances.
+// FailedDeleted records the cloud's answer to the deletion of a group's failed instances.
 func (s *Machine) FailedDeleted(g *Group, err error) {
 	n, first := len(g.Failed), g.Failed[0].Error
 	why := fmt.Sprintf("%d instances could not be created: %s: %s", n, first.Code, first.Message)
@@ -112,9 +116,10 @@ func (s *Machine) FailedDeleted(g *Group, err error) {
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -n, Granted: -n, Reason: why + "; they are deleted and others take their share", Error: text(err)})
 }
 
-// Overdue returns by how much to lower the target size of a group that has just been read, and why: what the cloud has not begun to
-// fulfil is taken back shortly before Cluster Autoscaler would, which would take back more than is missing and leave the group alone.
-// The caller lowers it and calls TakenBack.
+// Overdue returns by how much to lower the target size of a group that has just been read, and why.
+// Nodes that the cloud has not begun to create are taken back shortly before Cluster Autoscaler
+// would do so: it would take back more than is missing and back the group off. The caller lowers
+// the target size and calls TakenBack.
 func (s *Machine) Overdue(g *Group) (missing int, why string) {
 	missing = g.Target - g.existing()
 	b := s.state(g.ID)
@@ -134,7 +139,7 @@ func (s *Machine) Overdue(g *Group) (missing int, why string) {
 	return missing, fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))
 }
 
-// TakenBack is told what the cloud has answered to the decrease that Overdue asked for.
+// TakenBack records the cloud's answer to the decrease that Overdue asked for.
 func (s *Machine) TakenBack(g *Group, missing int, why string, err error) {
 	if err == nil {
 		g.Target -= missing
@@ -143,8 +148,8 @@ func (s *Machine) TakenBack(g *Group, missing int, why string, err error) {
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -missing, Granted: -missing, Reason: why + "; they are taken back and others take their share", Error: text(err)})
 }
 
-// roomBeside is how many nodes the other members of a group's set can take. What has vanished and none of them can take stays on
-// order: it comes as soon as the cloud has it.
+// roomBeside returns how many nodes the other members of a group's set can take. Vanished nodes
+// that none of them can take stay on order: they come as soon as the cloud has them.
 func (s *Machine) roomBeside(id string) int {
 	if s.view == nil {
 		return math.MaxInt
@@ -158,7 +163,7 @@ func (s *Machine) roomBeside(id string) int {
 	return room
 }
 
-// Show makes a reading the one that Cluster Autoscaler is shown, and brings the groups up to date with it.
+// Show makes a reading the one that Cluster Autoscaler sees, and updates the state of the groups.
 func (s *Machine) Show(v *Cloud) {
 	before := s.view
 	s.view = v
@@ -185,7 +190,8 @@ func (s *Machine) Show(v *Cloud) {
 	}
 }
 
-// settleByReading takes over a target size that was read, and ends an order of which only the size tells what became of it.
+// settleByReading takes over a target size that was read, and ends an order whose result only the
+// size shows.
 func (s *Machine) settleByReading(g *Group, b *groupState) {
 	if g.Revision != b.revision {
 		return // read before something changed here

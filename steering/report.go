@@ -9,8 +9,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Status returns what is known of the groups and the split that is being carried out. What the machine has given away, and what only
-// its caller knows, is not in it: the decisions and warnings, and how the cloud and the journal are doing.
+// Status returns what is known of the groups and the split that is being carried out. What the
+// machine has given away, and what only its caller knows, is not in it: the decisions and warnings,
+// and how the cloud and the journal are doing.
 func (s *Machine) Status() Status {
 	mode, why := s.Mode()
 	out := Status{Time: s.now, Mode: string(mode), ModeReason: why, Sets: s.index.Sets()}

@@ -11,7 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// split is how the nodes a set needs go to its members.
+// split says how the nodes that a set needs are shared among its members.
 type split struct {
 	chosen  string
 	why     string
@@ -32,7 +32,7 @@ type member struct {
 	allowed int64
 }
 
-// pods are those of its option.
+// pods returns the pods of the member's option.
 func (m *member) pods() []int {
 	if m.option == nil {
 		return nil
@@ -47,8 +47,8 @@ func (m *member) count() int {
 	return m.option.NodeCount
 }
 
-// share works out the split for the set of the chosen group and picks the member that grows now; nil where all that is
-// needed is on its way.
+// share works out the split for the set of the chosen group and picks the member that grows now. It
+// returns nil if all nodes needed are on their way.
 func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) {
 	o := c.options[chosen]
 	if single := c.single(chosen); single {
@@ -89,7 +89,8 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: now, Members: s.result, Reason: s.describe(next.Name, now)}
 }
 
-// takers are the pods of all members' options that may run in one of them: any of them may get its new nodes.
+// takers returns the pods of all members' options that may run in a member: any of them may get its
+// new nodes.
 func (c *choice) takers(s *split, name string) []types.UID {
 	template := c.template(name)
 	known := map[int]bool{}
@@ -105,7 +106,7 @@ func (c *choice) takers(s *split, name string) []types.UID {
 	return out
 }
 
-// member is a group as it takes part in a split.
+// member returns a group as it takes part in a split.
 func (c *choice) member(name string) member {
 	g, b := c.view.Groups[name], c.state(name)
 	m := member{Group: nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)}}
@@ -125,9 +126,9 @@ func (s *split) describe(next string, now int) string {
 	return strings.Join(parts, "; ")
 }
 
-// away are members that Cluster Autoscaler leaves out for a while: a new process of it until their nodes are ready, any for
-// one loop after a call that failed. They keep their part of the split and get it when they are back, a little later than
-// the others.
+// away returns members that Cluster Autoscaler leaves out for a while: a new process leaves them
+// out until their nodes are ready, and any process for one loop after a failed call. They keep
+// their part of the split and get it when they are back, a little later than the others.
 func (c *choice) away(chosen string) []member {
 	var out []member
 	for _, name := range c.similarTo(chosen) {
@@ -145,8 +146,8 @@ func (c *choice) away(chosen string) []member {
 	return out
 }
 
-// unseenElsewhere is how many nodes are on their way, unseen by Cluster Autoscaler, in groups without an option, that pods of the
-// set could use.
+// unseenElsewhere returns how many nodes that Cluster Autoscaler does not count are on their way in
+// groups without an option, and could be used by pods of the set.
 func (c *choice) unseenElsewhere(s *split) int {
 	n := 0
 	for _, name := range c.similarTo(s.chosen) {
@@ -175,8 +176,8 @@ func (c *choice) unseenElsewhere(s *split) int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// work splits the need. Pods that only some members take get their nodes there; the rest is levelled on top. Members that are
-// limited get more only where no other can take it.
+// work splits the need. Pods that run only on some members get their nodes there; the rest is
+// levelled on top. Limited members get more only if no other member can take it.
 func (c *choice) work(s *split) error {
 	s.shares = map[string]int{}
 	left := int64(s.need)
@@ -210,7 +211,7 @@ func (s *split) limits() bool {
 	return slices.ContainsFunc(s.members, func(m member) bool { return m.held != "" })
 }
 
-// place shares nodes for one class of pods, and notes what held members.
+// place shares the nodes for one class of pods, and notes what kept members from growing.
 func (s *split) place(sizes []nodegroupset.Group, class bound, nodes int64, limited bool, held map[string]string) (unplaced int64, err error) {
 	request := nodegroupset.SplitRequest{Nodes: nodes}
 	var members []int
@@ -248,7 +249,8 @@ func (s *split) place(sizes []nodegroupset.Group, class bound, nodes int64, limi
 	return result.Unplaced, nil
 }
 
-// bound is a number of nodes for pods that only some members take; without members, for pods that all take.
+// bound is a number of nodes for pods that only some members take; without members, for pods that
+// all take.
 type bound struct {
 	members []string
 	nodes   int
@@ -285,9 +287,10 @@ func (c *choice) bound(s *split) []bound {
 	return out
 }
 
-// next is the member that grows now: the one with the largest share, so that most pods start soonest. Where some pods are
-// bound to some members, those whose option holds the fewest pods come first: Cluster Autoscaler puts pods on new nodes in
-// its own order, and what is left then is what only the others can take.
+// next returns the member that grows now: the one with the largest share, so that most pods start
+// soonest. If some pods are bound to some members, the member whose option holds the fewest pods
+// comes first: Cluster Autoscaler puts pods on new nodes in its own order, and the pods left over
+// then are those that only the other members can take.
 func (s *split) next() *member {
 	var best *member
 	for i := range s.members {

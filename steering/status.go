@@ -6,7 +6,8 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// Status is what the sidecar knows and last decided, for people and programs. It shares nothing with the sidecar.
+// Status is what the sidecar knows and last decided, for people and programs. It shares nothing
+// with the sidecar.
 type Status struct {
 	Time        time.Time            `json:"time"`
 	Mode        string               `json:"mode"`                  // Steering, DryRun, PassThrough

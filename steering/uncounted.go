@@ -12,8 +12,9 @@ import (
 // young is the age below which Cluster Autoscaler may have left a pod out of its questions.
 const young = 5 * time.Second
 
-// noticeUncounted looks for signs that Cluster Autoscaler does not count nodes although its increase was answered with success:
-// the answer was lost, and the group is backed off there.
+// noticeUncounted looks for signs that Cluster Autoscaler does not count nodes although its
+// increase was answered with success: the answer was lost, and Cluster Autoscaler has backed the
+// group off.
 func (c *choice) noticeUncounted() {
 	pending := make(map[types.UID]bool, len(c.request.Pods))
 	competing := false // pods that were too young for the question before may have taken the room
@@ -42,7 +43,8 @@ func (c *choice) noticeUncounted() {
 	}
 }
 
-// whole reports whether the question has all pending pods: options of groups near their maximum may lack some.
+// whole reports whether the question has all pending pods. Options of groups near their maximum may
+// lack some.
 func (c *choice) whole() bool {
 	return slices.ContainsFunc(c.names, func(name string) bool { return !c.limited(name) })
 }
@@ -52,7 +54,8 @@ func (c *choice) limited(name string) bool {
 	return c.counts[name] >= c.view.Groups[name].MaxSize-c.state(name).target
 }
 
-// wanted reports whether a pod of an option of a similar group could by its node affinity run in the group.
+// wanted reports whether the node affinity of some pod in the options of similar groups accepts the
+// group.
 func (c *choice) wanted(id string) bool {
 	template := c.template(id)
 	if template == nil {
@@ -66,7 +69,8 @@ func (c *choice) wanted(id string) bool {
 	return false
 }
 
-// template is a node of the group, as sent, or else as the cloud describes it; nil where neither does.
+// template returns a node of the group as sent with the question, or else as the cloud describes
+// it; nil if there is neither.
 func (c *choice) template(id string) *v1.Node {
 	if node := c.request.Nodes[id]; node != nil {
 		return node
