@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	podresource "k8s.io/component-helpers/resource"
 
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
@@ -66,7 +67,7 @@ type facts struct {
 
 func readTemplate(t cloudprovider.Template) (*facts, error) {
 	if t.Node == nil {
-		return nil, &InvalidError{Path: "node", Value: nil, Reason: "a template needs a node"}
+		return nil, apportion.Invalid("node", nil, "a template needs a node")
 	}
 	f := &facts{providerID: t.Node.Spec.ProviderID}
 	f.labels = make([]label, 0, len(t.Node.Labels))
@@ -102,11 +103,11 @@ func totalRequests(pods []*v1.Pod) (v1.ResourceList, error) {
 	total := v1.ResourceList{}
 	for i, pod := range pods {
 		if pod == nil {
-			return nil, &InvalidError{Path: fmt.Sprintf("pods[%d]", i), Value: nil, Reason: "must be a pod"}
+			return nil, apportion.Invalid(fmt.Sprintf("pods[%d]", i), nil, "must be a pod")
 		}
 		for name, quantity := range podresource.PodRequests(pod, podresource.PodResourcesOptions{}) {
 			if _, wrong := checkedAmount(name, quantity); wrong != "" {
-				return nil, &InvalidError{fmt.Sprintf("pods[%d].requests[%s]", i, name), quantity.String(), wrong}
+				return nil, apportion.Invalid(fmt.Sprintf("pods[%d].requests[%s]", i, name), quantity.String(), wrong)
 			}
 			sum := total[name].DeepCopy()
 			sum.Add(quantity)
@@ -134,7 +135,7 @@ func (f *facts) addListed(kind kind, list v1.ResourceList) error {
 	for name, quantity := range list {
 		m, wrong := checkedAmount(name, quantity)
 		if wrong != "" {
-			return &InvalidError{fmt.Sprintf("node.status.%s[%s]", kind, name), quantity.String(), wrong}
+			return apportion.Invalid(fmt.Sprintf("node.status.%s[%s]", kind, name), quantity.String(), wrong)
 		}
 		m.kind = kind
 		f.measures = append(f.measures, m)
@@ -185,7 +186,7 @@ func (m *measure) subtract(request resource.Quantity) error {
 	m.quantity.Sub(request)
 	var ok bool
 	if m.amount, m.added, ok = toAmount(m.quantity); !ok {
-		return &InvalidError{"pods", request.String(), "requests of " + m.resource + " are out of range"}
+		return apportion.Invalid("pods", request.String(), "requests of "+m.resource+" are out of range")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
@@ -35,7 +36,7 @@ type entry struct {
 }
 
 // NewIndex returns an empty index. Options that cannot be used are refused with
-// an *InvalidError.
+// an *apportion.InvalidError.
 func NewIndex(options Options) (*Index, error) {
 	packs, err := ShippedPacks()
 	if err != nil {
@@ -68,12 +69,12 @@ func newIndex(r rule) *Index {
 
 // Set adds a group or replaces its template. A template that cannot be compared
 // (no node, no capacity, an amount that is negative or out of range) is refused
-// with an *InvalidError whose path starts at the template's node or pods, and
+// with an *apportion.InvalidError whose path starts at the template's node or pods, and
 // leaves the index as it was.
 func (x *Index) Set(name string, t cloudprovider.Template) error {
 	f, err := readTemplate(t)
 	if err == nil && len(t.Node.Status.Capacity) == 0 && len(x.options.Labels) == 0 {
-		err = &InvalidError{"node.status.capacity", v1.ResourceList{}, "a template needs a capacity"}
+		err = apportion.Invalid("node.status.capacity", v1.ResourceList{}, "a template needs a capacity")
 	}
 	if err != nil {
 		return fmt.Errorf("node group %q: %w", name, err)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/apportion"
 )
 
 // Options say what makes two groups similar. The zero value is Cluster
@@ -36,7 +38,7 @@ func (o Options) check(packs LabelPacks) error {
 	for _, list := range lists {
 		for i, key := range list.keys {
 			if strings.TrimSpace(key) == "" {
-				return &InvalidError{fmt.Sprintf("%s[%d]", list.path, i), key, "must not be empty"}
+				return apportion.Invalid(fmt.Sprintf("%s[%d]", list.path, i), key, "must not be empty")
 			}
 		}
 	}
@@ -46,8 +48,8 @@ func (o Options) check(packs LabelPacks) error {
 	}
 	for i, name := range o.DisabledPacks {
 		if !slices.Contains(known, name) {
-			return &InvalidError{fmt.Sprintf("disabledPacks[%d]", i), name,
-				"is no label pack; known are " + strings.Join(known, ", ")}
+			return apportion.Invalid(fmt.Sprintf("disabledPacks[%d]", i), name,
+				"is no label pack; known are "+strings.Join(known, ", "))
 		}
 	}
 	return nil

@@ -10,12 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
 func wantInvalid(t *testing.T, err error, path string) {
 	t.Helper()
-	var invalid *InvalidError
+	var invalid *apportion.InvalidError
 	if !errors.As(err, &invalid) || invalid.Path != path {
 		t.Errorf("error %v, want an InvalidError at %q", err, path)
 	}

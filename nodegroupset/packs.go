@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/configs/labelpacks"
 )
 
@@ -90,7 +91,7 @@ func (l LabelPacks) check() error {
 	for i, pack := range l.Packs {
 		path := fmt.Sprintf("packs[%d]", i)
 		if wrong := names.add(pack.Name); wrong != "" {
-			return &InvalidError{path + ".name", pack.Name, wrong}
+			return apportion.Invalid(path+".name", pack.Name, wrong)
 		}
 		if err := l.addKeys(keys, path+".labels", pack.Labels); err != nil {
 			return err
@@ -117,7 +118,7 @@ func (l LabelPacks) addKeys(keys words, path string, list []string) error {
 		return err
 	}
 	if i := slices.IndexFunc(list, l.Tells); i >= 0 {
-		return &InvalidError{fmt.Sprintf("%s[%d]", path, i), list[i], "says how capacity is bought or what it may be used for"}
+		return apportion.Invalid(fmt.Sprintf("%s[%d]", path, i), list[i], "says how capacity is bought or what it may be used for")
 	}
 	return nil
 }
@@ -152,7 +153,7 @@ func (w words) add(word string) (wrong string) {
 func (w words) addAll(path string, list []string) error {
 	for i, word := range list {
 		if wrong := w.add(word); wrong != "" {
-			return &InvalidError{fmt.Sprintf("%s[%d]", path, i), word, wrong}
+			return apportion.Invalid(fmt.Sprintf("%s[%d]", path, i), word, wrong)
 		}
 	}
 	return nil

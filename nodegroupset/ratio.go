@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/apportion"
 )
 
 // ratioDigits is the largest number of decimals of a Ratio; 10^18 fits a word.
@@ -26,10 +28,10 @@ var (
 )
 
 // ParseRatio reads a decimal such as 0.015 or 1.5e-2. It is exact: what has more
-// than 18 decimals or lies outside 0..1 is refused with an *InvalidError.
+// than 18 decimals or lies outside 0..1 is refused with an *apportion.InvalidError.
 func ParseRatio(s string) (Ratio, error) {
 	refuse := func(reason string) (Ratio, error) {
-		return Ratio{}, &InvalidError{Value: s, Reason: reason}
+		return Ratio{}, apportion.Invalid("", s, reason)
 	}
 	const wrong, outside = "must be a decimal number between 0 and 1", "must be between 0 and 1"
 	mantissa, negative := strings.CutPrefix(s, "-")

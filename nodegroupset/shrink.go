@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/apportion"
 )
 
 // Unlimited is a limit of a ShrinkRequest that holds nothing back.
@@ -93,7 +95,7 @@ func ShrinksFirst(groups []ShrinkGroup) int {
 //
 // With every candidate overdue and no limits, Go is the order in which to
 // consider them. The order of the groups does not matter. An impossible request
-// is refused with an *InvalidError.
+// is refused with an *apportion.InvalidError.
 func Shrink(request ShrinkRequest) (ShrinkResult, error) {
 	s, err := newShrinker(request)
 	if err != nil {
@@ -107,10 +109,10 @@ func Shrink(request ShrinkRequest) (ShrinkResult, error) {
 // group and the groups of each set.
 func newShrinker(request ShrinkRequest) (*shrinker, error) {
 	if request.Nodes < 0 {
-		return nil, &InvalidError{"nodes", request.Nodes, notNegative}
+		return nil, apportion.Invalid("nodes", request.Nodes, notNegative)
 	}
 	if request.Drains < 0 {
-		return nil, &InvalidError{"drains", request.Drains, notNegative}
+		return nil, apportion.Invalid("drains", request.Drains, notNegative)
 	}
 	s := &shrinker{candidates: request.Candidates, nodes: request.Nodes, drains: request.Drains}
 	s.groups = make([]shrinkGroup, len(request.Groups))
@@ -121,7 +123,7 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 			return nil, err
 		}
 		if byName[g.Name] != nil {
-			return nil, &InvalidError{fmt.Sprintf("groups[%d].name", i), g.Name, "is listed twice"}
+			return nil, apportion.Invalid(fmt.Sprintf("groups[%d].name", i), g.Name, "is listed twice")
 		}
 		s.groups[i] = shrinkGroup{ShrinkGroup: *g}
 		byName[g.Name] = &s.groups[i]
@@ -131,7 +133,7 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 		name := request.Candidates[i].Group
 		group := byName[name]
 		if group == nil {
-			return nil, &InvalidError{fmt.Sprintf("candidates[%d].group", i), name, "is none of the groups"}
+			return nil, apportion.Invalid(fmt.Sprintf("candidates[%d].group", i), name, "is none of the groups")
 		}
 		s.groupOf[i] = group
 		group.count++
@@ -146,7 +148,7 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 
 func (g *ShrinkGroup) check(i int) error {
 	refuse := func(field string, value any, reason string) error {
-		return &InvalidError{fmt.Sprintf("groups[%d].%s", i, field), value, reason}
+		return apportion.Invalid(fmt.Sprintf("groups[%d].%s", i, field), value, reason)
 	}
 	for _, field := range [...]struct {
 		name  string

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/apportion"
 )
 
 // Policy says how new nodes are shared.
@@ -88,7 +90,7 @@ type SplitResult struct {
 // With quotas that lie within or beside each other as many nodes are placed as
 // fit; quotas that cross are never exceeded, but a cleverer plan may place more.
 // The cost does not grow with the number of nodes. An impossible request is
-// refused with an *InvalidError.
+// refused with an *apportion.InvalidError.
 func Split(request SplitRequest) (SplitResult, error) {
 	byName, err := request.check()
 	if err != nil {
@@ -114,15 +116,15 @@ func Split(request SplitRequest) (SplitResult, error) {
 // check refuses what can not be split, and answers the order of names.
 func (r SplitRequest) check() (order []int, err error) {
 	if r.Nodes < 0 {
-		return nil, &InvalidError{"nodes", r.Nodes, notNegative}
+		return nil, apportion.Invalid("nodes", r.Nodes, notNegative)
 	}
 	switch r.Policy {
 	case "", Even, Proportional, Priority:
 	default:
-		return nil, &InvalidError{"policy", string(r.Policy), "must be Even, Proportional or Priority"}
+		return nil, apportion.Invalid("policy", string(r.Policy), "must be Even, Proportional or Priority")
 	}
 	if len(r.Groups) == 0 {
-		return nil, &InvalidError{"groups", len(r.Groups), "at least one group is needed"}
+		return nil, apportion.Invalid("groups", len(r.Groups), "at least one group is needed")
 	}
 	for i := range r.Groups {
 		if err := r.Groups[i].check(i); err != nil {
@@ -131,10 +133,10 @@ func (r SplitRequest) check() (order []int, err error) {
 	}
 	order = r.byName()
 	if i, twice := r.repeated(order); twice {
-		return nil, &InvalidError{fmt.Sprintf("groups[%d].name", i), r.Groups[i].Name, "is listed twice"}
+		return nil, apportion.Invalid(fmt.Sprintf("groups[%d].name", i), r.Groups[i].Name, "is listed twice")
 	}
 	if _, known := r.find(order, r.Chosen); r.Chosen != "" && !known {
-		return nil, &InvalidError{"chosen", r.Chosen, "is none of the groups"}
+		return nil, apportion.Invalid("chosen", r.Chosen, "is none of the groups")
 	}
 	for i, c := range r.Caps {
 		if err := c.check(i, func(name string) bool { _, known := r.find(order, name); return known }); err != nil {
@@ -180,7 +182,7 @@ func (g *Group) check(i int) error {
 		return nil // no sign bit anywhere, nothing to refuse
 	}
 	refuse := func(field string, value int64, reason string) error {
-		return &InvalidError{fmt.Sprintf("groups[%d].%s", i, field), value, reason}
+		return apportion.Invalid(fmt.Sprintf("groups[%d].%s", i, field), value, reason)
 	}
 	for _, field := range [...]struct {
 		name        string
@@ -194,7 +196,7 @@ func (g *Group) check(i int) error {
 		}
 	}
 	if strings.TrimSpace(g.Name) == "" {
-		return &InvalidError{fmt.Sprintf("groups[%d].name", i), g.Name, "must not be empty"}
+		return apportion.Invalid(fmt.Sprintf("groups[%d].name", i), g.Name, "must not be empty")
 	}
 	if g.Min > g.Max {
 		return refuse("min", g.Min, fmt.Sprintf("must not be greater than max %d", g.Max))
@@ -204,7 +206,7 @@ func (g *Group) check(i int) error {
 
 func (c Cap) check(i int, isGroup func(string) bool) error {
 	refuse := func(field string, value any, reason string) error {
-		return &InvalidError{fmt.Sprintf("caps[%d].%s", i, field), value, reason}
+		return apportion.Invalid(fmt.Sprintf("caps[%d].%s", i, field), value, reason)
 	}
 	if c.Units != nil && len(c.Units) != len(c.Groups) {
 		return refuse("units", len(c.Units), "must be as many as groups")

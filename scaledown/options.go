@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -54,17 +55,6 @@ type Options struct {
 	Seed uint64
 }
 
-// InvalidOptionError names an option that makes no sense.
-type InvalidOptionError struct {
-	Field  string // "utilizationThreshold"
-	Value  any
-	Reason string
-}
-
-func (e *InvalidOptionError) Error() string {
-	return fmt.Sprintf("%s: Invalid value: %v: %s", e.Field, e.Value, e.Reason)
-}
-
 func (o *Options) validate() error {
 	if _, err := nodegroupset.NewIndex(o.Similarity); err != nil {
 		return err
@@ -77,22 +67,22 @@ func (o *Options) validate() error {
 		{"delayAfterAdd", o.DelayAfterAdd},
 	} {
 		if d.value != nil && *d.value < 0 {
-			return &InvalidOptionError{d.name, *d.value, "must not be negative"}
+			return apportion.Invalid(d.name, *d.value, "must not be negative")
 		}
 	}
 	if _, err := deferral.Limit(o.MaxBalanceDeferral); err != nil {
-		return &InvalidOptionError{"maxBalanceDeferral", *o.MaxBalanceDeferral, err.Error()}
+		return apportion.Invalid("maxBalanceDeferral", *o.MaxBalanceDeferral, err.Error())
 	}
 	for _, n := range []struct {
 		name  string
 		value int
 	}{{"maxParallelism", o.MaxParallelism}, {"maxDrainParallelism", o.MaxDrainParallelism}} {
 		if n.value < 0 || n.value > math.MaxInt32 {
-			return &InvalidOptionError{n.name, n.value, fmt.Sprintf("must be 0 to %d", math.MaxInt32)}
+			return apportion.Invalid(n.name, n.value, fmt.Sprintf("must be 0 to %d", math.MaxInt32))
 		}
 	}
 	if t := o.UtilizationThreshold; t != nil && (*t < 0 || *t > Whole) {
-		return &InvalidOptionError{"utilizationThreshold", *t, fmt.Sprintf("must be 0 to %d", int64(Whole))}
+		return apportion.Invalid("utilizationThreshold", *t, fmt.Sprintf("must be 0 to %d", int64(Whole)))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -80,17 +81,6 @@ type Quota struct {
 	Memory   int64 // bytes
 }
 
-// InvalidLimitError names a limit that makes no sense.
-type InvalidLimitError struct {
-	Field  string // "maxNodesTotal", "quotas[2].nodes"
-	Value  any
-	Reason string
-}
-
-func (e *InvalidLimitError) Error() string {
-	return fmt.Sprintf("%s: Invalid value: %v: %s", e.Field, e.Value, e.Reason)
-}
-
 func (l Limits) validate() error {
 	fields := []struct {
 		name  string
@@ -105,7 +95,7 @@ func (l Limits) validate() error {
 	for i, q := range l.Quotas {
 		path := fmt.Sprintf("quotas[%d].", i)
 		if q.Name == "" || names[q.Name] {
-			return &InvalidLimitError{path + "name", fmt.Sprintf("%q", q.Name), "must be set and unique"}
+			return apportion.Invalid(path+"name", q.Name, "must be set and unique")
 		}
 		names[q.Name] = true
 		fields = append(fields, []struct {
@@ -115,7 +105,7 @@ func (l Limits) validate() error {
 	}
 	for _, f := range fields {
 		if f.value < 0 {
-			return &InvalidLimitError{f.name, f.value, "must not be negative"}
+			return apportion.Invalid(f.name, f.value, "must not be negative")
 		}
 	}
 	return nil

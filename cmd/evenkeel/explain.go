@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/explain"
@@ -277,14 +278,14 @@ func (q *question) read(stdin io.Reader) (*explain.Fleet, error) {
 	return fleet, err
 }
 
-// optionFlags are the flags of options, by the option's name in an *nodegroupset.InvalidError.
+// optionFlags are the flags of options, by the option's name in an *apportion.InvalidError.
 var optionFlags = map[string]string{
 	"balancingIgnoreLabels": "balancing-ignore-label", "balancingLabels": "balancing-label", "disabledPacks": "disable-label-pack",
 }
 
 // wrongOption returns the error of an option with the name of its flag.
 func wrongOption(err error) error {
-	var invalid *nodegroupset.InvalidError
+	var invalid *apportion.InvalidError
 	if !errors.As(err, &invalid) {
 		return err
 	}
@@ -321,7 +322,7 @@ func (r *ratioFlag) Type() string { return "ratio" }
 
 func (r *ratioFlag) Set(text string) error {
 	ratio, err := nodegroupset.ParseRatio(text)
-	var invalid *nodegroupset.InvalidError
+	var invalid *apportion.InvalidError
 	if errors.As(err, &invalid) {
 		return errors.New(invalid.Reason)
 	}

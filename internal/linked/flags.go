@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
@@ -83,7 +84,7 @@ func (f Flags) Similarity() (nodegroupset.Options, error) {
 		}
 		parsed, err := nodegroupset.ParseRatio(typed)
 		if err != nil {
-			var invalid *nodegroupset.InvalidError
+			var invalid *apportion.InvalidError
 			if errors.As(err, &invalid) {
 				err = errors.New(invalid.Reason)
 			}
@@ -105,7 +106,7 @@ func named(flag string, labels []string) []string {
 
 // namingTheFlag turns the index's refusal of an option into one of the flag.
 func namingTheFlag(err error) error {
-	var invalid *nodegroupset.InvalidError
+	var invalid *apportion.InvalidError
 	if !errors.As(err, &invalid) {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/internal/admission"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -57,7 +58,7 @@ func (c *checks) ratio(at *field.Path, n json.Number) {
 	}
 	if _, err := nodegroupset.ParseRatio(string(n)); err != nil {
 		detail := err.Error()
-		var invalid *nodegroupset.InvalidError
+		var invalid *apportion.InvalidError
 		if errors.As(err, &invalid) {
 			detail = invalid.Reason
 		}
@@ -149,7 +150,7 @@ func newIndex(o *v1alpha1.SimilarityOptions) (*nodegroupset.Index, error) {
 
 // at adds the path in the document to an error of the engine.
 func at(err error, place *field.Path) error {
-	var invalid *nodegroupset.InvalidError
+	var invalid *apportion.InvalidError
 	if !errors.As(err, &invalid) {
 		return fmt.Errorf("%s: %w", place, err)
 	}

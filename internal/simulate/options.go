@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/scaledown"
@@ -158,7 +159,7 @@ func similarity(o *v1alpha1.ScenarioOptions, at *field.Path) (nodegroupset.Optio
 
 // refusedOption finds the option that package nodegroupset refuses.
 func refusedOption(at *field.Path, err error) *field.Error {
-	var wrong *nodegroupset.InvalidError
+	var wrong *apportion.InvalidError
 	if !errors.As(err, &wrong) || wrong.Path == "" {
 		return field.Invalid(at, field.OmitValueType{}, err.Error())
 	}
@@ -168,7 +169,7 @@ func refusedOption(at *field.Path, err error) *field.Error {
 
 // invalid takes the bare reason out of an error that repeats the value.
 func invalid(at *field.Path, value string, err error) *field.Error {
-	var wrong *nodegroupset.InvalidError
+	var wrong *apportion.InvalidError
 	if errors.As(err, &wrong) {
 		return field.Invalid(at, value, wrong.Reason)
 	}
