@@ -41,9 +41,9 @@ BUF         := $(BIN)/buf-$(BUF_VERSION)
 # each runs a command in every module but that of the tests on a control plane, and stops at the first that fails.
 each = ($(1)) && for m in $(MODULES); do (. integrations/enter; $(1)) || exit 1; done
 
-# The module that links a release, the newest where it is empty; port writes that of an older one.
+# The module that links a release, the newest where it is empty; port writes that of an older one, which a workspace may name before.
 linked = $(if $(1),$(BIN)/clusterautoscaler-$(1),integrations/clusterautoscaler)
-port   = $(GO) run ./integrations/port -table integrations/port/$(1).txt integrations/clusterautoscaler $(call linked,$(1))
+port   = GOWORK=off $(GO) run ./integrations/port -table integrations/port/$(1).txt integrations/clusterautoscaler $(call linked,$(1))
 
 ##@ Use
 .PHONY: help build cluster-autoscaler run

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -153,6 +154,47 @@ func TestTables(t *testing.T) {
 		}
 		if strings.Contains(string(mod), "// indirect") {
 			t.Errorf("%s: what others require is still there", name)
+		}
+	}
+}
+
+// The workflow for users checks out the commits that are required.
+func TestTheWorkflowBuildsWhatIsRequired(t *testing.T) {
+	required := regexp.MustCompile(`(?m)^\t(\S+/cluster-autoscaler) v\S+-([0-9a-f]{12})$`)
+	var want []string
+	add := func(text string) {
+		for _, match := range required.FindAllStringSubmatch(text, -1) {
+			key := "autoscaler"
+			if strings.HasPrefix(match[1], "sigs.k8s.io/") {
+				key = "core"
+			}
+			want = append(want, key+": "+match[2])
+		}
+	}
+	mod, err := os.ReadFile(filepath.Join("..", "clusterautoscaler", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(string(mod))
+	to := t.TempDir()
+	if err := run("1.36.txt", filepath.Join("..", "clusterautoscaler"), to); err != nil {
+		t.Fatal(err)
+	}
+	older, err := os.ReadFile(filepath.Join(to, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(string(older))
+	workflow, err := os.ReadFile(filepath.Join("..", "..", "configs", "workflows", "linked-autoscaler.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(want) != 3 {
+		t.Errorf("required are %v, want two commits of the newest and one of 1.36", want)
+	}
+	for _, line := range want {
+		if !strings.Contains(string(workflow), " "+line+"\n") {
+			t.Errorf("the workflow does not say %s", line)
 		}
 	}
 }
