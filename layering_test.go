@@ -32,7 +32,8 @@ const (
 
 var layerNames = []string{"entry", "drivers", "edges", "pipeline", "decisions", "arithmetic", "contracts", "data"}
 
-// A row says what one package may import. Its test files are free: they may bring in an oracle or a fake.
+// A row says what one package may import. Its test files are free: they may bring in an oracle or a
+// fake.
 type row struct {
 	layer  int
 	path   string   // inside the module; the row covers the internal packages below it too
@@ -120,16 +121,18 @@ var reserved = map[string]string{
 	"gonum.org/v1/plot":      "internal/simulate/htmlreport",
 }
 
-// unreached libraries are linked neither by these packages nor by those below them, however deep: a program that imports them may
-// have another version of the library.
+// unreached libraries are linked neither by these packages nor by those below them, however deep: a
+// program that imports them may have another version of the library.
 var unreached = map[string][]string{
 	"k8s.io/kubernetes": {"balancer", "internal/explain", "internal/linked", "sidecar", "steering"},
 }
 
-// The packages that are linked into a Cluster Autoscaler, which has a scheduler of its own. They are of another module.
+// The packages that are linked into a Cluster Autoscaler, which has a scheduler of its own. They
+// are of another module.
 var linked = []string{"integrations/clusterautoscaler", "integrations/clusterautoscaler/provider"}
 
-// withoutExample lists packages whose exported functions run only inside a test, where an Example cannot show them.
+// withoutExample lists packages whose exported functions run only inside a test, where an Example
+// cannot show them.
 var withoutExample = []string{"cloudprovider/conformance/conformancetest"}
 
 // A source is what the rules look at in one package.
@@ -197,7 +200,8 @@ func treeOf(packages []source) importTree {
 	return tree
 }
 
-// chain is the shortest way from a package to a library, through packages of the module; nil where there is none.
+// chain returns the shortest chain of imports from a package to a library, through packages of the
+// module; nil if there is none.
 func (tree importTree) chain(from, library string) []string {
 	before := map[string]string{from: ""}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
@@ -253,7 +257,8 @@ func violations(p source) []string {
 	return out
 }
 
-// forbidden tells why a package under rule r may not import a package of this module; empty if it may.
+// forbidden returns the reason why a package with rule r may not import a package of this module;
+// empty if it may.
 func forbidden(r row, imported string) string {
 	target, ok := rowOf(imported)
 	switch {
@@ -272,7 +277,8 @@ func forbidden(r row, imported string) string {
 	return ""
 }
 
-// unwelcome tells why the package at path may not import a package from outside the module; empty if it may.
+// unwelcome returns the reason why the package at path may not import a package from outside the
+// module; empty if it may.
 func unwelcome(r row, path, imported string) string {
 	if r.stdlib && strings.Contains(strings.SplitN(imported, "/", 2)[0], ".") {
 		return "it uses the standard library only: move what needs the library to a package above"
@@ -290,7 +296,8 @@ func unwelcome(r row, path, imported string) string {
 	return ""
 }
 
-// rowOf finds the row of a package; an internal package shares the row of the folder it is internal to.
+// rowOf finds the row of a package; an internal package shares the row of the folder it is internal
+// to.
 func rowOf(path string) (row, bool) {
 	public, _, _ := strings.Cut(path+"/", "/internal/")
 	i := slices.IndexFunc(table, func(r row) bool { return r.path == strings.TrimSuffix(public, "/") })
@@ -311,8 +318,8 @@ func within(path, root string) bool {
 	return path == root || strings.HasPrefix(path, root+"/")
 }
 
-// load parses every package below root. It reads the files itself instead of asking the go command, so that a cached
-// test result is dropped when one of them changes.
+// load parses every package below root. It reads the files itself instead of asking the go command,
+// so that a cached test result is dropped when one of them changes.
 func load(root string) ([]source, error) {
 	var packages []source
 	err := filepath.WalkDir(root, func(dir string, d fs.DirEntry, err error) error {
@@ -331,7 +338,7 @@ func load(root string) ([]source, error) {
 	return packages, err
 }
 
-// foreign tells whether a folder is none of the module's: hidden, test data, or another module.
+// foreign reports whether a folder is not part of the module: hidden, test data, or another module.
 func foreign(dir string) bool {
 	base := filepath.Base(dir)
 	if base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") {

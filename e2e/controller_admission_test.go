@@ -17,7 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 )
 
-// Whoever may write Balancers has the controller scale only what they may scale themselves.
+// A user who may write Balancers makes the controller scale only what the user may scale.
 func whoMayScaleTargets(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c client.Client) {
 	apply(ctx, t, plane, "../controller/admission")
 	const namespace = "deputy"

@@ -123,7 +123,8 @@ func recreated(ctx context.Context, t *testing.T, plane *controlplane.ControlPla
 	}
 }
 
-// A user gains the right to watch, and is told of changes from then on, a restart of the API server notwithstanding.
+// A user who gets permission to watch receives changes from then on, even after a restart of the
+// API server.
 func watchedScales(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
 	config := rest.CopyConfig(plane.Config)
 	config.Impersonate.UserName = "reader"

@@ -13,8 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/autoscaler"
 )
 
-// A wave is more pods of the first demand: some time after the cloud has started, whether the wave before runs or not, or when
-// that runs.
+// A wave is more pods of the first demand: some time after the cloud has started, whether the wave
+// before runs or not, or when that runs.
 type wave struct {
 	pods  int32
 	after time.Duration // the start of the cloud; 0 is when the pods before run
@@ -23,8 +23,8 @@ type wave struct {
 // patience is how long the pods of a wave are waited for.
 const patience = 3 * time.Minute
 
-// A failure is a trial in which a zone fails while waves of pods come. The same happens to an autoscaler that balances by
-// itself, at the same time.
+// A failure is a trial in which a zone fails while waves of pods come. The same happens to an
+// autoscaler that balances by itself, at the same time.
 type failure struct {
 	trial
 	waves []wave
@@ -51,7 +51,8 @@ var failures = []failure{
 	},
 }
 
-// A zone that fails holds no pod up for longer with the sidecar than without, and is not filled and emptied over and over.
+// A zone that fails holds no pod up for longer with the sidecar than without, and is not filled and
+// emptied over and over.
 func TestStockAutoscalerGivesUpAZone(t *testing.T) {
 	autoscaler.Binary(t)
 	for _, f := range failures {
@@ -81,7 +82,7 @@ func TestStockAutoscalerGivesUpAZone(t *testing.T) {
 	}
 }
 
-// An ending is what came of a failure.
+// An ending is the result of a failure.
 type ending struct {
 	took    []time.Duration // by wave that is waited for; patience where it never ran
 	ordered map[string]int64

@@ -447,7 +447,7 @@ func (w *world) sizes(ctx context.Context, t *testing.T) map[string]int64 {
 	return sizes
 }
 
-// tell prints what came of it.
+// tell prints the result.
 func (w *world) tell(ctx context.Context, t *testing.T) {
 	t.Helper()
 	sizes := w.sizes(ctx, t)

@@ -207,7 +207,7 @@ func TestConformanceWrongUsage(t *testing.T) {
 	}
 }
 
-// TestConformanceInterrupted: an interrupt ends it, and is no verdict.
+// TestConformanceInterrupted: an interrupt ends it without a result.
 func TestConformanceInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	address := loopback.Listen(t, externalgrpc.NewServer(conformanceCloud(t)).Register, grpc.ChainUnaryInterceptor(

@@ -17,8 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
-// The program serves the fleet that comes with it, mutual TLS included, until it
-// is told to stop.
+// The program serves the fleet that comes with it, mutual TLS included, until it is stopped.
 func TestFakeCloudServes(t *testing.T) {
 	certs := t.TempDir()
 	if code := run(t.Context(), []string{"certs", "--dir", certs, "--host", "127.0.0.1"}, nil, io.Discard, os.Stderr); code != exitSuccess {
@@ -55,7 +54,7 @@ func TestFakeCloudServes(t *testing.T) {
 	}
 }
 
-// An API server that does not answer is told, and the cloud is served anyway.
+// An API server that does not respond is reported, and the cloud is still served.
 func TestFakeCloudWithoutItsCluster(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	const nobody = `{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: "http://127.0.0.1:9"}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`

@@ -66,7 +66,7 @@ func TestSignalsAreToldByTheExitCode(t *testing.T) {
 	}
 }
 
-// A program that waits for standard input stops when it is told to.
+// A program that waits for standard input stops on a signal.
 func TestInterruptEndsWaitingForInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())

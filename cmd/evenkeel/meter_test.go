@@ -42,7 +42,7 @@ func TestMeterMovesWithinARound(t *testing.T) {
 		play(simulate.Progress{At: 90 * time.Second, Rounds: 3, Pending: 420, Step: predicates.Step{Doing: "reading pods", Done: 12, Of: "objects"}})
 		m.end()
 		at(9 * time.Second)
-		play(step(20000)) // whoever goes on is not heard
+		play(step(20000)) // later progress is not shown
 		want := []string{
 			"",
 			"reading pods.json, 70 of 210 MiB, 4s left",

@@ -100,8 +100,8 @@ func describe(collector prometheus.Collector) []*prometheus.Desc {
 	return all
 }
 
-// kind tells the type of the metrics of a collector. Counters are told by their
-// names, as the linter of Prometheus wants them.
+// kind returns the type of the metrics of a collector. Counters are recognized by their names,
+// which the linter of Prometheus checks.
 func kind(collector prometheus.Collector, name string) string {
 	switch collector.(type) {
 	case *prometheus.HistogramVec, prometheus.Histogram:

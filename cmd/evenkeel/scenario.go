@@ -215,8 +215,8 @@ func writeScenario(to io.Writer, from *simulate.Dumped) error {
 	}
 	var comments []document.Comment
 	if len(from.Empty) > 0 {
-		text := "Cluster Autoscaler knows these groups too, but no node is there that tells what theirs are. Fill in the words in\n" +
-			"capitals and take the # away to have them:\n"
+		text := "Cluster Autoscaler knows these groups too, but they have no nodes, so their templates are unknown. Replace the words\n" +
+			"in capitals and remove the # to include them:\n"
 		for _, g := range from.Empty {
 			text += fmt.Sprintf(emptyGroup, g.Name, g.Min, *g.Max)
 		}

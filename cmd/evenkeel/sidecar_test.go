@@ -59,8 +59,8 @@ func dialProvider(t *testing.T, address string) *externalgrpc.Client {
 	return externalgrpc.NewClient(connection)
 }
 
-// The program stands in front of a cloud until it is told to stop, is ready before it was asked
-// anything, and shows its status.
+// The program serves a cloud until it is stopped, is ready before the first call, and shows its
+// status.
 func TestSidecarServes(t *testing.T) {
 	cloud := startServer(t, "fake-cloud", "--config", "../../configs/fleets/three-zones.yaml", "--address", "127.0.0.1:0")
 	record := filepath.Join(t.TempDir(), "calls.jsonl")

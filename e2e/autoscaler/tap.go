@@ -112,7 +112,7 @@ func (t *Tap) handler() http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(t.backend) },
 		Transport: t,
-		// The client is told by the status; the test sees it in the call.
+		// The client gets the status; the test reads it from the call.
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -112,7 +112,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// Whatever is no message of a resize has neither group nor delta.
+// Bytes that are not a message of a resize have neither group nor delta.
 func FuzzResize(f *testing.F) {
 	f.Add(increase("b", 3))
 	f.Add(increase("", -1))

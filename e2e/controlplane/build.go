@@ -31,10 +31,10 @@ var packages = map[Program]string{
 	kubectl:           kubernetes + "/cmd/kubectl",
 }
 
-// Build returns the folder that holds the programs, each under its name. It
-// compiles them if that was not done yet for the pinned versions and this Go:
-// minutes with an empty build cache, and then say is told first. Of several
-// calls at the same time, in whatever process, one builds and the others wait.
+// Build returns the folder that holds the programs, each under its name. It compiles them if that
+// was not done yet for the pinned versions and this Go: minutes with an empty build cache, and then
+// say is called first. Of several calls at the same time, in whatever process, one builds and the
+// others wait.
 func Build(ctx context.Context, say func(format string, args ...any)) (string, error) {
 	root, err := list(ctx, ".", "{{.Dir}}", module)
 	if err != nil {

@@ -37,7 +37,8 @@ type group struct {
 	template *v1.Node
 }
 
-// call makes one call, with its deadline, its connection and its fault. Nothing is to be used of a call that failed.
+// call makes one call, with its deadline, its connection and its fault. The result of a failed call
+// must not be used.
 func (a *Autoscaler) call(c Call, do func(context.Context) error) error {
 	if a.crashed {
 		return errCrashed
@@ -225,8 +226,8 @@ func (r *remote) template(g *group) (*v1.Node, error) {
 	return t.Node, nil
 }
 
-// groupOptions are a group's own options; nil for none. Two fields are not in the protocol, so having any options at
-// all sets them to zero.
+// groupOptions are a group's own options; nil for none. Two fields are not in the protocol, so
+// having any options at all sets them to zero.
 func (r *remote) groupOptions(id string) (*cloudprovider.GroupOptions, error) {
 	var o cloudprovider.GroupOptions
 	err := r.caller.call(Call{Method: fake.MethodOptions, Group: id}, func(ctx context.Context) (err error) {

@@ -16,7 +16,8 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// maxKindsPerController is how many kinds of pods of one controller are told apart; further pods are kinds of their own.
+// maxKindsPerController is the number of kinds of pods of one controller that are distinguished;
+// each further pod is a separate kind.
 const maxKindsPerController = 10
 
 // option is one way to scale up.
@@ -38,7 +39,8 @@ type attempt struct {
 	alike  *nodegroupset.Index
 }
 
-// scaleUpMode scales up for ordinary pods or for a ProvisioningRequest: where there are both, by turns.
+// scaleUpMode scales up for ordinary pods or for a ProvisioningRequest: where there are both, by
+// turns.
 func (a *Autoscaler) scaleUpMode(v *view, pods []*v1.Pod, now time.Time) (scaled bool, err error) {
 	var requested, regular []*v1.Pod
 	for _, pod := range pods {
@@ -176,7 +178,8 @@ func (t *attempt) kindsOf(pods []*v1.Pod) [][]*v1.Pod {
 	return kinds
 }
 
-// countNodes is what the quotas are calculated from: the group and the GPUs of every node, those to come included.
+// countNodes is what the quotas are calculated from: the group and the GPUs of every node, those to
+// come included.
 func (t *attempt) countNodes() error {
 	for _, node := range t.view.nodes {
 		if _, err := t.remote.groupOf(node); err != nil {

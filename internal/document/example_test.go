@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/document"
 )
 
-// Every problem is told with the path of its field.
+// Every problem is reported with the path of its field.
 func ExampleRead() {
 	const text = `
 apiVersion: evenkeel.dev/v1alpha1

@@ -20,11 +20,11 @@ import (
 // DefaultMaxSize is how large a file of documents may be unless Options say otherwise, in bytes.
 const DefaultMaxSize = 64 << 20
 
-// maxProblems is how many problems of one document are told; more help nobody.
+// maxProblems is the maximum number of reported problems of one document.
 const maxProblems = 20
 
-// Kinds are the kinds of documents a reader accepts, all of apiVersion evenkeel.dev/v1alpha1, each with a function that makes a
-// new value to decode into, a pointer to a struct.
+// Kinds are the kinds of documents a reader accepts, all of apiVersion evenkeel.dev/v1alpha1, each
+// with a function that makes a new value to decode into, a pointer to a struct.
 type Kinds map[string]func() any
 
 // Planning are the kinds of planning documents.
@@ -48,7 +48,8 @@ type Options struct {
 type Document struct {
 	// File is the name of the input, "stdin" for standard input.
 	File string
-	// Number counts the documents of the file, from 1. Empty ones do not count, and a List with its items is one.
+	// Number counts the documents of the file, from 1. Empty ones do not count, and a List with its
+	// items is one.
 	Number int
 	// Kind and Name are the document's kind and metadata.name; the name may be empty.
 	Kind, Name string
@@ -59,8 +60,10 @@ type Document struct {
 	item   string // path of the document in its List, empty outside of one
 }
 
-// ReadFiles reads the documents of several files in the order given; "-" stands for stdin, which can be named once, and a folder
-// for the files in it, of which only documents of evenkeel.dev count. All files are read before it returns, so that the error, an *Invalid, tells the problems of all.
+// ReadFiles reads the documents of several files in the order given; "-" stands for stdin, which
+// can be named once, and a folder for the files in it, of which only documents of evenkeel.dev
+// count. All files are read before it returns, so that the error, an *Invalid, tells the problems
+// of all.
 func ReadFiles(files []string, stdin io.Reader, o Options) ([]Document, error) {
 	var all []Document
 	var problems []Problem
@@ -123,8 +126,8 @@ func readNamed(name string, o Options, amongOthers bool) ([]Document, error) {
 	return read(name, f, o, amongOthers)
 }
 
-// Read reads the documents of one input. The name is for messages. A List of apiVersion v1 stands for its items. The error is
-// an *Invalid with every problem found, unless reading itself failed.
+// Read reads the documents of one input. The name is for messages. A List of apiVersion v1 stands
+// for its items. The error is an *Invalid with every problem found, unless reading itself failed.
 func Read(name string, r io.Reader, o Options) ([]Document, error) { return read(name, r, o, false) }
 
 // read is Read; among others, documents of other versions are passed over.
@@ -188,8 +191,8 @@ func parseAll(name string, data []byte) ([]Document, []Problem) {
 	return docs, problems
 }
 
-// Refuse makes problems of what is wrong with the document, at most as many as a person reads. Paths in errs are from the
-// document's own root.
+// Refuse makes problems of what is wrong with the document, at most as many as a person reads.
+// Paths in errs are from the document's own root.
 func (d *Document) Refuse(errs ...error) []Problem {
 	problems := make([]Problem, 0, len(errs))
 	for _, err := range errs {
@@ -214,8 +217,8 @@ func (d *Document) Cut(problems []Problem) []Problem {
 	return append(slices.Clip(problems[:maxProblems]), Problem{d.File, d.Number, last})
 }
 
-// WithStatus is the document as it was written, in JSON, with a status in place of the one it may have had. Nothing is
-// added that the author did not write.
+// WithStatus is the document as it was written, in JSON, with a status in place of the one it may
+// have had. Nothing is added that the author did not write.
 func (d *Document) WithStatus(status any) (json.RawMessage, error) {
 	encoded, err := encode(status)
 	if err != nil {

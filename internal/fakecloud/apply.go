@@ -61,7 +61,7 @@ func (r retries) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// round compares once, and does what is to be done.
+// round compares once, and makes the necessary changes.
 func (k *Keeper) round(ctx context.Context, desired []*v1.Node) {
 	steps := plan(view{owner: k.owner, desired: desired, actual: k.actual(), held: k.held(), inherited: k.inherited})
 	now := k.o.Clock.Now()

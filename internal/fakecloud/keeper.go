@@ -95,8 +95,8 @@ func (k *Keeper) Problem() error {
 	return k.problem
 }
 
-// Run keeps nodes until ctx is done; it is to be called once. What goes wrong is
-// told to the context's logger and tried again.
+// Run keeps nodes until ctx is done; it must be called once. Errors are logged with the context's
+// logger, and retried.
 func (k *Keeper) Run(ctx context.Context) {
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -152,8 +152,8 @@ func (k *Keeper) heldLeases() metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: OwnerAnnotation + "=" + k.owner}
 }
 
-// sleep waits for the next reason to compare cloud and API server: something
-// has changed, the next event, or a failed step that is to be tried again.
+// sleep waits for the next reason to compare cloud and API server: something has changed, the next
+// event, or the retry of a failed step.
 func (k *Keeper) sleep(ctx context.Context, event time.Time, ok bool) {
 	k.rest(ctx, pause, nil)
 	if at, failed := k.retries.next(); failed && (!ok || at.Before(event)) {

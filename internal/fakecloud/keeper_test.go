@@ -338,7 +338,7 @@ func ExampleNewKeeper() {
 	}
 	keeper := fakecloud.NewKeeper(clientset.NewClientset(), cloud, "laptop", fakecloud.KeeperOptions{})
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	cancel() // a program cancels when it is told to stop
+	cancel() // a program cancels when it is stopped
 	keeper.Run(ctx)
 	fmt.Println(keeper.Problem())
 	// Output: the nodes of the API server have not been read yet

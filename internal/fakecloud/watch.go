@@ -19,9 +19,9 @@ type Watched struct {
 	logger  klog.Logger
 }
 
-// Watch returns the cloud with its callers watched: changed is called after every
-// call that may have changed the cloud, nil for nobody; the logger is told of such
-// calls, and with verbosity 4 of all. The cloud's own log of calls is kept empty.
+// Watch returns the cloud with its callers watched: changed is called after every call that may
+// have changed the cloud, may be nil; the logger logs such calls, and with verbosity 4 all calls.
+// The cloud's own log of calls stays empty.
 func Watch(cloud *fake.Cloud, changed func(), logger klog.Logger) *Watched {
 	if changed == nil {
 		changed = func() {}
@@ -29,14 +29,13 @@ func Watch(cloud *fake.Cloud, changed func(), logger klog.Logger) *Watched {
 	return &Watched{cloud: cloud, changed: changed, logger: logger}
 }
 
-// read is told after a call that changes nothing.
+// read is called after a call that changes nothing.
 func (w *Watched) read(method fake.Method, err error) {
 	w.cloud.ForgetCalls() // a watched cloud runs for long
 	w.logger.V(4).Info("Answered a call", "method", method, "error", errText(err))
 }
 
-// wrote is told after a call to change a group: even one with an error may have
-// taken effect.
+// wrote is called after a call that changes a group: even a failed one may have taken effect.
 func (w *Watched) wrote(id string, err error, how string, number int) {
 	w.cloud.ForgetCalls()
 	w.logger.Info("The size of a node group was changed", "group", id, "error", errText(err), how, number)

@@ -49,8 +49,7 @@ func TestWatchedCloudConforms(t *testing.T) {
 	})
 }
 
-// Calls that may change something are told, others are not, and no log of calls
-// grows.
+// Calls that may change something are reported, others are not, and no log of calls grows.
 func TestChangesAreTold(t *testing.T) {
 	a := group("a")
 	a.Size = 1

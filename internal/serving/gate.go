@@ -58,8 +58,8 @@ func (g *gate) enter(conn net.Conn) net.Conn {
 	return oldest
 }
 
-// admit is told that the peer at an address speaks the protocol. It returns its
-// connection, nil if that has been closed.
+// admit must be called when the peer at an address has begun to use the protocol. It returns its
+// connection, or nil if that has been closed.
 func (g *gate) admit(peer net.Addr) net.Conn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,7 +75,7 @@ func (g *gate) admit(peer net.Addr) net.Conn {
 	return nil
 }
 
-// leave is told that an admitted connection has ended.
+// leave must be called when an admitted connection has ended.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

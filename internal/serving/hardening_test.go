@@ -25,7 +25,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
-// connect opens a connection that says what it is told to, and no more.
+// connect opens a connection that sends only the given greeting.
 func connect(t *testing.T, address, greeting string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
@@ -79,8 +79,8 @@ func greetings(t *testing.T) map[string]string {
 	}
 }
 
-// TestSilentAndGarbledClientsAreCutOff: whoever has not said anything sensible when
-// the time for a handshake is over, is closed; calls of others go on.
+// TestSilentAndGarbledClientsAreCutOff: a connection without a valid greeting is closed after the
+// handshake timeout; calls of others continue.
 func TestSilentAndGarbledClientsAreCutOff(t *testing.T) {
 	t.Parallel()
 	files := newFolder(t, time.Now())

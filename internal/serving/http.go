@@ -39,9 +39,8 @@ type HTTPOptions struct {
 	SelfSigned bool
 	// Plaintext allows a server without TLS off loopback.
 	Plaintext bool
-	// Health and Ready are checks by name: what they return is why the process is to
-	// be started anew, or is not to get calls now. They are called at once for each
-	// request, by many at a time.
+	// Health and Ready are checks by name: what they return is why the process should be restarted,
+	// or should not get calls now. They are called at once for each request, by many at a time.
 	Health, Ready map[string]func() error
 	// Gatherer has what /metrics tells; nil means that there is no /metrics.
 	Gatherer prometheus.Gatherer
@@ -70,10 +69,9 @@ type HTTPServer struct {
 	clock    clock.WithTicker
 }
 
-// ListenHTTP opens a server on an address, host:port; port 0 is any free one. It
-// answers /healthz and /readyz the way Kubernetes does, with each check for
-// ?verbose, and /metrics. Until Run, connections wait. A server that is not Run is
-// to be closed by Stop.
+// ListenHTTP opens a server on an address, host:port; port 0 is any free one. It answers /healthz
+// and /readyz the way Kubernetes does, with each check for ?verbose, and /metrics. Until Run,
+// connections wait. A server that is not Run must be closed by Stop.
 func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

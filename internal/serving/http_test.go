@@ -232,7 +232,7 @@ func TestHTTPPrefersFiles(t *testing.T) {
 	}
 }
 
-// What is told is for those who may, probes are for everybody.
+// Pages are for authorized clients, probes are for everybody.
 func TestHTTPProtects(t *testing.T) {
 	server := runHTTP(t, serving.HTTPOptions{
 		Gatherer: prometheus.NewRegistry(),

@@ -75,8 +75,8 @@ type Server struct {
 	metrics  *Metrics // nil for none
 }
 
-// Listen opens a server on an address, host:port; port 0 is any free one. Until
-// Run, connections wait. A server that is not Run is to be closed by Stop.
+// Listen opens a server on an address, host:port; port 0 is any free one. Until Run, connections
+// wait. A server that is not Run must be closed by Stop.
 func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
 	if o.Clock == nil {

@@ -7,18 +7,18 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// epoch is where virtual time begins. Nothing depends on the date; it only has
-// to be the same in every run.
+// epoch is the beginning of virtual time. Nothing depends on the date; it must only be the same in
+// every run.
 var epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// virtualClock is the clock of a simulation. Whoever waits on it is woken at
-// once, and the clock remembers until when it would have slept: the driver then
-// moves on to the latest of these times. So calls that are slow at the same time
-// take as long as the slowest of them, and no goroutine ever sleeps.
+// virtualClock is the clock of a simulation. A goroutine that waits on it is woken at once, and the
+// clock records until when it would have slept: the driver then advances to the latest of these
+// times. So concurrent slow calls take as long as the slowest of them, and no goroutine ever
+// sleeps.
 type virtualClock struct {
 	mu   sync.Mutex
 	now  time.Time
-	busy time.Time // until when somebody would have slept
+	busy time.Time // the latest time until which a goroutine would have slept
 }
 
 var _ clock.Clock = (*virtualClock)(nil)
@@ -34,7 +34,7 @@ func (c *virtualClock) advance(to time.Time) {
 	}
 }
 
-// catchUp moves time to where the last sleeper would have woken.
+// catchUp advances time to when the last sleeper would have woken.
 func (c *virtualClock) catchUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +51,7 @@ func (c *virtualClock) Now() time.Time {
 
 func (c *virtualClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// wake is when a sleeper of duration d would wake.
+// wake returns when a sleeper of duration d would wake.
 func (c *virtualClock) wake(d time.Duration) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +97,7 @@ type virtualTimer struct {
 
 func (t *virtualTimer) C() <-chan time.Time { return t.fired }
 
-// Stop reports whether the timer had still been waiting for someone.
+// Stop reports whether the timer was still active.
 func (t *virtualTimer) Stop() bool {
 	select {
 	case <-t.fired:

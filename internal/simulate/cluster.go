@@ -10,14 +10,14 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// cluster is what an API server would hold: nodes, and pods on them or waiting.
+// cluster is the state of an API server: nodes, and pods, bound or pending.
 type cluster struct {
 	nodes  []*node // those of no group first, then by group and age
 	byName map[string]*node
 	pods   []*pod // in order of arrival
-	queue  []*pod // those without a node, in the order in which they came to wait
+	queue  []*pod // those without a node, in the order in which they became pending
 
-	history *history // is told what happens to pods
+	history *history // records what happens to pods
 	aside   setAside
 
 	view []predicates.Node // of nodes, nil when something changed
@@ -25,7 +25,7 @@ type cluster struct {
 
 type node struct {
 	object  *v1.Node
-	cloud   *v1.Node // what the cloud said last; nil: of no group
+	cloud   *v1.Node // the last state from the cloud; nil: of no group
 	group   string   // empty: of no group
 	daemons []*v1.Pod
 	pods    []*pod // bound to it
@@ -33,12 +33,12 @@ type node struct {
 	// upSince is when it last became ready, downSince when it stopped being so; zero
 	// while it is not down.
 	upSince, downSince time.Time
-	// leaving nodes are on their way out by scale-down; unneeded ones may follow.
+	// leaving nodes are being removed by scale-down; unneeded ones may follow.
 	leaving, unneeded bool
 
 	seen   []*v1.Pod // daemons and pods; nil when something changed
-	avoid  *v1.Node  // the object with the mark of an unneeded node
-	avoids *v1.Node  // the object of which avoid was made
+	avoid  *v1.Node  // the object with the taint of an unneeded node
+	avoids *v1.Node  // the object that avoid was made from
 }
 
 type pod struct {
@@ -57,7 +57,7 @@ const fromFile = -1
 
 func newCluster(h *history) *cluster { return &cluster{byName: map[string]*node{}, history: h} }
 
-// add takes in a pod, which may be bound already.
+// add adds a pod, which may already be bound.
 func (c *cluster) add(p *pod) {
 	c.pods = append(c.pods, p)
 	if p.node == nil {
@@ -70,8 +70,7 @@ func (c *cluster) add(p *pod) {
 	c.aside.sort(p)
 }
 
-// changed makes the next look at the cluster a new one, at the pods of the given
-// nodes too.
+// changed drops the cached view of the cluster, and that of the pods of the given nodes.
 func (c *cluster) changed(nodes ...*node) {
 	c.view = nil
 	for _, n := range nodes {
@@ -79,8 +78,8 @@ func (c *cluster) changed(nodes ...*node) {
 	}
 }
 
-// waiting returns the pods without a node, in the order in which they came to
-// wait. The list is never changed.
+// waiting returns the pods without a node, in the order in which they became pending. The list is
+// never changed.
 func (c *cluster) waiting() []*pod { return c.queue }
 
 // seen returns the nodes as the scheduler and the pipeline see them, in the
@@ -104,8 +103,8 @@ func (c *cluster) seen() []predicates.Node {
 	return c.view
 }
 
-// bind puts a pod on a node. The object is replaced, not changed: others may
-// still look at it. The pod is not taken out of the queue.
+// bind puts a pod on a node. The object is replaced, not changed, because others may still use it.
+// The pod is not removed from the queue.
 func (c *cluster) bind(p *pod, n *node) {
 	object := *p.object
 	object.Spec.NodeName = n.object.Name
@@ -115,7 +114,7 @@ func (c *cluster) bind(p *pod, n *node) {
 	c.changed(n)
 }
 
-// leaveQueue takes out of the queue those that found a node or are gone.
+// leaveQueue removes from the queue the pods that are bound or gone.
 func (c *cluster) leaveQueue(gone func(*pod) bool) {
 	kept := make([]*pod, 0, len(c.queue))
 	for _, p := range c.queue {
@@ -126,8 +125,8 @@ func (c *cluster) leaveQueue(gone func(*pod) bool) {
 	c.queue = kept
 }
 
-// evictFrom makes all pods of a node pending, as their controllers make them
-// anew, and returns how many there were.
+// evictFrom makes all pods of a node pending, because their controllers create them again, and
+// returns their number.
 func (c *cluster) evictFrom(n *node) int {
 	evicted := n.pods
 	if len(evicted) == 0 {
@@ -146,9 +145,9 @@ func (c *cluster) evictFrom(n *node) int {
 	return len(evicted)
 }
 
-// scale brings a workload to a number of replicas: new pods get the next names,
-// and of those there are, its controller says which go. It returns how many were
-// added or, below zero, removed.
+// scale changes the number of replicas of a workload: new pods get the next names, and its
+// controller chooses the pods to remove. It returns the number of added or, if negative, removed
+// pods.
 func (c *cluster) scale(index int, w *Workload, replicas int, lastName *int) int {
 	var own []*pod
 	for _, p := range c.pods {

@@ -12,9 +12,9 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// Compare says in what two runs of one scenario differ: as it is, and with these
-// options changed. If one of them settles earlier, what it ends with counts up
-// to the end of the other, so that sums over time are of equal times.
+// Compare returns the differences between two runs of one scenario: unchanged, and with these
+// options changed. If one of them settles earlier, its final state counts up to the end of the
+// other, so that sums over time are for equal times.
 func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.ChangedOption) *v1alpha1.ScenarioComparison {
 	c := &v1alpha1.ScenarioComparison{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindScenarioComparison},
@@ -29,7 +29,7 @@ func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.Chan
 			c.Status.Figures = append(c.Status.Figures, v1alpha1.ComparedFigure{Name: f.name, Baseline: a, Changed: b, Difference: less(b, a)})
 		}
 	}
-	for i, g := range left.Groups { // both list the groups of the scenario by name
+	for i, g := range left.Groups { // both list the groups of the scenario sorted by name
 		after := right.Groups[i].After
 		c.Status.Groups = append(c.Status.Groups, v1alpha1.ComparedGroup{
 			Name: g.Name, Zone: g.Zone, Before: g.Before, Baseline: g.After, Changed: after, Difference: after - g.After,
@@ -38,7 +38,7 @@ func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.Chan
 	return c
 }
 
-// figures are what is compared; an empty number leaves a figure out.
+// figures are the compared figures; an empty number omits a figure.
 var figures = []struct {
 	name string
 	of   func(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number
@@ -127,7 +127,7 @@ func less(a, b json.Number) json.Number {
 	return decimal(new(big.Rat).Sub(rational(a), rational(b)))
 }
 
-// rational is a number of a report; those that are none count as zero.
+// rational parses a number of a report; invalid ones count as zero.
 func rational(n json.Number) *big.Rat {
 	if r, ok := new(big.Rat).SetString(n.String()); ok {
 		return r
@@ -135,7 +135,7 @@ func rational(n json.Number) *big.Rat {
 	return new(big.Rat)
 }
 
-// decimal is a number with up to six decimals.
+// decimal formats a number with up to six decimals.
 func decimal(r *big.Rat) json.Number {
 	text := r.FloatString(6)
 	if strings.Trim(text, "-0.") == "" {

@@ -21,7 +21,7 @@ import (
 // podName names a pod of the workload.
 func (w *Workload) podName(number int) string { return fmt.Sprintf("%s-%d", w.Name, number) }
 
-// firstNumber is that of the workload's first pod.
+// firstNumber is the number of the workload's first pod.
 func (w *Workload) firstNumber() int {
 	if w.StatefulSet {
 		return 0
@@ -29,8 +29,8 @@ func (w *Workload) firstNumber() int {
 	return 1
 }
 
-// firstToGo picks n of the pods of a workload that shrinks. A stateful set
-// deletes its youngest, which have the highest numbers.
+// firstToGo chooses n pods of a workload that shrinks. A stateful set deletes its youngest, which
+// have the highest numbers.
 func (w *Workload) firstToGo(own []*pod, n int, now time.Duration) []*pod {
 	own = slices.Clone(own)
 	if w.StatefulSet {
@@ -40,8 +40,7 @@ func (w *Workload) firstToGo(own []*pod, n int, now time.Duration) []*pod {
 	return rankForDeletion(own, now)[:n]
 }
 
-// candidate is a pod and what its replica set looks at when it must delete
-// some.
+// candidate is a pod with the fields that its replica set uses to choose pods to delete.
 type candidate struct {
 	pod     *pod
 	bound   bool
@@ -50,14 +49,14 @@ type candidate struct {
 	doubled int // pods of the replica set on its node, itself included
 	// readyFor and age are powers of two of nanoseconds, below zero for no time.
 	readyFor, age int
-	uid           [sha256.Size]byte // stands in for the random one of a real pod
+	uid           [sha256.Size]byte // in place of the random one of a real pod
 }
 
-// rankForDeletion sorts the pods of one replica set as its controller does: those
-// without a node go first, then those that are not ready, those that cost less,
-// those doubled up on a node, those that have been ready for less time and the
-// younger ones, both in powers of two. If all is the same chance decides, in a
-// real cluster the random UID, and here a hash of the name.
+// rankForDeletion sorts the pods of one replica set as its controller does: those without a node go
+// first, then those that are not ready, those that cost less, those that share a node with more
+// pods of the set, those that have been ready for less time and the younger ones, both in powers of
+// two. Ties are broken at random, in a real cluster by the random UID, and here by a hash of the
+// name.
 func rankForDeletion(pods []*pod, now time.Duration) []*pod {
 	onNode := map[*node]int{}
 	for _, p := range pods {
@@ -111,9 +110,8 @@ func magnitude(d time.Duration) int {
 	return int(math.Log2(float64(d)))
 }
 
-// controllers are the objects by which the scheduler says which pods belong
-// together, to spread them by default. Those of pods from files are made up: they
-// select what the labels of their pods have in common.
+// controllers are the objects by which the scheduler groups pods, to spread them by default. Those
+// of pods from files are derived: they select the labels that their pods have in common.
 func (s *Setup) controllers() []runtime.Object {
 	var objects []runtime.Object
 	for i := range s.Workloads {
@@ -147,8 +145,7 @@ func (s *Setup) controllers() []runtime.Object {
 	return slices.DeleteFunc(objects, func(o runtime.Object) bool { return o == nil })
 }
 
-// withoutOwnLabels copies labels but for those by which the pods of a stateful
-// set differ.
+// withoutOwnLabels copies labels except for those in which the pods of a stateful set differ.
 func withoutOwnLabels(labels map[string]string) map[string]string {
 	kept := make(map[string]string, len(labels))
 	for key, value := range labels {
@@ -159,7 +156,7 @@ func withoutOwnLabels(labels map[string]string) map[string]string {
 	return kept
 }
 
-// controllerObject is a controller by which pods are spread, or nil.
+// controllerObject returns the controller by which pods are spread, or nil.
 func controllerObject(ref *metav1.OwnerReference, namespace string, labels map[string]string) runtime.Object {
 	if ref == nil {
 		return nil

@@ -15,8 +15,8 @@ type daemonController struct {
 	checker *predicates.Checker
 	pods    []*v1.Pod         // one of each daemon set
 	onGroup map[string][]bool // which of pods run on the nodes of a group
-	// derived says which of pods are of sets that are known by such pods only:
-	// which nodes of the start they run on is known, and so of what groups.
+	// derived are those of pods whose daemon sets are known only from such pods: the nodes on which
+	// they run at the start are known, and so are the groups.
 	derived []bool
 }
 
@@ -51,7 +51,7 @@ func (d *daemonController) begin(nodes []*node) error {
 		own := slices.Clone(runs)
 		for i := range own {
 			if d.derived[i] && seen[n.group] != nil {
-				own[i] = false // it is there, or it does not run here
+				own[i] = false // it exists already, or does not run here
 				runs[i] = seen[n.group][i] && n.group != ""
 			}
 		}
@@ -60,8 +60,8 @@ func (d *daemonController) begin(nodes []*node) error {
 	return nil
 }
 
-// start runs the daemon sets on a node that has registered, but for those it
-// came with. Nodes of one group are alike, so the first one answers for all.
+// start runs the daemon sets on a node that has registered, except for those that came with it.
+// Nodes of one group are equal, so the result for the first one is used for all.
 func (d *daemonController) start(n *node) error {
 	runs, err := d.runs(n)
 	if err != nil {
@@ -71,7 +71,7 @@ func (d *daemonController) start(n *node) error {
 	return nil
 }
 
-// runs says which of the pods run on the nodes of the node's group.
+// runs returns which of the pods run on the nodes of the node's group.
 func (d *daemonController) runs(n *node) ([]bool, error) {
 	if len(d.pods) == 0 {
 		return nil, nil
@@ -112,8 +112,7 @@ func carries(daemons []*v1.Pod, p *v1.Pod) bool {
 	return false
 }
 
-// settled is the node without the taint of one that still starts, which daemon
-// sets need not wait for.
+// settled returns the node without the taint of a starting node, which daemon sets tolerate.
 func settled(n *v1.Node) *v1.Node {
 	n = n.DeepCopy()
 	kept := n.Spec.Taints[:0]

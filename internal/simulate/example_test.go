@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
-// A scenario is read, loaded and played; the report says what came of it.
+// A scenario is read, loaded and played; the report has the results.
 func Example() {
 	const text = `
 apiVersion: evenkeel.dev/v1alpha1

@@ -77,7 +77,7 @@ func (c *checks) atMost(check string, want, got int) {
 	c.add(check, "at most "+strconv.Itoa(want), strconv.Itoa(got), got <= want)
 }
 
-// sets compares sets; the result names only those that are on one side.
+// sets compares sets; the result has only those that are on one side.
 func (c *checks) sets(want [][]string) {
 	missing, extra := without(want, c.status.Sets), without(c.status.Sets, want)
 	if len(missing)+len(extra) == 0 {
@@ -87,7 +87,7 @@ func (c *checks) sets(want [][]string) {
 	c.add("sets", describeSets(missing), describeSets(extra), false)
 }
 
-// without are the sets of all that are not among others.
+// without returns the sets that are not among others.
 func without(all, others [][]string) [][]string {
 	var left [][]string
 	for _, set := range all {
@@ -106,7 +106,7 @@ func describeSets(sets [][]string) string {
 	return strings.Join(parts, " ")
 }
 
-// difference compares the sizes of the groups named; without names, of every set.
+// difference compares the sizes of the named groups; without names, of every set.
 func (c *checks) difference(i int, d v1alpha1.ExpectDifference) {
 	sets := [][]string{d.Groups}
 	if len(d.Groups) == 0 {
@@ -125,8 +125,8 @@ func (c *checks) difference(i int, d v1alpha1.ExpectDifference) {
 	c.atMost(fmt.Sprintf("maxDifference[%d]", i), int(d.Nodes), worst)
 }
 
-// skew is the largest minus the smallest number of running pods of a workload
-// over the domains that have a ready node.
+// skew returns the largest minus the smallest number of running pods of a workload over the domains
+// that have a ready node.
 func (s *simulation) skew(e v1alpha1.ExpectSkew) int {
 	key := e.TopologyKey
 	if key == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// faults are those of a scenario, to say which of them was behind what happened.
+// faults are the faults of a scenario, to report which of them caused an event.
 type faults struct {
 	all    []v1alpha1.FaultReport
 	zoneOf map[string]string // by group
@@ -78,8 +78,8 @@ func (f *faults) outages(at time.Duration, groups ...string) []int {
 	})
 }
 
-// behind are the faults that an error of the cloud came from, about these groups
-// or, without any, about all.
+// behind returns the faults that caused an error of the cloud for these groups or, without groups,
+// for all.
 func (f *faults) behind(at time.Duration, err error, groups ...string) []int {
 	return f.positions(at, func(r *v1alpha1.FaultReport) bool {
 		if r.Kind == v1alpha1.FaultCall {
@@ -108,7 +108,7 @@ func (f *faults) strikes(r *v1alpha1.FaultReport, group string) bool {
 	return len(r.Groups)+len(r.Zones) == 0 || slices.Contains(r.Groups, group) || slices.Contains(r.Zones, f.zoneOf[group])
 }
 
-// vanishes reports whether nodes of a group are taken away now.
+// vanishes reports whether an outage removes nodes of a group now.
 func (f *faults) vanishes(at time.Duration, group string) bool {
 	return slices.ContainsFunc(f.outages(at, group), func(i int) bool { return f.all[i].Mode == v1alpha1.OutageVanish })
 }

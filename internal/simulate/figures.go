@@ -14,8 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// reportHistory sums up what happened over time. Groups and sets are reported
-// already.
+// reportHistory summarizes what happened over time. Groups and sets must already be reported.
 func (s *simulation) reportHistory(status *v1alpha1.ScenarioReportStatus) {
 	h, end := s.history, s.elapsed()
 	h.pay(end)
@@ -42,12 +41,12 @@ func (s *simulation) reportPendingTime(end time.Duration) v1alpha1.PendingTime {
 	return out
 }
 
-// spread is the difference within one set over time.
+// spread is the difference of sizes within one set over time.
 type spread struct {
 	sizes   map[string]int
 	now     int // the difference
 	largest int
-	area    int64 // the difference times how long it was, in milliseconds
+	area    int64 // the difference multiplied by its duration in milliseconds
 }
 
 func (p *spread) measure() {
@@ -62,8 +61,8 @@ func (p *spread) measure() {
 	p.largest = max(p.largest, p.now)
 }
 
-// reportUnevenness plays the sizes of all groups again, now that the sets are
-// known, and adds to each row of the history how far apart they were.
+// reportUnevenness replays the sizes of all groups, now that the sets are known, and adds their
+// differences to each row of the history.
 func (s *simulation) reportUnevenness(status *v1alpha1.ScenarioReportStatus) {
 	spreads := make([]spread, len(status.Sets))
 	type change struct {
@@ -119,8 +118,8 @@ func (s *simulation) reportUnevenness(status *v1alpha1.ScenarioReportStatus) {
 	}
 }
 
-// mean of the difference over so many milliseconds, in thousandths; where no time
-// has passed, what it is.
+// mean returns the mean difference over this number of milliseconds, in thousandths; the current
+// difference if no time has passed.
 func (p *spread) mean(whole int64) json.Number {
 	thousandths := int64(p.now) * 1000
 	if whole > 0 {
@@ -144,7 +143,7 @@ func trimZeros(decimal string) string {
 	return strings.TrimSuffix(strings.TrimRight(decimal, "0"), ".")
 }
 
-// pay adds the time since the last look to that of the machines that run.
+// pay adds the time since the last call to the running time of the machines.
 func (h *history) pay(now time.Duration) {
 	for group, machines := range h.running {
 		h.machineTime[group] += int64(machines) * (now - h.runningSince).Milliseconds()
@@ -162,8 +161,7 @@ func (s *simulation) priced() bool {
 	return false
 }
 
-// costPerHour is what the machines that run cost now; empty if nothing has a
-// price.
+// costPerHour returns the current cost of the running machines; empty if nothing has a price.
 func (s *simulation) costPerHour() json.Number {
 	if !s.priced() {
 		return ""
@@ -176,7 +174,7 @@ func (s *simulation) costPerHour() json.Number {
 	return amount(sum)
 }
 
-// reportCost sums up what the machines cost; nil if nothing has a price.
+// reportCost returns the total cost of the machines; nil if nothing has a price.
 func (s *simulation) reportCost(status *v1alpha1.ScenarioReportStatus) *v1alpha1.Cost {
 	if !s.priced() {
 		return nil

@@ -7,9 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// Fleet returns the node groups of a setup as its first round sees them, by name,
-// with the templates that are compared there: those of nodes, of the catalogue, and
-// completed ones.
+// Fleet returns the node groups of a setup as its first round sees them, by name, with the
+// templates that are compared there: from nodes, from the cloud, and completed ones.
 func Fleet(ctx context.Context, setup *Setup) ([]scaleup.Group, error) {
 	s, err := newSimulation(ctx, setup)
 	if err != nil {
@@ -23,7 +22,7 @@ func Fleet(ctx context.Context, setup *Setup) ([]scaleup.Group, error) {
 	return world.Groups, nil
 }
 
-// seenCluster is the cluster as a round sees it, with the pods that wait.
+// seenCluster returns the cluster as a round sees it, with the pending pods.
 func (s *simulation) seenCluster(pending []*pod) scaleup.Cluster {
 	return scaleup.Cluster{Nodes: s.cluster.seen(), Pending: objectsOf(pending), DaemonSets: s.setup.DaemonSets}
 }

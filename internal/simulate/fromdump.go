@@ -18,17 +18,17 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
-// DumpOptions are what a dump does not say.
+// DumpOptions contain what is missing in a dump.
 type DumpOptions struct {
-	// Name of the scenario.
+	// Name is the name of the scenario.
 	Name string
-	// GroupLabel names the group of a node; empty is the first of KnownGroupLabels
-	// that a node has.
+	// GroupLabel is the label that names the group of a node; empty means the first of
+	// KnownGroupLabels that a node has.
 	GroupLabel string
-	// Bounds are those of groups by name; they win over those of Cluster
-	// Autoscaler's status.
+	// Bounds are the bounds of groups by name; they take precedence over Cluster Autoscaler's
+	// status.
 	Bounds map[string]DumpBounds
-	// Max is that of groups whose bounds nothing says.
+	// Max is the maximum of groups whose bounds are unknown.
 	Max int32
 }
 
@@ -45,10 +45,10 @@ var KnownGroupLabels = []string{
 type Dump struct {
 	nodes   []*v1.Node
 	objects []json.RawMessage
-	bounds  map[string]DumpBounds // by the name Cluster Autoscaler has for the group
+	bounds  map[string]DumpBounds // by Cluster Autoscaler's name of the group
 }
 
-// Add takes in an object. Those that a scenario has no use for are passed over.
+// Add adds an object. Objects that a scenario does not use are ignored.
 func (d *Dump) Add(item document.Item) error {
 	object := item.Object
 	switch o := item.Object.(type) {
@@ -91,17 +91,17 @@ func (d *Dump) Add(item document.Item) error {
 	return nil
 }
 
-// Dumped is what a dump tells.
+// Dumped is the scenario made from a dump.
 type Dumped struct {
 	Scenario *v1alpha1.Scenario
-	// Empty are the names and bounds of groups that Cluster Autoscaler knows and that
-	// have no node. They are not in the scenario, as nothing says what their nodes are.
+	// Empty are the names and bounds of groups that Cluster Autoscaler knows and that have no node.
+	// They are not in the scenario, because their templates are unknown.
 	Empty []v1alpha1.ScenarioNodeGroup
-	// Notes say what the objects did not tell.
+	// Notes describe missing information.
 	Notes []string
 }
 
-// Scenario makes the scenario. Its node groups are those of the nodes.
+// Scenario makes the scenario, with the node groups of the nodes.
 func (d *Dump) Scenario(o DumpOptions) (*Dumped, error) {
 	slices.SortFunc(d.nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
 	label := cmp.Or(o.GroupLabel, d.knownLabel())
@@ -148,7 +148,7 @@ func (d *Dump) Scenario(o DumpOptions) (*Dumped, error) {
 		}
 	}
 	if len(unbounded) > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf("nothing says the bounds of %s, so they are 0 and %d: give --nodes=MIN:MAX:GROUP, or the ConfigMap %s of Cluster Autoscaler",
+		out.Notes = append(out.Notes, fmt.Sprintf("the bounds of %s are unknown, so they are 0 and %d: give --nodes=MIN:MAX:GROUP, or the ConfigMap %s of Cluster Autoscaler",
 			few(unbounded), o.Max, statusConfigMap))
 	}
 	var empty []string
@@ -159,13 +159,13 @@ func (d *Dump) Scenario(o DumpOptions) (*Dumped, error) {
 		}
 	}
 	if len(empty) > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf("Cluster Autoscaler knows %s, of which no node is there, so nothing says what its nodes are: it is a comment below nodeGroups, to be filled in", few(empty)))
+		out.Notes = append(out.Notes, fmt.Sprintf("Cluster Autoscaler knows %s, which has no node, so its template is unknown: it is a comment below nodeGroups, for you to fill in", few(empty)))
 	}
 	out.Scenario = s
 	return out, nil
 }
 
-// knownLabel is the first label known to name groups that a node has.
+// knownLabel returns the first label of KnownGroupLabels that a node has.
 func (d *Dump) knownLabel() string {
 	for _, label := range KnownGroupLabels {
 		if slices.ContainsFunc(d.nodes, func(n *v1.Node) bool { return n.Labels[label] != "" }) {
@@ -186,7 +186,7 @@ func templateOf(group string, nodes []*v1.Node) *v1.Node {
 	}
 }
 
-// plainMeta is what a simulation looks at.
+// plainMeta returns the metadata that a simulation uses.
 func plainMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	annotations := maps.Clone(m.Annotations)
 	delete(annotations, v1.LastAppliedConfigAnnotation)
@@ -223,8 +223,7 @@ func plainPod(p *v1.Pod) *v1.Pod {
 	return out
 }
 
-// plainSpec is the specification without what containers do: images, commands,
-// variables, probes.
+// plainSpec returns the specification without images, commands, variables and probes.
 func plainSpec(s *v1.PodSpec) v1.PodSpec {
 	out := *s
 	plain := func(all []v1.Container) []v1.Container {
@@ -238,7 +237,7 @@ func plainSpec(s *v1.PodSpec) v1.PodSpec {
 	return out
 }
 
-// plainJSON is an object without what only an API server has a use for.
+// plainJSON returns an object without fields that only an API server uses.
 func plainJSON(object any, apiVersion, kind string) (json.RawMessage, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {

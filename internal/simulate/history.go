@@ -18,10 +18,10 @@ type history struct {
 
 	pods    []*podLife
 	waits   []time.Duration      // that ended with a node
-	waited  int64                // by all pods, in milliseconds
+	waited  int64                // of all pods, in milliseconds
 	nodes   map[string]*nodeLife // that are there
-	lives   []*nodeLife          // of all there ever were
-	looks   int                  // how often the cloud was looked at
+	lives   []*nodeLife          // of all that ever existed
+	looks   int                  // how often the cloud was observed
 	rows    []v1alpha1.HistoryRow
 	ofGroup map[string][]v1alpha1.GroupSize
 
@@ -42,7 +42,7 @@ func newHistory(clock *virtualClock, vanishes func(time.Duration, string) bool) 
 
 func (h *history) now() time.Duration { return h.clock.Since(epoch) }
 
-// podLife is what happened to one pod.
+// podLife is the history of one pod.
 type podLife struct {
 	name     string // namespace/name
 	workload int
@@ -52,14 +52,14 @@ type podLife struct {
 	pending  time.Duration // since when, while it is
 }
 
-// run is a pod's stay on a node; it lasts while to is nil.
+// run is the time of a pod on a node; it continues while to is nil.
 type run struct {
 	node *nodeLife
 	from time.Duration
 	to   *time.Duration
 }
 
-// arrived begins the life of a pod, which may be bound already.
+// arrived begins the history of a pod, which may already be bound.
 func (h *history) arrived(p *pod) {
 	p.life = &podLife{
 		name: p.object.Namespace + "/" + p.object.Name, workload: p.workload,
@@ -86,7 +86,7 @@ func (h *history) runs(p *pod) {
 	p.life.runs = append(p.life.runs, run{node: n, from: h.now()})
 }
 
-// unbound ends a pod's stay on a node; it waits again.
+// unbound ends a pod's time on a node; it is pending again.
 func (h *history) unbound(p *pod) {
 	now := h.now()
 	last := &p.life.runs[len(p.life.runs)-1]
@@ -94,7 +94,7 @@ func (h *history) unbound(p *pod) {
 	last.node.pods--
 }
 
-// left ends the life of a pod.
+// left ends the history of a pod.
 func (h *history) left(p *pod) {
 	now := h.now()
 	if p.node != nil {
@@ -104,15 +104,15 @@ func (h *history) left(p *pod) {
 	p.life.left = &now
 }
 
-// nodeLife is what happened to one node, or of a machine that never was one.
+// nodeLife is the history of one node, or of a machine that never became one.
 type nodeLife struct {
 	report     v1alpha1.NodeReport
 	created    time.Time
-	paid       bool // runs, and so costs
+	paid       bool // runs, and is paid for
 	ready      bool
 	pods       int
 	podsAtMost int
-	seen       int // the last look at which the cloud had it
+	seen       int // the last observation in which the cloud had it
 }
 
 func (h *history) node(name, group string) *nodeLife {
@@ -125,7 +125,7 @@ func (h *history) node(name, group string) *nodeLife {
 	return n
 }
 
-// removed notes that the deletion of a node was asked for.
+// removed records that the deletion of a node was requested.
 func (h *history) removed(name string) {
 	if n := h.nodes[name]; n != nil && n.report.Removed == nil {
 		n.report.Removed = since(h.now())
@@ -134,7 +134,7 @@ func (h *history) removed(name string) {
 
 func since(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
-// observe notes how the cloud, the nodes and the pods look at this instant.
+// observe records the state of the cloud, the nodes and the pods at this instant.
 func (s *simulation) observe() {
 	h, now := s.history, s.elapsed()
 	h.pay(now)
@@ -154,7 +154,7 @@ func (s *simulation) observe() {
 			nodes++
 		}
 	}
-	for _, n := range h.nodes { // each by itself: their order does not matter
+	for _, n := range h.nodes { // they are independent: their order does not matter
 		if n.seen != h.looks {
 			h.bury(n)
 		}
@@ -173,14 +173,14 @@ func (s *simulation) observe() {
 
 func historyAt(r v1alpha1.HistoryRow) time.Duration { return r.At.Duration }
 
-// sameState reports whether two rows differ in their time only.
+// sameState reports whether two rows differ only in their time.
 func sameState(a, b v1alpha1.HistoryRow) bool {
 	a.At = b.At
 	return a == b
 }
 
-// upsert adds a row to those in order of time: one of the same time is replaced,
-// and one that is the same as the one before is left out.
+// upsert adds a row in order of time: a row of the same time is replaced, and one that equals the
+// previous row is omitted.
 func upsert[R any](rows []R, row R, same func(a, b R) bool, at func(R) time.Duration) []R {
 	if n := len(rows); n > 0 && at(rows[n-1]) == at(row) {
 		rows = rows[:n-1]
@@ -191,7 +191,7 @@ func upsert[R any](rows []R, row R, same func(a, b R) bool, at func(R) time.Dura
 	return append(rows, row)
 }
 
-// resize notes the size of a group.
+// resize records the size of a group.
 func (h *history) resize(group string, size v1alpha1.GroupSize) {
 	sizes := h.ofGroup[group]
 	if n := len(sizes); n > 0 && sameSize(sizes[n-1], size) {
@@ -203,12 +203,12 @@ func (h *history) resize(group string, size v1alpha1.GroupSize) {
 
 func sameSize(a, b v1alpha1.GroupSize) bool { return a.Target == b.Target && a.Ready == b.Ready }
 
-// observeMachines brings the lives of a group's machines up to date.
+// observeMachines updates the histories of a group's machines.
 func (h *history) observeMachines(g *fake.GroupState) {
 	for _, m := range g.Machines {
 		n := h.nodes[m.Name]
 		if n != nil && !n.created.IsZero() && !n.created.Equal(m.Created) {
-			h.bury(n) // one of the same name takes its place
+			h.bury(n) // another machine with the same name replaces it
 		}
 		n = h.node(m.Name, g.ID)
 		if n.created.IsZero() {
@@ -227,7 +227,7 @@ func (h *history) observeMachines(g *fake.GroupState) {
 	}
 }
 
-// becomes notes whether a node is ready.
+// becomes records whether a node is ready.
 func (n *nodeLife) becomes(ready bool, now time.Duration) {
 	if ready == n.ready {
 		return
@@ -244,7 +244,7 @@ func (n *nodeLife) becomes(ready bool, now time.Duration) {
 	}
 }
 
-// bury ends the life of a machine that the cloud has no more.
+// bury ends the history of a machine that the cloud no longer has.
 func (h *history) bury(n *nodeLife) {
 	r := &n.report
 	r.Gone = since(h.now())
@@ -253,7 +253,7 @@ func (h *history) bury(n *nodeLife) {
 	case h.vanishes(h.now(), r.Group):
 		r.Lost = r.Gone
 	default:
-		r.Removed = r.Gone // what is gone at once was not seen to leave
+		r.Removed = r.Gone // a machine that is gone at once was never observed being deleted
 	}
 	if last := len(r.Unready) - 1; last >= 0 && r.Unready[last].To == nil {
 		r.Unready[last].To = r.Gone
@@ -270,7 +270,7 @@ func (h *history) sizes(group string, before int) []v1alpha1.GroupSize {
 	return sizes
 }
 
-// reportNodes lists all nodes there were, by group and then by age.
+// reportNodes lists all nodes that ever existed, by group and then by age.
 func (h *history) reportNodes() []v1alpha1.NodeReport {
 	lives := slices.Clone(h.lives)
 	slices.SortStableFunc(lives, func(a, b *nodeLife) int {
@@ -287,7 +287,7 @@ func (h *history) reportNodes() []v1alpha1.NodeReport {
 	return rows
 }
 
-// reportPods lists all pods there were, in order of arrival.
+// reportPods lists all pods that ever existed, in order of arrival.
 func (h *history) reportPods(workloads []Workload) []v1alpha1.PodReport {
 	rows := make([]v1alpha1.PodReport, len(h.pods))
 	for i, p := range h.pods {

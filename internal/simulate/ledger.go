@@ -6,27 +6,27 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// ledger books the nodes that were ordered and given back, by group.
+// ledger counts the nodes that were ordered and given back, by group.
 type ledger struct {
 	groups map[string]*account
 	// scaleUps counts the rounds in which groups grew.
 	scaleUps int
-	// scaledDown counts the nodes removed because nobody needed them.
+	// scaledDown counts the nodes removed because they were not needed.
 	scaledDown int
 }
 
 type account struct {
 	before, ordered, removed int
-	// outcome is the latest of the most telling outcomes so far.
+	// outcome is the latest of the most informative outcomes so far.
 	outcome scaleup.GroupOutcome
-	// split is the scale-up that the outcome is from, where it levelled several groups.
+	// split is the scale-up that the outcome is from, if it balanced several groups.
 	split *split
-	// template is where the template came from when the group last grew or,
-	// while it has not, in the latest round.
+	// template is the source of the template when the group last grew or, if it has not, in the
+	// latest round.
 	template string
 }
 
-// split is who was levelled with whom.
+// split lists groups that were balanced together.
 type split struct {
 	chosen  string
 	members []string // by name
@@ -73,7 +73,7 @@ func (l *ledger) book(r *scaleup.Round) {
 	}
 }
 
-// telling ranks outcomes by how much they say about the size a group has.
+// telling ranks outcomes by how much they explain the size of a group.
 var telling = map[scaleup.Outcome]int{
 	scaleup.GroupIdle:      1,
 	scaleup.GroupTakesNone: 2,

@@ -9,23 +9,23 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// setAside are pods that the autoscaler orders no node for, until they are told.
+// setAside are pods that the autoscaler orders no node for, until they are reported.
 type setAside struct {
 	filter scaleup.PodFilter
-	fresh  []*pod // not told yet
+	fresh  []*pod // not reported yet
 	any    bool   // there was one
 	// outside are daemon set and static pods that do not run: they are not counted.
 	outside []*pod
 }
 
-// sort finds out whether a pod that has just come is left alone.
+// sort determines whether a new pod is left alone.
 func (a *setAside) sort(p *pod) {
 	if p.why, p.reason = a.filter.LeftAlone(p.object); p.why != "" && p.node == nil {
 		a.fresh, a.any = append(a.fresh, p), true
 	}
 }
 
-// mayBeBound reports whether the simulated scheduler looks at a pod.
+// mayBeBound reports whether the simulated scheduler considers a pod.
 func (p *pod) mayBeBound() bool {
 	switch p.why {
 	case scaleup.Gated, scaleup.BeingDeleted:
@@ -37,13 +37,12 @@ func (p *pod) mayBeBound() bool {
 	}
 }
 
-// schedulable are the waiting pods that the scheduler looks at, in order of
-// arrival.
+// schedulable are the pending pods that the scheduler considers, in order of arrival.
 func (c *cluster) schedulable() []*pod {
 	return c.those((*pod).mayBeBound)
 }
 
-// helped are the waiting pods that nodes are ordered for, in order of arrival.
+// helped are the pending pods that nodes are ordered for, in order of arrival.
 func (c *cluster) helped() []*pod {
 	return c.those(func(p *pod) bool { return p.why == "" })
 }
@@ -62,9 +61,8 @@ func (c *cluster) those(wanted func(*pod) bool) []*pod {
 	return out
 }
 
-// tellLeftAlone describes pods that have come since the last time and that the
-// autoscaler leaves alone.
-func (s *simulation) tellLeftAlone() {
+// reportLeftAlone adds rows about new pods that the autoscaler leaves alone.
+func (s *simulation) reportLeftAlone() {
 	rows := leftAloneRows(s.cluster.aside.fresh)
 	s.cluster.aside.fresh = nil
 	for _, r := range rows {
@@ -74,8 +72,7 @@ func (s *simulation) tellLeftAlone() {
 	}
 }
 
-// leftAloneRows puts pods left alone for the same reason together, in order of
-// arrival.
+// leftAloneRows groups pods left alone by reason, in order of arrival.
 func leftAloneRows(pods []*pod) []v1alpha1.PendingReport {
 	var rows []v1alpha1.PendingReport
 	at := map[string]int{}
@@ -93,11 +90,10 @@ func leftAloneRows(pods []*pod) []v1alpha1.PendingReport {
 	return rows
 }
 
-// defaultGracePeriod is how long a pod that is deleted runs on where it does not
-// say so.
+// defaultGracePeriod is the grace period of a deleted pod that does not set one.
 const defaultGracePeriod = 30 * time.Second
 
-// gracePeriod is how long a pod that is being deleted at the start is still there.
+// gracePeriod is how long a pod that is being deleted at the start still exists.
 func gracePeriod(p *v1.Pod) time.Duration {
 	if p.DeletionGracePeriodSeconds != nil {
 		return time.Duration(*p.DeletionGracePeriodSeconds) * time.Second
@@ -105,13 +101,13 @@ func gracePeriod(p *v1.Pod) time.Duration {
 	return defaultGracePeriod
 }
 
-// leaver is a pod that is being deleted at the start, and when it is gone.
+// leaver is a pod that is being deleted at the start, with the time when it is gone.
 type leaver struct {
 	pod *pod
 	at  time.Duration
 }
 
-// deleteLeavers lets pods go whose time is over.
+// deleteLeavers deletes pods whose grace period is over.
 func (s *simulation) deleteLeavers() {
 	var gone []*pod
 	var still []leaver

@@ -25,21 +25,20 @@ func Kinds() document.Kinds {
 	return document.Kinds{v1alpha1.KindScenario: func() any { return new(v1alpha1.Scenario) }}
 }
 
-// Files are where the files that a scenario names come from.
+// Files is the source of the files that a scenario names.
 type Files struct {
 	// Open opens a file by the name the scenario gives it.
 	Open func(name string) (io.ReadCloser, error)
 	// MaxSize is the greatest size of one file in bytes; 0 means
 	// document.DefaultMaxStream.
 	MaxSize int64
-	// Progress is called now and then while files are read; it may be nil. It must
-	// be quick.
+	// Progress is called from time to time while files are read; it may be nil. It must return
+	// quickly.
 	Progress func(Progress)
 }
 
-// Load checks a document of kind Scenario, reads the files it names, and turns
-// all of it into a Setup. What is wrong with the document or with a file is a
-// *document.Invalid that lists every problem.
+// Load checks a document of kind Scenario, reads the files it names, and turns all of it into a
+// Setup. The error for an invalid document or file is a *document.Invalid that lists every problem.
 func Load(d *document.Document, files Files) (*Setup, error) {
 	scenario, ok := d.Object.(*v1alpha1.Scenario)
 	if !ok {
@@ -69,7 +68,7 @@ func refuse(d *document.Document, errs field.ErrorList) error {
 	return &document.Invalid{Problems: d.Refuse(problems...)}
 }
 
-// loader collects a Setup and everything that is wrong on the way.
+// loader collects a Setup and all errors.
 type loader struct {
 	document *document.Document
 	spec     *v1alpha1.ScenarioSpec
@@ -117,12 +116,12 @@ func (l *loader) load() (*Setup, error) {
 	l.setup.Storage = l.storage.all()
 	l.limitVolumes()
 	if len(l.problems) == 0 {
-		l.add(l.setup.Cloud.Validate(specPath)...) // what only the whole shows
+		l.add(l.setup.Cloud.Validate(specPath)...) // checks of the whole
 	}
 	return &l.setup, nil
 }
 
-// readGroups takes the groups of the document and those of files.
+// readGroups adds the groups of the document and those of files.
 func (l *loader) readGroups() error {
 	machines := map[string]*v1alpha1.ScenarioMachine{}
 	for i := range l.spec.Machines {
@@ -153,8 +152,7 @@ func (l *loader) readGroups() error {
 	return nil
 }
 
-// withoutRepeats leaves out templates of groups that are there already, and
-// says so once.
+// withoutRepeats drops templates of groups that already exist, and reports it once.
 func (l *loader) withoutRepeats(templates []groupTemplate, from *v1alpha1.NodeGroupsSource, at *field.Path) []groupTemplate {
 	file := cmp.Or(from.File, from.Snapshot)
 	counts := map[string]int{}
@@ -168,7 +166,7 @@ func (l *loader) withoutRepeats(templates []groupTemplate, from *v1alpha1.NodeGr
 			repeated = append(repeated, t.group)
 		case counts[t.group] > 2:
 		case taken:
-			l.add(&field.Error{Type: field.ErrorTypeDuplicate, Field: at.String(), BadValue: t.group, Detail: "the node group of " + file + " is there already"})
+			l.add(&field.Error{Type: field.ErrorTypeDuplicate, Field: at.String(), BadValue: t.group, Detail: "the node group of " + file + " already exists"})
 		default:
 			once = append(once, t)
 		}
@@ -184,13 +182,13 @@ func (l *loader) withoutRepeats(templates []groupTemplate, from *v1alpha1.NodeGr
 	return once
 }
 
-// addGroup adds a group whose name is checked already.
+// addGroup adds a group whose name has been checked.
 func (l *loader) addGroup(g fake.Group) {
 	l.position[g.ID] = len(l.setup.Cloud.Groups)
 	l.setup.Cloud.Groups = append(l.setup.Cloud.Groups, g)
 }
 
-// readNodes hands every node of the files to its group.
+// readNodes adds every node of the files to its group.
 func (l *loader) readNodes() error {
 	names := sets.New[string]()
 	for i := range l.spec.NodesFrom {
@@ -227,15 +225,14 @@ func (l *loader) addNode(n *v1.Node, at *field.Path) {
 		position, known = l.position[nodegroupset.InZone(group, nodegroupset.ZoneOf(n))]
 	}
 	if !known {
-		l.add(field.Invalid(at, n.Name, fmt.Sprintf("its label %s names node group %q, which there is not", l.spec.GroupLabel, group)))
+		l.add(field.Invalid(at, n.Name, fmt.Sprintf("its label %s names node group %q, which does not exist", l.spec.GroupLabel, group)))
 		return
 	}
 	g := &l.setup.Cloud.Groups[position]
 	g.Nodes = append(g.Nodes, n)
 }
 
-// asRegistered gives a node what every real one has: its own hostname, and a
-// condition Ready.
+// asRegistered adds what every real node has: its own hostname label, and a condition Ready.
 func asRegistered(n *v1.Node) *v1.Node {
 	n = n.DeepCopy()
 	n.ManagedFields = nil
@@ -281,8 +278,7 @@ func (l *loader) readPods() error {
 	return nil
 }
 
-// takeOver makes a pod of a file one of the scenario, or nil if it has no
-// part in it.
+// takeOver converts a pod of a file to one of the scenario, or nil if it is not part of it.
 func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
 	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
 		return nil
@@ -297,7 +293,7 @@ func (l *loader) takeOver(p *v1.Pod, unbind bool) *v1.Pod {
 	return l.interned.pod(p, unbind)
 }
 
-// checkNodes finds more nodes than the cloud has.
+// checkNodes reports more nodes than the cloud can have.
 func (l *loader) checkNodes() {
 	total := 0
 	for _, g := range l.setup.Cloud.Groups {
@@ -348,8 +344,8 @@ func (l *loader) readDaemonSets() error {
 	return nil
 }
 
-// deriveDaemonSets takes the daemon sets that no file has from their pods. Where a
-// snapshot is read, its templates say better which pods come with a node.
+// deriveDaemonSets derives the daemon sets that no file has from their pods. If a snapshot is read,
+// its templates show more exactly which pods come with a node.
 func (l *loader) deriveDaemonSets(known sets.Set[string]) {
 	for _, from := range l.spec.NodeGroupsFrom {
 		if from.Snapshot != "" {
@@ -372,7 +368,7 @@ func (l *loader) deriveDaemonSets(known sets.Set[string]) {
 	}
 	l.setup.DerivedDaemonSets.Insert(names...)
 	l.setup.DaemonSets = append(l.setup.DaemonSets, derived...)
-	l.setup.Notes = append(l.setup.Notes, fmt.Sprintf("the files have no DaemonSet %s: taken from its pods, without node affinity of its own; the output of kubectl get daemonsets -A in daemonSetsFrom tells it", few(names)))
+	l.setup.Notes = append(l.setup.Notes, fmt.Sprintf("the files have no DaemonSet %s: it is derived from its pods, without its own node affinity; add the output of kubectl get daemonsets -A to daemonSetsFrom", few(names)))
 }
 
 func workload(w *v1alpha1.ScenarioWorkload) Workload {
@@ -399,10 +395,9 @@ func isStatefulSet(w *v1alpha1.ScenarioWorkload) bool {
 	return w.Kind == v1alpha1.WorkloadStatefulSet || len(w.VolumeClaimTemplates) > 0
 }
 
-// controller is what makes the pods of a workload, and makes them anew where they
-// are evicted.
+// controller is the owner of the pods of a workload, which creates them again after an eviction.
 func controller(w *v1alpha1.ScenarioWorkload) []metav1.OwnerReference {
-	kind, isController := "ReplicaSet", true // a Deployment's pods are those of its replica set
+	kind, isController := "ReplicaSet", true // a Deployment's pods belong to its replica set
 	if isStatefulSet(w) {
 		kind = "StatefulSet"
 	}
@@ -435,8 +430,8 @@ func newInterner() *interner {
 // Labels that binding puts on a pod.
 var bindingLabels = []string{v1.LabelTopologyZone, v1.LabelTopologyRegion}
 
-// pod is the pod with shared parts and without what a simulation does not look
-// at: most of the status, and who manages which field.
+// pod returns the pod with shared parts and without the fields that a simulation does not use: most
+// of the status, and managed fields.
 func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
 	node, status := p.Spec.NodeName, p.Status
 	labels := maps.Clone(p.Labels)
@@ -458,7 +453,7 @@ func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
 		Spec:   *i.sharedSpec(&p.Spec),
 		Status: v1.PodStatus{Phase: status.Phase},
 	}
-	if node == "" { // what the scheduler has said
+	if node == "" { // the condition set by the scheduler
 		out.Status.NominatedNodeName, out.Status.Conditions = status.NominatedNodeName, status.Conditions
 	}
 	out.Spec.NodeName = node
@@ -470,7 +465,7 @@ func (i *interner) sharedSpec(spec *v1.PodSpec) *v1.PodSpec {
 	unbound.NodeName = ""
 	key, err := unbound.Marshal()
 	if err != nil {
-		return spec // cannot be encoded: shared with nobody
+		return spec // cannot be encoded, and is not shared
 	}
 	shared, known := i.specs[string(key)]
 	if !known {

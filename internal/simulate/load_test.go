@@ -103,7 +103,7 @@ func TestRefuse(t *testing.T) {
 		"quantity in a file":   {"nodesFrom: [{file: quantity.json}]", "status.capacity[cpu]: Invalid value: \"2 cores\""},
 		"large file":           {"nodesFrom: [{file: large.json}]", "larger than the limit"},
 		"unknown node":         {"podsFrom: [{file: pod.json}]", "is bound to node gone, which no file has"},
-		"unknown group":        {"groupLabel: group\nmachines: [{name: m, resources: {cpu: 1, memory: 1Gi}}]\nnodeGroups: [{name: b, machine: m, max: 1}]\nnodesFrom: [{file: node.json}]", `its label group names node group "a", which there is not`},
+		"unknown group":        {"groupLabel: group\nmachines: [{name: m, resources: {cpu: 1, memory: 1Gi}}]\nnodeGroups: [{name: b, machine: m, max: 1}]\nnodesFrom: [{file: node.json}]", `its label group names node group "a", which does not exist`},
 		"same node twice":      {"nodesFrom: [{file: node.json}, {file: list.json}]", "spec.nodesFrom[1]: Duplicate value: \"n1\""},
 		"group without bounds": {"nodeGroupsFrom: [{snapshot: snapshot.json}]\nnodeGroups: []", "spec.nodeGroupsFrom[0].max: Required value: node group g has no maximum"},
 		"group of a bare node": {"nodeGroupsFrom: [{file: bare.json, max: 3}]\nnodeGroups: []", "status.capacity[cpu] of the template of node group bare"},

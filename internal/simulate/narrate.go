@@ -10,13 +10,12 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// narrate says what a round did. A round that only repeats what an earlier one
-// said adds nothing.
+// narrate adds the rows of a round. A round with the same results as an earlier one adds none.
 func (s *simulation) narrate(at time.Duration, r *scaleup.Round) {
 	for _, repair := range r.Repairs {
 		s.tellRepair(at, repair)
 	}
-	s.tellAttempts(at, r)
+	s.reportAttempts(at, r)
 	for _, p := range r.Decision.Pods {
 		if p.Outcome == scaleup.PodsUnhelped {
 			row := s.timeline.once(at, v1alpha1.RowUnhelped, unhelped(p))
@@ -53,7 +52,7 @@ func unhelped(p scaleup.PodOutcome) string {
 	return fmt.Sprintf("%s: %s", moreLikeIt(p.Example, p.Count), steady(p.Reason))
 }
 
-// moreLikeIt names so many pods by one of them.
+// moreLikeIt names several equal pods by one of them.
 func moreLikeIt(example string, pods int) string {
 	if pods == 1 {
 		return example
@@ -61,9 +60,8 @@ func moreLikeIt(example string, pods int) string {
 	return fmt.Sprintf("%s and %d more like it", example, pods-1)
 }
 
-// tellAttempts adds the rows of each try: how the groups grew, and what the
-// cloud answered where it was an error.
-func (s *simulation) tellAttempts(at time.Duration, r *scaleup.Round) {
+// reportAttempts adds the rows of each try: how the groups grew, and the errors of the cloud.
+func (s *simulation) reportAttempts(at time.Duration, r *scaleup.Round) {
 	sizes, reasons := map[string]int{}, map[string]string{}
 	for _, g := range r.World.Groups {
 		sizes[g.ID] = g.Target
@@ -96,15 +94,15 @@ func (s *simulation) tellAttempts(at time.Duration, r *scaleup.Round) {
 		}
 		for _, a := range try {
 			if a.Err != nil {
-				s.tellError(at, a)
+				s.reportError(at, a)
 			}
 		}
 		begin = end
 	}
 }
 
-// tellError adds the row of a group that was to grow and got an error.
-func (s *simulation) tellError(at time.Duration, a scaleup.Attempt) {
+// reportError adds the row of a group whose increase returned an error.
+func (s *simulation) reportError(at time.Duration, a scaleup.Attempt) {
 	var row *v1alpha1.TimelineRow
 	if a.Grew == 0 {
 		row = s.timeline.add(at, v1alpha1.RowRefused, "%s +%d: %v", a.Group, a.Delta, a.Err)
@@ -116,7 +114,7 @@ func (s *simulation) tellError(at time.Duration, a scaleup.Attempt) {
 	row.Faults = s.faults.behind(at, a.Err, a.Group)
 }
 
-// resized is a group whose target size changed by so many nodes.
+// resized is a group with the change of its target size.
 func resized(group string, from, by int) v1alpha1.GroupChange {
 	to := from + by
 	return v1alpha1.GroupChange{Name: group, Nodes: max(by, -by), From: &from, To: &to}
@@ -160,8 +158,7 @@ func grew(a scaleup.Attempt) string {
 	return "grew"
 }
 
-// why says what the growth of a try is for and how the expander came to its
-// choice.
+// why describes the purpose of a try and how the expander chose.
 func why(r *scaleup.Round, try []scaleup.Attempt) string {
 	asked, came := 0, 0
 	for _, a := range try {
@@ -181,7 +178,7 @@ func why(r *scaleup.Round, try []scaleup.Attempt) string {
 	return strings.Join(parts, "; ")
 }
 
-// part counts the nodes that came, of those that were wanted.
+// part formats the number of ordered nodes, of those that were needed.
 func part(came, wanted int) string {
 	if came < wanted {
 		return fmt.Sprintf("%d of %s", came, count(wanted, "node"))
@@ -189,8 +186,7 @@ func part(came, wanted int) string {
 	return count(came, "node")
 }
 
-// chosenBy names the strategies that had a choice, with the chosen group's
-// figures.
+// chosenBy lists the strategies that dropped options, with the chosen group's figures.
 func chosenBy(trail expander.Trail, chosen string) string {
 	var parts []string
 	for _, step := range trail {
@@ -206,7 +202,7 @@ func chosenBy(trail expander.Trail, chosen string) string {
 	return strings.Join(parts, ", ")
 }
 
-// steady takes the time that passes out of a reason, so that it is reported once.
+// steady removes the remaining time from a reason, so that it is reported once.
 func steady(reason string) string {
 	const before, after = "backed off for another ", ": "
 	head, tail, found := strings.Cut(reason, before)

@@ -15,7 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// populate makes the cluster of the start: nodes, and the pods on them.
+// populate makes the initial cluster: nodes, and the pods on them.
 func (s *simulation) populate(ctx context.Context) error {
 	for _, g := range s.setup.Cloud.Groups {
 		for _, n := range g.Nodes {
@@ -65,7 +65,7 @@ func (s *simulation) populate(ctx context.Context) error {
 	return nil
 }
 
-// adopt takes over a pod that exists at the start.
+// adopt adds a pod that exists at the start.
 func (s *simulation) adopt(object *v1.Pod) error {
 	n := s.cluster.byName[object.Spec.NodeName]
 	switch {
@@ -76,7 +76,7 @@ func (s *simulation) adopt(object *v1.Pod) error {
 		return nil
 	case object.Spec.NodeName == "":
 	case n == nil:
-		return fmt.Errorf("pod %s/%s is bound to node %s, which is not there", object.Namespace, object.Name, object.Spec.NodeName)
+		return fmt.Errorf("pod %s/%s is bound to node %s, which does not exist", object.Namespace, object.Name, object.Spec.NodeName)
 	case template.RunsOnEveryNode(object):
 		n.daemons = append(n.daemons, object)
 		return nil
@@ -93,8 +93,8 @@ func (s *simulation) adopt(object *v1.Pod) error {
 	return nil
 }
 
-// RegisteredNodes are the node objects of the scenario's cloud as they turn out
-// to be: those of the groups in RegistersAs look like that.
+// RegisteredNodes returns the node objects of the scenario's cloud, with the changes of
+// RegistersAs.
 func (s *Setup) RegisteredNodes(cloud *fake.Cloud) []*v1.Node {
 	objects := cloud.RegisteredNodes()
 	for i, object := range objects {
@@ -103,7 +103,7 @@ func (s *Setup) RegisteredNodes(cloud *fake.Cloud) []*v1.Node {
 	return objects
 }
 
-// registered is a node of the cloud as it turns out to be.
+// registered returns a node of the cloud with the changes of RegistersAs.
 func (s *Setup) registered(object *v1.Node) *v1.Node {
 	like := s.RegistersAs[object.Annotations[fake.GroupAnnotation]]
 	if like == nil {
@@ -130,8 +130,8 @@ func (s *simulation) register(object *v1.Node) *node {
 	return n
 }
 
-// groupOfNode is the group of a node of the cloud: those made from a template
-// say so, the others were given.
+// groupOfNode returns the group of a node of the cloud: from the annotation of nodes made from a
+// template, or from the setup.
 func (s *simulation) groupOfNode(object *v1.Node) string {
 	if group, given := s.groupOf[object.Name]; given {
 		return group
@@ -139,7 +139,7 @@ func (s *simulation) groupOfNode(object *v1.Node) string {
 	return object.Annotations[fake.GroupAnnotation]
 }
 
-// syncNodes brings the cluster's nodes up to date with the cloud.
+// syncNodes updates the cluster's nodes from the cloud.
 func (s *simulation) syncNodes() error {
 	now := s.clock.Now()
 	came, up, down, gone := tally{}, tally{}, tally{}, tally{}
@@ -195,7 +195,7 @@ func (s *simulation) syncNodes() error {
 	return nil
 }
 
-// outages are the faults that take nodes of these groups down now.
+// outages returns the faults that affect nodes of these groups now.
 func (s *simulation) outages(nodes tally) []int {
 	return s.faults.outages(s.elapsed(), slices.Sorted(maps.Keys(nodes))...)
 }
@@ -207,8 +207,8 @@ func lostPods(n int) string {
 	return fmt.Sprintf("; %s pending again", count(n, "pod"))
 }
 
-// dropNodes forgets nodes that the cloud has no more. Their pods become pending
-// again; it returns how many.
+// dropNodes removes nodes that the cloud no longer has. Their pods become pending again; it returns
+// their number.
 func (s *simulation) dropNodes(present map[string]bool, gone tally) int {
 	lost := 0
 	s.cluster.nodes = slices.DeleteFunc(s.cluster.nodes, func(n *node) bool {
@@ -223,7 +223,7 @@ func (s *simulation) dropNodes(present map[string]bool, gone tally) int {
 	return lost
 }
 
-// evictFromDeadNodes takes pods off nodes that have not answered for long.
+// evictFromDeadNodes evicts pods from nodes that have not responded for long.
 func (s *simulation) evictFromDeadNodes() {
 	evicted := 0
 	for _, n := range s.cluster.nodes {
@@ -238,8 +238,8 @@ func (s *simulation) evictFromDeadNodes() {
 	}
 }
 
-// sortNodes puts nodes of no group first and keeps the rest by group, in the
-// order in which they came.
+// sortNodes sorts nodes of no group first and the others by group, in the order of their
+// registration.
 func (c *cluster) sortNodes() {
 	slices.SortStableFunc(c.nodes, func(a, b *node) int {
 		switch {

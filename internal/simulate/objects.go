@@ -9,11 +9,11 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// inlineObjects stands for spec.objects among the files.
+// inlineObjects represents spec.objects among the files.
 const inlineObjects = "spec.objects"
 
-// takeObjects lets the objects of the document be read as a file that is named
-// wherever files are.
+// takeObjects makes the objects of the document readable as a file that is named in all lists of
+// files.
 func (l *loader) takeObjects() {
 	if len(l.spec.Objects) == 0 {
 		return
@@ -35,7 +35,7 @@ func (l *loader) takeObjects() {
 	l.spec = &spec
 }
 
-// inMemory is a file that is none.
+// inMemory is a file in memory.
 type inMemory struct{ *bytes.Reader }
 
 // Close implements io.Closer.

@@ -22,8 +22,8 @@ import (
 
 const gib = 1 << 30
 
-// scalerOptions turns the options of the document, already checked by Validate,
-// and its quotas into those of the pipeline.
+// scalerOptions converts the options of the document, already checked by Validate, and its quotas
+// to those of the pipeline.
 func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) {
 	o, at := &s.Options, specPath.Child("options")
 	var errs field.ErrorList
@@ -57,8 +57,8 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) 
 	return out, errs
 }
 
-// scaleDownOptions turns the options of the document, already checked by Validate,
-// into those of scale-down; nil if it is off.
+// scaleDownOptions converts the options of the document, already checked by Validate, to those of
+// scale-down; nil if it is off.
 func scaleDownOptions(o *v1alpha1.ScenarioOptions, up scaleup.Options) *scaledown.Options {
 	if !o.ScaleDownEnabled {
 		return nil
@@ -127,8 +127,7 @@ func pipelineQuota(q v1alpha1.ScenarioQuota) scaleup.Quota {
 	return out
 }
 
-// similarity turns the similarity options into those of package nodegroupset,
-// which knows best what is wrong with them.
+// similarity converts the similarity options to those of package nodegroupset, which checks them.
 func similarity(o *v1alpha1.ScenarioOptions, at *field.Path) (nodegroupset.Options, field.ErrorList) {
 	out := nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels, Labels: o.BalancingLabels, DisabledPacks: o.DisabledLabelPacks}
 	var errs field.ErrorList
@@ -157,7 +156,7 @@ func similarity(o *v1alpha1.ScenarioOptions, at *field.Path) (nodegroupset.Optio
 	return out, errs
 }
 
-// refusedOption finds the option that package nodegroupset refuses.
+// refusedOption returns the option that package nodegroupset refuses.
 func refusedOption(at *field.Path, err error) *field.Error {
 	var wrong *apportion.InvalidError
 	if !errors.As(err, &wrong) || wrong.Path == "" {
@@ -167,7 +166,7 @@ func refusedOption(at *field.Path, err error) *field.Error {
 	return field.Invalid(at.Child(path), wrong.Value, wrong.Reason)
 }
 
-// invalid takes the bare reason out of an error that repeats the value.
+// invalid extracts the reason from an error that repeats the value.
 func invalid(at *field.Path, value string, err error) *field.Error {
 	var wrong *apportion.InvalidError
 	if errors.As(err, &wrong) {

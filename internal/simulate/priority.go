@@ -32,8 +32,7 @@ func (c *priorityClasses) add(class *schedulingv1.PriorityClass) {
 	}
 }
 
-// prioritize gives pods the priority of their class, as an API server does where
-// none is given.
+// prioritize sets the priority of pods without one from their class, as an API server does.
 func (l *loader) prioritize() {
 	missing := map[string]bool{}
 	for _, p := range l.setup.Pods {

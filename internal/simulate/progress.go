@@ -8,43 +8,43 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// Progress is how far the reading of a scenario's files or its run has come.
+// Progress is the progress of reading a scenario's files, or of its run.
 type Progress struct {
 	At      time.Duration // virtual time
 	Rounds  int           // those that have begun
 	Pending int           // pods, at the instant At
-	// Step is what is being done. Between two steps it is the zero value.
+	// Step is the current step. Between two steps it is the zero value.
 	Step predicates.Step
 }
 
-// progress says how far a run has come, where anybody wants to know.
+// progress reports the progress of a run, if a callback is set.
 type progress struct {
-	tell func(Progress)
-	now  Progress
+	report func(Progress)
+	now    Progress
 }
 
-// moment begins another instant of the run.
+// moment reports the next instant of the run.
 func (p *progress) moment(s *simulation) {
-	if p.tell != nil {
+	if p.report != nil {
 		p.now = Progress{At: s.elapsed(), Rounds: s.rounds, Pending: len(s.cluster.waiting())}
-		p.tell(p.now)
+		p.report(p.now)
 	}
 }
 
-// step describes the work within an instant.
+// step reports the work within an instant.
 func (p *progress) step(step predicates.Step) {
-	if p.tell != nil {
+	if p.report != nil {
 		p.now.Step = step
-		p.tell(p.now)
+		p.report(p.now)
 	}
 }
 
-// counted says how much of a file has been read.
+// counted reports how much of a file has been read.
 type counted struct {
 	io.Reader
 	size, read int64
 	step       predicates.Step
-	tell       func(Progress)
+	progress   func(Progress)
 }
 
 const mebi = 1 << 20
@@ -59,16 +59,15 @@ func (c *counted) Read(p []byte) (int, error) {
 
 func (c *counted) report() {
 	c.step.Done, c.step.Total = int(c.read/mebi), int(c.size/mebi)
-	c.tell(Progress{Step: c.step})
+	c.progress(Progress{Step: c.step})
 }
 
-// watched is the file, and says how much of it has been read where anybody wants
-// to know.
+// watched returns the file, wrapped to report how much of it has been read if a callback is set.
 func (f *Files) watched(name string, file io.Reader) io.Reader {
 	if f.Progress == nil {
 		return file
 	}
-	c := &counted{Reader: file, step: predicates.Step{Doing: "reading " + name, Of: "MiB"}, tell: f.Progress}
+	c := &counted{Reader: file, step: predicates.Step{Doing: "reading " + name, Of: "MiB"}, progress: f.Progress}
 	switch of := file.(type) {
 	case inMemory:
 		c.size = of.Size()

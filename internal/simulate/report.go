@@ -13,7 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// report sums the run up and checks what the scenario expects.
+// report summarizes the run and checks the scenario's expectations.
 func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, error) {
 	waiting := s.cluster.waiting()
 	r := &v1alpha1.ScenarioReport{
@@ -86,8 +86,8 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 	return nil
 }
 
-// reportPending explains the pods still pending by what the last round said, or
-// why there was none.
+// reportPending explains the pods still pending with the results of the last round, or why there
+// was none.
 func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
 	still := make(map[*pod]bool, len(waiting))
 	for _, p := range waiting {

@@ -67,7 +67,7 @@ func wordsOf(row v1alpha1.TimelineRow) []string {
 			add("for %d pod", row.Pods)
 		}
 	case v1alpha1.RowWaiting:
-		add("%s has nodes that nobody needs, but %s", row.Groups[0].Name, row.Groups[0].Behind)
+		add("%s has unneeded nodes, but %s", row.Groups[0].Name, row.Groups[0].Behind)
 	case v1alpha1.RowRefused:
 		add("%s %+d: %s", row.Groups[0].Name, row.Groups[0].Nodes, row.Error)
 	case v1alpha1.RowRepair:

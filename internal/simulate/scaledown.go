@@ -17,16 +17,16 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// groupShrinks says of a group that nodes of it were removed.
+// groupShrinks is the outcome of a group from which nodes were removed.
 const groupShrinks scaleup.Outcome = "Shrinks"
 
 // scaleDown lets scale-down look, after a round of scale-up that did not fail. It
 // returns nil if there is none.
 func (s *simulation) scaleDown(ctx context.Context, up *scaleup.Round, upErr error) (*scaledown.Round, error) {
 	if s.remover == nil || upErr != nil {
-		return nil, nil //nolint:nilerr // scale-up tells its error itself
+		return nil, nil //nolint:nilerr // scale-up reports its error itself
 	}
-	s.progress.step(predicates.Step{Doing: "looking for nodes that nobody needs"})
+	s.progress.step(predicates.Step{Doing: "looking for unneeded nodes"})
 	down, err := s.remover.Round(ctx, up)
 	if err != nil {
 		return nil, fmt.Errorf("scale-down: %w", err)
@@ -34,7 +34,7 @@ func (s *simulation) scaleDown(ctx context.Context, up *scaleup.Round, upErr err
 	return &down, nil
 }
 
-// book tells and carries out what scale-down decided.
+// book reports and carries out the decisions of scale-down.
 func (s *simulation) book(at time.Duration, down *scaledown.Round, err error) {
 	if err != nil {
 		s.timeline.roundFailed(at, err, s.faults.behind(at, err))
@@ -60,8 +60,8 @@ func (s *simulation) book(at time.Duration, down *scaledown.Round, err error) {
 	}
 }
 
-// retire closes a node that is on its way out and makes its pods pending again;
-// it returns how many there were.
+// retire cordons a node that is being removed and makes its pods pending again; it returns their
+// number.
 func (s *simulation) retire(n *node) int {
 	n.leaving, n.ready, n.downSince = true, false, time.Time{}
 	s.history.removed(n.object.Name)
@@ -72,7 +72,7 @@ func (s *simulation) retire(n *node) int {
 	return moved
 }
 
-// toBeDeleted is the node with the mark of one on its way out.
+// toBeDeleted returns the node with the taint of a node being removed.
 func toBeDeleted(n *v1.Node) *v1.Node {
 	if template.IsLeaving(n) {
 		return n
@@ -82,8 +82,8 @@ func toBeDeleted(n *v1.Node) *v1.Node {
 	return &marked
 }
 
-// narrateScaleDown says which groups shrank and why, what the cloud refused, and
-// who waits while nothing moves.
+// narrateScaleDown reports which groups shrank and why, what the cloud refused, and which groups
+// wait.
 func (s *simulation) narrateScaleDown(at time.Duration, down *scaledown.Round, moved int) {
 	var shrunk []v1alpha1.GroupChange
 	nodes, waited := 0, waitedFor(down)
@@ -118,14 +118,13 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *scaledown.Round, m
 	stands := len(down.Attempts) == 0 && !slices.ContainsFunc(down.World.Nodes, func(n scaledown.Node) bool { return n.Leaving })
 	for _, o := range down.Decision.Nodes {
 		if stands && o.Outcome == scaledown.WaitsForLevel {
-			row := s.timeline.once(at, v1alpha1.RowWaiting, fmt.Sprintf("%s has nodes that nobody needs, but %s has to shrink first", o.Group, o.Behind))
+			row := s.timeline.once(at, v1alpha1.RowWaiting, fmt.Sprintf("%s has unneeded nodes, but %s has to shrink first", o.Group, o.Behind))
 			row.Groups = []v1alpha1.GroupChange{{Name: o.Group, Behind: o.Behind}}
 		}
 	}
 }
 
-// waitedFor are the larger groups that had to stay, by the group that shrank all
-// the same.
+// waitedFor are the larger groups that could not shrink, by the group that shrank instead.
 func waitedFor(down *scaledown.Round) map[string]string {
 	waited := map[string]string{}
 	for _, at := range down.Decision.Go {
@@ -136,7 +135,7 @@ func waitedFor(down *scaledown.Round) map[string]string {
 	return waited
 }
 
-// goneAhead says it in words.
+// goneAhead formats them.
 func goneAhead(waited map[string]string) []string {
 	var parts []string
 	for _, group := range slices.Sorted(maps.Keys(waited)) {
@@ -174,8 +173,7 @@ func (l *ledger) bookScaleDown(down *scaledown.Round) {
 	}
 }
 
-// reportWaiting lists nodes that are little used and still there, by group and
-// reason.
+// reportWaiting lists nodes with low utilization that were not removed, by group and reason.
 func (s *simulation) reportWaiting() []v1alpha1.WaitingReport {
 	if s.lastDown == nil {
 		return nil

@@ -9,9 +9,8 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// schedule binds pending pods to ready nodes as kube-scheduler does, and returns
-// the pods it bound. The nodes that take no pods still count for spread and
-// affinity.
+// schedule binds pending pods to ready nodes as kube-scheduler does, and returns the bound pods.
+// Nodes that accept no pods still count for spread and affinity.
 func schedule(s *predicates.Scheduler, c *cluster) ([]*pod, error) {
 	pending := c.schedulable()
 	if len(pending) == 0 {
@@ -48,8 +47,8 @@ func schedule(s *predicates.Scheduler, c *cluster) ([]*pod, error) {
 	return bound, nil
 }
 
-// asSeenByScheduler is the node's object, marked to be avoided where scale-down
-// means to remove it, as Cluster Autoscaler does.
+// asSeenByScheduler returns the node's object, with the taint that Cluster Autoscaler adds if
+// scale-down may remove it.
 func (n *node) asSeenByScheduler() *v1.Node {
 	if !n.unneeded {
 		return n.object

@@ -9,10 +9,10 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// sets are the sets of similar groups by the templates of the last round, and the
-// number of every group's set, from 1. Similarity is not transitive, so groups
-// that a scale-up levelled with each other are one set, with all that are similar
-// to its chosen group; only the rest is sorted into sets by name.
+// sets are the sets of similar groups by the templates of the last round, and the number of every
+// group's set, from 1. Similarity is not transitive, so groups that a scale-up balanced with each
+// other are one set, together with all that are similar to its chosen group; only the rest is
+// sorted into sets by name.
 func (s *simulation) sets(observed map[string]*scaleup.Group) (sets [][]string, numberOf map[string]int, err error) {
 	index, err := nodegroupset.NewIndex(s.setup.Options.Similarity)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *simulation) sets(observed map[string]*scaleup.Group) (sets [][]string, 
 	return sets, numberOf, nil
 }
 
-// levelled are the sets of the scale-ups that the reasons of groups are from.
+// levelled are the sets of the scale-ups in the reasons of groups.
 func (l *ledger) levelled(index *nodegroupset.Index) [][]string {
 	var sets [][]string
 	names := index.Names()
@@ -76,7 +76,7 @@ func subset(a, b []string) bool {
 	return !slices.ContainsFunc(a, func(name string) bool { return !slices.Contains(b, name) })
 }
 
-// differences are those of package nodegroupset as a document has them.
+// differences converts the differences of package nodegroupset to those of a document.
 func differences(from []nodegroupset.Difference) []v1alpha1.FieldDifference {
 	var out []v1alpha1.FieldDifference
 	for _, d := range from {

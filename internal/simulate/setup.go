@@ -23,61 +23,60 @@ const (
 	DefaultTerminationTime = 30 * time.Second
 )
 
-// Setup is a scenario as values, its files read: all that a run needs. The zero
-// value is an empty world without a cloud.
+// Setup is a scenario as values, with its files read: all that a run needs. The zero value is an
+// empty cluster without a cloud.
 type Setup struct {
 	Name string
-	// Duration ends the run at the latest; 0 is DefaultDuration.
+	// Duration is the maximum duration of the run; 0 means DefaultDuration.
 	Duration time.Duration
-	// ScanInterval is the time between two rounds; 0 is DefaultScanInterval.
+	// ScanInterval is the time between two rounds; 0 means DefaultScanInterval.
 	ScanInterval time.Duration
 
 	Cloud   fake.Config
 	Options scaleup.Options
-	// LeftAlone says which pods no node is ordered for.
+	// LeftAlone determines which pods no node is ordered for.
 	LeftAlone scaleup.PodFilter
-	// ScaleDown removes nodes that are not needed; nil never does.
+	// ScaleDown are the options of scale-down; nil means that it is off.
 	ScaleDown *scaledown.Options
 
-	// RegistersAs is, by group, what nodes turn out to be once they register,
-	// where that is not what the cloud's template says. Only capacity,
-	// allocatable, labels and taints count.
+	// RegistersAs has, by group, the registered nodes if they differ from the cloud's template.
+	// Only capacity, allocatable, labels and taints are used.
 	RegistersAs map[string]*v1.Node
-	// Nodes belong to no node group and stay as they are.
+	// Nodes belong to no node group and do not change.
 	Nodes []*v1.Node
 	// Pods exist at the start: pending, or bound to a node by spec.nodeName.
 	Pods       []*v1.Pod
 	DaemonSets []*appsv1.DaemonSet
-	// DerivedDaemonSets are those of DaemonSets, by namespace/name, that are known
-	// by their pods only.
+	// DerivedDaemonSets are those of DaemonSets, by namespace/name, that are known only from their
+	// pods.
 	DerivedDaemonSets sets.Set[string]
 	Workloads         []Workload
 	// Storage are the claims, volumes, classes and objects of storage drivers that
 	// exist at the start, as predicates.Options has them.
 	Storage []runtime.Object
 
-	// Notes are what a reader should know of how the files were read.
+	// Notes are remarks for the user about the files.
 	Notes []string
 
 	Expect *v1alpha1.ScenarioExpect
 }
 
-// Workload is a number of equal pods that changes over time.
+// Workload is a set of equal pods whose number changes over time.
 type Workload struct {
 	Name, Namespace string
-	// Pod is what each of them looks like but for its name.
+	// Pod is the pod, except for its name.
 	Pod *v1.Pod
 	// StatefulSet says that the pods are those of a stateful set, numbered from 0;
 	// otherwise they are those of a replica set.
 	StatefulSet bool
-	// Steps say how many there are from when on, in order of time.
+	// Steps are the changes of their number, in order of time.
 	Steps []Step
 	// Claims are the templates of the claims that each pod has for itself; they
 	// make the workload a StatefulSet.
 	Claims []v1.PersistentVolumeClaim
 }
 
-// Step is a number of replicas from a moment on.
+// Step is a number of replicas that starts at a moment.
 type Step struct {
 	At       time.Duration
 	Replicas int

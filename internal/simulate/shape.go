@@ -38,8 +38,8 @@ func machineNode(g *v1alpha1.ScenarioNodeGroup, m *v1alpha1.ScenarioMachine) *v1
 	}
 }
 
-// dress puts the group's own zone, labels and taints on a node of it, and fills
-// in allocatable as the API server does.
+// dress adds the group's own zone, labels and taints to a node, and fills in allocatable as the API
+// server does.
 func dress(node *v1.Node, g *v1alpha1.ScenarioNodeGroup) *v1.Node {
 	node = node.DeepCopy()
 	if node.Labels == nil {
@@ -56,7 +56,7 @@ func dress(node *v1.Node, g *v1alpha1.ScenarioNodeGroup) *v1.Node {
 	return node
 }
 
-// podTemplate is the pod that a workload or daemon set makes.
+// podTemplate returns the pod of a workload or daemon set.
 func podTemplate(name, namespace string, shape *v1alpha1.PodShape) v1.PodTemplateSpec {
 	var t v1.PodTemplateSpec
 	if shape.Template != nil {
@@ -115,7 +115,7 @@ func onePerNode(name string) *v1.Affinity {
 	}}
 }
 
-// daemonSet is the whole daemon set of a short form.
+// daemonSet returns the complete daemon set of a short form.
 func daemonSet(d *v1alpha1.ScenarioDaemonSet) *appsv1.DaemonSet {
 	namespace := orDefault(d.Namespace)
 	t := podTemplate(d.Name, namespace, &d.PodShape)

@@ -14,27 +14,26 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// evictionDelay is how long pods stay on a node that does not answer: the
-// default tolerationSeconds of every pod.
+// evictionDelay is how long pods stay on a node that does not respond: the default
+// tolerationSeconds of every pod.
 const evictionDelay = 5 * time.Minute
 
-// RunOptions are what a run may be given besides its Setup.
+// RunOptions are the options of a run, in addition to its Setup.
 type RunOptions struct {
-	// Progress is called at every instant at which something happens, and now and
-	// then while that is worked out; it may be nil. It must be quick.
+	// Progress is called at every instant at which something happens, and from time to time in
+	// between; it may be nil. It must return quickly.
 	Progress func(Progress)
 }
 
-// Run plays a scenario from beginning to end and reports. It fails where the
-// setup makes no sense; what goes wrong in the simulated cloud is no error but
-// part of the report. If ctx is done, Run ends within a round and returns its
-// error beside the report of what has happened so far.
+// Run plays a scenario from beginning to end and reports. It returns an error if the setup is
+// invalid; failures in the simulated cloud are not errors but part of the report. If ctx is done,
+// Run ends within a round and returns its error with the report of what has happened so far.
 func Run(ctx context.Context, setup *Setup, o RunOptions) (*v1alpha1.ScenarioReport, error) {
 	s, err := newSimulation(ctx, setup)
 	if err != nil {
 		return nil, err
 	}
-	s.progress.tell = o.Progress
+	s.progress.report = o.Progress
 	for {
 		if ctx.Err() != nil {
 			return s.interrupted(ctx)
@@ -51,7 +50,7 @@ func Run(ctx context.Context, setup *Setup, o RunOptions) (*v1alpha1.ScenarioRep
 	}
 }
 
-// simulation is a run under way.
+// simulation is the state of a run.
 type simulation struct {
 	setup    *Setup
 	clock    *virtualClock
@@ -81,13 +80,12 @@ type simulation struct {
 	lastPods  []*pod         // the pending pods of last
 	lastDown  *scaledown.Decision
 	settled   bool
-	leftAlone []v1alpha1.PendingReport // told so far
+	leftAlone []v1alpha1.PendingReport // reported so far
 	leavers   []leaver
 	progress  *progress
 }
 
-// interrupted reports what is known when nobody waits for the end. What the
-// scenario expects of the end is not looked at.
+// interrupted reports the state of an interrupted run, without checking expectations.
 func (s *simulation) interrupted(ctx context.Context) (*v1alpha1.ScenarioReport, error) {
 	r, err := s.report(context.WithoutCancel(ctx))
 	if err != nil {
@@ -153,12 +151,12 @@ func (s *simulation) end() time.Time {
 	return epoch.Add(cmp.Or(s.setup.Duration, DefaultDuration))
 }
 
-// step lets everything happen that happens now: pods arrive and leave, nodes
-// come and go, pods are bound, and if it is time the autoscaler looks.
+// step executes all events of this instant: pods arrive and leave, nodes are added and removed,
+// pods are bound, and if a round is due the autoscaler runs.
 func (s *simulation) step(ctx context.Context) error {
 	s.scaleWorkloads()
 	s.deleteLeavers()
-	s.tellLeftAlone()
+	s.reportLeftAlone()
 	if err := s.syncNodes(); err != nil {
 		return err
 	}
@@ -176,8 +174,8 @@ func (s *simulation) step(ctx context.Context) error {
 	return nil
 }
 
-// jump moves time to the next instant at which anything can happen. It returns
-// false when the run is over.
+// jump advances time to the next instant at which anything can happen. It returns false if the run
+// is over.
 func (s *simulation) jump() bool {
 	now, next := s.clock.Now(), time.Time{}
 	consider := func(t time.Time) {
@@ -225,7 +223,7 @@ func (s *simulation) jump() bool {
 	return true
 }
 
-// alignScan keeps rounds on the grid of the scan interval over idle times.
+// alignScan keeps rounds at multiples of the scan interval over idle times.
 func (s *simulation) alignScan() {
 	interval := cmp.Or(s.setup.ScanInterval, DefaultScanInterval)
 	if late := s.clock.Now().Sub(s.nextScan); late > 0 {
@@ -265,7 +263,7 @@ func (w *Workload) label() string {
 	return w.key()
 }
 
-// bindPods lets the scheduler work where something has changed for it.
+// bindPods runs the scheduler if something has changed for it.
 func (s *simulation) bindPods() error {
 	if !s.reshuffle {
 		return nil
@@ -290,7 +288,7 @@ func (s *simulation) bindPods() error {
 	return nil
 }
 
-// round lets the autoscaler look once.
+// round runs the autoscaler once.
 func (s *simulation) round(ctx context.Context) {
 	s.rounds++
 	s.progress.now.Rounds = s.rounds
@@ -320,14 +318,14 @@ func (s *simulation) round(ctx context.Context) {
 	s.ledger.book(&r)
 	s.stirred = len(r.Attempts) > 0 || len(r.Repairs) > 0
 	if r.Grew() > 0 {
-		s.nextScan = s.clock.Now() // as frequent loops do while there is progress
+		s.nextScan = s.clock.Now() // like frequent loops, while there is progress
 	}
 	s.wakeups = s.wakeupsAfter(&r)
 	s.book(at, down, downErr)
 }
 
-// wakeupsAfter are the instants at which the passing of time alone may change
-// what a round decides: a backoff ends, an instance is given up.
+// wakeupsAfter returns the instants at which the decision of a round may change without an event: a
+// backoff ends, an instance is given up.
 func (s *simulation) wakeupsAfter(r *scaleup.Round) []time.Time {
 	var at []time.Time
 	patience := cmp.Or(s.setup.Options.MaxNodeProvisionTime, cloudprovider.DefaultMaxNodeProvisionTime)

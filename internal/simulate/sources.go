@@ -29,8 +29,8 @@ const (
 	annotationSize = "cluster-autoscaler.kwok.nodegroup/desired-count"
 )
 
-// reading opens a file, has it read, and sorts what went wrong: problems of the
-// file or its name are noted, and only a failure to read at all is an error.
+// reading opens and reads a file: problems of the file or its name are collected, and only a
+// failure to read is an error.
 func (l *loader) reading(name string, at *field.Path, read func(r io.Reader, o document.StreamOptions) error) error {
 	f, err := l.files.Open(name)
 	if err != nil {
@@ -43,7 +43,7 @@ func (l *loader) reading(name string, at *field.Path, read func(r io.Reader, o d
 	return l.unread(name, at, err)
 }
 
-// unread sorts what went wrong with a file, if anything did.
+// unread classifies the error of a file, if there is one.
 func (l *loader) unread(name string, at *field.Path, err error) error {
 	var invalid *document.Invalid
 	var unreadable *fs.PathError
@@ -57,10 +57,10 @@ func (l *loader) unread(name string, at *field.Path, err error) error {
 		l.add(field.Invalid(at, name, "no such file"))
 		return nil
 	case errors.As(err, &unreadable) && unreadable.Op == "open":
-		l.add(field.Invalid(at, name, "can not be opened: "+unreadable.Err.Error()))
+		l.add(field.Invalid(at, name, "cannot be opened: "+unreadable.Err.Error()))
 		return nil
 	case errors.As(err, &unreadable):
-		l.add(field.Invalid(at, name, "can not be read: "+unreadable.Err.Error()))
+		l.add(field.Invalid(at, name, "cannot be read: "+unreadable.Err.Error()))
 		return nil
 	}
 	return err
@@ -79,7 +79,7 @@ func (e *inFile) Error() string {
 
 func (e *inFile) Unwrap() error { return e.problem.Err }
 
-// objects reads the objects of type T of a file; there must be one.
+// objects reads the objects of type T of a file; there must be at least one.
 func objects[T any](l *loader, name string, at *field.Path, each func(T)) error {
 	if name == inlineObjects {
 		at = specPath.Child("objects")
@@ -193,7 +193,7 @@ type groupTemplate struct {
 	template cloudprovider.Template
 }
 
-// templates reads the node groups of a file, by name.
+// templates reads the node groups of a file by name.
 func (l *loader) templates(from *v1alpha1.NodeGroupsSource, at *field.Path) (found []groupTemplate, err error) {
 	add := func(group string, node *v1.Node, pods []*v1.Pod) {
 		found = append(found, groupTemplate{group, cloudprovider.Template{Node: node, Pods: pods}})
@@ -217,7 +217,7 @@ func (l *loader) templates(from *v1alpha1.NodeGroupsSource, at *field.Path) (fou
 	return found, err
 }
 
-// bounds sets the group's sizes: those of the scenario before those of the file.
+// bounds sets the group's sizes, preferring those of the scenario over those of the file.
 func (t *groupTemplate) bounds(g *fake.Group, from *v1alpha1.NodeGroupsSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	pick := func(annotation string, given *int32) (int, bool) {
@@ -248,7 +248,7 @@ func (t *groupTemplate) bounds(g *fake.Group, from *v1alpha1.NodeGroupsSource, a
 	return errs
 }
 
-// capacity checks that the template can run any pod at all.
+// capacity checks that the template can run pods.
 func (t *groupTemplate) capacity(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods} {

@@ -9,21 +9,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// statusConfigMap is where Cluster Autoscaler writes what it knows of its node groups.
+// statusConfigMap is the ConfigMap in which Cluster Autoscaler writes the status of its node
+// groups.
 const statusConfigMap = "cluster-autoscaler-status"
 
 // statusGroups are the bounds of groups by name.
 type statusGroups map[string]DumpBounds
 
-// add takes bounds in that a group can have.
+// add adds bounds, if they are valid.
 func (s statusGroups) add(name string, least, most int32) {
 	if name != "" && least >= 0 && most >= least {
 		s[name] = DumpBounds{least, most}
 	}
 }
 
-// parseStatus reads the bounds of node groups from the status of Cluster Autoscaler: YAML since 1.30, text before. What is
-// neither says nothing.
+// parseStatus reads the bounds of node groups from the status of Cluster Autoscaler: YAML since
+// 1.30, text before. Other formats give no bounds.
 func parseStatus(text string) map[string]DumpBounds {
 	var status struct {
 		NodeGroups []struct {
@@ -64,8 +65,8 @@ var (
 	statusBounds = regexp.MustCompile(`minSize=(\d+),\s*maxSize=(\d+)`)
 )
 
-// boundsOf finds a group in the status. Clouds give groups longer names than labels have, as eks-web-6ac8f0e2 or
-// aks-web-12345-vmss: the label must be a part of just one of them.
+// boundsOf finds a group in the status. The names of a cloud may be longer than labels, such as
+// eks-web-6ac8f0e2 or aks-web-12345-vmss: the label must be a part of exactly one of them.
 func (d *Dump) boundsOf(group string) (name string, found bool) {
 	if _, exact := d.bounds[group]; exact {
 		return group, true
@@ -95,7 +96,7 @@ func (d *Dump) boundsOf(group string) (name string, found bool) {
 	return names[0], true
 }
 
-// isEdge reports whether no letter or digit stands at a position of a text.
+// isEdge reports whether there is no letter or digit at a position of a text.
 func isEdge(text string, at int) bool {
 	return at < 0 || at >= len(text) || slices.Contains([]byte("-_./"), text[at])
 }

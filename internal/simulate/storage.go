@@ -16,19 +16,19 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// storageKinds are looked for in every file that a scenario names.
+// storageKinds are read from every file that a scenario names.
 const storageKinds = "PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, StatefulSet, " +
 	"ReplicaSet, ReplicationController, Service or Namespace"
 
-// storageObjects collects what files say of storage, and of whose pods the scheduler keeps apart by default. An object that
-// several files have counts once.
+// storageObjects collects the objects for storage, and the owners of pods that the scheduler
+// spreads by default. An object that several files have counts once.
 type storageObjects struct {
 	byName       map[string]runtime.Object // by type, namespace and name
 	statefulSets map[string]*appsv1.StatefulSet
 	taken        int
 }
 
-// take keeps an object of a file if it is one of them.
+// take keeps an object of a file if it has one of these kinds.
 func (s *storageObjects) take(object any) {
 	switch o := object.(type) {
 	case *v1.PersistentVolumeClaim:
@@ -70,8 +70,8 @@ func (s *storageObjects) all() []runtime.Object {
 	return all
 }
 
-// readStorage takes the files about storage alone and the classes of the document, and makes the claims that StatefulSets
-// of the files would make for their pods.
+// readStorage adds the files of storageFrom and the classes of the document, and makes the claims
+// that StatefulSets of the files would make for their pods.
 func (l *loader) readStorage() error {
 	for i := range l.spec.StorageFrom {
 		name, at := l.spec.StorageFrom[i].File, specPath.Child("storageFrom").Index(i).Child("file")
@@ -98,7 +98,8 @@ func (l *loader) readStorage() error {
 	return nil
 }
 
-// claimsOfStatefulSet makes the claims of a pod that its StatefulSet would have made and no file has.
+// claimsOfStatefulSet makes the claims of a pod that its StatefulSet would have made and that no
+// file has.
 func (l *loader) claimsOfStatefulSet(p *v1.Pod) {
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner == nil || owner.Kind != "StatefulSet" {
@@ -136,7 +137,7 @@ func defaultClass(objects []runtime.Object) *classOfDefault {
 			continue
 		}
 		if found == nil || found.CreationTimestamp.Before(&c.CreationTimestamp) {
-			found = c // of several the youngest, as the API server has it
+			found = c // the youngest if there are several, as in the API server
 		}
 	}
 	return (*classOfDefault)(found)
@@ -149,19 +150,19 @@ func (c *classOfDefault) complete(claim *v1.PersistentVolumeClaim) {
 	}
 }
 
-// limitVolumes makes the nodes of every group take as many volumes as those of its nodes that drivers have told of, else as
-// nodes of the same machine type, else as the document says of the machine.
+// limitVolumes sets the volume limits of every group's nodes: from the CSINodes of its nodes, else
+// from nodes of the same machine type, else from the machine in the document.
 func (l *loader) limitVolumes() {
-	told := map[string]bool{}
+	limited := map[string]bool{}
 	for _, o := range l.storage.byName {
 		if n, ok := o.(*storagev1.CSINode); ok {
-			told[n.Name] = true
+			limited[n.Name] = true
 		}
 	}
-	ofType := map[string]string{} // a node that is told of, by machine type
+	ofType := map[string]string{} // a node with a CSINode, by machine type
 	learn := func(nodes []*v1.Node) (first string) {
 		for _, n := range nodes {
-			if !told[n.Name] {
+			if !limited[n.Name] {
 				continue
 			}
 			first = cmp.Or(first, n.Name)
@@ -190,7 +191,8 @@ func (l *loader) limitVolumes() {
 	}
 }
 
-// declaredLimits adds a CSINode for every machine that says how many volumes it takes, and names them by group.
+// declaredLimits adds a CSINode for every machine with volume limits, and returns their names by
+// group.
 func (l *loader) declaredLimits() map[string]string {
 	of := map[string]string{}
 	for i := range l.spec.Machines {
@@ -210,7 +212,7 @@ func (l *loader) declaredLimits() map[string]string {
 }
 
 func machineCSINode(m *v1alpha1.ScenarioMachine) *storagev1.CSINode {
-	object := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "machine/" + m.Name}} // no node can be called so
+	object := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "machine/" + m.Name}} // not a valid name of a node
 	for _, driver := range slices.Sorted(maps.Keys(m.VolumeLimits)) {
 		count := m.VolumeLimits[driver]
 		object.Spec.Drivers = append(object.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, Allocatable: &storagev1.VolumeNodeResources{Count: &count}})

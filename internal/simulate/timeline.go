@@ -15,15 +15,15 @@ import (
 // timeline collects what happened, in order.
 type timeline struct {
 	rows   []v1alpha1.TimelineRow
-	said   map[string]bool // rows that are told once
+	said   map[string]bool // rows that are added once
 	failed map[string]*failure
 }
 
 // failure is an error that made whole rounds fail.
 type failure struct{ row, rounds int }
 
-// add says something in words. The caller puts the same into the fields of the row
-// it returns, before the next one is added.
+// add adds a row with a text. The caller must set the other fields of the returned row before the
+// next one is added.
 func (t *timeline) add(at time.Duration, what, format string, args ...any) *v1alpha1.TimelineRow {
 	t.rows = append(t.rows, v1alpha1.TimelineRow{
 		At: metav1.Duration{Duration: at}, What: what, Text: fmt.Sprintf(format, args...),
@@ -31,8 +31,7 @@ func (t *timeline) add(at time.Duration, what, format string, args ...any) *v1al
 	return &t.rows[len(t.rows)-1]
 }
 
-// once adds a row unless the same has been said before: then it returns one that
-// is thrown away.
+// once adds a row unless the same has been added before: then it returns one that is discarded.
 func (t *timeline) once(at time.Duration, what, text string) *v1alpha1.TimelineRow {
 	if t.said == nil {
 		t.said = map[string]bool{}
@@ -45,7 +44,7 @@ func (t *timeline) once(at time.Duration, what, text string) *v1alpha1.TimelineR
 	return t.add(at, what, "%s", text)
 }
 
-// roundFailed tells an error once, and in that row how many rounds it stopped.
+// roundFailed reports an error once, with the number of rounds that it stopped.
 func (t *timeline) roundFailed(at time.Duration, err error, faults []int) {
 	text := fmt.Sprintf("the round failed: %v", err)
 	f := t.failed[text]
@@ -65,8 +64,7 @@ func (t *timeline) roundFailed(at time.Duration, err error, faults []int) {
 	}
 }
 
-// nodes adds a row about nodes, if there are any; else it returns one that is
-// thrown away.
+// nodes adds a row about nodes, if there are any; otherwise it returns one that is discarded.
 func (t *timeline) nodes(at time.Duration, what string, nodes tally, verb, more string) *v1alpha1.TimelineRow {
 	if nodes.total() == 0 {
 		return &v1alpha1.TimelineRow{}
@@ -105,7 +103,7 @@ func (t tally) String() string {
 	return few(parts)
 }
 
-// shown is how many groups a line names before it only counts them.
+// shown is the number of groups that a line names before it only counts them.
 const shown = 8
 
 func few(parts []string) string {
@@ -115,7 +113,7 @@ func few(parts []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(parts[:shown], ", "), len(parts)-shown)
 }
 
-// count writes a number with its noun.
+// count formats a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -21,13 +21,12 @@ import (
 	"github.com/evenkeel/evenkeel/internal/admission"
 )
 
-// MaxPods is how many pods a scenario may have at one time.
+// MaxPods is the maximum number of pods of a scenario at one time.
 const MaxPods = 1_000_000
 
 var specPath = field.NewPath("spec")
 
-// Validate returns all that is wrong with the document itself, without a look
-// at the files it names.
+// Validate returns all errors of the document itself, without reading the files it names.
 func Validate(s *v1alpha1.Scenario) field.ErrorList {
 	c := &checker{machines: map[string]*v1alpha1.ScenarioMachine{}, groups: sets.New[string]()}
 	if s.Name == "" {
@@ -64,7 +63,7 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 	return c.errs
 }
 
-// checker collects what is wrong, and the names seen on the way.
+// checker collects errors and the names it has seen.
 type checker struct {
 	machines map[string]*v1alpha1.ScenarioMachine
 	groups   sets.Set[string]
@@ -85,8 +84,8 @@ func (c *checker) duration(at *field.Path, d *metav1.Duration) {
 	}
 }
 
-// unique notes the key of a named thing and complains when the name is missing,
-// no DNS name, or taken.
+// unique records the name of an object and reports an error if the name is missing, not a DNS name,
+// or taken.
 func (c *checker) unique(at *field.Path, name, key string, seen sets.Set[string]) {
 	switch {
 	case name == "":
@@ -120,7 +119,7 @@ func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
 	}
 }
 
-// schedulers are bypassed only where they are allowed, as Cluster Autoscaler wants it.
+// schedulers can be bypassed only if they are allowed, as in Cluster Autoscaler.
 func (c *checker) schedulers(o *v1alpha1.ScenarioOptions, at *field.Path) {
 	for _, names := range []struct {
 		field string
@@ -159,8 +158,8 @@ func (c *checker) scaleDown(o *v1alpha1.ScaleDownOptions, at *field.Path) {
 	}
 }
 
-// parseTotal reads the maximum of "min:max" or "max"; "" is no maximum. The
-// minimum is Cluster Autoscaler's concern for scale-down and has no effect.
+// parseTotal reads the maximum of "min:max" or "max"; "" is no maximum. The minimum is for Cluster
+// Autoscaler's scale-down and has no effect.
 func parseTotal(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -205,7 +204,7 @@ func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
 	}
 }
 
-// needed checks amounts that must be there for any pod to run.
+// needed checks amounts that are required for any pod to run.
 func (c *checker) needed(amounts v1.ResourceList, at *field.Path, needed ...v1.ResourceName) {
 	for _, name := range needed {
 		if quantity, ok := amounts[name]; !ok || quantity.IsZero() {
@@ -214,7 +213,7 @@ func (c *checker) needed(amounts v1.ResourceList, at *field.Path, needed ...v1.R
 	}
 }
 
-// amounts checks resources that somebody wrote by hand, to whom 512m of memory is a slip.
+// amounts checks handwritten resources, in which 512m of memory is a mistake.
 func (c *checker) amounts(at *field.Path, amounts v1.ResourceList, of admission.Holder) {
 	errs := admission.Amounts(at, amounts, of)
 	if c.add(errs...); len(errs) > 0 {
@@ -283,10 +282,10 @@ func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	c.nodeTimes(&g.NodeTimes, at)
 }
 
-// maxGroupName is how many characters the name of a group may have, as that of any object.
+// maxGroupName is the maximum length of the name of a group in characters, as for any object.
 const maxGroupName = 253
 
-// groupName takes what clouds call their groups, paths and addresses among it.
+// groupName checks the name of a group. Clouds use various names, including paths and addresses.
 func (c *checker) groupName(at *field.Path, name string) {
 	if len(name) > maxGroupName {
 		c.add(field.Invalid(at, admission.Shorten(name), fmt.Sprintf("must be at most %d characters", maxGroupName)))
@@ -295,7 +294,7 @@ func (c *checker) groupName(at *field.Path, name string) {
 	}
 }
 
-// zone checks the zone of a group, and that no label of its own says another one.
+// zone checks the zone of a group, and that no label of the group contradicts it.
 func (c *checker) zone(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	if err := admission.LabelValue(at.Child("zone"), g.Zone); err != nil {
 		c.add(err)
@@ -323,7 +322,7 @@ func (c *checker) zone(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	}
 }
 
-// noMachine names the machines that there are.
+// noMachine lists the existing machines.
 func (c *checker) noMachine(at *field.Path, name string) *field.Error {
 	err := field.NotFound(at, name)
 	err.Detail = "the scenario has no machines"
@@ -333,7 +332,7 @@ func (c *checker) noMachine(at *field.Path, name string) *field.Error {
 	return err
 }
 
-// size checks how many nodes a group has at the start.
+// size checks the number of nodes of a group at the start.
 func (c *checker) size(at *field.Path, n int32) {
 	c.notNegative(at, int64(n))
 	if n > fake.MaxNodes {

@@ -12,13 +12,13 @@ import (
 	"github.com/evenkeel/evenkeel/internal/admission"
 )
 
-// What the API server takes where it is said at all.
+// The values that the API server accepts.
 var (
 	bindingModes = []storagev1.VolumeBindingMode{storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer}
 	accessModes  = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOncePod}
 )
 
-// storage checks what the document itself says of storage.
+// storage checks the document's own fields about storage.
 func (c *checker) storage(s *v1alpha1.ScenarioSpec) {
 	for i := range s.StorageFrom {
 		if s.StorageFrom[i].File == "" {
@@ -45,7 +45,7 @@ func (c *checker) storage(s *v1alpha1.ScenarioSpec) {
 	}
 }
 
-// claimTemplates checks the claims that each pod of a workload has for itself.
+// claimTemplates checks the templates of the claims of a workload's pods.
 func (c *checker) claimTemplates(templates []v1.PersistentVolumeClaim, at *field.Path) {
 	names := sets.New[string]()
 	for i := range templates {

@@ -59,7 +59,7 @@ func TestRefuseWords(t *testing.T) {
 		"larger in a file":     {from("{file: list.json, max: 1, size: 1000001}"), "spec.nodeGroupsFrom[0].size: Invalid value: 1000001: must not exceed 1000000"},
 		"larger together":      {machines + "nodeGroups: [{name: a, machine: m, max: 1, size: 600000}, {name: b, machine: m, max: 1, size: 600000}]", "spec.nodeGroups: Invalid value: 1200000: the nodes of all groups must not exceed 1000000"},
 		"nodes for groups":     {from("{file: twice.json, max: 9}"), `spec.nodeGroupsFrom[0].file: Invalid value: "twice.json": lists node group a 3 times and 1 other more than once: give one node for each group, and the nodes of a cluster in nodesFrom`},
-		"group of two files":   {from("{file: list.json, max: 9}, {file: list.json, max: 9}"), `spec.nodeGroupsFrom[1]: Duplicate value: "a": the node group of list.json is there already`},
+		"group of two files":   {from("{file: list.json, max: 9}, {file: list.json, max: 9}"), `spec.nodeGroupsFrom[1]: Duplicate value: "a": the node group of list.json already exists`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := loadWith(scenario(c.spec))

@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 )
 
-// callMethods are the calls that a fault can hit: those the pipeline makes.
+// callMethods are the calls that a fault can affect: those that the pipeline makes.
 var callMethods = []string{
 	string(fake.MethodRefresh), string(fake.MethodNodeGroups), string(fake.MethodNodeGroupForNode),
 	string(fake.MethodTargetSize), string(fake.MethodTemplate), string(fake.MethodOptions), string(fake.MethodNodes),
@@ -23,8 +23,8 @@ type known struct {
 	groups, zones, workloads sets.Set[string]
 }
 
-// validateReferences checks all that names groups, zones or workloads, which
-// only the files may have brought in.
+// validateReferences checks all references to groups, zones or workloads, which may come from
+// files.
 func validateReferences(s *v1alpha1.ScenarioSpec, names known) field.ErrorList {
 	c := &references{known: names}
 	quotas := sets.New[string]()
@@ -131,7 +131,7 @@ func (r *references) call(f *v1alpha1.CallFault, at *field.Path) {
 	r.window(&f.FaultWindow, at)
 	r.notNegative(at.Child("first"), int64(f.First))
 	if resizes := len(f.Methods) == 0 || slices.Contains(f.Methods, string(fake.MethodIncreaseSize)); f.First > 0 && resizes && len(f.Groups) != 1 {
-		r.add(field.Forbidden(at.Child("first"), "needs exactly one group: groups are resized at the same time, so which call is first would be chance"))
+		r.add(field.Forbidden(at.Child("first"), "needs exactly one group: groups are resized at the same time, so the order of the calls would be random"))
 	}
 	r.duration(at.Child("delay"), f.Delay)
 	if f.Delay == nil && f.Error == "" {

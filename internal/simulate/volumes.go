@@ -13,14 +13,14 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// readStorageCommand prints all that is read of storage.
+// readStorageCommand prints all storage objects that are read.
 const readStorageCommand = "kubectl get pvc,pv,sc,csinodes,csidrivers,csistoragecapacities,volumeattachments -A -o json"
 
-// volumeController does what the controllers of claims and volumes do: it makes the claims of pods, and binds those that
-// waited for their pod once it runs.
+// volumeController simulates the controllers of claims and volumes: it makes the claims of pods,
+// and binds those that wait for their pod once it runs.
 type volumeController struct {
 	checker      *predicates.Checker
-	claims       map[string]*v1.PersistentVolumeClaim // by namespace and name, as they were made
+	claims       map[string]*v1.PersistentVolumeClaim // by namespace and name
 	volumes      map[string]bool
 	classes      map[string]bool
 	defaultClass *classOfDefault
@@ -47,8 +47,8 @@ func newVolumeController(checker *predicates.Checker, setup *Setup) *volumeContr
 	return v
 }
 
-// provide makes the claims of pods that have none yet. The claim of an ephemeral volume lives as long as its pod: one that
-// was evicted comes back as another pod, with a new claim.
+// provide makes the claims of pods that have none yet. The claim of an ephemeral volume exists as
+// long as its pod: an evicted pod is replaced by another pod with a new claim.
 func (v *volumeController) provide(pods []*pod, workloads []Workload) error {
 	for _, p := range pods {
 		evicted := v.ran[p] && p.node == nil
@@ -83,14 +83,14 @@ func (v *volumeController) provide(pods []*pod, workloads []Workload) error {
 	return nil
 }
 
-// make creates a claim as the API server stores it: with the default class where it names none.
+// make creates a claim as the API server stores it: with the default class if it names none.
 func (v *volumeController) make(claim *v1.PersistentVolumeClaim) error {
 	v.defaultClass.complete(claim)
 	v.claims[claim.Namespace+"/"+claim.Name] = claim
 	return v.checker.Put(claim)
 }
 
-// ephemeralClaim is the claim of a volume that lives and dies with its pod.
+// ephemeralClaim returns the claim of an ephemeral volume, which exists as long as its pod.
 func ephemeralClaim(p *v1.Pod, volume *v1.Volume) *v1.PersistentVolumeClaim {
 	isController := true
 	template := volume.Ephemeral.VolumeClaimTemplate
@@ -118,7 +118,8 @@ func (v *volumeController) bind(pods []*pod) error {
 	return nil
 }
 
-// withClaims gives a pod of a StatefulSet the volumes of its own claims; they go before those of the same name.
+// withClaims adds the volumes of its own claims to a pod of a StatefulSet; they replace volumes of
+// the same name.
 func (w *Workload) withClaims(p *v1.Pod) {
 	if len(w.Claims) == 0 {
 		return
@@ -135,7 +136,8 @@ func (w *Workload) withClaims(p *v1.Pod) {
 	p.Spec.Volumes = volumes
 }
 
-// missing says what of claims the input lacks, and how to add it: one sentence each for claims, volumes and classes.
+// missing describes the objects of claims that the input lacks, and how to add them: one sentence
+// each for claims, volumes and classes.
 func (v *volumeController) missing(setup *Setup) []string {
 	claims, volumes, classes := &lacking{}, &lacking{}, &lacking{}
 	pods := slices.Clone(setup.Pods)
@@ -180,7 +182,7 @@ func (v *volumeController) missing(setup *Setup) []string {
 	return all
 }
 
-// lacking are objects that others name and the input does not have.
+// lacking are objects that others refer to and that the input does not have.
 type lacking struct {
 	names []string
 	users map[string][]string

@@ -12,9 +12,9 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// splitByZone makes a group of every zone in which nodes of one name lie, where the
-// cloud keeps one group in each, and says so. Elsewhere it warns: such a group has
-// one template, and where its next node comes up nobody knows.
+// splitByZone makes one group for each zone of a group's nodes, if the cloud has one group in each
+// zone, and adds a note. Otherwise it adds a warning: such a group has one template, and the zone
+// of its next node is unknown.
 func (l *loader) splitByZone() {
 	groups := l.setup.Cloud.Groups
 	l.setup.Cloud.Groups = nil
@@ -38,8 +38,8 @@ func (l *loader) splitByZone() {
 	}
 }
 
-// addParts adds the group of each zone, with the bounds of the whole, as clouds
-// give them for each zone. Nodes that tell no zone belong to none of them.
+// addParts adds the group of each zone, with the bounds of the whole, because clouds have bounds
+// for each zone. Nodes without a zone belong to none of them.
 func (l *loader) addParts(g fake.Group, zones []string, byZone map[string][]*v1.Node) {
 	var names []string
 	for _, zone := range zones {
@@ -62,7 +62,7 @@ func (l *loader) addParts(g fake.Group, zones []string, byZone map[string][]*v1.
 		"node group %s has a group of its own in every zone: %s, each with the bounds that are given", g.ID, strings.Join(names, ", ")))
 }
 
-// inZone is a node as a group of another zone makes it.
+// inZone returns a node as a group of another zone would create it.
 func inZone(n *v1.Node, zone string) *v1.Node {
 	n = n.DeepCopy()
 	if n.Labels == nil {

@@ -239,8 +239,7 @@ func TestWrongServers(t *testing.T) {
 	}
 }
 
-// TestTooManyInstances: the rules about sizes cannot be told apart from it, so
-// only the one is asked.
+// TestTooManyInstances: the rules about sizes overlap with it, so only this one is checked.
 func TestTooManyInstances(t *testing.T) {
 	conn := serve(t, answers(many(5000, 1000)))
 	for _, rule := range wirerules.Rules() {

@@ -23,7 +23,8 @@ import (
 
 var pods = live.Resource{Name: "pods", Path: "/api/v1/pods"}
 
-// An apiServer serves pods in pages, as the API server does: the items of a list do not repeat its kind.
+// An apiServer serves pods in pages, as the API server does: the items of a list do not repeat its
+// kind.
 type apiServer struct {
 	pods  int
 	sizes []int // of the pages served
@@ -148,7 +149,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// What cannot be read is told as of a file.
+// An object that cannot be read is reported as for a file.
 func TestAnObjectThatCannotBeReadIsNamed(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"web","namespace":"default"},"spec":{"containers":[{"name":"c"}],"priority":"high"}}]}`)

@@ -1,8 +1,10 @@
-// Package access lets those get at an HTTP handler whom the API server lets: it has the API server say whose the bearer token
-// of a request is (TokenReview), and whether they may do that with the path (SubjectAccessReview), as the components of
-// Kubernetes do for their metrics. Who may is given the right to a nonResourceURL, such as /metrics.
+// Package access lets those get at an HTTP handler whom the API server lets: it has the API server
+// say whose the bearer token of a request is (TokenReview), and whether they may do that with the
+// path (SubjectAccessReview), as the components of Kubernetes do for their metrics. Who may is
+// given the right to a nonResourceURL, such as /metrics.
 //
-// It opens no listener and knows no page. A token must not travel in the clear: serve what is guarded with TLS.
+// It opens no listener and knows no page. A token must not travel in the clear: serve what is
+// guarded with TLS.
 package access
 
 import (
@@ -26,13 +28,14 @@ import (
 )
 
 const (
-	// AllowedFor and DeniedFor are how long an answer of the API server is kept: a right that is taken away ends so much
-	// later, and one that is given begins so much later at most.
+	// AllowedFor and DeniedFor are how long an answer of the API server is kept: a right that is
+	// taken away ends so much later, and one that is given begins so much later at most.
 	AllowedFor, DeniedFor = time.Minute, 10 * time.Second
 
 	// So many answers are kept; each takes some hundred bytes.
 	maxAnswers = 1024
-	// So many reviews a second are asked for, and at once: garbage for tokens does not become load of the API server.
+	// So many reviews a second are asked for, and at once: garbage for tokens does not become load
+	// of the API server.
 	reviewQPS, reviewBurst = 20, 40
 	// The reviews of a request may take so long, less than a scrape.
 	reviewTimeout = 5 * time.Second
@@ -58,8 +61,9 @@ type answer struct {
 	text string
 }
 
-// New makes a Guard of the API server that config reaches. Its user needs the rights of the ClusterRole
-// system:auth-delegator. problems is told of each request that could not be decided; nil tells nobody.
+// New makes a Guard of the API server that config reaches. Its user needs the rights of the
+// ClusterRole system:auth-delegator. problems is called for each request that could not be decided;
+// it may be nil.
 func New(config *rest.Config, problems func(error)) (*Guard, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst, config.RateLimiter = reviewQPS, reviewBurst, nil
@@ -80,8 +84,8 @@ func newGuard(client kubernetes.Interface, problems func(error), c clock.Passive
 	}
 }
 
-// Protect wraps a handler. Who shows no token, or one of nobody, gets 401, who may not gets 403, and 500 says that the API
-// server could not be asked.
+// Protect wraps a handler. Who shows no token, or one of nobody, gets 401, who may not gets 403,
+// and 500 says that the API server could not be asked.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := g.judge(r)

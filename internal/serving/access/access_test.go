@@ -107,7 +107,8 @@ func TestWhoMayGetAPage(t *testing.T) {
 	}
 }
 
-// A right that is taken away or given counts before long, and the API server is not asked at each scrape.
+// A right that is taken away or given counts before long, and the API server is not asked at each
+// scrape.
 func TestAnswersAreKeptForAWhile(t *testing.T) {
 	c := clocktesting.NewFakePassiveClock(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC))
 	a := &authority{users: []string{"prometheus"}, readers: map[string]string{"prometheus": "/metrics"}}
@@ -130,7 +131,8 @@ func TestAnswersAreKeptForAWhile(t *testing.T) {
 	step(AllowedFor+1, http.StatusUnauthorized, 7)
 }
 
-// Whoever cannot be checked gets nothing, the operator learns why, and the next request is checked anew.
+// A client that cannot be checked is refused, the reason is reported, and the next request is
+// checked again.
 func TestAReviewThatFails(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "authentication.k8s.io", Resource: "tokenreviews"}, "", errors.New("not yours"))
 	for name, test := range map[string]struct {

@@ -47,8 +47,8 @@ func intercept(t *testing.T, r *Recorder, request any) {
 	}
 }
 
-// TestSlowFileCostsBoundedMemory: what does not fit the queue is left out, counted,
-// and told once.
+// TestSlowFileCostsBoundedMemory: what does not fit the queue is left out, counted, and reported
+// once.
 func TestSlowFileCostsBoundedMemory(t *testing.T) {
 	var told []error
 	slow := &disk{gate: make(chan struct{}), room: 1 << 20}

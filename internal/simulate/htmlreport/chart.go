@@ -21,9 +21,9 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// The library knows literal colours only. So everything is drawn in a colour that
-// stands for its role, and these are replaced by what the page's style defines for
-// the reader's theme.
+// The library supports only literal colours. So everything is drawn in a colour that represents its
+// role, and these are replaced by the variables that the page's style defines for the reader's
+// theme.
 const (
 	roleInk   = 1
 	roleGrid  = 2
@@ -34,7 +34,7 @@ const (
 	roleLook  = 16 // and those that follow
 )
 
-// looks is how many patterns there are; the last one is for what is left over.
+// looks is the number of patterns; the last one is for the rest.
 const looks = 9
 
 func role(n int) color.Color { return color.RGBA{B: uint8(n), A: 255} }
@@ -45,8 +45,8 @@ var (
 	fonts  = regexp.MustCompile(`font-family:[^;]*;font-variant:[^;]*;font-weight:[^;]*;font-style:[^;]*;`)
 )
 
-// restyle gives what is drawn the colours of the page. Text cannot be mistaken
-// for a style: its quotation marks are escaped.
+// restyle replaces the colours of a drawing by those of the page. Text cannot be mistaken for a
+// style, because its quotation marks are escaped.
 func restyle(svg string) string {
 	return styles.ReplaceAllStringFunc(svg, func(style string) string {
 		return roles.ReplaceAllStringFunc(fonts.ReplaceAllString(style, ""), func(paint string) string {
@@ -71,7 +71,7 @@ func restyle(svg string) string {
 	})
 }
 
-// band is a stretch of time in which a fault struck.
+// band is the time span of a fault.
 type band struct {
 	label    string
 	from, to time.Duration
@@ -83,13 +83,13 @@ type drawing struct {
 	width, height float64
 	end           time.Duration
 	top           float64 // of the vertical axis
-	fractions     bool    // values are no whole numbers
+	fractions     bool    // values are not integers
 	layers        []layer
 	lines         []layer
 	bands         []band
 }
 
-// resolution is how many moments a chart shows at most.
+// resolution is the maximum number of moments of a chart.
 const resolution = 400
 
 // highest is the greatest value that is drawn.
@@ -128,7 +128,7 @@ func (d *drawing) draw() (template.HTML, error) {
 			return "", err
 		}
 	}
-	// The extent is fixed: adding what is drawn widened it.
+	// The extent is fixed here, because each plotter has widened it.
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, d.end.Seconds(), 0, d.top
 	canvas := vgsvg.New(vg.Length(d.width), vg.Length(d.height))
 	p.Draw(draw.Crop(draw.New(canvas), 2, -16, 2, -4)) // fonts differ in width
@@ -145,8 +145,8 @@ func sans(size float64) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Length(size)}
 }
 
-// stack adds the layers, the whole first and what lies below painted over it, and
-// then the lines.
+// stack adds the layers, first the sum of all and then the lower ones on top of it, and then the
+// lines.
 func (d *drawing) stack(p *plot.Plot) error {
 	at := thin(instants(append(d.layers, d.lines...)), d.layers, resolution)
 	heights := make([]plotter.XYs, len(d.layers))
@@ -186,7 +186,7 @@ func (d *drawing) steps(at []time.Duration, value func(int) float64) plotter.XYs
 	return append(xys, plotter.XY{X: d.end.Seconds(), Y: value(len(at) - 1)})
 }
 
-// names writes the layers' names beside them, where there is room.
+// names writes the layers' names beside them, if there is room.
 func (d *drawing) names(p *plot.Plot) error {
 	if len(d.layers) < 2 {
 		return nil
@@ -264,7 +264,7 @@ func (d *drawing) band(p *plot.Plot, b band, bottom float64, paint int) error {
 		return nil
 	}
 	from := b.from.Seconds()
-	to := max(min(b.to, d.end).Seconds(), from+d.end.Seconds()/300) // a short one is still seen
+	to := max(min(b.to, d.end).Seconds(), from+d.end.Seconds()/300) // a short one stays visible
 	polygon, err := plotter.NewPolygon(plotter.XYs{{X: from, Y: bottom}, {X: to, Y: bottom}, {X: to, Y: d.top}, {X: from, Y: d.top}})
 	if err != nil {
 		return err
@@ -274,7 +274,7 @@ func (d *drawing) band(p *plot.Plot, b band, bottom float64, paint int) error {
 	return nil
 }
 
-// shorten keeps names from pushing the chart aside, and on one line.
+// shorten truncates names so that they leave room for the chart and stay on one line.
 func shorten(name string, most int) string {
 	name = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.IsSpace(r) || !unicode.IsGraphic(r) {
@@ -310,7 +310,7 @@ func timeTicks(end time.Duration) []plot.Tick {
 	return ticks
 }
 
-// short writes a time without the units that are zero.
+// short formats a time without units that are zero.
 func short(d time.Duration) string {
 	if d == 0 {
 		return "0"
@@ -325,9 +325,9 @@ func short(d time.Duration) string {
 	return s
 }
 
-// ceiling is the round number at or above a value at which an axis ends, and the
-// distance of its ticks.
-func ceiling(value float64, fractions bool) (top, step float64) {
+// axisEnd returns the round number at or above a value at which an axis ends, and the distance of
+// its ticks.
+func axisEnd(value float64, fractions bool) (top, step float64) {
 	if value <= 0 {
 		return 1, 1
 	}
@@ -345,7 +345,7 @@ func ceiling(value float64, fractions bool) (top, step float64) {
 }
 
 func valueTicks(top float64, fractions bool) []plot.Tick {
-	_, step := ceiling(top, fractions)
+	_, step := axisEnd(top, fractions)
 	var ticks []plot.Tick
 	for i := 0; float64(i)*step <= top+step/2; i++ {
 		value := float64(i) * step
@@ -354,7 +354,7 @@ func valueTicks(top float64, fractions bool) []plot.Tick {
 	return ticks
 }
 
-// number writes a value with no more digits than it needs.
+// number formats a value with the digits that it needs.
 func number(value float64) string {
 	return strconv.FormatFloat(math.Round(value*1e6)/1e6, 'f', -1, 64)
 }

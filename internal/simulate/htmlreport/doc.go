@@ -1,8 +1,7 @@
-// Package htmlreport shows what came of scenarios as one page for a browser: how
-// sizes, waits, unevenness and cost went over time, what went wrong meanwhile, and
-// why each scale-up was as it was.
+// Package htmlreport shows the results of scenarios as one HTML page: sizes, waits, unevenness and
+// cost over time, faults, and each scale-up with its reasons.
 //
-// The page is complete in itself: it loads nothing, runs no script, follows the
-// reader's light or dark theme, and can be printed. The package only draws reports
-// that it is given. It knows neither how a scenario is played nor files.
+// The page is self-contained: it loads nothing, runs no script, follows the reader's light or dark
+// theme, and can be printed. The package only renders the given reports. It knows neither files nor
+// how a scenario is played.
 package htmlreport

@@ -16,8 +16,8 @@ var source string
 
 var parsed = template.Must(template.New("page").Parse(source))
 
-// Result is what a page shows of one scenario: its report or, where it was played
-// twice, the comparison. One of them is set.
+// Result is the result of one scenario: its report or, if it was played twice, the comparison.
+// Exactly one of them is set.
 type Result struct {
 	Report     *v1alpha1.ScenarioReport
 	Comparison *v1alpha1.ScenarioComparison
@@ -57,7 +57,7 @@ func Write(w io.Writer, results []Result) error {
 		view.Scenarios = append(view.Scenarios, scenario)
 	}
 	view.Title = strings.Join(names, ", ")
-	var out bytes.Buffer // nothing is written before all of it is there
+	var out bytes.Buffer // nothing is written before the page is complete
 	if err := parsed.Execute(&out, view); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func Write(w io.Writer, results []Result) error {
 	return err
 }
 
-// pageView is what the template is filled with.
+// pageView is the data of the template.
 type pageView struct {
 	Title     string
 	Scenarios []scenarioView
@@ -80,13 +80,13 @@ type scenarioView struct {
 	Options []optionView
 	Figures []figureView
 	Panels  []panel
-	// Facets are the sets that have a picture, MoreSets the others.
+	// Facets are the sets that have a chart, MoreSets the others.
 	Facets   []panel
 	MoreSets *table
 	Details  []tableGroup
 }
 
-// tile is one figure, of each side.
+// tile is one figure for each side.
 type tile struct {
 	Name   string
 	Values []sideValue
@@ -102,7 +102,7 @@ type figureView struct{ Name, Baseline, Changed, Difference, Change string }
 type panel struct {
 	ID, Title, Note string
 	Legend          []legendEntry
-	Dashed          string // what the dashed line is
+	Dashed          string // the meaning of the dashed line
 	Faults          bool   // there are bands
 	Charts          []chart
 }
@@ -112,7 +112,7 @@ type legendEntry struct {
 	Name string
 }
 
-// chart is a picture, and what it shows in words and as a table.
+// chart is a drawing, with a description and a table of its values.
 type chart struct {
 	ID, Caption, Title, Desc string
 	Width, Height            float64
@@ -126,7 +126,7 @@ type tableGroup struct {
 	Tables    []table
 }
 
-// table is columns and rows of text. If it is long it is folded.
+// table is columns and rows of text. A long one is folded.
 type table struct {
 	ID, Caption string
 	Columns     []string

@@ -13,8 +13,8 @@ import (
 const (
 	wide, high           = 1040, 260
 	facetWide, facetHigh = 520, 200
-	facets               = 12 // sets that get a picture
-	tableRows            = 60 // of the table beside a picture
+	facets               = 12 // sets that get a chart
+	tableRows            = 60 // of the table beside a chart
 
 )
 
@@ -47,7 +47,7 @@ type plan struct {
 	fractions     bool
 }
 
-// panel draws every side on the same axes, so that they can be compared.
+// panel draws all sides with the same axes, so that they can be compared.
 func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioReportStatus) plan) (panel, error) {
 	p := panel{ID: b.id + "-" + name, Title: title, Note: note}
 	drawings := make([]drawing, len(b.sides))
@@ -72,7 +72,7 @@ func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioRepo
 	if top == 0 && name != "nodes" {
 		return panel{ID: p.ID, Title: title, Note: strings.TrimSpace(note + " It was 0 all the time.")}, nil
 	}
-	top, _ = ceiling(top, fractions)
+	top, _ = axisEnd(top, fractions)
 	for i := range drawings {
 		d := &drawings[i]
 		d.top, d.fractions = top, fractions
@@ -90,7 +90,7 @@ func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioRepo
 	return p, nil
 }
 
-// describe says in words what a picture shows.
+// describe describes a chart in words.
 func (d *drawing) describe(unit string) string {
 	all := layer{}
 	for _, at := range instants(d.layers) {
@@ -113,7 +113,7 @@ func (d *drawing) describe(unit string) string {
 	return text
 }
 
-// table is what a picture shows, as rows of numbers.
+// table returns the values of a chart as rows of numbers.
 func (d *drawing) table(id, title string) table {
 	t := table{ID: id + "-data", Caption: "As a table: " + title, Columns: []string{"After"}, Numbers: []bool{true}}
 	columns := append(slices.Clone(d.layers), d.lines...)
@@ -206,8 +206,7 @@ func pointers(groups []v1alpha1.GroupReport) []*v1alpha1.GroupReport {
 	return all
 }
 
-// readyLine is drawn over target sizes: where it is lower, nodes are on their way
-// or down.
+// readyLine is drawn over target sizes: if it is lower, nodes are starting or down.
 func readyLine(groups []*v1alpha1.GroupReport) []layer {
 	return []layer{{name: "ready nodes", points: sum(groups, ready)}}
 }
@@ -298,7 +297,7 @@ func members(s *v1alpha1.ScenarioReportStatus, names []string) []*v1alpha1.Group
 	return all
 }
 
-// fewNames names the first of many.
+// fewNames names the first few of many.
 func fewNames(names []string) string {
 	const shown = 4
 	if len(names) <= shown+1 {

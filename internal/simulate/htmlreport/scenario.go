@@ -10,11 +10,10 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// longest is how many rows of a timeline are shown; the middle of longer ones is
-// left out.
+// longest is the maximum number of rows of a timeline; the middle of longer ones is omitted.
 const longest = 3000
 
-// unfolded is how many rows a table has at most that is open from the beginning.
+// unfolded is the maximum number of rows of a table that is not folded initially.
 const unfolded = 30
 
 func newScenario(number int, r *Result) (scenarioView, error) {
@@ -51,8 +50,8 @@ func optionValue(value json.RawMessage) string {
 	return strings.Trim(string(value), `"`)
 }
 
-// figure is a row of the comparison, with its change in a sign as well, so that
-// no colour is needed to see it.
+// figure is a row of the comparison. Its change is also shown by a sign, so that it is visible
+// without colours.
 func figure(f v1alpha1.ComparedFigure) figureView {
 	v := figureView{Name: words(f.Name), Baseline: f.Baseline.String(), Changed: f.Changed.String(), Difference: f.Difference.String(), Change: "same"}
 	switch {
@@ -65,7 +64,7 @@ func figure(f v1alpha1.ComparedFigure) figureView {
 	return v
 }
 
-// words writes a field's name in words.
+// words converts a field's name to words.
 func words(name string) string {
 	var out strings.Builder
 	for i, r := range name {
@@ -97,7 +96,7 @@ func verdict(sides []side) (text string, holds bool) {
 	return fmt.Sprintf("all %d expectations hold", checks), true
 }
 
-// tiles are the figures one looks for first.
+// tiles are the most important figures.
 func tiles(sides []side) []tile {
 	var all []tile
 	add := func(name string, value func(*v1alpha1.ScenarioReportStatus) string) {
@@ -122,7 +121,7 @@ func tiles(sides []side) []tile {
 	return all
 }
 
-// cents rounds an amount of at least one to two decimals, for a glance.
+// cents rounds an amount of at least one to two decimals.
 func cents(amount json.Number) string {
 	value, err := amount.Float64()
 	if err != nil || value < 1 {
@@ -213,7 +212,7 @@ func scaleUpTable(s *v1alpha1.ScenarioReportStatus) table {
 	return t
 }
 
-// reasons are those of the groups, equal ones together, and what was left over.
+// reasons are the reasons of the groups, equal ones together, and the number of unplaced nodes.
 func reasons(row *v1alpha1.TimelineRow) []string {
 	const shown = 4
 	var order []string

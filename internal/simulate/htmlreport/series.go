@@ -9,7 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// point is a value from a moment on.
+// point is a value that starts at a moment.
 type point struct {
 	at    time.Duration
 	value float64
@@ -42,7 +42,7 @@ func (l *layer) at(t time.Duration) float64 {
 	return l.points[i].value
 }
 
-// target and ready are what a group's size is read as.
+// target and ready select a value of a group's size.
 func target(s v1alpha1.GroupSize) int { return s.Target }
 func ready(s v1alpha1.GroupSize) int  { return s.Ready }
 
@@ -80,7 +80,7 @@ func sum(groups []*v1alpha1.GroupReport, size func(v1alpha1.GroupSize) int) []po
 	return points
 }
 
-// zones are looks by zone: the same zone looks the same in every chart.
+// zones are patterns by zone: a zone has the same pattern in every chart.
 type zones struct{ names []string }
 
 func zonesOf(reports ...*v1alpha1.ScenarioReportStatus) zones {
@@ -96,7 +96,7 @@ func zonesOf(reports ...*v1alpha1.ScenarioReportStatus) zones {
 
 func (z zones) look(zone string) int { return slices.Index(z.names, zone) % looks }
 
-// most is how many layers a chart has before the rest becomes one.
+// most is the maximum number of layers of a chart; the rest is combined.
 const most = 8
 
 // byZone stacks the groups of each zone.
@@ -122,7 +122,7 @@ func (z zones) byZone(groups []*v1alpha1.GroupReport) []layer {
 	return layers
 }
 
-// byGroup stacks single groups, by zone; too many of them by zone only.
+// byGroup stacks single groups, sorted by zone; if there are too many, it stacks zones.
 func (z zones) byGroup(groups []*v1alpha1.GroupReport) []layer {
 	if len(groups) > most {
 		return z.byZone(groups)
@@ -140,7 +140,7 @@ func (z zones) byGroup(groups []*v1alpha1.GroupReport) []layer {
 
 func zoneName(zone string) string { return cmp.Or(zone, "no zone") }
 
-// instants are the moments at which any layer changes, from the start on.
+// instants are the moments at which any layer changes, including the start.
 func instants(layers []layer) []time.Duration {
 	all := []time.Duration{0}
 	for _, l := range layers {
@@ -152,8 +152,8 @@ func instants(layers []layer) []time.Duration {
 	return slices.Compact(all)
 }
 
-// thin leaves at most about n moments: of each stretch of time the last one, and
-// the one at which the layers together are highest.
+// thin keeps at most about n moments: for each interval the last one, and the one with the highest
+// sum of layers.
 func thin(at []time.Duration, layers []layer, n int) []time.Duration {
 	if len(at) <= n {
 		return at
