@@ -136,31 +136,17 @@ func TestTerminatingPodsCountForNothing(t *testing.T) {
 	}
 }
 
-// A target that gets some of its nodes back is counted on for more, after the stabilization time.
+// A target that gets some of its nodes back counts for more after the stabilization time.
 func TestCapacityRises(t *testing.T) {
-	w := pair()
-	w.able[0] = 4
-	w.run()
-	must(t, w.settle())
-	must(t, w.wait(timeout+time.Second))
+	w := blocked(t, 4)
 	w.able[0] = 8
-	must(t, w.wait(time.Second))
-	if fmt.Sprint(w.sizes) != "[10 6]" {
-		t.Errorf("at once: %v", w.sizes)
-	}
-	must(t, w.wait(stable))
-	if fmt.Sprint(w.sizes) != "[10 2]" {
-		t.Errorf("later: %v", w.sizes)
-	}
+	w.after(t, 1, time.Second, "[10 6]")
+	w.after(t, 1, stable, "[10 2]")
 }
 
 // An autoscaler that adds a replica every minute does not keep a fallback from ending.
 func TestGrowthIsNoInterruption(t *testing.T) {
-	w := pair()
-	w.able[0] = 4
-	w.run()
-	must(t, w.settle())
-	must(t, w.wait(timeout+time.Second))
+	w := blocked(t, 4)
 	w.able[0] = 1000
 	for range 7 {
 		must(t, w.wait(time.Minute))
@@ -174,11 +160,7 @@ func TestGrowthIsNoInterruption(t *testing.T) {
 // A pod that fails after the others are well again starts the stabilization time once more, even if
 // it is created again in time.
 func TestFailureIsAnInterruption(t *testing.T) {
-	w := pair()
-	w.able[0] = 4
-	w.run()
-	must(t, w.settle())
-	must(t, w.wait(timeout+time.Second))
+	w := blocked(t, 4)
 	w.able[0] = 10
 	must(t, w.wait(time.Second))
 	must(t, w.wait(3*time.Minute))
@@ -235,18 +217,11 @@ func TestFallbackRemoved(t *testing.T) {
 	}
 }
 
-// A blocked target that loses more nodes is counted on for less at once.
+// A blocked target that loses more nodes counts for less at once.
 func TestCapacityFalls(t *testing.T) {
-	w := pair()
-	w.able[0] = 6
-	w.run()
-	must(t, w.settle())
-	must(t, w.wait(timeout+time.Second))
+	w := blocked(t, 6)
 	w.able[0] = 3
-	must(t, w.wait(time.Second))
-	if fmt.Sprint(w.sizes) != "[10 7]" {
-		t.Errorf("sizes %v", w.sizes)
-	}
+	w.after(t, 1, time.Second, "[10 7]")
 }
 
 // With rebalance false, what hangs does not count as placed.

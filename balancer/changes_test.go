@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"testing"
@@ -10,18 +11,26 @@ import (
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// blocked has 10 replicas on a, which is able to run 6 of them; 4 more run on b instead.
-func blocked(t *testing.T) *world {
+// blocked has 10 replicas on a, which is able to run some of them; the others run on b instead.
+func blocked(t *testing.T, able int32) *world {
 	t.Helper()
 	w := pair()
-	w.able[0] = 6
+	w.able[0] = able
 	w.run()
 	must(t, w.settle())
-	must(t, w.wait(timeout+time.Second))
-	if fmt.Sprint(w.sizes) != "[10 4]" {
-		t.Fatalf("sizes %v", w.sizes)
-	}
+	w.after(t, 1, timeout+time.Second, fmt.Sprintf("[10 %d]", 10-able))
 	return w
+}
+
+// after lets a time pass as often as said, and checks the sizes then.
+func (w *world) after(t *testing.T, times int, d time.Duration, want string) {
+	t.Helper()
+	for range times {
+		must(t, w.wait(d))
+	}
+	if got := fmt.Sprint(w.sizes); got != want {
+		t.Fatalf("sizes %s after %d times %v, want %s", got, times, d, want)
+	}
 }
 
 // A Balancer may be changed in the middle of a fallback.
@@ -47,23 +56,12 @@ func TestChangesDuringAFallback(t *testing.T) {
 		"another name of it": {func(w *world) { w.rename(0, "c") }, "[10 4]", "[10 0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := blocked(t)
+			w := blocked(t, 6)
 			c.change(w)
 			must(t, w.settle())
-			must(t, w.wait(timeout+time.Second))
-			if got := fmt.Sprint(w.sizes); got != c.want {
-				t.Errorf("sizes %s, want %s", got, c.want)
-			}
+			w.after(t, 1, timeout+time.Second, c.want)
 			w.able[0] = 1000
-			for range 3 {
-				must(t, w.wait(stable+time.Second))
-			}
-			if c.later == "" {
-				c.later = c.want
-			}
-			if got := fmt.Sprint(w.sizes); got != c.later {
-				t.Errorf("later sizes %s, want %s", got, c.later)
-			}
+			w.after(t, 3, stable+time.Second, cmp.Or(c.later, c.want))
 		})
 	}
 }
@@ -79,8 +77,8 @@ func (w *world) rename(i int, name string) {
 	}
 }
 
-// doubt makes one pass while a target cannot be read or is in conflict.
-func (w *world) doubt(t *testing.T, i int, conflict bool) Decision {
+// passPinned makes one pass while a target cannot be read or is in conflict.
+func (w *world) passPinned(t *testing.T, i int, conflict bool) Decision {
 	t.Helper()
 	w.observe()
 	w.in.Conflicts = nil
@@ -97,11 +95,11 @@ func (w *world) doubt(t *testing.T, i int, conflict bool) Decision {
 }
 
 // What runs in place of a blocked target goes on to do so when that can no longer be read.
-func TestBlockedTargetInDoubt(t *testing.T) {
+func TestBlockedTargetThatIsPinned(t *testing.T) {
 	for _, conflict := range []bool{false, true} {
-		w := blocked(t)
+		w := blocked(t, 6)
 		for range 3 {
-			d := w.doubt(t, 0, conflict)
+			d := w.passPinned(t, 0, conflict)
 			if s := d.Status.Targets[0]; fmt.Sprint(w.sizes) != "[10 4]" || s.Desired != 10 || s.Pending != 4 {
 				t.Errorf("conflict %v: sizes %v, %+v", conflict, w.sizes, s)
 			}
@@ -109,7 +107,7 @@ func TestBlockedTargetInDoubt(t *testing.T) {
 			w.in.Now = w.in.Now.Add(stable)
 		}
 		w.in.Spec.Policy.Fallback = nil
-		d := w.doubt(t, 0, conflict)
+		d := w.passPinned(t, 0, conflict)
 		if s := d.Status.Targets[0]; fmt.Sprint(w.sizes) != "[10 4]" || s.Capacity != nil {
 			t.Errorf("conflict %v, no fallback: sizes %v, %+v", conflict, w.sizes, s)
 		}
@@ -123,7 +121,7 @@ func TestConflictStartsNoFallback(t *testing.T) {
 	must(t, w.settle())
 	w.pods[0] = nil
 	for range 3 {
-		if d := w.doubt(t, 0, true); len(d.Writes) > 0 || d.Status.Targets[0].Capacity != nil {
+		if d := w.passPinned(t, 0, true); len(d.Writes) > 0 || d.Status.Targets[0].Capacity != nil {
 			t.Errorf("%+v", d)
 		}
 		w.in.Now = w.in.Now.Add(timeout)
@@ -131,14 +129,14 @@ func TestConflictStartsNoFallback(t *testing.T) {
 }
 
 // Replicas do not leave for a target that cannot be read before they were seen to run there.
-func TestMovesWaitForWhatIsInDoubt(t *testing.T) {
+func TestMovesWaitForPinnedTargets(t *testing.T) {
 	w := pair()
 	must(t, w.settle())
 	w.in.Spec.Policy = priority("b", "a")
 	_, err := w.pass() // b has 10 now, which do not run yet
 	must(t, err)
 	for range 3 {
-		if w.doubt(t, 1, false); fmt.Sprint(w.sizes) != "[10 10]" {
+		if w.passPinned(t, 1, false); fmt.Sprint(w.sizes) != "[10 10]" {
 			t.Errorf("sizes %v", w.sizes)
 		}
 		w.in.Now = w.in.Now.Add(timeout)
@@ -201,7 +199,7 @@ func TestTargetThatIsBeingDeleted(t *testing.T) {
 			t.Errorf("sizes %v", w.sizes)
 		}
 		w.in.Now = w.in.Now.Add(time.Hour)
-		w.doubt(t, 0, false)
+		w.passPinned(t, 0, false)
 	}
 }
 
@@ -225,19 +223,9 @@ func TestReplicasStayUntilTheyRunElsewhere(t *testing.T) {
 			must(t, w.settle())
 			w.able[1] = 4
 			c.change(w)
-			for range 3 {
-				must(t, w.wait(timeout+time.Second))
-			}
-			if got := fmt.Sprint(w.sizes); got != c.stay {
-				t.Errorf("sizes %s while others cannot run them, want %s", got, c.stay)
-			}
+			w.after(t, 3, timeout+time.Second, c.stay) // the others cannot run them
 			w.able[1] = 1000
-			for range 3 {
-				must(t, w.wait(stable+time.Second))
-			}
-			if got := fmt.Sprint(w.sizes); got != c.later {
-				t.Errorf("later sizes %s, want %s", got, c.later)
-			}
+			w.after(t, 3, stable+time.Second, c.later)
 		})
 	}
 }

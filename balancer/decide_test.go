@@ -295,7 +295,7 @@ func TestConditionTimes(t *testing.T) {
 	check(metav1.ConditionTrue, 3*time.Minute)
 }
 
-// A spec that makes no sense stops everything and forgets nothing.
+// An invalid spec stops everything, and nothing is forgotten.
 func TestInvalidSpec(t *testing.T) {
 	w := newWorld(specOf(10, withFallback(priority("a")), targetOf("a", -1, -1)), 10)
 	w.late(0, 3)

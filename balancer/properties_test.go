@@ -95,12 +95,8 @@ func forAll(t *testing.T, property func(w *world, d Decision) error) {
 // minimums; a probe is no part.
 func TestSumIsExact(t *testing.T) {
 	forAll(t, func(w *world, d Decision) error {
-		p, err := newPass(w.in)
+		p, total, err := w.shared()
 		if err != nil {
-			return err
-		}
-		total, _ := p.total()
-		if err := p.share(total); err != nil {
 			return err
 		}
 		sum := p.unplaced - p.excess
@@ -112,6 +108,16 @@ func TestSumIsExact(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// shared is a decision up to the shares of the targets, with the number that is shared.
+func (w *world) shared() (*pass, int32, error) {
+	p, err := newPass(w.in)
+	if err != nil {
+		return nil, 0, err
+	}
+	total, _ := p.total()
+	return p, total, p.share(total)
 }
 
 // When everything runs and nothing is held, the sizes written are the replicas asked for, as far as
@@ -143,7 +149,7 @@ func TestWrittenReplicasAreTheTotal(t *testing.T) {
 	}
 }
 
-// shares tells whether a target gets more than its minimum.
+// shares reports whether a target gets more than its minimum.
 func shares(s v1alpha1.BalancerSpec, name string) bool {
 	if s.Policy.Priorities != nil {
 		return slices.Contains(s.Policy.Priorities.TargetOrder, name)
@@ -152,15 +158,15 @@ func shares(s v1alpha1.BalancerSpec, name string) bool {
 }
 
 // No target is written below its minimum or above its maximum, but on the way there; none is
-// written that is in doubt.
+// written that is pinned.
 func TestBoundsHold(t *testing.T) {
 	forAll(t, func(w *world, d Decision) error {
 		for i, target := range w.in.Spec.Targets {
 			s := d.Status.Targets[i]
 			written := slices.ContainsFunc(d.Writes, func(w Write) bool { return w.Target == target.Name })
-			if w.inDoubt(i) {
+			if w.pinned(i) {
 				if written || s.Desired != s.Current || s.Pending != 0 && s.Capacity == nil {
-					return fmt.Errorf("%s is in doubt: %+v", target.Name, s)
+					return fmt.Errorf("%s is pinned: %+v", target.Name, s)
 				}
 				continue
 			}
@@ -245,7 +251,7 @@ func TestNoReplicaMovesWithoutNeed(t *testing.T) {
 }
 
 // Whatever happens, a pass leaves as many running replicas as are needed, or as there were, but for
-// those that are asked for no more. What is in doubt counts as it was last known. All that holds
+// those that are asked for no more. A pinned target counts as it was last known. All that holds
 // for two passes as well if the status of the first is lost.
 func TestNoRunningReplicaIsLost(t *testing.T) {
 	forAll(t, func(w *world, d Decision) error {
@@ -260,18 +266,14 @@ func TestNoRunningReplicaIsLost(t *testing.T) {
 				continue
 			}
 			size := s.Current
-			if !w.inDoubt(i) {
+			if !w.pinned(i) {
 				size = w.in.Targets[i].Replicas
 			}
 			before += int64(min(s.Running, size))
 			needed += int64(s.Desired - s.Pending)
 		}
-		p, err := newPass(w.in)
+		p, _, err := w.shared()
 		if err != nil {
-			return err
-		}
-		total, _ := p.total()
-		if err := p.share(total); err != nil {
 			return err
 		}
 		needed += p.stuck()
@@ -281,7 +283,7 @@ func TestNoRunningReplicaIsLost(t *testing.T) {
 				if s.Reason != ReasonUnknown {
 					after += int64(min(s.Running, s.Current))
 				}
-				if !w.inDoubt(i) {
+				if !w.pinned(i) {
 					w.in.Targets[i].Replicas = s.Current
 				}
 			}
@@ -296,8 +298,8 @@ func TestNoRunningReplicaIsLost(t *testing.T) {
 	})
 }
 
-// inDoubt tells whether a target cannot be read or must not be written.
-func (w *world) inDoubt(i int) bool {
+// pinned reports whether a target cannot be read or must not be written.
+func (w *world) pinned(i int) bool {
 	o := w.in.Targets[i]
 	_, conflict := w.in.Conflicts[o.Name]
 	return o.Err != nil || conflict

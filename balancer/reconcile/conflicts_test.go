@@ -69,7 +69,7 @@ func TestSelectorOfTwoBalancers(t *testing.T) {
 	b.wrote("")
 }
 
-func TestDoubtfulSelectors(t *testing.T) {
+func TestOverlappingSelectors(t *testing.T) {
 	ended := func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }
 	leaving := func(p *v1.Pod) {
 		p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: start}, []string{"example.com/wait"}

@@ -66,7 +66,7 @@ func TestPassThatEndsWhileItReads(t *testing.T) {
 	}
 }
 
-// The replicas of a target that is deleted run elsewhere; created again it gets what is its due.
+// The replicas of a target that is deleted run elsewhere; created again it gets its share.
 func TestTargetIsRecreated(t *testing.T) {
 	b := newBench(t, append(append(pods("a", 3), pods("b", 3)...), balancerOf("web", 6, "a", "b"))...)
 	b.server.deploy("a", 3)
@@ -85,13 +85,13 @@ func TestTargetIsRecreated(t *testing.T) {
 
 // A target that is refused with 403, or of which a server answers that it does not know the path,
 // keeps its replicas: that is no knowledge.
-func TestTargetInDoubtKeepsItsReplicas(t *testing.T) {
+func TestUnreadableTargetKeepsItsReplicas(t *testing.T) {
 	b := newBench(t, append(append(pods("a", 3), pods("b", 3)...), balancerOf("web", 6, "a", "b"))...)
 	b.server.deploy("a", 3)
 	b.server.deploy("b", 3)
 	b.pass("web")
 	for _, code := range []int{http.StatusForbidden, http.StatusInternalServerError, http.StatusNotFound} {
-		b.server.change(func() { b.server.doubt = map[string]int{"a": code} })
+		b.server.change(func() { b.server.failing = map[string]int{"a": code} })
 		b.pass("web")
 		b.wrote("")
 		if s := b.get("web").Status.Targets[0]; s.Reason != balancer.ReasonUnreadable || s.Current != 3 {

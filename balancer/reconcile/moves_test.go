@@ -31,7 +31,7 @@ func TestMovesThatWereNotMadeDoNotCount(t *testing.T) {
 		"it failed":        {outcomes{{Write: leaves, wanted: 5, err: errNotRead}}, before},
 		"some held back":   {outcomes{{Write: held, wanted: 5}}, balancer.MovesUntil(now, 2)},
 		"one of two fails": {outcomes{{Write: leaves, wanted: 5}, {Write: balancer.Write{From: 1, Moves: 1}, err: errNotRead}}, balancer.MovesUntil(now, 3)},
-		"nobody knows":     {outcomes{{Write: leaves, wanted: 5, err: &scale.Error{Reason: scale.ReasonUnavailable, Err: errors.New("timeout")}}}, balancer.MovesUntil(now, 4)},
+		"not known":        {outcomes{{Write: leaves, wanted: 5, err: &scale.Error{Reason: scale.ReasonUnavailable, Err: errors.New("timeout")}}}, balancer.MovesUntil(now, 4)},
 	} {
 		if got := c.done.moves(before, decided, now); *got != *c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -17,11 +17,11 @@ import (
 type server struct {
 	*httptest.Server
 
-	mu     sync.Mutex
-	scales map[string]*autoscalingv1.Scale // by name
-	refuse map[string]int                  // the code that answers a write, by name
-	doubt  map[string]int                  // the code that answers everything, in plain text, by name
-	writes []string                        // in order
+	mu      sync.Mutex
+	scales  map[string]*autoscalingv1.Scale // by name
+	refuse  map[string]int                  // the code that answers a write, by name
+	failing map[string]int                  // the code that answers everything, in plain text, by name
+	writes  []string                        // in order
 
 	// gate is passed by every request before it is answered, several at a time; nil is always open.
 	gate func(*http.Request)
@@ -107,8 +107,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				{Name: "deployments/scale", Kind: "Scale", Group: "autoscaling", Version: "v1", Namespaced: true},
 			},
 		})
-	case s.doubt[name] != 0:
-		http.Error(w, "no answer", s.doubt[name])
+	case s.failing[name] != 0:
+		http.Error(w, "no answer", s.failing[name])
 	case !ok:
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 	case r.Method == http.MethodPut && s.refuse[name] == http.StatusConflict:

@@ -283,7 +283,7 @@ func TestAWatchThatFailsForGood(t *testing.T) {
 		t.Error(err)
 	}
 	s.refuse(true)
-	eventually(t, "it says what it can not watch", func() bool {
+	eventually(t, "it says what it cannot watch", func() bool {
 		err := m.Ready()
 		return err != nil && strings.HasPrefix(err.Error(), "the watch of *v1.ConfigMap has failed for ") && strings.Contains(err.Error(), "Forbidden")
 	})
@@ -300,7 +300,7 @@ func TestAWatchThatIsRefusedFromTheStart(t *testing.T) {
 	close(s.open)
 	s.refuse(true)
 	m, stop, _ := run(t, s, &watcher{name: "watcher"}, options("alice"))
-	eventually(t, "it says what it can not watch", func() bool {
+	eventually(t, "it says what it cannot watch", func() bool {
 		err := m.Ready()
 		return err != nil && strings.Contains(err.Error(), "the caches are not filled yet\nthe watch of *v1.ConfigMap has failed for ")
 	})

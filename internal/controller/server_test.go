@@ -29,7 +29,7 @@ type server struct {
 
 	mu     sync.Mutex
 	lease  *coordinationv1.Lease
-	broken bool          // the lease can not be had
+	broken bool          // the lease cannot be acquired
 	cut    chan struct{} // closed while ConfigMaps are refused, which ends their watches
 	notes  []string
 }
