@@ -111,9 +111,9 @@ func (c Chain) Choose(options []Option) (Option, Trail, error) {
 		if len(left) == 1 {
 			break
 		}
-		verdicts := strategy.Judge(left)
-		trail = append(trail, newStep(strategy.Name(), left, verdicts))
-		left = kept(left, verdicts)
+		results := strategy.Filter(left)
+		trail = append(trail, newStep(strategy.Name(), left, results))
+		left = kept(left, results)
 	}
 	if len(left) > 1 {
 		trail = append(trail, nameStep(left))
@@ -122,9 +122,9 @@ func (c Chain) Choose(options []Option) (Option, Trail, error) {
 }
 
 // kept answers a new slice, for the caller's options are not ours to reorder.
-func kept(options []Option, verdicts []Verdict) []Option {
+func kept(options []Option, results []Result) []Option {
 	var left []Option
-	for i, v := range verdicts {
+	for i, v := range results {
 		if v.Kept {
 			left = append(left, options[i])
 		}

@@ -14,8 +14,8 @@ type leastNodes struct{}
 
 func (leastNodes) Name() string { return leastNodesDefinition.Name }
 
-func (leastNodes) Judge(options []Option) []Verdict {
-	return judge(options,
+func (leastNodes) Filter(options []Option) []Result {
+	return keepBest(options,
 		func(o Option) int { return o.NodeCount },
 		cmp.Compare[int],
 		func(n int) string { return count(n, "node") })

@@ -19,8 +19,8 @@ type leastWaste struct{}
 
 func (leastWaste) Name() string { return leastWasteDefinition.Name }
 
-func (leastWaste) Judge(options []Option) []Verdict {
-	return judge(options, measureWaste, waste.compare, waste.String)
+func (leastWaste) Filter(options []Option) []Result {
+	return keepBest(options, measureWaste, waste.compare, waste.String)
 }
 
 // waste is the idle part of the new nodes, as exact fractions of 1.

@@ -14,8 +14,8 @@ type mostPods struct{}
 
 func (mostPods) Name() string { return mostPodsDefinition.Name }
 
-func (mostPods) Judge(options []Option) []Verdict {
-	return judge(options,
+func (mostPods) Filter(options []Option) []Result {
+	return keepBest(options,
 		func(o Option) int { return o.Pods.Len() },
 		func(a, b int) int { return cmp.Compare(b, a) },
 		func(n int) string { return count(n, "pod") })

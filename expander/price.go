@@ -29,8 +29,8 @@ type price struct{}
 
 func (price) Name() string { return priceDefinition.Name }
 
-func (price) Judge(options []Option) []Verdict {
-	return judge(options, measureCost, cost.compare, cost.String)
+func (price) Filter(options []Option) []Result {
+	return keepBest(options, measureCost, cost.compare, cost.String)
 }
 
 // cost is the price of an option: micros per hour for so many milli-cores' worth of pods.

@@ -24,8 +24,8 @@ type priority struct{ priorities Priorities }
 
 func (priority) Name() string { return priorityDefinition.Name }
 
-func (p priority) Judge(options []Option) []Verdict {
-	return judge(options, p.measure, rank.compare, rank.String)
+func (p priority) Filter(options []Option) []Result {
+	return keepBest(options, p.measure, rank.compare, rank.String)
 }
 
 // rank is an option's priority and what gave it.

@@ -20,20 +20,20 @@ type random struct{ seed, round uint64 }
 
 func (random) Name() string { return randomDefinition.Name }
 
-func (r random) Judge(options []Option) []Verdict {
-	verdicts := make([]Verdict, len(options))
+func (r random) Filter(options []Option) []Result {
+	results := make([]Result, len(options))
 	if len(options) == 0 {
-		return verdicts
+		return results
 	}
 	order := make([]int, len(options))
 	for i := range order {
 		order[i] = i
-		verdicts[i].Figure = "not drawn"
+		results[i].Figure = "not drawn"
 	}
 	slices.SortFunc(order, func(a, b int) int { return byName(options[a], options[b]) })
 	drawn := order[r.source(options, order).IntN(len(order))]
-	verdicts[drawn] = Verdict{Kept: true, Figure: "drawn from " + count(len(options), "option")}
-	return verdicts
+	results[drawn] = Result{Kept: true, Figure: "drawn from " + count(len(options), "option")}
+	return results
 }
 
 // source is keyed by everything the draw may depend on. A strong hash spreads

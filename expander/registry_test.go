@@ -27,7 +27,7 @@ func TestEverythingDerivesFromTheRegistry(t *testing.T) {
 			continue
 		}
 		kept := 0
-		for _, v := range s.Judge(options) {
+		for _, v := range s.Filter(options) {
 			if v.Kept {
 				kept++
 			}
@@ -38,7 +38,7 @@ func TestEverythingDerivesFromTheRegistry(t *testing.T) {
 		if kept == 0 || d.Single && kept != 1 {
 			t.Errorf("%s keeps %d", d.Name, kept)
 		}
-		if got := s.Judge(nil); len(got) != 0 {
+		if got := s.Filter(nil); len(got) != 0 {
 			t.Errorf("%s of none: %v", d.Name, got)
 		}
 	}

@@ -22,11 +22,11 @@ func represent(options []Option) ([]Option, Step) {
 		best := slices.MinFunc(set, standing)
 		chosen = append(chosen, best)
 		for _, o := range set {
-			v := Verdict{Figure: "in the set of " + best.Group}
+			v := Result{Figure: "in the set of " + best.Group}
 			if o.Group == best.Group {
-				v = Verdict{Kept: true, Figure: standsFor(best, set)}
+				v = Result{Kept: true, Figure: standsFor(best, set)}
 			}
-			step.Options = append(step.Options, Judged{Group: o.Group, Verdict: v})
+			step.Options = append(step.Options, OptionResult{Group: o.Group, Result: v})
 		}
 	}
 	step.sort()

@@ -8,20 +8,20 @@ type Strategy interface {
 	// Name is the name the registry knows the strategy by.
 	Name() string
 
-	// Judge answers one Verdict for each option, in the order of the options.
+	// Filter returns one Result for each option, in the order of the options.
 	// Of one or more options it keeps at least one.
-	Judge(options []Option) []Verdict
+	Filter(options []Option) []Result
 }
 
-// Verdict is what a strategy found about one option.
-type Verdict struct {
+// Result is what a strategy found about one option.
+type Result struct {
 	Kept   bool   `json:"kept"`
 	Figure string `json:"figure,omitempty"` // what was measured, with its unit
 }
 
-// judge measures every option and keeps those that no other one precedes.
+// keepBest measures every option and keeps those that no other one precedes.
 // Compare is negative where the first of two measures is the better one.
-func judge[M any](options []Option, measure func(Option) M, compare func(a, b M) int, figure func(M) string) []Verdict {
+func keepBest[M any](options []Option, measure func(Option) M, compare func(a, b M) int, figure func(M) string) []Result {
 	measures := make([]M, len(options))
 	best := 0
 	for i, o := range options {
@@ -30,11 +30,11 @@ func judge[M any](options []Option, measure func(Option) M, compare func(a, b M)
 			best = i
 		}
 	}
-	verdicts := make([]Verdict, len(options))
+	results := make([]Result, len(options))
 	for i, m := range measures {
-		verdicts[i] = Verdict{Kept: compare(m, measures[best]) == 0, Figure: figure(m)}
+		results[i] = Result{Kept: compare(m, measures[best]) == 0, Figure: figure(m)}
 	}
-	return verdicts
+	return results
 }
 
 // count writes a number with its noun.

@@ -139,9 +139,9 @@ func TestStrategies(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			verdicts := strategyOf(t, test.strategy, priorities).Judge(test.options)
+			results := strategyOf(t, test.strategy, priorities).Filter(test.options)
 			var kept, figures []string
-			for i, v := range verdicts {
+			for i, v := range results {
 				figures = append(figures, v.Figure)
 				if v.Kept {
 					kept = append(kept, test.options[i].Group)
@@ -175,18 +175,18 @@ func TestPriorityOfASetIsItsBestMembers(t *testing.T) {
 	p := prioritiesOf(t, "10: ['.*']\n50: [ng-c]\n")
 	set := option("ng-a", 1, 1, 0, 0)
 	set.Members = []string{"ng-a", "ng-b", "ng-c"}
-	verdicts := priority{p}.Judge([]Option{option("lone", 1, 1, 0, 0), set})
-	if verdicts[0].Kept || !verdicts[1].Kept || verdicts[1].Figure != `priority 50 (ng-c matches "ng-c")` {
-		t.Errorf("got %+v", verdicts)
+	results := priority{p}.Filter([]Option{option("lone", 1, 1, 0, 0), set})
+	if results[0].Kept || !results[1].Kept || results[1].Figure != `priority 50 (ng-c matches "ng-c")` {
+		t.Errorf("got %+v", results)
 	}
 }
 
 // A difference far below what a float64 can tell still decides.
 func TestWasteIsComparedExactly(t *testing.T) {
 	a, b := option("a", 1_000_000, 1, 1<<52, 1<<62), option("b", 1_000_000, 1, 1<<52, 1<<62+1)
-	verdicts := leastWaste{}.Judge([]Option{a, b})
-	if verdicts[0].Kept || !verdicts[1].Kept {
-		t.Errorf("got %+v, want b alone: it requests one byte more", verdicts)
+	results := leastWaste{}.Filter([]Option{a, b})
+	if results[0].Kept || !results[1].Kept {
+		t.Errorf("got %+v, want b alone: it requests one byte more", results)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestRandomFavoursNoOption(t *testing.T) {
 			if by == "seed" {
 				r = random{seed: n}
 			}
-			for i, v := range r.Judge(list) {
+			for i, v := range r.Filter(list) {
 				if v.Kept {
 					counts[list[i].Group]++
 				}

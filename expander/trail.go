@@ -16,20 +16,20 @@ type Trail []Step
 
 // Step is what one filter made of the options the one before it left.
 type Step struct {
-	Strategy string   `json:"strategy"` // the strategy's name, SetStep or NameStep
-	Options  []Judged `json:"options"`  // those kept first, then by name
+	Strategy string         `json:"strategy"` // the strategy's name, SetStep or NameStep
+	Options  []OptionResult `json:"options"`  // those kept first, then by name
 }
 
-// Judged is the verdict on the option of one group.
-type Judged struct {
+// OptionResult is the result for the option of one group.
+type OptionResult struct {
 	Group string `json:"group"`
-	Verdict
+	Result
 }
 
-func newStep(strategy string, options []Option, verdicts []Verdict) Step {
-	s := Step{Strategy: strategy, Options: make([]Judged, len(options))}
+func newStep(strategy string, options []Option, results []Result) Step {
+	s := Step{Strategy: strategy, Options: make([]OptionResult, len(options))}
 	for i, o := range options {
-		s.Options[i] = Judged{Group: o.Group, Verdict: verdicts[i]}
+		s.Options[i] = OptionResult{Group: o.Group, Result: results[i]}
 	}
 	s.sort()
 	return s
@@ -37,13 +37,13 @@ func newStep(strategy string, options []Option, verdicts []Verdict) Step {
 
 // nameStep settles between options that are sorted by name.
 func nameStep(options []Option) Step {
-	verdicts := make([]Verdict, len(options))
-	verdicts[0] = Verdict{Kept: true, Figure: "first by name"}
-	return newStep(NameStep, options, verdicts)
+	results := make([]Result, len(options))
+	results[0] = Result{Kept: true, Figure: "first by name"}
+	return newStep(NameStep, options, results)
 }
 
 func (s Step) sort() {
-	slices.SortFunc(s.Options, func(a, b Judged) int {
+	slices.SortFunc(s.Options, func(a, b OptionResult) int {
 		if a.Kept != b.Kept {
 			if a.Kept {
 				return -1
@@ -78,7 +78,7 @@ const shown = 3
 func (s Step) String() string {
 	var b strings.Builder
 	b.WriteString(s.Strategy + ": keeps ")
-	split := slices.IndexFunc(s.Options, func(o Judged) bool { return !o.Kept })
+	split := slices.IndexFunc(s.Options, func(o OptionResult) bool { return !o.Kept })
 	if split < 0 {
 		split = len(s.Options)
 	}
@@ -90,7 +90,7 @@ func (s Step) String() string {
 	return b.String()
 }
 
-func writeJudged(b *strings.Builder, options []Judged) {
+func writeJudged(b *strings.Builder, options []OptionResult) {
 	for i, o := range options {
 		if i > 0 {
 			b.WriteString(", ")

@@ -77,7 +77,7 @@ func ExampleSplit_quota() {
 	result, err := nodegroupset.Split(nodegroupset.SplitRequest{
 		Nodes:  6,
 		Groups: []nodegroupset.Group{{Name: "a", Max: 10}, {Name: "b", Max: 10}},
-		Caps:   []nodegroupset.Cap{{Name: "zone-a", Groups: []string{"a"}, Limit: 2}},
+		Quotas: []nodegroupset.Quota{{Name: "zone-a", Groups: []string{"a"}, Limit: 2}},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -39,16 +39,16 @@ type ShrinkCandidate struct {
 type ShrinkReason string
 
 const (
-	WaitsForLevel ShrinkReason = "level" // a larger group of its set has to shrink first
-	WaitsForLimit ShrinkReason = "limit" // Nodes or Drains is used up
-	HeldByMin     ShrinkReason = "min"   // its group is at its min
+	ReasonWaitsForLevel ShrinkReason = "level" // a larger group of its set has to shrink first
+	ReasonWaitsForLimit ShrinkReason = "limit" // Nodes or Drains is used up
+	ReasonAtMin         ShrinkReason = "min"   // its group is at its min
 )
 
 // ShrinkWait is a candidate that does not go now.
 type ShrinkWait struct {
 	Candidate int // its position in the request
 	Reason    ShrinkReason
-	Behind    string // for WaitsForLevel, the larger group that has to shrink first
+	Behind    string // for ReasonWaitsForLevel, the larger group that has to shrink first
 }
 
 // ShrinkResult is the answer of Shrink. Every candidate is in one of the lists.

@@ -116,11 +116,11 @@ func (o *shrinkOracle) reason(i int) ShrinkReason {
 	g := o.group(o.Candidates[i].Group)
 	switch {
 	case !o.canShrink(g):
-		return HeldByMin
+		return ReasonAtMin
 	case o.sizes[g.Name] < o.largest(setOf(g)) && !o.Candidates[i].Overdue:
-		return WaitsForLevel
+		return ReasonWaitsForLevel
 	}
-	return WaitsForLimit
+	return ReasonWaitsForLimit
 }
 
 // randomShrink makes a request whose numbers are close enough to meet.
@@ -168,7 +168,7 @@ func TestShrinkIsTheSlowWalk(t *testing.T) {
 				t.Fatalf("%+v:\n%d waits for %s, want %s", request, wait.Candidate, wait.Reason, want)
 			}
 			group := oracle.group(request.Candidates[wait.Candidate].Group)
-			if wait.Reason == WaitsForLevel {
+			if wait.Reason == ReasonWaitsForLevel {
 				behind := oracle.group(wait.Behind)
 				if setOf(behind) != setOf(group) || oracle.sizes[behind.Name] != oracle.largest(setOf(group)) || !oracle.canShrink(behind) {
 					t.Fatalf("%+v:\n%d waits behind %q, which is no largest group of its set", request, wait.Candidate, wait.Behind)
@@ -312,7 +312,7 @@ func TestShrinkLetsAllOverdueGoWithoutLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, wait := range got.Waits {
-			if wait.Reason != HeldByMin {
+			if wait.Reason != ReasonAtMin {
 				t.Fatalf("%d waits for %s", wait.Candidate, wait.Reason)
 			}
 		}

@@ -18,9 +18,9 @@ func TestShrink(t *testing.T) {
 		}
 		return out
 	}
-	level := func(i int, behind string) ShrinkWait { return ShrinkWait{i, WaitsForLevel, behind} }
-	limit := func(i int) ShrinkWait { return ShrinkWait{i, WaitsForLimit, ""} }
-	held := func(i int) ShrinkWait { return ShrinkWait{i, HeldByMin, ""} }
+	level := func(i int, behind string) ShrinkWait { return ShrinkWait{i, ReasonWaitsForLevel, behind} }
+	limit := func(i int) ShrinkWait { return ShrinkWait{i, ReasonWaitsForLimit, ""} }
+	held := func(i int) ShrinkWait { return ShrinkWait{i, ReasonAtMin, ""} }
 	tests := map[string]struct {
 		request ShrinkRequest
 		want    ShrinkResult

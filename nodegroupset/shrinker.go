@@ -216,11 +216,11 @@ func (s *shrinker) result() ShrinkResult {
 		if s.gone[i] {
 			continue
 		}
-		wait := ShrinkWait{Candidate: i, Reason: WaitsForLimit}
+		wait := ShrinkWait{Candidate: i, Reason: ReasonWaitsForLimit}
 		if !g.canShrink() {
-			wait.Reason = HeldByMin
+			wait.Reason = ReasonAtMin
 		} else if first := g.set.largest(); g.Size < first.Size && !s.candidates[i].Overdue {
-			wait.Reason, wait.Behind = WaitsForLevel, first.Name
+			wait.Reason, wait.Behind = ReasonWaitsForLevel, first.Name
 		}
 		out.Waits = append(out.Waits, wait)
 	}

@@ -33,7 +33,7 @@ type SplitRequest struct {
 	Policy Policy // Even when empty
 	Chosen string // the group that is first in line among equals; may be empty
 	Groups []Group
-	Caps   []Cap
+	Quotas []Quota
 }
 
 // Group is a node group as it stands. Size is its target size; Size, Min and Max
@@ -43,12 +43,12 @@ type Group struct {
 	Size, Min, Max, Weight int64
 }
 
-// Cap is a quota over several groups: the sum of Units times the final size of
+// Quota is a bound over several groups: the sum of Units times the final size of
 // each must not exceed Limit, what they hold today included. Units nil counts
 // 1 each. A quota that is exceeded already keeps its groups from growing; so does
 // a negative Limit, which is what remains where others have used up more than all
 // of it. Name is only repeated in the answer and need not be unique.
-type Cap struct {
+type Quota struct {
 	Name   string
 	Groups []string
 	Units  []int64
@@ -59,11 +59,11 @@ type Cap struct {
 type Reason string
 
 const (
-	HeldByNothing Reason = ""
-	HeldByMax     Reason = "max"     // it is at its max
-	OverMax       Reason = "overMax" // it is above its max and left alone
-	RaisedToMin   Reason = "min"     // it was below its min and got nodes for that only
-	HeldByQuota   Reason = "quota"   // a Cap, named in Detail, kept nodes away
+	ReasonNone        Reason = ""
+	ReasonAtMax       Reason = "max"     // it is at its max
+	ReasonOverMax     Reason = "overMax" // it is above its max and left alone
+	ReasonRaisedToMin Reason = "min"     // it was below its min and got nodes for that only
+	ReasonQuota       Reason = "quota"   // a Quota, named in Detail, kept nodes away
 )
 
 // GroupSplit is what becomes of one group.
@@ -138,7 +138,7 @@ func (r SplitRequest) check() (order []int, err error) {
 	if _, known := r.find(order, r.Chosen); r.Chosen != "" && !known {
 		return nil, apportion.Invalid("chosen", r.Chosen, "is none of the groups")
 	}
-	for i, c := range r.Caps {
+	for i, c := range r.Quotas {
 		if err := c.check(i, func(name string) bool { _, known := r.find(order, name); return known }); err != nil {
 			return nil, err
 		}
@@ -204,9 +204,9 @@ func (g *Group) check(i int) error {
 	return nil
 }
 
-func (c Cap) check(i int, isGroup func(string) bool) error {
+func (c Quota) check(i int, isGroup func(string) bool) error {
 	refuse := func(field string, value any, reason string) error {
-		return apportion.Invalid(fmt.Sprintf("caps[%d].%s", i, field), value, reason)
+		return apportion.Invalid(fmt.Sprintf("quotas[%d].%s", i, field), value, reason)
 	}
 	if c.Units != nil && len(c.Units) != len(c.Groups) {
 		return refuse("units", len(c.Units), "must be as many as groups")

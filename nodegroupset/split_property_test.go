@@ -21,8 +21,8 @@ type splitOracle struct {
 	left  int64
 }
 
-func (o *splitOracle) roomUnderCaps(i int) bool {
-	for _, c := range o.Caps {
+func (o *splitOracle) roomUnderQuotas(i int) bool {
+	for _, c := range o.Quotas {
 		var used, own int64
 		for k, name := range c.Groups {
 			units := int64(1)
@@ -59,7 +59,7 @@ func (o *splitOracle) fill(ceiling func(Group) int64) {
 	for ; o.left > 0; o.left-- {
 		best := -1
 		for i, group := range o.Groups {
-			if o.sizes[i] >= ceiling(group) || !o.roomUnderCaps(i) {
+			if o.sizes[i] >= ceiling(group) || !o.roomUnderQuotas(i) {
 				continue
 			}
 			if best < 0 || o.sizes[i] < o.sizes[best] || o.sizes[i] == o.sizes[best] && o.earlier(i, best) {
@@ -75,7 +75,7 @@ func (o *splitOracle) fill(ceiling func(Group) int64) {
 
 func (o *splitOracle) priority() {
 	for i, group := range o.Groups {
-		for o.left > 0 && o.sizes[i] < group.Max && o.roomUnderCaps(i) {
+		for o.left > 0 && o.sizes[i] < group.Max && o.roomUnderQuotas(i) {
 			o.sizes[i]++
 			o.left--
 		}
@@ -199,7 +199,7 @@ func drawRequest(t *rapid.T) SplitRequest {
 		request.Chosen = rapid.SampledFrom(request.Groups).Draw(t, "chosen").Name
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "caps") {
-		c := Cap{Name: fmt.Sprint("cap-", i), Limit: number(40, "limit")}
+		c := Quota{Name: fmt.Sprint("cap-", i), Limit: number(40, "limit")}
 		for _, group := range request.Groups {
 			if rapid.Bool().Draw(t, "member") {
 				c.Groups = append(c.Groups, group.Name)
@@ -209,7 +209,7 @@ func drawRequest(t *rapid.T) SplitRequest {
 		if rapid.Bool().Draw(t, "plain") {
 			c.Units = nil
 		}
-		request.Caps = append(request.Caps, c)
+		request.Quotas = append(request.Quotas, c)
 	}
 	return request
 }
@@ -259,7 +259,7 @@ func randomRequest(r *rand.Rand) SplitRequest {
 		return request
 	}
 	for i := range r.IntN(4) {
-		c := Cap{Name: fmt.Sprint("cap-", i), Limit: r.Int64N(60)}
+		c := Quota{Name: fmt.Sprint("cap-", i), Limit: r.Int64N(60)}
 		for _, group := range request.Groups {
 			if r.IntN(2) == 0 {
 				c.Groups = append(c.Groups, group.Name)
@@ -269,7 +269,7 @@ func randomRequest(r *rand.Rand) SplitRequest {
 		if r.IntN(2) == 0 {
 			c.Units = nil
 		}
-		request.Caps = append(request.Caps, c)
+		request.Quotas = append(request.Quotas, c)
 	}
 	return request
 }
@@ -303,7 +303,7 @@ func TestSplitKeepsBounds(t *testing.T) {
 			}
 			added[group.Name], sizes[group.Name] = group.NewSize-group.Size, group.NewSize
 		}
-		for _, c := range request.Caps {
+		for _, c := range request.Quotas {
 			var used, grown int64
 			for k, name := range c.Groups {
 				units := int64(1)
@@ -341,14 +341,14 @@ func TestSplitDoesNotDependOnTheOrderOfGroups(t *testing.T) {
 func TestSplitEvensOutWhatIsNotHeld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		request := drawRequest(t)
-		request.Policy, request.Caps = Even, nil
+		request.Policy, request.Quotas = Even, nil
 		for i := range request.Groups {
 			request.Groups[i].Min = 0
 		}
 		result := mustSplit(t, request)
 		for _, grown := range result.Groups {
 			for _, other := range result.Groups {
-				if grown.NewSize > grown.Size && other.Reason == HeldByNothing && grown.NewSize > other.NewSize+1 {
+				if grown.NewSize > grown.Size && other.Reason == ReasonNone && grown.NewSize > other.NewSize+1 {
 					t.Fatalf("%+v grew although %+v is smaller", grown, other)
 				}
 			}
@@ -387,18 +387,18 @@ func TestSplitPlacesAllThatNestedQuotasAllow(t *testing.T) {
 			request.Groups[i].Weight++
 			request.Groups[i].Min = 0
 		}
-		request.Caps = nil
+		request.Quotas = nil
 		names := make([]string, len(request.Groups))
 		for i, group := range request.Groups {
 			names[i] = group.Name
 		}
 		for i, end := 0, len(names); end > 0 && i < 3; i++ {
-			request.Caps = append(request.Caps, Cap{
+			request.Quotas = append(request.Quotas, Quota{
 				Name: fmt.Sprint("cap-", i), Groups: names[:end], Limit: rapid.Int64Range(0, 40).Draw(t, "limit"),
 			})
 			end = rapid.IntRange(0, end-1).Draw(t, "end")
 		}
-		slices.SortFunc(request.Caps, func(a, b Cap) int { return cmp.Compare(a.Limit, b.Limit) })
+		slices.SortFunc(request.Quotas, func(a, b Quota) int { return cmp.Compare(a.Limit, b.Limit) })
 		// The largest plan under nested quotas is found greedily, innermost first.
 		plan := splitOracle{SplitRequest: request}
 		plan.Policy = Priority

@@ -97,25 +97,25 @@ func TestSplit(t *testing.T) {
 			SplitResult{Groups: []GroupSplit{row("a", 0, 4)}},
 		},
 		"headroom 5/1/1 and a need of 9": {
-			SplitRequest{Nodes: 9, Chosen: "b", Groups: []Group{group("a", 0, 0, 99), group("b", 0, 0, 99), group("c", 0, 0, 99)}, Caps: []Cap{
+			SplitRequest{Nodes: 9, Chosen: "b", Groups: []Group{group("a", 0, 0, 99), group("b", 0, 0, 99), group("c", 0, 0, 99)}, Quotas: []Quota{
 				{Name: "zone-a", Groups: []string{"a"}, Limit: 5}, {Name: "zone-b", Groups: []string{"b"}, Limit: 1}, {Name: "zone-c", Groups: []string{"c"}, Limit: 1},
 			}},
 			SplitResult{Groups: []GroupSplit{row("a", 0, 5, "quota", "zone-a"), row("b", 0, 1, "quota", "zone-b"), row("c", 0, 1, "quota", "zone-c")}, Unplaced: 2},
 		},
 		"a quota counts what is there": {
-			SplitRequest{Nodes: 9, Policy: Priority, Groups: []Group{group("a", 3, 0, 99), group("b", 3, 0, 99)}, Caps: []Cap{
+			SplitRequest{Nodes: 9, Policy: Priority, Groups: []Group{group("a", 3, 0, 99), group("b", 3, 0, 99)}, Quotas: []Quota{
 				{Name: "cores", Groups: []string{"b", "a"}, Units: []int64{2, 4}, Limit: 30},
 			}},
 			SplitResult{Groups: []GroupSplit{row("a", 3, 6, "quota", "cores"), row("b", 3, 3, "quota", "cores")}, Unplaced: 6},
 		},
 		"what a quota keeps away goes to others, in proportion": {
-			SplitRequest{Nodes: 12, Policy: Proportional, Groups: []Group{weighted("a", 0, 0, 99, 4), weighted("b", 0, 0, 99, 1), weighted("c", 0, 0, 99, 1)}, Caps: []Cap{
+			SplitRequest{Nodes: 12, Policy: Proportional, Groups: []Group{weighted("a", 0, 0, 99, 4), weighted("b", 0, 0, 99, 1), weighted("c", 0, 0, 99, 1)}, Quotas: []Quota{
 				{Name: "two", Groups: []string{"a", "b"}, Limit: 7}, {Name: "one", Groups: []string{"a"}, Limit: 5},
 			}},
 			SplitResult{Groups: []GroupSplit{row("a", 0, 5, "quota", "one"), row("b", 0, 2, "quota", "two"), row("c", 0, 5)}},
 		},
 		"an exceeded quota is no error": {
-			SplitRequest{Nodes: 2, Policy: Proportional, Groups: []Group{group("a", 5, 0, 9), group("b", 5, 0, 9)}, Caps: []Cap{{Name: "q", Groups: []string{"a"}, Limit: 3}}},
+			SplitRequest{Nodes: 2, Policy: Proportional, Groups: []Group{group("a", 5, 0, 9), group("b", 5, 0, 9)}, Quotas: []Quota{{Name: "q", Groups: []string{"a"}, Limit: 3}}},
 			SplitResult{Groups: []GroupSplit{row("a", 5, 5, "quota", "q"), row("b", 5, 7)}},
 		},
 		"sums beyond 32 bits": {
@@ -158,9 +158,9 @@ func TestSplitHoldsGroupsOfAUsedUpQuota(t *testing.T) {
 			got, err := Split(SplitRequest{
 				Nodes: 4, Policy: policy,
 				Groups: []Group{{"a", 3, 0, 9, 1}, {"b", 2, 0, 9, 1}},
-				Caps:   []Cap{{Name: "cores", Groups: []string{"a"}, Limit: limit}, {Name: "cores", Groups: []string{"b"}, Limit: 99}, {}},
+				Quotas: []Quota{{Name: "cores", Groups: []string{"a"}, Limit: limit}, {Name: "cores", Groups: []string{"b"}, Limit: 99}, {}},
 			})
-			want := []GroupSplit{{"a", 3, 3, HeldByQuota, "cores"}, {"b", 2, 6, HeldByNothing, ""}}
+			want := []GroupSplit{{"a", 3, 3, ReasonQuota, "cores"}, {"b", 2, 6, ReasonNone, ""}}
 			if diff := cmp.Diff(want, got.Groups); err != nil || diff != "" {
 				t.Errorf("%s, limit %d: %v (-want +got):\n%s", policy, limit, err, diff)
 			}
@@ -171,20 +171,20 @@ func TestSplitHoldsGroupsOfAUsedUpQuota(t *testing.T) {
 func TestSplitRefuses(t *testing.T) {
 	ok := Group{Name: "a", Max: 5}
 	for path, request := range map[string]SplitRequest{
-		"nodes":             {Nodes: -1, Groups: []Group{ok}},
-		"policy":            {Policy: "even", Groups: []Group{ok}},
-		"groups":            {Nodes: 1},
-		"chosen":            {Chosen: "b", Groups: []Group{ok}},
-		"groups[0].name":    {Groups: []Group{{Max: 1}}},
-		"groups[1].name":    {Groups: []Group{ok, ok}},
-		"groups[0].size":    {Groups: []Group{{Name: "a", Size: -1}}},
-		"groups[0].min":     {Groups: []Group{{Name: "a", Min: 6, Max: 5}}},
-		"groups[0].max":     {Groups: []Group{{Name: "a", Max: MaxSize + 1}}},
-		"groups[0].weight":  {Groups: []Group{{Name: "a", Weight: -1}}},
-		"caps[0].units":     {Groups: []Group{ok}, Caps: []Cap{{Name: "q", Groups: []string{"a"}, Units: []int64{}}}},
-		"caps[0].units[0]":  {Groups: []Group{ok}, Caps: []Cap{{Name: "q", Groups: []string{"a"}, Units: []int64{-1}}}},
-		"caps[0].groups[0]": {Groups: []Group{ok}, Caps: []Cap{{Name: "q", Groups: []string{"b"}}}},
-		"caps[0].groups[1]": {Groups: []Group{ok}, Caps: []Cap{{Name: "q", Groups: []string{"a", "a"}}}},
+		"nodes":               {Nodes: -1, Groups: []Group{ok}},
+		"policy":              {Policy: "even", Groups: []Group{ok}},
+		"groups":              {Nodes: 1},
+		"chosen":              {Chosen: "b", Groups: []Group{ok}},
+		"groups[0].name":      {Groups: []Group{{Max: 1}}},
+		"groups[1].name":      {Groups: []Group{ok, ok}},
+		"groups[0].size":      {Groups: []Group{{Name: "a", Size: -1}}},
+		"groups[0].min":       {Groups: []Group{{Name: "a", Min: 6, Max: 5}}},
+		"groups[0].max":       {Groups: []Group{{Name: "a", Max: MaxSize + 1}}},
+		"groups[0].weight":    {Groups: []Group{{Name: "a", Weight: -1}}},
+		"quotas[0].units":     {Groups: []Group{ok}, Quotas: []Quota{{Name: "q", Groups: []string{"a"}, Units: []int64{}}}},
+		"quotas[0].units[0]":  {Groups: []Group{ok}, Quotas: []Quota{{Name: "q", Groups: []string{"a"}, Units: []int64{-1}}}},
+		"quotas[0].groups[0]": {Groups: []Group{ok}, Quotas: []Quota{{Name: "q", Groups: []string{"b"}}}},
+		"quotas[0].groups[1]": {Groups: []Group{ok}, Quotas: []Quota{{Name: "q", Groups: []string{"a", "a"}}}},
 	} {
 		_, err := Split(request)
 		wantInvalid(t, err, path)

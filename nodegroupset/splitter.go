@@ -13,9 +13,9 @@ type splitter struct {
 	request SplitRequest
 	order   []int // positions in the request
 	groups  []*Group
-	caps    []apportion.Quota
+	quotas  []apportion.Quota
 	sizes   []int64
-	heldBy  []int // the cap that kept nodes from a group, or -1
+	heldBy  []int // the quota that kept nodes from a group, or -1
 	left    int64 // nodes to place yet
 }
 
@@ -25,38 +25,38 @@ func newSplitter(request SplitRequest, order []int) (*splitter, error) {
 	for k, i := range s.order {
 		s.groups[k] = &request.Groups[i]
 	}
-	s.bindCaps()
+	s.bindQuotas()
 	if request.Policy == Proportional || request.Policy == Priority {
 		return s, s.level(func(g *Group) int64 { return g.Min })
 	}
 	return s, nil
 }
 
-// bindCaps finds the members of the caps.
-func (s *splitter) bindCaps() {
-	if len(s.request.Caps) == 0 {
+// bindQuotas finds the members of the quotas.
+func (s *splitter) bindQuotas() {
+	if len(s.request.Quotas) == 0 {
 		return
 	}
 	place := make(map[string]int, len(s.groups))
 	for k, group := range s.groups {
 		place[group.Name] = k
 	}
-	for _, c := range s.request.Caps {
+	for _, c := range s.request.Quotas {
 		members := make([]int, len(c.Groups))
 		for k, name := range c.Groups {
 			members[k] = place[name]
 		}
-		s.caps = append(s.caps, apportion.Quota{Members: members, Units: c.Units, Limit: max(0, c.Limit)})
+		s.quotas = append(s.quotas, apportion.Quota{Members: members, Units: c.Units, Limit: max(0, c.Limit)})
 	}
 }
 
-// level raises groups to their min and then evenly up to a ceiling of their own.
-func (s *splitter) level(ceiling func(*Group) int64) error {
+// level raises groups to their min and then evenly up to a bound of their own.
+func (s *splitter) level(most func(*Group) int64) error {
 	bins := make([]apportion.Bin, len(s.groups))
 	for k, group := range s.groups {
-		bins[k] = apportion.Bin{Size: group.Size, Min: group.Min, Max: ceiling(group)}
+		bins[k] = apportion.Bin{Size: group.Size, Min: group.Min, Max: most(group)}
 	}
-	levelled, err := apportion.Level(s.left, bins, s.caps)
+	levelled, err := apportion.Level(s.left, bins, s.quotas)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *splitter) level(ceiling func(*Group) int64) error {
 func (s *splitter) even() error { return s.level(func(g *Group) int64 { return g.Max }) }
 
 // priority fills the groups in the order of the request, each as far as its max
-// and its caps allow.
+// and its quotas allow.
 func (s *splitter) priority() error { //nolint:unparam // one signature for all policies
 	place := make([]int, len(s.order))
 	for k, i := range s.order {
@@ -79,7 +79,7 @@ func (s *splitter) priority() error { //nolint:unparam // one signature for all 
 			continue
 		}
 		more := min(room, s.left)
-		for c := range s.caps {
+		for c := range s.quotas {
 			if fits := s.headroom(c, k); fits < more {
 				more, s.heldBy[k] = fits, c
 			}
@@ -90,22 +90,22 @@ func (s *splitter) priority() error { //nolint:unparam // one signature for all 
 	return nil
 }
 
-// headroom is how many nodes a cap lets one group have beyond its size.
+// headroom is how many nodes a quota lets one group have beyond its size.
 func (s *splitter) headroom(c, group int) int64 {
 	units := int64(0)
-	for i, member := range s.caps[c].Members {
+	for i, member := range s.quotas[c].Members {
 		if member == group {
-			units = unitsOf(s.caps[c], i)
+			units = unitsOf(s.quotas[c], i)
 		}
 	}
 	if units == 0 {
 		return MaxSize
 	}
-	used, ok := usage(s.caps[c], s.sizes)
-	if !ok || used > uint64(s.caps[c].Limit) {
+	used, ok := usage(s.quotas[c], s.sizes)
+	if !ok || used > uint64(s.quotas[c].Limit) {
 		return 0
 	}
-	return (s.caps[c].Limit - int64(used)) / units
+	return (s.quotas[c].Limit - int64(used)) / units
 }
 
 func unitsOf(c apportion.Quota, i int) int64 {
@@ -115,7 +115,7 @@ func unitsOf(c apportion.Quota, i int) int64 {
 	return c.Units[i]
 }
 
-// usage is what the sizes use of a cap; false where it is beyond every limit.
+// usage is what the sizes use of a quota; false where it is beyond every limit.
 func usage(c apportion.Quota, sizes []int64) (uint64, bool) {
 	var sum uint64
 	for i, member := range c.Members {
@@ -147,7 +147,7 @@ func (s *splitter) proportional() error { //nolint:unparam // one signature for 
 		total += size
 	}
 	held := slices.Clone(s.heldBy)
-	sizes := allot(total+min(s.left, room), claims, smallestFirst(s.caps), held)
+	sizes := allot(total+min(s.left, room), claims, smallestFirst(s.quotas), held)
 	for k, size := range sizes {
 		s.left -= size - s.sizes[k]
 	}
@@ -155,48 +155,48 @@ func (s *splitter) proportional() error { //nolint:unparam // one signature for 
 	return nil
 }
 
-// rankedCap is a cap with its place in the request.
-type rankedCap struct {
+// rankedQuota is a quota with its place in the request.
+type rankedQuota struct {
 	apportion.Quota
 	index int
 }
 
-// smallestFirst puts caps within others before them.
-func smallestFirst(caps []apportion.Quota) []rankedCap {
-	out := make([]rankedCap, len(caps))
-	for i, c := range caps {
-		out[i] = rankedCap{c, i}
+// smallestFirst puts quotas within others before them.
+func smallestFirst(quotas []apportion.Quota) []rankedQuota {
+	out := make([]rankedQuota, len(quotas))
+	for i, c := range quotas {
+		out[i] = rankedQuota{c, i}
 	}
-	slices.SortStableFunc(out, func(a, b rankedCap) int { return cmp.Compare(len(a.Members), len(b.Members)) })
+	slices.SortStableFunc(out, func(a, b rankedQuota) int { return cmp.Compare(len(a.Members), len(b.Members)) })
 	return out
 }
 
-// allot spreads a total over claims under caps. A cap that is exceeded gets its
-// members' largest spread within its limit, under the caps before it; that is
-// the most they can have, so what is over goes to the others and no cap is
-// looked at twice. It notes in held which cap kept a claim from its share.
-func allot(total int64, claims []apportion.Claim, caps []rankedCap, held []int) []int64 {
+// allot spreads a total over claims under quotas. A quota that is exceeded gets its
+// members' largest spread within its limit, under the quotas before it; that is
+// the most they can have, so what is over goes to the others and no quota is
+// looked at twice. It notes in held which quota kept a claim from its share.
+func allot(total int64, claims []apportion.Claim, quotas []rankedQuota, held []int) []int64 {
 	claims = slices.Clone(claims)
 	for {
 		sizes := apportion.Spread(total, claims, apportion.LargestRemainder)
-		exceeded := slices.IndexFunc(caps, func(c rankedCap) bool { return !settled(c, claims) && !within64(c.Quota, sizes) })
+		exceeded := slices.IndexFunc(quotas, func(c rankedQuota) bool { return !settled(c, claims) && !within64(c.Quota, sizes) })
 		if exceeded < 0 {
 			return sizes
 		}
-		bounded := boundMembers(caps[exceeded], claims, caps[:exceeded])
-		for i, member := range caps[exceeded].Members {
-			if unitsOf(caps[exceeded].Quota, i) > 0 {
+		bounded := boundMembers(quotas[exceeded], claims, quotas[:exceeded])
+		for i, member := range quotas[exceeded].Members {
+			if unitsOf(quotas[exceeded].Quota, i) > 0 {
 				claims[member].High = bounded[member]
 				if bounded[member] < sizes[member] {
-					held[member] = caps[exceeded].index
+					held[member] = quotas[exceeded].index
 				}
 			}
 		}
 	}
 }
 
-// settled says whether a cap leaves its members no choice any more.
-func settled(c rankedCap, claims []apportion.Claim) bool {
+// settled says whether a quota leaves its members no choice any more.
+func settled(c rankedQuota, claims []apportion.Claim) bool {
 	for i, member := range c.Members {
 		if unitsOf(c.Quota, i) > 0 && claims[member].Low < claims[member].High {
 			return false
@@ -205,9 +205,9 @@ func settled(c rankedCap, claims []apportion.Claim) bool {
 	return true
 }
 
-// boundMembers finds the largest spread over the members of a cap that keeps to
-// it, and to the caps before it. Claims that are no members stay at their low.
-func boundMembers(c rankedCap, claims []apportion.Claim, before []rankedCap) []int64 {
+// boundMembers finds the largest spread over the members of a quota that keeps to
+// it, and to the quotas before it. Claims that are no members stay at their low.
+func boundMembers(c rankedQuota, claims []apportion.Claim, before []rankedQuota) []int64 {
 	only := make([]apportion.Claim, len(claims))
 	var low, high int64
 	for k, claim := range claims {
@@ -226,7 +226,7 @@ func boundMembers(c rankedCap, claims []apportion.Claim, before []rankedCap) []i
 	for k, claim := range claims {
 		best[k] = claim.Low
 	}
-	for low < high { // the largest total that keeps to the cap lies in low..high
+	for low < high { // the largest total that keeps to the quota lies in low..high
 		middle := high - (high-low)/2
 		if sizes := allot(middle, only, before, ignored); within64(c.Quota, sizes) {
 			low, best = middle, sizes
@@ -243,13 +243,13 @@ func (s *splitter) result() SplitResult {
 		row := GroupSplit{Name: group.Name, Size: group.Size, NewSize: s.sizes[k]}
 		switch {
 		case group.Size > group.Max:
-			row.Reason = OverMax
+			row.Reason = ReasonOverMax
 		case row.NewSize == group.Max:
-			row.Reason = HeldByMax
+			row.Reason = ReasonAtMax
 		case s.heldBy[k] >= 0:
-			row.Reason, row.Detail = HeldByQuota, s.request.Caps[s.heldBy[k]].Name
+			row.Reason, row.Detail = ReasonQuota, s.request.Quotas[s.heldBy[k]].Name
 		case row.NewSize > group.Size && row.NewSize <= group.Min:
-			row.Reason = RaisedToMin
+			row.Reason = ReasonRaisedToMin
 		}
 		out.Groups[s.order[k]] = row
 	}

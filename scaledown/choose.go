@@ -71,9 +71,9 @@ func (p *planner) pickLevel(limit, drains int64) ([]int, error) {
 	for _, wait := range result.Waits {
 		i := p.due[wait.Candidate]
 		switch wait.Reason {
-		case nodegroupset.WaitsForLevel:
+		case nodegroupset.ReasonWaitsForLevel:
 			p.keepWaiting(i, WaitsForLevel, wait.Behind+" has to shrink first", wait.Behind)
-		case nodegroupset.HeldByMin:
+		case nodegroupset.ReasonAtMin:
 			p.keepWaiting(i, HeldByMin, "its group goes to its minimum without it", "")
 		default:
 			p.keepWaiting(i, WaitsForLimit, tooManyLeave, "")

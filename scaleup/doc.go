@@ -1,8 +1,7 @@
 // Package scaleup is the pipeline of the balance-similar-node-groups proposal,
 // from pending pods to resized node groups.
 //
-// One round reads the world into values (Observe), decides (Plan) and applies
-// (Execute):
+// One round (Round) reads the world into values (Observe), decides (Plan) and resizes groups:
 //
 //  1. Groups that can not grow are set aside, each with its reason; pods that
 //     the scheduler will bind to nodes that exist or are on their way are set
@@ -22,7 +21,7 @@
 //  8. The groups are resized at the same time. What a group refuses is split
 //     again over the others in the same round, and the group is backed off.
 //
-// Plan is pure: values in, a Decision with reasons out. Only Observe and
-// Execute talk to the cloud. The package must not know where pods and nodes
-// come from, how time passes, or how a decision is printed.
+// Plan is pure: values in, a Decision with reasons out. Only a Scaler talks to the cloud: Observe reads it, and Round reads
+// it, takes back what failed to become nodes, and resizes groups. The package must not know where pods and nodes come from,
+// how time passes, or how a decision is printed.
 package scaleup

@@ -114,7 +114,7 @@ func (p *planner) held(group, why string) string {
 		if size >= int64(g.Max) {
 			return fmt.Sprintf("%s; held at its maximum of %d", why, g.Max)
 		}
-		if name, blocked := full(p.ledger.ceilings, group); blocked {
+		if name, blocked := full(p.ledger.quotas, group); blocked {
 			return fmt.Sprintf("%s; held by %s", why, name)
 		}
 	}

@@ -10,18 +10,18 @@ import (
 
 // ledger keeps count of sizes and limits while nodes are given out.
 type ledger struct {
-	groups   []Group // by name
-	ceilings []ceiling
-	grown    map[string]int64 // nodes given to each group so far
+	groups []Group // by name
+	quotas []quota
+	grown  map[string]int64 // nodes given to each group so far
 }
 
 func newLedger(w *World, limits Limits) *ledger {
-	return &ledger{groups: w.Groups, ceilings: limits.ceilings(w), grown: map[string]int64{}}
+	return &ledger{groups: w.Groups, quotas: limits.quotas(w), grown: map[string]int64{}}
 }
 
 // fork is a ledger for a what-if.
 func (l *ledger) fork() *ledger {
-	return &ledger{groups: l.groups, ceilings: slices.Clone(l.ceilings), grown: maps.Clone(l.grown)}
+	return &ledger{groups: l.groups, quotas: slices.Clone(l.quotas), grown: maps.Clone(l.grown)}
 }
 
 func (l *ledger) group(name string) *Group {
@@ -38,7 +38,7 @@ func (l *ledger) size(name string) int64 { return int64(l.group(name).Target) + 
 // give books nodes for a group.
 func (l *ledger) give(name string, nodes int64) {
 	l.grown[name] += nodes
-	grow(l.ceilings, name, nodes)
+	grow(l.quotas, name, nodes)
 }
 
 // split divides nodes over groups, within their bounds and all limits, and
@@ -48,7 +48,7 @@ func (l *ledger) split(nodes int64, chosen string, groups []string) (nodegroupse
 	if slices.Contains(groups, chosen) {
 		request.Chosen = chosen
 	}
-	request.Caps = caps(l.ceilings, request.Groups)
+	request.Quotas = splitQuotas(l.quotas, request.Groups)
 	result, err := nodegroupset.Split(request)
 	if err != nil {
 		return nodegroupset.SplitResult{}, err

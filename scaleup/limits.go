@@ -10,9 +10,9 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// ceiling is one limit over several groups, in one unit: nodes, milli-cores or
+// quota is one limit over several groups, in one unit: nodes, milli-cores or
 // bytes.
-type ceiling struct {
+type quota struct {
 	name  string
 	limit int64
 	// units says how much of the limit one node of a group takes; a group that
@@ -22,16 +22,16 @@ type ceiling struct {
 	used int64
 }
 
-// ceilings turns the limits into sums over groups, with what is in use.
-func (l Limits) ceilings(w *World) []ceiling {
+// quotas turns the limits into sums over groups, with what is in use.
+func (l Limits) quotas(w *World) []quota {
 	foreign := w.foreign()
 	everywhere := func(Group) bool { return true }
-	var all []ceiling
+	var all []quota
 	add := func(name string, limit int64, counts func(Group) bool, units func(*v1.Node) int64, foreign int64) {
 		if limit <= 0 {
 			return
 		}
-		c := ceiling{name: name, limit: limit, units: map[string]int64{}, used: foreign}
+		c := quota{name: name, limit: limit, units: map[string]int64{}, used: foreign}
 		for _, g := range w.Groups {
 			if g.Template == nil || !counts(g) {
 				continue
@@ -92,8 +92,8 @@ func (w *World) foreign() usage {
 	return u
 }
 
-// room is how many nodes of the group the ceiling still allows.
-func (c *ceiling) room(group string) int64 {
+// room is how many nodes of the group the quota still allows.
+func (c *quota) room(group string) int64 {
 	units, counted := c.units[group]
 	if !counted || units == 0 {
 		return math.MaxInt64
@@ -101,53 +101,53 @@ func (c *ceiling) room(group string) int64 {
 	return max(0, c.limit-c.used) / units
 }
 
-// full names the ceiling that allows the group not one node more, if any.
-func full(ceilings []ceiling, group string) (string, bool) {
-	for i := range ceilings {
-		if ceilings[i].room(group) == 0 {
-			return ceilings[i].name, true
+// full names the quota that allows the group not one node more, if any.
+func full(quotas []quota, group string) (string, bool) {
+	for i := range quotas {
+		if quotas[i].room(group) == 0 {
+			return quotas[i].name, true
 		}
 	}
 	return "", false
 }
 
 // grow books nodes that were added to a group.
-func grow(ceilings []ceiling, group string, nodes int64) {
-	for i := range ceilings {
-		ceilings[i].used = addSaturated(ceilings[i].used, mulSaturated(ceilings[i].units[group], nodes))
+func grow(quotas []quota, group string, nodes int64) {
+	for i := range quotas {
+		quotas[i].used = addSaturated(quotas[i].used, mulSaturated(quotas[i].units[group], nodes))
 	}
 }
 
-// caps are the ceilings as the split of a set sees them: what others use is
+// splitQuotas are the quotas as the split of a set sees them: what others use is
 // taken off, what the members use is theirs.
-func caps(ceilings []ceiling, members []nodegroupset.Group) []nodegroupset.Cap {
-	var all []nodegroupset.Cap
-	for i := range ceilings {
-		c := &ceilings[i]
-		capped := nodegroupset.Cap{Name: c.name, Limit: c.limit - c.used}
+func splitQuotas(quotas []quota, members []nodegroupset.Group) []nodegroupset.Quota {
+	var all []nodegroupset.Quota
+	for i := range quotas {
+		c := &quotas[i]
+		shared := nodegroupset.Quota{Name: c.name, Limit: c.limit - c.used}
 		for _, m := range members {
 			units, counted := c.units[m.Name]
 			if !counted || units == 0 {
 				continue
 			}
-			capped.Groups = append(capped.Groups, m.Name)
-			capped.Units = append(capped.Units, units)
-			capped.Limit = addSaturated(capped.Limit, mulSaturated(units, m.Size))
+			shared.Groups = append(shared.Groups, m.Name)
+			shared.Units = append(shared.Units, units)
+			shared.Limit = addSaturated(shared.Limit, mulSaturated(units, m.Size))
 		}
-		if len(capped.Groups) > 0 {
-			all = append(all, capped)
+		if len(shared.Groups) > 0 {
+			all = append(all, shared)
 		}
 	}
 	return all
 }
 
-// overlapping warns of ceilings that cross: then the split keeps every limit
+// overlapping warns of quotas that cross: then the split keeps every limit
 // but need not be the evenest one.
-func overlapping(capped []nodegroupset.Cap) []string {
-	members := func(c nodegroupset.Cap) []string { return slices.Sorted(slices.Values(c.Groups)) }
+func overlapping(shared []nodegroupset.Quota) []string {
+	members := func(c nodegroupset.Quota) []string { return slices.Sorted(slices.Values(c.Groups)) }
 	var warnings []string
-	for i, a := range capped {
-		for _, b := range capped[i+1:] {
+	for i, a := range shared {
+		for _, b := range shared[i+1:] {
 			inA, inB := members(a), members(b)
 			both := 0
 			for _, name := range inA {

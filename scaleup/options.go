@@ -18,15 +18,15 @@ const (
 	DefaultMaxUnreadyPercentage = 45
 )
 
-// Options configure the pipeline. The zero value is Cluster Autoscaler's
-// defaults with balancing on.
+// Options configure the pipeline. The zero value has Cluster Autoscaler's defaults, except that it balances similar groups
+// and that cores and memory are not limited.
 type Options struct {
 	// DisableBalancing leaves the chosen group alone
 	// (--balance-similar-node-groups=false).
 	DisableBalancing bool
 	// Similarity says when two groups are similar.
 	Similarity nodegroupset.Options
-	// Expander chooses among the options; the zero value is least-waste.
+	// Expander chooses among the options; the zero value is that of expander.Default, least-waste.
 	Expander expander.Chain
 	// Limits bound how far groups may grow together.
 	Limits Limits

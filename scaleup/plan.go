@@ -144,7 +144,7 @@ func (p *planner) skipReason(g *Group) string {
 	case g.Target == g.Max:
 		return fmt.Sprintf("at its maximum of %d", g.Max)
 	}
-	if name, blocked := full(p.ledger.ceilings, g.ID); blocked {
+	if name, blocked := full(p.ledger.quotas, g.ID); blocked {
 		return "no room under " + name
 	}
 	if g.AllOrNothing && p.ledger.room([]string{g.ID}, p.roundLimit()) < int64(g.Max-g.Target) {
@@ -276,7 +276,14 @@ func (p *planner) choose() error {
 	if len(p.options) == 0 {
 		return nil
 	}
-	best, trail, err := p.opts.Expander.Choose(p.options)
+	chain := p.opts.Expander
+	if len(chain.Names()) == 0 {
+		var err error
+		if chain, err = expander.New(nil, expander.Config{}); err != nil {
+			return err
+		}
+	}
+	best, trail, err := chain.Choose(p.options)
 	if errors.Is(err, expander.ErrNoOptions) {
 		return nil
 	}

@@ -369,6 +369,16 @@ func TestCrossingLimitsAreReported(t *testing.T) {
 	}
 }
 
+// TestWithoutAnExpanderLeastIsWasted: the zero value of the options chooses as Cluster Autoscaler does by default, not by name.
+func TestWithoutAnExpanderLeastIsWasted(t *testing.T) {
+	large := fake.Group{ID: "a", MaxSize: 20, Template: machine("a", "8", "32Gi")}
+	f := newFleet(t, newChecker(t), fake.Config{Groups: []fake.Group{large, zonal("b", 0, 20)}}, scaleup.Options{})
+	d := f.round(onePerNode("web", 1)...).Decision
+	if d.Chosen != "b" || len(d.Trail) == 0 || d.Trail[0].Strategy != expander.Default {
+		t.Errorf("chosen %q by %v, want b by %s", d.Chosen, d.Trail, expander.Default)
+	}
+}
+
 func TestExpanderChoosesBetweenSets(t *testing.T) {
 	chain, err := expander.New([]string{"least-nodes"}, expander.Config{})
 	if err != nil {

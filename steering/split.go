@@ -238,9 +238,9 @@ func (s *split) place(sizes []nodegroupset.Group, class bound, nodes int64, limi
 		s.shares[g.Name] += int(g.NewSize - sizes[i].Size)
 		sizes[i].Size = g.NewSize
 		switch m := &s.members[i]; {
-		case g.Reason == nodegroupset.HeldByMax && g.NewSize < m.Max && limited:
+		case g.Reason == nodegroupset.ReasonAtMax && g.NewSize < m.Max && limited:
 			held[g.Name] = m.held
-		case g.Reason == nodegroupset.HeldByMax:
+		case g.Reason == nodegroupset.ReasonAtMax:
 			held[g.Name] = fmt.Sprintf("max %d", m.Max)
 		default:
 			held[g.Name] = string(g.Reason)

@@ -98,7 +98,7 @@ func (m *meter) load(node *v1.Node, group cloudprovider.NodeGroup) (linked.Load,
 
 // caps are the quotas over the groups that so many more nodes could exceed. The nodes are all that the cluster has and expects.
 func (q *quotas) caps(ctx *ca_context.AutoscalingContext, groups []linked.Sized[cloudprovider.NodeGroup], templateOf func(group string) *v1.Node,
-	nodes []*v1.Node, more int64) ([]nodegroupset.Cap, error) {
+	nodes []*v1.Node, more int64) ([]nodegroupset.Quota, error) {
 	from := q.from()
 	list, err := from.QuotaProvider.Quotas()
 	if err != nil {

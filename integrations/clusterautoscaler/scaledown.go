@@ -115,7 +115,7 @@ func needsDrain(node simulator.NodeToBeRemoved) bool { return len(node.PodsToRes
 // unremovableReason is the autoscaler's closest word for a reason to wait: the group has given as many nodes as it may for now. It sets
 // none of the autoscaler's timers back.
 func unremovableReason(reason nodegroupset.ShrinkReason) simulator.UnremovableReason {
-	if reason == nodegroupset.HeldByMin {
+	if reason == nodegroupset.ReasonAtMin {
 		return simulator.NodeGroupMinSizeReached
 	}
 	return simulator.NodeGroupMaxDeletionCountReached

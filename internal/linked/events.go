@@ -64,13 +64,13 @@ func grown(g nodegroupset.GroupSplit) string {
 // held says what held a group where it is; empty for nothing.
 func held(g nodegroupset.GroupSplit) string {
 	switch g.Reason {
-	case nodegroupset.HeldByMax:
+	case nodegroupset.ReasonAtMax:
 		return "at its maximum"
-	case nodegroupset.OverMax:
+	case nodegroupset.ReasonOverMax:
 		return "above its maximum"
-	case nodegroupset.RaisedToMin:
+	case nodegroupset.ReasonRaisedToMin:
 		return "raised to its minimum"
-	case nodegroupset.HeldByQuota:
+	case nodegroupset.ReasonQuota:
 		return "quota " + g.Detail
 	default:
 		return ""

@@ -178,7 +178,7 @@ func TestDecisionsAreToldAsEvents(t *testing.T) {
 		many = append(many, nodegroupset.GroupSplit{Name: fmt.Sprintf("g%d", i), NewSize: 1})
 	}
 	three := []nodegroupset.GroupSplit{
-		{Name: "a", Size: 1, NewSize: 4}, {Name: "b", Size: 3, NewSize: 3, Reason: nodegroupset.HeldByMax}, {Name: "c", Size: 2, NewSize: 3, Reason: nodegroupset.HeldByQuota, Detail: "cores"},
+		{Name: "a", Size: 1, NewSize: 4}, {Name: "b", Size: 3, NewSize: 3, Reason: nodegroupset.ReasonAtMax}, {Name: "c", Size: 2, NewSize: 3, Reason: nodegroupset.ReasonQuota, Detail: "cores"},
 	}
 	waits := func(names ...string) (out []nodeDecision) {
 		for _, name := range names {

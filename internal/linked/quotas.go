@@ -35,15 +35,15 @@ type Sharer struct {
 //
 // The autoscaler cuts every member of a split by what is left for it, and what it cuts is lost until the next loop; a split that
 // knows the quotas gives it to the others, and nothing is cut.
-func Caps[Q Quota](quotas []Q, nodes []Load, groups []Sharer, more int64) []nodegroupset.Cap {
-	var caps []nodegroupset.Cap
+func Caps[Q Quota](quotas []Q, nodes []Load, groups []Sharer, more int64) []nodegroupset.Quota {
+	var caps []nodegroupset.Quota
 	for _, quota := range quotas {
 		used := use(quota, nodes)
 		limits := quota.Limits()
 		for _, resource := range slices.Sorted(maps.Keys(limits)) {
 			limit := max(0, limits[resource])
 			left := limit - min(used[resource], limit)
-			one, binds := nodegroupset.Cap{Name: quota.ID() + " (" + resource + ")", Limit: left}, false
+			one, binds := nodegroupset.Quota{Name: quota.ID() + " (" + resource + ")", Limit: left}, false
 			for _, group := range groups {
 				units := group.Takes[resource]
 				if units <= 0 || !quota.AppliesTo(group.Node) {

@@ -118,9 +118,9 @@ func (request Round[G]) Decide(s *ScaleDown) Decision {
 	for i := range result.Waits {
 		wait := &result.Waits[i]
 		node := r.node(wait.Candidate)
-		if wait.Reason == nodegroupset.WaitsForLevel {
+		if wait.Reason == nodegroupset.ReasonWaitsForLevel {
 			if !r.allows(wait.Candidate) {
-				wait.Reason, wait.Behind = nodegroupset.WaitsForLimit, "" // balance costs it nothing
+				wait.Reason, wait.Behind = nodegroupset.ReasonWaitsForLimit, "" // balance costs it nothing
 			} else if s.deferred.Defer(node.Node.Name, s.waitsSince(node, now), now) {
 				began[node.Node.Name] = true
 			}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestWhichNodesGo(t *testing.T) {
-	const level, limit = nodegroupset.WaitsForLevel, nodegroupset.WaitsForLimit
+	const level, limit = nodegroupset.ReasonWaitsForLevel, nodegroupset.ReasonWaitsForLimit
 	three := func(a, b, c int) []downGroup {
 		return []downGroup{{name: "a", set: "a", size: a}, {name: "b", set: "a", size: b}, {name: "c", set: "a", size: c}}
 	}
@@ -61,7 +61,7 @@ func TestWhichNodesGo(t *testing.T) {
 			groups: three(3, 3, 3), candidates: []string{"c-0~", "c-1", "b-0"}, nodes: 2, goes: "c-1 b-0 c-0"},
 		"a group reaches its min": {
 			groups: []downGroup{{name: "x", size: 3, min: 2}}, candidates: []string{"x-0", "x-1"}, goes: "x-0",
-			stays: map[string]nodegroupset.ShrinkReason{"x-1": nodegroupset.HeldByMin}},
+			stays: map[string]nodegroupset.ShrinkReason{"x-1": nodegroupset.ReasonAtMin}},
 		"errors of some stop no others": {
 			groups:     []downGroup{{name: "a", set: "a", size: 2}, {name: "b", set: "a", size: 7, throttled: true}, {name: "lost", size: 1}},
 			candidates: []string{"a-0", "b-0", "lost-0", "stranger-0"}, goes: "a-0 b-0 lost-0 stranger-0"},
@@ -259,7 +259,7 @@ func TestNoNodeWaitsLongerThanTheDeferral(t *testing.T) {
 			now := c.clock.Now()
 			_, stays := c.decide(c.round(test.candidates...))
 			for node, reason := range stays {
-				if reason != nodegroupset.WaitsForLevel {
+				if reason != nodegroupset.ReasonWaitsForLevel {
 					continue
 				}
 				if since, before := waiting[node]; !before {

@@ -24,7 +24,7 @@ type ScaleUp[G NodeGroup] struct {
 
 // Limits are the quotas over the groups of a scale-up, and how many more nodes the whole cluster may have.
 type Limits struct {
-	Caps []nodegroupset.Cap
+	Caps []nodegroupset.Quota
 	Room int64
 }
 
@@ -80,7 +80,7 @@ func (u ScaleUp[G]) request(sized []Sized[G], d splitDecision) nodegroupset.Spli
 		klog.ErrorS(err, "A scale-up is shared as if there were no quotas; the autoscaler cuts what exceeds one")
 		return request
 	}
-	request.Caps = limits.Caps
+	request.Quotas = limits.Caps
 	request.Nodes = max(request.Nodes, min(int64(d.Need), limits.Room))
 	return request
 }
@@ -89,7 +89,7 @@ func (u ScaleUp[G]) request(sized []Sized[G], d splitDecision) nodegroupset.Spli
 func boundBy(result nodegroupset.SplitResult) []string {
 	var names []string
 	for _, row := range result.Groups {
-		if row.Reason == nodegroupset.HeldByQuota {
+		if row.Reason == nodegroupset.ReasonQuota {
 			names = append(names, row.Detail)
 		}
 	}
