@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A decoder fills Go values from parsed ones, by the same rules for every type: json tags name the fields. It goes on after a
-// problem, so that all of them can be reported.
+// A decoder fills Go values from parsed ones, by the same rules for every type: json tags name the
+// fields. It continues after a problem, so that all of them can be reported.
 type decoder struct {
 	lenient  bool // unknown and repeated fields are ignored
 	problems []error
@@ -159,7 +159,7 @@ func (d *decoder) text(v *value, at *field.Path, rv reflect.Value) {
 	rv.SetString(v.text)
 }
 
-// boolean takes the words of YAML 1.1 too, where they are not in quotes, because kubectl does.
+// boolean also accepts the words of YAML 1.1 without quotes, as kubectl does.
 func (d *decoder) boolean(v *value, at *field.Path, rv reflect.Value) {
 	word := v.text
 	if v.kind == text && v.plain {
@@ -236,7 +236,7 @@ func (d *decoder) bytes(v *value, at *field.Path, rv reflect.Value) {
 	rv.SetBytes(b)
 }
 
-// delegate lets a type that reads its own JSON do so.
+// delegate uses the UnmarshalJSON of a type that has it.
 func (d *decoder) delegate(v *value, at *field.Path, rv reflect.Value) {
 	noun := nounOf(rv.Type())
 	if scalar := v.kind != list && v.kind != object; noun != anything && (!scalar || isQuantity(rv.Type()) && !plausibleQuantity(v.text)) {
@@ -258,7 +258,7 @@ func (d *decoder) delegate(v *value, at *field.Path, rv reflect.Value) {
 	}
 }
 
-// wrongType says what v must be instead. Lists and objects are named rather than shown.
+// wrongType reports what v must be instead. Lists and objects are named rather than shown.
 func (d *decoder) wrongType(v *value, at *field.Path, noun string) {
 	if at == nil {
 		d.add(&syntaxError{detail: "must be " + noun})
@@ -277,7 +277,7 @@ func (d *decoder) wrongType(v *value, at *field.Path, noun string) {
 	}
 }
 
-// refuse says what is wrong with a scalar.
+// refuse reports the problem of a scalar.
 func (d *decoder) refuse(v *value, at *field.Path, detail string) {
 	if v.kind == text {
 		d.add(field.Invalid(at, v.text, detail))
@@ -315,7 +315,8 @@ func index(at *field.Path, i int) *field.Path {
 	return at.Index(i)
 }
 
-// inside is the field of a struct at an index path, through embedded structs; pointers among them are made on the way.
+// inside is the field of a struct at an index path, through embedded structs; pointers among them
+// are made on the way.
 func inside(rv reflect.Value, path []int) reflect.Value {
 	for i, step := range path {
 		if i > 0 && rv.Kind() == reflect.Pointer {

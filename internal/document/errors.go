@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Invalid is returned for input that is not what it should be: the text cannot be parsed, or a value in it is refused. It
-// is never returned for input that cannot be read at all, such as a missing file.
+// Invalid is returned for invalid input: the text cannot be parsed, or a value in it is refused. It
+// is never returned for input that cannot be read, such as a missing file.
 type Invalid struct {
 	// Problems are in the order of the input, at least one.
 	Problems []Problem
@@ -17,9 +17,10 @@ type Invalid struct {
 type Problem struct {
 	// File is the name of the input, "stdin" for standard input.
 	File string
-	// Document is the number of the document in its file, from 1; 0 if the problem is not of one document.
+	// Document is the number of the document in its file, from 1; 0 if the problem does not belong
+	// to one document.
 	Document int
-	// Err says what is wrong, beginning with the path of the field where it is about one.
+	// Err describes the problem, beginning with the path of the field if it is about one.
 	Err error
 }
 
@@ -32,7 +33,7 @@ func (e *Invalid) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives the errors of the problems to errors.Is and errors.As.
+// Unwrap returns the errors of the problems, for errors.Is and errors.As.
 func (e *Invalid) Unwrap() []error {
 	errs := make([]error, len(e.Problems))
 	for i, p := range e.Problems {
@@ -41,7 +42,7 @@ func (e *Invalid) Unwrap() []error {
 	return errs
 }
 
-// String is the problem in one line, where it is and what it is.
+// String returns the problem and its place in one line.
 func (p Problem) String() string { return p.File + ": " + p.InFile() }
 
 // InFile is String without the file.
@@ -52,12 +53,12 @@ func (p Problem) InFile() string {
 	return fmt.Sprintf("document %d: %v", p.Document, p.Err)
 }
 
-// ErrSnapshot is the problem of a debugging snapshot of Cluster Autoscaler where objects are read.
+// ErrSnapshot is the problem of a debugging snapshot of Cluster Autoscaler in place of objects.
 var ErrSnapshot = errors.New("is a debugging snapshot of Cluster Autoscaler, not Kubernetes objects")
 
 // UnknownField is the problem of a field that the document does not have.
 type UnknownField struct {
-	// Path is the field as it was written.
+	// Path is the path of the field as written.
 	Path string
 	// Suggestion is a field of this place with a similar name; empty if there is none.
 	Suggestion string
@@ -70,7 +71,7 @@ func (e *UnknownField) Error() string {
 	return fmt.Sprintf("%s: unknown field (did you mean %q?)", e.Path, e.Suggestion)
 }
 
-// TooLarge is the problem of an input beyond the limit its reader was given.
+// TooLarge is the problem of an input that is larger than the limit.
 type TooLarge struct {
 	// Limit is in bytes.
 	Limit int64
@@ -93,7 +94,8 @@ func formatSize(bytes int64) string {
 	return fmt.Sprintf("%d%s", bytes, unit)
 }
 
-// A syntaxError is text that is neither YAML nor JSON, or not the part of it that documents use.
+// A syntaxError is the problem of text that is neither YAML nor JSON, or uses features that
+// documents do not support.
 type syntaxError struct {
 	line   int // 0 if unknown
 	detail string

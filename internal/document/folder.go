@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// extensions are those of the files that are read of a folder.
+// extensions are the extensions of the files that are read from a folder.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// Expand gives the files that a name stands for: itself or, where it is a folder, the .json, .yaml and .yml files in it by name;
-// folders in it are left alone. The error of a folder without any is an *Invalid, others are those of opening.
+// Expand returns the files of a name: the file itself or, for a folder, the .json, .yaml and .yml
+// files in it by name, without subfolders. The error for a folder without such files is an
+// *Invalid; other errors are those of opening it.
 func Expand(name string, open func(string) (io.ReadCloser, error)) (files []string, isFolder bool, err error) {
 	f, err := open(name)
 	if err != nil {
@@ -44,5 +45,5 @@ func Expand(name string, open func(string) (io.ReadCloser, error)) (files []stri
 	return files, true, nil
 }
 
-// EmptyList is the problem of a list where objects are wanted.
+// EmptyList is the problem of an empty list if objects are required.
 func EmptyList(name string) error { return fmt.Errorf("the list in %s has no items", name) }

@@ -2,11 +2,11 @@ package document
 
 import "bytes"
 
-// safeDigits is how many digits an amount may have before its point and be in range for sure.
+// safeDigits is the number of digits before the point with which an amount is certainly in range.
 const safeDigits = 15
 
-// mayBeHuge tells JSON that may hold a quantity out of range, or one like 1e100000000, which takes minutes and gigabytes to
-// parse. Other text that looks like one only takes the slow way.
+// mayBeHuge reports whether JSON may contain a quantity out of range, or one like 1e100000000,
+// which takes minutes and gigabytes to parse. A false positive only costs time.
 func mayBeHuge(raw []byte) bool {
 	if bytes.Contains(raw, []byte(`\u00`)) && hidesLetters(raw) {
 		return true
@@ -16,7 +16,7 @@ func mayBeHuge(raw []byte) bool {
 			i++
 			continue
 		}
-		if i > 0 && !endsWord(raw[i-1]) { // the rest of a word is no amount
+		if i > 0 && !endsWord(raw[i-1]) { // the rest of a word is not an amount
 			i = wordEnd(raw, i)
 			continue
 		}
@@ -29,8 +29,8 @@ func mayBeHuge(raw []byte) bool {
 	return false
 }
 
-// hugeWord reports whether a word is an amount that may be out of range: a number of many digits, with its suffix counted as the
-// digits it stands for.
+// hugeWord reports whether a word is an amount that may be out of range: a number of many digits,
+// with its suffix counted as the digits it stands for.
 func hugeWord(word []byte) bool {
 	word = bytes.TrimLeft(word, "+-0")
 	digits := 0
@@ -55,7 +55,8 @@ func hugeWord(word []byte) bool {
 	return digits+3*power > safeDigits
 }
 
-// isExponent reports whether it is one that makes more digits than are safe, by its own number of digits.
+// isExponent reports whether it is one that makes more digits than are safe, by its own number of
+// digits.
 func isExponent(b []byte) bool {
 	b = bytes.TrimLeft(b, "+-")
 	for _, c := range b {
@@ -66,7 +67,8 @@ func isExponent(b []byte) bool {
 	return len(b) > 0
 }
 
-// hidesLetters tells JSON with escapes of characters that need none, as amounts are made of.
+// hidesLetters reports whether JSON escapes characters that need no escape and may be part of
+// amounts.
 func hidesLetters(raw []byte) bool {
 	for {
 		i := bytes.Index(raw, []byte(`\u00`))
@@ -86,7 +88,7 @@ func hidesLetters(raw []byte) bool {
 
 func startsAmount(b byte) bool { return isDigit(b) || b == '+' || b == '-' || b == '.' }
 
-// endsWord says what stands before and after a value in JSON.
+// endsWord reports whether a character may stand before or after a value in JSON.
 func endsWord(b byte) bool {
 	return b == '"' || b == ':' || b == ',' || b == '[' || b == ']' || b == '}' || b == ' ' || b == '\t' || b == '\n' || b == '\r'
 }

@@ -25,15 +25,17 @@ import (
 
 // Item is one object of a list, or an object on its own.
 type Item struct {
-	// APIVersion and Kind say what it is, Namespace and Name which one.
+	// APIVersion, Kind, Namespace and Name identify it.
 	APIVersion, Kind, Namespace, Name string
-	// Object is a *v1.Pod, *v1.Node, *v1.Namespace, *v1.Service, *v1.ReplicationController, *v1.PersistentVolume, *v1.PersistentVolumeClaim,
-	// *v1.ConfigMap, *appsv1.DaemonSet, *appsv1.ReplicaSet, *appsv1.StatefulSet, *schedulingv1.PriorityClass, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
+	// Object is a *v1.Pod, *v1.Node, *v1.Namespace, *v1.Service, *v1.ReplicationController,
+	// *v1.PersistentVolume, *v1.PersistentVolumeClaim, *v1.ConfigMap, *appsv1.DaemonSet,
+	// *appsv1.ReplicaSet, *appsv1.StatefulSet, *schedulingv1.PriorityClass,
+	// *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
 	// *storagev1.CSIStorageCapacity or *storagev1.VolumeAttachment; nil for any other kind.
 	Object any
 }
 
-// newObject makes an object of a kind that is read, or nil.
+// newObject returns a new object of a supported kind, or nil.
 func newObject(apiVersion, kind string) func() any {
 	switch apiVersion + "/" + kind {
 	case "v1/Pod":
@@ -74,7 +76,7 @@ func newObject(apiVersion, kind string) func() any {
 	return nil
 }
 
-// refused is what an API server would refuse of an object first, or nil.
+// refused returns the first error of an API server for an object, or nil.
 func refused(object any) error {
 	var errs field.ErrorList
 	switch o := object.(type) {
@@ -95,9 +97,9 @@ func refused(object any) error {
 	return errs[0]
 }
 
-// Objects reads what kubectl get -o json or -o yaml prints: lists, objects on their own, several of both one after another.
-// Of a list only one item is in memory at a time. The name is for messages. The sequence ends with the first error, an *Invalid
-// with the item's position, unless reading itself failed.
+// Objects reads the output of kubectl get -o json or -o yaml: one or more lists and objects. Only
+// one item of a list is in memory at a time. The name is for messages. The sequence ends with the
+// first error, an *Invalid with the item's position, unless reading itself failed.
 func Objects(name string, r io.Reader, o StreamOptions) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		s := &objectStream{in: bufio.NewReaderSize(newLimited(r, o), 64<<10), yield: yield, line: 1}
@@ -113,10 +115,10 @@ func Objects(name string, r io.Reader, o StreamOptions) iter.Seq2[Item, error] {
 	}
 }
 
-// errStopped ends a stream whose reader has seen enough.
+// errStopped ends a stream whose reader has stopped.
 var errStopped = errors.New("stopped")
 
-// objectStream goes through an input and yields its objects.
+// objectStream reads an input and yields its objects.
 type objectStream struct {
 	in       *bufio.Reader
 	yield    func(Item, error) bool
@@ -179,8 +181,8 @@ func (s *objectStream) all() error {
 // lookAhead is how far the first name of an object is looked for, in bytes.
 const lookAhead = 4 << 10
 
-// peekFormat skips blanks, comments after JSON and marker lines, and reports whether what follows is JSON and whether a marker
-// was there. The error is io.EOF at the end.
+// peekFormat skips blanks, comments after JSON and marker lines, and reports whether what follows
+// is JSON and whether a marker was there. The error is io.EOF at the end.
 func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
 	for {
 		b, err := s.in.ReadByte()
@@ -222,7 +224,7 @@ func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
 	}
 }
 
-// header is what a list or object begins with.
+// header is the beginning of a list or object.
 type header struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -232,7 +234,8 @@ type header struct {
 	} `json:"metadata"`
 }
 
-// item is the header of an item in a list h; lists of one kind leave kind and version out of their items.
+// item is the header of an item in a list h; lists of one kind leave kind and version out of their
+// items.
 func (h header) item(i header) header {
 	if of, ok := strings.CutSuffix(h.Kind, "List"); ok && of != "" && i.Kind == "" {
 		i.Kind, i.APIVersion = of, cmp.Or(i.APIVersion, h.APIVersion)
@@ -271,7 +274,7 @@ func (s *objectStream) emit(place string, h header, decode func(into func() any)
 	return s.give(item)
 }
 
-// inItem says in which object an error is.
+// inItem adds to an error in which object it is.
 func inItem(place string, h header, err error) error {
 	switch who := h.who(); {
 	case place != "" && who != "":
@@ -296,8 +299,8 @@ func (s *objectStream) emitJSON(place string, outer header, raw []byte) error {
 	})
 }
 
-// guess decodes an object as one of the same kind as the one before, which saves reading it once more to find the kind: lists
-// are long and mostly of one kind.
+// guess decodes an object as one of the same kind as the one before, which saves reading it once
+// more to find the kind: lists are long and mostly of one kind.
 func (s *objectStream) guess(outer header, raw []byte) (Item, bool) {
 	into := newObject(s.before.APIVersion, s.before.Kind)
 	if into == nil || mayBeHuge(raw) {
@@ -329,8 +332,8 @@ func (s *objectStream) emitValue(place string, outer header, v *value) error {
 	})
 }
 
-// json reads one JSON value: a list, whose items go out as they come, or an object. What begins like JSON and is none may be
-// YAML in flow style.
+// json reads one JSON value: a list, whose items go out as they come, or an object. Text that
+// begins like JSON but is invalid may be YAML in flow style.
 func (s *objectStream) json() error {
 	text := &beginning{from: s.in}
 	decoder := json.NewDecoder(text)

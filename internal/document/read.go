@@ -17,7 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// DefaultMaxSize is how large a file of documents may be unless Options say otherwise, in bytes.
+// DefaultMaxSize is the default maximum size of a file of documents in bytes.
 const DefaultMaxSize = 64 << 20
 
 // maxProblems is the maximum number of reported problems of one document.
@@ -36,7 +36,7 @@ func Planning() Kinds {
 	}
 }
 
-// Options say what Read accepts.
+// Options are the options of Read.
 type Options struct {
 	// Kinds are the accepted kinds; nil means Planning.
 	Kinds Kinds
@@ -44,7 +44,7 @@ type Options struct {
 	MaxSize int64
 }
 
-// Document is one document as it was read.
+// Document is a document that was read.
 type Document struct {
 	// File is the name of the input, "stdin" for standard input.
 	File string
@@ -62,8 +62,8 @@ type Document struct {
 
 // ReadFiles reads the documents of several files in the order given; "-" stands for stdin, which
 // can be named once, and a folder for the files in it, of which only documents of evenkeel.dev
-// count. All files are read before it returns, so that the error, an *Invalid, tells the problems
-// of all.
+// count. All files are read before it returns, so that the error, an *Invalid, has the problems of
+// all.
 func ReadFiles(files []string, stdin io.Reader, o Options) ([]Document, error) {
 	var all []Document
 	var problems []Problem
@@ -191,8 +191,8 @@ func parseAll(name string, data []byte) ([]Document, []Problem) {
 	return docs, problems
 }
 
-// Refuse makes problems of what is wrong with the document, at most as many as a person reads.
-// Paths in errs are from the document's own root.
+// Refuse converts errors of the document to problems, at most as many as are reported. Paths in
+// errs are from the document's own root.
 func (d *Document) Refuse(errs ...error) []Problem {
 	problems := make([]Problem, 0, len(errs))
 	for _, err := range errs {
@@ -204,7 +204,7 @@ func (d *Document) Refuse(errs ...error) []Problem {
 	return d.Cut(problems)
 }
 
-// Cut leaves as many problems as a person reads. Of the others a last one says how many there are.
+// Cut returns the problems that are reported. The last one has the number of the others.
 func (d *Document) Cut(problems []Problem) []Problem {
 	more := len(problems) - maxProblems
 	if more <= 0 {
@@ -217,8 +217,8 @@ func (d *Document) Cut(problems []Problem) []Problem {
 	return append(slices.Clip(problems[:maxProblems]), Problem{d.File, d.Number, last})
 }
 
-// WithStatus is the document as it was written, in JSON, with a status in place of the one it may
-// have had. Nothing is added that the author did not write.
+// WithStatus returns the document as written, in JSON, with its status replaced. It adds no other
+// fields.
 func (d *Document) WithStatus(status any) (json.RawMessage, error) {
 	encoded, err := encode(status)
 	if err != nil {
@@ -251,7 +251,7 @@ func (d Document) flatten() []Document {
 	return out
 }
 
-// isOurs tells a document that is or holds one of evenkeel.dev from one of another version.
+// isOurs reports whether a document is, or contains, one of evenkeel.dev.
 func (d Document) isOurs() bool {
 	return slices.ContainsFunc(d.flatten(), func(one Document) bool {
 		version := one.source.get("apiVersion")
@@ -261,7 +261,7 @@ func (d Document) isOurs() bool {
 
 func isText(v *value, s string) bool { return v != nil && v.kind == text && v.text == s }
 
-// decode fills the document from its source, and returns what is wrong with it.
+// decode fills the document from its source, and returns its errors.
 func (d *Document) decode(kinds Kinds) []error {
 	if d.source.kind != object {
 		return []error{errors.New("must be an object with apiVersion, kind and spec")}

@@ -12,13 +12,14 @@ import (
 	"github.com/evenkeel/evenkeel/internal/admission"
 )
 
-// Snapshot is what Cluster Autoscaler's debugging snapshot says of nodes and of node groups.
+// Snapshot has the nodes and node groups of Cluster Autoscaler's debugging snapshot.
 type Snapshot struct {
 	// Nodes are the nodes of the cluster, in the order of the snapshot.
 	Nodes []SnapshotNode
-	// Templates are the nodes that each group would create, by group: what Cluster Autoscaler compares.
+	// Templates are the nodes that each group would create, by group: what Cluster Autoscaler
+	// compares.
 	Templates map[string]SnapshotNode
-	// Error is what Cluster Autoscaler said when it could not collect everything; mostly empty.
+	// Error is Cluster Autoscaler's message if it could not collect everything; usually empty.
 	Error string
 }
 
@@ -28,8 +29,8 @@ type SnapshotNode struct {
 	Pods []*v1.Pod
 }
 
-// ReadSnapshot reads a debugging snapshot of Cluster Autoscaler, node by node. The name is for messages. The error is an
-// *Invalid with the place of the problem, unless reading itself failed.
+// ReadSnapshot reads a debugging snapshot of Cluster Autoscaler, node by node. The name is for
+// messages. The error is an *Invalid with the place of the problem, unless reading itself failed.
 func ReadSnapshot(name string, r io.Reader, o StreamOptions) (*Snapshot, error) {
 	s, err := readSnapshot(json.NewDecoder(newLimited(r, o)))
 	if err == nil {

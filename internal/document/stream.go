@@ -9,7 +9,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// DefaultMaxStream is how large a list or snapshot may be unless StreamOptions say otherwise, in bytes.
+// DefaultMaxStream is the default maximum size of a list or snapshot in bytes.
 const DefaultMaxStream = 1 << 30
 
 // StreamOptions are the options of the lenient readers.
@@ -18,7 +18,7 @@ type StreamOptions struct {
 	MaxSize int64
 }
 
-// limited reads at most a number of bytes, and fails with TooLarge where there are more.
+// limited reads at most a number of bytes, and fails with TooLarge if there are more.
 type limited struct {
 	r     io.Reader
 	left  int64
@@ -37,7 +37,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	if l.left < 0 {
 		return 0, &TooLarge{l.limit}
 	}
-	if int64(len(p)) > l.left+1 { // one more byte reports whether there are more
+	if int64(len(p)) > l.left+1 { // one more byte shows whether there are more
 		p = p[:l.left+1]
 	}
 	n, err := l.r.Read(p)
@@ -47,7 +47,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readFailed tells an input that could not be read from one that was read and is wrong.
+// readFailed reports whether an input could not be read, as opposed to one that is invalid.
 func readFailed(err error) bool {
 	var wrongType *json.UnmarshalTypeError
 	var ours *syntaxError
@@ -58,7 +58,7 @@ func readFailed(err error) bool {
 	return !known
 }
 
-// explainJSON puts an error of the JSON decoder in plain words.
+// explainJSON converts an error of the JSON decoder to a clear message.
 func explainJSON(err error) error {
 	var syntax *json.SyntaxError
 	switch {
@@ -70,8 +70,9 @@ func explainJSON(err error) error {
 	return err
 }
 
-// decodeLeniently fills into from JSON. The usual way is the fast one; where that fails, could take forever or let an amount out of range pass, the
-// decoder of documents finds out where the problem is, at a path below at.
+// decodeLeniently fills into from JSON. The usual way is the fast one; where that fails, could take
+// forever or let an amount out of range pass, the decoder of documents finds out where the problem
+// is, at a path below at.
 func decodeLeniently(raw []byte, at *field.Path, into func() any) (any, error) {
 	if !mayBeHuge(raw) {
 		out := into()

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// workers is how many nodes are worked on at a time.
+	// workers is the number of nodes that are updated concurrently.
 	workers = 16
 	// callTimeout bounds one call of the API server.
 	callTimeout = 15 * time.Second
@@ -32,8 +32,8 @@ const (
 )
 
 var (
-	errForeign   = errors.New("a node of this name is there already, made by somebody else")
-	errContested = errors.New("somebody has made it ready, although it must not be and its lease is held; does kwok run without leases?")
+	errForeign   = errors.New("a node of this name already exists, and is not from this cloud")
+	errContested = errors.New("another program has made it ready, although it must not be and its lease is held; does kwok run without leases?")
 )
 
 // retry is when to try the steps of a node again.
@@ -94,8 +94,7 @@ func (k *Keeper) round(ctx context.Context, desired []*v1.Node) {
 	report(klog.FromContext(ctx), due, failures)
 }
 
-// applyAll does the steps, several at a time, and returns what went wrong with
-// each.
+// applyAll applies the steps, several concurrently, and returns the error of each.
 func (k *Keeper) applyAll(ctx context.Context, steps []step) []error {
 	failures := make([]error, len(steps))
 	var group errgroup.Group
@@ -103,14 +102,14 @@ func (k *Keeper) applyAll(ctx context.Context, steps []step) []error {
 	for i, s := range steps {
 		group.Go(func() error {
 			failures[i] = k.apply(ctx, s)
-			return nil // nobody's failure is everybody's
+			return nil // the failure of one node does not stop the others
 		})
 	}
 	_ = group.Wait()
 	return failures
 }
 
-// report tells in one line each what was done and what went wrong.
+// report logs the changes and the errors in one line each.
 func report(logger klog.Logger, steps []step, failures []error) {
 	var created, deleted, ready, down, failed int
 	var first error
@@ -131,10 +130,10 @@ func report(logger klog.Logger, steps []step, failures []error) {
 		}
 	}
 	if created+deleted+ready+down > 0 {
-		logger.Info("Brought Node objects up to date", "created", created, "deleted", deleted, "madeReady", ready, "madeNotReady", down)
+		logger.Info("Updated Node objects", "created", created, "deleted", deleted, "madeReady", ready, "madeNotReady", down)
 	}
 	if failed > 0 {
-		logger.Error(first, "Some Node objects could not be brought up to date; trying again", "nodes", failed)
+		logger.Error(first, "Failed to update some Node objects; trying again", "nodes", failed)
 	}
 }
 
@@ -202,9 +201,8 @@ func (k *Keeper) writeReady(ctx context.Context, s step) error {
 	return ignoreGone(err)
 }
 
-// hold takes the lease of a node, from whomever. Nobody renews it, but it does
-// not end before the machine is ready either. It belongs to no Node object: where
-// it is first, the node comes later.
+// hold takes the lease of a node from any holder. It is not renewed, but does not expire before the
+// machine is ready. It belongs to no Node object: where it is first, the node comes later.
 func (k *Keeper) hold(ctx context.Context, s step) error {
 	leases := k.client.CoordinationV1().Leases(v1.NamespaceNodeLease)
 	labels := map[string]string{OwnerAnnotation: k.owner}

@@ -1,12 +1,11 @@
-// Package fakecloud puts a cloud in memory into the real world: it keeps the Node
-// objects of its nodes in an API server, so that real schedulers and controllers
-// work with them, and watches who changes it.
+// Package fakecloud connects a cloud in memory to a real API server: it creates Node objects for
+// its nodes, so that real schedulers and controllers work with them, and observes calls that change
+// it.
 //
 // It does not know over which protocol, if any, callers reach the cloud.
 //
-// It decides nothing about sizes and knows no pods. What nodes there are, and
-// when they are ready, is the cloud's business; that nodes stay ready and pods on
-// them run is kwok's.
+// It decides nothing about sizes and knows no pods. The cloud determines which nodes exist and when
+// they are ready; kwok keeps nodes ready and runs the pods on them.
 //
 // # Nodes that must not be ready
 //

@@ -23,34 +23,32 @@ import (
 const (
 	// pause is the least time between two comparisons of cloud and API server.
 	pause = 100 * time.Millisecond
-	// probeInterval is how often the API server is asked whether it answers.
+	// probeInterval is the interval of the checks whether the API server responds.
 	probeInterval = 10 * time.Second
 	// farewell bounds the deletion of the nodes at the end.
 	farewell = time.Minute
 )
 
-// Cloud is where nodes come from. *fake.Cloud is one.
+// Cloud is the source of nodes. *fake.Cloud implements it.
 type Cloud interface {
-	// RegisteredNodes are the nodes as they ought to look now. Their names are
-	// unique.
+	// RegisteredNodes returns the desired nodes at this time. Their names are unique.
 	RegisteredNodes() []*v1.Node
-	// NextEvent is when they change by themselves; ok is false for never.
+	// NextEvent returns when they change next without a call; ok is false if they never do.
 	NextEvent() (at time.Time, ok bool)
 }
 
-// KeeperOptions are what a Keeper can do without. The zero value works.
+// KeeperOptions are the options of a Keeper. The zero value works.
 type KeeperOptions struct {
-	// DeleteOnExit deletes the nodes when the Keeper ends; else they stay, to be
-	// taken over by the next one of the same name.
+	// DeleteOnExit deletes the nodes when the Keeper ends; otherwise they stay, and the next Keeper
+	// with the same owner adopts them.
 	DeleteOnExit bool
 	// Clock is the cloud's; nil means the real one.
 	Clock clock.Clock
 }
 
-// Keeper keeps the Node objects of a cloud in an API server. It creates and
-// deletes them as the cloud has them, and once they are there only sees to
-// whether they are ready: labels, taints and sizes stay as others change them. A
-// Node object that somebody deletes comes back, since its machine is still there.
+// Keeper keeps the Node objects of a cloud in an API server. It creates and deletes them with the
+// cloud's nodes, and afterwards changes only their readiness: changes of labels, taints and sizes
+// by others stay. A deleted Node object is created again, because its machine still exists.
 type Keeper struct {
 	client kubernetes.Interface
 	cloud  Cloud
@@ -80,7 +78,7 @@ func NewKeeper(client kubernetes.Interface, cloud Cloud, owner string, o KeeperO
 	}
 }
 
-// Changed tells the keeper that the cloud has changed. It does not wait.
+// Changed notifies the keeper that the cloud has changed. It does not wait.
 func (k *Keeper) Changed() {
 	select {
 	case k.wake <- struct{}{}:
@@ -88,7 +86,7 @@ func (k *Keeper) Changed() {
 	}
 }
 
-// Problem says why the API server cannot be used; nil when all is well.
+// Problem returns why the API server cannot be used; nil if it can.
 func (k *Keeper) Problem() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,12 +127,12 @@ func (k *Keeper) clear(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	nodes, err := k.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		logger.Error(err, "The Node objects could not be deleted")
+		logger.Error(err, "Failed to delete the Node objects")
 		return
 	}
 	leases, err := k.client.CoordinationV1().Leases(v1.NamespaceNodeLease).List(ctx, k.heldLeases())
 	if err != nil {
-		logger.Error(err, "The Node objects could not be deleted")
+		logger.Error(err, "Failed to delete the Node objects")
 		return
 	}
 	v := view{owner: k.owner, actual: map[string]*v1.Node{}, held: map[string]types.UID{}}
@@ -191,7 +189,7 @@ func (k *Keeper) watch(ctx context.Context, running *sync.WaitGroup) (synced []c
 		// These fail only for an informer that runs or has ended.
 		_ = informer.SetTransform(withoutManagers)
 		_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
-			klog.FromContext(ctx).V(2).Info("Watching the API server is begun anew", "reason", err.Error())
+			klog.FromContext(ctx).V(2).Info("Restarting the watch of the API server", "reason", err.Error())
 		})
 		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { k.Changed() },
@@ -244,8 +242,7 @@ func (k *Keeper) held() map[string]types.UID {
 	return held
 }
 
-// probe looks again and again whether the API server answers, and says when
-// that changes.
+// probe checks periodically whether the API server responds, and logs changes.
 func (k *Keeper) probe(ctx context.Context, synced []cache.DoneChecker) {
 	logger, last := klog.FromContext(ctx), ""
 	for ctx.Err() == nil {

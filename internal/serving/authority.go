@@ -22,19 +22,19 @@ type Pair struct {
 	Cert, Key []byte
 }
 
-// Authority signs certificates for servers and clients of its own. It is meant
-// for tests and small installations; a cluster may have a better one.
+// Authority signs certificates for servers and clients. It is intended for tests and small
+// installations; a cluster may have a better one.
 type Authority struct {
 	Pair
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-// clockSkew is how far the clocks of two machines may be apart.
+// clockSkew is the maximum difference between the clocks of two machines.
 const clockSkew = 5 * time.Minute
 
-// NewAuthority makes an authority that is valid from now on for so long, and so
-// are the certificates it signs.
+// NewAuthority makes an authority that is valid for the given lifetime, as are the certificates it
+// signs.
 func NewAuthority(now time.Time, lifetime time.Duration) (*Authority, error) {
 	if lifetime <= 0 {
 		return nil, errors.New("the lifetime of a certificate has to be positive")
@@ -80,8 +80,8 @@ func (a *Authority) Server(hosts ...string) (Pair, error) {
 	return pair, err
 }
 
-// CheckHost says what is wrong with a host of a certificate: it is an IP address or a DNS name, of which the first label
-// may be *.
+// CheckHost returns an error unless host is an IP address or a DNS name, whose first label may be
+// *.
 func CheckHost(host string) error {
 	if net.ParseIP(host) != nil {
 		return nil

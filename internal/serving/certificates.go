@@ -13,20 +13,20 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ReloadInterval is how long files of certificates are not read again.
+// ReloadInterval is the minimum interval between two readings of certificate files.
 const ReloadInterval = 10 * time.Second
 
-// ownLifetime is how long a certificate is valid that a server makes for itself. It
-// is renewed after half of that.
+// ownLifetime is the lifetime of a certificate that a server makes for itself. It is renewed after
+// half of that.
 const ownLifetime = 365 * 24 * time.Hour
 
 // Files names certificate files in PEM. The zero value means no TLS.
 type Files struct {
-	// Cert and Key are the certificate shown to the other side. A server needs
-	// them; a client without them shows none.
+	// Cert and Key are the own certificate. A server needs them; a client without them presents
+	// none.
 	Cert, Key string
-	// CACert checks the other side. A server with it demands a client
-	// certificate; a client without it uses the system's authorities.
+	// CACert verifies the other side. A server with it requires a client certificate; a client
+	// without it uses the system's authorities.
 	CACert string
 }
 
@@ -64,14 +64,14 @@ func LoadCertificates(files Files, c clock.PassiveClock) (*Certificates, error) 
 	return loaded, nil
 }
 
-// newOwn makes a certificate that no authority vouches for, and renews it.
+// newOwn makes a self-signed certificate, and renews it.
 func newOwn(c clock.PassiveClock) (*Certificates, error) {
 	made := &Certificates{own: true, clock: c, read: c.Now()}
 	return made, made.load()
 }
 
-// Problem is why the files could not be used when they were last read, or why
-// the certificate in use is not valid now; nil when all is well, or c is nil.
+// Problem returns why the files could not be used when they were last read, or why the certificate
+// in use is not valid now; nil if there is no problem, or if c is nil.
 func (c *Certificates) Problem() error {
 	if c == nil {
 		return nil
@@ -82,7 +82,7 @@ func (c *Certificates) Problem() error {
 	return errors.Join(c.problem, c.validity())
 }
 
-// Expiry is when the certificate in use ceases to be valid; zero for none.
+// Expiry returns when the certificate in use expires; zero for none.
 func (c *Certificates) Expiry() time.Time {
 	if pair, _ := c.current(); pair != nil {
 		return pair.Leaf.NotAfter

@@ -19,15 +19,14 @@ type (
 	callKey       struct{}
 )
 
-// connection is what is known of a connection.
+// connection is the state of a connection.
 type connection struct {
 	name string
 	conn net.Conn // nil if it was closed before it was admitted
 }
 
-// Connection names the connection by which a call came in: no two connections
-// to servers of this process have the same name. It is empty where ctx is not
-// that of a served call.
+// Connection names the connection by which a call came in: no two connections to servers of this
+// process have the same name. It is empty if ctx is not that of a served call.
 func Connection(ctx context.Context) string {
 	c, ok := ctx.Value(connectionKey{}).(*connection)
 	if !ok {
@@ -36,8 +35,8 @@ func Connection(ctx context.Context) string {
 	return c.name
 }
 
-// watcher names the connections of a server, and closes those on which a request
-// does not arrive within the receive limit: what there is of it takes memory.
+// watcher names the connections of a server, and closes those on which a request does not arrive
+// within the receive limit, because a partial request uses memory.
 type watcher struct {
 	gate  *gate
 	clock clock.WithTicker

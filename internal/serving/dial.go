@@ -10,10 +10,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Dial makes a connection to an address, host:port, with the files of a client and
-// further options, such as interceptors. With files the server must show a
-// certificate for the host. It connects when it is first used, and again whenever
-// it has to. Nothing is retried that may have had an effect.
+// Dial makes a connection to an address, host:port, with the files of a client and further options,
+// such as interceptors. With files the server must show a certificate for the host. It connects at
+// the first call, and reconnects if necessary. A call that may have had an effect is not retried.
 func Dial(address string, files Files, c clock.PassiveClock, options ...grpc.DialOption) (*grpc.ClientConn, error) {
 	host, port, err := net.SplitHostPort(address)
 	switch {

@@ -7,15 +7,14 @@ import (
 )
 
 const (
-	// So many connections may have shown nothing yet of the protocol.
+	// The maximum number of connections that have not yet used the protocol.
 	maxWaiting = 256
-	// So many may have.
+	// The maximum number of connections that have.
 	maxAdmitted = 1024
 )
 
-// gate bounds the connections of a listener. Those that say nothing, or garbage,
-// are cut off by a time limit; where they come faster than that, the oldest gives
-// way, so a client that does speak gets in at any time.
+// gate bounds the connections of a listener. Those that send nothing, or garbage, are closed by a
+// timeout; if there are too many, the oldest is closed, so a valid client can always connect.
 type gate struct {
 	net.Listener
 

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// A client has so long to send a request, and to take the answer.
+	// The timeouts for sending a request, and for receiving the answer.
 	httpReadTimeout, httpWriteTimeout = 10 * time.Second, 30 * time.Second
-	// A connection without a request is kept for so long.
+	// The timeout of a connection without a request.
 	httpIdleTimeout = 2 * time.Minute
-	// So many scrapes may go on at a time.
+	// The maximum number of concurrent scrapes.
 	maxScrapes = 4
 )
 
@@ -34,24 +34,24 @@ const (
 // is always healthy and ready.
 type HTTPOptions struct {
 	Files Files
-	// SelfSigned has a server without Files make a certificate, and renew it in time.
-	// It keeps listeners from reading along; a client cannot tell it from another's.
+	// SelfSigned makes a server without Files create and renew a certificate. It prevents
+	// eavesdropping, but a client cannot verify it.
 	SelfSigned bool
-	// Plaintext allows a server without TLS off loopback.
+	// Plaintext allows a server without TLS on addresses other than loopback.
 	Plaintext bool
 	// Health and Ready are checks by name: what they return is why the process should be restarted,
 	// or should not get calls now. They are called at once for each request, by many at a time.
 	Health, Ready map[string]func() error
-	// Gatherer has what /metrics tells; nil means that there is no /metrics.
+	// Gatherer has the metrics of /metrics; nil means that there is no /metrics.
 	Gatherer prometheus.Gatherer
 	// Handlers are further ones, by the patterns of http.ServeMux.
 	Handlers map[string]http.Handler
-	// Protect wraps /metrics and Handlers in a check of who asks; nil means that
-	// everybody may. Probes are always for everybody.
+	// Protect wraps /metrics and Handlers in an authorization check; nil means that there is none.
+	// Probes never have one.
 	Protect func(http.Handler) http.Handler
 	// Metrics says when the certificate expires; nil means that nothing does.
 	Metrics *Metrics
-	// Name tells the listener from others in Metrics; empty means http.
+	// Name identifies the listener in Metrics; empty means http.
 	Name string
 	// Grace is how long requests may take to finish; 0 means DefaultGrace.
 	Grace time.Duration
@@ -69,7 +69,7 @@ type HTTPServer struct {
 	clock    clock.WithTicker
 }
 
-// ListenHTTP opens a server on an address, host:port; port 0 is any free one. It answers /healthz
+// ListenHTTP opens a server on an address, host:port; port 0 is any free port. It answers /healthz
 // and /readyz the way Kubernetes does, with each check for ?verbose, and /metrics. Until Run,
 // connections wait. A server that is not Run must be closed by Stop.
 func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer, error) {
@@ -125,7 +125,7 @@ func (o HTTPOptions) certificates() (*Certificates, error) {
 func (o HTTPOptions) mux() (mux *http.ServeMux, err error) {
 	mux = http.NewServeMux()
 	defer func() {
-		if wrong := recover(); wrong != nil { // that is how ServeMux tells
+		if wrong := recover(); wrong != nil { // ServeMux reports an error by a panic
 			err = fmt.Errorf("handlers: %v", wrong)
 		}
 	}()
@@ -150,7 +150,7 @@ func (o HTTPOptions) mux() (mux *http.ServeMux, err error) {
 // Address is where the server listens, host:port.
 func (s *HTTPServer) Address() string { return s.address }
 
-// Problem says what is wrong with the certificate; nil when all is well.
+// Problem returns the problem of the certificate; nil if there is none.
 func (s *HTTPServer) Problem() error { return s.tls.Problem() }
 
 // Stop ends the server at once, whether it runs or not.
@@ -189,7 +189,7 @@ func (s *HTTPServer) Run(ctx context.Context) error {
 	return ended(<-served)
 }
 
-// ended is what Serve returned, unless the server was told to end.
+// ended returns the error of Serve, unless the server was stopped.
 func ended(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -197,7 +197,7 @@ func ended(err error) error {
 	return err
 }
 
-// follow tells the gate what happens to the connections of an HTTP server.
+// follow reports changes of the connections of an HTTP server to the gate.
 func (g *gate) follow() func(net.Conn, http.ConnState) {
 	var admitted sync.Map // by connection
 	return func(conn net.Conn, state http.ConnState) {

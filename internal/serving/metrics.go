@@ -45,7 +45,7 @@ const (
 	labelGoVersion = "go_version"
 )
 
-// buckets reach from what is answered from memory to a slow cloud, in seconds.
+// buckets range from answers from memory to a slow cloud, in seconds.
 var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 
 // Metrics counts and times the calls that servers answer and clients make. Streams
@@ -58,8 +58,8 @@ type Metrics struct {
 	clock                     clock.PassiveClock
 }
 
-// NewMetrics registers the metrics. Like any registration of Prometheus it panics
-// if reg has them already.
+// NewMetrics registers the metrics. Like any registration of Prometheus it panics if reg already
+// has them.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	counter := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{labelService, labelMethod, labelCode})
@@ -81,7 +81,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Build says which program this is.
+// Build identifies the program.
 func (m *Metrics) Build(version, commit string) {
 	m.build.Reset()
 	m.build.WithLabelValues(version, commit, runtime.Version()).Set(1)

@@ -19,20 +19,19 @@ import (
 )
 
 const (
-	// MaxMessage is how large a message may be, in bytes, in both directions.
+	// MaxMessage is the maximum size of a message in bytes, in both directions.
 	MaxMessage = 128 << 20
 	// DefaultGrace is how long calls may take to finish when a server stops.
 	DefaultGrace = 10 * time.Second
 
-	// A peer that says nothing for so long is asked whether it is there, and
-	// dropped when it does not answer.
+	// The keepalive interval and timeout: a silent peer gets a ping, and is dropped if it does not
+	// respond.
 	keepaliveTime, keepaliveTimeout = time.Minute, 20 * time.Second
-	// A peer may ask so often whether the server is there. Cluster Autoscaler does
-	// not ask at all.
+	// The minimum interval of pings of a peer. Cluster Autoscaler sends none.
 	keepaliveMinTime = 10 * time.Second
-	// A connection has so long for its handshake, and a request to arrive.
+	// The timeouts of a handshake, and of the arrival of a request.
 	handshakeTimeout, receiveTimeout = 10 * time.Second, 30 * time.Second
-	// A connection has at most so many calls at a time: each may hold a message.
+	// The maximum number of concurrent calls of a connection: each may hold a message.
 	maxStreams = 100
 	// The headers of a call, in bytes; those of Cluster Autoscaler take some hundred.
 	maxHeader = 64 << 10
@@ -41,19 +40,19 @@ const (
 // Options of a server. The zero value is a server without TLS on loopback.
 type Options struct {
 	Files Files
-	// Plaintext allows a server without TLS off loopback.
+	// Plaintext allows a server without TLS on addresses other than loopback.
 	Plaintext bool
 	// Grace is how long calls may take to finish; 0 means DefaultGrace.
 	Grace time.Duration
-	// MaxRequest is how large a request may be, in bytes; 0 means MaxMessage. It
-	// bounds the memory of calls whose requests are small.
+	// MaxRequest is the maximum size of a request in bytes; 0 means MaxMessage. Set it to bound
+	// memory if requests are small.
 	MaxRequest int
-	// NoReflection leaves the service out by which clients such as grpcurl ask what
-	// services there are.
+	// NoReflection disables the reflection service, with which clients such as grpcurl list
+	// services.
 	NoReflection bool
 	// Metrics counts calls and says when the certificate expires; nil means neither.
 	Metrics *Metrics
-	// Name tells the listener from others in Metrics; empty means grpc.
+	// Name identifies the listener in Metrics; empty means grpc.
 	Name string
 	// Clock is the time certificates are checked with; nil means the real one.
 	Clock clock.WithTicker
@@ -64,8 +63,7 @@ type Options struct {
 // Server is a gRPC server on a listener. Register services on it, then Run it.
 type Server struct {
 	*grpc.Server
-	// Health is the state told by the health service. Run has it say that it does
-	// not serve when the server stops.
+	// Health is the state of the health service. Run sets it to not serving when the server stops.
 	Health *health.Server
 
 	listener net.Listener
@@ -75,7 +73,7 @@ type Server struct {
 	metrics  *Metrics // nil for none
 }
 
-// Listen opens a server on an address, host:port; port 0 is any free one. Until Run, connections
+// Listen opens a server on an address, host:port; port 0 is any free port. Until Run, connections
 // wait. A server that is not Run must be closed by Stop.
 func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
@@ -152,7 +150,7 @@ func loopback(addr net.Addr) bool {
 // Address is where the server listens, host:port.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Problem says what is wrong with the certificate; nil when all is well.
+// Problem returns the problem of the certificate; nil if there is none.
 func (s *Server) Problem() error {
 	return s.tls.Problem()
 }
@@ -164,8 +162,8 @@ func (s *Server) Stop() {
 	_ = s.listener.Close() // closed already if it ran
 }
 
-// Run serves until ctx is done. Then the health service says so, new calls are
-// refused, and those in flight may finish within the grace.
+// Run serves until ctx is done. Then the health service reports not serving, new calls are refused,
+// and calls in progress may finish within the grace period.
 func (s *Server) Run(ctx context.Context) error {
 	if s.metrics != nil {
 		s.metrics.preset(s.GetServiceInfo())

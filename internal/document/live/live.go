@@ -1,8 +1,9 @@
-// Package live reads the objects of a running cluster from its API server, page by page, as package document reads them from
-// what kubectl printed: the same decoding, so that both tell the same of one cluster.
+// Package live reads the objects of a running cluster from its API server, page by page. It decodes
+// them like package document decodes the output of kubectl, so that both give the same result for a
+// cluster.
 //
-// It only gets and lists, and keeps nothing. What the objects are for, and which of them can be done without, is for the
-// caller to know.
+// It only gets and lists, and keeps no state. The caller knows what the objects are for, and which
+// of them are optional.
 package live
 
 import (
@@ -22,16 +23,16 @@ import (
 	"github.com/evenkeel/evenkeel/internal/document"
 )
 
-// pageSize is how many objects a page holds, as with kubectl.
+// pageSize is the number of objects of a page, the same as for kubectl.
 const pageSize = 500
 
-// Resource is what can be read of a cluster: the objects of a kind in all namespaces, or a single one.
+// Resource is a resource of a cluster: the objects of a kind in all namespaces, or a single object.
 type Resource struct {
-	// Name is what kubectl calls it, such as "pods" or "csinodes.storage.k8s.io".
+	// Name is its name in kubectl, such as "pods" or "csinodes.storage.k8s.io".
 	Name string
 	// Path is its path in the API, such as "/api/v1/pods".
 	Path string
-	// FieldSelector picks among objects; empty is all of them.
+	// FieldSelector selects objects; empty means all of them.
 	FieldSelector string
 }
 
@@ -41,7 +42,7 @@ type Reader struct {
 	server string
 }
 
-// New makes a reader of the API server that config leads to. It opens no connection yet.
+// New returns a reader for the API server of config. It does not connect yet.
 func New(config *rest.Config) (*Reader, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
@@ -55,15 +56,16 @@ func New(config *rest.Config) (*Reader, error) {
 	return &Reader{client: client, server: config.Host}, nil
 }
 
-// Objects yields the objects of a resource in the server's order. The sequence ends with the first error: an *Error where the
-// server did not give them, or a *document.Invalid for an object that cannot be read.
+// Objects yields the objects of a resource in the server's order. The sequence ends with the first
+// error: an *Error if the server did not return them, or a *document.Invalid for an object that
+// cannot be read.
 func (r *Reader) Objects(ctx context.Context, of Resource) iter.Seq2[document.Item, error] {
 	return func(yield func(document.Item, error) bool) {
 		for next := ""; ; {
 			text, err := r.page(ctx, of, next)
 			if rest := restOf(err); rest != "" {
-				// The state that the pages were of is no longer kept. The rest as it is now is the next best, and what the
-				// server offers.
+				// The state that the pages were of is no longer kept. The rest as it is now is the
+				// next best, and what the server offers.
 				next = rest
 				continue
 			}
@@ -103,7 +105,8 @@ func (r *Reader) page(ctx context.Context, of Resource, next string) ([]byte, er
 	return result.Raw()
 }
 
-// restOf is where a list goes on whose pages have expired; empty for any other error, and where the server does not say.
+// restOf returns the token with which a list continues whose pages have expired; empty for any
+// other error, or if the server returns none.
 func restOf(err error) string {
 	var status apierrors.APIStatus
 	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) {
@@ -112,11 +115,11 @@ func restOf(err error) string {
 	return status.Status().Continue
 }
 
-// Error says that an API server did not give a resource.
+// Error is returned if an API server did not return a resource.
 type Error struct {
-	// Server is its address, Resource what kubectl calls what was asked for.
+	// Server is its address, Resource the kubectl name of the requested resource.
 	Server, Resource string
-	// Err is what the server or the connection said.
+	// Err is the error of the server or the connection.
 	Err error
 }
 

@@ -1,10 +1,10 @@
-// Package access lets those get at an HTTP handler whom the API server lets: it has the API server
-// say whose the bearer token of a request is (TokenReview), and whether they may do that with the
-// path (SubjectAccessReview), as the components of Kubernetes do for their metrics. Who may is
-// given the right to a nonResourceURL, such as /metrics.
+// Package access protects an HTTP handler: the API server authenticates the bearer token of a
+// request (TokenReview) and authorizes its user for the path (SubjectAccessReview), as the
+// components of Kubernetes do for their metrics. Users need permission for a nonResourceURL, such
+// as /metrics.
 //
-// It opens no listener and knows no page. A token must not travel in the clear: serve what is
-// guarded with TLS.
+// It opens no listener and knows no page. Tokens must not be sent in plain text: serve protected
+// handlers with TLS.
 package access
 
 import (
@@ -28,20 +28,20 @@ import (
 )
 
 const (
-	// AllowedFor and DeniedFor are how long an answer of the API server is kept: a right that is
-	// taken away ends so much later, and one that is given begins so much later at most.
+	// AllowedFor and DeniedFor are how long an answer of the API server is cached: a revoked or
+	// granted permission takes effect after at most this time.
 	AllowedFor, DeniedFor = time.Minute, 10 * time.Second
 
-	// So many answers are kept; each takes some hundred bytes.
+	// The maximum number of cached answers; each takes some hundred bytes.
 	maxAnswers = 1024
-	// So many reviews a second are asked for, and at once: garbage for tokens does not become load
-	// of the API server.
+	// The maximum rate and burst of reviews, so that invalid tokens do not cause load on the API
+	// server.
 	reviewQPS, reviewBurst = 20, 40
-	// The reviews of a request may take so long, less than a scrape.
+	// The timeout of the reviews of a request, less than that of a scrape.
 	reviewTimeout = 5 * time.Second
 )
 
-// Guard asks the API server who may. It is safe for concurrent use.
+// Guard authorizes requests with the API server. It is safe for concurrent use.
 type Guard struct {
 	tokens   authenticationclient.TokenReviewInterface
 	rights   authorizationclient.SubjectAccessReviewInterface
@@ -49,7 +49,7 @@ type Guard struct {
 	problems func(error)
 }
 
-// question is kept without the token.
+// question does not contain the token itself.
 type question struct {
 	token      [sha256.Size]byte
 	verb, path string
@@ -61,7 +61,7 @@ type answer struct {
 	text string
 }
 
-// New makes a Guard of the API server that config reaches. Its user needs the rights of the
+// New returns a Guard for the API server of config. Its user needs the permissions of the
 // ClusterRole system:auth-delegator. problems is called for each request that could not be decided;
 // it may be nil.
 func New(config *rest.Config, problems func(error)) (*Guard, error) {
@@ -84,8 +84,8 @@ func newGuard(client kubernetes.Interface, problems func(error), c clock.Passive
 	}
 }
 
-// Protect wraps a handler. Who shows no token, or one of nobody, gets 401, who may not gets 403,
-// and 500 says that the API server could not be asked.
+// Protect wraps a handler. Requests without a valid token get 401, those of unauthorized users 403,
+// and 500 means that the API server could not be asked.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := g.judge(r)

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// DefaultMaxQueued is how much may wait to be written: a request and an answer
-	// of the largest size, in bytes.
+	// DefaultMaxQueued is the maximum size of the queue in bytes: a request and an answer of
+	// maximum size.
 	DefaultMaxQueued = 256 << 20
 	// maxQueuedCalls is how many calls may wait to be written.
 	maxQueuedCalls = 4096
-	// Probes ask for the health every few seconds, which tells nothing.
+	// Health checks come every few seconds and carry no information.
 	unrecorded = "/grpc.health.v1.Health/"
 )
 
@@ -58,8 +58,8 @@ type Recorder struct {
 	closed bool
 }
 
-// Open opens a recorder that appends to a file, which only its owner may read: pods
-// tell a lot about a cluster. Close ends it.
+// Open opens a recorder that appends to a file, which only its owner may read, because pods contain
+// confidential data. Close ends it.
 func Open(name string, o Options) (*Recorder, error) {
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -119,7 +119,7 @@ func once(report func(error)) func(error) {
 	}
 }
 
-// Lost is how many calls are not in the file so far, nor wait to be written.
+// Lost returns the number of calls that are neither in the file nor in the queue.
 func (r *Recorder) Lost() int64 { return r.lost.Load() }
 
 // Close writes what waits and closes the file. Calls that come later are lost.
