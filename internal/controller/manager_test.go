@@ -192,7 +192,7 @@ func TestAPassUnderWay(t *testing.T) {
 			<-begun
 			eventually(t, "the probe notices", func() bool {
 				err := m.Healthy()
-				return err != nil && strings.Contains(err.Error(), "a pass of slow has been running for ")
+				return err != nil && strings.Contains(err.Error(), "a reconciliation of controller slow has been running for ")
 			})
 			if err := stop(); (err == nil) != test.ends {
 				t.Errorf("ended with %v", err)
