@@ -74,7 +74,7 @@ const (
 	ReasonHeldBack Reason = "HeldBack"
 )
 
-// Limited tells whether a bound on nodes kept pods out.
+// Limited reports whether a bound on nodes kept pods out.
 func (e Estimation) Limited() bool {
 	for _, phase := range e.Phases {
 		for _, p := range phase.Placed {
@@ -201,7 +201,7 @@ func (p *packing) place(phase Phase, d Demand) (Placed, error) {
 	return placed, err
 }
 
-// placingUnlocks tells whether one more such pod can open nodes to the next
+// placingUnlocks reports whether one more such pod can open nodes to the next
 // that were closed to it: a spread constraint does so once the least populated
 // domain has grown, affinity once the first pod has settled. The places of all
 // other pods only ever get fewer, so the open nodes need be tried only once.
@@ -283,7 +283,7 @@ func (p *packing) record(placements []predicates.Placement) int {
 	return total(placements)
 }
 
-// reason tells a demand that lacks nodes from one that more nodes do not help.
+// reason says whether a demand lacks nodes, or whether more nodes would not help it.
 func (p *packing) reason(phase Phase, pod *v1.Pod, placed int) (Reason, error) {
 	if p.roomFor(phase) == 0 {
 		takes, err := p.cluster.TakesOnNew(phase.Template, pod)

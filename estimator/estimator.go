@@ -34,7 +34,7 @@ func New(cluster *predicates.Cluster) *Estimator {
 	}
 }
 
-// Packed tells how many estimates were worked out, not remembered.
+// Packed returns how many estimates were computed, not remembered.
 func (e *Estimator) Packed() int { return e.packed }
 
 // Estimate answers as the function Estimate does. Phases whose templates all
@@ -103,7 +103,7 @@ func boundsOf(phases []Phase, limit int) []int {
 // boundOf is the number of nodes a single phase may open.
 func boundOf(phase Phase, limit int) int { return max(0, min(limit, phase.MaxNodes)) }
 
-// holds tells whether the answer is the same under other bounds. Packing looks
+// holds reports whether the answer is the same under other bounds. Packing looks
 // at a bound only when it runs into it: an answer that no bound has shaped
 // holds wherever its nodes have room.
 func (a answer) holds(bounds []int) bool {

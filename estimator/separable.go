@@ -42,11 +42,11 @@ func podsBelow(runs []predicates.Placement, bound int) int {
 	return n
 }
 
-// separable tells whether what runs on one new node has no bearing on who may
+// separable reports whether what runs on one new node has no bearing on who may
 // run on another one, beyond the number of equal pods. Then a node left away
 // changes nothing on those before it. Spread over hosts is not separable, for
 // every node is a domain; nor is what looks at pods of another demand, or at
-// volumes and devices it may share with them. In doubt the answer is no.
+// volumes and devices it may share with them. If unsure, it returns false.
 func separable(phase Phase) bool {
 	for i, d := range phase.Demands {
 		if sharesObjects(d.Pod) {
@@ -108,7 +108,7 @@ func widerSelectors(pod *v1.Pod) (selectors []labels.Selector, ok bool) {
 	return selectors, true
 }
 
-// selectsOther tells whether the selector may find pods of another demand or
+// selectsOther reports whether the selector may find pods of another demand or
 // those that come with the nodes. Namespaces are left out of account.
 func selectsOther(s labels.Selector, phase Phase, demand int) bool {
 	for j, d := range phase.Demands {

@@ -78,7 +78,7 @@ func (c Chain) Names() []string {
 }
 
 // ForRound is the same chain for the n-th choice of a run. Only the strategy
-// random tells rounds apart: without it a choice that comes up again would
+// random draws anew in each round: without it a choice that comes up again would
 // end the same way every time.
 func (c Chain) ForRound(n uint64) Chain {
 	strategies := slices.Clone(c.strategies)

@@ -38,7 +38,7 @@ type Match struct {
 	Rule     string
 }
 
-// Empty tells whether there is no priority at all.
+// Empty reports whether there is no priority at all.
 func (p Priorities) Empty() bool { return len(p.levels) == 0 }
 
 // Match finds the highest priority with an expression that matches part of the name.

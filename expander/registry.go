@@ -21,7 +21,7 @@ type Config struct {
 	// Seed decides what the strategy random draws.
 	Seed uint64
 
-	// Round tells the draws of one run apart, see Chain.ForRound.
+	// Round numbers the draws of one run, see Chain.ForRound.
 	Round uint64
 
 	// Priorities serve the strategy priority.

@@ -214,7 +214,7 @@ func (r *fullRule) mismatches(a, b *entry) iter.Seq[mismatch] {
 	}
 }
 
-// agree says whether two measures of one kind and resource make no difference.
+// agree reports whether two measures of one kind and resource make no difference.
 func (r *fullRule) agree(left, right *measure) bool {
 	if orOther(left, right).exactly() {
 		return left.value() == right.value() && left.excess() == right.excess()

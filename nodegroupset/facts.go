@@ -98,7 +98,7 @@ func readTemplate(t cloudprovider.Template) (*facts, error) {
 
 // totalRequests follows the scheduler's rule: containers, init containers and
 // sidecars, overhead and pod-level resources, all as the spec says, because the
-// status tells of a pod that ran elsewhere.
+// status is that of a pod which ran elsewhere.
 func totalRequests(pods []*v1.Pod) (v1.ResourceList, error) {
 	total := v1.ResourceList{}
 	for i, pod := range pods {

@@ -125,7 +125,7 @@ func appendMeasure(buf []byte, m *measure) []byte {
 	return binary.BigEndian.AppendUint32(buf, uint32(m.added))
 }
 
-// exactly says whether a measure must be equal on both sides.
+// exactly reports whether a measure must be equal on both sides.
 func (m *measure) exactly() bool {
 	return m.kind == capacity && m.resource != string(v1.ResourceMemory)
 }

@@ -22,7 +22,7 @@ type ShrinkRequest struct {
 // ShrinkGroup is a node group as it stands. Groups with the same Set are kept
 // level with each other; a group without one is levelled with none. Size is the
 // target size less the nodes on their way out. Size and Min are 0..MaxSize; a
-// group at its min or below can not shrink.
+// group at its min or below cannot shrink.
 type ShrinkGroup struct {
 	Name, Set string
 	Size, Min int64
@@ -60,7 +60,7 @@ type ShrinkResult struct {
 // canShrink reports whether the group is above its minimum.
 func (g *ShrinkGroup) canShrink() bool { return g.Size > g.Min }
 
-// shrinksBefore orders groups of one set as far as sizes tell: the largest first, of equally large ones the last by name.
+// shrinksBefore orders groups of one set by their sizes: the largest first, of equally large ones the last by name.
 func (g *ShrinkGroup) shrinksBefore(other *ShrinkGroup) bool {
 	if g.Size != other.Size {
 		return g.Size > other.Size
@@ -83,7 +83,7 @@ func ShrinksFirst(groups []ShrinkGroup) int {
 
 // Shrink chooses which nodes go so that the groups of a set stay level. It is the
 // mirror of Split: a candidate goes when its group is among the largest of its
-// set, where nodes that go count as gone, and groups that can not shrink do not
+// set, where nodes that go count as gone, and groups that cannot shrink do not
 // count. Among equally large groups comes first the one whose next candidate has
 // no pods to move, then one with an overdue candidate, then the last by name.
 //
@@ -105,7 +105,7 @@ func Shrink(request ShrinkRequest) (ShrinkResult, error) {
 	return s.result(), nil
 }
 
-// newShrinker refuses what can not be answered, and finds the candidates of each
+// newShrinker refuses what cannot be answered, and finds the candidates of each
 // group and the groups of each set.
 func newShrinker(request ShrinkRequest) (*shrinker, error) {
 	if request.Nodes < 0 {

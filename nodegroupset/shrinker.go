@@ -206,7 +206,7 @@ func (s *shrinker) byLateness(a, b *shrinkGroup) bool {
 	return a.Name > b.Name
 }
 
-// result tells why the others wait.
+// result adds why the others wait.
 func (s *shrinker) result() ShrinkResult {
 	out := ShrinkResult{Go: s.order}
 	if left := len(s.candidates) - len(s.order); left > 0 {

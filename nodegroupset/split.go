@@ -113,7 +113,7 @@ func Split(request SplitRequest) (SplitResult, error) {
 	return s.result(), nil
 }
 
-// check refuses what can not be split, and answers the order of names.
+// check refuses what cannot be split, and answers the order of names.
 func (r SplitRequest) check() (order []int, err error) {
 	if r.Nodes < 0 {
 		return nil, apportion.Invalid("nodes", r.Nodes, notNegative)

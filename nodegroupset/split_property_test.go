@@ -45,7 +45,7 @@ func (o *splitOracle) roomUnderQuotas(i int) bool {
 	return true
 }
 
-// earlier says whether group i is served before its equal j.
+// earlier reports whether group i is served before its equal j.
 func (o *splitOracle) earlier(i, j int) bool {
 	a, b := o.Groups[i].Name, o.Groups[j].Name
 	if a == o.Chosen || b == o.Chosen {

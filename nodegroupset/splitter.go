@@ -195,7 +195,7 @@ func allot(total int64, claims []apportion.Claim, quotas []rankedQuota, held []i
 	}
 }
 
-// settled says whether a quota leaves its members no choice any more.
+// settled reports whether a quota leaves its members no choice any more.
 func settled(c rankedQuota, claims []apportion.Claim) bool {
 	for i, member := range c.Members {
 		if unitsOf(c.Quota, i) > 0 && claims[member].Low < claims[member].High {

@@ -72,7 +72,7 @@ func (r *stockRule) print(f *facts, p *printer) fingerprint {
 	return out
 }
 
-// alwaysCompared says whether the autoscaler compares the free amount of a
+// alwaysCompared reports whether the autoscaler compares the free amount of a
 // resource whether or not a pod requests it; it is zero there where it is not
 // listed.
 func alwaysCompared(resource string) bool {

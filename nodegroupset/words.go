@@ -15,7 +15,7 @@ func (d Difference) words() string {
 	return strings.Replace(d.Field, ".", " ", 1)
 }
 
-// String tells a difference in words: "label team-pool: a against b".
+// String describes a difference: "label team-pool: a against b".
 func (d Difference) String() string {
 	text := fmt.Sprintf("%s: %s against %s", d.words(), sideText(d.Left, d.HasLeft), sideText(d.Right, d.HasRight))
 	if d.Ratio != "" {
@@ -34,7 +34,7 @@ func sideText(value string, has bool) string {
 	return value
 }
 
-// DiffersBy tells two differences in words, or of more the first and how many
+// DiffersBy describes two differences, or of more the first and how many
 // there are besides. It is empty where there is none.
 func DiffersBy(differences []Difference) string {
 	switch len(differences) {

@@ -138,7 +138,7 @@ func (b *bulk) measure(st *state, want int) int {
 	return n
 }
 
-// fits tells whether the plugins let one more pod onto a node in the given
+// fits reports whether the plugins let one more pod onto a node in the given
 // state with extra pods of the kind added.
 func (b *bulk) fits(st *state, extra int) bool {
 	p := &b.probe

@@ -244,17 +244,17 @@ func (e *encoder) checked(p *v1.Pod, wanted func(*v1.Volume) bool) []v1.Volume {
 	return e.volumes
 }
 
-// volumeChecked tells whether a Filter plugin looks at a volume.
+// volumeChecked reports whether a Filter plugin looks at a volume.
 func volumeChecked(p *v1.Pod, v *v1.Volume) bool {
 	return claimName(p, v) != "" || conflicts(v) || translator.IsInlineMigratable(v)
 }
 
-// conflicts tells whether a volume may be of one pod only on a node.
+// conflicts reports whether a volume may be of one pod only on a node.
 func conflicts(v *v1.Volume) bool {
 	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.RBD != nil || v.ISCSI != nil
 }
 
-// sharedEphemeral tells whether a claim named after the pod is another one's too, so that the pod is equal to no other.
+// sharedEphemeral reports whether a claim named after the pod is another one's too, so that the pod is equal to no other.
 func sharedEphemeral(p *v1.Pod, s *storage) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.Ephemeral != nil && !s.owns(p, &v) })
 }

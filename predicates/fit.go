@@ -32,7 +32,7 @@ func (f *Fit) Kinds() []Kind { return f.kinds }
 func (f *Fit) KindOf(pod int) int { return f.kindOf[pod] }
 
 // ShapeOf returns the number of the template's shape, below Shapes. The pods that
-// were asked about can not tell templates of one shape apart.
+// were asked about cannot tell templates of one shape apart.
 func (f *Fit) ShapeOf(template int) int { return f.shapeOf[template] }
 
 // ClassOf returns the number of the template's class. Templates of one class may
@@ -50,7 +50,7 @@ func (f *Fit) Shapes() int {
 	return n
 }
 
-// Passes tells whether pods of the kind fit a fresh node of the template.
+// Passes reports whether pods of the kind fit a fresh node of the template.
 func (f *Fit) Passes(template, kind int) bool { return len(f.Reasons(template, kind)) == 0 }
 
 // Reasons tells why pods of the kind do not fit the template; nil where they

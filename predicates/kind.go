@@ -89,7 +89,7 @@ type kind struct {
 	rooms map[*state]int
 }
 
-// ownTerms tells whether the pod has any inter-pod rule of its own.
+// ownTerms reports whether the pod has any inter-pod rule of its own.
 func (k *kind) ownTerms() bool { return k.host || k.wider }
 
 func newKind(r, placed *resident, c *Checker) *kind {
@@ -171,7 +171,7 @@ func needOf(info *framework.PodInfo) amounts {
 	return amounts{cpu: need.GetMilliCPU(), memory: need.GetMemory(), ephemeral: need.GetEphemeralStorage(), scalars: need.GetScalarResources()}
 }
 
-// picksNodes tells whether a pod names single nodes.
+// picksNodes reports whether a pod names single nodes.
 func picksNodes(p *v1.Pod) bool {
 	if p.Spec.NodeName != "" {
 		return true
@@ -190,7 +190,7 @@ func requiredNodes(p *v1.Pod) *v1.NodeSelector {
 	return p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 }
 
-// concerns tells whether a pod on a node may count for the kind's spread
+// concerns reports whether a pod on a node may count for the kind's spread
 // constraints or pod affinity, or repel it. It may say so too often (namespaces
 // of terms are left to the plugins), never too seldom.
 func (k *kind) concerns(r *resident) bool {
@@ -210,7 +210,7 @@ func (k *kind) concerns(r *resident) bool {
 		r.repels != nil && k.repelledBy(r.repels)
 }
 
-// repelledBy tells whether the kind may be meant by a repulsion, whatever the
+// repelledBy reports whether the kind may be meant by a repulsion, whatever the
 // namespaces.
 func (k *kind) repelledBy(r *repulsion) bool {
 	return anyMatches(r.terms, labels.Set(k.info.Pod.Labels))
@@ -230,12 +230,12 @@ func anyMatches(terms []fwk.AffinityTerm, on labels.Set) bool {
 	return false
 }
 
-// attached tells whether other pods on a node may matter to a volume.
+// attached reports whether other pods on a node may matter to a volume.
 func attached(v v1.Volume) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil || conflicts(&v)
 }
 
-// finished tells whether a pod no longer takes anything.
+// finished reports whether a pod no longer takes anything.
 func finished(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }

@@ -136,7 +136,7 @@ func (s *Cluster) lookUp(pod *v1.Pod) (*kind, error) {
 	return k, nil
 }
 
-// needsExact tells whether a kind must be placed with every node in view under
+// needsExact reports whether a kind must be placed with every node in view under
 // its own name. Where nodes share a hostname, that holds for all that looks at
 // hostnames.
 func (s *Cluster) needsExact(k *kind) bool {
@@ -148,7 +148,7 @@ func (s *Cluster) needsExact(k *kind) bool {
 	}))
 }
 
-// singly tells whether a kind must be placed pod by pod: its own rules reach
+// singly reports whether a kind must be placed pod by pod: its own rules reach
 // beyond the node, or it has rules of its own and others repel it beyond the
 // node. fresh is the state of the nodes to be opened, if any.
 func (s *Cluster) singly(k *kind, fresh *state) bool {
@@ -165,13 +165,13 @@ func (s *Cluster) singly(k *kind, fresh *state) bool {
 	return k.ownTerms() && s.repelledWidely(k)
 }
 
-// repelledWidely tells whether pods on nodes may repel the kind from other
+// repelledWidely reports whether pods on nodes may repel the kind from other
 // nodes than their own.
 func (s *Cluster) repelledWidely(k *kind) bool {
 	return slices.ContainsFunc(s.repellers, func(r *repulsion) bool { return r.wider && k.repelledBy(r) })
 }
 
-// turnedAway tells whether even an empty node of the shape rejects the kind, by
+// turnedAway reports whether even an empty node of the shape rejects the kind, by
 // plugins that look at the node alone.
 func (s *Cluster) turnedAway(k *kind, sh *shape) bool {
 	away, known := sh.empty[k]
@@ -183,7 +183,7 @@ func (s *Cluster) turnedAway(k *kind, sh *shape) bool {
 	return away
 }
 
-// full tells whether NodeResourcesFit or the limits on volumes certainly reject
+// full reports whether NodeResourcesFit or the limits on volumes certainly reject
 // the kind on a node.
 func (s *Cluster) full(k *kind, st *state) bool {
 	rules := &s.u.c.rules

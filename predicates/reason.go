@@ -23,7 +23,7 @@ type Reason struct {
 	Message string
 }
 
-// StateDependent tells whether the rejection comes from the pods and nodes of
+// StateDependent reports whether the rejection comes from the pods and nodes of
 // the cluster (spread constraints, pod affinity) rather than from the template:
 // it may pass once the cluster has changed.
 func (r Reason) StateDependent() bool { return stateDependent(r.Plugin) }

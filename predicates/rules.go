@@ -138,7 +138,7 @@ func appendSelectorKeys(keys []string, s *v1.NodeSelector) []string {
 	return keys
 }
 
-// onHost tells whether a node selector picks nodes by name or hostname.
+// onHost reports whether a node selector picks nodes by name or hostname.
 func onHost(s *v1.NodeSelector) bool {
 	for _, t := range s.NodeSelectorTerms {
 		if len(t.MatchFields) > 0 {

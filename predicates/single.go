@@ -78,7 +78,7 @@ func (p *single) find(lo, hi int) int {
 	return -1
 }
 
-// takes tells whether a node in the given state takes one more pod.
+// takes reports whether a node in the given state takes one more pod.
 func (p *single) takes(cy *cycle, st *state) bool {
 	if p.s.full(p.k, st) || p.s.turnedAway(p.k, st.shape) {
 		p.gone[st] = true

@@ -126,20 +126,20 @@ func (s *storage) seen(p *v1.Pod) {
 	}
 }
 
-// owns tells whether the claim of a volume is the pod's own: no other pod was seen to use it. Pods that are equal but for
+// owns reports whether the claim of a volume is the pod's own: no other pod was seen to use it. Pods that are equal but for
 // the names of such claims are equal to the plugins.
 func (s *storage) owns(p *v1.Pod, v *v1.Volume) bool {
 	name := claimName(p, v)
 	return name != "" && !s.shared.Has(p.Namespace+"/"+name)
 }
 
-// waits tells whether a claim is bound when its first pod is scheduled, and is not yet.
+// waits reports whether a claim is bound when its first pod is scheduled, and is not yet.
 func (s *storage) waits(c *v1.PersistentVolumeClaim) bool {
 	class, known := s.class(c)
 	return known && c.Spec.VolumeName == "" && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// single tells whether single nodes matter to a claim, or all pods of the cluster.
+// single reports whether single nodes matter to a claim, or all pods of the cluster.
 func (s *storage) single(p *v1.Pod, v *v1.Volume) bool {
 	c, known := s.claim(p.Namespace + "/" + claimName(p, v))
 	if !known {
@@ -156,7 +156,7 @@ func (s *storage) single(p *v1.Pod, v *v1.Volume) bool {
 	return s.waits(c) && (s.hostCapacity.Has(volume.GetPersistentVolumeClaimClass(c)) || c.Annotations[volume.AnnSelectedNode] != "")
 }
 
-// contended tells whether a claim that waits is bound in competition with other pods: for a volume made beforehand, or as
+// contended reports whether a claim that waits is bound in competition with other pods: for a volume made beforehand, or as
 // the claim of several pods.
 func (s *storage) contended(p *v1.Pod, v *v1.Volume) bool {
 	c, known := s.claim(p.Namespace + "/" + claimName(p, v))

@@ -61,7 +61,7 @@ func (s *storage) dressed(n *v1.Node) *v1.Node {
 	return &c
 }
 
-// told tells whether a driver on the node knows the label key.
+// told reports whether a driver on the node knows the label key.
 func (s *storage) told(n *v1.Node, key string) bool {
 	own, found := stored[*storagev1.CSINode](s.csiNodes, n.Name)
 	return found && slices.ContainsFunc(own.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return slices.Contains(d.TopologyKeys, key) })

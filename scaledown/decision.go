@@ -46,7 +46,7 @@ var unneeded = map[Outcome]bool{
 	WaitsForLevel: true, WaitsForLimit: true, WaitsForRoom: true, HeldByMin: true,
 }
 
-// Unneeded tells whether nobody needs a node with this outcome.
+// Unneeded reports whether nobody needs a node with this outcome.
 func (o Outcome) Unneeded() bool { return unneeded[o] }
 
 // NodeOutcome is what becomes of one node.

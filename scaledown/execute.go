@@ -15,7 +15,7 @@ type Attempt struct {
 	Err    error `json:"-"`
 }
 
-// left tells whether the nodes are on their way out.
+// left reports whether the nodes are on their way out.
 func (a *Attempt) left() bool { return a.Err == nil || a.Shrank > 0 }
 
 // execute deletes what goes, one group after the other in the order in which they

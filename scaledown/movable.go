@@ -66,7 +66,7 @@ func (o *Options) keeps(pod *v1.Pod) string {
 	return ""
 }
 
-// keepsData tells whether the pod has data on the node that would be lost.
+// keepsData reports whether the pod has data on the node that would be lost.
 func keepsData(pod *v1.Pod) bool {
 	safe := strings.Split(pod.Annotations[safeLocalVolumes], ",")
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume v1.Volume) bool {

@@ -133,7 +133,7 @@ func (p *planner) ruledOut(n *Node) (Outcome, string) {
 	return "", ""
 }
 
-// takesPods tells whether pods may move to a node.
+// takesPods reports whether pods may move to a node.
 func takesPods(n *Node) bool {
 	return !n.Leaving && !n.Node.Node.Spec.Unschedulable && template.IsReady(n.Node.Node)
 }

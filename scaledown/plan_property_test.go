@@ -304,7 +304,7 @@ func (o *oracle) unneeded(t *rapid.T) map[int]bool {
 	return result
 }
 
-// settle places pods one by one, in the rank of their kinds, and tells whether all
+// settle places pods one by one, in the rank of their kinds, and reports whether all
 // have found a place.
 func (o *oracle) settle(t *rapid.T, nodes map[int]predicates.Node, moves map[int][]*v1.Pod, pods []*v1.Pod) bool {
 	all := true

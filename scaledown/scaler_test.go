@@ -151,7 +151,7 @@ func TestCoolDownAfterGrowth(t *testing.T) {
 	expect(t, "after it", f.after(5*time.Minute), "Goes 1, InUse 2, WaitsForLevel 1") // b is as large then
 }
 
-// TestDeferral: a can not shrink, so the nodes of b wait for the level of their
+// TestDeferral: a cannot shrink, so the nodes of b wait for the level of their
 // set, but not for ever.
 func TestDeferral(t *testing.T) {
 	f := newFleet(t, groups(cloudGroup("a", 3, 0), cloudGroup("b", 3, 0)), Options{})

@@ -51,7 +51,7 @@ func isDaemonPod(pod *v1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-// exceeds tells whether part is more than so many millionths of all, exactly.
+// exceeds reports whether part is more than so many millionths of all, exactly.
 func exceeds(part, all, millionths int64) bool {
 	if part <= 0 || all <= 0 {
 		return part > 0

@@ -42,7 +42,7 @@ type Outcome string
 
 // Outcomes of groups.
 const (
-	// GroupSkipped groups can not grow now.
+	// GroupSkipped groups cannot grow now.
 	GroupSkipped Outcome = "Skipped"
 	// GroupTakesNone groups pass none of the pending pods.
 	GroupTakesNone Outcome = "TakesNone"

@@ -3,7 +3,7 @@
 //
 // One round (Round) reads the world into values (Observe), decides (Plan) and resizes groups:
 //
-//  1. Groups that can not grow are set aside, each with its reason; pods that
+//  1. Groups that cannot grow are set aside, each with its reason; pods that
 //     the scheduler will bind to nodes that exist or are on their way are set
 //     aside too. Of the rest it is asked which pod passes where.
 //  2. Every group, or every set of similar groups, becomes an option with an

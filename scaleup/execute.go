@@ -100,7 +100,7 @@ func (x *execution) resize(ctx context.Context, asked []Attempt) {
 
 // increase makes one call. After an error that is no clear refusal the group
 // may have grown all the same, so its size is read again; where not even that
-// can be read, the nodes count as ordered: doubt costs a round, not a node.
+// can be read, the nodes count as ordered: an error costs a round, not a node.
 func (x *execution) increase(ctx context.Context, a *Attempt) {
 	before := int(x.ledger.size(a.Group))
 	a.Err = x.provider.IncreaseSize(ctx, a.Group, a.Delta)

@@ -124,7 +124,7 @@ func (p *planner) held(group, why string) string {
 	return why
 }
 
-// kept tells whether a bound had a say: pods are left over for want of room, or
+// kept reports whether a bound had a say: pods are left over for want of room, or
 // another member has become larger by it.
 func (p *planner) kept(group string) bool {
 	for _, c := range p.classes {

@@ -14,7 +14,7 @@ import (
 // DefaultExpendablePriorityCutoff is the priority below which a pod is expendable, as in Cluster Autoscaler.
 const DefaultExpendablePriorityCutoff = -10
 
-// PodFilter tells the pods without a node that nodes are ordered for from those that Cluster Autoscaler leaves alone. The zero
+// PodFilter separates pending pods that nodes are ordered for from those that Cluster Autoscaler leaves alone. The zero
 // value has its defaults.
 type PodFilter struct {
 	// ExpendablePriorityCutoff is the flag --expendable-pods-priority-cutoff; nil is DefaultExpendablePriorityCutoff.
@@ -80,7 +80,7 @@ func (f *PodFilter) expendable(p *v1.Pod) bool {
 	return p.Spec.Priority != nil && *p.Spec.Priority < f.cutoff()
 }
 
-// unschedulable tells a pod whose scheduler has tried it and found no node.
+// unschedulable reports whether the scheduler has tried the pod and found no node.
 func unschedulable(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable

@@ -26,7 +26,7 @@ type observer struct {
 }
 
 // Observe reads groups, sizes and templates, as every round does first. A group that
-// can not be read carries its error; only a cloud that can not be read at all fails.
+// cannot be read carries its error; only a cloud that cannot be read at all fails.
 func (s *Scaler) Observe(ctx context.Context, now time.Time, cluster Cluster) (*World, error) {
 	if err := s.provider.Refresh(ctx); err != nil {
 		return nil, fmt.Errorf("refresh the cloud: %w", err)
@@ -74,7 +74,7 @@ func (o *observer) sortNodes(ctx context.Context, w *World) error {
 	return nil
 }
 
-// isStarting tells a node that was never ready from one that stopped being.
+// isStarting reports whether a node has never been ready yet, and not for too long.
 func (o *observer) isStarting(n *v1.Node) bool {
 	return !template.IsReady(n) && !template.IsLeaving(n) && !o.everReady[n.Name] &&
 		o.now.Before(n.CreationTimestamp.Add(o.opts.maxNodeProvisionTime()))

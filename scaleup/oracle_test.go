@@ -59,7 +59,7 @@ func (w world) pods() []*v1.Pod {
 	return append(pods, onePerNode("free", w.free)...) // they would take nodes of those that came later
 }
 
-// allows tells whether one node more in the group keeps every bound.
+// allows reports whether one node more in the group keeps every bound.
 func (w world) allows(sizes map[string]int, name string) bool {
 	if sizes[name] >= w.max[name] {
 		return false

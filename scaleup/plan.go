@@ -92,7 +92,7 @@ func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 // make comes to a decision, step by step.
 func (p *planner) make() error {
 	for _, step := range []func() error{
-		p.skipGroups,   // groups that can not grow
+		p.skipGroups,   // groups that cannot grow
 		p.settlePods,   // pods that have a place already, or soon
 		p.findSets,     // similar groups count as one choice
 		p.buildOptions, // what each group would need
@@ -105,8 +105,8 @@ func (p *planner) make() error {
 	return nil
 }
 
-// told tells how far the plan has come, where anybody wants to know.
-func (p *planner) told(s predicates.Step) {
+// progress calls Options.Progress, if it is set.
+func (p *planner) progress(s predicates.Step) {
 	if p.opts.Progress != nil {
 		p.opts.Progress(s)
 	}
@@ -114,7 +114,7 @@ func (p *planner) told(s predicates.Step) {
 
 func (p *planner) group(name string) *Group { return p.ledger.group(name) }
 
-// skipGroups sets groups aside that can not grow now.
+// skipGroups sets groups aside that cannot grow now.
 func (p *planner) skipGroups() error {
 	for i := range p.world.Groups {
 		g := &p.world.Groups[i]
@@ -209,7 +209,7 @@ func (p *planner) findSets() error {
 func (p *planner) buildOptions() error {
 	rooms := map[string]int64{} // by the first member of a set
 	for i, name := range p.standing {
-		p.told(predicates.Step{Doing: "estimating the nodes of each group", Done: i, Total: len(p.standing), Of: "node groups"})
+		p.progress(predicates.Step{Doing: "estimating the nodes of each group", Done: i, Total: len(p.standing), Of: "node groups"})
 		g, set := p.group(name), p.sets[name]
 		kinds := p.passing(name)
 		if len(kinds) == 0 {
@@ -241,7 +241,7 @@ func (p *planner) buildOptions() error {
 	return nil
 }
 
-// phase asks for new nodes of a group. The pods that pass can not tell templates
+// phase asks for new nodes of a group. The pods that pass cannot tell templates
 // of one class apart, so groups of one class share an estimate.
 func (p *planner) phase(group string, demands []estimator.Demand) estimator.Phase {
 	g := p.group(group)

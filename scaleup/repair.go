@@ -97,7 +97,7 @@ func (p *inspection) missing(g *Group, instances []cloudprovider.Instance) int {
 // orderOf is what a group's order is awaited under; instances go by their id.
 func orderOf(group string) string { return "order of " + group }
 
-// overdue tells what has been awaited for too long; else it goes on waiting.
+// overdue reports whether something has been awaited for too long; if not, it is awaited further.
 func (p *inspection) overdue(what string) bool {
 	since, known := p.Scaler.awaited[what]
 	if !known {

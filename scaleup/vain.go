@@ -24,7 +24,7 @@ type order struct {
 	came []cloudprovider.Template // of the nodes that came, one for each zone; they outlive the nodes
 }
 
-// podKey tells a pod from one of the same name that came later.
+// podKey differs for two pods of one name that came one after the other.
 func podKey(pod *v1.Pod) string { return podName(pod) + "/" + string(pod.UID) }
 
 // remember notes for which pods nodes are ordered.
@@ -55,7 +55,7 @@ func (s *Scaler) remember(w *World, d *Decision, attempts []Attempt) {
 	}
 }
 
-// judge tells every group what came of its orders: which of the pods still wait,
+// judge notes with every group what came of its orders: which of the pods still wait,
 // and what the nodes that came look like. What served its pods is forgotten.
 func (s *Scaler) judge(w *World) {
 	if len(s.orders) == 0 {

@@ -66,7 +66,7 @@ const mostRemedies = 10
 
 // Explain explains the fleet, one group of it, or two, with the options of an empty
 // index, which it fills. A name the fleet does not have is an *UnknownGroup, a
-// template that can not be compared a *document.Invalid.
+// template that cannot be compared a *document.Invalid.
 func (f *Fleet) Explain(index *nodegroupset.Index, names ...string) (*Explanation, error) {
 	known := f.Names()
 	for i, name := range names {
@@ -115,7 +115,7 @@ func (s *Status) noteTaints(differences []nodegroupset.Difference) {
 	}
 }
 
-// fill puts the groups into the index, and tells all that can not be compared.
+// fill puts the groups into the index, and returns an error that names all that cannot be compared.
 func (f *Fleet) fill(index *nodegroupset.Index) error {
 	var problems []document.Problem
 	for _, name := range f.Names() {

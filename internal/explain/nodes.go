@@ -115,7 +115,7 @@ func (f *Fleet) note(s Sources, samples map[string]*v1.Node, strays []string) {
 	}
 }
 
-// noteZones tells of groups whose nodes lie in several zones: what was made of a
+// noteZones notes groups whose nodes lie in several zones: what was made of a
 // pool that has a group in each, and else that one template stands for all.
 func (f *Fleet) noteZones(label nodegroupset.GroupLabel, nodes []*v1.Node, groups []string) {
 	zones, split := map[string]map[string]bool{}, map[string]bool{}

@@ -110,7 +110,7 @@ func remedy(r *nodegroupset.Remedy, effect string) string {
 	return "; " + strings.Join(r.Flags, " ") + " " + effect
 }
 
-// told says in which fields two groups differ, and by how much where that is short.
+// told lists the fields in which two groups differ, and by how much where that is short.
 func told(differences []nodegroupset.Difference) string {
 	var out []string
 	for _, d := range differences {
