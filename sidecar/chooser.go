@@ -35,11 +35,12 @@ func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request)
 		return nil, err
 	case s.o.DryRun:
 		return offered(request), nil
-	case answer.Group == "":
-		return nil, nil
 	}
-	if answer.Shared {
+	if answer.Save {
 		_ = s.saveJournal(waiting) // a failure is known from now on; the increase is granted in full then
+	}
+	if answer.Group == "" {
+		return nil, nil
 	}
 	return []string{answer.Group}, nil
 }

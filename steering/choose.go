@@ -74,8 +74,8 @@ type Option struct {
 // Answer is a group to grow; the zero value stops the scale-up for this loop.
 type Answer struct {
 	Group string
-	// Shared reports whether the group gets only a share, which has to be in the journal.
-	Shared bool
+	// Save reports whether the journal has to be saved, since it does not hold the answer.
+	Save bool
 }
 
 // Asked answers the expander's question. It chooses a set of groups by the configured strategies,
@@ -83,9 +83,9 @@ type Answer struct {
 func (s *Machine) Asked(q Question) (Answer, error) {
 	p, err := s.choose(q)
 	if p == nil {
-		return Answer{}, err
+		return Answer{Save: s.stopped && !s.stopSaved}, err
 	}
-	return Answer{Group: p.group, Shared: !p.full}, nil
+	return Answer{Group: p.group, Save: !p.full}, nil
 }
 
 // choose answers the expander's question; nil stops the scale-up.

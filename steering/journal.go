@@ -18,6 +18,7 @@ type journal struct {
 	Groups    map[string]journalGroup `json:"groups,omitempty"`
 	Plan      *journalPlan            `json:"plan,omitempty"`
 	Pick      *journalPick            `json:"pick,omitempty"`
+	Stopped   bool                    `json:"stopped,omitempty"` // the answer of the expander was to grow no group
 	Balancing bool                    `json:"balancing,omitempty"`
 }
 
@@ -45,12 +46,16 @@ type journalPick struct {
 }
 
 // Journal returns the text that has to survive the process.
-func (s *Machine) Journal() ([]byte, error) { return json.Marshal(s.journal()) }
+func (s *Machine) Journal() ([]byte, error) {
+	s.stopSaved = s.stopped
+	return json.Marshal(s.journal())
+}
 
 // JournalSaved records whether the journal was written. If not, increases are granted in full.
 func (s *Machine) JournalSaved(err error) {
 	s.journalErr = err
 	if err != nil {
+		s.stopSaved = false
 		s.count(JournalFailed, 1)
 		s.log(Log{Err: err, Message: "Journal not written, increases are granted in full"})
 	}
@@ -100,7 +105,7 @@ func (s *Machine) NewProcess() {
 
 // journal is the text of what must survive.
 func (s *Machine) journal() journal {
-	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Balancing: s.balancing}
+	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Stopped: s.stopped, Balancing: s.balancing}
 	if s.plan != nil {
 		j.Plan = &journalPlan{s.plan.since, s.plan.chosen, s.plan.left}
 	}
@@ -140,7 +145,7 @@ func (s *Machine) restore(j journal) {
 		}
 	}
 	s.balancing = j.Balancing
-	s.plan, s.pick = nil, nil
+	s.plan, s.pick, s.stopped = nil, nil, j.Stopped && s.loop == 0
 	if j.Pick != nil && s.loop == 0 {
 		s.pick = &pick{group: j.Pick.Group, share: j.Pick.Share}
 	}

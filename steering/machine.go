@@ -71,6 +71,7 @@ type Machine struct {
 	at          *observation         // when last looked at
 	pick        *pick                // the answer of the expander that waits for its increase
 	stopped     bool                 // the expander's last answer was to grow no group
+	stopSaved   bool                 // the journal says so too
 	plan        *plan
 	provided    provided
 	unconfirmed *answer         // to the last increase, until Cluster Autoscaler calls again

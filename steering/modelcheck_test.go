@@ -77,11 +77,7 @@ func (w *world) moves() []move {
 		for i, n := range w.ca.options {
 			if n > 0 {
 				fault("BestOptions, the answer is lost and "+names[i]+" is increased", func(w *world) { w.ask(); w.choose(i) })
-				fault("BestOptions, the sidecar ends and "+names[i]+" is increased", func(w *world) {
-					w.unknown = w.ask() < 0 // the journal does not say that nothing was to grow
-					w.restart()
-					w.choose(i)
-				})
+				fault("BestOptions, the sidecar ends and "+names[i]+" is increased", func(w *world) { w.ask(); w.restart(); w.choose(i) })
 			}
 		}
 	case increasing:
@@ -124,9 +120,6 @@ func (p *printer) any(v any) {
 
 // wrong says what is wrong with a world; rest reports whether nothing will happen in it any more.
 func (w *world) wrong() (rest bool, err error) {
-	if w.unknown {
-		return true, nil // the increase is granted in full, as documented
-	}
 	ordered := w.total(w.target) - w.total(w.initial)
 	if w.order != nil {
 		ordered += w.order.nodes

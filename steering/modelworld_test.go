@@ -78,8 +78,6 @@ type world struct {
 	// apart are groups that take no part in the split any more: the cloud has refused them, or
 	// Cluster Autoscaler has backed them off by itself.
 	apart [most]bool
-	// unknown is that the answer to the expander's question is known to nobody any more.
-	unknown bool
 
 	ca     caller
 	faults int          // that may still happen
@@ -109,7 +107,7 @@ func (w *world) fork() *world {
 // print is the same for worlds of which the same can become.
 func (w *world) print() [sha256.Size]byte {
 	p := &printer{Hash: sha256.New(), now: w.now, loop: w.machine.loop, connection: w.connection()}
-	for _, part := range []any{w.target, w.ready, w.created, w.apart, w.unknown, w.faults, w.fresh, w.ca.phase, w.ca.counts, w.ca.backoff, w.ca.options, w.ca.first, w.ca.chosen, w.ca.quiet, w.order} {
+	for _, part := range []any{w.target, w.ready, w.created, w.apart, w.faults, w.fresh, w.ca.phase, w.ca.counts, w.ca.backoff, w.ca.options, w.ca.first, w.ca.chosen, w.ca.quiet, w.order} {
 		p.any(part)
 	}
 	p.print(reflect.ValueOf(w.machine))
@@ -298,7 +296,7 @@ func (w *world) ask() int {
 	w.observe()
 	var answer Answer
 	w.event(func(m *Machine) { answer, _ = m.Asked(question) })
-	if answer.Shared {
+	if answer.Save {
 		w.save()
 	}
 	return slices.Index(names[:], answer.Group)
