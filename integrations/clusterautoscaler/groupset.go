@@ -75,7 +75,7 @@ func (g *groupSet) limits(ctx *ca_context.AutoscalingContext, sized []linked.Siz
 	if ctx.MaxNodesTotal > 0 {
 		out.Room = int64(ctx.MaxNodesTotal - len(nodes))
 	}
-	out.Caps, err = g.quotas.caps(ctx, sized, g.sets.TemplateOf, nodes, more)
+	out.Quotas, err = g.quotas.over(ctx, sized, g.sets.TemplateOf, nodes, more)
 	return out, err
 }
 

@@ -96,8 +96,8 @@ func (m *meter) load(node *v1.Node, group cloudprovider.NodeGroup) (linked.Load,
 	return linked.Load{Node: node, Takes: takes}, nil
 }
 
-// caps are the quotas over the groups that so many more nodes could exceed. The nodes are all that the cluster has and expects.
-func (q *quotas) caps(ctx *ca_context.AutoscalingContext, groups []linked.Sized[cloudprovider.NodeGroup], templateOf func(group string) *v1.Node,
+// over are the quotas over the groups that so many more nodes could exceed. The nodes are all that the cluster has and expects.
+func (q *quotas) over(ctx *ca_context.AutoscalingContext, groups []linked.Sized[cloudprovider.NodeGroup], templateOf func(group string) *v1.Node,
 	nodes []*v1.Node, more int64) ([]nodegroupset.Quota, error) {
 	from := q.from()
 	list, err := from.QuotaProvider.Quotas()
@@ -121,5 +121,5 @@ func (q *quotas) caps(ctx *ca_context.AutoscalingContext, groups []linked.Sized[
 		}
 		sharers[k] = linked.Sharer{Name: group.Group.Name, Size: group.Group.Size, Load: load}
 	}
-	return linked.Caps(list, loads, sharers, more), nil
+	return linked.SplitQuotas(list, loads, sharers, more), nil
 }

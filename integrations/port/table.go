@@ -31,10 +31,7 @@ func parseTable(text string) (table, error) {
 	for i, line := range strings.Split(text, "\n") {
 		fields := strings.Fields(line)
 		switch {
-		case open != nil && strings.HasPrefix(line, "-") && open.new == "" && !open.whole:
-			open.old += line[1:] + "\n"
-		case open != nil && strings.HasPrefix(line, "+") && (open.old != "" || open.whole):
-			open.new += line[1:] + "\n"
+		case open.takes(line):
 		case len(fields) == 0 || strings.HasPrefix(line, "#"):
 			open = nil
 		case fields[0] == "import" && len(fields) == 3:
@@ -50,17 +47,37 @@ func parseTable(text string) (table, error) {
 			return table{}, fmt.Errorf("%d: %q is none of \"import FROM TO\", \"edit FILE\" or \"add FILE\", \"-LINE\" and \"+LINE\" after it", i+1, line)
 		}
 	}
+	return t, t.check()
+}
+
+// takes adds a line to an edit, if it is one of it.
+func (e *edit) takes(line string) bool {
+	switch {
+	case e == nil:
+		return false
+	case strings.HasPrefix(line, "-") && e.new == "" && !e.whole:
+		e.old += line[1:] + "\n"
+	case strings.HasPrefix(line, "+") && (e.old != "" || e.whole):
+		e.new += line[1:] + "\n"
+	default:
+		return false
+	}
+	return true
+}
+
+// check refuses edits without lines.
+func (t table) check() error {
 	for _, e := range t.edits {
 		if e.old == "" {
-			return table{}, fmt.Errorf(" edit %s: no line to replace: add one that begins with \"-\"", e.file)
+			return fmt.Errorf(" edit %s: no line to replace: add one that begins with \"-\"", e.file)
 		}
 	}
 	for _, e := range t.added {
 		if e.new == "" {
-			return table{}, fmt.Errorf(" add %s: no line of it: add some that begin with \"+\"", e.file)
+			return fmt.Errorf(" add %s: no line of it: add some that begin with \"+\"", e.file)
 		}
 	}
-	return t, nil
+	return nil
 }
 
 // path is the import path in place of the given one.

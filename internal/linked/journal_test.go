@@ -124,7 +124,7 @@ func TestMetricsAreNamedWellAndDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range families {
-		row := fmt.Sprintf("| `%s` | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), f.GetHelp())
+		row := fmt.Sprintf("| %#q | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), f.GetHelp())
 		if !strings.Contains(string(manual), row) {
 			t.Errorf("the manual has no row\n%s", row)
 		}

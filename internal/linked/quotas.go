@@ -31,12 +31,13 @@ type Sharer struct {
 	Load
 }
 
-// Caps turns quotas into caps of a split among groups: those that so many more nodes could exceed. The nodes are all that the cluster has and expects.
+// SplitQuotas are quotas as a split among groups takes them: those that so many more nodes could exceed. The nodes are all that the
+// cluster has and expects.
 //
 // The autoscaler cuts every member of a split by what is left for it, and what it cuts is lost until the next loop; a split that
 // knows the quotas gives it to the others, and nothing is cut.
-func Caps[Q Quota](quotas []Q, nodes []Load, groups []Sharer, more int64) []nodegroupset.Quota {
-	var caps []nodegroupset.Quota
+func SplitQuotas[Q Quota](quotas []Q, nodes []Load, groups []Sharer, more int64) []nodegroupset.Quota {
+	var bounds []nodegroupset.Quota
 	for _, quota := range quotas {
 		used := use(quota, nodes)
 		limits := quota.Limits()
@@ -54,11 +55,11 @@ func Caps[Q Quota](quotas []Q, nodes []Load, groups []Sharer, more int64) []node
 				binds = binds || times(units, more) > left
 			}
 			if binds {
-				caps = append(caps, one)
+				bounds = append(bounds, one)
 			}
 		}
 	}
-	return caps
+	return bounds
 }
 
 // use adds up what nodes take of a quota.

@@ -24,8 +24,8 @@ type ScaleUp[G NodeGroup] struct {
 
 // Limits are the quotas over the groups of a scale-up, and how many more nodes the whole cluster may have.
 type Limits struct {
-	Caps []nodegroupset.Quota
-	Room int64
+	Quotas []nodegroupset.Quota
+	Room   int64
 }
 
 // Growth is a group that gets nodes.
@@ -80,7 +80,7 @@ func (u ScaleUp[G]) request(sized []Sized[G], d splitDecision) nodegroupset.Spli
 		klog.ErrorS(err, "A scale-up is shared as if there were no quotas; the autoscaler cuts what exceeds one")
 		return request
 	}
-	request.Quotas = limits.Caps
+	request.Quotas = limits.Quotas
 	request.Nodes = max(request.Nodes, min(int64(d.Need), limits.Room))
 	return request
 }
