@@ -4,7 +4,7 @@ import v1 "k8s.io/api/core/v1"
 
 // NodeGroup is what is read of a node group of the autoscaler. Its method names are those of Cluster Autoscaler.
 type NodeGroup interface {
-	Id() string //nolint:staticcheck // as Cluster Autoscaler spells it
+	Id() string
 	MinSize() int
 	MaxSize() int
 	TargetSize() (int, error)
