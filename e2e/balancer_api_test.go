@@ -292,8 +292,8 @@ func order(list string) string {
 	return `spec: {policy: {policyName: priority, proportions: null, priorities: {targetOrder: [` + list + `]}}}`
 }
 
-// As many targets as there may be, with names as long as may be, are within the API server's budget, under both policies
-// and when something is wrong with the last of them.
+// As many targets as there may be, with names as long as may be, are within the API server's
+// budget, under both policies and when something is wrong with the last of them.
 func largestBalancer(ctx context.Context, t *testing.T, c client.Client) {
 	b := &v1alpha1.Balancer{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: strings.Repeat("b", 253)}}
 	b.Spec.Selector = largestSelector()

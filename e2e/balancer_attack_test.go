@@ -13,8 +13,9 @@ import (
 	"github.com/evenkeel/evenkeel/balancer"
 )
 
-// Somebody replaces the Balancer by one without spec.replicas, in the middle of a fallback, again and again, and at last deletes
-// it and creates it anew: neither pending copies nor the replicas that stand in for them are added up.
+// Somebody replaces the Balancer by one without spec.replicas, in the middle of a fallback, again
+// and again, and at last deletes it and creates it anew: neither pending copies nor the replicas
+// that stand in for them are added up.
 func replicasTakenAway(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s := w.open(ctx, t, "taken-away", zone{"a", 20}, zone{"b", 20}, zone{"c", 20})
 	s.balance(ctx, t, s.balancer(6, fallback(proportional(map[string]int32{"a": 1, "b": 1, "c": 1}), startsWithin, stableAfter)))
@@ -50,8 +51,8 @@ func replicasTakenAway(ctx context.Context, t *testing.T, w *balancerWorld) {
 	adopted("created anew")
 }
 
-// Something else gives a target another size whenever the Balancer has written it. After a few rounds it is let have its way, and
-// the others share the rest.
+// Something else gives a target another size whenever the Balancer has written it. After a few
+// rounds it is let have its way, and the others share the rest.
 func secondWriter(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s := w.open(ctx, t, "second-writer", zone{"a", 20}, zone{"b", 20})
 	b := s.balancer(6, proportional(map[string]int32{"a": 1, "b": 1}))

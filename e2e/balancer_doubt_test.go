@@ -15,7 +15,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// A target is deleted: its replicas run on the others. When it is there again it is given its share.
+// A target is deleted: its replicas run on the others. When it is there again it is given its
+// share.
 func recreatedTarget(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s := w.open(ctx, t, "recreated", zone{"a", 40}, zone{"b", 40}, zone{"c", 40})
 	s.balance(ctx, t, s.balancer(12, proportional(map[string]int32{"a": 1, "b": 1, "c": 1})))

@@ -25,7 +25,8 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/process"
 )
 
-// An autoscaler that never rests, and processes that fail. Every shop has controllers of its own, who look after nothing else.
+// An autoscaler that never rests, and processes that fail. Every shop has controllers of its own,
+// who look after nothing else.
 func TestBalancerFailures(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -62,7 +63,8 @@ func leaderRole() *rbacv1.ClusterRole {
 	}}
 }
 
-// hire starts a controller that looks after this shop only, as a user with two roles in its namespace.
+// hire starts a controller that looks after this shop only, as a user with two roles in its
+// namespace.
 func (s *shop) hire(ctx context.Context, t *testing.T, user, role string, args ...string) *evenkeel.Controller {
 	t.Helper()
 	for _, role := range []string{role, "leader"} {
@@ -118,7 +120,8 @@ func (s *shop) due(ctx context.Context, t *testing.T, replicas int32) state {
 	return want
 }
 
-// scale changes the number of replicas as an autoscaler does: by the Scale, without a look at the Balancer.
+// scale changes the number of replicas as an autoscaler does: by the Scale, without a look at the
+// Balancer.
 func (s *shop) scale(ctx context.Context, t *testing.T, replicas int32) {
 	t.Helper()
 	b := &v1alpha1.Balancer{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}}
@@ -143,8 +146,9 @@ func (s *shop) sizes(ctx context.Context, t *testing.T) (sizes map[string]int32,
 	return sizes, sum
 }
 
-// Another number is asked for every second, zero among them. The targets never ask for fewer together than was asked for
-// since they last were as they should be, and are written once for each change at most.
+// Another number is asked for every second, zero among them. The targets never ask for fewer
+// together than was asked for since they last were as they should be, and are written once for each
+// change at most.
 func scaledEverySecond(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s := w.scaled(ctx, t, "scaled")
 	s.hire(ctx, t, "every-second", ordinary)
@@ -179,7 +183,8 @@ func scaledEverySecond(ctx context.Context, t *testing.T, w *balancerWorld) {
 	}
 }
 
-// reaches reports whether the targets come to these sizes in time, and checks that they never ask for fewer than least together.
+// reaches reports whether the targets come to these sizes in time, and checks that they never ask
+// for fewer than least together.
 func (s *shop) reaches(ctx context.Context, t *testing.T, want map[string]int32, least int32, within time.Duration) bool {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, within, true, func(context.Context) (bool, error) {
@@ -192,7 +197,8 @@ func (s *shop) reaches(ctx context.Context, t *testing.T, want map[string]int32,
 	return err == nil
 }
 
-// untilWritten returns as soon as a controller has written something since the last change: it is about to write more.
+// untilWritten returns as soon as a controller has written something since the last change: it is
+// about to write more.
 func (s *shop) untilWritten(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for ctx.Err() == nil {
@@ -205,7 +211,8 @@ func (s *shop) untilWritten(ctx context.Context, t *testing.T) {
 	t.Fatal("nothing is written")
 }
 
-// The API server goes away and comes back in the midst of changes. The controller survives, and carries out the last.
+// The API server goes away and comes back in the midst of changes. The controller survives, and
+// carries out the last.
 func restartedServer(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s := w.scaled(ctx, t, "restarted")
 	// It is not to give up the leadership, however long the API server takes.
@@ -280,7 +287,8 @@ func (s *shop) inTurn(t *testing.T) {
 	t.Logf("%d writes of one, %d of the other", len(first), len(second))
 }
 
-// The leader is killed while it carries out a change. When its lease has run out the other one goes on.
+// The leader is killed while it carries out a change. When its lease has run out the other one goes
+// on.
 func killedLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
 	var zones []zone // so many that the change takes a while; their pods find no node
 	rates := map[string]int32{}
@@ -319,8 +327,8 @@ func killedLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.calm(t, "in all", s.cost(t))
 }
 
-// The leader is stopped while it carries out a change. It hands the lease over, and the other one does not wait for it to
-// run out.
+// The leader is stopped while it carries out a change. It hands the lease over, and the other one
+// does not wait for it to run out.
 func stoppedLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
 	const lease = 10 * time.Minute
 	s := w.scaled(ctx, t, "stopped")
@@ -345,8 +353,8 @@ func stoppedLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.calm(t, "in all", s.cost(t))
 }
 
-// The leader is frozen, with all of its connections, until the other one leads. When it goes on it finds that it leads no more,
-// and ends.
+// The leader is frozen, with all of its connections, until the other one leads. When it goes on it
+// finds that it leads no more, and ends.
 func frozenLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s := w.scaled(ctx, t, "frozen")
 	leads, _ := s.lead(ctx, t, brief...)
@@ -380,7 +388,8 @@ func frozenLeader(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.calm(t, "in all", s.cost(t))
 }
 
-// A right that is missing is named in the status, and the controller goes on as soon as it is granted.
+// A right that is missing is named in the status, and the controller goes on as soon as it is
+// granted.
 func missingRights(ctx context.Context, t *testing.T, w *balancerWorld) {
 	var role rbacv1.ClusterRole
 	if err := w.Get(ctx, client.ObjectKey{Name: ordinary}, &role); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// A ledger follows the pods and Balancers of a namespace, every change of them. It knows the fewest pods that ran at a time,
-// and how often the status of a Balancer changed.
+// A ledger follows the pods and Balancers of a namespace, every change of them. It knows the fewest
+// pods that ran at a time, and how often the status of a Balancer changed.
 type ledger struct {
 	mu          sync.Mutex
 	running     map[types.UID]bool

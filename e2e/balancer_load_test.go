@@ -19,8 +19,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// podMetricsInstalled makes the metrics of pods ordinary objects, which an autoscaler lists as it would those of a
-// metrics server.
+// podMetricsInstalled makes the metrics of pods ordinary objects, which an autoscaler lists as it
+// would those of a metrics server.
 const podMetricsInstalled = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
   metadata: {name: pods.metrics.k8s.io, annotations: {api-approved.kubernetes.io: "unapproved, it stands in for a metrics server in a test"}},
   spec: {group: metrics.k8s.io, scope: Namespaced, names: {kind: PodMetrics, plural: pods}, versions: [{name: v1beta1, served: true, storage: true,
@@ -51,7 +51,8 @@ func (l *podLoad) start(ctx context.Context, t *testing.T) {
 	}()
 }
 
-// measure brings the metrics up to date. At no time do they sum to more than the load: what becomes less is written first.
+// measure brings the metrics up to date. At no time do they sum to more than the load: what becomes
+// less is written first.
 func (l *podLoad) measure(ctx context.Context) error {
 	var pods v1.PodList
 	var known unstructured.UnstructuredList
@@ -115,8 +116,8 @@ func (l *podLoad) store(ctx context.Context, pod *v1.Pod, before *unstructured.U
 	return l.client.Update(ctx, m)
 }
 
-// sharedEvenly fails the test if ever the two targets of a Balancer are to have other shares than halves of what is asked for,
-// or of their minimums if these are more.
+// sharedEvenly fails the test if ever the two targets of a Balancer are to have other shares than
+// halves of what is asked for, or of their minimums if these are more.
 func sharedEvenly(ctx context.Context, t *testing.T, c client.WithWatch, namespace string) {
 	watched, err := c.Watch(ctx, &v1alpha1.BalancerList{}, client.InNamespace(namespace))
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// If the definition has no schema, a Balancer that does not parse is named, and keeps no other from being balanced.
+// If the definition has no schema, a Balancer that does not parse is named, and keeps no other from
+// being balanced.
 func TestMalformedBalancer(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

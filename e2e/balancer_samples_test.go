@@ -27,8 +27,9 @@ const (
 	shownWithin = 3 * time.Minute
 )
 
-// The worked examples of docs/balancer.md: the commands that the page shows are run, on the very files of configs/samples,
-// until they print what the page shows. The controller has the rights that its manifests give it.
+// The worked examples of docs/balancer.md: the commands that the page shows are run, on the very
+// files of configs/samples, until they print what the page shows. The controller has the rights
+// that its manifests give it.
 func TestBalancerSamples(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -76,7 +77,8 @@ func examples(c client.WithWatch) []example {
 	}
 }
 
-// sampleNodes are a node for each zone and one for pods on demand, without bounds, and three for spot that take six pods each.
+// sampleNodes are a node for each zone and one for pods on demand, without bounds, and three for
+// spot that take six pods each.
 func sampleNodes() []*v1.Node {
 	labelled := func(name, label, value string) *v1.Node {
 		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: value}}}
@@ -99,7 +101,8 @@ func sampleNodes() []*v1.Node {
 // A scene is what happens in an example that the page describes, but no command of it does.
 type scene func(context.Context, *testing.T, *kubectl)
 
-// shorten shortens the times of a Balancer's fallback, which are minutes in the files. Nothing else of them is changed.
+// shorten shortens the times of a Balancer's fallback, which are minutes in the files. Nothing else
+// of them is changed.
 func shorten(name string) scene {
 	return func(ctx context.Context, t *testing.T, k *kubectl) {
 		b := &v1alpha1.Balancer{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: name}}
@@ -110,7 +113,8 @@ func shorten(name string) scene {
 	}
 }
 
-// movesAreAMinuteApart: as many replicas as may move in a minute moved at once, and the last one a minute later.
+// movesAreAMinuteApart: as many replicas as may move in a minute moved at once, and the last one a
+// minute later.
 func movesAreAMinuteApart(ctx context.Context, t *testing.T, k *kubectl) {
 	var list eventsv1.EventList
 	if err := k.List(ctx, &list, client.InNamespace(k.namespace)); err != nil {
@@ -128,8 +132,8 @@ func movesAreAMinuteApart(ctx context.Context, t *testing.T, k *kubectl) {
 	}
 }
 
-// An example is a section of the page. Before some of its console blocks, counted from 0, something happens, and after the
-// last.
+// An example is a section of the page. Before some of its console blocks, counted from 0, something
+// happens, and after the last.
 type example struct {
 	name    string // and its namespace
 	heading string
@@ -180,7 +184,8 @@ func (s typed) play(ctx context.Context, t *testing.T, k *kubectl) {
 	t.Logf("%.1fs: $ %s", time.Since(started).Seconds(), s.command)
 }
 
-// shows reports whether the page shows what is printed, but for ages. Of events it shows some, in any order, after a line "...".
+// shows reports whether the page shows what is printed, but for ages. Of events it shows some, in
+// any order, after a line "...".
 func (s typed) shows(out []string) bool {
 	shown, printed := ageless(s.prints), ageless(out)
 	if !strings.HasPrefix(s.command, "kubectl events ") {

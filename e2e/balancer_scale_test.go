@@ -25,8 +25,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// An autoscaler reads and writes a Balancer without knowing what it is. While the replicas are unset it can write, but
-// not read.
+// An autoscaler reads and writes a Balancer without knowing what it is. While the replicas are
+// unset it can write, but not read.
 func balancerScale(ctx context.Context, t *testing.T, c client.Client, config *rest.Config) {
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -31,8 +31,8 @@ type state struct {
 	sizes map[string]int32
 	// running is how many pods run where that is not the size.
 	running map[string]int32
-	// holds are the conditions that are True, in alphabetical order, but for Available and Progressing; nil means Balanced and
-	// TargetsReadable.
+	// holds are the conditions that are True, in alphabetical order, but for Available and
+	// Progressing; nil means Balanced and TargetsReadable.
 	holds []string
 	// says has a part of the message of a condition, by its type, or of a target, by its name.
 	says map[string]string
@@ -188,8 +188,9 @@ func runs(pod *v1.Pod) bool {
 // leftAlone are the reasons of targets that are not written.
 var leftAlone = []string{balancer.ReasonUnreadable, balancer.ReasonUnknown, balancer.ReasonMissing, balancer.ReasonConflict, balancer.ReasonSecondWriter}
 
-// unfair says in what the sizes in a status are not what the engine makes of the spec and of what is known of the targets:
-// their capacities, and the sizes of those that are left alone. A target that is held by its capacity has one more, a probe.
+// unfair says in what the sizes in a status are not what the engine makes of the spec and of what
+// is known of the targets: their capacities, and the sizes of those that are left alone. A target
+// that is held by its capacity has one more, a probe.
 func unfair(b *v1alpha1.Balancer) string {
 	policy := &b.Spec.Policy
 	r := apportion.Request{Replicas: int64(*b.Spec.Replicas), Policy: apportion.Proportional}
@@ -267,7 +268,8 @@ type cost struct {
 	took time.Duration
 }
 
-// cost counts what was written since the last change. All sizes of the namespace are taken to be of its Balancer.
+// cost counts what was written since the last change. All sizes of the namespace are taken to be of
+// its Balancer.
 func (s *shop) cost(t *testing.T) cost {
 	t.Helper()
 	var writes []controlplane.Write
@@ -307,8 +309,8 @@ func (s *shop) cost(t *testing.T) cost {
 	return c
 }
 
-// wrote checks that since the last change the sizes of these targets were written, each once, and nothing more than the
-// status beside them.
+// wrote checks that since the last change the sizes of these targets were written, each once, and
+// nothing more than the status beside them.
 func (s *shop) wrote(ctx context.Context, t *testing.T, when string, targets ...string) {
 	t.Helper()
 	want := map[string]int{}
@@ -337,9 +339,10 @@ func (s *shop) news(ctx context.Context, t *testing.T, when string) cost {
 	return c
 }
 
-// calm checks what holds for whatever was written: it is sizes and statuses and nothing else, and statuses not all the time.
-// There is a new one when the spec is answered, and then when pods have come, run or gone since the one before, of which as
-// many are taken together as change within a tenth of a second.
+// calm checks what holds for whatever was written: it is sizes and statuses and nothing else, and
+// statuses not all the time. There is a new one when the spec is answered, and then when pods have
+// come, run or gone since the one before, of which as many are taken together as change within a
+// tenth of a second.
 func (s *shop) calm(t *testing.T, when string, c cost) {
 	t.Helper()
 	t.Logf("%s: sizes %v, %d statuses, %d conflicts in %v", when, c.sizes, c.statuses, c.conflicts, c.took.Round(time.Millisecond))

@@ -8,7 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// Balancers over real Deployments, pods and nodes, with a controller that has no more rights than the manifests give it.
+// Balancers over real Deployments, pods and nodes, with a controller that has no more rights than
+// the manifests give it.
 func TestBalancer(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

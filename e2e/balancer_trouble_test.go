@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// startsWithin is longer than pods take to start on a machine that has much else to do, mostly; where they take longer
-	// replicas come and go once more.
+	// startsWithin is longer than pods take to start on a machine that has much else to do, mostly;
+	// where they take longer replicas come and go once more.
 	startsWithin = 4 * time.Second
 	stableAfter  = 2 * time.Second
 )
@@ -27,7 +27,8 @@ const (
 // inFallback are the conditions that hold while a target runs replicas in place of another.
 var inFallback = []string{v1alpha1.ConditionFallbackActive, v1alpha1.ConditionTargetsReadable}
 
-// A zone loses its nodes. The others run all replicas, and give them back when there are nodes again.
+// A zone loses its nodes. The others run all replicas, and give them back when there are nodes
+// again.
 func vanishingZone(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s := w.open(ctx, t, "vanishing", zone{"a", 20}, zone{"b", 20}, zone{"c", 20})
 	level := state{sizes: map[string]int32{"a": 3, "b": 3, "c": 3}}
@@ -73,8 +74,8 @@ func (s *shop) patient(t *testing.T, when string, since time.Time, least time.Du
 	}
 }
 
-// missing is since when the pods of a target have had their time to start: since the first was created, or since the target
-// was seen to have too few, in whole seconds.
+// missing is since when the pods of a target have had their time to start: since the first was
+// created, or since the target was seen to have too few, in whole seconds.
 func (s *shop) missing(ctx context.Context, t *testing.T, b *v1alpha1.Balancer, target string) time.Time {
 	t.Helper()
 	i := slices.IndexFunc(b.Status.Targets, func(is v1alpha1.BalancerTargetStatus) bool { return is.Name == target })
@@ -116,7 +117,8 @@ func (s *shop) podsOf(ctx context.Context, t *testing.T, target string) []v1.Pod
 	return pods.Items
 }
 
-// An admission refuses the pods of one target: there are none to be seen, and they count as not started.
+// An admission refuses the pods of one target: there are none to be seen, and they count as not
+// started.
 func refusedPods(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s := w.open(ctx, t, "refused", zone{"a", 20}, zone{"b", 20})
 	binding := s.refuse(ctx, t, "a")
@@ -247,7 +249,8 @@ func editedInFlight(ctx context.Context, t *testing.T, w *balancerWorld) {
 	s.calm(t, "edited", s.news(ctx, t, "edited"))
 }
 
-// anotherSpec draws another spec for three targets, each of which can have at least fewest replicas.
+// anotherSpec draws another spec for three targets, each of which can have at least fewest
+// replicas.
 func anotherSpec(spec *v1alpha1.BalancerSpec, random *rand.Rand, fewest, replicas int32) {
 	spec.Replicas = ptr.To(replicas)
 	order := []string{"a", "b", "c"}

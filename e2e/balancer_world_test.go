@@ -22,7 +22,8 @@ const (
 	controllerUser = "system:serviceaccount:evenkeel-system:evenkeel-controller"
 	// settledWithin is how long anything may take on a machine that has much else to do.
 	settledWithin = 2 * time.Minute
-	// balancerName is the Balancer of a shop, if it has one only, and the label app of all its pods.
+	// balancerName is the Balancer of a shop, if it has one only, and the label app of all its
+	// pods.
 	balancerName = "web"
 	// targetLabel tells the pods of a shop's targets apart.
 	targetLabel = "target"
@@ -67,7 +68,8 @@ func (w *balancerWorld) controller(t *testing.T, args ...string) *evenkeel.Contr
 	return evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: args})
 }
 
-// A zone is a node that has room for some pods of a shop, and a Deployment whose pods run there only.
+// A zone is a node that has room for some pods of a shop, and a Deployment whose pods run there
+// only.
 type zone struct {
 	name string
 	room int64 // 0 means that there is no node

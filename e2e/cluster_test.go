@@ -73,8 +73,8 @@ func join(ctx context.Context, t *testing.T, config *rest.Config, o cluster.Opti
 	return c
 }
 
-// The API server accepts every manifest of some folders, so many at least, whose kind it knows. The kinds of the Prometheus
-// operator and of cert-manager it does not.
+// The API server accepts every manifest of some folders, so many at least, whose kind it knows. The
+// kinds of the Prometheus operator and of cert-manager it does not.
 func dryRun(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, least int, folders ...string) {
 	accepted := 0
 	for _, folder := range folders {
@@ -143,8 +143,8 @@ func withoutRights(ctx context.Context, t *testing.T, plane *controlplane.Contro
 	until(ctx, t, "the event is refused", func() bool { return c.Recorder.Dropped() == 1 })
 }
 
-// Whatever is paused or arrives late, a process whose text was read by a later one never changes it again; and a load
-// succeeds for the holder of the lease only.
+// Whatever is paused or arrives late, a process whose text was read by a later one never changes it
+// again; and a load succeeds for the holder of the lease only.
 func fencing(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
 	w := &replicas{t: t, plane: plane, random: rand.New(rand.NewPCG(3, 36))}
 	w.lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: cluster.DefaultLease}}

@@ -25,7 +25,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
-// Metrics have TLS and are for those only who may get them. The controller has the rights and the flags of the manifests.
+// Metrics have TLS and are for those only who may get them. The controller has the rights and the
+// flags of the manifests.
 func metricsAreForThoseWhoMay(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, c client.Client) {
 	for _, o := range read(t, "../controller/deploy") {
 		if o.GetKind() == "ClusterRoleBinding" {
@@ -104,7 +105,8 @@ func onlyReaders(ctx context.Context, t *testing.T, s *evenkeel.Controller, trus
 	}
 }
 
-// The sidecar keeps its metrics to those who may get them once Cluster Autoscaler's account has the right to ask.
+// The sidecar keeps its metrics to those who may get them once Cluster Autoscaler's account has the
+// right to ask.
 func metricsOfASidecar(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
 	c := plane.Client
 	scenario, err := filepath.Abs("../configs/fleets/three-zones.yaml")
@@ -154,7 +156,8 @@ func metricsOfASidecar(ctx context.Context, t *testing.T, plane *controlplane.Co
 	}
 }
 
-// scrape gets a page over a connection of its own, with a token unless that is empty. Code 0 means no answer.
+// scrape gets a page over a connection of its own, with a token unless that is empty. Code 0 means
+// no answer.
 func scrape(ctx context.Context, t *testing.T, url, token string, trust *tls.Config) (code int, text string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -212,7 +215,8 @@ func newPair(t *testing.T, folder string) *x509.CertPool {
 	return roots
 }
 
-// shippedFlags are those that manifests start the controller with, but for its addresses. Secrets are mounted at folder.
+// shippedFlags are those that manifests start the controller with, but for its addresses. Secrets
+// are mounted at folder.
 func shippedFlags(t *testing.T, manifests, folder string) []string {
 	t.Helper()
 	var flags []string

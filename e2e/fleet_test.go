@@ -34,7 +34,8 @@ const (
 	fleetNamespaces = 10
 	fleetNodes      = 10
 	fleetIdle       = 30 * time.Second
-	// fleetMost and fleetLeast bound the replicas of a Balancer: what its targets can have, and what they must.
+	// fleetMost and fleetLeast bound the replicas of a Balancer: what its targets can have, and
+	// what they must.
 	fleetLeast, fleetMost = 4, 7
 	// fleetMemory is what the controller may take, in bytes.
 	fleetMemory = 150 << 20
@@ -43,8 +44,8 @@ const (
 // fleetTargets are the names of the targets of each Balancer.
 var fleetTargets = [...]string{"a", "b", "c", "d"}
 
-// Balancers of four Deployments each, whose pods run: their replicas are changed one by one and all at once, and between
-// that nothing is changed.
+// Balancers of four Deployments each, whose pods run: their replicas are changed one by one and all
+// at once, and between that nothing is changed.
 func TestFleetOfBalancers(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
@@ -146,7 +147,8 @@ func (f *balancerFleet) idle(ctx context.Context, t *testing.T) {
 	}
 }
 
-// memory holds the controller to its bound. Its peak was when the fleet was created or changed one by one.
+// memory holds the controller to its bound. Its peak was when the fleet was created or changed one
+// by one.
 func (f *balancerFleet) memory(_ context.Context, t *testing.T) {
 	peak, present := f.logMemory(t)
 	if max(peak, present) > fleetMemory {
@@ -215,7 +217,8 @@ func (f *balancerFleet) atOnce(t *testing.T, do func(*v1alpha1.Balancer) error) 
 	}
 }
 
-// exact waits until the targets of Balancers have exactly what they should, and says when the last of them got it.
+// exact waits until the targets of Balancers have exactly what they should, and says when the last
+// of them got it.
 func (f *balancerFleet) exact(ctx context.Context, t *testing.T, of []*v1alpha1.Balancer) time.Time {
 	t.Helper()
 	want := map[types.NamespacedName]int32{}
@@ -231,7 +234,8 @@ func (f *balancerFleet) exact(ctx context.Context, t *testing.T, of []*v1alpha1.
 	return last
 }
 
-// settled waits until the pods of every Balancer run and the controller has nothing more to write. It counts the pods.
+// settled waits until the pods of every Balancer run and the controller has nothing more to write.
+// It counts the pods.
 func (f *balancerFleet) settled(ctx context.Context, t *testing.T) int32 {
 	t.Helper()
 	var pods int32
@@ -288,7 +292,8 @@ func (f *balancerFleet) written(t *testing.T, since controlplane.Mark) []control
 	return slices.DeleteFunc(writes, func(w controlplane.Write) bool { return w.Namespace == "evenkeel-system" })
 }
 
-// logMemory says how much memory the controller took at most, and takes, in bytes; 0 if the system does not tell.
+// logMemory says how much memory the controller took at most, and takes, in bytes; 0 if the system
+// does not tell.
 func (f *balancerFleet) logMemory(t *testing.T) (peak, present int64) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.process.PID()))
@@ -350,7 +355,8 @@ type fleetLayout [len(fleetTargets)]int32
 func layoutOf(b *v1alpha1.Balancer) fleetLayout {
 	replicas := *b.Spec.Replicas
 	if b.Spec.Policy.PolicyName == v1alpha1.ProportionalPolicyName {
-		// One after the other gets the next of every five: whose share exceeds what it has most, then by name.
+		// One after the other gets the next of every five: whose share exceeds what it has most,
+		// then by name.
 		l := fleetLayout{replicas / 5, replicas / 5, replicas / 5, replicas / 5 * 2}
 		for _, i := range []int{3, 0, 1, 2}[:replicas%5] {
 			l[i]++

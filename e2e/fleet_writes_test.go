@@ -30,8 +30,8 @@ type sizes struct {
 	changed chan struct{}                      // closed at the next change
 }
 
-// watchSizes watches the Deployments of all namespaces as long as the test. The API server ends a watch whose reader is late,
-// and the informer begins another.
+// watchSizes watches the Deployments of all namespaces as long as the test. The API server ends a
+// watch whose reader is late, and the informer begins another.
 func watchSizes(ctx context.Context, t *testing.T, config *rest.Config) *sizes {
 	t.Helper()
 	config = rest.CopyConfig(config)
@@ -86,7 +86,8 @@ func (s *sizes) await(ctx context.Context, want map[types.NamespacedName]int32) 
 	}
 }
 
-// compare returns a size that differs, and what is closed when one changes; or else when the last one changed.
+// compare returns a size that differs, and what is closed when one changes; or else when the last
+// one changed.
 func (s *sizes) compare(want map[types.NamespacedName]int32) (since time.Time, changed <-chan struct{}, problem error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,9 +109,9 @@ type tally struct {
 	conflicts int            // of either kind
 }
 
-// judge checks what the controller wrote since then, where the layouts of Balancers before the changes are given: each
-// target that differs once and no other, the status no more often than pods came or went, an event for each rescale.
-// Without layouts all targets began with none.
+// judge checks what the controller wrote since then, where the layouts of Balancers before the
+// changes are given: each target that differs once and no other, the status no more often than pods
+// came or went, an event for each rescale. Without layouts all targets began with none.
 func (f *balancerFleet) judge(t *testing.T, since controlplane.Mark, before map[*v1alpha1.Balancer]fleetLayout) {
 	t.Helper()
 	tallies, events := f.tallies(t, since)
@@ -146,7 +147,8 @@ func (f *balancerFleet) judge(t *testing.T, since controlplane.Mark, before map[
 	t.Logf("written: %d targets, %d statuses, %d events, and %d conflicts", scales, statuses, events, conflicts)
 }
 
-// tallies sorts what the controller wrote since then by Balancer, and counts its events. Anything else is too much.
+// tallies sorts what the controller wrote since then by Balancer, and counts its events. Anything
+// else is too much.
 func (f *balancerFleet) tallies(t *testing.T, since controlplane.Mark) (of map[types.NamespacedName]*tally, events int) {
 	t.Helper()
 	of = map[types.NamespacedName]*tally{}

@@ -15,8 +15,8 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 )
 
-// kubectl runs command lines as somebody types them in a shell, in the folder of the project and in a namespace of the
-// cluster.
+// kubectl runs command lines as somebody types them in a shell, in the folder of the project and in
+// a namespace of the cluster.
 type kubectl struct {
 	client.Client
 	namespace   string

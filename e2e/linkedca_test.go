@@ -15,12 +15,12 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/evenkeel"
 )
 
-// linkedVariable names the environment variable that says where the binary of a Cluster Autoscaler with evenkeel linked is. It
-// has the external cloud provider, and is not built here.
+// linkedVariable names the environment variable that says where the binary of a Cluster Autoscaler
+// with evenkeel linked is. It has the external cloud provider, and is not built here.
 const linkedVariable = "LINKED_AUTOSCALER_BINARY"
 
-// Idle nodes of a group above its minimum, whose partners are larger and busy, go after the deferral, although the autoscaler
-// offers other ones of them in every loop.
+// Idle nodes of a group above its minimum, whose partners are larger and busy, go after the
+// deferral, although the autoscaler offers other ones of them in every loop.
 func TestLinkedAutoscalerLetsIdleNodesGo(t *testing.T) {
 	binary := os.Getenv(linkedVariable)
 	if binary == "" {

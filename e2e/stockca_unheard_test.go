@@ -15,8 +15,9 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/autoscaler"
 )
 
-// The sidecar is stopped right after a question. The autoscaler waits five seconds for the answer and increases a group by chance;
-// then the sidecar goes on. The sizes are those of one exact split all the same.
+// The sidecar is stopped right after a question. The autoscaler waits five seconds for the answer
+// and increases a group by chance; then the sidecar goes on. The sizes are those of one exact split
+// all the same.
 func TestStockAutoscalerDoesNotHearTheExpander(t *testing.T) {
 	autoscaler.Binary(t)
 	// The increase comes when the deadline of the question is over, and has one of its own.
@@ -46,8 +47,8 @@ func TestStockAutoscalerDoesNotHearTheExpander(t *testing.T) {
 	}
 }
 
-// All members refuse for 150 seconds, at once or after a while. There is never more on order than the pods need, the set is asked
-// again when its backoff is over, and then all pods run.
+// All members refuse for 150 seconds, at once or after a while. There is never more on order than
+// the pods need, the set is asked again when its backoff is over, and then all pods run.
 func TestStockAutoscalerOrdersNoMoreThanTheNeed(t *testing.T) {
 	autoscaler.Binary(t)
 	const refusing, pods = 150 * time.Second, 9

@@ -14,12 +14,13 @@ import (
 const (
 	recordHeader    = 5
 	applicationData = 23
-	// long is what no handshake and no setting of a connection comes to, and any question of an expander.
+	// long is what no handshake and no setting of a connection comes to, and any question of an
+	// expander.
 	long = 1000
 )
 
-// NewTunnel passes connections under TLS on to a server, without a look into what is encrypted. It calls first before it passes
-// on the first long message of a client. It ends with the test.
+// NewTunnel passes connections under TLS on to a server, without a look into what is encrypted. It
+// calls first before it passes on the first long message of a client. It ends with the test.
 func NewTunnel(t testing.TB, server string, first func()) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(process.Loopback, "0"))

@@ -14,7 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 )
 
-// The audit log says what each user wrote, refused calls included, and a kubeconfig makes its bearer somebody else.
+// The audit log says what each user wrote, refused calls included, and a kubeconfig makes its
+// bearer somebody else.
 func TestWrites(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -92,8 +92,9 @@ func (a *Autoscaler) Run(until time.Duration) error {
 	return nil
 }
 
-// Settle runs loops until nothing is left to happen, or the time has come: no pods to come, none pending unless all
-// groups are full, no scale-up going on, all nodes that were ordered ready. It reports whether the world is at rest.
+// Settle runs loops until nothing is left to happen, or the time has come: no pods to come, none
+// pending unless all groups are full, no scale-up going on, all nodes that were ordered ready. It
+// reports whether the world is at rest.
 func (a *Autoscaler) Settle(until time.Duration) (bool, error) {
 	for a.clock.Now().Before(a.start.Add(until)) {
 		if err := a.Step(); err != nil {
@@ -124,8 +125,8 @@ func (a *Autoscaler) atRest() (bool, error) {
 	return sum == len(w.nodes), nil
 }
 
-// Step runs one loop and the wait after it. The error is one of the world; what goes wrong in Cluster Autoscaler is an
-// Event.
+// Step runs one loop and the wait after it. The error is one of the world; what goes wrong in
+// Cluster Autoscaler is an Event.
 func (a *Autoscaler) Step() error {
 	if a.crashed {
 		if err := a.begin(); err != nil {
@@ -164,8 +165,8 @@ type worldError struct{ error }
 
 func (e worldError) Unwrap() error { return e.error }
 
-// wait lets the time pass until the next loop: none after a loop that scaled, else the scan interval, cut short by
-// pods that appear.
+// wait lets the time pass until the next loop: none after a loop that scaled, else the scan
+// interval, cut short by pods that appear.
 func (a *Autoscaler) wait(began time.Time) {
 	a.clock.Sleep(a.options.LoopTime)
 	if !a.lastScaleUp.Before(began) || !a.lastScaleDown.Before(began) || !a.lastRequest.Before(began) || a.podsAppeared {

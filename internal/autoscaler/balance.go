@@ -33,8 +33,8 @@ func (t *attempt) compare() error {
 	return nil
 }
 
-// similar are the groups that share a scale-up of the group, with Cluster Autoscaler's own balancing on: safe ones with
-// like templates on which all kinds of pods fit that fit on the group.
+// similar are the groups that share a scale-up of the group, with Cluster Autoscaler's own
+// balancing on: safe ones with like templates on which all kinds of pods fit that fit on the group.
 func (t *attempt) similar(g *group) []*group {
 	if !t.options.Balance {
 		return nil
@@ -64,7 +64,8 @@ func (t *attempt) covers(other, g string) bool {
 	return ok
 }
 
-// balance adds nodes one by one to the smallest group with room. It reads the sizes anew, one error is enough to fail.
+// balance adds nodes one by one to the smallest group with room. It reads the sizes anew, one error
+// is enough to fail.
 func (a *Autoscaler) balance(groups []*group, count int) ([]planned, error) {
 	var plan []planned
 	room := 0

@@ -10,8 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 )
 
-// NewExpander returns Cluster Autoscaler's client of an expander server, over a connection that stays the caller's. It
-// writes what release 1.35 and later write.
+// NewExpander returns Cluster Autoscaler's client of an expander server, over a connection that
+// stays the caller's. It writes what release 1.35 and later write.
 func NewExpander(conn grpc.ClientConnInterface) grpcexpander.Chooser {
 	remote := grpcexpanderpb.NewExpanderClient(conn)
 	return grpcexpander.ChooserFunc(func(ctx context.Context, request grpcexpander.Request) ([]string, error) {

@@ -12,7 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 )
 
-// Cloud is the truth the world is made of, past whatever Cluster Autoscaler talks to. *fake.Cloud is one.
+// Cloud is the truth the world is made of, past whatever Cluster Autoscaler talks to. *fake.Cloud
+// is one.
 type Cloud interface {
 	// SharedNodes are the registered nodes. They are not changed, by neither side.
 	SharedNodes() []*v1.Node
@@ -23,11 +24,13 @@ type Cloud interface {
 
 // Connection is what one process of Cluster Autoscaler talks to.
 type Connection struct {
-	// Provider is the external cloud provider. If it implements externalgrpc.GPUs, GPULabel and GPUTypes are asked too.
+	// Provider is the external cloud provider. If it implements externalgrpc.GPUs, GPULabel and
+	// GPUTypes are asked too.
 	Provider cloudprovider.Provider
 	// Expander answers BestOptions; nil is --expander=random.
 	Expander grpcexpander.Chooser
-	// Context marks the context of every call, as a connection marks it on the server's side; nil leaves it as it is.
+	// Context marks the context of every call, as a connection marks it on the server's side; nil
+	// leaves it as it is.
 	Context func(context.Context) context.Context
 }
 
@@ -36,27 +39,30 @@ type Batch struct {
 	At   time.Duration // after the start
 	Pods []*v1.Pod
 	Life time.Duration // after which the pods are gone, wherever they are; 0 is forever
-	// Request makes the batch a ProvisioningRequest of this name, of the class best-effort-atomic-scale-up: Cluster
-	// Autoscaler asks for room for all of them or for none, and the pods themselves appear when it is provisioned.
+	// Request makes the batch a ProvisioningRequest of this name, of the class
+	// best-effort-atomic-scale-up: Cluster Autoscaler asks for room for all of them or for none,
+	// and the pods themselves appear when it is provisioned.
 	Request string
 }
 
 // Config is the world and the loop in it.
 type Config struct {
-	// Clock is read, and put forward by its Sleep: a clocktesting.FakeClock, or a real one inside a synctest bubble.
+	// Clock is read, and put forward by its Sleep: a clocktesting.FakeClock, or a real one inside a
+	// synctest bubble.
 	Clock clock.Clock
 	Cloud Cloud
 	// Connect is called when a process of Cluster Autoscaler starts; the first is number 1.
 	Connect func(process int) (Connection, error)
 	Batches []Batch
 	Seed    uint64 // of everything that is random in Cluster Autoscaler
-	// Fault, when set, is asked before every call Cluster Autoscaler makes, and so sees all of them in order.
+	// Fault, when set, is asked before every call Cluster Autoscaler makes, and so sees all of them
+	// in order.
 	Fault   func(Call) Fault
 	Options Options
 }
 
-// Options are Cluster Autoscaler's flags, and how the world is calculated. The zero value is the defaults of release
-// 1.36, without scale-down.
+// Options are Cluster Autoscaler's flags, and how the world is calculated. The zero value is the
+// defaults of release 1.36, without scale-down.
 type Options struct {
 	ScanInterval      time.Duration // --scan-interval; 0 is 10 s
 	LoopTime          time.Duration // what a loop takes; 0 is 100 ms
@@ -70,13 +76,16 @@ type Options struct {
 	EnforceMinSize    bool          // --enforce-node-group-min-size
 	ScaleDown         bool          // --scale-down-enabled, for empty nodes only
 	ScaleDownUnneeded time.Duration // --scale-down-unneeded-time and --scale-down-delay-after-add; 0 is 10 min
-	// Before136 counts upcoming nodes of every group and leaves target sizes alone when a scale-up times out.
+	// Before136 counts upcoming nodes of every group and leaves target sizes alone when a scale-up
+	// times out.
 	Before136 bool
 	// Packing is how pods are put on nodes; nil is Arithmetic.
 	Packing Packing
-	// FirstFit lets the scheduler fill nodes one by one; by default it takes the emptiest, as kube-scheduler does.
+	// FirstFit lets the scheduler fill nodes one by one; by default it takes the emptiest, as
+	// kube-scheduler does.
 	FirstFit bool
-	// BindDelay is how long a node must be ready before the scheduler uses it; Cluster Autoscaler sees it at once.
+	// BindDelay is how long a node must be ready before the scheduler uses it; Cluster Autoscaler
+	// sees it at once.
 	BindDelay time.Duration
 }
 
@@ -126,7 +135,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// groupDefaults are what Cluster Autoscaler sends as defaults with every question for a group's options.
+// groupDefaults are what Cluster Autoscaler sends as defaults with every question for a group's
+// options.
 func (o Options) groupDefaults() cloudprovider.GroupOptions {
 	return cloudprovider.GroupOptions{
 		ScaleDownUtilizationThreshold:    0.5,

@@ -1,10 +1,11 @@
-// Package autoscaler is a world in virtual time with Cluster Autoscaler in it: pods that appear, a scheduler that binds
-// them, a cloud whose nodes boot, and a loop that calls an external cloud provider and an expander in the order, with the
-// caches and by the cluster-state rules of Cluster Autoscaler 1.36 and later. Tests put a sidecar between the loop and the
-// cloud and see what happens to the sizes; faults hit any call, and either side may end at any point.
+// Package autoscaler is a world in virtual time with Cluster Autoscaler in it: pods that appear, a
+// scheduler that binds them, a cloud whose nodes boot, and a loop that calls an external cloud
+// provider and an expander in the order, with the caches and by the cluster-state rules of Cluster
+// Autoscaler 1.36 and later. Tests put a sidecar between the loop and the cloud and see what
+// happens to the sizes; faults hit any call, and either side may end at any point.
 //
-// The package judges nothing and knows no balancing but Cluster Autoscaler's own. It opens no listener, and cannot tell a
-// provider in the same process from one over gRPC.
+// The package judges nothing and knows no balancing but Cluster Autoscaler's own. It opens no
+// listener, and cannot tell a provider in the same process from one over gRPC.
 //
 // # What is modelled
 //
@@ -34,28 +35,32 @@
 //   - Old unregistered instances are deleted down to the minimum, failed ones always, as fake nodes; target sizes above the
 //     number of nodes for the provision time are lowered, which ends the loop.
 //
-// Scale-up: upcoming nodes stand in the snapshot as copies of the group's template, pods that fit are dropped, pods younger
-// than two seconds wait for the next loop. Pods of one controller that are equal are one kind; kinds come in random order.
-// Groups are filtered (safe, below their maximum, with a template), options estimated within the room of the group and
-// its partners, the expander is asked with the templates of all groups; its error means a random choice, its empty answer
-// none. Then the caps, the split of --balance-similar-node-groups, and the increases one after the other up to the first
-// error. Zero-or-max groups, --enforce-node-group-min-size and ProvisioningRequests of the class
-// best-effort-atomic-scale-up are there; an atomic increase is a plain one, as over the protocol. After a scale-up the next
-// loop follows at once, else after the scan interval or when pods appear.
+// Scale-up: upcoming nodes stand in the snapshot as copies of the group's template, pods that fit
+// are dropped, pods younger than two seconds wait for the next loop. Pods of one controller that
+// are equal are one kind; kinds come in random order. Groups are filtered (safe, below their
+// maximum, with a template), options estimated within the room of the group and its partners, the
+// expander is asked with the templates of all groups; its error means a random choice, its empty
+// answer none. Then the caps, the split of --balance-similar-node-groups, and the increases one
+// after the other up to the first error. Zero-or-max groups, --enforce-node-group-min-size and
+// ProvisioningRequests of the class best-effort-atomic-scale-up are there; an atomic increase is a
+// plain one, as over the protocol. After a scale-up the next loop follows at once, else after the
+// scan interval or when pods appear.
 //
 // A restart loses all of this but the taints, the pods and the conditions of ProvisioningRequests.
 //
 // # What is not
 //
-// Resource quotas other than --max-nodes-total, salvo and parallel scale-ups, daemon sets, volumes, priorities and
-// preemption, hints from one simulation to the next, draining and unready nodes in scale-down, startup taints, pods that
-// come and go within a loop, leader election. A ProvisioningRequest's capacity is booked until its pods run, not for ten
-// minutes. A loop takes Options.LoopTime as a whole, at its end, so all calls of a loop have one time unless a Fault delays
-// them. Where Cluster Autoscaler iterates over a Go map, the order is drawn from Config.Seed.
+// Resource quotas other than --max-nodes-total, salvo and parallel scale-ups, daemon sets, volumes,
+// priorities and preemption, hints from one simulation to the next, draining and unready nodes in
+// scale-down, startup taints, pods that come and go within a loop, leader election. A
+// ProvisioningRequest's capacity is booked until its pods run, not for ten minutes. A loop takes
+// Options.LoopTime as a whole, at its end, so all calls of a loop have one time unless a Fault
+// delays them. Where Cluster Autoscaler iterates over a Go map, the order is drawn from
+// Config.Seed.
 //
 // # Time
 //
-// The clock is put forward by the loop alone, by Sleep. With a clocktesting.FakeClock a cloud that waits on it (a
-// fake.CallFault with a Delay) would wait forever: use Fault.Delay, or a real clock inside a synctest bubble, where
-// deadlines count as well.
+// The clock is put forward by the loop alone, by Sleep. With a clocktesting.FakeClock a cloud that
+// waits on it (a fake.CallFault with a Delay) would wait forever: use Fault.Delay, or a real clock
+// inside a synctest bubble, where deadlines count as well.
 package autoscaler

@@ -24,7 +24,8 @@ func wantSizes(t *testing.T, x *trial, got autoscaler.State, want ...int) {
 	}
 }
 
-// A new process does not know the requests of the last: groups with nodes on their way are unhealthy to it.
+// A new process does not know the requests of the last: groups with nodes on their way are
+// unhealthy to it.
 func TestSteeringAndARestart(t *testing.T) {
 	for grants, want := range map[int][]int{1: {10, 15, 15}, 2: {10, 10, 30}} {
 		t.Run(fmt.Sprintf("after grant %d", grants), func(t *testing.T) {
@@ -48,7 +49,8 @@ func TestSteeringAndACrashInsideTheIncrease(t *testing.T) {
 	wantSizes(t, x, x.settle(t, 30*time.Minute), 10, 15, 15)
 }
 
-// The same seen from the other side: the answer is lost on its way, or Cluster Autoscaler itself ends in the call.
+// The same seen from the other side: the answer is lost on its way, or Cluster Autoscaler itself
+// ends in the call.
 func TestSteeringAndALostAnswer(t *testing.T) {
 	tests := map[string]struct {
 		fault autoscaler.Fault
@@ -80,8 +82,8 @@ func TestSteeringAndAMemberThatRefuses(t *testing.T) {
 	wantSizes(t, x, x.settle(t, 30*time.Minute), 15, 0, 15)
 }
 
-// An error hides the nodes that are on their way in the group: 15 nodes are, and b refuses its share of 6 more. The same
-// error kept from Cluster Autoscaler hides nothing.
+// An error hides the nodes that are on their way in the group: 15 nodes are, and b refuses its
+// share of 6 more. The same error kept from Cluster Autoscaler hides nothing.
 func TestSteeringAndAMemberThatFailsWithNodesInFlight(t *testing.T) {
 	for name, want := range map[string][]int{"shown": {11, 5, 10}, "hidden": {8, 5, 8}} {
 		t.Run(name, func(t *testing.T) {
@@ -116,9 +118,9 @@ func TestOptionsEchoedOrderTwice(t *testing.T) {
 	}
 }
 
-// A request that times out is taken back as a whole: 26 nodes, of which the group was granted 10. Then its instances are
-// deleted one by one as well. It takes instances that were there some time after the request; else both are over in the
-// same loop, and the request counts as fulfilled.
+// A request that times out is taken back as a whole: 26 nodes, of which the group was granted 10.
+// Then its instances are deleted one by one as well. It takes instances that were there some time
+// after the request; else both are over in the same loop, and the request counts as fulfilled.
 func TestATimeoutTakesBackTheWholeRequest(t *testing.T) {
 	for name, test := range map[string]struct {
 		before bool
@@ -153,7 +155,8 @@ func TestATimeoutTakesBackTheWholeRequest(t *testing.T) {
 	}
 }
 
-// Instances that fail while being created back the group off at once, and are deleted as fake nodes.
+// Instances that fail while being created back the group off at once, and are deleted as fake
+// nodes.
 func TestInstancesThatFail(t *testing.T) {
 	cloud := fake.Config{Groups: three([3]int{}, time.Minute), Stocks: []fake.StockOut{{
 		Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail, Left: 4, FailAfter: 20 * time.Second,
@@ -196,7 +199,8 @@ func TestRefreshErrorsPause(t *testing.T) {
 	wantSizes(t, x, x.settle(t, 30*time.Minute), 10, 10, 10)
 }
 
-// An expander that fails leaves the choice to chance, which the seed decides; one that vetoes stops the scale-up.
+// An expander that fails leaves the choice to chance, which the seed decides; one that vetoes stops
+// the scale-up.
 func TestExpandersThatDoNotChoose(t *testing.T) {
 	run := func(seed uint64, fault autoscaler.Fault) []int {
 		config := sixtyPods()

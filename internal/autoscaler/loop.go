@@ -70,8 +70,8 @@ func isWorldError(err error) bool {
 	return ok
 }
 
-// listNodes has the nodes in the order of a cache, which is none, and asks for the GPU label for every ready one. The
-// first loop of a process takes back the deletions of the last.
+// listNodes has the nodes in the order of a cache, which is none, and asks for the GPU label for
+// every ready one. The first loop of a process takes back the deletions of the last.
 func (a *Autoscaler) listNodes() (nodes, readyNodes []*v1.Node) {
 	if !a.initialized {
 		a.initialized = true
@@ -89,8 +89,8 @@ func (a *Autoscaler) listNodes() (nodes, readyNodes []*v1.Node) {
 	return nodes, readyNodes
 }
 
-// updateTemplates finds what the next node of every group looks like: as a ready node of it, as one earlier, as the
-// provider says, as a node that is not ready.
+// updateTemplates finds what the next node of every group looks like: as a ready node of it, as one
+// earlier, as the provider says, as a node that is not ready.
 func (a *Autoscaler) updateTemplates(nodes []*v1.Node, now time.Time) {
 	a.templates = map[string]*v1.Node{}
 	take := func(node *v1.Node) (id string, taken bool) {
@@ -134,8 +134,8 @@ func (a *Autoscaler) templateName(id string) string {
 	return fmt.Sprintf("template-node-for-%s-%d", id, a.random.Uint64())
 }
 
-// removeOldUnregistered deletes instances that have not become nodes for too long, down to the minimum. An error ends
-// it.
+// removeOldUnregistered deletes instances that have not become nodes for too long, down to the
+// minimum. An error ends it.
 func (a *Autoscaler) removeOldUnregistered(now time.Time) {
 	old := map[string][]*v1.Node{}
 	for _, u := range a.registry.unregistered {
@@ -214,7 +214,8 @@ func (a *Autoscaler) deleteFailed() {
 	}
 }
 
-// fixSizes lowers target sizes that have been above the number of nodes for too long. A size repaired ends the loop.
+// fixSizes lowers target sizes that have been above the number of nodes for too long. A size
+// repaired ends the loop.
 func (a *Autoscaler) fixSizes(now time.Time) (fixed bool, err error) {
 	for _, g := range a.remote.nodeGroups() {
 		w, ok := a.registry.wrong[g.ID]
@@ -288,8 +289,9 @@ func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
 	return nil
 }
 
-// unschedulable are the pending pods, listed in no order, that fit on no node, real or to come, and are not brand-new. Pods that consume a
-// ProvisioningRequest are nobody's business; those of the next request are added as they are, which CA does after it.
+// unschedulable are the pending pods, listed in no order, that fit on no node, real or to come, and
+// are not brand-new. Pods that consume a ProvisioningRequest are nobody's business; those of the
+// next request are added as they are, which CA does after it.
 func (a *Autoscaler) unschedulable(v *view, now time.Time) ([]*v1.Pod, error) {
 	var candidates, left []*v1.Pod
 	for _, p := range a.world.pending() {

@@ -47,8 +47,8 @@ func trace(calls []autoscaler.Call) string {
 	return out.String()
 }
 
-// The order of calls is the one recorded of a real Cluster Autoscaler: nine pods on three empty groups. In the first
-// loop the pods are too new.
+// The order of calls is the one recorded of a real Cluster Autoscaler: nine pods on three empty
+// groups. In the first loop the pods are too new.
 func TestTheOrderOfCalls(t *testing.T) {
 	x := newTrial(t, steering, fake.Config{Groups: three([3]int{}, time.Minute)}, autoscaler.Config{
 		Batches: []autoscaler.Batch{{Pods: podsOf("web", 9, "3")}},
@@ -107,7 +107,8 @@ func TestAProcessAndItsConnection(t *testing.T) {
 	}
 }
 
-// Nodes that are to come are not seen twice, and the loop puts no call into the log that a restart does not repeat.
+// Nodes that are to come are not seen twice, and the loop puts no call into the log that a restart
+// does not repeat.
 func TestRestartsForgetEverything(t *testing.T) {
 	x := newTrial(t, all, fake.Config{Groups: three([3]int{2, 0, 0}, time.Minute)}, sixtyPods())
 	x.settle(t, 10*time.Minute)
@@ -195,7 +196,8 @@ func TestScaleDown(t *testing.T) {
 	wantSizes(t, x, x.state(t), 2, 0, 0)
 }
 
-// The cluster is unhealthy while more than three nodes and 45 % of all are unready: nothing is ordered.
+// The cluster is unhealthy while more than three nodes and 45 % of all are unready: nothing is
+// ordered.
 func TestUnhealthyClusters(t *testing.T) {
 	cloud := fake.Config{Groups: three([3]int{4, 4, 0}, time.Minute), Outages: []fake.Outage{{Zones: []string{"zone-a"}, Window: fake.Window{Start: 20 * time.Minute, End: 30 * time.Minute}}}}
 	x := newTrial(t, all, cloud, autoscaler.Config{Batches: []autoscaler.Batch{{At: 21 * time.Minute, Pods: podsOf("web", 12, "3")}}})
@@ -246,8 +248,8 @@ func TestPackingByPlugins(t *testing.T) {
 	}
 }
 
-// Pinned and free pods together need nine nodes: Cluster Autoscaler may put free pods on nodes meant for the pinned, and
-// order for those again. The slower the nodes, the more often.
+// Pinned and free pods together need nine nodes: Cluster Autoscaler may put free pods on nodes
+// meant for the pinned, and order for those again. The slower the nodes, the more often.
 func TestPinnedPods(t *testing.T) {
 	run := func(s strategy, balance bool, seed uint64) int {
 		pinned := podsOf("pinned", 3, "3")

@@ -64,7 +64,8 @@ var passing = map[string]bool{
 	"node.cloudprovider.kubernetes.io/shutdown": true,
 }
 
-// renamed is a copy of a node under another name. It shares what is not changed; the provider id stays.
+// renamed is a copy of a node under another name. It shares what is not changed; the provider id
+// stays.
 func renamed(node *v1.Node, name string) *v1.Node {
 	out := *node
 	out.Name, out.UID = name, ""

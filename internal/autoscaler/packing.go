@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// Packing is how pods are put on nodes, by the scheduler and by Cluster Autoscaler's simulation of it.
+// Packing is how pods are put on nodes, by the scheduler and by Cluster Autoscaler's simulation of
+// it.
 type Packing interface {
 	// Snapshot makes a what-if copy of nodes and the pods on them.
 	Snapshot(nodes []predicates.Node) Snapshot
@@ -28,17 +29,19 @@ const (
 
 // Snapshot is a what-if copy of a cluster.
 type Snapshot interface {
-	// Place puts the pods on nodes, one after the other. It tells the index of each pod's node, -1 for none.
+	// Place puts the pods on nodes, one after the other. It tells the index of each pod's node, -1
+	// for none.
 	Place(pods []*v1.Pod, order Order) ([]int, error)
 	// Fits says which of the pods fit a fresh node of the template. The snapshot does not change.
 	Fits(template predicates.Node, pods []*v1.Pod) ([]bool, error)
-	// Estimate packs groups of equal pods on at most limit new nodes, the largest pods first. The snapshot does not
-	// change.
+	// Estimate packs groups of equal pods on at most limit new nodes, the largest pods first. The
+	// snapshot does not change.
 	Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (nodes int, placed []*v1.Pod, err error)
 }
 
-// Arithmetic packs by the requests of cpu and memory, the number of pods, the node selector and the taints. It is what
-// Cluster Autoscaler's estimator comes to for such pods. The zero value is ready for use, by one goroutine.
+// Arithmetic packs by the requests of cpu and memory, the number of pods, the node selector and the
+// taints. It is what Cluster Autoscaler's estimator comes to for such pods. The zero value is ready
+// for use, by one goroutine.
 type Arithmetic struct {
 	needs map[*v1.Pod]amount // what pods request, which never changes
 }
@@ -179,8 +182,8 @@ func (s *arithmetic) fresh(template predicates.Node) machine {
 	return m
 }
 
-// Estimate implements Snapshot. A pod goes on the nodes opened so far, until one of its group finds no place on any;
-// from then on it goes on the last node, or on a new one.
+// Estimate implements Snapshot. A pod goes on the nodes opened so far, until one of its group finds
+// no place on any; from then on it goes on the last node, or on a new one.
 func (s *arithmetic) Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
 	empty := s.fresh(template)
 	groups = slices.Clone(groups)

@@ -12,7 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// NewPlugins returns a Packing by the scheduler's own plugins: exact for pods of all kinds, and slower by far.
+// NewPlugins returns a Packing by the scheduler's own plugins: exact for pods of all kinds, and
+// slower by far.
 func NewPlugins(ctx context.Context) (Packing, error) {
 	checker, err := predicates.New(ctx, predicates.Options{})
 	if err != nil {

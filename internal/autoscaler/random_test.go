@@ -59,7 +59,8 @@ func TestSteeringWithoutFaultsIsExact(t *testing.T) {
 	})
 }
 
-// Whatever fails, the same seed gives the same events, no size is above the maximum, and no node or pod is invented.
+// Whatever fails, the same seed gives the same events, no size is above the maximum, and no node or
+// pod is invented.
 func TestRunsWithRandomFaultsAreRepeatable(t *testing.T) {
 	run := func(seed uint64) (string, autoscaler.State) {
 		random := rand.New(rand.NewPCG(seed, 1))

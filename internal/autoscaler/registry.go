@@ -12,7 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// The limits of the health gates: more unready nodes than the count and than the share make cluster or group unhealthy.
+// The limits of the health gates: more unready nodes than the count and than the share make cluster
+// or group unhealthy.
 const (
 	okUnready        = 3
 	maxUnreadyShare  = 0.45
@@ -73,7 +74,8 @@ func newRegistry(a *Autoscaler, r *remote) *registry {
 	}
 }
 
-// refreshInstances is what a background task does every two minutes. An error leaves an empty list behind.
+// refreshInstances is what a background task does every two minutes. An error leaves an empty list
+// behind.
 func (s *registry) refreshInstances(now time.Time) {
 	s.refreshed = now
 	groups := s.remote.nodeGroups()
@@ -131,7 +133,8 @@ func (s *registry) recalculate() {
 	s.updateRanges(targets)
 }
 
-// instances reads the lists of groups believed to be scaling up anew, and all others that are not kept.
+// instances reads the lists of groups believed to be scaling up anew, and all others that are not
+// kept.
 func (s *registry) instances() (map[string][]cloudprovider.Instance, error) {
 	groups := s.remote.nodeGroups()
 	for _, g := range groups {
@@ -284,7 +287,8 @@ func (s *registry) scalingUp(id string) bool {
 	return s.requests[id] != nil && s.upcoming(id) > 0
 }
 
-// updateRequests ends the requests nothing of which is to come any more, and those whose time is over.
+// updateRequests ends the requests nothing of which is to come any more, and those whose time is
+// over.
 func (s *registry) updateRequests(now time.Time) {
 	s.backoffs.forget(now)
 	for _, id := range slices.Sorted(maps.Keys(s.requests)) {
@@ -430,8 +434,8 @@ func (s *registry) safe(id string, now time.Time) bool {
 	return s.groupHealthy(id) && !s.backedOff(id, now)
 }
 
-// upcomingNodes counts the nodes to come, by group, and names those that are registered already. From 1.36 on groups
-// without a request, or backed off, do not count.
+// upcomingNodes counts the nodes to come, by group, and names those that are registered already.
+// From 1.36 on groups without a request, or backed off, do not count.
 func (s *registry) upcomingNodes(now time.Time) (counts map[string]int, registered map[string]bool) {
 	counts, registered = map[string]int{}, map[string]bool{}
 	for _, g := range s.remote.nodeGroups() {

@@ -19,9 +19,9 @@ func fakeNodes(instances []cloudprovider.Instance) []*v1.Node {
 	return nodes
 }
 
-// scaleDown deletes ready nodes that have been empty for long enough, down to the minimum of their group, in random
-// order. Nodes of a group at its minimum are not looked at, and have been empty for no time when they are again. Draining
-// nodes is not part of the model.
+// scaleDown deletes ready nodes that have been empty for long enough, down to the minimum of their
+// group, in random order. Nodes of a group at its minimum are not looked at, and have been empty
+// for no time when they are again. Draining nodes is not part of the model.
 func (a *Autoscaler) scaleDown(v *view, now time.Time) {
 	unneeded := map[string]time.Time{}
 	byGroup := map[string][]*v1.Node{}

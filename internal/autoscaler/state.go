@@ -103,9 +103,9 @@ func (a *Autoscaler) targets() (targets map[string]int, full bool, err error) {
 	return targets, full, nil
 }
 
-// Needed is how many nodes of the template hold all pods that ever appeared, and are to appear, but for those that fit
-// on the nodes given. Ordered nodes beyond it were ordered twice. It is exact where all groups have nodes of one size
-// and no pod is pinned.
+// Needed is how many nodes of the template hold all pods that ever appeared, and are to appear, but
+// for those that fit on the nodes given. Ordered nodes beyond it were ordered twice. It is exact
+// where all groups have nodes of one size and no pod is pinned.
 func (a *Autoscaler) Needed(nodes []*v1.Node, template *v1.Node) (int, error) {
 	pods := objects(a.world.pods)
 	for _, batch := range a.world.batches {

@@ -12,7 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// The annotations Cluster Autoscaler puts on the pods of a ProvisioningRequest, and the class that is atomic.
+// The annotations Cluster Autoscaler puts on the pods of a ProvisioningRequest, and the class that
+// is atomic.
 const (
 	RequestAnnotation = "autoscaling.x-k8s.io/consume-provisioning-request"
 	ClassAnnotation   = "autoscaling.x-k8s.io/provisioning-class-name"
@@ -25,7 +26,8 @@ const (
 	maxRetry   = 10 * time.Minute
 )
 
-// world is what outlives a process of Cluster Autoscaler: pods, nodes' taints, ProvisioningRequests.
+// world is what outlives a process of Cluster Autoscaler: pods, nodes' taints,
+// ProvisioningRequests.
 type world struct {
 	batches  []Batch // still to come, by time
 	pods     []*pod  // that have appeared, in order
@@ -119,7 +121,8 @@ func newClaim(batch Batch, now time.Time) (*claim, error) {
 	return c, nil
 }
 
-// kindOf tells apart what Cluster Autoscaler tells apart; pods without controller are all different.
+// kindOf tells apart what Cluster Autoscaler tells apart; pods without controller are all
+// different.
 func kindOf(object *v1.Pod) (string, error) {
 	owner := metav1.GetControllerOfNoCopy(object)
 	if owner == nil {
@@ -147,7 +150,8 @@ func (w *world) list(cloud Cloud) {
 	}
 }
 
-// schedule is the scheduler: it binds what fits on ready nodes. Pods of nodes that are gone appear anew.
+// schedule is the scheduler: it binds what fits on ready nodes. Pods of nodes that are gone appear
+// anew.
 func (a *Autoscaler) schedule(now time.Time) error {
 	w := &a.world
 	w.list(a.config.Cloud)

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// yaml reads one YAML document. If it is a list as kubectl prints it, with items: at the begin of a line and one - below the
-// other, the text is cut at the items, so that only one of them is parsed at a time. Anything else, flow style above all, is
-// parsed as a whole.
+// yaml reads one YAML document. If it is a list as kubectl prints it, with items: at the begin of a
+// line and one - below the other, the text is cut at the items, so that only one of them is parsed
+// at a time. Anything else, flow style above all, is parsed as a whole.
 func (s *objectStream) yaml() error {
 	var rest bytes.Buffer // all but the items
 	first := s.line
@@ -54,7 +54,8 @@ func (s *objectStream) yaml() error {
 	return nil
 }
 
-// emitDocument yields what a document parsed as a whole holds. The items of a list that was cut are out already.
+// emitDocument yields what a document parsed as a whole holds. The items of a list that was cut are
+// out already.
 func (s *objectStream) emitDocument(v *value, cut bool) error {
 	if v.kind != object {
 		return &syntaxError{v.line, "must be a Kubernetes object or list"}
@@ -78,7 +79,8 @@ func (s *objectStream) emitDocument(v *value, cut bool) error {
 	return nil
 }
 
-// listHeader is what stands before the items of a list: mostly its version, and its kind if that comes first.
+// listHeader is what stands before the items of a list: mostly its version, and its kind if that
+// comes first.
 func listHeader(text []byte) header {
 	v, err := parseYAML(text, 1)
 	if err != nil || v == nil {
@@ -145,7 +147,8 @@ func isDash(content []byte) bool {
 	return content[0] == '-' && (len(content) == 1 || content[1] == ' ' || content[1] == '\n' || content[1] == '\r')
 }
 
-// nextLine gives the next line of the document; the error is io.EOF at its end, which a marker is too.
+// nextLine gives the next line of the document; the error is io.EOF at its end, which a marker is
+// too.
 func (s *objectStream) nextLine() ([]byte, error) {
 	if next, _ := s.in.Peek(4); isMarker(next) {
 		return nil, io.EOF

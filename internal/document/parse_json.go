@@ -8,7 +8,8 @@ import (
 	"io"
 )
 
-// parseJSON parses text that holds JSON values one after another, with nothing between them. firstLine is the line the text begins on.
+// parseJSON parses text that holds JSON values one after another, with nothing between them.
+// firstLine is the line the text begins on.
 func parseJSON(data []byte, firstLine int) ([]*value, error) {
 	p := &jsonParser{data: data, line: firstLine, decoder: json.NewDecoder(bytes.NewReader(data))}
 	p.decoder.UseNumber()

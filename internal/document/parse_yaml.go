@@ -12,7 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parseYAML parses one YAML document. firstLine is the line the text begins on. A text without a value gives nil.
+// parseYAML parses one YAML document. firstLine is the line the text begins on. A text without a
+// value gives nil.
 func parseYAML(data []byte, firstLine int) (*value, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var root, rest yaml.Node
@@ -49,8 +50,8 @@ func explainYAML(err error, firstLine int) error {
 	return &syntaxError{0, "not valid YAML: " + strings.TrimPrefix(detail, "yaml: ")}
 }
 
-// A yamlConverter turns the parser's nodes into values. An alias is the same value again, not a copy: what it would cost to
-// write it out is only counted.
+// A yamlConverter turns the parser's nodes into values. An alias is the same value again, not a
+// copy: what it would cost to write it out is only counted.
 type yamlConverter struct {
 	offset int // added to the parser's lines
 	nodes  int // values made so far
@@ -97,7 +98,8 @@ func (c *yamlConverter) value(n *yaml.Node, depth int) (*value, error) {
 	return v, nil
 }
 
-// alias gives the value of an anchor. What stands inside its own anchor is not done yet, so it is refused.
+// alias gives the value of an anchor. What stands inside its own anchor is not done yet, so it is
+// refused.
 func (c *yamlConverter) alias(n *yaml.Node, depth int) (*value, error) {
 	v, ok := c.done[n.Alias]
 	if !ok {
@@ -109,7 +111,8 @@ func (c *yamlConverter) alias(n *yaml.Node, depth int) (*value, error) {
 	return v, nil
 }
 
-// grow takes the measures of a part in, and stops early where aliases have made it absurd: sizes double with every level.
+// grow takes the measures of a part in, and stops early where aliases have made it absurd: sizes
+// double with every level.
 func (c *yamlConverter) grow(v, part *value, n *yaml.Node) error {
 	v.size += part.size
 	v.height = max(v.height, part.height+1)

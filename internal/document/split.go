@@ -6,13 +6,15 @@ import (
 	"strings"
 )
 
-// A chunk is the text of one YAML document, its marker line included, or of JSON documents one after another.
+// A chunk is the text of one YAML document, its marker line included, or of JSON documents one
+// after another.
 type chunk struct {
 	data []byte
 	line int // of its first byte
 }
 
-// splitText cuts a text at its marker lines. Nothing else can begin with --- in the first column, not even inside a string.
+// splitText cuts a text at its marker lines. Nothing else can begin with --- in the first column,
+// not even inside a string.
 func splitText(data []byte) []chunk {
 	var out []chunk
 	begin, beginLine := 0, 1
@@ -54,7 +56,8 @@ func isBlank(data []byte) bool {
 	return true
 }
 
-// parse parses a chunk: none, one or, of JSON, several values. What looks like JSON may still be YAML in flow style.
+// parse parses a chunk: none, one or, of JSON, several values. What looks like JSON may still be
+// YAML in flow style.
 func parse(c chunk) ([]*value, error) {
 	if isBlank(c.data) {
 		return nil, nil

@@ -24,7 +24,8 @@ type structFields struct {
 	names  []string         // sorted
 }
 
-// known caches fieldsOf. What it holds follows from the types alone, so sharing it changes no answer.
+// known caches fieldsOf. What it holds follows from the types alone, so sharing it changes no
+// answer.
 var known sync.Map // reflect.Type to *structFields
 
 func fieldsOf(t reflect.Type) *structFields {
@@ -41,7 +42,8 @@ func fieldsOf(t reflect.Type) *structFields {
 	return stored.(*structFields)
 }
 
-// collect adds the fields of t, those of embedded structs without a name of their own as if they were its own.
+// collect adds the fields of t, those of embedded structs without a name of their own as if they
+// were its own.
 func (f *structFields) collect(t reflect.Type, prefix []int) {
 	for i := range t.NumField() {
 		sf := t.Field(i)
@@ -125,7 +127,8 @@ func meantAmounts(written string) string {
 	return fmt.Sprintf(" (did you mean %q or %q?)", number+unit+"i", number+strings.Replace(unit, "K", "k", 1))
 }
 
-// plausibleQuantity refuses amounts that only an attack has: to work with 1e100000000 takes minutes and gigabytes.
+// plausibleQuantity refuses amounts that only an attack has: to work with 1e100000000 takes minutes
+// and gigabytes.
 func plausibleQuantity(s string) bool {
 	if len(s) > 64 {
 		return false
@@ -146,7 +149,8 @@ var (
 	smallestQuantity = resource.NewQuantity(-maxAmount, resource.DecimalSI)
 )
 
-// outOfRange says what is wrong with an amount that would overflow in the scheduler's arithmetic; "" where nothing is.
+// outOfRange says what is wrong with an amount that would overflow in the scheduler's arithmetic;
+// "" where nothing is.
 func outOfRange(q *resource.Quantity) string {
 	switch {
 	case q.Cmp(*largestQuantity) > 0:

@@ -27,7 +27,8 @@ const (
 	object
 )
 
-// A value is a piece of a document after parsing, the same for YAML and JSON. Numbers stay text, so that none loses a digit.
+// A value is a piece of a document after parsing, the same for YAML and JSON. Numbers stay text, so
+// that none loses a digit.
 type value struct {
 	kind    kind
 	text    string // content of a text, JSON literal of a number or boolean
@@ -114,8 +115,8 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimRight(out.Bytes(), "\n"), err
 }
 
-// literal is JSON's form of a number as YAML 1.1 and 1.2 write it: hexadecimal, octal, binary, with underscores, a leading
-// plus or a bare point. It fails for what JSON has no number for.
+// literal is JSON's form of a number as YAML 1.1 and 1.2 write it: hexadecimal, octal, binary, with
+// underscores, a leading plus or a bare point. It fails for what JSON has no number for.
 func literal(written string) (string, error) {
 	if isNumber(written) {
 		return written, nil

@@ -18,8 +18,9 @@ type Comment struct {
 	Text string
 }
 
-// ToYAML writes one JSON value as YAML, in the style of kubectl but with fields in the order of the JSON. Strings that any
-// version of YAML takes for something else are in quotes. A comment before a field that is not there is an error.
+// ToYAML writes one JSON value as YAML, in the style of kubectl but with fields in the order of the
+// JSON. Strings that any version of YAML takes for something else are in quotes. A comment before a
+// field that is not there is an error.
 func ToYAML(data []byte, comments ...Comment) ([]byte, error) {
 	values, err := parseJSON(data, 1)
 	if err != nil {
@@ -100,7 +101,8 @@ func flowIfEmpty(n *yaml.Node) yaml.Style {
 	return 0
 }
 
-// textNode is a string. The encoder quotes what YAML 1.2 would misread; YAML 1.1, which kubectl speaks, misreads more.
+// textNode is a string. The encoder quotes what YAML 1.2 would misread; YAML 1.1, which kubectl
+// speaks, misreads more.
 func textNode(s string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
 	switch strings.ToLower(s) {
@@ -113,5 +115,6 @@ func textNode(s string) *yaml.Node {
 	return n
 }
 
-// digitFirst tells texts that some parser could take for a number, be it hexadecimal or to the base 60, or for a time.
+// digitFirst tells texts that some parser could take for a number, be it hexadecimal or to the base
+// 60, or for a time.
 var digitFirst = regexp.MustCompile(`^[-+.]?[0-9][0-9a-fA-FxoXeE_:.+-]*$`)
