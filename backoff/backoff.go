@@ -1,7 +1,8 @@
-// Package backoff decides how long a node group that has failed to grow is left alone: 5 minutes, doubling up to 30,
-// forgotten after 3 hours without a failure, as in Cluster Autoscaler.
+// Package backoff decides how long a node group that has failed to grow is left alone: 5 minutes,
+// doubling up to 30, forgotten after 3 hours without a failure, as in Cluster Autoscaler.
 //
-// It remembers what it is told and reads no clock. It knows nothing of clouds and of what a failure is.
+// It stores what callers report and reads no clock. It knows nothing of clouds, or of what a
+// failure is.
 package backoff
 
 import (
@@ -10,8 +11,8 @@ import (
 	"time"
 )
 
-// Defaults of Cluster Autoscaler's flags --initial-node-group-backoff-duration, --max-node-group-backoff-duration and
-// --node-group-backoff-reset-timeout.
+// Defaults of Cluster Autoscaler's flags --initial-node-group-backoff-duration,
+// --max-node-group-backoff-duration and --node-group-backoff-reset-timeout.
 const (
 	DefaultInitial = 5 * time.Minute
 	DefaultMax     = 30 * time.Minute
@@ -41,8 +42,9 @@ func New(o Options) *Backoff {
 	}
 }
 
-// Failed records a failure at now. A group that fails again after its backoff has ended is left alone twice as long. A
-// group that fails while it is backed off is left alone for the same duration again, since the cause may be the same.
+// Failed records a failure at now. A group that fails again after its backoff has ended is left
+// alone twice as long. A group that fails while it is backed off is left alone for the same
+// duration again, since the cause may be the same.
 func (b *Backoff) Failed(group, reason string, now time.Time) {
 	f := Failure{Duration: b.initial}
 	if last, known := b.groups[group]; known && now.Sub(last.Failed) <= b.reset {

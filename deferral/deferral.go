@@ -3,7 +3,7 @@
 //
 // A node that is not offered for removal for a while keeps its time. An autoscaler that may take only some of
 // a group's idle nodes offers another few of them in every loop, and a node that lost its time whenever it is
-// passed over would wait for ever. It is forgotten once it was not offered for longer than the limit.
+// passed over would wait forever. It is forgotten once it was not offered for longer than the limit.
 //
 // The package decides nothing about nodes or sets, reads no clock, and knows no cluster. The time of each call
 // is handed in and never goes back. It is not safe for concurrent use.

@@ -35,7 +35,7 @@ type Option struct {
 	NodePrice cloudprovider.Price
 	HasPrice  bool
 
-	// Debug is free text for whoever reads the decision.
+	// Debug is free text for readers of the decision.
 	Debug string
 }
 

@@ -170,7 +170,7 @@ func strategyOf(t testing.TB, name string, priorities Priorities) Strategy {
 	return s
 }
 
-// A set has the highest priority of its members, whoever stands for it.
+// A set has the highest priority of its members, whichever represents it.
 func TestPriorityOfASetIsItsBestMembers(t *testing.T) {
 	p := prioritiesOf(t, "10: ['.*']\n50: [ng-c]\n")
 	set := option("ng-a", 1, 1, 0, 0)

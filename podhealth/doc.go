@@ -13,5 +13,5 @@
 //
 // The package knows no client, no clock and no log, and no controller's API types: the time is
 // handed in with a [Timer], which also collects when time alone may change the answer. A [Health]
-// is all that has to be stored from one decision to the next.
+// is all that must be stored from one decision to the next.
 package podhealth

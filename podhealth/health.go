@@ -7,7 +7,7 @@ import (
 )
 
 // Health is how many of its replicas a target runs, and what was learned from that about how many
-// it is able to run. It has to be stored after a decision and handed in with the next one. The zero
+// it is able to run. It must be stored after a decision and handed in with the next one. The zero
 // value is the health of a target that nothing is known about. Times are whole seconds; nil means
 // that the state they date does not hold.
 type Health struct {

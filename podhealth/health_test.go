@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// timeout is how long replicas may take to start, stable how long a target has to run well until it
+// timeout is how long replicas may take to start, stable how long a target must run well until it
 // counts as recovered.
 const timeout, stable = 5 * time.Minute, 5 * time.Minute
 

@@ -6,7 +6,7 @@ import (
 	"github.com/evenkeel/evenkeel/apportion"
 )
 
-// Step takes a target from the size it has to the size it is to have.
+// Step takes a target from its current size to the desired size.
 type Step struct {
 	Size, Desired int64
 	// Runnable is the part of Desired that can run.
@@ -48,7 +48,7 @@ type Paced struct {
 	// their sum.
 	Moves []int64
 	Moved int64
-	// Held is how many replicas have to leave later.
+	// Held is how many replicas must leave later.
 	Held int64
 }
 

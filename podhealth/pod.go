@@ -14,7 +14,7 @@ const (
 	// manyRestarts is the number of restarts after which a container that has just started counts
 	// as crash looping.
 	manyRestarts = 3
-	// steadyAfter is how long a container has to run until a crash loop counts as over. The kubelet
+	// steadyAfter is how long a container must run until a crash loop counts as over. The kubelet
 	// resets its back-off after the same time.
 	steadyAfter = 10 * time.Minute
 )
@@ -139,7 +139,7 @@ const (
 	ended
 )
 
-// deadline is until when replicas have to start.
+// deadline is until when replicas must start.
 type deadline struct {
 	// timeout is how long a replica may take to start; 0 is no limit.
 	timeout time.Duration

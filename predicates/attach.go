@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// CSINodeAnnotation of a node, mostly a template, names the node whose CSINode object tells how many volumes it takes. A
+// CSINodeAnnotation of a node, mostly a template, names the node whose CSINode object says how many volumes it takes. A
 // CSINode of the node's own name goes before it.
 const CSINodeAnnotation = "evenkeel.dev/csi-node"
 
@@ -47,7 +47,7 @@ func driverName(provisioner string) string {
 	return provisioner
 }
 
-// driverOf names the CSI driver and the handle of a volume; "" where it has none.
+// driverOf names the CSI driver and the handle of a volume; "" if it has none.
 func (s *storage) driverOf(pv *v1.PersistentVolume) (driver, handle string) {
 	if pv.Spec.CSI == nil {
 		if !translator.IsPVMigratable(pv) {
@@ -64,7 +64,7 @@ func (s *storage) driverOf(pv *v1.PersistentVolume) (driver, handle string) {
 	return pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle
 }
 
-// attachableOf is what a volume of a pod attaches; false where nothing counts.
+// attachableOf is what a volume of a pod attaches; false if nothing counts.
 func (s *storage) attachableOf(p *v1.Pod, v *v1.Volume) (attachable, bool) {
 	name := claimName(p, v)
 	if name == "" {
@@ -134,7 +134,7 @@ func (e *encoder) own(own map[string]int) {
 	e.count(0)
 }
 
-// csiNode is the object that tells of the drivers on a node.
+// csiNode is the object that describes the drivers on a node.
 func (s *storage) csiNode(n *v1.Node) (*storagev1.CSINode, bool) {
 	if own, found := stored[*storagev1.CSINode](s.csiNodes, n.Name); found {
 		return own, true

@@ -51,7 +51,7 @@ func (s *storage) bindings(pod *v1.Pod, node *v1.Node) []runtime.Object {
 	return changed
 }
 
-// free returns the volume made beforehand that the scheduler binds a claim to on a node; nil where there is none.
+// free returns the volume made beforehand that the scheduler binds a claim to on a node; nil if there is none.
 func (s *storage) free(c *v1.PersistentVolumeClaim, node *v1.Node, taken map[string]*v1.PersistentVolume) *v1.PersistentVolume {
 	class := volume.GetPersistentVolumeClaimClass(c)
 	if !s.static.Has(class) {
@@ -71,7 +71,7 @@ func (s *storage) free(c *v1.PersistentVolumeClaim, node *v1.Node, taken map[str
 	return found
 }
 
-// provisioned returns the volume that the provisioner makes for a claim whose pod runs on the node; nil where the class has
+// provisioned returns the volume that the provisioner makes for a claim whose pod runs on the node; nil if the class has
 // none.
 func (s *storage) provisioned(c *v1.PersistentVolumeClaim, node *v1.Node) *v1.PersistentVolume {
 	class, known := s.class(c)
@@ -95,7 +95,7 @@ func (s *storage) provisioned(c *v1.PersistentVolumeClaim, node *v1.Node) *v1.Pe
 	}
 }
 
-// reachedFrom tells which nodes reach a volume that a driver makes for a pod on the given one: those that share its
+// reachedFrom says which nodes reach a volume that a driver makes for a pod on the given one: those that share its
 // topology.
 func (s *storage) reachedFrom(class *storagev1.StorageClass, node *v1.Node) *v1.VolumeNodeAffinity {
 	var term v1.NodeSelectorTerm

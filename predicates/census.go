@@ -12,8 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// role says what the pods that a census counts mean to the pod that is to be
-// bound.
+// role says what the pods that a census counts mean to the pod to bind.
 type role int
 
 const (
@@ -225,7 +224,7 @@ func meetsAll(terms []fwk.AffinityTerm, p *v1.Pod) bool {
 	return !slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool { return !t.Matches(p, nil) })
 }
 
-// namespaceLabels are the labels of a namespace, nil where it is not known.
+// namespaceLabels are the labels of a namespace, nil if it is not known.
 func (c *Checker) namespaceLabels(name string) labels.Set {
 	if n, err := c.objects.Core().V1().Namespaces().Lister().Get(name); err == nil {
 		return n.Labels
@@ -260,7 +259,7 @@ func (c *Checker) weightedWithNamespaces(terms []fwk.WeightedAffinityTerm) []fwk
 }
 
 // leastOf is the least count over the domains that take part in a hard spread
-// constraint, 0 where there are fewer than it wants.
+// constraint, 0 if there are fewer than it wants.
 func (r *spreadRule) leastOf() int {
 	if r.domains < r.minDomains || r.domains == 0 {
 		return 0

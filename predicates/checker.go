@@ -52,11 +52,12 @@ type Options struct {
 // Checker runs the scheduler's Filter plugins. It is safe for concurrent use;
 // calls run one after the other.
 //
-// It keeps what it has found out about nodes and pods, and looks again only at what is new. So objects that were given to it
-// must never be changed: a changed object is given as a copy. ErrChangedObject is returned for an object whose UID,
-// resourceVersion or, for a pod, node name has changed, or for a node whether it is schedulable and its number of taints; it
-// is found out when the object is looked at, which pods of a node in an unchanged list are not. Of objects that are no longer
-// given a bounded number is remembered.
+// It keeps what it has found out about nodes and pods, and looks again only at what is new. So
+// objects that were given to it must never be changed: a changed object is given as a copy.
+// ErrChangedObject is returned for an object whose UID, resourceVersion or, for a pod, node name
+// has changed, or for a node whether it is schedulable and its number of taints; it is found out
+// when the object is looked at, which pods of a node in an unchanged list are not. Of objects that
+// are no longer given a bounded number is remembered.
 type Checker struct {
 	mu       sync.Mutex
 	done     <-chan struct{}
@@ -133,7 +134,7 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 	return c, nil
 }
 
-// Runs tells how often the plugin chains ran so far: preFilter counts runs of
+// Runs says how often the plugin chains ran so far: preFilter counts runs of
 // all PreFilter plugins for a pod, filter runs of all Filter plugins for a pod
 // and a node.
 func (c *Checker) Runs() (preFilter, filter int64) {
@@ -161,8 +162,8 @@ func (c *Checker) hasFilter(name string) bool {
 	return false
 }
 
-// look records node label keys that pods look at. Shapes of nodes are told
-// apart by these keys only.
+// look records node label keys that pods look at. Shapes of nodes are distinguished only by these
+// keys.
 func (c *Checker) look(keys []string) {
 	before := c.nodeKeys.Len()
 	c.storage.watchTopology(keys)

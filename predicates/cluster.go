@@ -24,14 +24,14 @@ type Cluster struct {
 	len      int
 	segments []segment // by first id, without gaps
 	origins  []origin  // by first id, without gaps
-	// hosts are the hostnames of real nodes; sharedHosts tells that one occurs
+	// hosts are the hostnames of real nodes; sharedHosts says that one occurs
 	// twice, so that a hostname is no longer the same as a node.
 	hosts       map[string]bool
 	sharedHosts bool
 	repellers   []*repulsion     // of the pods on nodes
 	looksAt     sets.Set[string] // labels of pods that rules of pods met so far look at; shared by forks
 	trial       []runtime.Object // claims and volumes as pods placed so far have them
-	spreading   *spreader        // of the kind placed last; nil where something else changed since
+	spreading   *spreader        // of the kind placed last; nil if something else changed since
 	err         error            // what was wrong with the nodes; every placement returns it
 }
 
@@ -41,7 +41,7 @@ type segment struct {
 	st       *state
 }
 
-// origin tells where a run of nodes comes from: one real node, or fresh copies
+// origin says where a run of nodes comes from: one real node, or fresh copies
 // of a template.
 type origin struct {
 	first, n int
@@ -87,7 +87,7 @@ func (s *Cluster) Fork() *Cluster {
 }
 
 // Replace puts another node, with the pods on it, in the place of a real one. It
-// returns ErrRange where there is no real node of that id, and ErrNilObject for a
+// returns ErrRange if there is no real node of that id, and ErrNilObject for a
 // nil node or pod.
 func (s *Cluster) Replace(id int, n Node) error {
 	s.lock()

@@ -13,7 +13,7 @@ type evener struct {
 	r     *row
 	seen  int // changes that are counted
 	lanes map[*track]*lane
-	of    []*lane // of the nodes; nil where one lacks a key
+	of    []*lane // of the nodes; nil if one lacks a key
 	at    []int   // of the nodes, their positions in the lanes
 	held  []int   // by node, pods that the constraint over hostnames counts
 }

@@ -16,7 +16,7 @@ type Kind struct {
 	Pods []int
 }
 
-// Fit tells which kinds of pods pass which templates.
+// Fit says which kinds of pods pass which templates.
 type Fit struct {
 	kinds   []Kind
 	kindOf  []int
@@ -53,7 +53,7 @@ func (f *Fit) Shapes() int {
 // Passes reports whether pods of the kind fit a fresh node of the template.
 func (f *Fit) Passes(template, kind int) bool { return len(f.Reasons(template, kind)) == 0 }
 
-// Reasons tells why pods of the kind do not fit the template; nil where they
+// Reasons says why pods of the kind do not fit the template; nil if they
 // fit. Every plugin that rejects is named, in the order of the profile; those
 // whose reasons are StateDependent only where nothing else rejects.
 func (f *Fit) Reasons(template, kind int) []Reason {
@@ -175,7 +175,7 @@ type question struct {
 	answers map[string][]Reason // by what it looks at of a fresh node
 }
 
-// ask returns why the kind does not fit the node; nil where it fits.
+// ask returns why the kind does not fit the node; nil if it fits.
 func (q *question) ask(fresh candidate) []Reason {
 	c, node := q.s.u.c, fresh.info
 	tooMany, over := q.s.tooManyVolumes(q.k, fresh.st)

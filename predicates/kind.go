@@ -17,7 +17,7 @@ type resident struct {
 	id   int // in order of appearance, for stable orders
 	info *framework.PodInfo
 	need amounts
-	// repels is the pod's required anti-affinity; nil where it has none.
+	// repels is the pod's required anti-affinity; nil if it has none.
 	repels *repulsion
 	// attaches are the volumes of the pod that limits of nodes count.
 	attaches attachments
@@ -44,7 +44,7 @@ func newRepulsion(terms []fwk.AffinityTerm) *repulsion {
 	return r
 }
 
-// kind stands for equal pods that are to be placed.
+// kind represents equal pods to place.
 type kind struct {
 	*resident
 	// placed stands for the pod once it is on a node: without claims of its own,
@@ -60,24 +60,24 @@ type kind struct {
 	spreadAll bool
 	// minDomains is the largest minDomains of the hard constraints.
 	minDomains int
-	// host tells that the pod has constraints or terms over hostnames; wider,
+	// host says that the pod has constraints or terms over hostnames; wider,
 	// that it has some whose answer needs more than the node alone.
 	host, wider bool
-	// constraints are the hard spread constraints. onlySpread tells that they are
+	// constraints are the hard spread constraints. onlySpread says that they are
 	// the only rules of the pod that need more than the node alone.
 	constraints []constraint
 	onlySpread  bool
 	// alone is the pod as a node alone judges it: without them.
 	alone *v1.Pod
-	// volumes tells that the pod has volumes that are attached to its node.
+	// volumes says that the pod has volumes that are attached to its node.
 	volumes bool
-	// plain tells that other pods on a node matter to it by the room they take and
+	// plain says that other pods on a node matter to it by the room they take and
 	// by what they repel, and by nothing else.
 	plain bool
-	// exact tells that single nodes matter: the pod picks them by name or has
+	// exact says that single nodes matter: the pod picks them by name or has
 	// volumes or device claims.
 	exact bool
-	// binds tells that where a pod is placed changes where the next ones can be.
+	// binds says that where a pod is placed changes where the next ones can be.
 	binds bool
 	// answers are those about fresh nodes that stand alone, by what the kind looks at
 	// of them.

@@ -78,7 +78,7 @@ func looksUpVolumes(p *v1.Pod) bool {
 }
 
 // look returns what a pod looks like, as it is or as it would be once bound to no
-// node; nil for one whose volumes have to be looked up.
+// node; nil for one whose volumes must be looked up.
 func (u *universe) look(p *v1.Pod, moved bool) (*look, error) {
 	known := u.looks
 	if moved {

@@ -10,7 +10,7 @@ type Step struct {
 	Of          string
 }
 
-// told tells how far the work has come, where anybody wants to know.
+// told says how far the work has come, where anybody wants to know.
 func (c *Checker) told(s Step) {
 	if c.progress != nil {
 		c.progress(s)

@@ -52,7 +52,7 @@ type ranking struct {
 
 const rejected = -1
 
-// class is what a pod thinks of nodes of one shape, whoever runs on them.
+// class is the result of a pod for nodes of one shape, regardless of the pods on them.
 type class struct {
 	id        int
 	rejected  bool
@@ -104,7 +104,7 @@ func (t *tenant) needsOthers() bool {
 	return len(t.info.RequiredAffinityTerms) > 0 || len(t.info.Pod.Spec.TopologySpreadConstraints) > 0
 }
 
-// beyondTables reports whether the plugins have to be asked about every node.
+// beyondTables reports whether the plugins must be asked about every node.
 func (s *Scheduler) beyondTables(p *v1.Pod) bool {
 	return !s.c.standard || len(p.Spec.ResourceClaims) > 0 || slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return volumeChecked(p, &v) })
 }
@@ -274,7 +274,7 @@ func (r *ranking) resources(sl *slot) (least, balanced int64) {
 	return least, half + (half+with-without)/2
 }
 
-// balance tells how close the used shares of cpu and memory are: 100 where they
+// balance says how close the used shares of cpu and memory are: 100 where they
 // are the same, 50 where one is full and the other free.
 func balance(usedCPU, cpu, usedMemory, memory int64) int64 {
 	apart := 0.0

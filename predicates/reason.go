@@ -13,7 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Reason tells why a pod does not fit a template.
+// Reason says why a pod does not fit a template.
 type Reason struct {
 	// Plugin is the scheduler plugin that rejects, such as NodeResourcesFit or
 	// PodTopologySpread.
@@ -103,7 +103,7 @@ func (c *Checker) inOrder(reasons []Reason) []Reason {
 	return reasons
 }
 
-// detail tells what is behind a message about claims: an object that is not known, or a claim that somebody else binds.
+// detail says what is behind a message about claims: an object that is not known, or a claim that somebody else binds.
 func (s *storage) detail(p *v1.Pod, message string) string {
 	for i := range p.Spec.Volumes {
 		name := claimName(p, &p.Spec.Volumes[i])

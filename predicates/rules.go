@@ -23,14 +23,14 @@ type profileRules struct {
 	// ownerKeys those of the services and controllers that stand in for their
 	// selector.
 	podKeys, ownerKeys []string
-	// spread tells that there are default hard spread constraints; spreadOnHost
+	// spread says that there are default hard spread constraints; spreadOnHost
 	// that one of them is over hostnames.
 	spread, spreadOnHost bool
 	minDomains           int
-	// resources tells that NodeResourcesFit is on, so that a node without room
+	// resources says that NodeResourcesFit is on, so that a node without room
 	// is certainly rejected; anyScalar that extended resources may be ignored.
 	resources, ignoreScalars bool
-	// attach tells that NodeVolumeLimits is on.
+	// attach says that NodeVolumeLimits is on.
 	attach bool
 }
 

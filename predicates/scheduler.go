@@ -10,7 +10,7 @@ import (
 )
 
 // Scheduler binds pods to nodes as kube-scheduler does: of the nodes that pass
-// its filters, the one with the highest score takes the pod. Where several share
+// its filters, the one with the highest score takes the pod. If several share
 // it, kube-scheduler picks one at random; here a hash of the names of pod and
 // node decides, so that the same input gives the same nodes.
 //
@@ -27,7 +27,7 @@ type Scheduler struct {
 	nodeKeys sets.Set[string]
 	podKeys  sets.Set[string]
 	grown    bool // keys have come, so that what was equal may no longer be
-	// sharedHosts tells that two nodes have the same hostname.
+	// sharedHosts says that two nodes have the same hostname.
 	sharedHosts bool
 	// whatIf: claims are bound for the time of a call only.
 	whatIf bool
@@ -98,7 +98,7 @@ func (s *Scheduler) turnOver() {
 // waited for their pod are bound with it, as by BindClaims.
 //
 // Objects may be looked at again in later calls and must not be changed. Nodes
-// have unique names. The error is ErrNilObject or tells of a pod that cannot be
+// have unique names. The error is ErrNilObject or describes a pod that cannot be
 // read.
 func (s *Scheduler) Bind(open, closed []Node, pods []*v1.Pod) ([]int, error) {
 	s.c.mu.Lock()
@@ -224,7 +224,7 @@ func (s *Scheduler) bindClaims(p *v1.Pod, n *v1.Node) {
 	}
 }
 
-// failure tells when a pod last found no node; the zero value, that it is not known.
+// failure says when a pod last found no node; the zero value, that it is not known.
 type failure struct {
 	epoch, changes int
 	forGood        bool // pods that come do not help it

@@ -22,8 +22,8 @@ type tenant struct {
 	non0CPU, non0Mem int64
 	ports            fwk.HostPortInfo // nil: none
 
-	ranking *ranking // nil until one of them is to be bound
-	// turnedAway tells of shapes whether plugins that look at the node alone reject
+	ranking *ranking // nil until one of them is bound
+	// turnedAway describes shapes whether plugins that look at the node alone reject
 	// the pods.
 	turnedAway map[int]bool
 	failed     failure

@@ -19,7 +19,7 @@ type spreader struct {
 	bulk     *bulk
 	affinity nodeaffinity.RequiredNodeAffinity
 	counters []*counter
-	overHost *counter // of those; nil where no constraint is over hostnames
+	overHost *counter // of those; nil if no constraint is over hostnames
 	about    map[*resident][]bool
 	sites    map[*shape]*site
 	from     int // the nodes before it are counted but stand on no track
@@ -149,7 +149,7 @@ func (p *spreader) held(st *state, constraint int) int {
 	return n
 }
 
-// countsOf tells which constraints count a pod.
+// countsOf says which constraints count a pod.
 func (p *spreader) countsOf(r *resident) []bool {
 	counts := p.about[r]
 	if counts == nil {

@@ -22,9 +22,9 @@ type storage struct {
 	users  map[string]string
 	shared sets.Set[string]
 	// static are the storage classes with volumes made beforehand. A volume is free for one claim only, so pods that wait
-	// for one are told apart by what the others have taken.
+	// for one are distinguished by what the others have taken.
 	static sets.Set[string]
-	// hostCapacity are the storage classes whose capacity is told node by node, and capacity those with any.
+	// hostCapacity are the storage classes whose capacity is published node by node, and capacity those with any.
 	hostCapacity, capacity sets.Set[string]
 	// counted are the drivers that are asked for capacity.
 	counted sets.Set[string]

@@ -33,7 +33,7 @@ type universe struct {
 	nodeKeys  []string // sorted
 	keysRead  int      // c.keysRead when nodeKeys was taken
 	most      int      // pods there were at one time
-	// volumes tells that some pod or node has any: what they mean changes with the
+	// volumes says that some pod or node has any: what they mean changes with the
 	// objects that pods look up, and with the pods that are placed.
 	volumes bool
 }

@@ -12,12 +12,12 @@ import (
 
 // view is a cluster as the PreFilter plugins need to see it for one kind of
 // pod, in as few nodes as give the same answers. Nodes of one shape with the
-// same concerning pods form a group, shown as one node and a few ghosts that
+// same concerning pods form a group, shown as one node and a few twins that
 // carry the pods of all the others: sums over a domain, least counts over
 // hostnames and the number of domains (up to minDomains) come out the same.
 type view struct {
 	k       *kind
-	ghosts  int // how many ghosts a group has at most
+	twins   int // how many twins a group has at most
 	groups  []*group
 	byKey   map[string]*group
 	byState map[*state]*group
@@ -32,7 +32,7 @@ type group struct {
 	items []item // the pods that concern the kind, on each node
 	n     int    // nodes
 	node  *v1.Node
-	seen  []fwk.NodeInfo // the node and its ghosts, for n nodes
+	seen  []fwk.NodeInfo // the node and its twins, for n nodes
 	seenN int
 }
 
@@ -40,7 +40,7 @@ type group struct {
 func (s *Cluster) view(k *kind) *view {
 	v := &view{
 		k:       k,
-		ghosts:  max(1, k.minDomains),
+		twins:   max(1, k.minDomains),
 		byKey:   map[string]*group{},
 		byState: map[*state]*group{},
 		infos:   map[*state]*framework.NodeInfo{},
@@ -86,13 +86,13 @@ func (v *view) group(st *state) *group {
 	return g
 }
 
-// named returns the node object of a group or of a ghost of it. Where a node
+// named returns the node object of a group or of a twin of it. If a node
 // has a hostname, each gets one of its own.
-func (v *view) named(n *v1.Node, group, ghost int) *v1.Node {
+func (v *view) named(n *v1.Node, group, twin int) *v1.Node {
 	if _, ok := n.Labels[v1.LabelHostname]; !ok {
 		return n
 	}
-	return freshNode(n, fmt.Sprintf("~%d~%d", group, ghost))
+	return freshNode(n, fmt.Sprintf("~%d~%d", group, twin))
 }
 
 // nodes returns the nodes of the view.
@@ -114,13 +114,13 @@ func (v *view) show(i int, g *group) {
 	g.seen, g.seenN = g.seen[:0], g.n
 	g.seen = append(g.seen, crowd(g.node, g.items, 1))
 	others := g.n - 1
-	ghosts := min(others, v.ghosts)
-	for ghost := 1; ghost <= ghosts; ghost++ {
+	twins := min(others, v.twins)
+	for twin := 1; twin <= twins; twin++ {
 		times := 1
-		if ghost == ghosts {
-			times = others - (ghosts - 1)
+		if twin == twins {
+			times = others - (twins - 1)
 		}
-		g.seen = append(g.seen, crowd(v.named(g.shape.node, i, ghost), g.items, times))
+		g.seen = append(g.seen, crowd(v.named(g.shape.node, i, twin), g.items, times))
 	}
 }
 

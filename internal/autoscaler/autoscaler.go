@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Autoscaler is a world with Cluster Autoscaler in it. It is used by one goroutine.
+// Autoscaler is a simulated cluster with Cluster Autoscaler. It must be used by one goroutine only.
 type Autoscaler struct {
 	config  Config
 	options Options
@@ -27,7 +27,7 @@ type Autoscaler struct {
 	events   []Event
 	counters Counters
 
-	// What follows ends with the process of Cluster Autoscaler.
+	// The following fields are the state of one process of Cluster Autoscaler.
 	process           int
 	crashed           bool // or not started yet
 	initialized       bool
@@ -39,11 +39,11 @@ type Autoscaler struct {
 	requestMode       bool // whether the next mixed scale-up is for a ProvisioningRequest
 	lastScaleUp       time.Time
 	lastScaleDown     time.Time
-	lastRequest       time.Time // when a ProvisioningRequest was last dealt with
+	lastRequest       time.Time // when a ProvisioningRequest was last handled
 	scaleDownDisabled bool      // for this loop
 }
 
-// New makes a world and starts a process of Cluster Autoscaler in it. No loop runs yet.
+// New makes a simulated cluster and starts a process of Cluster Autoscaler in it. No loop runs yet.
 func New(config Config) (*Autoscaler, error) {
 	if config.Clock == nil || config.Cloud == nil || config.Connect == nil {
 		return nil, errors.New("autoscaler: Config needs Clock, Cloud and Connect")
@@ -61,10 +61,10 @@ func New(config Config) (*Autoscaler, error) {
 	return a, a.begin()
 }
 
-// Restart ends the process of Cluster Autoscaler, with all it remembers, and starts another.
+// Restart ends the process of Cluster Autoscaler, with all its state, and starts another.
 func (a *Autoscaler) Restart() error { return a.begin() }
 
-// begin starts a process: it connects, and a task of its own reads the instances of all groups.
+// begin starts a process: it connects, and a separate task reads the instances of all groups.
 func (a *Autoscaler) begin() error {
 	a.process++
 	connection, err := a.config.Connect(a.process)
@@ -82,7 +82,7 @@ func (a *Autoscaler) begin() error {
 	return nil
 }
 
-// Run runs loops until the time has come, counted from the start of the world.
+// Run runs loops until the given time since the start.
 func (a *Autoscaler) Run(until time.Duration) error {
 	for a.clock.Now().Before(a.start.Add(until)) {
 		if err := a.Step(); err != nil {
@@ -92,9 +92,9 @@ func (a *Autoscaler) Run(until time.Duration) error {
 	return nil
 }
 
-// Settle runs loops until nothing is left to happen, or the time has come: no pods to come, none
-// pending unless all groups are full, no scale-up going on, all nodes that were ordered ready. It
-// reports whether the world is at rest.
+// Settle runs loops until nothing more can happen, or until the given time: no future pods, none
+// pending unless all groups are full, no scale-up in progress, all ordered nodes ready. It reports
+// whether the cluster has settled.
 func (a *Autoscaler) Settle(until time.Duration) (bool, error) {
 	for a.clock.Now().Before(a.start.Add(until)) {
 		if err := a.Step(); err != nil {
@@ -125,8 +125,8 @@ func (a *Autoscaler) atRest() (bool, error) {
 	return sum == len(w.nodes), nil
 }
 
-// Step runs one loop and the wait after it. The error is one of the world; what goes wrong in
-// Cluster Autoscaler is an Event.
+// Step runs one loop and the wait after it. An error is one of the simulation; failures of Cluster
+// Autoscaler are Events.
 func (a *Autoscaler) Step() error {
 	if a.crashed {
 		if err := a.begin(); err != nil {
@@ -160,7 +160,8 @@ func (a *Autoscaler) Step() error {
 	return nil
 }
 
-// worldError is a mistake of the world, not of Cluster Autoscaler: Packing cannot judge a pod.
+// worldError is an error of the simulation, not of Cluster Autoscaler: Packing cannot evaluate a
+// pod.
 type worldError struct{ error }
 
 func (e worldError) Unwrap() error { return e.error }
@@ -184,5 +185,5 @@ func (a *Autoscaler) wait(began time.Time) {
 	}
 }
 
-// shuffle puts into a random order what Cluster Autoscaler reads from a Go map.
+// shuffle randomizes an order that comes from a Go map in Cluster Autoscaler.
 func (a *Autoscaler) shuffle(n int, swap func(i, j int)) { a.random.Shuffle(n, swap) }

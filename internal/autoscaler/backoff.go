@@ -2,14 +2,14 @@ package autoscaler
 
 import "time"
 
-// How long groups are kept from growing after a failure.
+// The durations of the backoff after a failure.
 const (
 	firstBackoff  = 5 * time.Minute
 	maxBackoff    = 30 * time.Minute
 	forgetBackoff = 3 * time.Hour
 )
 
-// backoffs are the groups kept from growing, by id.
+// backoffs are the backed-off groups, by id.
 type backoffs map[string]backoff
 
 type backoff struct {
@@ -17,7 +17,7 @@ type backoff struct {
 	until, failed time.Time
 }
 
-// add starts a backoff, or the one going on anew; after one that has ended it takes twice as long.
+// add starts a backoff, or restarts a current one; after one that has ended it takes twice as long.
 func (b backoffs) add(id string, now time.Time) (until time.Time) {
 	duration := firstBackoff
 	if old, ok := b[id]; ok {

@@ -15,7 +15,7 @@ type planned struct {
 	current, size, most int
 }
 
-// compare finds out which templates are alike, where that matters.
+// compare determines which templates are similar, if that matters.
 func (t *attempt) compare() error {
 	if !t.options.Balance {
 		return nil
@@ -34,7 +34,8 @@ func (t *attempt) compare() error {
 }
 
 // similar are the groups that share a scale-up of the group, with Cluster Autoscaler's own
-// balancing on: safe ones with like templates on which all kinds of pods fit that fit on the group.
+// balancing on: safe ones with similar templates on which all kinds of pods fit that fit on the
+// group.
 func (t *attempt) similar(g *group) []*group {
 	if !t.options.Balance {
 		return nil
@@ -64,8 +65,8 @@ func (t *attempt) covers(other, g string) bool {
 	return ok
 }
 
-// balance adds nodes one by one to the smallest group with room. It reads the sizes anew, one error
-// is enough to fail.
+// balance adds nodes one by one to the smallest group with room. It reads the sizes again, and
+// fails at the first error.
 func (a *Autoscaler) balance(groups []*group, count int) ([]planned, error) {
 	var plan []planned
 	room := 0

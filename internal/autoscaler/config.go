@@ -12,17 +12,17 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 )
 
-// Cloud is the truth the world is made of, past whatever Cluster Autoscaler talks to. *fake.Cloud
-// is one.
+// Cloud is the real state of the cloud, independent of the provider that Cluster Autoscaler calls.
+// *fake.Cloud implements it.
 type Cloud interface {
-	// SharedNodes are the registered nodes. They are not changed, by neither side.
+	// SharedNodes returns the registered nodes. Neither side changes them.
 	SharedNodes() []*v1.Node
 	NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, error)
 	TargetSize(ctx context.Context, id string) (int, error)
 	NodeGroupForNode(ctx context.Context, node *v1.Node) (id string, ok bool, err error)
 }
 
-// Connection is what one process of Cluster Autoscaler talks to.
+// Connection has the servers that one process of Cluster Autoscaler calls.
 type Connection struct {
 	// Provider is the external cloud provider. If it implements externalgrpc.GPUs, GPULabel and
 	// GPUTypes are asked too.
@@ -34,20 +34,20 @@ type Connection struct {
 	Context func(context.Context) context.Context
 }
 
-// Batch is pods that appear together.
+// Batch is a set of pods that appear together.
 type Batch struct {
 	At   time.Duration // after the start
 	Pods []*v1.Pod
-	Life time.Duration // after which the pods are gone, wherever they are; 0 is forever
+	Life time.Duration // after which the pods are gone, bound or not; 0 means never
 	// Request makes the batch a ProvisioningRequest of this name, of the class
 	// best-effort-atomic-scale-up: Cluster Autoscaler asks for room for all of them or for none,
 	// and the pods themselves appear when it is provisioned.
 	Request string
 }
 
-// Config is the world and the loop in it.
+// Config describes the simulated cluster and the loop.
 type Config struct {
-	// Clock is read, and put forward by its Sleep: a clocktesting.FakeClock, or a real one inside a
+	// Clock is read, and advanced by its Sleep: a clocktesting.FakeClock, or a real one inside a
 	// synctest bubble.
 	Clock clock.Clock
 	Cloud Cloud
@@ -55,13 +55,12 @@ type Config struct {
 	Connect func(process int) (Connection, error)
 	Batches []Batch
 	Seed    uint64 // of everything that is random in Cluster Autoscaler
-	// Fault, when set, is asked before every call Cluster Autoscaler makes, and so sees all of them
-	// in order.
+	// Fault, if set, is called before every call of Cluster Autoscaler, in their order.
 	Fault   func(Call) Fault
 	Options Options
 }
 
-// Options are Cluster Autoscaler's flags, and how the world is calculated. The zero value is the
+// Options are Cluster Autoscaler's flags, and parameters of the simulation. The zero value is the
 // defaults of release 1.36, without scale-down.
 type Options struct {
 	ScanInterval      time.Duration // --scan-interval; 0 is 10 s
@@ -79,7 +78,7 @@ type Options struct {
 	// Before136 counts upcoming nodes of every group and leaves target sizes alone when a scale-up
 	// times out.
 	Before136 bool
-	// Packing is how pods are put on nodes; nil is Arithmetic.
+	// Packing determines how pods are placed on nodes; nil means Arithmetic.
 	Packing Packing
 	// FirstFit lets the scheduler fill nodes one by one; by default it takes the emptiest, as
 	// kube-scheduler does.
@@ -106,12 +105,12 @@ const (
 	MethodGPUTypes    fake.Method = "GPUTypes"
 )
 
-// Fault is what happens to a call. The zero value is nothing.
+// Fault is a fault of a call. The zero value has no effect.
 type Fault struct {
 	Delay  time.Duration // passes before the call arrives
 	Unsent bool          // the call never arrives; Cluster Autoscaler sees Unavailable
 	Lost   bool          // the call takes effect; Cluster Autoscaler waits for its deadline and sees DeadlineExceeded
-	Crash  bool          // Cluster Autoscaler ends when the call is over, and starts anew with the next loop
+	Crash  bool          // Cluster Autoscaler ends after the call, and restarts with the next loop
 }
 
 func (o Options) withDefaults() Options {

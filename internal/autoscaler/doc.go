@@ -1,11 +1,11 @@
-// Package autoscaler is a world in virtual time with Cluster Autoscaler in it: pods that appear, a
-// scheduler that binds them, a cloud whose nodes boot, and a loop that calls an external cloud
+// Package autoscaler simulates a cluster with Cluster Autoscaler in virtual time: pods that appear,
+// a scheduler that binds them, a cloud whose nodes boot, and a loop that calls an external cloud
 // provider and an expander in the order, with the caches and by the cluster-state rules of Cluster
 // Autoscaler 1.36 and later. Tests put a sidecar between the loop and the cloud and see what
 // happens to the sizes; faults hit any call, and either side may end at any point.
 //
-// The package judges nothing and knows no balancing but Cluster Autoscaler's own. It opens no
-// listener, and cannot tell a provider in the same process from one over gRPC.
+// The package makes no assertions and knows only Cluster Autoscaler's own balancing. It opens no
+// listener, and treats a provider in the same process like one over gRPC.
 //
 // # What is modelled
 //
@@ -40,7 +40,7 @@
 // are equal are one kind; kinds come in random order. Groups are filtered (safe, below their
 // maximum, with a template), options estimated within the room of the group and its partners, the
 // expander is asked with the templates of all groups; its error means a random choice, its empty
-// answer none. Then the caps, the split of --balance-similar-node-groups, and the increases one
+// answer none. Then the limits, the split of --balance-similar-node-groups, and the increases one
 // after the other up to the first error. Zero-or-max groups, --enforce-node-group-min-size and
 // ProvisioningRequests of the class best-effort-atomic-scale-up are there; an atomic increase is a
 // plain one, as over the protocol. After a scale-up the next loop follows at once, else after the

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Kind is what an Event is about.
+// Kind is the kind of an Event.
 type Kind string
 
 // The kinds of events.
@@ -37,12 +37,12 @@ type Event struct {
 	Detail string
 }
 
-// String is one line.
+// String returns the event in one line.
 func (e Event) String() string {
 	return fmt.Sprintf("%s %s %s %d %s", e.Time.Format("15:04:05.0"), e.Kind, e.Group, e.N, e.Detail)
 }
 
-// maxEvents is how many events are kept; of more, the oldest half is dropped.
+// maxEvents is the maximum number of events; beyond it, the oldest half is dropped.
 const maxEvents = 20_000
 
 func (a *Autoscaler) note(kind Kind, group string, n int, detail string) {

@@ -39,8 +39,8 @@ type attempt struct {
 	alike  *nodegroupset.Index
 }
 
-// scaleUpMode scales up for ordinary pods or for a ProvisioningRequest: where there are both, by
-// turns.
+// scaleUpMode scales up for ordinary pods or for a ProvisioningRequest, alternating if there are
+// both.
 func (a *Autoscaler) scaleUpMode(v *view, pods []*v1.Pod, now time.Time) (scaled bool, err error) {
 	var requested, regular []*v1.Pod
 	for _, pod := range pods {
@@ -215,7 +215,7 @@ func (t *attempt) validGroups() []*group {
 	return valid
 }
 
-// offers works out an option for every group on which some pods fit.
+// offers computes an option for every group on which some pods fit.
 func (t *attempt) offers(valid []*group) ([]option, error) {
 	samples := make([]*v1.Pod, len(t.kinds))
 	for i, kind := range t.kinds {
@@ -284,7 +284,7 @@ func (t *attempt) limit(groups []*group) int {
 	return min(limit, room)
 }
 
-// capped holds a count to --max-nodes-total.
+// capped limits a count to --max-nodes-total.
 func (t *attempt) capped(count int) (int, error) {
 	total := t.options.MaxNodesTotal
 	if total == 0 || count+len(t.view.nodes) <= total {
@@ -354,7 +354,7 @@ func describe(options []option) string {
 	return strings.Join(out, " ")
 }
 
-// scaleUpToMin raises groups below their minimum.
+// scaleUpToMin increases groups below their minimum.
 func (a *Autoscaler) scaleUpToMin(v *view, now time.Time) error {
 	t := &attempt{Autoscaler: a, view: v, now: now}
 	if err := t.countNodes(); err != nil {

@@ -18,7 +18,7 @@ type Counters struct {
 	Asked     int // BestOptions
 }
 
-// State is the world as it is now.
+// State is the current state of the simulated cluster.
 type State struct {
 	Counters
 	Time     time.Time
@@ -46,7 +46,7 @@ func (s State) Sizes() []int {
 	return out
 }
 
-// Ordered is how many nodes more there are, or are to come, than at the start.
+// Ordered returns how many more nodes exist or are ordered than at the start.
 func (s State) Ordered() int {
 	n := 0
 	for _, g := range s.Groups {
@@ -55,7 +55,7 @@ func (s State) Ordered() int {
 	return n
 }
 
-// State reads the world. It asks the Cloud for the target sizes.
+// State returns the current state. It reads the target sizes from the Cloud.
 func (a *Autoscaler) State() (State, error) {
 	out := State{Counters: a.counters, Time: a.clock.Now(), Process: a.process, Requests: a.registry.describe(), Pending: len(a.world.pending())}
 	groups, err := a.config.Cloud.NodeGroups(context.Background())

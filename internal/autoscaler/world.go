@@ -26,7 +26,7 @@ const (
 	maxRetry   = 10 * time.Minute
 )
 
-// world is what outlives a process of Cluster Autoscaler: pods, nodes' taints,
+// world is the state that outlives a process of Cluster Autoscaler: pods, nodes' taints,
 // ProvisioningRequests.
 type world struct {
 	batches  []Batch // still to come, by time
@@ -55,7 +55,7 @@ type claim struct {
 	life        time.Duration
 }
 
-// arrive lets appear what is due, and go what is over.
+// arrive adds the pods that are due, and removes those whose life is over.
 func (a *Autoscaler) arrive(now time.Time) error {
 	w := &a.world
 	w.pods = slices.DeleteFunc(w.pods, func(p *pod) bool { return !p.ends.IsZero() && !p.ends.After(now) })
@@ -121,7 +121,7 @@ func newClaim(batch Batch, now time.Time) (*claim, error) {
 	return c, nil
 }
 
-// kindOf tells apart what Cluster Autoscaler tells apart; pods without controller are all
+// kindOf distinguishes pods as Cluster Autoscaler does; pods without a controller are all
 // different.
 func kindOf(object *v1.Pod) (string, error) {
 	owner := metav1.GetControllerOfNoCopy(object)
@@ -150,8 +150,8 @@ func (w *world) list(cloud Cloud) {
 	}
 }
 
-// schedule is the scheduler: it binds what fits on ready nodes. Pods of nodes that are gone appear
-// anew.
+// schedule is the scheduler: it binds what fits on ready nodes. Pods of nodes that are gone become
+// pending again.
 func (a *Autoscaler) schedule(now time.Time) error {
 	w := &a.world
 	w.list(a.config.Cloud)

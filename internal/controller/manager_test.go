@@ -52,7 +52,7 @@ func options(identity string) controller.Options {
 	}
 }
 
-// run runs a Manager until stop, which tells what Run returned.
+// run runs a Manager until stop, which says what Run returned.
 func run(t *testing.T, s *server, w *watcher, o controller.Options) (m *controller.Manager, stop func() error, ended <-chan error) {
 	t.Helper()
 	m, err := controller.New(s.config(), []controller.Controller{w}, o)
@@ -255,7 +255,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// What both have is told once.
+// What both have is reported once.
 func TestGatherer(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "evenkeel_test"}, func() float64 { return 7 }))

@@ -28,14 +28,14 @@ const (
 	DefaultPassTimeout = time.Minute
 	// DefaultStuckAfter is far beyond the timeout of a pass: such a pass ignores its context.
 	DefaultStuckAfter = 5 * time.Minute
-	// DefaultGrace is less than the 30 s that a pod has to terminate.
+	// DefaultGrace is less than the 30 s in which a pod must terminate.
 	DefaultGrace = 20 * time.Second
 
 	userAgent = "evenkeel-controller"
 )
 
 // Options of a Manager. The zero value watches all namespaces and elects a leader, for which
-// LeaseNamespace has to be set.
+// LeaseNamespace must be set.
 type Options struct {
 	// Scheme has the kinds that are read and written; nil means the kinds of Kubernetes.
 	Scheme *runtime.Scheme

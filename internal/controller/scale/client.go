@@ -119,7 +119,7 @@ func (c *Client) Get(ctx context.Context, namespace string, ref Reference) (Scal
 
 // Update sets the number of replicas if the object has not changed since the Scale was read, and
 // returns the new Scale. The error is an *Error; after a conflict nothing was written, and the
-// Scale has to be read again. Update ignores the selector and the numbers of the Scale that was
+// Scale must be read again. Update ignores the selector and the numbers of the Scale that was
 // read.
 func (c *Client) Update(ctx context.Context, was Scale, replicas int32) (Scale, error) {
 	if was.ResourceVersion == "" {

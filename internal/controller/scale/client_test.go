@@ -134,7 +134,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestAKindThatComesAndGoes: discovery is refreshed when it has to be, and not each time a
+// TestAKindThatComesAndGoes: discovery is refreshed when it must be, and not each time a
 // reference is wrong.
 func TestAKindThatComesAndGoes(t *testing.T) {
 	s, c, clock := start(t)
@@ -192,7 +192,7 @@ func TestAGroupThatCanNotBeAsked(t *testing.T) {
 	}
 }
 
-// TestAServerThatIsAway is told apart from a kind that is not served.
+// TestAServerThatIsAway distinguishes an unavailable server from a kind that is not served.
 func TestAServerThatIsAway(t *testing.T) {
 	s, c, _ := start(t)
 	s.Close()

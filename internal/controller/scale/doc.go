@@ -7,7 +7,7 @@
 // failure it is.
 //
 // A Watcher holds a metadata watch per resource, started when it is first needed. If the API server
-// refuses the watch, the caller has to poll.
+// refuses the watch, the caller must poll.
 //
 // The package knows no controller, and no kind except the three that need no apiVersion. It decides
 // nothing.

@@ -29,7 +29,7 @@ const (
 	// ReasonForbidden: a right is missing, or admission refuses the request; the message says
 	// which.
 	ReasonForbidden Reason = "Forbidden"
-	// ReasonConflict: the object has changed since it was read. It has to be read again before it
+	// ReasonConflict: the object has changed since it was read. It must be read again before it
 	// is written.
 	ReasonConflict Reason = "Conflict"
 	// ReasonRefused: the API server refuses the value as invalid.

@@ -103,7 +103,7 @@ func (w *Watcher) end() {
 // Watch watches a resource in a namespace from now on. It returns how long the caller may wait
 // until it polls the objects: 0 if Changed will be called, the poll interval if there is no watch,
 // or not yet. When a watch is refused later, Changed is called for all objects that it had, so that
-// callers learn that they have to poll.
+// callers learn that they must poll.
 func (w *Watcher) Watch(resource schema.GroupVersionResource, namespace string) time.Duration {
 	key := scope{resource: resource}
 	if w.options.PerNamespace {
