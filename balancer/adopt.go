@@ -17,7 +17,7 @@ func (p *pass) requested() *int32 {
 	return nil
 }
 
-// total is how many replicas are to be distributed: those asked for now or last, or else those
+// total is how many replicas must be distributed: those asked for now or last, or else those
 // found. The number found is not known while the size of a target is not known, or while replicas
 // may be copies of others, of which one is going to leave.
 func (p *pass) total() (n int32, known bool) {

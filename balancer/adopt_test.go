@@ -262,7 +262,7 @@ func TestAvailableAndProgressing(t *testing.T) {
 	check(w, metav1.ConditionFalse, metav1.ConditionTrue, ReasonStarting)
 }
 
-// An event about a fallback tells of the size that was found, not of the one that is written next.
+// An event about a fallback reports the size that was found, not of the one that is written next.
 func TestFallbackEventsTellWhatWasFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(specOf(3, withFallback(priority("a", "b")), targetOf("a", -1, -1), targetOf("b", -1, -1)), 0, 3)

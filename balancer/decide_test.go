@@ -219,7 +219,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// Pods that the selector matches and that no target has are told; nothing else comes of them.
+// Pods that the selector matches and that no target has are reported; nothing else comes of them.
 func TestStrays(t *testing.T) {
 	w := newWorld(specOf(10, priority("a"), targetOf("a", -1, -1)), 10)
 	w.in.Strays = []string{"batch-1", "batch-2"}

@@ -67,7 +67,7 @@ func TestSecondWriterIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The event is told once.
+// The event is reported once.
 func TestSecondWriterIsToldOnce(t *testing.T) {
 	t.Parallel()
 	c := newContest(t)

@@ -91,7 +91,7 @@ func leave(pods []podhealth.Pod) []podhealth.Pod {
 	return append(append([]podhealth.Pod{}, pods[:at]...), pods[at+1:]...)
 }
 
-// play plays the world up to a time, and tells when the last write was made.
+// play plays the world up to a time, and reports when the last write was made.
 func (s *slowly) play(until time.Time) (last time.Time, err error) {
 	for s.in.Now.Before(until) {
 		starts := s.run()

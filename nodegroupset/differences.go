@@ -116,7 +116,7 @@ func (m measureMismatch) field() string { return m.any().field() }
 
 func (m measureMismatch) gap() gap { return gapBetween(m.left.value(), m.right.value()) }
 
-// value is the amount of a measure, and zero where there is none.
+// value is the amount of a measure, and zero if there is none.
 func (m *measure) value() amount {
 	if m == nil {
 		return amount{}

@@ -43,7 +43,7 @@ func (g GroupLabel) Of(n *v1.Node) string {
 // where labels alone decide, all is as it was.
 func (g GroupLabel) Ignoring(o Options) Options {
 	packs, err := ShippedPacks()
-	if err != nil || len(o.Labels) > 0 { // NewIndex tells of the error
+	if err != nil || len(o.Labels) > 0 { // NewIndex reports the error
 		return o
 	}
 	o.IgnoreLabels = slices.Clone(o.IgnoreLabels)

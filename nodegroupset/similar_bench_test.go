@@ -119,7 +119,7 @@ func BenchmarkAllSimilar(b *testing.B) {
 }
 
 // BenchmarkAllSimilarOneExactPart is the worst case: all groups agree in all that
-// has to be equal, and no single amount tells the sets apart.
+// must be equal, and no single amount reports the sets apart.
 func BenchmarkAllSimilarOneExactPart(b *testing.B) {
 	for _, groups := range []int{300, 3000} {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) { benchAllSimilar(b, fleetShape{groups, true}) })

@@ -66,7 +66,7 @@ const (
 	ReasonQuota       Reason = "quota"   // a Quota, named in Detail, kept nodes away
 )
 
-// GroupSplit is what becomes of one group.
+// GroupSplit is what happens to one group.
 type GroupSplit struct {
 	Name    string
 	Size    int64 // before

@@ -54,7 +54,7 @@ func (o *splitOracle) earlier(i, j int) bool {
 	return a < b
 }
 
-// fill gives nodes to the smallest group below its ceiling until none is left.
+// fill gives nodes to the smallest group below its bound until none is left.
 func (o *splitOracle) fill(ceiling func(Group) int64) {
 	for ; o.left > 0; o.left-- {
 		best := -1

@@ -19,7 +19,7 @@ type whatIfAnswer struct {
 
 func newWhatIf(x *Index) *whatIf { return &whatIf{index: x, answers: map[string]whatIfAnswer{}} }
 
-// under compares the fleet again. Rules of one type are told apart by their flags.
+// under compares the fleet again. Rules of one type are distinguished by their flags.
 func (w *whatIf) under(r rule, flags []string) (*Index, [][]string) {
 	question := fmt.Sprintf("%T %s", r, strings.Join(flags, " "))
 	answer, ok := w.answers[question]

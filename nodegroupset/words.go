@@ -35,7 +35,7 @@ func sideText(value string, has bool) string {
 }
 
 // DiffersBy describes two differences, or of more the first and how many
-// there are besides. It is empty where there is none.
+// there are besides. It is empty if there is none.
 func DiffersBy(differences []Difference) string {
 	switch len(differences) {
 	case 0:

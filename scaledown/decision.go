@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Outcome says in one word what becomes of a node.
+// Outcome says in one word what happens to a node.
 type Outcome string
 
 const (
@@ -49,7 +49,7 @@ var unneeded = map[Outcome]bool{
 // Unneeded reports whether nobody needs a node with this outcome.
 func (o Outcome) Unneeded() bool { return unneeded[o] }
 
-// NodeOutcome is what becomes of one node.
+// NodeOutcome is what happens to one node.
 type NodeOutcome struct {
 	Node  string `json:"node"`
 	Group string `json:"group"`
@@ -73,7 +73,7 @@ type NodeOutcome struct {
 // Decision is what one round wants to do and why. Everything that is logged,
 // printed or exported comes from it.
 type Decision struct {
-	// Nodes says of every node of a group what becomes of it, in the order of the
+	// Nodes says of every node of a group what happens to it, in the order of the
 	// world.
 	Nodes []NodeOutcome `json:"nodes"`
 	// Go are the positions in Nodes of those that go, in this order.

@@ -14,7 +14,7 @@
 //     grown for a while.
 //  5. Of these go, within the limits of parallel deletions, those whose groups
 //     are the largest of their sets. The others wait until the larger groups
-//     have shrunk, but not for ever.
+//     have shrunk, but not forever.
 //  6. The pods of what goes are tried once more on the cluster as it is now.
 //  7. The nodes are deleted, group by group.
 //
@@ -27,7 +27,7 @@
 // These do not: pod disruption budgets, GPU thresholds and device claims,
 // minimum replica counts and resource minimums of the whole cluster; a pod that
 // is safe to evict on completion keeps its node, and one of the system does so
-// for ever. Groups that are all or nothing are never touched. What only saves
+// forever. Groups that are all or nothing are never touched. What only saves
 // time is left out: every candidate is tried in every round. Steps 5 (but for
 // the limits) and 6 are not Cluster Autoscaler's, and where a deletion fails
 // only the group that failed waits.

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Attempt is one call that deletes nodes of a group, and what came of it.
+// Attempt is one call that deletes nodes of a group, and its result.
 type Attempt struct {
 	Group string   `json:"group"`
 	Nodes []string `json:"nodes"`
@@ -20,7 +20,7 @@ func (a *Attempt) left() bool { return a.Err == nil || a.Shrank > 0 }
 
 // execute deletes what goes, one group after the other in the order in which they
 // come up. A group that refuses is left alone for a while, and the decision is
-// brought up to date with what came of it.
+// brought up to date with its result.
 func (s *Scaler) execute(ctx context.Context, w *World, d *Decision) []Attempt {
 	nodes := make(map[string]*v1.Node, len(w.Nodes))
 	for _, n := range w.Nodes {

@@ -42,7 +42,7 @@ func isFinished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// keeps tells why a pod keeps its node; empty where it does not.
+// keeps reports why a pod keeps its node; empty where it does not.
 func (o *Options) keeps(pod *v1.Pod) string {
 	safe := pod.Annotations[safeToEvict]
 	if safe == "true" {

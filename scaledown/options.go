@@ -33,7 +33,7 @@ type Options struct {
 	DisableBalancing bool
 	// Similarity says when two groups are similar.
 	Similarity nodegroupset.Options
-	// UnneededTime is how long a node has to be unneeded before it may go, and
+	// UnneededTime is how long a node must be unneeded before it may go, and
 	// UnreadyTime how long if it is not ready. A group's own settings win.
 	UnneededTime, UnreadyTime *time.Duration
 	// UtilizationThreshold is the greatest share of its cpu and of its memory, in

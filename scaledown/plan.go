@@ -112,7 +112,7 @@ func (p *planner) findCandidates() error {
 	return nil
 }
 
-// ruledOut tells what keeps a node before anybody looks at single pods.
+// ruledOut reports what keeps a node before anybody looks at single pods.
 func (p *planner) ruledOut(n *Node) (Outcome, string) {
 	g := p.groups[n.Group]
 	switch {

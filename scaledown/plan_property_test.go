@@ -133,7 +133,7 @@ func TestPlanLeavesNoPodWithoutPlace(t *testing.T) {
 			n := &w.Nodes[i]
 			switch {
 			case slices.Contains(gone, n):
-				s.closed = append(s.closed, ghost(n.Node))
+				s.closed = append(s.closed, departed(n.Node))
 				pods, _, _ := p.opts.movable(n)
 				for _, pod := range pods {
 					pod = pod.DeepCopy()
@@ -294,7 +294,7 @@ func (o *oracle) unneeded(t *rapid.T) map[int]bool {
 		nodes, moves := maps.Clone(o.nodes), maps.Clone(o.moves)
 		shut := o.shut[i]
 		o.shut[i] = true
-		nodes[i] = ghost(nodes[i])
+		nodes[i] = departed(nodes[i])
 		if result[i] = o.settle(t, nodes, moves, moves[i]); result[i] {
 			o.nodes, o.moves = nodes, moves
 		} else {

@@ -152,7 +152,7 @@ func TestCoolDownAfterGrowth(t *testing.T) {
 }
 
 // TestDeferral: a cannot shrink, so the nodes of b wait for the level of their
-// set, but not for ever.
+// set, but not forever.
 func TestDeferral(t *testing.T) {
 	f := newFleet(t, groups(cloudGroup("a", 3, 0), cloudGroup("b", 3, 0)), Options{})
 	f.fill(3000, "a-0001", "a-0002", "a-0003")

@@ -11,7 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 )
 
-// inUse tells why a node is used too much to go; empty where it is not. What the
+// inUse reports why a node is used too much to go; empty where it is not. What the
 // pods of daemon sets request counts, unless the group says otherwise: then it is
 // taken off what the node offers.
 func (f *facts) inUse(n *Node, g *Group) string {

@@ -133,13 +133,13 @@ func (p *planner) newWhatIf(places, without []int) (*whatIf, error) {
 		moving.Closed[position] = !takesPods(&p.world.Nodes[i])
 	}
 	for _, i := range without {
-		moving.Closed[w.at[i]], moving.Nodes[w.at[i]] = true, ghost(p.world.Nodes[i].Node)
+		moving.Closed[w.at[i]], moving.Nodes[w.at[i]] = true, departed(p.world.Nodes[i].Node)
 	}
 	for _, kind := range p.pods.kinds {
 		moving.Pods = append(moving.Pods, kind.Pod)
 	}
 	if p.pods.around { // otherwise nobody can tell
-		moving.Gone = func(position int) predicates.Node { return ghost(moving.Nodes[position]) }
+		moving.Gone = func(position int) predicates.Node { return departed(moving.Nodes[position]) }
 	}
 	var err error
 	if w.moves, err = p.checker.Moves(moving); err != nil {
@@ -150,7 +150,7 @@ func (p *planner) newWhatIf(places, without []int) (*whatIf, error) {
 	return w, err
 }
 
-// remove takes a node away if all of its pods find a place elsewhere, and tells
+// remove takes a node away if all of its pods find a place elsewhere, and reports
 // whether it did.
 func (w *whatIf) remove(node int) (bool, error) {
 	moved, gone, err := w.moves.Remove(w.at[node], w.kinds[node])
@@ -158,8 +158,8 @@ func (w *whatIf) remove(node int) (bool, error) {
 	return gone, err
 }
 
-// ghost is a node that is gone for pods.
-func ghost(n predicates.Node) predicates.Node {
+// departed returns the node as it looks to pods once it is being removed.
+func departed(n predicates.Node) predicates.Node {
 	n = emptied(n)
 	node := *n.Node
 	node.Spec.Taints = append(slices.Clip(node.Spec.Taints), v1.Taint{Key: template.ToBeDeletedTaint, Effect: v1.TaintEffectNoSchedule})

@@ -36,7 +36,7 @@ type candidate struct {
 // decide chooses an option and splits its need. Nodes that would stay empty are not
 // ordered; an option of which nothing is left makes room for the next best, and so
 // does one after which fewer pods could run than after another one: a node in one
-// more zone may bar pods that are to be spread from all others.
+// more zone may bar pods that must be spread from all others.
 func (p *planner) decide() error {
 	var best, fallback *candidate
 	runnable := p.runnable()
@@ -73,7 +73,7 @@ func (p *planner) decide() error {
 	return p.adopt(best)
 }
 
-// candidate splits the need of the chosen option and finds out what becomes of it.
+// candidate splits the need of the chosen option and finds out what happens to it.
 func (p *planner) candidate() (*candidate, error) {
 	if err := p.splitNeed(); err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ func (f *fleet) orderAll(pods []*v1.Pod) {
 	}
 }
 
-// played is what came of a world.
+// played is the result of a world.
 type played struct {
 	nodes, empty int // at the end
 	pending      int
@@ -181,7 +181,7 @@ func TestNoOrderedNodeStaysEmpty(t *testing.T) {
 }
 
 // The time for simulations is counted. Where none is left, it is still simulated what
-// becomes of the nodes of a round together with those on their way.
+// happens to the nodes of a round together with those on their way.
 func TestARoundWithoutTimeOrdersNoNodeThatWouldStayEmptyAtOnce(t *testing.T) {
 	checker := newChecker(t)
 	ordered := 0

@@ -20,9 +20,9 @@ type Decision struct {
 	Unplaced int `json:"unplaced"`
 	// Increases are the groups to resize, by name.
 	Increases []Increase `json:"increases,omitempty"`
-	// Groups says of every group of the cloud what became of it, by name.
+	// Groups says of every group of the cloud what happened to it, by name.
 	Groups []GroupOutcome `json:"groups"`
-	// Pods says of every kind of pending pod what became of it.
+	// Pods says of every kind of pending pod what happened to it.
 	Pods []PodOutcome `json:"pods,omitempty"`
 	// Warnings are for the operator: overlapping quotas and the like.
 	Warnings []string `json:"warnings,omitempty"`
@@ -37,7 +37,7 @@ type Increase struct {
 	To    int    `json:"to"`
 }
 
-// Outcome says in one word what became of a group or of pods.
+// Outcome says in one word what happened to a group or of pods.
 type Outcome string
 
 // Outcomes of groups.
@@ -73,7 +73,7 @@ const (
 	PodsUnhelped Outcome = "Unhelped"
 )
 
-// GroupOutcome is what became of one group.
+// GroupOutcome is what happened to one group.
 type GroupOutcome struct {
 	Group   string  `json:"group"`
 	Outcome Outcome `json:"outcome"`
@@ -85,7 +85,7 @@ type GroupOutcome struct {
 	Differences []nodegroupset.Difference `json:"differences,omitempty"`
 }
 
-// PodOutcome is what became of pods that are equal to the scheduler.
+// PodOutcome is what happened to pods that are equal to the scheduler.
 type PodOutcome struct {
 	// Example is namespace/name of the first of them.
 	Example string  `json:"example"`

@@ -11,7 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// Attempt is one resize call and what came of it.
+// Attempt is one resize call and its result.
 type Attempt struct {
 	Group string `json:"group"`
 	// Try is 1 for the split as planned, 2 for what was split again, and so on.
@@ -39,7 +39,7 @@ type execution struct {
 // execute resizes all groups at the same time. What a group refuses is split
 // again over the others that serve the same pods, until nothing is refused or
 // nobody is left; a group is asked no more once it has refused. The decision is
-// brought up to date with what came of it.
+// brought up to date with its result.
 func (s *Scaler) execute(ctx context.Context, p *planner, d *Decision) []Attempt {
 	x := &execution{
 		Scaler: s, world: p.world, planner: p, decision: d, ledger: newLedger(p.world, s.opts.Limits),
@@ -151,7 +151,7 @@ func (x *execution) splitAgain(asked []Attempt) {
 }
 
 // leaveOut takes back what was split again and would stay empty: a node in another
-// zone need not do for pods that are to be spread.
+// zone need not do for pods that must be spread.
 func (x *execution) leaveOut() {
 	p := x.planner
 	if len(x.shares) == 0 || p.opts.asEstimated || p.group(p.decision.Chosen).AllOrNothing {

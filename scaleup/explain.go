@@ -13,7 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// explainGroups says of every group what became of it.
+// explainGroups says of every group what happened to it.
 func (p *planner) explainGroups() {
 	grown := map[string]Increase{}
 	for _, increase := range p.decision.Increases {
@@ -267,7 +267,7 @@ func keptOf(step expander.Step) string {
 	return "another"
 }
 
-// explainPods says of every kind of pending pod what became of it.
+// explainPods says of every kind of pending pod what happened to it.
 func (p *planner) explainPods() {
 	for k, kind := range p.kinds {
 		helped := min(p.helped[k], len(kind.Pods))

@@ -75,7 +75,7 @@ func fresh(g *Group, name string, n int64) arrival {
 	return arrival{group: g.ID, name: name, n: int(n), in: g.StartupTime, machine: machine(g.Template)}
 }
 
-// outcome is what becomes of all pending pods, were some nodes there.
+// outcome is what happens to all pending pods, were some nodes there.
 type outcome struct {
 	nodes  []predicates.Node // that are not closed, with the pods that are on them then
 	groups []string          // of the nodes that do not exist yet, the last of nodes

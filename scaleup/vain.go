@@ -55,7 +55,7 @@ func (s *Scaler) remember(w *World, d *Decision, attempts []Attempt) {
 	}
 }
 
-// judge notes with every group what came of its orders: which of the pods still wait,
+// judge notes with every group its results orders: which of the pods still wait,
 // and what the nodes that came look like. What served its pods is forgotten.
 func (s *Scaler) judge(w *World) {
 	if len(s.orders) == 0 {
@@ -125,7 +125,7 @@ func (p *planner) inVain(group string, kind int) bool {
 }
 
 // whyVain says what the nodes that came for pods of some kinds lack; it is empty
-// where none came in vain.
+// if each of them was used.
 func (p *planner) whyVain(group string, kinds []int) string {
 	var t tally
 	for _, k := range kinds {

@@ -11,7 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/sidecar"
 )
 
-// outcome is what came of a world.
+// outcome is the result of a world.
 type outcome struct {
 	running time.Duration  // since when all pods run; 0 for never
 	waited  time.Duration  // by all pods together

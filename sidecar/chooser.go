@@ -50,7 +50,7 @@ func (s *Sidecar) loopNow() (loop int) {
 	return loop
 }
 
-// offered are the groups of all options: an answer that leaves the choice to whoever comes next.
+// offered are the groups of all options: an answer that leaves the choice to the next expander.
 func offered(request grpcexpander.Request) []string {
 	var out []string
 	for i := range request.Options {

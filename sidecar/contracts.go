@@ -22,7 +22,7 @@ type Journal interface {
 	Save(ctx context.Context, text []byte) error
 }
 
-// Nodes tells which nodes are registered and ready.
+// Nodes reports which nodes are registered and ready.
 type Nodes interface {
 	// List returns all registered nodes in any order; ok is false while they are not known (not
 	// synced yet).

@@ -276,7 +276,7 @@ func TestTheSidecarIsRemoved(t *testing.T) {
 }
 
 // Cluster Autoscaler takes an unanswered question for its groups for the end of all groups, and with them of all it has
-// asked for. A sidecar that starts while the cloud can not be read has to allow for that.
+// asked for. A sidecar that starts while the cloud cannot be read has to allow for that.
 func TestTheSidecarRestartsWithinALoop(t *testing.T) {
 	s := ten()
 	increases, refreshes, down := 0, 0, false

@@ -211,7 +211,7 @@ func inferred(w *world) {
 	w.restartSidecar()
 }
 
-// hidden tells whether Cluster Autoscaler has not seen any failure.
+// hidden reports whether Cluster Autoscaler has not seen any failure.
 func hidden(t *testing.T, w *world) {
 	t.Helper()
 	if n := w.saw(autoscaler.Failed, autoscaler.BackedOff, autoscaler.Deleted, autoscaler.Decreased); n > 0 {

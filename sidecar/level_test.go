@@ -52,7 +52,7 @@ func (w *world) refresh(after time.Duration) {
 	}
 }
 
-// told are the minimums Cluster Autoscaler is told, by group.
+// told are the minimums that Cluster Autoscaler is given, by group.
 func (w *world) told() map[string]int {
 	w.t.Helper()
 	groups, err := w.front.NodeGroups(context.Background())
@@ -88,7 +88,7 @@ func (w *world) remove(id string, n int) {
 	}
 }
 
-// why is what the status tells of a group's minimum.
+// why is what the status reports a group's minimum.
 func (w *world) why(id string) string {
 	for _, g := range w.front.Status().Groups {
 		if g.Name == id {
@@ -234,7 +234,7 @@ func TestWaitingOutlivesAnUnreadableMember(t *testing.T) {
 	}
 }
 
-// TestWaitingOutlivesNodesThatComeAndGo: a set that gets smaller, and larger again, does not let others wait for ever.
+// TestWaitingOutlivesNodesThatComeAndGo: a set that gets smaller, and larger again, does not let others wait forever.
 func TestWaitingOutlivesNodesThatComeAndGo(t *testing.T) {
 	w := levelled(t, zones(9, 5, 9))
 	for range 2 {
@@ -276,7 +276,7 @@ func TestAnEvenSetNeverWaits(t *testing.T) {
 	}
 }
 
-// TestFloorsAreNotRaised in doubt: where the set is not steered, or a member is left alone.
+// TestFloorsAreNotRaised: where the set is not steered, or a member is left alone.
 func TestFloorsAreNotRaised(t *testing.T) {
 	for name, o := range map[string]steering.Options{"off": {}, "dry run": {LevelScaleDown: true, DryRun: true}, "not balanced": {LevelScaleDown: true, NotBalanced: true}} {
 		w := newWorld(t, setup{cloud: fake.Config{Groups: zones(5, 5, 4)}, sidecar: sidecar.Options{Options: o}})

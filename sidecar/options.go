@@ -28,7 +28,7 @@ type Options struct {
 	// Journal is where its state survives; nil means that it does not, and that nothing is granted
 	// in part.
 	Journal Journal
-	// Nodes tells which nodes are ready; nil means that it is inferred from the calls of Cluster
+	// Nodes reports which nodes are ready; nil means that it is inferred from the calls of Cluster
 	// Autoscaler.
 	Nodes Nodes
 	// Recorder publishes events; nil means none.

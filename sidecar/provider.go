@@ -35,7 +35,7 @@ type answered struct {
 	until time.Time
 }
 
-// memoryFor is how long the cloud is not asked again about a node that is no instance of any group.
+// memoryFor is how long the cloud is not asked again about a node that belongs to no group.
 const memoryFor = 10 * time.Minute
 
 // NodeGroups implements cloudprovider.Provider, from memory. Only its answer has the raised
@@ -248,7 +248,7 @@ func (s *Sidecar) noticeProcess(ctx context.Context) {
 	_ = s.saveJournal(ctx) // a failure is known from now on
 }
 
-// answerTimer fires when a call has to be answered so that Cluster Autoscaler still receives the
+// answerTimer fires when a call must be answered so that Cluster Autoscaler still receives the
 // answer. Without a deadline it never fires.
 func (s *Sidecar) answerTimer(ctx context.Context) (out <-chan time.Time, stop func()) {
 	left, ok := left(ctx)

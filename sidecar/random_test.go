@@ -208,7 +208,7 @@ func TestExactInRandomWorlds(t *testing.T) {
 	t.Logf("loops that scaled up, beyond one per member that grew → worlds: %s", strings.Join(distribution, ", "))
 }
 
-// play plays one world and tells what is wrong with its end.
+// play plays one world and reports what is wrong with its end.
 func play(t testing.TB, seed uint64) (extra int, problem string) {
 	c := newRandomCase(seed)
 	w := newWorld(t, c.setup)

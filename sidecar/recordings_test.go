@@ -182,7 +182,7 @@ func call(ctx context.Context, provider externalgrpcpb.CloudProviderServer, c re
 	return nil, fmt.Errorf("no service has a method %s", c.Method)
 }
 
-// option is the option that was chosen; there has to be one.
+// option is the option that was chosen; there must be one.
 func option(t *testing.T, request *grpcexpanderpb.BestOptionsRequest, answer *grpcexpanderpb.BestOptionsResponse) *grpcexpanderpb.Option {
 	t.Helper()
 	if len(answer.GetOptions()) == 1 {

@@ -26,7 +26,7 @@ func (s *Sidecar) ready() error {
 	return nil
 }
 
-// Status tells what the sidecar knows and last decided.
+// Status reports what the sidecar knows and last decided.
 func (s *Sidecar) Status() (out steering.Status) {
 	s.observe(func(m *steering.Machine) {
 		out = m.Status()

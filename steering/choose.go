@@ -22,7 +22,7 @@ type pick struct {
 	full   bool        // not to be split
 	why    string      // why not
 	refuse string      // why the increase is refused; empty if it is not
-	split  *split      // how the need is to be split; nil if that was worked out by a process before this one
+	split  *split      // how the need should be split; nil if that was worked out by a process before this one
 	share  int         // of the group in the split
 	pods   []types.UID // those of the set that may run in the group
 	whole  bool        // the question had all pending pods
@@ -74,7 +74,7 @@ type Option struct {
 // Answer is a group to grow; the zero value stops the scale-up for this loop.
 type Answer struct {
 	Group string
-	// Save reports whether the journal has to be saved, since it does not hold the answer.
+	// Save reports whether the journal must be saved, since it does not hold the answer.
 	Save bool
 }
 

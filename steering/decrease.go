@@ -8,7 +8,7 @@ import (
 
 // Decrease returns by how much a target size is lowered, as a negative number, and why. Cluster
 // Autoscaler takes back all it has asked for, including what was not granted and what has come
-// since, so the decrease is cut to nodes without an instance; 0 means that nothing is to be done.
+// since, so the decrease is cut to nodes without an instance; 0 means that nothing must be done.
 // The group's instances and target size are the present ones.
 func (s *Machine) Decrease(id string, delta, target int, instances []cloudprovider.Instance) (cut int, reason string) {
 	s.givenUp(id)

@@ -35,7 +35,7 @@ type level struct {
 	least map[string]int // the smallest sizes since then
 	held  time.Time      // when a member waited last
 	// step is how many nodes each member may lose in a loop although the set becomes uneven.
-	// Waiting in vain doubles it.
+	// Waiting without effect doubles it.
 	step     int
 	released bool // waiting has ended: step applies
 	spread   int  // between the largest and the smallest member when it ended
@@ -283,8 +283,8 @@ func spreadOf(members []levelMember) (largest levelMember, spread int) {
 	return largest, spread
 }
 
-// wait ends the waiting of members that was in vain, and begins it anew once that has made the set
-// less even. It was not in vain if a member is smaller than ever; members that only come and go do
+// wait ends the waiting of members that had no effect, and begins it anew once that has made the set
+// less even. It had an effect if a member is smaller than ever; members that only come and go do
 // not postpone the end.
 func (l *level) wait(grown bool, spread int, now time.Time, limit time.Duration) {
 	switch {

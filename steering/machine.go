@@ -29,13 +29,13 @@ type Options struct {
 	// NotBalanced turns the split off (--balance-similar-node-groups=false): options are chosen and
 	// increases forwarded only.
 	NotBalanced bool
-	// LevelScaleDown raises the minimums Cluster Autoscaler is told, so that it takes nodes from
+	// LevelScaleDown raises the minimums that Cluster Autoscaler is given, so that it takes nodes from
 	// the largest members of a set.
 	LevelScaleDown bool
 	// MaxBalanceDeferral is how long smaller members wait for larger ones to shrink: see
 	// deferral.Limit. With 0 no member waits, as without LevelScaleDown.
 	MaxBalanceDeferral *time.Duration
-	// DryRun only tells what would be done.
+	// DryRun only reports what would be done.
 	DryRun bool
 }
 
@@ -58,7 +58,7 @@ type Machine struct {
 	now      time.Time
 	out      Effects // not taken yet
 
-	observed    []NodeState // what is known of nodes; not where it is to be inferred
+	observed    []NodeState // what is known of nodes; not where it must be inferred
 	known       bool
 	view        *Cloud // what Cluster Autoscaler is shown; nil before the first reading
 	loop        int    // counts refreshes

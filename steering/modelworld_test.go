@@ -162,7 +162,7 @@ func (w *world) event(e func(*Machine)) {
 	}
 }
 
-// observe tells which nodes there are.
+// observe reports which nodes there are.
 func (w *world) observe() {
 	var nodes []NodeState
 	for i := range w.groups {
@@ -302,7 +302,7 @@ func (w *world) ask() int {
 	return slices.Index(names[:], answer.Group)
 }
 
-// An outcome is what becomes of an increase.
+// An outcome is what happens to an increase.
 type outcome int
 
 const (

@@ -19,7 +19,7 @@ type NodeState struct {
 	Lost bool
 }
 
-// Observe records which nodes are registered; known is false if that is to be inferred from the
+// Observe records which nodes are registered; known is false if that must be inferred from the
 // calls of Cluster Autoscaler. It comes before every event that depends on nodes: a question, a
 // reading, a decrease.
 func (s *Machine) Observe(nodes []NodeState, known bool) { s.observed, s.known = nodes, known }

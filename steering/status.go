@@ -39,7 +39,7 @@ type GroupStatus struct {
 	InFlight int    `json:"inFlight"`           // ordered and not ready yet
 	Unseen   int    `json:"unseen,omitempty"`   // of those, what Cluster Autoscaler cannot see
 	Broken   int    `json:"broken,omitempty"`   // nodes that were ready and are not any more
-	Floor    int    `json:"floor,omitempty"`    // the minimum Cluster Autoscaler is told where it is above the real one
+	Floor    int    `json:"floor,omitempty"`    // the minimum that Cluster Autoscaler is given where it is above the real one
 	FloorWhy string `json:"floorWhy,omitempty"` // why, and until when at most
 	Backoff  string `json:"backoff,omitempty"`  // why nothing is ordered here, and until when
 	Limited  string `json:"limited,omitempty"`  // why no more than one node is, as long as others can take the rest

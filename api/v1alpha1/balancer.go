@@ -366,7 +366,7 @@ type BalancerTargetStatus struct {
 	// as in a ReplicaDistribution, or why it is left alone, such as Unreadable.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message explains the reason, and says what to do if something has to be done.
+	// Message explains the reason, and says what to do if something must be done.
 	// +optional
 	Message string `json:"message,omitempty"`
 

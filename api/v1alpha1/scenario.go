@@ -123,7 +123,7 @@ type ScenarioOptions struct {
 type ScaleDownOptions struct {
 	// ScaleDownEnabled removes nodes that are not needed. It is off by default.
 	ScaleDownEnabled bool `json:"scaleDownEnabled,omitempty"`
-	// ScaleDownUnneededTime is how long a node has to be unneeded. Default 10m.
+	// ScaleDownUnneededTime is how long a node must be unneeded. Default 10m.
 	ScaleDownUnneededTime *metav1.Duration `json:"scaleDownUnneededTime,omitempty"`
 	// ScaleDownUnreadyTime is the same for a node that is not ready. Default 20m.
 	ScaleDownUnreadyTime *metav1.Duration `json:"scaleDownUnreadyTime,omitempty"`

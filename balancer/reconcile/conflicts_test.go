@@ -117,7 +117,7 @@ func TestOverlappingSelectors(t *testing.T) {
 	}
 }
 
-// A Balancer that waits for its end, because something else has to be done first, writes nothing
+// A Balancer that waits for its end, because something else must be done first, writes nothing
 // any more.
 func TestBalancerThatIsAboutToGoClaimsNothing(t *testing.T) {
 	leaving := balancerOf("leaving", 8, "b")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// crowd keeps whoever asks for a Scale inside until somebody opens.
+// crowd keeps anyone who asks for a Scale inside until somebody opens.
 type crowd struct {
 	enough int
 
@@ -41,7 +41,7 @@ func (c *crowd) pass(r *http.Request) {
 }
 
 // Targets are read several at a time, but not all of them; one that cannot be read keeps no other
-// from it, and each is told in its place.
+// from it, and each is reported in its place.
 func TestTargetsAreReadSeveralAtATime(t *testing.T) {
 	var names []string
 	for i := range 3 * readsAtATime {

@@ -208,7 +208,7 @@ func (r *reconciler) record(b *v1alpha1.Balancer, all []balancer.Event) {
 
 // event records an event about a target, or about the Balancer itself if target is empty. The
 // recorder counts events with the same reason and objects as one and keeps only the first text. So
-// the object of the target has to be one of these objects.
+// the object of the target must be one of these objects.
 func (r *reconciler) event(b *v1alpha1.Balancer, target, kind, reason, text string) {
 	var related runtime.Object
 	if i := slices.IndexFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return t.Name == target }); i >= 0 {

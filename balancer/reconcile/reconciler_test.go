@@ -427,7 +427,7 @@ func TestStatusIsNotStoredOverAnother(t *testing.T) {
 	}
 }
 
-// Events of one pass that say the same of several targets are told apart by what the targets are:
+// Events of one pass that say the same of several targets are distinguished by what the targets are:
 // else they would be taken for one.
 func TestEventsTellTheirTargets(t *testing.T) {
 	b := newBench(t, balancerOf("web", 4, "a", "b", "c"))

@@ -28,7 +28,7 @@ const (
 
 // printExplanation prints the result, and below it the tables for the question.
 func printExplanation(p *printing.Printer, wide bool, s *explain.Status) error {
-	if err := p.Note(false, s.Verdict+"."); err != nil {
+	if err := p.Note(false, s.Answer+"."); err != nil {
 		return err
 	}
 	var err error

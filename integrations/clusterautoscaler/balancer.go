@@ -76,7 +76,7 @@ func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
 func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.journal.ServeHTTP(w, r) }
 
 // Install puts the balancer into the autoscaler that the options are for, in place of what balances there already. The cloud
-// provider must be set, because quotas are read from it; the processors are made as the autoscaler would where there are none. Nothing else
+// provider must be set, because quotas are read from it; the processors are made as the autoscaler would if there are none. Nothing else
 // is filled in: what the autoscaler or a fork adds by default stays its own. With --balance-similar-node-groups off nothing is changed.
 func (b *Balancer) Install(options *coreoptions.AutoscalerOptions) error {
 	if options.CloudProvider == nil {

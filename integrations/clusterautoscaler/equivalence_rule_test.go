@@ -64,7 +64,7 @@ func (d departure) String() string {
 	return strings.Join(names, " + ")
 }
 
-// smallestDepartures returns the fewest departures that have to be taken back for a verdict.
+// smallestDepartures returns the fewest departures that have to be taken back for a result.
 func smallestDepartures(reached func(takenBack departure) bool) departure {
 	for size := 1; size <= len(departureNames); size++ {
 		for d := departure(1); d <= allDepartures; d++ {

@@ -176,7 +176,7 @@ func describe(options similarityOptions, left, right template) string {
 }
 
 // TestSimilarityIsUpstreamsButForDocumentedDifferences compares templates with both processors and the same options. Every
-// verdict on which they disagree has to follow from a documented difference, and become the same once that is taken back.
+// result on which they disagree has to follow from a documented difference, and become the same once that is taken back.
 func TestSimilarityIsUpstreamsButForDocumentedDifferences(t *testing.T) {
 	fleets := uint64(600)
 	if testing.Short() {

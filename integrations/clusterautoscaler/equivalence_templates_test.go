@@ -28,7 +28,7 @@ func newFleetMaker(number uint64) *fleetMaker {
 
 var extendedResources = []v1.ResourceName{"nvidia.com/gpu", "example.com/fpga"}
 
-// keys of labels, by what becomes of them.
+// keys of labels, by what happens to them.
 var (
 	packKeys = []string{
 		"kubernetes.io/hostname", "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", "kops.k8s.io/instancegroup",

@@ -15,7 +15,7 @@ type need struct {
 	best     *expander.Option
 }
 
-// learn puts the need around the strategy of an autoscaler that runs, whoever made it. It is called before the autoscaler chooses, because that
+// learn puts the need around the strategy of an autoscaler that runs, whatever made it. It is called before the autoscaler chooses, because that
 // asks for similar groups first.
 func (n *need) learn(ctx *ca_context.AutoscalingContext) {
 	if _, learns := ctx.ExpanderStrategy.(*need); !learns && ctx.ExpanderStrategy != nil {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/resourcequotas/capacityquota"
 )
 
-// quotas reads the autoscaler's quotas. They are its own, whoever set them: what the options say once the autoscaler is built.
+// quotas reads the autoscaler's quotas. They are its own, whatever set them: what the options say once the autoscaler is built.
 type quotas struct {
 	options *coreoptions.AutoscalerOptions
 	read    *resourcequotas.TrackerOptions // nil until the first split

@@ -25,8 +25,8 @@ type scaleDown struct {
 	down *linked.ScaleDown
 }
 
-// installScaleDown puts the balancer's scale-down around what is there. Processors that filter candidates are to be registered before,
-// as cloud providers do, since the autoscaler's own cannot be told from ours afterwards.
+// installScaleDown puts the balancer's scale-down around what is there. Processors that filter candidates must be registered before,
+// as cloud providers do, since the autoscaler's own cannot be distinguished from ours afterwards.
 func (b *Balancer) installScaleDown(p *processors.AutoscalingProcessors) {
 	if p.ScaleDownNodeProcessor == nil {
 		p.ScaleDownNodeProcessor = nodes.NewPreFilteringScaleDownNodeProcessor()

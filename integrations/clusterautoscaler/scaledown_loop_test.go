@@ -302,7 +302,7 @@ func sortedNames[T any](m map[string]T) []string {
 	return names
 }
 
-// figures are what became of many clusters.
+// figures are the results of many clusters.
 type figures struct {
 	mu                                          sync.Mutex
 	apart                                       map[int]int // how many ended with sizes so far apart

@@ -3,6 +3,6 @@
 //
 // It reads a fleet from files - Cluster Autoscaler's debugging snapshot, a list of
 // node templates, or nodes and pods as kubectl prints them - has package
-// nodegroupset compare it, and puts the answer in one value with a verdict in
+// nodegroupset compare it, and puts the answer in one value with the answer in
 // words. It compares nothing itself, and knows neither flags nor tables.
 package explain

@@ -38,7 +38,7 @@ status: {capacity: {cpu: 2, memory: 8Gi}, allocatable: {cpu: 1900m, memory: 7Gi}
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(answer.Status.Verdict)
+	fmt.Println(answer.Status.Answer)
 	// Output:
 	// blue and green are not similar, they differ by labels[pool] (blue against green); --balancing-ignore-label=pool would make them similar
 }

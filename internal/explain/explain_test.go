@@ -76,7 +76,7 @@ func TestVerdictsOfARealFleet(t *testing.T) {
 			"capacity.memory, allocatable.memory, free.cpu and 4 more; no flag would make them similar"},
 	} {
 		got := explained(t, fleet, tc.options, strings.Fields(tc.names)...)
-		if diff := cmp.Diff(tc.want, got.Status.Verdict); diff != "" {
+		if diff := cmp.Diff(tc.want, got.Status.Answer); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tc.names, diff)
 		}
 		tainted := strings.Contains(tc.names, "r5")

@@ -25,8 +25,8 @@ type Explanation struct {
 
 // Status is the content of an Explanation.
 type Status struct {
-	// Verdict is the answer in one sentence.
-	Verdict string `json:"verdict"`
+	// Answer is the answer in one sentence.
+	Answer string `json:"verdict"`
 	// Notes are what the answer leaves out or rests on.
 	Notes []string `json:"notes,omitempty"`
 	// Group is the answer about one group, Pair that about two; nil otherwise.
@@ -84,20 +84,20 @@ func (f *Fleet) Explain(index *nodegroupset.Index, names ...string) (*Explanatio
 	status := &out.Status
 	switch len(names) {
 	case 0:
-		status.Verdict = fleetVerdict(&status.Report)
+		status.Answer = fleetVerdict(&status.Report)
 		for i := range status.Misses {
 			status.noteTaints(status.Misses[i].Differences)
 		}
 	case 1:
 		status.Group = aboutGroup(index, names[0], &status.Report)
-		status.Verdict = groupVerdict(status.Group)
+		status.Answer = groupVerdict(status.Group)
 		if others := status.Group.Others; len(others) > 0 {
 			status.noteTaints(others[0].Differences)
 		}
 	case 2:
 		miss := index.Compare(names[0], names[1])
 		status.Pair = &Pair{len(miss.Differences) == 0, miss}
-		status.Verdict = pairVerdict(status.Pair)
+		status.Answer = pairVerdict(status.Pair)
 		status.noteTaints(miss.Differences)
 	default:
 		return nil, errors.New("at most two node groups are compared")

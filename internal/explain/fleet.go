@@ -90,7 +90,7 @@ func (f Files) with(name string, read func(io.Reader, document.StreamOptions) er
 	return err
 }
 
-// objects reads the objects of type T of a file, or of the files of a folder; there has to be one.
+// objects reads the objects of type T of a file, or of the files of a folder; there must be one.
 func objects[T any](files Files, name, kind string, each func(T) error) error {
 	names, isFolder := []string{name}, false
 	if name != "-" {

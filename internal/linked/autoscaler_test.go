@@ -23,7 +23,7 @@ type testGroup struct {
 	err            error // of its size
 }
 
-func (g *testGroup) Id() string               { return g.id } //nolint:revive // as NodeGroup has it
+func (g *testGroup) Id() string               { return g.id } //nolint:revive,staticcheck // as NodeGroup has it
 func (g *testGroup) MinSize() int             { return g.min }
 func (g *testGroup) MaxSize() int             { return g.max }
 func (g *testGroup) TargetSize() (int, error) { return g.size, g.err }

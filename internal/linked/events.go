@@ -22,7 +22,7 @@ const (
 // listed is how many groups or nodes an event names: its text must stay below a kilobyte.
 const listed = 8
 
-// event is what is told; without a reason there is nothing to tell.
+// event is what is reported; without a reason there is nothing to report.
 type event struct{ kind, reason, text string }
 
 // announce tells an event. The journal's lock is held, so that events keep the order of the decisions.
@@ -32,7 +32,7 @@ func (j *Journal) announce(e event) {
 	}
 }
 
-// splitEvent tells of a split among several groups; a group that grows on its own is told by the autoscaler.
+// splitEvent reports a split among several groups; a group that grows on its own is reported by the autoscaler.
 func splitEvent(d splitDecision) event {
 	if len(d.Groups)+len(d.Failed) < 2 {
 		return event{}
@@ -77,7 +77,7 @@ func held(g nodegroupset.GroupSplit) string {
 	}
 }
 
-// shrinkEvent tells of nodes that begin to wait for balance, or go because they waited too long; not of every round they wait.
+// shrinkEvent reports nodes that begin to wait for balance, or go because they waited too long; not of every round they wait.
 func shrinkEvent(d shrinkDecision) event {
 	var overdue []nodeDecision
 	for _, node := range d.Removed {

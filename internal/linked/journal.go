@@ -108,7 +108,7 @@ type Journal struct {
 	history  history
 }
 
-// NewJournal returns an empty journal, which counts where nobody looks and writes no events until it is told to.
+// NewJournal returns an empty journal, which counts where nobody looks and writes no events until WriteEvents is called.
 func NewJournal(clock clock.PassiveClock) *Journal {
 	return &Journal{clock: clock, metrics: NewMetrics(nil)}
 }

@@ -83,7 +83,7 @@ type Round[G NodeGroup] struct {
 	Limits func(others []int) (nodes, drains int)
 }
 
-// Decision is what becomes of the nodes of a round, by their positions.
+// Decision is what happens to the nodes of a round, by their positions.
 type Decision struct {
 	Go    []int // those that go, in this order
 	Waits []nodegroupset.ShrinkWait

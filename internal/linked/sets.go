@@ -91,7 +91,7 @@ func (s *Sets[T, G]) SetOf(id string) string {
 	return s.first[id]
 }
 
-// TemplateOf returns the node of the template a group was last compared by, which is the autoscaler's own, and nil where there is none.
+// TemplateOf returns the node of the template a group was last compared by, which is the autoscaler's own, and nil if there is none.
 func (s *Sets[T, G]) TemplateOf(id string) *v1.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()

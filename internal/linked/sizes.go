@@ -16,7 +16,7 @@ type Sized[G NodeGroup] struct {
 	Group     nodegroupset.Group
 }
 
-// readSizes reads the sizes of groups. A group without a usable one is left out; the others go on. A group's minimum is no concern of
+// readSizes reads the sizes of groups. A group without a usable one is left out; the others go on. A group's minimum does not matter to
 // a split: the autoscaler raises groups to it by --enforce-node-group-min-size.
 func readSizes[G NodeGroup](groups []G) (sized []Sized[G], failed map[string]string) {
 	failed = map[string]string{}

@@ -15,7 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// Completion is what became of the template of an empty group.
+// Completion is what happened to the template of an empty group.
 type Completion struct {
 	// Template is the completed template; nil if nothing is filled in.
 	Template *cloudprovider.Template

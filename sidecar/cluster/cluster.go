@@ -55,12 +55,12 @@ type Options struct {
 	GPULabel string
 	// Timeout bounds one Load or Save. 0 means DefaultTimeout.
 	Timeout time.Duration
-	// Patience is how long the nodes last seen count as known while the API server can not be asked. 0 means
+	// Patience is how long the nodes last seen count as known while the API server cannot be asked. 0 means
 	// DefaultPatience.
 	Patience time.Duration
 	// Clock is the real one if nil.
 	Clock clock.Clock
-	// Log is told when the watch breaks and mends. The zero value tells nobody.
+	// Log receives a line when the watch breaks and when it works again. The zero value logs nothing.
 	Log logr.Logger
 }
 

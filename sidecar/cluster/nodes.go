@@ -33,10 +33,10 @@ type Nodes struct {
 
 	mu     sync.RWMutex
 	states map[string]steering.NodeState // by name
-	sorted []steering.NodeState          // by name; nil when it is to be made again
+	sorted []steering.NodeState          // by name; nil when it must be made again
 	synced bool
-	cause  error     // why the API server can not be asked; nil if it can
-	broken time.Time // since when it can not
+	cause  error     // why the API server cannot be asked; nil if it can
+	broken time.Time // since when it cannot
 }
 
 var errNotListed = errors.New("the nodes have not been listed yet")
@@ -237,7 +237,7 @@ func (r readiness) state(n *v1.Node) steering.NodeState {
 }
 
 // healthy goes by conditions and their taints. A node that tells nothing of itself is not ready; one that is being drained,
-// is cordoned or can not be reached is, until its condition says otherwise.
+// is cordoned or cannot be reached is, until its condition says otherwise.
 func (readiness) healthy(n *v1.Node) bool {
 	ready := false
 	for _, c := range n.Status.Conditions {
@@ -258,7 +258,7 @@ func (readiness) healthy(n *v1.Node) bool {
 	})
 }
 
-// starting tells whether something on the node is awaited still. Cluster Autoscaler asks this of nodes that are not
+// starting reports whether something on the node is awaited still. Cluster Autoscaler asks this of nodes that are not
 // cordoned only.
 func (r readiness) starting(n *v1.Node) bool {
 	for _, t := range n.Spec.Taints {

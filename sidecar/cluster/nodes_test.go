@@ -149,7 +149,7 @@ func TestNodesAreNotShared(t *testing.T) {
 	}
 }
 
-// BenchmarkNodes tells what 15,000 nodes of usual size cost: to keep, to list, and per heartbeat.
+// BenchmarkNodes reports what 15,000 nodes of usual size cost: to keep, to list, and per heartbeat.
 func BenchmarkNodes(b *testing.B) {
 	const count = 15000
 	o := Options{}

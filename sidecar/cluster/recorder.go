@@ -109,8 +109,8 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// publish writes the event, or a count in place of it, unless there are too many. It tries again while the API server can
-// not be reached.
+// publish writes the event, or a count in place of it, unless there are too many. It tries again while the API server
+// cannot be reached.
 func (r *Recorder) publish(ctx context.Context, event *v1.Event) error {
 	result, err := r.correlator.EventCorrelate(event)
 	if err == nil && !result.Skip {

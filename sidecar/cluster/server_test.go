@@ -41,7 +41,7 @@ type server struct {
 	leases  int // made so far
 	terms   int // of leadership so far
 
-	// applied is told of every write that changed the text.
+	// applied receives every write that changed the text.
 	applied func(process string)
 }
 

@@ -142,13 +142,13 @@ func TestEverythingIsEscaped(t *testing.T) {
 	if strings.Contains(text, "<script") || strings.Contains(text, markup) {
 		t.Error("markup gets through")
 	}
-	// Sets are told by their groups, and NotReady is not shown while ready.
+	// Sets are recognized by their groups, and NotReady is not shown while ready.
 	if shown := strings.Count(text, "&lt;script&gt;"); shown < poisoned*3/4 {
 		t.Errorf("%d of %d texts are shown", shown, poisoned)
 	}
 }
 
-// poison sets every text below a value, and tells how many there are.
+// poison sets every text below a value, and reports how many there are.
 func poison(v reflect.Value, text string) (count int) {
 	switch v.Kind() {
 	case reflect.String:

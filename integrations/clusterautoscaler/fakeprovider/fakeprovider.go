@@ -44,7 +44,7 @@ const qps, burst = 200, 400
 // CA's providers are registered by importing them, and so is this one.
 func init() { builder.RegisterCloudProvider(Name, build) } //nolint:gochecknoinits // see above
 
-// build ends the process where the cloud can not be had: CA's builder functions have no other way to say so.
+// build ends the process where the cloud cannot be had: CA's builder functions have no other way to say so.
 func build(opts *coreoptions.AutoscalerOptions, _ ca.NodeGroupDiscoveryOptions, limits *ca.ResourceLimiter, _ informers.SharedInformerFactory) ca.CloudProvider {
 	config := rest.CopyConfig(kubeutil.GetKubeConfig(opts.KubeClientOpts))
 	config.QPS, config.Burst = qps, burst
