@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The table of decisions in CONTRIBUTING.md names functions that exist, `folder.Function` or `folder.Type.Method`, and packages
-// that import them.
+// The table of decisions in CONTRIBUTING.md names functions that exist, `folder.Function` or
+// `folder.Type.Method`, and packages that import them.
 func TestTableOfDecisions(t *testing.T) {
 	text, err := os.ReadFile("CONTRIBUTING.md")
 	if err != nil {

@@ -1,51 +1,62 @@
 // Package evenkeel documents how the module is built; it holds no code.
 //
-// evenkeel keeps a Kubernetes fleet level across its failure domains. Every package has one job, and imports point
-// downwards only, from the command line to the arithmetic. A test in this folder keeps the rules. What other programs may
-// import is outside internal: it changes with notice. What is internal changes without.
+// evenkeel keeps a Kubernetes fleet level across its failure domains. Every package has one job,
+// and imports point downwards only, from the command line to the arithmetic. A test in this folder
+// keeps the rules. What other programs may import is outside internal: it changes with notice. What
+// is internal changes without.
 //
-// Entry. cmd/evenkeel turns flags and documents into calls and results into tables. It decides nothing. integrations/port is
-// a tool of the build: it writes that module for an older release of Cluster Autoscaler.
+// Entry. cmd/evenkeel turns flags and documents into calls and results into tables. It decides
+// nothing. integrations/port is a tool of the build: it writes that module for an older release of
+// Cluster Autoscaler.
 //
-// Drivers. A driver talks to a world, asks the layers below what to do, and does it. sidecar stands between an unmodified
-// Cluster Autoscaler and its cloud; sidecar/cluster is its side of the API server, and sidecar/statuspage shows its state.
-// balancer/reconcile reads what the targets of a Balancer have and writes what they are to have. Of the internal ones,
-// simulate plays scenarios in virtual time on the cloud in memory, plan answers planning documents, explain says why the
-// node groups of a fleet are similar or not, fakecloud serves the cloud in memory to Cluster Autoscaler and keeps its nodes in
-// an API server, autoscaler plays the loop of Cluster Autoscaler, for tests, and linked is what is decided, counted and shown
-// inside a Cluster Autoscaler of somebody's own.
+// Drivers. A driver talks to a world, asks the layers below what to do, and does it. sidecar stands
+// between an unmodified Cluster Autoscaler and its cloud; sidecar/cluster is its side of the API
+// server, and sidecar/statuspage shows its state. balancer/reconcile reads what the targets of a
+// Balancer have and writes what they are to have. Of the internal ones, simulate plays scenarios in
+// virtual time on the cloud in memory, plan answers planning documents, explain says why the node
+// groups of a fleet are similar or not, fakecloud serves the cloud in memory to Cluster Autoscaler
+// and keeps its nodes in an API server, autoscaler plays the loop of Cluster Autoscaler, for tests,
+// and linked is what is decided, counted and shown inside a Cluster Autoscaler of somebody's own.
 //
-// Edges. fake is a cloud in memory, faults included. cloudprovider/externalgrpc and expander/grpcexpander speak Cluster
-// Autoscaler's two gRPC protocols: messages become values and errors, nothing is decided; wirerules are what a server of the
-// first is checked for on the wire. Of the internal ones, document reads YAML and JSON strictly, with field paths in its
-// errors, and document/live the same objects from a running cluster. serving opens the gRPC servers and connections, with
-// certificates and health; serving/access asks the API server who may see a page, and serving/recording keeps the calls that
-// are answered. loopback connects the two ends within a test. page shows a state to people and programs, and
-// simulate/htmlreport draws the results of scenarios as one page. controller runs controllers with a leader, and
-// controller/scale reads, writes and watches the Scale of any kind.
+// Edges. fake is a cloud in memory, faults included. cloudprovider/externalgrpc and
+// expander/grpcexpander speak Cluster Autoscaler's two gRPC protocols: messages become values and
+// errors, nothing is decided; wirerules are what a server of the first is checked for on the wire.
+// Of the internal ones, document reads YAML and JSON strictly, with field paths in its errors, and
+// document/live the same objects from a running cluster. serving opens the gRPC servers and
+// connections, with certificates and health; serving/access asks the API server who may see a page,
+// and serving/recording keeps the calls that are answered. loopback connects the two ends within a
+// test. page shows a state to people and programs, and simulate/htmlreport draws the results of
+// scenarios as one page. controller runs controllers with a leader, and controller/scale reads,
+// writes and watches the Scale of any kind.
 //
-// Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which option is best, which
-// groups are similar, how the nodes are shared, what each group answered. Limits over several groups live here. scaledown
-// leads from nodes to those that nobody needs, and takes them away so that their sets stay level. steering leads from the calls
-// of Cluster Autoscaler and the answers of its cloud to what the sidecar answers and orders, as a state machine. balancer
-// leads from the pods of a Balancer's targets to the replicas each of them is to have.
+// Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which
+// option is best, which groups are similar, how the nodes are shared, what each group answered.
+// Limits over several groups live here. scaledown leads from nodes to those that nobody needs, and
+// takes them away so that their sets stay level. steering leads from the calls of Cluster
+// Autoscaler and the answers of its cloud to what the sidecar answers and orders, as a state
+// machine. balancer leads from the pods of a Balancer's targets to the replicas each of them is to
+// have.
 //
-// Decisions. nodegroupset says which node groups are similar and splits nodes over them, and nodegroupset/template
-// what a new node of a group looks like. estimator computes how
-// many nodes pods need, and expander ranks the options that come of it. predicates says which pods fit which template, by the real scheduler's filters; it alone knows the
-// scheduler. internal/admission says what an API server would refuse of nodes and pods, deferral bounds how long nodes
-// wait for balance, and backoff says how long a group that has failed is left alone. podhealth says which replicas run,
-// which have not started in time, and how many a target is able to run. Values go in, decisions with reasons come out: no
-// input or output, no clock, no global state.
+// Decisions. nodegroupset says which node groups are similar and splits nodes over them, and
+// nodegroupset/template what a new node of a group looks like. estimator computes how many nodes
+// pods need, and expander ranks the options that come of it. predicates says which pods fit which
+// template, by the real scheduler's filters; it alone knows the scheduler. internal/admission says
+// what an API server would refuse of nodes and pods, deferral bounds how long nodes wait for
+// balance, and backoff says how long a group that has failed is left alone. podhealth says which
+// replicas run, which have not started in time, and how many a target is able to run. Values go in,
+// decisions with reasons come out: no input or output, no clock, no global state.
 //
-// Arithmetic. apportion shares units over bounded bins in integers, internal/spelling finds the name that was meant. They use
-// the standard library only.
+// Arithmetic. apportion shares units over bounded bins in integers, internal/spelling finds the
+// name that was meant. They use the standard library only.
 //
-// Contracts. cloudprovider is what a cloud implements, cloudprovider/conformance the rules that any has to keep, and
-// api/v1alpha1 are the documents a user writes and reads. Any package may import them.
+// Contracts. cloudprovider is what a cloud implements, cloudprovider/conformance the rules that any
+// has to keep, and api/v1alpha1 are the documents a user writes and reads. Any package may import
+// them.
 //
-// Outside. The module integrations/clusterautoscaler links internal/linked into a Cluster Autoscaler of somebody's own: it
-// translates its types and decides nothing. No package of this module imports it.
+// Outside. The module integrations/clusterautoscaler links internal/linked into a Cluster
+// Autoscaler of somebody's own: it translates its types and decides nothing. No package of this
+// module imports it.
 //
-// Data. The packages below configs hold label packs and scenarios; they embed files and do nothing else.
+// Data. The packages below configs hold label packs and scenarios; they embed files and do nothing
+// else.
 package evenkeel

@@ -89,7 +89,8 @@ func wordsSection(guide string) (start, end int) {
 	return start, len(guide)
 }
 
-// wordings reads the rows of the word list: | write | not | for |. A phrase in backquotes is checked, and "…" in it is any word.
+// wordings reads the rows of the word list: | write | not | for |. A phrase in backquotes is
+// checked, and "…" in it is any word.
 func wordings(section string) []wording {
 	var out []wording
 	quoted := regexp.MustCompile("`([^`]+)`")
@@ -124,8 +125,8 @@ func checkPage(name, text string, report reporter) {
 	report(name, text, func(offset int) int { return 1 + strings.Count(text[:offset], "\n") })
 }
 
-// checkComments reports phrases in the comments of a Go file, also those that continue on the next line. src is as for
-// parser.ParseFile.
+// checkComments reports phrases in the comments of a Go file, also those that continue on the next
+// line. src is as for parser.ParseFile.
 func checkComments(name string, src any, report reporter) error {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, src, parser.ParseComments|parser.SkipObjectResolution)

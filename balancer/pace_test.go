@@ -107,8 +107,8 @@ func within(log []move, window time.Duration) (n int64) {
 	return n
 }
 
-// step makes a pass that may end at any point, and reports how many replicas moved. While the number
-// of replicas asked for is steady these are all that ran and were stopped.
+// step makes a pass that may end at any point, and reports how many replicas moved. While the
+// number of replicas asked for is steady these are all that ran and were stopped.
 func (w *world) step(t *testing.T, r *rand.Rand, steady bool) move {
 	t.Helper()
 	if r.IntN(3) > 0 {

@@ -1,12 +1,13 @@
-// Package deferral bounds how long nodes wait for balance: it remembers since when each node that may be
-// removed has been kept only because its set would become uneven.
+// Package deferral bounds how long nodes wait for balance: it remembers since when each node that
+// may be removed has been kept only because its set would become uneven.
 //
-// A node that is not offered for removal for a while keeps its time. An autoscaler that may take only some of
-// a group's idle nodes offers another few of them in every loop, and a node that lost its time whenever it is
-// passed over would wait forever. It is forgotten once it was not offered for longer than the limit.
+// A node that is not offered for removal for a while keeps its time. An autoscaler that may take
+// only some of a group's idle nodes offers another few of them in every loop, and a node that lost
+// its time whenever it is passed over would wait forever. It is forgotten once it was not offered
+// for longer than the limit.
 //
-// The package decides nothing about nodes or sets, reads no clock, and knows no cluster. The time of each call
-// is handed in and never goes back. It is not safe for concurrent use.
+// The package decides nothing about nodes or sets, reads no clock, and knows no cluster. The time
+// of each call is handed in and never goes back. It is not safe for concurrent use.
 package deferral
 
 import (
@@ -18,12 +19,14 @@ import (
 // Default is how long a node waits for balance at most, unless told otherwise.
 const Default = 10 * time.Minute
 
-// Ended reports whether a wait that began at since is over now. A zero since is no wait. With a limit of 0 none begins, so each is over.
+// Ended reports whether a wait that began at since is over now. A zero since is no wait. With a
+// limit of 0 none begins, so each is over.
 func Ended(limit time.Duration, since, now time.Time) bool {
 	return limit == 0 || !since.IsZero() && now.Sub(since) >= limit
 }
 
-// Limit is how long a node waits for balance at most: what is given, or Default. With 0 no node waits. A negative limit is refused.
+// Limit is how long a node waits for balance at most: what is given, or Default. With 0 no node
+// waits. A negative limit is refused.
 func Limit(given *time.Duration) (time.Duration, error) {
 	switch {
 	case given == nil:
@@ -42,12 +45,12 @@ type Waits struct {
 
 type wait struct{ since, offered time.Time }
 
-// New returns Waits without memory that let a node wait no longer than the limit, which is not negative; with 0
-// none waits.
+// New returns Waits without memory that let a node wait no longer than the limit, which is not
+// negative; with 0 none waits.
 func New(limit time.Duration) *Waits { return &Waits{limit: limit, nodes: map[string]wait{}} }
 
-// Offer takes in which nodes may be removed now. Before that it forgets those that have not been among them for
-// longer than the limit.
+// Offer takes in which nodes may be removed now. Before that it forgets those that have not been
+// among them for longer than the limit.
 func (w *Waits) Offer(nodes []string, now time.Time) {
 	maps.DeleteFunc(w.nodes, func(_ string, n wait) bool { return now.Sub(n.offered) > w.limit })
 	for _, name := range nodes {
@@ -58,8 +61,8 @@ func (w *Waits) Offer(nodes []string, now time.Time) {
 	}
 }
 
-// Defer notes that a node is kept for balance now, and reports whether its wait begins with that. It began at
-// since, which may lie before now where that is known.
+// Defer notes that a node is kept for balance now, and reports whether its wait begins with that.
+// It began at since, which may lie before now where that is known.
 func (w *Waits) Defer(node string, since, now time.Time) bool {
 	if _, waits := w.nodes[node]; waits {
 		return false
@@ -68,7 +71,8 @@ func (w *Waits) Defer(node string, since, now time.Time) bool {
 	return true
 }
 
-// Forget drops a node that is needed again. An autoscaler that cannot tell it from a node that was passed over leaves that to Offer.
+// Forget drops a node that is needed again. An autoscaler that cannot tell it from a node that was
+// passed over leaves that to Offer.
 func (w *Waits) Forget(node string) { delete(w.nodes, node) }
 
 // Since returns when a node began to wait; zero if it does not.

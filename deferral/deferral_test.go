@@ -104,9 +104,9 @@ func TestLimit(t *testing.T) {
 
 func ptrTo(d time.Duration) *time.Duration { return &d }
 
-// TestEveryOfferedNodeIsOverdueInTime hands in another random share of the idle nodes in every loop, as an autoscaler does whose
-// group must keep some of them. Whatever the order, a node that is offered again within the limit goes no later than with the first
-// offer after its limit.
+// TestEveryOfferedNodeIsOverdueInTime hands in another random share of the idle nodes in every
+// loop, as an autoscaler does whose group must keep some of them. Whatever the order, a node that
+// is offered again within the limit goes no later than with the first offer after its limit.
 func TestEveryOfferedNodeIsOverdueInTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := deferral.New(limit)

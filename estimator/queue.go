@@ -11,12 +11,13 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// Queue orders kinds of pods for placing them one after the other: by pod priority, then those for which DependsOnDomain
-// is true, then those that fit on fewer of the given nodes if these were empty, then the larger ones, measured against the
-// largest node. Pods that fit in few places come first, before other pods fill these.
+// Queue orders kinds of pods for placing them one after the other: by pod priority, then those for
+// which DependsOnDomain is true, then those that fit on fewer of the given nodes if these were
+// empty, then the larger ones, measured against the largest node. Pods that fit in few places come
+// first, before other pods fill these.
 //
-// It returns positions in fit.Kinds(). Fit must be about these nodes. Weights say how many nodes each of nodes stands for;
-// nil means one each.
+// It returns positions in fit.Kinds(). Fit must be about these nodes. Weights say how many nodes
+// each of nodes stands for; nil means one each.
 func Queue(fit *predicates.Fit, nodes []predicates.Node, weights []int) []int {
 	kinds := fit.Kinds()
 	waiting := make([]waiter, len(kinds))
@@ -66,8 +67,9 @@ func (w waiter) compare(other waiter) int {
 	return cmp.Or(cmp.Compare(w.places, other.places), cmp.Compare(other.size, w.size))
 }
 
-// DependsOnDomain reports whether it matters to a pod which pods run on other nodes of a node's topology domain: whether it
-// has a hard spread constraint, or a required pod affinity or anti-affinity, over domains wider than a host.
+// DependsOnDomain reports whether it matters to a pod which pods run on other nodes of a node's
+// topology domain: whether it has a hard spread constraint, or a required pod affinity or
+// anti-affinity, over domains wider than a host.
 func DependsOnDomain(pod *v1.Pod) bool {
 	for _, c := range pod.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable == v1.DoNotSchedule && c.TopologyKey != v1.LabelHostname {
@@ -95,8 +97,8 @@ func largestOf(nodes []predicates.Node) yardstick {
 	return y
 }
 
-// share is the part of such a node that a pod requests: the sum of the parts of cpu and memory, in millionths. More than a
-// thousand nodes count as a thousand.
+// share is the part of such a node that a pod requests: the sum of the parts of cpu and memory, in
+// millionths. More than a thousand nodes count as a thousand.
 func (y yardstick) share(pod *v1.Pod) uint64 {
 	r := expander.RequestsOf(pod)
 	return part(uint64(max(0, r.MilliCPU)), y.milliCPU) + part(uint64(max(0, r.Memory)), y.memory)

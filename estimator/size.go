@@ -10,8 +10,9 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 )
 
-// LargestFirst orders demands by the size of their pods: the requested part of the node's allocatable cpu plus that of its
-// memory. Demands of one size stay in their order. It returns indexes.
+// LargestFirst orders demands by the size of their pods: the requested part of the node's
+// allocatable cpu plus that of its memory. Demands of one size stay in their order. It returns
+// indexes.
 func LargestFirst(node *v1.Node, demands []Demand) []int {
 	cpu := max(node.Status.Allocatable.Cpu().MilliValue(), 0)
 	memory := max(node.Status.Allocatable.Memory().Value(), 0)

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// Alike returns the groups similar to the named one, sorted and with itself. It is empty for an unknown group. Where all groups
-// of a list are similar to each other and to no other group, they share it: shared is true, the list is made once until the
-// next Set or Delete, and the caller must not change it.
+// Alike returns the groups similar to the named one, sorted and with itself. It is empty for an
+// unknown group. Where all groups of a list are similar to each other and to no other group, they
+// share it: shared is true, the list is made once until the next Set or Delete, and the caller must
+// not change it.
 func (x *Index) Alike(name string) (names []string, shared bool) {
 	e := x.groups[name]
 	switch {
@@ -28,7 +29,8 @@ func (x *Index) Alike(name string) (names []string, shared bool) {
 	return names, false
 }
 
-// AreSimilar reports whether two groups are similar. It is false for a group and itself, and where one is unknown.
+// AreSimilar reports whether two groups are similar. It is false for a group and itself, and where
+// one is unknown.
 func (x *Index) AreSimilar(left, right string) bool {
 	a, b := x.groups[left], x.groups[right]
 	return a != nil && b != nil && a != b && a.bucket != nil && a.bucket == b.bucket && x.printer.similar(a.numbers, b.numbers)
@@ -55,7 +57,8 @@ func (b *bucket) clusterOf(e *entry, p *printer) *cluster {
 	return b.clusters[e]
 }
 
-// divide cuts entries where their amounts in a dimension leave a gap that is wider than the ratio, until there is none.
+// divide cuts entries where their amounts in a dimension leave a gap that is wider than the ratio,
+// until there is none.
 func (b *bucket) divide(entries []*entry, p *printer) {
 	for dim := range int32(len(p.ratios)) {
 		slices.SortFunc(entries, func(x, y *entry) int { return amountIn(x.numbers, dim).compare(amountIn(y.numbers, dim)) })
@@ -77,7 +80,8 @@ func (b *bucket) divide(entries []*entry, p *printer) {
 	b.add(entries, p)
 }
 
-// add makes a cluster of entries. They are all similar to each other where the least amounts are to the greatest.
+// add makes a cluster of entries. They are all similar to each other where the least amounts are to
+// the greatest.
 func (b *bucket) add(entries []*entry, p *printer) {
 	c := &cluster{entries: entries}
 	slices.SortFunc(entries, func(x, y *entry) int { return strings.Compare(x.name, y.name) })

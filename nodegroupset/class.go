@@ -12,12 +12,13 @@ type Class struct {
 	Items   []int    // pods, or kinds of pods, as the caller numbers them, in ascending order
 }
 
-// Classes sorts items 0 to n-1 into classes by the groups that take each of them, which takers returns in any order. An item
-// that no group takes is in no class.
+// Classes sorts items 0 to n-1 into classes by the groups that take each of them, which takers
+// returns in any order. An item that no group takes is in no class.
 //
-// Classes with few members come first, then the order is that of the members' names. To split the nodes of one class after
-// the other in this order, each on top of what its members have got so far, puts the nodes of pods that can run on some
-// members only where they are needed, and levels the rest over all.
+// Classes with few members come first, then the order is that of the members' names. To split the
+// nodes of one class after the other in this order, each on top of what its members have got so
+// far, puts the nodes of pods that can run on some members only where they are needed, and levels
+// the rest over all.
 func Classes(n int, takers func(item int) []string) []Class {
 	byMembers := map[string]*Class{}
 	for item := range n {
@@ -41,7 +42,8 @@ func Classes(n int, takers func(item int) []string) []Class {
 	return classes
 }
 
-// FirstOf maps every group to the first of its set. Groups that are alone in their set are left out.
+// FirstOf maps every group to the first of its set. Groups that are alone in their set are left
+// out.
 func FirstOf(sets [][]string) map[string]string {
 	first := map[string]string{}
 	for _, set := range sets {

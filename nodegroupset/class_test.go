@@ -36,7 +36,8 @@ func ExampleClasses() {
 	// [a b c] 4 3 3
 }
 
-// TestEveryItemIsInTheClassOfItsTakers: items are in one class exactly if the same groups take them, in a stable order.
+// TestEveryItemIsInTheClassOfItsTakers: items are in one class exactly if the same groups take
+// them, in a stable order.
 func TestEveryItemIsInTheClassOfItsTakers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		groups := []string{"a", "b", "c", "d"}

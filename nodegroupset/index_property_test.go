@@ -214,7 +214,8 @@ func compareWithOracle(t *testing.T, x *Index, o oracle, templates map[string]cl
 	}
 }
 
-// Groups of one large set get one list, also where their nodes differ a little, and where another large set has the same exact part.
+// Groups of one large set get one list, also where their nodes differ a little, and where another
+// large set has the same exact part.
 func TestListsOfLargeSetsAreShared(t *testing.T) {
 	templates := map[string]cloudprovider.Template{}
 	for i := range 100 {

@@ -60,7 +60,8 @@ type ShrinkResult struct {
 // canShrink reports whether the group is above its minimum.
 func (g *ShrinkGroup) canShrink() bool { return g.Size > g.Min }
 
-// shrinksBefore orders groups of one set by their sizes: the largest first, of equally large ones the last by name.
+// shrinksBefore orders groups of one set by their sizes: the largest first, of equally large ones
+// the last by name.
 func (g *ShrinkGroup) shrinksBefore(other *ShrinkGroup) bool {
 	if g.Size != other.Size {
 		return g.Size > other.Size
@@ -68,9 +69,10 @@ func (g *ShrinkGroup) shrinksBefore(other *ShrinkGroup) bool {
 	return g.Name > other.Name
 }
 
-// ShrinksFirst returns the position of the group from which Shrink takes a node first if all are of one set and have equal
-// candidates; -1 if none can shrink. The set stays level as long as no group gets smaller than that one will be then. It is
-// for callers that do not choose the nodes themselves.
+// ShrinksFirst returns the position of the group from which Shrink takes a node first if all are of
+// one set and have equal candidates; -1 if none can shrink. The set stays level as long as no group
+// gets smaller than that one will be then. It is for callers that do not choose the nodes
+// themselves.
 func ShrinksFirst(groups []ShrinkGroup) int {
 	first := -1
 	for i := range groups {

@@ -332,7 +332,8 @@ func TestShrinkLeavesItsInputAlone(t *testing.T) {
 	})
 }
 
-// TestShrinkBeginsWhereShrinksFirstSays: with equal candidates everywhere both choose the same group.
+// TestShrinkBeginsWhereShrinksFirstSays: with equal candidates everywhere both choose the same
+// group.
 func TestShrinkBeginsWhereShrinksFirstSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var request ShrinkRequest

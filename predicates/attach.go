@@ -17,15 +17,15 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// CSINodeAnnotation of a node, mostly a template, names the node whose CSINode object says how many volumes it takes. A
-// CSINode of the node's own name goes before it.
+// CSINodeAnnotation of a node, mostly a template, names the node whose CSINode object says how many
+// volumes it takes. A CSINode of the node's own name goes before it.
 const CSINodeAnnotation = "evenkeel.dev/csi-node"
 
 // attachable is a volume that counts against the limit of its driver on a node.
 type attachable struct{ driver, handle string }
 
-// attachments are the volumes that a pod attaches: of claims of its own, by driver, and others, which several pods on a
-// node attach once.
+// attachments are the volumes that a pod attaches: of claims of its own, by driver, and others,
+// which several pods on a node attach once.
 type attachments struct {
 	own   map[string]int
 	other []attachable
@@ -225,7 +225,8 @@ func (st *state) attached() *attachedVolumes {
 	return st.volumes
 }
 
-// attachRoom returns how many pods of a kind the limits on volumes let onto a node, and what is short where that is none.
+// attachRoom returns how many pods of a kind the limits on volumes let onto a node, and what is
+// short where that is none.
 func (st *state) attachRoom(k *kind) (room int, short string) {
 	room = math.MaxInt32
 	want := &k.placed.attaches
@@ -264,7 +265,8 @@ func (st *state) attachRoom(k *kind) (room int, short string) {
 	return room, short
 }
 
-// tooManyVolumes is why a pod of the kind does not fit a node in the given state for the limits on volumes, if so.
+// tooManyVolumes is why a pod of the kind does not fit a node in the given state for the limits on
+// volumes, if so.
 func (s *Cluster) tooManyVolumes(k *kind, st *state) (Reason, bool) {
 	if !s.u.c.rules.attach {
 		return Reason{}, false
@@ -273,7 +275,8 @@ func (s *Cluster) tooManyVolumes(k *kind, st *state) (Reason, bool) {
 	return Reason{Plugin: names.NodeVolumeLimits, Message: "node(s) exceed max volume count (" + short + ")"}, room == 0
 }
 
-// LikeNode makes a template take as many volumes as the node it stands for, as far as that node's CSINode object is known.
+// LikeNode makes a template take as many volumes as the node it stands for, as far as that node's
+// CSINode object is known.
 func (c *Checker) LikeNode(template, node *v1.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// BindClaims binds the claims of a pod that waited for it to run, now that it runs on the node: each to a free volume that
-// the node reaches, the one the scheduler chooses, or else to a new one that is reached from where the driver makes it.
+// BindClaims binds the claims of a pod that waited for it to run, now that it runs on the node:
+// each to a free volume that the node reaches, the one the scheduler chooses, or else to a new one
+// that is reached from where the driver makes it.
 func (c *Checker) BindClaims(pod *v1.Pod, node *v1.Node) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +52,8 @@ func (s *storage) bindings(pod *v1.Pod, node *v1.Node) []runtime.Object {
 	return changed
 }
 
-// free returns the volume made beforehand that the scheduler binds a claim to on a node; nil if there is none.
+// free returns the volume made beforehand that the scheduler binds a claim to on a node; nil if
+// there is none.
 func (s *storage) free(c *v1.PersistentVolumeClaim, node *v1.Node, taken map[string]*v1.PersistentVolume) *v1.PersistentVolume {
 	class := volume.GetPersistentVolumeClaimClass(c)
 	if !s.static.Has(class) {
@@ -71,8 +73,8 @@ func (s *storage) free(c *v1.PersistentVolumeClaim, node *v1.Node, taken map[str
 	return found
 }
 
-// provisioned returns the volume that the provisioner makes for a claim whose pod runs on the node; nil if the class has
-// none.
+// provisioned returns the volume that the provisioner makes for a claim whose pod runs on the node;
+// nil if the class has none.
 func (s *storage) provisioned(c *v1.PersistentVolumeClaim, node *v1.Node) *v1.PersistentVolume {
 	class, known := s.class(c)
 	if !known || class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner {
@@ -95,8 +97,8 @@ func (s *storage) provisioned(c *v1.PersistentVolumeClaim, node *v1.Node) *v1.Pe
 	}
 }
 
-// reachedFrom says which nodes reach a volume that a driver makes for a pod on the given one: those that share its
-// topology.
+// reachedFrom says which nodes reach a volume that a driver makes for a pod on the given one: those
+// that share its topology.
 func (s *storage) reachedFrom(class *storagev1.StorageClass, node *v1.Node) *v1.VolumeNodeAffinity {
 	var term v1.NodeSelectorTerm
 	for _, key := range s.topologyOf(class, node) {
@@ -153,8 +155,8 @@ func zoneRedundant(class *storagev1.StorageClass) bool {
 	return false
 }
 
-// replicas are the zones a volume lies in: that of its first pod, and for a regional disk of Google the other one that the
-// class allows.
+// replicas are the zones a volume lies in: that of its first pod, and for a regional disk of Google
+// the other one that the class allows.
 func replicas(class *storagev1.StorageClass, key, zone string) []string {
 	if class.Parameters["replication-type"] != "regional-pd" {
 		return []string{zone}
@@ -183,8 +185,9 @@ func boundClaim(c *v1.PersistentVolumeClaim, name string) *v1.PersistentVolumeCl
 	return bound
 }
 
-// claimOnPut notes what a pod that is placed for trial takes from others: a volume made beforehand, or the free choice of
-// those that share its claim. It holds for the Cluster and its forks, and is undone between calls.
+// claimOnPut notes what a pod that is placed for trial takes from others: a volume made beforehand,
+// or the free choice of those that share its claim. It holds for the Cluster and its forks, and is
+// undone between calls.
 func (s *Cluster) claimOnPut(k *kind, node *v1.Node) {
 	st := s.u.c.storage
 	own := map[string]bool{}

@@ -254,7 +254,8 @@ func conflicts(v *v1.Volume) bool {
 	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.RBD != nil || v.ISCSI != nil
 }
 
-// sharedEphemeral reports whether a claim named after the pod is another one's too, so that the pod is equal to no other.
+// sharedEphemeral reports whether a claim named after the pod is another one's too, so that the pod
+// is equal to no other.
 func sharedEphemeral(p *v1.Pod, s *storage) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.Ephemeral != nil && !s.owns(p, &v) })
 }

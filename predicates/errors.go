@@ -10,9 +10,10 @@ var (
 	// ErrConfiguration is returned by New for a scheduler configuration that
 	// cannot be read or does not have exactly one profile.
 	ErrConfiguration = errors.New("invalid scheduler configuration")
-	// ErrChangedObject is returned for a pod or node that was changed after it had been given to a Checker, which remembers
-	// what it has found out about it. Give a changed copy instead. The Checker forgets everything, so that the next question
-	// is answered from the objects as they are then.
+	// ErrChangedObject is returned for a pod or node that was changed after it had been given to a
+	// Checker, which remembers what it has found out about it. Give a changed copy instead. The
+	// Checker forgets everything, so that the next question is answered from the objects as they
+	// are then.
 	ErrChangedObject = errors.New("the object was changed after it had been given to the checker; give a changed copy")
 	// ErrInterrupted is returned by every question once Options.Done is closed.
 	ErrInterrupted = errors.New("interrupted")

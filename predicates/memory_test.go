@@ -275,7 +275,8 @@ func TestLittleIsRememberedOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestAChangedObjectIsRefusedOnceAndThenLookedAtAnew: a Checker that has seen an object does not answer from what it was.
+// TestAChangedObjectIsRefusedOnceAndThenLookedAtAnew: a Checker that has seen an object does not
+// answer from what it was.
 func TestAChangedObjectIsRefusedOnceAndThenLookedAtAnew(t *testing.T) {
 	given := func() ([]Node, []*v1.Pod) {
 		n := aNode("n").Node

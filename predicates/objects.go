@@ -19,16 +19,16 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Put adds objects that the plugins look up, or replaces those of the same name. A Cluster made before may still answer by
-// what was known then.
+// Put adds objects that the plugins look up, or replaces those of the same name. A Cluster made
+// before may still answer by what was known then.
 func (c *Checker) Put(objects ...runtime.Object) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.put(objects)
 }
 
-// put fills the stores of the informers, which are never started: the plugins only read the stores, so there is neither a
-// client nor a goroutine behind them.
+// put fills the stores of the informers, which are never started: the plugins only read the stores,
+// so there is neither a client nor a goroutine behind them.
 func (c *Checker) put(objects []runtime.Object) error {
 	if len(objects) > 0 {
 		c.shared = nil
@@ -50,8 +50,8 @@ func (c *Checker) put(objects []runtime.Object) error {
 	return nil
 }
 
-// asRead returns an object as the API server and this package have it: with defaults, and of drivers without the wish that
-// pods wait for them, as fresh nodes have no driver yet.
+// asRead returns an object as the API server and this package have it: with defaults, and of
+// drivers without the wish that pods wait for them, as fresh nodes have no driver yet.
 func asRead(o runtime.Object) runtime.Object {
 	switch o := o.(type) {
 	case *storagev1.StorageClass:
@@ -62,7 +62,8 @@ func asRead(o runtime.Object) runtime.Object {
 			return &c
 		}
 	case *v1.PersistentVolume:
-		// A volume that is taken is looked for by name only. Those of a class are all gone through for every claim and node.
+		// A volume that is taken is looked for by name only. Those of a class are all gone through
+		// for every claim and node.
 		if o.Status.Phase == v1.VolumeBound && o.Spec.ClaimRef != nil && o.Spec.StorageClassName != "" {
 			c := *o
 			c.Spec.StorageClassName = ""
@@ -108,8 +109,8 @@ func informerFor(f informers.SharedInformerFactory, o runtime.Object) cache.Shar
 	return nil
 }
 
-// uncounted hides CSINodes from NodeVolumeLimits: equal pods share one claim here, which the plugin would count once. The
-// limits are kept by attachRoom.
+// uncounted hides CSINodes from NodeVolumeLimits: equal pods share one claim here, which the plugin
+// would count once. The limits are kept by attachRoom.
 type uncounted struct{}
 
 var _ fwk.CSIManager = uncounted{}

@@ -103,7 +103,8 @@ func (c *Checker) inOrder(reasons []Reason) []Reason {
 	return reasons
 }
 
-// detail says what is behind a message about claims: an object that is not known, or a claim that somebody else binds.
+// detail says what is behind a message about claims: an object that is not known, or a claim that
+// somebody else binds.
 func (s *storage) detail(p *v1.Pod, message string) string {
 	for i := range p.Spec.Volumes {
 		name := claimName(p, &p.Spec.Volumes[i])
@@ -131,5 +132,6 @@ func (s *storage) detail(p *v1.Pod, message string) string {
 	return ""
 }
 
-// unboundImmediate is what VolumeBinding says of a claim that does not wait for its pod and has no volume.
+// unboundImmediate is what VolumeBinding says of a claim that does not wait for its pod and has no
+// volume.
 const unboundImmediate = "pod has unbound immediate PersistentVolumeClaims"

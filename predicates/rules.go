@@ -70,7 +70,8 @@ func (r *profileRules) defaultConstraints(args *config.PodTopologySpreadArgs) {
 	}
 }
 
-// object notes the labels of pods that an object looks at, and returns those of nodes that it makes pods look at.
+// object notes the labels of pods that an object looks at, and returns those of nodes that it makes
+// pods look at.
 func (r *profileRules) object(o runtime.Object) (nodeKeys []string) {
 	switch o := o.(type) {
 	case *v1.PersistentVolume:

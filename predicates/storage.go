@@ -18,13 +18,15 @@ import (
 type storage struct {
 	claims, volumes, classes, csiNodes cache.Indexer
 
-	// users names, by claim, the pod that was seen to use it; shared are the claims of several pods.
+	// users names, by claim, the pod that was seen to use it; shared are the claims of several
+	// pods.
 	users  map[string]string
 	shared sets.Set[string]
-	// static are the storage classes with volumes made beforehand. A volume is free for one claim only, so pods that wait
-	// for one are distinguished by what the others have taken.
+	// static are the storage classes with volumes made beforehand. A volume is free for one claim
+	// only, so pods that wait for one are distinguished by what the others have taken.
 	static sets.Set[string]
-	// hostCapacity are the storage classes whose capacity is published node by node, and capacity those with any.
+	// hostCapacity are the storage classes whose capacity is published node by node, and capacity
+	// those with any.
 	hostCapacity, capacity sets.Set[string]
 	// counted are the drivers that are asked for capacity.
 	counted sets.Set[string]
@@ -54,7 +56,8 @@ func newStorage(f informers.SharedInformerFactory) *storage {
 	}
 }
 
-// note keeps what the stores do not answer quickly. It is called for every object that is added or replaced.
+// note keeps what the stores do not answer quickly. It is called for every object that is added or
+// replaced.
 func (s *storage) note(o runtime.Object) {
 	switch o := o.(type) {
 	case *v1.PersistentVolume:
@@ -126,8 +129,8 @@ func (s *storage) seen(p *v1.Pod) {
 	}
 }
 
-// owns reports whether the claim of a volume is the pod's own: no other pod was seen to use it. Pods that are equal but for
-// the names of such claims are equal to the plugins.
+// owns reports whether the claim of a volume is the pod's own: no other pod was seen to use it.
+// Pods that are equal but for the names of such claims are equal to the plugins.
 func (s *storage) owns(p *v1.Pod, v *v1.Volume) bool {
 	name := claimName(p, v)
 	return name != "" && !s.shared.Has(p.Namespace+"/"+name)
@@ -156,8 +159,8 @@ func (s *storage) single(p *v1.Pod, v *v1.Volume) bool {
 	return s.waits(c) && (s.hostCapacity.Has(volume.GetPersistentVolumeClaimClass(c)) || c.Annotations[volume.AnnSelectedNode] != "")
 }
 
-// contended reports whether a claim that waits is bound in competition with other pods: for a volume made beforehand, or as
-// the claim of several pods.
+// contended reports whether a claim that waits is bound in competition with other pods: for a
+// volume made beforehand, or as the claim of several pods.
 func (s *storage) contended(p *v1.Pod, v *v1.Volume) bool {
 	c, known := s.claim(p.Namespace + "/" + claimName(p, v))
 	return known && s.waits(c) && (!s.owns(p, v) || s.static.Has(volume.GetPersistentVolumeClaimClass(c)))

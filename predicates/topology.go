@@ -13,8 +13,8 @@ var volumeZoneLabels = []string{v1.LabelTopologyZone, v1.LabelTopologyRegion, v1
 
 const azureDiskZone = "topology.disk.csi.azure.com/zone"
 
-// zoneKeys are the node labels by which storage drivers name a node's zone. The driver's pod sets them once it runs on the
-// node, so templates mostly lack them.
+// zoneKeys are the node labels by which storage drivers name a node's zone. The driver's pod sets
+// them once it runs on the node, so templates mostly lack them.
 var zoneKeys = []string{
 	"topology.ebs.csi.aws.com/zone",
 	"topology.gke.io/zone",
@@ -33,8 +33,8 @@ func (s *storage) watchTopology(keys []string) {
 	}
 }
 
-// dressed returns the node with the zone labels of storage drivers that volumes and classes look at and that it lacks. What
-// a driver has said of the very node is left as it is.
+// dressed returns the node with the zone labels of storage drivers that volumes and classes look at
+// and that it lacks. What a driver has said of the very node is left as it is.
 func (s *storage) dressed(n *v1.Node) *v1.Node {
 	if s.topologyKeys.Len() == 0 {
 		return n

@@ -71,7 +71,8 @@ func (u *universe) resident(p *v1.Pod) (*resident, error) {
 	return r, err
 }
 
-// placed returns the object that stands for a pod of a kind once it is on a node: its own claims are but counted there.
+// placed returns the object that stands for a pod of a kind once it is on a node: its own claims
+// are but counted there.
 func (u *universe) placed(p *v1.Pod) (*resident, error) {
 	s := u.c.storage
 	own := func(v *v1.Volume) bool { return s.owns(p, v) }
@@ -89,7 +90,8 @@ func (u *universe) placed(p *v1.Pod) (*resident, error) {
 	return u.residentWith(&stripped, s.attachmentsOf(p, own).own)
 }
 
-// residentWith returns the object that stands for a pod on a node that has volumes of its own besides those of its claims.
+// residentWith returns the object that stands for a pod on a node that has volumes of its own
+// besides those of its claims.
 func (u *universe) residentWith(p *v1.Pod, own map[string]int) (*resident, error) {
 	// Terms that cannot be parsed are left out, as the scheduler's cache does.
 	info, _ := framework.NewPodInfo(p)

@@ -16,7 +16,8 @@ import (
 
 const ebs, files = "ebs.csi.aws.com", "efs.csi.aws.com"
 
-// volumeDice draws clusters with volumes. Every pod and every copy has claims of its own unless it is drawn to share one.
+// volumeDice draws clusters with volumes. Every pod and every copy has claims of its own unless it
+// is drawn to share one.
 type volumeDice struct {
 	*dice
 	objects []runtime.Object

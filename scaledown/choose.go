@@ -84,8 +84,8 @@ func (p *planner) pickLevel(limit, drains int64) ([]int, error) {
 
 const tooManyLeave = "as many nodes as may leave at one time do"
 
-// overdue reports whether a node need not wait for its set: it has waited long enough, or it is not ready, so that its set is no
-// more level with it than without it.
+// overdue reports whether a node need not wait for its set: it has waited long enough, or it is not
+// ready, so that its set is no more level with it than without it.
 func (p *planner) overdue(i int) bool {
 	n := &p.world.Nodes[i]
 	return !template.IsReady(n.Node.Node) || deferral.Ended(p.opts.patience(), n.DeferredSince, p.world.Now)

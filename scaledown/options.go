@@ -87,7 +87,8 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// patience is how long a node waits for its set to stay level at most. The options have been checked.
+// patience is how long a node waits for its set to stay level at most. The options have been
+// checked.
 func (o *Options) patience() time.Duration {
 	limit, _ := deferral.Limit(o.MaxBalanceDeferral)
 	return limit

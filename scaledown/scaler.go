@@ -115,8 +115,8 @@ func (s *Scaler) observe(ctx context.Context, up *scaleup.Round) *World {
 	return w
 }
 
-// remember keeps since when nodes wait, and forgets those that are needed. A node whose group is at its minimum for a while is not: it
-// goes on waiting for balance where it stopped.
+// remember keeps since when nodes wait, and forgets those that are needed. A node whose group is at
+// its minimum for a while is not: it goes on waiting for balance where it stopped.
 func (s *Scaler) remember(d *Decision, now time.Time) {
 	clear(s.unneeded)
 	var offered []string

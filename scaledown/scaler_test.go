@@ -194,7 +194,8 @@ func TestDeferralIsForgotten(t *testing.T) {
 	expect(t, "the whole time", f.after(10*time.Minute), "Goes 1, InUse 3")
 }
 
-// TestDeferralOutlivesAMinimum: a node whose group is at its minimum for a round is not needed for that.
+// TestDeferralOutlivesAMinimum: a node whose group is at its minimum for a round is not needed for
+// that.
 func TestDeferralOutlivesAMinimum(t *testing.T) {
 	f := newFleet(t, groups(cloudGroup("a", 1, 0)), Options{})
 	for i, c := range []struct {

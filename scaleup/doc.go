@@ -21,7 +21,8 @@
 //  8. The groups are resized at the same time. What a group refuses is split
 //     again over the others in the same round, and the group is backed off.
 //
-// Plan is pure: values in, a Decision with reasons out. Only a Scaler talks to the cloud: Observe reads it, and Round reads
-// it, takes back what failed to become nodes, and resizes groups. The package must not know where pods and nodes come from,
-// how time passes, or how a decision is printed.
+// Plan is pure: values in, a Decision with reasons out. Only a Scaler talks to the cloud: Observe
+// reads it, and Round reads it, takes back what failed to become nodes, and resizes groups. The
+// package must not know where pods and nodes come from, how time passes, or how a decision is
+// printed.
 package scaleup

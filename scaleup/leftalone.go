@@ -11,16 +11,18 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
-// DefaultExpendablePriorityCutoff is the priority below which a pod is expendable, as in Cluster Autoscaler.
+// DefaultExpendablePriorityCutoff is the priority below which a pod is expendable, as in Cluster
+// Autoscaler.
 const DefaultExpendablePriorityCutoff = -10
 
-// PodFilter separates pending pods that nodes are ordered for from those that Cluster Autoscaler leaves alone. The zero
-// value has its defaults.
+// PodFilter separates pending pods that nodes are ordered for from those that Cluster Autoscaler
+// leaves alone. The zero value has its defaults.
 type PodFilter struct {
-	// ExpendablePriorityCutoff is the flag --expendable-pods-priority-cutoff; nil is DefaultExpendablePriorityCutoff.
+	// ExpendablePriorityCutoff is the flag --expendable-pods-priority-cutoff; nil is
+	// DefaultExpendablePriorityCutoff.
 	ExpendablePriorityCutoff *int32
-	// BypassedSchedulers is the flag --bypassed-scheduler-names: pods of these schedulers count before the scheduler has said
-	// that they fit nowhere.
+	// BypassedSchedulers is the flag --bypassed-scheduler-names: pods of these schedulers count
+	// before the scheduler has said that they fit nowhere.
 	BypassedSchedulers []string
 	// AllowedSchedulers is the flag --allowed-scheduler-names: where given, no others' pods count.
 	AllowedSchedulers []string
@@ -29,8 +31,8 @@ type PodFilter struct {
 // Why a pod is left alone.
 type Why string
 
-// The reasons. A pod that is expendable may run where there is room, one that is nominated waits for room on a node; of the others
-// kube-scheduler binds none.
+// The reasons. A pod that is expendable may run where there is room, one that is nominated waits
+// for room on a node; of the others kube-scheduler binds none.
 const (
 	OfDaemonSet    Why = "DaemonSet"
 	Static         Why = "Static"
@@ -41,7 +43,8 @@ const (
 	OtherScheduler Why = "OtherScheduler"
 )
 
-// LeftAlone says why no node is ordered for a pod that has none, in one word and in a sentence; empty where it counts.
+// LeftAlone says why no node is ordered for a pod that has none, in one word and in a sentence;
+// empty where it counts.
 func (f *PodFilter) LeftAlone(p *v1.Pod) (why Why, reason string) {
 	scheduler := p.Spec.SchedulerName
 	if scheduler == "" {

@@ -124,8 +124,8 @@ func (o *observer) group(ctx context.Context, g cloudprovider.NodeGroup) Group {
 	return out
 }
 
-// template is made from a real node of the group. Without one it is the last that was, without that the cloud's own with the
-// daemon sets that would run on it.
+// template is made from a real node of the group. Without one it is the last that was, without that
+// the cloud's own with the daemon sets that would run on it.
 func (o *observer) template(ctx context.Context, group string) (*cloudprovider.Template, string, error) {
 	if n, found := o.sample(group); found {
 		t := template.OfNode(group, n.Node, n.Pods, o.opts.StartupTaints)
@@ -159,8 +159,8 @@ func (o *observer) sample(group string) (predicates.Node, bool) {
 	return best, template.IsUsable(best.Node)
 }
 
-// showClouds puts on every template the providerID that has shown the cloud of its group: now or in any earlier round, on
-// any of its nodes or, asked once only, in the cloud's own template.
+// showClouds puts on every template the providerID that has shown the cloud of its group: now or in
+// any earlier round, on any of its nodes or, asked once only, in the cloud's own template.
 func (o *observer) showClouds(ctx context.Context, groups []Group) {
 	templates := map[string]cloudprovider.Template{}
 	for i := range groups {

@@ -19,9 +19,10 @@ type placer struct {
 	limit   int64
 }
 
-// placeOneByOne places the pods for which it matters what runs on other nodes: each on a new node where it may run, else on
-// one more node of the smallest member where it may. On nodes of a single group such pods soon keep each other out. Other
-// pods of the option then use the room that is left on these nodes.
+// placeOneByOne places the pods for which it matters what runs on other nodes: each on a new node
+// where it may run, else on one more node of the smallest member where it may. On nodes of a single
+// group such pods soon keep each other out. Other pods of the option then use the room that is left
+// on these nodes.
 func (p *planner) placeOneByOne() error {
 	l := &placer{planner: p, cluster: p.cluster.Fork(), from: p.cluster.Len(), limit: p.roundLimit()}
 	for i := range p.classes {
@@ -87,8 +88,8 @@ func (l *placer) place(members []string, kind int) (estimator.Placed, error) {
 	return placed, nil
 }
 
-// open adds a node for the pod to the smallest member where it may run; full reports whether a member without room might
-// have taken it.
+// open adds a node for the pod to the smallest member where it may run; full reports whether a
+// member without room might have taken it.
 func (l *placer) open(members []string, pod *v1.Pod) (opened, full bool, err error) {
 	for _, name := range l.smallestFirst(members) {
 		if int64(len(l.opened)) >= l.limit || l.ledger.room([]string{name}, 1) == 0 {

@@ -18,8 +18,8 @@ const (
 	DefaultMaxUnreadyPercentage = 45
 )
 
-// Options configure the pipeline. The zero value has Cluster Autoscaler's defaults, except that it balances similar groups
-// and that cores and memory are not limited.
+// Options configure the pipeline. The zero value has Cluster Autoscaler's defaults, except that it
+// balances similar groups and that cores and memory are not limited.
 type Options struct {
 	// DisableBalancing leaves the chosen group alone
 	// (--balance-similar-node-groups=false).

@@ -369,7 +369,8 @@ func TestCrossingLimitsAreReported(t *testing.T) {
 	}
 }
 
-// TestWithoutAnExpanderLeastIsWasted: the zero value of the options chooses as Cluster Autoscaler does by default, not by name.
+// TestWithoutAnExpanderLeastIsWasted: the zero value of the options chooses as Cluster Autoscaler
+// does by default, not by name.
 func TestWithoutAnExpanderLeastIsWasted(t *testing.T) {
 	large := fake.Group{ID: "a", MaxSize: 20, Template: machine("a", "8", "32Gi")}
 	f := newFleet(t, newChecker(t), fake.Config{Groups: []fake.Group{large, zonal("b", 0, 20)}}, scaleup.Options{})

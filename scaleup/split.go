@@ -132,8 +132,8 @@ func (p *planner) partners() []string {
 	return members
 }
 
-// classify sorts the kinds of pods that some member takes by the members that take them. Pods for which it matters what runs
-// on other nodes come first, for they are placed one by one.
+// classify sorts the kinds of pods that some member takes by the members that take them. Pods for
+// which it matters what runs on other nodes come first, for they are placed one by one.
 func (p *planner) classify(members []string) []class {
 	var classes []class
 	for _, c := range nodegroupset.Classes(len(p.kinds), func(k int) []string { return p.takers(members, k) }) {
@@ -183,8 +183,8 @@ func (p *planner) standFor(members []string) string {
 	return members[0]
 }
 
-// reusable lists the earlier phases whose nodes the pods of class i may share: wherever such a node is, these pods pass
-// there. Classes that are placed one by one have no phase.
+// reusable lists the earlier phases whose nodes the pods of class i may share: wherever such a node
+// is, these pods pass there. Classes that are placed one by one have no phase.
 func (p *planner) reusable(i int) []int {
 	var earlier []int
 	phase := 0

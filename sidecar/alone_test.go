@@ -81,8 +81,8 @@ func (s setup) provisioned(limit time.Duration) setup {
 // aLoop is Cluster Autoscaler's scan interval and what the loops of the other members take.
 const aLoop = 11 * time.Second
 
-// neverWorse compares a world with the same one without sidecar: pods run no later, but for one loop per member, and there are no
-// more nodes than it orders, unless they run sooner.
+// neverWorse compares a world with the same one without sidecar: pods run no later, but for one
+// loop per member, and there are no more nodes than it orders, unless they run sooner.
 func neverWorse(t *testing.T, s setup, until time.Duration) *outcome {
 	t.Helper()
 	var with, without *outcome
@@ -112,8 +112,9 @@ func threeTimes() []autoscaler.Batch {
 	return out
 }
 
-// A zone whose machines are of no use fails as a whole, however that shows: pods run no later than with Cluster Autoscaler
-// alone, those that come later too, and the zone is not filled and emptied over and over.
+// A zone whose machines are of no use fails as a whole, however that shows: pods run no later than
+// with Cluster Autoscaler alone, those that come later too, and the zone is not filled and emptied
+// over and over.
 func TestAMemberThatDoesNotDeliver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays for long")
@@ -142,8 +143,8 @@ func TestAMemberThatDoesNotDeliver(t *testing.T) {
 	}
 }
 
-// A zone that goes down during a scale-up, with nodes in any phase of their life: pods that wait and pods that come run no
-// later than with Cluster Autoscaler alone.
+// A zone that goes down during a scale-up, with nodes in any phase of their life: pods that wait
+// and pods that come run no later than with Cluster Autoscaler alone.
 func TestAZoneGoesDownDuringAScaleUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays for long")
@@ -167,7 +168,8 @@ func TestAZoneGoesDownDuringAScaleUp(t *testing.T) {
 	}
 }
 
-// After its backoff a member gets one node first, whatever its share; when that is ready it takes part again.
+// After its backoff a member gets one node first, whatever its share; when that is ready it takes
+// part again.
 func TestAMemberIsTriedWithOneNode(t *testing.T) {
 	events := told{}
 	s := setup{seed: 1, sidecar: sidecar.Options{Recorder: events}, cloud: fake.Config{Groups: zones(0, 0, 0), Stocks: []fake.StockOut{{
@@ -203,7 +205,8 @@ func TestAMemberIsTriedWithOneNode(t *testing.T) {
 	}
 }
 
-// Pods that come while nodes are on their way take the room of pods that are like them. Nodes for these are ordered at once.
+// Pods that come while nodes are on their way take the room of pods that are like them. Nodes for
+// these are ordered at once.
 func TestPodsThatComeWhileNodesBoot(t *testing.T) {
 	s := ten()
 	s.batches = append(s.batches, autoscaler.Batch{At: 30 * time.Second, Pods: podsOf("more", 9, 1)})
@@ -217,7 +220,8 @@ func TestPodsThatComeWhileNodesBoot(t *testing.T) {
 	}
 }
 
-// Where no other member has room, nodes that have vanished stay on order: they come as soon as the zone is back.
+// Where no other member has room, nodes that have vanished stay on order: they come as soon as the
+// zone is back.
 func TestWhatOthersCannotTakeStaysOnOrder(t *testing.T) {
 	s := setup{cloud: fake.Config{Groups: zones(3, 3), Outages: []fake.Outage{{
 		Zones: []string{"b"}, Mode: fake.Vanish, Window: fake.Window{Start: time.Minute, End: 20 * time.Minute},
@@ -229,8 +233,9 @@ func TestWhatOthersCannotTakeStaysOnOrder(t *testing.T) {
 	}
 }
 
-// A node that never becomes ready counts for Cluster Autoscaler as soon as it holds a request for the group. As long as others can
-// take its share, the member gets none, or pods would wait for that node.
+// A node that never becomes ready counts for Cluster Autoscaler as soon as it holds a request for
+// the group. As long as others can take its share, the member gets none, or pods would wait for
+// that node.
 func TestAMemberWithNodesThatWillNotComeIsLeftOut(t *testing.T) {
 	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), Stocks: []fake.StockOut{{
 		Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 4 * time.Minute}, Mode: fake.NeverReady,

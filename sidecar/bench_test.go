@@ -226,8 +226,9 @@ func peak() (stop func() (bytes uint64)) {
 	}
 }
 
-// BenchmarkBestOptions asks about 1,000 groups and 5,000 pods, each in five options, over TLS on loopback. limit is the time as
-// a part of what Cluster Autoscaler waits; the heap is that of both sides.
+// BenchmarkBestOptions asks about 1,000 groups and 5,000 pods, each in five options, over TLS on
+// loopback. limit is the time as a part of what Cluster Autoscaler waits; the heap is that of both
+// sides.
 func BenchmarkBestOptions(b *testing.B) {
 	cloud, side := newFleet(b, fleet(1000, 5000))
 	request, size := question(b, cloud, 5000)
@@ -264,8 +265,9 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideAfterRestart is the longest way to an answer: all that all sets need is on its way, in groups that a new process
-// of Cluster Autoscaler leaves out, so one set after the other is passed over.
+// BenchmarkDecideAfterRestart is the longest way to an answer: all that all sets need is on its
+// way, in groups that a new process of Cluster Autoscaler leaves out, so one set after the other is
+// passed over.
 func BenchmarkDecideAfterRestart(b *testing.B) {
 	cloud, _ := newFleet(b, fleet(1000, 5000))
 	request, _ := question(b, cloud, 5000)
@@ -295,7 +297,8 @@ func wantSplit(t testing.TB, side *sidecar.Sidecar) {
 	}
 }
 
-// BenchmarkCalls makes the calls of Cluster Autoscaler's loop over TLS on loopback, with 5,000 nodes.
+// BenchmarkCalls makes the calls of Cluster Autoscaler's loop over TLS on loopback, with 5,000
+// nodes.
 func BenchmarkCalls(b *testing.B) {
 	for _, groups := range []int{100, 1000} {
 		cloud, side := newFleet(b, fleet(groups, 5000))
@@ -341,7 +344,8 @@ func latencies(b *testing.B, call func(context.Context, int) error) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }
 
-// BenchmarkRefresh reads 1,000 groups, when templates are not due, from a cloud that answers at once and from a slow one.
+// BenchmarkRefresh reads 1,000 groups, when templates are not due, from a cloud that answers at
+// once and from a slow one.
 func BenchmarkRefresh(b *testing.B) {
 	for _, latency := range []time.Duration{0, 5 * time.Millisecond} {
 		b.Run(fmt.Sprintf("latency=%s", latency), func(b *testing.B) {
@@ -362,7 +366,8 @@ func BenchmarkRefresh(b *testing.B) {
 	}
 }
 
-// BenchmarkLoop makes all calls of a loop of Cluster Autoscaler, without the wire, and counts those to the cloud.
+// BenchmarkLoop makes all calls of a loop of Cluster Autoscaler, without the wire, and counts those
+// to the cloud.
 func BenchmarkLoop(b *testing.B) {
 	for _, nodes := range []int{500, 5000, 20_000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
@@ -405,7 +410,8 @@ func oneLoop(t testing.TB, side *sidecar.Sidecar, nodes []*v1.Node) {
 	}
 }
 
-// TestCallsToTheCloudDoNotDependOnNodes: whatever Cluster Autoscaler asks in a loop, the cloud is asked for its groups.
+// TestCallsToTheCloudDoNotDependOnNodes: whatever Cluster Autoscaler asks in a loop, the cloud is
+// asked for its groups.
 func TestCallsToTheCloudDoNotDependOnNodes(t *testing.T) {
 	count := func(nodes int) (methods map[fake.Method]int) {
 		cloud, side := newFleet(t, fleet(20, nodes))

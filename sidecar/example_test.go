@@ -13,8 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/sidecar"
 )
 
-// Nine nodes are needed and Cluster Autoscaler asks for all of them in one group. It is granted three, comes back for
-// six, and then for three.
+// Nine nodes are needed and Cluster Autoscaler asks for all of them in one group. It is granted
+// three, comes back for six, and then for three.
 func Example() {
 	ctx, clock := context.Background(), clocktesting.NewFakeClock(time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC))
 	cloud, err := fake.New(fake.Config{Groups: zones(0, 0, 0)}, clock)
@@ -56,7 +56,8 @@ func Example() {
 	// c 3
 }
 
-// threeOptions are what Cluster Autoscaler asks the expander with: each of three groups could take the pods, one per node.
+// threeOptions are what Cluster Autoscaler asks the expander with: each of three groups could take
+// the pods, one per node.
 func threeOptions(pods []*v1.Pod) grpcexpander.Request {
 	r := grpcexpander.Request{Pods: pods, Nodes: map[string]*v1.Node{}}
 	var all []int

@@ -15,17 +15,20 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
 
-// A faultCase is a random world in which a zone fails, for a while or for good, before, while or after pods come.
+// A faultCase is a random world in which a zone fails, for a while or for good, before, while or
+// after pods come.
 type faultCase struct {
 	setup
 	begin time.Duration // of the fault
-	// told is how long the cloud takes to tell of an instance that it cannot be created. Until then the sidecar counts on it, also
-	// where others have failed before; Cluster Autoscaler alone counts on none of them, and orders those twice that come.
+	// told is how long the cloud takes to tell of an instance that it cannot be created. Until then
+	// the sidecar counts on it, also where others have failed before; Cluster Autoscaler alone
+	// counts on none of them, and orders those twice that come.
 	told  time.Duration
 	about string
 }
 
-// newFaultCase is the world of a seed, in which one of its zones fails; a negative zone stands for a random one.
+// newFaultCase is the world of a seed, in which one of its zones fails; a negative zone stands for
+// a random one.
 func newFaultCase(seed uint64, zone int) *faultCase {
 	r := rand.New(rand.NewPCG(seed, 2))
 	sizes := make([]int, 2+r.IntN(4))
@@ -83,8 +86,8 @@ func (c *faultCase) fail(r *rand.Rand, id string) {
 	c.about = fmt.Sprintf("%s %s from %s to %s", id, out.Mode, window.Start, window.End)
 }
 
-// sameChoice is the same world with a Cluster Autoscaler that balances by itself and has the luck of the sidecar: it chooses the
-// same group, and of equal groups the same one grows first.
+// sameChoice is the same world with a Cluster Autoscaler that balances by itself and has the luck
+// of the sidecar: it chooses the same group, and of equal groups the same one grows first.
 func (s setup) sameChoice(t testing.TB) *world {
 	t.Helper()
 	s.ca.Balance, s.ca.TiesByName = true, true
@@ -103,7 +106,8 @@ func mostPods(_ context.Context, request grpcexpander.Request) ([]string, error)
 	return []string{best.Group}, nil
 }
 
-// A service is when the pods of a batch had come to run, and how many nodes were ready when they came and then.
+// A service is when the pods of a batch had come to run, and how many nodes were ready when they
+// came and then.
 type service struct {
 	at            time.Duration
 	before, nodes int
@@ -155,8 +159,8 @@ type delay struct {
 
 func (d *delay) late() bool { return d.by > d.grace }
 
-// compare plays a world with and without the sidecar. Where Cluster Autoscaler alone was sooner because it had more nodes, having
-// ordered some twice, that does not count.
+// compare plays a world with and without the sidecar. Where Cluster Autoscaler alone was sooner
+// because it had more nodes, having ordered some twice, that does not count.
 func (c *faultCase) compare(t testing.TB) delay {
 	t.Helper()
 	events := told{}
@@ -175,8 +179,9 @@ func (c *faultCase) compare(t testing.TB) delay {
 	return d
 }
 
-// compareFault plays the world of a seed. Which of several equal zones gets the odd node is luck, and so whether it is the one
-// that fails. Where pods run later, each of the zones is made to fail, and what counts is all of that together.
+// compareFault plays the world of a seed. Which of several equal zones gets the odd node is luck,
+// and so whether it is the one that fails. Where pods run later, each of the zones is made to fail,
+// and what counts is all of that together.
 func compareFault(t testing.TB, seed uint64) delay {
 	c := newFaultCase(seed, -1)
 	d := c.compare(t)
@@ -191,8 +196,9 @@ func compareFault(t testing.TB, seed uint64) delay {
 	return d
 }
 
-// Whatever zone fails, however and whenever, pods run no later than with Cluster Autoscaler alone, but for one loop. The one
-// exception has a bound: where the failed member is the only one with room, its backoff has to end.
+// Whatever zone fails, however and whenever, pods run no later than with Cluster Autoscaler alone,
+// but for one loop. The one exception has a bound: where the failed member is the only one with
+// room, its backoff has to end.
 func TestNeverLaterInRandomWorlds(t *testing.T) {
 	if testing.Short() {
 		*worlds = min(*worlds, 50)

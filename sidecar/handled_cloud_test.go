@@ -82,7 +82,8 @@ func (c *shifting) NodeGroupForNode(ctx context.Context, node *v1.Node) (string,
 	return id, ok, err
 }
 
-// TestGroupsChange: what a cloud does to its groups after the first of three has been granted its ten nodes.
+// TestGroupsChange: what a cloud does to its groups after the first of three has been granted its
+// ten nodes.
 func TestGroupsChange(t *testing.T) {
 	tests := map[string]struct {
 		shift func(g cloudprovider.NodeGroup, after bool) (cloudprovider.NodeGroup, bool)
@@ -127,8 +128,8 @@ func TestGroupsChange(t *testing.T) {
 	}
 }
 
-// TestOneGroupDoesNotAnswer: the others go on. One that was never read is left out; of one that was, the last reading
-// counts.
+// TestOneGroupDoesNotAnswer: the others go on. One that was never read is left out; of one that
+// was, the last reading counts.
 func TestOneGroupDoesNotAnswer(t *testing.T) {
 	for _, method := range []fake.Method{fake.MethodTargetSize, fake.MethodNodes, fake.MethodTemplate} {
 		for moment, want := range map[string][]int{"from the start": {15, 0, 15}, "later": {10, 10, 10}} {
@@ -156,8 +157,8 @@ func TestOneGroupDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// Where no member of a set can grow, the set is left out of the answers, told of once, and others are served. It gets its
-// nodes when its time has come.
+// Where no member of a set can grow, the set is left out of the answers, told of once, and others
+// are served. It gets its nodes when its time has come.
 func TestASetWithoutMembersThatCanGrow(t *testing.T) {
 	groups := slow(zones(0, 0, 0, 0))
 	var pods []*v1.Pod
@@ -198,7 +199,8 @@ func (w *world) changes() []string {
 	return out
 }
 
-// A dry run changes nothing: the cloud gets the calls it gets from Cluster Autoscaler alone, with all that goes wrong.
+// A dry run changes nothing: the cloud gets the calls it gets from Cluster Autoscaler alone, with
+// all that goes wrong.
 func TestDryRun(t *testing.T) {
 	disturbed := func() setup {
 		s := ten()
@@ -239,8 +241,9 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// When the sidecar is removed, Cluster Autoscaler is started anew and talks to the cloud itself. What it orders then is
-// what it orders after any restart: nothing where the nodes are there, and no more than it would have forgotten alone.
+// When the sidecar is removed, Cluster Autoscaler is started anew and talks to the cloud itself.
+// What it orders then is what it orders after any restart: nothing where the nodes are there, and
+// no more than it would have forgotten alone.
 func TestTheSidecarIsRemoved(t *testing.T) {
 	removed := func(s setup, when func(*world) bool) (sizes []int, w *world) {
 		w = newWorld(t, s)
@@ -275,8 +278,9 @@ func TestTheSidecarIsRemoved(t *testing.T) {
 	}
 }
 
-// Cluster Autoscaler takes an unanswered question for its groups for the end of all groups, and with them of all it has
-// asked for. A sidecar that starts while the cloud cannot be read has to allow for that.
+// Cluster Autoscaler takes an unanswered question for its groups for the end of all groups, and
+// with them of all it has asked for. A sidecar that starts while the cloud cannot be read has to
+// allow for that.
 func TestTheSidecarRestartsWithinALoop(t *testing.T) {
 	s := ten()
 	increases, refreshes, down := 0, 0, false
@@ -350,8 +354,8 @@ func restartAmongReady(s *setup) {
 	}
 }
 
-// Cluster Autoscaler gives a request up before the sidecar does, where --max-node-provision-time differs: it takes back
-// all it has asked for, and what is there stays.
+// Cluster Autoscaler gives a request up before the sidecar does, where --max-node-provision-time
+// differs: it takes back all it has asked for, and what is there stays.
 func TestARequestTimesOut(t *testing.T) {
 	s := ten()
 	s.ca.ProvisionTime = 5 * time.Minute

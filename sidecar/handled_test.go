@@ -71,8 +71,8 @@ func restart(w *world) {
 	}
 }
 
-// TestHandled: what goes wrong around the sidecar while 30 nodes for three groups are ordered, or one of the ways in
-// which it is used. A check, where there is one, looks at more than the sizes.
+// TestHandled: what goes wrong around the sidecar while 30 nodes for three groups are ordered, or
+// one of the ways in which it is used. A check, where there is one, looks at more than the sizes.
 func TestHandled(t *testing.T) {
 	journal := func(text string, err error) func(*world) {
 		return func(w *world) {
@@ -228,7 +228,8 @@ func mode(want, why string) func(*testing.T, *world) {
 	}
 }
 
-// endInside replaces the sidecar by a new process when the cloud has taken its first order, before it can answer.
+// endInside replaces the sidecar by a new process when the cloud has taken its first order, before
+// it can answer.
 func (w *world) endInside() func(context.Context, string, int) error {
 	done := false
 	return func(ctx context.Context, id string, delta int) error {
@@ -241,8 +242,8 @@ func (w *world) endInside() func(context.Context, string, int) error {
 	}
 }
 
-// A group that is resized to its maximum or to zero is never split, nor levelled with others. Only such groups have
-// options.
+// A group that is resized to its maximum or to zero is never split, nor levelled with others. Only
+// such groups have options.
 func TestZeroOrMax(t *testing.T) {
 	s := ten()
 	s.batches = []autoscaler.Batch{{Pods: podsOf("p", 3, 1)}}
@@ -264,7 +265,8 @@ func TestZeroOrMax(t *testing.T) {
 	}
 }
 
-// Room for a ProvisioningRequest is reported as soon as an increase has succeeded, so that is not split.
+// Room for a ProvisioningRequest is reported as soon as an increase has succeeded, so that is not
+// split.
 func TestProvisioningRequestsAreNotSplit(t *testing.T) {
 	s := ten()
 	s.batches = []autoscaler.Batch{{Pods: podsOf("p", 30, 1), Request: "train"}}
@@ -275,7 +277,8 @@ func TestProvisioningRequestsAreNotSplit(t *testing.T) {
 	}
 }
 
-// With --expander=random every increase is granted in full. When Cluster Autoscaler is started anew with
+// With --expander=random every increase is granted in full. When Cluster Autoscaler is started anew
+// with
 // --expander=grpc the sidecar steers.
 func TestUnaskedAndAskedAgain(t *testing.T) {
 	s := ten()
@@ -325,8 +328,8 @@ func (j leased) Save(ctx context.Context, text []byte) error {
 	return j.memoryJournal.Save(ctx, text)
 }
 
-// The leading Cluster Autoscaler moves to another node, and a sidecar there goes on. The one left behind grants nothing
-// in part.
+// The leading Cluster Autoscaler moves to another node, and a sidecar there goes on. The one left
+// behind grants nothing in part.
 func TestTheLeaderMoves(t *testing.T) {
 	for grants, moves := range []string{"before the first grant", "after the first grant", "after the second grant"} {
 		t.Run(moves, func(t *testing.T) {

@@ -27,7 +27,8 @@ func levelled(t testing.TB, groups []fake.Group, stocks ...fake.StockOut) *world
 	return w
 }
 
-// TestNoDeferral: with --max-balance-deferral=0 no node waits, as in a simulation and in an autoscaler with evenkeel linked.
+// TestNoDeferral: with --max-balance-deferral=0 no node waits, as in a simulation and in an
+// autoscaler with evenkeel linked.
 func TestNoDeferral(t *testing.T) {
 	groups := zones(5, 3)
 	for limit, want := range map[*time.Duration]string{nil: "map[a:4 b:3]", ptr.To(time.Minute): "map[a:4 b:3]", ptr.To(time.Duration(0)): "map[a:0 b:0]"} {
@@ -164,7 +165,8 @@ func TestFloorsFollowTheSizes(t *testing.T) {
 	expect(3, 3, 3)
 }
 
-// TestWaitingEnds: a set whose larger members do not shrink may become uneven, by more nodes each time.
+// TestWaitingEnds: a set whose larger members do not shrink may become uneven, by more nodes each
+// time.
 func TestWaitingEnds(t *testing.T) {
 	w := levelled(t, zones(9, 8, 9))
 	expect := func(want int) {
@@ -202,8 +204,8 @@ func TestWaitingEnds(t *testing.T) {
 	expect(4)
 }
 
-// TestWaitingOutlivesAnUnreadableMember: that members cannot be read now and then, the first or the largest among them, takes the
-// others no time away.
+// TestWaitingOutlivesAnUnreadableMember: that members cannot be read now and then, the first or the
+// largest among them, takes the others no time away.
 func TestWaitingOutlivesAnUnreadableMember(t *testing.T) {
 	for _, test := range []struct {
 		name       string
@@ -234,7 +236,8 @@ func TestWaitingOutlivesAnUnreadableMember(t *testing.T) {
 	}
 }
 
-// TestWaitingOutlivesNodesThatComeAndGo: a set that gets smaller, and larger again, does not let others wait forever.
+// TestWaitingOutlivesNodesThatComeAndGo: a set that gets smaller, and larger again, does not let
+// others wait forever.
 func TestWaitingOutlivesNodesThatComeAndGo(t *testing.T) {
 	w := levelled(t, zones(9, 5, 9))
 	for range 2 {
@@ -250,8 +253,8 @@ func TestWaitingOutlivesNodesThatComeAndGo(t *testing.T) {
 	}
 }
 
-// TestAnEvenSetNeverWaits: where all members can give a node nobody waits, however long nothing happens. A set that is
-// uneven by its remainder stays so while all members shrink.
+// TestAnEvenSetNeverWaits: where all members can give a node nobody waits, however long nothing
+// happens. A set that is uneven by its remainder stays so while all members shrink.
 func TestAnEvenSetNeverWaits(t *testing.T) {
 	w := levelled(t, zones(9, 9, 9))
 	for range 10 {
@@ -320,7 +323,8 @@ func TestFloorsOfUnreadableGroups(t *testing.T) {
 	}
 }
 
-// TestFloorsLeaveDeadInstances: instances without a node are deleted by Cluster Autoscaler down to the minimum.
+// TestFloorsLeaveDeadInstances: instances without a node are deleted by Cluster Autoscaler down to
+// the minimum.
 func TestFloorsLeaveDeadInstances(t *testing.T) {
 	groups := zones(5, 5)
 	for i := range groups {
@@ -342,7 +346,8 @@ func TestFloorsLeaveDeadInstances(t *testing.T) {
 	}
 }
 
-// TestFloorsLeaveBrokenNodes: a set is no more level with nodes that are not ready than without them.
+// TestFloorsLeaveBrokenNodes: a set is no more level with nodes that are not ready than without
+// them.
 func TestFloorsLeaveBrokenNodes(t *testing.T) {
 	groups := zones(5, 6)
 	w := newWorld(t, setup{sidecar: sidecar.Options{Options: steering.Options{LevelScaleDown: true}}, cloud: fake.Config{
@@ -374,8 +379,9 @@ func apart(groups []fake.Group, size func(id string) int) int {
 	return high - low
 }
 
-// TestFloorsKeepSetsLevel: a minimum is never above the size or below the real one, and whatever Cluster Autoscaler takes
-// down to it in a loop, the set becomes no less even than by one, unless waiting has ended.
+// TestFloorsKeepSetsLevel: a minimum is never above the size or below the real one, and whatever
+// Cluster Autoscaler takes down to it in a loop, the set becomes no less even than by one, unless
+// waiting has ended.
 func TestFloorsKeepSetsLevel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		number := func(high int) int { return rapid.IntRange(0, high).Draw(r, "n") }
@@ -410,8 +416,8 @@ func TestFloorsKeepSetsLevel(t *testing.T) {
 	})
 }
 
-// leaving are three groups of four nodes with pods that stay, and eighteen or twenty more with pods that leave after an
-// hour: a set that is even, or uneven by its remainder.
+// leaving are three groups of four nodes with pods that stay, and eighteen or twenty more with pods
+// that leave after an hour: a set that is even, or uneven by its remainder.
 func leaving(seed uint64) setup {
 	s := setup{cloud: fake.Config{Groups: zones(4, 4, 4)}, seed: seed}
 	s.ca.ScaleDown = true
@@ -419,8 +425,8 @@ func leaving(seed uint64) setup {
 	return s
 }
 
-// TestScaleDownStaysLevel: an unmodified Cluster Autoscaler takes empty nodes in random order; with the minimums raised the
-// sizes stay within one, and all that is not needed goes as soon.
+// TestScaleDownStaysLevel: an unmodified Cluster Autoscaler takes empty nodes in random order; with
+// the minimums raised the sizes stay within one, and all that is not needed goes as soon.
 func TestScaleDownStaysLevel(t *testing.T) {
 	worst := map[bool]int{}
 	for _, level := range []bool{false, true} {

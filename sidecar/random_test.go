@@ -29,7 +29,8 @@ type randomCase struct {
 	need   int             // nodes
 	broken []string        // groups that never deliver
 	dead   map[string]bool // those of them that deliver machines nobody can use
-	// vanishes is that all machines of the broken group are lost, those there were from the start as well.
+	// vanishes is that all machines of the broken group are lost, those there were from the start
+	// as well.
 	vanishes bool
 	moved    int // nodes for pods that ran there
 	about    string
@@ -150,8 +151,9 @@ func (c *randomCase) disturb(r *rand.Rand) {
 	}
 }
 
-// want is what the sizes have to become: those of one exact split over the groups that deliver. A group that Cluster Autoscaler
-// itself had backed off until it was started anew takes part from then on.
+// want is what the sizes have to become: those of one exact split over the groups that deliver. A
+// group that Cluster Autoscaler itself had backed off until it was started anew takes part from
+// then on.
 func (c *randomCase) want(t testing.TB, rejoin []int) []int {
 	nodes := c.need + c.moved
 	for i := range rejoin {
@@ -171,8 +173,8 @@ func total(sizes []int) int {
 	return n
 }
 
-// TestExactInRandomWorlds: in every world the final sizes are those of one exact split, whatever restarts, answers that
-// are lost and members that do not deliver, and no node is ordered twice.
+// TestExactInRandomWorlds: in every world the final sizes are those of one exact split, whatever
+// restarts, answers that are lost and members that do not deliver, and no node is ordered twice.
 func TestExactInRandomWorlds(t *testing.T) {
 	if testing.Short() {
 		*worlds = min(*worlds, 50)

@@ -60,8 +60,9 @@ func (c *recordedCall) UnmarshalJSON(line []byte) error {
 	return protojson.Unmarshal(raw.Request, c.Request)
 }
 
-// recorded are calls of a real Cluster Autoscaler, release 1.36, in order: of four-pods all those from its start on, of the
-// others those that steer, which list groups, read their sizes, choose and increase.
+// recorded are calls of a real Cluster Autoscaler, release 1.36, in order: of four-pods all those
+// from its start on, of the others those that steer, which list groups, read their sizes, choose
+// and increase.
 func recorded(t *testing.T, name string) []recordedCall {
 	t.Helper()
 	file, err := os.Open("testdata/" + name + ".jsonl.gz")
@@ -95,12 +96,14 @@ func zoned(sizes ...int) []fake.Group {
 	return groups
 }
 
-// TestRecordings: a real Cluster Autoscaler's requests, in their order and at their times, lead to the exact sizes.
+// TestRecordings: a real Cluster Autoscaler's requests, in their order and at their times, lead to
+// the exact sizes.
 //
-// Taken from the recordings are all requests but one: the options with their pods and templates as it sent them, the reads
-// around them, and when they came. Driven are the increases: our answer may name another member than the one it was given
-// then, so the increase goes to our pick, by the number of nodes in its option, as Cluster Autoscaler does. What the
-// recorded question after it holds are the pods left over from a grant of the same size, which is asserted.
+// Taken from the recordings are all requests but one: the options with their pods and templates as
+// it sent them, the reads around them, and when they came. Driven are the increases: our answer may
+// name another member than the one it was given then, so the increase goes to our pick, by the
+// number of nodes in its option, as Cluster Autoscaler does. What the recorded question after it
+// holds are the pods left over from a grant of the same size, which is asserted.
 func TestRecordings(t *testing.T) {
 	tests := map[string]struct {
 		groups    []fake.Group
@@ -152,7 +155,8 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
-// TestRecordedRequestsRoundTrip: what a real Cluster Autoscaler asks is the same message once read, written and read again.
+// TestRecordedRequestsRoundTrip: what a real Cluster Autoscaler asks is the same message once read,
+// written and read again.
 func TestRecordedRequestsRoundTrip(t *testing.T) {
 	for _, name := range []string{"nine-pods", "eighteen-pods", "four-pods"} {
 		for _, c := range recorded(t, name) {

@@ -62,8 +62,8 @@ func (c *reluctant) note(delta int) {
 	c.most = max(c.most, c.asked+onOrder)
 }
 
-// All members refuse for 150 s, at once or after a while: there is never more on order than the pods need, and they run once
-// the cloud delivers again.
+// All members refuse for 150 s, at once or after a while: there is never more on order than the
+// pods need, and they run once the cloud delivers again.
 func TestAllMembersRefuse(t *testing.T) {
 	for _, takes := range []time.Duration{0, 2 * time.Second, 8 * time.Second, 40 * time.Second, 59 * time.Second} {
 		for _, first := range []time.Duration{30 * time.Second, 5 * time.Minute} {

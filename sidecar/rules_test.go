@@ -106,8 +106,9 @@ func ten() setup {
 	return setup{seed: 1, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}}
 }
 
-// TestRules: with every rule at work the sizes are those of one exact split. Rules that can be taken away between Cluster
-// Autoscaler and the sidecar are: without one of them the sizes are what steering without it comes to.
+// TestRules: with every rule at work the sizes are those of one exact split. Rules that can be
+// taken away between Cluster Autoscaler and the sidecar are: without one of them the sizes are what
+// steering without it comes to.
 func TestRules(t *testing.T) {
 	crash := func(after int) func(*testing.T) trial {
 		return func(*testing.T) trial {
@@ -219,8 +220,9 @@ func failsInFlight(*testing.T) trial {
 	}}
 }
 
-// twelveGroups are four sets of three, and pods of which the nodes take three, two, two and one. 56 pods fill 28 nodes of
-// the second set to the last core and 19 of the first not quite; of the 36 that are left after ten nodes both can be filled.
+// twelveGroups are four sets of three, and pods of which the nodes take three, two, two and one. 56
+// pods fill 28 nodes of the second set to the last core and 19 of the first not quite; of the 36
+// that are left after ten nodes both can be filled.
 func twelveGroups(t *testing.T) trial {
 	groups := slow(zones(make([]int, 12)...))
 	for i, cores := range []string{"6", "4", "5", "3"} {
@@ -237,8 +239,8 @@ func twelveGroups(t *testing.T) trial {
 	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{Pods: podsOf("p", 56, 2)}}, sidecar: sidecar.Options{Options: steering.Options{Chain: chain}}}}
 }
 
-// nearItsMaximum: of the second set of twelveGroups the member it was chosen for refuses, and the next has room for one
-// node, so that its option holds few pods.
+// nearItsMaximum: of the second set of twelveGroups the member it was chosen for refuses, and the
+// next has room for one node, so that its option holds few pods.
 func nearItsMaximum(t *testing.T) trial {
 	x := twelveGroups(t)
 	x.cloud.Groups[4].MaxSize = 1
@@ -246,9 +248,9 @@ func nearItsMaximum(t *testing.T) trial {
 	return x
 }
 
-// restartWhenAllIsOrdered restarts Cluster Autoscaler while the nodes of all groups are on their way, and the pods they are
-// for are replaced by others: a question for these alone does not tell that nodes are forgotten. The groups have so many
-// nodes already that none looks unhealthy.
+// restartWhenAllIsOrdered restarts Cluster Autoscaler while the nodes of all groups are on their
+// way, and the pods they are for are replaced by others: a question for these alone does not tell
+// that nodes are forgotten. The groups have so many nodes already that none looks unhealthy.
 func restartWhenAllIsOrdered(*testing.T) trial {
 	s := setup{seed: 1, cloud: fake.Config{Groups: slow(zones(40, 40, 40))}, batches: []autoscaler.Batch{
 		{Pods: podsOf("p", 30, 1), Life: 20 * time.Second}, {At: 20 * time.Second, Pods: podsOf("q", 30, 1)},
@@ -267,7 +269,8 @@ func restartWhenAllIsOrdered(*testing.T) trial {
 	return trial{setup: s}
 }
 
-// restartBeforeTheIncrease restarts the sidecar between the answer of the expander and the increase.
+// restartBeforeTheIncrease restarts the sidecar between the answer of the expander and the
+// increase.
 func restartBeforeTheIncrease(*testing.T) trial {
 	s, done := ten(), false
 	s.fault = func(w *world, c autoscaler.Call) autoscaler.Fault {
@@ -297,8 +300,8 @@ func slowlyReady(*testing.T) trial {
 	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("p", 3, 1)}}}}
 }
 
-// A decrease takes back all that was asked for, also what was never granted and what has come since. The cloud refuses that,
-// and goes on waiting.
+// A decrease takes back all that was asked for, also what was never granted and what has come
+// since. The cloud refuses that, and goes on waiting.
 func TestRuleClampDecreases(t *testing.T) {
 	w := newWorld(t, setup{cloud: fake.Config{Groups: zones(0), Stocks: []fake.StockOut{{Mode: fake.Silent, Left: 4}}}})
 	ctx := t.Context()
@@ -322,8 +325,8 @@ func TestRuleClampDecreases(t *testing.T) {
 	}
 }
 
-// With --expander=random nobody asks which member to grow. Any part of an increase would be asked for again, and go to
-// any member.
+// With --expander=random nobody asks which member to grow. Any part of an increase would be asked
+// for again, and go to any member.
 func TestRulePassThroughWhenUnasked(t *testing.T) {
 	s := ten()
 	w := newWorld(t, s)
@@ -334,8 +337,9 @@ func TestRulePassThroughWhenUnasked(t *testing.T) {
 	}
 }
 
-// Free and pinned pods together are not exact with any stock Cluster Autoscaler: the scheduler may put free pods on nodes
-// that pinned ones need, which then need more. There are at most as many nodes too many as the pinned pods need.
+// Free and pinned pods together are not exact with any stock Cluster Autoscaler: the scheduler may
+// put free pods on nodes that pinned ones need, which then need more. There are at most as many
+// nodes too many as the pinned pods need.
 func TestFreeAndPinnedPodsHaveABound(t *testing.T) {
 	const free, pinned, worlds = 6, 3, 20
 	ordered := map[bool]int{}
@@ -363,7 +367,8 @@ func TestFreeAndPinnedPodsHaveABound(t *testing.T) {
 	t.Logf("9 nodes needed, %.1f ordered; granted in full %.1f", float64(ordered[false])/worlds, float64(ordered[true])/worlds)
 }
 
-// Pods that are pinned to several members, of which at most one is the group the strategies have chosen.
+// Pods that are pinned to several members, of which at most one is the group the strategies have
+// chosen.
 func TestPodsPinnedToSeveralZones(t *testing.T) {
 	pods := podsOf("free", 6, 1)
 	for _, zone := range []string{"a", "b", "c"} {

@@ -30,8 +30,9 @@ type served struct {
 	done   chan error
 }
 
-// serve starts a server in front of the world's sidecar, and a Cluster Autoscaler that is connected to it by a
-// connection for each of its processes. It ends both with the test, and with them all that they have started.
+// serve starts a server in front of the world's sidecar, and a Cluster Autoscaler that is connected
+// to it by a connection for each of its processes. It ends both with the test, and with them all
+// that they have started.
 func serve(t *testing.T, s setup, fault func(*served, autoscaler.Call) autoscaler.Fault) *served {
 	t.Helper()
 	leaks := goleak.IgnoreCurrent()
@@ -89,8 +90,8 @@ func (x *served) stop() {
 	x.server = nil
 }
 
-// restart ends the process of the sidecar, with all connections to it, and starts another. Cluster Autoscaler has noticed
-// when it calls next.
+// restart ends the process of the sidecar, with all connections to it, and starts another. Cluster
+// Autoscaler has noticed when it calls next.
 func (x *served) restart() {
 	x.t.Helper()
 	x.stop()

@@ -43,8 +43,9 @@ const (
 	trouble = 50 * time.Minute
 )
 
-// heapMargin is by how many bytes the heap may exceed that after the first hour, garbage not counted. What grows by right is
-// bounded: the events the test's own world keeps (2 MiB), and what is kept of nodes and groups. It is less than 1 KiB per loop.
+// heapMargin is by how many bytes the heap may exceed that after the first hour, garbage not
+// counted. What grows by right is bounded: the events the test's own world keeps (2 MiB), and what
+// is kept of nodes and groups. It is less than 1 KiB per loop.
 const heapMargin = 8 << 20
 
 // soak is a world with gRPC on both sides of the sidecar.
@@ -63,9 +64,10 @@ type soak struct {
 	faults  map[string]int // that happened, by kind
 }
 
-// TestDay runs loops for 24 hours of virtual time, with the scheduler's plugins, gRPC over in-memory pipes to the sidecar
-// and from it to the cloud, and all kinds of faults. After each quiet phase the sidecar's books are those of the cloud and
-// nothing is left open; memory stays what it was, and no goroutine remains.
+// TestDay runs loops for 24 hours of virtual time, with the scheduler's plugins, gRPC over
+// in-memory pipes to the sidecar and from it to the cloud, and all kinds of faults. After each
+// quiet phase the sidecar's books are those of the cloud and nothing is left open; memory stays
+// what it was, and no goroutine remains.
 func TestDay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes up to a minute")
@@ -123,7 +125,8 @@ func newSoak(t *testing.T) *soak {
 	return s
 }
 
-// troubled is a cloud with two sets of groups, in which everything goes wrong in the first part of every cycle.
+// troubled is a cloud with two sets of groups, in which everything goes wrong in the first part of
+// every cycle.
 func troubled(r *rand.Rand) fake.Config {
 	config := fake.Config{Groups: zones(1, 0, 0, 0, 0), Quotas: []fake.Quota{{Name: "cores", Cores: 100}}}
 	for i := range config.Groups {
@@ -161,7 +164,8 @@ func troubled(r *rand.Rand) fake.Config {
 	return config
 }
 
-// arrivals are pods that come in the first part of every cycle, for one of the sets, and go after a while.
+// arrivals are pods that come in the first part of every cycle, for one of the sets, and go after a
+// while.
 func arrivals(r *rand.Rand) []autoscaler.Batch {
 	var out []autoscaler.Batch
 	for at := time.Duration(0); at < day; at += cycle {
@@ -225,7 +229,8 @@ func (s *soak) restart() {
 	})
 }
 
-// connect gives a process of Cluster Autoscaler its two connections, and ends those of the process before.
+// connect gives a process of Cluster Autoscaler its two connections, and ends those of the process
+// before.
 func (s *soak) connect(int) (autoscaler.Connection, error) {
 	s.front.hangUp(s.t)
 	s.calls = externalgrpc.NewClient(s.front.dial(s.t))
@@ -363,7 +368,8 @@ func (p *pipe) cut(t testing.TB) {
 	p.noticed(t)
 }
 
-// noticed returns when all clients know that their connection is gone, so that no call is lost for want of that.
+// noticed returns when all clients know that their connection is gone, so that no call is lost for
+// want of that.
 func (p *pipe) noticed(t testing.TB) {
 	t.Helper()
 	for _, client := range p.clients {

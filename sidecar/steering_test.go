@@ -122,7 +122,8 @@ func lose(n int) func(*world, autoscaler.Call) autoscaler.Fault {
 	}
 }
 
-// TestEmptyGroupBesidePopulated: what the catalogue does not say of an empty group's machines is no difference.
+// TestEmptyGroupBesidePopulated: what the catalogue does not say of an empty group's machines is no
+// difference.
 func TestEmptyGroupBesidePopulated(t *testing.T) {
 	groups := zones(1, 0, 0)
 	for _, list := range []v1.ResourceList{groups[0].Template.Node.Status.Capacity, groups[0].Template.Node.Status.Allocatable} {

@@ -12,8 +12,9 @@ import (
 	"github.com/evenkeel/evenkeel/sidecar"
 )
 
-// Where Cluster Autoscaler does not hear the expander it increases a group by chance. It gets what the split has for that group
-// and no more, whichever of the questions it is, and also where nobody waits any longer when the question is worked out.
+// Where Cluster Autoscaler does not hear the expander it increases a group by chance. It gets what
+// the split has for that group and no more, whichever of the questions it is, and also where nobody
+// waits any longer when the question is worked out.
 func TestTheExpanderIsNotHeard(t *testing.T) {
 	for _, question := range []int{1, 2, 3} {
 		for seed := range uint64(6) {
@@ -50,7 +51,8 @@ func TestTheExpanderIsNeverHeard(t *testing.T) {
 	}
 }
 
-// frozen is a chooser that gets its questions when their deadline is over, as a process that was stopped does.
+// frozen is a chooser that gets its questions when their deadline is over, as a process that was
+// stopped does.
 type frozen struct {
 	sidecar *sidecar.Sidecar
 	when    func() bool
@@ -66,7 +68,8 @@ func (f frozen) BestOptions(ctx context.Context, request grpcexpander.Request) (
 	return nil, context.DeadlineExceeded
 }
 
-// The sidecar is stopped right after a question and goes on when Cluster Autoscaler has chosen by chance.
+// The sidecar is stopped right after a question and goes on when Cluster Autoscaler has chosen by
+// chance.
 func TestTheSidecarIsFrozenDuringAQuestion(t *testing.T) {
 	for _, question := range []int{1, 2, 3} {
 		for seed := range uint64(6) {
@@ -107,7 +110,8 @@ func TestAQuestionDoesNotArrive(t *testing.T) {
 	}
 }
 
-// An increase for which nobody waits any longer orders nothing: Cluster Autoscaler takes it for failed.
+// An increase for which nobody waits any longer orders nothing: Cluster Autoscaler takes it for
+// failed.
 func TestAnIncreaseNobodyWaitsFor(t *testing.T) {
 	w := newWorld(t, ten())
 	if err := w.front.Refresh(t.Context()); err != nil {
@@ -123,7 +127,8 @@ func TestAnIncreaseNobodyWaitsFor(t *testing.T) {
 	}
 }
 
-// What is known of nodes on their way without a journal is what the cloud's target sizes tell. That is enough.
+// What is known of nodes on their way without a journal is what the cloud's target sizes tell. That
+// is enough.
 func TestTheJournalIsDeleted(t *testing.T) {
 	for name, restart := range map[string]bool{"the sidecar runs on": false, "and the sidecar restarts": true} {
 		t.Run(name, func(t *testing.T) {
@@ -144,8 +149,8 @@ func TestTheJournalIsDeleted(t *testing.T) {
 	}
 }
 
-// Before Cluster Autoscaler counts what it has asked for, it asks for the group's options. Where it does not hear those, it counts
-// nothing, and the group is full: nothing else shows it.
+// Before Cluster Autoscaler counts what it has asked for, it asks for the group's options. Where it
+// does not hear those, it counts nothing, and the group is full: nothing else shows it.
 func TestTheOptionsAfterAnIncreaseAreNotHeard(t *testing.T) {
 	for _, full := range []string{"a", "b", "c"} {
 		s := ten()

@@ -223,7 +223,8 @@ func (w *world) settle(until time.Duration) autoscaler.State {
 	return state
 }
 
-// settleWithout is settle for worlds in which some nodes never become ready: there it is enough that all pods run.
+// settleWithout is settle for worlds in which some nodes never become ready: there it is enough
+// that all pods run.
 func (w *world) settleWithout(some bool, until time.Duration) autoscaler.State {
 	w.t.Helper()
 	for some && w.clock.Since(start) < until {

@@ -24,8 +24,8 @@ func machine(zone string) *v1.Node {
 	}
 }
 
-// Six nodes are needed and Cluster Autoscaler asks for all of them in one group. It is granted two, comes back for four, and then
-// for two.
+// Six nodes are needed and Cluster Autoscaler asks for all of them in one group. It is granted two,
+// comes back for four, and then for two.
 func Example() {
 	m, err := steering.New("this process", steering.Options{})
 	if err != nil {

@@ -283,9 +283,9 @@ func spreadOf(members []levelMember) (largest levelMember, spread int) {
 	return largest, spread
 }
 
-// wait ends the waiting of members that had no effect, and begins it anew once that has made the set
-// less even. It had an effect if a member is smaller than ever; members that only come and go do
-// not postpone the end.
+// wait ends the waiting of members that had no effect, and begins it anew once that has made the
+// set less even. It had an effect if a member is smaller than ever; members that only come and go
+// do not postpone the end.
 func (l *level) wait(grown bool, spread int, now time.Time, limit time.Duration) {
 	switch {
 	case l.released && (grown || spread > max(1, l.spread)), !l.released && l.since.IsZero():

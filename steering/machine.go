@@ -29,8 +29,8 @@ type Options struct {
 	// NotBalanced turns the split off (--balance-similar-node-groups=false): options are chosen and
 	// increases forwarded only.
 	NotBalanced bool
-	// LevelScaleDown raises the minimums that Cluster Autoscaler is given, so that it takes nodes from
-	// the largest members of a set.
+	// LevelScaleDown raises the minimums that Cluster Autoscaler is given, so that it takes nodes
+	// from the largest members of a set.
 	LevelScaleDown bool
 	// MaxBalanceDeferral is how long smaller members wait for larger ones to shrink: see
 	// deferral.Limit. With 0 no member waits, as without LevelScaleDown.

@@ -427,8 +427,8 @@ func TestStatusIsNotStoredOverAnother(t *testing.T) {
 	}
 }
 
-// Events of one pass that say the same of several targets are distinguished by what the targets are:
-// else they would be taken for one.
+// Events of one pass that say the same of several targets are distinguished by what the targets
+// are: else they would be taken for one.
 func TestEventsTellTheirTargets(t *testing.T) {
 	b := newBench(t, balancerOf("web", 4, "a", "b", "c"))
 	b.server.deploy("a", 0)

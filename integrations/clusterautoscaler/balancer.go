@@ -18,13 +18,14 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/simulator/framework"
 )
 
-// DefaultMaxBalanceDeferral is how long a node that may be removed waits for balance at most, unless told otherwise.
+// DefaultMaxBalanceDeferral is how long a node that may be removed waits for balance at most,
+// unless told otherwise.
 const DefaultMaxBalanceDeferral = deferral.Default
 
 // Options are evenkeel's own, which have no place in the autoscaler's. The zero value works.
 type Options struct {
-	// MaxBalanceDeferral is how long a node that may be removed is kept at most because removing it would make its set uneven.
-	// Nil is DefaultMaxBalanceDeferral; 0 keeps no node.
+	// MaxBalanceDeferral is how long a node that may be removed is kept at most because removing it
+	// would make its set uneven. Nil is DefaultMaxBalanceDeferral; 0 keeps no node.
 	MaxBalanceDeferral *time.Duration
 	// DisabledLabelPacks are the names of label packs that do not apply.
 	DisabledLabelPacks []string
@@ -70,14 +71,17 @@ func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
 	}, nil
 }
 
-// ServeHTTP shows which node groups are similar and how large they are, why others are not and what would join them, and what was
-// decided lately: as JSON where the parameter format is json or the client prefers application/json, as a page for people
-// otherwise. The page has no scripts, and whatever it shows is escaped.
+// ServeHTTP shows which node groups are similar and how large they are, why others are not and what
+// would join them, and what was decided lately: as JSON where the parameter format is json or the
+// client prefers application/json, as a page for people otherwise. The page has no scripts, and
+// whatever it shows is escaped.
 func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.journal.ServeHTTP(w, r) }
 
-// Install puts the balancer into the autoscaler that the options are for, in place of what balances there already. The cloud
-// provider must be set, because quotas are read from it; the processors are made as the autoscaler would if there are none. Nothing else
-// is filled in: what the autoscaler or a fork adds by default stays its own. With --balance-similar-node-groups off nothing is changed.
+// Install puts the balancer into the autoscaler that the options are for, in place of what balances
+// there already. The cloud provider must be set, because quotas are read from it; the processors
+// are made as the autoscaler would if there are none. Nothing else is filled in: what the
+// autoscaler or a fork adds by default stays its own. With --balance-similar-node-groups off
+// nothing is changed.
 func (b *Balancer) Install(options *coreoptions.AutoscalerOptions) error {
 	if options.CloudProvider == nil {
 		return errors.New("install evenkeel: the options have no cloud provider; set AutoscalerOptions.CloudProvider before")
@@ -105,8 +109,8 @@ func (b *Balancer) install(options *coreoptions.AutoscalerOptions) {
 	klog.InfoS("Similar node groups are balanced by evenkeel", "maxBalanceDeferral", b.maxDeferral)
 }
 
-// installScaleUp sets what shares scale-ups. The labels of --balancing-label are honoured by the balancer; left in the options
-// they would make the autoscaler replace it.
+// installScaleUp sets what shares scale-ups. The labels of --balancing-label are honoured by the
+// balancer; left in the options they would make the autoscaler replace it.
 func (b *Balancer) installScaleUp(options *coreoptions.AutoscalerOptions) {
 	options.BalancingLabels = nil
 	b.groupSet.quotas = &quotas{options: options}

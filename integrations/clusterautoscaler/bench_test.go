@@ -35,7 +35,8 @@ import (
 	catest "sigs.k8s.io/cluster-autoscaler/pkg/utils/test"
 )
 
-// benchOptions are the autoscaler's defaults, balancing on, and no limit that would end a scale-up early.
+// benchOptions are the autoscaler's defaults, balancing on, and no limit that would end a scale-up
+// early.
 func benchOptions() config.AutoscalingOptions {
 	return config.AutoscalingOptions{
 		BalanceSimilarNodeGroups:       true,
@@ -46,7 +47,8 @@ func benchOptions() config.AutoscalingOptions {
 	}
 }
 
-// benchUpstream ignores the labels of EKS, as evenkeel does on every cloud; so both find three groups to a set.
+// benchUpstream ignores the labels of EKS, as evenkeel does on every cloud; so both find three
+// groups to a set.
 func benchUpstream() nodegroupset.NodeGroupSetProcessor {
 	ratios := config.NewDefaultNodeGroupDifferenceRatios()
 	return &nodegroupset.BalancingNodeGroupSetProcessor{Comparator: nodegroupset.CreateAwsNodeInfoComparator(nil, ratios)}
@@ -54,7 +56,8 @@ func benchUpstream() nodegroupset.NodeGroupSetProcessor {
 
 func benchGroup(i int) string { return fmt.Sprintf("group-%04d", i) }
 
-// benchNode is the node of a group, with 15 labels and 6 resources. Three groups are alike, one per zone.
+// benchNode is the node of a group, with 15 labels and 6 resources. Three groups are alike, one per
+// zone.
 func benchNode(i int) *v1.Node {
 	set, zone := i/3, string(rune('a'+i%3))
 	node := catest.BuildTestNode("node-of-"+benchGroup(i), 8000, 64<<30)
@@ -85,8 +88,8 @@ func benchTemplates(groups int) map[string]*framework.NodeInfo {
 	return out
 }
 
-// BenchmarkFindSimilarNodeGroups asks about every group, as a scale-up does: upstream, evenkeel in its first loop, and evenkeel
-// in a later loop with new templates that say the same.
+// BenchmarkFindSimilarNodeGroups asks about every group, as a scale-up does: upstream, evenkeel in
+// its first loop, and evenkeel in a later loop with new templates that say the same.
 func BenchmarkFindSimilarNodeGroups(b *testing.B) {
 	for _, groups := range []int{30, 300, 999} {
 		provider := testprovider.NewTestCloudProviderBuilder().Build()
@@ -126,7 +129,8 @@ func BenchmarkFindSimilarNodeGroups(b *testing.B) {
 	}
 }
 
-// benchScaleUp is an autoscaler right before a scale-up: a full node in every group, and pods that fit any of them.
+// benchScaleUp is an autoscaler right before a scale-up: a full node in every group, and pods that
+// fit any of them.
 type benchScaleUp struct {
 	options   config.AutoscalingOptions
 	provider  *testprovider.TestCloudProvider
@@ -158,7 +162,8 @@ func newBenchScaleUp(groups, pods, replicas int) *benchScaleUp {
 	return s
 }
 
-// orchestrator makes everything an autoscaler has at the start of a scale-up, with its own processors or with evenkeel's.
+// orchestrator makes everything an autoscaler has at the start of a scale-up, with its own
+// processors or with evenkeel's.
 func (s *benchScaleUp) orchestrator(withEvenkeel bool) (*orchestrator.ScaleUpOrchestrator, error) {
 	standard, registry := processorstest.NewTestProcessors(s.options)
 	standard.NodeGroupSetProcessor = benchUpstream()
@@ -227,8 +232,9 @@ func (s *benchScaleUp) check(b *testing.B, result *status.ScaleUpStatus) {
 	}
 }
 
-// BenchmarkScaleUp is the whole call of the autoscaler's orchestrator at 300 groups, which fits pods, estimates and splits; with
-// evenkeel in its first loop, so that all templates are read in it. The estimates, one per group, are the same for both; with
+// BenchmarkScaleUp is the whole call of the autoscaler's orchestrator at 300 groups, which fits
+// pods, estimates and splits; with evenkeel in its first loop, so that all templates are read in
+// it. The estimates, one per group, are the same for both; with
 // --fastpath-binpacking-enabled they cost least for the replicas of one controller.
 func BenchmarkScaleUp(b *testing.B) {
 	const groups = 300

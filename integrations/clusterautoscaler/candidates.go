@@ -13,14 +13,16 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/utils/errors"
 )
 
-// candidateOrder is the autoscaler's ScaleDownNodeProcessor: the one that was there, and its nodes in evenkeel's order.
+// candidateOrder is the autoscaler's ScaleDownNodeProcessor: the one that was there, and its nodes
+// in evenkeel's order.
 type candidateOrder struct {
 	next  nodes.ScaleDownNodeProcessor
 	sets  *sets
 	clock clock.PassiveClock
 }
 
-// scaleDownCandidates is the balancer's order of the nodes to try, around the processor that finds them.
+// scaleDownCandidates is the balancer's order of the nodes to try, around the processor that finds
+// them.
 func (b *Balancer) scaleDownCandidates(next nodes.ScaleDownNodeProcessor) nodes.ScaleDownNodeProcessor {
 	return &candidateOrder{next: next, sets: b.sets, clock: b.clock}
 }
@@ -30,10 +32,11 @@ func (c *candidateOrder) GetPodDestinationCandidates(ctx *ca_context.Autoscaling
 	return c.next.GetPodDestinationCandidates(ctx, all)
 }
 
-// GetScaleDownCandidates returns the nodes that may go, in the order in which to try them. The next processor gets the nodes by name,
-// since they come from a map and its sort need not be stable.
+// GetScaleDownCandidates returns the nodes that may go, in the order in which to try them. The next
+// processor gets the nodes by name, since they come from a map and its sort need not be stable.
 func (c *candidateOrder) GetScaleDownCandidates(ctx *ca_context.AutoscalingContext, all []*v1.Node) ([]*v1.Node, errors.AutoscalerError) {
-	// The sets are known before the first scale-up, but in the first loop there may be no templates.
+	// The sets are known before the first scale-up, but in the first loop there may be no
+	// templates.
 	if ctx.TemplateNodeInfoRegistry != nil {
 		if templates := ctx.TemplateNodeInfoRegistry.GetNodeInfos(); len(templates) > 0 {
 			c.sets.Update(templates, cloudOf(ctx))

@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/utils/test"
 )
 
-// order returns the candidates of a cluster in the order in which they are tried. The names of nodes with a pod end in "!".
+// order returns the candidates of a cluster in the order in which they are tried. The names of
+// nodes with a pod end in "!".
 func (c *downCluster) order(t fataler, seed uint64, busy ...string) []string {
 	all := make([]*v1.Node, 0, len(c.nodes))
 	for _, name := range sortedNames(c.nodes) {

@@ -16,8 +16,8 @@ import (
 	engine "github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// departure is a way in which evenkeel's comparison departs from upstream's. Each can be taken back alone, so that a rule with
-// none is upstream's and one with all is evenkeel's.
+// departure is a way in which evenkeel's comparison departs from upstream's. Each can be taken back
+// alone, so that a rule with none is upstream's and one with all is evenkeel's.
 type departure uint16
 
 const (
@@ -91,8 +91,9 @@ type similarityOptions struct {
 	ratios     config.NodeGroupDifferenceRatios
 }
 
-// ruleBook is the comparison of two templates, pairwise and without any cleverness, with departures that can be taken back.
-// It shares no code with either side but the sum of a pod's requests and the numbers.
+// ruleBook is the comparison of two templates, pairwise and without any cleverness, with departures
+// that can be taken back. It shares no code with either side but the sum of a pod's requests and
+// the numbers.
 type ruleBook struct {
 	options similarityOptions
 	ignored map[string]bool // upstream's list for the comparator and the user's
@@ -219,7 +220,8 @@ func (r *ruleBook) comparedLabels(node *v1.Node, d departure) (out []string) {
 	return out
 }
 
-// currentName renames a deprecated label, or drops it where the current one says the same or is ignored.
+// currentName renames a deprecated label, or drops it where the current one says the same or is
+// ignored.
 func (r *ruleBook) currentName(node *v1.Node, key, value string, d departure) (name string, dropped bool) {
 	for _, alias := range r.packs.Aliases {
 		if key != alias.Deprecated {
@@ -341,8 +343,9 @@ func inEither(a, b v1.ResourceList, name v1.ResourceName) bool {
 	return onLeft || onRight
 }
 
-// requests sums what the pods of a template request: always of the four resources every pod may use, and of others that some
-// pod names. The scheduler, and so upstream, counts every pod in whole units, thousandths for cpu.
+// requests sums what the pods of a template request: always of the four resources every pod may
+// use, and of others that some pod names. The scheduler, and so upstream, counts every pod in whole
+// units, thousandths for cpu.
 func requests(n *framework.NodeInfo, d departure) v1.ResourceList {
 	out := v1.ResourceList{v1.ResourceCPU: {}, v1.ResourceMemory: {}, v1.ResourcePods: {}, v1.ResourceEphemeralStorage: {}}
 	fromStatus := !d.has(requestsOfSpec)

@@ -98,8 +98,9 @@ type tally struct {
 	stricter                   map[departure]int // of those, how often evenkeel alone says no
 }
 
-// judge checks all pairs of a fleet, which evenkeel may have seen otherwise before: both sides' verdicts have to be those of the
-// rule, and where they disagree, the fewest departures that account for it are counted.
+// judge checks all pairs of a fleet, which evenkeel may have seen otherwise before: both sides'
+// verdicts have to be those of the rule, and where they disagree, the fewest departures that
+// account for it are counted.
 func (c *tally) judge(options similarityOptions, evenkeel nodegroupset.NodeGroupSetProcessor, fleet []template) error {
 	rules, err := newRuleBook(options)
 	if err != nil {
@@ -175,8 +176,9 @@ func describe(options similarityOptions, left, right template) string {
 	return string(out)
 }
 
-// TestSimilarityIsUpstreamsButForDocumentedDifferences compares templates with both processors and the same options. Every
-// result on which they disagree has to follow from a documented difference, and become the same once that is taken back.
+// TestSimilarityIsUpstreamsButForDocumentedDifferences compares templates with both processors and
+// the same options. Every result on which they disagree has to follow from a documented difference,
+// and become the same once that is taken back.
 func TestSimilarityIsUpstreamsButForDocumentedDifferences(t *testing.T) {
 	fleets := uint64(600)
 	if testing.Short() {

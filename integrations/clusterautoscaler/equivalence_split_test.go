@@ -84,9 +84,10 @@ func randomSplit(number uint64) splitCase {
 	return c
 }
 
-// evenSplits is what all even splits of a case have in common. Water poured in up to a level leaves some nodes over, fewer
-// than there are groups at the level with room for one more. Those groups tie for the rest, and who of them gets a node
-// is a matter of taste; the final size of every other group is the same in each even split.
+// evenSplits is what all even splits of a case have in common. Water poured in up to a level leaves
+// some nodes over, fewer than there are groups at the level with room for one more. Those groups
+// tie for the rest, and who of them gets a node is a matter of taste; the final size of every other
+// group is the same in each even split.
 type evenSplits struct {
 	sizes []int // by position, without the rest
 	tied  []int // positions of the groups that tie for the rest
@@ -174,7 +175,8 @@ type splitter struct {
 	snapshot  clustersnapshot.ClusterSnapshot
 }
 
-// newSplitter asks the processor for similar groups first, as the autoscaler does before every split.
+// newSplitter asks the processor for similar groups first, as the autoscaler does before every
+// split.
 func newSplitter(t testing.TB, processor nodegroupset.NodeGroupSetProcessor) splitter {
 	t.Helper()
 	provider := testprovider.NewTestCloudProviderBuilder().Build()
@@ -279,8 +281,8 @@ func (c splitCase) smallest(fails func(splitCase) error) splitCase {
 	}
 }
 
-// TestSplitIsUpstreamsButForTies runs both processors on the same groups: the sizes are the same as a multiset, and the same
-// for each group that no tie decides about.
+// TestSplitIsUpstreamsButForTies runs both processors on the same groups: the sizes are the same as
+// a multiset, and the same for each group that no tie decides about.
 func TestSplitIsUpstreamsButForTies(t *testing.T) {
 	cases := uint64(100_000)
 	if testing.Short() {

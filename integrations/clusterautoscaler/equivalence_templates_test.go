@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/simulator/framework"
 )
 
-// fleetMaker makes fleets of templates that are alike but for what comparisons turn on: amounts at the limit of a ratio and a
-// thousandth beyond, labels of packs and of none, taints, and pods of every shape. The same number makes the same fleet.
+// fleetMaker makes fleets of templates that are alike but for what comparisons turn on: amounts at
+// the limit of a ratio and a thousandth beyond, labels of packs and of none, taints, and pods of
+// every shape. The same number makes the same fleet.
 type fleetMaker struct {
 	r       *rand.Rand
 	options similarityOptions
@@ -131,10 +132,12 @@ func (m *fleetMaker) nextLoop(fleet []template) []template {
 
 func (m *fleetMaker) base() template {
 	node := &v1.Node{}
-	// A node that runs: evenkeel completes templates nobody has seen yet, which is not what is compared here.
+	// A node that runs: evenkeel completes templates nobody has seen yet, which is not what is
+	// compared here.
 	node.Status.NodeInfo.KubeletVersion = "v1.36.0"
 	node.Spec.ProviderID = pick(m.r, "", "", "aws:///zone/i-1", "azure:///one", "gce://one")
-	// Amounts are multiples of a thousand units, so that decimal ratios have their limit on a whole number.
+	// Amounts are multiples of a thousand units, so that decimal ratios have their limit on a whole
+	// number.
 	node.Status.Capacity = v1.ResourceList{
 		v1.ResourceCPU:              *resource.NewQuantity(1+m.r.Int64N(128), resource.DecimalSI),
 		v1.ResourceMemory:           *resource.NewQuantity(1000*(1+m.r.Int64N(500_000_000)), resource.BinarySI),
@@ -206,7 +209,8 @@ func (m *fleetMaker) shiftOne(list v1.ResourceList, name v1.ResourceName, ratio 
 	}
 }
 
-// atTheLimit is the amount that differs from a larger one by exactly the ratio, where there is one, give or take little.
+// atTheLimit is the amount that differs from a larger one by exactly the ratio, where there is one,
+// give or take little.
 func (m *fleetMaker) atTheLimit(larger resource.Quantity, ratio float64) resource.Quantity {
 	exact, _ := new(big.Rat).SetString(strconv.FormatFloat(ratio, 'f', -1, 64))
 	limit := new(big.Rat).Mul(thousandths(larger), exact.Sub(big.NewRat(1, 1), exact))
@@ -350,7 +354,8 @@ func (m *fleetMaker) addPod(t *template) {
 	t.pods = append(t.pods, pod)
 }
 
-// resize leaves a pod in the middle of an in-place resize: what it got is not what its spec asks for now.
+// resize leaves a pod in the middle of an in-place resize: what it got is not what its spec asks
+// for now.
 func (m *fleetMaker) resize(pod *v1.Pod) {
 	got := m.randomRequests()
 	pod.Status.ContainerStatuses = []v1.ContainerStatus{{

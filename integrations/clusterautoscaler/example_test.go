@@ -12,8 +12,8 @@ import (
 	clusterautoscaler "github.com/evenkeel/evenkeel/integrations/clusterautoscaler"
 )
 
-// Link stands between the parsing of the flags and the building of the autoscaler. From the options it takes which cloud provider to
-// build and how to compare node groups.
+// Link stands between the parsing of the flags and the building of the autoscaler. From the options
+// it takes which cloud provider to build and how to compare node groups.
 func ExampleLink() {
 	builder.RegisterCloudProvider("examplecloud", func(*coreoptions.AutoscalerOptions, cloudprovider.NodeGroupDiscoveryOptions,
 		*cloudprovider.ResourceLimiter, informers.SharedInformerFactory) cloudprovider.CloudProvider {

@@ -26,9 +26,9 @@ type groupSet struct {
 
 var _ nodegroupset.NodeGroupSetProcessor = &groupSet{}
 
-// FindSimilarNodeGroups returns the cloud's groups that are similar to the given one: in name order, from the one after it on and
-// then from the first. The autoscaler asks it about every group that can grow, and about the chosen one again; only the first
-// question of a loop reads templates.
+// FindSimilarNodeGroups returns the cloud's groups that are similar to the given one: in name
+// order, from the one after it on and then from the first. The autoscaler asks it about every group
+// that can grow, and about the chosen one again; only the first question of a loop reads templates.
 func (g *groupSet) FindSimilarNodeGroups(ctx *ca_context.AutoscalingContext, group cloudprovider.NodeGroup,
 	templates map[string]*framework.NodeInfo) ([]cloudprovider.NodeGroup, caerrors.AutoscalerError) {
 	g.need.learn(ctx)
@@ -38,8 +38,8 @@ func (g *groupSet) FindSimilarNodeGroups(ctx *ca_context.AutoscalingContext, gro
 	return g.sets.Similar(group.Id(), templates, cloudOf(ctx)), nil
 }
 
-// BalanceScaleUpBetweenGroups shares new nodes among groups, the first of which is the chosen one. Groups that do not change are not in
-// the answer.
+// BalanceScaleUpBetweenGroups shares new nodes among groups, the first of which is the chosen one.
+// Groups that do not change are not in the answer.
 func (g *groupSet) BalanceScaleUpBetweenGroups(ctx *ca_context.AutoscalingContext, groups []cloudprovider.NodeGroup, newNodes int) (
 	[]nodegroupset.ScaleUpInfo, caerrors.AutoscalerError) {
 	up := linked.ScaleUp[cloudprovider.NodeGroup]{Groups: groups, Asked: newNodes}

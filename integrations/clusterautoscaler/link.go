@@ -22,7 +22,8 @@ import (
 	coreoptions "sigs.k8s.io/cluster-autoscaler/pkg/core/options"
 )
 
-// linkedPrefix makes the name under which a provider is registered once more, with evenkeel around it.
+// linkedPrefix makes the name under which a provider is registered once more, with evenkeel around
+// it.
 const linkedPrefix = "evenkeel-"
 
 // providers are, by the names Link has registered, the names of the providers behind them.
@@ -37,8 +38,9 @@ var given atomic.Pointer[cloudprovider.CloudProvider]
 // givenProvider is the name under which it is registered.
 const givenProvider = linkedPrefix + "given"
 
-// Validate refuses options and flags that Link would refuse, with the same error. An autoscaler that elects a leader before it links calls it as soon
-// as the flags are parsed, so that a replica with a wrong flag ends at once and does not wait for the lease first.
+// Validate refuses options and flags that Link would refuse, with the same error. An autoscaler
+// that elects a leader before it links calls it as soon as the flags are parsed, so that a replica
+// with a wrong flag ends at once and does not wait for the lease first.
 func Validate(options config.AutoscalingOptions) error {
 	if !options.BalanceSimilarNodeGroups {
 		return nil
@@ -47,16 +49,19 @@ func Validate(options config.AutoscalingOptions) error {
 	return err
 }
 
-// Link makes the autoscaler that is built from the options balance similar node groups with evenkeel. Call it after the flags are
-// parsed and before the autoscaler is built. It honours evenkeel's own flags, which the import of the package adds.
+// Link makes the autoscaler that is built from the options balance similar node groups with
+// evenkeel. Call it after the flags are parsed and before the autoscaler is built. It honours
+// evenkeel's own flags, which the import of the package adds.
 //
-// The autoscaler has no setter for processors, but the function that builds a cloud provider may set them. So Link registers
-// another name for the provider of the options, whose function builds the real provider and then installs the balancer, and
-// changes options.CloudProviderName to it until then. An autoscaler that is handed a provider never calls that function: use LinkProvider
+// The autoscaler has no setter for processors, but the function that builds a cloud provider may
+// set them. So Link registers another name for the provider of the options, whose function builds
+// the real provider and then installs the balancer, and changes options.CloudProviderName to it
+// until then. An autoscaler that is handed a provider never calls that function: use LinkProvider
 // for it. When such a one runs all the same, a warning is logged after its first loop.
 //
-// With --balance-similar-node-groups off Link does nothing. Options that cannot be used are refused with an error that names the
-// flag. Link is not safe for concurrent use, as the autoscaler's register of providers is not.
+// With --balance-similar-node-groups off Link does nothing. Options that cannot be used are refused
+// with an error that names the flag. Link is not safe for concurrent use, as the autoscaler's
+// register of providers is not.
 func Link(options *config.AutoscalingOptions) error {
 	if !options.BalanceSimilarNodeGroups {
 		return nil
@@ -91,7 +96,8 @@ func LinkProvider(options *config.AutoscalingOptions, provider cloudprovider.Clo
 	})
 }
 
-// link makes the options name a provider whose function installs a new balancer; behind is what the provider is called otherwise.
+// link makes the options name a provider whose function installs a new balancer; behind is what the
+// provider is called otherwise.
 func link(options *config.AutoscalingOptions, name, behind string, build builder.CloudProviderBuilder) error {
 	b, err := New(*options, flagOptions())
 	if err != nil {
@@ -133,7 +139,8 @@ func install(options *coreoptions.AutoscalerOptions, provider cloudprovider.Clou
 	current.Load().install(options)
 }
 
-// Handler serves the page of the linked balancer, which may be linked after the call. Where none is, the answer is 404.
+// Handler serves the page of the linked balancer, which may be linked after the call. Where none
+// is, the answer is 404.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b := current.Load(); b != nil {
@@ -149,7 +156,8 @@ const warnEvery = 10 * time.Second
 
 var warnOnce sync.Once
 
-// warnUnlessInstalled waits until the balancer is installed, or the autoscaler has run a loop without it, which it logs and returns.
+// warnUnlessInstalled waits until the balancer is installed, or the autoscaler has run a loop
+// without it, which it logs and returns.
 func warnUnlessInstalled(hasRun func() bool, ticks <-chan time.Time) (warned bool) {
 	for range ticks {
 		ran := hasRun() // asked first: a loop may begin as soon as the balancer is installed

@@ -23,7 +23,8 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/resourcequotas"
 )
 
-// testCloud is registered once in this process. It notes the name it was built under, and sets its own comparator, as some clouds do.
+// testCloud is registered once in this process. It notes the name it was built under, and sets its
+// own comparator, as some clouds do.
 const testCloud = "cloud-of-tests"
 
 var builtAs []string

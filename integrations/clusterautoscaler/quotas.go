@@ -16,13 +16,15 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/resourcequotas/capacityquota"
 )
 
-// quotas reads the autoscaler's quotas. They are its own, whatever set them: what the options say once the autoscaler is built.
+// quotas reads the autoscaler's quotas. They are its own, whatever set them: what the options say
+// once the autoscaler is built.
 type quotas struct {
 	options *coreoptions.AutoscalerOptions
 	read    *resourcequotas.TrackerOptions // nil until the first split
 }
 
-// from returns the quotas of the options. Where the autoscaler was built from a copy of them, what is missing is made as it was made there.
+// from returns the quotas of the options. Where the autoscaler was built from a copy of them, what
+// is missing is made as it was made there.
 func (q *quotas) from() resourcequotas.TrackerOptions {
 	if q.read != nil {
 		return *q.read
@@ -45,7 +47,8 @@ func (q *quotas) from() resourcequotas.TrackerOptions {
 	return from
 }
 
-// meter says what nodes take of quotas. As for the autoscaler, the first node of a group speaks for the whole group.
+// meter says what nodes take of quotas. As for the autoscaler, the first node of a group speaks for
+// the whole group.
 type meter struct {
 	ctx     *ca_context.AutoscalingContext
 	from    resourcequotas.TrackerOptions
@@ -96,7 +99,8 @@ func (m *meter) load(node *v1.Node, group cloudprovider.NodeGroup) (linked.Load,
 	return linked.Load{Node: node, Takes: takes}, nil
 }
 
-// over are the quotas over the groups that so many more nodes could exceed. The nodes are all that the cluster has and expects.
+// over are the quotas over the groups that so many more nodes could exceed. The nodes are all that
+// the cluster has and expects.
 func (q *quotas) over(ctx *ca_context.AutoscalingContext, groups []linked.Sized[cloudprovider.NodeGroup], templateOf func(group string) *v1.Node,
 	nodes []*v1.Node, more int64) ([]nodegroupset.Quota, error) {
 	from := q.from()

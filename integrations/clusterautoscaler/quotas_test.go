@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/utils/test"
 )
 
-// town is similar groups in zones a, b and c with their nodes, and a scale-up in it as the autoscaler prepares it.
+// town is similar groups in zones a, b and c with their nodes, and a scale-up in it as the
+// autoscaler prepares it.
 type town struct {
 	*cloudInLoops
 	groups  []cloudprovider.NodeGroup
@@ -78,7 +79,8 @@ func (w *town) allowed(t rapid.TB, group cloudprovider.NodeGroup, nodes int) int
 	return result.AllowedDelta
 }
 
-// scaleUp does what the autoscaler does from the choice of the first group to the plan that it cuts by the quotas.
+// scaleUp does what the autoscaler does from the choice of the first group to the plan that it cuts
+// by the quotas.
 func (w *town) scaleUp(t rapid.TB, processor nodegroupset.NodeGroupSetProcessor, need int) (asked int, infos []nodegroupset.ScaleUpInfo) {
 	t.Helper()
 	chosen := w.groups[0]
@@ -110,7 +112,8 @@ func (w *town) scaleUp(t rapid.TB, processor nodegroupset.NodeGroupSetProcessor,
 	return asked, infos
 }
 
-// cut consumes the quotas as the autoscaler does and says how many nodes of a plan are left, and how many are cut.
+// cut consumes the quotas as the autoscaler does and says how many nodes of a plan are left, and
+// how many are cut.
 func (w *town) cut(t rapid.TB, infos []nodegroupset.ScaleUpInfo) (left, lost int) {
 	t.Helper()
 	for _, info := range infos {
@@ -190,7 +193,8 @@ func TestUnreadableQuotasAreLeftToTheAutoscaler(t *testing.T) {
 	}
 }
 
-// TestTheNeedHoldsForOneSplit: the autoscaler may split again, for another reason, before it chooses again.
+// TestTheNeedHoldsForOneSplit: the autoscaler may split again, for another reason, before it
+// chooses again.
 func TestTheNeedHoldsForOneSplit(t *testing.T) {
 	w := newTown(t, testsnapshot.NewTestSnapshotOrDie(t), []int{0, 0}, resourcequotas.NewFakeProvider(nil))
 	processor := w.options.Processors.NodeGroupSetProcessor

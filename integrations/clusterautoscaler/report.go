@@ -13,10 +13,12 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/processors/status"
 )
 
-// processMetrics are registered where the autoscaler's own are, which it serves under /metrics. All balancers of a process share them.
+// processMetrics are registered where the autoscaler's own are, which it serves under /metrics. All
+// balancers of a process share them.
 var processMetrics = sync.OnceValue(func() *linked.Metrics { return linked.NewMetrics(legacyregistry.Registerer()) })
 
-// installReport makes decisions count in the process's metrics, and sizes be read at the end of every loop.
+// installReport makes decisions count in the process's metrics, and sizes be read at the end of
+// every loop.
 func (b *Balancer) installReport(p *processors.AutoscalingProcessors) {
 	b.journal.CountIn(processMetrics())
 	next := p.AutoscalingStatusProcessor

@@ -18,15 +18,17 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/utils/taints"
 )
 
-// scaleDown is the autoscaler's ScaleDownSetProcessor, the one that has the last word on which nodes go.
+// scaleDown is the autoscaler's ScaleDownSetProcessor, the one that has the last word on which
+// nodes go.
 type scaleDown struct {
 	next nodes.ScaleDownSetProcessor
 	sets *sets
 	down *linked.ScaleDown
 }
 
-// installScaleDown puts the balancer's scale-down around what is there. Processors that filter candidates must be registered before,
-// as cloud providers do, since the autoscaler's own cannot be distinguished from ours afterwards.
+// installScaleDown puts the balancer's scale-down around what is there. Processors that filter
+// candidates must be registered before, as cloud providers do, since the autoscaler's own cannot be
+// distinguished from ours afterwards.
 func (b *Balancer) installScaleDown(p *processors.AutoscalingProcessors) {
 	if p.ScaleDownNodeProcessor == nil {
 		p.ScaleDownNodeProcessor = nodes.NewPreFilteringScaleDownNodeProcessor()
@@ -43,9 +45,10 @@ func (b *Balancer) scaleDownSet(next nodes.ScaleDownSetProcessor) nodes.ScaleDow
 	return &scaleDown{next: next, sets: b.sets, down: linked.NewScaleDown(b.maxDeferral, b.journal)}
 }
 
-// FilterUnremovableNodes divides the candidates into those that go, in that order, and those that do not. The next processor is asked
-// first, because a node that it keeps must neither count as gone nor be waited for. The groups it is there to keep whole, those that
-// are all or nothing, are not touched afterwards.
+// FilterUnremovableNodes divides the candidates into those that go, in that order, and those that
+// do not. The next processor is asked first, because a node that it keeps must neither count as
+// gone nor be waited for. The groups it is there to keep whole, those that are all or nothing, are
+// not touched afterwards.
 func (s *scaleDown) FilterUnremovableNodes(ctx *ca_context.AutoscalingContext, down *nodes.ScaleDownContext,
 	candidates []simulator.NodeToBeRemoved) ([]simulator.NodeToBeRemoved, []simulator.UnremovableNode) {
 	offered := s.inOrder(ctx, candidates)
@@ -97,7 +100,8 @@ func (s *scaleDown) inOrder(ctx *ca_context.AutoscalingContext, candidates []sim
 	return out
 }
 
-// removable is what is read of a node that may go. The autoscaler's taint of a node it does not need says since when that is so.
+// removable is what is read of a node that may go. The autoscaler's taint of a node it does not
+// need says since when that is so.
 func removable(ctx *ca_context.AutoscalingContext, node simulator.NodeToBeRemoved) linked.Removable {
 	ready, _, err := kubeutil.GetReadinessState(node.Node)
 	out := linked.Removable{
@@ -112,8 +116,8 @@ func removable(ctx *ca_context.AutoscalingContext, node simulator.NodeToBeRemove
 
 func needsDrain(node simulator.NodeToBeRemoved) bool { return len(node.PodsToReschedule) > 0 }
 
-// unremovableReason is the autoscaler's closest word for a reason to wait: the group has given as many nodes as it may for now. It sets
-// none of the autoscaler's timers back.
+// unremovableReason is the autoscaler's closest word for a reason to wait: the group has given as
+// many nodes as it may for now. It sets none of the autoscaler's timers back.
 func unremovableReason(reason nodegroupset.ShrinkReason) simulator.UnremovableReason {
 	if reason == nodegroupset.ReasonAtMin {
 		return simulator.NodeGroupMinSizeReached
@@ -121,8 +125,9 @@ func unremovableReason(reason nodegroupset.ShrinkReason) simulator.UnremovableRe
 	return simulator.NodeGroupMaxDeletionCountReached
 }
 
-// limits are what the autoscaler's crop will leave where these other nodes go: it takes groups that are all or nothing first. The crop
-// must not cut afterwards, because it takes the nodes group by group.
+// limits are what the autoscaler's crop will leave where these other nodes go: it takes groups that
+// are all or nothing first. The crop must not cut afterwards, because it takes the nodes group by
+// group.
 func limits(ctx *ca_context.AutoscalingContext, status scaledown.ActuationStatus, others []simulator.NodeToBeRemoved) (left, drains int) {
 	empty, drained := status.DeletionsInProgress()
 	left, drains = ctx.MaxScaleDownParallelism-len(empty)-len(drained), ctx.MaxDrainParallelism-len(drained)

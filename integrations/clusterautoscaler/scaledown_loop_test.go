@@ -37,8 +37,9 @@ import (
 // descents is how many clusters shrink in TestScaleDownKeepsSetsLevel.
 var descents = flag.Int("descents", 60, "how many random clusters are shrunk by the real planner")
 
-// descent is a cluster whose load has fallen and an autoscaler's real planner that shrinks it, in virtual time. Deletions are done at
-// once; pods of drained nodes are placed anew by the real predicates.
+// descent is a cluster whose load has fallen and an autoscaler's real planner that shrinks it, in
+// virtual time. Deletions are done at once; pods of drained nodes are placed anew by the real
+// predicates.
 type descent struct {
 	t          *testing.T
 	random     *rand.Rand
@@ -56,8 +57,8 @@ type descent struct {
 	loops, idle       int // idle: since the last node went
 }
 
-// descentGroup is a node group of a descent. All of its nodes have some pods, or the idle ones none and the others so many that
-// they are needed.
+// descentGroup is a node group of a descent. All of its nodes have some pods, or the idle ones none
+// and the others so many that they are needed.
 type descentGroup struct{ size, min, idle int }
 
 // newDescent is a cluster of 10/10/10 whose load has fallen at random.
@@ -191,8 +192,9 @@ func (d *descent) loop() {
 	}
 }
 
-// remove takes a node away and places its pods anew as the scheduler does: rather not where the autoscaler has put its soft taint, and
-// on the least allocated node. When that leaves a pod without room, nodes are filled up instead, as the autoscaler simulated it.
+// remove takes a node away and places its pods anew as the scheduler does: rather not where the
+// autoscaler has put its soft taint, and on the least allocated node. When that leaves a pod
+// without room, nodes are filled up instead, as the autoscaler simulated it.
 func (d *descent) remove(node *v1.Node) {
 	if err := d.ctx.ClusterSnapshot.RemoveNodeInfo(node.Name); err != nil {
 		d.t.Fatal(err)
@@ -272,8 +274,9 @@ func (d *descent) sizes() (sizes map[string]int, apart int) {
 	return sizes, apart - smallest
 }
 
-// run shrinks the cluster until nothing happens for longer than all times to wait together. It returns how far apart the sizes are
-// then, how often a removal brought them further apart than one, and in how many of these cases a largest group had an unneeded node.
+// run shrinks the cluster until nothing happens for longer than all times to wait together. It
+// returns how far apart the sizes are then, how often a removal brought them further apart than
+// one, and in how many of these cases a largest group had an unneeded node.
 func (d *descent) run() (apart, uneven, avoidable int) {
 	for d.idle < 16 {
 		before, was := d.sizes()
@@ -320,7 +323,8 @@ func (f *figures) add(d *descent, apart, uneven, avoidable int) {
 	f.avoidable += avoidable
 }
 
-// From 10/10/10, with two of three pods gone at random, by the autoscaler's real planner, predicates and crop.
+// From 10/10/10, with two of three pods gone at random, by the autoscaler's real planner,
+// predicates and crop.
 func TestScaleDownKeepsSetsLevel(t *testing.T) {
 	clusters, level := *descents, 80
 	if testing.Short() { // of few, chance may drive some more apart: the planner's order is that of a map

@@ -92,7 +92,8 @@ func newDownCluster(t fataler, deferral time.Duration, groups ...downGroup) *dow
 	return c
 }
 
-// removable makes candidates of words such as "b-3", "b-3!" with pods to move, "b-3?" risky too, "b-3~" with pods to run to completion.
+// removable makes candidates of words such as "b-3", "b-3!" with pods to move, "b-3?" risky too,
+// "b-3~" with pods to run to completion.
 func (c *downCluster) removable(words ...string) []simulator.NodeToBeRemoved {
 	var out []simulator.NodeToBeRemoved
 	for _, word := range words {

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/utils/test"
 )
 
-// Above a minimum the autoscaler offers other idle nodes in every loop, as its candidates come from a map. With the real planner and
-// loops of ten seconds: what a stock autoscaler removes is removed with evenkeel too, at most the deferral later, although the other
-// groups stay larger.
+// Above a minimum the autoscaler offers other idle nodes in every loop, as its candidates come from
+// a map. With the real planner and loops of ten seconds: what a stock autoscaler removes is removed
+// with evenkeel too, at most the deferral later, although the other groups stay larger.
 func TestDeferralIsBoundedAboveMinimums(t *testing.T) {
 	const loop = 10 * time.Second
 	for name, test := range map[string]struct {

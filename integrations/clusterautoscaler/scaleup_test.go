@@ -30,7 +30,8 @@ import (
 
 const zoneLabel = "topology.kubernetes.io/zone"
 
-// growth is an autoscaler's real orchestrator before a scale-up: groups in zones, every node full, and pods that need a node each.
+// growth is an autoscaler's real orchestrator before a scale-up: groups in zones, every node full,
+// and pods that need a node each.
 type growth struct {
 	sizes      map[string]int // of the groups, which are named as their zones
 	max        int

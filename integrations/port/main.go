@@ -1,10 +1,11 @@
 // Command port writes a module for one line of Cluster Autoscaler from the module for another.
 //
-// Cluster Autoscaler's packages move between its lines, and now and then a function changes. A table says which import paths
-// and which lines of code are others; all else is the same. So there is one adapter to maintain. What is written is built and
-// not kept.
+// Cluster Autoscaler's packages move between its lines, and now and then a function changes. A
+// table says which import paths and which lines of code are others; all else is the same. So there
+// is one adapter to maintain. What is written is built and not kept.
 //
-// It knows texts and import paths only, not what they mean: that the result compiles is for its module to find out.
+// It knows texts and import paths only, not what they mean: that the result compiles is for its
+// module to find out.
 package main
 
 import (

@@ -15,7 +15,8 @@ import (
 	"strings"
 )
 
-// port writes the module in the folder from into the folder to. Other Go files of that folder are removed.
+// port writes the module in the folder from into the folder to. Other Go files of that folder are
+// removed.
 func port(t table, from, to string) error {
 	files, err := translate(t, from)
 	if err != nil {
@@ -80,7 +81,8 @@ func translate(t table, from string) (map[string][]byte, error) {
 	return files, err
 }
 
-// direct leaves out of a go.mod what is required by others only: that is other versions here, which the go command finds.
+// direct leaves out of a go.mod what is required by others only: that is other versions here, which
+// the go command finds.
 func direct(source string) string {
 	lines := slices.DeleteFunc(strings.SplitAfter(source, "\n"), func(line string) bool {
 		return strings.HasSuffix(strings.TrimSpace(line), "// indirect")
@@ -130,7 +132,8 @@ func header(from string) []byte {
 
 func isGo(name string) bool { return filepath.Ext(name) == ".go" }
 
-// walk calls visit for every Go file below a folder, and for its go.mod and go.sum, with its name from there.
+// walk calls visit for every Go file below a folder, and for its go.mod and go.sum, with its name
+// from there.
 func walk(root string, visit func(name string) error) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -22,9 +22,10 @@ type edit struct {
 	whole    bool   // the file is new
 }
 
-// parseTable reads a table: lines "import FROM TO", and "edit FILE" followed by the lines that go, each after "-", and the lines
-// that come instead, each after "+"; and "add FILE" followed by the lines of a new file, each after "+". A line that begins with "#"
-// is a comment. Errors begin with the number of the line.
+// parseTable reads a table: lines "import FROM TO", and "edit FILE" followed by the lines that go,
+// each after "-", and the lines that come instead, each after "+"; and "add FILE" followed by the
+// lines of a new file, each after "+". A line that begins with "#" is a comment. Errors begin with
+// the number of the line.
 func parseTable(text string) (table, error) {
 	var t table
 	var open *edit

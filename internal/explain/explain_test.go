@@ -150,7 +150,8 @@ func TestNodesStandForTheirGroups(t *testing.T) {
 	}
 }
 
-// TestANodeThatLeavesDoesNotStandForItsGroup: Cluster Autoscaler has marked it, or it is deleted, as the balancer sees it.
+// TestANodeThatLeavesDoesNotStandForItsGroup: Cluster Autoscaler has marked it, or it is deleted,
+// as the balancer sees it.
 func TestANodeThatLeavesDoesNotStandForItsGroup(t *testing.T) {
 	marked := strings.Replace(node("a1", "a", "True", "8"), "status:", "spec: {taints: [{key: ToBeDeletedByClusterAutoscaler, effect: NoSchedule}]}\nstatus:", 1)
 	deleted := strings.Replace(node("a2", "a", "True", "16"), "labels:", `deletionTimestamp: "2026-01-01T00:00:00Z", labels:`, 1)
@@ -289,7 +290,8 @@ func TestACloudIsFoundOutFromAllNodes(t *testing.T) {
 	}
 }
 
-// A node pool of GKE has a group in every zone; of other labels that is only suspected, unless the zone is named as well.
+// A node pool of GKE has a group in every zone; of other labels that is only suspected, unless the
+// zone is named as well.
 func TestGroupsOverZones(t *testing.T) {
 	zoned := func(name, label, zone string) string {
 		return strings.Replace(node(name, "p", "True", "2"), "{pool: p,", "{"+label+": p, topology.kubernetes.io/zone: "+zone+",", 1)
@@ -324,7 +326,8 @@ func TestGroupsOverZones(t *testing.T) {
 	}
 }
 
-// A daemon set that runs on one template only makes it another one; what ran on the node of a template counts there, once.
+// A daemon set that runs on one template only makes it another one; what ran on the node of a
+// template counts there, once.
 func TestPodsCountOnTemplates(t *testing.T) {
 	const nodes = `
 {apiVersion: v1, kind: Node, metadata: {name: a, labels: {pool: a}}, status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}}

@@ -132,7 +132,8 @@ func objects[T any](files Files, name, kind string, each func(T) error) error {
 	return nil
 }
 
-// nodesOf reads the nodes of a file, as the API server has them: what is not said to be allocatable is what there is.
+// nodesOf reads the nodes of a file, as the API server has them: what is not said to be allocatable
+// is what there is.
 func nodesOf(files Files, name string, each func(*v1.Node) error) error {
 	return objects(files, name, "Node", func(n *v1.Node) error {
 		if n.Status.Allocatable == nil {

@@ -42,8 +42,8 @@ func readTemplates(s Sources, files Files) (*Fleet, error) {
 	return fleet, fleet.addPods(s.Pods, files, groupOf)
 }
 
-// addPods gives the templates the daemon set and static pods of their nodes, and the pods of those daemon sets that would
-// run there.
+// addPods gives the templates the daemon set and static pods of their nodes, and the pods of those
+// daemon sets that would run there.
 func (f *Fleet) addPods(name string, files Files, groupOf map[string]string) error {
 	sets, told := []*appsv1.DaemonSet{}, map[string]bool{}
 	var found template.DaemonSetFinder

@@ -2,7 +2,8 @@ package linked
 
 import v1 "k8s.io/api/core/v1"
 
-// NodeGroup is what is read of a node group of the autoscaler. Its method names are those of Cluster Autoscaler.
+// NodeGroup is what is read of a node group of the autoscaler. Its method names are those of
+// Cluster Autoscaler.
 type NodeGroup interface {
 	Id() string
 	MinSize() int
@@ -10,8 +11,8 @@ type NodeGroup interface {
 	TargetSize() (int, error)
 }
 
-// Cloud is what is read of the autoscaler's cloud provider, in the autoscaler's own goroutine: a provider need not be safe for
-// concurrent use.
+// Cloud is what is read of the autoscaler's cloud provider, in the autoscaler's own goroutine: a
+// provider need not be safe for concurrent use.
 type Cloud[G NodeGroup] interface {
 	NodeGroups() []G
 	// NodeGroupForNode returns the group of a node, nil for a node of none.

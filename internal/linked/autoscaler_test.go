@@ -43,7 +43,8 @@ func (t *testTemplate) read() Template {
 	return out
 }
 
-// testCloud is the cloud of such an autoscaler with the templates of a loop. It counts how often it is asked for its groups.
+// testCloud is the cloud of such an autoscaler with the templates of a loop. It counts how often it
+// is asked for its groups.
 type testCloud struct {
 	groups    []*testGroup
 	byID      map[string]*testGroup // of groups, where there are many

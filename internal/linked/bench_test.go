@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// oneSet is a cloud whose groups are all similar, with nodes whose memory differs a little, as of real machines. Every second group is
-// empty if asked for.
+// oneSet is a cloud whose groups are all similar, with nodes whose memory differs a little, as of
+// real machines. Every second group is empty if asked for.
 func oneSet(groups int, empty bool) *testCloud {
 	c := newCloud()
 	for i := range groups {
@@ -26,8 +26,8 @@ func oneSet(groups int, empty bool) *testCloud {
 	return c
 }
 
-// BenchmarkLoop asks about every group of one large set in a loop with new templates, as a scale-up does: where the templates say
-// what they said before, and where one has changed.
+// BenchmarkLoop asks about every group of one large set in a loop with new templates, as a scale-up
+// does: where the templates say what they said before, and where one has changed.
 func BenchmarkLoop(b *testing.B) {
 	for _, groups := range []int{30, 300, 1000, 3000} {
 		for _, changed := range []bool{false, true} {

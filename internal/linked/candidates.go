@@ -10,18 +10,20 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// Candidates orders the nodes of which the autoscaler tries whether it can do without them. A node it can do without is no place
-// for the pods of those tried later, so without an order unneeded nodes gather in some groups, and the pods of their sets in the
-// others.
+// Candidates orders the nodes of which the autoscaler tries whether it can do without them. A node
+// it can do without is no place for the pods of those tried later, so without an order unneeded
+// nodes gather in some groups, and the pods of their sets in the others.
 //
-// Within each set the nodes change places until they are in the order in which they would keep the set level. Each group's nodes
-// stay in the order in which they are given, and so do all nodes that are in no set.
+// Within each set the nodes change places until they are in the order in which they would keep the
+// set level. Each group's nodes stay in the order in which they are given, and so do all nodes that
+// are in no set.
 type Candidates[G NodeGroup] struct {
 	Cloud     Cloud[G]
 	Deletions Deletions // nil: nothing is on its way out
 	SetOf     func(group string) string
-	// Moves reports whether a node has pods to move. The autoscaler tries empty nodes first, because one that is tried after others
-	// may have become the place of their pods: it would then be drained, of which few may be at a time, where it could just go.
+	// Moves reports whether a node has pods to move. The autoscaler tries empty nodes first,
+	// because one that is tried after others may have become the place of their pods: it would then
+	// be drained, of which few may be at a time, where it could just go.
 	Moves func(node *v1.Node) bool
 }
 
@@ -69,7 +71,8 @@ type place struct {
 	group, set string
 }
 
-// places are those of nodes in sets, without nodes on their way out, which the planner leaves out too.
+// places are those of nodes in sets, without nodes on their way out, which the planner leaves out
+// too.
 func (c Candidates[G]) places(fleet *fleet[G], nodes []*v1.Node) []place {
 	going := map[string]bool{}
 	if c.Deletions != nil {

@@ -9,11 +9,13 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
-// completed returns the templates of machines that nobody has seen yet, where something that the cloud did not say of them can be
-// filled in from groups that have such machines; else an empty group would never be similar to a populated one.
+// completed returns the templates of machines that nobody has seen yet, where something that the
+// cloud did not say of them can be filled in from groups that have such machines; else an empty
+// group would never be similar to a populated one.
 //
-// That serves the comparison alone. Whether pods fit is decided by the autoscaler on the template as it was, so no guess draws a pod
-// anywhere, and no pods need to be looked at. Labels that the user chose to decide are not guessed.
+// That serves the comparison alone. Whether pods fit is decided by the autoscaler on the template
+// as it was, so no guess draws a pod anywhere, and no pods need to be looked at. Labels that the
+// user chose to decide are not guessed.
 func (s *Sets[T, G]) completed() map[string]cloudprovider.Template {
 	if len(s.options.Labels) > 0 {
 		return nil
@@ -39,10 +41,12 @@ func (s *Sets[T, G]) completed() map[string]cloudprovider.Template {
 	return completed
 }
 
-// fromCloud reports whether a template is the cloud's idea of a machine: no kubelet has reported from it.
+// fromCloud reports whether a template is the cloud's idea of a machine: no kubelet has reported
+// from it.
 func fromCloud(t cloudprovider.Template) bool { return t.Node.Status.NodeInfo.KubeletVersion == "" }
 
-// complete fills in what unseen templates lack, each from those of the seen ones that may differ from it in nothing else.
+// complete fills in what unseen templates lack, each from those of the seen ones that may differ
+// from it in nothing else.
 func complete(unseen, seen map[string]cloudprovider.Template, options nodegroupset.Options) (map[string]cloudprovider.Template, error) {
 	packs, err := nodegroupset.ShippedPacks()
 	if err != nil {
@@ -85,8 +89,8 @@ func complete(unseen, seen map[string]cloudprovider.Template, options nodegroups
 
 type label struct{ key, value string }
 
-// models finds templates that a label does not rule out as a model. To try every template for every other would take as long as the
-// comparison of all pairs that the index is there to spare.
+// models finds templates that a label does not rule out as a model. To try every template for every
+// other would take as long as the comparison of all pairs that the index is there to spare.
 type models struct {
 	templates map[string]cloudprovider.Template
 	ignorable map[string]bool // label keys that may make no difference
@@ -120,7 +124,8 @@ func newModels(templates map[string]cloudprovider.Template, packs nodegroupset.L
 	return m
 }
 
-// telling is the label of a node that leaves the fewest templates near it; it is empty where all are.
+// telling is the label of a node that leaves the fewest templates near it; it is empty where all
+// are.
 func (m *models) telling(node *v1.Node) label {
 	var telling label
 	fewest := len(m.templates)
@@ -133,7 +138,8 @@ func (m *models) telling(node *v1.Node) label {
 	return telling
 }
 
-// near returns the templates that share a label or lack it. One with another value differs in more than what can be filled in.
+// near returns the templates that share a label or lack it. One with another value differs in more
+// than what can be filled in.
 func (m *models) near(telling label) map[string]cloudprovider.Template {
 	near := map[string]cloudprovider.Template{}
 	for id, template := range m.templates {

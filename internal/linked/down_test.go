@@ -14,7 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// downGroup is a group of a test of scale-down. Names of nodes are those of groups with a number: b-3.
+// downGroup is a group of a test of scale-down. Names of nodes are those of groups with a number:
+// b-3.
 type downGroup struct {
 	name, set        string
 	size, min        int
@@ -76,8 +77,8 @@ func newDownCluster(deferral time.Duration, groups ...downGroup) *downCluster {
 
 func (c *downCluster) setOf(group string) string { return c.sets[group] }
 
-// round makes a round of words such as "b-3", "b-3!" with pods to move, "b-3?" risky too, "b-3~" with pods to run to completion,
-// "b-3x" that is not ready.
+// round makes a round of words such as "b-3", "b-3!" with pods to move, "b-3?" risky too, "b-3~"
+// with pods to run to completion, "b-3x" that is not ready.
 func (c *downCluster) round(words ...string) []Removable {
 	var nodes []Removable
 	for _, word := range words {
@@ -122,7 +123,8 @@ func (c *downCluster) after(d time.Duration, words ...string) string {
 	return goes
 }
 
-// order returns the nodes of the cluster in the order in which they are tried; busy ones have pods to move.
+// order returns the nodes of the cluster in the order in which they are tried; busy ones have pods
+// to move.
 func (c *downCluster) order(seed uint64, busy ...string) []string {
 	var all []*v1.Node
 	for _, node := range c.nodes {

@@ -25,14 +25,16 @@ const listed = 8
 // event is what is reported; without a reason there is nothing to report.
 type event struct{ kind, reason, text string }
 
-// announce tells an event. The journal's lock is held, so that events keep the order of the decisions.
+// announce tells an event. The journal's lock is held, so that events keep the order of the
+// decisions.
 func (j *Journal) announce(e event) {
 	if e.reason != "" && j.recorder != nil {
 		j.recorder.Eventf(e.kind, e.reason, "%s", e.text)
 	}
 }
 
-// splitEvent reports a split among several groups; a group that grows on its own is reported by the autoscaler.
+// splitEvent reports a split among several groups; a group that grows on its own is reported by the
+// autoscaler.
 func splitEvent(d splitDecision) event {
 	if len(d.Groups)+len(d.Failed) < 2 {
 		return event{}
@@ -77,7 +79,8 @@ func held(g nodegroupset.GroupSplit) string {
 	}
 }
 
-// shrinkEvent reports nodes that begin to wait for balance, or go because they waited too long; not of every round they wait.
+// shrinkEvent reports nodes that begin to wait for balance, or go because they waited too long; not
+// of every round they wait.
 func shrinkEvent(d shrinkDecision) event {
 	var overdue []nodeDecision
 	for _, node := range d.Removed {

@@ -24,7 +24,8 @@ const (
 	flagLabel              = "balancing-label"
 )
 
-// Flags are the values of the flags that say how evenkeel balances: the autoscaler's own, and those of OwnFlags.
+// Flags are the values of the flags that say how evenkeel balances: the autoscaler's own, and those
+// of OwnFlags.
 type Flags struct {
 	IgnoreLabels, Labels                     []string
 	MemoryRatio, AllocatableRatio, FreeRatio float64
@@ -33,8 +34,8 @@ type Flags struct {
 
 // OwnFlags are the flags the autoscaler does not have.
 type OwnFlags struct {
-	// MaxBalanceDeferral is how long a node that may be removed is kept at most because removing it would make its set uneven.
-	// Nil is deferral.Default; 0 keeps no node.
+	// MaxBalanceDeferral is how long a node that may be removed is kept at most because removing it
+	// would make its set uneven. Nil is deferral.Default; 0 keeps no node.
 	MaxBalanceDeferral *time.Duration
 	// DisabledLabelPacks are the names of label packs that do not apply.
 	DisabledLabelPacks []string
@@ -48,7 +49,8 @@ func (o *OwnFlags) Add(flags *pflag.FlagSet) {
 		"A label pack that does not apply when node groups are compared. Can be used multiple times.")
 }
 
-// Deferral is how long a node is kept at most. A flag that cannot be used is refused with an error that names it.
+// Deferral is how long a node is kept at most. A flag that cannot be used is refused with an error
+// that names it.
 func (o OwnFlags) Deferral() (time.Duration, error) {
 	limit, err := deferral.Limit(o.MaxBalanceDeferral)
 	if err != nil {
@@ -57,8 +59,8 @@ func (o OwnFlags) Deferral() (time.Duration, error) {
 	return limit, nil
 }
 
-// Similarity is what says which node groups are similar, as the index takes it. A flag that cannot be used is refused with an
-// error that names it.
+// Similarity is what says which node groups are similar, as the index takes it. A flag that cannot
+// be used is refused with an error that names it.
 func (f Flags) Similarity() (nodegroupset.Options, error) {
 	if len(f.Labels) > 0 && len(f.IgnoreLabels) > 0 {
 		klog.Warning("--balancing-ignore-label has no effect beside --balancing-label, which decides alone")

@@ -7,7 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// fleet is what one round of scale-down has to know of the node groups. Each group is read once, and only when its set matters.
+// fleet is what one round of scale-down has to know of the node groups. Each group is read once,
+// and only when its set matters.
 type fleet[G NodeGroup] struct {
 	cloud     Cloud[G]
 	deletions Deletions // nil: nothing is on its way out
@@ -21,8 +22,8 @@ func newFleet[G NodeGroup](cloud Cloud[G], deletions Deletions, setOf func(group
 	return &fleet[G]{cloud: cloud, deletions: deletions, setOf: setOf, seen: map[string]int{}}
 }
 
-// groupOf is the group of a node. It is false for nodes that are left to the autoscaler: those in no group that can be read, and
-// those of groups that are all or nothing.
+// groupOf is the group of a node. It is false for nodes that are left to the autoscaler: those in
+// no group that can be read, and those of groups that are all or nothing.
 func (f *fleet[G]) groupOf(node *v1.Node) (nodegroupset.ShrinkGroup, bool) {
 	var none G
 	group, err := f.cloud.NodeGroupForNode(node)
@@ -32,7 +33,8 @@ func (f *fleet[G]) groupOf(node *v1.Node) (nodegroupset.ShrinkGroup, bool) {
 	return f.read(group)
 }
 
-// withPartners are the groups read so far and all others of their sets, because those without a candidate count for the level too.
+// withPartners are the groups read so far and all others of their sets, because those without a
+// candidate count for the level too.
 func (f *fleet[G]) withPartners() []nodegroupset.ShrinkGroup {
 	wanted := map[string]bool{}
 	for _, g := range f.groups {
@@ -64,7 +66,8 @@ func (f *fleet[G]) read(group G) (nodegroupset.ShrinkGroup, bool) {
 	return f.groups[at], true
 }
 
-// measure is a group as nodegroupset sees it. One whose size cannot be read is levelled with none, and keeps no other waiting.
+// measure is a group as nodegroupset sees it. One whose size cannot be read is levelled with none,
+// and keeps no other waiting.
 func (f *fleet[G]) measure(group G) nodegroupset.ShrinkGroup {
 	id := group.Id()
 	size, err := group.TargetSize()
@@ -80,8 +83,8 @@ func (f *fleet[G]) measure(group G) nodegroupset.ShrinkGroup {
 
 func inBounds(size int) int64 { return int64(min(max(size, 0), nodegroupset.MaxSize)) }
 
-// shrinkInTurns is nodegroupset.Shrink where the candidates of turn 0 are chosen first, as if there were no others, and those of
-// turn 1 with what is left of the limits.
+// shrinkInTurns is nodegroupset.Shrink where the candidates of turn 0 are chosen first, as if there
+// were no others, and those of turn 1 with what is left of the limits.
 func shrinkInTurns(request nodegroupset.ShrinkRequest, later []bool) (nodegroupset.ShrinkResult, error) {
 	all := request.Candidates
 	request.Groups = append([]nodegroupset.ShrinkGroup(nil), request.Groups...)

@@ -68,7 +68,8 @@ type comparison struct {
 	Took    time.Duration     // how long the comparison took
 	Sets    [][]string        // every group in one set, as nodegroupset.Index.Sets
 	Failed  map[string]string // group to error: without a template that can be compared
-	// Explain explains the sets. It is expensive, is asked only for the page, at any time and from any goroutine.
+	// Explain explains the sets. It is expensive, is asked only for the page, at any time and from
+	// any goroutine.
 	Explain func() (nodegroupset.Report, error)
 }
 
@@ -84,7 +85,8 @@ type dated[T any] struct {
 	is T
 }
 
-// history is what a journal remembers. A copy of it may be read without the journal's lock: what it points to does not change.
+// history is what a journal remembers. A copy of it may be read without the journal's lock: what it
+// points to does not change.
 type history struct {
 	splits   []dated[splitDecision]  // newest last
 	rounds   []dated[shrinkDecision] // those that removed a node, or in which other nodes waited than in the one before; newest last
@@ -98,7 +100,8 @@ type Recorder interface {
 	Eventf(kind, reason, format string, args ...any)
 }
 
-// Journal remembers what was decided, for metrics, events and the page. It is safe for concurrent use.
+// Journal remembers what was decided, for metrics, events and the page. It is safe for concurrent
+// use.
 type Journal struct {
 	clock clock.PassiveClock
 
@@ -108,7 +111,8 @@ type Journal struct {
 	history  history
 }
 
-// NewJournal returns an empty journal, which counts where nobody looks and writes no events until WriteEvents is called.
+// NewJournal returns an empty journal, which counts where nobody looks and writes no events until
+// WriteEvents is called.
 func NewJournal(clock clock.PassiveClock) *Journal {
 	return &Journal{clock: clock, metrics: NewMetrics(nil)}
 }
@@ -151,7 +155,8 @@ func (j *Journal) shrunk(d shrinkDecision) {
 	j.announce(shrinkEvent(d))
 }
 
-// sameWait is whether a node waits as it did before; behind whom may change with every node that goes.
+// sameWait is whether a node waits as it did before; behind whom may change with every node that
+// goes.
 func sameWait(a, b nodeDecision) bool { return a.Node == b.Node && a.Reason == b.Reason }
 
 // compared records a change of the index.

@@ -56,7 +56,8 @@ var anyNode = rapid.Custom(func(t *rapid.T) nodeDecision {
 	}
 })
 
-// Counters are the sums over all decisions, also of those the journal has forgotten; the journal keeps the newest.
+// Counters are the sums over all decisions, also of those the journal has forgotten; the journal
+// keeps the newest.
 func TestCountersAreSumsOfDecisions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j, _ := newTestJournal()

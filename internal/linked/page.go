@@ -9,7 +9,8 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// pageStatus is all that the page shows. As JSON it is for programs; every list is in a stable order and never null.
+// pageStatus is all that the page shows. As JSON it is for programs; every list is in a stable
+// order and never null.
 type pageStatus struct {
 	Time         time.Time            `json:"time"`
 	Compared     *pageComparison      `json:"compared,omitempty"` // missing until node groups were compared first

@@ -132,7 +132,8 @@ func TestThePageAnswersInTheFormatAskedFor(t *testing.T) {
 	}
 }
 
-// The groups are explained at most once per comparison, however often the page is asked, and an explanation that fails is reported.
+// The groups are explained at most once per comparison, however often the page is asked, and an
+// explanation that fails is reported.
 func TestGroupsAreExplainedOnce(t *testing.T) {
 	j := busyJournal()
 	var asked atomic.Int32

@@ -18,7 +18,8 @@ type Quota interface {
 	Limits() map[string]int64
 }
 
-// Load is a node of the cluster, or the template of a group, and what a node like it takes of each resource.
+// Load is a node of the cluster, or the template of a group, and what a node like it takes of each
+// resource.
 type Load struct {
 	Node  *v1.Node
 	Takes map[string]int64
@@ -31,11 +32,11 @@ type Sharer struct {
 	Load
 }
 
-// SplitQuotas are quotas as a split among groups takes them: those that so many more nodes could exceed. The nodes are all that the
-// cluster has and expects.
+// SplitQuotas are quotas as a split among groups takes them: those that so many more nodes could
+// exceed. The nodes are all that the cluster has and expects.
 //
-// The autoscaler cuts every member of a split by what is left for it, and what it cuts is lost until the next loop; a split that
-// knows the quotas gives it to the others, and nothing is cut.
+// The autoscaler cuts every member of a split by what is left for it, and what it cuts is lost
+// until the next loop; a split that knows the quotas gives it to the others, and nothing is cut.
 func SplitQuotas[Q Quota](quotas []Q, nodes []Load, groups []Sharer, more int64) []nodegroupset.Quota {
 	var bounds []nodegroupset.Quota
 	for _, quota := range quotas {
@@ -75,7 +76,8 @@ func use(quota Quota, nodes []Load) map[string]int64 {
 	return used
 }
 
-// add and times stay at the largest number where the result would be beyond it. Nothing is negative here.
+// add and times stay at the largest number where the result would be beyond it. Nothing is negative
+// here.
 
 func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {

@@ -16,11 +16,13 @@ import (
 // triedFor is how long a node that was to go, and is still there, comes after all others.
 const triedFor = time.Hour
 
-// ScaleDown has the last word on which nodes go: of those the autoscaler may remove now it lets go the ones that keep the sets
-// level, as many as may go at once, and defers the others. It removes nothing the autoscaler would not.
+// ScaleDown has the last word on which nodes go: of those the autoscaler may remove now it lets go
+// the ones that keep the sets level, as many as may go at once, and defers the others. It removes
+// nothing the autoscaler would not.
 //
-// A deferred node stays unneeded and is looked at again in the next round. For balance none is deferred longer than the limit, and
-// none that is not ready; with 0 only the order is left. It is not safe for concurrent use.
+// A deferred node stays unneeded and is looked at again in the next round. For balance none is
+// deferred longer than the limit, and none that is not ready; with 0 only the order is left. It is
+// not safe for concurrent use.
 type ScaleDown struct {
 	journal  *Journal
 	clock    clock.PassiveClock
@@ -56,8 +58,8 @@ func (s *ScaleDown) Offer(nodes []Removable) {
 	maps.DeleteFunc(s.tried, func(_ string, at time.Time) bool { return now.Sub(at) >= triedFor })
 }
 
-// Compare orders nodes: first those that were not tried lately, then those without pods to move, then those that are no risk, then
-// by name.
+// Compare orders nodes: first those that were not tried lately, then those without pods to move,
+// then those that are no risk, then by name.
 func (s *ScaleDown) Compare(a, b Removable) int {
 	rank := func(b bool) int {
 		if b {
@@ -78,8 +80,8 @@ type Round[G NodeGroup] struct {
 	Deletions Deletions
 	SetOf     func(group string) string
 	Nodes     []Removable // in the order of Compare
-	// Limits are how many nodes may go now, and how many of them may have pods to move, where the others go that are not decided
-	// here: their positions are given.
+	// Limits are how many nodes may go now, and how many of them may have pods to move, where the
+	// others go that are not decided here: their positions are given.
 	Limits func(others []int) (nodes, drains int)
 }
 
@@ -161,8 +163,8 @@ func (r *round) spend(i int) {
 // allows reports whether the limits would let one more node go.
 func (r *round) allows(i int) bool { return r.limit > 0 && (r.drains > 0 || !r.node(i).Drain) }
 
-// request asks which go. Nodes whose wait has ended need not keep their sets level, nor does one that is not ready: its set is no
-// more level with it than without it.
+// request asks which go. Nodes whose wait has ended need not keep their sets level, nor does one
+// that is not ready: its set is no more level with it than without it.
 func (r *round) request(groups []nodegroupset.ShrinkGroup, overdue func(*Removable) bool) nodegroupset.ShrinkRequest {
 	request := nodegroupset.ShrinkRequest{Groups: groups, Nodes: r.limit, Drains: r.drains}
 	for i := range r.ours {
@@ -177,8 +179,9 @@ func (s *ScaleDown) overdue(now time.Time) func(*Removable) bool {
 	return func(node *Removable) bool { return s.deferred.Overdue(node.Node.Name, now) }
 }
 
-// later puts nodes that were tried lately behind all others. Else one whose pods refuse to move would be chosen again and again while
-// the others starve, which the autoscaler's random order prevents.
+// later puts nodes that were tried lately behind all others. Else one whose pods refuse to move
+// would be chosen again and again while the others starve, which the autoscaler's random order
+// prevents.
 func (s *ScaleDown) later(r *round) []bool {
 	later := make([]bool, len(r.ours))
 	for i := range later {
@@ -187,8 +190,8 @@ func (s *ScaleDown) later(r *round) []bool {
 	return later
 }
 
-// waitsSince is when the wait for balance begins of a node that is deferred for the first time. If it could have gone before this
-// autoscaler was started, the one before may have deferred it.
+// waitsSince is when the wait for balance begins of a node that is deferred for the first time. If
+// it could have gone before this autoscaler was started, the one before may have deferred it.
 func (s *ScaleDown) waitsSince(node *Removable, now time.Time) time.Time {
 	if !node.Due.IsZero() && node.Due.Before(s.started) {
 		return node.Due

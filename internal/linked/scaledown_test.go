@@ -212,7 +212,8 @@ func TestScaleDownProperties(t *testing.T) {
 	})
 }
 
-// checkLevel fails if a group shrank to more than one node below another of its set that could still shrink.
+// checkLevel fails if a group shrank to more than one node below another of its set that could
+// still shrink.
 func checkLevel(t *rapid.T, test downCase, goes string) {
 	gone := map[string]int{}
 	for _, name := range strings.Fields(goes) {
@@ -230,8 +231,8 @@ func checkLevel(t *rapid.T, test downCase, goes string) {
 	}
 }
 
-// checkLimits fails if more nodes go than may. Those of groups that are all or nothing, and those that run pods to completion, do not
-// count.
+// checkLimits fails if more nodes go than may. Those of groups that are all or nothing, and those
+// that run pods to completion, do not count.
 func checkLimits(t *rapid.T, test downCase, goes string) {
 	nodes, drains := 0, 0
 	for _, name := range strings.Fields(goes) {

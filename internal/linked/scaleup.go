@@ -15,14 +15,17 @@ import (
 type ScaleUp[G NodeGroup] struct {
 	Groups []G
 	Asked  int // nodes
-	// Need is how many nodes the pods need, whatever limits there are; below Asked it counts as Asked.
+	// Need is how many nodes the pods need, whatever limits there are; below Asked it counts as
+	// Asked.
 	Need int
-	// Limits reads what limits several groups, where so many more nodes are wanted; nil where nothing is known of that. It is not
-	// asked for one group alone, which has been given what its limits leave.
+	// Limits reads what limits several groups, where so many more nodes are wanted; nil where
+	// nothing is known of that. It is not asked for one group alone, which has been given what its
+	// limits leave.
 	Limits func(groups []Sized[G], more int64) (Limits, error)
 }
 
-// Limits are the quotas over the groups of a scale-up, and how many more nodes the whole cluster may have.
+// Limits are the quotas over the groups of a scale-up, and how many more nodes the whole cluster
+// may have.
 type Limits struct {
 	Quotas []nodegroupset.Quota
 	Room   int64
@@ -37,8 +40,8 @@ type Growth[G NodeGroup] struct {
 // ErrNoSize is of a scale-up for none of whose groups the cloud tells the size.
 var ErrNoSize = errors.New("the size of no node group is known")
 
-// Split shares new nodes among groups and writes down how. Groups that do not change are not in the answer; the chosen one comes
-// first, the others by name.
+// Split shares new nodes among groups and writes down how. Groups that do not change are not in the
+// answer; the chosen one comes first, the others by name.
 func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 	if len(u.Groups) == 0 {
 		return nil, errors.New("there is no node group to give new nodes to")
@@ -62,8 +65,9 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 	return growing(sized, result, d.Chosen), nil
 }
 
-// request asks to share what the autoscaler asked for. Where the pods need more than that, only limits of the whole cluster
-// and of the chosen group came between; when all of them are known the whole need is shared under all of them.
+// request asks to share what the autoscaler asked for. Where the pods need more than that, only
+// limits of the whole cluster and of the chosen group came between; when all of them are known the
+// whole need is shared under all of them.
 func (u ScaleUp[G]) request(sized []Sized[G], d splitDecision) nodegroupset.SplitRequest {
 	request := nodegroupset.SplitRequest{Nodes: int64(d.Asked), Chosen: d.Chosen}
 	if _, failed := d.Failed[d.Chosen]; failed {

@@ -56,7 +56,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// The whole need is shared where the room of the chosen group alone was asked for, but not where the limits are not known.
+// The whole need is shared where the room of the chosen group alone was asked for, but not where
+// the limits are not known.
 func TestTheNeedIsSharedUnderAllLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		room int64
@@ -98,7 +99,8 @@ func (q testQuota) ID() string                   { return "zones-" + q.zones }
 func (q testQuota) AppliesTo(node *v1.Node) bool { return strings.Contains(q.zones, node.Name[:1]) }
 func (q testQuota) Limits() map[string]int64     { return q.limits }
 
-// A split exceeds no quota that was kept before, whatever is asked for; and one that cannot bind is left out.
+// A split exceeds no quota that was kept before, whatever is asked for; and one that cannot bind is
+// left out.
 func TestSplitsKeepTheQuotas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes []Load

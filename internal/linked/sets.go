@@ -18,8 +18,9 @@ import (
 // ErrNoTemplate is of a group for which the autoscaler could make no template.
 var ErrNoTemplate = errors.New("has no template")
 
-// Sets knows which node groups are similar. It keeps the index between loops and brings it up to date when it is asked about other
-// templates than those it has seen. T is the autoscaler's template and G its node group. It is safe for concurrent use.
+// Sets knows which node groups are similar. It keeps the index between loops and brings it up to
+// date when it is asked about other templates than those it has seen. T is the autoscaler's
+// template and G its node group. It is safe for concurrent use.
 type Sets[T comparable, G NodeGroup] struct {
 	options nodegroupset.Options
 	read    func(T) Template
@@ -28,8 +29,8 @@ type Sets[T comparable, G NodeGroup] struct {
 
 	mu    sync.Mutex
 	index *nodegroupset.Index
-	// seen are the templates the index was last brought up to date with. Every loop has a map of its own; that this one is kept
-	// makes sure that no other has its address.
+	// seen are the templates the index was last brought up to date with. Every loop has a map of
+	// its own; that this one is kept makes sure that no other has its address.
 	seen    map[string]T
 	size    int // of seen then
 	groups  map[string]*member[T, G]
@@ -51,8 +52,8 @@ type member[T comparable, G NodeGroup] struct {
 	failed   error // the template cannot be compared
 }
 
-// NewSets returns sets without memory. Read says what is compared of a template. Options that cannot be used are refused with
-// an error that names the flag.
+// NewSets returns sets without memory. Read says what is compared of a template. Options that
+// cannot be used are refused with an error that names the flag.
 func NewSets[T comparable, G NodeGroup](options nodegroupset.Options, read func(T) Template, journal *Journal) (*Sets[T, G], error) {
 	index, err := nodegroupset.NewIndex(options)
 	if err != nil {
@@ -61,8 +62,8 @@ func NewSets[T comparable, G NodeGroup](options nodegroupset.Options, read func(
 	return &Sets[T, G]{options: options, read: read, journal: journal, clock: journal.clock, index: index}, nil
 }
 
-// Similar returns the cloud's groups that are similar to one with a template: in name order, from the one after it on and then
-// from the first. The caller must not change the list.
+// Similar returns the cloud's groups that are similar to one with a template: in name order, from
+// the one after it on and then from the first. The caller must not change the list.
 func (s *Sets[T, G]) Similar(id string, templates map[string]T, cloud Cloud[G]) []G {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,14 +85,16 @@ func (s *Sets[T, G]) Update(templates map[string]T, cloud Cloud[G]) {
 	}
 }
 
-// SetOf names the set a group is in by its first member; it is empty for a group on its own and for one that is not known.
+// SetOf names the set a group is in by its first member; it is empty for a group on its own and for
+// one that is not known.
 func (s *Sets[T, G]) SetOf(id string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.first[id]
 }
 
-// TemplateOf returns the node of the template a group was last compared by, which is the autoscaler's own, and nil if there is none.
+// TemplateOf returns the node of the template a group was last compared by, which is the
+// autoscaler's own, and nil if there is none.
 func (s *Sets[T, G]) TemplateOf(id string) *v1.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,15 +104,17 @@ func (s *Sets[T, G]) TemplateOf(id string) *v1.Node {
 	return nil
 }
 
-// current reports whether the index answers a question about a group of the templates. Within a loop a template may take the
-// place of another only where the autoscaler creates a group that was planned.
+// current reports whether the index answers a question about a group of the templates. Within a
+// loop a template may take the place of another only where the autoscaler creates a group that was
+// planned.
 func (s *Sets[T, G]) current(id string, templates map[string]T) bool {
 	unchanged := func(id string) bool { return s.groups[id] != nil && s.groups[id].info == templates[id] }
 	return s.sameMap(templates) && unchanged(id) && !slices.ContainsFunc(s.planned, func(id string) bool { return !unchanged(id) })
 }
 
-// partners are the cloud's groups that are similar to one. All groups of a list that the index shares are given parts of one
-// ring, so that the answers about every group of a large set cost no more than the set.
+// partners are the cloud's groups that are similar to one. All groups of a list that the index
+// shares are given parts of one ring, so that the answers about every group of a large set cost no
+// more than the set.
 func (s *Sets[T, G]) partners(id string) []G {
 	names, shared := s.index.Alike(id)
 	if len(names) == 0 {
@@ -231,8 +236,8 @@ func (s *Sets[T, G]) plannedGroups() []string {
 	return planned
 }
 
-// resizedWhole reports whether a group goes from nothing to its maximum at once. Where the cloud cannot say, it is a plain group; the
-// autoscaler takes it for that too.
+// resizedWhole reports whether a group goes from nothing to its maximum at once. Where the cloud
+// cannot say, it is a plain group; the autoscaler takes it for that too.
 func resizedWhole[G NodeGroup](cloud Cloud[G], group G) bool {
 	whole, err := cloud.ZeroOrMax(group)
 	return err == nil && whole
@@ -298,8 +303,8 @@ func (s *Sets[T, G]) cloudsSets() [][]string {
 	return out
 }
 
-// explainLater explains the groups as they are now whenever it is called. It works on an index of its own, so that the autoscaler
-// never waits for it.
+// explainLater explains the groups as they are now whenever it is called. It works on an index of
+// its own, so that the autoscaler never waits for it.
 func (s *Sets[T, G]) explainLater() func() (nodegroupset.Report, error) {
 	templates, options := make(map[string]cloudprovider.Template, len(s.groups)), s.options
 	for id, m := range s.groups {

@@ -86,7 +86,8 @@ func TestGroupsCreatedDuringAScaleUp(t *testing.T) {
 	wantNames(t, f.similar(s, "created"), "a", "extra")
 }
 
-// TestAnswersAreThoseOfAFreshIndex lets a fleet change at random from loop to loop: what is kept must never show.
+// TestAnswersAreThoseOfAFreshIndex lets a fleet change at random from loop to loop: what is kept
+// must never show.
 func TestAnswersAreThoseOfAFreshIndex(t *testing.T) {
 	ids := []string{"a", "b", "c", "d", "e", "f"}
 	rapid.Check(t, func(t *rapid.T) {

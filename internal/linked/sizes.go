@@ -42,8 +42,9 @@ func readSizes[G NodeGroup](groups []G) (sized []Sized[G], failed map[string]str
 	return sized, failed
 }
 
-// ReadSizes reads at the end of a loop how large the groups are that have similar ones, since nothing else does in a loop without
-// decisions. It is called in the autoscaler's own goroutine, because a cloud provider need not be safe for concurrent use.
+// ReadSizes reads at the end of a loop how large the groups are that have similar ones, since
+// nothing else does in a loop without decisions. It is called in the autoscaler's own goroutine,
+// because a cloud provider need not be safe for concurrent use.
 func ReadSizes[G NodeGroup](journal *Journal, groups []G) {
 	together := map[string]bool{}
 	for _, set := range shared(journal.remembers().compared.is.Sets) {

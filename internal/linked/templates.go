@@ -10,13 +10,15 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// compared is the template the index compares. It shares the node and the pods with the autoscaler's.
+// compared is the template the index compares. It shares the node and the pods with the
+// autoscaler's.
 func (t Template) compared() cloudprovider.Template {
 	return cloudprovider.Template{Node: t.Node, Pods: t.Pods()}
 }
 
-// same reports whether two templates of one group are alike in all that is compared. The autoscaler makes new ones in every
-// loop, which differ in their random names and therefore in the hostname label.
+// same reports whether two templates of one group are alike in all that is compared. The autoscaler
+// makes new ones in every loop, which differ in their random names and therefore in the hostname
+// label.
 func (t Template) same(other Template) bool {
 	if t.Node == nil || other.Node == nil {
 		return false

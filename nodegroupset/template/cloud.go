@@ -8,12 +8,13 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// Some labels make no difference on the nodes of one cloud. The cloud is found out from all that is known of a group, so
-// that it is the same for the cloud's template, for the first node, and when the group is empty again.
+// Some labels make no difference on the nodes of one cloud. The cloud is found out from all that is
+// known of a group, so that it is the same for the cloud's template, for the first node, and when
+// the group is empty again.
 
-// ShareCloud takes templates that do not show their cloud to be of the one that the providerIDs of the others name, as an
-// autoscaler works with one cloud. If they name several, it changes nothing. The templates, by group, are replaced in the
-// map and not changed.
+// ShareCloud takes templates that do not show their cloud to be of the one that the providerIDs of
+// the others name, as an autoscaler works with one cloud. If they name several, it changes nothing.
+// The templates, by group, are replaced in the map and not changed.
 func ShareCloud(templates map[string]cloudprovider.Template) error {
 	packs, err := nodegroupset.ShippedPacks()
 	if err != nil {
@@ -23,7 +24,8 @@ func ShareCloud(templates map[string]cloudprovider.Template) error {
 	return nil
 }
 
-// shareCloud gives every group in named that providerID, and templates that show no cloud the one that is common to all.
+// shareCloud gives every group in named that providerID, and templates that show no cloud the one
+// that is common to all.
 func shareCloud(packs nodegroupset.LabelPacks, templates map[string]cloudprovider.Template, named map[string]string) {
 	all := map[string]string{}
 	for group, t := range templates {
@@ -49,7 +51,8 @@ func shareCloud(packs nodegroupset.LabelPacks, templates map[string]cloudprovide
 	}
 }
 
-// commonCloud is a providerID of the cloud that all given ones name. It is empty if they name none or several.
+// commonCloud is a providerID of the cloud that all given ones name. It is empty if they name none
+// or several.
 func commonCloud(packs nodegroupset.LabelPacks, named map[string]string) string {
 	first := ""
 	for _, group := range slices.Sorted(maps.Keys(named)) {

@@ -19,22 +19,23 @@ import (
 type Completion struct {
 	// Template is the completed template; nil if nothing is filled in.
 	Template *cloudprovider.Template
-	// Note says from which group what was filled in, "completed from m5-a (ephemeral-storage)", or why nothing is although
-	// something could be.
+	// Note says from which group what was filled in, "completed from m5-a (ephemeral-storage)", or
+	// why nothing is although something could be.
 	Note string
 	// Err is why a populated group is no model: its template cannot be compared.
 	Err error
 }
 
-// Complete fills in what the cloud's templates of empty groups lack, by group. It returns those groups alone of which there
-// is something to say.
+// Complete fills in what the cloud's templates of empty groups lack, by group. It returns those
+// groups alone of which there is something to say.
 //
-// The model is the populated group that differs from the empty one in nothing but what is missing there. Of several models
-// the one with the least missing counts; of similar populated groups the first by name stands for all.
+// The model is the populated group that differs from the empty one in nothing but what is missing
+// there. Of several models the one with the least missing counts; of similar populated groups the
+// first by name stands for all.
 //
-// A guess must not decide where pods go. So nothing is filled in that says what nodes are for: no label that one of the pods
-// selects nodes by, no label that is known to have a meaning, no extended resource. Nor is anything if two models would fill
-// in different labels.
+// A guess must not decide where pods go. So nothing is filled in that says what nodes are for: no
+// label that one of the pods selects nodes by, no label that is known to have a meaning, no
+// extended resource. Nor is anything if two models would fill in different labels.
 func Complete(templates map[string]cloudprovider.Template, empty map[string]bool, similarity nodegroupset.Options, pods iter.Seq[*v1.PodSpec]) (map[string]Completion, error) {
 	index, err := nodegroupset.NewIndex(similarity)
 	if err != nil {
@@ -143,8 +144,8 @@ func addSelectorKeys(keys map[string]bool, pod *v1.PodSpec) {
 	}
 }
 
-// lacksAny is the cheap test that spares most pairs the comparison: it reports whether the machines have the same cpu and the
-// model names something that the empty template does not.
+// lacksAny is the cheap test that spares most pairs the comparison: it reports whether the machines
+// have the same cpu and the model names something that the empty template does not.
 func lacksAny(empty, model *v1.Node) bool {
 	if empty.Status.Capacity.Cpu().Cmp(*model.Status.Capacity.Cpu()) != 0 {
 		return false
@@ -167,8 +168,8 @@ func lacksAny(empty, model *v1.Node) bool {
 	return false
 }
 
-// onlyMissing lists what the empty group's template lacks, if filling that in is allowed and makes the two groups similar,
-// and nothing otherwise. The index is left as it was.
+// onlyMissing lists what the empty group's template lacks, if filling that in is allowed and makes
+// the two groups similar, and nothing otherwise. The index is left as it was.
 func (c *completer) onlyMissing(empty, model group) []missingField {
 	defer c.index.Delete(empty.id)
 	missing := missingIn(empty.Node, model.Node)
@@ -228,7 +229,8 @@ func missingIn(empty, model *v1.Node) []missingField {
 	return missing
 }
 
-// fillIn returns a copy of the empty group's template with what is missing taken from the model, and the names of that.
+// fillIn returns a copy of the empty group's template with what is missing taken from the model,
+// and the names of that.
 func fillIn(empty cloudprovider.Template, model *v1.Node, missing []missingField) (cloudprovider.Template, []string) {
 	node := empty.Node.DeepCopy()
 	var filled []string

@@ -21,8 +21,8 @@ var daemonTolerations = []v1.Toleration{
 	{Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule},
 }
 
-// AddDaemonPods adds to a template the pods of those daemon sets that run on a node made from it, except for sets of which
-// the template has a pod already.
+// AddDaemonPods adds to a template the pods of those daemon sets that run on a node made from it,
+// except for sets of which the template has a pod already.
 func AddDaemonPods(t *cloudprovider.Template, sets []*appsv1.DaemonSet) {
 	var pods []*v1.Pod
 	for _, set := range sets {

@@ -14,8 +14,9 @@ import (
 // templateGeneration is a label that the daemon set controller gives a pod.
 const templateGeneration = "pod-template-generation"
 
-// DaemonSetFinder makes daemon sets from their pods, for callers that do not have the daemon sets themselves. The zero value
-// is ready. A set's own required node affinity cannot be found again: the controller replaces it by the name of the node.
+// DaemonSetFinder makes daemon sets from their pods, for callers that do not have the daemon sets
+// themselves. The zero value is ready. A set's own required node affinity cannot be found again:
+// the controller replaces it by the name of the node.
 type DaemonSetFinder struct {
 	newest map[string]*v1.Pod // of each set, by namespace/name
 }
@@ -35,7 +36,8 @@ func (f *DaemonSetFinder) Add(p *v1.Pod) {
 	}
 }
 
-// DaemonSets returns the sets found so far, by namespace and name, but for those that are known by namespace/name.
+// DaemonSets returns the sets found so far, by namespace and name, but for those that are known by
+// namespace/name.
 func (f *DaemonSetFinder) DaemonSets(known func(name string) bool) []*appsv1.DaemonSet {
 	var sets []*appsv1.DaemonSet
 	for _, key := range slices.Sorted(maps.Keys(f.newest)) {

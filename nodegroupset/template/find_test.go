@@ -30,8 +30,8 @@ func podOf(set *appsv1.DaemonSet, node string, generation int64) *v1.Pod {
 	}
 }
 
-// TestDaemonSetsAreFoundAgainInTheirPods makes pods of random sets as the controller does, and wants the pod that a new node would
-// run to be the same from the sets and from their pods.
+// TestDaemonSetsAreFoundAgainInTheirPods makes pods of random sets as the controller does, and
+// wants the pod that a new node would run to be the same from the sets and from their pods.
 func TestDaemonSetsAreFoundAgainInTheirPods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent", Namespace: "kube-system", UID: "u"}}
@@ -74,7 +74,8 @@ func TestDaemonSetsAreFoundAgainInTheirPods(t *testing.T) {
 	})
 }
 
-// tolerated is the pod without a toleration that the controller gives pods on the host's network, which keep it.
+// tolerated is the pod without a toleration that the controller gives pods on the host's network,
+// which keep it.
 func tolerated(p *v1.Pod) *v1.Pod {
 	var kept []v1.Toleration
 	for _, t := range p.Spec.Tolerations {

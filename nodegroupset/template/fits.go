@@ -14,9 +14,10 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// fits reports whether the scheduler lets a daemon set's pod run on a node made from the template, beside the pods that the
-// template has. It looks at the labels, taints, resources and host ports of the node. Rules that daemon sets do not
-// need are left out: affinity and spread between pods, volumes and devices.
+// fits reports whether the scheduler lets a daemon set's pod run on a node made from the template,
+// beside the pods that the template has. It looks at the labels, taints, resources and host ports
+// of the node. Rules that daemon sets do not need are left out: affinity and spread between pods,
+// volumes and devices.
 func fits(pod *v1.Pod, t *cloudprovider.Template) bool {
 	if pod.Spec.NodeName != "" {
 		return false // a new node has another name

@@ -18,7 +18,8 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// TestDaemonPodsAreThoseTheSchedulerTakes holds the daemon set pods of random templates against the real scheduler's filters.
+// TestDaemonPodsAreThoseTheSchedulerTakes holds the daemon set pods of random templates against the
+// real scheduler's filters.
 func TestDaemonPodsAreThoseTheSchedulerTakes(t *testing.T) {
 	checker, err := predicates.New(context.Background(), predicates.Options{})
 	if err != nil {

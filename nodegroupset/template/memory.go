@@ -7,8 +7,9 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// Memory remembers from round to round what the nodes of each group looked like and which providerID has shown the cloud
-// of the group, so that a template stays the same when the group is empty again. It is not safe for concurrent use.
+// Memory remembers from round to round what the nodes of each group looked like and which
+// providerID has shown the cloud of the group, so that a template stays the same when the group is
+// empty again. It is not safe for concurrent use.
 type Memory struct {
 	packs     nodegroupset.LabelPacks
 	templates map[string]*cloudprovider.Template
@@ -30,8 +31,8 @@ func (m *Memory) Template(group string) (t *cloudprovider.Template, ok bool) {
 // Keep remembers the template of a group that was made from one of its nodes.
 func (m *Memory) Keep(group string, t *cloudprovider.Template) { m.templates[group] = t }
 
-// NamesCloud reports whether a node of the group has ever named its cloud by its providerID, one of the given ones
-// included. Of these the first by name counts.
+// NamesCloud reports whether a node of the group has ever named its cloud by its providerID, one of
+// the given ones included. Of these the first by name counts.
 func (m *Memory) NamesCloud(group string, nodes ...*v1.Node) bool {
 	if m.named[group] != "" {
 		return true
@@ -48,7 +49,8 @@ func (m *Memory) NamesCloud(group string, nodes ...*v1.Node) bool {
 	return first != nil
 }
 
-// ShareCloud is the function ShareCloud, with the providerIDs of all groups that have ever named their cloud.
+// ShareCloud is the function ShareCloud, with the providerIDs of all groups that have ever named
+// their cloud.
 func (m *Memory) ShareCloud(templates map[string]cloudprovider.Template) {
 	shareCloud(m.packs, templates, m.named)
 }

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Keys of the taints that Cluster Autoscaler puts on a node it removes, and on a node it may remove, which the scheduler
-// then avoids.
+// Keys of the taints that Cluster Autoscaler puts on a node it removes, and on a node it may
+// remove, which the scheduler then avoids.
 const (
 	ToBeDeletedTaint       = "ToBeDeletedByClusterAutoscaler"
 	DeletionCandidateTaint = "DeletionCandidateOfClusterAutoscaler"
@@ -22,16 +22,19 @@ func IsReady(n *v1.Node) bool {
 	})
 }
 
-// IsLeaving reports whether the node is about to go: it is deleted, or has the taint ToBeDeletedTaint.
+// IsLeaving reports whether the node is about to go: it is deleted, or has the taint
+// ToBeDeletedTaint.
 func IsLeaving(n *v1.Node) bool {
 	return n.DeletionTimestamp != nil ||
 		slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == ToBeDeletedTaint })
 }
 
-// IsUsable reports whether the node can stand for its group: it is ready, schedulable and not leaving.
+// IsUsable reports whether the node can stand for its group: it is ready, schedulable and not
+// leaving.
 func IsUsable(n *v1.Node) bool { return IsReady(n) && !n.Spec.Unschedulable && !IsLeaving(n) }
 
-// Compare orders the nodes of a group by how well they stand for it: usable nodes first, then by name.
+// Compare orders the nodes of a group by how well they stand for it: usable nodes first, then by
+// name.
 func Compare(a, b *v1.Node) int {
 	if usable := IsUsable(a); usable != IsUsable(b) {
 		if usable {
@@ -42,7 +45,8 @@ func Compare(a, b *v1.Node) int {
 	return cmp.Compare(a.Name, b.Name)
 }
 
-// RunsOnEveryNode reports whether the pod is one of a daemon set or a static pod, and so comes and goes with its node.
+// RunsOnEveryNode reports whether the pod is one of a daemon set or a static pod, and so comes and
+// goes with its node.
 func RunsOnEveryNode(pod *v1.Pod) bool {
 	if _, static := pod.Annotations[v1.MirrorPodAnnotationKey]; static {
 		return true

@@ -39,9 +39,10 @@ var startupTaintPrefixes = []string{
 // nameFor is the name of the template of a group, also as its hostname.
 func nameFor(group string) string { return "template-node-for-" + group }
 
-// OfNode makes the template of a group from one of its nodes and the pods on it. The template has a hostname of its own,
-// no taint that a node carries only for a time, and of the pods only those that run on every node of the group: daemon set
-// and static pods. StartupTaints are the keys of further taints that a node carries only while it starts.
+// OfNode makes the template of a group from one of its nodes and the pods on it. The template has a
+// hostname of its own, no taint that a node carries only for a time, and of the pods only those
+// that run on every node of the group: daemon set and static pods. StartupTaints are the keys of
+// further taints that a node carries only while it starts.
 func OfNode(group string, n *v1.Node, pods []*v1.Pod, startupTaints []string) *cloudprovider.Template {
 	t := &cloudprovider.Template{Node: cleanNode(group, n, startupTaints)}
 	for _, pod := range pods {
@@ -53,7 +54,8 @@ func OfNode(group string, n *v1.Node, pods []*v1.Pod, startupTaints []string) *c
 	return t
 }
 
-// OfCloud makes the template of a group without nodes from what the cloud says and the daemon sets of the cluster.
+// OfCloud makes the template of a group without nodes from what the cloud says and the daemon sets
+// of the cluster.
 func OfCloud(group string, cloud cloudprovider.Template, sets []*appsv1.DaemonSet, startupTaints []string) *cloudprovider.Template {
 	t := &cloudprovider.Template{Node: cleanNode(group, cloud.Node, startupTaints), Pods: cloud.Pods}
 	AddDaemonPods(t, sets)
@@ -92,8 +94,8 @@ func isTransient(key string, startupTaints []string) bool {
 		slices.ContainsFunc(startupTaintPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// cleanPod returns a copy that is bound to no node, neither by name nor by the node affinity that the daemon set controller
-// writes.
+// cleanPod returns a copy that is bound to no node, neither by name nor by the node affinity that
+// the daemon set controller writes.
 func cleanPod(pod *v1.Pod) *v1.Pod {
 	clean := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, Labels: pod.Labels, Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences},

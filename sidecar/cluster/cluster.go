@@ -22,9 +22,11 @@ const (
 	DefaultNamespace = "kube-system"
 	// DefaultConfigMap holds the journal.
 	DefaultConfigMap = "evenkeel-sidecar"
-	// DefaultLease is the default of Cluster Autoscaler's flag --leader-elect-resource-name. Options do not default to it.
+	// DefaultLease is the default of Cluster Autoscaler's flag --leader-elect-resource-name.
+	// Options do not default to it.
 	DefaultLease = "cluster-autoscaler"
-	// DefaultTimeout bounds one Load or Save. Cluster Autoscaler waits 5 s for the call that a Save is part of.
+	// DefaultTimeout bounds one Load or Save. Cluster Autoscaler waits 5 s for the call that a Save
+	// is part of.
 	DefaultTimeout = time.Second
 	// DefaultPatience is how long the nodes last seen are good without a watch.
 	DefaultPatience = time.Minute
@@ -32,35 +34,40 @@ const (
 	userAgent = "evenkeel-sidecar"
 )
 
-// Options say where things lie. The zero value is for one autoscaler without leader election, in kube-system.
+// Options say where things lie. The zero value is for one autoscaler without leader election, in
+// kube-system.
 type Options struct {
-	// Namespace of the ConfigMap and the lease: the value of Cluster Autoscaler's flag --namespace, which decides alone
-	// where its lease lies. Empty means DefaultNamespace.
+	// Namespace of the ConfigMap and the lease: the value of Cluster Autoscaler's flag --namespace,
+	// which decides alone where its lease lies. Empty means DefaultNamespace.
 	Namespace string
 	// ConfigMap holds the journal and is made if it is not there. Empty means DefaultConfigMap.
 	ConfigMap string
-	// Lease is the lock of Cluster Autoscaler's leader election; empty where that is off (--leader-elect=false). The
-	// journal is then fenced against earlier processes only, and two that run at a time get in each other's way.
+	// Lease is the lock of Cluster Autoscaler's leader election; empty where that is off
+	// (--leader-elect=false). The journal is then fenced against earlier processes only, and two
+	// that run at a time get in each other's way.
 	Lease string
-	// Identity is the holder of the lease when our autoscaler leads. Empty means the host's name, as it does there: that
-	// of the pod, or of the node with hostNetwork.
+	// Identity is the holder of the lease when our autoscaler leads. Empty means the host's name,
+	// as it does there: that of the pod, or of the node with hostNetwork.
 	Identity string
-	// PodName and PodUID name the pod that events are about. Without a name they are about the ConfigMap; without the UID
-	// kubectl describe does not show them. PodNamespace is the pod's; empty means Namespace.
+	// PodName and PodUID name the pod that events are about. Without a name they are about the
+	// ConfigMap; without the UID kubectl describe does not show them. PodNamespace is the pod's;
+	// empty means Namespace.
 	PodName, PodUID, PodNamespace string
 	// StartupTaints and StartupTaintPrefixes are the values of Cluster Autoscaler's flags --startup-taint and
 	// --startup-taint-prefix.
 	StartupTaints, StartupTaintPrefixes []string
-	// GPULabel is the label of nodes that are not ready before they have GPUs; empty if there is none.
+	// GPULabel is the label of nodes that are not ready before they have GPUs; empty if there is
+	// none.
 	GPULabel string
 	// Timeout bounds one Load or Save. 0 means DefaultTimeout.
 	Timeout time.Duration
-	// Patience is how long the nodes last seen count as known while the API server cannot be asked. 0 means
-	// DefaultPatience.
+	// Patience is how long the nodes last seen count as known while the API server cannot be asked.
+	// 0 means DefaultPatience.
 	Patience time.Duration
 	// Clock is the real one if nil.
 	Clock clock.Clock
-	// Log receives a line when the watch breaks and when it works again. The zero value logs nothing.
+	// Log receives a line when the watch breaks and when it works again. The zero value logs
+	// nothing.
 	Log logr.Logger
 }
 
@@ -108,12 +115,12 @@ var (
 	_ sidecar.Recorder = (*Recorder)(nil)
 )
 
-// New begins to watch the nodes and to publish events, until ctx ends. It does not wait for the API server: what is
-// not known yet says so.
+// New begins to watch the nodes and to publish events, until ctx ends. It does not wait for the API
+// server: what is not known yet says so.
 func New(ctx context.Context, config *rest.Config, o Options) (*Cluster, error) {
 	config = rest.CopyConfig(config)
-	// Nothing waits for a budget of calls: there is one call of the journal at a time, the watch slows down by itself when it
-	// fails, and the recorder has its own limit.
+	// Nothing waits for a budget of calls: there is one call of the journal at a time, the watch
+	// slows down by itself when it fails, and the recorder has its own limit.
 	config.QPS = -1
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = config.ContentType + ",application/json"

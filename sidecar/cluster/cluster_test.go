@@ -67,7 +67,8 @@ func TestClusterWatchesNodes(t *testing.T) {
 	})
 }
 
-// Equal events are counted, many of a reason are combined, too many are dropped, and the API server may be away for a while.
+// Equal events are counted, many of a reason are combined, too many are dropped, and the API server
+// may be away for a while.
 func TestRecorder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

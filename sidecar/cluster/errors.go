@@ -7,11 +7,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// ErrStale is returned by Save when what was loaded is not what is stored: it was written or removed by somebody else since,
-// was never loaded, or the leadership has changed hands since. Nothing was written. Load again, then decide again.
+// ErrStale is returned by Save when what was loaded is not what is stored: it was written or
+// removed by somebody else since, was never loaded, or the leadership has changed hands since.
+// Nothing was written. Load again, then decide again.
 var ErrStale = errors.New("the journal must be loaded again")
 
-// explained says what could not be done and, where rights are missing, which and what to do about it.
+// explained says what could not be done and, where rights are missing, which and what to do about
+// it.
 func explained(err error, verb, object string) error {
 	switch {
 	case err == nil:

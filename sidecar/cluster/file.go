@@ -13,8 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/sidecar"
 )
 
-// FileJournal keeps a text in a local file, for machines without a cluster: one autoscaler, whose sidecar always comes
-// back on the same machine. It may be used by several goroutines.
+// FileJournal keeps a text in a local file, for machines without a cluster: one autoscaler, whose
+// sidecar always comes back on the same machine. It may be used by several goroutines.
 type FileJournal struct {
 	path string
 
@@ -24,9 +24,10 @@ type FileJournal struct {
 
 var _ sidecar.Journal = (*FileJournal)(nil)
 
-// OpenFileJournal opens the journal in the file at path, which need not be there yet; its folder does. The journal is this
-// process's until Close, or until the process ends, however it does: another one that opens it meanwhile is refused. A file
-// beside it, with .lock at the end of its name, stands for that and stays.
+// OpenFileJournal opens the journal in the file at path, which need not be there yet; its folder
+// does. The journal is this process's until Close, or until the process ends, however it does:
+// another one that opens it meanwhile is refused. A file beside it, with .lock at the end of its
+// name, stands for that and stays.
 func OpenFileJournal(path string) (*FileJournal, error) {
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -74,8 +75,8 @@ func (j *FileJournal) read(ctx context.Context) ([]byte, error) {
 	return text, nil
 }
 
-// Save replaces the text: after a crash at any moment the file has the old one or the new one. When it returns the text is on
-// the disk.
+// Save replaces the text: after a crash at any moment the file has the old one or the new one. When
+// it returns the text is on the disk.
 func (j *FileJournal) Save(ctx context.Context, text []byte) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

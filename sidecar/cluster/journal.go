@@ -35,8 +35,9 @@ const (
 	managedBy      = "evenkeel"
 )
 
-// Journal keeps a text in a ConfigMap that only the leading replica can read and write; the package's comment says how.
-// It may be used by several goroutines; its calls come one after the other.
+// Journal keeps a text in a ConfigMap that only the leading replica can read and write; the
+// package's comment says how. It may be used by several goroutines; its calls come one after the
+// other.
 type Journal struct {
 	maps            coreclient.ConfigMapInterface
 	leases          coordinationclient.LeaseInterface
@@ -49,8 +50,9 @@ type Journal struct {
 
 	turn   chan struct{} // holds a token while a call is on its way
 	claims int           // tried so far
-	// held is the ConfigMap as our last Load or Save has left it. It is nil if there was none, or if the last one failed in a
-	// way that leaves open what is stored, or what may still come to be.
+	// held is the ConfigMap as our last Load or Save has left it. It is nil if there was none, or
+	// if the last one failed in a way that leaves open what is stored, or what may still come to
+	// be.
 	held *v1.ConfigMap
 }
 
@@ -72,7 +74,8 @@ func newJournal(client kubernetes.Interface, process string, o *Options) *Journa
 // String says where the text is kept.
 func (j *Journal) String() string { return "ConfigMap " + j.namespace + "/" + j.name }
 
-// Load returns the text last saved, and makes sure that nobody who has loaded before can save any more.
+// Load returns the text last saved, and makes sure that nobody who has loaded before can save any
+// more.
 func (j *Journal) Load(ctx context.Context) ([]byte, error) {
 	ctx, leave, err := j.enter(ctx)
 	if err != nil {
@@ -110,8 +113,8 @@ func (j *Journal) load(ctx context.Context) ([]byte, error) {
 	return []byte(found.Data[DataKey]), nil
 }
 
-// create makes the ConfigMap, claimed. It is made here and not by the first Save so that the absence of a ConfigMap can
-// be claimed like any other state.
+// create makes the ConfigMap, claimed. It is made here and not by the first Save so that the
+// absence of a ConfigMap can be claimed like any other state.
 func (j *Journal) create(ctx context.Context, term string) (*v1.ConfigMap, error) {
 	m := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: j.name}}
 	j.mark(m, term)
@@ -127,7 +130,8 @@ func (j *Journal) claim(ctx context.Context, found *v1.ConfigMap, term string) (
 	return j.update(ctx, found)
 }
 
-// mark puts this process's mark on m. No mark is used twice: a write that changes nothing makes no new version.
+// mark puts this process's mark on m. No mark is used twice: a write that changes nothing makes no
+// new version.
 func (j *Journal) mark(m *v1.ConfigMap, term string) {
 	j.claims++
 	metav1.SetMetaDataLabel(&m.ObjectMeta, labelManagedBy, managedBy)
@@ -135,9 +139,9 @@ func (j *Journal) mark(m *v1.ConfigMap, term string) {
 	metav1.SetMetaDataAnnotation(&m.ObjectMeta, AnnotationWriter, j.process+"/"+strconv.Itoa(j.claims))
 }
 
-// Save replaces the text. It answers ErrStale, wrapped, unless everything since the last Load of this process was written by
-// this process, in the same term of leadership. Any error means that the text may not be there; after one that is not
-// ErrNotLeader, Load comes first.
+// Save replaces the text. It answers ErrStale, wrapped, unless everything since the last Load of
+// this process was written by this process, in the same term of leadership. Any error means that
+// the text may not be there; after one that is not ErrNotLeader, Load comes first.
 func (j *Journal) Save(ctx context.Context, text []byte) error {
 	if err := checkText(text); err != nil {
 		return fmt.Errorf("saving the journal: %w", err)
@@ -187,9 +191,9 @@ func (j *Journal) update(ctx context.Context, m *v1.ConfigMap) (*v1.ConfigMap, e
 	return m, j.explained(err, "update")
 }
 
-// term names the current term of leadership: it differs from that of every other holder, and of every other lease. It
-// fails with ErrNotLeader where another replica leads or none. The lease is read from the API server's storage, not
-// from anybody's cache.
+// term names the current term of leadership: it differs from that of every other holder, and of
+// every other lease. It fails with ErrNotLeader where another replica leads or none. The lease is
+// read from the API server's storage, not from anybody's cache.
 func (j *Journal) term(ctx context.Context) (string, error) {
 	if j.lease == "" {
 		return "no election", nil

@@ -13,8 +13,9 @@ import (
 	"github.com/evenkeel/evenkeel/sidecar"
 )
 
-// After a process has loaded, no other changes the text before it loads as well, whatever is paused, lost or late
-// on the way; an older leader does not load after a newer one; and what was loaded is what is stored.
+// After a process has loaded, no other changes the text before it loads as well, whatever is
+// paused, lost or late on the way; an older leader does not load after a newer one; and what was
+// loaded is what is stored.
 func TestPropertyOnlyTheLastToLoadWrites(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{T: t, server: newServer()}
@@ -61,7 +62,8 @@ func (w *world) restart(i int) {
 	w.lines = append(w.lines, r.line)
 }
 
-// step does one thing at random; while a write is on its way, up to depth deep, other things happen.
+// step does one thing at random; while a write is on its way, up to depth deep, other things
+// happen.
 func (w *world) step(depth int) {
 	i := rapid.IntRange(0, len(w.replicas)-1).Draw(w.T, "replica")
 	r := w.replicas[i]

@@ -51,9 +51,10 @@ func newNodes(o *Options) *Nodes {
 	}
 }
 
-// List returns all registered nodes by name. They are not known, and ok is false, until they were listed once, and while the
-// API server has refused or not answered every call of the watch for Options.Patience. Until then the nodes last seen
-// count: an API server that restarts is back sooner, and Cluster Autoscaler goes on with what it has seen as well.
+// List returns all registered nodes by name. They are not known, and ok is false, until they were
+// listed once, and while the API server has refused or not answered every call of the watch for
+// Options.Patience. Until then the nodes last seen count: an API server that restarts is back
+// sooner, and Cluster Autoscaler goes on with what it has seen as well.
 func (n *Nodes) List() (nodes []steering.NodeState, ok bool) {
 	if n.Problem() != nil {
 		return nil, false
@@ -134,8 +135,8 @@ type nodeStore struct{ n *Nodes }
 
 var _ cache.TransformingStore = nodeStore{}
 
-// Transformer lets the watch drop, while it still gathers the first list, what is not looked at. A node has 10 to 20 kB
-// otherwise.
+// Transformer lets the watch drop, while it still gathers the first list, what is not looked at. A
+// node has 10 to 20 kB otherwise.
 func (s nodeStore) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		node, ok := object.(*v1.Node)
@@ -236,8 +237,9 @@ func (r readiness) state(n *v1.Node) steering.NodeState {
 	}
 }
 
-// healthy goes by conditions and their taints. A node that tells nothing of itself is not ready; one that is being drained,
-// is cordoned or cannot be reached is, until its condition says otherwise.
+// healthy goes by conditions and their taints. A node that tells nothing of itself is not ready;
+// one that is being drained, is cordoned or cannot be reached is, until its condition says
+// otherwise.
 func (readiness) healthy(n *v1.Node) bool {
 	ready := false
 	for _, c := range n.Status.Conditions {
@@ -258,8 +260,8 @@ func (readiness) healthy(n *v1.Node) bool {
 	})
 }
 
-// starting reports whether something on the node is awaited still. Cluster Autoscaler asks this of nodes that are not
-// cordoned only.
+// starting reports whether something on the node is awaited still. Cluster Autoscaler asks this of
+// nodes that are not cordoned only.
 func (r readiness) starting(n *v1.Node) bool {
 	for _, t := range n.Spec.Taints {
 		if slices.Contains(r.startupTaints, t.Key) ||

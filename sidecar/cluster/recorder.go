@@ -19,8 +19,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Limits on events. Equal ones are counted up in one object, and more than ten of one reason in ten minutes are
-// combined, by client-go's rules.
+// Limits on events. Equal ones are counted up in one object, and more than ten of one reason in ten
+// minutes are combined, by client-go's rules.
 const (
 	eventQueue   = 100     // waiting to be published
 	eventBurst   = 25      // published at once
@@ -90,7 +90,8 @@ func (r *Recorder) Event(warning bool, reason, message string) {
 	}
 }
 
-// Dropped returns how many events were not published: too many at a time, or refused by the API server.
+// Dropped returns how many events were not published: too many at a time, or refused by the API
+// server.
 func (r *Recorder) Dropped() int64 { return r.dropped.Load() }
 
 func (r *Recorder) run(ctx context.Context) {
@@ -109,8 +110,8 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// publish writes the event, or a count in place of it, unless there are too many. It tries again while the API server
-// cannot be reached.
+// publish writes the event, or a count in place of it, unless there are too many. It tries again
+// while the API server cannot be reached.
 func (r *Recorder) publish(ctx context.Context, event *v1.Event) error {
 	result, err := r.correlator.EventCorrelate(event)
 	if err == nil && !result.Skip {

@@ -1,10 +1,12 @@
-// Package fakeprovider lets Cluster Autoscaler (CA) scale a cloud that is only in memory, for trying it out without a bill.
+// Package fakeprovider lets Cluster Autoscaler (CA) scale a cloud that is only in memory, for
+// trying it out without a bill.
 //
 // Where it is imported there is a provider name more: with --cloud-provider=evenkeel-fake, --cloud-config names the Scenario that
 // says what the cloud is and what will go wrong in it, the same file as for evenkeel fake-cloud. The cloud's nodes appear in the
 // cluster that CA runs for, as Node objects that kwok keeps alive.
 //
-// The cloud has no memory: with every process it begins as the file says. Nothing here decides about sizes.
+// The cloud has no memory: with every process it begins as the file says. Nothing here decides
+// about sizes.
 package fakeprovider
 
 import (
@@ -44,7 +46,8 @@ const qps, burst = 200, 400
 // CA's providers are registered by importing them, and so is this one.
 func init() { builder.RegisterCloudProvider(Name, build) } //nolint:gochecknoinits // see above
 
-// build ends the process where the cloud cannot be had: CA's builder functions have no other way to say so.
+// build ends the process where the cloud cannot be had: CA's builder functions have no other way to
+// say so.
 func build(opts *coreoptions.AutoscalerOptions, _ ca.NodeGroupDiscoveryOptions, limits *ca.ResourceLimiter, _ informers.SharedInformerFactory) ca.CloudProvider {
 	config := rest.CopyConfig(kubeutil.GetKubeConfig(opts.KubeClientOpts))
 	config.QPS, config.Burst = qps, burst
@@ -66,8 +69,9 @@ type Cloud struct {
 	stop func()
 }
 
-// Open starts the cloud that a file describes, in real time, and keeps its nodes in the API server of the client until Cleanup.
-// The file is a Scenario, of which only what is about the cloud counts; files it names lie beside it.
+// Open starts the cloud that a file describes, in real time, and keeps its nodes in the API server
+// of the client until Cleanup. The file is a Scenario, of which only what is about the cloud
+// counts; files it names lie beside it.
 func Open(file string, client kubernetes.Interface, o provider.Options) (*Cloud, error) {
 	setup, err := load(file)
 	if err != nil {

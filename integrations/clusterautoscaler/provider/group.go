@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/cluster-autoscaler/pkg/simulator/framework"
 )
 
-// group is a node group as CA sees it. Its name and bounds are those of a refresh, all else is asked for.
+// group is a node group as CA sees it. Its name and bounds are those of a refresh, all else is
+// asked for.
 type group struct {
 	p  *Provider
 	is cloudprovider.NodeGroup
@@ -45,7 +46,8 @@ func (g *group) IncreaseSize(delta int) error {
 	return g.p.cloud.IncreaseSize(ctx, g.is.ID, delta)
 }
 
-// AtomicIncreaseSize is not offered: an increase is taken or refused as a whole, but not all of its machines need appear.
+// AtomicIncreaseSize is not offered: an increase is taken or refused as a whole, but not all of its
+// machines need appear.
 func (*group) AtomicIncreaseSize(int) error { return ca.ErrNotImplemented }
 
 func (g *group) DecreaseTargetSize(delta int) error {
@@ -77,7 +79,8 @@ func (g *group) Nodes() ([]ca.Instance, error) {
 	return out, nil
 }
 
-// status is nil where the cloud tells nothing. CA looks at the error of instances only that are being created.
+// status is nil where the cloud tells nothing. CA looks at the error of instances only that are
+// being created.
 func status(i cloudprovider.Instance) *ca.InstanceStatus {
 	var out ca.InstanceStatus
 	switch i.State {

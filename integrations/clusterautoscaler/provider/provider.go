@@ -1,8 +1,9 @@
-// Package provider shows a cloud that speaks evenkeel's contract, package cloudprovider, to Cluster Autoscaler (CA) as one of
-// CA's own cloud providers, so that it can be linked in instead of served over a protocol.
+// Package provider shows a cloud that speaks evenkeel's contract, package cloudprovider, to Cluster
+// Autoscaler (CA) as one of CA's own cloud providers, so that it can be linked in instead of served
+// over a protocol.
 //
-// It translates types and adds nothing: it keeps the list of groups from one refresh to the next, as the contract says, and
-// asks the cloud for everything else. It must not know any cloud.
+// It translates types and adds nothing: it keeps the list of groups from one refresh to the next,
+// as the contract says, and asks the cloud for everything else. It must not know any cloud.
 package provider
 
 import (
@@ -27,9 +28,11 @@ const DefaultTimeout = time.Minute
 type Options struct {
 	// Name is what CA calls the provider; empty means evenkeel.
 	Name string
-	// Limits are the bounds of cores, memory and so on over the whole cluster, which CA hands to every provider; nil means none.
+	// Limits are the bounds of cores, memory and so on over the whole cluster, which CA hands to
+	// every provider; nil means none.
 	Limits *ca.ResourceLimiter
-	// GPULabel is the label of nodes with GPUs, its value the type of GPU; empty for a cloud that does not label them.
+	// GPULabel is the label of nodes with GPUs, its value the type of GPU; empty for a cloud that
+	// does not label them.
 	GPULabel string
 	// Timeout bounds every call of the cloud; 0 means DefaultTimeout.
 	Timeout time.Duration
@@ -47,7 +50,8 @@ type Provider struct {
 
 var _ ca.CloudProvider = &Provider{}
 
-// New returns a provider for the cloud, refreshed once so that CA knows its groups from the start. The error is the refresh's.
+// New returns a provider for the cloud, refreshed once so that CA knows its groups from the start.
+// The error is the refresh's.
 func New(cloud cloudprovider.Provider, o Options) (*Provider, error) {
 	if o.Name == "" {
 		o.Name = "evenkeel"
@@ -70,8 +74,8 @@ func (p *Provider) within() (context.Context, context.CancelFunc) {
 // Name returns the provider's name.
 func (p *Provider) Name() string { return p.o.Name }
 
-// Refresh refreshes the cloud and reads the list of its groups. After an error, which makes CA skip a loop, the list is that of
-// the last success.
+// Refresh refreshes the cloud and reads the list of its groups. After an error, which makes CA skip
+// a loop, the list is that of the last success.
 func (p *Provider) Refresh() error {
 	ctx, cancel := p.within()
 	defer cancel()
@@ -100,8 +104,8 @@ func (p *Provider) NodeGroups() []ca.NodeGroup {
 	return append([]ca.NodeGroup(nil), p.groups...)
 }
 
-// NodeGroupForNode returns the group of a node, nil for a node that belongs to none. The node may be one of CA's placeholders
-// for an instance without node object.
+// NodeGroupForNode returns the group of a node, nil for a node that belongs to none. The node may
+// be one of CA's placeholders for an instance without node object.
 func (p *Provider) NodeGroupForNode(node *v1.Node) (ca.NodeGroup, error) {
 	ctx, cancel := p.within()
 	defer cancel()
@@ -121,7 +125,8 @@ func (p *Provider) NodeGroupForNode(node *v1.Node) (ca.NodeGroup, error) {
 	return found, nil
 }
 
-// HasInstance is not offered: the contract has no such question, and CA then goes by its own taint on nodes it deletes.
+// HasInstance is not offered: the contract has no such question, and CA then goes by its own taint
+// on nodes it deletes.
 func (*Provider) HasInstance(*v1.Node) (bool, error) { return true, ca.ErrNotImplemented }
 
 // Pricing returns the cloud's prices, and CA's ErrNotImplemented for a cloud without.

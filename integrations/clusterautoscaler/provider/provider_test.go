@@ -25,7 +25,8 @@ import (
 
 var start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
-// fleet is a cloud with two groups: a boots for a minute, b has options of its own and runs out of machines after the order.
+// fleet is a cloud with two groups: a boots for a minute, b has options of its own and runs out of
+// machines after the order.
 func fleet(t *testing.T) (*fake.Cloud, *clocktesting.FakeClock) {
 	t.Helper()
 	group := func(id string, size int) fake.Group {

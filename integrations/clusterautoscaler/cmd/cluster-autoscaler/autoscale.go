@@ -52,7 +52,8 @@ func (p *process) autoscale(ctx context.Context) error {
 	return nil
 }
 
-// manager makes what runs the controllers. It serves nothing and elects nobody: that is done outside of it.
+// manager makes what runs the controllers. It serves nothing and elects nobody: that is done
+// outside of it.
 func (p *process) manager() (manager.Manager, error) {
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, quotas.AddToScheme} {
@@ -73,7 +74,8 @@ func (p *process) manager() (manager.Manager, error) {
 	return mgr, nil
 }
 
-// build makes the autoscaler, whose caches hold no managed fields: they are large and nobody reads them.
+// build makes the autoscaler, whose caches hold no managed fields: they are large and nobody reads
+// them.
 func (p *process) build(ctx context.Context, mgr manager.Manager) (core.Autoscaler, *loop.LoopTrigger, error) {
 	client := kubeutil.CreateKubeClient(p.options.KubeClientOpts)
 	autoscaler, trigger, err := builder.New(p.options).
@@ -105,8 +107,9 @@ func (p *process) everyInterval(ctx context.Context, once func(time.Time)) {
 	}
 }
 
-// whenTriggered runs a loop as soon as there is reason to. Productive loops are followed at once; because loops may take turns
-// between pods and provisioning requests, a loop counts as productive when this one or the one before was.
+// whenTriggered runs a loop as soon as there is reason to. Productive loops are followed at once;
+// because loops may take turns between pods and provisioning requests, a loop counts as productive
+// when this one or the one before was.
 func whenTriggered(trigger *loop.LoopTrigger) func(context.Context, func(time.Time)) {
 	return func(ctx context.Context, once func(time.Time)) {
 		last := time.Now()

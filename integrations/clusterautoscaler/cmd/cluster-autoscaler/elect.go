@@ -30,7 +30,8 @@ func electionDefaults() componentconfig.LeaderElectionConfiguration {
 	}
 }
 
-// elect runs work while this replica leads. When ctx is done, work may finish before the leadership is given away.
+// elect runs work while this replica leads. When ctx is done, work may finish before the leadership
+// is given away.
 func (p *process) elect(ctx context.Context, election componentconfig.LeaderElectionConfiguration, work func(context.Context) error) error {
 	lock, err := p.lock(ctx, election)
 	if err != nil {

@@ -21,8 +21,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// parseFlags declares the flags that are not declared by importing packages, parses all of them, and sets up logging and feature
-// gates as they say. A flag that is not known ends the process with exit code 2.
+// parseFlags declares the flags that are not declared by importing packages, parses all of them,
+// and sets up logging and feature gates as they say. A flag that is not known ends the process with
+// exit code 2.
 func parseFlags(election *componentconfig.LeaderElectionConfiguration) (config.AutoscalingOptions, error) {
 	var none config.AutoscalingOptions
 	if err := declareLogging(); err != nil {
@@ -53,8 +54,8 @@ func parseFlags(election *componentconfig.LeaderElectionConfiguration) (config.A
 	return options, nil
 }
 
-// declareLogging declares klog's own flags. They are set so that --stderrthreshold is honoured, and by default lets through what
-// Cluster Autoscaler always logged.
+// declareLogging declares klog's own flags. They are set so that --stderrthreshold is honoured, and
+// by default lets through what Cluster Autoscaler always logged.
 func declareLogging() error {
 	klog.InitFlags(nil)
 	for name, value := range map[string]string{"legacy_stderr_threshold_behavior": "false", "stderrthreshold": "INFO"} {
@@ -65,8 +66,9 @@ func declareLogging() error {
 	return nil
 }
 
-// alignResourceAllocation makes the feature gate, by which the scheduler's plugin for dynamic resource allocation is chosen, follow
-// the autoscaler's flag: the plugin without the autoscaler's side of it crashes, and the other way round nothing would happen.
+// alignResourceAllocation makes the feature gate, by which the scheduler's plugin for dynamic
+// resource allocation is chosen, follow the autoscaler's flag: the plugin without the autoscaler's
+// side of it crashes, and the other way round nothing would happen.
 func alignResourceAllocation(gates featuregate.MutableFeatureGate, enabled bool) error {
 	if gates.Enabled(features.DynamicResourceAllocation) == enabled {
 		return nil

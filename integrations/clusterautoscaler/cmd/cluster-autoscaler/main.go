@@ -1,4 +1,5 @@
-// Command cluster-autoscaler is a complete Cluster Autoscaler that balances similar node groups with evenkeel.
+// Command cluster-autoscaler is a complete Cluster Autoscaler that balances similar node groups
+// with evenkeel.
 //
 // It takes every flag of Cluster Autoscaler, has all of its cloud providers, and one more: with --cloud-provider=evenkeel-fake it
 // scales a cloud that is only in memory. What evenkeel decided is shown under /evenkeel beside /metrics. With

@@ -18,8 +18,8 @@ import (
 // headerTimeout is how long a client may take to say what it wants.
 const headerTimeout = 10 * time.Second
 
-// serve answers HTTP requests while work runs, on every replica and not on the leader alone. It returns when work has ended, or
-// with an error when the server cannot start or fails.
+// serve answers HTTP requests while work runs, on every replica and not on the leader alone. It
+// returns when work has ended, or with an error when the server cannot start or fails.
 func (p *process) serve(ctx context.Context, work func(context.Context) error) error {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", p.options.Address)
