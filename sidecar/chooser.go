@@ -17,6 +17,7 @@ func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request)
 		return nil, err
 	}
 	defer s.turn.release()
+	s.endArrival(ctx, func() {})
 	if ctx.Err() != nil && loop != s.loopNow() {
 		return nil, ctx.Err() // it is about a loop that is over
 	}

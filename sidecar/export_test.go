@@ -7,3 +7,6 @@ func (s *Sidecar) Target(id string) (target int) {
 	s.step(func(m *steering.Machine) { target = m.Target(id) })
 	return target
 }
+
+// Arriving reports whether a question is arriving.
+func (s *Sidecar) Arriving() bool { return s.arrivals.idle() != nil }

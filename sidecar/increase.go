@@ -23,6 +23,7 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 		return fmt.Errorf("node group %q: increase by %d: %w", id, delta, cloudprovider.ErrInvalidDelta)
 	}
 	s.called(ctx, steering.OtherCall, "")
+	s.awaitQuestions(ctx)
 	if err := s.turn.take(ctx); err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func serve(t *testing.T, s setup, fault func(*served, autoscaler.Call) autoscale
 func (x *served) start() {
 	x.t.Helper()
 	x.restartSidecar()
-	server, err := serving.Listen(context.Background(), "127.0.0.1:0", serving.Options{})
+	server, err := serving.Listen(context.Background(), "127.0.0.1:0", serving.Options{GRPC: []grpc.ServerOption{grpcexpander.Report(x.front.Sidecar)}})
 	if err != nil {
 		x.t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ type Sidecar struct {
 	turn     lock
 	fetching singleflight.Group
 	orders   sync.WaitGroup // increases that are on their way
+	arrivals arrivals       // of questions
 
 	mu          sync.Mutex
 	machine     *steering.Machine

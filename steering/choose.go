@@ -88,9 +88,17 @@ func (s *Machine) Asked(q Question) (Answer, error) {
 	return Answer{Group: p.group, Save: !p.full}, nil
 }
 
+// Unread records that a question of the expander arrived and could not be read, because Cluster
+// Autoscaler had stopped waiting for the answer. It then increases a group by chance.
+func (s *Machine) Unread() {
+	s.pick, s.stopped, s.unread, s.unasked = nil, false, true, false
+	clear(s.grown)
+	s.note(Decision{Call: "BestOptions", Reason: "Cluster Autoscaler stopped waiting before its question was read"})
+}
+
 // choose answers the expander's question; nil stops the scale-up.
 func (s *Machine) choose(request Question) (*pick, error) {
-	s.pick, s.stopped, s.unasked = nil, false, false
+	s.pick, s.stopped, s.unread, s.unasked = nil, false, false, false
 	clear(s.grown)
 	if len(request.Options) == 0 {
 		return nil, nil

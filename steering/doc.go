@@ -12,6 +12,7 @@
 //     Saw records a node it asks about.
 //   - Answers of the cloud: LoopBegins and Show for a reading, LoopSkipped if it failed; OrderEnded,
 //     Decreased, NodesDeleted, FailedDeleted and TakenBack for the results of orders.
+//   - A question that Cluster Autoscaler did not wait for: Unread.
 //   - What is known from elsewhere: Observe for the registered nodes, JournalRead and JournalSaved
 //     for the journal.
 //

@@ -103,6 +103,10 @@ func (s *Machine) grantUnasked(g *Group, delta int) Grant {
 	if s.plan.has(g.ID) && (s.plan.leftFor(g.ID, s.state(g.ID).target) > 0 || !s.ignored) {
 		return s.planned(g, delta)
 	}
+	if s.unread && !s.ignored {
+		s.ignored = true
+		return Grant{reason: "nothing: the expander's question could not be read in time, and comes again", Hide: s.HidesFailures(), shared: true}
+	}
 	s.unasked = true
 	return Grant{Nodes: delta, reason: "the expander was not asked before"}
 }

@@ -98,7 +98,7 @@ func (s *Machine) NewProcess() {
 	for _, b := range s.groups {
 		b.seen, b.away = false, true
 	}
-	s.plan, s.pick, s.stopped, s.balancing, s.unasked = nil, nil, false, false, false
+	s.plan, s.pick, s.stopped, s.unread, s.balancing, s.unasked = nil, nil, false, false, false, false
 	s.note(Decision{Call: "GPULabel", Reason: "a new process of Cluster Autoscaler: it knows of no node that is on its way"})
 	s.count(ProcessesNoticed, 1)
 }

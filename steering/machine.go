@@ -71,6 +71,7 @@ type Machine struct {
 	at          *observation         // when last looked at
 	pick        *pick                // the answer of the expander that waits for its increase
 	stopped     bool                 // the expander's last answer was to grow no group
+	unread      bool                 // the expander's last question could not be read
 	stopSaved   bool                 // the journal says so too
 	plan        *plan
 	provided    provided

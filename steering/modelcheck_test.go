@@ -77,6 +77,10 @@ func (w *world) moves() []move {
 		for i, n := range w.ca.options {
 			if n > 0 {
 				fault("BestOptions, the answer is lost and "+names[i]+" is increased", func(w *world) { w.ask(); w.choose(i) })
+				fault("BestOptions cannot be read and "+names[i]+" is increased", func(w *world) {
+					w.event((*Machine).Unread)
+					w.choose(i)
+				})
 				fault("BestOptions, the sidecar ends and "+names[i]+" is increased", func(w *world) { w.ask(); w.restart(); w.choose(i) })
 			}
 		}

@@ -82,7 +82,7 @@ func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
 	}
 	s.loop++
 	clear(s.grown)
-	s.pick, s.stopped = nil, false
+	s.pick, s.stopped, s.unread = nil, false, false
 	if s.plan != nil && began.Sub(s.plan.since) > s.o.MaxNodeProvisionTime {
 		s.plan = nil // nobody has asked for its pods any more
 	}

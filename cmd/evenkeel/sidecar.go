@@ -233,7 +233,7 @@ func (o *sidecarOptions) serve(ctx context.Context, log logr.Logger, s *sidecar.
 	addresses := []any{"provider", provider.Address()}
 	if o.expanderAddress != "" {
 		options := with(common, "expander", o.expanderFiles, grpcexpander.MaxMessage)
-		options.GRPC = append(slices.Clone(options.GRPC), grpc.MaxConcurrentStreams(maxExpanderCalls))
+		options.GRPC = append(slices.Clone(options.GRPC), grpc.MaxConcurrentStreams(maxExpanderCalls), grpcexpander.Report(s))
 		chooser, err := listen(ctx, "expander-address", o.expanderAddress, options)
 		if err != nil {
 			return err
