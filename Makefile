@@ -34,7 +34,7 @@ GENERATED := generate-go generate-proto generate-api
 # The kinds that are custom resources, in the plural.
 RESOURCES := balancers
 
-# buf is built by its own module file: together with the other tools it can not be tidied.
+# buf is built by its own module file: together with the other tools it cannot be tidied.
 BUF_VERSION := v1.75.0
 BUF         := $(BIN)/buf-$(BUF_VERSION)
 

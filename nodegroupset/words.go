@@ -17,14 +17,19 @@ func (d Difference) words() string {
 
 // String describes a difference: "label team-pool: a against b".
 func (d Difference) String() string {
-	text := fmt.Sprintf("%s: %s against %s", d.words(), sideText(d.Left, d.HasLeft), sideText(d.Right, d.HasRight))
+	text := d.words() + ": " + d.Values()
 	if d.Ratio != "" {
 		text += fmt.Sprintf(" (ratio %s, limit %s)", d.Ratio, d.Limit)
 	}
 	return text
 }
 
-func sideText(value string, has bool) string {
+// Values describes both values: "a against b", with "none" for one that is missing.
+func (d Difference) Values() string {
+	return side(d.Left, d.HasLeft) + " against " + side(d.Right, d.HasRight)
+}
+
+func side(value string, has bool) string {
 	switch {
 	case !has:
 		return "none"

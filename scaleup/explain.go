@@ -341,7 +341,7 @@ func (p *planner) whyWaits(kind int) PodOutcome {
 		return PodOutcome{Outcome: PodsUnhelped, Reason: "pass on " + fewNames(standing) + ", where nothing could be placed"}
 	}
 	if len(skipped) > 0 {
-		return PodOutcome{Outcome: PodsUnhelped, Reason: "fit only groups that can not grow: " + fewNames(skipped)}
+		return PodOutcome{Outcome: PodsUnhelped, Reason: "fit only groups that cannot grow: " + fewNames(skipped)}
 	}
 	if vain != "" {
 		return PodOutcome{Outcome: PodsUnhelped, Reason: vain}

@@ -133,14 +133,14 @@ func TestHandled(t *testing.T) {
 				s.cloud.Stocks = []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail, Left: 4, FailAfter: 10 * time.Second}}
 			}, want: []int{13, 4, 13}, check: hidden,
 		},
-		"the journal can not be read": {
+		"the journal cannot be read": {
 			prepare: journal("", broken), want: []int{30, 0, 0}, plans: 1, check: func(t *testing.T, w *world) {
 				if s := w.front.Status().Journal; !strings.Contains(s, broken.Error()) {
 					t.Errorf("journal: %s", s)
 				}
 			},
 		},
-		"the journal can not be written any more": {
+		"the journal cannot be written any more": {
 			change: func(s *setup) { s.fault = after(1, func(w *world) { w.journal.err = broken }) }, want: []int{10, 20, 0}, plans: 2,
 		},
 		"the journal can be written again": {

@@ -131,7 +131,7 @@ const (
 func (s *Machine) Mode() (mode Mode, why string) {
 	switch {
 	case s.o.DryRun:
-		return DryRun, "--dry-run only tells what would be done"
+		return DryRun, "--dry-run only reports what would be done"
 	case s.o.NotBalanced:
 		return PassThrough, "--balance-similar-node-groups=false"
 	case s.balancing:

@@ -244,7 +244,7 @@ func (m *fleetMaker) shiftFree(t *template) {
 	t.pods = append(t.pods, podRequesting(v1.ResourceList{name: request}))
 }
 
-// changePresence removes a resource, or adds one of which there is nothing or something.
+// changePresence removes a resource, or adds one with an amount of zero or more.
 func (m *fleetMaker) changePresence(list v1.ResourceList) {
 	if m.oneIn(2) && len(list) > 1 {
 		delete(list, pick(m.r, names(list)...))

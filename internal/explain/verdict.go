@@ -36,8 +36,8 @@ func fleetVerdict(r *nodegroupset.Report) string {
 			text += "; " + count(more, "further pair") + " of sets differ in three fields or fewer"
 		}
 	}
-	told := len(r.Misses) > 0 && slices.Equal(r.Misses[0].Remedy.Flags, r.Suggestion.Flags)
-	if ignored := len(r.Suggestion.Flags); ignored > 0 && !told {
+	suggested := len(r.Misses) > 0 && slices.Equal(r.Misses[0].Remedy.Flags, r.Suggestion.Flags)
+	if ignored := len(r.Suggestion.Flags); ignored > 0 && !suggested {
 		text += fmt.Sprintf("; ignoring %s that may mean nothing would leave %s", count(ignored, "label"), count(r.Suggestion.Sets, "set"))
 	}
 	return text
@@ -53,7 +53,7 @@ func apart(r *nodegroupset.Report, miss *nodegroupset.Miss) string {
 	if len(this) == 1 {
 		verb = "stands"
 	}
-	text := fmt.Sprintf("%s %s apart from %s by %s", listed(this, fewGroups), verb, listed(that, fewGroups), told(differences))
+	text := fmt.Sprintf("%s %s apart from %s by %s", listed(this, fewGroups), verb, listed(that, fewGroups), fields(differences))
 	both := slices.Concat(this, that)
 	joined := slices.ContainsFunc(miss.Remedy.Joined, func(set []string) bool {
 		return !slices.ContainsFunc(both, func(group string) bool { return !slices.Contains(set, group) })
@@ -91,7 +91,7 @@ func groupVerdict(g *Group) string {
 		return text
 	}
 	near := &g.Others[0]
-	return fmt.Sprintf("%s; %s, %s, differs by %s", text, beyond, near.Group, told(near.Differences)) +
+	return fmt.Sprintf("%s; %s, %s, differs by %s", text, beyond, near.Group, fields(near.Differences)) +
 		remedy(near.Remedy, "would make them similar")
 }
 
@@ -99,7 +99,7 @@ func pairVerdict(p *Pair) string {
 	if p.Similar {
 		return fmt.Sprintf("%s and %s are similar", p.Left, p.Right)
 	}
-	return fmt.Sprintf("%s and %s are not similar, they differ by %s", p.Left, p.Right, told(p.Differences)) +
+	return fmt.Sprintf("%s and %s are not similar, they differ by %s", p.Left, p.Right, fields(p.Differences)) +
 		remedy(&p.Remedy, "would make them similar")
 }
 
@@ -110,31 +110,21 @@ func remedy(r *nodegroupset.Remedy, effect string) string {
 	return "; " + strings.Join(r.Flags, " ") + " " + effect
 }
 
-// told lists the fields in which two groups differ, and by how much where that is short.
-func told(differences []nodegroupset.Difference) string {
+// fields lists the fields in which two groups differ, and by how much where that is short.
+func fields(differences []nodegroupset.Difference) string {
 	var out []string
 	for _, d := range differences {
 		if len(differences) > fewFields {
 			out = append(out, d.Field)
 			continue
 		}
-		values := side(d.Left, d.HasLeft) + " against " + side(d.Right, d.HasRight)
+		values := d.Values()
 		if d.Ratio != "" {
 			values += fmt.Sprintf(", %s: ratio %s, limit %s", percent(d.Ratio), d.Ratio, d.Limit)
 		}
 		out = append(out, fmt.Sprintf("%s (%s)", d.Field, values))
 	}
 	return listed(out, fewFields)
-}
-
-func side(value string, has bool) string {
-	switch {
-	case !has:
-		return "none"
-	case value == "":
-		return `""`
-	}
-	return value
 }
 
 // percent writes a ratio as a percentage, exactly.

@@ -23,6 +23,6 @@ func explained(err error, verb, object string) error {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the API server does not accept the credentials used to %s %s: check the kubeconfig or the service account's token: %w", verb, object, err)
 	default:
-		return fmt.Errorf("can not %s %s: %w", verb, object, err)
+		return fmt.Errorf("cannot %s %s: %w", verb, object, err)
 	}
 }

@@ -116,7 +116,7 @@ func TestNodesAreKnownWhileTheWatchWorks(t *testing.T) {
 	n.asked(t.Context(), "watch", errLostLine)
 	known("a", "aa")
 	clock.Step(time.Second)
-	unknown("nodes are not known: can not watch nodes: the line went dead")
+	unknown("nodes are not known: cannot watch nodes: the line went dead")
 	n.asked(t.Context(), "watch", nil)
 	known("a", "aa")
 	if err := store.Replace(nil, "2"); err != nil {

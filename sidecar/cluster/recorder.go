@@ -103,7 +103,7 @@ func (r *Recorder) run(ctx context.Context) {
 		case event := <-r.queue:
 			err := r.publish(ctx, event)
 			if err != nil && !failing && ctx.Err() == nil {
-				r.log.Error(err, "Events can not be published")
+				r.log.Error(err, "Events cannot be published")
 			}
 			failing = err != nil
 		}

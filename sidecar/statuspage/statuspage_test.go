@@ -68,7 +68,7 @@ func ask(t *testing.T, status steering.Status, method, target, accept string) *h
 }
 
 func TestPages(t *testing.T) {
-	starting := steering.Status{Time: now, Mode: "PassThrough", ModeReason: "the journal can not be kept", NotReady: "the backend does not answer"}
+	starting := steering.Status{Time: now, Mode: "PassThrough", ModeReason: "the journal cannot be kept", NotReady: "the backend does not answer"}
 	for name, status := range map[string]steering.Status{"busy": busy(), "starting": starting} {
 		for _, format := range []string{"html", "json"} {
 			got := ask(t, status, http.MethodGet, "/status?format="+format, "").Body.Bytes()

@@ -58,7 +58,7 @@ func build(opts *coreoptions.AutoscalerOptions, _ ca.NodeGroupDiscoveryOptions, 
 			return cloud
 		}
 	}
-	klog.ErrorS(err, "The fake cloud can not be opened", "cloudConfig", opts.CloudConfig)
+	klog.ErrorS(err, "The fake cloud cannot be opened", "cloudConfig", opts.CloudConfig)
 	klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 	return nil
 }
