@@ -40,7 +40,8 @@
 // Decisions. nodegroupset says which node groups are similar and splits nodes over them, and
 // nodegroupset/template what a new node of a group looks like. estimator computes how many nodes
 // pods need, and expander ranks the options that come of it. predicates says which pods fit which
-// template, by the real scheduler's filters; it alone knows the scheduler. internal/admission says
+// template, by the real scheduler's filters; it alone knows the scheduler. topologyspread decides
+// topology spread constraints as the scheduler does, without it. internal/admission says
 // what an API server would refuse of nodes and pods, deferral bounds how long nodes wait for
 // balance, and backoff says how long a group that has failed is left alone. podhealth says which
 // replicas run, which have not started in time, and how many a target is able to run. Values go in,

@@ -96,7 +96,8 @@ var table = []row{
 	{layer: decisions, path: "nodegroupset", banned: clock},
 	{layer: decisions, path: "podhealth", only: []string{"apportion"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: decisions, path: "nodegroupset/template", only: []string{"cloudprovider", "nodegroupset"}, peers: []string{"nodegroupset"}, banned: clock},
-	{layer: decisions, path: "predicates", banned: clock},
+	{layer: decisions, path: "predicates", peers: []string{"topologyspread"}, banned: clock},
+	{layer: decisions, path: "topologyspread", only: []string{"apportion"}, banned: append([]string{"k8s.io/client-go", "k8s.io/kube-scheduler"}, clock...)},
 
 	{layer: arithmetic, path: "apportion", only: none, banned: impurity, stdlib: true},
 	{layer: arithmetic, path: "internal/spelling", only: none, banned: impurity, stdlib: true},

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+
+	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
 // role says what the pods that a census counts mean to the pod to bind.
@@ -68,7 +70,7 @@ func (c *census) domain(value string) int {
 // spreadRule is a spread constraint of a pod, and the least count of its domains
 // and their number as last looked at.
 type spreadRule struct {
-	constraint
+	topologyspread.Constraint
 	least, domains int
 }
 
@@ -94,19 +96,17 @@ func (s *Scheduler) censuses(t *tenant) (all []*census, systemDefaulted bool, er
 		}
 	}
 	for i := range constraints {
-		one, err := readConstraint(&constraints[i], p)
-		if err != nil {
+		rule := &spreadRule{}
+		if systemDefaulted {
+			rule.Constraint = topologyspread.ReadDefault(p, &constraints[i], owned)
+		} else if rule.Constraint, err = topologyspread.Read(p, &constraints[i]); err != nil {
 			return nil, false, fmt.Errorf("topologySpreadConstraints[%d]: %w", i, err)
 		}
-		if systemDefaulted {
-			one.selector = owned
-		}
-		rule := &spreadRule{constraint: one}
 		kind := shouldSpread
 		if constraints[i].WhenUnsatisfiable == v1.DoNotSchedule {
 			kind = mustSpread
 		}
-		add(kind, rule.key, func(t *tenant) int { return toInt(rule.counts(t.info.Pod)) }).constraint = rule
+		add(kind, rule.Key, func(t *tenant) int { return toInt(rule.Counts(t.info.Pod)) }).constraint = rule
 	}
 	s.requirements(t, add)
 	s.preferences(t, add)
@@ -261,7 +261,7 @@ func (c *Checker) weightedWithNamespaces(terms []fwk.WeightedAffinityTerm) []fwk
 // leastOf is the least count over the domains that take part in a hard spread
 // constraint, 0 if there are fewer than it wants.
 func (r *spreadRule) leastOf() int {
-	if r.domains < r.minDomains || r.domains == 0 {
+	if r.domains < r.MinDomains || r.domains == 0 {
 		return 0
 	}
 	return r.least

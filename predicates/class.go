@@ -73,7 +73,7 @@ func (s *Cluster) classes(kinds []*kind, candidates []candidate) []int {
 			keys = append(keys, sets.List(s.u.c.storage.nodeKeys)...)
 		}
 		for i := range k.constraints {
-			keys = append(keys, k.constraints[i].key)
+			keys = append(keys, k.constraints[i].Key)
 		}
 		for _, t := range requiredTerms(k.info.Pod) {
 			keys = append(keys, t.TopologyKey)

@@ -77,14 +77,12 @@ func (e *evener) catchUp() {
 func (e *evener) came(c seat) {
 	at := e.site(c.to.shape)
 	for i, t := range e.counters {
-		switch {
-		case !at.included[i] || !e.countsOf(c.of)[i]:
-		case t.host:
-			t.leave(e.held[c.node])
+		if !at.included[i] || !e.countsOf(c.of)[i] {
+			continue
+		}
+		t.More(at.domains[i], e.held[c.node], c.n)
+		if t.PerNode {
 			e.held[c.node] += c.n
-			t.enter(e.held[c.node], 1)
-		default:
-			t.more(at.domains[i], c.n)
 		}
 	}
 }
@@ -102,7 +100,7 @@ func (e *evener) uncount(st *state) {
 	at := e.site(st.shape)
 	for i, t := range e.counters {
 		if at.included[i] {
-			t.remove(at.domains[i], e.spreader.held(st, i))
+			t.Remove(at.domains[i], e.spreader.held(st, i))
 		}
 	}
 }
@@ -161,7 +159,7 @@ func (e *evener) find(lo int) int {
 		}
 		for ; at < len(l.nodes) && l.nodes[at] < best; at++ {
 			node := l.nodes[at]
-			if e.overHost != nil && !e.overHost.allows(e.held[node]) {
+			if e.overHost != nil && !e.overHost.Allows(e.held[node]) {
 				continue // as long as so many other nodes have fewer
 			}
 			if e.m.room(e.r, node) > 0 {

@@ -10,6 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
 // resident stands for equal pods that are on nodes.
@@ -65,7 +67,7 @@ type kind struct {
 	host, wider bool
 	// constraints are the hard spread constraints. onlySpread says that they are
 	// the only rules of the pod that need more than the node alone.
-	constraints []constraint
+	constraints []topologyspread.Constraint
 	onlySpread  bool
 	// alone is the pod as a node alone judges it: without them.
 	alone *v1.Pod
@@ -109,10 +111,10 @@ func newKind(r, placed *resident, c *Checker) *kind {
 	k.mounts(p, c.storage)
 	k.plain = !k.exact && !k.volumes && !rules.ignoreScalars && r.repels == nil && len(r.info.RequiredAffinityTerms) == 0 && len(schedutil.GetHostPorts(p)) == 0
 	k.alone = p
-	if constraints, ok := constraintsOf(k); ok {
+	if constraints, err := topologyspread.Hard(p); err == nil && len(constraints) > 0 {
 		overHosts := 0
 		for i := range constraints {
-			if constraints[i].host {
+			if constraints[i].Key == v1.LabelHostname {
 				overHosts++
 			}
 		}
@@ -135,7 +137,7 @@ func (k *kind) spreads(p *v1.Pod, rules *profileRules) {
 		}
 		k.wider = true // even over hostnames the least count of all nodes matters
 		k.host = k.host || c.TopologyKey == v1.LabelHostname
-		k.minDomains = max(k.minDomains, minDomainsOf(c))
+		k.minDomains = max(k.minDomains, topologyspread.MinDomains(&c))
 		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 		if err != nil {
 			selector = labels.Everything() // the plugin will say what is wrong

@@ -316,9 +316,9 @@ func (r *ranking) class(i int) *class {
 	for ci, c := range r.censuses {
 		switch {
 		case c.role == mustSpread:
-			cl.counts[ci] = !lacksHard && c.constraint.includes(p, affinity, sl.node)
+			cl.counts[ci] = !lacksHard && c.constraint.Includes(p, affinity, sl.node)
 		case c.role == shouldSpread && c.host < 0:
-			cl.counts[ci] = !cl.ignored && c.constraint.includes(p, affinity, sl.node)
+			cl.counts[ci] = !cl.ignored && c.constraint.Includes(p, affinity, sl.node)
 		default:
 			cl.counts[ci] = cl.has[ci]
 		}

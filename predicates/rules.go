@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
 // profileRules are what the profile and the cluster objects add to what the
@@ -66,7 +68,7 @@ func (r *profileRules) defaultConstraints(args *config.PodTopologySpreadArgs) {
 		r.nodeKeys = append(r.nodeKeys, c.TopologyKey)
 		r.spreadOnHost = r.spreadOnHost || c.TopologyKey == v1.LabelHostname
 		r.podKeys = append(r.podKeys, c.MatchLabelKeys...)
-		r.minDomains = max(r.minDomains, minDomainsOf(c))
+		r.minDomains = max(r.minDomains, topologyspread.MinDomains(&c))
 	}
 }
 
@@ -108,13 +110,6 @@ func (r *profileRules) owned(keys []string) {
 	if r.spread {
 		r.podKeys = append(r.podKeys, keys...)
 	}
-}
-
-func minDomainsOf(c v1.TopologySpreadConstraint) int {
-	if c.MinDomains == nil {
-		return 1
-	}
-	return int(*c.MinDomains)
 }
 
 func mapKeys(m map[string]string) []string { return slices.Collect(maps.Keys(m)) }

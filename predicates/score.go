@@ -98,7 +98,7 @@ func (r *ranking) passes(st *standing) bool {
 		n := r.around(st, ci)
 		switch c.role {
 		case mustSpread:
-			if !cl.has[ci] || n+c.constraint.self-c.constraint.leastOf() > c.constraint.maxSkew {
+			if !cl.has[ci] || n+c.constraint.Self-c.constraint.leastOf() > c.constraint.MaxSkew {
 				return false
 			}
 		case keepsAway:
@@ -175,7 +175,7 @@ func (r *ranking) scoreSpread() {
 		sum := 0.0
 		for j, ci := range soft {
 			if st.class.has[ci] {
-				sum += float64(r.around(st, ci))*weights[j] + float64(r.censuses[ci].constraint.maxSkew-1)
+				sum += float64(r.around(st, ci))*weights[j] + float64(r.censuses[ci].constraint.MaxSkew-1)
 			}
 		}
 		st.raw = int64(math.Round(sum))

@@ -6,6 +6,8 @@ import (
 	"sort"
 
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
 // spreader places pods of a kind whose only rules beyond the node are hard spread
@@ -18,8 +20,8 @@ type spreader struct {
 	k        *kind
 	bulk     *bulk
 	affinity nodeaffinity.RequiredNodeAffinity
-	counters []*counter
-	overHost *counter // of those; nil if no constraint is over hostnames
+	counters []*topologyspread.Counter
+	overHost *topologyspread.Counter // of those; nil if no constraint is over hostnames
 	about    map[*resident][]bool
 	sites    map[*shape]*site
 	from     int // the nodes before it are counted but stand on no track
@@ -97,9 +99,9 @@ func (s *Cluster) newSpreader(k *kind, b *bulk) *spreader {
 		about: k.counts, sites: map[*shape]*site{}, byKey: map[string]*track{},
 	}
 	for i := range k.constraints {
-		t := newCounter(&k.constraints[i])
+		t := topologyspread.NewNodeCounter(&k.constraints[i])
 		p.counters = append(p.counters, t)
-		if t.host {
+		if t.PerNode {
 			p.overHost = t
 		}
 	}
@@ -115,7 +117,7 @@ func (p *spreader) site(sh *shape) *site {
 	at = &site{keyed: true, included: make([]bool, len(p.counters)), domains: make([]int, len(p.counters))}
 	p.sites[sh] = at
 	for _, t := range p.counters {
-		_, has := sh.node.Labels[t.key]
+		_, has := sh.node.Labels[t.Key]
 		at.keyed = at.keyed && has
 	}
 	if !at.keyed {
@@ -123,9 +125,9 @@ func (p *spreader) site(sh *shape) *site {
 	}
 	var key []byte
 	for i, t := range p.counters {
-		at.included[i] = t.includes(p.k.info.Pod, p.affinity, sh.node)
-		if !t.host {
-			at.domains[i] = t.domain(sh.node.Labels[t.key])
+		at.included[i] = t.Includes(p.k.info.Pod, p.affinity, sh.node)
+		if !t.PerNode {
+			at.domains[i] = t.Domain(sh.node.Labels[t.Key])
 			key = binary.AppendUvarint(key, uint64(at.domains[i]))
 		}
 	}
@@ -155,7 +157,7 @@ func (p *spreader) countsOf(r *resident) []bool {
 	if counts == nil {
 		counts = make([]bool, len(p.counters))
 		for i, t := range p.counters {
-			counts[i] = t.counts(r.info.Pod)
+			counts[i] = t.Counts(r.info.Pod)
 		}
 		p.about[r] = counts
 	}
@@ -167,7 +169,7 @@ func (p *spreader) count(st *state, n int) {
 	at := p.site(st.shape)
 	for i, t := range p.counters {
 		if at.included[i] {
-			t.add(at.domains[i], p.held(st, i), n)
+			t.Add(at.domains[i], p.held(st, i), n)
 		}
 	}
 }
@@ -192,7 +194,7 @@ func (p *spreader) stand(id int, st *state) {
 // hostAt is the constraint over hostnames that counts nodes of the site, or -1.
 func (p *spreader) hostAt(at *site) int {
 	for i, t := range p.counters {
-		if t.host && at.included[i] {
+		if t.PerNode && at.included[i] {
 			return i
 		}
 	}
@@ -250,7 +252,7 @@ func (p *spreader) find(lo, hi int) *spot {
 // the domains of a site.
 func (p *spreader) open(at *site) bool {
 	for i, t := range p.counters {
-		if !t.host && !t.allows(t.pods[at.domains[i]]) {
+		if !t.PerNode && !t.Allows(t.Pods(at.domains[i])) {
 			return false
 		}
 	}
@@ -274,7 +276,7 @@ func (p *spreader) next(t *track, lo int) *spot {
 }
 
 func (p *spreader) takes(one *spot) bool {
-	return one.room > 0 && (p.overHost == nil || p.overHost.allows(one.held))
+	return one.room > 0 && (p.overHost == nil || p.overHost.Allows(one.held))
 }
 
 // put puts a pod on a node.
@@ -288,11 +290,11 @@ func (p *spreader) put(one *spot, placed tally) {
 	minimum := p.minimum()
 	for i, t := range p.counters {
 		if one.site.included[i] {
-			t.place(one.site.domains[i], one.held)
+			t.Place(one.site.domains[i], one.held)
 		}
 	}
 	if i := p.hostAt(one.site); i >= 0 {
-		one.held += p.counters[i].step
+		one.held += p.counters[i].Step
 	}
 	if p.minimum() > minimum {
 		p.lookAgain()
@@ -304,7 +306,7 @@ func (p *spreader) minimum() int {
 	if p.overHost == nil {
 		return 0
 	}
-	return p.overHost.minimum()
+	return p.overHost.Minimum()
 }
 
 // lookAgain begins at the first nodes anew: the constraint over hostnames lets
@@ -352,13 +354,12 @@ func (p *spreader) try(fresh *state) (one *spot, undo func()) {
 	if room == 0 {
 		return nil, nil
 	}
-	held, least := make([]int, len(p.counters)), make([]int, len(p.counters))
+	held := make([]int, len(p.counters))
 	one = &spot{id: p.s.len, st: fresh, site: at, room: room}
 	for i, t := range p.counters {
-		least[i] = t.least
 		if at.included[i] {
 			held[i] = p.held(fresh, i)
-			t.add(at.domains[i], held[i], 1)
+			t.Add(at.domains[i], held[i], 1)
 		}
 	}
 	if i := p.hostAt(at); i >= 0 {
@@ -367,7 +368,7 @@ func (p *spreader) try(fresh *state) (one *spot, undo func()) {
 	undo = func() {
 		for i, t := range p.counters {
 			if at.included[i] {
-				t.drop(at.domains[i], held[i], least[i])
+				t.Remove(at.domains[i], held[i])
 			}
 		}
 	}
