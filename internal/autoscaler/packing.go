@@ -2,6 +2,7 @@ package autoscaler
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -39,11 +40,15 @@ type Snapshot interface {
 	Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (nodes int, placed []*v1.Pod, err error)
 }
 
-// Arithmetic packs by the requests of cpu and memory, the number of pods, the node selector and the
-// taints. It is what Cluster Autoscaler's estimator comes to for such pods. The zero value is ready
-// for use, by one goroutine.
-type Arithmetic struct {
-	needs map[*v1.Pod]amount // what pods request, which never changes
+// Arithmetic packs by the requests of cpu and memory, the number of pods, the node selector, the
+// taints and hard topology spread constraints. It is what Cluster Autoscaler's estimator comes to
+// for such pods. The zero value is ready for use, by one goroutine.
+type Arithmetic struct{ known known }
+
+// known is what is worked out once per pod: pods never change.
+type known struct {
+	needs  map[*v1.Pod]amount
+	shapes map[*v1.Pod]string
 }
 
 // maxNeeds is how many pods are remembered.
@@ -51,30 +56,29 @@ const maxNeeds = 4096
 
 // Snapshot implements Packing.
 func (p *Arithmetic) Snapshot(nodes []predicates.Node) Snapshot {
-	if p.needs == nil || len(p.needs) > maxNeeds {
-		p.needs = map[*v1.Pod]amount{}
+	if p.known.needs == nil || len(p.known.needs) > maxNeeds {
+		p.known = known{map[*v1.Pod]amount{}, map[*v1.Pod]string{}}
 	}
-	s := &arithmetic{needs: p.needs, machines: make([]machine, 0, len(nodes))}
+	s := &arithmetic{known: p.known, machines: make([]machine, 0, len(nodes))}
 	for i := range nodes {
-		m := newMachine(nodes[i].Node)
-		for _, pod := range nodes[i].Pods {
-			m.take(s.need(pod))
-		}
-		s.machines = append(s.machines, m)
+		s.machines = append(s.machines, s.fresh(nodes[i]))
 	}
 	return s
 }
 
 type arithmetic struct {
 	machines []machine
-	needs    map[*v1.Pod]amount
+	known    known
+	spreads  map[string][]*tally // by the shape of pods
 }
 
 type amount struct{ cpu, memory, pods int64 }
 
 type machine struct {
 	node      *v1.Node
+	host      string // where it is not the node's label
 	all, free amount
+	pods      []*v1.Pod
 }
 
 func newMachine(node *v1.Node) machine {
@@ -102,11 +106,11 @@ func (m *machine) share() int64 {
 }
 
 func (s *arithmetic) need(pod *v1.Pod) amount {
-	a, ok := s.needs[pod]
+	a, ok := s.known.needs[pod]
 	if !ok {
 		r := expander.RequestsOf(pod)
 		a = amount{cpu: r.MilliCPU, memory: r.Memory, pods: 1}
-		s.needs[pod] = a
+		s.known.needs[pod] = a
 	}
 	return a
 }
@@ -145,7 +149,7 @@ func (s *arithmetic) Place(pods []*v1.Pod, order Order) ([]int, error) {
 		for k := range s.machines {
 			k = (k + first) % len(s.machines)
 			m := &s.machines[k]
-			if !m.room(need) || best >= 0 && m.share() <= s.machines[best].share() || !admits(m.node, pod) {
+			if !m.room(need) || best >= 0 && m.share() <= s.machines[best].share() || !admits(m.node, pod) || !s.spreadable(m, pod) {
 				continue
 			}
 			best = k
@@ -154,7 +158,7 @@ func (s *arithmetic) Place(pods []*v1.Pod, order Order) ([]int, error) {
 			}
 		}
 		if best >= 0 {
-			s.machines[best].take(need)
+			s.bind(&s.machines[best], pod)
 			if order == InTurn {
 				first = best + 1
 			}
@@ -167,9 +171,15 @@ func (s *arithmetic) Place(pods []*v1.Pod, order Order) ([]int, error) {
 // Fits implements Snapshot.
 func (s *arithmetic) Fits(template predicates.Node, pods []*v1.Pod) ([]bool, error) {
 	m := s.fresh(template)
+	m.host = "new"
 	fits := make([]bool, len(pods))
 	for i, pod := range pods {
 		fits[i] = m.room(s.need(pod)) && admits(template.Node, pod)
+		if fits[i] && len(pod.Spec.TopologySpreadConstraints) > 0 {
+			fork := s.fork([][]*v1.Pod{{pod}})
+			fork.opened(&m)
+			fits[i] = fork.spreadable(&m, pod)
+		}
 	}
 	return fits, nil
 }
@@ -179,42 +189,107 @@ func (s *arithmetic) fresh(template predicates.Node) machine {
 	for _, pod := range template.Pods {
 		m.take(s.need(pod))
 	}
+	m.pods = slices.Clip(template.Pods)
 	return m
 }
 
 // Estimate implements Snapshot. A pod goes on the nodes opened so far, until one of its group finds
-// no place on any; from then on it goes on the last node, or on a new one.
+// no place on any; from then on it goes on the last node, or on a new one. One that does not keep to
+// its spread on a new node ends its group.
 func (s *arithmetic) Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
 	empty := s.fresh(template)
 	groups = slices.Clone(groups)
 	slices.SortStableFunc(groups, func(a, b []*v1.Pod) int {
 		return cmp.Compare(score(s.need(b[0]), empty.all), score(s.need(a[0]), empty.all))
 	})
-	var opened []machine
-	var placed []*v1.Pod
+	e := &estimate{arithmetic: s.fork(groups), empty: empty, limit: limit}
 	for _, group := range groups {
-		need, next := s.need(group[0]), 0
-		for k := 0; k < len(opened) && next < len(group); {
-			if !opened[k].room(need) {
-				k++
-				continue
-			}
-			opened[k].take(need)
-			next++
-		}
-		placed = append(placed, group[:next]...)
-		for _, pod := range group[next:] {
-			if len(opened) == 0 || !opened[len(opened)-1].room(need) {
-				if len(opened) >= limit || !empty.room(need) {
-					break
-				}
-				opened = append(opened, empty)
-			}
-			opened[len(opened)-1].take(need)
-			placed = append(placed, pod)
+		e.onNew(e.onOpened(group))
+	}
+	used := 0
+	for i := range e.nodes {
+		if len(e.nodes[i].pods) > len(empty.pods) {
+			used++
 		}
 	}
-	return len(opened), placed, nil
+	return used, e.placed, nil
+}
+
+// estimate is an estimate in progress.
+type estimate struct {
+	*arithmetic
+	empty  machine
+	limit  int
+	full   bool // the limit of new nodes is reached
+	nodes  []machine
+	placed []*v1.Pod
+}
+
+// try puts a pod on a new node if it fits there.
+func (e *estimate) try(k int, pod *v1.Pod) bool {
+	m := &e.nodes[k]
+	if !m.room(e.need(pod)) || !e.spreadable(m, pod) {
+		return false
+	}
+	e.bind(m, pod)
+	e.placed = append(e.placed, pod)
+	return true
+}
+
+// onOpened puts pods on the nodes opened so far, and returns the rest.
+func (e *estimate) onOpened(group []*v1.Pod) []*v1.Pod {
+	for k := 0; k < len(e.nodes) && len(group) > 0; {
+		if e.try(k, group[0]) {
+			group = group[1:]
+			if len(e.tallies(e.placed[len(e.placed)-1])) > 0 {
+				k = 0 // a domain may have room again
+			}
+		} else {
+			k++
+		}
+	}
+	return group
+}
+
+// onNew puts pods on the last node, or on one more.
+func (e *estimate) onNew(group []*v1.Pod) {
+	for _, pod := range group {
+		if e.full {
+			return
+		}
+		last := len(e.nodes) - 1
+		if last >= 0 && (e.try(last, pod) || e.onOtherHost(last, pod)) {
+			continue
+		}
+		if last >= 0 && len(e.nodes[last].pods) == len(e.empty.pods) || !e.empty.room(e.need(pod)) {
+			return
+		}
+		if len(e.nodes) >= e.limit {
+			e.full = true
+			return
+		}
+		m := e.empty
+		m.host = fmt.Sprint("new-", len(e.nodes))
+		e.nodes = append(e.nodes, m)
+		e.opened(&e.nodes[last+1])
+		if !e.try(last+1, pod) {
+			return
+		}
+	}
+}
+
+// onOtherHost puts a pod on another new node if its spread over hosts has kept it off the last one.
+func (e *estimate) onOtherHost(last int, pod *v1.Pod) bool {
+	byHost := slices.ContainsFunc(e.tallies(pod), func(t *tally) bool { return t.Key == v1.LabelHostname })
+	if !byHost || e.spreadable(&e.nodes[last], pod) {
+		return false
+	}
+	for k := range last {
+		if e.try(k, pod) {
+			return true
+		}
+	}
+	return false
 }
 
 // score orders pods by their size relative to a node.
