@@ -15,7 +15,8 @@ import (
 // every loop which pods would run where: a pod that could run anywhere may take the room meant for
 // one that cannot, and nodes for the latter are asked for again. This is unknown until the nodes
 // are ready and the scheduler has had time, so waiting costs loops but no nodes. Pods that are all
-// alike cannot take each other's room: if nodes are asked for again, it is for other pods.
+// alike cannot take each other's room: if nodes are asked for again, it is for other pods. So it is
+// with pods that have a topology spread: they are asked for bit by bit.
 type provided struct {
 	pods    map[types.UID]bool
 	kinds   map[string]bool // of pods, by what they may run on
@@ -87,7 +88,7 @@ func (c *choice) dropProvided() (dropped int) {
 		}
 		rest := &Option{Group: o.Group, Debug: o.Debug}
 		for _, i := range o.Pods {
-			if !c.provided.pods[uid(c.request.Pods[i])] {
+			if pod := c.request.Pods[i]; spreads(pod) || !c.provided.pods[uid(pod)] {
 				rest.Pods = append(rest.Pods, i)
 			}
 		}

@@ -90,14 +90,14 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 }
 
 // takers returns the pods of all members' options that may run in a member: any of them may get its
-// new nodes.
+// new nodes. Pods with a topology spread are left out: they take turns.
 func (c *choice) takers(s *split, name string) []types.UID {
 	template := c.template(name)
 	known := map[int]bool{}
 	var out []types.UID
 	for i := range s.members {
 		for _, p := range s.members[i].pods() {
-			if pod := c.request.Pods[p]; !known[p] && (template == nil || accepts(pod, template)) {
+			if pod := c.request.Pods[p]; !known[p] && !spreads(pod) && (template == nil || accepts(pod, template)) {
 				known[p] = true
 				out = append(out, uid(pod))
 			}

@@ -55,14 +55,15 @@ func (c *choice) limited(name string) bool {
 }
 
 // wanted reports whether the node affinity of some pod in the options of similar groups accepts the
-// group.
+// group, and its topology spread cannot have kept it out.
 func (c *choice) wanted(id string) bool {
 	template := c.template(id)
 	if template == nil {
 		return false
 	}
 	for _, other := range c.index.Similar(id) {
-		if o := c.options[other]; o != nil && c.accepted(o, template) > 0 {
+		o := c.options[other]
+		if o != nil && slices.ContainsFunc(o.Pods, func(i int) bool { return !spreads(c.request.Pods[i]) && accepts(c.request.Pods[i], template) }) {
 			return true
 		}
 	}

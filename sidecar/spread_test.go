@@ -1,0 +1,94 @@
+package sidecar_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+)
+
+// spreadOver gives pods hard spread constraints of their own, by topology key.
+func spreadOver(pods []*v1.Pod, app string, skew int32, change func(*v1.TopologySpreadConstraint), keys ...string) []*v1.Pod {
+	for _, pod := range pods {
+		pod.Labels = map[string]string{"app": app}
+		controller := true
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: app, UID: "rs-" + pod.UID[:1], Controller: &controller}}
+		for _, key := range keys {
+			c := v1.TopologySpreadConstraint{
+				MaxSkew: skew, TopologyKey: key, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+			}
+			if change != nil {
+				change(&c)
+			}
+			pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, c)
+		}
+	}
+	return pods
+}
+
+func atLeast(domains int32) func(*v1.TopologySpreadConstraint) {
+	return func(c *v1.TopologySpreadConstraint) { c.MinDomains = &domains }
+}
+
+const zone = v1.LabelTopologyZone
+
+// spreadPods are pods with a zone spread of maxSkew 1, two per node.
+func spreadPods(prefix string, n int) []*v1.Pod {
+	return spreadOver(podsOf(prefix, n, 2), prefix, 1, nil, zone)
+}
+
+// noLaterThanAlone plays a world with the sidecar and with Cluster Autoscaler alone, both with its own
+// balancing and without. Pods run as soon as with either, but for one loop per member.
+func noLaterThanAlone(t *testing.T, s setup, until time.Duration) *outcome {
+	t.Helper()
+	with := newWorld(t, s).observe(until)
+	grace := time.Duration(len(s.cloud.Groups)) * aLoop
+	for _, balance := range []bool{true, false} {
+		alone := s.alone(t)
+		if !balance {
+			alone = s.unbalanced(t)
+		}
+		o := alone.observe(until)
+		t.Logf("alone, balancing %t: %s", balance, o)
+		if o.running > 0 && (with.running == 0 || with.running > o.running+grace) {
+			t.Errorf("later than Cluster Autoscaler alone (balancing %t): %s\nwith the sidecar: %s\n%s", balance, o, with, with.w.log())
+		}
+	}
+	t.Logf("with the sidecar: %s", with)
+	return with
+}
+
+// unbalanced is the same world with a Cluster Autoscaler alone that does not balance.
+func (s setup) unbalanced(t testing.TB) *world {
+	t.Helper()
+	w := newWorld(t, s)
+	w.connect(s, func(int) (autoscaler.Connection, error) { return autoscaler.Connection{Provider: w.cloud}, nil })
+	return w
+}
+
+// However pods are spread, they run as soon as with Cluster Autoscaler alone: its next question is
+// for the next zone, and waits for nobody.
+func TestSpreadPodsRunAsSoonAsAlone(t *testing.T) {
+	tests := map[string]struct {
+		groups []fake.Group
+		pods   []*v1.Pod
+	}{
+		"a full node per zone": {groups: zones(1, 1, 1), pods: spreadPods("p", 30)},
+		"empty zones":          {groups: zones(0, 0, 0), pods: spreadPods("p", 30)},
+		"maxSkew 2":            {groups: zones(1, 1, 1), pods: spreadOver(podsOf("p", 30, 2), "p", 2, nil, zone)},
+		"minDomains 3":         {groups: zones(1, 0, 0), pods: spreadOver(podsOf("p", 30, 2), "p", 1, atLeast(3), zone)},
+		"hostname spread":      {groups: zones(1, 1, 1), pods: spreadOver(podsOf("p", 12, 4), "p", 1, nil, v1.LabelHostname)},
+		"zone and hostname":    {groups: zones(1, 1, 1), pods: spreadOver(podsOf("p", 12, 4), "p", 1, nil, zone, v1.LabelHostname)},
+		"two workloads":        {groups: zones(1, 1, 1), pods: slices.Concat(spreadPods("p", 18), spreadOver(podsOf("q", 12, 2), "q", 2, nil, zone))},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			noLaterThanAlone(t, setup{cloud: fake.Config{Groups: tt.groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: tt.pods}}}, 6*time.Minute)
+		})
+	}
+}
