@@ -1,6 +1,7 @@
 package nodegroupset
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,6 +54,33 @@ func (o Options) check(packs LabelPacks) error {
 		}
 	}
 	return nil
+}
+
+// SetRatios sets the ratios that are given as exact decimals between 0 and 1; "" leaves one as it
+// is. A ratio that cannot be used is left as it is too, and returned with the path of its option.
+func (o *Options) SetRatios(memory, allocatable, free string) []*apportion.InvalidError {
+	var refused []*apportion.InvalidError
+	for _, r := range []struct {
+		option, text string
+		into         **Ratio
+	}{
+		{"memoryDifferenceRatio", memory, &o.MemoryDifferenceRatio},
+		{"maxAllocatableDifferenceRatio", allocatable, &o.MaxAllocatableDifferenceRatio},
+		{"maxFreeDifferenceRatio", free, &o.MaxFreeDifferenceRatio},
+	} {
+		if r.text == "" {
+			continue
+		}
+		ratio, err := ParseRatio(r.text)
+		var invalid *apportion.InvalidError
+		if errors.As(err, &invalid) {
+			invalid.Path = r.option
+			refused = append(refused, invalid)
+			continue
+		}
+		*r.into = &ratio
+	}
+	return refused
 }
 
 // ratios are the limits of the tolerant part, by kind.

@@ -22,6 +22,9 @@ const (
 	flagDisableLabelPack   = "disable-label-pack"
 	flagIgnoreLabel        = "balancing-ignore-label"
 	flagLabel              = "balancing-label"
+	flagMemoryRatio        = "memory-difference-ratio"
+	flagAllocatableRatio   = "max-allocatable-difference-ratio"
+	flagFreeRatio          = "max-free-difference-ratio"
 )
 
 // Flags are the values of the flags that say how evenkeel balances: the autoscaler's own, and those
@@ -69,32 +72,21 @@ func (f Flags) Similarity() (nodegroupset.Options, error) {
 		IgnoreLabels: named(flagIgnoreLabel, f.IgnoreLabels), Labels: named(flagLabel, f.Labels),
 		DisabledPacks: f.DisabledLabelPacks,
 	}
-	for _, ratio := range []struct {
-		flag  string
-		value float64
-		into  **nodegroupset.Ratio
-	}{
-		{"memory-difference-ratio", f.MemoryRatio, &out.MemoryDifferenceRatio},
-		{"max-allocatable-difference-ratio", f.AllocatableRatio, &out.MaxAllocatableDifferenceRatio},
-		{"max-free-difference-ratio", f.FreeRatio, &out.MaxFreeDifferenceRatio},
-	} {
-		// The shortest decimal that reads as the same number is what was typed.
-		typed := strconv.FormatFloat(ratio.value, 'g', -1, 64)
-		if ratio.value > 1 && !math.IsInf(ratio.value, 0) {
-			klog.InfoS("A ratio above 1 counts as 1: no amount differs from a larger one by more than all of it", "flag", ratio.flag, "value", typed)
-			typed = "1"
-		}
-		parsed, err := nodegroupset.ParseRatio(typed)
-		if err != nil {
-			var invalid *apportion.InvalidError
-			if errors.As(err, &invalid) {
-				err = errors.New(invalid.Reason)
-			}
-			return nodegroupset.Options{}, fmt.Errorf("invalid argument %q for --%s: %w", typed, ratio.flag, err)
-		}
-		*ratio.into = &parsed
+	refused := out.SetRatios(decimal(flagMemoryRatio, f.MemoryRatio), decimal(flagAllocatableRatio, f.AllocatableRatio), decimal(flagFreeRatio, f.FreeRatio))
+	if len(refused) > 0 {
+		return nodegroupset.Options{}, namingTheFlag(refused[0])
 	}
 	return out, nil
+}
+
+// decimal is the ratio as it was typed: the shortest decimal that reads as the same number.
+func decimal(flag string, ratio float64) string {
+	typed := strconv.FormatFloat(ratio, 'g', -1, 64)
+	if ratio <= 1 || math.IsInf(ratio, 0) || math.IsNaN(ratio) {
+		return typed
+	}
+	klog.InfoS("A ratio above 1 counts as 1: no amount differs from a larger one by more than all of it", "flag", flag, "value", typed)
+	return "1"
 }
 
 // named leaves out labels without a name, which the autoscaler accepts and no node has.
@@ -113,6 +105,9 @@ func namingTheFlag(err error) error {
 		return err
 	}
 	option, _, _ := strings.Cut(invalid.Path, "[")
-	flag := map[string]string{"balancingIgnoreLabels": flagIgnoreLabel, "balancingLabels": flagLabel, "disabledPacks": flagDisableLabelPack}[option]
+	flag := map[string]string{
+		"balancingIgnoreLabels": flagIgnoreLabel, "balancingLabels": flagLabel, "disabledPacks": flagDisableLabelPack,
+		"memoryDifferenceRatio": flagMemoryRatio, "maxAllocatableDifferenceRatio": flagAllocatableRatio, "maxFreeDifferenceRatio": flagFreeRatio,
+	}[option]
 	return fmt.Errorf("invalid argument %q for --%s: %s", fmt.Sprint(invalid.Value), flag, invalid.Reason)
 }

@@ -25,9 +25,10 @@ func validateSimilarity(s *v1alpha1.NodeGroupSimilaritySpec) []error {
 	options := spec.Child("options")
 	c.labels(options.Child("balancingIgnoreLabels"), s.Options.BalancingIgnoreLabels)
 	c.labels(options.Child("balancingLabels"), s.Options.BalancingLabels)
-	c.ratio(options.Child("memoryDifferenceRatio"), s.Options.MemoryDifferenceRatio)
-	c.ratio(options.Child("maxAllocatableDifferenceRatio"), s.Options.MaxAllocatableDifferenceRatio)
-	c.ratio(options.Child("maxFreeDifferenceRatio"), s.Options.MaxFreeDifferenceRatio)
+	_, refused := similarityOptions(&s.Options)
+	for _, err := range refused {
+		c.add(field.Invalid(options.Child(err.Path), json.Number(fmt.Sprint(err.Value)), err.Reason)) // without quotes
+	}
 	groups := spec.Child("groups")
 	if len(s.Groups) == 0 {
 		c.add(field.Required(groups, "must have at least one group"))
@@ -49,20 +50,6 @@ func (c *checks) labels(at *field.Path, keys []string) {
 		if key == "" {
 			c.add(field.Required(at.Index(i), "must be the key of a label"))
 		}
-	}
-}
-
-func (c *checks) ratio(at *field.Path, n json.Number) {
-	if n == "" {
-		return
-	}
-	if _, err := nodegroupset.ParseRatio(string(n)); err != nil {
-		detail := err.Error()
-		var invalid *apportion.InvalidError
-		if errors.As(err, &invalid) {
-			detail = invalid.Reason
-		}
-		c.add(field.Invalid(at, n, detail))
 	}
 }
 
@@ -99,7 +86,8 @@ func (c *checks) typeOf(at *field.Path, t metav1.TypeMeta, kind string) {
 }
 
 func similarity(s *v1alpha1.NodeGroupSimilaritySpec) (*v1alpha1.NodeGroupSimilarityStatus, error) {
-	index, err := newIndex(&s.Options)
+	options, _ := similarityOptions(&s.Options) // they are valid
+	index, err := nodegroupset.NewIndex(options)
 	if err != nil {
 		return nil, at(err, spec.Child("options"))
 	}
@@ -126,26 +114,10 @@ func similarity(s *v1alpha1.NodeGroupSimilaritySpec) (*v1alpha1.NodeGroupSimilar
 	return status, nil
 }
 
-func newIndex(o *v1alpha1.SimilarityOptions) (*nodegroupset.Index, error) {
-	options := nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels, Labels: o.BalancingLabels}
-	for _, r := range []struct {
-		written json.Number
-		into    **nodegroupset.Ratio
-	}{
-		{o.MemoryDifferenceRatio, &options.MemoryDifferenceRatio},
-		{o.MaxAllocatableDifferenceRatio, &options.MaxAllocatableDifferenceRatio},
-		{o.MaxFreeDifferenceRatio, &options.MaxFreeDifferenceRatio},
-	} {
-		if r.written == "" {
-			continue
-		}
-		ratio, err := nodegroupset.ParseRatio(string(r.written))
-		if err != nil {
-			return nil, err
-		}
-		*r.into = &ratio
-	}
-	return nodegroupset.NewIndex(options)
+func similarityOptions(o *v1alpha1.SimilarityOptions) (nodegroupset.Options, []*apportion.InvalidError) {
+	out := nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels, Labels: o.BalancingLabels}
+	refused := out.SetRatios(o.MemoryDifferenceRatio.String(), o.MaxAllocatableDifferenceRatio.String(), o.MaxFreeDifferenceRatio.String())
+	return out, refused
 }
 
 // at adds the path in the document to an error of the engine.

@@ -131,24 +131,8 @@ func pipelineQuota(q v1alpha1.ScenarioQuota) scaleup.Quota {
 func similarity(o *v1alpha1.ScenarioOptions, at *field.Path) (nodegroupset.Options, field.ErrorList) {
 	out := nodegroupset.Options{IgnoreLabels: o.BalancingIgnoreLabels, Labels: o.BalancingLabels, DisabledPacks: o.DisabledLabelPacks}
 	var errs field.ErrorList
-	for _, ratio := range []struct {
-		name string
-		from json.Number
-		to   **nodegroupset.Ratio
-	}{
-		{"memoryDifferenceRatio", o.MemoryDifferenceRatio, &out.MemoryDifferenceRatio},
-		{"maxAllocatableDifferenceRatio", o.MaxAllocatableDifferenceRatio, &out.MaxAllocatableDifferenceRatio},
-		{"maxFreeDifferenceRatio", o.MaxFreeDifferenceRatio, &out.MaxFreeDifferenceRatio},
-	} {
-		if ratio.from == "" {
-			continue
-		}
-		parsed, err := nodegroupset.ParseRatio(ratio.from.String())
-		if err != nil {
-			errs = append(errs, invalid(at.Child(ratio.name), ratio.from.String(), err))
-			continue
-		}
-		*ratio.to = &parsed
+	for _, err := range out.SetRatios(o.MemoryDifferenceRatio.String(), o.MaxAllocatableDifferenceRatio.String(), o.MaxFreeDifferenceRatio.String()) {
+		errs = append(errs, field.Invalid(at.Child(err.Path), err.Value, err.Reason))
 	}
 	if _, err := nodegroupset.NewIndex(out); err != nil {
 		errs = append(errs, refusedOption(at, err))
