@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
 // encoder writes canonical keys of pods: pods with equal keys are equal to the
@@ -112,14 +113,10 @@ func (e *encoder) resident(p *v1.Pod, need *amounts, own map[string]int) ([]byte
 	}
 	e.count(0)
 	e.spec = v1.PodSpec{Volumes: e.checked(p, func(*v1.Volume) bool { return true })}
-	e.containers = e.containers[:0]
-	for i := range p.Spec.InitContainers {
-		e.containers = appendPorts(e.containers, &p.Spec.InitContainers[i])
+	if ports := schedutil.GetHostPorts(p); len(ports) > 0 {
+		e.containers = append(e.containers[:0], v1.Container{Ports: taken(ports)})
+		e.spec.Containers = e.containers
 	}
-	for i := range p.Spec.Containers {
-		e.containers = appendPorts(e.containers, &p.Spec.Containers[i])
-	}
-	e.spec.Containers = e.containers
 	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
 		e.apart = v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
 		e.affinity = v1.Affinity{PodAntiAffinity: &e.apart}
@@ -271,13 +268,6 @@ func appendReduced(to, from []v1.Container) []v1.Container {
 			RestartPolicy:      c.RestartPolicy,
 			RestartPolicyRules: c.RestartPolicyRules,
 		})
-	}
-	return to
-}
-
-func appendPorts(to []v1.Container, c *v1.Container) []v1.Container {
-	if ports := hostPorts(c); len(ports) > 0 {
-		to = append(to, v1.Container{Ports: ports, RestartPolicy: c.RestartPolicy})
 	}
 	return to
 }

@@ -158,7 +158,12 @@ func (d *dice) pod() *v1.Pod {
 		p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}
 	}
 	if d.one(6) {
-		p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: int32(8000 + d.IntN(2)), Protocol: v1.ProtocolTCP}}
+		ports := []v1.ContainerPort{{HostPort: int32(8000 + d.IntN(2)), Protocol: v1.ProtocolTCP}}
+		if len(p.Spec.InitContainers) > 0 && d.one(2) {
+			p.Spec.InitContainers[0].Ports = ports // held by sidecars only
+		} else {
+			p.Spec.Containers[0].Ports = ports
+		}
 	}
 	if d.one(3) {
 		p.Spec.Tolerations = []v1.Toleration{{Key: "dedicated", Operator: v1.TolerationOpExists}}
