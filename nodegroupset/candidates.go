@@ -60,7 +60,7 @@ func (e *explainer) candidates(report *Report) {
 	for _, key := range slices.Sorted(maps.Keys(uses)) {
 		use := uses[key]
 		unique, zonal := use.uniquePerGroup(), use.followsZone()
-		if !unique && !zonal || e.index.packs.Tells(key) {
+		if !unique && !zonal || e.index.packs.HasMeaning(key) {
 			continue
 		}
 		keys = append(keys, key)

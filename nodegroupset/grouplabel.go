@@ -49,7 +49,7 @@ func (g GroupLabel) Ignoring(o Options) Options {
 	o.IgnoreLabels = slices.Clone(o.IgnoreLabels)
 	ignored := newLabelRule(packs, o).ignored
 	for _, key := range g.keys {
-		if !packs.Tells(key) && !ignored[key] {
+		if !packs.HasMeaning(key) && !ignored[key] {
 			o.IgnoreLabels = append(o.IgnoreLabels, key)
 		}
 	}

@@ -168,7 +168,7 @@ func TestNoPackDropsHowCapacityIsBought(t *testing.T) {
 	clouds := []string{"", "aws:///a/i-1", "azure:///a", "gce://p/z/n", "oci://ocid", "alicloud://r.i", "openstack:///x"}
 	shown := []string{"", "topology.k8s.aws/zone-id", "kubernetes.azure.com/role", "cloud.google.com/machine-family"}
 	for _, key := range bought {
-		if !packs.Tells(key) {
+		if !packs.HasMeaning(key) {
 			t.Errorf("explain may propose to ignore %s", key)
 		}
 		for _, id := range clouds {
@@ -238,7 +238,7 @@ func FuzzParseLabelPacks(f *testing.F) {
 				if key == "" || seen[key] {
 					t.Errorf("key %q is empty or listed twice", key)
 				}
-				if packs.Tells(key) {
+				if packs.HasMeaning(key) {
 					t.Errorf("key %q is in a pack and tells what nodes are for", key)
 				}
 				seen[key] = true

@@ -42,14 +42,14 @@ type LabelPacks struct {
 	Aliases    []Alias  `json:"aliases,omitempty"`
 	Meaningful []string `json:"meaningful,omitempty"` // in no pack and never proposed
 	// MeaningfulWords make every key meaningful whose name contains one of them;
-	// see Tells.
+	// see HasMeaning.
 	MeaningfulWords []string `json:"meaningfulWords,omitempty"`
 }
 
-// Tells reports whether a label says how capacity is bought or what it may be
+// HasMeaning reports whether a label says how capacity is bought or what it may be
 // used for. A word counts wherever it is in the key's name: without the prefix,
 // in lower case, and without punctuation.
-func (l LabelPacks) Tells(key string) bool {
+func (l LabelPacks) HasMeaning(key string) bool {
 	if slices.Contains(l.Meaningful, key) {
 		return true
 	}
@@ -117,7 +117,7 @@ func (l LabelPacks) addKeys(keys words, path string, list []string) error {
 	if err := keys.addAll(path, list); err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(list, l.Tells); i >= 0 {
+	if i := slices.IndexFunc(list, l.HasMeaning); i >= 0 {
 		return apportion.Invalid(fmt.Sprintf("%s[%d]", path, i), list[i], "says how capacity is bought or what it may be used for")
 	}
 	return nil

@@ -63,7 +63,7 @@ func (c changes) flags() []string {
 func (c changes) cautions(packs LabelPacks) []string {
 	var out []string
 	for _, key := range c.ignore {
-		if packs.Tells(key) {
+		if packs.HasMeaning(key) {
 			out = append(out, key+" says how capacity is bought or what it may be used for")
 		}
 	}

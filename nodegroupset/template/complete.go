@@ -55,9 +55,11 @@ func Complete(templates map[string]cloudprovider.Template, empty map[string]bool
 			}
 		}
 	}
+	var all []group
 	for _, set := range index.Sets() {
-		c.models = append(c.models, group{set[0], templates[set[0]]})
+		all = append(all, group{set[0], templates[set[0]]})
 	}
+	c.models = newModels(all, packs, similarity)
 	for _, id := range groups {
 		if t := templates[id]; t.Node != nil && empty[id] {
 			if done := c.complete(group{id, t}); done != (Completion{}) {
@@ -77,7 +79,7 @@ type group struct {
 // completer fills in templates of empty groups.
 type completer struct {
 	index     *nodegroupset.Index // of the populated groups
-	models    []group             // one of each of their sets, by name
+	models    *models             // one of each of their sets
 	packs     nodegroupset.LabelPacks
 	selectors func() map[string]bool // labels that some pod selects nodes by
 }
@@ -86,7 +88,7 @@ type completer struct {
 func (c *completer) complete(empty group) Completion {
 	var nearest group
 	var lacks []missingField
-	for _, model := range c.models {
+	for _, model := range c.models.near(empty.Node) {
 		if !lacksAny(empty.Node, model.Node) {
 			continue
 		}
@@ -192,7 +194,7 @@ func (c *completer) onlyMissing(empty, model group) []missingField {
 // hasMeaning reports whether a field says what the nodes are for.
 func (c *completer) hasMeaning(m missingField) bool {
 	if m.kind == missingLabel {
-		return c.packs.Tells(m.name) || c.selectors()[m.name]
+		return c.packs.HasMeaning(m.name) || c.selectors()[m.name]
 	}
 	return strings.Contains(m.name, "/") // an extended resource
 }
