@@ -77,8 +77,9 @@ worlds: ## Play random worlds against the sidecar and Balancers, more than test 
 	@$(GO) test ./sidecar -count=1 -timeout 60m $(TESTFLAGS) -run '^Test(Exact|NeverLater)InRandomWorlds$$' -worlds $(WORLDS) -from $(FROM)
 	@$(GO) test ./balancer -count=1 -timeout 60m $(TESTFLAGS) -run '^TestClosedLoopIsQuiet$$' -loops $(WORLDS) -from $(FROM)
 
-nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, larger models, 500 Balancers, and every fuzz target for five minutes.
+nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, larger models, 500 Balancers, 50,000 clusters with spread pods, and every fuzz target for five minutes.
 	@$(GO) test ./steering -count=1 -timeout 60m $(TESTFLAGS) -run '^TestModel$$' -deep
+	@$(GO) test ./topologyspread -count=1 -timeout 60m $(TESTFLAGS) -run '^TestFitsAndScoresEqualThoseOfTheScheduler$$' -clusters 50000
 	@cd e2e && $(GO) run ./cmd/build && $(GO) test -count=1 -timeout 60m $(TESTFLAGS) -run '^TestFleetOfBalancers$$' . -balancers 500
 	@$(MAKE) fuzz FUZZTIME=5m
 

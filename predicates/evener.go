@@ -38,7 +38,7 @@ func (m *Moves) evenerOf(r *row) *evener {
 	for node, st := range m.states {
 		e.count(st, 1)
 		at := e.site(st.shape)
-		if !at.keyed {
+		if !at.Keyed {
 			continue
 		}
 		e.held[node] = e.onHost(st)
@@ -76,11 +76,11 @@ func (e *evener) catchUp() {
 // came counts pods that came to a node.
 func (e *evener) came(c seat) {
 	at := e.site(c.to.shape)
-	for i, t := range e.counters {
-		if !at.included[i] || !e.countsOf(c.of)[i] {
+	for i, t := range e.counts.Counters {
+		if !at.Included[i] || !e.countsOf(c.of)[i] {
 			continue
 		}
-		t.More(at.domains[i], e.held[c.node], c.n)
+		t.More(at.Domains[i], e.held[c.node], c.n)
 		if t.PerNode {
 			e.held[c.node] += c.n
 		}
@@ -98,9 +98,9 @@ func (e *evener) onHost(st *state) int {
 // uncount takes a node out of the counts.
 func (e *evener) uncount(st *state) {
 	at := e.site(st.shape)
-	for i, t := range e.counters {
-		if at.included[i] {
-			t.Remove(at.domains[i], e.spreader.held(st, i))
+	for i, t := range e.counts.Counters {
+		if at.Included[i] {
+			t.Remove(at.Domains[i], e.spreader.held(st, i))
 		}
 	}
 }
@@ -150,7 +150,7 @@ func (m *Moves) between(node int) (lo, hi int) {
 func (e *evener) find(lo int) int {
 	best := math.MaxInt
 	for _, l := range e.lanes {
-		if !e.open(l.site) {
+		if !e.counts.Open(&l.site.Site) {
 			continue
 		}
 		at := l.first

@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
 // Weights of the scores in the default profile; the two of resources count once.
@@ -166,7 +168,7 @@ func (r *ranking) scoreSpread() {
 		return
 	}
 	weights := r.spreadWeights(soft)
-	least, most := int64(math.MaxInt64), int64(0)
+	var scale topologyspread.Scale
 	for i := range r.standings {
 		st := &r.standings[i]
 		if r.totals[i] == rejected || st.class.ignored {
@@ -175,11 +177,11 @@ func (r *ranking) scoreSpread() {
 		sum := 0.0
 		for j, ci := range soft {
 			if st.class.has[ci] {
-				sum += float64(r.around(st, ci))*weights[j] + float64(r.censuses[ci].constraint.MaxSkew-1)
+				sum += r.censuses[ci].constraint.Cost(r.around(st, ci), weights[j])
 			}
 		}
 		st.raw = int64(math.Round(sum))
-		least, most = min(least, st.raw), max(most, st.raw)
+		scale.Note(st.raw)
 	}
 	for i := range r.standings {
 		st := &r.standings[i]
@@ -187,10 +189,8 @@ func (r *ranking) scoreSpread() {
 		case r.totals[i] == rejected:
 		case st.class.ignored:
 			st.spread = 0
-		case most == 0:
-			st.spread = fwk.MaxScore
 		default:
-			st.spread = fwk.MaxScore * (most + least - st.raw) / most
+			st.spread = scale.Score(st.raw)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func (r *ranking) spreadWeights(soft []int) []float64 {
 	}
 	weights := make([]float64, len(soft))
 	for j, size := range sizes {
-		weights[j] = math.Log(float64(size + 2))
+		weights[j] = topologyspread.Weight(size)
 	}
 	return weights
 }

@@ -5,8 +5,6 @@ import (
 	"math"
 	"sort"
 
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-
 	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
@@ -19,8 +17,7 @@ type spreader struct {
 	s        *Cluster
 	k        *kind
 	bulk     *bulk
-	affinity nodeaffinity.RequiredNodeAffinity
-	counters []*topologyspread.Counter
+	counts   *topologyspread.Counts
 	overHost *topologyspread.Counter // of those; nil if no constraint is over hostnames
 	about    map[*resident][]bool
 	sites    map[*shape]*site
@@ -32,10 +29,8 @@ type spreader struct {
 
 // site is what nodes of one shape are to the constraints.
 type site struct {
-	keyed    bool   // has every key
-	included []bool // takes part, by constraint
-	domains  []int  // by constraint; unused over hostnames
-	track    *track
+	topologyspread.Site
+	track *track
 }
 
 // track is the nodes that lie in the same domains, hostnames aside, in id order.
@@ -94,15 +89,15 @@ func (s *Cluster) newSpreader(k *kind, b *bulk) *spreader {
 	if k.counts == nil {
 		k.counts = map[*resident][]bool{}
 	}
+	counters := make([]*topologyspread.Counter, len(k.constraints))
 	p := &spreader{
-		s: s, k: k, bulk: b, affinity: nodeaffinity.GetRequiredNodeAffinity(k.info.Pod),
+		s: s, k: k, bulk: b, counts: topologyspread.NewCounts(k.info.Pod, counters),
 		about: k.counts, sites: map[*shape]*site{}, byKey: map[string]*track{},
 	}
 	for i := range k.constraints {
-		t := topologyspread.NewNodeCounter(&k.constraints[i])
-		p.counters = append(p.counters, t)
-		if t.PerNode {
-			p.overHost = t
+		counters[i] = topologyspread.NewNodeCounter(&k.constraints[i])
+		if counters[i].PerNode {
+			p.overHost = counters[i]
 		}
 	}
 	return p
@@ -114,22 +109,14 @@ func (p *spreader) site(sh *shape) *site {
 	if at != nil {
 		return at
 	}
-	at = &site{keyed: true, included: make([]bool, len(p.counters)), domains: make([]int, len(p.counters))}
+	at = &site{Site: p.counts.Site(sh.node)}
 	p.sites[sh] = at
-	for _, t := range p.counters {
-		_, has := sh.node.Labels[t.Key]
-		at.keyed = at.keyed && has
-	}
-	if !at.keyed {
+	if !at.Keyed {
 		return at
 	}
 	var key []byte
-	for i, t := range p.counters {
-		at.included[i] = t.Includes(p.k.info.Pod, p.affinity, sh.node)
-		if !t.PerNode {
-			at.domains[i] = t.Domain(sh.node.Labels[t.Key])
-			key = binary.AppendUvarint(key, uint64(at.domains[i]))
-		}
+	for _, domain := range at.Domains {
+		key = binary.AppendUvarint(key, uint64(domain))
 	}
 	at.track = p.byKey[string(key)]
 	if at.track == nil {
@@ -155,8 +142,8 @@ func (p *spreader) held(st *state, constraint int) int {
 func (p *spreader) countsOf(r *resident) []bool {
 	counts := p.about[r]
 	if counts == nil {
-		counts = make([]bool, len(p.counters))
-		for i, t := range p.counters {
+		counts = make([]bool, len(p.counts.Counters))
+		for i, t := range p.counts.Counters {
 			counts[i] = t.Counts(r.info.Pod)
 		}
 		p.about[r] = counts
@@ -167,9 +154,9 @@ func (p *spreader) countsOf(r *resident) []bool {
 // count takes nodes in a state into the counts.
 func (p *spreader) count(st *state, n int) {
 	at := p.site(st.shape)
-	for i, t := range p.counters {
-		if at.included[i] {
-			t.Add(at.domains[i], p.held(st, i), n)
+	for i, t := range p.counts.Counters {
+		if at.Included[i] {
+			t.Add(at.Domains[i], p.held(st, i), n)
 		}
 	}
 }
@@ -177,7 +164,7 @@ func (p *spreader) count(st *state, n int) {
 // stand puts a node on its track, where it takes pods of the kind at all.
 func (p *spreader) stand(id int, st *state) {
 	at := p.site(st.shape)
-	if !at.keyed {
+	if !at.Keyed {
 		return
 	}
 	room := p.bulk.capacity(st, math.MaxInt32)
@@ -193,8 +180,8 @@ func (p *spreader) stand(id int, st *state) {
 
 // hostAt is the constraint over hostnames that counts nodes of the site, or -1.
 func (p *spreader) hostAt(at *site) int {
-	for i, t := range p.counters {
-		if t.PerNode && at.included[i] {
+	for i, t := range p.counts.Counters {
+		if t.PerNode && at.Included[i] {
 			return i
 		}
 	}
@@ -238,7 +225,7 @@ func (p *spreader) placeOnNew(count int, grow *growth) []Placement {
 func (p *spreader) find(lo, hi int) *spot {
 	var first *spot
 	for _, t := range p.tracks {
-		if !p.open(t.site) {
+		if !p.counts.Open(&t.site.Site) {
 			continue
 		}
 		if one := p.next(t, lo); one != nil && one.id < hi && (first == nil || one.id < first.id) {
@@ -246,17 +233,6 @@ func (p *spreader) find(lo, hi int) *spot {
 		}
 	}
 	return first
-}
-
-// open reports whether the constraints, hostnames aside, let one more pod into
-// the domains of a site.
-func (p *spreader) open(at *site) bool {
-	for i, t := range p.counters {
-		if !t.PerNode && !t.Allows(t.Pods(at.domains[i])) {
-			return false
-		}
-	}
-	return true
 }
 
 // next returns the first node of the track from lo on that has room.
@@ -288,13 +264,9 @@ func (p *spreader) put(one *spot, placed tally) {
 	one.room--
 	placed[one.id]++
 	minimum := p.minimum()
-	for i, t := range p.counters {
-		if one.site.included[i] {
-			t.Place(one.site.domains[i], one.held)
-		}
-	}
+	p.counts.Place(&one.site.Site, one.held)
 	if i := p.hostAt(one.site); i >= 0 {
-		one.held += p.counters[i].Step
+		one.held += p.counts.Counters[i].Step
 	}
 	if p.minimum() > minimum {
 		p.lookAgain()
@@ -347,32 +319,32 @@ func (p *spreader) grow(g *growth) *spot {
 // try counts one more node, if it takes a pod; undo takes it back.
 func (p *spreader) try(fresh *state) (one *spot, undo func()) {
 	at := p.site(fresh.shape)
-	if !at.keyed {
+	if !at.Keyed {
 		return nil, nil
 	}
 	room := p.bulk.capacity(fresh, math.MaxInt32)
 	if room == 0 {
 		return nil, nil
 	}
-	held := make([]int, len(p.counters))
+	held := make([]int, len(p.counts.Counters))
 	one = &spot{id: p.s.len, st: fresh, site: at, room: room}
-	for i, t := range p.counters {
-		if at.included[i] {
+	for i, t := range p.counts.Counters {
+		if at.Included[i] {
 			held[i] = p.held(fresh, i)
-			t.Add(at.domains[i], held[i], 1)
+			t.Add(at.Domains[i], held[i], 1)
 		}
 	}
 	if i := p.hostAt(at); i >= 0 {
 		one.held = held[i]
 	}
 	undo = func() {
-		for i, t := range p.counters {
-			if at.included[i] {
-				t.Remove(at.domains[i], held[i])
+		for i, t := range p.counts.Counters {
+			if at.Included[i] {
+				t.Remove(at.Domains[i], held[i])
 			}
 		}
 	}
-	if p.open(at) && p.takes(one) {
+	if p.counts.Open(&at.Site) && p.takes(one) {
 		return one, undo
 	}
 	undo()

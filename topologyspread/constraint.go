@@ -26,6 +26,7 @@ type Constraint struct {
 	// beside Self 1 if the selector is empty: such a selector matches every pod but counts none.
 	Step int
 
+	index                      int // in the pod's list
 	namespace                  string
 	selector                   labels.Selector
 	honorAffinity, honorTaints bool
@@ -49,6 +50,7 @@ func read(pod *v1.Pod, action v1.UnsatisfiableConstraintAction) ([]Constraint, e
 		if err != nil {
 			return nil, fmt.Errorf("topologySpreadConstraints[%d].labelSelector: %w", i, err)
 		}
+		one.index = i
 		all = append(all, one)
 	}
 	return all, nil

@@ -10,32 +10,30 @@ import (
 )
 
 // Three zones with 1, 1 and 0 matching pods: the next pod goes to the third, and then to any.
-func ExampleCounter() {
+func ExampleTable() {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
 	pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
 		MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule,
 		LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
 	}}
-	constraints, err := topologyspread.Hard(pod)
+	var nodes []topologyspread.Node
+	for _, zone := range []string{"a", "b", "c"} {
+		nodes = append(nodes, topologyspread.Node{Node: &v1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: "node-" + zone, Labels: map[string]string{v1.LabelTopologyZone: zone},
+		}}})
+	}
+	nodes[0].Pods, nodes[1].Pods = []*v1.Pod{pod}, []*v1.Pod{pod}
+	table, err := topologyspread.NewTable(pod, nodes)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	zones := topologyspread.NewCounter(&constraints[0])
-	for zone, pods := range []int{1, 1, 0} {
-		zones.Add(zones.Domain(string(rune('a'+zone))), pods, 1)
-	}
-	show := func() {
-		var allowed [3]bool
-		for zone := range allowed {
-			allowed[zone] = zones.Allows(zones.Pods(zone))
-		}
-		fmt.Println(allowed)
-	}
-	show()
-	zones.Place(zones.Domain("c"), 0)
-	show()
+	fmt.Println(table.Fits(0), table.Fits(1), table.Fits(2))
+	fmt.Println(table.Refusals(0)[0])
+	table.Place(2)
+	fmt.Println(table.Fits(0), table.Fits(1), table.Fits(2))
 	// Output:
-	// [false false true]
-	// [true true true]
+	// false false true
+	// topologySpreadConstraints[0]: topology.kubernetes.io/zone=a has 1 matching pod, the least of 3 domains has 0: the skew would be 2, maxSkew is 1
+	// true true true
 }
