@@ -74,7 +74,7 @@ func whoMayScaleTargets(ctx context.Context, t *testing.T, plane *controlplane.C
 		names []string
 		says  string // empty if it is allowed
 	}{
-		{"writer", "Deployment", all[:1], "has to be allowed to update the scale of each target, which are apps/deployments a"},
+		{"writer", "Deployment", all[:1], "must be allowed to update the scale of each target, which are apps/deployments a"},
 		{"scaler", "Deployment", all, ""},
 		{"scaler", "Deployment StatefulSet", all[:2], "apps/deployments a, apps/statefulsets b"},
 		{"named", "Deployment", all[:8], ""},

@@ -60,12 +60,12 @@ func TestExplainNamesObstaclesAndCautions(t *testing.T) {
 	}{
 		"a core count": {
 			b:     []change{setCapacity("cpu", "8")},
-			ours:  Remedy{Obstacles: []string{"capacity.cpu has to be equal"}},
-			stock: Remedy{Obstacles: []string{"capacity.cpu has to be equal"}},
+			ours:  Remedy{Obstacles: []string{"capacity.cpu must be equal"}},
+			stock: Remedy{Obstacles: []string{"capacity.cpu must be equal"}},
 		},
 		"a taint, which the autoscaler does not compare": {
 			b:     []change{setTaints(v1.Taint{Key: "a", Effect: v1.TaintEffectNoSchedule})},
-			ours:  Remedy{Obstacles: []string{"taints[a:NoSchedule] has to be equal"}},
+			ours:  Remedy{Obstacles: []string{"taints[a:NoSchedule] must be equal"}},
 			stock: Remedy{},
 		},
 		"a resource on one side only": {

@@ -96,14 +96,14 @@ func (r *fullRule) remedy(a, b *entry) tally {
 			t.ignoreLabel(m)
 		case measureMismatch:
 			if needed, ok := m.gap().needed(); m.any().exactly() {
-				t.obstacle(m, "has to be equal")
+				t.obstacle(m, "must be equal")
 			} else if !ok {
 				t.obstacle(m, "differs by more than any ratio allows")
 			} else {
 				t.raise(int(m.any().kind), needed)
 			}
 		default:
-			t.obstacle(m, "has to be equal")
+			t.obstacle(m, "must be equal")
 		}
 	}
 	return t
@@ -127,7 +127,7 @@ func (t *tally) stockMeasure(m measureMismatch) {
 	case m.left == nil || m.right == nil:
 		t.obstacle(m, "is listed on one side only")
 	case m.any().exactly():
-		t.obstacle(m, "has to be equal")
+		t.obstacle(m, "must be equal")
 	case m.left.amount.hi < 0 || m.right.amount.hi < 0:
 		t.obstacle(m, "is negative, which is never similar")
 	default:

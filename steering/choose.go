@@ -216,7 +216,7 @@ func (c *choice) showFailed() (*pick, Decision, bool) {
 		_, _, failed := c.backoff.Active(name, c.at.now)
 		if in := n.overcounted(); b.seen && in > 0 && (failed || n.troubled()) && !c.single(name) {
 			c.writeOff(c.view.Groups[name], b) // it counts none of them from now on
-			reason := fmt.Sprintf("%d nodes of %s will not come; Cluster Autoscaler is told so", in, name)
+			reason := fmt.Sprintf("%d nodes of %s will not come; its increase is refused, so that Cluster Autoscaler expects nothing of it", in, name)
 			return &pick{group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}, true
 		}
 	}

@@ -99,7 +99,7 @@ type tally struct {
 }
 
 // judge checks all pairs of a fleet, which evenkeel may have seen otherwise before: both sides'
-// verdicts have to be those of the rule, and where they disagree, the fewest departures that
+// answers have to be those of the rule, and where they disagree, the fewest departures that
 // account for it are counted.
 func (c *tally) judge(options similarityOptions, evenkeel nodegroupset.NodeGroupSetProcessor, fleet []template) error {
 	rules, err := newRuleBook(options)
@@ -124,8 +124,8 @@ func (c *tally) judge(options similarityOptions, evenkeel nodegroupset.NodeGroup
 			if pair[0] == pair[1] {
 				continue
 			}
-			verdicts := pairVerdicts{rules: rules, left: infos[pair[0]], right: infos[pair[1]], upstream: theirs[pair], evenkeel: ours[pair]}
-			if err := c.count(verdicts); err != nil {
+			answers := pairAnswers{rules: rules, left: infos[pair[0]], right: infos[pair[1]], upstream: theirs[pair], evenkeel: ours[pair]}
+			if err := c.count(answers); err != nil {
 				return fmt.Errorf("%s and %s: %w\n%s", pair[0], pair[1], err, describe(options, left, right))
 			}
 		}
@@ -133,14 +133,14 @@ func (c *tally) judge(options similarityOptions, evenkeel nodegroupset.NodeGroup
 	return nil
 }
 
-// pairVerdicts is what the two sides say of a pair.
-type pairVerdicts struct {
+// pairAnswers is what the two sides say of a pair.
+type pairAnswers struct {
 	rules              *ruleBook
 	left, right        *framework.NodeInfo
 	upstream, evenkeel bool
 }
 
-func (c *tally) count(v pairVerdicts) error {
+func (c *tally) count(v pairAnswers) error {
 	byRule := func(d departure) bool { return v.rules.similar(v.left, v.right, d) }
 	if v.upstream != byRule(noDepartures) {
 		return fmt.Errorf("upstream says %v, the rule without departures does not", v.upstream)

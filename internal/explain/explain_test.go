@@ -55,7 +55,7 @@ func mustRead(t *testing.T, s Sources, f Files) *Fleet {
 	return fleet
 }
 
-func TestVerdictsOfARealFleet(t *testing.T) {
+func TestAnswersOfARealFleet(t *testing.T) {
 	fleet := mustRead(t, Sources{Snapshot: "snapshotz.json"}, Files{Open: realCluster})
 	aws := nodegroupset.Options{DisabledPacks: []string{"aws"}}
 	for _, tc := range []struct {

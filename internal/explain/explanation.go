@@ -84,20 +84,20 @@ func (f *Fleet) Explain(index *nodegroupset.Index, names ...string) (*Explanatio
 	status := &out.Status
 	switch len(names) {
 	case 0:
-		status.Answer = fleetVerdict(&status.Report)
+		status.Answer = fleetAnswer(&status.Report)
 		for i := range status.Misses {
 			status.noteTaints(status.Misses[i].Differences)
 		}
 	case 1:
 		status.Group = aboutGroup(index, names[0], &status.Report)
-		status.Answer = groupVerdict(status.Group)
+		status.Answer = groupAnswer(status.Group)
 		if others := status.Group.Others; len(others) > 0 {
 			status.noteTaints(others[0].Differences)
 		}
 	case 2:
 		miss := index.Compare(names[0], names[1])
 		status.Pair = &Pair{len(miss.Differences) == 0, miss}
-		status.Answer = pairVerdict(status.Pair)
+		status.Answer = pairAnswer(status.Pair)
 		status.noteTaints(miss.Differences)
 	default:
 		return nil, errors.New("at most two node groups are compared")

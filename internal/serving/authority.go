@@ -37,7 +37,7 @@ const clockSkew = 5 * time.Minute
 // signs.
 func NewAuthority(now time.Time, lifetime time.Duration) (*Authority, error) {
 	if lifetime <= 0 {
-		return nil, errors.New("the lifetime of a certificate has to be positive")
+		return nil, errors.New("the lifetime of a certificate must be positive")
 	}
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "evenkeel CA"},

@@ -125,7 +125,7 @@ func (c *Client) Update(ctx context.Context, was Scale, replicas int32) (Scale, 
 	if was.ResourceVersion == "" {
 		return Scale{}, &Error{
 			Reason: ReasonConflict, Namespace: was.Namespace, Reference: was.Reference,
-			Err: errors.New("it has to be read before it is written"),
+			Err: errors.New("it must be read before it is written"),
 		}
 	}
 	answer, err := c.scales.Scales(was.Namespace).Update(ctx, was.Resource.GroupResource(), &autoscalingv1.Scale{

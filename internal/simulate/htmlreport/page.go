@@ -74,7 +74,7 @@ type pageView struct {
 type scenarioView struct {
 	ID      string
 	Name    string
-	Verdict string // empty if nothing is expected
+	Result  string // empty if nothing is expected
 	Holds   bool
 	Tiles   []tile
 	Options []optionView

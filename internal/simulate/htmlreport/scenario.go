@@ -20,7 +20,7 @@ func newScenario(number int, r *Result) (scenarioView, error) {
 	sides := r.sides()
 	v := scenarioView{ID: fmt.Sprintf("s%d", number), Name: r.name()}
 	b := newBuilder(v.ID, sides)
-	v.Verdict, v.Holds = verdict(sides)
+	v.Result, v.Holds = result(sides)
 	v.Tiles = tiles(sides)
 	if c := r.Comparison; c != nil {
 		for _, o := range c.Status.Options {
@@ -79,7 +79,7 @@ func words(name string) string {
 	return out.String()
 }
 
-func verdict(sides []side) (text string, holds bool) {
+func result(sides []side) (text string, holds bool) {
 	failed, checks := 0, 0
 	for _, e := range sides[0].status.Expectations {
 		checks++

@@ -14,7 +14,7 @@ const (
 	fewGroups = 3 // that a sentence names
 )
 
-func fleetVerdict(r *nodegroupset.Report) string {
+func fleetAnswer(r *nodegroupset.Report) string {
 	groups := 0
 	for i := range r.Sets {
 		groups += len(r.Sets[i].Groups)
@@ -73,7 +73,7 @@ func swapped(differences []nodegroupset.Difference) []nodegroupset.Difference {
 	return out
 }
 
-func groupVerdict(g *Group) string {
+func groupAnswer(g *Group) string {
 	if len(g.Similar)+len(g.Others) == 0 {
 		return g.Name + " is the only group"
 	}
@@ -95,7 +95,7 @@ func groupVerdict(g *Group) string {
 		remedy(near.Remedy, "would make them similar")
 }
 
-func pairVerdict(p *Pair) string {
+func pairAnswer(p *Pair) string {
 	if p.Similar {
 		return fmt.Sprintf("%s and %s are similar", p.Left, p.Right)
 	}
