@@ -3,6 +3,7 @@ package nodegroupset
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/evenkeel/evenkeel/apportion"
@@ -17,6 +18,9 @@ type ShrinkRequest struct {
 	Candidates []ShrinkCandidate // in the caller's order of preference
 	Nodes      int64             // how many may go in all, 0 or more
 	Drains     int64             // how many of them may have pods to move, 0 or more
+	// Terms are how the groups of a set share nodes, by set. The groups of a set
+	// without terms are kept level.
+	Terms map[string]*Terms
 }
 
 // ShrinkGroup is a node group as it stands. Groups with the same Set are kept
@@ -70,11 +74,22 @@ func (g *ShrinkGroup) shrinksBefore(other *ShrinkGroup) bool {
 }
 
 // ShrinksFirst returns the position of the group from which Shrink takes a node first if all are of
-// one set and have equal candidates; -1 if none can shrink. The set stays level as long as no group
-// gets smaller than that one will be then. It is for callers that do not choose the nodes
-// themselves.
-func ShrinksFirst(groups []ShrinkGroup) int {
+// one set with these terms and have equal candidates; -1 if none can shrink. It is for callers that
+// do not choose the nodes themselves. Without terms the set stays level as long as no group gets
+// smaller than that one will be then.
+func ShrinksFirst(groups []ShrinkGroup, terms *Terms) int {
 	first := -1
+	if !terms.plain() {
+		all := make([]*ShrinkGroup, len(groups))
+		for i := range groups {
+			all[i] = &groups[i]
+		}
+		losers := terms.losers(all, (*ShrinkGroup).canShrink)
+		if len(losers) == 0 {
+			return first
+		}
+		return slices.Index(all, slices.MinFunc(losers, terms.lastOf))
+	}
 	for i := range groups {
 		if g := &groups[i]; g.canShrink() && (first < 0 || g.shrinksBefore(&groups[first])) {
 			first = i
@@ -90,7 +105,9 @@ func ShrinksFirst(groups []ShrinkGroup) int {
 // no pods to move, then one with an overdue candidate, then the last by name.
 //
 // When nothing in a set can go so, because a largest group has no candidate left,
-// the overdue candidates of the set may, those of its largest group first. Between
+// the overdue candidates of the set may, those of its largest group first. In a set
+// with terms that group takes the place of the largest whose node the terms leave out
+// first of a set with one node less. Between
 // sets, the one whose next candidate stands first in the request is served first.
 // Within a group the order of the request holds; once Drains is used up,
 // candidates with pods to move are passed over.
@@ -144,7 +161,7 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 		}
 	}
 	s.queue()
-	s.join()
+	s.join(request.Terms)
 	return s, nil
 }
 

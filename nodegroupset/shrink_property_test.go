@@ -322,7 +322,7 @@ func TestShrinkLetsAllOverdueGoWithoutLimits(t *testing.T) {
 func TestShrinkLeavesItsInputAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		request := randomShrink(func(high int) int { return rapid.IntRange(0, high).Draw(t, "n") })
-		before := ShrinkRequest{slices.Clone(request.Groups), slices.Clone(request.Candidates), request.Nodes, request.Drains}
+		before := ShrinkRequest{slices.Clone(request.Groups), slices.Clone(request.Candidates), request.Nodes, request.Drains, nil}
 		if _, err := Shrink(request); err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func TestShrinkBeginsWhereShrinksFirstSays(t *testing.T) {
 		if len(result.Go) > 0 {
 			got = result.Go[0]
 		}
-		if want := ShrinksFirst(request.Groups); got != want {
+		if want := ShrinksFirst(request.Groups, nil); got != want {
 			t.Fatalf("Shrink begins with group %d, ShrinksFirst says %d: %+v", got, want, request.Groups)
 		}
 	})

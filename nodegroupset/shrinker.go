@@ -1,6 +1,9 @@
 package nodegroupset
 
-import "container/heap"
+import (
+	"container/heap"
+	"slices"
+)
 
 // shrinker takes candidate after candidate, until no set has one that may go.
 type shrinker struct {
@@ -10,7 +13,7 @@ type shrinker struct {
 	sets          []*shrinkSet
 	open          ranking[*shrinkSet] // those with a candidate that may go
 	nodes, drains int64               // that may go yet
-	order         []int               // candidates that go
+	going         []int               // candidates that go
 	gone          []bool              // by candidate
 }
 
@@ -32,6 +35,10 @@ type shrinkSet struct {
 	// goes now are overdue candidates only.
 	blocker *shrinkGroup
 	next    int // the candidate to go next
+
+	terms   *Terms // nil: the groups are kept level, by the order of the ranking
+	members []*ShrinkGroup
+	byGroup map[*ShrinkGroup]*shrinkGroup
 }
 
 // ranking is a heap whose order can change.
@@ -70,16 +77,23 @@ func (s *shrinker) queue() {
 }
 
 // join puts the groups into their sets.
-func (s *shrinker) join() {
+func (s *shrinker) join(terms map[string]*Terms) {
 	byName := map[string]*shrinkSet{}
 	for i := range s.groups {
 		g := &s.groups[i]
 		if g.set = byName[g.Set]; g.set == nil {
 			g.set = &shrinkSet{}
 			s.sets = append(s.sets, g.set)
+			if of := terms[g.Set]; g.Set != "" && !of.plain() {
+				g.set.terms, g.set.byGroup = of, map[*ShrinkGroup]*shrinkGroup{}
+			}
 			if g.Set != "" {
 				byName[g.Set] = g.set
 			}
+		}
+		if g.set.terms != nil {
+			g.set.members = append(g.set.members, &g.ShrinkGroup)
+			g.set.byGroup[&g.ShrinkGroup] = g
 		}
 		if g.canShrink() {
 			g.set.groups.items = append(g.set.groups.items, g)
@@ -111,11 +125,7 @@ func (s *shrinker) rank() {
 		for _, g := range set.groups.items {
 			s.settle(g)
 		}
-		set.groups.before = byLevel
-		if set.blocker != nil {
-			set.groups.before = s.byLateness
-		}
-		heap.Init(&set.groups)
+		s.order(set)
 		if s.advance(set) {
 			s.open.items = append(s.open.items, set)
 		}
@@ -123,10 +133,24 @@ func (s *shrinker) rank() {
 	heap.Init(&s.open)
 }
 
+// order ranks the groups of a set. Under terms each node that goes may change the
+// order, so that the first is looked for every time.
+func (s *shrinker) order(set *shrinkSet) {
+	switch {
+	case set.terms != nil:
+		return
+	case set.blocker != nil:
+		set.groups.before = s.byLateness
+	default:
+		set.groups.before = byLevel
+	}
+	heap.Init(&set.groups)
+}
+
 // take lets the next candidate of a set go.
 func (s *shrinker) take(set *shrinkSet) {
-	g := set.groups.items[0]
-	s.order = append(s.order, set.next)
+	g := s.groupOf[set.next]
+	s.going = append(s.going, set.next)
 	s.gone[set.next] = true
 	s.nodes--
 	if s.candidates[set.next].Drain {
@@ -134,6 +158,9 @@ func (s *shrinker) take(set *shrinkSet) {
 	}
 	g.Size--
 	s.settle(g)
+	if set.terms != nil {
+		return
+	}
 	if !g.canShrink() {
 		heap.Pop(&set.groups)
 	} else {
@@ -156,30 +183,62 @@ func (s *shrinker) skip(queue []int) []int {
 
 // advance finds the candidate of a set that goes next, if there is one.
 func (s *shrinker) advance(set *shrinkSet) bool {
-	if set.groups.Len() == 0 {
+	first := s.first(set)
+	if first == nil {
 		return false
 	}
-	if first := set.groups.items[0]; set.blocker == nil {
+	if set.blocker == nil {
 		if len(first.queue) > 0 {
 			set.next = first.queue[0]
 			return true
 		}
 		set.blocker = first
-		set.groups.before = s.byLateness
-		heap.Init(&set.groups)
+		s.order(set)
+		first = s.first(set)
 	}
-	if first := set.groups.items[0]; len(first.late) > 0 {
+	if first != nil && len(first.late) > 0 {
 		set.next = first.late[0]
 		return true
 	}
 	return false
 }
 
+// first is the group of a set that shrinks next; nil if none can.
+func (s *shrinker) first(set *shrinkSet) *shrinkGroup {
+	if set.terms == nil {
+		if set.groups.Len() == 0 {
+			return nil
+		}
+		return set.groups.items[0]
+	}
+	losers := set.terms.losers(set.members, func(g *ShrinkGroup) bool {
+		return g.canShrink() && (set.blocker == nil || len(set.byGroup[g].late) > 0)
+	})
+	if len(losers) == 0 {
+		return nil
+	}
+	return set.byGroup[slices.MinFunc(losers, func(a, b *ShrinkGroup) int {
+		if by := set.terms.compare(a, b); by != 0 {
+			return by
+		}
+		if byCandidates(set.byGroup[a], set.byGroup[b]) {
+			return -1
+		}
+		return 1
+	})]
+}
+
 // byLevel puts the group first that shrinks next, or else keeps others from it.
 func byLevel(a, b *shrinkGroup) bool {
-	switch {
-	case a.Size != b.Size:
+	if a.Size != b.Size {
 		return a.Size > b.Size
+	}
+	return byCandidates(a, b)
+}
+
+// byCandidates puts the group first that shrinks next of those that stand alike.
+func byCandidates(a, b *shrinkGroup) bool {
+	switch {
 	case len(a.queue) == 0 || len(b.queue) == 0:
 		if (len(a.queue) == 0) != (len(b.queue) == 0) {
 			return len(b.queue) == 0
@@ -189,7 +248,7 @@ func byLevel(a, b *shrinkGroup) bool {
 	case (len(a.late) > 0) != (len(b.late) > 0):
 		return len(a.late) > 0
 	}
-	return a.shrinksBefore(&b.ShrinkGroup)
+	return a.Name > b.Name
 }
 
 // byLateness puts the group first whose overdue candidate goes next.
@@ -208,8 +267,8 @@ func (s *shrinker) byLateness(a, b *shrinkGroup) bool {
 
 // result adds why the others wait.
 func (s *shrinker) result() ShrinkResult {
-	out := ShrinkResult{Go: s.order}
-	if left := len(s.candidates) - len(s.order); left > 0 {
+	out := ShrinkResult{Go: s.going}
+	if left := len(s.candidates) - len(s.going); left > 0 {
 		out.Waits = make([]ShrinkWait, 0, left)
 	}
 	for i, g := range s.groupOf {
@@ -219,7 +278,7 @@ func (s *shrinker) result() ShrinkResult {
 		wait := ShrinkWait{Candidate: i, Reason: ReasonWaitsForLimit}
 		if !g.canShrink() {
 			wait.Reason = ReasonAtMin
-		} else if first := g.set.largest(); g.Size < first.Size && !s.candidates[i].Overdue {
+		} else if first := s.ahead(g.set); s.waitsFor(g, first) && !s.candidates[i].Overdue {
 			wait.Reason, wait.Behind = ReasonWaitsForLevel, first.Name
 		}
 		out.Waits = append(out.Waits, wait)
@@ -227,10 +286,17 @@ func (s *shrinker) result() ShrinkResult {
 	return out
 }
 
-// largest is the group of a set that others wait for.
-func (s *shrinkSet) largest() *shrinkGroup {
-	if s.blocker != nil {
-		return s.blocker
+// ahead is the group of a set that others wait for.
+func (s *shrinker) ahead(set *shrinkSet) *shrinkGroup {
+	if set.blocker != nil {
+		return set.blocker
 	}
-	return s.groups.items[0]
+	return s.first(set)
+}
+
+func (s *shrinker) waitsFor(g, first *shrinkGroup) bool {
+	if g.set.terms != nil {
+		return g != first
+	}
+	return g.Size < first.Size
 }

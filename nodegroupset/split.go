@@ -34,13 +34,25 @@ type SplitRequest struct {
 	Chosen string // the group that is first in line among equals; may be empty
 	Groups []Group
 	Quotas []Quota
+	// Portions are what the policy shares between, in the order of their priority;
+	// without any, every group is a portion of its own.
+	Portions []Portion
+	// NodeCapacity is what one of Nodes stands for, in the unit of Group.Capacity:
+	// that much capacity is added in all, or up to a node more. With 0 the new nodes
+	// are counted, whatever their capacities are.
+	NodeCapacity int64
 }
 
 // Group is a node group as it stands. Size is its target size; Size, Min and Max
-// are 0..MaxSize. Weight counts for Proportional only, where 0 is no share.
+// are 0..MaxSize. Weight counts for Proportional only, where 0 is no share beyond
+// Base, which is as that of a Portion; both count without Portions only.
 type Group struct {
-	Name                   string
-	Size, Min, Max, Weight int64
+	Name                         string
+	Size, Min, Max, Weight, Base int64
+	// Capacity is what a node of the group counts for, such as its milli-cores or
+	// mebibytes of memory, 0..MaxSize. The policy shares capacity then, not nodes. All
+	// groups have one, or none.
+	Capacity int64
 }
 
 // Quota is a bound over several groups: the sum of Units times the final size of
@@ -84,8 +96,9 @@ type SplitResult struct {
 // Split shares new nodes over groups. Groups below their min are raised first,
 // the smallest before others, as far as the nodes last; then the policy decides.
 // Groups over their max are left alone, and no group loses a node. Equal claims
-// are settled by the chosen group first and then by name, so the order of the
-// groups matters for policy Priority only.
+// are settled by the chosen group first and then by name, those of portions in the
+// order of the list, so the order of the groups matters for policy Priority and
+// for groups that have a base only.
 //
 // With quotas that lie within or beside each other as many nodes are placed as
 // fit; quotas that cross are never exceeded, but a cleverer plan may place more.
@@ -96,20 +109,28 @@ func Split(request SplitRequest) (SplitResult, error) {
 	if err != nil {
 		return SplitResult{}, err
 	}
-	s, err := newSplitter(request, request.tieOrder(byName))
-	if err == nil {
-		switch request.Policy {
-		case Proportional:
-			err = s.proportional()
-		case Priority:
-			err = s.priority()
-		default:
-			err = s.even()
-		}
+	unplaced := func(left int64) int64 { return left }
+	uneven := request.capacitiesDiffer()
+	if !uneven {
+		request, unplaced = request.counted()
+	}
+	s := newSplitter(request, request.tieOrder(byName))
+	switch {
+	case uneven:
+		s.shareByCapacity()
+	case request.byPortions():
+		err = s.shareByPortions()
+	case request.Policy == Proportional:
+		err = s.proportional()
+	case request.Policy == Priority:
+		err = s.priority()
+	default:
+		err = s.even()
 	}
 	if err != nil {
 		return SplitResult{}, fmt.Errorf("split: %w", err)
 	}
+	s.left = unplaced(s.left)
 	return s.result(), nil
 }
 
@@ -138,12 +159,16 @@ func (r SplitRequest) check() (order []int, err error) {
 	if _, known := r.find(order, r.Chosen); r.Chosen != "" && !known {
 		return nil, apportion.Invalid("chosen", r.Chosen, "is none of the groups")
 	}
+	isGroup := func(name string) bool { _, known := r.find(order, name); return known }
 	for i, c := range r.Quotas {
-		if err := c.check(i, func(name string) bool { _, known := r.find(order, name); return known }); err != nil {
+		if err := c.check(i, isGroup); err != nil {
 			return nil, err
 		}
 	}
-	return order, nil
+	if err := r.checkPortions(isGroup); err != nil {
+		return nil, err
+	}
+	return order, r.checkCapacities()
 }
 
 // byName lists the positions of the groups in the order of their names, and
@@ -178,7 +203,7 @@ func (r SplitRequest) find(order []int, name string) (at int, known bool) {
 const notNegative = "must not be negative"
 
 func (g *Group) check(i int) error {
-	if g.Size|g.Min|g.Max|g.Weight >= 0 && max(g.Size, g.Max) <= MaxSize && g.Min <= g.Max && g.Name != "" && g.Name[0] > ' ' {
+	if g.Size|g.Min|g.Max|g.Weight|g.Base|g.Capacity >= 0 && max(g.Size, g.Max, g.Capacity) <= MaxSize && g.Min <= g.Max && g.Name != "" && g.Name[0] > ' ' {
 		return nil // no sign bit anywhere, nothing to refuse
 	}
 	refuse := func(field string, value int64, reason string) error {
@@ -187,7 +212,7 @@ func (g *Group) check(i int) error {
 	for _, field := range [...]struct {
 		name        string
 		value, most int64
-	}{{"size", g.Size, MaxSize}, {"min", g.Min, MaxSize}, {"max", g.Max, MaxSize}, {"weight", g.Weight, math.MaxInt64}} {
+	}{{"size", g.Size, MaxSize}, {"min", g.Min, MaxSize}, {"max", g.Max, MaxSize}, {"weight", g.Weight, math.MaxInt64}, {"base", g.Base, math.MaxInt64}, {"capacity", g.Capacity, MaxSize}} {
 		switch {
 		case field.value < 0:
 			return refuse(field.name, field.value, notNegative)

@@ -22,7 +22,7 @@ func TestSplit(t *testing.T) {
 		return Group{Name: name, Size: size, Min: minimum, Max: maximum, Weight: 1}
 	}
 	weighted := func(name string, size, minimum, maximum, weight int64) Group {
-		return Group{name, size, minimum, maximum, weight}
+		return Group{Name: name, Size: size, Min: minimum, Max: maximum, Weight: weight}
 	}
 	tests := map[string]struct {
 		request SplitRequest
@@ -143,7 +143,7 @@ func TestSplitIsTheSameWhoeverIsChosen(t *testing.T) {
 	for _, chosen := range []string{"", "a", "b", "c"} {
 		for _, policy := range []Policy{Even, Proportional, Priority} {
 			got, err := Split(SplitRequest{Nodes: 9, Policy: policy, Chosen: chosen, Groups: []Group{
-				{"a", 0, 0, 5, 1}, {"b", 0, 0, 1, 1}, {"c", 0, 0, 1, 1},
+				{Name: "a", Max: 5, Weight: 1}, {Name: "b", Max: 1, Weight: 1}, {Name: "c", Max: 1, Weight: 1},
 			}})
 			if err != nil || got.Groups[0].NewSize != 5 || got.Groups[1].NewSize != 1 || got.Groups[2].NewSize != 1 || got.Unplaced != 2 {
 				t.Errorf("%s, %q chosen: %+v, %v, want 5/1/1 and 2 unplaced", policy, chosen, got, err)
@@ -157,7 +157,7 @@ func TestSplitHoldsGroupsOfAUsedUpQuota(t *testing.T) {
 		for _, limit := range []int64{-7, 0, 3} {
 			got, err := Split(SplitRequest{
 				Nodes: 4, Policy: policy,
-				Groups: []Group{{"a", 3, 0, 9, 1}, {"b", 2, 0, 9, 1}},
+				Groups: []Group{{Name: "a", Size: 3, Max: 9, Weight: 1}, {Name: "b", Size: 2, Max: 9, Weight: 1}},
 				Quotas: []Quota{{Name: "cores", Groups: []string{"a"}, Limit: limit}, {Name: "cores", Groups: []string{"b"}, Limit: 99}, {}},
 			})
 			want := []GroupSplit{{"a", 3, 3, ReasonQuota, "cores"}, {"b", 2, 6, ReasonNone, ""}}

@@ -19,17 +19,14 @@ type splitter struct {
 	left    int64 // nodes to place yet
 }
 
-func newSplitter(request SplitRequest, order []int) (*splitter, error) {
+func newSplitter(request SplitRequest, order []int) *splitter {
 	s := &splitter{request: request, order: order, left: request.Nodes}
 	s.groups = make([]*Group, len(s.order))
 	for k, i := range s.order {
 		s.groups[k] = &request.Groups[i]
 	}
 	s.bindQuotas()
-	if request.Policy == Proportional || request.Policy == Priority {
-		return s, s.level(func(g *Group) int64 { return g.Min })
-	}
-	return s, nil
+	return s
 }
 
 // bindQuotas finds the members of the quotas.
@@ -64,11 +61,17 @@ func (s *splitter) level(most func(*Group) int64) error {
 	return nil
 }
 
+// raiseToMin raises groups to their min.
+func (s *splitter) raiseToMin() error { return s.level(func(g *Group) int64 { return g.Min }) }
+
 func (s *splitter) even() error { return s.level(func(g *Group) int64 { return g.Max }) }
 
 // priority fills the groups in the order of the request, each as far as its max
 // and its quotas allow.
-func (s *splitter) priority() error { //nolint:unparam // one signature for all policies
+func (s *splitter) priority() error {
+	if err := s.raiseToMin(); err != nil {
+		return err
+	}
 	place := make([]int, len(s.order))
 	for k, i := range s.order {
 		place[i] = k
@@ -134,7 +137,10 @@ func within64(c apportion.Quota, sizes []int64) bool {
 }
 
 // proportional spreads the final sizes over the groups that may grow.
-func (s *splitter) proportional() error { //nolint:unparam // one signature for all policies
+func (s *splitter) proportional() error {
+	if err := s.raiseToMin(); err != nil {
+		return err
+	}
 	claims := make([]apportion.Claim, len(s.groups))
 	var room, total int64
 	for k, group := range s.groups {

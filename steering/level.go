@@ -270,7 +270,7 @@ func spreadOf(members []levelMember) (largest levelMember, spread int) {
 	for i, m := range members {
 		groups[i] = nodegroupset.ShrinkGroup{Name: m.id, Size: int64(m.size), Min: int64(m.min)}
 	}
-	first := nodegroupset.ShrinksFirst(groups)
+	first := nodegroupset.ShrinksFirst(groups, nil)
 	if first < 0 {
 		return levelMember{}, 0
 	}
