@@ -14,6 +14,8 @@ func (x *Index) Alike(name string) (names []string, shared bool) {
 	switch {
 	case e == nil:
 		return nil, false
+	case e.set > 0:
+		return x.declared[e.set], true
 	case e.bucket == nil:
 		return []string{name}, false
 	}
@@ -33,6 +35,9 @@ func (x *Index) Alike(name string) (names []string, shared bool) {
 // one is unknown.
 func (x *Index) AreSimilar(left, right string) bool {
 	a, b := x.groups[left], x.groups[right]
+	if a != nil && b != nil && a != b && a.set > 0 {
+		return a.set == b.set
+	}
 	return a != nil && b != nil && a != b && a.bucket != nil && a.bucket == b.bucket && x.printer.similar(a.numbers, b.numbers)
 }
 

@@ -42,10 +42,20 @@ func (d Difference) MarshalJSON() ([]byte, error) {
 // Differences returns every field in which two groups differ: capacity,
 // allocatable and free by resource name, then labels by key, then taints by key
 // and effect. It is empty exactly for groups that are similar, and for names the
-// index does not know.
+// index does not know. A group that is declared to be of a set differs from all others
+// in that.
 func (x *Index) Differences(a, b string) []Difference {
 	left, right := x.groups[a], x.groups[b]
 	if left == nil || right == nil {
+		return nil
+	}
+	if left.set != right.set {
+		d := Difference{Field: "policy", Limit: limitEqual}
+		d.Left, d.HasLeft = x.setName(left)
+		d.Right, d.HasRight = x.setName(right)
+		return []Difference{d}
+	}
+	if left.set > 0 {
 		return nil
 	}
 	var out []Difference
@@ -53,6 +63,14 @@ func (x *Index) Differences(a, b string) []Difference {
 		out = append(out, m.difference())
 	}
 	return out
+}
+
+// setName is the name of a group's declared set.
+func (x *Index) setName(e *entry) (name string, declared bool) {
+	if e.set == 0 {
+		return "", false
+	}
+	return x.options.Policies[e.set-1].Name, true
 }
 
 // Pair is two groups that differ.
@@ -87,8 +105,12 @@ func (x *Index) Pairs(maxFields int) []Pair {
 	return out
 }
 
-// countFields counts the fields in which two groups differ, up to a limit.
+// countFields counts the fields in which two groups differ, up to a limit. No remedy joins a group
+// of a declared set with others, so such groups differ in as many.
 func (x *Index) countFields(left, right string, limit int) int {
+	if x.groups[left].set != x.groups[right].set {
+		return limit
+	}
 	count := 0
 	for range x.rule.mismatches(x.groups[left], x.groups[right]) {
 		if count++; count >= limit {

@@ -24,6 +24,8 @@ type Index struct {
 	printer *printer
 	groups  map[string]*entry
 	buckets map[string]*bucket
+	// declared are the groups of the declared sets, by name; nothing is compared of them.
+	declared map[int][]string
 }
 
 // entry is one group.
@@ -32,7 +34,8 @@ type entry struct {
 	facts   *facts
 	labels  []label // that are compared
 	numbers []number
-	bucket  *bucket // nil: similar to no group
+	bucket  *bucket // nil: similar to no group, or to those of its declared set
+	set     int     // the number of its declared set, from 1; 0 if it is in none
 }
 
 // NewIndex returns an empty index. Options that cannot be used are refused with
@@ -48,6 +51,7 @@ func NewIndex(options Options) (*Index, error) {
 	options.IgnoreLabels = slices.Clone(options.IgnoreLabels)
 	options.Labels = slices.Clone(options.Labels)
 	options.DisabledPacks = slices.Clone(options.DisabledPacks)
+	options.Policies = slices.Clone(options.Policies)
 	x := newIndex(options.rule(packs))
 	x.options, x.packs = options, packs
 	return x, nil
@@ -63,7 +67,7 @@ func (o Options) rule(packs LabelPacks) rule {
 func newIndex(r rule) *Index {
 	return &Index{
 		rule: r, printer: newPrinter(r.ratios()),
-		groups: map[string]*entry{}, buckets: map[string]*bucket{},
+		groups: map[string]*entry{}, buckets: map[string]*bucket{}, declared: map[int][]string{},
 	}
 }
 
@@ -79,15 +83,24 @@ func (x *Index) Set(name string, t cloudprovider.Template) error {
 	if err != nil {
 		return fmt.Errorf("node group %q: %w", name, err)
 	}
-	x.set(name, f)
+	set := 0
+	if at, declared := placeOf(x.options.Policies, name, t.Node); declared {
+		set = at.set + 1
+	}
+	x.set(name, f, set)
 	return nil
 }
 
-func (x *Index) set(name string, f *facts) {
+func (x *Index) set(name string, f *facts, set int) {
 	x.Delete(name)
 	mark := x.rule.print(f, x.printer)
-	e := &entry{name: name, facts: f, labels: mark.labels, numbers: mark.numbers}
+	e := &entry{name: name, facts: f, labels: mark.labels, numbers: mark.numbers, set: set}
 	x.groups[name] = e
+	if set > 0 {
+		at, _ := slices.BinarySearch(x.declared[set], name)
+		x.declared[set] = slices.Insert(slices.Clone(x.declared[set]), at, name)
+		return
+	}
 	if mark.alone {
 		return
 	}
@@ -107,6 +120,9 @@ func (x *Index) Delete(name string) {
 		return
 	}
 	delete(x.groups, name)
+	if at, member := slices.BinarySearch(x.declared[e.set], name); member {
+		x.declared[e.set] = slices.Delete(slices.Clone(x.declared[e.set]), at, at+1)
+	}
 	if e.bucket == nil {
 		return
 	}
@@ -125,7 +141,7 @@ func (x *Index) Similar(name string) []string {
 	var out []string
 	e := x.groups[name]
 	if e == nil || e.bucket == nil {
-		return out
+		return x.declaredWith(e)
 	}
 	b := e.bucket
 	for r := range b.near(b.rows, b.rowOf(e).at, x.printer) {
@@ -135,6 +151,14 @@ func (x *Index) Similar(name string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// declaredWith are the other groups of a group's declared set.
+func (x *Index) declaredWith(e *entry) []string {
+	if e == nil || e.set == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(x.declared[e.set]), func(name string) bool { return name == e.name })
 }
 
 // AllSimilar returns what Similar answers for every group.
@@ -147,15 +171,15 @@ func (x *Index) AllSimilar() map[string][]string {
 	}
 	for name, e := range x.groups {
 		if e.bucket == nil {
-			out[name] = nil
+			out[name] = x.declaredWith(e)
 		}
 	}
 	return out
 }
 
 // Sets returns every group in exactly one set: in name order a group joins the
-// first set whose first member it is similar to, else it opens its own. Sets and
-// their members are sorted. Similarity is not transitive, so two groups of one
+// first set whose first member it is similar to, else it opens its own; the groups of
+// a declared set are one. Sets and their members are sorted. Similarity is not transitive, so two groups of one
 // set need not be similar, and the partners of a split are those of Similar.
 func (x *Index) Sets() [][]string {
 	var sets [][]string
@@ -164,7 +188,11 @@ func (x *Index) Sets() [][]string {
 	for _, name := range x.Names() {
 		e := x.groups[name]
 		if e.bucket == nil {
-			sets = append(sets, []string{name})
+			if set := x.declared[e.set]; e.set == 0 {
+				sets = append(sets, []string{name})
+			} else if set[0] == name {
+				sets = append(sets, slices.Clone(set))
+			}
 			continue
 		}
 		b, own := e.bucket, e.bucket.rowOf(e)

@@ -29,6 +29,9 @@ type Options struct {
 	// MaxFreeDifferenceRatio bounds the difference in every free resource, which is
 	// allocatable less the requests of the template's pods; nil is 0.05.
 	MaxFreeDifferenceRatio *Ratio
+	// Policies declare sets. Groups of such a set are similar to each other and to no
+	// other group, whatever their templates are.
+	Policies []SetPolicy
 }
 
 func (o Options) check(packs LabelPacks) error {

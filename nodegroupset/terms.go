@@ -73,7 +73,9 @@ func (t *Terms) compare(a, b *ShrinkGroup) int {
 }
 
 // lastOf is compare with the last by name of those that stand alike.
-func (t *Terms) lastOf(a, b *ShrinkGroup) int { return cmp.Or(t.compare(a, b), cmp.Compare(b.Name, a.Name)) }
+func (t *Terms) lastOf(a, b *ShrinkGroup) int {
+	return cmp.Or(t.compare(a, b), cmp.Compare(b.Name, a.Name))
+}
 
 // losers are those groups of a set of which the first by compare loses a node next,
 // so that what is left is what the terms say of that much. They are of one portion,

@@ -25,8 +25,15 @@ func (w *whatIf) under(r rule, flags []string) (*Index, [][]string) {
 	answer, ok := w.answers[question]
 	if !ok {
 		x := newIndex(r)
+		x.options.Policies = w.index.options.Policies
+		_, stock := r.(*stockRule)
 		for _, name := range w.index.Names() {
-			x.set(name, w.index.groups[name].facts)
+			e := w.index.groups[name]
+			if stock { // an autoscaler without evenkeel knows of no policy
+				x.set(name, e.facts, 0)
+			} else {
+				x.set(name, e.facts, e.set)
+			}
 		}
 		answer = whatIfAnswer{x, x.Sets()}
 		w.answers[question] = answer

@@ -36,6 +36,24 @@ type NodeGroupSplitSpec struct {
 	// Groups are the groups to split over, at least one. Their order matters under policy Priority
 	// only.
 	Groups []SplitGroup `json:"groups"`
+	// Portions are what the policy shares between, each of several groups, in the order of their
+	// priority. Every group is in one of them. Without any, each group is a portion of its own.
+	Portions []SplitPortion `json:"portions,omitempty"`
+	// NodeCapacity is what one of Nodes stands for, in the unit of the groups' capacity: as much
+	// capacity is added, or up to a node more. Without it the new nodes are counted.
+	NodeCapacity *int64 `json:"nodeCapacity,omitempty"`
+}
+
+// SplitPortion is groups whose nodes are shared evenly among them.
+type SplitPortion struct {
+	// Name is not empty and unique among the portions.
+	Name string `json:"name"`
+	// Groups are the names of its groups.
+	Groups []string `json:"groups"`
+	// Weight is the share under policy Proportional, 0..2^63-1; nil means 1.
+	Weight *int64 `json:"weight,omitempty"`
+	// Base is what the portion has before the policy applies: nodes, or units of capacity.
+	Base *int64 `json:"base,omitempty"`
 }
 
 // SplitGroup is one group of a NodeGroupSplit.
@@ -49,8 +67,14 @@ type SplitGroup struct {
 	// Max is the size that the group has at most, 0..2147483647. A group that is above it keeps its
 	// size. Required.
 	Max *int64 `json:"max"`
-	// Weight is the share under policy Proportional, 0..2^63-1; nil means 1.
+	// Weight is the share under policy Proportional, 0..2^63-1; nil means 1. Portions have their own.
 	Weight *int64 `json:"weight,omitempty"`
+	// Base is what the group has before the policy applies, and does not count as share: nodes, or
+	// units of capacity. nil means 0. Portions have their own.
+	Base *int64 `json:"base,omitempty"`
+	// Capacity is what a node of the group counts for, 1..2147483647. With it, the policy shares
+	// capacity, not nodes. All groups have one, or none.
+	Capacity *int64 `json:"capacity,omitempty"`
 }
 
 // SplitReason is the bound that holds a group at its new size: max, overMax if the group was above

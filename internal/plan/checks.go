@@ -47,6 +47,13 @@ func (c *checks) weight(at *field.Path, n *int64) {
 	}
 }
 
+// absent checks that a number is not given.
+func (c *checks) absent(at *field.Path, n *int64, why string) {
+	if n != nil {
+		c.add(field.Forbidden(at, why))
+	}
+}
+
 // bounds checks that min is not greater than max. The error is reported at min.
 func (c *checks) bounds(at *field.Path, least, most *int64) {
 	if least != nil && most != nil && *most >= 0 && *least > *most {

@@ -24,9 +24,28 @@ func validateSplit(s *v1alpha1.NodeGroupSplitSpec) []error {
 		c.required(at.Child("max"), g.Max)
 		c.bounds(at.Child("min"), g.Min, g.Max)
 		c.weight(at.Child("weight"), g.Weight)
+		c.weight(at.Child("base"), g.Base)
+		c.count(at.Child("capacity"), g.Capacity)
+		if len(s.Portions) > 0 {
+			c.absent(at.Child("weight"), g.Weight, "belongs to the portion of the group")
+			c.absent(at.Child("base"), g.Base, "belongs to the portion of the group")
+		}
 	}
+	portions := names{}
+	for i := range s.Portions {
+		p, at := &s.Portions[i], spec.Child("portions").Index(i)
+		portions.check(&c, at.Child("name"), p.Name)
+		c.weight(at.Child("weight"), p.Weight)
+		c.weight(at.Child("base"), p.Base)
+	}
+	c.count(spec.Child("nodeCapacity"), s.NodeCapacity)
 	if s.Chosen != "" && !seen[s.Chosen] {
 		c.add(field.Invalid(spec.Child("chosen"), s.Chosen, "must be the name of a group"))
+	}
+	if len(c.errs) == 0 && (len(s.Portions) > 0 || s.NodeCapacity != nil || s.Groups[0].Capacity != nil) {
+		if _, err := split(s); err != nil { // how portions and groups belong together
+			c.errs = append(c.errs, err)
+		}
 	}
 	return c.errs
 }
@@ -41,7 +60,14 @@ func split(s *v1alpha1.NodeGroupSplitSpec) (*v1alpha1.NodeGroupSplitStatus, erro
 	for i, g := range s.Groups {
 		request.Groups[i] = nodegroupset.Group{
 			Name: g.Name, Size: *g.Size, Min: or(g.Min, 0), Max: *g.Max, Weight: or(g.Weight, 1),
+			Base: or(g.Base, 0), Capacity: or(g.Capacity, 0),
 		}
+	}
+	request.NodeCapacity = or(s.NodeCapacity, 0)
+	for _, p := range s.Portions {
+		request.Portions = append(request.Portions, nodegroupset.Portion{
+			Name: p.Name, Groups: p.Groups, Weight: or(p.Weight, 1), Base: or(p.Base, 0),
+		})
 	}
 	answer, err := nodegroupset.Split(request)
 	if err != nil {

@@ -37,6 +37,7 @@ type Completion struct {
 // label that one of the pods selects nodes by, no label that is known to have a meaning, no
 // extended resource. Nor is anything if two models would fill in different labels.
 func Complete(templates map[string]cloudprovider.Template, empty map[string]bool, similarity nodegroupset.Options, pods iter.Seq[*v1.PodSpec]) (map[string]Completion, error) {
+	similarity.Policies = nil // groups that belong together need not look alike
 	index, err := nodegroupset.NewIndex(similarity)
 	if err != nil {
 		return nil, err
