@@ -148,7 +148,7 @@ func (s *splitter) fill(p *part, nodes int64) error {
 	return nil
 }
 
-// levelled is what becomes of sizes once nodes are levelled over a portion.
+// levelled returns the sizes after nodes have been levelled over a portion.
 func (s *splitter) levelled(sizes []int64, p *part, nodes int64) (apportion.Levelled, error) {
 	bins := make([]apportion.Bin, len(s.groups))
 	for k, size := range sizes {

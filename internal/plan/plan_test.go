@@ -53,6 +53,17 @@ func TestAnswer(t *testing.T) {
 	replicas := func(spec string) string { return head + "ReplicaDistribution\nspec: {" + spec + "}" }
 	for _, tc := range []struct{ name, in, want string }{
 		{
+			"portions: a base, then by weight",
+			split("nodes: 7, policy: Proportional, groups: [{name: o, size: 0, max: 9}, {name: s, size: 0, max: 9}, {name: t, size: 0, max: 9}], " +
+				"portions: [{name: on-demand, groups: [o], weight: 20, base: 2}, {name: spot, groups: [s, t], weight: 80}]"),
+			`{"groups":[{"name":"o","size":0,"newSize":3},{"name":"s","size":0,"newSize":2},{"name":"t","size":0,"newSize":2}],"unplaced":0}`,
+		},
+		{
+			"10/5/2 machines with four cores each",
+			split("nodes: 16, nodeCapacity: 4, groups: [{name: a, size: 10, max: 40, capacity: 4}, {name: b, size: 5, max: 40, capacity: 4}, {name: c, size: 2, max: 40, capacity: 4}]"),
+			`{"groups":[{"name":"a","size":10,"newSize":11},{"name":"b","size":5,"newSize":11},{"name":"c","size":2,"newSize":11}],"unplaced":0}`,
+		},
+		{
 			"the example of the proposal",
 			split("nodes: 4, policy: Even, chosen: c, groups: [{name: a, size: 1, max: 10}, {name: b, size: 3, max: 10}, {name: c, size: 6, max: 10}]"),
 			`{"groups":[{"name":"a","size":1,"newSize":4},{"name":"b","size":3,"newSize":4},{"name":"c","size":6,"newSize":6}],"unplaced":0}`,
