@@ -7,6 +7,9 @@
 // nodes and pods there are. Callers that know more of their nodes build on its parts: [Constraint],
 // [Counter], [Counts] and [Scale].
 //
+// [Split] plans how many new nodes each domain needs so that identical pods with one hard constraint
+// can all be scheduled.
+//
 // The package looks at topology spread alone: what else keeps a pod from a node, and where nodes
 // and pods come from, it does not know. It imports neither the scheduler nor a package that does.
 package topologyspread

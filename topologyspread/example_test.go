@@ -37,3 +37,32 @@ func ExampleTable() {
 	// topologySpreadConstraints[0]: topology.kubernetes.io/zone=a has 1 matching pod, the least of 3 domains has 0: the skew would be 2, maxSkew is 1
 	// true true true
 }
+
+// Thirty pods with maxSkew 1 in three zones with a node each: one plan instead of a node at a time.
+func ExampleSplit() {
+	zone := func(name string) topologyspread.SplitDomain {
+		return topologyspread.SplitDomain{Name: name, MatchingPods: 2, Active: true}
+	}
+	plan, err := topologyspread.Split(topologyspread.SplitRequest{
+		Pods: 30, MaxSkew: 1, PodsPerNode: 2,
+		Domains: []topologyspread.SplitDomain{zone("a"), zone("b"), zone("c")},
+		Groups: []topologyspread.SplitGroup{
+			{Name: "ng-a", Domain: "a", Size: 1, Max: 20},
+			{Name: "ng-b", Domain: "b", Size: 1, Max: 20},
+			{Name: "ng-c", Domain: "c", Size: 1, Max: 4},
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, g := range plan.Groups {
+		fmt.Printf("%s: %d nodes\n", g.Name, g.NewSize)
+	}
+	fmt.Println(plan.Unplaced, "pods unplaced; binding:", plan.Binding)
+	// Output:
+	// ng-a: 5 nodes
+	// ng-b: 5 nodes
+	// ng-c: 4 nodes
+	// 10 pods unplaced; binding: [c]
+}

@@ -1,0 +1,51 @@
+package topologyspread
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// fleet is a request over so many zones, some of them empty, with a group or two in each.
+func fleetToSplit(random *rand.Rand, zones int, pods, skew, perNode int64, empty float64) SplitRequest {
+	r := SplitRequest{Pods: pods, MaxSkew: skew, MinDomains: 1, PodsPerNode: perNode}
+	share := pods / int64(zones)
+	for i := range zones {
+		d := SplitDomain{Name: fmt.Sprintf("zone-%02d", i), Active: random.Float64() >= empty}
+		size := int64(0)
+		if d.Active {
+			d.MatchingPods, d.FreeSlots = random.Int64N(share/2+1), random.Int64N(perNode*3)
+			size = (d.MatchingPods + d.FreeSlots) / perNode
+		}
+		r.Domains = append(r.Domains, d)
+		for k := range 1 + random.IntN(2) {
+			r.Groups = append(r.Groups, SplitGroup{Name: fmt.Sprintf("ng-%d-%02d", k, i), Domain: d.Name, Size: size, Max: size + random.Int64N(3*share/perNode+2)})
+		}
+	}
+	return r
+}
+
+func BenchmarkSplit(b *testing.B) {
+	for _, zones := range []struct{ zones, pods int64 }{{3, 30}, {5, 2000}, {50, 100000}} {
+		for _, skew := range []int64{1, 5, 1000} {
+			for _, perNode := range []int64{1, 10, 110} {
+				for _, empty := range []float64{0, 0.5, 1} {
+					b.Run(fmt.Sprintf("zones=%d/pods=%d/skew=%d/perNode=%d/empty=%.1f", zones.zones, zones.pods, skew, perNode, empty), func(b *testing.B) {
+						random := rand.New(rand.NewPCG(1, 2))
+						requests := make([]SplitRequest, 20)
+						for i := range requests {
+							requests[i] = fleetToSplit(random, int(zones.zones), zones.pods, skew, perNode, empty)
+						}
+						b.ReportAllocs()
+						b.ResetTimer()
+						for i := range b.N {
+							if _, err := Split(requests[i%len(requests)]); err != nil {
+								b.Fatal(err)
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,324 @@
+package topologyspread
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A plan whose zones all reach a level, and whose yields at that level cover the pods, is feasible;
+// and every feasible plan is so at its own level. At a given level a zone yields its slots up to a
+// bound, so nodes yield perNode pods each, then one of them the rest, then none. Nodes beyond the
+// bound are wasted, and so are the slots of the node that yields the rest.
+//
+// The search halves the range of levels. For a range it takes the lower bounds of the lowest level
+// and the yields of the highest, and levels the fewest nodes within these bounds, whatever is
+// wasted: no plan of the range is better. If that plan is feasible, it is the best of the range.
+// What remains open at a single level, which zones take the node that wastes slots and which zones
+// are opened, is decided exactly, see exact.go.
+
+// window is a range of levels. The level 0 stands alone: it has no lower bounds, and holds for plans
+// with too few domains as well.
+type window struct{ from, to int64 }
+
+// span is what a zone can do within a window: nodes up to full yield perNode pods each, and if rest
+// is not 0, one more yields that many.
+type span struct {
+	least, full, rest int64
+	base              int64 // what the zone yields with the least nodes
+	room              int64
+}
+
+func (s *span) extra() int64 { return max(0, s.full-s.least) }
+
+func (s *span) partial() bool { return s.rest > 0 && s.least <= s.full }
+
+// outline is the window of all zones. Zones that may be opened, those with the most room first, can
+// do the same but for their room.
+type outline struct {
+	window
+	spans  []span // of all zones; a zone that cannot be opened is nil in usable
+	closed []int  // zones that may be opened
+	need   int    // how many of them must be opened at least
+	nodes  int64  // the fewest nodes that cover the pods
+	opened []int  // how many zones are opened for that, each number that does
+	budget int64  // slots that may be wasted beyond the lower bounds
+}
+
+// contiguous reports whether all numbers of nodes up to the greatest are possible in zones that may
+// be opened.
+func (o *outline) contiguous() bool {
+	return len(o.closed) == 0 || o.spans[o.closed[0]].least <= 1 || len(o.opened) == 1 && o.opened[0] == 0
+}
+
+// splitSearch looks for the best plan that places so many pods.
+type splitSearch struct {
+	*problem
+	placed int64
+	best   *splitPlan
+}
+
+// fewest is the best plan that places so many pods, which is possible.
+func (p *problem) fewest(placed int64) *splitPlan {
+	if placed == 0 {
+		return p.planOf(make([]int64, len(p.zones)))
+	}
+	s := &splitSearch{problem: p, placed: placed}
+	s.explore(s.bound(window{}))
+	if top := p.highest(); top > 0 {
+		s.explore(s.bound(window{1, top}))
+	}
+	return s.best
+}
+
+// bounded is a window with a bound for its plans: none has fewer nodes, nor with as many a smaller
+// growth of the squares. If plan is set, none is better than it.
+type bounded struct {
+	outline *outline
+	nodes   int64
+	squares uint64
+	plan    *splitPlan
+}
+
+func (s *splitSearch) bound(w window) *bounded {
+	o := s.outline(w)
+	if !s.count(o) || s.best != nil && o.nodes > s.best.nodes {
+		return nil
+	}
+	b := &bounded{outline: o, nodes: o.nodes}
+	if o.contiguous() {
+		b.plan = s.planOf(levelBoxes(s.boxes(o), o.nodes))
+		b.squares = b.plan.squares
+		return b
+	}
+	for i, opened := range o.opened {
+		if squares := s.squaresOpened(o, opened); i == 0 || squares < b.squares {
+			b.squares = squares
+		}
+	}
+	return b
+}
+
+func (s *splitSearch) explore(b *bounded) {
+	if b == nil || !s.promising(b) {
+		return
+	}
+	if b.plan != nil {
+		if pods, _ := s.placeable(b.plan.zones); pods >= s.placed {
+			s.best = b.plan
+			return
+		}
+	}
+	w := b.outline.window
+	if w.from == w.to {
+		s.exact(b.outline)
+		return
+	}
+	middle := w.from + (w.to-w.from)/2
+	halves := []*bounded{s.bound(window{w.from, middle}), s.bound(window{middle + 1, w.to})}
+	slices.SortStableFunc(halves, func(a, b *bounded) int {
+		switch {
+		case a == nil && b == nil:
+			return 0
+		case a == nil:
+			return 1
+		case b == nil:
+			return -1
+		}
+		return cmp.Or(cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.squares, b.squares))
+	})
+	for _, half := range halves {
+		s.explore(half)
+	}
+}
+
+func (s *splitSearch) promising(b *bounded) bool {
+	switch {
+	case s.best == nil || b.nodes < s.best.nodes:
+		return true
+	case b.plan != nil:
+		return b.plan.better(s.best)
+	}
+	return b.nodes == s.best.nodes && b.squares <= s.best.squares
+}
+
+func (p *problem) outline(w window) *outline {
+	o := &outline{window: w, spans: make([]span, len(p.zones))}
+	active := int64(0)
+	for i := range p.zones {
+		z := &p.zones[i]
+		o.spans[i] = p.span(z, w)
+		switch {
+		case z.active || w.to == 0:
+			active++
+		case z.room >= o.spans[i].least:
+			o.closed = append(o.closed, i)
+		}
+	}
+	slices.SortStableFunc(o.closed, func(i, j int) int { return cmp.Compare(p.zones[j].room, p.zones[i].room) })
+	if w.to > 0 {
+		o.need = int(max(0, min(p.minDomains, MaxCount)-active))
+	}
+	return o
+}
+
+func (p *problem) span(z *zone, w window) span {
+	s := span{room: z.room}
+	if w.from > 0 {
+		s.least = max(0, (w.from-z.count-z.free+p.perNode-1)/p.perNode)
+		if !z.active {
+			s.least = max(1, s.least)
+		}
+	}
+	bound := max(0, w.to+p.skew-z.count)
+	if more := bound - z.free; more > 0 {
+		s.full, s.rest = more/p.perNode, more%p.perNode
+	}
+	if s.full >= z.room {
+		s.full, s.rest = z.room, 0
+	}
+	s.base = min(bound, p.slots(z, s.least))
+	return s
+}
+
+// count works out the fewest nodes of a window and in how many opened zones they can be. It reports
+// whether the pods can be covered at all. Of zones that can be opened those with the most room serve
+// best.
+func (s *splitSearch) count(o *outline) bool {
+	base, least, full := int64(0), int64(0), int64(0)
+	var rests []int64 // of active zones, the largest first
+	for i := range s.zones {
+		z, span := &s.zones[i], &o.spans[i]
+		if !z.active && o.to > 0 {
+			continue
+		}
+		if z.room < span.least {
+			return false
+		}
+		base, least, full = base+span.base, least+span.least, full+span.extra()
+		if span.partial() {
+			rests = append(rests, span.rest)
+		}
+	}
+	slices.SortFunc(rests, func(a, b int64) int { return cmp.Compare(b, a) })
+	partials := int64(0) // of opened zones
+	for opened := 0; opened <= len(o.closed); opened++ {
+		if opened > 0 {
+			span := &o.spans[o.closed[opened-1]]
+			base, least, full = base+span.base, least+span.least, full+span.extra()
+			if span.partial() {
+				partials++
+			}
+		}
+		if opened < o.need {
+			continue
+		}
+		rest := int64(0)
+		if partials > 0 {
+			rest = o.spans[o.closed[0]].rest
+		}
+		extra, enough := s.extra(s.placed-base, full, rests, partials, rest)
+		if !enough {
+			continue
+		}
+		nodes := least + extra
+		if o.opened == nil || nodes < o.nodes {
+			o.nodes, o.opened, o.budget = nodes, nil, 0
+		}
+		if nodes == o.nodes {
+			o.opened = append(o.opened, opened)
+			o.budget = max(o.budget, base+s.perNode*extra-s.placed)
+		}
+	}
+	return o.opened != nil
+}
+
+// extra is the fewest nodes that yield so many pods: full ones first, then those that yield the
+// largest rests, some of which are alike.
+func (s *splitSearch) extra(pods, full int64, rests []int64, alike, rest int64) (nodes int64, enough bool) {
+	if pods <= 0 {
+		return 0, true
+	}
+	if nodes = (pods + s.perNode - 1) / s.perNode; nodes <= full {
+		return nodes, true
+	}
+	pods, nodes = pods-s.perNode*full, full
+	take := func(n, each int64) {
+		n = min(n, (max(0, pods)+each-1)/each)
+		nodes, pods = nodes+n, pods-n*each
+	}
+	for _, r := range rests {
+		if alike > 0 && rest >= r {
+			take(alike, rest)
+			alike = 0
+		}
+		take(1, r)
+	}
+	if alike > 0 {
+		take(alike, rest)
+	}
+	return nodes, pods <= 0
+}
+
+// most is the greatest number of nodes that may be of use: the one that wastes slots included, if
+// the budget allows for it.
+func (s *splitSearch) greatest(o *outline, span *span) int64 {
+	n := max(span.least, span.full)
+	if span.partial() && s.perNode-span.rest <= o.budget {
+		n++
+	}
+	return n
+}
+
+// boxes are the bounds of the zones of a contiguous outline.
+func (s *splitSearch) boxes(o *outline) []box {
+	boxes := make([]box, len(s.zones))
+	for i := range s.zones {
+		boxes[i] = box{groups: s.pick(s.zones[i].groups), ranks: s.zones[i].groups}
+		if s.zones[i].active || o.to == 0 {
+			boxes[i].least, boxes[i].most = o.spans[i].least, s.greatest(o, &o.spans[i])
+		}
+	}
+	if o.opened[len(o.opened)-1] > 0 {
+		for _, i := range o.closed {
+			boxes[i].most = s.greatest(o, &o.spans[i])
+		}
+	}
+	return boxes
+}
+
+// squaresOpened is the least growth of the squares with so many opened zones, each as good as any of
+// them could be: its groups are as small, and have as much room.
+func (s *splitSearch) squaresOpened(o *outline, opened int) uint64 {
+	boxes := s.boxes(&outline{window: o.window, spans: o.spans, opened: []int{0}, budget: o.budget})
+	var ideal []group
+	for _, i := range o.closed {
+		groups := s.pick(s.zones[i].groups)
+		slices.SortFunc(groups, func(a, b group) int { return cmp.Compare(a.size, b.size) })
+		for k, g := range groups {
+			if k == len(ideal) {
+				ideal = append(ideal, g)
+			}
+			ideal[k].size, ideal[k].top = min(ideal[k].size, g.size), max(ideal[k].top, g.top)
+		}
+	}
+	for range opened {
+		first := &o.spans[o.closed[0]]
+		boxes = append(boxes, box{groups: ideal, ranks: make([]int, len(ideal)), least: first.least, most: s.greatest(o, first)})
+	}
+	sum := uint64(0)
+	for i, n := range levelBoxes(boxes, o.nodes) {
+		q := problem{groups: boxes[i].groups}
+		for k, size := range q.level(sortedRanks(len(q.groups)), n) {
+			sum += squares(q.groups[k].size, size)
+		}
+	}
+	return sum
+}
+
+func sortedRanks(n int) []int {
+	ranks := make([]int, n)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	return ranks
+}
