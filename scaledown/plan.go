@@ -66,8 +66,8 @@ func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 	return p
 }
 
-// findSets puts similar groups together. A group that is all or nothing, or that
-// could not be read, is in none.
+// findSets puts similar groups together. A group that is all or nothing, that could not be read, or
+// whose template cannot be compared, is in none.
 func (p *planner) findSets() error {
 	index, err := nodegroupset.NewIndex(p.opts.Similarity)
 	if err != nil {
@@ -78,9 +78,7 @@ func (p *planner) findSets() error {
 		if g.Err != nil || g.AllOrNothing || g.Template == nil {
 			continue
 		}
-		if err := index.Set(g.ID, *g.Template); err != nil {
-			return fmt.Errorf("node group %s: %w", g.ID, err)
-		}
+		_ = index.Set(g.ID, *g.Template) // each round of scale-up reports the error
 	}
 	p.setOf = nodegroupset.FirstOf(index.Sets())
 	return nil

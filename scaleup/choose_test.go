@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -307,5 +308,21 @@ func TestRefusedNodesOfSpreadPodsAreNotOrderedWhereNoPodMayGo(t *testing.T) {
 	}
 	if round.Decision.Unplaced != 2 {
 		t.Errorf("%d nodes unplaced, want 2", round.Decision.Unplaced)
+	}
+}
+
+// TestATemplateThatCannotBeComparedStandsAlone: it does not stop the round of the other groups.
+func TestATemplateThatCannotBeComparedStandsAlone(t *testing.T) {
+	odd := zonal("odd", 0, 20)
+	odd.Template.Pods = onePerNode("agent", 1, func(pod *v1.Pod) {
+		pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("-1m")}
+	})
+	f := newFleet(t, newChecker(t), fake.Config{Groups: []fake.Group{zonal("a", 0, 20), zonal("b", 0, 20), odd}}, scaleup.Options{})
+	r := f.round(onePerNode("web", 6)...)
+	if w := r.Decision.Warnings; len(w) != 1 || !strings.HasPrefix(w[0], `node group "odd": pods[0].requests[cpu]: Invalid value: "-1m"`) {
+		t.Errorf("warnings: %q", w)
+	}
+	if s := f.sizes(); s["a"]+s["b"]+s["odd"] != 6 || max(s["a"], s["b"]) > 3 && s["odd"] == 0 {
+		t.Errorf("sizes: %v", s)
 	}
 }

@@ -178,8 +178,8 @@ func (p *planner) settlePods() error {
 	return nil
 }
 
-// findSets puts similar groups together. A group that is all or nothing stands
-// alone: a part of its nodes would be of no use.
+// findSets puts similar groups together. A group that is all or nothing stands alone, as a part of
+// its nodes would be of no use, and so does one whose template cannot be compared.
 func (p *planner) findSets() error {
 	index, err := nodegroupset.NewIndex(p.opts.Similarity)
 	if err != nil {
@@ -190,7 +190,7 @@ func (p *planner) findSets() error {
 		p.sets[name] = []string{name}
 		if g := p.group(name); !p.opts.DisableBalancing && !g.AllOrNothing {
 			if err := index.Set(name, *g.Template); err != nil {
-				return fmt.Errorf("node group %s: %w", name, err)
+				p.decision.Warnings = append(p.decision.Warnings, fmt.Sprintf("%v; it is balanced with no other group", err))
 			}
 		}
 	}

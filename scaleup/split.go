@@ -52,7 +52,7 @@ func (p *planner) splitNeed() error {
 		}
 	}
 	p.decision.Increases = p.increases()
-	p.decision.Warnings = overlapping(splitQuotas(p.ledger.quotas, p.ledger.sizes(p.decision.Members)))
+	p.decision.Warnings = append(p.decision.Warnings, overlapping(splitQuotas(p.ledger.quotas, p.ledger.sizes(p.decision.Members)))...)
 	return nil
 }
 
