@@ -43,9 +43,10 @@
 // template, by the real scheduler's filters; it alone knows the scheduler. topologyspread decides
 // topology spread constraints as the scheduler does, without it. internal/admission says
 // what an API server would refuse of nodes and pods, deferral bounds how long nodes wait for
-// balance, and backoff says how long a group that has failed is left alone. podhealth says which
-// replicas run, which have not started in time, and how many a target is able to run. Values go in,
-// decisions with reasons come out: no input or output, no clock, no global state.
+// balance, and backoff says how long a group that has failed is left alone. zonalshift says which
+// groups neither grow nor shrink while a zone is shifted away. podhealth says which replicas run,
+// which have not started in time, and how many a target is able to run. Values go in, decisions
+// with reasons come out: no input or output, no clock, no global state.
 //
 // Arithmetic. apportion shares units over bounded bins in integers, internal/spelling finds the
 // name that was meant. They use the standard library only.

@@ -98,6 +98,7 @@ var table = []row{
 	{layer: decisions, path: "nodegroupset/template", only: []string{"cloudprovider", "nodegroupset"}, peers: []string{"nodegroupset"}, banned: clock},
 	{layer: decisions, path: "predicates", peers: []string{"topologyspread"}, banned: clock},
 	{layer: decisions, path: "topologyspread", only: []string{"apportion"}, banned: append([]string{"k8s.io/client-go", "k8s.io/kube-scheduler"}, clock...)},
+	{layer: decisions, path: "zonalshift", only: []string{"api/v1alpha1", "apportion", "internal/spelling"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 
 	{layer: arithmetic, path: "apportion", only: none, banned: impurity, stdlib: true},
 	{layer: arithmetic, path: "internal/spelling", only: none, banned: impurity, stdlib: true},
