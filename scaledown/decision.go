@@ -28,6 +28,9 @@ const (
 	// HeldByMin nodes are needed by nobody but their group's minimum.
 	HeldByMin Outcome = "HeldByMin"
 
+	// HeldByShift nodes are of a set of which a zone is shifted away.
+	HeldByShift Outcome = "HeldByShift"
+
 	// NodeInUse nodes are used above the threshold.
 	NodeInUse Outcome = "InUse"
 	// NodeBlocked nodes carry a mark or a pod that keeps them.

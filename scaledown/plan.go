@@ -128,6 +128,9 @@ func (p *planner) ruledOut(n *Node) (Outcome, string) {
 	if reason := p.known.of(n, &p.opts).inUse(n, g); reason != "" {
 		return NodeInUse, reason
 	}
+	if g.Held != "" {
+		return HeldByShift, "its set does not shrink: " + g.Held
+	}
 	return "", ""
 }
 

@@ -110,6 +110,9 @@ func (p *planner) whyNot(group string) string {
 // raised it beyond.
 func (p *planner) held(group, why string) string {
 	g, size := p.group(group), p.ledger.size(group)
+	if g.Lag > 0 {
+		why += fmt.Sprintf("; its zone has come back and it catches up slowly, counting as larger by %d", g.Lag)
+	}
 	if p.kept(group) {
 		if size >= int64(g.Max) {
 			return fmt.Sprintf("%s; held at its maximum of %d", why, g.Max)

@@ -35,6 +35,10 @@ func (l *ledger) group(name string) *Group {
 // size is the group's target size with what it was given.
 func (l *ledger) size(name string) int64 { return int64(l.group(name).Target) + l.grown[name] }
 
+// counted is the size of a group as it is levelled: one that has come back from a zonal shift counts
+// as larger than it is.
+func (l *ledger) counted(name string) int64 { return l.size(name) + int64(l.group(name).Lag) }
+
 // give books nodes for a group.
 func (l *ledger) give(name string, nodes int64) {
 	l.grown[name] += nodes
@@ -63,7 +67,9 @@ func (l *ledger) sizes(groups []string) []nodegroupset.Group {
 	sizes := make([]nodegroupset.Group, len(groups))
 	for i, name := range groups {
 		g := l.group(name)
-		sizes[i] = nodegroupset.Group{Name: name, Size: l.size(name), Min: int64(min(g.Min, g.Max)), Max: int64(g.Max), Weight: 1}
+		sizes[i] = nodegroupset.Group{
+			Name: name, Size: l.counted(name), Min: int64(min(g.Min, g.Max)), Max: min(int64(g.Max+g.Lag), nodegroupset.MaxSize), Weight: 1,
+		}
 	}
 	return sizes
 }

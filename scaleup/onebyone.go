@@ -113,7 +113,7 @@ func (l *placer) open(members []string, pod *v1.Pod) (opened, full bool, err err
 func (l *placer) smallestFirst(members []string) []string {
 	order := slices.Clone(members)
 	slices.SortFunc(order, func(a, b string) int {
-		if by := cmp.Compare(l.ledger.size(a), l.ledger.size(b)); by != 0 {
+		if by := cmp.Compare(l.ledger.counted(a), l.ledger.counted(b)); by != 0 {
 			return by
 		}
 		switch l.decision.Chosen {

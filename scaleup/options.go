@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // Defaults of Cluster Autoscaler's flags of the same names.
@@ -32,6 +33,8 @@ type Options struct {
 	Limits Limits
 	// Backoff says how long a group that refused is left alone.
 	Backoff backoff.Options
+	// ZonalShift says how fast a zone that was shifted away comes back, and what is detected.
+	ZonalShift zonalshift.Options
 	// MaxNodeProvisionTime is how long an ordered node may take to register and
 	// become ready; 0 is cloudprovider.DefaultMaxNodeProvisionTime.
 	MaxNodeProvisionTime time.Duration

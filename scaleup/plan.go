@@ -135,6 +135,8 @@ func (p *planner) skipReason(g *Group) string {
 		return g.Err.Error()
 	case g.Template == nil:
 		return "no template"
+	case g.Away != "":
+		return g.Away
 	case !g.BackedOffUntil.IsZero():
 		return fmt.Sprintf("backed off for another %s: %s", g.BackedOffUntil.Sub(p.world.Now), g.BackoffReason)
 	case g.Unready > DefaultOkTotalUnreadyCount && 100*g.Unready > DefaultMaxUnreadyPercentage*registered:

@@ -11,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // Scaler runs rounds against a cloud. It keeps what has to outlive a round:
@@ -31,6 +32,7 @@ type Scaler struct {
 	orders     map[string]*order            // by group, as long as their pods wait
 	ordered    map[string][]Order           // of the nodes on their way, by group
 	awaited    map[string]time.Time         // instances without a node and orders without an instance, since when
+	shifts     *zonalshift.Shifts
 }
 
 // New returns a Scaler without memory. It refuses options that make no sense.
@@ -45,6 +47,10 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 	if err != nil {
 		return nil, err
 	}
+	shifts, err := zonalshift.New(opts.ZonalShift)
+	if err != nil {
+		return nil, err
+	}
 	return &Scaler{
 		provider: provider, checker: checker, schedulers: newSchedulers(checker), opts: opts,
 		backoff:    backoff.New(opts.Backoff),
@@ -54,6 +60,7 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 		orders:     map[string]*order{},
 		ordered:    map[string][]Order{},
 		awaited:    map[string]time.Time{},
+		shifts:     shifts,
 	}, nil
 }
 
@@ -84,6 +91,9 @@ func (s *Scaler) Round(ctx context.Context, now time.Time, cluster Cluster) (Rou
 	}
 	s.judge(world)
 	repairs := s.repair(ctx, world, cluster)
+	if err := s.shift(world, cluster.Shifts); err != nil {
+		return Round{}, err
+	}
 	p, err := plan(world, s.checker, s.schedulers, s.opts.forRound(s.rounds))
 	if err != nil {
 		return Round{}, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // Cluster is what the caller knows of the Kubernetes cluster at one instant.
@@ -20,6 +21,8 @@ type Cluster struct {
 	Pending []*v1.Pod
 	// DaemonSets count on the template of a group without a node.
 	DaemonSets []*appsv1.DaemonSet
+	// Shifts are the zones that users have shifted away.
+	Shifts []zonalshift.Mark
 }
 
 // podSpecs yields what the pods of the cluster ask for, those of its daemon sets included.
@@ -55,6 +58,8 @@ type World struct {
 	// GroupOf names the group of each of Nodes, empty for a node of none.
 	GroupOf []string
 	Pending []*v1.Pod
+	// Shift is what follows from zones that are shifted away, or were.
+	Shift zonalshift.Decision
 }
 
 // Group is one node group as the cloud and the cluster show it.
@@ -87,6 +92,11 @@ type Group struct {
 	// BackedOffUntil is set while a refusal keeps the group from growing.
 	BackedOffUntil time.Time
 	BackoffReason  string
+	// Away says why the group does not grow while its zone is shifted away, and Held why it does not
+	// shrink while its zone or that of another member of its set is. Lag is by how much it counts as
+	// larger in a split, since its zone has come back only lately.
+	Away, Held string
+	Lag        int
 	// Came are what nodes look like that came for the pods of CameFor, by their
 	// positions in World.Pending, which wait all the same.
 	Came    []cloudprovider.Template

@@ -14,7 +14,7 @@ const fewestUnready = 2
 
 // sighting is what is known of a zone from one call to the next.
 type sighting struct {
-	bad  time.Time // since when there is a reason to shift it away; zero where there is none
+	bad  time.Time // since when there is a reason to shift it away; zero if there is none
 	well time.Time // since when all is well; zero where it is not
 	on   bool
 	why  string // it was shifted away
@@ -94,7 +94,7 @@ func mark(since *time.Time, holds bool, now time.Time) {
 	}
 }
 
-// bad says why a zone is to be shifted away; empty where it is not.
+// bad says why a zone should be shifted away; empty if it should not.
 func (c *condition) bad(o *Detect) string {
 	nodes := c.ready + c.notReady
 	switch {

@@ -1,12 +1,10 @@
 package zonalshift
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -21,7 +19,7 @@ func Marks(doc *v1alpha1.ZonalShift) ([]Mark, field.ErrorList) {
 	seen := map[Domain]bool{}
 	for i := range doc.Spec.Shifts {
 		shift, at := &doc.Spec.Shifts[i], field.NewPath("spec", "shifts").Index(i)
-		m := Mark{Domain: Domain{cmp.Or(shift.TopologyKey, v1.LabelTopologyZone), shift.Name}, Reason: shift.Reason}
+		m := Mark{Domain: DomainOf(shift.TopologyKey, shift.Name), Reason: shift.Reason}
 		for _, problem := range validation.IsQualifiedName(m.Key) {
 			errs = append(errs, field.Invalid(at.Child("topologyKey"), m.Key, problem))
 		}

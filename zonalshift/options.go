@@ -2,6 +2,7 @@ package zonalshift
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/evenkeel/evenkeel/apportion"
@@ -56,6 +57,12 @@ func (o *Options) pace() Pace {
 		return Pace{DefaultReturnInterval, DefaultReturnNodes, DefaultReturnPercentage}
 	}
 	return *o.Pace
+}
+
+// OptionName is the name in flags and documents of an option that New refuses, by the path in its
+// error: zonalShiftReturnNodes for returnNodes.
+func OptionName(path string) string {
+	return "zonalShift" + strings.ToUpper(path[:1]) + path[1:]
 }
 
 func (o *Options) validate() error {

@@ -47,7 +47,7 @@ func (p *Pace) lag(difference int) int {
 }
 
 // level is the size that a group which has come back is to reach: the mean of the members that were
-// there all the time, as far as its maximum allows.
+// there all the time, rounded up. One at its maximum is where it can be.
 func (s *Shifts) level(g *Group, members []*Group) int {
 	total, n := int64(0), int64(0)
 	for _, m := range members {
@@ -56,8 +56,8 @@ func (s *Shifts) level(g *Group, members []*Group) int {
 			total, n = total+int64(m.Size), n+1
 		}
 	}
-	if n == 0 {
+	if n == 0 || g.Size >= g.Max {
 		return g.Size
 	}
-	return min(int(total/n), g.Max)
+	return int((total + n - 1) / n)
 }

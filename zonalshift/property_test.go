@@ -163,7 +163,7 @@ func TestPropertySetsAreLevelAgainAtTheBoundedPace(t *testing.T) {
 		if sizes[0] != small {
 			t.Fatalf("a got nodes while it was shifted away: %v", sizes)
 		}
-		lacks := func() int { return (sizes[1]+sizes[2])/2 - sizes[0] }
+		lacks := func() int { return (sizes[1]+sizes[2]+1)/2 - sizes[0] }
 		for range 200 {
 			before := lacks()
 			allowed := max(pace.Nodes, (before*pace.Percentage+99)/100)

@@ -2,6 +2,7 @@ package zonalshift
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,6 +19,11 @@ type Domain struct {
 
 // Zone is the domain of a zone.
 func Zone(name string) Domain { return Domain{v1.LabelTopologyZone, name} }
+
+// DomainOf is the domain of a value of a label; an empty key means that of a zone.
+func DomainOf(key, value string) Domain {
+	return Domain{cmp.Or(key, v1.LabelTopologyZone), value}
+}
 
 // String names the domain as a person would: "zone eu-west-1a", or "example.com/rack r1".
 func (d Domain) String() string {
@@ -86,14 +92,11 @@ type Shifted struct {
 	Groups []string `json:"groups"`
 }
 
-// String says what is shifted away, why and until when.
+// String says what is shifted away, and why.
 func (s *Shifted) String() string {
 	text := s.Domain.String() + " is shifted away"
 	if s.Reason != "" {
 		text += ": " + s.Reason
-	}
-	if !s.Until.IsZero() {
-		text += ", until " + s.Until.UTC().Format(time.RFC3339)
 	}
 	return text
 }
@@ -104,6 +107,14 @@ type Ignored struct {
 	// Set is the set it does not apply to, empty for all node groups.
 	Set    string `json:"set,omitempty"`
 	Reason string `json:"reason"`
+}
+
+// String says what has no effect, and why.
+func (i *Ignored) String() string {
+	if i.Set == "" {
+		return fmt.Sprintf("the shift of %s has no effect: %s", i.Domain, i.Reason)
+	}
+	return fmt.Sprintf("the shift of %s does not apply to the set of %s: %s", i.Domain, i.Set, i.Reason)
 }
 
 // Ended is a domain that was shifted away at the last call and is not any more.
@@ -156,6 +167,12 @@ func New(o Options) (*Shifts, error) {
 		o: o, shifted: map[Domain]Shifted{}, away: map[string]Domain{},
 		returning: map[string]*catching{}, seen: map[Domain]*sighting{},
 	}, nil
+}
+
+// Watches reports whether Advance may decide something without a mark: a domain was shifted away at
+// the last call, a group has to catch up still, or domains are watched.
+func (s *Shifts) Watches() bool {
+	return len(s.shifted)+len(s.away)+len(s.returning) > 0 || s.o.Detect.on()
 }
 
 // Advance takes in what is known at the instant now, and decides what holds. The order of marks and
@@ -253,7 +270,7 @@ func (s *Shifts) apply(d *Decision, shift Shifted, groups []Group) {
 		if g.Set != "" && !left[g.Set] {
 			if !ignored[g.Set] {
 				ignored[g.Set] = true
-				d.Ignored = append(d.Ignored, Ignored{shift.Domain, g.Set, "no member of the set of " + g.Set + " elsewhere could grow in its stead"})
+				d.Ignored = append(d.Ignored, Ignored{shift.Domain, g.Set, "no member of the set elsewhere could grow in its stead"})
 			}
 			continue
 		}

@@ -18,7 +18,7 @@ var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // group returns a group of a set in a zone, with a size.
 func group(name, set, zone string, size int) zonalshift.Group {
-	return zonalshift.Group{Name: name, Set: set, Labels: map[string]string{v1.LabelTopologyZone: zone}, Size: size, Max: 100, Ready: size}
+	return zonalshift.Group{Name: name, Set: set, Labels: map[string]string{v1.LabelTopologyZone: zone}, Size: size, Max: 1000, Ready: size}
 }
 
 // threeZones is a set of a group in each of three zones.
@@ -85,9 +85,9 @@ func TestWhatAShiftKeepsFromGrowingAndShrinking(t *testing.T) {
 		"all zones, the last is ignored": {[]zonalshift.Mark{since(zone("za"), -1), since(zone("zb"), -3), since(zone("zc"), -2)}, threeZones(1, 2, 3),
 			"b c", "a b c", "zone za: no node group elsewhere could grow in its stead"},
 		"all zones of one set": {[]zonalshift.Mark{zone("za"), zone("zb")}, append(threeZones(1, 2, 3), group("p", "p", "za", 1), group("q", "p", "zb", 1)),
-			"a b p", "a b c p q", "zone zb, set p: no member of the set of p elsewhere could grow in its stead"},
+			"a b p", "a b c p q", "zone zb, set p: no member of the set elsewhere could grow in its stead"},
 		"a set in one zone": {[]zonalshift.Mark{zone("za")}, append(threeZones(1, 2, 3), group("p", "p", "za", 1), group("q", "p", "za", 1)),
-			"a", "a b c", "zone za, set p: no member of the set of p elsewhere could grow in its stead"},
+			"a", "a b c", "zone za, set p: no member of the set elsewhere could grow in its stead"},
 		"the whole fleet is in one zone": {[]zonalshift.Mark{zone("za")}, []zonalshift.Group{alone}, "", "", "zone za: no node group elsewhere could grow in its stead"},
 	}
 	for name, test := range tests {
@@ -119,7 +119,7 @@ func TestAShiftEndsByItself(t *testing.T) {
 	m := zone("za")
 	m.Since, m.Until = start, start.Add(2*time.Hour)
 	d := s.Advance(start, []zonalshift.Mark{m}, threeZones(3, 3, 3))
-	if len(d.Began) != 1 || !d.Next.Equal(m.Until) || d.Away["a"] != "zone za is shifted away, until 2026-01-01T14:00:00Z" {
+	if len(d.Began) != 1 || !d.Next.Equal(m.Until) || d.Away["a"] != "zone za is shifted away" {
 		t.Errorf("at its beginning: %+v", d)
 	}
 	if d = s.Advance(m.Until.Add(-1), []zonalshift.Mark{m}, threeZones(3, 3, 3)); len(d.Began)+len(d.Ended) > 0 || len(d.Shifted) != 1 {
@@ -159,6 +159,20 @@ func TestTimeAloneDoesNotRaiseThePace(t *testing.T) {
 		if d := s.Advance(start.Add(after), nil, threeZones(0, 20, 20)); d.Lag["a"] != 15 {
 			t.Errorf("after %s: lag %d, want 15", after, d.Lag["a"])
 		}
+	}
+}
+
+func TestAMaximumDoesNotRaiseThePace(t *testing.T) {
+	s := newShifts(t, zonalshift.Options{})
+	s.Advance(start, []zonalshift.Mark{zone("za")}, threeZones(0, 20, 20))
+	groups := threeZones(0, 20, 20)
+	groups[0].Max = 8
+	if d := s.Advance(start, nil, groups); d.Lag["a"] != 15 {
+		t.Errorf("lag %v", d.Lag)
+	}
+	groups[0].Size = 8
+	if d := s.Advance(start.Add(zonalshift.DefaultReturnInterval), nil, groups); len(d.Lag) > 0 {
+		t.Errorf("at its maximum: lag %v", d.Lag)
 	}
 }
 

@@ -116,7 +116,26 @@ type ScenarioOptions struct {
 	// StartupTaints are keys of taints that a node carries only while it starts.
 	StartupTaints []string `json:"startupTaints,omitempty"`
 
-	ScaleDownOptions `json:",inline"`
+	ScaleDownOptions  `json:",inline"`
+	ZonalShiftOptions `json:",inline"`
+}
+
+// ZonalShiftOptions are how zones that were shifted away come back, and which are shifted away
+// without a user. They are evenkeel's own flags.
+type ZonalShiftOptions struct {
+	// In each interval, default 5m, a group that has come back makes up for this many nodes of what
+	// it lacks, default 1, or for this percentage of it, default 25, whichever is more.
+	ZonalShiftReturnInterval   *metav1.Duration `json:"zonalShiftReturnInterval,omitempty"`
+	ZonalShiftReturnNodes      *int32           `json:"zonalShiftReturnNodes,omitempty"`
+	ZonalShiftReturnPercentage *int32           `json:"zonalShiftReturnPercentage,omitempty"`
+	// A zone is shifted away when this percentage of its nodes is not ready any more, or when all its
+	// groups refuse. Both are off by default.
+	ZonalShiftDetectUnreadyPercentage int32 `json:"zonalShiftDetectUnreadyPercentage,omitempty"`
+	ZonalShiftDetectRefusals          bool  `json:"zonalShiftDetectRefusals,omitempty"`
+	// ZonalShiftDetectAfter is how long that must last, default 1m, and ZonalShiftDetectCalm how long
+	// all must be well before the zone comes back, default 10m.
+	ZonalShiftDetectAfter *metav1.Duration `json:"zonalShiftDetectAfter,omitempty"`
+	ZonalShiftDetectCalm  *metav1.Duration `json:"zonalShiftDetectCalm,omitempty"`
 }
 
 // ScaleDownOptions are which nodes are removed, and when.
@@ -318,6 +337,8 @@ type ScenarioFaults struct {
 	StockOuts []StockOut  `json:"stockOuts,omitempty"`
 	Outages   []Outage    `json:"outages,omitempty"`
 	Calls     []CallFault `json:"calls,omitempty"`
+	// ZonalShifts are not faults of the cloud: users shift zones away.
+	ZonalShifts []ScenarioZonalShift `json:"zonalShifts,omitempty"`
 }
 
 // FaultWindow is a period of time, from From until before Until. Without Until it lasts to the end.
@@ -381,6 +402,17 @@ type CallFault struct {
 	Error string `json:"error,omitempty"`
 	// AfterEffect: the call takes effect before it fails.
 	AfterEffect bool `json:"afterEffect,omitempty"`
+}
+
+// ScenarioZonalShift shifts zones away for a time: no node group grows there.
+type ScenarioZonalShift struct {
+	// Zones are values of TopologyKey, at least one.
+	Zones []string `json:"zones"`
+	// TopologyKey is the label of the failure domain. Default topology.kubernetes.io/zone.
+	TopologyKey string `json:"topologyKey,omitempty"`
+	// Reason is for people.
+	Reason      string `json:"reason,omitempty"`
+	FaultWindow `json:",inline"`
 }
 
 // ScenarioExpect is what must hold at the end. Omitted fields are not checked.

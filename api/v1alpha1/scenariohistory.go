@@ -71,11 +71,13 @@ const (
 	FaultStockOut = "StockOut"
 	FaultOutage   = "Outage"
 	FaultCall     = "Call"
+	// FaultZonalShift is a zone that users have shifted away; the cloud is well.
+	FaultZonalShift = "ZonalShift"
 )
 
 // FaultReport is a fault of the scenario.
 type FaultReport struct {
-	// Kind is StockOut, Outage or Call, Mode as in the scenario.
+	// Kind is StockOut, Outage, Call or ZonalShift, Mode as in the scenario.
 	Kind string `json:"kind"`
 	Mode string `json:"mode,omitempty"`
 	// Groups and Zones are affected; all if both are empty.
@@ -83,6 +85,10 @@ type FaultReport struct {
 	Zones  []string `json:"zones,omitempty"`
 	// Methods are the affected calls; all if empty.
 	Methods []string `json:"methods,omitempty"`
+	// TopologyKey is the label that Zones are values of if it is not the zone, and Reason the user's;
+	// of a zonal shift.
+	TopologyKey string `json:"topologyKey,omitempty"`
+	Reason      string `json:"reason,omitempty"`
 	// Error and Delay of the call.
 	Error string           `json:"error,omitempty"`
 	Delay *metav1.Duration `json:"delay,omitempty"`

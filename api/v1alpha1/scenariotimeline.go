@@ -32,6 +32,10 @@ const (
 	RowUnhelped = "unhelped"
 	// RowLeftAlone: pods that no node is ordered for. Pods, Example, Reason.
 	RowLeftAlone = "left-alone"
+	// RowZoneShifted: a zone is shifted away. Domain, Until, Groups, which do not grow, and Reason.
+	RowZoneShifted = "zone-shifted"
+	// RowZoneReturned: a zone that was shifted away has come back. Domain, Reason.
+	RowZoneReturned = "zone-returned"
 	// RowWarning: something looks wrong. Reason or, for a group that grew although the cloud
 	// answered with an error, Groups, Error and Faults.
 	RowWarning = "warning"
@@ -60,6 +64,10 @@ type TimelineRow struct {
 
 	// Reason is one word if there are only a few reasons, else a sentence fragment.
 	Reason string `json:"reason,omitempty"`
+	// Domain is the zone, or the value of another label, that is shifted away or has come back. Until
+	// is when it comes back by itself.
+	Domain string           `json:"domain,omitempty"`
+	Until  *metav1.Duration `json:"until,omitempty"`
 	// Groups are the affected groups, by name.
 	Groups []GroupChange `json:"groups,omitempty"`
 	// Nodes of all these groups together.

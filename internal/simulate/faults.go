@@ -12,6 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // faults are the faults of a scenario, to report which of them caused an event.
@@ -20,7 +21,7 @@ type faults struct {
 	zoneOf map[string]string // by group
 }
 
-func newFaults(c *fake.Config) faults {
+func newFaults(c *fake.Config, shifts []zonalshift.Mark) faults {
 	f := faults{zoneOf: map[string]string{}}
 	for i := range c.Groups {
 		f.zoneOf[c.Groups[i].ID] = nodegroupset.ZoneOf(c.Groups[i].Template.Node)
@@ -46,6 +47,7 @@ func newFaults(c *fake.Config) faults {
 		}
 		f.all = append(f.all, row)
 	}
+	f.all = append(f.all, reportedShifts(shifts)...)
 	return f
 }
 
@@ -64,10 +66,15 @@ func faultWindow(w fake.Window) v1alpha1.FaultWindow {
 	return out
 }
 
+// ofCloud reports whether the cloud has fewer machines.
+func ofCloud(r *v1alpha1.FaultReport) bool {
+	return r.Kind == v1alpha1.FaultStockOut || r.Kind == v1alpha1.FaultOutage
+}
+
 // on are the stock-outs and outages of a group.
 func (f *faults) on(at time.Duration, group string) []int {
 	return f.positions(at, func(r *v1alpha1.FaultReport) bool {
-		return r.Kind != v1alpha1.FaultCall && f.strikes(r, group)
+		return ofCloud(r) && f.strikes(r, group)
 	})
 }
 
@@ -82,6 +89,9 @@ func (f *faults) outages(at time.Duration, groups ...string) []int {
 // for all.
 func (f *faults) behind(at time.Duration, err error, groups ...string) []int {
 	return f.positions(at, func(r *v1alpha1.FaultReport) bool {
+		if !ofCloud(r) && r.Kind != v1alpha1.FaultCall {
+			return false
+		}
 		if r.Kind == v1alpha1.FaultCall {
 			if r.Error == "" || !strings.Contains(err.Error(), r.Error) {
 				return false

@@ -24,5 +24,5 @@ func Fleet(ctx context.Context, setup *Setup) ([]scaleup.Group, error) {
 
 // seenCluster returns the cluster as a round sees it, with the pending pods.
 func (s *simulation) seenCluster(pending []*pod) scaleup.Cluster {
-	return scaleup.Cluster{Nodes: s.cluster.seen(), Pending: objectsOf(pending), DaemonSets: s.setup.DaemonSets}
+	return scaleup.Cluster{Nodes: s.cluster.seen(), Pending: objectsOf(pending), DaemonSets: s.setup.DaemonSets, Shifts: s.setup.Shifts}
 }

@@ -112,6 +112,7 @@ func (l *loader) load() (*Setup, error) {
 	l.add(validateReferences(s, l.known())...)
 	l.setup.Cloud.Quotas = cloudQuotas(s.Quotas)
 	addFaults(&l.setup.Cloud, &s.Faults)
+	l.setup.Shifts = zonalShifts(s.Faults.ZonalShifts)
 	l.checkNodes()
 	l.setup.Storage = l.storage.all()
 	l.limitVolumes()
@@ -406,9 +407,15 @@ func controller(w *v1alpha1.ScenarioWorkload) []metav1.OwnerReference {
 
 // known are the names that quotas, faults and expectations may use.
 func (l *loader) known() known {
-	k := known{groups: sets.KeySet(l.position), zones: sets.New[string](), workloads: sets.New[string]()}
+	k := known{groups: sets.KeySet(l.position), zones: sets.New[string](), workloads: sets.New[string](), values: map[string]sets.Set[string]{}}
 	for _, g := range l.setup.Cloud.Groups {
 		k.zones.Insert(nodegroupset.ZoneOf(g.Template.Node))
+		for key, value := range g.Template.Node.Labels {
+			if k.values[key] == nil {
+				k.values[key] = sets.New[string]()
+			}
+			k.values[key].Insert(value)
+		}
 	}
 	for _, w := range l.setup.Workloads {
 		k.workloads.Insert(w.Name)

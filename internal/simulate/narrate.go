@@ -12,6 +12,7 @@ import (
 
 // narrate adds the rows of a round. A round with the same results as an earlier one adds none.
 func (s *simulation) narrate(at time.Duration, r *scaleup.Round) {
+	s.narrateShift(at, r)
 	for _, repair := range r.Repairs {
 		s.tellRepair(at, repair)
 	}

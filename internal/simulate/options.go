@@ -49,6 +49,11 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) 
 	}
 	out.Similarity, errs = similarity(o, at)
 	out.Similarity = nodegroupset.ParseGroupLabel(s.GroupLabel).Ignoring(out.Similarity)
+	shift, refused := zonalShiftOptions(&o.ZonalShiftOptions, at)
+	if refused != nil {
+		errs = append(errs, refused)
+	}
+	out.ZonalShift = shift
 	chain, err := expanderChain(o, at)
 	if err != nil {
 		errs = append(errs, err)

@@ -32,6 +32,7 @@ func TestRowsNeedNoParsing(t *testing.T) {
 	for _, what := range []string{
 		v1alpha1.RowPods, v1alpha1.RowBound, v1alpha1.RowNodesReady, v1alpha1.RowNodesLost, v1alpha1.RowScaleUp,
 		v1alpha1.RowScaleDown, v1alpha1.RowWaiting, v1alpha1.RowRefused, v1alpha1.RowRepair, v1alpha1.RowUnhelped, v1alpha1.RowWarning,
+		v1alpha1.RowZoneShifted, v1alpha1.RowZoneReturned,
 	} {
 		if !seen[what] {
 			t.Errorf("no scenario has a row %s", what)
@@ -78,6 +79,12 @@ func wordsOf(row v1alpha1.TimelineRow) []string {
 		add("%s", row.Reason)
 		for _, r := range row.Rejections[:min(len(row.Rejections), 3)] {
 			add("%s", r.Reason)
+		}
+	case v1alpha1.RowZoneShifted, v1alpha1.RowZoneReturned:
+		add("%s", row.Domain)
+		add("%s", row.Reason)
+		if row.Until != nil {
+			add("until +%s", row.Until.Duration)
 		}
 	case v1alpha1.RowWarning:
 		add("%s", row.Reason+row.Error)

@@ -12,6 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/scaledown"
 	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // Defaults of a Scenario.
@@ -32,7 +33,9 @@ type Setup struct {
 	// ScanInterval is the time between two rounds; 0 means DefaultScanInterval.
 	ScanInterval time.Duration
 
-	Cloud   fake.Config
+	Cloud fake.Config
+	// Shifts are the zones that users shift away, at times of the run's clock.
+	Shifts  []zonalshift.Mark
 	Options scaleup.Options
 	// LeftAlone determines which pods no node is ordered for.
 	LeftAlone scaleup.PodFilter

@@ -113,7 +113,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	faults := newFaults(&setup.Cloud)
+	faults := newFaults(&setup.Cloud, setup.Shifts)
 	history := newHistory(clock, faults.vanishes)
 	s := &simulation{
 		setup: setup, clock: clock, cloud: cloud, scaler: scaler, checker: checker,
@@ -128,6 +128,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		nextStep: make([]int, len(setup.Workloads)),
 		lastName: make([]int, len(setup.Workloads)),
 		nextScan: clock.Now(),
+		wakeups:  shiftEdges(setup.Shifts),
 	}
 	s.cluster.aside.filter = setup.LeftAlone
 	for i := range setup.Workloads {
@@ -329,6 +330,9 @@ func (s *simulation) round(ctx context.Context) {
 func (s *simulation) wakeupsAfter(r *scaleup.Round) []time.Time {
 	var at []time.Time
 	patience := cmp.Or(s.setup.Options.MaxNodeProvisionTime, cloudprovider.DefaultMaxNodeProvisionTime)
+	if !r.World.Shift.Next.IsZero() {
+		at = append(at, r.World.Shift.Next)
+	}
 	for _, g := range r.World.Groups {
 		if !g.BackedOffUntil.IsZero() && len(r.World.Pending) > 0 {
 			at = append(at, g.BackedOffUntil)

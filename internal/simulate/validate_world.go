@@ -3,7 +3,9 @@ package simulate
 import (
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -21,6 +23,7 @@ var callMethods = []string{
 // known are the names that a scenario may refer to once its files are read.
 type known struct {
 	groups, zones, workloads sets.Set[string]
+	values                   map[string]sets.Set[string] // of the labels of groups, by key
 }
 
 // validateReferences checks all references to groups, zones or workloads, which may come from
@@ -40,6 +43,9 @@ func validateReferences(s *v1alpha1.ScenarioSpec, names known) field.ErrorList {
 	}
 	for i := range s.Faults.Calls {
 		c.call(&s.Faults.Calls[i], faults.Child("calls").Index(i))
+	}
+	for i := range s.Faults.ZonalShifts {
+		c.zonalShift(&s.Faults.ZonalShifts[i], faults.Child("zonalShifts").Index(i))
 	}
 	if s.Expect != nil {
 		c.expect(s.Expect, specPath.Child("expect"))
@@ -119,6 +125,27 @@ func (r *references) outage(f *v1alpha1.Outage, at *field.Path) {
 	if _, ok := outageModes[f.Mode]; !ok {
 		r.add(field.NotSupported(at.Child("mode"), f.Mode, []string{v1alpha1.OutageUnready, v1alpha1.OutageVanish}))
 	}
+}
+
+func (r *references) zonalShift(f *v1alpha1.ScenarioZonalShift, at *field.Path) {
+	if len(f.Zones) == 0 {
+		r.add(field.Required(at.Child("zones"), "needs a zone"))
+	}
+	if f.TopologyKey != "" {
+		for _, problem := range validation.IsQualifiedName(f.TopologyKey) {
+			r.add(field.Invalid(at.Child("topologyKey"), f.TopologyKey, problem))
+		}
+	}
+	known := r.zones
+	if f.TopologyKey != "" && f.TopologyKey != v1.LabelTopologyZone {
+		known = r.values[f.TopologyKey]
+	}
+	for i, zone := range f.Zones {
+		if !known.Has(zone) || zone == "" {
+			r.add(field.NotSupported(at.Child("zones").Index(i), zone, slices.DeleteFunc(sets.List(known), func(zone string) bool { return zone == "" })))
+		}
+	}
+	r.window(&f.FaultWindow, at)
 }
 
 func (r *references) call(f *v1alpha1.CallFault, at *field.Path) {

@@ -1,6 +1,7 @@
 package htmlreport
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -167,7 +168,7 @@ func rows(n int) string {
 func faultTable(s *v1alpha1.ScenarioReportStatus) table {
 	t := table{Columns: []string{"Band", "Fault", "Where", "From", "Until", "What"}, Numbers: []bool{false, false, false, true, true, false}}
 	for i, f := range s.Faults {
-		where, until, what := "everywhere", "the end", f.Error
+		where, until, what := "everywhere", "the end", cmp.Or(f.Error, f.Reason)
 		if len(f.Groups)+len(f.Zones) > 0 {
 			where = fewNames(append(append([]string{}, f.Zones...), f.Groups...))
 		}
