@@ -31,7 +31,7 @@ func TestLinkedAutoscalerLetsIdleNodesGo(t *testing.T) {
 	defer cancel()
 
 	const unneeded, deferral = 10 * time.Second, 20 * time.Second
-	c := trial{groups: zones("m", 20, 3, 5, 5), mins: map[string]int64{"m-a": 1}, demands: []demand{{"m", 0, 1}}}
+	c := trial{groups: zones("m", 20, 3, 5, 5), mins: map[string]int64{"m-a": 1}, demands: []demand{{machine: "m", pods: 0, perNode: 1}}}
 	w := &world{trial: c, plane: controlplane.Start(t, controlplane.Options{}), workloads: map[string]*appsv1.Deployment{}}
 	cloud := evenkeel.StartFakeCloud(t, w.plane.Kubeconfig, c.write(t))
 	w.ordered = autoscaler.NewTap(t, cloud.Address)

@@ -33,14 +33,14 @@ type failure struct {
 var failures = []failure{
 	{
 		trial: trial{
-			name: "a zone whose machines never become nodes", groups: zones("m", 20, 0, 0, 0), demands: []demand{{"m", 0, 1}},
+			name: "a zone whose machines never become nodes", groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: 0, perNode: 1}},
 			boot: 5 * time.Second, dead: []string{"m-b"}, provision: time.Minute,
 		},
 		waves: []wave{{pods: 9}, {pods: 9}},
 	},
 	{
 		trial: trial{
-			name: "a zone whose nodes turn unready", groups: zones("m", 20, 0, 0, 0), demands: []demand{{"m", 0, 1}},
+			name: "a zone whose nodes turn unready", groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: 0, perNode: 1}},
 			boot: 20 * time.Second, provision: 2 * time.Minute,
 			outages: []v1alpha1.Outage{{
 				Zones: []string{"zone-b"}, Mode: v1alpha1.OutageUnready,

@@ -71,6 +71,8 @@ type demand struct {
 	machine string
 	pods    int
 	perNode int
+	// spread has the pods spread over domains.
+	spread []v1.TopologySpreadConstraint
 }
 
 func (d demand) nodes() int64 { return int64((d.pods + d.perNode - 1) / d.perNode) }
@@ -88,65 +90,65 @@ var trials = []trial{
 	{
 		name:    "three zones",
 		groups:  zones("m", 20, 1, 3, 6),
-		demands: []demand{{"m", 4, 1}},
+		demands: []demand{{machine: "m", pods: 4, perNode: 1}},
 	},
 	{
 		name:           "a sidecar without access to the API server",
 		groups:         zones("m", 20, 1, 3, 6),
-		demands:        []demand{{"m", 4, 1}},
+		demands:        []demand{{machine: "m", pods: 4, perNode: 1}},
 		withoutCluster: true,
 	},
 	{
 		name:    "the autoscaler's own balancing left on",
 		groups:  zones("m", 20, 1, 3, 6),
-		demands: []demand{{"m", 4, 1}},
+		demands: []demand{{machine: "m", pods: 4, perNode: 1}},
 		flags:   []string{"--balance-similar-node-groups=true"},
 	},
 	{
 		name:    "scale from zero",
 		groups:  zones("m", 20, 0, 0, 0),
-		demands: []demand{{"m", 9, 1}},
+		demands: []demand{{machine: "m", pods: 9, perNode: 1}},
 	},
 	{
 		name:    "60 pods at once",
 		groups:  zones("m", 40, 0, 0, 0),
-		demands: []demand{{"m", 60, 2}},
+		demands: []demand{{machine: "m", pods: 60, perNode: 2}},
 		boot:    time.Minute,
 	},
 	{
 		name:     "stock-out of one zone",
 		groups:   zones("m", 40, 0, 0, 0),
-		demands:  []demand{{"m", 30, 1}},
+		demands:  []demand{{machine: "m", pods: 30, perNode: 1}},
 		refusing: "m-b",
 	},
 	{
 		name:    "a group hits its max",
 		groups:  []group{{"m-a", "m", 0, 2}, {"m-b", "m", 0, 20}, {"m-c", "m", 1, 20}},
-		demands: []demand{{"m", 12, 1}},
+		demands: []demand{{machine: "m", pods: 12, perNode: 1}},
 	},
 	{
 		name:    "three sets at once",
 		groups:  slices.Concat(zones("m", 20, 0, 0, 0), zones("r", 20, 1, 2, 0), zones("c", 20, 0, 3, 1)),
-		demands: []demand{{"m", 9, 1}, {"r", 10, 2}, {"c", 7, 1}},
+		demands: []demand{{machine: "m", pods: 9, perNode: 1}, {machine: "r", pods: 10, perNode: 2}, {machine: "c", pods: 7, perNode: 1}},
 	},
 	{
 		name:    "the autoscaler dies after the first grant",
 		groups:  zones("m", 40, 0, 0, 0),
-		demands: []demand{{"m", 30, 1}},
+		demands: []demand{{machine: "m", pods: 30, perNode: 1}},
 		boot:    10 * time.Second,
 		mishap:  func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.autoscaler) },
 	},
 	{
 		name:    "the sidecar dies after the first grant",
 		groups:  zones("m", 40, 0, 0, 0),
-		demands: []demand{{"m", 30, 1}},
+		demands: []demand{{machine: "m", pods: 30, perNode: 1}},
 		boot:    10 * time.Second,
 		mishap:  func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.sidecar) },
 	},
 	{
 		name:    "somebody deletes the journal after the first grant",
 		groups:  zones("m", 40, 0, 0, 0),
-		demands: []demand{{"m", 30, 1}},
+		demands: []demand{{machine: "m", pods: 30, perNode: 1}},
 		boot:    10 * time.Second,
 		mishap: func(ctx context.Context, t *testing.T, w *world) {
 			t.Helper()
@@ -158,7 +160,7 @@ var trials = []trial{
 	{
 		name:    "both die after the first grant",
 		groups:  zones("m", 40, 0, 0, 0),
-		demands: []demand{{"m", 30, 1}},
+		demands: []demand{{machine: "m", pods: 30, perNode: 1}},
 		boot:    10 * time.Second,
 		mishap:  func(ctx context.Context, t *testing.T, w *world) { restart(ctx, t, w.sidecar, w.autoscaler) },
 	},
@@ -203,7 +205,7 @@ func TestStockAutoscalerRunsFreeAndPinnedPods(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	const free, pinned = 6, 3
-	w := newWorld(ctx, t, trial{groups: zones("m", 20, 0, 0, 0), demands: []demand{{"m", free, 1}}}, true)
+	w := newWorld(ctx, t, trial{groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: free, perNode: 1}}}, true)
 	w.pin(ctx, t, pinned, "zone-b")
 	w.play(ctx, t)
 	w.tell(ctx, t)
@@ -222,7 +224,7 @@ func TestStockAutoscalerAloneDoesNotBalance(t *testing.T) {
 	autoscaler.Binary(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	c := trial{groups: zones("m", 20, 0, 0, 0), demands: []demand{{"m", 9, 1}}}
+	c := trial{groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: 9, perNode: 1}}}
 	w := newWorld(ctx, t, c, false)
 	w.play(ctx, t)
 	w.tell(ctx, t)
@@ -242,6 +244,7 @@ type world struct {
 	ordered    *autoscaler.Tap // what the cloud is asked
 	workloads  map[string]*appsv1.Deployment
 	began      time.Time
+	ran        time.Time // when all pods ran
 	cloud      time.Time // when it started
 }
 
@@ -340,6 +343,10 @@ func (w *world) fill(ctx context.Context, t *testing.T) {
 		// A little is left, as on real nodes; what more pods could share is not.
 		cpu := resource.NewMilliQuantity(int64(1000*(2+i)/d.perNode)-100, resource.DecimalSI)
 		workload := deployment(d.machine, int32(nodes*d.perNode), *cpu)
+		for _, c := range d.spread {
+			c.LabelSelector = workload.Spec.Selector
+			workload.Spec.Template.Spec.TopologySpreadConstraints = append(workload.Spec.Template.Spec.TopologySpreadConstraints, c)
+		}
 		if err := w.plane.Client.Create(ctx, workload); err != nil {
 			t.Fatal(err)
 		}
@@ -425,6 +432,7 @@ func (w *world) play(ctx context.Context, t *testing.T) {
 		w.tell(context.WithoutCancel(ctx), t)
 		t.Fatal(err)
 	}
+	w.ran = time.Now()
 	if err := w.loops(ctx, 3); err != nil {
 		t.Fatalf("waiting for the autoscaler to come to rest: %v", err)
 	}

@@ -28,7 +28,7 @@ func TestStockAutoscalerDoesNotHearTheExpander(t *testing.T) {
 			defer cancel()
 			var stopped atomic.Bool
 			w := newWorld(ctx, t, trial{
-				groups: zones("m", 40, 0, 0, 0), demands: []demand{{"m", pods, 1}}, boot: 10 * time.Second,
+				groups: zones("m", 40, 0, 0, 0), demands: []demand{{machine: "m", pods: pods, perNode: 1}}, boot: 10 * time.Second,
 				question: func(w *world) {
 					stopped.Store(true)
 					if err := syscall.Kill(w.sidecar.PID(), syscall.SIGSTOP); err != nil {
@@ -63,7 +63,7 @@ func TestStockAutoscalerOrdersNoMoreThanTheNeed(t *testing.T) {
 				faults.Calls = []v1alpha1.CallFault{{Methods: []string{"IncreaseSize"}, FaultWindow: window, Delay: &metav1.Duration{Duration: takes}}}
 			}
 			w := newWorld(ctx, t, trial{
-				groups: zones("m", 20, 0, 0, 0), demands: []demand{{"m", pods, 1}}, boot: 5 * time.Second,
+				groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: pods, perNode: 1}}, boot: 5 * time.Second,
 				sidecarFlags: []string{"--initial-node-group-backoff-duration=1m", "--max-node-group-backoff-duration=1m"},
 				faults:       faults,
 			}, true)

@@ -28,6 +28,7 @@ func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request)
 	for i := range request.Options {
 		question.Options = append(question.Options, steering.Option(request.Options[i]))
 	}
+	s.readWorkload(&question)
 	var answer steering.Answer
 	var err error
 	s.observe(func(m *steering.Machine) { answer, err = m.Asked(question) })
@@ -44,6 +45,21 @@ func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request)
 		return nil, nil
 	}
 	return []string{answer.Group}, nil
+}
+
+// readWorkload adds pods and nodes to a question if they are looked at.
+func (s *Sidecar) readWorkload(question *steering.Question) {
+	if s.o.Workload == nil {
+		return
+	}
+	needed := false
+	s.step(func(m *steering.Machine) { needed = m.NeedsWorkload(question) })
+	if !needed {
+		return
+	}
+	if workload, ok := s.o.Workload.List(); ok {
+		question.Workload = &workload
+	}
 }
 
 func (s *Sidecar) loopNow() (loop int) {

@@ -29,6 +29,13 @@ type Nodes interface {
 	List() (nodes []steering.NodeState, ok bool)
 }
 
+// Workload reports which pods there are and on which nodes.
+type Workload interface {
+	// List returns pods and nodes in any order, which nobody changes; ok is false while they are
+	// not known: not synced yet, or not permitted to be read.
+	List() (workload steering.Workload, ok bool)
+}
+
 // Recorder makes decisions visible outside the process, as Kubernetes events. reason is CamelCase.
 // It never blocks.
 type Recorder interface {

@@ -31,6 +31,9 @@ type Options struct {
 	// Nodes reports which nodes are ready; nil means that it is inferred from the calls of Cluster
 	// Autoscaler.
 	Nodes Nodes
+	// Workload reports the pods, for plans that cover all of them; nil means that pods with a
+	// topology spread get nodes bit by bit, as Cluster Autoscaler asks for them.
+	Workload Workload
 	// Recorder publishes events; nil means none.
 	Recorder Recorder
 	// Connection names the connection a call came on; nil means that all come on one.

@@ -1,6 +1,7 @@
 package sidecar_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -71,6 +72,61 @@ func (s setup) unbalanced(t testing.TB) *world {
 	return w
 }
 
+// increases counts the increases that reached the cloud.
+func (o *outcome) increases() int {
+	n := 0
+	for _, c := range o.w.cloud.Calls() {
+		if c.Method == fake.MethodIncreaseSize && c.Error == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Pods with a spread over zones get the nodes of the whole plan in one increase per member.
+func TestSpreadPods(t *testing.T) {
+	limited := func(groups []fake.Group, id string, most int) []fake.Group {
+		for i := range groups {
+			if groups[i].ID == id {
+				groups[i].MaxSize = most
+			}
+		}
+		return groups
+	}
+	tests := map[string]struct {
+		groups  []fake.Group
+		pods    []*v1.Pod
+		sizes   []int
+		pending int
+	}{
+		"a full node per zone": {groups: zones(1, 1, 1), pods: spreadPods("p", 30), sizes: []int{6, 6, 6}},
+		"empty zones":          {groups: zones(0, 0, 0), pods: spreadPods("p", 30), sizes: []int{5, 5, 5}},
+		"maxSkew 2":            {groups: zones(1, 1, 1), pods: spreadOver(podsOf("p", 30, 2), "p", 2, nil, zone), sizes: []int{6, 6, 6}},
+		"minDomains 3":         {groups: zones(1, 0, 0), pods: spreadOver(podsOf("p", 30, 2), "p", 1, atLeast(3), zone), sizes: []int{6, 5, 5}},
+		"hostname spread":      {groups: zones(1, 1, 1), pods: spreadOver(podsOf("p", 12, 4), "p", 1, nil, v1.LabelHostname)},
+		"zone and hostname":    {groups: zones(1, 1, 1), pods: spreadOver(podsOf("p", 12, 4), "p", 1, nil, zone, v1.LabelHostname)},
+		"two workloads": {
+			groups: zones(1, 1, 1), sizes: []int{6, 6, 6},
+			pods: slices.Concat(spreadPods("p", 18), spreadOver(podsOf("q", 12, 2), "q", 2, nil, zone)),
+		},
+		"a zone at its maximum": {groups: limited(zones(1, 1, 1), "c", 3), pods: spreadPods("p", 30), sizes: []int{4, 4, 3}, pending: 16},
+		"9 free and 1 pinned":   {groups: zones(0, 0, 0), pods: slices.Concat(pinned(podsOf("b", 1, 1), "b"), podsOf("f", 9, 1)), sizes: []int{3, 3, 4}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := setup{pods: true, cloud: fake.Config{Groups: tt.groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: tt.pods}}}
+			o := noLaterThanAlone(t, s, 6*time.Minute)
+			state, err := o.w.ca.State()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.sizes != nil && fmt.Sprint(sorted(o.sizes)) != fmt.Sprint(sorted(tt.sizes)) || state.Pending != tt.pending || o.increases() > len(tt.groups) {
+				t.Errorf("%s, %d pods pending, %d increases; want sizes %v, %d pending\n%s", o, state.Pending, o.increases(), tt.sizes, tt.pending, o.w.log())
+			}
+		})
+	}
+}
+
 // However pods are spread, they run as soon as with Cluster Autoscaler alone: its next question is
 // for the next zone, and waits for nobody.
 func TestSpreadPodsRunAsSoonAsAlone(t *testing.T) {
@@ -91,4 +147,12 @@ func TestSpreadPodsRunAsSoonAsAlone(t *testing.T) {
 			noLaterThanAlone(t, setup{cloud: fake.Config{Groups: tt.groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: tt.pods}}}, 6*time.Minute)
 		})
 	}
+}
+
+// pinned has pods run in one zone only.
+func pinned(pods []*v1.Pod, in string) []*v1.Pod {
+	for _, pod := range pods {
+		pod.Spec.NodeSelector = map[string]string{zone: in}
+	}
+	return pods
 }

@@ -94,6 +94,13 @@ func (w *watch) List() ([]steering.NodeState, bool) {
 	return out, true
 }
 
+// pods is a view of the pods and nodes in the API server.
+type pods struct{ w *world }
+
+func (p pods) List() (steering.Workload, bool) {
+	return steering.Workload{Pods: p.w.ca.Pods(), Nodes: p.w.cloud.SharedNodes()}, true
+}
+
 type connectionKey struct{}
 
 // setup is a world to be.
@@ -104,6 +111,7 @@ type setup struct {
 	fault   func(*world, autoscaler.Call) autoscaler.Fault
 	ca      autoscaler.Options
 	sidecar sidecar.Options
+	pods    bool                                // the sidecar may read pods
 	between func(*front) cloudprovider.Provider // what stands between Cluster Autoscaler and the sidecar; nil for nothing
 }
 
@@ -161,6 +169,9 @@ func newWorld(t testing.TB, s setup) *world {
 	}
 	w.cloud = cloud
 	w.options.Clock, w.options.Nodes = w.clock, &watch{cloud: cloud, clock: w.clock}
+	if s.pods {
+		w.options.Workload = pods{w}
+	}
 	if w.options.Journal == nil {
 		w.options.Journal = w.journal
 	}

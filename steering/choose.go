@@ -52,6 +52,8 @@ type choice struct {
 	counts  map[string]int      // nodes of the options as Cluster Autoscaler asked
 	similar map[string][]string // groups a group can be levelled with, itself included
 
+	plannable bool // by a plan for all pending pods
+
 	requests []expander.Requests        // of the pods
 	offers   map[string]expander.Option // for the strategies, by group
 }
@@ -61,6 +63,8 @@ type Question struct {
 	Options []Option
 	Pods    []*v1.Pod           // the distinct pods of all options
 	Nodes   map[string]*v1.Node // templates by group, those of groups without an option included
+	// Workload is nil where it is not known. It is looked at if NeedsWorkload reports true.
+	Workload *Workload
 }
 
 // Option is a node group that could grow.
@@ -123,7 +127,7 @@ func (s *Machine) choose(request Question) (*pick, error) {
 	if mode == PassThrough {
 		p.full, p.why = true, why
 	}
-	p.from, p.whole = c, c.whole()
+	p.from, p.whole = c, c.whole() || p.split != nil && p.split.whole
 	s.pick = p
 	s.note(decision)
 	return p, nil
@@ -160,7 +164,10 @@ func (c *choice) decide() (*pick, Decision) {
 	if p, d, ok := c.showFailed(); ok {
 		return p, d
 	}
-	dropped := c.dropProvided()
+	dropped := 0
+	if c.plannable = c.canPlan(); !c.plannable {
+		dropped = c.dropProvided()
+	}
 	growable := c.growable()
 	if dropped > 0 && !slices.ContainsFunc(growable, c.needed) {
 		return nil, Decision{Reason: fmt.Sprintf("%d pods have room on nodes that are on their way", dropped)}

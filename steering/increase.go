@@ -131,12 +131,15 @@ func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
 	if p.split == nil { // chosen by the process before this one
 		return Grant{Nodes: min(delta, p.share), Hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
 	}
-	if delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
+	if !p.split.whole && delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
 		if err := p.from.cut(p.split, delta); err != nil {
 			return Grant{Nodes: delta, reason: "in full: " + err.Error(), Hide: s.HidesFailures(), pick: p}
 		}
 	}
-	v := Grant{Nodes: min(delta, firstOrder(s.state(g.ID).proof, p.split.shares[g.ID])), Hide: s.HidesFailures(), shared: true, pick: p}
+	v := Grant{Nodes: firstOrder(s.state(g.ID).proof, p.split.shares[g.ID]), Hide: s.HidesFailures(), shared: true, pick: p}
+	if !p.split.whole || delta < p.count { // else it stands for more
+		v.Nodes = min(delta, v.Nodes)
+	}
 	switch {
 	case len(p.split.members) == 0:
 		v.reason = "nothing, so that Cluster Autoscaler counts what is on its way"

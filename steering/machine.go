@@ -35,6 +35,9 @@ type Options struct {
 	// MaxBalanceDeferral is how long smaller members wait for larger ones to shrink: see
 	// deferral.Limit. With 0 no member waits, as without LevelScaleDown.
 	MaxBalanceDeferral *time.Duration
+	// NotSpreadAware turns the plan for all pending pods off (--spread-aware-split=false): pods with
+	// a topology spread get nodes bit by bit, as Cluster Autoscaler asks for them.
+	NotSpreadAware bool
 	// DryRun only reports what would be done.
 	DryRun bool
 }
@@ -85,8 +88,9 @@ type Machine struct {
 	levels      levels
 	inferred    inferred
 	warned      map[string]bool
-	sets        map[string]string // group → first of its set, of the last options
-	closed      map[string]bool   // sets left out because all members are backed off, by first member
+	shown       map[string]time.Time // kinds of pods with a topology spread, and beside them, when last asked for
+	sets        map[string]string    // group → first of its set, of the last options
+	closed      map[string]bool      // sets left out because all members are backed off, by first member
 }
 
 // New returns a machine that knows nothing yet. The writer names this process in the journal; empty

@@ -21,6 +21,10 @@ type split struct {
 	shares  map[string]int
 	result  []PlanMember
 	bound   bool // some pods can run on some members only
+	whole   bool // planned for all pending pods, so that more may be granted than is asked
+	kinds   int  // of these
+	// unplaced pods of them can be scheduled on no number of nodes.
+	unplaced int64
 }
 
 // member is a group of the set that can grow.
@@ -67,6 +71,9 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 			s.members = append(s.members, m)
 		}
 	}
+	if p, d, done := c.shareWhole(s); done {
+		return p, d
+	}
 	s.members = append(s.members, c.away(chosen)...)
 	s.need = o.NodeCount
 	for _, m := range s.members {
@@ -80,9 +87,14 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 	if err := c.work(s); err != nil {
 		return nil, Decision{Reason: "no split for the set of " + chosen, Error: err.Error()}
 	}
+	return c.pickNext(s)
+}
+
+// pickNext picks the member of a split that grows now.
+func (c *choice) pickNext(s *split) (*pick, Decision) {
 	next := s.next()
 	if next == nil {
-		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", chosen), Members: s.result}
+		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", s.chosen), Members: s.result}
 	}
 	now := firstOrder(c.state(next.Name).proof, s.shares[next.Name])
 	p := &pick{group: next.Name, count: c.counts[next.Name], split: s, share: now, pods: c.takers(s, next.Name)}

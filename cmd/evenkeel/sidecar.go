@@ -51,6 +51,7 @@ type sidecarOptions struct {
 	expander   string
 	priorities string
 	balance    bool
+	spread     bool
 	sidecar    sidecar.Options
 
 	kubeconfig     string
@@ -101,6 +102,7 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	registry, metrics := newRegistry()
 	options := o.sidecar
 	options.Log, options.Connection, options.Metrics, options.NotBalanced = log, serving.Connection, sidecar.NewMetrics(registry), !o.balance
+	options.NotSpreadAware = !o.spread
 	if options.Chain, err = o.chain(); err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 		return err
 	}
 	defer w.close()
-	options.Journal, options.Nodes, options.Recorder = w.journal, w.nodes, w.recorder
+	options.Journal, options.Nodes, options.Recorder, options.Workload = w.journal, w.nodes, w.recorder, w.workload
 	s, err := sidecar.New(backend, options)
 	if err != nil {
 		return &usageError{err, "see the flags that say which groups are similar"}
@@ -146,7 +148,8 @@ type outside struct {
 	journal  sidecar.Journal
 	nodes    sidecar.Nodes
 	recorder sidecar.Recorder
-	problem  func() error // why the nodes are not known; nil if they are inferred
+	workload sidecar.Workload // nil where it is not read
+	problem  func() error     // why the nodes are not known; nil if they are inferred
 	close    func()
 }
 
@@ -159,7 +162,7 @@ func (o *sidecarOptions) join(ctx context.Context, log logr.Logger) (*outside, e
 			return nil, err
 		}
 		options := o.cluster
-		options.Log = log
+		options.Log, options.Workload = log, o.spread && o.balance
 		options.PodName, options.PodUID, options.PodNamespace = os.Getenv("POD_NAME"), os.Getenv("POD_UID"), os.Getenv("POD_NAMESPACE")
 		if !o.leaderElect {
 			options.Lease = ""
@@ -172,6 +175,9 @@ func (o *sidecarOptions) join(ctx context.Context, log logr.Logger) (*outside, e
 		}
 		w.config, w.close = config, func() { cancel(); c.Wait() }
 		w.journal, w.recorder = c.Journal, c.Recorder
+		if c.Workload != nil {
+			w.workload = c.Workload
+		}
 		if !o.inferReadiness {
 			w.nodes, w.problem = c.Nodes, c.Nodes.Problem
 		}

@@ -37,6 +37,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.expander, "expander", expander.Default, "strategies that choose between sets, comma-separated: "+strings.Join(expander.Names(), ", "))
 	f.StringVar(&o.priorities, "expander-priorities", "", "file with the priorities of the strategy priority: Cluster Autoscaler's ConfigMap, or its key alone")
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
+	f.BoolVar(&o.spread, "spread-aware-split", true, "plan the nodes of all pending pods that have a topology spread at once; needs to read pods")
 	addSimilarityFlags(f, &o.sidecar.Similarity)
 	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "the value passed to Cluster Autoscaler")
 	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime, "the value passed to Cluster Autoscaler")

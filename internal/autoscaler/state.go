@@ -86,6 +86,21 @@ func (a *Autoscaler) State() (State, error) {
 // Events are the latest 10,000 events and up to as many more.
 func (a *Autoscaler) Events() []Event { return slices.Clone(a.events) }
 
+// Pods are the pods as an API server shows them, which nobody changes.
+func (a *Autoscaler) Pods() []*v1.Pod {
+	out := make([]*v1.Pod, len(a.world.pods))
+	for i, p := range a.world.pods {
+		if p.node == "" {
+			out[i] = p.object
+			continue
+		}
+		bound := *p.object
+		bound.Spec.NodeName = p.node
+		out[i] = &bound
+	}
+	return out
+}
+
 // targets are the target sizes as they are; full reports whether no group has room.
 func (a *Autoscaler) targets() (targets map[string]int, full bool, err error) {
 	ctx := context.Background()

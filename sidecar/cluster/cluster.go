@@ -64,6 +64,8 @@ type Options struct {
 	// Patience is how long the nodes last seen count as known while the API server cannot be asked.
 	// 0 means DefaultPatience.
 	Patience time.Duration
+	// Workload has pods and nodes watched, for plans that cover all pending pods.
+	Workload bool
 	// Clock is the real one if nil.
 	Clock clock.Clock
 	// Log receives a line when the watch breaks and when it works again. The zero value logs
@@ -105,6 +107,7 @@ type Cluster struct {
 	Journal  *Journal
 	Nodes    *Nodes
 	Recorder *Recorder
+	Workload *Workload // nil unless it is wanted
 
 	running sync.WaitGroup
 }
@@ -113,6 +116,7 @@ var (
 	_ sidecar.Journal  = (*Journal)(nil)
 	_ sidecar.Nodes    = (*Nodes)(nil)
 	_ sidecar.Recorder = (*Recorder)(nil)
+	_ sidecar.Workload = (*Workload)(nil)
 )
 
 // New begins to watch the nodes and to publish events, until ctx ends. It does not wait for the API
@@ -145,6 +149,10 @@ func start(ctx context.Context, client kubernetes.Interface, o Options) (*Cluste
 	}
 	c.running.Go(func() { c.Nodes.run(ctx, client) })
 	c.running.Go(func() { c.Recorder.run(ctx) })
+	if o.Workload {
+		c.Workload = newWorkload(&o)
+		c.running.Go(func() { c.Workload.run(ctx, client) })
+	}
 	return c, nil
 }
 

@@ -1,0 +1,107 @@
+package sidecar_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/topologyspread"
+)
+
+// newSpreadCase is a random world whose pods are spread over zones.
+func newSpreadCase(seed uint64) (c *randomCase, want *topologyspread.SplitResult) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	c = &randomCase{}
+	c.seed, c.pods = seed, true
+	sizes := make([]int, 2+r.IntN(4))
+	for i := range sizes {
+		sizes[i] = r.IntN(4)
+	}
+	perNode, skew := 1+r.IntN(4), 1+r.IntN(3)
+	c.cloud.Groups = zones(sizes...)
+	request := topologyspread.SplitRequest{Pods: int64(1 + r.IntN(40)), MaxSkew: int64(skew), PodsPerNode: int64(perNode), MinDomains: 1}
+	for i := range c.cloud.Groups {
+		g := &c.cloud.Groups[i]
+		g.MaxSize = g.Size + r.IntN(14)
+		g.BootTime = time.Duration(5+r.IntN(116)) * time.Second
+		request.Domains = append(request.Domains, topologyspread.SplitDomain{Name: g.ID, Active: g.Size > 0})
+		request.Groups = append(request.Groups, topologyspread.SplitGroup{Name: g.ID, Domain: g.ID, Size: int64(g.Size), Max: int64(g.MaxSize)})
+	}
+	change := atLeast(1)
+	if r.IntN(4) == 0 {
+		request.MinDomains = int64(1 + r.IntN(len(sizes)))
+		change = atLeast(int32(request.MinDomains))
+	}
+	pods := spreadOver(podsOf("p", int(request.Pods), perNode), "p", int32(skew), change, zone)
+	c.batches = []autoscaler.Batch{{At: time.Second, Pods: pods}}
+	c.about = fmt.Sprintf("%d pods, %d per node, maxSkew %d, minDomains %d;", request.Pods, perNode, skew, request.MinDomains)
+	result, err := topologyspread.Split(request)
+	if err != nil {
+		panic(err)
+	}
+	return c, &result
+}
+
+// In every world pods with a zone spread get the nodes of the exact plan, whatever restarts and
+// whatever answer is lost.
+func TestSpreadIsExactInRandomWorlds(t *testing.T) {
+	failures := eachWorld(t, *worlds*3/10, func(seed uint64) string {
+		c, want := newSpreadCase(seed)
+		c.disturb(rand.New(rand.NewPCG(seed, 3)))
+		w := newWorld(t, c.setup)
+		o := w.observe(25 * time.Minute)
+		var sizes []int
+		for _, g := range want.Groups {
+			sizes = append(sizes, int(g.NewSize))
+		}
+		state, err := w.ca.State()
+		if err != nil {
+			return err.Error()
+		}
+		if len(w.lost) > 0 || w.rejoin != nil { // Cluster Autoscaler has left a group alone
+			if want.Unplaced == 0 && total(o.sizes) > total(sizes) {
+				return fmt.Sprintf("seed %d: %s %s, %d pods pending, want sizes %v at most\n%s", seed, c.about, o, state.Pending, sizes, w.log())
+			}
+			return ""
+		}
+		more := want.Unplaced > 0 && int64(state.Pending) < want.Unplaced // a zone was opened when that held nobody back any more
+		if !more && (!slices.Equal(o.sizes, sizes) || int64(state.Pending) != want.Unplaced) {
+			return fmt.Sprintf("seed %d: %s over %v %s, %d pods pending, want sizes %v, %d pending\n%s", seed, c.about, w.initial, o, state.Pending, sizes, want.Unplaced, w.log())
+		}
+		return ""
+	})
+	if failures > 0 {
+		t.Errorf("%d worlds failed", failures)
+	}
+}
+
+// eachWorld plays worlds side by side, and shows the first problems.
+func eachWorld(t *testing.T, count uint64, play func(seed uint64) (problem string)) (failures int) {
+	t.Helper()
+	if testing.Short() {
+		count = min(count, 50)
+	}
+	var mu sync.Mutex
+	t.Run("worlds", func(t *testing.T) {
+		for part := range uint64(parts) {
+			t.Run(fmt.Sprint(part), func(t *testing.T) {
+				t.Parallel()
+				for seed := *from + part; seed < *from+count; seed += parts {
+					problem := play(seed)
+					mu.Lock()
+					if problem != "" {
+						if failures++; failures <= 3 {
+							t.Error(problem)
+						}
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	return failures
+}
