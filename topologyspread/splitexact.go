@@ -2,6 +2,7 @@ package topologyspread
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -14,8 +15,10 @@ func (s *splitSearch) exact(o *outline) {
 		s.decide(o, -1)
 		return
 	}
-	for _, opened := range o.opened {
-		s.decide(o, opened)
+	for _, opened := range slices.Backward(o.opened) { // more zones are mostly more even
+		if s.promising(o, opened) {
+			s.decide(o, opened)
+		}
 	}
 }
 
@@ -50,7 +53,8 @@ type used struct {
 
 // decide looks for the best plan with so many opened zones; any number if it is negative.
 func (s *splitSearch) decide(o *outline, opened int) {
-	stages, order := s.stages(o, opened)
+	low, high := s.levels(o, opened)
+	stages, order := s.stages(o, low, high)
 	wasteLeft := s.perNode*o.nodes - s.placed
 	for i := range s.zones {
 		wasteLeft += s.yield(&s.zones[i], s.slots(&s.zones[i], 0), o.to)
@@ -59,7 +63,11 @@ func (s *splitSearch) decide(o *outline, opened int) {
 	if opened < 0 {
 		want, limit = o.need, o.need
 	}
+	beyond := s.limit(o, stages, opened, 2*low+1)
 	states := map[used][]*state{{}: {{}}}
+	if beyond(0, 0, 0, -1) {
+		return
+	}
 	for i := range stages {
 		next := map[used][]*state{}
 		for at, list := range states {
@@ -72,8 +80,9 @@ func (s *splitSearch) decide(o *outline, opened int) {
 					continue
 				}
 				for _, before := range list {
-					if waste := before.waste + c.waste; waste+stages[i].leastWaste <= wasteLeft {
-						next[to] = keep(next[to], &state{waste, before.squares + c.squares, c, before}, stages[:i+1])
+					waste, squares := before.waste+c.waste, before.squares+c.squares
+					if waste+stages[i].leastWaste <= wasteLeft && !beyond(squares, to.nodes, to.opened, i) {
+						next[to] = keep(next[to], &state{waste, squares, c, before}, stages[:i+1])
 					}
 				}
 			}
@@ -96,6 +105,53 @@ func (s *splitSearch) decide(o *outline, opened int) {
 	}
 	if plan := s.planOf(zones); plan.better(s.best) {
 		s.best = plan
+	}
+}
+
+// limit returns a function that reports whether a state after a stage, -1 for none, leads to plans
+// that are worse than the best one only. Every node is taken at a price, that of one at the level,
+// and what zones cost less or more than that is known.
+func (s *splitSearch) limit(o *outline, stages []stage, opened int, price int64) func(squares uint64, nodes int64, zones, stage int) bool {
+	const most = 1 << 60 // beyond it the sums might not fit
+	if s.best == nil || s.best.nodes > o.nodes || s.best.squares > most || price > most/max(1, o.nodes) {
+		return func(uint64, int64, int, int) bool { return false }
+	}
+	dearer := make([][]int64, len(stages)+1) // of the stages from one on, by how many zones they open
+	var fixed int64
+	var gains []int64 // of zones to open, the best first
+	dearer[len(stages)] = []int64{0}
+	for i := len(stages) - 1; i >= 0; i-- {
+		st := &stages[i]
+		stays, opens := int64(math.MaxInt64), int64(math.MaxInt64)
+		for _, c := range st.choices {
+			if over := int64(c.squares) - price*c.nodes; c.opens {
+				opens = min(opens, over)
+			} else {
+				stays = min(stays, over)
+			}
+		}
+		switch {
+		case opened < 0:
+			fixed += min(stays, opens)
+		default:
+			fixed += stays
+			if opens != math.MaxInt64 {
+				at, _ := slices.BinarySearch(gains, opens-stays)
+				gains = slices.Insert(gains, at, opens-stays)
+			}
+		}
+		dearer[i] = append(dearer[i], fixed)
+		for _, g := range gains {
+			dearer[i] = append(dearer[i], dearer[i][len(dearer[i])-1]+g)
+		}
+	}
+	return func(squares uint64, nodes int64, zones, stage int) bool {
+		rest := 0
+		if opened >= 0 {
+			rest = opened - zones
+		}
+		bounds := dearer[stage+1]
+		return rest >= len(bounds) || int64(squares)+price*(o.nodes-nodes)+bounds[rest] > int64(s.best.squares)
 	}
 }
 
@@ -145,8 +201,7 @@ func compareStates(a, b *state, stages []stage) int {
 
 // stages are the zones with their choices, those with the fewest choices first, and which zone each
 // is.
-func (s *splitSearch) stages(o *outline, opened int) (stages []stage, order []int) {
-	low, high := s.levels(o, opened)
+func (s *splitSearch) stages(o *outline, low, high int64) (stages []stage, order []int) {
 	stages = make([]stage, len(s.zones))
 	for i := range s.zones {
 		z, span := &s.zones[i], &o.spans[i]

@@ -70,12 +70,9 @@ func (p *problem) fewest(placed int64) *splitPlan {
 	return s.best
 }
 
-// bounded is a window with a bound for its plans: none has fewer nodes, nor with as many a smaller
-// growth of the squares. If plan is set, none is better than it.
+// bounded is a window with a plan that is at least as good as every plan of it, feasible or not.
 type bounded struct {
 	outline *outline
-	nodes   int64
-	squares uint64
 	plan    *splitPlan
 }
 
@@ -84,61 +81,41 @@ func (s *splitSearch) bound(w window) *bounded {
 	if !s.count(o) || s.best != nil && o.nodes > s.best.nodes {
 		return nil
 	}
-	b := &bounded{outline: o, nodes: o.nodes}
-	if o.contiguous() {
-		b.plan = s.planOf(levelBoxes(s.boxes(o), o.nodes))
-		b.squares = b.plan.squares
-		return b
-	}
-	for i, opened := range o.opened {
-		if squares := s.squaresOpened(o, opened); i == 0 || squares < b.squares {
-			b.squares = squares
-		}
-	}
-	return b
+	return &bounded{o, s.planOf(levelBoxes(s.boxes(o), o.nodes))}
 }
 
 func (s *splitSearch) explore(b *bounded) {
-	if b == nil || !s.promising(b) {
+	if b == nil || !b.plan.better(s.best) {
 		return
 	}
-	if b.plan != nil {
-		if pods, _ := s.placeable(b.plan.zones); pods >= s.placed {
-			s.best = b.plan
+	if pods, _ := s.placeable(b.plan.zones); pods >= s.placed {
+		s.best = b.plan
+		return
+	}
+	o := b.outline
+	if !o.contiguous() {
+		o.opened = slices.DeleteFunc(o.opened, func(opened int) bool { return !s.promising(o, opened) })
+		if len(o.opened) == 0 {
 			return
 		}
 	}
-	w := b.outline.window
-	if w.from == w.to {
-		s.exact(b.outline)
+	if o.from == o.to {
+		s.exact(o)
 		return
 	}
-	middle := w.from + (w.to-w.from)/2
-	halves := []*bounded{s.bound(window{w.from, middle}), s.bound(window{middle + 1, w.to})}
-	slices.SortStableFunc(halves, func(a, b *bounded) int {
-		switch {
-		case a == nil && b == nil:
-			return 0
-		case a == nil:
-			return 1
-		case b == nil:
-			return -1
-		}
-		return cmp.Or(cmp.Compare(a.nodes, b.nodes), cmp.Compare(a.squares, b.squares))
-	})
-	for _, half := range halves {
-		s.explore(half)
+	middle := o.from + (o.to-o.from)/2
+	low, high := s.bound(window{o.from, middle}), s.bound(window{middle + 1, o.to})
+	if low != nil && high != nil && high.plan.better(low.plan) {
+		low, high = high, low
 	}
+	s.explore(low)
+	s.explore(high)
 }
 
-func (s *splitSearch) promising(b *bounded) bool {
-	switch {
-	case s.best == nil || b.nodes < s.best.nodes:
-		return true
-	case b.plan != nil:
-		return b.plan.better(s.best)
-	}
-	return b.nodes == s.best.nodes && b.squares <= s.best.squares
+// promising reports whether a plan with so many opened zones may be better than the best: each as
+// good as any of them could be.
+func (s *splitSearch) promising(o *outline, opened int) bool {
+	return s.best == nil || o.nodes < s.best.nodes || s.squaresOpened(o, opened) <= s.best.squares
 }
 
 func (p *problem) outline(w window) *outline {
@@ -269,7 +246,8 @@ func (s *splitSearch) greatest(o *outline, span *span) int64 {
 	return n
 }
 
-// boxes are the bounds of the zones of a contiguous outline.
+// boxes are the bounds of the zones, as if all numbers of nodes were possible in zones that may be
+// opened.
 func (s *splitSearch) boxes(o *outline) []box {
 	boxes := make([]box, len(s.zones))
 	for i := range s.zones {
