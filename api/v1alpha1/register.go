@@ -12,6 +12,7 @@ const (
 	KindNodeGroupSplit      = "NodeGroupSplit"
 	KindNodeGroupSimilarity = "NodeGroupSimilarity"
 	KindReplicaDistribution = "ReplicaDistribution"
+	KindSpreadSplit         = "SpreadSplit"
 )
 
 // KindBalancer is the kind of a Balancer, a custom resource.

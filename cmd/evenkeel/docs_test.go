@@ -160,8 +160,9 @@ func TestDocumentedFields(t *testing.T) {
 			reflect.TypeFor[v1alpha1.NodeGroupSimilaritySpec](), reflect.TypeFor[v1alpha1.NodeGroupSimilarityStatus](),
 			reflect.TypeFor[v1alpha1.ReplicaDistributionSpec](), reflect.TypeFor[v1alpha1.ReplicaDistributionStatus](),
 		},
-		"docs/scenario.md": {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
-		"docs/balancer.md": {reflect.TypeFor[v1alpha1.BalancerSpec](), reflect.TypeFor[v1alpha1.BalancerStatus]()},
+		"docs/spread-split.md": {reflect.TypeFor[v1alpha1.SpreadSplitSpec](), reflect.TypeFor[v1alpha1.SpreadSplitStatus]()},
+		"docs/scenario.md":     {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
+		"docs/balancer.md":     {reflect.TypeFor[v1alpha1.BalancerSpec](), reflect.TypeFor[v1alpha1.BalancerStatus]()},
 	} {
 		text := strings.Join(readPage(t, page).lines, "\n")
 		for _, typ := range types {

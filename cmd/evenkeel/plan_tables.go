@@ -24,8 +24,27 @@ func printAnswer(p *printing.Printer, a answered, heading bool) error {
 		return printSimilarity(p, a.status.(*v1alpha1.NodeGroupSimilarityStatus))
 	case *v1alpha1.ReplicaDistribution:
 		return printDistribution(p, &d.Spec, a.status.(*v1alpha1.ReplicaDistributionStatus))
+	case *v1alpha1.SpreadSplit:
+		return printSpreadSplit(p, &d.Spec, a.status.(*v1alpha1.SpreadSplitStatus))
 	}
 	return fmt.Errorf("%s has no table", a.Kind)
+}
+
+func printSpreadSplit(p *printing.Printer, s *v1alpha1.SpreadSplitSpec, status *v1alpha1.SpreadSplitStatus) error {
+	g := printing.Grid{Columns: printing.Columns("GROUP", "SIZE", "NEW-SIZE", "ADDED", "", "DOMAIN", "MAX")}
+	for i, row := range status.Groups {
+		in := &s.Groups[i]
+		g.Rows = append(g.Rows, []string{
+			row.Name, itoa(row.Size), itoa(row.NewSize), itoa(row.NewSize - row.Size), in.Domain, count(in.Max, printing.None),
+		})
+	}
+	if err := p.Grid(g); err != nil {
+		return err
+	}
+	if err := p.Note(false, fmt.Sprintf("placed: %d of %s", status.Placed, of(status.Placed+status.Unplaced, "pod"))); err != nil || status.Unplaced == 0 {
+		return err
+	}
+	return p.Note(true, "unplaced: "+of(status.Unplaced, "pod")+"; binding: "+cmp.Or(strings.Join(status.Binding, ","), printing.None))
 }
 
 func printSplit(p *printing.Printer, s *v1alpha1.NodeGroupSplitSpec, status *v1alpha1.NodeGroupSplitStatus) error {

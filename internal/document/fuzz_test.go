@@ -19,6 +19,7 @@ func FuzzRead(f *testing.F) {
 		splitHead + "spec: {nodes: 4, groups: [{name: a, size: 1, max: 10}, {name: b, weight: 9223372036854775807}]}",
 		splitHead + "---\n" + splitHead + "spec: {nodes: 0x10, chosen: \"\\u00e9\\n\"}\n...\n",
 		`{"apiVersion":"evenkeel.dev/v1alpha1","kind":"ReplicaDistribution","spec":{"replicas":50,"rebalance":false,"targets":[{"name":"a"}]}}`,
+		"apiVersion: evenkeel.dev/v1alpha1\nkind: SpreadSplit\nspec: {pods: 3, maxSkew: 1, podsPerNode: 2, domains: [{name: a, active: true}], groups: [{name: g, domain: a, size: 0, max: 9}]}",
 		"apiVersion: evenkeel.dev/v1alpha1\nkind: NodeGroupSimilarity\nspec:\n  options: {memoryDifferenceRatio: 0.015}\n  groups:\n" +
 			"  - name: a\n    template: {metadata: {creationTimestamp: 2026-01-31T15:04:05Z, labels: {x: \"on\"}}, status: {capacity: {cpu: 0.5, memory: 4Gi}}}\n" +
 			"    pods: [{spec: {containers: [{name: c, livenessProbe: {httpGet: {port: 80}}}], tolerations: [{operator: Exists}]}}]\n",

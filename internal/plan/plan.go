@@ -17,6 +17,8 @@ func Validate(document any) []error {
 		return validateSimilarity(&d.Spec)
 	case *v1alpha1.ReplicaDistribution:
 		return validateDistribution(&d.Spec)
+	case *v1alpha1.SpreadSplit:
+		return validateSpreadSplit(&d.Spec)
 	}
 	return []error{fmt.Errorf("%T is not a planning document", document)}
 }
@@ -35,6 +37,8 @@ func Answer(document any) (any, error) {
 		return result(similarity(&d.Spec))
 	case *v1alpha1.ReplicaDistribution:
 		return result(distribution(&d.Spec))
+	case *v1alpha1.SpreadSplit:
+		return result(spreadSplit(&d.Spec))
 	}
 	return nil, fmt.Errorf("%T is not a planning document", document)
 }

@@ -51,6 +51,7 @@ func answer(tb testing.TB, text string) string {
 func TestAnswer(t *testing.T) {
 	split := func(spec string) string { return head + "NodeGroupSplit\nspec: {" + spec + "}" }
 	replicas := func(spec string) string { return head + "ReplicaDistribution\nspec: {" + spec + "}" }
+	spread := func(spec string) string { return head + "SpreadSplit\nspec: {" + spec + "}" }
 	for _, tc := range []struct{ name, in, want string }{
 		{
 			"portions: a base, then by weight",
@@ -98,6 +99,28 @@ func TestAnswer(t *testing.T) {
 			"a great many nodes",
 			split("nodes: 2147483647, groups: [{name: a, size: 0, max: 2147483647}, {name: b, size: 1, max: 2147483647}]"),
 			`{"groups":[{"name":"a","size":0,"newSize":1073741824},{"name":"b","size":1,"newSize":1073741824}],"unplaced":0}`,
+		},
+		{
+			"thirty pods over three zones",
+			spread("pods: 30, maxSkew: 1, podsPerNode: 2, domains: [{name: a, matchingPods: 2, active: true}, {name: b, matchingPods: 2, freeSlots: 0, active: true}, {name: c, matchingPods: 2, active: true}], " +
+				"groups: [{name: nc, domain: c, size: 1, max: 4}, {name: na, domain: a, size: 1, max: 20}, {name: nb, domain: b, size: 1, max: 20}], extraNodes: 1"),
+			`{"groups":[{"name":"nc","size":1,"newSize":4},{"name":"na","size":1,"newSize":6},{"name":"nb","size":1,"newSize":5}],"placed":20,"unplaced":10,"binding":["c"]}`,
+		},
+		{
+			"too few domains",
+			spread("pods: 3, maxSkew: 2, minDomains: 2, podsPerNode: 5, domains: [{name: a}], groups: [{name: na, domain: a, size: 9, max: 10}, {name: over, domain: a, size: 3, max: 2}]"),
+			`{"groups":[{"name":"na","size":9,"newSize":10},{"name":"over","size":3,"newSize":3}],"placed":2,"unplaced":1,"binding":[]}`,
+		},
+		{
+			"no groups",
+			spread("pods: 3, maxSkew: 2, podsPerNode: 5, domains: [{name: a, freeSlots: 2, active: true}], groups: []"),
+			`{"groups":[],"placed":2,"unplaced":1,"binding":["a"]}`,
+		},
+		{
+			"as many as can be",
+			spread("pods: 2147483647, maxSkew: 2147483647, podsPerNode: 1, extraNodes: 2147483647, domains: [{name: a, matchingPods: 2147483647, active: true}, {name: b}], " +
+				"groups: [{name: na, domain: a, size: 0, max: 2147483647}, {name: nb, domain: b, size: 0, max: 2147483647}]"),
+			`{"groups":[{"name":"na","size":0,"newSize":2147483647},{"name":"nb","size":0,"newSize":2147483647}],"placed":2147483647,"unplaced":0,"binding":[]}`,
 		},
 		{
 			"fifty replicas",
@@ -221,6 +244,23 @@ func TestRefused(t *testing.T) {
 		{"ReplicaDistribution", "replicas: 1, targets: [{name: a, min: 2147483648}, {name: a, min: 5, max: 4}, {name: \"\"}]", []string{
 			"spec.targets[0].min: Invalid value: 2147483648: must be at most 2147483647", `spec.targets[1].name: Duplicate value: "a"`,
 			"spec.targets[1].min: Invalid value: 5: must not be greater than max", "spec.targets[2].name: Required value: must be a name",
+		}},
+		{"SpreadSplit", "", []string{
+			"spec.pods: Required value: must be an integer", "spec.maxSkew: Required value: must be an integer", "spec.podsPerNode: Required value: must be an integer",
+			"spec.domains: Required value: must have at least one domain",
+		}},
+		{"SpreadSplit", "pods: -1, maxSkew: 0, minDomains: 0, podsPerNode: 0, extraNodes: 2147483648, domains: [{name: a, matchingPods: -1}, {name: a, freeSlots: 2147483648, active: true}, {}]", []string{
+			"spec.pods: Invalid value: -1: must not be negative", "spec.maxSkew: Invalid value: 0: must be at least 1", "spec.minDomains: Invalid value: 0: must be at least 1",
+			"spec.podsPerNode: Invalid value: 0: must be at least 1", "spec.domains[0].matchingPods: Invalid value: -1: must not be negative", `spec.domains[1].name: Duplicate value: "a"`,
+			"spec.domains[1].freeSlots: Invalid value: 2147483648: must be at most 2147483647", "spec.domains[2].name: Required value: must be a name",
+			"spec.extraNodes: Invalid value: 2147483648: must be at most 2147483647",
+		}},
+		{"SpreadSplit", "pods: 1, maxSkew: 1, podsPerNode: 1, domains: [{name: a, matchingPods: 1, freeSlots: 2}], groups: [{name: x, domain: b, size: 1, max: 1}, {name: x}, {name: y, domain: a, size: -1, max: -1}]", []string{
+			"spec.domains[0].matchingPods: Invalid value: 1: must be 0 in a domain that is not active: set active if it has an eligible node",
+			"spec.domains[0].freeSlots: Invalid value: 2: must be 0 in a domain that is not active: set active if it has an eligible node",
+			`spec.groups[0].domain: Invalid value: "b": must be the name of a domain`, `spec.groups[1].name: Duplicate value: "x"`,
+			"spec.groups[1].domain: Required value: must be the name of a domain", "spec.groups[1].size: Required value: must be an integer", "spec.groups[1].max: Required value: must be an integer",
+			"spec.groups[2].size: Invalid value: -1: must not be negative", "spec.groups[2].max: Invalid value: -1: must not be negative",
 		}},
 		{"NodeGroupSimilarity", "", []string{"spec.groups: Required value: must have at least one group"}},
 		{"NodeGroupSimilarity", "groups: [{name: a, template: {spec: {taints: [{key: a, effect: NoShedule}]}, status: {capacity: {cpu: 1}}}}]", []string{`spec.groups[0].template.spec.taints[0].effect: Unsupported value: "NoShedule": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"`}},

@@ -94,3 +94,33 @@ func TestEveryValidDistributionHasAnAnswerThatLosesNoReplica(t *testing.T) {
 		}
 	})
 }
+
+func TestEveryValidSpreadSplitHasAnAnswerThatLosesNoPod(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pods, skew, perNode := drawCount(t, "pods"), max(1, drawCount(t, "maxSkew")), max(1, drawCount(t, "podsPerNode"))
+		d := &v1alpha1.SpreadSplit{Spec: v1alpha1.SpreadSplitSpec{Pods: &pods, MaxSkew: &skew, PodsPerNode: &perNode, ExtraNodes: drawOptional(t, "extraNodes")}}
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-e]{1,2}`), 1, 6, rapid.ID).Draw(t, "names")
+		for _, name := range names {
+			domain := v1alpha1.SpreadDomain{Name: name, Active: rapid.Bool().Draw(t, "active")}
+			if domain.Active {
+				domain.MatchingPods, domain.FreeSlots = drawOptional(t, "matchingPods"), drawOptional(t, "freeSlots")
+			}
+			d.Spec.Domains = append(d.Spec.Domains, domain)
+			size, most := drawCount(t, "size"), drawCount(t, "max")
+			d.Spec.Groups = append(d.Spec.Groups, v1alpha1.SpreadGroup{Name: name, Domain: rapid.SampledFrom(names).Draw(t, "domain"), Size: &size, Max: &most})
+		}
+		status, err := plan.Answer(d)
+		if err != nil {
+			t.Fatalf("no answer: %v", err)
+		}
+		answer := status.(*v1alpha1.SpreadSplitStatus)
+		if answer.Placed+answer.Unplaced != pods || answer.Placed < 0 || answer.Unplaced == 0 && len(answer.Binding) > 0 {
+			t.Fatalf("%d pods became %+v", pods, answer)
+		}
+		for i, g := range answer.Groups {
+			if g.Name != d.Spec.Groups[i].Name || g.NewSize < g.Size || g.NewSize > max(g.Size, *d.Spec.Groups[i].Max) {
+				t.Fatalf("group %d became %+v", i, g)
+			}
+		}
+	})
+}
