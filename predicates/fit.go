@@ -187,7 +187,7 @@ func (q *question) ask(fresh candidate) []Reason {
 		}
 	}
 	if len(own) > 0 || over {
-		reasons := c.explain(own, q.k, node)
+		reasons := c.explain(own, q.k.info.Pod, &q.k.asks, node)
 		if over {
 			reasons = c.inOrder(append(reasons, tooMany))
 		}
@@ -204,5 +204,5 @@ func (q *question) ask(fresh candidate) []Reason {
 		}
 	}
 	all := append(q.around[:len(q.around):len(q.around)], node)
-	return c.explain(c.begin(q.k.info.Pod, all).all(node), q.k, node)
+	return c.explain(c.begin(q.k.info.Pod, all).all(node), q.k.info.Pod, &q.k.asks, node)
 }

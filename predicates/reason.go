@@ -53,20 +53,20 @@ func reasonsOf(statuses []*fwk.Status) []Reason {
 }
 
 // explain turns statuses into reasons that tell what is short or unknown.
-func (c *Checker) explain(statuses []*fwk.Status, k *kind, n *framework.NodeInfo) []Reason {
+func (c *Checker) explain(statuses []*fwk.Status, p *v1.Pod, asks *amounts, n *framework.NodeInfo) []Reason {
 	reasons := reasonsOf(statuses)
 	for i := range reasons {
 		r := &reasons[i]
 		short, insufficient := strings.CutPrefix(r.Message, "Insufficient ")
 		switch {
 		case insufficient:
-			r.Message += shortage(v1.ResourceName(short), &k.asks, n)
+			r.Message += shortage(v1.ResourceName(short), asks, n)
 		case r.Message == "Too many pods":
 			r.Message += fmt.Sprintf(" (node takes %d)", n.Allocatable.AllowedPodNumber)
 		case r.Plugin == names.DynamicResources:
 			r.Message += " (devices of the resource.k8s.io API are not simulated)"
 		default:
-			r.Message += c.storage.detail(k.info.Pod, r.Message)
+			r.Message += c.storage.detail(p, r.Message)
 		}
 	}
 	return reasons

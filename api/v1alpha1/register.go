@@ -13,6 +13,7 @@ const (
 	KindNodeGroupSimilarity = "NodeGroupSimilarity"
 	KindReplicaDistribution = "ReplicaDistribution"
 	KindSpreadSplit         = "SpreadSplit"
+	KindTopologySpread      = "TopologySpread"
 )
 
 // KindBalancer is the kind of a Balancer, a custom resource.

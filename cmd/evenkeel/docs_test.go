@@ -160,9 +160,10 @@ func TestDocumentedFields(t *testing.T) {
 			reflect.TypeFor[v1alpha1.NodeGroupSimilaritySpec](), reflect.TypeFor[v1alpha1.NodeGroupSimilarityStatus](),
 			reflect.TypeFor[v1alpha1.ReplicaDistributionSpec](), reflect.TypeFor[v1alpha1.ReplicaDistributionStatus](),
 		},
-		"docs/spread-split.md": {reflect.TypeFor[v1alpha1.SpreadSplitSpec](), reflect.TypeFor[v1alpha1.SpreadSplitStatus]()},
-		"docs/scenario.md":     {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
-		"docs/balancer.md":     {reflect.TypeFor[v1alpha1.BalancerSpec](), reflect.TypeFor[v1alpha1.BalancerStatus]()},
+		"docs/spread-split.md":    {reflect.TypeFor[v1alpha1.SpreadSplitSpec](), reflect.TypeFor[v1alpha1.SpreadSplitStatus]()},
+		"docs/topology-spread.md": {reflect.TypeFor[v1alpha1.TopologySpreadSpec](), reflect.TypeFor[v1alpha1.TopologySpreadStatus]()},
+		"docs/scenario.md":        {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
+		"docs/balancer.md":        {reflect.TypeFor[v1alpha1.BalancerSpec](), reflect.TypeFor[v1alpha1.BalancerStatus]()},
 	} {
 		text := strings.Join(readPage(t, page).lines, "\n")
 		for _, typ := range types {

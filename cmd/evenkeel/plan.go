@@ -22,8 +22,9 @@ func newPlan(color *printing.ColorMode) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE...",
 		Short: "Answer planning documents: what goes where",
-		Long: `Answer planning documents of the kinds NodeGroupSplit, NodeGroupSimilarity, ReplicaDistribution and SpreadSplit. Each is
-printed with its status, in the order of the input. Planning reads no cluster and no cloud, and writes nothing.
+		Long: `Answer planning documents of the kinds NodeGroupSplit, NodeGroupSimilarity, ReplicaDistribution, SpreadSplit and
+TopologySpread. Each is printed with its status, in the order of the input. Planning reads no cluster and no cloud, and
+writes nothing.
 
 A file holds one or several documents, YAML or JSON; "-" is standard input. All documents are checked before any is
 answered: if one is invalid, every problem is reported with the path of its field, and the exit code is 2. Nodes or replicas

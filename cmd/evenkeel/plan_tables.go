@@ -26,6 +26,8 @@ func printAnswer(p *printing.Printer, a answered, heading bool) error {
 		return printDistribution(p, &d.Spec, a.status.(*v1alpha1.ReplicaDistributionStatus))
 	case *v1alpha1.SpreadSplit:
 		return printSpreadSplit(p, &d.Spec, a.status.(*v1alpha1.SpreadSplitStatus))
+	case *v1alpha1.TopologySpread:
+		return printSpread(p, a.status.(*v1alpha1.TopologySpreadStatus))
 	}
 	return fmt.Errorf("%s has no table", a.Kind)
 }
@@ -60,6 +62,19 @@ func printSplit(p *printing.Printer, s *v1alpha1.NodeGroupSplitSpec, status *v1a
 		return err
 	}
 	return p.Note(true, "unplaced: "+of(status.Unplaced, "node")+" that no group has room for")
+}
+
+func printSpread(p *printing.Printer, status *v1alpha1.TopologySpreadStatus) error {
+	g := printing.Grid{Columns: printing.Columns("NODE", "FITS", "SCORE", "REASONS")}
+	fits := false
+	for _, row := range status.Nodes {
+		g.Rows = append(g.Rows, []string{row.Name, strconv.FormatBool(row.Fits), count(row.Score, ""), strings.Join(row.Reasons, "; ")})
+		fits = fits || row.Fits
+	}
+	if err := p.Grid(g); err != nil || fits {
+		return err
+	}
+	return p.Note(true, "the pod fits on no node")
 }
 
 func printDistribution(p *printing.Printer, s *v1alpha1.ReplicaDistributionSpec, status *v1alpha1.ReplicaDistributionStatus) error {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,19 +15,24 @@ func Pod(at *field.Path, p *v1.Pod) field.ErrorList {
 	return append(objectName(child(at, "metadata", "name"), p.Name), PodSpec(child(at, "spec"), &p.Spec)...)
 }
 
-// PodSpec checks the part of a specification that the scheduler uses.
+// PodSpec checks that a specification has containers, and what Scheduling checks.
 func PodSpec(at *field.Path, s *v1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	if len(s.Containers) == 0 {
 		errs = append(errs, field.Required(at.Child("containers"), "a pod has at least one container"))
 	}
-	return append(errs, slices.Concat(
+	return append(errs, Scheduling(at, s)...)
+}
+
+// Scheduling checks the part of a specification that the scheduler uses.
+func Scheduling(at *field.Path, s *v1.PodSpec) field.ErrorList {
+	return slices.Concat(
 		Requests(at, s),
 		Labels(at.Child("nodeSelector"), s.NodeSelector),
 		Tolerations(at.Child("tolerations"), s.Tolerations),
 		Spread(at.Child("topologySpreadConstraints"), s.TopologySpreadConstraints),
 		affinity(at.Child("affinity"), s.Affinity),
-	)...)
+	)
 }
 
 // Requests checks all resources of a specification.
@@ -102,7 +108,7 @@ func tolerationOf(at *field.Path, t *v1.Toleration) field.ErrorList {
 func Spread(at *field.Path, constraints []v1.TopologySpreadConstraint) field.ErrorList {
 	var errs field.ErrorList
 	for i := range constraints {
-		c, at := &constraints[i], at.Index(i)
+		c, list, at := &constraints[i], at, at.Index(i)
 		if c.MaxSkew < 1 {
 			errs = append(errs, field.Invalid(at.Child("maxSkew"), c.MaxSkew, "must be at least 1"))
 		}
@@ -111,6 +117,15 @@ func Spread(at *field.Path, constraints []v1.TopologySpreadConstraint) field.Err
 		}
 		errs = append(errs, supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, v1.DoNotSchedule, v1.ScheduleAnyway)...)
 		errs = append(errs, spreadDetails(at, c)...)
+		first := slices.IndexFunc(constraints[:i], func(other v1.TopologySpreadConstraint) bool {
+			return other.TopologyKey == c.TopologyKey && other.WhenUnsatisfiable == c.WhenUnsatisfiable
+		})
+		if first >= 0 && c.TopologyKey != "" && c.WhenUnsatisfiable != "" {
+			errs = append(errs, &field.Error{
+				Type: field.ErrorTypeDuplicate, Field: at.String(), BadValue: fmt.Sprintf("{%s, %s}", c.TopologyKey, c.WhenUnsatisfiable),
+				Detail: fmt.Sprintf("has the topologyKey and whenUnsatisfiable of %s", list.Index(first)),
+			})
+		}
 	}
 	return errs
 }
@@ -130,6 +145,11 @@ func spreadDetails(at *field.Path, c *v1.TopologySpreadConstraint) field.ErrorLi
 	}{{"nodeAffinityPolicy", c.NodeAffinityPolicy}, {"nodeTaintsPolicy", c.NodeTaintsPolicy}} {
 		if policy.value != nil {
 			errs = append(errs, supported(at.Child(policy.name), *policy.value, v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore)...)
+		}
+	}
+	for i, key := range c.MatchLabelKeys {
+		if err := LabelKey(at.Child("matchLabelKeys").Index(i), key); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return append(errs, selector(at.Child("labelSelector"), c.LabelSelector)...)

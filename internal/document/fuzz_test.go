@@ -24,6 +24,8 @@ func FuzzRead(f *testing.F) {
 			"  - name: a\n    template: {metadata: {creationTimestamp: 2026-01-31T15:04:05Z, labels: {x: \"on\"}}, status: {capacity: {cpu: 0.5, memory: 4Gi}}}\n" +
 			"    pods: [{spec: {containers: [{name: c, livenessProbe: {httpGet: {port: 80}}}], tolerations: [{operator: Exists}]}}]\n",
 		"apiVersion: v1\nkind: List\nitems:\n- &a {apiVersion: evenkeel.dev/v1alpha1, kind: NodeGroupSplit}\n- {<<: *a, spec: {nodes: .5e1}}",
+		"apiVersion: evenkeel.dev/v1alpha1\nkind: TopologySpread\nspec:\n  pod: {spec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}}\n" +
+			"  nodes: [{metadata: {name: a}, spec: {taints: [{key: x, effect: NoSchedule}]}, status: {allocatable: {cpu: 1500m}}}]\n  pods: [{spec: {nodeName: a}}]\n",
 		"a: &a [*a]", "{\"a\": ", "? ]", "- - - -", "%YAML 1.1\n--- !!map {}", "'", "\"\\x", "&", "<<: {a: 1}", "!!binary aGk=", "1: {~: 2}", "|\n \n", "\ttab: x",
 	} {
 		f.Add([]byte(seed))

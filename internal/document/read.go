@@ -34,6 +34,7 @@ func Planning() Kinds {
 		v1alpha1.KindNodeGroupSimilarity: func() any { return new(v1alpha1.NodeGroupSimilarity) },
 		v1alpha1.KindReplicaDistribution: func() any { return new(v1alpha1.ReplicaDistribution) },
 		v1alpha1.KindSpreadSplit:         func() any { return new(v1alpha1.SpreadSplit) },
+		v1alpha1.KindTopologySpread:      func() any { return new(v1alpha1.TopologySpread) },
 	}
 }
 

@@ -105,10 +105,10 @@ func TestReadRefuses(t *testing.T) {
 		{"a pod's 32 bits", pod(`spec: {priority: 2147483648}`), d1 + `spec.groups[0].pods[0].spec.priority: Invalid value: 2147483648: must be at most 2147483647`},
 		{"a ratio", "apiVersion: evenkeel.dev/v1alpha1\nkind: NodeGroupSimilarity\nspec: {options: {memoryDifferenceRatio: \"0.1\"}}", d1 + `spec.options.memoryDifferenceRatio: Invalid value: "0.1": must be a number`},
 
-		{"no kind", "apiVersion: evenkeel.dev/v1alpha1\nspec: {}", d1 + `kind: Required value: must be one of NodeGroupSimilarity, NodeGroupSplit, ReplicaDistribution, SpreadSplit`},
+		{"no kind", "apiVersion: evenkeel.dev/v1alpha1\nspec: {}", d1 + `kind: Required value: must be one of NodeGroupSimilarity, NodeGroupSplit, ReplicaDistribution, SpreadSplit, TopologySpread`},
 		{"no version", "kind: NodeGroupSplit", d1 + `apiVersion: Required value: must be evenkeel.dev/v1alpha1`},
 		{"another version", "apiVersion: evenkeel.dev/v1\nkind: NodeGroupSplit", d1 + `apiVersion: Unsupported value: "evenkeel.dev/v1": supported values: "evenkeel.dev/v1alpha1"`},
-		{"another kind", "apiVersion: evenkeel.dev/v1alpha1\nkind: Scenario", d1 + `kind: Unsupported value: "Scenario": supported values: "NodeGroupSimilarity", "NodeGroupSplit", "ReplicaDistribution", "SpreadSplit"`},
+		{"another kind", "apiVersion: evenkeel.dev/v1alpha1\nkind: Scenario", d1 + `kind: Unsupported value: "Scenario": supported values: "NodeGroupSimilarity", "NodeGroupSplit", "ReplicaDistribution", "SpreadSplit", "TopologySpread"`},
 		{"kind of another type", "apiVersion: evenkeel.dev/v1alpha1\nkind: [a]", d1 + `kind: Invalid value: must be a string, not a list`},
 		{"a list", "[1, 2]", d1 + `must be an object with apiVersion, kind and spec`},
 		{"a scalar", "hello", d1 + `must be an object with apiVersion, kind and spec`},

@@ -19,6 +19,8 @@ func Validate(document any) []error {
 		return validateDistribution(&d.Spec)
 	case *v1alpha1.SpreadSplit:
 		return validateSpreadSplit(&d.Spec)
+	case *v1alpha1.TopologySpread:
+		return validateSpread(&d.Spec)
 	}
 	return []error{fmt.Errorf("%T is not a planning document", document)}
 }
@@ -39,6 +41,8 @@ func Answer(document any) (any, error) {
 		return result(distribution(&d.Spec))
 	case *v1alpha1.SpreadSplit:
 		return result(spreadSplit(&d.Spec))
+	case *v1alpha1.TopologySpread:
+		return result(spread(&d.Spec))
 	}
 	return nil, fmt.Errorf("%T is not a planning document", document)
 }
