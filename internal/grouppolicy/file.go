@@ -1,0 +1,89 @@
+package grouppolicy
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// maxSize is the greatest size of a file of policies in bytes.
+const maxSize = 1 << 20
+
+// Sets is the path of the sets in a document.
+var Sets = field.NewPath("spec", "sets")
+
+// Parse reads one document of kind NodeGroupPolicies. Name is that of its file. The error for an
+// invalid one is a *document.Invalid that lists every problem.
+func Parse(name string, content []byte) (*v1alpha1.NodeGroupPolicies, []nodegroupset.SetPolicy, error) {
+	kinds := document.Kinds{v1alpha1.KindNodeGroupPolicies: func() any { return new(v1alpha1.NodeGroupPolicies) }}
+	docs, err := document.Read(name, bytes.NewReader(content), document.Options{Kinds: kinds, MaxSize: maxSize})
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(docs) != 1 {
+		return nil, nil, &document.Invalid{Problems: []document.Problem{{File: name, Err: fmt.Errorf("must have one document of kind %s, not %d", v1alpha1.KindNodeGroupPolicies, len(docs))}}}
+	}
+	declared := docs[0].Object.(*v1alpha1.NodeGroupPolicies)
+	policies, errs := Convert(declared.Spec.Sets, Sets)
+	if len(errs) > 0 {
+		problems := make([]error, len(errs))
+		for i, err := range errs {
+			problems[i] = err
+		}
+		return nil, nil, &document.Invalid{Problems: docs[0].Refuse(problems...)}
+	}
+	return declared, policies, nil
+}
+
+// Read reads the policies of a file.
+func Read(name string) (*v1alpha1.NodeGroupPolicies, []nodegroupset.SetPolicy, error) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return Parse(name, content)
+}
+
+// File is a file of policies that is read again when it changes, as one of a ConfigMap does. It is
+// not safe for concurrent use.
+type File struct {
+	name    string
+	content []byte
+	failure string // why it could not be read
+}
+
+// Open reads a file of policies for the first time.
+func Open(name string) (*File, []nodegroupset.SetPolicy, error) {
+	f := &File{name: name}
+	policies, _, err := f.Changed()
+	return f, policies, err
+}
+
+// Name is the name of the file.
+func (f *File) Name() string { return f.name }
+
+// Changed reads the file and reports whether it has changed since the last call. An error is returned
+// once for what it is about: a file that cannot be read, or invalid content.
+func (f *File) Changed() (policies []nodegroupset.SetPolicy, changed bool, err error) {
+	content, err := os.ReadFile(f.name)
+	if err != nil {
+		if err.Error() == f.failure {
+			return nil, false, nil
+		}
+		f.failure = err.Error()
+		return nil, false, err
+	}
+	f.failure = ""
+	if f.content != nil && bytes.Equal(content, f.content) {
+		return nil, false, nil
+	}
+	f.content = append([]byte{}, content...)
+	_, policies, err = Parse(f.name, content)
+	return policies, err == nil, err
+}
