@@ -74,6 +74,7 @@ var table = []row{
 	{layer: edges, path: "internal/controller/scale", only: none},
 	{layer: edges, path: "internal/document", only: []string{"internal/admission", "api/v1alpha1", "internal/spelling"}, banned: logging},
 	{layer: edges, path: "internal/document/live", only: []string{"internal/document"}, peers: []string{"internal/document"}, banned: append([]string{"os"}, logging...)},
+	{layer: edges, path: "internal/grouppolicy", only: []string{"internal/document", "api/v1alpha1", "apportion", "nodegroupset"}, peers: []string{"internal/document"}, banned: logging},
 	{layer: edges, path: "expander/grpcexpander", only: []string{"expander/grpcexpander/grpcexpanderpb"}, banned: outside},
 	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
 	{layer: edges, path: "internal/loopback", only: []string{"internal/serving"}, peers: []string{"internal/serving"}, banned: logging},

@@ -1,11 +1,13 @@
 package nodegroupset
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/evenkeel/evenkeel/apportion"
@@ -62,6 +64,9 @@ func (p *PortionPolicy) has(name string, node *v1.Node) bool {
 // Declared returns the terms of every group that a policy declares, by group. Groups of
 // one set share theirs. Nodes are those of the groups' templates; a group may have none.
 func (o Options) Declared(nodes map[string]*v1.Node) map[string]*Terms {
+	if len(o.Policies) == 0 {
+		return nil
+	}
 	sets := make([]*Terms, len(o.Policies))
 	out := map[string]*Terms{}
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
@@ -80,7 +85,7 @@ func (o Options) Declared(nodes map[string]*v1.Node) map[string]*Terms {
 
 // newTerms are those of a policy, yet without groups.
 func newTerms(p *SetPolicy) *Terms {
-	terms := &Terms{Set: p.Name, Policy: p.Policy}
+	terms := &Terms{Set: p.Name, Policy: p.Policy, Measure: p.Measure}
 	for _, portion := range p.Portions {
 		portion.Groups = nil
 		terms.Portions = append(terms.Portions, portion.Portion)
@@ -141,15 +146,15 @@ func CheckPolicies(policies []SetPolicy, nodes map[string]*v1.Node) error {
 	return nil
 }
 
-// String names the policy as people read it: "Proportional by CPU: on-demand 20 from a
-// base of 2, spot 80".
+// String names the policy as people read it: "Proportional by CPU: on-demand 20 after a
+// base of 8, spot 80".
 func (t *Terms) String() string {
 	if t == nil {
 		return string(Even)
 	}
-	text := string(Even)
-	if t.Policy != "" {
-		text = string(t.Policy)
+	text := string(cmp.Or(t.Policy, Even))
+	if t.Measure == ByCPU || t.Measure == ByMemory {
+		text += " by " + string(t.Measure)
 	}
 	for i, p := range t.Portions {
 		if t.Policy == Even || t.Policy == "" {
@@ -160,8 +165,19 @@ func (t *Terms) String() string {
 			text += fmt.Sprint(" ", p.Weight)
 		}
 		if p.Base > 0 {
-			text += fmt.Sprint(" after a base of ", p.Base)
+			text += " after a base of " + t.Measure.amount(p.Base)
 		}
 	}
 	return text
+}
+
+// amount is a base as it is written in documents.
+func (by Measure) amount(base int64) string {
+	switch by {
+	case ByCPU:
+		return resource.NewMilliQuantity(base, resource.DecimalSI).String()
+	case ByMemory:
+		return resource.NewQuantity(base*Mebibyte, resource.BinarySI).String()
+	}
+	return fmt.Sprint(base)
 }

@@ -69,7 +69,9 @@ func TestDeclaredSetsJoinGroupsThatDiffer(t *testing.T) {
 	if got := DiffersBy(x.Differences("x", "od-a")); got != "differs by policy: none against web" {
 		t.Error(got)
 	}
-	x.Explain() // goes through all what-ifs
+	if got := x.Explain().Sets; len(got) != 2 || got[0].Policy != "web, Proportional by CPU: on-demand 20 after a base of 2, spot 80" || got[1].Policy != "" {
+		t.Errorf("explained sets: %+v", got)
+	}
 	x.Delete("spot-a")
 	if got := x.Similar("spot-b"); !slices.Equal(got, []string{"od-a", "od-b"}) {
 		t.Errorf("without spot-a: %v", got)
@@ -79,7 +81,7 @@ func TestDeclaredSetsJoinGroupsThatDiffer(t *testing.T) {
 func TestTermsOfADeclaredSet(t *testing.T) {
 	terms := Options{Policies: []SetPolicy{boughtPolicy()}}.Declared(boughtFleet())
 	want := &Terms{
-		Set: "web", Policy: Proportional,
+		Set: "web", Policy: Proportional, Measure: ByCPU,
 		Portions: []Portion{
 			{Name: "on-demand", Groups: []string{"od-a", "od-b"}, Weight: 20, Base: 2000},
 			{Name: "spot", Groups: []string{"spot-a", "spot-b"}, Weight: 80},
@@ -88,6 +90,9 @@ func TestTermsOfADeclaredSet(t *testing.T) {
 	}
 	if diff := gocmp.Diff(want, terms["spot-b"]); diff != "" || len(terms) != 4 || terms["od-a"] != terms["spot-b"] {
 		t.Errorf("%d terms (-want +got):\n%s", len(terms), diff)
+	}
+	if got := terms["od-a"].String(); got != "Proportional by CPU: on-demand 20 after a base of 2, spot 80" {
+		t.Error(got)
 	}
 	request := want.Of(SplitRequest{Nodes: 3, Groups: []Group{{Name: "od-a", Max: 9}, {Name: "spot-b", Max: 9}}}, "od-a")
 	result, err := Split(request)

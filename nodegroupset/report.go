@@ -1,6 +1,9 @@
 package nodegroupset
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Report explains a fleet: which groups form sets, which nearly do, and what
 // would join them. It holds all that is printed, in a stable order.
@@ -24,7 +27,8 @@ type Report struct {
 // find it: the flags that make every member similar to the first.
 type ReportSet struct {
 	Groups []string `json:"groups"`
-	Stock  Remedy   `json:"stock,omitzero"` // empty for a group on its own
+	Policy string   `json:"policy,omitempty"` // of a declared set, with its name
+	Stock  Remedy   `json:"stock,omitzero"`   // empty for a group on its own
 }
 
 // Miss is two sets that nearly are one.
@@ -63,6 +67,12 @@ func (x *Index) Explain() Report {
 	e := explainer{index: x, whatIf: newWhatIf(x), sets: x.Sets()}
 	report := Report{Sets: []ReportSet{}, Misses: []Miss{}, Candidates: []Candidate{}}
 	report.Stock = e.stock(&report)
+	for i := range report.Sets {
+		if set := x.groups[report.Sets[i].Groups[0]].set; set > 0 {
+			terms := newTerms(&x.options.Policies[set-1])
+			report.Sets[i].Policy = fmt.Sprintf("%s, %s", terms.Set, terms)
+		}
+	}
 	e.misses(&report)
 	if _, ok := x.rule.(*fullRule); ok {
 		e.candidates(&report)

@@ -12,6 +12,7 @@ import (
 type Terms struct {
 	Set      string // the name of the set
 	Policy   Policy // Even when empty
+	Measure  Measure
 	Portions []Portion
 	// Capacity is what a node of each group counts for, as Group.Capacity; nil if
 	// nodes are counted.
@@ -42,6 +43,18 @@ func (t *Terms) Of(request SplitRequest, nodesOf string) SplitRequest {
 		request.Portions = append(request.Portions, p)
 	}
 	return request
+}
+
+// Except returns the groups of the set that are not among some of them.
+func (t *Terms) Except(names []string) (others []string) {
+	for _, p := range t.Portions {
+		for _, name := range p.Groups {
+			if !slices.Contains(names, name) {
+				others = append(others, name)
+			}
+		}
+	}
+	return others
 }
 
 // plain reports whether the groups share nodes evenly, each counting alike.

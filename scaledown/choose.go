@@ -218,17 +218,34 @@ func (p *planner) goesAhead(going []int) map[int]string {
 	}
 	for _, i := range going {
 		own := p.outcome[i].Group
-		largest := own
-		for k := range p.world.Groups {
-			g := &p.world.Groups[k]
-			if p.setOf[g.ID] == p.setOf[own] && p.setOf[own] != "" && left[g.ID] > max(g.Min, left[largest]) {
-				largest = g.ID
-			}
-		}
+		largest := p.largestOf(own, left)
 		if largest != own && template.IsReady(p.world.Nodes[i].Node.Node) {
 			ahead[i] = largest
 		}
 		left[own]--
 	}
 	return ahead
+}
+
+// largestOf is the group that has to shrink before another one of its set, or that
+// one itself.
+func (p *planner) largestOf(own string, left map[string]int) string {
+	set, largest := p.setOf[own], own
+	var members []nodegroupset.ShrinkGroup
+	for k := range p.world.Groups {
+		g := &p.world.Groups[k]
+		if set == "" || p.setOf[g.ID] != set {
+			continue
+		}
+		members = append(members, nodegroupset.ShrinkGroup{Name: g.ID, Size: int64(left[g.ID]), Min: int64(g.Min)})
+		if left[g.ID] > max(g.Min, left[largest]) {
+			largest = g.ID
+		}
+	}
+	if terms := p.terms[set]; terms != nil {
+		if first := nodegroupset.ShrinksFirst(members, terms); first >= 0 {
+			return members[first].Name
+		}
+	}
+	return largest
 }

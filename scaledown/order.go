@@ -43,7 +43,7 @@ func (p *planner) order() error {
 
 // shrink asks which of some nodes go so that sets stay level.
 func (p *planner) shrink(nodes []int, limit, drains int64, overdue func(node int) bool) (nodegroupset.ShrinkResult, error) {
-	request := nodegroupset.ShrinkRequest{Nodes: limit, Drains: drains}
+	request := nodegroupset.ShrinkRequest{Nodes: limit, Drains: drains, Terms: p.terms}
 	for i := range p.world.Groups {
 		if g := &p.world.Groups[i]; g.Err == nil {
 			request.Groups = append(request.Groups, nodegroupset.ShrinkGroup{

@@ -47,9 +47,10 @@ type planner struct {
 	decision Decision
 
 	groups     map[string]*Group
-	setOf      map[string]string // the set of each group that is not alone
-	outcome    []*NodeOutcome    // of each node, nil for those of no group
-	candidates []int             // in the order in which they are tried
+	setOf      map[string]string              // the set of each group that is not alone
+	terms      map[string]*nodegroupset.Terms // of declared sets, by set
+	outcome    []*NodeOutcome                 // of each node, nil for those of no group
+	candidates []int                          // in the order in which they are tried
 	pods       pods
 	due        []int // unneeded nodes that may go, the preferred first
 }
@@ -81,6 +82,16 @@ func (p *planner) findSets() error {
 		_ = index.Set(g.ID, *g.Template) // each round of scale-up reports the error
 	}
 	p.setOf = nodegroupset.FirstOf(index.Sets())
+	nodes := map[string]*v1.Node{}
+	for _, name := range index.Names() {
+		nodes[name] = p.groups[name].Template.Node
+	}
+	p.terms = map[string]*nodegroupset.Terms{}
+	for name, terms := range p.opts.Similarity.Declared(nodes) {
+		if set := p.setOf[name]; set != "" {
+			p.terms[set] = terms
+		}
+	}
 	return nil
 }
 

@@ -149,7 +149,7 @@ func (p *planner) recountHelped(kept map[string]int64) error {
 // reset makes room for another candidate.
 func (p *planner) reset() {
 	p.decision = Decision{Pods: p.decision.Pods}
-	p.ledger = newLedger(p.world, p.opts.Limits)
+	p.ledger = newLedger(p.world, &p.opts)
 	p.estimator = estimator.New(p.cluster)
 	p.helped, p.classes, p.filledUp = map[int]int{}, nil, nil
 }
@@ -261,7 +261,7 @@ func sum(nodes map[string]int64) int64 {
 func (p *planner) keep(kept map[string]int64) {
 	drop := map[string]int64{}
 	grown := p.ledger.grown
-	p.ledger = newLedger(p.world, p.opts.Limits)
+	p.ledger = newLedger(p.world, &p.opts)
 	for _, name := range slices.Sorted(maps.Keys(grown)) {
 		if n := kept[name]; n > 0 {
 			p.ledger.give(name, n)

@@ -42,7 +42,7 @@ type execution struct {
 // brought up to date with its result.
 func (s *Scaler) execute(ctx context.Context, p *planner, d *Decision) []Attempt {
 	x := &execution{
-		Scaler: s, world: p.world, planner: p, decision: d, ledger: newLedger(p.world, s.opts.Limits),
+		Scaler: s, world: p.world, planner: p, decision: d, ledger: newLedger(p.world, &s.opts),
 		refused: map[string]string{}, shares: d.shares, lost: map[int]int64{},
 	}
 	for try := 1; ; try++ {

@@ -73,6 +73,13 @@ func (p *planner) whyGrows(i Increase) string {
 	if len(p.decision.Members) == 1 {
 		return p.held(i.Group, "chosen")
 	}
+	if terms := p.ledger.terms[i.Group]; terms != nil {
+		why := fmt.Sprintf("set %s, %s", terms.Set, terms)
+		if i.Group == p.decision.Chosen {
+			why = "chosen; " + why
+		}
+		return p.held(i.Group, why)
+	}
 	if i.Group == p.decision.Chosen {
 		return p.held(i.Group, "chosen, levelled with "+others(p.decision.Members, i.Group))
 	}
@@ -82,6 +89,7 @@ func (p *planner) whyGrows(i Increase) string {
 // whyNot says why a member of the set gets nothing.
 func (p *planner) whyNot(group string) string {
 	size := p.ledger.size(group)
+	terms := p.ledger.terms[group]
 	var smaller, level, grown []string
 	for _, name := range p.decision.Members {
 		if p.ledger.grown[name] == 0 {
@@ -96,6 +104,8 @@ func (p *planner) whyNot(group string) string {
 		}
 	}
 	switch {
+	case terms != nil && len(grown) > 0:
+		return p.held(group, fmt.Sprintf("set %s, %s; the nodes needed went to %s", terms.Set, terms, fewNames(grown)))
 	case len(smaller) > 0:
 		return p.held(group, "large enough beside "+fewNames(smaller))
 	case len(level) > 0:
@@ -135,7 +145,7 @@ func (p *planner) kept(group string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(p.decision.Members, func(other string) bool {
+	return p.ledger.terms[group] != nil || slices.ContainsFunc(p.decision.Members, func(other string) bool {
 		return p.ledger.grown[other] > 0 && p.ledger.size(other) > p.ledger.size(group)
 	})
 }

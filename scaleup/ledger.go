@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -13,15 +15,31 @@ type ledger struct {
 	groups []Group // by name
 	quotas []quota
 	grown  map[string]int64 // nodes given to each group so far
+	terms  map[string]*nodegroupset.Terms
 }
 
-func newLedger(w *World, limits Limits) *ledger {
-	return &ledger{groups: w.Groups, quotas: limits.quotas(w), grown: map[string]int64{}}
+func newLedger(w *World, o *Options) *ledger {
+	l := &ledger{groups: w.Groups, quotas: o.Limits.quotas(w), grown: map[string]int64{}}
+	if !o.DisableBalancing {
+		l.terms = o.terms(w)
+	}
+	return l
+}
+
+// terms are how declared sets share nodes, by group.
+func (o *Options) terms(w *World) map[string]*nodegroupset.Terms {
+	nodes := make(map[string]*v1.Node, len(w.Groups))
+	for i := range w.Groups {
+		if g := &w.Groups[i]; g.Template != nil && !g.AllOrNothing {
+			nodes[g.ID] = g.Template.Node
+		}
+	}
+	return o.Similarity.Declared(nodes)
 }
 
 // fork is a ledger for a what-if.
 func (l *ledger) fork() *ledger {
-	return &ledger{groups: l.groups, quotas: slices.Clone(l.quotas), grown: maps.Clone(l.grown)}
+	return &ledger{groups: l.groups, quotas: slices.Clone(l.quotas), grown: maps.Clone(l.grown), terms: l.terms}
 }
 
 func (l *ledger) group(name string) *Group {
@@ -45,14 +63,23 @@ func (l *ledger) give(name string, nodes int64) {
 	grow(l.quotas, name, nodes)
 }
 
-// split divides nodes over groups, within their bounds and all limits, and
-// books what each gets.
+// split divides nodes over groups, by their policy within their bounds and all
+// limits, and books what each gets. Other groups of a declared set count for the
+// policy too, and get nothing. Nodes are those of the chosen group, or else of the
+// first.
 func (l *ledger) split(nodes int64, chosen string, groups []string) (nodegroupset.SplitResult, error) {
 	request := nodegroupset.SplitRequest{Nodes: nodes, Groups: l.sizes(groups)}
 	if slices.Contains(groups, chosen) {
 		request.Chosen = chosen
 	}
 	request.Quotas = splitQuotas(l.quotas, request.Groups)
+	if terms := l.terms[groups[0]]; terms != nil {
+		for _, g := range l.sizes(terms.Except(groups)) {
+			g.Min, g.Max = 0, g.Size
+			request.Groups = append(request.Groups, g)
+		}
+		request = terms.Of(request, cmp.Or(request.Chosen, groups[0]))
+	}
 	result, err := nodegroupset.Split(request)
 	if err != nil {
 		return nodegroupset.SplitResult{}, err
@@ -61,6 +88,24 @@ func (l *ledger) split(nodes int64, chosen string, groups []string) (nodegroupse
 		l.give(g.Name, g.NewSize-g.Size)
 	}
 	return result, nil
+}
+
+// inOrder puts groups of a declared set in the order in which they would get one node
+// each.
+func (l *ledger) inOrder(groups []string, chosen string) []string {
+	left := slices.Clone(groups)
+	var order []string
+	for len(left) > 0 {
+		result, err := l.fork().split(1, chosen, left)
+		at := slices.IndexFunc(result.Groups, func(g nodegroupset.GroupSplit) bool { return g.NewSize > g.Size })
+		if err != nil || at < 0 {
+			break
+		}
+		next := result.Groups[at].Name
+		order = append(order, next)
+		left = slices.DeleteFunc(left, func(name string) bool { return name == next })
+	}
+	return append(order, left...)
 }
 
 func (l *ledger) sizes(groups []string) []nodegroupset.Group {

@@ -111,6 +111,9 @@ func (l *placer) open(members []string, pod *v1.Pod) (opened, full bool, err err
 }
 
 func (l *placer) smallestFirst(members []string) []string {
+	if l.ledger.terms[members[0]] != nil {
+		return l.ledger.inOrder(members, l.decision.Chosen)
+	}
 	order := slices.Clone(members)
 	slices.SortFunc(order, func(a, b string) int {
 		if by := cmp.Compare(l.ledger.counted(a), l.ledger.counted(b)); by != 0 {

@@ -79,7 +79,7 @@ type planner struct {
 func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 	return &planner{
 		world: w, checker: checker, opts: opts,
-		ledger:   newLedger(w, opts.Limits),
+		ledger:   newLedger(w, &opts),
 		skipped:  map[string]string{},
 		template: map[string]int{},
 		came:     map[string][]int{},

@@ -30,6 +30,8 @@ type ScenarioSpec struct {
 	Duration *metav1.Duration `json:"duration,omitempty"`
 	// Options of the autoscaler, by Cluster Autoscaler's flag names.
 	Options ScenarioOptions `json:"options,omitzero"`
+	// Policies declare sets of node groups, as the sets of NodeGroupPolicies.
+	Policies []NodeGroupSetPolicy `json:"policies,omitempty"`
 
 	// Machines are machine types that node groups refer to by name.
 	Machines []ScenarioMachine `json:"machines,omitempty"`

@@ -20,6 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 )
 
 // The documentation is README.md and docs/*.md. Its commands are run, its
@@ -121,6 +122,12 @@ func accept(t *testing.T, where, text string) {
 		}
 		return
 	}
+	if strings.Contains(text, "\nkind: "+v1alpha1.KindNodeGroupPolicies+"\n") {
+		if _, _, err := grouppolicy.Parse(where, []byte(text)); err != nil {
+			t.Error(err)
+		}
+		return
+	}
 	command := "plan"
 	if strings.Contains(text, "\nkind: Scenario\n") {
 		command = "simulate"
@@ -162,6 +169,7 @@ func TestDocumentedFields(t *testing.T) {
 		},
 		"docs/spread-split.md":    {reflect.TypeFor[v1alpha1.SpreadSplitSpec](), reflect.TypeFor[v1alpha1.SpreadSplitStatus]()},
 		"docs/topology-spread.md": {reflect.TypeFor[v1alpha1.TopologySpreadSpec](), reflect.TypeFor[v1alpha1.TopologySpreadStatus]()},
+		"docs/policies.md":        {reflect.TypeFor[v1alpha1.NodeGroupPoliciesSpec]()},
 		"docs/scenario.md":        {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
 		"docs/balancer.md":        {reflect.TypeFor[v1alpha1.BalancerSpec](), reflect.TypeFor[v1alpha1.BalancerStatus]()},
 	} {

@@ -12,11 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/explain"
+	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
@@ -93,6 +95,7 @@ type question struct {
 	options  nodegroupset.Options
 	limit    fileSize
 	packs    bool
+	policies string // file
 }
 
 // sourceFlags name a fleet; the flags of comparedByLabels have no effect if groups are compared by
@@ -115,6 +118,7 @@ func (q *question) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&q.packs, "packs", false, "list the label packs and their keys, and nothing else")
 
 	addSimilarityFlags(flags, &q.options)
+	flags.StringVar(&q.policies, "node-group-policies", "", "FILE of NodeGroupPolicies, which declare sets")
 
 	q.limit = document.DefaultMaxStream
 	flags.Var(&q.limit, "max-file-size", "maximum size of a file")
@@ -189,9 +193,25 @@ func (q *question) answer(cmd *cobra.Command, groups []string) (*explain.Explana
 	if _, err := nodegroupset.NewIndex(q.options); err != nil {
 		return nil, wrongOption(err)
 	}
+	if q.policies != "" {
+		var err error
+		if _, q.options.Policies, err = grouppolicy.Read(q.policies); err != nil {
+			return nil, err
+		}
+	}
 	fleet, options, err := q.fleet(cmd)
 	if err != nil {
 		return nil, err
+	}
+	if q.policies != "" {
+		options.Policies = q.options.Policies
+		nodes := make(map[string]*v1.Node, len(fleet.Groups))
+		for name, template := range fleet.Groups {
+			nodes[name] = template.Node
+		}
+		if err := grouppolicy.Suit(q.policies, options.Policies, nodes); err != nil {
+			return nil, err
+		}
 	}
 	index, err := nodegroupset.NewIndex(options)
 	if err != nil {

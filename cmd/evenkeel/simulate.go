@@ -97,6 +97,9 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	if err := canReplace(o.page); err != nil {
 		return err
 	}
+	if err := o.flags.read(); err != nil {
+		return err
+	}
 	variant, err := parseVariant(o.compare)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
@@ -27,6 +28,9 @@ type overrides struct {
 	cutoff  int32
 	ratios  [3]string
 	nodes   []string
+
+	policiesFile string
+	policies     []v1alpha1.NodeGroupSetPolicy // of that file
 }
 
 func (o *overrides) addTo(flags *pflag.FlagSet) {
@@ -44,12 +48,28 @@ func (o *overrides) addTo(flags *pflag.FlagSet) {
 	flags.Int32Var(&o.cutoff, "expendable-pods-priority-cutoff", scaleup.DefaultExpendablePriorityCutoff, "pods of lower priority do not cause a scale-up")
 	flags.StringSliceVar(&o.options.BypassedSchedulerNames, "bypassed-scheduler-names", nil, "other schedulers whose pods count before they are marked unschedulable")
 	flags.StringSliceVar(&o.options.AllowedSchedulerNames, "allowed-scheduler-names", nil, "schedulers whose pods count")
+	flags.StringVar(&o.policiesFile, "node-group-policies", "", "FILE of NodeGroupPolicies, instead of the policies of the scenario")
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
+}
+
+// read reads the file of policies, if one is given.
+func (o *overrides) read() error {
+	if o.policiesFile == "" {
+		return nil
+	}
+	declared, _, err := grouppolicy.Read(o.policiesFile)
+	if err == nil {
+		o.policies = declared.Spec.Sets
+	}
+	return err
 }
 
 // applyTo sets the options of the given flags in a scenario.
 func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	options := &s.Spec.Options
+	if o.policiesFile != "" {
+		s.Spec.Policies = o.policies
+	}
 	if o.flags.Changed("balance-similar-node-groups") {
 		options.BalanceSimilarNodeGroups = &o.balance
 	}

@@ -82,6 +82,12 @@ func (f *Fleet) Explain(index *nodegroupset.Index, names ...string) (*Explanatio
 	}
 	out := &Explanation{APIVersion: v1alpha1.APIVersion, Kind: Kind, Status: Status{Notes: slices.Clone(f.Notes), Report: index.Explain()}}
 	status := &out.Status
+	for _, set := range status.Sets {
+		asked := len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(set.Groups, name) })
+		if set.Policy != "" && asked {
+			status.Notes = append(status.Notes, fmt.Sprintf("%s are declared to be a set: %s", strings.Join(set.Groups, ", "), set.Policy))
+		}
+	}
 	switch len(names) {
 	case 0:
 		status.Answer = fleetAnswer(&status.Report)

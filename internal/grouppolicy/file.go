@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -39,6 +40,15 @@ func Parse(name string, content []byte) (*v1alpha1.NodeGroupPolicies, []nodegrou
 		return nil, nil, &document.Invalid{Problems: docs[0].Refuse(problems...)}
 	}
 	return declared, policies, nil
+}
+
+// Suit checks that the policies of a file suit the groups there are, given the nodes of their
+// templates. The error is a *document.Invalid that has the path of the field.
+func Suit(name string, policies []nodegroupset.SetPolicy, nodes map[string]*v1.Node) error {
+	if err := nodegroupset.CheckPolicies(policies, nodes); err != nil {
+		return &document.Invalid{Problems: []document.Problem{{File: name, Document: 1, Err: Unsuitable(err, Sets)}}}
+	}
+	return nil
 }
 
 // Read reads the policies of a file.

@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -110,6 +111,7 @@ func (l *loader) load() (*Setup, error) {
 	}
 	l.prioritize()
 	l.add(validateReferences(s, l.known())...)
+	l.checkPolicies()
 	l.setup.Cloud.Quotas = cloudQuotas(s.Quotas)
 	addFaults(&l.setup.Cloud, &s.Faults)
 	l.setup.Shifts = zonalShifts(s.Faults.ZonalShifts)
@@ -120,6 +122,18 @@ func (l *loader) load() (*Setup, error) {
 		l.add(l.setup.Cloud.Validate(specPath)...) // checks of the whole
 	}
 	return &l.setup, nil
+}
+
+// checkPolicies checks that the declared sets suit the groups.
+func (l *loader) checkPolicies() {
+	nodes := make(map[string]*v1.Node, len(l.setup.Cloud.Groups))
+	for i := range l.setup.Cloud.Groups {
+		g := &l.setup.Cloud.Groups[i]
+		nodes[g.ID] = g.Template.Node
+	}
+	if err := nodegroupset.CheckPolicies(l.setup.Options.Similarity.Policies, nodes); err != nil {
+		l.add(grouppolicy.Unsuitable(err, policiesPath))
+	}
 }
 
 // readGroups adds the groups of the document and those of files.

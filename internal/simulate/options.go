@@ -15,12 +15,15 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/scaledown"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 const gib = 1 << 30
+
+var policiesPath = specPath.Child("policies")
 
 // scalerOptions converts the options of the document, already checked by Validate, and its quotas
 // to those of the pipeline.
@@ -54,6 +57,8 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) 
 		errs = append(errs, refused)
 	}
 	out.ZonalShift = shift
+	policies, wrong := grouppolicy.Convert(s.Policies, policiesPath)
+	out.Similarity.Policies, errs = policies, append(errs, wrong...)
 	chain, err := expanderChain(o, at)
 	if err != nil {
 		errs = append(errs, err)
