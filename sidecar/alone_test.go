@@ -233,6 +233,21 @@ func TestWhatOthersCannotTakeStaysOnOrder(t *testing.T) {
 	}
 }
 
+// What a cloud makes anew after an outage has the time of a new order to become nodes, also where
+// the order was long ago. Pods that come while it boots get their nodes at once.
+func TestWhatTheCloudMakesAnewIsNotOverdue(t *testing.T) {
+	s := setup{cloud: fake.Config{Groups: zones(1, 0), Outages: []fake.Outage{{
+		Zones: []string{"b"}, Mode: fake.Vanish, Window: fake.Window{Start: time.Minute, End: 10 * time.Minute},
+	}}}, batches: []autoscaler.Batch{
+		{At: 3 * time.Second, Pods: podsOf("p", 2, 1)}, {At: 10*time.Minute + 10*time.Second, Pods: podsOf("q", 3, 1)},
+	}}
+	s.cloud.Groups[0].MaxSize = 1
+	o := neverWorse(t, s.provisioned(2*time.Minute), 20*time.Minute)
+	if o.running > 12*time.Minute+30*time.Second || o.orders["b"] != 5 {
+		t.Errorf("%s\n%s", o, o.w.log())
+	}
+}
+
 // A node that never becomes ready counts for Cluster Autoscaler as soon as it holds a request for
 // the group. As long as others can take its share, the member gets none, or pods would wait for
 // that node.

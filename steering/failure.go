@@ -123,6 +123,9 @@ func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string
 	if g.Err != nil || b.order != nil {
 		return
 	}
+	if before != nil && b.off.vanished > 0 && g.existing() > before.existing() {
+		b.ordered = s.at.now // the cloud makes anew what has vanished
+	}
 	b.off.keep(g, b.target)
 	s.proveByNode(g, b)
 	lost, neverReady := s.vanished(before, g, b, wasReady)

@@ -83,6 +83,9 @@ func (a *Autoscaler) State() (State, error) {
 	return out, nil
 }
 
+// Pending are the pods that have no node, in the order in which they first appeared.
+func (a *Autoscaler) Pending() []*v1.Pod { return objects(a.world.pending()) }
+
 // Events are the latest 10,000 events and up to as many more.
 func (a *Autoscaler) Events() []Event { return slices.Clone(a.events) }
 
