@@ -2,6 +2,7 @@ package sidecar_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,6 +246,68 @@ func TestWhatTheCloudMakesAnewIsNotOverdue(t *testing.T) {
 	o := neverWorse(t, s.provisioned(2*time.Minute), 20*time.Minute)
 	if o.running > 12*time.Minute+30*time.Second || o.orders["b"] != 5 {
 		t.Errorf("%s\n%s", o, o.w.log())
+	}
+}
+
+// Where no other member has room, nobody can take a failed member's share. It is ordered again as soon
+// as Cluster Autoscaler asks for it, or within a minute where that does not know of the failure.
+func TestAMemberThatNoneCanReplaceIsTriedAgain(t *testing.T) {
+	for _, mode := range []fake.StockOutMode{fake.Refuse, fake.Fail, fake.Silent, fake.NeverRegisters} {
+		t.Run(string(mode), func(t *testing.T) {
+			for seed := range uint64(5) { // which pods take the room that a has left is random
+				s := setup{seed: seed, cloud: fake.Config{Groups: zones(0, 0), Stocks: []fake.StockOut{{
+					Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 21 * time.Minute}, Mode: mode,
+				}}}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("p", 8, 1)}}}
+				s.cloud.Groups[0].MaxSize = 5
+				s = s.provisioned(2 * time.Minute)
+				with, without := newWorld(t, s).observe(time.Hour), s.alone(t).observe(time.Hour)
+				grace := 2 * aLoop
+				if mode != fake.NeverRegisters { // of which Cluster Autoscaler knows as well
+					grace += time.Minute
+				}
+				if with.running == 0 || with.running > without.running+grace || mode == fake.Refuse && with.running > 23*time.Minute {
+					t.Errorf("seed %d: with the sidecar %s\nCluster Autoscaler alone: %s\n%s", seed, with, without, with.w.log())
+				}
+			}
+		})
+	}
+}
+
+// The option of a group near its maximum holds only some of the pods that may get its new nodes.
+// Where others get them, Cluster Autoscaler counts these nodes all the same, and the rest of the need
+// is ordered at once.
+func TestOtherPodsTakeTheRoomOfALimitedOption(t *testing.T) {
+	s := setup{cloud: fake.Config{Groups: zones(0, 0), Stocks: []fake.StockOut{{
+		Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.NeverRegisters,
+	}}}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("p", 8, 1)}}}
+	s.cloud.Groups[0].MaxSize = 5
+	for seed := range uint64(5) {
+		s.seed = seed
+		w := newWorld(t, s.provisioned(2*time.Minute))
+		if err := w.ca.Run(2*time.Minute + 30*time.Second); err != nil { // b has been given up for the first time
+			t.Fatal(err)
+		}
+		if state, err := w.ca.State(); err != nil || !slices.Equal(state.Sizes(), []int{5, 3}) {
+			t.Errorf("seed %d: sizes %v, %v\n%s", seed, state.Sizes(), err, w.log())
+		}
+	}
+}
+
+// A node that falls silent while it boots is not on its way. Cluster Autoscaler counts on it until
+// its time is over, and so puts pods on it that could run elsewhere: that ends with its next
+// question.
+func TestPodsDoNotWaitForASilentNode(t *testing.T) {
+	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0), Outages: []fake.Outage{{
+		Zones: []string{"b"}, Mode: fake.Unready, Window: fake.Window{Start: 30 * time.Second, End: 14 * time.Minute},
+	}}}, batches: []autoscaler.Batch{
+		{At: 3 * time.Second, Pods: podsOf("p", 2, 1)}, {At: 2 * time.Minute, Pods: podsOf("q", 4, 1)},
+	}}
+	for seed := range uint64(5) {
+		s.seed = seed
+		o := newWorld(t, s).observe(20 * time.Minute)
+		if o.running == 0 || o.running > 2*time.Minute+time.Minute+2*aLoop {
+			t.Errorf("seed %d: %s\n%s", seed, o, o.w.log())
+		}
 	}
 }
 

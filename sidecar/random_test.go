@@ -222,8 +222,8 @@ func play(t testing.TB, seed uint64) (extra int, problem string) {
 		}
 	}
 	want := c.want(t, w.rejoin)
-	for i := range c.cloud.Groups { // machines nobody can use are there or not
-		if c.dead[c.cloud.Groups[i].ID] {
+	for i := range c.cloud.Groups { // machines nobody can use are there or not, as are orders that no other group has room for
+		if id := c.cloud.Groups[i].ID; c.dead[id] || state.Pending > 0 && slices.Contains(c.broken, id) {
 			want[i] = state.Sizes()[i]
 		}
 	}

@@ -211,8 +211,9 @@ func (c *choice) showUnseen() (*pick, Decision, bool) {
 	return nil, Decision{}, false
 }
 
-// showFailed picks a group from which Cluster Autoscaler expects nodes that will not come. The
-// increase is refused: Cluster Autoscaler then leaves the group alone, expects nothing of it, and
+// showFailed picks a group from which Cluster Autoscaler expects nodes that will not come: the group
+// has failed, or it has no others on their way and its share has room elsewhere. The increase is
+// refused: Cluster Autoscaler then leaves the group alone, expects nothing of it, and
 // asks for nodes for all pods.
 func (c *choice) showFailed() (*pick, Decision, bool) {
 	if mode, _ := c.Mode(); mode != Steering {
@@ -221,7 +222,8 @@ func (c *choice) showFailed() (*pick, Decision, bool) {
 	for _, name := range c.names {
 		b, n := c.state(name), c.at.count(c.view.Groups[name], c.state(name))
 		_, _, failed := c.backoff.Active(name, c.at.now)
-		if in := n.overcounted(); b.seen && in > 0 && (failed || n.troubled()) && !c.single(name) {
+		vain := failed || n.troubled() || n.inFlight == 0 && c.roomBeside(name) > 0
+		if in := n.overcounted(); b.seen && in > 0 && vain && !c.single(name) {
 			c.writeOff(c.view.Groups[name], b) // it counts none of them from now on
 			reason := fmt.Sprintf("%d nodes of %s will not come; its increase is refused, so that Cluster Autoscaler expects nothing of it", in, name)
 			return &pick{group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}, true
@@ -258,24 +260,24 @@ func (c *choice) atomic(o *Option) bool {
 // needed reports whether the option has pods without room.
 func (c *choice) needed(name string) bool { return c.options[name].NodeCount > 0 }
 
-// growable returns the groups with an option that are not backed off. It publishes an event for
-// each set without such a member.
+// growable returns the groups with an option that are not backed off. Where that leaves a set
+// without a member, those count that may be tried all the same, and an event is published.
 func (c *choice) growable() []string {
 	var growable []string
-	open := map[string]bool{}
 	for _, name := range c.names {
-		if _, _, off := c.backoff.Active(name, c.at.now); !off {
-			open[c.set(name)] = true
-			// The option of a group near its maximum may hold only pods that have room, and the
-			// group can take others as well.
-			if c.options[name].NodeCount > 0 || c.limited(name) {
-				growable = append(growable, name)
-			}
+		_, _, off := c.backoff.Active(name, c.at.now)
+		if off && (c.open(name) || c.at.now.Sub(c.state(name).hidden) < retry) {
+			continue
+		}
+		// The option of a group near its maximum may hold only pods that have room, and the
+		// group can take others as well.
+		if c.options[name].NodeCount > 0 || c.limited(name) {
+			growable = append(growable, name)
 		}
 	}
 	for _, name := range c.names {
 		set := c.set(name)
-		if open[set] {
+		if c.open(name) {
 			delete(c.closed, set)
 		} else if !c.closed[set] {
 			c.closed[set] = true
@@ -283,6 +285,21 @@ func (c *choice) growable() []string {
 		}
 	}
 	return growable
+}
+
+// retry is after what time a failure that was hidden from Cluster Autoscaler no longer keeps a group
+// from being tried, if no other member can take its share. Of failures that it has seen Cluster
+// Autoscaler decides by itself whether to ask for the group again.
+const retry = time.Minute
+
+// open reports whether a member of the group's set is not backed off and can grow. A member without
+// an option has lost it to a failed call, if only one question came without it.
+func (c *choice) open(name string) bool {
+	return slices.ContainsFunc(c.similarTo(name), func(other string) bool {
+		g, b := c.view.Groups[other], c.state(other)
+		_, _, off := c.backoff.Active(other, c.at.now)
+		return !off && g != nil && (c.options[other] != nil || b.missed == 1 && b.target < g.MaxSize)
+	})
 }
 
 func (c *choice) set(name string) string { return cmp.Or(c.sets[name], name) }

@@ -227,6 +227,12 @@ func (s *Machine) fail(id, why string, p proof) {
 	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, then tried with one node: %s", id, until.UTC().Format(time.TimeOnly), why))
 }
 
+// failHidden backs a member off for a failure that is kept from Cluster Autoscaler.
+func (s *Machine) failHidden(id, why string, p proof) {
+	s.fail(id, why, p)
+	s.state(id).hidden = s.now
+}
+
 // NodesDeleted records that the cloud has deleted nodes for Cluster Autoscaler. The target size is
 // that after the deletion, unless it could not be read.
 func (s *Machine) NodesDeleted(id string, nodes []*v1.Node, target int, readErr error) {

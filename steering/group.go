@@ -32,6 +32,8 @@ type groupState struct {
 	// longer.
 	proof proof
 	off   writtenOff
+	// hidden is the time of the last failure that Cluster Autoscaler does not know of.
+	hidden time.Time
 	// neverReady reports whether instances have vanished before they became ready nodes: missing
 	// nodes are taken back.
 	neverReady bool

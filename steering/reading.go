@@ -112,7 +112,7 @@ func (s *Machine) FailedDeleted(g *Group, err error) {
 		g.Target -= n
 		g.Failed = nil
 	}
-	s.fail(g.ID, why, bringNode)
+	s.failHidden(g.ID, why, bringNode)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -n, Granted: -n, Reason: why + "; they are deleted and others take their share", Error: text(err)})
 }
 
@@ -144,7 +144,7 @@ func (s *Machine) TakenBack(g *Group, missing int, why string, err error) {
 	if err == nil {
 		g.Target -= missing
 	}
-	s.fail(g.ID, why, bringNode)
+	s.failHidden(g.ID, why, bringNode)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -missing, Granted: -missing, Reason: why + "; they are taken back and others take their share", Error: text(err)})
 }
 

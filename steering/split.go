@@ -97,18 +97,23 @@ func (c *choice) pickNext(s *split) (*pick, Decision) {
 		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", s.chosen), Members: s.result}
 	}
 	now := firstOrder(c.state(next.Name).proof, s.shares[next.Name])
-	p := &pick{group: next.Name, count: c.counts[next.Name], split: s, share: now, pods: c.takers(s, next.Name)}
+	p := &pick{group: next.Name, count: c.counts[next.Name], split: s, share: now, pods: c.takers(s.chosen, next.Name)}
 	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: now, Members: s.result, Reason: s.describe(next.Name, now)}
 }
 
-// takers returns the pods of all members' options that may run in a member: any of them may get its
-// new nodes. Pods with a topology spread are left out: they take turns.
-func (c *choice) takers(s *split, name string) []types.UID {
+// takers returns the pods of all options of the set that may run in a member: any of them may get
+// its new nodes, also those that its own option leaves out for want of room. Pods with a topology
+// spread are left out: they take turns.
+func (c *choice) takers(chosen, name string) []types.UID {
 	template := c.template(name)
 	known := map[int]bool{}
 	var out []types.UID
-	for i := range s.members {
-		for _, p := range s.members[i].pods() {
+	for _, other := range c.similarTo(chosen) {
+		o := c.options[other]
+		if o == nil {
+			continue
+		}
+		for _, p := range o.Pods {
 			if pod := c.request.Pods[p]; !known[p] && !spreads(pod) && (template == nil || accepts(pod, template)) {
 				known[p] = true
 				out = append(out, uid(pod))
