@@ -36,7 +36,7 @@ type encoder struct {
 func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], moved bool, c *Checker) ([]byte, error) {
 	r, s := &c.rules, c.storage
 	e.start(p, keys)
-	if r.spread {
+	if len(r.spread) > 0 {
 		// A pod with soft constraints only gets no default ones.
 		e.flag(len(p.Spec.TopologySpreadConstraints) > 0)
 		e.owner(p)

@@ -20,6 +20,8 @@ type dice struct {
 	sharedHosts bool
 	// spreadOnly has a replay place pods with hard spread constraints alone.
 	spreadOnly bool
+	// owned gives half of the pods a controller.
+	owned bool
 }
 
 func newDice(seed uint64) *dice {
@@ -142,6 +144,9 @@ func (d *dice) pod() *v1.Pod {
 	}}
 	if d.one(2) {
 		p.Labels["tier"] = d.of("front", "back")
+	}
+	if d.owned && d.one(2) {
+		control(p)
 	}
 	p.Spec.Containers = []v1.Container{d.container()}
 	if d.one(5) {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -56,16 +55,14 @@ type kind struct {
 	// asks is what the scheduler wants free on the node. (resident.need is what a
 	// pod takes once it is there, its status counted.)
 	asks amounts
-	// spread holds the selectors of the hard spread constraints; spreadAll that
-	// any pod of the namespace may count (default constraints).
-	spread    []labels.Selector
+	// spreadAll says that any pod of the namespace may count: a selector cannot be read.
 	spreadAll bool
 	// minDomains is the largest minDomains of the hard constraints.
 	minDomains int
 	// host says that the pod has constraints or terms over hostnames; wider,
 	// that it has some whose answer needs more than the node alone.
 	host, wider bool
-	// constraints are the hard spread constraints. onlySpread says that they are
+	// constraints are the hard spread constraints, the default ones if the pod has none. onlySpread says that they are
 	// the only rules of the pod that need more than the node alone.
 	constraints []topologyspread.Constraint
 	onlySpread  bool
@@ -98,7 +95,7 @@ func newKind(r, placed *resident, c *Checker) *kind {
 	rules := &c.rules
 	p := r.info.Pod
 	k := &kind{resident: r, placed: placed, asks: asksOf(p)}
-	k.spreads(p, rules)
+	k.spreads(c)
 	for i := range r.info.RequiredAffinityTerms {
 		k.wider = true // the first pod of a group may go anywhere
 		k.host = k.host || r.info.RequiredAffinityTerms[i].TopologyKey == v1.LabelHostname
@@ -111,44 +108,55 @@ func newKind(r, placed *resident, c *Checker) *kind {
 	k.mounts(p, c.storage)
 	k.plain = !k.exact && !k.volumes && !rules.ignoreScalars && r.repels == nil && len(r.info.RequiredAffinityTerms) == 0 && len(schedutil.GetHostPorts(p)) == 0
 	k.alone = p
-	if constraints, err := topologyspread.Hard(p); err == nil && len(constraints) > 0 {
+	if len(k.constraints) > 0 {
 		overHosts := 0
-		for i := range constraints {
-			if constraints[i].Key == v1.LabelHostname {
+		for i := range k.constraints {
+			if k.constraints[i].Key == v1.LabelHostname {
 				overHosts++
 			}
 		}
-		k.constraints = constraints
-		k.onlySpread = overHosts < 2 && !rules.spread && len(r.info.RequiredAffinityTerms) == 0 && (r.repels == nil || !r.repels.wider)
+		k.onlySpread = overHosts < 2 && len(r.info.RequiredAffinityTerms) == 0 && (r.repels == nil || !r.repels.wider)
 	}
 	if k.onlySpread {
 		alone := *p
-		alone.Spec.TopologySpreadConstraints = nil
+		alone.Spec.TopologySpreadConstraints = harmless
 		k.alone = &alone
 	}
 	return k
 }
 
+// harmless are constraints that reject no node, and that keep default ones away.
+var harmless = []v1.TopologySpreadConstraint{{TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway, MaxSkew: 1}}
+
 // spreads takes over the hard spread constraints.
-func (k *kind) spreads(p *v1.Pod, rules *profileRules) {
-	for _, c := range p.Spec.TopologySpreadConstraints {
-		if c.WhenUnsatisfiable != v1.DoNotSchedule {
-			continue
-		}
+func (k *kind) spreads(c *Checker) {
+	var err error
+	if k.constraints, err = c.hardConstraints(k.info.Pod); err != nil {
+		k.wider, k.spreadAll = true, true // the plugin will say what is wrong
+	}
+	for i := range k.constraints {
+		one := &k.constraints[i]
 		k.wider = true // even over hostnames the least count of all nodes matters
-		k.host = k.host || c.TopologyKey == v1.LabelHostname
-		k.minDomains = max(k.minDomains, topologyspread.MinDomains(&c))
-		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-		if err != nil {
-			selector = labels.Everything() // the plugin will say what is wrong
-		}
-		k.spread = append(k.spread, selector)
+		k.host = k.host || one.Key == v1.LabelHostname
+		k.minDomains = max(k.minDomains, one.MinDomains)
 	}
-	if len(p.Spec.TopologySpreadConstraints) == 0 && rules.spread {
-		k.wider, k.spreadAll = true, true
-		k.host = k.host || rules.spreadOnHost
-		k.minDomains = rules.minDomains
+}
+
+// hardConstraints returns the hard spread constraints of a pod, the default ones of the profile if
+// it has none of its own.
+func (c *Checker) hardConstraints(p *v1.Pod) ([]topologyspread.Constraint, error) {
+	if len(p.Spec.TopologySpreadConstraints) > 0 || len(c.rules.spread) == 0 {
+		return topologyspread.Hard(p)
 	}
+	selector := c.ownerSelector(p)
+	if selector.Empty() {
+		return nil, nil
+	}
+	constraints := make([]topologyspread.Constraint, len(c.rules.spread))
+	for i := range c.rules.spread {
+		constraints[i] = topologyspread.ReadDefault(p, &c.rules.spread[i], selector)
+	}
+	return constraints, nil
 }
 
 // mounts takes over what the pod's volumes make of it.
@@ -201,8 +209,8 @@ func (k *kind) concerns(r *resident) bool {
 		if k.spreadAll {
 			return true
 		}
-		for _, s := range k.spread {
-			if s.Matches(on) {
+		for i := range k.constraints {
+			if k.constraints[i].Counts(r.info.Pod) {
 				return true
 			}
 		}

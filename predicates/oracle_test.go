@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
@@ -34,12 +33,17 @@ type delegate struct{ fwk.SharedLister }
 
 func newNaive(t testing.TB, objects ...runtime.Object) *naive {
 	t.Helper()
+	return newConfigured(t, nil, objects...)
+}
+
+// newConfigured is newNaive with a scheduler configuration.
+func newConfigured(t testing.TB, configuration []byte, objects ...runtime.Object) *naive {
+	t.Helper()
 	initMetrics.Do(metrics.InitMetrics)
-	def, err := latest.Default()
+	profile, err := readProfile(configuration)
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile := &def.Profiles[0]
 	o := &naive{seen: &delegate{}, ctx: klog.NewContext(t.Context(), logr.Discard())}
 	factory := informers.NewSharedInformerFactory(nil, 0)
 	o.objects = factory

@@ -113,6 +113,26 @@ func TestPlacementsOfSpreadPodsEqualTheSchedulerAskedOneByOne(t *testing.T) {
 	}
 }
 
+// Pods without constraints of their own have those of the profile, with the selectors of their
+// services and owners.
+func TestPlacementsUnderDefaultConstraintsEqualTheSchedulerAskedOneByOne(t *testing.T) {
+	t.Parallel()
+	for i, constraints := range []string{
+		"{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}",
+		"{maxSkew: 2, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 1, topologyKey: pool, whenUnsatisfiable: ScheduleAnyway}",
+		"{maxSkew: 1, topologyKey: pool, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, matchLabelKeys: [tier]}, {maxSkew: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, minDomains: 3}",
+	} {
+		configuration := []byte(schedulerHeader + "profiles:\n- pluginConfig:\n  - name: PodTopologySpread\n    args: {defaultingType: List, defaultConstraints: [" + constraints + "]}\n")
+		o, c := newConfigured(t, configuration, owners()...), newChecker(t, Options{Configuration: configuration, Objects: owners()})
+		for seed := range uint64(rounds(t, 200)) {
+			d := newDice(3e6 + 1000*uint64(i) + seed)
+			t.Logf("constraints %d, seed %d", i, seed)
+			d.owned = true
+			replay(t, o, c, d, d.fleet(), 14)
+		}
+	}
+}
+
 func hardSpread(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool {
 		return c.WhenUnsatisfiable == v1.DoNotSchedule

@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-
-	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
 // profileRules are what the profile and the cluster objects add to what the
@@ -25,10 +23,8 @@ type profileRules struct {
 	// ownerKeys those of the services and controllers that stand in for their
 	// selector.
 	podKeys, ownerKeys []string
-	// spread says that there are default hard spread constraints; spreadOnHost
-	// that one of them is over hostnames.
-	spread, spreadOnHost bool
-	minDomains           int
+	// spread are the default hard spread constraints.
+	spread []v1.TopologySpreadConstraint
 	// resources says that NodeResourcesFit is on, so that a node without room
 	// is certainly rejected; anyScalar that extended resources may be ignored.
 	resources, ignoreScalars bool
@@ -64,11 +60,9 @@ func (r *profileRules) defaultConstraints(args *config.PodTopologySpreadArgs) {
 		if c.WhenUnsatisfiable != v1.DoNotSchedule {
 			continue
 		}
-		r.spread = true
+		r.spread = append(r.spread, c)
 		r.nodeKeys = append(r.nodeKeys, c.TopologyKey)
-		r.spreadOnHost = r.spreadOnHost || c.TopologyKey == v1.LabelHostname
 		r.podKeys = append(r.podKeys, c.MatchLabelKeys...)
-		r.minDomains = max(r.minDomains, topologyspread.MinDomains(&c))
 	}
 }
 
@@ -107,7 +101,7 @@ func (r *profileRules) object(o runtime.Object) (nodeKeys []string) {
 // owned notes keys of the selector of a service or controller.
 func (r *profileRules) owned(keys []string) {
 	r.ownerKeys = append(r.ownerKeys, keys...)
-	if r.spread {
+	if len(r.spread) > 0 {
 		r.podKeys = append(r.podKeys, keys...)
 	}
 }

@@ -28,13 +28,18 @@ func owners() []runtime.Object {
 	}
 }
 
+// control gives a pod the controller that goes with its app.
+func control(p *v1.Pod) {
+	app := p.Labels["app"]
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Name: app, Controller: ptr.To(true),
+		Kind: map[string]string{"web": "ReplicaSet", "db": "StatefulSet"}[app]}}
+}
+
 // scheduled draws a pod with preferences and an owner.
 func (d *dice) scheduled() *v1.Pod {
 	p := d.pod()
 	if d.one(2) {
-		app := p.Labels["app"]
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Name: app, Controller: ptr.To(true),
-			Kind: map[string]string{"web": "ReplicaSet", "db": "StatefulSet"}[app]}}
+		control(p)
 	}
 	p.Spec.NodeName = ""
 	if d.one(4) {
