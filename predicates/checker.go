@@ -1,6 +1,7 @@
 package predicates
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -132,6 +133,16 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 	}
 	c.rules.resources, c.rules.attach = c.hasFilter(names.NodeResourcesFit), c.hasFilter(names.NodeVolumeLimits)
 	return c, nil
+}
+
+// CheckConfiguration returns the error that New returns for a scheduler configuration; nil if there
+// is none.
+func CheckConfiguration(configuration []byte) error {
+	if len(bytes.TrimSpace(configuration)) == 0 {
+		return fmt.Errorf("%w: it is empty", ErrConfiguration)
+	}
+	_, err := New(context.Background(), Options{Configuration: configuration})
+	return err
 }
 
 // Runs says how often the plugin chains ran so far: preFilter counts runs of

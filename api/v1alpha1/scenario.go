@@ -118,6 +118,10 @@ type ScenarioOptions struct {
 	// StartupTaints are keys of taints that a node carries only while it starts.
 	StartupTaints []string `json:"startupTaints,omitempty"`
 
+	// SchedulerConfig is the scheduler's configuration, as in --scheduler-config-file: it has one
+	// profile. Default is the default profile.
+	SchedulerConfig *SchedulerConfig `json:"schedulerConfig,omitempty"`
+
 	ScaleDownOptions  `json:",inline"`
 	ZonalShiftOptions `json:",inline"`
 }

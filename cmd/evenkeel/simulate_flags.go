@@ -5,17 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
@@ -31,6 +34,8 @@ type overrides struct {
 
 	policiesFile string
 	policies     []v1alpha1.NodeGroupSetPolicy // of that file
+	// scheduler is read when the flag is parsed.
+	scheduler schedulerConfig
 }
 
 func (o *overrides) addTo(flags *pflag.FlagSet) {
@@ -49,6 +54,7 @@ func (o *overrides) addTo(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.options.BypassedSchedulerNames, "bypassed-scheduler-names", nil, "other schedulers whose pods count before they are marked unschedulable")
 	flags.StringSliceVar(&o.options.AllowedSchedulerNames, "allowed-scheduler-names", nil, "schedulers whose pods count")
 	flags.StringVar(&o.policiesFile, "node-group-policies", "", "FILE of NodeGroupPolicies, instead of the policies of the scenario")
+	flags.Var(&o.scheduler, "scheduler-config-file", "file of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
 }
 
@@ -91,12 +97,38 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	if len(o.options.AllowedSchedulerNames) > 0 {
 		options.AllowedSchedulerNames = o.options.AllowedSchedulerNames
 	}
+	if o.scheduler.name != "" {
+		options.SchedulerConfig = &v1alpha1.SchedulerConfig{Object: o.scheduler.object}
+	}
 	if o.flags.Changed("max-nodes-total") {
 		options.MaxNodesTotal = o.options.MaxNodesTotal
 	}
 	if o.flags.Changed("max-nodes-per-scaleup") {
 		options.MaxNodesPerScaleup = o.options.MaxNodesPerScaleup
 	}
+}
+
+// schedulerConfig is a flag that names a file with a KubeSchedulerConfiguration.
+type schedulerConfig struct {
+	name   string
+	object []byte // JSON
+}
+
+func (c *schedulerConfig) String() string { return c.name }
+
+func (c *schedulerConfig) Type() string { return "file" }
+
+func (c *schedulerConfig) Set(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := predicates.CheckConfiguration(text); err != nil {
+		return err
+	}
+	c.name = name
+	c.object, err = yaml.YAMLToJSON(text)
+	return err
 }
 
 // bound sets the bounds of the node groups that --nodes names.

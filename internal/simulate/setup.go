@@ -37,6 +37,9 @@ type Setup struct {
 	// Shifts are the zones that users shift away, at times of the run's clock.
 	Shifts  []zonalshift.Mark
 	Options scaleup.Options
+	// SchedulerConfig is a KubeSchedulerConfiguration with one profile, YAML or JSON; empty means the
+	// default profile.
+	SchedulerConfig []byte
 	// LeftAlone determines which pods no node is ordered for.
 	LeftAlone scaleup.PodFilter
 	// ScaleDown are the options of scale-down; nil means that it is off.

@@ -102,7 +102,9 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		return nil, err
 	}
 	progress := new(progress)
-	checker, err := predicates.New(ctx, predicates.Options{Objects: append(setup.controllers(), setup.Storage...), Done: ctx.Done(), Progress: progress.step})
+	checker, err := predicates.New(ctx, predicates.Options{
+		Configuration: setup.SchedulerConfig, Objects: append(setup.controllers(), setup.Storage...), Done: ctx.Done(), Progress: progress.step,
+	})
 	if err != nil {
 		return nil, err
 	}
