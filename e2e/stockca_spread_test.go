@@ -36,7 +36,7 @@ func spreadTrials() []trial {
 		{name: "a node per zone", groups: zones("m", 20, 1, 1, 1), demands: spread(one)},
 		{name: "from empty zones", groups: zones("m", 20, 0, 0, 0), demands: spread(one)},
 		{name: "maxSkew 2", groups: zones("m", 20, 1, 1, 1), demands: spread(two)},
-		{name: "minDomains 3", groups: zones("m", 20, 1, 0, 0), demands: spread(minimum)},
+		{name: "minDomains 3", groups: zones("m", 20, 0, 0, 0), demands: spread(minimum)},
 		{name: "zone and hostname", groups: zones("m", 20, 1, 1, 1), demands: []demand{{"m", 12, 1, []v1.TopologySpreadConstraint{one, over(v1.LabelHostname, 1)}}}},
 		{name: "two workloads", groups: slices.Concat(zones("m", 20, 1, 1, 1), zones("r", 20, 1, 1, 1)), demands: []demand{
 			{"m", 18, 2, []v1.TopologySpreadConstraint{one}}, {"r", 12, 2, []v1.TopologySpreadConstraint{two}},

@@ -99,7 +99,7 @@ func (s *Sidecar) TargetSize(ctx context.Context, id string) (int, error) {
 		return 0, err
 	}
 	target := 0
-	s.step(func(m *steering.Machine) { target = m.Target(g.ID) })
+	s.step(func(m *steering.Machine) { target = m.Shown(g.ID) })
 	return target, nil
 }
 

@@ -37,6 +37,7 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 			s.o.Metrics.refreshFailed()
 			return
 		}
+		s.noticePending(m)
 		m.LoopBegins(began, s.takeFetched())
 		s.memory.options = nil
 		s.o.Metrics.refreshed(s.o.Clock.Since(began))
@@ -48,6 +49,16 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", cloudprovider.ErrUnavailable, err)
 	}
 	return nil
+}
+
+// noticePending shows the machine the pods if that matters.
+func (s *Sidecar) noticePending(m *steering.Machine) {
+	if s.o.Workload == nil || !m.HasExtra() {
+		return
+	}
+	if workload, ok := s.o.Workload.List(); ok {
+		m.NoticePending(workload.Pods)
+	}
 }
 
 // takeFetched makes what was read, if anything was, what Cluster Autoscaler is shown. The caller

@@ -71,9 +71,9 @@ func (n counted) troubled() bool {
 
 // unhealthy reports whether Cluster Autoscaler leaves the group out for a reason that has nothing
 // to do with its requests: the nodes are in trouble, or there are no instances although some were
-// ordered.
+// ordered, or nodes are on their way that it has not asked for.
 func (s *observation) unhealthy(g *Group, b *groupState) bool {
-	return g.existing() == 0 && b.target > 0 || s.count(g, b).troubled()
+	return g.existing() == 0 && b.target > 0 || b.extra > 0 || s.count(g, b).troubled()
 }
 
 // overdue reports whether all nodes should have come by now, given when some were last ordered.
@@ -221,6 +221,7 @@ func (s *Machine) fail(id, why string, p proof) {
 	b := s.state(id)
 	b.proof = b.proof.and(p)
 	s.provided = provided{} // what is missing now is asked for again
+	s.needMore(now)
 	s.backoff.Failed(id, why, now)
 	until, _, _ := s.backoff.Active(id, now)
 	s.count(MembersBackedOff, 1)

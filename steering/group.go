@@ -15,6 +15,8 @@ type groupState struct {
 	// scale-up request for the group and has not backed it off. False if unknown: that costs a
 	// loop, not a node.
 	seen bool
+	// extra counts the nodes on their way that were granted beyond what was asked.
+	extra int
 	// away reports whether Cluster Autoscaler may leave the group out until its nodes are ready:
 	// nodes on their way for which it holds no request, as after its restart, make it take the
 	// group to be unhealthy.

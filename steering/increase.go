@@ -250,6 +250,7 @@ func (s *Machine) taken(b *groupState) {
 // refused ends an order that was not carried out. The caller corrects the target size.
 func (s *Machine) refused(id string, b *groupState, err error) {
 	s.provided = provided{}
+	s.needMore(s.now)
 	if s.plan != nil {
 		s.plan.left += b.order.Delta
 		s.plan.granted -= b.order.Delta
@@ -278,6 +279,7 @@ func (s *Machine) Answered(v Grant, err error, received bool, connection string)
 	}
 	b.seen, b.away = received && !v.restored, false
 	b.asked = s.now
+	b.answered(v.asked, granted)
 	s.unconfirmed = &answer{id, b.asked, connection, true}
 	b.grant = nil
 	if v.pick != nil && granted > 0 && len(v.pick.pods) > 0 {

@@ -33,6 +33,7 @@ type journalPlan struct {
 type journalGroup struct {
 	Seen    bool      `json:"seen,omitempty"`
 	Away    bool      `json:"away,omitempty"`
+	Extra   int       `json:"extra,omitempty"`
 	Asked   time.Time `json:"asked,omitzero"`
 	Order   *order    `json:"order,omitempty"`
 	Ordered time.Time `json:"ordered,omitzero"`
@@ -96,7 +97,7 @@ func (s *Machine) JournalRead(text []byte, err error) {
 func (s *Machine) NewProcess() {
 	s.process = s.now
 	for _, b := range s.groups {
-		b.seen, b.away = false, true
+		b.seen, b.away, b.extra = false, true, 0
 	}
 	s.plan, s.pick, s.stopped, s.unread, s.balancing, s.unasked = nil, nil, false, false, false, false
 	s.note(Decision{Call: "GPULabel", Reason: "a new process of Cluster Autoscaler: it knows of no node that is on its way"})
@@ -118,7 +119,7 @@ func (s *Machine) journal() journal {
 		if r, ok := refusals[id]; ok {
 			refusal = &r
 		}
-		entry := journalGroup{Seen: b.seen, Away: b.away, Asked: b.asked, Ordered: b.ordered, Order: b.order, journalFailure: b.journalFailure(refusal)}
+		entry := journalGroup{Seen: b.seen, Away: b.away, Extra: b.extra, Asked: b.asked, Ordered: b.ordered, Order: b.order, journalFailure: b.journalFailure(refusal)}
 		if entry.Seen || entry.Away || entry.Order != nil || entry.Backoff != nil || s.now.Sub(b.asked) < s.o.MaxNodeProvisionTime {
 			j.Groups[id] = entry
 		}
@@ -135,7 +136,7 @@ func (s *Machine) restore(j journal) {
 	for id, entry := range j.Groups {
 		b := s.state(id)
 		b.seen = entry.Seen && entry.Order == nil
-		b.away, b.asked, b.ordered = entry.Away, entry.Asked, entry.Ordered
+		b.away, b.asked, b.ordered, b.extra = entry.Away, entry.Asked, entry.Ordered, entry.Extra
 		b.restoreFailure(entry.journalFailure)
 		if entry.Order != nil {
 			b.asked = entry.Order.At

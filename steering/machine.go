@@ -88,6 +88,7 @@ type Machine struct {
 	levels      levels
 	inferred    inferred
 	warned      map[string]bool
+	needed      time.Time            // since when more may be needed than was granted before
 	shown       map[string]time.Time // kinds of pods with a topology spread, and beside them, when last asked for
 	sets        map[string]string    // group → first of its set, of the last options
 	closed      map[string]bool      // sets left out because all members are backed off, by first member

@@ -21,6 +21,7 @@ type provided struct {
 	pods    map[types.UID]bool
 	kinds   map[string]bool // of pods, by what they may run on
 	targets map[string]int  // sizes that hold their nodes, by group
+	at      time.Time       // of the last one
 	quiet   time.Time       // since when none of the groups has nodes on their way; zero while one has
 }
 
@@ -45,7 +46,7 @@ func (s *Machine) provide(p *pick) {
 			maps.Copy(s.provided.kinds, p.from.kinds(m.option))
 		}
 	}
-	s.provided.quiet = time.Time{}
+	s.provided.at, s.provided.quiet = s.now, time.Time{}
 }
 
 // holds reports whether the nodes are still on their way, or so new that the scheduler may still be

@@ -176,6 +176,7 @@ func (s *Machine) Show(v *Cloud) {
 		s.settleByReading(g, b)
 		s.watch(before.group(id), g, b, wasReady)
 		n := at.count(g, b)
+		b.extra = min(b.extra, n.expected)
 		if n.expected == 0 {
 			b.seen, b.away = false, false // nothing to come: Cluster Autoscaler drops its request now
 		}

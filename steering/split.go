@@ -23,6 +23,7 @@ type split struct {
 	bound   bool // some pods can run on some members only
 	whole   bool // planned for all pending pods, so that more may be granted than is asked
 	kinds   int  // of these
+	stuck   bool // members that should grow have no option
 	// unplaced pods of them can be scheduled on no number of nodes.
 	unplaced int64
 }

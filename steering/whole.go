@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/topologyspread"
@@ -44,7 +45,7 @@ func (c *choice) planWhole(s *split) (why string) {
 		if why != "" {
 			return why
 		}
-		s.members, s.whole, s.need, s.lowered = members, true, 0, 0
+		s.members, s.whole, s.stuck, s.need, s.lowered = members, true, asked, 0, 0
 		s.shares, s.result, s.unplaced = map[string]int{}, nil, p.left
 		for i := range members {
 			m := &members[i]
@@ -351,6 +352,9 @@ func (c *choice) noPlan(why string) {
 	c.log(Log{Verbosity: 2, Message: "No plan for all pending pods, they get nodes as Cluster Autoscaler asks for them", Values: []any{"reason", why}})
 }
 
+// scanInterval is how often Cluster Autoscaler looks while nothing happens.
+const scanInterval = 10 * time.Second
+
 // shareWhole shares the nodes of a set out by a plan for all pending pods. It is not done where
 // there is no such plan, or where the plan sees no need: then the pods get nodes as Cluster
 // Autoscaler asks for them.
@@ -367,12 +371,16 @@ func (c *choice) shareWhole(s *split) (p *pick, d Decision, done bool) {
 		p, d = c.pickNext(s)
 		return p, d, true
 	}
-	// Where pods differ one may have taken the room of another. Where some have no room at all, a
-	// node more in a zone of its own would hold those back that have room on nodes on their way.
-	wait := (s.unplaced > 0 || max(s.kinds, len(c.provided.kinds)) > 1) && c.holds(c.at)
+	// Where some pods have no room at all, a node more in a zone of its own would hold those back
+	// that have room on nodes on their way. That is certain for pods of one kind only.
+	full := s.unplaced > 0 && s.kinds == 1 && !s.stuck
+	// Where pods differ one may have taken the room of another. For pods that are spread that is
+	// found out within a loop per member, or they would run later than with Cluster Autoscaler alone.
+	soon := c.at.now.Sub(c.provided.at) < time.Duration(len(s.members))*scanInterval
+	wait := c.holds(c.at) && (full || max(s.kinds, len(c.provided.kinds)) > 1 && (soon || !slices.ContainsFunc(c.request.Pods, spreads)))
 	for _, name := range c.similarTo(s.chosen) {
 		if g := c.view.Groups[name]; g != nil {
-			wait = wait || c.Machine.unseen(g, c.at) > 0 || s.unplaced > 0 && c.at.count(g, c.state(name)).inFlight > 0
+			wait = wait || c.Machine.unseen(g, c.at) > 0 || full && c.at.count(g, c.state(name)).inFlight > 0
 		}
 	}
 	if wait {
