@@ -35,6 +35,7 @@ func spreadTrials() []trial {
 	return []trial{
 		{name: "a node per zone", groups: zones("m", 20, 1, 1, 1), demands: spread(one)},
 		{name: "from empty zones", groups: zones("m", 20, 0, 0, 0), demands: spread(one)},
+		{name: "a node per zone with --salvo-scale-up", groups: zones("m", 20, 1, 1, 1), demands: spread(one), flags: []string{"--salvo-scale-up=true"}},
 		{name: "maxSkew 2", groups: zones("m", 20, 1, 1, 1), demands: spread(two)},
 		{name: "minDomains 3", groups: zones("m", 20, 0, 0, 0), demands: spread(minimum)},
 		{name: "zone and hostname", groups: zones("m", 20, 1, 1, 1), demands: []demand{{"m", 12, 1, []v1.TopologySpreadConstraint{one, over(v1.LabelHostname, 1)}}}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // spreadOver gives pods hard spread constraints of their own, by topology key.
@@ -145,6 +146,21 @@ func TestSpreadPodsRunAsSoonAsAlone(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			noLaterThanAlone(t, setup{cloud: fake.Config{Groups: tt.groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: tt.pods}}}, 6*time.Minute)
+		})
+	}
+}
+
+// What is granted beyond what was asked keeps to the limits over all nodes that Cluster Autoscaler
+// was given.
+func TestSpreadPodsKeepToTotals(t *testing.T) {
+	for name, totals := range map[string]steering.Totals{"nodes": {Nodes: 9}, "cores": {Cores: 39}, "memory": {Memory: 159 << 30}} {
+		t.Run(name, func(t *testing.T) {
+			s := setup{pods: true, cloud: fake.Config{Groups: zones(1, 1, 1)}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: spreadPods("p", 30)}}}
+			s.ca.MaxNodesTotal, s.sidecar.Totals = 9, totals
+			o := newWorld(t, s).observe(5 * time.Minute)
+			if total(o.sizes) != 9 {
+				t.Errorf("%s\n%s", o, o.w.log())
+			}
 		})
 	}
 }

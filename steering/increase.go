@@ -137,9 +137,11 @@ func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
 		}
 	}
 	v := Grant{Nodes: firstOrder(s.state(g.ID).proof, p.split.shares[g.ID]), Hide: s.HidesFailures(), shared: true, pick: p}
-	if !p.split.whole || delta < p.count { // else it stands for more
-		v.Nodes = min(delta, v.Nodes)
+	most := delta
+	if p.split.whole && delta >= p.count { // it stands for more
+		most = max(delta, p.split.room[g.ID])
 	}
+	v.Nodes = min(most, v.Nodes)
 	switch {
 	case len(p.split.members) == 0:
 		v.reason = "nothing, so that Cluster Autoscaler counts what is on its way"

@@ -38,6 +38,8 @@ type Options struct {
 	// NotSpreadAware turns the plan for all pending pods off (--spread-aware-split=false): pods with
 	// a topology spread get nodes bit by bit, as Cluster Autoscaler asks for them.
 	NotSpreadAware bool
+	// Totals bound what is granted beyond what was asked.
+	Totals Totals
 	// DryRun only reports what would be done.
 	DryRun bool
 }

@@ -20,10 +20,11 @@ type split struct {
 	members []member
 	shares  map[string]int
 	result  []PlanMember
-	bound   bool // some pods can run on some members only
-	whole   bool // planned for all pending pods, so that more may be granted than is asked
-	kinds   int  // of these
-	stuck   bool // members that should grow have no option
+	bound   bool           // some pods can run on some members only
+	whole   bool           // planned for all pending pods, so that more may be granted than is asked
+	kinds   int            // of these
+	stuck   bool           // members that should grow have no option
+	room    map[string]int // by member, within the limits over all nodes
 	// unplaced pods of them can be scheduled on no number of nodes.
 	unplaced int64
 }

@@ -57,7 +57,12 @@ func (c *choice) planWhole(s *split) (why string) {
 			break
 		}
 	}
-	s.kinds = len(kinds)
+	s.kinds, s.room = len(kinds), map[string]int{}
+	for i := range members {
+		if template := c.template(members[i].Name); template != nil {
+			s.room[members[i].Name] = c.o.Totals.room(f.machines, template)
+		}
+	}
 	return ""
 }
 

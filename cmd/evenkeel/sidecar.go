@@ -52,6 +52,8 @@ type sidecarOptions struct {
 	priorities string
 	balance    bool
 	spread     bool
+	cores      string
+	memory     string
 	sidecar    sidecar.Options
 
 	kubeconfig     string

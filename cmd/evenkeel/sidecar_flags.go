@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,9 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.priorities, "expander-priorities", "", "file with the priorities of the strategy priority: Cluster Autoscaler's ConfigMap, or its key alone")
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
 	f.BoolVar(&o.spread, "spread-aware-split", true, "plan the nodes of all pending pods that have a topology spread at once; needs to read pods")
+	f.IntVar(&o.sidecar.Totals.Nodes, "max-nodes-total", 0, "the value passed to Cluster Autoscaler; 0 means no limit")
+	f.StringVar(&o.cores, "cores-total", "", "the value passed to Cluster Autoscaler, min:max; empty means no limit")
+	f.StringVar(&o.memory, "memory-total", "", "the value passed to Cluster Autoscaler, min:max in gigabytes; empty means no limit")
 	addSimilarityFlags(f, &o.sidecar.Similarity)
 	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "the value passed to Cluster Autoscaler")
 	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime, "the value passed to Cluster Autoscaler")
@@ -85,7 +89,31 @@ func (o *sidecarOptions) validate() error {
 	case o.sidecar.Parallel < 1:
 		return fmt.Errorf("invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel)
 	}
-	return cmp.Or(o.checkAddresses(), checkFiles("", o.files), o.checkDurations())
+	return cmp.Or(o.readTotals(), o.checkAddresses(), checkFiles("", o.files), o.checkDurations())
+}
+
+// readTotals reads the limits over all nodes.
+func (o *sidecarOptions) readTotals() error {
+	if o.sidecar.Totals.Nodes < 0 {
+		return fmt.Errorf("invalid --max-nodes-total %d: must not be negative", o.sidecar.Totals.Nodes)
+	}
+	for _, t := range []struct {
+		flag, value string
+		unit        int64
+		to          *int64
+	}{{"cores-total", o.cores, 1, &o.sidecar.Totals.Cores}, {"memory-total", o.memory, 1 << 30, &o.sidecar.Totals.Memory}} {
+		if t.value == "" {
+			continue
+		}
+		least, most, both := strings.Cut(t.value, ":")
+		low, err := strconv.ParseInt(least, 10, 32)
+		high, err2 := strconv.ParseInt(most, 10, 32)
+		if !both || err != nil || err2 != nil || low < 0 || high < low || high < 1 {
+			return fmt.Errorf("invalid --%s %q: must be min:max, such as 0:320000", t.flag, t.value)
+		}
+		*t.to = high * t.unit
+	}
+	return nil
 }
 
 func (o *sidecarOptions) checkAddresses() error {

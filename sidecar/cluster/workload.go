@@ -24,8 +24,7 @@ import (
 )
 
 // Workload knows pods and nodes from watches. Of each it keeps what matters for where pods go, some
-// 1.5 kB per pod. It is nobody's condition for anything: where pods may not be read, it never knows
-// them.
+// 1.5 kB per pod. Nothing waits for it: where pods may not be read, it never knows them.
 type Workload struct {
 	pods  collection[*v1.Pod]
 	nodes collection[*v1.Node]
@@ -227,6 +226,6 @@ func strippedContainers(containers []v1.Container) []v1.Container {
 func strippedNode(n *v1.Node) *v1.Node {
 	out := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels}}
 	out.Spec = v1.NodeSpec{ProviderID: n.Spec.ProviderID, Unschedulable: n.Spec.Unschedulable, Taints: n.Spec.Taints}
-	out.Status.Allocatable = n.Status.Allocatable
+	out.Status.Allocatable, out.Status.Capacity = n.Status.Allocatable, n.Status.Capacity
 	return out
 }
