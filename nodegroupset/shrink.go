@@ -79,7 +79,7 @@ func (g *ShrinkGroup) shrinksBefore(other *ShrinkGroup) bool {
 // smaller than that one will be then.
 func ShrinksFirst(groups []ShrinkGroup, terms *Terms) int {
 	first := -1
-	if !terms.plain() {
+	if !terms.Level() {
 		all := make([]*ShrinkGroup, len(groups))
 		for i := range groups {
 			all[i] = &groups[i]

@@ -84,7 +84,7 @@ func (s *shrinker) join(terms map[string]*Terms) {
 		if g.set = byName[g.Set]; g.set == nil {
 			g.set = &shrinkSet{}
 			s.sets = append(s.sets, g.set)
-			if of := terms[g.Set]; g.Set != "" && !of.plain() {
+			if of := terms[g.Set]; g.Set != "" && !of.Level() {
 				g.set.terms, g.set.byGroup = of, map[*ShrinkGroup]*shrinkGroup{}
 			}
 			if g.Set != "" {

@@ -57,8 +57,8 @@ func (t *Terms) Except(names []string) (others []string) {
 	return others
 }
 
-// plain reports whether the groups share nodes evenly, each counting alike.
-func (t *Terms) plain() bool {
+// Level reports whether the groups share nodes evenly, each counting alike.
+func (t *Terms) Level() bool {
 	if t == nil {
 		return true
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
@@ -34,6 +35,13 @@ type Workload interface {
 	// List returns pods and nodes in any order, which nobody changes; ok is false while they are
 	// not known: not synced yet, or not permitted to be read.
 	List() (workload steering.Workload, ok bool)
+}
+
+// Policies are declared sets of node groups that may change.
+type Policies interface {
+	// Changed returns the policies if they have changed since it was last called. An error is
+	// returned once for what it is about; the policies before hold on then.
+	Changed() (policies []nodegroupset.SetPolicy, changed bool, err error)
 }
 
 // Recorder makes decisions visible outside the process, as Kubernetes events. reason is CamelCase.

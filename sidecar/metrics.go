@@ -10,11 +10,11 @@ import (
 
 // Metrics counts what the sidecar does.
 type Metrics struct {
-	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens      prometheus.Counter
-	byCall                                                                                  *prometheus.CounterVec
-	refresh                                                                                 prometheus.Histogram
-	modes                                                                                   *prometheus.GaugeVec
-	groups, inFlight, unseen, backedOffGroups, limitedGroups, shutSets, planAge, heldGroups prometheus.Gauge
+	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens                       prometheus.Counter
+	byCall                                                                                                   *prometheus.CounterVec
+	refresh                                                                                                  prometheus.Histogram
+	modes                                                                                                    *prometheus.GaugeVec
+	groups, inFlight, unseen, backedOffGroups, limitedGroups, shutSets, planAge, heldGroups, refusedPolicies prometheus.Gauge
 }
 
 const subsystem = "evenkeel_sidecar_"
@@ -48,6 +48,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		limitedGroups:   gauge("limited_node_groups", "Node groups that get one node at most, because they have failed or their nodes are not ready any more."),
 		shutSets:        gauge("backed_off_sets", "Sets left out of the answers because all their members are left alone."),
 		heldGroups:      gauge("held_node_groups", "Node groups told to be at their minimum, so that larger members of their sets shrink first."),
+		refusedPolicies: gauge("refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are."),
 		planAge:         gauge("plan_age_seconds", "Age of the split that is being carried out; 0 without one."),
 	}
 	for _, call := range []string{"BestOptions", "IncreaseSize", "DecreaseTargetSize", "Refresh"} {
@@ -58,7 +59,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m.state(steering.Gauges{Mode: steering.Steering})
 	if registerer != nil {
 		registerer.MustRegister(m.byCall, m.asked, m.grantedNodes, m.backoffs, m.restarts, m.refreshFailures, m.journalFailures,
-			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.limitedGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens)
+			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.limitedGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens, m.refusedPolicies)
 	}
 	return m
 }
@@ -102,4 +103,9 @@ func (m *Metrics) state(g steering.Gauges) {
 	m.shutSets.Set(float64(g.ClosedSets))
 	m.heldGroups.Set(float64(g.Held))
 	m.planAge.Set(g.PlanAge.Seconds())
+	refused := 0.0
+	if g.PoliciesRefused {
+		refused = 1
+	}
+	m.refusedPolicies.Set(refused)
 }

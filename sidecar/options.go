@@ -34,6 +34,9 @@ type Options struct {
 	// Workload reports the pods, for plans that cover all of them; nil means that pods with a
 	// topology spread get nodes bit by bit, as Cluster Autoscaler asks for them.
 	Workload Workload
+	// Policies replace those of Similarity when they change; they are looked at once per loop. nil
+	// means that they do not change.
+	Policies Policies
 	// Recorder publishes events; nil means none.
 	Recorder Recorder
 	// Connection names the connection a call came on; nil means that all come on one.

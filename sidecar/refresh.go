@@ -29,6 +29,7 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 	began := s.o.Clock.Now()
 	s.called(ctx, steering.RefreshCall, "")
 	s.loadJournal(ctx)
+	s.readPolicies()
 	err := s.read(ctx, began)
 	s.observe(func(m *steering.Machine) {
 		s.fetchErr = err
@@ -58,6 +59,20 @@ func (s *Sidecar) noticePending(m *steering.Machine) {
 	}
 	if workload, ok := s.o.Workload.List(); ok {
 		m.NoticePending(workload.Pods)
+	}
+}
+
+// readPolicies looks whether the declared sets have changed.
+func (s *Sidecar) readPolicies() {
+	if s.o.Policies == nil {
+		return
+	}
+	policies, changed, err := s.o.Policies.Changed()
+	switch {
+	case err != nil:
+		s.step(func(m *steering.Machine) { m.PoliciesUnreadable(err) })
+	case changed:
+		s.step(func(m *steering.Machine) { m.Declare(policies) })
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // pick is the expander's answer: the group that Cluster Autoscaler is going to increase.
@@ -51,6 +52,8 @@ type choice struct {
 	names   []string            // of options, sorted
 	counts  map[string]int      // nodes of the options as Cluster Autoscaler asked
 	similar map[string][]string // groups a group can be levelled with, itself included
+	// policies are how declared sets share nodes, by group
+	policies map[string]*nodegroupset.Terms
 
 	plannable bool // by a plan for all pending pods
 
@@ -149,6 +152,7 @@ func (s *Machine) newChoice(request Question) (*choice, error) {
 	if err := s.compare(&request); err != nil {
 		return nil, err
 	}
+	c.policies = s.terms(request.Nodes)
 	for _, name := range c.names {
 		c.similar[name] = append(s.index.Similar(name), name)
 	}

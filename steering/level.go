@@ -73,13 +73,13 @@ func (s *Machine) levelOut(now time.Time) {
 	l.floors = map[string]floor{}
 	before := l.sets
 	l.sets = map[string]*level{}
-	members := s.levelMembers(now)
+	members, terms := s.levelMembers(now), s.terms(nil)
 	for _, set := range slices.Sorted(maps.Keys(members)) {
 		members := members[set]
 		kept := levelOf(members, before)
 		l.sets[set] = kept
 		ended := kept.released
-		maps.Copy(l.floors, kept.advance(members, now, s.deferral))
+		maps.Copy(l.floors, kept.advance(members, terms[members[0].id], now, s.deferral))
 		if kept.released && !ended {
 			s.count(SetsUneven, 1)
 			s.log(Log{Message: "Set may become uneven, its larger members have not shrunk", Values: []any{"set", set, "after", s.deferral.String(), "nodesPerLoop", kept.step}})
@@ -199,14 +199,21 @@ func (s *observation) staying(g *Group) int {
 }
 
 // advance takes in the sizes of a loop, and returns the raised minimums.
-func (l *level) advance(members []levelMember, now time.Time, limit time.Duration) map[string]floor {
+func (l *level) advance(members []levelMember, terms *nodegroupset.Terms, now time.Time, limit time.Duration) map[string]floor {
 	grown := l.compare(members)
-	largest, spread := spreadOf(members)
+	largest, spread := spreadOf(members, terms)
 	floors := make(map[string]floor, len(members))
 	held := false
 	for i := range members {
 		m := &members[i]
-		if at := m.floorAt(largest.size - 1); !m.fixed && at > m.min {
+		least := largest.size - 1
+		if !terms.Level() { // only the one that the policy names
+			least = m.size
+			if m.id == largest.id {
+				least--
+			}
+		}
+		if at := m.floorAt(least); !m.fixed && at > m.min {
 			floors[m.id] = floor{min: at, held: at == m.size}
 			held = held || at == m.size
 		}
@@ -265,16 +272,19 @@ func (l *level) shrunk() bool {
 
 // spreadOf finds the member that shrinks first, and how far the smallest that can shrink is from
 // it. Without one that can shrink it returns a member without name and size.
-func spreadOf(members []levelMember) (largest levelMember, spread int) {
+func spreadOf(members []levelMember, terms *nodegroupset.Terms) (largest levelMember, spread int) {
 	groups := make([]nodegroupset.ShrinkGroup, len(members))
 	for i, m := range members {
 		groups[i] = nodegroupset.ShrinkGroup{Name: m.id, Size: int64(m.size), Min: int64(m.min)}
 	}
-	first := nodegroupset.ShrinksFirst(groups, nil)
+	first := nodegroupset.ShrinksFirst(groups, terms)
 	if first < 0 {
 		return levelMember{}, 0
 	}
 	largest = members[first]
+	if !terms.Level() {
+		return largest, 0 // sizes are not to be equal
+	}
 	for _, m := range members {
 		if m.shrinks() {
 			spread = max(spread, largest.size-m.size)

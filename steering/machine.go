@@ -16,7 +16,7 @@ import (
 type Options struct {
 	// Chain chooses between sets of node groups.
 	Chain expander.Chain
-	// Similarity says which groups form sets.
+	// Similarity says which groups form sets. Declare replaces its policies.
 	Similarity nodegroupset.Options
 	// Backoff is how long a member that refused is left alone.
 	Backoff backoff.Options
@@ -88,6 +88,7 @@ type Machine struct {
 	process     time.Time       // when its present process was first noticed
 	journalErr  error
 	levels      levels
+	declared    declared
 	inferred    inferred
 	warned      map[string]bool
 	needed      time.Time            // since when more may be needed than was granted before
@@ -100,6 +101,8 @@ type Machine struct {
 // means that there is no journal, so that increases are granted in full.
 func New(writer string, o Options) (*Machine, error) {
 	o.setDefaults()
+	policies := o.Similarity.Policies
+	o.Similarity.Policies = nil // until the groups are known
 	index, err := nodegroupset.NewIndex(o.Similarity)
 	if err != nil {
 		return nil, fmt.Errorf("similarity of node groups: %w", err)
@@ -109,6 +112,7 @@ func New(writer string, o Options) (*Machine, error) {
 		return nil, fmt.Errorf("max balance deferral %s: %w", *o.MaxBalanceDeferral, err)
 	}
 	return &Machine{
+		declared: declared{given: policies, waiting: len(policies) > 0},
 		o:        o,
 		writer:   writer,
 		index:    index,

@@ -167,6 +167,7 @@ func (s *Machine) roomBeside(id string) int {
 func (s *Machine) Show(v *Cloud) {
 	before := s.view
 	s.view = v
+	s.adoptPolicies()
 	wasReady := s.wasReady()
 	at := s.look()
 	s.since = watchUnregistered(v, at.nodes, s.since)

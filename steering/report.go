@@ -20,10 +20,12 @@ func (s *Machine) Status() Status {
 	}
 	if s.view != nil {
 		out.Groups = s.groupStatuses()
+		out.Policies = s.policyStatuses()
 	}
 	if p := s.plan; p != nil {
 		out.Plan = &PlanStatus{Since: p.since, Chosen: p.chosen, Why: p.why, Need: p.need, Granted: p.granted, Members: slices.Clone(p.members)}
 	}
+	out.Refused = s.declared.refused
 	report := s.index.Explain()
 	for _, miss := range report.Misses {
 		out.Apart = append(out.Apart, ApartStatus{Left: miss.Left, Right: miss.Right, Differences: miss.Differences, Remedy: miss.Remedy})
@@ -70,6 +72,7 @@ type Gauges struct {
 	BackedOff, Limited, Held int // groups
 	ClosedSets               int
 	PlanAge                  time.Duration // 0 without one
+	PoliciesRefused          bool
 }
 
 // Gauges returns the numbers as of the last reading; ok is false before it.
@@ -79,6 +82,7 @@ func (s *Machine) Gauges() (out Gauges, ok bool) {
 	}
 	at := s.at
 	out.Mode, _ = s.Mode()
+	out.PoliciesRefused = s.declared.refused != ""
 	out.Groups, out.ClosedSets = len(s.view.Groups), len(s.closed)
 	for id, g := range s.view.Groups {
 		b := s.state(id)

@@ -15,8 +15,9 @@ import (
 type split struct {
 	chosen  string
 	why     string
-	need    int // after what is on its way unseen
-	lowered int // what is on its way unseen
+	policy  string // of a declared set
+	need    int    // after what is on its way unseen
+	lowered int    // what is on its way unseen
 	members []member
 	shares  map[string]int
 	result  []PlanMember
@@ -66,6 +67,9 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 		return p, Decision{Group: chosen, Asked: o.NodeCount, Reason: reason + "; " + why}
 	}
 	s := &split{chosen: chosen, why: why}
+	if terms := c.policies[chosen]; terms != nil {
+		s.policy = fmt.Sprintf("set %s, %s", terms.Set, terms)
+	}
 	for _, name := range growable {
 		if slices.Contains(c.similarTo(chosen), name) && !c.single(name) {
 			m := c.member(name)
@@ -139,6 +143,9 @@ func (s *split) describe(next string, now int) string {
 	if s.lowered > 0 {
 		parts = append(parts, fmt.Sprintf("%d less for nodes on their way that Cluster Autoscaler cannot see", s.lowered))
 	}
+	if s.policy != "" {
+		parts = append(parts, s.policy)
+	}
 	if s.why != "" {
 		parts = append(parts, s.why)
 	}
@@ -209,9 +216,9 @@ func (c *choice) work(s *split) error {
 	s.bound = len(classes) > 0
 	for _, class := range append(classes, bound{nodes: s.need}) {
 		n := min(left, int64(class.nodes))
-		unplaced, err := s.place(sizes, class, n, true, held)
+		unplaced, err := c.place(s, sizes, class, n, true, held)
 		if err == nil && unplaced > 0 && s.limits() {
-			unplaced, err = s.place(sizes, class, unplaced, false, held)
+			unplaced, err = c.place(s, sizes, class, unplaced, false, held)
 		}
 		if err != nil {
 			return err
@@ -231,7 +238,7 @@ func (s *split) limits() bool {
 }
 
 // place shares the nodes for one class of pods, and notes what kept members from growing.
-func (s *split) place(sizes []nodegroupset.Group, class bound, nodes int64, limited bool, held map[string]string) (unplaced int64, err error) {
+func (c *choice) place(s *split, sizes []nodegroupset.Group, class bound, nodes int64, limited bool, held map[string]string) (unplaced int64, err error) {
 	request := nodegroupset.SplitRequest{Nodes: nodes}
 	var members []int
 	for i := range sizes {
@@ -248,11 +255,17 @@ func (s *split) place(sizes []nodegroupset.Group, class bound, nodes int64, limi
 		}
 		request.Groups, members = append(request.Groups, g), append(members, i)
 	}
-	result, err := nodegroupset.Split(request)
+	result, err := nodegroupset.Split(c.underPolicy(request, s.chosen, func(name string) (int64, bool) {
+		i := slices.IndexFunc(sizes, func(g nodegroupset.Group) bool { return g.Name == name })
+		if i < 0 {
+			return 0, false
+		}
+		return sizes[i].Size, true
+	}))
 	if err != nil {
 		return 0, err
 	}
-	for k, g := range result.Groups { // in the order of the request
+	for k, g := range result.Groups[:len(members)] { // in the order of the request
 		i := members[k]
 		s.shares[g.Name] += int(g.NewSize - sizes[i].Size)
 		sizes[i].Size = g.NewSize

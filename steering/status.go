@@ -20,6 +20,8 @@ type Status struct {
 	Journal     string               `json:"journal,omitempty"`     // where it is kept, or why it cannot be
 	Groups      []GroupStatus        `json:"groups"`                // by name
 	Sets        [][]string           `json:"sets"`                  // groups similar to each other, as last seen
+	Policies    []PolicyStatus       `json:"policies,omitempty"`    // declared sets, by name
+	Refused     string               `json:"refused,omitempty"`     // why newer policies are not used
 	Plan        *PlanStatus          `json:"plan,omitempty"`        // the split being carried out
 	Decisions   []Decision           `json:"decisions"`             // the newest first, at most 50
 	Apart       []ApartStatus        `json:"apart,omitempty"`       // nearly similar groups and what keeps them apart

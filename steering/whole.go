@@ -195,7 +195,10 @@ func (p *wholePlan) provide(k *kind, pods int64, limited bool) (left int64, err 
 		size := p.sizes[m.Name]
 		request.Groups = append(request.Groups, nodegroupset.Group{Name: m.Name, Size: size, Min: min(m.Min, size), Max: p.top(m, limited)})
 	}
-	result, err := nodegroupset.Split(request)
+	result, err := nodegroupset.Split(p.underPolicy(request, k.members[0].Name, func(name string) (int64, bool) {
+		size, known := p.sizes[name]
+		return size, known
+	}))
 	if err != nil {
 		return pods, err
 	}
@@ -391,6 +394,6 @@ func (c *choice) shareWhole(s *split) (p *pick, d Decision, done bool) {
 	if wait {
 		return nil, Decision{Reason: fmt.Sprintf("all pods that the set of %s can take have room on nodes that are on their way", s.chosen), Members: s.result}, true
 	}
-	*s = split{chosen: s.chosen, why: s.why, members: members}
+	*s = split{chosen: s.chosen, why: s.why, policy: s.policy, members: members}
 	return nil, Decision{}, false
 }

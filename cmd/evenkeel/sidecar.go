@@ -20,6 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/internal/serving/recording"
 	"github.com/evenkeel/evenkeel/sidecar"
@@ -55,6 +56,7 @@ type sidecarOptions struct {
 	cores      string
 	memory     string
 	sidecar    sidecar.Options
+	policies   string // file
 
 	kubeconfig     string
 	noCluster      bool
@@ -107,6 +109,13 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	options.NotSpreadAware = !o.spread
 	if options.Chain, err = o.chain(); err != nil {
 		return err
+	}
+	if o.policies != "" {
+		file, policies, err := grouppolicy.Open(o.policies)
+		if err != nil {
+			return err
+		}
+		options.Policies, options.Similarity.Policies = file, policies
 	}
 	connection, err := serving.Dial(o.backendAddress, o.backendFiles, clock.RealClock{}, metrics.Backend(&externalgrpcpb.CloudProvider_ServiceDesc))
 	if err != nil {

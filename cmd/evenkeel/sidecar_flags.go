@@ -43,6 +43,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.cores, "cores-total", "", "the value passed to Cluster Autoscaler, min:max; empty means no limit")
 	f.StringVar(&o.memory, "memory-total", "", "the value passed to Cluster Autoscaler, min:max in gigabytes; empty means no limit")
 	addSimilarityFlags(f, &o.sidecar.Similarity)
+	f.StringVar(&o.policies, "node-group-policies", "", "FILE of NodeGroupPolicies, which declare sets; it is read again when it changes")
 	f.DurationVar(&o.sidecar.MaxNodeProvisionTime, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "the value passed to Cluster Autoscaler")
 	f.DurationVar(&o.sidecar.MaxNodeStartupTime, "max-node-startup-time", cloudprovider.DefaultMaxNodeStartupTime, "the value passed to Cluster Autoscaler")
 	f.DurationVar(&o.sidecar.Backoff.Initial, "initial-node-group-backoff-duration", 0, "backoff of a member after a refusal; 0 means 5m")

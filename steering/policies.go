@@ -1,0 +1,127 @@
+package steering
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// declared is what the user has declared about sets. Policies are used once they suit the groups of
+// the cloud; until then those before stay.
+type declared struct {
+	given   []nodegroupset.SetPolicy // that are not used yet
+	waiting bool                     // there are such
+	refused string                   // why they are not, or could not be read
+}
+
+// Declare replaces the declared sets, as soon as the policies suit the groups there are.
+func (s *Machine) Declare(policies []nodegroupset.SetPolicy) {
+	s.declared = declared{given: policies, waiting: true}
+	s.adoptPolicies()
+}
+
+// PoliciesUnreadable notes that new policies could not be read; those in use stay.
+func (s *Machine) PoliciesUnreadable(err error) {
+	s.declared = declared{}
+	s.refusePolicies(err)
+}
+
+func (s *Machine) refusePolicies(err error) {
+	s.declared.refused = err.Error()
+	s.warn("PoliciesRefused", "New policies are not used, those before stay: "+err.Error())
+}
+
+// adoptPolicies uses the policies that wait if they suit the groups. Groups that are not there yet
+// may come, so it is tried again at every reading.
+func (s *Machine) adoptPolicies() {
+	d := &s.declared
+	if !d.waiting || s.view == nil {
+		return
+	}
+	if err := nodegroupset.CheckPolicies(d.given, s.templateNodes(nil)); err != nil {
+		s.refusePolicies(fmt.Errorf("spec.%w", err))
+		return
+	}
+	options := s.o.Similarity
+	options.Policies = d.given
+	index, err := nodegroupset.NewIndex(options)
+	if err != nil {
+		s.refusePolicies(err)
+		return
+	}
+	s.o.Similarity, s.index, s.sets = options, index, map[string]string{}
+	s.levels.catalogue = nil
+	s.log(Log{Message: "Policies are used", Values: []any{"sets", len(d.given)}})
+	*d = declared{}
+}
+
+// templateNodes are the nodes of all groups' templates. What Cluster Autoscaler sent is preferred to
+// what the cloud says.
+func (s *Machine) templateNodes(sent map[string]*v1.Node) map[string]*v1.Node {
+	nodes := make(map[string]*v1.Node, len(s.view.Groups))
+	for id, g := range s.view.Groups {
+		if !g.ZeroOrMax {
+			nodes[id] = g.Template.Node
+		}
+	}
+	maps.Copy(nodes, sent)
+	return nodes
+}
+
+// terms are how declared sets share nodes, by group; nil if none is declared.
+func (s *Machine) terms(sent map[string]*v1.Node) map[string]*nodegroupset.Terms {
+	if len(s.o.Similarity.Policies) == 0 || s.view == nil {
+		return nil
+	}
+	return s.o.Similarity.Declared(s.templateNodes(sent))
+}
+
+// underPolicy completes a request to split by the policy of the chosen group's set. Its other groups
+// count for the policy too, and get nothing.
+func (c *choice) underPolicy(request nodegroupset.SplitRequest, chosen string, planned func(group string) (int64, bool)) nodegroupset.SplitRequest {
+	terms := c.policies[chosen]
+	if terms == nil || len(request.Groups) == 0 {
+		return request
+	}
+	names := make([]string, len(request.Groups))
+	for i, g := range request.Groups {
+		names[i] = g.Name
+	}
+	for _, name := range terms.Except(names) {
+		size, known := planned(name)
+		if !known {
+			size = int64(max(0, c.state(name).target))
+		}
+		request.Groups = append(slices.Clip(request.Groups), nodegroupset.Group{Name: name, Size: size, Max: size})
+	}
+	return terms.Of(request, chosen)
+}
+
+// PolicyStatus is a declared set.
+type PolicyStatus struct {
+	Set    string   `json:"set"`
+	Policy string   `json:"policy"`
+	Groups []string `json:"groups"` // by name
+}
+
+// policyStatuses are the declared sets by name.
+func (s *Machine) policyStatuses() []PolicyStatus {
+	bySet := map[string]*PolicyStatus{}
+	terms := s.terms(nil)
+	for _, name := range slices.Sorted(maps.Keys(terms)) {
+		t := terms[name]
+		if bySet[t.Set] == nil {
+			bySet[t.Set] = &PolicyStatus{Set: t.Set, Policy: t.String()}
+		}
+		bySet[t.Set].Groups = append(bySet[t.Set].Groups, name)
+	}
+	var out []PolicyStatus
+	for _, set := range slices.Sorted(maps.Keys(bySet)) {
+		out = append(out, *bySet[set])
+	}
+	return out
+}
