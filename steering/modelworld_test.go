@@ -11,7 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -79,6 +78,7 @@ type world struct {
 	// Cluster Autoscaler has backed them off by itself.
 	apart [most]bool
 
+	spread bool // pods have a topology spread over the groups' zones, of maxSkew 1
 	ca     caller
 	faults int          // that may still happen
 	patch  func(*world) // makes the machine a variant after every event; nil for none
@@ -134,6 +134,9 @@ func (w *world) connection() string { return fmt.Sprint(w.ca.process, "-", w.lif
 // running is how many pods run: each on a node that is ready. The nodes there were from the start
 // are taken.
 func (w *world) running() int {
+	if w.spread {
+		return w.total(w.filled(func(int) int { return 0 }))
+	}
 	n := -w.total(w.initial)
 	for _, ready := range w.ready {
 		n += ready
@@ -232,13 +235,18 @@ func (w *world) refresh() {
 	w.wake(false)
 	w.observe()
 	cloud := w.read()
-	w.event(func(m *Machine) { m.LoopBegins(w.now, cloud) })
+	w.event(func(m *Machine) {
+		if w.spread && m.HasExtra() {
+			m.NoticePending(w.workload().Pods)
+		}
+		m.LoopBegins(w.now, cloud)
+	})
 	counted := 0
 	var sizes [most]int
 	for i := range w.groups {
 		w.event(func(m *Machine) {
 			m.Called(w.connection(), OtherCall, "")
-			sizes[i] = m.Target(names[i])
+			sizes[i] = m.Shown(names[i])
 		})
 		if upcoming := sizes[i] - w.ready[i]; upcoming <= 0 {
 			w.ca.counts[i] = false
@@ -247,12 +255,26 @@ func (w *world) refresh() {
 		}
 	}
 	w.ca.first = w.running() + counted
+	var filled [most]int
+	if w.spread {
+		filled = w.filled(func(i int) int {
+			if w.ca.counts[i] && !w.ca.backoff[i].After(w.now) {
+				return sizes[i] - w.ready[i]
+			}
+			return 0
+		})
+		w.ca.first = w.total(filled)
+	}
 	need := w.pods - w.ca.first
 	w.ca.options = [most]int{}
 	w.ca.phase = refreshing
 	for i := range w.groups {
 		healthy := w.ca.counts[i] || sizes[i]-w.ready[i] <= 3
-		if n := min(need, w.max[i]-sizes[i]); n > 0 && healthy && !w.ca.backoff[i].After(w.now) {
+		n := min(need, w.max[i]-sizes[i])
+		if w.spread {
+			n = min(n, w.fits(filled, sizes, i))
+		}
+		if n > 0 && healthy && !w.ca.backoff[i].After(w.now) {
 			w.ca.options[i] = n
 			w.ca.phase = asking
 		}
@@ -281,7 +303,10 @@ func (w *world) ask() int {
 	w.wake(true)
 	question := Question{Nodes: map[string]*v1.Node{}}
 	for p := w.ca.first; p < w.pods; p++ {
-		question.Pods = append(question.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(p)), CreationTimestamp: metav1.Time{Time: epoch.Add(-time.Minute)}}})
+		question.Pods = append(question.Pods, w.pod(p))
+	}
+	if w.spread {
+		question.Workload = w.workload()
 	}
 	for i := range w.groups {
 		question.Nodes[names[i]] = templates[i]
