@@ -1,8 +1,10 @@
 package topologyspread
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -160,6 +162,39 @@ func (t *Table) weights(candidates []int) []float64 {
 		weights[j] = Weight(domains)
 	}
 	return weights
+}
+
+// Standing is a hard constraint and the counts of its domains.
+type Standing struct {
+	// Constraint is its position in the pod's list, Key its topologyKey.
+	Constraint int
+	Key        string
+	// Least is the least count, 0 if there are fewer domains than MinDomains.
+	Least, MaxSkew, MinDomains int
+	// Domains are those that nodes take part in, by name.
+	Domains []Domain
+}
+
+// Domain is a domain of a hard constraint.
+type Domain struct {
+	Name    string
+	Pods    int  // that match
+	Allowed bool // the constraint lets the pod in
+}
+
+// Standings returns the hard constraints in their order.
+func (t *Table) Standings() []Standing {
+	all := make([]Standing, len(t.hard.Counters))
+	for i, c := range t.hard.Counters {
+		all[i] = Standing{Constraint: c.index, Key: c.Key, Least: c.Minimum(), MaxSkew: c.MaxSkew, MinDomains: c.MinDomains}
+		for name, d := range c.domains {
+			if c.nodes[d] > 0 {
+				all[i].Domains = append(all[i].Domains, Domain{name, c.pods[d], c.Allows(c.pods[d])})
+			}
+		}
+		slices.SortFunc(all[i].Domains, func(a, b Domain) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return all
 }
 
 // Refusal is a hard constraint that does not allow the pod on a node, with the numbers that say so.

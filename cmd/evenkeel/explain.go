@@ -34,7 +34,8 @@ func newExplain(color *printing.ColorMode) *cobra.Command {
 limit, and the flags that would join them: for evenkeel, and for a Cluster Autoscaler without evenkeel.
 
 Without GROUP it explains the whole fleet; with one GROUP, its set and how it differs from every other group; with two,
-all differences between them.
+all differences between them. With the nodes and pods of a cluster it also says which zone or other domain pending pods with a
+topology spread wait for, and why.
 
 The fleet is read from one of these sources ("-" is standard input):
   --snapshot   Cluster Autoscaler's debugging snapshot, which contains the templates it compares

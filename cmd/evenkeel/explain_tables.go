@@ -40,12 +40,34 @@ func printExplanation(p *printing.Printer, wide bool, s *explain.Status) error {
 	default:
 		err = printFleet(p, wide, &s.Report)
 	}
+	for i := range s.Pending {
+		if err == nil {
+			err = printPending(p, &s.Pending[i])
+		}
+	}
 	for _, note := range s.Notes {
 		if err == nil {
 			err = p.Note(true, "Note: "+note+".")
 		}
 	}
 	return err
+}
+
+// printPending prints why pods are held by a spread constraint.
+func printPending(p *printing.Printer, held *explain.PendingSpread) error {
+	if err := p.Heading(held.Answer + "."); err != nil {
+		return err
+	}
+	g := printing.Grid{Columns: printing.Columns("DOMAIN", "MATCHING-PODS", "NODES", "ALLOWED", "GROUPS")}
+	for i := range held.Domains {
+		d := &held.Domains[i]
+		var groups []string
+		for _, group := range d.Groups {
+			groups = append(groups, group.Group)
+		}
+		g.Rows = append(g.Rows, []string{d.Name, strconv.Itoa(d.MatchingPods), strconv.Itoa(d.Nodes), strconv.FormatBool(d.Allowed), strings.Join(groups, ",")})
+	}
+	return p.Grid(g)
 }
 
 // differenceGrid and needGrid are about pairs of groups.

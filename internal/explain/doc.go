@@ -1,5 +1,5 @@
 // Package explain says which node groups of a fleet are similar and why others
-// are not.
+// are not, and which domains pending pods with a topology spread wait for.
 //
 // It reads a fleet from files - Cluster Autoscaler's debugging snapshot, a list of
 // node templates, or nodes and pods as kubectl prints them - has package

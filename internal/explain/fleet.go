@@ -49,7 +49,8 @@ type Fleet struct {
 	// Notes are what a reader should know of how the fleet was read.
 	Notes []string
 
-	file string // where the groups are from, for messages
+	pending []PendingSpread // pods that are held
+	file    string          // where the groups are from, for messages
 }
 
 // Names returns the groups in name order.

@@ -56,13 +56,13 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	if len(samples) == 0 {
 		return nil, refuse(s.Nodes, "no node has the label %s%s", s.GroupLabel, suggestLabels(hints))
 	}
-	pods, err := readPods(s, files, samples)
+	pods, err := readPods(s, files)
 	if err != nil {
 		return nil, err
 	}
 	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(s.Nodes)}
 	for group, node := range samples {
-		t := *template.OfNode(group, node, pods[node.Name], nil)
+		t := *template.OfNode(group, node, pods.on[node.Name], nil)
 		if by := named[group]; by != nil && !packs.NamesCloud(t.Node) {
 			t.Node.Spec.ProviderID = by.Spec.ProviderID
 		}
@@ -70,27 +70,20 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	}
 	fleet.note(s, samples, strays)
 	fleet.noteZones(label, nodes, groups)
-	return fleet, nil
+	return fleet, fleet.pendingSpreads(nodes, pods)
 }
 
-// readPods returns the pods on the samples. Pods that have ended take no room.
-func readPods(s Sources, files Files, samples map[string]*v1.Node) (map[string][]*v1.Pod, error) {
+// readPods reads the pods. Pods that have ended take no room.
+func readPods(s Sources, files Files) (*podList, error) {
+	pods := &podList{on: map[string][]*v1.Pod{}}
 	if s.Pods == "" {
-		return nil, nil
+		return pods, nil
 	}
-	wanted := map[string]bool{}
-	for _, sample := range samples {
-		wanted[sample.Name] = true
-	}
-	found := map[string][]*v1.Pod{}
-	err := objects(files, s.Pods, "Pod", func(p *v1.Pod) error {
-		ended := p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
-		if on := p.Spec.NodeName; wanted[on] && !ended {
-			found[on] = append(found[on], p)
-		}
+	return pods, objects(files, s.Pods, "Pod", func(p *v1.Pod) error {
+		p.ManagedFields = nil
+		pods.add(p)
 		return nil
 	})
-	return found, err
 }
 
 const mostNames = 5

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,24 +16,37 @@ import (
 )
 
 // fits reports whether the scheduler lets a daemon set's pod run on a node made from the template,
-// beside the pods that the template has. It looks at the labels, taints, resources and host ports
-// of the node. Rules that daemon sets do not need are left out: affinity and spread between pods,
-// volumes and devices.
+// beside the pods that the template has. Rules that daemon sets do not need are left out, as in
+// Rejection.
 func fits(pod *v1.Pod, t *cloudprovider.Template) bool {
-	if pod.Spec.NodeName != "" {
-		return false // a new node has another name
-	}
-	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(t.Node); !matches || err != nil {
-		return false
-	}
-	_, repelled := corev1.FindMatchingUntoleratedTaint(logr.Discard(), t.Node.Spec.Taints, pod.Spec.Tolerations, func(taint *v1.Taint) bool {
-		return taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
-	}, false)
-	return !repelled && hasRoom(t, pod) && hasPorts(t, pod)
+	return pod.Spec.NodeName == "" && Rejection(pod, t) == "" // a new node has another name
 }
 
-// hasRoom reports whether what the pod requests is left beside the pods of the template.
-func hasRoom(t *cloudprovider.Template, pod *v1.Pod) bool {
+// Rejection says why the scheduler does not let a pod run on a node, beside the pods that are on
+// it; it is empty if it does. It looks at the labels, taints, resources and host ports of the node.
+// Affinity and spread between pods, volumes and devices are left out.
+func Rejection(pod *v1.Pod, t *cloudprovider.Template) string {
+	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(t.Node); !matches || err != nil {
+		return "its node selector or affinity does not match"
+	}
+	taint, repelled := corev1.FindMatchingUntoleratedTaint(logr.Discard(), t.Node.Spec.Taints, pod.Spec.Tolerations, func(taint *v1.Taint) bool {
+		return taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
+	}, false)
+	if repelled {
+		return "it does not tolerate the taint " + taint.ToString()
+	}
+	if short := shortOf(t, pod); short != "" {
+		return "insufficient " + string(short)
+	}
+	if !hasPorts(t, pod) {
+		return "a host port is taken"
+	}
+	return ""
+}
+
+// shortOf returns the first resource that the pod requests more of than is left beside the pods of
+// the template; empty if there is none.
+func shortOf(t *cloudprovider.Template, pod *v1.Pod) v1.ResourceName {
 	left := map[v1.ResourceName]int64{}
 	for name, quantity := range t.Node.Status.Allocatable {
 		left[name] = amount(name, quantity)
@@ -42,12 +56,16 @@ func hasRoom(t *cloudprovider.Template, pod *v1.Pod) bool {
 			left[name] -= amount(name, quantity)
 		}
 	}
-	for name, quantity := range podresource.PodRequests(pod, podresource.PodResourcesOptions{}) {
-		if n := amount(name, quantity); n > 0 && n > left[name] && isScheduled(name) {
-			return false
+	requests := podresource.PodRequests(pod, podresource.PodResourcesOptions{})
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		if n := amount(name, requests[name]); n > 0 && n > left[name] && isScheduled(name) {
+			return name
 		}
 	}
-	return left[v1.ResourcePods] > int64(len(t.Pods))
+	if left[v1.ResourcePods] <= int64(len(t.Pods)) {
+		return v1.ResourcePods
+	}
+	return ""
 }
 
 // amount is a quantity in the unit that the scheduler counts it in.
