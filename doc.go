@@ -23,9 +23,10 @@
 // errors, nothing is decided; wirerules are what a server of the first is checked for on the wire.
 // Of the internal ones, document reads YAML and JSON strictly, with field paths in its errors, and
 // document/live the same objects from a running cluster. grouppolicy reads which sets of node groups
-// a user declares. serving opens the gRPC servers and
-// connections, with certificates and health; serving/access asks the API server who may see a page,
-// and serving/recording keeps the calls that are answered. loopback connects the two ends within a
+// a user declares, and zonemarks keeps which zones users have shifted away, in a file or a
+// ConfigMap. serving opens the gRPC servers and connections, with certificates and health;
+// serving/access asks the API server who may see a page, and serving/recording keeps the calls that
+// are answered. loopback connects the two ends within a
 // test. page shows a state to people and programs, and simulate/htmlreport draws the results of
 // scenarios as one page. controller runs controllers with a leader, and controller/scale reads,
 // writes and watches the Scale of any kind.

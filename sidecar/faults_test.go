@@ -199,10 +199,15 @@ func (c *faultCase) compare(t testing.TB) delay {
 	t.Helper()
 	events := told{}
 	c.sidecar.Recorder = events
-	w := newWorld(t, c.setup)
-	a := c.sameChoice(t)
+	d := c.against(newWorld(t, c.setup), c.sameChoice(t))
+	d.shut = events["SetBackedOff"] > 0
+	return d
+}
+
+// against compares a world with the same one without sidecar.
+func (c *faultCase) against(w, a *world) delay {
 	with, alone := w.serve(c, 2*time.Hour), a.serve(c, 2*time.Hour)
-	d := delay{shut: events["SetBackedOff"] > 0, log: fmt.Sprintf("%s\nwith  %v\nalone %v\n%s", c.about, with, alone, w.log()+a.log())}
+	d := delay{log: fmt.Sprintf("%s\nwith  %v\nalone %v\n%s", c.about, with, alone, w.log()+a.log())}
 	for i := range with {
 		if with[i].waited > alone[i].waited && (alone[i].nodes > with[i].nodes || alone[i].before > with[i].before) {
 			continue

@@ -10,11 +10,12 @@ import (
 
 // Metrics counts what the sidecar does.
 type Metrics struct {
-	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens                       prometheus.Counter
-	byCall                                                                                                   *prometheus.CounterVec
-	refresh                                                                                                  prometheus.Histogram
-	modes                                                                                                    *prometheus.GaugeVec
-	groups, inFlight, unseen, backedOffGroups, limitedGroups, shutSets, planAge, heldGroups, refusedPolicies prometheus.Gauge
+	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens                                                prometheus.Counter
+	byCall                                                                                                                            *prometheus.CounterVec
+	refresh                                                                                                                           prometheus.Histogram
+	modes                                                                                                                             *prometheus.GaugeVec
+	groups, inFlight, unseen, backedOffGroups, limitedGroups, shutSets, planAge, heldGroups, refusedPolicies, returning, shiftProblem prometheus.Gauge
+	zoneShifted                                                                                                                       *prometheus.GaugeVec
 }
 
 const subsystem = "evenkeel_sidecar_"
@@ -49,7 +50,11 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		shutSets:        gauge("backed_off_sets", "Sets left out of the answers because all their members are left alone."),
 		heldGroups:      gauge("held_node_groups", "Node groups told to be at their minimum, so that larger members of their sets shrink first."),
 		refusedPolicies: gauge("refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are."),
-		planAge:         gauge("plan_age_seconds", "Age of the split that is being carried out; 0 without one."),
+		returning:       gauge("returning_node_groups", "Node groups that catch up slowly, since their zone was shifted away and has come back."),
+		shiftProblem:    gauge("zonal_shift_invalid", "1 while the newest marks of zones cannot be used, so that those before hold."),
+		zoneShifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: subsystem + "zone_shifted", Help: "1 for each zone, or value of another label, that is shifted away."}, []string{"topology_key", "domain"}),
+		planAge: gauge("plan_age_seconds", "Age of the split that is being carried out; 0 without one."),
 	}
 	for _, call := range []string{"BestOptions", "IncreaseSize", "DecreaseTargetSize", "Refresh"} {
 		for _, result := range []string{"granted", "withheld", "failed"} {
@@ -59,7 +64,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m.state(steering.Gauges{Mode: steering.Steering})
 	if registerer != nil {
 		registerer.MustRegister(m.byCall, m.asked, m.grantedNodes, m.backoffs, m.restarts, m.refreshFailures, m.journalFailures,
-			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.limitedGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens, m.refusedPolicies)
+			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.limitedGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens, m.refusedPolicies,
+			m.returning, m.shiftProblem, m.zoneShifted)
 	}
 	return m
 }
@@ -108,4 +114,13 @@ func (m *Metrics) state(g steering.Gauges) {
 		refused = 1
 	}
 	m.refusedPolicies.Set(refused)
+	m.returning.Set(float64(g.Returning))
+	m.shiftProblem.Set(0)
+	if g.ShiftProblem {
+		m.shiftProblem.Set(1)
+	}
+	m.zoneShifted.Reset()
+	for _, domain := range g.Shifted {
+		m.zoneShifted.WithLabelValues(domain.Key, domain.Value).Set(1)
+	}
 }

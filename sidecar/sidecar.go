@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/evenkeel/evenkeel/steering"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // Sidecar answers Cluster Autoscaler as its expander (BestOptions) and as its cloud
@@ -94,9 +95,15 @@ func (s *Sidecar) carryOut(effects steering.Effects) {
 	}
 	s.history.warnings = append(s.history.warnings, effects.Warnings...)
 	for _, e := range effects.Events {
-		s.o.Recorder.Event(true, e.Reason, e.Message)
+		s.o.Recorder.Event(!e.Normal, e.Reason, e.Message)
 	}
 	for counter, n := range effects.Counts {
 		s.o.Metrics.count(counter, n)
 	}
+}
+
+// Shift takes in the zones that users have shifted away, as they were read from a source, or why
+// that cannot be used. What was taken in before then holds on.
+func (s *Sidecar) Shift(source string, marks []zonalshift.Mark, err error) {
+	s.observe(func(m *steering.Machine) { m.Shift(source, marks, err) })
 }

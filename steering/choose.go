@@ -153,6 +153,8 @@ func (s *Machine) newChoice(request Question) (*choice, error) {
 		return nil, err
 	}
 	c.policies = s.terms(request.Nodes)
+	s.learnLabels(request.Nodes)
+	s.shiftZones()
 	for _, name := range c.names {
 		c.similar[name] = append(s.index.Similar(name), name)
 	}
@@ -173,11 +175,12 @@ func (c *choice) decide() (*pick, Decision) {
 		dropped = c.dropProvided()
 	}
 	growable := c.growable()
+	c.tellWaiting(growable)
 	if dropped > 0 && !slices.ContainsFunc(growable, c.needed) {
 		return nil, Decision{Reason: fmt.Sprintf("%d pods have room on nodes that are on their way", dropped)}
 	}
 	if len(growable) == 0 {
-		return nil, Decision{Reason: "every group that could grow is backed off: " + c.backoffs(c.names)}
+		return nil, Decision{Reason: "every group that could grow is backed off or shifted away: " + c.backoffs(c.names)}
 	}
 	growable = c.stay(growable)
 	var passed []string
@@ -264,13 +267,14 @@ func (c *choice) atomic(o *Option) bool {
 // needed reports whether the option has pods without room.
 func (c *choice) needed(name string) bool { return c.options[name].NodeCount > 0 }
 
-// growable returns the groups with an option that are not backed off. Where that leaves a set
-// without a member, those count that may be tried all the same, and an event is published.
+// growable returns the groups with an option that are neither backed off nor shifted away. Where
+// backoffs leave a set without a member, those count that may be tried all the same, and an event is
+// published.
 func (c *choice) growable() []string {
 	var growable []string
 	for _, name := range c.names {
 		_, _, off := c.backoff.Active(name, c.at.now)
-		if off && (c.open(name) || c.at.now.Sub(c.state(name).hidden) < retry) {
+		if c.shiftedAway(name) != "" || off && (c.open(name) || c.at.now.Sub(c.state(name).hidden) < retry) {
 			continue
 		}
 		// The option of a group near its maximum may hold only pods that have room, and the
@@ -296,13 +300,14 @@ func (c *choice) growable() []string {
 // Autoscaler decides by itself whether to ask for the group again.
 const retry = time.Minute
 
-// open reports whether a member of the group's set is not backed off and can grow. A member without
+// open reports whether a member of the group's set is neither backed off nor shifted away, and can
+// grow. A member without
 // an option has lost it to a failed call, if only one question came without it.
 func (c *choice) open(name string) bool {
 	return slices.ContainsFunc(c.similarTo(name), func(other string) bool {
 		g, b := c.view.Groups[other], c.state(other)
 		_, _, off := c.backoff.Active(other, c.at.now)
-		return !off && g != nil && (c.options[other] != nil || b.missed == 1 && b.target < g.MaxSize)
+		return !off && c.shiftedAway(other) == "" && g != nil && (c.options[other] != nil || b.missed == 1 && b.target < g.MaxSize)
 	})
 }
 
@@ -312,6 +317,10 @@ func (c *choice) set(name string) string { return cmp.Or(c.sets[name], name) }
 func (c *choice) backoffs(names []string) string {
 	var out []string
 	for _, name := range names {
+		if why := c.shiftedAway(name); why != "" {
+			out = append(out, fmt.Sprintf("%s (%s)", name, why))
+			continue
+		}
 		if until, why, off := c.backoff.Active(name, c.at.now); off {
 			out = append(out, fmt.Sprintf("%s until %s (%s)", name, until.UTC().Format(time.TimeOnly), why))
 		}

@@ -13,7 +13,7 @@
 //   - Answers of the cloud: LoopBegins and Show for a reading, LoopSkipped if it failed; OrderEnded,
 //     Decreased, NodesDeleted, FailedDeleted and TakenBack for the results of orders.
 //   - A question that Cluster Autoscaler did not wait for: Unread.
-//   - What is known from elsewhere: Observe for the registered nodes, JournalRead and JournalSaved
+//   - What is known from elsewhere: Shift for the zones that users have shifted away, Observe for the registered nodes, JournalRead and JournalSaved
 //     for the journal.
 //
 // Answers say what to order from the cloud: Grant for an increase, Decrease and Overdue for a

@@ -10,9 +10,10 @@ type Effects struct {
 	Counts    map[Counter]int
 }
 
-// Event is a Kubernetes event of the type Warning.
+// Event is a Kubernetes event, of the type Warning unless it is Normal.
 type Event struct {
 	Reason, Message string
+	Normal          bool
 }
 
 // Log is a line of the log.
@@ -53,7 +54,7 @@ func (s *Machine) log(l Log) { s.out.Logs = append(s.out.Logs, l) }
 
 // event publishes something as a Kubernetes event.
 func (s *Machine) event(reason, message string) {
-	s.out.Events = append(s.out.Events, Event{reason, message})
+	s.out.Events = append(s.out.Events, Event{Reason: reason, Message: message})
 }
 
 // note has a decision kept and logged.

@@ -63,7 +63,8 @@ func (s *Machine) grantOf(g *Group, delta int) Grant {
 	b := s.state(g.ID)
 	mode, why := s.Mode()
 	full := func(reason string) Grant { return Grant{Nodes: delta, reason: reason} }
-	if p := s.pick; (p == nil || p.group != g.ID) && b.target < g.MinSize && b.target+delta <= g.MinSize {
+	away := s.shiftedAway(g.ID)
+	if p := s.pick; away == "" && (p == nil || p.group != g.ID) && b.target < g.MinSize && b.target+delta <= g.MinSize {
 		return full("up to the group's minimum size")
 	}
 	p := s.pick
@@ -74,6 +75,10 @@ func (s *Machine) grantOf(g *Group, delta int) Grant {
 		s.pick, s.ignored = nil, false
 	}
 	switch {
+	case away != "" && mode != DryRun && (!asked || p.refuse == ""):
+		// Where Cluster Autoscaler does not come back at once for another group, only a refusal makes
+		// it take one.
+		return Grant{reason: "nothing: " + away, Hide: s.HidesFailures(), shared: true, refuse: mode != Steering}
 	case mode != Steering:
 		return full(why)
 	case g.ZeroOrMax:

@@ -20,6 +20,7 @@ type journal struct {
 	Pick      *journalPick            `json:"pick,omitempty"`
 	Stopped   bool                    `json:"stopped,omitempty"` // the answer of the expander was to grow no group
 	Balancing bool                    `json:"balancing,omitempty"`
+	Shifted   []string                `json:"shifted,omitempty"` // groups whose zone is shifted away or has come back lately
 }
 
 // journalPlan is the set that is being filled. The pods it was begun for are not kept.
@@ -106,7 +107,7 @@ func (s *Machine) NewProcess() {
 
 // journal is the text of what must survive.
 func (s *Machine) journal() journal {
-	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Stopped: s.stopped, Balancing: s.balancing}
+	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Stopped: s.stopped, Balancing: s.balancing, Shifted: s.zonal.shifts.Away()}
 	if s.plan != nil {
 		j.Plan = &journalPlan{s.plan.since, s.plan.chosen, s.plan.left}
 	}
@@ -146,6 +147,7 @@ func (s *Machine) restore(j journal) {
 		}
 	}
 	s.balancing = j.Balancing
+	s.zonal.shifts.Restore(j.Shifted)
 	s.plan, s.pick, s.stopped = nil, nil, j.Stopped && s.loop == 0
 	if j.Pick != nil && s.loop == 0 {
 		s.pick = &pick{group: j.Pick.Group, share: j.Pick.Share}

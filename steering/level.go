@@ -45,6 +45,7 @@ type level struct {
 type floor struct {
 	min  int
 	held bool // the group is at it
+	away bool // it may be below the real minimum
 	why  string
 }
 
@@ -326,5 +327,9 @@ func (s *Machine) Minimum(g *Group) int {
 	if !raised {
 		return g.MinSize
 	}
-	return max(g.MinSize, min(f.min, s.state(g.ID).settled()))
+	told := min(f.min, s.state(g.ID).settled())
+	if f.away {
+		return told
+	}
+	return max(g.MinSize, told)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // Options of a machine. The zero value chooses by name and grants every increase in full, since
@@ -40,6 +41,8 @@ type Options struct {
 	NotSpreadAware bool
 	// Totals bound what is granted beyond what was asked.
 	Totals Totals
+	// ZonalShift says how fast a zone that was shifted away comes back, and what is detected.
+	ZonalShift zonalshift.Options
 	// DryRun only reports what would be done.
 	DryRun bool
 }
@@ -90,6 +93,7 @@ type Machine struct {
 	levels      levels
 	declared    declared
 	inferred    inferred
+	zonal       zonal
 	warned      map[string]bool
 	needed      time.Time            // since when more may be needed than was granted before
 	shown       map[string]time.Time // kinds of pods with a topology spread, and beside them, when last asked for
@@ -111,9 +115,14 @@ func New(writer string, o Options) (*Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("max balance deferral %s: %w", *o.MaxBalanceDeferral, err)
 	}
+	shifts, err := zonalshift.New(o.ZonalShift)
+	if err != nil {
+		return nil, fmt.Errorf("zonal shift: %w", err)
+	}
 	return &Machine{
 		declared: declared{given: policies, waiting: len(policies) > 0},
 		o:        o,
+		zonal:    zonal{shifts: shifts},
 		writer:   writer,
 		index:    index,
 		deferral: limit,

@@ -87,7 +87,9 @@ func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
 		s.plan = nil // nobody has asked for its pods any more
 	}
 	s.inferred.forget(began.Add(-10 * time.Minute))
+	s.shiftZones()
 	s.levelOut(began)
+	s.holdLevels()
 }
 
 // TakeFailed takes the instances that could not be created out of a group that has just been read,
@@ -156,7 +158,7 @@ func (s *Machine) roomBeside(id string) int {
 	}
 	room, now := 0, s.now
 	for other, g := range s.view.Groups {
-		if _, _, off := s.backoff.Active(other, now); other != id && !off && s.set(other) == s.set(id) {
+		if _, _, off := s.backoff.Active(other, now); other != id && !off && s.shiftedAway(other) == "" && s.set(other) == s.set(id) {
 			room += max(0, g.MaxSize-s.state(other).target)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // Status returns what is known of the groups and the split that is being carried out. What the
@@ -26,6 +28,7 @@ func (s *Machine) Status() Status {
 		out.Plan = &PlanStatus{Since: p.since, Chosen: p.chosen, Why: p.why, Need: p.need, Granted: p.granted, Members: slices.Clone(p.members)}
 	}
 	out.Refused = s.declared.refused
+	out.ZonalShift = s.zonalShiftStatus()
 	report := s.index.Explain()
 	for _, miss := range report.Misses {
 		out.Apart = append(out.Apart, ApartStatus{Left: miss.Left, Right: miss.Right, Differences: miss.Differences, Remedy: miss.Remedy})
@@ -51,6 +54,7 @@ func (s *Machine) groupStatuses() []GroupStatus {
 		if f, raised := s.levels.floors[id]; raised {
 			status.Floor, status.FloorWhy = s.Minimum(g), f.why
 		}
+		status.Shifted, status.Lag = s.shiftedAway(id), s.zonal.decision.Lag[id]
 		if until, why, off := s.backoff.Active(id, at.now); off {
 			status.Backoff = fmt.Sprintf("until %s: %s", until.UTC().Format(time.RFC3339), why)
 		}
@@ -73,6 +77,9 @@ type Gauges struct {
 	ClosedSets               int
 	PlanAge                  time.Duration // 0 without one
 	PoliciesRefused          bool
+	Shifted                  []zonalshift.Domain
+	ShiftProblem             bool // the newest marks of zones are not used
+	Returning                int  // groups that catch up
 }
 
 // Gauges returns the numbers as of the last reading; ok is false before it.
@@ -101,6 +108,10 @@ func (s *Machine) Gauges() (out Gauges, ok bool) {
 			out.Held++
 		}
 	}
+	for i := range s.zonal.decision.Shifted {
+		out.Shifted = append(out.Shifted, s.zonal.decision.Shifted[i].Domain)
+	}
+	out.ShiftProblem, out.Returning = s.zonal.problem != "", len(s.zonal.decision.Lag)
 	if s.plan != nil {
 		out.PlanAge = at.now.Sub(s.plan.since)
 	}

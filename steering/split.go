@@ -37,6 +37,7 @@ type member struct {
 	limited bool    // its option may lack pods for want of room
 	held    string  // why it gets no more than allowed as long as others can take the rest; empty for no limit
 	allowed int64
+	lag     int64 // in its size and maximum: its zone was shifted away and has come back lately
 }
 
 // pods returns the pods of the member's option.
@@ -133,6 +134,8 @@ func (c *choice) takers(chosen, name string) []types.UID {
 func (c *choice) member(name string) member {
 	g, b := c.view.Groups[name], c.state(name)
 	m := member{Group: nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)}}
+	m.lag = min(c.lag(name), max(0, nodegroupset.MaxSize-m.Max))
+	m.Size, m.Max = m.Size+m.lag, m.Max+m.lag
 	allowed, why := allowance(b.proof, c.at.count(g, b))
 	m.allowed, m.held = int64(allowed), why
 	return m
@@ -160,7 +163,7 @@ func (c *choice) away(chosen string) []member {
 	for _, name := range c.similarTo(chosen) {
 		g, b := c.view.Groups[name], c.state(name)
 		_, _, off := c.backoff.Active(name, c.at.now)
-		if c.options[name] != nil || g == nil || off || g.ZeroOrMax || c.at.count(g, b).troubled() {
+		if c.options[name] != nil || g == nil || off || c.shiftedAway(name) != "" || g.ZeroOrMax || c.at.count(g, b).troubled() {
 			continue
 		}
 		if b.missed == 1 || b.away && c.Machine.unseen(g, c.at) > 0 {
@@ -227,7 +230,12 @@ func (c *choice) work(s *split) error {
 	}
 	s.result = nil
 	for i := range sizes {
-		s.result = append(s.result, PlanMember{Name: sizes[i].Name, Size: int(s.members[i].Size), NewSize: int(sizes[i].Size), Why: held[sizes[i].Name]})
+		m := &s.members[i]
+		why := held[m.Name]
+		if m.lag > 0 {
+			why = strings.TrimPrefix(fmt.Sprintf("%s; its zone has come back and it catches up slowly, counting as larger by %d", why, m.lag), "; ")
+		}
+		s.result = append(s.result, PlanMember{Name: m.Name, Size: int(m.Size - m.lag), NewSize: int(sizes[i].Size - m.lag), Why: why})
 	}
 	return nil
 }
@@ -273,7 +281,7 @@ func (c *choice) place(s *split, sizes []nodegroupset.Group, class bound, nodes 
 		case g.Reason == nodegroupset.ReasonAtMax && g.NewSize < m.Max && limited:
 			held[g.Name] = m.held
 		case g.Reason == nodegroupset.ReasonAtMax:
-			held[g.Name] = fmt.Sprintf("max %d", m.Max)
+			held[g.Name] = fmt.Sprintf("max %d", m.Max-m.lag)
 		default:
 			held[g.Name] = string(g.Reason)
 		}

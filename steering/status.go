@@ -23,6 +23,7 @@ type Status struct {
 	Policies    []PolicyStatus       `json:"policies,omitempty"`    // declared sets, by name
 	Refused     string               `json:"refused,omitempty"`     // why newer policies are not used
 	Plan        *PlanStatus          `json:"plan,omitempty"`        // the split being carried out
+	ZonalShift  *ZonalShiftStatus    `json:"zonalShift,omitempty"`  // zones that are shifted away
 	Decisions   []Decision           `json:"decisions"`             // the newest first, at most 50
 	Apart       []ApartStatus        `json:"apart,omitempty"`       // nearly similar groups and what keeps them apart
 	Warnings    []string             `json:"warnings,omitempty"`    // what somebody should look at
@@ -44,6 +45,8 @@ type GroupStatus struct {
 	Floor    int    `json:"floor,omitempty"`    // the minimum that Cluster Autoscaler is given where it is above the real one
 	FloorWhy string `json:"floorWhy,omitempty"` // why, and until when at most
 	Backoff  string `json:"backoff,omitempty"`  // why nothing is ordered here, and until when
+	Shifted  string `json:"shifted,omitempty"`  // why nothing is ordered here: its zone is shifted away
+	Lag      int    `json:"lag,omitempty"`      // by how much it counts as larger, since its zone has come back lately
 	Limited  string `json:"limited,omitempty"`  // why no more than one node is, as long as others can take the rest
 	Problem  string `json:"problem,omitempty"`  // what is wrong with its template or its answers
 }

@@ -51,7 +51,7 @@ func (c *choice) planWhole(s *split) (why string) {
 			m := &members[i]
 			share := int(p.sizes[m.Name] - m.Size)
 			s.shares[m.Name], s.need = share, s.need+share
-			s.result = append(s.result, PlanMember{Name: m.Name, Size: int(m.Size), NewSize: int(p.sizes[m.Name])})
+			s.result = append(s.result, PlanMember{Name: m.Name, Size: int(m.Size - m.lag), NewSize: int(p.sizes[m.Name] - m.lag)})
 		}
 		if s.need == 0 || s.next() != nil {
 			break
@@ -72,7 +72,7 @@ func (c *choice) wholeSet(s *split) []member {
 	members := slices.DeleteFunc(slices.Clone(s.members), func(m member) bool { return m.option == nil })
 	for _, name := range c.similarTo(s.chosen) {
 		g, b := c.view.Groups[name], c.state(name)
-		if c.options[name] != nil || g == nil || g.ZeroOrMax || c.at.count(g, b).troubled() {
+		if c.options[name] != nil || g == nil || g.ZeroOrMax || c.shiftedAway(name) != "" || c.at.count(g, b).troubled() {
 			continue
 		}
 		if _, _, off := c.backoff.Active(name, c.at.now); !off {

@@ -52,15 +52,15 @@ func Marks(doc *v1alpha1.ZonalShift) ([]Mark, field.ErrorList) {
 // UnknownError is returned for a mark of a domain in which no node group is.
 type UnknownError struct {
 	Domain Domain
-	// Known are the domains of that label that node groups are in, sorted.
+	// Known are the domains of that label that exist, sorted.
 	Known []string
 }
 
 func (e *UnknownError) Error() string {
 	if len(e.Known) == 0 {
-		return fmt.Sprintf("unknown %s: no node group has the label %s", e.Domain, e.Domain.Key)
+		return fmt.Sprintf("unknown %s: nothing has the label %s", e.Domain, e.Domain.Key)
 	}
-	text := fmt.Sprintf("unknown %s: node groups are in %s", e.Domain, strings.Join(e.Known, ", "))
+	text := fmt.Sprintf("unknown %s: known are %s", e.Domain, strings.Join(e.Known, ", "))
 	if near := spelling.Nearest(e.Domain.Value, e.Known); len(near) > 0 {
 		text += fmt.Sprintf(" (did you mean %s?)", strings.Join(near, " or "))
 	}

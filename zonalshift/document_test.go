@@ -44,7 +44,7 @@ func TestAnUnknownZoneIsNamedWithThoseThatExist(t *testing.T) {
 	known := func(key string) []string { return zonalshift.Domains(key, groups) }
 	for text, want := range map[string]string{
 		"za":  "",
-		"zzb": "unknown zone zzb: node groups are in za, zb, zc (did you mean zb?)",
+		"zzb": "unknown zone zzb: known are za, zb, zc (did you mean zb?)",
 	} {
 		err := zonalshift.Check([]zonalshift.Mark{zone("zc"), zone(text)}, known)
 		if (err == nil) != (want == "") || err != nil && err.Error() != want {
@@ -52,7 +52,7 @@ func TestAnUnknownZoneIsNamedWithThoseThatExist(t *testing.T) {
 		}
 	}
 	rack := zonalshift.Mark{Domain: zonalshift.Domain{Key: "example.com/rack", Value: "r1"}}
-	if err := zonalshift.Check([]zonalshift.Mark{rack}, known); err == nil || err.Error() != "unknown example.com/rack r1: no node group has the label example.com/rack" {
+	if err := zonalshift.Check([]zonalshift.Mark{rack}, known); err == nil || err.Error() != "unknown example.com/rack r1: nothing has the label example.com/rack" {
 		t.Errorf("got %v", err)
 	}
 }

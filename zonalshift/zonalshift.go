@@ -93,7 +93,7 @@ type Shifted struct {
 }
 
 // String says what is shifted away, and why.
-func (s *Shifted) String() string {
+func (s Shifted) String() string {
 	text := s.Domain.String() + " is shifted away"
 	if s.Reason != "" {
 		text += ": " + s.Reason
@@ -110,7 +110,7 @@ type Ignored struct {
 }
 
 // String says what has no effect, and why.
-func (i *Ignored) String() string {
+func (i Ignored) String() string {
 	if i.Set == "" {
 		return fmt.Sprintf("the shift of %s has no effect: %s", i.Domain, i.Reason)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
+	"github.com/evenkeel/evenkeel/internal/zonemarks"
 )
 
 // The documentation is README.md and docs/*.md. Its commands are run, its
@@ -110,7 +111,7 @@ func TestDocumentedDocuments(t *testing.T) {
 }
 
 // accept fails the test unless the documents are sound: the program takes them,
-// or they are Balancers as the controller wants them, with other objects of a
+// or they are marks of zones, or Balancers as the controller wants them, with other objects of a
 // cluster beside them.
 func accept(t *testing.T, where, text string) {
 	if !strings.Contains(text, "apiVersion: "+v1alpha1.APIVersion) {
@@ -124,6 +125,12 @@ func accept(t *testing.T, where, text string) {
 	}
 	if strings.Contains(text, "\nkind: "+v1alpha1.KindNodeGroupPolicies+"\n") {
 		if _, _, err := grouppolicy.Parse(where, []byte(text)); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	if strings.Contains(text, "\nkind: "+v1alpha1.KindZonalShift+"\n") {
+		if _, _, err := zonemarks.Parse(where, []byte(text)); err != nil {
 			t.Error(err)
 		}
 		return
@@ -170,6 +177,7 @@ func TestDocumentedFields(t *testing.T) {
 		"docs/spread-split.md":    {reflect.TypeFor[v1alpha1.SpreadSplitSpec](), reflect.TypeFor[v1alpha1.SpreadSplitStatus]()},
 		"docs/topology-spread.md": {reflect.TypeFor[v1alpha1.TopologySpreadSpec](), reflect.TypeFor[v1alpha1.TopologySpreadStatus]()},
 		"docs/policies.md":        {reflect.TypeFor[v1alpha1.NodeGroupPoliciesSpec]()},
+		"docs/zonal-shift.md":     {reflect.TypeFor[v1alpha1.ZonalShiftSpec]()},
 		"docs/scenario.md":        {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
 		"docs/balancer.md":        {reflect.TypeFor[v1alpha1.BalancerSpec](), reflect.TypeFor[v1alpha1.BalancerStatus]()},
 	} {

@@ -54,6 +54,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or an invalid document.`,
 		newSidecar(),
 		newSimulate(&color),
 		newVersion(),
+		newZone(),
 	)
 	root.SetHelpCommand(newHelp())
 	root.SetCompletionCommandGroupID(groupOther)

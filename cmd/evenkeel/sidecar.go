@@ -65,6 +65,7 @@ type sidecarOptions struct {
 	leaderElect    bool
 	cluster        cluster.Options
 	record         string
+	shifts         shiftFlags
 	log            logFlags
 }
 
@@ -105,6 +106,7 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	defer collectSeldom()()
 	registry, metrics := newRegistry()
 	options := o.sidecar
+	options.ZonalShift = o.shifts.options()
 	options.Log, options.Connection, options.Metrics, options.NotBalanced = log, serving.Connection, sidecar.NewMetrics(registry), !o.balance
 	options.NotSpreadAware = !o.spread
 	if options.Chain, err = o.chain(); err != nil {
@@ -133,6 +135,11 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	if err != nil {
 		return &usageError{err, "see the flags that say which groups are similar"}
 	}
+	stop, err := o.shifts.watch(ctx, w.config, s.Shift)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	record, err := o.openRecord(log)
 	if err != nil {
 		return err

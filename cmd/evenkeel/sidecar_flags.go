@@ -55,6 +55,8 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	o.sidecar.MaxBalanceDeferral = f.Duration("max-balance-deferral", deferral.Default, "how long a set waits for its larger members to shrink before it may become unbalanced; 0 does not wait")
 	f.BoolVar(&o.sidecar.DryRun, "dry-run", false, "only report what would be done")
 
+	o.shifts.addTo(f)
+
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server; empty means in-cluster configuration")
 	f.BoolVar(&o.noCluster, "no-cluster", false, "do not use the API server")
 	f.BoolVar(&o.inferReadiness, "infer-readiness", false, "infer which nodes are ready from Cluster Autoscaler's calls instead of watching them")
@@ -87,10 +89,13 @@ func (o *sidecarOptions) validate() error {
 		return errors.New("--no-cluster needs --journal-file: without a journal nothing is granted in part")
 	case o.sidecar.LevelScaleDown && !o.balance:
 		return errors.New("--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance")
+	case o.noCluster && o.shifts.configMap != "":
+		return errors.New("--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster")
 	case o.sidecar.Parallel < 1:
 		return fmt.Errorf("invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel)
 	}
-	return cmp.Or(o.readTotals(), o.checkAddresses(), checkFiles("", o.files), o.checkDurations())
+	o.shifts.namespace = o.cluster.Namespace
+	return cmp.Or(o.readTotals(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files), o.checkDurations())
 }
 
 // readTotals reads the limits over all nodes.

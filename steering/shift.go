@@ -1,0 +1,246 @@
+package steering
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/zonalshift"
+)
+
+// zonal is what is known of zones that are shifted away.
+type zonal struct {
+	shifts *zonalshift.Shifts
+	marks  []zonalshift.Mark // of users, as last found to be good
+	// offered are marks of which it is not known yet whether their zones exist.
+	offered  []zonalshift.Mark
+	checked  bool   // there are none
+	source   string // of the marks; empty without one
+	problem  string // why the newest marks are not used
+	decision zonalshift.Decision
+	labels   map[string]map[string]string // of a node of each group, as Cluster Autoscaler sent it last
+	waiting  string                       // pods that wait for a zone, as last reported
+}
+
+// Shift records the zones that users have shifted away, as they were read from a source, or why
+// that could not be used: then the marks before hold on.
+func (s *Machine) Shift(source string, marks []zonalshift.Mark, err error) {
+	z := &s.zonal
+	z.source = source
+	if err != nil {
+		z.offered, z.checked = nil, true
+		s.refuseMarks(err)
+		return
+	}
+	z.offered, z.checked = slices.Clone(marks), false
+	s.checkMarks()
+	s.shiftZones()
+}
+
+// checkMarks takes over the newest marks once it is known that their zones exist.
+func (s *Machine) checkMarks() {
+	z := &s.zonal
+	if z.checked || s.view == nil {
+		return
+	}
+	groups := s.shiftGroups()
+	err := zonalshift.Check(z.offered, func(key string) []string { return zonalshift.Domains(key, groups) })
+	if err != nil {
+		s.refuseMarks(fmt.Errorf("%s: %w", z.source, err))
+		return
+	}
+	z.marks, z.offered, z.checked, z.problem = z.offered, nil, true, ""
+}
+
+// refuseMarks reports once why marks are not used.
+func (s *Machine) refuseMarks(err error) {
+	text := err.Error()
+	if kept := len(s.zonal.marks); kept > 0 {
+		text += fmt.Sprintf("; the last good marks are kept: %s", markNames(s.zonal.marks))
+	} else {
+		text += "; no zone is shifted away by a mark"
+	}
+	if s.zonal.problem == text {
+		return
+	}
+	s.zonal.problem = text
+	s.log(Log{Err: errors.New(text), Message: "The marks of zones cannot be used"})
+	s.event("ZonalShiftInvalid", text)
+}
+
+func markNames(marks []zonalshift.Mark) string {
+	names := make([]string, len(marks))
+	for i := range marks {
+		names[i] = marks[i].Domain.String()
+	}
+	return strings.Join(names, ", ")
+}
+
+// shiftZones decides anew what holds for zones that are shifted away. It comes after a reading of
+// the cloud, a question, and a change of the marks.
+func (s *Machine) shiftZones() {
+	z := &s.zonal
+	s.checkMarks()
+	if s.view == nil || len(z.marks) == 0 && !z.shifts.Watches() {
+		return
+	}
+	z.decision = z.shifts.Advance(s.now, z.marks, s.shiftGroups())
+	for i := range z.decision.Began {
+		began := &z.decision.Began[i]
+		until := ""
+		if !began.Until.IsZero() {
+			until = " until " + began.Until.UTC().Format("2006-01-02 15:04 UTC")
+		}
+		s.log(Log{Message: "Zone is shifted away", Values: []any{"zone", began.Domain.String(), "reason", began.Reason, "detected", began.Detected, "nodeGroups", began.Groups}})
+		s.event("ZoneShifted", fmt.Sprintf("%s%s: nothing grows there and no member of the sets shrinks: %s", began, until, strings.Join(began.Groups, ", ")))
+	}
+	for _, ended := range z.decision.Ended {
+		s.log(Log{Message: "Zone has come back", Values: []any{"zone", ended.Domain.String(), "reason", ended.Reason}})
+		s.out.Events = append(s.out.Events, Event{Reason: "ZoneReturned", Message: fmt.Sprintf("%s has come back: %s", ended.Domain, ended.Reason), Normal: true})
+	}
+	for _, ignored := range z.decision.Ignored {
+		s.warn("ZonalShiftIgnored", ignored.String())
+	}
+}
+
+// shiftGroups are all groups as a shift sees them.
+func (s *Machine) shiftGroups() []zonalshift.Group {
+	set := s.sets
+	if len(s.index.Names()) == 0 && !s.o.NotBalanced {
+		set = s.catalogueSets(s.now)
+	}
+	out := make([]zonalshift.Group, 0, len(s.view.Groups))
+	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
+		g, b := s.view.Groups[id], s.state(id)
+		n := s.at.count(g, b)
+		_, _, refuses := s.backoff.Active(id, s.now)
+		one := zonalshift.Group{
+			Name: id, Labels: s.labelsOf(g), Size: max(0, b.target), Max: g.MaxSize, Ready: n.ready, NotReady: n.broken, Refuses: refuses,
+		}
+		if !s.o.NotBalanced && !g.ZeroOrMax {
+			one.Set = set[id]
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// labelsOf are those of a node of the group as Cluster Autoscaler sent it last, or as the cloud
+// describes it.
+func (s *Machine) labelsOf(g *Group) map[string]string {
+	if labels := s.zonal.labels[g.ID]; labels != nil {
+		return labels
+	}
+	if g.Template.Node != nil {
+		return g.Template.Node.Labels
+	}
+	return nil
+}
+
+// learnLabels notes in which zones the groups of a question are.
+func (s *Machine) learnLabels(nodes map[string]*v1.Node) {
+	if s.zonal.labels == nil {
+		s.zonal.labels = map[string]map[string]string{}
+	}
+	for name, node := range nodes {
+		s.zonal.labels[name] = node.Labels
+	}
+	maps.DeleteFunc(s.zonal.labels, func(name string, _ map[string]string) bool { return s.view.Groups[name] == nil })
+}
+
+// shiftedAway says why a group must not grow; empty if it may.
+func (s *Machine) shiftedAway(id string) string { return s.zonal.decision.Away[id] }
+
+// lag is by how much a group counts as larger in a split, since its zone has come back lately.
+func (s *Machine) lag(id string) int64 { return int64(s.zonal.decision.Lag[id]) }
+
+// holdLevels raises the minimums of groups that must not shrink while a zone of their set is shifted
+// away, so that Cluster Autoscaler removes no node there. Where a group must not grow either, the
+// minimum is lowered to its size: Cluster Autoscaler may raise groups to their minimums.
+func (s *Machine) holdLevels() {
+	if mode, _ := s.Mode(); mode == DryRun || s.view == nil {
+		return
+	}
+	for id, why := range s.zonal.decision.Held {
+		g, b := s.view.Groups[id], s.state(id)
+		if g == nil {
+			continue
+		}
+		if s.levels.floors == nil {
+			s.levels.floors = map[string]floor{}
+		}
+		s.levels.floors[id] = floor{min: min(b.settled(), s.at.kept(g)), held: true, why: why, away: s.shiftedAway(id) != ""}
+	}
+}
+
+// kept counts the instances that a shift keeps: all but those that have failed or never became
+// nodes in time. Nodes that are not ready may come back with their zone.
+func (s *observation) kept(g *Group) int {
+	n := 0
+	for i := range g.Instances {
+		instance := &g.Instances[i]
+		_, registered := s.nodes[instance.ID]
+		since, known := s.since[instance.ID]
+		lost := !registered && known && s.now.Sub(since) >= s.provision
+		if instance.State != cloudprovider.InstanceDeleting && instance.Error == nil && !lost {
+			n++
+		}
+	}
+	return n
+}
+
+// tellWaiting publishes which pods wait because they can run only in zones that are shifted away.
+func (c *choice) tellWaiting(growable []string) {
+	served := map[int]bool{}
+	for _, name := range growable {
+		for _, i := range c.options[name].Pods {
+			served[i] = true
+		}
+	}
+	waiting, why := map[int]bool{}, map[string]bool{}
+	for _, name := range c.names {
+		if away := c.shiftedAway(name); away != "" {
+			for _, i := range c.options[name].Pods {
+				if !served[i] {
+					waiting[i], why[away] = true, true
+				}
+			}
+		}
+	}
+	text := ""
+	if len(waiting) > 0 {
+		first := c.request.Pods[slices.Min(slices.Collect(maps.Keys(waiting)))]
+		text = fmt.Sprintf("%d pods can run nowhere else and wait, such as %s/%s: %s", len(waiting), first.Namespace, first.Name, strings.Join(slices.Sorted(maps.Keys(why)), "; "))
+	}
+	if text != c.zonal.waiting {
+		if text != "" {
+			c.event("PodsHeldByZonalShift", text)
+		}
+		c.zonal.waiting = text
+	}
+}
+
+// ZonalShiftStatus is what is known of zones that are shifted away.
+type ZonalShiftStatus struct {
+	Source  string               `json:"source,omitempty"`  // where marks are read
+	Problem string               `json:"problem,omitempty"` // why the newest ones are not used
+	Shifted []zonalshift.Shifted `json:"shifted"`           // in the order in which they count
+	Ignored []zonalshift.Ignored `json:"ignored,omitempty"` // without effect
+	Waiting string               `json:"waiting,omitempty"` // pods that can run nowhere else
+}
+
+func (s *Machine) zonalShiftStatus() *ZonalShiftStatus {
+	z := &s.zonal
+	if z.source == "" && z.decision.Idle() {
+		return nil
+	}
+	return &ZonalShiftStatus{
+		Source: z.source, Problem: z.problem, Shifted: append([]zonalshift.Shifted{}, z.decision.Shifted...),
+		Ignored: slices.Clone(z.decision.Ignored), Waiting: z.waiting,
+	}
+}
