@@ -7,6 +7,9 @@
 // cluster on which pods are placed, first fit, with the same result as asking
 // the plugins anew for every pod and node.
 //
+// [Checker.Reasons] answers for each node of a cluster what rejects one pod, by each
+// plugin alone.
+//
 // # What is asked once
 //
 // Pods that are equal to the plugins are one kind: names, images and commands do

@@ -74,10 +74,22 @@ func (x *changing) some(n int) []*v1.Pod {
 // happened to a cluster with one that forgets everything before each question.
 func TestWhatIsRememberedChangesNoAnswer(t *testing.T) {
 	t.Parallel()
-	c, forgetful := newChecker(t, Options{}), newChecker(t, Options{})
-	for seed := range uint64(rounds(t, 60)) {
+	remember(t, Options{}, rounds(t, 60))
+}
+
+// The same where a profile has default constraints, for pods with owners.
+func TestWhatIsRememberedOfDefaultConstraintsChangesNoAnswer(t *testing.T) {
+	t.Parallel()
+	remember(t, Options{Objects: owners(), Configuration: listDefaults("{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}")}, rounds(t, 30))
+}
+
+func remember(t *testing.T, o Options, rounds int) {
+	t.Helper()
+	c, forgetful := newChecker(t, o), newChecker(t, o)
+	for seed := range uint64(rounds) {
 		t.Logf("seed %d", seed)
 		d := newDice(seed)
+		d.owned = len(o.Configuration) > 0
 		x := &changing{dice: d, nodes: slices.Concat(d.fleet(), d.nodes(2)), pending: []*v1.Pod{d.pod()}, daemon: d.pod()}
 		for range 8 {
 			x.happen()

@@ -122,7 +122,7 @@ func TestPlacementsUnderDefaultConstraintsEqualTheSchedulerAskedOneByOne(t *test
 		"{maxSkew: 2, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 1, topologyKey: pool, whenUnsatisfiable: ScheduleAnyway}",
 		"{maxSkew: 1, topologyKey: pool, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, matchLabelKeys: [tier]}, {maxSkew: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, minDomains: 3}",
 	} {
-		configuration := []byte(schedulerHeader + "profiles:\n- pluginConfig:\n  - name: PodTopologySpread\n    args: {defaultingType: List, defaultConstraints: [" + constraints + "]}\n")
+		configuration := listDefaults(constraints)
 		o, c := newConfigured(t, configuration, owners()...), newChecker(t, Options{Configuration: configuration, Objects: owners()})
 		for seed := range uint64(rounds(t, 200)) {
 			d := newDice(3e6 + 1000*uint64(i) + seed)
@@ -131,6 +131,11 @@ func TestPlacementsUnderDefaultConstraintsEqualTheSchedulerAskedOneByOne(t *test
 			replay(t, o, c, d, d.fleet(), 14)
 		}
 	}
+}
+
+// listDefaults is a scheduler configuration with default constraints.
+func listDefaults(constraints string) []byte {
+	return []byte(schedulerHeader + "profiles:\n- pluginConfig:\n  - name: PodTopologySpread\n    args: {defaultingType: List, defaultConstraints: [" + constraints + "]}\n")
 }
 
 func hardSpread(p *v1.Pod) bool {
