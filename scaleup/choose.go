@@ -17,7 +17,12 @@ func (o Options) workLimit() int { return cmp.Or(o.maxWork, defaultMaxWork) }
 
 // hasTime reports whether there is time for one more simulation that is not needed
 // for a sound plan.
-func (p *planner) hasTime() bool { return p.simulation.work < p.opts.workLimit() }
+func (p *planner) hasTime() bool { return *p.simulation.work < p.opts.workLimit() }
+
+// hasMuchTime reports whether there is time to play what later rounds will do as they will do it.
+func (p *planner) hasMuchTime() bool {
+	return !p.foreseen && !p.rehearsed && !p.opts.asEstimated && 10**p.simulation.work < p.opts.workLimit()
+}
 
 // candidate is an option with its split, of which only nodes are left that pods
 // will be on.
@@ -30,7 +35,6 @@ type candidate struct {
 	kept     map[string]int64 // of its nodes, beside those there are and on their way
 	lasting  map[string]int64 // of these, beside those of later rounds too
 	running  int              // pods, once later rounds have ordered what they can
-	strands  bool             // leaves nodes empty that are on their way
 }
 
 // decide chooses an option and splits its need. Nodes that would stay empty are not
@@ -39,72 +43,72 @@ type candidate struct {
 // more zone may bar pods that must be spread from all others.
 func (p *planner) decide() error {
 	var best, fallback *candidate
-	runnable := p.runnable()
-	for len(p.options) > 0 {
-		if err := p.choose(); err != nil {
-			return err
-		}
-		if p.decision.Chosen == "" {
-			break
-		}
+	var tried []*candidate
+	runnable, options := p.runnable(), p.options
+	for {
 		c, err := p.candidate()
 		if err != nil {
 			return err
 		}
+		if c == nil {
+			break
+		}
+		tried = append(tried, c)
 		switch {
 		case c.kept == nil: // not judged by simulation
 			best = cmp.Or(best, c)
 		case sum(c.lasting) > 0:
-			if best == nil || c.running > best.running || c.running == best.running && best.strands && !c.strands {
+			if best == nil || c.running > best.running {
 				best = c
 			}
 		case sum(c.kept) > 0:
 			fallback = cmp.Or(fallback, c)
 		}
-		if best != nil && (!p.looksAhead() || c.kept == nil || c.running >= runnable && !best.strands || !p.hasTime()) {
+		if best != nil && (p.foreseen || c.kept == nil || c.running >= runnable || !p.hasTime()) {
 			break
 		}
-		p.withdraw()
-		p.reset()
 	}
-	if best = cmp.Or(best, fallback); best == nil {
+	best = cmp.Or(best, fallback)
+	if len(tried) > 0 && tried[0].kept != nil && p.hasMuchTime() {
+		var err error
+		if best, err = p.compare(best, tried, options); err != nil {
+			return err
+		}
+	}
+	if best == nil {
 		return nil
 	}
 	return p.adopt(best)
 }
 
-// candidate splits the need of the chosen option and finds out what happens to it.
+// candidate splits the need of the next option and finds out what happens to it. It returns nil
+// where no option is left.
 func (p *planner) candidate() (*candidate, error) {
+	if p.decision.Chosen != "" {
+		p.reset() // of the one before
+	}
+	if len(p.options) == 0 {
+		return nil, nil
+	}
+	if err := p.choose(); err != nil || p.decision.Chosen == "" {
+		return nil, err
+	}
 	if err := p.splitNeed(); err != nil {
 		return nil, err
 	}
 	c := &candidate{decision: p.decision, ledger: p.ledger, helped: p.helped, classes: p.classes, filledUp: p.filledUp}
+	p.withdraw()
 	if p.opts.asEstimated || p.group(c.decision.Chosen).AllOrNothing || len(c.ledger.grown) == 0 {
 		return c, nil
 	}
 	var err error
-	if c.kept, err = p.needed(nil, c.ledger.grown); err != nil || len(c.kept) == 0 {
+	if c.kept, err = p.needed(nil, c.ledger.grown, true); err != nil || len(c.kept) == 0 {
 		return c, err
 	}
-	c.lasting = c.kept
-	for fewer := p.looksAhead(); fewer && len(c.lasting) > 0 && p.hasTime(); {
-		before := sum(c.lasting)
-		if c.lasting, c.running, err = p.lasting(c.lasting); err != nil {
-			return nil, err
-		}
-		fewer = sum(c.lasting) < before // and so later rounds may order others
-	}
-	if len(c.lasting) > 0 && len(p.simulation.coming) > 0 && p.looksAhead() {
-		var r outcomes
-		r, err = p.simulation.simulate(c.lasting, "")
-		c.strands = err == nil && p.strands(r)
+	if c.lasting = c.kept; !p.foreseen {
+		c.lasting, c.running, err = p.lasting(c.kept)
 	}
 	return c, err
-}
-
-// strands reports whether nodes that are on their way would stay empty.
-func (p *planner) strands(r outcomes) bool {
-	return slices.ContainsFunc(p.simulation.coming, func(c arrival) bool { return r.unused(c.group, p.before) > 0 })
 }
 
 // adopt makes a candidate the decision.
@@ -113,15 +117,12 @@ func (p *planner) adopt(c *candidate) error {
 	for _, name := range c.decision.Members {
 		delete(p.without, name)
 	}
-	kept := c.lasting
-	if len(kept) == 0 {
-		kept = c.kept
-	}
+	kept := c.nodes()
 	if c.kept == nil || sum(kept) == sum(c.ledger.grown) {
 		return nil
 	}
 	p.keep(kept)
-	if p.foreseen != nil {
+	if p.foreseen {
 		return nil
 	}
 	return p.recountHelped(kept)
@@ -129,15 +130,14 @@ func (p *planner) adopt(c *candidate) error {
 
 // recountHelped counts the pods that the nodes that are left help.
 func (p *planner) recountHelped(kept map[string]int64) error {
-	r, err := p.simulation.simulate(kept, "")
+	after, err := p.simulation.simulate(kept)
 	if err != nil {
 		return err
 	}
-	after, before := r.best(), p.before.best()
 	for k, n := range p.helped {
 		placed := 0
 		for _, pod := range p.kinds[k].Pods {
-			if at := p.pods[pod]; after.at[at] >= 0 && before.at[at] < 0 {
+			if at := p.pods[pod]; after.at[at] >= 0 && p.before.at[at] < 0 {
 				placed++
 			}
 		}
@@ -169,7 +169,7 @@ func (p *planner) withdraw() {
 
 // runnable is how many pods pass some group that may grow, or have a place already.
 func (p *planner) runnable() int {
-	n := p.before.best().placed
+	n := p.before.placed
 	for k, kind := range p.kinds {
 		if slices.ContainsFunc(p.standing, func(name string) bool { return p.passes(name, k) }) {
 			n += len(kind.Pods)
@@ -179,47 +179,57 @@ func (p *planner) runnable() int {
 }
 
 // needed are those of the planned nodes that pods will be on, beside those that are
-// ordered; none of them where they would help no pod.
-func (p *planner) needed(ordered, planned map[string]int64) (map[string]int64, error) {
+// ordered, and that take no node on its way all its pods; none of them where
+// they alone should help a pod and do not.
+func (p *planner) needed(ordered, planned map[string]int64, alone bool) (map[string]int64, error) {
 	before := p.before
 	if len(ordered) > 0 {
 		var err error
-		if before, err = p.simulation.simulate(ordered, ""); err != nil {
+		if before, err = p.simulation.simulate(ordered); err != nil {
 			return nil, err
 		}
 	}
 	kept := maps.Clone(planned)
-	after, err := p.simulation.simulate(together(ordered, kept), "")
-	for err == nil && !after.helps(before) {
-		if kept, after, err = p.withoutAGroup(ordered, kept, after); len(kept) == 0 {
-			return kept, err
-		}
-	}
-	for err == nil {
-		less := maps.Clone(kept)
-		for name, n := range kept {
-			less[name] = max(0, n-after.unused(name, before))
-		}
-		maps.DeleteFunc(less, func(_ string, n int64) bool { return n == 0 })
-		if maps.Equal(less, kept) {
-			return kept, nil
-		}
-		again, err := p.simulation.simulate(together(ordered, less), "")
+	maps.DeleteFunc(kept, func(_ string, n int64) bool { return n <= 0 })
+	for len(kept) > 0 {
+		after, err := p.simulation.simulate(together(ordered, kept))
 		if err != nil {
 			return nil, err
 		}
-		if !again.noWorseThan(after) {
+		if alone && after.placed <= before.placed {
+			if kept, err = p.withoutAGroup(ordered, kept, after); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		less := maps.Clone(kept)
+		for name, n := range kept {
+			less[name] = n - max(0, after.unused(name)-before.unused(name))
+		}
+		if n := after.stranded() - before.stranded(); n > 0 && !p.foreseen && maps.Equal(less, kept) {
+			name := p.fastest(kept)
+			less[name] -= min(n, less[name])
+		}
+		if maps.Equal(less, kept) {
 			return kept, nil
 		}
-		kept, after = less, again
+		maps.DeleteFunc(less, func(_ string, n int64) bool { return n <= 0 })
+		kept = less
 	}
-	return nil, err
+	return kept, nil
+}
+
+// fastest is the group whose nodes come first, and so overtake others.
+func (p *planner) fastest(nodes map[string]int64) string {
+	return slices.MinFunc(slices.Collect(maps.Keys(nodes)), func(a, b string) int {
+		return cmp.Or(cmp.Compare(p.group(a).StartupTime.Ready, p.group(b).StartupTime.Ready), cmp.Compare(a, b))
+	})
 }
 
 // withoutAGroup leaves the one group out without whose nodes most pods find a place:
 // where the new nodes of one zone hold pods back from all others. It returns no nodes
 // where that changes nothing.
-func (p *planner) withoutAGroup(ordered, planned map[string]int64, with outcomes) (map[string]int64, outcomes, error) {
+func (p *planner) withoutAGroup(ordered, planned map[string]int64, with *outcome) (map[string]int64, error) {
 	best := map[string]int64{}
 	for _, name := range slices.Sorted(maps.Keys(planned)) {
 		if len(planned) == 1 || !p.hasTime() {
@@ -227,15 +237,15 @@ func (p *planner) withoutAGroup(ordered, planned map[string]int64, with outcomes
 		}
 		others := maps.Clone(planned)
 		delete(others, name)
-		r, err := p.simulation.simulate(together(ordered, others), "")
+		r, err := p.simulation.simulate(together(ordered, others))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if r.best().placed > with.best().placed {
+		if r.placed > with.placed {
 			best, with = others, r
 		}
 	}
-	return best, with, nil
+	return best, nil
 }
 
 func together(a, b map[string]int64) map[string]int64 {

@@ -1,15 +1,17 @@
 package scaleup_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +23,21 @@ import (
 	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-var worlds = flag.Uint64("worlds", 100, "how many random worlds are played")
+var (
+	worlds = flag.Uint64("worlds", 100, "how many random worlds are played")
+	from   = flag.Uint64("from", 0, "the seed of the first of them")
+)
+
+// seeds are those of the worlds to be played.
+func seeds() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for i := range *worlds {
+			if !yield(*from + i) {
+				return
+			}
+		}
+	}
+}
 
 func spreadOver(key string, maxSkew int32) func(*v1.Pod) {
 	return func(pod *v1.Pod) {
@@ -84,11 +100,11 @@ func tightWorld(r *rand.Rand, workloads int) (fake.Config, []*v1.Pod, scaleup.Op
 
 // withTimes has the nodes of each group come after one to four minutes, which is known.
 func withTimes(r *rand.Rand, config *fake.Config, o *scaleup.Options) {
-	o.StartupTimes = map[string]time.Duration{}
+	o.StartupTimes = map[string]scaleup.StartupTime{}
 	for i := range config.Groups {
 		g := &config.Groups[i]
 		g.BootTime = time.Duration(1+r.IntN(4)) * time.Minute
-		o.StartupTimes[g.ID] = g.BootTime
+		o.StartupTimes[g.ID] = scaleup.StartupTime{Registered: g.BootTime, Ready: g.BootTime}
 	}
 }
 
@@ -159,15 +175,14 @@ func play(t *testing.T, checker *predicates.Checker, config fake.Config, pods []
 	return p
 }
 
-// Of 2,000 worlds and more some have a node that stays empty: see with -worlds. There
-// the last nodes help in some of the ways in which the scheduler may choose among
-// equal nodes, and not in the one that comes, or a later round orders nodes that
-// nobody could order before the first had come, and that overtake others.
+// As long as nothing changes in between. Each round orders only nodes after which neither they nor
+// those on their way stay empty, if no more are ordered, so this holds whatever later rounds do. It
+// takes a scheduler whose choice among equal nodes can be foreseen: see Options.NodeNames.
 func TestNoOrderedNodeStaysEmpty(t *testing.T) {
 	checker := newChecker(t)
 	for _, timed := range []bool{false, true} {
 		for _, workloads := range []int{1, 2} {
-			for seed := range *worlds {
+			for seed := range seeds() {
 				r := rand.New(rand.NewPCG(seed, uint64(7+workloads)))
 				config, pods, o := tightWorld(r, workloads)
 				if timed {
@@ -186,7 +201,7 @@ func TestNoOrderedNodeStaysEmpty(t *testing.T) {
 func TestARoundWithoutTimeOrdersNoNodeThatWouldStayEmptyAtOnce(t *testing.T) {
 	checker := newChecker(t)
 	ordered := 0
-	for seed := range *worlds {
+	for seed := range seeds() {
 		config, pods, o := tightWorld(rand.New(rand.NewPCG(seed, 11)), 1+int(seed%3))
 		o.SequentialResize = true
 		var plans []scaleup.Round
@@ -207,7 +222,7 @@ func TestARoundWithoutTimeOrdersNoNodeThatWouldStayEmptyAtOnce(t *testing.T) {
 			}
 			ordered += plans[1].Grew()
 		}
-		if diff := cmp.Diff(plans[0].Decision.Increases, plans[1].Decision.Increases); diff != "" {
+		if diff := gocmp.Diff(plans[0].Decision.Increases, plans[1].Decision.Increases); diff != "" {
 			t.Errorf("seed %d: another plan for the same world (-first +second):\n%s", seed, diff)
 		}
 	}
@@ -237,29 +252,36 @@ func (f *fleet) emptyNodes(checker *predicates.Checker, pods []*v1.Pod) (empty, 
 }
 
 // To simulate the scheduler must not cost pods time, or nodes: in the same world Cluster Autoscaler
-// orders what it estimates, round after round.
+// orders what it estimates, round after round. A plan that leaves nodes empty may be better by just
+// these: some rounds later another zone's nodes use up what barred them. As no round knows what the
+// next will be able to order, it cannot order them on trust. So only plans without an empty node are
+// equalled for certain; how often another one is better is logged.
 func TestPodsRunAsSoonOnNoMoreNodesThanAsEstimated(t *testing.T) {
 	checker := newChecker(t)
 	for _, timed := range []bool{false, true} {
 		var with, without played
-		for seed := range *worlds {
+		better, worse := 0, 0
+		for seed := range seeds() {
 			r := rand.New(rand.NewPCG(seed, 10))
 			config, pods, o := tightWorld(r, 1+int(seed%3))
 			if timed {
 				withTimes(r, &config, &o)
 			}
 			a, b := play(t, checker, config, pods, o), play(t, checker, config, pods, scaleup.AsEstimated(o))
-			switch {
-			case a.pending > b.pending:
-				t.Errorf("seed %d, times %t: %d pods wait at the end, %d as estimated", seed, timed, a.pending, b.pending)
-			case a.pending == b.pending && a.last > b.last:
-				t.Errorf("seed %d, times %t: all run after %s, as estimated after %s", seed, timed, a.last, b.last)
-			case a.pending == b.pending && a.nodes > b.nodes:
-				t.Errorf("seed %d, times %t: %d nodes, %d as estimated", seed, timed, a.nodes, b.nodes)
-			}
 			with.nodes, with.empty, without.nodes, without.empty = with.nodes+a.nodes, with.empty+a.empty, without.nodes+b.nodes, without.empty+b.empty
+			by := cmp.Or(cmp.Compare(a.pending, b.pending), cmp.Compare(a.last, b.last), cmp.Compare(a.nodes, b.nodes))
+			switch {
+			case by < 0:
+				better++
+			case by > 0 && b.empty > 0:
+				worse++
+			case by > 0:
+				t.Errorf("seed %d, times %t: %d pods wait at the end, the last is bound after %s, and there are %d nodes; as estimated %d, %s and %d",
+					seed, timed, a.pending, a.last, a.nodes, b.pending, b.last, b.nodes)
+			}
 		}
-		t.Logf("times %t: %d nodes, %d of them empty; as estimated %d, %d of them empty", timed, with.nodes, with.empty, without.nodes, without.empty)
+		t.Logf("times %t: %d nodes, %d of them empty; as estimated %d, %d of them empty; better %d times, worse %d times",
+			timed, with.nodes, with.empty, without.nodes, without.empty, better, worse)
 	}
 }
 
@@ -275,7 +297,7 @@ func TestSpreadWorkloadsTogetherTakeNoMoreNodesThanTheyNeed(t *testing.T) {
 	zonally := spreadOver(v1.LabelTopologyZone, 1)
 	pods := slices.Concat(onePerNode("x", 24, asking("1300m"), zonally), onePerNode("y", 8, asking("1300m"), zonally))
 	f.round(pods...)
-	if diff := cmp.Diff(map[string]int{"a": 1, "b": 1, "c": 1}, f.sizes()); diff != "" {
+	if diff := gocmp.Diff(map[string]int{"a": 1, "b": 1, "c": 1}, f.sizes()); diff != "" {
 		t.Errorf("sizes (-want +got):\n%s", diff)
 	}
 }
@@ -290,7 +312,7 @@ func TestAZoneThatWouldHoldOthersBackIsNotOpened(t *testing.T) {
 		{ID: "small-b", MaxSize: 1, Template: machine("b", "2", "64Gi")},
 	}}, scaleup.Options{})
 	f.orderAll(onePerNode("x", 20, asking("1300m"), spreadOver(v1.LabelTopologyZone, 1)))
-	if diff := cmp.Diff(map[string]int{"large-a": 1, "large-c": 1, "small-b": 0}, f.sizes()); diff != "" {
+	if diff := gocmp.Diff(map[string]int{"large-a": 1, "large-c": 1, "small-b": 0}, f.sizes()); diff != "" {
 		t.Errorf("sizes (-want +got):\n%s", diff)
 	}
 }
@@ -303,7 +325,7 @@ func TestRefusedNodesOfSpreadPodsAreNotOrderedWhereNoPodMayGo(t *testing.T) {
 		Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}}},
 	}, scaleup.Options{})
 	round := f.round(onePerNode("x", 9, spreadOver(v1.LabelTopologyZone, 1))...)
-	if diff := cmp.Diff(map[string]int{"a": 3, "b": 1, "c": 3}, f.sizes()); diff != "" {
+	if diff := gocmp.Diff(map[string]int{"a": 3, "b": 1, "c": 3}, f.sizes()); diff != "" {
 		t.Errorf("sizes (-want +got):\n%s", diff)
 	}
 	if round.Decision.Unplaced != 2 {

@@ -15,9 +15,10 @@
 //  5. The chosen group joins them.
 //  6. The needed nodes are split so that sizes come out even, within each
 //     group's maximum and within all quotas.
-//  7. The scheduler is simulated with the new nodes and those that later rounds
-//     would order. Nodes that get no pod are left out, and an option of which
-//     none is left makes room for the next.
+//  7. What happens next is played: later rounds order more, nodes come, and the scheduler binds
+//     pods to them. Nodes that would stay empty are left out, as are those that would leave
+//     nodes on their way empty, and those that are not needed. An option of which none is left
+//     makes room for the next.
 //  8. The groups are resized at the same time. What a group refuses is split
 //     again over the others in the same round, and the group is backed off.
 //

@@ -163,7 +163,7 @@ func (x *execution) leaveOut() {
 			again[name] += n
 		}
 	}
-	kept, err := p.needed(x.ledger.grown, again)
+	kept, err := p.needed(x.ledger.grown, again, true)
 	if err != nil {
 		return // it was asked before and will be asked in the next round
 	}

@@ -43,6 +43,7 @@ func newFleet(t testing.TB, checker *predicates.Checker, config fake.Config, opt
 	if err != nil {
 		t.Fatal(err)
 	}
+	opts.NodeNames = cloud.NodeNames
 	scaler, err := scaleup.New(cloud, checker, opts)
 	if err != nil {
 		t.Fatal(err)

@@ -106,6 +106,9 @@ func (o *observer) group(ctx context.Context, g cloudprovider.NodeGroup) Group {
 	out.Upcoming = min(out.Upcoming, max(0, out.Target-out.Ready-out.Unready-leaving)+out.NotStarted)
 	o.ordered[g.ID] = latest(o.ordered[g.ID], out.Upcoming)
 	out.Orders, out.StartupTime = o.ordered[g.ID], o.opts.StartupTimes[g.ID]
+	if o.opts.NodeNames != nil {
+		out.NodeName = o.opts.NodeNames(g.ID, out.Upcoming)
+	}
 	if until, reason, active := o.backoff.Active(g.ID, o.now); active {
 		out.BackedOffUntil, out.BackoffReason = until, reason
 	}

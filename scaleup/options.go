@@ -38,9 +38,13 @@ type Options struct {
 	// MaxNodeProvisionTime is how long an ordered node may take to register and
 	// become ready; 0 is cloudprovider.DefaultMaxNodeProvisionTime.
 	MaxNodeProvisionTime time.Duration
-	// StartupTimes are how long new nodes of a group take from their order until pods
-	// run on them, by group, where it is known. Of other groups any may come first.
-	StartupTimes map[string]time.Duration
+	// StartupTimes are how long new nodes take, by group, where it is known. Those of other groups
+	// may come at any time.
+	StartupTimes map[string]StartupTime
+	// NodeNames, where not nil, returns the names of nodes of a group before they are there: of the
+	// given number of nodes that were ordered last, the oldest first, then of those ordered next.
+	// They decide between nodes with the same score for the predicates.Scheduler.
+	NodeNames func(group string, ordered int) func(i int) string
 	// SequentialResize resizes the groups of a split one after the other, by
 	// name, for worlds that have to play out the same every time; otherwise
 	// they are resized at the same time.

@@ -30,6 +30,7 @@ func Plan(w *World, checker *predicates.Checker, opts Options) (Decision, error)
 func plan(w *World, checker *predicates.Checker, by schedulers, opts Options) (*planner, error) {
 	p := newPlanner(w, checker, opts)
 	p.schedulers = by
+	p.schedulers.unborn, p.schedulers.work = unborn{}, new(int)
 	if err := p.make(); err != nil {
 		return nil, err
 	}
@@ -60,11 +61,10 @@ type planner struct {
 	came      map[string][]int // the same of nodes that came in a group
 
 	simulation simulation
-	before     outcomes // without new nodes
-	// foreseen nodes would have been ordered by now in a round to come; depth is 1 where
-	// the round to be planned looks ahead to it, 2 where a round looks that is looked at.
-	foreseen map[string]int64
-	depth    int
+	before     *outcome // without new nodes
+	// foreseen rounds lie in the future of the one that is planned; rehearsed ones too, and are
+	// planned as they will be.
+	foreseen, rehearsed bool
 
 	index *nodegroupset.Index
 	sets  map[string][]string // the set of each standing group

@@ -1,7 +1,6 @@
 package scaleup
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -17,7 +16,7 @@ func (p *planner) settle(templates []predicates.Node) error {
 	w := p.world
 	var err error
 	if len(w.Pending) == 0 { // nobody looks for a place
-		p.cluster, p.before = p.checker.Cluster(nil), outcomes{{}}
+		p.cluster, p.before = p.checker.Cluster(nil), &outcome{}
 		p.fit, err = p.cluster.Fits(templates, nil)
 		return err
 	}
@@ -27,24 +26,17 @@ func (p *planner) settle(templates []predicates.Node) error {
 		if g.Template == nil || g.Upcoming == 0 {
 			continue
 		}
-		like := g.Template
-		if len(g.Came) > 0 {
-			like = &g.Came[0] // what came last says more of the next than the template
-		}
-		coming = append(coming, underway(g, machine(like), w.Now)...)
+		coming = append(coming, underway(g, g.next(), w.Now)...)
 	}
-	for _, group := range slices.Sorted(maps.Keys(p.foreseen)) {
-		coming = append(coming, fresh(p.group(group), "foreseen", p.foreseen[group]))
-	}
-	if p.foreseen != nil {
-		p.simulation = p.simulation.with(coming)
+	if p.simulation.pods != nil {
+		p.simulation = p.simulation.with(coming, p.group)
 	} else if p.simulation, err = newSimulation(p.schedulers, w, coming, p.group); err != nil {
 		return err
 	}
-	if p.before, err = p.simulation.simulate(nil, ""); err != nil {
+	if p.before, err = p.simulation.simulate(nil); err != nil {
 		return err
 	}
-	soon := p.before.best()
+	soon := p.before
 	p.cluster = p.checker.Cluster(slices.Concat(p.simulation.nodes[:p.simulation.closed], soon.nodes))
 	if err := p.reportSettled(soon); err != nil {
 		return err

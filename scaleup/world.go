@@ -76,9 +76,11 @@ type Group struct {
 	// first, as far as it is known.
 	Upcoming int
 	Orders   []Order
-	// StartupTime is how long a node takes from its order until pods run on it; 0
-	// where that is not known.
-	StartupTime time.Duration
+	// StartupTime is how long a node takes from its order; 0 where that is not known.
+	StartupTime StartupTime
+	// NodeName is what the nodes that are on their way are called, the oldest first, and after
+	// them those that are ordered next; nil where that is not known.
+	NodeName func(i int) string
 	// Template is nil where neither a node nor the cloud gives one.
 	Template *cloudprovider.Template
 	// TemplateFrom names where the template comes from: "node NAME", "cloud",
@@ -103,6 +105,14 @@ type Group struct {
 	CameFor map[int]bool
 	// Err is what could not be read of this group; it is then left alone.
 	Err error
+
+	arrived int // how many of the nodes that NodeName names have come in a world that was foreseen
+}
+
+// StartupTime is how long a new node takes from its order.
+type StartupTime struct {
+	Registered time.Duration // until other pods are spread over it too
+	Ready      time.Duration // until pods run on it
 }
 
 // Order is a number of nodes that were ordered together.

@@ -110,7 +110,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	}
 	options := setup.Options
 	options.Progress = progress.step
-	options.StartupTimes = startupTimes(setup.Cloud.Groups)
+	options.StartupTimes, options.NodeNames = startupTimes(setup.Cloud.Groups), cloud.NodeNames
 	scaler, err := scaleup.New(cloud, checker, options)
 	if err != nil {
 		return nil, err
