@@ -164,6 +164,12 @@ func TestLifeOfNodes(t *testing.T) {
 			{0, increase("a", 1), nil, "3 RRR 3/3"},
 		}},
 		{"nodes of the start are ready", slow, []step{{0, nil, nil, "1 R 1/1"}}},
+		{"listed late", func(g *fake.Group) { slow(g); g.ListDelay = 50 * time.Second }, []step{
+			{0, nil, nil, "1 R 1/1"},
+			{5 * time.Second, increase("a", 2), nil, "3 R 1/1"},
+			{45 * time.Second, nil, nil, "3 R 1/3"},
+			{55 * time.Second, nil, nil, "3 RRR 1/3"},
+		}},
 		{"boot, register, ready", slow, []step{
 			{5 * time.Second, increase("a", 2), nil, "3 RCC 1/1"},
 			{34 * time.Second, nil, nil, "3 RCC 1/1"},

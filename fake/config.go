@@ -37,6 +37,9 @@ type Group struct {
 	// there to its node object, ReadyDelay from there until it is ready, TerminationTime from
 	// DeleteNodes until it is gone.
 	BootTime, RegistrationDelay, ReadyDelay, TerminationTime time.Duration
+	// ListDelay is the time from the creation of an instance until the group lists it. The target
+	// size has it at once, as with clouds whose inventory lags behind.
+	ListDelay time.Duration
 	// PricePerHour is the price of one node; 0 means that no price is known.
 	PricePerHour cloudprovider.Price
 	// Options are the group's own settings; nil means none. Durations and thresholds of zero mean

@@ -33,10 +33,10 @@ func TestBadConfigurations(t *testing.T) {
 		}},
 		{"negative times", func(c *fake.Config) {
 			g := &c.Groups[0]
-			g.BootTime, g.RegistrationDelay, g.ReadyDelay, g.TerminationTime = -1, -1, -1, -1
+			g.BootTime, g.RegistrationDelay, g.ReadyDelay, g.TerminationTime, g.ListDelay = -1, -1, -1, -1, -1
 		}, []string{
 			`groups[0].bootTime: Invalid value: "-1ns"`, `groups[0].registrationDelay: Invalid value`,
-			`groups[0].readyDelay: Invalid value`, `groups[0].terminationTime: Invalid value`,
+			`groups[0].listDelay: Invalid value`, `groups[0].readyDelay: Invalid value`, `groups[0].terminationTime: Invalid value`,
 		}},
 		{"negative prices", func(c *fake.Config) { c.Groups[0].PricePerHour, c.PodPrices = -1, fake.PodPrices{Core: -1, GiB: -1} }, []string{
 			`groups[0].pricePerHour: Invalid value`, `podPrices.core: Invalid value`, `podPrices.gib: Invalid value`,

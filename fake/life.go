@@ -41,9 +41,9 @@ func newGroup(config *Group) *group {
 func (g *group) target() int  { return len(g.waiting) + len(g.instances) - g.leaving }
 func (g *group) healthy() int { return len(g.instances) - g.leaving - g.failed }
 
-// longAgo is when a node must have been created to be ready at t.
+// longAgo is when a node must have been created to be ready and listed at t.
 func (g *group) longAgo(t time.Time) time.Time {
-	return t.Add(-g.BootTime).Add(-g.RegistrationDelay).Add(-g.ReadyDelay)
+	return t.Add(-max(g.BootTime+g.RegistrationDelay+g.ReadyDelay, g.ListDelay))
 }
 
 // instance is a machine from its creation until it is gone.
@@ -71,6 +71,7 @@ func (in *instance) runsAt() time.Time      { return in.created.Add(in.group.Boo
 func (in *instance) registersAt() time.Time { return in.runsAt().Add(in.group.RegistrationDelay) }
 func (in *instance) readyAt() time.Time     { return in.registersAt().Add(in.group.ReadyDelay) }
 func (in *instance) goneAt() time.Time      { return in.leftAt.Add(in.group.TerminationTime) }
+func (in *instance) listedAt() time.Time    { return in.created.Add(in.group.ListDelay) }
 func (in *instance) leaves() bool           { return !in.leftAt.IsZero() }
 
 // useless reports whether the instance never becomes a ready node.
@@ -84,12 +85,12 @@ func (in *instance) milestones() []time.Time {
 	case in.failure != nil:
 		return []time.Time{in.failure.at}
 	}
-	life := []time.Time{in.runsAt(), in.registersAt(), in.readyAt()}
+	life := []time.Time{in.listedAt(), in.runsAt(), in.registersAt(), in.readyAt()}
 	if in.stuck == NeverRegisters {
-		return life[:1]
+		return life[:2]
 	}
 	if in.stuck == NeverReady {
-		return life[:2]
+		return life[:3]
 	}
 	return life
 }

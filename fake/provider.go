@@ -149,7 +149,9 @@ func (c *Cloud) Nodes(ctx context.Context, id string) (instances []cloudprovider
 	err = c.doGroup(ctx, Call{Method: MethodNodes, Group: id}, func(g *group, now time.Time) error {
 		instances = make([]cloudprovider.Instance, 0, len(g.instances))
 		for _, in := range g.instances {
-			instances = append(instances, in.describe(now))
+			if !in.listedAt().After(now) {
+				instances = append(instances, in.describe(now))
+			}
 		}
 		return nil
 	})

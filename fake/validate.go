@@ -102,6 +102,7 @@ func (v *validator) group(g *Group, at *field.Path) {
 	v.total = min(v.total+min(max(g.Size, len(g.Nodes)), MaxNodes+1), MaxNodes+1)
 	v.duration(at.Child("bootTime"), g.BootTime)
 	v.duration(at.Child("registrationDelay"), g.RegistrationDelay)
+	v.duration(at.Child("listDelay"), g.ListDelay)
 	v.duration(at.Child("readyDelay"), g.ReadyDelay)
 	v.duration(at.Child("terminationTime"), g.TerminationTime)
 	v.notNegative(at.Child("pricePerHour"), int64(g.PricePerHour))

@@ -293,6 +293,26 @@ func TestOtherPodsTakeTheRoomOfALimitedOption(t *testing.T) {
 	}
 }
 
+// A cloud lists new instances half a minute late. Cluster Autoscaler takes a group without instances
+// to be unhealthy, unless its size is what it has asked for: pods that come meanwhile are shared among
+// all members all the same, and run as soon as with Cluster Autoscaler alone.
+func TestInstancesThatAreListedLate(t *testing.T) {
+	for _, boot := range []time.Duration{20 * time.Second, 2 * time.Minute} {
+		for _, more := range []time.Duration{8 * time.Second, 20 * time.Second, 40 * time.Second} {
+			s := setup{cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []autoscaler.Batch{
+				{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 3*time.Second + more, Pods: podsOf("q", 9, 1)},
+			}}
+			for i := range s.cloud.Groups {
+				s.cloud.Groups[i].ListDelay, s.cloud.Groups[i].BootTime = 30*time.Second, boot
+			}
+			o := neverWorse(t, s, 10*time.Minute)
+			if !slices.Equal(o.sizes, []int{6, 6, 6}) {
+				t.Errorf("boot %s, more after %s: %s\n%s", boot, more, o, o.w.log())
+			}
+		}
+	}
+}
+
 // A node that falls silent while it boots is not on its way. Cluster Autoscaler counts on it until
 // its time is over, and so puts pods on it that could run elsewhere: that ends with its next
 // question.

@@ -34,7 +34,10 @@ func (s *Sidecar) Arrive(ctx context.Context) context.Context {
 // Leave implements grpcexpander.Arrivals. If Cluster Autoscaler stopped waiting before its question
 // was read, it increases a group by chance.
 func (s *Sidecar) Leave(ctx context.Context) {
-	s.endArrival(ctx, func() { s.step((*steering.Machine).Unread) })
+	s.endArrival(ctx, func() {
+		s.step((*steering.Machine).Unread)
+		_ = s.saveJournal(context.WithoutCancel(ctx)) // a failure is known from now on
+	})
 }
 
 // endArrival ends the arrival of the context's question, if it has not ended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -118,8 +119,15 @@ func (s *Sidecar) DecreaseTargetSize(ctx context.Context, id string, delta int) 
 	return err
 }
 
-// DeleteNodes implements cloudprovider.Provider.
+// DeleteNodes implements cloudprovider.Provider. The cloud does not know of placeholders.
 func (s *Sidecar) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) error {
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node *v1.Node) bool {
+		_, placeholder := steering.PlaceholderOf(node.Spec.ProviderID)
+		return placeholder
+	})
+	if len(nodes) == 0 {
+		return nil
+	}
 	if err := s.backend.DeleteNodes(ctx, id, nodes); err != nil {
 		return err
 	}

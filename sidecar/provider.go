@@ -69,6 +69,9 @@ func (s *Sidecar) NodeGroupForNode(ctx context.Context, node *v1.Node) (string, 
 		m.Saw(node)
 		known, asked = s.memory.groupOf[key]
 	})
+	if group, ok := steering.PlaceholderOf(key); ok {
+		return group, v.Groups[group] != nil, nil
+	}
 	if group, ok := v.groupOf[key]; ok {
 		return group, true, nil
 	}
@@ -103,13 +106,16 @@ func (s *Sidecar) TargetSize(ctx context.Context, id string) (int, error) {
 	return target, nil
 }
 
-// Nodes implements cloudprovider.Provider, from memory.
+// Nodes implements cloudprovider.Provider, from memory. Placeholders stand for instances that the
+// cloud does not list yet.
 func (s *Sidecar) Nodes(ctx context.Context, id string) ([]cloudprovider.Instance, error) {
 	g, err := s.group(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(g.Instances), nil
+	instances := slices.Clone(g.Instances)
+	s.step(func(m *steering.Machine) { instances = append(instances, m.Placeholders(g)...) })
+	return instances, nil
 }
 
 // Template implements cloudprovider.Provider, from memory.

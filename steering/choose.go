@@ -96,7 +96,8 @@ func (s *Machine) Asked(q Question) (Answer, error) {
 }
 
 // Unread records that a question of the expander arrived and could not be read, because Cluster
-// Autoscaler had stopped waiting for the answer. It then increases a group by chance.
+// Autoscaler had stopped waiting for the answer. It then increases a group by chance. The caller
+// saves the journal.
 func (s *Machine) Unread() {
 	s.pick, s.stopped, s.unread, s.unasked = nil, false, true, false
 	clear(s.grown)
@@ -105,7 +106,7 @@ func (s *Machine) Unread() {
 
 // choose answers the expander's question; nil stops the scale-up.
 func (s *Machine) choose(request Question) (*pick, error) {
-	s.pick, s.stopped, s.unread, s.unasked = nil, false, false, false
+	s.pick, s.stopped, s.unread, s.unasked, s.skipped = nil, false, false, false, 0
 	clear(s.grown)
 	if len(request.Options) == 0 {
 		return nil, nil

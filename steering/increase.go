@@ -103,13 +103,17 @@ func (s *Machine) grantOf(g *Group, delta int) Grant {
 	return s.shareOf(p, g, delta)
 }
 
+// maxSkipped is how often in a row nothing is granted because the expander's question could not be
+// read.
+const maxSkipped = 2
+
 // grantUnasked returns what is granted of an increase without a question before it.
 func (s *Machine) grantUnasked(g *Group, delta int) Grant {
 	if s.plan.has(g.ID) && (s.plan.leftFor(g.ID, s.state(g.ID).target) > 0 || !s.ignored) {
 		return s.planned(g, delta)
 	}
-	if s.unread && !s.ignored {
-		s.ignored = true
+	if s.unread && s.skipped < maxSkipped {
+		s.skipped++
 		return Grant{reason: "nothing: the expander's question could not be read in time, and comes again", Hide: s.HidesFailures(), shared: true}
 	}
 	s.unasked = true

@@ -19,6 +19,7 @@ type journal struct {
 	Plan      *journalPlan            `json:"plan,omitempty"`
 	Pick      *journalPick            `json:"pick,omitempty"`
 	Stopped   bool                    `json:"stopped,omitempty"` // the answer of the expander was to grow no group
+	Unread    bool                    `json:"unread,omitempty"`  // the expander's question could not be read
 	Balancing bool                    `json:"balancing,omitempty"`
 	Shifted   []string                `json:"shifted,omitempty"` // groups whose zone is shifted away or has come back lately
 }
@@ -107,7 +108,7 @@ func (s *Machine) NewProcess() {
 
 // journal is the text of what must survive.
 func (s *Machine) journal() journal {
-	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Stopped: s.stopped, Balancing: s.balancing, Shifted: s.zonal.shifts.Away()}
+	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Stopped: s.stopped, Unread: s.unread, Balancing: s.balancing, Shifted: s.zonal.shifts.Away()}
 	if s.plan != nil {
 		j.Plan = &journalPlan{s.plan.since, s.plan.chosen, s.plan.left}
 	}
@@ -148,7 +149,7 @@ func (s *Machine) restore(j journal) {
 	}
 	s.balancing = j.Balancing
 	s.zonal.shifts.Restore(j.Shifted)
-	s.plan, s.pick, s.stopped = nil, nil, j.Stopped && s.loop == 0
+	s.plan, s.pick, s.stopped, s.unread = nil, nil, j.Stopped && s.loop == 0, j.Unread && s.loop == 0
 	if j.Pick != nil && s.loop == 0 {
 		s.pick = &pick{group: j.Pick.Group, share: j.Pick.Share}
 	}

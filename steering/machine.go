@@ -80,6 +80,7 @@ type Machine struct {
 	pick        *pick                // the answer of the expander that waits for its increase
 	stopped     bool                 // the expander's last answer was to grow no group
 	unread      bool                 // the expander's last question could not be read
+	skipped     int                  // increases in a row that got nothing for that reason
 	stopSaved   bool                 // the journal says so too
 	plan        *plan
 	provided    provided

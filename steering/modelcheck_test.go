@@ -79,6 +79,7 @@ func (w *world) moves() []move {
 				fault("BestOptions, the answer is lost and "+names[i]+" is increased", func(w *world) { w.ask(); w.choose(i) })
 				fault("BestOptions cannot be read and "+names[i]+" is increased", func(w *world) {
 					w.event((*Machine).Unread)
+					w.save()
 					w.choose(i)
 				})
 				fault("BestOptions, the sidecar ends and "+names[i]+" is increased", func(w *world) { w.ask(); w.restart(); w.choose(i) })

@@ -1,0 +1,40 @@
+package steering
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// Cluster Autoscaler takes a group without any instance to be unhealthy, and does not let it grow,
+// unless exactly its target size is what it has asked for. A member that was granted less is like
+// that until the cloud lists the first of its instances. Until then placeholders stand for them: they
+// are instances without a node, which Cluster Autoscaler expects as it does those to come.
+
+const placeholderPrefix = "evenkeel://ordered/"
+
+// Placeholders returns instances that stand for nodes that are ordered and not listed yet, for a
+// group without any instance. They are not shown for longer than the cloud has time for an order.
+func (s *Machine) Placeholders(g *Group) []cloudprovider.Instance {
+	b := s.state(g.ID)
+	late := b.ordered.IsZero() || s.now.Sub(b.ordered) >= takeBackAfter(s.o.MaxNodeProvisionTime)
+	if late || len(g.Instances) > 0 || g.Err != nil || b.off.missing > 0 || !s.HidesFailures() {
+		return nil
+	}
+	var out []cloudprovider.Instance
+	for i := range b.target - g.existing() {
+		out = append(out, cloudprovider.Instance{ID: fmt.Sprint(placeholderPrefix, g.ID, "/", i), State: cloudprovider.InstanceCreating})
+	}
+	return out
+}
+
+// PlaceholderOf returns the group of a placeholder, by its id; ok is false for an instance of the
+// cloud.
+func PlaceholderOf(id string) (group string, ok bool) {
+	rest, ok := strings.CutPrefix(id, placeholderPrefix)
+	if !ok {
+		return "", false
+	}
+	return rest[:max(0, strings.LastIndexByte(rest, '/'))], true
+}
