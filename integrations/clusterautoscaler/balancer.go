@@ -29,6 +29,9 @@ type Options struct {
 	MaxBalanceDeferral *time.Duration
 	// DisabledLabelPacks are the names of label packs that do not apply.
 	DisabledLabelPacks []string
+	// NodeGroupPolicies is a file of NodeGroupPolicies, which declare sets of node groups; empty for
+	// none. It is read again when it changes.
+	NodeGroupPolicies string
 	// Clock is the time; nil is the computer's.
 	Clock clock.PassiveClock
 }
@@ -65,6 +68,11 @@ func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
 	if err != nil {
 		return nil, err
 	}
+	policies, follow, err := flags.Policies()
+	if err != nil {
+		return nil, err
+	}
+	sets.Declare(policies, follow)
 	return &Balancer{
 		enabled: options.BalanceSimilarNodeGroups, maxDeferral: maxDeferral, clock: o.Clock, journal: journal, sets: sets,
 		groupSet: &groupSet{sets: sets, journal: journal},

@@ -47,7 +47,7 @@ func (c *candidateOrder) GetScaleDownCandidates(ctx *ca_context.AutoscalingConte
 		return candidates, err
 	}
 	order := linked.Candidates[ca.NodeGroup]{
-		Cloud: cloudOf(ctx), SetOf: c.sets.SetOf, Moves: func(node *v1.Node) bool { return c.moves(ctx, node) },
+		Cloud: cloudOf(ctx), SetOf: c.sets.SetOf, TermsOf: c.sets.TermsOf, Moves: func(node *v1.Node) bool { return c.moves(ctx, node) },
 	}
 	if ctx.ScaleDownActuator != nil {
 		order.Deletions = ctx.ScaleDownActuator.CheckStatus()

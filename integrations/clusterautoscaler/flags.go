@@ -17,7 +17,7 @@ var ownFlags = func() *linked.OwnFlags {
 
 // flagOptions are the options the flags were set to.
 func flagOptions() Options {
-	return Options{MaxBalanceDeferral: ownFlags.MaxBalanceDeferral, DisabledLabelPacks: ownFlags.DisabledLabelPacks}
+	return Options{MaxBalanceDeferral: ownFlags.MaxBalanceDeferral, DisabledLabelPacks: ownFlags.DisabledLabelPacks, NodeGroupPolicies: ownFlags.NodeGroupPolicies}
 }
 
 // flagsOf are all flags that say how evenkeel balances.
@@ -28,6 +28,6 @@ func flagsOf(options config.AutoscalingOptions, o Options) linked.Flags {
 		MemoryRatio:      ratios.MaxCapacityMemoryDifferenceRatio,
 		AllocatableRatio: ratios.MaxAllocatableDifferenceRatio,
 		FreeRatio:        ratios.MaxFreeDifferenceRatio,
-		OwnFlags:         linked.OwnFlags{MaxBalanceDeferral: o.MaxBalanceDeferral, DisabledLabelPacks: o.DisabledLabelPacks},
+		OwnFlags:         linked.OwnFlags{MaxBalanceDeferral: o.MaxBalanceDeferral, DisabledLabelPacks: o.DisabledLabelPacks, NodeGroupPolicies: o.NodeGroupPolicies},
 	}
 }

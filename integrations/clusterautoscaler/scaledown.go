@@ -56,7 +56,7 @@ func (s *scaleDown) FilterUnremovableNodes(ctx *ca_context.AutoscalingContext, d
 	removable, unremovable := s.next.FilterUnremovableNodes(ctx, down, s.inOrder(ctx, candidates).nodes)
 	left := s.inOrder(ctx, removable)
 	decision := linked.Round[ca.NodeGroup]{
-		Cloud: cloudOf(ctx), Deletions: down.ActuationStatus, SetOf: s.sets.SetOf, Nodes: left.read,
+		Cloud: cloudOf(ctx), Deletions: down.ActuationStatus, SetOf: s.sets.SetOf, TermsOf: s.sets.TermsOf, Nodes: left.read,
 		Limits: func(others []int) (int, int) { return limits(ctx, down.ActuationStatus, left.of(others)) },
 	}.Decide(s.down)
 	for _, wait := range decision.Waits {

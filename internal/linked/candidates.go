@@ -21,6 +21,7 @@ type Candidates[G NodeGroup] struct {
 	Cloud     Cloud[G]
 	Deletions Deletions // nil: nothing is on its way out
 	SetOf     func(group string) string
+	TermsOf   func(group string) *nodegroupset.Terms // nil where no sets are declared
 	// Moves reports whether a node has pods to move. The autoscaler tries empty nodes first,
 	// because one that is tried after others may have become the place of their pods: it would then
 	// be drained, of which few may be at a time, where it could just go.
@@ -35,11 +36,13 @@ func ByName(nodes []*v1.Node) []*v1.Node {
 // Order refills the places of each set with its nodes in the order that keeps it level.
 func (c Candidates[G]) Order(nodes []*v1.Node) []*v1.Node {
 	fleet := newFleet(c.Cloud, c.Deletions, c.SetOf)
+	fleet.termsOf = c.TermsOf
 	places := c.places(fleet, nodes)
 	if len(places) == 0 {
 		return nodes
 	}
 	request := nodegroupset.ShrinkRequest{Groups: fleet.withPartners(), Nodes: nodegroupset.Unlimited, Drains: nodegroupset.Unlimited}
+	request.Terms = fleet.termsBySet()
 	later := make([]bool, len(places))
 	free := map[string][]int{} // set to the places its nodes hold
 	for i, p := range places {

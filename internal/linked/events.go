@@ -16,6 +16,7 @@ const (
 	eventBalancedScaleUp   = "BalancedScaleUp"   // nodes were shared among similar node groups
 	eventUnevenScaleUp     = "UnevenScaleUp"     // so they were, but a group was left out or nodes found no room
 	eventScaleDownDeferred = "ScaleDownDeferred" // nodes begin to wait because their set would become uneven
+	eventPoliciesRefused   = "PoliciesRefused"   // a changed file of policies is not used
 	eventUnevenScaleDown   = "UnevenScaleDown"   // nodes that have waited as long as they may go although it does
 )
 

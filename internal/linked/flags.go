@@ -14,6 +14,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/deferral"
+	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -24,6 +25,7 @@ const (
 	flagLabel              = "balancing-label"
 	flagMemoryRatio        = "memory-difference-ratio"
 	flagAllocatableRatio   = "max-allocatable-difference-ratio"
+	flagNodeGroupPolicies  = "node-group-policies"
 	flagFreeRatio          = "max-free-difference-ratio"
 )
 
@@ -42,6 +44,8 @@ type OwnFlags struct {
 	MaxBalanceDeferral *time.Duration
 	// DisabledLabelPacks are the names of label packs that do not apply.
 	DisabledLabelPacks []string
+	// NodeGroupPolicies is a file of NodeGroupPolicies; empty for none.
+	NodeGroupPolicies string
 }
 
 // Add adds the flags.
@@ -50,6 +54,21 @@ func (o *OwnFlags) Add(flags *pflag.FlagSet) {
 		"How long a node that may be removed is kept at most because removing it would make similar node groups uneven. 0 keeps none.")
 	flags.StringArrayVar(&o.DisabledLabelPacks, flagDisableLabelPack, nil,
 		"A label pack that does not apply when node groups are compared. Can be used multiple times.")
+	flags.StringVar(&o.NodeGroupPolicies, flagNodeGroupPolicies, "",
+		"File of NodeGroupPolicies, which declare sets of node groups and how they share nodes. It is read again when it changes.")
+}
+
+// Policies are the declared sets, and the file to look for changes; nil without one. A file that
+// cannot be used is refused with an error that names the flag.
+func (o OwnFlags) Policies() ([]nodegroupset.SetPolicy, Policies, error) {
+	if o.NodeGroupPolicies == "" {
+		return nil, nil, nil
+	}
+	file, policies, err := grouppolicy.Open(o.NodeGroupPolicies)
+	if err != nil {
+		return nil, nil, fmt.Errorf("invalid argument %q for --%s: %w", o.NodeGroupPolicies, flagNodeGroupPolicies, err)
+	}
+	return policies, file, nil
 }
 
 // Deferral is how long a node is kept at most. A flag that cannot be used is refused with an error

@@ -13,6 +13,7 @@ type fleet[G NodeGroup] struct {
 	cloud     Cloud[G]
 	deletions Deletions // nil: nothing is on its way out
 	setOf     func(group string) string
+	termsOf   func(group string) *nodegroupset.Terms // nil: nothing is declared
 
 	groups []nodegroupset.ShrinkGroup
 	seen   map[string]int // group id to its position in groups; -1: left to the autoscaler

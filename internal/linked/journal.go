@@ -1,11 +1,13 @@
 package linked
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -24,6 +26,7 @@ const (
 // splitDecision is a scale-up that was shared among the groups of a set.
 type splitDecision struct {
 	Chosen   string                    // the group the expander chose
+	Policy   string                    // of a declared set
 	Need     int                       // nodes the pods need, whatever limits there are
 	Asked    int                       // nodes the autoscaler asked to share
 	Unplaced int                       // nodes that were to be shared and no group had room for
@@ -168,6 +171,16 @@ func (j *Journal) compared(c comparison) {
 	defer j.mu.Unlock()
 	j.history.compared = dated[comparison]{j.clock.Now(), c}
 	j.metrics.compared(c)
+}
+
+// policies records that declared sets are used, or why newer ones are not.
+func (j *Journal) policies(refused string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.metrics.policies(refused != "")
+	if refused != "" {
+		j.announce(event{v1.EventTypeWarning, eventPoliciesRefused, fmt.Sprintf("New policies of sets are not used, those before stay: %.800s", refused)})
+	}
 }
 
 // sized records the sizes at the end of a loop.

@@ -11,7 +11,7 @@ type Metrics struct {
 	comparison                            prometheus.Histogram
 	changed                               prometheus.Counter
 	removed, overdue                      prometheus.Counter
-	deferred                              prometheus.Gauge
+	deferred, refused                     prometheus.Gauge
 }
 
 // NewMetrics registers the metrics; nil registers them nowhere.
@@ -37,6 +37,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		changed:  counter("templates_changed_total", "Templates of node groups that were new or had changed."),
 		removed:  counter("scale_down_removed_nodes_total", "Nodes that were let go to be removed."),
 		overdue:  counter("scale_down_overdue_nodes_total", "Nodes that were let go because they had waited for balance as long as a node may."),
+		refused:  gauge("refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are."),
 		deferred: gauge("scale_down_deferred_nodes", "Nodes that may be removed and wait because their set would become uneven."),
 	}
 	if registerer != nil {
@@ -48,7 +49,14 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.splits, m.splitNodes, m.unplaced, m.leftOut, m.groups, m.sets, m.incomparable, m.spread, m.comparison, m.changed,
-		m.removed, m.overdue, m.deferred,
+		m.removed, m.overdue, m.deferred, m.refused,
+	}
+}
+
+func (m *Metrics) policies(refused bool) {
+	m.refused.Set(0)
+	if refused {
+		m.refused.Set(1)
 	}
 }
 

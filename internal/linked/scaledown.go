@@ -79,7 +79,8 @@ type Round[G NodeGroup] struct {
 	Cloud     Cloud[G]
 	Deletions Deletions
 	SetOf     func(group string) string
-	Nodes     []Removable // in the order of Compare
+	TermsOf   func(group string) *nodegroupset.Terms // nil where no sets are declared
+	Nodes     []Removable                            // in the order of Compare
 	// Limits are how many nodes may go now, and how many of them may have pods to move, where the
 	// others go that are not decided here: their positions are given.
 	Limits func(others []int) (nodes, drains int)
@@ -103,8 +104,11 @@ type round struct {
 func (request Round[G]) Decide(s *ScaleDown) Decision {
 	now := s.clock.Now()
 	fleet := newFleet(request.Cloud, request.Deletions, request.SetOf)
+	fleet.termsOf = request.TermsOf
 	r := divide(fleet, request)
-	result, err := shrinkInTurns(r.request(fleet.withPartners(), s.overdue(now)), s.later(r))
+	asked := r.request(fleet.withPartners(), s.overdue(now))
+	asked.Terms = fleet.termsBySet()
+	result, err := shrinkInTurns(asked, s.later(r))
 	if err != nil {
 		klog.ErrorS(err, "Scale-down is not balanced")
 		return Decision{Go: append(r.ours, r.others...)}

@@ -22,6 +22,9 @@ type ScaleUp[G NodeGroup] struct {
 	// nothing is known of that. It is not asked for one group alone, which has been given what its
 	// limits leave.
 	Limits func(groups []Sized[G], more int64) (Limits, error)
+	// Declared returns how the set of a group shares nodes and all groups of the set; nil where no
+	// sets are declared.
+	Declared func(group string) (*nodegroupset.Terms, []G)
 }
 
 // Limits are the quotas over the groups of a scale-up, and how many more nodes the whole cluster
@@ -55,13 +58,16 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 		return nil, nil
 	}
 	d := splitDecision{Chosen: u.Groups[0].Id(), Need: max(u.Asked, u.Need), Asked: u.Asked, Failed: failed}
-	result, err := nodegroupset.Split(u.request(sized, d))
+	request, policy := u.underPolicy(u.request(sized, d), d.Chosen)
+	d.Policy = policy
+	result, err := nodegroupset.Split(request)
 	if err != nil {
 		return nil, err
 	}
+	result.Groups = result.Groups[:len(sized)]
 	d.Unplaced, d.Groups, d.Quotas = int(result.Unplaced), result.Groups, boundBy(result)
 	journal.split(d)
-	klog.V(1).InfoS("Scale-up is shared", "chosen", d.Chosen, "need", d.Need, "asked", d.Asked, "unplaced", d.Unplaced, "groups", d.Groups, "quotas", d.Quotas)
+	klog.V(1).InfoS("Scale-up is shared", "chosen", d.Chosen, "policy", d.Policy, "need", d.Need, "asked", d.Asked, "unplaced", d.Unplaced, "groups", d.Groups, "quotas", d.Quotas)
 	return growing(sized, result, d.Chosen), nil
 }
 

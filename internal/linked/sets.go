@@ -38,6 +38,8 @@ type Sets[T comparable, G NodeGroup] struct {
 	rings   map[*string]*ring[G] // by the list of the index they are made of
 	first   map[string]string    // group to the first member of its set; groups on their own are missing
 	failed  map[string]string    // group to the reason why it is compared with none
+
+	declared declared
 }
 
 // member is a group with a template.
@@ -177,6 +179,9 @@ func (s *Sets[T, G]) sync(templates map[string]T, cloud Cloud[G]) {
 	}
 	s.seen, s.size, s.groups = templates, len(templates), groups
 	s.planned, s.rings = s.plannedGroups(), map[*string]*ring[G]{}
+	if s.usePolicies() {
+		changed = slices.Sorted(maps.Keys(groups))
+	}
 	s.reindex(changed, gone > 0)
 	failed := s.failures(templates, cloud)
 	news := fresh || len(changed) > 0 || gone > 0 || !maps.Equal(failed, s.failed)
