@@ -169,6 +169,26 @@ func TestAZoneGoesDownDuringAScaleUp(t *testing.T) {
 	}
 }
 
+// A zone turns unready, and more pods come: nodes of it are not on their way, also where the sidecar
+// has just been started.
+func TestMorePodsComeWhileAZoneIsUnready(t *testing.T) {
+	for _, begin := range []time.Duration{20 * time.Second, 40 * time.Second, 2 * time.Minute} {
+		s := setup{cloud: fake.Config{Groups: zones(1, 1, 1), Outages: []fake.Outage{{
+			Zones: []string{"b"}, Mode: fake.Unready, Window: fake.Window{Start: begin, End: begin + 7*time.Minute},
+		}}}, batches: []autoscaler.Batch{
+			{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: begin + 15*time.Second, Pods: podsOf("q", 9, 1)},
+		}}
+		with := newWorld(t, s)
+		if err := with.ca.Run(begin + 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		with.restartSidecar()
+		if o, alone := with.observe(15*time.Minute), s.alone(t).observe(15*time.Minute); o.running == 0 || o.running > alone.running+3*aLoop {
+			t.Errorf("from %s: with the sidecar %s\nCluster Autoscaler alone: %s\n%s", begin, o, alone, with.log())
+		}
+	}
+}
+
 // After its backoff a member gets one node first, whatever its share; when that is ready it takes
 // part again.
 func TestAMemberIsTriedWithOneNode(t *testing.T) {
