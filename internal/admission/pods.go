@@ -184,6 +184,9 @@ func affinity(at *field.Path, a *v1.Affinity) field.ErrorList {
 	if n := a.NodeAffinity; n != nil {
 		at := at.Child("nodeAffinity")
 		if needed := n.RequiredDuringSchedulingIgnoredDuringExecution; needed != nil {
+			if len(needed.NodeSelectorTerms) == 0 {
+				errs = append(errs, field.Required(at.Child(required, "nodeSelectorTerms"), "must have at least one term"))
+			}
 			for i := range needed.NodeSelectorTerms {
 				errs = append(errs, NodeTerm(at.Child(required, "nodeSelectorTerms").Index(i), &needed.NodeSelectorTerms[i])...)
 			}
@@ -219,7 +222,11 @@ func NodeTerm(at *field.Path, t *v1.NodeSelectorTerm) field.ErrorList {
 	}
 	for i := range t.MatchFields {
 		at := at.Child("matchFields").Index(i)
+		errs = append(errs, supported(at.Child("key"), t.MatchFields[i].Key, metav1.ObjectNameField)...)
 		errs = append(errs, supported(at.Child("operator"), t.MatchFields[i].Operator, v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn)...)
+		if len(t.MatchFields[i].Values) != 1 {
+			errs = append(errs, field.Required(at.Child("values"), "must be exactly one name of a node"))
+		}
 	}
 	return errs
 }
