@@ -104,6 +104,8 @@ func (p *planner) whyNot(group string) string {
 		}
 	}
 	switch {
+	case len(grown) > 0 && slices.ContainsFunc(p.classes, func(c class) bool { return slices.Contains(c.closed, group) }):
+		return p.held(group, "kept without nodes: its zone would count for the spread of the pods, and they need none there")
 	case terms != nil && len(grown) > 0:
 		return p.held(group, fmt.Sprintf("set %s, %s; the nodes needed went to %s", terms.Set, terms, fewNames(grown)))
 	case len(smaller) > 0:
@@ -353,6 +355,9 @@ func (p *planner) whyWaits(kind int) PodOutcome {
 	if len(standing) > 0 {
 		return PodOutcome{Outcome: PodsUnhelped, Reason: "pass on " + fewNames(standing) + ", where nothing could be placed"}
 	}
+	if why := p.whyHeldBySpread(kind); why != "" {
+		return PodOutcome{Outcome: PodsUnhelped, Reason: why}
+	}
 	if len(skipped) > 0 {
 		return PodOutcome{Outcome: PodsUnhelped, Reason: "fit only groups that cannot grow: " + fewNames(skipped)}
 	}
@@ -366,6 +371,9 @@ func (p *planner) whyWaits(kind int) PodOutcome {
 func (p *planner) whyLeftOver(c class, kind int) string {
 	switch c.placed[slices.Index(c.kinds, kind)].Reason {
 	case estimator.ReasonHeldBack:
+		if why := c.why[kind]; why != "" {
+			return why
+		}
 		return "held back by the pods placed so far: spread or affinity"
 	case estimator.ReasonDoesNotFit:
 		return "pass alone, but not beside the other pods"

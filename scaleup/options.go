@@ -25,6 +25,10 @@ type Options struct {
 	// DisableBalancing leaves the chosen group alone
 	// (--balance-similar-node-groups=false).
 	DisableBalancing bool
+	// DisableSpreadSplit orders nodes for pods with a hard spread constraint, or required affinity,
+	// over domains wider than a host as for other pods: estimated for one group and levelled
+	// (--spread-aware-split=false).
+	DisableSpreadSplit bool
 	// Similarity says when two groups are similar.
 	Similarity nodegroupset.Options
 	// Expander chooses among the options; the zero value is that of expander.Default, least-waste.

@@ -73,7 +73,8 @@ type planner struct {
 	without  map[string]string // groups without an option, and why
 	classes  []class           // the chosen option's pods, by the members they pass on
 	helped   map[int]int       // pods of each kind that the ordered nodes help
-	filledUp []string          // groups whose nodes for pods placed one by one other pods fill up
+	spreads  map[int]*spreadKind
+	filledUp []string // groups whose nodes for pods placed one by one other pods fill up
 }
 
 func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
@@ -86,6 +87,7 @@ func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 		sets:     map[string][]string{},
 		without:  map[string]string{},
 		helped:   map[int]int{},
+		spreads:  map[int]*spreadKind{},
 	}
 }
 

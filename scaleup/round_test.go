@@ -232,7 +232,7 @@ func TestWhatHeldAGroupIsToldTruly(t *testing.T) {
 		"pods are left over":           {[]fake.Group{zonal("a", 0, 3), zonal("b", 0, 3)}, scaleup.Limits{}, onePerNode("web", 8), map[string]string{"a": "held at its maximum of 3", "b": "held at its maximum of 3"}},
 		"a quota just met":             {[]fake.Group{zonal("a", 0, 9), zonal("b", 0, 9)}, scaleup.Limits{Quotas: []scaleup.Quota{{Name: "q", Nodes: 4}}}, onePerNode("web", 4), map[string]string{"a": "", "b": ""}},
 		"a quota that is short":        {[]fake.Group{zonal("a", 0, 9), zonal("b", 0, 9)}, scaleup.Limits{Quotas: []scaleup.Quota{{Name: "q", Nodes: 4}}}, onePerNode("web", 5), map[string]string{"a": "held by q", "b": "held by q"}},
-		"spread pods wait for a zone":  {[]fake.Group{zonal("a", 0, 9), zonal("b", 0, 2)}, scaleup.Limits{}, onePerNode("web", 9, spread), map[string]string{"b": "held at its maximum of 2"}},
+		"spread pods wait for a zone":  {[]fake.Group{zonal("a", 1, 9), zonal("b", 1, 2)}, scaleup.Limits{}, onePerNode("web", 9, spread), map[string]string{"b": "held at its maximum of 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, checker, fake.Config{Groups: test.groups}, scaleup.Options{Limits: test.limits})

@@ -16,6 +16,8 @@ type class struct {
 	oneByOne bool // placed by placeOneByOne, not by an estimate
 	nodes    int64
 	placed   []estimator.Placed // in the order of kinds
+	closed   []string           // members in domains without nodes, if they get none
+	why      map[int]string     // why pods of a kind found no place, if a spread constraint is the reason
 }
 
 // splitNeed finds the partners of the chosen group and gives every member its
@@ -139,7 +141,7 @@ func (p *planner) classify(members []string) []class {
 	for _, c := range nodegroupset.Classes(len(p.kinds), func(k int) []string { return p.takers(members, k) }) {
 		one, together := class{members: c.Members, oneByOne: true}, class{members: c.Members}
 		for _, k := range c.Items {
-			if len(c.Members) > 1 && estimator.DependsOnDomain(p.kinds[k].Pod) {
+			if len(c.Members) > 1 && !p.opts.DisableSpreadSplit && estimator.DependsOnDomain(p.kinds[k].Pod) {
 				one.kinds = append(one.kinds, k)
 			} else {
 				together.kinds = append(together.kinds, k)

@@ -109,7 +109,7 @@ func (s *Scaler) arrived(group string, o *order) []cloudprovider.Template {
 // passes reports whether new nodes of a group would take pods of a kind, by its
 // template and by the nodes that came for such pods before.
 func (p *planner) passes(group string, kind int) bool {
-	return p.fit.Passes(p.template[group], kind) && !p.inVain(group, kind)
+	return (p.fit.Passes(p.template[group], kind) || p.spreadAlone(group, kind)) && !p.inVain(group, kind)
 }
 
 // inVain reports whether nodes came in a group for pods of a kind and none of them

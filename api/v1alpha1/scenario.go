@@ -73,10 +73,12 @@ type ScenarioSpec struct {
 }
 
 // ScenarioOptions are Cluster Autoscaler's flags in camelCase. An omitted option has Cluster
-// Autoscaler's default, except balanceSimilarNodeGroups.
+// Autoscaler's default, except balanceSimilarNodeGroups; spreadAwareSplit is not an option of it.
 type ScenarioOptions struct {
 	// BalanceSimilarNodeGroups is on by default.
 	BalanceSimilarNodeGroups *bool `json:"balanceSimilarNodeGroups,omitempty"`
+	// SpreadAwareSplit plans nodes per zone for pods with a topology spread. It is on by default.
+	SpreadAwareSplit *bool `json:"spreadAwareSplit,omitempty"`
 	// Expander is a list of strategies, as "priority,least-waste".
 	Expander string `json:"expander,omitempty"`
 	// Priorities of the priority expander: a priority to a list of regular expressions of group

@@ -28,6 +28,7 @@ type overrides struct {
 	flags   *pflag.FlagSet
 	options v1alpha1.ScenarioOptions
 	balance bool
+	spread  bool
 	cutoff  int32
 	ratios  [3]string
 	nodes   []string
@@ -41,6 +42,7 @@ type overrides struct {
 func (o *overrides) addTo(flags *pflag.FlagSet) {
 	o.flags = flags
 	flags.BoolVar(&o.balance, "balance-similar-node-groups", true, "balance node groups similar to the chosen one")
+	flags.BoolVar(&o.spread, "spread-aware-split", true, "plan nodes for pods with a topology spread in all zones at once")
 	flags.StringVar(&o.options.Expander, "expander", "", "strategies that choose between options, comma-separated: "+strings.Join(expander.Names(), ", "))
 	flags.StringArrayVar(&o.options.BalancingIgnoreLabels, "balancing-ignore-label", nil, "label to ignore, in addition to those of the scenario; may be repeated")
 	flags.StringArrayVar(&o.options.BalancingLabels, "balancing-label", nil, "compare only this label; may be repeated")
@@ -78,6 +80,9 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	}
 	if o.flags.Changed("balance-similar-node-groups") {
 		options.BalanceSimilarNodeGroups = &o.balance
+	}
+	if o.flags.Changed("spread-aware-split") {
+		options.SpreadAwareSplit = &o.spread
 	}
 	options.Expander = cmp.Or(o.options.Expander, options.Expander)
 	options.BalancingIgnoreLabels = slices.Concat(options.BalancingIgnoreLabels, o.options.BalancingIgnoreLabels)

@@ -33,8 +33,9 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) 
 	cores, _ := parseTotal(o.CoresTotal) // checked by Validate
 	memory, _ := parseTotal(o.MemoryTotal)
 	out := scaleup.Options{
-		SequentialResize: true, // the same file gives the same bytes
-		DisableBalancing: o.BalanceSimilarNodeGroups != nil && !*o.BalanceSimilarNodeGroups,
+		SequentialResize:   true, // the same file gives the same bytes
+		DisableBalancing:   o.BalanceSimilarNodeGroups != nil && !*o.BalanceSimilarNodeGroups,
+		DisableSpreadSplit: o.SpreadAwareSplit != nil && !*o.SpreadAwareSplit,
 		Limits: scaleup.Limits{
 			MaxNodesPerScaleUp: int(o.MaxNodesPerScaleup),
 			MaxNodesTotal:      int(o.MaxNodesTotal),
