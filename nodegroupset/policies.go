@@ -178,6 +178,7 @@ func (by Measure) amount(base int64) string {
 		return resource.NewMilliQuantity(base, resource.DecimalSI).String()
 	case ByMemory:
 		return resource.NewQuantity(base*Mebibyte, resource.BinarySI).String()
+	case ByNodes:
 	}
 	return fmt.Sprint(base)
 }

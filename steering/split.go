@@ -21,11 +21,12 @@ type split struct {
 	members []member
 	shares  map[string]int
 	result  []PlanMember
-	bound   bool           // some pods can run on some members only
-	whole   bool           // planned for all pending pods, so that more may be granted than is asked
-	kinds   int            // of these
-	stuck   bool           // members that should grow have no option
-	room    map[string]int // by member, within the limits over all nodes
+	held    map[string]string // what kept members from growing
+	bound   bool              // some pods can run on some members only
+	whole   bool              // planned for all pending pods, so that more may be granted than is asked
+	kinds   int               // of these
+	stuck   bool              // members that should grow have no option
+	room    map[string]int    // by member, within the limits over all nodes
 	// unplaced pods of them can be scheduled on no number of nodes.
 	unplaced int64
 }
@@ -214,14 +215,14 @@ func (c *choice) work(s *split) error {
 	for i := range s.members {
 		sizes[i] = s.members[i].Group
 	}
-	held := map[string]string{}
+	s.held = map[string]string{}
 	classes := c.bound(s)
 	s.bound = len(classes) > 0
 	for _, class := range append(classes, bound{nodes: s.need}) {
 		n := min(left, int64(class.nodes))
-		unplaced, err := c.place(s, sizes, class, n, true, held)
+		unplaced, err := c.place(s, sizes, class, n, true)
 		if err == nil && unplaced > 0 && s.limits() {
-			unplaced, err = c.place(s, sizes, class, unplaced, false, held)
+			unplaced, err = c.place(s, sizes, class, unplaced, false)
 		}
 		if err != nil {
 			return err
@@ -231,7 +232,7 @@ func (c *choice) work(s *split) error {
 	s.result = nil
 	for i := range sizes {
 		m := &s.members[i]
-		why := held[m.Name]
+		why := s.held[m.Name]
 		if m.lag > 0 {
 			why = strings.TrimPrefix(fmt.Sprintf("%s; its zone has come back and it catches up slowly, counting as larger by %d", why, m.lag), "; ")
 		}
@@ -246,7 +247,7 @@ func (s *split) limits() bool {
 }
 
 // place shares the nodes for one class of pods, and notes what kept members from growing.
-func (c *choice) place(s *split, sizes []nodegroupset.Group, class bound, nodes int64, limited bool, held map[string]string) (unplaced int64, err error) {
+func (c *choice) place(s *split, sizes []nodegroupset.Group, class bound, nodes int64, limited bool) (unplaced int64, err error) {
 	request := nodegroupset.SplitRequest{Nodes: nodes}
 	var members []int
 	for i := range sizes {
@@ -279,11 +280,11 @@ func (c *choice) place(s *split, sizes []nodegroupset.Group, class bound, nodes 
 		sizes[i].Size = g.NewSize
 		switch m := &s.members[i]; {
 		case g.Reason == nodegroupset.ReasonAtMax && g.NewSize < m.Max && limited:
-			held[g.Name] = m.held
+			s.held[g.Name] = m.held
 		case g.Reason == nodegroupset.ReasonAtMax:
-			held[g.Name] = fmt.Sprintf("max %d", m.Max-m.lag)
+			s.held[g.Name] = fmt.Sprintf("max %d", m.Max-m.lag)
 		default:
-			held[g.Name] = string(g.Reason)
+			s.held[g.Name] = string(g.Reason)
 		}
 	}
 	return result.Unplaced, nil
