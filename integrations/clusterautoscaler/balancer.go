@@ -44,6 +44,7 @@ type Balancer struct {
 	journal     *linked.Journal
 	sets        *sets
 	groupSet    *groupSet
+	shift       *linked.ZonalShift[cloudprovider.NodeGroup]
 	installed   atomic.Bool
 }
 
@@ -73,9 +74,13 @@ func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
 		return nil, err
 	}
 	sets.Declare(policies, follow)
+	shift, err := linked.NewZonalShift[cloudprovider.NodeGroup](sets.SetOf, o.Clock, journal)
+	if err != nil {
+		return nil, err
+	}
 	return &Balancer{
 		enabled: options.BalanceSimilarNodeGroups, maxDeferral: maxDeferral, clock: o.Clock, journal: journal, sets: sets,
-		groupSet: &groupSet{sets: sets, journal: journal},
+		groupSet: &groupSet{sets: sets, journal: journal, shift: shift, need: need{shift: shift, sets: sets}}, shift: shift,
 	}, nil
 }
 

@@ -19,12 +19,13 @@ type candidateOrder struct {
 	next  nodes.ScaleDownNodeProcessor
 	sets  *sets
 	clock clock.PassiveClock
+	shift *linked.ZonalShift[ca.NodeGroup]
 }
 
 // scaleDownCandidates is the balancer's order of the nodes to try, around the processor that finds
 // them.
 func (b *Balancer) scaleDownCandidates(next nodes.ScaleDownNodeProcessor) nodes.ScaleDownNodeProcessor {
-	return &candidateOrder{next: next, sets: b.sets, clock: b.clock}
+	return &candidateOrder{next: next, sets: b.sets, clock: b.clock, shift: b.shift}
 }
 
 // GetPodDestinationCandidates returns the nodes that may take pods.
@@ -40,6 +41,7 @@ func (c *candidateOrder) GetScaleDownCandidates(ctx *ca_context.AutoscalingConte
 	if ctx.TemplateNodeInfoRegistry != nil {
 		if templates := ctx.TemplateNodeInfoRegistry.GetNodeInfos(); len(templates) > 0 {
 			c.sets.Update(templates, cloudOf(ctx))
+			c.shift.Look(all, cloudOf(ctx), labelsOf(templates))
 		}
 	}
 	candidates, err := c.next.GetScaleDownCandidates(ctx, linked.ByName(all))
@@ -52,7 +54,7 @@ func (c *candidateOrder) GetScaleDownCandidates(ctx *ca_context.AutoscalingConte
 	if ctx.ScaleDownActuator != nil {
 		order.Deletions = ctx.ScaleDownActuator.CheckStatus()
 	}
-	return order.Order(candidates), nil
+	return order.Order(c.shift.Removable(candidates, cloudOf(ctx))), nil
 }
 
 // CleanUp is called when the autoscaler ends.

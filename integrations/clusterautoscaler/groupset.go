@@ -21,6 +21,7 @@ type groupSet struct {
 	sets    *sets
 	journal *linked.Journal
 	quotas  *quotas // nil: none are known
+	shift   *linked.ZonalShift[cloudprovider.NodeGroup]
 	need    need
 }
 
@@ -35,14 +36,14 @@ func (g *groupSet) FindSimilarNodeGroups(ctx *ca_context.AutoscalingContext, gro
 	if templates[group.Id()] == nil {
 		return nil, caerrors.NewAutoscalerErrorf(caerrors.InternalError, "find groups similar to node group %s: %v", group.Id(), linked.ErrNoTemplate)
 	}
-	return g.sets.Similar(group.Id(), templates, cloudOf(ctx)), nil
+	return g.shift.Growing(g.sets.Similar(group.Id(), templates, cloudOf(ctx))), nil
 }
 
 // BalanceScaleUpBetweenGroups shares new nodes among groups, the first of which is the chosen one.
 // Groups that do not change are not in the answer.
 func (g *groupSet) BalanceScaleUpBetweenGroups(ctx *ca_context.AutoscalingContext, groups []cloudprovider.NodeGroup, newNodes int) (
 	[]nodegroupset.ScaleUpInfo, caerrors.AutoscalerError) {
-	up := linked.ScaleUp[cloudprovider.NodeGroup]{Groups: groups, Asked: newNodes, Declared: g.sets.Declared}
+	up := linked.ScaleUp[cloudprovider.NodeGroup]{Groups: groups, Asked: newNodes, Declared: g.sets.Declared, Lag: g.shift.Lag}
 	if newNodes > 0 && len(groups) > 0 {
 		up.Need = g.need.take(groups[0].Id())
 	}

@@ -1,6 +1,11 @@
 package clusterautoscaler
 
 import (
+	"k8s.io/klog/v2"
+
+	"github.com/evenkeel/evenkeel/internal/linked"
+
+	"sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
 	ca_context "sigs.k8s.io/cluster-autoscaler/pkg/context"
 	"sigs.k8s.io/cluster-autoscaler/pkg/expander"
 	"sigs.k8s.io/cluster-autoscaler/pkg/simulator/framework"
@@ -14,20 +19,56 @@ import (
 type need struct {
 	strategy expander.Strategy
 	best     *expander.Option
+	shift    *linked.ZonalShift[cloudprovider.NodeGroup]
+	sets     *sets
+	ctx      *ca_context.AutoscalingContext // of the loop
 }
 
 // learn puts the need around the strategy of an autoscaler that runs, whatever made it. It is
 // called before the autoscaler chooses, because that asks for similar groups first.
 func (n *need) learn(ctx *ca_context.AutoscalingContext) {
+	n.ctx = ctx
 	if _, learns := ctx.ExpanderStrategy.(*need); !learns && ctx.ExpanderStrategy != nil {
 		n.strategy, ctx.ExpanderStrategy = ctx.ExpanderStrategy, n
 	}
 }
 
-// BestOption answers what the strategy answers.
+// BestOption answers what the strategy answers of the options in zones that are not shifted away. Where
+// that leaves none, the pods wait.
 func (n *need) BestOption(options []expander.Option, templates map[string]*framework.NodeInfo) *expander.Option {
-	n.best = n.strategy.BestOption(options, templates)
+	n.look(templates)
+	var open []expander.Option
+	for i := range options {
+		if why := n.shift.Away(options[i].NodeGroup.Id()); why == "" {
+			open = append(open, options[i])
+		} else {
+			klog.V(1).InfoS("Node group does not grow", "nodeGroup", options[i].NodeGroup.Id(), "reason", why, "pods", len(options[i].Pods))
+		}
+	}
+	if n.best = nil; len(open) > 0 {
+		n.best = n.strategy.BestOption(open, templates)
+	}
 	return n.best
+}
+
+// look finds out which zones are shifted away now.
+func (n *need) look(templates map[string]*framework.NodeInfo) {
+	nodes, err := nodesOf(n.ctx)
+	if err != nil {
+		klog.ErrorS(err, "It is not known which zones are shifted away; what held in the last loop still does")
+		return
+	}
+	n.shift.Look(nodes, cloudOf(n.ctx), labelsOf(templates))
+}
+
+// labelsOf returns the labels of a group's template.
+func labelsOf(templates map[string]*framework.NodeInfo) func(group string) map[string]string {
+	return func(group string) map[string]string {
+		if template := templates[group]; template != nil && template.Node() != nil {
+			return template.Node().Labels
+		}
+		return nil
+	}
 }
 
 // take returns how many nodes are needed if the last choice was this group, else 0, and forgets it:

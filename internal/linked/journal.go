@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // remembered is how many splits, and how many rounds of scale-down, a journal keeps.
@@ -96,6 +97,7 @@ type history struct {
 	last     dated[shrinkDecision]   // the last round, whatever it did
 	compared dated[comparison]
 	sizes    dated[sizeReading]
+	shift    zonalshift.Decision // zones that are shifted away
 }
 
 // Recorder writes events where the autoscaler's own are.

@@ -1,6 +1,10 @@
 package linked
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/evenkeel/evenkeel/zonalshift"
+)
 
 const subsystem = "evenkeel_linked_"
 
@@ -11,7 +15,7 @@ type Metrics struct {
 	comparison                            prometheus.Histogram
 	changed                               prometheus.Counter
 	removed, overdue                      prometheus.Counter
-	deferred, refused                     prometheus.Gauge
+	deferred, refused, shiftedZones       prometheus.Gauge
 }
 
 // NewMetrics registers the metrics; nil registers them nowhere.
@@ -34,11 +38,12 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		comparison: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: subsystem + "comparison_duration_seconds", Help: "How long comparing node groups took, each time a template had changed.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
-		changed:  counter("templates_changed_total", "Templates of node groups that were new or had changed."),
-		removed:  counter("scale_down_removed_nodes_total", "Nodes that were let go to be removed."),
-		overdue:  counter("scale_down_overdue_nodes_total", "Nodes that were let go because they had waited for balance as long as a node may."),
-		refused:  gauge("refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are."),
-		deferred: gauge("scale_down_deferred_nodes", "Nodes that may be removed and wait because their set would become uneven."),
+		changed:      counter("templates_changed_total", "Templates of node groups that were new or had changed."),
+		removed:      counter("scale_down_removed_nodes_total", "Nodes that were let go to be removed."),
+		overdue:      counter("scale_down_overdue_nodes_total", "Nodes that were let go because they had waited for balance as long as a node may."),
+		refused:      gauge("refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are."),
+		deferred:     gauge("scale_down_deferred_nodes", "Nodes that may be removed and wait because their set would become uneven."),
+		shiftedZones: gauge("shifted_zones", "Zones that are shifted away."),
 	}
 	if registerer != nil {
 		registerer.MustRegister(m.collectors()...)
@@ -49,7 +54,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.splits, m.splitNodes, m.unplaced, m.leftOut, m.groups, m.sets, m.incomparable, m.spread, m.comparison, m.changed,
-		m.removed, m.overdue, m.deferred, m.refused,
+		m.removed, m.overdue, m.deferred, m.refused, m.shiftedZones,
 	}
 }
 
@@ -75,6 +80,10 @@ func (m *Metrics) shrunk(d shrinkDecision) {
 		}
 	}
 	m.deferred.Set(float64(len(forBalance(d.Waiting))))
+}
+
+func (m *Metrics) shifted(d zonalshift.Decision) {
+	m.shiftedZones.Set(float64(len(d.Shifted)))
 }
 
 func (m *Metrics) compared(c comparison) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // pageStatus is all that the page shows. As JSON it is for programs; every list is in a stable
@@ -18,8 +19,14 @@ type pageStatus struct {
 	Incomparable []pageProblem        `json:"incomparable"`
 	Splits       []pageSplit          `json:"splits"` // newest first
 	ScaleDown    pageScaleDown        `json:"scaleDown"`
+	ZonalShift   *pageZonalShift      `json:"zonalShift,omitempty"` // missing while no zone is shifted away
 	Report       *nodegroupset.Report `json:"report,omitempty"`
 	ReportError  string               `json:"reportError,omitempty"`
+}
+
+type pageZonalShift struct {
+	Shifted []zonalshift.Shifted `json:"shifted"`
+	Ignored []zonalshift.Ignored `json:"ignored"`
 }
 
 type pageComparison struct {
@@ -90,6 +97,9 @@ func (h history) status(now time.Time) pageStatus {
 	s := pageStatus{
 		Time: now, Sets: []pageSet{}, Incomparable: problems(h.compared.is.Failed), Splits: []pageSplit{},
 		ScaleDown: pageScaleDown{Waiting: shownNodes(h.last.is.Waiting), Rounds: []pageRound{}, Time: known(h.last.at)},
+	}
+	if d := h.shift; len(d.Shifted)+len(d.Ignored) > 0 {
+		s.ZonalShift = &pageZonalShift{append([]zonalshift.Shifted{}, d.Shifted...), append([]zonalshift.Ignored{}, d.Ignored...)}
 	}
 	if c := h.compared; !c.at.IsZero() {
 		s.Compared = &pageComparison{Time: c.at, Took: c.is.Took.String(), Groups: c.is.Groups, Changed: c.is.Changed}

@@ -25,6 +25,8 @@ type ScaleUp[G NodeGroup] struct {
 	// Declared returns how the set of a group shares nodes and all groups of the set; nil where no
 	// sets are declared.
 	Declared func(group string) (*nodegroupset.Terms, []G)
+	// Lag is by how many nodes a group counts as larger than it is; nil: none does.
+	Lag func(group string) int64
 }
 
 // Limits are the quotas over the groups of a scale-up, and how many more nodes the whole cluster
@@ -60,10 +62,12 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 	d := splitDecision{Chosen: u.Groups[0].Id(), Need: max(u.Asked, u.Need), Asked: u.Asked, Failed: failed}
 	request, policy := u.underPolicy(u.request(sized, d), d.Chosen)
 	d.Policy = policy
+	lower := raise(&request, u.Lag)
 	result, err := nodegroupset.Split(request)
 	if err != nil {
 		return nil, err
 	}
+	lower(&result)
 	result.Groups = result.Groups[:len(sized)]
 	d.Unplaced, d.Groups, d.Quotas = int(result.Unplaced), result.Groups, boundBy(result)
 	journal.split(d)
