@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/fake"
@@ -162,6 +163,35 @@ func TestSpreadPodsKeepToTotals(t *testing.T) {
 				t.Errorf("%s\n%s", o, o.w.log())
 			}
 		})
+	}
+}
+
+// 300 pods in twelve sets: one increase per member, and each set exact.
+func TestSpreadPodsOfTwelveSets(t *testing.T) {
+	s := setup{pods: true}
+	var pods []*v1.Pod
+	for i := range 12 {
+		set := string(rune('c' + i))
+		for _, g := range zones(0, 0, 0) {
+			g.Template.Node.Labels[v1.LabelInstanceTypeStable] = set
+			g.Template.Node.Status.Allocatable[v1.ResourceMemory] = *resource.NewQuantity(int64(16+8*i)<<30, resource.BinarySI)
+			g.ID = set + "-" + g.ID
+			s.cloud.Groups = append(s.cloud.Groups, g)
+		}
+		for _, pod := range spreadPods(set, 25) {
+			pod.Spec.NodeSelector = map[string]string{v1.LabelInstanceTypeStable: set}
+			pods = append(pods, pod)
+		}
+	}
+	s.batches = []autoscaler.Batch{{At: 3 * time.Second, Pods: pods}}
+	o := noLaterThanAlone(t, s, 3*time.Minute)
+	for i := range 12 {
+		if sizes := sorted(o.sizes[3*i : 3*i+3]); !slices.Equal(sizes, []int{4, 4, 5}) {
+			t.Errorf("sizes %v of set %d, want 4, 4 and 5", sizes, i)
+		}
+	}
+	if n := o.increases(); n > 36 {
+		t.Errorf("%d increases, want one per member\n%s", n, o.w.log())
 	}
 }
 
