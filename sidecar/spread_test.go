@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/steering"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // spreadOver gives pods hard spread constraints of their own, by topology key.
@@ -192,6 +193,23 @@ func TestSpreadPodsOfTwelveSets(t *testing.T) {
 	}
 	if n := o.increases(); n > 36 {
 		t.Errorf("%d increases, want one per member\n%s", n, o.w.log())
+	}
+}
+
+// A zone that is shifted away takes no part in the plan. A set with a policy of its own is not
+// planned: its pods get nodes as Cluster Autoscaler asks for them, by that policy.
+func TestSpreadPodsBesideOtherRules(t *testing.T) {
+	s := setup{pods: true, cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: spreadPods("p", 28)}}}
+	w := newWorld(t, s)
+	w.front.Shift("a file", []zonalshift.Mark{shifted("a", 0, 0)}, nil)
+	if o := w.observe(3 * time.Minute); o.running == 0 || !slices.Equal(sorted(o.sizes), []int{0, 7, 7}) || o.sizes[0] > 0 {
+		t.Errorf("with a shifted zone %s\n%s", o, w.log())
+	}
+	s.sidecar = underPolicies(spotAfterBase())
+	s.cloud.Groups = bought(0, 0, 0, 0)
+	w = newWorld(t, s)
+	if o := w.observe(10 * time.Minute); o.running == 0 || total(o.sizes) > 18 {
+		t.Errorf("with a policy %s\n%s", o, w.log())
 	}
 }
 

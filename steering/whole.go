@@ -346,6 +346,12 @@ func (c *choice) canPlan() bool {
 	if ok, _ := c.CanShare(); !ok {
 		return false
 	}
+	for _, name := range c.names {
+		if terms := c.policies[name]; !terms.Level() {
+			c.noPlan("set " + terms.Set + " has a policy of its own")
+			return false
+		}
+	}
 	for _, pod := range c.request.Pods {
 		if _, why := readKind("", pod); why != "" {
 			c.noPlan(why)
