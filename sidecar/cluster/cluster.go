@@ -150,8 +150,8 @@ func start(ctx context.Context, client kubernetes.Interface, o Options) (*Cluste
 	c.running.Go(func() { c.Nodes.run(ctx, client) })
 	c.running.Go(func() { c.Recorder.run(ctx) })
 	if o.Workload {
-		c.Workload = newWorkload(&o)
-		c.running.Go(func() { c.Workload.run(ctx, client) })
+		c.Workload = newWorkload(client, &o)
+		c.running.Go(func() { c.Workload.run(ctx) })
 	}
 	return c, nil
 }

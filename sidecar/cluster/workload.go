@@ -26,14 +26,15 @@ import (
 // Workload knows pods and nodes from watches. Of each it keeps what matters for where pods go, some
 // 1.5 kB per pod. Nothing waits for it: where pods may not be read, it never knows them.
 type Workload struct {
-	pods  collection[*v1.Pod]
-	nodes collection[*v1.Node]
-	clock clock.Clock
-	log   logr.Logger
+	pods   collection[*v1.Pod]
+	nodes  collection[*v1.Node]
+	client kubernetes.Interface
+	clock  clock.Clock
+	log    logr.Logger
 }
 
-func newWorkload(o *Options) *Workload {
-	w := &Workload{clock: o.Clock, log: o.Log}
+func newWorkload(client kubernetes.Interface, o *Options) *Workload {
+	w := &Workload{client: client, clock: o.Clock, log: o.Log}
 	w.pods.stripped, w.nodes.stripped = strippedPod, strippedNode
 	return w
 }
@@ -47,13 +48,13 @@ func (w *Workload) List() (workload steering.Workload, ok bool) {
 }
 
 // run watches until ctx ends.
-func (w *Workload) run(ctx context.Context, client kubernetes.Interface) {
+func (w *Workload) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, w.log)
 	unfinished := fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", string(v1.PodSucceeded)), fields.OneTermNotEqualSelector("status.phase", string(v1.PodFailed))).String()
-	pods, nodes := client.CoreV1().Pods(metav1.NamespaceAll), client.CoreV1().Nodes()
+	pods, nodes := w.client.CoreV1().Pods(metav1.NamespaceAll), w.client.CoreV1().Nodes()
 	var both sync.WaitGroup
 	both.Go(func() {
-		follow(ctx, w, &w.pods, &v1.Pod{}, client, &cache.ListWatch{
+		follow(ctx, w, &w.pods, &v1.Pod{}, &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				o.FieldSelector = unfinished
 				return pods.List(ctx, o)
@@ -65,7 +66,7 @@ func (w *Workload) run(ctx context.Context, client kubernetes.Interface) {
 		})
 	})
 	both.Go(func() {
-		follow(ctx, w, &w.nodes, &v1.Node{}, client, &cache.ListWatch{
+		follow(ctx, w, &w.nodes, &v1.Node{}, &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				return nodes.Watch(ctx, o)
@@ -76,7 +77,7 @@ func (w *Workload) run(ctx context.Context, client kubernetes.Interface) {
 }
 
 // follow keeps a collection up to date until ctx ends.
-func follow[T metav1.Object](ctx context.Context, w *Workload, c *collection[T], example T, client kubernetes.Interface, source *cache.ListWatch) {
+func follow[T metav1.Object](ctx context.Context, w *Workload, c *collection[T], example T, source *cache.ListWatch) {
 	list, begin := source.ListWithContextFunc, source.WatchFuncWithContext
 	source.ListWithContextFunc = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		all, err := list(ctx, o)
@@ -88,7 +89,7 @@ func follow[T metav1.Object](ctx context.Context, w *Workload, c *collection[T],
 		c.asked(ctx, w.log, err)
 		return events, err
 	}
-	reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, client), example, c, cache.ReflectorOptions{
+	reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, w.client), example, c, cache.ReflectorOptions{
 		Name: fmt.Sprintf("workload %T", example), Logger: &w.log, Clock: w.clock,
 	})
 	reflector.RunWithContext(ctx)
