@@ -89,8 +89,13 @@ func (s *splitSearch) decide(o *outline, opened int) {
 		}
 		states = next
 	}
+	s.take(states[used{o.nodes, want}], stages, order)
+}
+
+// take makes the best of some final states the plan, if it is better than the best so far.
+func (s *splitSearch) take(states []*state, stages []stage, order []int) {
 	var best *state
-	for _, st := range states[used{o.nodes, want}] {
+	for _, st := range states {
 		if best == nil || compareStates(st, best, stages) < 0 {
 			best = st
 		}
