@@ -60,11 +60,10 @@ func (s *Machine) Order(v *Grant, journalErr error) {
 
 // grantOf returns what is granted, and takes the pick.
 func (s *Machine) grantOf(g *Group, delta int) Grant {
-	b := s.state(g.ID)
 	mode, why := s.Mode()
 	full := func(reason string) Grant { return Grant{Nodes: delta, reason: reason} }
 	away := s.shiftedAway(g.ID)
-	if p := s.pick; away == "" && (p == nil || p.group != g.ID) && b.target < g.MinSize && b.target+delta <= g.MinSize {
+	if away == "" && s.raisesToMin(g, delta) {
 		return full("up to the group's minimum size")
 	}
 	p := s.pick
@@ -106,6 +105,13 @@ func (s *Machine) grantOf(g *Group, delta int) Grant {
 // maxSkipped is how often in a row nothing is granted because the expander's question could not be
 // read.
 const maxSkipped = 2
+
+// raisesToMin reports whether an increase that the expander has not picked goes no further than the
+// group's minimum.
+func (s *Machine) raisesToMin(g *Group, delta int) bool {
+	target := s.state(g.ID).target
+	return (s.pick == nil || s.pick.group != g.ID) && target < g.MinSize && target+delta <= g.MinSize
+}
 
 // grantUnasked returns what is granted of an increase without a question before it.
 func (s *Machine) grantUnasked(g *Group, delta int) Grant {

@@ -18,7 +18,7 @@ type shiftGroup struct {
 	size, max int
 }
 
-func (g *shiftGroup) Id() string               { return g.id }
+func (g *shiftGroup) Id() string               { return g.id } //nolint:revive,staticcheck // the name is the autoscaler's
 func (g *shiftGroup) MinSize() int             { return 0 }
 func (g *shiftGroup) MaxSize() int             { return g.max }
 func (g *shiftGroup) TargetSize() (int, error) { return g.size, nil }

@@ -70,7 +70,7 @@ func (f File) Change(ctx context.Context, change func(text []byte) ([]byte, erro
 	if err == nil {
 		err = fresh.Sync()
 	}
-	if err = errors.Join(err, fresh.Close()); err != nil {
+	if err := errors.Join(err, fresh.Close()); err != nil {
 		return err
 	}
 	return os.Rename(fresh.Name(), f.Path)

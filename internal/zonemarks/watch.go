@@ -3,6 +3,7 @@ package zonemarks
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -33,7 +34,7 @@ func Watch(ctx context.Context, store Store, clock clock.WithTicker, report func
 			}
 			_, marks, err = Parse(store.String(), text)
 		}
-		if ctx.Err() != nil && context.Cause(ctx) == context.Canceled {
+		if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 			return // the program ends
 		}
 		if err != nil {
