@@ -30,6 +30,8 @@ type groupState struct {
 	// missing is the time since which instances are missing, counted from the last increase; zero
 	// if none is.
 	missing time.Time
+	// empty is the time since which the group has nodes on order and no instance; zero if it has one.
+	empty time.Time
 	// proof is what the group has to show after a failure, and off what nothing waits for any
 	// longer.
 	proof proof

@@ -3,6 +3,7 @@ package steering
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
@@ -15,10 +16,11 @@ import (
 const placeholderPrefix = "evenkeel://ordered/"
 
 // Placeholders returns instances that stand for nodes that are ordered and not listed yet, for a
-// group without any instance. They are not shown for longer than the cloud has time for an order.
+// group without any instance. They are shown for half the provision time at most, however often the
+// group is ordered again: Cluster Autoscaler deletes instances that have not registered after it.
 func (s *Machine) Placeholders(g *Group) []cloudprovider.Instance {
 	b := s.state(g.ID)
-	late := b.ordered.IsZero() || s.now.Sub(b.ordered) >= takeBackAfter(s.o.MaxNodeProvisionTime)
+	late := b.empty.IsZero() || s.now.Sub(b.empty) >= s.o.MaxNodeProvisionTime/2
 	if late || len(g.Instances) > 0 || g.Err != nil || b.off.missing > 0 || !s.HidesFailures() {
 		return nil
 	}
@@ -27,6 +29,16 @@ func (s *Machine) Placeholders(g *Group) []cloudprovider.Instance {
 		out = append(out, cloudprovider.Instance{ID: fmt.Sprint(placeholderPrefix, g.ID, "/", i), State: cloudprovider.InstanceCreating})
 	}
 	return out
+}
+
+// watchEmpty notes since when a group has nodes on order and no instance.
+func (b *groupState) watchEmpty(g *Group, now time.Time) {
+	switch {
+	case g.existing() > 0 || b.target == 0:
+		b.empty = time.Time{}
+	case b.empty.IsZero():
+		b.empty = now
+	}
 }
 
 // PlaceholderOf returns the group of a placeholder, by its id; ok is false for an instance of the

@@ -132,7 +132,7 @@ func (s *Machine) Overdue(g *Group) (missing int, why string) {
 		b.missing = cmp.Or(b.asked, s.now)
 	}
 	since := b.missing
-	overdue := b.order == nil && (b.neverReady || s.now.Sub(since) >= takeBackAfter(s.o.MaxNodeProvisionTime))
+	overdue := b.order == nil && (b.neverReady || s.now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
 	b.neverReady = false
 	missing -= max(0, min(b.off.vanished, missing)-s.roomBeside(g.ID))
 	if !overdue || missing <= 0 {
@@ -140,9 +140,6 @@ func (s *Machine) Overdue(g *Group) (missing int, why string) {
 	}
 	return missing, fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))
 }
-
-// takeBackAfter is how long an order may bring no instance.
-func takeBackAfter(provision time.Duration) time.Duration { return provision * 19 / 20 }
 
 // TakenBack records the cloud's answer to the decrease that Overdue asked for.
 func (s *Machine) TakenBack(g *Group, missing int, why string, err error) {
@@ -180,6 +177,7 @@ func (s *Machine) Show(v *Cloud) {
 	for _, id := range slices.Sorted(maps.Keys(v.Groups)) {
 		g, b := v.Groups[id], s.state(id)
 		s.settleByReading(g, b)
+		b.watchEmpty(g, at.now)
 		s.watch(before.group(id), g, b, wasReady)
 		n := at.count(g, b)
 		b.extra = min(b.extra, n.expected)
