@@ -24,6 +24,7 @@ func KeepCloud(s *v1alpha1.Scenario) (ignored []string) {
 	}{
 		{"duration", spec.Duration != nil},
 		{"options", !reflect.ValueOf(spec.Options).IsZero()},
+		{"policies", len(spec.Policies) > 0},
 		{"storageFrom", len(spec.StorageFrom) > 0},
 		{"storageClasses", len(spec.StorageClasses) > 0},
 		{"podsFrom", len(spec.PodsFrom) > 0},
@@ -37,7 +38,7 @@ func KeepCloud(s *v1alpha1.Scenario) (ignored []string) {
 		}
 	}
 	spec.Duration, spec.Expect, spec.Options = nil, nil, v1alpha1.ScenarioOptions{}
-	spec.StorageFrom, spec.StorageClasses = nil, nil
+	spec.StorageFrom, spec.StorageClasses, spec.Policies = nil, nil, nil
 	spec.PodsFrom, spec.DaemonSetsFrom, spec.DaemonSets, spec.Workloads = nil, nil, nil, nil
 	return ignored
 }
