@@ -10,7 +10,7 @@ import (
 // among them.
 func AddToScheme(s *runtime.Scheme) error {
 	version := schema.GroupVersion{Group: Group, Version: Version}
-	s.AddKnownTypes(version, &Balancer{}, &BalancerList{})
+	s.AddKnownTypes(version, &Balancer{}, &BalancerList{}, &MemberCluster{}, &MemberClusterList{})
 	metav1.AddToGroupVersion(s, version)
 	return nil
 }
