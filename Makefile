@@ -32,7 +32,7 @@ TESTFLAGS ?=
 # Targets that write generated files; verify runs them and expects the files unchanged.
 GENERATED := generate-go generate-proto generate-api
 # The kinds that are custom resources, in the plural.
-RESOURCES := balancers memberclusters
+RESOURCES := balancers federatedreplicasets memberclusters
 
 # buf is built by its own module file: together with the other tools it cannot be tidied.
 BUF_VERSION := v1.75.0

@@ -16,8 +16,11 @@ const (
 	KindTopologySpread      = "TopologySpread"
 )
 
-// KindBalancer is the kind of a Balancer, a custom resource.
-const KindBalancer = "Balancer"
+// The kinds of custom resources.
+const (
+	KindBalancer            = "Balancer"
+	KindFederatedReplicaSet = "FederatedReplicaSet"
+)
 
 // MaxCount is the largest number of nodes or replicas in a document, which is the largest number
 // that a Scale can hold.

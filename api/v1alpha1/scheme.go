@@ -10,7 +10,8 @@ import (
 // among them.
 func AddToScheme(s *runtime.Scheme) error {
 	version := schema.GroupVersion{Group: Group, Version: Version}
-	s.AddKnownTypes(version, &Balancer{}, &BalancerList{}, &MemberCluster{}, &MemberClusterList{})
+	s.AddKnownTypes(version, &Balancer{}, &BalancerList{}, &FederatedReplicaSet{}, &FederatedReplicaSetList{},
+		&MemberCluster{}, &MemberClusterList{})
 	metav1.AddToGroupVersion(s, version)
 	return nil
 }
