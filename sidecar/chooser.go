@@ -39,7 +39,12 @@ func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request)
 		return offered(request), nil
 	}
 	if answer.Save {
-		_ = s.saveJournal(waiting) // a failure is known from now on; the increase is granted in full then
+		journalErr := s.saveJournal(waiting) // it is tried again before the increase
+		stopped := false
+		s.step(func(m *steering.Machine) { stopped = m.Stop(journalErr) })
+		if stopped {
+			return nil, nil
+		}
 	}
 	if answer.Group == "" {
 		return nil, nil

@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"errors"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/steering"
@@ -10,7 +9,7 @@ import (
 
 // ErrNotLeader is returned by a Journal when another replica of the autoscaler leads. Nothing was
 // read or written.
-var ErrNotLeader = errors.New("not the leading replica")
+var ErrNotLeader = steering.ErrNotLeader
 
 // Journal keeps what the sidecar must not forget where it survives the process and its node. It
 // holds one text, below 512 KiB. Both methods answer ErrNotLeader (wrapped) where the autoscaler

@@ -36,20 +36,34 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	if err != nil {
 		return err
 	}
+	s.retryJournal(ctx)
 	var grant *steering.Grant
 	s.step(func(m *steering.Machine) { grant, err = m.Increase(g, delta) })
 	switch {
 	case grant == nil:
 		return err
 	case grant.Nodes > 0:
-		journalErr := s.saveJournal(ctx)
-		s.step(func(m *steering.Machine) { m.Order(grant, journalErr) })
-		err = s.place(ctx, id, grant)
+		err = s.order(ctx, id, grant)
 	}
 	left, limited := left(ctx)
 	received := ctx.Err() == nil && (!limited || left >= margin)
 	s.step(func(m *steering.Machine) { err = m.Answered(*grant, err, received, s.o.Connection(ctx)) })
 	return err
+}
+
+// order writes a grant down and orders it. Nothing is ordered for a caller that has stopped waiting
+// meanwhile.
+func (s *Sidecar) order(ctx context.Context, id string, grant *steering.Grant) (err error) {
+	journalErr := s.saveJournal(ctx)
+	if left, limited := left(ctx); ctx.Err() != nil || limited && left <= 0 {
+		s.step(func(m *steering.Machine) { m.Withdraw(grant) })
+		return context.DeadlineExceeded
+	}
+	s.step(func(m *steering.Machine) { err = m.Order(grant, journalErr) })
+	if grant.Nodes == 0 {
+		return err
+	}
+	return s.place(ctx, id, grant)
 }
 
 // place orders nodes from the cloud. If the cloud is slower than Cluster Autoscaler waits, the

@@ -9,8 +9,27 @@ import (
 	"github.com/evenkeel/evenkeel/steering"
 )
 
-// saveTimeout is how long saving may take: it is on Cluster Autoscaler's way.
-const saveTimeout = time.Second
+// journalTimeout is how long the journal may take, and no longer than half of the time for which
+// Cluster Autoscaler still waits: the rest is for the cloud.
+const journalTimeout = 3 * time.Second
+
+// journalContext bounds calls to the journal.
+func journalContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := journalTimeout
+	if left, limited := left(ctx); limited {
+		limit = min(limit, left/2)
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
+// retryJournal tries to write the journal again if that has failed before.
+func (s *Sidecar) retryJournal(ctx context.Context) {
+	unsaved := false
+	s.step(func(m *steering.Machine) { unsaved = m.Unsaved() })
+	if unsaved {
+		_ = s.saveJournal(ctx) // what is granted depends on it
+	}
+}
 
 // saveJournal writes down what must survive.
 func (s *Sidecar) saveJournal(ctx context.Context) error {
@@ -21,11 +40,13 @@ func (s *Sidecar) saveJournal(ctx context.Context) error {
 	var err error
 	s.step(func(m *steering.Machine) { text, err = m.Journal() })
 	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+		ctx, cancel := journalContext(ctx)
 		defer cancel()
 		err = s.o.Journal.Save(ctx, text)
-		if err != nil && !errors.Is(err, ErrNotLeader) && s.ownJournal(ctx) {
-			err = s.o.Journal.Save(ctx, text)
+		if err != nil && !errors.Is(err, ErrNotLeader) {
+			if err = s.ownJournal(ctx); err == nil {
+				err = s.o.Journal.Save(ctx, text)
+			}
 		}
 	}
 	s.step(func(m *steering.Machine) {
@@ -40,15 +61,19 @@ func (s *Sidecar) saveJournal(ctx context.Context) error {
 	return nil
 }
 
-// ownJournal loads the journal, which is required to write it again, and reports whether it is this
-// process's.
-func (s *Sidecar) ownJournal(ctx context.Context) (own bool) {
+// ownJournal loads the journal, which is required to write it again. It returns an error if that is
+// not this process's.
+func (s *Sidecar) ownJournal(ctx context.Context) error {
 	text, err := s.o.Journal.Load(ctx)
 	if err != nil {
-		return false
+		return err
 	}
+	own := false
 	s.step(func(m *steering.Machine) { own = m.OwnJournal(text) })
-	return own
+	if !own {
+		return steering.ErrOutdated
+	}
+	return nil
 }
 
 // loadJournal reads the journal at the first call on a connection: another replica may have led
@@ -64,7 +89,7 @@ func (s *Sidecar) loadJournal(ctx context.Context) {
 	if known {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	ctx, cancel := journalContext(ctx)
 	defer cancel()
 	text, err := s.o.Journal.Load(ctx)
 	s.step(func(m *steering.Machine) {
@@ -74,6 +99,6 @@ func (s *Sidecar) loadJournal(ctx context.Context) {
 		}
 	})
 	if err != nil && !errors.Is(err, ErrNotLeader) {
-		s.o.Log.Error(err, "Journal not read, increases are granted in full")
+		s.o.Log.Error(err, "Journal not read")
 	}
 }

@@ -39,7 +39,7 @@ func (s *Sidecar) Status() (out steering.Status) {
 			out.Journal = "not read yet"
 		}
 		if ok, why := m.CanShare(); !ok {
-			out.Journal = why + "; increases are granted in full"
+			out.Journal = why + "; " + m.WithoutJournal()
 		}
 		if s.view != nil {
 			out.LastRefresh, out.RefreshTook = s.view.At, s.view.took.Round(time.Millisecond).String()

@@ -1,9 +1,11 @@
 package steering
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,6 +22,7 @@ type Grant struct {
 	refuse bool // Cluster Autoscaler is to leave the group alone
 	Hide   bool // a refusal is kept from Cluster Autoscaler: another answer of the expander makes up for it
 	shared bool // in part, or nothing: needs the journal
+	inFull bool // because there is no journal that can be written
 	// restored: chosen by an earlier process. This one cannot know whether the answer arrives.
 	restored bool
 	pick     *pick
@@ -47,15 +50,72 @@ func (s *Machine) Increase(g *Group, delta int) (*Grant, error) {
 	return &v, nil
 }
 
-// Order records that a grant is ordered now. If the journal could not be saved, the increase is
-// granted in full instead.
-func (s *Machine) Order(v *Grant, journalErr error) {
+// Order records that a grant is ordered now. If the journal could not be saved, the increase gets
+// nothing for the moment, and is granted in full if that does not help. A replica that does not lead
+// orders nothing: the error is the answer then.
+func (s *Machine) Order(v *Grant, journalErr error) error {
 	b := s.state(v.group.ID)
-	if journalErr != nil && v.shared {
-		v.Nodes, v.reason = min(v.asked, max(v.Nodes, v.group.MaxSize-b.target)), "in full: "+journalErr.Error()
+	mode, _ := s.Mode()
+	switch {
+	case journalErr == nil || mode == DryRun:
+	case errors.Is(journalErr, ErrNotLeader):
+		s.withdraw(v, "nothing")
+		v.Hide = false
+		return fmt.Errorf("node group %q: %w: %w", v.group.ID, cloudprovider.ErrUnavailable, journalErr)
+	case !v.shared: // the journal is no condition
+	case errors.Is(journalErr, ErrOutdated) || s.waitForJournal():
+		s.withdraw(v, "nothing for now: "+journalErr.Error())
+		return nil
+	default:
+		v.Nodes, v.reason, v.inFull = min(v.asked, max(v.Nodes, v.group.MaxSize-b.target)), "in full: "+journalErr.Error(), true
 		b.order.Delta = v.Nodes
 	}
 	b.resize(v.Nodes)
+	return nil
+}
+
+// Withdraw takes a grant back before it is ordered: Cluster Autoscaler does not wait for the answer
+// any more, and takes the increase for failed.
+func (s *Machine) Withdraw(v *Grant) {
+	s.withdraw(v, "nothing: Cluster Autoscaler has stopped waiting")
+}
+
+func (s *Machine) withdraw(v *Grant, reason string) {
+	v.Nodes, v.reason = 0, reason
+	s.state(v.group.ID).order = nil
+}
+
+// maxUnsaved is how often in a row nothing is granted because the journal could not be written.
+// Loops that follow one another at once count as one: an API server takes longer to come back.
+const maxUnsaved = 2
+
+// waitForJournal reports whether an increase is to wait for the journal, and counts it.
+func (s *Machine) waitForJournal() bool {
+	if !s.mayWaitForJournal() {
+		return false
+	}
+	if s.unsaved == 0 {
+		s.unsavedSince = s.now
+	}
+	s.unsaved++
+	return true
+}
+
+func (s *Machine) mayWaitForJournal() bool {
+	return s.unsaved < maxUnsaved || s.now.Sub(s.unsavedSince) < scanInterval
+}
+
+// unshared returns what is granted where increases cannot be granted in part; ok is false where they
+// can.
+func (s *Machine) unshared(delta int, p *pick) (v Grant, ok bool) {
+	can, why := s.CanShare()
+	switch {
+	case can:
+		return Grant{}, false
+	case s.journalErr != nil && !errors.Is(s.journalErr, ErrNotLeader) && (errors.Is(s.journalErr, ErrOutdated) || s.waitForJournal()):
+		return Grant{reason: "nothing for now: " + why, Hide: s.HidesFailures(), shared: true}, true
+	}
+	return Grant{Nodes: delta, reason: "in full: " + why, Hide: s.HidesFailures(), pick: p, inFull: true}, true
 }
 
 // grantOf returns what is granted, and takes the pick.
@@ -140,8 +200,8 @@ func (s *Machine) grantOther(p *pick, g *Group, delta int) Grant {
 
 // shareOf grants the group's part of the split, or all if increases cannot be granted in part.
 func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
-	if ok, why := s.CanShare(); !ok {
-		return Grant{Nodes: delta, reason: "in full: " + why, Hide: s.HidesFailures(), pick: p}
+	if v, ok := s.unshared(delta, p); ok {
+		return v
 	}
 	if p.split == nil { // chosen by the process before this one
 		return Grant{Nodes: min(delta, p.share), Hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
@@ -208,8 +268,8 @@ func (p *plan) leftFor(id string, target int) int {
 func (s *Machine) planned(g *Group, delta int) Grant {
 	left := min(delta, s.plan.leftFor(g.ID, s.state(g.ID).target))
 	s.ignored = left == 0 // a second time in a row is no accident
-	if ok, why := s.CanShare(); !ok {
-		return Grant{Nodes: delta, reason: "in full: " + why, Hide: s.HidesFailures()}
+	if v, ok := s.unshared(delta, nil); ok {
+		return v
 	}
 	return Grant{Nodes: left, reason: "what the split has left for it; the expander was not asked before", Hide: s.HidesFailures(), shared: true}
 }
@@ -301,6 +361,9 @@ func (s *Machine) Answered(v Grant, err error, received bool, connection string)
 	b.grant = nil
 	if v.pick != nil && granted > 0 && len(v.pick.pods) > 0 {
 		b.grant = &grant{s.loop, v.pick.pods}
+	}
+	if v.inFull && granted > 0 && s.writer != "" {
+		s.event("GrantedInFull", fmt.Sprintf("Node group %s gets all %d nodes, and its set may become uneven: %s", id, granted, strings.TrimPrefix(v.reason, "in full: ")))
 	}
 	s.count(NodesAsked, v.asked)
 	s.count(NodesGranted, granted)

@@ -2,9 +2,19 @@ package steering
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/evenkeel/evenkeel/backoff"
+)
+
+// Errors of a journal that is somebody else's by now.
+var (
+	// ErrNotLeader means that this replica does not lead: it orders nothing.
+	ErrNotLeader = errors.New("not the leading replica")
+	// ErrOutdated means that another process has written the journal: nothing is ordered until it
+	// has been read.
+	ErrOutdated = errors.New("another process has written the journal")
 )
 
 // journalVersion is that of the text; one of another version is not used, which costs loops and no
@@ -54,14 +64,43 @@ func (s *Machine) Journal() ([]byte, error) {
 	return json.Marshal(s.journal())
 }
 
-// JournalSaved records whether the journal was written. If not, increases are granted in full.
+// JournalSaved records whether the journal was written. If not, increases get nothing twice in a
+// row, and are granted in full after that.
 func (s *Machine) JournalSaved(err error) {
 	s.journalErr = err
-	if err != nil {
-		s.stopSaved = false
-		s.count(JournalFailed, 1)
-		s.log(Log{Err: err, Message: "Journal not written, increases are granted in full"})
+	if err == nil {
+		s.unsaved = 0
+		return
 	}
+	s.stopSaved = false
+	s.count(JournalFailed, 1)
+	s.log(Log{Err: err, Message: "Journal not written"})
+}
+
+// WithoutJournal says what happens to increases while the journal cannot be used.
+func (s *Machine) WithoutJournal() string {
+	switch {
+	case errors.Is(s.journalErr, ErrNotLeader):
+		return "nothing is ordered"
+	case s.journalErr != nil && s.mayWaitForJournal():
+		return "nothing is ordered for the moment, it is tried again"
+	}
+	return "increases are granted in full"
+}
+
+// Unsaved reports whether the journal could not be written, so that it is worth another try before
+// an increase.
+func (s *Machine) Unsaved() bool { return s.journalErr != nil }
+
+// Stop replaces the answer to the expander's question, because of a journal that is somebody else's:
+// no group grows in this loop. It reports whether the error is of that kind.
+func (s *Machine) Stop(journalErr error) bool {
+	if !errors.Is(journalErr, ErrNotLeader) && !errors.Is(journalErr, ErrOutdated) {
+		return false
+	}
+	s.pick, s.stopped = nil, true
+	s.note(Decision{Call: "BestOptions", Reason: "no group grows", Error: journalErr.Error()})
+	return true
 }
 
 // OwnJournal reports whether the text of a journal holds nothing of another process, so that

@@ -91,15 +91,18 @@ type Machine struct {
 	unasked     bool            // it scales up without asking the expander
 	process     time.Time       // when its present process was first noticed
 	journalErr  error
-	levels      levels
-	declared    declared
-	inferred    inferred
-	zonal       zonal
-	warned      map[string]bool
-	needed      time.Time            // since when more may be needed than was granted before
-	shown       map[string]time.Time // kinds of pods with a topology spread, and beside them, when last asked for
-	sets        map[string]string    // group → first of its set, of the last options
-	closed      map[string]bool      // sets left out because all members are backed off, by first member
+	unsaved     int // increases in a row that got nothing because of it
+	// unsavedSince is when the first of them did
+	unsavedSince time.Time
+	levels       levels
+	declared     declared
+	inferred     inferred
+	zonal        zonal
+	warned       map[string]bool
+	needed       time.Time            // since when more may be needed than was granted before
+	shown        map[string]time.Time // kinds of pods with a topology spread, and beside them, when last asked for
+	sets         map[string]string    // group → first of its set, of the last options
+	closed       map[string]bool      // sets left out because all members are backed off, by first member
 }
 
 // New returns a machine that knows nothing yet. The writer names this process in the journal; empty

@@ -337,13 +337,15 @@ const (
 	unclear            // the cloud's answer, which has taken it
 	unclearNot         // the cloud's answer, which has not taken it
 	slow               // the cloud
+	unsaved            // the journal
+	gone               // Cluster Autoscaler, once the journal is written
 	crashBefore
 	crashAfter
 	outcomes
 )
 
 func (o outcome) String() string {
-	return [...]string{"", "refused by the cloud", "the answer is lost", "unclear, taken", "unclear, not taken", "slow", "the sidecar ends before the order", "the sidecar ends after the order"}[o]
+	return [...]string{"", "refused by the cloud", "the answer is lost", "unclear, taken", "unclear, not taken", "slow", "the journal is not written", "nobody waits any longer", "the sidecar ends before the order", "the sidecar ends after the order"}[o]
 }
 
 // increase has Cluster Autoscaler increase the chosen group.
@@ -351,6 +353,9 @@ func (w *world) increase(o outcome) {
 	i := w.ca.chosen
 	w.event(func(m *Machine) { m.Called(w.connection(), OtherCall, "") })
 	w.wake(true)
+	if w.machine.Unsaved() {
+		w.save()
+	}
 	var grant *Grant
 	var err error
 	w.event(func(m *Machine) { grant, err = m.Increase(m.view.group(names[i]), w.ca.options[i]) })
@@ -359,13 +364,25 @@ func (w *world) increase(o outcome) {
 		return
 	}
 	if grant.Nodes > 0 {
-		w.save()
+		var journalErr error
+		if o == unsaved {
+			journalErr = errors.New("the API server does not answer")
+			w.event(func(m *Machine) { m.JournalSaved(journalErr) })
+		} else {
+			w.save()
+		}
 		if o == crashBefore {
 			w.fail(i)
 			return
 		}
-		w.event(func(m *Machine) { m.Order(grant, nil) })
-		err = w.place(i, grant, o)
+		if o == gone {
+			w.event(func(m *Machine) { m.Withdraw(grant) })
+		} else {
+			w.event(func(m *Machine) { err = m.Order(grant, journalErr) })
+		}
+		if grant.Nodes > 0 {
+			err = w.place(i, grant, o)
+		}
 		if o == crashAfter {
 			w.fail(i)
 			return
@@ -374,8 +391,8 @@ func (w *world) increase(o outcome) {
 	if o == slow {
 		w.pass(4 * time.Second)
 	}
-	w.event(func(m *Machine) { err = m.Answered(*grant, err, true, w.connection()) })
-	if o == lost {
+	w.event(func(m *Machine) { err = m.Answered(*grant, err, o != gone, w.connection()) })
+	if o == lost || o == gone {
 		w.apart[i] = true
 		w.ca.backoff[i] = w.now.Add(5 * time.Minute)
 		w.pass(5 * time.Second)

@@ -343,7 +343,7 @@ func (c *choice) canPlan() bool {
 	if mode, _ := c.Mode(); mode != Steering || c.request.Workload == nil || !c.NeedsWorkload(&c.request) {
 		return false
 	}
-	if ok, _ := c.CanShare(); !ok {
+	if ok, _ := c.CanShare(); !ok && (c.writer == "" || !c.mayWaitForJournal()) {
 		return false
 	}
 	for _, name := range c.names {

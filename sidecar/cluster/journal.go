@@ -192,8 +192,9 @@ func (j *Journal) update(ctx context.Context, m *v1.ConfigMap) (*v1.ConfigMap, e
 }
 
 // term names the current term of leadership: it differs from that of every other holder, and of
-// every other lease. It fails with ErrNotLeader where another replica leads or none. The lease is
-// read from the API server's storage, not from anybody's cache.
+// every other lease. It fails with ErrNotLeader where another replica leads or none; without a lease
+// there is no election that could be lost. The lease is read from the API server's storage, not
+// from anybody's cache.
 func (j *Journal) term(ctx context.Context) (string, error) {
 	if j.lease == "" {
 		return "no election", nil
@@ -201,7 +202,7 @@ func (j *Journal) term(ctx context.Context) (string, error) {
 	lease, err := j.leases.Get(ctx, j.lease, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return "", fmt.Errorf("%w: there is no Lease %s", sidecar.ErrNotLeader, j.lease)
+		return "", fmt.Errorf("there is no Lease %s, as if Cluster Autoscaler elected no leader", j.lease)
 	case err != nil:
 		return "", explained(err, "get", "Lease "+j.namespace+"/"+j.lease)
 	}
