@@ -1,6 +1,8 @@
 package predicates
 
 import (
+	"slices"
+
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -45,15 +47,24 @@ func (s *Cluster) bulk(k *kind, fresh *state) *bulk {
 }
 
 func (s *Cluster) placeBulk(k *kind, count, lo, hi int) []Placement {
-	b := s.bulk(k, nil)
+	b, first := s.bulk(k, nil), s.segmentAt(lo)
+	for first < len(s.segments) && s.segments[first].first < hi && b.capacity(s.segments[first].st, count) == 0 {
+		first++
+	}
+	if count <= 0 || lo >= hi || first == len(s.segments) || s.segments[first].first >= hi {
+		return nil
+	}
 	var runs []Placement
-	segments := make([]segment, 0, len(s.segments)+2)
-	for _, seg := range s.segments {
+	rest := slices.Clone(s.segments[first:])
+	segments := s.segments[:first]
+	s.changed(max(lo, rest[0].first))
+	for i, seg := range rest {
 		end := seg.first + seg.n
 		from, to := max(seg.first, lo), min(end, hi)
 		if count <= 0 || from >= to {
 			segments = appendSegment(segments, seg.n, seg.st)
-			continue
+			segments = append(segments, rest[i+1:]...)
+			break
 		}
 		room := b.capacity(seg.st, count)
 		if room == 0 {
@@ -75,9 +86,7 @@ func (s *Cluster) placeBulk(k *kind, count, lo, hi int) []Placement {
 		segments = appendSegment(segments, end-at, seg.st)
 	}
 	s.segments = segments
-	if len(runs) > 0 {
-		s.noteRepeller(k.repels)
-	}
+	s.noteRepeller(k.repels)
 	return runs
 }
 

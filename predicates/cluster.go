@@ -32,6 +32,8 @@ type Cluster struct {
 	looksAt     sets.Set[string] // labels of pods that rules of pods met so far look at; shared by forks
 	trial       []runtime.Object // claims and volumes as pods placed so far have them
 	spreading   *spreader        // of the kind placed last; nil if something else changed since
+	counted     *counted         // what forks know of their first nodes; nil if these have changed
+	asked       asked            // the template asked for last
 	err         error            // what was wrong with the nodes; every placement returns it
 }
 
@@ -47,6 +49,13 @@ type origin struct {
 	first, n int
 	node     *v1.Node
 	fresh    bool
+}
+
+// asked is a template and the state of its fresh copies.
+type asked struct {
+	template Node
+	keysRead int // the Checker's keys when the shape was taken
+	st       *state
 }
 
 // Placement is a run of nodes with the same number of pods placed on each.
@@ -76,6 +85,9 @@ func (s *Cluster) Fork() *Cluster {
 	s.lock()
 	defer s.unlock()
 	s.refresh()
+	if s.counted == nil {
+		s.counted = &counted{nodes: s.len, of: map[*kind]*spreader{}}
+	}
 	f := *s
 	f.segments = slices.Clone(s.segments)
 	f.origins = slices.Clip(s.origins)
@@ -255,6 +267,9 @@ func (s *Cluster) template(t Node) (*state, error) {
 	if t.Node == nil {
 		return nil, fmt.Errorf("template: %w", ErrNilObject)
 	}
+	if a := &s.asked; a.template.Node == t.Node && a.keysRead == s.u.c.keysRead && s.keysRead == a.keysRead && !s.u.volumes && slices.Equal(a.template.Pods, t.Pods) {
+		return a.st, nil
+	}
 	if err := s.meet(t.Pods); err != nil {
 		return nil, fmt.Errorf("pods of template %q: %w", t.Node.Name, err)
 	}
@@ -263,6 +278,7 @@ func (s *Cluster) template(t Node) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pods of template %q: %w", t.Node.Name, err)
 	}
+	s.asked = asked{Node{Node: t.Node, Pods: slices.Clone(t.Pods)}, s.keysRead, st}
 	return st, nil
 }
 
@@ -280,6 +296,7 @@ func (s *Cluster) open(t Node, st *state, n int) {
 // drop takes back the last node, which open added alone.
 func (s *Cluster) drop() {
 	s.len--
+	s.changed(s.len)
 	s.origins = s.origins[:len(s.origins)-1]
 	if last := &s.segments[len(s.segments)-1]; last.n > 1 {
 		last.n--
@@ -307,7 +324,7 @@ func (s *Cluster) refresh() {
 	if s.keysRead == s.u.c.keysRead {
 		return
 	}
-	s.spreading = nil
+	s.spreading, s.counted = nil, nil
 	type moved struct {
 		st *state
 		to *shape
@@ -353,6 +370,7 @@ func appendSegment(segments []segment, n int, st *state) []segment {
 
 // set puts one node into another state.
 func (s *Cluster) set(id int, st *state) {
+	s.changed(id)
 	i := s.segmentAt(id)
 	seg := s.segments[i]
 	parts := make([]segment, 0, 3)
@@ -369,6 +387,13 @@ func (s *Cluster) set(id int, st *state) {
 		parts[0].first, parts[0].n = s.segments[lo].first, parts[0].n+s.segments[lo].n
 	}
 	s.segments = slices.Replace(s.segments, lo, hi, parts...)
+}
+
+// changed notes that the node of an id, if not of higher ones too, has changed.
+func (s *Cluster) changed(id int) {
+	if s.counted != nil && id < s.counted.nodes {
+		s.counted = nil
+	}
 }
 
 func (s *Cluster) segmentAt(id int) int {

@@ -289,7 +289,7 @@ func (m *Moves) show() error {
 // slowly places pods as a Cluster does.
 func (m *Moves) slowly(r *row, count int) []Placement {
 	s := *m.base
-	s.segments, s.spreading = nil, nil
+	s.segments, s.spreading, s.counted = nil, nil, nil
 	for _, st := range m.states {
 		s.segments = appendSegment(s.segments, 1, st)
 	}

@@ -80,25 +80,35 @@ func (s *Cluster) PlaceOnNew(template Node, pod *v1.Pod, count, maxNodes int) ([
 //
 // It returns ErrNilObject for a nil pod or node.
 func (s *Cluster) TakesOnNew(template Node, pod *v1.Pod) (bool, error) {
-	s.lock()
-	k, err := s.kind(pod)
-	if err == nil && !s.needsExact(k) && k.onlySpread {
-		var fresh *state
-		if fresh, err = s.template(template); err == nil && s.spreads(k, fresh) {
-			one, undo := s.spreader(k, s.len).try(fresh)
-			if one != nil {
-				undo()
-			}
-			s.unlock()
-			return one != nil, nil
-		}
-	}
-	s.unlock()
-	if err != nil {
-		return false, err
+	if takes, known, err := s.takesOnNew(template, pod); known || err != nil {
+		return takes, err
 	}
 	runs, err := s.Fork().PlaceOnNew(template, pod, 1, 1)
 	return len(runs) > 0, err
+}
+
+// takesOnNew answers TakesOnNew where that takes no copy of the Cluster.
+func (s *Cluster) takesOnNew(template Node, pod *v1.Pod) (takes, known bool, err error) {
+	s.lock()
+	defer s.unlock()
+	k, err := s.kind(pod)
+	if err != nil {
+		return false, false, err
+	}
+	fresh, err := s.template(template)
+	switch {
+	case err != nil || s.needsExact(k):
+		return false, false, err
+	case s.spreads(k, fresh):
+		one, undo := s.spreader(k, s.len).try(fresh)
+		if one != nil {
+			undo()
+		}
+		return one != nil, true, nil
+	case s.singly(k, fresh):
+		return false, false, nil
+	}
+	return s.bulk(k, fresh).capacity(fresh, 1) > 0, true, s.u.c.interrupted()
 }
 
 // growth is the room for new nodes of a template.

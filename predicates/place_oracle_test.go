@@ -172,6 +172,9 @@ func replay(t *testing.T, o *naive, c *Checker, d *dice, nodes []Node, most int)
 			x.place(p, count, 0, len(x.w))
 			kept.counts()
 			if d.one(2) {
+				kept.place(p, count, 0, len(kept.w))
+			}
+			if d.one(2) {
 				*x = kept
 			}
 		case 3:

@@ -21,7 +21,8 @@ type spreader struct {
 	overHost *topologyspread.Counter // of those; nil if no constraint is over hostnames
 	about    map[*resident][]bool
 	sites    map[*shape]*site
-	from     int // the nodes before it are counted but stand on no track
+	base     *spreader // has counted the first nodes before; nil if none has
+	from     int       // the nodes before it are counted but stand on no track
 	tracks   []*track
 	byKey    map[string]*track
 	touched  []*spot // since the last call
@@ -74,14 +75,57 @@ func (s *Cluster) spreader(k *kind, lo int) *spreader {
 	}
 	p := s.newSpreader(k, s.bulk(k, nil))
 	p.from = lo
-	for _, seg := range s.segments {
-		p.count(seg.st, seg.n)
-		for id := max(seg.first, lo); id < seg.first+seg.n; id++ {
+	first := s.beginWith(p)
+	for i := s.segmentAt(min(first, lo)); i < len(s.segments); i++ {
+		seg := s.segments[i]
+		end := seg.first + seg.n
+		if n := end - max(seg.first, first); n > 0 {
+			p.count(seg.st, n)
+		}
+		for id := max(seg.first, lo); id < end; id++ {
 			p.stand(id, seg.st)
 		}
 	}
 	s.spreading = p
 	return p
+}
+
+// counted is what Clusters know of their first nodes, which none of them has changed: forks of one
+// Cluster share it.
+type counted struct {
+	nodes int
+	of    map[*kind]*spreader // that have counted these nodes
+}
+
+// beginWith has a spreader begin with the counts of the first nodes, if they are known or serve
+// others too, and returns how many nodes that are.
+func (s *Cluster) beginWith(p *spreader) int {
+	if s.counted == nil {
+		return 0
+	}
+	base := s.counted.of[p.k]
+	if base == nil {
+		base = s.newSpreader(p.k, nil)
+		for _, seg := range s.segments {
+			if n := min(seg.first+seg.n, s.counted.nodes) - seg.first; n > 0 {
+				base.count(seg.st, n)
+			}
+		}
+		s.counted.of[p.k] = base
+	}
+	p.base, p.counts = base, base.counts.Clone()
+	p.overHost = perNode(p.counts)
+	return s.counted.nodes
+}
+
+// perNode is the counter whose domains are single nodes, nil if there is none.
+func perNode(counts *topologyspread.Counts) *topologyspread.Counter {
+	for _, c := range counts.Counters {
+		if c.PerNode {
+			return c
+		}
+	}
+	return nil
 }
 
 // newSpreader returns a spreader that has seen no node.
@@ -96,10 +140,8 @@ func (s *Cluster) newSpreader(k *kind, b *bulk) *spreader {
 	}
 	for i := range k.constraints {
 		counters[i] = topologyspread.NewNodeCounter(&k.constraints[i])
-		if counters[i].PerNode {
-			p.overHost = counters[i]
-		}
 	}
+	p.overHost = perNode(p.counts)
 	return p
 }
 
@@ -109,7 +151,12 @@ func (p *spreader) site(sh *shape) *site {
 	if at != nil {
 		return at
 	}
-	at = &site{Site: p.counts.Site(sh.node)}
+	at = &site{}
+	if known := p.base.siteOf(sh); known != nil {
+		at.Site = known.Site
+	} else {
+		at.Site = p.counts.Site(sh.node)
+	}
 	p.sites[sh] = at
 	if !at.Keyed {
 		return at
@@ -125,6 +172,14 @@ func (p *spreader) site(sh *shape) *site {
 		p.tracks = append(p.tracks, at.track)
 	}
 	return at
+}
+
+// siteOf returns what is known of a shape, if anything.
+func (p *spreader) siteOf(sh *shape) *site {
+	if p == nil {
+		return nil
+	}
+	return p.sites[sh]
 }
 
 // held is how many pods on a node in the given state each constraint counts.

@@ -1,7 +1,9 @@
 package topologyspread
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -36,6 +38,14 @@ func NewNodeCounter(c *Constraint) *Counter {
 	t := NewCounter(c)
 	t.PerNode = c.Key == v1.LabelHostname
 	return t
+}
+
+// Clone returns a copy. Changes to either do not show in the other.
+func (t *Counter) Clone() *Counter {
+	c := *t
+	c.domains, c.having = maps.Clone(t.domains), maps.Clone(t.having)
+	c.pods, c.nodes = slices.Clone(t.pods), slices.Clone(t.nodes)
+	return &c
 }
 
 // Domain returns the number of a value of the key.
