@@ -43,7 +43,8 @@
 // nodegroupset/template what a new node of a group looks like. estimator computes how many nodes
 // pods need, and expander ranks the options that come of it. predicates says which pods fit which
 // template, by the real scheduler's filters; it alone knows the scheduler. topologyspread decides
-// topology spread constraints as the scheduler does, without it. internal/admission says
+// topology spread constraints as the scheduler does, without it, and spreadplan plans nodes in all
+// zones for the pending pods that have some. internal/admission says
 // what an API server would refuse of nodes and pods, deferral bounds how long nodes wait for
 // balance, and backoff says how long a group that has failed is left alone. zonalshift says which
 // groups neither grow nor shrink while a zone is shifted away. podhealth says which replicas run,

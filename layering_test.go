@@ -99,6 +99,7 @@ var table = []row{
 	{layer: decisions, path: "podhealth", only: []string{"apportion"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: decisions, path: "nodegroupset/template", only: []string{"cloudprovider", "nodegroupset"}, peers: []string{"nodegroupset"}, banned: clock},
 	{layer: decisions, path: "predicates", peers: []string{"topologyspread"}, banned: clock},
+	{layer: decisions, path: "spreadplan", only: []string{"apportion", "nodegroupset", "topologyspread", "expander"}, peers: []string{"expander", "nodegroupset", "topologyspread"}, banned: clock},
 	{layer: decisions, path: "topologyspread", only: []string{"apportion"}, banned: append([]string{"k8s.io/client-go", "k8s.io/kube-scheduler"}, clock...)},
 	{layer: decisions, path: "zonalshift", only: []string{"api/v1alpha1", "apportion", "internal/spelling"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 
@@ -128,7 +129,7 @@ var reserved = map[string]string{
 // unreached libraries are linked neither by these packages nor by those below them, however deep: a
 // program that imports them may have another version of the library.
 var unreached = map[string][]string{
-	"k8s.io/kubernetes": {"balancer", "internal/explain", "internal/linked", "sidecar", "steering"},
+	"k8s.io/kubernetes": {"balancer", "internal/explain", "internal/linked", "sidecar", "spreadplan", "steering"},
 }
 
 // The packages that are linked into a Cluster Autoscaler, which has a scheduler of its own. They

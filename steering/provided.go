@@ -1,14 +1,12 @@
 package steering
 
 import (
-	"fmt"
 	"maps"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
 // provided are pods that have room on nodes on their way. Cluster Autoscaler simulates anew in
@@ -89,7 +87,7 @@ func (c *choice) dropProvided() (dropped int) {
 		}
 		rest := &Option{Group: o.Group, Debug: o.Debug}
 		for _, i := range o.Pods {
-			if pod := c.request.Pods[i]; spreads(pod) || !c.provided.pods[uid(pod)] {
+			if pod := c.request.Pods[i]; spreadplan.Spreads(pod) || !c.provided.pods[uid(pod)] {
 				rest.Pods = append(rest.Pods, i)
 			}
 		}
@@ -108,27 +106,9 @@ func (c *choice) dropProvided() (dropped int) {
 func (c *choice) kinds(o *Option) map[string]bool {
 	out := map[string]bool{}
 	for _, i := range o.Pods {
-		if out[kindOf(c.request.Pods[i])] = true; len(out) > 1 {
+		if out[spreadplan.WhereOf(c.request.Pods[i])] = true; len(out) > 1 {
 			break
 		}
 	}
 	return out
-}
-
-// kindOf returns the same text for two pods if each can run wherever the other can.
-func kindOf(pod *v1.Pod) string {
-	spec := &pod.Spec
-	where := v1.PodSpec{
-		NodeSelector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
-		TopologySpreadConstraints: spec.TopologySpreadConstraints, ResourceClaims: spec.ResourceClaims,
-	}
-	for i := range spec.Volumes {
-		if v := &spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
-			where.Volumes = append(where.Volumes, *v)
-		}
-	}
-	for i := range spec.Containers {
-		where.Containers = append(where.Containers, v1.Container{Ports: spec.Containers[i].Ports})
-	}
-	return fmt.Sprint(expander.RequestsOf(pod), where.String())
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
 // split says how the nodes that a set needs are shared among its members.
@@ -122,7 +123,7 @@ func (c *choice) takers(chosen, name string) []types.UID {
 			continue
 		}
 		for _, p := range o.Pods {
-			if pod := c.request.Pods[p]; !known[p] && !spreads(pod) && (template == nil || accepts(pod, template)) {
+			if pod := c.request.Pods[p]; !known[p] && !spreadplan.Spreads(pod) && (template == nil || spreadplan.Accepts(pod, template)) {
 				known[p] = true
 				out = append(out, uid(pod))
 			}
@@ -307,7 +308,7 @@ func (c *choice) bound(s *split) []bound {
 	}
 	for i, names := range takers {
 		for _, m := range s.members {
-			if len(names) > 0 && m.limited && !slices.Contains(names, m.Name) && c.template(m.Name) != nil && accepts(c.request.Pods[i], c.template(m.Name)) {
+			if len(names) > 0 && m.limited && !slices.Contains(names, m.Name) && c.template(m.Name) != nil && spreadplan.Accepts(c.request.Pods[i], c.template(m.Name)) {
 				takers[i] = append(takers[i], m.Name)
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"math"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
 // Totals are the limits over all nodes that Cluster Autoscaler was given. It keeps to them in what
@@ -15,7 +17,7 @@ type Totals struct {
 }
 
 // room returns how many nodes like a template may be added to those that are there or on their way.
-func (t Totals) room(machines []*machine, template *v1.Node) int {
+func (t Totals) room(machines []*spreadplan.Machine, template *v1.Node) int {
 	room := int64(math.MaxInt32)
 	within := func(limit, used, each int64) {
 		if limit > 0 {
@@ -24,8 +26,8 @@ func (t Totals) room(machines []*machine, template *v1.Node) int {
 	}
 	var cores, memory int64
 	for _, m := range machines {
-		cores += size(m.node, v1.ResourceCPU)
-		memory += size(m.node, v1.ResourceMemory)
+		cores += size(m.Node, v1.ResourceCPU)
+		memory += size(m.Node, v1.ResourceMemory)
 	}
 	within(int64(t.Nodes), int64(len(machines)), 1)
 	within(t.Cores, cores, size(template, v1.ResourceCPU))

@@ -6,7 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
 // young is the age below which Cluster Autoscaler may have left a pod out of its questions.
@@ -63,7 +64,9 @@ func (c *choice) wanted(id string) bool {
 	}
 	for _, other := range c.index.Similar(id) {
 		o := c.options[other]
-		if o != nil && slices.ContainsFunc(o.Pods, func(i int) bool { return !spreads(c.request.Pods[i]) && accepts(c.request.Pods[i], template) }) {
+		if o != nil && slices.ContainsFunc(o.Pods, func(i int) bool {
+			return !spreadplan.Spreads(c.request.Pods[i]) && spreadplan.Accepts(c.request.Pods[i], template)
+		}) {
 			return true
 		}
 	}
@@ -86,17 +89,9 @@ func (c *choice) template(id string) *v1.Node {
 func (c *choice) accepted(o *Option, node *v1.Node) int {
 	n := 0
 	for _, i := range o.Pods {
-		if accepts(c.request.Pods[i], node) {
+		if spreadplan.Accepts(c.request.Pods[i], node) {
 			n++
 		}
 	}
 	return n
-}
-
-func accepts(pod *v1.Pod, node *v1.Node) bool {
-	if len(pod.Spec.NodeSelector) == 0 && pod.Spec.Affinity == nil {
-		return true
-	}
-	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
-	return ok || err != nil
 }

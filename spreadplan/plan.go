@@ -1,0 +1,317 @@
+package spreadplan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/topologyspread"
+)
+
+// Request is what to plan for. New changes nothing of it but what it keeps in kinds, which belong to
+// one request at a time.
+type Request struct {
+	Kinds    []*Kind
+	Members  []Member   // of a set of similar groups
+	Machines []*Machine // of the cluster, those on their way included
+	// Terms completes a split of nodes for pods without a spread by the policy of the members' set,
+	// where planned returns the sizes of members so far; nil for none.
+	Terms func(request nodegroupset.SplitRequest, member string, planned func(group string) (size int64, known bool)) nodegroupset.SplitRequest
+}
+
+// Member is a group of the set.
+type Member struct {
+	nodegroupset.Group
+	// Held says that it gets no more than Allowed nodes as long as others can take the rest.
+	Held    bool
+	Allowed int64
+	// New returns a new node of the group; nil if nobody knows what one looks like.
+	New func() *Machine
+	// Estimate returns how many pods of a kind Cluster Autoscaler has put alone on how many new nodes
+	// of the group, 0 if it has not; nil where that is not known.
+	Estimate func(*Kind) (pods, nodes int)
+}
+
+// Plan says what each member needs.
+type Plan struct {
+	Sizes map[string]int64 // of the members
+	Left  int64            // pods that no plan has room for
+	// Added are the members that get new nodes, one entry for each node. These nodes are numbered
+	// after the machines of the request.
+	Added []string
+	Put   []Put // where pods go, in an order in which all of their spreads hold at any time
+}
+
+// Put is a number of pods of a kind on a machine.
+type Put struct {
+	Kind    *Kind
+	Machine int
+	Pods    int64
+}
+
+// planner is a plan while it is worked out.
+type planner struct {
+	Plan
+	request  *Request
+	machines []*Machine
+}
+
+// New plans nodes for all pods. Without a plan, why says what is in the way.
+func New(r *Request) (plan *Plan, why string) {
+	p := &planner{request: r, Plan: Plan{Sizes: map[string]int64{}}}
+	for i, m := range r.Machines {
+		copied := *m
+		copied.Free, copied.placed, copied.id = maps.Clone(m.Free), nil, i
+		p.machines = append(p.machines, &copied)
+	}
+	for i := range r.Members {
+		p.Sizes[r.Members[i].Name] = r.Members[i].Size
+	}
+	for _, k := range r.Kinds {
+		if why := p.fit(k); why != "" {
+			return nil, why
+		}
+	}
+	for _, k := range slices.SortedStableFunc(slices.Values(r.Kinds), before) {
+		left, err := p.provide(k, k.Count, true)
+		if err == nil && left > 0 && slices.ContainsFunc(k.members, func(m *Member) bool { return m.Held }) {
+			left, err = p.provide(k, left, false)
+		}
+		if err != nil {
+			return nil, err.Error()
+		}
+		p.Left += left
+	}
+	return &p.Plan, ""
+}
+
+// before is the order of kinds: those that are the hardest to place, then the largest ones.
+func before(a, b *Kind) int {
+	spread := func(k *Kind) int {
+		if k.zones != nil {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(
+		cmp.Compare(spread(a), spread(b)),
+		cmp.Compare(len(a.members), len(b.members)),
+		cmp.Compare(a.perNode, b.perNode),
+		cmp.Compare(a.Key, b.Key),
+	)
+}
+
+// fit finds the members that a kind may run on, and how many of its pods fit on a new node. Cluster
+// Autoscaler's own count shows whether that is right.
+func (p *planner) fit(k *Kind) (why string) {
+	k.members, k.perNode = nil, math.MaxInt32
+	for i := range p.request.Members {
+		m := &p.request.Members[i]
+		fresh := m.New()
+		if fresh == nil || !admits(k.Pod, fresh.Node) {
+			continue
+		}
+		if k.zones != nil {
+			if _, ok := k.domain(fresh.Node); !ok {
+				return "node group " + m.Name + " takes no part in the topology spread"
+			}
+		}
+		n := fresh.Free.fits(k.requests)
+		if k.hosts != nil {
+			n = min(n, int64(k.hosts.MaxSkew))
+		}
+		if n == 0 {
+			continue
+		}
+		k.perNode = min(k.perNode, n)
+		k.members = append(k.members, m)
+	}
+	for _, m := range k.members {
+		if m.Estimate == nil {
+			continue
+		}
+		pods, nodes := m.Estimate(k)
+		if pods == 0 || nodes == 0 {
+			continue
+		}
+		if (pods+int(k.perNode)-1)/int(k.perNode) > nodes {
+			return "more pods fit on a node of " + m.Name + " than its template shows"
+		}
+		if nodes > 1 { // the first ones are full
+			k.perNode = min(k.perNode, int64((pods+nodes-2)/(nodes-1)-1))
+		}
+	}
+	if k.perNode < 1 {
+		return "fewer pods fit on a node than its template shows"
+	}
+	return ""
+}
+
+// provide plans nodes for so many pods of a kind, and puts the pods on machines. Members that are
+// held get no more than they are allowed, if that is limited. It returns how many pods are left.
+func (p *planner) provide(k *Kind, pods int64, limited bool) (left int64, err error) {
+	if k.zones != nil {
+		return p.provideSpread(k, pods, limited)
+	}
+	if pods = p.fill(k, pods, p.machines); pods == 0 || len(k.members) == 0 {
+		return pods, nil
+	}
+	request := nodegroupset.SplitRequest{Nodes: (pods + k.perNode - 1) / k.perNode}
+	for _, m := range k.members {
+		size := p.Sizes[m.Name]
+		request.Groups = append(request.Groups, nodegroupset.Group{Name: m.Name, Size: size, Min: min(m.Min, size), Max: p.top(m, limited)})
+	}
+	if p.request.Terms != nil {
+		request = p.request.Terms(request, k.members[0].Name, func(name string) (int64, bool) {
+			size, known := p.Sizes[name]
+			return size, known
+		})
+	}
+	result, err := nodegroupset.Split(request)
+	if err != nil {
+		return pods, err
+	}
+	before := len(p.machines)
+	for i, g := range result.Groups[:len(k.members)] {
+		for range g.NewSize - g.Size {
+			p.add(k.members[i])
+		}
+	}
+	return p.fill(k, pods, p.machines[before:]), nil
+}
+
+// top is the size that a member may grow to.
+func (p *planner) top(m *Member, limited bool) int64 {
+	top := max(m.Size, m.Max)
+	if limited && m.Held {
+		top = min(top, m.Size+m.Allowed)
+	}
+	return max(top, p.Sizes[m.Name])
+}
+
+// add adds a node to a member.
+func (p *planner) add(m *Member) *Machine {
+	fresh := m.New()
+	fresh.id = len(p.machines)
+	p.machines = append(p.machines, fresh)
+	p.Added = append(p.Added, m.Name)
+	p.Sizes[m.Name]++
+	return fresh
+}
+
+// fill puts pods on machines in their order.
+func (p *planner) fill(k *Kind, pods int64, on []*Machine) (left int64) {
+	for _, m := range on {
+		if n := min(pods, k.slots(m)); n > 0 {
+			p.put(k, m, n)
+			pods -= n
+		}
+	}
+	return pods
+}
+
+// put puts pods on a machine.
+func (p *planner) put(k *Kind, m *Machine, n int64) {
+	if m.placed == nil {
+		m.placed = map[*Kind]int64{}
+	}
+	m.placed[k] += n
+	m.Free.Take(n, k.requests)
+	p.Put = append(p.Put, Put{Kind: k, Machine: m.id, Pods: n})
+}
+
+// provideSpread is provide for a kind with a topology spread over zones.
+func (p *planner) provideSpread(k *Kind, pods int64, limited bool) (left int64, err error) {
+	zones := p.zonesOf(k)
+	request := topologyspread.SplitRequest{Pods: pods, MaxSkew: int64(k.zones.MaxSkew), MinDomains: int64(k.zones.MinDomains), PodsPerNode: k.perNode}
+	for _, m := range k.members {
+		name := m.New().Node.Labels[k.zones.Key]
+		if zones[name] == nil {
+			zones[name] = &zone{}
+		}
+		request.Groups = append(request.Groups, topologyspread.SplitGroup{Name: m.Name, Domain: name, Size: p.Sizes[m.Name], Max: p.top(m, limited)})
+	}
+	names := slices.Sorted(maps.Keys(zones))
+	for _, name := range names {
+		z := zones[name]
+		request.Domains = append(request.Domains, topologyspread.SplitDomain{Name: name, MatchingPods: z.pods, FreeSlots: z.slots, Active: z.active})
+	}
+	result, err := topologyspread.Split(request)
+	if err != nil {
+		return pods, fmt.Errorf("topology spread: %w", err)
+	}
+	for i, g := range result.Groups {
+		for range g.NewSize - g.Size {
+			z, m := zones[request.Groups[i].Domain], p.add(k.members[i])
+			z.machines, z.slots, z.active = append(z.machines, m), z.slots+k.slots(m), true
+		}
+	}
+	for range result.Placed {
+		z := lowest(k.zones, names, zones)
+		if z == nil {
+			break
+		}
+		for k.slots(z.machines[0]) == 0 {
+			z.machines = z.machines[1:]
+		}
+		p.put(k, z.machines[0], 1)
+		z.pods, z.slots, pods = z.pods+1, z.slots-1, pods-1
+	}
+	return pods, nil
+}
+
+// zone is a domain of a spread.
+type zone struct {
+	pods     int64 // that count
+	slots    int64 // for more
+	active   bool
+	machines []*Machine
+}
+
+// zonesOf counts pods and slots in the domains of a kind's spread.
+func (p *planner) zonesOf(k *Kind) map[string]*zone {
+	zones := map[string]*zone{}
+	for _, m := range p.machines {
+		name, ok := k.domain(m.Node)
+		if !ok {
+			continue
+		}
+		z := zones[name]
+		if z == nil {
+			z = &zone{active: true}
+			zones[name] = z
+		}
+		z.pods += k.counts(k.zones, m)
+		z.slots += k.slots(m)
+		z.machines = append(z.machines, m)
+	}
+	return zones
+}
+
+// lowest returns the zone that the next pod goes to: the one with the fewest pods, of those with
+// room.
+func lowest(t *topologyspread.Constraint, names []string, zones map[string]*zone) *zone {
+	least, active := int64(math.MaxInt64), 0
+	var best *zone
+	for _, name := range names {
+		z := zones[name]
+		if !z.active {
+			continue
+		}
+		active++
+		least = min(least, z.pods)
+		if z.slots > 0 && (best == nil || z.pods < best.pods) {
+			best = z
+		}
+	}
+	if active < t.MinDomains {
+		least = 0
+	}
+	if best == nil || best.pods+1-least > int64(t.MaxSkew) {
+		return nil
+	}
+	return best
+}
