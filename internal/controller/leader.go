@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/retry"
 )
 
 // ErrNoNamespace is returned by Run if the namespace of the Lease does not exist.
@@ -45,6 +46,25 @@ func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 		l.fail(fmt.Errorf("%w: %s does not exist", ErrNoNamespace, l.LeaseMeta.Namespace))
 	}
 	return err
+}
+
+// Update implements resourcelock.Interface. A renewal that is cancelled by the end of the process may
+// still reach the API server just after the Lease was read to be released. The release is tried
+// again then; otherwise nobody could lead until the Lease expires.
+func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity != "" {
+		return l.LeaseLock.Update(ctx, record)
+	}
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		updateErr := l.LeaseLock.Update(ctx, record)
+		if !apierrors.IsConflict(updateErr) {
+			return updateErr
+		}
+		if now, _, err := l.Get(ctx); err != nil || now.HolderIdentity != l.Identity() {
+			return err
+		}
+		return updateErr
+	})
 }
 
 // announcer records the events of the election, which are about the Lease.

@@ -207,6 +207,24 @@ func TestAPassUnderWay(t *testing.T) {
 	}
 }
 
+// The renewal was cancelled, but the API server had it already.
+func TestTheLeaseIsReleasedAfterALateRenewal(t *testing.T) {
+	s := newServer(t)
+	close(s.open)
+	w := &watcher{name: "watcher"}
+	_, stop, _ := run(t, s, w, options("alice"))
+	eventually(t, "it leads", func() bool { return w.passes.Load() == 1 })
+	s.mu.Lock()
+	s.late = true
+	s.mu.Unlock()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if s.holder() != "" || s.late {
+		t.Errorf("the lease is still held by %q", s.holder())
+	}
+}
+
 func TestAnEndBeforeTheBeginning(t *testing.T) {
 	s := newServer(t)
 	close(s.open)

@@ -14,6 +14,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 )
 
 const (
@@ -30,6 +31,7 @@ type server struct {
 	mu     sync.Mutex
 	lease  *coordinationv1.Lease
 	broken bool          // the lease cannot be acquired
+	late   bool          // a renewal arrives just before the lease is released, once
 	cut    chan struct{} // closed while ConfigMaps are refused, which ends their watches
 	notes  []string
 }
@@ -131,6 +133,9 @@ func (s *server) putLease(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	version := 0
+	if s.late && ptr.Deref(wanted.Spec.HolderIdentity, "") == "" {
+		s.late, s.lease.ResourceVersion = false, s.lease.ResourceVersion+"0"
+	}
 	if s.lease != nil {
 		if wanted.ResourceVersion != s.lease.ResourceVersion {
 			fail(w, http.StatusConflict, metav1.StatusReasonConflict)
