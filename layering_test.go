@@ -95,7 +95,7 @@ var table = []row{
 	{layer: decisions, path: "deferral", only: none, banned: append([]string{"k8s.io/utils/clock"}, outside...), stdlib: true},
 	{layer: decisions, path: "estimator", peers: []string{"expander", "predicates"}, banned: clock},
 	{layer: decisions, path: "expander", only: []string{"cloudprovider"}, banned: clock},
-	{layer: decisions, path: "nodegroupset", banned: clock},
+	{layer: decisions, path: "nodegroupset", banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: decisions, path: "podhealth", only: []string{"apportion"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: decisions, path: "nodegroupset/template", only: []string{"cloudprovider", "nodegroupset"}, peers: []string{"nodegroupset"}, banned: clock},
 	{layer: decisions, path: "predicates", peers: []string{"topologyspread"}, banned: clock},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -34,6 +35,9 @@ type SetPolicy struct {
 	Policy   Policy
 	Measure  Measure
 	Portions []PortionPolicy
+	// StartupDeadline is how long ordered nodes may take to become ready before others
+	// of the set take their share; 0 means that there is none.
+	StartupDeadline time.Duration
 }
 
 // PortionPolicy is a Portion whose groups are selected by labels too.
@@ -85,7 +89,7 @@ func (o Options) Declared(nodes map[string]*v1.Node) map[string]*Terms {
 
 // newTerms are those of a policy, yet without groups.
 func newTerms(p *SetPolicy) *Terms {
-	terms := &Terms{Set: p.Name, Policy: p.Policy, Measure: p.Measure}
+	terms := &Terms{Set: p.Name, Policy: p.Policy, Measure: p.Measure, StartupDeadline: p.StartupDeadline}
 	for _, portion := range p.Portions {
 		portion.Groups = nil
 		terms.Portions = append(terms.Portions, portion.Portion)
@@ -114,9 +118,11 @@ func (by Measure) of(node *v1.Node) int64 {
 }
 
 // CheckPolicies refuses policies that do not suit the groups there are: those that name
-// a group that does not exist, and sets or portions that have a group in common. The
+// a group that does not exist, sets or portions that have a group in common, and a
+// start-up deadline of a set with one group. The
 // error is an *apportion.InvalidError whose path starts at the list, "sets[1].portions[0].groups[2]".
 func CheckPolicies(policies []SetPolicy, nodes map[string]*v1.Node) error {
+	sizes := make([]int, len(policies))
 	for i := range policies {
 		for k := range policies[i].Portions {
 			for n, name := range policies[i].Portions[k].Groups {
@@ -128,6 +134,9 @@ func CheckPolicies(policies []SetPolicy, nodes map[string]*v1.Node) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		first, declared := placeOf(policies, name, nodes[name])
+		if declared {
+			sizes[first.set]++
+		}
 		for i := first.set; declared && i < len(policies); i++ {
 			for k := range policies[i].Portions {
 				p := &policies[i].Portions[k]
@@ -141,6 +150,12 @@ func CheckPolicies(policies []SetPolicy, nodes map[string]*v1.Node) error {
 				}
 				return apportion.Invalid(fmt.Sprintf("sets[%d].portions[%d].selector", i, k), p.Selector.String(), reason)
 			}
+		}
+	}
+	for i := range policies {
+		if policies[i].StartupDeadline > 0 && sizes[i] < 2 {
+			reason := fmt.Sprintf("set %s has %d node groups: what does not come needs another to be ordered from", policies[i].Name, sizes[i])
+			return apportion.Invalid(fmt.Sprintf("sets[%d].startupDeadline", i), policies[i].StartupDeadline.String(), reason)
 		}
 	}
 	return nil
@@ -167,6 +182,9 @@ func (t *Terms) String() string {
 		if p.Base > 0 {
 			text += " after a base of " + t.Measure.amount(p.Base)
 		}
+	}
+	if t.StartupDeadline > 0 {
+		text += fmt.Sprintf("; start-up deadline %s", t.StartupDeadline)
 	}
 	return text
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"time"
 )
 
 // Terms are how the groups of a set share nodes. Groups without Terms share them
@@ -17,6 +18,17 @@ type Terms struct {
 	// Capacity is what a node of each group counts for, as Group.Capacity; nil if
 	// nodes are counted.
 	Capacity map[string]int64
+	// StartupDeadline is that of the set.
+	StartupDeadline time.Duration
+}
+
+// Patience is how long ordered nodes may take at most: the deadline, if there is one, within a limit
+// that holds for all groups.
+func (t *Terms) Patience(limit time.Duration) time.Duration {
+	if t == nil || t.StartupDeadline == 0 {
+		return limit
+	}
+	return min(limit, t.StartupDeadline)
 }
 
 // Of returns a request for groups of the set under its terms. Nodes of the request

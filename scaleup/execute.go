@@ -88,6 +88,7 @@ func (x *execution) resize(ctx context.Context, asked []Attempt) {
 		if a.Grew > 0 {
 			delete(x.awaited, orderOf(a.Group)) // a new order has the whole time again
 		}
+		x.Scaler.refused[a.Group] = a.Err != nil
 		if a.Err != nil {
 			x.refused[a.Group] = a.Err.Error()
 			if !cloudprovider.OwnMistake(a.Err) {

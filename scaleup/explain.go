@@ -125,6 +125,9 @@ func (p *planner) held(group, why string) string {
 	if g.Lag > 0 {
 		why += fmt.Sprintf("; its zone has come back and it catches up slowly, counting as larger by %d", g.Lag)
 	}
+	if g.OnTrial {
+		why += "; one node first, since its nodes came too late"
+	}
 	if p.kept(group) {
 		if size >= int64(g.Max) {
 			return fmt.Sprintf("%s; held at its maximum of %d", why, g.Max)

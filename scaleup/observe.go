@@ -63,6 +63,7 @@ func (o *observer) sortNodes(ctx context.Context, w *World) error {
 			o.everReady[n.Node.Name] = true
 		}
 		if group != "" {
+			o.trialEnds(group, n.Node, wereReady[n.Node.Name])
 			o.members[group] = append(o.members[group], n)
 			if o.isStarting(n.Node) {
 				continue

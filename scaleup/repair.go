@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // Repair is what a round took back before it planned: instances that failed or
@@ -28,12 +29,15 @@ func (s *Scaler) repair(ctx context.Context, w *World, cluster Cluster) []Repair
 	for _, n := range cluster.Nodes {
 		registered[n.Node.Spec.ProviderID] = true
 	}
-	pass := &inspection{Scaler: s, now: w.Now, registered: registered, awaited: map[string]time.Time{}}
+	pass := &inspection{Scaler: s, world: w, now: w.Now, registered: registered, awaited: map[string]time.Time{}, promised: map[*nodegroupset.Terms]int{}}
 	var repairs []Repair
 	for i := range w.Groups {
 		if g := &w.Groups[i]; g.Err == nil {
 			repairs = append(repairs, pass.group(ctx, g)...)
 		}
+	}
+	for i := range pass.lateGroups {
+		repairs = append(repairs, pass.giveUp(ctx, &pass.lateGroups[i])...)
 	}
 	s.awaited = pass.awaited
 	return repairs
@@ -42,9 +46,12 @@ func (s *Scaler) repair(ctx context.Context, w *World, cluster Cluster) []Repair
 // inspection looks at the instances of all groups once.
 type inspection struct {
 	*Scaler
+	world      *World
 	now        time.Time
 	registered map[string]bool
 	awaited    map[string]time.Time // what is still awaited, since when
+	lateGroups []lateGroup
+	promised   map[*nodegroupset.Terms]int // nodes given up that others of the set are to have
 }
 
 func (p *inspection) group(ctx context.Context, g *Group) []Repair {
@@ -63,6 +70,7 @@ func (p *inspection) group(ctx context.Context, g *Group) []Repair {
 		r.Err = p.provider.DecreaseTargetSize(ctx, g.ID, -missing)
 		repairs = append(repairs, p.book(g, r))
 	}
+	p.noteLate(g, instances)
 	return repairs
 }
 
@@ -70,6 +78,7 @@ func (p *inspection) group(ctx context.Context, g *Group) []Repair {
 func (p *inspection) book(g *Group, r Repair) Repair {
 	if r.Err == nil {
 		g.Target -= r.Nodes
+		g.NotStarted = min(g.NotStarted, max(0, g.Upcoming-r.Nodes))
 		g.Upcoming = max(0, g.Upcoming-r.Nodes)
 	}
 	p.backoff.Failed(g.ID, r.Reason, p.now)
@@ -79,12 +88,7 @@ func (p *inspection) book(g *Group, r Repair) Repair {
 
 // missing is how many ordered nodes have had no instance for too long.
 func (p *inspection) missing(g *Group, instances []cloudprovider.Instance) int {
-	there := 0
-	for _, instance := range instances {
-		if instance.State != cloudprovider.InstanceDeleting {
-			there++
-		}
-	}
+	there := present(instances)
 	if g.Target <= there {
 		return 0
 	}
@@ -92,6 +96,17 @@ func (p *inspection) missing(g *Group, instances []cloudprovider.Instance) int {
 		return g.Target - there
 	}
 	return 0
+}
+
+// present counts the instances that are there for the target size.
+func present(instances []cloudprovider.Instance) int {
+	there := 0
+	for _, instance := range instances {
+		if instance.State != cloudprovider.InstanceDeleting {
+			there++
+		}
+	}
+	return there
 }
 
 // orderOf is what a group's order is awaited under; instances go by their id.

@@ -33,6 +33,10 @@ type Scaler struct {
 	ordered    map[string][]Order           // of the nodes on their way, by group
 	awaited    map[string]time.Time         // instances without a node and orders without an instance, since when
 	shifts     *zonalshift.Shifts
+	away       map[string]string              // groups whose zone was shifted away in the latest round, and why
+	terms      map[string]*nodegroupset.Terms // of declared sets, if some have a start-up deadline
+	trials     map[string]bool                // groups whose nodes came too late, until one becomes ready
+	refused    map[string]bool                // groups that refused when they were last asked
 }
 
 // New returns a Scaler without memory. It refuses options that make no sense.
@@ -61,6 +65,8 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 		ordered:    map[string][]Order{},
 		awaited:    map[string]time.Time{},
 		shifts:     shifts,
+		trials:     map[string]bool{},
+		refused:    map[string]bool{},
 	}, nil
 }
 
@@ -90,6 +96,7 @@ func (s *Scaler) Round(ctx context.Context, now time.Time, cluster Cluster) (Rou
 		return Round{}, err
 	}
 	s.judge(world)
+	s.setDeadlines(world)
 	repairs := s.repair(ctx, world, cluster)
 	if err := s.shift(world, cluster.Shifts); err != nil {
 		return Round{}, err

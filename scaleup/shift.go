@@ -27,6 +27,7 @@ func (s *Scaler) shift(w *World, marks []zonalshift.Mark) error {
 		})
 	}
 	w.Shift = s.shifts.Advance(w.Now, marks, groups)
+	s.away = w.Shift.Away
 	for i := range w.Groups {
 		g := &w.Groups[i]
 		g.Away, g.Held, g.Lag = w.Shift.Away[g.ID], w.Shift.Held[g.ID], w.Shift.Lag[g.ID]

@@ -99,6 +99,10 @@ type Group struct {
 	// larger in a split, since its zone has come back only lately.
 	Away, Held string
 	Lag        int
+	// StartupDeadline is that of the group's set, 0 without one. OnTrial groups have missed
+	// it, and get one node until one has become ready.
+	StartupDeadline time.Duration
+	OnTrial         bool
 	// Came are what nodes look like that came for the pods of CameFor, by their
 	// positions in World.Pending, which wait all the same.
 	Came    []cloudprovider.Template

@@ -43,6 +43,10 @@ type NodeGroupSetPolicy struct {
 	Policy NodeGroupSplitPolicy `json:"policy,omitempty"`
 	// Measure is Nodes, CPU or Memory; empty means Nodes.
 	Measure NodeGroupMeasure `json:"measure,omitempty"`
+	// StartupDeadline is how long ordered nodes may take to become ready nodes, 1s or more. What has
+	// not come by then is given up if other groups of the set can take its share, and the group is
+	// left alone for a while. Nil: the maximum node provision time is the only limit.
+	StartupDeadline *metav1.Duration `json:"startupDeadline,omitempty"`
 	// NodeGroupSelection selects the groups of a set of policy Even.
 	NodeGroupSelection `json:",inline"`
 	// Portions are what the other policies share between, in the order of their priority.

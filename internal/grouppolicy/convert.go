@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +69,14 @@ func (c *converter) set(s *v1alpha1.NodeGroupSetPolicy, at *field.Path) nodegrou
 	oneOf(c, at.Child("policy"), s.Policy, v1alpha1.SplitEven, v1alpha1.SplitProportional, v1alpha1.SplitPriority)
 	oneOf(c, at.Child("measure"), s.Measure, v1alpha1.MeasureNodes, v1alpha1.MeasureCPU, v1alpha1.MeasureMemory)
 	out := nodegroupset.SetPolicy{Name: s.Name, Policy: nodegroupset.Policy(s.Policy), Measure: nodegroupset.Measure(s.Measure)}
+	if s.StartupDeadline != nil {
+		out.StartupDeadline = s.StartupDeadline.Duration
+		if out.StartupDeadline < time.Second {
+			c.add(field.Invalid(at.Child("startupDeadline"), out.StartupDeadline.String(), "must be 1s or more"))
+		} else if alone(s) {
+			c.add(field.Invalid(at.Child("startupDeadline"), out.StartupDeadline.String(), "needs another node group to order from, and the set names one only"))
+		}
+	}
 	if s.Policy == v1alpha1.SplitEven || s.Policy == "" {
 		if len(s.Portions) > 0 {
 			c.add(field.Forbidden(at.Child("portions"), "policy Even shares between all groups alike: use groups or selector"))
@@ -94,6 +103,16 @@ func (c *converter) set(s *v1alpha1.NodeGroupSetPolicy, at *field.Path) nodegrou
 		c.add(field.Invalid(at.Child("portions"), field.OmitValueType{}, "the weights sum to 0: give a portion a weight"))
 	}
 	return out
+}
+
+// alone reports whether a set can have one group at most.
+func alone(s *v1alpha1.NodeGroupSetPolicy) bool {
+	groups, selectors := len(s.Groups), s.Selector != nil
+	for i := range s.Portions {
+		groups += len(s.Portions[i].Groups)
+		selectors = selectors || s.Portions[i].Selector != nil
+	}
+	return groups < 2 && !selectors
 }
 
 func (c *converter) portion(s *v1alpha1.NodeGroupSetPolicy, p *v1alpha1.NodeGroupPortion, at *field.Path, names map[string]bool) nodegroupset.PortionPolicy {

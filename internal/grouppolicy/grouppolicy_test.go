@@ -75,6 +75,13 @@ func TestRefused(t *testing.T) {
 		{proportional("{name: p, groups: [a], base: 3Gi}"), `spec.sets[0].portions[0].base: Invalid value: "3Gi": is more than any set can have`},
 		{proportional("{name: p, groups: [a], base: 9223372036854775807E}"), "is out of range"},
 		{"{name: s, policy: Priority, portions: [{name: p, groups: [a], weight: 1}]}", "spec.sets[0].portions[0].weight: Forbidden: counts with policy Proportional only"},
+		{"{name: s, groups: [a, b], startupDeadline: -5m}", `spec.sets[0].startupDeadline: Invalid value: "-5m0s": must be 1s or more`},
+		{"{name: s, groups: [a, b], startupDeadline: 0s}", `spec.sets[0].startupDeadline: Invalid value: "0s": must be 1s or more`},
+		{"{name: s, groups: [a, b], startupDeadline: 5}", "spec.sets[0].startupDeadline"},
+		{"{name: s, groups: [a, b], startupDeadline: soon}", "spec.sets[0].startupDeadline"},
+		{"{name: s, groups: [a, b], startupDeadline: 9999999999h}", "spec.sets[0].startupDeadline"},
+		{"{name: s, groups: [a], startupDeadline: 5m}", "spec.sets[0].startupDeadline: Invalid value: \"5m0s\": needs another node group to order from"},
+		{"{name: s, policy: Priority, portions: [{name: p, groups: [a]}], startupDeadline: 5m}", "spec.sets[0].startupDeadline: Invalid value: \"5m0s\": needs another node group to order from"},
 		{"{name: s, group: [a]}", "spec.sets[0].group: unknown field"},
 		{"{name: s, groups: [a]}\n---\n" + head + "  - {name: s, groups: [a]}", "must have one document of kind NodeGroupPolicies, not 2"},
 	} {

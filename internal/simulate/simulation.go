@@ -342,6 +342,11 @@ func (s *simulation) wakeupsAfter(r *scaleup.Round) []time.Time {
 		if g.Upcoming > 0 {
 			at = append(at, r.World.Now.Add(patience))
 		}
+		for _, o := range g.Orders {
+			if g.StartupDeadline > 0 {
+				at = append(at, o.At.Add(g.StartupDeadline))
+			}
+		}
 	}
 	return at
 }

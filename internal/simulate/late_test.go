@@ -1,0 +1,188 @@
+package simulate_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/simulate"
+)
+
+// deadlineWorld is a set with a start-up deadline of five minutes: two groups on spot and two on
+// demand. Every pod takes a node of its own.
+type deadlineWorld struct {
+	policy string
+	boot   map[string]string // of groups; a minute else
+	faults []string
+	pods   [][2]int // minute and number of all pods since the start
+	pinned bool     // the pods run on spot only
+	max    int
+	quota  int // of on demand; 0 for none
+}
+
+func (d *deadlineWorld) play() (*v1alpha1.ScenarioReport, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, `apiVersion: evenkeel.dev/v1alpha1
+kind: Scenario
+metadata: {name: late}
+spec:
+  duration: 6h
+  policies:
+  - name: web
+    startupDeadline: 5m
+    policy: %s
+    portions:
+    - {name: spot, groups: [spot-a, spot-b]}
+    - {name: on-demand, groups: [on-demand-a, on-demand-b]}
+  machines:
+  - {name: m, resources: {cpu: 2, memory: 8Gi, pods: 29}}
+  nodeGroups:
+`, d.policy)
+	for _, name := range []string{"on-demand-a", "on-demand-b", "spot-a", "spot-b"} {
+		boot := "40s"
+		if d.boot[name] != "" {
+			boot = d.boot[name]
+		}
+		fmt.Fprintf(&b, "  - {name: %s, zone: zone-%s, machine: m, max: %d, bootTime: %s, labels: {bought: %s}}\n", name, name[len(name)-1:], d.max, boot, name[:len(name)-2])
+	}
+	fmt.Fprintf(&b, "  workloads:\n  - name: web\n    replicas: 0\n    requests: {cpu: 1500m, memory: 1Gi}\n")
+	if d.pinned {
+		b.WriteString("    nodeSelector: {bought: spot}\n")
+	}
+	b.WriteString("    scale:\n")
+	for _, step := range d.pods {
+		fmt.Fprintf(&b, "    - {at: %dm, replicas: %d}\n", step[0], step[1])
+	}
+	if d.quota > 0 {
+		fmt.Fprintf(&b, "  quotas: [{name: on-demand, groups: [on-demand-a, on-demand-b], nodes: %d}]\n", d.quota)
+	}
+	fmt.Fprintf(&b, "  faults:\n    stockOuts: [%s]\n", strings.Join(d.faults, ", "))
+	setup, err := load("late", []byte(b.String()))
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, &b)
+	}
+	return simulate.Run(context.Background(), setup, simulate.RunOptions{})
+}
+
+// orders sum up what was ordered and given up.
+type orders struct {
+	ordered, givenUp map[string]int
+	most             int // nodes ordered and not given up at any time
+}
+
+func ordersOf(report *v1alpha1.ScenarioReport) orders {
+	out := orders{ordered: map[string]int{}, givenUp: map[string]int{}}
+	now := 0
+	for i := range report.Status.Timeline {
+		row := &report.Status.Timeline[i]
+		for _, c := range row.Groups {
+			switch row.What {
+			case v1alpha1.RowScaleUp:
+				out.ordered[c.Name] += c.Nodes
+				now += c.Nodes
+			case v1alpha1.RowRepair:
+				out.givenUp[c.Name] += c.Nodes
+				now -= c.Nodes
+			}
+		}
+		out.most = max(out.most, now)
+	}
+	return out
+}
+
+// TestLateCapacityIsOrderedElsewhere: whatever comes late or never on spot, all pods run soon after
+// the deadline, no node is ordered twice, and a member that is late gets few orders.
+func TestLateCapacityIsOrderedElsewhere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := deadlineWorld{policy: rapid.SampledFrom([]string{"Priority", "Proportional"}).Draw(t, "policy"), max: 40, boot: map[string]string{}}
+		for _, name := range []string{"spot-a", "spot-b"} {
+			switch rapid.SampledFrom([]string{"well", "slow", "never", "for a while"}).Draw(t, name) {
+			case "slow":
+				d.boot[name] = rapid.SampledFrom([]string{"4m30s", "5m", "6m", "20m"}).Draw(t, name+" boots")
+			case "never":
+				d.faults = append(d.faults, fmt.Sprintf("{groups: [%s], mode: Silent}", name))
+			case "for a while":
+				from := rapid.IntRange(0, 60).Draw(t, name+" from")
+				d.faults = append(d.faults, fmt.Sprintf("{groups: [%s], mode: Silent, from: %dm, until: %dm}", name, from, from+rapid.IntRange(1, 120).Draw(t, name+" for")))
+			}
+		}
+		at, pods := 0, 0
+		for range rapid.IntRange(1, 6).Draw(t, "steps") {
+			at += rapid.IntRange(0, 50).Draw(t, "pause")
+			pods += rapid.IntRange(1, 6).Draw(t, "pods")
+			if n := len(d.pods); n > 0 && d.pods[n-1][0] == at {
+				d.pods = d.pods[:n-1]
+			}
+			d.pods = append(d.pods, [2]int{at, pods})
+		}
+		report, err := d.play()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ordersOf(report)
+		if s := report.Status; s.Pending > 0 || got.most > pods || s.PendingTime.Longest.Duration > 12*time.Minute {
+			t.Fatalf("%d pending, %s at most, %d nodes ordered for %d pods\n%s", s.Pending, s.PendingTime.Longest.Duration, got.most, pods, describe(report))
+		}
+		for name, n := range got.givenUp {
+			if most := 6 + len(d.pods); n > most || strings.HasPrefix(name, "on-demand") {
+				t.Fatalf("%s: %d nodes given up, want %d at most, and none on demand\n%s", name, n, most, describe(report))
+			}
+		}
+	})
+}
+
+// TestLateCapacityThatNothingElseReplaces stays on order until the maximum node provision time.
+func TestLateCapacityThatNothingElseReplaces(t *testing.T) {
+	for name, test := range map[string]struct {
+		world   deadlineWorld
+		givenUp map[string]int
+		longest time.Duration
+	}{
+		"replaced on demand": {
+			world:   deadlineWorld{max: 10, boot: map[string]string{"spot-a": "8m", "spot-b": "8m"}},
+			givenUp: map[string]int{"spot-a": 2, "spot-b": 2}, longest: 6 * time.Minute,
+		},
+		"the pods run on spot only": {
+			world: deadlineWorld{max: 10, boot: map[string]string{"spot-a": "8m", "spot-b": "8m"}, pinned: true}, longest: 8*time.Minute + 20*time.Second,
+		},
+		"the pods run on spot only, of which one zone is well": {
+			world:   deadlineWorld{max: 10, boot: map[string]string{"spot-a": "8m"}, pinned: true},
+			givenUp: map[string]int{"spot-a": 2}, longest: 6 * time.Minute,
+		},
+		"every member is late": {
+			world:   deadlineWorld{max: 10, boot: map[string]string{"spot-a": "8m", "spot-b": "8m", "on-demand-a": "8m", "on-demand-b": "8m"}},
+			givenUp: map[string]int{"spot-a": 2, "spot-b": 2}, longest: 13*time.Minute + 20*time.Second,
+		},
+		"there is room for some": {
+			world:   deadlineWorld{max: 10, quota: 3, boot: map[string]string{"spot-a": "8m", "spot-b": "8m"}},
+			givenUp: map[string]int{"spot-a": 2, "spot-b": 1}, longest: 8*time.Minute + 20*time.Second,
+		},
+		"the others refuse at first": {
+			world: deadlineWorld{max: 10, pods: [][2]int{{0, 4}, {6, 8}}, faults: []string{
+				"{groups: [spot-a], mode: Silent}", "{groups: [spot-b, on-demand-a, on-demand-b], mode: Refuse, until: 10m}",
+			}},
+			givenUp: map[string]int{"spot-a": 4}, longest: 11 * time.Minute,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.world.policy = "Priority"
+			if test.world.pods == nil {
+				test.world.pods = [][2]int{{0, 4}}
+			}
+			report, err := test.world.play()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ordersOf(report)
+			if longest := report.Status.PendingTime.Longest.Duration; !maps.Equal(got.givenUp, test.givenUp) || longest != test.longest {
+				t.Errorf("given up %v, longest wait %s; want %v, %s\n%s", got.givenUp, longest, test.givenUp, test.longest, describe(report))
+			}
+		})
+	}
+}
