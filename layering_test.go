@@ -58,6 +58,7 @@ var table = []row{
 	{layer: entry, path: "integrations/port", only: none, stdlib: true},
 
 	{layer: drivers, path: "balancer/reconcile"},
+	{layer: drivers, path: "federation/members", only: []string{"api/v1alpha1", "podhealth"}},
 	{layer: drivers, path: "internal/explain", banned: logging},
 	{layer: drivers, path: "internal/fakecloud"},
 	{layer: drivers, path: "internal/autoscaler", banned: logging},
@@ -129,7 +130,7 @@ var reserved = map[string]string{
 // unreached libraries are linked neither by these packages nor by those below them, however deep: a
 // program that imports them may have another version of the library.
 var unreached = map[string][]string{
-	"k8s.io/kubernetes": {"balancer", "internal/explain", "internal/linked", "sidecar", "spreadplan", "steering"},
+	"k8s.io/kubernetes": {"balancer", "federation/members", "internal/explain", "internal/linked", "sidecar", "spreadplan", "steering"},
 }
 
 // The packages that are linked into a Cluster Autoscaler, which has a scheduler of its own. They

@@ -25,13 +25,14 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
+	"github.com/evenkeel/evenkeel/federation/members"
 	"github.com/evenkeel/evenkeel/internal/controller"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // controllerNamespace is where the manifests install the controllers.
-const controllerNamespace = "evenkeel-system"
+const controllerNamespace = members.DefaultNamespace
 
 // controllerOptions are the flags of the controllers.
 type controllerOptions struct {
@@ -41,6 +42,7 @@ type controllerOptions struct {
 	plaintext   bool
 	leaderElect bool
 	manager     controller.Options
+	members     members.Options
 	log         logFlags
 }
 
@@ -50,7 +52,7 @@ func newController() *cobra.Command {
 		Use:   "controller",
 		Short: "Keep replicas level across targets: the controllers of evenkeel's APIs",
 		Long: `Run the controllers of evenkeel's APIs against an API server: the Balancer, which shares one number of replicas
-among several Deployments or other scalable objects.
+among several Deployments or other scalable objects, and MemberClusters, which are kept connected.
 
 Several replicas may run: one leads, the others stand by and take over. The definitions of the APIs must be installed
 before (kubectl apply -k configs/crd).`,
@@ -89,6 +91,10 @@ func (o *controllerOptions) addTo(f *pflag.FlagSet) {
 	f.DurationVar(&m.LeaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration, "how long the others wait for a leader that does not renew the Lease")
 	f.DurationVar(&m.RenewDeadline, "leader-elect-renew-deadline", controller.DefaultRenewDeadline, "how long a leader continues that cannot renew the Lease")
 	f.DurationVar(&m.RetryPeriod, "leader-elect-retry-period", controller.DefaultRetryPeriod, "how often the leader renews the Lease, and the others try to acquire it")
+	f.DurationVar(&o.members.ProbeInterval, "member-probe-interval", members.DefaultProbeInterval, "how often a member cluster is asked whether it answers")
+	f.DurationVar(&o.members.ProbeTimeout, "member-probe-timeout", members.DefaultProbeTimeout, "how long the answer may take")
+	f.DurationVar(&o.members.OfflineAfter, "member-offline-after", members.DefaultOfflineAfter, "how long a member cluster may not answer until it counts as lost")
+	f.DurationVar(&o.members.StabilizationTime, "member-stabilization-time", members.DefaultStabilizationTime, "how long a lost member cluster must answer until it counts as returned")
 	o.pages.addTo(f, "127.0.0.1:8089", "/healthz, /readyz and /metrics")
 	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow --metrics-address without TLS and authorization on addresses other than loopback")
 	f.DurationVar(&m.Grace, "grace", controller.DefaultGrace, "how long reconciliations in progress may take to finish at shutdown")
@@ -114,8 +120,19 @@ func (o *controllerOptions) validate() error {
 	case m.Grace <= 0:
 		return fmt.Errorf("invalid --grace %s: must be positive", m.Grace)
 	}
-	if _, err := controller.Select(knownControllers(reconcile.Options{}), o.controllers); err != nil {
+	if _, err := controller.Select(knownControllers(reconcile.Options{}, members.Options{}), o.controllers); err != nil {
 		return fmt.Errorf("invalid --controllers: %w", err)
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{
+		{"member-probe-interval", o.members.ProbeInterval}, {"member-probe-timeout", o.members.ProbeTimeout},
+		{"member-offline-after", o.members.OfflineAfter}, {"member-stabilization-time", o.members.StabilizationTime},
+	} {
+		if d.value <= 0 {
+			return fmt.Errorf("invalid --%s %s: must be positive", d.flag, d.value)
+		}
 	}
 	return o.validateElection()
 }
@@ -150,13 +167,13 @@ func (o *controllerOptions) validateElection() error {
 }
 
 // knownControllers are all controllers.
-func knownControllers(o reconcile.Options) []controller.Controller {
-	return []controller.Controller{reconcile.New(o)}
+func knownControllers(b reconcile.Options, m members.Options) []controller.Controller {
+	return []controller.Controller{reconcile.New(b), members.New(m)}
 }
 
 func controllerNames() string {
 	var names []string
-	for _, c := range knownControllers(reconcile.Options{}) {
+	for _, c := range knownControllers(reconcile.Options{}, members.Options{}) {
 		names = append(names, c.Name())
 	}
 	return strings.Join(names, ", ")
@@ -209,7 +226,13 @@ func (o *controllerOptions) build(config *rest.Config, registry prometheus.Regis
 	if err != nil {
 		return nil, err
 	}
-	known := knownControllers(reconcile.Options{Metrics: metrics, PerNamespace: len(o.manager.Namespaces) > 0})
+	namespace := cmp.Or(o.manager.LeaseNamespace, os.Getenv("POD_NAMESPACE"), controllerNamespace)
+	clusters := o.members
+	clusters.Namespace = namespace
+	if clusters.Metrics, err = members.NewMetrics(registry); err != nil {
+		return nil, err
+	}
+	known := knownControllers(reconcile.Options{Metrics: metrics, PerNamespace: len(o.manager.Namespaces) > 0}, clusters)
 	chosen, err := controller.Select(known, o.controllers)
 	if err != nil {
 		return nil, err
@@ -217,7 +240,8 @@ func (o *controllerOptions) build(config *rest.Config, registry prometheus.Regis
 	options := o.manager
 	options.Log, options.NoLeaderElection = log, !o.leaderElect
 	options.Trim = map[client.Object]cache.TransformFunc{&v1.Pod{}: podhealth.Trim}
-	options.LeaseNamespace = cmp.Or(options.LeaseNamespace, os.Getenv("POD_NAMESPACE"), controllerNamespace)
+	options.Confined = map[client.Object]string{&v1.Secret{}: namespace}
+	options.LeaseNamespace = namespace
 	options.Scheme = runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(options.Scheme), v1alpha1.AddToScheme(options.Scheme)); err != nil {
 		return nil, err

@@ -111,8 +111,8 @@ func TestDocumentedDocuments(t *testing.T) {
 }
 
 // accept fails the test unless the documents are sound: the program takes them,
-// or they are marks of zones, or Balancers as the controller wants them, with other objects of a
-// cluster beside them.
+// or they are marks of zones, members, or Balancers as the controller wants them, with other objects
+// of a cluster beside them.
 func accept(t *testing.T, where, text string) {
 	if !strings.Contains(text, "apiVersion: "+v1alpha1.APIVersion) {
 		return
@@ -132,6 +132,12 @@ func accept(t *testing.T, where, text string) {
 	if strings.Contains(text, "\nkind: "+v1alpha1.KindZonalShift+"\n") {
 		if _, _, err := zonemarks.Parse(where, []byte(text)); err != nil {
 			t.Error(err)
+		}
+		return
+	}
+	if strings.Contains(text, "\nkind: "+v1alpha1.KindMemberCluster+"\n") {
+		if err := yaml.UnmarshalStrict([]byte(text), &v1alpha1.MemberCluster{}); err != nil {
+			t.Errorf("%s: %v", where, err)
 		}
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
+	"github.com/evenkeel/evenkeel/federation/members"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 )
@@ -23,7 +24,10 @@ var metricsPage = []struct {
 }{
 	{"Servers and connections", func(r prometheus.Registerer) { serving.NewMetrics(r) }},
 	{"evenkeel sidecar", func(r prometheus.Registerer) { sidecar.NewMetrics(r) }},
-	{"evenkeel controller", func(r prometheus.Registerer) { _, _ = reconcile.NewMetrics(r) }}, // a catalog takes all
+	{"evenkeel controller", func(r prometheus.Registerer) { // a catalog takes all
+		_, _ = reconcile.NewMetrics(r)
+		_, _ = members.NewMetrics(r)
+	}},
 }
 
 // TestDocumentedMetrics: docs/metrics.md ends with tables of what is registered.

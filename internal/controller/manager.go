@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,7 +86,7 @@ func (m *Manager) settings() manager.Options {
 		Cache: cache.Options{
 			DefaultNamespaces: namespaces(o.Namespaces),
 			DefaultTransform:  cache.TransformStripManagedFields(),
-			ByObject:          trims(o.Trim),
+			ByObject:          kinds(o),
 
 			DefaultWatchErrorHandler: m.watches.failed,
 		},
@@ -110,10 +109,14 @@ func (m *Manager) settings() manager.Options {
 	}
 }
 
-func trims(of map[client.Object]toolscache.TransformFunc) map[client.Object]cache.ByObject {
+// kinds are what the cache does with objects of single kinds.
+func kinds(o *Options) map[client.Object]cache.ByObject {
 	out := map[client.Object]cache.ByObject{}
-	for object, trim := range of {
+	for object, trim := range o.Trim {
 		out[object] = cache.ByObject{Transform: trim}
+	}
+	for object, namespace := range o.Confined {
+		out[object] = cache.ByObject{Namespaces: namespaces([]string{namespace})}
 	}
 	return out
 }

@@ -44,6 +44,9 @@ type Options struct {
 	// Trim has, by an object of the kind, what the cache keeps of the objects. Of other kinds it
 	// keeps all but the managed fields.
 	Trim map[client.Object]cache.TransformFunc
+	// Confined has, by an object of the kind, the only namespace in which objects of the kind are
+	// watched.
+	Confined map[client.Object]string
 
 	// NoLeaderElection is for a process that runs alone.
 	NoLeaderElection bool

@@ -1,0 +1,180 @@
+package members
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// caches hold the local objects of a cluster and what their pods count as, kept up to date by
+// watches. Only what has the label of federated objects is read.
+type caches struct {
+	cancel context.CancelFunc
+	local  map[string]cache.SharedIndexInformer // by kind
+	tally  *tally
+	filled []cache.DoneChecker // when what was there first is counted
+
+	mu      sync.Mutex
+	problem *Problem // what may not be read
+}
+
+// openCaches begins to fill caches, which are kept up to date until ctx is done or they are closed.
+func openCaches(ctx context.Context, clientset kubernetes.Interface, changed, podsChanged func(Local)) (*caches, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(clientset, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.LabelFederated }))
+	c := &caches{tally: newTally(), local: map[string]cache.SharedIndexInformer{
+		ReplicaSet: factory.Apps().V1().ReplicaSets().Informer(),
+		Deployment: factory.Apps().V1().Deployments().Informer(),
+	}}
+	for kind, informer := range c.local {
+		if err := c.setUp(informer, handlers(func(o metav1.Object) {
+			changed(Local{kind, o.GetNamespace(), o.GetName()})
+		}), trimLocal); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.setUp(factory.Core().V1().Pods().Informer(), c.counting(podsChanged), trimPod); err != nil {
+		return nil, err
+	}
+	// Reflectors log the address of the cluster.
+	ctx, c.cancel = context.WithCancel(logr.NewContext(ctx, logr.Discard()))
+	factory.StartWithContext(ctx)
+	return c, nil
+}
+
+func (c *caches) setUp(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler, transform cache.TransformFunc) error {
+	if err := informer.SetTransform(transform); err != nil {
+		return err
+	}
+	if err := informer.SetWatchErrorHandlerWithContext(c.failed); err != nil {
+		return err
+	}
+	registration, err := informer.AddEventHandler(handler)
+	if err == nil {
+		c.filled = append(c.filled, registration.HasSyncedChecker())
+	}
+	return err
+}
+
+// handlers reports every change of an object.
+func handlers(changed func(metav1.Object)) cache.ResourceEventHandler {
+	report := func(o any) {
+		if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = unknown.Obj
+		}
+		if accessor, err := meta.Accessor(o); err == nil {
+			changed(accessor)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: report, DeleteFunc: report, UpdateFunc: func(_, o any) { report(o) }}
+}
+
+// counting counts pods.
+func (c *caches) counting(changed func(Local)) cache.ResourceEventHandler {
+	report := func(locals []Local) {
+		for _, l := range locals {
+			changed(l)
+		}
+	}
+	count := func(o any) {
+		if pod, ok := o.(*v1.Pod); ok {
+			report(c.tally.set(pod))
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: count, UpdateFunc: func(_, o any) { count(o) },
+		DeleteFunc: func(o any) {
+			if key, err := cache.DeletionHandlingObjectToName(o); err == nil {
+				report(c.tally.delete(types.NamespacedName{Namespace: key.Namespace, Name: key.Name}))
+			}
+		},
+	}
+}
+
+// trimLocal drops who wrote which field, which is most of a small object.
+func trimLocal(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// trimPod keeps of a pod what is counted.
+func trimPod(object any) (any, error) {
+	pod, ok := object.(*v1.Pod)
+	if !ok {
+		return object, nil
+	}
+	conditions := pod.Status.Conditions
+	pod.ObjectMeta = metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Labels: pod.Labels,
+		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, OwnerReferences: pod.OwnerReferences,
+	}
+	pod.Spec = v1.PodSpec{NodeName: pod.Spec.NodeName}
+	pod.Status = v1.PodStatus{
+		Phase: pod.Status.Phase, Conditions: conditions,
+		InitContainerStatuses: pod.Status.InitContainerStatuses, ContainerStatuses: pod.Status.ContainerStatuses,
+	}
+	return pod, nil
+}
+
+// failed is a cache.WatchErrorHandlerWithContext.
+func (c *caches) failed(_ context.Context, r *cache.Reflector, err error) {
+	if apierrors.IsForbidden(err) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.problem = forbidden("list and watch " + strings.TrimPrefix(r.TypeDescription(), "*v1.") + "s in all namespaces")
+	}
+}
+
+func forbidden(what string) *Problem {
+	return &Problem{v1alpha1.ReasonForbidden, "the cluster does not allow to " + what + ": evenkeel cluster join gives the rights that are needed"}
+}
+
+// wait waits until the caches are filled, or ctx is done.
+func (c *caches) wait(ctx context.Context) bool { return cache.WaitFor(ctx, "", c.filled...) }
+
+func (c *caches) ready() bool {
+	return !slices.ContainsFunc(c.filled, func(f cache.DoneChecker) bool { return !cache.IsDone(f) })
+}
+
+func (c *caches) denied() *Problem {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.problem
+}
+
+func (c *caches) get(l Local) (any, bool) {
+	informer, ok := c.local[l.Kind]
+	if !ok {
+		return nil, false
+	}
+	o, found, err := informer.GetStore().GetByKey(cache.NewObjectName(l.Namespace, l.Name).String())
+	return o, found && err == nil
+}
+
+func (c *caches) replicaSet(namespace, name string) *appsv1.ReplicaSet {
+	o, _ := c.get(Local{ReplicaSet, namespace, name})
+	r, _ := o.(*appsv1.ReplicaSet)
+	return r
+}
+
+func (c *caches) deployment(namespace, name string) *appsv1.Deployment {
+	o, _ := c.get(Local{Deployment, namespace, name})
+	d, _ := o.(*appsv1.Deployment)
+	return d
+}

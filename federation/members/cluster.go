@@ -1,0 +1,283 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// Cluster is a member cluster. Its methods may be called from several goroutines. What they return
+// comes from memory, so none of them waits for the cluster.
+type Cluster struct {
+	name    string
+	options *Options
+	home    registry
+
+	mu      sync.Mutex
+	labels  map[string]string
+	taints  []v1alpha1.ClusterTaint
+	live    liveness
+	cause   string   // why it does not answer
+	problem *Problem // of its credentials
+	valid   bool     // it has accepted its credentials
+	expires time.Time
+	uid     string
+	version string
+	probed  time.Time
+	session *session // nil without usable credentials
+	caches  *caches  // nil before the cluster was ever read
+	owner   *session // of the caches
+	changes changes
+}
+
+// registry is what a Cluster knows of the others.
+type registry interface {
+	// claim refuses a cluster that is another member or the host.
+	claim(uid, name string) error
+	clusterChanged(name string)
+	localChanged(cluster string, l Local)
+	podsChanged(cluster string, l Local)
+}
+
+func newCluster(name string, before State, home registry, o *Options) *Cluster {
+	return &Cluster{name: name, options: o, home: home, live: newLiveness(before, time.Now(), o)}
+}
+
+// View is what is known of a cluster at a time.
+type View struct {
+	Name   string
+	Labels map[string]string
+	Taints []v1alpha1.ClusterTaint
+	// State is what the cluster counts as, since when and, if it does not answer, why not.
+	State State
+	Since time.Time
+	Cause string
+	// Known reports that the local objects were read at least once since the program started.
+	Known bool
+}
+
+// View returns what is known now.
+func (c *Cluster) View() View {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.live.advance(time.Now())
+	return View{
+		Name: c.name, Labels: maps.Clone(c.labels), Taints: slices.Clone(c.taints),
+		State: c.live.state, Since: c.live.since, Cause: c.cause, Known: c.caches != nil,
+	}
+}
+
+// Name is the name of the MemberCluster.
+func (c *Cluster) Name() string { return c.name }
+
+// ReplicaSet returns a local object as it was last seen; nil if there is none. It is shared and
+// must not be changed.
+func (c *Cluster) ReplicaSet(namespace, name string) *appsv1.ReplicaSet {
+	if caches := c.read(); caches != nil {
+		return caches.replicaSet(namespace, name)
+	}
+	return nil
+}
+
+// Deployment is as ReplicaSet.
+func (c *Cluster) Deployment(namespace, name string) *appsv1.Deployment {
+	if caches := c.read(); caches != nil {
+		return caches.deployment(namespace, name)
+	}
+	return nil
+}
+
+// Pods counts the pods of a local object.
+func (c *Cluster) Pods(l Local) Pods {
+	if caches := c.read(); caches != nil {
+		return caches.tally.get(l)
+	}
+	return Pods{}
+}
+
+// Client returns a client of the cluster, whose calls are bounded in number and time. It returns
+// ErrNotAnswering for a cluster that does not answer, so that nobody waits for it. It knows
+// ReplicaSets, Deployments, pods and events.
+func (c *Cluster) Client() (client.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.live.advance(time.Now())
+	if c.session == nil || c.live.state != Ready && c.live.state != Stabilizing {
+		return nil, ErrNotAnswering
+	}
+	return c.session.writer, nil
+}
+
+func (c *Cluster) read() *caches {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.caches
+}
+
+// current reports whether the caches are those of a session.
+func (c *Cluster) current(s *session) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owner == s
+}
+
+func (c *Cluster) denied() error {
+	if caches := c.read(); caches != nil {
+		if problem := caches.denied(); problem != nil {
+			return problem
+		}
+	}
+	return nil
+}
+
+// describe takes in the labels and taints of the MemberCluster.
+func (c *Cluster) describe(m *v1alpha1.MemberCluster) {
+	c.mu.Lock()
+	same := maps.Equal(c.labels, m.Labels) && slices.Equal(c.taints, m.Spec.Taints)
+	c.labels, c.taints = maps.Clone(m.Labels), slices.Clone(m.Spec.Taints)
+	c.mu.Unlock()
+	if !same {
+		c.home.clusterChanged(c.name)
+	}
+}
+
+// connect has the cluster reached by a kubeconfig from now on. If it is the one in use, nothing
+// happens.
+func (c *Cluster) connect(ctx context.Context, config *rest.Config, print fingerprint, expires time.Time) error {
+	c.mu.Lock()
+	before := c.session
+	c.mu.Unlock()
+	if before != nil && before.fingerprint == print {
+		return nil
+	}
+	s, err := newSession(c, config, print)
+	if err != nil { // such as a key that does not belong to its certificate
+		return invalid("cannot be used")
+	}
+	c.mu.Lock()
+	c.session, c.problem, c.valid, c.expires = s, nil, false, expires
+	c.mu.Unlock()
+	if before != nil {
+		before.close()
+	}
+	s.open(ctx)
+	return nil
+}
+
+// refuse ends the connection because of the credentials.
+func (c *Cluster) refuse(problem *Problem) {
+	c.mu.Lock()
+	s := c.session
+	c.session, c.problem, c.valid, c.expires = nil, problem, false, time.Time{}
+	c.live.failed(time.Now())
+	c.mu.Unlock()
+	if s != nil {
+		s.close()
+		c.home.clusterChanged(c.name)
+	}
+}
+
+// close ends the connection for good.
+func (c *Cluster) close() {
+	c.mu.Lock()
+	s, caches := c.session, c.caches
+	c.session = nil
+	c.live.failed(time.Now())
+	c.mu.Unlock()
+	if s != nil {
+		s.close()
+	}
+	if caches != nil {
+		caches.cancel()
+	}
+	c.changes.wait()
+}
+
+// checked takes in what a session found.
+func (c *Cluster) checked(s *session, err error) {
+	now := time.Now()
+	c.mu.Lock()
+	if c.session != s {
+		c.mu.Unlock()
+		return
+	}
+	before, known, valid := c.live.state, c.problem, c.valid
+	c.probed = now
+	var problem *Problem
+	switch {
+	case err == nil:
+		c.live.answered(now)
+		c.problem, c.valid, c.cause = nil, true, ""
+	case errors.Is(err, errFilling):
+		c.live.advance(now)
+	default:
+		c.live.failed(now)
+		if errors.As(err, &problem) {
+			c.problem, c.valid = problem, false
+		}
+		if c.cause == "" || c.live.state != before { // otherwise the status would change all the time
+			c.cause = Explain(err)
+		}
+	}
+	changed := c.live.state != before || c.valid != valid || !sameProblem(known, c.problem)
+	c.mu.Unlock()
+	if changed {
+		c.home.clusterChanged(c.name)
+	}
+}
+
+func sameProblem(a, b *Problem) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+// identified takes in which cluster it is.
+func (c *Cluster) identified(s *session, uid, version string) error {
+	if err := c.home.claim(uid, c.name); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	same := c.session != s || c.uid == uid && c.version == version
+	if !same {
+		c.uid, c.version = uid, version
+	}
+	c.mu.Unlock()
+	if !same {
+		c.home.clusterChanged(c.name)
+	}
+	return nil
+}
+
+// filled replaces the caches by those of a session.
+func (c *Cluster) filled(s *session, fresh *caches) {
+	c.mu.Lock()
+	old := c.caches
+	c.caches, c.owner = fresh, s
+	c.mu.Unlock()
+	if old != nil {
+		old.cancel()
+	}
+	c.home.clusterChanged(c.name) // what changed meanwhile was reported too early
+}
+
+// advance makes the changes that time alone brings, and returns when the next one is; zero if there
+// is none.
+func (c *Cluster) advance() (next time.Time) {
+	now := time.Now()
+	c.mu.Lock()
+	c.live.advance(now)
+	next = c.live.next()
+	c.mu.Unlock()
+	return next
+}
+
+func (c *Cluster) localChanged(l Local) { c.home.localChanged(c.name, l) }
+func (c *Cluster) podsChanged(l Local)  { c.home.podsChanged(c.name, l) }

@@ -1,0 +1,228 @@
+package members
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// In virtual time, over a network in memory.
+func inBubble(t *testing.T, play func(*testing.T, *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Options{})
+		defer w.end()
+		play(t, w)
+	})
+}
+
+func TestClusterIsReadyAsSoonAsItAnswers(t *testing.T) {
+	inBubble(t, func(_ *testing.T, w *world) {
+		w.server("a")
+		w.after(time.Second)
+		w.says("a", fine)
+		if s := w.get("a").Status; s.Version != "v1.36.3" || s.ClusterUID != "uid-of-a" || s.LastProbeTime == nil {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A cluster that is asked every ten seconds and does not change costs no write.
+func TestNothingIsWrittenWhileNothingChanges(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		s := w.server("a")
+		w.after(time.Minute)
+		writes, probes := w.writes, s.called("GET /readyz")
+		w.after(time.Hour)
+		if w.writes != writes {
+			t.Errorf("%d writes in an hour", w.writes-writes)
+		}
+		if got := s.called("GET /readyz") - probes; got < 350 || got > 370 {
+			t.Errorf("%d probes in an hour", got)
+		}
+	})
+}
+
+func TestShortLossIsNotYetALoss(t *testing.T) {
+	inBubble(t, func(_ *testing.T, w *world) {
+		s := w.server("a")
+		w.after(time.Second)
+		w.net.down(at("a"))
+		w.after(30 * time.Second)
+		w.says("a", notAnswers)
+		w.net.up(at("a"), s)
+		w.after(15 * time.Second)
+		w.says("a", fine)
+	})
+}
+
+// It counts as lost a minute after the first probe that failed, and as returned when it has answered
+// for a minute.
+func TestLongLoss(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		s := w.server("a")
+		w.after(time.Second)
+		w.net.down(at("a"))
+		w.after(59 * time.Second)
+		w.says("a", notAnswers)
+		w.after(11 * time.Second)
+		w.says("a", offline)
+		w.after(4 * time.Minute)
+		w.net.up(at("a"), s)
+		w.after(15 * time.Second)
+		w.says("a", stabilizes)
+		w.after(40 * time.Second)
+		w.says("a", stabilizes)
+		w.after(20 * time.Second)
+		w.says("a", fine)
+		for _, want := range []string{"Warning ClusterLost", "Normal ClusterBack"} {
+			if got := <-w.events.Events; !strings.HasPrefix(got, want) {
+				t.Errorf("event %q, want %s", got, want)
+			}
+		}
+	})
+}
+
+// A cluster that answers only now and then does not return.
+func TestReturnMustBeStable(t *testing.T) {
+	inBubble(t, func(_ *testing.T, w *world) {
+		s := w.server("a")
+		w.after(time.Second)
+		w.net.down(at("a"))
+		w.after(2 * time.Minute)
+		for range 5 {
+			w.net.up(at("a"), s)
+			w.after(35 * time.Second)
+			w.says("a", stabilizes)
+			w.net.down(at("a"))
+			w.after(15 * time.Second)
+			w.says("a", offline)
+		}
+	})
+}
+
+// It accepts connections and never answers.
+func TestHangCountsAsLossAndDelaysNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		s := w.server("a")
+		w.server("b")
+		w.after(time.Second)
+		release := s.hang()
+		w.after(20 * time.Second)
+		w.says("a", notAnswers)
+		w.says("b", fine)
+		if _, err := w.members.Get("a").Client(); err != ErrNotAnswering { //nolint:errorlint // it is returned as it is
+			t.Errorf("a client of a cluster that does not answer: %v", err)
+		}
+		w.after(time.Minute)
+		w.says("a", offline)
+		release()
+		w.after(80 * time.Second)
+		w.says("a", fine)
+	})
+}
+
+// What changed while the connection was lost is known when the cluster counts as answering again.
+func TestWhatIsThereIsReadAnewAfterALoss(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		s := w.server("a")
+		s.put("replicasets", replicaSet("web", 3))
+		w.after(time.Second)
+		c := w.members.Get("a")
+		if r := c.ReplicaSet("shop", "web"); r == nil || *r.Spec.Replicas != 3 {
+			t.Fatalf("before: %+v", r)
+		}
+		w.net.down(at("a"))
+		w.after(30 * time.Second)
+		s.set(func(s *server) { s.watchers = map[string][]chan event{} }) // the watches are broken
+		s.put("replicasets", replicaSet("web", 5))
+		if r := c.ReplicaSet("shop", "web"); r == nil || *r.Spec.Replicas != 3 {
+			t.Fatalf("lost: %+v", r)
+		}
+		w.net.up(at("a"), s)
+		for range 20 {
+			w.after(time.Second)
+			if c.View().State == Ready {
+				break
+			}
+		}
+		if r := c.ReplicaSet("shop", "web"); r == nil || *r.Spec.Replicas != 5 {
+			t.Errorf("returned: %+v", r)
+		}
+	})
+}
+
+// A program that starts while a cluster is lost goes on waiting for it, and does not take it for a
+// new one when it returns.
+func TestRestartRemembersALoss(t *testing.T) {
+	inBubble(t, func(_ *testing.T, w *world) {
+		s := w.server("a")
+		w.after(time.Second)
+		w.net.down(at("a"))
+		w.after(2 * time.Minute)
+		w.says("a", offline)
+		w.stop()
+		w.run(w.members.options)
+		w.net.up(at("a"), s)
+		w.poke("a")
+		w.after(time.Second)
+		w.says("a", stabilizes)
+		w.after(70 * time.Second)
+		w.says("a", fine)
+	})
+}
+
+func TestClusterLeaves(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		s := w.server("a")
+		w.after(time.Second)
+		m := w.get("a")
+		if err := w.host.Delete(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		w.poke("a")
+		w.after(time.Second)
+		if w.members.Get("a") != nil || len(w.members.List()) != 0 {
+			t.Error("it is still there")
+		}
+		before := s.called("GET /readyz")
+		w.after(time.Hour)
+		if s.called("GET /readyz") != before {
+			t.Error("it is still asked")
+		}
+	})
+}
+
+func TestLabelsAndTaintsAreSeen(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.server("a")
+		w.after(time.Second)
+		m := w.get("a")
+		m.Labels = map[string]string{"topology.kubernetes.io/region": "eu"}
+		if err := w.host.Update(t.Context(), m, &client.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.poke("a")
+		w.after(time.Second)
+		if v := w.members.Get("a").View(); v.Labels["topology.kubernetes.io/region"] != "eu" {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+func replicaSet(name string, replicas int32) *appsv1.ReplicaSet {
+	r := &appsv1.ReplicaSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: ReplicaSet},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), ResourceVersion: "1", Labels: map[string]string{v1alpha1.LabelFederated: "true"}},
+	}
+	r.Spec.Replicas = &replicas
+	return r
+}

@@ -1,0 +1,204 @@
+package members
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// The reasons of events.
+const (
+	eventLost        = "ClusterLost"
+	eventBack        = "ClusterBack"
+	eventCredentials = "CredentialsRefused"
+)
+
+// Name implements controller.Controller.
+func (m *Members) Name() string { return Name }
+
+// SetupWithManager registers the controller, which connects to every MemberCluster while its
+// manager leads. The scheme of the manager must know v1alpha1 and the core kinds.
+func (m *Members) SetupWithManager(mgr manager.Manager) error {
+	r := &reconciler{members: m, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("evenkeel-" + Name)}
+	return builder.ControllerManagedBy(mgr).Named(Name).
+		For(&v1alpha1.MemberCluster{}).
+		Watches(&v1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret)).
+		WatchesRawSource(source.Func(m.attach)).
+		Complete(r)
+}
+
+// attach sets the queue for changes of the clusters, and how long connections live.
+func (m *Members) attach(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ctx, m.queue = ctx, q
+	return nil
+}
+
+// reconciler connects to MemberClusters and writes their status.
+type reconciler struct {
+	members *Members
+	client  client.Client
+	live    client.Reader
+	events  events.EventRecorder
+}
+
+// ofSecret are the MemberClusters that refer to a Secret.
+func (r *reconciler) ofSecret(ctx context.Context, secret client.Object) []reconcile.Request {
+	var all v1alpha1.MemberClusterList
+	if secret.GetNamespace() != r.members.options.Namespace || r.client.List(ctx, &all) != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range all.Items {
+		if all.Items[i].Spec.KubeconfigSecretRef.Name == secret.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var m v1alpha1.MemberCluster
+	err := r.client.Get(ctx, request.NamespacedName, &m)
+	if apierrors.IsNotFound(err) || err == nil && m.DeletionTimestamp != nil {
+		r.members.remove(request.Name)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading MemberCluster %s: %w", request.Name, err)
+	}
+	if err := r.prepare(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	c, isNew := r.members.add(&m)
+	c.describe(&m)
+	if err := r.connect(ctx, c, &m); err != nil {
+		return reconcile.Result{}, err
+	}
+	if isNew {
+		r.members.changed(m.Name)
+	}
+	next := c.advance()
+	if err := r.store(ctx, c, &m); err != nil {
+		return reconcile.Result{}, err
+	}
+	if next.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: max(time.Until(next), time.Millisecond)}, nil
+}
+
+// prepare finds out, once, which cluster the host is and which clusters have joined before.
+func (r *reconciler) prepare(ctx context.Context) error {
+	r.members.mu.Lock()
+	done := r.members.host != ""
+	r.members.mu.Unlock()
+	if done {
+		return nil
+	}
+	var all v1alpha1.MemberClusterList
+	if err := r.client.List(ctx, &all); err != nil {
+		return fmt.Errorf("listing MemberClusters: %w", err)
+	}
+	for i := range all.Items {
+		r.members.recall(all.Items[i].Status.ClusterUID, all.Items[i].Name)
+	}
+	var system v1.Namespace
+	if err := r.live.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
+		return fmt.Errorf("reading the UID of the host, which is that of its namespace kube-system: %w", err)
+	}
+	r.members.mu.Lock()
+	r.members.host = string(system.UID)
+	r.members.mu.Unlock()
+	return nil
+}
+
+// connect has the cluster reached as its Secret says now.
+func (r *reconciler) connect(ctx context.Context, c *Cluster, m *v1alpha1.MemberCluster) error {
+	ref := m.Spec.KubeconfigSecretRef
+	key := cmp.Or(ref.Key, v1alpha1.DefaultKubeconfigKey)
+	var secret v1.Secret
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: r.members.options.Namespace, Name: ref.Name}, &secret)
+	data, found := secret.Data[key]
+	switch {
+	case apierrors.IsNotFound(err):
+		c.refuse(&Problem{v1alpha1.ReasonSecretNotFound, fmt.Sprintf("there is no Secret %s in namespace %s: create it, or %s", ref.Name, r.members.options.Namespace, remedy)})
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading Secret %s: %w", ref.Name, err)
+	case !found:
+		c.refuse(&Problem{v1alpha1.ReasonSecretNotFound, fmt.Sprintf("the Secret %s in namespace %s has no key %s: add it, or %s", ref.Name, r.members.options.Namespace, key, remedy)})
+		return nil
+	}
+	var problem *Problem
+	config, expires, err := ReadKubeconfig(data, time.Now())
+	if err == nil {
+		r.members.mu.Lock()
+		lifetime := r.members.ctx
+		r.members.mu.Unlock()
+		err = c.connect(lifetime, config, sha256.Sum256(data), expires)
+	}
+	if errors.As(err, &problem) {
+		c.refuse(problem)
+		return nil
+	}
+	return err
+}
+
+// store writes the status if it changed.
+func (r *reconciler) store(ctx context.Context, c *Cluster, m *v1alpha1.MemberCluster) error {
+	r.members.options.Metrics.see(c.name, c.View().State)
+	status := c.status(m)
+	if equality.Semantic.DeepEqual(status, &m.Status) {
+		return nil
+	}
+	before := m.DeepCopy()
+	m.Status = *status
+	if err := r.client.Status().Patch(ctx, m, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.report(ctx, before, m)
+	return nil
+}
+
+// report records and logs what has changed.
+func (r *reconciler) report(ctx context.Context, before, m *v1alpha1.MemberCluster) {
+	was, is := stateOf(before), stateOf(m)
+	reachable := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReachable)
+	credentials := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionCredentialsValid)
+	switch {
+	case is == Offline && was != Offline && was != Stabilizing:
+		r.events.Eventf(m, nil, v1.EventTypeWarning, eventLost, "Probe", "%s", reachable.Message)
+	case is == Ready && was.Lost():
+		r.events.Eventf(m, nil, v1.EventTypeNormal, eventBack, "Probe", "the cluster has answered for %s", r.members.options.StabilizationTime)
+	}
+	if old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionCredentialsValid); credentials.Status == metav1.ConditionFalse &&
+		(old == nil || old.Reason != credentials.Reason) {
+		r.events.Eventf(m, nil, v1.EventTypeWarning, eventCredentials, "Connect", "%s", credentials.Message)
+	}
+	if was != is {
+		log.FromContext(ctx).Info("Member cluster changed", "state", is, "before", was, "message", reachable.Message)
+	}
+}

@@ -1,0 +1,178 @@
+package members
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// Problem is why a cluster cannot be used, and what to do about it. Its text holds nothing of a
+// kubeconfig, neither credentials nor addresses, so that it can be shown to anyone.
+type Problem struct {
+	// Reason is one of the reasons of the condition CredentialsValid.
+	Reason  string
+	Message string
+}
+
+func (p *Problem) Error() string { return p.Message }
+
+// remedy is the simplest way out of most problems of credentials.
+const remedy = "make new credentials with evenkeel cluster join"
+
+func invalid(format string, args ...any) *Problem {
+	return &Problem{v1alpha1.ReasonInvalidKubeconfig, "the kubeconfig " + fmt.Sprintf(format, args...) + ": " + remedy}
+}
+
+// ReadKubeconfig returns how the current context of a kubeconfig reaches its cluster, and when its
+// credentials expire; zero if it does not say. Every error is a *Problem: a kubeconfig must hold
+// its credentials itself, so one that names files is refused, and one that names a command or a
+// plugin too, which are never run. The time decides whether credentials have expired.
+func ReadKubeconfig(data []byte, now time.Time) (*rest.Config, time.Time, error) {
+	// The errors of the parser quote what they cannot parse.
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, time.Time{}, invalid("does not parse")
+	}
+	cluster, user, problem := current(config)
+	if problem != nil {
+		return nil, time.Time{}, problem
+	}
+	for _, refuse := range []func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo) *Problem{refusePlugins, refuseFiles, refuseServers, refuseEmpty} {
+		if problem := refuse(cluster, user); problem != nil {
+			return nil, time.Time{}, problem
+		}
+	}
+	out, err := clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
+	if err != nil {
+		return nil, time.Time{}, invalid("cannot be used")
+	}
+	expires, problem := expiry(out)
+	if problem == nil && !expires.IsZero() && !now.Before(expires) {
+		problem = &Problem{v1alpha1.ReasonExpired, fmt.Sprintf("the credentials expired on %s: %s", expires.UTC().Format(time.RFC3339), remedy)}
+	}
+	if problem != nil {
+		return nil, time.Time{}, problem
+	}
+	return out, expires, nil
+}
+
+// current returns what the current context refers to.
+func current(config *clientcmdapi.Config) (*clientcmdapi.Cluster, *clientcmdapi.AuthInfo, *Problem) {
+	if config.CurrentContext == "" {
+		return nil, nil, invalid("has no current-context")
+	}
+	context := config.Contexts[config.CurrentContext]
+	if context == nil {
+		return nil, nil, invalid("has no context of the name in its current-context")
+	}
+	cluster, user := config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
+	switch {
+	case cluster == nil:
+		return nil, nil, invalid("has no cluster of the name in its current context")
+	case user == nil:
+		return nil, nil, invalid("has no user of the name in its current context")
+	}
+	return cluster, user, nil
+}
+
+func refusePlugins(_ *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Problem {
+	refused := func(what string) *Problem {
+		return &Problem{v1alpha1.ReasonPluginRefused, "the kubeconfig asks to run " + what + ", which is never done: " + remedy + ", which needs none"}
+	}
+	switch {
+	case user.Exec != nil:
+		return refused("a command to obtain credentials (exec)")
+	case user.AuthProvider != nil:
+		return refused("a plugin to obtain credentials (auth-provider)")
+	}
+	return nil
+}
+
+func refuseFiles(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Problem {
+	for field, path := range map[string]string{
+		"certificate-authority": cluster.CertificateAuthority, "client-certificate": user.ClientCertificate,
+		"client-key": user.ClientKey, "tokenFile": user.TokenFile,
+	} {
+		if path != "" {
+			return &Problem{v1alpha1.ReasonFileRefused, fmt.Sprintf("the kubeconfig names a file in %s, which is never read: write the content into it, as kubectl config view --raw --flatten does, or %s", field, remedy)}
+		}
+	}
+	return nil
+}
+
+func refuseServers(cluster *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) *Problem {
+	server, err := url.Parse(cluster.Server)
+	switch {
+	case err != nil || server.Host == "":
+		return invalid("has no server with the form https://host:port")
+	case server.User != nil:
+		return invalid("has credentials within the address of its server")
+	case server.Scheme != "https":
+		return invalid("has a server without https")
+	}
+	return nil
+}
+
+func refuseEmpty(_ *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Problem {
+	if user.Token == "" && user.Username == "" && len(user.ClientCertificateData) == 0 {
+		return invalid("has no credentials: no token and no client certificate")
+	}
+	return nil
+}
+
+// expiry is when the credentials expire: the earlier of client certificate and token.
+func expiry(config *rest.Config) (time.Time, *Problem) {
+	var earliest time.Time
+	add := func(t time.Time) {
+		if !t.IsZero() && (earliest.IsZero() || t.Before(earliest)) {
+			earliest = t
+		}
+	}
+	if len(config.CAData) > 0 && !x509.NewCertPool().AppendCertsFromPEM(config.CAData) {
+		return earliest, invalid("has no certificate in certificate-authority-data")
+	}
+	if len(config.CertData) > 0 {
+		block, _ := pem.Decode(config.CertData)
+		if block == nil {
+			return earliest, invalid("has no certificate in client-certificate-data")
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return earliest, invalid("has a client certificate that does not parse")
+		}
+		add(certificate.NotAfter)
+	}
+	add(tokenExpiry(config.BearerToken))
+	return earliest, nil
+}
+
+// tokenExpiry is when a service account token expires; zero if it does not say. The signature is
+// for the API server to check.
+func tokenExpiry(token string) time.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return time.Time{}
+	}
+	var claims struct {
+		Expires int64 `json:"exp"`
+	}
+	if json.Unmarshal(payload, &claims) != nil || claims.Expires <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(claims.Expires, 0)
+}

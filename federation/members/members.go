@@ -1,0 +1,191 @@
+package members
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// Name is the name of the controller in flags, logs and metrics.
+const Name = "members"
+
+// Handler is called when something of the clusters changes. Calls come from several goroutines, and
+// must return quickly. A nil function is not called.
+type Handler struct {
+	// Cluster came, went, changed its state, labels or taints, or was read anew.
+	Cluster func(name string)
+	// Local object of a cluster was created, changed or deleted.
+	Local func(cluster string, l Local)
+	// Pods of a local object changed so that it matters.
+	Pods func(cluster string, l Local)
+}
+
+// Members are the member clusters. Its methods may be called from several goroutines.
+type Members struct {
+	options  Options
+	handlers []Handler
+
+	mu       sync.Mutex
+	ctx      context.Context // of the connections; nil until the controller starts
+	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
+	clusters map[string]*Cluster
+	claims   map[string]string // names by the UID of the cluster
+	host     string            // UID of the host
+}
+
+// New returns Members. They are empty until the controller is set up and its manager runs.
+func New(o Options) *Members {
+	o.setDefaults()
+	return &Members{options: o, clusters: map[string]*Cluster{}, claims: map[string]string{}}
+}
+
+// Handle adds a handler. It must be called before the manager runs.
+func (m *Members) Handle(h Handler) { m.handlers = append(m.handlers, h) }
+
+// List returns the clusters by name, those that cannot be reached included.
+func (m *Members) List() []*Cluster {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []*Cluster
+	for _, c := range m.clusters {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *Cluster) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+// Get returns a cluster; nil if there is none of the name.
+func (m *Members) Get(name string) *Cluster {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.clusters[name]
+}
+
+// add returns the cluster of a MemberCluster, which continues as its status says if it is new.
+func (m *Members) add(of *v1alpha1.MemberCluster) (c *Cluster, isNew bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.clusters[of.Name]; c != nil {
+		return c, false
+	}
+	c = newCluster(of.Name, stateOf(of), m, &m.options)
+	m.clusters[of.Name] = c
+	return c, true
+}
+
+// remove ends the connection to a cluster that is a member no longer.
+func (m *Members) remove(name string) {
+	m.mu.Lock()
+	c := m.clusters[name]
+	delete(m.clusters, name)
+	var others []string
+	for uid, holder := range m.claims {
+		if holder == name {
+			delete(m.claims, uid)
+		}
+	}
+	for other := range m.clusters {
+		others = append(others, other)
+	}
+	m.mu.Unlock()
+	if c == nil {
+		return
+	}
+	c.close()
+	m.options.Metrics.forget(name)
+	m.changed(name)
+	for _, other := range others { // one may have been refused because of this one
+		m.ask(other)
+	}
+}
+
+// ask has a cluster probed now if it was refused.
+func (m *Members) ask(name string) {
+	if c := m.Get(name); c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.session != nil && c.problem != nil {
+			c.session.ask()
+		}
+	}
+}
+
+// recall takes in which cluster a MemberCluster was found to be before the program started, so that
+// another MemberCluster does not take its place.
+func (m *Members) recall(uid, name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if uid != "" && m.claims[uid] == "" {
+		m.claims[uid] = name
+	}
+}
+
+// claim implements registry. A cluster belongs to the MemberCluster that was there first.
+func (m *Members) claim(uid, name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if uid == m.host {
+		return &Problem{
+			v1alpha1.ReasonPointsToHost,
+			"the kubeconfig is that of the host, the cluster that the controllers run against: give the one of the member",
+		}
+	}
+	if holder := m.claims[uid]; holder != "" && holder != name {
+		return &Problem{
+			v1alpha1.ReasonAlreadyJoined,
+			fmt.Sprintf("the kubeconfig is that of a cluster that has joined already, as %s: delete one of the two MemberClusters", holder),
+		}
+	}
+	for other, holder := range m.claims {
+		if holder == name && other != uid {
+			delete(m.claims, other)
+		}
+	}
+	m.claims[uid] = name
+	return nil
+}
+
+// clusterChanged implements registry: the status of the MemberCluster may have to change.
+func (m *Members) clusterChanged(name string) {
+	m.mu.Lock()
+	q := m.queue
+	m.mu.Unlock()
+	if q != nil {
+		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+	m.changed(name)
+}
+
+func (m *Members) changed(name string) {
+	for _, h := range m.handlers {
+		if h.Cluster != nil {
+			h.Cluster(name)
+		}
+	}
+}
+
+// localChanged implements registry.
+func (m *Members) localChanged(cluster string, l Local) {
+	for _, h := range m.handlers {
+		if h.Local != nil {
+			h.Local(cluster, l)
+		}
+	}
+}
+
+// podsChanged implements registry.
+func (m *Members) podsChanged(cluster string, l Local) {
+	for _, h := range m.handlers {
+		if h.Pods != nil {
+			h.Pods(cluster, l)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package members
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"time"
+)
+
+// Defaults of Options.
+const (
+	// DefaultNamespace is where the manifests install the controllers.
+	DefaultNamespace = "evenkeel-system"
+	// DefaultProbeInterval is how often a cluster is asked whether it answers.
+	DefaultProbeInterval = 10 * time.Second
+	// DefaultProbeTimeout is how long it may take.
+	DefaultProbeTimeout = 5 * time.Second
+	// DefaultOfflineAfter is how long a cluster may not answer until its replicas start elsewhere.
+	DefaultOfflineAfter = time.Minute
+	// DefaultStabilizationTime is how long a cluster must answer until it gets replicas back.
+	DefaultStabilizationTime = time.Minute
+	// DefaultCallTimeout is how long a call to a cluster may take.
+	DefaultCallTimeout = 10 * time.Second
+	// DefaultQPS and DefaultBurst are how many calls a cluster gets in a second.
+	DefaultQPS, DefaultBurst = 50, 100
+	// DefaultWriters is how many changes of a cluster are under way at the same time.
+	DefaultWriters = 8
+)
+
+// Options of Members. The zero value works.
+type Options struct {
+	// Namespace is where the Secrets are; empty means DefaultNamespace.
+	Namespace string
+	// ProbeInterval and ProbeTimeout are how often a cluster is asked whether it answers, and how
+	// long that may take; 0 means the defaults.
+	ProbeInterval, ProbeTimeout time.Duration
+	// OfflineAfter is how long a cluster may not answer until it counts as lost, and
+	// StabilizationTime how long it must answer then until it does not; 0 means the defaults.
+	OfflineAfter, StabilizationTime time.Duration
+	// CallTimeout is how long a call may take, unless it is a watch; 0 means DefaultCallTimeout.
+	CallTimeout time.Duration
+	// QPS and Burst bound the calls to each cluster, probes apart; 0 means the defaults.
+	QPS   float32
+	Burst int
+	// Writers is how many changes of one cluster are under way at the same time; 0 means
+	// DefaultWriters.
+	Writers int
+	// Metrics record what happens; nil means that they are registered nowhere.
+	Metrics *Metrics
+
+	// dial opens connections in place of the network, in tests.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func (o *Options) setDefaults() {
+	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
+	o.ProbeInterval = cmp.Or(o.ProbeInterval, DefaultProbeInterval)
+	o.ProbeTimeout = cmp.Or(o.ProbeTimeout, DefaultProbeTimeout)
+	o.OfflineAfter = cmp.Or(o.OfflineAfter, DefaultOfflineAfter)
+	o.StabilizationTime = cmp.Or(o.StabilizationTime, DefaultStabilizationTime)
+	o.CallTimeout = cmp.Or(o.CallTimeout, DefaultCallTimeout)
+	o.QPS = cmp.Or(o.QPS, DefaultQPS)
+	o.Burst = cmp.Or(o.Burst, DefaultBurst)
+	o.Writers = cmp.Or(o.Writers, DefaultWriters)
+	if o.Metrics == nil {
+		o.Metrics, _ = NewMetrics(nil) // nothing is registered, so nothing can be registered twice
+	}
+}

@@ -1,0 +1,229 @@
+package members
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+// Local identifies a local object: a ReplicaSet or a Deployment in a member cluster.
+type Local struct {
+	Kind            string
+	Namespace, Name string
+}
+
+// The kinds of local objects.
+const (
+	ReplicaSet = "ReplicaSet"
+	Deployment = "Deployment"
+)
+
+// Pods counts the pods of a local object, without those that have ended or are being deleted.
+type Pods struct {
+	// Created is how many there are, Scheduled how many of them have a node, Ready how many are
+	// ready.
+	Created, Scheduled, Ready int32
+	// unscheduled and notStarted are since when pods have waited for a node, and since when pods
+	// with a node have not been ready yet; sorted.
+	unscheduled, notStarted []time.Time
+}
+
+// Unscheduled is how many pods have waited for a node for at least d.
+func (p Pods) Unscheduled(now time.Time, d time.Duration) int32 {
+	return waiting(p.unscheduled, now, d)
+}
+
+// NotStarted is how many pods have had a node for at least d without ever being ready.
+func (p Pods) NotStarted(now time.Time, d time.Duration) int32 { return waiting(p.notStarted, now, d) }
+
+// Next is when the next pod will have waited for d, for a node or to start; zero if none will.
+func (p Pods) Next(now time.Time, d time.Duration) time.Time {
+	var next time.Time
+	for _, since := range [][]time.Time{p.unscheduled, p.notStarted} {
+		if i := int(waiting(since, now, d)); i < len(since) {
+			if at := since[i].Add(d); next.IsZero() || at.Before(next) {
+				next = at
+			}
+		}
+	}
+	return next
+}
+
+func waiting(since []time.Time, now time.Time, d time.Duration) int32 {
+	i, _ := slices.BinarySearchFunc(since, now.Add(-d), func(t, limit time.Time) int {
+		if t.After(limit) {
+			return 1
+		}
+		return -1 // waits for long enough
+	})
+	return int32(i) //nolint:gosec // no cluster has that many pods
+}
+
+// tally keeps the Pods of every local object. Reading them costs the same however many pods there
+// are; a change of a pod costs time in proportion to those of its local object that wait.
+type tally struct {
+	mu   sync.Mutex
+	pods map[types.NamespacedName]counted
+	of   map[Local]*counts
+}
+
+// counts are the Pods of a local object.
+type counts struct {
+	Pods
+	shared bool // somebody may be reading the lists of times
+}
+
+// counted is how a pod was counted last.
+type counted struct {
+	uid   types.UID
+	local Local
+	standing
+}
+
+// standing is what a pod counts as.
+type standing struct {
+	scheduled, ready, started bool
+	since                     time.Time // since when it has waited for a node or to start
+}
+
+func newTally() *tally {
+	return &tally{pods: map[types.NamespacedName]counted{}, of: map[Local]*counts{}}
+}
+
+// get returns the counts of a local object, which do not change after that.
+func (t *tally) get(local Local) Pods {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.of[local]
+	if p == nil {
+		return Pods{}
+	}
+	p.shared = true
+	return p.Pods
+}
+
+// set counts a pod anew. It returns the local objects whose counts changed.
+func (t *tally) set(pod *v1.Pod) []Local {
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	local, owned := localOf(pod)
+	if ended(pod) || !owned {
+		return t.delete(key)
+	}
+	now := counted{uid: pod.UID, local: local, standing: standingOf(pod)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, known := t.pods[key]
+	if known && before == now {
+		return nil
+	}
+	changed := []Local{local}
+	if known {
+		t.count(before, -1)
+		if before.local != local {
+			changed = append(changed, before.local)
+		}
+	}
+	t.pods[key] = now
+	t.count(now, +1)
+	return changed
+}
+
+// delete forgets a pod.
+func (t *tally) delete(key types.NamespacedName) []Local {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, known := t.pods[key]
+	if !known {
+		return nil
+	}
+	delete(t.pods, key)
+	t.count(before, -1)
+	return []Local{before.local}
+}
+
+// count adds a pod to the counts of its local object, or takes it away.
+func (t *tally) count(c counted, sign int32) {
+	p := t.of[c.local]
+	if p == nil {
+		p = &counts{}
+		t.of[c.local] = p
+	}
+	p.Created += sign
+	if c.scheduled {
+		p.Scheduled += sign
+	}
+	if c.ready {
+		p.Ready += sign
+	}
+	if p.shared {
+		p.unscheduled, p.notStarted, p.shared = slices.Clone(p.unscheduled), slices.Clone(p.notStarted), false
+	}
+	switch {
+	case !c.scheduled:
+		p.unscheduled = changed(p.unscheduled, c.since, sign)
+	case !c.started:
+		p.notStarted = changed(p.notStarted, c.since, sign)
+	}
+	if p.Created == 0 {
+		delete(t.of, c.local)
+	}
+}
+
+// changed is the sorted list with a time more, or less.
+func changed(sorted []time.Time, since time.Time, sign int32) []time.Time {
+	i, _ := slices.BinarySearchFunc(sorted, since, time.Time.Compare)
+	if sign > 0 {
+		return slices.Insert(sorted, i, since)
+	}
+	return slices.Delete(sorted, i, i+1)
+}
+
+// standingOf says what a pod counts as. A pod that waits after a crash has not started.
+func standingOf(pod *v1.Pod) standing {
+	health := podhealth.Assess(pod)
+	s := standing{
+		scheduled: pod.Spec.NodeName != "",
+		ready:     health.Ready && pod.Status.Phase == v1.PodRunning,
+		started:   health.WasReady && (!health.CrashLooping || !health.SteadyAt.IsZero()),
+		since:     pod.CreationTimestamp.Time,
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled && (c.Status == v1.ConditionTrue) == s.scheduled && !c.LastTransitionTime.IsZero() {
+			s.since = c.LastTransitionTime.Time
+		}
+	}
+	switch {
+	case s.scheduled && s.started:
+		s.since = time.Time{}
+	case s.scheduled && health.CrashLooping:
+		s.since = health.CrashLoopingSince
+	}
+	return s
+}
+
+// ended reports whether a pod does not count any more.
+func ended(pod *v1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+// localOf returns the local object that a pod belongs to. The ReplicaSets of a Deployment are named
+// after it, with the hash that their pods have as a label.
+func localOf(pod *v1.Pod) (Local, bool) {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind != ReplicaSet {
+		return Local{}, false
+	}
+	if hash := pod.Labels["pod-template-hash"]; hash != "" {
+		if name, cut := strings.CutSuffix(owner.Name, "-"+hash); cut {
+			return Local{Kind: Deployment, Namespace: pod.Namespace, Name: name}, true
+		}
+	}
+	return Local{Kind: ReplicaSet, Namespace: pod.Namespace, Name: owner.Name}, true
+}
