@@ -81,6 +81,10 @@ type kind struct {
 	// answers are those about fresh nodes that stand alone, by what the kind looks at
 	// of them.
 	answers map[string][]Reason
+	// away are the results of Cluster.turnedAway, by what the kind looks at of an empty node: what it
+	// is, and its labels under nodeKeys.
+	away     map[string]bool
+	nodeKeys []string
 	// counts tell of pods on nodes which of the constraints count them.
 	counts map[*resident][]bool
 	// rooms are how many pods of the kind nodes take by themselves, as far as Moves
@@ -254,10 +258,7 @@ func finished(p *v1.Pod) bool {
 // Hostnames are left out: pods that pick nodes by them are placed exactly, and
 // as a topology key they tell no two nodes apart.
 func nodeKeysOf(p *v1.Pod) []string {
-	keys := mapKeys(p.Spec.NodeSelector)
-	if required := requiredNodes(p); required != nil {
-		keys = appendSelectorKeys(keys, required)
-	}
+	keys := selectorKeysOf(p)
 	for _, c := range p.Spec.TopologySpreadConstraints {
 		if c.WhenUnsatisfiable == v1.DoNotSchedule {
 			keys = append(keys, c.TopologyKey)
@@ -267,6 +268,15 @@ func nodeKeysOf(p *v1.Pod) []string {
 		keys = append(keys, t.TopologyKey)
 	}
 	return withoutHost(keys)
+}
+
+// selectorKeysOf returns the node label keys that a pod selects nodes by.
+func selectorKeysOf(p *v1.Pod) []string {
+	keys := mapKeys(p.Spec.NodeSelector)
+	if required := requiredNodes(p); required != nil {
+		keys = appendSelectorKeys(keys, required)
+	}
+	return keys
 }
 
 // residentNodeKeysOf returns the node label keys over which a pod on a node

@@ -1,6 +1,7 @@
 package predicates
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -185,11 +186,25 @@ func (s *Cluster) repelledWidely(k *kind) bool {
 // plugins that look at the node alone.
 func (s *Cluster) turnedAway(k *kind, sh *shape) bool {
 	away, known := sh.empty[k]
+	if known {
+		return away
+	}
+	var key []byte
+	if !k.exact && !looksUpVolumes(k.info.Pod) {
+		if k.away == nil {
+			k.away, k.nodeKeys = map[string]bool{}, compacted(slices.Concat(nodeKeysOf(k.alone), s.u.c.rules.nodeKeys))
+		}
+		key = appendLabels(binary.AppendUvarint(nil, uint64(sh.body)), sh.node, k.nodeKeys)
+		away, known = k.away[string(key)]
+	}
 	if !known {
 		status := s.u.c.begin(k.alone, one(sh.bare)).filter(sh.bare)
 		away = status != nil && !stateDependent(status.Plugin())
-		sh.empty[k] = away
 	}
+	if key != nil {
+		k.away[string(key)] = away
+	}
+	sh.empty[k] = away
 	return away
 }
 

@@ -339,18 +339,24 @@ func untolerated(p *v1.Pod, n *v1.Node) int64 {
 	return count
 }
 
-// turnsAway is asked once for each shape, as long as the pods cannot tell its nodes
-// apart.
+// turnsAway is asked once for all nodes that the pods cannot tell apart.
 func (r *ranking) turnsAway(sl *slot) bool {
+	p, t := r.t.info.Pod, r.t
 	if r.picky {
-		return r.s.turnsAway(r.t.info.Pod, sl.node)
+		return r.s.turnsAway(p, sl.node)
 	}
-	away, known := r.t.turnedAway[sl.shape]
+	if t.turnedAway == nil {
+		t.turnedAway, t.selects = map[string]bool{}, compacted(selectorKeysOf(p))
+	}
+	if looksUpVolumes(p) {
+		r.key = binary.AppendUvarint(r.key[:0], uint64(sl.shape))
+	} else {
+		r.key = appendLabels(binary.AppendUvarint(r.key[:0], uint64(sl.body)), sl.node, t.selects)
+	}
+	away, known := t.turnedAway[string(r.key)]
 	if !known {
-		if away = r.s.turnsAway(r.t.info.Pod, sl.node); r.t.turnedAway == nil {
-			r.t.turnedAway = map[int]bool{}
-		}
-		r.t.turnedAway[sl.shape] = away
+		away = r.s.turnsAway(p, sl.node)
+		t.turnedAway[string(r.key)] = away
 	}
 	return away
 }

@@ -23,7 +23,7 @@ type Scheduler struct {
 	slots    []*slot
 	position map[string]int // of the slots, by name of the node
 	visit    int            // number of the call, to tell which nodes are gone
-	shapes   map[string]int // what pods can tell apart of nodes, numbered
+	shapes   map[string]int // what pods can tell apart of nodes, with and without labels, numbered
 	nodeKeys sets.Set[string]
 	podKeys  sets.Set[string]
 	grown    bool // keys have come, so that what was equal may no longer be

@@ -23,9 +23,10 @@ type tenant struct {
 	ports            fwk.HostPortInfo // nil: none
 
 	ranking *ranking // nil until one of them is bound
-	// turnedAway describes shapes whether plugins that look at the node alone reject
-	// the pods.
-	turnedAway map[int]bool
+	// turnedAway describes nodes whether plugins that look at the node alone reject the pods, by what
+	// the pods look at: the body, and the labels under selects.
+	turnedAway map[string]bool
+	selects    []string
 	failed     failure
 }
 
@@ -40,7 +41,7 @@ type slot struct {
 	closed bool
 	visit  int
 
-	shape            int
+	shape, body      int
 	allocatable      *framework.Resource
 	items            []occupants
 	pods             int
@@ -124,10 +125,7 @@ func (s *Scheduler) grow(keys sets.Set[string], more []string) {
 // scoredNodeKeysOf returns the node label keys a pod looks at when it is bound,
 // preferences included.
 func scoredNodeKeysOf(p *v1.Pod) []string {
-	keys := mapKeys(p.Spec.NodeSelector)
-	if required := requiredNodes(p); required != nil {
-		keys = appendSelectorKeys(keys, required)
-	}
+	keys := selectorKeysOf(p)
 	for _, t := range preferredNodes(p) {
 		keys = appendSelectorKeys(keys, &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{t.Preference}})
 	}
@@ -234,11 +232,11 @@ func (s *Scheduler) dress(sl *slot, n *v1.Node, closed bool) {
 	sl.shown, sl.mark = n, markNode(n)
 	n = s.c.storage.dressed(n)
 	allocatable := framework.NewResource(n.Status.Allocatable)
-	shape := s.shape(n)
+	shape, body := s.shape(n)
 	if sl.shape != shape || sl.closed != closed || !sameResource(sl.allocatable, allocatable) {
 		s.turnOver()
 	}
-	sl.node, sl.closed, sl.shape, sl.allocatable, sl.info = n, closed, shape, allocatable, nil
+	sl.node, sl.closed, sl.shape, sl.body, sl.allocatable, sl.info = n, closed, shape, body, allocatable, nil
 }
 
 func sameResource(a, b *framework.Resource) bool {
@@ -254,13 +252,26 @@ func sameResource(a, b *framework.Resource) bool {
 	return true
 }
 
-// shape numbers what pods can tell apart of nodes, but for their resources.
-func (s *Scheduler) shape(n *v1.Node) int {
+// shape numbers what pods can tell apart of nodes, but for their resources. The body is the same
+// without labels.
+func (s *Scheduler) shape(n *v1.Node) (shape, body int) {
 	e := &s.enc
 	e.key = e.key[:0]
 	_, hasHost := n.Labels[v1.LabelHostname]
 	e.flag(hasHost)
 	e.flag(n.Spec.Unschedulable)
+	for i := range n.Spec.Taints {
+		t := &n.Spec.Taints[i]
+		e.text(t.Key)
+		e.text(t.Value)
+		e.text(string(t.Effect))
+	}
+	e.count(len(n.Spec.Taints))
+	for _, f := range n.Status.DeclaredFeatures {
+		e.text(f)
+	}
+	e.count(len(n.Status.DeclaredFeatures))
+	body = s.number(e.key)
 	e.names = e.names[:0]
 	for k := range n.Labels {
 		if s.nodeKeys.Has(k) {
@@ -273,19 +284,14 @@ func (s *Scheduler) shape(n *v1.Node) int {
 		e.text(n.Labels[k])
 	}
 	e.text("")
-	for i := range n.Spec.Taints {
-		t := &n.Spec.Taints[i]
-		e.text(t.Key)
-		e.text(t.Value)
-		e.text(string(t.Effect))
-	}
-	for _, f := range n.Status.DeclaredFeatures {
-		e.text(f)
-	}
-	id, known := s.shapes[string(e.key)]
+	return s.number(e.key), body
+}
+
+func (s *Scheduler) number(key []byte) int {
+	id, known := s.shapes[string(key)]
 	if !known {
 		id = len(s.shapes)
-		s.shapes[string(e.key)] = id
+		s.shapes[string(key)] = id
 	}
 	return id
 }
