@@ -15,7 +15,8 @@
 // Balancer have and writes what they are to have. federation/members keeps a connection to each
 // member cluster, and knows what runs there and whether it answers. Of the internal ones, simulate plays scenarios in
 // virtual time on the cloud in memory, plan answers planning documents, explain says why the node
-// groups of a fleet are similar or not, fakecloud serves the cloud in memory to Cluster Autoscaler
+// groups of a fleet are similar or not, and pending what topology spread constraints mean to
+// its pending pods, fakecloud serves the cloud in memory to Cluster Autoscaler
 // and keeps its nodes in an API server, autoscaler plays the loop of Cluster Autoscaler, for tests,
 // and linked is what is decided, counted and shown inside a Cluster Autoscaler of somebody's own.
 //

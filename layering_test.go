@@ -60,6 +60,7 @@ var table = []row{
 	{layer: drivers, path: "balancer/reconcile"},
 	{layer: drivers, path: "federation/members", only: []string{"api/v1alpha1", "podhealth"}},
 	{layer: drivers, path: "internal/explain", banned: logging},
+	{layer: drivers, path: "internal/pending", peers: []string{"internal/explain"}, banned: logging},
 	{layer: drivers, path: "internal/fakecloud"},
 	{layer: drivers, path: "internal/autoscaler", banned: logging},
 	{layer: drivers, path: "internal/linked", banned: logging},

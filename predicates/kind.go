@@ -149,18 +149,10 @@ func (k *kind) spreads(c *Checker) {
 // hardConstraints returns the hard spread constraints of a pod, the default ones of the profile if
 // it has none of its own.
 func (c *Checker) hardConstraints(p *v1.Pod) ([]topologyspread.Constraint, error) {
-	if len(p.Spec.TopologySpreadConstraints) > 0 || len(c.rules.spread) == 0 {
+	if len(c.rules.spread) == 0 {
 		return topologyspread.Hard(p)
 	}
-	selector := c.ownerSelector(p)
-	if selector.Empty() {
-		return nil, nil
-	}
-	constraints := make([]topologyspread.Constraint, len(c.rules.spread))
-	for i := range c.rules.spread {
-		constraints[i] = topologyspread.ReadDefault(p, &c.rules.spread[i], selector)
-	}
-	return constraints, nil
+	return topologyspread.Hard(c.Defaulted(p))
 }
 
 // mounts takes over what the pod's volumes make of it.

@@ -23,8 +23,8 @@ type profileRules struct {
 	// ownerKeys those of the services and controllers that stand in for their
 	// selector.
 	podKeys, ownerKeys []string
-	// spread are the default hard spread constraints.
-	spread []v1.TopologySpreadConstraint
+	// defaults are the default spread constraints, and spread those of them that are hard.
+	defaults, spread []v1.TopologySpreadConstraint
 	// resources says that NodeResourcesFit is on, so that a node without room
 	// is certainly rejected; anyScalar that extended resources may be ignored.
 	resources, ignoreScalars bool
@@ -56,6 +56,7 @@ func (r *profileRules) defaultConstraints(args *config.PodTopologySpreadArgs) {
 	if args.DefaultingType != config.ListDefaulting {
 		return // the built-in constraints are all soft
 	}
+	r.defaults = args.DefaultConstraints
 	for _, c := range args.DefaultConstraints {
 		if c.WhenUnsatisfiable != v1.DoNotSchedule {
 			continue

@@ -164,7 +164,7 @@ func (t *Table) weights(candidates []int) []float64 {
 	return weights
 }
 
-// Standing is a hard constraint and the counts of its domains.
+// Standing is a constraint and the counts of its domains.
 type Standing struct {
 	// Constraint is its position in the pod's list, Key its topologyKey.
 	Constraint int
@@ -183,9 +183,14 @@ type Domain struct {
 }
 
 // Standings returns the hard constraints in their order.
-func (t *Table) Standings() []Standing {
-	all := make([]Standing, len(t.hard.Counters))
-	for i, c := range t.hard.Counters {
+func (t *Table) Standings() []Standing { return t.hard.standings() }
+
+// Preferences returns the soft constraints in their order. Allowed says nothing of their domains.
+func (t *Table) Preferences() []Standing { return t.soft.standings() }
+
+func (c *Counts) standings() []Standing {
+	all := make([]Standing, len(c.Counters))
+	for i, c := range c.Counters {
 		all[i] = Standing{Constraint: c.index, Key: c.Key, Least: c.Minimum(), MaxSkew: c.MaxSkew, MinDomains: c.MinDomains}
 		for name, d := range c.domains {
 			if c.nodes[d] > 0 {

@@ -34,15 +34,17 @@ func newExplain(color *printing.ColorMode) *cobra.Command {
 limit, and the flags that would join them: for evenkeel, and for a Cluster Autoscaler without evenkeel.
 
 Without GROUP it explains the whole fleet; with one GROUP, its set and how it differs from every other group; with two,
-all differences between them. With the nodes and pods of a cluster it also says which zone or other domain pending pods with a
-topology spread wait for, and why.
+all differences between them. For the whole fleet it also says which zone or other domain pending pods with a topology spread
+wait for, or prefer, and why.
 
 The fleet is read from one of these sources ("-" is standard input):
-  --snapshot   Cluster Autoscaler's debugging snapshot, which contains the templates it compares
+  --snapshot   Cluster Autoscaler's debugging snapshot, which contains the templates it compares; with --pods for the pending
+               pods that it leaves out
   --nodes      nodes and pods as kubectl get -o json or -o yaml prints them; a group's template is its first ready node
                by name, with the daemon set pods on it
   --templates  a list of nodes, one for each group; with --pods, daemon sets are added to the templates they fit
-  -f           a document of kind Scenario: its groups as simulate compares them in the first round, with its options
+  -f           a document of kind Scenario: its groups as simulate compares them in the first round, or --at a later time,
+               with its options
 
 The exit code is 0 for every explanation, and 2 if a flag, a file or a group is wrong.`,
 		Example: `  evenkeel explain --snapshot configs/scenarios/data/snapshotz.json
@@ -97,6 +99,7 @@ type question struct {
 	limit    fileSize
 	packs    bool
 	policies string // file
+	pending  pendingFlags
 }
 
 // sourceFlags name a fleet; the flags of comparedByLabels have no effect if groups are compared by
@@ -112,7 +115,7 @@ var (
 func (q *question) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&q.sources.Snapshot, "snapshot", "", "debugging snapshot of Cluster Autoscaler")
 	flags.StringVar(&q.sources.Nodes, "nodes", "", "list of nodes; needs --group-label")
-	flags.StringVar(&q.sources.Pods, "pods", "", "with --nodes or --templates: list of pods, for the daemon sets")
+	flags.StringVar(&q.sources.Pods, "pods", "", "list of pods: with --nodes and --templates for the daemon sets, with --nodes and --snapshot for pending pods")
 	flags.StringVar(&q.sources.GroupLabel, "group-label", "", "node label whose value names the node group; several, separated by commas, name it together")
 	flags.StringVar(&q.sources.Templates, "templates", "", "list of nodes, one for each group")
 	flags.StringVarP(&q.scenario, "filename", "f", "", "document of kind Scenario")
@@ -121,6 +124,7 @@ func (q *question) addTo(flags *pflag.FlagSet) {
 	addSimilarityFlags(flags, &q.options)
 	flags.StringVar(&q.policies, "node-group-policies", "", "FILE of NodeGroupPolicies, which declare sets")
 
+	q.pending.addTo(flags)
 	q.limit = document.DefaultMaxStream
 	flags.Var(&q.limit, "max-file-size", "maximum size of a file")
 }
@@ -164,12 +168,15 @@ func (q *question) check(flags *pflag.FlagSet) error {
 		return refuse("a fleet is read from one source", "%s do not go together", strings.Join(sources, " and "))
 	case q.sources.Nodes != "" && q.sources.GroupLabel == "":
 		return refuse("name the label whose value is a node's group, such as eks.amazonaws.com/nodegroup", "--nodes needs --group-label")
-	case q.sources.Nodes == "" && q.sources.Templates == "" && q.sources.Pods != "":
-		return refuse("a snapshot and a scenario have their own pods", "--pods goes with --nodes or --templates only")
+	case q.scenario != "" && q.sources.Pods != "":
+		return refuse("a scenario has its own pods", "--pods does not go with -f")
 	case q.scenario != "" && q.sources.GroupLabel != "":
 		return refuse("a scenario has its own groupLabel", "--group-label does not go with -f")
 	case q.sources.Snapshot != "" && q.sources.GroupLabel != "":
 		return refuse("a snapshot names its groups itself", "--group-label does not go with --snapshot")
+	}
+	if err := q.pending.check(flags, q.scenario != ""); err != nil {
+		return err
 	}
 	if useless := changed(flags, comparedByLabels...); len(q.options.Labels) > 0 && len(useless) > 0 {
 		return refuse("balancing labels alone decide, nothing else is compared", "--balancing-label does not go with %s", strings.Join(useless, ", "))
@@ -200,7 +207,7 @@ func (q *question) answer(cmd *cobra.Command, groups []string) (*explain.Explana
 			return nil, err
 		}
 	}
-	fleet, options, err := q.fleet(cmd)
+	fleet, options, moment, err := q.fleet(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -223,28 +230,31 @@ func (q *question) answer(cmd *cobra.Command, groups []string) (*explain.Explana
 	if errors.As(err, &unknown) {
 		return nil, &usageError{err, "without a group, explain lists all"}
 	}
-	return answer, err
+	if err != nil || len(groups) > 0 {
+		return answer, err
+	}
+	return answer, q.pending.explain(cmd.Context(), fleet, moment, &answer.Status)
 }
 
-// fleet reads the fleet, and the options with which it is compared.
-func (q *question) fleet(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Options, error) {
+// fleet reads the fleet, and the options with which it is compared; the moment is that of a scenario.
+func (q *question) fleet(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Options, *simulate.Moment, error) {
 	if q.scenario != "" {
 		return q.playable(cmd)
 	}
 	fleet, err := q.read(cmd.InOrStdin())
 	if err != nil {
-		return nil, q.options, err
+		return nil, q.options, nil, err
 	}
 	options := nodegroupset.ParseGroupLabel(q.sources.GroupLabel).Ignoring(q.options)
 	if own := options.IgnoreLabels[len(q.options.IgnoreLabels):]; len(own) > 0 {
 		fleet.Notes = append(fleet.Notes, fmt.Sprintf("%s names the groups here, so it makes no difference; elsewhere --balancing-ignore-label=%s says so",
 			strings.Join(own, ","), strings.Join(own, " --balancing-ignore-label=")))
 	}
-	return fleet, options, nil
+	return fleet, options, nil, nil
 }
 
-// playable returns the fleet of a scenario as of its first round. Flags override its options.
-func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Options, error) {
+// playable returns the fleet of a scenario as of a round. Flags override its options.
+func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Options, *simulate.Moment, error) {
 	sizes := sizeLimits{documents: min(int64(q.limit), document.DefaultMaxSize)}
 	if cmd.Flags().Changed("max-file-size") {
 		sizes = sizeLimits{documents: int64(q.limit), lists: int64(q.limit)}
@@ -252,14 +262,14 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 	none := &overrides{flags: pflag.NewFlagSet("", pflag.ContinueOnError)}
 	setups, _, err := loadScenarios(cmd, scenarioSources{files: []string{q.scenario}, flags: none, variant: new(variant)}, sizes)
 	if err != nil {
-		return nil, q.options, err
+		return nil, q.options, nil, err
 	}
 	if len(setups) != 1 {
-		return nil, q.options, &usageError{fmt.Errorf("%s holds %s", q.scenario, of(int64(len(setups)), "scenario")), "explain reads one; put it into a file of its own"}
+		return nil, q.options, nil, &usageError{fmt.Errorf("%s holds %s", q.scenario, of(int64(len(setups)), "scenario")), "explain reads one; put it into a file of its own"}
 	}
-	groups, err := simulate.Fleet(cmd.Context(), setups[0])
+	moment, err := simulate.See(cmd.Context(), setups[0], q.pending.at)
 	if err != nil {
-		return nil, q.options, err
+		return nil, q.options, nil, err
 	}
 	options, given := setups[0].Options.Similarity, q.options
 	options.IgnoreLabels = slices.Concat(options.IgnoreLabels, given.IgnoreLabels)
@@ -270,11 +280,11 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 	options.MemoryDifferenceRatio = cmp.Or(given.MemoryDifferenceRatio, options.MemoryDifferenceRatio)
 	options.MaxAllocatableDifferenceRatio = cmp.Or(given.MaxAllocatableDifferenceRatio, options.MaxAllocatableDifferenceRatio)
 	options.MaxFreeDifferenceRatio = cmp.Or(given.MaxFreeDifferenceRatio, options.MaxFreeDifferenceRatio)
-	observed := make([]explain.Observed, len(groups))
-	for i, g := range groups {
+	observed := make([]explain.Observed, len(moment.Groups))
+	for i, g := range moment.Groups {
 		observed[i] = explain.Observed{ID: g.ID, Template: g.Template, AllOrNothing: g.AllOrNothing, Err: g.Err}
 	}
-	return explain.OfGroups(q.scenario, observed), options, nil
+	return explain.OfGroups(q.scenario, observed), options, moment, nil
 }
 
 func (q *question) read(stdin io.Reader) (*explain.Fleet, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -42,7 +43,7 @@ func printExplanation(p *printing.Printer, wide bool, s *explain.Status) error {
 	}
 	for i := range s.Pending {
 		if err == nil {
-			err = printPending(p, &s.Pending[i])
+			err = printPending(p, wide, &s.Pending[i])
 		}
 	}
 	for _, note := range s.Notes {
@@ -53,21 +54,59 @@ func printExplanation(p *printing.Printer, wide bool, s *explain.Status) error {
 	return err
 }
 
-// printPending prints why pods are held by a spread constraint.
-func printPending(p *printing.Printer, held *explain.PendingSpread) error {
-	if err := p.Heading(held.Answer + "."); err != nil {
+// mostDomains is how many domains of a constraint are printed; there may be as many as nodes.
+const mostDomains = 10
+
+// printPending prints what a spread constraint means to pending pods.
+func printPending(p *printing.Printer, wide bool, held *explain.PendingSpread) error {
+	if err := p.Heading(held.Answer + "."); err != nil || len(held.Domains) == 0 {
 		return err
 	}
 	g := printing.Grid{Columns: printing.Columns("DOMAIN", "MATCHING-PODS", "NODES", "ALLOWED", "GROUPS")}
-	for i := range held.Domains {
-		d := &held.Domains[i]
+	if held.Soft {
+		g.Columns[3].Name = "SCORE"
+	}
+	shown := held.Domains
+	if !wide && len(shown) > mostDomains {
+		// What binds or scores highest is what matters.
+		shown = slices.Clone(shown)
+		slices.SortStableFunc(shown, func(a, b explain.SpreadDomain) int {
+			return cmp.Or(cmp.Compare(rank(held, &a), rank(held, &b)), cmp.Compare(a.Name, b.Name))
+		})
+		shown = shown[:mostDomains]
+	}
+	for i := range shown {
+		d := &shown[i]
 		var groups []string
 		for _, group := range d.Groups {
 			groups = append(groups, group.Group)
 		}
-		g.Rows = append(g.Rows, []string{d.Name, strconv.Itoa(d.MatchingPods), strconv.Itoa(d.Nodes), strconv.FormatBool(d.Allowed), strings.Join(groups, ",")})
+		third := strconv.FormatBool(d.Allowed)
+		if held.Soft {
+			third = value("", false)
+			if d.Score != nil {
+				third = strconv.FormatInt(*d.Score, 10)
+			}
+		}
+		g.Rows = append(g.Rows, []string{d.Name, strconv.Itoa(d.MatchingPods), strconv.Itoa(d.Nodes), third, strings.Join(groups, ",")})
 	}
-	return p.Grid(g)
+	if err := p.Grid(g); err != nil || len(shown) == len(held.Domains) {
+		return err
+	}
+	return p.Note(true, fmt.Sprintf("%s further; -o wide shows all.", of(int64(len(held.Domains)-len(shown)), "domain")))
+}
+
+// rank orders the domains of a constraint by what they matter, the most first.
+func rank(held *explain.PendingSpread, d *explain.SpreadDomain) int64 {
+	switch {
+	case slices.Contains(held.Binding, d.Name):
+		return -200
+	case d.Score != nil:
+		return -*d.Score
+	case d.Allowed && !held.Soft:
+		return -1
+	}
+	return 0
 }
 
 // differenceGrid and needGrid are about pairs of groups.

@@ -19,6 +19,9 @@ type Snapshot struct {
 	// Templates are the nodes that each group would create, by group: what Cluster Autoscaler
 	// compares.
 	Templates map[string]SnapshotNode
+	// Pending are pods without a node that fit on the nodes there are, or that are on their way, as
+	// Cluster Autoscaler sees them. A snapshot has no other pending pods.
+	Pending []*v1.Pod
 	// Error is Cluster Autoscaler's message if it could not collect everything; usually empty.
 	Error string
 }
@@ -67,6 +70,8 @@ func readSnapshot(d *json.Decoder) (*Snapshot, error) {
 		case "TemplateNodes":
 			found = true
 			err = s.readTemplates(d)
+		case "UnscheduledPodsCanBeScheduled":
+			err = s.readPending(d)
 		case "Error":
 			err = d.Decode(&s.Error)
 		default:
@@ -103,6 +108,31 @@ func (s *Snapshot) readNodes(d *json.Decoder) error {
 			return err
 		}
 		s.Nodes = append(s.Nodes, node)
+	}
+	_, err = d.Token()
+	return err
+}
+
+func (s *Snapshot) readPending(d *json.Decoder) error {
+	at := field.NewPath("UnscheduledPodsCanBeScheduled")
+	none, err := enter(d, at, '[', "a list")
+	if none || err != nil {
+		return err
+	}
+	for i := 0; d.More(); i++ {
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return err
+		}
+		decoded, err := decodeLeniently(raw, at.Index(i), func() any { return new(v1.Pod) })
+		if err != nil {
+			return err
+		}
+		pod := decoded.(*v1.Pod)
+		if errs := admission.Pod(at.Index(i), pod); len(errs) > 0 {
+			return errs[0]
+		}
+		s.Pending = append(s.Pending, pod)
 	}
 	_, err = d.Token()
 	return err

@@ -29,8 +29,8 @@ type Status struct {
 	Answer string `json:"verdict"`
 	// Notes are what the answer leaves out or rests on.
 	Notes []string `json:"notes,omitempty"`
-	// Pending are the pending pods of the cluster that topology spread constraints hold, if the whole
-	// fleet is explained.
+	// Pending are the pending pods of the cluster with topology spread constraints, as package
+	// pending explains them, if the whole fleet is explained.
 	Pending []PendingSpread `json:"pending,omitempty"`
 	// Group is the answer about one group, Pair that about two; nil otherwise.
 	Group *Group `json:"group,omitempty"`
@@ -94,7 +94,6 @@ func (f *Fleet) Explain(index *nodegroupset.Index, names ...string) (*Explanatio
 	switch len(names) {
 	case 0:
 		status.Answer = fleetAnswer(&status.Report)
-		status.Pending = f.pending
 		for i := range status.Misses {
 			status.noteTaints(status.Misses[i].Differences)
 		}

@@ -17,7 +17,8 @@ import (
 // Sources names the files that show a fleet. Exactly one of Snapshot, Templates
 // and Nodes is set.
 type Sources struct {
-	// Snapshot is Cluster Autoscaler's debugging snapshot.
+	// Snapshot is Cluster Autoscaler's debugging snapshot. Pods may add what it leaves out: pods that
+	// fit on no node.
 	Snapshot string
 	// Templates is a list of nodes, one for each group. A template is named by the
 	// annotation of Cluster Autoscaler's kwok provider, else by GroupLabel, else by
@@ -26,7 +27,7 @@ type Sources struct {
 	// Nodes is a list of the nodes of a cluster.
 	Nodes string
 	// Pods is an optional list of pods, which goes with Nodes or Templates and may be
-	// the same file. Daemon set and static pods on the node of a template count
+	// the same file, or with Snapshot. Daemon set and static pods on the node of a template count
 	// there. With Templates, so does every daemon set whose pods fit: DaemonSets of
 	// the list, or those that its pods tell of.
 	Pods string
@@ -49,8 +50,10 @@ type Fleet struct {
 	// Notes are what a reader should know of how the fleet was read.
 	Notes []string
 
-	pending []PendingSpread // pods that are held
-	file    string          // where the groups are from, for messages
+	// Cluster is the nodes and pods that were read; nil if templates are all there is.
+	Cluster *Cluster
+
+	file string // where the groups are from, for messages
 }
 
 // Names returns the groups in name order.
@@ -69,7 +72,7 @@ func Read(s Sources, files Files) (*Fleet, error) {
 func read(s Sources, files Files) (*Fleet, error) {
 	switch {
 	case s.Snapshot != "":
-		return readSnapshot(s.Snapshot, files)
+		return readSnapshot(s, files)
 	case s.Templates != "":
 		return readTemplates(s, files)
 	case s.Nodes != "" && s.GroupLabel != "":
@@ -156,7 +159,8 @@ func title(file string) string {
 	return file
 }
 
-func readSnapshot(name string, files Files) (*Fleet, error) {
+func readSnapshot(from Sources, files Files) (*Fleet, error) {
+	name := from.Snapshot
 	var s *document.Snapshot
 	err := files.with(name, func(r io.Reader, o document.StreamOptions) (err error) {
 		s, err = document.ReadSnapshot(title(name), r, o)
@@ -177,5 +181,10 @@ func readSnapshot(name string, files Files) (*Fleet, error) {
 	for group, t := range s.Templates {
 		fleet.Groups[group] = cloudprovider.Template{Node: t.Node, Pods: t.Pods}
 	}
+	pods, err := readPods(from, files)
+	if err != nil {
+		return nil, err
+	}
+	fleet.Cluster = pods.inSnapshot(s)
 	return fleet, nil
 }

@@ -70,20 +70,21 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	}
 	fleet.note(s, samples, strays)
 	fleet.noteZones(label, nodes, groups)
-	return fleet, fleet.pendingSpreads(nodes, pods)
+	fleet.Cluster = pods.clusterOf(nodes)
+	return fleet, nil
 }
 
-// readPods reads the pods. Pods that have ended take no room.
+// readPods reads the pods, and the objects among them that the scheduler looks up.
 func readPods(s Sources, files Files) (*podList, error) {
 	pods := &podList{on: map[string][]*v1.Pod{}}
 	if s.Pods == "" {
 		return pods, nil
 	}
-	return pods, objects(files, s.Pods, "Pod", func(p *v1.Pod) error {
-		p.ManagedFields = nil
-		pods.add(p)
-		return nil
-	})
+	err := objects(files, s.Pods, "Pod", func(object any) error { pods.add(object); return nil })
+	if err == nil && pods.pods == 0 {
+		err = refuse(s.Pods, "holds no Pod")
+	}
+	return pods, err
 }
 
 const mostNames = 5

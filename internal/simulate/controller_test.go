@@ -78,7 +78,7 @@ func TestStatefulSetsDeleteTheHighestNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen [][]string
-	for more := true; more; more = s.jump() {
+	for more := true; more; more = s.jump(s.end()) {
 		if err := s.step(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -146,7 +146,7 @@ func play(t *rapid.T, setup *Setup, check func(*simulation)) *v1alpha1.ScenarioR
 		if check != nil {
 			check(s)
 		}
-		if !s.jump() {
+		if !s.jump(s.end()) {
 			break
 		}
 	}

@@ -44,7 +44,7 @@ func Run(ctx context.Context, setup *Setup, o RunOptions) (*v1alpha1.ScenarioRep
 		} else if err != nil {
 			return nil, fmt.Errorf("scenario %s at +%s: %w", setup.Name, s.elapsed(), err)
 		}
-		if !s.jump() {
+		if !s.jump(s.end()) {
 			return s.report(ctx)
 		}
 	}
@@ -157,14 +157,7 @@ func (s *simulation) end() time.Time {
 // step executes all events of this instant: pods arrive and leave, nodes are added and removed,
 // pods are bound, and if a round is due the autoscaler runs.
 func (s *simulation) step(ctx context.Context) error {
-	s.scaleWorkloads()
-	s.deleteLeavers()
-	s.reportLeftAlone()
-	if err := s.syncNodes(); err != nil {
-		return err
-	}
-	s.evictFromDeadNodes()
-	if err := s.bindPods(); err != nil {
+	if err := s.settle(); err != nil {
 		return err
 	}
 	if s.stirred && !s.clock.Now().Before(s.nextScan) {
@@ -177,9 +170,21 @@ func (s *simulation) step(ctx context.Context) error {
 	return nil
 }
 
-// jump advances time to the next instant at which anything can happen. It returns false if the run
-// is over.
-func (s *simulation) jump() bool {
+// settle executes the events of this instant up to the round.
+func (s *simulation) settle() error {
+	s.scaleWorkloads()
+	s.deleteLeavers()
+	s.reportLeftAlone()
+	if err := s.syncNodes(); err != nil {
+		return err
+	}
+	s.evictFromDeadNodes()
+	return s.bindPods()
+}
+
+// jump advances time to the next instant at which anything can happen. It returns false if there is
+// none up to the end.
+func (s *simulation) jump(end time.Time) bool {
 	now, next := s.clock.Now(), time.Time{}
 	consider := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
@@ -214,8 +219,8 @@ func (s *simulation) jump() bool {
 	case next.IsZero():
 		s.settled = true
 		return false
-	case next.After(s.end()):
-		s.clock.advance(s.end())
+	case next.After(end):
+		s.clock.advance(end)
 		return false
 	}
 	for _, at := range s.wakeups {

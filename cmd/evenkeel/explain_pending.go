@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/evenkeel/evenkeel/internal/explain"
+	"github.com/evenkeel/evenkeel/internal/pending"
+	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/internal/zonemarks"
+	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/zonalshift"
+)
+
+// pendingFlags are the flags of explain that are about pending pods.
+type pendingFlags struct {
+	at        time.Duration
+	scheduler schedulerConfig
+	shifts    string // file
+}
+
+func (o *pendingFlags) addTo(flags *pflag.FlagSet) {
+	flags.DurationVar(&o.at, "at", 0, "with -f: time of the run to explain the pending pods at, before the round of that time; by default its first round")
+	flags.Var(&o.scheduler, "scheduler-config-file", "with --nodes or --snapshot: file of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
+	flags.StringVar(&o.shifts, "zonal-shift-file", "", "with --nodes or --snapshot: file of the zones that are shifted away, as evenkeel zone writes it")
+}
+
+func (o *pendingFlags) check(flags *pflag.FlagSet, scenario bool) error {
+	own := changed(flags, "scheduler-config-file", "zonal-shift-file")
+	switch {
+	case !scenario && flags.Changed("at"):
+		return &usageError{errors.New("--at goes with -f only"), "a list and a snapshot are of one time"}
+	case o.at < 0:
+		return &usageError{fmt.Errorf("invalid --at %s: must not be below 0", o.at), "it counts from the begin of the run"}
+	case scenario && len(own) > 0:
+		return &usageError{fmt.Errorf("%s does not go with -f", own[0]), "a scenario has its own schedulerConfig and zonalShifts"}
+	}
+	return nil
+}
+
+// explain explains the pending pods of a fleet, or of a moment of a scenario.
+func (o *pendingFlags) explain(ctx context.Context, fleet *explain.Fleet, moment *simulate.Moment, status *explain.Status) (err error) {
+	switch {
+	case moment != nil:
+		status.Pending, err = pending.Spreads(moment.Checker, pending.OfRound(moment.Nodes, moment.Pending, moment.Groups))
+		return err
+	case fleet.Cluster == nil:
+		return nil
+	}
+	checker, err := o.checker(ctx, fleet.Cluster.Objects)
+	if err != nil {
+		return err
+	}
+	marks, err := o.marks()
+	if err != nil {
+		return err
+	}
+	cluster, err := pending.OfFleet(fleet, status.Sets, marks, time.Now())
+	if err != nil {
+		return err
+	}
+	status.Notes = append(status.Notes, cluster.Notes...)
+	status.Pending, err = pending.Spreads(checker, cluster)
+	return err
+}
+
+// checker answers for the scheduler, as it is configured.
+func (o *pendingFlags) checker(ctx context.Context, objects []runtime.Object) (*predicates.Checker, error) {
+	options := predicates.Options{Objects: objects}
+	if o.scheduler.name != "" {
+		options.Configuration = o.scheduler.object
+	}
+	return predicates.New(ctx, options)
+}
+
+// marks are the zones that are shifted away.
+func (o *pendingFlags) marks() ([]zonalshift.Mark, error) {
+	if o.shifts == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(o.shifts)
+	if err != nil {
+		return nil, &usageError{err, "name a file that evenkeel zone has written"}
+	}
+	_, marks, err := zonemarks.Parse(o.shifts, text)
+	return marks, err
+}
