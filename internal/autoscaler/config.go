@@ -73,6 +73,7 @@ type Options struct {
 	Balance           bool          // --balance-similar-node-groups
 	TiesByName        bool          // of groups of one size the chosen one grows first, then by name, instead of the one that was smallest
 	EnforceMinSize    bool          // --enforce-node-group-min-size
+	Salvo             bool          // --salvo-scale-up: several scale-ups in a loop, without counting pods anew
 	ScaleDown         bool          // --scale-down-enabled, for empty nodes only
 	ScaleDownUnneeded time.Duration // --scale-down-unneeded-time and --scale-down-delay-after-add; 0 is 10 min
 	// Before136 counts upcoming nodes of every group and leaves target sizes alone when a scale-up

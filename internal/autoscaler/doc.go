@@ -41,7 +41,8 @@
 // maximum, with a template), options estimated within the room of the group and its partners, the
 // expander is asked with the templates of all groups; its error means a random choice, its empty
 // answer none. Then the limits, the split of --balance-similar-node-groups, and the increases one
-// after the other up to the first error. Zero-or-max groups, --enforce-node-group-min-size and
+// after the other up to the first error. With Options.Salvo this is repeated for the pods that are
+// left, on the assumption that the nodes asked for come. Zero-or-max groups, --enforce-node-group-min-size and
 // ProvisioningRequests of the class best-effort-atomic-scale-up are there; an atomic increase is a
 // plain one, as over the protocol. After a scale-up the next loop follows at once, else after the
 // scan interval or when pods appear.
@@ -50,7 +51,7 @@
 //
 // # What is not
 //
-// Resource quotas other than --max-nodes-total, salvo and parallel scale-ups, daemon sets, volumes,
+// Resource quotas other than --max-nodes-total, parallel scale-ups, daemon sets, volumes,
 // priorities and preemption, hints from one simulation to the next, draining and unready nodes in
 // scale-down, startup taints, pods that come and go within a loop, leader election. A
 // ProvisioningRequest's capacity is booked until its pods run, not for ten minutes. A loop takes

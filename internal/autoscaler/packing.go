@@ -38,6 +38,8 @@ type Snapshot interface {
 	// Estimate packs groups of equal pods on at most limit new nodes, the largest pods first. The
 	// snapshot does not change.
 	Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (nodes int, placed []*v1.Pod, err error)
+	// Extend adds nodes and puts the pods on them. It reports whether all of the pods fit.
+	Extend(nodes []predicates.Node, pods []*v1.Pod) (bool, error)
 }
 
 // Arithmetic packs by the requests of cpu and memory, the number of pods, the node selector, the
@@ -142,14 +144,29 @@ func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
 
 // Place implements Snapshot.
 func (s *arithmetic) Place(pods []*v1.Pod, order Order) ([]int, error) {
+	return s.place(s.machines, pods, order), nil
+}
+
+// Extend implements Snapshot.
+func (s *arithmetic) Extend(nodes []predicates.Node, pods []*v1.Pod) (bool, error) {
+	before := len(s.machines)
+	for i := range nodes {
+		s.machines = append(s.machines, s.fresh(nodes[i]))
+		s.opened(&s.machines[before+i])
+	}
+	return !slices.Contains(s.place(s.machines[before:], pods, FirstFit), -1), nil
+}
+
+// place puts pods on some of the machines.
+func (s *arithmetic) place(machines []machine, pods []*v1.Pod, order Order) []int {
 	at := make([]int, len(pods))
 	first := 0
 	for i, pod := range pods {
 		need, best := s.need(pod), -1
-		for k := range s.machines {
-			k = (k + first) % len(s.machines)
-			m := &s.machines[k]
-			if !m.room(need) || best >= 0 && m.share() <= s.machines[best].share() || !admits(m.node, pod) || !s.spreadable(m, pod) {
+		for k := range machines {
+			k = (k + first) % len(machines)
+			m := &machines[k]
+			if !m.room(need) || best >= 0 && m.share() <= machines[best].share() || !admits(m.node, pod) || !s.spreadable(m, pod) {
 				continue
 			}
 			best = k
@@ -158,14 +175,14 @@ func (s *arithmetic) Place(pods []*v1.Pod, order Order) ([]int, error) {
 			}
 		}
 		if best >= 0 {
-			s.bind(&s.machines[best], pod)
+			s.bind(&machines[best], pod)
 			if order == InTurn {
 				first = best + 1
 			}
 		}
 		at[i] = best
 	}
-	return at, nil
+	return at
 }
 
 // Fits implements Snapshot.

@@ -84,6 +84,18 @@ func (s *pluginSnapshot) onEmptiest(pod *v1.Pod) (int, error) {
 	return -1, nil
 }
 
+// Extend implements Snapshot.
+func (s *pluginSnapshot) Extend(nodes []predicates.Node, pods []*v1.Pod) (bool, error) {
+	first := s.cluster.Add(nodes...)
+	for _, pod := range pods {
+		placements, err := s.cluster.Place(pod, 1, first, s.cluster.Len())
+		if err != nil || len(placements) == 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // Fits implements Snapshot.
 func (s *pluginSnapshot) Fits(template predicates.Node, pods []*v1.Pod) ([]bool, error) {
 	fit, err := s.cluster.Fits([]predicates.Node{template}, pods)

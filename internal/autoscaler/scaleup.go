@@ -58,10 +58,43 @@ func (a *Autoscaler) scaleUpMode(v *view, pods []*v1.Pod, now time.Time) (scaled
 	}
 	mode := a.requestMode
 	a.requestMode = !mode
-	if mode {
+	switch {
+	case mode:
 		return a.provision(v, requested, now)
+	case a.options.Salvo:
+		return a.salvo(v, regular, now)
 	}
-	return a.scaleUp(v, regular, now, false)
+	_, _, scaled, err = a.scaleUp(v, regular, now, false)
+	return scaled, err
+}
+
+// salvo scales up again and again for the pods that are left, on the assumption that those before
+// get what was asked for.
+func (a *Autoscaler) salvo(v *view, pods []*v1.Pod, now time.Time) (scaled bool, err error) {
+	for i := 0; len(pods) > 0; i++ {
+		plan, helped, again, err := a.scaleUp(v, pods, now, false)
+		scaled = scaled || again
+		if err != nil || !again {
+			return scaled, err
+		}
+		pods = slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return slices.Contains(helped, p) })
+		var nodes []predicates.Node
+		for _, p := range plan {
+			template := a.templates[p.group.ID]
+			for k := range p.size - p.current {
+				node := renamed(template, fmt.Sprintf("%s-salvo-%d-%d", template.Name, i, k))
+				v.nodes, nodes = append(v.nodes, node), append(nodes, predicates.Node{Node: node})
+			}
+		}
+		all, err := v.Extend(nodes, helped)
+		if err != nil {
+			return scaled, worldError{err}
+		}
+		if !all {
+			break
+		}
+	}
+	return scaled, nil
 }
 
 // provision handles a ProvisioningRequest: it needs room for all of its pods, there or ordered now.
@@ -71,7 +104,7 @@ func (a *Autoscaler) provision(v *view, pods []*v1.Pod, now time.Time) (scaled b
 		return false, worldError{err}
 	}
 	if len(left) > 0 {
-		scaled, err = a.scaleUp(v, left, now, true)
+		_, _, scaled, err = a.scaleUp(v, left, now, true)
 	}
 	if a.crashed {
 		return false, errCrashed
@@ -89,48 +122,56 @@ func (a *Autoscaler) provision(v *view, pods []*v1.Pod, now time.Time) (scaled b
 	return scaled, a.appear(c.pods, c.life, now)
 }
 
-// scaleUp tries to order nodes for the pods.
-func (a *Autoscaler) scaleUp(v *view, pods []*v1.Pod, now time.Time, atomic bool) (scaled bool, err error) {
+// scaleUp tries to order nodes for the pods. It returns what was asked for, and the pods that this
+// is for.
+func (a *Autoscaler) scaleUp(v *view, pods []*v1.Pod, now time.Time, atomic bool) (plan []planned, helped []*v1.Pod, scaled bool, err error) {
 	t := &attempt{Autoscaler: a, view: v, now: now, pods: pods, atomic: atomic, fits: map[string][]bool{}}
-	if err := t.compare(); err != nil {
-		return false, worldError{err}
+	best, count, err := t.best()
+	if err != nil || best == nil {
+		return nil, nil, false, err
 	}
-	t.kinds = t.kindsOf(pods)
-	if err := t.countNodes(); err != nil {
-		return false, err
-	}
-	valid := t.validGroups()
-	options, err := t.offers(valid)
-	if err != nil || len(options) == 0 {
-		return false, err
-	}
-	best := t.choose(options)
-	if best == nil || best.count <= 0 {
-		return false, nil
-	}
-	count, err := t.capped(best.count)
-	if err != nil || count < best.count && atomic {
-		return false, err
-	}
-	plan, err := a.balance(append([]*group{best.group}, t.similar(best.group)...), count)
-	if err != nil {
-		return false, err
+	if plan, err = a.balance(append([]*group{best.group}, t.similar(best.group)...), count); err != nil {
+		return nil, nil, false, err
 	}
 	placed := 0
 	for _, p := range plan {
 		placed += p.size - p.current
 	}
 	if atomic && placed < count {
-		return false, nil
+		return nil, nil, false, nil
 	}
 	a.remote.gpuTypes()
 	for _, p := range plan {
 		if err := a.execute(p, now); err != nil {
-			return false, err
+			return nil, nil, false, err
 		}
 	}
 	a.registry.recalculate()
-	return !a.crashed, nil
+	return plan, best.pods, !a.crashed, nil
+}
+
+// best returns the option that is taken, and for how many nodes; nil for none.
+func (t *attempt) best() (*option, int, error) {
+	if err := t.compare(); err != nil {
+		return nil, 0, worldError{err}
+	}
+	t.kinds = t.kindsOf(t.pods)
+	if err := t.countNodes(); err != nil {
+		return nil, 0, err
+	}
+	options, err := t.offers(t.validGroups())
+	if err != nil || len(options) == 0 {
+		return nil, 0, err
+	}
+	best := t.choose(options)
+	if best == nil || best.count <= 0 {
+		return nil, 0, nil
+	}
+	count, err := t.capped(best.count)
+	if err != nil || count < best.count && t.atomic {
+		return nil, 0, err
+	}
+	return best, count, nil
 }
 
 // execute makes one step of a plan.
