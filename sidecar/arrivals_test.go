@@ -34,6 +34,9 @@ func TestTheQuestionIsNotRead(t *testing.T) {
 	}
 	unread()
 	increase("a", 9, 0, 0, 0)
+	if err := w.front.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
 	arrived := w.front.Sidecar.Arrive(ctx)
 	picked, err := w.front.Sidecar.BestOptions(arrived, threeOptions(podsOf("p", 9, 1)))
 	w.front.Sidecar.Leave(arrived)

@@ -63,6 +63,10 @@ func newRandomCase(seed uint64) *randomCase {
 	pods := podsOf("p", c.need*perNode-r.IntN(perNode), perNode)
 	c.batches = []autoscaler.Batch{{At: time.Second, Pods: pods}}
 	c.disturb(r)
+	if r.IntN(4) == 0 {
+		c.ca.Salvo = true
+		c.about += " --salvo-scale-up;"
+	}
 	return c
 }
 

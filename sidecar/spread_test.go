@@ -116,17 +116,20 @@ func TestSpreadPods(t *testing.T) {
 		"9 free and 1 pinned":   {groups: zones(0, 0, 0), pods: slices.Concat(pinned(podsOf("b", 1, 1), "b"), podsOf("f", 9, 1)), sizes: []int{3, 3, 4}},
 	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			s := setup{pods: true, cloud: fake.Config{Groups: tt.groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: tt.pods}}}
-			o := noLaterThanAlone(t, s, 6*time.Minute)
-			state, err := o.w.ca.State()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if tt.sizes != nil && fmt.Sprint(sorted(o.sizes)) != fmt.Sprint(sorted(tt.sizes)) || state.Pending != tt.pending || o.increases() > len(tt.groups) {
-				t.Errorf("%s, %d pods pending, %d increases; want sizes %v, %d pending\n%s", o, state.Pending, o.increases(), tt.sizes, tt.pending, o.w.log())
-			}
-		})
+		for _, salvo := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, --salvo-scale-up=%t", name, salvo), func(t *testing.T) {
+				s := setup{pods: true, cloud: fake.Config{Groups: tt.groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: tt.pods}}}
+				s.ca.Salvo = salvo
+				o := noLaterThanAlone(t, s, 6*time.Minute)
+				state, err := o.w.ca.State()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tt.sizes != nil && fmt.Sprint(sorted(o.sizes)) != fmt.Sprint(sorted(tt.sizes)) || state.Pending != tt.pending || o.increases() > len(tt.groups) {
+					t.Errorf("%s, %d pods pending, %d increases; want sizes %v, %d pending\n%s", o, state.Pending, o.increases(), tt.sizes, tt.pending, o.w.log())
+				}
+			})
+		}
 	}
 }
 
@@ -185,14 +188,23 @@ func TestSpreadPodsOfTwelveSets(t *testing.T) {
 		}
 	}
 	s.batches = []autoscaler.Batch{{At: 3 * time.Second, Pods: pods}}
-	o := noLaterThanAlone(t, s, 3*time.Minute)
-	for i := range 12 {
-		if sizes := sorted(o.sizes[3*i : 3*i+3]); !slices.Equal(sizes, []int{4, 4, 5}) {
-			t.Errorf("sizes %v of set %d, want 4, 4 and 5", sizes, i)
-		}
-	}
-	if n := o.increases(); n > 36 {
-		t.Errorf("%d increases, want one per member\n%s", n, o.w.log())
+	for _, salvo := range []bool{false, true} {
+		t.Run(fmt.Sprintf("--salvo-scale-up=%t", salvo), func(t *testing.T) {
+			s.ca.Salvo = salvo
+			o := noLaterThanAlone(t, s, 3*time.Minute)
+			for i := range 12 {
+				if sizes := sorted(o.sizes[3*i : 3*i+3]); !slices.Equal(sizes, []int{4, 4, 5}) {
+					t.Errorf("sizes %v of set %d, want 4, 4 and 5", sizes, i)
+				}
+			}
+			state, err := o.w.ca.State()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := o.increases(); n > 36 || salvo && state.Increases > 3 {
+				t.Errorf("%d increases in %d loops, want one per member, and all at once with salvo\n%s", n, state.Increases, o.w.log())
+			}
+		})
 	}
 }
 

@@ -38,7 +38,8 @@ func newSpreadCase(seed uint64) (c *randomCase, want *topologyspread.SplitResult
 	}
 	pods := spreadOver(podsOf("p", int(request.Pods), perNode), "p", int32(skew), change, zone)
 	c.batches = []autoscaler.Batch{{At: time.Second, Pods: pods}}
-	c.about = fmt.Sprintf("%d pods, %d per node, maxSkew %d, minDomains %d;", request.Pods, perNode, skew, request.MinDomains)
+	c.ca.Salvo = r.IntN(4) == 0
+	c.about = fmt.Sprintf("%d pods, %d per node, maxSkew %d, minDomains %d, salvo %t;", request.Pods, perNode, skew, request.MinDomains, c.ca.Salvo)
 	result, err := topologyspread.Split(request)
 	if err != nil {
 		panic(err)

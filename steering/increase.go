@@ -355,7 +355,7 @@ func (s *Machine) Answered(v Grant, err error, received bool, connection string)
 		return err
 	}
 	b.seen, b.away = received && !v.restored, false
-	b.asked = s.now
+	b.asked, s.raised[id] = s.now, granted != v.asked
 	b.answered(v.asked, granted)
 	s.unconfirmed = &answer{id, b.asked, connection, true}
 	b.grant = nil

@@ -86,6 +86,7 @@ type Machine struct {
 	provided    provided
 	unconfirmed *answer         // to the last increase, until Cluster Autoscaler calls again
 	grown       map[string]bool // groups increased in this loop since the last choice
+	raised      map[string]bool // groups increased with success in this loop → whether they got other than was asked
 	balancing   bool            // Cluster Autoscaler balances by itself
 	ignored     bool            // it did not follow the last pick
 	unasked     bool            // it scales up without asking the expander
@@ -133,6 +134,7 @@ func New(writer string, o Options) (*Machine, error) {
 		groups:   map[string]*groupState{},
 		backoff:  backoff.New(o.Backoff),
 		grown:    map[string]bool{},
+		raised:   map[string]bool{},
 		warned:   map[string]bool{},
 		sets:     map[string]string{},
 		closed:   map[string]bool{},

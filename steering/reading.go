@@ -71,6 +71,7 @@ func (s *Machine) Revision(id string) int { return s.state(id).revision }
 // LoopSkipped records that the cloud could not be read for a loop that began at a given time.
 func (s *Machine) LoopSkipped(began time.Time) {
 	s.refreshes = [2]time.Time{s.refreshes[1], began}
+	clear(s.raised)
 }
 
 // LoopBegins records that a loop of Cluster Autoscaler has begun, with a new reading of the cloud
@@ -82,6 +83,7 @@ func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
 	}
 	s.loop++
 	clear(s.grown)
+	clear(s.raised)
 	s.pick, s.stopped, s.unread = nil, false, false
 	if s.plan != nil && began.Sub(s.plan.since) > s.o.MaxNodeProvisionTime {
 		s.plan = nil // nobody has asked for its pods any more

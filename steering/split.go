@@ -83,6 +83,9 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 	if p, d, done := c.shareWhole(s); done {
 		return p, d
 	}
+	if _, other := c.grownNow(chosen); other {
+		return nil, Decision{Reason: fmt.Sprintf("the set of %s has grown in this loop, and Cluster Autoscaler counts what it got in the next one", chosen)}
+	}
 	s.members = append(s.members, c.away(chosen)...)
 	s.need = o.NodeCount
 	for _, m := range s.members {

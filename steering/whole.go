@@ -96,6 +96,17 @@ func (c *choice) estimate(k *spreadplan.Kind, o *Option) (pods, nodes int) {
 	return len(o.Pods), o.NodeCount
 }
 
+// grownNow reports whether a member of the set was increased in this loop, and whether one got other
+// than was asked. With --salvo-scale-up Cluster Autoscaler asks again in the same loop, and assumes
+// that it gets what it has asked for.
+func (c *choice) grownNow(chosen string) (grown, other bool) {
+	for _, name := range c.similarTo(chosen) {
+		differs, raised := c.raised[name]
+		grown, other = grown || raised, other || differs
+	}
+	return grown, other
+}
+
 // NeedsWorkload reports whether pods and nodes are looked at for a question: if pods are spread, or
 // if Cluster Autoscaler may have taken the room of pods on nodes on their way for others.
 func (s *Machine) NeedsWorkload(q *Question) bool {
@@ -155,7 +166,8 @@ func (c *choice) shareWhole(s *split) (p *pick, d Decision, done bool) {
 	// Where pods differ one may have taken the room of another. For pods that are spread that is
 	// found out within a loop per member, or they would run later than with Cluster Autoscaler alone.
 	soon := c.at.now.Sub(c.provided.at) < time.Duration(len(s.members))*scanInterval
-	wait := c.holds(c.at) && (full || max(s.kinds, len(c.provided.kinds)) > 1 && (soon || !slices.ContainsFunc(c.request.Pods, spreadplan.Spreads)))
+	grown, _ := c.grownNow(s.chosen)
+	wait := grown || c.holds(c.at) && (full || max(s.kinds, len(c.provided.kinds)) > 1 && (soon || !slices.ContainsFunc(c.request.Pods, spreadplan.Spreads)))
 	for _, name := range c.similarTo(s.chosen) {
 		if g := c.view.Groups[name]; g != nil {
 			wait = wait || c.Machine.unseen(g, c.at) > 0 || full && c.at.count(g, c.state(name)).inFlight > 0
