@@ -32,6 +32,9 @@ type Options struct {
 	// NodeGroupPolicies is a file of NodeGroupPolicies, which declare sets of node groups; empty for
 	// none. It is read again when it changes.
 	NodeGroupPolicies string
+	// DisableSpreadSplit turns the plan for all pending pods off: those with a topology spread over
+	// zones get nodes as the autoscaler estimates them, one zone after the other.
+	DisableSpreadSplit bool
 	// Clock is the time; nil is the computer's.
 	Clock clock.PassiveClock
 }
@@ -78,9 +81,13 @@ func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
 	if err != nil {
 		return nil, err
 	}
+	g := &groupSet{sets: sets, journal: journal, shift: shift, need: need{shift: shift, sets: sets}}
+	if !o.DisableSpreadSplit {
+		g.spread = &spread{groupSet: g, clock: o.Clock}
+		g.need.spread = g.spread
+	}
 	return &Balancer{
-		enabled: options.BalanceSimilarNodeGroups, maxDeferral: maxDeferral, clock: o.Clock, journal: journal, sets: sets,
-		groupSet: &groupSet{sets: sets, journal: journal, shift: shift, need: need{shift: shift, sets: sets}}, shift: shift,
+		enabled: options.BalanceSimilarNodeGroups, maxDeferral: maxDeferral, clock: o.Clock, journal: journal, sets: sets, groupSet: g, shift: shift,
 	}, nil
 }
 
@@ -128,4 +135,5 @@ func (b *Balancer) installScaleUp(options *coreoptions.AutoscalerOptions) {
 	options.BalancingLabels = nil
 	b.groupSet.quotas = &quotas{options: options}
 	options.Processors.NodeGroupSetProcessor = b.groupSet
+	b.installSpread(options.Processors)
 }

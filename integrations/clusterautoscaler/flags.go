@@ -17,7 +17,7 @@ var ownFlags = func() *linked.OwnFlags {
 
 // flagOptions are the options the flags were set to.
 func flagOptions() Options {
-	return Options{MaxBalanceDeferral: ownFlags.MaxBalanceDeferral, DisabledLabelPacks: ownFlags.DisabledLabelPacks, NodeGroupPolicies: ownFlags.NodeGroupPolicies}
+	return Options{MaxBalanceDeferral: ownFlags.MaxBalanceDeferral, DisabledLabelPacks: ownFlags.DisabledLabelPacks, NodeGroupPolicies: ownFlags.NodeGroupPolicies, DisableSpreadSplit: !ownFlags.SpreadAwareSplit}
 }
 
 // flagsOf are all flags that say how evenkeel balances.

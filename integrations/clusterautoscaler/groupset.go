@@ -23,6 +23,7 @@ type groupSet struct {
 	quotas  *quotas // nil: none are known
 	shift   *linked.ZonalShift[cloudprovider.NodeGroup]
 	need    need
+	spread  *spread // nil: switched off
 }
 
 var _ nodegroupset.NodeGroupSetProcessor = &groupSet{}
@@ -46,6 +47,7 @@ func (g *groupSet) BalanceScaleUpBetweenGroups(ctx *ca_context.AutoscalingContex
 	up := linked.ScaleUp[cloudprovider.NodeGroup]{Groups: groups, Asked: newNodes, Declared: g.sets.Declared, Lag: g.shift.Lag}
 	if newNodes > 0 && len(groups) > 0 {
 		up.Need = g.need.take(groups[0].Id())
+		up.Planned = g.spread.take()
 	}
 	if g.quotas != nil {
 		up.Limits = func(sized []linked.Sized[cloudprovider.NodeGroup], more int64) (linked.Limits, error) {

@@ -21,6 +21,7 @@ type need struct {
 	best     *expander.Option
 	shift    *linked.ZonalShift[cloudprovider.NodeGroup]
 	sets     *sets
+	spread   *spread                        // nil: switched off
 	ctx      *ca_context.AutoscalingContext // of the loop
 }
 
@@ -46,7 +47,7 @@ func (n *need) BestOption(options []expander.Option, templates map[string]*frame
 		}
 	}
 	if n.best = nil; len(open) > 0 {
-		n.best = n.strategy.BestOption(open, templates)
+		n.best = n.spread.widened(n.ctx, open, n.strategy.BestOption(open, templates), templates)
 	}
 	return n.best
 }

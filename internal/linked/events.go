@@ -43,6 +43,12 @@ func splitEvent(d splitDecision) event {
 		return event{}
 	}
 	e := event{v1.EventTypeNormal, eventBalancedScaleUp, fmt.Sprintf("%d nodes for similar node groups: %s", d.nodes(), shorten(d.Groups, grown))}
+	if d.Pods > 0 {
+		e.text += fmt.Sprintf("; planned for %d pods with their topology spread", d.Pods)
+	}
+	if d.PodsLeft > 0 {
+		e.text += fmt.Sprintf(", %d more wait", d.PodsLeft)
+	}
 	if len(d.Failed) > 0 || d.Unplaced > 0 {
 		e.kind, e.reason = v1.EventTypeWarning, eventUnevenScaleUp
 	}

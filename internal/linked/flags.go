@@ -26,6 +26,7 @@ const (
 	flagMemoryRatio        = "memory-difference-ratio"
 	flagAllocatableRatio   = "max-allocatable-difference-ratio"
 	flagNodeGroupPolicies  = "node-group-policies"
+	flagSpreadAwareSplit   = "spread-aware-split"
 	flagFreeRatio          = "max-free-difference-ratio"
 )
 
@@ -46,6 +47,8 @@ type OwnFlags struct {
 	DisabledLabelPacks []string
 	// NodeGroupPolicies is a file of NodeGroupPolicies; empty for none.
 	NodeGroupPolicies string
+	// SpreadAwareSplit plans the nodes of all pending pods that have a topology spread at once.
+	SpreadAwareSplit bool
 }
 
 // Add adds the flags.
@@ -56,6 +59,8 @@ func (o *OwnFlags) Add(flags *pflag.FlagSet) {
 		"A label pack that does not apply when node groups are compared. Can be used multiple times.")
 	flags.StringVar(&o.NodeGroupPolicies, flagNodeGroupPolicies, "",
 		"File of NodeGroupPolicies, which declare sets of node groups and how they share nodes. It is read again when it changes.")
+	flags.BoolVar(&o.SpreadAwareSplit, flagSpreadAwareSplit, true,
+		"Plan the nodes of all pending pods that have a topology spread over zones at once.")
 }
 
 // Policies are the declared sets, and the file to look for changes; nil without one. A file that

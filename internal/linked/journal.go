@@ -34,6 +34,8 @@ type splitDecision struct {
 	Groups   []nodegroupset.GroupSplit // the sizes before and after
 	Failed   map[string]string         // group to error: left out of the split
 	Quotas   []string                  // the quotas that bound it
+	Pods     int                       // with a plan for all pods at once: those that have room then
+	PodsLeft int                       // with such a plan: those that do not
 }
 
 // nodes is how many nodes the groups got.

@@ -59,6 +59,8 @@ type pageSplit struct {
 	Asked    int           `json:"asked"`
 	Given    int64         `json:"given"`
 	Unplaced int           `json:"unplaced"`
+	Pods     int           `json:"pods,omitempty"`     // planned for all pods at once: those that have room then
+	PodsLeft int           `json:"podsLeft,omitempty"` // and those that do not
 	Groups   []pageMember  `json:"groups"`
 	LeftOut  []pageProblem `json:"leftOut"`
 	Quotas   []string      `json:"quotas"`
@@ -138,7 +140,7 @@ func shownSet(set []string, sizes sizeReading) pageSet {
 
 func shownSplit(d dated[splitDecision]) pageSplit {
 	out := pageSplit{
-		Time: d.at, Chosen: d.is.Chosen, Need: d.is.Need, Asked: d.is.Asked, Given: d.is.nodes(), Unplaced: d.is.Unplaced,
+		Time: d.at, Chosen: d.is.Chosen, Need: d.is.Need, Asked: d.is.Asked, Given: d.is.nodes(), Unplaced: d.is.Unplaced, Pods: d.is.Pods, PodsLeft: d.is.PodsLeft,
 		Groups: []pageMember{}, LeftOut: problems(d.is.Failed), Quotas: append([]string{}, d.is.Quotas...),
 	}
 	for _, g := range d.is.Groups {

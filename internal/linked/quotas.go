@@ -76,6 +76,51 @@ func use(quota Quota, nodes []Load) map[string]int64 {
 	return used
 }
 
+// left is how many nodes the limits leave to one of the groups if no other grows.
+func (l *Limits) left(groups []nodegroupset.Group, name string) int64 {
+	left := max(0, l.Room)
+	for i := range l.Quotas {
+		q := &l.Quotas[i]
+		if at := slices.Index(q.Groups, name); at >= 0 {
+			left = min(left, max(0, q.Limit-used(q, groups))/max(1, q.Units[at]))
+		}
+	}
+	return left
+}
+
+// allow reports whether the limits leave room for new nodes of groups, one entry for each node.
+func (l *Limits) allow(groups []nodegroupset.Group, added []string) bool {
+	if int64(len(added)) > max(0, l.Room) {
+		return false
+	}
+	more := map[string]int64{}
+	for _, name := range added {
+		more[name]++
+	}
+	for i := range l.Quotas {
+		q := &l.Quotas[i]
+		var takes int64
+		for k, name := range q.Groups {
+			takes = add(takes, times(q.Units[k], more[name]))
+		}
+		if takes > max(0, q.Limit-used(q, groups)) {
+			return false
+		}
+	}
+	return true
+}
+
+// used is what groups take of a quota as large as they are.
+func used(q *nodegroupset.Quota, groups []nodegroupset.Group) int64 {
+	var sum int64
+	for _, g := range groups {
+		if at := slices.Index(q.Groups, g.Name); at >= 0 {
+			sum = add(sum, times(q.Units[at], g.Size))
+		}
+	}
+	return sum
+}
+
 // add and times stay at the largest number where the result would be beyond it. Nothing is negative
 // here.
 

@@ -25,6 +25,8 @@ type ScaleUp[G NodeGroup] struct {
 	// Declared returns how the set of a group shares nodes and all groups of the set; nil where no
 	// sets are declared.
 	Declared func(group string) (*nodegroupset.Terms, []G)
+	// Planned is what all members of the set get for all pods at once; nil for no such plan.
+	Planned *SpreadPlan[G]
 	// Lag is by how many nodes a group counts as larger than it is; nil: none does.
 	Lag func(group string) int64
 }
@@ -58,6 +60,13 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 	}
 	if u.Asked <= 0 {
 		return nil, nil
+	}
+	if p := u.Planned; p != nil && p.Chosen == u.Groups[0].Id() && p.holds() {
+		d := p.decision
+		d.Asked = u.Asked
+		journal.split(d)
+		klog.V(1).InfoS("Scale-up is planned for all pods with a topology spread", "chosen", d.Chosen, "need", d.Need, "asked", d.Asked, "pods", d.Pods, "podsLeft", d.PodsLeft, "groups", d.Groups)
+		return p.Growth, nil
 	}
 	d := splitDecision{Chosen: u.Groups[0].Id(), Need: max(u.Asked, u.Need), Asked: u.Asked, Failed: failed}
 	request, policy := u.underPolicy(u.request(sized, d), d.Chosen)

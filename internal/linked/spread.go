@@ -1,0 +1,270 @@
+package linked
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"sort"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/spreadplan"
+)
+
+// Spread is a scale-up for pods of which some have a topology spread over zones. The autoscaler
+// estimates nodes for the chosen group alone, and a spread lets only a few pods into one zone before
+// the others must follow: so it asks for one node where all pods together need fifteen.
+type Spread[G NodeGroup] struct {
+	Pods    []*v1.Pod // that the autoscaler helps now, the most important ones first
+	Options []Option
+	Chosen  int // of the options
+	// Members are the groups of the chosen one's set that may grow, itself included.
+	Members []G
+	// Templates are those of the members by name, and Nodes what the cluster has and expects.
+	Templates map[string]Template
+	Nodes     []Template
+	Lag       func(group string) int64                      // as in ScaleUp
+	Declared  func(group string) (*nodegroupset.Terms, []G) // as in ScaleUp
+	Limits    func(groups []Sized[G], more int64) (Limits, error)
+	// Try has the autoscaler's scheduler put pods on nodes, and returns why it does not. New nodes of
+	// groups are numbered after those that there are.
+	Try func(added []string, pods []Placement) error
+}
+
+// Option is a group that the autoscaler may choose.
+type Option struct {
+	Group string
+	Pods  []*v1.Pod
+}
+
+// Placement is a pod on a node, by its number.
+type Placement struct {
+	Pod  *v1.Pod
+	Node int
+}
+
+// SpreadPlan is what all members of a set get for all pods at once.
+type SpreadPlan[G NodeGroup] struct {
+	Chosen   string
+	Growth   []Growth[G]
+	Pods     []*v1.Pod // that have room then
+	decision splitDecision
+}
+
+// Spreads reports whether some of the pods have a topology spread over zones.
+func Spreads(pods []*v1.Pod) bool { return slices.ContainsFunc(pods, spreadplan.Spreads) }
+
+// Plan works out what the members need. Without a plan, why says what is in the way: the pods then
+// get nodes as the autoscaler asks for them.
+func (s *Spread[G]) Plan() (plan *SpreadPlan[G], why string) {
+	chosen := s.Options[s.Chosen].Group
+	if s.Declared != nil {
+		if terms, _ := s.Declared(chosen); !terms.Level() {
+			return nil, "set " + terms.Set + " has a policy of its own"
+		}
+	}
+	keys, kinds, why := s.kinds()
+	if why != "" {
+		return nil, why
+	}
+	pods := s.of(keys, kinds)
+	sized, failed := readSizes(s.Members)
+	if failed[chosen] != "" {
+		return nil, failed[chosen]
+	}
+	limits := Limits{Room: math.MaxInt64}
+	if s.Limits != nil {
+		var err error
+		if limits, err = s.Limits(sized, int64(len(pods))); err != nil {
+			return nil, err.Error()
+		}
+	}
+	w := &spreadWork[G]{Spread: s, keys: keys, kinds: kinds, pods: pods, limits: limits}
+	w.addMembers(sized)
+	for i := range s.Nodes {
+		w.request.Machines = append(w.request.Machines, machine(s.Nodes[i], false))
+	}
+	result, why := w.within()
+	if why != "" {
+		return nil, why
+	}
+	return w.finish(result, splitDecision{Chosen: chosen, Failed: failed})
+}
+
+// kinds are the kinds of the pods that the chosen group is for, and of those that only groups of its
+// set are for, so that the expander has no choice. The autoscaler shows as many pods of a kind as
+// the spread lets into one zone: all of them count.
+func (s *Spread[G]) kinds() (keys map[*v1.Pod]string, kinds map[string]*spreadplan.Kind, why string) {
+	keys = make(map[*v1.Pod]string, len(s.Pods))
+	for _, pod := range s.Pods {
+		keys[pod] = spreadplan.KeyOf(pod)
+	}
+	own, foreign := map[string]*v1.Pod{}, map[string]bool{}
+	for _, o := range s.Options {
+		ours := slices.ContainsFunc(s.Members, func(g G) bool { return g.Id() == o.Group })
+		for _, pod := range o.Pods {
+			if ours {
+				own[keys[pod]] = pod
+			} else {
+				foreign[keys[pod]] = true
+			}
+		}
+	}
+	for _, pod := range s.Options[s.Chosen].Pods {
+		delete(foreign, keys[pod])
+	}
+	maps.DeleteFunc(own, func(key string, _ *v1.Pod) bool { return key == "" || foreign[key] })
+	kinds = map[string]*spreadplan.Kind{}
+	spread := false
+	for _, key := range slices.Sorted(maps.Keys(own)) {
+		if owner := metav1.GetControllerOfNoCopy(own[key]); owner != nil && owner.Kind == "ProvisioningRequest" {
+			return nil, nil, "a ProvisioningRequest gets all of its nodes or none"
+		}
+		k, why := spreadplan.ReadKind(key, own[key])
+		if why != "" {
+			return nil, nil, why
+		}
+		kinds[key] = k
+		spread = spread || spreadplan.Spreads(own[key])
+	}
+	if !spread {
+		return nil, nil, "no topology spread"
+	}
+	return keys, kinds, ""
+}
+
+// of are the pods of some kinds.
+func (s *Spread[G]) of(keys map[*v1.Pod]string, kinds map[string]*spreadplan.Kind) []*v1.Pod {
+	return slices.DeleteFunc(slices.Clone(s.Pods), func(pod *v1.Pod) bool { return kinds[keys[pod]] == nil })
+}
+
+// spreadWork is a plan while it is worked out.
+type spreadWork[G NodeGroup] struct {
+	*Spread[G]
+	keys    map[*v1.Pod]string
+	kinds   map[string]*spreadplan.Kind
+	pods    []*v1.Pod // of these kinds
+	limits  Limits
+	sized   []Sized[G] // the members of the request, without lag
+	sizes   []nodegroupset.Group
+	request spreadplan.Request
+}
+
+// addMembers adds the groups whose sizes are known and that have a template. Each has the room that
+// limits over several groups leave to it alone.
+func (w *spreadWork[G]) addMembers(sized []Sized[G]) {
+	for _, one := range sized {
+		w.sizes = append(w.sizes, one.Group)
+	}
+	for _, one := range sized {
+		template, known := w.Templates[one.Group.Name]
+		if !known {
+			continue
+		}
+		m := spreadplan.Member{Group: one.Group, New: func() *spreadplan.Machine { return machine(template, true) }}
+		m.Max = max(m.Size, min(m.Max, m.Size+w.limits.left(w.sizes, m.Name)))
+		if w.Lag != nil {
+			lag := min(w.Lag(m.Name), nodegroupset.MaxSize-m.Max)
+			m.Size, m.Max = m.Size+lag, m.Max+lag
+		}
+		w.sized, w.request.Members = append(w.sized, one), append(w.request.Members, m)
+	}
+}
+
+// within plans for all pods or, where limits over several groups leave less, for as many of the most
+// important ones as they leave nodes for.
+func (w *spreadWork[G]) within() (plan *spreadplan.Plan, why string) {
+	plan, why = w.planFor(len(w.pods))
+	if why != "" || w.limits.allow(w.sizes, plan.Added) {
+		return plan, why
+	}
+	most := sort.Search(len(w.pods), func(n int) bool {
+		plan, why := w.planFor(n + 1)
+		return why != "" || !w.limits.allow(w.sizes, plan.Added)
+	})
+	if plan, why = w.planFor(most); why == "" && !w.limits.allow(w.sizes, plan.Added) {
+		why = "limits over several node groups"
+	}
+	return plan, why
+}
+
+// planFor plans for the first of the pods.
+func (w *spreadWork[G]) planFor(pods int) (plan *spreadplan.Plan, why string) {
+	w.request.Kinds = nil
+	for _, k := range w.kinds {
+		k.Count = 0
+	}
+	for _, pod := range w.pods[:pods] {
+		k := w.kinds[w.keys[pod]]
+		if k.Count++; k.Count == 1 {
+			w.request.Kinds = append(w.request.Kinds, k)
+		}
+	}
+	return spreadplan.New(&w.request)
+}
+
+// finish has the scheduler try a plan. One that leaves a node empty would be refused too, but there
+// is none: the plan puts a pod on each.
+func (w *spreadWork[G]) finish(plan *spreadplan.Plan, d splitDecision) (*SpreadPlan[G], string) {
+	if len(plan.Added) == 0 {
+		return nil, "no new node would help"
+	}
+	waiting := map[string][]*v1.Pod{}
+	for _, pod := range w.pods {
+		waiting[w.keys[pod]] = append(waiting[w.keys[pod]], pod)
+	}
+	var placed []Placement
+	used := map[int]bool{}
+	out := &SpreadPlan[G]{Chosen: d.Chosen}
+	for _, put := range plan.Put {
+		key := put.Kind.Key
+		for _, pod := range waiting[key][:put.Pods] {
+			placed, out.Pods = append(placed, Placement{pod, put.Machine}), append(out.Pods, pod)
+		}
+		waiting[key] = waiting[key][put.Pods:]
+		used[put.Machine] = true
+	}
+	for i, group := range plan.Added {
+		if !used[len(w.Nodes)+i] {
+			return nil, "a new node of " + group + " would stay empty"
+		}
+	}
+	if err := w.Try(plan.Added, placed); err != nil {
+		return nil, err.Error()
+	}
+	for i, one := range w.sized {
+		m := &w.request.Members[i]
+		more := plan.Sizes[m.Name] - m.Size
+		d.Groups = append(d.Groups, nodegroupset.GroupSplit{Name: m.Name, Size: one.Group.Size, NewSize: one.Group.Size + more})
+		if more > 0 {
+			size := int(one.Group.Size)
+			out.Growth = append(out.Growth, Growth[G]{one.NodeGroup, size, size + int(more), int(one.Group.Max)})
+		}
+	}
+	slices.SortFunc(out.Growth, func(a, b Growth[G]) int { return chosenFirst(d.Chosen, a.Group.Id(), b.Group.Id()) })
+	d.Need, d.Pods, d.PodsLeft = len(plan.Added), len(out.Pods), len(w.pods)-len(out.Pods)
+	out.decision = d
+	return out, ""
+}
+
+// holds reports whether the groups are as large as they were when the plan was made.
+func (p *SpreadPlan[G]) holds() bool {
+	return !slices.ContainsFunc(p.Growth, func(g Growth[G]) bool {
+		size, err := g.Group.TargetSize()
+		return err != nil || size != g.Size
+	})
+}
+
+// machine is a node as a plan sees it.
+func machine(t Template, fresh bool) *spreadplan.Machine {
+	m := &spreadplan.Machine{Node: t.Node, Free: spreadplan.Allocatable(t.Node), Usable: !t.Node.Spec.Unschedulable, Fresh: fresh, Pods: t.Pods()}
+	r := t.Requested
+	requested := spreadplan.Amounts{
+		v1.ResourcePods: int64(r.Pods), v1.ResourceCPU: r.MilliCPU, v1.ResourceMemory: r.Memory, v1.ResourceEphemeralStorage: r.EphemeralStorage,
+	}
+	maps.Copy(requested, r.Others)
+	m.Free.Take(1, requested)
+	return m
+}
