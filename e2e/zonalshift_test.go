@@ -80,7 +80,9 @@ func TestZonesAreShiftedAwayByAConfigMap(t *testing.T) {
 	zone("return", "zone-b")
 	until(ctx, t, "the sidecar has read the return", func() bool { return loop.look(ctx) == nil && shiftedZone(ctx, t, side) == "" })
 	until(ctx, t, "an event says so", func() bool { return hasEvent(ctx, plane, "ZoneReturned", "zone-b") })
-	until(ctx, t, "the metric says so", func() bool { return loop.look(ctx) == nil && metricOf(ctx, t, side, "evenkeel_sidecar_zone_shifted") == "" })
+	until(ctx, t, "the metric says so", func() bool {
+		return loop.look(ctx) == nil && metricOf(ctx, t, side, "evenkeel_sidecar_zone_shifted") == ""
+	})
 	// It lacks three nodes, of which it makes up for one in an interval beside its share.
 	if got, want := loop.grow(ctx, t, 4), []int{5, 3, 5}; !slices.Equal(got, want) {
 		t.Errorf("four nodes more after the return make the sizes %v, want %v", got, want)
