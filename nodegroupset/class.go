@@ -10,15 +10,14 @@ import (
 type Class struct {
 	Members []string // in name order
 	Items   []int    // pods, or kinds of pods, as the caller numbers them, in ascending order
+	Nodes   int64    // that these need, for SplitRequest: how many the members get at most for them
 }
 
 // Classes sorts items 0 to n-1 into classes by the groups that take each of them, which takers
 // returns in any order. An item that no group takes is in no class.
 //
-// Classes with few members come first, then the order is that of the members' names. To split the
-// nodes of one class after the other in this order, each on top of what its members have got so
-// far, puts the nodes of pods that can run on some members only where they are needed, and levels
-// the rest over all.
+// Classes with few members come first, then the order is that of the members' names. Split levels
+// the nodes of all of them at once.
 func Classes(n int, takers func(item int) []string) []Class {
 	byMembers := map[string]*Class{}
 	for item := range n {
@@ -37,9 +36,14 @@ func Classes(n int, takers func(item int) []string) []Class {
 		classes = append(classes, *c)
 	}
 	slices.SortFunc(classes, func(a, b Class) int {
-		return cmp.Or(cmp.Compare(len(a.Members), len(b.Members)), slices.Compare(a.Members, b.Members))
+		return a.compare(&b)
 	})
 	return classes
+}
+
+// compare is the order in which classes are served.
+func (c *Class) compare(other *Class) int {
+	return cmp.Or(cmp.Compare(len(c.Members), len(other.Members)), slices.Compare(c.Members, other.Members))
 }
 
 // FirstOf maps every group to the first of its set. Groups that are alone in their set are left

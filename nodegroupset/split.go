@@ -29,7 +29,7 @@ const MaxSize = math.MaxInt32
 
 // SplitRequest asks to which groups new nodes go.
 type SplitRequest struct {
-	Nodes  int64  // how many to add, 0 or more
+	Nodes  int64  // how many to add in all, 0 or more
 	Policy Policy // Even when empty
 	Chosen string // the group that is first in line among equals; may be empty
 	Groups []Group
@@ -39,8 +39,12 @@ type SplitRequest struct {
 	Portions []Portion
 	// NodeCapacity is what one of Nodes stands for, in the unit of Group.Capacity:
 	// that much capacity is added in all, or up to a node more. With 0 the new nodes
-	// are counted, whatever their capacities are.
+	// are counted, whatever their capacities are. A node of a class stands for one of
+	// the chosen group if that is a member, and else for one of its first member.
 	NodeCapacity int64
+	// Classes say which groups may get how many of the nodes; without any, all groups
+	// may get all of them.
+	Classes []Class
 }
 
 // Group is a node group as it stands. Size is its target size; Size, Min and Max
@@ -53,6 +57,9 @@ type Group struct {
 	// mebibytes of memory, 0..MaxSize. The policy shares capacity then, not nodes. All
 	// groups have one, or none.
 	Capacity int64
+	// Reserve is how many of the nodes up to Max the group gets only if no other group
+	// has room for them, 0..Max.
+	Reserve int64
 }
 
 // Quota is a bound over several groups: the sum of Units times the final size of
@@ -76,6 +83,7 @@ const (
 	ReasonOverMax     Reason = "overMax" // it is above its max and left alone
 	ReasonRaisedToMin Reason = "min"     // it was below its min and got nodes for that only
 	ReasonQuota       Reason = "quota"   // a Quota, named in Detail, kept nodes away
+	ReasonReserve     Reason = "reserve" // only its Reserve is left
 )
 
 // GroupSplit is what happens to one group.
@@ -90,7 +98,8 @@ type GroupSplit struct {
 // SplitResult is the answer of Split: every group in the order of the request.
 type SplitResult struct {
 	Groups   []GroupSplit
-	Unplaced int64 // nodes no group had room for
+	Classes  []ClassSplit // in the order of the request
+	Unplaced int64        // nodes no group had room for
 }
 
 // Split shares new nodes over groups. Groups below their min are raised first,
@@ -99,6 +108,13 @@ type SplitResult struct {
 // are settled by the chosen group first and then by name, those of portions in the
 // order of the list, so the order of the groups matters for policy Priority and
 // for groups that have a base only.
+//
+// The nodes of classes are levelled all at once: the sizes are the most even ones
+// that there are, whichever groups the classes have in common. As many nodes are
+// placed as the groups have room for; if that is not all, classes with few members
+// are served first. Under other policies than Even, and under quotas over several
+// groups that stand in the way, the nodes of one class after the other are shared,
+// those with few members first.
 //
 // With quotas that lie within or beside each other as many nodes are placed as
 // fit; quotas that cross are never exceeded, but a cleverer plan may place more.
@@ -109,20 +125,29 @@ func Split(request SplitRequest) (SplitResult, error) {
 	if err != nil {
 		return SplitResult{}, err
 	}
-	unplaced := func(left int64) int64 { return left }
-	uneven := request.capacitiesDiffer()
-	if !uneven {
-		request, unplaced = request.counted()
+	if len(request.Classes) > 0 {
+		return request.splitClasses(byName)
 	}
-	s := newSplitter(request, request.tieOrder(byName))
+	return request.splitReserving(byName)
+}
+
+// split shares nodes that all groups may get. It changes the order of names.
+func (r SplitRequest) split(byName []int) (SplitResult, error) {
+	unplaced := func(left int64) int64 { return left }
+	uneven := r.capacitiesDiffer()
+	if !uneven {
+		r, unplaced = r.counted()
+	}
+	s := newSplitter(r, r.tieOrder(byName))
+	var err error
 	switch {
 	case uneven:
 		s.shareByCapacity()
-	case request.byPortions():
+	case r.byPortions():
 		err = s.shareByPortions()
-	case request.Policy == Proportional:
+	case r.Policy == Proportional:
 		err = s.proportional()
-	case request.Policy == Priority:
+	case r.Policy == Priority:
 		err = s.priority()
 	default:
 		err = s.even()
@@ -168,6 +193,9 @@ func (r SplitRequest) check() (order []int, err error) {
 	if err := r.checkPortions(isGroup); err != nil {
 		return nil, err
 	}
+	if err := r.checkClasses(isGroup); err != nil {
+		return nil, err
+	}
 	return order, r.checkCapacities()
 }
 
@@ -203,7 +231,7 @@ func (r SplitRequest) find(order []int, name string) (at int, known bool) {
 const notNegative = "must not be negative"
 
 func (g *Group) check(i int) error {
-	if g.Size|g.Min|g.Max|g.Weight|g.Base|g.Capacity >= 0 && max(g.Size, g.Max, g.Capacity) <= MaxSize && g.Min <= g.Max && g.Name != "" && g.Name[0] > ' ' {
+	if g.Size|g.Min|g.Max|g.Weight|g.Base|g.Capacity|g.Reserve >= 0 && max(g.Size, g.Max, g.Capacity) <= MaxSize && max(g.Min, g.Reserve) <= g.Max && g.Name != "" && g.Name[0] > ' ' {
 		return nil // no sign bit anywhere, nothing to refuse
 	}
 	refuse := func(field string, value int64, reason string) error {
@@ -212,7 +240,7 @@ func (g *Group) check(i int) error {
 	for _, field := range [...]struct {
 		name        string
 		value, most int64
-	}{{"size", g.Size, MaxSize}, {"min", g.Min, MaxSize}, {"max", g.Max, MaxSize}, {"weight", g.Weight, math.MaxInt64}, {"base", g.Base, math.MaxInt64}, {"capacity", g.Capacity, MaxSize}} {
+	}{{"size", g.Size, MaxSize}, {"min", g.Min, MaxSize}, {"max", g.Max, MaxSize}, {"weight", g.Weight, math.MaxInt64}, {"base", g.Base, math.MaxInt64}, {"capacity", g.Capacity, MaxSize}, {"reserve", g.Reserve, g.Max}} {
 		switch {
 		case field.value < 0:
 			return refuse(field.name, field.value, notNegative)

@@ -256,6 +256,8 @@ func (s *splitter) result() SplitResult {
 			row.Reason, row.Detail = ReasonQuota, s.request.Quotas[s.heldBy[k]].Name
 		case row.NewSize > group.Size && row.NewSize <= group.Min:
 			row.Reason = ReasonRaisedToMin
+		default:
+			row.Reason = group.reserved(row.NewSize)
 		}
 		out.Groups[s.order[k]] = row
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // Attempt is one resize call and its result.
@@ -121,16 +122,15 @@ func (x *execution) increase(ctx context.Context, a *Attempt) {
 	a.Grew = min(max(0, now-before), a.Delta)
 }
 
-// splitAgain divides what was refused over the groups that are left of each
-// share. A group that grew although it answered with an error has served its
+// splitAgain levels what was refused over the groups that are left of each share. A group that grew although it answered with an error has served its
 // shares as far as it grew.
 func (x *execution) splitAgain(asked []Attempt) {
 	credit := map[string]int64{}
 	for _, a := range asked {
 		credit[a.Group] = int64(a.Grew)
 	}
-	next := x.ledger.fork()
 	var again []share
+	var classes []nodegroupset.Class
 	for _, s := range x.shares {
 		var short int64
 		for group, nodes := range s.nodes {
@@ -138,16 +138,20 @@ func (x *execution) splitAgain(asked []Attempt) {
 			credit[group] -= served
 			short += nodes - served
 		}
-		if short == 0 {
-			continue
-		}
-		redo, unplaced := x.divide(next, s, short)
-		x.lost[s.class] += unplaced
-		if len(redo.nodes) > 0 {
-			again = append(again, redo)
+		left := slices.DeleteFunc(slices.Clone(s.groups), func(name string) bool {
+			_, refused := x.refused[name]
+			return refused
+		})
+		switch {
+		case short == 0:
+		case len(left) == 0:
+			x.lost[s.class] += short
+		default:
+			again = append(again, share{class: s.class, groups: left})
+			classes = append(classes, nodegroupset.Class{Members: left, Nodes: short})
 		}
 	}
-	x.shares = again
+	x.divide(again, classes)
 	x.leaveOut()
 }
 
@@ -177,26 +181,29 @@ func (x *execution) leaveOut() {
 	x.shares = slices.DeleteFunc(x.shares, func(s share) bool { return len(s.nodes) == 0 })
 }
 
-// divide splits nodes over the groups of a share that have not refused.
-func (x *execution) divide(l *ledger, s share, nodes int64) (share, int64) {
-	left := slices.DeleteFunc(slices.Clone(s.groups), func(name string) bool {
-		_, refused := x.refused[name]
-		return refused
-	})
-	if len(left) == 0 {
-		return share{}, nodes
+// divide levels the nodes of shares over their groups, and leaves shares out that get none.
+func (x *execution) divide(shares []share, need []nodegroupset.Class) {
+	x.shares = nil
+	if len(shares) == 0 {
+		return
 	}
-	split, err := l.split(nodes, x.decision.Chosen, left)
-	if err != nil {
-		return share{}, nodes
+	var groups []string
+	var all int64
+	for _, c := range need {
+		groups, all = append(groups, c.Members...), all+c.Nodes
 	}
-	redo := share{class: s.class, groups: left, nodes: map[string]int64{}}
-	for _, g := range split.Groups {
-		if n := g.NewSize - g.Size; n > 0 {
-			redo.nodes[g.Name] = n
+	slices.Sort(groups)
+	split, err := x.ledger.fork().split(all, x.decision.Chosen, slices.Compact(groups), need...)
+	for i, s := range shares {
+		if err != nil {
+			x.lost[s.class] += need[i].Nodes
+			continue
+		}
+		x.lost[s.class] += split.Classes[i].Unplaced
+		if s.nodes = split.Classes[i].Nodes; len(s.nodes) > 0 {
+			x.shares = append(x.shares, s)
 		}
 	}
-	return redo, split.Unplaced
 }
 
 // report brings the decision up to date.

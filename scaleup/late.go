@@ -173,17 +173,16 @@ func (o *observer) trialEnds(group string, n *v1.Node, wasReady bool) {
 	}
 }
 
-// tryOne limits a group on trial to one node on its way, and to none while another member of its set
-// is backed off: what that one has failed to bring is not ordered from the next that may.
-func (l *ledger) tryOne(name string, size nodegroupset.Group) nodegroupset.Group {
-	g := l.group(name)
+// beyondTrial is how many nodes a group on trial gets only if no other group can take them: all but
+// one on its way, and that one too while another member of its set is backed off: what that one has
+// failed to bring is not ordered from the next that may.
+func (l *ledger) beyondTrial(size *nodegroupset.Group) int64 {
+	g := l.group(size.Name)
 	allowed := max(0, 1-g.Upcoming)
-	for _, other := range l.terms[name].Except([]string{name}) {
+	for _, other := range l.terms[size.Name].Except([]string{size.Name}) {
 		if !l.group(other).BackedOffUntil.IsZero() {
 			allowed = 0
 		}
 	}
-	size.Max = min(size.Max, max(size.Size, int64(g.Target+g.Lag+allowed)))
-	size.Min = min(size.Min, size.Max)
-	return size
+	return max(0, size.Max-max(size.Size, int64(g.Target+g.Lag+allowed)))
 }

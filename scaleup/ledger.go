@@ -66,30 +66,16 @@ func (l *ledger) give(name string, nodes int64) {
 // split divides nodes over groups, by their policy within their bounds and all
 // limits, and books what each gets. Other groups of a declared set count for the
 // policy too, and get nothing. Nodes are those of the chosen group, or else of the
-// first. Groups on trial get no more than one node as long as others can take the rest.
-func (l *ledger) split(nodes int64, chosen string, groups []string) (nodegroupset.SplitResult, error) {
-	result, err := l.splitOnce(nodes, chosen, groups, true)
-	if err != nil || result.Unplaced == 0 || !slices.ContainsFunc(groups, func(name string) bool { return l.group(name).OnTrial }) {
-		return result, err
-	}
-	rest, err := l.splitOnce(result.Unplaced, chosen, groups, false)
-	if err != nil {
-		return result, err
-	}
-	for i := range rest.Groups {
-		rest.Groups[i].Size = result.Groups[i].Size
-	}
-	return rest, nil
-}
-
-func (l *ledger) splitOnce(nodes int64, chosen string, groups []string, trials bool) (nodegroupset.SplitResult, error) {
-	request := nodegroupset.SplitRequest{Nodes: nodes, Groups: l.sizes(groups)}
+// first. Classes say which of the groups may get how many of the nodes. Groups on trial get no more
+// than one node as long as others can take the rest.
+func (l *ledger) split(nodes int64, chosen string, groups []string, classes ...nodegroupset.Class) (nodegroupset.SplitResult, error) {
+	request := nodegroupset.SplitRequest{Nodes: nodes, Groups: l.sizes(groups), Classes: classes}
 	if slices.Contains(groups, chosen) {
 		request.Chosen = chosen
 	}
 	for i, name := range groups {
-		if trials && l.group(name).OnTrial {
-			request.Groups[i] = l.tryOne(name, request.Groups[i])
+		if l.group(name).OnTrial {
+			request.Groups[i].Reserve = l.beyondTrial(&request.Groups[i])
 		}
 	}
 	request.Quotas = splitQuotas(l.quotas, request.Groups)

@@ -21,40 +21,63 @@ type class struct {
 }
 
 // splitNeed finds the partners of the chosen group and gives every member its
-// nodes. Pods that pass on few members come first: their nodes have to lie
-// there. The nodes of those that pass on more are levelled on top, so that a
-// pinned pod costs the set no more than its own node.
+// nodes. Those for pods that pass on some members only lie there, and the sizes
+// of all are as even as that allows.
 func (p *planner) splitNeed() error {
 	p.decision.Members = p.partners()
 	p.classes = p.classify(p.decision.Members)
 	if err := p.placeOneByOne(); err != nil {
 		return err
 	}
-	var phases []estimator.Phase
-	for i := range p.classes {
-		c := &p.classes[i]
-		if c.oneByOne {
-			continue
-		}
-		phase := p.phase(p.standFor(c.members), p.demands(c.kinds))
-		phase.Reuse = p.reusable(i)
-		phase.MaxNodes = int(p.ledger.room(c.members, p.roundLimit()))
-		phases = append(phases, phase)
-		estimate, err := p.estimator.Estimate(phases, p.roundLeft())
-		if err != nil {
+	together := p.classes[p.placedOneByOne():]
+	rooms := make([]int64, len(together))
+	for i := range together {
+		rooms[i] = p.ledger.room(together[i].members, p.roundLimit())
+	}
+	short := 0
+	for short >= 0 {
+		if err := p.estimate(together, rooms); err != nil {
 			return err
 		}
-		last := estimate.Phases[len(phases)-1]
-		c.nodes, c.placed = int64(last.NodeCount), last.Placed
-		if g := p.group(p.decision.Chosen); g.AllOrNothing {
-			c.nodes = int64(g.Max - g.Target)
-		}
-		if err := p.splitClass(i); err != nil {
+		var err error
+		if short, err = p.splitClasses(together, rooms); err != nil {
 			return err
 		}
 	}
 	p.decision.Increases = p.increases()
 	p.decision.Warnings = append(p.decision.Warnings, overlapping(splitQuotas(p.ledger.quotas, p.ledger.sizes(p.decision.Members)))...)
+	return nil
+}
+
+// placedOneByOne is how many classes are placed one by one. They come first.
+func (p *planner) placedOneByOne() int {
+	n := slices.IndexFunc(p.classes, func(c class) bool { return !c.oneByOne })
+	if n < 0 {
+		return len(p.classes)
+	}
+	return n
+}
+
+// estimate finds how many nodes the pods of classes need, no more than there is room for. Pods that
+// pass on few members come first: others use what room they leave on their nodes.
+func (p *planner) estimate(classes []class, rooms []int64) error {
+	phases := make([]estimator.Phase, len(classes))
+	for i := range classes {
+		c := &classes[i]
+		phases[i] = p.phase(p.standFor(c.members), p.demands(c.kinds))
+		phases[i].Reuse = reusable(classes[:i], c.members)
+		phases[i].MaxNodes = int(rooms[i])
+	}
+	need, err := p.estimator.Estimate(phases, p.roundLeft())
+	if err != nil {
+		return err
+	}
+	for i := range classes {
+		classes[i].nodes, classes[i].placed = int64(need.Phases[i].NodeCount), need.Phases[i].Placed
+		if g := p.group(p.decision.Chosen); g.AllOrNothing {
+			classes[i].nodes = int64(g.Max - g.Target)
+		}
+	}
 	return nil
 }
 
@@ -89,23 +112,37 @@ func (p *planner) roundLeft() int {
 	return int(max(0, p.roundLimit()-opened))
 }
 
-// splitClass levels the nodes of one class over its members, on top of what
-// they have got so far.
-func (p *planner) splitClass(i int) error {
-	c := &p.classes[i]
-	split, err := p.ledger.split(c.nodes, p.decision.Chosen, c.members)
-	if err != nil {
-		return fmt.Errorf("split %d nodes over %s: %w", c.nodes, strings.Join(c.members, ", "), err)
+// splitClasses levels the nodes of all classes over their members. If a class finds less room
+// beside the others than it was estimated for, it notes how much and returns which, and no node is
+// given out. Otherwise it returns -1.
+func (p *planner) splitClasses(classes []class, rooms []int64) (short int, err error) {
+	if len(classes) == 0 {
+		return -1, nil
 	}
-	s := share{class: i, groups: c.members, nodes: map[string]int64{}}
-	for _, g := range split.Groups {
-		if n := g.NewSize - g.Size; n > 0 {
-			s.nodes[g.Name] = n
+	need := make([]nodegroupset.Class, len(classes))
+	all := int64(0)
+	for i, c := range classes {
+		need[i] = nodegroupset.Class{Members: c.members, Nodes: c.nodes}
+		all += c.nodes
+	}
+	books := p.ledger.fork()
+	split, err := books.split(all, p.decision.Chosen, p.decision.Members, need...)
+	if err != nil {
+		return -1, fmt.Errorf("split %d nodes over %s: %w", all, strings.Join(p.decision.Members, ", "), err)
+	}
+	for i := range split.Classes {
+		if n := split.Classes[i].Unplaced; n > 0 && !p.group(p.decision.Chosen).AllOrNothing {
+			rooms[i] = classes[i].nodes - n
+			return i, nil
 		}
 	}
+	p.ledger = books
 	p.decision.Unplaced += int(split.Unplaced)
-	p.share(s)
-	return nil
+	first := len(p.classes) - len(classes)
+	for i, c := range classes {
+		p.share(share{class: first + i, groups: c.members, nodes: split.Classes[i].Nodes})
+	}
+	return -1, nil
 }
 
 // share notes a part of the need and the pods it helps.
@@ -185,21 +222,15 @@ func (p *planner) standFor(members []string) string {
 	return members[0]
 }
 
-// reusable lists the earlier phases whose nodes the pods of class i may share: wherever such a node
-// is, these pods pass there. Classes that are placed one by one have no phase.
-func (p *planner) reusable(i int) []int {
-	var earlier []int
-	phase := 0
-	for _, c := range p.classes[:i] {
-		if c.oneByOne {
-			continue
+// reusable lists the earlier classes whose nodes pods may share that pass on these members:
+// wherever such a node is, they pass there.
+func reusable(earlier []class, members []string) (positions []int) {
+	for i, c := range earlier {
+		if subset(c.members, members) {
+			positions = append(positions, i)
 		}
-		if subset(c.members, p.classes[i].members) {
-			earlier = append(earlier, phase)
-		}
-		phase++
 	}
-	return earlier
+	return positions
 }
 
 // subset of two sorted lists.
