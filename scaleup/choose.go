@@ -96,19 +96,66 @@ func (p *planner) candidate() (*candidate, error) {
 	if err := p.splitNeed(); err != nil {
 		return nil, err
 	}
-	c := &candidate{decision: p.decision, ledger: p.ledger, helped: p.helped, classes: p.classes, filledUp: p.filledUp}
+	c := p.planned()
 	p.withdraw()
 	if p.opts.asEstimated || p.group(c.decision.Chosen).AllOrNothing || len(c.ledger.grown) == 0 {
 		return c, nil
 	}
 	var err error
-	if c.kept, err = p.needed(nil, c.ledger.grown, true); err != nil || len(c.kept) == 0 {
+	if c.kept, err = p.needed(nil, c.ledger.grown, true); err != nil {
+		return c, err
+	}
+	if c, err = p.relevelled(c); err != nil || len(c.kept) == 0 {
 		return c, err
 	}
 	if c.lasting = c.kept; !p.foreseen {
 		c.lasting, c.running, err = p.lasting(c.kept)
 	}
 	return c, err
+}
+
+// planned is the candidate that has been split last.
+func (p *planner) planned() *candidate {
+	return &candidate{decision: p.decision, ledger: p.ledger, helped: p.helped, classes: p.classes, filledUp: p.filledUp}
+}
+
+// relevelled levels the need of a candidate again where nodes would stay empty because the
+// scheduler puts pods that could run there on nodes that others need: no more nodes are planned in
+// such a group then than would be used.
+func (p *planner) relevelled(c *candidate) (*candidate, error) {
+	for crossing(c.classes) && sum(c.kept) < sum(c.ledger.grown) && p.hasTime() {
+		used, err := p.simulation.simulate(c.kept)
+		if err != nil {
+			return nil, err
+		}
+		chosen, trail, most := c.decision.Chosen, c.decision.Trail, maps.Clone(c.ledger.most)
+		if most == nil {
+			most = map[string]int64{}
+		}
+		for name, n := range c.ledger.grown {
+			if c.kept[name] < n {
+				most[name] = c.kept[name]
+			}
+		}
+		p.reset()
+		p.decision.Chosen, p.decision.Trail, p.ledger.most = chosen, trail, most
+		if err := p.splitNeed(); err != nil {
+			return nil, err
+		}
+		next := p.planned()
+		if next.kept, err = p.needed(nil, next.ledger.grown, true); err != nil {
+			return nil, err
+		}
+		after, err := p.simulation.simulate(next.kept)
+		if err != nil {
+			return nil, err
+		}
+		if after.placed <= used.placed {
+			break
+		}
+		c = next
+	}
+	return c, nil
 }
 
 // adopt makes a candidate the decision.

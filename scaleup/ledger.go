@@ -16,6 +16,7 @@ type ledger struct {
 	quotas []quota
 	grown  map[string]int64 // nodes given to each group so far
 	terms  map[string]*nodegroupset.Terms
+	most   map[string]int64 // nodes that groups are given at most, where there is such a bound
 }
 
 func newLedger(w *World, o *Options) *ledger {
@@ -39,7 +40,7 @@ func (o *Options) terms(w *World) map[string]*nodegroupset.Terms {
 
 // fork is a ledger for a what-if.
 func (l *ledger) fork() *ledger {
-	return &ledger{groups: l.groups, quotas: slices.Clone(l.quotas), grown: maps.Clone(l.grown), terms: l.terms}
+	return &ledger{groups: l.groups, quotas: slices.Clone(l.quotas), grown: maps.Clone(l.grown), terms: l.terms, most: l.most}
 }
 
 func (l *ledger) group(name string) *Group {
@@ -120,6 +121,10 @@ func (l *ledger) sizes(groups []string) []nodegroupset.Group {
 		g := l.group(name)
 		sizes[i] = nodegroupset.Group{
 			Name: name, Size: l.counted(name), Min: int64(min(g.Min, g.Max)), Max: min(int64(g.Max+g.Lag), nodegroupset.MaxSize), Weight: 1,
+		}
+		if most, bound := l.most[name]; bound {
+			sizes[i].Max = min(sizes[i].Max, sizes[i].Size-l.grown[name]+most)
+			sizes[i].Min = min(sizes[i].Min, sizes[i].Max)
 		}
 	}
 	return sizes

@@ -233,6 +233,19 @@ func reusable(earlier []class, members []string) (positions []int) {
 	return positions
 }
 
+// crossing reports whether two classes have only some of their members in common.
+func crossing(classes []class) bool {
+	for i, a := range classes {
+		for _, b := range classes[:i] {
+			if slices.ContainsFunc(a.members, func(name string) bool { return slices.Contains(b.members, name) }) &&
+				!subset(a.members, b.members) && !subset(b.members, a.members) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // subset of two sorted lists.
 func subset(a, b []string) bool {
 	for _, name := range a {
