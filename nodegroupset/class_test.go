@@ -3,6 +3,7 @@ package nodegroupset_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -10,30 +11,41 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// Nine pods that run anywhere and one that runs in zone a only, each on a node of its own.
+// Nine pods that run anywhere and one that runs in zone a only, and then pods of two kinds that have
+// zone b in common, each pod on a node of its own.
 func ExampleClasses() {
-	groups := []nodegroupset.Group{{Name: "a", Max: 9}, {Name: "b", Max: 9}, {Name: "c", Max: 9}}
-	classes := nodegroupset.Classes(10, func(pod int) []string {
-		if pod == 9 {
-			return []string{"a"}
+	show := func(pods map[string]int) {
+		var takers [][]string
+		for zones, n := range pods {
+			takers = append(takers, slices.Repeat([][]string{strings.Split(zones, "")}, n)...)
 		}
-		return []string{"a", "b", "c"}
-	})
-	for _, class := range classes {
-		request := nodegroupset.SplitRequest{Nodes: int64(len(class.Items)), Groups: groups[:len(class.Members)]}
+		request := nodegroupset.SplitRequest{
+			Nodes:   int64(len(takers)),
+			Groups:  []nodegroupset.Group{{Name: "a", Max: 9}, {Name: "b", Max: 9}, {Name: "c", Max: 9}},
+			Classes: nodegroupset.Classes(len(takers), func(pod int) []string { return takers[pod] }),
+		}
+		for i := range request.Classes {
+			request.Classes[i].Nodes = int64(len(request.Classes[i].Items))
+		}
 		result, err := nodegroupset.Split(request)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		for i, g := range result.Groups {
-			groups[i].Size = g.NewSize
+		fmt.Println(result.Groups[0].NewSize, result.Groups[1].NewSize, result.Groups[2].NewSize)
+		for i, class := range result.Classes {
+			fmt.Println(request.Classes[i].Members, class.Nodes)
 		}
-		fmt.Println(class.Members, groups[0].Size, groups[1].Size, groups[2].Size)
 	}
+	show(map[string]int{"a": 1, "abc": 9})
+	show(map[string]int{"ab": 2, "bc": 4})
 	// Output:
-	// [a] 1 0 0
-	// [a b c] 4 3 3
+	// 4 3 3
+	// [a] map[a:1]
+	// [a b c] map[a:3 b:3 c:3]
+	// 2 2 2
+	// [a b] map[a:2]
+	// [b c] map[b:2 c:2]
 }
 
 // TestEveryItemIsInTheClassOfItsTakers: items are in one class exactly if the same groups take

@@ -114,6 +114,10 @@ func TestSpreadPods(t *testing.T) {
 		},
 		"a zone at its maximum": {groups: limited(zones(1, 1, 1), "c", 3), pods: spreadPods("p", 30), sizes: []int{4, 4, 3}, pending: 16},
 		"9 free and 1 pinned":   {groups: zones(0, 0, 0), pods: slices.Concat(pinned(podsOf("b", 1, 1), "b"), podsOf("f", 9, 1)), sizes: []int{3, 3, 4}},
+		"a zone in common": {
+			groups: zones(0, 0, 0), sizes: []int{2, 2, 2},
+			pods: slices.Concat(in(podsOf("l", 2, 1), "a", "b"), in(podsOf("r", 4, 1), "b", "c")),
+		},
 	}
 	for name, tt := range tests {
 		for _, salvo := range []bool{false, true} {
@@ -223,6 +227,16 @@ func TestSpreadPodsBesideOtherRules(t *testing.T) {
 	if o := w.observe(10 * time.Minute); o.running == 0 || total(o.sizes) > 18 {
 		t.Errorf("with a policy %s\n%s", o, w.log())
 	}
+}
+
+// in lets pods run in some zones only.
+func in(pods []*v1.Pod, zones ...string) []*v1.Pod {
+	for _, pod := range pods {
+		pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: zone, Operator: v1.NodeSelectorOpIn, Values: zones}}}},
+		}}}
+	}
+	return pods
 }
 
 // pinned has pods run in one zone only.

@@ -81,7 +81,8 @@ func (s *Machine) terms(sent map[string]*v1.Node) map[string]*nodegroupset.Terms
 }
 
 // underPolicy completes a request to split by the policy of the chosen group's set. Its other groups
-// count for the policy too, and get nothing.
+// count for the policy too, with the size that is planned for them or else that they have, and get
+// nothing.
 func (c *choice) underPolicy(request nodegroupset.SplitRequest, chosen string, planned func(group string) (int64, bool)) nodegroupset.SplitRequest {
 	terms := c.policies[chosen]
 	if terms == nil || len(request.Groups) == 0 {
@@ -92,9 +93,11 @@ func (c *choice) underPolicy(request nodegroupset.SplitRequest, chosen string, p
 		names[i] = g.Name
 	}
 	for _, name := range terms.Except(names) {
-		size, known := planned(name)
-		if !known {
-			size = int64(max(0, c.state(name).target))
+		size := int64(max(0, c.state(name).target))
+		if planned != nil {
+			if n, known := planned(name); known {
+				size = n
+			}
 		}
 		request.Groups = append(slices.Clip(request.Groups), nodegroupset.Group{Name: name, Size: size, Max: size})
 	}

@@ -22,12 +22,11 @@ type split struct {
 	members []member
 	shares  map[string]int
 	result  []PlanMember
-	held    map[string]string // what kept members from growing
-	bound   bool              // some pods can run on some members only
-	whole   bool              // planned for all pending pods, so that more may be granted than is asked
-	kinds   int               // of these
-	stuck   bool              // members that should grow have no option
-	room    map[string]int    // by member, within the limits over all nodes
+	bound   bool           // some pods can run on some members only
+	whole   bool           // planned for all pending pods, so that more may be granted than is asked
+	kinds   int            // of these
+	stuck   bool           // members that should grow have no option
+	room    map[string]int // by member, within the limits over all nodes
 	// unplaced pods of them can be scheduled on no number of nodes.
 	unplaced int64
 }
@@ -60,14 +59,13 @@ func (m *member) count() int {
 // share works out the split for the set of the chosen group and picks the member that grows now. It
 // returns nil if all nodes needed are on their way.
 func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) {
-	o := c.options[chosen]
 	if single := c.single(chosen); single {
 		reason := "a ProvisioningRequest is never split"
 		if c.view.Groups[chosen].ZeroOrMax {
 			reason = "the group is resized to its maximum or to zero, never split"
 		}
-		p := &pick{group: chosen, count: o.NodeCount, full: true, why: reason}
-		return p, Decision{Group: chosen, Asked: o.NodeCount, Reason: reason + "; " + why}
+		p := &pick{group: chosen, count: c.options[chosen].NodeCount, full: true, why: reason}
+		return p, Decision{Group: chosen, Asked: c.options[chosen].NodeCount, Reason: reason + "; " + why}
 	}
 	s := &split{chosen: chosen, why: why}
 	if terms := c.policies[chosen]; terms != nil {
@@ -87,10 +85,7 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 		return nil, Decision{Reason: fmt.Sprintf("the set of %s has grown in this loop, and Cluster Autoscaler counts what it got in the next one", chosen)}
 	}
 	s.members = append(s.members, c.away(chosen)...)
-	s.need = o.NodeCount
-	for _, m := range s.members {
-		s.need = max(s.need, m.count())
-	}
+	s.need = s.asked()
 	s.lowered = min(s.need, c.unseenElsewhere(s))
 	s.need -= s.lowered
 	if s.need <= 0 {
@@ -100,6 +95,24 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 		return nil, Decision{Reason: "no split for the set of " + chosen, Error: err.Error()}
 	}
 	return c.pickNext(s)
+}
+
+// asked returns how many nodes Cluster Autoscaler asks for: those of the largest option, and those of
+// others that have no pods in common with the ones before.
+func (s *split) asked() (nodes int) {
+	served := map[int]bool{}
+	for _, m := range slices.SortedStableFunc(slices.Values(s.members), func(a, b member) int {
+		return cmp.Or(cmp.Compare(b.count(), a.count()), cmp.Compare(len(b.pods()), len(a.pods())), cmp.Compare(a.Name, b.Name))
+	}) {
+		if slices.ContainsFunc(m.pods(), func(pod int) bool { return served[pod] }) {
+			continue
+		}
+		nodes += m.count()
+		for _, pod := range m.pods() {
+			served[pod] = true
+		}
+	}
+	return nodes
 }
 
 // pickNext picks the member of a split that grows now.
@@ -210,99 +223,55 @@ func (c *choice) unseenElsewhere(s *split) int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// work splits the need. Pods that run only on some members get their nodes there; the rest is
-// levelled on top. Limited members get more only if no other member can take it.
+// work splits the need. Pods that run only on some members get their nodes there, and the sizes of
+// all are as even as that allows. Limited members get more only if no other member can take it.
 func (c *choice) work(s *split) error {
-	s.shares = map[string]int{}
-	left := int64(s.need)
-	sizes := make([]nodegroupset.Group, len(s.members))
+	request := nodegroupset.SplitRequest{Nodes: int64(s.need), Classes: c.bound(s)}
+	var names []string
 	for i := range s.members {
-		sizes[i] = s.members[i].Group
-	}
-	s.held = map[string]string{}
-	classes := c.bound(s)
-	s.bound = len(classes) > 0
-	for _, class := range append(classes, bound{nodes: s.need}) {
-		n := min(left, int64(class.nodes))
-		unplaced, err := c.place(s, sizes, class, n, true)
-		if err == nil && unplaced > 0 && s.limits() {
-			unplaced, err = c.place(s, sizes, class, unplaced, false)
-		}
-		if err != nil {
-			return err
-		}
-		left -= n - unplaced
-	}
-	s.result = nil
-	for i := range sizes {
-		m := &s.members[i]
-		why := s.held[m.Name]
-		if m.lag > 0 {
-			why = strings.TrimPrefix(fmt.Sprintf("%s; its zone has come back and it catches up slowly, counting as larger by %d", why, m.lag), "; ")
-		}
-		s.result = append(s.result, PlanMember{Name: m.Name, Size: int(m.Size - m.lag), NewSize: int(sizes[i].Size - m.lag), Why: why})
-	}
-	return nil
-}
-
-// limits reports whether a member is limited.
-func (s *split) limits() bool {
-	return slices.ContainsFunc(s.members, func(m member) bool { return m.held != "" })
-}
-
-// place shares the nodes for one class of pods, and notes what kept members from growing.
-func (c *choice) place(s *split, sizes []nodegroupset.Group, class bound, nodes int64, limited bool) (unplaced int64, err error) {
-	request := nodegroupset.SplitRequest{Nodes: nodes}
-	var members []int
-	for i := range sizes {
-		if class.members != nil && !slices.Contains(class.members, sizes[i].Name) {
-			continue
-		}
-		g := sizes[i]
-		if m := &s.members[i]; limited && m.held != "" {
-			g.Max = max(g.Size, min(g.Max, m.Size+m.allowed))
-			g.Min = min(g.Min, g.Max)
+		m, g := &s.members[i], s.members[i].Group
+		if m.held != "" {
+			g.Reserve = max(0, g.Max-max(g.Size, m.Size+m.allowed))
 		}
 		if g.Name == s.chosen {
 			request.Chosen = g.Name
 		}
-		request.Groups, members = append(request.Groups, g), append(members, i)
+		request.Groups, names = append(request.Groups, g), append(names, g.Name)
 	}
-	result, err := nodegroupset.Split(c.underPolicy(request, s.chosen, func(name string) (int64, bool) {
-		i := slices.IndexFunc(sizes, func(g nodegroupset.Group) bool { return g.Name == name })
-		if i < 0 {
-			return 0, false
-		}
-		return sizes[i].Size, true
-	}))
+	if s.bound = len(request.Classes) > 0; s.bound {
+		slices.Sort(names)
+		request.Classes = append(request.Classes, nodegroupset.Class{Members: names, Nodes: int64(s.need)})
+	}
+	result, err := nodegroupset.Split(c.underPolicy(request, s.chosen, nil))
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for k, g := range result.Groups[:len(members)] { // in the order of the request
-		i := members[k]
-		s.shares[g.Name] += int(g.NewSize - sizes[i].Size)
-		sizes[i].Size = g.NewSize
-		switch m := &s.members[i]; {
-		case g.Reason == nodegroupset.ReasonAtMax && g.NewSize < m.Max && limited:
-			s.held[g.Name] = m.held
-		case g.Reason == nodegroupset.ReasonAtMax:
-			s.held[g.Name] = fmt.Sprintf("max %d", m.Max-m.lag)
-		default:
-			s.held[g.Name] = string(g.Reason)
-		}
+	s.shares, s.result = map[string]int{}, nil
+	for i, g := range result.Groups[:len(s.members)] { // in the order of the request
+		m := &s.members[i]
+		s.shares[m.Name] = int(g.NewSize - g.Size)
+		s.result = append(s.result, PlanMember{Name: m.Name, Size: int(m.Size - m.lag), NewSize: int(g.NewSize - m.lag), Why: m.why(g.Reason)})
 	}
-	return result.Unplaced, nil
+	return nil
 }
 
-// bound is a number of nodes for pods that only some members take; without members, for pods that
-// all take.
-type bound struct {
-	members []string
-	nodes   int
+// why says what kept the member from growing.
+func (m *member) why(reason nodegroupset.Reason) string {
+	why := string(reason)
+	switch reason {
+	case nodegroupset.ReasonReserve:
+		why = m.held
+	case nodegroupset.ReasonAtMax:
+		why = fmt.Sprintf("max %d", m.Max-m.lag)
+	}
+	if m.lag > 0 {
+		why = strings.TrimPrefix(fmt.Sprintf("%s; its zone has come back and it catches up slowly, counting as larger by %d", why, m.lag), "; ")
+	}
+	return why
 }
 
 // bound finds the pods that only some members take, and how many nodes they need.
-func (c *choice) bound(s *split) []bound {
+func (c *choice) bound(s *split) []nodegroupset.Class {
 	takers := make([][]string, len(c.request.Pods))
 	for _, m := range s.members {
 		for _, i := range m.pods() {
@@ -316,20 +285,17 @@ func (c *choice) bound(s *split) []bound {
 			}
 		}
 	}
-	var out []bound
-	for _, class := range nodegroupset.Classes(len(takers), func(i int) []string { return takers[i] }) {
-		if len(class.Members) == len(s.members) {
-			continue
-		}
-		b := bound{members: class.Members}
+	classes := nodegroupset.Classes(len(takers), func(i int) []string { return takers[i] })
+	classes = slices.DeleteFunc(classes, func(class nodegroupset.Class) bool { return len(class.Members) == len(s.members) })
+	for i := range classes {
+		class := &classes[i]
 		for _, m := range s.members {
 			if pods := len(m.pods()); pods > 0 && slices.Contains(class.Members, m.Name) {
-				b.nodes = max(b.nodes, ceilDiv(len(class.Items)*m.count(), pods))
+				class.Nodes = max(class.Nodes, int64(ceilDiv(len(class.Items)*m.count(), pods)))
 			}
 		}
-		out = append(out, b)
 	}
-	return out
+	return classes
 }
 
 // next returns the member that grows now: the one with the largest share, so that most pods start

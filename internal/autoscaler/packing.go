@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/predicates"
@@ -121,6 +122,11 @@ func (s *arithmetic) need(pod *v1.Pod) amount {
 func admits(node *v1.Node, pod *v1.Pod) bool {
 	for key, value := range pod.Spec.NodeSelector {
 		if got, ok := node.Labels[key]; !ok || got != value {
+			return false
+		}
+	}
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); !ok || err != nil {
 			return false
 		}
 	}
