@@ -13,7 +13,8 @@
 // between an unmodified Cluster Autoscaler and its cloud; sidecar/cluster is its side of the API
 // server, and sidecar/statuspage shows its state. balancer/reconcile reads what the targets of a
 // Balancer have and writes what they are to have. federation/members keeps a connection to each
-// member cluster, and knows what runs there and whether it answers. Of the internal ones, simulate plays scenarios in
+// member cluster, and knows what runs there and whether it answers; federation/join makes a cluster a
+// member and takes that back. Of the internal ones, simulate plays scenarios in
 // virtual time on the cloud in memory, plan answers planning documents, explain says why the node
 // groups of a fleet are similar or not, and pending what topology spread constraints mean to
 // its pending pods, fakecloud serves the cloud in memory to Cluster Autoscaler

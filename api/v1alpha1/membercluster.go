@@ -106,8 +106,9 @@ type ClusterTaint struct {
 	// +kubebuilder:validation:Pattern=`^([a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?)?$`
 	Value string `json:"value,omitempty"`
 
-	// Effect is NoSchedule: the cluster keeps the replicas that it has and gets no more.
-	// +kubebuilder:validation:Enum=NoSchedule
+	// Effect is NoSchedule, with which the cluster keeps the replicas that it has and gets no more,
+	// or NoExecute, with which its replicas move to other clusters.
+	// +kubebuilder:validation:Enum=NoSchedule;NoExecute
 	Effect v1.TaintEffect `json:"effect"`
 }
 

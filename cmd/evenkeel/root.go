@@ -45,6 +45,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or an invalid document.`,
 	)
 	root.AddCommand(
 		newCerts(),
+		newCluster(),
 		newConformance(&color),
 		newController(),
 		newExplain(&color),

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,6 +41,11 @@ type Options struct {
 	Args map[Program][]string
 	// Audit has the API server write down every write, for ControlPlane.Writes.
 	Audit bool
+	// Name sets a control plane apart from others of the test, in the names of logs
+	// and within the etcd that they share.
+	Name string
+	// Beside is a control plane whose etcd is used, too. It must outlive this one.
+	Beside *ControlPlane
 }
 
 // ControlPlane is a control plane that runs. Its methods may be called from
@@ -56,6 +62,7 @@ type ControlPlane struct {
 	Client client.WithWatch
 
 	layout    layout
+	programs  []Program // that run for it alone, in the order of start
 	processes map[Program]*process.Process
 	probe     *http.Client
 }
@@ -67,6 +74,37 @@ type ControlPlane struct {
 // are shown. It needs a POSIX system.
 func Start(t testing.TB, o Options) *ControlPlane {
 	t.Helper()
+	c := build(t, o)
+	if err := c.launchAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// StartBeside starts control planes with the options of a first one, by name. They
+// use its etcd, and start at the same time.
+func StartBeside(t testing.TB, first *ControlPlane, o Options, names ...string) []*ControlPlane {
+	t.Helper()
+	var planes []*ControlPlane
+	for _, name := range names {
+		o.Name, o.Beside = name, first
+		planes = append(planes, build(t, o))
+	}
+	errs := make([]error, len(planes))
+	var starting sync.WaitGroup
+	for i, c := range planes {
+		starting.Go(func() { errs[i] = c.launchAll(t.Context()) })
+	}
+	starting.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return planes
+}
+
+// build makes a control plane that does not run yet, and ends with the test.
+func build(t testing.TB, o Options) *ControlPlane {
+	t.Helper()
 	binaries, err := Build(t.Context(), t.Logf)
 	if err != nil {
 		t.Fatal(err)
@@ -77,23 +115,29 @@ func Start(t testing.TB, o Options) *ControlPlane {
 	}
 	c := &ControlPlane{
 		Kubectl: filepath.Join(binaries, string(kubectl)),
-		layout:  layout{folder: t.TempDir(), ports: ports}, processes: map[Program]*process.Process{},
+		layout:  layout{folder: t.TempDir(), ports: ports, prefix: "/registry"}, processes: map[Program]*process.Process{},
+		programs: programs,
+	}
+	if o.Beside != nil {
+		c.layout.prefix, c.programs = "/"+o.Name, programs[1:]
+		c.layout.ports[Etcd] = o.Beside.layout.ports[Etcd]
 	}
 	if err := c.prepare(); err != nil {
 		t.Fatalf("preparing the control plane: %v", err)
 	}
-	for _, p := range programs {
+	for _, p := range c.programs {
 		ready, word := c.layout.ready(p)
 		args := c.layout.args(p)
 		if o.Audit && p == APIServer {
 			args = append(args, c.layout.auditing()...)
 		}
+		name := strings.TrimPrefix(o.Name+"-"+string(p), "-")
 		c.processes[p] = &process.Process{
-			Name:  string(p),
+			Name:  name,
 			Path:  filepath.Join(binaries, string(p)),
 			Args:  append(args, o.Args[p]...),
 			Home:  c.layout.folder,
-			Log:   filepath.Join(t.ArtifactDir(), string(p)+".log"),
+			Log:   filepath.Join(t.ArtifactDir(), name+".log"),
 			Ready: func(ctx context.Context) bool { return c.answers(ctx, ready, word) },
 		}
 	}
@@ -105,9 +149,6 @@ func Start(t testing.TB, o Options) *ControlPlane {
 			c.showLogs(t)
 		}
 	})
-	if err := c.launchAll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return c
 }
 
@@ -186,6 +227,9 @@ func (c *ControlPlane) KubeconfigAs(t testing.TB, user string, groups ...string)
 // launchAll starts every program as soon as what it needs is ready.
 func (c *ControlPlane) launchAll(ctx context.Context) error {
 	for _, p := range []Program{Etcd, APIServer} {
+		if c.processes[p] == nil {
+			continue // it runs for another control plane
+		}
 		if err := c.Launch(ctx, p); err != nil {
 			return err
 		}
@@ -211,7 +255,7 @@ func (c *ControlPlane) launchAll(ctx context.Context) error {
 
 func (c *ControlPlane) stopAll() error {
 	var errs []error
-	for _, p := range slices.Backward(programs) {
+	for _, p := range slices.Backward(c.programs) {
 		errs = append(errs, c.processes[p].Stop())
 	}
 	return errors.Join(errs...)
@@ -219,6 +263,16 @@ func (c *ControlPlane) stopAll() error {
 
 // Stop ends one program. What it stored stays.
 func (c *ControlPlane) Stop(p Program) error { return c.processes[p].Stop() }
+
+// Pause has a program do nothing until Resume: it accepts connections and does not
+// answer.
+func (c *ControlPlane) Pause(p Program) error { return c.processes[p].Pause() }
+
+// Resume ends Pause.
+func (c *ControlPlane) Resume(p Program) error { return c.processes[p].Resume() }
+
+// Kill ends one program at once, as a crash would. What it stored stays.
+func (c *ControlPlane) Kill(p Program) { c.processes[p].Kill() }
 
 // Launch starts a program that was stopped, at its old address, and waits until
 // it is ready.
@@ -256,7 +310,7 @@ func (c *ControlPlane) answers(ctx context.Context, url, word string) bool {
 
 func (c *ControlPlane) showLogs(t testing.TB) {
 	t.Helper()
-	for _, p := range programs {
+	for _, p := range c.programs {
 		t.Logf("the end of %s:\n%s", c.processes[p].Log, c.processes[p].Tail(15))
 	}
 }

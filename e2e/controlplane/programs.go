@@ -41,6 +41,7 @@ var stages = strings.Join([]string{
 type layout struct {
 	folder string
 	ports  map[Program]int
+	prefix string // of all keys in etcd
 }
 
 func (l layout) file(name string) string { return filepath.Join(l.folder, name) }
@@ -90,7 +91,7 @@ func (l layout) args(p Program) []string {
 		}
 	case APIServer:
 		return append(l.serving(APIServer),
-			"--etcd-servers="+l.url(Etcd),
+			"--etcd-servers="+l.url(Etcd), "--etcd-prefix="+l.prefix,
 			"--advertise-address="+process.Loopback, "--endpoint-reconciler-type=none",
 			"--service-cluster-ip-range=10.0.0.0/24",
 			"--client-ca-file="+l.cert(), // nobody has such a certificate, but the others look for the setting

@@ -46,6 +46,12 @@ func build(t testing.TB) string {
 	return path
 }
 
+// Folder is where the binary lies, for a PATH.
+func Folder(t testing.TB) string {
+	t.Helper()
+	return filepath.Dir(build(t))
+}
+
 // A Server is a process that serves the external cloud provider's protocol,
 // without TLS, at Address.
 type Server struct {

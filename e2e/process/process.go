@@ -112,6 +112,13 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
+// Pause has the program do nothing until Resume: it accepts connections, and does
+// not answer.
+func (p *Process) Pause() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume ends Pause.
+func (p *Process) Resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
 // ExitCode is that of the process that was started last, once it has ended; -1 if a
 // signal ended it.
 func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,6 +64,16 @@ type View struct {
 	Cause string
 	// Known reports that the local objects were read at least once since the program started.
 	Known bool
+}
+
+// NoSchedule reports that the cluster keeps what it has and gets no more.
+func (v View) NoSchedule() bool { return v.tainted(v1.TaintEffectNoSchedule) }
+
+// Leaving reports that the replicas of the cluster belong elsewhere, as its taints say.
+func (v View) Leaving() bool { return v.tainted(v1.TaintEffectNoExecute) }
+
+func (v View) tainted(effect v1.TaintEffect) bool {
+	return slices.ContainsFunc(v.Taints, func(t v1alpha1.ClusterTaint) bool { return t.Effect == effect })
 }
 
 // View returns what is known now.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -207,12 +208,13 @@ func TestLabelsAndTaintsAreSeen(t *testing.T) {
 		w.after(time.Second)
 		m := w.get("a")
 		m.Labels = map[string]string{"topology.kubernetes.io/region": "eu"}
+		m.Spec.Taints = []v1alpha1.ClusterTaint{{Key: "maintenance", Effect: v1.TaintEffectNoExecute}}
 		if err := w.host.Update(t.Context(), m, &client.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		w.poke("a")
 		w.after(time.Second)
-		if v := w.members.Get("a").View(); v.Labels["topology.kubernetes.io/region"] != "eu" {
+		if v := w.members.Get("a").View(); v.Labels["topology.kubernetes.io/region"] != "eu" || v.NoSchedule() || !v.Leaving() {
 			t.Errorf("%+v", v)
 		}
 	})

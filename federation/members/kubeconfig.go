@@ -53,16 +53,16 @@ func ReadKubeconfig(data []byte, now time.Time) (*rest.Config, time.Time, error)
 			return nil, time.Time{}, problem
 		}
 	}
-	out, err := clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
-	if err != nil {
-		return nil, time.Time{}, invalid("cannot be used")
-	}
-	expires, problem := expiry(out)
+	expires, problem := expiry(cluster, user)
 	if problem == nil && !expires.IsZero() && !now.Before(expires) {
 		problem = &Problem{v1alpha1.ReasonExpired, fmt.Sprintf("the credentials expired on %s: %s", expires.UTC().Format(time.RFC3339), remedy)}
 	}
 	if problem != nil {
 		return nil, time.Time{}, problem
+	}
+	out, err := clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
+	if err != nil {
+		return nil, time.Time{}, invalid("cannot be used")
 	}
 	return out, expires, nil
 }
@@ -132,18 +132,18 @@ func refuseEmpty(_ *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Problem 
 }
 
 // expiry is when the credentials expire: the earlier of client certificate and token.
-func expiry(config *rest.Config) (time.Time, *Problem) {
+func expiry(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) (time.Time, *Problem) {
 	var earliest time.Time
 	add := func(t time.Time) {
 		if !t.IsZero() && (earliest.IsZero() || t.Before(earliest)) {
 			earliest = t
 		}
 	}
-	if len(config.CAData) > 0 && !x509.NewCertPool().AppendCertsFromPEM(config.CAData) {
+	if ca := cluster.CertificateAuthorityData; len(ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(ca) {
 		return earliest, invalid("has no certificate in certificate-authority-data")
 	}
-	if len(config.CertData) > 0 {
-		block, _ := pem.Decode(config.CertData)
+	if len(user.ClientCertificateData) > 0 {
+		block, _ := pem.Decode(user.ClientCertificateData)
 		if block == nil {
 			return earliest, invalid("has no certificate in client-certificate-data")
 		}
@@ -153,7 +153,7 @@ func expiry(config *rest.Config) (time.Time, *Problem) {
 		}
 		add(certificate.NotAfter)
 	}
-	add(tokenExpiry(config.BearerToken))
+	add(tokenExpiry(user.Token))
 	return earliest, nil
 }
 

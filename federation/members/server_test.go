@@ -30,6 +30,7 @@ type server struct {
 	mu       sync.Mutex
 	token    string // that it accepts
 	denies   string // part of the paths that it forbids
+	redirect string // where it sends everyone
 	objects  map[string]map[string]runtime.Object
 	watchers map[string][]chan event
 	hung     chan struct{} // not nil: nothing is answered until it is closed
@@ -50,7 +51,7 @@ func newServer(uid, token string) *server {
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	hung, token, denies := s.hung, s.token, s.denies
+	hung, token, denies, redirect := s.hung, s.token, s.denies, s.redirect
 	s.calls[r.Method+" "+r.URL.Path]++
 	s.mu.Unlock()
 	if hung != nil {
@@ -61,6 +62,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
+	case redirect != "":
+		http.Redirect(w, r, redirect+r.URL.Path, http.StatusTemporaryRedirect)
 	case r.Header.Get("Authorization") != "Bearer "+token:
 		refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized)
 	case denies != "" && strings.Contains(r.URL.Path, denies):

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,7 +38,8 @@ type session struct {
 	cluster     *Cluster
 	fingerprint fingerprint
 	probing     *http.Client
-	host        string
+	host        string // stands for the address in errors, logs and metrics
+	server      string // host and port
 	clientset   kubernetes.Interface
 	writer      client.Client
 	transports  []*http.Transport
@@ -55,15 +58,20 @@ type session struct {
 // of its own, so that they end with it, and the probes have others than the calls: a connection
 // that hangs does not answer for the cluster.
 func newSession(c *Cluster, config *rest.Config, print fingerprint) (*session, error) {
-	s := &session{cluster: c, fingerprint: print, host: config.Host, hurry: make(chan struct{}, 1)}
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, err
+	}
 	config = rest.CopyConfig(config)
+	config.Host = "https://" + c.name + strings.TrimSuffix(server.Path, "/")
+	s := &session{cluster: c, fingerprint: print, host: config.Host, server: server.Host, hurry: make(chan struct{}, 1)}
 	config.UserAgent = "evenkeel-controller"
 	config.QPS = -1 // see limited, which does not log addresses
 	config.WarningHandler = rest.NoWarnings{}
 	o := c.options
 	probing, err := s.httpClient(config, func(t *http.Transport) http.RoundTripper {
 		t.DisableKeepAlives = true
-		return t
+		return &addressed{server: s.server, next: t}
 	})
 	if err != nil {
 		return nil, err
@@ -72,7 +80,7 @@ func newSession(c *Cluster, config *rest.Config, print fingerprint) (*session, e
 	limit := flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst)
 	calling, err := s.httpClient(config, func(t *http.Transport) http.RoundTripper {
 		t.ResponseHeaderTimeout = o.CallTimeout
-		return &calls{session: s, limit: limit, next: t}
+		return &calls{session: s, limit: limit, next: &addressed{server: s.server, next: t}}
 	})
 	if err != nil {
 		return nil, err
@@ -119,6 +127,18 @@ func (s *session) httpClient(config *rest.Config, wrap func(*http.Transport) htt
 		return nil, err
 	}
 	return &http.Client{Transport: authenticated, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+}
+
+// addressed sends requests to the address of a cluster, whose name stands in its place until then.
+type addressed struct {
+	server string
+	next   http.RoundTripper
+}
+
+func (a *addressed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Host, r.Host = a.server, a.server
+	return a.next.RoundTrip(r)
 }
 
 // calls bounds and measures the calls to a cluster.

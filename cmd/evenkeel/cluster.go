@@ -1,0 +1,332 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/validation"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/federation/join"
+)
+
+// clusterFlags say how host and member are reached.
+type clusterFlags struct {
+	kubeconfig, context, namespace  string
+	memberKubeconfig, memberContext string
+}
+
+func newCluster() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Join clusters as members, take that back, and list them",
+		Long: `Make clusters members of a host, the cluster that evenkeel controller runs in: it keeps them connected and knows what runs
+there. The host is the cluster that kubectl talks to, or that of --kubeconfig and --context.`,
+		GroupID: groupOther,
+	}
+	cmd.AddCommand(newClusterJoin(), newClusterLeave(), newClusterList())
+	return cmd
+}
+
+func (o *clusterFlags) addTo(f *pflag.FlagSet) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the host; by default the same as for kubectl")
+	f.StringVar(&o.context, "context", "", "context of that kubeconfig")
+}
+
+func (o *clusterFlags) addMember(f *pflag.FlagSet) {
+	f.StringVarP(&o.namespace, "namespace", "n", controllerNamespace, "namespace of the controllers in the host, and of their account in the member")
+	f.StringVar(&o.memberKubeconfig, "member-kubeconfig", "", "kubeconfig file of the member; by default that of the host, with --member-context")
+	f.StringVar(&o.memberContext, "member-context", "", "context of the member")
+}
+
+// host connects to the host.
+func (o *clusterFlags) host() (join.Cluster, error) {
+	return reach(o.kubeconfig, o.context, "give --kubeconfig for the host")
+}
+
+// member connects to the member; the zero value if no flag names it.
+func (o *clusterFlags) member() (join.Cluster, error) {
+	switch {
+	case o.memberKubeconfig == "" && o.memberContext == "":
+		return join.Cluster{}, nil
+	case o.memberKubeconfig == "":
+		return reach(o.kubeconfig, o.memberContext, "give --member-kubeconfig")
+	}
+	return reach(o.memberKubeconfig, o.memberContext, "give --member-kubeconfig")
+}
+
+func reach(kubeconfig, context, hint string) (join.Cluster, error) {
+	config, err := kubectlConfig(kubeconfig, context)
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return join.Cluster{}, &usageError{errors.New("no cluster found"), hint}
+	case err != nil:
+		return join.Cluster{}, err
+	}
+	config = rest.AddUserAgent(config, "evenkeel-cluster")
+	c, err := clusterClient(config)
+	return join.Cluster{Client: c, Config: config}, err
+}
+
+func clusterClient(config *rest.Config) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, &usageError{err, "the kubeconfig says how the cluster is reached"}
+	}
+	return c, nil
+}
+
+func newClusterJoin() *cobra.Command {
+	o := clusterFlags{}
+	j := join.Options{As: clusterClient}
+	var region, zone string
+	var more map[string]string
+	cmd := &cobra.Command{
+		Use:   "join NAME",
+		Short: "Make a cluster a member, or renew its credentials",
+		Long: `Make a cluster a member of the host, by a name. In the member, the controllers get an account with no more rights than they
+need, and a token. It is verified that the rights suffice. In the host, a Secret gets the token, and a MemberCluster refers to it.
+
+For a member that has joined already, this renews the token and revokes the old one; the controllers need no restart. It needs the
+right to make a ClusterRole in the member, and to write Secrets and MemberClusters in the host.`,
+		Example: `  evenkeel cluster join paris --member-kubeconfig paris.kubeconfig --region eu --zone eu-west-3
+  evenkeel cluster join paris --context host --member-context paris`,
+		Args: oneCluster,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j.Namespace, j.Labels = o.namespace, more
+			if j.Labels == nil {
+				j.Labels = map[string]string{}
+			}
+			for key, value := range map[string]string{v1.LabelTopologyRegion: region, v1.LabelTopologyZone: zone} {
+				if value != "" {
+					j.Labels[key] = value
+				}
+			}
+			if err := checkJoin(&o, &j); err != nil {
+				return err
+			}
+			host, err := o.host()
+			if err != nil {
+				return err
+			}
+			member, err := o.member()
+			if err != nil {
+				return err
+			}
+			server := j.Server
+			if server == "" {
+				server = member.Config.Host
+			}
+			if join.Local(server) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: the member is at an address that only this machine reaches: --server gives the one for the controllers")
+			}
+			if member.Config.Insecure {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: the kubeconfig of the member does not verify its certificate, and neither will the controllers")
+			}
+			steps, err := join.Join(cmd.Context(), host, member, args[0], j)
+			return finish(cmd.OutOrStdout(), steps, err, "membercluster/"+args[0]+" joined")
+		},
+	}
+	o.addTo(cmd.Flags())
+	o.addMember(cmd.Flags())
+	f := cmd.Flags()
+	f.StringVar(&region, "region", "", "region of the member: its label "+v1.LabelTopologyRegion)
+	f.StringVar(&zone, "zone", "", "zone of the member: its label "+v1.LabelTopologyZone)
+	f.StringToStringVar(&more, "labels", nil, "further labels of the MemberCluster, as key=value")
+	f.StringVar(&j.Server, "server", "", "address of the member for the controllers; by default the one in its kubeconfig")
+	f.DurationVar(&j.Lifetime, "token-lifetime", join.DefaultLifetime, "how long the token should be valid; the member may shorten it")
+	return cmd
+}
+
+func newClusterLeave() *cobra.Command {
+	o := clusterFlags{}
+	cmd := &cobra.Command{
+		Use:   "leave NAME",
+		Short: "Take a member back out",
+		Long: `Take back what join has made: the MemberCluster and the Secret in the host, the account and its rights in the member. What
+runs in the member stays there. Without --member-kubeconfig and --member-context, the account in the member stays, too.`,
+		Example: `  evenkeel cluster leave paris --member-kubeconfig paris.kubeconfig
+  evenkeel cluster leave paris`,
+		Args: oneCluster,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkNamespaces("namespace", o.namespace); err != nil {
+				return &usageError{err, "the manifests use " + controllerNamespace}
+			}
+			host, err := o.host()
+			if err != nil {
+				return err
+			}
+			member, err := o.member()
+			if err != nil {
+				return err
+			}
+			steps, err := join.Leave(cmd.Context(), host, member, args[0], o.namespace)
+			if member.Client == nil && err == nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: the account of the controllers in the member stays; with --member-kubeconfig it is deleted")
+			}
+			return finish(cmd.OutOrStdout(), steps, err, "membercluster/"+args[0]+" left")
+		},
+	}
+	o.addTo(cmd.Flags())
+	o.addMember(cmd.Flags())
+	return cmd
+}
+
+// finish prints what was done and, if all of it was, the end.
+func finish(out io.Writer, steps []join.Step, err error, end string) error {
+	for _, s := range steps {
+		fmt.Fprintf(out, "%s: %s %s\n", s.Where, s.What, s.Result)
+	}
+	switch {
+	case errors.Is(err, join.ErrUnsuitable), errors.Is(err, join.ErrNotMember):
+		return &usageError{err, "evenkeel cluster list shows the members"}
+	case err != nil:
+		return err
+	}
+	fmt.Fprintln(out, end)
+	return nil
+}
+
+// checkJoin refuses flags before anything is asked of a cluster.
+func checkJoin(o *clusterFlags, j *join.Options) error {
+	if err := checkNamespaces("namespace", o.namespace); err != nil {
+		return &usageError{err, "the manifests use " + controllerNamespace}
+	}
+	switch {
+	case o.memberKubeconfig == "" && o.memberContext == "":
+		return &usageError{errors.New("no member given"), "--member-kubeconfig or --member-context says how the member is reached"}
+	case j.Lifetime < 10*time.Minute:
+		return &usageError{fmt.Errorf("invalid --token-lifetime %s: must be 10m or more", j.Lifetime), "API servers give no shorter tokens"}
+	case j.Server != "" && !strings.HasPrefix(j.Server, "https://"):
+		return &usageError{fmt.Errorf("invalid --server %q: must begin with https://", j.Server), "it is the address of the API server, such as https://paris.example.com:6443"}
+	}
+	if _, err := labels.ValidatedSelectorFromSet(j.Labels); err != nil {
+		return &usageError{fmt.Errorf("invalid label: %w", err), "--region, --zone and --labels become labels of the MemberCluster"}
+	}
+	return nil
+}
+
+// oneCluster wants the name of a member.
+func oneCluster(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return errors.New("no name given (name the member, as in paris)")
+	case len(args) > 1:
+		return fmt.Errorf("unexpected argument %q: one member at a time", args[1])
+	}
+	if problems := validation.IsDNS1123Subdomain(args[0]); len(problems) > 0 || len(args[0]) > validation.LabelValueMaxLength {
+		return fmt.Errorf("invalid name %q: must be lower-case letters, digits, '-' and '.', at most %d of them", args[0], validation.LabelValueMaxLength)
+	}
+	return nil
+}
+
+func newClusterList() *cobra.Command {
+	o := clusterFlags{}
+	var output printing.Flags
+	var selector string
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the members",
+		Long:    "List the member clusters: whether they answer, which version they have, where they are and, with -o wide, what is wrong.",
+		Example: "  evenkeel cluster list\n  evenkeel cluster list -l topology.kubernetes.io/region=eu -o wide",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			chosen, err := labels.Parse(selector)
+			if err != nil {
+				return &usageError{fmt.Errorf("invalid --selector: %w", err), "such as topology.kubernetes.io/region=eu"}
+			}
+			host, err := o.host()
+			if err != nil {
+				return err
+			}
+			list, err := listClusters(cmd.Context(), host.Client, chosen)
+			if err != nil {
+				return err
+			}
+			printer := output.Printer(cmd.OutOrStdout(), false)
+			switch {
+			case !printer.Tables():
+				return printer.Object(list)
+			case len(list.Items) == 0:
+				fmt.Fprintln(cmd.ErrOrStderr(), "No cluster has joined.")
+				return nil
+			}
+			return printer.Grid(clusterTable(list, now()))
+		},
+	}
+	o.addTo(cmd.Flags())
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "labels of the members to list")
+	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
+	return cmd
+}
+
+func listClusters(ctx context.Context, c client.Client, chosen labels.Selector) (*v1alpha1.MemberClusterList, error) {
+	list := &v1alpha1.MemberClusterList{Items: []v1alpha1.MemberCluster{}}
+	err := c.List(ctx, list, client.MatchingLabelsSelector{Selector: chosen})
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, &usageError{errors.New("the host has no MemberClusters"), "install the definitions: kubectl apply -k configs/crd"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing MemberClusters: %w", err)
+	}
+	list.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindMemberCluster + "List"}
+	for i := range list.Items {
+		list.Items[i].TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindMemberCluster}
+		list.Items[i].ManagedFields = nil
+	}
+	return list, nil
+}
+
+// clusterTable shows members as kubectl shows objects.
+func clusterTable(list *v1alpha1.MemberClusterList, at time.Time) printing.Grid {
+	grid := printing.Grid{Columns: printing.Columns("NAME", "REACHABLE", "REASON", "VERSION", "REGION", "AGE", "", "ZONE", "TAINTS", "CREDENTIALS", "MESSAGE")}
+	for i := range list.Items {
+		m := &list.Items[i]
+		reachable := conditionOf(m, v1alpha1.ConditionReachable)
+		credentials := conditionOf(m, v1alpha1.ConditionCredentialsValid)
+		message := reachable.Message
+		if credentials.Status == metav1.ConditionFalse || reachable.Status == metav1.ConditionTrue {
+			message = credentials.Message
+		}
+		var taints []string
+		for _, t := range m.Spec.Taints {
+			taints = append(taints, t.Key+":"+string(t.Effect))
+		}
+		grid.Rows = append(grid.Rows, []string{
+			m.Name, string(reachable.Status), reachable.Reason, m.Status.Version, m.Labels[v1.LabelTopologyRegion],
+			duration.HumanDuration(at.Sub(m.CreationTimestamp.Time)),
+			m.Labels[v1.LabelTopologyZone], strings.Join(taints, ","), credentials.Reason, message,
+		})
+	}
+	return grid
+}
+
+// conditionOf is Unknown where the controller has not looked yet.
+func conditionOf(m *v1alpha1.MemberCluster, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(m.Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "NotObserved", Message: "no controller has looked at it: does evenkeel controller run?"}
+}

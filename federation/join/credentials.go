@@ -1,0 +1,109 @@
+package join
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/federation/members"
+)
+
+// grantedWithin is how long an API server may take to notice new rights.
+const grantedWithin = 10 * time.Second
+
+// kubeconfig is what the controllers reach the member by.
+func (j *joiner) kubeconfig(token string) ([]byte, error) {
+	config := rest.CopyConfig(j.member.Config)
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, fmt.Errorf("reading the certificates that the kubeconfig of the member names: %w", err)
+	}
+	server := config.Host
+	if j.options.Server != "" {
+		server = j.options.Server
+	}
+	const user = "evenkeel"
+	cluster := &clientcmdapi.Cluster{
+		Server: server, CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure,
+	}
+	return clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{j.name: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{j.name: {Cluster: j.name, AuthInfo: user}},
+		CurrentContext: j.name,
+	})
+}
+
+// Local reports whether an address is one that only this machine reaches.
+func Local(server string) bool {
+	address, err := url.Parse(server)
+	if err != nil {
+		return false
+	}
+	host := address.Hostname()
+	return host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1" || strings.HasSuffix(host, ".localhost")
+}
+
+// verify finds out whether the controllers will be able to use the kubeconfig, and to do with it
+// what they must.
+func (j *joiner) verify(ctx context.Context, kubeconfig []byte) error {
+	config, _, err := members.ReadKubeconfig(kubeconfig, time.Now())
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDenied, err)
+	}
+	config.Host = j.member.Config.Host // the other address may be one that is not reached from here
+	c, err := j.options.As(config)
+	if err != nil {
+		return fmt.Errorf("using the new credentials: %w", err)
+	}
+	var missing []string
+	total := 0
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, grantedWithin, true, func(ctx context.Context) (bool, error) {
+		missing, total, err = denied(ctx, c)
+		return err == nil && len(missing) == 0, nil
+	})
+	switch {
+	case err == nil:
+		j.did("member", fmt.Sprintf("%d rights of serviceaccount/%s", total, Account), "verified")
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case len(missing) > 0:
+		return fmt.Errorf("%w: the member does not allow to %s: another authorizer may have to grant it", ErrDenied, strings.Join(missing, ", to "))
+	}
+	_, _, err = denied(ctx, c)
+	return fmt.Errorf("%w: %w", ErrDenied, err)
+}
+
+// denied returns which of the rights that the controllers need a client does not have, and how many
+// they need.
+func denied(ctx context.Context, c client.Client) (missing []string, total int, err error) {
+	for _, rule := range members.Rules() {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				total++
+				review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+					ResourceAttributes: &authorizationv1.ResourceAttributes{Group: rule.APIGroups[0], Resource: resource, Verb: verb},
+				}}
+				if len(rule.ResourceNames) > 0 {
+					review.Spec.ResourceAttributes.Name = rule.ResourceNames[0]
+				}
+				if err := c.Create(ctx, review); err != nil {
+					return nil, 0, fmt.Errorf("asking the member for rights: %w", err)
+				}
+				if !review.Status.Allowed {
+					missing = append(missing, verb+" "+resource)
+				}
+			}
+		}
+	}
+	return missing, total, nil
+}

@@ -1,0 +1,153 @@
+package members
+
+import (
+	"context"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Of several changes with one key the last that waits is made, and no two at a time.
+func TestDoMakesTheLastChange(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.server("a")
+		w.after(time.Second)
+		c := w.members.Get("a")
+		var made []string
+		change := func(what string) Change {
+			return func(context.Context, client.Client) {
+				made = append(made, what) // not locked: of one key there is one at a time
+				time.Sleep(time.Second)
+			}
+		}
+		for _, what := range []string{"1", "2", "3"} {
+			c.Do(t.Context(), "k", change(what))
+			synctest.Wait()
+		}
+		w.after(10 * time.Second)
+		if !slices.Equal(made, []string{"1", "3"}) {
+			t.Errorf("made %v", made)
+		}
+	})
+}
+
+// Many keys are worked on at the same time, up to the limit.
+func TestDoIsBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.server("a")
+		w.after(time.Second)
+		c := w.members.Get("a")
+		var mu sync.Mutex
+		now, most, all := 0, 0, 0
+		for i := range 50 {
+			c.Do(t.Context(), string(rune('a'+i)), func(context.Context, client.Client) {
+				mu.Lock()
+				now++
+				all++
+				most = max(most, now)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				mu.Lock()
+				now--
+				mu.Unlock()
+			})
+		}
+		w.after(time.Minute)
+		if all != 50 || most != DefaultWriters {
+			t.Errorf("%d of 50 made, at most %d at a time", all, most)
+		}
+	})
+}
+
+// Nothing is written to a cluster that does not answer, and nobody waits for it.
+func TestDoDropsChangesOfALostCluster(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.server("a")
+		w.after(time.Second)
+		w.net.down(at("a"))
+		w.after(15 * time.Second)
+		made := false
+		w.members.Get("a").Do(t.Context(), "k", func(context.Context, client.Client) { made = true })
+		w.after(time.Minute)
+		if made {
+			t.Error("it was made")
+		}
+	})
+}
+
+// On real connections: one of five clusters accepts them and never answers. Changes of the others
+// do not take longer for it, and those of that one end by themselves.
+func TestHangDelaysNoOtherCluster(t *testing.T) {
+	o := Options{CallTimeout: 500 * time.Millisecond, ProbeInterval: 50 * time.Millisecond, ProbeTimeout: 200 * time.Millisecond}
+	w := newWorld(t, o)
+	w.stop()
+	w.run(o) // on the network, not in memory
+	defer w.stop()
+	servers := map[string]*server{}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		s := newServer("uid-of-"+name, "token-of-"+name)
+		web := httptest.NewUnstartedServer(s)
+		web.StartTLS()
+		defer web.Close()
+		defer web.CloseClientConnections()
+		servers[name] = s
+		w.join(name, kubeconfig(t, web.URL, s.token))
+	}
+	eventually(t, "all are ready", func() bool {
+		all := w.members.List()
+		return len(all) == 5 && !slices.ContainsFunc(all, func(c *Cluster) bool { return c.View().State != Ready })
+	})
+	release := servers["c"].hang()
+	defer release()
+	start := time.Now()
+	var mu sync.Mutex
+	took := map[string]time.Duration{}
+	for _, c := range w.members.List() {
+		c.Do(t.Context(), "k", func(ctx context.Context, api client.Client) {
+			r := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+			_ = api.Create(ctx, r) // the server knows no such call: its answer is all that matters
+			mu.Lock()
+			defer mu.Unlock()
+			took[c.Name()] = time.Since(start)
+		})
+	}
+	eventually(t, "all have ended", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(took) == 5
+	})
+	for name, d := range took {
+		if (name == "c") != (d >= o.CallTimeout/2) {
+			t.Errorf("%s took %s", name, d)
+		}
+	}
+	eventually(t, "the one that hangs is not answering", func() bool { return w.members.Get("c").View().State == NotAnswering })
+	for _, name := range []string{"a", "b", "d", "e"} {
+		if v := w.members.Get(name).View(); v.State != Ready {
+			t.Errorf("%s is %s", name, v.State)
+		}
+	}
+}
+
+// eventually waits on what happens in real time.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not in time: %s", what)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package members
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+)
+
+// aPod belongs to a ReplicaSet, and was created at noon.
+func aPod(name, owner string, change ...func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon),
+		OwnerReferences: []metav1.OwnerReference{{Kind: ReplicaSet, Name: owner, Controller: ptr.To(true)}},
+	}}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func condition(kind v1.PodConditionType, status v1.ConditionStatus, after time.Duration) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.NewTime(noon.Add(after))})
+	}
+}
+
+func onNode(p *v1.Pod) { p.Spec.NodeName, p.Status.Phase = "n", v1.PodPending }
+func running(p *v1.Pod) {
+	p.Spec.NodeName, p.Status.Phase = "n", v1.PodRunning
+	p.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}}}
+}
+
+func crashing(p *v1.Pod) {
+	running(p)
+	p.Status.ContainerStatuses = []v1.ContainerStatus{{RestartCount: 7, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}
+}
+
+func TestPods(t *testing.T) {
+	for name, test := range map[string]struct {
+		pods []*v1.Pod
+		want Pods
+	}{
+		"none": {},
+		"waits for a node since it was created": {
+			[]*v1.Pod{aPod("a", "web")}, Pods{Created: 1, unscheduled: []time.Time{noon}},
+		},
+		"waits for a node since the scheduler said so": {
+			[]*v1.Pod{aPod("a", "web", condition(v1.PodScheduled, v1.ConditionFalse, time.Minute))},
+			Pods{Created: 1, unscheduled: []time.Time{noon.Add(time.Minute)}},
+		},
+		"starts since it got a node": {
+			[]*v1.Pod{aPod("a", "web", onNode, condition(v1.PodScheduled, v1.ConditionTrue, time.Minute))},
+			Pods{Created: 1, Scheduled: 1, notStarted: []time.Time{noon.Add(time.Minute)}},
+		},
+		"ready": {
+			[]*v1.Pod{aPod("a", "web", running, condition(v1.PodReady, v1.ConditionTrue, time.Minute))},
+			Pods{Created: 1, Scheduled: 1, Ready: 1},
+		},
+		"not ready any more, which is not the cluster's fault": {
+			[]*v1.Pod{aPod("a", "web", running, condition(v1.PodReady, v1.ConditionFalse, time.Minute))},
+			Pods{Created: 1, Scheduled: 1},
+		},
+		"crashes again and again": {
+			[]*v1.Pod{aPod("a", "web", crashing, condition(v1.PodReady, v1.ConditionFalse, 0))},
+			Pods{Created: 1, Scheduled: 1, notStarted: []time.Time{noon}},
+		},
+		"those that end do not count": {
+			[]*v1.Pod{
+				aPod("a", "web", func(p *v1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }),
+				aPod("b", "web", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), aPod("c", "web", func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }),
+			}, Pods{},
+		},
+		"those of others do not count": {
+			[]*v1.Pod{aPod("a", "other"), aPod("b", "web", func(p *v1.Pod) { p.OwnerReferences = nil }), aPod("c", "web", func(p *v1.Pod) { p.Labels = map[string]string{"pod-template-hash": "x"} })},
+			Pods{Created: 1, unscheduled: []time.Time{noon}}, // the hash is not that of its owner
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tally := newTally()
+			for _, p := range test.pods {
+				tally.set(p)
+			}
+			if got := tally.get(Local{ReplicaSet, "shop", "web"}); fmt.Sprint(got) != fmt.Sprint(test.want) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// The pods of a Deployment are those of all its ReplicaSets: a rollout moves nothing.
+func TestPodsOfDeployment(t *testing.T) {
+	tally := newTally()
+	for i, hash := range []string{"5d4f", "5d4f", "77c9"} {
+		p := aPod(fmt.Sprint(i), "web-"+hash, running, condition(v1.PodReady, v1.ConditionTrue, 0))
+		p.Labels = map[string]string{"pod-template-hash": hash}
+		tally.set(p)
+	}
+	if got := tally.get(Local{Deployment, "shop", "web"}); got.Ready != 3 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// At the limit itself a pod has waited for long enough, and Next is that moment.
+func TestPodsCrossTheLimitExactly(t *testing.T) {
+	tally := newTally()
+	tally.set(aPod("a", "web"))
+	tally.set(aPod("b", "web", condition(v1.PodScheduled, v1.ConditionFalse, time.Minute)))
+	tally.set(aPod("c", "web", onNode, condition(v1.PodScheduled, v1.ConditionTrue, 30*time.Second)))
+	p := tally.get(Local{ReplicaSet, "shop", "web"})
+	const limit = 5 * time.Minute
+	for _, step := range []struct {
+		after                   time.Duration
+		unscheduled, notStarted int32
+		next                    time.Duration // 0 is never
+	}{
+		{0, 0, 0, limit},
+		{limit - 1, 0, 0, limit},
+		{limit, 1, 0, limit + 30*time.Second},
+		{limit + 30*time.Second, 1, 1, limit + time.Minute},
+		{limit + time.Minute, 2, 1, 0},
+	} {
+		now := noon.Add(step.after)
+		next := time.Time{}
+		if step.next > 0 {
+			next = noon.Add(step.next)
+		}
+		if u, n, at := p.Unscheduled(now, limit), p.NotStarted(now, limit), p.Next(now, limit); u != step.unscheduled || n != step.notStarted || !at.Equal(next) {
+			t.Errorf("after %s: %d unscheduled, %d not started, next %s; want %+v", step.after, u, n, at, step)
+		}
+	}
+}
+
+// Whatever comes and goes, the counts are those of counting all pods anew, and counts that were read
+// do not change.
+func TestTallyCountsAsAnOracle(t *testing.T) {
+	locals := []Local{{ReplicaSet, "shop", "a"}, {ReplicaSet, "shop", "b"}}
+	rapid.Check(t, func(t *rapid.T) {
+		tally, pods := newTally(), map[string]*v1.Pod{}
+		var read []Pods
+		var was []string
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			name := rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6"}).Draw(t, "pod")
+			if rapid.IntRange(0, 5).Draw(t, "deleted") == 0 {
+				delete(pods, name)
+				tally.delete(types.NamespacedName{Namespace: "shop", Name: name})
+			} else {
+				p := aPod(name, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner"),
+					rapid.SampledFrom([]func(*v1.Pod){onNode, running, crashing, func(*v1.Pod) {}, func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }}).Draw(t, "kind"),
+					condition(v1.PodScheduled, rapid.SampledFrom([]v1.ConditionStatus{v1.ConditionTrue, v1.ConditionFalse}).Draw(t, "scheduled"), time.Duration(rapid.IntRange(0, 9).Draw(t, "since"))*time.Second),
+					condition(v1.PodReady, rapid.SampledFrom([]v1.ConditionStatus{v1.ConditionTrue, v1.ConditionFalse}).Draw(t, "ready"), time.Second))
+				pods[name] = p
+				tally.set(p)
+			}
+			for _, l := range locals {
+				fresh := newTally()
+				for _, p := range pods {
+					fresh.set(p)
+				}
+				got, want := tally.get(l), fresh.get(l)
+				if fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Fatalf("%v: got %+v, want %+v", l, got, want)
+				}
+				if !slices.IsSortedFunc(got.unscheduled, time.Time.Compare) || int(got.Created-got.Scheduled) != len(got.unscheduled) {
+					t.Fatalf("%+v", got)
+				}
+				read, was = append(read, got), append(was, fmt.Sprint(got))
+			}
+		}
+		for i := range read {
+			if fmt.Sprint(read[i]) != was[i] {
+				t.Fatalf("counts that were read changed from %s to %s", was[i], fmt.Sprint(read[i]))
+			}
+		}
+	})
+}
+
+// Reading the counts costs the same for any number of pods.
+func BenchmarkPods(b *testing.B) {
+	for _, n := range []int{10, 1_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			tally := newTally()
+			for i := range n {
+				p := aPod(fmt.Sprint(i), "web", running, condition(v1.PodReady, v1.ConditionTrue, 0))
+				tally.set(p)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if p := tally.get(Local{ReplicaSet, "shop", "web"}); int(p.Ready) != n {
+					b.Fatal(p)
+				}
+			}
+		})
+	}
+}
