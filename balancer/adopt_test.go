@@ -211,7 +211,7 @@ func TestTimesInTheFutureAreClamped(t *testing.T) {
 	t.Run("of moves", func(t *testing.T) {
 		w := newWorld(specOf(6, priority("b", "a"), targetOf("a", -1, -1), targetOf("b", -1, -1)), 6, 0)
 		w.in.Spec.Policy.MaxMovesPerMinute = new(int32(6))
-		w.in.Status.Moves = &v1alpha1.BalancerMoves{Count: 6, LastTime: future}
+		w.in.Status.Moves = &v1alpha1.ReplicaMoves{Count: 6, LastTime: future}
 		must(t, w.settle())
 		must(t, w.wait(time.Minute+time.Second))
 		if fmt.Sprint(w.sizes) != "[0 6]" {

@@ -133,7 +133,7 @@ type pass struct {
 	// held is how many replicas will leave later, when others run in their place.
 	held int64
 	// moves is the count of moves to store.
-	moves *v1alpha1.BalancerMoves
+	moves *v1alpha1.ReplicaMoves
 }
 
 // newPass takes in the observations.
@@ -162,7 +162,7 @@ func newPass(in Input) (*pass, error) {
 	}
 	p.learn()
 	if in.Spec.Policy.MaxMovesPerMinute != nil {
-		p.moves = storedMoves(in.Status.Moves, in.Now)
+		p.moves = (*v1alpha1.ReplicaMoves)((*podhealth.Moves)(in.Status.Moves).Stored(in.Now))
 	}
 	return p, nil
 }

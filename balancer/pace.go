@@ -7,28 +7,9 @@ import (
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
-// countedMoves is how many moves still count against the limit.
-func countedMoves(m *v1alpha1.BalancerMoves, now time.Time) int32 {
-	if m == nil || now.Sub(m.LastTime.Time) >= time.Minute {
-		return 0
-	}
-	return m.Count
-}
-
-// storedMoves is the stored count of moves. Its time is at most one pass ahead, because it is
-// stored before the moves are made; a later time is that of a clock that was set back.
-func storedMoves(m *v1alpha1.BalancerMoves, now time.Time) *v1alpha1.BalancerMoves {
-	if m == nil || !m.LastTime.After(now.Add(time.Minute)) {
-		return m
-	}
-	return MovesUntil(now, m.Count)
-}
-
-// MovesUntil is a count of moves of which the last was made at the time given. The time is rounded
-// up to whole seconds, which is what a status stores, so that the minute after it does not end too
-// early.
-func MovesUntil(last time.Time, count int32) *v1alpha1.BalancerMoves {
-	return &v1alpha1.BalancerMoves{Count: count, LastTime: *podhealth.Stamp(last.Add(time.Second - time.Nanosecond))}
+// MovesUntil is a count of moves of which the last was made at the time given.
+func MovesUntil(last time.Time, count int32) *v1alpha1.ReplicaMoves {
+	return (*v1alpha1.ReplicaMoves)(podhealth.MovesUntil(last, count))
 }
 
 // pace takes the targets towards their desired sizes, as far as replicas may leave now, and returns
@@ -38,7 +19,9 @@ func (p *pass) pace() []Write {
 	for i := range p.targets {
 		steps[i] = stepOf(p.targets[i].status)
 	}
-	walked := p.walk(steps)
+	pace := podhealth.Pace{Shrink: p.shrink(), Stuck: p.stuck()}
+	walked, moves := pace.WalkWithin(p.in.Spec.Policy.MaxMovesPerMinute, (*podhealth.Moves)(p.moves), steps, &p.timer)
+	p.moves = (*v1alpha1.ReplicaMoves)(moves)
 	p.held = walked.Held
 	missing := p.missing()
 	var writes []Write
@@ -58,28 +41,8 @@ func (p *pass) pace() []Write {
 		t.health.Now.Resize(to, startupTimeout(p.in.Spec.Policy.Fallback), &p.timer)
 		t.record()
 	}
-	order(writes)
+	podhealth.GrowFirst(writes, func(w Write) int64 { return int64(w.To) - int64(w.From) })
 	return writes
-}
-
-// walk takes the steps as far as the limit of moves allows, if there is one, and counts the moves.
-func (p *pass) walk(steps []podhealth.Step) podhealth.Paced {
-	pace := podhealth.Pace{Shrink: p.shrink(), Stuck: p.stuck()}
-	limit := p.in.Spec.Policy.MaxMovesPerMinute
-	if limit == nil {
-		return pace.Walk(steps)
-	}
-	count := countedMoves(p.moves, p.in.Now)
-	pace.Limit, pace.Budget = int64(*limit), max(0, int64(*limit)-int64(count))
-	walked := pace.Walk(steps)
-	if walked.Moved > 0 {
-		count += clip(walked.Moved)
-		p.moves = MovesUntil(p.in.Now, count)
-	}
-	if walked.Held > 0 && count > 0 {
-		p.timer.At(p.moves.LastTime.Add(time.Minute))
-	}
-	return walked
 }
 
 // stepOf is the step of a target. A pinned target keeps its size, but other targets keep running

@@ -1,7 +1,6 @@
 package balancer
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -24,18 +23,6 @@ type Event struct {
 	Message string
 	// Target is the target that the event is about; empty for the Balancer itself.
 	Target string
-}
-
-// order sorts the writes that make a target larger before those that make one smaller, each from
-// the largest change down.
-func order(writes []Write) {
-	slices.SortStableFunc(writes, func(a, b Write) int {
-		x, y := int64(a.To)-int64(a.From), int64(b.To)-int64(b.From)
-		if up := x > 0; up != (y > 0) {
-			return cmp.Compare(y, x)
-		}
-		return cmp.Compare(max(y, -y), max(x, -x))
-	})
 }
 
 // keptSize has the reason of the event for each reason why a target keeps its size.
@@ -199,21 +186,11 @@ func (p *pass) balanced(targets []v1alpha1.BalancerTargetStatus, alone []string,
 
 // date gives conditions their times.
 func (in *Input) date(before []metav1.Condition, found []condition) []metav1.Condition {
-	conditions := append(make([]metav1.Condition, 0, len(before)+len(found)), before...)
-	for i := range conditions {
-		conditions[i].LastTransitionTime = *podhealth.NotAfter(&conditions[i].LastTransitionTime, in.Now)
-	}
+	conditions := make([]metav1.Condition, 0, len(found))
 	for _, c := range found {
-		status := metav1.ConditionFalse
-		if c.holds {
-			status = metav1.ConditionTrue
-		}
-		meta.SetStatusCondition(&conditions, metav1.Condition{
-			Type: c.kind, Status: status, Reason: c.reason, Message: c.message,
-			ObservedGeneration: in.Generation, LastTransitionTime: *podhealth.Stamp(in.Now),
-		})
+		conditions = append(conditions, podhealth.Condition(c.kind, c.holds, c.reason, c.message))
 	}
-	return conditions
+	return podhealth.Conditions(before, conditions, in.Generation, in.Now)
 }
 
 // refuse is the decision about an invalid spec: the targets and all that is known about them stay

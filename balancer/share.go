@@ -8,6 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // share distributes the replicas, and sets what every target is to have.
@@ -25,8 +26,8 @@ func (p *pass) share(total int32) error {
 		if t.health.Pinned {
 			continue
 		}
-		s.Reason = reasonOf(r.Reason)
-		pending := t.health.Now.Pending(request.Targets[i], r, result.Unplaced)
+		s.Reason = podhealth.Reason(r.Reason)
+		pending := t.health.Now.Pending(request.Targets[i], r, result.Unplaced, 1)
 		s.Desired, s.Pending = clip(r.Replicas-r.Pending+pending), clip(pending)
 		s.Message = message(*s)
 	}
@@ -112,17 +113,14 @@ func (t *target) request(weight int64) apportion.Target {
 	return out
 }
 
-// reasonOf is a reason of package apportion as a status has it.
-func reasonOf(r apportion.Reason) string { return strings.ToUpper(string(r[:1])) + string(r[1:]) }
-
 // reasons are the reasons of package apportion in words.
 var reasons = map[string]string{
-	reasonOf(apportion.ReasonCapacity): "it runs all that it is able to",
-	reasonOf(apportion.ReasonMax):      "it has its maximum",
-	reasonOf(apportion.ReasonMin):      "it has its minimum",
-	reasonOf(apportion.ReasonSticky):   "replicas stay where they are",
-	reasonOf(apportion.ReasonOrder):    "its place in the order",
-	reasonOf(apportion.ReasonWeight):   "its share of the proportions",
+	podhealth.Reason(apportion.ReasonCapacity): "it runs all that it is able to",
+	podhealth.Reason(apportion.ReasonMax):      "it has its maximum",
+	podhealth.Reason(apportion.ReasonMin):      "it has its minimum",
+	podhealth.Reason(apportion.ReasonSticky):   "replicas stay where they are",
+	podhealth.Reason(apportion.ReasonOrder):    "its place in the order",
+	podhealth.Reason(apportion.ReasonWeight):   "its share of the proportions",
 }
 
 func why(s v1alpha1.BalancerTargetStatus) string { return reasons[s.Reason] }

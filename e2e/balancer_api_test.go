@@ -414,7 +414,7 @@ func filledStatus(b *v1alpha1.Balancer) v1alpha1.BalancerStatus {
 				BelowSizeSince: &since, BlockedSince: &since, FineSince: &since, Capacity: ptr.To[int32](2),
 				Overwrites: &v1alpha1.BalancerOverwrites{Count: 3, LastTime: since, LeftAloneUntil: &since, ObservedGeneration: 1}},
 		},
-		Moves: &v1alpha1.BalancerMoves{Count: 3, LastTime: since},
+		Moves: &v1alpha1.ReplicaMoves{Count: 3, LastTime: since},
 		Conditions: []metav1.Condition{{
 			Type: v1alpha1.ConditionBalanced, Status: metav1.ConditionFalse, ObservedGeneration: b.Generation,
 			LastTransitionTime: since, Reason: "Moving", Message: "b lacks 1 replica",

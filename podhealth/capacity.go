@@ -1,6 +1,7 @@
 package podhealth
 
 import (
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,7 +62,7 @@ func (l *learning) learn(target *Target) {
 	h, before := &target.Now, target.Before
 	switch {
 	case l.stabilization <= 0:
-		h.NotStarted, h.Capacity, h.BlockedSince, h.FineSince = 0, nil, nil, nil
+		h.NotStarted, h.Uncreated, h.Capacity, h.BlockedSince, h.FineSince = 0, 0, nil, nil, nil
 		return
 	case target.Pinned:
 		h.Capacity, h.BlockedSince, h.FineSince = before.Capacity, before.BlockedSince, before.FineSince
@@ -130,18 +131,21 @@ func (h Health) Limit(t *apportion.Target) {
 // Pending is how many replicas the target is to have beyond those that it is expected to run:
 //
 //   - those that the result leaves pending;
-//   - if there are none and the capacity holds the target back, one as a probe: nothing else would
-//     show that the capacity has grown;
+//   - if there are fewer than the probe and the capacity holds the target back, the probe, 1 or more:
+//     nothing else would show that the capacity has grown;
 //   - those that it has already and that have no place elsewhere, of the unplaced ones. Their pods
 //     may only be slow, and would have to start again.
-func (h Health) Pending(t apportion.Target, r apportion.TargetResult, unplaced int64) int64 {
+func (h Health) Pending(t apportion.Target, r apportion.TargetResult, unplaced, probe int64) int64 {
 	highest := ptr.Deref(t.Max, apportion.MaxReplicas)
 	runnable, pending := r.Replicas-r.Pending, r.Pending
-	if r.Reason == apportion.ReasonCapacity && pending == 0 && runnable < highest {
-		pending = 1
+	if r.Reason == apportion.ReasonCapacity {
+		pending = max(pending, min(probe, highest-runnable))
 	}
 	if h.Capacity == nil || ptr.Deref(t.Weight, 1) == 0 {
 		return pending
 	}
 	return max(pending, min(int64(h.Size), highest, runnable+unplaced)-runnable)
 }
+
+// Reason is a reason of package apportion as a status has it: capitalized.
+func Reason(r apportion.Reason) string { return strings.ToUpper(string(r[:1])) + string(r[1:]) }

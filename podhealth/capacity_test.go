@@ -155,7 +155,33 @@ func TestPending(t *testing.T) {
 		"no more than its maximum":     {blocked, apportion.Target{Max: new(int64(8))}, held(6, 0), 9, 2},
 		"none of a target of weight 0": {blocked, apportion.Target{Weight: new(int64(0))}, held(6, 0), 9, 1},
 	} {
-		if got := c.health.Pending(c.target, c.result, c.unplaced); got != c.want {
+		if got := c.health.Pending(c.target, c.result, c.unplaced, 1); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// A larger probe waits as far as the maximum allows, and no longer than the capacity holds the
+// target back.
+func TestProbe(t *testing.T) {
+	h := Health{Size: 10, Running: 6, Capacity: new(int32(6))}
+	held := apportion.TargetResult{Replicas: 6, Reason: apportion.ReasonCapacity}
+	for name, c := range map[string]struct {
+		result     apportion.TargetResult
+		max        int64
+		probe      int64
+		want, lost int64
+	}{
+		"one":                   {held, 50, 1, 1, 0},
+		"a couple":              {held, 50, 2, 2, 0},
+		"the maximum":           {held, 7, 2, 1, 0},
+		"nothing holds it":      {apportion.TargetResult{Replicas: 6, Reason: apportion.ReasonWeight}, 50, 2, 0, 0},
+		"more is pending":       {apportion.TargetResult{Replicas: 9, Pending: 3, Reason: apportion.ReasonCapacity}, 50, 2, 3, 0},
+		"no place elsewhere":    {held, 50, 2, 4, 7},
+		"a part has no place":   {held, 50, 2, 3, 3},
+		"not above the maximum": {held, 8, 2, 2, 7},
+	} {
+		if got := h.Pending(apportion.Target{Max: &c.max}, c.result, c.lost, c.probe); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

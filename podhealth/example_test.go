@@ -34,7 +34,7 @@ func Example() {
 	}
 	for i, target := range []*podhealth.Target{a, b} {
 		r := result.Targets[i]
-		fmt.Printf("%s is to run %d, %d more wait\n", r.Name, r.Replicas, target.Now.Pending(request.Targets[i], r, result.Unplaced))
+		fmt.Printf("%s is to run %d, %d more wait\n", r.Name, r.Replicas, target.Now.Pending(request.Targets[i], r, result.Unplaced, 1))
 	}
 	// Output:
 	// a runs 4 of 6 and is able to run 4

@@ -18,6 +18,8 @@ type Health struct {
 	// NotStarted is how many of its replicas have not started in time, whether or not they have a
 	// pod.
 	NotStarted int32
+	// Uncreated is the part of NotStarted that has no pod. It is only read.
+	Uncreated int32
 	// BelowSizeSince is since when fewer replicas run than the target is asked for, and none has
 	// become ready.
 	BelowSizeSince *metav1.Time
@@ -35,16 +37,22 @@ type Health struct {
 // what they mean for its capacity. A replica has not started in time if it takes longer than the
 // timeout; with a timeout of 0 it may take any time.
 func Observe(before Health, size int32, pods []Pod, timeout time.Duration, t *Timer) Health {
+	return ObserveCounts(before, size, Count(pods, timeout, t.Now), t)
+}
+
+// ObserveCounts is Observe for pods that are counted already, at the time of the timer.
+func ObserveCounts(before Health, size int32, c Counts, t *Timer) Health {
 	before = before.notAfter(t.Now)
-	h := Health{Size: size, Running: countRunning(pods, t)}
+	h := Health{Size: size, Running: c.Running}
+	t.At(c.Steady)
 	h.BelowSizeSince = h.belowSize(before, t.Now)
-	if timeout <= 0 {
+	if c.Timeout <= 0 {
 		return h
 	}
-	if p := progress(pods, timeout, t.Now); h.BelowSizeSince != nil && p.After(h.BelowSizeSince.Time) {
-		h.BelowSizeSince = Stamp(p)
+	if h.BelowSizeSince != nil && c.Progress.After(h.BelowSizeSince.Time) {
+		h.BelowSizeSince = Stamp(c.Progress)
 	}
-	h.NotStarted = h.countNotStarted(pods, timeout, t)
+	h.countNotStarted(c, t)
 	return h
 }
 
@@ -67,20 +75,6 @@ func (h Health) notAfter(now time.Time) Health {
 // recovered reports whether all that the target is asked for runs, and nothing has failed to start.
 func (h Health) recovered() bool { return h.NotStarted == 0 && h.Running >= h.Size }
 
-// countRunning counts the pods that run.
-func countRunning(pods []Pod, t *Timer) int32 {
-	var n int32
-	for _, p := range pods {
-		if p.state(t.Now, deadline{}) == running {
-			n++
-		}
-		if !p.Terminating && p.CrashLooping {
-			t.At(p.SteadyAt)
-		}
-	}
-	return n
-}
-
 // belowSize is since when replicas are missing or do not run. It starts again when one more runs
 // than before: a target that gets there step by step, in a rolling update or behind an autoscaler,
 // is not blocked. It does not start again when a pod is merely deleted and created again.
@@ -94,54 +88,22 @@ func (h Health) belowSize(before Health, now time.Time) *metav1.Time {
 	return before.BelowSizeSince
 }
 
-// progress is when the last of the running pods started to run. In a rolling update pods come and
-// go, and their number does not show progress. A pod that is ready now and then shows progress only
-// for as long as it may take to start.
-func progress(pods []Pod, timeout time.Duration, now time.Time) time.Time {
-	var last time.Time
-	for _, p := range pods {
-		if p.state(now, deadline{}) != running {
-			continue
-		}
-		became := p.Created
-		if p.ReadySince.After(became) {
-			became = p.ReadySince
-		}
-		if end := p.Created.Add(timeout); became.After(end) {
-			became = end
-		}
-		if became.After(last) && !became.After(now) {
-			last = became
-		}
-	}
-	return last
-}
-
 // countNotStarted counts the replicas that have not started in time: pods, and replicas for which
 // no pod was created. Pods beyond the size do not count: where a rolling update adds some, all that
 // the target is asked for may well run.
-func (h Health) countNotStarted(pods []Pod, timeout time.Duration, t *Timer) int32 {
-	d := deadline{timeout: timeout}
+func (h *Health) countNotStarted(c Counts, t *Timer) {
+	d := deadline{timeout: c.Timeout}
 	if h.BelowSizeSince != nil {
 		d.belowSince = h.BelowSizeSince.Time
-		t.after(d.belowSince.Add(timeout))
+		t.after(d.belowSince.Add(c.Timeout))
 	}
-	var n, existing int32
-	for _, p := range pods {
-		switch p.state(t.Now, d) {
-		case notStarted:
-			n++
-			existing++
-		case starting:
-			existing++
-			t.after(p.startingSince(t.Now).Add(timeout))
-		case running:
-			existing++
-		default:
-		}
-	}
+	late := c.Late
 	if d.passedForAll(t.Now) {
-		n += max(0, h.Size-existing)
+		late = c.Existing - c.Running
+		h.Uncreated = max(0, h.Size-c.Existing)
+	} else if !c.NextLate.IsZero() {
+		t.after(c.NextLate)
 	}
-	return min(n, max(0, h.Size-h.Running))
+	h.NotStarted = min(late+h.Uncreated, max(0, h.Size-h.Running))
+	h.Uncreated = min(h.Uncreated, h.NotStarted)
 }

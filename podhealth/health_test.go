@@ -87,7 +87,7 @@ func TestProgress(t *testing.T) {
 		"what is created is no more":   {[]Pod{bare, {Created: noon, Phase: v1.PodPending}}, -3 * time.Minute},
 		"what crashes again and again": {[]Pod{bare, {Created: noon, Phase: v1.PodRunning, WasReady: true, CrashLooping: true}}, -3 * time.Minute},
 	} {
-		if got := progress(c.pods, timeout, noon).Sub(noon); got != c.want {
+		if got := Count(c.pods, timeout, noon).Progress.Sub(noon); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

@@ -1,7 +1,12 @@
 package podhealth
 
 import (
+	"cmp"
 	"math"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/apportion"
 )
@@ -34,6 +39,8 @@ type Pace struct {
 	// Stuck is how many desired replicas no target is able to run: those that run do not leave for
 	// them.
 	Stuck int64
+	// Hold has no running replica leave for another one now.
+	Hold bool
 	// Limit is how many replicas may be moving at the same time; 0 means no limit.
 	Limit int64
 	// Budget is how many of them may leave now. It is read only if there is a Limit.
@@ -60,6 +67,9 @@ func (p Pace) Walk(steps []Step) Paced {
 	if p.Limit == 0 {
 		p.Limit, p.Budget = math.MaxInt64, math.MaxInt64
 	}
+	if p.Hold {
+		p.Budget = 0
+	}
 	var up, down, idle int64
 	surplus := -p.Stuck
 	for _, s := range steps {
@@ -79,28 +89,90 @@ func (p Pace) Walk(steps []Step) Paced {
 
 	grow := part(allowed, steps, Step.up)
 	leave := part(shrink+moved, steps, Step.busy)
-	out := Paced{Sizes: make([]int64, len(steps)), Moves: spread(moved, leave), Moved: moved, Held: held}
+	out := Paced{Sizes: make([]int64, len(steps)), Moves: Part(moved, leave), Moved: moved, Held: held}
 	for i, s := range steps {
 		out.Sizes[i] = s.Size + grow[i] - s.idle() - leave[i]
 	}
 	return out
 }
 
-// part shares n among the steps in proportion to what each of them wants, and gives none more than
-// that.
+// part shares n among the steps in proportion to what each of them wants.
 func part(n int64, steps []Step, of func(Step) int64) []int64 {
 	wanted := make([]int64, len(steps))
 	for i, s := range steps {
 		wanted[i] = of(s)
 	}
-	return spread(n, wanted)
+	return Part(n, wanted)
 }
 
-// spread shares n in proportion to what is wanted, and gives none more than that.
-func spread(n int64, wanted []int64) []int64 {
+// Part shares n in proportion to what is wanted, and gives none more than that.
+func Part(n int64, wanted []int64) []int64 {
 	claims := make([]apportion.Claim, len(wanted))
 	for i, w := range wanted {
 		claims[i] = apportion.Claim{Weight: w, High: w}
 	}
 	return apportion.Spread(n, claims, apportion.LargestRemainder)
+}
+
+// Moves counts replicas that left a target for another one, for a limit per minute. The count starts
+// again a minute after the last of them.
+type Moves struct {
+	Count    int32
+	LastTime metav1.Time
+}
+
+// MovesUntil is a count of moves of which the last was made at the time given. The time is rounded
+// up to whole seconds, which is what a status stores, so that the minute after it does not end too
+// early.
+func MovesUntil(last time.Time, count int32) *Moves {
+	return &Moves{Count: count, LastTime: *Stamp(last.Add(time.Second - time.Nanosecond))}
+}
+
+// Stored is a count that was stored. Its time is at most one pass ahead, because it is stored before
+// the moves are made; a later time is that of a clock that was set back.
+func (m *Moves) Stored(now time.Time) *Moves {
+	if m == nil || !m.LastTime.After(now.Add(time.Minute)) {
+		return m
+	}
+	return MovesUntil(now, m.Count)
+}
+
+// counted is how many moves still count against the limit.
+func (m *Moves) counted(now time.Time) int32 {
+	if m == nil || now.Sub(m.LastTime.Time) >= time.Minute {
+		return 0
+	}
+	return m.Count
+}
+
+// WalkWithin takes the steps as far as a limit of moves per minute allows, if there is one, and
+// counts the moves.
+func (p Pace) WalkWithin(limit *int32, before *Moves, steps []Step, t *Timer) (Paced, *Moves) {
+	if limit == nil {
+		return p.Walk(steps), nil
+	}
+	moves := before.Stored(t.Now)
+	count := moves.counted(t.Now)
+	p.Limit, p.Budget = int64(*limit), max(0, int64(*limit)-int64(count))
+	walked := p.Walk(steps)
+	if walked.Moved > 0 {
+		count += int32(min(walked.Moved, math.MaxInt32-int64(count)))
+		moves = MovesUntil(t.Now, count)
+	}
+	if walked.Held > 0 && count > 0 {
+		t.At(moves.LastTime.Add(time.Minute))
+	}
+	return walked, moves
+}
+
+// GrowFirst sorts writes: first those that make a target larger, then those that make one smaller,
+// each from the largest change down.
+func GrowFirst[W any](writes []W, change func(W) int64) {
+	slices.SortStableFunc(writes, func(a, b W) int {
+		x, y := change(a), change(b)
+		if up := x > 0; up != (y > 0) {
+			return cmp.Compare(y, x)
+		}
+		return cmp.Compare(max(y, -y), max(x, -x))
+	})
 }

@@ -175,7 +175,7 @@ func TestPendingIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, r := request.Targets[0], result.Targets[0]
-		pending := h.Pending(a, r, result.Unplaced)
+		pending := h.Pending(a, r, result.Unplaced, 1)
 		if pending < r.Pending || r.Replicas-r.Pending+pending > *a.Max {
 			t.Fatalf("%d pending of %+v, at most %d", pending, r, *a.Max)
 		}

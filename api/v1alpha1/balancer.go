@@ -317,7 +317,7 @@ type BalancerStatus struct {
 	// Moves are the moves that count against maxMovesPerMinute; unset if there is no such limit, or
 	// if there were no moves.
 	// +optional
-	Moves *BalancerMoves `json:"moves,omitempty"`
+	Moves *ReplicaMoves `json:"moves,omitempty"`
 
 	// Conditions are Available, Progressing, Balanced, TargetsReadable, FallbackActive, Overflow
 	// and MinimumsExceedReplicas.
@@ -327,11 +327,11 @@ type BalancerStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// BalancerMoves counts replicas that left a target for another one. The count starts again a minute
+// ReplicaMoves counts replicas that left a target for another one. The count starts again a minute
 // after the last of them.
 //
 // +kubebuilder:object:generate=true
-type BalancerMoves struct {
+type ReplicaMoves struct {
 	// Count is how many replicas left.
 	Count int32 `json:"count"`
 	// LastTime is when the last of them left, or the latest time at which it may have left.

@@ -364,24 +364,13 @@ type FederatedReplicaSetStatus struct {
 
 	// Moves are the moves that count against maxMovesPerMinute; unset if there were none.
 	// +optional
-	Moves *FederatedMoves `json:"moves,omitempty"`
+	Moves *ReplicaMoves `json:"moves,omitempty"`
 
 	// Conditions are Placed, ClustersReachable, Settled and PreferencesClear.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-}
-
-// FederatedMoves counts replicas that left a cluster for another one. The count starts again a
-// minute after the last of them.
-//
-// +kubebuilder:object:generate=true
-type FederatedMoves struct {
-	// Count is how many replicas left.
-	Count int32 `json:"count"`
-	// LastTime is when the last of them left, or the latest time at which it may have left.
-	LastTime metav1.Time `json:"lastTime"`
 }
 
 // FederatedClusterStatus is the observed state of a FederatedReplicaSet in one cluster. Counts are
@@ -444,7 +433,7 @@ type FederatedClusterStatus struct {
 	// FineSince is since when a blocked cluster has run all its replicas, or more than its capacity.
 	// +optional
 	FineSince *metav1.Time `json:"fineSince,omitempty"`
-	// Refused is about writes that the cluster refuses; unset if it does not.
+	// Refused is about writes that the cluster refuses; unset if it does not refuse any.
 	// +optional
 	Refused *FederatedRefusal `json:"refused,omitempty"`
 

@@ -23,7 +23,7 @@ func TestMovesThatWereNotMadeDoNotCount(t *testing.T) {
 	held.To = 7
 	for name, c := range map[string]struct {
 		done outcomes
-		want *v1alpha1.BalancerMoves
+		want *v1alpha1.ReplicaMoves
 	}{
 		"no writes":        {nil, decided},
 		"no moves":         {outcomes{{Write: balancer.Write{From: 3, To: 1}, wanted: 1}}, decided},
@@ -54,7 +54,7 @@ func skewed(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) moved(want *v1alpha1.BalancerMoves) {
+func (b *bench) moved(want *v1alpha1.ReplicaMoves) {
 	b.t.Helper()
 	got := b.get("web").Status.Moves
 	if got == nil || want == nil {

@@ -69,7 +69,7 @@ func (o outcome) moves() (made, failed int32) {
 
 // moves is the count of moves to store: that of the decision, less those that were not made. The
 // others were made now.
-func (done outcomes) moves(before, decided *v1alpha1.BalancerMoves, now time.Time) *v1alpha1.BalancerMoves {
+func (done outcomes) moves(before, decided *v1alpha1.ReplicaMoves, now time.Time) *v1alpha1.ReplicaMoves {
 	var made, failed int32
 	for _, o := range done {
 		m, f := o.moves()

@@ -1,0 +1,201 @@
+package federation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+// Input is all that a decision depends on. Decide does not change it.
+type Input struct {
+	// Key is the namespace/name of the FederatedReplicaSet.
+	Key         string
+	Generation  int64
+	Annotations map[string]string
+	Spec        v1alpha1.FederatedReplicaSetSpec
+	// Status is the one that the last decision returned, as stored.
+	Status v1alpha1.FederatedReplicaSetStatus
+	// Clusters are all member clusters, in any order.
+	Clusters []Cluster
+	Now      time.Time
+}
+
+// Reach is whether a cluster can be reached.
+type Reach int
+
+const (
+	// Reachable clusters are read and written.
+	Reachable Reach = iota
+	// NotAnswering clusters have been out of reach for a short time. They keep what they have.
+	NotAnswering
+	// Lost clusters have been out of reach for long, or have returned only a moment ago. Their
+	// replicas run elsewhere, and nothing is written there.
+	Lost
+)
+
+// Cluster is what was found in a member cluster.
+type Cluster struct {
+	Name   string
+	Labels map[string]string
+	// NoSchedule reports that the cluster keeps what it has and gets no more.
+	NoSchedule bool
+	// Leaving reports that the cluster should be emptied.
+	Leaving bool
+	Reach   Reach
+	// Local is the local object; of a cluster that is not Reachable it is not read.
+	Local Local
+	// Room is how many more replicas of this object the cluster has room for, if that is known, in
+	// addition to those that run.
+	Room *int32
+}
+
+// Local is the local object in a cluster as it was found.
+type Local struct {
+	// Exists reports that there is an object of that name. If it does not exist, only the pods are
+	// read of the other fields.
+	Exists bool
+	// Foreign reports that it was not written for the FederatedReplicaSet.
+	Foreign bool
+	// Replicas is its spec.replicas, and Written the number that was written there last; nil if that
+	// is not known.
+	Replicas int32
+	Written  *int32
+	// Revision is what its content was written from; empty if somebody has changed it since.
+	Revision string
+	// RolledOut reports that all its pods have that revision.
+	RolledOut bool
+	// FailingSince is since when pods cannot be created; zero if they can.
+	FailingSince time.Time
+	// Normal and Act are its pods, counted with the timeouts that Timeouts returns.
+	Normal, Act podhealth.Counts
+}
+
+// Timeouts are for how long it is normal that a pod waits, and after how long it is started
+// elsewhere.
+func Timeouts(spec *v1alpha1.FederatedReplicaSetSpec) (normal, act time.Duration) {
+	f := spec.Fallback
+	return cmp.Or(f.NormalTime.Duration, v1alpha1.DefaultNormalTime), cmp.Or(f.StartupTimeout.Duration, v1alpha1.DefaultFederatedStartupTimeout)
+}
+
+// Write is a change of a local object.
+type Write struct {
+	Cluster string
+	// Create reports that the object is missing, Delete that it is not needed any more.
+	Create, Delete bool
+	// Content reports that all of the object must be written, not only its number of replicas.
+	Content bool
+	// From is what it has now, and To what it is to have.
+	From, To int32
+	// Moves is how many running replicas leave the cluster for another one.
+	Moves int32
+	// Why explains the number in words.
+	Why string
+}
+
+// Decision is what to do. A driver makes the writes in their order, passes the status through
+// Settle, stores it, and asks again when something has changed, or at Next. It stores new moves
+// before it makes the writes: if they were made and not stored, the limit would not hold.
+type Decision struct {
+	// Writes are first those that add replicas, then those that take some away, each from the
+	// largest change down. A failure of one is not a reason to leave out another.
+	Writes []Write
+	// Status is what to store if all writes succeed.
+	Status v1alpha1.FederatedReplicaSetStatus
+	Events []Event
+	// Next is when time alone may change the decision; zero for never.
+	Next time.Time
+}
+
+// Decide returns what to write to the clusters of a FederatedReplicaSet now, and what to store.
+//
+// An invalid spec is not an error: it becomes a condition and an event, and nothing is written.
+// Decide returns an error if a cluster is observed twice.
+func Decide(in Input) (Decision, error) {
+	preferences, err := preferencesOf(&in)
+	if err == nil {
+		err = Validate(&in.Spec).ToAggregate()
+	}
+	if err != nil {
+		return refuse(in, err.Error()), nil
+	}
+	p, err := newPass(in, preferences)
+	if err != nil {
+		return Decision{}, err
+	}
+	if err := p.share(); err != nil {
+		return Decision{}, fmt.Errorf("share the replicas of %s: %w", in.Key, err)
+	}
+	writes := p.pace()
+	d := Decision{Writes: writes, Status: p.status()}
+	d.Status.Conditions = p.conditions(d.Status, writes)
+	d.Events = p.events(writes)
+	d.Next = p.timer.Next
+	return d, nil
+}
+
+// A member is one cluster during a decision.
+type member struct {
+	Cluster
+	// before is what the last decision stored; nil for a new cluster.
+	before *v1alpha1.FederatedClusterStatus
+	// status becomes what is stored. Its Written is first what was found, then what is written.
+	status v1alpha1.FederatedClusterStatus
+	// found is what the cluster was asked for until now.
+	found int32
+	// health is pinned if the cluster is not written.
+	health podhealth.Target
+	// waits reports that pods have waited for longer than is normal.
+	waits bool
+	// entry is the name of the entry that applies; empty if there is none.
+	entry string
+	// frozen reports that a write was refused a moment ago.
+	frozen bool
+}
+
+// pass is the state of one decision.
+type pass struct {
+	in          Input
+	preferences *preferences
+	revision    string
+	members     []member // by name
+	timer       podhealth.Timer
+	normal, act time.Duration
+	total       int64
+	unplaced    int64
+	// held is how many replicas will leave later, when others run in their place.
+	held  int64
+	moves *v1alpha1.ReplicaMoves
+}
+
+// newPass takes in the observations.
+func newPass(in Input, preferences *preferences) (*pass, error) {
+	p := &pass{
+		in: in, preferences: preferences, revision: Revision(&in.Spec), timer: podhealth.Timer{Now: in.Now},
+		total: int64(ptr.Deref(in.Spec.Replicas, 1)), moves: (*v1alpha1.ReplicaMoves)((*podhealth.Moves)(in.Status.Moves).Stored(in.Now)),
+	}
+	p.normal, p.act = Timeouts(&in.Spec)
+	before := make(map[string]*v1alpha1.FederatedClusterStatus, len(in.Status.Clusters))
+	for i := range in.Status.Clusters {
+		before[in.Status.Clusters[i].Name] = &in.Status.Clusters[i]
+	}
+	for _, c := range in.Clusters {
+		m := member{Cluster: c, before: before[c.Name], entry: preferences.entryOf(c)}
+		p.look(&m)
+		p.members = append(p.members, m)
+	}
+	slices.SortFunc(p.members, func(a, b member) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(p.members); i++ {
+		if p.members[i].Name == p.members[i-1].Name {
+			return nil, fmt.Errorf("%s: cluster %s is observed twice", in.Key, p.members[i].Name)
+		}
+	}
+	p.learn()
+	return p, nil
+}

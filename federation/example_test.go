@@ -1,0 +1,101 @@
+package federation_test
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// web runs on premise first, and what does not fit there in the cloud.
+func web(replicas int32) v1alpha1.FederatedReplicaSetSpec {
+	labels := map[string]v1alpha1.LabelValue{"app": "web"}
+	weight := v1alpha1.ClusterPreference{Weight: new(int32(1))}
+	return v1alpha1.FederatedReplicaSetSpec{
+		Replicas: &replicas,
+		Selector: v1alpha1.LabelSelector{MatchLabels: labels},
+		Template: v1alpha1.PodTemplate{
+			Metadata: v1alpha1.PodTemplateMetadata{Labels: labels},
+			Spec:     runtime.RawExtension{Raw: []byte(`{"containers":[{"name":"web","image":"web:1","resources":{"requests":{"cpu":"1"}}}]}`)},
+		},
+		Preferences: &v1alpha1.FederatedPreferences{Rebalance: true, Clusters: map[string]v1alpha1.FederatedPreference{
+			"on-premise": {ClusterPreference: weight, Tier: 0},
+			"cloud":      {ClusterPreference: weight, Tier: 1},
+		}},
+	}
+}
+
+// Ten replicas are asked for. Four of them have waited for a node for an hour.
+func ExampleDecide() {
+	spec := web(10)
+	_, startupTimeout := federation.Timeouts(&spec)
+	waits := podhealth.Counts{Timeout: startupTimeout, Existing: 10, Running: 6, Ready: 6, Late: 4}
+	decision, err := federation.Decide(federation.Input{
+		Key:  "shop/web",
+		Spec: spec,
+		Clusters: []federation.Cluster{
+			{Name: "cloud"},
+			{Name: "on-premise", Local: federation.Local{Exists: true, Replicas: 10, Revision: federation.Revision(&spec), Normal: waits, Act: waits}},
+		},
+		Now: now,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, e := range decision.Events {
+		fmt.Println(e.Reason, e.Message)
+	}
+	for _, c := range decision.Status.Clusters {
+		fmt.Println(c.Name, c.Desired, c.Message)
+	}
+	// Output:
+	// FallbackStarted cluster on-premise runs 6 of 10 replicas, some have not started in time
+	// Created created in cluster cloud with 4 replicas: its share by weight, and replicas of on-premise have not started
+	// Rescaled cluster on-premise from 10 to 8 replicas: it runs all that it is able to
+	// cloud 4 its share by weight, 1 of 1 by the entry "cloud"; tier 1 runs 4 replicas: its place in the order
+	// on-premise 8 it runs all that it is able to; tier 0 runs 6 replicas: all that it is able to run; it is known to be able to run 6 replicas; 4 have not started in time; 2 wait to show when there is room
+}
+
+// A cluster refuses the object.
+func ExampleSettle() {
+	in := federation.Input{Key: "shop/web", Spec: web(3), Clusters: []federation.Cluster{{Name: "on-premise"}}, Now: now}
+	decision, err := federation.Decide(in)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	status, events := federation.Settle(in, decision, []federation.Failure{{Write: decision.Writes[0], Refused: "exceeded quota"}}, now)
+	fmt.Println(status.Clusters[0].Written, events[0].Message)
+	// Output: 0 cluster on-premise refused 3 replicas, 1 times so far: exceeded quota
+}
+
+// Two objects with four pods each, and room for six: the second one gets what the first one leaves.
+func ExampleLedger() {
+	ledger := federation.NewLedger(5 * time.Minute)
+	for _, key := range []string{"shop/web", "shop/api"} {
+		in := federation.Input{Key: key, Spec: web(4), Clusters: []federation.Cluster{{Name: "on-premise"}}, Now: now}
+		decision, err := ledger.Decide(in, map[string]federation.Resources{"on-premise": {MilliCPU: 6000, Memory: 1 << 40, Pods: 110}})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(key, decision.Status.Clusters[0].Written, "unplaced", decision.Status.Unplaced)
+	}
+	// Output:
+	// shop/web 4 unplaced 0
+	// shop/api 2 unplaced 2
+}
+
+// The annotation that preferences were given by before.
+func ExampleParsePreferences() {
+	_, err := federation.ParsePreferences(`{"clusters": {"eu-1": {"minReplicas": 3, "maxReplicas": 2}}}`)
+	fmt.Println(err)
+	// Output: clusters[eu-1].minReplicas: Invalid value: 3: must not be greater than maxReplicas
+}

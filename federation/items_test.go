@@ -1,0 +1,515 @@
+package federation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+// even is a settled world of 48 replicas over a, b and c.
+func even(t *testing.T) *world {
+	w := abc(t, everywhere(entry(-1, -1, 1)))
+	w.in.Spec.Replicas = new(int32(48))
+	w.settle()
+	w.want("16 16 16", "at the start")
+	w.writes, w.events = nil, nil
+	return w
+}
+
+// quiet expects that nothing is written for half an hour.
+func (w *world) quiet(when string) {
+	w.t.Helper()
+	writes := len(w.writes)
+	for range 30 {
+		w.wait(time.Minute)
+	}
+	if len(w.writes) != writes {
+		w.t.Errorf("%s: wrote %+v", when, w.writes[writes:])
+	}
+}
+
+// condition is a condition of the status.
+func (w *world) condition(kind string) (status bool, reason, message string) {
+	c := meta.FindStatusCondition(w.in.Status.Conditions, kind)
+	if c == nil {
+		w.t.Fatalf("no condition %s", kind)
+	}
+	return c.Status == "True", c.Reason, c.Message
+}
+
+// E1: a cluster refuses the object. It is tried again after about a minute; after several failures
+// its share goes elsewhere, and comes back when the object is accepted.
+func TestE1(t *testing.T) {
+	w := abc(t, everywhere(entry(-1, -1, 1)))
+	w.in.Spec.Replicas = new(int32(48))
+	w.place("c").refuses = "admission webhook says no"
+	w.settle()
+	w.want("16 16 -", "refused")
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRefused || !strings.Contains(message, "c refused 16 replicas, 1 times so far: admission webhook says no") {
+		t.Error(reason, message)
+	}
+	if !w.event(ReasonRefused) {
+		t.Error("no event")
+	}
+	tries := func() (n int) {
+		for _, write := range w.writes {
+			if write.Cluster == "c" {
+				n++
+			}
+		}
+		return n
+	}
+	w.wait(59 * time.Second)
+	if tries() != 1 {
+		t.Errorf("tried %d times within a minute", tries())
+	}
+	w.wait(time.Second)
+	if tries() != 2 {
+		t.Errorf("tried %d times after a minute", tries())
+	}
+	w.want("16 16 -", "within the timeout nothing goes elsewhere")
+	w.wait(act)
+	w.want("24 24 -", "its share goes elsewhere")
+	if tries() < 3 || tries() > 4 {
+		t.Errorf("tried %d times", tries())
+	}
+	w.place("c").refuses = ""
+	w.wait(10 * time.Minute)
+	w.want("24 24 2", "accepted: the probe runs")
+	w.wait(stable)
+	w.wait(time.Second)
+	w.want("16 16 16", "its share is back")
+	if w.running() != 48 {
+		t.Errorf("%d run", w.running())
+	}
+	w.quiet("settled")
+}
+
+// E1: a changed object is tried at once.
+func TestE1ChangedObjectIsTriedAtOnce(t *testing.T) {
+	w := abc(t, everywhere(entry(-1, -1, 1)))
+	w.place("c").refuses = "no such image policy"
+	w.settle()
+	w.place("c").refuses = ""
+	w.in.Generation++
+	w.settle()
+	w.want("17 17 16", "changed")
+}
+
+// E2: an object of that name with another content is overwritten, with an event.
+func TestE2(t *testing.T) {
+	w := even(t)
+	w.place("b").Local.Revision = ""
+	w.place("c").Local = Local{Exists: true, Foreign: true, Replicas: 3, Revision: "x"}
+	w.settle()
+	w.want("16 16 16", "overwritten")
+	if !w.event(ReasonOverwritten) || len(w.writes) != 2 {
+		t.Errorf("%+v", w.writes)
+	}
+	for _, name := range []string{"b", "c"} {
+		if l := w.place(name).Local; l.Foreign || l.Revision != Revision(&w.in.Spec) {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+	w.quiet("settled")
+}
+
+// E2: a number that somebody else wrote is written back, once.
+func TestE2EditedNumber(t *testing.T) {
+	for _, rebalance := range []bool{true, false} {
+		w := even(t)
+		w.in.Spec.Preferences.Rebalance = rebalance
+		w.place("b").Local.Replicas = 3
+		w.settle()
+		w.want("16 16 16", "written back")
+		if len(w.writes) != 1 || !w.event(ReasonOverwritten) {
+			t.Errorf("rebalance %v: %+v, %+v", rebalance, w.writes, w.events)
+		}
+	}
+}
+
+// E3: pods without an owner are adopted by the local controller: they count as those of the object.
+func TestE3(t *testing.T) {
+	w := abc(t, everywhere(entry(-1, -1, 1)))
+	for range 5 {
+		w.place("a").pods = append(w.place("a").pods, podhealth.Pod{Created: noon.Add(-time.Hour), Phase: "Running", Ready: true, WasReady: true})
+	}
+	w.pass()
+	w.want("17 17 16", "created, whatever runs there")
+}
+
+// E4: a deleted object is created again, with its number.
+func TestE4(t *testing.T) {
+	for _, rebalance := range []bool{true, false} {
+		w := even(t)
+		w.in.Spec.Preferences.Rebalance = rebalance
+		w.place("b").Local, w.place("b").pods = Local{}, nil
+		w.settle()
+		w.want("16 16 16", "created again")
+		if len(w.writes) != 1 || !w.writes[0].Create || !w.writes[0].Content {
+			t.Errorf("rebalance %v: %+v", rebalance, w.writes)
+		}
+	}
+}
+
+// E5: pods that are not even created count the same as unschedulable ones.
+func TestE5(t *testing.T) {
+	w := even(t)
+	w.place("c").quota = 10
+	w.settle()
+	w.wait(act - time.Second)
+	w.want("16 16 16", "in time")
+	w.wait(2 * time.Second)
+	w.want("19 19 12", "c has ten, and two wait as a probe")
+	s := w.in.Status.Clusters[2]
+	if s.Uncreated == 0 || s.Unschedulable != 0 {
+		t.Errorf("%+v", s)
+	}
+	w.place("c").quota = 100
+	w.settle()
+	w.wait(stable + time.Second)
+	w.want("16 16 16", "the quota is gone")
+}
+
+// E5: what the local controller says about failures to create pods counts from its time on.
+func TestE5ReplicaFailure(t *testing.T) {
+	w := even(t)
+	w.place("c").quota = 10
+	w.place("c").Local.FailingSince = noon.Add(-4 * time.Minute)
+	w.settle()
+	w.wait(time.Minute + time.Second)
+	w.want("19 19 12", "failing for five minutes")
+}
+
+// E6, E7, I6: whether a cluster can be reached is what counts. For a short time nothing moves, and
+// nothing is written there.
+func TestE6(t *testing.T) {
+	w := even(t)
+	w.place("c").Reach = NotAnswering
+	w.quiet("out of reach for a short time")
+	if ok, _, message := w.condition(v1alpha1.ConditionClustersReachable); ok || !strings.Contains(message, "c: it has not answered") {
+		t.Error(message)
+	}
+	w.place("c").Reach = Reachable
+	w.quiet("back")
+}
+
+// E7: while a cluster is out of reach for a short time, the others are scaled; it keeps what it has.
+func TestE7(t *testing.T) {
+	for _, rebalance := range []bool{true, false} {
+		w := even(t)
+		w.in.Spec.Preferences.Rebalance = rebalance
+		w.place("c").Reach = NotAnswering
+		w.in.Spec.Replicas = new(int32(60))
+		w.settle()
+		w.want("22 22 16", "60 asked for")
+		w.in.Spec.Replicas = new(int32(30))
+		w.settle()
+		w.want("7 7 16", "30 asked for")
+	}
+}
+
+// I6: a cluster that is removed is no member any more: its replicas run elsewhere.
+func TestI6(t *testing.T) {
+	w := even(t)
+	w.places = w.places[:2]
+	w.settle()
+	w.want("24 24", "c is gone")
+	if len(w.in.Status.Clusters) != 2 {
+		t.Errorf("%+v", w.in.Status.Clusters)
+	}
+}
+
+// A cluster that is lost for long: its replicas run elsewhere, nothing is deleted there, and when it
+// is back the surplus leaves within the limits; there are never twice as many as asked for.
+func TestLostForLong(t *testing.T) {
+	for _, rebalance := range []bool{true, false} {
+		w := even(t)
+		w.in.Spec.Preferences.Rebalance = rebalance
+		w.in.Spec.MaxMovesPerMinute = new(int32(4))
+		w.place("c").Reach = Lost
+		w.settle()
+		w.want("24 24 16", "lost")
+		if !w.event(ReasonClusterLost) {
+			t.Error("no event")
+		}
+		w.place("c").Reach = Reachable
+		for range 10 {
+			before := w.running()
+			w.settle()
+			if gone := before - w.running(); gone > 4 {
+				t.Errorf("%d left at once", gone)
+			}
+			if w.running() > 96 || w.running() < 48 {
+				t.Errorf("%d run", w.running())
+			}
+			w.wait(time.Minute)
+		}
+		if w.running() != 48 || !w.event(ReasonClusterBack) {
+			t.Errorf("rebalance %v: %d run, %s", rebalance, w.running(), w.sizes())
+		}
+		if rebalance {
+			w.want("16 16 16", "back")
+		}
+		w.quiet("settled")
+	}
+}
+
+// I0: slightly more run for a while, never fewer: a replica leaves when another runs in its place.
+func TestI0(t *testing.T) {
+	w := even(t)
+	w.in.Spec.Preferences = weighted(map[string]int32{"a": 1, "b": 1, "c": 0})
+	w.pass()
+	w.want("24 24 16", "up before down")
+	w.in.Now = w.in.Now.Add(time.Second)
+	w.pass()
+	w.want("24 24 16", "nothing leaves before the others run")
+	w.settle()
+	w.want("24 24 0", "then it leaves")
+}
+
+// I1-I3: a decision needs counts, not pods, so it costs the same however many there are.
+func TestI3(t *testing.T) {
+	w := even(t)
+	w.observe()
+	before := testing.AllocsPerRun(10, func() { _, _ = Decide(w.in) })
+	w.in.Spec.Replicas = new(int32(48_000))
+	w.settle()
+	w.observe()
+	if after := testing.AllocsPerRun(10, func() { _, _ = Decide(w.in) }); after > before*1.1 {
+		t.Errorf("%v allocations for 48,000 pods, %v for 48", after, before)
+	}
+}
+
+// I4: pods that wait are normal for a while; then most of them move, and a couple stay as a probe.
+func TestI4(t *testing.T) {
+	w := even(t)
+	w.place("c").able = 6
+	w.settle()
+	d := w.pass()
+	if want := w.in.Now.Add(normal); !d.Next.After(want) || d.Next.After(want.Add(time.Second)) {
+		t.Errorf("next at %v, want right after %v", d.Next, want)
+	}
+	w.wait(normal + time.Second)
+	w.want("16 16 16", "longer than normal")
+	d = w.pass()
+	if d.Next.Before(noon.Add(act)) || d.Next.After(noon.Add(act+time.Second)) {
+		t.Errorf("next at %v, want right after %v", d.Next, noon.Add(act))
+	}
+	w.in.Now = noon.Add(act)
+	w.settle()
+	w.want("16 16 16", "exactly at the threshold")
+	w.in.Now = d.Next
+	w.settle()
+	w.want("21 21 8", "past it")
+	if w.running() != 48 || !w.event(ReasonFallbackStarted) || !w.event(ReasonMoved) {
+		t.Errorf("%d run: %+v", w.running(), w.events)
+	}
+	w.quiet("the probe waits")
+
+	w.place("c").able = 100
+	w.settle()
+	w.want("21 21 8", "the probe runs, but not for long yet")
+	w.wait(stable - time.Second)
+	w.want("21 21 8", "nearly")
+	w.wait(time.Second)
+	w.want("16 16 16", "the share is back")
+	w.quiet("settled")
+}
+
+// I5: a new cluster has no object yet, which is created.
+func TestI5(t *testing.T) {
+	w := even(t)
+	w.join("d", nil)
+	w.settle()
+	w.want("12 12 12 12", "joined")
+
+	w = even(t)
+	w.in.Spec.Preferences.Rebalance = false
+	w.join("d", nil)
+	w.settle()
+	w.want("16 16 16 -", "joined, but nothing moves")
+	w.in.Spec.Replicas = new(int32(54))
+	w.settle()
+	w.want("16 16 16 6", "what is new goes there")
+}
+
+// I7, I8: a decision creates what is missing and moves what does not run, both at once.
+func TestI7(t *testing.T) {
+	w := even(t)
+	w.place("a").able = 10
+	w.settle()
+	w.in.Now = w.in.Now.Add(act + time.Second)
+	w.place("b").Local, w.place("b").pods = Local{}, nil
+	w.run()
+	d := w.pass()
+	var created, moved bool
+	for _, write := range d.Writes {
+		created = created || write.Cluster == "b" && write.Create
+		moved = moved || write.Cluster == "a" && write.To == 12
+	}
+	if !created || !moved {
+		t.Errorf("%+v", d.Writes)
+	}
+}
+
+// I9: what is settled says so, and asks for no further pass.
+func TestI9(t *testing.T) {
+	w := even(t)
+	d := w.pass()
+	if ok, reason, _ := w.condition(v1alpha1.ConditionSettled); !ok || reason != ReasonSettled || !d.Next.IsZero() {
+		t.Errorf("%s, next %v", reason, d.Next)
+	}
+	stored := w.in.Status.DeepCopy()
+	w.in.Now = w.in.Now.Add(time.Hour)
+	w.pass()
+	if a, b := *stored, w.in.Status; !equalJSON(t, a, b) {
+		t.Errorf("from %+v to %+v", a, b)
+	}
+}
+
+// Replicas are never moved into a cluster in which pods wait for longer than is normal, but its own
+// share of new ones it gets.
+func TestNothingMovesIntoAClusterWithWaitingPods(t *testing.T) {
+	w := even(t)
+	w.place("c").able = 0
+	w.settle()
+	w.in.Now = w.in.Now.Add(act - 2*time.Minute)
+	w.place("b").able = 12 // four pods begin to wait
+	for j := 12; j < 16; j++ {
+		w.place("b").pods[j].Created = w.in.Now
+	}
+	w.settle()
+	w.wait(2*time.Minute + time.Second)
+	w.want("32 16 2", "b waits, so all of c's goes to a")
+
+	w = even(t)
+	w.place("b").able = 12
+	w.settle()
+	w.wait(2 * time.Minute)
+	w.in.Spec.Replicas = new(int32(60))
+	w.settle()
+	w.want("20 20 20", "its own share")
+}
+
+// A scale-down takes replicas first where they do not run.
+func TestScaleDownTakesWhatDoesNotRunFirst(t *testing.T) {
+	for _, rebalance := range []bool{true, false} {
+		w := even(t)
+		w.in.Spec.Preferences.Rebalance = rebalance
+		w.place("c").able = 6
+		w.settle()
+		w.in.Spec.Replicas = new(int32(38))
+		w.settle()
+		if w.running() != 38 {
+			t.Errorf("rebalance %v: %d run of 38 that could: %s", rebalance, w.running(), w.sizes())
+		}
+		if !rebalance {
+			w.want("16 16 6", "ten leave where they do not run")
+		}
+	}
+}
+
+// Two replicas at weights 2:1 with a minimum of one are one and one.
+func TestTwoAtTwoToOne(t *testing.T) {
+	p := weighted(nil)
+	p.Clusters["a"], p.Clusters["b"] = entry(1, -1, 2), entry(1, -1, 1)
+	w := abc(t, p)
+	w.in.Spec.Replicas = new(int32(2))
+	w.settle()
+	w.want("1 1 -", "one each")
+}
+
+// A cluster that is marked NoSchedule keeps what it has and gets no more; one that is leaving is
+// emptied.
+func TestNoScheduleAndLeaving(t *testing.T) {
+	w := even(t)
+	w.place("c").NoSchedule = true
+	w.quiet("marked")
+	w.in.Spec.Replicas = new(int32(60))
+	w.settle()
+	w.want("22 22 16", "more asked for")
+	if s := w.in.Status.Clusters[2]; !strings.Contains(s.Message, "NoSchedule") {
+		t.Error(s.Message)
+	}
+	w.place("c").Leaving = true
+	w.pass()
+	w.want("30 30 16", "up before down")
+	w.settle()
+	w.want("30 30 0", "leaving")
+}
+
+// A rolling update moves nothing, however its pods come and go.
+func TestRollingUpdateMovesNothing(t *testing.T) {
+	for _, rebalance := range []bool{true, false} {
+		w := even(t)
+		w.in.Spec.LocalKind = v1alpha1.LocalDeployment
+		w.in.Spec.Preferences.Rebalance = rebalance
+		w.in.Spec.Template.Spec.Raw = []byte(`{"containers":[{"name":"web","image":"web:2"}]}`)
+		w.in.Generation++
+		w.pass()
+		writes := len(w.writes)
+		if writes != 3 || !w.writes[0].Content || w.writes[0].To != w.writes[0].From {
+			t.Fatalf("%+v", w.writes)
+		}
+		for i := range 16 {
+			for _, p := range w.places { // one pod after the other is replaced, each in four minutes
+				p.Local.RolledOut = i == 15
+				p.pods[i] = podhealth.Pod{Created: w.in.Now, Phase: "Pending"}
+			}
+			for range 4 {
+				w.in.Now = w.in.Now.Add(time.Minute)
+				w.pass()
+			}
+			for _, p := range w.places {
+				p.pods[i].Phase, p.pods[i].Ready, p.pods[i].WasReady, p.pods[i].ReadySince = "Running", true, true, w.in.Now
+			}
+			w.pass()
+		}
+		if len(w.writes) != writes {
+			t.Errorf("rebalance %v: %+v", rebalance, w.writes[writes:])
+		}
+		w.quiet("rolled out")
+	}
+}
+
+// OneByOne: the next cluster gets the template when all replicas of the last one run with it. One
+// that is out of reach is passed over.
+func TestRolloutOneByOne(t *testing.T) {
+	w := even(t)
+	w.in.Spec.LocalKind, w.in.Spec.Rollout = v1alpha1.LocalDeployment, v1alpha1.RolloutOneByOne
+	has := func() (names string) {
+		for _, p := range w.places {
+			if p.Local.Revision == Revision(&w.in.Spec) {
+				names += p.Name
+			}
+		}
+		return names
+	}
+	w.pass()
+	for _, step := range []struct{ rolledOut, want string }{{"", "a"}, {"", "a"}, {"a", "ab"}, {"ab", "abc"}, {"abc", "abc"}} {
+		for _, p := range w.places {
+			p.Local.RolledOut = strings.Contains(step.rolledOut, p.Name)
+		}
+		w.pass()
+		if got := has(); got != step.want {
+			t.Fatalf("after %q: %q, want %q", step.rolledOut, got, step.want)
+		}
+	}
+	w.want("16 16 16", "nothing moved")
+
+	w.in.Spec.Template.Metadata.Annotations = map[string]string{"a": "b"}
+	w.place("a").Reach = NotAnswering
+	w.pass()
+	if has() != "b" {
+		t.Errorf("a is out of reach: %q", has())
+	}
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok {
+		t.Error(reason, message)
+	}
+}

@@ -1,0 +1,169 @@
+package federation
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+// look takes in what was found in a cluster. The status of one that is of no interest stays empty.
+func (p *pass) look(m *member) {
+	switch {
+	case m.Reach == Reachable:
+		p.observe(m)
+	case m.before == nil:
+		if m.entry != "" {
+			m.health.Pinned = true
+			if m.status = (v1alpha1.FederatedClusterStatus{Name: m.Name, Reason: ReasonUnknown}); m.Reach == NotAnswering {
+				m.Reach = Lost // it has nothing that could be kept
+			}
+			m.status.Message = "it could never be reached, so it has no share yet"
+		}
+	default:
+		m.health.Before = healthOf(m.before)
+		m.health.Now, m.health.Pinned, m.status = m.health.Before, true, *m.before
+		m.status.Reachable, m.status.Reason, m.status.Desired, m.status.Pending = false, ReasonUnreachable, m.before.Written, 0
+		m.status.Message = "it has not answered for a short time and keeps what it has"
+		if m.Reach == Lost {
+			m.status.Reason, m.status.Desired = ReasonLost, 0
+			m.status.Message = "it cannot be reached, or has returned only a moment ago: its replicas run elsewhere, and nothing is deleted there"
+		}
+	}
+}
+
+// observe takes in what was found in a cluster that can be reached.
+func (p *pass) observe(m *member) {
+	l := m.Local
+	if m.entry == "" && (l.Foreign || !l.Exists && m.before == nil) {
+		return
+	}
+	before := ptr.Deref(m.before, v1alpha1.FederatedClusterStatus{})
+	m.health.Before = healthOf(&before)
+	m.status = v1alpha1.FederatedClusterStatus{
+		Name: m.Name, Reachable: true, Written: l.Replicas, Pods: l.Act.Existing, Ready: l.Act.Ready, Revision: l.Revision,
+	}
+	if !l.Exists {
+		m.status.Written, m.status.Revision = 0, ""
+	}
+	m.status.Refused = p.refused(before.Refused)
+	m.frozen = m.status.Refused != nil && p.timer.Now.Before(retryAt(m.status.Refused))
+	if m.frozen {
+		p.timer.At(retryAt(m.status.Refused))
+	}
+	m.health.Now = podhealth.ObserveCounts(m.health.Before, m.size(&before), l.Act, &p.timer)
+	m.found = m.health.Now.Size
+	waiting := podhealth.ObserveCounts(m.health.Before, m.health.Now.Size, l.Normal, &p.timer)
+	m.waits = waiting.NotStarted > 0
+	p.countFailing(m)
+}
+
+// size is how many replicas the cluster was asked for: what was written, even if somebody has
+// changed or deleted it since, and what was refused, which it was not able to run.
+func (m *member) size(before *v1alpha1.FederatedClusterStatus) int32 {
+	size := before.Written
+	if m.Local.Exists {
+		size = ptr.Deref(m.Local.Written, m.Local.Replicas)
+	}
+	if m.status.Refused != nil {
+		size = max(size, m.status.Refused.Replicas)
+	}
+	return size
+}
+
+// countFailing counts replicas that could not be created for the time in which pods have to start.
+func (p *pass) countFailing(m *member) {
+	since := m.Local.FailingSince
+	if since.IsZero() {
+		return
+	}
+	h := &m.health.Now
+	if deadline := since.Add(p.act); !deadline.Before(p.timer.Now) {
+		p.timer.At(deadline.Add(time.Nanosecond))
+		return
+	}
+	missing := max(0, h.Size-m.Local.Act.Existing)
+	h.NotStarted = min(h.NotStarted-h.Uncreated+missing, max(0, h.Size-h.Running))
+	h.Uncreated = min(missing, h.NotStarted)
+}
+
+// refused is a stored refusal, without a time in the future. A changed object is tried at once.
+func (p *pass) refused(r *v1alpha1.FederatedRefusal) *v1alpha1.FederatedRefusal {
+	if r == nil {
+		return nil
+	}
+	r = r.DeepCopy()
+	r.LastTime = *podhealth.NotAfter(&r.LastTime, p.in.Now)
+	if p.in.Status.ObservedGeneration != p.in.Generation {
+		r.LastTime = metav1.Time{}
+	}
+	return r
+}
+
+const (
+	// firstRetry and lastRetry bound the time until a write is tried again that was refused; it
+	// doubles each time.
+	firstRetry, lastRetry = time.Minute, 10 * time.Minute
+)
+
+// retryAt is when a write is tried again.
+func retryAt(r *v1alpha1.FederatedRefusal) time.Time {
+	return r.LastTime.Add(min(lastRetry, firstRetry<<min(max(0, r.Count-1), 10)))
+}
+
+// learn updates what is known about the capacities of the clusters.
+func (p *pass) learn() {
+	var targets []*podhealth.Target
+	for i := range p.members {
+		if m := &p.members[i]; m.status.Name != "" && m.Reach != Lost {
+			targets = append(targets, &m.health)
+		}
+	}
+	podhealth.Learn(targets, p.stabilization(), &p.timer)
+	for i := range p.members {
+		if m := &p.members[i]; m.status.Name != "" && m.Reach != Lost {
+			m.record()
+		}
+	}
+}
+
+func (p *pass) stabilization() time.Duration {
+	if d := p.in.Spec.Fallback.StabilizationTime.Duration; d != 0 {
+		return d
+	}
+	return v1alpha1.DefaultStabilizationTime
+}
+
+// healthOf is the health of a cluster as the status has it.
+func healthOf(s *v1alpha1.FederatedClusterStatus) podhealth.Health {
+	return podhealth.Health{
+		Size: s.Written, Running: s.Running, NotStarted: s.Unschedulable + s.Uncreated, Uncreated: s.Uncreated, BelowSizeSince: s.BelowSizeSince,
+		Capacity: s.Capacity, BlockedSince: s.BlockedSince, FineSince: s.FineSince,
+	}
+}
+
+// record writes the health of a cluster to its status.
+func (m *member) record() {
+	s, h := &m.status, m.health.Now
+	s.Running, s.Unschedulable, s.Uncreated, s.BelowSizeSince = h.Running, h.NotStarted-h.Uncreated, h.Uncreated, h.BelowSizeSince
+	s.Capacity, s.BlockedSince, s.FineSince = h.Capacity, h.BlockedSince, h.FineSince
+}
+
+// clip limits a count to the range of a Scale.
+func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
+
+// inWords is a number of replicas in words.
+func inWords(n int64) string { return fmt.Sprintf("%s replica%s", strconv.FormatInt(n, 10), plural(n)) }
+
+func plural(n int64) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}

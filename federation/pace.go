@@ -1,0 +1,152 @@
+package federation
+
+import (
+	"slices"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+// pace takes the clusters towards their desired numbers, as far as replicas may leave now, and
+// returns what to write.
+func (p *pass) pace() []Write {
+	var present []*member
+	var steps []podhealth.Step
+	for i := range p.members {
+		if m := &p.members[i]; m.status.Name != "" && m.Reach != Lost {
+			present = append(present, m)
+			steps = append(steps, m.step())
+		}
+	}
+	pace := podhealth.Pace{Shrink: p.shrink(steps), Stuck: p.stuck(), Hold: p.undecided(steps)}
+	walked, moves := pace.WalkWithin(p.in.Spec.MaxMovesPerMinute, (*podhealth.Moves)(p.moves), steps, &p.timer)
+	p.held, p.moves = walked.Held, (*v1alpha1.ReplicaMoves)(moves)
+	blocked := p.blocked()
+	due := p.due()
+	var writes []Write
+	for i, m := range present {
+		if m.health.Pinned || m.frozen {
+			continue
+		}
+		if w := m.write(clip(walked.Sizes[i]), due[m.Name]); w != nil {
+			w.Moves = clip(walked.Moves[i])
+			if w.To > w.From && m.status.Capacity == nil {
+				w.Why += blocked
+			}
+			writes = append(writes, *w)
+		}
+		p.resize(m, clip(walked.Sizes[i]), due[m.Name])
+	}
+	podhealth.GrowFirst(writes, func(w Write) int64 { return int64(w.To) - int64(w.From) })
+	return writes
+}
+
+// undecided reports whether replicas are starting, or about to, of which it is not known yet whether
+// their cluster is able to run them. If it is not, other running replicas would have to leave than
+// those that have left, and they would have moved for nothing. With a limit of moves replicas start
+// a few at a time, and not all of them can be waited for.
+func (p *pass) undecided(steps []podhealth.Step) bool {
+	grows := func(s podhealth.Step) bool { return s.Desired > s.Size }
+	if p.in.Spec.MaxMovesPerMinute == nil && slices.ContainsFunc(steps, grows) {
+		return true
+	}
+	return slices.ContainsFunc(p.members, func(m member) bool {
+		h := m.health.Now
+		return m.status.Name != "" && !m.health.Pinned && h.Running < h.Size && h.Capacity == nil
+	})
+}
+
+// resize notes what is written to a cluster.
+func (p *pass) resize(m *member, to int32, due bool) {
+	m.health.Now.Resize(to, p.act, &p.timer)
+	m.status.Written, m.status.Refused = to, nil
+	if to > 0 && !m.Local.Exists || m.Local.Exists && due {
+		m.status.Revision = p.revision
+	}
+	m.record()
+}
+
+// step is the step of a cluster. One that is not written keeps what it has, but other clusters keep
+// running what does not run there.
+func (m *member) step() podhealth.Step {
+	s := m.status
+	step := podhealth.Step{
+		Size: int64(s.Written), Desired: int64(s.Desired), Runnable: int64(s.Desired - s.Pending),
+		Running: int64(min(s.Running, s.Written)), // pods beyond the size are about to be deleted
+	}
+	if m.health.Pinned || m.frozen {
+		step.Desired = step.Size
+	}
+	return step
+}
+
+// shrink is by how much the number of replicas asked for fell since the last decision, as far as
+// that many more run than have to.
+func (p *pass) shrink(steps []podhealth.Step) int64 {
+	var surplus int64
+	for _, s := range steps {
+		surplus += s.Running - s.Runnable
+	}
+	return max(0, min(surplus, int64(p.in.Status.AskedReplicas)-p.total))
+}
+
+// stuck is how many of the unplaced replicas stay pending in a cluster that is not able to run them.
+// The other unplaced replicas exceed the maximums, and no replica waits for them.
+func (p *pass) stuck() int64 {
+	var pending int64
+	for _, m := range p.members {
+		if m.status.Capacity != nil {
+			pending += int64(m.status.Pending)
+		}
+	}
+	return min(p.unplaced, pending)
+}
+
+// edited reports whether somebody else has changed the number of replicas.
+func (l *Local) edited() bool { return l.Exists && l.Written != nil && *l.Written != l.Replicas }
+
+// write is what to write to a cluster that is to have a number of replicas; nil for nothing.
+func (m *member) write(to int32, due bool) *Write {
+	l := &m.Local
+	w := &Write{Cluster: m.Name, From: m.status.Written, To: to, Why: m.why()}
+	switch {
+	case !l.Exists:
+		w.Create, w.Content = true, true
+		if to == 0 {
+			return nil
+		}
+	case m.entry == "" && to == 0 && l.Replicas == 0 && l.Act.Existing == 0:
+		w.Delete = true
+	case due:
+		w.Content = true
+	case to == l.Replicas && !l.edited():
+		return nil
+	}
+	return w
+}
+
+// due has the clusters whose local objects get the content of the spec now. Objects of others are
+// overwritten at once. In a rollout one by one, the next cluster has its turn when all replicas of
+// those before it run with the new template.
+func (p *pass) due() map[string]bool {
+	due := map[string]bool{}
+	next, waiting := "", false
+	for _, m := range p.members {
+		l := &m.Local
+		switch {
+		case m.Reach != Reachable || !l.Exists || m.status.Name == "":
+		case l.Foreign:
+			due[m.Name] = true
+		case l.Revision == p.revision:
+			waiting = waiting || !l.RolledOut || m.status.Running < m.status.Written || m.health.Now.NotStarted > 0
+		case p.in.Spec.Rollout != v1alpha1.RolloutOneByOne:
+			due[m.Name] = true
+		case next == "":
+			next = m.Name
+		}
+	}
+	if next != "" && !waiting {
+		due[next] = true
+	}
+	return due
+}

@@ -1,0 +1,137 @@
+package federation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// others is the name of the entry for all clusters that have no entry of their own.
+const others = "*"
+
+// preferences are the preferences of a FederatedReplicaSet, ready to be asked.
+type preferences struct {
+	v1alpha1.FederatedPreferences
+	// groups are the entries with a selector, by name.
+	groups []group
+	// ignored is an annotation that does not count, because the spec has preferences.
+	ignored string
+}
+
+// group is an entry with a selector.
+type group struct {
+	name     string
+	selector labels.Selector
+}
+
+// preferencesOf returns the preferences of the spec, else those of an annotation, else an equal
+// share for every cluster.
+func preferencesOf(in *Input) (*preferences, error) {
+	key, text := oldPreferences(in)
+	p := &preferences{}
+	switch {
+	case in.Spec.Preferences != nil:
+		p.FederatedPreferences, p.ignored = *in.Spec.Preferences, key
+	case key != "":
+		parsed, err := ParsePreferences(text)
+		if err != nil {
+			return nil, fmt.Errorf("metadata.annotations[%s]: %w; correct it, or remove it and set spec.preferences", key, err)
+		}
+		p.FederatedPreferences = parsed
+	}
+	if len(p.Clusters) == 0 {
+		p.Clusters = map[string]v1alpha1.FederatedPreference{others: {ClusterPreference: v1alpha1.ClusterPreference{Weight: new(int32(1))}}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Clusters)) {
+		s := p.Clusters[name].Selector
+		if s == nil {
+			continue
+		}
+		selector, err := (*v1alpha1.LabelSelector)(s).AsSelector()
+		if err != nil {
+			return nil, field.Invalid(field.NewPath("spec", "preferences", "clusters").Key(name).Child("selector"), selector, err.Error())
+		}
+		p.groups = append(p.groups, group{name, selector})
+	}
+	return p, nil
+}
+
+// entryOf is the name of the entry that applies to a cluster; empty if there is none.
+func (p *preferences) entryOf(c Cluster) string {
+	if e, ok := p.Clusters[c.Name]; ok && e.Selector == nil {
+		return c.Name
+	}
+	for _, g := range p.groups {
+		if g.selector.Matches(labels.Set(c.Labels)) {
+			return g.name
+		}
+	}
+	if _, ok := p.Clusters[others]; ok {
+		return others
+	}
+	return ""
+}
+
+// within is what the entry says about the cluster alone. In a group without entries of its own, all
+// clusters are equal.
+func (p *preferences) within(entry, cluster string) v1alpha1.ClusterPreference {
+	e := p.Clusters[entry]
+	switch {
+	case e.Selector == nil:
+		return e.ClusterPreference
+	case e.Clusters == nil:
+		return v1alpha1.ClusterPreference{Weight: new(int32(1))}
+	}
+	if own, ok := e.Clusters[cluster]; ok {
+		return own
+	}
+	return e.Clusters[others]
+}
+
+// unclear says what in the preferences is easily misunderstood; empty if nothing is.
+func (p *preferences) unclear(members []member) string {
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if p.ignored != "" {
+		note("the annotation %s is ignored because spec.preferences is set: remove it", p.ignored)
+	}
+	used := map[string]bool{}
+	known := map[string]bool{}
+	for _, m := range members {
+		used[m.entry], known[m.Name] = true, true
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Clusters)) {
+		e := p.Clusters[name]
+		if e.Weight == nil {
+			note("%s has no weight, which means 0: %s; set weight, or weight: 0 if this is meant", entryName(name), onlyMinimum(e.ClusterPreference, "it has"))
+		}
+		switch {
+		case e.Selector != nil && !used[name]:
+			note("%s selects no cluster that has no entry of its own", entryName(name))
+		case e.Selector == nil && name != others && !known[name]:
+			note("%s is for a cluster that is not a member", entryName(name))
+		}
+		for _, inner := range slices.Sorted(maps.Keys(e.Clusters)) {
+			if c := e.Clusters[inner]; c.Weight == nil {
+				note("%s has no weight for %s, which means 0: %s", entryName(name), inner, onlyMinimum(c, "it has"))
+			}
+		}
+	}
+	return strings.Join(notes, "; ")
+}
+
+// onlyMinimum says what an entry of weight 0 amounts to.
+func onlyMinimum(c v1alpha1.ClusterPreference, subject string) string {
+	if c.MinReplicas == nil || *c.MinReplicas == 0 {
+		return subject + " no replicas"
+	}
+	return fmt.Sprintf("%s no more than its minReplicas, %d", subject, *c.MinReplicas)
+}
+
+func entryName(name string) string { return fmt.Sprintf("the entry %q", name) }

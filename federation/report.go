@@ -1,0 +1,220 @@
+package federation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+// Event is an event to record about a FederatedReplicaSet.
+type Event struct {
+	// Type is v1.EventTypeNormal or v1.EventTypeWarning.
+	Type string
+	// Reason is one of the constants of this package.
+	Reason  string
+	Message string
+	// Cluster is the cluster that the event is about; empty for the object itself.
+	Cluster string
+}
+
+// status is what to store, without the conditions.
+func (p *pass) status() v1alpha1.FederatedReplicaSetStatus {
+	s := v1alpha1.FederatedReplicaSetStatus{
+		ObservedGeneration: p.in.Generation, AskedReplicas: clip(p.total), Unplaced: clip(p.unplaced),
+		Selector: selectorOf(&p.in.Spec), Moves: p.moves.DeepCopy(),
+	}
+	var pods, ready int64
+	for _, m := range p.members {
+		if m.status.Name == "" || m.entry == "" && !m.Local.Exists && m.Reach == Reachable {
+			continue
+		}
+		if m.Reach != Lost {
+			pods, ready = pods+int64(m.status.Pods), ready+int64(m.status.Ready)
+		}
+		s.Clusters = append(s.Clusters, m.status)
+	}
+	s.Replicas, s.ReadyReplicas = clip(pods), clip(ready)
+	return s
+}
+
+// selectorOf is the selector as a query parameter; empty if the selector is invalid.
+func selectorOf(spec *v1alpha1.FederatedReplicaSetSpec) string {
+	selector, err := spec.Selector.AsSelector()
+	if err != nil {
+		return ""
+	}
+	return selector.String()
+}
+
+// conditions are the conditions to store.
+func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) []metav1.Condition {
+	placed := podhealth.Condition(v1alpha1.ConditionPlaced, true, ReasonAllPlaced, "every replica has a cluster that is able to run it")
+	if p.unplaced > 0 {
+		placed = podhealth.Condition(v1alpha1.ConditionPlaced, false, ReasonNoRoom, inWords(p.unplaced)+" of "+fmt.Sprint(p.total)+" have no cluster that is able to run them, or may")
+	}
+	reachable := podhealth.Condition(v1alpha1.ConditionClustersReachable, true, ReasonAllReachable, "every cluster can be reached")
+	var away []string
+	for _, c := range s.Clusters {
+		if !c.Reachable {
+			away = append(away, c.Name+": "+c.Message)
+		}
+	}
+	if len(away) > 0 {
+		reachable = podhealth.Condition(v1alpha1.ConditionClustersReachable, false, ReasonClustersUnreachable, strings.Join(away, "; "))
+	}
+	understood := podhealth.Condition(v1alpha1.ConditionPreferencesClear, true, ReasonClear, "the preferences say what they mean")
+	if text := p.preferences.unclear(p.members); text != "" {
+		understood = podhealth.Condition(v1alpha1.ConditionPreferencesClear, false, ReasonUnclearPreferences, text)
+	}
+	found := []metav1.Condition{placed, reachable, p.settled(writes), understood}
+	return podhealth.Conditions(p.in.Status.Conditions, found, p.in.Generation, p.in.Now)
+}
+
+// settled is the condition whether anything moves or is about to.
+func (p *pass) settled(writes []Write) metav1.Condition {
+	var refused, outdated []string
+	var starting int64
+	for _, m := range p.members {
+		s := m.status
+		if s.Refused != nil {
+			refused = append(refused, refusal(s))
+		}
+		if m.Reach == Reachable && m.Local.Exists && s.Name != "" {
+			if s.Revision != p.revision {
+				outdated = append(outdated, m.Name)
+			}
+			starting += max(0, int64(s.Written-s.Running-s.Unschedulable-s.Uncreated))
+		}
+	}
+	unsettled := func(reason, message string) metav1.Condition {
+		return podhealth.Condition(v1alpha1.ConditionSettled, false, reason, message)
+	}
+	switch {
+	case len(refused) > 0:
+		return unsettled(ReasonRefused, strings.Join(refused, "; "))
+	case len(writes) > 0:
+		return unsettled(ReasonWriting, fmt.Sprintf("%d local objects are being written", len(writes)))
+	case p.held > 0:
+		return unsettled(ReasonMoving, inWords(p.held)+" will leave when others run instead")
+	case len(outdated) > 0:
+		return unsettled(ReasonRolling, strings.Join(outdated, ", ")+" get the new template when all replicas before them run with it")
+	case starting > 0:
+		return unsettled(ReasonStarting, inWords(starting)+" are starting")
+	}
+	return podhealth.Condition(v1alpha1.ConditionSettled, true, ReasonSettled, "nothing moves or is about to")
+}
+
+// refusal describes a refused write.
+func refusal(s v1alpha1.FederatedClusterStatus) string {
+	return fmt.Sprintf("%s refused %s, %d times so far: %s", s.Name, inWords(int64(s.Refused.Replicas)), s.Refused.Count, s.Refused.Message)
+}
+
+// events are about what is new in this decision.
+func (p *pass) events(writes []Write) []Event {
+	var events []Event
+	add := func(kind, reason, cluster, format string, args ...any) {
+		events = append(events, Event{Type: kind, Reason: reason, Cluster: cluster, Message: fmt.Sprintf(format, args...)})
+	}
+	for _, m := range p.members {
+		if m.status.Name == "" {
+			continue
+		}
+		was, s := ptr.Deref(m.before, v1alpha1.FederatedClusterStatus{}), m.status
+		switch {
+		case s.Reason == ReasonLost && was.Reason != ReasonLost:
+			add(v1.EventTypeWarning, ReasonClusterLost, m.Name, "cluster %s is lost with %s, which start elsewhere", m.Name, inWords(int64(s.Written)))
+		case was.Reason == ReasonLost && s.Reachable:
+			add(v1.EventTypeNormal, ReasonClusterBack, m.Name, "cluster %s is back with %s", m.Name, inWords(int64(s.Running)))
+		}
+		switch {
+		case was.Capacity == nil && s.Capacity != nil:
+			add(v1.EventTypeWarning, ReasonFallbackStarted, m.Name, "cluster %s runs %d of %s, some have not started in time", m.Name, s.Running, inWords(int64(m.found)))
+		case was.Capacity != nil && s.Capacity == nil:
+			add(v1.EventTypeNormal, ReasonFallbackEnded, m.Name, "cluster %s runs %s and shares the replicas again", m.Name, inWords(int64(s.Running)))
+		}
+	}
+	for _, w := range writes {
+		for _, e := range p.written(w, writes) {
+			add(e.Type, e.Reason, w.Cluster, "%s", e.Message)
+		}
+	}
+	text := p.preferences.unclear(p.members)
+	if was := meta.FindStatusCondition(p.in.Status.Conditions, v1alpha1.ConditionPreferencesClear); text != "" && (was == nil || was.Message != text) {
+		add(v1.EventTypeWarning, ReasonUnclearPreferences, "", "%s", text)
+	}
+	return events
+}
+
+// written are the events about a write.
+func (p *pass) written(w Write, writes []Write) []Event {
+	var events []Event
+	add := func(kind, reason, format string, args ...any) {
+		events = append(events, Event{Type: kind, Reason: reason, Message: fmt.Sprintf(format, args...)})
+	}
+	i := slices.IndexFunc(p.members, func(m member) bool { return m.Name == w.Cluster })
+	l := &p.members[i].Local
+	switch {
+	case w.Create:
+		add(v1.EventTypeNormal, ReasonCreated, "created in cluster %s with %s: %s", w.Cluster, inWords(int64(w.To)), w.Why)
+		return events
+	case w.Delete:
+		add(v1.EventTypeNormal, ReasonDeleted, "deleted in cluster %s: %s", w.Cluster, w.Why)
+		return events
+	case l.Foreign:
+		add(v1.EventTypeWarning, ReasonOverwritten, "overwrote an object of that name in cluster %s, which had another origin and %s; its pods may be adopted", w.Cluster, inWords(int64(l.Replicas)))
+	case w.Content && l.Revision == "":
+		add(v1.EventTypeWarning, ReasonOverwritten, "overwrote a change of the object in cluster %s by somebody else", w.Cluster)
+	case w.Content:
+		add(v1.EventTypeNormal, ReasonRolledOut, "cluster %s gets the new template", w.Cluster)
+	}
+	if l.edited() {
+		add(v1.EventTypeWarning, ReasonOverwritten, "overwrote the number of replicas in cluster %s, which somebody else changed from %d to %d", w.Cluster, *l.Written, l.Replicas)
+	}
+	switch to := p.recipients(writes); {
+	case w.To == w.From:
+	case w.To < w.From && to != "":
+		add(v1.EventTypeNormal, ReasonMoved, "moved %s from cluster %s to %s: %s", inWords(int64(w.From-w.To)), w.Cluster, to, w.Why)
+	case w.Moves > 0:
+		add(v1.EventTypeNormal, ReasonMoved, "moved %s from cluster %s, as others run instead: %s", inWords(int64(w.From-w.To)), w.Cluster, w.Why)
+	default:
+		add(v1.EventTypeNormal, ReasonRescaled, "cluster %s from %d to %s: %s", w.Cluster, w.From, inWords(int64(w.To)), w.Why)
+	}
+	return events
+}
+
+// recipients names the clusters that grow while the number asked for stays; empty if none does.
+func (p *pass) recipients(writes []Write) string {
+	var names []string
+	for _, w := range writes {
+		if w.To > w.From {
+			names = append(names, w.Cluster)
+		}
+	}
+	if p.in.Status.AskedReplicas != clip(p.total) {
+		return ""
+	}
+	return strings.Join(names, ", ")
+}
+
+// refuse is the decision about an invalid spec: the clusters and all that is known about them stay
+// as they are.
+func refuse(in Input, problem string) Decision {
+	d := Decision{Status: *in.Status.DeepCopy()}
+	d.Status.ObservedGeneration, d.Status.Selector = in.Generation, selectorOf(&in.Spec)
+	d.Status.Conditions = podhealth.Conditions(in.Status.Conditions, []metav1.Condition{
+		podhealth.Condition(v1alpha1.ConditionSettled, false, ReasonInvalidSpec, problem),
+	}, in.Generation, in.Now)
+	was := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.ConditionSettled)
+	if was == nil || was.Reason != ReasonInvalidSpec || was.Message != problem {
+		d.Events = []Event{{Type: v1.EventTypeWarning, Reason: ReasonInvalidSpec, Message: problem}}
+	}
+	return d
+}

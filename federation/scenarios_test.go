@@ -1,0 +1,168 @@
+package federation
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// everywhere is preferences that are the same for all clusters.
+func everywhere(e v1alpha1.FederatedPreference) *v1alpha1.FederatedPreferences {
+	return &v1alpha1.FederatedPreferences{Rebalance: true, Clusters: map[string]v1alpha1.FederatedPreference{"*": e}}
+}
+
+// abc is a world with the clusters a, b and c. The key is chosen so that ties are broken in the order
+// of their names.
+func abc(t *testing.T, p *v1alpha1.FederatedPreferences) *world {
+	w := newWorld(t, specOf(50, p), "a", "b", "c")
+	w.in.Key = inNameOrder
+	return w
+}
+
+// S1: evenly over all clusters; one of them has room for six; two of them are lost.
+func TestS1(t *testing.T) {
+	w := abc(t, everywhere(entry(-1, -1, 1)))
+	w.settle()
+	w.want("17 17 16", "all have room")
+
+	w.place("c").able = 6
+	w.wait(act + 1e9)
+	w.wait(act + 1e9)
+	w.want("22 22 8", "c runs six, and two wait as a probe")
+	if got := w.running(); got != 50 {
+		t.Errorf("%d run, want 50", got)
+	}
+
+	w = abc(t, everywhere(entry(-1, -1, 1)))
+	w.settle()
+	w.place("b").Reach, w.place("c").Reach = Lost, Lost
+	w.settle()
+	w.want("50 17 16", "b and c are lost, and not touched")
+}
+
+// S2: two replicas in each cluster, said in three ways.
+func TestS2(t *testing.T) {
+	for name, e := range map[string]v1alpha1.FederatedPreference{
+		"max 2, weight 1": entry(-1, 2, 1),
+		"min 2, weight 0": entry(2, -1, 0),
+		"min 2, max 2":    entry(2, 2, -1),
+	} {
+		w := abc(t, everywhere(e))
+		w.settle()
+		w.want("2 2 2", name)
+		placed := meta.FindStatusCondition(w.in.Status.Conditions, v1alpha1.ConditionPlaced)
+		if w.in.Status.Unplaced != 44 || placed == nil || !strings.HasPrefix(placed.Message, "44 replicas of 50") {
+			t.Errorf("%s: unplaced %d, %+v", name, w.in.Status.Unplaced, placed)
+		}
+	}
+}
+
+// S3: twenty in each of three clusters, of fifty.
+func TestS3(t *testing.T) {
+	w := abc(t, everywhere(entry(20, -1, 0)))
+	w.settle()
+	w.want("20 20 10", "the total wins")
+}
+
+// S4: evenly, but at most twenty in c.
+func TestS4(t *testing.T) {
+	p := everywhere(entry(-1, -1, 1))
+	p.Clusters["c"] = entry(-1, 20, 1)
+	w := abc(t, p)
+	w.settle()
+	w.want("17 17 16", "all have room")
+
+	w.place("b").Reach = Lost
+	w.settle()
+	w.want("30 17 20", "b is lost")
+	w.place("a").Reach = Lost
+	w.settle()
+	w.want("30 17 20", "a and b are lost")
+	if w.in.Status.Unplaced != 30 {
+		t.Errorf("unplaced %d, want 30", w.in.Status.Unplaced)
+	}
+
+	w = abc(t, p)
+	w.place("b").able = 0
+	w.settle()
+	w.wait(act + 1e9)
+	w.want("30 2 20", "b runs nothing but keeps a probe")
+}
+
+// S5: in a, and only if there is trouble in b and c.
+func TestS5(t *testing.T) {
+	w := abc(t, weighted(map[string]int32{"a": 1000000, "b": 1, "c": 1}))
+	w.settle()
+	w.want("50 - -", "all have room")
+	w.place("a").able = 40
+	w.wait(act + 1e9)
+	w.want("42 5 5", "a runs 40, and two wait as a probe")
+}
+
+// S6: a gets twice as much as the others.
+func TestS6(t *testing.T) {
+	w := abc(t, weighted(map[string]int32{"a": 2, "b": 1, "c": 1}))
+	w.settle()
+	w.want("25 13 12", "2:1:1")
+}
+
+// have gives clusters replicas that run already.
+func (w *world) have(sizes map[string]int32) {
+	for name, size := range sizes {
+		p := w.place(name)
+		p.Local = Local{Exists: true, Replicas: size, Written: &size, Revision: Revision(&w.in.Spec), RolledOut: true}
+	}
+	w.run()
+}
+
+// S7: evenly, but what is there already does not move.
+func TestS7(t *testing.T) {
+	p := everywhere(entry(-1, -1, 1))
+	p.Rebalance = false
+	w := abc(t, p)
+	w.have(map[string]int32{"a": 20})
+	w.settle()
+	w.want("20 15 15", "a has 20")
+
+	w = abc(t, p)
+	w.have(map[string]int32{"a": 20})
+	w.place("c").able = 6
+	w.settle()
+	w.wait(act + 1e9)
+	w.want("22 22 6", "c has room for six; nothing would go there, so nothing waits")
+
+	w = abc(t, p)
+	w.have(map[string]int32{"a": 30})
+	w.place("c").able = 6
+	w.settle()
+	w.wait(act + 1e9)
+	w.want("30 14 6", "a has 30, c has room for six")
+	if w.left["a"] != 0 {
+		t.Errorf("%d left a", w.left["a"])
+	}
+}
+
+// S7b: minimums that do not fit do not make the layout swing: min 20 each, b has room for ten.
+func TestS7b(t *testing.T) {
+	for rebalance, want := range map[bool]string{true: "20 12 20", false: "20 10 20"} {
+		p := everywhere(entry(20, -1, 1))
+		p.Rebalance = rebalance
+		w := abc(t, p)
+		w.place("b").able = 10
+		w.settle()
+		for range 4 {
+			w.wait(act + 1e9)
+		}
+		settled, writes := w.sizes(), len(w.writes)
+		w.want(want, "b runs ten, and two wait as a probe if it would get more")
+		for range 20 {
+			w.wait(act + 1e9)
+		}
+		if w.sizes() != settled || len(w.writes) != writes {
+			t.Errorf("rebalance %v: from %s to %s with %d writes", rebalance, settled, w.sizes(), len(w.writes)-writes)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package federation
+
+import (
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+// Failure is a write that was not made.
+type Failure struct {
+	Write Write
+	// Refused is the answer of a cluster that refused it. It is empty if the write failed otherwise:
+	// because the cluster did not answer, or because the object had changed meanwhile.
+	Refused string
+}
+
+// Settle corrects the status of a decision, which assumes that all writes succeed. It returns the
+// events about refusals. A refused write is tried again after a time that doubles.
+func Settle(in Input, d Decision, failures []Failure, now time.Time) (v1alpha1.FederatedReplicaSetStatus, []Event) {
+	status := *d.Status.DeepCopy()
+	var events []Event
+	var refusals []string
+	for _, f := range failures {
+		for i := range status.Clusters {
+			s := &status.Clusters[i]
+			if s.Name != f.Write.Cluster {
+				continue
+			}
+			before := clusterStatus(&in.Status, s.Name)
+			s.Written, s.Revision = f.Write.From, before.Revision
+			if f.Refused == "" {
+				continue
+			}
+			s.Refused = &v1alpha1.FederatedRefusal{Replicas: f.Write.To, Count: 1, LastTime: *podhealth.Stamp(now), Message: f.Refused}
+			if before.Refused != nil {
+				s.Refused.Count += before.Refused.Count
+			}
+			refusals = append(refusals, refusal(*s))
+			if before.Refused == nil || before.Refused.Message != f.Refused {
+				events = append(events, Event{Type: v1.EventTypeWarning, Reason: ReasonRefused, Cluster: s.Name, Message: "cluster " + refusal(*s)})
+			}
+		}
+	}
+	if len(refusals) > 0 {
+		settled := podhealth.Condition(v1alpha1.ConditionSettled, false, ReasonRefused, strings.Join(refusals, "; "))
+		// The time of the condition depends on what was stored before.
+		status.Conditions = replaced(status.Conditions, podhealth.Conditions(in.Status.Conditions, []metav1.Condition{settled}, in.Generation, in.Now))
+	}
+	return status, events
+}
+
+// replaced are conditions with that about settling from others.
+func replaced(conditions, others []metav1.Condition) []metav1.Condition {
+	for i := range conditions {
+		for _, c := range others {
+			if c.Type == v1alpha1.ConditionSettled && conditions[i].Type == c.Type {
+				conditions[i] = c
+			}
+		}
+	}
+	return conditions
+}
+
+// clusterStatus is the status of a cluster; an empty one if there is none.
+func clusterStatus(s *v1alpha1.FederatedReplicaSetStatus, name string) v1alpha1.FederatedClusterStatus {
+	for _, c := range s.Clusters {
+		if c.Name == name {
+			return c
+		}
+	}
+	return v1alpha1.FederatedClusterStatus{}
+}

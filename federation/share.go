@@ -1,0 +1,246 @@
+package federation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+// share distributes the replicas, and sets what every cluster is to have.
+func (p *pass) share() error {
+	shares, err := p.layout(p.targets())
+	if err != nil {
+		return err
+	}
+	p.unplaced = p.total
+	for _, s := range shares {
+		p.unplaced -= s.result.Replicas - s.result.Pending
+	}
+	p.unplaced = max(0, p.unplaced)
+	for i := range p.members {
+		m := &p.members[i]
+		s, ok := shares[m.Name]
+		switch {
+		case m.health.Pinned || m.status.Name == "":
+		case !ok:
+			m.status.Reason, m.status.Message = ReasonNoEntry, m.why()
+		default:
+			pending := p.pending(m, s)
+			m.status.Desired, m.status.Pending = clip(s.result.Replicas-s.result.Pending+pending), clip(pending)
+			m.status.Reason = podhealth.Reason(s.result.Reason)
+			m.status.Message = m.explain(s)
+		}
+	}
+	return nil
+}
+
+// pending is how many replicas wait in a cluster beyond what it runs: the probe, and those that
+// have no place elsewhere. Where the room is known nothing has to wait to find it out.
+func (p *pass) pending(m *member, s share) int64 {
+	result := s.result
+	result.Replicas, result.Pending = result.Replicas-result.Pending, 0
+	probe := int64(ptr.Deref(p.in.Spec.Fallback.Probe, v1alpha1.DefaultFederatedProbe))
+	if m.health.Now.Capacity == nil {
+		probe = 0
+	}
+	return m.health.Now.Pending(s.target, result, p.unplaced, probe)
+}
+
+// layout distributes the replicas over targets.
+func (p *pass) layout(targets map[string]apportion.Target) (map[string]share, error) {
+	shares := make(map[string]share, len(targets))
+	if len(targets) == 0 {
+		return shares, nil
+	}
+	return shares, p.distribute(p.tree(targets), p.total, "", shares)
+}
+
+// targets are the clusters that take part, as targets of package apportion.
+func (p *pass) targets() map[string]apportion.Target {
+	targets := map[string]apportion.Target{}
+	pinned := map[string]bool{}
+	var minimums int64
+	for i := range p.members {
+		m := &p.members[i]
+		if !p.takesPart(m) {
+			continue
+		}
+		t := p.target(m)
+		targets[m.Name], pinned[m.Name] = t, m.health.Pinned
+		minimums += t.Min
+	}
+	if minimums > p.total && len(targets) > 0 && p.tree(targets).deep() {
+		grant(targets, pinned, p.total)
+	}
+	if !p.preferences.Rebalance {
+		p.leaveFirst(targets)
+	}
+	p.takeNothingOver(targets)
+	return targets
+}
+
+// takesPart reports whether a cluster has a share of the replicas.
+func (p *pass) takesPart(m *member) bool {
+	return m.entry != "" && m.Reach != Lost && m.status.Name != ""
+}
+
+// target is a cluster as a target. A pinned one keeps its size, and is served first.
+func (p *pass) target(m *member) apportion.Target {
+	own := p.preferences.within(m.entry, m.Name)
+	size := int64(m.health.Now.Size)
+	t := apportion.Target{
+		Name: m.Name, Weight: new(int64(ptr.Deref(own.Weight, 0))),
+		Min: int64(ptr.Deref(own.MinReplicas, 0)), Max: new(apportion.MaxReplicas),
+	}
+	if own.MaxReplicas != nil {
+		*t.Max = int64(*own.MaxReplicas)
+	}
+	switch {
+	case m.health.Pinned:
+		t.Min, *t.Max, *t.Weight = size, size, pinnedWeight
+	case m.Leaving:
+		*t.Max = 0
+	case m.NoSchedule:
+		*t.Max = min(*t.Max, size)
+	}
+	t.Min = min(t.Min, *t.Max)
+	m.health.Now.Limit(&t)
+	if m.Room != nil && !m.health.Pinned {
+		room := int64(m.health.Now.Running) + int64(*m.Room)
+		t.Capacity = new(min(room, ptr.Deref(t.Capacity, room)))
+		t.Current = min(t.Current, *t.Capacity)
+	}
+	return t
+}
+
+// pinnedWeight is more than any weight that a user can give.
+const pinnedWeight = 1 << 40
+
+// leaveFirst lowers what counts as placed to the total, if it is more: replicas that do not run
+// leave first, wherever they are.
+func (p *pass) leaveFirst(targets map[string]apportion.Target) {
+	var names []string
+	var idle []int64
+	surplus := -p.total
+	for i := range p.members {
+		m := &p.members[i]
+		t, ok := targets[m.Name]
+		if !ok {
+			continue
+		}
+		surplus += t.Current
+		names = append(names, m.Name)
+		idle = append(idle, 0)
+		if !m.health.Pinned {
+			idle[len(idle)-1] = max(0, t.Current-max(int64(m.health.Now.Running), t.Min))
+		}
+	}
+	for i, n := range podhealth.Part(max(0, surplus), idle) {
+		t := targets[names[i]]
+		t.Current -= n
+		targets[names[i]] = t
+	}
+}
+
+// takeNothingOver keeps clusters in which pods wait for longer than is normal from taking over what
+// others cannot run: it is not known yet whether they are able to. Their own share they may get.
+func (p *pass) takeNothingOver(targets map[string]apportion.Target) {
+	waits := func(m member) bool { return m.waits && m.health.Now.Capacity == nil && !m.health.Pinned }
+	if !slices.ContainsFunc(p.members, waits) {
+		return
+	}
+	healthy := make(map[string]apportion.Target, len(targets))
+	for name, t := range targets {
+		t.Capacity = nil
+		healthy[name] = t
+	}
+	own, err := p.layout(healthy)
+	if err != nil {
+		return // the distribution itself returns it
+	}
+	for _, m := range p.members {
+		if t, ok := targets[m.Name]; ok && waits(m) {
+			t.Max = new(min(*t.Max, max(int64(m.health.Now.Size), own[m.Name].result.Replicas)))
+			t.Min = min(t.Min, *t.Max)
+			targets[m.Name] = t
+		}
+	}
+}
+
+// reasons are the reasons of package apportion in words.
+var reasons = map[string]string{
+	podhealth.Reason(apportion.ReasonCapacity): "it runs all that it is able to",
+	podhealth.Reason(apportion.ReasonMax):      "it has its maximum",
+	podhealth.Reason(apportion.ReasonMin):      "it has its minimum",
+	podhealth.Reason(apportion.ReasonSticky):   "replicas stay where they are",
+	podhealth.Reason(apportion.ReasonWeight):   "its share by weight",
+}
+
+// why is the reason of a cluster in a few words.
+func (m *member) why() string {
+	switch s := m.status; {
+	case m.entry == "":
+		return "no entry of the preferences applies to it"
+	case m.Leaving:
+		return "it is leaving, so it is emptied"
+	case m.NoSchedule && s.Reason == podhealth.Reason(apportion.ReasonMax):
+		return "it is marked NoSchedule and keeps what it has"
+	case m.waits && s.Reason == podhealth.Reason(apportion.ReasonMax):
+		return "pods wait there, so it takes nothing over from others"
+	default:
+		return reasons[s.Reason]
+	}
+}
+
+// explain says how the number of a cluster came about.
+func (m *member) explain(s share) string {
+	text := m.why()
+	weight := ptr.Deref(s.target.Weight, 0)
+	switch {
+	case weight == 0 && m.status.Desired <= clip(s.target.Min) && !m.Leaving && !m.NoSchedule:
+		text += fmt.Sprintf("; it has weight 0 by %s, so no more than its minimum, %d", entryName(m.entry), s.target.Min)
+	case m.status.Reason == podhealth.Reason(apportion.ReasonWeight):
+		text += fmt.Sprintf(", %d of %d by %s", weight, s.weights, entryName(m.entry))
+	}
+	text += s.path
+	if m.status.Capacity != nil {
+		text += "; it is known to be able to run " + inWords(int64(*m.status.Capacity))
+	} else if m.Room != nil && s.target.Capacity != nil {
+		text += "; it has room for " + inWords(*s.target.Capacity)
+	}
+	if n := m.status.Unschedulable; n > 0 {
+		text += fmt.Sprintf("; %d have not started in time", n)
+	}
+	if n := m.status.Uncreated; n > 0 {
+		text += fmt.Sprintf("; %d have no pod", n)
+	}
+	if n := m.status.Pending; n > 0 {
+		text += fmt.Sprintf("; %d wait to show when there is room", n)
+	}
+	return text
+}
+
+// blocked names the clusters whose replicas have not started, as a part of why another one grows.
+// It names three at most.
+func (p *pass) blocked() string {
+	const most = 3
+	var names []string
+	for _, m := range p.members {
+		if m.status.Capacity != nil && m.health.Now.NotStarted > 0 {
+			names = append(names, m.Name)
+		}
+	}
+	switch more := len(names) - most; {
+	case len(names) == 0:
+		return ""
+	case more > 0:
+		return fmt.Sprintf(", and replicas of %s and %d more have not started", strings.Join(names[:most], ", "), more)
+	}
+	return ", and replicas of " + strings.Join(names, ", ") + " have not started"
+}

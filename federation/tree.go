@@ -1,0 +1,204 @@
+package federation
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/apportion"
+)
+
+// A node of the tree by which replicas are shared: the root shares among tiers, a tier among
+// clusters and groups, a group among its clusters. Without tiers, the root is the only tier.
+type node struct {
+	// target is the node in the request of its parent.
+	target apportion.Target
+	// words name the node in explanations; empty for the root.
+	words    string
+	policy   apportion.Policy
+	children []*node
+	// member is the cluster of a leaf.
+	member *member
+}
+
+// share is what a leaf gets.
+type share struct {
+	target apportion.Target
+	result apportion.TargetResult
+	// path explains how the parents of the leaf got theirs.
+	path string
+	// weights is the sum of the weights of the leaf and its siblings.
+	weights int64
+}
+
+// tree builds the tree of the clusters that take part. The targets of the leaves are by the name of
+// the cluster.
+func (p *pass) tree(targets map[string]apportion.Target) *node {
+	tiers := map[int32]*node{}
+	groups := map[string]*node{}
+	for i := range p.members {
+		m := &p.members[i]
+		target, ok := targets[m.Name]
+		if !ok {
+			continue
+		}
+		entry := p.preferences.Clusters[m.entry]
+		tier := tiers[entry.Tier]
+		if tier == nil {
+			tier = &node{policy: apportion.Proportional, words: fmt.Sprintf("tier %d", entry.Tier), target: apportion.Target{Name: fmt.Sprint(entry.Tier)}}
+			tiers[entry.Tier] = tier
+		}
+		parent := tier
+		if entry.Selector != nil {
+			if parent = groups[m.entry]; parent == nil {
+				parent = groupOf(m.entry, entry)
+				groups[m.entry] = parent
+				tier.children = append(tier.children, parent)
+			}
+		}
+		parent.children = append(parent.children, &node{target: target, member: m})
+	}
+	root := &node{policy: apportion.Priority}
+	for _, number := range slices.Sorted(maps.Keys(tiers)) {
+		root.children = append(root.children, tiers[number])
+	}
+	if len(root.children) == 1 {
+		root = root.children[0]
+		root.words = ""
+	}
+	root.sum(!p.preferences.Rebalance)
+	return root
+}
+
+// groupOf is the node of an entry with a selector. Its name cannot be that of a cluster.
+func groupOf(name string, e v1alpha1.FederatedPreference) *node {
+	n := &node{policy: apportion.Proportional, words: fmt.Sprintf("group %s", name)}
+	n.target = apportion.Target{Name: "/" + name, Weight: new(int64(ptr.Deref(e.Weight, 0))), Min: int64(ptr.Deref(e.MinReplicas, 0))}
+	if e.MaxReplicas != nil {
+		n.target.Max = new(int64(*e.MaxReplicas))
+	}
+	return n
+}
+
+// sum makes the target of a node the sum of those of its children, within the bounds of its own.
+func (n *node) sum(sticky bool) {
+	if n.member != nil {
+		return
+	}
+	var low, high, able, current int64
+	known := false
+	for _, c := range n.children {
+		c.sum(sticky)
+		most := c.most(sticky)
+		low, high = low+c.target.Min, high+most
+		able += min(most, ptr.Deref(c.target.Capacity, most))
+		known = known || c.target.Capacity != nil
+		current += min(c.target.Current, ptr.Deref(c.target.Max, apportion.MaxReplicas))
+	}
+	t := &n.target
+	high = min(high, ptr.Deref(t.Max, apportion.MaxReplicas))
+	t.Max, t.Min, t.Current = new(high), min(max(low, t.Min), high), min(current, high)
+	if known && able < high {
+		t.Capacity = new(able)
+	}
+}
+
+// most is how many replicas a node may have: one without weight has no more than its minimum, or
+// than what stays there.
+func (n *node) most(sticky bool) int64 {
+	high := ptr.Deref(n.target.Max, apportion.MaxReplicas)
+	if ptr.Deref(n.target.Weight, 1) > 0 {
+		return high
+	}
+	if low := n.target.Min; !sticky {
+		return min(high, low)
+	}
+	return min(high, max(n.target.Min, n.target.Current))
+}
+
+// distribute shares a total among the leaves below a node.
+func (p *pass) distribute(n *node, total int64, path string, into map[string]share) error {
+	request := apportion.Request{
+		Replicas: min(total, apportion.MaxReplicas), Policy: n.policy, Rounding: apportion.Rounding(p.in.Spec.Rounding),
+		Shortage: apportion.TotalWins, Rebalance: &p.preferences.Rebalance,
+		Key: p.in.Key, TieBreak: apportion.Hash,
+	}
+	var weights int64
+	for _, c := range n.children {
+		request.Targets = append(request.Targets, c.target)
+		if weight := ptr.Deref(c.target.Weight, 1); weight < pinnedWeight {
+			weights += weight
+		}
+	}
+	result, err := apportion.Distribute(request)
+	if err != nil {
+		return err
+	}
+	for i, r := range result.Targets {
+		c := n.children[i]
+		if c.member != nil {
+			into[c.member.Name] = share{target: c.target, result: r, path: path, weights: weights}
+			continue
+		}
+		below := r.Replicas
+		if r.Reason == apportion.ReasonCapacity && r.Pending == 0 && below < *c.target.Max {
+			below++ // so that a cluster below counts as held by its capacity, too
+		}
+		if err := p.distribute(c, below, path+c.explain(r, n.policy), into); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// explain says what a tier or a group gets, and why.
+func (n *node) explain(r apportion.TargetResult, policy apportion.Policy) string {
+	why := "its share by weight"
+	switch {
+	case r.Reason == apportion.ReasonCapacity:
+		why = "all that it is able to run"
+	case r.Reason == apportion.ReasonMax:
+		why = "its maximum"
+	case r.Reason == apportion.ReasonMin:
+		why = "its minimum"
+	case r.Reason == apportion.ReasonSticky:
+		why = "replicas stay where they are"
+	case policy == apportion.Priority:
+		why = "its place in the order"
+	}
+	return fmt.Sprintf("; %s runs %s: %s", n.words, inWords(r.Replicas-r.Pending), why)
+}
+
+// deep reports whether the tree has more than one level.
+func (n *node) deep() bool {
+	return slices.ContainsFunc(n.children, func(c *node) bool { return c.member == nil })
+}
+
+// grant lowers minimums that sum to more than the total, so that those of clusters that are not
+// written come first in every branch of a tree.
+func grant(targets map[string]apportion.Target, pinned map[string]bool, total int64) {
+	names := slices.Collect(maps.Keys(targets))
+	slices.SortFunc(names, func(a, b string) int {
+		if pinned[a] != pinned[b] {
+			if pinned[a] {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(ptr.Deref(targets[b].Weight, 1), ptr.Deref(targets[a].Weight, 1)), strings.Compare(a, b))
+	})
+	for _, name := range names {
+		t := targets[name]
+		t.Min = min(t.Min, total)
+		if pinned[name] {
+			t.Max = new(t.Min)
+		}
+		total -= t.Min
+		targets[name] = t
+	}
+}
