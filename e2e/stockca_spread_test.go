@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -26,49 +27,80 @@ func sets(names string, pods int) (groups []group, demands []demand) {
 	return groups, demands
 }
 
-func spreadTrials() []trial {
+// spreadTrial is a trial with the sizes that the sidecar has to come to in each set, in any order.
+type spreadTrial struct {
+	trial
+	want []int64
+}
+
+func spreadTrials() []spreadTrial {
 	minimum := over(v1.LabelTopologyZone, 1)
 	minimum.MinDomains = ptr.To[int32](3)
-	spread := func(c ...v1.TopologySpreadConstraint) []demand { return []demand{{"m", 30, 2, c}} }
+	spread := func(pods int, c ...v1.TopologySpreadConstraint) []demand { return []demand{{"m", pods, 2, c}} }
 	one, two := over(v1.LabelTopologyZone, 1), over(v1.LabelTopologyZone, 2)
 	many, demands := sets("cdefghijklmn", 25)
-	return []trial{
-		{name: "a node per zone", groups: zones("m", 20, 1, 1, 1), demands: spread(one)},
-		{name: "from empty zones", groups: zones("m", 20, 0, 0, 0), demands: spread(one)},
-		{name: "a node per zone with --salvo-scale-up", groups: zones("m", 20, 1, 1, 1), demands: spread(one), flags: []string{"--salvo-scale-up=true"}},
-		{name: "maxSkew 2", groups: zones("m", 20, 1, 1, 1), demands: spread(two)},
-		{name: "minDomains 3", groups: zones("m", 20, 0, 0, 0), demands: spread(minimum)},
-		{name: "zone and hostname", groups: zones("m", 20, 1, 1, 1), demands: []demand{{"m", 12, 1, []v1.TopologySpreadConstraint{one, over(v1.LabelHostname, 1)}}}},
-		{name: "two workloads", groups: slices.Concat(zones("m", 20, 1, 1, 1), zones("r", 20, 1, 1, 1)), demands: []demand{
+	limited := zones("m", 20, 1, 1, 1)
+	limited[2].max = 3
+	return []spreadTrial{
+		{trial{name: "a node per zone", groups: zones("m", 20, 1, 1, 1), demands: spread(30, one)}, []int64{6, 6, 6}},
+		{trial{name: "from empty zones", groups: zones("m", 20, 0, 0, 0), demands: spread(30, one)}, []int64{5, 5, 5}},
+		{trial{name: "maxSkew 2", groups: zones("m", 20, 1, 1, 1), demands: spread(30, two)}, []int64{6, 6, 6}},
+		{trial{name: "minDomains 3", groups: zones("m", 20, 0, 0, 0), demands: spread(30, minimum)}, []int64{5, 5, 5}},
+		{trial{name: "zone and hostname", groups: zones("m", 20, 1, 1, 1), demands: []demand{{"m", 12, 1, []v1.TopologySpreadConstraint{one, over(v1.LabelHostname, 1)}}}}, []int64{5, 5, 5}},
+		{trial{name: "two workloads", groups: slices.Concat(zones("m", 20, 1, 1, 1), zones("r", 20, 1, 1, 1)), demands: []demand{
 			{"m", 18, 2, []v1.TopologySpreadConstraint{one}}, {"r", 12, 2, []v1.TopologySpreadConstraint{two}},
-		}},
-		{name: "300 pods on 12 sets", groups: many, demands: demands},
+		}}, nil},
+		{trial{name: "a zone at its maximum", groups: limited, demands: spread(14, one)}, []int64{3, 4, 4}},
+		{trial{name: "a zone at its maximum, too small", groups: limited, demands: spread(30, one), stuck: 16}, []int64{3, 4, 4}},
+		{trial{name: "9 free and 1 pinned", groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: 9, perNode: 1}}, pinned: 1}, nil},
+		{trial{name: "300 pods on 12 sets", groups: many, demands: demands}, []int64{4, 4, 5}},
 	}
 }
 
 // Pods with a zone spread run as soon through the sidecar as with a stock autoscaler alone, but for
-// one loop per member, with one increase per member.
+// one loop per member, with one increase per member, and in the sizes of the exact plan. With
+// --salvo-scale-up it is the same.
 func TestStockAutoscalerSpreadsPods(t *testing.T) {
 	autoscaler.Binary(t)
 	for _, c := range spreadTrials() {
-		c.boot = 25 * time.Second
-		t.Run(c.name, func(t *testing.T) {
-			took := map[bool]time.Duration{}
-			for _, balanced := range []bool{false, true} {
-				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-				w := newWorld(ctx, t, c, balanced)
-				w.play(ctx, t)
-				w.tell(ctx, t)
-				took[balanced] = w.ran.Sub(w.began)
-				t.Logf("sidecar %t: all pods ran after %.0fs, %d increases of the cloud", balanced, took[balanced].Seconds(), len(autoscaler.Increases(w.ordered.Calls())))
-				if balanced && len(autoscaler.Increases(w.ordered.Calls())) > len(c.groups) {
-					t.Errorf("more increases than the %d members", len(c.groups))
+		for _, salvo := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, --salvo-scale-up=%t", c.name, salvo), func(t *testing.T) {
+				c := c
+				c.boot, c.flags = 25*time.Second, []string{fmt.Sprintf("--salvo-scale-up=%t", salvo)}
+				alone, with := c.took(t, false), c.took(t, true)
+				if limit := alone + time.Duration(len(c.groups))*11*time.Second; with > limit {
+					t.Errorf("with the sidecar all pods ran after %s, want %s at most", with, limit)
 				}
-				cancel()
-			}
-			if limit := took[false] + time.Duration(len(c.groups))*11*time.Second; took[true] > limit {
-				t.Errorf("with the sidecar all pods ran after %s, want %s at most", took[true], limit)
-			}
-		})
+			})
+		}
 	}
+}
+
+// took plays a trial and returns how long it took until all pods ran that can.
+func (c *spreadTrial) took(t *testing.T, balanced bool) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	w := newWorld(ctx, t, c.trial, balanced)
+	if c.pinned > 0 {
+		w.pin(ctx, t, c.pinned, "zone-b")
+	}
+	w.play(ctx, t)
+	w.tell(ctx, t)
+	took, increases := w.ran.Sub(w.began), len(autoscaler.Increases(w.ordered.Calls()))
+	t.Logf("sidecar %t: all pods ran after %.0fs, %d increases of the cloud", balanced, took.Seconds(), increases)
+	if !balanced {
+		return took
+	}
+	if increases > len(c.groups) {
+		t.Errorf("more increases than the %d members", len(c.groups))
+	}
+	targets := w.targets()
+	for i := 0; i < len(c.groups) && c.want != nil; i += 3 {
+		got := []int64{targets[c.groups[i].name], targets[c.groups[i+1].name], targets[c.groups[i+2].name]}
+		if slices.Sort(got); !slices.Equal(got, c.want) {
+			t.Errorf("the set of %s has sizes %v, want %v", c.groups[i].name, got, c.want)
+		}
+	}
+	return took
 }
