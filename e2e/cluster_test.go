@@ -45,7 +45,9 @@ func TestSidecarInTheCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Run("manifests", func(t *testing.T) { dryRun(ctx, t, plane, 15, "rbac", "deploy", "demo", "monitoring") })
+	t.Run("manifests", func(t *testing.T) {
+		dryRun(ctx, t, plane, 17, "rbac", "deploy", "demo", "monitoring", "scheduler-config")
+	})
 	t.Run("no rights", func(t *testing.T) { withoutRights(ctx, t, plane) })
 	apply(ctx, t, plane, "rbac")
 	t.Run("fencing", func(t *testing.T) { fencing(ctx, t, plane) })

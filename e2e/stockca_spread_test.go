@@ -2,8 +2,8 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,7 +51,7 @@ func spreadTrials() []spreadTrial {
 			{"m", 18, 2, []v1.TopologySpreadConstraint{one}}, {"r", 12, 2, []v1.TopologySpreadConstraint{two}},
 		}}, nil},
 		{trial{name: "a zone at its maximum", groups: limited, demands: spread(14, one)}, []int64{3, 4, 4}},
-		{trial{name: "a zone at its maximum, too small", groups: limited, demands: spread(30, one), stuck: 16}, []int64{3, 4, 4}},
+		{trial{name: "a zone that is too small", groups: limited, demands: spread(30, one), stuck: 16}, []int64{3, 4, 4}},
 		{trial{name: "9 free and 1 pinned", groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: 9, perNode: 1}}, pinned: 1}, nil},
 		{trial{name: "300 pods on 12 sets", groups: many, demands: demands}, []int64{4, 4, 5}},
 	}
@@ -63,10 +63,10 @@ func spreadTrials() []spreadTrial {
 func TestStockAutoscalerSpreadsPods(t *testing.T) {
 	autoscaler.Binary(t)
 	for _, c := range spreadTrials() {
-		for _, salvo := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, --salvo-scale-up=%t", c.name, salvo), func(t *testing.T) {
+		for _, flag := range []string{"--salvo-scale-up=false", "--salvo-scale-up"} {
+			t.Run(c.name+" with "+strings.ReplaceAll(flag, "=", " "), func(t *testing.T) {
 				c := c
-				c.boot, c.flags = 25*time.Second, []string{fmt.Sprintf("--salvo-scale-up=%t", salvo)}
+				c.boot, c.flags = 25*time.Second, []string{flag}
 				alone, with := c.took(t, false), c.took(t, true)
 				if limit := alone + time.Duration(len(c.groups))*11*time.Second; with > limit {
 					t.Errorf("with the sidecar all pods ran after %s, want %s at most", with, limit)

@@ -9,6 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
+// DefaultConstraints returns the default spread constraints of the configured profile. The built-in
+// ones, which keep no pod from a node, are left out.
+func (c *Checker) DefaultConstraints() []v1.TopologySpreadConstraint {
+	return slices.Clone(c.rules.defaults)
+}
+
 // Defaulted returns a pod with the default spread constraints of the configured profile as its own,
 // each with the selector that the scheduler deduces from the services and the controller of the pod.
 // A pod that has constraints, or to which no default ones apply, is returned as it is. The built-in

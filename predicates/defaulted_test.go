@@ -29,6 +29,9 @@ profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List
 	}
 	selector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"web"}}}}
 	own := v1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: v1.ScheduleAnyway}
+	if got := checker.DefaultConstraints(); len(got) != 2 || got[0].TopologyKey != "zone" || got[0].LabelSelector != nil {
+		t.Errorf("the default constraints are %+v", got)
+	}
 	for _, tc := range []struct {
 		name string
 		pod  *v1.Pod

@@ -52,11 +52,12 @@ func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request)
 	return []string{answer.Group}, nil
 }
 
-// readWorkload adds pods and nodes to a question if they are looked at.
+// readWorkload completes the pods of a question, and adds all pods and nodes if they are looked at.
 func (s *Sidecar) readWorkload(question *steering.Question) {
 	if s.o.Workload == nil {
 		return
 	}
+	question.Pods = s.o.Workload.Complete(question.Pods)
 	needed := false
 	s.step(func(m *steering.Machine) { needed = m.NeedsWorkload(question) })
 	if !needed {

@@ -3,6 +3,8 @@ package sidecar
 import (
 	"context"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/steering"
 )
@@ -34,6 +36,9 @@ type Workload interface {
 	// List returns pods and nodes in any order, which nobody changes; ok is false while they are
 	// not known: not synced yet, or not permitted to be read.
 	List() (workload steering.Workload, ok bool)
+	// Complete returns pods with the topology spread that the scheduler's profile has for those
+	// without one of their own. Neither side changes them.
+	Complete(pods []*v1.Pod) []*v1.Pod
 }
 
 // Policies are declared sets of node groups that may change.

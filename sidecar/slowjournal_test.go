@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/fake"
@@ -71,6 +72,8 @@ type later struct {
 func (l *later) List() (steering.Workload, bool) {
 	return steering.Workload{Pods: l.ca.Pods(), Nodes: l.cloud.SharedNodes()}, true
 }
+
+func (*later) Complete(pods []*v1.Pod) []*v1.Pod { return pods }
 
 // playSlowly plays a world in which calls take time, and returns the sizes at the end, how many
 // nodes were ordered in all, and when it came to rest.

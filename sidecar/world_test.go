@@ -101,6 +101,8 @@ func (p pods) List() (steering.Workload, bool) {
 	return steering.Workload{Pods: p.w.ca.Pods(), Nodes: p.w.cloud.SharedNodes()}, true
 }
 
+func (pods) Complete(pods []*v1.Pod) []*v1.Pod { return pods }
+
 type connectionKey struct{}
 
 // setup is a world to be.

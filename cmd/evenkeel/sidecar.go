@@ -23,6 +23,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/internal/serving/recording"
+	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
 	"github.com/evenkeel/evenkeel/sidecar/statuspage"
@@ -53,6 +54,7 @@ type sidecarOptions struct {
 	priorities string
 	balance    bool
 	spread     bool
+	scheduler  schedulerConfig
 	cores      string
 	memory     string
 	sidecar    sidecar.Options
@@ -184,6 +186,13 @@ func (o *sidecarOptions) join(ctx context.Context, log logr.Logger) (*outside, e
 		options.PodName, options.PodUID, options.PodNamespace = os.Getenv("POD_NAME"), os.Getenv("POD_UID"), os.Getenv("POD_NAMESPACE")
 		if !o.leaderElect {
 			options.Lease = ""
+		}
+		if o.scheduler.name != "" {
+			checker, err := predicates.New(ctx, predicates.Options{Configuration: o.scheduler.object})
+			if err != nil {
+				return nil, &usageError{err, "see --scheduler-config-file"}
+			}
+			options.DefaultConstraints = checker.DefaultConstraints()
 		}
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		c, err := cluster.New(ctx, config, options)

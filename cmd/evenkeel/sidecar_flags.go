@@ -39,6 +39,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.priorities, "expander-priorities", "", "file with the priorities of the strategy priority: Cluster Autoscaler's ConfigMap, or its key alone")
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
 	f.BoolVar(&o.spread, "spread-aware-split", true, "plan the nodes of all pending pods that have a topology spread at once; needs to read pods")
+	f.Var(&o.scheduler, "scheduler-config-file", "file of the KubeSchedulerConfiguration, with one profile: its default spread constraints count for pods without one of their own; needs to read services and controllers")
 	f.IntVar(&o.sidecar.Totals.Nodes, "max-nodes-total", 0, "the value passed to Cluster Autoscaler; 0 means no limit")
 	f.StringVar(&o.cores, "cores-total", "", "the value passed to Cluster Autoscaler, min:max; empty means no limit")
 	f.StringVar(&o.memory, "memory-total", "", "the value passed to Cluster Autoscaler, min:max in gigabytes; empty means no limit")
@@ -91,6 +92,10 @@ func (o *sidecarOptions) validate() error {
 		return errors.New("--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance")
 	case o.noCluster && o.shifts.configMap != "":
 		return errors.New("--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster")
+	case o.scheduler.name != "" && !(o.spread && o.balance):
+		return errors.New("--scheduler-config-file needs --spread-aware-split and --balance-similar-node-groups: its default constraints count in that plan")
+	case o.noCluster && o.scheduler.name != "":
+		return errors.New("--scheduler-config-file needs a cluster: which pods its default constraints count is deduced from services and controllers")
 	case o.sidecar.Parallel < 1:
 		return fmt.Errorf("invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel)
 	}

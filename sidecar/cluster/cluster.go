@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -25,9 +26,9 @@ const (
 	// DefaultLease is the default of Cluster Autoscaler's flag --leader-elect-resource-name.
 	// Options do not default to it.
 	DefaultLease = "cluster-autoscaler"
-	// DefaultTimeout bounds one Load or Save. Cluster Autoscaler waits 5 s for the call that a Save
-	// is part of.
-	DefaultTimeout = time.Second
+	// DefaultTimeout bounds one Load or Save, of two or three requests each. Cluster Autoscaler waits
+	// 5 s for the call that a Save is part of; the caller's context has less where less is left.
+	DefaultTimeout = 3 * time.Second
 	// DefaultPatience is how long the nodes last seen are good without a watch.
 	DefaultPatience = time.Minute
 
@@ -66,6 +67,9 @@ type Options struct {
 	Patience time.Duration
 	// Workload has pods and nodes watched, for plans that cover all pending pods.
 	Workload bool
+	// DefaultConstraints are the default spread constraints of the scheduler's profile. If some of
+	// them must hold, services and controllers are watched too, for the Workload.
+	DefaultConstraints []v1.TopologySpreadConstraint
 	// Clock is the real one if nil.
 	Clock clock.Clock
 	// Log receives a line when the watch breaks and when it works again. The zero value logs

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,54 +27,69 @@ import (
 // Workload knows pods and nodes from watches. Of each it keeps what matters for where pods go, some
 // 1.5 kB per pod. Nothing waits for it: where pods may not be read, it never knows them.
 type Workload struct {
-	pods   collection[*v1.Pod]
-	nodes  collection[*v1.Node]
-	client kubernetes.Interface
-	clock  clock.Clock
-	log    logr.Logger
+	pods     collection[*v1.Pod]
+	nodes    collection[*v1.Node]
+	defaults *defaults
+	client   kubernetes.Interface
+	clock    clock.Clock
+	log      logr.Logger
 }
 
 func newWorkload(client kubernetes.Interface, o *Options) *Workload {
-	w := &Workload{client: client, clock: o.Clock, log: o.Log}
+	w := &Workload{defaults: newDefaults(o.DefaultConstraints), client: client, clock: o.Clock, log: o.Log}
 	w.pods.stripped, w.nodes.stripped = strippedPod, strippedNode
 	return w
 }
 
-// List returns all pods that have not finished, and all nodes, by name. They are not known, and ok
-// is false, until both were listed, and while the API server refuses to show them.
+// List returns all pods that have not finished, as Complete does, and all nodes, by name. They are
+// not known, and ok is false, until both were listed, and while the API server refuses to show them.
 func (w *Workload) List() (workload steering.Workload, ok bool) {
 	pods, known := w.pods.list()
 	nodes, both := w.nodes.list()
-	return steering.Workload{Pods: pods, Nodes: nodes}, known && both
+	return w.completed(steering.Workload{Pods: pods, Nodes: nodes}), known && both
 }
 
 // run watches until ctx ends.
 func (w *Workload) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, w.log)
 	unfinished := fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", string(v1.PodSucceeded)), fields.OneTermNotEqualSelector("status.phase", string(v1.PodFailed))).String()
-	pods, nodes := w.client.CoreV1().Pods(metav1.NamespaceAll), w.client.CoreV1().Nodes()
-	var both sync.WaitGroup
-	both.Go(func() {
-		follow(ctx, w, &w.pods, &v1.Pod{}, &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				o.FieldSelector = unfinished
-				return pods.List(ctx, o)
-			},
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				o.FieldSelector = unfinished
-				return pods.Watch(ctx, o)
-			},
+	core, apps := w.client.CoreV1(), w.client.AppsV1()
+	var all sync.WaitGroup
+	all.Go(func() { follow(ctx, w, &w.pods, &v1.Pod{}, source(core.Pods(metav1.NamespaceAll), unfinished)) })
+	all.Go(func() { follow(ctx, w, &w.nodes, &v1.Node{}, source(core.Nodes(), "")) })
+	if d := w.defaults; len(d.constraints) > 0 {
+		all.Go(func() { follow(ctx, w, &d.services, &v1.Service{}, source(core.Services(metav1.NamespaceAll), "")) })
+		all.Go(func() {
+			follow(ctx, w, &d.controllers, &v1.ReplicationController{}, source(core.ReplicationControllers(metav1.NamespaceAll), ""))
 		})
-	})
-	both.Go(func() {
-		follow(ctx, w, &w.nodes, &v1.Node{}, &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return nodes.Watch(ctx, o)
-			},
+		all.Go(func() {
+			follow(ctx, w, &d.replicaSets, &appsv1.ReplicaSet{}, source(apps.ReplicaSets(metav1.NamespaceAll), ""))
 		})
-	})
-	both.Wait()
+		all.Go(func() {
+			follow(ctx, w, &d.statefulSets, &appsv1.StatefulSet{}, source(apps.StatefulSets(metav1.NamespaceAll), ""))
+		})
+	}
+	all.Wait()
+}
+
+// client is how objects of one kind are read.
+type client[L runtime.Object] interface {
+	List(ctx context.Context, o metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+}
+
+// source lists and watches the objects that a field selector selects.
+func source[L runtime.Object](c client[L], selected string) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = selected
+			return c.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selected
+			return c.Watch(ctx, o)
+		},
+	}
 }
 
 // follow keeps a collection up to date until ctx ends.
@@ -115,8 +131,23 @@ func (c *collection[T]) asked(ctx context.Context, log logr.Logger, err error) {
 	c.refused = refused
 	c.mu.Unlock()
 	if refused && !was {
-		log.Info("Pods with a topology spread get nodes as Cluster Autoscaler asks for them: pods and nodes may not be read", "reason", err.Error())
+		log.Info("Pods with a topology spread get nodes as Cluster Autoscaler asks for them: what that takes may not be read", "reason", err.Error())
 	}
+}
+
+// known reports whether the objects were listed and may be read.
+func (c *collection[T]) known() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.objects != nil && !c.refused
+}
+
+// get returns the object of a namespace and a name.
+func (c *collection[T]) get(key string) (object T, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	object, ok = c.objects[key]
+	return object, ok
 }
 
 // list returns the objects by namespace and name.
