@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -18,6 +19,8 @@ type Demand struct {
 	Kind  int // the caller's index of the kind, see Workload
 	Pod   *v1.Pod
 	Count int
+
+	requests *expander.Requests // of Pod; nil if they are not known yet
 }
 
 // Phase is one step of an estimate: pods for new nodes of one template.

@@ -26,7 +26,7 @@ func NewWorkload(kinds []predicates.Kind) Workload {
 func (w Workload) Demands(kinds ...int) []Demand {
 	demands := make([]Demand, len(kinds))
 	for i, k := range kinds {
-		demands[i] = Demand{Kind: k, Pod: w.kinds[k].Pod, Count: len(w.kinds[k].Pods)}
+		demands[i] = Demand{Kind: k, Pod: w.kinds[k].Pod, Count: len(w.kinds[k].Pods), requests: &w.requests[k]}
 	}
 	return demands
 }

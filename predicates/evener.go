@@ -32,7 +32,7 @@ func (m *Moves) evenerOf(r *row) *evener {
 	}
 	m.even = true
 	e := &evener{
-		spreader: m.base.newSpreader(r.k, m.bulkOf(r)), m: m, r: r, seen: len(m.booked),
+		spreader: m.base.newSpreader(r.k, m.bulkOf(r), nil), m: m, r: r, seen: len(m.booked),
 		lanes: map[*track]*lane{}, of: make([]*lane, len(m.states)), at: make([]int, len(m.states)), held: make([]int, len(m.states)),
 	}
 	for node, st := range m.states {

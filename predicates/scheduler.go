@@ -164,6 +164,13 @@ func (s *Scheduler) meet(open, closed []Node, pods []*v1.Pod) ([]queued, error) 
 
 func (s *Scheduler) meetOnce(open, closed []Node, pods []*v1.Pod) ([]queued, error) {
 	s.grow(s.podKeys, s.c.rules.ownerKeys)
+	if len(s.tenants) == 0 {
+		for _, p := range pods { // before any is looked up under keys that are not all yet
+			if p != nil {
+				s.look(p)
+			}
+		}
+	}
 	queue := make([]queued, 0, len(pods))
 	for i, p := range pods {
 		if p == nil {

@@ -1,8 +1,10 @@
 package predicates
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/evenkeel/evenkeel/topologyspread"
@@ -73,18 +75,15 @@ func (s *Cluster) spreader(k *kind, lo int) *spreader {
 	if p := s.spreading; p != nil && p.k == k && p.s == s && p.from <= lo {
 		return p
 	}
-	p := s.newSpreader(k, s.bulk(k, nil))
+	p, first := s.beginSpreader(k)
 	p.from = lo
-	first := s.beginWith(p)
 	for i := s.segmentAt(min(first, lo)); i < len(s.segments); i++ {
 		seg := s.segments[i]
 		end := seg.first + seg.n
 		if n := end - max(seg.first, first); n > 0 {
 			p.count(seg.st, n)
 		}
-		for id := max(seg.first, lo); id < end; id++ {
-			p.stand(id, seg.st)
-		}
+		p.stand(max(seg.first, lo), end, seg.st)
 	}
 	s.spreading = p
 	return p
@@ -97,51 +96,45 @@ type counted struct {
 	of    map[*kind]*spreader // that have counted these nodes
 }
 
-// beginWith has a spreader begin with the counts of the first nodes, if they are known or serve
-// others too, and returns how many nodes that are.
-func (s *Cluster) beginWith(p *spreader) int {
+// beginSpreader returns a spreader that has counted the first nodes, as many as are counted for
+// others too.
+func (s *Cluster) beginSpreader(k *kind) (p *spreader, first int) {
+	b := s.bulk(k, nil)
 	if s.counted == nil {
-		return 0
+		return s.newSpreader(k, b, nil), 0
 	}
-	base := s.counted.of[p.k]
+	base := s.counted.of[k]
 	if base == nil {
-		base = s.newSpreader(p.k, nil)
+		base = s.newSpreader(k, nil, nil)
 		for _, seg := range s.segments {
 			if n := min(seg.first+seg.n, s.counted.nodes) - seg.first; n > 0 {
 				base.count(seg.st, n)
 			}
 		}
-		s.counted.of[p.k] = base
+		s.counted.of[k] = base
 	}
-	p.base, p.counts = base, base.counts.Clone()
-	p.overHost = perNode(p.counts)
-	return s.counted.nodes
+	return s.newSpreader(k, b, base), s.counted.nodes
 }
 
-// perNode is the counter whose domains are single nodes, nil if there is none.
-func perNode(counts *topologyspread.Counts) *topologyspread.Counter {
-	for _, c := range counts.Counters {
-		if c.PerNode {
-			return c
+// newSpreader returns a spreader that has seen the nodes that another one has, or none.
+func (s *Cluster) newSpreader(k *kind, b *bulk, base *spreader) *spreader {
+	p := &spreader{s: s, k: k, bulk: b, base: base, sites: map[*shape]*site{}, byKey: map[string]*track{}}
+	if base != nil {
+		p.counts = base.counts.Clone()
+	} else {
+		counters := make([]*topologyspread.Counter, len(k.constraints))
+		for i := range k.constraints {
+			counters[i] = topologyspread.NewNodeCounter(&k.constraints[i])
 		}
+		p.counts = topologyspread.NewCounts(k.info.Pod, counters)
 	}
-	return nil
-}
-
-// newSpreader returns a spreader that has seen no node.
-func (s *Cluster) newSpreader(k *kind, b *bulk) *spreader {
 	if k.counts == nil {
 		k.counts = map[*resident][]bool{}
 	}
-	counters := make([]*topologyspread.Counter, len(k.constraints))
-	p := &spreader{
-		s: s, k: k, bulk: b, counts: topologyspread.NewCounts(k.info.Pod, counters),
-		about: k.counts, sites: map[*shape]*site{}, byKey: map[string]*track{},
+	p.about = k.counts
+	if i := slices.IndexFunc(p.counts.Counters, func(c *topologyspread.Counter) bool { return c.PerNode }); i >= 0 {
+		p.overHost = p.counts.Counters[i]
 	}
-	for i := range k.constraints {
-		counters[i] = topologyspread.NewNodeCounter(&k.constraints[i])
-	}
-	p.overHost = perNode(p.counts)
 	return p
 }
 
@@ -216,21 +209,25 @@ func (p *spreader) count(st *state, n int) {
 	}
 }
 
-// stand puts a node on its track, where it takes pods of the kind at all.
-func (p *spreader) stand(id int, st *state) {
+// stand puts the nodes lo..hi on their track, where they take pods of the kind at all.
+func (p *spreader) stand(lo, hi int, st *state) {
 	at := p.site(st.shape)
-	if !at.Keyed {
+	if lo >= hi || !at.Keyed {
 		return
 	}
 	room := p.bulk.capacity(st, math.MaxInt32)
 	if room == 0 {
 		return
 	}
-	one := &spot{id: id, st: st, site: at, room: room}
+	held := 0
 	if i := p.hostAt(at); i >= 0 {
-		one.held = p.held(st, i)
+		held = p.held(st, i)
 	}
-	at.track.spots = append(at.track.spots, one)
+	spots := make([]spot, hi-lo)
+	for i := range spots {
+		spots[i] = spot{id: lo + i, st: st, site: at, room: room, held: held}
+		at.track.spots = append(at.track.spots, &spots[i])
+	}
 }
 
 // hostAt is the constraint over hostnames that counts nodes of the site, or -1.
@@ -245,7 +242,6 @@ func (p *spreader) hostAt(at *site) int {
 
 // place puts up to count pods on the nodes lo..hi, first fit in id order.
 func (p *spreader) place(count, lo, hi int) []Placement {
-	placed := tally{}
 	for i := range count {
 		if i%1024 == 1023 && p.s.u.c.interrupted() != nil {
 			break
@@ -254,14 +250,13 @@ func (p *spreader) place(count, lo, hi int) []Placement {
 		if one == nil {
 			break
 		}
-		p.put(one, placed)
+		p.put(one)
 	}
-	return p.settle(placed)
+	return p.settle()
 }
 
 // placeOnNew puts up to count pods on new nodes.
 func (p *spreader) placeOnNew(count int, grow *growth) []Placement {
-	placed := tally{}
 	lo := p.s.len
 	for range count {
 		one := p.find(lo, p.s.len)
@@ -271,9 +266,9 @@ func (p *spreader) placeOnNew(count int, grow *growth) []Placement {
 		if one == nil {
 			break
 		}
-		p.put(one, placed)
+		p.put(one)
 	}
-	return p.settle(placed)
+	return p.settle()
 }
 
 // find returns the first node in lo..hi that takes one more pod, or nil.
@@ -311,13 +306,12 @@ func (p *spreader) takes(one *spot) bool {
 }
 
 // put puts a pod on a node.
-func (p *spreader) put(one *spot, placed tally) {
+func (p *spreader) put(one *spot) {
 	if one.added == 0 {
 		p.touched = append(p.touched, one)
 	}
 	one.added++
 	one.room--
-	placed[one.id]++
 	minimum := p.minimum()
 	p.counts.Place(&one.site.Site, one.held)
 	if i := p.hostAt(one.site); i >= 0 {
@@ -406,16 +400,19 @@ func (p *spreader) try(fresh *state) (one *spot, undo func()) {
 	return nil, nil
 }
 
-// settle brings the Cluster up to date.
-func (p *spreader) settle(placed tally) []Placement {
+// settle brings the Cluster up to date and returns what was placed.
+func (p *spreader) settle() []Placement {
+	if len(p.touched) > 0 {
+		p.s.noteRepeller(p.k.repels)
+	}
+	slices.SortFunc(p.touched, func(a, b *spot) int { return cmp.Compare(a.id, b.id) })
+	var runs []Placement
 	for _, one := range p.touched {
+		runs = appendRun(runs, one.id, 1, one.added)
 		one.st = p.bulk.after(one.st, one.added)
 		p.s.set(one.id, one.st)
 		one.added = 0
 	}
 	p.touched = p.touched[:0]
-	if len(placed) > 0 {
-		p.s.noteRepeller(p.k.repels)
-	}
-	return placed.placements()
+	return runs
 }

@@ -2,6 +2,7 @@ package scaleup
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -24,6 +25,17 @@ type spreadKind struct {
 	// for, so that no other plan can be better.
 	exact bool
 	taken map[int]bool // whether new nodes of a class of templates take the free pod
+	// What was found out about nodes and about pods to place; today is how many matching pods there
+	// are in each domain before any is placed, nil until they are counted.
+	lies     map[*v1.Node]lie
+	matching map[*v1.Pod]bool
+	today    map[string]int64
+}
+
+// lie is the domain of a node; known is false if the node does not count for the constraint.
+type lie struct {
+	domain string
+	known  bool
 }
 
 func (s *spreadKind) constraint() *topologyspread.Constraint {
@@ -32,11 +44,14 @@ func (s *spreadKind) constraint() *topologyspread.Constraint {
 
 // domain is where a node counts for the constraint; known is false if it does not.
 func (s *spreadKind) domain(n *v1.Node) (name string, known bool) {
-	site := s.counts.Site(n)
-	if !site.Keyed || !site.Included[s.at] {
-		return "", false
+	at, seen := s.lies[n]
+	if !seen {
+		if site := s.counts.Site(n); site.Keyed && site.Included[s.at] {
+			at = lie{n.Labels[s.constraint().Key], true}
+		}
+		s.lies[n] = at
 	}
-	return n.Labels[s.constraint().Key], true
+	return at.domain, at.known
 }
 
 // spreadOf returns what is planned for pods of a kind, nil if they are placed one by one: if they do
@@ -63,7 +78,7 @@ func newSpreadKind(pod *v1.Pod) *spreadKind {
 	if err != nil || reachesBeyondHost(pod) || len(pod.Spec.ResourceClaims) > 0 || hasClaims(pod) {
 		return nil
 	}
-	s := &spreadKind{at: -1, exact: len(hard) == 1 && !repels(pod), taken: map[int]bool{}}
+	s := &spreadKind{at: -1, exact: len(hard) == 1 && !repels(pod), taken: map[int]bool{}, lies: map[*v1.Node]lie{}, matching: map[*v1.Pod]bool{}}
 	counters := make([]*topologyspread.Counter, len(hard))
 	for i := range hard {
 		counters[i] = topologyspread.NewNodeCounter(&hard[i])
@@ -250,35 +265,56 @@ func (l *placer) spreadRequest(s *spreadKind, members []string, pods int) (topol
 
 // countSpread counts the matching pods of each domain, on nodes and on those that are planned.
 func (l *placer) countSpread(s *spreadKind, domain func(string) *topologyspread.SplitDomain) {
-	c := s.constraint()
-	matches := map[*v1.Pod]bool{}
-	counts := func(pod *v1.Pod) bool {
-		is, known := matches[pod]
-		if !known {
-			is = c.Counts(pod)
-			matches[pod] = is
+	if s.today == nil {
+		s.today = map[string]int64{}
+		for id := range l.from {
+			if zone, pods, known := s.held(l.nodeAt(id)); known {
+				s.today[zone] += pods
+			}
 		}
-		return is
 	}
-	for id := range l.from + len(l.opened) {
-		n := l.nodeAt(id)
-		zone, known := s.domain(n.Node)
-		if !known {
-			continue
-		}
+	add := func(zone string, pods int64) {
 		d := domain(zone)
-		d.Active = true
-		for _, pod := range n.Pods {
-			if c.Counts(pod) {
-				d.MatchingPods++
-			}
+		d.Active, d.MatchingPods = true, d.MatchingPods+pods
+	}
+	for _, zone := range slices.Sorted(maps.Keys(s.today)) {
+		add(zone, s.today[zone])
+	}
+	for id := l.from; id < l.from+len(l.opened); id++ {
+		if zone, pods, known := s.held(l.nodeAt(id)); known {
+			add(zone, pods)
 		}
-		for _, on := range l.placed[id] {
-			if counts(on.pod) {
-				d.MatchingPods += int64(on.n)
+	}
+	for id, on := range l.placed {
+		zone, known := s.domain(l.nodeAt(id).Node)
+		for _, p := range on {
+			if known && s.matches(p.pod) {
+				add(zone, int64(p.n))
 			}
 		}
 	}
+}
+
+// held is the domain of a node and how many matching pods it has; known is false if the node does
+// not count.
+func (s *spreadKind) held(n predicates.Node) (domain string, pods int64, known bool) {
+	domain, known = s.domain(n.Node)
+	for _, pod := range n.Pods {
+		if known && s.constraint().Counts(pod) {
+			pods++
+		}
+	}
+	return domain, pods, known
+}
+
+// matches reports whether a pod to place matches.
+func (s *spreadKind) matches(pod *v1.Pod) bool {
+	is, known := s.matching[pod]
+	if !known {
+		is = s.constraint().Counts(pod)
+		s.matching[pod] = is
+	}
+	return is
 }
 
 // freeSlots counts for how many more of the pods there is room in each domain, up to a limit.

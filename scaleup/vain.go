@@ -61,6 +61,10 @@ func (s *Scaler) judge(w *World) {
 	if len(s.orders) == 0 {
 		return
 	}
+	keys := make([]string, len(w.Pending))
+	for at, pod := range w.Pending {
+		keys[at] = podKey(pod)
+	}
 	for i := range w.Groups {
 		g := &w.Groups[i]
 		o := s.orders[g.ID]
@@ -74,8 +78,8 @@ func (s *Scaler) judge(w *World) {
 			}
 		}
 		waiting, pods := map[int]bool{}, map[string]bool{}
-		for at, pod := range w.Pending {
-			if key := podKey(pod); o.pods[key] {
+		for at, key := range keys {
+			if o.pods[key] {
 				waiting[at], pods[key] = true, true
 			}
 		}
