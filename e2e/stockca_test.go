@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -42,6 +44,8 @@ type trial struct {
 	pinned int32
 	// stuck are pods of the first demand for which there will be no room.
 	stuck int32
+	// slow is by how much later each request of the sidecar reaches the API server.
+	slow time.Duration
 	// withoutCluster is a sidecar that has no access to the API server.
 	withoutCluster bool
 	// flags are further ones of the autoscaler.
@@ -101,6 +105,12 @@ var trials = []trial{
 		groups:         zones("m", 20, 1, 3, 6),
 		demands:        []demand{{machine: "m", pods: 4, perNode: 1}},
 		withoutCluster: true,
+	},
+	{
+		name:    "an API server that takes 0.6 s for each request of the sidecar",
+		groups:  zones("m", 40, 0, 0, 0),
+		demands: []demand{{machine: "m", pods: 60, perNode: 2}},
+		slow:    600 * time.Millisecond,
 	},
 	{
 		name:    "the autoscaler's own balancing left on",
@@ -270,6 +280,9 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 		if !c.withoutCluster {
 			o.Kubeconfig = w.plane.Kubeconfig
 		}
+		if c.slow > 0 {
+			o.Kubeconfig = w.slowRoad(t)
+		}
 		if c.provision > 0 {
 			o.Args = []string{"--max-node-provision-time=" + c.provision.String()}
 		}
@@ -287,6 +300,28 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 		t.Fatalf("waiting for the autoscaler to look around: %v", err)
 	}
 	return w
+}
+
+// slowRoad returns a kubeconfig that leads to the API server on a slow road.
+func (w *world) slowRoad(t *testing.T) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(w.plane.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range config.Clusters {
+		server, err := url.Parse(c.Server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Host = autoscaler.NewSlowRoad(t, server.Host, w.slow)
+		c.Server = server.String()
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // never is longer than any test.

@@ -23,30 +23,38 @@ const (
 // calls first before it passes on the first long message of a client. It ends with the test.
 func NewTunnel(t testing.TB, server string, first func()) (address string) {
 	t.Helper()
+	var once sync.Once
+	return between(t, server,
+		func(server, client net.Conn) { pass(server, client, func() { once.Do(first) }) },
+		func(client, server net.Conn) { pass(client, server, func() {}) })
+}
+
+// between accepts connections for a server, and has what either side says carried to the other.
+func between(t testing.TB, server string, there, back func(to, from net.Conn)) (address string) {
+	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(process.Loopback, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var once sync.Once
 	var open sync.WaitGroup
 	var mutex sync.Mutex
 	var conns []net.Conn
 	open.Go(func() {
 		for {
-			client, err := listener.Accept()
+			near, err := listener.Accept()
 			if err != nil {
 				return // it was closed
 			}
-			back, err := net.Dial("tcp", server)
+			far, err := net.Dial("tcp", server)
 			if err != nil {
-				_ = client.Close()
+				_ = near.Close()
 				continue
 			}
 			mutex.Lock()
-			conns = append(conns, client, back)
+			conns = append(conns, near, far)
 			mutex.Unlock()
-			open.Go(func() { pass(client, back, func() {}) })
-			open.Go(func() { pass(back, client, func() { once.Do(first) }) })
+			open.Go(func() { back(near, far) })
+			open.Go(func() { there(far, near) })
 		}
 	})
 	t.Cleanup(func() {
