@@ -52,6 +52,7 @@ func spreadTrials() []spreadTrial {
 		}}, nil},
 		{trial{name: "a zone at its maximum", groups: limited, demands: spread(14, one)}, []int64{3, 4, 4}},
 		{trial{name: "a zone that is too small", groups: limited, demands: spread(30, one), stuck: 16}, []int64{3, 4, 4}},
+		{trial{name: "default constraints of the profile", groups: zones("m", 20, 1, 1, 1), demands: spread(30), defaults: []v1.TopologySpreadConstraint{one}}, []int64{6, 6, 6}},
 		{trial{name: "9 free and 1 pinned", groups: zones("m", 20, 0, 0, 0), demands: []demand{{machine: "m", pods: 9, perNode: 1}}, pinned: 1}, nil},
 		{trial{name: "300 pods on 12 sets", groups: many, demands: demands}, []int64{4, 4, 5}},
 	}

@@ -44,6 +44,8 @@ type trial struct {
 	pinned int32
 	// stuck are pods of the first demand for which there will be no room.
 	stuck int32
+	// defaults are the default spread constraints of the scheduler's profile.
+	defaults []v1.TopologySpreadConstraint
 	// slow is by how much later each request of the sidecar reaches the API server.
 	slow time.Duration
 	// withoutCluster is a sidecar that has no access to the API server.
@@ -265,7 +267,14 @@ type world struct {
 // newWorld starts the cloud, fills the nodes it begins with, and starts the rest.
 func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world {
 	t.Helper()
-	w := &world{trial: c, plane: controlplane.Start(t, controlplane.Options{}), workloads: map[string]*appsv1.Deployment{}}
+	var options controlplane.Options
+	if len(c.defaults) > 0 {
+		profile := c.profile(t)
+		options.Args = map[controlplane.Program][]string{controlplane.Scheduler: {"--config=" + profile}}
+		c.flags = append(slices.Clone(c.flags), "--scheduler-config-file="+profile)
+		c.sidecarFlags = append(slices.Clone(c.sidecarFlags), "--scheduler-config-file="+profile)
+	}
+	w := &world{trial: c, plane: controlplane.Start(t, options), workloads: map[string]*appsv1.Deployment{}}
 	if c.provision > 0 {
 		c.flags = append(slices.Clone(c.flags), "--max-node-provision-time="+c.provision.String())
 	}
@@ -273,7 +282,7 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 	cloud := evenkeel.StartFakeCloud(t, w.plane.Kubeconfig, c.write(t))
 	w.ordered = autoscaler.NewTap(t, cloud.Address)
 	w.fill(ctx, t)
-	options := autoscaler.Options{Kubeconfig: w.plane.Kubeconfig, Provider: w.ordered.Address, Args: c.flags}
+	stock := autoscaler.Options{Kubeconfig: w.plane.Kubeconfig, Provider: w.ordered.Address, Args: c.flags}
 	w.asked = w.ordered
 	if balanced {
 		o := evenkeel.SidecarOptions{Backend: w.ordered.Address, Record: filepath.Join(t.ArtifactDir(), "sidecar.jsonl")}
@@ -290,16 +299,37 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 		s := evenkeel.StartSidecar(t, o)
 		w.sidecar = s.Process
 		w.asked = autoscaler.NewTap(t, s.Address)
-		options.Provider, options.Expander, options.ExpanderCA = w.asked.Address, s.Expander, s.CA
+		stock.Provider, stock.Expander, stock.ExpanderCA = w.asked.Address, s.Expander, s.CA
 		if c.question != nil {
-			options.Expander = autoscaler.NewTunnel(t, s.Expander, func() { c.question(w) })
+			stock.Expander = autoscaler.NewTunnel(t, s.Expander, func() { c.question(w) })
 		}
 	}
-	w.autoscaler = autoscaler.Start(t, options)
+	w.autoscaler = autoscaler.Start(t, stock)
 	if err := w.loops(ctx, 2); err != nil {
 		t.Fatalf("waiting for the autoscaler to look around: %v", err)
 	}
 	return w
+}
+
+// profile writes a configuration of the scheduler with the default constraints. The scheduler runs
+// where its kubeconfig is.
+func (c trial) profile(t *testing.T) string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{ // JSON is YAML
+		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+		"clientConnection": map[string]any{"kubeconfig": "kubeconfig", "qps": 1000, "burst": 1000}, "leaderElection": map[string]any{"leaderElect": false},
+		"profiles": []any{map[string]any{"pluginConfig": []any{map[string]any{"name": "PodTopologySpread", "args": map[string]any{
+			"defaultingType": "List", "defaultConstraints": c.defaults,
+		}}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "scheduler.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // slowRoad returns a kubeconfig that leads to the API server on a slow road.

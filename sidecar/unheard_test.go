@@ -127,6 +127,52 @@ func TestAnIncreaseNobodyWaitsFor(t *testing.T) {
 	}
 }
 
+// deserted is a journal during whose writing the caller stops waiting.
+type deserted struct {
+	memoryJournal
+	leave func()
+}
+
+func (j *deserted) Save(ctx context.Context, text []byte) error {
+	j.leave()
+	return j.memoryJournal.Save(ctx, text)
+}
+
+// So it is with one for which nobody waits any longer when the journal is written, also where a
+// frozen process has only now come to it. The next question finds the whole need.
+func TestAnIncreaseNobodyWaitsForAfterTheJournal(t *testing.T) {
+	s := setup{cloud: fake.Config{Groups: zones(0, 0, 0)}}
+	journal := &deserted{leave: func() {}}
+	s.sidecar.Journal = journal
+	w := newWorld(t, s)
+	ctx := t.Context()
+	ask := func() string {
+		t.Helper()
+		if err := w.front.Refresh(ctx); err != nil {
+			t.Fatal(err)
+		}
+		picked, err := w.front.Sidecar.BestOptions(ctx, threeOptions(podsOf("p", 9, 1)))
+		if err != nil || len(picked) != 1 {
+			t.Fatalf("picked %v, error %v", picked, err)
+		}
+		return picked[0]
+	}
+	group := ask()
+	ended, cancel := context.WithCancel(ctx)
+	journal.leave = cancel
+	_ = w.front.IncreaseSize(ended, group, 9) // nobody hears the answer
+	if sizes := w.sizes(); total(sizes) != 0 {
+		t.Fatalf("sizes %v after an increase nobody waits for\n%s", sizes, w.log())
+	}
+	journal.leave = func() {}
+	if err := w.front.IncreaseSize(ctx, ask(), 9); err != nil {
+		t.Fatal(err)
+	}
+	if sizes := w.sizes(); !slices.Equal(sorted(sizes), []int{0, 0, 3}) {
+		t.Errorf("sizes %v, want 3 nodes in one group\n%s", sizes, w.log())
+	}
+}
+
 // What is known of nodes on their way without a journal is what the cloud's target sizes tell. That
 // is enough.
 func TestTheJournalIsDeleted(t *testing.T) {
