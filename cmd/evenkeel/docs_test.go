@@ -20,6 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/zonemarks"
 )
@@ -132,6 +133,16 @@ func accept(t *testing.T, where, text string) {
 	if strings.Contains(text, "\nkind: "+v1alpha1.KindZonalShift+"\n") {
 		if _, _, err := zonemarks.Parse(where, []byte(text)); err != nil {
 			t.Error(err)
+		}
+		return
+	}
+	if strings.Contains(text, "\nkind: "+v1alpha1.KindFederatedReplicaSet+"\n") {
+		var f v1alpha1.FederatedReplicaSet
+		if err := yaml.UnmarshalStrict([]byte(text), &f); err != nil {
+			t.Errorf("%s: %v", where, err)
+		}
+		if errs := federation.Validate(&f.Spec); len(errs) > 0 {
+			t.Errorf("%s: %v", where, errs.ToAggregate())
 		}
 		return
 	}
