@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -99,7 +100,7 @@ func (f *future) order(nodes map[string]int64) {
 		g := f.group(name)
 		g.Target += int(n)
 		g.Upcoming += int(n)
-		g.Orders = append(slices.Clip(g.Orders), Order{At: f.Now, Nodes: int(n)})
+		g.Orders = append(slices.Clip(g.Orders), nodegroupset.Order{At: f.Now, Nodes: int(n)})
 	}
 }
 

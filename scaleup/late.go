@@ -50,13 +50,9 @@ func (p *inspection) noteLate(g *Group, instances []cloudprovider.Instance) {
 	}
 	l := lateGroup{Group: g, missing: max(0, g.Target-present(instances))}
 	l.stuck, l.young = p.startingOf(g, instances)
-	g.Orders = latest(g.Orders, g.Upcoming)
-	for _, o := range g.Orders {
-		if p.now.Sub(o.At) >= g.StartupDeadline {
-			l.nodes += o.Nodes
-		}
-	}
-	if l.nodes = min(max(l.nodes, len(l.stuck)), g.Upcoming); l.nodes > 0 {
+	g.Orders = g.Orders.Last(g.Upcoming)
+	l.nodes = min(max(g.Orders.Until(p.now.Add(-g.StartupDeadline)), len(l.stuck)), g.Upcoming)
+	if l.nodes > 0 {
 		p.lateGroups = append(p.lateGroups, l)
 	}
 }
@@ -117,8 +113,9 @@ func (p *inspection) startingOf(g *Group, instances []cloudprovider.Instance) (s
 }
 
 // replaceable is how many of the late nodes of a group other members of its set can have instead:
-// those that may grow, within all limits, for the pods that wait. Members that are late themselves, on
-// trial, or refused when they were last asked do not count, so that nodes do not swing between them.
+// those that may grow, within all limits, for the pods that wait. Members that are late themselves,
+// brought their last nodes too late, are on trial, or refused when they were last asked do not count,
+// so that nodes do not swing between them.
 func (p *inspection) replaceable(g *lateGroup) int {
 	late := g.nodes
 	without := *p.world
@@ -130,7 +127,7 @@ func (p *inspection) replaceable(g *lateGroup) int {
 		switch {
 		case other.ID == g.ID:
 			other.Target -= late
-		case p.terms[other.ID] == nil || p.terms[other.ID] != p.terms[g.ID] || other.Err != nil || other.Template == nil || !other.BackedOffUntil.IsZero() || p.away[other.ID] != "" || other.OnTrial || p.refused[other.ID],
+		case p.terms[other.ID] == nil || p.terms[other.ID] != p.terms[g.ID] || other.Err != nil || other.Template == nil || !other.BackedOffUntil.IsZero() || p.away[other.ID] != "" || other.OnTrial || p.refused[other.ID] || p.slow[other.ID],
 			slices.ContainsFunc(p.lateGroups, func(l lateGroup) bool { return l.ID == other.ID }):
 		default:
 			others = append(others, other.ID)

@@ -105,7 +105,11 @@ func (o *observer) group(ctx context.Context, g cloudprovider.NodeGroup) Group {
 	}
 	out.Upcoming = max(0, out.Target-out.Ready-out.Unready)
 	out.Upcoming = min(out.Upcoming, max(0, out.Target-out.Ready-out.Unready-leaving)+out.NotStarted)
-	o.ordered[g.ID] = latest(o.ordered[g.ID], out.Upcoming)
+	before := o.ordered[g.ID]
+	o.ordered[g.ID] = before.Last(out.Upcoming)
+	if terms := o.terms[g.ID]; terms != nil && before.Nodes() > out.Upcoming {
+		o.slow[g.ID] = before.Until(o.now.Add(-terms.Patience(o.opts.maxNodeProvisionTime()))) > 0
+	}
 	out.Orders, out.StartupTime = o.ordered[g.ID], o.opts.StartupTimes[g.ID]
 	if o.opts.NodeNames != nil {
 		out.NodeName = o.opts.NodeNames(g.ID, out.Upcoming)

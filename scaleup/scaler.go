@@ -27,16 +27,17 @@ type Scaler struct {
 	rounds     uint64
 	everReady  map[string]bool // nodes that were ready once
 	memory     *template.Memory
-	askedCloud map[string]bool              // groups whose cloud was looked for in the cloud's own template
-	members    map[string][]predicates.Node // the nodes of each group in the latest round
-	orders     map[string]*order            // by group, as long as their pods wait
-	ordered    map[string][]Order           // of the nodes on their way, by group
-	awaited    map[string]time.Time         // instances without a node and orders without an instance, since when
+	askedCloud map[string]bool                // groups whose cloud was looked for in the cloud's own template
+	members    map[string][]predicates.Node   // the nodes of each group in the latest round
+	orders     map[string]*order              // by group, as long as their pods wait
+	ordered    map[string]nodegroupset.Orders // of the nodes on their way, by group
+	awaited    map[string]time.Time           // instances without a node and orders without an instance, since when
 	shifts     *zonalshift.Shifts
 	away       map[string]string              // groups whose zone was shifted away in the latest round, and why
 	terms      map[string]*nodegroupset.Terms // of declared sets, if some have a start-up deadline
 	trials     map[string]bool                // groups whose nodes came too late, until one becomes ready
 	refused    map[string]bool                // groups that refused when they were last asked
+	slow       map[string]bool                // groups whose last nodes came too late
 }
 
 // New returns a Scaler without memory. It refuses options that make no sense.
@@ -62,11 +63,12 @@ func New(provider cloudprovider.Provider, checker *predicates.Checker, opts Opti
 		memory:     memory,
 		askedCloud: map[string]bool{},
 		orders:     map[string]*order{},
-		ordered:    map[string][]Order{},
+		ordered:    map[string]nodegroupset.Orders{},
 		awaited:    map[string]time.Time{},
 		shifts:     shifts,
 		trials:     map[string]bool{},
 		refused:    map[string]bool{},
+		slow:       map[string]bool{},
 	}, nil
 }
 

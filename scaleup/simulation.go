@@ -108,7 +108,7 @@ const someTime = time.Minute
 // underway are nodes ordered before, in the order in which they come.
 func underway(g *Group, machine predicates.Node, now time.Time) []arrival {
 	all, from := []arrival{{group: g.ID, n: g.Upcoming, seen: someTime, in: someTime, machine: machine}}, g.Upcoming
-	for _, o := range slices.Backward(latest(g.Orders, g.Upcoming)) {
+	for _, o := range slices.Backward(g.Orders.Last(g.Upcoming)) {
 		from -= o.Nodes
 		batch := all[0]
 		batch.from, batch.n = from, o.Nodes

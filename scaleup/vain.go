@@ -33,7 +33,7 @@ func (s *Scaler) remember(w *World, d *Decision, attempts []Attempt) {
 		if a.Grew == 0 {
 			continue
 		}
-		s.ordered[a.Group] = append(s.ordered[a.Group], Order{At: w.Now, Nodes: a.Grew})
+		s.ordered[a.Group] = append(s.ordered[a.Group], nodegroupset.Order{At: w.Now, Nodes: a.Grew})
 		o := s.orders[a.Group]
 		if o == nil {
 			o = &order{pods: map[string]bool{}, had: map[string]bool{}}

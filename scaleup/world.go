@@ -2,13 +2,13 @@ package scaleup
 
 import (
 	"iter"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
@@ -75,7 +75,7 @@ type Group struct {
 	// Upcoming nodes were ordered and are not ready yet. Orders tell when, the oldest
 	// first, as far as it is known.
 	Upcoming int
-	Orders   []Order
+	Orders   nodegroupset.Orders
 	// StartupTime is how long a node takes from its order; 0 where that is not known.
 	StartupTime StartupTime
 	// NodeName is what the nodes that are on their way are called, the oldest first, and after
@@ -117,22 +117,4 @@ type Group struct {
 type StartupTime struct {
 	Registered time.Duration // until other pods are spread over it too
 	Ready      time.Duration // until pods run on it
-}
-
-// Order is a number of nodes that were ordered together.
-type Order struct {
-	At    time.Time
-	Nodes int
-}
-
-// latest are the orders of the nodes that were ordered last.
-func latest(orders []Order, nodes int) []Order {
-	for i := len(orders) - 1; i >= 0; i-- {
-		if nodes -= orders[i].Nodes; nodes <= 0 {
-			kept := slices.Clone(orders[i:])
-			kept[0].Nodes += nodes
-			return slices.DeleteFunc(kept, func(o Order) bool { return o.Nodes == 0 })
-		}
-	}
-	return slices.Clip(orders)
 }

@@ -10,7 +10,7 @@ import (
 
 // Metrics counts what the sidecar does.
 type Metrics struct {
-	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens                                                prometheus.Counter
+	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens, lateNodes                                     prometheus.Counter
 	byCall                                                                                                                            *prometheus.CounterVec
 	refresh                                                                                                                           prometheus.Histogram
 	modes                                                                                                                             *prometheus.GaugeVec
@@ -37,6 +37,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		restarts:        counter("autoscaler_processes_total", "New processes of Cluster Autoscaler that were noticed."),
 		refreshFailures: counter("refresh_failures_total", "Loops skipped because the cloud could not be read."),
 		journalFailures: counter("journal_failures_total", "Readings and writings of the journal that failed."),
+		lateNodes:       counter("late_nodes_total", "Nodes taken back because they were not ready by the start-up deadline of their set."),
 		unevens:         counter("uneven_sets_total", "Times a set was let become uneven because no member got smaller for --max-balance-deferral."),
 		refresh: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: subsystem + "refresh_duration_seconds", Help: "How long reading the cloud took, once per loop.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
@@ -64,7 +65,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m.state(steering.Gauges{Mode: steering.Steering})
 	if registerer != nil {
 		registerer.MustRegister(m.byCall, m.asked, m.grantedNodes, m.backoffs, m.restarts, m.refreshFailures, m.journalFailures,
-			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.limitedGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens, m.refusedPolicies,
+			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.limitedGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens, m.lateNodes, m.refusedPolicies,
 			m.returning, m.shiftProblem, m.zoneShifted)
 	}
 	return m
@@ -85,7 +86,7 @@ func (m *Metrics) decided(d *steering.Decision) {
 func (m *Metrics) count(c steering.Counter, n int) {
 	counters := map[steering.Counter]prometheus.Counter{
 		steering.NodesAsked: m.asked, steering.NodesGranted: m.grantedNodes, steering.MembersBackedOff: m.backoffs,
-		steering.ProcessesNoticed: m.restarts, steering.SetsUneven: m.unevens, steering.JournalFailed: m.journalFailures,
+		steering.ProcessesNoticed: m.restarts, steering.SetsUneven: m.unevens, steering.NodesLate: m.lateNodes, steering.JournalFailed: m.journalFailures,
 	}
 	counters[c].Add(float64(n))
 }

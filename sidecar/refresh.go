@@ -164,6 +164,7 @@ func (s *Sidecar) fetch(ctx context.Context) (*view, error) {
 		})
 	}
 	_ = calls.Wait() // no call fails: each group has its own error
+	s.takeBackLate(ctx, slices.DeleteFunc(slices.Clone(read), func(g *steering.Group) bool { return g == nil }))
 	return newView(began, s.o.Clock.Since(began), read), nil
 }
 
@@ -243,6 +244,26 @@ func (s *Sidecar) deleteFailed(ctx context.Context, g *steering.Group) {
 	}
 	err := s.backend.DeleteNodes(ctx, g.ID, nodes)
 	s.step(func(m *steering.Machine) { m.FailedDeleted(g, err) })
+}
+
+// takeBackLate takes nodes back that are past the start-up deadline of their set.
+func (s *Sidecar) takeBackLate(ctx context.Context, groups []*steering.Group) {
+	var late []steering.Late
+	s.observe(func(m *steering.Machine) {
+		if m.HidesFailures() {
+			late = m.Late(groups)
+		}
+	})
+	for _, l := range late {
+		var deleteErr, decreaseErr error
+		if len(l.Nodes) > 0 {
+			deleteErr = s.backend.DeleteNodes(ctx, l.Group.ID, l.Nodes)
+		}
+		if l.Missing > 0 {
+			decreaseErr = s.backend.DecreaseTargetSize(ctx, l.Group.ID, -l.Missing)
+		}
+		s.step(func(m *steering.Machine) { m.GivenUp(l, deleteErr, decreaseErr) })
+	}
 }
 
 // takeBackOverdue lowers the target size by what the cloud has not begun to fulfil.

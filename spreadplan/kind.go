@@ -159,7 +159,7 @@ func (k *Kind) domain(node *v1.Node) (name string, ok bool) {
 
 // slots returns how many more pods of the kind fit on a machine, however they are spread over zones.
 func (k *Kind) slots(m *Machine) int64 {
-	if !m.Usable || !admits(k.Pod, m.Node) {
+	if !m.Usable || !Admits(k.Pod, m.Node) {
 		return 0
 	}
 	n := m.Free.fits(k.requests)

@@ -19,8 +19,8 @@ type Machine struct {
 	placed map[*Kind]int64 // by the plan
 }
 
-// admits reports whether a pod may run on the node, however full it is and however pods are spread.
-func admits(pod *v1.Pod, node *v1.Node) bool {
+// Admits reports whether a pod may run on the node, however full it is and however pods are spread.
+func Admits(pod *v1.Pod, node *v1.Node) bool {
 	if !Accepts(pod, node) {
 		return false
 	}

@@ -111,7 +111,7 @@ func (p *planner) fit(k *Kind) (why string) {
 	for i := range p.request.Members {
 		m := &p.request.Members[i]
 		fresh := m.New()
-		if fresh == nil || !admits(k.Pod, fresh.Node) {
+		if fresh == nil || !Admits(k.Pod, fresh.Node) {
 			continue
 		}
 		if k.zones != nil {

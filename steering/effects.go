@@ -32,6 +32,7 @@ const (
 	NodesGranted     Counter = "nodes granted"
 	MembersBackedOff Counter = "members backed off"
 	ProcessesNoticed Counter = "processes of Cluster Autoscaler noticed"
+	NodesLate        Counter = "nodes given up at a start-up deadline"
 	SetsUneven       Counter = "sets let become uneven"
 	JournalFailed    Counter = "journal not read or written"
 )

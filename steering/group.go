@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // groupState is what is kept about a group between calls.
@@ -27,6 +29,13 @@ type groupState struct {
 	// asked is the time of the last increase that was answered with success, ordered that of the
 	// last order.
 	asked, ordered time.Time
+	// underway is when the nodes on their way were ordered, forPods for how many pods, and takers how
+	// many of these may run on other members; slow reports whether the last nodes came too late. All
+	// are kept in sets with a start-up deadline only.
+	underway nodegroupset.Orders
+	forPods  int
+	takers   map[string]int
+	slow     bool
 	// missing is the time since which instances are missing, counted from the last increase; zero
 	// if none is.
 	missing time.Time

@@ -362,6 +362,9 @@ func (s *Machine) Answered(v Grant, err error, received bool, connection string)
 	if v.pick != nil && granted > 0 && len(v.pick.pods) > 0 {
 		b.grant = &grant{s.loop, v.pick.pods}
 	}
+	if v.pick != nil && v.pick.from != nil && granted > 0 {
+		b.orderedFor(v.pick.from, id)
+	}
 	if v.inFull && granted > 0 && s.writer != "" {
 		s.event("GrantedInFull", fmt.Sprintf("Node group %s gets all %d nodes, and its set may become uneven: %s", id, granted, strings.TrimPrefix(v.reason, "in full: ")))
 	}

@@ -99,6 +99,7 @@ type Machine struct {
 	declared     declared
 	inferred     inferred
 	zonal        zonal
+	followed     time.Time // when the nodes on their way were last looked at for start-up deadlines
 	warned       map[string]bool
 	needed       time.Time            // since when more may be needed than was granted before
 	shown        map[string]time.Time // kinds of pods with a topology spread, and beside them, when last asked for

@@ -156,6 +156,9 @@ func (c *choice) member(name string) member {
 	m.Size, m.Max = m.Size+m.lag, m.Max+m.lag
 	allowed, why := allowance(b.proof, c.at.count(g, b))
 	m.allowed, m.held = int64(allowed), why
+	if c.barred(name) {
+		m.allowed, m.held = 0, "nothing yet, since it has failed and another member is backed off"
+	}
 	return m
 }
 
