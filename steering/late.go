@@ -21,7 +21,7 @@ import (
 // then sees pods without room, and asks. The member is backed off, and has to prove itself with one
 // node afterwards.
 
-// Late are nodes of a group that are past the start-up deadline of its set, to be taken back.
+// Late are nodes of a group that are past the start-up deadline of its set, and must be taken back.
 type Late struct {
 	Group   *Group
 	Nodes   []*v1.Node // to delete
@@ -39,7 +39,7 @@ type starting struct {
 	missing int        // without an instance
 }
 
-// Late returns which nodes of groups that have just been read are to be taken back. The caller does
+// Late returns which nodes of groups that have just been read must be taken back. The caller does
 // so, before the groups are shown, and calls GivenUp for each.
 func (s *Machine) Late(groups []*Group) []Late {
 	if s.view == nil || !slices.ContainsFunc(s.o.Similarity.Policies, func(p nodegroupset.SetPolicy) bool { return p.StartupDeadline > 0 }) {

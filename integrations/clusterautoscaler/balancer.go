@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/internal/linked"
 
@@ -82,6 +83,9 @@ func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
 		return nil, err
 	}
 	g := &groupSet{sets: sets, journal: journal, shift: shift, need: need{shift: shift, sets: sets}}
+	g.need.deadlines = linked.NewDeadlines(sets.Declared, shift.Away, backoff.Options{
+		Initial: options.InitialNodeGroupBackoffDuration, Max: options.MaxNodeGroupBackoffDuration, Reset: options.NodeGroupBackoffResetTimeout,
+	}, journal)
 	if !o.DisableSpreadSplit {
 		g.spread = &spread{groupSet: g, clock: o.Clock}
 		g.need.spread = g.spread
@@ -136,4 +140,5 @@ func (b *Balancer) installScaleUp(options *coreoptions.AutoscalerOptions) {
 	b.groupSet.quotas = &quotas{options: options}
 	options.Processors.NodeGroupSetProcessor = b.groupSet
 	b.installSpread(options.Processors)
+	b.installDeadlines(options.Processors)
 }

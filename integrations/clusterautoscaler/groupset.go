@@ -44,7 +44,7 @@ func (g *groupSet) FindSimilarNodeGroups(ctx *ca_context.AutoscalingContext, gro
 // Groups that do not change are not in the answer.
 func (g *groupSet) BalanceScaleUpBetweenGroups(ctx *ca_context.AutoscalingContext, groups []cloudprovider.NodeGroup, newNodes int) (
 	[]nodegroupset.ScaleUpInfo, caerrors.AutoscalerError) {
-	up := linked.ScaleUp[cloudprovider.NodeGroup]{Groups: groups, Asked: newNodes, Declared: g.sets.Declared, Lag: g.shift.Lag}
+	up := linked.ScaleUp[cloudprovider.NodeGroup]{Groups: groups, Asked: newNodes, Declared: g.sets.Declared, Lag: g.shift.Lag, Deadlines: g.need.deadlines}
 	if newNodes > 0 && len(groups) > 0 {
 		up.Need = g.need.take(groups[0].Id())
 		up.Planned = g.spread.take()

@@ -17,12 +17,13 @@ import (
 //
 // The autoscaler asks and splits in one goroutine, one scale-up after the other.
 type need struct {
-	strategy expander.Strategy
-	best     *expander.Option
-	shift    *linked.ZonalShift[cloudprovider.NodeGroup]
-	sets     *sets
-	spread   *spread                        // nil: switched off
-	ctx      *ca_context.AutoscalingContext // of the loop
+	strategy  expander.Strategy
+	best      *expander.Option
+	shift     *linked.ZonalShift[cloudprovider.NodeGroup]
+	sets      *sets
+	spread    *spread                                    // nil: switched off
+	deadlines *linked.Deadlines[cloudprovider.NodeGroup] // of declared sets
+	ctx       *ca_context.AutoscalingContext             // of the loop
 }
 
 // learn puts the need around the strategy of an autoscaler that runs, whatever made it. It is
@@ -60,6 +61,7 @@ func (n *need) look(templates map[string]*framework.NodeInfo) {
 		return
 	}
 	n.shift.Look(nodes, cloudOf(n.ctx), labelsOf(templates))
+	n.deadlines.Look(nodes, cloudOf(n.ctx))
 }
 
 // labelsOf returns the labels of a group's template.

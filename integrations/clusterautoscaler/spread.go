@@ -98,7 +98,7 @@ func (s *spread) work(ctx *ca_context.AutoscalingContext, options []expander.Opt
 	}
 	work := linked.Spread[ca.NodeGroup]{
 		Pods: s.pods, Chosen: at, Templates: map[string]linked.Template{},
-		Lag: s.groupSet.shift.Lag, Declared: s.groupSet.sets.Declared,
+		Lag: s.groupSet.shift.Lag, Declared: s.groupSet.sets.Declared, Deadlines: s.groupSet.need.deadlines,
 		Try: func(added []string, pods []linked.Placement) error { return s.try(ctx, infos, templates, added, pods) },
 	}
 	for _, option := range options {

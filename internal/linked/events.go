@@ -17,9 +17,11 @@ const (
 	eventUnevenScaleUp     = "UnevenScaleUp"     // so they were, but a group was left out or nodes found no room
 	eventScaleDownDeferred = "ScaleDownDeferred" // nodes begin to wait because their set would become uneven
 	eventPoliciesRefused   = "PoliciesRefused"   // a changed file of policies is not used
-	eventZoneShifted       = "ZoneShifted"       // a zone is shifted away
-	eventZoneReturned      = "ZoneReturned"      // it has come back
-	eventUnevenScaleDown   = "UnevenScaleDown"   // nodes that have waited as long as they may go although it does
+	// nodes of a group were not ready by the start-up deadline of its set
+	eventStartupDeadlineMissed = "StartupDeadlineMissed"
+	eventZoneShifted           = "ZoneShifted"     // a zone is shifted away
+	eventZoneReturned          = "ZoneReturned"    // it has come back
+	eventUnevenScaleDown       = "UnevenScaleDown" // nodes that have waited as long as they may go although it does
 )
 
 // listed is how many groups or nodes an event names: its text must stay below a kilobyte.

@@ -14,7 +14,7 @@ type Metrics struct {
 	groups, sets, incomparable, spread    prometheus.Gauge
 	comparison                            prometheus.Histogram
 	changed                               prometheus.Counter
-	removed, overdue                      prometheus.Counter
+	removed, overdue, late                prometheus.Counter
 	deferred, refused, shiftedZones       prometheus.Gauge
 }
 
@@ -41,6 +41,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		changed:      counter("templates_changed_total", "Templates of node groups that were new or had changed."),
 		removed:      counter("scale_down_removed_nodes_total", "Nodes that were let go to be removed."),
 		overdue:      counter("scale_down_overdue_nodes_total", "Nodes that were let go because they had waited for balance as long as a node may."),
+		late:         counter("late_scale_ups_total", "Times ordered nodes of a node group were not ready by the start-up deadline of its set."),
 		refused:      gauge("refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are."),
 		deferred:     gauge("scale_down_deferred_nodes", "Nodes that may be removed and wait because their set would become uneven."),
 		shiftedZones: gauge("shifted_zones", "Zones that are shifted away."),
@@ -54,7 +55,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.splits, m.splitNodes, m.unplaced, m.leftOut, m.groups, m.sets, m.incomparable, m.spread, m.comparison, m.changed,
-		m.removed, m.overdue, m.deferred, m.refused, m.shiftedZones,
+		m.removed, m.overdue, m.late, m.deferred, m.refused, m.shiftedZones,
 	}
 }
 

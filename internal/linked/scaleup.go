@@ -29,6 +29,8 @@ type ScaleUp[G NodeGroup] struct {
 	Planned *SpreadPlan[G]
 	// Lag is by how many nodes a group counts as larger than it is; nil: none does.
 	Lag func(group string) int64
+	// Deadlines are those of declared sets; nil for none.
+	Deadlines *Deadlines[G]
 }
 
 // Limits are the quotas over the groups of a scale-up, and how many more nodes the whole cluster
@@ -65,6 +67,7 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 		d := p.decision
 		d.Asked = u.Asked
 		journal.split(d)
+		u.Deadlines.given(u.Groups, d.Groups)
 		klog.V(1).InfoS("Scale-up is planned for all pods with a topology spread", "chosen", d.Chosen, "need", d.Need, "asked", d.Asked, "pods", d.Pods, "podsLeft", d.PodsLeft, "groups", d.Groups)
 		return p.Growth, nil
 	}
@@ -72,10 +75,15 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 	request, policy := u.underPolicy(u.request(sized, d), d.Chosen)
 	d.Policy = policy
 	lower := raise(&request, u.Lag)
-	result, err := nodegroupset.Split(request)
+	split := nodegroupset.Split
+	if u.Deadlines != nil {
+		split = u.Deadlines.split
+	}
+	result, err := split(request)
 	if err != nil {
 		return nil, err
 	}
+	u.Deadlines.given(u.Groups, result.Groups)
 	lower(&result)
 	result.Groups = result.Groups[:len(sized)]
 	d.Unplaced, d.Groups, d.Quotas = int(result.Unplaced), result.Groups, boundBy(result)

@@ -27,6 +27,7 @@ type Spread[G NodeGroup] struct {
 	Nodes     []Template
 	Lag       func(group string) int64                      // as in ScaleUp
 	Declared  func(group string) (*nodegroupset.Terms, []G) // as in ScaleUp
+	Deadlines *Deadlines[G]                                 // as in ScaleUp
 	Limits    func(groups []Sized[G], more int64) (Limits, error)
 	// Try has the autoscaler's scheduler put pods on nodes, and returns why it does not. New nodes of
 	// groups are numbered after those that there are.
@@ -168,6 +169,9 @@ func (w *spreadWork[G]) addMembers(sized []Sized[G]) {
 		if w.Lag != nil {
 			lag := min(w.Lag(m.Name), nodegroupset.MaxSize-m.Max)
 			m.Size, m.Max = m.Size+lag, m.Max+lag
+		}
+		if allowed, tried := w.Deadlines.trial(m.Name); tried {
+			m.Held, m.Allowed = true, allowed
 		}
 		w.sized, w.request.Members = append(w.sized, one), append(w.request.Members, m)
 	}

@@ -1,0 +1,211 @@
+package linked
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/backoff"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
+)
+
+// Deadlines are the start-up deadlines of declared sets. The autoscaler itself gives up nodes that do
+// not come, takes them back, leaves their group alone for a while and orders others: after the
+// provision time of the group, which is the deadline where other members of its set can take them.
+// Afterwards the group is on trial: it gets one node until one has become ready. It is safe for
+// concurrent use.
+type Deadlines[G NodeGroup] struct {
+	declared func(group string) (*nodegroupset.Terms, []G)
+	away     func(group string) string // why a group must not grow; empty if it may
+	clock    clock.PassiveClock
+	journal  *Journal
+
+	mu      sync.Mutex
+	backoff *backoff.Backoff
+	trials  map[string]trial
+	takers  map[string][]string // the members that could take the last nodes of a group
+}
+
+// trial is of a group that has brought nodes too late.
+type trial struct {
+	since   time.Time
+	ordered bool // it has got a node
+}
+
+// NewDeadlines returns deadlines without memory. Declared returns how the set of a group shares nodes
+// and its members, away why a group must not grow, and the options are those of the autoscaler.
+func NewDeadlines[G NodeGroup](declared func(group string) (*nodegroupset.Terms, []G), away func(group string) string, options backoff.Options, journal *Journal) *Deadlines[G] {
+	return &Deadlines[G]{
+		declared: declared, away: away, clock: journal.clock, journal: journal,
+		backoff: backoff.New(options), trials: map[string]trial{}, takers: map[string][]string{},
+	}
+}
+
+// Patience returns how long nodes of a group may take, within the limit that the autoscaler has.
+func (d *Deadlines[G]) Patience(group string, limit time.Duration) time.Duration {
+	terms, members := d.declared(group)
+	deadline := terms.Patience(limit)
+	if deadline == limit {
+		return limit
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	takers, known := d.takers[group]
+	if slices.ContainsFunc(members, func(m G) bool {
+		id := m.Id()
+		return id != group && (!known || slices.Contains(takers, id)) && d.well(id) && d.away(id) == "" && hasRoom(m)
+	}) {
+		return deadline
+	}
+	return limit
+}
+
+// well reports whether a group neither is left alone nor has anything to prove.
+func (d *Deadlines[G]) well(group string) bool {
+	_, tried := d.trials[group]
+	return !tried && !d.leftAlone(group)
+}
+
+func (d *Deadlines[G]) leftAlone(group string) bool {
+	_, _, off := d.backoff.Active(group, d.clock.Now())
+	return off
+}
+
+func hasRoom[G NodeGroup](group G) bool {
+	size, err := group.TargetSize()
+	return err == nil && size < group.MaxSize()
+}
+
+// Failed records that a scale-up of a group has failed: late if its nodes did not come in time.
+func (d *Deadlines[G]) Failed(group, why string, late bool) {
+	terms, _ := d.declared(group)
+	if terms == nil || terms.StartupDeadline == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.backoff.Failed(group, why, d.clock.Now())
+	if !late {
+		return
+	}
+	d.trials[group] = trial{since: d.clock.Now()}
+	klog.InfoS("Nodes have not come in time, others of the set take their share", "nodeGroup", group, "set", terms.Set, "startupDeadline", terms.StartupDeadline)
+	d.journal.late(group, terms)
+}
+
+// Look takes in the nodes: groups of which one has become ready have proved themselves.
+func (d *Deadlines[G]) Look(nodes []*v1.Node, cloud Cloud[G]) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.trials) == 0 {
+		return
+	}
+	var none G
+	for _, node := range nodes {
+		group, err := cloud.NodeGroupForNode(node)
+		if err != nil || any(group) == any(none) {
+			continue
+		}
+		if t, tried := d.trials[group.Id()]; tried && template.IsReady(node) && node.CreationTimestamp.After(t.since) {
+			delete(d.trials, group.Id())
+		}
+	}
+}
+
+// split is nodegroupset.Split in which groups on trial get no more than one node, and none while
+// another member of their set is left alone, as long as others can take the rest.
+func (d *Deadlines[G]) split(request nodegroupset.SplitRequest) (nodegroupset.SplitResult, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	limited := request
+	limited.Groups = slices.Clone(request.Groups)
+	trials := false
+	for i := range limited.Groups {
+		g := &limited.Groups[i]
+		if allowed, tried := d.allowed(g.Name); tried {
+			g.Max = min(g.Max, g.Size+allowed)
+			g.Min = min(g.Min, g.Max)
+			trials = true
+		}
+	}
+	result, err := nodegroupset.Split(limited)
+	if err == nil && trials && result.Unplaced > 0 {
+		return splitRest(request, result)
+	}
+	return result, err
+}
+
+// splitRest splits what a first split has left over.
+func splitRest(request nodegroupset.SplitRequest, first nodegroupset.SplitResult) (nodegroupset.SplitResult, error) {
+	request.Nodes, request.Groups = first.Unplaced, slices.Clone(request.Groups)
+	for i := range request.Groups {
+		request.Groups[i].Size = first.Groups[i].NewSize
+	}
+	result, err := nodegroupset.Split(request)
+	for i := range result.Groups {
+		result.Groups[i].Size = first.Groups[i].Size
+	}
+	return result, err
+}
+
+// allowed returns how many nodes a group on trial may get; tried is false for others.
+func (d *Deadlines[G]) allowed(group string) (nodes int64, tried bool) {
+	t, tried := d.trials[group]
+	if !tried || t.ordered {
+		return 0, tried
+	}
+	_, members := d.declared(group)
+	if slices.ContainsFunc(members, func(m G) bool { return m.Id() != group && d.leftAlone(m.Id()) }) {
+		return 0, true
+	}
+	return 1, true
+}
+
+// trial is allowed for callers without the lock.
+func (d *Deadlines[G]) trial(group string) (nodes int64, tried bool) {
+	if d == nil {
+		return 0, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.allowed(group)
+}
+
+// given notes which nodes groups get, any of which could take what the others get.
+func (d *Deadlines[G]) given(groups []G, split []nodegroupset.GroupSplit) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, g := range split {
+		if t, tried := d.trials[g.Name]; tried && g.NewSize > g.Size {
+			t.ordered = true
+			d.trials[g.Name] = t
+		}
+	}
+	for _, g := range groups {
+		var others []string
+		for _, other := range groups {
+			if other.Id() != g.Id() {
+				others = append(others, other.Id())
+			}
+		}
+		d.takers[g.Id()] = others
+	}
+}
+
+// late records that nodes of a group did not come in time.
+func (j *Journal) late(group string, terms *nodegroupset.Terms) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.metrics.late.Inc()
+	j.announce(event{v1.EventTypeWarning, eventStartupDeadlineMissed, fmt.Sprintf(
+		"Nodes ordered in %s were not ready within %s, the start-up deadline of set %s; others of the set take their share, and it is tried with one node later", group, terms.StartupDeadline, terms.Set)})
+}
