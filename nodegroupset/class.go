@@ -41,6 +41,30 @@ func Classes(n int, takers func(item int) []string) []Class {
 	return classes
 }
 
+// Crossing reports whether two classes have only some of their members in common, so that neither
+// has all members of the other. Members are in name order.
+func Crossing(classes []Class) bool {
+	for i := range classes {
+		for k := range classes[:i] {
+			a, b := classes[i].Members, classes[k].Members
+			if common := inCommon(a, b); common > 0 && common < min(len(a), len(b)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inCommon is how many names two lists in name order have in common.
+func inCommon(a, b []string) (n int) {
+	for _, name := range a {
+		if _, found := slices.BinarySearch(b, name); found {
+			n++
+		}
+	}
+	return n
+}
+
 // compare is the order in which classes are served.
 func (c *Class) compare(other *Class) int {
 	return cmp.Or(cmp.Compare(len(c.Members), len(other.Members)), slices.Compare(c.Members, other.Members))

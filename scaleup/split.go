@@ -235,15 +235,11 @@ func reusable(earlier []class, members []string) (positions []int) {
 
 // crossing reports whether two classes have only some of their members in common.
 func crossing(classes []class) bool {
-	for i, a := range classes {
-		for _, b := range classes[:i] {
-			if slices.ContainsFunc(a.members, func(name string) bool { return slices.Contains(b.members, name) }) &&
-				!subset(a.members, b.members) && !subset(b.members, a.members) {
-				return true
-			}
-		}
+	all := make([]nodegroupset.Class, len(classes))
+	for i := range classes {
+		all[i].Members = classes[i].members
 	}
-	return false
+	return nodegroupset.Crossing(all)
 }
 
 // subset of two sorted lists.

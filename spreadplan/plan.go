@@ -75,15 +75,18 @@ func New(r *Request) (plan *Plan, why string) {
 			return nil, why
 		}
 	}
-	for _, k := range slices.SortedStableFunc(slices.Values(r.Kinds), before) {
-		left, err := p.provide(k, k.Count, true)
-		if err == nil && left > 0 && slices.ContainsFunc(k.members, func(m *Member) bool { return m.Held }) {
-			left, err = p.provide(k, left, false)
-		}
-		if err != nil {
+	kinds := slices.SortedStableFunc(slices.Values(r.Kinds), before)
+	plain := slices.IndexFunc(kinds, func(k *Kind) bool { return k.zones == nil })
+	if plain < 0 {
+		plain = len(kinds)
+	}
+	for _, k := range kinds[:plain] {
+		if err := p.provideAll(k, k.Count); err != nil {
 			return nil, err.Error()
 		}
-		p.Left += left
+	}
+	if err := p.providePlain(kinds[plain:]); err != nil {
+		return nil, err.Error()
 	}
 	return &p.Plan, ""
 }
@@ -150,6 +153,16 @@ func (p *planner) fit(k *Kind) (why string) {
 	return ""
 }
 
+// provideAll plans nodes for so many pods of a kind, and notes how many have no room.
+func (p *planner) provideAll(k *Kind, pods int64) error {
+	left, err := p.provide(k, pods, true)
+	if err == nil && left > 0 && slices.ContainsFunc(k.members, func(m *Member) bool { return m.Held }) {
+		left, err = p.provide(k, left, false)
+	}
+	p.Left += left
+	return err
+}
+
 // provide plans nodes for so many pods of a kind, and puts the pods on machines. Members that are
 // held get no more than they are allowed, if that is limited. It returns how many pods are left.
 func (p *planner) provide(k *Kind, pods int64, limited bool) (left int64, err error) {
@@ -164,13 +177,7 @@ func (p *planner) provide(k *Kind, pods int64, limited bool) (left int64, err er
 		size := p.Sizes[m.Name]
 		request.Groups = append(request.Groups, nodegroupset.Group{Name: m.Name, Size: size, Min: min(m.Min, size), Max: p.top(m, limited)})
 	}
-	if p.request.Terms != nil {
-		request = p.request.Terms(request, k.members[0].Name, func(name string) (int64, bool) {
-			size, known := p.Sizes[name]
-			return size, known
-		})
-	}
-	result, err := nodegroupset.Split(request)
+	result, err := p.split(request)
 	if err != nil {
 		return pods, err
 	}
@@ -181,6 +188,17 @@ func (p *planner) provide(k *Kind, pods int64, limited bool) (left int64, err er
 		}
 	}
 	return p.fill(k, pods, p.machines[before:]), nil
+}
+
+// split shares nodes by the terms of the members' set.
+func (p *planner) split(request nodegroupset.SplitRequest) (nodegroupset.SplitResult, error) {
+	if p.request.Terms != nil {
+		request = p.request.Terms(request, request.Groups[0].Name, func(name string) (int64, bool) {
+			size, known := p.Sizes[name]
+			return size, known
+		})
+	}
+	return nodegroupset.Split(request)
 }
 
 // top is the size that a member may grow to.
