@@ -54,10 +54,17 @@ type MemberClusterList struct {
 // MemberClusterSpec says how a cluster is reached and what may run there.
 //
 // +kubebuilder:object:generate=true
+// +kubebuilder:validation:XValidation:rule="has(self.kubeconfigSecretRef) != has(self.clusterProfileRef)",message="must have exactly one of kubeconfigSecretRef and clusterProfileRef"
 type MemberClusterSpec struct {
 	// KubeconfigSecretRef refers to the Secret with the kubeconfig of the cluster. When the Secret
 	// changes, the new credentials are used at once.
-	KubeconfigSecretRef KubeconfigSecretReference `json:"kubeconfigSecretRef"`
+	// +optional
+	KubeconfigSecretRef KubeconfigSecretReference `json:"kubeconfigSecretRef,omitzero"`
+
+	// ClusterProfileRef refers to the ClusterProfile of the cluster. The controller sets it in the
+	// MemberCluster that it makes for each ClusterProfile in its namespace.
+	// +optional
+	ClusterProfileRef *ClusterProfileReference `json:"clusterProfileRef,omitempty"`
 
 	// Taints keep replicas out of the cluster. They concern every FederatedReplicaSet.
 	// +optional
@@ -86,6 +93,24 @@ type KubeconfigSecretReference struct {
 	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
 	Key string `json:"key,omitempty"`
 }
+
+// ClusterProfileReference refers to a ClusterProfile of multicluster.x-k8s.io in the namespace of the
+// controllers. The address of the cluster is that of its access provider secretreader, and the token
+// is in the key token of the Secret with the name of the ClusterProfile, as that provider is defined.
+// Access providers that run a command are never used.
+//
+// +kubebuilder:object:generate=true
+type ClusterProfileReference struct {
+	// Name of the ClusterProfile, in the namespace of the controllers.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+}
+
+// LabelClusterProfile marks a MemberCluster that the controller has made for a ClusterProfile, and
+// deletes with it.
+const LabelClusterProfile = "evenkeel.dev/cluster-profile"
 
 // DefaultKubeconfigKey is the key of a KubeconfigSecretReference that has none.
 const DefaultKubeconfigKey = "kubeconfig"
@@ -147,6 +172,9 @@ const (
 	ReasonUnchecked = "Unchecked"
 	// ReasonSecretNotFound: there is no such Secret, or it has no such key.
 	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonProfileUnusable: there is no such ClusterProfile, or none of its access providers can be
+	// used without running a command.
+	ReasonProfileUnusable = "ProfileUnusable"
 	// ReasonInvalidKubeconfig: the kubeconfig cannot be used as it is.
 	ReasonInvalidKubeconfig = "InvalidKubeconfig"
 	// ReasonPluginRefused: the kubeconfig asks to run a command or a plugin.

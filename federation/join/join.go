@@ -278,6 +278,7 @@ func (j *joiner) register(ctx context.Context, kubeconfig []byte) error {
 	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: j.name}}
 	return j.ensure(ctx, "host", j.host.Client, m, func() {
 		m.Labels = with(m.Labels, j.options.Labels)
+		m.Spec.ClusterProfileRef = nil
 		m.Spec.KubeconfigSecretRef = v1alpha1.KubeconfigSecretReference{Name: secret.Name, Key: v1alpha1.DefaultKubeconfigKey}
 	})
 }

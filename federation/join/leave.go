@@ -50,6 +50,9 @@ func (j *joiner) forget(ctx context.Context, m *v1alpha1.MemberCluster) error {
 	if err := j.delete(ctx, "host", j.host.Client, m); err != nil {
 		return err
 	}
+	if m.Spec.KubeconfigSecretRef.Name == "" {
+		return nil // the ClusterProfile that it refers to is not of join
+	}
 	var secret v1.Secret
 	err := j.host.Client.Get(ctx, client.ObjectKey{Namespace: j.options.Namespace, Name: m.Spec.KubeconfigSecretRef.Name}, &secret)
 	switch {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -39,7 +40,14 @@ func (m *Members) Name() string { return Name }
 // SetupWithManager registers the controller, which connects to every MemberCluster while its
 // manager leads. The scheme of the manager must know v1alpha1 and the core kinds.
 func (m *Members) SetupWithManager(mgr manager.Manager) error {
-	r := &reconciler{members: m, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("evenkeel-" + Name)}
+	profiles, err := newProfiles(mgr.GetConfig(), m.options.Namespace, m.clusterChanged)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(profiles); err != nil {
+		return fmt.Errorf("adding the watch of ClusterProfiles: %w", err)
+	}
+	r := &reconciler{members: m, client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("evenkeel-" + Name), profiles: profiles}
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		For(&v1alpha1.MemberCluster{}).
 		Watches(&v1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret)).
@@ -57,10 +65,11 @@ func (m *Members) attach(ctx context.Context, q workqueue.TypedRateLimitingInter
 
 // reconciler connects to MemberClusters and writes their status.
 type reconciler struct {
-	members *Members
-	client  client.Client
-	live    client.Reader
-	events  events.EventRecorder
+	members  *Members
+	client   client.Client
+	live     client.Reader
+	events   events.EventRecorder
+	profiles *profiles // nil without any
 }
 
 // ofSecret are the MemberClusters that refer to a Secret.
@@ -71,7 +80,8 @@ func (r *reconciler) ofSecret(ctx context.Context, secret client.Object) []recon
 	}
 	var requests []reconcile.Request
 	for i := range all.Items {
-		if all.Items[i].Spec.KubeconfigSecretRef.Name == secret.GetName() {
+		spec := &all.Items[i].Spec
+		if ref := spec.ClusterProfileRef; spec.KubeconfigSecretRef.Name == secret.GetName() || ref != nil && ref.Name == secret.GetName() {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
 		}
 	}
@@ -84,10 +94,13 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	err := r.client.Get(ctx, request.NamespacedName, &m)
 	if apierrors.IsNotFound(err) || err == nil && m.DeletionTimestamp != nil {
 		r.members.remove(request.Name)
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, r.follow(ctx, request.Name, nil)
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading MemberCluster %s: %w", request.Name, err)
+	}
+	if err := r.follow(ctx, request.Name, &m); err != nil {
+		return reconcile.Result{}, err
 	}
 	if err := r.prepare(ctx); err != nil {
 		return reconcile.Result{}, err
@@ -137,6 +150,31 @@ func (r *reconciler) prepare(ctx context.Context) error {
 
 // connect has the cluster reached as its Secret says now.
 func (r *reconciler) connect(ctx context.Context, c *Cluster, m *v1alpha1.MemberCluster) error {
+	data, err := r.kubeconfig(ctx, m)
+	var config *rest.Config
+	var expires time.Time
+	if err == nil {
+		config, expires, err = ReadKubeconfig(data, time.Now())
+	}
+	if err == nil {
+		r.members.mu.Lock()
+		lifetime := r.members.ctx
+		r.members.mu.Unlock()
+		err = c.connect(lifetime, config, sha256.Sum256(data), expires)
+	}
+	var problem *Problem
+	if errors.As(err, &problem) {
+		c.refuse(problem)
+		return nil
+	}
+	return err
+}
+
+// kubeconfig is what the cluster is reached by.
+func (r *reconciler) kubeconfig(ctx context.Context, m *v1alpha1.MemberCluster) ([]byte, error) {
+	if ref := m.Spec.ClusterProfileRef; ref != nil {
+		return r.ofProfile(ctx, ref.Name)
+	}
 	ref := m.Spec.KubeconfigSecretRef
 	key := cmp.Or(ref.Key, v1alpha1.DefaultKubeconfigKey)
 	var secret v1.Secret
@@ -144,27 +182,13 @@ func (r *reconciler) connect(ctx context.Context, c *Cluster, m *v1alpha1.Member
 	data, found := secret.Data[key]
 	switch {
 	case apierrors.IsNotFound(err):
-		c.refuse(&Problem{v1alpha1.ReasonSecretNotFound, fmt.Sprintf("there is no Secret %s in namespace %s: create it, or %s", ref.Name, r.members.options.Namespace, remedy)})
-		return nil
+		return nil, &Problem{v1alpha1.ReasonSecretNotFound, fmt.Sprintf("there is no Secret %s in namespace %s: create it, or %s", ref.Name, r.members.options.Namespace, remedy)}
 	case err != nil:
-		return fmt.Errorf("reading Secret %s: %w", ref.Name, err)
+		return nil, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
 	case !found:
-		c.refuse(&Problem{v1alpha1.ReasonSecretNotFound, fmt.Sprintf("the Secret %s in namespace %s has no key %s: add it, or %s", ref.Name, r.members.options.Namespace, key, remedy)})
-		return nil
+		return nil, &Problem{v1alpha1.ReasonSecretNotFound, fmt.Sprintf("the Secret %s in namespace %s has no key %s: add it, or %s", ref.Name, r.members.options.Namespace, key, remedy)}
 	}
-	var problem *Problem
-	config, expires, err := ReadKubeconfig(data, time.Now())
-	if err == nil {
-		r.members.mu.Lock()
-		lifetime := r.members.ctx
-		r.members.mu.Unlock()
-		err = c.connect(lifetime, config, sha256.Sum256(data), expires)
-	}
-	if errors.As(err, &problem) {
-		c.refuse(problem)
-		return nil
-	}
-	return err
+	return data, nil
 }
 
 // store writes the status if it changed.

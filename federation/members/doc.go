@@ -16,8 +16,10 @@
 //
 // In the host:
 //
-//   - evenkeel.dev: memberclusters: get, list, watch; memberclusters/status: patch
+//   - evenkeel.dev: memberclusters: get, list, watch, create, patch, delete (the last three for those
+//     that stand for ClusterProfiles); memberclusters/status: patch
 //   - secrets in the namespace of the controllers: get, list, watch
+//   - multicluster.x-k8s.io: clusterprofiles in the namespace of the controllers: list, watch
 //   - the namespace kube-system: get
 //   - events.k8s.io: events in the namespace default: create, patch
 //

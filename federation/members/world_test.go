@@ -11,8 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	discoveryfake "k8s.io/client-go/discovery/fake"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +36,8 @@ type world struct {
 	events  *events.FakeRecorder
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	writes  int // of statuses
+	inHost  *dynamicfake.FakeDynamicClient
+	kinds   *discoveryfake.FakeDiscovery
 	stop    func()
 }
 
@@ -54,6 +60,10 @@ func newWorld(t *testing.T, o Options, objects ...client.Object) *world {
 			w.writes++
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		}}).Build()
+	w.inHost = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		{Group: profileGroup, Version: "v1alpha1", Resource: profileResource}: "ClusterProfileList",
+	})
+	w.kinds = &discoveryfake.FakeDiscovery{Fake: &clienttesting.Fake{}}
 	o.dial = w.net.dial
 	w.run(o)
 	return w
@@ -67,7 +77,15 @@ func (w *world) run(o Options) {
 	if err := w.members.attach(ctx, w.queue); err != nil {
 		w.t.Fatal(err)
 	}
-	r := &reconciler{members: w.members, client: w.host, live: w.host, events: w.events}
+	p := &profiles{discovery: w.kinds, client: w.inHost, namespace: DefaultNamespace, changed: w.members.clusterChanged}
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		if err := p.Start(ctx); err != nil {
+			w.t.Error(err)
+		}
+	}()
+	r := &reconciler{members: w.members, client: w.host, live: w.host, events: w.events, profiles: p}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -93,6 +111,7 @@ func (w *world) run(o Options) {
 			c.close()
 		}
 		cancel()
+		<-watching
 	}
 }
 
