@@ -55,7 +55,7 @@ func Local(server string) bool {
 // verify finds out whether the controllers will be able to use the kubeconfig, and to do with it
 // what they must.
 func (j *joiner) verify(ctx context.Context, kubeconfig []byte) error {
-	config, _, err := members.ReadKubeconfig(kubeconfig, time.Now())
+	config, _, err := members.ReadKubeconfig(kubeconfig, j.options.Clock.Now())
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDenied, err)
 	}

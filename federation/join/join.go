@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -66,6 +67,8 @@ type Options struct {
 	Server string
 	// Lifetime is how long credentials are asked for; 0 means DefaultLifetime.
 	Lifetime time.Duration
+	// Clock is the real one if nil.
+	Clock clock.PassiveClock
 	// As returns a client of the member with other credentials.
 	As func(*rest.Config) (client.Client, error)
 }
@@ -94,6 +97,9 @@ type joiner struct {
 func Join(ctx context.Context, host, member Cluster, name string, o Options) ([]Step, error) {
 	o.Namespace = cmp.Or(o.Namespace, members.DefaultNamespace)
 	o.Lifetime = cmp.Or(o.Lifetime, DefaultLifetime)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
 	j := &joiner{host: host, member: member, name: name, options: o}
 	if err := j.suits(ctx); err != nil {
 		return nil, err
@@ -250,7 +256,7 @@ func (j *joiner) revoke(ctx context.Context, which func(*v1.Secret) bool) error 
 		if !which(&all.Items[i]) {
 			continue
 		}
-		if err := j.member.Client.Delete(ctx, &all.Items[i]); client.IgnoreNotFound(err) != nil {
+		if err := client.IgnoreNotFound(j.member.Client.Delete(ctx, &all.Items[i])); err != nil {
 			return fmt.Errorf("in the member: revoking credentials: %w", err)
 		}
 		j.did("member", nameOf(&all.Items[i])+", and its token", "deleted")

@@ -158,23 +158,20 @@ func (c *caches) denied() *Problem {
 	return c.problem
 }
 
-func (c *caches) get(l Local) (any, bool) {
-	informer, ok := c.local[l.Kind]
-	if !ok {
-		return nil, false
+func (c *caches) get(l Local) any {
+	o, _, err := c.local[l.Kind].GetStore().GetByKey(cache.NewObjectName(l.Namespace, l.Name).String())
+	if err != nil {
+		return nil // it never is: the key is a name
 	}
-	o, found, err := informer.GetStore().GetByKey(cache.NewObjectName(l.Namespace, l.Name).String())
-	return o, found && err == nil
+	return o
 }
 
 func (c *caches) replicaSet(namespace, name string) *appsv1.ReplicaSet {
-	o, _ := c.get(Local{ReplicaSet, namespace, name})
-	r, _ := o.(*appsv1.ReplicaSet)
+	r, _ := c.get(Local{ReplicaSet, namespace, name}).(*appsv1.ReplicaSet)
 	return r
 }
 
 func (c *caches) deployment(namespace, name string) *appsv1.Deployment {
-	o, _ := c.get(Local{Deployment, namespace, name})
-	d, _ := o.(*appsv1.Deployment)
+	d, _ := c.get(Local{Deployment, namespace, name}).(*appsv1.Deployment)
 	return d
 }

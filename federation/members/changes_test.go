@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -26,7 +27,7 @@ func TestDoMakesTheLastChange(t *testing.T) {
 		change := func(what string) Change {
 			return func(context.Context, client.Client) {
 				made = append(made, what) // not locked: of one key there is one at a time
-				time.Sleep(time.Second)
+				time.Sleep(time.Second)   //nolint:forbidigo // in the bubble's time
 			}
 		}
 		for _, what := range []string{"1", "2", "3"} {
@@ -55,7 +56,7 @@ func TestDoIsBounded(t *testing.T) {
 				all++
 				most = max(most, now)
 				mu.Unlock()
-				time.Sleep(time.Second)
+				time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
 				mu.Lock()
 				now--
 				mu.Unlock()
@@ -91,15 +92,17 @@ func TestHangDelaysNoOtherCluster(t *testing.T) {
 	w := newWorld(t, o)
 	w.stop()
 	w.run(o) // on the network, not in memory
-	defer w.stop()
+	t.Cleanup(w.stop)
 	servers := map[string]*server{}
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		s := newServer("uid-of-"+name, "token-of-"+name)
 		web := httptest.NewUnstartedServer(s)
 		web.Config.ErrorLog = log.New(io.Discard, "", 0)
 		web.StartTLS()
-		defer web.Close()
-		defer web.CloseClientConnections()
+		t.Cleanup(func() {
+			web.CloseClientConnections()
+			web.Close()
+		})
 		servers[name] = s
 		w.join(name, kubeconfig(t, web.URL, s.token))
 	}
@@ -144,13 +147,13 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := clock.RealClock{}.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !is() {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("not in time: %s", what)
-		case <-tick.C:
+		case <-tick.C():
 		}
 	}
 }

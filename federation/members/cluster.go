@@ -50,7 +50,7 @@ type registry interface {
 }
 
 func newCluster(name string, before State, home registry, o *Options) *Cluster {
-	return &Cluster{name: name, options: o, home: home, live: newLiveness(before, time.Now(), o)}
+	return &Cluster{name: name, options: o, home: home, live: newLiveness(before, o.Clock.Now(), o)}
 }
 
 // View is what is known of a cluster at a time.
@@ -80,7 +80,7 @@ func (v View) tainted(effect v1.TaintEffect) bool {
 func (c *Cluster) View() View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.live.advance(time.Now())
+	c.live.advance(c.options.Clock.Now())
 	return View{
 		Name: c.name, Labels: maps.Clone(c.labels), Taints: slices.Clone(c.taints),
 		State: c.live.state, Since: c.live.since, Cause: c.cause, Known: c.caches != nil,
@@ -121,7 +121,7 @@ func (c *Cluster) Pods(l Local) Pods {
 func (c *Cluster) Client() (client.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.live.advance(time.Now())
+	c.live.advance(c.options.Clock.Now())
 	if c.session == nil || c.live.state != Ready && c.live.state != Stabilizing {
 		return nil, ErrNotAnswering
 	}
@@ -163,14 +163,14 @@ func (c *Cluster) describe(m *v1alpha1.MemberCluster) {
 
 // connect has the cluster reached by a kubeconfig from now on. If it is the one in use, nothing
 // happens.
-func (c *Cluster) connect(ctx context.Context, config *rest.Config, print fingerprint, expires time.Time) error {
+func (c *Cluster) connect(ctx context.Context, config *rest.Config, id fingerprint, expires time.Time) error {
 	c.mu.Lock()
 	before := c.session
 	c.mu.Unlock()
-	if before != nil && before.fingerprint == print {
+	if before != nil && before.fingerprint == id {
 		return nil
 	}
-	s, err := newSession(c, config, print)
+	s, err := newSession(c, config, id)
 	if err != nil { // such as a key that does not belong to its certificate
 		return invalid("cannot be used")
 	}
@@ -189,7 +189,7 @@ func (c *Cluster) refuse(problem *Problem) {
 	c.mu.Lock()
 	s := c.session
 	c.session, c.problem, c.valid, c.expires = nil, problem, false, time.Time{}
-	c.live.failed(time.Now())
+	c.live.failed(c.options.Clock.Now())
 	c.mu.Unlock()
 	if s != nil {
 		s.close()
@@ -202,7 +202,7 @@ func (c *Cluster) close() {
 	c.mu.Lock()
 	s, caches := c.session, c.caches
 	c.session = nil
-	c.live.failed(time.Now())
+	c.live.failed(c.options.Clock.Now())
 	c.mu.Unlock()
 	if s != nil {
 		s.close()
@@ -215,7 +215,7 @@ func (c *Cluster) close() {
 
 // checked takes in what a session found.
 func (c *Cluster) checked(s *session, err error) {
-	now := time.Now()
+	now := c.options.Clock.Now()
 	c.mu.Lock()
 	if c.session != s {
 		c.mu.Unlock()
@@ -282,7 +282,7 @@ func (c *Cluster) filled(s *session, fresh *caches) {
 // advance makes the changes that time alone brings, and returns when the next one is; zero if there
 // is none.
 func (c *Cluster) advance() (next time.Time) {
-	now := time.Now()
+	now := c.options.Clock.Now()
 	c.mu.Lock()
 	c.live.advance(now)
 	next = c.live.next()

@@ -1,6 +1,7 @@
 package members
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -120,7 +121,7 @@ func TestHangCountsAsLossAndDelaysNobody(t *testing.T) {
 		w.after(20 * time.Second)
 		w.says("a", notAnswers)
 		w.says("b", fine)
-		if _, err := w.members.Get("a").Client(); err != ErrNotAnswering { //nolint:errorlint // it is returned as it is
+		if _, err := w.members.Get("a").Client(); !errors.Is(err, ErrNotAnswering) {
 			t.Errorf("a client of a cluster that does not answer: %v", err)
 		}
 		w.after(time.Minute)

@@ -40,7 +40,7 @@ func (m *Members) Name() string { return Name }
 // SetupWithManager registers the controller, which connects to every MemberCluster while its
 // manager leads. The scheme of the manager must know v1alpha1 and the core kinds.
 func (m *Members) SetupWithManager(mgr manager.Manager) error {
-	profiles, err := newProfiles(mgr.GetConfig(), m.options.Namespace, m.clusterChanged)
+	profiles, err := newProfiles(mgr.GetConfig(), m)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if next.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: max(time.Until(next), time.Millisecond)}, nil
+	return reconcile.Result{RequeueAfter: max(next.Sub(r.members.options.Clock.Now()), time.Millisecond)}, nil
 }
 
 // prepare finds out, once, which cluster the host is and which clusters have joined before.
@@ -154,7 +154,7 @@ func (r *reconciler) connect(ctx context.Context, c *Cluster, m *v1alpha1.Member
 	var config *rest.Config
 	var expires time.Time
 	if err == nil {
-		config, expires, err = ReadKubeconfig(data, time.Now())
+		config, expires, err = ReadKubeconfig(data, r.members.options.Clock.Now())
 	}
 	if err == nil {
 		r.members.mu.Lock()

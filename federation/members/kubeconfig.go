@@ -30,8 +30,8 @@ func (p *Problem) Error() string { return p.Message }
 // remedy is the simplest way out of most problems of credentials.
 const remedy = "make new credentials with evenkeel cluster join"
 
-func invalid(format string, args ...any) *Problem {
-	return &Problem{v1alpha1.ReasonInvalidKubeconfig, "the kubeconfig " + fmt.Sprintf(format, args...) + ": " + remedy}
+func invalid(what string) *Problem {
+	return &Problem{v1alpha1.ReasonInvalidKubeconfig, "the kubeconfig " + what + ": " + remedy}
 }
 
 // ReadKubeconfig returns how the current context of a kubeconfig reaches its cluster, and when its

@@ -52,11 +52,10 @@ func newLiveness(before State, now time.Time, o *Options) liveness {
 func (l *liveness) answered(now time.Time) {
 	l.advance(now) // it may have been offline in between
 	l.failing = time.Time{}
-	switch l.state {
-	case Connecting, NotAnswering:
-		l.become(Ready, now)
-	case Offline:
+	if l.state == Offline {
 		l.become(Stabilizing, now)
+	} else if l.state != Stabilizing && l.state != Ready {
+		l.become(Ready, now)
 	}
 	l.advance(now)
 }
@@ -67,10 +66,9 @@ func (l *liveness) failed(now time.Time) {
 		l.advance(now)
 		l.failing = now
 	}
-	switch l.state {
-	case Ready:
+	if l.state == Ready {
 		l.become(NotAnswering, now)
-	case Stabilizing:
+	} else if l.state == Stabilizing {
 		l.become(Offline, now)
 	}
 	l.advance(now)
@@ -89,11 +87,11 @@ func (l *liveness) advance(now time.Time) {
 
 // next is when advance changes the state; zero if it does not.
 func (l *liveness) next() time.Time {
-	switch l.state {
-	case Connecting, NotAnswering:
-		return l.failing.Add(l.offlineAfter)
-	case Stabilizing:
+	if l.state == Stabilizing {
 		return l.since.Add(l.stableFor)
+	}
+	if l.state == Connecting || l.state == NotAnswering {
+		return l.failing.Add(l.offlineAfter)
 	}
 	return time.Time{}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // Defaults of Options.
@@ -48,6 +50,9 @@ type Options struct {
 	// Metrics record what happens; nil means that they are registered nowhere.
 	Metrics *Metrics
 
+	// Clock is the real one if nil.
+	Clock clock.Clock
+
 	// dial opens connections in place of the network, in tests.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -62,6 +67,9 @@ func (o *Options) setDefaults() {
 	o.QPS = cmp.Or(o.QPS, DefaultQPS)
 	o.Burst = cmp.Or(o.Burst, DefaultBurst)
 	o.Writers = cmp.Or(o.Writers, DefaultWriters)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
 	if o.Metrics == nil {
 		o.Metrics, _ = NewMetrics(nil) // nothing is registered, so nothing can be registered twice
 	}

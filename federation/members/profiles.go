@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -42,12 +43,13 @@ type profiles struct {
 	client    dynamic.Interface
 	namespace string
 	changed   func(name string)
+	clock     clock.Clock
 
 	mu    sync.Mutex
 	found cache.SharedIndexInformer // nil as long as the host does not have the kind
 }
 
-func newProfiles(config *rest.Config, namespace string, changed func(name string)) (*profiles, error) {
+func newProfiles(config *rest.Config, m *Members) (*profiles, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("building a client for the kinds of the host: %w", err)
@@ -56,7 +58,7 @@ func newProfiles(config *rest.Config, namespace string, changed func(name string
 	if err != nil {
 		return nil, fmt.Errorf("building a client for ClusterProfiles: %w", err)
 	}
-	return &profiles{discovery: d, client: c, namespace: namespace, changed: changed}, nil
+	return &profiles{discovery: d, client: c, namespace: m.options.Namespace, changed: m.clusterChanged, clock: m.options.Clock}, nil
 }
 
 // Start implements manager.Runnable. It waits until the host has ClusterProfiles, and watches them.
@@ -65,12 +67,12 @@ func (p *profiles) Start(ctx context.Context) error {
 		if version := p.version(); version != "" {
 			return p.watch(ctx, version)
 		}
-		wait := time.NewTimer(lookForProfiles)
+		wait := p.clock.NewTimer(lookForProfiles)
 		select {
 		case <-ctx.Done():
 			wait.Stop()
 			return nil
-		case <-wait.C:
+		case <-wait.C():
 		}
 	}
 }

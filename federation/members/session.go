@@ -57,14 +57,14 @@ type session struct {
 // newSession builds the clients of a cluster. Nothing is called yet. Every session has connections
 // of its own, so that they end with it, and the probes have others than the calls: a connection
 // that hangs does not answer for the cluster.
-func newSession(c *Cluster, config *rest.Config, print fingerprint) (*session, error) {
+func newSession(c *Cluster, config *rest.Config, id fingerprint) (*session, error) {
 	server, err := url.Parse(config.Host)
 	if err != nil {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
 	config.Host = "https://" + c.name + strings.TrimSuffix(server.Path, "/")
-	s := &session{cluster: c, fingerprint: print, host: config.Host, server: server.Host, hurry: make(chan struct{}, 1)}
+	s := &session{cluster: c, fingerprint: id, host: config.Host, server: server.Host, hurry: make(chan struct{}, 1)}
 	config.UserAgent = "evenkeel-controller"
 	config.QPS = -1 // see limited, which does not log addresses
 	config.WarningHandler = rest.NoWarnings{}
@@ -152,9 +152,10 @@ func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := c.limit.Wait(r.Context()); err != nil {
 		return nil, context.DeadlineExceeded // it would wait until after its deadline
 	}
-	start := time.Now()
+	clock := c.session.cluster.options.Clock
+	start := clock.Now()
 	response, err := c.next.RoundTrip(r)
-	c.session.cluster.options.Metrics.called(c.session.cluster.name, r, time.Since(start))
+	c.session.cluster.options.Metrics.called(c.session.cluster.name, r, clock.Since(start))
 	if err != nil && timedOut(err) || response != nil && response.StatusCode == http.StatusUnauthorized {
 		c.session.ask()
 	}
@@ -191,12 +192,12 @@ func (s *session) run(ctx context.Context) {
 			return
 		}
 		s.cluster.checked(s, err)
-		wait := time.NewTimer(s.cluster.options.ProbeInterval)
+		wait := s.cluster.options.Clock.NewTimer(s.cluster.options.ProbeInterval)
 		select {
 		case <-ctx.Done():
 			wait.Stop()
 			return
-		case <-wait.C:
+		case <-wait.C():
 		case <-s.hurry:
 			wait.Stop()
 		}
@@ -245,10 +246,10 @@ func (s *session) probe(ctx context.Context) error {
 		return err
 	}
 	defer response.Body.Close()
-	switch {
-	case response.StatusCode == http.StatusUnauthorized:
+	switch response.StatusCode {
+	case http.StatusUnauthorized:
 		return &Problem{v1alpha1.ReasonUnauthorized, "the cluster does not accept the credentials: " + remedy}
-	case response.StatusCode == http.StatusOK, response.StatusCode == http.StatusForbidden: // some clusters keep their health to themselves
+	case http.StatusOK, http.StatusForbidden: // some clusters keep their health to themselves
 		return nil
 	}
 	return apierrors.NewGenericServerResponse(response.StatusCode, "get", v1.Resource(""), "", "", 0, false)
@@ -291,7 +292,7 @@ func (s *session) reopen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watching the cluster: %w", err)
 	}
-	s.opening, s.openedAt = fresh, time.Now()
+	s.opening, s.openedAt = fresh, s.cluster.options.Clock.Now()
 	s.running.Go(func() {
 		if fresh.wait(ctx) {
 			s.ask()
@@ -313,7 +314,7 @@ func (s *session) filling() error {
 		return nil
 	case problem != nil:
 		return problem
-	case time.Since(s.openedAt) > s.cluster.options.OfflineAfter/2:
+	case s.cluster.options.Clock.Since(s.openedAt) > s.cluster.options.OfflineAfter/2:
 		return context.DeadlineExceeded
 	}
 	return errFilling

@@ -77,7 +77,7 @@ func (w *world) run(o Options) {
 	if err := w.members.attach(ctx, w.queue); err != nil {
 		w.t.Fatal(err)
 	}
-	p := &profiles{discovery: w.kinds, client: w.inHost, namespace: DefaultNamespace, changed: w.members.clusterChanged}
+	p := &profiles{discovery: w.kinds, client: w.inHost, namespace: DefaultNamespace, changed: w.members.clusterChanged, clock: w.members.options.Clock}
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
@@ -121,7 +121,7 @@ func (w *world) end() {
 	for address := range w.net.pipes {
 		w.net.down(address)
 	}
-	time.Sleep(time.Minute) // virtual: what is about to be tried again notices
+	time.Sleep(time.Minute) //nolint:forbidigo // virtual: what is about to be tried again notices
 }
 
 // join adds a MemberCluster with a Secret.
@@ -208,6 +208,6 @@ const (
 
 // after lets time pass, and waits until nothing is left to do.
 func (w *world) after(d time.Duration) {
-	time.Sleep(d)
+	time.Sleep(d) //nolint:forbidigo // virtual time
 	synctest.Wait()
 }
