@@ -56,12 +56,33 @@ type Put struct {
 type planner struct {
 	Plan
 	request  *Request
+	opened   map[string]bool // members that get new nodes in any case
 	machines []*Machine
 }
 
 // New plans nodes for all pods. Without a plan, why says what is in the way.
+//
+// A zone without nodes does not count for a spread until pods of another kind open it. So where one
+// is opened, the plan is made anew with that zone counting from the start.
 func New(r *Request) (plan *Plan, why string) {
-	p := &planner{request: r, Plan: Plan{Sizes: map[string]int64{}}}
+	opened := map[string]bool{}
+	for {
+		plan, why = pass(r, opened)
+		known := len(opened)
+		if why == "" && len(r.Kinds) > 1 {
+			for _, name := range plan.Added {
+				opened[name] = true
+			}
+		}
+		if len(opened) == known {
+			return plan, why
+		}
+	}
+}
+
+// pass plans nodes for all pods where some members have new nodes for certain.
+func pass(r *Request, opened map[string]bool) (plan *Plan, why string) {
+	p := &planner{request: r, opened: opened, Plan: Plan{Sizes: map[string]int64{}}}
 	for i, m := range r.Machines {
 		copied := *m
 		copied.Free, copied.placed, copied.id = maps.Clone(m.Free), nil, i
@@ -305,6 +326,14 @@ func (p *planner) zonesOf(k *Kind) map[string]*zone {
 		z.pods += k.counts(k.zones, m)
 		z.slots += k.slots(m)
 		z.machines = append(z.machines, m)
+	}
+	for i := range p.request.Members {
+		if m := &p.request.Members[i]; p.opened[m.Name] {
+			name, ok := k.domain(m.New().Node)
+			if ok && zones[name] == nil {
+				zones[name] = &zone{active: true}
+			}
+		}
 	}
 	return zones
 }

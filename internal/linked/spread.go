@@ -165,7 +165,7 @@ func (w *spreadWork[G]) addMembers(sized []Sized[G]) {
 			continue
 		}
 		m := spreadplan.Member{Group: one.Group, New: func() *spreadplan.Machine { return machine(template, true) }}
-		m.Max = max(m.Size, min(m.Max, m.Size+w.limits.left(w.sizes, m.Name)))
+		m.Max = m.Size + min(max(0, m.Max-m.Size), w.limits.left(w.sizes, m.Name))
 		if w.Lag != nil {
 			lag := min(w.Lag(m.Name), nodegroupset.MaxSize-m.Max)
 			m.Size, m.Max = m.Size+lag, m.Max+lag
