@@ -30,10 +30,10 @@ type slowJournal struct {
 // request waits for an answer. What was sent has effect even if nobody waits any longer.
 func (j *slowJournal) request(ctx context.Context) error {
 	j.requests++
-	timer := time.NewTimer(j.takes(j.requests))
+	timer := clock.RealClock{}.NewTimer(j.takes(j.requests))
 	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-timer.C():
 		return ctx.Err()
 	case <-ctx.Done():
 		return ctx.Err()

@@ -62,7 +62,7 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		m.Order(grant, nil) // the journal is saved
+		_ = m.Order(grant, nil) // the journal is saved, so nothing is refused
 		sizes[answer.Group] += grant.Nodes
 		err = m.Answered(*grant, m.OrderEnded(answer.Group, nil, 0, nil), true, "")
 		fmt.Printf("%s: %d of %d, error %v\n", answer.Group, grant.Nodes, need, err)

@@ -92,15 +92,24 @@ func (o *sidecarOptions) validate() error {
 		return errors.New("--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance")
 	case o.noCluster && o.shifts.configMap != "":
 		return errors.New("--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster")
-	case o.scheduler.name != "" && !(o.spread && o.balance):
-		return errors.New("--scheduler-config-file needs --spread-aware-split and --balance-similar-node-groups: its default constraints count in that plan")
-	case o.noCluster && o.scheduler.name != "":
-		return errors.New("--scheduler-config-file needs a cluster: which pods its default constraints count is deduced from services and controllers")
 	case o.sidecar.Parallel < 1:
 		return fmt.Errorf("invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel)
 	}
 	o.shifts.namespace = o.cluster.Namespace
-	return cmp.Or(o.readTotals(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files), o.checkDurations())
+	return cmp.Or(o.readTotals(), o.checkScheduler(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files), o.checkDurations())
+}
+
+// checkScheduler checks what default constraints need.
+func (o *sidecarOptions) checkScheduler() error {
+	switch {
+	case o.scheduler.name == "":
+		return nil
+	case !o.spread || !o.balance:
+		return errors.New("--scheduler-config-file needs --spread-aware-split and --balance-similar-node-groups: its default constraints count in that plan")
+	case o.noCluster:
+		return errors.New("--scheduler-config-file needs a cluster: which pods its default constraints count is deduced from services and controllers")
+	}
+	return nil
 }
 
 // readTotals reads the limits over all nodes.
