@@ -60,7 +60,7 @@ func TestReasons(t *testing.T) {
 			template: aNode("t", zoned("a")), pod: aPod(asking("cpu", "5"), spread(v1.LabelTopologyZone, 1)), want: []Reason{
 				{"NodeResourcesFit", "Insufficient cpu (wants 5, free 4 of 4 allocatable)"}}},
 		"no such zone key": {template: aNode("t"), pod: aPod(spread(v1.LabelTopologyZone, 1)), want: []Reason{
-			{"PodTopologySpread", "node(s) didn't match pod topology spread constraints (missing required label)"}}},
+			{"PodTopologySpread", "node(s) didn't match pod topology spread constraints (missing required label topology.kubernetes.io/zone)"}}},
 		"anti-affinity": {
 			cluster:  []Node{aNode("a", zoned("a")).carrying(aPod(apartOver(v1.LabelTopologyZone)))},
 			template: aNode("t", zoned("a")), pod: aPod(), want: []Reason{

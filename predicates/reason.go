@@ -63,6 +63,8 @@ func (c *Checker) explain(statuses []*fwk.Status, p *v1.Pod, asks *amounts, n *f
 			r.Message += shortage(v1.ResourceName(short), asks, n)
 		case r.Message == "Too many pods":
 			r.Message += fmt.Sprintf(" (node takes %d)", n.Allocatable.AllowedPodNumber)
+		case r.Plugin == names.PodTopologySpread:
+			r.Message = c.withMissingKeys(r.Message, p, n.Node())
 		case r.Plugin == names.DynamicResources:
 			r.Message += " (devices of the resource.k8s.io API are not simulated)"
 		default:
@@ -71,6 +73,24 @@ func (c *Checker) explain(statuses []*fwk.Status, p *v1.Pod, asks *amounts, n *f
 	}
 	return reasons
 }
+
+// withMissingKeys names the topology keys that a node lacks, where the plugin says that it lacks one.
+func (c *Checker) withMissingKeys(message string, p *v1.Pod, n *v1.Node) string {
+	constraints, err := c.hardConstraints(p)
+	if err != nil || !strings.Contains(message, missingLabel) {
+		return message
+	}
+	var keys []string
+	for i := range constraints {
+		key := constraints[i].Key
+		if _, has := n.Labels[key]; !has && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return strings.Replace(message, missingLabel, missingLabel+" "+strings.Join(keys, ", "), 1)
+}
+
+const missingLabel = "missing required label"
 
 // shortage tells the amounts behind an insufficient resource.
 func shortage(name v1.ResourceName, asks *amounts, n *framework.NodeInfo) string {

@@ -89,6 +89,17 @@ func (r Round) Grew() int {
 	return n
 }
 
+// Survey observes, and notes of each group what a round finds before it plans: whether it is left
+// alone, and whether its zone is shifted away. It changes nothing in the cloud.
+func (s *Scaler) Survey(ctx context.Context, now time.Time, cluster Cluster) (*World, error) {
+	world, err := s.Observe(ctx, now, cluster)
+	if err != nil {
+		return nil, err
+	}
+	s.judge(world)
+	return world, s.shift(world, cluster.Shifts)
+}
+
 // Round repairs, observes, plans and executes at the instant now. A group that
 // fails is left as it was, with the failure in the result; an error means that
 // nothing could be decided.

@@ -346,7 +346,11 @@ func (l *placer) nodeAt(id int) predicates.Node {
 func (l *placer) whySpread(kind int, plan *spreadPlan) string {
 	c := l.spreadOf(kind).constraint()
 	if len(plan.Binding) == 0 {
-		return fmt.Sprintf("minDomains %d is more than the domains of %s that can have nodes", c.MinDomains, c.Key)
+		text := fmt.Sprintf("minDomains %d is more than the domains of %s that can have nodes", c.MinDomains, c.Key)
+		if away := l.whyAway(c.Key); away != "" {
+			text += " (" + away + ")"
+		}
+		return text
 	}
 	var zones []string
 	for _, zone := range plan.Binding {
@@ -358,14 +362,18 @@ func (l *placer) whySpread(kind int, plan *spreadPlan) string {
 // whyFull says why no more nodes can be had in a domain.
 func (l *placer) whyFull(key, zone string) string {
 	var why []string
+	here := false
 	for i := range l.world.Groups {
 		g := &l.world.Groups[i]
 		if g.Template == nil || g.Template.Node.Labels[key] != zone {
 			continue
 		}
+		here = true
 		reason, skipped := l.skipped[g.ID]
 		quota, blocked := full(l.ledger.quotas, g.ID)
 		switch {
+		case g.Away != "":
+			why = append(why, g.Away)
 		case skipped:
 			why = append(why, g.ID+" is "+reason)
 		case l.ledger.size(g.ID) >= int64(g.Max):
@@ -374,8 +382,26 @@ func (l *placer) whyFull(key, zone string) string {
 			why = append(why, fmt.Sprintf("%s has no room under %s", g.ID, quota))
 		}
 	}
-	if len(why) == 0 {
+	switch {
+	case !here:
+		return "no node group is there"
+	case len(why) == 0:
 		return "no node group that takes the pods can grow there"
+	}
+	return fewNames(slices.Compact(why))
+}
+
+// whyAway says which domains of a key are shifted away.
+func (l *placer) whyAway(key string) string {
+	var why []string
+	for i := range l.world.Groups {
+		g := &l.world.Groups[i]
+		if g.Away == "" || g.Template == nil || slices.Contains(why, g.Away) {
+			continue
+		}
+		if _, has := g.Template.Node.Labels[key]; has {
+			why = append(why, g.Away)
+		}
 	}
 	return fewNames(why)
 }

@@ -145,6 +145,7 @@ func TestPodsAreRefusedWithOneClearAnswer(t *testing.T) {
 		"comparison of two":          {term(v1.NodeSelectorRequirement{Key: "a", Operator: v1.NodeSelectorOpGt, Values: []string{"1", "2"}}), expression + "values: Required value"},
 		"empty key":                  {term(v1.NodeSelectorRequirement{Operator: v1.NodeSelectorOpExists}), expression + "key: Required value"},
 		"skew of nothing":            {spread(v1.TopologySpreadConstraint{TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule}), "spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be at least 1"},
+		"keys without a selector":    {spread(v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule, MatchLabelKeys: []string{"app"}}), "spec.topologySpreadConstraints[0].matchLabelKeys: Forbidden: must not be specified when labelSelector is not set"},
 		"what cannot be satisfied":   {spread(v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: "doNotSchedule"}), `spec.topologySpreadConstraints[0].whenUnsatisfiable: Unsupported value: "doNotSchedule"`},
 		"a selector of a newer time": {named(func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "a b/c"} }), `spec.nodeSelector[zone]: Invalid value: "a b/c"`},
 	} {

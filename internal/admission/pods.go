@@ -147,6 +147,9 @@ func spreadDetails(at *field.Path, c *v1.TopologySpreadConstraint) field.ErrorLi
 			errs = append(errs, supported(at.Child(policy.name), *policy.value, v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore)...)
 		}
 	}
+	if len(c.MatchLabelKeys) > 0 && c.LabelSelector == nil {
+		errs = append(errs, field.Forbidden(at.Child("matchLabelKeys"), "must not be specified when labelSelector is not set"))
+	}
 	for i, key := range c.MatchLabelKeys {
 		if err := LabelKey(at.Child("matchLabelKeys").Index(i), key); err != nil {
 			errs = append(errs, err)
@@ -202,6 +205,14 @@ func podTerm(at *field.Path, t *v1.PodAffinityTerm) field.ErrorList {
 	errs := append(selector(at.Child("labelSelector"), t.LabelSelector), selector(at.Child("namespaceSelector"), t.NamespaceSelector)...)
 	if err := LabelKey(at.Child("topologyKey"), t.TopologyKey); err != nil {
 		errs = append(errs, err)
+	}
+	for _, keys := range []struct {
+		name  string
+		value []string
+	}{{"matchLabelKeys", t.MatchLabelKeys}, {"mismatchLabelKeys", t.MismatchLabelKeys}} {
+		if len(keys.value) > 0 && t.LabelSelector == nil {
+			errs = append(errs, field.Forbidden(at.Child(keys.name), "must not be specified when labelSelector is not set"))
+		}
 	}
 	return errs
 }

@@ -36,7 +36,19 @@ func bindingAnswers(p *explain.PendingSpread) string {
 			waits = append(waits, domainAnswer(d, p.TopologyKey))
 		}
 	}
-	return listed(waits, fewNames)
+	if more := len(waits) - fewNames; more > 0 {
+		waits = append(waits[:fewNames], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(waits, "; ")
+}
+
+// unkeyedAnswer says that nothing has the key of a constraint.
+func unkeyedAnswer(k *kind, p *explain.PendingSpread) string {
+	by := ""
+	if p.Default {
+		by = ", the topology key of a default constraint"
+	}
+	return fmt.Sprintf("%s %s for a node with the label %s%s: no node that would take %s has it, nor would a new one", listed(k.names, 1), verb(len(k.names), "wait"), p.TopologyKey, by, them(k))
 }
 
 // openings says which new nodes would be in domains of their own.

@@ -54,7 +54,8 @@ func (e *explainer) limited(k *kind) ([]explain.PendingSpread, error) {
 		}
 	}
 	result, err := topologyspread.Split(request)
-	if err != nil || result.Unplaced == 0 || len(result.Binding) == 0 {
+	// Where no group takes a pod, or all are full, the constraint is not what matters.
+	if err != nil || perNode == 0 || result.Unplaced == 0 || len(result.Binding) == 0 || len(result.Binding) == len(request.Domains) {
 		return nil, err
 	}
 	out := e.standing(k, s)

@@ -144,8 +144,16 @@ func (e *explainer) held(k *kind) (all []explain.PendingSpread, taken bool) {
 			}
 		}
 	}
+	unkeyed := e.unkeyed(k)
 	for i := range standings {
-		if s := &standings[i]; refused[s.Constraint] {
+		s := &standings[i]
+		if unkeyed[s.Key] {
+			out := e.standing(k, s)
+			out.Answer = unkeyedAnswer(k, &out)
+			all = append(all, out)
+			continue
+		}
+		if refused[s.Constraint] {
 			out := e.standing(k, s)
 			for _, d := range s.Domains {
 				if d.Allowed {
@@ -157,6 +165,37 @@ func (e *explainer) held(k *kind) (all []explain.PendingSpread, taken bool) {
 		}
 	}
 	return all, false
+}
+
+// unkeyed are the keys of hard constraints that no node has which takes a pod otherwise, be it there or
+// a new one. There are none if no node takes a pod otherwise.
+func (e *explainer) unkeyed(k *kind) map[string]bool {
+	missing, takes := map[string]bool{}, false
+	for _, s := range k.table.Standings() {
+		missing[s.Key] = true
+	}
+	has := func(own map[string]string) {
+		takes = true
+		for key := range missing {
+			if _, ok := own[key]; ok || key == v1.LabelHostname {
+				delete(missing, key)
+			}
+		}
+	}
+	for i, reason := range k.onNode {
+		if reason == "" {
+			has(e.nodes[i].Node.Labels)
+		}
+	}
+	for g, name := range e.groups {
+		if k.onNew[g] == "" {
+			has(e.cluster.Groups[name].Template.Node.Labels)
+		}
+	}
+	if !takes {
+		return nil
+	}
+	return missing
 }
 
 // closed finds the domain of a name that lets no pod in.

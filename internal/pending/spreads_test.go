@@ -114,6 +114,11 @@ func TestPendingSpreadPodsNameTheZoneThatBinds(t *testing.T) {
 			waits + "(1 node: didn't match PersistentVolume's node affinity); a new node of ng-c would not: didn't match PersistentVolume's node affinity"},
 		{"too few zones", a1 + a2 + b1 + b2, running + webPod("web-3", "", spread(over("zone", ", minDomains: 3"))), "",
 			"default/web-3 waits for another domain: zone has 2 domains, and minDomains is 3; no node group is in another domain"},
+		{"a key that no node has", a1 + b1, webPod("web-3", "", spread(over("zone", ""), over("example.com/rack", ""))), "",
+			"default/web-3 waits for a node with the label example.com/rack: no node that would take it has it, nor would a new one"},
+		{"two zones bind", a1 + a2 + cordoned + strings.NewReplacer("c1", "d1", "ng-c", "ng-d", "zone: c", "zone: d").Replace(cordoned), webPod("web-1", "a1", "") + webPod("web-3", "", zoned), "",
+			"default/web-3 waits for c, d: with maxSkew 1 of zone no other domain may take more: c has 0 matching pods and no node for one more (1 node: cordoned); a new node of ng-c would take it; " +
+				"d has 0 matching pods and no node for one more (1 node: cordoned); a new node of ng-d would take it"},
 		{"hostnames", a1 + b1 + cordoned, running + strings.ReplaceAll(webPod("web-3", "", spread(over("kubernetes.io/hostname", ""))), "cpu: 3", "cpu: 1"), "",
 			"default/web-3 waits for c1: with maxSkew 1 of kubernetes.io/hostname no other domain may take more: c1 has 0 matching pods and no node for one more (1 node: cordoned)" +
 				"; a new node of ng-a, ng-b, ng-c would be a domain of its own"},

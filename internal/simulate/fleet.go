@@ -51,7 +51,7 @@ func See(ctx context.Context, setup *Setup, at time.Duration) (*Moment, error) {
 		return nil, err
 	}
 	seen := s.seenCluster(s.cluster.helped())
-	world, err := s.scaler.Observe(ctx, s.clock.Now(), seen)
+	world, err := s.scaler.Survey(ctx, s.clock.Now(), seen)
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", setup.Name, err)
 	}
