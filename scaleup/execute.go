@@ -122,8 +122,9 @@ func (x *execution) increase(ctx context.Context, a *Attempt) {
 	a.Grew = min(max(0, now-before), a.Delta)
 }
 
-// splitAgain levels what was refused over the groups that are left of each share. A group that grew although it answered with an error has served its
-// shares as far as it grew.
+// splitAgain levels what was refused over the groups that are left of each share. A
+// group that grew although it answered with an error has served its shares as far as
+// it grew.
 func (x *execution) splitAgain(asked []Attempt) {
 	credit := map[string]int64{}
 	for _, a := range asked {

@@ -170,7 +170,7 @@ func holds(r *Request, plan *Plan) error {
 	var placed, all int64
 	for _, put := range plan.Put {
 		m := machines[put.Machine]
-		if !admits(put.Kind.Pod, m.Node) || m.Free.fits(put.Kind.requests) < put.Pods {
+		if !Admits(put.Kind.Pod, m.Node) || m.Free.fits(put.Kind.requests) < put.Pods {
 			return fmt.Errorf("%d pods of %s in %v", put.Pods, put.Kind.Key, m.Node.Labels)
 		}
 		m.Free.Take(put.Pods, put.Kind.requests)
