@@ -261,10 +261,9 @@ func (c *choice) work(s *split) error {
 // why says what kept the member from growing.
 func (m *member) why(reason nodegroupset.Reason) string {
 	why := string(reason)
-	switch reason {
-	case nodegroupset.ReasonReserve:
+	if reason == nodegroupset.ReasonReserve {
 		why = m.held
-	case nodegroupset.ReasonAtMax:
+	} else if reason == nodegroupset.ReasonAtMax {
 		why = fmt.Sprintf("max %d", m.Max-m.lag)
 	}
 	if m.lag > 0 {
