@@ -91,6 +91,7 @@ type zone struct {
 	name        string
 	count, free int64
 	active      bool
+	opened      bool // active for no other reason than that it is to get nodes
 	groups      []int
 	room        int64 // new nodes that its groups have room for
 }

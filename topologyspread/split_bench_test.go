@@ -49,3 +49,35 @@ func BenchmarkSplit(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSplitWorst measures the requests that took longest of thousands of random ones with all
+// kinds of skews, sizes and maxima: whether a zone without nodes is to be opened depends on all
+// others then.
+func BenchmarkSplitWorst(b *testing.B) {
+	group := func(zone string, k int, size, most int64) SplitGroup {
+		return SplitGroup{Name: fmt.Sprintf("%s-%d", zone, k), Domain: zone, Size: size, Max: most}
+	}
+	requests := map[string]SplitRequest{
+		"zones=5/pods=2000": {Pods: 2000, MaxSkew: 543, PodsPerNode: 1, Groups: []SplitGroup{
+			group("a", 0, 118, 100118), group("b", 0, 186, 100186), group("b", 1, 338, 100338), group("c", 0, 73, 100073),
+			group("c", 1, 117, 100117), group("d", 0, 144, 100144), group("e", 0, 349, 100349),
+		}},
+		"zones=5/pods=100000": {Pods: 100_000, MaxSkew: 1570, PodsPerNode: 2, Groups: []SplitGroup{
+			group("a", 0, 13843, 29696), group("b", 0, 8237, 16922), group("b", 1, 13878, 38437), group("c", 0, 4892, 29751),
+			group("d", 0, 22130, 32526), group("d", 1, 25947, 49568), group("e", 0, 16795, 31543), group("e", 1, 24730, 41947),
+		}},
+	}
+	for name, r := range requests {
+		for _, zone := range []string{"a", "b", "c", "d", "e"} {
+			r.Domains = append(r.Domains, SplitDomain{Name: zone})
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Split(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

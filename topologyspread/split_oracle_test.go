@@ -273,4 +273,14 @@ func holdsAgainst(t *rapid.T, r *SplitRequest, count func(fataler, *SplitRequest
 	if diff := cmp.Diff(newOracle(t, r, count).answer(), got); diff != "" {
 		t.Fatalf("%+v (-oracle +got):\n%s", *r, diff)
 	}
+	p, err := newProblem(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Too many zones to open for each choice of them to be searched alone.
+	if placed := p.most(); placed > 0 {
+		if diff := cmp.Diff(p.fewest(placed).sizes, p.fewestOf([]*problem{p}, placed).sizes); diff != "" {
+			t.Fatalf("%+v (-each choice of zones +all together):\n%s", *r, diff)
+		}
+	}
 }

@@ -47,8 +47,11 @@ type outline struct {
 // contiguous reports whether all numbers of nodes up to the greatest are possible in zones that may
 // be opened.
 func (o *outline) contiguous() bool {
-	return len(o.closed) == 0 || o.spans[o.closed[0]].least <= 1 || len(o.opened) == 1 && o.opened[0] == 0
+	return len(o.closed) == 0 || o.spans[o.closed[0]].least <= 1 || len(o.opened) == 1 && o.opened[0] == 0 || o.opensAll()
 }
+
+// opensAll reports whether the fewest nodes need all zones that may be opened.
+func (o *outline) opensAll() bool { return len(o.opened) == 1 && o.opened[0] == len(o.closed) }
 
 // splitSearch looks for the best plan that places so many pods.
 type splitSearch struct {
@@ -62,12 +65,51 @@ func (p *problem) fewest(placed int64) *splitPlan {
 	if placed == 0 {
 		return p.planOf(make([]int64, len(p.zones)))
 	}
+	return p.fewestOf(p.openings(), placed)
+}
+
+// fewestOf is the best plan for some of the openings of a problem.
+func (p *problem) fewestOf(openings []*problem, placed int64) *splitPlan {
 	s := &splitSearch{problem: p, placed: placed}
 	s.explore(s.bound(window{}))
-	if top := p.highest(); top > 0 {
-		s.explore(s.bound(window{1, top}))
+	for _, s.problem = range openings {
+		if top := s.highest(); top > 0 {
+			s.explore(s.bound(window{1, top}))
+		}
 	}
 	return s.best
+}
+
+// maxOpenings is how many zones there may be to open for each choice of them to be searched alone.
+const maxOpenings = 6
+
+// openings returns the problem once for each choice of the zones to open, all of them first: which
+// zones get nodes is the one thing that a window of levels does not bound well. With many such zones
+// it returns the problem as it is.
+func (p *problem) openings() []*problem {
+	var closed []int
+	for i := range p.zones {
+		if z := &p.zones[i]; !z.active && z.room > 0 {
+			closed = append(closed, i)
+		}
+	}
+	if len(closed) == 0 || len(closed) > maxOpenings {
+		return []*problem{p}
+	}
+	all := make([]*problem, 0, 1<<len(closed))
+	for choice := 1<<len(closed) - 1; choice >= 0; choice-- {
+		one := *p
+		one.zones = slices.Clone(p.zones)
+		for k, i := range closed {
+			if z := &one.zones[i]; choice>>k&1 == 1 {
+				z.active, z.opened = true, true
+			} else {
+				z.room = 0
+			}
+		}
+		all = append(all, &one)
+	}
+	return all
 }
 
 // bounded is a window with a plan that is at least as good as every plan of it, feasible or not.
@@ -142,7 +184,7 @@ func (p *problem) span(z *zone, w window) span {
 	s := span{room: z.room}
 	if w.from > 0 {
 		s.least = max(0, (w.from-z.count-z.free+p.perNode-1)/p.perNode)
-		if !z.active {
+		if !z.active || z.opened {
 			s.least = max(1, s.least)
 		}
 	}
@@ -259,6 +301,9 @@ func (s *splitSearch) boxes(o *outline) []box {
 	if o.opened[len(o.opened)-1] > 0 {
 		for _, i := range o.closed {
 			boxes[i].most = s.greatest(o, &o.spans[i])
+			if o.opensAll() {
+				boxes[i].least = o.spans[i].least
+			}
 		}
 	}
 	return boxes
