@@ -51,7 +51,7 @@ func BenchmarkSplit(b *testing.B) {
 }
 
 // BenchmarkSplitWorst measures the requests that took longest of thousands of random ones with all
-// kinds of skews, sizes and maxima: whether a zone without nodes is to be opened depends on all
+// kinds of skews, sizes and maxima: whether a zone without nodes should be opened depends on all
 // others then.
 func BenchmarkSplitWorst(b *testing.B) {
 	group := func(zone string, k int, size, most int64) SplitGroup {

@@ -162,7 +162,7 @@ func (s *splitSearch) promising(o *outline, opened int) bool {
 
 func (p *problem) outline(w window) *outline {
 	o := &outline{window: w, spans: make([]span, len(p.zones))}
-	active := int64(0)
+	active, same := int64(0), w.to
 	for i := range p.zones {
 		z := &p.zones[i]
 		o.spans[i] = p.span(z, w)
@@ -171,8 +171,13 @@ func (p *problem) outline(w window) *outline {
 			active++
 		case z.room >= o.spans[i].least:
 			o.closed = append(o.closed, i)
+		default:
+			continue
 		}
+		same = min(same, z.count+p.slots(z, o.spans[i].least))
 	}
+	// With the same lower bounds zones reach a higher level, which yields no less.
+	o.from = max(o.from, same)
 	slices.SortStableFunc(o.closed, func(i, j int) int { return cmp.Compare(p.zones[j].room, p.zones[i].room) })
 	if w.to > 0 {
 		o.need = int(max(0, min(p.minDomains, MaxCount)-active))
