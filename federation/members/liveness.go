@@ -66,9 +66,11 @@ func (l *liveness) failed(now time.Time) {
 		l.advance(now)
 		l.failing = now
 	}
-	if l.state == Ready {
+	was := l.state
+	if was == Ready {
 		l.become(NotAnswering, now)
-	} else if l.state == Stabilizing {
+	}
+	if was == Stabilizing {
 		l.become(Offline, now)
 	}
 	l.advance(now)
