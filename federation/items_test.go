@@ -513,3 +513,18 @@ func TestRolloutOneByOne(t *testing.T) {
 		t.Error(reason, message)
 	}
 }
+
+// An object is not settled while pods that were to leave are still there.
+func TestNotSettledWhilePodsLeave(t *testing.T) {
+	w := even(t)
+	w.in.Spec.Replicas = new(int32(30))
+	w.pass()
+	w.pass() // the local controllers have not deleted anything yet
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonStopping || !strings.HasPrefix(message, "18 replicas more than written") {
+		t.Error(reason, message)
+	}
+	w.settle()
+	if ok, reason, _ := w.condition(v1alpha1.ConditionSettled); !ok {
+		t.Error(reason)
+	}
+}

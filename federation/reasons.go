@@ -67,6 +67,8 @@ const (
 	ReasonRolling = "RollingOut"
 	// ReasonStarting: replicas are starting.
 	ReasonStarting = "Starting"
+	// ReasonStopping: there are more pods than replicas.
+	ReasonStopping = "Stopping"
 	// ReasonClear: the preferences say what they mean.
 	ReasonClear = "Clear"
 )

@@ -81,7 +81,7 @@ func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) 
 // settled is the condition whether anything moves or is about to.
 func (p *pass) settled(writes []Write) metav1.Condition {
 	var refused, outdated []string
-	var starting int64
+	var starting, leaving int64
 	for _, m := range p.members {
 		s := m.status
 		if s.Refused != nil {
@@ -92,6 +92,7 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 				outdated = append(outdated, m.Name)
 			}
 			starting += max(0, int64(s.Written-s.Running-s.Unschedulable-s.Uncreated))
+			leaving += max(0, int64(s.Pods-s.Written))
 		}
 	}
 	unsettled := func(reason, message string) metav1.Condition {
@@ -108,6 +109,8 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 		return unsettled(ReasonRolling, strings.Join(outdated, ", ")+" get the new template when all replicas before them run with it")
 	case starting > 0:
 		return unsettled(ReasonStarting, inWords(starting)+" are starting")
+	case leaving > 0:
+		return unsettled(ReasonStopping, inWords(leaving)+" more than written have not gone yet")
 	}
 	return podhealth.Condition(v1alpha1.ConditionSettled, true, ReasonSettled, "nothing moves or is about to")
 }

@@ -80,10 +80,11 @@ func (v View) tainted(effect v1.TaintEffect) bool {
 func (c *Cluster) View() View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.live.advance(c.options.Clock.Now())
+	live := c.live
+	live.advance(c.options.Clock.Now()) // a copy: looking reports nothing
 	return View{
 		Name: c.name, Labels: maps.Clone(c.labels), Taints: slices.Clone(c.taints),
-		State: c.live.state, Since: c.live.since, Cause: c.cause, Known: c.caches != nil,
+		State: live.state, Since: live.since, Cause: c.cause, Known: c.caches != nil,
 	}
 }
 
@@ -121,8 +122,9 @@ func (c *Cluster) Pods(l Local) Pods {
 func (c *Cluster) Client() (client.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.live.advance(c.options.Clock.Now())
-	if c.session == nil || c.live.state != Ready && c.live.state != Stabilizing {
+	live := c.live
+	live.advance(c.options.Clock.Now())
+	if c.session == nil || live.state != Ready && live.state != Stabilizing {
 		return nil, ErrNotAnswering
 	}
 	return c.session.writer, nil
@@ -284,9 +286,14 @@ func (c *Cluster) filled(s *session, fresh *caches) {
 func (c *Cluster) advance() (next time.Time) {
 	now := c.options.Clock.Now()
 	c.mu.Lock()
+	before := c.live.state
 	c.live.advance(now)
+	changed := c.live.state != before
 	next = c.live.next()
 	c.mu.Unlock()
+	if changed {
+		c.home.clusterChanged(c.name)
+	}
 	return next
 }
 

@@ -2,7 +2,9 @@ package members
 
 import (
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +51,38 @@ func TestNothingIsWrittenWhileNothingChanges(t *testing.T) {
 		}
 		if got := s.called("GET /readyz") - probes; got < 350 || got > 370 {
 			t.Errorf("%d probes in an hour", got)
+		}
+	})
+}
+
+// A loss and a return that time alone brings are reported to the handlers, even if somebody looks at it
+// in between.
+func TestHandlersLearnWhatTimeBrings(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		s := w.server("a")
+		w.after(time.Second)
+		var mu sync.Mutex
+		var states []State
+		c := w.members.Get("a")
+		w.members.Handle(Handler{Cluster: func(string) {
+			mu.Lock()
+			defer mu.Unlock()
+			states = append(states, c.View().State)
+		}})
+		look := func(d time.Duration) {
+			for range int(d / time.Second) {
+				w.after(time.Second)
+				c.View()
+			}
+		}
+		w.net.down(at("a"))
+		look(2 * time.Minute)
+		w.net.up(at("a"), s)
+		look(2 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if states = slices.Compact(states); !slices.Equal(states, []State{NotAnswering, Offline, Stabilizing, Ready}) {
+			t.Errorf("reported %v", states)
 		}
 	})
 }
