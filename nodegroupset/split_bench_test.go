@@ -95,3 +95,35 @@ func BenchmarkSplit(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSplitByCapacity shares cores 10:5:2 between portions of machines of several sizes, node
+// after node, and for comparison nodes of one size, whose number does not matter.
+func BenchmarkSplitByCapacity(b *testing.B) {
+	for _, size := range []struct{ nodes, groups int64 }{{100, 3}, {1_000, 30}, {10_000, 30}} {
+		for _, mixed := range []bool{true, false} {
+			request := SplitRequest{Nodes: size.nodes, Policy: Proportional, NodeCapacity: 4000}
+			for k, weight := range []int64{10, 5, 2} {
+				portion := Portion{Name: fmt.Sprint(k), Weight: weight}
+				for i := range size.groups / 3 {
+					g := Group{Name: fmt.Sprintf("%d-%d", k, i), Max: MaxSize, Capacity: 4000}
+					if mixed {
+						g.Capacity = 4000 << (i % 2)
+					}
+					if mixed && k == 0 {
+						g.Capacity *= 2
+					}
+					portion.Groups, request.Groups = append(portion.Groups, g.Name), append(request.Groups, g)
+				}
+				request.Portions = append(request.Portions, portion)
+			}
+			b.Run(fmt.Sprintf("nodes=%d/groups=%d/mixed=%t", size.nodes, size.groups, mixed), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := Split(request); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -57,6 +57,20 @@ func (t *Terms) Of(request SplitRequest, nodesOf string) SplitRequest {
 	return request
 }
 
+// PortionOf returns the name of the portion that a group is in, if the policy shares nodes between
+// portions.
+func (t *Terms) PortionOf(name string) string {
+	if t == nil || t.Policy != Proportional && t.Policy != Priority {
+		return ""
+	}
+	for _, p := range t.Portions {
+		if slices.Contains(p.Groups, name) {
+			return p.Name
+		}
+	}
+	return ""
+}
+
 // Except returns the groups of the set that are not among some of them.
 func (t *Terms) Except(names []string) (others []string) {
 	for _, p := range t.Portions {

@@ -15,6 +15,7 @@ func (s *Scaler) shift(w *World, marks []zonalshift.Mark) error {
 	if err != nil {
 		return err
 	}
+	terms := s.opts.terms(w)
 	groups := make([]zonalshift.Group, 0, len(w.Groups))
 	for i := range w.Groups {
 		g := &w.Groups[i]
@@ -22,7 +23,7 @@ func (s *Scaler) shift(w *World, marks []zonalshift.Mark) error {
 			continue
 		}
 		groups = append(groups, zonalshift.Group{
-			Name: g.ID, Set: set[g.ID], Labels: g.Template.Node.Labels, Size: g.Target, Max: g.Max,
+			Name: g.ID, Set: set[g.ID], Portion: terms[g.ID].PortionOf(g.ID), Labels: g.Template.Node.Labels, Size: g.Target, Max: g.Max,
 			Ready: g.Ready, NotReady: g.Unready, Refuses: !g.BackedOffUntil.IsZero(),
 		})
 	}

@@ -172,6 +172,7 @@ func (l *placer) planSpread(members []string, kind int, open bool) (*spreadPlan,
 	}
 	plan := &spreadPlan{SplitResult: result, whole: true, exact: s.exact && !open, closed: closedOf(&request, &result)}
 	if l.affords(&result) {
+		l.shareDomains(&request, &plan.SplitResult)
 		return plan, nil
 	}
 	// As many pods as the limits leave nodes for.
@@ -184,6 +185,7 @@ func (l *placer) planSpread(members []string, kind int, open bool) (*spreadPlan,
 	})
 	request.Pods = int64(most)
 	plan.SplitResult, err = topologyspread.Split(request)
+	l.shareDomains(&request, &plan.SplitResult)
 	return plan, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/evenkeel/evenkeel/fake"
@@ -159,5 +160,20 @@ func TestPolicyHoldsScaleDown(t *testing.T) {
 		}
 		w.remove(open[0][:1], 1)
 		w.refresh(time.Minute)
+	}
+}
+
+// TestPolicyBesideATopologySpread: the spread says in which zones nodes are, the policy which portion
+// they are of.
+func TestPolicyBesideATopologySpread(t *testing.T) {
+	groups := bought(0, 0, 0, 0)
+	groups[2].Template.Node.Labels[v1.LabelTopologyZone], groups[3].Template.Node.Labels[v1.LabelTopologyZone] = "a", "b"
+	pods := spreadOver(podsOf("p", 12, 1), "web", 1, nil, v1.LabelTopologyZone)
+	w := newWorld(t, setup{cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{Pods: pods}}, sidecar: underPolicies(spotAfterBase()), pods: true})
+	if state := w.settle(20 * time.Minute); state.Pending > 0 {
+		t.Errorf("%d pods are pending\n%s", state.Pending, w.log())
+	}
+	if s := w.sizes(); s[0]+s[2] != 6 || s[1]+s[3] != 6 || s[0]+s[1] != 4 {
+		t.Errorf("sizes %v, want 6 nodes in each zone and 4 on demand\n%s", s, w.log())
 	}
 }

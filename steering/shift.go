@@ -114,6 +114,7 @@ func (s *Machine) shiftGroups() []zonalshift.Group {
 	if len(s.index.Names()) == 0 && !s.o.NotBalanced {
 		set = s.catalogueSets(s.now)
 	}
+	terms := s.terms(nil)
 	out := make([]zonalshift.Group, 0, len(s.view.Groups))
 	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
 		g, b := s.view.Groups[id], s.state(id)
@@ -123,7 +124,7 @@ func (s *Machine) shiftGroups() []zonalshift.Group {
 			Name: id, Labels: s.labelsOf(g), Size: max(0, b.target), Max: g.MaxSize, Ready: n.ready, NotReady: n.broken, Refuses: refuses,
 		}
 		if !s.o.NotBalanced && !g.ZeroOrMax {
-			one.Set = set[id]
+			one.Set, one.Portion = set[id], terms[id].PortionOf(id)
 		}
 		out = append(out, one)
 	}

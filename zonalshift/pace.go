@@ -46,13 +46,13 @@ func (p *Pace) lag(difference int) int {
 	return max(0, difference-max(p.Nodes, share))
 }
 
-// level is the size that a group which has come back is to reach: the mean of the members that were
-// there all the time, rounded up. One at its maximum is where it can be.
+// level is the size that a group which has come back is to reach: the mean of the members of its
+// portion that were there all the time, rounded up. One at its maximum is where it can be.
 func (s *Shifts) level(g *Group, members []*Group) int {
 	total, n := int64(0), int64(0)
 	for _, m := range members {
 		_, away := s.away[m.Name]
-		if s.returning[m.Name] == nil && !away {
+		if s.returning[m.Name] == nil && !away && m.Portion == g.Portion {
 			total, n = total+int64(m.Size), n+1
 		}
 	}

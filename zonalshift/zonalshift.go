@@ -66,6 +66,9 @@ type Group struct {
 	Name string
 	// Set is the same for groups that are levelled with each other, empty for a group that is alone.
 	Set string
+	// Portion is the part of the set that the group is in, if a policy shares nodes between parts. Only
+	// groups of one part have equal sizes to reach.
+	Portion string
 	// Labels are those of its nodes.
 	Labels map[string]string
 	// Size is its target size and Max the largest it may have, both 0 or more.

@@ -78,7 +78,7 @@ func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
 		return nil, err
 	}
 	sets.Declare(policies, follow)
-	shift, err := linked.NewZonalShift[cloudprovider.NodeGroup](sets.SetOf, o.Clock, journal)
+	shift, err := linked.NewZonalShift[cloudprovider.NodeGroup](sets.SetOf, sets.TermsOf, o.Clock, journal)
 	if err != nil {
 		return nil, err
 	}

@@ -23,20 +23,21 @@ const ZonalShiftAnnotation = "evenkeel.dev/zonal-shift"
 type ZonalShift[G NodeGroup] struct {
 	shifts   *zonalshift.Shifts
 	setOf    func(group string) string
+	termsOf  func(group string) *nodegroupset.Terms
 	clock    clock.PassiveClock
 	journal  *Journal
 	decision zonalshift.Decision
 	refused  map[string]bool // annotations that were logged
 }
 
-// NewZonalShift returns one without memory. The function returns the set of a group; empty for one
-// that is alone.
-func NewZonalShift[G NodeGroup](setOf func(group string) string, clock clock.PassiveClock, journal *Journal) (*ZonalShift[G], error) {
+// NewZonalShift returns one without memory. The functions return the set of a group, empty for one
+// that is alone, and how that shares nodes.
+func NewZonalShift[G NodeGroup](setOf func(group string) string, termsOf func(group string) *nodegroupset.Terms, clock clock.PassiveClock, journal *Journal) (*ZonalShift[G], error) {
 	shifts, err := zonalshift.New(zonalshift.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return &ZonalShift[G]{shifts: shifts, setOf: setOf, clock: clock, journal: journal, refused: map[string]bool{}}, nil
+	return &ZonalShift[G]{shifts: shifts, setOf: setOf, termsOf: termsOf, clock: clock, journal: journal, refused: map[string]bool{}}, nil
 }
 
 // Look takes in the nodes, of which some may be annotated, and the node groups. The function returns
@@ -53,7 +54,7 @@ func (z *ZonalShift[G]) Look(nodes []*v1.Node, cloud Cloud[G], labelsOf func(gro
 			size = 0 // it grows by no split, and counts for little
 		}
 		id := group.Id()
-		groups = append(groups, zonalshift.Group{Name: id, Set: z.setOf(id), Labels: labelsOf(id), Size: max(0, size), Max: max(0, group.MaxSize())})
+		groups = append(groups, zonalshift.Group{Name: id, Set: z.setOf(id), Portion: z.termsOf(id).PortionOf(id), Labels: labelsOf(id), Size: max(0, size), Max: max(0, group.MaxSize())})
 	}
 	z.decision = z.shifts.Advance(z.clock.Now(), marks, groups)
 	if len(z.decision.Began)+len(z.decision.Ended)+len(z.decision.Ignored) > 0 {
