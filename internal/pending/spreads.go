@@ -242,10 +242,23 @@ func (e *explainer) standing(k *kind, s *topologyspread.Standing) explain.Pendin
 			rejections[d][reason]++
 		}
 	}
+	e.addGroups(k, &out, at)
+	for i := range out.Domains {
+		out.Domains[i].Rejections = sorted(rejections[i])
+	}
+	slices.SortFunc(out.Domains, func(a, b explain.SpreadDomain) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// addGroups adds the node groups to the domains, whose positions are given by name.
+func (e *explainer) addGroups(k *kind, out *explain.PendingSpread, at map[string]int) {
+	if out.TopologyKey == v1.LabelHostname {
+		return
+	}
 	for g, name := range e.groups {
 		group := e.cluster.Groups[name]
-		value, has := group.Template.Node.Labels[s.Key]
-		if d, known := at[value]; has && known && s.Key != v1.LabelHostname {
+		value, has := group.Template.Node.Labels[out.TopologyKey]
+		if d, known := at[value]; has && known {
 			here := explain.GroupRejection{Group: name, Reason: cmp.Or(k.onNew[g], group.Stuck), Blocked: k.onNew[g] == "" && group.Stuck != "", Coming: group.Coming}
 			if group.Room >= 0 {
 				here.Room = &group.Room
@@ -253,11 +266,6 @@ func (e *explainer) standing(k *kind, s *topologyspread.Standing) explain.Pendin
 			out.Domains[d].Groups = append(out.Domains[d].Groups, here)
 		}
 	}
-	for i := range out.Domains {
-		out.Domains[i].Rejections = sorted(rejections[i])
-	}
-	slices.SortFunc(out.Domains, func(a, b explain.SpreadDomain) int { return cmp.Compare(a.Name, b.Name) })
-	return out
 }
 
 // sorted orders reasons: those of most nodes first.
