@@ -30,7 +30,7 @@ func oddSpread(constraints, spec, more string) string {
 func TestConstraintsThatCannotHoldOrderNoNode(t *testing.T) {
 	foreign := "objects: [{apiVersion: v1, kind: Node, metadata: {name: f, labels: {topology.kubernetes.io/zone: z-x}}, status: {allocatable: {cpu: 1, pods: 9}, conditions: [{type: Ready, status: \"True\"}]}}]\n"
 	shift := "faults: {zonalShifts: [{zones: [z-c], from: 0s, reason: power}]}\n"
-	min := strings.Replace(zoneSpread, "maxSkew: 1", "maxSkew: 1, minDomains: 4", 1)
+	atLeast := strings.Replace(zoneSpread, "maxSkew: 1", "maxSkew: 1, minDomains: 4", 1)
 	for _, tc := range []struct {
 		name, text      string
 		ordered, bound  int
@@ -38,16 +38,16 @@ func TestConstraintsThatCannotHoldOrderNoNode(t *testing.T) {
 	}{
 		{"a topology key that no node has", oddSpread(zoneSpread+", "+strings.Replace(zoneSpread, "topology.kubernetes.io/zone", "example.com/rack", 1), "", ""), 0, 0,
 			"missing required label example.com/rack", "wait for a node with the label example.com/rack: no node that would take them has it, nor would a new one"},
-		{"minDomains above the zones there are", oddSpread(min, "", ""), 0, 3,
+		{"minDomains above the zones there are", oddSpread(atLeast, "", ""), 0, 3,
 			"minDomains 4 is more than the domains of topology.kubernetes.io/zone that can have nodes", "3 domains, and minDomains is 4; no node group is in another domain"},
-		{"minDomains above the zones in use", oddSpread(strings.Replace(min, "4", "3", 1), "", shift), 0, 6, "", ""},
+		{"minDomains above the zones in use", oddSpread(strings.Replace(atLeast, "4", "3", 1), "", shift), 0, 6, "", ""},
 		{"a zone that does not exist", oddSpread(zoneSpread, ", nodeSelector: {topology.kubernetes.io/zone: z-nowhere}", ""), 0, 0, "node(s) didn't match Pod's node affinity/selector", ""},
 		{"a zone without a node group", oddSpread(zoneSpread, "", foreign), 0, 3, "z-x takes no more (no node group is there); maxSkew 1 holds the others", "z-x has 0 matching pods and no node for one more (1 node: insufficient cpu); no node group is there"},
 		{"a zone that the pods may not use but that counts", oddSpread(strings.Replace(zoneSpread, "maxSkew: 1", "maxSkew: 1, nodeAffinityPolicy: Ignore", 1), ", nodeSelector: {topology.kubernetes.io/zone: z-a}", ""), 0, 1,
 			"z-b takes no more (no node group that takes the pods can grow there)", "a new node of b would not: its node selector or affinity does not match; z-c has 0 matching pods"},
 		{"a zone that is shifted away", strings.Replace(oddSpread(zoneSpread, "", shift), "replicas: 6", "replicas: 12", 1), 2, 8,
 			"z-c takes no more (zone z-c is shifted away: power); maxSkew 1 holds the others", "c gets no node: zone z-c is shifted away: power"},
-		{"minDomains with a zone that is shifted away", strings.ReplaceAll(strings.Replace(oddSpread(strings.Replace(min, "4", "3", 1), "", shift), "replicas: 6", "replicas: 12", 1), "size: 1", "size: 0"), 2, 2,
+		{"minDomains with a zone that is shifted away", strings.ReplaceAll(strings.Replace(oddSpread(strings.Replace(atLeast, "4", "3", 1), "", shift), "replicas: 6", "replicas: 12", 1), "size: 1", "size: 0"), 2, 2,
 			"that can have nodes (zone z-c is shifted away: power)", "z-c has no node; c gets no node: zone z-c is shifted away: power"},
 		{"a pod that is too large", strings.Replace(oddSpread(zoneSpread, "", ""), "1500m", "15", 1), 0, 0, "Insufficient cpu", ""},
 	} {
