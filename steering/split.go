@@ -260,11 +260,14 @@ func (c *choice) work(s *split) error {
 
 // why says what kept the member from growing.
 func (m *member) why(reason nodegroupset.Reason) string {
-	why := string(reason)
-	if reason == nodegroupset.ReasonReserve {
+	var why string
+	switch reason {
+	case nodegroupset.ReasonReserve:
 		why = m.held
-	} else if reason == nodegroupset.ReasonAtMax {
+	case nodegroupset.ReasonAtMax:
 		why = fmt.Sprintf("max %d", m.Max-m.lag)
+	default:
+		why = string(reason)
 	}
 	if m.lag > 0 {
 		why = strings.TrimPrefix(fmt.Sprintf("%s; its zone has come back and it catches up slowly, counting as larger by %d", why, m.lag), "; ")
