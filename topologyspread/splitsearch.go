@@ -42,6 +42,7 @@ type outline struct {
 	nodes  int64  // the fewest nodes that cover the pods
 	opened []int  // how many zones are opened for that, each number that does
 	budget int64  // slots that may be wasted beyond the lower bounds
+	prices *prices
 }
 
 // contiguous reports whether all numbers of nodes up to the greatest are possible in zones that may
@@ -154,10 +155,15 @@ func (s *splitSearch) explore(b *bounded) {
 	s.explore(high)
 }
 
-// promising reports whether a plan with so many opened zones may be better than the best: each as
-// good as any of them could be.
+// promising reports whether a plan with so many opened zones may be better than the best.
 func (s *splitSearch) promising(o *outline, opened int) bool {
-	return s.best == nil || o.nodes < s.best.nodes || s.squaresOpened(o, opened) <= s.best.squares
+	if s.best == nil || o.nodes < s.best.nodes {
+		return true
+	}
+	if o.prices == nil {
+		o.prices = s.prices(o)
+	}
+	return o.prices == nil || o.prices.squares(opened) <= s.best.squares
 }
 
 func (p *problem) outline(w window) *outline {
@@ -312,35 +318,6 @@ func (s *splitSearch) boxes(o *outline) []box {
 		}
 	}
 	return boxes
-}
-
-// squaresOpened is the least growth of the squares with so many opened zones, each as good as any of
-// them could be: its groups are as small, and have as much room.
-func (s *splitSearch) squaresOpened(o *outline, opened int) uint64 {
-	boxes := s.boxes(&outline{window: o.window, spans: o.spans, opened: []int{0}, budget: o.budget})
-	var ideal []group
-	for _, i := range o.closed {
-		groups := s.pick(s.zones[i].groups)
-		slices.SortFunc(groups, func(a, b group) int { return cmp.Compare(a.size, b.size) })
-		for k, g := range groups {
-			if k == len(ideal) {
-				ideal = append(ideal, g)
-			}
-			ideal[k].size, ideal[k].top = min(ideal[k].size, g.size), max(ideal[k].top, g.top)
-		}
-	}
-	for range opened {
-		first := &o.spans[o.closed[0]]
-		boxes = append(boxes, box{groups: ideal, ranks: make([]int, len(ideal)), least: first.least, most: s.greatest(o, first)})
-	}
-	sum := uint64(0)
-	for i, n := range levelBoxes(boxes, o.nodes) {
-		q := problem{groups: boxes[i].groups}
-		for k, size := range q.level(sortedRanks(len(q.groups)), n) {
-			sum += squares(q.groups[k].size, size)
-		}
-	}
-	return sum
 }
 
 func sortedRanks(n int) []int {

@@ -1,0 +1,115 @@
+package topologyspread
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// prices bound how good the plans of an outline can be that open so many zones. Every node is bought
+// at a price, that of one at a size, and each zone takes as many as serve it best at that price: so
+// the zones can be judged one by one. No plan is better at any price (a Lagrangian relaxation), and
+// at the price at which the zones take about as many nodes as there are, few plans are much worse.
+type prices struct {
+	nodes          int64
+	active, closed []offer
+	low, high      int64 // the sizes to look at
+	known          map[int64]sales
+}
+
+// offer is a zone with the growth of its squares at its bounds, -1 if not worked out yet.
+type offer struct {
+	box
+	atLeast, atMost int64
+}
+
+// sales are the nodes taken at a price, and what they cost beyond it, by how many zones are opened.
+type sales struct{ nodes, over []int64 }
+
+// prices returns nil if the sums might not fit into 64 bits.
+func (s *splitSearch) prices(o *outline) *prices {
+	const most = 1 << 60
+	p := &prices{nodes: o.nodes, low: MaxCount, known: map[int64]sales{}}
+	for _, g := range s.groups {
+		p.low, p.high = min(p.low, g.size), max(p.high, min(g.top, g.size+o.nodes))
+	}
+	if 2*p.high+1 > most/int64(len(s.groups))/(o.nodes+1) {
+		return nil
+	}
+	offer := func(i int) offer {
+		span := &o.spans[i]
+		return offer{box{groups: s.pick(s.zones[i].groups), least: span.least, most: s.greatest(o, span)}, -1, -1}
+	}
+	for i := range s.zones {
+		if s.zones[i].active || o.to == 0 {
+			p.active = append(p.active, offer(i))
+		}
+	}
+	for _, i := range o.closed {
+		p.closed = append(p.closed, offer(i))
+	}
+	return p
+}
+
+// squares is at most the least growth of the squares with so many opened zones.
+func (p *prices) squares(opened int) uint64 {
+	size := p.low + int64(sort.Search(int(p.high-p.low), func(i int) bool {
+		return p.at(p.low + 1 + int64(i)).nodes[opened] > p.nodes
+	}))
+	return uint64(max(0, price(size)*p.nodes+p.at(size).over[opened]))
+}
+
+// price is by how much a node more raises the square of a size.
+func price(size int64) int64 { return 2*size + 1 }
+
+func (p *prices) at(size int64) sales {
+	if known, ok := p.known[size]; ok {
+		return known
+	}
+	var nodes, over int64
+	for i := range p.active {
+		n, more := p.active[i].at(size)
+		nodes, over = nodes+n, over+more
+	}
+	type sale struct{ nodes, over int64 }
+	opened := make([]sale, len(p.closed))
+	for i := range p.closed {
+		opened[i].nodes, opened[i].over = p.closed[i].at(size)
+	}
+	slices.SortFunc(opened, func(a, b sale) int { return cmp.Compare(a.over, b.over) })
+	out := sales{append(make([]int64, 0, len(opened)+1), nodes), append(make([]int64, 0, len(opened)+1), over)}
+	for _, zone := range opened {
+		nodes, over = nodes+zone.nodes, over+zone.over
+		out.nodes, out.over = append(out.nodes, nodes), append(out.over, over)
+	}
+	p.known[size] = out
+	return out
+}
+
+// at is how many nodes serve the zone best at the price of a size, and what they cost beyond it.
+func (z *offer) at(size int64) (nodes, over int64) {
+	nodes = reached(z.groups, size)
+	grown := int64(0)
+	switch {
+	case nodes < z.least:
+		nodes, grown = z.least, z.grown(z.least, &z.atLeast)
+	case nodes > z.most:
+		nodes, grown = z.most, z.grown(z.most, &z.atMost)
+	default:
+		for _, g := range z.groups {
+			grown += int64(squares(g.size, max(g.size, min(size, g.top))))
+		}
+	}
+	return nodes, grown - price(size)*nodes
+}
+
+func (z *offer) grown(nodes int64, known *int64) int64 {
+	if *known < 0 {
+		*known = 0
+		q := problem{groups: z.groups}
+		for k, size := range q.level(sortedRanks(len(z.groups)), nodes) {
+			*known += int64(squares(z.groups[k].size, size))
+		}
+	}
+	return *known
+}
