@@ -71,6 +71,11 @@ func BenchmarkSplitWorst(b *testing.B) {
 		for _, zone := range []string{"a", "b", "c", "d", "e"} {
 			r.Domains = append(r.Domains, SplitDomain{Name: zone})
 		}
+		requests[name] = r
+	}
+	requests["zones=19/pods=17808"] = SplitRequest{Pods: 17808, MaxSkew: 441, PodsPerNode: 1, MinDomains: 3}.in(nineteenZones)
+	requests["zones=50/pods=100000"] = SplitRequest{Pods: 100_000, MaxSkew: 2746, PodsPerNode: 21, MinDomains: 8, ExtraNodes: 16}.in(fiftyZones)
+	for name, r := range requests {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -81,3 +86,52 @@ func BenchmarkSplitWorst(b *testing.B) {
 		})
 	}
 }
+
+type zoneToSplit struct {
+	active      bool
+	count, free int64
+	sizes       []int64 // of groups with room for 100,000 nodes
+}
+
+func (r SplitRequest) in(zones []zoneToSplit) SplitRequest {
+	for i, z := range zones {
+		d := SplitDomain{Name: fmt.Sprintf("zone-%02d", i), Active: z.active, MatchingPods: z.count, FreeSlots: z.free}
+		r.Domains = append(r.Domains, d)
+		for k, size := range z.sizes {
+			r.Groups = append(r.Groups, SplitGroup{Name: fmt.Sprintf("ng-%d-%02d", k, i), Domain: d.Name, Size: size, Max: size + 100_000})
+		}
+	}
+	return r
+}
+
+var (
+	nineteenZones = []zoneToSplit{
+		{sizes: []int64{1162}}, {sizes: []int64{2753}}, {sizes: []int64{55}}, {sizes: []int64{1157}},
+		{sizes: []int64{1736}}, {sizes: []int64{24}}, {sizes: []int64{1743, 1844}}, {sizes: []int64{1010}},
+		{sizes: []int64{1670, 318}}, {sizes: []int64{2811}}, {sizes: []int64{649, 570}}, {sizes: []int64{431}},
+		{sizes: []int64{1562, 1329, 1240}}, {sizes: []int64{1199, 2340, 62}}, {sizes: []int64{800}},
+		{sizes: []int64{178, 1128, 80}}, {sizes: []int64{501, 1938, 852}}, {sizes: []int64{2752, 385, 992}},
+		{sizes: []int64{898, 1307, 1219}},
+	}
+	fiftyZones = []zoneToSplit{
+		{sizes: []int64{38, 12}}, {active: true, sizes: []int64{39}}, {sizes: []int64{1, 72}}, {sizes: []int64{18}},
+		{sizes: []int64{48, 94}}, {active: true, free: 1, sizes: []int64{19, 21}}, {sizes: []int64{16}},
+		{active: true, sizes: []int64{28}}, {active: true, count: 495, sizes: []int64{89}}, {sizes: []int64{38}},
+		{active: true, count: 8, free: 2, sizes: []int64{33}}, {sizes: []int64{13}},
+		{active: true, count: 463, free: 21, sizes: []int64{48, 67}},
+		{active: true, count: 1573, sizes: []int64{88, 70}}, {active: true, count: 17, sizes: []int64{72}},
+		{active: true, count: 94, free: 40, sizes: []int64{75, 14}}, {active: true, count: 18, sizes: []int64{57}},
+		{sizes: []int64{17}}, {sizes: []int64{6}}, {active: true, sizes: []int64{26, 96}}, {sizes: []int64{72}},
+		{active: true, count: 1452, sizes: []int64{68}}, {active: true, count: 60, free: 19, sizes: []int64{13, 50}},
+		{active: true, count: 37, free: 15, sizes: []int64{44}}, {active: true, count: 1237, sizes: []int64{22, 33}},
+		{sizes: []int64{74}}, {sizes: []int64{34, 24}}, {sizes: []int64{46}}, {active: true, sizes: []int64{75}},
+		{sizes: []int64{91}}, {sizes: []int64{42}}, {sizes: []int64{37, 63}}, {sizes: []int64{39, 40}},
+		{active: true, count: 4, sizes: []int64{67, 9}}, {sizes: []int64{96}},
+		{active: true, count: 18, sizes: []int64{58}}, {active: true, count: 1111, sizes: []int64{36, 4}},
+		{active: true, count: 1, sizes: []int64{45}}, {sizes: []int64{81, 93}}, {sizes: []int64{3}},
+		{sizes: []int64{87}}, {sizes: []int64{27, 74}}, {active: true, count: 1841, free: 45, sizes: []int64{54, 93}},
+		{sizes: []int64{94, 62}}, {active: true, count: 7, free: 25, sizes: []int64{42}}, {sizes: []int64{78, 30}},
+		{active: true, count: 435, sizes: []int64{2}}, {active: true, free: 39, sizes: []int64{45}},
+		{active: true, sizes: []int64{69}}, {sizes: []int64{34, 79}},
+	}
+)

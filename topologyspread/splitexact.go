@@ -2,6 +2,7 @@ package topologyspread
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -16,10 +17,41 @@ func (s *splitSearch) exact(o *outline) {
 		return
 	}
 	for _, opened := range slices.Backward(o.opened) { // more zones are mostly more even
-		if s.promising(o, opened) {
-			s.decide(o, opened)
+		if prices := s.pricesOf(o); prices != nil && s.promising(o, opened) {
+			s.settle(prices.cheapest(opened))
+		}
+		if before := s.best; s.promising(o, opened) {
+			if s.decide(o, opened); s.best != before {
+				s.settle(s.openedBy(s.best))
+			}
 		}
 	}
+}
+
+func (s *splitSearch) openedBy(plan *splitPlan) []int {
+	var zones []int
+	for i := range s.zones {
+		if !s.zones[i].active && plan.zones[i] > 0 {
+			zones = append(zones, i)
+		}
+	}
+	return zones
+}
+
+// settle looks for the best plan of all levels that opens these zones, ascending. That is fast, and
+// a good plan rules out many of the levels that are still to be decided.
+func (s *splitSearch) settle(zones []int) {
+	choice := fmt.Sprint(zones)
+	if s.settled[choice] {
+		return
+	}
+	s.settled[choice] = true
+	whole := s.problem
+	s.problem = whole.opening(func(zone int) bool { _, found := slices.BinarySearch(zones, zone); return found })
+	if top := s.highest(); top > 0 {
+		s.explore(s.bound(window{1, top}))
+	}
+	s.problem = whole
 }
 
 // choice is a number of nodes for a zone.
@@ -117,8 +149,7 @@ func (s *splitSearch) take(states []*state, stages []stage, order []int) {
 // that are worse than the best one only. Every node is taken at a price, that of one at the level,
 // and what zones cost less or more than that is known.
 func (s *splitSearch) limit(o *outline, stages []stage, opened int, price int64) func(squares uint64, nodes int64, zones, stage int) bool {
-	const most = 1 << 60 // beyond it the sums might not fit
-	if s.best == nil || s.best.nodes > o.nodes || s.best.squares > most || price > most/max(1, o.nodes) {
+	if s.best == nil || s.best.nodes > o.nodes || s.best.squares > mostSquares || price > mostSquares/max(1, o.nodes) {
 		return func(uint64, int64, int, int) bool { return false }
 	}
 	dearer := make([][]int64, len(stages)+1) // of the stages from one on, by how many zones they open

@@ -6,6 +6,9 @@ import (
 	"sort"
 )
 
+// mostSquares is the most that is reckoned with: sums of it still fit into 64 bits.
+const mostSquares = 1 << 60
+
 // prices bound how good the plans of an outline can be that open so many zones. Every node is bought
 // at a price, that of one at a size, and each zone takes as many as serve it best at that price: so
 // the zones can be judged one by one. No plan is better at any price (a Lagrangian relaxation), and
@@ -20,25 +23,36 @@ type prices struct {
 // offer is a zone with the growth of its squares at its bounds, -1 if not worked out yet.
 type offer struct {
 	box
+	zone            int
 	atLeast, atMost int64
 }
 
-// sales are the nodes taken at a price, and what they cost beyond it, by how many zones are opened.
-type sales struct{ nodes, over []int64 }
+// sales are the nodes taken at a price, and what they cost beyond it, by how many zones are opened:
+// the first of these.
+type sales struct {
+	nodes, over []int64
+	zones       []int
+}
 
-// prices returns nil if the sums might not fit into 64 bits.
+// pricesOf returns nil if the sums might not fit into 64 bits.
+func (s *splitSearch) pricesOf(o *outline) *prices {
+	if o.prices == nil {
+		o.prices = s.prices(o)
+	}
+	return o.prices
+}
+
 func (s *splitSearch) prices(o *outline) *prices {
-	const most = 1 << 60
 	p := &prices{nodes: o.nodes, low: MaxCount, known: map[int64]sales{}}
 	for _, g := range s.groups {
 		p.low, p.high = min(p.low, g.size), max(p.high, min(g.top, g.size+o.nodes))
 	}
-	if 2*p.high+1 > most/int64(len(s.groups))/(o.nodes+1) {
+	if 2*p.high+1 > mostSquares/int64(len(s.groups))/(o.nodes+1) {
 		return nil
 	}
 	offer := func(i int) offer {
 		span := &o.spans[i]
-		return offer{box{groups: s.pick(s.zones[i].groups), least: span.least, most: s.greatest(o, span)}, -1, -1}
+		return offer{box{groups: s.pick(s.zones[i].groups), least: span.least, most: s.greatest(o, span)}, i, -1, -1}
 	}
 	for i := range s.zones {
 		if s.zones[i].active || o.to == 0 {
@@ -51,11 +65,23 @@ func (s *splitSearch) prices(o *outline) *prices {
 	return p
 }
 
-// squares is at most the least growth of the squares with so many opened zones.
-func (p *prices) squares(opened int) uint64 {
-	size := p.low + int64(sort.Search(int(p.high-p.low), func(i int) bool {
+// size is the highest one at whose price the zones take no more nodes than there are.
+func (p *prices) size(opened int) int64 {
+	return p.low + int64(sort.Search(int(p.high-p.low), func(i int) bool {
 		return p.at(p.low + 1 + int64(i)).nodes[opened] > p.nodes
 	}))
+}
+
+// cheapest are the zones, ascending, that serve best among so many opened ones.
+func (p *prices) cheapest(opened int) []int {
+	zones := slices.Clone(p.at(p.size(opened)).zones[:opened])
+	slices.Sort(zones)
+	return zones
+}
+
+// squares is at most the least growth of the squares with so many opened zones.
+func (p *prices) squares(opened int) uint64 {
+	size := p.size(opened)
 	return uint64(max(0, price(size)*p.nodes+p.at(size).over[opened]))
 }
 
@@ -71,16 +97,20 @@ func (p *prices) at(size int64) sales {
 		n, more := p.active[i].at(size)
 		nodes, over = nodes+n, over+more
 	}
-	type sale struct{ nodes, over int64 }
+	type sale struct {
+		nodes, over int64
+		zone        int
+	}
 	opened := make([]sale, len(p.closed))
 	for i := range p.closed {
 		opened[i].nodes, opened[i].over = p.closed[i].at(size)
+		opened[i].zone = p.closed[i].zone
 	}
-	slices.SortFunc(opened, func(a, b sale) int { return cmp.Compare(a.over, b.over) })
-	out := sales{append(make([]int64, 0, len(opened)+1), nodes), append(make([]int64, 0, len(opened)+1), over)}
-	for _, zone := range opened {
-		nodes, over = nodes+zone.nodes, over+zone.over
-		out.nodes, out.over = append(out.nodes, nodes), append(out.over, over)
+	slices.SortFunc(opened, func(a, b sale) int { return cmp.Or(cmp.Compare(a.over, b.over), cmp.Compare(a.zone, b.zone)) })
+	out := sales{nodes: []int64{nodes}, over: []int64{over}}
+	for _, sale := range opened {
+		nodes, over = nodes+sale.nodes, over+sale.over
+		out.nodes, out.over, out.zones = append(out.nodes, nodes), append(out.over, over), append(out.zones, sale.zone)
 	}
 	p.known[size] = out
 	return out

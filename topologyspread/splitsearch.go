@@ -14,7 +14,8 @@ import (
 // and the yields of the highest, and levels the fewest nodes within these bounds, whatever is
 // wasted: no plan of the range is better. If that plan is feasible, it is the best of the range.
 // What remains open at a single level, which zones take the node that wastes slots and which zones
-// are opened, is decided exactly, see exact.go.
+// are opened, is decided exactly, see splitexact.go. Where many zones may be opened, windows are ruled
+// out by the price of nodes as well, see splitprice.go.
 
 // window is a range of levels. The level 0 stands alone: it has no lower bounds, and holds for plans
 // with too few domains as well.
@@ -57,8 +58,9 @@ func (o *outline) opensAll() bool { return len(o.opened) == 1 && o.opened[0] == 
 // splitSearch looks for the best plan that places so many pods.
 type splitSearch struct {
 	*problem
-	placed int64
-	best   *splitPlan
+	placed  int64
+	best    *splitPlan
+	settled map[string]bool // the choices of zones to open that are searched
 }
 
 // fewest is the best plan that places so many pods, which is possible.
@@ -71,7 +73,7 @@ func (p *problem) fewest(placed int64) *splitPlan {
 
 // fewestOf is the best plan for some of the openings of a problem.
 func (p *problem) fewestOf(openings []*problem, placed int64) *splitPlan {
-	s := &splitSearch{problem: p, placed: placed}
+	s := &splitSearch{problem: p, placed: placed, settled: map[string]bool{}}
 	s.explore(s.bound(window{}))
 	for _, s.problem = range openings {
 		if top := s.highest(); top > 0 {
@@ -98,19 +100,31 @@ func (p *problem) openings() []*problem {
 		return []*problem{p}
 	}
 	all := make([]*problem, 0, 1<<len(closed))
+	opens := make([]bool, len(p.zones))
 	for choice := 1<<len(closed) - 1; choice >= 0; choice-- {
-		one := *p
-		one.zones = slices.Clone(p.zones)
 		for k, i := range closed {
-			if z := &one.zones[i]; choice>>k&1 == 1 {
-				z.active, z.opened = true, true
-			} else {
-				z.room = 0
-			}
+			opens[i] = choice>>k&1 == 1
 		}
-		all = append(all, &one)
+		all = append(all, p.opening(func(zone int) bool { return opens[zone] }))
 	}
 	return all
+}
+
+// opening is the problem in which the zones that are not active are opened if they are chosen, and
+// get no nodes otherwise.
+func (p *problem) opening(chosen func(zone int) bool) *problem {
+	one := *p
+	one.zones = slices.Clone(p.zones)
+	for i := range one.zones {
+		switch z := &one.zones[i]; {
+		case z.active:
+		case chosen(i):
+			z.active, z.opened = true, true
+		default:
+			z.room = 0
+		}
+	}
+	return &one
 }
 
 // bounded is a window with a plan that is at least as good as every plan of it, feasible or not.
@@ -160,10 +174,8 @@ func (s *splitSearch) promising(o *outline, opened int) bool {
 	if s.best == nil || o.nodes < s.best.nodes {
 		return true
 	}
-	if o.prices == nil {
-		o.prices = s.prices(o)
-	}
-	return o.prices == nil || o.prices.squares(opened) <= s.best.squares
+	prices := s.pricesOf(o)
+	return prices == nil || prices.squares(opened) <= s.best.squares
 }
 
 func (p *problem) outline(w window) *outline {
