@@ -277,10 +277,28 @@ func holdsAgainst(t *rapid.T, r *SplitRequest, count func(fataler, *SplitRequest
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Too many zones to open for each choice of them to be searched alone.
+	eachChoiceAgrees(t, r, p)
+}
+
+// eachChoiceAgrees compares with a search as if there were too many zones to open for each choice of
+// them to be searched alone.
+func eachChoiceAgrees(t *rapid.T, r *SplitRequest, p *problem) {
+	t.Helper()
 	if placed := p.most(); placed > 0 {
 		if diff := cmp.Diff(p.fewest(placed).sizes, p.fewestOf([]*problem{p}, placed).sizes); diff != "" {
 			t.Fatalf("%+v (-each choice of zones +all together):\n%s", *r, diff)
 		}
 	}
+}
+
+// The larger the zones that may be opened, the more they hold the others back.
+func TestSplitOpensTheSameZonesAsASearchOfEachChoice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawSplit(t, sizes{pods: 600, skew: 150, perNode: 4, domains: 5, count: 60, free: 6, size: 50, room: 200})
+		p, err := newProblem(&r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eachChoiceAgrees(t, &r, p)
+	})
 }

@@ -12,6 +12,10 @@ import (
 // the zones; a state is what has been used up of nodes, waste and opened zones. Of states with the
 // same nodes and opened zones only those remain that waste less or are better.
 func (s *splitSearch) exact(o *outline) {
+	if o.opensAll() && len(o.closed) > 0 { // this level is one of those with the same choice of zones
+		s.settle(slices.Sorted(slices.Values(o.closed)))
+		return
+	}
 	if o.contiguous() {
 		s.decide(o, -1)
 		return
