@@ -94,6 +94,14 @@ func (t *Terms) Level() bool {
 	if slices.ContainsFunc(t.Portions, func(p Portion) bool { return p.Base > 0 }) {
 		return false
 	}
+	return t.Alike()
+}
+
+// Alike reports whether nodes of all groups count alike.
+func (t *Terms) Alike() bool {
+	if t == nil {
+		return true
+	}
 	capacities := slices.Collect(maps.Values(t.Capacity))
 	return len(capacities) == 0 || slices.Min(capacities) == slices.Max(capacities)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/evenkeel/evenkeel/fake"
@@ -164,16 +163,62 @@ func TestPolicyHoldsScaleDown(t *testing.T) {
 }
 
 // TestPolicyBesideATopologySpread: the spread says in which zones nodes are, the policy which portion
-// they are of.
+// they are of. Each member gets all of its nodes in one increase, as soon as with Cluster Autoscaler
+// alone. The last world is that of the scenario policy-spread, with as many nodes in each zone and on
+// demand.
 func TestPolicyBesideATopologySpread(t *testing.T) {
-	groups := bought(0, 0, 0, 0)
-	groups[2].Template.Node.Labels[v1.LabelTopologyZone], groups[3].Template.Node.Labels[v1.LabelTopologyZone] = "a", "b"
-	pods := spreadOver(podsOf("p", 12, 1), "web", 1, nil, v1.LabelTopologyZone)
-	w := newWorld(t, setup{cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{Pods: pods}}, sidecar: underPolicies(spotAfterBase()), pods: true})
-	if state := w.settle(20 * time.Minute); state.Pending > 0 {
-		t.Errorf("%d pods are pending\n%s", state.Pending, w.log())
+	inZones := func(groups []fake.Group, zones ...string) []fake.Group {
+		for i := range groups {
+			groups[i].Template.Node.Labels[zone] = zones[i%len(zones)]
+			groups[i].Template.Node.Labels["bought"] = []string{"on-demand", "spot"}[i/len(zones)]
+		}
+		return groups
 	}
-	if s := w.sizes(); s[0]+s[2] != 6 || s[1]+s[3] != 6 || s[0]+s[1] != 4 {
-		t.Errorf("sizes %v, want 6 nodes in each zone and 4 on demand\n%s", s, w.log())
+	priority := spotAfterBase()
+	priority[0].Policy = nodegroupset.Priority
+	slices.Reverse(priority[0].Portions)
+	few := inZones(zones(0, 0, 0, 0), "a", "b")
+	few[2].MaxSize = 3
+	for name, test := range map[string]struct {
+		policies []nodegroupset.SetPolicy
+		groups   []fake.Group
+		batches  []autoscaler.Batch
+		perZone  int
+		onDemand int
+	}{
+		"two zones": {
+			spotAfterBase(), inZones(zones(0, 0, 0, 0), "a", "b"), []autoscaler.Batch{{Pods: spreadOver(podsOf("p", 12, 1), "web", 1, nil, zone)}}, 6, 4,
+		},
+		"a node on demand in each zone": {
+			spotAfterBase(), inZones(zones(1, 1, 0, 0), "a", "b"), []autoscaler.Batch{{Pods: spreadOver(podsOf("p", 12, 1), "web", 1, nil, zone)}}, 7, 4,
+		},
+		"spot first, of which one zone has three": {
+			priority, few, []autoscaler.Batch{{Pods: spreadOver(podsOf("p", 12, 1), "web", 1, nil, zone)}}, 6, 3,
+		},
+		"three zones, twice": {
+			spotAfterBase(), inZones(zones(0, 0, 0, 0, 0, 0), "a", "b", "c"), []autoscaler.Batch{
+				{Pods: spreadOver(podsOf("p", 48, 4), "web", 1, nil, zone)}, {At: 10 * time.Minute, Pods: spreadOver(podsOf("q", 48, 4), "web", 1, nil, zone)},
+			}, 8, 6,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := noLaterThanAlone(t, setup{cloud: fake.Config{Groups: test.groups}, batches: test.batches, sidecar: underPolicies(test.policies), pods: true}, 20*time.Minute)
+			state, err := o.w.ca.State()
+			if err != nil {
+				t.Fatal(err)
+			}
+			perZone, onDemand := map[string]int{}, 0
+			for _, g := range test.groups {
+				perZone[g.Template.Node.Labels[zone]] += o.w.size(g.ID)
+				if g.Template.Node.Labels["bought"] == "on-demand" {
+					onDemand += o.w.size(g.ID)
+				}
+			}
+			for _, nodes := range perZone {
+				if nodes != test.perZone || onDemand != test.onDemand || state.Pending > 0 || o.increases() > len(test.groups)*len(test.batches) {
+					t.Fatalf("sizes %v, %d pods pending, %d increases; want %d nodes per zone, %d on demand\n%s", o.w.sizes(), state.Pending, o.increases(), test.perZone, test.onDemand, o.w.log())
+				}
+			}
+		})
 	}
 }

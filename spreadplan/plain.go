@@ -46,7 +46,7 @@ func (p *planner) provideTogether(kinds []*Kind, need []nodegroupset.Class) erro
 	request := nodegroupset.SplitRequest{}
 	for i := range p.request.Members {
 		m := &p.request.Members[i]
-		g := nodegroupset.Group{Name: m.Name, Size: p.Sizes[m.Name], Min: min(m.Min, p.Sizes[m.Name]), Max: p.top(m, false)}
+		g := p.group(m, false)
 		g.Reserve = g.Max - p.top(m, true)
 		request.Groups = append(request.Groups, g)
 	}

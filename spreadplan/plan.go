@@ -2,6 +2,7 @@ package spreadplan
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -17,8 +18,8 @@ type Request struct {
 	Kinds    []*Kind
 	Members  []Member   // of a set of similar groups
 	Machines []*Machine // of the cluster, those on their way included
-	// Terms completes a split of nodes for pods without a spread by the policy of the members' set,
-	// where planned returns the sizes of members so far; nil for none.
+	// Terms completes a split of nodes by the policy of the members' set, where planned returns the
+	// sizes of members so far; nil if they share nodes evenly.
 	Terms func(request nodegroupset.SplitRequest, member string, planned func(group string) (size int64, known bool)) nodegroupset.SplitRequest
 }
 
@@ -132,6 +133,7 @@ func before(a, b *Kind) int {
 // Autoscaler's own count shows whether that is right.
 func (p *planner) fit(k *Kind) (why string) {
 	k.members, k.perNode = nil, math.MaxInt32
+	most := int64(0)
 	for i := range p.request.Members {
 		m := &p.request.Members[i]
 		fresh := m.New()
@@ -150,8 +152,11 @@ func (p *planner) fit(k *Kind) (why string) {
 		if n == 0 {
 			continue
 		}
-		k.perNode = min(k.perNode, n)
+		k.perNode, most = min(k.perNode, n), max(most, n)
 		k.members = append(k.members, m)
+	}
+	if p.request.Terms != nil && most > k.perNode {
+		return "a set with a policy of its own has nodes that take more pods than others"
 	}
 	for _, m := range k.members {
 		if m.Estimate == nil {
@@ -195,8 +200,7 @@ func (p *planner) provide(k *Kind, pods int64, limited bool) (left int64, err er
 	}
 	request := nodegroupset.SplitRequest{Nodes: (pods + k.perNode - 1) / k.perNode}
 	for _, m := range k.members {
-		size := p.Sizes[m.Name]
-		request.Groups = append(request.Groups, nodegroupset.Group{Name: m.Name, Size: size, Min: min(m.Min, size), Max: p.top(m, limited)})
+		request.Groups = append(request.Groups, p.group(m, limited))
 	}
 	result, err := p.split(request)
 	if err != nil {
@@ -220,6 +224,12 @@ func (p *planner) split(request nodegroupset.SplitRequest) (nodegroupset.SplitRe
 		})
 	}
 	return nodegroupset.Split(request)
+}
+
+// group is a member as it takes part in a split.
+func (p *planner) group(m *Member, limited bool) nodegroupset.Group {
+	size := p.Sizes[m.Name]
+	return nodegroupset.Group{Name: m.Name, Size: size, Min: min(m.Min, size), Max: p.top(m, limited)}
 }
 
 // top is the size that a member may grow to.
@@ -282,6 +292,9 @@ func (p *planner) provideSpread(k *Kind, pods int64, limited bool) (left int64, 
 	if err != nil {
 		return pods, fmt.Errorf("topology spread: %w", err)
 	}
+	if !p.shareDomains(k, &request, &result, limited) {
+		return pods, errors.New("the policy of the set allows no more nodes where the topology spread needs some")
+	}
 	for i, g := range result.Groups {
 		for range g.NewSize - g.Size {
 			z, m := zones[request.Groups[i].Domain], p.add(k.members[i])
@@ -300,6 +313,33 @@ func (p *planner) provideSpread(k *Kind, pods int64, limited bool) (left int64, 
 		z.pods, z.slots, pods = z.pods+1, z.slots-1, pods-1
 	}
 	return pods, nil
+}
+
+// shareDomains has the policy of the set say which members of each zone the new nodes are of: the
+// spread says how many a zone gets.
+func (p *planner) shareDomains(k *Kind, r *topologyspread.SplitRequest, result *topologyspread.SplitResult, limited bool) bool {
+	if p.request.Terms == nil {
+		return true
+	}
+	members := make(map[string]*Member, len(k.members))
+	for _, m := range k.members {
+		members[m.Name] = m
+	}
+	before := maps.Clone(p.Sizes)
+	defer func() { p.Sizes = before }()
+	return r.Share(result, func(names []string) int {
+		request := nodegroupset.SplitRequest{Nodes: 1}
+		for _, name := range names {
+			request.Groups = append(request.Groups, p.group(members[name], limited))
+		}
+		one, err := p.split(request)
+		i := slices.IndexFunc(one.Groups, func(g nodegroupset.GroupSplit) bool { return g.NewSize > g.Size })
+		if err != nil || i < 0 {
+			return -1
+		}
+		p.Sizes[names[i]]++
+		return i
+	})
 }
 
 // zone is a domain of a spread.

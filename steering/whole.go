@@ -73,7 +73,10 @@ func (c *choice) wholeSet(s *split) []member {
 
 // plan works out what the members need. With asked, only members that have an option grow.
 func (f *fleet) plan(members []member, kinds []*spreadplan.Kind, asked bool) (*spreadplan.Plan, string) {
-	request := &spreadplan.Request{Kinds: kinds, Machines: f.machines, Terms: f.underPolicy}
+	request := &spreadplan.Request{Kinds: kinds, Machines: f.machines}
+	if len(members) > 0 && !f.policies[members[0].Name].Level() {
+		request.Terms = f.underPolicy
+	}
 	for i := range members {
 		m := &members[i]
 		one := spreadplan.Member{Group: m.Group, Held: m.held != "", Allowed: m.allowed, New: func() *spreadplan.Machine { return f.copyOf(m.Name) }}
@@ -122,8 +125,8 @@ func (c *choice) canPlan() bool {
 		return false
 	}
 	for _, name := range c.names {
-		if terms := c.policies[name]; !terms.Level() {
-			c.noPlan("set " + terms.Set + " has a policy of its own")
+		if terms := c.policies[name]; !terms.Alike() {
+			c.noPlan("nodes of set " + terms.Set + " have different capacities, which its policy counts")
 			return false
 		}
 	}

@@ -144,5 +144,8 @@ func (u ScaleUp[G]) underPolicy(request nodegroupset.SplitRequest, chosen string
 	for _, id := range slices.Sorted(maps.Keys(failed)) {
 		klog.InfoS("Node group does not count for the policy of its set", "nodeGroup", id, "reason", failed[id])
 	}
-	return terms.Of(request, chosen), fmt.Sprintf("set %s, %s", terms.Set, terms)
+	return terms.Of(request, chosen), describe(terms)
 }
+
+// describe says what the policy of a set is.
+func describe(terms *nodegroupset.Terms) string { return fmt.Sprintf("set %s, %s", terms.Set, terms) }

@@ -61,10 +61,9 @@ func Spreads(pods []*v1.Pod) bool { return slices.ContainsFunc(pods, spreadplan.
 // get nodes as the autoscaler asks for them.
 func (s *Spread[G]) Plan() (plan *SpreadPlan[G], why string) {
 	chosen := s.Options[s.Chosen].Group
-	if s.Declared != nil {
-		if terms, _ := s.Declared(chosen); !terms.Level() {
-			return nil, "set " + terms.Set + " has a policy of its own"
-		}
+	terms, policy, why := s.terms(chosen)
+	if why != "" {
+		return nil, why
 	}
 	keys, kinds, why := s.kinds()
 	if why != "" {
@@ -82,7 +81,7 @@ func (s *Spread[G]) Plan() (plan *SpreadPlan[G], why string) {
 			return nil, err.Error()
 		}
 	}
-	w := &spreadWork[G]{Spread: s, keys: keys, kinds: kinds, pods: pods, limits: limits}
+	w := &spreadWork[G]{Spread: s, keys: keys, kinds: kinds, pods: pods, limits: limits, request: spreadplan.Request{Terms: terms}}
 	w.addMembers(sized)
 	for i := range s.Nodes {
 		w.request.Machines = append(w.request.Machines, machine(s.Nodes[i], false))
@@ -91,7 +90,45 @@ func (s *Spread[G]) Plan() (plan *SpreadPlan[G], why string) {
 	if why != "" {
 		return nil, why
 	}
-	return w.finish(result, splitDecision{Chosen: chosen, Failed: failed})
+	return w.finish(result, splitDecision{Chosen: chosen, Failed: failed, Policy: policy})
+}
+
+// completion is that of a split by the policy of a set, as spreadplan.Request.Terms.
+type completion = func(request nodegroupset.SplitRequest, member string, planned func(group string) (size int64, known bool)) nodegroupset.SplitRequest
+
+// terms returns how splits are completed by the policy of the chosen group's set, nil if it shares
+// nodes evenly. Its groups that are no members count for the policy too, and get nothing.
+func (s *Spread[G]) terms(chosen string) (complete completion, policy, why string) {
+	if s.Declared == nil {
+		return nil, "", ""
+	}
+	terms, groups := s.Declared(chosen)
+	switch {
+	case terms == nil:
+		return nil, "", ""
+	case terms.Level():
+		return nil, describe(terms), ""
+	case !terms.Alike():
+		return nil, "", "nodes of set " + terms.Set + " have different capacities, which its policy counts"
+	}
+	all, _ := readSizes(groups)
+	complete = func(request nodegroupset.SplitRequest, member string, planned func(string) (int64, bool)) nodegroupset.SplitRequest {
+		asked := request.Groups
+		request.Groups = slices.Clone(asked)
+		for _, other := range all {
+			g := other.Group
+			if slices.ContainsFunc(asked, func(one nodegroupset.Group) bool { return one.Name == g.Name }) {
+				continue
+			}
+			if size, known := planned(g.Name); known {
+				g.Size = size
+			}
+			g.Max = g.Size
+			request.Groups = append(request.Groups, g)
+		}
+		return terms.Of(request, member)
+	}
+	return complete, describe(terms), ""
 }
 
 // kinds are the kinds of the pods that the chosen group is for, and of those that only groups of its

@@ -10,8 +10,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"pgregory.net/rapid"
 
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -137,6 +139,21 @@ func TestSpreadPlan(t *testing.T) {
 	three := func(size int) []*testGroup {
 		return []*testGroup{sized("a", size, 20), sized("b", size, 20), sized("c", size, 20)}
 	}
+	// Groups on demand end in 0, those on spot in 1: two nodes on demand, then a fifth.
+	bought := func() []*testGroup {
+		return []*testGroup{sized("a0", 0, 20), sized("a1", 0, 20), sized("b0", 0, 20), sized("b1", 0, 20), sized("c0", 0, 20), sized("c1", 0, 20)}
+	}
+	declare := func(change func(*nodegroupset.Terms)) func(*spreadWorld) {
+		return func(w *spreadWorld) {
+			terms := &nodegroupset.Terms{Set: "workers", Policy: nodegroupset.Proportional, Portions: []nodegroupset.Portion{
+				{Name: "on-demand", Groups: []string{"a0", "b0", "c0"}, Base: 2, Weight: 20}, {Name: "spot", Groups: []string{"a1", "b1", "c1"}, Weight: 80},
+			}}
+			if change != nil {
+				change(terms)
+			}
+			w.Declared = func(string) (*nodegroupset.Terms, []*testGroup) { return terms, w.Members }
+		}
+	}
 	limited := func(w *spreadWorld, limits Limits) {
 		w.Limits = func([]Sized[*testGroup], int64) (Limits, error) { return limits, nil }
 	}
@@ -182,11 +199,39 @@ func TestSpreadPlan(t *testing.T) {
 			func(w *spreadWorld) { w.Try = func([]string, []Placement) error { return errors.New("a taint") } }, "a taint",
 		},
 		{
-			"a set with a policy", thirty(), three(1), func(w *spreadWorld) {
-				w.Declared = func(string) (*nodegroupset.Terms, []*testGroup) {
-					return &nodegroupset.Terms{Set: "workers", Policy: nodegroupset.Priority}, nil
-				}
-			}, "set workers has a policy of its own",
+			"a policy chooses groups within zones, as in the scenario policy-spread", spreadPods("web", 24, "1", 1, 1), bought(), declare(nil),
+			"a0 0->2, a1 0->2, b0 0->2, b1 0->2, c1 0->4 for 24 pods",
+		},
+		{
+			"a policy, and a zone without spot", spreadPods("web", 24, "1", 1, 1), bought(),
+			func(w *spreadWorld) { w.Members[5].max = 0; declare(nil)(w) }, "a0 0->1, a1 0->3, b0 0->1, b1 0->3, c0 0->4 for 24 pods",
+		},
+		{
+			"a policy, and a member on trial", spreadPods("web", 24, "1", 1, 1), bought(),
+			func(w *spreadWorld) {
+				declare(nil)(w)
+				w.Deadlines = NewDeadlines(w.Declared, func(string) string { return "" }, backoff.Options{}, NewJournal(clock.RealClock{}))
+				w.Deadlines.trials["c1"] = trial{}
+			}, "a0 0->1, a1 0->3, b0 0->2, b1 0->2, c0 0->3, c1 0->1 for 24 pods",
+		},
+		{
+			"a policy that allows nothing where the spread needs it", spreadPods("web", 24, "1", 1, 1), bought(),
+			func(w *spreadWorld) {
+				w.Members[5].max = 0
+				declare(func(terms *nodegroupset.Terms) { terms.Portions[0].Base, terms.Portions[0].Weight = 0, 0 })(w)
+			}, "the policy of the set allows no more nodes where the topology spread needs some",
+		},
+		{
+			"a policy that counts capacities", spreadPods("web", 24, "1", 1, 1), bought(),
+			declare(func(terms *nodegroupset.Terms) { terms.Capacity = map[string]int64{"a0": 2, "a1": 4} }),
+			"nodes of set workers have different capacities, which its policy counts",
+		},
+		{
+			"a policy, and nodes that take more pods than others", spreadPods("web", 24, "1", 1, 1), bought(),
+			func(w *spreadWorld) {
+				declare(nil)(w)
+				w.Templates["a1"].Node.Status.Allocatable[v1.ResourceCPU] = resource.MustParse("4")
+			}, "a set with a policy of its own has nodes that take more pods than others",
 		},
 		{"no spread", spreadPods("web", 30, "1", 0, 1), three(1), nil, "no topology spread"},
 		{
@@ -297,6 +342,19 @@ func TestSpreadPlanKeepsAllBounds(t *testing.T) {
 			limits.Quotas = append(limits.Quotas, q)
 		}
 		w.Limits = func([]Sized[*testGroup], int64) (Limits, error) { return limits, nil }
+		if rapid.Bool().Draw(t, "declared") {
+			terms := &nodegroupset.Terms{Set: "workers", Policy: rapid.SampledFrom([]nodegroupset.Policy{nodegroupset.Even, nodegroupset.Proportional, nodegroupset.Priority}).Draw(t, "policy")}
+			for _, digit := range []string{"0", "1"} {
+				p := nodegroupset.Portion{Name: digit, Weight: rapid.Int64Range(0, 3).Draw(t, "weight") + 1, Base: rapid.Int64Range(0, 4).Draw(t, "base")}
+				for _, g := range groups {
+					if g.id[1:] == digit {
+						p.Groups = append(p.Groups, g.id)
+					}
+				}
+				terms.Portions = append(terms.Portions, p)
+			}
+			w.Declared = func(string) (*nodegroupset.Terms, []*testGroup) { return terms, groups }
+		}
 		var added []string
 		w.Try = func(names []string, placed []Placement) error {
 			added = names
