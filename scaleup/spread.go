@@ -221,7 +221,7 @@ func (l *placer) affords(plan *topologyspread.SplitResult) bool {
 
 func (l *placer) spreadRequest(s *spreadKind, members []string, pods int) (topologyspread.SplitRequest, error) {
 	c := s.constraint()
-	r := topologyspread.SplitRequest{Pods: int64(pods), MaxSkew: int64(c.MaxSkew), MinDomains: int64(c.MinDomains)}
+	r := topologyspread.SplitRequest{Pods: int64(pods), MaxSkew: int64(c.MaxSkew), MinDomains: int64(c.MinDomains), OpenLevel: true}
 	index := map[string]int{}
 	domain := func(name string) *topologyspread.SplitDomain {
 		i, known := index[name]

@@ -275,7 +275,7 @@ func (p *planner) put(k *Kind, m *Machine, n int64) {
 // provideSpread is provide for a kind with a topology spread over zones.
 func (p *planner) provideSpread(k *Kind, pods int64, limited bool) (left int64, err error) {
 	zones := p.zonesOf(k)
-	request := topologyspread.SplitRequest{Pods: pods, MaxSkew: int64(k.zones.MaxSkew), MinDomains: int64(k.zones.MinDomains), PodsPerNode: k.perNode}
+	request := topologyspread.SplitRequest{Pods: pods, MaxSkew: int64(k.zones.MaxSkew), MinDomains: int64(k.zones.MinDomains), PodsPerNode: k.perNode, OpenLevel: true}
 	for _, m := range k.members {
 		name := m.New().Node.Labels[k.zones.Key]
 		if zones[name] == nil {

@@ -21,8 +21,12 @@ type SplitRequest struct {
 	MinDomains  int64 // at least 1; 0 means 1
 	PodsPerNode int64 // pods that fit on one new node, at least 1
 	ExtraNodes  int64 // nodes to add beyond those that the pods need, 0 or more
-	Domains     []SplitDomain
-	Groups      []SplitGroup
+	// OpenLevel opens the domains that would get a node if as many nodes as the plan needs were
+	// levelled over all groups. It leaves a domain closed if fewer pods could be placed otherwise, and
+	// all of them if they take more than one node more for each.
+	OpenLevel bool
+	Domains   []SplitDomain
+	Groups    []SplitGroup
 }
 
 // SplitDomain is a value of the topology key, such as a zone.
@@ -74,6 +78,9 @@ func Split(request SplitRequest) (SplitResult, error) {
 	}
 	placed := p.most()
 	best := p.fewest(placed)
+	if request.OpenLevel {
+		best = p.openLevel(best, placed)
+	}
 	p.addExtra(best, placed, request.ExtraNodes)
 	return p.result(&request, best, placed), nil
 }
@@ -290,6 +297,34 @@ func (p *problem) result(r *SplitRequest, best *splitPlan, placed int64) SplitRe
 		}
 	}
 	return out
+}
+
+// openLevel is the best plan with the domains open that as many nodes as in a plan, levelled over all
+// groups, would open.
+func (p *problem) openLevel(plan *splitPlan, placed int64) *splitPlan {
+	var opened []*zone
+	for rank, size := range p.level(sortedRanks(len(p.groups)), plan.nodes) {
+		z := &p.zones[p.groups[rank].zone]
+		if z.active || size == p.groups[rank].size {
+			continue
+		}
+		if z.active = true; p.most() < placed {
+			z.active = false
+			continue
+		}
+		opened = append(opened, z)
+	}
+	if len(opened) == 0 {
+		return plan
+	}
+	level := p.fewest(placed)
+	for _, z := range opened {
+		z.active = false // nodes make it so, if it gets some
+	}
+	if pods, _ := p.placeable(level.zones); pods < placed || level.nodes > plan.nodes+int64(len(opened)) {
+		return plan
+	}
+	return level
 }
 
 // splitPlan is a plan with what it is judged by.
