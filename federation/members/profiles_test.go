@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	discoveryfake "k8s.io/client-go/discovery/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -35,8 +37,22 @@ func profile(name, field string, providers ...string) *unstructured.Unstructured
 
 var profileKind = schema.GroupVersionResource{Group: profileGroup, Version: "v1alpha1", Resource: profileResource}
 
+// kinds are the kinds that the host has.
+type kinds struct {
+	*discoveryfake.FakeDiscovery
+	mu sync.Mutex
+}
+
+func (k *kinds) ServerGroups() (*metav1.APIGroupList, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.FakeDiscovery.ServerGroups()
+}
+
 // install gives the host the kind.
 func (w *world) install() {
+	w.kinds.mu.Lock()
+	defer w.kinds.mu.Unlock()
 	w.kinds.Resources = []*metav1.APIResourceList{{GroupVersion: profileGroup + "/v1alpha1", APIResources: []metav1.APIResource{{Name: profileResource, Kind: "ClusterProfile"}}}}
 }
 

@@ -37,7 +37,7 @@ type world struct {
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	writes  int // of statuses
 	inHost  *dynamicfake.FakeDynamicClient
-	kinds   *discoveryfake.FakeDiscovery
+	kinds   *kinds
 	stop    func()
 }
 
@@ -63,7 +63,7 @@ func newWorld(t *testing.T, o Options, objects ...client.Object) *world {
 	w.inHost = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		{Group: profileGroup, Version: "v1alpha1", Resource: profileResource}: "ClusterProfileList",
 	})
-	w.kinds = &discoveryfake.FakeDiscovery{Fake: &clienttesting.Fake{}}
+	w.kinds = &kinds{FakeDiscovery: &discoveryfake.FakeDiscovery{Fake: &clienttesting.Fake{}}}
 	o.dial = w.net.dial
 	w.run(o)
 	return w
