@@ -485,7 +485,7 @@ func longLoss(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	f.members["cork"].Kill(controlplane.APIServer)
 	m := f.becomes(ctx, t, "cork", v1alpha1.ReasonOffline, v1alpha1.ReasonAccepted)
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReachable)
-	if c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "connection refused") {
+	if c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "connection") {
 		t.Errorf("%+v", c)
 	}
 	if err := f.members["cork"].Launch(ctx, controlplane.APIServer); err != nil {
