@@ -77,7 +77,7 @@ func (s *shop) hire(ctx context.Context, t *testing.T, user, role string, args .
 	s.users = append(s.users, user)
 	return evenkeel.StartController(t, evenkeel.ControllerOptions{
 		Kubeconfig: s.plane.KubeconfigAs(t, user, "system:authenticated"),
-		Args:       append([]string{"--namespace=" + s.namespace, "--leader-elect-resource-namespace=" + s.namespace}, args...),
+		Args:       append([]string{"--controllers=balancer", "--namespace=" + s.namespace, "--leader-elect-resource-namespace=" + s.namespace}, args...),
 	})
 }
 

@@ -65,7 +65,7 @@ func balancerWorldOf(ctx context.Context, t *testing.T, plane *controlplane.Cont
 // controller starts a controller with no more rights than the manifests give it.
 func (w *balancerWorld) controller(t *testing.T, args ...string) *evenkeel.Controller {
 	t.Helper()
-	return evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: args})
+	return evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: append([]string{"--controllers=balancer"}, args...)})
 }
 
 // A zone is a node that has room for some pods of a shop, and a Deployment whose pods run there
