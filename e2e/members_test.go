@@ -63,7 +63,7 @@ func newFleetOfClusters(ctx context.Context, t *testing.T) *fleetOfClusters {
 		Kubeconfig: f.host.KubeconfigAs(t, controllerAccount, "system:serviceaccounts", "system:authenticated"),
 		Args: []string{
 			"--logging-format=json", "-v=4", "--member-probe-interval=300ms", "--member-probe-timeout=2s",
-			"--member-offline-after=8s", "--member-stabilization-time=3s",
+			"--member-offline-after=20s", "--member-stabilization-time=3s",
 		},
 	})
 	return f
