@@ -12,7 +12,8 @@
 // Drivers. A driver talks to a world, asks the layers below what to do, and does it. sidecar stands
 // between an unmodified Cluster Autoscaler and its cloud; sidecar/cluster is its side of the API
 // server, and sidecar/statuspage shows its state. balancer/reconcile reads what the targets of a
-// Balancer have and writes what they are to have. federation/members keeps a connection to each
+// Balancer have and writes what they are to have. federation/reconcile
+// does the same in the member clusters of FederatedReplicaSets; federation/members keeps a connection to each
 // member cluster, and knows what runs there and whether it answers; federation/join makes a cluster a
 // member and takes that back. Of the internal ones, simulate plays scenarios in
 // virtual time on the cloud in memory, plan answers planning documents, explain says why the node

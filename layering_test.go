@@ -58,6 +58,7 @@ var table = []row{
 	{layer: entry, path: "integrations/port", only: none, stdlib: true},
 
 	{layer: drivers, path: "balancer/reconcile"},
+	{layer: drivers, path: "federation/reconcile", peers: []string{"federation/members"}},
 	{layer: drivers, path: "federation/members", only: []string{"api/v1alpha1", "podhealth"}},
 	{layer: drivers, path: "federation/join", only: []string{"api/v1alpha1", "federation/members"}, peers: []string{"federation/members"}, banned: logging},
 	{layer: drivers, path: "internal/explain", banned: logging},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
 	"github.com/evenkeel/evenkeel/federation/members"
+	federation "github.com/evenkeel/evenkeel/federation/reconcile"
 	"github.com/evenkeel/evenkeel/internal/controller"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/podhealth"
@@ -52,7 +54,8 @@ func newController() *cobra.Command {
 		Use:   "controller",
 		Short: "Keep replicas level across targets: the controllers of evenkeel's APIs",
 		Long: `Run the controllers of evenkeel's APIs against an API server: the Balancer, which shares one number of replicas
-among several Deployments or other scalable objects, and MemberClusters, which are kept connected.
+among several Deployments or other scalable objects, the FederatedReplicaSet, which does the same over several clusters,
+and MemberClusters, which are kept connected.
 
 Several replicas may run: one leads, the others stand by and take over. The definitions of the APIs must be installed
 before (kubectl apply -k configs/crd).`,
@@ -120,7 +123,7 @@ func (o *controllerOptions) validate() error {
 	case m.Grace <= 0:
 		return fmt.Errorf("invalid --grace %s: must be positive", m.Grace)
 	}
-	if _, err := controller.Select(knownControllers(reconcile.Options{}, members.Options{}), o.controllers); err != nil {
+	if _, err := controller.Select(knownControllers(reconcile.Options{}, members.Options{}, federation.Options{}), o.controllers); err != nil {
 		return fmt.Errorf("invalid --controllers: %w", err)
 	}
 	for _, d := range []struct {
@@ -167,13 +170,31 @@ func (o *controllerOptions) validateElection() error {
 }
 
 // knownControllers are all controllers.
-func knownControllers(b reconcile.Options, m members.Options) []controller.Controller {
-	return []controller.Controller{reconcile.New(b), members.New(m)}
+func knownControllers(b reconcile.Options, m members.Options, f federation.Options) []controller.Controller {
+	clusters := members.New(m)
+	return []controller.Controller{reconcile.New(b), federation.New(clusters, f), clusters}
+}
+
+// chosenControllers are the controllers that are named. That of FederatedReplicaSets needs that of
+// the members: it brings it with it if it is named itself, and is left out otherwise.
+func chosenControllers(known []controller.Controller, names []string) ([]controller.Controller, error) {
+	chosen, err := controller.Select(known, names)
+	is := func(name string) func(controller.Controller) bool {
+		return func(c controller.Controller) bool { return c.Name() == name }
+	}
+	switch {
+	case err != nil || slices.ContainsFunc(chosen, is(members.Name)):
+	case slices.Contains(names, federation.Name):
+		chosen = append(chosen, known[slices.IndexFunc(known, is(members.Name))])
+	default:
+		chosen = slices.DeleteFunc(chosen, is(federation.Name))
+	}
+	return chosen, err
 }
 
 func controllerNames() string {
 	var names []string
-	for _, c := range knownControllers(reconcile.Options{}, members.Options{}) {
+	for _, c := range knownControllers(reconcile.Options{}, members.Options{}, federation.Options{}) {
 		names = append(names, c.Name())
 	}
 	return strings.Join(names, ", ")
@@ -232,8 +253,12 @@ func (o *controllerOptions) build(config *rest.Config, registry prometheus.Regis
 	if clusters.Metrics, err = members.NewMetrics(registry); err != nil {
 		return nil, err
 	}
-	known := knownControllers(reconcile.Options{Metrics: metrics, PerNamespace: len(o.manager.Namespaces) > 0}, clusters)
-	chosen, err := controller.Select(known, o.controllers)
+	federated, err := federation.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
+	known := knownControllers(reconcile.Options{Metrics: metrics, PerNamespace: len(o.manager.Namespaces) > 0}, clusters, federation.Options{Metrics: federated})
+	chosen, err := chosenControllers(known, o.controllers)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,116 @@
+package reconcile
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/federation"
+)
+
+// patience is how long a write may be under way, or its result may not show, until what is seen in
+// the cluster counts again.
+const patience = 30 * time.Second
+
+// letter is a write that was sent to a cluster.
+type letter struct {
+	write federation.Write
+	at    time.Time
+	// local is the object as it will be.
+	local federation.Local
+	// version is the resource version of the object once it is written; 0 while the write is under
+	// way.
+	version uint64
+}
+
+// outbox knows which writes were sent to clusters and do not show yet in what is known of them.
+type outbox struct {
+	mu       sync.Mutex
+	letters  map[types.NamespacedName]map[string]letter // by object and cluster
+	failures map[types.NamespacedName][]federation.Failure
+}
+
+func newOutbox() *outbox {
+	return &outbox{letters: map[types.NamespacedName]map[string]letter{}, failures: map[types.NamespacedName][]federation.Failure{}}
+}
+
+// send notes a write.
+func (o *outbox) send(key types.NamespacedName, l letter) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.letters[key] == nil {
+		o.letters[key] = map[string]letter{}
+	}
+	o.letters[key][l.write.Cluster] = l
+}
+
+// arrived notes that a write was made.
+func (o *outbox) arrived(key types.NamespacedName, w federation.Write, resourceVersion string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if l, ok := o.letters[key][w.Cluster]; ok && l.write == w {
+		l.version, _ = strconv.ParseUint(resourceVersion, 10, 64)
+		o.letters[key][w.Cluster] = l
+	}
+}
+
+// failed notes that a write was not made.
+func (o *outbox) failed(key types.NamespacedName, f federation.Failure) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if l, ok := o.letters[key][f.Write.Cluster]; ok && l.write == f.Write {
+		delete(o.letters[key], f.Write.Cluster)
+	}
+	o.failures[key] = append(o.failures[key], f)
+}
+
+// over is what is known of an object in a cluster: what was seen there, or what was sent and does
+// not show yet.
+func (o *outbox) over(key types.NamespacedName, cluster string, seen federation.Local, resourceVersion string, now time.Time) federation.Local {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l, ok := o.letters[key][cluster]
+	if !ok {
+		return seen
+	}
+	version, _ := strconv.ParseUint(resourceVersion, 10, 64)
+	if now.Sub(l.at) > patience || l.version != 0 && version >= l.version {
+		delete(o.letters[key], cluster)
+		return seen
+	}
+	sent := l.local
+	sent.Normal, sent.Act, sent.FailingSince = seen.Normal, seen.Act, seen.FailingSince
+	return sent
+}
+
+// drop forgets what was sent to a cluster that is out of reach.
+func (o *outbox) drop(key types.NamespacedName, cluster string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.letters[key], cluster)
+}
+
+// take returns the failures since the last call.
+func (o *outbox) take(key types.NamespacedName) []federation.Failure {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := o.failures[key]
+	delete(o.failures, key)
+	return f
+}
+
+// put gives failures back that could not be stored.
+func (o *outbox) put(key types.NamespacedName, f []federation.Failure) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failures[key] = append(f, o.failures[key]...)
+}
+
+func (o *outbox) forget(key types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.letters, key)
+	delete(o.failures, key)
+}

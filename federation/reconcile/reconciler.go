@@ -1,0 +1,245 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/federation/members"
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+const (
+	// finalizer keeps an object until its local objects are deleted, if they should be.
+	finalizer = "evenkeel.dev/federation"
+	// longestNote is the maximum length of the text of an event that the API server accepts.
+	longestNote = 1024
+	// action is the action of all events.
+	action = "Federate"
+)
+
+// reconciler makes the passes. The queue makes sure that there is never more than one pass over an
+// object at a time.
+type reconciler struct {
+	client  client.Client
+	live    client.Reader
+	events  events.EventRecorder
+	members *members.Members
+	metrics *Metrics
+	clock   clock.PassiveClock
+	sent    *outbox
+	// enqueue requests a pass, and background is how long writes may go on.
+	enqueue    func(types.NamespacedName, time.Duration)
+	background func() context.Context
+}
+
+// Reconcile implements reconcile.Reconciler. An error means that the pass made no decision or could
+// not store the status; nothing was written then.
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	key := request.NamespacedName
+	f := &v1alpha1.FederatedReplicaSet{}
+	err := r.live.Get(ctx, key, f)
+	if apierrors.IsNotFound(err) {
+		r.sent.forget(key)
+		r.metrics.forget(key)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the FederatedReplicaSet: %w", err)
+	}
+	if f.DeletionTimestamp != nil {
+		return r.finish(ctx, f)
+	}
+	if err := r.mark(ctx, f); err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.pass(ctx, key, f)
+}
+
+// mark sets the finalizer of an object whose local objects go with it, and removes that of others.
+func (r *reconciler) mark(ctx context.Context, f *v1alpha1.FederatedReplicaSet) error {
+	before := f.DeepCopy()
+	change := controllerutil.RemoveFinalizer
+	if f.Spec.Cascade == v1alpha1.CascadeDelete {
+		change = controllerutil.AddFinalizer
+	}
+	if !change(f, finalizer) {
+		return nil
+	}
+	return r.client.Patch(ctx, f, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet) (reconcile.Result, error) {
+	begin := r.clock.Now()
+	in, err := r.observe(ctx, key, f)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	failures := r.sent.take(key)
+	var all []federation.Event
+	in.Status, all = federation.Settle(in, federation.Decision{Status: in.Status}, failures, in.Now)
+	d, err := federation.Decide(in)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.store(ctx, f, d.Status); err != nil {
+		r.sent.put(key, failures)
+		if apierrors.IsConflict(err) {
+			return reconcile.Result{RequeueAfter: firstRetry}, nil
+		}
+		return reconcile.Result{}, err
+	}
+	for _, w := range d.Writes {
+		r.send(ctx, key, f, w, eventsOf(d.Events, w.Cluster, true))
+	}
+	r.record(f, append(all, eventsOf(d.Events, "", false)...))
+	r.metrics.see(key, d, r.clock.Since(begin))
+	if d.Next.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: max(d.Next.Sub(r.clock.Now()), time.Millisecond)}, nil
+}
+
+// observe is all that a decision depends on.
+func (r *reconciler) observe(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet) (federation.Input, error) {
+	in := federation.Input{
+		Key: key.String(), Generation: f.Generation, Annotations: f.Annotations, Spec: f.Spec, Status: f.Status, Now: r.clock.Now(),
+	}
+	var all v1alpha1.MemberClusterList
+	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("listing MemberClusters: %w", err)
+	}
+	normal, act := federation.Timeouts(&f.Spec)
+	for i := range all.Items {
+		m := &all.Items[i]
+		if m.DeletionTimestamp != nil {
+			continue
+		}
+		o := federation.Cluster{Name: m.Name, Labels: m.Labels, Reach: federation.NotAnswering}
+		if c := r.members.Get(m.Name); c != nil {
+			v := c.View()
+			o.Reach, o.NoSchedule, o.Leaving = reachOf(v), v.NoSchedule(), v.Leaving()
+			if o.Reach == federation.Reachable {
+				local, version := seen(c, f)
+				pods := c.Pods(members.Local{Kind: kindOf(f), Namespace: f.Namespace, Name: f.Name})
+				local.Normal, local.Act = countsOf(pods, normal, in.Now), countsOf(pods, act, in.Now)
+				o.Local = r.sent.over(key, m.Name, local, version, in.Now)
+			} else {
+				r.sent.drop(key, m.Name)
+			}
+		}
+		in.Clusters = append(in.Clusters, o)
+	}
+	return in, nil
+}
+
+func reachOf(v members.View) federation.Reach {
+	switch {
+	case v.State == members.Ready && v.Known:
+		return federation.Reachable
+	case v.State.Lost():
+		return federation.Lost
+	}
+	return federation.NotAnswering
+}
+
+// countsOf are the pods of a local object as package podhealth counts them.
+func countsOf(p members.Pods, timeout time.Duration, now time.Time) podhealth.Counts {
+	const forever = 1<<63 - 1
+	waiting := p.Unscheduled(now, -forever) + p.NotStarted(now, -forever)
+	return podhealth.Counts{
+		Timeout: timeout, Existing: p.Created, Running: p.Created - waiting, Ready: p.Ready,
+		Late: p.Unscheduled(now, timeout) + p.NotStarted(now, timeout), NextLate: p.Next(now, timeout),
+	}
+}
+
+// store stores the status, if it has changed. The API server refuses it if the object has changed
+// since it was read.
+func (r *reconciler) store(ctx context.Context, f *v1alpha1.FederatedReplicaSet, status v1alpha1.FederatedReplicaSetStatus) error {
+	if apiequality.Semantic.DeepEqual(f.Status, status) {
+		return nil
+	}
+	before := f.DeepCopy()
+	f.Status = status
+	if err := r.client.Status().Patch(ctx, f, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("storing the status: %w", err)
+	}
+	return nil
+}
+
+// writes are the reasons of events about writes, which are recorded when the writes are made.
+var writes = []string{
+	federation.ReasonCreated, federation.ReasonDeleted, federation.ReasonOverwritten, federation.ReasonRescaled, federation.ReasonMoved, federation.ReasonRolledOut,
+}
+
+// eventsOf are the events about the writes to a cluster, or all others.
+func eventsOf(all []federation.Event, cluster string, ofWrites bool) []federation.Event {
+	return slices.DeleteFunc(slices.Clone(all), func(e federation.Event) bool {
+		return slices.Contains(writes, e.Reason) != ofWrites || ofWrites && e.Cluster != cluster
+	})
+}
+
+func (r *reconciler) record(f *v1alpha1.FederatedReplicaSet, all []federation.Event) {
+	for _, e := range all {
+		text := e.Message
+		if len(text) > longestNote {
+			text = strings.ToValidUTF8(text[:longestNote], "")
+		}
+		// The recorder counts events with the same objects and reason as one: name the cluster.
+		var related *v1.ObjectReference
+		if e.Cluster != "" {
+			related = &v1.ObjectReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindMemberCluster, Name: e.Cluster}
+			r.events.Eventf(f, related, e.Type, e.Reason, action, "%s", text)
+			continue
+		}
+		r.events.Eventf(f, nil, e.Type, e.Reason, action, "%s", text)
+	}
+}
+
+// finish deletes the local objects of an object that is deleted, if they should be, and lets it go.
+// Where a cluster cannot be reached, nothing is deleted, and the object stays.
+func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet) (reconcile.Result, error) {
+	key := client.ObjectKeyFromObject(f)
+	if !controllerutil.ContainsFinalizer(f, finalizer) {
+		return reconcile.Result{}, nil
+	}
+	in, err := r.observe(ctx, key, f)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if f.Spec.Cascade == v1alpha1.CascadeDelete {
+		left := 0
+		for _, c := range in.Clusters {
+			known := slices.ContainsFunc(f.Status.Clusters, func(s v1alpha1.FederatedClusterStatus) bool { return s.Name == c.Name && s.Written > 0 })
+			switch {
+			case c.Reach != federation.Reachable && known:
+				left++
+			case c.Local.Exists && !c.Local.Foreign:
+				left++
+				r.send(ctx, key, f, federation.Write{Cluster: c.Name, Delete: true, From: c.Local.Replicas}, nil)
+			}
+		}
+		if left > 0 {
+			return reconcile.Result{RequeueAfter: lastRetry}, nil
+		}
+	}
+	before := f.DeepCopy()
+	controllerutil.RemoveFinalizer(f, finalizer)
+	logr.FromContextOrDiscard(ctx).Info("Let go", "cascade", f.Spec.Cascade)
+	return reconcile.Result{}, client.IgnoreNotFound(r.client.Patch(ctx, f, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}

@@ -1,0 +1,106 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/go-logr/logr"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/federation/members"
+)
+
+// owner is the field manager of what is written.
+const owner = client.FieldOwner("evenkeel-federation")
+
+// send has a write made in the background.
+func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet, w federation.Write, about []federation.Event) {
+	c := r.members.Get(w.Cluster)
+	if c == nil {
+		return
+	}
+	l, _ := seen(c, f)
+	l.Replicas, l.Written, l.Exists = w.To, ptr.To(w.To), !w.Delete
+	if w.Content {
+		l.Foreign, l.Revision, l.RolledOut = false, federation.Revision(&f.Spec), false
+	}
+	r.sent.send(key, letter{write: w, at: r.clock.Now(), local: l})
+	log := logr.FromContextOrDiscard(ctx).WithValues("cluster", w.Cluster, "from", w.From, "to", w.To)
+	c.Do(r.background(), key.String(), func(ctx context.Context, member client.Client) {
+		version, err := write(ctx, member, f, w)
+		r.metrics.wrote(w, err)
+		if err == nil {
+			log.Info("Written", "why", w.Why)
+			r.sent.arrived(key, w, version)
+			r.record(f, about)
+			return
+		}
+		log.Info("Could not write", "problem", members.Explain(err))
+		failure := federation.Failure{Write: w}
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) && !apierrors.IsConflict(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTooManyRequests(err) && status.Status().Code < 500 {
+			failure.Refused = status.Status().Message
+		}
+		r.sent.failed(key, failure)
+		r.enqueue(key, firstRetry)
+	})
+}
+
+// write makes a write, and returns the resource version of the object.
+func write(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet, w federation.Write) (version string, err error) {
+	o, err := localOf(f, w.To)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case w.Delete:
+		return "", client.IgnoreNotFound(c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	case w.Content:
+		return apply(ctx, c, o)
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": marks(f, w.To, false)}, "spec": map[string]any{"replicas": w.To},
+	})
+	if err != nil {
+		return "", err
+	}
+	err = c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), owner)
+	return o.GetResourceVersion(), err
+}
+
+// apply creates an object or overwrites all that it says. The selector of an object cannot be
+// changed: one that has another is deleted, without its pods, and created again.
+func apply(ctx context.Context, c client.Client, o *unstructured.Unstructured) (version string, err error) {
+	put := func() error {
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), owner, client.ForceOwnership)
+	}
+	before := o.DeepCopy()
+	if err = put(); !apierrors.IsInvalid(err) {
+		return o.GetResourceVersion(), err
+	}
+	selector, _, _ := unstructured.NestedMap(before.Object, "spec", "selector")
+	there := before.DeepCopy()
+	if c.Get(ctx, client.ObjectKeyFromObject(o), there) != nil {
+		return "", err
+	}
+	if has, _, _ := unstructured.NestedMap(there.Object, "spec", "selector"); apiequality.Semantic.DeepEqual(has, selector) {
+		return "", err // it is something else that is invalid
+	}
+	if err := c.Delete(ctx, there, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: ptr.To(there.GetUID())}); err != nil {
+		return "", err
+	}
+	*o = *before
+	return "", errRecreate
+}
+
+// errRecreate is returned when an object was deleted so that it can be created with another
+// selector: the next pass creates it.
+var errRecreate = errors.New("deleted because of its selector, to be created again")
