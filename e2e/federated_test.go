@@ -310,7 +310,8 @@ func (w *federatedWorld) noRoom(ctx context.Context, t *testing.T) {
 	}
 	until(ctx, t, "all run, and two wait in cork", func() bool {
 		sizes, ready := w.sizes(ctx)
-		return slices.Equal(sizes, []int32{13, 13, 6}) && slices.Equal(ready, []int32{13, 13, 4})
+		settled := meta.IsStatusConditionTrue(w.get(ctx, t).Status.Conditions, v1alpha1.ConditionSettled)
+		return settled && slices.Equal(sizes, []int32{13, 13, 6}) && slices.Equal(ready, []int32{13, 13, 4})
 	})
 	w.quiet(ctx, t)
 	if err := cork.AddNodes(ctx, roomy("two")); err != nil {

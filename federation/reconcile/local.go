@@ -36,7 +36,7 @@ func kindOf(f *v1alpha1.FederatedReplicaSet) string {
 	return members.ReplicaSet
 }
 
-// localOf is a local object as it is to be.
+// localOf is the local object that a cluster should have.
 func localOf(f *v1alpha1.FederatedReplicaSet, replicas int32) (*unstructured.Unstructured, error) {
 	var pod map[string]any
 	if err := json.Unmarshal(f.Spec.Template.Spec.Raw, &pod); err != nil {
