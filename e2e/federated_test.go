@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -52,6 +54,7 @@ func TestFederatedReplicaSets(t *testing.T) {
 		{"a cluster has no room", w.noRoom},
 		{"a new template", w.rollout},
 		{"deleted with its local objects", w.deleted},
+		{"somebody else's object of that name", w.overwritten},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(ctx, t) }) {
 			t.FailNow() // the next ones go on from here
@@ -140,6 +143,7 @@ func (w *federatedWorld) settles(ctx context.Context, t *testing.T, want ...int3
 // quiet expects that nothing is written for two seconds.
 func (w *federatedWorld) quiet(ctx context.Context, t *testing.T) {
 	t.Helper()
+	begin := time.Now()
 	marks := map[*controlplane.ControlPlane]controlplane.Mark{}
 	for _, plane := range []*controlplane.ControlPlane{w.host, w.members["amsterdam"], w.members["berlin"], w.members["cork"]} {
 		mark, err := plane.Mark()
@@ -158,6 +162,9 @@ func (w *federatedWorld) quiet(ctx context.Context, t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, write := range writes {
+				if write.At.Before(begin) {
+					continue // the log is behind: it is the write that settled the object
+				}
 				if write.Resource != "leases" && write.Resource != "memberclusters" && write.Resource != "events" {
 					t.Errorf("%s wrote %+v", user, write)
 				}
@@ -355,4 +362,70 @@ func (w *federatedWorld) deleted(ctx context.Context, t *testing.T) {
 		err := w.client.Get(ctx, client.ObjectKey{Namespace: "default", Name: "web"}, &v1alpha1.FederatedReplicaSet{})
 		return slices.Equal(sizes, []int32{-1, -1, -1}) && apierrors.IsNotFound(err)
 	})
+}
+
+// A ReplicaSet of that name is overwritten, and its pods are adopted: they run on and count.
+func (w *federatedWorld) overwritten(ctx context.Context, t *testing.T) {
+	berlin := w.members["berlin"].Client
+	labels := map[string]string{"app": "shop"}
+	r := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}}
+	r.Spec.Replicas, r.Spec.Selector, r.Spec.Template.Labels = new(int32(4)), &metav1.LabelSelector{MatchLabels: labels}, labels
+	r.Spec.Template.Spec.Containers = []v1.Container{{Name: "shop", Image: "shop:1"}}
+	if err := berlin.Create(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	ready := func(name string) int32 {
+		r := &appsv1.ReplicaSet{}
+		if err := w.members[name].Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: "shop"}, r); err != nil {
+			return -1
+		}
+		return r.Status.ReadyReplicas
+	}
+	until(ctx, t, "it runs", func() bool { return ready("berlin") == 4 })
+	pods := func() (names []string) {
+		var list v1.PodList
+		if err := berlin.List(ctx, &list, client.InNamespace("default"), client.MatchingLabels(labels)); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list.Items {
+			names = append(names, p.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	before := pods()
+	f := &v1alpha1.FederatedReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"}}
+	own := map[string]v1alpha1.LabelValue{"app": "shop"}
+	f.Spec.Replicas, f.Spec.Selector.MatchLabels, f.Spec.Template.Metadata.Labels = new(int32(12)), own, own
+	f.Spec.Template.Spec.Raw = []byte(`{"containers": [{"name": "shop", "image": "shop:2"}]}`)
+	if err := w.client.Create(ctx, f); err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "four are ready in each cluster", func() bool {
+		if err := w.client.Get(ctx, client.ObjectKeyFromObject(f), f); err != nil {
+			t.Fatal(err)
+		}
+		return ready("amsterdam") == 4 && ready("berlin") == 4 && ready("cork") == 4 && f.Status.ReadyReplicas == 12 &&
+			meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionSettled)
+	})
+	w.quiet(ctx, t)
+	if after := pods(); !slices.Equal(before, after) {
+		t.Errorf("the pods were %v and are %v", before, after)
+	}
+	reasons := map[string]string{}
+	until(ctx, t, "events of all clusters", func() bool {
+		var events eventsv1.EventList
+		if err := w.client.List(ctx, &events, client.InNamespace("default")); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events.Items {
+			if e.Regarding.UID == f.UID && e.Related != nil {
+				reasons[e.Related.Name] = e.Reason
+			}
+		}
+		return len(reasons) == 3
+	})
+	if want := map[string]string{"amsterdam": "Created", "berlin": "Overwritten", "cork": "Created"}; !maps.Equal(reasons, want) {
+		t.Errorf("events %v, want %v", reasons, want)
+	}
 }

@@ -172,9 +172,9 @@ func (p *pass) written(w Write, writes []Write) []Event {
 		add(v1.EventTypeNormal, ReasonDeleted, "deleted in cluster %s: %s", w.Cluster, w.Why)
 		return events
 	case l.Foreign:
-		add(v1.EventTypeWarning, ReasonOverwritten, "overwrote an object of that name in cluster %s, which had another origin and %s; its pods may be adopted", w.Cluster, inWords(int64(l.Replicas)))
+		events = append(events, OverwroteForeign(w.Cluster, l.Replicas))
 	case w.Content && l.Revision == "":
-		add(v1.EventTypeWarning, ReasonOverwritten, "overwrote a change of the object in cluster %s by somebody else", w.Cluster)
+		events = append(events, OverwroteChange(w.Cluster))
 	case w.Content:
 		add(v1.EventTypeNormal, ReasonRolledOut, "cluster %s gets the new template", w.Cluster)
 	}
@@ -191,6 +191,24 @@ func (p *pass) written(w Write, writes []Write) []Event {
 		add(v1.EventTypeNormal, ReasonRescaled, "cluster %s from %d to %s: %s", w.Cluster, w.From, inWords(int64(w.To)), w.Why)
 	}
 	return events
+}
+
+// OverwroteForeign is the event when an object was overwritten that was not written for the
+// FederatedReplicaSet and had a number of replicas.
+func OverwroteForeign(cluster string, replicas int32) Event {
+	return Event{
+		Type: v1.EventTypeWarning, Reason: ReasonOverwritten, Cluster: cluster,
+		Message: fmt.Sprintf("overwrote an object of that name in cluster %s, which had another origin and %s; its pods may be adopted", cluster, inWords(int64(replicas))),
+	}
+}
+
+// OverwroteChange is the event when the content of a local object was overwritten that somebody
+// else had changed.
+func OverwroteChange(cluster string) Event {
+	return Event{
+		Type: v1.EventTypeWarning, Reason: ReasonOverwritten, Cluster: cluster,
+		Message: fmt.Sprintf("overwrote a change of the object in cluster %s by somebody else", cluster),
+	}
 }
 
 // recipients names the clusters that grow while the number asked for stays; empty if none does.

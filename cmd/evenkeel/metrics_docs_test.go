@@ -13,6 +13,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
 	"github.com/evenkeel/evenkeel/federation/members"
+	federation "github.com/evenkeel/evenkeel/federation/reconcile"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 )
@@ -27,6 +28,7 @@ var metricsPage = []struct {
 	{"evenkeel controller", func(r prometheus.Registerer) { // a catalog takes all
 		_, _ = reconcile.NewMetrics(r)
 		_, _ = members.NewMetrics(r)
+		_, _ = federation.NewMetrics(r)
 	}},
 }
 

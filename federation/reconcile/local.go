@@ -138,6 +138,19 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet) (l federation.Loc
 	return l, meta.ResourceVersion
 }
 
+// adopted are the pods of a ReplicaSet that were not created from its template, and are not watched
+// because they lack its labels. A Deployment replaces them.
+func adopted(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, ready int32) (p members.Pods) {
+	if kindOf(f) != members.ReplicaSet {
+		return p
+	}
+	if r := c.ReplicaSet(f.Namespace, f.Name); r != nil {
+		p.Created = max(0, r.Status.Replicas-r.Status.FullyLabeledReplicas)
+		p.Ready = min(p.Created, max(0, r.Status.ReadyReplicas-ready))
+	}
+	return p
+}
+
 // keeps reports whether an object still has the content that was written.
 func keeps(f *v1alpha1.FederatedReplicaSet, selector any, template *v1.PodTemplateSpec) bool {
 	want, err := localOf(f, 0)

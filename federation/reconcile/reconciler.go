@@ -137,7 +137,8 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName, f *v
 			if o.Reach == federation.Reachable {
 				local, version := seen(c, f)
 				pods := c.Pods(members.Local{Kind: kindOf(f), Namespace: f.Namespace, Name: f.Name})
-				local.Normal, local.Act = countsOf(pods, normal, in.Now), countsOf(pods, act, in.Now)
+				more := adopted(c, f, pods.Ready)
+				local.Normal, local.Act = countsOf(pods, more, normal, in.Now), countsOf(pods, more, act, in.Now)
 				o.Local = r.sent.over(key, m.Name, local, version, in.Now)
 			} else {
 				r.sent.drop(key, m.Name)
@@ -158,12 +159,13 @@ func reachOf(v members.View) federation.Reach {
 	return federation.NotAnswering
 }
 
-// countsOf are the pods of a local object as package podhealth counts them.
-func countsOf(p members.Pods, timeout time.Duration, now time.Time) podhealth.Counts {
+// countsOf are the pods of a local object as package podhealth counts them. Of adopted pods it is not
+// known since when they wait: they count as running.
+func countsOf(p, adopted members.Pods, timeout time.Duration, now time.Time) podhealth.Counts {
 	const forever = 1<<63 - 1
 	waiting := p.Unscheduled(now, -forever) + p.NotStarted(now, -forever)
 	return podhealth.Counts{
-		Timeout: timeout, Existing: p.Created, Running: p.Created - waiting, Ready: p.Ready,
+		Timeout: timeout, Existing: p.Created + adopted.Created, Running: p.Created + adopted.Created - waiting, Ready: p.Ready + adopted.Ready,
 		Late: p.Unscheduled(now, timeout) + p.NotStarted(now, timeout), NextLate: p.Next(now, timeout),
 	}
 }

@@ -36,13 +36,20 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 	r.sent.send(key, letter{write: w, at: r.clock.Now(), local: l})
 	log := logr.FromContextOrDiscard(ctx).WithValues("cluster", w.Cluster, "from", w.From, "to", w.To)
 	c.Do(r.background(), key.String(), func(ctx context.Context, member client.Client) {
-		version, err := write(ctx, member, f, w)
+		about, err := found(ctx, member, f, w, about)
+		version := ""
+		if err == nil {
+			version, err = write(ctx, member, f, w)
+		}
 		r.metrics.wrote(w, err)
 		if err == nil {
 			log.Info("Written", "why", w.Why)
 			r.sent.arrived(key, w, version)
 			r.record(f, about)
 			return
+		}
+		if errors.Is(err, errRecreate) {
+			r.record(f, about)
 		}
 		log.Info("Could not write", "problem", members.Explain(err))
 		failure := federation.Failure{Write: w}
@@ -52,6 +59,28 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 		r.sent.failed(key, failure)
 		r.enqueue(key, firstRetry)
 	})
+}
+
+// found returns the events about a write. An object without the label of local objects is not
+// watched: one that seems to be missing may exist, and is overwritten then.
+func found(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet, w federation.Write, about []federation.Event) ([]federation.Event, error) {
+	if !w.Create {
+		return about, nil
+	}
+	o, err := localOf(f, w.To)
+	if err != nil {
+		return nil, err
+	}
+	switch err := c.Get(ctx, client.ObjectKeyFromObject(o), o); {
+	case apierrors.IsNotFound(err):
+		return about, nil
+	case err != nil:
+		return nil, err
+	case o.GetAnnotations()[annotationOwner] == string(f.UID):
+		return []federation.Event{federation.OverwroteChange(w.Cluster)}, nil
+	}
+	replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	return []federation.Event{federation.OverwroteForeign(w.Cluster, int32(replicas))}, nil //nolint:gosec // an int32 of the API
 }
 
 // write makes a write, and returns the resource version of the object.
