@@ -133,9 +133,10 @@ func (w *federatedWorld) settles(ctx context.Context, t *testing.T, want ...int3
 		}
 	}()
 	until(ctx, t, fmt.Sprintf("the sizes are %v", want), func() bool {
-		sizes, _ = w.sizes(ctx)
+		var ready []int32 // pods of an object that was deleted may run for a moment
+		sizes, ready = w.sizes(ctx)
 		f := w.get(ctx, t)
-		return slices.Equal(sizes, want) && f.Status.ObservedGeneration == f.Generation && meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionSettled)
+		return slices.Equal(sizes, want) && slices.Equal(ready, want) && f.Status.ObservedGeneration == f.Generation && meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionSettled)
 	})
 	w.quiet(ctx, t)
 }
