@@ -514,6 +514,24 @@ func TestRolloutOneByOne(t *testing.T) {
 	}
 }
 
+// An object is not settled while a local object has pods of an earlier template, even if as many run
+// as were written.
+func TestNotSettledWhileRollingOut(t *testing.T) {
+	w := even(t)
+	w.in.Spec.LocalKind = v1alpha1.LocalDeployment
+	w.settle()
+	w.place("b").Local.RolledOut = false
+	w.pass()
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRolling || !strings.HasSuffix(message, "still run in b") {
+		t.Error(reason, message)
+	}
+	w.place("b").Local.RolledOut = true
+	w.pass()
+	if ok, reason, _ := w.condition(v1alpha1.ConditionSettled); !ok {
+		t.Error(reason)
+	}
+}
+
 // An object is not settled while pods that were to leave are still there.
 func TestNotSettledWhilePodsLeave(t *testing.T) {
 	w := even(t)

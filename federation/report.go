@@ -80,7 +80,7 @@ func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) 
 
 // settled is the condition whether anything moves or is about to.
 func (p *pass) settled(writes []Write) metav1.Condition {
-	var refused, outdated []string
+	var refused, outdated, rolling []string
 	var starting, leaving int64
 	for _, m := range p.members {
 		s := m.status
@@ -90,6 +90,8 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 		if m.Reach == Reachable && m.Local.Exists && s.Name != "" {
 			if s.Revision != p.revision {
 				outdated = append(outdated, m.Name)
+			} else if !m.Local.RolledOut {
+				rolling = append(rolling, m.Name)
 			}
 			starting += max(0, int64(s.Written-s.Running-s.Unschedulable-s.Uncreated))
 			leaving += max(0, int64(s.Pods-s.Written))
@@ -107,6 +109,8 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 		return unsettled(ReasonMoving, inWords(p.held)+" will leave when others run instead")
 	case len(outdated) > 0:
 		return unsettled(ReasonRolling, strings.Join(outdated, ", ")+" get the new template when all replicas before them run with it")
+	case len(rolling) > 0:
+		return unsettled(ReasonRolling, "pods of an earlier template still run in "+strings.Join(rolling, ", "))
 	case starting > 0:
 		return unsettled(ReasonStarting, inWords(starting)+" are starting")
 	case leaving > 0:

@@ -108,7 +108,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet) (l federation.Loc
 		meta, spec, template = &d.ObjectMeta, d.Spec.Selector, &d.Spec.Template
 		l.Replicas = ptr.Deref(d.Spec.Replicas, 1)
 		s := d.Status
-		l.RolledOut = s.ObservedGeneration >= d.Generation && s.UpdatedReplicas >= l.Replicas && s.Replicas == s.UpdatedReplicas && s.AvailableReplicas >= l.Replicas
+		l.RolledOut = s.ObservedGeneration >= d.Generation && s.Replicas == s.UpdatedReplicas
 		for _, condition := range s.Conditions {
 			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == v1.ConditionTrue {
 				l.FailingSince = condition.LastTransitionTime.Time
