@@ -126,15 +126,24 @@ func TestLateCapacityIsOrderedElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ordersOf(report)
-		if s := report.Status; s.Pending > 0 || got.most > pods || s.PendingTime.Longest.Duration > 12*time.Minute {
+		// Both spot members may be late one after the other, and one that brings its nodes just at the
+		// deadline once more.
+		if s := report.Status; s.Pending > 0 || got.most > pods || s.PendingTime.Longest.Duration > 17*time.Minute {
 			t.Fatalf("%d pending, %s at most, %d nodes ordered for %d pods\n%s", s.Pending, s.PendingTime.Longest.Duration, got.most, pods, describe(report))
 		}
-		arrival, before := 0, 0 // the most pods that arrive at one time: a member may get all of them once
-		for _, p := range d.pods {
-			arrival, before = max(arrival, p[1]-before), p[1]
+		// A member that was well gets all pods that arrive until its nodes are known to be late.
+		arrived := 0
+		for i := range d.pods {
+			before := 0
+			for _, p := range d.pods[:i+1] {
+				if p[0] < d.pods[i][0]-5 {
+					before = p[1]
+				}
+			}
+			arrived = max(arrived, d.pods[i][1]-before)
 		}
 		for name, n := range got.givenUp {
-			if most := arrival + len(d.pods); n > most || strings.HasPrefix(name, "on-demand") {
+			if most := arrived + len(d.pods); n > most || strings.HasPrefix(name, "on-demand") {
 				t.Fatalf("%s: %d nodes given up, want %d at most, and none on demand\n%s", name, n, most, describe(report))
 			}
 		}
