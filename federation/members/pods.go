@@ -1,7 +1,6 @@
 package members
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,25 +29,30 @@ type Pods struct {
 	// Created is how many there are, Scheduled how many of them have a node, Ready how many are
 	// ready.
 	Created, Scheduled, Ready int32
-	// unscheduled and notStarted are since when pods have waited for a node, and since when pods
-	// with a node have not been ready yet; sorted.
-	unscheduled, notStarted []time.Time
+	// unscheduled and notStarted are the pods that wait for a node, and those with a node that have
+	// not been ready yet.
+	unscheduled, notStarted waiting
 }
+
+// Waiting is how many pods wait for a node or have not been ready yet.
+func (p Pods) Waiting() int32 { return p.unscheduled.count() + p.notStarted.count() }
 
 // Unscheduled is how many pods have waited for a node for at least d.
 func (p Pods) Unscheduled(now time.Time, d time.Duration) int32 {
-	return waiting(p.unscheduled, now, d)
+	return p.unscheduled.since(now.Add(-d))
 }
 
 // NotStarted is how many pods have had a node for at least d without ever being ready.
-func (p Pods) NotStarted(now time.Time, d time.Duration) int32 { return waiting(p.notStarted, now, d) }
+func (p Pods) NotStarted(now time.Time, d time.Duration) int32 {
+	return p.notStarted.since(now.Add(-d))
+}
 
 // Next is when the next pod will have waited for d, for a node or to start; zero if none will.
 func (p Pods) Next(now time.Time, d time.Duration) time.Time {
 	var next time.Time
-	for _, since := range [][]time.Time{p.unscheduled, p.notStarted} {
-		if i := int(waiting(since, now, d)); i < len(since) {
-			if at := since[i].Add(d); next.IsZero() || at.Before(next) {
+	for _, w := range []waiting{p.unscheduled, p.notStarted} {
+		if since, ok := w.after(now.Add(-d)); ok {
+			if at := since.Add(d); next.IsZero() || at.Before(next) {
 				next = at
 			}
 		}
@@ -56,28 +60,13 @@ func (p Pods) Next(now time.Time, d time.Duration) time.Time {
 	return next
 }
 
-func waiting(since []time.Time, now time.Time, d time.Duration) int32 {
-	i, _ := slices.BinarySearchFunc(since, now.Add(-d), func(t, limit time.Time) int {
-		if t.After(limit) {
-			return 1
-		}
-		return -1 // waits for long enough
-	})
-	return int32(i) //nolint:gosec // no cluster has that many pods
-}
-
 // tally keeps the Pods of every local object. Reading them costs the same however many pods there
-// are; a change of a pod costs time in proportion to those of its local object that wait.
+// are, and so does a change of a pod that does not wait; one that does costs the logarithm of those
+// that wait.
 type tally struct {
 	mu   sync.Mutex
 	pods map[types.NamespacedName]counted
-	of   map[Local]*counts
-}
-
-// counts are the Pods of a local object.
-type counts struct {
-	Pods
-	shared bool // somebody may be reading the lists of times
+	of   map[Local]*Pods
 }
 
 // counted is how a pod was counted last.
@@ -94,19 +83,17 @@ type standing struct {
 }
 
 func newTally() *tally {
-	return &tally{pods: map[types.NamespacedName]counted{}, of: map[Local]*counts{}}
+	return &tally{pods: map[types.NamespacedName]counted{}, of: map[Local]*Pods{}}
 }
 
 // get returns the counts of a local object, which do not change after that.
 func (t *tally) get(local Local) Pods {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.of[local]
-	if p == nil {
-		return Pods{}
+	if p := t.of[local]; p != nil {
+		return *p
 	}
-	p.shared = true
-	return p.Pods
+	return Pods{}
 }
 
 // set counts a pod anew. It returns the local objects whose counts changed.
@@ -152,7 +139,7 @@ func (t *tally) delete(key types.NamespacedName) []Local {
 func (t *tally) count(c counted, sign int32) {
 	p := t.of[c.local]
 	if p == nil {
-		p = &counts{}
+		p = &Pods{}
 		t.of[c.local] = p
 	}
 	p.Created += sign
@@ -162,27 +149,20 @@ func (t *tally) count(c counted, sign int32) {
 	if c.ready {
 		p.Ready += sign
 	}
-	if p.shared {
-		p.unscheduled, p.notStarted, p.shared = slices.Clone(p.unscheduled), slices.Clone(p.notStarted), false
+	waits := &p.unscheduled
+	if c.scheduled {
+		waits = &p.notStarted
 	}
 	switch {
-	case !c.scheduled:
-		p.unscheduled = changed(p.unscheduled, c.since, sign)
-	case !c.started:
-		p.notStarted = changed(p.notStarted, c.since, sign)
+	case c.scheduled && c.started:
+	case sign > 0:
+		*waits = waits.with(c.since)
+	default:
+		*waits = waits.without(c.since)
 	}
 	if p.Created == 0 {
 		delete(t.of, c.local)
 	}
-}
-
-// changed is the sorted list with a time more, or less.
-func changed(sorted []time.Time, since time.Time, sign int32) []time.Time {
-	i, _ := slices.BinarySearchFunc(sorted, since, time.Time.Compare)
-	if sign > 0 {
-		return slices.Insert(sorted, i, since)
-	}
-	return slices.Delete(sorted, i, i+1)
 }
 
 // standingOf says what a pod counts as. A pod that waits after a crash has not started.

@@ -162,10 +162,8 @@ func reachOf(v members.View) federation.Reach {
 // countsOf are the pods of a local object as package podhealth counts them. Of adopted pods it is not
 // known since when they wait: they count as running.
 func countsOf(p, adopted members.Pods, timeout time.Duration, now time.Time) podhealth.Counts {
-	const forever = 1<<63 - 1
-	waiting := p.Unscheduled(now, -forever) + p.NotStarted(now, -forever)
 	return podhealth.Counts{
-		Timeout: timeout, Existing: p.Created + adopted.Created, Running: p.Created + adopted.Created - waiting, Ready: p.Ready + adopted.Ready,
+		Timeout: timeout, Existing: p.Created + adopted.Created, Running: p.Created + adopted.Created - p.Waiting(), Ready: p.Ready + adopted.Ready,
 		Late: p.Unscheduled(now, timeout) + p.NotStarted(now, timeout), NextLate: p.Next(now, timeout),
 	}
 }

@@ -1,0 +1,148 @@
+package members
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+)
+
+// times are since when after noon pods wait, in order.
+func (w waiting) times() []time.Duration {
+	var all []time.Duration
+	var walk func(*moment)
+	walk = func(m *moment) {
+		if m != nil {
+			walk(m.earlier)
+			for range m.pods {
+				all = append(all, time.UnixMicro(m.at).Sub(noon))
+			}
+			walk(m.later)
+		}
+	}
+	walk(w.root)
+	return all
+}
+
+// Whatever comes and goes, the counts are those of a sorted list, and what was read stays.
+func TestWaitingCountsAsASortedList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var w waiting
+		var list []time.Duration
+		type reading struct {
+			waiting
+			list []time.Duration
+		}
+		var read []reading
+		for _, step := range rapid.SliceOfN(rapid.IntRange(-3, 9), 1, 200).Draw(t, "steps") {
+			at := time.Duration(rapid.IntRange(0, 30).Draw(t, "since")) * time.Second
+			if step >= 0 {
+				w, list = w.with(noon.Add(at)), append(slices.Clone(list), at)
+				slices.Sort(list)
+			} else if i := slices.Index(list, at); i >= 0 {
+				w, list = w.without(noon.Add(at)), slices.Delete(slices.Clone(list), i, i+1)
+			}
+			read = append(read, reading{w, list})
+		}
+		for _, r := range read {
+			if got := r.times(); !slices.Equal(got, r.list) || int(r.count()) != len(r.list) {
+				t.Fatalf("got %v, want %v", got, r.list)
+			}
+			limit := time.Duration(rapid.IntRange(-1, 31).Draw(t, "limit")) * time.Second
+			later := slices.IndexFunc(r.list, func(at time.Duration) bool { return at > limit })
+			n := len(r.list)
+			if later >= 0 {
+				n = later
+			}
+			first, ok := r.after(noon.Add(limit))
+			if int(r.since(noon.Add(limit))) != n || ok != (later >= 0) || ok && first.Sub(noon) != r.list[later] {
+				t.Fatalf("%v since %s: %d, then %v %v", r.list, limit, r.since(noon.Add(limit)), first, ok)
+			}
+		}
+	})
+}
+
+// The depth of the tree is logarithmic even if times only grow, as those of pods do.
+func TestWaitingIsShallow(t *testing.T) {
+	var w waiting
+	const n = 100_000
+	for i := range n {
+		w = w.with(noon.Add(time.Duration(i) * time.Second))
+	}
+	var depth func(*moment) int
+	depth = func(m *moment) int {
+		if m == nil {
+			return 0
+		}
+		return 1 + max(depth(m.earlier), depth(m.later))
+	}
+	if got := depth(w.root); got > 60 || w.count() != n {
+		t.Errorf("depth %d of %d", got, w.count())
+	}
+}
+
+// What a check reads of a local object costs the same for any number of pods: the counts by two
+// timeouts, and when the next pod crosses each.
+func BenchmarkPodsRead(b *testing.B) {
+	manyPods(b, func(b *testing.B, tally *tally, n int) {
+		web, now := Local{ReplicaSet, "shop", "web"}, noon.Add(time.Duration(n/2)*time.Second)
+		for b.Loop() {
+			p := tally.get(web)
+			for _, timeout := range []time.Duration{time.Minute, 5 * time.Minute} {
+				if int(p.Created) != n || p.Unscheduled(now, timeout)+p.NotStarted(now, timeout) > p.Waiting() || p.Next(now, timeout).Before(now) {
+					b.Fatal(p)
+				}
+			}
+		}
+	})
+}
+
+// An event of one pod, after the counts were read: one that runs and becomes unready or ready.
+func BenchmarkPodChanges(b *testing.B) {
+	manyPods(b, func(b *testing.B, tally *tally, _ int) {
+		pod := [2]*v1.Pod{
+			aPod("0", "web", running, condition(v1.PodReady, v1.ConditionTrue, 0)), aPod("0", "web", running, condition(v1.PodReady, v1.ConditionFalse, time.Minute)),
+		}
+		for i := 1; b.Loop(); i++ {
+			tally.get(Local{ReplicaSet, "shop", "web"})
+			if len(tally.set(pod[i%2])) != 1 {
+				b.Fatal("nothing has changed")
+			}
+		}
+	})
+}
+
+// An event of a pod that waits, after the counts were read: it gets a node or loses it.
+func BenchmarkPodWaits(b *testing.B) {
+	manyPods(b, func(b *testing.B, tally *tally, _ int) {
+		pod := [2]*v1.Pod{aPod("1", "web"), aPod("1", "web", onNode, condition(v1.PodScheduled, v1.ConditionTrue, time.Minute))}
+		for i := 1; b.Loop(); i++ {
+			tally.get(Local{ReplicaSet, "shop", "web"})
+			if len(tally.set(pod[i%2])) != 1 {
+				b.Fatal("nothing has changed")
+			}
+		}
+	})
+}
+
+// manyPods measures with a local object half of whose pods run. The others wait, each since another
+// time, which is the worst case.
+func manyPods(b *testing.B, measure func(*testing.B, *tally, int)) {
+	for _, n := range []int{100, 1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("%d pods", n), func(b *testing.B) {
+			tally := newTally()
+			for i := range n {
+				if i%2 == 0 {
+					tally.set(aPod(fmt.Sprint(i), "web", running, condition(v1.PodReady, v1.ConditionTrue, 0)))
+				} else {
+					tally.set(aPod(fmt.Sprint(i), "web", condition(v1.PodScheduled, v1.ConditionFalse, time.Duration(i)*time.Second)))
+				}
+			}
+			b.ReportAllocs()
+			measure(b, tally, n)
+		})
+	}
+}
