@@ -12,6 +12,12 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
+// What package podhealth says of other writers.
+const (
+	maxOverwrites           = 3
+	firstPause, forgetAfter = 10 * time.Minute, 10 * time.Minute
+)
+
 // contest has two targets of three replicas each, and an autoscaler that wants five of the first.
 type contest struct {
 	*world

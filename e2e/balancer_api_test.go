@@ -412,7 +412,7 @@ func filledStatus(b *v1alpha1.Balancer) v1alpha1.BalancerStatus {
 			{Name: "a", Desired: 1, Current: 1, Running: 1, Reason: "Max"},
 			{Name: "b", Desired: 5, Current: 4, Running: 2, NotStarted: 2, Pending: 3, Reason: "Capacity", Message: "2 pods have not started in time",
 				BelowSizeSince: &since, BlockedSince: &since, FineSince: &since, Capacity: ptr.To[int32](2),
-				Overwrites: &v1alpha1.BalancerOverwrites{Count: 3, LastTime: since, LeftAloneUntil: &since, ObservedGeneration: 1}},
+				Overwrites: &v1alpha1.ReplicaOverwrites{Count: 3, LastTime: since, LeftAloneUntil: &since, ObservedGeneration: 1}},
 		},
 		Moves: &v1alpha1.ReplicaMoves{Count: 3, LastTime: since},
 		Conditions: []metav1.Condition{{

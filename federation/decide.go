@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -71,6 +72,14 @@ type Local struct {
 	Revision string
 	// RolledOut reports that all its pods have that revision.
 	RolledOut bool
+	// Outdated is how many of its pods are of an earlier template, which a Deployment replaces.
+	Outdated int32
+	// MaxUnavailable is how many replicas a Deployment may have out of service while it replaces
+	// pods; nil means 25 %, the default of the API.
+	MaxUnavailable *intstr.IntOrString
+	// Failing is how many pods have had a node for longer than the second timeout and have not
+	// started. Unlike those without a node they do not lack room.
+	Failing int32
 	// FailingSince is since when pods cannot be created; zero if they can.
 	FailingSince time.Time
 	// Normal and Act are its pods, counted with the timeouts that Timeouts returns.
@@ -157,6 +166,8 @@ type member struct {
 	entry string
 	// frozen reports that a write was refused a moment ago.
 	frozen bool
+	// due reports that the local object gets the content of the spec now.
+	due bool
 }
 
 // pass is the state of one decision.
@@ -197,5 +208,6 @@ func newPass(in Input, preferences *preferences) (*pass, error) {
 		}
 	}
 	p.learn()
+	p.takeTurns()
 	return p, nil
 }

@@ -57,9 +57,13 @@ func (p *pass) observe(m *member) {
 	if m.frozen {
 		p.timer.At(retryAt(m.status.Refused))
 	}
-	m.health.Now = podhealth.ObserveCounts(m.health.Before, m.size(&before), l.Act, &p.timer)
-	m.found = m.health.Now.Size
-	waiting := podhealth.ObserveCounts(m.health.Before, m.health.Now.Size, l.Normal, &p.timer)
+	m.found = m.size(&before)
+	if p.lookAtRollout(m, &before); m.status.RollingSince != nil {
+		p.countInRollout(m)
+		return
+	}
+	m.health.Now = podhealth.ObserveCounts(m.health.Before, m.found, l.Act, &p.timer)
+	waiting := podhealth.ObserveCounts(m.health.Before, m.found, l.Normal, &p.timer)
 	m.waits = waiting.NotStarted > 0
 	p.countFailing(m)
 }
@@ -119,17 +123,22 @@ func retryAt(r *v1alpha1.FederatedRefusal) time.Time {
 
 // learn updates what is known about the capacities of the clusters.
 func (p *pass) learn() {
+	var learning []*member
 	var targets []*podhealth.Target
 	for i := range p.members {
 		if m := &p.members[i]; m.status.Name != "" && m.Reach != Lost {
-			targets = append(targets, &m.health)
+			t := m.health
+			t.Pinned = t.Pinned || m.steady()
+			learning, targets = append(learning, m), append(targets, &t)
 		}
 	}
 	podhealth.Learn(targets, p.stabilization(), &p.timer)
-	for i := range p.members {
-		if m := &p.members[i]; m.status.Name != "" && m.Reach != Lost {
-			m.record()
+	for i, m := range learning {
+		m.health.Before, m.health.Now = targets[i].Before, targets[i].Now
+		if m.status.RollingSince != nil {
+			m.health.Now.FineSince = nil // without its probe a cluster seems to have recovered
 		}
+		m.record()
 	}
 }
 

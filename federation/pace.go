@@ -22,20 +22,23 @@ func (p *pass) pace() []Write {
 	walked, moves := pace.WalkWithin(p.in.Spec.MaxMovesPerMinute, (*podhealth.Moves)(p.moves), steps, &p.timer)
 	p.held, p.moves = walked.Held, (*v1alpha1.ReplicaMoves)(moves)
 	blocked := p.blocked()
-	due := p.due()
 	var writes []Write
 	for i, m := range present {
 		if m.health.Pinned || m.frozen {
 			continue
 		}
-		if w := m.write(clip(walked.Sizes[i]), due[m.Name]); w != nil {
+		to := p.makeRoom(m, clip(walked.Sizes[i]))
+		if w := m.write(to); w != nil {
 			w.Moves = clip(walked.Moves[i])
+			if to != clip(walked.Sizes[i]) {
+				w.Why = "it is full and makes room for pods with the new template"
+			}
 			if w.To > w.From && m.status.Capacity == nil {
 				w.Why += blocked
 			}
 			writes = append(writes, *w)
 		}
-		p.resize(m, clip(walked.Sizes[i]), due[m.Name])
+		p.resize(m, to)
 	}
 	podhealth.GrowFirst(writes, func(w Write) int64 { return int64(w.To) - int64(w.From) })
 	return writes
@@ -57,10 +60,10 @@ func (p *pass) undecided(steps []podhealth.Step) bool {
 }
 
 // resize notes what is written to a cluster.
-func (p *pass) resize(m *member, to int32, due bool) {
+func (p *pass) resize(m *member, to int32) {
 	m.health.Now.Resize(to, p.act, &p.timer)
 	m.status.Written, m.status.Refused = to, nil
-	if to > 0 && !m.Local.Exists || m.Local.Exists && due {
+	if to > 0 && !m.Local.Exists || m.due {
 		m.status.Revision = p.revision
 	}
 	m.record()
@@ -106,7 +109,7 @@ func (p *pass) stuck() int64 {
 func (l *Local) edited() bool { return l.Exists && l.Written != nil && *l.Written != l.Replicas }
 
 // write is what to write to a cluster that is to have a number of replicas; nil for nothing.
-func (m *member) write(to int32, due bool) *Write {
+func (m *member) write(to int32) *Write {
 	l := &m.Local
 	w := &Write{Cluster: m.Name, From: m.status.Written, To: to, Why: m.why()}
 	switch {
@@ -117,36 +120,10 @@ func (m *member) write(to int32, due bool) *Write {
 		}
 	case m.entry == "" && to == 0 && l.Replicas == 0 && l.Act.Existing == 0:
 		w.Delete = true
-	case due:
+	case m.due:
 		w.Content = true
 	case to == l.Replicas && !l.edited():
 		return nil
 	}
 	return w
-}
-
-// due has the clusters whose local objects get the content of the spec now. Objects of others are
-// overwritten at once. In a rollout one by one, the next cluster has its turn when all replicas of
-// those before it run with the new template.
-func (p *pass) due() map[string]bool {
-	due := map[string]bool{}
-	next, waiting := "", false
-	for _, m := range p.members {
-		l := &m.Local
-		switch {
-		case m.Reach != Reachable || !l.Exists || m.status.Name == "":
-		case l.Foreign:
-			due[m.Name] = true
-		case l.Revision == p.revision:
-			waiting = waiting || !l.RolledOut || m.status.Running < m.status.Written || m.health.Now.NotStarted > 0
-		case p.in.Spec.Rollout != v1alpha1.RolloutOneByOne:
-			due[m.Name] = true
-		case next == "":
-			next = m.Name
-		}
-	}
-	if next != "" && !waiting {
-		due[next] = true
-	}
-	return due
 }

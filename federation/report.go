@@ -80,7 +80,7 @@ func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) 
 
 // settled is the condition whether anything moves or is about to.
 func (p *pass) settled(writes []Write) metav1.Condition {
-	var refused, outdated, rolling []string
+	var refused []string
 	var starting, leaving int64
 	for _, m := range p.members {
 		s := m.status
@@ -88,11 +88,6 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 			refused = append(refused, refusal(s))
 		}
 		if m.Reach == Reachable && m.Local.Exists && s.Name != "" {
-			if s.Revision != p.revision {
-				outdated = append(outdated, m.Name)
-			} else if !m.Local.RolledOut {
-				rolling = append(rolling, m.Name)
-			}
 			starting += max(0, int64(s.Written-s.Running-s.Unschedulable-s.Uncreated))
 			leaving += max(0, int64(s.Pods-s.Written))
 		}
@@ -100,17 +95,16 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 	unsettled := func(reason, message string) metav1.Condition {
 		return podhealth.Condition(v1alpha1.ConditionSettled, false, reason, message)
 	}
+	rollout := p.rollout()
 	switch {
 	case len(refused) > 0:
 		return unsettled(ReasonRefused, strings.Join(refused, "; "))
 	case len(writes) > 0:
 		return unsettled(ReasonWriting, fmt.Sprintf("%d local objects are being written", len(writes)))
+	case rollout != "":
+		return unsettled(ReasonRolling, rollout)
 	case p.held > 0:
 		return unsettled(ReasonMoving, inWords(p.held)+" will leave when others run instead")
-	case len(outdated) > 0:
-		return unsettled(ReasonRolling, strings.Join(outdated, ", ")+" get the new template when all replicas before them run with it")
-	case len(rolling) > 0:
-		return unsettled(ReasonRolling, "pods of an earlier template still run in "+strings.Join(rolling, ", "))
 	case starting > 0:
 		return unsettled(ReasonStarting, inWords(starting)+" are starting")
 	case leaving > 0:

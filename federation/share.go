@@ -43,6 +43,9 @@ func (p *pass) share() error {
 // pending is how many replicas wait in a cluster beyond what it runs: the probe, and those that
 // have no place elsewhere. Where the room is known nothing has to wait to find it out.
 func (p *pass) pending(m *member, s share) int64 {
+	if m.status.RollingSince != nil {
+		return 0 // pods that cannot start would keep a Deployment from replacing the others
+	}
 	result := s.result
 	result.Replicas, result.Pending = result.Replicas-result.Pending, 0
 	probe := int64(ptr.Deref(p.in.Spec.Fallback.Probe, v1alpha1.DefaultFederatedProbe))
@@ -111,6 +114,9 @@ func (p *pass) target(m *member) apportion.Target {
 	}
 	t.Min = min(t.Min, *t.Max)
 	m.health.Now.Limit(&t)
+	if m.status.RollingSince != nil && t.Capacity != nil {
+		t.Current, t.Taken = *t.Capacity, new(*t.Capacity) // it may have one fewer for a while: see makeRoom
+	}
 	if m.Room != nil && !m.health.Pinned {
 		room := int64(m.health.Now.Running) + int64(*m.Room)
 		t.Capacity = new(min(room, ptr.Deref(t.Capacity, room)))

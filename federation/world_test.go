@@ -33,6 +33,8 @@ type place struct {
 	// refuses is its answer to every write; empty if it accepts them.
 	refuses string
 	pods    []podhealth.Pod
+	// rolls is how its Deployment replaces pods; nil if a content is in all pods at once.
+	rolls *deployment
 }
 
 // world is a host with member clusters.
@@ -113,6 +115,10 @@ func (w *world) place(name string) *place {
 // cluster is able to.
 func (w *world) run() {
 	for _, p := range w.places {
+		if p.rolls != nil {
+			p.roll(w.in.Now)
+			continue
+		}
 		size := 0
 		if p.Local.Exists {
 			size = int(min(p.Local.Replicas, p.quota))

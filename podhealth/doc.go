@@ -10,6 +10,7 @@
 //     elsewhere (the fallback), and [Health.Pending] keeps a probe waiting on the target, so that
 //     its recovery shows.
 //   - [Pace.Walk] has a replica leave its target when another one runs in its place.
+//   - [Overwrites.Update] leaves a target alone that something else keeps changing.
 //
 // The package knows no client, no clock and no log, and no controller's API types: the time is
 // handed in with a [Timer], which also collects when time alone may change the answer. A [Health]

@@ -389,21 +389,20 @@ type BalancerTargetStatus struct {
 	// Overwrites counts recent changes of the size by something else than the Balancer; unset if
 	// there are none.
 	// +optional
-	Overwrites *BalancerOverwrites `json:"overwrites,omitempty"`
+	Overwrites *ReplicaOverwrites `json:"overwrites,omitempty"`
 }
 
-// BalancerOverwrites counts how often something else than the Balancer changed the size of a
-// target.
+// ReplicaOverwrites counts how often something else than the controller changed a target or a local
+// object.
 //
 // +kubebuilder:object:generate=true
-type BalancerOverwrites struct {
+type ReplicaOverwrites struct {
 	// Count is the number of changes that are close together in time.
 	Count int32 `json:"count"`
-	// LastTime is the time of the last change, or when the Balancer began to write the target
-	// again.
+	// LastTime is the time of the last change, or when the controller began to write it again.
 	LastTime metav1.Time `json:"lastTime"`
-	// LeftAloneUntil is until when the target is left alone, if its size is not changed again
-	// before; unset if it is written.
+	// LeftAloneUntil is until when it is left alone, if it is not changed again before; unset if it
+	// is written.
 	// +optional
 	LeftAloneUntil *metav1.Time `json:"leftAloneUntil,omitempty"`
 	// ObservedGeneration is the generation of the spec at that time.

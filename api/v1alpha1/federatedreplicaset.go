@@ -436,6 +436,14 @@ type FederatedClusterStatus struct {
 	// Refused is about writes that the cluster refuses; unset if it does not refuse any.
 	// +optional
 	Refused *FederatedRefusal `json:"refused,omitempty"`
+	// RollingSince is since when the local Deployment has been replacing pods of an earlier template;
+	// unset if it is not. Until it is done, no probe waits there and Capacity does not rise.
+	// +optional
+	RollingSince *metav1.Time `json:"rollingSince,omitempty"`
+	// Overwrites counts recent changes of the local object by something else than this controller;
+	// unset if there are none.
+	// +optional
+	Overwrites *ReplicaOverwrites `json:"overwrites,omitempty"`
 
 	// Revision is the revision of the local object: a hash of what was written there.
 	// +optional

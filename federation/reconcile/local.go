@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -108,7 +109,8 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet) (l federation.Loc
 		meta, spec, template = &d.ObjectMeta, d.Spec.Selector, &d.Spec.Template
 		l.Replicas = ptr.Deref(d.Spec.Replicas, 1)
 		s := d.Status
-		l.RolledOut = s.ObservedGeneration >= d.Generation && s.Replicas == s.UpdatedReplicas
+		l.Outdated, l.MaxUnavailable = max(0, s.Replicas-s.UpdatedReplicas), maxUnavailable(&d.Spec.Strategy)
+		l.RolledOut = s.ObservedGeneration >= d.Generation && l.Outdated == 0
 		for _, condition := range s.Conditions {
 			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == v1.ConditionTrue {
 				l.FailingSince = condition.LastTransitionTime.Time
@@ -136,6 +138,17 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet) (l federation.Loc
 		l.Revision = meta.Annotations[annotationRevision]
 	}
 	return l, meta.ResourceVersion
+}
+
+// maxUnavailable is how many pods a Deployment may have out of service during a rollout.
+func maxUnavailable(s *appsv1.DeploymentStrategy) *intstr.IntOrString {
+	if s.Type == appsv1.RecreateDeploymentStrategyType {
+		return ptr.To(intstr.FromString("100%"))
+	}
+	if s.RollingUpdate == nil {
+		return nil
+	}
+	return s.RollingUpdate.MaxUnavailable
 }
 
 // adopted are the pods of a ReplicaSet that were not created from its template, and are not watched

@@ -82,6 +82,7 @@ func (o *outbox) over(key types.NamespacedName, cluster string, seen federation.
 	}
 	sent := l.local
 	sent.Normal, sent.Act, sent.FailingSince = seen.Normal, seen.Act, seen.FailingSince
+	sent.Outdated, sent.MaxUnavailable, sent.Failing = seen.Outdated, seen.MaxUnavailable, seen.Failing
 	return sent
 }
 

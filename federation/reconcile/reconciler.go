@@ -139,6 +139,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName, f *v
 				pods := c.Pods(members.Local{Kind: kindOf(f), Namespace: f.Namespace, Name: f.Name})
 				more := adopted(c, f, pods.Ready)
 				local.Normal, local.Act = countsOf(pods, more, normal, in.Now), countsOf(pods, more, act, in.Now)
+				local.Failing = pods.NotStarted(in.Now, act)
 				o.Local = r.sent.over(key, m.Name, local, version, in.Now)
 			} else {
 				r.sent.drop(key, m.Name)

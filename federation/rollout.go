@@ -1,0 +1,201 @@
+package federation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+// A Deployment that replaces its pods needs room for those that it starts before others stop, and it
+// stops none while too few run. Where a cluster is full, a replica that waits, such as the probe,
+// could keep it from ever finishing. So during a rollout a cluster is asked for what it is known to
+// be able to run and no more, and what the rollout itself does to its pods does not change what is
+// known.
+
+// lookAtRollout takes in whether a cluster replaces pods of an earlier template.
+func (p *pass) lookAtRollout(m *member, before *v1alpha1.FederatedClusterStatus) {
+	l := &m.Local
+	switch {
+	case p.in.Spec.LocalKind != v1alpha1.LocalDeployment || !l.Exists || l.RolledOut:
+	case before.RollingSince != nil:
+		m.status.RollingSince = podhealth.NotAfter(before.RollingSince, p.in.Now)
+	case l.Outdated > 0:
+		m.status.RollingSince = podhealth.Stamp(p.in.Now)
+	}
+}
+
+// countInRollout counts the pods of a cluster during a rollout. New pods that wait while a
+// Deployment keeps as many running as it has to are a part of that. Only if fewer run for as long as
+// pods have to start, or if it cannot go on, the cluster is able to run no more.
+func (p *pass) countInRollout(m *member) {
+	m.waits = m.Local.Normal.Late > 0
+	m.health.Now = podhealth.Health{Size: m.found, Running: m.Local.Act.Running}
+	if m.steady() {
+		return
+	}
+	counts := m.Local.Act
+	if !m.stalled() {
+		counts.Late, counts.NextLate = 0, time.Time{}
+	}
+	m.health.Now = podhealth.ObserveCounts(m.health.Before, m.found, counts, &p.timer)
+}
+
+// steady reports whether a cluster is in a rollout and runs what it has to meanwhile.
+func (m *member) steady() bool {
+	return m.status.RollingSince != nil && !m.health.Pinned && m.health.Now.Running >= m.least() && !m.stalled()
+}
+
+// stalled reports whether a Deployment cannot go on because there is no room: no more run than have
+// to, and all others have had no node for longer than pods have to start.
+func (m *member) stalled() bool {
+	c := m.Local.Act
+	return c.Running <= m.least() && c.Running < m.found && m.Local.Failing == 0 && c.Late > 0 && c.Late == c.Existing-c.Running
+}
+
+// least is how many replicas a Deployment keeps running while it replaces pods, where all that the
+// cluster is known to be able to run did so before.
+func (m *member) least() int32 {
+	size := m.found
+	if c := m.health.Before.Capacity; c != nil {
+		size = min(size, *c)
+	}
+	return size - m.unavailable(size)
+}
+
+// unavailable is how many of so many replicas a Deployment may have out of service during a rollout.
+func (m *member) unavailable(size int32) int32 {
+	most := intstr.FromString("25%")
+	if m.Local.MaxUnavailable != nil {
+		most = *m.Local.MaxUnavailable
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(&most, int(size), false)
+	if err != nil {
+		return 0
+	}
+	return clip(min(int64(n), int64(size)))
+}
+
+// makeRoom returns the number to write to a cluster that is to have a number of replicas. One that
+// is full and must not have a replica out of service could start no pod with the new template: it
+// gets one replica fewer until the rollout is over. It keeps its last one unless others run
+// elsewhere.
+func (p *pass) makeRoom(m *member, to int32) int32 {
+	if m.status.RollingSince == nil || to == 0 || m.unavailable(to) > 0 || to == 1 && !p.runsElsewhere(m) {
+		return to
+	}
+	c := m.status.Capacity
+	if c == nil && (m.found == to-1 || m.found == to && m.nodeless() > 0) || c != nil && to >= *c {
+		return to - 1
+	}
+	return to
+}
+
+// nodeless is how many pods have had no node for longer than pods have to start.
+func (m *member) nodeless() int32 { return max(0, m.Local.Act.Late-m.Local.Failing) }
+
+func (p *pass) runsElsewhere(m *member) bool {
+	for i := range p.members {
+		if o := &p.members[i]; o.Name != m.Name && o.Reach == Reachable && o.status.Running > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// takeTurns has local objects get the content of the spec now. Objects of others are overwritten at
+// once. In a rollout one by one, the next cluster has its turn when those before it have finished.
+func (p *pass) takeTurns() {
+	var next *member
+	waiting := false
+	for i := range p.members {
+		m := &p.members[i]
+		l := &m.Local
+		switch {
+		case m.Reach != Reachable || !l.Exists || m.status.Name == "" || m.health.Pinned:
+		case l.Foreign:
+			m.due = true
+		case l.Revision == p.revision:
+			waiting = waiting || m.unfinished()
+		case p.in.Spec.Rollout != v1alpha1.RolloutOneByOne:
+			m.due = true
+		case next == nil:
+			next = m
+		}
+	}
+	if next != nil && !waiting {
+		next.due = true
+	}
+	for i := range p.members {
+		m := &p.members[i]
+		if m.due && !m.frozen && m.status.RollingSince == nil && p.in.Spec.LocalKind == v1alpha1.LocalDeployment {
+			m.status.RollingSince = podhealth.Stamp(p.in.Now)
+		}
+	}
+}
+
+// unfinished reports whether a cluster with the new template does not run all that it is able to
+// with it.
+func (m *member) unfinished() bool {
+	runnable := m.status.Written
+	if c := m.status.Capacity; c != nil {
+		runnable = min(runnable, *c)
+	}
+	return !m.Local.RolledOut || m.status.RollingSince != nil || m.Local.Failing > 0 || m.status.Running < runnable
+}
+
+// rollout describes what keeps a rollout from being finished; empty if nothing does.
+func (p *pass) rollout() string {
+	var outdated, rolling, others, why []string
+	for i := range p.members {
+		m := &p.members[i]
+		switch {
+		case m.Reach != Reachable || !m.Local.Exists || m.status.Name == "":
+			continue
+		case m.status.Revision != p.revision:
+			outdated = append(outdated, m.Name)
+			continue
+		case !m.Local.RolledOut:
+			rolling = append(rolling, m.Name)
+		case m.unfinished():
+			others = append(others, m.Name)
+		default:
+			continue
+		}
+		if text := m.stuck(p.act); text != "" {
+			why = append(why, text)
+		}
+	}
+	var parts []string
+	if len(outdated) > 0 {
+		parts = append(parts, strings.Join(outdated, ", ")+" get the new template when all replicas before them run with it")
+	}
+	if len(rolling) > 0 {
+		parts = append(parts, "pods of an earlier template still run in "+strings.Join(rolling, ", "))
+	}
+	if len(outdated) > 0 && len(others) > 0 {
+		parts = append(parts, "not all pods with the new template run in "+strings.Join(others, ", "))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(append(parts, why...), "; ")
+}
+
+// stuck says why a rollout does not go on in a cluster; empty if it may.
+func (m *member) stuck(timeout time.Duration) string {
+	pods := func(n int32) string { return fmt.Sprintf("%d pod%s", n, plural(int64(n))) }
+	switch n := m.nodeless(); {
+	case m.Local.Failing > 0:
+		return fmt.Sprintf("in %s, %s with a node did not start within %s: check the image, the probes and the logs of the new template", m.Name, pods(m.Local.Failing), timeout)
+	case n > 0:
+		return fmt.Sprintf("in %s, %s found no node within %s", m.Name, pods(n), timeout)
+	case !m.Local.FailingSince.IsZero():
+		return fmt.Sprintf("in %s, pods cannot be created: check quotas and admission", m.Name)
+	}
+	return ""
+}

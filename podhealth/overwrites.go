@@ -1,0 +1,87 @@
+package podhealth
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Overwrites counts how often something else changed a target that a controller writes, so that the
+// two do not go on overwriting each other. It must be stored after a decision.
+type Overwrites struct {
+	// Count is the number of changes that are close together in time.
+	Count int32
+	// LastTime is the time of the last change, or when the target began to be written again.
+	LastTime metav1.Time
+	// LeftAloneUntil is until when the target is left alone, if it is not changed again before; nil
+	// if it is written.
+	LeftAloneUntil *metav1.Time
+	// ObservedGeneration is the generation of the spec at that time.
+	ObservedGeneration int64
+}
+
+// LeftAlone reports whether the target is left alone.
+func (w *Overwrites) LeftAlone() bool { return w != nil && w.LeftAloneUntil != nil }
+
+const (
+	// maxOverwrites is how often something else may change the size of a target before the target
+	// is left alone.
+	maxOverwrites = 3
+	// forgetAfter is the time without a change after which earlier changes no longer count.
+	forgetAfter = 10 * time.Minute
+	// firstPause and lastPause bound how long a target is left alone after a change. The pause
+	// doubles each time the size is changed again afterwards.
+	firstPause, lastPause = 10 * time.Minute, 160 * time.Minute
+)
+
+// Update returns what is known about another writer of a target, such as an autoscaler of its own
+// or somebody who keeps applying a manifest: w updated, or nil if there is none. The target is
+// written again after the pause, or when the generation of the spec has changed. If the other one
+// changes it then, the target is left alone at once, and for longer.
+func (w *Overwrites) Update(changed bool, generation int64, t *Timer) *Overwrites {
+	if w == nil {
+		if !changed {
+			return nil
+		}
+		t.At(t.Now.Add(forgetAfter))
+		return &Overwrites{Count: 1, LastTime: *Stamp(t.Now), ObservedGeneration: generation}
+	}
+	if alone := w.LeftAloneUntil; alone != nil {
+		switch {
+		case changed:
+			w.LastTime, w.LeftAloneUntil = *Stamp(t.Now), Stamp(t.Now.Add(pause(w.Count)))
+		case w.ObservedGeneration != generation || !t.Now.Before(alone.Time):
+			w.LastTime, w.LeftAloneUntil = *Stamp(t.Now), nil
+		}
+	} else if changed {
+		w.Count++
+		w.LastTime = *Stamp(t.Now)
+		if w.Count >= maxOverwrites {
+			w.LeftAloneUntil = Stamp(t.Now.Add(pause(w.Count)))
+		}
+	}
+	w.ObservedGeneration = generation
+	end := w.LastTime.Add(forgetAfter)
+	if w.LeftAloneUntil != nil {
+		end = w.LeftAloneUntil.Time
+	} else if !t.Now.Before(end) {
+		return nil
+	}
+	t.At(end)
+	return w
+}
+
+// Stored returns a copy of what was stored about another writer, without times in the future.
+func (w *Overwrites) Stored(now time.Time) *Overwrites {
+	if w == nil {
+		return nil
+	}
+	w = new(*w)
+	w.LastTime, w.LeftAloneUntil = *NotAfter(&w.LastTime, now), NotAfter(w.LeftAloneUntil, now.Add(lastPause))
+	return w
+}
+
+// pause is how long a target is left alone that was changed so often.
+func pause(count int32) time.Duration {
+	return min(lastPause, firstPause<<min(count-maxOverwrites, 10))
+}
