@@ -52,8 +52,8 @@ type Cluster struct {
 	Reach   Reach
 	// Local is the local object; of a cluster that is not Reachable it is not read.
 	Local Local
-	// Room is how many more replicas of this object the cluster has room for, if that is known, in
-	// addition to those that run.
+	// Room is how many replicas of this object the cluster has room for, those with a node included,
+	// if that is known. It bounds what the cluster gets, and takes nothing away that it was given.
 	Room *int32
 }
 

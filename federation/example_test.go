@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -76,12 +78,17 @@ func ExampleSettle() {
 	// Output: 0 cluster on-premise refused 3 replicas, 1 times so far: exceeded quota
 }
 
-// Two objects with four pods each, and room for six: the second one gets what the first one leaves.
+// Two objects with four pods each, and nodes with room for six: the second one gets what the first
+// one leaves, and two replicas wait.
 func ExampleLedger() {
-	ledger := federation.NewLedger(5 * time.Minute)
+	node := func(name string, cores int64) federation.Node {
+		return federation.Node{Object: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Free: federation.Resources{MilliCPU: 1000 * cores, Pods: 110}}
+	}
+	rooms := map[string]federation.Room{"on-premise": {Nodes: []federation.Node{node("n-1", 4), node("n-2", 2)}}}
+	ledger := federation.NewLedger()
 	for _, key := range []string{"shop/web", "shop/api"} {
 		in := federation.Input{Key: key, Spec: web(4), Clusters: []federation.Cluster{{Name: "on-premise"}}, Now: now}
-		decision, err := ledger.Decide(in, map[string]federation.Resources{"on-premise": {MilliCPU: 6000, Memory: 1 << 40, Pods: 110}})
+		decision, err := ledger.Decide(in, rooms)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -90,7 +97,7 @@ func ExampleLedger() {
 	}
 	// Output:
 	// shop/web 4 unplaced 0
-	// shop/api 2 unplaced 2
+	// shop/api 4 unplaced 2
 }
 
 // The annotation that preferences were given by before.

@@ -1,102 +1,112 @@
 package federation
 
 import (
-	"encoding/json"
-	"fmt"
-	"math"
+	"cmp"
+	"slices"
 	"time"
-
-	v1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
-
-// Resources are amounts of what a cluster has and pods ask for.
-type Resources struct {
-	MilliCPU, Memory, Pods int64
-}
-
-// RequestsOf are the requests of one pod of a template, and one pod.
-func RequestsOf(t *v1alpha1.PodTemplate) (Resources, error) {
-	pod := &v1.Pod{}
-	if err := json.Unmarshal(t.Spec.Raw, &pod.Spec); err != nil {
-		return Resources{}, fmt.Errorf("spec.template.spec: %w", err)
-	}
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	return Resources{MilliCPU: requests.Cpu().MilliValue(), Memory: requests.Memory().Value(), Pods: 1}, nil
-}
-
-// times is the resources of n pods.
-func (r Resources) times(n int64) Resources {
-	return Resources{MilliCPU: saturating(r.MilliCPU, n), Memory: saturating(r.Memory, n), Pods: saturating(r.Pods, n)}
-}
-
-func saturating(a, n int64) int64 {
-	if n > 0 && a > math.MaxInt64/n {
-		return math.MaxInt64
-	}
-	return a * n
-}
-
-// room is how many pods fit into free resources.
-func (r Resources) room(free Resources) int32 {
-	n := int64(math.MaxInt32)
-	for _, x := range [][2]int64{{r.MilliCPU, free.MilliCPU}, {r.Memory, free.Memory}, {r.Pods, free.Pods}} {
-		if x[0] > 0 {
-			n = min(n, max(0, x[1])/x[0])
-		}
-	}
-	return clip(n)
-}
 
 // Ledger knows what decisions have used up of the clusters' room before their pods show it. Without
 // it, many objects that are scaled at the same time would all choose the same room. It is not safe
 // for use by several goroutines.
 type Ledger struct {
-	lifetime time.Duration
-	assumed  map[string]map[string]assumption // by cluster and object
+	assumed map[string]map[string]*assumption // by cluster and object
 }
 
-// assumption is what the pods of an object will use that do not run yet.
+// assumption is what an object was given in a cluster: pods that have no node yet will get one.
 type assumption struct {
-	Resources
+	shape *shape
+	// given is how many pods the object is to have, and bound how many of them had a node when that
+	// was decided.
+	given, bound int32
+	// until is when pods count no more that have no node yet.
 	until time.Time
+	// places are where the pods that have no node yet are assumed to go, and settled is how many
+	// have been given a place, if there was one.
+	places  []onNode
+	settled int64
 }
 
-// NewLedger returns an empty ledger. An assumption that nothing confirms ends after the lifetime:
-// pods that have not started until then use nothing.
-func NewLedger(lifetime time.Duration) *Ledger {
-	return &Ledger{lifetime: lifetime, assumed: map[string]map[string]assumption{}}
+// onNode is a number of pods on a node.
+type onNode struct {
+	node string
+	pods int64
 }
 
-// Decide is [Decide] where the free resources of some clusters are known, by their names: without
-// what the pods use that run, but nothing else taken away. What other objects were given a moment ago
-// is taken away, and what this decision gives is remembered.
-func (l *Ledger) Decide(in Input, free map[string]Resources) (Decision, error) {
-	pod, err := RequestsOf(&in.Spec.Template)
-	if err != nil { // the clusters refuse such a pod
+// NewLedger returns an empty ledger.
+func NewLedger() *Ledger { return &Ledger{assumed: map[string]map[string]*assumption{}} }
+
+// Recall takes in what an object was given before the program started, as its status says.
+func (l *Ledger) Recall(key string, spec *v1alpha1.FederatedReplicaSetSpec, status *v1alpha1.FederatedReplicaSetStatus, now time.Time) {
+	s, err := shapeOf(&spec.Template)
+	if err != nil {
+		return // there are no such pods
+	}
+	_, act := Timeouts(spec)
+	for _, c := range status.Clusters {
+		l.assume(c.Name, key, &assumption{shape: s, given: c.Written - c.Pending, until: now.Add(act)})
+	}
+}
+
+// Decide is [Decide] where the room of some clusters is known, by their names. What other objects
+// were given a moment ago is taken away from it, and what this decision gives is remembered until
+// its pods have nodes, but not for longer than they have time to start.
+func (l *Ledger) Decide(in Input, rooms map[string]Room) (Decision, error) {
+	s, err := shapeOf(&in.Spec.Template)
+	if err != nil { // the clusters refuse such pods
+		l.Forget(in.Key)
 		return Decide(in)
 	}
-	clusters := make([]Cluster, len(in.Clusters))
-	for i, c := range in.Clusters {
-		if known, ok := free[c.Name]; ok {
-			c.Room = new(pod.room(l.left(known, c.Name, in.Key, in.Now)))
+	clusters := slices.Clone(in.Clusters)
+	for i := range clusters {
+		if room, known := rooms[clusters[i].Name]; known {
+			fitting := s.count(room.Nodes, l.left(&room, clusters[i].Name, in.Key, in.Now))
+			clusters[i].Room = new(clip(int64(room.Bound[in.Key]) + fitting))
 		}
-		clusters[i] = c
 	}
 	in.Clusters = clusters
 	d, err := Decide(in)
 	if err != nil {
 		return d, err
 	}
-	l.Forget(in.Key)
-	for _, s := range d.Status.Clusters {
-		if starting := int64(s.Written - s.Pending - s.Running); starting > 0 {
-			l.assume(s.Name, in.Key, assumption{pod.times(starting), in.Now.Add(l.lifetime)})
+	l.remember(in, s, d.Status.Clusters, rooms)
+	return d, nil
+}
+
+// remember takes in what a decision gives. An object keeps what it was given in clusters that are
+// out of reach.
+func (l *Ledger) remember(in Input, s *shape, given []v1alpha1.FederatedClusterStatus, rooms map[string]Room) {
+	_, act := Timeouts(&in.Spec)
+	keep := map[string]bool{}
+	for _, c := range given {
+		room, known := rooms[c.Name]
+		keep[c.Name] = known || !c.Reachable
+		if known {
+			l.assume(c.Name, in.Key, &assumption{shape: s, given: c.Written - c.Pending, bound: room.Bound[in.Key], until: in.Now.Add(act)})
 		}
 	}
-	return d, nil
+	for cluster, objects := range l.assumed {
+		if !keep[cluster] {
+			delete(objects, in.Key)
+		}
+	}
+}
+
+// assume replaces an assumption. Deciding the same again does not prolong it.
+func (l *Ledger) assume(cluster, key string, a *assumption) {
+	if a.given <= a.bound {
+		delete(l.assumed[cluster], key)
+		return
+	}
+	if l.assumed[cluster] == nil {
+		l.assumed[cluster] = map[string]*assumption{}
+	}
+	if before := l.assumed[cluster][key]; before != nil && before.given == a.given && before.bound == a.bound {
+		a.until = before.until
+	}
+	l.assumed[cluster][key] = a
 }
 
 // Forget drops what is assumed about an object, which may have been deleted.
@@ -106,22 +116,53 @@ func (l *Ledger) Forget(key string) {
 	}
 }
 
-func (l *Ledger) assume(cluster, key string, a assumption) {
-	if l.assumed[cluster] == nil {
-		l.assumed[cluster] = map[string]assumption{}
+// left is what other objects leave of what is free on each node.
+func (l *Ledger) left(room *Room, cluster, key string, now time.Time) []Resources {
+	free := make([]Resources, len(room.Nodes))
+	index := make(map[string]int, len(room.Nodes))
+	for i, n := range room.Nodes {
+		free[i], index[n.Object.Name] = n.Free, i
 	}
-	l.assumed[cluster][key] = a
-}
-
-// left is what other objects leave of free resources.
-func (l *Ledger) left(free Resources, cluster, key string, now time.Time) Resources {
+	var homeless []string
 	for other, a := range l.assumed[cluster] {
+		starting := a.starting(room.Bound[other], now)
 		switch {
-		case !now.Before(a.until):
-			delete(l.assumed[cluster], other)
-		case other != key:
-			free.MilliCPU, free.Memory, free.Pods = free.MilliCPU-a.MilliCPU, free.Memory-a.Memory, free.Pods-a.Pods
+		case other == key || starting == 0:
+			continue
+		case starting > a.settled:
+			homeless = append(homeless, other)
+			continue
+		}
+		for _, p := range a.places {
+			if i, there := index[p.node]; there {
+				n := min(starting, p.pods)
+				free[i] = free[i].Plus(-n, a.shape.requests)
+				starting -= n
+			}
 		}
 	}
+	slices.Sort(homeless)
+	for _, other := range homeless {
+		a := l.assumed[cluster][other]
+		a.settle(room.Nodes, free, a.starting(room.Bound[other], now))
+	}
 	return free
+}
+
+// starting is how many pods have no node yet, and are expected to get one.
+func (a *assumption) starting(bound int32, now time.Time) int64 {
+	if !now.Before(a.until) {
+		return 0
+	}
+	return int64(max(0, a.given-bound))
+}
+
+// settle finds places for the pods that have no node yet, and takes what they need from what is
+// free.
+func (a *assumption) settle(nodes []Node, free []Resources, starting int64) {
+	a.places, a.settled = nil, starting
+	for i, n := range a.shape.place(starting, nodes, free) {
+		a.places = append(a.places, onNode{nodes[i].Object.Name, n})
+	}
+	slices.SortFunc(a.places, func(a, b onNode) int { return cmp.Compare(a.node, b.node) })
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -35,13 +36,26 @@ func (p *pass) share() error {
 			m.status.Desired, m.status.Pending = clip(s.result.Replicas-s.result.Pending+pending), clip(pending)
 			m.status.Reason = podhealth.Reason(s.result.Reason)
 			m.status.Message = m.explain(s)
+			if m.bounded() {
+				p.timer.At(p.in.Now.Add(lookAgain))
+			}
 		}
 	}
 	return nil
 }
 
+// lookAgain is after how long it is found out whether the nodes of a cluster have more room.
+const lookAgain = time.Minute
+
+// bounded reports whether the cluster has fewer replicas than its share because of the room that its
+// nodes are known to have.
+func (m *member) bounded() bool {
+	return m.Room != nil && m.status.Capacity == nil && m.status.Reason == podhealth.Reason(apportion.ReasonCapacity)
+}
+
 // pending is how many replicas wait in a cluster beyond what it runs: the probe, and those that
-// have no place elsewhere. Where the room is known nothing has to wait to find it out.
+// have no place elsewhere. Where the room is known nothing has to wait to find it out; but what has
+// no place anywhere may wait, because pods of a higher priority make room for themselves.
 func (p *pass) pending(m *member, s share) int64 {
 	if m.status.RollingSince != nil {
 		return 0 // pods that cannot start would keep a Deployment from replacing the others
@@ -50,7 +64,7 @@ func (p *pass) pending(m *member, s share) int64 {
 	result.Replicas, result.Pending = result.Replicas-result.Pending, 0
 	probe := int64(ptr.Deref(p.in.Spec.Fallback.Probe, v1alpha1.DefaultFederatedProbe))
 	if m.health.Now.Capacity == nil {
-		probe = 0
+		probe = min(probe, p.unplaced)
 	}
 	return m.health.Now.Pending(s.target, result, p.unplaced, probe)
 }
@@ -118,7 +132,7 @@ func (p *pass) target(m *member) apportion.Target {
 		t.Current, t.Taken = *t.Capacity, new(*t.Capacity) // it may have one fewer for a while: see makeRoom
 	}
 	if m.Room != nil && !m.health.Pinned {
-		room := int64(m.health.Now.Running) + int64(*m.Room)
+		room := max(int64(*m.Room), size-int64(ptr.Deref(m.before, v1alpha1.FederatedClusterStatus{}).Pending))
 		t.Capacity = new(min(room, ptr.Deref(t.Capacity, room)))
 		t.Current = min(t.Current, *t.Capacity)
 	}
@@ -217,8 +231,8 @@ func (m *member) explain(s share) string {
 	text += s.path
 	if m.status.Capacity != nil {
 		text += "; it is known to be able to run " + inWords(int64(*m.status.Capacity))
-	} else if m.Room != nil && s.target.Capacity != nil {
-		text += "; it has room for " + inWords(*s.target.Capacity)
+	} else if m.bounded() {
+		text += "; its nodes have room for " + inWords(*s.target.Capacity)
 	}
 	if n := m.status.Unschedulable; n > 0 {
 		text += fmt.Sprintf("; %d have not started in time", n)

@@ -66,6 +66,13 @@ type MemberClusterSpec struct {
 	// +optional
 	ClusterProfileRef *ClusterProfileReference `json:"clusterProfileRef,omitempty"`
 
+	// FixedNodes says that the nodes of the cluster are all that it has: no autoscaler adds any. The
+	// controllers read them then, and give the cluster only what its nodes have room for. Without it
+	// the room is not known, and a cluster shows what it is able to run by what it runs. The right
+	// to read nodes is needed for it, which evenkeel cluster join gives with --fixed-nodes.
+	// +optional
+	FixedNodes bool `json:"fixedNodes,omitempty"`
+
 	// Taints keep replicas out of the cluster. They concern every FederatedReplicaSet.
 	// +optional
 	// +listType=map
@@ -146,7 +153,14 @@ const (
 	// ConditionCredentialsValid is False when the cluster cannot be asked, or refuses to answer,
 	// because of its kubeconfig.
 	ConditionCredentialsValid = "CredentialsValid"
+	// ConditionRoomKnown is there for a cluster with fixedNodes. It is True when its nodes and what
+	// their pods request are known.
+	ConditionRoomKnown = "RoomKnown"
 )
+
+// ReasonNodesRead is the reason of the condition RoomKnown when it is True. Otherwise, it is
+// Unchecked or Forbidden.
+const ReasonNodesRead = "NodesRead"
 
 // The reasons of the condition Reachable.
 const (
@@ -215,7 +229,7 @@ type MemberClusterStatus struct {
 	// +optional
 	LastProbeTime *metav1.Time `json:"lastProbeTime,omitempty"`
 
-	// Conditions are Reachable and CredentialsValid.
+	// Conditions are Reachable, CredentialsValid and, with fixedNodes, RoomKnown.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

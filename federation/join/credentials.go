@@ -67,7 +67,7 @@ func (j *joiner) verify(ctx context.Context, kubeconfig []byte) error {
 	var missing []string
 	total := 0
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, grantedWithin, true, func(ctx context.Context) (bool, error) {
-		missing, total, err = denied(ctx, c)
+		missing, total, err = denied(ctx, c, j.fixedNodes)
 		return err == nil && len(missing) == 0, nil
 	})
 	switch {
@@ -79,14 +79,14 @@ func (j *joiner) verify(ctx context.Context, kubeconfig []byte) error {
 	case len(missing) > 0:
 		return fmt.Errorf("%w: the member does not allow to %s: another authorizer may have to grant it", ErrDenied, strings.Join(missing, ", to "))
 	}
-	_, _, err = denied(ctx, c)
+	_, _, err = denied(ctx, c, j.fixedNodes)
 	return fmt.Errorf("%w: %w", ErrDenied, err)
 }
 
 // denied returns which of the rights that the controllers need a client does not have, and how many
 // they need.
-func denied(ctx context.Context, c client.Client) (missing []string, total int, err error) {
-	for _, rule := range members.Rules() {
+func denied(ctx context.Context, c client.Client, fixedNodes bool) (missing []string, total int, err error) {
+	for _, rule := range members.Rules(fixedNodes) {
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
 				total++

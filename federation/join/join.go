@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -67,6 +68,9 @@ type Options struct {
 	Server string
 	// Lifetime is how long credentials are asked for; 0 means DefaultLifetime.
 	Lifetime time.Duration
+	// FixedNodes says whether the nodes of the member are all that it has, so that their room should
+	// be known; nil means as before, which is no for a new member.
+	FixedNodes *bool
 	// Clock is the real one if nil.
 	Clock clock.PassiveClock
 	// As returns a client of the member with other credentials.
@@ -88,6 +92,7 @@ type joiner struct {
 	host, member Cluster
 	name         string
 	options      Options
+	fixedNodes   bool
 	steps        []Step
 }
 
@@ -148,6 +153,9 @@ func (j *joiner) suits(ctx context.Context) error {
 	if host == member {
 		return fmt.Errorf("%w: the kubeconfigs of host and member lead to the same cluster", ErrUnsuitable)
 	}
+	j.fixedNodes = ptr.Deref(j.options.FixedNodes, slices.ContainsFunc(all.Items, func(m v1alpha1.MemberCluster) bool {
+		return m.Name == j.name && m.Spec.FixedNodes
+	}))
 	for i := range all.Items {
 		other, uid := all.Items[i].Name, all.Items[i].Status.ClusterUID
 		switch {
@@ -196,7 +204,7 @@ func (j *joiner) prepareMember(ctx context.Context) error {
 	}{
 		{namespace, func() { label(namespace) }},
 		{account, func() { label(account); account.AutomountServiceAccountToken = ptr.To(false) }},
-		{role, func() { label(role); role.Rules = members.Rules() }},
+		{role, func() { label(role); role.Rules = members.Rules(j.fixedNodes) }},
 		{binding, func() {
 			label(binding)
 			binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}
@@ -284,7 +292,7 @@ func (j *joiner) register(ctx context.Context, kubeconfig []byte) error {
 	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: j.name}}
 	return j.ensure(ctx, "host", j.host.Client, m, func() {
 		m.Labels = with(m.Labels, j.options.Labels)
-		m.Spec.ClusterProfileRef = nil
+		m.Spec.ClusterProfileRef, m.Spec.FixedNodes = nil, j.fixedNodes
 		m.Spec.KubeconfigSecretRef = v1alpha1.KubeconfigSecretReference{Name: secret.Name, Key: v1alpha1.DefaultKubeconfigKey}
 	})
 }

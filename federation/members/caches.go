@@ -27,13 +27,14 @@ type caches struct {
 	local  map[string]cache.SharedIndexInformer // by kind
 	tally  *tally
 	filled []cache.DoneChecker // when what was there first is counted
+	room   *room               // nil unless the cluster has fixed nodes
 
 	mu      sync.Mutex
 	problem *Problem // what may not be read
 }
 
 // openCaches begins to fill caches, which are kept up to date until ctx is done or they are closed.
-func openCaches(ctx context.Context, clientset kubernetes.Interface, changed, podsChanged func(Local)) (*caches, error) {
+func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster, fixedNodes bool) (*caches, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(clientset, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.LabelFederated }))
 	c := &caches{tally: newTally(), local: map[string]cache.SharedIndexInformer{
@@ -42,32 +43,49 @@ func openCaches(ctx context.Context, clientset kubernetes.Interface, changed, po
 	}}
 	for kind, informer := range c.local {
 		if err := c.setUp(informer, handlers(func(o metav1.Object) {
-			changed(Local{kind, o.GetNamespace(), o.GetName()})
+			of.localChanged(Local{kind, o.GetNamespace(), o.GetName()})
 		}), trimLocal); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.setUp(factory.Core().V1().Pods().Informer(), c.counting(podsChanged), trimPod); err != nil {
+	if err := c.setUp(factory.Core().V1().Pods().Informer(), c.counting(of.podsChanged), trimPod); err != nil {
 		return nil, err
 	}
 	// Reflectors log the address of the cluster.
 	ctx, c.cancel = context.WithCancel(logr.NewContext(ctx, logr.Discard()))
+	if fixedNodes {
+		var err error
+		if c.room, err = openRoom(ctx, clientset, func() { of.home.clusterChanged(of.name) }); err != nil {
+			c.cancel()
+			return nil, err
+		}
+	}
 	factory.StartWithContext(ctx)
 	return c, nil
 }
 
 func (c *caches) setUp(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler, transform cache.TransformFunc) error {
-	if err := informer.SetTransform(transform); err != nil {
-		return err
-	}
-	if err := informer.SetWatchErrorHandlerWithContext(c.failed); err != nil {
-		return err
-	}
-	registration, err := informer.AddEventHandler(handler)
+	filled, err := setUp(informer, handler, transform, c.failed)
 	if err == nil {
-		c.filled = append(c.filled, registration.HasSyncedChecker())
+		c.filled = append(c.filled, filled)
 	}
 	return err
+}
+
+// setUp prepares an informer. It returns what is done when the handler has seen all that was there
+// first.
+func setUp(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler, transform cache.TransformFunc, failed cache.WatchErrorHandlerWithContext) (filled cache.DoneChecker, err error) {
+	if err := informer.SetTransform(transform); err != nil {
+		return nil, err
+	}
+	if err := informer.SetWatchErrorHandlerWithContext(failed); err != nil {
+		return nil, err
+	}
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return nil, err
+	}
+	return registration.HasSyncedChecker(), nil
 }
 
 // handlers reports every change of an object.

@@ -23,9 +23,12 @@ type Cluster struct {
 	options *Options
 	home    registry
 
-	mu      sync.Mutex
-	labels  map[string]string
-	taints  []v1alpha1.ClusterTaint
+	mu     sync.Mutex
+	labels map[string]string
+	taints []v1alpha1.ClusterTaint
+	// fixedNodes reports that the nodes are read.
+	fixedNodes bool
+
 	live    liveness
 	cause   string   // why it does not answer
 	problem *Problem // of its credentials
@@ -143,6 +146,12 @@ func (c *Cluster) current(s *session) bool {
 	return c.owner == s
 }
 
+func (c *Cluster) hasFixedNodes() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fixedNodes
+}
+
 func (c *Cluster) denied() error {
 	if caches := c.read(); caches != nil {
 		if problem := caches.denied(); problem != nil {
@@ -157,6 +166,12 @@ func (c *Cluster) describe(m *v1alpha1.MemberCluster) {
 	c.mu.Lock()
 	same := maps.Equal(c.labels, m.Labels) && slices.Equal(c.taints, m.Spec.Taints)
 	c.labels, c.taints = maps.Clone(m.Labels), slices.Clone(m.Spec.Taints)
+	if c.fixedNodes != m.Spec.FixedNodes {
+		c.fixedNodes, same = m.Spec.FixedNodes, false
+		if c.session != nil {
+			c.session.ask()
+		}
+	}
 	c.mu.Unlock()
 	if !same {
 		c.home.clusterChanged(c.name)

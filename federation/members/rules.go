@@ -9,9 +9,10 @@ import (
 )
 
 // Rules are all rights that the controllers need in a member: to write local objects and watch
-// them, to watch pods, to identify the cluster, and to record events.
-func Rules() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
+// them, to watch pods, to identify the cluster, and to record events; in one with fixed nodes also to
+// watch these.
+func Rules(fixedNodes bool) []rbacv1.PolicyRule {
+	rules := []rbacv1.PolicyRule{
 		{
 			APIGroups: []string{appsv1.GroupName}, Resources: []string{"replicasets", "deployments"},
 			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"},
@@ -20,4 +21,8 @@ func Rules() []rbacv1.PolicyRule {
 		{APIGroups: []string{v1.GroupName}, Resources: []string{"namespaces"}, ResourceNames: []string{metav1.NamespaceSystem}, Verbs: []string{"get"}},
 		{APIGroups: []string{eventsv1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}
+	if fixedNodes {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{v1.GroupName}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}})
+	}
+	return rules
 }

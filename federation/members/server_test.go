@@ -128,6 +128,8 @@ func bookmark(kind string) runtime.Object {
 	switch kind {
 	case "pods":
 		return &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: meta}
+	case "nodes":
+		return &v1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: meta}
 	case "replicasets":
 		return &appsv1.ReplicaSet{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: ReplicaSet}, ObjectMeta: meta}
 	}

@@ -52,6 +52,7 @@ type session struct {
 	failed     bool    // since the caches were opened
 	opening    *caches // not filled yet
 	openedAt   time.Time
+	fixedNodes bool // of the caches
 }
 
 // newSession builds the clients of a cluster. Nothing is called yet. Every session has connections
@@ -222,7 +223,7 @@ func (s *session) check(ctx context.Context) error {
 		}
 		s.identified = true
 	}
-	if s.failed || !s.cluster.current(s) && s.opening == nil {
+	if s.failed || !s.cluster.current(s) && s.opening == nil || s.fixedNodes != s.cluster.hasFixedNodes() {
 		if err := s.reopen(ctx); err != nil {
 			return err
 		}
@@ -288,7 +289,8 @@ func (s *session) reopen(ctx context.Context) error {
 	if s.opening != nil {
 		s.opening.cancel()
 	}
-	fresh, err := openCaches(ctx, s.clientset, s.cluster.localChanged, s.cluster.podsChanged)
+	s.fixedNodes = s.cluster.hasFixedNodes()
+	fresh, err := openCaches(ctx, s.clientset, s.cluster, s.fixedNodes)
 	if err != nil {
 		return fmt.Errorf("watching the cluster: %w", err)
 	}

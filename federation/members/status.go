@@ -39,6 +39,12 @@ func (c *Cluster) status(m *v1alpha1.MemberCluster) *v1alpha1.MemberClusterStatu
 		condition.ObservedGeneration = m.Generation
 		meta.SetStatusCondition(&s.Conditions, condition)
 	}
+	if room := c.roomKnown(); room != nil {
+		room.ObservedGeneration = m.Generation
+		meta.SetStatusCondition(&s.Conditions, *room)
+	} else {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRoomKnown)
+	}
 	if !equality.Semantic.DeepEqual(s, &m.Status) && !c.probed.IsZero() {
 		s.LastProbeTime = &metav1.Time{Time: c.probed.Truncate(time.Second)}
 	}

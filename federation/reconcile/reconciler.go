@@ -43,6 +43,7 @@ type reconciler struct {
 	metrics *Metrics
 	clock   clock.PassiveClock
 	sent    *outbox
+	ledger  ledger
 	// enqueue requests a pass, and background is how long writes may go on.
 	enqueue    func(types.NamespacedName, time.Duration)
 	background func() context.Context
@@ -56,6 +57,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	err := r.live.Get(ctx, key, f)
 	if apierrors.IsNotFound(err) {
 		r.sent.forget(key)
+		r.ledger.forget(key.String())
 		r.metrics.forget(key)
 		return reconcile.Result{}, nil
 	}
@@ -93,7 +95,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 	failures := r.sent.take(key)
 	var all []federation.Event
 	in.Status, all = federation.Settle(in, federation.Decision{Status: in.Status}, failures, in.Now)
-	d, err := federation.Decide(in)
+	d, err := r.ledger.decide(ctx, r.client, in, r.rooms(in.Clusters))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
