@@ -5,7 +5,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
@@ -41,11 +40,11 @@ type Workload interface {
 	Complete(pods []*v1.Pod) []*v1.Pod
 }
 
-// Policies are declared sets of node groups that may change.
-type Policies interface {
-	// Changed returns the policies if they have changed since it was last called. An error is
-	// returned once for what it is about; the policies before hold on then.
-	Changed() (policies []nodegroupset.SetPolicy, changed bool, err error)
+// Followed is configuration that may change.
+type Followed[T any] interface {
+	// Changed returns the configuration if it has changed since it was last called. An error is
+	// returned once for what it is about; what was configured before holds on then.
+	Changed() (value T, changed bool, err error)
 }
 
 // Recorder makes decisions visible outside the process, as Kubernetes events. reason is CamelCase.

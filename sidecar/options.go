@@ -8,6 +8,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
@@ -36,7 +38,10 @@ type Options struct {
 	Workload Workload
 	// Policies replace those of Similarity when they change; they are looked at once per loop. nil
 	// means that they do not change.
-	Policies Policies
+	Policies Followed[[]nodegroupset.SetPolicy]
+	// Chains replace the expander chain when they change; they are looked at once per loop. nil means
+	// that it does not change.
+	Chains Followed[expander.Chain]
 	// Recorder publishes events; nil means none.
 	Recorder Recorder
 	// Connection names the connection a call came on; nil means that all come on one.

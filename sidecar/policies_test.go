@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -90,20 +91,22 @@ func TestPolicyThroughTheSidecar(t *testing.T) {
 	}
 }
 
-// changing are policies that a test hands over.
-type changing struct {
-	policies []nodegroupset.SetPolicy
-	err      error
+// changing is configuration that a test hands over.
+type changing[T any] struct {
+	next *T
+	err  error
 }
 
-func (c *changing) Changed() ([]nodegroupset.SetPolicy, bool, error) {
-	policies, err := c.policies, c.err
-	c.policies, c.err = nil, nil
-	return policies, policies != nil, err
+func (c *changing[T]) Changed() (value T, changed bool, err error) {
+	next, err := c.next, c.err
+	if c.next, c.err = nil, nil; next != nil {
+		return *next, true, err
+	}
+	return value, false, err
 }
 
 func TestPoliciesThatAreWrongLeaveThoseBefore(t *testing.T) {
-	file := &changing{}
+	file := &changing[[]nodegroupset.SetPolicy]{}
 	options := underPolicies(spotAfterBase())
 	options.Policies = file
 	events := told{}
@@ -119,7 +122,7 @@ func TestPoliciesThatAreWrongLeaveThoseBefore(t *testing.T) {
 	}
 	look("", "Proportional")
 	unknown := []nodegroupset.SetPolicy{{Name: "x", Portions: []nodegroupset.PortionPolicy{{Portion: nodegroupset.Portion{Name: "x", Groups: []string{"a", "z"}}}}}}
-	file.policies = unknown
+	file.next = &unknown
 	look(`spec.sets[0].portions[0].groups[1]: Invalid value: "z": is no node group of the cloud`, "Proportional")
 	if events["PoliciesRefused"] != 1 {
 		t.Errorf("events: %v", events)
@@ -129,7 +132,7 @@ func TestPoliciesThatAreWrongLeaveThoseBefore(t *testing.T) {
 	look("Required value", "Proportional")
 	even := spotAfterBase()
 	even[0].Policy = nodegroupset.Even
-	file.policies = even
+	file.next = &even
 	look("", "Even")
 	if len(w.front.Status().Warnings) != 2 {
 		t.Errorf("warnings: %q", w.front.Status().Warnings)
@@ -220,5 +223,47 @@ func TestPolicyBesideATopologySpread(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTheExpanderFollowsItsConfiguration: Cluster Autoscaler reads its priorities again when they
+// change, and so does the sidecar. Ones that are wrong leave those before.
+func TestTheExpanderFollowsItsConfiguration(t *testing.T) {
+	byPriority := func(group string) expander.Chain {
+		priorities, err := expander.ParsePriorities([]byte("10: [.*]\n20: [" + group + "]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain, err := expander.New([]string{"priority"}, expander.Config{Priorities: priorities})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return chain
+	}
+	groups := zones(0, 0)
+	groups[1].Template.Node.Labels["machine"] = "other" // so that the groups are not similar
+	file, events := &changing[expander.Chain]{}, told{}
+	options := sidecar.Options{Options: steering.Options{Chain: byPriority("a")}, Chains: file, Recorder: events}
+	batches := []autoscaler.Batch{{Pods: podsOf("p", 2, 1)}, {At: 10 * time.Minute, Pods: podsOf("q", 3, 1)}, {At: 20 * time.Minute, Pods: podsOf("r", 1, 1)}}
+	w := newWorld(t, setup{cloud: fake.Config{Groups: groups}, batches: batches, sidecar: options})
+	look := func(until time.Duration, want ...int) {
+		t.Helper()
+		for w.clock.Since(start) < until {
+			if err := w.ca.Step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(w.sizes(), want) {
+			t.Errorf("sizes %v, want %v\n%s", w.sizes(), want, w.log())
+		}
+	}
+	look(9*time.Minute, 2, 0)
+	next := byPriority("b")
+	file.next = &next
+	look(19*time.Minute, 2, 3)
+	file.err = errors.New("priorities.yaml: no map")
+	look(29*time.Minute, 2, 4)
+	if events["ExpanderRefused"] != 1 {
+		t.Errorf("events: %v", events)
 	}
 }

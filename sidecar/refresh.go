@@ -29,7 +29,7 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 	began := s.o.Clock.Now()
 	s.called(ctx, steering.RefreshCall, "")
 	s.loadJournal(ctx)
-	s.readPolicies()
+	s.readConfiguration()
 	err := s.read(ctx, began)
 	s.observe(func(m *steering.Machine) {
 		s.fetchErr = err
@@ -62,17 +62,22 @@ func (s *Sidecar) noticePending(m *steering.Machine) {
 	}
 }
 
-// readPolicies looks whether the declared sets have changed.
-func (s *Sidecar) readPolicies() {
-	if s.o.Policies == nil {
+// readConfiguration looks whether the declared sets or the expander chain have changed.
+func (s *Sidecar) readConfiguration() {
+	take(s, s.o.Policies, (*steering.Machine).Declare, (*steering.Machine).PoliciesUnreadable)
+	take(s, s.o.Chains, (*steering.Machine).ChooseBy, (*steering.Machine).ChainUnreadable)
+}
+
+// take hands configuration on that has changed, or why it cannot be read.
+func take[T any](s *Sidecar, from Followed[T], use func(*steering.Machine, T), refuse func(*steering.Machine, error)) {
+	if from == nil {
 		return
 	}
-	policies, changed, err := s.o.Policies.Changed()
-	switch {
+	switch value, changed, err := from.Changed(); {
 	case err != nil:
-		s.step(func(m *steering.Machine) { m.PoliciesUnreadable(err) })
+		s.step(func(m *steering.Machine) { refuse(m, err) })
 	case changed:
-		s.step(func(m *steering.Machine) { m.Declare(policies) })
+		s.step(func(m *steering.Machine) { use(m, value) })
 	}
 }
 

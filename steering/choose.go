@@ -449,3 +449,15 @@ func (c *choice) without(growable []string, chosen string) []string {
 			!slices.ContainsFunc(c.options[name].Pods, func(i int) bool { return !served[i] })
 	})
 }
+
+// ChooseBy replaces the expander chain.
+func (s *Machine) ChooseBy(chain expander.Chain) {
+	s.o.Chain = chain
+	s.log(Log{Message: "Options are chosen by a new configuration", Values: []any{"expander", chain.Names()}})
+}
+
+// ChainUnreadable notes that the configuration of the expander could not be read; the one in use
+// stays.
+func (s *Machine) ChainUnreadable(err error) {
+	s.warn("ExpanderRefused", "The new configuration of the expander is not used, the one before stays: "+err.Error())
+}

@@ -111,7 +111,7 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	options.ZonalShift = o.shifts.options()
 	options.Log, options.Connection, options.Metrics, options.NotBalanced = log, serving.Connection, sidecar.NewMetrics(registry), !o.balance
 	options.NotSpreadAware = !o.spread
-	if options.Chain, err = o.chain(); err != nil {
+	if options.Chain, options.Chains, err = o.chain(); err != nil {
 		return err
 	}
 	if o.policies != "" {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/internal/followed"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
@@ -36,7 +36,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls in progress may take to finish at shutdown")
 
 	f.StringVar(&o.expander, "expander", expander.Default, "strategies that choose between sets, comma-separated: "+strings.Join(expander.Names(), ", "))
-	f.StringVar(&o.priorities, "expander-priorities", "", "file with the priorities of the strategy priority: Cluster Autoscaler's ConfigMap, or its key alone")
+	f.StringVar(&o.priorities, "expander-priorities", "", "FILE with the priorities of the strategy priority: Cluster Autoscaler's ConfigMap, or its key alone; it is read again when it changes")
 	f.BoolVar(&o.balance, "balance-similar-node-groups", true, "split between similar node groups")
 	f.BoolVar(&o.spread, "spread-aware-split", true, "plan the nodes of all pending pods that have a topology spread at once; needs to read pods")
 	f.Var(&o.scheduler, "scheduler-config-file", "file of the KubeSchedulerConfiguration, with one profile: its default spread constraints count for pods without one of their own; needs to read services and controllers")
@@ -173,25 +173,28 @@ func (o *sidecarOptions) checkDurations() error {
 	return nil
 }
 
-// chain makes the strategies.
-func (o *sidecarOptions) chain() (expander.Chain, error) {
+// chain makes the strategies; follow is what replaces them when the priorities change, if there
+// are any.
+func (o *sidecarOptions) chain() (chain expander.Chain, follow sidecar.Followed[expander.Chain], err error) {
 	names, err := expander.ParseNames(o.expander)
 	if err != nil {
-		return expander.Chain{}, &usageError{fmt.Errorf("--expander=%s: %w", o.expander, err), "strategies are " + strings.Join(expander.Names(), ", ")}
+		return chain, nil, &usageError{fmt.Errorf("--expander=%s: %w", o.expander, err), "strategies are " + strings.Join(expander.Names(), ", ")}
 	}
-	var config expander.Config
 	if o.priorities != "" {
-		data, err := os.ReadFile(o.priorities)
-		if err == nil {
-			config.Priorities, err = expander.ParsePriorities(data)
-		}
+		file, chain, err := followed.Open(o.priorities, func(name string, content []byte) (expander.Chain, error) {
+			priorities, err := expander.ParsePriorities(content)
+			if err != nil {
+				return expander.Chain{}, fmt.Errorf("%s: %w", name, err)
+			}
+			return expander.New(names, expander.Config{Priorities: priorities})
+		})
 		if err != nil {
-			return expander.Chain{}, &usageError{fmt.Errorf("--expander-priorities=%s: %w", o.priorities, err), "a map from priorities to regular expressions"}
+			return chain, nil, &usageError{fmt.Errorf("--expander-priorities: %w", err), "a map from priorities to regular expressions"}
 		}
+		return chain, file, nil
 	}
-	chain, err := expander.New(names, config)
-	if err != nil {
-		return expander.Chain{}, &usageError{fmt.Errorf("--expander=%s: %w", o.expander, err), "see --expander-priorities"}
+	if chain, err = expander.New(names, expander.Config{}); err != nil {
+		return chain, nil, &usageError{fmt.Errorf("--expander=%s: %w", o.expander, err), "see --expander-priorities"}
 	}
-	return chain, nil
+	return chain, nil, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/followed"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -60,40 +61,13 @@ func Read(name string) (*v1alpha1.NodeGroupPolicies, []nodegroupset.SetPolicy, e
 	return Parse(name, content)
 }
 
-// File is a file of policies that is read again when it changes, as one of a ConfigMap does. It is
-// not safe for concurrent use.
-type File struct {
-	name    string
-	content []byte
-	failure string // why it could not be read
-}
+// File is a file of policies that is read again when it changes.
+type File = followed.File[[]nodegroupset.SetPolicy]
 
 // Open reads a file of policies for the first time.
 func Open(name string) (*File, []nodegroupset.SetPolicy, error) {
-	f := &File{name: name}
-	policies, _, err := f.Changed()
-	return f, policies, err
-}
-
-// Name is the name of the file.
-func (f *File) Name() string { return f.name }
-
-// Changed reads the file and reports whether it has changed since the last call. An error is returned
-// once for what it is about: a file that cannot be read, or invalid content.
-func (f *File) Changed() (policies []nodegroupset.SetPolicy, changed bool, err error) {
-	content, err := os.ReadFile(f.name)
-	if err != nil {
-		if err.Error() == f.failure {
-			return nil, false, nil
-		}
-		f.failure = err.Error()
-		return nil, false, err
-	}
-	f.failure = ""
-	if f.content != nil && bytes.Equal(content, f.content) {
-		return nil, false, nil
-	}
-	f.content = append([]byte{}, content...)
-	_, policies, err = Parse(f.name, content)
-	return policies, err == nil, err
+	return followed.Open(name, func(name string, content []byte) ([]nodegroupset.SetPolicy, error) {
+		_, policies, err := Parse(name, content)
+		return policies, err
+	})
 }
