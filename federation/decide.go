@@ -102,6 +102,8 @@ type Write struct {
 	Content bool
 	// From is what it has now, and To what it is to have.
 	From, To int32
+	// Was is the revision that it has now; empty if it is missing or was changed.
+	Was string
 	// Moves is how many running replicas leave the cluster for another one.
 	Moves int32
 	// Why explains the number in words.

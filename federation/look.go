@@ -58,6 +58,7 @@ func (p *pass) observe(m *member) {
 		p.timer.At(retryAt(m.status.Refused))
 	}
 	m.found = m.size(&before)
+	p.lookForOthers(m, &before)
 	if p.lookAtRollout(m, &before); m.status.RollingSince != nil {
 		p.countInRollout(m)
 		return

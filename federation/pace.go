@@ -111,7 +111,7 @@ func (l *Local) edited() bool { return l.Exists && l.Written != nil && *l.Writte
 // write is what to write to a cluster that is to have a number of replicas; nil for nothing.
 func (m *member) write(to int32) *Write {
 	l := &m.Local
-	w := &Write{Cluster: m.Name, From: m.status.Written, To: to, Why: m.why()}
+	w := &Write{Cluster: m.Name, From: m.status.Written, To: to, Was: m.status.Revision, Why: m.why()}
 	switch {
 	case !l.Exists:
 		w.Create, w.Content = true, true

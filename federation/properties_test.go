@@ -85,7 +85,7 @@ func TestSumIsExact(t *testing.T) {
 		for _, s := range d.Status.Clusters {
 			switch s.Reason {
 			case ReasonLost, ReasonUnknown, ReasonNoEntry:
-			case ReasonUnreachable:
+			case ReasonUnreachable, ReasonSecondWriter:
 				kept += int64(s.Desired)
 			default:
 				sum += int64(s.Desired - s.Pending)

@@ -11,6 +11,9 @@ const (
 	ReasonLost = "Lost"
 	// ReasonUnknown means that the cluster could never be reached.
 	ReasonUnknown = "Unknown"
+	// ReasonSecondWriter means that something else also writes the local object, which is left as it
+	// is for a while. It is also the reason of an event and of the condition Settled.
+	ReasonSecondWriter = "SecondWriter"
 	// ReasonNoEntry means that no entry of the preferences applies to the cluster.
 	ReasonNoEntry = "NoEntry"
 )

@@ -80,12 +80,15 @@ func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) 
 
 // settled is the condition whether anything moves or is about to.
 func (p *pass) settled(writes []Write) metav1.Condition {
-	var refused []string
+	var refused, contested []string
 	var starting, leaving int64
 	for _, m := range p.members {
 		s := m.status
 		if s.Refused != nil {
 			refused = append(refused, refusal(s))
+		}
+		if s.Reason == ReasonSecondWriter {
+			contested = append(contested, m.Name+": "+s.Message)
 		}
 		if m.Reach == Reachable && m.Local.Exists && s.Name != "" {
 			starting += max(0, int64(s.Written-s.Running-s.Unschedulable-s.Uncreated))
@@ -99,6 +102,8 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 	switch {
 	case len(refused) > 0:
 		return unsettled(ReasonRefused, strings.Join(refused, "; "))
+	case len(contested) > 0:
+		return unsettled(ReasonSecondWriter, strings.Join(contested, "; "))
 	case len(writes) > 0:
 		return unsettled(ReasonWriting, fmt.Sprintf("%d local objects are being written", len(writes)))
 	case rollout != "":
@@ -134,6 +139,9 @@ func (p *pass) events(writes []Write) []Event {
 			add(v1.EventTypeWarning, ReasonClusterLost, m.Name, "cluster %s is lost with %s, which start elsewhere", m.Name, inWords(int64(s.Written)))
 		case was.Reason == ReasonLost && s.Reachable:
 			add(v1.EventTypeNormal, ReasonClusterBack, m.Name, "cluster %s is back with %s", m.Name, inWords(int64(s.Running)))
+		}
+		if s.Reason == ReasonSecondWriter && was.Reason != ReasonSecondWriter {
+			add(v1.EventTypeWarning, ReasonSecondWriter, m.Name, "cluster %s: %s", m.Name, s.Message)
 		}
 		switch {
 		case was.Capacity == nil && s.Capacity != nil:

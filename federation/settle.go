@@ -32,7 +32,7 @@ func Settle(in Input, d Decision, failures []Failure, now time.Time) (v1alpha1.F
 				continue
 			}
 			before := clusterStatus(&in.Status, s.Name)
-			s.Written, s.Revision, s.RollingSince = f.Write.From, before.Revision, before.RollingSince
+			s.Written, s.Revision, s.RollingSince = f.Write.From, f.Write.Was, before.RollingSince
 			if f.Refused == "" {
 				continue
 			}

@@ -39,7 +39,7 @@ const (
 // written again after the pause, or when the generation of the spec has changed. If the other one
 // changes it then, the target is left alone at once, and for longer.
 func (w *Overwrites) Update(changed bool, generation int64, t *Timer) *Overwrites {
-	if w == nil {
+	if w == nil || !w.LeftAlone() && !t.Now.Before(w.LastTime.Add(forgetAfter)) {
 		if !changed {
 			return nil
 		}

@@ -1,0 +1,40 @@
+package federation
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+// lookForOthers takes in whether something else also writes the local object, such as a
+// HorizontalPodAutoscaler in the cluster. What is changed now and then is put right. What is changed
+// again and again is left as it is for a while, and the other clusters share the rest.
+func (p *pass) lookForOthers(m *member, before *v1alpha1.FederatedClusterStatus) {
+	others := (*podhealth.Overwrites)(before.Overwrites).Stored(p.in.Now)
+	others = others.Update(m.overwritten(before), p.in.Generation, &p.timer)
+	m.status.Overwrites = (*v1alpha1.ReplicaOverwrites)(others)
+	if !m.Local.Exists || !others.LeftAlone() {
+		return
+	}
+	m.health.Pinned, m.found = true, m.Local.Replicas
+	m.status.Desired, m.status.Reason = m.Local.Replicas, ReasonSecondWriter
+	m.status.Message = fmt.Sprintf("something else also writes its %s, %d times so far: remove its HorizontalPodAutoscaler, or whatever applies its manifest; "+
+		"it is left as it is until %s, or until the FederatedReplicaSet is changed", p.kind(), others.Count, others.LeftAloneUntil.UTC().Format(time.RFC3339))
+}
+
+// overwritten reports whether something else has changed the local object since the last decision.
+func (m *member) overwritten(before *v1alpha1.FederatedClusterStatus) bool {
+	l := &m.Local
+	number := l.edited() && l.Replicas != before.Written
+	content := l.Exists && (l.Foreign || l.Revision == "") && before.Revision != ""
+	return m.before != nil && (number || content)
+}
+
+func (p *pass) kind() v1alpha1.LocalKind {
+	if p.in.Spec.LocalKind == v1alpha1.LocalDeployment {
+		return v1alpha1.LocalDeployment
+	}
+	return v1alpha1.LocalReplicaSet
+}
