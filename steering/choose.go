@@ -459,5 +459,5 @@ func (s *Machine) ChooseBy(chain expander.Chain) {
 // ChainUnreadable notes that the configuration of the expander could not be read; the one in use
 // stays.
 func (s *Machine) ChainUnreadable(err error) {
-	s.warn("ExpanderRefused", "The new configuration of the expander is not used, the one before stays: "+err.Error())
+	s.warn("ExpanderRefused", "The new priorities of the expander are not used, those before stay: "+err.Error())
 }

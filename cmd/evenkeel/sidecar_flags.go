@@ -181,15 +181,15 @@ func (o *sidecarOptions) chain() (chain expander.Chain, follow sidecar.Followed[
 		return chain, nil, &usageError{fmt.Errorf("--expander=%s: %w", o.expander, err), "strategies are " + strings.Join(expander.Names(), ", ")}
 	}
 	if o.priorities != "" {
-		file, chain, err := followed.Open(o.priorities, func(name string, content []byte) (expander.Chain, error) {
+		file, chain, err := followed.Open(o.priorities, func(_ string, content []byte) (expander.Chain, error) {
 			priorities, err := expander.ParsePriorities(content)
 			if err != nil {
-				return expander.Chain{}, fmt.Errorf("%s: %w", name, err)
+				return expander.Chain{}, err
 			}
 			return expander.New(names, expander.Config{Priorities: priorities})
 		})
 		if err != nil {
-			return chain, nil, &usageError{fmt.Errorf("--expander-priorities: %w", err), "a map from priorities to regular expressions"}
+			return chain, nil, &usageError{fmt.Errorf("--expander-priorities=%s: %w", o.priorities, err), "a map from priorities to regular expressions"}
 		}
 		return chain, file, nil
 	}
