@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 )
 
 var listingRules = []Rule{
+	{"groups-listed", Reads, "NodeGroups lists at least one node group; without one nothing else can be checked.", groupsListed},
 	{"listing-sorted", InProcess, "NodeGroups lists groups sorted by id.", listingSorted},
 	{"listing-stable", Reads, "NodeGroups answers the same ids and bounds until the next Refresh.", listingStable},
 	{"ids-unique", Reads, "Every node group has an id of its own that is not empty.", idsUnique},
@@ -26,6 +28,14 @@ func sameGroups(a, b []cloudprovider.NodeGroup) bool {
 		x.Debug, y.Debug = "", ""
 		return x == y
 	})
+}
+
+func groupsListed(ctx context.Context, s *subject) error {
+	groups, err := s.NodeGroups(ctx)
+	if err == nil && len(groups) == 0 {
+		return errors.New("there is no node group, so no other rule says anything about the provider: configure one")
+	}
+	return err
 }
 
 func listingSorted(ctx context.Context, s *subject) error {

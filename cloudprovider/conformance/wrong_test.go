@@ -120,6 +120,7 @@ var variants = []struct {
 	rule, name string
 	make       variant
 }{
+	{"groups-listed", "none", listing(func(int, []cloudprovider.NodeGroup) []cloudprovider.NodeGroup { return nil })},
 	{"listing-sorted", "reversed", listing(func(_ int, groups []cloudprovider.NodeGroup) []cloudprovider.NodeGroup {
 		groups[0], groups[1] = groups[1], groups[0]
 		return groups
