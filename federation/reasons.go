@@ -72,6 +72,8 @@ const (
 	ReasonStarting = "Starting"
 	// ReasonStopping: there are more pods than replicas.
 	ReasonStopping = "Stopping"
+	// ReasonDeleting: the object is deleted, and some of its local objects are still there.
+	ReasonDeleting = "Deleting"
 	// ReasonClear: the preferences say what they mean.
 	ReasonClear = "Clear"
 )

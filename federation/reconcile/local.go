@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -96,15 +97,21 @@ func toMap(v any) (map[string]any, error) {
 	return m, json.Unmarshal(text, &m)
 }
 
-// seen is what was found of a local object in a cluster, without its pods, and its version.
-func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet) (l federation.Local, version string) {
+// identity is which object was found, and its version.
+type identity struct {
+	uid     types.UID
+	version string
+}
+
+// seen is what was found of a local object in a cluster, without its pods.
+func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet) (l federation.Local, id identity) {
 	var meta *metav1.ObjectMeta
 	var spec any
 	var template *v1.PodTemplateSpec
 	if kindOf(f) == members.Deployment {
 		d := c.Deployment(f.Namespace, f.Name)
 		if d == nil {
-			return l, ""
+			return l, identity{}
 		}
 		meta, spec, template = &d.ObjectMeta, d.Spec.Selector, &d.Spec.Template
 		l.Replicas = ptr.Deref(d.Spec.Replicas, 1)
@@ -119,7 +126,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet) (l federation.Loc
 	} else {
 		r := c.ReplicaSet(f.Namespace, f.Name)
 		if r == nil {
-			return l, ""
+			return l, identity{}
 		}
 		meta, spec, template = &r.ObjectMeta, r.Spec.Selector, &r.Spec.Template
 		l.Replicas, l.RolledOut = ptr.Deref(r.Spec.Replicas, 1), true
@@ -137,7 +144,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet) (l federation.Loc
 	if !l.Foreign && (meta.Annotations[annotationRevision] != federation.Revision(&f.Spec) || keeps(f, spec, template)) {
 		l.Revision = meta.Annotations[annotationRevision]
 	}
-	return l, meta.ResourceVersion
+	return l, identity{meta.UID, meta.ResourceVersion}
 }
 
 // maxUnavailable is how many pods a Deployment may have out of service during a rollout.
@@ -151,16 +158,20 @@ func maxUnavailable(s *appsv1.DeploymentStrategy) *intstr.IntOrString {
 	return s.RollingUpdate.MaxUnavailable
 }
 
-// adopted are the pods of a ReplicaSet that were not created from its template, and are not watched
-// because they lack its labels. A Deployment replaces them.
-func adopted(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, ready int32) (p members.Pods) {
-	if kindOf(f) != members.ReplicaSet {
-		return p
+// adopted are the pods of a local object that were not created from its template, and are not watched
+// because they lack its labels. A ReplicaSet keeps them; a Deployment replaces them. What is known of
+// them is in its status, where those that are not ready may only be starting.
+func adopted(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, watched members.Pods) (p members.Pods) {
+	var ready int32
+	if kindOf(f) == members.Deployment {
+		if d := c.Deployment(f.Namespace, f.Name); d != nil {
+			p.Created, ready = min(d.Status.Replicas-watched.Created, d.Status.Replicas-d.Status.UpdatedReplicas), d.Status.ReadyReplicas
+		}
+	} else if r := c.ReplicaSet(f.Namespace, f.Name); r != nil {
+		p.Created, ready = r.Status.Replicas-r.Status.FullyLabeledReplicas, r.Status.ReadyReplicas
 	}
-	if r := c.ReplicaSet(f.Namespace, f.Name); r != nil {
-		p.Created = max(0, r.Status.Replicas-r.Status.FullyLabeledReplicas)
-		p.Ready = min(p.Created, max(0, r.Status.ReadyReplicas-ready))
-	}
+	p.Created = max(0, p.Created)
+	p.Ready = min(p.Created, max(0, ready-watched.Ready))
 	return p
 }
 

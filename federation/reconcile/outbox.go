@@ -30,10 +30,11 @@ type outbox struct {
 	mu       sync.Mutex
 	letters  map[types.NamespacedName]map[string]letter // by object and cluster
 	failures map[types.NamespacedName][]federation.Failure
+	tries    map[types.NamespacedName]int // that failed since the last write that was made
 }
 
 func newOutbox() *outbox {
-	return &outbox{letters: map[types.NamespacedName]map[string]letter{}, failures: map[types.NamespacedName][]federation.Failure{}}
+	return &outbox{letters: map[types.NamespacedName]map[string]letter{}, failures: map[types.NamespacedName][]federation.Failure{}, tries: map[types.NamespacedName]int{}}
 }
 
 // send notes a write.
@@ -50,20 +51,39 @@ func (o *outbox) send(key types.NamespacedName, l letter) {
 func (o *outbox) arrived(key types.NamespacedName, w federation.Write, resourceVersion string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	delete(o.tries, key)
 	if l, ok := o.letters[key][w.Cluster]; ok && l.write == w {
 		l.version, _ = strconv.ParseUint(resourceVersion, 10, 64)
 		o.letters[key][w.Cluster] = l
 	}
 }
 
-// failed notes that a write was not made.
-func (o *outbox) failed(key types.NamespacedName, f federation.Failure) {
+// failed notes that a write was not made, and returns when to try again; that takes longer each time.
+func (o *outbox) failed(key types.NamespacedName, f federation.Failure) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if l, ok := o.letters[key][f.Write.Cluster]; ok && l.write == f.Write {
 		delete(o.letters[key], f.Write.Cluster)
 	}
 	o.failures[key] = append(o.failures[key], f)
+	o.tries[key]++
+	return min(lastRetry, firstRetry<<min(o.tries[key]-1, 20))
+}
+
+// expires is when the first letter about an object loses its weight; zero if there is none. At that
+// time at the latest what is seen counts again.
+func (o *outbox) expires(key types.NamespacedName, now time.Time) (first time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for cluster, l := range o.letters[key] {
+		switch at := l.at.Add(patience + time.Nanosecond); {
+		case !at.After(now): // the cluster is no member any more
+			delete(o.letters[key], cluster)
+		case first.IsZero() || at.Before(first):
+			first = at
+		}
+	}
+	return first
 }
 
 // over is what is known of an object in a cluster: what was seen there, or what was sent and does
@@ -114,4 +134,5 @@ func (o *outbox) forget(key types.NamespacedName) {
 	defer o.mu.Unlock()
 	delete(o.letters, key)
 	delete(o.failures, key)
+	delete(o.tries, key)
 }

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -111,10 +112,14 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 	}
 	r.record(f, append(all, eventsOf(d.Events, "", false)...))
 	r.metrics.see(key, d, r.clock.Since(begin))
-	if d.Next.IsZero() {
+	next := d.Next
+	if expires := r.sent.expires(key, in.Now); !expires.IsZero() && (next.IsZero() || expires.Before(next)) {
+		next = expires
+	}
+	if next.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: max(d.Next.Sub(r.clock.Now()), time.Millisecond)}, nil
+	return reconcile.Result{RequeueAfter: max(next.Sub(r.clock.Now()), time.Millisecond)}, nil
 }
 
 // observe is all that a decision depends on.
@@ -137,12 +142,12 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName, f *v
 			v := c.View()
 			o.Reach, o.NoSchedule, o.Leaving = reachOf(v), v.NoSchedule(), v.Leaving()
 			if o.Reach == federation.Reachable {
-				local, version := seen(c, f)
+				local, id := seen(c, f)
 				pods := c.Pods(members.Local{Kind: kindOf(f), Namespace: f.Namespace, Name: f.Name})
-				more := adopted(c, f, pods.Ready)
+				more := adopted(c, f, pods)
 				local.Normal, local.Act = countsOf(pods, more, normal, in.Now), countsOf(pods, more, act, in.Now)
 				local.Failing = pods.NotStarted(in.Now, act)
-				o.Local = r.sent.over(key, m.Name, local, version, in.Now)
+				o.Local = r.sent.over(key, m.Name, local, id.version, in.Now)
 			} else {
 				r.sent.drop(key, m.Name)
 			}
@@ -163,7 +168,7 @@ func reachOf(v members.View) federation.Reach {
 }
 
 // countsOf are the pods of a local object as package podhealth counts them. Of adopted pods it is not
-// known since when they wait: they count as running.
+// known since when they wait: those that are ready run, and the others are starting.
 func countsOf(p, adopted members.Pods, timeout time.Duration, now time.Time) podhealth.Counts {
 	return podhealth.Counts{
 		Timeout: timeout, Existing: p.Created + adopted.Created, Running: p.Created + adopted.Created - p.Waiting(), Ready: p.Ready + adopted.Ready,
@@ -226,23 +231,53 @@ func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet
 		return reconcile.Result{}, err
 	}
 	if f.Spec.Cascade == v1alpha1.CascadeDelete {
-		left := 0
-		for _, c := range in.Clusters {
-			known := slices.ContainsFunc(f.Status.Clusters, func(s v1alpha1.FederatedClusterStatus) bool { return s.Name == c.Name && s.Written > 0 })
-			switch {
-			case c.Reach != federation.Reachable && known:
-				left++
-			case c.Local.Exists && !c.Local.Foreign:
-				left++
-				r.send(ctx, key, f, federation.Write{Cluster: c.Name, Delete: true, From: c.Local.Replicas}, nil)
-			}
-		}
-		if left > 0 {
-			return reconcile.Result{RequeueAfter: lastRetry}, nil
+		left, err := r.clear(ctx, key, f, in)
+		if err != nil || left {
+			return reconcile.Result{RequeueAfter: lastRetry}, err
 		}
 	}
 	before := f.DeepCopy()
 	controllerutil.RemoveFinalizer(f, finalizer)
 	logr.FromContextOrDiscard(ctx).Info("Let go", "cascade", f.Spec.Cascade)
 	return reconcile.Result{}, client.IgnoreNotFound(r.client.Patch(ctx, f, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+// clear deletes the local objects, and reports whether some are left. The condition Settled says
+// where and why.
+func (r *reconciler) clear(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet, in federation.Input) (bool, error) {
+	refused := map[string]string{}
+	for _, failure := range r.sent.take(key) {
+		refused[failure.Write.Cluster] = failure.Refused
+	}
+	var left []string
+	var deletes []federation.Write
+	for _, c := range in.Clusters {
+		known := slices.ContainsFunc(f.Status.Clusters, func(s v1alpha1.FederatedClusterStatus) bool {
+			return s.Name == c.Name && (s.Written > 0 || s.Revision != "")
+		})
+		switch {
+		case c.Reach != federation.Reachable && known:
+			left = append(left, c.Name+" (it cannot be reached: nothing is deleted there until it can, or until its MemberCluster is deleted)")
+		case c.Local.Exists && !c.Local.Foreign:
+			why := c.Name
+			if text := refused[c.Name]; text != "" {
+				why += " (it refuses that: " + text + ")"
+			}
+			left, deletes = append(left, why), append(deletes, federation.Write{Cluster: c.Name, Delete: true, From: c.Local.Replicas})
+		}
+	}
+	if len(left) == 0 {
+		return false, nil
+	}
+	status := *f.Status.DeepCopy()
+	status.Conditions = podhealth.Conditions(f.Status.Conditions, []metav1.Condition{
+		podhealth.Condition(v1alpha1.ConditionSettled, false, federation.ReasonDeleting, "local objects are still to be deleted in "+strings.Join(left, ", ")),
+	}, f.Generation, in.Now)
+	if err := r.store(ctx, f, status); err != nil {
+		return true, err
+	}
+	for _, w := range deletes {
+		r.send(ctx, key, f, w, nil)
+	}
+	return true, nil
 }

@@ -3,10 +3,12 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -161,8 +163,12 @@ func TestDeletedObjectWaitsForItsClusters(t *testing.T) {
 		if err := h.pass(t); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.get(t); err != nil || h.writes != 0 {
+		f, err := h.get(t)
+		if err != nil || h.writes != 1 {
 			t.Fatalf("%d writes, %v", h.writes, err)
+		}
+		if c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionSettled); c == nil || c.Reason != federation.ReasonDeleting || !strings.Contains(c.Message, "a (it cannot be reached") {
+			t.Errorf("%+v", c)
 		}
 	}
 	if err := h.client.Delete(t.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil {

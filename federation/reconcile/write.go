@@ -1,9 +1,12 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
 
 	"github.com/go-logr/logr"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -28,7 +31,7 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 	if c == nil {
 		return
 	}
-	l, _ := seen(c, f)
+	l, id := seen(c, f)
 	l.Replicas, l.Written, l.Exists = w.To, ptr.To(w.To), !w.Delete
 	if w.Content {
 		l.Foreign, l.Revision, l.RolledOut = false, federation.Revision(&f.Spec), false
@@ -39,7 +42,7 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 		about, err := found(ctx, member, f, w, about)
 		version := ""
 		if err == nil {
-			version, err = write(ctx, member, f, w)
+			version, err = write(ctx, member, f, w, id.uid)
 		}
 		r.metrics.wrote(w, err)
 		if err == nil {
@@ -52,13 +55,30 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 			r.record(f, about)
 		}
 		log.Info("Could not write", "problem", members.Explain(err))
-		failure := federation.Failure{Write: w}
-		if status := apierrors.APIStatus(nil); errors.As(err, &status) && !apierrors.IsConflict(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTooManyRequests(err) && status.Status().Code < 500 {
-			failure.Refused = status.Status().Message
-		}
-		r.sent.failed(key, failure)
-		r.enqueue(key, firstRetry)
+		r.enqueue(key, r.sent.failed(key, federation.Failure{Write: w, Refused: refusal(f, w, err)}))
 	})
+}
+
+// refusal is the answer of a cluster that refuses a write; empty if the write failed otherwise: the
+// cluster did not answer, is busy, does not accept the credentials, or has another object meanwhile.
+func refusal(f *v1alpha1.FederatedReplicaSet, w federation.Write, err error) string {
+	var status apierrors.APIStatus
+	switch {
+	case !errors.As(err, &status), apierrors.IsConflict(err), apierrors.IsServerTimeout(err), apierrors.IsTooManyRequests(err),
+		apierrors.IsUnauthorized(err), status.Status().Code >= 500, status.Status().Code == http.StatusRequestTimeout, isOther(err):
+		return ""
+	case apierrors.IsNotFound(err) && !w.Content:
+		return "" // the object is gone
+	case apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
+		return fmt.Sprintf("it has no namespace %s: create it there", f.Namespace)
+	}
+	return cmp.Or(status.Status().Message, string(status.Status().Reason), "it gives no reason")
+}
+
+// isOther reports whether the object has another UID than the one that was to be changed.
+func isOther(err error) bool {
+	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return ok && cause.Field == "metadata.uid"
 }
 
 // found returns the events about a write. An object without the label of local objects is not
@@ -83,21 +103,28 @@ func found(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet
 	return []federation.Event{federation.OverwroteForeign(w.Cluster, int32(replicas))}, nil //nolint:gosec // an int32 of the API
 }
 
-// write makes a write, and returns the resource version of the object.
-func write(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet, w federation.Write) (version string, err error) {
+// write makes a write, and returns the resource version of the object. Only the object of the UID is
+// deleted, or gets another number of replicas; an empty one is any.
+func write(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet, w federation.Write, uid types.UID) (version string, err error) {
 	o, err := localOf(f, w.To)
 	if err != nil {
 		return "", err
 	}
 	switch {
 	case w.Delete:
-		return "", client.IgnoreNotFound(c.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		options := []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}
+		if uid != "" {
+			options = append(options, client.Preconditions{UID: &uid})
+		}
+		return "", client.IgnoreNotFound(c.Delete(ctx, o, options...))
 	case w.Content:
 		return apply(ctx, c, o)
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"annotations": marks(f, w.To, false)}, "spec": map[string]any{"replicas": w.To},
-	})
+	metadata := map[string]any{"annotations": marks(f, w.To, false)}
+	if uid != "" {
+		metadata["uid"] = uid
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata, "spec": map[string]any{"replicas": w.To}})
 	if err != nil {
 		return "", err
 	}

@@ -75,7 +75,7 @@ func TestE2UnwatchedObjectIsOverwritten(t *testing.T) {
 func TestWrite(t *testing.T) {
 	f := web()
 	c := member(existing("u1"))
-	version, err := write(t.Context(), c, f, federation.Write{From: 3, To: 8})
+	version, err := write(t.Context(), c, f, federation.Write{From: 3, To: 8}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,17 +87,17 @@ func TestWrite(t *testing.T) {
 		t.Errorf("got %+v, want %+v", d.Spec, want.Spec)
 	}
 	for range 2 {
-		if _, err := write(t.Context(), c, f, federation.Write{Delete: true}); err != nil {
+		if _, err := write(t.Context(), c, f, federation.Write{Delete: true}, ""); err != nil {
 			t.Error(err)
 		}
 	}
 	// A missing object is not created by a change of its number of replicas.
-	if _, err := write(t.Context(), c, f, federation.Write{From: 2, To: 3}); !apierrors.IsNotFound(err) {
+	if _, err := write(t.Context(), c, f, federation.Write{From: 2, To: 3}, ""); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v", err)
 	}
 	f.Spec.Template.Spec.Raw = []byte(`[`)
 	var failed apierrors.APIStatus
-	if _, err := write(t.Context(), c, f, federation.Write{Create: true, Content: true}); err == nil || errors.As(err, &failed) {
+	if _, err := write(t.Context(), c, f, federation.Write{Create: true, Content: true}, ""); err == nil || errors.As(err, &failed) {
 		t.Errorf("got %v", err)
 	}
 }
