@@ -12,6 +12,10 @@ const KindMemberCluster = "MemberCluster"
 // read only what has it.
 const LabelFederated = "evenkeel.dev/federated"
 
+// AnnotationFederatedUID on a local object is the UID of the FederatedReplicaSet that it was written
+// for.
+const AnnotationFederatedUID = "evenkeel.dev/federated-uid"
+
 // MemberCluster is a cluster that runs replicas of FederatedReplicaSets. Its labels, such as
 // topology.kubernetes.io/region and topology.kubernetes.io/zone, are those that preferences select
 // clusters by. It is named in preferences by its own name.
@@ -143,6 +147,15 @@ type ClusterTaint struct {
 	// +kubebuilder:validation:Enum=NoSchedule;NoExecute
 	Effect v1.TaintEffect `json:"effect"`
 }
+
+// The taints that evenkeel cluster leave --drain and evenkeel cluster cordon set, and evenkeel
+// cluster uncordon takes away.
+const (
+	// TaintLeaving has the effect NoExecute.
+	TaintLeaving = "evenkeel.dev/leaving"
+	// TaintCordoned has the effect NoSchedule.
+	TaintCordoned = "evenkeel.dev/cordoned"
+)
 
 // The condition types of a MemberCluster.
 const (

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,12 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -24,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/federation/join"
 )
 
@@ -42,7 +36,7 @@ func newCluster() *cobra.Command {
 there. The host is the cluster that kubectl talks to, or that of --kubeconfig and --context.`,
 		GroupID: groupOther,
 	}
-	cmd.AddCommand(newClusterJoin(), newClusterLeave(), newClusterList())
+	cmd.AddCommand(newClusterJoin(), newClusterLeave(), newClusterList(), newClusterCordon(), newClusterUncordon())
 	return cmd
 }
 
@@ -102,6 +96,7 @@ func newClusterJoin() *cobra.Command {
 	o := clusterFlags{}
 	j := join.Options{As: clusterClient}
 	var region, zone string
+	var fixedNodes bool
 	var more map[string]string
 	cmd := &cobra.Command{
 		Use:   "join NAME",
@@ -116,6 +111,9 @@ right to make a ClusterRole in the member, and to write Secrets and MemberCluste
 		Args: oneCluster,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			j.Namespace, j.Labels = o.namespace, more
+			if cmd.Flags().Changed("fixed-nodes") {
+				j.FixedNodes = &fixedNodes
+			}
 			if j.Labels == nil {
 				j.Labels = map[string]string{}
 			}
@@ -156,41 +154,8 @@ right to make a ClusterRole in the member, and to write Secrets and MemberCluste
 	f.StringVar(&zone, "zone", "", "zone of the member: its label "+v1.LabelTopologyZone)
 	f.StringToStringVar(&more, "labels", nil, "further labels of the MemberCluster, as key=value")
 	f.StringVar(&j.Server, "server", "", "address of the member for the controllers; by default the one in its kubeconfig")
+	f.BoolVar(&fixedNodes, "fixed-nodes", false, "the nodes of the member are all that it has, no autoscaler adds any: the controllers may read them, and give the member what they have room for; by default as before")
 	f.DurationVar(&j.Lifetime, "token-lifetime", join.DefaultLifetime, "how long the token should be valid; the member may shorten it")
-	return cmd
-}
-
-func newClusterLeave() *cobra.Command {
-	o := clusterFlags{}
-	cmd := &cobra.Command{
-		Use:   "leave NAME",
-		Short: "Take a member back out",
-		Long: `Take back what join has made: the MemberCluster and the Secret in the host, the account and its rights in the member. What
-runs in the member stays there. Without --member-kubeconfig and --member-context, the account in the member stays, too.`,
-		Example: `  evenkeel cluster leave paris --member-kubeconfig paris.kubeconfig
-  evenkeel cluster leave paris`,
-		Args: oneCluster,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkNamespaces("namespace", o.namespace); err != nil {
-				return &usageError{err, "the manifests use " + controllerNamespace}
-			}
-			host, err := o.host()
-			if err != nil {
-				return err
-			}
-			member, err := o.member()
-			if err != nil {
-				return err
-			}
-			steps, err := join.Leave(cmd.Context(), host, member, args[0], o.namespace)
-			if member.Client == nil && err == nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: the account of the controllers in the member stays; with --member-kubeconfig it is deleted")
-			}
-			return finish(cmd.OutOrStdout(), steps, err, "membercluster/"+args[0]+" left")
-		},
-	}
-	o.addTo(cmd.Flags())
-	o.addMember(cmd.Flags())
 	return cmd
 }
 
@@ -200,6 +165,10 @@ func finish(out io.Writer, steps []join.Step, err error, end string) error {
 		fmt.Fprintf(out, "%s: %s %s\n", s.Where, s.What, s.Result)
 	}
 	switch {
+	case errors.Is(err, join.ErrUndrainable):
+		return &usageError{err, "leave without --drain to keep what runs there"}
+	case errors.Is(err, join.ErrNotDrained):
+		return fmt.Errorf("%w; it stays marked: repeat the command, or take that back with evenkeel cluster uncordon", err)
 	case errors.Is(err, join.ErrUnsuitable), errors.Is(err, join.ErrNotMember):
 		return &usageError{err, "evenkeel cluster list shows the members"}
 	case err != nil:
@@ -240,93 +209,4 @@ func oneCluster(_ *cobra.Command, args []string) error {
 		return fmt.Errorf("invalid name %q: must be lower-case letters, digits, '-' and '.', at most %d of them", args[0], validation.LabelValueMaxLength)
 	}
 	return nil
-}
-
-func newClusterList() *cobra.Command {
-	o := clusterFlags{}
-	var output printing.Flags
-	var selector string
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the members",
-		Long:    "List the member clusters: whether they answer, which version they have, where they are and, with -o wide, what is wrong.",
-		Example: "  evenkeel cluster list\n  evenkeel cluster list -l topology.kubernetes.io/region=eu -o wide",
-		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			chosen, err := labels.Parse(selector)
-			if err != nil {
-				return &usageError{fmt.Errorf("invalid --selector: %w", err), "such as topology.kubernetes.io/region=eu"}
-			}
-			host, err := o.host()
-			if err != nil {
-				return err
-			}
-			list, err := listClusters(cmd.Context(), host.Client, chosen)
-			if err != nil {
-				return err
-			}
-			printer := output.Printer(cmd.OutOrStdout(), false)
-			switch {
-			case !printer.Tables():
-				return printer.Object(list)
-			case len(list.Items) == 0:
-				fmt.Fprintln(cmd.ErrOrStderr(), "No cluster has joined.")
-				return nil
-			}
-			return printer.Grid(clusterTable(list, now()))
-		},
-	}
-	o.addTo(cmd.Flags())
-	cmd.Flags().StringVarP(&selector, "selector", "l", "", "labels of the members to list")
-	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
-	return cmd
-}
-
-func listClusters(ctx context.Context, c client.Client, chosen labels.Selector) (*v1alpha1.MemberClusterList, error) {
-	list := &v1alpha1.MemberClusterList{Items: []v1alpha1.MemberCluster{}}
-	err := c.List(ctx, list, client.MatchingLabelsSelector{Selector: chosen})
-	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, &usageError{errors.New("the host has no MemberClusters"), "install the definitions: kubectl apply -k configs/crd"}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing MemberClusters: %w", err)
-	}
-	list.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindMemberCluster + "List"}
-	for i := range list.Items {
-		list.Items[i].TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindMemberCluster}
-		list.Items[i].ManagedFields = nil
-	}
-	return list, nil
-}
-
-// clusterTable shows members as kubectl shows objects.
-func clusterTable(list *v1alpha1.MemberClusterList, at time.Time) printing.Grid {
-	grid := printing.Grid{Columns: printing.Columns("NAME", "REACHABLE", "REASON", "VERSION", "REGION", "AGE", "", "ZONE", "TAINTS", "CREDENTIALS", "MESSAGE")}
-	for i := range list.Items {
-		m := &list.Items[i]
-		reachable := conditionOf(m, v1alpha1.ConditionReachable)
-		credentials := conditionOf(m, v1alpha1.ConditionCredentialsValid)
-		message := reachable.Message
-		if credentials.Status == metav1.ConditionFalse || reachable.Status == metav1.ConditionTrue {
-			message = credentials.Message
-		}
-		var taints []string
-		for _, t := range m.Spec.Taints {
-			taints = append(taints, t.Key+":"+string(t.Effect))
-		}
-		grid.Rows = append(grid.Rows, []string{
-			m.Name, string(reachable.Status), reachable.Reason, m.Status.Version, m.Labels[v1.LabelTopologyRegion],
-			duration.HumanDuration(at.Sub(m.CreationTimestamp.Time)),
-			m.Labels[v1.LabelTopologyZone], strings.Join(taints, ","), credentials.Reason, message,
-		})
-	}
-	return grid
-}
-
-// conditionOf is Unknown where the controller has not looked yet.
-func conditionOf(m *v1alpha1.MemberCluster, kind string) metav1.Condition {
-	if c := meta.FindStatusCondition(m.Status.Conditions, kind); c != nil {
-		return *c
-	}
-	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "NotObserved", Message: "no controller has looked at it: does evenkeel controller run?"}
 }

@@ -2,7 +2,10 @@ package join
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -17,8 +20,12 @@ import (
 	"github.com/evenkeel/evenkeel/federation/members"
 )
 
-// grantedWithin is how long an API server may take to notice new rights.
-const grantedWithin = 10 * time.Second
+const (
+	// grantedWithin is how long an API server may take to notice new rights.
+	grantedWithin = 10 * time.Second
+	// answeredWithin is how long an address may take to answer.
+	answeredWithin = 5 * time.Second
+)
 
 // kubeconfig is what the controllers reach the member by.
 func (j *joiner) kubeconfig(token string) ([]byte, error) {
@@ -30,9 +37,14 @@ func (j *joiner) kubeconfig(token string) ([]byte, error) {
 	if j.options.Server != "" {
 		server = j.options.Server
 	}
+	proxy, err := proxyOf(config)
+	if err != nil {
+		return nil, err
+	}
 	const user = "evenkeel"
 	cluster := &clientcmdapi.Cluster{
 		Server: server, CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure,
+		ProxyURL: proxy,
 	}
 	return clientcmd.Write(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{j.name: cluster},
@@ -40,6 +52,51 @@ func (j *joiner) kubeconfig(token string) ([]byte, error) {
 		Contexts:       map[string]*clientcmdapi.Context{j.name: {Cluster: j.name, AuthInfo: user}},
 		CurrentContext: j.name,
 	})
+}
+
+// proxyOf is the proxy that a kubeconfig names; empty if it names none. That of the environment is
+// the person's own.
+func proxyOf(config *rest.Config) (string, error) {
+	if config.Proxy == nil {
+		return "", nil
+	}
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		return "", fmt.Errorf("the address of the member: %w", err)
+	}
+	proxy, err := config.Proxy(&http.Request{URL: server})
+	if err != nil || proxy == nil {
+		return "", err
+	}
+	return proxy.String(), nil
+}
+
+// checkServer finds out whether the API server answers at the address for the controllers, with a
+// certificate for it. That the address is not reached from here is not an error.
+func (j *joiner) checkServer(ctx context.Context, config *rest.Config) error {
+	if j.options.Server == "" {
+		return nil
+	}
+	config = rest.CopyConfig(config)
+	config.Host, config.Timeout = j.options.Server, answeredWithin
+	c, err := j.options.As(config)
+	if err == nil {
+		_, err = uidOf(ctx, c)
+	}
+	var hostname x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	switch {
+	case err == nil:
+		j.did("member", "address "+j.options.Server, "verified")
+	case errors.As(err, &hostname):
+		return fmt.Errorf("%w: the certificate at --server %s is for another name: %w: give an address that it names, or add tls-server-name to the cluster in the kubeconfig of the member",
+			ErrDenied, j.options.Server, hostname)
+	case errors.As(err, &authority):
+		return fmt.Errorf("%w: the certificate at --server %s is not signed by the certificate authority in the kubeconfig of the member: is it another cluster?", ErrDenied, j.options.Server)
+	default:
+		j.did("member", "address "+j.options.Server+", which does not answer from here,", "not verified")
+	}
+	return nil
 }
 
 // Local reports whether an address is one that only this machine reaches.
@@ -59,6 +116,7 @@ func (j *joiner) verify(ctx context.Context, kubeconfig []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDenied, err)
 	}
+	server := rest.CopyConfig(config)
 	config.Host = j.member.Config.Host // the other address may be one that is not reached from here
 	c, err := j.options.As(config)
 	if err != nil {
@@ -73,7 +131,7 @@ func (j *joiner) verify(ctx context.Context, kubeconfig []byte) error {
 	switch {
 	case err == nil:
 		j.did("member", fmt.Sprintf("%d rights of serviceaccount/%s", total, Account), "verified")
-		return nil
+		return j.checkServer(ctx, server)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case len(missing) > 0:

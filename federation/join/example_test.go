@@ -26,7 +26,7 @@ func ExampleLeave() {
 	}}
 	host := join.Cluster{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(paris, secret).Build()}
 
-	steps, err := join.Leave(context.Background(), host, join.Cluster{}, "paris", "")
+	steps, err := join.Leave(context.Background(), host, join.Cluster{}, "paris", join.LeaveOptions{})
 	for _, s := range steps {
 		fmt.Println(s.Where, s.What, s.Result)
 	}

@@ -46,6 +46,12 @@ var (
 	// ErrNotMember is returned by Leave if there is no such MemberCluster, or if it is another
 	// cluster than the one given. Nothing has been changed then.
 	ErrNotMember = errors.New("not a member")
+	// ErrUndrainable is returned by Leave if a member cannot be drained. Nothing has been changed
+	// then.
+	ErrUndrainable = errors.New("cannot be drained")
+	// ErrNotDrained is returned by Leave if replicas are left in the member when the time is over.
+	// The member stays a member that is marked as leaving.
+	ErrNotDrained = errors.New("not drained in time")
 	// ErrDenied is returned if the credentials that were made do not give the rights that are
 	// needed. Nothing has been changed in the host then.
 	ErrDenied = errors.New("the new credentials do not suffice")
@@ -83,7 +89,7 @@ type Step struct {
 	Where string
 	// What is kind and name of an object, or what was verified.
 	What string
-	// Result is created, updated, unchanged, deleted, kept or verified.
+	// Result is created, updated, unchanged, deleted, kept, drained, verified or not verified.
 	Result string
 }
 

@@ -69,7 +69,19 @@ func (w *world) cluster(t *testing.T, uid string, objects ...client.Object) clie
 
 func (w *world) join(t *testing.T, name string) ([]Step, error) {
 	t.Helper()
-	return Join(t.Context(), w.host, w.member, name, Options{As: func(*rest.Config) (client.Client, error) { return w.member.Client, nil }})
+	return Join(t.Context(), w.host, w.member, name, Options{As: w.as})
+}
+
+func (w *world) as(*rest.Config) (client.Client, error) { return w.member.Client, nil }
+
+// role is what the controllers may in the member.
+func (w *world) role(t *testing.T) *rbacv1.ClusterRole {
+	t.Helper()
+	role := &rbacv1.ClusterRole{}
+	if err := w.member.Client.Get(t.Context(), client.ObjectKey{Name: Account}, role); err != nil {
+		t.Fatal(err)
+	}
+	return role
 }
 
 // objects counts what join makes, by kind.
@@ -178,13 +190,13 @@ func TestLeaveTakesEverythingBack(t *testing.T) {
 	if _, err := w.join(t, "paris"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Leave(t.Context(), w.host, w.member, "paris", ""); err != nil {
+	if _, err := Leave(t.Context(), w.host, w.member, "paris", LeaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if host, member := objects(t, w.host.Client), objects(t, w.member.Client); host != "00000" || member != "00000" {
 		t.Errorf("host %s, member %s", host, member)
 	}
-	if _, err := Leave(t.Context(), w.host, w.member, "paris", ""); !errors.Is(err, ErrNotMember) {
+	if _, err := Leave(t.Context(), w.host, w.member, "paris", LeaveOptions{}); !errors.Is(err, ErrNotMember) {
 		t.Errorf("again: %v", err)
 	}
 }
@@ -194,7 +206,7 @@ func TestLeaveKeepsSecretsOfOthers(t *testing.T) {
 	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "paris"}}
 	m.Spec.KubeconfigSecretRef.Name = "by-hand"
 	w := newWorld(t, m, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "evenkeel-system", Name: "by-hand"}})
-	steps, err := Leave(t.Context(), w.host, Cluster{}, "paris", "")
+	steps, err := Leave(t.Context(), w.host, Cluster{}, "paris", LeaveOptions{})
 	if err != nil || fmt.Sprint(steps) != "[{host membercluster/paris deleted} {host secret/by-hand, which join did not make kept}]" {
 		t.Errorf("%v %v", steps, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,19 +17,29 @@ import (
 	"github.com/evenkeel/evenkeel/federation/members"
 )
 
-// Leave takes back what Join has made. What runs in the member stays there. Without a member, that
-// is if its Client is nil, what is in the member stays, too. The namespace empty means
-// members.DefaultNamespace. The steps are those that were done, also if there is an error.
-func Leave(ctx context.Context, host, member Cluster, name, namespace string) ([]Step, error) {
-	j := &joiner{host: host, member: member, name: name, options: Options{Namespace: cmp.Or(namespace, members.DefaultNamespace)}}
-	m := &v1alpha1.MemberCluster{}
-	m.Name = name
-	err := host.Client.Get(ctx, client.ObjectKeyFromObject(m), m)
-	switch {
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return nil, fmt.Errorf("%w: there is no MemberCluster %s", ErrNotMember, name)
-	case err != nil:
-		return nil, fmt.Errorf("reading MemberCluster %s: %w", name, err)
+// LeaveOptions are options of Leave. The zero value works.
+type LeaveOptions struct {
+	// Namespace is that of the controllers in the host, and of their account in the member; empty
+	// means members.DefaultNamespace.
+	Namespace string
+	// Drain has the member emptied before: the controllers move its replicas to other members, and
+	// what is left of their local objects is deleted. It needs the member.
+	Drain bool
+	// Timeout is how long that may take; 0 means DefaultDrainTimeout.
+	Timeout time.Duration
+	// Progress is called with what still runs in the member, when that has changed; nil is not
+	// called.
+	Progress func([]Remaining)
+}
+
+// Leave takes back what Join has made. Unless the member is drained, what runs there stays. Without
+// a member, that is if its Client is nil, what is in the member stays, too. The steps are those that
+// were done, also if there is an error.
+func Leave(ctx context.Context, host, member Cluster, name string, o LeaveOptions) ([]Step, error) {
+	j := &joiner{host: host, member: member, name: name, options: Options{Namespace: cmp.Or(o.Namespace, members.DefaultNamespace)}}
+	m, err := memberCluster(ctx, host.Client, name)
+	if err != nil {
+		return nil, err
 	}
 	if member.Client != nil {
 		uid, err := uidOf(ctx, member.Client)
@@ -39,10 +50,36 @@ func Leave(ctx context.Context, host, member Cluster, name, namespace string) ([
 			return nil, fmt.Errorf("%w: the kubeconfig of the member leads to another cluster than %s", ErrNotMember, name)
 		}
 	}
+	if o.Drain {
+		err = j.drain(ctx, m, &o)
+	} else {
+		err = j.orphan(ctx)
+	}
+	if err != nil {
+		return j.steps, err
+	}
 	if err := j.forget(ctx, m); err != nil || member.Client == nil {
 		return j.steps, err
 	}
+	if o.Drain {
+		if err := j.deleteLocals(ctx); err != nil {
+			return j.steps, err
+		}
+	}
 	return j.steps, j.clear(ctx)
+}
+
+// memberCluster reads a MemberCluster.
+func memberCluster(ctx context.Context, c client.Client, name string) (*v1alpha1.MemberCluster, error) {
+	m := &v1alpha1.MemberCluster{}
+	err := c.Get(ctx, client.ObjectKey{Name: name}, m)
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return nil, fmt.Errorf("%w: there is no MemberCluster %s", ErrNotMember, name)
+	case err != nil:
+		return nil, fmt.Errorf("reading MemberCluster %s: %w", name, err)
+	}
+	return m, nil
 }
 
 // forget deletes what the host knows of the member.

@@ -23,7 +23,7 @@ import (
 // The annotations of a local object: the UID of the FederatedReplicaSet that it was written for, the
 // number of replicas that was written last, and the revision of its content.
 const (
-	annotationOwner    = "evenkeel.dev/federated-uid"
+	annotationOwner    = v1alpha1.AnnotationFederatedUID
 	annotationReplicas = "evenkeel.dev/federated-replicas"
 	annotationRevision = "evenkeel.dev/federated-revision"
 )

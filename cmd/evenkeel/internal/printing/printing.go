@@ -21,12 +21,13 @@ import (
 // Format is a value of the flag -o.
 type Format string
 
-// The formats. Wide is a table with more columns.
+// The formats. Wide is a table with more columns, and Name is one name for each object.
 const (
 	Table Format = "table"
 	Wide  Format = "wide"
 	JSON  Format = "json"
 	YAML  Format = "yaml"
+	Name  Format = "name"
 )
 
 // Flags are the flags of a command that prints results. The zero value is ready for AddTo.
@@ -121,6 +122,9 @@ type Printer struct {
 
 // Tables reports whether to print the result as tables, rather than with Object.
 func (p *Printer) Tables() bool { return p.format == Table || p.format == Wide }
+
+// Names reports whether to print only the names of objects.
+func (p *Printer) Names() bool { return p.format == Name }
 
 // Wide reports whether tables also show wide columns.
 func (p *Printer) Wide() bool { return p.format == Wide }

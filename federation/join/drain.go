@@ -1,0 +1,248 @@
+package join
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+const (
+	// DefaultDrainTimeout is how long draining a member may take.
+	DefaultDrainTimeout = 15 * time.Minute
+	// lookEvery is how often it is found out what still runs in a member that is drained.
+	lookEvery = time.Second
+)
+
+// Remaining is what still runs in a member of one FederatedReplicaSet.
+type Remaining struct {
+	// Object is the namespace/name of the FederatedReplicaSet.
+	Object string
+	// Pods is how many there are, those that are about to end included, and Replicas how many the
+	// member should have.
+	Pods, Replicas int32
+	// Homeless is how many replicas of the object no other member is able to run, or may.
+	Homeless int32
+}
+
+func (r Remaining) String() string {
+	text := fmt.Sprintf("%s: %d pods", r.Object, r.Pods)
+	if r.Pods == 0 {
+		text = fmt.Sprintf("%s: %d replicas", r.Object, r.Replicas)
+	}
+	if r.Homeless > 0 {
+		text += fmt.Sprintf(" (%d have no other cluster)", r.Homeless)
+	}
+	return text
+}
+
+// orphan says what stays in a member that leaves.
+func (j *joiner) orphan(ctx context.Context) error {
+	all, err := j.federated(ctx)
+	if err != nil {
+		return err
+	}
+	replicas, objects := int32(0), 0
+	for i := range all {
+		if n := written(&all[i], j.name); n > 0 {
+			replicas += n
+			objects++
+		}
+	}
+	if replicas > 0 {
+		j.did("member", fmt.Sprintf("%d replicas of %d FederatedReplicaSets", replicas, objects), "kept")
+	}
+	return nil
+}
+
+// drain marks a member as leaving, and waits until nothing of the host runs there any more.
+func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveOptions) error {
+	if j.member.Client == nil {
+		return fmt.Errorf("%w: what runs in %s cannot be seen without its kubeconfig", ErrUndrainable, j.name)
+	}
+	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReachable); c == nil || c.Status != metav1.ConditionTrue {
+		says := "no controller has looked at it"
+		if c != nil {
+			says = c.Message
+		}
+		return fmt.Errorf("%w: the controllers do not reach %s: %s", ErrUndrainable, j.name, says)
+	}
+	if err := j.taint(ctx, m, v1alpha1.ClusterTaint{Key: v1alpha1.TaintLeaving, Effect: v1.TaintEffectNoExecute}); err != nil {
+		return err
+	}
+	var left []Remaining
+	var failure error
+	said, empty := "", 0
+	err := wait.PollUntilContextTimeout(ctx, lookEvery, cmp.Or(o.Timeout, DefaultDrainTimeout), true, func(ctx context.Context) (bool, error) {
+		now, err := j.remaining(ctx)
+		if failure = err; err != nil {
+			return false, nil //nolint:nilerr // one of the clusters may return
+		}
+		left = now
+		if text := fmt.Sprint(left); o.Progress != nil && text != said {
+			said = text
+			o.Progress(left)
+		}
+		if empty++; len(left) > 0 {
+			empty = 0
+		}
+		return empty > 1, nil // what was decided before the mark was seen would show
+	})
+	switch {
+	case err == nil:
+		j.did("member", "replicas", "drained")
+		return nil
+	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return context.Cause(ctx)
+	case failure != nil:
+		return fmt.Errorf("%w: %w", ErrNotDrained, failure)
+	}
+	return fmt.Errorf("%w: left are %s", ErrNotDrained, inWords(left))
+}
+
+// inWords names what is left, the first ten.
+func inWords(left []Remaining) string {
+	const most = 10
+	var words []string
+	for _, r := range left[:min(len(left), most)] {
+		words = append(words, r.String())
+	}
+	if more := len(left) - most; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, ", ")
+}
+
+// remaining is what still runs in the member, by object.
+func (j *joiner) remaining(ctx context.Context) ([]Remaining, error) {
+	all, err := j.federated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	locals, err := j.locals(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	var pods v1.PodList
+	if err := j.member.Client.List(ctx, &pods, client.HasLabels{v1alpha1.LabelFederated}); err != nil {
+		return nil, fmt.Errorf("in the member: listing pods: %w", err)
+	}
+	var out []Remaining
+	for i := range all {
+		f := &all[i]
+		r := Remaining{Object: f.Namespace + "/" + f.Name, Replicas: written(f, j.name)}
+		for _, l := range locals {
+			if l.owner != f.UID {
+				continue
+			}
+			r.Replicas = max(r.Replicas, l.replicas)
+			for k := range pods.Items {
+				if p := &pods.Items[k]; p.Namespace == l.object.GetNamespace() && l.selector.Matches(labels.Set(p.Labels)) && p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+					r.Pods++
+				}
+			}
+		}
+		if r.Homeless = min(f.Status.Unplaced, max(r.Pods, r.Replicas)); r.Pods > 0 || r.Replicas > 0 {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b Remaining) int { return cmp.Compare(a.Object, b.Object) })
+	return out, nil
+}
+
+// federated are the FederatedReplicaSets of the host.
+func (j *joiner) federated(ctx context.Context) ([]v1alpha1.FederatedReplicaSet, error) {
+	var all v1alpha1.FederatedReplicaSetList
+	if err := j.host.Client.List(ctx, &all); err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("in the host: listing FederatedReplicaSets: %w", err)
+	}
+	return all.Items, nil
+}
+
+// written is how many replicas of an object a member should have.
+func written(f *v1alpha1.FederatedReplicaSet, cluster string) int32 {
+	for i := range f.Status.Clusters {
+		if s := &f.Status.Clusters[i]; s.Name == cluster {
+			return s.Written
+		}
+	}
+	return 0
+}
+
+// local is a local object in the member.
+type local struct {
+	object   client.Object
+	owner    types.UID
+	replicas int32
+	selector labels.Selector
+}
+
+// locals are the local objects that were written for FederatedReplicaSets of the host, and not those
+// of another host.
+func (j *joiner) locals(ctx context.Context, of []v1alpha1.FederatedReplicaSet) ([]local, error) {
+	var out []local
+	add := func(o client.Object, replicas *int32, selector *metav1.LabelSelector) {
+		owner := types.UID(o.GetAnnotations()[v1alpha1.AnnotationFederatedUID])
+		if !slices.ContainsFunc(of, func(f v1alpha1.FederatedReplicaSet) bool { return f.UID == owner }) || metav1.GetControllerOf(o) != nil {
+			return
+		}
+		if s, err := metav1.LabelSelectorAsSelector(selector); err == nil { // an API server accepts no other
+			out = append(out, local{o, owner, ptr.Deref(replicas, 1), s})
+		}
+	}
+	var deployments appsv1.DeploymentList
+	if err := j.member.Client.List(ctx, &deployments, client.HasLabels{v1alpha1.LabelFederated}); err != nil {
+		return nil, fmt.Errorf("in the member: listing Deployments: %w", err)
+	}
+	for i := range deployments.Items {
+		add(&deployments.Items[i], deployments.Items[i].Spec.Replicas, deployments.Items[i].Spec.Selector)
+	}
+	var sets appsv1.ReplicaSetList
+	if err := j.member.Client.List(ctx, &sets, client.HasLabels{v1alpha1.LabelFederated}); err != nil {
+		return nil, fmt.Errorf("in the member: listing ReplicaSets: %w", err)
+	}
+	for i := range sets.Items {
+		add(&sets.Items[i], sets.Items[i].Spec.Replicas, sets.Items[i].Spec.Selector)
+	}
+	return out, nil
+}
+
+// deleteLocals deletes the local objects without replicas.
+func (j *joiner) deleteLocals(ctx context.Context) error {
+	all, err := j.federated(ctx)
+	if err != nil {
+		return err
+	}
+	locals, err := j.locals(ctx, all)
+	if err != nil {
+		return err
+	}
+	for _, l := range locals {
+		if l.replicas > 0 {
+			continue // somebody has scaled it a moment ago
+		}
+		name := strings.Replace(nameOf(l.object), "/", "/"+l.object.GetNamespace()+"/", 1)
+		err := j.member.Client.Delete(ctx, l.object, client.PropagationPolicy(metav1.DeletePropagationBackground),
+			client.Preconditions{UID: ptr.To(l.object.GetUID())})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("in the member: %s: %w", name, err)
+		}
+		j.did("member", name, "deleted")
+	}
+	return nil
+}
