@@ -63,6 +63,7 @@ var table = []row{
 	{layer: drivers, path: "federation/join", only: []string{"api/v1alpha1", "federation/members"}, peers: []string{"federation/members"}, banned: logging},
 	{layer: drivers, path: "internal/explain", banned: logging},
 	{layer: drivers, path: "internal/pending", peers: []string{"internal/explain"}, banned: logging},
+	{layer: drivers, path: "internal/placement", only: []string{"api/v1alpha1", "apportion", "federation", "internal/document", "internal/spelling", "podhealth"}, banned: append([]string{"k8s.io/client-go"}, logging...)},
 	{layer: drivers, path: "internal/fakecloud"},
 	{layer: drivers, path: "internal/autoscaler", banned: logging},
 	{layer: drivers, path: "internal/linked", banned: logging},

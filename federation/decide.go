@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -166,6 +167,8 @@ type member struct {
 	waits bool
 	// entry is the name of the entry that applies; empty if there is none.
 	entry string
+	// low is its minimum, which is more than the replicas suffice for where minimums sum to more.
+	low int64
 	// frozen reports that a write was refused a moment ago.
 	frozen bool
 	// due reports that the local object gets the content of the spec now.
@@ -185,6 +188,8 @@ type pass struct {
 	// held is how many replicas will leave later, when others run in their place.
 	held  int64
 	moves *v1alpha1.ReplicaMoves
+	// trace is called for every branch that replicas are shared at, if it is set.
+	trace func(*node, apportion.Request, apportion.Result) error
 }
 
 // newPass takes in the observations.

@@ -60,9 +60,9 @@ func ExampleDecide() {
 	// Output:
 	// FallbackStarted cluster on-premise runs 6 of 10 replicas, some have not started in time
 	// Created created in cluster cloud with 4 replicas: its share by weight, and replicas of on-premise have not started
-	// Rescaled cluster on-premise from 10 to 8 replicas: it runs all that it is able to
-	// cloud 4 its share by weight, 1 of 1 by the entry "cloud"; tier 1 runs 4 replicas: its place in the order
-	// on-premise 8 it runs all that it is able to; tier 0 runs 6 replicas: all that it is able to run; it is known to be able to run 6 replicas; 4 have not started in time; 2 wait to show when there is room
+	// Rescaled scaled cluster on-premise from 10 to 8 replicas: it runs all that it is able to
+	// cloud 4 its share by weight, 1 of 1 by the entry "cloud"; tier 1 runs 4 replicas: tiers are filled in order
+	// on-premise 8 it runs all that it is able to; tier 0 runs 6 replicas: all that it is able to run; it is known to be able to run 6 replicas; 4 replicas have not started in time; 2 replicas wait there to show when there is room
 }
 
 // A cluster refuses the object.
@@ -75,7 +75,7 @@ func ExampleSettle() {
 	}
 	status, events := federation.Settle(in, decision, []federation.Failure{{Write: decision.Writes[0], Refused: "exceeded quota"}}, now)
 	fmt.Println(status.Clusters[0].Written, events[0].Message)
-	// Output: 0 cluster on-premise refused 3 replicas, 1 times so far: exceeded quota
+	// Output: 0 cluster on-premise refused 3 replicas, 1 time so far: exceeded quota
 }
 
 // Two objects with four pods each, and nodes with room for six: the second one gets what the first

@@ -50,7 +50,7 @@ func TestE1(t *testing.T) {
 	w.place("c").refuses = "admission webhook says no"
 	w.settle()
 	w.want("16 16 -", "refused")
-	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRefused || !strings.Contains(message, "c refused 16 replicas, 1 times so far: admission webhook says no") {
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRefused || !strings.Contains(message, "c refused 16 replicas, 1 time so far: admission webhook says no") {
 		t.Error(reason, message)
 	}
 	if !w.event(ReasonRefused) {
@@ -538,7 +538,7 @@ func TestNotSettledWhilePodsLeave(t *testing.T) {
 	w.in.Spec.Replicas = new(int32(30))
 	w.pass()
 	w.pass() // the local controllers have not deleted anything yet
-	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonStopping || !strings.HasPrefix(message, "18 replicas more than written") {
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonStopping || !strings.HasPrefix(message, "18 surplus pods have not ended yet") {
 		t.Error(reason, message)
 	}
 	w.settle()

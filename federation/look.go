@@ -171,6 +171,14 @@ func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
 // inWords is a number of replicas in words.
 func inWords(n int64) string { return fmt.Sprintf("%s replica%s", strconv.FormatInt(n, 10), plural(n)) }
 
+// have is the verb for a number of things.
+func have(n int64) string {
+	if n == 1 {
+		return " has"
+	}
+	return " have"
+}
+
 func plural(n int64) string {
 	if n == 1 {
 		return ""

@@ -2,6 +2,7 @@ package federation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -58,7 +60,7 @@ func selectorOf(spec *v1alpha1.FederatedReplicaSetSpec) string {
 func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) []metav1.Condition {
 	placed := podhealth.Condition(v1alpha1.ConditionPlaced, true, ReasonAllPlaced, "every replica has a cluster that is able to run it")
 	if p.unplaced > 0 {
-		placed = podhealth.Condition(v1alpha1.ConditionPlaced, false, ReasonNoRoom, inWords(p.unplaced)+" of "+fmt.Sprint(p.total)+" have no cluster that is able to run them, or may")
+		placed = podhealth.Condition(v1alpha1.ConditionPlaced, false, ReasonNoRoom, inWords(p.unplaced)+" of "+fmt.Sprint(p.total)+have(p.unplaced)+" no cluster that is able to run them, or may"+p.full())
 	}
 	reachable := podhealth.Condition(v1alpha1.ConditionClustersReachable, true, ReasonAllReachable, "every cluster can be reached")
 	var away []string
@@ -76,6 +78,44 @@ func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) 
 	}
 	found := []metav1.Condition{placed, reachable, p.settled(writes), understood}
 	return podhealth.Conditions(p.in.Status.Conditions, found, p.in.Generation, p.in.Now)
+}
+
+// full says which clusters have no place for more, and why, as a part of a message.
+func (p *pass) full() string {
+	why := map[string][]string{}
+	for _, m := range p.members {
+		if m.entry == "" || m.status.Name == "" {
+			continue
+		}
+		var because string
+		switch {
+		case m.Reach == Lost:
+			because = "lost"
+		case m.health.Pinned:
+			because = "not answering"
+		case m.Leaving:
+			because = "leaving"
+		case m.NoSchedule:
+			because = "marked NoSchedule"
+		case m.status.Reason == podhealth.Reason(apportion.ReasonCapacity) || m.status.Capacity != nil:
+			because = "able to run no more"
+		case m.status.Reason == podhealth.Reason(apportion.ReasonMax):
+			because = "at maxReplicas"
+		case ptr.Deref(p.preferences.within(m.entry, m.Name).Weight, 0) == 0:
+			because = "without weight"
+		default:
+			continue
+		}
+		why[because] = append(why[because], m.Name)
+	}
+	if len(why) == 0 {
+		return ": no cluster takes part"
+	}
+	var parts []string
+	for _, because := range slices.Sorted(maps.Keys(why)) {
+		parts = append(parts, because+": "+listed(why[because]))
+	}
+	return " (" + strings.Join(parts, "; ") + ")"
 }
 
 // settled is the condition whether anything moves or is about to.
@@ -105,22 +145,37 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 	case len(contested) > 0:
 		return unsettled(ReasonSecondWriter, strings.Join(contested, "; "))
 	case len(writes) > 0:
-		return unsettled(ReasonWriting, fmt.Sprintf("%d local objects are being written", len(writes)))
+		return unsettled(ReasonWriting, written(len(writes)))
 	case rollout != "":
 		return unsettled(ReasonRolling, rollout)
 	case p.held > 0:
 		return unsettled(ReasonMoving, inWords(p.held)+" will leave when others run instead")
 	case starting > 0:
-		return unsettled(ReasonStarting, inWords(starting)+" are starting")
+		return unsettled(ReasonStarting, inWords(starting)+are(starting)+" starting")
 	case leaving > 0:
-		return unsettled(ReasonStopping, inWords(leaving)+" more than written have not gone yet")
+		return unsettled(ReasonStopping, fmt.Sprintf("%d surplus pod%s%s not ended yet", leaving, plural(leaving), have(leaving)))
 	}
 	return podhealth.Condition(v1alpha1.ConditionSettled, true, ReasonSettled, "nothing moves or is about to")
 }
 
 // refusal describes a refused write.
 func refusal(s v1alpha1.FederatedClusterStatus) string {
-	return fmt.Sprintf("%s refused %s, %d times so far: %s", s.Name, inWords(int64(s.Refused.Replicas)), s.Refused.Count, s.Refused.Message)
+	return fmt.Sprintf("%s refused %s, %d time%s so far: %s", s.Name, inWords(int64(s.Refused.Replicas)), s.Refused.Count, plural(int64(s.Refused.Count)), s.Refused.Message)
+}
+
+func are(n int64) string {
+	if n == 1 {
+		return " is"
+	}
+	return " are"
+}
+
+// written says how many writes are being made.
+func written(n int) string {
+	if n == 1 {
+		return "1 local object is being written"
+	}
+	return fmt.Sprintf("%d local objects are being written", n)
 }
 
 // events are about what is new in this decision.
@@ -136,7 +191,7 @@ func (p *pass) events(writes []Write) []Event {
 		was, s := ptr.Deref(m.before, v1alpha1.FederatedClusterStatus{}), m.status
 		switch {
 		case s.Reason == ReasonLost && was.Reason != ReasonLost:
-			add(v1.EventTypeWarning, ReasonClusterLost, m.Name, "cluster %s is lost with %s, which start elsewhere", m.Name, inWords(int64(s.Written)))
+			add(v1.EventTypeWarning, ReasonClusterLost, m.Name, "cluster %s is lost with %s: as many start elsewhere", m.Name, inWords(int64(s.Written)))
 		case was.Reason == ReasonLost && s.Reachable:
 			add(v1.EventTypeNormal, ReasonClusterBack, m.Name, "cluster %s is back with %s", m.Name, inWords(int64(s.Running)))
 		}
@@ -194,7 +249,7 @@ func (p *pass) written(w Write, writes []Write) []Event {
 	case w.Moves > 0:
 		add(v1.EventTypeNormal, ReasonMoved, "moved %s from cluster %s, as others run instead: %s", inWords(int64(w.From-w.To)), w.Cluster, w.Why)
 	default:
-		add(v1.EventTypeNormal, ReasonRescaled, "cluster %s from %d to %s: %s", w.Cluster, w.From, inWords(int64(w.To)), w.Why)
+		add(v1.EventTypeNormal, ReasonRescaled, "scaled cluster %s from %d to %s: %s", w.Cluster, w.From, inWords(int64(w.To)), w.Why)
 	}
 	return events
 }

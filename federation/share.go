@@ -127,6 +127,7 @@ func (p *pass) target(m *member) apportion.Target {
 		*t.Max = min(*t.Max, size)
 	}
 	t.Min = min(t.Min, *t.Max)
+	m.low = t.Min
 	m.health.Now.Limit(&t)
 	if m.status.RollingSince != nil && t.Capacity != nil {
 		t.Current, t.Taken = *t.Capacity, new(*t.Capacity) // it may have one fewer for a while: see makeRoom
@@ -227,6 +228,12 @@ func (m *member) explain(s share) string {
 		text += fmt.Sprintf("; it has weight 0 by %s, so no more than its minimum, %d", entryName(m.entry), s.target.Min)
 	case m.status.Reason == podhealth.Reason(apportion.ReasonWeight):
 		text += fmt.Sprintf(", %d of %d by %s", weight, s.weights, entryName(m.entry))
+	case m.status.Reason == podhealth.Reason(apportion.ReasonMax) && !m.NoSchedule && !m.Leaving && !m.waits:
+		text += fmt.Sprintf(", %d", ptr.Deref(s.target.Max, apportion.MaxReplicas))
+	case m.status.Reason == podhealth.Reason(apportion.ReasonMin) && s.result.Replicas < m.low:
+		text = fmt.Sprintf("it has %d of its minimum, %d: the minimums sum to more than the replicas", s.result.Replicas, m.low)
+	case m.status.Reason == podhealth.Reason(apportion.ReasonMin):
+		text += fmt.Sprintf(", %d", s.target.Min)
 	}
 	text += s.path
 	if m.status.Capacity != nil {
@@ -235,32 +242,40 @@ func (m *member) explain(s share) string {
 		text += "; its nodes have room for " + inWords(*s.target.Capacity)
 	}
 	if n := m.status.Unschedulable; n > 0 {
-		text += fmt.Sprintf("; %d have not started in time", n)
+		text += fmt.Sprintf("; %s not started in time", inWords(int64(n))+have(int64(n)))
 	}
 	if n := m.status.Uncreated; n > 0 {
-		text += fmt.Sprintf("; %d have no pod", n)
+		text += fmt.Sprintf("; %s no pod", inWords(int64(n))+have(int64(n)))
 	}
 	if n := m.status.Pending; n > 0 {
-		text += fmt.Sprintf("; %d wait to show when there is room", n)
+		verb := "wait"
+		if n == 1 {
+			verb = "waits"
+		}
+		text += fmt.Sprintf("; %s %s there to show when there is room", inWords(int64(n)), verb)
 	}
 	return text
 }
 
 // blocked names the clusters whose replicas have not started, as a part of why another one grows.
-// It names three at most.
 func (p *pass) blocked() string {
-	const most = 3
 	var names []string
 	for _, m := range p.members {
 		if m.status.Capacity != nil && m.health.Now.NotStarted > 0 {
 			names = append(names, m.Name)
 		}
 	}
-	switch more := len(names) - most; {
-	case len(names) == 0:
+	if len(names) == 0 {
 		return ""
-	case more > 0:
-		return fmt.Sprintf(", and replicas of %s and %d more have not started", strings.Join(names[:most], ", "), more)
 	}
-	return ", and replicas of " + strings.Join(names, ", ") + " have not started"
+	return ", and replicas of " + listed(names) + " have not started"
+}
+
+// listed names three clusters at most, and counts the others.
+func listed(names []string) string {
+	const most = 3
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }

@@ -139,6 +139,11 @@ func (p *pass) distribute(n *node, total int64, path string, into map[string]sha
 	if err != nil {
 		return err
 	}
+	if p.trace != nil {
+		if err := p.trace(n, request, result); err != nil {
+			return err
+		}
+	}
 	for i, r := range result.Targets {
 		c := n.children[i]
 		if c.member != nil {
@@ -169,7 +174,7 @@ func (n *node) explain(r apportion.TargetResult, policy apportion.Policy) string
 	case r.Reason == apportion.ReasonSticky:
 		why = "replicas stay where they are"
 	case policy == apportion.Priority:
-		why = "its place in the order"
+		why = "tiers are filled in order"
 	}
 	return fmt.Sprintf("; %s runs %s: %s", n.words, inWords(r.Replicas-r.Pending), why)
 }

@@ -172,7 +172,7 @@ func TestTiersReturn(t *testing.T) {
 	}
 	w.want("6 5 1 1", "a runs four, and two wait as a probe")
 	for _, s := range w.in.Status.Clusters {
-		if s.Name == "b" && !strings.Contains(s.Message, "tier 1 runs 6 replicas: its place in the order") {
+		if s.Name == "b" && !strings.Contains(s.Message, "tier 1 runs 6 replicas: tiers are filled in order") {
 			t.Error(s.Message)
 		}
 	}

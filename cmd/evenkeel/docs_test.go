@@ -20,7 +20,6 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/expander"
-	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/zonemarks"
 )
@@ -136,23 +135,18 @@ func accept(t *testing.T, where, text string) {
 		}
 		return
 	}
-	if strings.Contains(text, "\nkind: "+v1alpha1.KindFederatedReplicaSet+"\n") {
-		var f v1alpha1.FederatedReplicaSet
-		if err := yaml.UnmarshalStrict([]byte(text), &f); err != nil {
-			t.Errorf("%s: %v", where, err)
-		}
-		if errs := federation.Validate(&f.Spec); len(errs) > 0 {
-			t.Errorf("%s: %v", where, errs.ToAggregate())
-		}
-		return
-	}
 	if strings.Contains(text, "\nkind: "+v1alpha1.KindMemberCluster+"\n") {
-		if err := yaml.UnmarshalStrict([]byte(text), &v1alpha1.MemberCluster{}); err != nil {
-			t.Errorf("%s: %v", where, err)
+		for document := range strings.SplitSeq(text, "\n---\n") {
+			if err := yaml.UnmarshalStrict([]byte(document), &v1alpha1.MemberCluster{}); err != nil {
+				t.Errorf("%s: %v", where, err)
+			}
 		}
 		return
 	}
 	command := "plan"
+	if strings.Contains(text, "kind: "+v1alpha1.KindFederatedReplicaSet+"\n") {
+		command = "explain"
+	}
 	if strings.Contains(text, "\nkind: Scenario\n") {
 		command = "simulate"
 	}

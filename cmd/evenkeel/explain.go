@@ -19,6 +19,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/explain"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
+	"github.com/evenkeel/evenkeel/internal/placement"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
@@ -28,8 +29,8 @@ func newExplain(color *printing.ColorMode) *cobra.Command {
 	var output printing.Flags
 	var q question
 	cmd := &cobra.Command{
-		Use:   "explain {--snapshot FILE | --nodes FILE --group-label KEY | --templates FILE | -f FILE} [GROUP [GROUP]]",
-		Short: "Show which node groups are similar, and why others are not",
+		Use:   "explain {--snapshot FILE | --nodes FILE --group-label KEY | --templates FILE | -f FILE} [GROUP [GROUP] | frs/NAME...]",
+		Short: "Show which node groups are similar, or where replicas run, and why",
 		Long: `Show which node groups form sets, which almost do, and how they differ, with both values, the measured ratio and the
 limit, and the flags that would join them: for evenkeel, and for a Cluster Autoscaler without evenkeel.
 
@@ -46,11 +47,16 @@ The fleet is read from one of these sources ("-" is standard input):
   -f           a document of kind Scenario: its groups as simulate compares them in the first round, or --at a later time,
                with its options
 
+If the file or folder of -f has FederatedReplicaSets, they are explained instead: how many replicas each cluster is to have, and
+how each number came about, step by step. Have the MemberClusters in it too:
+  kubectl get federatedreplicasets,memberclusters -A -o yaml
+
 The exit code is 0 for every explanation, and 2 if a flag, a file or a group is wrong.`,
 		Example: `  evenkeel explain --snapshot configs/scenarios/data/snapshotz.json
   evenkeel explain --snapshot configs/scenarios/data/snapshotz.json m5-large-a m5-large-b
   evenkeel explain --nodes nodes.json --pods pods.json --group-label eks.amazonaws.com/nodegroup
   evenkeel explain -f configs/scenarios/empty-sibling.yaml
+  kubectl get frs,memberclusters -A -o yaml | evenkeel explain frs/web -f -
   evenkeel explain --packs`,
 		GroupID: groupAnswers,
 		Args:    atMostTwoGroups,
@@ -65,6 +71,13 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 					return err
 				}
 				return printPacks(printer)
+			}
+			dump, err := q.replicas(cmd, groups)
+			if err != nil {
+				return err
+			}
+			if dump != nil {
+				return explainReplicas(printer, dump)
 			}
 			answer, err := q.answer(cmd, groups)
 			if err != nil {
@@ -83,6 +96,8 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 
 func atMostTwoGroups(_ *cobra.Command, groups []string) error {
 	switch {
+	case slices.ContainsFunc(groups, placement.HasKind):
+		return nil
 	case len(groups) > 2:
 		return fmt.Errorf("at most two node groups can be compared, but %d are named", len(groups))
 	case len(groups) == 2 && groups[0] == groups[1]:
@@ -94,7 +109,8 @@ func atMostTwoGroups(_ *cobra.Command, groups []string) error {
 // A question has the flags of the command.
 type question struct {
 	sources  explain.Sources
-	scenario string
+	files    []string
+	scenario string // the first of files
 	options  nodegroupset.Options
 	limit    fileSize
 	packs    bool
@@ -118,7 +134,7 @@ func (q *question) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&q.sources.Pods, "pods", "", "list of pods: with --nodes and --templates for the daemon sets, with --nodes and --snapshot for pending pods")
 	flags.StringVar(&q.sources.GroupLabel, "group-label", "", "node label whose value names the node group; several, separated by commas, name it together")
 	flags.StringVar(&q.sources.Templates, "templates", "", "list of nodes, one for each group")
-	flags.StringVarP(&q.scenario, "filename", "f", "", "document of kind Scenario")
+	flags.StringArrayVarP(&q.files, "filename", "f", nil, "document of kind Scenario, or files of FederatedReplicaSets and MemberClusters: may be repeated")
 	flags.BoolVar(&q.packs, "packs", false, "list the label packs and their keys, and nothing else")
 
 	addSimilarityFlags(flags, &q.options)
@@ -156,6 +172,12 @@ const hintSource = "give --snapshot FILE, --nodes FILE with --group-label KEY, -
 func (q *question) check(flags *pflag.FlagSet) error {
 	refuse := func(hint, format string, args ...any) error { return &usageError{fmt.Errorf(format, args...), hint} }
 	sources := changed(flags, sourceFlags...)
+	if len(q.files) > 0 {
+		q.scenario = q.files[0]
+	}
+	if slices.Contains(q.files, "") {
+		return refuse(hintSource, "--filename is empty")
+	}
 	for _, name := range append([]string{"pods", "group-label"}, sourceFlags...) {
 		if flags.Changed(name) && flags.Lookup(name).Value.String() == "" {
 			return refuse(hintSource, "--%s is empty", name)

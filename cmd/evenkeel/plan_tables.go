@@ -137,7 +137,7 @@ func count(n *int64, otherwise string) string {
 	return itoa(*n)
 }
 
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+func itoa[T int32 | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
 // of formats a number with its noun.
 func of(n int64, noun string) string {

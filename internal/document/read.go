@@ -42,6 +42,8 @@ func Planning() Kinds {
 type Options struct {
 	// Kinds are the accepted kinds; nil means Planning.
 	Kinds Kinds
+	// AmongOthers passes over documents of other kinds, such as those of a dump.
+	AmongOthers bool
 	// MaxSize is the greatest size of one file in bytes; 0 means DefaultMaxSize.
 	MaxSize int64
 }
@@ -113,7 +115,7 @@ func readFile(file string, stdin io.Reader, o Options) ([]Document, error) {
 	switch {
 	case len(problems) > 0:
 		return nil, &Invalid{problems}
-	case len(all) == 0:
+	case len(all) == 0 && !o.AmongOthers:
 		return nil, &Invalid{[]Problem{{File: file, Err: errors.New("is a folder without a document of " + v1alpha1.APIVersion)}}}
 	}
 	return all, nil
@@ -157,6 +159,9 @@ func read(name string, r io.Reader, o Options, amongOthers bool) ([]Document, er
 	var out []Document
 	for _, d := range docs {
 		for _, one := range d.flatten() {
+			if o.AmongOthers && !one.isOf(o.Kinds) {
+				continue
+			}
 			if errs := one.decode(o.Kinds); len(errs) > 0 {
 				problems = append(problems, one.Refuse(errs...)...)
 			}
@@ -259,6 +264,12 @@ func (d Document) isOurs() bool {
 		version := one.source.get("apiVersion")
 		return version == nil || version.kind != text || strings.HasPrefix(version.text, v1alpha1.Group+"/")
 	})
+}
+
+// isOf reports whether a document says that it is of one of the kinds.
+func (d Document) isOf(kinds Kinds) bool {
+	kind := d.source.get("kind")
+	return kind != nil && kind.kind == text && kinds[kind.text] != nil
 }
 
 func isText(v *value, s string) bool { return v != nil && v.kind == text && v.text == s }

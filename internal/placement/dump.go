@@ -1,0 +1,135 @@
+package placement
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/spelling"
+)
+
+// Dump has the objects of files.
+type Dump struct {
+	// Sets are in the order of the input.
+	Sets []*v1alpha1.FederatedReplicaSet
+	// Members are by name.
+	Members []*v1alpha1.MemberCluster
+}
+
+// Read reads the FederatedReplicaSets and MemberClusters of files and folders, "-" for standard input,
+// and passes over all other objects. What is wrong in them is a *document.Invalid.
+func Read(files []string, stdin io.Reader, maxSize int64) (*Dump, error) {
+	docs, err := document.ReadFiles(files, stdin, document.Options{
+		Kinds: document.Kinds{
+			v1alpha1.KindFederatedReplicaSet: func() any { return new(v1alpha1.FederatedReplicaSet) },
+			v1alpha1.KindMemberCluster:       func() any { return new(v1alpha1.MemberCluster) },
+		},
+		AmongOthers: true, MaxSize: maxSize,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d := &Dump{}
+	var problems []document.Problem
+	seen := map[string]bool{}
+	for i := range docs {
+		doc := &docs[i]
+		var name string
+		switch o := doc.Object.(type) {
+		case *v1alpha1.FederatedReplicaSet:
+			if o.Namespace == "" {
+				o.Namespace = "default"
+			}
+			name = o.Namespace + "/" + o.Name
+			problems = append(problems, doc.Refuse(check(o)...)...)
+			d.Sets = append(d.Sets, o)
+		case *v1alpha1.MemberCluster:
+			name = o.Name
+			d.Members = append(d.Members, o)
+		}
+		at := field.NewPath("metadata", "name")
+		switch {
+		case doc.Name == "":
+			problems = append(problems, doc.Refuse(field.Required(at, "must be the name of the "+doc.Kind))...)
+		case seen[doc.Kind+name]:
+			problems = append(problems, doc.Refuse(field.Duplicate(at, name))...)
+		}
+		seen[doc.Kind+name] = true
+	}
+	if len(problems) > 0 {
+		return nil, &document.Invalid{Problems: problems}
+	}
+	slices.SortFunc(d.Members, func(a, b *v1alpha1.MemberCluster) int { return strings.Compare(a.Name, b.Name) })
+	return d, nil
+}
+
+// check returns the errors in the spec of a FederatedReplicaSet, and in its old annotations.
+func check(f *v1alpha1.FederatedReplicaSet) (errs []error) {
+	for _, err := range federation.Validate(&f.Spec) {
+		errs = append(errs, err)
+	}
+	if _, _, err := federation.Named(federation.Input{Annotations: f.Annotations, Spec: f.Spec}); err != nil && len(errs) == 0 {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// kinds are the kinds that a name may begin with, as for kubectl.
+var kinds = []string{"frs/", "federatedreplicaset/", "federatedreplicasets/", "federatedreplicasets.evenkeel.dev/"}
+
+// HasKind reports whether a name begins with the kind, as in frs/web.
+func HasKind(name string) bool { return withoutKind(name) != name }
+
+func withoutKind(name string) string {
+	for _, kind := range kinds {
+		if len(name) > len(kind) && strings.EqualFold(name[:len(kind)], kind) {
+			return name[len(kind):]
+		}
+	}
+	return name
+}
+
+// Unknown is returned for a name that no FederatedReplicaSet has.
+type Unknown struct {
+	Name    string
+	Nearest []string
+	Sets    int // how many there are
+}
+
+func (e *Unknown) Error() string {
+	text := fmt.Sprintf("no FederatedReplicaSet %q among %d", e.Name, e.Sets)
+	if len(e.Nearest) > 0 {
+		text += ", did you mean " + strings.Join(e.Nearest, " or ") + "?"
+	}
+	return text
+}
+
+// Select leaves the FederatedReplicaSets of the names, which are names or namespace/name, with or
+// without the kind before them as in frs/web. No names select all. The error is an *Unknown.
+func (d *Dump) Select(names ...string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	var known []string
+	for _, f := range d.Sets {
+		known = append(known, f.Name, f.Namespace+"/"+f.Name)
+	}
+	chosen := map[string]bool{}
+	for _, name := range names {
+		short := withoutKind(name)
+		if !slices.Contains(known, short) {
+			return &Unknown{Name: short, Nearest: spelling.Nearest(short, known), Sets: len(d.Sets)}
+		}
+		chosen[short] = true
+	}
+	d.Sets = slices.DeleteFunc(d.Sets, func(f *v1alpha1.FederatedReplicaSet) bool {
+		return !chosen[f.Name] && !chosen[f.Namespace+"/"+f.Name]
+	})
+	return nil
+}
