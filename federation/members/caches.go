@@ -109,8 +109,8 @@ func (c *caches) counting(changed func(Local)) cache.ResourceEventHandler {
 		}
 	}
 	count := func(o any) {
-		if pod, ok := o.(*v1.Pod); ok {
-			report(c.tally.set(pod))
+		if p, ok := o.(*pod); ok {
+			report(c.tally.set(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.counted))
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
@@ -131,23 +131,20 @@ func trimLocal(object any) (any, error) {
 	return object, nil
 }
 
+// pod is what is kept of a pod: of its metadata the name and the version only. There may be many,
+// and an empty v1.Pod takes more than a kilobyte.
+type pod struct {
+	metav1.ObjectMeta
+	counted
+}
+
 // trimPod keeps of a pod what is counted.
 func trimPod(object any) (any, error) {
-	pod, ok := object.(*v1.Pod)
+	p, ok := object.(*v1.Pod)
 	if !ok {
 		return object, nil
 	}
-	conditions := pod.Status.Conditions
-	pod.ObjectMeta = metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Labels: pod.Labels,
-		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, OwnerReferences: pod.OwnerReferences,
-	}
-	pod.Spec = v1.PodSpec{NodeName: pod.Spec.NodeName}
-	pod.Status = v1.PodStatus{
-		Phase: pod.Status.Phase, Conditions: conditions,
-		InitContainerStatuses: pod.Status.InitContainerStatuses, ContainerStatuses: pod.Status.ContainerStatuses,
-	}
-	return pod, nil
+	return &pod{metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, ResourceVersion: p.ResourceVersion}, countedOf(p)}, nil
 }
 
 // failed is a cache.WatchErrorHandlerWithContext.

@@ -69,9 +69,8 @@ type tally struct {
 	of   map[Local]*Pods
 }
 
-// counted is how a pod was counted last.
+// counted is what is counted of a pod: nothing if it belongs to no local object, or has ended.
 type counted struct {
-	uid   types.UID
 	local Local
 	standing
 }
@@ -97,23 +96,20 @@ func (t *tally) get(local Local) Pods {
 }
 
 // set counts a pod anew. It returns the local objects whose counts changed.
-func (t *tally) set(pod *v1.Pod) []Local {
-	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	local, owned := localOf(pod)
-	if ended(pod) || !owned {
+func (t *tally) set(key types.NamespacedName, now counted) []Local {
+	if now == (counted{}) {
 		return t.delete(key)
 	}
-	now := counted{uid: pod.UID, local: local, standing: standingOf(pod)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before, known := t.pods[key]
 	if known && before == now {
 		return nil
 	}
-	changed := []Local{local}
+	changed := []Local{now.local}
 	if known {
 		t.count(before, -1)
-		if before.local != local {
+		if before.local != now.local {
 			changed = append(changed, before.local)
 		}
 	}
@@ -163,6 +159,15 @@ func (t *tally) count(c counted, sign int32) {
 	if p.Created == 0 {
 		delete(t.of, c.local)
 	}
+}
+
+// countedOf says what is counted of a pod.
+func countedOf(pod *v1.Pod) counted {
+	local, owned := localOf(pod)
+	if ended(pod) || !owned {
+		return counted{}
+	}
+	return counted{local: local, standing: standingOf(pod)}
 }
 
 // standingOf says what a pod counts as. A pod that waits after a crash has not started.

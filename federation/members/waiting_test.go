@@ -108,7 +108,7 @@ func BenchmarkPodChanges(b *testing.B) {
 		}
 		for i := 1; b.Loop(); i++ {
 			tally.get(Local{ReplicaSet, "shop", "web"})
-			if len(tally.set(pod[i%2])) != 1 {
+			if len(count(tally, pod[i%2])) != 1 {
 				b.Fatal("nothing has changed")
 			}
 		}
@@ -121,7 +121,7 @@ func BenchmarkPodWaits(b *testing.B) {
 		pod := [2]*v1.Pod{aPod("1", "web"), aPod("1", "web", onNode, condition(v1.PodScheduled, v1.ConditionTrue, time.Minute))}
 		for i := 1; b.Loop(); i++ {
 			tally.get(Local{ReplicaSet, "shop", "web"})
-			if len(tally.set(pod[i%2])) != 1 {
+			if len(count(tally, pod[i%2])) != 1 {
 				b.Fatal("nothing has changed")
 			}
 		}
@@ -136,9 +136,9 @@ func manyPods(b *testing.B, measure func(*testing.B, *tally, int)) {
 			tally := newTally()
 			for i := range n {
 				if i%2 == 0 {
-					tally.set(aPod(fmt.Sprint(i), "web", running, condition(v1.PodReady, v1.ConditionTrue, 0)))
+					count(tally, aPod(fmt.Sprint(i), "web", running, condition(v1.PodReady, v1.ConditionTrue, 0)))
 				} else {
-					tally.set(aPod(fmt.Sprint(i), "web", condition(v1.PodScheduled, v1.ConditionFalse, time.Duration(i)*time.Second)))
+					count(tally, aPod(fmt.Sprint(i), "web", condition(v1.PodScheduled, v1.ConditionFalse, time.Duration(i)*time.Second)))
 				}
 			}
 			b.ReportAllocs()
