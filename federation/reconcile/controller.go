@@ -47,6 +47,7 @@ type Controller struct {
 	mu    sync.Mutex
 	ctx   context.Context // of the writes
 	queue queue           // nil until the controller starts
+	start time.Time
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -70,7 +71,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	r := &reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("evenkeel-" + Name),
 		members: c.members, metrics: c.options.Metrics, clock: c.options.Clock,
-		sent: newOutbox(), enqueue: c.soon, background: c.background,
+		sent: newOutbox(), enqueue: c.soon, background: c.background, begun: c.begun,
 	}
 	c.members.Handle(members.Handler{
 		Cluster: func(string) { c.all(mgr.GetClient()) },
@@ -95,8 +96,15 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 func (c *Controller) attach(ctx context.Context, q queue) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ctx, c.queue = ctx, q
+	c.ctx, c.queue, c.start = ctx, q, c.options.Clock.Now()
 	return nil
+}
+
+// begun is when the controller started.
+func (c *Controller) begun() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.start
 }
 
 // background is the context of the writes.

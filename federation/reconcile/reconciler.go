@@ -45,9 +45,11 @@ type reconciler struct {
 	clock   clock.PassiveClock
 	sent    *outbox
 	ledger  ledger
-	// enqueue requests a pass, and background is how long writes may go on.
+	// enqueue requests a pass, background is how long writes may go on, and begun when the program
+	// began to read the clusters.
 	enqueue    func(types.NamespacedName, time.Duration)
 	background func() context.Context
+	begun      func() time.Time
 }
 
 // Reconcile implements reconcile.Reconciler. An error means that the pass made no decision or could
@@ -89,6 +91,9 @@ func (r *reconciler) mark(ctx context.Context, f *v1alpha1.FederatedReplicaSet) 
 
 func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet) (reconcile.Result, error) {
 	begin := r.clock.Now()
+	if r.reading(f) {
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
 	in, err := r.observe(ctx, key, f)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -120,6 +125,24 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{RequeueAfter: max(next.Sub(r.clock.Now()), time.Millisecond)}, nil
+}
+
+// reading reports that the program has just started and a cluster in which the object has replicas was
+// not read yet. It would count as one that does not answer, and for an object that has not changed
+// meanwhile that would be written, and soon after that it does answer. A cluster that does not answer
+// is not waited for.
+func (r *reconciler) reading(f *v1alpha1.FederatedReplicaSet) bool {
+	if f.Status.ObservedGeneration != f.Generation || r.clock.Since(r.begun()) > patience {
+		return false
+	}
+	return slices.ContainsFunc(f.Status.Clusters, func(s v1alpha1.FederatedClusterStatus) bool {
+		c := r.members.Get(s.Name)
+		if c == nil {
+			return s.Reachable
+		}
+		v := c.View()
+		return s.Reachable && v.Cause == "" && (v.State == members.Connecting || !v.Known)
+	})
 }
 
 // observe is all that a decision depends on.

@@ -62,7 +62,7 @@ func newHost(t *testing.T, change func(*v1alpha1.FederatedReplicaSet)) *host {
 				},
 			}).Build(),
 		events: events.NewFakeRecorder(100), members: members.New(members.Options{}), clock: clock.RealClock{}, sent: newOutbox(),
-		enqueue: func(types.NamespacedName, time.Duration) {}, background: t.Context,
+		enqueue: func(types.NamespacedName, time.Duration) {}, background: t.Context, begun: func() time.Time { return time.Time{} },
 	}
 	h.live = h.client
 	h.metrics, _ = NewMetrics(nil)
@@ -181,5 +181,26 @@ func TestDeletedObjectWaitsForItsClusters(t *testing.T) {
 	}
 	if _, err := h.get(t); !apierrors.IsNotFound(err) {
 		t.Errorf("it is still there: %v", err)
+	}
+}
+
+// Just after the start, the status of an object does not say that a cluster does not answer because
+// it was not asked yet, unless the object has changed meanwhile.
+func TestNothingIsStoredBeforeClustersWereAsked(t *testing.T) {
+	h := newHost(t, func(f *v1alpha1.FederatedReplicaSet) { f.Generation, f.Status.ObservedGeneration = 1, 1 })
+	start := time.Now()
+	h.begun = func() time.Time { return start }
+	if err := h.pass(t); err != nil || h.writes != 0 {
+		t.Errorf("%d writes, %v", h.writes, err)
+	}
+	start = start.Add(-2 * patience)
+	if err := h.pass(t); err != nil || h.writes != 1 {
+		t.Errorf("%d writes after a while, %v", h.writes, err)
+	}
+	start = time.Now()
+	h = newHost(t, func(f *v1alpha1.FederatedReplicaSet) { f.Generation = 2 })
+	h.begun = func() time.Time { return start }
+	if err := h.pass(t); err != nil || h.writes != 1 {
+		t.Errorf("%d writes of a changed object, %v", h.writes, err)
 	}
 }
