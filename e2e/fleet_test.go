@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -82,7 +81,7 @@ func newFleet(ctx context.Context, t *testing.T) *balancerFleet {
 			t.Fatal(err)
 		}
 	}
-	f.sizes = watchSizes(ctx, t, f.plane.Config)
+	f.sizes = watchSizes(ctx, t, f.plane.Config, deployments)
 	// The leader is not to lose its lease where a busy machine keeps it waiting.
 	f.process = f.controller(t, "--leader-elect-lease-duration=3m", "--leader-elect-renew-deadline=2m")
 	return f
@@ -126,9 +125,7 @@ func (f *balancerFleet) oneByOne(ctx context.Context, t *testing.T) {
 		accepted := time.Now()
 		took = append(took, max(0, f.exact(ctx, t, []*v1alpha1.Balancer{b}).Sub(accepted)))
 	}
-	slices.Sort(took)
-	part := func(of float64) time.Duration { return took[int(of*float64(len(took)-1))].Round(time.Millisecond) }
-	t.Logf("from a change of replicas to all targets written: median %s, p90 %s, longest %s", part(.5), part(.9), part(1))
+	t.Logf("from a change of replicas to all targets written: %s", percentiles(took))
 	f.settled(ctx, t)
 	f.exact(ctx, t, f.balancers)
 	f.judge(t, mark, changes)
@@ -196,25 +193,7 @@ func (f *balancerFleet) ask(ctx context.Context, b *v1alpha1.Balancer, replicas 
 // atOnce does something with every Balancer, as fast as the API server takes it.
 func (f *balancerFleet) atOnce(t *testing.T, do func(*v1alpha1.Balancer) error) {
 	t.Helper()
-	var running sync.WaitGroup
-	next := make(chan *v1alpha1.Balancer)
-	for range 16 {
-		running.Go(func() {
-			for b := range next {
-				if err := do(b); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	for _, b := range f.balancers {
-		next <- b
-	}
-	close(next)
-	running.Wait()
-	if t.Failed() {
-		t.FailNow()
-	}
+	inParallel(t, f.balancers, do)
 }
 
 // exact waits until the targets of Balancers have exactly what they should, and says when the last
@@ -296,7 +275,14 @@ func (f *balancerFleet) written(t *testing.T, since controlplane.Mark) []control
 // does not tell.
 func (f *balancerFleet) logMemory(t *testing.T) (peak, present int64) {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.process.PID()))
+	return memoryOf(t, f.process)
+}
+
+// memoryOf says how much memory a controller took at most, and takes, in bytes; 0 if the system does
+// not tell.
+func memoryOf(t *testing.T, process *evenkeel.Controller) (peak, present int64) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process.PID()))
 	if err != nil {
 		t.Logf("the memory of the controller is not known: %v", err)
 		return 0, 0

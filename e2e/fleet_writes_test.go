@@ -22,7 +22,7 @@ import (
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 )
 
-// sizes follows how many replicas Deployments are asked for.
+// sizes follows how many replicas Deployments and ReplicaSets are asked for.
 type sizes struct {
 	mu      sync.Mutex
 	of      map[types.NamespacedName]int32
@@ -30,9 +30,9 @@ type sizes struct {
 	changed chan struct{}                      // closed at the next change
 }
 
-// watchSizes watches the Deployments of all namespaces as long as the test. The API server ends a
-// watch whose reader is late, and the informer begins another.
-func watchSizes(ctx context.Context, t *testing.T, config *rest.Config) *sizes {
+// watchSizes watches the Deployments or ReplicaSets of all namespaces as long as the test. The API
+// server ends a watch whose reader is late, and the informer begins another.
+func watchSizes(ctx context.Context, t *testing.T, config *rest.Config, kind func(informers.SharedInformerFactory) cache.SharedIndexInformer) *sizes {
 	t.Helper()
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
@@ -41,7 +41,7 @@ func watchSizes(ctx context.Context, t *testing.T, config *rest.Config) *sizes {
 		t.Fatal(err)
 	}
 	s := &sizes{of: map[types.NamespacedName]int32{}, since: map[types.NamespacedName]time.Time{}, changed: make(chan struct{})}
-	informer := informers.NewSharedInformerFactory(c, 0).Apps().V1().Deployments().Informer()
+	informer := kind(informers.NewSharedInformerFactory(c, 0))
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: s.see, UpdateFunc: func(_, after any) { s.see(after) }}); err != nil {
 		t.Fatal(err)
 	}
@@ -55,26 +55,55 @@ func watchSizes(ctx context.Context, t *testing.T, config *rest.Config) *sizes {
 	return s
 }
 
+func deployments(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+	return f.Apps().V1().Deployments().Informer()
+}
+
+func replicaSets(f informers.SharedInformerFactory) cache.SharedIndexInformer {
+	return f.Apps().V1().ReplicaSets().Informer()
+}
+
 func (s *sizes) see(o any) {
-	d, ok := o.(*appsv1.Deployment)
-	if !ok {
+	var key types.NamespacedName
+	var replicas int32
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		key, replicas = client.ObjectKeyFromObject(o), *o.Spec.Replicas
+	case *appsv1.ReplicaSet:
+		key, replicas = client.ObjectKeyFromObject(o), *o.Spec.Replicas
+	default:
 		return
 	}
-	key := client.ObjectKeyFromObject(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before, known := s.of[key]; known && before == *d.Spec.Replicas {
+	if before, known := s.of[key]; known && before == replicas {
 		return
 	}
-	s.of[key], s.since[key] = *d.Spec.Replicas, time.Now()
+	s.of[key], s.since[key] = replicas, time.Now()
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// await waits until Deployments have the sizes that are wanted, and says since when.
+// await waits until objects have the sizes that are wanted, and says since when.
 func (s *sizes) await(ctx context.Context, want map[types.NamespacedName]int32) (time.Time, error) {
+	return s.until(ctx, func() (time.Time, <-chan struct{}, error) { return s.compare(want) })
+}
+
+// change waits until an object has changed after a time, and says when.
+func (s *sizes) change(ctx context.Context, key types.NamespacedName, after time.Time) (time.Time, error) {
+	return s.until(ctx, func() (time.Time, <-chan struct{}, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if since := s.since[key]; since.After(after) {
+			return since, nil, nil
+		}
+		return time.Time{}, s.changed, fmt.Errorf("%s still has %d replicas", key, s.of[key])
+	})
+}
+
+func (s *sizes) until(ctx context.Context, wanted func() (since time.Time, changed <-chan struct{}, problem error)) (time.Time, error) {
 	for {
-		since, changed, problem := s.compare(want)
+		since, changed, problem := wanted()
 		if problem == nil {
 			return since, nil
 		}

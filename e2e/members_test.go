@@ -45,9 +45,16 @@ const controllerAccount = "system:serviceaccount:evenkeel-system:evenkeel-contro
 // newFleetOfClusters starts it. No member has joined.
 func newFleetOfClusters(ctx context.Context, t *testing.T) *fleetOfClusters {
 	t.Helper()
-	f := &fleetOfClusters{host: controlplane.Start(t, controlplane.Options{Audit: true}), members: map[string]*controlplane.ControlPlane{}}
-	names := []string{"amsterdam", "berlin", "cork"}
-	for i, plane := range controlplane.StartBeside(t, f.host, controlplane.Options{Audit: true}, names...) {
+	f := newClusters(ctx, t, controlplane.Options{Audit: true}, "amsterdam", "berlin", "cork")
+	f.control(t, "--member-probe-interval=300ms", "--member-probe-timeout=2s", "--member-offline-after=20s", "--member-stabilization-time=3s")
+	return f
+}
+
+// newClusters starts the host and the members, without the controllers.
+func newClusters(ctx context.Context, t *testing.T, o controlplane.Options, names ...string) *fleetOfClusters {
+	t.Helper()
+	f := &fleetOfClusters{host: controlplane.Start(t, o), members: map[string]*controlplane.ControlPlane{}}
+	for i, plane := range controlplane.StartBeside(t, f.host, o, names...) {
 		f.members[names[i]] = plane
 	}
 	f.client = balancerClient(ctx, t, f.host)
@@ -59,14 +66,16 @@ func newFleetOfClusters(ctx context.Context, t *testing.T) *fleetOfClusters {
 			}
 		}
 	}
+	return f
+}
+
+// control starts the controllers.
+func (f *fleetOfClusters) control(t *testing.T, args ...string) {
+	t.Helper()
 	f.controller = evenkeel.StartController(t, evenkeel.ControllerOptions{
 		Kubeconfig: f.host.KubeconfigAs(t, controllerAccount, "system:serviceaccounts", "system:authenticated"),
-		Args: []string{
-			"--logging-format=json", "-v=4", "--member-probe-interval=300ms", "--member-probe-timeout=2s",
-			"--member-offline-after=20s", "--member-stabilization-time=3s",
-		},
+		Args:       append([]string{"--logging-format=json", "-v=4"}, args...),
 	})
-	return f
 }
 
 // run runs a command of evenkeel against the host, which must end with the code.

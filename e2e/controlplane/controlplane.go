@@ -46,6 +46,9 @@ type Options struct {
 	Name string
 	// Beside is a control plane whose etcd is used, too. It must outlive this one.
 	Beside *ControlPlane
+	// Bare leaves out the scheduler, the controllers and kwok: what is stored stays as
+	// it is.
+	Bare bool
 }
 
 // ControlPlane is a control plane that runs. Its methods may be called from
@@ -121,6 +124,9 @@ func build(t testing.TB, o Options) *ControlPlane {
 	if o.Beside != nil {
 		c.layout.prefix, c.programs = "/"+o.Name, programs[1:]
 		c.layout.ports[Etcd] = o.Beside.layout.ports[Etcd]
+	}
+	if o.Bare {
+		c.programs = slices.DeleteFunc(slices.Clone(c.programs), func(p Program) bool { return p != Etcd && p != APIServer })
 	}
 	if err := c.prepare(); err != nil {
 		t.Fatalf("preparing the control plane: %v", err)
@@ -234,7 +240,7 @@ func (c *ControlPlane) launchAll(ctx context.Context) error {
 			return err
 		}
 	}
-	rest := []Program{Scheduler, ControllerManager, Kwok}
+	rest := slices.DeleteFunc(slices.Clone(c.programs), func(p Program) bool { return p == Etcd || p == APIServer })
 	for _, p := range rest {
 		if err := c.processes[p].Start(); err != nil {
 			return err
