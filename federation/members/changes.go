@@ -77,6 +77,13 @@ func (q *changes) take() (string, Change) {
 	return key, change
 }
 
+// depth is how many changes wait.
+func (q *changes) depth() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
 func (q *changes) done(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -44,7 +44,9 @@ type Members struct {
 // New returns Members. They are empty until the controller is set up and its manager runs.
 func New(o Options) *Members {
 	o.setDefaults()
-	return &Members{options: o, clusters: map[string]*Cluster{}, claims: map[string]string{}}
+	m := &Members{options: o, clusters: map[string]*Cluster{}, claims: map[string]string{}}
+	o.Metrics.members.Store(m)
+	return m
 }
 
 // Handle adds a handler. It must be called before the manager runs.

@@ -3,6 +3,7 @@ package members
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +22,9 @@ type Metrics struct {
 	state   *prometheus.GaugeVec
 	probes  *prometheus.CounterVec
 	latency *prometheus.HistogramVec
+	// waiting is read of members when the metrics are, so that nothing is left of one that has gone.
+	waiting *prometheus.Desc
+	members atomic.Pointer[Members]
 }
 
 // NewMetrics returns the metrics of member clusters, registered with the registerer if that is not
@@ -38,16 +42,34 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: prefix + "request_duration_seconds", Help: "Time that calls to member clusters took, without probes and watches, by cluster and HTTP method.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}, []string{"cluster", "method"}),
+		waiting: prometheus.NewDesc(prefix+"waiting_writes", "Writes of local objects that wait for one before, by cluster.", []string{"cluster"}, nil),
 	}
 	if registerer == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.state, m.probes, m.latency} {
+	for _, c := range []prometheus.Collector{m.state, m.probes, m.latency, queues{m}} {
 		if err := registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("registering the metrics of member clusters: %w", err)
 		}
 	}
 	return m, nil
+}
+
+// queues shows how many writes wait.
+type queues struct{ *Metrics }
+
+// Describe implements prometheus.Collector.
+func (q queues) Describe(to chan<- *prometheus.Desc) { to <- q.waiting }
+
+// Collect implements prometheus.Collector.
+func (q queues) Collect(to chan<- prometheus.Metric) {
+	members := q.members.Load()
+	if members == nil {
+		return
+	}
+	for _, c := range members.List() {
+		to <- prometheus.MustNewConstMetric(q.waiting, prometheus.GaugeValue, float64(c.changes.depth()), c.name)
+	}
 }
 
 func (m *Metrics) see(cluster string, state State) {

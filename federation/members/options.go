@@ -24,7 +24,7 @@ const (
 	// DefaultCallTimeout is how long a call to a cluster may take.
 	DefaultCallTimeout = 10 * time.Second
 	// DefaultQPS and DefaultBurst are how many calls a cluster gets in a second.
-	DefaultQPS, DefaultBurst = 50, 100
+	DefaultQPS, DefaultBurst = 100, 200
 	// DefaultWriters is how many changes of a cluster are under way at the same time.
 	DefaultWriters = 8
 )

@@ -74,7 +74,12 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		sent: newOutbox(), enqueue: c.soon, background: c.background, begun: c.begun,
 	}
 	c.members.Handle(members.Handler{
-		Cluster: func(string) { c.all(mgr.GetClient()) },
+		Cluster: func(name string) {
+			if c.members.Get(name) == nil {
+				c.options.Metrics.forgetCluster(name)
+			}
+			c.all(mgr.GetClient())
+		},
 		Local: func(_ string, l members.Local) {
 			c.soon(types.NamespacedName{Namespace: l.Namespace, Name: l.Name}, settle)
 		},

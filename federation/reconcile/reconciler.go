@@ -90,22 +90,30 @@ func (r *reconciler) mark(ctx context.Context, f *v1alpha1.FederatedReplicaSet) 
 }
 
 func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet) (reconcile.Result, error) {
-	begin := r.clock.Now()
 	if r.reading(f) {
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
+	took := r.metrics.stopwatch(r.clock)
 	in, err := r.observe(ctx, key, f)
 	if err != nil {
+		r.metrics.passed(false, 0, err)
 		return reconcile.Result{}, err
 	}
+	took(phaseObserve)
 	failures := r.sent.take(key)
 	var all []federation.Event
 	in.Status, all = federation.Settle(in, federation.Decision{Status: in.Status}, failures, in.Now)
 	d, err := r.ledger.decide(ctx, r.client, in, r.rooms(in.Clusters))
 	if err != nil {
+		r.metrics.passed(false, 0, err)
 		return reconcile.Result{}, err
 	}
-	if err := r.store(ctx, f, d.Status); err != nil {
+	took(phaseDecide)
+	before := f.ResourceVersion
+	err = r.store(ctx, f, d.Status)
+	r.metrics.passed(f.ResourceVersion != before, len(d.Writes), err)
+	took(phaseStore)
+	if err != nil {
 		r.sent.put(key, failures)
 		if apierrors.IsConflict(err) {
 			return reconcile.Result{RequeueAfter: firstRetry}, nil
@@ -116,7 +124,8 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 		r.send(ctx, key, f, w, eventsOf(d.Events, w.Cluster, true))
 	}
 	r.record(f, append(all, eventsOf(d.Events, "", false)...))
-	r.metrics.see(key, d, r.clock.Since(begin))
+	took(phaseSend)
+	r.metrics.see(key, d)
 	next := d.Next
 	if expires := r.sent.expires(key, in.Now); !expires.IsZero() && (next.IsZero() || expires.Before(next)) {
 		next = expires

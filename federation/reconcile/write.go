@@ -36,7 +36,8 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 	if w.Content {
 		l.Foreign, l.Revision, l.RolledOut = false, federation.Revision(&f.Spec), false
 	}
-	r.sent.send(key, letter{write: w, at: r.clock.Now(), local: l})
+	sent := r.clock.Now()
+	r.sent.send(key, letter{write: w, at: sent, local: l})
 	log := logr.FromContextOrDiscard(ctx).WithValues("cluster", w.Cluster, "from", w.From, "to", w.To)
 	c.Do(r.background(), key.String(), func(ctx context.Context, member client.Client) {
 		about, err := found(ctx, member, f, w, about)
@@ -44,7 +45,7 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 		if err == nil {
 			version, err = write(ctx, member, f, w, id.uid)
 		}
-		r.metrics.wrote(w, err)
+		r.metrics.wrote(w, r.clock.Since(sent), err)
 		if err == nil {
 			log.Info("Written", "why", w.Why)
 			r.sent.arrived(key, w, version)
