@@ -54,7 +54,7 @@ type Part struct {
 	// example, has a Max of what it has. Max and Capacity are nil if there is no such limit.
 	Weight, Min   int64
 	Max, Capacity *int64
-	// Keeps reports that the cluster keeps what it has, because it does not answer.
+	// Keeps reports that the cluster keeps what it has, because it is not written now.
 	Keeps bool
 	// Exact is the share by weight before it is rounded, with two decimals; empty if there is none.
 	Exact string

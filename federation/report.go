@@ -91,6 +91,8 @@ func (p *pass) full() string {
 		switch {
 		case m.Reach == Lost:
 			because = "lost"
+		case m.health.Pinned && m.Reach == Reachable:
+			because = "left alone, as something else writes it"
 		case m.health.Pinned:
 			because = "not answering"
 		case m.Leaving:

@@ -190,6 +190,7 @@ func TestDocumentedFields(t *testing.T) {
 		"docs/policies.md":        {reflect.TypeFor[v1alpha1.NodeGroupPoliciesSpec]()},
 		"docs/zonal-shift.md":     {reflect.TypeFor[v1alpha1.ZonalShiftSpec]()},
 		"docs/scenario.md":        {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
+		"docs/federation.md":      {reflect.TypeFor[v1alpha1.FederatedReplicaSetSpec](), reflect.TypeFor[v1alpha1.FederatedReplicaSetStatus]()},
 		"docs/balancer.md":        {reflect.TypeFor[v1alpha1.BalancerSpec](), reflect.TypeFor[v1alpha1.BalancerStatus]()},
 	} {
 		text := strings.Join(readPage(t, page).lines, "\n")

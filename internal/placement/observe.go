@@ -82,10 +82,8 @@ func observed(c federation.Cluster, f *v1alpha1.FederatedReplicaSet, s *v1alpha1
 	counts := func(timeout time.Duration) podhealth.Counts {
 		return podhealth.Counts{Timeout: timeout, Existing: s.Pods, Running: s.Running, Ready: s.Ready, Late: s.Unschedulable}
 	}
-	settled := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionSettled)
-	rolling := settled != nil && settled.Reason == federation.ReasonRolling && s.Revision == federation.Revision(&f.Spec)
 	c.Local = federation.Local{
-		Exists: s.Revision != "" || s.Written > 0, Replicas: s.Written, Written: &s.Written, Revision: s.Revision, RolledOut: !rolling,
+		Exists: s.Revision != "" || s.Written > 0, Replicas: s.Written, Written: &s.Written, Revision: s.Revision, RolledOut: s.RollingSince == nil,
 		Normal: counts(normal), Act: counts(act),
 	}
 	if s.Uncreated > 0 { // only replicas that could not be created for so long are counted
@@ -107,9 +105,12 @@ func timeOf(f *v1alpha1.FederatedReplicaSet) time.Time {
 	}
 	for i := range f.Status.Clusters {
 		c := &f.Status.Clusters[i]
-		see(c.BelowSizeSince, c.BlockedSince, c.FineSince)
+		see(c.BelowSizeSince, c.BlockedSince, c.FineSince, c.RollingSince)
 		if c.Refused != nil {
 			see(&c.Refused.LastTime)
+		}
+		if c.Overwrites != nil {
+			see(&c.Overwrites.LastTime)
 		}
 	}
 	for i := range f.Status.Conditions {
