@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -103,8 +104,9 @@ type identity struct {
 	version string
 }
 
-// seen is what was found of a local object in a cluster, without its pods.
-func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet) (l federation.Local, id identity) {
+// seen is what was found of a local object in a cluster, without its pods. A template that is not
+// what was written counts as that if the cluster is known to have made it of what was written.
+func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, made func(*v1.PodTemplateSpec) bool) (l federation.Local, id identity) {
 	var meta *metav1.ObjectMeta
 	var spec any
 	var template *v1.PodTemplateSpec
@@ -141,7 +143,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet) (l federation.Loc
 	if n, err := strconv.ParseInt(meta.Annotations[annotationReplicas], 10, 32); err == nil && !l.Foreign {
 		l.Written = ptr.To(int32(n))
 	}
-	if !l.Foreign && (meta.Annotations[annotationRevision] != federation.Revision(&f.Spec) || keeps(f, spec, template)) {
+	if !l.Foreign && (meta.Annotations[annotationRevision] != federation.Revision(&f.Spec) || keeps(f, spec, template) || made(template)) {
 		l.Revision = meta.Annotations[annotationRevision]
 	}
 	return l, identity{meta.UID, meta.ResourceVersion}
@@ -175,13 +177,20 @@ func adopted(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, watched member
 	return p
 }
 
-// keeps reports whether an object still has the content that was written.
+// keeps reports whether an object still has the content that was written, as far as this program
+// knows its fields: a template may have others.
 func keeps(f *v1alpha1.FederatedReplicaSet, selector any, template *v1.PodTemplateSpec) bool {
 	want, err := localOf(f, 0)
 	if err != nil {
 		return true
 	}
 	wanted, _, _ := unstructured.NestedMap(want.Object, "spec", "template")
+	var known v1.PodTemplateSpec
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(wanted, &known) == nil {
+		if wanted, err = toMap(known); err != nil {
+			return true
+		}
+	}
 	wantedSelector, _, _ := unstructured.NestedMap(want.Object, "spec", "selector")
 	has, err := toMap(template)
 	hasSelector, failed := toMap(selector)

@@ -1,12 +1,18 @@
 package reconcile
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"strconv"
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
 )
 
@@ -31,10 +37,16 @@ type outbox struct {
 	letters  map[types.NamespacedName]map[string]letter // by object and cluster
 	failures map[types.NamespacedName][]federation.Failure
 	tries    map[types.NamespacedName]int // that failed since the last write that was made
+	// results are hashes of the revisions that were written and the templates that the clusters made
+	// of them, by object and cluster: an API server drops fields that it does not know.
+	results map[types.NamespacedName]map[string][sha256.Size]byte
 }
 
 func newOutbox() *outbox {
-	return &outbox{letters: map[types.NamespacedName]map[string]letter{}, failures: map[types.NamespacedName][]federation.Failure{}, tries: map[types.NamespacedName]int{}}
+	return &outbox{
+		letters: map[types.NamespacedName]map[string]letter{}, failures: map[types.NamespacedName][]federation.Failure{}, tries: map[types.NamespacedName]int{},
+		results: map[types.NamespacedName]map[string][sha256.Size]byte{},
+	}
 }
 
 // send notes a write.
@@ -135,4 +147,35 @@ func (o *outbox) forget(key types.NamespacedName) {
 	delete(o.letters, key)
 	delete(o.failures, key)
 	delete(o.tries, key)
+	delete(o.results, key)
+}
+
+// makes notes what a cluster made of the content that was written.
+func (o *outbox) makes(key types.NamespacedName, cluster string, spec *v1alpha1.FederatedReplicaSetSpec, object *unstructured.Unstructured) {
+	var template v1.PodTemplateSpec
+	content, _, _ := unstructured.NestedMap(object.Object, "spec", "template")
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, &template) != nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.results[key] == nil {
+		o.results[key] = map[string][sha256.Size]byte{}
+	}
+	o.results[key][cluster] = resultOf(spec, &template)
+}
+
+// made reports whether a template is what a cluster made of the content that was written there.
+func (o *outbox) made(key types.NamespacedName, cluster string, spec *v1alpha1.FederatedReplicaSetSpec) func(*v1.PodTemplateSpec) bool {
+	return func(template *v1.PodTemplateSpec) bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		result, ok := o.results[key][cluster]
+		return ok && result == resultOf(spec, template)
+	}
+}
+
+func resultOf(spec *v1alpha1.FederatedReplicaSetSpec, template *v1.PodTemplateSpec) [sha256.Size]byte {
+	text, _ := json.Marshal(template) // it has been JSON
+	return sha256.Sum256(append(text, federation.Revision(spec)...))
 }

@@ -174,7 +174,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName, f *v
 			v := c.View()
 			o.Reach, o.NoSchedule, o.Leaving = reachOf(v), v.NoSchedule(), v.Leaving()
 			if o.Reach == federation.Reachable {
-				local, id := seen(c, f)
+				local, id := seen(c, f, r.sent.made(key, m.Name, &f.Spec))
 				pods := c.Pods(members.Local{Kind: kindOf(f), Namespace: f.Namespace, Name: f.Name})
 				more := adopted(c, f, pods)
 				local.Normal, local.Act = countsOf(pods, more, normal, in.Now), countsOf(pods, more, act, in.Now)
@@ -203,7 +203,7 @@ func reachOf(v members.View) federation.Reach {
 // known since when they wait: those that are ready run, and the others are starting.
 func countsOf(p, adopted members.Pods, timeout time.Duration, now time.Time) podhealth.Counts {
 	return podhealth.Counts{
-		Timeout: timeout, Existing: p.Created + adopted.Created, Running: p.Created + adopted.Created - p.Waiting(), Ready: p.Ready + adopted.Ready,
+		Timeout: timeout, Existing: p.Created + adopted.Created, Running: p.Created - p.Waiting() + adopted.Ready, Ready: p.Ready + adopted.Ready,
 		Late: p.Unscheduled(now, timeout) + p.NotStarted(now, timeout), NextLate: p.Next(now, timeout),
 	}
 }

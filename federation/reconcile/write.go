@@ -31,7 +31,7 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 	if c == nil {
 		return
 	}
-	l, id := seen(c, f)
+	l, id := seen(c, f, r.sent.made(key, w.Cluster, &f.Spec))
 	l.Replicas, l.Written, l.Exists = w.To, ptr.To(w.To), !w.Delete
 	if w.Content {
 		l.Foreign, l.Revision, l.RolledOut = false, federation.Revision(&f.Spec), false
@@ -41,14 +41,17 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 	log := logr.FromContextOrDiscard(ctx).WithValues("cluster", w.Cluster, "from", w.From, "to", w.To)
 	c.Do(r.background(), key.String(), func(ctx context.Context, member client.Client) {
 		about, err := found(ctx, member, f, w, about)
-		version := ""
+		var o *unstructured.Unstructured
 		if err == nil {
-			version, err = write(ctx, member, f, w, id.uid)
+			o, err = write(ctx, member, f, w, id.uid)
 		}
 		r.metrics.wrote(w, r.clock.Since(sent), err)
 		if err == nil {
 			log.Info("Written", "why", w.Why)
-			r.sent.arrived(key, w, version)
+			r.sent.arrived(key, w, o.GetResourceVersion())
+			if w.Content {
+				r.sent.makes(key, w.Cluster, &f.Spec, o)
+			}
 			r.record(f, about)
 			return
 		}
@@ -104,12 +107,12 @@ func found(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet
 	return []federation.Event{federation.OverwroteForeign(w.Cluster, int32(replicas))}, nil //nolint:gosec // an int32 of the API
 }
 
-// write makes a write, and returns the resource version of the object. Only the object of the UID is
+// write makes a write, and returns the object as the cluster has it now. Only the object of the UID is
 // deleted, or gets another number of replicas; an empty one is any.
-func write(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet, w federation.Write, uid types.UID) (version string, err error) {
+func write(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet, w federation.Write, uid types.UID) (*unstructured.Unstructured, error) {
 	o, err := localOf(f, w.To)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	switch {
 	case w.Delete:
@@ -117,9 +120,9 @@ func write(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet
 		if uid != "" {
 			options = append(options, client.Preconditions{UID: &uid})
 		}
-		return "", client.IgnoreNotFound(c.Delete(ctx, o, options...))
+		return o, client.IgnoreNotFound(c.Delete(ctx, o, options...))
 	case w.Content:
-		return apply(ctx, c, o)
+		return o, apply(ctx, c, o)
 	}
 	metadata := map[string]any{"annotations": marks(f, w.To, false)}
 	if uid != "" {
@@ -127,35 +130,31 @@ func write(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata, "spec": map[string]any{"replicas": w.To}})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	err = c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), owner)
-	return o.GetResourceVersion(), err
+	return o, c.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), owner)
 }
 
 // apply creates an object or overwrites all that it says. The selector of an object cannot be
 // changed: one that has another is deleted, without its pods, and created again.
-func apply(ctx context.Context, c client.Client, o *unstructured.Unstructured) (version string, err error) {
-	put := func() error {
-		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), owner, client.ForceOwnership)
-	}
+func apply(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 	before := o.DeepCopy()
-	if err = put(); !apierrors.IsInvalid(err) {
-		return o.GetResourceVersion(), err
+	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), owner, client.ForceOwnership)
+	if !apierrors.IsInvalid(err) {
+		return err
+	}
+	there := before.DeepCopy()
+	if c.Get(ctx, client.ObjectKeyFromObject(before), there) != nil {
+		return err
 	}
 	selector, _, _ := unstructured.NestedMap(before.Object, "spec", "selector")
-	there := before.DeepCopy()
-	if c.Get(ctx, client.ObjectKeyFromObject(o), there) != nil {
-		return "", err
-	}
 	if has, _, _ := unstructured.NestedMap(there.Object, "spec", "selector"); apiequality.Semantic.DeepEqual(has, selector) {
-		return "", err // it is something else that is invalid
+		return err // it is something else that is invalid
 	}
 	if err := c.Delete(ctx, there, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: ptr.To(there.GetUID())}); err != nil {
-		return "", err
+		return err
 	}
-	*o = *before
-	return "", errRecreate
+	return errRecreate
 }
 
 // errRecreate is returned when an object was deleted so that it can be created with another

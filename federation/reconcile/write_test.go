@@ -75,13 +75,13 @@ func TestE2UnwatchedObjectIsOverwritten(t *testing.T) {
 func TestWrite(t *testing.T) {
 	f := web()
 	c := member(existing("u1"))
-	version, err := write(t.Context(), c, f, federation.Write{From: 3, To: 8}, "")
+	o, err := write(t.Context(), c, f, federation.Write{From: 3, To: 8}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	d, want := inMember(t, c), existing("u1")
-	if *d.Spec.Replicas != 8 || d.ResourceVersion != version || d.Annotations[annotationReplicas] != "8" || d.Annotations[annotationOwner] != "u1" {
-		t.Errorf("version %q, %+v", version, d)
+	if *d.Spec.Replicas != 8 || d.ResourceVersion != o.GetResourceVersion() || d.Annotations[annotationReplicas] != "8" || d.Annotations[annotationOwner] != "u1" {
+		t.Errorf("version %q, %+v", o.GetResourceVersion(), d)
 	}
 	if d.Spec.Replicas = want.Spec.Replicas; !apiequality.Semantic.DeepEqual(d.Spec, want.Spec) {
 		t.Errorf("got %+v, want %+v", d.Spec, want.Spec)

@@ -1,0 +1,314 @@
+package reconcile
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/federation"
+)
+
+// The status is stored before anything is written. Objects are created by apply and rescaled by
+// patch, each once.
+func TestStatusIsStoredBeforeWrites(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "a", "b")
+	var early atomic.Int32
+	for name, m := range f.members {
+		m.answer(func(r *http.Request) (int, metav1.Status) {
+			if r.Method == http.MethodPatch {
+				set := f.get()
+				for _, c := range set.Status.Clusters {
+					if c.Name == name && c.Written == *set.Spec.Replicas/2 {
+						return 0, metav1.Status{}
+					}
+				}
+				early.Add(1)
+			}
+			return 0, metav1.Status{}
+		})
+	}
+	f.start()
+	f.ask(10)
+	f.settled("5 5")
+	f.scale(14)
+	f.settled("7 7")
+	for name, m := range f.members {
+		if got := m.written(); got != "PATCH replicasets/web 5, PATCH replicasets/web 7" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if n := early.Load(); n != 0 {
+		t.Errorf("%d writes before their status", n)
+	}
+}
+
+// A cluster that refuses is named with its answer, once a minute; others get theirs. What fails
+// otherwise is tried again soon.
+func TestRefusedAndFailedWrites(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		code    int
+		status  metav1.Status
+		refusal string // empty: it is tried again
+	}{
+		"forbidden":    {http.StatusForbidden, metav1.Status{Reason: metav1.StatusReasonForbidden, Message: "exceeded quota: q"}, "exceeded quota: q"},
+		"invalid":      {http.StatusUnprocessableEntity, metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "spec.template: no"}, "spec.template: no"},
+		"no namespace": {http.StatusNotFound, metav1.Status{Reason: metav1.StatusReasonNotFound, Message: "namespaces shop not found", Details: &metav1.StatusDetails{Kind: "namespaces", Name: "shop"}}, "it has no namespace shop: create it there"},
+		"no reason":    {http.StatusBadRequest, metav1.Status{}, "it gives no reason"},
+		"conflict":     {http.StatusConflict, metav1.Status{Reason: metav1.StatusReasonConflict}, ""},
+		"broken":       {http.StatusInternalServerError, metav1.Status{Reason: metav1.StatusReasonInternalError}, ""},
+		"busy":         {http.StatusTooManyRequests, metav1.Status{Reason: metav1.StatusReasonTooManyRequests}, ""},
+		"credentials":  {http.StatusUnauthorized, metav1.Status{Reason: metav1.StatusReasonUnauthorized}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, "a", "b")
+			var tries atomic.Int32
+			f.members["b"].answer(func(r *http.Request) (int, metav1.Status) {
+				if r.Method == http.MethodPatch && (c.refusal != "" || tries.Load() < 2) {
+					tries.Add(1)
+					return c.code, c.status
+				}
+				return 0, metav1.Status{}
+			})
+			f.start()
+			f.ask(10)
+			if c.refusal == "" {
+				f.settled("5 5")
+				return
+			}
+			f.until("refused", func() bool {
+				_, reason, message := f.condition(v1alpha1.ConditionSettled)
+				return reason == federation.ReasonRefused && strings.HasSuffix(message, "b refused 5 replicas, 1 times so far: "+c.refusal) && f.sizes() == "5 -"
+			})
+			if n := tries.Load(); n != 1 {
+				t.Errorf("tried %d times", n)
+			}
+			f.members["b"].answer(nil)
+			f.scale(12) // a changed object is tried at once
+			f.settled("6 6")
+		})
+	}
+}
+
+// E2, E4: an object that was deleted and made anew by somebody else in between is not taken for the
+// one before: its number is not patched. It is overwritten as a whole.
+func TestE2ObjectOfAnotherUID(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "a")
+	f.start()
+	f.ask(4)
+	f.settled("4")
+	a := f.members["a"]
+	var swapped atomic.Bool
+	a.answer(func(r *http.Request) (int, metav1.Status) {
+		if r.Method == http.MethodPatch && !swapped.Swap(true) {
+			o := a.get(local)
+			a.remove(local)
+			o.SetUID("another")
+			o.SetAnnotations(nil)
+			o.SetGeneration(0)
+			a.put(local, o.Object)
+		}
+		return 0, metav1.Status{}
+	})
+	a.written()
+	f.scale(6)
+	f.settled("6")
+	if got := a.written(); got != "PATCH replicasets/web 6, PATCH replicasets/web 6" {
+		t.Error(got)
+	}
+	o := a.get(local)
+	if o.GetUID() != "another" || o.GetAnnotations()[annotationOwner] != string(f.get().UID) || a.get(local).GetAnnotations()[annotationRevision] == "" {
+		t.Errorf("%+v", o.Object["metadata"])
+	}
+}
+
+// E4: a deleted local object is created again; E2: one that has another selector is made anew.
+func TestE4DeletedObjectIsCreatedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "a")
+	f.members["a"].put(local, map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{
+		"replicas": int64(1), "selector": map[string]any{"matchLabels": map[string]any{"app": "another"}}, "template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "another"}}},
+	}})
+	f.start()
+	f.ask(4)
+	f.settled("4")
+	o := f.members["a"].get(local)
+	if labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels"); labels["app"] != "web" {
+		t.Errorf("%+v", o.Object)
+	}
+	f.members["a"].remove(local)
+	f.settled("4")
+	f.until("made anew", func() bool {
+		again := f.members["a"].get(local)
+		return again != nil && again.GetUID() != o.GetUID()
+	})
+}
+
+// With cascade the local objects go with the object; a cluster that refuses that is named. Without
+// it they stay.
+func TestCascade(t *testing.T) {
+	t.Parallel()
+	for _, cascade := range []v1alpha1.Cascade{v1alpha1.CascadeDelete, v1alpha1.CascadeOrphan} {
+		t.Run(string(cascade), func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, "a", "b")
+			f.start()
+			f.ask(4, func(set *v1alpha1.FederatedReplicaSet) { set.Spec.Cascade = cascade })
+			f.settled("2 2")
+			f.members["b"].answer(func(r *http.Request) (int, metav1.Status) {
+				if r.Method == http.MethodDelete {
+					return http.StatusForbidden, metav1.Status{Reason: metav1.StatusReasonForbidden, Message: "not allowed"}
+				}
+				return 0, metav1.Status{}
+			})
+			f.host.remove(frs)
+			if cascade == v1alpha1.CascadeDelete {
+				f.until("refused", func() bool {
+					_, reason, message := f.condition(v1alpha1.ConditionSettled)
+					return reason == federation.ReasonDeleting && strings.HasSuffix(message, "in b (it refuses that: not allowed)")
+				})
+				f.members["b"].answer(nil)
+			}
+			f.until("gone", func() bool { return f.host.get(frs) == nil })
+			if want := map[v1alpha1.Cascade]string{v1alpha1.CascadeDelete: "- -", v1alpha1.CascadeOrphan: "2 2"}[cascade]; f.sizes() != want {
+				t.Errorf("%s, want %s", f.sizes(), want)
+			}
+		})
+	}
+}
+
+// The controller stops after the status is stored and before, or while, the clusters are written, and
+// starts again: everything is written, and nothing that was written is written again.
+func TestRestartBetweenStatusAndWrite(t *testing.T) {
+	t.Parallel()
+	for _, made := range []bool{true, false} {
+		t.Run(fmt.Sprint("made ", made), func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, "a", "b")
+			f.start()
+			f.ask(10)
+			f.settled("5 5")
+			for _, m := range f.members {
+				m.written()
+			}
+			b := f.members["b"]
+			reached, stopped := make(chan struct{}), make(chan struct{})
+			var once atomic.Bool
+			b.answer(func(r *http.Request) (int, metav1.Status) {
+				if r.Method == http.MethodPatch && !once.Swap(true) {
+					close(reached)
+					if made {
+						return 0, metav1.Status{}
+					}
+					<-stopped
+					return http.StatusServiceUnavailable, metav1.Status{Reason: metav1.StatusReasonServiceUnavailable}
+				}
+				return 0, metav1.Status{}
+			})
+			f.scale(20)
+			<-reached
+			f.stop()
+			close(stopped)
+			f.start()
+			f.settled("10 10")
+			if got := f.members["a"].written(); got != "PATCH replicasets/web 10" {
+				t.Errorf("a: %s", got)
+			}
+			if got := b.written(); got != "PATCH replicasets/web 10" {
+				t.Errorf("b: %s", got)
+			}
+		})
+	}
+}
+
+// An API server may drop fields that it does not know: what it made of the template is not a change
+// by somebody else.
+func TestMemberThatDropsFields(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "a")
+	a := f.members["a"]
+	a.stored = func(s *server, path string, o *unstructured.Unstructured) {
+		if path == local {
+			unstructured.RemoveNestedField(o.Object, "spec", "template", "spec", "priorityClassName")
+		}
+		runPods(s, path, o)
+	}
+	f.start()
+	f.ask(4, func(set *v1alpha1.FederatedReplicaSet) {
+		set.Spec.Template.Spec.Raw = []byte(`{"containers":[{"name":"web","image":"web:1"}],"priorityClassName":"high","ofTheFuture":1}`)
+	})
+	f.settled("4")
+	f.scale(5)
+	f.settled("5")
+	if got := a.written(); got != "PATCH replicasets/web 4, PATCH replicasets/web 5" {
+		t.Error(got)
+	}
+}
+
+// E3: pods that a ReplicaSet adopted and that lack the label are known from its status: those that
+// are ready run, and the others are starting.
+func TestE3AdoptedPods(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "a")
+	f.members["a"].able = 2
+	f.start()
+	f.ask(5)
+	f.until("created", func() bool { return f.sizes() == "5" })
+	adopt := func(replicas, ready int64) {
+		f.members["a"].change(local, func(o *unstructured.Unstructured) {
+			o.Object["status"] = map[string]any{"replicas": replicas, "fullyLabeledReplicas": int64(5), "readyReplicas": ready}
+		})
+	}
+	is := func(pods, running int32) func() bool {
+		return func() bool {
+			s := f.get().Status.Clusters[0]
+			return s.Pods == pods && s.Running == running && s.Ready == running
+		}
+	}
+	adopt(8, 2)
+	f.until("adopted, starting", is(8, 2))
+	adopt(8, 5)
+	f.until("adopted, running", is(8, 5))
+}
+
+// After a change by somebody else is put right three times, the object is left alone.
+func TestSecondWriterInAMember(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "a", "b")
+	f.start()
+	f.ask(10)
+	f.settled("5 5")
+	b := f.members["b"]
+	b.written()
+	for range 3 {
+		f.until("put right", func() bool {
+			ok, _, _ := f.condition(v1alpha1.ConditionSettled)
+			return ok && f.sizes() == "5 5"
+		})
+		b.change(local, func(o *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(o.Object, int64(8), "spec", "replicas")
+		})
+		f.until("seen", func() bool {
+			_, reason, _ := f.condition(v1alpha1.ConditionSettled)
+			return f.sizes() == "5 5" || reason == federation.ReasonSecondWriter
+		})
+	}
+	f.until("left alone", func() bool { return f.sizes() == "2 8" })
+	if n := strings.Count(b.written(), "PATCH"); n > 6 {
+		t.Errorf("%d writes", n)
+	}
+	set := f.get()
+	if c := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionSettled); c.Reason != federation.ReasonSecondWriter {
+		t.Errorf("%+v", c)
+	}
+}
