@@ -36,6 +36,7 @@ func TestFederatedReplicaSetAPI(t *testing.T) {
 	t.Run("accepted", func(t *testing.T) { acceptedFederated(ctx, t, c) })
 	t.Run("refused", func(t *testing.T) { refusedFederated(ctx, t, c) })
 	t.Run("largest", func(t *testing.T) { largestFederated(ctx, t, c) })
+	t.Run("samples", func(t *testing.T) { federatedSamples(ctx, t, plane, c) })
 	t.Run("life", func(t *testing.T) { federatedLife(ctx, t, c) })
 }
 
