@@ -358,6 +358,44 @@ func TestI7(t *testing.T) {
 	}
 }
 
+// I8: the pods of all clusters are looked at together: what does not run in two of them moves in one
+// decision.
+func TestI8(t *testing.T) {
+	w := even(t)
+	w.place("a").able, w.place("b").able = 10, 4
+	w.settle()
+	w.in.Now = w.in.Now.Add(act + time.Second)
+	w.run()
+	d := w.pass()
+	if len(d.Writes) != 3 {
+		t.Errorf("%+v", d.Writes)
+	}
+	w.want("12 6 34", "in one decision")
+}
+
+// Nothing is stored or written while nothing happens, and time alone asks for no pass, for two days:
+// in random worlds, blocked, with probes that wait, and restarts.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	for seed := range *loops / 20 {
+		w, blocked := loop(t, seed)
+		w.rounds(blocked + 2)
+		for range 4 {
+			w.wait(stable + time.Minute)
+		}
+		stored, writes := w.in.Status.DeepCopy(), len(w.writes)
+		for range 60 {
+			w.in.Now = w.in.Now.Add(47*time.Minute + 13*time.Second)
+			w.restart()
+			w.run()
+			d := w.pass()
+			if !equalJSON(t, *stored, w.in.Status) || len(w.writes) != writes || len(d.Events) > 0 || !d.Next.IsZero() {
+				t.Fatalf("seed %d: next %v, events %+v, writes %+v\nfrom %+v\nto   %+v", seed, d.Next, d.Events, d.Writes, *stored, w.in.Status)
+			}
+		}
+	}
+}
+
 // I9: what is settled says so, and asks for no further pass.
 func TestI9(t *testing.T) {
 	w := even(t)

@@ -73,28 +73,36 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		members: c.members, metrics: c.options.Metrics, clock: c.options.Clock,
 		sent: newOutbox(), enqueue: c.soon, background: c.background, begun: c.begun,
 	}
-	c.members.Handle(members.Handler{
-		Cluster: func(name string) {
-			if c.members.Get(name) == nil {
-				c.options.Metrics.forgetCluster(name)
-			}
-			c.all(mgr.GetClient())
-		},
-		Local: func(_ string, l members.Local) {
-			c.soon(types.NamespacedName{Namespace: l.Namespace, Name: l.Name}, settle)
-		},
-		Pods: func(_ string, l members.Local) {
-			c.soon(types.NamespacedName{Namespace: l.Namespace, Name: l.Name}, settle)
-		},
-	})
-	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	c.members.Handle(c.handler(mgr.GetClient()))
 	return builder.ControllerManagedBy(mgr).Named(Name).
-		For(&v1alpha1.FederatedReplicaSet{}, builder.WithPredicates(changed)).
+		For(&v1alpha1.FederatedReplicaSet{}, builder.WithPredicates(changed())).
 		WatchesRawSource(source.Func(c.attach)).
 		WithOptions(controller.Options{
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		}).
 		Complete(r)
+}
+
+// changed lets changes of an object through that matter, not those of its status.
+func changed() predicate.Predicate {
+	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+}
+
+// handler requests passes: over every object when a cluster changes, and a moment later over the one
+// whose local object or pods change.
+func (c *Controller) handler(reader client.Reader) members.Handler {
+	local := func(_ string, l members.Local) {
+		c.soon(types.NamespacedName{Namespace: l.Namespace, Name: l.Name}, settle)
+	}
+	return members.Handler{
+		Cluster: func(name string) {
+			if c.members.Get(name) == nil {
+				c.options.Metrics.forgetCluster(name)
+			}
+			c.all(reader)
+		},
+		Local: local, Pods: local,
+	}
 }
 
 // attach sets the queue for changes in the members, and how long writes may go on.

@@ -5,11 +5,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	ctrlqueue "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation/members"
 )
 
@@ -42,8 +47,80 @@ func inQueues(t *testing.T, play func(*testing.T, *Controller, queue)) {
 	}
 }
 
-// GR: of several delays for one object the shortest wins, and they make one pass.
-func TestGRShortestDelayWins(t *testing.T) {
+// GR1: an object that is new or has another spec or other annotations is passed over at once; a status
+// that was stored is not a reason.
+func TestGR1ObjectsAreCheckedAtOnce(t *testing.T) {
+	before := web()
+	before.Generation = 1
+	update := func(change func(*v1alpha1.FederatedReplicaSet)) bool {
+		after := before.DeepCopy()
+		change(after)
+		return changed().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+	}
+	if !changed().Create(event.CreateEvent{Object: before}) || !changed().Delete(event.DeleteEvent{Object: before}) ||
+		!update(func(f *v1alpha1.FederatedReplicaSet) { f.Generation++ }) || !update(func(f *v1alpha1.FederatedReplicaSet) { f.Annotations = map[string]string{"a": "b"} }) {
+		t.Error("a change does not lead to a pass")
+	}
+	if update(func(f *v1alpha1.FederatedReplicaSet) { f.Status.Replicas++ }) {
+		t.Error("a status leads to a pass")
+	}
+}
+
+// GR2, GR3: a changed local object, and changed pods, are passed over a moment later, once.
+func TestGR2LocalObjectsAreCheckedSoon(t *testing.T) {
+	checkedSoon(t, func(h members.Handler) func(string, members.Local) { return h.Local })
+}
+
+func TestGR3PodsAreCheckedSoon(t *testing.T) {
+	checkedSoon(t, func(h members.Handler) func(string, members.Local) { return h.Pods })
+}
+
+func checkedSoon(t *testing.T, of func(members.Handler) func(string, members.Local)) {
+	inQueues(t, func(t *testing.T, c *Controller, q queue) {
+		begin := time.Now()
+		for range 100 {
+			of(c.handler(nil))("a", members.Local{Kind: members.ReplicaSet, Namespace: shop.Namespace, Name: shop.Name})
+		}
+		request, _ := q.Get()
+		if took := time.Since(begin); took < settle || took > 2*settle || request.NamespacedName != shop {
+			t.Errorf("%v after %v", request, took)
+		}
+		q.Done(request)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual
+		if q.Len() != 0 {
+			t.Errorf("%d more", q.Len())
+		}
+	})
+}
+
+// GR4: a cluster that comes, goes or changes leads to a pass over every object at once.
+func TestGR4ClustersCheckEverything(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	var objects []client.Object
+	for _, name := range []string{"a", "b", "c"} {
+		f := web()
+		f.Name = name
+		objects = append(objects, f)
+	}
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	inQueues(t, func(t *testing.T, c *Controller, q queue) {
+		begin := time.Now()
+		c.handler(reader).Cluster("a")
+		for range objects {
+			request, _ := q.Get()
+			q.Done(request)
+		}
+		if took := time.Since(begin); took > settle/2 {
+			t.Errorf("after %v", took)
+		}
+	})
+}
+
+// GR5: of several delays for one object the shortest wins, and they make one pass.
+func TestGR5ShortestDelayWins(t *testing.T) {
 	inQueues(t, func(t *testing.T, c *Controller, q queue) {
 		begin := time.Now()
 		for _, delay := range []time.Duration{time.Minute, settle, time.Hour} {
@@ -57,9 +134,9 @@ func TestGRShortestDelayWins(t *testing.T) {
 	})
 }
 
-// GR: never two passes over one object at a time; what happens during a pass leads to another one
+// GR6: never two passes over one object at a time; what happens during a pass leads to another one
 // after it. Other objects do not wait.
-func TestGROneWorkerPerObject(t *testing.T) {
+func TestGR6OneWorkerPerObject(t *testing.T) {
 	inQueues(t, func(t *testing.T, c *Controller, q queue) {
 		other := types.NamespacedName{Namespace: "shop", Name: "other"}
 		c.soon(shop, 0)

@@ -1,15 +1,18 @@
 package reconcile
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
@@ -87,7 +90,7 @@ func TestRefusedAndFailedWrites(t *testing.T) {
 			}
 			f.until("refused", func() bool {
 				_, reason, message := f.condition(v1alpha1.ConditionSettled)
-				return reason == federation.ReasonRefused && strings.HasSuffix(message, "b refused 5 replicas, 1 times so far: "+c.refusal) && f.sizes() == "5 -"
+				return reason == federation.ReasonRefused && strings.HasPrefix(message, "b refused 5 replicas, 1 time") && strings.HasSuffix(message, ": "+c.refusal) && f.sizes() == "5 -"
 			})
 			if n := tries.Load(); n != 1 {
 				t.Errorf("tried %d times", n)
@@ -310,5 +313,67 @@ func TestSecondWriterInAMember(t *testing.T) {
 	set := f.get()
 	if c := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionSettled); c.Reason != federation.ReasonSecondWriter {
 		t.Errorf("%+v", c)
+	}
+}
+
+// GR7, I9: passes over several objects are made at the same time. When all are settled none is made any
+// more, and nothing is written to the host or to a member.
+func TestGR7SeveralObjectsAtATime(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "a", "b")
+	var passes, storing, most atomic.Int32
+	f.host.answer(func(r *http.Request) (int, metav1.Status) {
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/federatedreplicasets/") {
+			passes.Add(1)
+			if n := storing.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			defer storing.Add(-1)
+			if passes.Load() == 1 { // it waits for another one
+				_ = wait.PollUntilContextTimeout(r.Context(), time.Millisecond, within, true, func(context.Context) (bool, error) { return passes.Load() > 1, nil })
+			}
+		}
+		return 0, metav1.Status{}
+	})
+	f.start()
+	f.ask(10)
+	other := f.host.get(frs)
+	other.SetName("other")
+	other.SetUID("other")
+	f.host.put(strings.TrimSuffix(frs, "web")+"other", other.Object)
+	f.settled("5 5")
+	f.until("both settled", func() bool {
+		o := f.host.get(strings.TrimSuffix(frs, "web") + "other")
+		_, found, _ := unstructured.NestedSlice(o.Object, "status", "clusters")
+		return found
+	})
+	if most.Load() < 2 {
+		t.Errorf("at most %d passes at a time", most.Load())
+	}
+}
+
+// I1, I7: a new object is created in all clusters by one pass, and a cluster that joins gets its own.
+func TestI1NewObject(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "a", "b")
+	f.start()
+	f.ask(9)
+	f.settled("4 5")
+	f.add("c")
+	f.settled("3 3 3")
+}
+
+// I2: the status of a local object matters when it says that pods cannot be created.
+func TestI2StatusOfLocalObjects(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "a", "b")
+	f.members["b"].quota = 2
+	f.start()
+	f.ask(10, func(set *v1alpha1.FederatedReplicaSet) {
+		set.Spec.Fallback = v1alpha1.FederatedFallback{NormalTime: metav1.Duration{Duration: time.Second}, StartupTimeout: metav1.Duration{Duration: time.Second}}
+	})
+	f.until("moved", func() bool { return f.sizes() == "8 4" })
+	if s := f.get().Status.Clusters[1]; s.Uncreated == 0 || s.Unschedulable != 0 || s.Capacity == nil || *s.Capacity != 2 {
+		t.Errorf("%+v", s)
 	}
 }

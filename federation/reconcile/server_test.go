@@ -33,8 +33,9 @@ type server struct {
 	answers func(r *http.Request) (code int, status metav1.Status)
 	// stored is called when an object is stored, with the server locked.
 	stored func(s *server, path string, o *unstructured.Unstructured)
-	// able is how many pods it is able to run, and pods how many it has.
-	able, pods int
+	// able is how many pods it is able to run, quota how many may be created, and pods how many
+	// there are.
+	able, quota, pods int
 }
 
 type watcher struct {

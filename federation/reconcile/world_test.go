@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,18 +48,25 @@ const (
 	within = 30 * time.Second
 )
 
+var quiet sync.Once
+
 func newFleet(t *testing.T, names ...string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, host: newServer(), members: map[string]*server{}}
 	t.Cleanup(f.host.shut)
 	for _, name := range names {
-		m := newServer()
-		t.Cleanup(m.shut)
-		m.stored, m.able = runPods, 1000
-		f.members[name] = m
-		f.join(name, m)
+		f.add(name)
 	}
 	return f
+}
+
+// add starts a member and joins it.
+func (f *fleet) add(name string) {
+	m := newServer()
+	f.t.Cleanup(m.shut)
+	m.stored, m.able, m.quota = runPods, 1000, 1000
+	f.members[name] = m
+	f.join(name, m)
 }
 
 func (s *server) shut() {
@@ -103,7 +111,7 @@ func object(t *testing.T, o any) map[string]any {
 // be reached.
 func (f *fleet) start() {
 	f.t.Helper()
-	ctrl.SetLogger(logr.Discard())
+	quiet.Do(func() { ctrl.SetLogger(logr.Discard()) })
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -118,12 +126,12 @@ func (f *fleet) start() {
 	mapper.Add(version.WithKind(v1alpha1.KindMemberCluster), meta.RESTScopeRoot)
 	mgr, err := ctrl.NewManager(&rest.Config{Host: f.host.URL, TLSClientConfig: rest.TLSClientConfig{CAData: f.host.authority()}, QPS: -1}, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(), MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: 4},
 	})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	m := members.New(members.Options{ProbeInterval: 50 * time.Millisecond, OfflineAfter: time.Second, StabilizationTime: 100 * time.Millisecond, CallTimeout: time.Second})
+	m := members.New(members.Options{ProbeInterval: 50 * time.Millisecond, OfflineAfter: time.Minute, StabilizationTime: 100 * time.Millisecond, CallTimeout: time.Second})
 	for _, c := range []interface{ SetupWithManager(ctrl.Manager) error }{m, New(m, Options{})} {
 		if err := c.SetupWithManager(mgr); err != nil {
 			f.t.Fatal(err)
@@ -157,7 +165,7 @@ func runPods(s *server, path string, o *unstructured.Unstructured) {
 	size := 0
 	if o.GetDeletionTimestamp() == nil {
 		n, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "replicas")
-		size = int(number(n))
+		size = min(int(number(n)), s.quota)
 	}
 	for i := range max(size, s.pods) {
 		pod := fmt.Sprintf("/api/v1/namespaces/shop/pods/web-%d", i)
