@@ -1,17 +1,23 @@
 package sidecar
 
 import (
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/evenkeel/evenkeel/steering"
 )
 
-// kept is how many decisions are kept for the status page.
-const kept = 50
+// How many decisions are kept for the status page, and how many of those that granted an increase in
+// full, which are kept longer.
+const kept, keptInFull = 50, 10
 
 // history is what was decided last.
 type history struct {
 	decisions []steering.Decision // the oldest first
+	inFull    []steering.Decision // of them, and of those before; the oldest first
+	full      int                 // how many there have been
 	warnings  []string
 }
 
@@ -29,12 +35,28 @@ func (s *Sidecar) decided(d *steering.Decision) {
 // keep keeps a decision. An answer that repeats the one before is kept once.
 func (h *history) keep(d *steering.Decision) {
 	if n := len(h.decisions); n > 0 {
-		if last := h.decisions[n-1]; last.Call == d.Call && last.Group == d.Group && last.Reason == d.Reason && last.Error == d.Error && last.Granted == d.Granted {
+		if before := h.decisions[n-1]; before.Call == d.Call && before.Group == d.Group && before.Reason == d.Reason && before.Error == d.Error && before.Granted == d.Granted {
 			h.decisions = h.decisions[:n-1]
 		}
 	}
-	h.decisions = append(h.decisions, *d)
-	if len(h.decisions) > kept {
-		h.decisions = slices.Delete(h.decisions, 0, len(h.decisions)-kept)
+	h.decisions = last(append(h.decisions, *d), kept)
+	if d.InFull {
+		h.inFull, h.full = last(append(h.inFull, *d), keptInFull), h.full+1
 	}
+}
+
+// last removes all but the last decisions.
+func last(decisions []steering.Decision, n int) []steering.Decision {
+	return slices.Delete(decisions, 0, max(0, len(decisions)-n))
+}
+
+// attention is what somebody should look at.
+func (h *history) attention() []string {
+	out := slices.Clone(h.warnings)
+	if n := len(h.inFull); n > 0 {
+		d := &h.inFull[n-1]
+		out = append(out, fmt.Sprintf("%d increases were granted in full, so that sets may be uneven; the last was %d nodes for %s at %s: %s",
+			h.full, d.Granted, d.Group, d.Time.UTC().Format(time.RFC3339), strings.TrimPrefix(d.Reason, "in full: ")))
+	}
+	return out
 }

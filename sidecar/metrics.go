@@ -10,7 +10,7 @@ import (
 
 // Metrics counts what the sidecar does.
 type Metrics struct {
-	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens, lateNodes                                     prometheus.Counter
+	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens, lateNodes, grantsInFull                       prometheus.Counter
 	byCall                                                                                                                            *prometheus.CounterVec
 	refresh                                                                                                                           prometheus.Histogram
 	modes                                                                                                                             *prometheus.GaugeVec
@@ -38,6 +38,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		refreshFailures: counter("refresh_failures_total", "Loops skipped because the cloud could not be read."),
 		journalFailures: counter("journal_failures_total", "Readings and writings of the journal that failed."),
 		lateNodes:       counter("late_nodes_total", "Nodes taken back because they were not ready by the start-up deadline of their set."),
+		grantsInFull:    counter("full_grants_total", "Increases granted in full that should have been split, so that a set may have become uneven."),
 		unevens:         counter("uneven_sets_total", "Times a set was let become uneven because no member got smaller for --max-balance-deferral."),
 		refresh: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: subsystem + "refresh_duration_seconds", Help: "How long reading the cloud took, once per loop.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
@@ -65,7 +66,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m.state(steering.Gauges{Mode: steering.Steering})
 	if registerer != nil {
 		registerer.MustRegister(m.byCall, m.asked, m.grantedNodes, m.backoffs, m.restarts, m.refreshFailures, m.journalFailures,
-			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.limitedGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens, m.lateNodes, m.refusedPolicies,
+			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.limitedGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens, m.grantsInFull, m.lateNodes, m.refusedPolicies,
 			m.returning, m.shiftProblem, m.zoneShifted)
 	}
 	return m
@@ -86,7 +87,7 @@ func (m *Metrics) decided(d *steering.Decision) {
 func (m *Metrics) count(c steering.Counter, n int) {
 	counters := map[steering.Counter]prometheus.Counter{
 		steering.NodesAsked: m.asked, steering.NodesGranted: m.grantedNodes, steering.MembersBackedOff: m.backoffs,
-		steering.ProcessesNoticed: m.restarts, steering.SetsUneven: m.unevens, steering.NodesLate: m.lateNodes, steering.JournalFailed: m.journalFailures,
+		steering.ProcessesNoticed: m.restarts, steering.SetsUneven: m.unevens, steering.NodesLate: m.lateNodes, steering.JournalFailed: m.journalFailures, steering.GrantsInFull: m.grantsInFull,
 	}
 	counters[c].Add(float64(n))
 }

@@ -46,7 +46,9 @@ func (s *Sidecar) Status() (out steering.Status) {
 		}
 		out.Decisions = slices.Clone(s.history.decisions)
 		slices.Reverse(out.Decisions)
-		out.Warnings = slices.Clone(s.history.warnings)
+		out.InFull = slices.Clone(s.history.inFull)
+		slices.Reverse(out.InFull)
+		out.Warnings = s.history.attention()
 	})
 	if s.o.Nodes != nil {
 		if _, ok := s.o.Nodes.List(); !ok {

@@ -34,6 +34,7 @@ const (
 	ProcessesNoticed Counter = "processes of Cluster Autoscaler noticed"
 	NodesLate        Counter = "nodes given up at a start-up deadline"
 	SetsUneven       Counter = "sets let become uneven"
+	GrantsInFull     Counter = "increases granted in full"
 	JournalFailed    Counter = "journal not read or written"
 )
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,7 +21,7 @@ type Grant struct {
 	refuse bool // Cluster Autoscaler is to leave the group alone
 	Hide   bool // a refusal is kept from Cluster Autoscaler: another answer of the expander makes up for it
 	shared bool // in part, or nothing: needs the journal
-	inFull bool // because there is no journal that can be written
+	inFull bool // although it should have been split
 	// restored: chosen by an earlier process. This one cannot know whether the answer arrives.
 	restored bool
 	pick     *pick
@@ -139,14 +138,14 @@ func (s *Machine) grantOf(g *Group, delta int) Grant {
 		// it take one.
 		return Grant{reason: "nothing: " + away, Hide: s.HidesFailures(), shared: true, refuse: mode != Steering}
 	case mode != Steering:
-		return full(why)
+		return Grant{Nodes: delta, reason: why, inFull: s.unasked}
 	case g.ZeroOrMax:
 		return full("the group is resized to its maximum or to zero, never split")
 	case second:
 		s.balancing = true
 		_, why := s.Mode()
 		s.warn("BalancedTwice", "Cluster Autoscaler increased several groups of one set at once, so "+why)
-		return full(why)
+		return full(why) // it has split by itself
 	case p == nil && s.stopped && !s.ignored:
 		s.ignored = true // a second time in a row is no accident
 		return Grant{reason: "nothing: the expander had stopped the scale-up, and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
@@ -183,7 +182,7 @@ func (s *Machine) grantUnasked(g *Group, delta int) Grant {
 		return Grant{reason: "nothing: the expander's question could not be read in time, and comes again", Hide: s.HidesFailures(), shared: true}
 	}
 	s.unasked = true
-	return Grant{Nodes: delta, reason: "the expander was not asked before"}
+	return Grant{Nodes: delta, reason: "the expander was not asked before", inFull: true}
 }
 
 // grantOther returns what is granted of an increase of a group that the expander has not picked.
@@ -195,7 +194,7 @@ func (s *Machine) grantOther(p *pick, g *Group, delta int) Grant {
 		s.ignored = true
 		return Grant{reason: "nothing: the expander had picked " + p.group + ", and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
 	}
-	return Grant{Nodes: delta, reason: "the expander had picked " + p.group}
+	return Grant{Nodes: delta, reason: "the expander had picked " + p.group, inFull: !p.full}
 }
 
 // shareOf grants the group's part of the split, or all if increases cannot be granted in part.
@@ -208,7 +207,7 @@ func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
 	}
 	if !p.split.whole && delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
 		if err := p.from.cut(p.split, delta); err != nil {
-			return Grant{Nodes: delta, reason: "in full: " + err.Error(), Hide: s.HidesFailures(), pick: p}
+			return Grant{Nodes: delta, reason: "in full: " + err.Error(), Hide: s.HidesFailures(), pick: p, inFull: true}
 		}
 	}
 	v := Grant{Nodes: firstOrder(s.state(g.ID).proof, p.split.shares[g.ID]), Hide: s.HidesFailures(), shared: true, pick: p}
@@ -365,12 +364,13 @@ func (s *Machine) Answered(v Grant, err error, received bool, connection string)
 	if v.pick != nil && v.pick.from != nil && granted > 0 {
 		b.orderedFor(v.pick.from, id)
 	}
-	if v.inFull && granted > 0 && s.writer != "" {
-		s.event("GrantedInFull", fmt.Sprintf("Node group %s gets all %d nodes, and its set may become uneven: %s", id, granted, strings.TrimPrefix(v.reason, "in full: ")))
-	}
 	s.count(NodesAsked, v.asked)
 	s.count(NodesGranted, granted)
-	s.note(Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Granted: granted, Reason: v.reason, Error: text(err)})
+	d := Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Granted: granted, Reason: v.reason, Error: text(err)}
+	if v.inFull && granted > 0 && s.hasPeers(id) {
+		s.grantedInFull(&d)
+	}
+	s.note(d)
 	return nil
 }
 

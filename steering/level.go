@@ -125,10 +125,7 @@ func levelOf(members []levelMember, before map[string]*level) *level {
 
 // levelMembers are the sets of two and more groups that can be levelled.
 func (s *Machine) levelMembers(now time.Time) map[string][]levelMember {
-	first := s.sets
-	if len(s.index.Names()) == 0 {
-		first = s.catalogueSets(now)
-	}
+	first := s.firstOf()
 	out := map[string][]levelMember{}
 	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
 		g, b := s.view.Groups[id], s.state(id)

@@ -25,6 +25,7 @@ type Status struct {
 	Plan        *PlanStatus          `json:"plan,omitempty"`        // the split being carried out
 	ZonalShift  *ZonalShiftStatus    `json:"zonalShift,omitempty"`  // zones that are shifted away
 	Decisions   []Decision           `json:"decisions"`             // the newest first, at most 50
+	InFull      []Decision           `json:"inFull,omitempty"`      // the last increases granted in full that should have been split, the newest first, at most 10
 	Apart       []ApartStatus        `json:"apart,omitempty"`       // nearly similar groups and what keeps them apart
 	Warnings    []string             `json:"warnings,omitempty"`    // what somebody should look at
 	Suggestion  *nodegroupset.Remedy `json:"suggestion,omitempty"`  // the flags that would join the most sets
@@ -78,6 +79,7 @@ type Decision struct {
 	Granted int          `json:"granted"`
 	Reason  string       `json:"reason"` // one sentence
 	Error   string       `json:"error,omitempty"`
+	InFull  bool         `json:"inFull,omitempty"` // granted in full although it should have been split: the set may be uneven
 	Members []PlanMember `json:"members,omitempty"`
 }
 

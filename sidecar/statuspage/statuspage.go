@@ -43,23 +43,46 @@ type set struct {
 	Size   int
 }
 
-// sets sorts groups by set and name. Groups in no set come last.
+// sets sorts groups and sets in natural order. Groups in no set come last.
 func sets(groups []steering.GroupStatus) []set {
 	groups = slices.Clone(groups)
-	slices.SortStableFunc(groups, func(a, b steering.GroupStatus) int {
-		if (a.Set == "") != (b.Set == "") {
-			return strings.Compare(b.Set, a.Set)
-		}
-		return cmp.Or(strings.Compare(a.Set, b.Set), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(groups, func(a, b steering.GroupStatus) int { return natural(a.Name, b.Name) })
 	var all []set
+	at := map[string]int{}
 	for _, g := range groups {
-		if len(all) == 0 || all[len(all)-1].Name != g.Set {
+		i, known := at[g.Set]
+		if !known {
+			i, at[g.Set] = len(all), len(all)
 			all = append(all, set{Name: g.Set})
 		}
-		last := &all[len(all)-1]
-		last.Groups = append(last.Groups, g)
-		last.Size += g.Size
+		all[i].Groups = append(all[i].Groups, g)
+		all[i].Size += g.Size
+	}
+	if i, known := at[""]; known {
+		all = append(slices.Delete(slices.Clone(all), i, i+1), all[i])
 	}
 	return all
 }
+
+// natural compares names, and numbers in them by their values: ng-2 comes before ng-10.
+func natural(a, b string) int {
+	x, y := a, b
+	for x != "" && y != "" {
+		p, q := leadingDigits(x), leadingDigits(y)
+		if p == "" || q == "" {
+			if x[0] != y[0] {
+				return cmp.Compare(x[0], y[0])
+			}
+			x, y = x[1:], y[1:]
+			continue
+		}
+		x, y = x[len(p):], y[len(q):]
+		p, q = strings.TrimLeft(p, "0"), strings.TrimLeft(q, "0")
+		if order := cmp.Or(cmp.Compare(len(p), len(q)), strings.Compare(p, q)); order != 0 {
+			return order
+		}
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
+}
+
+func leadingDigits(s string) string { return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))] }

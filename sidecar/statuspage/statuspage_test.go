@@ -43,6 +43,7 @@ func busy() steering.Status {
 			{Time: now.Add(-time.Second), Call: "IncreaseSize", Group: "m-a", Asked: 5, Granted: 3, Reason: "its share of the split", Members: []steering.PlanMember{{Name: "m-a", Size: 1, NewSize: 4}, {Name: "m-b", Size: 3, NewSize: 3, Why: "backed off"}}},
 			{Time: now.Add(-2 * time.Second), Call: "BestOptions", Reason: "no option is usable", Error: "deadline exceeded"},
 		},
+		InFull: []steering.Decision{{Time: now.Add(-time.Hour), Call: "IncreaseSize", Group: "m-a", Asked: 4, Granted: 4, InFull: true, Reason: "in full: the journal cannot be used"}},
 		Apart: []steering.ApartStatus{{
 			Left: "m-a", Right: "x",
 			Differences: []nodegroupset.Difference{
@@ -170,6 +171,24 @@ func poison(v reflect.Value, text string) (count int) {
 	default:
 	}
 	return count
+}
+
+// TestNaturalOrder: numbers in the names of sets and groups are compared by their values, also where
+// the first name of a set by the alphabet is not its first by number.
+func TestNaturalOrder(t *testing.T) {
+	var status steering.Status
+	for _, g := range [][2]string{{"ng-10", "ng-10"}, {"ng-2", "ng-10"}, {"ng-3", "ng-3"}, {"ng-03", "ng-3"}, {"pool", ""}, {"ng-20-b", "ng-100-a"}, {"ng-100-a", "ng-100-a"}, {"ng", ""}} {
+		status.Groups = append(status.Groups, steering.GroupStatus{Name: g[0], Set: g[1]})
+	}
+	text := ask(t, status, http.MethodGet, "/status", "").Body.String()
+	last := 0
+	for _, want := range []string{"Set ng-10:", "ng-2<", "ng-10<", "Set ng-3:", "ng-03<", "ng-3<", "Set ng-100-a:", "ng-20-b<", "ng-100-a<", "In no set", "ng<", "pool<"} {
+		at := strings.Index(text[last:], want)
+		if at < 0 {
+			t.Fatalf("%q is not where it belongs in %s", want, text)
+		}
+		last += at + len(want)
+	}
 }
 
 func ExampleNew() {

@@ -1,0 +1,36 @@
+package steering
+
+import (
+	"fmt"
+	"strings"
+)
+
+// grantedInFull has everybody notice that a group has got all that was asked of its set: the set may
+// have become uneven.
+func (s *Machine) grantedInFull(d *Decision) {
+	d.InFull = true
+	s.count(GrantsInFull, 1)
+	message := fmt.Sprintf("Node group %s gets all %d nodes, and its set may become uneven: %s", d.Group, d.Granted, strings.TrimPrefix(d.Reason, "in full: "))
+	s.log(Log{Message: "Warning", Values: []any{"reason", "GrantedInFull", "message", message}})
+	s.event("GrantedInFull", message)
+}
+
+// hasPeers reports whether a group is in a set with others.
+func (s *Machine) hasPeers(id string) bool {
+	first := s.firstOf()
+	for other := range s.view.Groups {
+		if other != id && first[id] != "" && first[other] == first[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// firstOf returns the first member of the set of each group: as Cluster Autoscaler has shown them
+// last, and before it has, by the templates of the cloud.
+func (s *Machine) firstOf() map[string]string {
+	if len(s.index.Names()) == 0 {
+		return s.catalogueSets(s.now)
+	}
+	return s.sets
+}
