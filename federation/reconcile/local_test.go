@@ -95,6 +95,8 @@ func TestOutbox(t *testing.T) {
 		"failed":            {func(o *outbox) { o.failed(key, federation.Failure{Write: w}) }, "10", 0, 3},
 		"out of reach":      {func(o *outbox) { o.drop(key, "a") }, "10", 0, 3},
 		"no answer":         {func(*outbox) {}, "10", patience + 1, 3},
+		"etcd was restored": {func(o *outbox) { o.arrived(key, w, "11") }, "5", patience, 5},
+		"and time is over":  {func(o *outbox) { o.arrived(key, w, "11") }, "5", patience + 1, 3},
 		"another has come":  {func(o *outbox) { o.arrived(key, federation.Write{Cluster: "a", To: 4}, "9") }, "10", 0, 5},
 		"the object is new": {func(o *outbox) { o.arrived(key, w, "11") }, "", 0, 5},
 	} {
@@ -106,6 +108,21 @@ func TestOutbox(t *testing.T) {
 		}
 	}
 	o := newOutbox()
+	if at := o.expires(key, now); !at.IsZero() {
+		t.Errorf("expires at %v", at)
+	}
+	o.send(key, letter{write: w, at: now, local: sent})
+	if at := o.expires(key, now); at.Sub(now) != patience+1 { // then a pass is made, whatever else happens
+		t.Errorf("expires at %v", at)
+	}
+	if at := o.expires(key, now.Add(patience+1)); !at.IsZero() {
+		t.Errorf("expires again at %v", at)
+	}
+	for i, want := range []time.Duration{firstRetry, 2 * firstRetry, 4 * firstRetry} {
+		if got := newOutboxAfter(key, i).failed(key, federation.Failure{Write: w}); got != want {
+			t.Errorf("failure %d: again in %v, want %v", i, got, want)
+		}
+	}
 	failure := federation.Failure{Write: w, Refused: "no"}
 	o.failed(key, failure)
 	if taken := o.take(key); len(taken) != 1 || len(o.take(key)) != 0 {
@@ -115,4 +132,13 @@ func TestOutbox(t *testing.T) {
 	if o.forget(key); len(o.take(key)) != 0 {
 		t.Error("not forgotten")
 	}
+}
+
+// newOutboxAfter has seen some writes fail.
+func newOutboxAfter(key types.NamespacedName, failures int) *outbox {
+	o := newOutbox()
+	for range failures {
+		o.failed(key, federation.Failure{})
+	}
+	return o
 }
