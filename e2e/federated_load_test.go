@@ -66,6 +66,7 @@ func TestFederatedLoad(t *testing.T) {
 		{"memory", l.memory},
 		{"restarted", l.restarted},
 		{"one hangs", l.hangs},
+		{"nothing of a Secret is shown", l.nothingShown},
 	} {
 		if !t.Run(phase.name, func(t *testing.T) { phase.run(ctx, t) }) {
 			t.FailNow()
@@ -91,7 +92,7 @@ func newLoad(ctx context.Context, t *testing.T) *load {
 	l.fleetOfClusters = newClusters(ctx, t, controlplane.Options{Audit: true, Bare: true}, l.names...)
 	// A member that hangs does not count as lost during the test, so that nothing moves. The leader
 	// should not lose its lease where a busy machine keeps it waiting.
-	l.control(t, "-v=0", "--member-offline-after=10m", "--leader-elect-lease-duration=3m", "--leader-elect-renew-deadline=2m")
+	l.control(t, "-v="+verbosity(), "--member-offline-after=10m", "--leader-elect-lease-duration=3m", "--leader-elect-renew-deadline=2m")
 	for _, name := range l.names {
 		l.join(t, name)
 		l.sizes[name] = watchSizes(ctx, t, l.members[name].Config, replicaSets)
@@ -110,6 +111,14 @@ func newLoad(ctx context.Context, t *testing.T) *load {
 		l.objects = append(l.objects, f)
 	}
 	return l
+}
+
+// verbosity is all there is to log, unless that would take time from what is measured.
+func verbosity() string {
+	if *loadObjects > 20 {
+		return "0"
+	}
+	return "9"
 }
 
 // created creates the objects at once, and waits until all local objects are there.
@@ -361,6 +370,16 @@ func (l *load) hangs(ctx context.Context, t *testing.T) {
 			t.Errorf("while one hangs, %s, the others take %.2f times as long, more than %.1f", name, ratio, loadPause)
 		}
 	}
+}
+
+// nothingShown expects that neither tokens nor addresses of members are in a log, a metric, a status or
+// an event.
+func (l *load) nothingShown(ctx context.Context, t *testing.T) {
+	var secrets []string
+	for _, name := range l.names {
+		secrets = append(secrets, l.token(ctx, t, name), strings.TrimPrefix(l.members[name].Config.Host, "https://"))
+	}
+	noneIn(t, l.shown(ctx, t), secrets)
 }
 
 // sample changes some objects that were not changed yet, one after the other. It returns how long it

@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -43,10 +45,10 @@ type fleetOfClusters struct {
 const controllerAccount = "system:serviceaccount:evenkeel-system:evenkeel-controller"
 
 // newFleetOfClusters starts it. No member has joined.
-func newFleetOfClusters(ctx context.Context, t *testing.T) *fleetOfClusters {
+func newFleetOfClusters(ctx context.Context, t *testing.T, args ...string) *fleetOfClusters {
 	t.Helper()
 	f := newClusters(ctx, t, controlplane.Options{Audit: true}, "amsterdam", "berlin", "cork")
-	f.control(t, "--member-probe-interval=300ms", "--member-probe-timeout=2s", "--member-offline-after=20s", "--member-stabilization-time=3s")
+	f.control(t, append([]string{"--member-probe-interval=300ms", "--member-probe-timeout=2s", "--member-offline-after=20s", "--member-stabilization-time=3s"}, args...)...)
 	return f
 }
 
@@ -151,7 +153,7 @@ func TestMemberClusters(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	f := newFleetOfClusters(ctx, t)
+	f := newFleetOfClusters(ctx, t, "-v=9")
 	var secrets []string
 	for _, step := range []struct {
 		name string
@@ -691,49 +693,60 @@ func documentedMembers(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	f.becomes(ctx, t, "cork", v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)
 }
 
-// Neither tokens nor addresses of members are in a log, a metric, a status or an event.
+// Neither tokens nor addresses of members are in a log, a metric, a status or an event, even where all
+// is logged.
 func nothingShown(ctx context.Context, t *testing.T, f *fleetOfClusters, secrets []string) {
-	secrets = append(secrets, "top-s3cret")
-	texts := map[string]string{}
+	texts := f.shown(ctx, t)
+	if !strings.Contains(texts["the metrics"], `evenkeel_member_state{cluster="cork",state="Ready"} 1`) {
+		t.Errorf("the metrics do not show the state of a member")
+	}
+	if len(secrets) < 20 || len(texts["the log"]) < 1000 || len(texts["the events"]) < 1000 {
+		t.Fatalf("there is nothing to look for or in: %d secrets, a log of %d bytes, events of %d", len(secrets), len(texts["the log"]), len(texts["the events"]))
+	}
+	noneIn(t, texts, append(secrets, "top-s3cret"))
+}
+
+// shown is all that the controllers show.
+func (f *fleetOfClusters) shown(ctx context.Context, t *testing.T) map[string]string {
+	t.Helper()
 	log, err := os.ReadFile(f.controller.Log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts["the log"] = string(log)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.controller.Address+"/metrics", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
+	code, metrics := scrape(ctx, t, "http://"+f.controller.Address+"/metrics", "", nil)
+	if code != http.StatusOK {
+		t.Fatalf("%d %s", code, metrics)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
+	texts := map[string]string{"the log": string(log), "the metrics": metrics}
+	for name, list := range map[string]client.ObjectList{
+		"the statuses of members": &v1alpha1.MemberClusterList{}, "the statuses of objects": &v1alpha1.FederatedReplicaSetList{}, "the events": &eventsv1.EventList{},
+	} {
+		if err := f.client.List(ctx, list); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(text)
 	}
-	defer response.Body.Close()
-	metrics := new(strings.Builder)
-	if err := response.Write(metrics); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(metrics.String(), `evenkeel_member_state{cluster="cork",state="Ready"} 1`) {
-		t.Errorf("the metrics do not show the state of a member")
-	}
-	texts["the metrics"] = metrics.String()
-	var all v1alpha1.MemberClusterList
-	var events eventsv1.EventList
-	if err := f.client.List(ctx, &all); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.client.List(ctx, &events); err != nil {
-		t.Fatal(err)
-	}
-	texts["the statuses"], texts["the events"] = fmt.Sprintf("%+v", all), fmt.Sprintf("%+v", events)
-	if len(secrets) < 20 || len(texts["the log"]) < 1000 || len(events.Items) == 0 {
-		t.Fatalf("there is nothing to look for or in: %d secrets, a log of %d bytes, %d events", len(secrets), len(log), len(events.Items))
-	}
+	return texts
+}
+
+// noneIn expects that no secret is in the texts: neither as it is nor as a Secret has it, nor as bytes
+// are logged.
+func noneIn(t *testing.T, texts map[string]string, secrets []string) {
+	t.Helper()
 	for where, text := range texts {
 		for _, secret := range secrets {
-			if at := strings.Index(text, secret); at >= 0 {
-				t.Errorf("%s show %s", where, text[max(0, at-200):min(len(text), at+100)])
+			for _, form := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(secret))} {
+				if at := strings.Index(text, form); at >= 0 {
+					t.Errorf("%s: a secret is in it: %s", where, text[max(0, at-200):min(len(text), at+100)])
+				}
 			}
+		}
+		if at := strings.Index(text, "Response Body"); at >= 0 {
+			t.Errorf("%s: what was received is in it: %s", where, text[at:min(len(text), at+200)])
 		}
 	}
 }

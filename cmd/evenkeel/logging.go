@@ -10,6 +10,10 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
+// mostVerbose is the highest verbosity. Above it, the client of Kubernetes logs all that it sends and
+// receives: Secrets too.
+const mostVerbose = 7
+
 // logFlags are the flags for the log of a server, with the names that Kubernetes components use.
 type logFlags struct {
 	format    string
@@ -26,11 +30,12 @@ func (l *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 	if l.verbosity < 0 {
 		return logr.Discard(), &usageError{fmt.Errorf("invalid --v %d", l.verbosity), "must be 0 or more"}
 	}
+	verbosity := min(l.verbosity, mostVerbose)
 	switch l.format {
 	case "text":
-		return textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr), textlogger.Verbosity(l.verbosity))), nil
+		return textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr), textlogger.Verbosity(verbosity))), nil
 	case "json":
-		return logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: slog.Level(-l.verbosity)})), nil
+		return logr.FromSlogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: slog.Level(-verbosity)})), nil
 	}
 	return logr.Discard(), &usageError{fmt.Errorf("invalid --logging-format %q", l.format), "must be text or json"}
 }
