@@ -675,7 +675,7 @@ func documentedMembers(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	f.run(t, 0, "cluster", "leave", "cork", "--member-kubeconfig="+f.members["cork"].Kubeconfig)
 	page := "../docs/member-clusters.md"
 	for _, lines := range [][]string{
-		documented(t, page, "evenkeel cluster join "), documented(t, page, "kubectl wait "), documented(t, page, "evenkeel cluster list"),
+		documented(t, page, "evenkeel cluster join paris --member-kubeconfig ~/.kube/paris --region "), documented(t, page, "kubectl wait "), documented(t, page, "evenkeel cluster list"),
 		documented(t, page, "kubectl patch "), documented(t, page, "evenkeel cluster leave "),
 	} {
 		if len(lines) != 1 {

@@ -7,7 +7,7 @@ import (
 
 // A settled object is looked at again: what a sweep over many objects costs.
 func BenchmarkDecideSettled(b *testing.B) {
-	for _, n := range []int{3, 10, 100} {
+	for _, n := range []int{3, 10, 50, 200} {
 		b.Run(fmt.Sprintf("%d clusters", n), func(b *testing.B) {
 			w := settledWorld(n)
 			b.ReportAllocs()
@@ -22,7 +22,7 @@ func BenchmarkDecideSettled(b *testing.B) {
 
 // One cluster becomes full: everything is shared anew.
 func BenchmarkDecideFallback(b *testing.B) {
-	for _, n := range []int{3, 10, 100} {
+	for _, n := range []int{3, 10, 50, 200} {
 		b.Run(fmt.Sprintf("%d clusters", n), func(b *testing.B) {
 			w := settledWorld(n)
 			w.places[0].able = 1
