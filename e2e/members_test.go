@@ -183,6 +183,8 @@ func TestMemberClusters(t *testing.T) {
 	t.Run("a ClusterProfile is a member", func(t *testing.T) { profileJoins(ctx, t, f) })
 	t.Run("the page about members", func(t *testing.T) { documentedMembers(ctx, t, f) })
 	t.Run("nothing of a Secret is shown", func(t *testing.T) { nothingShown(ctx, t, f, secrets) })
+	t.Run("objects that are scaled at the same time share known room", func(t *testing.T) { sharesKnownRoom(ctx, t, f) })
+	t.Run("a member is drained", func(t *testing.T) { drainsMember(ctx, t, f) })
 	t.Run("leaving", func(t *testing.T) { leavesClusters(ctx, t, f) })
 }
 

@@ -257,16 +257,25 @@ func (o *controllerOptions) build(config *rest.Config, registry prometheus.Regis
 	if err != nil {
 		return nil, err
 	}
+	running, err := controller.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
 	known := knownControllers(reconcile.Options{Metrics: metrics, PerNamespace: len(o.manager.Namespaces) > 0}, clusters, federation.Options{Metrics: federated})
 	chosen, err := chosenControllers(known, o.controllers)
 	if err != nil {
 		return nil, err
 	}
 	options := o.manager
-	options.Log, options.NoLeaderElection = log, !o.leaderElect
+	options.Log, options.Metrics, options.NoLeaderElection = log, running, !o.leaderElect
 	options.Trim = map[client.Object]cache.TransformFunc{&v1.Pod{}: podhealth.Trim}
 	options.Confined = map[client.Object]string{&v1.Secret{}: namespace}
 	options.LeaseNamespace = namespace
+	options.Needs = map[string][]controller.Need{
+		reconcile.Name:  {{List: &v1alpha1.BalancerList{}}},
+		members.Name:    {{List: &v1alpha1.MemberClusterList{}}, {List: &v1.SecretList{}, Namespace: namespace}},
+		federation.Name: {{List: &v1alpha1.FederatedReplicaSetList{}}, {List: &v1alpha1.MemberClusterList{}}},
+	}
 	options.Scheme = runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(options.Scheme), v1alpha1.AddToScheme(options.Scheme)); err != nil {
 		return nil, err

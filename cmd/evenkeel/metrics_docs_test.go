@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
 	"github.com/evenkeel/evenkeel/federation/members"
 	federation "github.com/evenkeel/evenkeel/federation/reconcile"
+	"github.com/evenkeel/evenkeel/internal/controller"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 )
@@ -26,6 +27,7 @@ var metricsPage = []struct {
 	{"Servers and connections", func(r prometheus.Registerer) { serving.NewMetrics(r) }},
 	{"evenkeel sidecar", func(r prometheus.Registerer) { sidecar.NewMetrics(r) }},
 	{"evenkeel controller", func(r prometheus.Registerer) { // a catalog takes all
+		_, _ = controller.NewMetrics(r)
 		_, _ = reconcile.NewMetrics(r)
 		_, _ = members.NewMetrics(r)
 		_, _ = federation.NewMetrics(r)

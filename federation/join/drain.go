@@ -27,6 +27,8 @@ const (
 	DefaultDrainTimeout = 15 * time.Minute
 	// lookEvery is how often it is found out what still runs in a member that is drained.
 	lookEvery = time.Second
+	// lookWithin is how long that may take.
+	lookWithin = 30 * time.Second
 )
 
 // Remaining is what still runs in a member of one FederatedReplicaSet.
@@ -88,12 +90,18 @@ func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveO
 	var left []Remaining
 	var failure error
 	said, empty := "", 0
-	err := wait.PollUntilContextTimeout(ctx, lookEvery, cmp.Or(o.Timeout, DefaultDrainTimeout), true, func(ctx context.Context) (bool, error) {
-		now, err := j.remaining(ctx)
+	moved := map[string]bool{}
+	err := wait.PollUntilContextTimeout(ctx, lookEvery, cmp.Or(o.Timeout, DefaultDrainTimeout), true, func(context.Context) (bool, error) {
+		look, cancel := context.WithTimeout(ctx, lookWithin)
+		defer cancel()
+		now, err := j.remaining(look)
 		if failure = err; err != nil {
 			return false, nil //nolint:nilerr // one of the clusters may return
 		}
 		left = now
+		for _, r := range left {
+			moved[r.Object] = true
+		}
 		if text := fmt.Sprint(left); o.Progress != nil && text != said {
 			said = text
 			o.Progress(left)
@@ -106,13 +114,29 @@ func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveO
 	switch {
 	case err == nil:
 		j.did("member", "replicas", "drained")
-		return nil
+		return j.sayUnplaced(ctx, moved)
 	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return context.Cause(ctx)
 	case failure != nil:
 		return fmt.Errorf("%w: %w", ErrNotDrained, failure)
 	}
 	return fmt.Errorf("%w: left are %s", ErrNotDrained, inWords(left))
+}
+
+// sayUnplaced says which of the objects that ran in the member have fewer replicas elsewhere than they
+// should have, such as because of their maximums.
+func (j *joiner) sayUnplaced(ctx context.Context, moved map[string]bool) error {
+	all, err := j.federated(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		f := &all[i]
+		if name := f.Namespace + "/" + f.Name; moved[name] && f.Status.Unplaced > 0 {
+			j.did("host", fmt.Sprintf("%d replicas of federatedreplicaset/%s, which no other cluster is able to run, or may,", f.Status.Unplaced, name), "not placed")
+		}
+	}
+	return nil
 }
 
 // inWords names what is left, the first ten.

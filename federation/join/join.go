@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,7 +90,8 @@ type Step struct {
 	Where string
 	// What is kind and name of an object, or what was verified.
 	What string
-	// Result is created, updated, unchanged, deleted, kept, drained, verified or not verified.
+	// Result is created, updated, unchanged, deleted, kept, drained, not placed, verified
+	// or not verified.
 	Result string
 }
 
@@ -126,8 +128,12 @@ func Join(ctx context.Context, host, member Cluster, name string, o Options) ([]
 	if err == nil {
 		err = j.verify(ctx, kubeconfig)
 	}
+	stored := false
 	if err == nil {
-		err = j.register(ctx, kubeconfig)
+		stored, err = j.register(ctx, kubeconfig)
+	}
+	if stored && err != nil { // the controllers use the new token already
+		return j.steps, err
 	}
 	if err != nil {
 		return j.steps, errors.Join(err, j.revoke(ctx, func(s *v1.Secret) bool { return s.Name == anchor }))
@@ -185,9 +191,13 @@ func uidOf(ctx context.Context, c client.Client) (string, error) {
 
 // ensure creates an object, or changes what is not as it should be.
 func (j *joiner) ensure(ctx context.Context, where string, c client.Client, o client.Object, change func()) error {
-	result, err := controllerutil.CreateOrUpdate(ctx, c, o, func() error {
-		change()
-		return nil
+	result := controllerutil.OperationResultNone
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) { // the controllers write the status
+		result, err = controllerutil.CreateOrUpdate(ctx, c, o, func() error {
+			change()
+			return nil
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("in the %s: %s: %w", where, nameOf(o), err)
@@ -278,25 +288,25 @@ func (j *joiner) revoke(ctx context.Context, which func(*v1.Secret) bool) error 
 	return nil
 }
 
-// register tells the host of the member.
-func (j *joiner) register(ctx context.Context, kubeconfig []byte) error {
+// register tells the host of the member. It reports whether the kubeconfig is stored.
+func (j *joiner) register(ctx context.Context, kubeconfig []byte) (stored bool, _ error) {
 	namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: j.options.Namespace}}
 	err := j.host.Client.Create(ctx, namespace)
 	switch {
 	case err == nil:
 		j.did("host", nameOf(namespace), "created")
 	case !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err): // who may not create it may still write into it
-		return fmt.Errorf("in the host: %s: %w", nameOf(namespace), err)
+		return false, fmt.Errorf("in the host: %s: %w", nameOf(namespace), err)
 	}
 	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: j.options.Namespace, Name: secretName(j.name)}}
 	if err := j.ensure(ctx, "host", j.host.Client, secret, func() {
 		secret.Labels = with(secret.Labels, map[string]string{labelCluster: j.name})
 		secret.Data = map[string][]byte{v1alpha1.DefaultKubeconfigKey: kubeconfig}
 	}); err != nil {
-		return err
+		return false, err
 	}
 	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: j.name}}
-	return j.ensure(ctx, "host", j.host.Client, m, func() {
+	return true, j.ensure(ctx, "host", j.host.Client, m, func() {
 		m.Labels = with(m.Labels, j.options.Labels)
 		m.Spec.ClusterProfileRef, m.Spec.FixedNodes = nil, j.fixedNodes
 		m.Spec.KubeconfigSecretRef = v1alpha1.KubeconfigSecretReference{Name: secret.Name, Key: v1alpha1.DefaultKubeconfigKey}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,8 +14,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -143,6 +146,49 @@ func TestJoinChangesNothingInTheHostUnlessTheCredentialsSuffice(t *testing.T) {
 				}
 				if host, member := objects(t, w.host.Client), objects(t, w.member.Client); host != "00000" || member != "00111" {
 					t.Errorf("host %s, member %s", host, member)
+				}
+			})
+		})
+	}
+}
+
+// The controllers write the status of a MemberCluster while it is changed, and use the new
+// credentials from then on: they stay valid whatever happens afterwards.
+func TestJoinAgainWhileTheControllersWrite(t *testing.T) {
+	for name, test := range map[string]struct {
+		conflicts int
+		says      string
+	}{"a conflict": {1, ""}, "conflicts again and again": {1000, "the object has been modified"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				if _, err := w.join(t, "paris"); err != nil {
+					t.Fatal(err)
+				}
+				left := test.conflicts
+				w.host.Client = interceptor.NewClient(w.host.Client.(client.WithWatch), interceptor.Funcs{
+					Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+						if _, ok := o.(*v1alpha1.MemberCluster); ok && left > 0 {
+							left--
+							return apierrors.NewConflict(schema.GroupResource{Group: "evenkeel.dev", Resource: "memberclusters"}, o.GetName(), errors.New("the object has been modified"))
+						}
+						return c.Update(ctx, o, opts...)
+					},
+				})
+				_, err := Join(t.Context(), w.host, w.member, "paris", Options{As: w.as, FixedNodes: new(true)})
+				if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
+					t.Errorf("%v", err)
+				}
+				var s v1.Secret
+				if err := w.host.Client.Get(t.Context(), client.ObjectKey{Namespace: "evenkeel-system", Name: "member-paris"}, &s); err != nil {
+					t.Fatal(err)
+				}
+				var anchors v1.SecretList
+				if err := w.member.Client.List(t.Context(), &anchors); err != nil {
+					t.Fatal(err)
+				}
+				if !slices.ContainsFunc(anchors.Items, func(a v1.Secret) bool { return strings.Contains(string(s.Data["kubeconfig"]), "token-for-"+a.Name) }) {
+					t.Error("the token that the host uses is revoked")
 				}
 			})
 		})

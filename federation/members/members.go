@@ -30,10 +30,10 @@ type Handler struct {
 
 // Members are the member clusters. Its methods may be called from several goroutines.
 type Members struct {
-	options  Options
-	handlers []Handler
+	options Options
 
 	mu       sync.Mutex
+	handlers []Handler // not changed, but replaced
 	ctx      context.Context // of the connections; nil until the controller starts
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
 	clusters map[string]*Cluster
@@ -49,8 +49,18 @@ func New(o Options) *Members {
 	return m
 }
 
-// Handle adds a handler. It must be called before the manager runs.
-func (m *Members) Handle(h Handler) { m.handlers = append(m.handlers, h) }
+// Handle adds a handler, which is called for what changes from then on.
+func (m *Members) Handle(h Handler) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.handlers = append(slices.Clone(m.handlers), h)
+}
+
+func (m *Members) handling() []Handler {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.handlers
+}
 
 // List returns the clusters by name, those that cannot be reached included.
 func (m *Members) List() []*Cluster {
@@ -167,7 +177,7 @@ func (m *Members) clusterChanged(name string) {
 }
 
 func (m *Members) changed(name string) {
-	for _, h := range m.handlers {
+	for _, h := range m.handling() {
 		if h.Cluster != nil {
 			h.Cluster(name)
 		}
@@ -176,7 +186,7 @@ func (m *Members) changed(name string) {
 
 // localChanged implements registry.
 func (m *Members) localChanged(cluster string, l Local) {
-	for _, h := range m.handlers {
+	for _, h := range m.handling() {
 		if h.Local != nil {
 			h.Local(cluster, l)
 		}
@@ -185,7 +195,7 @@ func (m *Members) localChanged(cluster string, l Local) {
 
 // podsChanged implements registry.
 func (m *Members) podsChanged(cluster string, l Local) {
-	for _, h := range m.handlers {
+	for _, h := range m.handling() {
 		if h.Pods != nil {
 			h.Pods(cluster, l)
 		}

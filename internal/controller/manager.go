@@ -27,6 +27,7 @@ type Manager struct {
 	manager manager.Manager
 	lease   *lease // nil without leader election
 	watches *watches
+	waiting *waiting
 }
 
 // New returns a Manager for the API server of config and sets the controllers up. It may ask the
@@ -69,9 +70,19 @@ func (m *Manager) build(config *rest.Config, controllers []Controller) (err erro
 			return fmt.Errorf("two controllers have the name %q", c.Name())
 		}
 		named[c.Name()] = true
+	}
+	ready, waiting, err := m.split(controllers)
+	if err != nil {
+		return err
+	}
+	m.waiting = waiting
+	for _, c := range ready {
 		if err := c.SetupWithManager(m.manager); err != nil {
 			return fmt.Errorf("setting up controller %s: %w", c.Name(), err)
 		}
+	}
+	if err := m.manager.Add(waiting); err != nil {
+		return err
 	}
 	return m.manager.Add(manager.RunnableFunc(m.lead))
 }

@@ -28,6 +28,8 @@ const (
 	DefaultPassTimeout = time.Minute
 	// DefaultStuckAfter is far beyond the timeout of a pass: such a pass ignores its context.
 	DefaultStuckAfter = 5 * time.Minute
+	// DefaultLookAgain is how soon a controller starts whose kind is installed later.
+	DefaultLookAgain = time.Minute
 	// DefaultGrace is less than the 30 s in which a pod must terminate.
 	DefaultGrace = 20 * time.Second
 
@@ -68,6 +70,14 @@ type Options struct {
 	StuckAfter time.Duration
 	// Grace is how long the passes under way may take to end. 0 means DefaultGrace.
 	Grace time.Duration
+	// Needs are what controllers must be able to read, by their names. If it is not installed or may not
+	// be read, the others run without the controller, which is started when that has changed.
+	Needs map[string][]Need
+	// LookAgain is how often it is found out whether what a controller needs can be read now. 0 means
+	// DefaultLookAgain.
+	LookAgain time.Duration
+	// Metrics record what happens; nil means that they are registered nowhere.
+	Metrics *Metrics
 	// Log is for the Manager and its controllers. It becomes the log of controller-runtime, of
 	// which there is one per process. The zero value logs nothing.
 	Log logr.Logger
@@ -82,6 +92,7 @@ func (o *Options) setDefaults() error {
 	o.PassTimeout = cmp.Or(o.PassTimeout, DefaultPassTimeout)
 	o.StuckAfter = cmp.Or(o.StuckAfter, DefaultStuckAfter)
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
+	o.LookAgain = cmp.Or(o.LookAgain, DefaultLookAgain)
 	if o.Log.GetSink() == nil {
 		o.Log = logr.Discard()
 	}

@@ -34,6 +34,8 @@ type server struct {
 	late   bool          // a renewal arrives just before the lease is released, once
 	cut    chan struct{} // closed while ConfigMaps are refused, which ends their watches
 	notes  []string
+	// secrets reports that there are Secrets, which may be read unless hidden.
+	secrets, hidden bool
 }
 
 func newServer(t testing.TB) *server {
@@ -46,10 +48,22 @@ func newServer(t testing.TB) *server {
 		reply(w, http.StatusOK, metav1.APIGroupList{TypeMeta: kind("v1", "APIGroupList")})
 	})
 	mux.HandleFunc("GET /api/v1", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, metav1.APIResourceList{
-			TypeMeta: kind("v1", "APIResourceList"), GroupVersion: "v1",
-			APIResources: []metav1.APIResource{{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}},
-		})
+		all := []metav1.APIResource{{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.secrets {
+			all = append(all, metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
+		}
+		reply(w, http.StatusOK, metav1.APIResourceList{TypeMeta: kind("v1", "APIResourceList"), GroupVersion: "v1", APIResources: all})
+	})
+	mux.HandleFunc("GET /api/v1/secrets", func(w http.ResponseWriter, _ *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.hidden {
+			fail(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+			return
+		}
+		reply(w, http.StatusOK, v1.SecretList{TypeMeta: kind("v1", "SecretList")})
 	})
 	mux.HandleFunc("GET /api/v1/configmaps", s.configMaps)
 	mux.HandleFunc("GET /apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/evenkeel-controller", s.getLease)
