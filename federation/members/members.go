@@ -33,7 +33,7 @@ type Members struct {
 	options Options
 
 	mu       sync.Mutex
-	handlers []Handler // not changed, but replaced
+	handlers []Handler       // not changed, but replaced
 	ctx      context.Context // of the connections; nil until the controller starts
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
 	clusters map[string]*Cluster
