@@ -2,6 +2,7 @@ package federation
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -123,30 +124,35 @@ func (l *Ledger) left(room *Room, cluster, key string, now time.Time) []Resource
 	for i, n := range room.Nodes {
 		free[i], index[n.Object.Name] = n.Free, i
 	}
-	var homeless []string
-	for other, a := range l.assumed[cluster] {
+	var homeless []*assumption
+	for _, other := range slices.Sorted(maps.Keys(l.assumed[cluster])) {
+		a := l.assumed[cluster][other]
 		starting := a.starting(room.Bound[other], now)
-		switch {
-		case other == key || starting == 0:
+		if other == key || starting == 0 {
 			continue
-		case starting > a.settled:
-			homeless = append(homeless, other)
+		}
+		if starting != a.settled || !a.fits(index, free) { // pods have gone elsewhere than assumed
+			a.settled = starting
+			homeless = append(homeless, a)
 			continue
 		}
 		for _, p := range a.places {
-			if i, there := index[p.node]; there {
-				n := min(starting, p.pods)
-				free[i] = free[i].Plus(-n, a.shape.requests)
-				starting -= n
-			}
+			i := index[p.node]
+			free[i] = free[i].Plus(-p.pods, a.shape.requests)
 		}
 	}
-	slices.Sort(homeless)
-	for _, other := range homeless {
-		a := l.assumed[cluster][other]
-		a.settle(room.Nodes, free, a.starting(room.Bound[other], now))
+	for _, a := range homeless {
+		a.settle(room.Nodes, free)
 	}
 	return free
+}
+
+// fits reports whether there is still room where the pods are assumed to go.
+func (a *assumption) fits(index map[string]int, free []Resources) bool {
+	return !slices.ContainsFunc(a.places, func(p onNode) bool {
+		i, there := index[p.node]
+		return !there || a.shape.requests.fits(free[i]) < p.pods
+	})
 }
 
 // starting is how many pods have no node yet, and are expected to get one.
@@ -159,9 +165,9 @@ func (a *assumption) starting(bound int32, now time.Time) int64 {
 
 // settle finds places for the pods that have no node yet, and takes what they need from what is
 // free.
-func (a *assumption) settle(nodes []Node, free []Resources, starting int64) {
-	a.places, a.settled = nil, starting
-	for i, n := range a.shape.place(starting, nodes, free) {
+func (a *assumption) settle(nodes []Node, free []Resources) {
+	a.places = nil
+	for i, n := range a.shape.place(a.settled, nodes, free) {
 		a.places = append(a.places, onNode{nodes[i].Object.Name, n})
 	}
 	slices.SortFunc(a.places, func(a, b onNode) int { return cmp.Compare(a.node, b.node) })

@@ -2,6 +2,7 @@ package federation
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -275,6 +276,52 @@ func TestAssumedPlacesAreThoseOfAScheduler(t *testing.T) {
 		for i, node := range room.Nodes {
 			if !reflect.DeepEqual(node.Free, free[i]) {
 				t.Errorf("node %d: free %+v, want %+v", i, free[i], node.Free)
+			}
+		}
+	})
+}
+
+// However objects come and their pods get nodes, no more are given than fit. Pods go to other nodes
+// than was assumed, and no pass over their object follows.
+func TestLedgerNeverGivesTheSameRoomTwice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		room := nodes(rapid.IntRange(1, 4).Draw(t, "nodes"), 2, 100) // each for four
+		room.Bound = map[string]int32{}
+		able := 4 * len(room.Nodes)
+		ledger := NewLedger()
+		var waiting []string // objects of pods without a node
+		given := 0
+		s, err := shapeOf(&v1alpha1.PodTemplate{Spec: half})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 12 {
+			spec := specOf(rapid.Int32Range(1, 5).Draw(t, "replicas"), nil)
+			spec.Template.Spec = half
+			spec.Fallback.Probe = new(int32(0))
+			key := fmt.Sprint(i)
+			d, err := ledger.Decide(Input{Key: key, Spec: spec, Clusters: []Cluster{{Name: "a"}}, Now: noon}, map[string]Room{"a": {Nodes: slices.Clone(room.Nodes), Bound: maps.Clone(room.Bound)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range d.Status.Clusters {
+				given += int(c.Written - c.Pending)
+				for range c.Written - c.Pending {
+					waiting = append(waiting, key)
+				}
+			}
+			if given > able {
+				t.Fatalf("%d are given, and %d fit", given, able)
+			}
+			for range rapid.IntRange(0, len(waiting)).Draw(t, "pods that get a node") {
+				pod := rapid.IntRange(0, len(waiting)-1).Draw(t, "pod")
+				node := rapid.IntRange(0, len(room.Nodes)-1).Draw(t, "node")
+				for s.requests.fits(room.Nodes[node].Free) == 0 {
+					node = (node + 1) % len(room.Nodes)
+				}
+				room.Nodes[node].Free = room.Nodes[node].Free.Plus(-1, s.requests)
+				room.Bound[waiting[pod]]++
+				waiting = slices.Delete(waiting, pod, pod+1)
 			}
 		}
 	})

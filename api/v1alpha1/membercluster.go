@@ -195,6 +195,8 @@ const (
 const (
 	// ReasonAccepted: the cluster accepts the credentials.
 	ReasonAccepted = "Accepted"
+	// ReasonExpiringSoon: the cluster accepts the credentials, but not for long any more.
+	ReasonExpiringSoon = "ExpiringSoon"
 	// ReasonUnchecked: the cluster has not answered since the credentials were read.
 	ReasonUnchecked = "Unchecked"
 	// ReasonSecretNotFound: there is no such Secret, or it has no such key.

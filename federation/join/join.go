@@ -37,6 +37,8 @@ const (
 	labelCluster = "evenkeel.dev/member-cluster"
 	// labelAnchor marks the Secrets in a member that tokens live as long as.
 	labelAnchor = "evenkeel.dev/credentials"
+	// labelHost on the ClusterRoleBinding in a member is the UID of its host.
+	labelHost = "evenkeel.dev/host"
 )
 
 // Errors of Join and Leave.
@@ -101,6 +103,7 @@ type joiner struct {
 	name         string
 	options      Options
 	fixedNodes   bool
+	hostUID      string
 	steps        []Step
 }
 
@@ -138,7 +141,12 @@ func Join(ctx context.Context, host, member Cluster, name string, o Options) ([]
 	if err != nil {
 		return j.steps, errors.Join(err, j.revoke(ctx, func(s *v1.Secret) bool { return s.Name == anchor }))
 	}
-	j.did("member", "token, which expires on "+token.Status.ExpirationTimestamp.UTC().Format(time.RFC3339), "created")
+	expires := token.Status.ExpirationTimestamp.Time
+	what := "token, which expires on " + expires.UTC().Format(time.RFC3339)
+	if expires.Before(o.Clock.Now().Add(o.Lifetime / 2)) {
+		what += " because the member gives no longer ones: join again before,"
+	}
+	j.did("member", what, "created")
 	return j.steps, j.revoke(ctx, func(s *v1.Secret) bool { return s.Name != anchor })
 }
 
@@ -161,6 +169,15 @@ func (j *joiner) suits(ctx context.Context) error {
 	member, err := uidOf(ctx, j.member.Client)
 	if err != nil {
 		return fmt.Errorf("in the member: %w", err)
+	}
+	j.hostUID = host
+	var binding rbacv1.ClusterRoleBinding
+	if err := j.member.Client.Get(ctx, client.ObjectKey{Name: Account}, &binding); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("in the member: %s: %w", nameOf(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: Account}}), err)
+	}
+	if other := binding.Labels[labelHost]; other != "" && other != host {
+		return fmt.Errorf("%w: it is a member of another host, the cluster whose namespace kube-system has the UID %s, and two hosts would overwrite each other's objects: "+
+			"take it back there with evenkeel cluster leave, or, if that host is gone, delete clusterrolebinding/%s in the member", ErrUnsuitable, other, Account)
 	}
 	if host == member {
 		return fmt.Errorf("%w: the kubeconfigs of host and member lead to the same cluster", ErrUnsuitable)
@@ -223,6 +240,7 @@ func (j *joiner) prepareMember(ctx context.Context) error {
 		{role, func() { label(role); role.Rules = members.Rules(j.fixedNodes) }},
 		{binding, func() {
 			label(binding)
+			binding.Labels[labelHost] = j.hostUID
 			binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}
 			binding.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}}
 		}},

@@ -206,7 +206,10 @@ func TestJoinRefusesBeforeItChangesAnything(t *testing.T) {
 		change func(*world)
 		says   string
 	}{
-		"the host itself":     {joined("x", ""), func(w *world) { w.member.Client = w.host.Client }, "lead to the same cluster"},
+		"the host itself": {joined("x", ""), func(w *world) { w.member.Client = w.host.Client }, "lead to the same cluster"},
+		"another host": {joined("x", ""), func(w *world) {
+			_ = w.member.Client.Create(context.Background(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: Account, Labels: map[string]string{labelHost: "other"}}})
+		}, "a member of another host, the cluster whose namespace kube-system has the UID other"},
 		"joined already":      {joined("rome", "member"), func(*world) {}, "joined already, as rome"},
 		"the name is taken":   {joined("paris", "another"), func(*world) {}, "paris is another cluster"},
 		"the name is its own": {joined("paris", "member"), func(*world) {}, ""},
@@ -224,7 +227,7 @@ func TestJoinRefusesBeforeItChangesAnything(t *testing.T) {
 			if !errors.Is(err, ErrUnsuitable) || !strings.Contains(err.Error(), test.says) || len(steps) > 0 {
 				t.Errorf("%v %v", err, steps)
 			}
-			if got := objects(t, w.member.Client); got != "00000" && got != "10000" {
+			if got := objects(t, w.member.Client); got != "00000" && got != "10000" && got != "00001" {
 				t.Errorf("member %s", got)
 			}
 		})

@@ -34,6 +34,8 @@ type Cluster struct {
 	problem *Problem // of its credentials
 	valid   bool     // it has accepted its credentials
 	expires time.Time
+	warn    time.Time     // when it is reported that they expire
+	skew    time.Duration // of its clock
 	uid     string
 	version string
 	probed  time.Time
@@ -114,7 +116,11 @@ func (c *Cluster) Deployment(namespace, name string) *appsv1.Deployment {
 // Pods counts the pods of a local object.
 func (c *Cluster) Pods(l Local) Pods {
 	if caches := c.read(); caches != nil {
-		return caches.tally.get(l)
+		p := caches.tally.get(l)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		p.skew = c.skew
+		return p
 	}
 	return Pods{}
 }
@@ -180,7 +186,7 @@ func (c *Cluster) describe(m *v1alpha1.MemberCluster) {
 
 // connect has the cluster reached by a kubeconfig from now on. If it is the one in use, nothing
 // happens.
-func (c *Cluster) connect(ctx context.Context, config *rest.Config, id fingerprint, expires time.Time) error {
+func (c *Cluster) connect(ctx context.Context, config *rest.Config, id fingerprint, expires, warn time.Time) error {
 	c.mu.Lock()
 	before := c.session
 	c.mu.Unlock()
@@ -192,7 +198,7 @@ func (c *Cluster) connect(ctx context.Context, config *rest.Config, id fingerpri
 		return invalid("cannot be used")
 	}
 	c.mu.Lock()
-	c.session, c.problem, c.valid, c.expires = s, nil, false, expires
+	c.session, c.problem, c.valid, c.expires, c.warn = s, nil, false, expires, warn
 	c.mu.Unlock()
 	if before != nil {
 		before.close()
@@ -305,6 +311,9 @@ func (c *Cluster) advance() (next time.Time) {
 	c.live.advance(now)
 	changed := c.live.state != before
 	next = c.live.next()
+	if c.warn.After(now) && (next.IsZero() || c.warn.Before(next)) {
+		next = c.warn
+	}
 	c.mu.Unlock()
 	if changed {
 		c.home.clusterChanged(c.name)

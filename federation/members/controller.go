@@ -32,6 +32,7 @@ const (
 	eventLost        = "ClusterLost"
 	eventBack        = "ClusterBack"
 	eventCredentials = "CredentialsRefused"
+	eventExpiring    = "CredentialsExpiring"
 )
 
 // Name implements controller.Controller.
@@ -160,7 +161,8 @@ func (r *reconciler) connect(ctx context.Context, c *Cluster, m *v1alpha1.Member
 		r.members.mu.Lock()
 		lifetime := r.members.ctx
 		r.members.mu.Unlock()
-		err = c.connect(lifetime, config, sha256.Sum256(data), expires)
+		err = c.connect(lifetime, config, sha256.Sum256(data), expires, warnAt(tokenTime(config.BearerToken, func(c claims) int64 { return c.Issued }), expires))
+		r.members.options.Metrics.expires(c.name, expires)
 	}
 	var problem *Problem
 	if errors.As(err, &problem) {
@@ -221,6 +223,10 @@ func (r *reconciler) report(ctx context.Context, before, m *v1alpha1.MemberClust
 	if old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionCredentialsValid); credentials.Status == metav1.ConditionFalse &&
 		(old == nil || old.Reason != credentials.Reason) {
 		r.events.Eventf(m, nil, v1.EventTypeWarning, eventCredentials, "Connect", "%s", credentials.Message)
+	}
+	if old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionCredentialsValid); credentials.Reason == v1alpha1.ReasonExpiringSoon &&
+		(old == nil || old.Reason != credentials.Reason) {
+		r.events.Eventf(m, nil, v1.EventTypeWarning, eventExpiring, "Connect", "%s", credentials.Message)
 	}
 	if was != is {
 		log.FromContext(ctx).Info("Member cluster changed", "state", is, "before", was, "message", reachable.Message)

@@ -160,6 +160,16 @@ func expiry(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) (time.Ti
 // tokenExpiry is when a service account token expires; zero if it does not say. The signature is
 // for the API server to check.
 func tokenExpiry(token string) time.Time {
+	return tokenTime(token, func(c claims) int64 { return c.Expires })
+}
+
+// claims are what a service account token says about its time, in seconds since 1970.
+type claims struct {
+	Issued  int64 `json:"iat"`
+	Expires int64 `json:"exp"`
+}
+
+func tokenTime(token string, which func(claims) int64) time.Time {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return time.Time{}
@@ -168,11 +178,9 @@ func tokenExpiry(token string) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	var claims struct {
-		Expires int64 `json:"exp"`
-	}
-	if json.Unmarshal(payload, &claims) != nil || claims.Expires <= 0 {
+	var c claims
+	if json.Unmarshal(payload, &c) != nil || which(c) <= 0 {
 		return time.Time{}
 	}
-	return time.Unix(claims.Expires, 0)
+	return time.Unix(which(c), 0)
 }

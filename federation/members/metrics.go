@@ -25,6 +25,8 @@ type Metrics struct {
 	// waiting is read of members when the metrics are, so that nothing is left of one that has gone.
 	waiting *prometheus.Desc
 	members atomic.Pointer[Members]
+	expiry  *prometheus.GaugeVec
+	skew    *prometheus.GaugeVec
 }
 
 // NewMetrics returns the metrics of member clusters, registered with the registerer if that is not
@@ -43,11 +45,17 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}, []string{"cluster", "method"}),
 		waiting: prometheus.NewDesc(prefix+"waiting_writes", "Writes of local objects that wait for one before, by cluster.", []string{"cluster"}, nil),
+		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: prefix + "credentials_expiry_timestamp_seconds", Help: "When the credentials of a member cluster expire, in seconds since 1970, by cluster.",
+		}, []string{"cluster"}),
+		skew: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: prefix + "clock_skew_seconds", Help: "By how much the clock of a member cluster is ahead of that of the controllers; 0 for less than five seconds, by cluster.",
+		}, []string{"cluster"}),
 	}
 	if registerer == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.state, m.probes, m.latency, queues{m}} {
+	for _, c := range []prometheus.Collector{m.state, m.probes, m.latency, m.expiry, m.skew, queues{m}} {
 		if err := registerer.Register(c); err != nil {
 			return nil, fmt.Errorf("registering the metrics of member clusters: %w", err)
 		}
@@ -96,9 +104,20 @@ func (m *Metrics) called(cluster string, r *http.Request, took time.Duration) {
 	}
 }
 
+// expires notes when credentials expire; never if the time is zero.
+func (m *Metrics) expires(cluster string, at time.Time) {
+	if at.IsZero() {
+		m.expiry.DeleteLabelValues(cluster)
+		return
+	}
+	m.expiry.WithLabelValues(cluster).Set(float64(at.Unix()))
+}
+
 func (m *Metrics) forget(cluster string) {
 	of := prometheus.Labels{"cluster": cluster}
 	m.state.DeletePartialMatch(of)
 	m.probes.DeletePartialMatch(of)
 	m.latency.DeletePartialMatch(of)
+	m.expiry.DeletePartialMatch(of)
+	m.skew.DeletePartialMatch(of)
 }

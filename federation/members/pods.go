@@ -32,6 +32,8 @@ type Pods struct {
 	// unscheduled and notStarted are the pods that wait for a node, and those with a node that have
 	// not been ready yet.
 	unscheduled, notStarted waiting
+	// skew is by how much the clock of the cluster is ahead, which their times are of.
+	skew time.Duration
 }
 
 // Waiting is how many pods wait for a node or have not been ready yet.
@@ -39,20 +41,20 @@ func (p Pods) Waiting() int32 { return p.unscheduled.count() + p.notStarted.coun
 
 // Unscheduled is how many pods have waited for a node for at least d.
 func (p Pods) Unscheduled(now time.Time, d time.Duration) int32 {
-	return p.unscheduled.since(now.Add(-d))
+	return p.unscheduled.since(now.Add(p.skew - d))
 }
 
 // NotStarted is how many pods have had a node for at least d without ever being ready.
 func (p Pods) NotStarted(now time.Time, d time.Duration) int32 {
-	return p.notStarted.since(now.Add(-d))
+	return p.notStarted.since(now.Add(p.skew - d))
 }
 
 // Next is when the next pod will have waited for d, for a node or to start; zero if none will.
 func (p Pods) Next(now time.Time, d time.Duration) time.Time {
 	var next time.Time
 	for _, w := range []waiting{p.unscheduled, p.notStarted} {
-		if since, ok := w.after(now.Add(-d)); ok {
-			if at := since.Add(d); next.IsZero() || at.Before(next) {
+		if since, ok := w.after(now.Add(p.skew - d)); ok {
+			if at := since.Add(d - p.skew); next.IsZero() || at.Before(next) {
 				next = at
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -28,9 +29,10 @@ type server struct {
 	uid, version string
 
 	mu       sync.Mutex
-	token    string // that it accepts
-	denies   string // part of the paths that it forbids
-	redirect string // where it sends everyone
+	token    string        // that it accepts
+	denies   string        // part of the paths that it forbids
+	redirect string        // where it sends everyone
+	off      time.Duration // by how much its clock is ahead
 	objects  map[string]map[string]runtime.Object
 	watchers map[string][]chan event
 	hung     chan struct{} // not nil: nothing is answered until it is closed
@@ -52,6 +54,7 @@ func newServer(uid, token string) *server {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	hung, token, denies, redirect := s.hung, s.token, s.denies, s.redirect
+	w.Header().Set("Date", time.Now().Add(s.off).UTC().Format(http.TimeFormat))
 	s.calls[r.Method+" "+r.URL.Path]++
 	s.mu.Unlock()
 	if hung != nil {

@@ -247,6 +247,7 @@ func (s *session) probe(ctx context.Context) error {
 		return err
 	}
 	defer response.Body.Close()
+	s.cluster.skewed(skewOf(response.Header, s.cluster.options.Clock.Now()))
 	switch response.StatusCode {
 	case http.StatusUnauthorized:
 		return &Problem{v1alpha1.ReasonUnauthorized, "the cluster does not accept the credentials: " + remedy}

@@ -95,6 +95,10 @@ func (c *Cluster) credentials() metav1.Condition {
 		if !c.expires.IsZero() {
 			out.Message += ", which expire on " + c.expires.UTC().Format(time.RFC3339)
 		}
+		if !c.warn.IsZero() && !c.options.Clock.Now().Before(c.warn) {
+			out.Reason = v1alpha1.ReasonExpiringSoon
+			out.Message += ": " + remedy
+		}
 	}
 	return out
 }

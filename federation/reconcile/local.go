@@ -122,7 +122,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, made func(*v1.Pod
 		l.RolledOut = s.ObservedGeneration >= d.Generation && l.Outdated == 0
 		for _, condition := range s.Conditions {
 			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == v1.ConditionTrue {
-				l.FailingSince = condition.LastTransitionTime.Time
+				l.FailingSince = c.HostTime(condition.LastTransitionTime.Time)
 			}
 		}
 	} else {
@@ -134,7 +134,7 @@ func seen(c *members.Cluster, f *v1alpha1.FederatedReplicaSet, made func(*v1.Pod
 		l.Replicas, l.RolledOut = ptr.Deref(r.Spec.Replicas, 1), true
 		for _, condition := range r.Status.Conditions {
 			if condition.Type == appsv1.ReplicaSetReplicaFailure && condition.Status == v1.ConditionTrue {
-				l.FailingSince = condition.LastTransitionTime.Time
+				l.FailingSince = c.HostTime(condition.LastTransitionTime.Time)
 			}
 		}
 	}

@@ -103,7 +103,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 	failures := r.sent.take(key)
 	var all []federation.Event
 	in.Status, all = federation.Settle(in, federation.Decision{Status: in.Status}, failures, in.Now)
-	d, err := r.ledger.decide(ctx, r.client, in, r.rooms(in.Clusters))
+	d, err := r.decide(ctx, in)
 	if err != nil {
 		r.metrics.passed(false, 0, err)
 		return reconcile.Result{}, err

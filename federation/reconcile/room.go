@@ -21,15 +21,18 @@ type ledger struct {
 
 // decide makes a decision. The first one with known room takes in what all objects were given
 // before the program started.
-func (l *ledger) decide(ctx context.Context, all client.Reader, in federation.Input, rooms map[string]federation.Room) (federation.Decision, error) {
+func (r *reconciler) decide(ctx context.Context, in federation.Input) (federation.Decision, error) {
+	l := &r.ledger
 	l.mu.Lock()
+	// Looked at under the lock: the ledger forgets what a later look has shown.
+	rooms := r.rooms(in.Clusters)
 	if l.ledger == nil && len(rooms) == 0 {
 		l.mu.Unlock()
 		return federation.Decide(in)
 	}
 	defer l.mu.Unlock()
 	if l.ledger == nil {
-		if err := l.recall(ctx, all, in.Now); err != nil {
+		if err := l.recall(ctx, r.client, in.Now); err != nil {
 			return federation.Decision{}, err
 		}
 	}
