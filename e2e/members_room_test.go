@@ -100,6 +100,29 @@ func sweptObject(name string) *v1alpha1.FederatedReplicaSet {
 // untilSwept waits until every object has four ready pods in the clusters.
 func (f *fleetOfClusters) untilSwept(ctx context.Context, t *testing.T, clusters ...string) {
 	t.Helper()
+	defer func() {
+		if !t.Failed() {
+			return
+		}
+		for _, name := range clusters {
+			var pods v1.PodList
+			_ = f.members[name].Client.List(context.WithoutCancel(ctx), &pods, client.InNamespace(swept))
+			placed := map[string]int{}
+			for i := range pods.Items {
+				placed[pods.Items[i].Spec.NodeName]++
+			}
+			t.Logf("%s: pods by node %v", name, placed)
+		}
+		var all v1alpha1.FederatedReplicaSetList
+		_ = f.client.List(context.WithoutCancel(ctx), &all, client.InNamespace(swept))
+		for i := range all.Items {
+			for _, c := range all.Items[i].Status.Clusters {
+				if c.Ready != c.Desired {
+					t.Logf("%s, %d unplaced: %+v", all.Items[i].Name, all.Items[i].Status.Unplaced, c)
+				}
+			}
+		}
+	}()
 	until(ctx, t, "all pods of the sweep are ready", func() bool {
 		ready := 0
 		for _, name := range clusters {
