@@ -319,3 +319,91 @@ func TestRolloutsInRandomWorlds(t *testing.T) {
 		}
 	}
 }
+
+// A rolling update moves nothing, however its pods come and go.
+func TestRollingUpdateMovesNothing(t *testing.T) {
+	for _, rebalance := range []bool{true, false} {
+		w := even(t)
+		w.in.Spec.LocalKind = v1alpha1.LocalDeployment
+		w.in.Spec.Preferences.Rebalance = rebalance
+		w.in.Spec.Template.Spec.Raw = []byte(`{"containers":[{"name":"web","image":"web:2"}]}`)
+		w.in.Generation++
+		w.pass()
+		writes := len(w.writes)
+		if writes != 3 || !w.writes[0].Content || w.writes[0].To != w.writes[0].From {
+			t.Fatalf("%+v", w.writes)
+		}
+		for i := range 16 {
+			for _, p := range w.places { // one pod after the other is replaced, each in four minutes
+				p.Local.RolledOut = i == 15
+				p.pods[i] = podhealth.Pod{Created: w.in.Now, Phase: "Pending"}
+			}
+			for range 4 {
+				w.in.Now = w.in.Now.Add(time.Minute)
+				w.pass()
+			}
+			for _, p := range w.places {
+				p.pods[i].Phase, p.pods[i].Ready, p.pods[i].WasReady, p.pods[i].ReadySince = "Running", true, true, w.in.Now
+			}
+			w.pass()
+		}
+		if len(w.writes) != writes {
+			t.Errorf("rebalance %v: %+v", rebalance, w.writes[writes:])
+		}
+		w.quiet("rolled out")
+	}
+}
+
+// OneByOne: the next cluster gets the template when all replicas of the last one run with it. One
+// that is out of reach is passed over.
+func TestRolloutOneByOne(t *testing.T) {
+	w := even(t)
+	w.in.Spec.LocalKind, w.in.Spec.Rollout = v1alpha1.LocalDeployment, v1alpha1.RolloutOneByOne
+	has := func() (names string) {
+		for _, p := range w.places {
+			if p.Local.Revision == Revision(&w.in.Spec) {
+				names += p.Name
+			}
+		}
+		return names
+	}
+	w.pass()
+	for _, step := range []struct{ rolledOut, want string }{{"", "a"}, {"", "a"}, {"a", "ab"}, {"ab", "abc"}, {"abc", "abc"}} {
+		for _, p := range w.places {
+			p.Local.RolledOut = strings.Contains(step.rolledOut, p.Name)
+		}
+		w.pass()
+		if got := has(); got != step.want {
+			t.Fatalf("after %q: %q, want %q", step.rolledOut, got, step.want)
+		}
+	}
+	w.want("16 16 16", "nothing moved")
+
+	w.in.Spec.Template.Metadata.Annotations = map[string]string{"a": "b"}
+	w.place("a").Reach = NotAnswering
+	w.pass()
+	if has() != "b" {
+		t.Errorf("a is out of reach: %q", has())
+	}
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok {
+		t.Error(reason, message)
+	}
+}
+
+// An object is not settled while a local object has pods of an earlier template, even if as many run
+// as were written.
+func TestNotSettledWhileRollingOut(t *testing.T) {
+	w := even(t)
+	w.in.Spec.LocalKind = v1alpha1.LocalDeployment
+	w.settle()
+	w.place("b").Local.RolledOut = false
+	w.pass()
+	if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonRolling || !strings.HasSuffix(message, "still run in b") {
+		t.Error(reason, message)
+	}
+	w.place("b").Local.RolledOut = true
+	w.pass()
+	if ok, reason, _ := w.condition(v1alpha1.ConditionSettled); !ok {
+		t.Error(reason)
+	}
+}
