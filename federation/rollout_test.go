@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/podhealth"
@@ -263,6 +264,30 @@ func TestRolloutOfABrokenTemplateStops(t *testing.T) {
 		w.play(time.Hour)
 		if w.rolledOut() != "abc" || w.sizes() != sizes {
 			t.Errorf("rolled out in %q, sizes %s, were %s\n%s", w.rolledOut(), w.sizes(), sizes, w.explain())
+		}
+	}
+}
+
+// A Deployment with another bound on what may be out of service makes room accordingly.
+func TestRolloutKeepsToMaxUnavailable(t *testing.T) {
+	for _, c := range []struct {
+		most intstr.IntOrString
+		want int32
+	}{{intstr.FromInt32(0), 7}, {intstr.FromInt32(1), 8}, {intstr.FromString("100%"), 8}, {intstr.FromString("10%"), 7}, {intstr.FromString("x"), 7}} {
+		w := even(t)
+		w.in.Spec.LocalKind = v1alpha1.LocalDeployment
+		w.settle()
+		w.place("a").able, w.place("a").Local.MaxUnavailable = 8, &c.most
+		w.wait(act + time.Second)
+		w.want("10 20 20", "blocked")
+		w.template("web:2")
+		w.run()
+		w.pass()
+		w.place("a").Local.RolledOut = false
+		w.run()
+		w.pass()
+		if got := w.place("a").Local.Replicas; got != c.want {
+			t.Errorf("%s: %d, want %d", c.most.String(), got, c.want)
 		}
 	}
 }

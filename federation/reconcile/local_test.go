@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
@@ -141,4 +142,26 @@ func newOutboxAfter(key types.NamespacedName, failures int) *outbox {
 		o.failed(key, federation.Failure{})
 	}
 	return o
+}
+
+// How many pods a Deployment may have out of service is that of its strategy; without one, the
+// engine takes the default of the API.
+func TestMaxUnavailable(t *testing.T) {
+	two := intstr.FromInt32(2)
+	for name, c := range map[string]struct {
+		strategy appsv1.DeploymentStrategy
+		want     string
+	}{
+		"none":     {appsv1.DeploymentStrategy{}, "<nil>"},
+		"recreate": {appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, "100%"},
+		"two":      {appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &two}}, "2"},
+	} {
+		got := "<nil>"
+		if m := maxUnavailable(&c.strategy); m != nil {
+			got = m.String()
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
 }
