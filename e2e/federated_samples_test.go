@@ -68,6 +68,7 @@ func federatedSamples(ctx context.Context, t *testing.T, plane *controlplane.Con
 		t.Fatal(err)
 	}
 	has(run("kubectl get frs shop"), "NAME DESIRED CURRENT READY PLACED SETTLED AGE shop 10 12 10 True True")
+	has(run("kubectl get frs shop -o wide"), "SETTLED UNPLACED MESSAGE AGE shop 10 12 10 True True 0 nothing moves or is about to")
 	described := run("kubectl describe frs shop")
 	for _, s := range shop.Status.Clusters {
 		has(described, s.Message)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -75,9 +76,12 @@ func Explain(in Input) (Explanation, error) {
 		return Explanation{}, err
 	}
 	e := Explanation{Decision: d}
+	if settled := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionSettled); settled != nil && settled.Reason == ReasonInvalidSpec {
+		return e, nil
+	}
 	preferences, err := preferencesOf(&in)
-	if err != nil || len(Validate(&in.Spec)) > 0 {
-		return e, nil // the decision says so
+	if err != nil {
+		return e, err
 	}
 	p, err := newPass(in, preferences)
 	if err != nil {

@@ -21,6 +21,8 @@ import (
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,description="Pods that are ready"
 // +kubebuilder:printcolumn:name="Placed",type=string,JSONPath=`.status.conditions[?(@.type=="Placed")].status`,description="Whether every replica has a cluster that is able to run it"
 // +kubebuilder:printcolumn:name="Settled",type=string,JSONPath=`.status.conditions[?(@.type=="Settled")].status`,description="Whether nothing moves or is about to"
+// +kubebuilder:printcolumn:name="Unplaced",type=integer,JSONPath=`.status.unplaced`,description="Replicas that no cluster is able to run, or may have",priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Settled")].message`,description="What moves or is about to",priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type FederatedReplicaSet struct {
 	metav1.TypeMeta `json:",inline"`
