@@ -32,7 +32,7 @@ TESTFLAGS ?=
 # Targets that write generated files; verify runs them and expects the files unchanged.
 GENERATED := generate-go generate-proto generate-api
 # The kinds that are custom resources, in the plural.
-RESOURCES := balancers federatedreplicasets memberclusters
+RESOURCES := balancers federatedreplicasets memberclusters workloadspreads
 
 # buf is built by its own module file: together with the other tools it cannot be tidied.
 BUF_VERSION := v1.75.0
@@ -73,10 +73,11 @@ test: ## Run all tests.
 race: ## Run the tests of the concurrent packages under the race detector.
 	@CGO_ENABLED=1 $(GO) test -race -short $(TESTFLAGS) $(RACE)
 
-worlds: ## Play random worlds against the sidecar, Balancers and FederatedReplicaSets, more than test does (WORLDS=10000 FROM=0).
+worlds: ## Play random worlds against the sidecar, Balancers, FederatedReplicaSets and WorkloadSpreads, more than test does (WORLDS=10000 FROM=0).
 	@$(GO) test ./sidecar -count=1 -timeout 60m $(TESTFLAGS) -run '^Test(Exact|NeverLater)InRandomWorlds$$' -worlds $(WORLDS) -from $(FROM)
 	@$(GO) test ./balancer -count=1 -timeout 60m $(TESTFLAGS) -run '^TestClosedLoopIsQuiet$$' -loops $(WORLDS) -from $(FROM)
 	@$(GO) test ./federation -count=1 -timeout 60m $(TESTFLAGS) -run '^TestClosedLoopSettles$$' -loops $(WORLDS) -from $(FROM)
+	@$(GO) test ./workloadspread -count=1 -timeout 60m $(TESTFLAGS) -run '^TestCountsEqualThePodsAfterQuiet$$' -loops $(WORLDS) -from $(FROM)
 
 nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, larger models, 500 Balancers, 200 FederatedReplicaSets over five clusters, 50,000 clusters with spread pods, and every fuzz target for five minutes.
 	@$(GO) test ./steering -count=1 -timeout 60m $(TESTFLAGS) -run '^TestModel$$' -deep

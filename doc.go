@@ -41,7 +41,8 @@
 // takes them away so that their sets stay level. steering leads from the calls of Cluster
 // Autoscaler and the answers of its cloud to what the sidecar answers and orders, as a state
 // machine. balancer leads from the pods of a Balancer's targets to the replicas each of them is to
-// have, and federation does the same for the clusters of a FederatedReplicaSet.
+// have, and federation does the same for the clusters of a FederatedReplicaSet. workloadspread says
+// to which subset of a WorkloadSpread each pod of a workload belongs, and which of them go first.
 //
 // Decisions. nodegroupset says which node groups are similar and splits nodes over them, and
 // nodegroupset/template what a new node of a group looks like. estimator computes how many nodes

@@ -93,6 +93,7 @@ var table = []row{
 
 	{layer: pipeline, path: "balancer", only: []string{"api/v1alpha1", "apportion", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "federation", only: []string{"api/v1alpha1", "apportion", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
+	{layer: pipeline, path: "workloadspread", only: []string{"api/v1alpha1", "apportion", "internal/admission"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "scaledown", peers: []string{"scaleup"}, banned: outside},
 	{layer: pipeline, path: "scaleup", banned: outside},
 	{layer: pipeline, path: "steering", banned: append([]string{"context", "sync", "math/rand", "k8s.io/utils/clock", "github.com/go-logr/logr"}, outside...)},
@@ -136,7 +137,7 @@ var reserved = map[string]string{
 // unreached libraries are linked neither by these packages nor by those below them, however deep: a
 // program that imports them may have another version of the library.
 var unreached = map[string][]string{
-	"k8s.io/kubernetes": {"balancer", "federation", "federation/members", "internal/explain", "internal/linked", "sidecar", "spreadplan", "steering"},
+	"k8s.io/kubernetes": {"balancer", "federation", "federation/members", "internal/explain", "internal/linked", "sidecar", "spreadplan", "steering", "workloadspread"},
 }
 
 // The packages that are linked into a Cluster Autoscaler, which has a scheduler of its own. They

@@ -20,6 +20,7 @@ const (
 const (
 	KindBalancer            = "Balancer"
 	KindFederatedReplicaSet = "FederatedReplicaSet"
+	KindWorkloadSpread      = "WorkloadSpread"
 )
 
 // MaxCount is the largest number of nodes or replicas in a document, which is the largest number

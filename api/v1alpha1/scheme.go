@@ -11,7 +11,7 @@ import (
 func AddToScheme(s *runtime.Scheme) error {
 	version := schema.GroupVersion{Group: Group, Version: Version}
 	s.AddKnownTypes(version, &Balancer{}, &BalancerList{}, &FederatedReplicaSet{}, &FederatedReplicaSetList{},
-		&MemberCluster{}, &MemberClusterList{})
+		&MemberCluster{}, &MemberClusterList{}, &WorkloadSpread{}, &WorkloadSpreadList{})
 	metav1.AddToGroupVersion(s, version)
 	return nil
 }

@@ -1,0 +1,179 @@
+package workloadspread
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// late is a pod that cannot be scheduled in its subset.
+type late struct {
+	member
+	since time.Time // when that was certain
+}
+
+// timedOut are the pods that move on: the scheduler has found no node for the critical time, and no
+// node is on its way, or has been so for too long. They are in the order in which they move. The
+// last subset has none.
+func (p *pass) timedOut() []late {
+	a := p.Spec.ScheduleStrategy.Adaptive
+	if p.Spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a == nil || orDefault(a.RescheduleCriticalSeconds, 0) == 0 {
+		return nil
+	}
+	critical := time.Duration(*a.RescheduleCriticalSeconds) * time.Second
+	patience := time.Duration(orDefault(a.AutoscalerTimeoutSeconds, v1alpha1.DefaultAutoscalerTimeoutSeconds)) * time.Second
+	var out []late
+	for _, m := range p.pods {
+		since, waiting := unschedulableSince(m.Pod)
+		if !waiting || m.subset < 0 || m.subset == len(p.Spec.Subsets)-1 {
+			continue
+		}
+		until := since.Add(critical)
+		if scaleUp, known := p.Autoscaler[m.UID]; known && waits(p.Spec) {
+			begun := scaleUp.Since
+			if scaleUp.Acting {
+				begun = begun.Add(patience)
+			}
+			if begun.After(until) {
+				until = begun
+			}
+		}
+		if p.Now.Before(until) {
+			p.next(until)
+			continue
+		}
+		out = append(out, late{m, until})
+	}
+	slices.SortStableFunc(out, func(a, b late) int { return cmp.Or(cmp.Compare(a.subset, b.subset), a.since.Compare(b.since)) })
+	return out
+}
+
+// mark lets new pods pass over the subsets with pods that cannot be scheduled, from the last time that
+// one was so. Marks that have expired are removed.
+func (p *pass) mark(timedOut []late) {
+	window := v1alpha1.DefaultUnschedulableSeconds
+	if a := p.Spec.ScheduleStrategy.Adaptive; a != nil {
+		window = orDefault(a.UnschedulableSeconds, window)
+	}
+	until := map[int]time.Time{}
+	for _, l := range timedOut {
+		end := l.since.Add(time.Duration(window) * time.Second)
+		if !end.After(p.Now) {
+			end = p.Now.Add(time.Duration(window) * time.Second) // nobody looked for long
+		}
+		if end.After(until[l.subset]) {
+			until[l.subset] = end
+		}
+	}
+	for i := range p.Spec.Subsets {
+		s := p.subsetStatus(i)
+		was := p.marked(i)
+		if end := stamp(until[i]); !until[i].IsZero() && (!was || end.After(s.UnschedulableUntil.Time)) {
+			s.UnschedulableUntil = &end
+		}
+		if !p.marked(i) {
+			s.UnschedulableUntil = nil
+			meta.SetStatusCondition(&s.Conditions, p.newCondition(v1alpha1.ConditionSchedulable, true, ReasonSchedulable, "new pods may go to the subset"))
+			continue
+		}
+		meta.SetStatusCondition(&s.Conditions, p.newCondition(v1alpha1.ConditionSchedulable, false, ReasonUnschedulable, "pods could not be scheduled: new pods pass over the subset for a while"))
+		if !was {
+			p.event(v1.EventTypeWarning, ReasonUnschedulable, "", "pods of subset "+s.Name+" cannot be scheduled: new pods pass over it")
+		}
+		p.next(s.UnschedulableUntil.Time)
+	}
+}
+
+// subsetStatus is the status of a subset, which is added if there is none.
+func (p *pass) subsetStatus(i int) *v1alpha1.WorkloadSubsetStatus {
+	name := p.Spec.Subsets[i].Name
+	if p.subset(name) == nil {
+		p.status.SubsetStatuses = append(p.status.SubsetStatuses, v1alpha1.WorkloadSubsetStatus{Name: name})
+	}
+	return p.subset(name)
+}
+
+// moveOn deletes the pods that cannot be scheduled or gives them a substitute, not too many within a
+// minute, and removes substitutes that are not needed any more.
+func (p *pass) moveOn(timedOut []late) {
+	reserve := p.Spec.ScheduleStrategy.Adaptive != nil && p.Spec.ScheduleStrategy.Adaptive.Reschedule == v1alpha1.RescheduleReserve
+	substituted := p.substitutes(reserve)
+	recent := int32(0)
+	if r := p.status.Reschedules; r != nil && p.Now.Before(r.LastTime.Add(time.Minute)) {
+		recent = r.Count
+	}
+	if len(timedOut) == 0 {
+		return
+	}
+	left := max(0, orDefault(p.Spec.ScheduleStrategy.Adaptive.MaxReschedulesPerMinute, v1alpha1.DefaultMaxReschedulesPerMinute)-recent)
+	moved := int32(0)
+	for _, l := range timedOut {
+		if substituted[l.UID] {
+			continue
+		}
+		if moved == left {
+			if moved == 0 {
+				p.next(p.status.Reschedules.LastTime.Add(time.Minute))
+			} else {
+				p.next(stamp(p.Now).Add(time.Minute))
+			}
+			break
+		}
+		if p.move(l, reserve) {
+			moved++
+		}
+	}
+	if moved > 0 {
+		p.status.Reschedules = &v1alpha1.ReplicaMoves{Count: recent + moved, LastTime: stamp(p.Now)}
+	}
+}
+
+// move deletes a pod or gives it a substitute. It is false if no later subset has room for one.
+func (p *pass) move(l late, reserve bool) bool {
+	from := p.Spec.Subsets[l.subset].Name
+	if !reserve {
+		p.decision.Delete = append(p.decision.Delete, Deletion{Pod: l.Pod, Reason: ReasonRescheduled, Message: "it could not be scheduled in subset " + from})
+		p.event(v1.EventTypeNormal, ReasonRescheduled, l.Name, fmt.Sprintf("pod %s could not be scheduled in subset %s and is deleted, so that another one goes to a later subset", l.Name, from))
+		return true
+	}
+	limits := p.counts.limits(l.revision)
+	for i := l.subset + 1; i < len(limits); i++ {
+		if p.marked(i) || limits[i] != Unlimited && p.counts.used(l.revision, i) >= limits[i] && i < len(limits)-1 {
+			continue
+		}
+		to := p.Spec.Subsets[i].Name
+		p.decision.Substitute = append(p.decision.Substitute, Substitute{For: l.Pod, Subset: to})
+		p.event(v1.EventTypeNormal, ReasonSubstituted, l.Name, fmt.Sprintf("pod %s waits in subset %s; a substitute runs in subset %s until it is ready", l.Name, from, to))
+		return true
+	}
+	return false
+}
+
+// substitutes deletes those whose pod is ready or gone, and returns the pods that have one.
+func (p *pass) substitutes(reserve bool) map[types.UID]bool {
+	waiting := map[types.UID]bool{}
+	for _, m := range p.pods {
+		waiting[m.UID] = !m.ready
+	}
+	substituted := map[types.UID]bool{}
+	for _, s := range p.Substitutes {
+		of := types.UID(s.Annotations[AnnotationSubstitute])
+		if !Active(s) {
+			continue
+		}
+		if reserve && waiting[of] && !substituted[of] {
+			substituted[of] = true
+			continue
+		}
+		p.decision.Delete = append(p.decision.Delete, Deletion{Pod: s, Reason: ReasonSubstituteGone, Message: "the pod that it stood for is ready, or gone"})
+		p.event(v1.EventTypeNormal, ReasonSubstituteGone, s.Name, "substitute "+s.Name+" is deleted: the pod that it stood for is ready, or gone")
+	}
+	return substituted
+}

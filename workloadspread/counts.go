@@ -1,0 +1,197 @@
+package workloadspread
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// counts are the pods of each revision and subset. They are those of the status, with a copy of what
+// is edited.
+type counts struct {
+	State
+	rows map[string][]v1alpha1.WorkloadSubsetCount // by revision, in the order of the spec
+
+}
+
+// counts are those of the status. Subsets that the spec does not have are left out.
+func (s State) counts() *counts {
+	c := &counts{State: s, rows: map[string][]v1alpha1.WorkloadSubsetCount{}}
+	for revision, list := range s.Status.VersionedSubsetStatuses {
+		row := c.row(revision)
+		for _, count := range list {
+			if i := c.index(count.Name); i >= 0 {
+				row[i] = *count.DeepCopy()
+			}
+		}
+	}
+	return c
+}
+
+// row has an entry for each subset of the spec.
+func (c *counts) row(revision string) []v1alpha1.WorkloadSubsetCount {
+	if row, ok := c.rows[revision]; ok {
+		return row
+	}
+	row := make([]v1alpha1.WorkloadSubsetCount, len(c.Spec.Subsets))
+	for i := range row {
+		row[i].Name = c.Spec.Subsets[i].Name
+	}
+	c.rows[revision] = row
+	return row
+}
+
+func (c *counts) of(revision string, i int) v1alpha1.WorkloadSubsetCount {
+	if row, ok := c.rows[revision]; ok {
+		return row[i]
+	}
+	return v1alpha1.WorkloadSubsetCount{Name: c.Spec.Subsets[i].Name}
+}
+
+func (c *counts) edit(revision string, i int) *v1alpha1.WorkloadSubsetCount {
+	return &c.row(revision)[i]
+}
+
+func (c *counts) index(name string) int {
+	return slices.IndexFunc(c.Spec.Subsets, func(s v1alpha1.WorkloadSubset) bool { return s.Name == name })
+}
+
+// used is how many pods of a revision a subset has: those seen and those being created, without those
+// being deleted.
+func (c *counts) used(revision string, i int) int32 { return usedBy(c.of(revision, i)) }
+
+func usedBy(count v1alpha1.WorkloadSubsetCount) int32 {
+	return max(0, count.Replicas+int32(len(count.CreatingPods))-int32(len(count.DeletingPods)))
+}
+
+// sum is how many pods of a revision all subsets have.
+func (c *counts) sum(revision string) (n int32) {
+	for i := range c.Spec.Subsets {
+		n += c.used(revision, i)
+	}
+	return n
+}
+
+// total is how many pods of all revisions a subset has.
+func (c *counts) total(i int) (n int32) {
+	for revision := range c.rows {
+		n += c.used(revision, i)
+	}
+	return n
+}
+
+// others reports whether there are pods of another revision.
+func (c *counts) others(revision string) bool {
+	for other := range c.rows {
+		if other != revision && c.sum(other) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *counts) replicas() int32 { return c.Workload.Replicas }
+
+// overshoot is by how many pods of all revisions the subsets exceed their limits together.
+func (c *counts) overshoot() (n int32) {
+	for i, limit := range c.limitsOfAll() {
+		if limit != Unlimited {
+			n += max(0, c.total(i)-limit)
+		}
+	}
+	return n
+}
+
+// limits are the limits of the pods of a revision.
+func (c *counts) limits(revision string) []int32 { return c.limitsAt(revision, c.replicas()) }
+
+func (c *counts) limitsAt(revision string, replicas int32) []int32 {
+	return Limits(c.Spec, replicas, c.held(func(i int) int32 { return c.used(revision, i) }))
+}
+
+// limitsOfAll are the limits of the pods of all revisions together.
+func (c *counts) limitsOfAll() []int32 { return Limits(c.Spec, c.replicas(), c.held(c.total)) }
+
+// held is what subsets that are marked as unschedulable keep; nil if there is none.
+func (s State) held(has func(i int) int32) []int32 {
+	var held []int32
+	for i := range s.Spec.Subsets {
+		if s.marked(i) {
+			if held == nil {
+				held = slices.Repeat([]int32{free}, len(s.Spec.Subsets))
+			}
+			held[i] = has(i)
+		}
+	}
+	return held
+}
+
+// closed is what subsets may get of a StatefulSet: nothing if they are marked.
+func (s State) closed() []int32 { return s.held(func(int) int32 { return 0 }) }
+
+// marked reports whether new pods pass over a subset. The mark is that of all revisions, and the last
+// subset never has one.
+func (s State) marked(i int) bool {
+	if s.Spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || i == len(s.Spec.Subsets)-1 {
+		return false
+	}
+	of := s.subset(s.Spec.Subsets[i].Name)
+	return of != nil && of.UnschedulableUntil != nil && s.Now.Before(of.UnschedulableUntil.Time)
+}
+
+// subset is the status of a subset over all revisions; nil if there is none yet.
+func (s State) subset(name string) *v1alpha1.WorkloadSubsetStatus {
+	for i := range s.Status.SubsetStatuses {
+		if s.Status.SubsetStatuses[i].Name == name {
+			return &s.Status.SubsetStatuses[i]
+		}
+	}
+	return nil
+}
+
+// stored is the status with these counts.
+func (c *counts) stored() *v1alpha1.WorkloadSpreadStatus {
+	out := *c.Status
+	out.Replicas, out.Surge = c.Workload.Replicas, c.Workload.Surge
+	out.VersionedSubsetStatuses = map[string][]v1alpha1.WorkloadSubsetCount{}
+	for _, revision := range slices.Sorted(maps.Keys(c.rows)) {
+		limits := c.limits(revision)
+		row := slices.Clone(c.rows[revision])
+		for i := range row {
+			row[i].MissingReplicas = missing(limits[i], usedBy(row[i]))
+		}
+		out.VersionedSubsetStatuses[revision] = row
+	}
+	out.SubsetStatuses = nil
+	var filled []string
+	for i, limit := range c.limitsOfAll() {
+		name := c.Spec.Subsets[i].Name
+		all := v1alpha1.WorkloadSubsetStatus{Name: name}
+		if before := c.subset(name); before != nil {
+			all = *before.DeepCopy()
+		}
+		all.MaxReplicas, all.Replicas = limit, 0
+		for revision := range c.rows {
+			all.Replicas += c.of(revision, i).Replicas
+		}
+		all.MissingReplicas = missing(limit, c.total(i))
+		out.SubsetStatuses = append(out.SubsetStatuses, all)
+		most := "-"
+		if limit != Unlimited {
+			most = number(limit)
+		}
+		filled = append(filled, fmt.Sprintf("%s %d/%s", name, all.Replicas, most))
+	}
+	out.Filled = strings.Join(filled, ", ")
+	return &out
+}
+
+func missing(limit, used int32) int32 {
+	if limit == Unlimited {
+		return Unlimited
+	}
+	return min(max(limit-used, 0), limit)
+}

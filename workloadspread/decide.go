@@ -1,0 +1,147 @@
+package workloadspread
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// Input is what was observed. Nothing in it is changed.
+type Input struct {
+	// Name and Generation of the WorkloadSpread.
+	Name       string
+	Generation int64
+	State
+	// Pods are those of the workload that the filter selects, without substitutes.
+	Pods []*v1.Pod
+	// Nodes are those of pods without an assignment, by name. Others may be missing.
+	Nodes map[string]*v1.Node
+	// Substitutes are the pods that run in place of others.
+	Substitutes []*v1.Pod
+	// Autoscaler is what it does about pods, by their UID. It has no entries without an autoscaler.
+	Autoscaler map[types.UID]ScaleUp
+	// BareAssignments true leaves out the metadata of the patch when pods that were there before are
+	// assigned.
+	BareAssignments bool
+}
+
+// ScaleUp is what the autoscaler does about a pod.
+type ScaleUp struct {
+	// Acting is true while a node is on its way, and false if the autoscaler has given up.
+	Acting bool
+	// Since is when that began.
+	Since time.Time
+}
+
+// Decision is what to do, in this order: store the status, then the rest.
+type Decision struct {
+	// Status must be stored if Changed.
+	Status  *v1alpha1.WorkloadSpreadStatus
+	Changed bool
+	// Assign are pods that get an assignment.
+	Assign []Assign
+	// Costs are deletion costs to write: those that differ.
+	Costs []Cost
+	// Delete are pods to delete, if they still have the same UID.
+	Delete []Deletion
+	// Substitute are pods to create a substitute for.
+	Substitute []Substitute
+	// Events are what there is to say.
+	Events []Event
+	// Next is when to decide again if nothing happens before; zero if there is no need.
+	Next time.Time
+}
+
+// Deletion is a pod to delete.
+type Deletion struct {
+	Pod             *v1.Pod
+	Reason, Message string
+}
+
+// Substitute is a pod that waits, and the subset that is to run a copy of it.
+type Substitute struct {
+	For    *v1.Pod
+	Subset string
+}
+
+// Event is an event about a pod, or about the WorkloadSpread if there is none.
+type Event struct {
+	Type            string
+	Reason, Message string
+	Pod             string
+}
+
+// Decide looks at all pods.
+func Decide(in Input) Decision {
+	p := &pass{Input: in, before: in.Status}
+	p.status = *in.Status.DeepCopy()
+	p.status.ObservedGeneration = in.Generation
+	if errs := Validate(in.Spec, nil); len(errs) > 0 {
+		p.condition(v1alpha1.ConditionSpecValid, false, ReasonInvalidSpec, errs.ToAggregate().Error())
+		return p.result(&p.status)
+	}
+	p.condition(v1alpha1.ConditionSpecValid, true, ReasonValid, "the spec is valid")
+	if !in.Workload.Found {
+		p.condition(v1alpha1.ConditionTargetFound, false, ReasonNotFound, "there is no "+describe(in.Spec))
+		return p.result(&p.status)
+	}
+	p.condition(v1alpha1.ConditionTargetFound, true, ReasonFound, describe(in.Spec)+" exists")
+	p.Status = &p.status
+	p.counts = p.State.counts()
+	p.pods = p.members(in.Pods)
+	timedOut := p.timedOut()
+	p.mark(timedOut)
+	p.classify()
+	p.account()
+	p.moveOn(timedOut)
+	p.costs()
+	p.report()
+	return p.result(p.counts.stored())
+}
+
+// pass is a decision in the making.
+type pass struct {
+	Input
+	before   *v1alpha1.WorkloadSpreadStatus
+	status   v1alpha1.WorkloadSpreadStatus
+	counts   *counts
+	pods     []member
+	decision Decision
+}
+
+func (p *pass) result(status *v1alpha1.WorkloadSpreadStatus) Decision {
+	p.decision.Status = status
+	p.decision.Changed = !equality.Semantic.DeepEqual(p.before, status)
+	return p.decision
+}
+
+// next asks for a decision at a time.
+func (p *pass) next(at time.Time) {
+	if p.decision.Next.IsZero() || at.Before(p.decision.Next) {
+		p.decision.Next = at
+	}
+}
+
+func (p *pass) event(kind, reason, pod, message string) {
+	p.decision.Events = append(p.decision.Events, Event{Type: kind, Reason: reason, Pod: pod, Message: message})
+}
+
+func (p *pass) condition(kind string, is bool, reason, message string) {
+	meta.SetStatusCondition(&p.status.Conditions, p.newCondition(kind, is, reason, message))
+}
+
+func (p *pass) newCondition(kind string, is bool, reason, message string) metav1.Condition {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	return metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: p.Generation, LastTransitionTime: stamp(p.Now),
+	}
+}

@@ -1,0 +1,202 @@
+package workloadspread
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+func in(key string, values ...string) v1.NodeSelectorRequirement {
+	return v1.NodeSelectorRequirement{Key: key, Operator: v1.NodeSelectorOpIn, Values: values}
+}
+
+func webPod() *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Namespace: "shop", Labels: map[string]string{"app": "web", "pod-template-hash": "5d9c"}},
+		Spec: v1.PodSpec{
+			Priority: new(int32(7)), PriorityClassName: "high",
+			Tolerations: []v1.Toleration{{Key: "gpu", Operator: v1.TolerationOpExists}},
+			Containers:  []v1.Container{{Name: "main", Image: "web:1"}},
+		},
+	}
+}
+
+func withPatch(patch string) *v1alpha1.WorkloadSubset {
+	return &v1alpha1.WorkloadSubset{Name: "a", Patch: &runtime.RawExtension{Raw: []byte(patch)}}
+}
+
+var toA = Assignment{Name: "spread", Subset: "a", ID: "1"}
+
+func TestInjectionAddsToEveryTerm(t *testing.T) {
+	pod := webPod()
+	pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
+			{MatchExpressions: []v1.NodeSelectorRequirement{in("disk", "ssd")}}, {MatchExpressions: []v1.NodeSelectorRequirement{in("disk", "hdd")}}, {},
+		}},
+		PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1}},
+	}}
+	before := pod.DeepCopy()
+	subset := &v1alpha1.WorkloadSubset{
+		Name:                  "a",
+		Tolerations:           []v1.Toleration{{Key: "spot", Operator: v1.TolerationOpExists}},
+		RequiredNodeSelector:  &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{in("zone", "a")}, MatchFields: []v1.NodeSelectorRequirement{in("metadata.name", "n")}},
+		PreferredNodeSelector: []v1.PreferredSchedulingTerm{{Weight: 2}},
+	}
+	got, err := Inject(pod, subset, toA, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	affinity := got.Spec.Affinity.NodeAffinity
+	for i, term := range affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[:2] {
+		if len(term.MatchExpressions) != 2 || term.MatchExpressions[1].Key != "zone" || len(term.MatchFields) != 1 {
+			t.Errorf("term %d: %+v", i, term)
+		}
+	}
+	if empty := affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[2]; len(empty.MatchExpressions) != 0 {
+		t.Errorf("a term that matches nothing: %+v", empty)
+	}
+	if p := affinity.PreferredDuringSchedulingIgnoredDuringExecution; len(p) != 2 || p[1].Weight != 2 {
+		t.Errorf("preferred: %+v", p)
+	}
+	if l := got.Spec.Tolerations; len(l) != 2 || l[0].Key != "gpu" || l[1].Key != "spot" {
+		t.Errorf("tolerations: %+v", l)
+	}
+	if a, ok := AssignmentOf(got); !ok || a != toA {
+		t.Errorf("assignment: %+v", a)
+	}
+	if !equality.Semantic.DeepEqual(pod, before) {
+		t.Error("the pod that was handed in has changed")
+	}
+}
+
+func TestPatchesThatFit(t *testing.T) {
+	got, err := Inject(webPod(), withPatch(`{"metadata":{"labels":{"resource.cpu/arch":"arm"},"annotations":{"x":"y"}},"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":"300m","memory":"600Mi"}}}]}}`), toA, labels.SelectorFromSet(labels.Set{"app": "web"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := got.Spec.Containers[0]; c.Image != "web:1" || !c.Resources.Limits.Cpu().Equal(resource.MustParse("300m")) || got.Labels["resource.cpu/arch"] != "arm" || got.Spec.Priority == nil {
+		t.Errorf("%+v", got)
+	}
+	got, err = Inject(webPod(), withPatch(`{"spec":{"priorityClassName":"low"}}`), toA, nil)
+	if err != nil || got.Spec.Priority != nil {
+		t.Errorf("another class keeps priority %v: %v", got.Spec.Priority, err)
+	}
+	got, err = Inject(webPod(), withPatch(`{"spec":{"volumes":[{"name":"tmp","emptyDir":{}}],"tolerations":[{"key":"gpu","operator":"Exists"},{"key":"x","operator":"Exists"}]}}`), toA, nil)
+	if err != nil || len(got.Spec.Volumes) != 1 {
+		t.Errorf("%+v: %v", got, err)
+	}
+}
+
+func TestPatchesThatAreRefused(t *testing.T) {
+	for patch, want := range map[string]string{
+		`{"metadata":{"name":"x"}}`:           "metadata.name",
+		`{"metadata":{"generateName":"x-"}}`:  "metadata.name",
+		`{"metadata":{"namespace":"x"}}`:      "metadata.namespace",
+		`{"metadata":{"uid":"x"}}`:            "metadata.uid",
+		`{"metadata":{"finalizers":["x/y"]}}`: "metadata.finalizers",
+		`{"metadata":{"ownerReferences":[{"uid":"1","name":"x","kind":"X","apiVersion":"v1"}]}}`:       "metadata.ownerReferences",
+		`{"metadata":{"labels":{"pod-template-hash":"x"}}}`:                                            "pod-template-hash",
+		`{"metadata":{"labels":{"pod-template-hash":null}}}`:                                           "pod-template-hash",
+		`{"metadata":{"labels":{"app":"api"}}}`:                                                        "labels by which the workload finds its pods",
+		`{"metadata":{"annotations":{"evenkeel.dev/workload-spread":"{}"}}}`:                           "evenkeel.dev/workload-spread",
+		`{"metadata":{"annotations":null}}`:                                                            "evenkeel.dev/workload-spread",
+		`{"metadata":{"annotations":{"$patch":"replace"}}}`:                                            "evenkeel.dev/workload-spread",
+		`{"metadata":{"annotations":{"controller.kubernetes.io/pod-deletion-cost":"1"}}}`:              "pod-deletion-cost",
+		`{"status":{"phase":"Running"}}`:                                                               "status",
+		`{"kind":"Node"}`:                                                                              "kind",
+		`{"spec":{"nodeName":"n"}}`:                                                                    "spec.nodeName",
+		`{"spec":{"serviceAccountName":"admin"}}`:                                                      "spec.serviceAccountName",
+		`{"spec":{"serviceAccount":"admin"}}`:                                                          "spec.serviceAccountName",
+		`{"spec":{"automountServiceAccountToken":true}}`:                                               "spec.automountServiceAccountToken",
+		`{"spec":{"hostNetwork":true}}`:                                                                "spec.hostNetwork",
+		`{"spec":{"hostPID":true}}`:                                                                    "spec.hostPID",
+		`{"spec":{"hostIPC":true}}`:                                                                    "spec.hostIPC",
+		`{"spec":{"hostUsers":true}}`:                                                                  "spec.hostUsers",
+		`{"spec":{"securityContext":{"runAsUser":0}}}`:                                                 "spec.securityContext",
+		`{"spec":{"containers":[{"name":"main","securityContext":{"privileged":true}}]}}`:              "spec.containers[main].securityContext",
+		`{"spec":{"containers":[{"name":"main","ports":[{"containerPort":80,"hostPort":80}]}]}}`:       "spec.containers[main].ports.hostPort",
+		`{"spec":{"initContainers":[{"name":"x","image":"x","securityContext":{"privileged":true}}]}}`: "spec.initContainers[x].securityContext",
+		`{"spec":{"volumes":[{"name":"root","hostPath":{"path":"/"}}]}}`:                               "spec.volumes[root]",
+		`{"spec":{"volumes":[{"name":"s","secret":{"secretName":"s"}}]}}`:                              "spec.volumes[s]",
+		`{"spec":{"tolerations":null}}`:                                                                "must not remove spec.tolerations",
+		`{"spec":{"affinity":null}}`:                                                                   "spec.affinity.nodeAffinity",
+		`{"spec":{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[]}}}}}`: "spec.affinity.nodeAffinity",
+		`{"spec":{"containers":null}}`:                                "at least one container",
+		`{"spec":{"containers":[{"name":"main","$patch":"delete"}]}}`: "at least one container",
+		`{"spec":{"containers":[{"name":"other"}]}}`:                  "needs an image",
+		`{"spec":{"containers":[{"image":"x"}]}}`:                     "cannot be merged",
+		`{"spec":{"containers":5}}`:                                   "",
+		`{"spec":{"priority":"high"}}`:                                "breaks the pod",
+		`{"metadata":{"labels":{"x":"a b"}}}`:                         "breaks the pod",
+		`[]`:                                                          "cannot be merged",
+	} {
+		subset := withPatch(patch)
+		subset.RequiredNodeSelector = &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{in("zone", "a")}}
+		got, err := Inject(webPod(), subset, toA, labels.SelectorFromSet(labels.Set{"app": "web"}))
+		if err == nil || !strings.Contains(err.Error(), want) || got != nil {
+			t.Errorf("%s: %v, want %q", patch, err, want)
+		}
+	}
+}
+
+// Whatever the patch is, the pod stays what it was, in its place, and a pod.
+func FuzzInject(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"spec":{"containers":[{"name":"main","image":"x"}]}}`, `{"metadata":{"labels":{"a":"b"}}}`, `{"spec":{"$patch":"replace"}}`,
+		`{"$patch":"delete"}`, `{"spec":{"$setElementOrder/containers":[{"name":"x"}]}}`, `{"spec":{"$retainKeys":["x"]}}`, `null`, `{"metadata":null}`,
+		`{"spec":{"tolerations":[{"$patch":"replace"}]}}`, `{"metadata":{"$deleteFromPrimitiveList/finalizers":["x"]}}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, patch string) {
+		pod := webPod()
+		before := pod.DeepCopy()
+		got, err := Inject(pod, withPatch(patch), toA, nil)
+		if !equality.Semantic.DeepEqual(pod, before) {
+			t.Fatal("the pod that was handed in has changed")
+		}
+		if err != nil {
+			return
+		}
+		if a, ok := AssignmentOf(got); !ok || a != toA || got.Namespace != "shop" || got.GenerateName != "web-" || got.Name != "" {
+			t.Fatalf("%+v", got.ObjectMeta)
+		}
+		if len(got.Spec.Containers) == 0 || got.Spec.HostNetwork || got.Spec.ServiceAccountName != "" || len(got.Spec.Tolerations) < 1 || got.Labels["pod-template-hash"] != "5d9c" {
+			t.Fatalf("%+v", got.Spec)
+		}
+		again, err := Inject(pod, withPatch(patch), toA, nil)
+		one, _ := json.Marshal(got)
+		two, _ := json.Marshal(again)
+		if err != nil || string(one) != string(two) {
+			t.Fatalf("%s, then %s: %v", one, two, err)
+		}
+	})
+}
+
+// Paths of replicas are read without surprises.
+func FuzzObserve(f *testing.F) {
+	for _, path := range []string{"spec.replicas", "spec.parts.1.size", "spec.parts.-1.size", "", "..", "spec.parts.99999999999999999999.size", "spec"} {
+		f.Add(path, int64(3))
+	}
+	f.Fuzz(func(t *testing.T, path string, n int64) {
+		spec := deployment("")
+		spec.TargetFilter = &v1alpha1.WorkloadFilter{ReplicasPathList: []string{path}}
+		object := map[string]any{"spec": map[string]any{"replicas": n, "parts": []any{map[string]any{"size": n}, map[string]any{"size": n}}}}
+		w, err := Observe(spec, object)
+		switch {
+		case err != nil && w != Workload{}:
+			t.Fatalf("%+v with %v", w, err)
+		case err == nil && w.Replicas != 0 && int64(w.Replicas) != n:
+			t.Fatalf("%d at %s of %d", w.Replicas, path, n)
+		}
+	})
+}

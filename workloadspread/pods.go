@@ -1,0 +1,224 @@
+package workloadspread
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// OneRevision is the revision of pods that have none in their labels.
+const OneRevision = "all"
+
+// RevisionOf is the revision of the workload that a pod is of.
+func RevisionOf(pod *v1.Pod) string {
+	for _, key := range []string{"pod-template-hash", "controller-revision-hash"} {
+		if value := pod.Labels[key]; value != "" {
+			return value
+		}
+	}
+	return OneRevision
+}
+
+// OrdinalOf is the ordinal of a pod of a StatefulSet by its name, or -1.
+func OrdinalOf(name string) int32 {
+	n, err := strconv.ParseUint(name[strings.LastIndexByte(name, '-')+1:], 10, 31)
+	if err != nil || !strings.Contains(name, "-") {
+		return -1
+	}
+	return int32(n)
+}
+
+// Active reports whether a pod counts: it has not ended and is not being deleted.
+func Active(pod *v1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed
+}
+
+// member is an active pod of the workload.
+type member struct {
+	*v1.Pod
+	id       string
+	revision string
+	subset   int // -1: none
+	ready    bool
+}
+
+// members are the active pods, in the order of their names.
+func (p *pass) members(pods []*v1.Pod) []member {
+	var out []member
+	for _, pod := range pods {
+		if !Active(pod) {
+			continue
+		}
+		m := member{Pod: pod, id: pod.Name, revision: RevisionOf(pod), subset: -1, ready: condition(pod, v1.PodReady) == v1.ConditionTrue}
+		a, ok := AssignmentOf(pod)
+		if ok && a.Name == p.Name {
+			m.subset = p.counts.index(a.Subset)
+			if a.ID != "" {
+				m.id = a.ID
+			}
+		}
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b member) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func condition(pod *v1.Pod, kind v1.PodConditionType) v1.ConditionStatus {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return v1.ConditionUnknown
+}
+
+// Assign is a pod that was there before, and the subset that it matches.
+type Assign struct {
+	Pod *v1.Pod
+	// Subset is the name of the subset.
+	Subset string
+	// Labels and Annotations must be set on the pod; the annotation of the assignment is one of them.
+	Labels, Annotations map[string]string
+}
+
+// classify finds subsets for pods on nodes that have no assignment, older pods first. Ones that were
+// admitted without a subset stay without.
+func (p *pass) classify() {
+	order := make([]int, 0, len(p.pods))
+	room := map[string][]int32{}
+	for i := range p.pods {
+		m := &p.pods[i]
+		if room[m.revision] == nil {
+			room[m.revision] = slices.Clone(p.counts.limits(m.revision))
+		}
+		if m.subset >= 0 {
+			room[m.revision][m.subset] = max(room[m.revision][m.subset]-1, min(room[m.revision][m.subset], 0))
+		}
+		if a, ok := AssignmentOf(m.Pod); (!ok || a.Name != p.Name) && m.Spec.NodeName != "" && p.Nodes[m.Spec.NodeName] != nil {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return p.pods[a].CreationTimestamp.Compare(p.pods[b].CreationTimestamp.Time)
+	})
+	for _, i := range order {
+		m := &p.pods[i]
+		best, most := -1, -1
+		for j := range p.Spec.Subsets {
+			left := room[m.revision][j]
+			if score := p.score(m.Pod, &p.Spec.Subsets[j], p.Nodes[m.Spec.NodeName], left != 0); score > most {
+				best, most = j, score
+			}
+		}
+		if best < 0 {
+			continue
+		}
+		m.subset = best
+		room[m.revision][best] = max(room[m.revision][best]-1, min(room[m.revision][best], 0))
+		p.decision.Assign = append(p.decision.Assign, p.assign(m, &p.Spec.Subsets[best]))
+	}
+}
+
+// score is how well a pod on a node matches a subset, or -1: 100 for each unit of a preferred term's
+// weight, 10 if the patch would change nothing, 1 for room.
+func (p *pass) score(pod *v1.Pod, s *v1alpha1.WorkloadSubset, node *v1.Node, room bool) int {
+	with, err := Inject(pod, &v1alpha1.WorkloadSubset{RequiredNodeSelector: s.RequiredNodeSelector, Tolerations: s.Tolerations}, Assignment{}, nil)
+	if err != nil {
+		return -1
+	}
+	if match, err := nodeaffinity.GetRequiredNodeAffinity(with).Match(node); err != nil || !match {
+		return -1
+	}
+	if _, untolerated := corev1.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, with.Spec.Tolerations, func(t *v1.Taint) bool {
+		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
+	}, false); untolerated {
+		return -1
+	}
+	score := 0
+	if terms, err := nodeaffinity.NewPreferredSchedulingTerms(s.PreferredNodeSelector); err == nil {
+		score += 100 * int(terms.Score(node))
+	}
+	if s.Patch == nil || changesNothing(pod, s.Patch.Raw) {
+		score += 10
+	}
+	if room {
+		score++
+	}
+	return score
+}
+
+func (p *pass) assign(m *member, s *v1alpha1.WorkloadSubset) Assign {
+	out := Assign{Pod: m.Pod, Subset: s.Name, Annotations: map[string]string{}}
+	if s.Patch != nil && !p.BareAssignments {
+		if with, err := patched(m.Pod, s.Patch.Raw, nil, false); err == nil {
+			out.Labels, out.Annotations = added(m.Labels, with.Labels), added(m.Annotations, with.Annotations)
+		}
+	}
+	out.Annotations[AnnotationSpread] = Assignment{Name: p.Name, Subset: s.Name}.String()
+	return out
+}
+
+// added is what a map has that another one has not.
+func added(before, after map[string]string) map[string]string {
+	out := maps.Clone(after)
+	maps.DeleteFunc(out, func(key, value string) bool { return has(before, key) && before[key] == value })
+	if out == nil {
+		out = map[string]string{}
+	}
+	return out
+}
+
+// unschedulableSince is since when the scheduler finds no node for a pod. It is false if the scheduler
+// has not said so, or has found one.
+func unschedulableSince(pod *v1.Pod) (time.Time, bool) {
+	if pod.Spec.NodeName != "" || pod.Status.Phase != v1.PodPending && pod.Status.Phase != "" {
+		return time.Time{}, false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled {
+			since := c.LastTransitionTime
+			if since.IsZero() {
+				since = pod.CreationTimestamp
+			}
+			return since.Time, c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable
+		}
+	}
+	return time.Time{}, false
+}
+
+// keepFirst orders the pods that their controller deletes first to the end: those without a node,
+// pending, not ready, and younger ones.
+func keepFirst(a, b member) int {
+	phase := func(m member) int { return slices.Index([]v1.PodPhase{v1.PodRunning, v1.PodUnknown}, m.Status.Phase) }
+	return cmp.Or(
+		cmp.Compare(no(a.Spec.NodeName != ""), no(b.Spec.NodeName != "")),
+		cmp.Compare(uint(phase(a)), uint(phase(b))), // all other phases come last
+		cmp.Compare(no(a.ready), no(b.ready)),
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+func no(is bool) int {
+	if is {
+		return 0
+	}
+	return 1
+}
+
+// expired reports whether an entry is older than a timeout, and when it is.
+func expired(entry metav1.Time, timeout int32, now time.Time) (bool, time.Time) {
+	at := entry.Add(time.Duration(timeout) * time.Second)
+	return !now.Before(at), at
+}

@@ -1,0 +1,54 @@
+package workloadspread
+
+// The reasons of admissions, and of the events about them.
+const (
+	// ReasonAdmitted: the pod belongs to a subset.
+	ReasonAdmitted = "Admitted"
+	// ReasonAgain: the pod was admitted before, and belongs to the same subset.
+	ReasonAgain = "AdmittedAgain"
+	// ReasonNoRoom: no subset has room for the pod. It is also a reason of the condition AllInSubsets.
+	ReasonNoRoom = "NoRoom"
+	// ReasonUncertain: the workload has all its pods, so some of those counted do not exist any more.
+	ReasonUncertain = "CountUncertain"
+)
+
+// The reasons of events.
+const (
+	// ReasonCreationTimedOut: a pod that was admitted has not been seen in time.
+	ReasonCreationTimedOut = "CreationTimedOut"
+	// ReasonDeletionTimedOut: a pod whose deletion was admitted is still there.
+	ReasonDeletionTimedOut = "DeletionTimedOut"
+	// ReasonUnschedulable: new pods pass over a subset. It is also a reason of the condition
+	// Schedulable.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonRescheduled: a pod that cannot be scheduled is deleted.
+	ReasonRescheduled = "Rescheduled"
+	// ReasonSubstituted: a pod that cannot be scheduled gets a substitute.
+	ReasonSubstituted = "Substituted"
+	// ReasonSubstituteGone: a substitute is not needed any more.
+	ReasonSubstituteGone = "SubstituteNotNeeded"
+)
+
+// The reasons of conditions.
+const (
+	// ReasonFound: the workload exists.
+	ReasonFound = "Found"
+	// ReasonNotFound: there is no such workload.
+	ReasonNotFound = "NotFound"
+	// ReasonValid: the spec is valid.
+	ReasonValid = "Valid"
+	// ReasonInvalidSpec: the spec is invalid, and nothing is done.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonDeletionCost: the controller of the workload reads deletion costs.
+	ReasonDeletionCost = "DeletionCost"
+	// ReasonByOrdinal: the controller of the workload deletes the highest ordinal first.
+	ReasonByOrdinal = "ByOrdinal"
+	// ReasonNotRead: the controller of the workload does not read deletion costs.
+	ReasonNotRead = "DeletionCostNotRead"
+	// ReasonAssigned: every pod belongs to a subset.
+	ReasonAssigned = "Assigned"
+	// ReasonUnassigned: some pods belong to no subset.
+	ReasonUnassigned = "Unassigned"
+	// ReasonSchedulable: new pods may go to the subset.
+	ReasonSchedulable = "Schedulable"
+)

@@ -1,0 +1,271 @@
+package workloadspread
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/admission"
+)
+
+// Validate returns the errors in the spec of a WorkloadSpread: all that the schema refuses, and what
+// it cannot say, which is about node selectors, tolerations and patches. The template is that of the
+// workload, which every patch must fit; nil if it is not known.
+func Validate(spec *v1alpha1.WorkloadSpreadSpec, template *v1.PodTemplateSpec) field.ErrorList {
+	c, at := checker{spec: spec}, field.NewPath("spec")
+	c.target(at)
+	c.subsets(at.Child("subsets"), template)
+	c.percentages(at.Child("subsets"))
+	option(&c, at.Child("distribution"), spec.Distribution, v1alpha1.DistributeOrdered, v1alpha1.DistributeEven, v1alpha1.DistributeWeighted)
+	option(&c, at.Child("whenFull"), spec.WhenFull, v1alpha1.WhenFullAdmit, v1alpha1.WhenFullRefuse)
+	c.within(at.Child("creatingTimeoutSeconds"), spec.CreatingTimeoutSeconds, 1, 3600)
+	c.within(at.Child("deletingTimeoutSeconds"), spec.DeletingTimeoutSeconds, 1, 3600)
+	c.strategy(at.Child("scheduleStrategy"))
+	return c.errs
+}
+
+// ValidateUpdate returns the errors of a change: a spec keeps its target, except for the version.
+func ValidateUpdate(spec, old *v1alpha1.WorkloadSpreadSpec) field.ErrorList {
+	if targetOf(spec) == targetOf(old) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "targetRef"), describe(spec), "cannot be changed, except for the version: create another WorkloadSpread")}
+}
+
+// ValidateTarget refuses a WorkloadSpread whose target another one of the namespace has.
+func ValidateTarget(object *v1alpha1.WorkloadSpread, others []v1alpha1.WorkloadSpread) field.ErrorList {
+	for i := range others {
+		o := &others[i]
+		if o.Namespace == object.Namespace && o.Name != object.Name && targetOf(&o.Spec) == targetOf(&object.Spec) {
+			return field.ErrorList{field.Duplicate(field.NewPath("spec", "targetRef"), describe(&object.Spec)+", which the WorkloadSpread "+o.Name+" spreads")}
+		}
+	}
+	return nil
+}
+
+// mostSubsets is how many subsets the schema allows.
+const mostSubsets = 15
+
+type target struct{ group, kind, name string }
+
+func targetOf(spec *v1alpha1.WorkloadSpreadSpec) target {
+	version, _ := schema.ParseGroupVersion(spec.TargetRef.APIVersion) // an invalid one has no group
+	return target{version.Group, spec.TargetRef.Kind, spec.TargetRef.Name}
+}
+
+func describe(spec *v1alpha1.WorkloadSpreadSpec) string {
+	return spec.TargetRef.Kind + " " + spec.TargetRef.Name
+}
+
+// checker collects the errors.
+type checker struct {
+	spec *v1alpha1.WorkloadSpreadSpec
+	errs field.ErrorList
+}
+
+func (c *checker) add(err *field.Error) { c.errs = append(c.errs, err) }
+
+func (c *checker) target(at *field.Path) {
+	ref, at, spec := c.spec.TargetRef, at.Child("targetRef"), at
+	for _, f := range []struct{ name, value string }{{"apiVersion", ref.APIVersion}, {"kind", ref.Kind}, {"name", ref.Name}} {
+		if f.value == "" {
+			c.add(field.Required(at.Child(f.name), "name the workload completely"))
+		}
+	}
+	if _, err := schema.ParseGroupVersion(ref.APIVersion); err != nil {
+		c.add(field.Invalid(at.Child("apiVersion"), ref.APIVersion, "must be group/version"))
+	}
+	filter := c.spec.TargetFilter
+	if kindOf(c.spec) == otherKind && ref.Kind != "" && (filter == nil || len(filter.ReplicasPathList) == 0) {
+		c.add(field.Invalid(at.Child("kind"), ref.Kind, "must be a Deployment, ReplicaSet or StatefulSet of apps, or a Job of batch; any other kind needs targetFilter.replicasPathList"))
+	}
+	if filter == nil {
+		return
+	}
+	for i, path := range filter.ReplicasPathList {
+		if slices.Contains(strings.Split(path, "."), "") {
+			c.add(field.Invalid(spec.Child("targetFilter", "replicasPathList").Index(i), path, "must be names or indexes with dots between them"))
+		}
+	}
+	if filter.Selector != nil {
+		c.errs = append(c.errs, validation.ValidateLabelSelector(filter.Selector.Meta(), validation.LabelSelectorValidationOptions{}, spec.Child("targetFilter", "selector"))...)
+	}
+}
+
+func (c *checker) subsets(at *field.Path, template *v1.PodTemplateSpec) {
+	if len(c.spec.Subsets) == 0 {
+		c.add(field.Required(at, "a workload is spread over at least one subset"))
+	}
+	if n := len(c.spec.Subsets); n > mostSubsets {
+		c.add(field.TooMany(at, n, mostSubsets))
+	}
+	names := map[string]bool{}
+	for i := range c.spec.Subsets {
+		s, at := &c.spec.Subsets[i], at.Index(i)
+		if problems := utilvalidation.IsDNS1123Label(s.Name); len(problems) > 0 {
+			c.add(field.Invalid(at.Child("name"), s.Name, problems[0]))
+		}
+		if names[s.Name] {
+			c.add(field.Duplicate(at.Child("name"), s.Name))
+		}
+		names[s.Name] = true
+		c.bounds(at, s)
+		if s.RequiredNodeSelector != nil {
+			c.errs = append(c.errs, admission.NodeTerm(at.Child("requiredNodeSelector"), s.RequiredNodeSelector)...)
+		}
+		for j := range s.PreferredNodeSelector {
+			p, at := &s.PreferredNodeSelector[j], at.Child("preferredNodeSelector").Index(j)
+			c.within(at.Child("weight"), &p.Weight, 1, 100)
+			c.errs = append(c.errs, admission.NodeTerm(at.Child("preference"), &p.Preference)...)
+		}
+		c.errs = append(c.errs, admission.Tolerations(at.Child("tolerations"), s.Tolerations)...)
+		c.patch(at.Child("patch"), s, template)
+	}
+}
+
+func (c *checker) bounds(at *field.Path, s *v1alpha1.WorkloadSubset) {
+	c.within(at.Child("minReplicas"), s.MinReplicas, 0, v1alpha1.MaxCount)
+	c.within(at.Child("base"), s.Base, 0, v1alpha1.MaxCount)
+	c.within(at.Child("weight"), s.Weight, 0, 1_000_000_000)
+	if c.spec.Distribution != v1alpha1.DistributeWeighted {
+		c.absent(at.Child("weight"), s.Weight, "is for distribution Weighted only")
+		c.absent(at.Child("base"), s.Base, "is for distribution Weighted only")
+	}
+	if s.MinReplicas != nil {
+		c.absent(at.Child("base"), s.Base, "cannot be combined with minReplicas")
+	}
+	if s.MaxReplicas == nil {
+		return
+	}
+	if s.MaxReplicas.Type == intstr.String {
+		if _, ok := percentage(s.MaxReplicas.StrVal); !ok {
+			c.add(field.Invalid(at.Child("maxReplicas"), s.MaxReplicas.StrVal, "must be a number or a whole percentage, 0 or more"))
+		}
+		c.absent(at.Child("minReplicas"), s.MinReplicas, "cannot be combined with a maxReplicas in percent")
+		return
+	}
+	if s.MaxReplicas.IntVal < 0 {
+		c.add(field.Invalid(at.Child("maxReplicas"), s.MaxReplicas.IntVal, "must be a number or a whole percentage, 0 or more"))
+	}
+	for i, n := range []*int32{s.MinReplicas, s.Base} {
+		if n != nil && *n > s.MaxReplicas.IntVal {
+			c.add(field.Invalid(at.Child([]string{"minReplicas", "base"}[i]), *n, "must not be greater than maxReplicas"))
+		}
+	}
+}
+
+// absent refuses a number where it has no place.
+func (c *checker) absent(at *field.Path, n *int32, why string) {
+	if n != nil {
+		c.add(field.Forbidden(at, why))
+	}
+}
+
+// percentages checks what the maximums of all subsets are together.
+func (c *checker) percentages(at *field.Path) {
+	numbers, percents, sum := 0, 0, int32(0)
+	for i := range c.spec.Subsets {
+		switch most := c.spec.Subsets[i].MaxReplicas; {
+		case most == nil:
+		case most.Type == intstr.Int:
+			numbers++
+		default:
+			percents++
+			percent, _ := percentage(most.StrVal) // an invalid one counts 0
+			sum += percent
+		}
+	}
+	weighted := !slices.ContainsFunc(c.spec.Subsets, func(s v1alpha1.WorkloadSubset) bool { return s.Weight == nil || *s.Weight > 0 })
+	last := len(c.spec.Subsets) - 1
+	refuse := func(why string) { c.add(field.Invalid(at, sum, why)) }
+	switch {
+	case c.spec.Distribution == v1alpha1.DistributeWeighted && last >= 0 && weighted:
+		refuse("a subset must have a weight above 0")
+	case percents == 0:
+	case kindOf(c.spec) == statefulSetKind:
+		refuse("maxReplicas must be numbers for a StatefulSet: its pods keep their subset by ordinal")
+	case !ordered(c.spec):
+		refuse("maxReplicas must be numbers unless distribution is Ordered: use weights")
+	case numbers > 0:
+		refuse("maxReplicas must be numbers in all subsets, or percentages in all subsets")
+	case sum > 100:
+		refuse("the percentages must not exceed 100% together")
+	case c.spec.Subsets[last].MaxReplicas != nil && sum < 100:
+		refuse("the percentages must be 100% together if the last subset has one")
+	}
+}
+
+// patch checks that a patch can be read and, if there is a template, that it fits.
+func (c *checker) patch(at *field.Path, s *v1alpha1.WorkloadSubset, template *v1.PodTemplateSpec) {
+	if s.Patch == nil {
+		return
+	}
+	if raw := bytes.TrimSpace(s.Patch.Raw); !bytes.HasPrefix(raw, []byte("{")) || !json.Valid(raw) {
+		c.add(field.Invalid(at, admission.Shorten(string(raw)), "must be a strategic merge patch, which is an object"))
+		return
+	}
+	pod := &v1.Pod{}
+	if template != nil {
+		pod.ObjectMeta, pod.Spec = *template.ObjectMeta.DeepCopy(), *template.Spec.DeepCopy()
+	}
+	if _, err := patched(pod, s.Patch.Raw, nil, template != nil); err != nil {
+		c.add(field.Invalid(at, admission.Shorten(string(s.Patch.Raw)), err.Error()))
+	}
+}
+
+func (c *checker) strategy(at *field.Path) {
+	s, n := c.spec.ScheduleStrategy, len(c.spec.Subsets)
+	option(c, at.Child("type"), s.Type, v1alpha1.ScheduleFixed, v1alpha1.ScheduleAdaptive)
+	adaptive := at.Child("adaptive")
+	if s.Type == v1alpha1.ScheduleAdaptive && n > 1 && c.spec.Subsets[n-1].MaxReplicas != nil {
+		c.add(field.Invalid(adaptive, c.spec.Subsets[n-1].MaxReplicas.String(), "needs a last subset without maxReplicas"))
+	}
+	if s.Adaptive == nil {
+		return
+	}
+	if s.Type != v1alpha1.ScheduleAdaptive {
+		c.add(field.Invalid(at.Child("type"), s.Type, "must be Adaptive if adaptive is set"))
+	}
+	a := s.Adaptive
+	c.within(adaptive.Child("rescheduleCriticalSeconds"), a.RescheduleCriticalSeconds, 0, 86400)
+	c.within(adaptive.Child("unschedulableSeconds"), a.UnschedulableSeconds, 5, 86400)
+	c.within(adaptive.Child("autoscalerTimeoutSeconds"), a.AutoscalerTimeoutSeconds, 1, 86400)
+	c.within(adaptive.Child("maxReschedulesPerMinute"), a.MaxReschedulesPerMinute, 1, v1alpha1.MaxCount)
+	option(c, adaptive.Child("reschedule"), a.Reschedule, v1alpha1.RescheduleDelete, v1alpha1.RescheduleReserve)
+	window := int64(orDefault(a.UnschedulableSeconds, v1alpha1.DefaultUnschedulableSeconds))
+	if critical := orDefault(a.RescheduleCriticalSeconds, 0); n > 1 && int64(critical)*int64(n-1) > window-5 {
+		c.add(field.Invalid(adaptive.Child("rescheduleCriticalSeconds"), critical, "must be at most (unschedulableSeconds - 5) / (subsets - 1), so that a pod can try every subset before the first mark expires"))
+	}
+}
+
+func (c *checker) within(at *field.Path, n *int32, low, high int32) {
+	if n != nil && *n < low {
+		c.add(field.Invalid(at, *n, "must be greater than or equal to "+number(low)))
+	}
+	if n != nil && *n > high {
+		c.add(field.Invalid(at, *n, "must be less than or equal to "+number(high)))
+	}
+}
+
+// option checks an option; the empty value is its default.
+func option[T ~string](c *checker, at *field.Path, value T, known ...T) {
+	if value != "" && !slices.Contains(known, value) {
+		c.add(field.NotSupported(at, value, known))
+	}
+}
+
+func orDefault(n *int32, otherwise int32) int32 {
+	if n == nil {
+		return otherwise
+	}
+	return *n
+}

@@ -1,0 +1,167 @@
+package workloadspread
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// kind is what the controller of the workload does.
+type kind int
+
+const (
+	otherKind kind = iota
+	deploymentKind
+	replicaSetKind
+	statefulSetKind
+	jobKind
+)
+
+func kindOf(spec *v1alpha1.WorkloadSpreadSpec) kind {
+	version, _ := schema.ParseGroupVersion(spec.TargetRef.APIVersion) // an invalid one has no group
+	switch (schema.GroupKind{Group: version.Group, Kind: spec.TargetRef.Kind}) {
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
+		return deploymentKind
+	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}:
+		return replicaSetKind
+	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+		return statefulSetKind
+	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+		return jobKind
+	}
+	return otherKind
+}
+
+// Workload is what is known of the target.
+type Workload struct {
+	// Found is false if there is no such object.
+	Found bool
+	// Replicas is how many pods there should be. It should be read when a pod is admitted, not from a
+	// cache, where limits depend on it: under percentages, minimums, Even and Weighted.
+	Replicas int32
+	// Surge is how many pods more there may be during a rollout.
+	Surge int32
+	// Start is the first ordinal of a StatefulSet.
+	Start int32
+	// Revision is the revision that new pods have; empty if it is not known, or there is one only.
+	Revision string
+}
+
+// Observe reads the target. Its revision is not in the object: the caller adds it. The error names
+// the field that cannot be read.
+//
+// A Job needs as many pods as may run at once, but no more than completions are missing. A
+// StatefulSet may have any partition: its pods keep their subset by ordinal, whatever their
+// revision.
+func Observe(spec *v1alpha1.WorkloadSpreadSpec, object map[string]any) (Workload, error) {
+	w := Workload{Found: true}
+	if f := spec.TargetFilter; f != nil && len(f.ReplicasPathList) > 0 {
+		var sum int64
+		for _, path := range f.ReplicasPathList {
+			n, err := replicasAt(object, path, 0)
+			if err != nil {
+				return Workload{}, err
+			}
+			sum = min(sum+int64(n), math.MaxInt32)
+		}
+		w.Replicas = int32(sum)
+		return w, nil
+	}
+	var err error
+	read := func(path string, otherwise int32) int32 {
+		n, problem := replicasAt(object, path, otherwise)
+		if err == nil {
+			err = problem
+		}
+		return n
+	}
+	switch kindOf(spec) {
+	case jobKind:
+		w.Replicas = read("spec.parallelism", 1)
+		if missing := read("spec.completions", math.MaxInt32) - read("status.succeeded", 0); missing < w.Replicas {
+			w.Replicas = max(missing, 0)
+		}
+	case deploymentKind:
+		w.Replicas = read("spec.replicas", 1)
+		if err == nil {
+			w.Surge, err = surge(object, w.Replicas)
+		}
+	default:
+		w.Replicas, w.Start = read("spec.replicas", 1), read("spec.ordinals.start", 0)
+	}
+	if err != nil {
+		return Workload{}, err
+	}
+	return w, nil
+}
+
+// surge is spec.strategy.rollingUpdate.maxSurge of a Deployment, where 25% is the default.
+func surge(object map[string]any, replicas int32) (int32, error) {
+	if kind, _ := at(object, "spec.strategy.type").(string); kind == "Recreate" {
+		return 0, nil
+	}
+	const path = "spec.strategy.rollingUpdate.maxSurge"
+	value := intstr.FromString("25%")
+	switch v := at(object, path).(type) {
+	case nil:
+	case string:
+		value = intstr.FromString(v)
+	default:
+		n, err := replicasAt(object, path, 0)
+		return n, err
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(&value, int(replicas), true)
+	if err != nil || n < 0 || n > math.MaxInt32 {
+		return 0, fmt.Errorf("%s: %q is not a number or percentage", path, value.StrVal)
+	}
+	return int32(n), nil
+}
+
+// replicasAt reads a number of replicas at a path.
+func replicasAt(object map[string]any, path string, otherwise int32) (int32, error) {
+	var n int64
+	switch v := at(object, path).(type) {
+	case nil:
+		return otherwise, nil
+	case int64:
+		n = v
+	case float64:
+		if n = int64(v); float64(n) != v {
+			n = -1
+		}
+	default:
+		n = -1
+	}
+	if n < 0 || n > math.MaxInt32 {
+		return 0, fmt.Errorf("%s: %v is not a number of replicas", path, at(object, path))
+	}
+	return int32(n), nil
+}
+
+// at is the value at a path, such as spec.parts.0.replicas; nil if there is none.
+func at(object map[string]any, path string) any {
+	var value any = object
+	for name := range strings.SplitSeq(path, ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[name]
+		case []any:
+			i, err := strconv.ParseUint(name, 10, 31)
+			if err != nil || i >= uint64(len(v)) {
+				return nil
+			}
+			value = v[i]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+func number(n int32) string { return strconv.Itoa(int(n)) }
