@@ -44,11 +44,19 @@ type fleetOfClusters struct {
 
 const controllerAccount = "system:serviceaccount:evenkeel-system:evenkeel-controller"
 
+// soon has the controllers notice soon what happens to members. An API server may take ten seconds to
+// start on a busy machine, so a loss is long after that only.
+var soon = []string{"--member-probe-interval=300ms", "--member-probe-timeout=2s", "--member-offline-after=20s", "--member-stabilization-time=3s"}
+
 // newFleetOfClusters starts it. No member has joined.
 func newFleetOfClusters(ctx context.Context, t *testing.T, args ...string) *fleetOfClusters {
 	t.Helper()
-	f := newClusters(ctx, t, controlplane.Options{Audit: true}, "amsterdam", "berlin", "cork")
-	f.control(t, append([]string{"--member-probe-interval=300ms", "--member-probe-timeout=2s", "--member-offline-after=20s", "--member-stabilization-time=3s"}, args...)...)
+	o := controlplane.Options{Audit: true, Args: map[controlplane.Program][]string{controlplane.ControllerManager: {
+		// Kwok does not make pods ready again whose node was late for a moment, as kubelets do.
+		"--node-monitor-grace-period=1h", "--horizontal-pod-autoscaler-sync-period=2s",
+	}}}
+	f := newClusters(ctx, t, o, "amsterdam", "berlin", "cork")
+	f.control(t, append(slices.Clone(soon), args...)...)
 	return f
 }
 

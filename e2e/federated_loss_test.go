@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"context"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/e2e/controlplane"
+	"github.com/evenkeel/evenkeel/e2e/evenkeel"
+)
+
+// Nothing moves in a short loss.
+func (s *stage) shortLoss(ctx context.Context, t *testing.T) {
+	s.begin(ctx, t)
+	s.members["cork"].Kill(controlplane.APIServer)
+	s.becomes(ctx, t, "cork", v1alpha1.ReasonNotAnswering, v1alpha1.ReasonAccepted)
+	s.launch(ctx, t, s.members["cork"])
+	s.becomes(ctx, t, "cork", v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)
+	s.settles(ctx, t, []int32{10, 10, 10}, nil)
+	s.wrote(ctx, t, "a short loss", 0, 0, 0)
+	s.bounds(t, "a short loss", 30, 30)
+}
+
+func (s *stage) launch(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
+	t.Helper()
+	if err := plane.Launch(ctx, controlplane.APIServer); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// In a long loss the replicas of the cluster start elsewhere. Nothing is deleted there, and the
+// surplus leaves once when it is back.
+func (s *stage) longLoss(ctx context.Context, t *testing.T) {
+	s.begin(ctx, t)
+	s.members["cork"].Kill(controlplane.APIServer)
+	s.until(ctx, t, "its replicas run elsewhere", func() bool {
+		sizes, ready := s.sizes(ctx)
+		return slices.Equal(sizes, []int32{15, 15, -1}) && slices.Equal(ready, []int32{15, 15, -1}) && s.settled(ctx, t)
+	})
+	s.quiet(ctx, t)
+	s.launch(ctx, t, s.members["cork"])
+	if d := s.local(ctx, "cork"); d == nil || *d.Spec.Replicas != 10 {
+		t.Errorf("cork was written: %+v", d)
+	}
+	s.settles(ctx, t, []int32{10, 10, 10}, nil)
+	s.wrote(ctx, t, "a long loss", 2, 2, 0)
+	s.bounds(t, "a long loss", 30, 60)
+	if _, _, gone := s.ledger.pods(s.namespace); !slices.Equal(gone, []int{5, 5, 0}) {
+		t.Errorf("went away: %v pods", gone)
+	}
+}
+
+// A cluster that hangs does not delay the others, and is left alone.
+func (s *stage) hangs(ctx context.Context, t *testing.T) {
+	s.begin(ctx, t)
+	if err := s.members["cork"].Pause(controlplane.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	resumed := false
+	resume := func() {
+		if err := s.members["cork"].Resume(controlplane.APIServer); !resumed && err != nil {
+			t.Error(err)
+		}
+		resumed = true
+	}
+	t.Cleanup(resume)
+	s.edit(ctx, t, func(spec *v1alpha1.FederatedReplicaSetSpec) { spec.Replicas = new(int32(36)) })
+	start := time.Now()
+	s.until(ctx, t, "the others have their share", func() bool {
+		for _, name := range clusterNames[:2] {
+			if d := s.local(ctx, name); d == nil || *d.Spec.Replicas < 12 {
+				return false
+			}
+		}
+		return true
+	})
+	t.Logf("after %v", time.Since(start).Round(time.Millisecond))
+	s.becomes(ctx, t, "cork", v1alpha1.ReasonOffline, v1alpha1.ReasonAccepted)
+	resume()
+	s.edit(ctx, t, func(spec *v1alpha1.FederatedReplicaSetSpec) { spec.Replicas = new(int32(30)) })
+	s.settles(ctx, t, []int32{10, 10, 10}, nil)
+	s.bounds(t, "a cluster that hangs", 30, 60)
+	if _, _, gone := s.ledger.pods(s.namespace); gone[2] > 2 {
+		t.Errorf("pods of the cluster that hung went away: %v", gone)
+	}
+}
+
+// moving changes the preferences, and returns when the first replicas are about to move.
+func (s *stage) moving(ctx context.Context, t *testing.T, of ...int32) {
+	t.Helper()
+	before, _ := s.sizes(ctx)
+	s.change(ctx, t, func(spec *v1alpha1.FederatedReplicaSetSpec) { spec.Preferences.Clusters = weights(of...) })
+	until(ctx, t, "moves have begun", func() bool {
+		sizes, _ := s.sizes(ctx)
+		return !slices.Equal(sizes, before)
+	})
+}
+
+// The moves go on when the API server of the host is back. A controller that had to end meanwhile is
+// started again, as in a cluster.
+func (s *stage) hostRestarted(ctx context.Context, t *testing.T) {
+	s.moving(ctx, t, 4, 1, 1)
+	s.host.Kill(controlplane.APIServer)
+	s.launch(ctx, t, s.host)
+	s.restartEnded(t)
+	s.settles(ctx, t, s.apportioned(ctx, t, nil, nil, 20, 5, 5), nil)
+	s.restartEnded(t)
+	s.wrote(ctx, t, "the host is back", 1, 1, 1)
+	s.bounds(t, "the host is back", 30, 60)
+}
+
+// restartEnded starts the controller again if it has ended.
+func (w *federatedWorld) restartEnded(t *testing.T) {
+	t.Helper()
+	if syscall.Kill(w.controller.PID(), 0) == nil {
+		return
+	}
+	t.Log("the controller has ended")
+	if err := w.controller.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Another controller finishes the moves of a leader that was killed; and of one that is frozen, which
+// writes nothing when it wakes, and ends.
+func (s *stage) leaders(ctx context.Context, t *testing.T) {
+	first := s.controller
+	s.control(t, soon...)
+	second := s.controller
+	s.controller = first
+	s.moving(ctx, t, 1, 4, 1)
+	first.Kill()
+	s.settles(ctx, t, s.apportioned(ctx, t, nil, nil, 5, 20, 5), nil)
+	s.wrote(ctx, t, "the leader was killed", 1, 1, 0)
+	s.bounds(t, "the leader was killed", 30, 60)
+
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Await(ctx); err != nil {
+		t.Fatal(err)
+	}
+	holder := s.holder(ctx, t)
+	s.moving(ctx, t, 1, 1, 4)
+	if err := second.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	s.until(ctx, t, "the first one leads", func() bool { return s.holder(ctx, t) != holder })
+	s.settles(ctx, t, s.apportioned(ctx, t, nil, nil, 5, 5, 20), nil)
+	marks := s.mark(t)
+	if err := second.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	ended(ctx, t, second)
+	s.quiet(ctx, t)
+	for _, plane := range s.planes() {
+		if writes := s.written(t, marks, plane); len(writes) > 0 {
+			t.Errorf("the leader that was frozen has written %+v", writes)
+		}
+	}
+	s.wrote(ctx, t, "the leader was frozen", 0, 1, 1)
+	s.bounds(t, "the leader was frozen", 30, 60)
+}
+
+// holder is who leads.
+func (w *federatedWorld) holder(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	var leases coordinationv1.LeaseList
+	if err := w.client.List(ctx, &leases, client.InNamespace("evenkeel-system")); err != nil {
+		t.Fatal(err)
+	}
+	if len(leases.Items) != 1 {
+		t.Fatalf("%d leases", len(leases.Items))
+	}
+	return *leases.Items[0].Spec.HolderIdentity
+}
+
+// ended waits until a controller has ended.
+func ended(ctx context.Context, t *testing.T, c *evenkeel.Controller) {
+	t.Helper()
+	until(ctx, t, "it has ended", func() bool { return syscall.Kill(c.PID(), 0) != nil })
+}
