@@ -18,7 +18,7 @@ func (p *pass) pace() []Write {
 			steps = append(steps, m.step())
 		}
 	}
-	pace := podhealth.Pace{Shrink: p.shrink(steps), Stuck: p.stuck(), Hold: p.undecided(steps)}
+	pace := podhealth.Pace{Shrink: p.shrink(steps), Stuck: p.stuck(), Hold: p.undecided(steps) || p.unanswered()}
 	walked, moves := pace.WalkWithin(p.in.Spec.MaxMovesPerMinute, (*podhealth.Moves)(p.moves), steps, &p.timer)
 	p.held, p.moves = walked.Held, (*v1alpha1.ReplicaMoves)(moves)
 	blocked := p.blocked()
@@ -57,6 +57,13 @@ func (p *pass) undecided(steps []podhealth.Step) bool {
 		h := m.health.Now
 		return m.status.Name != "" && !m.health.Pinned && h.Running < h.Size && h.Capacity == nil
 	})
+}
+
+// unanswered reports whether a cluster has not answered for a short time. It keeps what it has, and so
+// do the others: replicas that have just started in place of some of its own would leave otherwise,
+// and have to start again when it answers.
+func (p *pass) unanswered() bool {
+	return slices.ContainsFunc(p.members, func(m member) bool { return m.status.Name != "" && m.Reach == NotAnswering })
 }
 
 // resize notes what is written to a cluster.

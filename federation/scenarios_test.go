@@ -166,3 +166,34 @@ func TestS7b(t *testing.T) {
 		}
 	}
 }
+
+// A cluster that does not answer for a short time in the middle of moves does not take them back:
+// what has started in its place waits there. Otherwise a controller that begins would do so, as it
+// reaches one cluster after the other.
+func TestMovesWaitForClusterThatDoesNotAnswer(t *testing.T) {
+	for _, rebalance := range []bool{true, false} {
+		p := weighted(map[string]int32{"a": 4, "b": 1, "c": 1})
+		w := newWorld(t, specOf(30, p), "a", "b", "c")
+		w.settle()
+		w.want("20 5 5", "4:1:1")
+		p.Clusters["a"], p.Clusters["b"] = entry(-1, -1, 1), entry(-1, -1, 4)
+		w.in.Generation++
+		w.pass()
+		w.want("20 20 5", "1:4:1, and 15 have started in b")
+
+		p.Rebalance = rebalance
+		w.in.Generation++
+		w.place("a").Reach = NotAnswering
+		w.settle()
+		w.want("20 20 5", "a does not answer")
+		if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonMoving {
+			t.Error(reason, message)
+		}
+		w.in.Spec.Replicas = new(int32(28))
+		w.in.Generation++
+		w.settle()
+		if got := w.place("b").Local.Replicas + w.place("c").Local.Replicas; got != 23 {
+			t.Errorf("two fewer are asked for, and the others have %d, want 23", got)
+		}
+	}
+}
