@@ -107,7 +107,9 @@ func (s *stage) moving(ctx context.Context, t *testing.T, of ...int32) {
 func (s *stage) hostRestarted(ctx context.Context, t *testing.T) {
 	s.moving(ctx, t, 4, 1, 1)
 	s.host.Kill(controlplane.APIServer)
+	start := time.Now()
 	s.launch(ctx, t, s.host)
+	t.Logf("the API server is back after %v", time.Since(start).Round(time.Millisecond))
 	s.restartEnded(t)
 	s.settles(ctx, t, s.apportioned(ctx, t, nil, nil, 20, 5, 5), nil)
 	s.restartEnded(t)

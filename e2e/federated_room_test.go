@@ -47,7 +47,7 @@ func (w *federatedWorld) smallCluster(ctx context.Context, t *testing.T) {
 		return true
 	})
 	s.settles(ctx, t, []int32{22, 22, 6}, map[string]int32{"cork": 2})
-	s.wrote(ctx, t, "a new template", 1, 1, 3)
+	s.wrote(ctx, t, "a new template", 1, 1, 2)
 	s.begin(ctx, t)
 	s.addNode(ctx, t, "cork", anyRoom)
 	s.settles(ctx, t, s.apportioned(ctx, t, nil, nil, 17, 17, 16), nil)
