@@ -43,6 +43,9 @@ func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster
 	}}
 	for kind, informer := range c.local {
 		if err := c.setUp(informer, handlers(func(o metav1.Object) {
+			if owner := metav1.GetControllerOfNoCopy(o); owner != nil && owner.Kind == Deployment {
+				return // it is the Deployment that is local, and shows what matters
+			}
 			of.localChanged(Local{kind, o.GetNamespace(), o.GetName()})
 		}), trimLocal); err != nil {
 			return nil, err

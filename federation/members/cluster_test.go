@@ -196,6 +196,31 @@ func TestWhatIsThereIsReadAnewAfterALoss(t *testing.T) {
 	})
 }
 
+// The ReplicaSet of a Deployment has the labels of its pods, and is no local object itself.
+func TestReplicaSetsOfDeploymentsAreNotLocal(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		s := w.server("a")
+		w.after(time.Second)
+		var mu sync.Mutex
+		var changed []string
+		w.members.Handle(Handler{Local: func(_ string, l Local) {
+			mu.Lock()
+			defer mu.Unlock()
+			changed = append(changed, l.Name)
+		}})
+		owned := replicaSet("web-5d4", 3)
+		owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: Deployment, Name: "web", UID: "1", Controller: new(true)}}
+		s.put("replicasets", owned)
+		s.put("replicasets", replicaSet("web", 3))
+		w.after(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(changed, []string{"web"}) {
+			t.Errorf("changed: %v", changed)
+		}
+	})
+}
+
 // A program that starts while a cluster is lost goes on waiting for it, and does not take it for a
 // new one when it returns.
 func TestRestartRemembersALoss(t *testing.T) {
