@@ -12,13 +12,17 @@ import (
 func (p *pass) pace() []Write {
 	var present []*member
 	var steps []podhealth.Step
+	unanswered := p.unanswered()
 	for i := range p.members {
 		if m := &p.members[i]; m.status.Name != "" && m.Reach != Lost {
-			present = append(present, m)
-			steps = append(steps, m.step())
+			step := m.step()
+			if unanswered && int64(p.in.Status.AskedReplicas) <= p.total && m.health.Now.Capacity == nil && step.Running < step.Size {
+				step.Desired = max(step.Desired, step.Size) // those that are starting do not leave, either
+			}
+			present, steps = append(present, m), append(steps, step)
 		}
 	}
-	pace := podhealth.Pace{Shrink: p.shrink(steps), Stuck: p.stuck(), Hold: p.undecided(steps) || p.unanswered()}
+	pace := podhealth.Pace{Shrink: p.shrink(steps), Stuck: p.stuck(), Hold: p.undecided(steps) || unanswered}
 	walked, moves := pace.WalkWithin(p.in.Spec.MaxMovesPerMinute, (*podhealth.Moves)(p.moves), steps, &p.timer)
 	p.held, p.moves = walked.Held, (*v1alpha1.ReplicaMoves)(moves)
 	blocked := p.blocked()

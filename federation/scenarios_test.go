@@ -184,6 +184,11 @@ func TestMovesWaitForClusterThatDoesNotAnswer(t *testing.T) {
 		p.Rebalance = rebalance
 		w.in.Generation++
 		w.place("a").Reach = NotAnswering
+		w.place("b").able = 5
+		w.run()
+		w.pass()
+		w.want("20 20 5", "a does not answer, and 15 have still to start in b")
+		w.place("b").able = 1000
 		w.settle()
 		w.want("20 20 5", "a does not answer")
 		if ok, reason, message := w.condition(v1alpha1.ConditionSettled); ok || reason != ReasonMoving {
