@@ -67,15 +67,24 @@ func (w *federatedWorld) planes() []*controlplane.ControlPlane {
 func (s *stage) addNode(ctx context.Context, t *testing.T, cluster string, room int) string {
 	t.Helper()
 	s.nodes++
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", s.namespace, s.nodes), Labels: map[string]string{"stage": s.namespace}}}
-	n.Status.Allocatable = v1.ResourceList{
-		v1.ResourceCPU: *resource.NewQuantity(int64(room), resource.DecimalSI), v1.ResourceMemory: resource.MustParse("100Gi"), v1.ResourcePods: resource.MustParse("1000"),
-	}
-	n.Status.Capacity = n.Status.Allocatable
+	n := roomy(fmt.Sprintf("%s-%d", s.namespace, s.nodes))
+	n.Labels = map[string]string{"stage": s.namespace}
+	cpus := *resource.NewQuantity(int64(room), resource.DecimalSI)
+	n.Status.Allocatable[v1.ResourceCPU], n.Status.Capacity[v1.ResourceCPU] = cpus, cpus
 	if err := s.members[cluster].AddNodes(ctx, n); err != nil {
 		t.Fatal(err)
 	}
 	return n.Name
+}
+
+// roomy is a node with room for a hundred pods that ask for a CPU each, and more that do not.
+func roomy(name string) *v1.Node {
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.Status.Allocatable = v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse("100"), v1.ResourceMemory: resource.MustParse("100Gi"), v1.ResourcePods: resource.MustParse("1000"),
+	}
+	n.Status.Capacity = n.Status.Allocatable.DeepCopy()
+	return n
 }
 
 // pods is the pod of the stage.

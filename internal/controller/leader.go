@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,15 +16,23 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
 )
 
 // ErrNoNamespace is returned by Run if the namespace of the Lease does not exist.
 var ErrNoNamespace = errors.New("no namespace for the Lease of the leader")
 
+// ErrNotLeading is returned by Run if another process leads, and by writes that this one attempts
+// after its Lease has expired.
+var ErrNotLeading = errors.New("another process leads or may lead")
+
 // lease is the lock of the leader election.
 type lease struct {
 	resourcelock.LeaseLock
-	fail func(error) // called when the Lease can never be created
+	duration time.Duration
+	clock    clock.PassiveClock
+	fail     func(error)               // called when the Lease can never be created, or is lost
+	renewed  atomic.Pointer[time.Time] // when this process last began to renew it; nil if it has never led
 }
 
 func newLease(config *rest.Config, o *Options) (*lease, error) {
@@ -32,7 +42,7 @@ func newLease(config *rest.Config, o *Options) (*lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building a client for the leader election: %w", err)
 	}
-	return &lease{LeaseLock: resourcelock.LeaseLock{
+	return &lease{duration: o.LeaseDuration, clock: clock.RealClock{}, LeaseLock: resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: o.LeaseNamespace, Name: o.Lease},
 		Client:     client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
@@ -41,11 +51,46 @@ func newLease(config *rest.Config, o *Options) (*lease, error) {
 
 // Create implements resourcelock.Interface.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	begin := l.clock.Now()
 	err := l.LeaseLock.Create(ctx, record)
+	if err == nil {
+		l.renewed.Store(&begin)
+	}
 	if apierrors.IsNotFound(err) { // otherwise the election would try forever
 		l.fail(fmt.Errorf("%w: %s does not exist", ErrNoNamespace, l.LeaseMeta.Namespace))
 	}
 	return err
+}
+
+// Get implements resourcelock.Interface. A process that was frozen and finds that another one leads
+// now ends at once: the election would go on trying until the deadline for a renewal.
+func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.LeaseLock.Get(ctx)
+	if err == nil && l.renewed.Load() != nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+		l.fail(ErrNotLeading)
+	}
+	return record, raw, err
+}
+
+// expired reports whether this process has led and another one may lead by now.
+func (l *lease) expired() bool {
+	renewed := l.renewed.Load()
+	return renewed != nil && l.clock.Since(*renewed) > l.duration
+}
+
+// fence is a transport that lets no write of a leader through whose Lease has expired: it may have
+// been frozen, and decides from what it knew before.
+type fence struct {
+	*lease
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f fence) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && f.expired() {
+		return nil, ErrNotLeading
+	}
+	return f.next.RoundTrip(r)
 }
 
 // Update implements resourcelock.Interface. A renewal that is cancelled by the end of the process may
@@ -53,7 +98,12 @@ func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 // again then; otherwise nobody could lead until the Lease expires.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity != "" {
-		return l.LeaseLock.Update(ctx, record)
+		begin := l.clock.Now()
+		err := l.LeaseLock.Update(ctx, record)
+		if err == nil {
+			l.renewed.Store(&begin)
+		}
+		return err
 	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		updateErr := l.LeaseLock.Update(ctx, record)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -57,6 +58,7 @@ func (m *Manager) build(config *rest.Config, controllers []Controller) (err erro
 			return err
 		}
 		settings.LeaderElectionResourceLockInterface = m.lease
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return fence{m.lease, next} })
 	}
 	if m.manager, err = manager.New(config, settings); err != nil {
 		return fmt.Errorf("building the manager of controllers: %w", err)
@@ -145,8 +147,8 @@ func namespaces(names []string) map[string]cache.Config {
 
 // Run runs the controllers while this Manager leads, until ctx is done. Then the passes under way
 // have the grace period to end, and the leadership is handed over. If the caches are not filled
-// yet, Run returns at once. Run fails if the leadership is lost, if it can never be obtained
-// (ErrNoNamespace), or if the grace period is too short. When Run returns the program must exit
+// yet, Run returns at once. Run fails if the leadership is lost (ErrNotLeading if another process
+// has it), if it can never be obtained (ErrNoNamespace), or if the grace period is too short. When Run returns the program must exit
 // at once: another process leads or is about to, and passes that did not end are still running.
 func (m *Manager) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(logr.NewContext(ctx, m.options.Log))
@@ -164,7 +166,7 @@ func (m *Manager) Run(ctx context.Context) error {
 			err = <-ended
 		}
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, ErrNoNamespace) {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrNoNamespace) || errors.Is(cause, ErrNotLeading) {
 		return cause
 	}
 	return err

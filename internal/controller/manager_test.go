@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -151,6 +152,63 @@ func TestWhoLosesTheLeadershipEnds(t *testing.T) {
 	s.mu.Unlock()
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "leader election lost") {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// A leader that was frozen finds another one when it wakes: it does not wait for the deadline of a
+// renewal.
+func TestWhoFindsAnotherLeaderEnds(t *testing.T) {
+	s := newServer(t)
+	close(s.open)
+	w := &watcher{name: "watcher"}
+	o := options("alice")
+	o.LeaseDuration, o.RenewDeadline = time.Hour, 50*time.Minute
+	_, _, ended := run(t, s, w, o)
+	eventually(t, "it leads", func() bool { return w.passes.Load() == 1 })
+	s.mu.Lock()
+	s.lease.Spec.HolderIdentity = new("bob")
+	s.lease.ResourceVersion += "0"
+	s.mu.Unlock()
+	if err := <-ended; !errors.Is(err, controller.ErrNotLeading) {
+		t.Errorf("ended with %v", err)
+	}
+	if s.holder() != "bob" {
+		t.Errorf("the lease is held by %q", s.holder())
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+func TestWhoseLeaseHasExpiredWritesNothing(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		ago    time.Duration
+		passes bool
+	}{
+		{http.MethodPatch, 0, true},
+		{http.MethodPatch, 14 * time.Second, true},
+		{http.MethodPatch, 16 * time.Second, false},
+		{http.MethodPost, 16 * time.Second, false},
+		{http.MethodGet, 16 * time.Second, true},
+	} {
+		sent := false
+		fence := controller.Fence(time.Now().Add(-c.ago), 15*time.Second, transport(func(*http.Request) (*http.Response, error) {
+			sent = true
+			return &http.Response{Body: http.NoBody}, nil
+		}))
+		request, err := http.NewRequestWithContext(t.Context(), c.method, "http://host", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := fence.RoundTrip(request)
+		if err == nil {
+			response.Body.Close()
+		}
+		if sent != c.passes || errors.Is(err, controller.ErrNotLeading) == c.passes {
+			t.Errorf("%s, %s after the renewal: sent %v, %v", c.method, c.ago, sent, err)
+		}
 	}
 }
 
