@@ -96,7 +96,7 @@ func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveO
 		defer cancel()
 		now, err := j.remaining(look)
 		if failure = err; err != nil {
-			return false, nil //nolint:nilerr // one of the clusters may return
+			return false, nil // one of the clusters may return
 		}
 		left = now
 		for _, r := range left {

@@ -172,7 +172,8 @@ func (j *joiner) suits(ctx context.Context) error {
 	}
 	j.hostUID = host
 	var binding rbacv1.ClusterRoleBinding
-	if err := j.member.Client.Get(ctx, client.ObjectKey{Name: Account}, &binding); client.IgnoreNotFound(err) != nil {
+	err = j.member.Client.Get(ctx, client.ObjectKey{Name: Account}, &binding)
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("in the member: %s: %w", nameOf(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: Account}}), err)
 	}
 	if other := binding.Labels[labelHost]; other != "" && other != host {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -117,12 +118,12 @@ func (*waiting) NeedLeaderElection() bool { return false }
 // Start implements manager.Runnable.
 func (w *waiting) Start(ctx context.Context) error {
 	for len(w.names()) > 0 {
-		again := time.NewTimer(w.manager.options.LookAgain)
+		again := clock.RealClock{}.NewTimer(w.manager.options.LookAgain)
 		select {
 		case <-ctx.Done():
 			again.Stop()
 			return nil
-		case <-again.C:
+		case <-again.C():
 		}
 		for _, c := range slices.Clone(w.left) {
 			if w.manager.lacks(ctx, c) == nil && ctx.Err() == nil {
