@@ -10,12 +10,12 @@ import (
 
 // Metrics counts what the sidecar does.
 type Metrics struct {
-	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens, lateNodes, grantsInFull                       prometheus.Counter
-	byCall                                                                                                                            *prometheus.CounterVec
-	refresh                                                                                                                           prometheus.Histogram
-	modes                                                                                                                             *prometheus.GaugeVec
-	groups, inFlight, unseen, backedOffGroups, limitedGroups, shutSets, planAge, heldGroups, refusedPolicies, returning, shiftProblem prometheus.Gauge
-	zoneShifted                                                                                                                       *prometheus.GaugeVec
+	asked, grantedNodes, backoffs, restarts, refreshFailures, journalFailures, unevens, lateNodes, grantsInFull                                                                        prometheus.Counter
+	takenBack, byCall                                                                                                                                                                  *prometheus.CounterVec
+	refresh                                                                                                                                                                            prometheus.Histogram
+	modes                                                                                                                                                                              *prometheus.GaugeVec
+	groups, inFlight, unseen, backedOffGroups, limitedGroups, shutSets, planAge, heldGroups, refusedPolicies, returning, shiftProblem, unevenSets, withheldNodes, withheldPods, oldest prometheus.Gauge
+	zoneShifted                                                                                                                                                                        *prometheus.GaugeVec
 }
 
 const subsystem = "evenkeel_sidecar_"
@@ -56,6 +56,12 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		shiftProblem:    gauge("zonal_shift_invalid", "1 while the newest marks of zones cannot be used, so that those before hold."),
 		zoneShifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: subsystem + "zone_shifted", Help: "1 for each zone, or value of another label, that is shifted away."}, []string{"topology_key", "domain"}),
+		unevenSets:    gauge("uneven_sets", "Sets whose sizes differ by more than levelling would make them, within the maximum sizes."),
+		withheldNodes: gauge("withheld_nodes", "Nodes that Cluster Autoscaler asked for in its last loop and that the sidecar did not grant, since they are on their way, wait for others, or cannot be had."),
+		withheldPods:  gauge("withheld_pods", "About how many pending pods those nodes were asked for."),
+		oldest:        gauge("oldest_in_flight_seconds", "Time since the oldest node on its way was ordered; 0 without one."),
+		takenBack: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: subsystem + "taken_back_nodes_total", Help: "Nodes taken back before they were ready, by reason: late (after the start-up deadline of the set), overdue (not begun in time), failed (could not be created), given-up (by Cluster Autoscaler)."}, []string{"reason"}),
 		planAge: gauge("plan_age_seconds", "Age of the split that is being carried out; 0 without one."),
 	}
 	for _, call := range []string{"BestOptions", "IncreaseSize", "DecreaseTargetSize", "Refresh"} {
@@ -63,11 +69,14 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			m.byCall.WithLabelValues(call, result)
 		}
 	}
+	for _, reason := range takeBacks {
+		m.takenBack.WithLabelValues(reason)
+	}
 	m.state(steering.Gauges{Mode: steering.Steering})
 	if registerer != nil {
 		registerer.MustRegister(m.byCall, m.asked, m.grantedNodes, m.backoffs, m.restarts, m.refreshFailures, m.journalFailures,
 			m.refresh, m.modes, m.groups, m.inFlight, m.unseen, m.backedOffGroups, m.limitedGroups, m.shutSets, m.planAge, m.heldGroups, m.unevens, m.grantsInFull, m.lateNodes, m.refusedPolicies,
-			m.returning, m.shiftProblem, m.zoneShifted)
+			m.returning, m.shiftProblem, m.zoneShifted, m.unevenSets, m.withheldNodes, m.withheldPods, m.oldest, m.takenBack)
 	}
 	return m
 }
@@ -83,13 +92,23 @@ func (m *Metrics) decided(d *steering.Decision) {
 	m.byCall.WithLabelValues(d.Call, result).Inc()
 }
 
+// takeBacks are the reasons for which nodes are taken back.
+var takeBacks = map[steering.Counter]string{
+	steering.NodesLate: "late", steering.NodesOverdue: "overdue", steering.NodesFailed: "failed", steering.NodesGivenUp: "given-up",
+}
+
 // count adds to the counter of an effect.
 func (m *Metrics) count(c steering.Counter, n int) {
 	counters := map[steering.Counter]prometheus.Counter{
 		steering.NodesAsked: m.asked, steering.NodesGranted: m.grantedNodes, steering.MembersBackedOff: m.backoffs,
 		steering.ProcessesNoticed: m.restarts, steering.SetsUneven: m.unevens, steering.NodesLate: m.lateNodes, steering.JournalFailed: m.journalFailures, steering.GrantsInFull: m.grantsInFull,
 	}
-	counters[c].Add(float64(n))
+	if reason := takeBacks[c]; reason != "" {
+		m.takenBack.WithLabelValues(reason).Add(float64(n))
+	}
+	if counter := counters[c]; counter != nil {
+		counter.Add(float64(n))
+	}
 }
 
 func (m *Metrics) refreshFailed()            { m.refreshFailures.Inc() }
@@ -110,6 +129,10 @@ func (m *Metrics) state(g steering.Gauges) {
 	m.limitedGroups.Set(float64(g.Limited))
 	m.shutSets.Set(float64(g.ClosedSets))
 	m.heldGroups.Set(float64(g.Held))
+	m.unevenSets.Set(float64(g.UnevenSets))
+	m.withheldNodes.Set(float64(g.WithheldNodes))
+	m.withheldPods.Set(float64(g.WithheldPods))
+	m.oldest.Set(g.OldestInFlight.Seconds())
 	m.planAge.Set(g.PlanAge.Seconds())
 	refused := 0.0
 	if g.PoliciesRefused {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/steering"
@@ -55,6 +56,9 @@ func TestGrantsInFullAreSaid(t *testing.T) {
 	if grants == 0 || float64(events["GrantedInFull"]) != grants {
 		t.Errorf("%v grants in full, events %v", grants, events)
 	}
+	if uneven := w.front.Status().Uneven; len(uneven) != 1 || !strings.Contains(uneven[0].Why, "was increased in full: ") || value(t, registry, "uneven_sets") != 1 || events["SetUneven"] != 1 {
+		t.Errorf("uneven sets are %+v, %v, events %v", uneven, value(t, registry, "uneven_sets"), events)
+	}
 	w.journal.err = nil
 	w.settle(2 * time.Hour)
 	if n := value(t, registry, "full_grants_total"); n != grants {
@@ -72,5 +76,66 @@ func TestGrantsInFullAreSaid(t *testing.T) {
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Error(err, problems)
+	}
+}
+
+// TestWhatIsOnItsWayIsSaid: while a scale-up of 30 nodes goes on, metrics tell what has not been
+// granted yet and how old the oldest order is. In the end both are 0, and no set is uneven.
+func TestWhatIsOnItsWayIsSaid(t *testing.T) {
+	registry, events := prometheus.NewRegistry(), told{}
+	s := ten()
+	s.sidecar.Metrics, s.sidecar.Recorder = sidecar.NewMetrics(registry), events
+	w := newWorld(t, s)
+	nodes, pods, oldest := 0.0, 0.0, 0.0
+	for w.clock.Since(start) < 10*time.Minute {
+		if err := w.ca.Step(); err != nil {
+			t.Fatal(err)
+		}
+		nodes, pods = max(nodes, value(t, registry, "withheld_nodes")), max(pods, value(t, registry, "withheld_pods"))
+		oldest = max(oldest, value(t, registry, "oldest_in_flight_seconds"))
+		if n := value(t, registry, "uneven_sets"); n != 0 {
+			t.Fatalf("%v uneven sets after %s", n, w.clock.Since(start))
+		}
+	}
+	boot := s.cloud.Groups[0].BootTime.Seconds()
+	if nodes != 20 || pods != 20 || oldest < boot/2 || oldest > boot+60 {
+		t.Errorf("up to %v nodes for %v pods withheld, the oldest on its way for %v s of %v", nodes, pods, oldest, boot)
+	}
+	for _, name := range []string{"withheld_nodes", "withheld_pods", "oldest_in_flight_seconds", "in_flight_nodes", "taken_back_nodes_total", "full_grants_total"} {
+		if n := value(t, registry, name); n != 0 {
+			t.Errorf("%s is %v in the end", name, n)
+		}
+	}
+	if events["SetUneven"]+events["GrantedInFull"] != 0 {
+		t.Errorf("events %v", events)
+	}
+}
+
+// TestAMemberThatFailsIsSaid: what was taken back is counted, and the set that is uneven for it says
+// which member is the reason.
+func TestAMemberThatFailsIsSaid(t *testing.T) {
+	registry, events := prometheus.NewRegistry(), told{}
+	s := setup{
+		seed: 1, sidecar: sidecar.Options{Metrics: sidecar.NewMetrics(registry), Recorder: events},
+		cloud: fake.Config{Groups: zones(0, 0, 0), Stocks: []fake.StockOut{{
+			Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 5 * time.Minute}, Mode: fake.NeverRegisters,
+		}}},
+		batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}},
+	}
+	w := newWorld(t, s.provisioned(2*time.Minute))
+	for w.clock.Since(start) < 4*time.Minute {
+		if err := w.ca.Step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := value(t, registry, "taken_back_nodes_total"); n != 3 {
+		t.Errorf("%v nodes were taken back", n)
+	}
+	uneven := w.front.Status().Uneven
+	if len(uneven) != 1 || !strings.Contains(uneven[0].Why, "b has 0 of 3: backed off until") || value(t, registry, "uneven_sets") != 1 {
+		t.Errorf("uneven sets are %+v", uneven)
+	}
+	if events["SetUneven"] != 1 {
+		t.Errorf("events %v", events)
 	}
 }

@@ -115,6 +115,7 @@ func (s *Machine) choose(request Question) (*pick, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.noticeAsked()
 	p, decision := c.decide()
 	decision.Call = "BestOptions"
 	mode, why := s.Mode()

@@ -41,5 +41,6 @@ func (s *Machine) Decreased(id string, delta int, reason string, err error) {
 	if err == nil {
 		b.resize(delta)
 	}
+	s.takenBack(NodesGivenUp, -delta, err)
 	s.note(Decision{Call: "DecreaseTargetSize", Group: id, Asked: delta, Granted: delta, Reason: reason, Error: text(err)})
 }

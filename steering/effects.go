@@ -34,6 +34,9 @@ const (
 	ProcessesNoticed Counter = "processes of Cluster Autoscaler noticed"
 	NodesLate        Counter = "nodes given up at a start-up deadline"
 	SetsUneven       Counter = "sets let become uneven"
+	NodesFailed      Counter = "nodes taken back because they could not be created"
+	NodesOverdue     Counter = "nodes taken back because the cloud had not begun to create them"
+	NodesGivenUp     Counter = "nodes taken back by Cluster Autoscaler"
 	GrantsInFull     Counter = "increases granted in full"
 	JournalFailed    Counter = "journal not read or written"
 )
@@ -50,6 +53,13 @@ func (s *Machine) count(c Counter, n int) {
 		s.out.Counts = map[Counter]int{}
 	}
 	s.out.Counts[c] += n
+}
+
+// takenBack counts nodes that were taken back, unless the cloud refused.
+func (s *Machine) takenBack(c Counter, nodes int, err error) {
+	if err == nil {
+		s.count(c, nodes)
+	}
 }
 
 func (s *Machine) log(l Log) { s.out.Logs = append(s.out.Logs, l) }

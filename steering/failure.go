@@ -238,7 +238,9 @@ func (s *Machine) failHidden(id, why string, p proof) {
 // that after the deletion, unless it could not be read.
 func (s *Machine) NodesDeleted(id string, nodes []*v1.Node, target int, readErr error) {
 	b := s.state(id)
-	if n := b.deletedBy(nodes, s.now); n > 0 && s.HidesFailures() {
+	n := b.deletedBy(nodes, s.now)
+	s.count(NodesGivenUp, n)
+	if n > 0 && s.HidesFailures() {
 		s.fail(id, fmt.Sprintf("%d instances never became nodes", n), bringNode)
 	}
 	if readErr == nil && b.order == nil {

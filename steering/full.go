@@ -9,6 +9,7 @@ import (
 // have become uneven.
 func (s *Machine) grantedInFull(d *Decision) {
 	d.InFull = true
+	s.state(d.Group).inFull = strings.TrimPrefix(d.Reason, "in full: ")
 	s.count(GrantsInFull, 1)
 	message := fmt.Sprintf("Node group %s gets all %d nodes, and its set may become uneven: %s", d.Group, d.Granted, strings.TrimPrefix(d.Reason, "in full: "))
 	s.log(Log{Message: "Warning", Values: []any{"reason", "GrantedInFull", "message", message}})

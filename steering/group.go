@@ -52,6 +52,11 @@ type groupState struct {
 	neverReady bool
 	// deleted holds the times at which Cluster Autoscaler deleted instances, by id.
 	deleted map[string]time.Time
+	// inFull is why the group was last increased in full, and held what kept it from growing in the
+	// last split; both until its set is even.
+	inFull, held string
+	// coming are the orders of the nodes on their way.
+	coming nodegroupset.Orders
 	// order is an increase whose end is not known.
 	order *order
 	// grant is the last increase of which some nodes were granted, until the next question shows

@@ -366,6 +366,9 @@ func (s *Machine) Answered(v Grant, err error, received bool, connection string)
 	}
 	s.count(NodesAsked, v.asked)
 	s.count(NodesGranted, granted)
+	if s.question != nil {
+		s.question.nodes -= granted
+	}
 	d := Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Granted: granted, Reason: v.reason, Error: text(err)}
 	if v.inFull && granted > 0 && s.hasPeers(id) {
 		s.grantedInFull(&d)
@@ -393,6 +396,9 @@ func (s *Machine) advance(v Grant, granted int) {
 	s.plan.granted += granted
 	s.plan.left = split.need - granted
 	s.plan.members = split.result
+	for _, m := range split.result {
+		s.state(m.Name).held = split.held(m)
+	}
 	if s.plan.left <= 0 {
 		if v.pick.whole {
 			s.provide(v.pick)

@@ -96,6 +96,10 @@ type Machine struct {
 	// unsavedSince is when the first of them did
 	unsavedSince time.Time
 	levels       levels
+	uneven       map[string]*uneven // sets, by first member
+	sizes        map[string]int     // of groups when uneven sets were last looked for
+	question     *question          // the last of this loop
+	withheld     question           // what the last loop's question did not get
 	declared     declared
 	inferred     inferred
 	zonal        zonal

@@ -92,6 +92,8 @@ func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
 	s.shiftZones()
 	s.levelOut(began)
 	s.holdLevels()
+	s.findUneven()
+	s.takeWithheld()
 }
 
 // TakeFailed takes the instances that could not be created out of a group that has just been read,
@@ -116,6 +118,7 @@ func (s *Machine) FailedDeleted(g *Group, err error) {
 		g.Target -= n
 		g.Failed = nil
 	}
+	s.takenBack(NodesFailed, n, err)
 	s.failHidden(g.ID, why, bringNode)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -n, Granted: -n, Reason: why + "; they are deleted and others take their share", Error: text(err)})
 }
@@ -148,6 +151,7 @@ func (s *Machine) TakenBack(g *Group, missing int, why string, err error) {
 	if err == nil {
 		g.Target -= missing
 	}
+	s.takenBack(NodesOverdue, missing, err)
 	s.failHidden(g.ID, why, bringNode)
 	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -missing, Granted: -missing, Reason: why + "; they are taken back and others take their share", Error: text(err)})
 }
@@ -182,6 +186,7 @@ func (s *Machine) Show(v *Cloud) {
 		b.watchEmpty(g, at.now)
 		s.watch(before.group(id), g, b, wasReady)
 		n := at.count(g, b)
+		b.follow(n.inFlight, before, v.At)
 		b.extra = min(b.extra, n.expected)
 		if n.expected == 0 {
 			b.seen, b.away = false, false // nothing to come: Cluster Autoscaler drops its request now
@@ -195,6 +200,16 @@ func (s *Machine) Show(v *Cloud) {
 			delete(s.groups, id)
 		}
 	}
+}
+
+// follow takes in how many nodes are on their way. Those that nothing has ordered since the reading
+// before are new to it.
+func (b *groupState) follow(inFlight int, before *Cloud, now time.Time) {
+	ordered := now
+	if !b.ordered.IsZero() && (before == nil || b.ordered.After(before.At)) {
+		ordered = b.ordered
+	}
+	b.coming = b.coming.Follow(inFlight, ordered)
 }
 
 // settleByReading takes over a target size that was read, and ends an order whose result only the

@@ -27,6 +27,11 @@ func (s *Machine) Status() Status {
 	if p := s.plan; p != nil {
 		out.Plan = &PlanStatus{Since: p.since, Chosen: p.chosen, Why: p.why, Need: p.need, Granted: p.granted, Members: slices.Clone(p.members)}
 	}
+	for _, set := range slices.Sorted(maps.Keys(s.uneven)) {
+		u := s.uneven[set].UnevenStatus
+		u.Members = slices.Clone(u.Members)
+		out.Uneven = append(out.Uneven, u)
+	}
 	out.Refused = s.declared.refused
 	out.ZonalShift = s.zonalShiftStatus()
 	report := s.index.Explain()
@@ -76,6 +81,10 @@ type Gauges struct {
 	BackedOff, Limited, Held int // groups
 	ClosedSets               int
 	PlanAge                  time.Duration // 0 without one
+	OldestInFlight           time.Duration // since it was ordered; 0 without one
+	UnevenSets               int
+	WithheldNodes            int // that the last loop asked for and did not get
+	WithheldPods             int // that needed them
 	PoliciesRefused          bool
 	Shifted                  []zonalshift.Domain
 	ShiftProblem             bool // the newest marks of zones are not used
@@ -95,6 +104,9 @@ func (s *Machine) Gauges() (out Gauges, ok bool) {
 		b := s.state(id)
 		n := at.count(g, b)
 		out.InFlight += n.inFlight
+		if n.inFlight > 0 && len(b.coming) > 0 {
+			out.OldestInFlight = max(out.OldestInFlight, at.now.Sub(b.coming[0].At))
+		}
 		out.Unseen += s.unseen(g, at)
 		if _, limit := allowance(b.proof, n); limit != "" {
 			out.Limited++
@@ -112,6 +124,7 @@ func (s *Machine) Gauges() (out Gauges, ok bool) {
 		out.Shifted = append(out.Shifted, s.zonal.decision.Shifted[i].Domain)
 	}
 	out.ShiftProblem, out.Returning = s.zonal.problem != "", len(s.zonal.decision.Lag)
+	out.UnevenSets, out.WithheldNodes, out.WithheldPods = len(s.uneven), s.withheld.nodes, s.withheld.pods
 	if s.plan != nil {
 		out.PlanAge = at.now.Sub(s.plan.since)
 	}

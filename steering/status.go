@@ -23,6 +23,7 @@ type Status struct {
 	Policies    []PolicyStatus       `json:"policies,omitempty"`    // declared sets, by name
 	Refused     string               `json:"refused,omitempty"`     // why newer policies are not used
 	Plan        *PlanStatus          `json:"plan,omitempty"`        // the split being carried out
+	Uneven      []UnevenStatus       `json:"uneven,omitempty"`      // sets that are not level, by name
 	ZonalShift  *ZonalShiftStatus    `json:"zonalShift,omitempty"`  // zones that are shifted away
 	Decisions   []Decision           `json:"decisions"`             // the newest first, at most 50
 	InFull      []Decision           `json:"inFull,omitempty"`      // the last increases granted in full that should have been split, the newest first, at most 10

@@ -20,7 +20,7 @@ import (
 //go:embed page.html
 var text string
 
-var source = template.Must(page.Parse(text, template.FuncMap{"sets": sets}))
+var source = template.Must(page.Parse(text, template.FuncMap{"sets": sets, "uneven": uneven}))
 
 // New returns a handler that shows the status at the time of the request: as JSON
 // where the parameter format is json or the client prefers application/json, as
@@ -61,6 +61,17 @@ func sets(groups []steering.GroupStatus) []set {
 	if i, known := at[""]; known {
 		all = append(slices.Delete(slices.Clone(all), i, i+1), all[i])
 	}
+	return all
+}
+
+// uneven sorts sets and their members in natural order.
+func uneven(all []steering.UnevenStatus) []steering.UnevenStatus {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Members = slices.Clone(all[i].Members)
+		slices.SortFunc(all[i].Members, func(a, b steering.PlanMember) int { return natural(a.Name, b.Name) })
+	}
+	slices.SortFunc(all, func(a, b steering.UnevenStatus) int { return natural(a.Set, b.Set) })
 	return all
 }
 

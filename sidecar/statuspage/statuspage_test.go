@@ -35,7 +35,8 @@ func busy() steering.Status {
 			{Name: "m-a", Set: "m-a", Zone: "a", Size: 4, Max: 9, Ready: 1, InFlight: 3, Unseen: 2, Floor: 3, FloorWhy: "one per loop may go, so that the set stays level"},
 			{Name: "x", Set: "x", Size: 1, Max: 1, Problem: "template has no cpu"},
 		},
-		Sets: [][]string{{"m-a", "m-b"}, {"x"}},
+		Sets:   [][]string{{"m-a", "m-b"}, {"x"}},
+		Uneven: []steering.UnevenStatus{{Set: "m-a", Since: now.Add(-time.Hour), Why: "m-b has 3 of 5: backed off", Members: []steering.PlanMember{{Name: "m-a", Size: 7, NewSize: 5}, {Name: "m-b", Size: 3, NewSize: 5, Why: "backed off"}}}},
 		Plan: &steering.PlanStatus{Since: now.Add(-90 * time.Second), Chosen: "m-a", Why: "least waste", Need: 5, Granted: 3, Members: []steering.PlanMember{
 			{Name: "m-a", Size: 1, NewSize: 4}, {Name: "m-b", Size: 3, NewSize: 3, Why: "backed off"},
 		}},
