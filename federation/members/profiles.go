@@ -99,12 +99,25 @@ func (p *profiles) watch(ctx context.Context, version string) error {
 			p.changed(name.Name)
 		}
 	}
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: report, UpdateFunc: func(_, o any) { report(o) }, DeleteFunc: report}); err != nil {
+	added := func(o any, first bool) {
+		if !first {
+			report(o)
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{AddFunc: added, UpdateFunc: func(_, o any) { report(o) }, DeleteFunc: report}); err != nil {
 		return fmt.Errorf("watching ClusterProfiles: %w", err)
 	}
 	p.mu.Lock()
 	p.found = informer
 	p.mu.Unlock()
+	go func() {
+		// The first ones are reported when all are read: before, none counts as known.
+		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			for _, o := range informer.GetStore().List() {
+				report(o)
+			}
+		}
+	}()
 	informer.RunWithContext(ctx)
 	return nil
 }

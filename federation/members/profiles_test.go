@@ -105,8 +105,8 @@ func TestClusterProfileIsAMember(t *testing.T) {
 // Only the access provider that runs no command is used.
 func TestClusterProfileThatRunsACommand(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.install()
 		w.addProfile(profile("p", "accessProviders", "google", "eks"))
+		w.install()
 		w.after(2 * time.Minute)
 		w.poke("p")
 		w.after(time.Second)
@@ -121,8 +121,8 @@ func TestClusterProfileThatRunsACommand(t *testing.T) {
 func TestClusterProfileDoesNotReplaceAMemberCluster(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.server("a")
-		w.install()
 		w.addProfile(profile("a", "accessProviders", secretReader))
+		w.install()
 		w.after(2 * time.Minute)
 		w.says("a", fine)
 		if m := w.get("a"); m.Spec.ClusterProfileRef != nil || m.Labels[v1.LabelTopologyRegion] != "" {
