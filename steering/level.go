@@ -235,9 +235,6 @@ func (l *level) advance(members []levelMember, terms *nodegroupset.Terms, now ti
 			f.min, f.held = members[i].floorAt(members[i].size-l.step), false
 		}
 		floors[members[i].id] = f
-		if f.min <= members[i].min {
-			delete(floors, members[i].id)
-		}
 	}
 	return floors
 }

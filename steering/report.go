@@ -57,7 +57,10 @@ func (s *Machine) groupStatuses() []GroupStatus {
 			status.Zone = g.Template.Node.Labels[v1.LabelTopologyZone]
 		}
 		if f, raised := s.levels.floors[id]; raised {
-			status.Floor, status.FloorWhy = s.Minimum(g), f.why
+			status.FloorWhy = f.why
+			if told := s.Minimum(g); told != g.MinSize {
+				status.Floor = told
+			}
 		}
 		status.Shifted, status.Lag = s.shiftedAway(id), s.zonal.decision.Lag[id]
 		if until, why, off := s.backoff.Active(id, at.now); off {
