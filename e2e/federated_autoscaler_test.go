@@ -38,7 +38,7 @@ func (w *federatedWorld) autoscaled(ctx context.Context, t *testing.T) {
 		Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(5, resource.DecimalSI)},
 	}}}
 	atOnce := &autoscalingv2.HPAScalingRules{
-		StabilizationWindowSeconds: new(int32(0)), Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 100, PeriodSeconds: 1}},
+		StabilizationWindowSeconds: new(int32(0)), Tolerance: resource.NewQuantity(0, resource.DecimalSI), Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 100, PeriodSeconds: 1}},
 	}
 	h.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: atOnce, ScaleDown: atOnce}
 	s.begin(ctx, t)

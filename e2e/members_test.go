@@ -44,9 +44,12 @@ type fleetOfClusters struct {
 
 const controllerAccount = "system:serviceaccount:evenkeel-system:evenkeel-controller"
 
+// offlineAfter is after which time without an answer a member counts as lost in the tests.
+const offlineAfter = 20 * time.Second
+
 // soon has the controllers notice soon what happens to members. An API server may take ten seconds to
 // start on a busy machine, so a loss is long after that only.
-var soon = []string{"--member-probe-interval=300ms", "--member-probe-timeout=2s", "--member-offline-after=20s", "--member-stabilization-time=3s"}
+var soon = []string{"--member-probe-interval=300ms", "--member-probe-timeout=2s", "--member-offline-after=" + offlineAfter.String(), "--member-stabilization-time=3s"}
 
 // newFleetOfClusters starts it. No member has joined.
 func newFleetOfClusters(ctx context.Context, t *testing.T, args ...string) *fleetOfClusters {
@@ -476,15 +479,32 @@ func reachableSince(m *v1alpha1.MemberCluster) time.Time {
 }
 
 func shortLoss(ctx context.Context, t *testing.T, f *fleetOfClusters) {
-	f.members["cork"].Kill(controlplane.APIServer)
-	f.becomes(ctx, t, "cork", v1alpha1.ReasonNotAnswering, v1alpha1.ReasonAccepted)
-	if err := f.members["cork"].Launch(ctx, controlplane.APIServer); err != nil {
+	for range 3 {
+		before := f.events(ctx, t, "cork", "ClusterLost")
+		if short := f.restart(ctx, t, "cork"); !short {
+			continue
+		}
+		if lost := f.events(ctx, t, "cork", "ClusterLost") - before; lost != 0 {
+			t.Errorf("%d events of a loss", lost)
+		}
+		return
+	}
+	t.Skip("the API server takes too long to start for a short loss")
+}
+
+// restart kills the API server of a member, starts it when it is missed, and waits until the member
+// is ready again. It reports whether that took less time than after which a member counts as lost:
+// it may take more on a busy machine.
+func (f *fleetOfClusters) restart(ctx context.Context, t *testing.T, name string) (short bool) {
+	t.Helper()
+	began := time.Now()
+	f.members[name].Kill(controlplane.APIServer)
+	f.becomes(ctx, t, name, v1alpha1.ReasonNotAnswering, v1alpha1.ReasonAccepted)
+	if err := f.members[name].Launch(ctx, controlplane.APIServer); err != nil {
 		t.Fatal(err)
 	}
-	f.becomes(ctx, t, "cork", v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)
-	if lost := f.events(ctx, t, "cork", "ClusterLost"); lost != 0 {
-		t.Errorf("%d events of a loss", lost)
-	}
+	f.becomes(ctx, t, name, v1alpha1.ReasonReady, v1alpha1.ReasonAccepted)
+	return time.Since(began) < offlineAfter-3*time.Second
 }
 
 // events counts the events about a member with a reason.
