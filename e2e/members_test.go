@@ -706,7 +706,7 @@ func documentedMembers(ctx context.Context, t *testing.T, f *fleetOfClusters) {
 	page := "../docs/member-clusters.md"
 	for _, lines := range [][]string{
 		documented(t, page, "evenkeel cluster join paris --member-kubeconfig ~/.kube/paris --region "), documented(t, page, "kubectl wait "), documented(t, page, "evenkeel cluster list"),
-		documented(t, page, "kubectl patch "), documented(t, page, "evenkeel cluster leave "),
+		documented(t, page, "kubectl patch "), documented(t, page, "evenkeel cluster leave paris --member-kubeconfig ~/.kube/paris\n"),
 	} {
 		if len(lines) != 1 {
 			t.Fatalf("the page shows %q", lines)

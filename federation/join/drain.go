@@ -119,6 +119,8 @@ func (j *joiner) drain(ctx context.Context, m *v1alpha1.MemberCluster, o *LeaveO
 		return context.Cause(ctx)
 	case failure != nil:
 		return fmt.Errorf("%w: %w", ErrNotDrained, failure)
+	case len(left) == 0:
+		return fmt.Errorf("%w: nothing is left, but one more look is needed", ErrNotDrained)
 	}
 	return fmt.Errorf("%w: left are %s", ErrNotDrained, inWords(left))
 }
