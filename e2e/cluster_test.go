@@ -38,13 +38,7 @@ func TestSidecarInTheCluster(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	plane := controlplane.Start(t, controlplane.Options{})
-	// Nobody else changes nodes or leases.
-	for _, p := range []controlplane.Program{controlplane.Kwok, controlplane.ControllerManager, controlplane.Scheduler} {
-		if err := plane.Stop(p); err != nil {
-			t.Fatal(err)
-		}
-	}
+	plane := controlplane.Start(t, controlplane.Options{Bare: true}) // nobody else changes nodes or leases
 	t.Run("manifests", func(t *testing.T) {
 		dryRun(ctx, t, plane, 17, "rbac", "deploy", "demo", "monitoring", "scheduler-config")
 	})

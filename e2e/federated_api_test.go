@@ -25,12 +25,7 @@ func TestFederatedReplicaSetAPI(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	plane := controlplane.Start(t, controlplane.Options{})
-	for _, p := range []controlplane.Program{controlplane.Kwok, controlplane.ControllerManager, controlplane.Scheduler} {
-		if err := plane.Stop(p); err != nil {
-			t.Fatal(err)
-		}
-	}
+	plane := controlplane.Start(t, controlplane.Options{Bare: true})
 	c := balancerClient(ctx, t, plane)
 	until(ctx, t, "FederatedReplicaSets are served", func() bool { return c.List(ctx, &v1alpha1.FederatedReplicaSetList{}) == nil })
 	t.Run("accepted", func(t *testing.T) { acceptedFederated(ctx, t, c) })

@@ -39,13 +39,7 @@ func TestScale(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	plane := controlplane.Start(t, controlplane.Options{})
-	// Nobody else acts on what is created.
-	for _, p := range []controlplane.Program{controlplane.Kwok, controlplane.ControllerManager, controlplane.Scheduler} {
-		if err := plane.Stop(p); err != nil {
-			t.Fatal(err)
-		}
-	}
+	plane := controlplane.Start(t, controlplane.Options{Bare: true}) // nobody else acts on what is created
 	c, err := scale.New(plane.Config, scale.Options{RefreshInterval: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

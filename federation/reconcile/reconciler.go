@@ -105,6 +105,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 	in.Status, all = federation.Settle(in, federation.Decision{Status: in.Status}, failures, in.Now)
 	d, err := r.decide(ctx, in)
 	if err != nil {
+		r.sent.put(key, failures)
 		r.metrics.passed(false, 0, err)
 		return reconcile.Result{}, err
 	}

@@ -57,7 +57,11 @@ func TestAControllerWaitsForWhatItNeeds(t *testing.T) {
 	}
 	waits(1)
 	s.set(func() { s.secrets, s.hidden = true, true })
-	time.Sleep(100 * time.Millisecond) //nolint:forbidigo // nothing should happen
+	eventually(t, "two looks in vain", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.denied >= 2
+	})
 	if fmt.Sprint(m.Waiting()) != "[new]" {
 		t.Errorf("it does not wait for the right to read what is installed: %v", m.Waiting())
 	}

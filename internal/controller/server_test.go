@@ -36,6 +36,7 @@ type server struct {
 	notes  []string
 	// secrets reports that there are Secrets, which may be read unless hidden.
 	secrets, hidden bool
+	denied          int // times they were asked for while hidden
 }
 
 func newServer(t testing.TB) *server {
@@ -60,6 +61,7 @@ func newServer(t testing.TB) *server {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.hidden {
+			s.denied++
 			fail(w, http.StatusForbidden, metav1.StatusReasonForbidden)
 			return
 		}
