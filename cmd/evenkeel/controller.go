@@ -123,7 +123,7 @@ func (o *controllerOptions) validate() error {
 	case m.Grace <= 0:
 		return fmt.Errorf("invalid --grace %s: must be positive", m.Grace)
 	}
-	if _, err := controller.Select(knownControllers(reconcile.Options{}, members.Options{}, federation.Options{}), o.controllers); err != nil {
+	if _, err := controller.Select(knownControllers(everyController{}), o.controllers); err != nil {
 		return fmt.Errorf("invalid --controllers: %w", err)
 	}
 	for _, d := range []struct {
@@ -169,10 +169,17 @@ func (o *controllerOptions) validateElection() error {
 	return nil
 }
 
+// everyController has the options of each controller.
+type everyController struct {
+	balancer  reconcile.Options
+	members   members.Options
+	federated federation.Options
+}
+
 // knownControllers are all controllers.
-func knownControllers(b reconcile.Options, m members.Options, f federation.Options) []controller.Controller {
-	clusters := members.New(m)
-	return []controller.Controller{reconcile.New(b), federation.New(clusters, f), clusters}
+func knownControllers(o everyController) []controller.Controller {
+	clusters := members.New(o.members)
+	return []controller.Controller{reconcile.New(o.balancer), federation.New(clusters, o.federated), clusters}
 }
 
 // chosenControllers are the controllers that are named. That of FederatedReplicaSets needs that of
@@ -194,7 +201,7 @@ func chosenControllers(known []controller.Controller, names []string) ([]control
 
 func controllerNames() string {
 	var names []string
-	for _, c := range knownControllers(reconcile.Options{}, members.Options{}, federation.Options{}) {
+	for _, c := range knownControllers(everyController{}) {
 		names = append(names, c.Name())
 	}
 	return strings.Join(names, ", ")
@@ -241,28 +248,29 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 	})))
 }
 
+// every returns the options of the controllers, with their metrics registered.
+func (o *controllerOptions) every(registry prometheus.Registerer, namespace string) (everyController, error) {
+	every := everyController{balancer: reconcile.Options{PerNamespace: len(o.manager.Namespaces) > 0}, members: o.members}
+	every.members.Namespace = namespace
+	var problems [3]error
+	every.balancer.Metrics, problems[0] = reconcile.NewMetrics(registry)
+	every.members.Metrics, problems[1] = members.NewMetrics(registry)
+	every.federated.Metrics, problems[2] = federation.NewMetrics(registry)
+	return every, errors.Join(problems[:]...)
+}
+
 // build makes the manager of the selected controllers.
 func (o *controllerOptions) build(config *rest.Config, registry prometheus.Registerer, log logr.Logger) (*controller.Manager, error) {
-	metrics, err := reconcile.NewMetrics(registry)
-	if err != nil {
-		return nil, err
-	}
 	namespace := cmp.Or(o.manager.LeaseNamespace, os.Getenv("POD_NAMESPACE"), controllerNamespace)
-	clusters := o.members
-	clusters.Namespace = namespace
-	if clusters.Metrics, err = members.NewMetrics(registry); err != nil {
-		return nil, err
-	}
-	federated, err := federation.NewMetrics(registry)
-	if err != nil {
-		return nil, err
-	}
 	running, err := controller.NewMetrics(registry)
 	if err != nil {
 		return nil, err
 	}
-	known := knownControllers(reconcile.Options{Metrics: metrics, PerNamespace: len(o.manager.Namespaces) > 0}, clusters, federation.Options{Metrics: federated})
-	chosen, err := chosenControllers(known, o.controllers)
+	every, err := o.every(registry, namespace)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := chosenControllers(knownControllers(every), o.controllers)
 	if err != nil {
 		return nil, err
 	}
