@@ -40,7 +40,7 @@ func TestSidecarInTheCluster(t *testing.T) {
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Bare: true}) // nobody else changes nodes or leases
 	t.Run("manifests", func(t *testing.T) {
-		dryRun(ctx, t, plane, 17, "rbac", "deploy", "demo", "monitoring", "scheduler-config")
+		dryRun(ctx, t, plane, 40, "rbac", "deploy", "demo", "monitoring", "scheduler-config")
 	})
 	t.Run("no rights", func(t *testing.T) { withoutRights(ctx, t, plane) })
 	apply(ctx, t, plane, "rbac")

@@ -105,8 +105,8 @@ func onlyReaders(ctx context.Context, t *testing.T, s *evenkeel.Controller, trus
 	}
 }
 
-// The sidecar keeps its metrics to those who may get them once Cluster Autoscaler's account has the
-// right to ask.
+// With the rights of the manifests the sidecar keeps its metrics and status to those who may get
+// them.
 func metricsOfASidecar(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane) {
 	c := plane.Client
 	scenario, err := filepath.Abs("../configs/fleets/three-zones.yaml")
@@ -122,20 +122,13 @@ func metricsOfASidecar(ctx context.Context, t *testing.T, plane *controlplane.Co
 		return scrape(ctx, t, "https://"+s.Metrics+path, token, &tls.Config{InsecureSkipVerify: true})
 	}
 	reader := tokenOf(ctx, t, c, "reader")
-	if code, _ := page("/metrics", reader); code != http.StatusInternalServerError {
-		t.Errorf("without the right to ask: got %d", code)
+	if code, _ := page("/metrics", reader); code != http.StatusForbidden {
+		t.Errorf("without the right: got %d", code)
 	}
-	for _, binding := range []*rbacv1.ClusterRoleBinding{
-		{RoleRef: rbacv1.RoleRef{Name: "system:auth-delegator"}, Subjects: []rbacv1.Subject{{Namespace: metav1.NamespaceSystem, Name: "cluster-autoscaler"}}},
-		{RoleRef: rbacv1.RoleRef{Name: "reader"}, Subjects: []rbacv1.Subject{{Namespace: metav1.NamespaceDefault, Name: "reader"}}},
-	} {
-		binding.GenerateName, binding.RoleRef.APIGroup, binding.RoleRef.Kind, binding.Subjects[0].Kind = "metrics-", rbacv1.GroupName, "ClusterRole", rbacv1.ServiceAccountKind
-		if err := c.Create(ctx, binding); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := c.Create(ctx, &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics", "/status"}, Verbs: []string{"get"}}},
+	if err := c.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "evenkeel-sidecar-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: "reader"}},
 	}); err != nil {
 		t.Fatal(err)
 	}

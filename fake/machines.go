@@ -29,6 +29,18 @@ type Machine struct {
 	Removed time.Time
 }
 
+// Target returns the target size of a group, 0 if there is none. It is not a call of the API: no
+// fault affects it and it is not recorded.
+func (c *Cloud) Target(id string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now()
+	if g := c.byID[id]; g != nil {
+		return g.target()
+	}
+	return 0
+}
+
 // State returns all groups by ID. It is not a call of the API: no fault affects it and it is not
 // recorded.
 func (c *Cloud) State() []GroupState {

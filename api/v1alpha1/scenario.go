@@ -224,6 +224,9 @@ type NodeTimes struct {
 	RegistrationDelay *metav1.Duration `json:"registrationDelay,omitempty"`
 	// ReadyDelay is from then until the node is ready. Default 20s.
 	ReadyDelay *metav1.Duration `json:"readyDelay,omitempty"`
+	// ListDelay is from the order until the cloud lists the machine; its target size counts it at
+	// once. Default 0s.
+	ListDelay *metav1.Duration `json:"listDelay,omitempty"`
 	// TerminationTime is from the deletion until the node is gone. Default 30s.
 	TerminationTime *metav1.Duration `json:"terminationTime,omitempty"`
 }

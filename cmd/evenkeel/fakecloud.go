@@ -31,7 +31,7 @@ const fakeCloudQPS, fakeCloudBurst = 200, 400
 type fakeCloudOptions struct {
 	config, address, metricsAddress string
 	files                           serving.Files
-	plaintext                       bool
+	plaintext                       plaintextFlag
 	kubeconfig                      string
 	deleteNodes                     bool
 	maxFileSize                     fileSize
@@ -65,7 +65,7 @@ The cloud keeps no state: after a restart it begins with the sizes of the file.`
 	f.StringVar(&o.files.Cert, "cert", "", "certificate for Cluster Autoscaler; without it there is no TLS")
 	f.StringVar(&o.files.Key, "key", "", "key of --cert")
 	f.StringVar(&o.files.CACert, "cacert", "", "require a client certificate signed by this authority")
-	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow listeners without TLS on addresses other than loopback")
+	o.plaintext.addTo(f)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster for the Node objects; without it there are none")
 	f.BoolVar(&o.deleteNodes, "delete-nodes-on-exit", false, "delete the Node objects at shutdown")
 	f.StringVar(&o.metricsAddress, "metrics-address", "", "where to serve /healthz, /readyz and /metrics, host:port; empty to disable")
@@ -132,7 +132,7 @@ func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper
 		changed = keeper.Changed
 	}
 	provider, err := serving.Listen(ctx, o.address, serving.Options{
-		Files: o.files, Plaintext: o.plaintext, Metrics: metrics, MaxRequest: maxProviderRequest,
+		Files: o.files, Plaintext: o.plaintext.allows(providerListener), Metrics: metrics, MaxRequest: maxProviderRequest,
 	})
 	if err != nil {
 		return nil, &usageError{fmt.Errorf("--address=%s: %w", o.address, err), "see the flags for the address and certificates"}
@@ -146,7 +146,7 @@ func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper
 	if keeper != nil {
 		ready["api-server"] = keeper.Problem
 	}
-	web, err := serving.ListenHTTP(ctx, o.metricsAddress, serving.HTTPOptions{Plaintext: o.plaintext, Ready: ready, Gatherer: registry, Name: "metrics"})
+	web, err := serving.ListenHTTP(ctx, o.metricsAddress, serving.HTTPOptions{Plaintext: o.plaintext.allows(metricsListener), Ready: ready, Gatherer: registry, Name: "metrics"})
 	if err != nil {
 		provider.Stop()
 		return nil, &usageError{fmt.Errorf("--metrics-address=%s: %w", o.metricsAddress, err), "see the flags for addresses"}

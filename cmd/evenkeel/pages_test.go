@@ -188,3 +188,34 @@ func TestPagesAllOrNone(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Plain text is allowed for the listeners that are named, or for all.
+func TestPlaintextPerListener(t *testing.T) {
+	for args, want := range map[string][2]bool{ // provider, metrics
+		"":                                            {false, false},
+		"--allow-plaintext":                           {true, true},
+		"--allow-plaintext=true":                      {true, true},
+		"--allow-plaintext=false":                     {false, false},
+		"--allow-plaintext=metrics":                   {false, true},
+		"--allow-plaintext=provider":                  {true, false},
+		"--allow-plaintext=provider,metrics":          {true, true},
+		"--allow-plaintext --allow-plaintext=metrics": {false, true},
+	} {
+		var p plaintextFlag
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		p.addTo(f)
+		if err := f.Parse(strings.Fields(args)); err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+		if got := [2]bool{p.allows(providerListener), p.allows(metricsListener)}; got != want {
+			t.Errorf("%q allows %v, want %v", args, got, want)
+		}
+	}
+	for _, args := range []string{"--allow-plaintext=expander", "--allow-plaintext=metrics,", "--allow-plaintext="} {
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		new(plaintextFlag).addTo(f)
+		if err := f.Parse([]string{args}); err == nil || !strings.Contains(err.Error(), "must be provider or metrics") {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}

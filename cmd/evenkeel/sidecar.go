@@ -47,7 +47,7 @@ type sidecarOptions struct {
 	backendAddress  string
 	backendFiles    serving.Files
 	pages           pageFlags
-	plaintext       bool
+	plaintext       plaintextFlag
 	grace           time.Duration
 
 	expander   string
@@ -147,13 +147,13 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, record.close()) }()
-	common := serving.Options{Plaintext: o.plaintext, Grace: o.grace, Metrics: metrics, GRPC: record.options}
+	common := serving.Options{Plaintext: o.plaintext.allows(providerListener), Grace: o.grace, Metrics: metrics, GRPC: record.options}
 	checks := map[string]func() error{"cloud": (&standby{sidecar: s, backend: backend, clock: clock.RealClock{}}).ready}
 	if w.problem != nil {
 		checks["nodes"] = w.problem
 	}
 	web := serving.HTTPOptions{
-		Plaintext: o.plaintext, Ready: checks, Gatherer: registry, Metrics: metrics, Grace: o.grace,
+		Plaintext: o.plaintext.allows(metricsListener), Ready: checks, Gatherer: registry, Metrics: metrics, Grace: o.grace,
 		Handlers: map[string]http.Handler{"/status": statuspage.New(s.Status)},
 	}
 	if err := o.pages.guard(&web, w.config, log); err != nil {

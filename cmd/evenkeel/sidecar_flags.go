@@ -32,7 +32,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.backendFiles.Key, "backend-key", "", "key of --backend-cert")
 	f.StringVar(&o.backendFiles.CACert, "backend-cacert", "", "authority that must have signed the real provider's certificate; enables TLS")
 	o.pages.addTo(f, "127.0.0.1:8088", "/healthz, /readyz, /metrics and /status")
-	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow listeners without TLS on addresses other than loopback")
+	o.plaintext.addTo(f)
 	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls in progress may take to finish at shutdown")
 
 	f.StringVar(&o.expander, "expander", expander.Default, "strategies that choose between sets, comma-separated: "+strings.Join(expander.Names(), ", "))

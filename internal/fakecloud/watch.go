@@ -20,8 +20,8 @@ type Watched struct {
 }
 
 // Watch returns the cloud with its callers watched: changed is called after every call that may
-// have changed the cloud, may be nil; the logger logs such calls, and with verbosity 4 all calls.
-// The cloud's own log of calls stays empty.
+// have changed the cloud, may be nil; the logger logs changes and calls that failed to make one, and
+// with verbosity 4 all calls. The cloud's own log of calls stays empty.
 func Watch(cloud *fake.Cloud, changed func(), logger klog.Logger) *Watched {
 	if changed == nil {
 		changed = func() {}
@@ -35,11 +35,22 @@ func (w *Watched) read(method fake.Method, err error) {
 	w.logger.V(4).Info("Answered a call", "method", method, "error", errText(err))
 }
 
-// wrote is called after a call that changes a group: even a failed one may have taken effect.
-func (w *Watched) wrote(id string, err error, how string, number int) {
+// write makes a call that changes a group: even one that fails may take effect.
+func (w *Watched) write(id, how string, number int, call func() error) error {
+	before := w.cloud.Target(id)
+	err := call()
 	w.cloud.ForgetCalls()
-	w.logger.Info("The size of a node group was changed", "group", id, "error", errText(err), how, number)
+	after := w.cloud.Target(id)
+	switch {
+	case after != before:
+		w.logger.Info("The size of a node group was changed", "group", id, how, number, "from", before, "to", after, "error", errText(err))
+	case err != nil:
+		w.logger.Info("A call did not change the size of a node group", "group", id, how, number, "size", after, "error", errText(err))
+	default:
+		w.logger.V(4).Info("A call had nothing to change", "group", id, how, number, "size", after)
+	}
 	w.changed()
+	return err
 }
 
 func errText(err error) string {
@@ -72,23 +83,17 @@ func (w *Watched) TargetSize(ctx context.Context, id string) (int, error) {
 
 // IncreaseSize implements cloudprovider.Provider.
 func (w *Watched) IncreaseSize(ctx context.Context, id string, delta int) error {
-	err := w.cloud.IncreaseSize(ctx, id, delta)
-	w.wrote(id, err, "delta", delta)
-	return err
+	return w.write(id, "delta", delta, func() error { return w.cloud.IncreaseSize(ctx, id, delta) })
 }
 
 // DecreaseTargetSize implements cloudprovider.Provider.
 func (w *Watched) DecreaseTargetSize(ctx context.Context, id string, delta int) error {
-	err := w.cloud.DecreaseTargetSize(ctx, id, delta)
-	w.wrote(id, err, "delta", delta)
-	return err
+	return w.write(id, "delta", delta, func() error { return w.cloud.DecreaseTargetSize(ctx, id, delta) })
 }
 
 // DeleteNodes implements cloudprovider.Provider.
 func (w *Watched) DeleteNodes(ctx context.Context, id string, nodes []*v1.Node) error {
-	err := w.cloud.DeleteNodes(ctx, id, nodes)
-	w.wrote(id, err, "deletedNodes", len(nodes))
-	return err
+	return w.write(id, "deletedNodes", len(nodes), func() error { return w.cloud.DeleteNodes(ctx, id, nodes) })
 }
 
 // Nodes implements cloudprovider.Provider.

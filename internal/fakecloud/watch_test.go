@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,6 +107,37 @@ func TestChangesAreTold(t *testing.T) {
 		}
 		if calls := cloud.Calls(); len(calls) > 0 {
 			t.Errorf("%s: the cloud still logs %v", call.name, calls)
+		}
+	}
+}
+
+// A change is logged as one, and a call that changes nothing is not.
+func TestOnlyChangesAreLoggedAsChanges(t *testing.T) {
+	a := group("a")
+	a.Size = 1
+	cloud, err := fake.New(fake.Config{
+		Groups: []fake.Group{a},
+		Calls:  []fake.CallFault{{Methods: []fake.Method{fake.MethodIncreaseSize}, Error: "lost", AfterEffect: true, First: 1}},
+	}, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	watched, ctx := fakecloud.Watch(cloud, nil, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})), t.Context()
+	for _, call := range []struct {
+		do   func() error
+		want string
+	}{
+		{func() error { return watched.IncreaseSize(ctx, "a", 1) }, `"msg"="The size of a node group was changed" "group"="a" "delta"=1 "from"=1 "to"=2 "error"="fake cloud: IncreaseSize: cloud unavailable: lost"`},
+		{func() error { return watched.IncreaseSize(ctx, "a", 8) }, `"msg"="The size of a node group was changed" "group"="a" "delta"=8 "from"=2 "to"=10 "error"=""`},
+		{func() error { return watched.IncreaseSize(ctx, "a", 1) }, `"msg"="A call did not change the size of a node group" "group"="a" "delta"=1 "size"=10`},
+		{func() error { return watched.DecreaseTargetSize(ctx, "a", -9) }, `"msg"="A call did not change the size of a node group" "group"="a" "delta"=-9 "size"=10`},
+		{func() error { return watched.DeleteNodes(ctx, "a", nil) }, ""},
+	} {
+		lines = nil
+		err := call.do()
+		if got := strings.Join(lines, "\n"); !strings.Contains(got, call.want) || call.want == "" && got != "" {
+			t.Errorf("logged %q (%v), want %q", got, err, call.want)
 		}
 	}
 }

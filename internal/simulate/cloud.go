@@ -45,6 +45,7 @@ func cloudGroup(name string, template *v1.Node, t *v1alpha1.NodeTimes) fake.Grou
 	setDuration(&g.BootTime, t.BootTime)
 	setDuration(&g.RegistrationDelay, t.RegistrationDelay)
 	setDuration(&g.ReadyDelay, t.ReadyDelay)
+	setDuration(&g.ListDelay, t.ListDelay)
 	setDuration(&g.TerminationTime, t.TerminationTime)
 	return g
 }

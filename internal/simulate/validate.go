@@ -344,6 +344,7 @@ func (c *checker) nodeTimes(t *v1alpha1.NodeTimes, at *field.Path) {
 	c.duration(at.Child("bootTime"), t.BootTime)
 	c.duration(at.Child("registrationDelay"), t.RegistrationDelay)
 	c.duration(at.Child("readyDelay"), t.ReadyDelay)
+	c.duration(at.Child("listDelay"), t.ListDelay)
 	c.duration(at.Child("terminationTime"), t.TerminationTime)
 }
 
