@@ -76,6 +76,7 @@ var table = []row{
 	{layer: edges, path: "cloudprovider/externalgrpc", only: []string{"cloudprovider", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
 	{layer: edges, path: "cloudprovider/externalgrpc/wirerules", only: []string{"cloudprovider", "cloudprovider/conformance", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
 	{layer: edges, path: "internal/controller", only: none},
+	{layer: edges, path: "internal/controller/owners", only: none, banned: logging},
 	{layer: edges, path: "internal/controller/scale", only: none},
 	{layer: edges, path: "internal/document", only: []string{"internal/admission", "api/v1alpha1", "internal/spelling"}, banned: logging},
 	{layer: edges, path: "internal/document/live", only: []string{"internal/document"}, peers: []string{"internal/document"}, banned: append([]string{"os"}, logging...)},

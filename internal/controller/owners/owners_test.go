@@ -1,0 +1,117 @@
+package owners_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/evenkeel/evenkeel/internal/controller/owners"
+)
+
+var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+func controlledBy(kind, name string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: "u-" + "of-" + "web", Controller: new(true)}}
+}
+
+func deployed() []client.Object {
+	return []client.Object{
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u-of-web"}},
+		&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u-of-web-1", OwnerReferences: controlledBy("Deployment", "web")}},
+	}
+}
+
+var ofPod = &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "u-of-web-1", Controller: new(true)}
+
+func Example() {
+	live := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(deployed()...).Build()
+	list, err := owners.New(live, nil).Of(context.Background(), "shop", ofPod)
+	for _, o := range list {
+		fmt.Println(o.GroupKind, o.Name)
+	}
+	fmt.Println(err)
+	// Output:
+	// ReplicaSet.apps web-1
+	// Deployment.apps web
+	// <nil>
+}
+
+// Each controller is read once within some minutes, and a reading that failed is repeated.
+func TestControllersAreReadOnce(t *testing.T) {
+	reads, problem := 0, error(nil)
+	c := clocktesting.NewFakePassiveClock(start)
+	live := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(deployed()...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			reads++
+			if problem != nil {
+				return problem
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	}).Build()
+	o := owners.New(live, c)
+	if _, known := o.Known(ofPod); known {
+		t.Error("known before it was read")
+	}
+	problem = errors.New("no answer")
+	if _, err := o.Of(t.Context(), "shop", ofPod); !errors.Is(err, problem) {
+		t.Errorf("the error is %v", err)
+	}
+	problem = nil
+	for range 3 {
+		if list, err := o.Of(t.Context(), "shop", ofPod); err != nil || len(list) != 2 {
+			t.Errorf("got %v, %v", list, err)
+		}
+	}
+	if reads != 3 {
+		t.Errorf("%d reads, want one that failed and one of each controller", reads)
+	}
+	if list, known := o.Known(ofPod); !known || list[1].Name != "web" {
+		t.Errorf("got %v, %v", list, known)
+	}
+	c.SetTime(start.Add(6 * time.Minute))
+	if _, known := o.Known(ofPod); known {
+		t.Error("known forever")
+	}
+}
+
+// A controller that is gone is an error, also if another object has its name; one that may not be read
+// ends the list.
+func TestControllersThatCannotBeRead(t *testing.T) {
+	group := schema.GroupResource{Group: "apps", Resource: "replicasets"}
+	for _, c := range []struct {
+		name    string
+		problem error
+		ref     *metav1.OwnerReference
+		gone    bool
+	}{
+		{"gone", nil, &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-2", UID: "u"}, true},
+		{"replaced", nil, &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "u"}, true},
+		{"forbidden", apierrors.NewForbidden(group, "web-1", nil), ofPod, false},
+	} {
+		live := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(deployed()...).WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if c.problem != nil {
+					return c.problem
+				}
+				return w.Get(ctx, key, o, opts...)
+			},
+		}).Build()
+		list, err := owners.New(live, nil).Of(t.Context(), "shop", c.ref)
+		if len(list) != 1 || apierrors.IsNotFound(err) != c.gone || !c.gone && err != nil {
+			t.Errorf("%s: got %v, %v", c.name, list, err)
+		}
+	}
+}
