@@ -83,6 +83,7 @@ var table = []row{
 	{layer: edges, path: "internal/followed", only: []string{}, banned: logging},
 	{layer: edges, path: "internal/grouppolicy", only: []string{"internal/document", "internal/followed", "api/v1alpha1", "apportion", "nodegroupset"}, peers: []string{"internal/document", "internal/followed"}, banned: logging},
 	{layer: edges, path: "expander/grpcexpander", only: []string{"expander/grpcexpander/grpcexpanderpb"}, banned: outside},
+	{layer: edges, path: "internal/provisioning", only: []string{"workloadspread"}, banned: append([]string{"context", "k8s.io/client-go", "k8s.io/utils/clock"}, outside...)},
 	{layer: edges, path: "fake", only: []string{"cloudprovider"}, banned: outside},
 	{layer: edges, path: "internal/loopback", only: []string{"internal/serving"}, peers: []string{"internal/serving"}, banned: logging},
 	{layer: edges, path: "internal/page", only: []string{"nodegroupset"}, banned: logging},
@@ -138,7 +139,7 @@ var reserved = map[string]string{
 // unreached libraries are linked neither by these packages nor by those below them, however deep: a
 // program that imports them may have another version of the library.
 var unreached = map[string][]string{
-	"k8s.io/kubernetes": {"balancer", "federation", "federation/members", "internal/explain", "internal/linked", "sidecar", "spreadplan", "steering", "workloadspread"},
+	"k8s.io/kubernetes": {"balancer", "federation", "federation/members", "internal/explain", "internal/linked", "internal/provisioning", "sidecar", "spreadplan", "steering", "workloadspread"},
 }
 
 // The packages that are linked into a Cluster Autoscaler, which has a scheduler of its own. They

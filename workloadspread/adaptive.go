@@ -31,7 +31,7 @@ func (p *pass) timedOut() []late {
 	patience := time.Duration(orDefault(a.AutoscalerTimeoutSeconds, v1alpha1.DefaultAutoscalerTimeoutSeconds)) * time.Second
 	var out []late
 	for _, m := range p.pods {
-		since, waiting := unschedulableSince(m.Pod)
+		since, waiting := UnschedulableSince(m.Pod)
 		if !waiting || m.subset < 0 || m.subset == len(p.Spec.Subsets)-1 {
 			continue
 		}

@@ -179,9 +179,9 @@ func added(before, after map[string]string) map[string]string {
 	return out
 }
 
-// unschedulableSince is since when the scheduler finds no node for a pod. It is false if the scheduler
+// UnschedulableSince is since when the scheduler finds no node for a pod. It is false if the scheduler
 // has not said so, or has found one.
-func unschedulableSince(pod *v1.Pod) (time.Time, bool) {
+func UnschedulableSince(pod *v1.Pod) (time.Time, bool) {
 	if pod.Spec.NodeName != "" || pod.Status.Phase != v1.PodPending && pod.Status.Phase != "" {
 		return time.Time{}, false
 	}
