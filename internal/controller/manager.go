@@ -38,13 +38,8 @@ func New(config *rest.Config, controllers []Controller, o Options) (*Manager, er
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	if config.UserAgent == "" {
-		config.UserAgent = userAgent
-	}
 	m := &Manager{options: o, watches: newWatches()}
-	if err := m.build(config, controllers); err != nil {
+	if err := m.build(unlimited(config), controllers); err != nil {
 		return nil, err
 	}
 	return m, nil
