@@ -33,7 +33,8 @@
 // serving/access asks the API server who may see a page, and serving/recording keeps the calls that
 // are answered. loopback connects the two ends within a
 // test. page shows a state to people and programs, and simulate/htmlreport draws the results of
-// scenarios as one page. controller runs controllers with a leader, controller/scale reads,
+// scenarios as one page. workloadspread/store writes the status of WorkloadSpreads, in which several
+// processes count pods. controller runs controllers with a leader, controller/scale reads,
 // writes and watches the Scale of any kind, and controller/owners finds the controllers of an object.
 //
 // Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which

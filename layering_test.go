@@ -88,6 +88,7 @@ var table = []row{
 	{layer: edges, path: "internal/loopback", only: []string{"internal/serving"}, peers: []string{"internal/serving"}, banned: logging},
 	{layer: edges, path: "internal/page", only: []string{"nodegroupset"}, banned: logging},
 	{layer: edges, path: "internal/simulate/htmlreport", only: []string{"api/v1alpha1"}, banned: outside},
+	{layer: edges, path: "workloadspread/store", only: []string{"api/v1alpha1"}, banned: logging},
 	{layer: edges, path: "internal/zonemarks", only: []string{"api/v1alpha1", "internal/document", "zonalshift"}, peers: []string{"internal/document"}, banned: logging},
 	{layer: edges, path: "internal/serving", only: none, banned: logging},
 	{layer: edges, path: "internal/serving/access", only: none, banned: logging},

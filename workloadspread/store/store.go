@@ -1,0 +1,186 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// ErrUnsure is returned by a Decide whose answer should rest on what is stored now. It is called again
+// with an object that was just read; if it was called with one already, its answer stands.
+var ErrUnsure = errors.New("the newest WorkloadSpread is needed")
+
+// Decide decides on a WorkloadSpread, which it must not change. It returns the status to store if that
+// has changed. It may be called several times: the last call is the one that counts.
+type Decide = func(*v1alpha1.WorkloadSpread) (status *v1alpha1.WorkloadSpreadStatus, changed bool, err error)
+
+// DefaultTimeout is less than what an API server waits for a webhook by default.
+const DefaultTimeout = 9 * time.Second
+
+const (
+	// callTimeout bounds a call to the API server. What an answer that is late would have said is read.
+	callTimeout = 3 * time.Second
+	// The delays after a failure are random and grow from firstDelay to longestDelay.
+	firstDelay, longestDelay = 10 * time.Millisecond, 250 * time.Millisecond
+	// longestPause is how long at most a process that writes all the time leaves the object to others.
+	longestPause = 10 * time.Millisecond
+)
+
+// Options of a Store.
+type Options struct {
+	// Timeout bounds an Update whose context lasts longer; 0 means DefaultTimeout.
+	Timeout time.Duration
+	// Metrics record the writes; nil means that they are registered nowhere.
+	Metrics *Metrics
+}
+
+// Store writes the status of WorkloadSpreads. It is safe for concurrent use.
+type Store struct {
+	cached client.Reader
+	live   client.Client
+	o      Options
+
+	mu      sync.Mutex
+	objects map[types.NamespacedName]*object
+}
+
+// New returns a Store that reads from a cache what may be a little old, and from the API server, with a
+// client that does not cache, what must not be.
+func New(cached client.Reader, live client.Client, o Options) *Store {
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Metrics == nil {
+		o.Metrics, _ = NewMetrics(nil) // cannot fail without a registerer
+	}
+	return &Store{cached: cached, live: live, o: o, objects: map[types.NamespacedName]*object{}}
+}
+
+// object is a WorkloadSpread that somebody waits for, or that was written.
+type object struct {
+	waiting []*request // guarded by Store.mu
+	served  bool       // guarded by Store.mu: a goroutine is at work
+	newest  *v1alpha1.WorkloadSpread
+	rest    time.Time // no write before
+}
+
+// request is an Update that waits for its answer.
+type request struct {
+	decide Decide
+	answer chan answer // has room for one
+
+	mu      sync.Mutex
+	gone    bool
+	problem error // of the last try
+}
+
+type answer struct {
+	object *v1alpha1.WorkloadSpread
+	err    error
+}
+
+// Update decides on the newest WorkloadSpread that is known and stores its status. It tries until its
+// context ends or the timeout is over: with the live object after a conflict, and also after an error
+// that leaves open whether the status was stored. Nothing is written if nothing has changed. The
+// object that is returned belongs to all callers. decide is not called any more when Update has
+// returned.
+func (s *Store) Update(ctx context.Context, key types.NamespacedName, decide Decide) (*v1alpha1.WorkloadSpread, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	r := &request{decide: decide, answer: make(chan answer, 1)}
+	s.enqueue(key, r)
+	select {
+	case a := <-r.answer:
+		return a.object, a.err
+	case <-ctx.Done():
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone = true
+	if r.problem != nil {
+		return nil, fmt.Errorf("storing the status of WorkloadSpread %s: %w: %w", key, ctx.Err(), r.problem)
+	}
+	return nil, fmt.Errorf("storing the status of WorkloadSpread %s: %w", key, ctx.Err())
+}
+
+// Forget drops what is known of an object that does not exist any more.
+func (s *Store) Forget(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.objects[key]; o != nil && !o.served {
+		delete(s.objects, key)
+	}
+}
+
+func (s *Store) enqueue(key types.NamespacedName, r *request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.objects[key]
+	if o == nil {
+		o = &object{}
+		s.objects[key] = o
+	}
+	o.waiting = append(o.waiting, r)
+	if !o.served {
+		o.served = true
+		go s.serve(key, o)
+	}
+}
+
+// serve answers all that wait for an object, and those that come in the meantime.
+func (s *Store) serve(key types.NamespacedName, o *object) {
+	delays, live := newDelays(), false
+	for pending := s.take(key, o, nil); len(pending) > 0; pending = s.take(key, o, pending) {
+		time.Sleep(time.Until(o.rest))
+		if pending = s.take(key, o, pending); len(pending) == 0 {
+			return
+		}
+		begin := time.Now()
+		left, wrote, err := s.try(key, o, pending, live)
+		pending, live = left, len(left) > 0
+		switch {
+		case err == nil:
+			delays = newDelays()
+			if wrote { // other processes would hardly get a turn otherwise
+				o.rest = time.Now().Add(min(time.Since(begin), longestPause))
+			}
+		case retryable(err):
+			for _, r := range left {
+				r.failed(err)
+			}
+			o.rest = time.Now().Add(rand.N(delays.Step())) //nolint:gosec // spreads tries, nothing secret
+		default:
+			for _, r := range left {
+				r.answer <- answer{err: fmt.Errorf("storing the status of WorkloadSpread %s: %w", key, err)}
+			}
+			pending, live = nil, false
+		}
+	}
+}
+
+func newDelays() *wait.Backoff {
+	return &wait.Backoff{Duration: firstDelay, Factor: 5, Steps: 3, Cap: longestDelay}
+}
+
+// take adds to the pending requests those that have come, without those whose caller has left. If there are none, serving ends.
+func (s *Store) take(key types.NamespacedName, o *object, pending []*request) []*request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pending = slices.DeleteFunc(append(pending, o.waiting...), (*request).left)
+	o.waiting = nil
+	o.served = len(pending) > 0
+	if !o.served && o.newest == nil {
+		delete(s.objects, key)
+	}
+	return pending
+}
