@@ -1,0 +1,216 @@
+// Package live reads from the API server what an autoscaler says about pods, as package provisioning
+// needs it: the events of autoscalers, by namespace, and the status of Cluster Autoscaler. It reads
+// nothing while no pod waits, and nothing about pods whose condition decides.
+//
+// It asks the server itself, at most every few seconds: API servers do not cache events, so a watch
+// of them costs more. It writes nothing, and does not know what follows from the answers.
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/internal/provisioning"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// DefaultMaxAge is how old an answer may be.
+const DefaultMaxAge = 5 * time.Second
+
+// pageSize is the number of events of a page.
+const pageSize = 500
+
+// Options of a Reader. The zero value reads the status where Cluster Autoscaler keeps it by default.
+type Options struct {
+	// Status is the ConfigMap with the status of Cluster Autoscaler, its --namespace and
+	// --status-config-map-name. Empty parts mean kube-system and cluster-autoscaler-status.
+	Status types.NamespacedName
+	// MaxAge is for how long an answer of the API server is used; 0 means DefaultMaxAge.
+	MaxAge time.Duration
+	// Clock is for tests; nil means the clock of the machine.
+	Clock clock.PassiveClock
+}
+
+// Reader reads what autoscalers say. It is safe for concurrent use: a caller waits if another one
+// is asking the same.
+type Reader struct {
+	client client.Reader
+	Options
+
+	mu     sync.Mutex
+	events map[string]*answer[map[types.UID][]v1.Event] // by namespace
+	status answer[*provisioning.Status]
+}
+
+// answer is what the API server said last.
+type answer[T any] struct {
+	mu    sync.Mutex
+	at    time.Time // zero: not asked, or not answered
+	value T
+	err   error // of what was read, which is not read again
+}
+
+// New returns a reader that asks a client, which should not be one with a cache.
+func New(c client.Reader, o Options) *Reader {
+	if o.Status.Namespace == "" {
+		o.Status.Namespace = provisioning.StatusNamespace
+	}
+	if o.Status.Name == "" {
+		o.Status.Name = provisioning.StatusConfigMap
+	}
+	if o.MaxAge == 0 {
+		o.MaxAge = DefaultMaxAge
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Reader{client: c, Options: o, events: map[string]*answer[map[types.UID][]v1.Event]{}}
+}
+
+// ScaleUps returns what an autoscaler does about those of the pods that the scheduler finds no node
+// for, by UID; pods of which nothing is known have no entry. Ask again every MaxAge while a pod waits.
+//
+// The entries count whatever the error is. If the API server cannot be asked, pods are taken to wait for
+// a node, so that nothing hasty is done; if the status cannot be understood, events count alone.
+func (r *Reader) ScaleUps(ctx context.Context, pods []*v1.Pod) (map[types.UID]workloadspread.ScaleUp, error) {
+	out := map[types.UID]workloadspread.ScaleUp{}
+	var failures []error
+	for namespace, undecided := range r.add(out, pods) {
+		events, err := r.eventsIn(ctx, namespace)
+		failed := err != nil
+		failures = append(failures, err)
+		status, err := r.statusNow(ctx)
+		failed = failed || errors.Is(err, errUnread)
+		failures = append(failures, err)
+		for _, pod := range undecided {
+			scaleUp, known := provisioning.Of(pod, events[pod.UID], status, r.Clock.Now())
+			if since, _ := workloadspread.UnschedulableSince(pod); failed && !(known && scaleUp.Acting) {
+				scaleUp, known = workloadspread.ScaleUp{Acting: true, Since: since}, true
+			}
+			if known {
+				out[pod.UID] = scaleUp
+			}
+		}
+	}
+	return out, errors.Join(failures...)
+}
+
+// add adds the pods whose condition decides, and returns the others that wait, by namespace.
+func (r *Reader) add(out map[types.UID]workloadspread.ScaleUp, pods []*v1.Pod) map[string][]*v1.Pod {
+	undecided := map[string][]*v1.Pod{}
+	for _, pod := range pods {
+		if _, waits := workloadspread.UnschedulableSince(pod); !waits {
+			continue
+		}
+		if provisioning.Decided(pod) {
+			out[pod.UID], _ = provisioning.Of(pod, nil, nil, r.Clock.Now())
+			continue
+		}
+		undecided[pod.Namespace] = append(undecided[pod.Namespace], pod)
+	}
+	return undecided
+}
+
+// errUnread says that the API server did not answer.
+var errUnread = errors.New("the API server did not answer")
+
+// eventsIn are the events of autoscalers in a namespace, by the UID of the object that they are about.
+func (r *Reader) eventsIn(ctx context.Context, namespace string) (map[types.UID][]v1.Event, error) {
+	r.mu.Lock()
+	a := r.events[namespace]
+	if a == nil {
+		a = &answer[map[types.UID][]v1.Event]{}
+		r.events[namespace] = a
+	}
+	r.mu.Unlock()
+	return a.get(r.Options, func() (map[types.UID][]v1.Event, error, error) {
+		r.forget()
+		out := map[types.UID][]v1.Event{}
+		for _, source := range provisioning.Sources {
+			if err := r.list(ctx, namespace, source, out); err != nil {
+				return nil, nil, fmt.Errorf("%w: list the events of %s in namespace %s: %w", errUnread, source, namespace, err)
+			}
+		}
+		return out, nil, nil
+	})
+}
+
+// list adds the events of one autoscaler.
+func (r *Reader) list(ctx context.Context, namespace, source string, out map[types.UID][]v1.Event) error {
+	of := client.MatchingFieldsSelector{Selector: fields.AndSelectors(
+		fields.OneTermEqualSelector("involvedObject.kind", "Pod"), fields.OneTermEqualSelector("source", source))}
+	for next := ""; ; {
+		var page v1.EventList
+		if err := r.client.List(ctx, &page, client.InNamespace(namespace), of, client.Limit(pageSize), client.Continue(next)); err != nil {
+			return err
+		}
+		for _, e := range page.Items {
+			e.ManagedFields = nil
+			out[e.InvolvedObject.UID] = append(out[e.InvolvedObject.UID], e)
+		}
+		if next = page.Continue; next == "" {
+			return nil
+		}
+	}
+}
+
+// forget drops the namespaces that nobody has asked about for long.
+func (r *Reader) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for namespace, a := range r.events {
+		if a.mu.TryLock() {
+			if !a.at.IsZero() && r.Clock.Since(a.at) > 10*r.MaxAge {
+				delete(r.events, namespace)
+			}
+			a.mu.Unlock()
+		}
+	}
+}
+
+// statusNow is the status of Cluster Autoscaler; nil if it keeps none, or none that is understood, which
+// the error says.
+func (r *Reader) statusNow(ctx context.Context) (*provisioning.Status, error) {
+	return r.status.get(r.Options, func() (*provisioning.Status, error, error) {
+		var object v1.ConfigMap
+		err := r.client.Get(ctx, r.Status, &object)
+		if apierrors.IsNotFound(err) {
+			return nil, nil, nil
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: get ConfigMap %s: %w", errUnread, r.Status, err)
+		}
+		status, err := provisioning.ParseStatus(object.Data[provisioning.StatusKey])
+		if err != nil {
+			return nil, fmt.Errorf("ConfigMap %s: %w", r.Status, err), nil
+		}
+		return &status, nil, nil
+	})
+}
+
+// get returns the answer, which it asks for if there is none that is new enough. What is asked
+// returns a value, what is wrong with that, and why there is none.
+func (a *answer[T]) get(o Options, ask func() (value T, flaw, err error)) (T, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.at.IsZero() && o.Clock.Since(a.at) < o.MaxAge {
+		return a.value, a.err
+	}
+	at := o.Clock.Now()
+	value, flaw, err := ask()
+	if err != nil {
+		return value, err
+	}
+	a.at, a.value, a.err = at, value, flaw
+	return value, flaw
+}
