@@ -12,7 +12,8 @@
 // Drivers. A driver talks to a world, asks the layers below what to do, and does it. sidecar stands
 // between an unmodified Cluster Autoscaler and its cloud; sidecar/cluster is its side of the API
 // server, and sidecar/statuspage shows its state. balancer/reconcile reads what the targets of a
-// Balancer have and writes what they are to have. federation/reconcile
+// Balancer have and writes what they are to have. workloadspread/reconcile orders and moves the pods of
+// the workloads of WorkloadSpreads. federation/reconcile
 // does the same in the member clusters of FederatedReplicaSets; federation/members keeps a connection to each
 // member cluster, and knows what runs there and whether it answers; federation/join makes a cluster a
 // member and takes that back. Of the internal ones, simulate plays scenarios in
@@ -35,7 +36,8 @@
 // test. page shows a state to people and programs, and simulate/htmlreport draws the results of
 // scenarios as one page. workloadspread/store writes the status of WorkloadSpreads, in which several
 // processes count pods. controller runs controllers with a leader, controller/scale reads,
-// writes and watches the Scale of any kind, and controller/owners finds the controllers of an object.
+// writes and watches the Scale of any kind, controller/owners finds the controllers of an object, and
+// controller/podcache says what a cache keeps of pods.
 //
 // Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which
 // option is best, which groups are similar, how the nodes are shared, what each group answered.

@@ -58,6 +58,7 @@ var table = []row{
 	{layer: entry, path: "integrations/port", only: none, stdlib: true},
 
 	{layer: drivers, path: "balancer/reconcile"},
+	{layer: drivers, path: "workloadspread/reconcile"},
 	{layer: drivers, path: "federation/reconcile", peers: []string{"federation/members"}},
 	{layer: drivers, path: "federation/members", only: []string{"api/v1alpha1", "federation", "podhealth"}},
 	{layer: drivers, path: "federation/join", only: []string{"api/v1alpha1", "federation/members"}, peers: []string{"federation/members"}, banned: logging},
@@ -77,6 +78,7 @@ var table = []row{
 	{layer: edges, path: "cloudprovider/externalgrpc/wirerules", only: []string{"cloudprovider", "cloudprovider/conformance", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
 	{layer: edges, path: "internal/controller", only: none},
 	{layer: edges, path: "internal/controller/owners", only: none, banned: logging},
+	{layer: edges, path: "internal/controller/podcache", only: []string{"podhealth"}, banned: logging},
 	{layer: edges, path: "internal/controller/scale", only: none},
 	{layer: edges, path: "internal/document", only: []string{"internal/admission", "api/v1alpha1", "internal/spelling"}, banned: logging},
 	{layer: edges, path: "internal/document/live", only: []string{"internal/document"}, peers: []string{"internal/document"}, banned: append([]string{"os"}, logging...)},

@@ -4,12 +4,41 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
+
+// Expiry is when the first of the pods that were admitted, or whose deletion was, does not count as
+// such any more; zero if there is none.
+func Expiry(spec *v1alpha1.WorkloadSpreadSpec, status *v1alpha1.WorkloadSpreadStatus) (first time.Time) {
+	for _, row := range status.VersionedSubsetStatuses {
+		for i := range row {
+			for _, c := range []struct {
+				entries map[string]metav1.Time
+				timeout int32
+			}{{row[i].CreatingPods, creatingTimeout(spec)}, {row[i].DeletingPods, deletingTimeout(spec)}} {
+				for _, entry := range c.entries {
+					if _, at := expired(entry, c.timeout, time.Time{}); first.IsZero() || at.Before(first) {
+						first = at
+					}
+				}
+			}
+		}
+	}
+	return first
+}
+
+func creatingTimeout(spec *v1alpha1.WorkloadSpreadSpec) int32 {
+	return orDefault(spec.CreatingTimeoutSeconds, v1alpha1.DefaultCreatingTimeoutSeconds)
+}
+
+func deletingTimeout(spec *v1alpha1.WorkloadSpreadSpec) int32 {
+	return orDefault(spec.DeletingTimeoutSeconds, v1alpha1.DefaultDeletingTimeoutSeconds)
+}
 
 // account counts the pods. Of what was admitted, it keeps what the pods do not show yet, until that
 // times out.
@@ -40,7 +69,7 @@ func (p *pass) account() {
 
 // creating keeps the pods that have not been seen yet.
 func (p *pass) creating(revision string, i int, entries map[string]metav1.Time, seen map[string]bool) {
-	timeout := orDefault(p.Spec.CreatingTimeoutSeconds, v1alpha1.DefaultCreatingTimeoutSeconds)
+	timeout := creatingTimeout(p.Spec)
 	for _, id := range slices.Sorted(maps.Keys(entries)) {
 		if seen[id] {
 			continue
@@ -61,7 +90,7 @@ func (p *pass) creating(revision string, i int, entries map[string]metav1.Time, 
 
 // deleting keeps the pods that are still there.
 func (p *pass) deleting(revision string, i int, entries map[string]metav1.Time, names map[string]*member) {
-	timeout := orDefault(p.Spec.DeletingTimeoutSeconds, v1alpha1.DefaultDeletingTimeoutSeconds)
+	timeout := deletingTimeout(p.Spec)
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		m := names[name]
 		if m == nil || m.subset != i || m.revision != revision || m.CreationTimestamp.After(entries[name].Time) {

@@ -46,6 +46,9 @@ func (p *pass) timedOut() []late {
 			}
 		}
 		if p.Now.Before(until) {
+			if !p.Now.Before(since.Add(critical)) {
+				p.decision.Deferred++
+			}
 			p.next(until)
 			continue
 		}

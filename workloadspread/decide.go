@@ -52,6 +52,8 @@ type Decision struct {
 	Delete []Deletion
 	// Substitute are pods to create a substitute for.
 	Substitute []Substitute
+	// Deferred are the pods that would move on if no node for them were on its way.
+	Deferred int
 	// Events are what there is to say.
 	Events []Event
 	// Next is when to decide again if nothing happens before; zero if there is no need.
@@ -87,6 +89,12 @@ func Decide(in Input) Decision {
 		return p.result(&p.status)
 	}
 	p.condition(v1alpha1.ConditionSpecValid, true, ReasonValid, "the spec is valid")
+	if in.Workload.Problem != "" {
+		c := p.newCondition(v1alpha1.ConditionTargetFound, false, ReasonUnreadable, describe(in.Spec)+" cannot be read: "+in.Workload.Problem)
+		c.Status = metav1.ConditionUnknown
+		meta.SetStatusCondition(&p.status.Conditions, c)
+		return p.result(&p.status)
+	}
 	if !in.Workload.Found {
 		p.condition(v1alpha1.ConditionTargetFound, false, ReasonNotFound, "there is no "+describe(in.Spec))
 		return p.result(&p.status)

@@ -35,6 +35,8 @@ const (
 	ReasonFound = "Found"
 	// ReasonNotFound: there is no such workload.
 	ReasonNotFound = "NotFound"
+	// ReasonUnreadable: the workload cannot be read, or does not say how many replicas it asks for.
+	ReasonUnreadable = "Unreadable"
 	// ReasonValid: the spec is valid.
 	ReasonValid = "Valid"
 	// ReasonInvalidSpec: the spec is invalid, and nothing is done.

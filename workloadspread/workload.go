@@ -42,6 +42,8 @@ func kindOf(spec *v1alpha1.WorkloadSpreadSpec) kind {
 type Workload struct {
 	// Found is false if there is no such object.
 	Found bool
+	// Problem is why it could not be read; empty if it could. Nothing else is known then.
+	Problem string
 	// Replicas is how many pods there should be. It should be read when a pod is admitted, not from a
 	// cache, where limits depend on it: under percentages, minimums, Even and Weighted.
 	Replicas int32

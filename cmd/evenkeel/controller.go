@@ -29,8 +29,11 @@ import (
 	"github.com/evenkeel/evenkeel/federation/members"
 	federation "github.com/evenkeel/evenkeel/federation/reconcile"
 	"github.com/evenkeel/evenkeel/internal/controller"
+	"github.com/evenkeel/evenkeel/internal/controller/podcache"
+	"github.com/evenkeel/evenkeel/internal/provisioning"
 	"github.com/evenkeel/evenkeel/internal/serving"
-	"github.com/evenkeel/evenkeel/podhealth"
+	"github.com/evenkeel/evenkeel/workloadspread"
+	spread "github.com/evenkeel/evenkeel/workloadspread/reconcile"
 )
 
 // controllerNamespace is where the manifests install the controllers.
@@ -55,7 +58,7 @@ func newController() *cobra.Command {
 		Short: "Keep replicas level across targets: the controllers of evenkeel's APIs",
 		Long: `Run the controllers of evenkeel's APIs against an API server: the Balancer, which shares one number of replicas
 among several Deployments or other scalable objects, the FederatedReplicaSet, which does the same over several clusters,
-and MemberClusters, which are kept connected.
+MemberClusters, which are kept connected, and the WorkloadSpread, which spreads the pods of one workload over subsets.
 
 Several replicas may run: one leads, the others stand by and take over. The definitions of the APIs must be installed
 before (kubectl apply -k configs/crd).`,
@@ -174,12 +177,13 @@ type everyController struct {
 	balancer  reconcile.Options
 	members   members.Options
 	federated federation.Options
+	spreads   spread.Options
 }
 
 // knownControllers are all controllers.
 func knownControllers(o everyController) []controller.Controller {
 	clusters := members.New(o.members)
-	return []controller.Controller{reconcile.New(o.balancer), federation.New(clusters, o.federated), clusters}
+	return []controller.Controller{reconcile.New(o.balancer), federation.New(clusters, o.federated), clusters, spread.New(o.spreads)}
 }
 
 // chosenControllers are the controllers that are named. That of FederatedReplicaSets needs that of
@@ -250,14 +254,21 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 
 // every returns the options of the controllers, with their metrics registered.
 func (o *controllerOptions) every(registry prometheus.Registerer, namespace string) (everyController, error) {
-	every := everyController{balancer: reconcile.Options{PerNamespace: len(o.manager.Namespaces) > 0}, members: o.members}
+	perNamespace := len(o.manager.Namespaces) > 0
+	every := everyController{
+		balancer: reconcile.Options{PerNamespace: perNamespace}, members: o.members, spreads: spread.Options{PerNamespace: perNamespace},
+	}
 	every.members.Namespace = namespace
-	var problems [3]error
+	var problems [4]error
 	every.balancer.Metrics, problems[0] = reconcile.NewMetrics(registry)
 	every.members.Metrics, problems[1] = members.NewMetrics(registry)
 	every.federated.Metrics, problems[2] = federation.NewMetrics(registry)
+	every.spreads.Metrics, problems[3] = spread.NewMetrics(registry)
 	return every, errors.Join(problems[:]...)
 }
+
+// podAnnotations are those of pods that controllers read.
+var podAnnotations = []string{workloadspread.AnnotationSpread, workloadspread.AnnotationSubstitute, workloadspread.AnnotationCost}
 
 // build makes the manager of the selected controllers.
 func (o *controllerOptions) build(config *rest.Config, registry prometheus.Registerer, log logr.Logger) (*controller.Manager, error) {
@@ -276,13 +287,14 @@ func (o *controllerOptions) build(config *rest.Config, registry prometheus.Regis
 	}
 	options := o.manager
 	options.Log, options.Metrics, options.NoLeaderElection = log, running, !o.leaderElect
-	options.Trim = map[client.Object]cache.TransformFunc{&v1.Pod{}: podhealth.Trim}
+	options.Trim = map[client.Object]cache.TransformFunc{&v1.Pod{}: podcache.Trim(podAnnotations, provisioning.ConditionType)}
 	options.Confined = map[client.Object]string{&v1.Secret{}: namespace}
 	options.LeaseNamespace = namespace
 	options.Needs = map[string][]controller.Need{
 		reconcile.Name:  {{List: &v1alpha1.BalancerList{}}},
 		members.Name:    {{List: &v1alpha1.MemberClusterList{}}, {List: &v1.SecretList{}, Namespace: namespace}},
 		federation.Name: {{List: &v1alpha1.FederatedReplicaSetList{}}, {List: &v1alpha1.MemberClusterList{}}},
+		spread.Name:     {{List: &v1alpha1.WorkloadSpreadList{}}, {List: &v1.NodeList{}}},
 	}
 	options.Scheme = runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(options.Scheme), v1alpha1.AddToScheme(options.Scheme)); err != nil {

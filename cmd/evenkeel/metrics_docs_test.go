@@ -17,6 +17,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/controller"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
+	spread "github.com/evenkeel/evenkeel/workloadspread/reconcile"
+	"github.com/evenkeel/evenkeel/workloadspread/store"
 )
 
 // metricsPage is all metrics, by the functions that register them.
@@ -31,6 +33,8 @@ var metricsPage = []struct {
 		_, _ = reconcile.NewMetrics(r)
 		_, _ = members.NewMetrics(r)
 		_, _ = federation.NewMetrics(r)
+		_, _ = spread.NewMetrics(r)
+		_, _ = store.NewMetrics(r)
 	}},
 }
 

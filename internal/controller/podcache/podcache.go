@@ -1,0 +1,113 @@
+package podcache
+
+import (
+	"crypto/sha256"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/podhealth"
+)
+
+// Trim returns a transform for a cache of pods. Of the annotations it keeps those that are named, of
+// the conditions the named ones besides those of the scheduler and of readiness. Objects other than
+// pods stay as they are. What is kept must not be changed: pods share it.
+func Trim(annotations []string, conditions ...v1.PodConditionType) func(any) (any, error) {
+	specs := &specs{known: map[[sha256.Size]byte]*v1.PodSpec{}}
+	conditions = append([]v1.PodConditionType{v1.PodReady, v1.PodScheduled}, conditions...)
+	return func(object any) (any, error) {
+		pod, ok := object.(*v1.Pod)
+		if !ok {
+			return object, nil
+		}
+		trimmed, err := podhealth.Trim(pod)
+		if err != nil {
+			return nil, err
+		}
+		out := trimmed.(*v1.Pod)
+		out.OwnerReferences = pod.OwnerReferences
+		for _, key := range annotations {
+			if value, ok := pod.Annotations[key]; ok {
+				if out.Annotations == nil {
+					out.Annotations = map[string]string{}
+				}
+				out.Annotations[key] = value
+			}
+		}
+		out.Status.Conditions = nil
+		for _, c := range pod.Status.Conditions {
+			if slices.Contains(conditions, c.Type) {
+				out.Status.Conditions = append(out.Status.Conditions, v1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime})
+			}
+		}
+		out.Status.NominatedNodeName = pod.Status.NominatedNodeName
+		out.Spec = *specs.shared(&pod.Spec)
+		out.Spec.NodeName = pod.Spec.NodeName
+		return out, nil
+	}
+}
+
+// mostSpecs is how many specs are known before they are collected anew: some megabytes.
+const mostSpecs = 4096
+
+// specs holds trimmed specs, so that new pods share them.
+type specs struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]*v1.PodSpec
+}
+
+// shared is what is kept of a spec, without its node. Equal ones share their parts.
+func (s *specs) shared(spec *v1.PodSpec) *v1.PodSpec {
+	trimmed := trim(spec)
+	text, err := trimmed.Marshal()
+	if err != nil {
+		return trimmed
+	}
+	key := sha256.Sum256(text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is := s.known[key]; is != nil {
+		return is
+	}
+	if len(s.known) >= mostSpecs {
+		clear(s.known)
+	}
+	s.known[key] = trimmed
+	return trimmed
+}
+
+// trim keeps what the scheduler's filters read.
+func trim(spec *v1.PodSpec) *v1.PodSpec {
+	out := &v1.PodSpec{
+		NodeSelector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations, TopologySpreadConstraints: spec.TopologySpreadConstraints,
+		Overhead: spec.Overhead, Resources: spec.Resources, ResourceClaims: spec.ResourceClaims, SchedulingGates: spec.SchedulingGates,
+		Priority: spec.Priority, PreemptionPolicy: spec.PreemptionPolicy, SchedulerName: spec.SchedulerName, HostNetwork: spec.HostNetwork, OS: spec.OS,
+		Containers: containers(spec.Containers), InitContainers: containers(spec.InitContainers),
+	}
+	for i := range spec.Volumes {
+		switch v := &spec.Volumes[i].VolumeSource; {
+		case v.ConfigMap != nil, v.Secret != nil, v.Projected != nil, v.DownwardAPI != nil, v.EmptyDir != nil, v.HostPath != nil: // are on any node
+		default:
+			out.Volumes = append(out.Volumes, spec.Volumes[i])
+		}
+	}
+	return out
+}
+
+func containers(all []v1.Container) []v1.Container {
+	if len(all) == 0 {
+		return nil
+	}
+	kept := make([]v1.Container, len(all))
+	for i := range all {
+		c := &all[i]
+		kept[i] = v1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		for _, p := range c.Ports {
+			if p.HostPort != 0 {
+				kept[i].Ports = append(kept[i].Ports, p)
+			}
+		}
+	}
+	return kept
+}

@@ -1,0 +1,204 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/owners"
+	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/workloadspread"
+	"github.com/evenkeel/evenkeel/workloadspread/store"
+)
+
+const (
+	// firstRetry and lastRetry bound the time until a pass is repeated that failed; it doubles each
+	// time.
+	firstRetry, lastRetry = 200 * time.Millisecond, time.Minute
+	// action is the action of all events.
+	action = "Spread"
+	// longestNote is the maximum length of the text of an event that the API server accepts.
+	longestNote = 1024
+)
+
+// access is how a reconciler reaches the cluster.
+type access struct {
+	// client reads from the cache and writes; live reads from the API server.
+	client     client.Client
+	live       client.Reader
+	store      *store.Store
+	autoscaler Autoscaler // nil if there is none
+	mapper     meta.RESTMapper
+	watcher    *scale.Watcher
+	owners     *owners.Owners
+	seen       *seen
+	events     events.EventRecorder
+}
+
+// reconciler makes the passes. The queue makes sure that there is never more than one pass over a
+// WorkloadSpread at a time.
+type reconciler struct {
+	access
+	metrics *Metrics
+	clock   clock.PassiveClock
+}
+
+func newReconciler(a access, m *Metrics, c clock.PassiveClock) *reconciler {
+	return &reconciler{access: a, metrics: m, clock: c}
+}
+
+// errReplaced is the error of a decision about a WorkloadSpread that was replaced meanwhile.
+var errReplaced = errors.New("another WorkloadSpread has its name now")
+
+// Reconcile makes one pass over a WorkloadSpread. A write that fails because something changed
+// meanwhile is repeated by the next pass, soon; after other failures the pass is repeated after a time
+// that doubles. A failure of one write does not stop the others.
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var s v1alpha1.WorkloadSpread
+	err := r.client.Get(ctx, request.NamespacedName, &s)
+	if apierrors.IsNotFound(err) || err == nil && s.DeletionTimestamp != nil {
+		r.metrics.forget(request.NamespacedName)
+		r.store.Forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading the WorkloadSpread: %w", err)
+	}
+	lap := r.laps()
+	found, err := r.look(ctx, &s)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	lap(phaseRead)
+
+	var d workloadspread.Decision
+	stored, err := r.store.Update(ctx, request.NamespacedName, func(now *v1alpha1.WorkloadSpread) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+		if now.UID != s.UID {
+			return nil, false, errReplaced
+		}
+		in, err := r.input(ctx, now, found)
+		if err != nil {
+			return nil, false, err
+		}
+		d = workloadspread.Decide(in)
+		return d.Status, d.Changed, nil
+	})
+	lap(phaseStore)
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{}, nil // its deletion is the next event
+	}
+	if apierrors.IsConflict(err) || errors.Is(err, errReplaced) {
+		return reconcile.Result{RequeueAfter: firstRetry}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	r.announce(stored, &d)
+	done := r.do(ctx, stored, &d)
+	lap(phaseWrite)
+	r.metrics.see(request.NamespacedName, &d)
+	if done.err != nil {
+		return reconcile.Result{}, done.err
+	}
+	return reconcile.Result{RequeueAfter: r.again(found, &d, done.overtaken)}, nil
+}
+
+// again is how long to wait until the next pass if nothing happens before; 0 if there is no need.
+func (r *reconciler) again(found *sight, d *workloadspread.Decision, overtaken bool) time.Duration {
+	wait := found.poll
+	soon := func(t time.Duration) {
+		if wait == 0 || t < wait {
+			wait = max(t, time.Millisecond)
+		}
+	}
+	if overtaken {
+		soon(firstRetry)
+	}
+	if !d.Next.IsZero() {
+		soon(d.Next.Sub(r.clock.Now()))
+	}
+	return wait
+}
+
+// announce records the events of a decision whose status is stored. Those about what is done with
+// pods are recorded when it is done.
+func (r *reconciler) announce(s *v1alpha1.WorkloadSpread, d *workloadspread.Decision) {
+	for _, e := range d.Events {
+		switch e.Reason {
+		case workloadspread.ReasonRescheduled, workloadspread.ReasonSubstituted, workloadspread.ReasonSubstituteGone:
+		default:
+			r.event(s, e)
+		}
+	}
+}
+
+// announceOf records the event of a decision about what was done with a pod.
+func (r *reconciler) announceOf(s *v1alpha1.WorkloadSpread, d *workloadspread.Decision, reason, pod string) {
+	for _, e := range d.Events {
+		if e.Reason == reason && e.Pod == pod {
+			r.event(s, e)
+		}
+	}
+}
+
+func (r *reconciler) event(s *v1alpha1.WorkloadSpread, e workloadspread.Event) {
+	r.metrics.moves.WithLabelValues(e.Reason).Inc()
+	var related runtime.Object
+	if e.Pod != "" {
+		related = &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: s.Namespace, Name: e.Pod}
+	}
+	message := e.Message
+	if len(message) > longestNote {
+		message = message[:longestNote]
+	}
+	r.events.Eventf(s, related, e.Type, e.Reason, action, "%s", message)
+}
+
+// laps measures the phases of a pass.
+func (r *reconciler) laps() func(phase string) {
+	begin := r.clock.Now()
+	return func(phase string) {
+		now := r.clock.Now()
+		r.metrics.phases.WithLabelValues(phase).Observe(now.Sub(begin).Seconds())
+		begin = now
+	}
+}
+
+// outcome is the result of the writes of a pass.
+type outcome struct {
+	// overtaken reports that a pod changed meanwhile.
+	overtaken bool
+	err       error
+}
+
+// note adds the result of a write. A pod that is gone needs none. It reports whether the write was
+// made.
+func (o *outcome) note(err error, what, pod string) bool {
+	switch {
+	case err == nil:
+		return true
+	case apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err):
+		o.overtaken = true
+	default:
+		o.err = errors.Join(o.err, fmt.Errorf("%s pod %s: %w", what, pod, err))
+	}
+	return false
+}
+
+// key is the name of a pod for logs and errors.
+func key(pod *v1.Pod) string {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}.String()
+}

@@ -1,0 +1,243 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+func node(name, zone string) *v1.Node {
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelTopologyZone: zone}}}
+}
+
+// tenOf are ten pods, eight of subset a and two of b.
+func tenOf() []client.Object {
+	objects := deployed(10)
+	for i := range 10 {
+		objects = append(objects, replica(i, "r1", string("aaaaaaaabb"[i])))
+	}
+	return objects
+}
+
+// The order of the scale-down is that of the worked example: 200 and 100; with fewer places in a,
+// those that a has too many get -100. Then nothing more is written.
+func TestDeletionCostsFollowTheSubsets(t *testing.T) {
+	b := newBench(t, append(tenOf(), spreadOver(subset("a", "8"), subset("b", "")))...)
+	b.mustPass()
+	if got := b.costs(); got != "200 200 200 200 200 200 200 200 100 100" {
+		t.Errorf("the costs are %s", got)
+	}
+	if got := b.get().Status.Filled; got != "a 8/8, b 2/-" {
+		t.Errorf("filled %q", got)
+	}
+	if got := b.written(); strings.Count(got, "mark") != 10 || strings.Count(got, "status") != 1 {
+		t.Errorf("wrote %s", got)
+	}
+	if again := b.mustPass(); b.written() != "" || again != scale.DefaultPollInterval {
+		t.Errorf("an idle pass writes, or comes again in %s", again)
+	}
+
+	s := b.get()
+	s.Spec.Subsets[0] = subset("a", "5")
+	if err := b.server.Update(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	b.mustPass()
+	if got := b.costs(); got != "200 200 200 200 200 -100 -100 -100 100 100" {
+		t.Errorf("the costs are %s", got)
+	}
+	if got := b.written(); strings.Count(got, "mark") != 3 {
+		t.Errorf("wrote %s, want the three that differ", got)
+	}
+	if b.mustPass(); b.written() != "" {
+		t.Error("an idle pass writes")
+	}
+}
+
+// Pods that were there before, or that were created while no webhook answered, are counted in the
+// subset whose nodes they run on; the status says of the others that they are in none.
+func TestPodsThatNobodyAdmittedAreFound(t *testing.T) {
+	in := func(s v1alpha1.WorkloadSubset, zone string) v1alpha1.WorkloadSubset {
+		s.RequiredNodeSelector = &v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn, Values: []string{zone}}}}
+		return s
+	}
+	objects := append(deployed(4), spreadOver(in(subset("a", "2"), "one"), in(subset("b", ""), "two")), node("n", "one"), node("m", "two"), node("o", "three"))
+	for i, name := range []string{"n", "m", "o"} {
+		pod := replica(i, "r1", "")
+		pod.Spec.NodeName = name
+		objects = append(objects, pod)
+	}
+	other := replica(9, "r2", "") // its ReplicaSet is gone
+	b := newBench(t, append(objects, other)...)
+	b.mustPass()
+	b.mustPass()
+	s := b.get().Status
+	if s.Filled != "a 1/2, b 1/-" || s.Unassigned != 1 || meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionAllInSubsets) {
+		t.Errorf("the status is %+v", s)
+	}
+	a, ok := workloadspread.AssignmentOf(b.pod("web-r1-000"))
+	if !ok || a.Subset != "a" || a.Name != "web" {
+		t.Errorf("assigned to %+v", a)
+	}
+	if got := b.costs(); got != "200 100 -300 " {
+		t.Errorf("the costs are %q", got)
+	}
+}
+
+// An unknown workload is a condition, not an error, also if nobody knows the kind, it may not be
+// read, or its number of replicas is none.
+func TestWorkloadsThatCannotBeRead(t *testing.T) {
+	for _, c := range []struct {
+		kind, reason string
+		paths        []string
+	}{
+		{"Deployment", workloadspread.ReasonNotFound, nil},
+		{"Rollout", workloadspread.ReasonNotFound, []string{"spec.replicas"}},
+		{"ConfigMap", workloadspread.ReasonUnreadable, []string{"metadata.name"}},
+	} {
+		s := spreadOver(subset("a", ""))
+		s.Spec.TargetRef.Kind = c.kind
+		if c.kind == "ConfigMap" {
+			s.Spec.TargetRef.APIVersion = "v1"
+		}
+		if c.paths != nil {
+			s.Spec.TargetFilter = &v1alpha1.WorkloadFilter{ReplicasPathList: c.paths}
+		}
+		b := newBench(t, s, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}})
+		again := b.mustPass()
+		found := meta.FindStatusCondition(b.get().Status.Conditions, v1alpha1.ConditionTargetFound)
+		if found == nil || found.Reason != c.reason || again == 0 {
+			t.Errorf("%s: the condition is %+v, the next pass in %s", c.kind, found, again)
+		}
+		b.written()
+		if b.mustPass(); b.written() != "" {
+			t.Errorf("%s: an idle pass writes", c.kind)
+		}
+	}
+}
+
+// adaptive is a WorkloadSpread whose pods move on after 30 seconds.
+func adaptive() *v1alpha1.WorkloadSpread {
+	s := spreadOver(subset("a", "5"), subset("b", ""))
+	s.Spec.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: &v1alpha1.AdaptiveSchedule{RescheduleCriticalSeconds: new(int32(30))}}
+	return s
+}
+
+// A pod that cannot be scheduled is deleted in the second in which its time is over, and its subset
+// is open again in the second in which the mark expires.
+func TestPodsMoveOnAtTheExactSecond(t *testing.T) {
+	b := newBench(t, append(deployed(2), adaptive(), replica(0, "r1", "a"), waits(replica(1, "r1", "a"), noon.Add(-12*time.Second)))...)
+	wait := b.mustPass()
+	if wait != scale.DefaultPollInterval { // less than the 18 s that are left
+		t.Errorf("the next pass is in %s", wait)
+	}
+	b.clock.SetTime(noon.Add(15 * time.Second))
+	if wait = b.mustPass(); wait != 3*time.Second || b.pod("web-r1-001") == nil {
+		t.Fatalf("the next pass is in %s", wait)
+	}
+	b.told()
+	b.clock.SetTime(noon.Add(18 * time.Second))
+	if b.mustPass(); b.pod("web-r1-001") != nil {
+		t.Error("the pod is still there")
+	}
+	if told := b.told(); !strings.Contains(told, "Normal Rescheduled") || !strings.Contains(told, "Warning Unschedulable") {
+		t.Errorf("told %q", told)
+	}
+	marked := func() bool { return b.get().Status.SubsetStatuses[0].UnschedulableUntil != nil }
+	for b.clock.SetTime(noon.Add(18*time.Second + 299*time.Second)); ; b.clock.SetTime(b.clock.Now().Add(wait)) {
+		if wait = b.mustPass(); !marked() {
+			break
+		}
+	}
+	if after := b.clock.Now().Sub(noon); after != 318*time.Second {
+		t.Errorf("the mark was removed after %s", after)
+	}
+}
+
+// What changed since it was seen is not deleted, and what fails is tried again, without a second event
+// and without holding others back.
+func TestADeletionThatFailsHoldsNothingBack(t *testing.T) {
+	late := noon.Add(-time.Minute)
+	b := newBench(t, append(deployed(3), adaptive(), waits(replica(0, "r1", "a"), late), waits(replica(1, "r1", "a"), late), replica(2, "r1", "a"))...)
+	b.fault = func(_ int, what string) (error, bool) {
+		switch what {
+		case "delete web-r1-000":
+			return forbidden("web-r1-000"), false
+		case "mark web-r1-002":
+			return forbidden("web-r1-002"), false
+		}
+		return nil, false
+	}
+	if _, err := b.pass(); err == nil || !strings.Contains(err.Error(), "deleting pod shop/web-r1-000") || !strings.Contains(err.Error(), "marking pod shop/web-r1-002") {
+		t.Errorf("the error is %v", err)
+	}
+	if b.pod("web-r1-000") == nil || b.pod("web-r1-001") != nil {
+		t.Error("not the other one is deleted")
+	}
+	if told := b.told(); strings.Count(told, "Rescheduled") != 1 {
+		t.Errorf("told %q", told)
+	}
+	b.fault = nil
+	b.mustPass()
+	if b.pod("web-r1-000") != nil || b.costs() != "200" {
+		t.Errorf("left: %s", b.costs())
+	}
+}
+
+// While the autoscaler acts for a pod it is kept, and the autoscaler is asked again soon.
+func TestNoPodIsDeletedWhileTheAutoscalerActs(t *testing.T) {
+	b := newBench(t, append(deployed(1), adaptive(), waits(replica(0, "r1", "a"), noon.Add(-time.Minute)))...)
+	does := scaleUps{"uid-web-r1-000": {Acting: true, Since: noon.Add(-50 * time.Second)}}
+	b.autoscaler = does
+	if wait := b.mustPass(); wait != askAgain || b.pod("web-r1-000") == nil {
+		t.Errorf("the next pass is in %s, the pod is %v", wait, b.pod("web-r1-000"))
+	}
+	if n := gauge(t, b.registry, "evenkeel_workloadspread_deferred_pods"); n != 1 {
+		t.Errorf("%v pods are deferred", n)
+	}
+	does["uid-web-r1-000"] = workloadspread.ScaleUp{Since: noon.Add(-time.Second)} // it has given up
+	if b.mustPass(); b.pod("web-r1-000") != nil {
+		t.Error("the pod is still there")
+	}
+}
+
+// scaleUps is what an autoscaler does.
+type scaleUps map[types.UID]workloadspread.ScaleUp
+
+func (s scaleUps) ScaleUps(context.Context, []*v1.Pod) (map[types.UID]workloadspread.ScaleUp, error) {
+	return s, nil
+}
+
+func forbidden(name string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, name, errors.New("not allowed"))
+}
+
+func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name })
+	if i < 0 || len(families[i].GetMetric()) != 1 {
+		t.Fatalf("there is no metric %s, or several", name)
+	}
+	return families[i].GetMetric()[0].GetGauge().GetValue()
+}

@@ -1,0 +1,256 @@
+package reconcile
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/owners"
+	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// settle is the delay of a pass after a change of a pod: pods seldom change alone.
+const settle = 100 * time.Millisecond
+
+// queue takes requests for passes over WorkloadSpreads.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// triggers requests passes over the WorkloadSpreads that a change may matter to.
+type triggers struct {
+	cached client.Reader
+	owners *owners.Owners
+	pods   *seen
+	clock  clock.PassiveClock
+
+	mu    sync.Mutex
+	queue queue // nil until the controller starts
+}
+
+// attach sets the queue for changes of objects that are not cached. No workload is watched before
+// the first pass, which is later.
+func (t *triggers) attach(_ context.Context, q queue) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queue = q
+	return nil
+}
+
+// workload requests a pass over the WorkloadSpreads of an object that changed. An object of another
+// kind with the same name costs an unnecessary pass.
+func (t *triggers) workload(o scale.Target) {
+	t.mu.Lock()
+	q := t.queue
+	t.mu.Unlock()
+	if q == nil {
+		return
+	}
+	for _, s := range t.list(context.Background(), o.Namespace) {
+		if s.Spec.TargetRef.Name == o.Name {
+			q.Add(request(&s))
+		}
+	}
+}
+
+// list returns the WorkloadSpreads of a namespace. They are shared and must not be changed.
+func (t *triggers) list(ctx context.Context, namespace string) []v1alpha1.WorkloadSpread {
+	var list v1alpha1.WorkloadSpreadList
+	if err := t.cached.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache has not started or has stopped: there are no passes then
+	}
+	return list.Items
+}
+
+// spreads requests a pass over a WorkloadSpread whose spec changed, and one for the time when what
+// admission has noted in a status expires.
+func (t *triggers) spreads() handler.EventHandler {
+	at := func(o client.Object) reconcile.Request {
+		return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { q.Add(at(e.Object)) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { q.Add(at(e.Object)) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
+				q.Add(at(e.ObjectNew))
+				return
+			}
+			if s, ok := e.ObjectNew.(*v1alpha1.WorkloadSpread); ok {
+				if expiry := workloadspread.Expiry(&s.Spec, &s.Status); !expiry.IsZero() {
+					q.AddAfter(at(s), max(expiry.Sub(t.clock.Now()), settle))
+				}
+			}
+		},
+	}
+}
+
+// changes requests passes over the WorkloadSpreads that a pod belongs to, and notes who owns it.
+func (t *triggers) changes() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			t.pods.add(e.Object)
+			t.enqueue(ctx, e.Object, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			t.pods.drop(e.Object)
+			t.enqueue(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if !matters(e) {
+				return
+			}
+			t.pods.add(e.ObjectNew)
+			t.pods.drop(e.ObjectOld)
+			t.enqueue(ctx, e.ObjectNew, q)
+		},
+	}
+}
+
+// enqueue requests passes over the WorkloadSpreads of a pod; over all of the namespace if the owners
+// of the pod are not known yet.
+func (t *triggers) enqueue(ctx context.Context, pod client.Object, q queue) {
+	list := t.list(ctx, pod.GetNamespace())
+	if len(list) == 0 {
+		return
+	}
+	if ref := spreadOf(pod); ref != nil {
+		q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: ref.Name}}, settle)
+		return
+	}
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return
+	}
+	above, known := t.owners.Known(ref)
+	for i := range list {
+		if s := &list[i]; !known || isAmong(above, &s.Spec.TargetRef) {
+			q.AddAfter(request(s), settle)
+		}
+	}
+}
+
+// isAmong reports whether a workload is among the controllers of a pod.
+func isAmong(above []owners.Owner, target *v1alpha1.WorkloadReference) bool {
+	version, err := schema.ParseGroupVersion(target.APIVersion)
+	if err != nil {
+		return false
+	}
+	for _, o := range above {
+		if o.Name == target.Name && o.Kind == target.Kind && o.Group == version.Group {
+			return true
+		}
+	}
+	return false
+}
+
+// matters reports whether an update of a pod may change a decision.
+func matters(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*v1.Pod)
+	after, okay := e.ObjectNew.(*v1.Pod)
+	if !ok || !okay {
+		return false
+	}
+	return before.UID != after.UID || before.Spec.NodeName != after.Spec.NodeName || before.Status.Phase != after.Status.Phase ||
+		workloadspread.Active(before) != workloadspread.Active(after) ||
+		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
+		ownerUID(before) != ownerUID(after) || !sameConditions(before.Status.Conditions, after.Status.Conditions)
+}
+
+// sameConditions compares all but the messages and when a condition was probed.
+func sameConditions(before, after []v1.PodCondition) bool {
+	if len(before) != len(after) {
+		return false
+	}
+	for i := range before {
+		a, b := &before[i], &after[i]
+		if a.Type != b.Type || a.Status != b.Status || a.Reason != b.Reason || !a.LastTransitionTime.Equal(&b.LastTransitionTime) {
+			return false
+		}
+	}
+	return true
+}
+
+func request(s *v1alpha1.WorkloadSpread) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)}
+}
+
+// seen holds the controllers of the pods in the cache, by namespace. The zero value holds none.
+type seen struct {
+	mu sync.Mutex
+	of map[string]map[types.UID]*owner
+}
+
+// owner is a controller of so many pods.
+type owner struct {
+	metav1.OwnerReference
+	pods int
+}
+
+func ownerUID(o client.Object) types.UID {
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		return ref.UID
+	}
+	return ""
+}
+
+func (s *seen) add(pod client.Object) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[string]map[types.UID]*owner{}
+	}
+	in := s.of[pod.GetNamespace()]
+	if in == nil {
+		in = map[types.UID]*owner{}
+		s.of[pod.GetNamespace()] = in
+	}
+	if in[ref.UID] == nil {
+		in[ref.UID] = &owner{OwnerReference: metav1.OwnerReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: ref.UID}}
+	}
+	in[ref.UID].pods++
+}
+
+func (s *seen) drop(pod client.Object) {
+	uid := ownerUID(pod)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.of[pod.GetNamespace()]
+	o := in[uid]
+	if o == nil {
+		return
+	}
+	if o.pods--; o.pods > 0 {
+		return
+	}
+	if delete(in, uid); len(in) == 0 {
+		delete(s.of, pod.GetNamespace())
+	}
+}
+
+// in are the controllers of the pods of a namespace.
+func (s *seen) in(namespace string) []metav1.OwnerReference {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]metav1.OwnerReference, 0, len(s.of[namespace]))
+	for _, o := range s.of[namespace] {
+		out = append(out, o.OwnerReference)
+	}
+	return out
+}
