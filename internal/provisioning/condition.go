@@ -1,6 +1,10 @@
 package provisioning
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // ConditionType is the condition of a pod that says what an autoscaler does about it, as KEP-5616
 // has it. It is True while a node is on its way, and False if none is ordered. It stays when the pod
@@ -21,18 +25,13 @@ const (
 	ReasonMaxNodesTotal = "LimitedByMaxNodesTotal"
 )
 
-// Decided reports whether the condition of a pod says what the autoscaler does about it, so that
-// events and status do not matter.
-func Decided(pod *v1.Pod) bool {
-	c := conditionOf(pod, ConditionType)
-	return c != nil && (c.Status == v1.ConditionTrue || c.Status == v1.ConditionFalse)
-}
-
-func conditionOf(pod *v1.Pod, t v1.PodConditionType) *v1.PodCondition {
+// Condition is what the condition of a pod says: that a node is on its way or that none is, and since
+// when. It is not known if the pod has no such condition, or one that is neither true nor false.
+func Condition(pod *v1.Pod) (acts bool, since time.Time, known bool) {
 	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == t {
-			return c
+		if c := &pod.Status.Conditions[i]; c.Type == ConditionType {
+			return c.Status == v1.ConditionTrue, c.LastTransitionTime.Time, c.Status == v1.ConditionTrue || c.Status == v1.ConditionFalse
 		}
 	}
-	return nil
+	return false, time.Time{}, false
 }

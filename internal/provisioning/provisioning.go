@@ -20,34 +20,34 @@ const (
 // Of returns what an autoscaler does about a pod that the scheduler finds no node for. It is false if
 // that is not known, or there is no autoscaler; then the pod's own time counts alone.
 //
-// The events are those about the pod, and about others, in any order. The status is nil if there is
-// none. Since is when the pod began to wait for a node, or when the autoscaler gave up and the time to
-// try something else has passed, which may be after now. A change of either is not announced: ask again
-// while the pod waits.
+// The events are those about the pod, and about others, in any order; they do not matter if the
+// condition says something. The status is nil if there is none. Since is when the pod began to wait for
+// a node, or when the autoscaler gave up and the time to try something else has passed, which may be
+// after now. A change of either is not announced: ask again while the pod waits.
 func Of(pod *v1.Pod, events []v1.Event, status *Status, now time.Time) (workloadspread.ScaleUp, bool) {
 	since, waits := workloadspread.UnschedulableSince(pod)
 	if !waits {
 		return workloadspread.ScaleUp{}, false
 	}
-	if Decided(pod) {
-		c := conditionOf(pod, ConditionType)
-		return workloadspread.ScaleUp{Acting: c.Status == v1.ConditionTrue, Since: c.LastTransitionTime.Time}, true
-	}
 	if status != nil && now.Sub(status.Time) > Fresh {
 		status = nil // it does not run any more
 	}
 	heard := hear(pod, events, now)
+	if acts, at, known := Condition(pod); known {
+		if acts {
+			return workloadspread.ScaleUp{Acting: true, Since: at}, true
+		}
+		heard = said{refused: at, refusing: at}
+	}
 	switch {
 	case !heard.triggered.IsZero():
 		return ordered(heard, status), true
 	case !heard.refused.IsZero():
-		if begun := status.growsSince(heard.refused.Add(time.Second)); !begun.IsZero() {
-			return workloadspread.ScaleUp{Acting: true, Since: begun}, true // it may fit on those nodes
-		}
-		return workloadspread.ScaleUp{Since: heard.refusing}, true
+		// It may fit on nodes that were ordered after that, which nobody would say.
+		return workloadspread.ScaleUp{Acting: status.growsSince(heard.refused.Add(time.Second)), Since: heard.refusing}, true
 	case status == nil:
 		return workloadspread.ScaleUp{}, false
-	case !status.growsSince(time.Time{}).IsZero():
+	case status.growsSince(time.Time{}):
 		return workloadspread.ScaleUp{Acting: true, Since: since}, true // it fits on those nodes, or nothing would be said
 	case status.Time.Before(since.Add(Grace)):
 		return workloadspread.ScaleUp{Acting: true, Since: since}, true // it has not looked yet
@@ -71,25 +71,21 @@ func ordered(heard said, status *Status) workloadspread.ScaleUp {
 		ended = later(ended, g.Since)
 	}
 	// Another node group may be tried, without a further event.
-	if !status.growsSince(heard.waiting.Truncate(time.Second)).IsZero() {
+	if status.growsSince(heard.waiting.Truncate(time.Second)) {
 		return acting
 	}
 	return workloadspread.ScaleUp{Since: ended.Add(Grace)}
 }
 
-// growsSince is when the first of the scale-ups that go on began that did not begin before a time; zero
-// if there is none. A scale-up that is said to have begun at no time counts as begun at the first
-// moment there is.
-func (s *Status) growsSince(earliest time.Time) time.Time {
-	var first time.Time
+// growsSince reports whether a scale-up goes on that did not begin before a time.
+func (s *Status) growsSince(earliest time.Time) bool {
 	if s == nil {
-		return first
+		return false
 	}
 	for _, g := range s.Groups {
-		begun := later(g.Since, time.Unix(0, 0))
-		if g.Growing && !begun.Before(earliest) && (first.IsZero() || begun.Before(first)) {
-			first = begun
+		if g.Growing && !g.Since.Before(earliest) {
+			return true
 		}
 	}
-	return first
+	return false
 }

@@ -84,7 +84,9 @@ func TestWhatTheAutoscalerDoesAboutAPod(t *testing.T) {
 
 		{"condition: a node is on its way", pending(condition(v1.ConditionTrue, 5)), nil, nil, 60, acting(5)},
 		{"condition: no node is ordered", pending(condition(v1.ConditionFalse, 5)), nil, nil, 60, over(5)},
-		{"condition: it comes before events and status", pending(condition(v1.ConditionFalse, 5)), []v1.Event{trigger(spot, 9)}, loop(50, groups{"spot": growing(10)}), 60, over(5)},
+		{"condition: it comes before events", pending(condition(v1.ConditionFalse, 5)), []v1.Event{trigger(spot, 9)}, loop(50, groups{"spot": growing(-10)}), 60, over(5)},
+		{"condition: it comes before the status", pending(condition(v1.ConditionTrue, 5)), []v1.Event{refusal(9, 9)}, loop(50, groups{"spot": resting(40)}), 60, acting(5)},
+		{"condition: no node was ordered before one for others was", pending(condition(v1.ConditionFalse, 5)), nil, loop(50, groups{"spot": growing(30)}), 60, acting(5)},
 		{"condition: unknown says nothing", pending(condition(v1.ConditionUnknown, 5)), []v1.Event{trigger(spot, 9)}, nil, 60, acting(9)},
 
 		{"no autoscaler", pending(), nil, nil, 60, nil},
@@ -111,7 +113,7 @@ func TestWhatTheAutoscalerDoesAboutAPod(t *testing.T) {
 
 		{"refused, and nothing grows", pending(), []v1.Event{refusal(5, 5)}, loop(50, groups{"spot": resting(-600)}), 60, over(5)},
 		{"refused while a node for others was on its way", pending(), []v1.Event{refusal(15, 15)}, loop(50, groups{"spot": growing(10)}), 60, over(15)},
-		{"refused before a node for others was ordered", pending(), []v1.Event{refusal(15, 15)}, loop(50, groups{"spot": growing(30)}), 60, acting(30)},
+		{"refused before a node for others was ordered", pending(), []v1.Event{refusal(15, 15)}, loop(50, groups{"spot": growing(30)}), 60, acting(15)},
 
 		{"no event, and a node is on its way that it fits on", pending(), nil, loop(50, groups{"spot": growing(10)}), 60, acting(0)},
 		{"no event, and the autoscaler has not looked yet", pending(), nil, loop(-5, groups{"spot": resting(-600)}), 5, acting(0)},

@@ -1,6 +1,6 @@
 // Package live reads from the API server what an autoscaler says about pods, as package provisioning
 // needs it: the events of autoscalers, by namespace, and the status of Cluster Autoscaler. It reads
-// nothing while no pod waits, and nothing about pods whose condition decides.
+// nothing while no pod waits, and no events about pods with the condition.
 //
 // It asks the server itself, at most every few seconds: API servers do not cache events, so a watch
 // of them costs more. It writes nothing, and does not know what follows from the answers.
@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,44 +83,37 @@ func New(c client.Reader, o Options) *Reader {
 // for, by UID; pods of which nothing is known have no entry. Ask again every MaxAge while a pod waits.
 //
 // The entries count whatever the error is. If the API server cannot be asked, pods are taken to wait for
-// a node, so that nothing hasty is done; if the status cannot be understood, events count alone.
+// a node, so that nothing hasty is done; if the status cannot be understood, the rest counts alone.
 func (r *Reader) ScaleUps(ctx context.Context, pods []*v1.Pod) (map[types.UID]workloadspread.ScaleUp, error) {
 	out := map[types.UID]workloadspread.ScaleUp{}
-	var failures []error
-	for namespace, undecided := range r.add(out, pods) {
-		events, err := r.eventsIn(ctx, namespace)
-		failed := err != nil
-		failures = append(failures, err)
-		status, err := r.statusNow(ctx)
-		failed = failed || errors.Is(err, errUnread)
-		failures = append(failures, err)
-		for _, pod := range undecided {
-			scaleUp, known := provisioning.Of(pod, events[pod.UID], status, r.Clock.Now())
-			if since, _ := workloadspread.UnschedulableSince(pod); failed && !(known && scaleUp.Acting) {
-				scaleUp, known = workloadspread.ScaleUp{Acting: true, Since: since}, true
-			}
-			if known {
-				out[pod.UID] = scaleUp
-			}
-		}
-	}
-	return out, errors.Join(failures...)
-}
-
-// add adds the pods whose condition decides, and returns the others that wait, by namespace.
-func (r *Reader) add(out map[types.UID]workloadspread.ScaleUp, pods []*v1.Pod) map[string][]*v1.Pod {
-	undecided := map[string][]*v1.Pod{}
+	events, failed := map[string]map[types.UID][]v1.Event{}, map[string]error{}
+	var status *provisioning.Status
+	var problem error
+	asked := false
 	for _, pod := range pods {
-		if _, waits := workloadspread.UnschedulableSince(pod); !waits {
+		since, waits := workloadspread.UnschedulableSince(pod)
+		if !waits {
 			continue
 		}
-		if provisioning.Decided(pod) {
-			out[pod.UID], _ = provisioning.Of(pod, nil, nil, r.Clock.Now())
-			continue
+		acts, _, said := provisioning.Condition(pod)
+		namespace := pod.Namespace
+		if _, listed := events[namespace]; !listed && !said {
+			events[namespace], failed[namespace] = r.eventsIn(ctx, namespace)
 		}
-		undecided[pod.Namespace] = append(undecided[pod.Namespace], pod)
+		if !asked && !acts {
+			asked = true
+			status, problem = r.statusNow(ctx)
+		}
+		unread := !said && failed[namespace] != nil || !acts && errors.Is(problem, errUnread)
+		scaleUp, known := provisioning.Of(pod, events[namespace][pod.UID], status, r.Clock.Now())
+		if unread && !scaleUp.Acting {
+			scaleUp, known = workloadspread.ScaleUp{Acting: true, Since: since}, true
+		}
+		if known {
+			out[pod.UID] = scaleUp
+		}
 	}
-	return undecided
+	return out, errors.Join(append(slices.Collect(maps.Values(failed)), problem)...)
 }
 
 // errUnread says that the API server did not answer.

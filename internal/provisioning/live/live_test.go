@@ -174,6 +174,13 @@ func TestNothingIsReadWhileNoPodWaits(t *testing.T) {
 	if asked := s.questions(); len(asked) > 0 {
 		t.Errorf("asked %q", asked)
 	}
+	decided.Status.Conditions[0].Status = v1.ConditionFalse
+	if got, err := r.ScaleUps(t.Context(), []*v1.Pod{decided}); err != nil || len(got) != 1 || got[decided.UID].Acting {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if asked := s.questions(); len(asked) != 1 || !strings.Contains(asked[0], "/configmaps/") {
+		t.Errorf("asked %q, although the events do not matter", asked)
+	}
 }
 
 func TestPodsAreKeptWhileNothingCanBeRead(t *testing.T) {
