@@ -47,6 +47,7 @@
 // machine. balancer leads from the pods of a Balancer's targets to the replicas each of them is to
 // have, and federation does the same for the clusters of a FederatedReplicaSet. workloadspread says
 // to which subset of a WorkloadSpread each pod of a workload belongs, and which of them go first.
+// deletioncost says which deletion costs keep a ReplicaSet level however far it is scaled down.
 //
 // Decisions. nodegroupset says which node groups are similar and splits nodes over them, and
 // nodegroupset/template what a new node of a group looks like. estimator computes how many nodes

@@ -98,6 +98,7 @@ var table = []row{
 	{layer: edges, path: "internal/serving/recording", only: none, banned: logging},
 
 	{layer: pipeline, path: "balancer", only: []string{"api/v1alpha1", "apportion", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
+	{layer: pipeline, path: "deletioncost", only: []string{"topologyspread"}, banned: clock},
 	{layer: pipeline, path: "federation", only: []string{"api/v1alpha1", "apportion", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "workloadspread", only: []string{"api/v1alpha1", "apportion", "internal/admission"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "scaledown", peers: []string{"scaleup"}, banned: outside},
@@ -143,7 +144,7 @@ var reserved = map[string]string{
 // unreached libraries are linked neither by these packages nor by those below them, however deep: a
 // program that imports them may have another version of the library.
 var unreached = map[string][]string{
-	"k8s.io/kubernetes": {"balancer", "federation", "federation/members", "internal/explain", "internal/linked", "internal/provisioning", "sidecar", "spreadplan", "steering", "workloadspread"},
+	"k8s.io/kubernetes": {"balancer", "deletioncost", "federation", "federation/members", "internal/explain", "internal/linked", "internal/provisioning", "sidecar", "spreadplan", "steering", "workloadspread"},
 }
 
 // The packages that are linked into a Cluster Autoscaler, which has a scheduler of its own. They
