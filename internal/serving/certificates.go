@@ -34,10 +34,11 @@ type Files struct {
 func (f Files) enabled() bool { return f != Files{} }
 
 // Certificates are files and what was last read from them, or a certificate that
-// is made here.
+// is made here or by the caller.
 type Certificates struct {
 	files Files
-	own   bool // made here: there are no files
+	own   bool                    // made here: there are no files
+	given func() *tls.Certificate // asked instead of the files, if not nil
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
@@ -99,7 +100,7 @@ func (c *Certificates) current() (*tls.Certificate, *x509.CertPool) {
 }
 
 func (c *Certificates) refresh() {
-	if now := c.clock.Now(); now.Sub(c.read) >= ReloadInterval {
+	if now := c.clock.Now(); c.given != nil || now.Sub(c.read) >= ReloadInterval {
 		c.read = now
 		c.problem = c.load()
 	}
@@ -108,7 +109,11 @@ func (c *Certificates) refresh() {
 // load uses the files if they are good, and changes nothing otherwise. Contents
 // are compared, not times: a copy may keep its time.
 func (c *Certificates) load() error {
-	if c.own {
+	switch {
+	case c.given != nil:
+		c.pair = c.given()
+		return nil
+	case c.own:
 		return c.renew()
 	}
 	var texts [3][]byte
@@ -191,6 +196,9 @@ func (c *Certificates) server(protocols ...string) *tls.Config {
 		Time:       c.clock.Now,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			pair, pool := c.current()
+			if pair == nil {
+				return nil, errors.New("there is no certificate yet")
+			}
 			config := &tls.Config{
 				MinVersion: tls.VersionTLS12, Time: c.clock.Now, NextProtos: protocols,
 				Certificates: []tls.Certificate{*pair},

@@ -1,15 +1,16 @@
 package serving
 
 import (
+	"cmp"
 	"net"
 	"slices"
 	"sync"
 )
 
 const (
-	// The maximum number of connections that have not yet used the protocol.
+	// The default of the maximum number of connections that have not yet used the protocol.
 	maxWaiting = 256
-	// The maximum number of connections that have.
+	// The default of the maximum number of connections that have.
 	maxAdmitted = 1024
 )
 
@@ -17,6 +18,7 @@ const (
 // timeout; if there are too many, the oldest is closed, so a valid client can always connect.
 type gate struct {
 	net.Listener
+	maxWaiting, maxAdmitted int // 0 means the defaults
 
 	mu       sync.Mutex
 	waiting  []net.Conn // the oldest first; may hold some that are closed
@@ -45,11 +47,11 @@ func (g *gate) Accept() (net.Conn, error) {
 func (g *gate) enter(conn net.Conn) net.Conn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.admitted >= maxAdmitted {
+	if g.admitted >= cmp.Or(g.maxAdmitted, maxAdmitted) {
 		return conn
 	}
 	g.waiting = append(g.waiting, conn)
-	if len(g.waiting) <= maxWaiting {
+	if len(g.waiting) <= cmp.Or(g.maxWaiting, maxWaiting) {
 		return nil
 	}
 	oldest := g.waiting[0]

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,6 +38,9 @@ type HTTPOptions struct {
 	// SelfSigned makes a server without Files create and renew a certificate. It prevents
 	// eavesdropping, but a client cannot verify it.
 	SelfSigned bool
+	// Certificate is asked at each handshake for the certificate to present, in place of Files. Nil,
+	// or a nil result, means that there is none: the handshake fails.
+	Certificate func() *tls.Certificate
 	// Plaintext allows a server without TLS on addresses other than loopback.
 	Plaintext bool
 	// Health and Ready are checks by name: what they return is why the process should be restarted,
@@ -53,8 +57,16 @@ type HTTPOptions struct {
 	Metrics *Metrics
 	// Name identifies the listener in Metrics; empty means http.
 	Name string
+	// Drain is how long requests are still answered after the end has begun, so that clients that
+	// find the server by a Service can learn that it ends. Each answer closes its connection then.
+	Drain time.Duration
 	// Grace is how long requests may take to finish; 0 means DefaultGrace.
 	Grace time.Duration
+	// MaxBody is the maximum size of the body of a request in bytes; 0 means no limit.
+	MaxBody int64
+	// Connections is how many may be established, a quarter of which may be in their handshake; 0
+	// means the defaults of the package.
+	Connections int
 	// Clock is the time certificates are checked with; nil means the real one.
 	Clock clock.WithTicker
 }
@@ -66,6 +78,8 @@ type HTTPServer struct {
 	address  string
 	tls      *Certificates // nil without TLS
 	grace    time.Duration
+	drain    time.Duration
+	draining atomic.Bool
 	clock    clock.WithTicker
 }
 
@@ -88,10 +102,10 @@ func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer
 	if err != nil {
 		return nil, err
 	}
-	bounded := &gate{Listener: listener}
+	bounded := &gate{Listener: listener, maxAdmitted: o.Connections, maxWaiting: o.Connections / 4}
 	s := &HTTPServer{
 		listener: bounded, address: listener.Addr().String(), tls: loaded,
-		grace: cmp.Or(o.Grace, DefaultGrace), clock: o.Clock,
+		grace: cmp.Or(o.Grace, DefaultGrace), drain: o.Drain, clock: o.Clock,
 	}
 	if loaded != nil {
 		s.listener = tls.NewListener(bounded, loaded.server("http/1.1"))
@@ -102,7 +116,7 @@ func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer
 	quiet := klog.NewStandardLogger("INFO")
 	quiet.SetOutput(io.Discard) // of handshakes that fail, any client can make as many as it likes
 	s.server = &http.Server{
-		Handler:           mux,
+		Handler:           s.closing(o.limited(mux)),
 		ErrorLog:          quiet,
 		ReadHeaderTimeout: httpReadTimeout,
 		ReadTimeout:       httpReadTimeout,
@@ -115,7 +129,11 @@ func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer
 }
 
 func (o HTTPOptions) certificates() (*Certificates, error) {
-	if o.SelfSigned && !o.Files.enabled() {
+	switch {
+	case o.Files.enabled():
+	case o.Certificate != nil:
+		return &Certificates{given: o.Certificate, clock: o.Clock}, nil
+	case o.SelfSigned:
 		return newOwn(o.Clock)
 	}
 	return certificates(o.Files, o.Clock)
@@ -147,6 +165,24 @@ func (o HTTPOptions) mux() (mux *http.ServeMux, err error) {
 	return mux, nil
 }
 
+// limited bounds the bodies of requests.
+func (o HTTPOptions) limited(h http.Handler) http.Handler {
+	if o.MaxBody <= 0 {
+		return h
+	}
+	return http.MaxBytesHandler(h, o.MaxBody)
+}
+
+// closing has each answer close its connection while the server drains.
+func (s *HTTPServer) closing(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // Address is where the server listens, host:port.
 func (s *HTTPServer) Address() string { return s.address }
 
@@ -159,8 +195,8 @@ func (s *HTTPServer) Stop() {
 	_ = s.listener.Close() // closed already if it ran
 }
 
-// Run serves until ctx is done, or Stop is called. When ctx is done new connections
-// are refused, and requests in flight may finish within the grace.
+// Run serves until ctx is done, or Stop is called. When ctx is done and the server has drained, new
+// connections are refused, and requests in flight may finish within the grace.
 func (s *HTTPServer) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.server.Serve(s.listener) }()
@@ -169,6 +205,17 @@ func (s *HTTPServer) Run(ctx context.Context) error {
 		s.Stop()
 		return ended(err)
 	case <-ctx.Done():
+	}
+	if s.drain > 0 {
+		s.draining.Store(true)
+		drained := s.clock.NewTimer(s.drain)
+		defer drained.Stop()
+		select {
+		case err := <-served:
+			s.Stop()
+			return ended(err)
+		case <-drained.C():
+		}
 	}
 	finish, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
