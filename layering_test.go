@@ -95,6 +95,7 @@ var table = []row{
 	{layer: edges, path: "internal/zonemarks", only: []string{"api/v1alpha1", "internal/document", "zonalshift"}, peers: []string{"internal/document"}, banned: logging},
 	{layer: edges, path: "internal/serving", only: none, banned: logging},
 	{layer: edges, path: "internal/serving/access", only: none, banned: logging},
+	{layer: edges, path: "internal/webhooks", only: []string{"internal/serving"}, peers: []string{"internal/serving"}, banned: logging},
 	{layer: edges, path: "internal/serving/recording", only: none, banned: logging},
 
 	{layer: pipeline, path: "balancer", only: []string{"api/v1alpha1", "apportion", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
