@@ -7,6 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // KindScenario is the kind of a document that `evenkeel simulate` plays.
@@ -62,6 +63,8 @@ type ScenarioSpec struct {
 	StorageClasses []storagev1.StorageClass `json:"storageClasses,omitempty"`
 	// Workloads are sets of equal pods that come and go.
 	Workloads []ScenarioWorkload `json:"workloads,omitempty"`
+	// WorkloadSpreads are over workloads of the scenario, or of its objects. Their status is ignored.
+	WorkloadSpreads []WorkloadSpread `json:"workloadSpreads,omitempty"`
 
 	// Quotas bound node groups together. The cloud enforces them and the autoscaler knows them.
 	Quotas []ScenarioQuota `json:"quotas,omitempty"`
@@ -296,13 +299,17 @@ type SpreadConstraint struct {
 const (
 	WorkloadDeployment  = "Deployment"
 	WorkloadStatefulSet = "StatefulSet"
+	WorkloadReplicaSet  = "ReplicaSet"
+	WorkloadJob         = "Job"
 )
 
 // ScenarioWorkload is a set of equal pods.
 type ScenarioWorkload struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
-	// Kind is Deployment, the default, or StatefulSet. It determines which pods are deleted first.
+	// Kind is Deployment, the default, ReplicaSet, StatefulSet or Job (whose
+	// pods do not finish). It determines which pods are deleted
+	// first, and which WorkloadSpreads are about it.
 	Kind string `json:"kind,omitempty"`
 	// Replicas is how many pods are created at Arrive. Scale changes the number, and at Leave all
 	// pods are deleted.
@@ -311,6 +318,11 @@ type ScenarioWorkload struct {
 	// Leave is when all pods are deleted; unset means never.
 	Leave *metav1.Duration `json:"leave,omitempty"`
 	Scale []ScaleStep      `json:"scale,omitempty"`
+	// Rollouts are when a new revision of a Deployment begins. Its pods replace those of the one
+	// before, within MaxSurge and MaxUnavailable, numbers or percentages as in a Deployment.
+	Rollouts       []ScenarioRollout   `json:"rollouts,omitempty"`
+	MaxSurge       *intstr.IntOrString `json:"maxSurge,omitempty"`
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// VolumeClaimTemplates make the workload a StatefulSet: each of its pods has a claim NAME-POD
 	// of every template, which outlives the pod.
 	VolumeClaimTemplates []v1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
@@ -322,6 +334,11 @@ type ScenarioWorkload struct {
 type ScaleStep struct {
 	At       metav1.Duration `json:"at"`
 	Replicas int32           `json:"replicas"`
+}
+
+// ScenarioRollout is a new revision of a workload.
+type ScenarioRollout struct {
+	At metav1.Duration `json:"at"`
 }
 
 // ScenarioDaemonSet is a daemon set in short form.
@@ -445,6 +462,9 @@ type ScenarioExpect struct {
 	NodesOrdered *int32 `json:"nodesOrdered,omitempty"`
 	// NodesScaledDown is how many nodes were removed because they were not needed.
 	NodesScaledDown *int32 `json:"nodesScaledDown,omitempty"`
+	// Subsets are the numbers of pods in the subsets of WorkloadSpreads, by name or namespace/name of
+	// the WorkloadSpread. The subset "" is that of pods in none.
+	Subsets map[string]map[string]int32 `json:"subsets,omitempty"`
 	// Reasons are texts that occur in the report.
 	Reasons []string `json:"reasons,omitempty"`
 }

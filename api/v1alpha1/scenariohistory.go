@@ -132,7 +132,9 @@ type PodReport struct {
 	// Name is namespace/name.
 	Name string `json:"name"`
 	// Workload is namespace/name of the scenario's workload it belongs to.
-	Workload string          `json:"workload,omitempty"`
+	Workload string `json:"workload,omitempty"`
+	// Subset of a WorkloadSpread that it belongs to; absent if it belongs to none.
+	Subset  string          `json:"subset,omitempty"`
 	Arrived  metav1.Duration `json:"arrived"`
 	// Left is when it was deleted.
 	Left *metav1.Duration `json:"left,omitempty"`

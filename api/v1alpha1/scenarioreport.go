@@ -56,6 +56,8 @@ type ScenarioReportStatus struct {
 	// WaitingNodes are nodes with little use that were not removed, by group and reason; only with
 	// scale-down.
 	WaitingNodes []WaitingReport `json:"waitingNodes,omitempty"`
+	// WorkloadSpreads are the WorkloadSpreads at the end, by name.
+	WorkloadSpreads []WorkloadSpreadReport `json:"workloadSpreads,omitempty"`
 	// Expectations are the checks of spec.expect.
 	Expectations []Expectation `json:"expectations,omitempty"`
 
@@ -140,6 +142,62 @@ type WaitingReport struct {
 	Group   string `json:"group"`
 	Nodes   int    `json:"nodes"`
 	Reason  string `json:"reason"`
+}
+
+// WorkloadSpreadReport is what happened to the pods of a WorkloadSpread.
+type WorkloadSpreadReport struct {
+	// Name is namespace/name, Workload kind and name of the target.
+	Name     string `json:"name"`
+	Workload string `json:"workload"`
+	// Replicas is how many pods the workload asks for.
+	Replicas int `json:"replicas"`
+	// Subsets are in the order of the spec.
+	Subsets []SubsetReport `json:"subsets,omitempty"`
+	// Unassigned pods belong to no subset.
+	Unassigned int `json:"unassigned,omitempty"`
+	// Refused is how many pods could not be created at the end because no subset had room.
+	Refused int `json:"refused,omitempty"`
+	// Rescheduled pods were deleted because they could not be scheduled, Substituted ones got a
+	// substitute, and Waited ones were kept longer than rescheduleCriticalSeconds because a node was
+	// on its way. All count over the whole time.
+	Rescheduled int `json:"rescheduled,omitempty"`
+	Substituted int `json:"substituted,omitempty"`
+	Waited      int `json:"waited,omitempty"`
+	// Conditions of the WorkloadSpread that are not True: the type, the reason and the message.
+	Conditions []string `json:"conditions,omitempty"`
+	// DeletionOrder are its pods at the end in the order in which the workload deletes them. Where
+	// nothing but chance decides, the order is by a hash of the name.
+	DeletionOrder []DeletionCandidate `json:"deletionOrder,omitempty"`
+}
+
+// SubsetReport is the state of a subset at the end.
+type SubsetReport struct {
+	Name string `json:"name"`
+	// MaxReplicas is how many pods it may have; absent if there is no bound.
+	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
+	Running     int    `json:"running"`
+	Pending     int    `json:"pending"`
+	// Groups are the node groups that its pods run on, and the nodes of no group.
+	Groups []SubsetPods `json:"groups,omitempty"`
+	// UnschedulableUntil is until when new pods pass over it, since the start; absent if they do not.
+	UnschedulableUntil *metav1.Duration `json:"unschedulableUntil,omitempty"`
+}
+
+// SubsetPods is a number of pods.
+type SubsetPods struct {
+	Name string `json:"name"`
+	Pods int    `json:"pods"`
+}
+
+// DeletionCandidate is a pod in the order of deletion.
+type DeletionCandidate struct {
+	// Pod is its name.
+	Pod    string `json:"pod"`
+	Subset string `json:"subset,omitempty"`
+	// Cost is its deletion cost; absent if it has none.
+	Cost *int32 `json:"cost,omitempty"`
+	// Node that it runs on; absent while it is pending.
+	Node string `json:"node,omitempty"`
 }
 
 // Expectation is one check and its result.

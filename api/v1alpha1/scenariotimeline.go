@@ -7,8 +7,8 @@ import (
 // The values of TimelineRow.What. The comments name the fields of the row that are set if they have
 // a value.
 const (
-	// RowPods: pods existed at the start, were created, deleted or evicted. Reason, Workload, Pods,
-	// Pending.
+	// RowPods: pods existed at the start, were created, refused, deleted or evicted. Reason, Workload,
+	// Pods, Pending, Subsets.
 	RowPods = "pods"
 	// RowBound: the scheduler bound pods. Pods, Pending.
 	RowBound = "bound"
@@ -36,6 +36,11 @@ const (
 	RowZoneShifted = "zone-shifted"
 	// RowZoneReturned: a zone that was shifted away has come back. Domain, Reason.
 	RowZoneReturned = "zone-returned"
+	// RowRollout: a new revision of a workload begins. Workload.
+	RowRollout = "rollout"
+	// RowSubset: pods of a WorkloadSpread could not be scheduled in a subset, waited for a node, or may
+	// go there again. Reason, Workload, Domain is the subset, Until, Pods.
+	RowSubset = "subset"
 	// RowWarning: something looks wrong. Reason or, for a group that grew although the cloud
 	// answered with an error, Groups, Error and Faults.
 	RowWarning = "warning"
@@ -43,12 +48,17 @@ const (
 	RowError = "error"
 )
 
+// The values of TimelineRow.Reason for subsets are Unschedulable (new pods pass over it), Rescheduled
+// (pods were deleted), Substituted, SubstituteNotNeeded, Waited (for a node that was on its way) and
+// Schedulable (new pods may go there again).
+
 // The values of TimelineRow.Reason for pods, and for nodes that were lost.
 const (
 	PodsAtStart   = "AtStart"
 	PodsArrived   = "Arrived"
 	PodsLeft      = "Left"
 	PodsEvicted   = "Evicted"
+	PodsRefused   = "Refused"
 	NodesNotReady = "NotReady"
 	NodesGone     = "Gone"
 )
@@ -64,8 +74,8 @@ type TimelineRow struct {
 
 	// Reason is one word if there are only a few reasons, else a sentence fragment.
 	Reason string `json:"reason,omitempty"`
-	// Domain is the zone, or the value of another label, that is shifted away or has come back. Until
-	// is when it comes back by itself.
+	// Domain is the zone, or the value of another label, that is shifted away or has come back, or a
+	// subset. Until is when it comes back by itself.
 	Domain string           `json:"domain,omitempty"`
 	Until  *metav1.Duration `json:"until,omitempty"`
 	// Groups are the affected groups, by name.
@@ -77,6 +87,9 @@ type TimelineRow struct {
 	Pods     int    `json:"pods,omitempty"`
 	Example  string `json:"example,omitempty"`
 	Workload string `json:"workload,omitempty"`
+	// Subsets are the subsets of a WorkloadSpread that the pods belong to; that of pods in none has no
+	// name.
+	Subsets []SubsetPods `json:"subsets,omitempty"`
 	// Pending pods afterwards.
 	Pending *int `json:"pending,omitempty"`
 	// Rejections count the node groups on which the pods cannot run, by reason.

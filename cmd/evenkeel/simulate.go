@@ -42,12 +42,16 @@ NAME is one of the scenarios that come with the program; --list names them. A fi
 standard input; files that a scenario names are relative to its own folder. Flags with Cluster Autoscaler's names override
 the scenario's options. All scenarios are checked before any is
 played. The exit code is 1 if an expectation does not hold, and 2 if a document or a file is wrong. Interrupted (Ctrl-C,
-SIGTERM), it prints what has happened so far, marked as such, and exits with 130 or 143.`,
+SIGTERM), it prints what has happened so far, marked as such, and exits with 130 or 143.
+
+If the files have WorkloadSpreads and no scenario, they are played with the workloads, pods and nodes beside them, as kubectl
+prints them: which pod goes to which subset and node, and which are deleted first. --replicas changes their number.`,
 		Example: `  evenkeel simulate -f configs/scenarios/real-cluster.yaml
   evenkeel simulate zone-outage -o wide
   evenkeel simulate proposal-example --balance-similar-node-groups=false
   evenkeel simulate zone-outage --report report.html
   evenkeel simulate price --compare expander=least-waste
+  kubectl get ews,deployments,replicasets,pods,nodes -o yaml | evenkeel simulate -f - --replicas 20
   evenkeel simulate --list`,
 		GroupID: groupAnswers,
 		Args:    cobra.ArbitraryArgs,
@@ -74,6 +78,7 @@ SIGTERM), it prints what has happened so far, marked as such, and exits with 130
 	o.flags.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&list, "list", false, "list the scenarios that come with the program")
 	cmd.Flags().BoolVar(&o.pods, "pods", true, "include in JSON and YAML where each pod ran; false omits it, for scenarios with very many pods")
+	cmd.Flags().Int32Var(&o.replicas, "replicas", 0, "with a WorkloadSpread: how many replicas its workload has after a minute")
 	cmd.Flags().StringVar(&o.page, "report", "", "FILE, also write an HTML page to it: charts over time, faults, each scale-up with its reasons")
 	cmd.Flags().StringArrayVar(&o.compare, "compare", nil, "OPTION=VALUE, play each scenario twice, without and with this option, and show the differences; may be repeated")
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
@@ -84,6 +89,7 @@ SIGTERM), it prints what has happened so far, marked as such, and exits with 130
 type simulateOptions struct {
 	files, compare []string
 	pods           bool
+	replicas       int32
 	page           string
 	flags          overrides
 	sizes          sizeLimits
@@ -115,6 +121,13 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	})
 	if err != nil {
 		return err
+	}
+	if cmd.Flags().Changed("replicas") {
+		for _, setup := range setups {
+			if err := rescale(setup, o.replicas); err != nil {
+				return err
+			}
+		}
 	}
 	reports, err := play(cmd.Context(), setups, meter)
 	meter.end()
@@ -161,8 +174,14 @@ type scenarioSources struct {
 // options are returned as well.
 func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) ([]*simulate.Setup, [][]v1alpha1.ChangedOption, error) {
 	options := document.Options{Kinds: simulate.Kinds(), MaxSize: sizes.documents}
-	docs, err := document.ReadFiles(from.files, cmd.InOrStdin(), options)
+	var docs []document.Document
+	objects, err := objectScenario(cmd, from.files, sizes)
 	if err != nil {
+		return nil, nil, err
+	}
+	if objects != nil {
+		docs = []document.Document{*objects}
+	} else if docs, err = document.ReadFiles(from.files, cmd.InOrStdin(), options); err != nil {
 		return nil, nil, err
 	}
 	var changed [][]v1alpha1.ChangedOption

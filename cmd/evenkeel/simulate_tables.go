@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,8 +23,17 @@ func printReport(p *printing.Printer, r *v1alpha1.ScenarioReport, several bool) 
 			return err
 		}
 	}
-	for _, grid := range []printing.Grid{timelineGrid(r), groupGrid(r), pendingGrid(r), waitingGrid(r), expectationGrid(r)} {
+	grids := []printing.Grid{timelineGrid(r), groupGrid(r), subsetGrid(r), deletionGrid(r), pendingGrid(r), waitingGrid(r), expectationGrid(r)}
+	if p.Wide() {
+		grids = slices.Insert(grids, 3, placeGrid(r))
+	}
+	for _, grid := range grids {
 		if err := p.Grid(grid); err != nil {
+			return err
+		}
+	}
+	for _, note := range spreadNotes(r) {
+		if err := p.Note(false, note); err != nil {
 			return err
 		}
 	}

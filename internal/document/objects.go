@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -29,7 +30,7 @@ type Item struct {
 	APIVersion, Kind, Namespace, Name string
 	// Object is a *v1.Pod, *v1.Node, *v1.Namespace, *v1.Service, *v1.ReplicationController,
 	// *v1.PersistentVolume, *v1.PersistentVolumeClaim, *v1.ConfigMap, *appsv1.DaemonSet,
-	// *appsv1.ReplicaSet, *appsv1.StatefulSet, *schedulingv1.PriorityClass,
+	// *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet, *batchv1.Job, *schedulingv1.PriorityClass,
 	// *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
 	// *storagev1.CSIStorageCapacity or *storagev1.VolumeAttachment; nil for any other kind.
 	Object any
@@ -58,6 +59,10 @@ func newObject(apiVersion, kind string) func() any {
 		return func() any { return new(appsv1.DaemonSet) }
 	case "scheduling.k8s.io/v1/PriorityClass":
 		return func() any { return new(schedulingv1.PriorityClass) }
+	case "apps/v1/Deployment":
+		return func() any { return new(appsv1.Deployment) }
+	case "batch/v1/Job":
+		return func() any { return new(batchv1.Job) }
 	case "apps/v1/ReplicaSet":
 		return func() any { return new(appsv1.ReplicaSet) }
 	case "apps/v1/StatefulSet":

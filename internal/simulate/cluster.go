@@ -17,6 +17,7 @@ type cluster struct {
 	pods   []*pod // in order of arrival
 	queue  []*pod // those without a node, in the order in which they became pending
 
+	orphans []*pod   // of managed workloads, on nodes that they have lost
 	history *history // records what happens to pods
 	aside   setAside
 
@@ -44,6 +45,8 @@ type node struct {
 type pod struct {
 	object   *v1.Pod
 	workload int   // index in Setup.Workloads, or fromFile
+	set      *revision // of a managed workload; nil: it has none, or the pod is a substitute
+	assigned *assignment // to a subset; nil: none
 	node     *node // nil: pending
 	life     *podLife
 	// why and reason are set for a pod that no node is ordered for.
@@ -52,6 +55,9 @@ type pod struct {
 }
 
 func (p *pod) runs() bool { return p.node != nil }
+
+// managed reports whether the pod is not created again under the same name when it loses its node.
+func (p *pod) managed() bool { return p.set != nil || p.assigned != nil && p.assigned.standsFor != "" }
 
 const fromFile = -1
 
@@ -135,6 +141,10 @@ func (c *cluster) evictFrom(n *node) int {
 	n.pods = nil
 	c.queue = slices.Clip(c.queue)
 	for _, p := range evicted {
+		if p.managed() {
+			c.orphans = append(c.orphans, p)
+			continue
+		}
 		object := *p.object
 		object.Spec.NodeName = ""
 		c.history.unbound(p)

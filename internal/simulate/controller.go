@@ -24,7 +24,7 @@ func (w *Workload) podName(number int) string { return fmt.Sprintf("%s-%d", w.Na
 // firstNumber is the number of the workload's first pod.
 func (w *Workload) firstNumber() int {
 	if w.StatefulSet {
-		return 0
+		return w.Start
 	}
 	return 1
 }
@@ -57,9 +57,13 @@ type candidate struct {
 // pods of the set, those that have been ready for less time and the younger ones, both in powers of
 // two. Ties are broken at random, in a real cluster by the random UID, and here by a hash of the
 // name.
-func rankForDeletion(pods []*pod, now time.Duration) []*pod {
+func rankForDeletion(pods []*pod, now time.Duration) []*pod { return rankAmong(pods, pods, now) }
+
+// rankAmong counts related pods when it counts those that share a node. Without related pods the order
+// is that of a Job, which knows neither them nor costs.
+func rankAmong(pods, related []*pod, now time.Duration) []*pod {
 	onNode := map[*node]int{}
-	for _, p := range pods {
+	for _, p := range related {
 		onNode[p.node]++
 	}
 	ranked := make([]candidate, len(pods))
@@ -72,7 +76,9 @@ func rankForDeletion(pods []*pod, now time.Duration) []*pod {
 			since := max(p.life.runs[len(p.life.runs)-1].from, p.node.upSince.Sub(epoch))
 			c.ready, c.readyFor = true, magnitude(now-since)
 		}
-		c.cost, _ = strconv.Atoi(p.object.Annotations[v1.PodDeletionCost]) // what cannot be read costs nothing
+		if len(related) > 0 {
+			c.cost = p.cost()
+		}
 		ranked[i] = c
 	}
 	slices.SortFunc(ranked, candidate.compare)
@@ -102,6 +108,15 @@ func falseFirst(a, b bool) int {
 	return 1
 }
 
+// cost is the deletion cost of a pod. What cannot be read costs nothing.
+func (p *pod) cost() int {
+	if p.assigned != nil && p.assigned.cost != nil {
+		return int(*p.assigned.cost)
+	}
+	n, _ := strconv.Atoi(p.object.Annotations[v1.PodDeletionCost])
+	return n
+}
+
 // magnitude is the power of two in a time.
 func magnitude(d time.Duration) int {
 	if d <= 0 {
@@ -116,6 +131,9 @@ func (s *Setup) controllers() []runtime.Object {
 	var objects []runtime.Object
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
+		if len(w.Revisions) > 0 {
+			continue // its controllers are objects of the files
+		}
 		objects = append(objects, controllerObject(metav1.GetControllerOfNoCopy(w.Pod), w.Namespace, map[string]string{appLabel: w.Pod.Labels[appLabel]}))
 	}
 	type owner struct{ namespace, kind, name string }

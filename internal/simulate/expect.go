@@ -41,6 +41,7 @@ func (s *simulation) expectations(r *v1alpha1.ScenarioReport) []v1alpha1.Expecta
 	}
 	c.equalIfGiven("nodesOrdered", e.NodesOrdered, r.Status.NodesOrdered)
 	c.equalIfGiven("nodesScaledDown", e.NodesScaledDown, r.Status.NodesScaledDown)
+	c.subsets(e.Subsets, r.Status.WorkloadSpreads)
 	for i, text := range e.Reasons {
 		found := said(&r.Status, text)
 		got := "found"
@@ -75,6 +76,24 @@ func (c *checks) equalIfGiven(check string, want *int32, got int) {
 
 func (c *checks) atMost(check string, want, got int) {
 	c.add(check, "at most "+strconv.Itoa(want), strconv.Itoa(got), got <= want)
+}
+
+// subsets compares the numbers of pods in subsets.
+func (c *checks) subsets(want map[string]map[string]int32, spreads []v1alpha1.WorkloadSpreadReport) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		got := map[string]int{}
+		for i := range spreads {
+			if s := &spreads[i]; s.Name == name || s.Name == orDefault("")+"/"+name {
+				got[""] = s.Unassigned
+				for _, subset := range s.Subsets {
+					got[subset.Name] = subset.Running + subset.Pending
+				}
+			}
+		}
+		for _, subset := range slices.Sorted(maps.Keys(want[name])) {
+			c.equal(fmt.Sprintf("subsets[%s][%s]", name, subset), int(want[name][subset]), got[subset])
+		}
+	}
 }
 
 // sets compares sets; the result has only those that are on one side.

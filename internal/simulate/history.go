@@ -46,6 +46,7 @@ func (h *history) now() time.Duration { return h.clock.Since(epoch) }
 type podLife struct {
 	name     string // namespace/name
 	workload int
+	subset   string // of a WorkloadSpread
 	arrived  time.Duration
 	left     *time.Duration
 	runs     []run
@@ -63,7 +64,7 @@ type run struct {
 func (h *history) arrived(p *pod) {
 	p.life = &podLife{
 		name: p.object.Namespace + "/" + p.object.Name, workload: p.workload,
-		arrived: h.now(), pending: h.now(),
+		arrived: h.now(), pending: h.now(), subset: p.subset(),
 	}
 	h.pods = append(h.pods, p.life)
 	if p.node != nil {
@@ -295,6 +296,7 @@ func (h *history) reportPods(workloads []Workload) []v1alpha1.PodReport {
 		if p.workload != fromFile {
 			rows[i].Workload = workloads[p.workload].key()
 		}
+		rows[i].Subset = p.subset
 		if p.left != nil {
 			rows[i].Left = since(*p.left)
 		}

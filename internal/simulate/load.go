@@ -83,6 +83,7 @@ type loader struct {
 	problems   []document.Problem
 	classes    priorityClasses
 	daemons    template.DaemonSetFinder
+	targets    targets
 }
 
 func (l *loader) add(errs ...*field.Error) {
@@ -109,6 +110,7 @@ func (l *loader) load() (*Setup, error) {
 	for i := range s.Workloads {
 		l.setup.Workloads = append(l.setup.Workloads, workload(&s.Workloads[i]))
 	}
+	l.readSpreads()
 	l.prioritize()
 	l.add(validateReferences(s, l.known())...)
 	l.checkPolicies()
@@ -390,7 +392,8 @@ func workload(w *v1alpha1.ScenarioWorkload) Workload {
 	namespace := orDefault(w.Namespace)
 	template := podTemplate(w.Name, namespace, &w.PodShape)
 	out := Workload{
-		Name: w.Name, Namespace: namespace, StatefulSet: isStatefulSet(w),
+		Name: w.Name, Namespace: namespace, StatefulSet: isStatefulSet(w), Kind: kindOfWorkload(w),
+		MaxSurge: w.MaxSurge, MaxUnavailable: w.MaxUnavailable,
 		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations, OwnerReferences: controller(w),
 		}, Spec: template.Spec},
@@ -400,10 +403,20 @@ func workload(w *v1alpha1.ScenarioWorkload) Workload {
 	for _, step := range w.Scale {
 		out.Steps = append(out.Steps, Step{At: step.At.Duration, Replicas: int(step.Replicas)})
 	}
+	for _, rollout := range w.Rollouts {
+		out.Rollouts = append(out.Rollouts, rollout.At.Duration)
+	}
 	if w.Leave != nil {
 		out.Steps = append(out.Steps, Step{At: w.Leave.Duration})
 	}
 	return out
+}
+
+func kindOfWorkload(w *v1alpha1.ScenarioWorkload) string {
+	if isStatefulSet(w) {
+		return v1alpha1.WorkloadStatefulSet
+	}
+	return cmp.Or(w.Kind, v1alpha1.WorkloadDeployment)
 }
 
 func isStatefulSet(w *v1alpha1.ScenarioWorkload) bool {
@@ -413,10 +426,14 @@ func isStatefulSet(w *v1alpha1.ScenarioWorkload) bool {
 // controller is the owner of the pods of a workload, which creates them again after an eviction.
 func controller(w *v1alpha1.ScenarioWorkload) []metav1.OwnerReference {
 	kind, isController := "ReplicaSet", true // a Deployment's pods belong to its replica set
-	if isStatefulSet(w) {
-		kind = "StatefulSet"
+	version := "apps/v1"
+	switch kindOfWorkload(w) {
+	case v1alpha1.WorkloadStatefulSet:
+		kind = v1alpha1.WorkloadStatefulSet
+	case v1alpha1.WorkloadJob:
+		kind, version = v1alpha1.WorkloadJob, "batch/v1"
 	}
-	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: w.Name, Controller: &isController}}
+	return []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: w.Name, Controller: &isController}}
 }
 
 // known are the names that quotas, faults and expectations may use.
@@ -429,6 +446,16 @@ func (l *loader) known() known {
 				k.values[key] = sets.New[string]()
 			}
 			k.values[key].Insert(value)
+		}
+	}
+	k.spreads, k.subsets = sets.New[string](), map[string]sets.Set[string]{}
+	for _, s := range l.setup.Spreads {
+		for _, name := range []string{s.Object.Name, s.Object.Namespace + "/" + s.Object.Name} {
+			k.spreads.Insert(name)
+			k.subsets[name] = sets.New[string]()
+			for _, subset := range s.Object.Spec.Subsets {
+				k.subsets[name].Insert(subset.Name)
+			}
 		}
 	}
 	for _, w := range l.setup.Workloads {

@@ -82,6 +82,7 @@ func (s *simulation) adopt(object *v1.Pod) error {
 		return nil
 	}
 	p := &pod{object: object, workload: fromFile, node: n}
+	s.adoptOwned(p)
 	s.cluster.add(p)
 	if n != nil && object.DeletionTimestamp != nil {
 		s.leavers = append(s.leavers, leaver{p, gracePeriod(object)})

@@ -36,6 +36,7 @@ func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, erro
 	}
 	status.LeftAlone, status.PendingPods = s.leftAlone, s.reportPending(waiting)
 	status.NodesScaledDown, status.WaitingNodes = s.ledger.scaledDown, s.reportWaiting()
+	status.WorkloadSpreads = s.reportSpreads()
 	s.reportHistory(status)
 	status.Expectations = s.expectations(r)
 	status.Holds = !slices.ContainsFunc(status.Expectations, func(e v1alpha1.Expectation) bool { return !e.OK })

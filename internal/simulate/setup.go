@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -57,6 +58,8 @@ type Setup struct {
 	// pods.
 	DerivedDaemonSets sets.Set[string]
 	Workloads         []Workload
+	// Spreads are WorkloadSpreads, each over one of Workloads.
+	Spreads []Spread
 	// Storage are the claims, volumes, classes and objects of storage drivers that
 	// exist at the start, as predicates.Options has them.
 	Storage []runtime.Object
@@ -72,14 +75,40 @@ type Workload struct {
 	Name, Namespace string
 	// Pod is the pod, except for its name.
 	Pod *v1.Pod
-	// StatefulSet says that the pods are those of a stateful set, numbered from 0;
+	// Kind is Deployment, ReplicaSet, StatefulSet or Job; empty means Deployment.
+	Kind string
+	// StatefulSet says that the pods are those of a stateful set, numbered from Start;
 	// otherwise they are those of a replica set.
 	StatefulSet bool
+	Start       int
 	// Steps are the changes of their number, in order of time.
 	Steps []Step
+	// Rollouts are when new revisions begin, in order of time. MaxSurge and MaxUnavailable are those
+	// of a Deployment; nil means 25 %.
+	Rollouts                 []time.Duration
+	MaxSurge, MaxUnavailable *intstr.IntOrString
+	// Revisions, oldest first, are those of a workload that exists at the start; nil means that there
+	// is one, which is that of Pod. Owned reports whether a pod of the start belongs to it.
+	Revisions []Revision
 	// Claims are the templates of the claims that each pod has for itself; they
 	// make the workload a StatefulSet.
 	Claims []v1.PersistentVolumeClaim
+}
+
+// Revision is a revision of a workload that exists at the start.
+type Revision struct {
+	// Hash is the label pod-template-hash of its pods, empty if they have none.
+	Hash string
+	// Pod is the pod, except for its name.
+	Pod *v1.Pod
+	// Replicas is how many pods it is to have at the start.
+	Replicas int
+}
+
+// Spread is a WorkloadSpread, and the index of its workload; -1 if there is none.
+type Spread struct {
+	Object   *v1alpha1.WorkloadSpread
+	Workload int
 }
 
 // Step is a number of replicas that starts at a moment.

@@ -82,6 +82,8 @@ type simulation struct {
 	settled   bool
 	leftAlone []v1alpha1.PendingReport // reported so far
 	leavers   []leaver
+	managed   []*managed
+	rooms     *rooms // while pods are created
 	progress  *progress
 }
 
@@ -136,6 +138,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	for i := range setup.Workloads {
 		s.lastName[i] = setup.Workloads[i].firstNumber() - 1
 	}
+	s.beginSpreads()
 	if setup.ScaleDown != nil {
 		if s.remover, err = scaledown.New(cloud, checker, *setup.ScaleDown); err != nil {
 			return nil, err
@@ -163,7 +166,7 @@ func (s *simulation) step(ctx context.Context) error {
 	if s.stirred && !s.clock.Now().Before(s.nextScan) {
 		s.round(ctx)
 	}
-	if err := s.bindPods(); err != nil { // those of nodes that were just removed
+	if err := s.manage(); err != nil { // pods of nodes that were just removed
 		return err
 	}
 	s.observe()
@@ -179,7 +182,7 @@ func (s *simulation) settle() error {
 		return err
 	}
 	s.evictFromDeadNodes()
-	return s.bindPods()
+	return s.manage()
 }
 
 // jump advances time to the next instant at which anything can happen. It returns false if there is
@@ -205,6 +208,14 @@ func (s *simulation) jump(end time.Time) bool {
 	for _, n := range s.cluster.nodes {
 		if !n.downSince.IsZero() && n.downSince.Add(evictionDelay).After(now) {
 			consider(n.downSince.Add(evictionDelay))
+		}
+	}
+	for _, m := range s.managed {
+		if m.nextRoll < len(m.Rollouts) {
+			consider(epoch.Add(m.Rollouts[m.nextRoll]))
+		}
+		if m.spread != nil && m.spread.next.After(now) {
+			consider(m.spread.next)
 		}
 	}
 	for _, l := range s.leavers {
@@ -241,7 +252,10 @@ func (s *simulation) alignScan() {
 
 // scaleWorkloads carries out the steps that are due.
 func (s *simulation) scaleWorkloads() {
-	for i := range s.setup.Workloads {
+	for _, m := range s.managed {
+		s.begin(m)
+	}
+	for i := range s.setup.Workloads { // of those that are managed no step is left
 		w := &s.setup.Workloads[i]
 		for s.nextStep[i] < len(w.Steps) && w.Steps[s.nextStep[i]].At <= s.elapsed() {
 			change := s.cluster.scale(i, w, w.Steps[s.nextStep[i]].Replicas, &s.lastName[i])
@@ -287,6 +301,7 @@ func (s *simulation) bindPods() error {
 	if err := s.volumes.bind(bound); err != nil {
 		return err
 	}
+	s.noteBound(bound)
 	if len(bound) > 0 {
 		s.stirred = true
 		pending := len(s.cluster.waiting())
@@ -322,6 +337,7 @@ func (s *simulation) round(ctx context.Context) {
 		return
 	}
 	s.last, s.lastPods = &r, pending
+	s.noteScaleUp(&r, pending)
 	s.narrate(at, &r)
 	s.ledger.book(&r)
 	s.stirred = len(r.Attempts) > 0 || len(r.Repairs) > 0

@@ -103,6 +103,7 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 					l.classes.add(class)
 				}
 				l.storage.take(item.Object)
+				l.targets.take(item.Object)
 				if object, ok := item.Object.(T); ok {
 					found++
 					each(object)

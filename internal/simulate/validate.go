@@ -42,7 +42,7 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 	for i := range s.Spec.NodeGroups {
 		c.nodeGroup(&s.Spec.NodeGroups[i], specPath.Child("nodeGroups").Index(i))
 	}
-	if len(s.Spec.NodeGroups) == 0 && len(s.Spec.NodeGroupsFrom) == 0 {
+	if len(s.Spec.NodeGroups) == 0 && len(s.Spec.NodeGroupsFrom) == 0 && len(s.Spec.WorkloadSpreads) == 0 {
 		c.add(field.Required(specPath.Child("nodeGroups"), "a scenario has node groups, here or in nodeGroupsFrom"))
 	}
 	c.sources(&s.Spec)
@@ -60,6 +60,7 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 		c.workload(w, at)
 		c.claimTemplates(w.VolumeClaimTemplates, at.Child("volumeClaimTemplates"))
 	}
+	c.workloadSpreads(&s.Spec)
 	return c.errs
 }
 
@@ -390,7 +391,7 @@ func (c *checker) file(s *v1alpha1.FileSource, at *field.Path) {
 }
 
 func (c *checker) workload(w *v1alpha1.ScenarioWorkload, at *field.Path) {
-	if kinds := []string{v1alpha1.WorkloadDeployment, v1alpha1.WorkloadStatefulSet}; w.Kind != "" && !slices.Contains(kinds, w.Kind) {
+	if kinds := []string{v1alpha1.WorkloadDeployment, v1alpha1.WorkloadReplicaSet, v1alpha1.WorkloadStatefulSet, v1alpha1.WorkloadJob}; w.Kind != "" && !slices.Contains(kinds, w.Kind) {
 		c.add(field.NotSupported(at.Child("kind"), w.Kind, kinds))
 	}
 	c.count(at.Child("replicas"), w.Replicas)
@@ -406,6 +407,7 @@ func (c *checker) workload(w *v1alpha1.ScenarioWorkload, at *field.Path) {
 	if w.Leave != nil && w.Leave.Duration < last {
 		c.add(field.Invalid(at.Child("leave"), w.Leave.Duration.String(), fmt.Sprintf("must not be before %v", last)))
 	}
+	c.rollouts(w, at)
 	c.podShape(&w.PodShape, at)
 }
 

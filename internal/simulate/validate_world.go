@@ -22,7 +22,9 @@ var callMethods = []string{
 
 // known are the names that a scenario may refer to once its files are read.
 type known struct {
-	groups, zones, workloads sets.Set[string]
+	groups, zones, workloads, spreads sets.Set[string]
+
+	subsets map[string]sets.Set[string] // of WorkloadSpreads
 	values                   map[string]sets.Set[string] // of the labels of groups, by key
 }
 
@@ -187,6 +189,17 @@ func (r *references) expect(e *v1alpha1.ScenarioExpect, at *field.Path) {
 	for i, d := range e.MaxDifference {
 		r.names(at.Child("maxDifference").Index(i).Child("groups"), d.Groups, r.known.groups)
 		r.notNegative(at.Child("maxDifference").Index(i).Child("nodes"), int64(d.Nodes))
+	}
+	for _, name := range sets.List(sets.KeySet(e.Subsets)) {
+		if !r.spreads.Has(name) {
+			r.add(field.NotFound(at.Child("subsets").Key(name), name))
+		}
+		for _, subset := range sets.List(sets.KeySet(e.Subsets[name])) {
+			r.notNegative(at.Child("subsets").Key(name).Key(subset), int64(e.Subsets[name][subset]))
+			if subset != "" && r.spreads.Has(name) && !r.subsets[name].Has(subset) {
+				r.add(field.NotSupported(at.Child("subsets").Key(name), subset, sets.List(r.subsets[name])))
+			}
+		}
 	}
 	for i, s := range e.Skew {
 		if !r.workloads.Has(s.Workload) {

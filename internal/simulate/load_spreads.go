@@ -1,0 +1,242 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// targets are the workloads among the objects at the start, by kind and namespace/name.
+type targets map[string]metav1.Object
+
+func (t *targets) take(object any) {
+	kind := ""
+	switch object.(type) {
+	case *appsv1.Deployment:
+		kind = v1alpha1.WorkloadDeployment
+	case *appsv1.ReplicaSet:
+		kind = v1alpha1.WorkloadReplicaSet
+	case *appsv1.StatefulSet:
+		kind = v1alpha1.WorkloadStatefulSet
+	case *batchv1.Job:
+		kind = v1alpha1.WorkloadJob
+	default:
+		return
+	}
+	if *t == nil {
+		*t = targets{}
+	}
+	o := object.(metav1.Object)
+	(*t)[kind+" "+orDefault(o.GetNamespace())+"/"+o.GetName()] = o
+}
+
+// workloadSpreads checks the WorkloadSpreads of a document.
+func (c *checker) workloadSpreads(s *v1alpha1.ScenarioSpec) {
+	names := sets.New[string]()
+	for i := range s.WorkloadSpreads {
+		w, at := &s.WorkloadSpreads[i], specPath.Child("workloadSpreads").Index(i)
+		if w.APIVersion != "" && w.APIVersion != v1alpha1.APIVersion {
+			c.add(field.NotSupported(at.Child("apiVersion"), w.APIVersion, []string{v1alpha1.APIVersion}))
+		}
+		if w.Kind != "" && w.Kind != v1alpha1.KindWorkloadSpread {
+			c.add(field.NotSupported(at.Child("kind"), w.Kind, []string{v1alpha1.KindWorkloadSpread}))
+		}
+		c.unique(at.Child("metadata", "name"), w.Name, orDefault(w.Namespace)+"/"+w.Name, names)
+		for _, err := range workloadspread.Validate(&w.Spec, nil) {
+			err.Field = at.String() + "." + err.Field
+			c.add(err)
+		}
+		object := *w
+		object.Namespace = orDefault(w.Namespace)
+		var others []v1alpha1.WorkloadSpread
+		for _, other := range s.WorkloadSpreads[:i] {
+			if orDefault(other.Namespace) == object.Namespace && other.Name != object.Name {
+				other.Namespace = object.Namespace
+				others = append(others, other)
+			}
+		}
+		for _, err := range workloadspread.ValidateTarget(&object, others) {
+			err.Field = at.String() + "." + err.Field
+			c.add(err)
+		}
+	}
+}
+
+// rollouts checks when a workload begins new revisions, and how many pods these may have.
+func (c *checker) rollouts(w *v1alpha1.ScenarioWorkload, at *field.Path) {
+	last := w.Arrive.Duration
+	for i, rollout := range w.Rollouts {
+		if rollout.At.Duration < last {
+			c.add(field.Invalid(at.Child("rollouts").Index(i).Child("at"), rollout.At.Duration.String(), fmt.Sprintf("must not be before %v", last)))
+		}
+		last = max(last, rollout.At.Duration)
+	}
+	if kind := kindOfWorkload(w); kind != v1alpha1.WorkloadDeployment {
+		for _, f := range []struct {
+			name  string
+			given bool
+		}{{"rollouts", len(w.Rollouts) > 0}, {"maxSurge", w.MaxSurge != nil}, {"maxUnavailable", w.MaxUnavailable != nil}} {
+			if f.given {
+				c.add(field.Forbidden(at.Child(f.name), "is for kind Deployment, not for "+kind))
+			}
+		}
+		return
+	}
+	for _, f := range []struct {
+		name  string
+		value *intstr.IntOrString
+	}{{"maxSurge", w.MaxSurge}, {"maxUnavailable", w.MaxUnavailable}} {
+		if f.value == nil {
+			continue
+		}
+		if n, err := intstr.GetScaledValueFromIntOrPercent(f.value, 100, true); err != nil || n < 0 {
+			c.add(field.Invalid(at.Child(f.name), f.value.String(), "must be a number or a percentage, 0 or more"))
+		}
+	}
+}
+
+// readSpreads finds the workload of each WorkloadSpread: one of the scenario, or of its objects.
+func (l *loader) readSpreads() {
+	for i := range l.spec.WorkloadSpreads {
+		object := l.spec.WorkloadSpreads[i]
+		object.Namespace = orDefault(object.Namespace)
+		object.Status = v1alpha1.WorkloadSpreadStatus{}
+		l.setup.Spreads = append(l.setup.Spreads, Spread{Object: &object, Workload: l.target(&object, specPath.Child("workloadSpreads").Index(i))})
+	}
+}
+
+// target is the index of the workload of a WorkloadSpread; -1 if there is none.
+func (l *loader) target(object *v1alpha1.WorkloadSpread, at *field.Path) int {
+	ref := object.Spec.TargetRef
+	for i := range l.setup.Workloads {
+		w := &l.setup.Workloads[i]
+		if w.Namespace == object.Namespace && w.Name == ref.Name && w.Kind == ref.Kind && len(w.Revisions) == 0 {
+			return i
+		}
+	}
+	found, ok := l.targets[ref.Kind+" "+object.Namespace+"/"+ref.Name]
+	if !ok {
+		l.setup.Notes = append(l.setup.Notes, fmt.Sprintf("there is no %s %s, so WorkloadSpread %s spreads nothing", ref.Kind, ref.Name, object.Name))
+		return -1
+	}
+	w, err := l.adoptWorkload(object, found)
+	if err != nil {
+		l.add(field.Invalid(at.Child("spec", "targetRef", "name"), ref.Name, err.Error()))
+		return -1
+	}
+	l.setup.Workloads = append(l.setup.Workloads, *w)
+	return len(l.setup.Workloads) - 1
+}
+
+// adoptWorkload makes a workload of an object at the start.
+func (l *loader) adoptWorkload(object *v1alpha1.WorkloadSpread, found metav1.Object) (*Workload, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found)
+	if err != nil {
+		return nil, err
+	}
+	observed, err := workloadspread.Observe(&object.Spec, fields)
+	if err != nil {
+		return nil, err
+	}
+	w := &Workload{Name: found.GetName(), Namespace: object.Namespace, Kind: object.Spec.TargetRef.Kind, Start: int(observed.Start)}
+	replicas := int(observed.Replicas)
+	switch o := found.(type) {
+	case *appsv1.Deployment:
+		l.adoptDeployment(w, o, replicas)
+	case *appsv1.ReplicaSet:
+		w.Revisions = []Revision{{Pod: ownPod(w, &o.Spec.Template, "apps/v1"), Hash: o.Spec.Template.Labels[hashLabel], Replicas: replicas}}
+	case *appsv1.StatefulSet:
+		w.StatefulSet, w.Claims = true, o.Spec.VolumeClaimTemplates
+		w.Revisions = []Revision{{Pod: ownPod(w, &o.Spec.Template, "apps/v1"), Replicas: replicas}}
+	case *batchv1.Job:
+		w.Revisions = []Revision{{Pod: ownPod(w, &o.Spec.Template, "batch/v1"), Replicas: replicas}}
+	}
+	w.Pod = w.Revisions[len(w.Revisions)-1].Pod
+	w.Steps = []Step{{Replicas: replicas}}
+	return w, nil
+}
+
+// adoptDeployment makes a revision of each ReplicaSet of a Deployment, the one with the highest number
+// last. Without a ReplicaSet it has one revision, which has no pods yet.
+func (l *loader) adoptDeployment(w *Workload, d *appsv1.Deployment, replicas int) {
+	if rolling := d.Spec.Strategy.RollingUpdate; rolling != nil {
+		w.MaxSurge, w.MaxUnavailable = rolling.MaxSurge, rolling.MaxUnavailable
+	}
+	var owned []*appsv1.ReplicaSet
+	for _, o := range l.targets {
+		if set, ok := o.(*appsv1.ReplicaSet); ok && orDefault(set.Namespace) == w.Namespace {
+			if ref := metav1.GetControllerOfNoCopy(set); ref != nil && ref.Kind == v1alpha1.WorkloadDeployment && ref.Name == d.Name {
+				owned = append(owned, set)
+			}
+		}
+	}
+	slices.SortFunc(owned, func(a, b *appsv1.ReplicaSet) int {
+		return cmp.Or(cmp.Compare(revisionNumber(a), revisionNumber(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	for _, set := range owned {
+		named := *w
+		named.Name, named.Kind = set.Name, v1alpha1.WorkloadReplicaSet
+		size := 1
+		if set.Spec.Replicas != nil {
+			size = int(*set.Spec.Replicas)
+		}
+		w.Revisions = append(w.Revisions, Revision{Pod: ownPod(&named, &set.Spec.Template, "apps/v1"), Hash: set.Spec.Template.Labels[hashLabel], Replicas: size})
+	}
+	if len(owned) == 0 {
+		named := *w
+		named.Kind = v1alpha1.WorkloadReplicaSet
+		w.Revisions = []Revision{{Pod: ownPod(&named, &d.Spec.Template, "apps/v1"), Replicas: replicas}}
+	}
+}
+
+func revisionNumber(set *appsv1.ReplicaSet) int {
+	n, _ := strconv.Atoi(set.Annotations["deployment.kubernetes.io/revision"]) // 0 if there is none
+	return n
+}
+
+// ownPod is a pod of a template.
+func ownPod(w *Workload, t *v1.PodTemplateSpec, version string) *v1.Pod {
+	isController := true
+	spec := t.Spec.DeepCopy()
+	spec.SchedulerName = cmp.Or(spec.SchedulerName, v1.DefaultSchedulerName)
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.Namespace, Labels: t.Labels, Annotations: t.Annotations,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: w.Kind, Name: w.Name, Controller: &isController}},
+		},
+		Spec: *spec,
+	}
+}
+
+// adoptOwned gives a pod of the start to the managed workload that owns it.
+func (s *simulation) adoptOwned(p *pod) {
+	owner := metav1.GetControllerOfNoCopy(p.object)
+	if owner == nil {
+		return
+	}
+	for _, m := range s.managed {
+		for _, set := range m.sets {
+			ref := metav1.GetControllerOfNoCopy(set.Pod)
+			if len(m.Revisions) == 0 || m.Namespace != p.object.Namespace || ref.Kind != owner.Kind || ref.Name != owner.Name {
+				continue
+			}
+			p.workload, p.set = m.at, set
+			if a, ok := workloadspread.AssignmentOf(p.object); ok && m.spread != nil && a.Name == m.spread.object.Name {
+				p.assigned = &assignment{subset: a.Subset, text: a.String(), uid: p.object.UID}
+			}
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package simulate
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// rooms is the cluster as the webhook of WorkloadSpreads simulates it while pods are created: nodes
+// that are ready or on their way, with the pods that wait on them as far as they fit.
+type rooms struct {
+	cluster *predicates.Cluster
+	growing []predicates.Node // templates of groups that can grow
+	full    map[*v1.Pod]bool  // pods for which no node has room; none gets any while pods are created
+	grows   map[*v1.Pod]workloadspread.Room
+}
+
+func (s *simulation) openRooms() { s.rooms = nil }
+
+func (s *simulation) closeRooms() { s.rooms = nil }
+
+// room simulates the scheduler for a pod with the rules of each subset. It returns nil if its
+// WorkloadSpread does not ask for that.
+func (s *simulation) room(m *managed, set *revision) ([]workloadspread.Room, error) {
+	strategy := &m.spread.object.Spec.ScheduleStrategy
+	if strategy.Type != v1alpha1.ScheduleAdaptive || strategy.Adaptive != nil && strategy.Adaptive.DisableSimulationSchedule {
+		return nil, nil
+	}
+	if s.rooms == nil {
+		if err := s.look(); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]workloadspread.Room, len(m.spread.object.Spec.Subsets))
+	for i := range out {
+		with, err := m.spread.inject(set, i)
+		if err != nil {
+			return nil, err
+		}
+		if out[i], err = s.rooms.of(with); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// look makes a copy of the cluster.
+func (s *simulation) look() error {
+	var nodes []predicates.Node
+	for i, n := range s.cluster.seen() {
+		if s.cluster.nodes[i].ready {
+			nodes = append(nodes, n)
+		}
+	}
+	r := &rooms{cluster: s.checker.Cluster(nodes), full: map[*v1.Pod]bool{}, grows: map[*v1.Pod]workloadspread.Room{}}
+	ready := tally{}
+	for _, n := range s.cluster.nodes {
+		if n.ready {
+			ready.add(n.group)
+		}
+	}
+	targets := s.cloud.State()
+	for i := range s.setup.Cloud.Groups {
+		g := &s.setup.Cloud.Groups[i]
+		like, blocked := &g.Template, false
+		if s.last != nil {
+			for j := range s.last.World.Groups {
+				if o := &s.last.World.Groups[j]; o.ID == g.ID {
+					blocked = o.BackedOffUntil.After(s.clock.Now()) || o.Away != ""
+					if o.Template != nil {
+						like = o.Template
+					}
+				}
+			}
+		}
+		for j := range targets {
+			if targets[j].ID != g.ID {
+				continue
+			}
+			if coming := targets[j].Target - ready[g.ID]; coming > 0 && !blocked {
+				r.cluster.AddCopies(nodeOf(like), coming)
+			}
+			if targets[j].Target < g.MaxSize && !blocked {
+				r.growing = append(r.growing, nodeOf(like))
+			}
+		}
+	}
+	s.rooms = r
+	for _, p := range s.cluster.schedulable() {
+		if _, err := r.cluster.Place(p.object, 1, 0, r.cluster.Len()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nodeOf(t *cloudprovider.Template) predicates.Node {
+	return predicates.Node{Node: t.Node, Pods: t.Pods}
+}
+
+// of says whether there is room for a pod.
+func (r *rooms) of(pod *v1.Pod) (workloadspread.Room, error) {
+	if !r.full[pod] {
+		placed, err := r.cluster.Fork().Place(pod, 1, 0, r.cluster.Len())
+		if err != nil {
+			return workloadspread.RoomUnknown, err
+		}
+		if len(placed) > 0 {
+			return workloadspread.RoomOnNode, nil
+		}
+		r.full[pod] = true
+	}
+	if room, known := r.grows[pod]; known {
+		return room, nil
+	}
+	room := workloadspread.RoomNone
+	for _, template := range r.growing {
+		takes, err := r.cluster.TakesOnNew(template, pod)
+		if err != nil {
+			return workloadspread.RoomUnknown, err
+		}
+		if takes {
+			room = workloadspread.RoomByAutoscaler
+			break
+		}
+	}
+	r.grows[pod] = room
+	return room, nil
+}
+
+// take puts a pod that was admitted on the first node with room.
+func (s *simulation) take(subset int, pod *v1.Pod) (problem string) {
+	if s.rooms == nil || subset < 0 {
+		return ""
+	}
+	if _, err := s.rooms.cluster.Place(pod, 1, 0, s.rooms.cluster.Len()); err != nil {
+		return err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,571 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
+	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// spreading plays a WorkloadSpread: its webhook, its controller and its status.
+type spreading struct {
+	object   *v1alpha1.WorkloadSpread
+	selector labels.Selector // of the pods that are managed
+	status   *v1alpha1.WorkloadSpreadStatus
+	next     time.Time // when to decide again
+
+	injected map[injectionKey]*v1.Pod
+	unfolded int // pods admitted or released since the counts were folded
+
+	rescheduled, substituted, waited int
+}
+
+// assignment is what a pod has from a WorkloadSpread.
+type assignment struct {
+	subset string
+	text   string // the annotation
+	cost   *int32
+	// standsFor is the UID of the pod that the substitute stands for.
+	standsFor types.UID
+	uid       types.UID
+	// scaleUp is what the autoscaler does about it; its time is zero if nothing is known.
+	scaleUp workloadspread.ScaleUp
+
+	seen *v1.Pod // what was seen last, and what it was made from
+	from seenFrom
+}
+
+// seenFrom are the parts of a pod that decide what is seen of it.
+type seenFrom struct {
+	object *v1.Pod
+	node   *node
+	ready  bool
+	cost   int32
+	costs  bool
+}
+
+type injectionKey struct {
+	set    *revision
+	subset int // -1: none
+}
+
+// subset is the name of the subset that the pod belongs to; empty for none.
+func (p *pod) subset() string {
+	if p.assigned == nil {
+		return ""
+	}
+	return p.assigned.subset
+}
+
+// beginSpreads makes the controllers of workloads with rollouts or a WorkloadSpread.
+func (s *simulation) beginSpreads() {
+	byWorkload := map[int]*v1alpha1.WorkloadSpread{}
+	for i := range s.setup.Spreads {
+		byWorkload[s.setup.Spreads[i].Workload] = s.setup.Spreads[i].Object
+	}
+	for i := range s.setup.Workloads {
+		w, object := &s.setup.Workloads[i], byWorkload[i]
+		if object == nil && len(w.Rollouts) == 0 {
+			continue
+		}
+		m := newManaged(i, w)
+		if object != nil {
+			m.spread = &spreading{object: object, selector: labels.Everything(), status: &v1alpha1.WorkloadSpreadStatus{}, injected: map[injectionKey]*v1.Pod{}}
+			if f := object.Spec.TargetFilter; f != nil && f.Selector != nil {
+				if selector, err := f.Selector.AsSelector(); err == nil { // checked when the scenario was
+					m.spread.selector = selector
+				}
+			}
+		}
+		s.managed = append(s.managed, m)
+	}
+}
+
+func (w *spreading) names() []string {
+	names := make([]string, len(w.object.Spec.Subsets))
+	for i := range names {
+		names[i] = w.object.Spec.Subsets[i].Name
+	}
+	return names
+}
+
+// state is what the webhook and the controller know.
+func (w *spreading) state(s *simulation, m *managed) workloadspread.State {
+	current := ""
+	if len(m.sets) > 1 || m.current().Hash != "" {
+		current = workloadspread.RevisionOf(m.current().Pod)
+	}
+	return workloadspread.State{
+		Spec: &w.object.Spec, Status: w.status, Now: s.clock.Now(),
+		Workload: workloadspread.Workload{Found: true, Replicas: int32(m.replicas), Surge: int32(m.surge()), Start: int32(m.Start), Revision: current},
+	}
+}
+
+// admit is the webhook for a pod that is created. It returns why it is refused.
+func (s *simulation) admit(m *managed, p *pod, object *v1.Pod, ordinal int32) (refusal string) {
+	w := m.spread
+	if !w.selector.Matches(labels.Set(object.Labels)) {
+		return ""
+	}
+	new := workloadspread.NewPod{ID: object.Name, Revision: workloadspread.RevisionOf(object), Ordinal: ordinal}
+	var err error
+	if new.Room, err = s.room(m, p.set); err != nil {
+		return err.Error()
+	}
+	a := workloadspread.Admit(w.state(s, m), new)
+	if a.Refused {
+		return a.Message
+	}
+	with, err := w.inject(p.set, a.Subset)
+	if err != nil {
+		return err.Error()
+	}
+	if a.Changed {
+		w.status = a.Status
+		w.fold()
+	}
+	name := object.Name
+	*object = *with
+	object.Name = name
+	p.assigned = w.assign(s, object, a.Subset)
+	return s.take(a.Subset, with)
+}
+
+// inject is the pod of a revision with the rules of a subset. All of them share it.
+func (w *spreading) inject(set *revision, subset int) (*v1.Pod, error) {
+	key := injectionKey{set, subset}
+	if with := w.injected[key]; with != nil {
+		return with, nil
+	}
+	a := workloadspread.Assignment{Name: w.object.Name}
+	var rules *v1alpha1.WorkloadSubset
+	if subset >= 0 {
+		rules = &w.object.Spec.Subsets[subset]
+		a.Subset = rules.Name
+	}
+	// The image of a pod in short form does not matter: it stands for any.
+	pod := set.Pod.DeepCopy()
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Image == "" {
+			pod.Spec.Containers[i].Image = "any"
+		}
+	}
+	with, err := workloadspread.Inject(pod, rules, a, nil)
+	if err == nil {
+		w.injected[key] = with
+	}
+	return with, err
+}
+
+func (w *spreading) assign(s *simulation, object *v1.Pod, subset int) *assignment {
+	a := &assignment{text: object.Annotations[workloadspread.AnnotationSpread], uid: s.uid(object)}
+	if subset >= 0 {
+		a.subset = w.object.Spec.Subsets[subset].Name
+	}
+	return a
+}
+
+// uid is an identifier of a pod, which differs from that of earlier pods of its name.
+func (s *simulation) uid(object *v1.Pod) types.UID {
+	if object.UID != "" {
+		return object.UID
+	}
+	return types.UID(object.Namespace + "/" + object.Name + "/" + strconv.Itoa(len(s.history.pods)))
+}
+
+// fold counts pods that were admitted as created, and released ones as deleted, once there are many:
+// nothing is late here, and every further admission would copy all of them.
+func (w *spreading) fold() {
+	const many = 64
+	if w.unfolded++; w.unfolded < many {
+		return
+	}
+	w.unfolded = 0
+	status := w.status.DeepCopy()
+	for _, row := range status.VersionedSubsetStatuses {
+		for i := range row {
+			c := &row[i]
+			c.Replicas = max(0, c.Replicas+int32(len(c.CreatingPods))-int32(len(c.DeletingPods)))
+			c.CreatingPods, c.DeletingPods = nil, nil
+		}
+	}
+	w.status = status
+}
+
+// release is the webhook for a pod that is deleted or evicted.
+func (w *spreading) release(s *simulation, m *managed, p *pod) {
+	if p.assigned == nil || p.assigned.subset == "" || p.set == nil {
+		return
+	}
+	status, changed := workloadspread.Release(w.state(s, m), workloadspread.OldPod{
+		Name: p.object.Name, ID: p.object.Name, Revision: workloadspread.RevisionOf(p.object), Subset: p.assigned.subset, Active: true,
+	})
+	if changed {
+		w.status = status
+		w.fold()
+	}
+}
+
+// decide is the controller of a WorkloadSpread. It reports whether there is something to do for the
+// controller of the workload or for the scheduler.
+func (s *simulation) decide(m *managed) bool {
+	w := m.spread
+	if w == nil || !m.restless && (w.next.IsZero() || s.clock.Now().Before(w.next)) {
+		return false
+	}
+	m.restless = false
+	in := workloadspread.Input{Name: w.object.Name, State: w.state(s, m), Autoscaler: map[types.UID]workloadspread.ScaleUp{}}
+	var pods, substitutes []*pod
+	for _, p := range s.cluster.pods {
+		if p.workload != m.at || !p.managed() || p.object.DeletionTimestamp != nil || !w.selector.Matches(labels.Set(p.object.Labels)) {
+			continue
+		}
+		if p.assigned != nil && !p.assigned.scaleUp.Since.IsZero() && p.node == nil {
+			in.Autoscaler[p.assigned.uid] = p.assigned.scaleUp
+		}
+		if p.set == nil {
+			substitutes = append(substitutes, p)
+			in.Substitutes = append(in.Substitutes, s.seen(p))
+			continue
+		}
+		if p.assigned == nil && p.node != nil {
+			if in.Nodes == nil {
+				in.Nodes = map[string]*v1.Node{}
+			}
+			in.Nodes[p.node.object.Name] = p.node.object
+		}
+		pods = append(pods, p)
+		in.Pods = append(in.Pods, s.seen(p))
+	}
+	d := workloadspread.Decide(in)
+	before := w.status
+	w.status, w.next, w.unfolded = d.Status, d.Next, 0
+	of := map[*v1.Pod]*pod{}
+	if len(d.Costs)+len(d.Assign)+len(d.Delete)+len(d.Substitute) > 0 {
+		for i, p := range pods {
+			of[in.Pods[i]] = p
+		}
+		for i, p := range substitutes {
+			of[in.Substitutes[i]] = p
+		}
+	}
+	for _, a := range d.Assign {
+		p := of[a.Pod]
+		p.assigned = &assignment{subset: a.Subset, text: a.Annotations[workloadspread.AnnotationSpread], uid: s.uid(p.object)}
+		p.life.subset = a.Subset
+	}
+	for _, c := range d.Costs {
+		p := of[c.Pod]
+		if p.assigned == nil {
+			p.assigned = &assignment{uid: s.uid(p.object)}
+		}
+		p.assigned.cost = &c.Cost
+	}
+	s.narrateMarks(m, before)
+	return s.moveOn(m, d, of) || m.refused > 0 && s.mayRetry(m, before)
+}
+
+// mayRetry lets the controller of the workload try again to create pods if a mark has changed.
+func (s *simulation) mayRetry(m *managed, before *v1alpha1.WorkloadSpreadStatus) bool {
+	m.dirty = m.dirty || !maps.Equal(marks(before), marks(m.spread.status))
+	return m.dirty
+}
+
+// marks are until when new pods pass over subsets.
+func marks(status *v1alpha1.WorkloadSpreadStatus) map[string]time.Time {
+	out := map[string]time.Time{}
+	for _, subset := range status.SubsetStatuses {
+		if subset.UnschedulableUntil != nil {
+			out[subset.Name] = subset.UnschedulableUntil.Time
+		}
+	}
+	return out
+}
+
+// moveOn deletes pods that cannot be scheduled, and creates and deletes substitutes.
+func (s *simulation) moveOn(m *managed, d workloadspread.Decision, of map[*v1.Pod]*pod) bool {
+	w := m.spread
+	var gone, ended, created []*pod
+	for _, deletion := range d.Delete {
+		if p := of[deletion.Pod]; p.set == nil {
+			ended = append(ended, p)
+		} else {
+			gone = append(gone, p)
+		}
+	}
+	w.rescheduled += len(gone)
+	s.remove(m, gone)
+	s.narrateMove(m, gone, workloadspread.ReasonRescheduled, "could not be scheduled and are deleted")
+	s.remove(m, ended)
+	s.narrateMove(m, ended, workloadspread.ReasonSubstituteGone, "are not needed as substitutes any more")
+	for _, substitute := range d.Substitute {
+		if p := s.substitute(m, of[substitute.For], substitute.Subset); p != nil {
+			created = append(created, p)
+		}
+	}
+	w.substituted += len(created)
+	s.narrateMove(m, created, workloadspread.ReasonSubstituted, "run as substitutes for pods that could not be scheduled")
+	if len(gone)+len(ended)+len(created) == 0 {
+		return false
+	}
+	s.stirred, s.reshuffle, m.restless = true, true, true
+	return true
+}
+
+// substitute creates a pod that runs in place of another one; nil if its patch is refused.
+func (s *simulation) substitute(m *managed, of *pod, subset string) *pod {
+	at := slices.Index(m.spread.names(), subset)
+	with, err := m.spread.inject(of.set, at)
+	if err != nil {
+		return nil
+	}
+	object := *with
+	object.Name, object.OwnerReferences = of.object.Name+"-substitute", nil
+	object.Labels = maps.Clone(object.Labels)
+	delete(object.Labels, hashLabel)
+	p := &pod{workload: m.at, object: &object, assigned: m.spread.assign(s, with, at)}
+	p.assigned.standsFor, p.assigned.uid = of.assigned.uid, s.uid(&object)
+	s.cluster.queue = slices.Clip(s.cluster.queue)
+	s.cluster.add(p)
+	return p
+}
+
+// seen is a pod as the API server shows it.
+func (s *simulation) seen(p *pod) *v1.Pod {
+	a := p.assigned
+	ready := p.node != nil && template.IsReady(p.node.object)
+	from := seenFrom{object: p.object, node: p.node, ready: ready}
+	if a != nil {
+		if a.cost != nil {
+			from.cost, from.costs = *a.cost, true
+		}
+		if a.seen != nil && a.from == from {
+			return a.seen
+		}
+	}
+	v := *p.object
+	v.UID, v.Spec.NodeName = s.uid(p.object), ""
+	v.CreationTimestamp = metav1.NewTime(epoch.Add(p.life.arrived).Truncate(time.Second))
+	if !p.object.CreationTimestamp.IsZero() {
+		v.CreationTimestamp = p.object.CreationTimestamp
+	}
+	v.Status = v1.PodStatus{Phase: v1.PodPending}
+	switch {
+	case p.node != nil:
+		v.Spec.NodeName = p.node.object.Name
+		v.Status = v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: conditionOf(ready)}}}
+	case p.mayBeBound():
+		v.Status.Conditions = []v1.PodCondition{{
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(epoch.Add(p.life.pending)),
+		}}
+	}
+	if a != nil {
+		v.UID = a.uid
+		v.Annotations = maps.Clone(p.object.Annotations)
+		if v.Annotations == nil {
+			v.Annotations = map[string]string{}
+		}
+		if a.text != "" {
+			v.Annotations[workloadspread.AnnotationSpread] = a.text
+		}
+		if a.cost != nil {
+			v.Annotations[workloadspread.AnnotationCost] = strconv.Itoa(int(*a.cost))
+		}
+		if a.standsFor != "" {
+			v.Annotations[workloadspread.AnnotationSubstitute] = string(a.standsFor)
+		}
+		a.seen, a.from = &v, from
+	}
+	return &v
+}
+
+func conditionOf(is bool) v1.ConditionStatus {
+	if is {
+		return v1.ConditionTrue
+	}
+	return v1.ConditionFalse
+}
+
+// noteBound lets the controllers of pods look that have got a node, and reports those that had waited
+// for the autoscaler.
+func (s *simulation) noteBound(bound []*pod) {
+	for _, m := range s.managed {
+		var own, waited []*pod
+		for _, p := range bound {
+			if p.workload == m.at {
+				own = append(own, p)
+				if m.spread != nil && m.spread.hasWaited(p, s.elapsed()) {
+					waited = append(waited, p)
+				}
+			}
+		}
+		if len(own) > 0 {
+			m.dirty, m.restless = true, true
+		}
+		if len(waited) > 0 {
+			m.spread.waited += len(waited)
+			s.narrateMove(m, waited, "Waited", "were kept until their node was ready")
+		}
+	}
+}
+
+// hasWaited reports whether a pod was kept longer than the critical time because a node was on its
+// way.
+func (w *spreading) hasWaited(p *pod, now time.Duration) bool {
+	a := w.object.Spec.ScheduleStrategy.Adaptive
+	if w.object.Spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a == nil || a.RescheduleCriticalSeconds == nil || *a.RescheduleCriticalSeconds == 0 {
+		return false
+	}
+	runs := p.life.runs
+	if p.assigned == nil || !p.assigned.scaleUp.Acting || len(runs) == 0 {
+		return false
+	}
+	return now-p.life.pending > time.Duration(*a.RescheduleCriticalSeconds)*time.Second && p.assigned.subset != w.names()[len(w.names())-1]
+}
+
+// noteScaleUp notes for each pod what the autoscaler does about it.
+func (s *simulation) noteScaleUp(r *scaleup.Round, pending []*pod) {
+	if len(s.managed) == 0 {
+		return
+	}
+	refused := r.Grew() == 0
+	for _, outcome := range r.Decision.Pods {
+		acting := outcome.Outcome == scaleup.PodsHelped && !refused || outcome.Outcome == scaleup.PodsAwaitNodes
+		if !acting && outcome.Outcome != scaleup.PodsUnhelped && outcome.Outcome != scaleup.PodsHelped {
+			continue
+		}
+		for _, at := range outcome.Pods {
+			if a := pending[at].assigned; a != nil && (a.scaleUp.Since.IsZero() || a.scaleUp.Acting != acting) {
+				a.scaleUp = workloadspread.ScaleUp{Acting: acting, Since: r.World.Now}
+			}
+		}
+	}
+	for _, m := range s.managed {
+		if m.spread != nil && m.spread.object.Spec.ScheduleStrategy.Type == v1alpha1.ScheduleAdaptive {
+			m.restless = true
+		}
+		m.dirty = m.dirty || m.refused > 0
+	}
+}
+
+// narrateMarks adds rows about subsets that new pods begin or cease to pass over.
+func (s *simulation) narrateMarks(m *managed, before *v1alpha1.WorkloadSpreadStatus) {
+	was, is := marks(before), marks(m.spread.status)
+	for _, name := range m.spread.names() {
+		until, marked := is[name]
+		_, had := was[name]
+		switch {
+		case marked && !had:
+			row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s: pods cannot be scheduled in %s: new ones pass over it until +%s", m.label(), name, until.Sub(epoch))
+			row.Reason, row.Workload, row.Domain, row.Until = workloadspread.ReasonUnschedulable, m.key(), name, since(until.Sub(epoch))
+		case had && !marked:
+			row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s: new pods may go to %s again", m.label(), name)
+			row.Reason, row.Workload, row.Domain = workloadspread.ReasonSchedulable, m.key(), name
+		}
+	}
+}
+
+// narrateMove adds a row about pods that move on, or do not.
+func (s *simulation) narrateMove(m *managed, pods []*pod, reason, what string) {
+	if len(pods) == 0 {
+		return
+	}
+	subsets, text := m.bySubset(pods)
+	row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s of %s %s%s", count(len(pods), "pod"), m.label(), what, text)
+	row.Reason, row.Workload, row.Pods, row.Subsets = reason, m.key(), len(pods), subsets
+}
+
+// reportSpreads reports the WorkloadSpreads at the end.
+func (s *simulation) reportSpreads() []v1alpha1.WorkloadSpreadReport {
+	var all []v1alpha1.WorkloadSpreadReport
+	for i := range s.setup.Spreads {
+		object := s.setup.Spreads[i].Object
+		row := v1alpha1.WorkloadSpreadReport{
+			Name: object.Namespace + "/" + object.Name, Workload: object.Spec.TargetRef.Kind + " " + object.Spec.TargetRef.Name,
+		}
+		at := slices.IndexFunc(s.managed, func(m *managed) bool { return m.spread != nil && m.spread.object == object })
+		if at < 0 {
+			row.Conditions = []string{v1alpha1.ConditionTargetFound + " " + workloadspread.ReasonNotFound + ": there is no " + row.Workload}
+		} else {
+			s.reportSpread(s.managed[at], &row)
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+func (s *simulation) reportSpread(m *managed, row *v1alpha1.WorkloadSpreadReport) {
+	w := m.spread
+	row.Replicas, row.Refused = m.replicas, m.refused
+	row.Rescheduled, row.Substituted, row.Waited = w.rescheduled, w.substituted, w.waited
+	for _, c := range w.status.Conditions {
+		if !meta.IsStatusConditionTrue(w.status.Conditions, c.Type) {
+			row.Conditions = append(row.Conditions, fmt.Sprintf("%s %s: %s", c.Type, c.Reason, c.Message))
+		}
+	}
+	until := marks(w.status)
+	index := map[string]int{}
+	for i, subset := range w.status.SubsetStatuses {
+		out := v1alpha1.SubsetReport{Name: subset.Name}
+		if subset.MaxReplicas != workloadspread.Unlimited {
+			out.MaxReplicas = &subset.MaxReplicas
+		}
+		if at, marked := until[subset.Name]; marked {
+			out.UnschedulableUntil = since(at.Sub(epoch))
+		}
+		row.Subsets = append(row.Subsets, out)
+		index[subset.Name] = i
+	}
+	own, _ := s.podsOf(m)
+	groups := make([]tally, len(row.Subsets))
+	var order []*pod
+	for _, set := range m.sets {
+		for _, p := range own[set] {
+			if i, ok := index[p.subset()]; !ok {
+				row.Unassigned++
+			} else if p.node == nil {
+				row.Subsets[i].Pending++
+			} else {
+				row.Subsets[i].Running++
+				if groups[i] == nil {
+					groups[i] = tally{}
+				}
+				groups[i].add(cmp.Or(p.node.group, p.node.object.Name))
+			}
+		}
+		order = append(order, m.inOrder(own, set, s)...)
+	}
+	for i := range groups {
+		for _, c := range groups[i].changes() {
+			row.Subsets[i].Groups = append(row.Subsets[i].Groups, v1alpha1.SubsetPods{Name: c.Name, Pods: c.Nodes})
+		}
+	}
+	for _, p := range order {
+		c := v1alpha1.DeletionCandidate{Pod: p.object.Name, Subset: p.subset()}
+		if p.assigned != nil {
+			c.Cost = p.assigned.cost
+		}
+		if p.node != nil {
+			c.Node = p.node.object.Name
+		}
+		row.DeletionOrder = append(row.DeletionOrder, c)
+	}
+}
+
+// inOrder are the pods of a revision in the order of their deletion.
+func (m *managed) inOrder(own map[*revision][]*pod, set *revision, s *simulation) []*pod {
+	return m.firstOf(own, set, len(own[set]), s)
+}
