@@ -135,7 +135,7 @@ type PodReport struct {
 	Workload string `json:"workload,omitempty"`
 	// Subset of a WorkloadSpread that it belongs to; absent if it belongs to none.
 	Subset  string          `json:"subset,omitempty"`
-	Arrived  metav1.Duration `json:"arrived"`
+	Arrived metav1.Duration `json:"arrived"`
 	// Left is when it was deleted.
 	Left *metav1.Duration `json:"left,omitempty"`
 	// Runs are the nodes that it ran on, one after another.

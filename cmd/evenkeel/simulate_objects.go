@@ -37,7 +37,7 @@ func objectScenario(cmd *cobra.Command, files []string, sizes sizeLimits) (*docu
 	}
 	objects, played, err := otherObjects(files, stdin, sizes)
 	if !played {
-		return nil, nil //nolint:nilerr // whoever reads the scenario finds the error again
+		return nil, nil //nolint:nilerr // the scenario is read again, with the same error
 	}
 	if err != nil {
 		return nil, err

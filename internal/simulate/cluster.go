@@ -44,10 +44,10 @@ type node struct {
 
 type pod struct {
 	object   *v1.Pod
-	workload int   // index in Setup.Workloads, or fromFile
-	set      *revision // of a managed workload; nil: it has none, or the pod is a substitute
+	workload int         // index in Setup.Workloads, or fromFile
+	set      *revision   // of a managed workload; nil: it has none, or the pod is a substitute
 	assigned *assignment // to a subset; nil: none
-	node     *node // nil: pending
+	node     *node       // nil: pending
 	life     *podLife
 	// why and reason are set for a pod that no node is ordered for.
 	why    scaleup.Why

@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -388,54 +385,6 @@ func (l *loader) deriveDaemonSets(known sets.Set[string]) {
 	l.setup.Notes = append(l.setup.Notes, fmt.Sprintf("the files have no DaemonSet %s: it is derived from its pods, without its own node affinity; add the output of kubectl get daemonsets -A to daemonSetsFrom", few(names)))
 }
 
-func workload(w *v1alpha1.ScenarioWorkload) Workload {
-	namespace := orDefault(w.Namespace)
-	template := podTemplate(w.Name, namespace, &w.PodShape)
-	out := Workload{
-		Name: w.Name, Namespace: namespace, StatefulSet: isStatefulSet(w), Kind: kindOfWorkload(w),
-		MaxSurge: w.MaxSurge, MaxUnavailable: w.MaxUnavailable,
-		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations, OwnerReferences: controller(w),
-		}, Spec: template.Spec},
-		Claims: w.VolumeClaimTemplates,
-		Steps:  []Step{{At: w.Arrive.Duration, Replicas: int(w.Replicas)}},
-	}
-	for _, step := range w.Scale {
-		out.Steps = append(out.Steps, Step{At: step.At.Duration, Replicas: int(step.Replicas)})
-	}
-	for _, rollout := range w.Rollouts {
-		out.Rollouts = append(out.Rollouts, rollout.At.Duration)
-	}
-	if w.Leave != nil {
-		out.Steps = append(out.Steps, Step{At: w.Leave.Duration})
-	}
-	return out
-}
-
-func kindOfWorkload(w *v1alpha1.ScenarioWorkload) string {
-	if isStatefulSet(w) {
-		return v1alpha1.WorkloadStatefulSet
-	}
-	return cmp.Or(w.Kind, v1alpha1.WorkloadDeployment)
-}
-
-func isStatefulSet(w *v1alpha1.ScenarioWorkload) bool {
-	return w.Kind == v1alpha1.WorkloadStatefulSet || len(w.VolumeClaimTemplates) > 0
-}
-
-// controller is the owner of the pods of a workload, which creates them again after an eviction.
-func controller(w *v1alpha1.ScenarioWorkload) []metav1.OwnerReference {
-	kind, isController := "ReplicaSet", true // a Deployment's pods belong to its replica set
-	version := "apps/v1"
-	switch kindOfWorkload(w) {
-	case v1alpha1.WorkloadStatefulSet:
-		kind = v1alpha1.WorkloadStatefulSet
-	case v1alpha1.WorkloadJob:
-		kind, version = v1alpha1.WorkloadJob, "batch/v1"
-	}
-	return []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: w.Name, Controller: &isController}}
-}
-
 // known are the names that quotas, faults and expectations may use.
 func (l *loader) known() known {
 	k := known{groups: sets.KeySet(l.position), zones: sets.New[string](), workloads: sets.New[string](), values: map[string]sets.Set[string]{}}
@@ -462,73 +411,4 @@ func (l *loader) known() known {
 		k.workloads.Insert(w.Name)
 	}
 	return k
-}
-
-// interner lets equal pods share one specification, so that a list of 50,000
-// pods of 200 kinds takes the memory of 200.
-type interner struct {
-	specs  map[string]*v1.PodSpec
-	labels map[string]map[string]string
-}
-
-func newInterner() *interner {
-	return &interner{specs: map[string]*v1.PodSpec{}, labels: map[string]map[string]string{}}
-}
-
-// Labels that binding puts on a pod.
-var bindingLabels = []string{v1.LabelTopologyZone, v1.LabelTopologyRegion}
-
-// pod returns the pod with shared parts and without the fields that a simulation does not use: most
-// of the status, and managed fields.
-func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
-	node, status := p.Spec.NodeName, p.Status
-	labels := maps.Clone(p.Labels)
-	if unbind && node != "" {
-		maps.DeleteFunc(labels, func(key, _ string) bool { return slices.Contains(bindingLabels, key) })
-		node, status = "", v1.PodStatus{Phase: v1.PodPending}
-	}
-	uid := p.UID
-	if uid == "" {
-		uid = types.UID(p.Namespace + "/" + p.Name)
-	}
-	out := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: p.Name, Namespace: orDefault(p.Namespace), UID: uid, Labels: i.sharedLabels(labels),
-			Annotations: p.Annotations, OwnerReferences: p.OwnerReferences,
-			DeletionTimestamp: p.DeletionTimestamp, DeletionGracePeriodSeconds: p.DeletionGracePeriodSeconds,
-			CreationTimestamp: p.CreationTimestamp,
-		},
-		Spec:   *i.sharedSpec(&p.Spec),
-		Status: v1.PodStatus{Phase: status.Phase},
-	}
-	if node == "" { // the condition set by the scheduler
-		out.Status.NominatedNodeName, out.Status.Conditions = status.NominatedNodeName, status.Conditions
-	}
-	out.Spec.NodeName = node
-	return out
-}
-
-func (i *interner) sharedSpec(spec *v1.PodSpec) *v1.PodSpec {
-	unbound := *spec
-	unbound.NodeName = ""
-	key, err := unbound.Marshal()
-	if err != nil {
-		return spec // cannot be encoded, and is not shared
-	}
-	shared, known := i.specs[string(key)]
-	if !known {
-		shared = &unbound
-		i.specs[string(key)] = shared
-	}
-	return shared
-}
-
-func (i *interner) sharedLabels(labels map[string]string) map[string]string {
-	key := fmt.Sprint(labels) // sorted by key
-	shared, known := i.labels[key]
-	if !known {
-		shared = labels
-		i.labels[key] = shared
-	}
-	return shared
 }

@@ -25,10 +25,10 @@ type managed struct {
 	nextRoll int
 	lastName int
 	spread   *spreading // nil: none
-	dirty    bool    // something changed for the controller of the workload
-	restless bool    // something changed for the WorkloadSpread
-	refused  int     // pods that could not be created
-	refusal  string  // why
+	dirty    bool       // something changed for the controller of the workload
+	restless bool       // something changed for the WorkloadSpread
+	refused  int        // pods that could not be created
+	refusal  string     // why
 }
 
 // revision is a revision of a workload: a ReplicaSet, for a Deployment.
@@ -226,7 +226,8 @@ func (s *simulation) sync(m *managed) (bool, error) {
 		m.dirty = true
 	}
 	var created, gone []*pod
-	s.openRooms()
+	s.cluster.queue = slices.Clip(s.cluster.queue) // others may have the list
+	s.rooms = nil
 	for _, set := range m.sets {
 		missing := set.size - len(own[set])
 		if m.StatefulSet {
@@ -246,7 +247,7 @@ func (s *simulation) sync(m *managed) (bool, error) {
 			gone = append(gone, m.firstOf(own, set, -missing, s)...)
 		}
 	}
-	s.closeRooms()
+	s.rooms = nil
 	s.remove(m, gone)
 	s.narratePods(m, created, gone)
 	if len(created)+len(gone) > 0 {
@@ -328,7 +329,6 @@ func (s *simulation) create(m *managed, set *revision, number int) *pod {
 	}
 	m.withClaims(&object)
 	p.object = &object
-	s.cluster.queue = slices.Clip(s.cluster.queue)
 	s.cluster.add(p)
 	return p
 }
@@ -424,4 +424,3 @@ func orNoSubset(name string) string {
 	}
 	return name
 }
-

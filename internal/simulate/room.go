@@ -18,10 +18,6 @@ type rooms struct {
 	grows   map[*v1.Pod]workloadspread.Room
 }
 
-func (s *simulation) openRooms() { s.rooms = nil }
-
-func (s *simulation) closeRooms() { s.rooms = nil }
-
 // room simulates the scheduler for a pod with the rules of each subset. It returns nil if its
 // WorkloadSpread does not ask for that.
 func (s *simulation) room(m *managed, set *revision) ([]workloadspread.Room, error) {

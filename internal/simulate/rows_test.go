@@ -32,7 +32,7 @@ func TestRowsNeedNoParsing(t *testing.T) {
 	for _, what := range []string{
 		v1alpha1.RowPods, v1alpha1.RowBound, v1alpha1.RowNodesReady, v1alpha1.RowNodesLost, v1alpha1.RowScaleUp,
 		v1alpha1.RowScaleDown, v1alpha1.RowWaiting, v1alpha1.RowRefused, v1alpha1.RowRepair, v1alpha1.RowUnhelped, v1alpha1.RowWarning,
-		v1alpha1.RowZoneShifted, v1alpha1.RowZoneReturned,
+		v1alpha1.RowZoneShifted, v1alpha1.RowZoneReturned, v1alpha1.RowRollout, v1alpha1.RowSubset,
 	} {
 		if !seen[what] {
 			t.Errorf("no scenario has a row %s", what)
@@ -50,6 +50,9 @@ func wordsOf(row v1alpha1.TimelineRow) []string {
 		add("%d pod", row.Pods)
 		if row.Workload != "" {
 			add("of %s", strings.TrimPrefix(row.Workload, "default/"))
+		}
+		for _, subset := range row.Subsets {
+			add("%s %d", subset.Name, subset.Pods)
 		}
 	case v1alpha1.RowBound:
 		add("%d pod", row.Pods)
@@ -83,6 +86,17 @@ func wordsOf(row v1alpha1.TimelineRow) []string {
 	case v1alpha1.RowZoneShifted, v1alpha1.RowZoneReturned:
 		add("%s", row.Domain)
 		add("%s", row.Reason)
+		if row.Until != nil {
+			add("until +%s", row.Until.Duration)
+		}
+	case v1alpha1.RowRollout:
+		add("of %s", strings.TrimPrefix(row.Workload, "default/"))
+	case v1alpha1.RowSubset:
+		add("%s", strings.TrimPrefix(row.Workload, "default/"))
+		add("%s", row.Domain)
+		for _, subset := range row.Subsets {
+			add("%s %d", subset.Name, subset.Pods)
+		}
 		if row.Until != nil {
 			add("until +%s", row.Until.Duration)
 		}

@@ -1,15 +1,12 @@
 package simulate
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -459,113 +456,4 @@ func (s *simulation) noteScaleUp(r *scaleup.Round, pending []*pod) {
 		}
 		m.dirty = m.dirty || m.refused > 0
 	}
-}
-
-// narrateMarks adds rows about subsets that new pods begin or cease to pass over.
-func (s *simulation) narrateMarks(m *managed, before *v1alpha1.WorkloadSpreadStatus) {
-	was, is := marks(before), marks(m.spread.status)
-	for _, name := range m.spread.names() {
-		until, marked := is[name]
-		_, had := was[name]
-		switch {
-		case marked && !had:
-			row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s: pods cannot be scheduled in %s: new ones pass over it until +%s", m.label(), name, until.Sub(epoch))
-			row.Reason, row.Workload, row.Domain, row.Until = workloadspread.ReasonUnschedulable, m.key(), name, since(until.Sub(epoch))
-		case had && !marked:
-			row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s: new pods may go to %s again", m.label(), name)
-			row.Reason, row.Workload, row.Domain = workloadspread.ReasonSchedulable, m.key(), name
-		}
-	}
-}
-
-// narrateMove adds a row about pods that move on, or do not.
-func (s *simulation) narrateMove(m *managed, pods []*pod, reason, what string) {
-	if len(pods) == 0 {
-		return
-	}
-	subsets, text := m.bySubset(pods)
-	row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s of %s %s%s", count(len(pods), "pod"), m.label(), what, text)
-	row.Reason, row.Workload, row.Pods, row.Subsets = reason, m.key(), len(pods), subsets
-}
-
-// reportSpreads reports the WorkloadSpreads at the end.
-func (s *simulation) reportSpreads() []v1alpha1.WorkloadSpreadReport {
-	var all []v1alpha1.WorkloadSpreadReport
-	for i := range s.setup.Spreads {
-		object := s.setup.Spreads[i].Object
-		row := v1alpha1.WorkloadSpreadReport{
-			Name: object.Namespace + "/" + object.Name, Workload: object.Spec.TargetRef.Kind + " " + object.Spec.TargetRef.Name,
-		}
-		at := slices.IndexFunc(s.managed, func(m *managed) bool { return m.spread != nil && m.spread.object == object })
-		if at < 0 {
-			row.Conditions = []string{v1alpha1.ConditionTargetFound + " " + workloadspread.ReasonNotFound + ": there is no " + row.Workload}
-		} else {
-			s.reportSpread(s.managed[at], &row)
-		}
-		all = append(all, row)
-	}
-	return all
-}
-
-func (s *simulation) reportSpread(m *managed, row *v1alpha1.WorkloadSpreadReport) {
-	w := m.spread
-	row.Replicas, row.Refused = m.replicas, m.refused
-	row.Rescheduled, row.Substituted, row.Waited = w.rescheduled, w.substituted, w.waited
-	for _, c := range w.status.Conditions {
-		if !meta.IsStatusConditionTrue(w.status.Conditions, c.Type) {
-			row.Conditions = append(row.Conditions, fmt.Sprintf("%s %s: %s", c.Type, c.Reason, c.Message))
-		}
-	}
-	until := marks(w.status)
-	index := map[string]int{}
-	for i, subset := range w.status.SubsetStatuses {
-		out := v1alpha1.SubsetReport{Name: subset.Name}
-		if subset.MaxReplicas != workloadspread.Unlimited {
-			out.MaxReplicas = &subset.MaxReplicas
-		}
-		if at, marked := until[subset.Name]; marked {
-			out.UnschedulableUntil = since(at.Sub(epoch))
-		}
-		row.Subsets = append(row.Subsets, out)
-		index[subset.Name] = i
-	}
-	own, _ := s.podsOf(m)
-	groups := make([]tally, len(row.Subsets))
-	var order []*pod
-	for _, set := range m.sets {
-		for _, p := range own[set] {
-			if i, ok := index[p.subset()]; !ok {
-				row.Unassigned++
-			} else if p.node == nil {
-				row.Subsets[i].Pending++
-			} else {
-				row.Subsets[i].Running++
-				if groups[i] == nil {
-					groups[i] = tally{}
-				}
-				groups[i].add(cmp.Or(p.node.group, p.node.object.Name))
-			}
-		}
-		order = append(order, m.inOrder(own, set, s)...)
-	}
-	for i := range groups {
-		for _, c := range groups[i].changes() {
-			row.Subsets[i].Groups = append(row.Subsets[i].Groups, v1alpha1.SubsetPods{Name: c.Name, Pods: c.Nodes})
-		}
-	}
-	for _, p := range order {
-		c := v1alpha1.DeletionCandidate{Pod: p.object.Name, Subset: p.subset()}
-		if p.assigned != nil {
-			c.Cost = p.assigned.cost
-		}
-		if p.node != nil {
-			c.Node = p.node.object.Name
-		}
-		row.DeletionOrder = append(row.DeletionOrder, c)
-	}
-}
-
-// inOrder are the pods of a revision in the order of their deletion.
-func (m *managed) inOrder(own map[*revision][]*pod, set *revision, s *simulation) []*pod {
-	return m.firstOf(own, set, len(own[set]), s)
 }

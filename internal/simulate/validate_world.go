@@ -25,7 +25,7 @@ type known struct {
 	groups, zones, workloads, spreads sets.Set[string]
 
 	subsets map[string]sets.Set[string] // of WorkloadSpreads
-	values                   map[string]sets.Set[string] // of the labels of groups, by key
+	values  map[string]sets.Set[string] // of the labels of groups, by key
 }
 
 // validateReferences checks all references to groups, zones or workloads, which may come from
