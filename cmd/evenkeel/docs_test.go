@@ -221,6 +221,9 @@ func fieldsOf(typ reflect.Type, names map[string]bool) map[string]bool {
 	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
 		typ = typ.Elem()
 	}
+	if typ == reflect.TypeFor[v1alpha1.WorkloadSpread]() {
+		return names // docs/workloadspread.md has them
+	}
 	if typ.Kind() != reflect.Struct || typ.PkgPath() != reflect.TypeFor[v1alpha1.Scenario]().PkgPath() {
 		return names
 	}
