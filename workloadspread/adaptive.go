@@ -168,7 +168,12 @@ func (p *pass) substitutes(reserve bool) map[types.UID]bool {
 	substituted := map[types.UID]bool{}
 	for _, s := range p.Substitutes {
 		of := types.UID(s.Annotations[AnnotationSubstitute])
-		if !Active(s) {
+		switch {
+		case s.DeletionTimestamp != nil:
+			continue
+		case !Active(s): // another one can have its name then
+			p.decision.Delete = append(p.decision.Delete, Deletion{Pod: s, Reason: ReasonSubstituteGone, Message: "it has ended"})
+			substituted[of] = true
 			continue
 		}
 		if reserve && waiting[of] && !substituted[of] {

@@ -241,3 +241,96 @@ func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	}
 	return families[i].GetMetric()[0].GetGauge().GetValue()
 }
+
+// A pod that waits gets one substitute, however often that is tried: of the template, with the rules of
+// the later subset, without what makes it one of the ReplicaSet. It goes when the pod is ready, and
+// another one comes if it has ended.
+func TestAPodThatWaitsGetsOneSubstitute(t *testing.T) {
+	s := adaptive()
+	s.Spec.ScheduleStrategy.Adaptive.Reschedule = v1alpha1.RescheduleReserve
+	s.Spec.Subsets[1].Tolerations = []v1.Toleration{{Key: "spot", Operator: v1.TolerationOpExists}}
+	b := newBench(t, append(deployed(1), s, waits(replica(0, "r1", "a"), noon.Add(-time.Minute)))...)
+	name := substituteName(b.pod("web-r1-000"))
+	b.fault = lostOnce("create " + name)
+	if _, err := b.pass(); err == nil {
+		t.Error("the answer was not lost")
+	}
+	b.start()
+	b.mustPass()
+	b.mustPass()
+	pod := b.pod(name)
+	if pod == nil || b.pod("web-r1-000") == nil {
+		t.Fatal("there is no substitute, or no pod")
+	}
+	if pod.Labels["app"] != "web" || pod.Labels["pod-template-hash"] != "" || len(pod.Spec.Tolerations) != 1 || metav1.GetControllerOf(pod) != nil ||
+		pod.OwnerReferences[0].UID != "spread" || pod.Annotations[workloadspread.AnnotationSubstitute] != "uid-web-r1-000" || pod.Annotations[workloadspread.AnnotationSpread] != "" {
+		t.Errorf("the substitute is %+v", pod)
+	}
+	if got := b.written(); strings.Count(got, "create") != 1 {
+		t.Errorf("wrote %s", got)
+	}
+	if b.get().Status.SubsetStatuses[1].Replicas != 0 {
+		t.Error("it is counted")
+	}
+
+	pod.Status.Phase = v1.PodFailed
+	b.update(pod)
+	b.mustPass()
+	b.mustPass()
+	if pod = b.pod(name); pod == nil || pod.Status.Phase == v1.PodFailed {
+		t.Error("there is no other substitute")
+	}
+	waiting := b.pod("web-r1-000")
+	waiting.Spec.NodeName, waiting.Status = "n", replica(0, "r1", "a").Status
+	b.update(waiting)
+	b.mustPass()
+	if b.pod(name) != nil || b.pod("web-r1-000") == nil {
+		t.Error("the substitute is still there, or the pod has gone")
+	}
+}
+
+// The selector of a ReplicaSet of its own selects the substitute too, so that the WorkloadSpread must
+// control it.
+func TestASubstituteIsNotAdopted(t *testing.T) {
+	s := adaptive()
+	s.Spec.ScheduleStrategy.Adaptive.Reschedule, s.Spec.TargetRef.Kind, s.Spec.TargetRef.Name = v1alpha1.RescheduleReserve, "ReplicaSet", "web-r1"
+	set := replicaSet("r1", 1)
+	delete(set.Spec.Selector.MatchLabels, "pod-template-hash")
+	set.OwnerReferences = nil
+	set.Spec.Replicas = new(int32(1))
+	b := newBench(t, s, set, waits(replica(0, "r1", "a"), noon.Add(-time.Minute)))
+	b.mustPass()
+	pod := b.pod(substituteName(b.pod("web-r1-000")))
+	if ref := metav1.GetControllerOf(pod); ref == nil || ref.UID != "spread" {
+		t.Errorf("the substitute is controlled by %v", ref)
+	}
+	b.mustPass()
+	b.written()
+	if b.mustPass(); strings.Contains(b.written(), "create") {
+		t.Error("it is not known")
+	}
+}
+
+// lostOnce loses the first answer about a write, which is made.
+func lostOnce(which string) func(int, string) (error, bool) {
+	lost := false
+	return func(_ int, what string) (error, bool) {
+		if lost || what != which {
+			return nil, false
+		}
+		lost = true
+		return apierrors.NewTimeoutError("lost", 0), true
+	}
+}
+
+func (b *bench) update(pod *v1.Pod) {
+	b.t.Helper()
+	status := pod.Status
+	if err := b.server.Update(b.t.Context(), pod); err != nil {
+		b.t.Fatal(err)
+	}
+	pod.Status = status
+	if err := b.server.Status().Update(b.t.Context(), pod); err != nil {
+		b.t.Fatal(err)
+	}
+}

@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/e2e/evenkeel"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// The controller of WorkloadSpreads with the real controllers of workloads and no webhook, and with no
+// more rights than the manifests give it.
+func TestWorkloadSpreadController(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	w := newBalancerWorld(ctx, t)
+	evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: []string{"--controllers=workloadspread"}})
+	t.Run("worlds", func(t *testing.T) {
+		t.Run("scale-down", func(t *testing.T) { t.Parallel(); emptiedFromTheEnd(ctx, t, w) })
+		t.Run("substitutes", func(t *testing.T) { t.Parallel(); substituted(ctx, t, w) })
+	})
+}
+
+// admissionGate holds pods until a test lets them go, as if a webhook had seen them.
+const admissionGate = "example.com/gate"
+
+// gated is a Deployment of pods that are held.
+func (s *shop) gated(replicas int32) *appsv1.Deployment {
+	d := s.deployment("web")
+	d.Spec.Replicas = &replicas
+	d.Spec.Template.Spec.NodeSelector = nil
+	d.Spec.Template.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: admissionGate}}
+	return d
+}
+
+// admit lets a pod go to a zone, as a pod of a subset of its name; an empty subset is none.
+func (s *shop) admit(ctx context.Context, t *testing.T, pod *v1.Pod, zone, subset string) {
+	t.Helper()
+	before := pod.DeepCopy()
+	pod.Spec.SchedulingGates = nil
+	pod.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: s.node(zone)}
+	if subset != "" {
+		if pod.Annotations == nil {
+			pod.Annotations = map[string]string{}
+		}
+		pod.Annotations[workloadspread.AnnotationSpread] = workloadspread.Assignment{Name: "web", Subset: subset}.String()
+	}
+	if err := s.Patch(ctx, pod, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *shop) replicas(ctx context.Context, t *testing.T) []v1.Pod {
+	t.Helper()
+	var list v1.PodList
+	if err := s.List(ctx, &list, client.InNamespace(s.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(list.Items, func(p v1.Pod) bool { return p.DeletionTimestamp != nil })
+}
+
+// held waits for so many pods that wait to be admitted.
+func (s *shop) held(ctx context.Context, t *testing.T, n int) (held []v1.Pod) {
+	t.Helper()
+	until(ctx, t, fmt.Sprint(n, " pods wait"), func() bool {
+		held = slices.DeleteFunc(s.replicas(ctx, t), func(p v1.Pod) bool { return len(p.Spec.SchedulingGates) == 0 })
+		return len(held) == n
+	})
+	return held
+}
+
+func (s *shop) spreadOver(zones ...string) *v1alpha1.WorkloadSpread {
+	o := &v1alpha1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+	o.Spec.TargetRef = v1alpha1.WorkloadReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	for _, z := range zones {
+		o.Spec.Subsets = append(o.Spec.Subsets, v1alpha1.WorkloadSubset{Name: z, RequiredNodeSelector: &v1.NodeSelectorTerm{
+			MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelTopologyZone, Operator: v1.NodeSelectorOpIn, Values: []string{s.node(z)}}},
+		}})
+	}
+	return o
+}
+
+func (s *shop) filled(ctx context.Context, t *testing.T, want string) {
+	t.Helper()
+	o := &v1alpha1.WorkloadSpread{}
+	until(ctx, t, "the status is "+want, func() bool {
+		err := s.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "web"}, o)
+		return err == nil && o.Status.Filled == want
+	})
+}
+
+func (s *shop) scaleTo(ctx context.Context, t *testing.T, replicas int32) {
+	t.Helper()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+	if err := s.Patch(ctx, d, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// byZone are the pods in each zone.
+func (s *shop) byZone(ctx context.Context, t *testing.T) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for _, p := range s.replicas(ctx, t) {
+		n[p.Spec.NodeSelector[v1.LabelTopologyZone]]++
+	}
+	return n
+}
+
+// Pods that nobody admitted are found by their nodes, and the real controller of ReplicaSets deletes
+// first the surplus, then the last subset.
+func emptiedFromTheEnd(ctx context.Context, t *testing.T, w *balancerWorld) {
+	s := w.open(ctx, t, "scaledown", zone{"a", 110}, zone{"b", 110})
+	s.create(ctx, t, s.gated(8))
+	for i, pod := range s.held(ctx, t, 8) {
+		s.admit(ctx, t, &pod, string("aaaaabbb"[i]), "")
+	}
+	o := s.spreadOver("a", "b")
+	o.Spec.Subsets[0].MaxReplicas = ptr.To(intstr.FromInt32(4))
+	s.create(ctx, t, o)
+	s.filled(ctx, t, "a 5/4, b 3/-")
+	costs := func() map[string]int {
+		n := map[string]int{}
+		for _, p := range s.replicas(ctx, t) {
+			n[p.Annotations[workloadspread.AnnotationCost]]++
+		}
+		return n
+	}
+	until(ctx, t, "the costs are written", func() bool { return maps.Equal(costs(), map[string]int{"200": 4, "-100": 1, "100": 3}) })
+	for _, step := range []struct{ replicas, a, b int32 }{{7, 4, 3}, {5, 4, 1}, {3, 3, 0}} {
+		s.scaleTo(ctx, t, step.replicas)
+		until(ctx, t, fmt.Sprint(step.replicas, " pods are left"), func() bool { return len(s.replicas(ctx, t)) == int(step.replicas) })
+		if got := s.byZone(ctx, t); got[s.node("a")] != int(step.a) || got[s.node("b")] != int(step.b) {
+			t.Errorf("with %d replicas there are %v", step.replicas, got)
+		}
+		s.filled(ctx, t, fmt.Sprintf("a %d/4, b %d/-", step.a, step.b))
+	}
+}
+
+// A pod that waits gets a substitute that its ReplicaSet neither adopts nor counts, and that no
+// disruption budget trips over. When the pod is ready the substitute goes.
+func substituted(ctx context.Context, t *testing.T, w *balancerWorld) {
+	s := w.open(ctx, t, "substitutes", zone{"a", 110}, zone{"b", 110})
+	s.create(ctx, t, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromString("50%")), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": balancerName}}},
+	})
+	o := s.spreadOver("later", "b")
+	o.Spec.ScheduleStrategy = v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: &v1alpha1.AdaptiveSchedule{
+		RescheduleCriticalSeconds: ptr.To[int32](1), Reschedule: v1alpha1.RescheduleReserve,
+	}}
+	s.create(ctx, t, o)
+	s.create(ctx, t, s.gated(2))
+	held := s.held(ctx, t, 2)
+	s.admit(ctx, t, &held[0], "b", "b")
+	waiting := &held[1]
+	s.admit(ctx, t, waiting, "later", "later")
+
+	copied := s.held(ctx, t, 1)[0] // the substitute has the gate of the template
+	if copied.Annotations[workloadspread.AnnotationSubstitute] != string(waiting.UID) {
+		t.Fatalf("another pod waits: %v", copied.ObjectMeta)
+	}
+	s.admit(ctx, t, &copied, "b", "")
+	ready := func(name string) bool {
+		var p v1.Pod
+		err := s.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &p)
+		return err == nil && slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodReady && c.Status == v1.ConditionTrue })
+	}
+	until(ctx, t, "the substitute runs", func() bool { return ready(copied.Name) })
+	until(ctx, t, "the budget counts it", func() bool {
+		var b policyv1.PodDisruptionBudget
+		err := s.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "web"}, &b)
+		return err == nil && b.Status.CurrentHealthy == 2 && b.Status.ExpectedPods == 2 && b.Status.DisruptionsAllowed > 0
+	})
+	if pods := s.replicas(ctx, t); len(pods) != 3 || metav1.GetControllerOf(&pods[slices.IndexFunc(pods, func(p v1.Pod) bool { return p.Name == copied.Name })]) != nil {
+		t.Errorf("there are %d pods, or the substitute was adopted", len(pods))
+	}
+	s.addNode(ctx, t, zone{"later", 110})
+	until(ctx, t, "the pod runs", func() bool { return ready(waiting.Name) })
+	until(ctx, t, "the substitute has gone", func() bool {
+		return apierrors.IsNotFound(s.Get(ctx, client.ObjectKeyFromObject(&copied), &v1.Pod{}))
+	})
+	s.filled(ctx, t, "later 1/-, b 1/-")
+}
