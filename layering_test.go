@@ -73,6 +73,7 @@ var table = []row{
 	{layer: drivers, path: "sidecar/cluster", peers: []string{"sidecar"}},
 	{layer: drivers, path: "sidecar/statuspage", peers: []string{"sidecar"}},
 	{layer: drivers, path: "internal/simulate", banned: logging},
+	{layer: drivers, path: "workloadspread/admission", only: []string{"api/v1alpha1", "internal/controller/owners", "workloadspread", "workloadspread/store"}, banned: logging},
 
 	{layer: edges, path: "cloudprovider/externalgrpc", only: []string{"cloudprovider", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},
 	{layer: edges, path: "cloudprovider/externalgrpc/wirerules", only: []string{"cloudprovider", "cloudprovider/conformance", "cloudprovider/externalgrpc/externalgrpcpb"}, banned: outside},

@@ -17,6 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/controller"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/workloadspread/admission"
 	spread "github.com/evenkeel/evenkeel/workloadspread/reconcile"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
 )
@@ -33,6 +34,7 @@ var metricsPage = []struct {
 		_, _ = reconcile.NewMetrics(r)
 		_, _ = members.NewMetrics(r)
 		_, _ = federation.NewMetrics(r)
+		_, _ = admission.NewMetrics(r)
 		_, _ = spread.NewMetrics(r)
 		_, _ = store.NewMetrics(r)
 	}},

@@ -1,0 +1,149 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/owners"
+	"github.com/evenkeel/evenkeel/workloadspread"
+	"github.com/evenkeel/evenkeel/workloadspread/store"
+)
+
+// The paths of the webhooks.
+const (
+	// PathMutatePods is for the creation of pods.
+	PathMutatePods = "/mutate-pods"
+	// PathValidatePods is for the deletion of pods and the creation of pods/eviction.
+	PathValidatePods = "/validate-pods"
+	// PathValidateSpreads is for the creation and update of WorkloadSpreads.
+	PathValidateSpreads = "/validate-workloadspreads"
+)
+
+// Simulator says whether there is room for pods.
+type Simulator interface {
+	// Room has an answer for each pod, which is the same pod with the rules of one subset after
+	// another. It returns before its context ends.
+	Room(ctx context.Context, pods []*v1.Pod) []workloadspread.Room
+}
+
+// Options of a Server.
+type Options struct {
+	// Simulator is asked about the pods of adaptive WorkloadSpreads; nil means that nothing is
+	// simulated.
+	Simulator Simulator
+	// Namespace is that of the program itself. Its pods are left alone.
+	Namespace string
+	// Owners finds the controllers of pods; nil means one that reads them from the API server.
+	Owners *owners.Owners
+	// Events records events about WorkloadSpreads; nil means none.
+	Events events.EventRecorder
+	// Metrics record what is answered; nil means that they are registered nowhere.
+	Metrics *Metrics
+	// Log is for refusals and failures. The zero value logs nothing.
+	Log logr.Logger
+}
+
+// Server answers webhooks. It is safe for concurrent use.
+type Server struct {
+	cached    client.Reader
+	live      client.Client
+	store     *store.Store
+	o         Options
+	workloads workloads
+
+	mu      sync.Mutex
+	checked map[types.UID]check // of specs
+	spoken  map[types.NamespacedName]time.Time
+}
+
+// New returns a Server that reads WorkloadSpreads from a cache, on which Watch was called, and all else
+// from the API server, with a client that does not cache. Counts are kept in the store.
+func New(cached client.Reader, live client.Client, s *store.Store, o Options) *Server {
+	if o.Metrics == nil {
+		o.Metrics, _ = NewMetrics(nil) // cannot fail without a registerer
+	}
+	if o.Owners == nil {
+		o.Owners = owners.New(live, nil)
+	}
+	if o.Log.GetSink() == nil {
+		o.Log = logr.Discard()
+	}
+	return &Server{
+		cached: cached, live: live, store: s, o: o, workloads: workloads{live: live, known: map[types.NamespacedName]*workload{}},
+		checked: map[types.UID]check{}, spoken: map[types.NamespacedName]time.Time{},
+	}
+}
+
+// Handlers are the handlers of the webhooks by their paths.
+func (s *Server) Handlers() map[string]http.Handler {
+	return map[string]http.Handler{
+		PathMutatePods:      s.handler(PathMutatePods, s.createPod),
+		PathValidatePods:    s.handler(PathValidatePods, s.removePod),
+		PathValidateSpreads: s.handler(PathValidateSpreads, s.validateSpread),
+	}
+}
+
+// Watch prepares a cache before it is started: it gets an index of WorkloadSpreads, and the Server
+// forgets those that are deleted.
+func (s *Server) Watch(ctx context.Context, c cache.Cache) error {
+	if err := c.IndexField(ctx, &v1alpha1.WorkloadSpread{}, targetIndex, targetOf); err != nil {
+		return fmt.Errorf("indexing WorkloadSpreads by their target: %w", err)
+	}
+	informer, err := c.GetInformer(ctx, &v1alpha1.WorkloadSpread{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watching WorkloadSpreads: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
+		if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+			object = last.Obj
+		}
+		if o, ok := object.(*v1alpha1.WorkloadSpread); ok {
+			s.forget(o)
+		}
+	}})
+	return err
+}
+
+// forget drops what is known of a WorkloadSpread that was deleted.
+func (s *Server) forget(o *v1alpha1.WorkloadSpread) {
+	key := client.ObjectKeyFromObject(o)
+	s.store.Forget(key)
+	s.workloads.forget(key)
+	s.o.Metrics.forget(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.checked, o.UID)
+	delete(s.spoken, key)
+}
+
+// eventPause is how long the same WorkloadSpread is silent after an event about new pods.
+const eventPause = 10 * time.Second
+
+// say records an event, unless there was one a moment ago.
+func (s *Server) say(o *v1alpha1.WorkloadSpread, reason, note string) {
+	if s.o.Events == nil {
+		return
+	}
+	key, now := client.ObjectKeyFromObject(o), time.Now()
+	s.mu.Lock()
+	silent := now.Sub(s.spoken[key]) < eventPause
+	if !silent {
+		s.spoken[key] = now
+	}
+	s.mu.Unlock()
+	if !silent {
+		s.o.Events.Eventf(o, nil, v1.EventTypeWarning, reason, "AdmitPod", "%s", note)
+	}
+}

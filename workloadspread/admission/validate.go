@@ -1,0 +1,163 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// validateSpread refuses a WorkloadSpread that is invalid. A change of other things than the spec is
+// not looked at, so that an object that was stored before can be labelled and deleted.
+func (s *Server) validateSpread(ctx context.Context, r *admissionv1.AdmissionRequest) ([]byte, error) {
+	if r.SubResource != "" || r.Operation != admissionv1.Create && r.Operation != admissionv1.Update {
+		return nil, nil
+	}
+	object, old := &v1alpha1.WorkloadSpread{}, &v1alpha1.WorkloadSpread{}
+	if err := json.Unmarshal(r.Object.Raw, object); err != nil {
+		return nil, fmt.Errorf("reading the WorkloadSpread: %w", err)
+	}
+	object.Namespace = r.Namespace
+	if r.Operation == admissionv1.Update {
+		if err := json.Unmarshal(r.OldObject.Raw, old); err != nil {
+			return nil, fmt.Errorf("reading the old WorkloadSpread: %w", err)
+		}
+		if object.DeletionTimestamp != nil || equality.Semantic.DeepEqual(object.Spec, old.Spec) {
+			return nil, nil
+		}
+	}
+	errs, err := s.problems(ctx, r, object, old)
+	if err != nil {
+		return nil, err
+	}
+	if len(errs) == 0 {
+		return nil, nil
+	}
+	s.o.Metrics.refused(reasonSpec)
+	return nil, &refusal{apierrors.NewInvalid(schema.GroupKind{Group: v1alpha1.Group, Kind: v1alpha1.KindWorkloadSpread}, object.Name, errs).ErrStatus}
+}
+
+func (s *Server) problems(ctx context.Context, r *admissionv1.AdmissionRequest, object, old *v1alpha1.WorkloadSpread) (field.ErrorList, error) {
+	workload, err := targetObject(ctx, s.live, object)
+	if err != nil && !apierrors.IsForbidden(err) { // what may not be read is not known
+		return nil, err
+	}
+	template, selector := templateOf(workload)
+	errs := workloadspread.Validate(&object.Spec, template)
+	if len(errs) == 0 && template != nil {
+		errs = append(errs, fitting(object, template, selector)...)
+	}
+	if r.Operation == admissionv1.Update {
+		errs = append(errs, workloadspread.ValidateUpdate(&object.Spec, &old.Spec)...)
+	} else {
+		others := &v1alpha1.WorkloadSpreadList{}
+		if err := s.live.List(ctx, others, client.InNamespace(object.Namespace)); err != nil {
+			return nil, fmt.Errorf("listing the WorkloadSpreads of namespace %s: %w", object.Namespace, err)
+		}
+		errs = append(errs, workloadspread.ValidateTarget(object, others.Items)...)
+	}
+	unauthorized, err := s.unauthorized(ctx, r, object, old)
+	return append(errs, unauthorized...), err
+}
+
+// templateOf is the template of the pods of a workload, and how it finds them; nil if it does not have
+// one.
+func templateOf(workload *unstructured.Unstructured) (*v1.PodTemplateSpec, labels.Selector) {
+	if workload == nil {
+		return nil, nil
+	}
+	found, ok, _ := unstructured.NestedMap(workload.Object, "spec", "template") // another type is none
+	template := &v1.PodTemplateSpec{}
+	if !ok || runtime.DefaultUnstructuredConverter.FromUnstructured(found, template) != nil || len(template.Spec.Containers) == 0 {
+		return nil, nil
+	}
+	return template, selectorOf(workload)
+}
+
+// fitting checks the patches against how the workload finds its pods.
+func fitting(object *v1alpha1.WorkloadSpread, template *v1.PodTemplateSpec, selector labels.Selector) (errs field.ErrorList) {
+	pod := &v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	for i := range object.Spec.Subsets {
+		subset := &object.Spec.Subsets[i]
+		if _, err := workloadspread.Inject(pod, subset, workloadspread.Assignment{}, selector); err != nil {
+			errs = append(errs, field.Invalid(patchOf(i), "", err.Error()))
+		}
+	}
+	return errs
+}
+
+func patchOf(i int) *field.Path { return field.NewPath("spec", "subsets").Index(i).Child("patch") }
+
+// unauthorized refuses patches of users who may not change the workload itself: with a patch they would
+// run their own programs as the workload. Patches that were there before are not looked at.
+func (s *Server) unauthorized(ctx context.Context, r *admissionv1.AdmissionRequest, object, old *v1alpha1.WorkloadSpread) (errs field.ErrorList, _ error) {
+	var review *authorizationv1.SubjectAccessReview
+	for i := range object.Spec.Subsets {
+		patch := patchText(&object.Spec.Subsets[i])
+		if patch == nil || slices.ContainsFunc(old.Spec.Subsets, func(o v1alpha1.WorkloadSubset) bool {
+			return o.Name == object.Spec.Subsets[i].Name && bytes.Equal(patchText(&o), patch)
+		}) {
+			continue
+		}
+		if review == nil {
+			var err error
+			if review, err = s.mayChange(ctx, r, object); err != nil {
+				return nil, err
+			}
+		}
+		if !review.Status.Allowed {
+			asked := review.Spec.ResourceAttributes
+			errs = append(errs, field.Forbidden(patchOf(i), fmt.Sprintf("a patch changes the pods of the workload: user %q must be allowed to %s %s %s", r.UserInfo.Username, asked.Verb, asked.Resource, asked.Name)))
+		}
+	}
+	return errs, nil
+}
+
+func patchText(s *v1alpha1.WorkloadSubset) []byte {
+	if s.Patch == nil {
+		return nil
+	}
+	return s.Patch.Raw
+}
+
+// mayChange asks whether the user may update the workload, or create pods if its kind is not known.
+func (s *Server) mayChange(ctx context.Context, r *admissionv1.AdmissionRequest, object *v1alpha1.WorkloadSpread) (*authorizationv1.SubjectAccessReview, error) {
+	ref := object.Spec.TargetRef
+	version, _ := schema.ParseGroupVersion(ref.APIVersion) // an invalid one has no kind
+	asked := &authorizationv1.ResourceAttributes{Namespace: object.Namespace, Verb: "create", Resource: "pods", Version: "v1"}
+	mapping, err := s.live.RESTMapper().RESTMapping(version.WithKind(ref.Kind).GroupKind(), version.Version)
+	switch {
+	case err == nil:
+		asked.Verb, asked.Group, asked.Version, asked.Resource, asked.Name = "update", mapping.Resource.Group, mapping.Resource.Version, mapping.Resource.Resource, ref.Name
+	case !meta.IsNoMatchError(err):
+		return nil, fmt.Errorf("looking up the kind %s: %w", ref.Kind, err)
+	}
+	extra := map[string]authorizationv1.ExtraValue{}
+	for key, values := range r.UserInfo.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: r.UserInfo.Username, Groups: r.UserInfo.Groups, UID: r.UserInfo.UID, Extra: extra, ResourceAttributes: asked,
+	}}
+	if err := s.live.Create(ctx, review); err != nil {
+		return nil, fmt.Errorf("asking whether user %q may change the workload: %w", r.UserInfo.Username, err)
+	}
+	return review, nil
+}

@@ -1,0 +1,170 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+const (
+	// readTimeout bounds a read of a workload.
+	readTimeout = 3 * time.Second
+	// recently is how old the observation of a workload may be that no limit depends on.
+	recently = 2 * time.Second
+)
+
+// workloads reads the targets of WorkloadSpreads from the API server. Pods that come at the same time
+// share a read.
+type workloads struct {
+	live  client.Reader
+	mu    sync.Mutex
+	known map[types.NamespacedName]*workload // by WorkloadSpread
+}
+
+// workload is what is read of a target.
+type workload struct {
+	last    *reading // has ended; nil if there was none
+	current *reading // goes on; nil if none does
+	next    *reading // begins after the current one; nil if nobody waits for it
+}
+
+// reading is a read and its result, which is valid when done is closed.
+type reading struct {
+	of    *v1alpha1.WorkloadSpread
+	done  chan struct{}
+	begun time.Time
+	value target
+	err   error
+}
+
+// target is what is known of the target of a WorkloadSpread.
+type target struct {
+	workloadspread.Workload
+	selector labels.Selector // of its pods; nil if it has none
+}
+
+// of returns the target of a WorkloadSpread as it was at most some time ago; 0 means that the read must
+// begin now.
+func (w *workloads) of(ctx context.Context, o *v1alpha1.WorkloadSpread, age time.Duration) (target, error) {
+	r := w.join(o, age)
+	select {
+	case <-r.done:
+		return r.value, r.err
+	case <-ctx.Done():
+		return target{}, fmt.Errorf("reading %s %s: %w", o.Spec.TargetRef.Kind, o.Spec.TargetRef.Name, ctx.Err())
+	}
+}
+
+func (w *workloads) join(o *v1alpha1.WorkloadSpread, age time.Duration) *reading {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := client.ObjectKeyFromObject(o)
+	k := w.known[key]
+	if k == nil {
+		k = &workload{}
+		w.known[key] = k
+	}
+	if r := k.last; r != nil && r.err == nil && r.of.Generation == o.Generation && time.Since(r.begun) < age {
+		return r
+	}
+	r := &reading{of: o, done: make(chan struct{})}
+	switch {
+	case k.current == nil:
+		k.current = r
+		go w.run(k, r) // in the background: a caller that leaves must not fail the others
+	case k.next == nil:
+		k.next = r
+	default:
+		r = k.next
+	}
+	return r
+}
+
+// run reads until nobody waits any more.
+func (w *workloads) run(k *workload, r *reading) {
+	for r != nil {
+		r.begun = time.Now()
+		r.value, r.err = w.read(r.of)
+		close(r.done)
+		w.mu.Lock()
+		k.last, k.current, k.next = r, k.next, nil
+		r = k.current
+		w.mu.Unlock()
+	}
+}
+
+func (w *workloads) read(o *v1alpha1.WorkloadSpread) (target, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	object, err := targetObject(ctx, w.live, o)
+	if err != nil || object == nil {
+		return target{}, err
+	}
+	read, err := workloadspread.Observe(&o.Spec, object.Object)
+	if err != nil {
+		return target{}, fmt.Errorf("reading the replicas of %s %s: %w", o.Spec.TargetRef.Kind, o.Spec.TargetRef.Name, err)
+	}
+	return target{read, selectorOf(object)}, nil
+}
+
+// selectorOf is how a workload finds its pods; nil if it does not say so.
+func selectorOf(object *unstructured.Unstructured) labels.Selector {
+	var at metav1.LabelSelector
+	found, ok, _ := unstructured.NestedMap(object.Object, "spec", "selector") // another type is none
+	if !ok || runtime.DefaultUnstructuredConverter.FromUnstructured(found, &at) != nil {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&at)
+	if err != nil {
+		return nil
+	}
+	return selector
+}
+
+// targetObject is the target of a WorkloadSpread; nil if it does not exist.
+func targetObject(ctx context.Context, live client.Reader, o *v1alpha1.WorkloadSpread) (*unstructured.Unstructured, error) {
+	ref, object := o.Spec.TargetRef, &unstructured.Unstructured{}
+	object.SetAPIVersion(ref.APIVersion)
+	object.SetKind(ref.Kind)
+	err := live.Get(ctx, types.NamespacedName{Namespace: o.Namespace, Name: ref.Name}, object)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+	}
+	return object, nil
+}
+
+func (w *workloads) forget(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.known, key)
+}
+
+// sensitive reports whether limits depend on the replicas of the workload.
+func sensitive(spec *v1alpha1.WorkloadSpreadSpec) bool {
+	if spec.Distribution != "" && spec.Distribution != v1alpha1.DistributeOrdered {
+		return true
+	}
+	for i := range spec.Subsets {
+		s := &spec.Subsets[i]
+		if s.MinReplicas != nil || s.MaxReplicas != nil && s.MaxReplicas.StrVal != "" {
+			return true
+		}
+	}
+	return false
+}
