@@ -48,6 +48,7 @@ type controllerOptions struct {
 	leaderElect bool
 	manager     controller.Options
 	members     members.Options
+	webhooks    webhookFlags
 	log         logFlags
 }
 
@@ -101,6 +102,7 @@ func (o *controllerOptions) addTo(f *pflag.FlagSet) {
 	f.DurationVar(&o.members.ProbeTimeout, "member-probe-timeout", members.DefaultProbeTimeout, "how long the answer may take")
 	f.DurationVar(&o.members.OfflineAfter, "member-offline-after", members.DefaultOfflineAfter, "how long a member cluster may not answer until it counts as lost")
 	f.DurationVar(&o.members.StabilizationTime, "member-stabilization-time", members.DefaultStabilizationTime, "how long a lost member cluster must answer until it counts as returned")
+	o.webhooks.addTo(f)
 	o.pages.addTo(f, "127.0.0.1:8089", "/healthz, /readyz and /metrics")
 	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow --metrics-address without TLS and authorization on addresses other than loopback")
 	f.DurationVar(&m.Grace, "grace", controller.DefaultGrace, "how long reconciliations in progress may take to finish at shutdown")
@@ -109,7 +111,7 @@ func (o *controllerOptions) addTo(f *pflag.FlagSet) {
 
 func (o *controllerOptions) validate() error {
 	m := &o.manager
-	if err := o.pages.validate(); err != nil {
+	if err := errors.Join(o.pages.validate(), o.webhooks.validate()); err != nil {
 		return err
 	}
 	if err := checkNamespaces("namespace", m.Namespaces...); err != nil {
@@ -219,7 +221,11 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 		return err
 	}
 	registry, metrics := newRegistry()
-	m, err := o.build(config, registry, log)
+	hooks, err := newSpreadWebhooks(o.webhooks, o.ownNamespace(), registry, log)
+	if err != nil {
+		return err
+	}
+	m, err := o.build(config, registry, log, hooks)
 	if err != nil {
 		return err
 	}
@@ -237,19 +243,33 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 	if err := o.pages.guard(&web, config, log); err != nil {
 		return err
 	}
+	served, err := hooks.listen(ctx, registry, metrics)
+	if err != nil {
+		return err
+	}
+	defer hooks.stop()
+	if len(served) > 0 {
+		web.Ready["webhooks"] = hooks.ready
+	}
 	pages, err := o.pages.listen(ctx, web)
 	if err != nil {
 		return err
 	}
 	defer pages.stop()
-	log.Info("Controllers begin", append([]any{"controllers", o.controllers}, pages.addresses...)...)
-	return runAll(ctx, append(pages.servers, runnerFunc(func(ctx context.Context) error {
-		err := lead(ctx)
+	log.Info("Controllers begin", append([]any{"controllers", o.controllers}, append(pages.addresses, hooks.addresses()...)...)...)
+	return runAll(ctx, append(append(pages.servers, served...), runnerFunc(func(ctx context.Context) error {
+		err := lead(hooks.outlive(ctx))
 		if err != nil {
 			pages.stop() // a replica that has lost the leadership must end at once
+			hooks.stop()
 		}
 		return err
 	})))
+}
+
+// ownNamespace is that of the program: its Lease and Secrets are there.
+func (o *controllerOptions) ownNamespace() string {
+	return cmp.Or(o.manager.LeaseNamespace, os.Getenv("POD_NAMESPACE"), controllerNamespace)
 }
 
 // every returns the options of the controllers, with their metrics registered.
@@ -271,8 +291,8 @@ func (o *controllerOptions) every(registry prometheus.Registerer, namespace stri
 var podAnnotations = []string{workloadspread.AnnotationSpread, workloadspread.AnnotationSubstitute, workloadspread.AnnotationCost}
 
 // build makes the manager of the selected controllers.
-func (o *controllerOptions) build(config *rest.Config, registry prometheus.Registerer, log logr.Logger) (*controller.Manager, error) {
-	namespace := cmp.Or(o.manager.LeaseNamespace, os.Getenv("POD_NAMESPACE"), controllerNamespace)
+func (o *controllerOptions) build(config *rest.Config, registry prometheus.Registerer, log logr.Logger, hooks *spreadWebhooks) (*controller.Manager, error) {
+	namespace := o.ownNamespace()
 	running, err := controller.NewMetrics(registry)
 	if err != nil {
 		return nil, err
@@ -281,10 +301,12 @@ func (o *controllerOptions) build(config *rest.Config, registry prometheus.Regis
 	if err != nil {
 		return nil, err
 	}
+	every.spreads.Store = hooks.setUp(config)
 	chosen, err := chosenControllers(knownControllers(every), o.controllers)
 	if err != nil {
 		return nil, err
 	}
+	hooks.wanted = slices.ContainsFunc(chosen, func(c controller.Controller) bool { return c.Name() == spread.Name })
 	options := o.manager
 	options.Log, options.Metrics, options.NoLeaderElection = log, running, !o.leaderElect
 	options.Trim = map[client.Object]cache.TransformFunc{&v1.Pod{}: podcache.Trim(podAnnotations, provisioning.ConditionType)}

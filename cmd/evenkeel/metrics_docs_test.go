@@ -16,6 +16,7 @@ import (
 	federation "github.com/evenkeel/evenkeel/federation/reconcile"
 	"github.com/evenkeel/evenkeel/internal/controller"
 	"github.com/evenkeel/evenkeel/internal/serving"
+	"github.com/evenkeel/evenkeel/internal/webhooks"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/workloadspread/admission"
 	spread "github.com/evenkeel/evenkeel/workloadspread/reconcile"
@@ -34,6 +35,7 @@ var metricsPage = []struct {
 		_, _ = reconcile.NewMetrics(r)
 		_, _ = members.NewMetrics(r)
 		_, _ = federation.NewMetrics(r)
+		_, _ = webhooks.NewMetrics(r)
 		_, _ = admission.NewMetrics(r)
 		_, _ = spread.NewMetrics(r)
 		_, _ = store.NewMetrics(r)

@@ -45,6 +45,9 @@ type Options struct {
 	Simulator Simulator
 	// Namespace is that of the program itself. Its pods are left alone.
 	Namespace string
+	// Cover is called with the namespace of each new WorkloadSpread, and has the API server send its pods
+	// before it returns; nil means that it does so already. If it fails, the WorkloadSpread is not created.
+	Cover func(ctx context.Context, namespace string) error
 	// Owners finds the controllers of pods; nil means one that reads them from the API server.
 	Owners *owners.Owners
 	// Events records events about WorkloadSpreads; nil means none.

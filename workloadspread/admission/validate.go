@@ -48,6 +48,9 @@ func (s *Server) validateSpread(ctx context.Context, r *admissionv1.AdmissionReq
 		return nil, err
 	}
 	if len(errs) == 0 {
+		if r.Operation == admissionv1.Create && !dryRun(r) && s.o.Cover != nil {
+			return nil, s.o.Cover(ctx, r.Namespace)
+		}
 		return nil, nil
 	}
 	s.o.Metrics.refused(reasonSpec)

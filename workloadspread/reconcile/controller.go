@@ -44,7 +44,7 @@ type Autoscaler interface {
 type Options struct {
 	// Store returns what stores the status; it is called once, when the controller is set up. Admission
 	// in the same process must use the same one. Nil means one of its own.
-	Store func() *store.Store
+	Store func(manager.Manager) (*store.Store, error)
 	// Autoscaler says what it does about pods that cannot be scheduled. Nil means that the API server is
 	// asked.
 	Autoscaler Autoscaler
@@ -105,13 +105,19 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		if err != nil {
 			return fmt.Errorf("building a client for the status: %w", err)
 		}
-		status = func() *store.Store { return store.New(mgr.GetClient(), direct, store.Options{}) }
+		status = func(manager.Manager) (*store.Store, error) {
+			return store.New(mgr.GetClient(), direct, store.Options{}), nil
+		}
+	}
+	stored, err := status(mgr)
+	if err != nil {
+		return err
 	}
 	if autoscaler == nil {
 		autoscaler = live.New(mgr.GetAPIReader(), live.Options{Clock: o.Clock})
 	}
 	r := newReconciler(access{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), store: status(), autoscaler: autoscaler, mapper: mgr.GetRESTMapper(), watcher: watcher, owners: on.owners, seen: on.pods,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), store: stored, autoscaler: autoscaler, mapper: mgr.GetRESTMapper(), watcher: watcher, owners: on.owners, seen: on.pods,
 		events: mgr.GetEventRecorder("evenkeel-" + Name),
 	}, o.Metrics, o.Clock)
 	return builder.ControllerManagedBy(mgr).Named(Name).
