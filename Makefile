@@ -19,7 +19,7 @@ RELEASES := $(patsubst integrations/port/%.txt,%,$(wildcard integrations/port/*.
 # The line of Cluster Autoscaler that is built with evenkeel linked: empty for the newest, 1.36 for that release.
 RELEASE ?=
 # Packages that start goroutines or must bear being called from several.
-RACE    ?= ./balancer/reconcile/... ./federation/... ./cloudprovider/... ./internal/controller/... ./expander/grpcexpander/... ./fake/... ./internal/fakecloud/... ./predicates/... ./scaleup/... ./internal/serving/... ./sidecar/... ./internal/simulate/...
+RACE    ?= ./balancer/reconcile/... ./federation/... ./cloudprovider/... ./internal/controller/... ./expander/grpcexpander/... ./fake/... ./internal/fakecloud/... ./predicates/... ./scaleup/... ./internal/serving/... ./sidecar/... ./workloadspread/admission/... ./workloadspread/reconcile/... ./workloadspread/store/... ./internal/simulate/...
 # Arguments of bench, fuzz and test: packages, a pattern of names, times, further flags of go test.
 PKG       ?= ./...
 BENCH     ?= .
@@ -78,6 +78,7 @@ worlds: ## Play random worlds against the sidecar, Balancers, FederatedReplicaSe
 	@$(GO) test ./balancer -count=1 -timeout 60m $(TESTFLAGS) -run '^TestClosedLoopIsQuiet$$' -loops $(WORLDS) -from $(FROM)
 	@$(GO) test ./federation -count=1 -timeout 60m $(TESTFLAGS) -run '^TestClosedLoopSettles$$' -loops $(WORLDS) -from $(FROM)
 	@$(GO) test ./workloadspread -count=1 -timeout 60m $(TESTFLAGS) -run '^TestCountsEqualThePodsAfterQuiet$$' -loops $(WORLDS) -from $(FROM)
+	@$(GO) test ./workloadspread/reconcile -count=1 -timeout 60m $(TESTFLAGS) -run '^TestCountsEqualThePodsWhateverFails$$' -loops $(WORLDS) -from $(FROM)
 
 nightly: worlds ## Search for longer than a change can wait: 10,000 worlds, larger models, 500 Balancers, 200 FederatedReplicaSets over five clusters, 50,000 clusters with spread pods, and every fuzz target for five minutes.
 	@$(GO) test ./steering -count=1 -timeout 60m $(TESTFLAGS) -run '^TestModel$$' -deep

@@ -309,7 +309,9 @@ func (o *controllerOptions) build(config *rest.Config, registry prometheus.Regis
 	hooks.wanted = slices.ContainsFunc(chosen, func(c controller.Controller) bool { return c.Name() == spread.Name })
 	options := o.manager
 	options.Log, options.Metrics, options.NoLeaderElection = log, running, !o.leaderElect
-	options.Trim = map[client.Object]cache.TransformFunc{&v1.Pod{}: podcache.Trim(podAnnotations, provisioning.ConditionType)}
+	options.Trim = map[client.Object]cache.TransformFunc{
+		&v1.Pod{}: podcache.Trim(podAnnotations, provisioning.ConditionType), &v1.Node{}: podcache.TrimNode,
+	}
 	options.Confined = map[client.Object]string{&v1.Secret{}: namespace}
 	options.LeaseNamespace = namespace
 	options.Needs = map[string][]controller.Need{

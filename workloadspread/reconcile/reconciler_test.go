@@ -334,3 +334,34 @@ func (b *bench) update(pod *v1.Pod) {
 		b.t.Fatal(err)
 	}
 }
+
+// A pod that has got a node since it was seen is not deleted, nor is another pod of its name; what was
+// decided about the others is done.
+func TestWhatHasChangedSinceItWasSeenIsKept(t *testing.T) {
+	late := noon.Add(-time.Minute)
+	b := newBench(t, append(deployed(3), adaptive(), waits(replica(0, "r1", "a"), late), waits(replica(1, "r1", "a"), late), waits(replica(2, "r1", "a"), late))...)
+	b.late = &v1.PodList{}
+	if err := b.server.List(t.Context(), b.late); err != nil {
+		t.Fatal(err)
+	}
+	scheduled := b.pod("web-r1-000")
+	scheduled.Spec.NodeName, scheduled.Status = "n", replica(0, "r1", "a").Status
+	b.update(scheduled)
+	if err := b.server.Delete(t.Context(), b.pod("web-r1-001")); err != nil {
+		t.Fatal(err)
+	}
+	other := replica(1, "r1", "a")
+	other.UID = "other"
+	if err := b.server.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if again := b.mustPass(); again != firstRetry {
+		t.Errorf("the next pass is in %s", again)
+	}
+	if b.pod("web-r1-000") == nil || b.pod("web-r1-001") == nil || b.pod("web-r1-002") != nil {
+		t.Error("not the one that waits is deleted")
+	}
+	if told := b.told(); strings.Count(told, "Rescheduled") != 1 {
+		t.Errorf("told %q", told)
+	}
+}

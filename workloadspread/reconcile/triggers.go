@@ -134,10 +134,14 @@ func (t *triggers) enqueue(ctx context.Context, pod client.Object, q queue) {
 	if ref == nil {
 		return
 	}
+	wait := settle
+	if p, ok := pod.(*v1.Pod); ok && !workloadspread.Active(p) {
+		wait = 0 // its controller replaces it at once, and the new one should get its place
+	}
 	above, known := t.owners.Known(ref)
 	for i := range list {
 		if s := &list[i]; !known || isAmong(above, &s.Spec.TargetRef) {
-			q.AddAfter(request(s), settle)
+			q.AddAfter(request(s), wait)
 		}
 	}
 }

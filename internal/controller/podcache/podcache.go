@@ -111,3 +111,23 @@ func containers(all []v1.Container) []v1.Container {
 	}
 	return kept
 }
+
+// TrimNode is a transform for a cache of nodes. It drops annotations, images and addresses, which are
+// most of a node, and keeps what the scheduler reads. Other objects stay as they are.
+func TrimNode(object any) (any, error) {
+	node, ok := object.(*v1.Node)
+	if !ok {
+		return object, nil
+	}
+	out := &v1.Node{TypeMeta: node.TypeMeta, Spec: node.Spec}
+	out.Name, out.UID, out.ResourceVersion, out.Labels = node.Name, node.UID, node.ResourceVersion, node.Labels
+	out.CreationTimestamp, out.DeletionTimestamp = node.CreationTimestamp, node.DeletionTimestamp
+	out.Status = v1.NodeStatus{
+		Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable, VolumesAttached: node.Status.VolumesAttached,
+		DeclaredFeatures: node.Status.DeclaredFeatures,
+	}
+	for _, c := range node.Status.Conditions {
+		out.Status.Conditions = append(out.Status.Conditions, v1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime})
+	}
+	return out, nil
+}

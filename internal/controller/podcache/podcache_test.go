@@ -83,6 +83,27 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
+// Of a node goes what is large and what changes with every heartbeat.
+func TestWhatIsKeptOfANode(t *testing.T) {
+	whole := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"zone": "a"}, Annotations: map[string]string{note: "long"}},
+		Spec:       v1.NodeSpec{Taints: []v1.Taint{{Key: "spot"}}},
+		Status: v1.NodeStatus{
+			Allocatable: v1.ResourceList{v1.ResourcePods: resource.MustParse("110")}, Images: []v1.ContainerImage{{Names: []string{"web"}}},
+			Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, LastHeartbeatTime: metav1.Now()}},
+		},
+	}
+	object, err := podcache.TrimNode(whole)
+	want := whole.DeepCopy()
+	want.Annotations, want.Status.Images, want.Status.Conditions[0].LastHeartbeatTime = nil, nil, metav1.Time{}
+	if err != nil || !equality.Semantic.DeepEqual(object, want) {
+		t.Errorf("kept %+v, %v", object, err)
+	}
+	if other, err := podcache.TrimNode("no node"); other != "no node" || err != nil {
+		t.Errorf("got %v, %v", other, err)
+	}
+}
+
 // Pods of a template share what is kept of their specs.
 func TestPodsOfATemplateShareTheirSpec(t *testing.T) {
 	trim := podcache.Trim(nil)
