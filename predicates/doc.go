@@ -47,6 +47,10 @@
 // of the default profile, and by priority and age. It keeps the scores of each
 // kind of pods in tables, and looks again only at the nodes that have changed.
 //
+// Checker.Live is for a cluster that changes while it is asked: nodes are given
+// one by one, and an answer costs what has changed since the last one. It keeps
+// the same tables, and gives up an answer that takes too long.
+//
 // # What cannot be known without a cluster
 //
 //   - Persistent volume claims, volumes, storage classes, CSI drivers and their

@@ -50,6 +50,24 @@ func (c *Checker) put(objects []runtime.Object) error {
 	return nil
 }
 
+// drop takes objects out of the stores.
+func (c *Checker) drop(objects []runtime.Object) error {
+	c.shared = nil
+	for i, o := range objects {
+		informer := informerFor(c.objects, o)
+		if informer == nil {
+			return fmt.Errorf("object %d, a %T: %w", i, o, ErrUnknownObject)
+		}
+		if err := informer.GetIndexer().Delete(o); err != nil {
+			return fmt.Errorf("object %d, a %T: %w", i, o, err)
+		}
+		if a, attached := o.(*storagev1.VolumeAttachment); attached {
+			c.storage.detached(a)
+		}
+	}
+	return nil
+}
+
 // asRead returns an object as the API server and this package have it: with defaults, and of
 // drivers without the wish that pods wait for them, as fresh nodes have no driver yet.
 func asRead(o runtime.Object) runtime.Object {

@@ -37,7 +37,8 @@ type ranking struct {
 	// wantsCPU and wantsMem are what the pod counts for in NodeResourcesFit.
 	wantsCPU, wantsMem int64
 
-	classes  map[int]*class // by shape, or slot where picky
+	classes  map[int]*class // by shape, or slot where picky; -1 is that of slots without a node
+	numbered int            // classes there have been
 	classOf  []*class       // of the slots
 	host     []int          // counts over hostnames, so many for each slot
 	score    []int16        // of the slots, for resources; rejected where they do not fit
@@ -88,7 +89,7 @@ func (s *Scheduler) ranking(t *tenant) *ranking {
 		s.ranked++
 	}
 	r := t.ranking
-	if r.epoch != s.epoch {
+	if r.epoch != s.epoch || len(s.journal)-r.seen > 2*len(s.slots)+1_000 {
 		r.build()
 	}
 	for _, c := range s.journal[r.seen:] {
@@ -138,21 +139,52 @@ func (r *ranking) build() {
 	r.classOf, r.score, r.standing = make([]*class, n), make([]int16, n), make([]int32, n)
 	r.host = make([]int, n*r.hosts)
 	for i, sl := range s.slots {
-		cl := r.class(i)
-		r.classOf[i] = cl
-		for ci, c := range r.censuses {
-			if !cl.counts[ci] {
-				continue
-			}
-			if c.host < 0 {
-				c.members[cl.domain[ci]]++
-			}
-			for _, it := range sl.items {
-				r.count(i, ci, c.of(it.tenant)*it.n)
-			}
+		r.enter(i)
+		for _, it := range sl.items {
+			r.add(i, it.tenant, it.n)
 		}
 		r.standing[i] = -1
 		r.rank(i)
+	}
+}
+
+// enter takes in the node of a slot.
+func (r *ranking) enter(i int) {
+	cl := r.class(i)
+	r.classOf[i] = cl
+	for ci, c := range r.censuses {
+		if cl.counts[ci] && c.host < 0 {
+			c.members[cl.domain[ci]]++
+		}
+	}
+}
+
+// exchange takes in another node for that of a slot, from which all pods have left.
+func (r *ranking) exchange(i int) {
+	for i >= len(r.classOf) {
+		r.classOf, r.score, r.standing = append(r.classOf, nil), append(r.score, rejected), append(r.standing, -1)
+		r.host = append(r.host, make([]int, r.hosts)...)
+	}
+	if cl := r.classOf[i]; cl != nil {
+		for ci, c := range r.censuses {
+			if cl.counts[ci] && c.host < 0 {
+				c.members[cl.domain[ci]]--
+			}
+		}
+	}
+	if r.picky {
+		delete(r.classes, i)
+	}
+	r.enter(i)
+}
+
+// add counts pods that come to a node or, below zero, leave it.
+func (r *ranking) add(i int, t *tenant, n int) {
+	cl := r.classOf[i]
+	for ci, c := range r.censuses {
+		if cl.counts[ci] {
+			r.count(i, ci, c.of(t)*n)
+		}
 	}
 }
 
@@ -169,16 +201,15 @@ func scoredRequests(p *v1.Pod) (cpu, memory int64) {
 	return requests.Cpu().MilliValue(), requests.Memory().Value()
 }
 
-// apply takes over that pods came to a node or left it.
+// apply takes over that pods came to a node or left it, or that the node changed.
 func (r *ranking) apply(c change) {
-	if r.exact {
+	switch {
+	case r.exact:
 		return
-	}
-	cl := r.classOf[c.slot]
-	for ci, census := range r.censuses {
-		if cl.counts[ci] {
-			r.count(c.slot, ci, census.of(c.tenant)*c.n)
-		}
+	case c.tenant == nil:
+		r.exchange(c.slot)
+	default:
+		r.add(c.slot, c.tenant, c.n)
 	}
 	r.rank(c.slot)
 }
@@ -289,20 +320,27 @@ func balance(usedCPU, cpu, usedMemory, memory int64) int64 {
 func (r *ranking) class(i int) *class {
 	sl := r.s.slots[i]
 	key := sl.shape
-	if r.picky {
+	switch {
+	case sl.gone:
+		key = -1
+	case r.picky:
 		key = i
 	}
 	if cl := r.classes[key]; cl != nil {
 		return cl
 	}
-	p := r.t.info.Pod
-	cl := &class{id: len(r.classes), rejected: r.turnsAway(sl), taints: untolerated(p, sl.node)}
+	p, n := r.t.info.Pod, len(r.censuses)
+	cl := &class{id: r.numbered, domain: make([]int, n), has: make([]bool, n), counts: make([]bool, n)}
+	r.numbered++
 	r.classes[key] = cl
+	if sl.gone {
+		cl.rejected = true
+		return cl
+	}
+	cl.rejected, cl.taints = r.turnsAway(sl), untolerated(p, sl.node)
 	if r.preferred != nil {
 		cl.preferred = r.preferred.Score(sl.node)
 	}
-	n := len(r.censuses)
-	cl.domain, cl.has, cl.counts = make([]int, n), make([]bool, n), make([]bool, n)
 	lacksHard, affinity := false, nodeaffinity.GetRequiredNodeAffinity(p)
 	for ci, c := range r.censuses {
 		value, has := sl.node.Labels[c.key]

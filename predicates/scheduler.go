@@ -37,13 +37,14 @@ type Scheduler struct {
 	known   byPod[*tenant]
 	ranked  int // rankings there are
 
-	// epoch grows when nodes or rules change; journal lists the pods that came
-	// to nodes and left them within the epoch.
+	// epoch grows when rules change; journal lists the pods that came to nodes
+	// and left them within the epoch, and the nodes that changed.
 	epoch   int
 	journal []change
 }
 
-// change is a number of equal pods that came to a node or, below zero, left it.
+// change is a number of equal pods that came to a node or, below zero, left it; without a tenant, that
+// the node itself is another one.
 type change struct {
 	slot, n int
 	tenant  *tenant
@@ -249,7 +250,7 @@ func (f *failure) at(s *Scheduler) bool {
 		return false
 	}
 	for _, c := range s.journal[f.changes:] {
-		if c.n < 0 {
+		if c.n < 0 || c.tenant == nil {
 			return false
 		}
 	}

@@ -39,6 +39,7 @@ type slot struct {
 	mark   nodeMark  // of shown
 	given  []*v1.Pod // as the caller last gave them; nil: to be looked at again
 	closed bool
+	gone   bool // the slot waits for another node
 	visit  int
 
 	shape, body      int
@@ -219,7 +220,7 @@ func (s *Scheduler) update(n Node, closed bool) error {
 		return fmt.Errorf("the node itself: %w", ErrChangedObject)
 	}
 	if sl.shown != n.Node || sl.closed != closed {
-		s.dress(sl, n.Node, closed)
+		s.dress(at, n.Node, closed)
 	}
 	if sl.given != nil && slices.Equal(sl.given, n.Pods) {
 		return nil
@@ -228,15 +229,29 @@ func (s *Scheduler) update(n Node, closed bool) error {
 }
 
 // dress gives a slot another node object.
-func (s *Scheduler) dress(sl *slot, n *v1.Node, closed bool) {
+func (s *Scheduler) dress(at int, n *v1.Node, closed bool) {
+	sl := s.slots[at]
 	sl.shown, sl.mark = n, markNode(n)
 	n = s.c.storage.dressed(n)
 	allocatable := framework.NewResource(n.Status.Allocatable)
 	shape, body := s.shape(n)
-	if sl.shape != shape || sl.closed != closed || !sameResource(sl.allocatable, allocatable) {
-		s.turnOver()
-	}
+	same := sl.shape == shape && sl.node != nil && sl.closed == closed && sl.node.Labels[v1.LabelHostname] == n.Labels[v1.LabelHostname] && sameResource(sl.allocatable, allocatable)
 	sl.node, sl.closed, sl.shape, sl.body, sl.allocatable, sl.info = n, closed, shape, body, allocatable, nil
+	if !same {
+		s.exchanged(at)
+	}
+}
+
+// exchanged notes that the node of a slot is another one: its pods leave the old one and come to it.
+func (s *Scheduler) exchanged(at int) {
+	items := s.slots[at].items
+	for _, it := range items {
+		s.journal = append(s.journal, change{slot: at, n: -it.n, tenant: it.tenant})
+	}
+	s.journal = append(s.journal, change{slot: at})
+	for _, it := range items {
+		s.journal = append(s.journal, change{slot: at, n: it.n, tenant: it.tenant})
+	}
 }
 
 func sameResource(a, b *framework.Resource) bool {

@@ -74,10 +74,15 @@ func (s *storage) note(o runtime.Object) {
 			s.counted.Insert(o.Name)
 		}
 	case *storagev1.VolumeAttachment:
-		on := s.attached[o.Spec.NodeName]
-		on = slices.DeleteFunc(slices.Clone(on), func(a *storagev1.VolumeAttachment) bool { return a.Name == o.Name })
-		s.attached[o.Spec.NodeName] = append(on, o)
+		s.detached(o)
+		s.attached[o.Spec.NodeName] = append(s.attached[o.Spec.NodeName], o)
 	}
+}
+
+// detached forgets an attachment.
+func (s *storage) detached(o *storagev1.VolumeAttachment) {
+	on := s.attached[o.Spec.NodeName]
+	s.attached[o.Spec.NodeName] = slices.DeleteFunc(slices.Clone(on), func(a *storagev1.VolumeAttachment) bool { return a.Name == o.Name })
 }
 
 func stored[T any](in cache.Indexer, key string) (found T, ok bool) {

@@ -31,7 +31,10 @@ func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request)
 	s.readWorkload(&question)
 	var answer steering.Answer
 	var err error
-	s.observe(func(m *steering.Machine) { answer, err = m.Asked(question) })
+	s.observe(func(m *steering.Machine) {
+		s.askedSince = true
+		answer, err = m.Asked(question)
+	})
 	switch {
 	case err != nil:
 		return nil, err

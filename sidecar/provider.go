@@ -168,7 +168,7 @@ func (s *Sidecar) Cleanup(context.Context) error { return nil }
 
 // GPULabel implements externalgrpc.GPUs. Cluster Autoscaler asks for it once in the life of a
 // process, so a question on a new connection is a new process, which knows nothing of what the one
-// before has ordered.
+// before has ordered. Releases before 1.35 may ask for it between the expander and the increase.
 func (s *Sidecar) GPULabel(ctx context.Context) (string, error) {
 	s.noticeProcess(ctx)
 	s.mu.Lock()
@@ -249,7 +249,7 @@ func (s *Sidecar) noticeProcess(ctx context.Context) {
 	s.loadJournal(ctx) // first, so that it does not bring back what is forgotten here
 	s.step(func(m *steering.Machine) {
 		s.gpuAsked = &connection
-		m.NewProcess()
+		m.NewProcess(s.askedSince && s.refreshedOn == connection)
 	})
 	_ = s.saveJournal(ctx) // a failure is known from now on
 }

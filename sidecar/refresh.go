@@ -27,7 +27,10 @@ const (
 // the loop, which is the one failure that costs Cluster Autoscaler nothing it knows.
 func (s *Sidecar) Refresh(ctx context.Context) error {
 	began := s.o.Clock.Now()
-	s.called(ctx, steering.RefreshCall, "")
+	s.step(func(m *steering.Machine) {
+		s.refreshedOn, s.askedSince = s.o.Connection(ctx), false
+		m.Called(s.refreshedOn, steering.RefreshCall, "")
+	})
 	s.loadJournal(ctx)
 	s.readConfiguration()
 	err := s.read(ctx, began)

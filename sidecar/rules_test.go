@@ -132,6 +132,21 @@ func TestRules(t *testing.T) {
 			trial: restartWhenAllIsOrdered, want: []int{50, 50, 50}, // without it ten, and often more, are ordered twice
 			take: func(s *setup) { s.between = func(f *front) cloudprovider.Provider { return unnoticed{f} } },
 		},
+		"KeepTheAnswer of releases that ask for the GPU label after it": {
+			trial: func(*testing.T) trial {
+				s := ten()
+				s.ca = autoscaler.Options{Before135: true, Before136: true}
+				return trial{setup: s}
+			}, want: []int{10, 10, 10},
+		},
+		"KeepTheAnswer of a process that began in the middle of a scale-up": {
+			trial: func(*testing.T) trial {
+				s := ten()
+				s.fault = crashAfter(1)
+				s.ca = autoscaler.Options{Before135: true, Before136: true}
+				return trial{setup: s}
+			}, want: []int{10, 10, 10},
+		},
 		"JournalIncreases": {
 			trial: restartBeforeTheIncrease, want: []int{10, 10, 10}, without: []int{30, 0, 0},
 			take: func(s *setup) { s.sidecar.Journal = forgetful{} },

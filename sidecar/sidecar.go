@@ -30,6 +30,8 @@ type Sidecar struct {
 	fetched     *view // read and not shown yet
 	fetchErr    error
 	gpuAsked    *string // connection on which the GPU label was last asked for
+	refreshedOn string  // connection of the last Refresh
+	askedSince  bool    // the expander was asked after it
 	journalOf   string  // connection for which the journal was read
 	journalRead bool
 	memory      memory

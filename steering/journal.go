@@ -135,12 +135,16 @@ func (s *Machine) JournalRead(text []byte, err error) {
 }
 
 // NewProcess records that Cluster Autoscaler has been started anew: it knows of no node on its way.
-func (s *Machine) NewProcess() {
+// What the expander was asked before stands if asked is true: the new process has asked it already,
+// and is about to do as it was told.
+func (s *Machine) NewProcess(asked bool) {
 	s.process = s.now
 	for _, b := range s.groups {
 		b.seen, b.away, b.extra = false, true, 0
 	}
-	s.plan, s.pick, s.stopped, s.unread, s.balancing, s.unasked = nil, nil, false, false, false, false
+	if !asked {
+		s.plan, s.pick, s.stopped, s.unread, s.balancing, s.unasked = nil, nil, false, false, false, false
+	}
 	s.note(Decision{Call: "GPULabel", Reason: "a new process of Cluster Autoscaler: it knows of no node that is on its way"})
 	s.count(ProcessesNoticed, 1)
 }

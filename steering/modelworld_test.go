@@ -224,7 +224,7 @@ func (w *world) save() {
 // begin is the first call of a process of Cluster Autoscaler.
 func (w *world) begin() {
 	w.wake(false)
-	w.event(func(m *Machine) { m.NewProcess() })
+	w.event(func(m *Machine) { m.NewProcess(false) })
 	w.save()
 	w.ca.phase = refreshing
 }

@@ -79,6 +79,9 @@ type Options struct {
 	// Before136 counts upcoming nodes of every group and leaves target sizes alone when a scale-up
 	// times out.
 	Before136 bool
+	// Before135 does not ask for the GPU label to find out which groups may grow, but before an
+	// increase: without ready nodes, the first question comes after that of the expander.
+	Before135 bool
 	// Packing determines how pods are placed on nodes; nil means Arithmetic.
 	Packing Packing
 	// FirstFit lets the scheduler fill nodes one by one; by default it takes the emptiest, as

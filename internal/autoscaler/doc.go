@@ -14,7 +14,8 @@
 //   - Refresh before all else (only the GPU label, asked for ready nodes, is earlier); its error ends the loop. The list of
 //     groups with bounds and templates, and positive answers to NodeGroupForNode, are kept until the next Refresh and
 //     dropped before it goes out. A failed list is empty and not kept.
-//   - GPULabel and GPU types are kept for the life of the process from the first success on.
+//   - GPULabel and GPU types are kept for the life of the process from the first success on. Without ready nodes the
+//     label is asked for early in a scale-up; with Options.Before135 between the expander and the increase.
 //   - Target sizes and options are never kept. Instance lists are read at the start of the process and every two minutes,
 //     and in a loop for groups believed to be scaling up or after deletions. Options in an answer have a zero
 //     MaxNodeStartupTime, since the protocol has no field for it.

@@ -177,6 +177,7 @@ func (t *attempt) best() (*option, int, error) {
 // execute makes one step of a plan.
 func (a *Autoscaler) execute(p planned, now time.Time) error {
 	delta := p.size - p.current
+	a.remote.gpuLabel() // for a metric
 	if err := a.remote.increase(p.group.ID, delta); err != nil {
 		a.note(Failed, p.group.ID, delta, err.Error())
 		a.registry.failed(p.group.ID, now)
@@ -226,7 +227,7 @@ func (t *attempt) countNodes() error {
 		if _, err := t.remote.groupOf(node); err != nil {
 			return fmt.Errorf("quotas: node group of %s: %w", node.Name, err)
 		}
-		t.remote.gpuLabel()
+		t.countGPUs()
 	}
 	return nil
 }
@@ -250,10 +251,17 @@ func (t *attempt) validGroups() []*group {
 		if t.templates[g.ID] == nil {
 			continue
 		}
-		t.remote.gpuLabel()
+		t.countGPUs()
 		valid = append(valid, g)
 	}
 	return valid
+}
+
+// countGPUs is how the quotas learn of GPUs.
+func (t *attempt) countGPUs() {
+	if !t.options.Before135 {
+		t.remote.gpuLabel()
+	}
 }
 
 // offers computes an option for every group on which some pods fit.
