@@ -20,7 +20,8 @@
 // internal ones, simulate plays scenarios in
 // virtual time on the cloud in memory, plan answers planning documents, explain says why the node
 // groups of a fleet are similar or not, and pending what topology spread constraints mean to
-// its pending pods, placement says why the replicas of FederatedReplicaSets run where they do, fakecloud serves the cloud in memory to Cluster Autoscaler
+// its pending pods, placement says why the replicas of FederatedReplicaSets run where they do, subsets why the pods of
+// WorkloadSpreads are in their subsets, fakecloud serves the cloud in memory to Cluster Autoscaler
 // and keeps its nodes in an API server, autoscaler plays the loop of Cluster Autoscaler, for tests,
 // and linked is what is decided, counted and shown inside a Cluster Autoscaler of somebody's own.
 //

@@ -65,6 +65,7 @@ var table = []row{
 	{layer: drivers, path: "internal/explain", banned: logging},
 	{layer: drivers, path: "internal/pending", peers: []string{"internal/explain"}, banned: logging},
 	{layer: drivers, path: "internal/placement", only: []string{"api/v1alpha1", "apportion", "federation", "internal/document", "internal/spelling", "podhealth"}, banned: append([]string{"k8s.io/client-go"}, logging...)},
+	{layer: drivers, path: "internal/subsets", only: []string{"api/v1alpha1", "internal/document", "internal/provisioning", "internal/spelling", "workloadspread"}, banned: append([]string{"k8s.io/client-go"}, logging...)},
 	{layer: drivers, path: "internal/fakecloud"},
 	{layer: drivers, path: "internal/autoscaler", banned: logging},
 	{layer: drivers, path: "internal/linked", banned: logging},

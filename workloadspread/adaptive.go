@@ -19,34 +19,45 @@ type late struct {
 	since time.Time // when that was certain
 }
 
+// MovesOn returns when a pod of a subset, by index, moves on if the scheduler has found no node for it
+// until then: after the critical time, and after what the autoscaler does about it, if that is known,
+// has ended or taken too long. It is false if the pod does not wait for a node, or stays in any case.
+func MovesOn(spec *v1alpha1.WorkloadSpreadSpec, pod *v1.Pod, subset int, scaleUp ScaleUp, known bool) (critical, until time.Time, moves bool) {
+	a := spec.ScheduleStrategy.Adaptive
+	if spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a == nil || orDefault(a.RescheduleCriticalSeconds, 0) == 0 {
+		return time.Time{}, time.Time{}, false
+	}
+	since, waiting := UnschedulableSince(pod)
+	if !waiting || subset < 0 || subset == len(spec.Subsets)-1 {
+		return time.Time{}, time.Time{}, false
+	}
+	critical = since.Add(time.Duration(*a.RescheduleCriticalSeconds) * time.Second)
+	until = critical
+	if known && waits(spec) {
+		begun := scaleUp.Since
+		if scaleUp.Acting {
+			begun = begun.Add(time.Duration(orDefault(a.AutoscalerTimeoutSeconds, v1alpha1.DefaultAutoscalerTimeoutSeconds)) * time.Second)
+		}
+		if begun.After(until) {
+			until = begun
+		}
+	}
+	return critical, until, true
+}
+
 // timedOut are the pods that move on: the scheduler has found no node for the critical time, and no
 // node is on its way, or has been so for too long. They are in the order in which they move. The
 // last subset has none.
 func (p *pass) timedOut() []late {
-	a := p.Spec.ScheduleStrategy.Adaptive
-	if p.Spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a == nil || orDefault(a.RescheduleCriticalSeconds, 0) == 0 {
-		return nil
-	}
-	critical := time.Duration(*a.RescheduleCriticalSeconds) * time.Second
-	patience := time.Duration(orDefault(a.AutoscalerTimeoutSeconds, v1alpha1.DefaultAutoscalerTimeoutSeconds)) * time.Second
 	var out []late
 	for _, m := range p.pods {
-		since, waiting := UnschedulableSince(m.Pod)
-		if !waiting || m.subset < 0 || m.subset == len(p.Spec.Subsets)-1 {
+		scaleUp, known := p.Autoscaler[m.UID]
+		critical, until, moves := MovesOn(p.Spec, m.Pod, m.subset, scaleUp, known)
+		if !moves {
 			continue
 		}
-		until := since.Add(critical)
-		if scaleUp, known := p.Autoscaler[m.UID]; known && waits(p.Spec) {
-			begun := scaleUp.Since
-			if scaleUp.Acting {
-				begun = begun.Add(patience)
-			}
-			if begun.After(until) {
-				until = begun
-			}
-		}
 		if p.Now.Before(until) {
-			if !p.Now.Before(since.Add(critical)) {
+			if !p.Now.Before(critical) {
 				p.decision.Deferred++
 			}
 			p.next(until)

@@ -130,19 +130,30 @@ func (p *pass) classify() {
 	}
 }
 
+// Mismatch says why a pod with the rules of a subset does not match a node; empty if it does. Its room
+// does not count.
+func Mismatch(pod *v1.Pod, s *v1alpha1.WorkloadSubset, node *v1.Node) string {
+	with, err := Inject(pod, &v1alpha1.WorkloadSubset{RequiredNodeSelector: s.RequiredNodeSelector, Tolerations: s.Tolerations}, Assignment{}, nil)
+	if err != nil {
+		return err.Error()
+	}
+	if match, err := nodeaffinity.GetRequiredNodeAffinity(with).Match(node); err != nil {
+		return err.Error()
+	} else if !match {
+		return "its requiredNodeSelector does not match node " + node.Name
+	}
+	if taint, untolerated := corev1.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, with.Spec.Tolerations, func(t *v1.Taint) bool {
+		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
+	}, false); untolerated {
+		return "taint " + taint.ToString() + " of node " + node.Name + " is not tolerated"
+	}
+	return ""
+}
+
 // score is how well a pod on a node matches a subset, or -1: 100 for each unit of a preferred term's
 // weight, 10 if the patch would change nothing, 1 for room.
 func (p *pass) score(pod *v1.Pod, s *v1alpha1.WorkloadSubset, node *v1.Node, room bool) int {
-	with, err := Inject(pod, &v1alpha1.WorkloadSubset{RequiredNodeSelector: s.RequiredNodeSelector, Tolerations: s.Tolerations}, Assignment{}, nil)
-	if err != nil {
-		return -1
-	}
-	if match, err := nodeaffinity.GetRequiredNodeAffinity(with).Match(node); err != nil || !match {
-		return -1
-	}
-	if _, untolerated := corev1.FindMatchingUntoleratedTaint(klog.Logger{}, node.Spec.Taints, with.Spec.Tolerations, func(t *v1.Taint) bool {
-		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
-	}, false); untolerated {
+	if Mismatch(pod, s, node) != "" {
 		return -1
 	}
 	score := 0

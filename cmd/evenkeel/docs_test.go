@@ -22,7 +22,6 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/zonemarks"
-	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
 // The documentation is README.md and docs/*.md. Its commands are run, its
@@ -112,7 +111,7 @@ func TestDocumentedDocuments(t *testing.T) {
 }
 
 // accept fails the test unless the documents are sound: the program takes them,
-// or they are marks of zones, members, WorkloadSpreads, or Balancers as the controller wants them, with other objects
+// or they are marks of zones, members, or Balancers as the controller wants them, with other objects
 // of a cluster beside them.
 func accept(t *testing.T, where, text string) {
 	if !strings.Contains(text, "apiVersion: "+v1alpha1.APIVersion) {
@@ -136,16 +135,6 @@ func accept(t *testing.T, where, text string) {
 		}
 		return
 	}
-	if strings.Contains(text, "\nkind: "+v1alpha1.KindWorkloadSpread+"\n") {
-		var s v1alpha1.WorkloadSpread
-		if err := yaml.UnmarshalStrict([]byte(text), &s); err != nil {
-			t.Errorf("%s: %v", where, err)
-		}
-		if errs := workloadspread.Validate(&s.Spec, nil); len(errs) > 0 {
-			t.Errorf("%s: %v", where, errs.ToAggregate())
-		}
-		return
-	}
 	if strings.Contains(text, "\nkind: "+v1alpha1.KindMemberCluster+"\n") {
 		for document := range strings.SplitSeq(text, "\n---\n") {
 			if err := yaml.UnmarshalStrict([]byte(document), &v1alpha1.MemberCluster{}); err != nil {
@@ -158,7 +147,7 @@ func accept(t *testing.T, where, text string) {
 	if strings.Contains(text, "kind: "+v1alpha1.KindFederatedReplicaSet+"\n") {
 		command = "explain"
 	}
-	if strings.Contains(text, "\nkind: Scenario\n") {
+	if strings.Contains(text, "\nkind: Scenario\n") || strings.Contains(text, "kind: "+v1alpha1.KindWorkloadSpread+"\n") {
 		command = "simulate"
 	}
 	cmd := exec.CommandContext(t.Context(), "evenkeel", command, "-f", "-")

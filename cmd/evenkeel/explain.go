@@ -21,6 +21,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/placement"
 	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/internal/subsets"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -29,8 +30,8 @@ func newExplain(color *printing.ColorMode) *cobra.Command {
 	var output printing.Flags
 	var q question
 	cmd := &cobra.Command{
-		Use:   "explain {--snapshot FILE | --nodes FILE --group-label KEY | --templates FILE | -f FILE} [GROUP [GROUP] | frs/NAME...]",
-		Short: "Show which node groups are similar, or where replicas run, and why",
+		Use:   "explain {--snapshot FILE | --nodes FILE --group-label KEY | --templates FILE | -f FILE} [GROUP [GROUP] | frs/NAME... | ews/NAME...]",
+		Short: "Show which node groups are similar, or where replicas or pods are, and why",
 		Long: `Show which node groups form sets, which almost do, and how they differ, with both values, the measured ratio and the
 limit, and the flags that would join them: for evenkeel, and for a Cluster Autoscaler without evenkeel.
 
@@ -51,12 +52,17 @@ If the file or folder of -f has FederatedReplicaSets, they are explained instead
 how each number came about, step by step. Have the MemberClusters in it too:
   kubectl get federatedreplicasets,memberclusters -A -o yaml
 
+If it has WorkloadSpreads, these are explained: in which subset each pod is and why, which pods are deleted first, and what happens
+next. Have the workloads, pods, nodes and events in it too:
+  kubectl get ews,deployments,replicasets,statefulsets,jobs,pods,nodes,events -o yaml
+
 The exit code is 0 for every explanation, and 2 if a flag, a file or a group is wrong.`,
 		Example: `  evenkeel explain --snapshot configs/scenarios/data/snapshotz.json
   evenkeel explain --snapshot configs/scenarios/data/snapshotz.json m5-large-a m5-large-b
   evenkeel explain --nodes nodes.json --pods pods.json --group-label eks.amazonaws.com/nodegroup
   evenkeel explain -f configs/scenarios/empty-sibling.yaml
   kubectl get frs,memberclusters -A -o yaml | evenkeel explain frs/web -f -
+  kubectl get ews,deployments,replicasets,pods,nodes,events -o yaml | evenkeel explain ews/web -f -
   evenkeel explain --packs`,
 		GroupID: groupAnswers,
 		Args:    atMostTwoGroups,
@@ -71,6 +77,13 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 					return err
 				}
 				return printPacks(printer)
+			}
+			spread, err := q.subsets(cmd, groups)
+			if err != nil {
+				return err
+			}
+			if spread != nil {
+				return explainSubsets(printer, spread)
 			}
 			dump, err := q.replicas(cmd, groups)
 			if err != nil {
@@ -96,7 +109,7 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 
 func atMostTwoGroups(_ *cobra.Command, groups []string) error {
 	switch {
-	case slices.ContainsFunc(groups, placement.HasKind):
+	case slices.ContainsFunc(groups, placement.HasKind), slices.ContainsFunc(groups, subsets.HasKind):
 		return nil
 	case len(groups) > 2:
 		return fmt.Errorf("at most two node groups can be compared, but %d are named", len(groups))
@@ -134,7 +147,7 @@ func (q *question) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&q.sources.Pods, "pods", "", "list of pods: with --nodes and --templates for the daemon sets, with --nodes and --snapshot for pending pods")
 	flags.StringVar(&q.sources.GroupLabel, "group-label", "", "node label whose value names the node group; several, separated by commas, name it together")
 	flags.StringVar(&q.sources.Templates, "templates", "", "list of nodes, one for each group")
-	flags.StringArrayVarP(&q.files, "filename", "f", nil, "document of kind Scenario, or files of FederatedReplicaSets and MemberClusters: may be repeated")
+	flags.StringArrayVarP(&q.files, "filename", "f", nil, "document of kind Scenario, or files of FederatedReplicaSets and MemberClusters, or of WorkloadSpreads: may be repeated")
 	flags.BoolVar(&q.packs, "packs", false, "list the label packs and their keys, and nothing else")
 
 	addSimilarityFlags(flags, &q.options)

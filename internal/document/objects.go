@@ -28,7 +28,7 @@ import (
 type Item struct {
 	// APIVersion, Kind, Namespace and Name identify it.
 	APIVersion, Kind, Namespace, Name string
-	// Object is a *v1.Pod, *v1.Node, *v1.Namespace, *v1.Service, *v1.ReplicationController,
+	// Object is a *v1.Pod, *v1.Node, *v1.Event, *v1.Namespace, *v1.Service, *v1.ReplicationController,
 	// *v1.PersistentVolume, *v1.PersistentVolumeClaim, *v1.ConfigMap, *appsv1.DaemonSet,
 	// *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet, *batchv1.Job, *schedulingv1.PriorityClass,
 	// *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
@@ -43,6 +43,8 @@ func newObject(apiVersion, kind string) func() any {
 		return func() any { return new(v1.Pod) }
 	case "v1/Node":
 		return func() any { return new(v1.Node) }
+	case "v1/Event":
+		return func() any { return new(v1.Event) }
 	case "v1/Namespace":
 		return func() any { return new(v1.Namespace) }
 	case "v1/Service":

@@ -77,7 +77,7 @@ func rankAmong(pods, related []*pod, now time.Duration) []*pod {
 			c.ready, c.readyFor = true, magnitude(now-since)
 		}
 		if len(related) > 0 {
-			c.cost = p.cost()
+			c.cost, _ = p.cost()
 		}
 		ranked[i] = c
 	}
@@ -108,13 +108,13 @@ func falseFirst(a, b bool) int {
 	return 1
 }
 
-// cost is the deletion cost of a pod. What cannot be read costs nothing.
-func (p *pod) cost() int {
+// cost is the deletion cost of a pod, if it has one that can be read.
+func (p *pod) cost() (cost int, has bool) {
 	if p.assigned != nil && p.assigned.cost != nil {
-		return int(*p.assigned.cost)
+		return int(*p.assigned.cost), true
 	}
-	n, _ := strconv.Atoi(p.object.Annotations[v1.PodDeletionCost])
-	return n
+	n, err := strconv.Atoi(p.object.Annotations[v1.PodDeletionCost])
+	return n, err == nil
 }
 
 // magnitude is the power of two in a time.

@@ -305,16 +305,16 @@ func (s *simulation) moveOn(m *managed, d workloadspread.Decision, of map[*v1.Po
 	}
 	w.rescheduled += len(gone)
 	s.remove(m, gone)
-	s.narrateMove(m, gone, workloadspread.ReasonRescheduled, "could not be scheduled and are deleted")
+	s.narrateMove(m, gone, workloadspread.ReasonRescheduled, "could not be scheduled and is deleted", "could not be scheduled and are deleted")
 	s.remove(m, ended)
-	s.narrateMove(m, ended, workloadspread.ReasonSubstituteGone, "are not needed as substitutes any more")
+	s.narrateMove(m, ended, workloadspread.ReasonSubstituteGone, "is not needed as a substitute any more", "are not needed as substitutes any more")
 	for _, substitute := range d.Substitute {
 		if p := s.substitute(m, of[substitute.For], substitute.Subset); p != nil {
 			created = append(created, p)
 		}
 	}
 	w.substituted += len(created)
-	s.narrateMove(m, created, workloadspread.ReasonSubstituted, "run as substitutes for pods that could not be scheduled")
+	s.narrateMove(m, created, workloadspread.ReasonSubstituted, "runs as a substitute for one that could not be scheduled", "run as substitutes for ones that could not be scheduled")
 	if len(gone)+len(ended)+len(created) == 0 {
 		return false
 	}
@@ -414,7 +414,7 @@ func (s *simulation) noteBound(bound []*pod) {
 		}
 		if len(waited) > 0 {
 			m.spread.waited += len(waited)
-			s.narrateMove(m, waited, "Waited", "were kept until their node was ready")
+			s.narrateMove(m, waited, "Waited", "was kept until its node was ready", "were kept until their nodes were ready")
 		}
 	}
 }

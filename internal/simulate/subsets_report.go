@@ -29,9 +29,13 @@ func (s *simulation) narrateMarks(m *managed, before *v1alpha1.WorkloadSpreadSta
 }
 
 // narrateMove adds a row about pods that move on, or do not.
-func (s *simulation) narrateMove(m *managed, pods []*pod, reason, what string) {
+func (s *simulation) narrateMove(m *managed, pods []*pod, reason, one, several string) {
 	if len(pods) == 0 {
 		return
+	}
+	what := several
+	if len(pods) == 1 {
+		what = one
 	}
 	subsets, text := m.bySubset(pods)
 	row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s of %s %s%s", count(len(pods), "pod"), m.label(), what, text)
@@ -105,8 +109,8 @@ func (s *simulation) reportSpread(m *managed, row *v1alpha1.WorkloadSpreadReport
 	}
 	for _, p := range order {
 		c := v1alpha1.DeletionCandidate{Pod: p.object.Name, Subset: p.subset()}
-		if p.assigned != nil {
-			c.Cost = p.assigned.cost
+		if cost, has := p.cost(); has {
+			c.Cost = new(int32(cost))
 		}
 		if p.node != nil {
 			c.Node = p.node.object.Name

@@ -1,0 +1,236 @@
+package subsets
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/provisioning"
+	"github.com/evenkeel/evenkeel/internal/spelling"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// Dump has the objects of files.
+type Dump struct {
+	// Spreads are in the order of the input.
+	Spreads []*v1alpha1.WorkloadSpread
+	// Objects are all others of kinds that package document knows.
+	Objects []document.Item
+
+	pods   map[string][]*v1.Pod // by namespace
+	nodes  map[string]*v1.Node
+	events []v1.Event
+	status *provisioning.Status
+	notes  []string
+}
+
+// Kinds reads which objects the files have, "-" for standard input: whether there is a WorkloadSpread,
+// and whether there is a document of another kind that the caller asks for.
+func Kinds(files []string, stdin io.Reader, maxSize int64, other string) (spreads, others bool) {
+	_ = each(files, stdin, maxSize, func(item document.Item) { // they are found again when the files are read
+		if strings.HasPrefix(item.APIVersion, v1alpha1.Group+"/") {
+			spreads = spreads || item.Kind == v1alpha1.KindWorkloadSpread
+			others = others || item.Kind == other
+		}
+	})
+	return spreads, others
+}
+
+// each calls a function for every object of the files.
+func each(files []string, stdin io.Reader, maxSize int64, take func(document.Item)) error {
+	open := func(name string) (io.ReadCloser, error) {
+		if name == "-" {
+			return io.NopCloser(stdin), nil
+		}
+		return os.Open(name)
+	}
+	for _, file := range files {
+		names := []string{file}
+		if file != "-" {
+			var err error
+			if names, _, err = document.Expand(file, open); err != nil {
+				return err
+			}
+		}
+		for _, name := range names {
+			if err := one(name, open, maxSize, take); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func one(name string, open func(string) (io.ReadCloser, error), maxSize int64, take func(document.Item)) error {
+	f, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if name == "-" {
+		name = "stdin"
+	}
+	for item, err := range document.Objects(name, f, document.StreamOptions{MaxSize: maxSize}) {
+		if err != nil {
+			return err
+		}
+		take(item)
+	}
+	return nil
+}
+
+// Read reads the WorkloadSpreads of files and folders, "-" for standard input, and the objects beside
+// them. What is wrong in them is a *document.Invalid.
+func Read(files []string, stdin io.ReadSeeker, maxSize int64) (*Dump, error) {
+	if _, err := stdin.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("stdin: %w", err)
+	}
+	docs, err := document.ReadFiles(files, stdin, document.Options{
+		Kinds:       document.Kinds{v1alpha1.KindWorkloadSpread: func() any { return new(v1alpha1.WorkloadSpread) }},
+		AmongOthers: true, MaxSize: maxSize,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d := &Dump{pods: map[string][]*v1.Pod{}, nodes: map[string]*v1.Node{}}
+	if d.Spreads, err = valid(docs); err != nil {
+		return nil, err
+	}
+	if _, err := stdin.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("stdin: %w", err)
+	}
+	if err := each(files, stdin, maxSize, d.add); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Dump) add(item document.Item) {
+	if item.Object == nil {
+		return
+	}
+	if object, ok := item.Object.(metav1.Object); ok && object.GetNamespace() == "" {
+		if _, isNode := item.Object.(*v1.Node); !isNode {
+			object.SetNamespace(metav1.NamespaceDefault)
+		}
+	}
+	d.Objects = append(d.Objects, item)
+	switch o := item.Object.(type) {
+	case *v1.Pod:
+		d.pods[o.Namespace] = append(d.pods[o.Namespace], o)
+	case *v1.Node:
+		d.nodes[o.Name] = o
+	case *v1.Event:
+		d.events = append(d.events, *o)
+	case *v1.ConfigMap:
+		if o.Name != provisioning.StatusConfigMap {
+			return
+		}
+		status, err := provisioning.ParseStatus(o.Data[provisioning.StatusKey])
+		if err != nil {
+			d.notes = append(d.notes, fmt.Sprintf("ConfigMap %s is passed over: %v", o.Name, err))
+			return
+		}
+		d.status = &status
+	}
+}
+
+// valid are the WorkloadSpreads of documents. The error is a *document.Invalid with the paths in each.
+func valid(docs []document.Document) ([]*v1alpha1.WorkloadSpread, error) {
+	var all []*v1alpha1.WorkloadSpread
+	var problems []document.Problem
+	for i := range docs {
+		object := docs[i].Object.(*v1alpha1.WorkloadSpread)
+		if object.Namespace == "" {
+			object.Namespace = metav1.NamespaceDefault
+		}
+		var errs []error
+		if object.Name == "" {
+			errs = append(errs, field.Required(field.NewPath("metadata", "name"), "must be the name of the WorkloadSpread"))
+		}
+		for _, err := range workloadspread.Validate(&object.Spec, nil) {
+			errs = append(errs, err)
+		}
+		var others []v1alpha1.WorkloadSpread
+		for _, other := range all {
+			switch {
+			case other.Namespace != object.Namespace:
+			case other.Name == object.Name && object.Name != "":
+				errs = append(errs, field.Duplicate(field.NewPath("metadata", "name"), object.Namespace+"/"+object.Name))
+			default:
+				others = append(others, *other)
+			}
+		}
+		for _, err := range workloadspread.ValidateTarget(object, others) {
+			errs = append(errs, err)
+		}
+		problems = append(problems, docs[i].Refuse(errs...)...)
+		all = append(all, object)
+	}
+	if len(problems) > 0 {
+		return nil, &document.Invalid{Problems: problems}
+	}
+	return all, nil
+}
+
+// kinds are the kinds that a name may begin with, as for kubectl.
+var kinds = []string{"ews/", "workloadspread/", "workloadspreads/", "workloadspreads.evenkeel.dev/"}
+
+// HasKind reports whether a name begins with the kind, as in ews/web.
+func HasKind(name string) bool { return withoutKind(name) != name }
+
+func withoutKind(name string) string {
+	for _, kind := range kinds {
+		if len(name) > len(kind) && strings.EqualFold(name[:len(kind)], kind) {
+			return name[len(kind):]
+		}
+	}
+	return name
+}
+
+// Unknown is returned for a name that no WorkloadSpread has.
+type Unknown struct {
+	Name    string
+	Nearest []string
+	Spreads int // how many there are
+}
+
+func (e *Unknown) Error() string {
+	text := fmt.Sprintf("no WorkloadSpread %q among %d", e.Name, e.Spreads)
+	if len(e.Nearest) > 0 {
+		text += ", did you mean " + strings.Join(e.Nearest, " or ") + "?"
+	}
+	return text
+}
+
+// Select leaves the WorkloadSpreads of the names, which are names or namespace/name, with or without
+// the kind before them as in ews/web. No names select all. The error is an *Unknown.
+func (d *Dump) Select(names ...string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	var known []string
+	for _, s := range d.Spreads {
+		known = append(known, s.Name, s.Namespace+"/"+s.Name)
+	}
+	chosen := map[string]bool{}
+	for _, name := range names {
+		short := withoutKind(name)
+		if !slices.Contains(known, short) {
+			return &Unknown{Name: short, Nearest: spelling.Nearest(short, known), Spreads: len(d.Spreads)}
+		}
+		chosen[short] = true
+	}
+	d.Spreads = slices.DeleteFunc(d.Spreads, func(s *v1alpha1.WorkloadSpread) bool {
+		return !chosen[s.Name] && !chosen[s.Namespace+"/"+s.Name]
+	})
+	return nil
+}

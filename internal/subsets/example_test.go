@@ -1,0 +1,31 @@
+package subsets_test
+
+import (
+	"fmt"
+	"log"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/internal/subsets"
+)
+
+// A dump is read, and each pod says in which subset it is.
+func Example() {
+	d, err := subsets.Read([]string{"../../configs/examples/workload-spread-dump.yaml"}, strings.NewReader(""), 1<<20)
+	if err != nil {
+		log.Fatal(err)
+	}
+	all, err := d.Explain()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range all[0].Status.Pods {
+		fmt.Println(p.Name, p.Subset, p.From)
+	}
+	// Output:
+	// web-5d9f-2xk7m reserved Annotation
+	// web-5d9f-9bqzt reserved Annotation
+	// web-5d9f-fk4wd spot Annotation
+	// web-5d9f-h8c2n spot Annotation
+	// web-5d9f-pm6vs on-demand Annotation
+	// web-5d9f-zt3qj on-demand Node
+}
