@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -58,7 +59,7 @@ func (s *Store) read(ctx context.Context, key types.NamespacedName, o *object, l
 	read := &v1alpha1.WorkloadSpread{}
 	if !live {
 		// An object that the cache does not have may be too new for it.
-		if err := s.cached.Get(ctx, key, read); err == nil {
+		if err := s.cached.Get(ctx, key, read, client.UnsafeDisableDeepCopy); err == nil { // nobody changes it
 			if o.newest != nil && newer(o.newest, read) {
 				return o.newest, false, nil
 			}

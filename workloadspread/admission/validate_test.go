@@ -1,0 +1,144 @@
+package admission
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+)
+
+// validate asks about a WorkloadSpread, of which there was an old one if that is not nil.
+func (w *world) validate(object, old *v1alpha1.WorkloadSpread) (int, string, *admissionv1.AdmissionResponse) {
+	w.t.Helper()
+	r := admissionv1.AdmissionRequest{Operation: admissionv1.Create, UserInfo: authenticationv1.UserInfo{Username: "jane", Groups: []string{"dev"}}}
+	for o, into := range map[*v1alpha1.WorkloadSpread]*runtime.RawExtension{object: &r.Object, old: &r.OldObject} {
+		if o == nil {
+			continue
+		}
+		raw, err := json.Marshal(o)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		into.Raw = raw
+	}
+	if old != nil {
+		r.Operation = admissionv1.Update
+	}
+	return w.call(PathValidateSpreads, r)
+}
+
+func TestSpecsAreRefusedByField(t *testing.T) {
+	of := func(target, subsets string) string {
+		return `{targetRef: {apiVersion: apps/v1, kind: ` + target + `}, subsets: ` + subsets + `}`
+	}
+	const web, api = "Deployment, name: web", "Deployment, name: api"
+	for name, test := range map[string]struct {
+		spec, field, message string
+		denied               bool // the user may not change the workload
+	}{
+		"valid":                           {spec: twoSubsets},
+		"an unknown target":               {spec: of(api, `[{name: a, patch: {spec: {containers: [{name: x, command: [serve]}]}}}]`)},
+		"a target of another one":         {spec: of("ReplicaSet, name: web-1", `[{name: a}]`), field: "spec.targetRef", message: "the WorkloadSpread first spreads"},
+		"a rule of the schema":            {spec: of(api, `[{name: a, minReplicas: 2, maxReplicas: 1}]`), field: "spec.subsets[0].minReplicas", message: "maxReplicas"},
+		"a bad operator":                  {spec: of(api, `[{name: a, requiredNodeSelector: {matchExpressions: [{key: x, operator: Near}]}}]`), field: "spec.subsets[0].requiredNodeSelector.matchExpressions[0].operator", message: "Near"},
+		"a patch that breaks the pod":     {spec: of(web, `[{name: a, patch: {spec: {containers: [{name: new}]}}}]`), field: "spec.subsets[0].patch", message: "needs an image"},
+		"a patch of what identifies it":   {spec: of(web, `[{name: a, patch: {metadata: {name: x}}}]`), field: "spec.subsets[0].patch", message: "metadata.name"},
+		"a patch of the selector's label": {spec: of(web, `[{name: a, patch: {metadata: {labels: {app: x}}}}]`), field: "spec.subsets[0].patch", message: "labels by which the workload finds its pods"},
+		"a patch without the right":       {spec: of(web, `[{name: z}, {name: a, patch: {metadata: {labels: {b: x}}}}]`), denied: true, field: "spec.subsets[1].patch", message: `user "jane" must be allowed to update deployments web`},
+		"no patch and no right":           {spec: of(web, `[{name: a, maxReplicas: 3}]`), denied: true},
+		"unknown kind without the right":  {spec: `{targetRef: {apiVersion: example.com/v1, kind: Fleet, name: f}, targetFilter: {replicasPathList: [spec.replicas]}, subsets: [{name: a, patch: {}}]}`, denied: true, field: "spec.subsets[0].patch", message: "must be allowed to create pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := spreadOf(t, "first", of("ReplicaSet, name: web-1", `[{name: a}]`))
+			w := newWorld(t, Options{}, append(deployment(5), first)...)
+			w.allowed = !test.denied
+			code, text, answer := w.validate(spreadOf(t, "new", test.spec), nil)
+			if answer == nil {
+				t.Fatalf("%d: %s", code, text)
+			}
+			if answer.Allowed != (test.field == "") {
+				t.Fatalf("allowed %t: %s", answer.Allowed, text)
+			}
+			if test.field == "" {
+				return
+			}
+			causes := answer.Result.Details.Causes
+			if answer.Result.Reason != metav1.StatusReasonInvalid || len(causes) != 1 || causes[0].Field != test.field || !strings.Contains(causes[0].Message, test.message) {
+				t.Errorf("%+v", causes)
+			}
+		})
+	}
+}
+
+func TestUpdatesOfSpecs(t *testing.T) {
+	w := newWorld(t, Options{}, deployment(5)...)
+	old := spreadOf(t, "web", twoSubsets)
+	invalid := old.DeepCopy()
+	invalid.Spec.Subsets[0].Name = "-"
+	for name, test := range map[string]struct {
+		change   func(*v1alpha1.WorkloadSpread)
+		old      *v1alpha1.WorkloadSpread
+		denied   bool
+		refusals string
+	}{
+		"another label of an invalid one":      {func(o *v1alpha1.WorkloadSpread) { o.Labels = map[string]string{"a": "b"} }, invalid, true, ""},
+		"the end of an invalid one":            {func(o *v1alpha1.WorkloadSpread) { now := metav1.Now(); o.DeletionTimestamp, o.Finalizers = &now, nil }, invalid, true, ""},
+		"another spec of an invalid one":       {func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets = o.Spec.Subsets[:1] }, invalid, false, "spec.subsets[0].name"},
+		"another target":                       {func(o *v1alpha1.WorkloadSpread) { o.Spec.TargetRef.Name = "api" }, old, false, "spec.targetRef"},
+		"another version of the target":        {func(o *v1alpha1.WorkloadSpread) { o.Spec.TargetRef.APIVersion = "apps/v2" }, old, false, ""},
+		"a maximum, by a user without rights":  {func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets[0].MaxReplicas.IntVal = 9 }, old, true, ""},
+		"a patch, by a user without rights":    {func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets[0].Patch.Raw = []byte("{}") }, old, true, "spec.subsets[0].patch"},
+		"the patch of another subset, as well": {func(o *v1alpha1.WorkloadSpread) { o.Spec.Subsets[1].Patch = o.Spec.Subsets[0].Patch }, old, true, "spec.subsets[1].patch"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.allowed = !test.denied
+			object := test.old.DeepCopy()
+			test.change(object)
+			code, text, answer := w.validate(object, test.old)
+			if answer == nil {
+				t.Fatalf("%d: %s", code, text)
+			}
+			if answer.Allowed != (test.refusals == "") || !strings.Contains(text, test.refusals) {
+				t.Errorf("allowed %t: %s", answer.Allowed, text)
+			}
+		})
+	}
+}
+
+// What cannot be found out is not refused, and not allowed either.
+func TestValidationsThatFail(t *testing.T) {
+	for kind, want := range map[string]string{"Deployment": "reading Deployment web: ", "*v1.SubjectAccessReview": `asking whether user "jane" may change the workload: `} {
+		w := newWorld(t, Options{}, deployment(5)...)
+		w.failing[kind] = errors.New("no route to host")
+		if code, text, _ := w.validate(spreadOf(t, "web", twoSubsets), nil); code != 500 || !strings.Contains(text, want+"no route to host") {
+			t.Errorf("%d: %s", code, text)
+		}
+	}
+}
+
+// A deleted WorkloadSpread leaves nothing behind.
+func TestForgetting(t *testing.T) {
+	w, _ := created(t)
+	o := w.spread("web")
+	if len(w.checked) != 1 || len(w.workloads.known) != 1 {
+		t.Errorf("%v %v", w.checked, w.workloads.known)
+	}
+	w.forget(o)
+	if len(w.checked)+len(w.workloads.known)+len(w.spoken) != 0 {
+		t.Errorf("%v %v %v", w.checked, w.workloads.known, w.spoken)
+	}
+	if err := w.Delete(t.Context(), o); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	if pod, text := w.create(podOfWeb); subsetOf(pod) != "not marked" {
+		t.Errorf("%s: %s", subsetOf(pod), text)
+	}
+}
