@@ -32,7 +32,7 @@
 // document/live the same objects from a running cluster. grouppolicy reads which sets of node groups
 // a user declares, and zonemarks keeps which zones users have shifted away, in a file or a
 // ConfigMap. provisioning knows what an autoscaler does about a pod that waits for a node, from what it
-// says in conditions, events and its status; provisioning/live reads those. serving opens the gRPC servers and connections, with certificates and health;
+// says in conditions, events and its status; provisioning/live reads those, and provisioning/conditions writes conditions. serving opens the gRPC servers and connections, with certificates and health;
 // serving/access asks the API server who may see a page, and serving/recording keeps the calls that
 // are answered. loopback connects the two ends within a
 // test. page shows a state to people and programs, and simulate/htmlreport draws the results of

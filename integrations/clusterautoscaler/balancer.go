@@ -10,6 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/internal/linked"
 
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-autoscaler/pkg/cloudprovider"
@@ -36,6 +37,12 @@ type Options struct {
 	// DisableSpreadSplit turns the plan for all pending pods off: those with a topology spread over
 	// zones get nodes as the autoscaler estimates them, one zone after the other.
 	DisableSpreadSplit bool
+	// PodConditions has the condition NodeProvisioningInProgress of pods written, which says whether a
+	// node is on its way for a pod.
+	PodConditions bool
+	// Pods is how they are written; nil means a client of the API server that KubeClientOpts of the
+	// autoscaler's options name.
+	Pods coreclient.PodsGetter
 	// Clock is the time; nil is the computer's.
 	Clock clock.PassiveClock
 }
@@ -49,6 +56,9 @@ type Balancer struct {
 	sets        *sets
 	groupSet    *groupSet
 	shift       *linked.ZonalShift[cloudprovider.NodeGroup]
+	conditions  bool
+	pods        coreclient.PodsGetter // nil: a client of client
+	client      config.KubeClientOptions
 	installed   atomic.Bool
 }
 
@@ -92,6 +102,7 @@ func New(options config.AutoscalingOptions, o Options) (*Balancer, error) {
 	}
 	return &Balancer{
 		enabled: options.BalanceSimilarNodeGroups, maxDeferral: maxDeferral, clock: o.Clock, journal: journal, sets: sets, groupSet: g, shift: shift,
+		conditions: o.PodConditions, pods: o.Pods, client: options.KubeClientOpts,
 	}, nil
 }
 
@@ -110,13 +121,12 @@ func (b *Balancer) Install(options *coreoptions.AutoscalerOptions) error {
 	if options.CloudProvider == nil {
 		return errors.New("install evenkeel: the options have no cloud provider; set AutoscalerOptions.CloudProvider before")
 	}
-	b.install(options)
-	return nil
+	return b.install(options)
 }
 
-func (b *Balancer) install(options *coreoptions.AutoscalerOptions) {
+func (b *Balancer) install(options *coreoptions.AutoscalerOptions) error {
 	if !b.enabled {
-		return
+		return nil
 	}
 	if options.Processors == nil {
 		options.Processors = processors.DefaultProcessors(options.AutoscalingOptions)
@@ -131,6 +141,7 @@ func (b *Balancer) install(options *coreoptions.AutoscalerOptions) {
 	b.installReport(options.Processors)
 	b.installed.Store(true)
 	klog.InfoS("Similar node groups are balanced by evenkeel", "maxBalanceDeferral", b.maxDeferral)
+	return b.installConditions(options.Processors)
 }
 
 // installScaleUp sets what shares scale-ups. The labels of --balancing-label are honoured by the

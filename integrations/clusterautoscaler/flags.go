@@ -17,7 +17,10 @@ var ownFlags = func() *linked.OwnFlags {
 
 // flagOptions are the options the flags were set to.
 func flagOptions() Options {
-	return Options{MaxBalanceDeferral: ownFlags.MaxBalanceDeferral, DisabledLabelPacks: ownFlags.DisabledLabelPacks, NodeGroupPolicies: ownFlags.NodeGroupPolicies, DisableSpreadSplit: !ownFlags.SpreadAwareSplit}
+	return Options{
+		MaxBalanceDeferral: ownFlags.MaxBalanceDeferral, DisabledLabelPacks: ownFlags.DisabledLabelPacks, NodeGroupPolicies: ownFlags.NodeGroupPolicies, DisableSpreadSplit: !ownFlags.SpreadAwareSplit,
+		PodConditions: ownFlags.PodConditions,
+	}
 }
 
 // flagsOf are all flags that say how evenkeel balances.

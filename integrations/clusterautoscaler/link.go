@@ -136,7 +136,9 @@ func linkedProvider(name string) builder.CloudProviderBuilder {
 // install puts the linked balancer beside the provider.
 func install(options *coreoptions.AutoscalerOptions, provider cloudprovider.CloudProvider) {
 	options.CloudProvider = provider
-	current.Load().install(options)
+	if err := current.Load().install(options); err != nil {
+		klog.ErrorS(err, "The conditions of pods are not written")
+	}
 }
 
 // Handler serves the page of the linked balancer, which may be linked after the call. Where none

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -62,6 +63,8 @@ type trial struct {
 	chosen  int  // the expander takes this option, or the last
 	without bool // evenkeel
 	off     bool // --spread-aware-split=false
+	// conditions is how the conditions of pods are written; nil if they are not
+	conditions coreclient.PodsGetter
 }
 
 // group is a group of its zone, whose nodes have two cores.
@@ -165,7 +168,7 @@ func (g trial) build(t *testing.T) *cluster {
 	if g.without {
 		opts.Processors.NodeGroupSetProcessor = nodegroupset.NewDefaultNodeGroupSetProcessor(nil, o.NodeGroupSetRatios)
 	} else {
-		b, err := New(o, Options{DisableSpreadSplit: g.off})
+		b, err := New(o, Options{DisableSpreadSplit: g.off, PodConditions: g.conditions != nil, Pods: g.conditions})
 		must(t, err)
 		must(t, b.Install(&opts))
 	}

@@ -28,6 +28,7 @@ const (
 	flagNodeGroupPolicies  = "node-group-policies"
 	flagSpreadAwareSplit   = "spread-aware-split"
 	flagFreeRatio          = "max-free-difference-ratio"
+	flagPodConditions      = "pod-provisioning-conditions"
 )
 
 // Flags are the values of the flags that say how evenkeel balances: the autoscaler's own, and those
@@ -49,6 +50,8 @@ type OwnFlags struct {
 	NodeGroupPolicies string
 	// SpreadAwareSplit plans the nodes of all pending pods that have a topology spread at once.
 	SpreadAwareSplit bool
+	// PodConditions has the condition of pods written that says what is done about them.
+	PodConditions bool
 }
 
 // Add adds the flags.
@@ -61,6 +64,8 @@ func (o *OwnFlags) Add(flags *pflag.FlagSet) {
 		"File of NodeGroupPolicies, which declare sets of node groups and how they share nodes. It is read again when it changes.")
 	flags.BoolVar(&o.SpreadAwareSplit, flagSpreadAwareSplit, true,
 		"Plan the nodes of all pending pods that have a topology spread over zones at once.")
+	flags.BoolVar(&o.PodConditions, flagPodConditions, false,
+		"Write the condition NodeProvisioningInProgress of pods, which says whether a node is on its way for a pod. Needs the right to patch pods/status.")
 }
 
 // Policies are the declared sets, and the file to look for changes; nil without one. A file that

@@ -6,7 +6,8 @@ import (
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
-const subsystem = "evenkeel_linked_"
+// MetricsPrefix is how the names of all metrics begin.
+const MetricsPrefix = "evenkeel_linked_"
 
 // Metrics counts what is decided.
 type Metrics struct {
@@ -21,10 +22,10 @@ type Metrics struct {
 // NewMetrics registers the metrics; nil registers them nowhere.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: subsystem + name, Help: help})
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: MetricsPrefix + name, Help: help})
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: subsystem + name, Help: help})
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: MetricsPrefix + name, Help: help})
 	}
 	m := &Metrics{
 		splits:       counter("splits_total", "Scale-ups that were shared among node groups, those of groups without similar ones included."),
@@ -36,7 +37,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		incomparable: gauge("incomparable_node_groups", "Node groups without a template that can be compared. They are balanced with none."),
 		spread:       gauge("set_size_spread", "Largest difference, over all sets, between the sizes of two node groups of a set."),
 		comparison: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: subsystem + "comparison_duration_seconds", Help: "How long comparing node groups took, each time a template had changed.",
+			Name: MetricsPrefix + "comparison_duration_seconds", Help: "How long comparing node groups took, each time a template had changed.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
 		changed:      counter("templates_changed_total", "Templates of node groups that were new or had changed."),
 		removed:      counter("scale_down_removed_nodes_total", "Nodes that were let go to be removed."),
