@@ -47,6 +47,11 @@ type Followed[T any] interface {
 	Changed() (value T, changed bool, err error)
 }
 
+// PodNotices takes what is done about pods that wait for nodes. It never blocks.
+type PodNotices interface {
+	Set(notices []steering.Notice)
+}
+
 // Recorder makes decisions visible outside the process, as Kubernetes events. reason is CamelCase.
 // It never blocks.
 type Recorder interface {

@@ -44,6 +44,8 @@ type Options struct {
 	Chains Followed[expander.Chain]
 	// Recorder publishes events; nil means none.
 	Recorder Recorder
+	// Notices shows what is done about pods that wait for nodes, if NoticePods is set; nil means nowhere.
+	Notices PodNotices
 	// Connection names the connection a call came on; nil means that all come on one.
 	Connection func(context.Context) string
 	// Parallel bounds the calls to the cloud at the same time; 0 means DefaultParallel.

@@ -99,6 +99,9 @@ func (s *Sidecar) carryOut(effects steering.Effects) {
 	for _, e := range effects.Events {
 		s.o.Recorder.Event(!e.Normal, e.Reason, e.Message)
 	}
+	if s.o.Notices != nil && len(effects.Notices) > 0 {
+		s.o.Notices.Set(effects.Notices)
+	}
 	for counter, n := range effects.Counts {
 		s.o.Metrics.count(counter, n)
 	}

@@ -124,6 +124,7 @@ func (s *Machine) choose(request Question) (*pick, error) {
 		s.note(decision)
 		return nil, nil
 	}
+	c.noticeQuestion(p, decision.Reason)
 	if p == nil {
 		s.stopped = decision.Error == ""
 		s.note(decision)

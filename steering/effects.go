@@ -8,6 +8,7 @@ type Effects struct {
 	Warnings  []string
 	Logs      []Log
 	Counts    map[Counter]int
+	Notices   []Notice // about pods, if that is wanted
 }
 
 // Event is a Kubernetes event, of the type Warning unless it is Normal.

@@ -223,6 +223,7 @@ func (s *Machine) fail(id, why string, p proof) {
 	s.provided = provided{} // what is missing now is asked for again
 	s.needMore(now)
 	s.backoff.Failed(id, why, now)
+	s.noticeFailure(id, why)
 	until, _, _ := s.backoff.Active(id, now)
 	s.count(MembersBackedOff, 1)
 	s.event("MemberBackedOff", fmt.Sprintf("Node group %s is left alone until %s, then tried with one node: %s", id, until.UTC().Format(time.TimeOnly), why))

@@ -25,6 +25,7 @@ type Grant struct {
 	// restored: chosen by an earlier process. This one cannot know whether the answer arrives.
 	restored bool
 	pick     *pick
+	about    *pick // the answer to the question with an option of the group; nil if there was none
 }
 
 // Increase returns what is granted of an increase: the group's share of the split and no more.
@@ -32,8 +33,12 @@ type Grant struct {
 // are nodes to order, the caller saves the journal, calls Order, orders them from the cloud, and
 // calls OrderEnded. It then calls Answered. Without a grant the error is the answer.
 func (s *Machine) Increase(g *Group, delta int) (*Grant, error) {
+	p := s.pick
 	v := s.grantOf(g, delta)
 	v.group, v.asked = g, delta
+	if p != nil && p.from != nil && p.from.options[g.ID] != nil {
+		v.about = p
+	}
 	b := s.state(g.ID)
 	switch {
 	case v.refuse:
@@ -348,6 +353,7 @@ func (s *Machine) Answered(v Grant, err error, received bool, connection string)
 	id := v.group.ID
 	b := s.state(id)
 	s.advance(v, granted)
+	s.noticeAnswer(v, granted, err)
 	if err != nil && !v.Hide {
 		b.seen = false // an error makes Cluster Autoscaler back the group off
 		s.note(Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Reason: v.reason, Error: err.Error()})

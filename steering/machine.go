@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/deferral"
@@ -43,6 +45,8 @@ type Options struct {
 	Totals Totals
 	// ZonalShift says how fast a zone that was shifted away comes back, and what is detected.
 	ZonalShift zonalshift.Options
+	// NoticePods has notices given about the pods that Cluster Autoscaler asks nodes for.
+	NoticePods bool
 	// DryRun only reports what would be done.
 	DryRun bool
 }
@@ -108,6 +112,7 @@ type Machine struct {
 	needed       time.Time            // since when more may be needed than was granted before
 	shown        map[string]time.Time // kinds of pods with a topology spread, and beside them, when last asked for
 	sets         map[string]string    // group → first of its set, of the last options
+	awaited      map[types.UID]*awaited
 	closed       map[string]bool      // sets left out because all members are backed off, by first member
 }
 

@@ -81,6 +81,7 @@ func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
 	if reading != nil {
 		s.Show(reading)
 	}
+	s.noticeLoop()
 	s.loop++
 	clear(s.grown)
 	clear(s.raised)

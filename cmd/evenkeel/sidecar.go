@@ -21,6 +21,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
+	"github.com/evenkeel/evenkeel/internal/provisioning/conditions"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/internal/serving/recording"
 	"github.com/evenkeel/evenkeel/predicates"
@@ -127,12 +128,15 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, connection.Close()) }()
 	backend := externalgrpc.NewClient(connection)
+	if o.sidecar.NoticePods {
+		o.cluster.PodConditions = conditions.NewMetrics(registry, "evenkeel_sidecar_")
+	}
 	w, err := o.join(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	options.Journal, options.Nodes, options.Recorder, options.Workload = w.journal, w.nodes, w.recorder, w.workload
+	options.Journal, options.Nodes, options.Recorder, options.Workload, options.Notices = w.journal, w.nodes, w.recorder, w.workload, w.notices
 	s, err := sidecar.New(backend, options)
 	if err != nil {
 		return &usageError{err, "see the flags that say which groups are similar"}
@@ -168,8 +172,9 @@ type outside struct {
 	journal  sidecar.Journal
 	nodes    sidecar.Nodes
 	recorder sidecar.Recorder
-	workload sidecar.Workload // nil where it is not read
-	problem  func() error     // why the nodes are not known; nil if they are inferred
+	workload sidecar.Workload   // nil where it is not read
+	notices  sidecar.PodNotices // nil where the conditions of pods are not written
+	problem  func() error       // why the nodes are not known; nil if they are inferred
 	close    func()
 }
 
@@ -204,6 +209,9 @@ func (o *sidecarOptions) join(ctx context.Context, log logr.Logger) (*outside, e
 		w.journal, w.recorder = c.Journal, c.Recorder
 		if c.Workload != nil {
 			w.workload = c.Workload
+		}
+		if c.Notices != nil {
+			w.notices = c.Notices
 		}
 		if !o.inferReadiness {
 			w.nodes, w.problem = c.Nodes, c.Nodes.Problem

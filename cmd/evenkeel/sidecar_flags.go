@@ -54,6 +54,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.IntVar(&o.sidecar.Parallel, "backend-parallelism", sidecar.DefaultParallel, "concurrent calls to the real provider while its state is read")
 	f.BoolVar(&o.sidecar.LevelScaleDown, "level-scale-down", false, "do not remove nodes from smaller members of a set while larger ones can shrink")
 	o.sidecar.MaxBalanceDeferral = f.Duration("max-balance-deferral", deferral.Default, "how long a set waits for its larger members to shrink before it may become unbalanced; 0 does not wait")
+	f.BoolVar(&o.sidecar.NoticePods, "pod-provisioning-conditions", false, "write the condition NodeProvisioningInProgress of pods, which says whether a node is on its way; needs to patch pods/status")
 	f.BoolVar(&o.sidecar.DryRun, "dry-run", false, "only report what would be done")
 
 	o.shifts.addTo(f)
@@ -88,6 +89,10 @@ func (o *sidecarOptions) validate() error {
 		return errors.New("--no-cluster needs --infer-readiness: without a cluster the readiness of nodes is unknown")
 	case o.noCluster && o.journalFile == "":
 		return errors.New("--no-cluster needs --journal-file: without a journal nothing is granted in part")
+	case o.noCluster && o.sidecar.NoticePods:
+		return errors.New("--pod-provisioning-conditions needs a cluster: without one there is no pod to write to")
+	case o.sidecar.DryRun && o.sidecar.NoticePods:
+		return errors.New("--pod-provisioning-conditions and --dry-run exclude each other: what would be done is not done about any pod")
 	case o.sidecar.LevelScaleDown && !o.balance:
 		return errors.New("--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance")
 	case o.noCluster && o.shifts.configMap != "":

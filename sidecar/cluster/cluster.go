@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/internal/provisioning/conditions"
 	"github.com/evenkeel/evenkeel/sidecar"
 )
 
@@ -67,6 +68,8 @@ type Options struct {
 	Patience time.Duration
 	// Workload has pods and nodes watched, for plans that cover all pending pods.
 	Workload bool
+	// PodConditions count the conditions of pods that are written; nil means that none is.
+	PodConditions *conditions.Metrics
 	// DefaultConstraints are the default spread constraints of the scheduler's profile. If some of
 	// them must hold, services and controllers are watched too, for the Workload.
 	DefaultConstraints []v1.TopologySpreadConstraint
@@ -112,6 +115,7 @@ type Cluster struct {
 	Nodes    *Nodes
 	Recorder *Recorder
 	Workload *Workload // nil unless it is wanted
+	Notices  *Notices  // nil unless conditions of pods are wanted
 
 	running sync.WaitGroup
 }
@@ -121,6 +125,8 @@ var (
 	_ sidecar.Nodes    = (*Nodes)(nil)
 	_ sidecar.Recorder = (*Recorder)(nil)
 	_ sidecar.Workload = (*Workload)(nil)
+
+	_ sidecar.PodNotices = (*Notices)(nil)
 )
 
 // New begins to watch the nodes and to publish events, until ctx ends. It does not wait for the API
@@ -156,6 +162,10 @@ func start(ctx context.Context, client kubernetes.Interface, o Options) (*Cluste
 	if o.Workload {
 		c.Workload = newWorkload(client, &o)
 		c.running.Go(func() { c.Workload.run(ctx) })
+	}
+	if o.PodConditions != nil {
+		c.Notices = newNotices(client, &o)
+		c.running.Go(func() { c.Notices.run(ctx) })
 	}
 	return c, nil
 }

@@ -1,0 +1,177 @@
+package steering
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+// noticeGrace is how long the scheduler may take to use nodes that have come.
+const noticeGrace = 30 * time.Second
+
+// Notice says what is done about a pod that waits for a node, for a condition of the pod.
+type Notice struct {
+	Namespace, Name string
+	UID             types.UID
+	// Acting is true while a node is on its way, and Failed if a scale-up for the pod has failed and
+	// another one is tried.
+	Acting, Failed bool
+	// Message is a sentence.
+	Message string
+}
+
+// awaited is a pod that Cluster Autoscaler has asked nodes for.
+type awaited struct {
+	Notice                 // the last
+	groups map[string]bool // that were increased for it
+	loop   int             // in which it was last asked for
+	at     time.Time       // and when
+	idle   time.Time       // since when none of the groups has nodes on their way; zero if one has
+}
+
+// notice gives a notice about a pod, unless it is what was last said.
+func (s *Machine) notice(a *awaited, acting, failed bool, message string) {
+	if a.Message != "" && a.Acting == acting && a.Failed == failed {
+		return
+	}
+	a.Acting, a.Failed, a.Message = acting, failed, message
+	s.out.Notices = append(s.out.Notices, a.Notice)
+}
+
+// await returns what is known of a pod that is asked for now; nil if it is none of the cluster.
+func (s *Machine) await(pod *v1.Pod) *awaited {
+	if pod.UID == "" || pod.Annotations[consumesRequest] != "" {
+		return nil
+	}
+	a := s.awaited[pod.UID]
+	if a == nil {
+		a = &awaited{Notice: Notice{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, groups: map[string]bool{}}
+		if s.awaited == nil {
+			s.awaited = map[types.UID]*awaited{}
+		}
+		s.awaited[pod.UID] = a
+	}
+	a.loop, a.at, a.idle = s.loop, s.now, time.Time{}
+	return a
+}
+
+// noticeQuestion notes which pods are asked for. If no group is to grow, it says so to those that no
+// group helps, since each is left alone and has nothing on its way.
+func (c *choice) noticeQuestion(p *pick, why string) {
+	if !c.o.NoticePods {
+		return
+	}
+	helped := map[int]bool{}
+	for _, name := range c.names {
+		_, _, off := c.backoff.Active(name, c.now)
+		open := !off && c.shiftedAway(name) == "" || c.at.count(c.view.Groups[name], c.state(name)).inFlight > 0
+		for _, i := range c.options[name].Pods {
+			helped[i] = helped[i] || open
+		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(helped)) {
+		if a := c.await(c.request.Pods[i]); a != nil && p == nil && !helped[i] {
+			c.notice(a, false, false, why)
+		}
+	}
+}
+
+// noticeAnswer says to the pods for which a group was increased that nodes are on their way, or that
+// the cloud has refused them. An increase that was not forwarded says nothing.
+func (s *Machine) noticeAnswer(v Grant, granted int, err error) {
+	if !s.o.NoticePods || v.about == nil || err == nil && granted == 0 || err != nil && !v.refuse && !cloudprovider.Refused(err) || errors.Is(err, ErrNotLeader) {
+		return
+	}
+	id := v.group.ID
+	for _, i := range v.about.served(id) {
+		a := s.await(v.about.from.request.Pods[i])
+		switch {
+		case a == nil, err != nil && a.Message != "" && !a.Acting: // it stays given up
+		case err != nil:
+			s.notice(a, true, true, fmt.Sprintf("node group %s cannot grow: %v", id, err))
+		default:
+			a.groups[id] = true
+			s.notice(a, true, false, "node group "+id+" grows")
+		}
+	}
+}
+
+// served are the pods of the question that get nodes when a group grows, by index. Those of its split
+// get theirs by and by.
+func (p *pick) served(id string) []int {
+	pods := p.from.options[id].Pods
+	if p.split == nil || !slices.ContainsFunc(p.split.members, func(m member) bool { return m.Name == id }) {
+		return pods
+	}
+	pods = slices.Clone(pods)
+	for i := range p.split.members {
+		if o := p.split.members[i].option; o != nil {
+			pods = append(pods, o.Pods...)
+		}
+	}
+	slices.Sort(pods)
+	return slices.Compact(pods)
+}
+
+// noticeFailure says to the pods that wait for a group that it has failed.
+func (s *Machine) noticeFailure(id, why string) {
+	for _, a := range s.inOrder() {
+		if a.Acting && a.groups[id] {
+			delete(a.groups, id)
+			s.notice(a, true, true, fmt.Sprintf("node group %s has failed: %s", id, why))
+		}
+	}
+}
+
+// noticeLoop looks, when a loop has ended, at the pods that it did not ask for: they have room on nodes
+// that are on their way, or nobody does anything about them any more.
+func (s *Machine) noticeLoop() {
+	if len(s.awaited) == 0 {
+		return
+	}
+	at, coming := s.look(), map[string]bool{}
+	for name, g := range s.view.Groups {
+		coming[name] = at.count(g, s.state(name)).inFlight > 0
+	}
+	for _, a := range s.inOrder() {
+		if a.loop == s.loop {
+			continue
+		}
+		waits := false
+		for id := range a.groups {
+			waits = waits || coming[id]
+		}
+		switch {
+		case waits:
+			a.idle = time.Time{}
+			continue
+		case a.idle.IsZero():
+			a.idle = s.now
+		}
+		if s.now.Sub(a.idle) < noticeGrace {
+			continue
+		}
+		if a.Acting {
+			s.notice(a, false, false, "no node is on its way any more, and Cluster Autoscaler asks for none")
+		}
+		if s.now.Sub(a.at) >= s.o.MaxNodeProvisionTime || len(a.groups) > 0 {
+			delete(s.awaited, a.UID)
+		}
+	}
+}
+
+// inOrder are the pods by namespace and name.
+func (s *Machine) inOrder() []*awaited {
+	return slices.SortedFunc(maps.Values(s.awaited), func(a, b *awaited) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+}
