@@ -40,13 +40,15 @@ func TestSidecarInTheCluster(t *testing.T) {
 	defer cancel()
 	plane := controlplane.Start(t, controlplane.Options{Bare: true}) // nobody else changes nodes or leases
 	t.Run("manifests", func(t *testing.T) {
-		dryRun(ctx, t, plane, 40, "rbac", "deploy", "demo", "monitoring", "scheduler-config")
+		dryRun(ctx, t, plane, 42, "rbac", "deploy", "demo", "monitoring", "scheduler-config", "pod-conditions")
 	})
 	t.Run("no rights", func(t *testing.T) { withoutRights(ctx, t, plane) })
 	apply(ctx, t, plane, "rbac")
 	t.Run("fencing", func(t *testing.T) { fencing(ctx, t, plane) })
 	t.Run("nodes", func(t *testing.T) { watchedNodes(ctx, t, plane) })
 	t.Run("events", func(t *testing.T) { publishedEvents(ctx, t, plane) })
+	t.Run("pod conditions", func(t *testing.T) { conditionsOfPods(ctx, t, plane) })
+	t.Run("events and status of the autoscaler", func(t *testing.T) { saidByTheAutoscaler(ctx, t, plane) })
 	t.Run("metrics", func(t *testing.T) { metricsOfASidecar(ctx, t, plane) })
 }
 

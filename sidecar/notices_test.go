@@ -15,7 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/steering"
 )
 
-// notices are what pods were told, without what is told to pods that have a node: nobody writes that.
+// notices are what was said about pods, without pods that have a node: nobody writes that.
 type notices struct {
 	w    *world
 	said map[types.UID][]string
@@ -40,7 +40,7 @@ func (n *notices) Set(notices []steering.Notice) {
 	}
 }
 
-// of are the ways in which pods of a batch were told, with how many pods.
+// of are the sequences of notices about pods of a batch, with how many pods have each.
 func (n *notices) of(prefix string) string {
 	ways := map[string]int{}
 	for uid, said := range n.said {
@@ -55,7 +55,7 @@ func (n *notices) of(prefix string) string {
 	return text
 }
 
-func TestPodsAreToldWhatIsDoneAboutThem(t *testing.T) {
+func TestNoticesSayWhatIsDoneAboutPods(t *testing.T) {
 	out := func(end time.Duration, groups ...string) fake.Config {
 		return fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: groups}, Window: fake.Window{End: end}}}}
 	}
@@ -95,7 +95,7 @@ func TestPodsAreToldWhatIsDoneAboutThem(t *testing.T) {
 	}
 }
 
-func TestNothingIsToldUnasked(t *testing.T) {
+func TestNoNoticesUnasked(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		n := &notices{said: map[types.UID][]string{}}
 		s := setup{cloud: fake.Config{Groups: zones(0, 0)}, batches: []autoscaler.Batch{{Pods: podsOf("p", 4, 1)}}}

@@ -113,7 +113,7 @@ type Machine struct {
 	shown        map[string]time.Time // kinds of pods with a topology spread, and beside them, when last asked for
 	sets         map[string]string    // group → first of its set, of the last options
 	awaited      map[types.UID]*awaited
-	closed       map[string]bool      // sets left out because all members are backed off, by first member
+	closed       map[string]bool // sets left out because all members are backed off, by first member
 }
 
 // New returns a machine that knows nothing yet. The writer names this process in the journal; empty

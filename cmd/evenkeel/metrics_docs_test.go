@@ -15,6 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/federation/members"
 	federation "github.com/evenkeel/evenkeel/federation/reconcile"
 	"github.com/evenkeel/evenkeel/internal/controller"
+	"github.com/evenkeel/evenkeel/internal/provisioning/conditions"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/internal/webhooks"
 	"github.com/evenkeel/evenkeel/sidecar"
@@ -29,7 +30,10 @@ var metricsPage = []struct {
 	register func(prometheus.Registerer)
 }{
 	{"Servers and connections", func(r prometheus.Registerer) { serving.NewMetrics(r) }},
-	{"evenkeel sidecar", func(r prometheus.Registerer) { sidecar.NewMetrics(r) }},
+	{"evenkeel sidecar", func(r prometheus.Registerer) {
+		sidecar.NewMetrics(r)
+		conditions.NewMetrics(r, sidecarMetrics)
+	}},
 	{"evenkeel controller", func(r prometheus.Registerer) { // a catalog takes all
 		_, _ = controller.NewMetrics(r)
 		_, _ = reconcile.NewMetrics(r)

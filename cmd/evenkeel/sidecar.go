@@ -37,6 +37,8 @@ const (
 	// The minimum interval and the timeout of the calls by which a standby replica checks that the
 	// cloud responds.
 	standbyInterval, standbyTimeout = 5 * time.Second, 2 * time.Second
+	// sidecarMetrics is how the names of the sidecar's own metrics begin.
+	sidecarMetrics = "evenkeel_sidecar_"
 )
 
 // sidecarOptions are the flags of the sidecar.
@@ -129,7 +131,7 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	defer func() { err = errors.Join(err, connection.Close()) }()
 	backend := externalgrpc.NewClient(connection)
 	if o.sidecar.NoticePods {
-		o.cluster.PodConditions = conditions.NewMetrics(registry, "evenkeel_sidecar_")
+		o.cluster.PodConditions = conditions.NewMetrics(registry, sidecarMetrics)
 	}
 	w, err := o.join(ctx, log)
 	if err != nil {
