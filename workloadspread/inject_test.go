@@ -200,3 +200,30 @@ func FuzzObserve(f *testing.F) {
 		}
 	})
 }
+
+// What is read of an annotation is what encoding/json reads.
+func FuzzAssignment(f *testing.F) {
+	for _, text := range []string{
+		`{"name":"web","subset":"a"}`, `{"name":"web","subset":"a","id":"x"}`, `{"name":"web","subset":""}`, `{"subset":"a","name":"web"}`, `{"name":"w\u0065b","subset":"a"}`,
+		`{"name":"a","subset":"b"}}`, `{"name":"a\"","subset":"b"}`, `{"name":"a","subset":"b","id":"c","id":"d"}`, `{"name":"a","subset":"b"} `, `{"name":"a","x":"","subset":"b"}`, "{}", "",
+		`{"name":"","subset":"b","id":""}`, `{"name":"a"b","subset":"b"}`, `{"name":"a","subset":"b","subset":"c"}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var want Assignment
+		ok := json.Unmarshal([]byte(text), &want) == nil
+		if !ok {
+			want = Assignment{}
+		}
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationSpread: text}}}
+		if got, read := AssignmentOf(pod); got != want || read != ok {
+			t.Errorf("%q: read %+v, %v, want %+v, %v", text, got, read, want, ok)
+		}
+		if again, fast := plain(want.String()); !strings.ContainsFunc(want.Name+want.Subset+want.ID, func(c rune) bool {
+			return c < ' ' || c > '~' || strings.ContainsRune(`"\<>&`, c)
+		}) && (!fast || again != want) {
+			t.Errorf("%s is not read fast", want)
+		}
+	})
+}

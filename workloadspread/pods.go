@@ -50,6 +50,7 @@ type member struct {
 	id       string
 	revision string
 	subset   int // -1: none
+	assigned bool
 	ready    bool
 }
 
@@ -62,7 +63,7 @@ func (p *pass) members(pods []*v1.Pod) []member {
 		}
 		m := member{Pod: pod, id: pod.Name, revision: RevisionOf(pod), subset: -1, ready: condition(pod, v1.PodReady) == v1.ConditionTrue}
 		a, ok := AssignmentOf(pod)
-		if ok && a.Name == p.Name {
+		if m.assigned = ok && a.Name == p.Name; m.assigned {
 			m.subset = p.counts.index(a.Subset)
 			if a.ID != "" {
 				m.id = a.ID
@@ -105,7 +106,7 @@ func (p *pass) classify() {
 		if m.subset >= 0 {
 			room[m.revision][m.subset] = max(room[m.revision][m.subset]-1, min(room[m.revision][m.subset], 0))
 		}
-		if a, ok := AssignmentOf(m.Pod); (!ok || a.Name != p.Name) && m.Spec.NodeName != "" && p.Nodes[m.Spec.NodeName] != nil {
+		if !m.assigned && m.Spec.NodeName != "" && p.Nodes[m.Spec.NodeName] != nil {
 			order = append(order, i)
 		}
 	}

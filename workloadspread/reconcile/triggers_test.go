@@ -1,0 +1,176 @@
+package reconcile
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/owners"
+	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// stage is triggers with a queue.
+type stage struct {
+	*triggers
+	t     *testing.T
+	queue queue
+}
+
+func newStage(t *testing.T, objects ...client.Object) *stage {
+	t.Helper()
+	b := newBench(t, objects...)
+	s := &stage{t: t, triggers: &triggers{cached: b.server, owners: owners.New(b.server, nil), pods: &seen{}, clock: clock.RealClock{}}}
+	s.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(s.queue.ShutDown)
+	if err := s.attach(t.Context(), s.queue); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// asked are the WorkloadSpreads that are asked for within a time.
+func (s *stage) asked(within time.Duration) (names []string) {
+	time.Sleep(within)
+	synctest.Wait()
+	for s.queue.Len() > 0 {
+		r, _ := s.queue.Get()
+		names = append(names, r.Name)
+		s.queue.Done(r)
+	}
+	return names
+}
+
+func (s *stage) wants(when string, within time.Duration, want ...string) {
+	s.t.Helper()
+	if got := s.asked(within); fmt.Sprint(got) != fmt.Sprint(want) {
+		s.t.Errorf("%s: asked for %v, want %v", when, got, want)
+	}
+}
+
+// A change of a pod leads to a pass over the WorkloadSpread of its workload, and over no other once
+// the owners are known; in a namespace without any, to none.
+func TestWhichPodsMatter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := spreadOver(subset("a", ""))
+		other.Name, other.UID, other.Spec.TargetRef.Name = "other", "other", "other"
+		s := newStage(t, append(deployed(1), spreadOver(subset("a", "")), other)...)
+		create := func(pod *v1.Pod) { s.changes().Create(t.Context(), event.CreateEvent{Object: pod}, s.queue) }
+		elsewhere := replica(1, "r1", "")
+		elsewhere.Namespace = "elsewhere"
+		create(elsewhere)
+		s.wants("in another namespace", time.Second)
+		create(replica(1, "r1", "a"))
+		if got := s.asked(settle); len(got) != 2 {
+			t.Errorf("before the owners are known: asked for %v, want both", got)
+		}
+		refs := s.pods.in("shop")
+		if len(refs) != 1 || refs[0].UID != "r1" {
+			t.Fatalf("the owners are %v", refs)
+		}
+		if _, err := s.owners.Of(t.Context(), "shop", &refs[0]); err != nil {
+			t.Fatal(err)
+		}
+		create(replica(2, "r1", "a"))
+		s.wants("afterwards", settle, "web")
+		lone := replica(3, "r1", "")
+		lone.OwnerReferences = nil
+		create(lone)
+		s.wants("without a controller", time.Second)
+		substitute := replica(4, "", "")
+		substitute.Annotations = map[string]string{workloadspread.AnnotationSubstitute: "x"}
+		substitute.OwnerReferences = []metav1.OwnerReference{{Kind: v1alpha1.KindWorkloadSpread, Name: "web", UID: "spread"}}
+		create(substitute)
+		s.wants("a substitute", settle, "web")
+
+		for i := range 2 {
+			s.changes().Delete(t.Context(), event.DeleteEvent{Object: replica(1+i, "r1", "a")}, s.queue)
+		}
+		s.wants("deleted", settle, "web")
+		if refs := s.pods.in("shop"); len(refs) != 0 {
+			t.Errorf("the owners are %v", refs)
+		}
+		s.workload(scale.Target{Namespace: "shop", Name: "other"})
+		s.wants("the workload", 0, "other")
+	})
+}
+
+// Of the changes of a pod, those count that a decision depends on: conditions too, but not what
+// containers and probes report. A pod that ends is looked at at once.
+func TestWhichChangesOfAPodMatter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, append(deployed(1), spreadOver(subset("a", "")))...)
+		s.pods.add(replica(1, "r1", "a"))
+		refs := s.pods.in("shop")
+		if _, err := s.owners.Of(t.Context(), "shop", &refs[0]); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			what   string
+			change func(*v1.Pod)
+			within time.Duration
+			wanted bool
+		}{
+			{"nothing", func(*v1.Pod) {}, time.Second, false},
+			{"a restart", func(p *v1.Pod) { p.Status.ContainerStatuses = []v1.ContainerStatus{{RestartCount: 1}} }, time.Second, false},
+			{"a probe", func(p *v1.Pod) { p.Status.Conditions[0].LastProbeTime = metav1.Now() }, time.Second, false},
+			{"it is not ready", func(p *v1.Pod) { p.Status.Conditions[0].Status = v1.ConditionFalse }, settle, true},
+			{"it cannot be scheduled", func(p *v1.Pod) { waits(p, noon) }, settle, true},
+			{"the autoscaler acts", func(p *v1.Pod) {
+				p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: "NodeProvisioningInProgress", Status: v1.ConditionTrue})
+			}, settle, true},
+			{"a label", func(p *v1.Pod) { p.Labels["app"] = "canary" }, settle, true},
+			{"its cost", func(p *v1.Pod) { p.Annotations[workloadspread.AnnotationCost] = "7" }, settle, true},
+			{"it fails", func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }, 0, true},
+			{"it is being deleted", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }, 0, true},
+		} {
+			before, after := replica(1, "r1", "a"), replica(1, "r1", "a")
+			c.change(after)
+			s.changes().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, s.queue)
+			var want []string
+			if c.wanted {
+				want = []string{"web"}
+			}
+			s.wants(c.what, c.within, want...)
+		}
+		if s.pods.of["shop"][types.UID("r1")].pods != 1 {
+			t.Error("updates change the number of pods")
+		}
+	})
+}
+
+// What admission notes in a status leads to a pass in the second in which it expires, and a status
+// that says nothing of the kind to none.
+func TestWhatAdmissionNotesExpiresOnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		before, after := spreadOver(subset("a", "3")), spreadOver(subset("a", "3"))
+		update := func() {
+			s.spreads().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, s.queue)
+		}
+		update()
+		s.wants("nothing is noted", time.Hour)
+		at := metav1.NewTime(time.Now())
+		after.Status.VersionedSubsetStatuses = map[string][]v1alpha1.WorkloadSubsetCount{"r1": {{Name: "a", CreatingPods: map[string]metav1.Time{"x": at}}}}
+		update()
+		s.wants("before", 30*time.Second-time.Millisecond)
+		s.wants("at the second", time.Millisecond, "web")
+		after.Status.VersionedSubsetStatuses["r1"][0].DeletingPods = map[string]metav1.Time{"y": metav1.NewTime(time.Now())}
+		update()
+		s.wants("it is over already", settle, "web")
+		after.Generation++
+		update()
+		s.wants("another spec", 0, "web")
+	})
+}
