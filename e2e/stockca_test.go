@@ -29,6 +29,8 @@ type trial struct {
 	// demands are one for each machine type.
 	demands []demand
 	boot    time.Duration
+	// late is how much later than its order the cloud lists a machine.
+	late time.Duration
 	// pinned are more pods of the first demand, for zone-b alone.
 	pinned int32
 	// stuck are pods of the first demand for which there will be no room.

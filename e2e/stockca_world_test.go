@@ -41,8 +41,8 @@ func newWorld(ctx context.Context, t *testing.T, c trial, balanced bool) *world 
 	if c.provision > 0 {
 		c.flags = append(slices.Clone(c.flags), "--max-node-provision-time="+c.provision.String())
 	}
-	w.cloud = time.Now()
 	cloud := evenkeel.StartFakeCloud(t, w.plane.Kubeconfig, c.write(t))
+	w.cloud = time.Now()
 	w.ordered = autoscaler.NewTap(t, cloud.Address)
 	w.fill(ctx, t)
 	stock := autoscaler.Options{Kubeconfig: w.plane.Kubeconfig, Provider: w.ordered.Address, Args: c.flags}
@@ -139,6 +139,7 @@ func (c trial) write(t *testing.T) string {
 			Size: int32(g.size), Min: int32(c.mins[g.name]), Max: ptr.To(int32(g.max)),
 			NodeTimes: v1alpha1.NodeTimes{
 				BootTime: &metav1.Duration{Duration: c.boot}, RegistrationDelay: &metav1.Duration{Duration: registration}, ReadyDelay: &metav1.Duration{},
+				ListDelay: &metav1.Duration{Duration: c.late},
 			},
 		})
 	}

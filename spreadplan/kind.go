@@ -78,7 +78,7 @@ func Spreads(pod *v1.Pod) bool {
 // says what is the matter.
 func ReadKind(key string, pod *v1.Pod) (k *Kind, why string) {
 	k = &Kind{Key: key, Pod: pod, requests: Requests(pod), affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
-	if why := uncovered(pod); why != "" {
+	if why := Uncovered(pod); why != "" {
 		return nil, why
 	}
 	constraints, err := topologyspread.Hard(pod)
@@ -102,8 +102,9 @@ func ReadKind(key string, pod *v1.Pod) (k *Kind, why string) {
 	return k, ""
 }
 
-// uncovered says why plain arithmetic does not cover a pod; it is empty if it does.
-func uncovered(pod *v1.Pod) string {
+// Uncovered says why plain arithmetic does not cover a pod, leaving its topology spread aside; it is
+// empty if it does.
+func Uncovered(pod *v1.Pod) string {
 	if a := pod.Spec.Affinity; a != nil {
 		switch {
 		case a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0:

@@ -69,6 +69,19 @@ func (n counted) troubled() bool {
 	return n.broken >= troubledNodes && float64(n.broken) > troubledShare*float64(n.broken+n.ready)
 }
 
+// down reports whether what the group had in service has failed, be it a single node.
+func (n counted) down() bool { return n.troubled() || n.broken > 0 && n.ready == 0 }
+
+// watchDown notes since when the group is down.
+func (b *groupState) watchDown(n counted, now time.Time) {
+	switch {
+	case !n.down():
+		b.down = time.Time{}
+	case b.down.IsZero():
+		b.down = now
+	}
+}
+
 // unhealthy reports whether Cluster Autoscaler leaves the group out for a reason that has nothing
 // to do with its requests: the nodes are in trouble, or there are no instances although some were
 // ordered, or nodes are on their way that it has not asked for.

@@ -17,8 +17,11 @@ type groupState struct {
 	// scale-up request for the group and has not backed it off. False if unknown: that costs a
 	// loop, not a node.
 	seen bool
-	// extra counts the nodes on their way that were granted beyond what was asked.
-	extra int
+	// extra counts the nodes on their way that Cluster Autoscaler has not asked for: granted beyond
+	// what was asked, or ordered by a process of it before this one. unshown reports whether it is not
+	// shown them, so that it lets the group grow and asks for them.
+	extra   int
+	unshown bool
 	// away reports whether Cluster Autoscaler may leave the group out until its nodes are ready:
 	// nodes on their way for which it holds no request, as after its restart, make it take the
 	// group to be unhealthy.
@@ -26,6 +29,16 @@ type groupState struct {
 	// missed counts the questions in a row in which the group had no option for no known reason.
 	// One may be due to a failed call.
 	missed int
+	// guessed reports whether it is only a guess from the questions that Cluster Autoscaler does not
+	// count the group's nodes on their way; doubts counts the loops in a row in which less was granted
+	// because of it, or because pods might run on these nodes.
+	guessed bool
+	doubts  streak
+	// absent counts the loops in a row in which the group had no option while away.
+	absent streak
+	// down is the time since which no node of the group that was in service is ready, or most are not;
+	// zero if that is not so.
+	down time.Time
 	// asked is the time of the last increase that was answered with success, ordered that of the
 	// last order.
 	asked, ordered time.Time
@@ -62,6 +75,22 @@ type groupState struct {
 	// grant is the last increase of which some nodes were granted, until the next question shows
 	// its result.
 	grant *grant
+}
+
+// streak counts loops in a row, each once.
+type streak struct{ loops, last int }
+
+// in counts a loop, unless it was counted before, and returns how many there are.
+func (k *streak) in(loop int) int {
+	switch {
+	case k.last == loop:
+	case k.last == loop-1:
+		k.loops++
+	default:
+		k.loops = 1
+	}
+	k.last = loop
+	return k.loops
 }
 
 // grant is what was granted for some pods.

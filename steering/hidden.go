@@ -10,15 +10,38 @@ import (
 // a few nodes are missing that it has not asked for. A group that was granted more than was asked is
 // like that until its nodes are ready. That does no harm, unless more is needed meanwhile: pods have
 // come, or nodes elsewhere have failed. Then these nodes are left out of the target size that
-// Cluster Autoscaler reads, until it has asked for the group again.
+// Cluster Autoscaler reads, until it has asked for the group again. So it is with all nodes on their
+// way when a new process of it begins, and with those of a group that it leaves out for no known
+// reason: it may have lost its request for them.
 
-// Shown returns the target size of a group as Cluster Autoscaler reads it.
+// Shown returns the target size of a group as Cluster Autoscaler reads it. It is not below the group's
+// minimum, to which Cluster Autoscaler would raise it, on account of that.
 func (s *Machine) Shown(id string) int {
 	b := s.state(id)
-	if b.extra > 0 && !s.needed.Before(b.asked.Truncate(time.Second)) {
-		return b.target - b.extra
+	if b.extra == 0 || !s.HidesFailures() || !b.unshown && s.needed.Before(b.asked.Truncate(time.Second)) {
+		return b.target
 	}
-	return b.target
+	minimum := 0
+	if g := s.view.group(id); g != nil {
+		minimum = g.MinSize
+	}
+	return max(b.target-b.extra, min(b.target, minimum))
+}
+
+// hide leaves the nodes of all groups that are on their way out of what a new process of Cluster
+// Autoscaler is shown.
+func (s *Machine) hide(at *observation) {
+	for id, g := range s.view.Groups {
+		s.state(id).hide(g, at)
+	}
+}
+
+// hide leaves what is on its way out of what Cluster Autoscaler is shown.
+func (b *groupState) hide(g *Group, at *observation) {
+	if !g.ZeroOrMax {
+		b.extra = at.count(g, b).expected
+		b.unshown = b.extra > 0
+	}
 }
 
 // HasExtra reports whether some group has nodes on their way that Cluster Autoscaler has not asked
@@ -49,4 +72,6 @@ func (s *Machine) needMore(since time.Time) {
 }
 
 // answered counts what an answered increase has left of the nodes that nobody has asked for.
-func (b *groupState) answered(asked, granted int) { b.extra = max(0, b.extra+granted-asked) }
+func (b *groupState) answered(asked, granted int) {
+	b.extra, b.unshown = max(0, b.extra+granted-asked), false
+}

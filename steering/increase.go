@@ -75,6 +75,7 @@ func (s *Machine) Order(v *Grant, journalErr error) error {
 		b.order.Delta = v.Nodes
 	}
 	b.resize(v.Nodes)
+	b.watchEmpty(v.group, s.now)
 	return nil
 }
 
@@ -359,7 +360,7 @@ func (s *Machine) Answered(v Grant, err error, received bool, connection string)
 		s.note(Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Reason: v.reason, Error: err.Error()})
 		return err
 	}
-	b.seen, b.away = received && !v.restored, false
+	b.seen, b.away, b.guessed, b.doubts = received && !v.restored, false, false, streak{}
 	b.asked, s.raised[id] = s.now, granted != v.asked
 	b.answered(v.asked, granted)
 	s.unconfirmed = &answer{id, b.asked, connection, true}

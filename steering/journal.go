@@ -46,6 +46,7 @@ type journalGroup struct {
 	Seen    bool      `json:"seen,omitempty"`
 	Away    bool      `json:"away,omitempty"`
 	Extra   int       `json:"extra,omitempty"`
+	Unshown bool      `json:"unshown,omitempty"`
 	Asked   time.Time `json:"asked,omitzero"`
 	Order   *order    `json:"order,omitempty"`
 	Ordered time.Time `json:"ordered,omitzero"`
@@ -140,7 +141,10 @@ func (s *Machine) JournalRead(text []byte, err error) {
 func (s *Machine) NewProcess(asked bool) {
 	s.process = s.now
 	for _, b := range s.groups {
-		b.seen, b.away, b.extra = false, true, 0
+		b.seen, b.away, b.extra, b.guessed = false, true, 0, false
+	}
+	if s.renewed = s.view == nil; !s.renewed {
+		s.hide(s.look())
 	}
 	if !asked {
 		s.plan, s.pick, s.stopped, s.unread, s.balancing, s.unasked = nil, nil, false, false, false, false
@@ -164,7 +168,7 @@ func (s *Machine) journal() journal {
 		if r, ok := refusals[id]; ok {
 			refusal = &r
 		}
-		entry := journalGroup{Seen: b.seen, Away: b.away, Extra: b.extra, Asked: b.asked, Ordered: b.ordered, Order: b.order, journalFailure: b.journalFailure(refusal)}
+		entry := journalGroup{Seen: b.seen, Away: b.away, Extra: b.extra, Unshown: b.unshown, Asked: b.asked, Ordered: b.ordered, Order: b.order, journalFailure: b.journalFailure(refusal)}
 		if entry.Seen || entry.Away || entry.Order != nil || entry.Backoff != nil || s.now.Sub(b.asked) < s.o.MaxNodeProvisionTime {
 			j.Groups[id] = entry
 		}
@@ -181,7 +185,7 @@ func (s *Machine) restore(j journal) {
 	for id, entry := range j.Groups {
 		b := s.state(id)
 		b.seen = entry.Seen && entry.Order == nil
-		b.away, b.asked, b.ordered, b.extra = entry.Away, entry.Asked, entry.Ordered, entry.Extra
+		b.away, b.asked, b.ordered, b.extra, b.unshown = entry.Away, entry.Asked, entry.Ordered, entry.Extra, entry.Unshown
 		b.restoreFailure(entry.journalFailure)
 		if entry.Order != nil {
 			b.asked = entry.Order.At

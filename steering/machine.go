@@ -95,6 +95,7 @@ type Machine struct {
 	ignored     bool            // it did not follow the last pick
 	unasked     bool            // it scales up without asking the expander
 	process     time.Time       // when its present process was first noticed
+	renewed     bool            // that was before the first reading
 	journalErr  error
 	unsaved     int // increases in a row that got nothing because of it
 	// unsavedSince is when the first of them did

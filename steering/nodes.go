@@ -49,7 +49,8 @@ func (n counted) overcounted() int { return n.expected - n.inFlight }
 // count returns how many of the group's nodes are ready and how many are on their way. Cluster
 // Autoscaler expects ordered nodes, instances that are within the provision time, and nodes that
 // are within the startup time. Nodes that were ready before, are written off, or are not ready
-// after the provision time are not on their way; Cluster Autoscaler does not know that.
+// after the provision time are not on their way, nor are those ordered before the nodes in service
+// failed; Cluster Autoscaler does not know that.
 func (s *observation) count(g *Group, b *groupState) counted {
 	var n counted
 	lost, useless := 0, b.off.missing
@@ -83,6 +84,9 @@ func (s *observation) count(g *Group, b *groupState) counted {
 	}
 	n.expected = max(0, b.target-n.ready-lost)
 	n.inFlight = max(0, n.expected-useless)
+	if n.down() && !b.down.IsZero() && !b.ordered.After(b.down) {
+		n.inFlight = 0
+	}
 	n.due += max(0, b.target-g.existing()-b.off.missing)
 	return n
 }

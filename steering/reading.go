@@ -186,12 +186,20 @@ func (s *Machine) Show(v *Cloud) {
 		s.settleByReading(g, b)
 		b.watchEmpty(g, at.now)
 		s.watch(before.group(id), g, b, wasReady)
+		b.watchDown(at.count(g, b), at.now)
 		n := at.count(g, b)
+		if n.inFlight != b.coming.Nodes() {
+			b.doubts = streak{}
+		}
 		b.follow(n.inFlight, before, v.At)
 		b.extra = min(b.extra, n.expected)
 		if n.expected == 0 {
 			b.seen, b.away = false, false // nothing to come: Cluster Autoscaler drops its request now
 		}
+	}
+	if s.renewed {
+		s.renewed = false
+		s.hide(at)
 	}
 	if !s.holds(at) {
 		s.provided = provided{}

@@ -187,7 +187,7 @@ func (c *choice) away(chosen string) []member {
 		if c.options[name] != nil || g == nil || off || c.shiftedAway(name) != "" || g.ZeroOrMax || c.at.count(g, b).troubled() {
 			continue
 		}
-		if b.missed == 1 || b.away && c.Machine.unseen(g, c.at) > 0 {
+		if b.missed == 1 || b.away && b.absent.loops <= maxDoubts && c.Machine.unseen(g, c.at) > 0 {
 			m := c.member(name)
 			m.limited = true
 			out = append(out, m)
@@ -208,20 +208,33 @@ func (c *choice) unseenElsewhere(s *split) int {
 		if unseen == 0 {
 			continue
 		}
-		template := c.template(name)
-		usable := 0
-		for _, m := range s.members {
-			if template == nil {
-				usable = unseen
-				break
-			}
-			if pods := len(m.pods()); pods > 0 {
-				usable = max(usable, ceilDiv(c.accepted(m.option, template)*m.count(), pods))
-			}
-		}
-		n += min(unseen, usable)
+		n += min(unseen, c.usable(s, name, unseen))
 	}
 	return n
+}
+
+// usable returns how many nodes that are on their way in a group the pods of the set need. What is
+// only a guess counts for a few loops.
+func (c *choice) usable(s *split, name string, unseen int) int {
+	template, b := c.template(name), c.state(name)
+	if template == nil {
+		return unseen
+	}
+	sure, all := 0, 0
+	for _, m := range s.members {
+		if pods := len(m.pods()); pods > 0 {
+			certain, accepted := c.accepted(m.option, template)
+			sure = max(sure, ceilDiv(certain*m.count(), pods))
+			all = max(all, ceilDiv(accepted*m.count(), pods))
+		}
+	}
+	if b.guessed {
+		sure = 0
+	}
+	if sure == all || b.doubts.in(c.loop) > maxDoubts {
+		return sure
+	}
+	return all
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -29,20 +29,42 @@ func (c *choice) noticeUncounted() {
 			continue
 		}
 		absent := c.options[id] == nil && b.target < g.MaxSize && c.wanted(id) && !c.at.unhealthy(g, b)
+		if c.options[id] != nil || !b.away {
+			b.absent = streak{}
+		} else {
+			b.absent.in(c.loop)
+		}
 		if absent {
 			b.missed++
 		} else {
 			b.missed = 0
 		}
-		if g := b.grant; g != nil && g.loop == c.loop-1 && !competing && !slices.ContainsFunc(g.pods, func(id types.UID) bool { return !pending[id] }) {
-			b.seen = false // no pod found room on the new nodes
+		if last := b.grant; last != nil && last.loop == c.loop-1 && !competing && !slices.ContainsFunc(last.pods, func(id types.UID) bool { return !pending[id] }) {
+			b.guess() // no pod found room on the new nodes
 		}
 		b.grant = nil // a loop without a question: Cluster Autoscaler was content
 		if b.seen && absent {
-			b.seen, b.away = false, true // similar groups could grow for pods that would run here, and this one could not
+			b.guess() // similar groups could grow for pods that would run here, and this one could not
+			b.away = true
+			b.hide(g, c.at)
 		}
 	}
 }
+
+// guess notes that Cluster Autoscaler seems not to count the group's nodes on their way.
+func (b *groupState) guess() {
+	b.guessed = b.guessed || b.seen
+	b.seen = false
+}
+
+// maxDoubts is for how many loops in a row less is granted on account of nodes on their way of which
+// it is only a guess that Cluster Autoscaler does not count them, or that the pods could run on them,
+// and for how many a member that it leaves out keeps its part of the split. Then its need counts.
+const maxDoubts = 2
+
+// plain reports whether nothing but its node affinity, tolerations and requests decides where a pod
+// may run.
+func plain(pod *v1.Pod) bool { return !spreadplan.Spreads(pod) && spreadplan.Uncovered(pod) == "" }
 
 // whole reports whether the question has all pending pods. Options of groups near their maximum may
 // lack some.
@@ -55,8 +77,8 @@ func (c *choice) limited(name string) bool {
 	return c.counts[name] >= c.view.Groups[name].MaxSize-c.state(name).target
 }
 
-// wanted reports whether the node affinity of some pod in the options of similar groups accepts the
-// group, and its topology spread cannot have kept it out.
+// wanted reports whether some pod in the options of similar groups may run in the group as well: its
+// node affinity accepts it, and it has nothing like a topology spread that can have kept it out.
 func (c *choice) wanted(id string) bool {
 	template := c.template(id)
 	if template == nil {
@@ -65,7 +87,7 @@ func (c *choice) wanted(id string) bool {
 	for _, other := range c.index.Similar(id) {
 		o := c.options[other]
 		if o != nil && slices.ContainsFunc(o.Pods, func(i int) bool {
-			return !spreadplan.Spreads(c.request.Pods[i]) && spreadplan.Accepts(c.request.Pods[i], template)
+			return plain(c.request.Pods[i]) && spreadplan.Admits(c.request.Pods[i], template)
 		}) {
 			return true
 		}
@@ -85,13 +107,16 @@ func (c *choice) template(id string) *v1.Node {
 	return nil
 }
 
-// accepted counts the pods of an option whose node affinity and selector accept a node.
-func (c *choice) accepted(o *Option, node *v1.Node) int {
-	n := 0
+// accepted counts the pods of an option whose node affinity and selector accept a node, and those of
+// them for which nothing else matters.
+func (c *choice) accepted(o *Option, node *v1.Node) (certain, accepted int) {
 	for _, i := range o.Pods {
-		if spreadplan.Accepts(c.request.Pods[i], node) {
-			n++
+		if pod := c.request.Pods[i]; spreadplan.Accepts(pod, node) {
+			accepted++
+			if plain(pod) {
+				certain++
+			}
 		}
 	}
-	return n
+	return certain, accepted
 }
