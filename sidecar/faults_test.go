@@ -59,8 +59,28 @@ func newFaultCase(seed uint64, zone int) *faultCase {
 	limit := []time.Duration{2 * time.Minute, 5 * time.Minute, 15 * time.Minute}[r.IntN(3)]
 	c.ca.BindDelay = time.Duration(r.IntN(2)) * 5 * time.Second
 	c.about += fmt.Sprintf(", provision time %s, sizes %v", limit, sizes)
+	c.disturb(rand.New(rand.NewPCG(seed, 3)))
 	c.setup = c.provisioned(limit)
 	return c
+}
+
+// disturb has the cloud list new instances late in some worlds, and Cluster Autoscaler start anew
+// after an increase in some. Alone it runs on there, since it orders anew what is on its way.
+func (c *faultCase) disturb(r *rand.Rand) {
+	if r.IntN(3) == 0 {
+		late := time.Duration(5+r.IntN(56)) * time.Second
+		for i := range c.cloud.Groups {
+			c.cloud.Groups[i].ListDelay = late
+		}
+		c.told = max(c.told, late)
+		c.about += fmt.Sprintf(", listed after %s", late)
+	}
+	if r.IntN(4) > 0 {
+		return
+	}
+	at := 1 + r.IntN(6)
+	c.about += fmt.Sprintf(", crash at increase %d", at)
+	c.fault = crashAfter(at)
 }
 
 // fail has a zone fail in one of the ways there are.
@@ -199,7 +219,12 @@ func (c *faultCase) compare(t testing.TB) delay {
 	t.Helper()
 	events := told{}
 	c.sidecar.Recorder = events
-	d := c.against(newWorld(t, c.setup), c.sameChoice(t))
+	undisturbed := c.setup
+	undisturbed.fault = nil
+	d := c.against(newWorld(t, c.setup), undisturbed.sameChoice(t))
+	if c.fault != nil {
+		d.grace += aLoop
+	}
 	d.shut = events["SetBackedOff"] > 0
 	return d
 }

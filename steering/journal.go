@@ -47,6 +47,7 @@ type journalGroup struct {
 	Away    bool      `json:"away,omitempty"`
 	Extra   int       `json:"extra,omitempty"`
 	Unshown bool      `json:"unshown,omitempty"`
+	Guessed bool      `json:"guessed,omitempty"`
 	Asked   time.Time `json:"asked,omitzero"`
 	Order   *order    `json:"order,omitempty"`
 	Ordered time.Time `json:"ordered,omitzero"`
@@ -168,7 +169,7 @@ func (s *Machine) journal() journal {
 		if r, ok := refusals[id]; ok {
 			refusal = &r
 		}
-		entry := journalGroup{Seen: b.seen, Away: b.away, Extra: b.extra, Unshown: b.unshown, Asked: b.asked, Ordered: b.ordered, Order: b.order, journalFailure: b.journalFailure(refusal)}
+		entry := journalGroup{Seen: b.seen, Away: b.away, Extra: b.extra, Unshown: b.unshown, Guessed: b.guessed, Asked: b.asked, Ordered: b.ordered, Order: b.order, journalFailure: b.journalFailure(refusal)}
 		if entry.Seen || entry.Away || entry.Order != nil || entry.Backoff != nil || s.now.Sub(b.asked) < s.o.MaxNodeProvisionTime {
 			j.Groups[id] = entry
 		}
@@ -185,7 +186,8 @@ func (s *Machine) restore(j journal) {
 	for id, entry := range j.Groups {
 		b := s.state(id)
 		b.seen = entry.Seen && entry.Order == nil
-		b.away, b.asked, b.ordered, b.extra, b.unshown = entry.Away, entry.Asked, entry.Ordered, entry.Extra, entry.Unshown
+		b.away, b.asked, b.ordered = entry.Away, entry.Asked, entry.Ordered
+		b.extra, b.unshown, b.guessed = entry.Extra, entry.Unshown, entry.Guessed
 		b.restoreFailure(entry.journalFailure)
 		if entry.Order != nil {
 			b.asked = entry.Order.At

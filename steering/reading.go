@@ -194,7 +194,7 @@ func (s *Machine) Show(v *Cloud) {
 		b.follow(n.inFlight, before, v.At)
 		b.extra = min(b.extra, n.expected)
 		if n.expected == 0 {
-			b.seen, b.away = false, false // nothing to come: Cluster Autoscaler drops its request now
+			b.seen, b.away, b.guessed = false, false, false // nothing to come: Cluster Autoscaler drops its request now
 		}
 	}
 	if s.renewed {

@@ -43,7 +43,7 @@ func (c *choice) noticeUncounted() {
 			b.guess() // no pod found room on the new nodes
 		}
 		b.grant = nil // a loop without a question: Cluster Autoscaler was content
-		if b.seen && absent {
+		if absent && (b.seen || b.guessed && !b.away) {
 			b.guess() // similar groups could grow for pods that would run here, and this one could not
 			b.away = true
 			b.hide(g, c.at)
