@@ -88,7 +88,7 @@ func TestAGuessHoldsForTwoLoops(t *testing.T) {
 			t.Fatalf("sizes %v, want %v", f.sizes, want)
 		}
 		if process {
-			m.NewProcess()
+			m.NewProcess(false)
 			if m.Shown("a") != 0 || m.Shown("b") != 0 {
 				t.Errorf("a new process is shown sizes of %d and %d, which it would wait for", m.Shown("a"), m.Shown("b"))
 			}
