@@ -191,6 +191,7 @@ func TestDocumentedFields(t *testing.T) {
 		"docs/zonal-shift.md":     {reflect.TypeFor[v1alpha1.ZonalShiftSpec]()},
 		"docs/scenario.md":        {reflect.TypeFor[v1alpha1.ScenarioSpec]()},
 		"docs/federation.md":      {reflect.TypeFor[v1alpha1.FederatedReplicaSetSpec](), reflect.TypeFor[v1alpha1.FederatedReplicaSetStatus]()},
+		"docs/workloadspread.md":  {reflect.TypeFor[v1alpha1.WorkloadSpreadSpec](), reflect.TypeFor[v1alpha1.WorkloadSpreadStatus]()},
 		"docs/balancer.md":        {reflect.TypeFor[v1alpha1.BalancerSpec](), reflect.TypeFor[v1alpha1.BalancerStatus]()},
 	} {
 		text := strings.Join(readPage(t, page).lines, "\n")
