@@ -16,7 +16,8 @@
 // the workloads of WorkloadSpreads. federation/reconcile
 // does the same in the member clusters of FederatedReplicaSets; federation/members keeps a connection to each
 // member cluster, and knows what runs there and whether it answers; federation/join makes a cluster a
-// member and takes that back. workloadspread/admission answers the webhooks of WorkloadSpreads. Of the
+// member and takes that back. workloadspread/admission answers the webhooks of WorkloadSpreads, and
+// workloadspread/schedule says whether their new pods would find a node. Of the
 // internal ones, simulate plays scenarios in
 // virtual time on the cloud in memory, plan answers planning documents, explain says why the node
 // groups of a fleet are similar or not, and pending what topology spread constraints mean to

@@ -225,6 +225,7 @@ func (o *controllerOptions) run(ctx context.Context, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
+	hooks.partial = len(o.manager.Namespaces) > 0
 	m, err := o.build(config, registry, log, hooks)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/workloadspread/admission"
 	spread "github.com/evenkeel/evenkeel/workloadspread/reconcile"
+	"github.com/evenkeel/evenkeel/workloadspread/schedule"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
 )
 
@@ -41,6 +42,7 @@ var metricsPage = []struct {
 		_, _ = federation.NewMetrics(r)
 		_, _ = webhooks.NewMetrics(r)
 		_, _ = admission.NewMetrics(r)
+		_, _ = schedule.NewMetrics(r)
 		_, _ = spread.NewMetrics(r)
 		_, _ = store.NewMetrics(r)
 	}},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/internal/webhooks"
 	"github.com/evenkeel/evenkeel/workloadspread/admission"
+	"github.com/evenkeel/evenkeel/workloadspread/schedule"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
 )
 
@@ -45,6 +47,7 @@ var exemptNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, 
 
 // webhookFlags are the flags of the webhooks of WorkloadSpreads.
 type webhookFlags struct {
+	simulation                     simulationFlags
 	address                        string
 	service, secret, configuration string
 	hosts                          []string
@@ -63,10 +66,11 @@ func (o *webhookFlags) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.files.Key, "webhook-key", "", "key of --webhook-cert")
 	f.StringVar(&o.files.CACert, "webhook-cacert", "", "authorities of --webhook-cert, to be kept in the caBundle of the configurations")
 	f.DurationVar(&o.drain, "webhook-shutdown-delay", 5*time.Second, "how long the webhooks are still answered at shutdown, until API servers call other replicas")
+	o.simulation.addTo(f)
 }
 
 func (o *webhookFlags) validate() error {
-	if err := checkFiles("webhook-", o.files); err != nil {
+	if err := cmp.Or(checkFiles("webhook-", o.files), o.simulation.validate()); err != nil {
 		return err
 	}
 	for _, name := range []struct{ flag, value string }{
@@ -101,6 +105,8 @@ type spreadWebhooks struct {
 	namespace string // of the program
 	admission admission.Options
 	store     store.Options
+	simulated schedule.Options
+	partial   bool // some namespaces are watched only
 	log       logr.Logger
 
 	wanted bool // the controller of WorkloadSpreads is chosen
@@ -116,9 +122,10 @@ type spreadWebhooks struct {
 func newSpreadWebhooks(flags webhookFlags, namespace string, registry prometheus.Registerer, log logr.Logger) (*spreadWebhooks, error) {
 	w := &spreadWebhooks{flags: flags, namespace: namespace, log: log, ended: make(chan struct{})}
 	w.admission = admission.Options{Namespace: namespace, Log: log, Cover: w.cover}
-	var problems [2]error
+	var problems [3]error
 	w.admission.Metrics, problems[0] = admission.NewMetrics(registry)
 	w.store.Metrics, problems[1] = store.NewMetrics(registry)
+	w.simulated, problems[2] = flags.simulation.options(log, registry)
 	return w, errors.Join(problems[:]...)
 }
 
@@ -142,6 +149,16 @@ func (w *spreadWebhooks) setUp(config *rest.Config) func(manager.Manager) (*stor
 
 // handle makes the handlers.
 func (w *spreadWebhooks) handle(mgr manager.Manager, live client.Client, status *store.Store) error {
+	switch {
+	case w.flags.simulation.off:
+	case w.partial:
+		w.log.Info("Nothing is simulated for new pods: with --namespace it is not known what runs on the nodes")
+	default:
+		var err error
+		if w.admission.Simulator, err = w.flags.simulation.start(mgr, live, w.simulated); err != nil {
+			return err
+		}
+	}
 	w.admission.Events = mgr.GetEventRecorder("evenkeel-webhooks")
 	answers := admission.New(mgr.GetCache(), live, status, w.admission)
 	ctx := context.Background()

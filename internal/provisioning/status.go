@@ -35,6 +35,10 @@ type Group struct {
 	Growing bool
 	// Since is when the state of its scale-ups changed last, in whole seconds.
 	Since time.Time
+	// Paused is true while it may not grow because a scale-up has failed.
+	Paused bool
+	// Full is true while it has as many nodes as it may have.
+	Full bool
 }
 
 // statusText is the part of the status that matters.
@@ -53,6 +57,7 @@ type statusText struct {
 				LongUnregistered int `json:"longUnregistered"`
 			} `json:"nodeCounts"`
 			CloudProviderTarget int `json:"cloudProviderTarget"`
+			MaxSize             int `json:"maxSize"`
 		} `json:"health"`
 		ScaleUp struct {
 			Status             string      `json:"status"`
@@ -84,7 +89,10 @@ func ParseStatus(text string) (Status, error) {
 		missing := g.Health.CloudProviderTarget - counts.Registered.Ready - counts.Registered.Unready.Total - counts.LongUnregistered
 		// An autoscaler that was restarted does not remember what it ordered, but counts on the nodes.
 		growing := g.ScaleUp.Status == "InProgress" || g.ScaleUp.Status == "NoActivity" && missing > 0
-		s.Groups[g.Name] = Group{Growing: growing, Since: g.ScaleUp.LastTransitionTime.Time}
+		s.Groups[g.Name] = Group{
+			Growing: growing, Since: g.ScaleUp.LastTransitionTime.Time,
+			Paused: g.ScaleUp.Status == "Backoff", Full: g.Health.MaxSize > 0 && g.Health.CloudProviderTarget >= g.Health.MaxSize,
+		}
 	}
 	return s, nil
 }

@@ -36,6 +36,23 @@ var startupTaintPrefixes = []string{
 	"ignore-taint.cluster-autoscaler.kubernetes.io/",
 }
 
+// startingTaints are those of them that a node carries until it is ready for the first time, besides that
+// of nodes that are not ready.
+var startingTaints = []string{
+	v1.TaintNodeNetworkUnavailable,
+	"node.cloudprovider.kubernetes.io/uninitialized",
+	"node.cilium.io/agent-not-ready",
+	"karpenter.sh/unregistered",
+}
+
+// StartsWith reports whether a taint is one that a node carries only while it starts. StartupTaints
+// are the keys of further ones. That of nodes that are not ready is none of them: nodes that fail get
+// it too.
+func StartsWith(key string, startupTaints []string) bool {
+	return slices.Contains(startingTaints, key) || slices.Contains(startupTaints, key) ||
+		slices.ContainsFunc(startupTaintPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
 // nameFor is the name of the template of a group, also as its hostname.
 func nameFor(group string) string { return "template-node-for-" + group }
 
@@ -90,8 +107,7 @@ func cleanNode(group string, n *v1.Node, startupTaints []string) *v1.Node {
 }
 
 func isTransient(key string, startupTaints []string) bool {
-	return slices.Contains(transientTaints, key) || slices.Contains(startupTaints, key) ||
-		slices.ContainsFunc(startupTaintPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	return slices.Contains(transientTaints, key) || StartsWith(key, startupTaints)
 }
 
 // cleanPod returns a copy that is bound to no node, neither by name nor by the node affinity that

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,7 +77,8 @@ func unmarked(raw []byte, pod *v1.Pod) ([]byte, error) {
 type newPod struct {
 	workloadspread.NewPod
 	inSubset  []injected
-	generated bool // its name
+	simulated *v1.Pod // one of the pods that were simulated; nil if none was
+	generated bool    // its name
 }
 
 type injected struct {
@@ -101,7 +103,7 @@ func (s *Server) prepare(ctx context.Context, r *admissionv1.AdmissionRequest, o
 	}
 	strategy := o.Spec.ScheduleStrategy
 	if s.o.Simulator != nil && strategy.Type == v1alpha1.ScheduleAdaptive && (strategy.Adaptive == nil || !strategy.Adaptive.DisableSimulationSchedule) {
-		p.Room = s.o.Simulator.Room(ctx, pods)
+		p.Room, p.simulated = s.o.Simulator.Room(ctx, pods), pods[0]
 	}
 	return p
 }
@@ -187,6 +189,14 @@ func (s *Server) decide(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newP
 
 // answer is the pod in its subset, or why it is refused.
 func (s *Server) answer(o *v1alpha1.WorkloadSpread, pod *v1.Pod, p *newPod, a workloadspread.Admission) (*v1.Pod, error) {
+	out, err := s.result(o, pod, p, a)
+	if p.simulated != nil {
+		s.o.Simulator.Decided(cmp.Or(out, p.simulated), err == nil)
+	}
+	return out, err
+}
+
+func (s *Server) result(o *v1alpha1.WorkloadSpread, pod *v1.Pod, p *newPod, a workloadspread.Admission) (*v1.Pod, error) {
 	if a.Subset >= 0 {
 		in, subset := p.inSubset[a.Subset], o.Spec.Subsets[a.Subset].Name
 		if in.err != nil {

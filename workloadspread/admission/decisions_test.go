@@ -136,14 +136,25 @@ func TestAPatchThatDoesNotFitThePod(t *testing.T) {
 	}
 }
 
-// room is a Simulator that says the same of every pod.
 type room []workloadspread.Room
 
-func (r room) Room(_ context.Context, pods []*v1.Pod) []workloadspread.Room {
+// simulator says the same of every pod, and notes the subset of the pod that was created.
+type simulator struct {
+	room    room
+	created string
+}
+
+func (r *simulator) Decided(pod *v1.Pod, created bool) {
+	if a, _ := workloadspread.AssignmentOf(pod); created && a.ID != "" {
+		r.created = a.Subset
+	}
+}
+
+func (r *simulator) Room(_ context.Context, pods []*v1.Pod) []workloadspread.Room {
 	if len(pods) != 2 || pods[0].Spec.Affinity == nil || pods[1].Spec.Affinity != nil {
 		panic(fmt.Sprintf("not the pod in each subset: %+v", pods))
 	}
-	return r
+	return r.room
 }
 
 func TestTheSimulatorIsAskedAboutAdaptiveSpreads(t *testing.T) {
@@ -160,9 +171,14 @@ func TestTheSimulatorIsAskedAboutAdaptiveSpreads(t *testing.T) {
 		"none, switched off": {`scheduleStrategy: {type: Adaptive, adaptive: {disableSimulationSchedule: true}}, `, room{workloadspread.RoomNone, workloadspread.RoomOnNode}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, Options{Simulator: test.room}, append(deployment(5), webSpread(t, test.rest+subsets))...)
+			s := &simulator{room: test.room}
+			w := newWorld(t, Options{Simulator: s}, append(deployment(5), webSpread(t, test.rest+subsets))...)
 			if got := w.admitted(1); got != test.want {
 				t.Errorf("%s, not %s", got, test.want)
+			}
+			asked := strings.HasPrefix(test.rest, "scheduleStrategy") && !strings.Contains(test.rest, "disable")
+			if asked && s.created != test.want || !asked && s.created != "" {
+				t.Errorf("the simulator hears of subset %q", s.created)
 			}
 		})
 	}

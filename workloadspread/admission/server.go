@@ -36,6 +36,8 @@ type Simulator interface {
 	// Room has an answer for each pod, which is the same pod with the rules of one subset after
 	// another. It returns before its context ends.
 	Room(ctx context.Context, pods []*v1.Pod) []workloadspread.Room
+	// Decided says that a pod that Room was asked about is created, with these rules, or is not created.
+	Decided(pod *v1.Pod, created bool)
 }
 
 // Options of a Server.

@@ -173,21 +173,25 @@ func (r *Reader) forget() {
 	}
 }
 
+// Status returns the status of Cluster Autoscaler; nil if it keeps none, or none that can be read or
+// understood, which the error says.
+func (r *Reader) Status(ctx context.Context) (*provisioning.Status, error) { return r.statusNow(ctx) }
+
 // statusNow is the status of Cluster Autoscaler; nil if it keeps none, or none that is understood, which
 // the error says.
 func (r *Reader) statusNow(ctx context.Context) (*provisioning.Status, error) {
 	return r.status.get(r.Options, func() (*provisioning.Status, error, error) {
 		var object v1.ConfigMap
-		err := r.client.Get(ctx, r.Status, &object)
+		err := r.client.Get(ctx, r.Options.Status, &object)
 		if apierrors.IsNotFound(err) {
 			return nil, nil, nil
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: get ConfigMap %s: %w", errUnread, r.Status, err)
+			return nil, nil, fmt.Errorf("%w: get ConfigMap %s: %w", errUnread, r.Options.Status, err)
 		}
 		status, err := provisioning.ParseStatus(object.Data[provisioning.StatusKey])
 		if err != nil {
-			return nil, fmt.Errorf("ConfigMap %s: %w", r.Status, err), nil
+			return nil, fmt.Errorf("ConfigMap %s: %w", r.Options.Status, err), nil
 		}
 		return &status, nil, nil
 	})

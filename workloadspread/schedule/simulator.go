@@ -1,0 +1,246 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// Defaults of Options.
+const (
+	// DefaultTimeout is how long a question may take.
+	DefaultTimeout = 5 * time.Millisecond
+	// DefaultHoldAdmitted is how long room is held for a pod that was admitted and is not seen.
+	DefaultHoldAdmitted = 10 * time.Second
+	// DefaultHoldPending is how long room on a ready node is held for a pod that the scheduler does not
+	// bind to it. The scheduler tries a pod again after 10 seconds at most when something has changed.
+	DefaultHoldPending = time.Minute
+	// DefaultProvisionTime is how long a node that was ordered, or is not ready since it came, counts
+	// as one on its way. It is Cluster Autoscaler's --max-node-provision-time.
+	DefaultProvisionTime = 15 * time.Minute
+)
+
+// Autoscaler says whether there is one.
+type Autoscaler string
+
+// Whether there is an autoscaler.
+const (
+	// AutoscalerAuto takes what is found: node groups, a status of Cluster Autoscaler that is not older
+	// than some minutes, or nodes of Karpenter. Default.
+	AutoscalerAuto Autoscaler = "Auto"
+	// AutoscalerAlways assumes one that can bring any node, unless node groups are known.
+	AutoscalerAlways Autoscaler = "Always"
+	// AutoscalerNever assumes none.
+	AutoscalerNever Autoscaler = "Never"
+)
+
+// Options of a Simulator. The zero value asks about every node, and takes an autoscaler to be there if
+// one is found.
+type Options struct {
+	// Timeout is how long a question may take; 0 means DefaultTimeout.
+	Timeout time.Duration
+	// Unlimited selects nodes, such as those of a virtual kubelet, that have room for any pod that may
+	// run there; nil selects none.
+	Unlimited labels.Selector
+	// SchedulerName is that of the scheduler; empty means default-scheduler. Nothing is known of pods
+	// of another one.
+	SchedulerName string
+	// Autoscaler says whether there is one; empty means AutoscalerAuto.
+	Autoscaler Autoscaler
+	// StartupTaints are taints, besides those that are known, that a node carries only while it starts.
+	StartupTaints []string
+	// HoldAdmitted, HoldPending and ProvisionTime replace the defaults; 0 means these.
+	HoldAdmitted, HoldPending, ProvisionTime time.Duration
+	// Clock is for tests; nil means the clock of the machine.
+	Clock clock.Clock
+	// Metrics record the answers; nil means that they are registered nowhere.
+	Metrics *Metrics
+	// Log is for what cannot be answered. The zero value logs nothing.
+	Log logr.Logger
+}
+
+// Simulator says whether pods would find a node. It is safe for concurrent use: questions are answered
+// one after the other, and one whose turn does not come in time is answered with RoomUnknown.
+type Simulator struct {
+	o    Options
+	turn chan struct{} // holds who works on the world
+	w    *world        // belongs to whose turn it is
+
+	mu     sync.Mutex
+	events []event // in order, for whose turn is next
+	wake   chan struct{}
+}
+
+// event is a change of the world.
+type event func(*world)
+
+// New returns a Simulator of an empty cluster.
+func New(ctx context.Context, o Options) (*Simulator, error) {
+	setDefault(&o.Timeout, DefaultTimeout)
+	setDefault(&o.HoldAdmitted, DefaultHoldAdmitted)
+	setDefault(&o.HoldPending, DefaultHoldPending)
+	setDefault(&o.ProvisionTime, DefaultProvisionTime)
+	setDefault(&o.SchedulerName, v1.DefaultSchedulerName)
+	setDefault(&o.Autoscaler, AutoscalerAuto)
+	if o.Unlimited == nil {
+		o.Unlimited = labels.Nothing()
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Metrics == nil {
+		o.Metrics, _ = NewMetrics(nil) // cannot fail without a registerer
+	}
+	if o.Log.GetSink() == nil {
+		o.Log = logr.Discard()
+	}
+	checker, err := predicates.New(ctx, predicates.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s := &Simulator{o: o, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	s.w = newWorld(&s.o, checker.Live())
+	return s, nil
+}
+
+func setDefault[T comparable](value *T, to T) {
+	var zero T
+	if *value == zero {
+		*value = to
+	}
+}
+
+// Room says for each pod whether it would find a node. The pods are the same one with the rules of one
+// subset after another; room is held for the first that a node takes, until Decided says which it is. An
+// entry that is nil is not asked about.
+func (s *Simulator) Room(ctx context.Context, pods []*v1.Pod) []workloadspread.Room {
+	begin := s.o.Clock.Now()
+	rooms, fallback := s.room(ctx, pods)
+	s.o.Metrics.answered(s.o.Clock.Since(begin), rooms, fallback)
+	return rooms
+}
+
+func (s *Simulator) room(ctx context.Context, pods []*v1.Pod) ([]workloadspread.Room, string) {
+	rooms := make([]workloadspread.Room, len(pods))
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	done, err := s.begin(ctx)
+	if err != nil {
+		return rooms, "busy"
+	}
+	defer done()
+	stop := func() bool { return ctx.Err() != nil }
+	if err := s.w.settle(stop); err != nil {
+		return rooms, s.reason(err, nil)
+	}
+	held := false
+	for i, p := range pods {
+		if p == nil {
+			continue
+		}
+		if !held {
+			s.w.release(keyOf(p)) // it was asked about before
+		}
+		room, node, err := s.w.room(p, stop)
+		if err != nil {
+			return rooms, s.reason(err, p)
+		}
+		if rooms[i] = room; room == workloadspread.RoomOnNode && !held {
+			s.w.hold(p, node)
+			held = true
+		}
+	}
+	return rooms, ""
+}
+
+// Decided says that a pod that Room was asked about is created, with these rules, so that room is held
+// for it, or is not created.
+func (s *Simulator) Decided(p *v1.Pod, created bool) {
+	p = p.DeepCopy()
+	s.change(func(w *world) {
+		if created {
+			w.admitted(p)
+		} else {
+			w.refused(keyOf(p))
+		}
+	})
+}
+
+// begin waits for the turn to work on the world, and brings it up to date.
+func (s *Simulator) begin(ctx context.Context) (done func(), err error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	s.mu.Lock()
+	events := s.events
+	s.events = nil
+	s.mu.Unlock()
+	for _, e := range events {
+		e(s.w)
+	}
+	return func() { <-s.turn }, nil
+}
+
+// change notes an event for whose turn is next.
+func (s *Simulator) change(e event) {
+	s.mu.Lock()
+	s.events = append(s.events, e)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// reason is why there is no answer.
+func (s *Simulator) reason(err error, p *v1.Pod) string {
+	if errors.Is(err, predicates.ErrInterrupted) {
+		return "timeout"
+	}
+	name := ""
+	if p != nil {
+		name = fmt.Sprintf("%s/%s%s", p.Namespace, p.GenerateName, p.Name)
+	}
+	s.o.Log.Error(err, "Cannot say whether a pod would find a node", "pod", name)
+	return "error"
+}
+
+// slice is how long Run works before it lets questions come.
+const slice = 2 * time.Millisecond
+
+// Run takes over what changes as it comes, so that questions do not have to, until ctx is done.
+func (s *Simulator) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+		case <-s.o.Clock.After(time.Second): // room is held no longer than it should
+		}
+		for more := true; more && ctx.Err() == nil; {
+			done, err := s.begin(ctx)
+			if err != nil {
+				return nil
+			}
+			end := s.o.Clock.Now().Add(slice)
+			err = s.w.settle(func() bool { return s.o.Clock.Now().After(end) })
+			more = errors.Is(err, predicates.ErrInterrupted)
+			if err != nil && !more {
+				s.reason(err, nil)
+			}
+			done()
+		}
+	}
+}

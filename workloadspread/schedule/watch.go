@@ -1,0 +1,111 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/internal/provisioning"
+)
+
+// v1Object is an object that the filters look up.
+type v1Object = client.Object
+
+// object takes over an object that the filters look up, or that it is gone.
+func (w *world) object(o v1Object, gone bool) {
+	if _, is := o.(*v1.PersistentVolumeClaim); is {
+		key := o.GetNamespace() + "/" + o.GetName()
+		delete(w.claims, key)
+		if !gone {
+			w.claims[key] = true
+		}
+	}
+	change := w.live.Put
+	if gone {
+		change = w.live.Drop
+	}
+	if err := change(o.(runtime.Object)); err != nil {
+		w.o.Log.Error(err, "Cannot take over an object", "name", o.GetName())
+	}
+}
+
+// Watch feeds the Simulator from a cache, which must have the nodes and pods of all namespaces. It is
+// called before the cache is started.
+func (s *Simulator) Watch(ctx context.Context, c cache.Cache) error {
+	for _, o := range []client.Object{
+		&v1.Node{}, &v1.Pod{}, &v1.Namespace{}, &v1.PersistentVolumeClaim{}, &v1.PersistentVolume{}, &storagev1.StorageClass{},
+		&storagev1.CSINode{}, &storagev1.CSIDriver{}, &storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{},
+	} {
+		informer, err := c.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watching for the simulation: %w", err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { s.changed(o, false) },
+			UpdateFunc: func(_, o any) { s.changed(o, false) },
+			DeleteFunc: func(o any) {
+				if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+					o = last.Obj
+				}
+				s.changed(o, true)
+			},
+		}); err != nil {
+			return fmt.Errorf("watching for the simulation: %w", err)
+		}
+	}
+	return nil
+}
+
+// changed notes that an object is as given, or gone.
+func (s *Simulator) changed(o any, gone bool) {
+	switch o := o.(type) {
+	case *v1.Node:
+		if gone {
+			s.change(func(w *world) { w.deleteNode(o.Name) })
+		} else {
+			s.change(func(w *world) { w.setNode(o) })
+		}
+	case *v1.Pod:
+		if gone {
+			s.change(func(w *world) { w.deletePod(o) })
+		} else {
+			s.change(func(w *world) { w.setPod(o) })
+		}
+	case v1Object:
+		s.change(func(w *world) { w.object(o, gone) })
+	}
+}
+
+// Follow reads every so often what is known of the autoscaler, until ctx is done: its node groups, if
+// there is a cloud, and its status. What cannot be read stays as it was, which its age ends.
+func (s *Simulator) Follow(ctx context.Context, every time.Duration, cloud cloudprovider.Provider, status func(context.Context) (*provisioning.Status, error)) error {
+	for {
+		if cloud != nil {
+			if all, err := ReadGroups(ctx, cloud); err == nil {
+				s.change(func(w *world) { w.groups.set(all) })
+			} else if ctx.Err() == nil {
+				s.o.Log.Error(err, "Cannot read the node groups for the simulation")
+			}
+		}
+		if status != nil {
+			if now, err := status(ctx); err == nil {
+				s.change(func(w *world) { w.groups.status, w.groups.changed = now, true })
+			} else if ctx.Err() == nil {
+				s.o.Log.V(1).Info("Cannot read the status of Cluster Autoscaler", "problem", err.Error())
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.o.Clock.After(every):
+		}
+	}
+}
