@@ -28,7 +28,7 @@ func TestControllerIsInstalled(t *testing.T) {
 	c := balancerClient(ctx, t, plane)
 	apply(ctx, t, plane, "../controller/rbac")
 	t.Run("manifests", func(t *testing.T) {
-		dryRun(ctx, t, plane, 50, "../controller/deploy", "../controller/certificates", "../controller/namespaced", "../controller/kinds", "../controller/monitoring")
+		dryRun(ctx, t, plane, 50, "../controller/deploy", "../controller/ignore", "../controller/certificates", "../controller/namespaced", "../controller/kinds", "../controller/monitoring")
 	})
 	t.Run("users", func(t *testing.T) { usersMay(ctx, t, c) })
 	t.Run("admission", func(t *testing.T) { whoMayScaleTargets(ctx, t, plane, c) })

@@ -4,13 +4,18 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/evenkeel/evenkeel/internal/webhooks"
+	"github.com/evenkeel/evenkeel/workloadspread/admission"
 )
 
 // TestManifestsHaveFlags: the program takes the arguments that the manifests give it.
@@ -96,5 +101,50 @@ func TestDocumentedFlags(t *testing.T) {
 				t.Errorf("%s does not name %s", name, flag)
 			}
 		})
+	}
+}
+
+// TestManifestsHaveWebhooks: the manifests have the webhooks that the controllers complete, with the
+// paths that are served, and leave to the controllers what is theirs.
+func TestManifestsHaveWebhooks(t *testing.T) {
+	var mutating admissionregistrationv1.MutatingWebhookConfiguration
+	var validating admissionregistrationv1.ValidatingWebhookConfiguration
+	for name, into := range map[string]any{"mutating": &mutating, "validating": &validating} {
+		text, err := os.ReadFile("../../configs/controller/webhooks/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(text, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths := map[string]string{
+		"create.pods.evenkeel.dev": admission.PathMutatePods, "delete.pods.evenkeel.dev": admission.PathValidatePods,
+		"workloadspreads.evenkeel.dev": admission.PathValidateSpreads,
+	}
+	found := map[string]bool{}
+	check := func(name string, c admissionregistrationv1.WebhookClientConfig, own ...bool) {
+		found[name] = true
+		if s := c.Service; s == nil || s.Name != webhooks.DefaultName || s.Namespace != controllerNamespace || s.Path == nil || *s.Path != paths[name] {
+			t.Errorf("%s leads to %+v, not to %s", name, s, paths[name])
+		}
+		if len(c.CABundle) > 0 || slices.Contains(own, true) {
+			t.Errorf("%s has caBundle, rules or namespaceSelector, which the controllers set: each time the manifest is applied they are reset", name)
+		}
+	}
+	for _, w := range mutating.Webhooks {
+		check(w.Name, w.ClientConfig, w.Rules != nil, w.NamespaceSelector != nil)
+	}
+	for _, w := range validating.Webhooks {
+		check(w.Name, w.ClientConfig, w.Rules != nil, w.NamespaceSelector != nil)
+	}
+	for _, w := range webhooksOfSpreads() {
+		if !found[w.Name] {
+			t.Errorf("the manifests lack %s", w.Name)
+		}
+		delete(found, w.Name)
+	}
+	if len(found) > 0 || mutating.Name != webhooks.DefaultName || validating.Name != webhooks.DefaultName {
+		t.Errorf("nobody completes %v of %s and %s", found, mutating.Name, validating.Name)
 	}
 }

@@ -34,7 +34,9 @@ func TestWhoHasLostTheLeadershipWritesWhatNeedsNoLeader(t *testing.T) {
 	s.mu.Lock()
 	s.broken = true
 	s.mu.Unlock()
-	<-ended
+	if err := <-ended; err == nil {
+		t.Error("it goes on leading")
+	}
 	write := func(c client.Client) error {
 		return c.Create(t.Context(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "new"}})
 	}

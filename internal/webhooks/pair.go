@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -126,7 +127,7 @@ func encodeAuthorities(authorities []*x509.Certificate) []byte {
 type state struct {
 	current *pair               // what all replicas serve
 	next    *pair               // what they will serve, or nil
-	former  []*x509.Certificate // authorities of what was served before, the newest first
+	former  []*x509.Certificate // authorities of what was served before, the oldest first
 	rotated time.Time           // when the current pair replaced another one; zero for never
 }
 
@@ -144,18 +145,27 @@ func parseState(secret *v1.Secret) (*state, error) {
 	s.former = slices.DeleteFunc(authorities, func(a *x509.Certificate) bool {
 		return a.Equal(s.current.authority) || s.next != nil && a.Equal(s.next.authority)
 	})
-	s.former = s.former[:min(len(s.former), maxPrevious)]
+	s.former = newest(s.former)
 	s.rotated, _ = time.Parse(time.RFC3339, secret.Annotations[annotationRotated]) // zero: the authorities before go now
 	return s, nil
 }
 
-// bundle is the authorities that the API server must trust.
+// newest are the authorities that were made last.
+func newest(authorities []*x509.Certificate) []*x509.Certificate {
+	return authorities[max(0, len(authorities)-maxPrevious):]
+}
+
+// bundle is the authorities that the API server must trust. Their order does not depend on which is
+// current, so that a step that only changes this changes no configuration.
 func (s *state) bundle() []byte {
-	trusted := []*x509.Certificate{s.current.authority}
+	trusted := append(slices.Clone(s.former), s.current.authority)
 	if s.next != nil {
 		trusted = append(trusted, s.next.authority)
 	}
-	return encodeAuthorities(append(trusted, s.former...))
+	slices.SortFunc(trusted, func(a, b *x509.Certificate) int {
+		return cmp.Or(a.NotBefore.Compare(b.NotBefore), bytes.Compare(a.Raw, b.Raw))
+	})
+	return encodeAuthorities(trusted)
 }
 
 // store writes the state into the Secret.

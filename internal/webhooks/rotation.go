@@ -55,7 +55,7 @@ func (r rotation) advance(stored, held *state, known []*x509.Certificate, settle
 		if err != nil {
 			return nil, stepNone, err
 		}
-		made := &state{current: fresh, former: known[:min(len(known), maxPrevious)], rotated: now}
+		made := &state{current: fresh, former: newest(known), rotated: now}
 		made.former = r.trusted(made, now)
 		return made, stepMade, nil
 	case s.next != nil && now.After(s.next.expires()):
@@ -70,8 +70,7 @@ func (r rotation) advance(stored, held *state, known []*x509.Certificate, settle
 			step = stepPrepared
 		}
 	case settled && s.next.begun(now):
-		former := append([]*x509.Certificate{s.current.authority}, s.former...)
-		s = state{current: s.next, former: former[:min(len(former), maxPrevious)], rotated: now}
+		s = state{current: s.next, former: newest(append(slices.Clone(s.former), s.current.authority)), rotated: now}
 		step = stepReplaced
 	}
 	return &s, step, err

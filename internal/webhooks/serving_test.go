@@ -35,7 +35,12 @@ func TestNoHandshakeFailsInARotation(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- server.Run(ctx) }()
-		t.Cleanup(func() { cancel(); <-done })
+		t.Cleanup(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
 		replicas, addresses = append(replicas, k), append(addresses, server.Address())
 	}
 	var late atomic.Pointer[[]byte] // what API servers know
@@ -100,7 +105,12 @@ func TestHandlersWaitForReadiness(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 	for _, c := range []struct {
 		method string
 		ready  error
