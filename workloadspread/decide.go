@@ -26,6 +26,8 @@ type Input struct {
 	Substitutes []*v1.Pod
 	// Autoscaler is what it does about pods, by their UID. It has no entries without an autoscaler.
 	Autoscaler map[types.UID]ScaleUp
+	// Refused is why the WorkloadSpread must do nothing although its spec is valid; empty if it may.
+	Refused string
 	// BareAssignments true leaves out the metadata of the patch when pods that were there before are
 	// assigned.
 	BareAssignments bool
@@ -86,6 +88,10 @@ func Decide(in Input) Decision {
 	p.status.ObservedGeneration = in.Generation
 	if errs := Validate(in.Spec, nil); len(errs) > 0 {
 		p.condition(v1alpha1.ConditionSpecValid, false, ReasonInvalidSpec, errs.ToAggregate().Error())
+		return p.result(&p.status)
+	}
+	if in.Refused != "" {
+		p.condition(v1alpha1.ConditionSpecValid, false, ReasonInvalidSpec, in.Refused)
 		return p.result(&p.status)
 	}
 	p.condition(v1alpha1.ConditionSpecValid, true, ReasonValid, "the spec is valid")

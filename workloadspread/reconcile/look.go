@@ -230,6 +230,9 @@ func (r *reconciler) input(ctx context.Context, s *v1alpha1.WorkloadSpread, foun
 		Autoscaler: found.autoscaler, BareAssignments: s.Annotations[annotationBare] == "true",
 	}
 	var err error
+	if in.Refused, err = r.rival(ctx, s); err != nil || in.Refused != "" {
+		return in, err
+	}
 	if in.Pods, err = r.pods(ctx, s, found); err != nil {
 		return in, err
 	}
@@ -250,4 +253,18 @@ func (r *reconciler) input(ctx context.Context, s *v1alpha1.WorkloadSpread, foun
 		}
 	}
 	return in, nil
+}
+
+// rival is why a WorkloadSpread does nothing if another one has its workload, which only the webhook
+// prevents: the first by name counts, as it does at admission.
+func (r *reconciler) rival(ctx context.Context, s *v1alpha1.WorkloadSpread) (string, error) {
+	var list v1alpha1.WorkloadSpreadList
+	if err := r.client.List(ctx, &list, client.InNamespace(s.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("listing the WorkloadSpreads of the namespace: %w", err)
+	}
+	earlier := slices.DeleteFunc(list.Items, func(o v1alpha1.WorkloadSpread) bool { return o.Name >= s.Name })
+	if err := workloadspread.ValidateTarget(s, earlier).ToAggregate(); err != nil {
+		return err.Error(), nil
+	}
+	return "", nil
 }

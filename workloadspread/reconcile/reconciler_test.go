@@ -365,3 +365,26 @@ func TestWhatHasChangedSinceItWasSeenIsKept(t *testing.T) {
 		t.Errorf("told %q", told)
 	}
 }
+
+// Where no webhook refuses a second WorkloadSpread of a workload, the first by name counts: the other
+// says so and does nothing, until the first is deleted.
+func TestTwoOfOneWorkload(t *testing.T) {
+	second := spreadOver(subset("b", ""))
+	first := spreadOver(subset("a", ""))
+	first.Name, first.UID = "first", "first"
+	b := newBench(t, append(deployed(1), first, second, replica(0, "r1", "b"))...)
+	b.mustPass()
+	valid := func() *metav1.Condition {
+		return meta.FindStatusCondition(b.get().Status.Conditions, v1alpha1.ConditionSpecValid)
+	}
+	if c := valid(); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "which the WorkloadSpread first spreads") || b.costs() != "" {
+		t.Errorf("the condition is %+v, the costs are %q", c, b.costs())
+	}
+	if err := b.server.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	b.mustPass()
+	if c := valid(); c.Status != metav1.ConditionTrue || b.costs() != "100" {
+		t.Errorf("the condition is %+v, the costs are %q", c, b.costs())
+	}
+}

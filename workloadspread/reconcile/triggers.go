@@ -74,23 +74,32 @@ func (t *triggers) list(ctx context.Context, namespace string) []v1alpha1.Worklo
 	return list.Items
 }
 
-// spreads requests a pass over a WorkloadSpread whose spec changed, and one for the time when what
-// admission has noted in a status expires.
+// spreads requests a pass over a WorkloadSpread whose spec changed and over those of the same
+// workload, and one for the time when what admission has noted in a status expires.
 func (t *triggers) spreads() handler.EventHandler {
-	at := func(o client.Object) reconcile.Request {
-		return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)}
+	enqueue := func(ctx context.Context, o client.Object, q queue) {
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+		s, ok := o.(*v1alpha1.WorkloadSpread)
+		if !ok {
+			return
+		}
+		for _, other := range t.list(ctx, s.Namespace) {
+			if other.Name != s.Name && other.Spec.TargetRef.Name == s.Spec.TargetRef.Name {
+				q.Add(request(&other))
+			}
+		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { q.Add(at(e.Object)) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { q.Add(at(e.Object)) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
-				q.Add(at(e.ObjectNew))
+				enqueue(ctx, e.ObjectNew, q)
 				return
 			}
 			if s, ok := e.ObjectNew.(*v1alpha1.WorkloadSpread); ok {
 				if expiry := workloadspread.Expiry(&s.Spec, &s.Status); !expiry.IsZero() {
-					q.AddAfter(at(s), max(expiry.Sub(t.clock.Now()), settle))
+					q.AddAfter(request(s), max(expiry.Sub(t.clock.Now()), settle))
 				}
 			}
 		},

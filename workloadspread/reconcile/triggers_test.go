@@ -170,7 +170,7 @@ func TestWhatAdmissionNotesExpiresOnTime(t *testing.T) {
 		update()
 		s.wants("it is over already", settle, "web")
 		after.Generation++
-		update()
+		update() // in a namespace without others
 		s.wants("another spec", 0, "web")
 	})
 }
