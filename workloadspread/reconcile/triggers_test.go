@@ -42,7 +42,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 
 // asked are the WorkloadSpreads that are asked for within a time.
 func (s *stage) asked(within time.Duration) (names []string) {
-	time.Sleep(within)
+	time.Sleep(within) //nolint:forbidigo // virtual time
 	synctest.Wait()
 	for s.queue.Len() > 0 {
 		r, _ := s.queue.Get()
@@ -161,12 +161,12 @@ func TestWhatAdmissionNotesExpiresOnTime(t *testing.T) {
 		}
 		update()
 		s.wants("nothing is noted", time.Hour)
-		at := metav1.NewTime(time.Now())
+		at := metav1.NewTime(s.clock.Now())
 		after.Status.VersionedSubsetStatuses = map[string][]v1alpha1.WorkloadSubsetCount{"r1": {{Name: "a", CreatingPods: map[string]metav1.Time{"x": at}}}}
 		update()
 		s.wants("before", 30*time.Second-time.Millisecond)
 		s.wants("at the second", time.Millisecond, "web")
-		after.Status.VersionedSubsetStatuses["r1"][0].DeletingPods = map[string]metav1.Time{"y": metav1.NewTime(time.Now())}
+		after.Status.VersionedSubsetStatuses["r1"][0].DeletingPods = map[string]metav1.Time{"y": metav1.NewTime(s.clock.Now())}
 		update()
 		s.wants("it is over already", settle, "web")
 		after.Generation++
