@@ -13,7 +13,7 @@
 // between an unmodified Cluster Autoscaler and its cloud; sidecar/cluster is its side of the API
 // server, and sidecar/statuspage shows its state. balancer/reconcile reads what the targets of a
 // Balancer have and writes what they are to have. workloadspread/reconcile orders and moves the pods of
-// the workloads of WorkloadSpreads. federation/reconcile
+// the workloads of WorkloadSpreads, and deletioncost/reconcile writes the deletion costs of those that ask for them. federation/reconcile
 // does the same in the member clusters of FederatedReplicaSets; federation/members keeps a connection to each
 // member cluster, and knows what runs there and whether it answers; federation/join makes a cluster a
 // member and takes that back. workloadspread/admission answers the webhooks of WorkloadSpreads, and

@@ -59,6 +59,7 @@ var table = []row{
 
 	{layer: drivers, path: "balancer/reconcile"},
 	{layer: drivers, path: "workloadspread/reconcile"},
+	{layer: drivers, path: "deletioncost/reconcile", only: []string{"deletioncost"}},
 	{layer: drivers, path: "federation/reconcile", peers: []string{"federation/members"}},
 	{layer: drivers, path: "federation/members", only: []string{"api/v1alpha1", "federation", "podhealth"}},
 	{layer: drivers, path: "federation/join", only: []string{"api/v1alpha1", "federation/members"}, peers: []string{"federation/members"}, banned: logging},

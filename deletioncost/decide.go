@@ -22,7 +22,7 @@ type Input struct {
 	// Pods of other revisions of the same workload are left out, because they come or go: each
 	// revision is level by itself.
 	Others []*v1.Pod
-	// Nodes are all nodes. They must be in the same order each time.
+	// Nodes are all nodes.
 	Nodes []*v1.Node
 }
 
@@ -65,6 +65,7 @@ func (d *Decision) Message() string {
 			d.Skew, d.Key, plural(len(d.Writes), "deletion cost"), d.Least)
 	case WorkloadSpread:
 		return "the pods belong to a WorkloadSpread, which writes their deletion costs"
+	case Unconstrained:
 	}
 	return "no topology spread constraint counts the pods"
 }

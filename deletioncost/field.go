@@ -85,6 +85,25 @@ func newField(in *Input, standing []*v1.Pod) (*field, error) {
 	return f, nil
 }
 
+// Counts returns which pods of other workloads matter to a pod with constraints; nil if none do.
+func Counts(pod *v1.Pod) func(other *v1.Pod) bool {
+	hard, _ := topologyspread.Hard(pod) // Decide returns the errors
+	soft, _ := topologyspread.Soft(pod)
+	if len(hard)+len(soft) == 0 {
+		return nil
+	}
+	return func(other *v1.Pod) bool {
+		for _, kind := range [][]topologyspread.Constraint{hard, soft} {
+			for i := range kind {
+				if kind[i].Counts(other) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+}
+
 // zones is what Request Zone means to a pod without constraints.
 func zones(pod *v1.Pod) []topologyspread.Constraint {
 	c := &v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.ScheduleAnyway}

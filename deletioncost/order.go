@@ -87,7 +87,7 @@ func (l *levels) remove(skews []int, constraint int, group []*seat) []int {
 		kinds[kind{l.pods[d], n}]++
 		l.having[l.pods[d]]--
 	}
-	if most, least, any := l.bounds(); any {
+	if most, least, some := l.bounds(); some {
 		kinds[kind{most, 0}]++
 		if most != least || l.having[most] > 1 {
 			kinds[kind{least, 0}]++
@@ -104,7 +104,7 @@ func (l *levels) remove(skews []int, constraint int, group []*seat) []int {
 }
 
 // bounds are the most and the least pods of a domain from which none is deleted now.
-func (l *levels) bounds() (most, least int, any bool) {
+func (l *levels) bounds() (most, least int, some bool) {
 	for most = l.top; most >= 0 && l.having[most] == 0; most-- {
 	}
 	if most < 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -26,6 +27,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
+	"github.com/evenkeel/evenkeel/deletioncost"
+	deletion "github.com/evenkeel/evenkeel/deletioncost/reconcile"
 	"github.com/evenkeel/evenkeel/federation/members"
 	federation "github.com/evenkeel/evenkeel/federation/reconcile"
 	"github.com/evenkeel/evenkeel/internal/controller"
@@ -49,6 +52,7 @@ type controllerOptions struct {
 	manager     controller.Options
 	members     members.Options
 	webhooks    webhookFlags
+	deletion    deletion.Options
 	log         logFlags
 }
 
@@ -103,6 +107,8 @@ func (o *controllerOptions) addTo(f *pflag.FlagSet) {
 	f.DurationVar(&o.members.OfflineAfter, "member-offline-after", members.DefaultOfflineAfter, "how long a member cluster may not answer until it counts as lost")
 	f.DurationVar(&o.members.StabilizationTime, "member-stabilization-time", members.DefaultStabilizationTime, "how long a lost member cluster must answer until it counts as returned")
 	o.webhooks.addTo(f)
+	f.StringVar((*string)(&o.deletion.Cluster), "deletion-cost", string(deletioncost.None), "which deletion costs are written where neither a workload nor its namespace says otherwise with the annotation "+deletioncost.Annotation+": spread, zone or none")
+	f.Float64Var(&o.deletion.WritesPerSecond, "deletion-cost-qps", deletion.DefaultWritesPerSecond, "number of deletion costs that are written per second")
 	o.pages.addTo(f, "127.0.0.1:8089", "/healthz, /readyz and /metrics")
 	f.BoolVar(&o.plaintext, "allow-plaintext", false, "allow --metrics-address without TLS and authorization on addresses other than loopback")
 	f.DurationVar(&m.Grace, "grace", controller.DefaultGrace, "how long reconciliations in progress may take to finish at shutdown")
@@ -127,6 +133,11 @@ func (o *controllerOptions) validate() error {
 		return fmt.Errorf("invalid --workers %d: must be 1 or more", m.Workers)
 	case m.Grace <= 0:
 		return fmt.Errorf("invalid --grace %s: must be positive", m.Grace)
+	case !(o.deletion.WritesPerSecond > 0):
+		return fmt.Errorf("invalid --deletion-cost-qps %v: must be positive", o.deletion.WritesPerSecond)
+	}
+	if _, err := deletioncost.ParseRequest(string(o.deletion.Cluster)); err != nil {
+		return fmt.Errorf("invalid --deletion-cost: %w", err)
 	}
 	if _, err := controller.Select(knownControllers(everyController{}), o.controllers); err != nil {
 		return fmt.Errorf("invalid --controllers: %w", err)
@@ -180,12 +191,13 @@ type everyController struct {
 	members   members.Options
 	federated federation.Options
 	spreads   spread.Options
+	deletion  deletion.Options
 }
 
 // knownControllers are all controllers.
 func knownControllers(o everyController) []controller.Controller {
 	clusters := members.New(o.members)
-	return []controller.Controller{reconcile.New(o.balancer), federation.New(clusters, o.federated), clusters, spread.New(o.spreads)}
+	return []controller.Controller{reconcile.New(o.balancer), federation.New(clusters, o.federated), clusters, spread.New(o.spreads), deletion.New(o.deletion)}
 }
 
 // chosenControllers are the controllers that are named. That of FederatedReplicaSets needs that of
@@ -280,16 +292,19 @@ func (o *controllerOptions) every(registry prometheus.Registerer, namespace stri
 		balancer: reconcile.Options{PerNamespace: perNamespace}, members: o.members, spreads: spread.Options{PerNamespace: perNamespace},
 	}
 	every.members.Namespace = namespace
-	var problems [4]error
+	every.deletion = o.deletion
+	every.deletion.PerNamespace = perNamespace
+	var problems [5]error
 	every.balancer.Metrics, problems[0] = reconcile.NewMetrics(registry)
 	every.members.Metrics, problems[1] = members.NewMetrics(registry)
 	every.federated.Metrics, problems[2] = federation.NewMetrics(registry)
 	every.spreads.Metrics, problems[3] = spread.NewMetrics(registry)
+	every.deletion.Metrics, problems[4] = deletion.NewMetrics(registry)
 	return every, errors.Join(problems[:]...)
 }
 
 // podAnnotations are those of pods that controllers read.
-var podAnnotations = []string{workloadspread.AnnotationSpread, workloadspread.AnnotationSubstitute, workloadspread.AnnotationCost}
+var podAnnotations = []string{workloadspread.AnnotationSpread, workloadspread.AnnotationSubstitute, workloadspread.AnnotationCost, deletioncost.AnnotationWritten}
 
 // build makes the manager of the selected controllers.
 func (o *controllerOptions) build(config *rest.Config, registry prometheus.Registerer, log logr.Logger, hooks *spreadWebhooks) (*controller.Manager, error) {
@@ -320,6 +335,13 @@ func (o *controllerOptions) build(config *rest.Config, registry prometheus.Regis
 		members.Name:    {{List: &v1alpha1.MemberClusterList{}}, {List: &v1.SecretList{}, Namespace: namespace}},
 		federation.Name: {{List: &v1alpha1.FederatedReplicaSetList{}}, {List: &v1alpha1.MemberClusterList{}}},
 		spread.Name:     {{List: &v1alpha1.WorkloadSpreadList{}}, {List: &v1.NodeList{}}},
+		deletion.Name:   {{List: &appsv1.ReplicaSetList{}}, {List: &appsv1.DeploymentList{}}, {List: &v1.NodeList{}}},
+	}
+	if len(o.manager.Namespaces) == 0 {
+		options.Needs[deletion.Name] = append(options.Needs[deletion.Name], controller.Need{List: &v1.NamespaceList{}})
+	}
+	for _, kind := range []client.Object{&appsv1.ReplicaSet{}, &appsv1.Deployment{}, &v1.Namespace{}} {
+		options.Trim[kind] = deletion.Trim
 	}
 	options.Scheme = runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(options.Scheme), v1alpha1.AddToScheme(options.Scheme)); err != nil {

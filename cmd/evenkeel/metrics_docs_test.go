@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/evenkeel/evenkeel/balancer/reconcile"
+	deletion "github.com/evenkeel/evenkeel/deletioncost/reconcile"
 	"github.com/evenkeel/evenkeel/federation/members"
 	federation "github.com/evenkeel/evenkeel/federation/reconcile"
 	"github.com/evenkeel/evenkeel/internal/controller"
@@ -45,6 +46,7 @@ var metricsPage = []struct {
 		_, _ = schedule.NewMetrics(r)
 		_, _ = spread.NewMetrics(r)
 		_, _ = store.NewMetrics(r)
+		_, _ = deletion.NewMetrics(r)
 	}},
 }
 

@@ -1,0 +1,22 @@
+// Package reconcile drives package deletioncost in a cluster: it finds out for which ReplicaSets
+// deletion costs are asked for, and writes those that are missing.
+//
+// A pass over a ReplicaSet follows a change of its pods, of the annotations that ask, of a node, or of
+// another workload's pods that its constraints count. Everything is read from caches, of ReplicaSets,
+// Deployments and namespaces only the metadata; nodes are watched once something asks. An object that
+// does not ask costs no pass. Each write is one patch of one pod, which the API server refuses for
+// another pod of the same name; writes are rate-limited over all ReplicaSets.
+//
+// The package decides nothing about costs.
+//
+// # Rights
+//
+//   - pods: get, list, watch, patch
+//   - apps: replicasets, deployments: get, list, watch
+//   - nodes, namespaces: get, list, watch
+//   - events.k8s.io: events: create, patch
+//
+// # Metrics
+//
+// Their names begin with evenkeel_deletioncost_.
+package reconcile
