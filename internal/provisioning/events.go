@@ -25,9 +25,9 @@ const (
 // said is what the events about a pod say.
 type said struct {
 	// triggered is when a scale-up was ordered last, and waiting when the first was since the last
-	// refusal. Both are zero if there is none after it.
+	// refusal, or ever if none was since. Both are zero if there is none.
 	triggered, waiting time.Time
-	// groups are those that were asked to grow since the last refusal; nil if not all are known.
+	// groups are those that were asked to grow since waiting; nil if not all are known.
 	groups []string
 	// refused is when the last refusal was, and refusing when it began, or began again.
 	refused, refusing time.Time
@@ -36,7 +36,6 @@ type said struct {
 // hear digests the events about a pod. A time that is after now, by another clock, becomes now.
 func hear(pod *v1.Pod, events []v1.Event, now time.Time) said {
 	var s said
-	var lastTrigger time.Time
 	each := func(want bool, do func(e *v1.Event, first, last time.Time)) {
 		for i := range events {
 			e := &events[i]
@@ -48,26 +47,23 @@ func hear(pod *v1.Pod, events []v1.Event, now time.Time) said {
 			do(e, earlier(first, now), earlier(last, now))
 		}
 	}
-	each(true, func(_ *v1.Event, _, last time.Time) { lastTrigger = later(lastTrigger, last) })
+	each(true, func(_ *v1.Event, _, last time.Time) { s.triggered = later(s.triggered, last) })
 	each(false, func(_ *v1.Event, _, last time.Time) { s.refused = later(s.refused, last) })
-	if lastTrigger.Before(s.refused) || lastTrigger.IsZero() {
-		s.refusing = s.refused
-		each(false, func(_ *v1.Event, first, last time.Time) {
-			for _, t := range []time.Time{first, last} {
-				if t.After(lastTrigger) {
-					s.refusing = earlier(s.refusing, t)
-				}
+	s.refusing = s.refused
+	each(false, func(_ *v1.Event, first, last time.Time) {
+		for _, t := range []time.Time{first, last} {
+			if t.After(s.triggered) {
+				s.refusing = earlier(s.refusing, t)
 			}
-		})
-		return s
-	}
-	s.triggered, s.waiting = lastTrigger, lastTrigger
+		}
+	})
+	s.waiting = s.triggered
 	complete := true
 	each(true, func(e *v1.Event, first, last time.Time) {
-		if last.Before(s.refused) {
+		if !s.gaveUp() && last.Before(s.refused) {
 			return
 		}
-		if first.Before(s.refused) {
+		if !s.gaveUp() && first.Before(s.refused) {
 			first = last
 		}
 		s.waiting = earlier(s.waiting, first)
@@ -80,6 +76,9 @@ func hear(pod *v1.Pod, events []v1.Event, now time.Time) said {
 	}
 	return s
 }
+
+// gaveUp reports whether the last word was a refusal.
+func (s *said) gaveUp() bool { return s.triggered.Before(s.refused) }
 
 // meaning reports whether an event says that a node was ordered for a pod, or that none is. It is not
 // known of other events.

@@ -40,11 +40,10 @@ func Of(pod *v1.Pod, events []v1.Event, status *Status, now time.Time) (workload
 		heard = said{refused: at, refusing: at}
 	}
 	switch {
+	case !heard.refused.IsZero() && heard.gaveUp():
+		return refused(heard, status), true
 	case !heard.triggered.IsZero():
 		return ordered(heard, status), true
-	case !heard.refused.IsZero():
-		// It may fit on nodes that were ordered after that, which nobody would say.
-		return workloadspread.ScaleUp{Acting: status.growsSince(heard.refused.Add(time.Second)), Since: heard.refusing}, true
 	case status == nil:
 		return workloadspread.ScaleUp{}, false
 	case status.growsSince(time.Time{}):
@@ -58,23 +57,50 @@ func Of(pod *v1.Pod, events []v1.Event, status *Status, now time.Time) (workload
 // ordered is what happens to a scale-up that was ordered for a pod. It goes on until the status of a
 // later loop says otherwise of every node group that was asked.
 func ordered(heard said, status *Status) workloadspread.ScaleUp {
-	acting := workloadspread.ScaleUp{Acting: true, Since: heard.waiting}
-	if status == nil || len(heard.groups) == 0 || !status.Time.After(heard.triggered) {
-		return acting
-	}
-	ended := heard.triggered
-	for _, name := range heard.groups {
-		g, known := status.Groups[name]
-		if !known || g.Growing {
-			return acting
-		}
-		ended = later(ended, g.Since)
-	}
+	growing, ended := status.growth(heard)
 	// Another node group may be tried, without a further event.
-	if status.growsSince(heard.waiting.Truncate(time.Second)) {
-		return acting
+	if growing || ended.IsZero() || status.growsSince(heard.waiting.Truncate(time.Second)) {
+		return workloadspread.ScaleUp{Acting: true, Since: heard.waiting}
 	}
 	return workloadspread.ScaleUp{Since: ended.Add(Grace)}
+}
+
+// refused is what happens to a pod about which the last word was that no node group grows for it. Nodes
+// that were ordered for it before are for any of the pods like it, so it may get one all the same. It may
+// also fit on nodes that were ordered afterwards, which nobody would say.
+func refused(heard said, status *Status) workloadspread.ScaleUp {
+	growing, ended := status.growth(heard)
+	switch {
+	case growing:
+		return workloadspread.ScaleUp{Acting: true, Since: heard.waiting}
+	case status.growsSince(heard.refused.Add(time.Second)):
+		return workloadspread.ScaleUp{Acting: true, Since: heard.refusing}
+	case ended.After(heard.refusing):
+		return workloadspread.ScaleUp{Since: ended.Add(Grace)}
+	}
+	return workloadspread.ScaleUp{Since: heard.refusing}
+}
+
+// growth reports whether one of the node groups that were asked to grow for a pod does so, or when the
+// last of them ended. Neither is known of a group that is not in the status, nor before the status of a
+// later loop.
+func (s *Status) growth(heard said) (growing bool, ended time.Time) {
+	if s == nil || len(heard.groups) == 0 || !s.Time.After(heard.triggered) {
+		return false, time.Time{}
+	}
+	ended = heard.triggered
+	for _, name := range heard.groups {
+		g, known := s.Groups[name]
+		switch {
+		case known && g.Growing:
+			return true, time.Time{}
+		case !known:
+			ended = time.Time{}
+		case !ended.IsZero():
+			ended = later(ended, g.Since)
+		}
+	}
+	return false, ended
 }
 
 // growsSince reports whether a scale-up goes on that did not begin before a time.

@@ -111,6 +111,10 @@ func TestWhatTheAutoscalerDoesAboutAPod(t *testing.T) {
 		{"one of two groups is still growing", pending(), []v1.Event{trigger("[{spot-a 0->1 (max: 3)} {spot-b 0->1 (max: 3)}]", 5)}, loop(80, groups{"spot-a": resting(70), "spot-b": growing(10)}), 85, acting(5)},
 		{"the autoscaler has died while the node was on its way", pending(), []v1.Event{trigger(spot, 5)}, loop(20, groups{"spot": resting(10)}), 20 + int(Fresh.Seconds()) + 1, acting(5)},
 
+		{"triggered, then refused while its node is on its way: pods like it are counted onto that", pending(), []v1.Event{trigger(spot, 5), refusal(20, 20)}, loop(50, groups{"spot": growing(10)}), 60, acting(5)},
+		{"triggered, then refused, and the node has come", pending(), []v1.Event{trigger(spot, 5), refusal(20, 20)}, loop(60, groups{"spot": resting(50)}), 65, over(50 + grace)},
+		{"triggered, then refused since the node had come", pending(), []v1.Event{trigger(spot, 5), refusal(60, 60)}, loop(80, groups{"spot": resting(50)}), 85, over(60)},
+		{"triggered, then refused, and nothing is known of the group", pending(), []v1.Event{trigger(spot, 5), refusal(20, 20)}, loop(50, groups{"other": growing(-60)}), 60, over(20)},
 		{"refused, and nothing grows", pending(), []v1.Event{refusal(5, 5)}, loop(50, groups{"spot": resting(-600)}), 60, over(5)},
 		{"refused while a node for others was on its way", pending(), []v1.Event{refusal(15, 15)}, loop(50, groups{"spot": growing(10)}), 60, over(15)},
 		{"refused before a node for others was ordered", pending(), []v1.Event{refusal(15, 15)}, loop(50, groups{"spot": growing(30)}), 60, acting(15)},

@@ -128,7 +128,7 @@ func TestConditionsAreWrittenWhenTheyChange(t *testing.T) {
 	play(t, []*v1.Pod{a}, func(w *world) {
 		tell := func(acting bool, reason, want string) {
 			w.Helper()
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 			w.writer.Set([]conditions.Notice{of(a, acting, reason)})
 			synctest.Wait()
 			if got := w.says(a); got != want {
@@ -171,7 +171,7 @@ func TestTheLastNoticeCounts(t *testing.T) {
 		w.writer.Set([]conditions.Notice{of(a, true, "")})
 		synctest.Wait()
 		w.writer.Set([]conditions.Notice{of(a, false, provisioning.ReasonNoOptions)})
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if got := w.says(a); !strings.HasPrefix(got, "False NoOptionsAvailable") {
 			w.Errorf("it says %q", got)
 		}
@@ -215,7 +215,7 @@ func TestAThousandPods(t *testing.T) {
 		}
 		began := time.Now()
 		for w.done() < len(pods) {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		took := time.Since(began)
 		if most := time.Duration(len(pods)/conditions.DefaultQPS) * time.Second; took > most || took < most/2 {

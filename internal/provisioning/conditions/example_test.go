@@ -31,7 +31,7 @@ func ExampleWriter_Set() {
 			fmt.Printf("%s=%s: %s\n", c.Type, c.Status, c.Message)
 			return
 		}
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	// Output: NodeProvisioningInProgress=True: node group spot-a grows
 }

@@ -155,7 +155,7 @@ func TestEventsAndStatusAreRead(t *testing.T) {
 		t.Errorf("an answer of %v ago is not used: %s", live.DefaultMaxAge-time.Second, got)
 	}
 	clock.SetTime(clock.Now().Add(time.Second))
-	const after = "a false 1m20s; b false 40s; c true 8s; decided false 0s; "
+	const after = "a false 1m20s; b false 1m20s; c true 8s; decided false 0s; "
 	if got := ask(); got != after {
 		t.Errorf("got %s, want %s", got, after)
 	}
