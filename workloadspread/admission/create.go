@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	v1 "k8s.io/api/core/v1"
@@ -170,10 +169,10 @@ func (s *Server) decide(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newP
 			newest = now
 			return nil, false, errOutdated
 		}
-		a = workloadspread.Admit(workloadspread.State{Spec: &o.Spec, Status: &now.Status, Workload: w, Now: time.Now()}, p.NewPod)
+		a = workloadspread.Admit(workloadspread.State{Spec: &o.Spec, Status: &now.Status, Workload: w, Now: s.o.Clock.Now()}, p.NewPod)
 		switch {
 		case a.Subset >= 0 && p.inSubset[a.Subset].err != nil:
-			return nil, false, nil // it is refused, and not counted
+			return nil, false, nil //nolint:nilerr // it is refused, and not counted
 		case a.Subset >= 0:
 			return a.Status, a.Changed, nil
 		case fresh:

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,6 +57,8 @@ type Options struct {
 	Events events.EventRecorder
 	// Metrics record what is answered; nil means that they are registered nowhere.
 	Metrics *Metrics
+	// Clock is when pods are counted; nil means the real one.
+	Clock clock.PassiveClock
 	// Log is for refusals and failures. The zero value logs nothing.
 	Log logr.Logger
 }
@@ -82,11 +85,14 @@ func New(cached client.Reader, live client.Client, s *store.Store, o Options) *S
 	if o.Owners == nil {
 		o.Owners = owners.New(live, nil)
 	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
 	if o.Log.GetSink() == nil {
 		o.Log = logr.Discard()
 	}
 	return &Server{
-		cached: cached, live: live, store: s, o: o, workloads: workloads{live: live, known: map[types.NamespacedName]*workload{}},
+		cached: cached, live: live, store: s, o: o, workloads: workloads{live: live, clock: o.Clock, known: map[types.NamespacedName]*workload{}},
 		checked: map[types.UID]check{}, spoken: map[types.NamespacedName]time.Time{},
 	}
 }
@@ -141,7 +147,7 @@ func (s *Server) say(o *v1alpha1.WorkloadSpread, reason, note string) {
 	if s.o.Events == nil {
 		return
 	}
-	key, now := client.ObjectKeyFromObject(o), time.Now()
+	key, now := client.ObjectKeyFromObject(o), s.o.Clock.Now()
 	s.mu.Lock()
 	silent := now.Sub(s.spoken[key]) < eventPause
 	if !silent {

@@ -10,7 +10,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -135,7 +134,7 @@ func TestForgetting(t *testing.T) {
 	if len(w.checked)+len(w.workloads.known)+len(w.spoken) != 0 {
 		t.Errorf("%v %v %v", w.checked, w.workloads.known, w.spoken)
 	}
-	if err := w.Delete(t.Context(), o); client.IgnoreNotFound(err) != nil {
+	if err := w.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	if pod, text := w.create(podOfWeb); subsetOf(pod) != "not marked" {

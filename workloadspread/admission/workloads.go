@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -30,6 +31,7 @@ const (
 // share a read.
 type workloads struct {
 	live  client.Reader
+	clock clock.PassiveClock
 	mu    sync.Mutex
 	known map[types.NamespacedName]*workload // by WorkloadSpread
 }
@@ -77,7 +79,7 @@ func (w *workloads) join(o *v1alpha1.WorkloadSpread, age time.Duration) *reading
 		k = &workload{}
 		w.known[key] = k
 	}
-	if r := k.last; r != nil && r.err == nil && r.of.Generation == o.Generation && time.Since(r.begun) < age {
+	if r := k.last; r != nil && r.err == nil && r.of.Generation == o.Generation && w.clock.Since(r.begun) < age {
 		return r
 	}
 	r := &reading{of: o, done: make(chan struct{})}
@@ -96,7 +98,7 @@ func (w *workloads) join(o *v1alpha1.WorkloadSpread, age time.Duration) *reading
 // run reads until nobody waits any more.
 func (w *workloads) run(k *workload, r *reading) {
 	for r != nil {
-		r.begun = time.Now()
+		r.begun = w.clock.Now()
 		r.value, r.err = w.read(r.of)
 		close(r.done)
 		w.mu.Lock()

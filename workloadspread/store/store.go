@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -30,8 +30,9 @@ const DefaultTimeout = 9 * time.Second
 const (
 	// callTimeout bounds a call to the API server. What an answer that is late would have said is read.
 	callTimeout = 3 * time.Second
-	// The delays after a failure are random and grow from firstDelay to longestDelay.
-	firstDelay, longestDelay = 10 * time.Millisecond, 250 * time.Millisecond
+	// The delays after a failure grow from firstDelay to longestDelay; each is up to twice as long, at
+	// random.
+	firstDelay, longestDelay = 5 * time.Millisecond, 125 * time.Millisecond
 	// longestPause is how long at most a process that writes all the time leaves the object to others.
 	longestPause = 10 * time.Millisecond
 )
@@ -42,6 +43,8 @@ type Options struct {
 	Timeout time.Duration
 	// Metrics record the writes; nil means that they are registered nowhere.
 	Metrics *Metrics
+	// Clock times the tries; nil means the real one.
+	Clock clock.Clock
 }
 
 // Store writes the status of WorkloadSpreads. It is safe for concurrent use.
@@ -62,6 +65,9 @@ func New(cached client.Reader, live client.Client, o Options) *Store {
 	}
 	if o.Metrics == nil {
 		o.Metrics, _ = NewMetrics(nil) // cannot fail without a registerer
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
 	}
 	return &Store{cached: cached, live: live, o: o, objects: map[types.NamespacedName]*object{}}
 }
@@ -141,24 +147,24 @@ func (s *Store) enqueue(key types.NamespacedName, r *request) {
 func (s *Store) serve(key types.NamespacedName, o *object) {
 	delays, live := newDelays(), false
 	for pending := s.take(key, o, nil); len(pending) > 0; pending = s.take(key, o, pending) {
-		time.Sleep(time.Until(o.rest))
+		s.o.Clock.Sleep(o.rest.Sub(s.o.Clock.Now()))
 		if pending = s.take(key, o, pending); len(pending) == 0 {
 			return
 		}
-		begin := time.Now()
+		begin := s.o.Clock.Now()
 		left, wrote, err := s.try(key, o, pending, live)
 		pending, live = left, len(left) > 0
 		switch {
 		case err == nil:
 			delays = newDelays()
 			if wrote { // other processes would hardly get a turn otherwise
-				o.rest = time.Now().Add(min(time.Since(begin), longestPause))
+				o.rest = s.o.Clock.Now().Add(min(s.o.Clock.Since(begin), longestPause))
 			}
 		case retryable(err):
 			for _, r := range left {
 				r.failed(err)
 			}
-			o.rest = time.Now().Add(rand.N(delays.Step())) //nolint:gosec // spreads tries, nothing secret
+			o.rest = s.o.Clock.Now().Add(delays.Step())
 		default:
 			for _, r := range left {
 				r.answer <- answer{err: fmt.Errorf("storing the status of WorkloadSpread %s: %w", key, err)}
@@ -169,7 +175,7 @@ func (s *Store) serve(key types.NamespacedName, o *object) {
 }
 
 func newDelays() *wait.Backoff {
-	return &wait.Backoff{Duration: firstDelay, Factor: 5, Steps: 3, Cap: longestDelay}
+	return &wait.Backoff{Duration: firstDelay, Factor: 5, Jitter: 1, Steps: 3, Cap: longestDelay}
 }
 
 // take adds to the pending requests those that have come, without those whose caller has left. If there are none, serving ends.

@@ -57,7 +57,7 @@ func newServer(t testing.TB) *server {
 				return c.Get(ctx, key, o, opts...)
 			},
 			SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-				time.Sleep(3 * time.Millisecond)
+				time.Sleep(3 * time.Millisecond) //nolint:forbidigo // in the bubble's time
 				if err := s.before(); err != nil {
 					return err
 				}
@@ -110,9 +110,22 @@ func (s *server) counted(t testing.TB) map[string]map[string]metav1.Time {
 	return out
 }
 
+// dice are random numbers that several goroutines draw.
+type dice struct {
+	mu sync.Mutex
+	*rand.Rand
+}
+
+func (d *dice) draw(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.IntN(n)
+}
+
 // laggard is a cache that is now and then brought up to date.
 type laggard struct {
 	client.Reader
+	dice *dice
 	mu   sync.Mutex
 	copy *v1alpha1.WorkloadSpread
 }
@@ -120,7 +133,7 @@ type laggard struct {
 func (l *laggard) Get(ctx context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.copy == nil || rand.IntN(4) == 0 {
+	if l.copy == nil || l.dice.draw(4) == 0 {
 		fresh := &v1alpha1.WorkloadSpread{}
 		if err := l.Reader.Get(ctx, key, fresh); err != nil {
 			return err
@@ -136,9 +149,9 @@ func (l *laggard) Get(ctx context.Context, key client.ObjectKey, o client.Object
 func TestPodsAreCountedOnceByAllProcesses(t *testing.T) {
 	for world := range 30 {
 		synctest.Test(t, func(t *testing.T) {
-			s := newServer(t)
+			s, dice := newServer(t), &dice{Rand: rand.New(rand.NewPCG(uint64(world), 0))}
 			trouble := []error{nil, nil, nil, errConflict, errLost, apierrors.NewServiceUnavailable("restarting"), apierrors.NewTooManyRequests("busy", 1)}
-			random := func() error { return trouble[rand.IntN(len(trouble))] }
+			random := func() error { return trouble[dice.draw(len(trouble))] }
 			s.before, s.after = random, func() error {
 				if errors.Is(random(), errLost) {
 					return errLost
@@ -147,14 +160,14 @@ func TestPodsAreCountedOnceByAllProcesses(t *testing.T) {
 			}
 			var stores []*Store
 			for range 1 + world%3 {
-				stores = append(stores, New(&laggard{Reader: s}, s, Options{}))
+				stores = append(stores, New(&laggard{Reader: s, dice: dice}, s, Options{}))
 			}
 			const pods = 60
 			subsets := make([]int, pods)
 			var done sync.WaitGroup
 			for i := range pods {
 				done.Go(func() {
-					time.Sleep(rand.N(50 * time.Millisecond))
+					time.Sleep(time.Duration(dice.draw(50)) * time.Millisecond) //nolint:forbidigo // in the bubble's time
 					if _, err := stores[i%len(stores)].Update(t.Context(), key, admit(fmt.Sprint("pod-", i), &subsets[i])); err != nil {
 						t.Error(err)
 					}
@@ -229,7 +242,7 @@ func TestNoProcessIsStarved(t *testing.T) {
 		}
 		stop()
 		clients.Wait()
-		time.Sleep(time.Second) // the store notices that they have left
+		time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time: the store notices that they have left
 		if slowest > 3*time.Second {
 			t.Errorf("the slowest took %s", slowest)
 		}
@@ -292,7 +305,7 @@ func TestUpdate(t *testing.T) {
 					}
 					return status, !test.unchanged, nil
 				})
-				time.Sleep(time.Second) // the store notices that the caller has left
+				time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time: the store notices that the caller has left
 				if problem := fmt.Sprint(err); (err != nil) != (test.problem != "") || !strings.Contains(problem, test.problem) {
 					t.Errorf("error: %v", err)
 				}
@@ -416,7 +429,7 @@ func TestCallersThatLeave(t *testing.T) {
 		if err := <-stayer; err != nil {
 			t.Error(err)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // in the bubble's time
 	})
 }
 
