@@ -82,9 +82,9 @@ type streak struct{ loops, last int }
 
 // in counts a loop, unless it was counted before, and returns how many there are.
 func (k *streak) in(loop int) int {
-	switch {
-	case k.last == loop:
-	case k.last == loop-1:
+	switch k.last {
+	case loop:
+	case loop - 1:
 		k.loops++
 	default:
 		k.loops = 1
