@@ -22,6 +22,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 	"github.com/evenkeel/evenkeel/e2e/evenkeel"
+	"github.com/evenkeel/evenkeel/e2e/process"
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
@@ -222,6 +223,9 @@ func shippedFlags(t *testing.T, manifests, folder string) []string {
 			t.Fatal(err)
 		}
 		for _, arg := range d.Spec.Template.Spec.Containers[0].Args[1:] {
+			if strings.HasPrefix(arg, "--webhook-address=") {
+				arg = "--webhook-address=" + process.FreeAddress(t) // there are several on this machine
+			}
 			if !strings.HasPrefix(arg, "--metrics-address=") && !strings.HasPrefix(arg, "--health-address=") {
 				flags = append(flags, strings.Replace(arg, "=/tls/", "="+folder+"/", 1))
 			}
