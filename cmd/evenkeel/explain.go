@@ -78,19 +78,8 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 				}
 				return printPacks(printer)
 			}
-			spread, err := q.subsets(cmd, groups)
-			if err != nil {
+			if explained, err := q.objects(cmd, groups, printer); explained || err != nil {
 				return err
-			}
-			if spread != nil {
-				return explainSubsets(printer, spread)
-			}
-			dump, err := q.replicas(cmd, groups)
-			if err != nil {
-				return err
-			}
-			if dump != nil {
-				return explainReplicas(printer, dump)
 			}
 			answer, err := q.answer(cmd, groups)
 			if err != nil {
@@ -105,6 +94,22 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 	q.addTo(cmd.Flags())
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	return cmd
+}
+
+// objects explains the WorkloadSpreads or FederatedReplicaSets of -f, if it has some.
+func (q *question) objects(cmd *cobra.Command, names []string, printer *printing.Printer) (explained bool, err error) {
+	spreads, err := q.subsets(cmd, names)
+	if err != nil {
+		return false, err
+	}
+	if spreads != nil {
+		return true, explainSubsets(printer, spreads)
+	}
+	dump, err := q.replicas(cmd, names)
+	if err != nil || dump == nil {
+		return false, err
+	}
+	return true, explainReplicas(printer, dump)
 }
 
 func atMostTwoGroups(_ *cobra.Command, groups []string) error {

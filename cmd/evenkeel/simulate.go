@@ -174,14 +174,8 @@ type scenarioSources struct {
 // options are returned as well.
 func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) ([]*simulate.Setup, [][]v1alpha1.ChangedOption, error) {
 	options := document.Options{Kinds: simulate.Kinds(), MaxSize: sizes.documents}
-	var docs []document.Document
-	objects, err := objectScenario(cmd, from.files, sizes)
+	docs, err := scenarioDocuments(cmd, from.files, options, sizes)
 	if err != nil {
-		return nil, nil, err
-	}
-	if objects != nil {
-		docs = []document.Document{*objects}
-	} else if docs, err = document.ReadFiles(from.files, cmd.InOrStdin(), options); err != nil {
 		return nil, nil, err
 	}
 	var changed [][]v1alpha1.ChangedOption
@@ -245,6 +239,18 @@ func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) (
 		return nil, nil, &document.Invalid{Problems: problems}
 	}
 	return setups, changed, nil
+}
+
+// scenarioDocuments are the scenarios of files, or the one that WorkloadSpreads in them make.
+func scenarioDocuments(cmd *cobra.Command, files []string, options document.Options, sizes sizeLimits) ([]document.Document, error) {
+	objects, err := objectScenario(cmd, files, sizes)
+	if err != nil {
+		return nil, err
+	}
+	if objects != nil {
+		return []document.Document{*objects}, nil
+	}
+	return document.ReadFiles(files, cmd.InOrStdin(), options)
 }
 
 // beside opens files by names relative to the folder of another file.

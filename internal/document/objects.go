@@ -36,52 +36,32 @@ type Item struct {
 	Object any
 }
 
-// newObject returns a new object of a supported kind, or nil.
-func newObject(apiVersion, kind string) func() any {
-	switch apiVersion + "/" + kind {
-	case "v1/Pod":
-		return func() any { return new(v1.Pod) }
-	case "v1/Node":
-		return func() any { return new(v1.Node) }
-	case "v1/Event":
-		return func() any { return new(v1.Event) }
-	case "v1/Namespace":
-		return func() any { return new(v1.Namespace) }
-	case "v1/Service":
-		return func() any { return new(v1.Service) }
-	case "v1/ReplicationController":
-		return func() any { return new(v1.ReplicationController) }
-	case "v1/PersistentVolume":
-		return func() any { return new(v1.PersistentVolume) }
-	case "v1/PersistentVolumeClaim":
-		return func() any { return new(v1.PersistentVolumeClaim) }
-	case "v1/ConfigMap":
-		return func() any { return new(v1.ConfigMap) }
-	case "apps/v1/DaemonSet":
-		return func() any { return new(appsv1.DaemonSet) }
-	case "scheduling.k8s.io/v1/PriorityClass":
-		return func() any { return new(schedulingv1.PriorityClass) }
-	case "apps/v1/Deployment":
-		return func() any { return new(appsv1.Deployment) }
-	case "batch/v1/Job":
-		return func() any { return new(batchv1.Job) }
-	case "apps/v1/ReplicaSet":
-		return func() any { return new(appsv1.ReplicaSet) }
-	case "apps/v1/StatefulSet":
-		return func() any { return new(appsv1.StatefulSet) }
-	case "storage.k8s.io/v1/CSIDriver":
-		return func() any { return new(storagev1.CSIDriver) }
-	case "storage.k8s.io/v1/CSIStorageCapacity":
-		return func() any { return new(storagev1.CSIStorageCapacity) }
-	case "storage.k8s.io/v1/VolumeAttachment":
-		return func() any { return new(storagev1.VolumeAttachment) }
-	case "storage.k8s.io/v1/StorageClass":
-		return func() any { return new(storagev1.StorageClass) }
-	case "storage.k8s.io/v1/CSINode":
-		return func() any { return new(storagev1.CSINode) }
-	}
-	return nil
+// supported are the supported kinds, by version and kind, each with a function that returns a new object.
+var supported = map[string]func() any{
+	"v1/Pod":                               func() any { return new(v1.Pod) },
+	"v1/Node":                              func() any { return new(v1.Node) },
+	"v1/Event":                             func() any { return new(v1.Event) },
+	"v1/Namespace":                         func() any { return new(v1.Namespace) },
+	"v1/Service":                           func() any { return new(v1.Service) },
+	"v1/ReplicationController":             func() any { return new(v1.ReplicationController) },
+	"v1/PersistentVolume":                  func() any { return new(v1.PersistentVolume) },
+	"v1/PersistentVolumeClaim":             func() any { return new(v1.PersistentVolumeClaim) },
+	"v1/ConfigMap":                         func() any { return new(v1.ConfigMap) },
+	"apps/v1/DaemonSet":                    func() any { return new(appsv1.DaemonSet) },
+	"scheduling.k8s.io/v1/PriorityClass":   func() any { return new(schedulingv1.PriorityClass) },
+	"apps/v1/Deployment":                   func() any { return new(appsv1.Deployment) },
+	"batch/v1/Job":                         func() any { return new(batchv1.Job) },
+	"apps/v1/ReplicaSet":                   func() any { return new(appsv1.ReplicaSet) },
+	"apps/v1/StatefulSet":                  func() any { return new(appsv1.StatefulSet) },
+	"storage.k8s.io/v1/CSIDriver":          func() any { return new(storagev1.CSIDriver) },
+	"storage.k8s.io/v1/CSIStorageCapacity": func() any { return new(storagev1.CSIStorageCapacity) },
+	"storage.k8s.io/v1/VolumeAttachment":   func() any { return new(storagev1.VolumeAttachment) },
+	"storage.k8s.io/v1/StorageClass":       func() any { return new(storagev1.StorageClass) },
+	"storage.k8s.io/v1/CSINode":            func() any { return new(storagev1.CSINode) },
 }
+
+// newObject returns a new object of a supported kind, or nil.
+func newObject(apiVersion, kind string) func() any { return supported[apiVersion+"/"+kind] }
 
 // refused returns the first error of an API server for an object, or nil.
 func refused(object any) error {

@@ -23,7 +23,7 @@ import (
 type targets map[string]metav1.Object
 
 func (t *targets) take(object any) {
-	kind := ""
+	var kind string
 	switch object.(type) {
 	case *appsv1.Deployment:
 		kind = v1alpha1.WorkloadDeployment

@@ -197,11 +197,7 @@ func (s *simulation) manage() error {
 		changed := false
 		for _, m := range s.managed {
 			if m.dirty {
-				created, err := s.sync(m)
-				if err != nil {
-					return err
-				}
-				changed = changed || created
+				changed = s.sync(m) || changed
 			}
 		}
 		if err := s.bindPods(); err != nil {
@@ -219,7 +215,7 @@ func (s *simulation) manage() error {
 
 // sync creates and deletes pods until every revision has its size. It reports whether there is more to
 // do once the scheduler has looked.
-func (s *simulation) sync(m *managed) (bool, error) {
+func (s *simulation) sync(m *managed) bool {
 	m.dirty, m.restless, m.refused, m.refusal = false, true, 0, ""
 	own, available := s.podsOf(m)
 	if m.Kind == v1alpha1.WorkloadDeployment && m.roll(own, available) {
@@ -253,7 +249,7 @@ func (s *simulation) sync(m *managed) (bool, error) {
 	if len(created)+len(gone) > 0 {
 		s.stirred, s.reshuffle = true, true
 	}
-	return len(created)+len(gone) > 0 || m.dirty, nil
+	return len(created)+len(gone) > 0 || m.dirty
 }
 
 // podsOf are the pods of each revision, and how many of them run on a ready node. Those that are being
@@ -362,6 +358,16 @@ func (s *simulation) collectOrphans() {
 		if len(own) > 0 {
 			s.stirred, s.reshuffle = true, true
 		}
+	}
+}
+
+// awaited are the next rollout, and when the WorkloadSpread decides again.
+func (m *managed) awaited(now time.Time, consider func(time.Time)) {
+	if m.nextRoll < len(m.Rollouts) {
+		consider(epoch.Add(m.Rollouts[m.nextRoll]))
+	}
+	if m.spread != nil && m.spread.next.After(now) {
+		consider(m.spread.next)
 	}
 }
 

@@ -211,12 +211,7 @@ func (s *simulation) jump(end time.Time) bool {
 		}
 	}
 	for _, m := range s.managed {
-		if m.nextRoll < len(m.Rollouts) {
-			consider(epoch.Add(m.Rollouts[m.nextRoll]))
-		}
-		if m.spread != nil && m.spread.next.After(now) {
-			consider(m.spread.next)
-		}
+		m.awaited(now, consider)
 	}
 	for _, l := range s.leavers {
 		consider(epoch.Add(l.at))

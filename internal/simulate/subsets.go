@@ -117,12 +117,12 @@ func (s *simulation) admit(m *managed, p *pod, object *v1.Pod, ordinal int32) (r
 	if !w.selector.Matches(labels.Set(object.Labels)) {
 		return ""
 	}
-	new := workloadspread.NewPod{ID: object.Name, Revision: workloadspread.RevisionOf(object), Ordinal: ordinal}
+	request := workloadspread.NewPod{ID: object.Name, Revision: workloadspread.RevisionOf(object), Ordinal: ordinal}
 	var err error
-	if new.Room, err = s.room(m, p.set); err != nil {
+	if request.Room, err = s.room(m, p.set); err != nil {
 		return err.Error()
 	}
-	a := workloadspread.Admit(w.state(s, m), new)
+	a := workloadspread.Admit(w.state(s, m), request)
 	if a.Refused {
 		return a.Message
 	}
@@ -224,41 +224,10 @@ func (s *simulation) decide(m *managed) bool {
 		return false
 	}
 	m.restless = false
-	in := workloadspread.Input{Name: w.object.Name, State: w.state(s, m), Autoscaler: map[types.UID]workloadspread.ScaleUp{}}
-	var pods, substitutes []*pod
-	for _, p := range s.cluster.pods {
-		if p.workload != m.at || !p.managed() || p.object.DeletionTimestamp != nil || !w.selector.Matches(labels.Set(p.object.Labels)) {
-			continue
-		}
-		if p.assigned != nil && !p.assigned.scaleUp.Since.IsZero() && p.node == nil {
-			in.Autoscaler[p.assigned.uid] = p.assigned.scaleUp
-		}
-		if p.set == nil {
-			substitutes = append(substitutes, p)
-			in.Substitutes = append(in.Substitutes, s.seen(p))
-			continue
-		}
-		if p.assigned == nil && p.node != nil {
-			if in.Nodes == nil {
-				in.Nodes = map[string]*v1.Node{}
-			}
-			in.Nodes[p.node.object.Name] = p.node.object
-		}
-		pods = append(pods, p)
-		in.Pods = append(in.Pods, s.seen(p))
-	}
+	in, of := s.observed(m)
 	d := workloadspread.Decide(in)
 	before := w.status
 	w.status, w.next, w.unfolded = d.Status, d.Next, 0
-	of := map[*v1.Pod]*pod{}
-	if len(d.Costs)+len(d.Assign)+len(d.Delete)+len(d.Substitute) > 0 {
-		for i, p := range pods {
-			of[in.Pods[i]] = p
-		}
-		for i, p := range substitutes {
-			of[in.Substitutes[i]] = p
-		}
-	}
 	for _, a := range d.Assign {
 		p := of[a.Pod]
 		p.assigned = &assignment{subset: a.Subset, text: a.Annotations[workloadspread.AnnotationSpread], uid: s.uid(p.object)}
@@ -273,6 +242,35 @@ func (s *simulation) decide(m *managed) bool {
 	}
 	s.narrateMarks(m, before)
 	return s.moveOn(m, d, of) || m.refused > 0 && s.mayRetry(m, before)
+}
+
+// observed is what the controller of a WorkloadSpread decides upon, and of which pods it is made.
+func (s *simulation) observed(m *managed) (in workloadspread.Input, of map[*v1.Pod]*pod) {
+	w := m.spread
+	in = workloadspread.Input{Name: w.object.Name, State: w.state(s, m), Autoscaler: map[types.UID]workloadspread.ScaleUp{}}
+	of = map[*v1.Pod]*pod{}
+	for _, p := range s.cluster.pods {
+		if p.workload != m.at || !p.managed() || p.object.DeletionTimestamp != nil || !w.selector.Matches(labels.Set(p.object.Labels)) {
+			continue
+		}
+		if p.assigned != nil && !p.assigned.scaleUp.Since.IsZero() && p.node == nil {
+			in.Autoscaler[p.assigned.uid] = p.assigned.scaleUp
+		}
+		seen := s.seen(p)
+		of[seen] = p
+		if p.set == nil {
+			in.Substitutes = append(in.Substitutes, seen)
+			continue
+		}
+		if p.assigned == nil && p.node != nil {
+			if in.Nodes == nil {
+				in.Nodes = map[string]*v1.Node{}
+			}
+			in.Nodes[p.node.object.Name] = p.node.object
+		}
+		in.Pods = append(in.Pods, seen)
+	}
+	return in, of
 }
 
 // mayRetry lets the controller of the workload try again to create pods if a mark has changed.
