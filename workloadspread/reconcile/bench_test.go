@@ -152,7 +152,7 @@ func (b *bench) write(what string, write func() error) error {
 }
 
 // answer is that of the fault, if there is one, and whether the write is made nevertheless.
-func (b *bench) answer(what string) (error, bool) {
+func (b *bench) answer(what string) (error, bool) { //nolint:revive // as the faults do
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.made++

@@ -68,7 +68,7 @@ func (r *reconciler) readWorkload(ctx context.Context, s *v1alpha1.WorkloadSprea
 	version, err := schema.ParseGroupVersion(target.APIVersion)
 	if err != nil {
 		found.poll = scale.DefaultPollInterval
-		return nil // the decision refuses the spec
+		return nil //nolint:nilerr // the decision refuses the spec
 	}
 	mapping, err := r.mapping(schema.GroupKind{Group: version.Group, Kind: target.Kind}, version.Version)
 	if meta.IsNoMatchError(err) {
@@ -94,7 +94,7 @@ func (r *reconciler) readWorkload(ctx context.Context, s *v1alpha1.WorkloadSprea
 	found.workload, err = workloadspread.Observe(&s.Spec, object.Object)
 	if err != nil {
 		found.workload.Problem = err.Error()
-		return nil
+		return nil //nolint:nilerr // it is said in the status
 	}
 	found.workload.Revision, err = r.revision(ctx, object)
 	return err
@@ -264,7 +264,7 @@ func (r *reconciler) rival(ctx context.Context, s *v1alpha1.WorkloadSpread) (str
 	}
 	earlier := slices.DeleteFunc(list.Items, func(o v1alpha1.WorkloadSpread) bool { return o.Name >= s.Name })
 	if err := workloadspread.ValidateTarget(s, earlier).ToAggregate(); err != nil {
-		return err.Error(), nil
+		return err.Error(), nil //nolint:nilerr // it is said in the status
 	}
 	return "", nil
 }

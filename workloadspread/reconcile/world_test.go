@@ -411,7 +411,7 @@ func (w *world) check() {
 		}
 	}
 	for i, of := range s.Status.SubsetStatuses {
-		want := int32(workloadspread.Unlimited)
+		want := workloadspread.Unlimited
 		if limits[i] != workloadspread.Unlimited {
 			want = max(0, limits[i]-sizes[i])
 		}
