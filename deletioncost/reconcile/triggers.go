@@ -24,6 +24,10 @@ import (
 // before the set is scaled down.
 const settle = 200 * time.Millisecond
 
+// vacated is the delay after a pod has gone: a set that is scaled down is looked at when that is done,
+// and a pod that is replaced leaves its level to the next one.
+const vacated = 2 * time.Second
+
 // queue takes requests for passes over ReplicaSets.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
@@ -98,8 +102,12 @@ func (t *triggers) pod(ctx context.Context, o client.Object, q queue) {
 	own := types.NamespacedName{}
 	if ref := controllerOf(pod); ref != nil {
 		own = types.NamespacedName{Namespace: pod.Namespace, Name: ref.Name}
+		pause := t.state.pause(own)
+		if pod.DeletionTimestamp != nil {
+			pause = max(pause, vacated)
+		}
 		if t.asks(ctx, own) || pod.Annotations[deletioncost.AnnotationWritten] != "" {
-			q.AddAfter(reconcile.Request{NamespacedName: own}, t.state.pause(own))
+			q.AddAfter(reconcile.Request{NamespacedName: own}, pause)
 		}
 	}
 	for _, key := range t.state.counting(pod, own) {
