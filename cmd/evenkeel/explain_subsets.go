@@ -40,11 +40,8 @@ func (q *question) subsets(cmd *cobra.Command, names []string) (*subsets.Dump, e
 		return nil, err
 	}
 	spreads, federated := subsets.Kinds(q.files, stdin, limit, v1alpha1.KindFederatedReplicaSet)
-	switch {
-	case !spreads && !named:
-		return nil, nil
-	case spreads && federated && !named:
-		return nil, &usageError{fmt.Errorf("%s has both WorkloadSpreads and FederatedReplicaSets", strings.Join(q.files, ", ")), "name some, as in ews/web or frs/web"}
+	if !named && (!spreads || federated) {
+		return nil, nil // FederatedReplicaSets are explained
 	}
 	if useless := changed(cmd.Flags(), slices.Concat(comparedByLabels, []string{"balancing-label", "node-group-policies", "at", "zonal-shift-file", "scheduler-config-file"})...); len(useless) > 0 {
 		return nil, &usageError{fmt.Errorf("%s does not go with WorkloadSpreads", strings.Join(useless, ", ")), "leave the flags out"}
