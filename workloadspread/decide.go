@@ -1,6 +1,8 @@
 package workloadspread
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,6 +30,8 @@ type Input struct {
 	Autoscaler map[types.UID]ScaleUp
 	// Refused is why the WorkloadSpread must do nothing although its spec is valid; empty if it may.
 	Refused string
+	// Ahead are the names of other WorkloadSpreads that have those pods of the workload that they select.
+	Ahead []string
 	// BareAssignments true leaves out the metadata of the patch when pods that were there before are
 	// assigned.
 	BareAssignments bool
@@ -105,7 +109,7 @@ func Decide(in Input) Decision {
 		p.condition(v1alpha1.ConditionTargetFound, false, ReasonNotFound, "there is no "+describe(in.Spec))
 		return p.result(&p.status)
 	}
-	p.condition(v1alpha1.ConditionTargetFound, true, ReasonFound, describe(in.Spec)+" exists")
+	p.condition(v1alpha1.ConditionTargetFound, true, ReasonFound, describe(in.Spec)+" exists"+without(in.Ahead))
 	p.Status = &p.status
 	p.counts = p.State.counts()
 	p.pods = p.members(in.Pods)
@@ -117,6 +121,15 @@ func Decide(in Input) Decision {
 	p.costs()
 	p.report()
 	return p.result(p.counts.stored())
+}
+
+// without says which WorkloadSpreads have pods of the same workload.
+func without(ahead []string) string {
+	if len(ahead) == 0 {
+		return ""
+	}
+	names := slices.Compact(slices.Sorted(slices.Values(ahead)))
+	return "; pods that are also selected by WorkloadSpread " + strings.Join(names, ", ") + " belong to the one whose name comes first"
 }
 
 // pass is a decision in the making.

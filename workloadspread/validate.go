@@ -52,6 +52,20 @@ func ValidateTarget(object *v1alpha1.WorkloadSpread, others []v1alpha1.WorkloadS
 	return nil
 }
 
+// Refused says why a WorkloadSpread does nothing: another one has its workload, which only a webhook
+// prevents. The first by name counts that is not being deleted. It is empty if no other one does.
+func Refused(object *v1alpha1.WorkloadSpread, others []v1alpha1.WorkloadSpread) string {
+	for i := range others {
+		if others[i].Name >= object.Name || others[i].DeletionTimestamp != nil {
+			continue
+		}
+		if errs := ValidateTarget(object, others[i:i+1]); len(errs) > 0 {
+			return errs.ToAggregate().Error()
+		}
+	}
+	return ""
+}
+
 // mostSubsets is how many subsets the schema allows.
 const mostSubsets = 15
 

@@ -99,6 +99,7 @@ func TestWhichPods(t *testing.T) {
 		"a copy with the mark":          {change(`"labels"`, `"annotations":{"evenkeel.dev/workload-spread":"{\"name\":\"x\",\"subset\":\"z\",\"id\":\"old\"}"},"labels"`), map[string]string{"x": target("Deployment", "web")}, "deployment"},
 		"a copy that is not spread":     {change(`"labels"`, `"annotations":{"evenkeel.dev/workload-spread":"{\"name\":\"x\",\"subset\":\"z\",\"id\":\"old\"}"},"labels"`), nil, "not marked"},
 		"an invalid spec before it":     {podOfWeb, map[string]string{"a": `{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, subsets: [{name: z, maxReplicas: 5, minReplicas: 6}]}`, "x": target("ReplicaSet", "web-1")}, "replicaset"},
+		"the second of a workload":      {podOfWeb, map[string]string{"a": strings.Replace(target("Deployment", "web"), "subsets", "targetFilter: {selector: {matchLabels: {app: api}}}, subsets", 1), "x": target("Deployment", "web")}, "not marked"},
 		"the owner does not exist":      {strings.ReplaceAll(podOfWeb, "uid-web-1", "uid-other"), map[string]string{"x": target("Deployment", "web")}, "refused"},
 		"no owner, and nothing to find": {strings.ReplaceAll(podOfWeb, "uid-web-1", "uid-other"), nil, "not marked"},
 		"a target that does not exist":  {change(label, label), map[string]string{"x": target("Deployment", "gone")}, "not marked"},

@@ -34,7 +34,8 @@ func indexed(kind schema.GroupKind, name string) string {
 }
 
 // find returns the WorkloadSpread of a new pod, or nil: the first by name whose target is one of the
-// controllers above the pod, whose filter selects the pod, and whose spec is valid.
+// controllers above the pod, whose filter selects the pod, and whose spec is valid. Those that are being
+// deleted, or whose workload another one has, have no pods: the controller does not count them.
 func (s *Server) find(ctx context.Context, pod *v1.Pod) (*v1alpha1.WorkloadSpread, error) {
 	controller := metav1.GetControllerOf(pod)
 	if controller == nil {
@@ -58,7 +59,7 @@ func (s *Server) find(ctx context.Context, pod *v1.Pod) (*v1alpha1.WorkloadSprea
 	}
 	slices.SortFunc(found, func(a, b v1alpha1.WorkloadSpread) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range found {
-		if s.valid(&found[i]) && selects(&found[i], pod) {
+		if o := &found[i]; o.DeletionTimestamp == nil && s.valid(o) && workloadspread.Refused(o, found) == "" && selects(o, pod) {
 			return &found[i], nil
 		}
 	}

@@ -164,6 +164,8 @@ func (b *bench) answer(what string) (error, bool) { //nolint:revive // as the fa
 
 // written takes the writes since it was last asked, in alphabetical order.
 func (b *bench) written() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	slices.Sort(b.writes)
 	out := strings.Join(b.writes, ", ")
 	b.writes = nil

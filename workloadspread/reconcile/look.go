@@ -44,10 +44,28 @@ type sight struct {
 	workload workloadspread.Workload
 	// owners are the controllers of the pods of the workload.
 	owners []types.UID
+	// ahead are, by owner, the WorkloadSpreads before this one in the order of their names that pods may
+	// belong to: one of a Deployment and one of its ReplicaSet have the same pods.
+	ahead map[types.UID][]filter
 	// autoscaler is what it does about pods.
 	autoscaler map[types.UID]workloadspread.ScaleUp
 	// poll is how long to wait until the workload is read again; 0 if it is watched.
 	poll time.Duration
+}
+
+// filter is which pods of its workload a WorkloadSpread has.
+type filter struct {
+	name string
+	labels.Selector
+}
+
+// filterOf is the filter of a WorkloadSpread.
+func filterOf(s *v1alpha1.WorkloadSpread) (filter, error) {
+	if f := s.Spec.TargetFilter; f != nil && f.Selector != nil {
+		selector, err := f.Selector.AsSelector()
+		return filter{s.Name, selector}, err
+	}
+	return filter{s.Name, labels.Everything()}, nil
 }
 
 // look reads what a decision depends on and the cache does not have.
@@ -140,12 +158,23 @@ func (r *reconciler) revision(ctx context.Context, object *unstructured.Unstruct
 	return hash, nil
 }
 
-// findOwners finds the controllers of the workload's pods.
+// findOwners finds the controllers of the workload's pods, and which other WorkloadSpreads have some of
+// these.
 func (r *reconciler) findOwners(ctx context.Context, s *v1alpha1.WorkloadSpread, found *sight) error {
+	first, err := r.first(ctx, s)
+	if err != nil {
+		return err
+	}
+	found.ahead = map[types.UID][]filter{}
 	for _, ref := range r.seen.in(s.Namespace) {
 		above, err := r.owners.Of(ctx, s.Namespace, &ref)
 		if isAmong(above, &s.Spec.TargetRef) {
 			found.owners = append(found.owners, ref.UID)
+			for i := range first {
+				if f, err := filterOf(&first[i]); err == nil && isAmong(above, &first[i].Spec.TargetRef) {
+					found.ahead[ref.UID] = append(found.ahead[ref.UID], f)
+				}
+			}
 			continue
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -186,12 +215,9 @@ func (r *reconciler) askAutoscaler(ctx context.Context, s *v1alpha1.WorkloadSpre
 // pods are those of the workload that the filter selects, in the order of their names. They are shared
 // with the cache and must not be changed.
 func (r *reconciler) pods(ctx context.Context, s *v1alpha1.WorkloadSpread, found *sight) ([]*v1.Pod, error) {
-	selector := labels.Everything()
-	if f := s.Spec.TargetFilter; f != nil && f.Selector != nil {
-		var err error
-		if selector, err = f.Selector.AsSelector(); err != nil {
-			return nil, nil //nolint:nilerr // the decision refuses the spec
-		}
+	own, err := filterOf(s)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the decision refuses the spec
 	}
 	var pods []*v1.Pod
 	for _, owner := range found.owners {
@@ -200,7 +226,8 @@ func (r *reconciler) pods(ctx context.Context, s *v1alpha1.WorkloadSpread, found
 			return nil, err
 		}
 		for _, pod := range list {
-			if selector.Matches(labels.Set(pod.Labels)) {
+			set := labels.Set(pod.Labels)
+			if own.Matches(set) && !slices.ContainsFunc(found.ahead[owner], func(f filter) bool { return f.Matches(set) }) {
 				pods = append(pods, pod)
 			}
 		}
@@ -229,9 +256,17 @@ func (r *reconciler) input(ctx context.Context, s *v1alpha1.WorkloadSpread, foun
 		Nodes:      map[string]*v1.Node{},
 		Autoscaler: found.autoscaler, BareAssignments: s.Annotations[annotationBare] == "true",
 	}
-	var err error
-	if in.Refused, err = r.rival(ctx, s); err != nil || in.Refused != "" {
+	all, err := r.spreads(ctx, s.Namespace)
+	if err != nil {
 		return in, err
+	}
+	if in.Refused = workloadspread.Refused(s, all); in.Refused != "" {
+		return in, nil
+	}
+	for _, owner := range found.owners {
+		for _, f := range found.ahead[owner] {
+			in.Ahead = append(in.Ahead, f.name)
+		}
 	}
 	if in.Pods, err = r.pods(ctx, s, found); err != nil {
 		return in, err
@@ -255,16 +290,28 @@ func (r *reconciler) input(ctx context.Context, s *v1alpha1.WorkloadSpread, foun
 	return in, nil
 }
 
-// rival is why a WorkloadSpread does nothing if another one has its workload, which only the webhook
-// prevents: the first by name counts, as it does at admission.
-func (r *reconciler) rival(ctx context.Context, s *v1alpha1.WorkloadSpread) (string, error) {
+// spreads are the WorkloadSpreads of a namespace. They are shared with the cache and must not be changed.
+func (r *reconciler) spreads(ctx context.Context, namespace string) ([]v1alpha1.WorkloadSpread, error) {
 	var list v1alpha1.WorkloadSpreadList
-	if err := r.client.List(ctx, &list, client.InNamespace(s.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("listing the WorkloadSpreads of the namespace: %w", err)
+	if err := r.client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the WorkloadSpreads of namespace %s: %w", namespace, err)
 	}
-	earlier := slices.DeleteFunc(list.Items, func(o v1alpha1.WorkloadSpread) bool { return o.Name >= s.Name })
-	if err := workloadspread.ValidateTarget(s, earlier).ToAggregate(); err != nil {
-		return err.Error(), nil //nolint:nilerr // it is said in the status
+	return list.Items, nil
+}
+
+// first are the WorkloadSpreads before another one in the order of their names to which new pods may
+// belong, as at admission.
+func (r *reconciler) first(ctx context.Context, s *v1alpha1.WorkloadSpread) ([]v1alpha1.WorkloadSpread, error) {
+	all, err := r.spreads(ctx, s.Namespace)
+	if err != nil {
+		return nil, err
 	}
-	return "", nil
+	var first []v1alpha1.WorkloadSpread
+	for i := range all {
+		o := &all[i]
+		if o.Name < s.Name && o.DeletionTimestamp == nil && workloadspread.Refused(o, all) == "" && len(workloadspread.Validate(&o.Spec, nil)) == 0 {
+			first = append(first, *o)
+		}
+	}
+	return first, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
@@ -386,5 +388,50 @@ func TestTwoOfOneWorkload(t *testing.T) {
 	b.mustPass()
 	if c := valid(); c.Status != metav1.ConditionTrue || b.costs() != "100" {
 		t.Errorf("the condition is %+v, the costs are %q", c, b.costs())
+	}
+}
+
+// Of the pods of a Deployment and of its ReplicaSet, the first WorkloadSpread by name that selects them
+// has them, as at admission; the other says so, and takes them over when the first is gone.
+func TestOneOfADeploymentAndOneOfItsReplicaSet(t *testing.T) {
+	second := spreadOver(subset("b", "5"))
+	second.Spec.TargetRef = v1alpha1.WorkloadReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-r1"}
+	first := spreadOver(subset("a", "5"))
+	first.Name, first.UID = "first", "first"
+	first.Spec.TargetFilter = &v1alpha1.WorkloadFilter{Selector: &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"tier": "gold"}}}
+	gold, other := replica(0, "r1", ""), replica(1, "r1", "")
+	gold.Labels["tier"] = "gold"
+	objects := append(deployed(2), first, second, gold, other, node("n", "one"))
+	objects[1].(*appsv1.ReplicaSet).Spec.Replicas = new(int32(2))
+	b := newBench(t, objects...)
+	of := func(pod string) string { return b.pod(pod).Annotations[workloadspread.AnnotationSpread] }
+	both := func() {
+		b.look()
+		for _, name := range []string{"first", "web", "first", "web"} {
+			if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: name}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	found := func() string {
+		return meta.FindStatusCondition(b.get().Status.Conditions, v1alpha1.ConditionTargetFound).Message
+	}
+	both()
+	if g, o := of(gold.Name), of(other.Name); g != `{"name":"first","subset":"a"}` || o != `{"name":"web","subset":"b"}` {
+		t.Errorf("the pods belong to %s and %s", g, o)
+	}
+	if got := b.get().Status.Filled; got != "b 1/5" || !strings.Contains(found(), "selected by WorkloadSpread first belong") {
+		t.Errorf("filled %q, said %q", got, found())
+	}
+	b.written()
+	if both(); b.written() != "" {
+		t.Error("they write without end")
+	}
+	if err := b.server.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	both()
+	if got := b.get().Status.Filled; of(gold.Name) != `{"name":"web","subset":"b"}` || got != "b 2/5" || strings.Contains(found(), "first") {
+		t.Errorf("%s, filled %q, said %q", of(gold.Name), got, found())
 	}
 }

@@ -74,8 +74,8 @@ func (t *triggers) list(ctx context.Context, namespace string) []v1alpha1.Worklo
 	return list.Items
 }
 
-// spreads requests a pass over a WorkloadSpread whose spec changed and over those of the same
-// workload, and one for the time when what admission has noted in a status expires.
+// spreads requests a pass over a WorkloadSpread whose spec changed and over those that may have the same
+// pods: those of a workload of the same name, and of another kind, which may be above or below its own, and one for the time when what admission has noted in a status expires.
 func (t *triggers) spreads() handler.EventHandler {
 	enqueue := func(ctx context.Context, o client.Object, q queue) {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
@@ -84,7 +84,7 @@ func (t *triggers) spreads() handler.EventHandler {
 			return
 		}
 		for _, other := range t.list(ctx, s.Namespace) {
-			if other.Name != s.Name && other.Spec.TargetRef.Name == s.Spec.TargetRef.Name {
+			if other.Name != s.Name && (other.Spec.TargetRef.Name == s.Spec.TargetRef.Name || other.Spec.TargetRef.Kind != s.Spec.TargetRef.Kind) {
 				q.Add(request(&other))
 			}
 		}

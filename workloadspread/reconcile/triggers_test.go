@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,5 +173,23 @@ func TestWhatAdmissionNotesExpiresOnTime(t *testing.T) {
 		after.Generation++
 		update() // in a namespace without others
 		s.wants("another spec", 0, "web")
+	})
+}
+
+// A WorkloadSpread that comes or goes may change which pods others have: those of a workload of its
+// name, and of another kind.
+func TestWhichWorkloadSpreadsMatterToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		named := func(name, kind, workload string) *v1alpha1.WorkloadSpread {
+			s := targeting("apps/v1", kind, subset("a", ""))
+			s.Name, s.UID, s.Spec.TargetRef.Name = name, types.UID(name), workload
+			return s
+		}
+		s := newStage(t, named("same", "Deployment", "web"), named("below", "ReplicaSet", "web-1"), named("other", "Deployment", "api"))
+		s.spreads().Delete(t.Context(), event.DeleteEvent{Object: named("gone", "Deployment", "web")}, s.queue)
+		got := s.asked(0)
+		if slices.Sort(got); fmt.Sprint(got) != "[below gone same]" {
+			t.Errorf("asked for %v", got)
+		}
 	})
 }
