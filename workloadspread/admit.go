@@ -2,6 +2,7 @@ package workloadspread
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,10 +92,7 @@ func Admit(s State, pod NewPod) Admission {
 	a := s.answer(i, "it is the first that is open")
 	if i >= 0 && c.limits(pod.Revision)[i] != Unlimited {
 		count := c.edit(pod.Revision, i)
-		if count.CreatingPods == nil {
-			count.CreatingPods = map[string]metav1.Time{}
-		}
-		count.CreatingPods[pod.ID] = stamp(s.Now)
+		count.CreatingPods = with(count.CreatingPods, pod.ID, stamp(s.Now))
 		a.Status, a.Changed = c.stored(), true
 	}
 	return a
@@ -187,16 +185,22 @@ func Release(s State, pod OldPod) (*v1alpha1.WorkloadSpreadStatus, bool) {
 		}
 		count := c.edit(pod.Revision, i)
 		if _, creating := count.CreatingPods[pod.ID]; creating {
+			count.CreatingPods = maps.Clone(count.CreatingPods)
 			delete(count.CreatingPods, pod.ID) // it exists, or it could not be deleted
 			count.Replicas++
 		}
-		if count.DeletingPods == nil {
-			count.DeletingPods = map[string]metav1.Time{}
-		}
-		count.DeletingPods[pod.Name] = stamp(s.Now)
+		count.DeletingPods = with(count.DeletingPods, pod.Name, stamp(s.Now))
 		return c.stored(), true
 	}
 	return s.Status, false
+}
+
+// with is a copy of a map with one more entry.
+func with(entries map[string]metav1.Time, key string, at metav1.Time) map[string]metav1.Time {
+	out := make(map[string]metav1.Time, len(entries)+1)
+	maps.Copy(out, entries)
+	out[key] = at
+	return out
 }
 
 // stamp is a time as the API server stores it.

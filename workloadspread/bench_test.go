@@ -2,6 +2,7 @@ package workloadspread
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -54,6 +55,28 @@ func BenchmarkDecide(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// The admission of so many pods of which the controller sees none yet, each with what the last one left.
+func BenchmarkAdmitBurst(b *testing.B) {
+	for _, pods := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprint(pods), func(b *testing.B) {
+			w := newWorld(b, deployment("20%", "20%", "60%"), int32(pods))
+			revision := w.hash(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				s := w.state()
+				for i := range pods {
+					a := Admit(s, NewPod{ID: strconv.Itoa(i), Revision: revision})
+					if a.Subset < 0 {
+						b.Fatal(a.Message)
+					}
+					s.Status = a.Status
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pods), "ns/pod")
+		})
 	}
 }
 

@@ -9,12 +9,11 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// counts are the pods of each revision and subset. They are those of the status, with a copy of what
-// is edited.
+// counts are the pods of each revision and subset. They are those of the status, whose maps they share:
+// who changes one clones it before.
 type counts struct {
 	State
 	rows map[string][]v1alpha1.WorkloadSubsetCount // by revision, in the order of the spec
-
 }
 
 // counts are those of the status. Subsets that the spec does not have are left out.
@@ -24,7 +23,7 @@ func (s State) counts() *counts {
 		row := c.row(revision)
 		for _, count := range list {
 			if i := c.index(count.Name); i >= 0 {
-				row[i] = *count.DeepCopy()
+				row[i] = count
 			}
 		}
 	}
