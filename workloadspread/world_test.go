@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -110,12 +111,20 @@ func (w *world) limits(revision string) []int32 {
 	return s.counts().limits(revision)
 }
 
+// untouched fails the world if a decision has changed the status that it was made from, which all share.
+func (w *world) untouched(s State) {
+	if !equality.Semantic.DeepEqual(s.Status, &w.stored) {
+		w.fail("the status became %+v", *s.Status)
+	}
+}
+
 // create is a request of the workload's controller. It reports whether there is a pod.
 func (w *world) create(revision int, lost bool) bool {
 	w.serial++
 	id := fmt.Sprintf("uid-%d", w.serial)
 	state := w.state()
 	a := Admit(state, NewPod{ID: id, Revision: w.hash(revision)})
+	w.untouched(state)
 	if a.Changed {
 		w.store(a.Status)
 	}
@@ -205,7 +214,9 @@ func (w *world) active(revision int) []*v1.Pod {
 // release is a deletion or eviction as the webhook sees it.
 func (w *world) release(pod *v1.Pod) {
 	a, _ := AssignmentOf(pod)
-	status, changed := Release(w.state(), OldPod{Name: pod.Name, ID: a.ID, Revision: RevisionOf(pod), Subset: a.Subset, Active: Active(pod)})
+	state := w.state()
+	status, changed := Release(state, OldPod{Name: pod.Name, ID: a.ID, Revision: RevisionOf(pod), Subset: a.Subset, Active: Active(pod)})
+	w.untouched(state)
 	if changed {
 		w.store(status)
 	}
