@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
+	"github.com/evenkeel/evenkeel/internal/controller"
 	"github.com/evenkeel/evenkeel/internal/provisioning/live"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/workloadspread/admission"
@@ -87,6 +89,22 @@ func (o *simulationFlags) options(log logr.Logger, registry prometheus.Registere
 	var err error
 	out.Metrics, err = schedule.NewMetrics(registry)
 	return out, err
+}
+
+// lacks is why nothing can be simulated: a right that is missing must not keep everything else from
+// running.
+func (*simulationFlags) lacks(ctx context.Context, live client.Client) error {
+	var needs []controller.Need
+	for _, o := range schedule.Kinds() {
+		kind, err := live.GroupVersionKindFor(o)
+		if err != nil {
+			return err
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		needs = append(needs, controller.Need{List: list})
+	}
+	return controller.Lacks(ctx, live, needs...)
 }
 
 // start makes the simulation, which runs in every replica, and feeds it from the cache of the manager.

@@ -149,11 +149,16 @@ func (w *spreadWebhooks) setUp(config *rest.Config) func(manager.Manager) (*stor
 
 // handle makes the handlers.
 func (w *spreadWebhooks) handle(mgr manager.Manager, live client.Client, status *store.Store) error {
+	ctx := context.Background()
 	switch {
 	case w.flags.simulation.off:
 	case w.partial:
 		w.log.Info("Nothing is simulated for new pods: with --namespace it is not known what runs on the nodes")
 	default:
+		if lack := w.flags.simulation.lacks(ctx, live); lack != nil {
+			w.log.Error(lack, "Nothing is simulated for new pods: install the rights of this version and restart, or set --disable-simulation-schedule")
+			break
+		}
 		var err error
 		if w.admission.Simulator, err = w.flags.simulation.start(mgr, live, w.simulated); err != nil {
 			return err
@@ -161,7 +166,6 @@ func (w *spreadWebhooks) handle(mgr manager.Manager, live client.Client, status 
 	}
 	w.admission.Events = mgr.GetEventRecorder("evenkeel-webhooks")
 	answers := admission.New(mgr.GetCache(), live, status, w.admission)
-	ctx := context.Background()
 	if err := answers.Watch(ctx, mgr.GetCache()); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -54,14 +55,20 @@ func (m *Manager) lacks(ctx context.Context, c Controller) error {
 	if len(m.options.Namespaces) > 0 {
 		namespace = m.options.Namespaces[0]
 	}
+	var needs []Need
+	for _, need := range m.options.Needs[c.Name()] {
+		needs = append(needs, Need{need.List, cmp.Or(need.Namespace, namespace)})
+	}
+	return Lacks(ctx, m.manager.GetAPIReader(), needs...)
+}
+
+// Lacks is why a kind that is needed cannot be read; nil if all can, or if the API server does not say.
+// An empty namespace means all.
+func Lacks(ctx context.Context, live client.Reader, needs ...Need) error {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	for _, need := range m.options.Needs[c.Name()] {
-		in := namespace
-		if need.Namespace != "" {
-			in = need.Namespace
-		}
-		err := m.manager.GetAPIReader().List(ctx, need.List, client.InNamespace(in), client.Limit(1))
+	for _, need := range needs {
+		err := live.List(ctx, need.List, client.InNamespace(need.Namespace), client.Limit(1))
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 			return fmt.Errorf("a kind is not installed: %w", err)
 		}

@@ -37,13 +37,18 @@ func (w *world) object(o v1Object, gone bool) {
 	}
 }
 
+// Kinds are those that Watch needs. A cache that may not read one of them is never filled.
+func Kinds() []client.Object {
+	return []client.Object{
+		&v1.Node{}, &v1.Pod{}, &v1.Namespace{}, &v1.PersistentVolumeClaim{}, &v1.PersistentVolume{}, &storagev1.StorageClass{},
+		&storagev1.CSINode{}, &storagev1.CSIDriver{}, &storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{},
+	}
+}
+
 // Watch feeds the Simulator from a cache, which must have the nodes and pods of all namespaces. It is
 // called before the cache is started.
 func (s *Simulator) Watch(ctx context.Context, c cache.Cache) error {
-	for _, o := range []client.Object{
-		&v1.Node{}, &v1.Pod{}, &v1.Namespace{}, &v1.PersistentVolumeClaim{}, &v1.PersistentVolume{}, &storagev1.StorageClass{},
-		&storagev1.CSINode{}, &storagev1.CSIDriver{}, &storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{},
-	} {
+	for _, o := range Kinds() {
 		informer, err := c.GetInformer(ctx, o, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watching for the simulation: %w", err)
