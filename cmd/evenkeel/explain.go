@@ -96,6 +96,18 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 	return cmd
 }
 
+// A question has the flags of the command.
+type question struct {
+	sources  explain.Sources
+	files    []string
+	scenario string // the first of files
+	options  nodegroupset.Options
+	limit    fileSize
+	packs    bool
+	policies string // file
+	pending  pendingFlags
+}
+
 // objects explains the WorkloadSpreads or FederatedReplicaSets of -f, if it has some.
 func (q *question) objects(cmd *cobra.Command, names []string, printer *printing.Printer) (explained bool, err error) {
 	spreads, err := q.subsets(cmd, names)
@@ -122,18 +134,6 @@ func atMostTwoGroups(_ *cobra.Command, groups []string) error {
 		return fmt.Errorf("node group %q is named twice", groups[0])
 	}
 	return nil
-}
-
-// A question has the flags of the command.
-type question struct {
-	sources  explain.Sources
-	files    []string
-	scenario string // the first of files
-	options  nodegroupset.Options
-	limit    fileSize
-	packs    bool
-	policies string // file
-	pending  pendingFlags
 }
 
 // sourceFlags name a fleet; the flags of comparedByLabels have no effect if groups are compared by

@@ -83,25 +83,34 @@ func (o *sidecarOptions) validate() error {
 		return errors.New("the expander needs --expander-cert and --expander-key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)")
 	case (o.backendFiles.Cert == "") != (o.backendFiles.Key == ""):
 		return errors.New("--backend-cert and --backend-key go together")
-	case o.noCluster && o.kubeconfig != "":
-		return errors.New("--no-cluster and --kubeconfig exclude each other")
-	case o.noCluster && !o.inferReadiness:
-		return errors.New("--no-cluster needs --infer-readiness: without a cluster the readiness of nodes is unknown")
-	case o.noCluster && o.journalFile == "":
-		return errors.New("--no-cluster needs --journal-file: without a journal nothing is granted in part")
-	case o.noCluster && o.sidecar.NoticePods:
-		return errors.New("--pod-provisioning-conditions needs a cluster: without one there is no pod to write to")
 	case o.sidecar.DryRun && o.sidecar.NoticePods:
 		return errors.New("--pod-provisioning-conditions and --dry-run exclude each other: what would be done is not done about any pod")
 	case o.sidecar.LevelScaleDown && !o.balance:
 		return errors.New("--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance")
-	case o.noCluster && o.shifts.configMap != "":
-		return errors.New("--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster")
 	case o.sidecar.Parallel < 1:
 		return fmt.Errorf("invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel)
 	}
 	o.shifts.namespace = o.cluster.Namespace
-	return cmp.Or(o.readTotals(), o.checkScheduler(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files), o.checkDurations())
+	return cmp.Or(o.checkCluster(), o.readTotals(), o.checkScheduler(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files), o.checkDurations())
+}
+
+// checkCluster checks what is needed instead of a cluster, and what needs one.
+func (o *sidecarOptions) checkCluster() error {
+	switch {
+	case !o.noCluster:
+		return nil
+	case o.kubeconfig != "":
+		return errors.New("--no-cluster and --kubeconfig exclude each other")
+	case !o.inferReadiness:
+		return errors.New("--no-cluster needs --infer-readiness: without a cluster the readiness of nodes is unknown")
+	case o.journalFile == "":
+		return errors.New("--no-cluster needs --journal-file: without a journal nothing is granted in part")
+	case o.sidecar.NoticePods:
+		return errors.New("--pod-provisioning-conditions needs a cluster: without one there is no pod to write to")
+	case o.shifts.configMap != "":
+		return errors.New("--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster")
+	}
+	return nil
 }
 
 // checkScheduler checks what default constraints need.

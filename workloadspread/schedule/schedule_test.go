@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	testingclock "k8s.io/utils/clock/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
@@ -34,13 +34,13 @@ var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 type fixture struct {
 	*Simulator
 	t     testing.TB
-	clock *testingclock.FakeClock
+	clock *clocktesting.FakeClock
 	pods  int
 }
 
 func newFixture(t testing.TB, o Options) *fixture {
 	t.Helper()
-	f := &fixture{t: t, clock: testingclock.NewFakeClock(noon)}
+	f := &fixture{t: t, clock: clocktesting.NewFakeClock(noon)}
 	o.Clock, o.Timeout = f.clock, time.Hour
 	var err error
 	if f.Simulator, err = New(t.Context(), o); err != nil {
@@ -362,7 +362,7 @@ func TestAnAutoscalerWithKnownGroups(t *testing.T) {
 func TestGroupsOfACloudAreRead(t *testing.T) {
 	like := node("t", "spot", 4)
 	like.Status.Capacity[v1.ResourceMemory] = resource.MustParse("4Gi")
-	cloud, err := fake.New(fake.Config{Groups: []fake.Group{{ID: "spot", MaxSize: 5, Template: cloudprovider.Template{Node: like}}}}, testingclock.NewFakeClock(noon))
+	cloud, err := fake.New(fake.Config{Groups: []fake.Group{{ID: "spot", MaxSize: 5, Template: cloudprovider.Template{Node: like}}}}, clocktesting.NewFakeClock(noon))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -232,7 +232,7 @@ func (s *Simulator) Run(ctx context.Context) error {
 		for more := true; more && ctx.Err() == nil; {
 			done, err := s.begin(ctx)
 			if err != nil {
-				return nil
+				return nil //nolint:nilerr // ctx is done
 			}
 			end := s.o.Clock.Now().Add(slice)
 			err = s.w.settle(func() bool { return s.o.Clock.Now().After(end) })
