@@ -76,6 +76,7 @@ func New(cached client.Reader, live client.Client, o Options) *Store {
 type object struct {
 	waiting []*request // guarded by Store.mu
 	served  bool       // guarded by Store.mu: a goroutine is at work
+	gone    bool       // guarded by Store.mu: it does not exist any more
 	newest  *v1alpha1.WorkloadSpread
 	rest    time.Time // no write before
 }
@@ -123,7 +124,12 @@ func (s *Store) Update(ctx context.Context, key types.NamespacedName, decide Dec
 func (s *Store) Forget(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.objects[key]; o != nil && !o.served {
+	o := s.objects[key]
+	if o == nil {
+		return
+	}
+	o.gone = true
+	if !o.served {
 		delete(s.objects, key)
 	}
 }
@@ -185,7 +191,7 @@ func (s *Store) take(key types.NamespacedName, o *object, pending []*request) []
 	pending = slices.DeleteFunc(append(pending, o.waiting...), (*request).left)
 	o.waiting = nil
 	o.served = len(pending) > 0
-	if !o.served && o.newest == nil {
+	if !o.served && (o.newest == nil || o.gone) {
 		delete(s.objects, key)
 	}
 	return pending

@@ -471,6 +471,13 @@ func TestForget(t *testing.T) {
 		if len(store.objects) != 0 {
 			t.Error("it is still known")
 		}
+		_, err := store.Update(t.Context(), key, func(o *v1alpha1.WorkloadSpread) (*v1alpha1.WorkloadSpreadStatus, bool, error) {
+			store.Forget(key)
+			return increment(o)
+		})
+		if synctest.Wait(); err != nil || len(store.objects) != 0 {
+			t.Errorf("deleted while it was written, it is still known: %v", err)
+		}
 	})
 }
 
