@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/internal/document"
-	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // Dump has the objects of files.
@@ -80,56 +78,18 @@ func check(f *v1alpha1.FederatedReplicaSet) (errs []error) {
 	return errs
 }
 
-// kinds are the kinds that a name may begin with, as for kubectl.
-var kinds = []string{"frs/", "federatedreplicaset/", "federatedreplicasets/", "federatedreplicasets.evenkeel.dev/"}
+// naming is how FederatedReplicaSets are named.
+var naming = document.Naming{Kind: v1alpha1.KindFederatedReplicaSet, Prefixes: []string{"frs/", "federatedreplicaset/", "federatedreplicasets/", "federatedreplicasets.evenkeel.dev/"}}
 
 // HasKind reports whether a name begins with the kind, as in frs/web.
-func HasKind(name string) bool { return withoutKind(name) != name }
-
-func withoutKind(name string) string {
-	for _, kind := range kinds {
-		if len(name) > len(kind) && strings.EqualFold(name[:len(kind)], kind) {
-			return name[len(kind):]
-		}
-	}
-	return name
-}
-
-// Unknown is returned for a name that no FederatedReplicaSet has.
-type Unknown struct {
-	Name    string
-	Nearest []string
-	Sets    int // how many there are
-}
-
-func (e *Unknown) Error() string {
-	text := fmt.Sprintf("no FederatedReplicaSet %q among %d", e.Name, e.Sets)
-	if len(e.Nearest) > 0 {
-		text += ", did you mean " + strings.Join(e.Nearest, " or ") + "?"
-	}
-	return text
-}
+func HasKind(name string) bool { return naming.HasKind(name) }
 
 // Select leaves the FederatedReplicaSets of the names, which are names or namespace/name, with or
-// without the kind before them as in frs/web. No names select all. The error is an *Unknown.
+// without the kind before them as in frs/web. No names select all. The error is a *document.UnknownName.
 func (d *Dump) Select(names ...string) error {
-	if len(names) == 0 {
-		return nil
+	chosen, err := document.Choose(naming, d.Sets, names...)
+	if err == nil {
+		d.Sets = chosen
 	}
-	var known []string
-	for _, f := range d.Sets {
-		known = append(known, f.Name, f.Namespace+"/"+f.Name)
-	}
-	chosen := map[string]bool{}
-	for _, name := range names {
-		short := withoutKind(name)
-		if !slices.Contains(known, short) {
-			return &Unknown{Name: short, Nearest: spelling.Nearest(short, known), Sets: len(d.Sets)}
-		}
-		chosen[short] = true
-	}
-	d.Sets = slices.DeleteFunc(d.Sets, func(f *v1alpha1.FederatedReplicaSet) bool {
-		return !chosen[f.Name] && !chosen[f.Namespace+"/"+f.Name]
-	})
-	return nil
+	return err
 }

@@ -226,7 +226,7 @@ func TestSelect(t *testing.T) {
 		}
 	}
 	err := parse(t, two).Select("frs/wep")
-	var unknown *Unknown
+	var unknown *document.UnknownName
 	if !errors.As(err, &unknown) || !strings.Contains(err.Error(), `no FederatedReplicaSet "wep" among 2, did you mean web`) {
 		t.Error(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,7 +13,6 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/provisioning"
-	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
@@ -181,56 +179,18 @@ func valid(docs []document.Document) ([]*v1alpha1.WorkloadSpread, error) {
 	return all, nil
 }
 
-// kinds are the kinds that a name may begin with, as for kubectl.
-var kinds = []string{"ews/", "workloadspread/", "workloadspreads/", "workloadspreads.evenkeel.dev/"}
+// naming is how WorkloadSpreads are named.
+var naming = document.Naming{Kind: v1alpha1.KindWorkloadSpread, Prefixes: []string{"ews/", "workloadspread/", "workloadspreads/", "workloadspreads.evenkeel.dev/"}}
 
 // HasKind reports whether a name begins with the kind, as in ews/web.
-func HasKind(name string) bool { return withoutKind(name) != name }
+func HasKind(name string) bool { return naming.HasKind(name) }
 
-func withoutKind(name string) string {
-	for _, kind := range kinds {
-		if len(name) > len(kind) && strings.EqualFold(name[:len(kind)], kind) {
-			return name[len(kind):]
-		}
-	}
-	return name
-}
-
-// Unknown is returned for a name that no WorkloadSpread has.
-type Unknown struct {
-	Name    string
-	Nearest []string
-	Spreads int // how many there are
-}
-
-func (e *Unknown) Error() string {
-	text := fmt.Sprintf("no WorkloadSpread %q among %d", e.Name, e.Spreads)
-	if len(e.Nearest) > 0 {
-		text += ", did you mean " + strings.Join(e.Nearest, " or ") + "?"
-	}
-	return text
-}
-
-// Select leaves the WorkloadSpreads of the names, which are names or namespace/name, with or without
-// the kind before them as in ews/web. No names select all. The error is an *Unknown.
+// Select leaves the WorkloadSpreads of the names, which are names or namespace/name, with or
+// without the kind before them as in ews/web. No names select all. The error is a *document.UnknownName.
 func (d *Dump) Select(names ...string) error {
-	if len(names) == 0 {
-		return nil
+	chosen, err := document.Choose(naming, d.Spreads, names...)
+	if err == nil {
+		d.Spreads = chosen
 	}
-	var known []string
-	for _, s := range d.Spreads {
-		known = append(known, s.Name, s.Namespace+"/"+s.Name)
-	}
-	chosen := map[string]bool{}
-	for _, name := range names {
-		short := withoutKind(name)
-		if !slices.Contains(known, short) {
-			return &Unknown{Name: short, Nearest: spelling.Nearest(short, known), Spreads: len(d.Spreads)}
-		}
-		chosen[short] = true
-	}
-	d.Spreads = slices.DeleteFunc(d.Spreads, func(s *v1alpha1.WorkloadSpread) bool {
-		return !chosen[s.Name] && !chosen[s.Namespace+"/"+s.Name]
-	})
-	return nil
+	return err
 }

@@ -213,7 +213,7 @@ func TestSelect(t *testing.T) {
 			t.Errorf("%s is not found", name)
 		}
 	}
-	var unknown *Unknown
+	var unknown *document.UnknownName
 	if err := parse(t, text(nil)).Select("ews/wep"); !errors.As(err, &unknown) || !strings.Contains(err.Error(), "did you mean web") {
 		t.Errorf("%v", err)
 	}
