@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -161,7 +162,7 @@ func (r *reconciler) event(s *v1alpha1.WorkloadSpread, e workloadspread.Event) {
 	}
 	message := e.Message
 	if len(message) > longestNote {
-		message = message[:longestNote]
+		message = strings.ToValidUTF8(message[:longestNote], "")
 	}
 	r.events.Eventf(s, related, e.Type, e.Reason, action, "%s", message)
 }

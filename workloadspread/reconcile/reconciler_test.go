@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -392,7 +393,8 @@ func TestTwoOfOneWorkload(t *testing.T) {
 }
 
 // Of the pods of a Deployment and of its ReplicaSet, the first WorkloadSpread by name that selects them
-// has them, as at admission; the other says so, and takes them over when the first is gone.
+// has them, as at admission; the other says so, and takes them over when the spec of the first is
+// invalid.
 func TestOneOfADeploymentAndOneOfItsReplicaSet(t *testing.T) {
 	second := spreadOver(subset("b", "5"))
 	second.Spec.TargetRef = v1alpha1.WorkloadReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-r1"}
@@ -427,11 +429,24 @@ func TestOneOfADeploymentAndOneOfItsReplicaSet(t *testing.T) {
 	if both(); b.written() != "" {
 		t.Error("they write without end")
 	}
-	if err := b.server.Delete(t.Context(), first); err != nil {
+	if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(first), first); err != nil {
+		t.Fatal(err)
+	}
+	first.Spec.Subsets[0].MinReplicas = new(int32(6)) // more than the maximum
+	if err := b.server.Update(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	both()
 	if got := b.get().Status.Filled; of(gold.Name) != `{"name":"web","subset":"b"}` || got != "b 2/5" || strings.Contains(found(), "first") {
 		t.Errorf("%s, filled %q, said %q", of(gold.Name), got, found())
+	}
+}
+
+// The API server refuses longer events, and no character is cut.
+func TestLongEventsAreCut(t *testing.T) {
+	b := newBench(t)
+	b.event(spreadOver(), workloadspread.Event{Type: v1.EventTypeNormal, Reason: "Long", Message: "x" + strings.Repeat("é", longestNote)})
+	if got := strings.TrimPrefix(b.told(), "Normal Long "); len(got) != longestNote-1 || !utf8.ValidString(got) {
+		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }
