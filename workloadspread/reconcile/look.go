@@ -161,7 +161,7 @@ func (r *reconciler) revision(ctx context.Context, object *unstructured.Unstruct
 // findOwners finds the controllers of the workload's pods, and which other WorkloadSpreads have some of
 // these.
 func (r *reconciler) findOwners(ctx context.Context, s *v1alpha1.WorkloadSpread, found *sight) error {
-	first, err := r.first(ctx, s)
+	all, err := r.spreads(ctx, s.Namespace)
 	if err != nil {
 		return err
 	}
@@ -170,9 +170,11 @@ func (r *reconciler) findOwners(ctx context.Context, s *v1alpha1.WorkloadSpread,
 		above, err := r.owners.Of(ctx, s.Namespace, &ref)
 		if isAmong(above, &s.Spec.TargetRef) {
 			found.owners = append(found.owners, ref.UID)
-			for i := range first {
-				if f, err := filterOf(&first[i]); err == nil && isAmong(above, &first[i].Spec.TargetRef) {
-					found.ahead[ref.UID] = append(found.ahead[ref.UID], f)
+			for i := range all {
+				if o := &all[i]; o.Name < s.Name && isAmong(above, &o.Spec.TargetRef) && hasPods(o, all) {
+					if f, err := filterOf(o); err == nil {
+						found.ahead[ref.UID] = append(found.ahead[ref.UID], f)
+					}
 				}
 			}
 			continue
@@ -299,19 +301,7 @@ func (r *reconciler) spreads(ctx context.Context, namespace string) ([]v1alpha1.
 	return list.Items, nil
 }
 
-// first are the WorkloadSpreads before another one in the order of their names to which new pods may
-// belong, as at admission.
-func (r *reconciler) first(ctx context.Context, s *v1alpha1.WorkloadSpread) ([]v1alpha1.WorkloadSpread, error) {
-	all, err := r.spreads(ctx, s.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	var first []v1alpha1.WorkloadSpread
-	for i := range all {
-		o := &all[i]
-		if o.Name < s.Name && o.DeletionTimestamp == nil && workloadspread.Refused(o, all) == "" && len(workloadspread.Validate(&o.Spec, nil)) == 0 {
-			first = append(first, *o)
-		}
-	}
-	return first, nil
+// hasPods reports whether new pods may belong to a WorkloadSpread, as at admission.
+func hasPods(s *v1alpha1.WorkloadSpread, all []v1alpha1.WorkloadSpread) bool {
+	return s.DeletionTimestamp == nil && workloadspread.Refused(s, all) == "" && len(workloadspread.Validate(&s.Spec, nil)) == 0
 }
