@@ -62,6 +62,9 @@ func ordered(heard said, status *Status) workloadspread.ScaleUp {
 	if growing || ended.IsZero() || status.growsSince(heard.waiting.Truncate(time.Second)) {
 		return workloadspread.ScaleUp{Acting: true, Since: heard.waiting}
 	}
+	if !ended.After(heard.refused) { // all within a second, which is as exact as events are
+		return workloadspread.ScaleUp{Since: heard.refused}
+	}
 	return workloadspread.ScaleUp{Since: ended.Add(Grace)}
 }
 
