@@ -70,8 +70,9 @@ type Admission struct {
 //
 // If no subset is open, the pod is refused or created without rules, as WhenFull says; it never goes
 // to a subset that is full. It is always refused if its revision already has as many pods as the
-// workload asks for: some of those counted do not exist any more, and its controller tries again. (That
-// is not known of kinds that Kubernetes does not have.)
+// workload asks for, or all revisions together as many as that and the surge: some of those counted do
+// not exist any more, and its controller tries again. (That is not known of kinds that Kubernetes does
+// not have.)
 func Admit(s State, pod NewPod) Admission {
 	if kindOf(s.Spec) == statefulSetKind {
 		return s.answer(Seat(s.Spec, pod.Ordinal-s.Workload.Start, s.closed()), "its ordinal is "+number(pod.Ordinal))
@@ -83,10 +84,10 @@ func Admit(s State, pod NewPod) Admission {
 		}
 	}
 	i := c.choose(pod)
-	if i < 0 && s.Workload.Found && kindOf(s.Spec) != otherKind && c.sum(pod.Revision) >= s.Workload.Replicas {
+	if n, all := c.complete(pod.Revision); i < 0 && all {
 		a := s.answer(-1, "")
 		a.Refused, a.Reason = true, ReasonUncertain
-		a.Message = fmt.Sprintf("the workload has the %d pods that it asks for; some of them do not exist any more", c.sum(pod.Revision))
+		a.Message = fmt.Sprintf("the workload has all its pods, %d; some of them do not exist any more", n)
 		return a
 	}
 	a := s.answer(i, "it is the first that is open")
@@ -96,6 +97,25 @@ func Admit(s State, pod NewPod) Admission {
 		a.Status, a.Changed = c.stored(), true
 	}
 	return a
+}
+
+// complete reports whether as many pods are counted as the workload may have: those that it asks for of
+// one revision, and its surge more of all. It is never known of other kinds.
+func (c *counts) complete(revision string) (n int32, all bool) {
+	if !c.Workload.Found || kindOf(c.Spec) == otherKind {
+		return 0, false
+	}
+	if n = c.sum(revision); n >= c.replicas() {
+		return n, true
+	}
+	if !c.others(revision) {
+		return n, false
+	}
+	n = 0
+	for other := range c.rows {
+		n += c.sum(other)
+	}
+	return n, n >= c.replicas()+c.Workload.Surge
 }
 
 // answer is the admission to a subset, or what happens if there is none.

@@ -52,8 +52,14 @@ func (p *pass) costsOf(revision string, parts [][]member) {
 	old := p.Workload.Revision != "" && revision != p.Workload.Revision
 	limits, n := p.counts.limits(revision), int32(len(parts))
 	seats := p.seats(parts)
+	// While the workload shrinks its last seats go anyway. What is written to them could change the order
+	// in which pods are being deleted.
+	shrinks := seats != nil && !old && int32(len(slices.Concat(parts...))) > p.Workload.Replicas
 	for i, part := range parts {
 		slices.SortFunc(part, keepFirst)
+		if seats != nil {
+			slices.SortStableFunc(part, func(a, b member) int { return cmp.Compare(seatOf(a.Pod, old), seatOf(b.Pod, old)) })
+		}
 		quota := len(part)
 		if limits[i] != Unlimited {
 			quota = min(quota, int(limits[i]))
@@ -63,12 +69,11 @@ func (p *pass) costsOf(revision string, parts [][]member) {
 			place = n - 1 - place
 		}
 		for _, m := range part[quota:] {
-			p.cost(m, -100*(place+1))
+			if !shrinks || !p.late(m) {
+				p.cost(m, -100*(place+1))
+			}
 		}
 		inSeats := part[:quota]
-		if seats != nil {
-			slices.SortStableFunc(inSeats, func(a, b member) int { return cmp.Compare(seatOf(a.Pod, old), seatOf(b.Pod, old)) })
-		}
 		for k, m := range inSeats {
 			switch {
 			case seats == nil:
@@ -80,6 +85,12 @@ func (p *pass) costsOf(revision string, parts [][]member) {
 			}
 		}
 	}
+}
+
+// late reports whether a pod sits where the workload has no replicas any more.
+func (p *pass) late(m member) bool {
+	seat := seatOf(m.Pod, false)
+	return seat >= int64(p.Workload.Replicas) && seat < firstSeat
 }
 
 // seats are the numbers of the seats of each subset, in their order; nil under distribution Ordered.

@@ -69,6 +69,15 @@ func TestNoFreeSubset(t *testing.T) {
 	if a := Admit(stateOf(spec, full, 2), NewPod{ID: "new", Revision: OneRevision}); !a.Refused || a.Reason != ReasonUncertain {
 		t.Errorf("the workload has its two pods: %+v", a)
 	}
+	rollout := counted(count{Replicas: 1}, count{Replicas: 1})
+	rollout.VersionedSubsetStatuses["new"] = []v1alpha1.WorkloadSubsetCount{{Name: "a", Replicas: 1}, {Name: "b"}}
+	for surge, reason := range map[int32]string{1: ReasonUncertain, 2: ReasonNoRoom} {
+		in := stateOf(deployment("1", "0"), rollout, 2)
+		in.Workload.Surge = surge
+		if a := Admit(in, NewPod{ID: "new", Revision: "new"}); a.Subset != -1 || a.Reason != reason {
+			t.Errorf("three pods in a rollout of two with a surge of %d: %+v, want %s", surge, a, reason)
+		}
+	}
 	pod, err := Inject(&v1.Pod{}, nil, Assignment{Name: "spread"}, nil)
 	if a, ok := AssignmentOf(pod); err != nil || !ok || a.Subset != "" {
 		t.Errorf("marked as %+v: %v", a, err)
@@ -290,15 +299,18 @@ func TestRatioStaysExact(t *testing.T) {
 	}
 }
 
-// What is left of a scale-down is written once: few writes.
+// A cost is written once: not again when the workload shrinks, and not while its pods are being deleted,
+// which would change the order for those that are asked to go next.
 func TestCostsAreWrittenOnce(t *testing.T) {
 	w := newWorld(t, even("", "", ""), 90)
 	w.quiet()
 	w.replicas = 60
-	w.scale(0, 60, never)
-	w.look()
-	if d := w.reconcile(1 << 30); len(d.Costs) > 0 {
-		t.Errorf("%d costs change when the workload shrinks", len(d.Costs))
+	for _, left := range []int{90, 83, 71, 60} {
+		w.scale(0, left, never)
+		w.look()
+		if d := w.reconcile(1 << 30); len(d.Costs) > 0 {
+			t.Errorf("%d costs change when the workload shrinks and %d pods are left", len(d.Costs), left)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 const (
 	readyWithin = time.Minute
 	stopWithin  = 20 * time.Second
+	saidWithin  = 2 * time.Second
 	tick        = 20 * time.Millisecond
 )
 
@@ -98,8 +99,28 @@ func (p *Process) Stop() error {
 	case <-p.exited:
 		return nil
 	case <-gentle.Done():
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // a Go program logs what it is doing
+		said, cancel := context.WithTimeout(context.Background(), saidWithin)
+		defer cancel()
+		select {
+		case <-p.exited:
+		case <-said.Done():
+		}
 		p.Kill()
 		return fmt.Errorf("%s did not stop within %v and was killed", p.Name, stopWithin)
+	}
+}
+
+// Runs reports whether the program has been started and has not ended.
+func (p *Process) Runs() bool {
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
 	}
 }
 

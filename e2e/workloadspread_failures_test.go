@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"context"
+	"regexp"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/e2e/controlplane"
+)
+
+// A webhook server that is killed in the middle costs tries and no pod: the counts are exact.
+func killedServer(ctx context.Context, t *testing.T, w *spreadWorld) {
+	m := w.market(ctx, t, "killed", zone{"a", 1000}, zone{"b", 1000})
+	m.spread(ctx, t, m.bounded("Deployment", "a 60", "b"))
+	m.create(ctx, t, m.web(150))
+	until(ctx, t, "some pods are there", func() bool { return len(m.replicas(ctx, t)) > 20 })
+	w.servers[0].Kill()
+	w.service.remove(w.servers[0].webhooks)
+	m.counts(ctx, t, "after a webhook server was killed", map[string]int{"a": 60, "b": 90})
+	m.never(t, map[string]int{"": 0, "a": 60})
+	w.start(ctx, t, w.servers[0])
+}
+
+// start starts a controller again.
+func (w *spreadWorld) start(ctx context.Context, t *testing.T, s *server) {
+	t.Helper()
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Await(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.service.add(s.webhooks)
+}
+
+// The API server restarts while pods are counted.
+func restartedWhileCounting(ctx context.Context, t *testing.T, w *spreadWorld) {
+	m := w.market(ctx, t, "restarted", zone{"a", 1000}, zone{"b", 1000})
+	m.spread(ctx, t, m.bounded("Deployment", "a 60", "b"))
+	m.create(ctx, t, m.web(150))
+	until(ctx, t, "some pods are there", func() bool { return len(m.replicas(ctx, t)) > 20 })
+	if err := w.plane.Restart(ctx, controlplane.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	m.counts(ctx, t, "after the API server restarted", map[string]int{"a": 60, "b": 90})
+	m.never(t, map[string]int{"": 0, "a": 60})
+	for _, s := range w.servers { // a leader that could not renew its lease has ended, to be restarted
+		if !s.Runs() {
+			w.service.remove(s.webhooks)
+			w.start(ctx, t, s)
+		}
+	}
+}
+
+// The leader is killed when it has stored that pods move on: the other one finishes, and nothing is
+// counted twice.
+func killedWhileMoving(ctx context.Context, t *testing.T, w *spreadWorld) {
+	m := w.market(ctx, t, "moving", zone{"a", 0}, zone{"b", 110})
+	m.spread(ctx, t, adaptive(m.bounded("Deployment", "a 8", "b"), 2, 120))
+	m.create(ctx, t, m.web(10))
+	o := &v1alpha1.WorkloadSpread{}
+	until(ctx, t, "pods move on", func() bool {
+		return m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: "web"}, o) == nil && o.Status.Reschedules != nil
+	})
+	leader := w.leads(ctx, t)
+	leader.Kill()
+	w.service.remove(leader.webhooks)
+	m.counts(ctx, t, "after the leader was killed", map[string]int{"b": 10})
+	if err := m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: "web"}, o); err != nil || o.Status.Reschedules.Count > 16 {
+		t.Errorf("moves were counted twice: %v %v", o.Status.Reschedules, err)
+	}
+	w.start(ctx, t, leader)
+}
+
+// leads is what the metrics of the leader say.
+var leads = regexp.MustCompile(`(?m)^leader_election_master_status\{.*\} 1$`)
+
+// leads is the controller that says so in its metrics.
+func (w *spreadWorld) leads(ctx context.Context, t *testing.T) *server {
+	t.Helper()
+	for _, s := range w.servers {
+		if _, text := scrape(ctx, t, "http://"+s.Address+"/metrics", "", nil); leads.MatchString(text) {
+			return s
+		}
+	}
+	t.Fatal("nobody leads")
+	return nil
+}
+
+// While no webhook server answers and the failure policy is Ignore, pods are created as they are. They
+// are found and counted later, and the status says so.
+func nobodyAnswers(ctx context.Context, t *testing.T, w *spreadWorld) {
+	m := w.market(ctx, t, "nobody", zone{"a", 110}, zone{"b", 110})
+	m.spread(ctx, t, m.bounded("Deployment", "a 4", "b"))
+	configuration := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhooksName}}
+	if err := m.Patch(ctx, configuration, client.RawPatch("application/json-patch+json", []byte(`[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`))); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range w.servers {
+		s.Kill()
+		w.service.remove(s.webhooks)
+	}
+	d := m.web(6)
+	d.Spec.Template.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: m.node("a")}
+	m.create(ctx, t, d)
+	until(ctx, t, "all pods run", func() bool { return m.running(ctx, t) == 6 })
+	if got := m.inSubsets(ctx, t); got[""] != 6 {
+		t.Errorf("without webhooks the subsets have %v", got)
+	}
+	for _, s := range w.servers {
+		w.start(ctx, t, s)
+	}
+	o := &v1alpha1.WorkloadSpread{}
+	until(ctx, t, "the pods are counted", func() bool {
+		err := m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: "web"}, o)
+		return err == nil && o.Status.Filled == "a 6/4, b 0/-"
+	})
+	if c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionAllInSubsets); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("the condition is %v", c)
+	}
+}

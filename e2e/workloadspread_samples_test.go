@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/evenkeel/evenkeel/e2e/evenkeel"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// exampleNodes are those of the page about WorkloadSpreads.
+const exampleNodes = "../configs/examples/workload-spread-nodes.yaml"
+
+// samplesAsSimulated plays every sample on its own: with each number of replicas, on the way up and
+// down, the cluster comes to what evenkeel simulate says.
+func samplesAsSimulated(ctx context.Context, t *testing.T, w *spreadWorld) {
+	text, err := os.ReadFile(exampleNodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes v1.NodeList
+	if err := yaml.UnmarshalStrict(text, &nodes); err != nil {
+		t.Fatal(err)
+	}
+	for i := range nodes.Items {
+		nodes.Items[i].Status.Allocatable = nodes.Items[i].Status.Capacity
+		if err := w.plane.AddNodes(ctx, &nodes.Items[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	samples, err := filepath.Glob("../configs/samples/workloadspread-*.yaml")
+	if err != nil || len(samples) < 6 {
+		t.Fatalf("samples %v: %v", samples, err)
+	}
+	for _, sample := range samples {
+		w.sample(ctx, t, sample)
+	}
+}
+
+// sample plays one.
+func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := strings.TrimSuffix(filepath.Base(file), ".yaml")
+	m := w.market(ctx, t, namespace)
+	var name string
+	for part := range strings.SplitSeq(string(text), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(part), object); err != nil {
+			t.Fatal(err)
+		}
+		object.SetNamespace(namespace)
+		if name = object.GetName(); object.GetKind() == "WorkloadSpread" {
+			m.spread(ctx, t, object)
+			continue
+		}
+		m.create(ctx, t, object)
+	}
+	for _, replicas := range []int{0, 5, 14} { // 0: those of the file
+		if replicas == 14 && strings.Contains(string(text), "Reserve") {
+			continue // spot is marked for minutes
+		}
+		if replicas > 0 {
+			scale := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+			d := &unstructured.Unstructured{}
+			d.SetAPIVersion("apps/v1")
+			d.SetKind("Deployment")
+			d.SetName(name)
+			d.SetNamespace(namespace)
+			if err := m.Patch(ctx, d, client.RawPatch("application/merge-patch+json", scale)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := simulated(t, file, replicas)
+		var got map[string]int
+		logged := func() {
+			if t.Failed() {
+				t.Logf("%s with %d: the cluster has %v, simulate says %v", namespace, replicas, got, want)
+			}
+		}
+		defer logged()
+		until(ctx, t, fmt.Sprint(namespace, " with ", replicas, " is as simulated"), func() bool {
+			got = m.runningIn(ctx, t)
+			if replicas > 0 { // simulate says how many there were in all
+				delete(got, substitutes)
+				delete(want, substitutes)
+			}
+			return maps.Equal(got, want)
+		})
+		m.costed(ctx, t)
+	}
+	if err := m.Delete(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "the pods of "+namespace+" are gone", func() bool { return len(m.replicas(ctx, t)) == 0 })
+}
+
+// substitutes are pods that run in place of others.
+const substitutes = "substitutes"
+
+// runningIn are the pods that run in each subset, pending ones as "pending", and substitutes.
+func (m *market) runningIn(ctx context.Context, t *testing.T) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for _, p := range m.replicas(ctx, t) {
+		a, _ := workloadspread.AssignmentOf(&p)
+		switch {
+		case p.Annotations[workloadspread.AnnotationSubstitute] != "":
+			n[substitutes]++
+		case runs(&p):
+			n[a.Subset]++
+		default:
+			n["pending"]++
+		}
+	}
+	return n
+}
+
+// simulated is the same by evenkeel simulate.
+func simulated(t *testing.T, file string, replicas int) map[string]int {
+	t.Helper()
+	args := []string{"simulate", "-f", file, "-f", exampleNodes, "-o", "json"}
+	if replicas > 0 {
+		args = append(args, fmt.Sprint("--replicas=", replicas))
+	}
+	out, problems, code := evenkeel.Run(t, args...)
+	if code != 0 {
+		t.Fatalf("evenkeel %v: %s", args, problems)
+	}
+	var result struct {
+		Status struct {
+			WorkloadSpreads []struct {
+				Substituted int
+				Subsets     []struct {
+					Name             string
+					Running, Pending int
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &result); err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, s := range result.Status.WorkloadSpreads {
+		n[substitutes] += s.Substituted
+		for _, subset := range s.Subsets {
+			n[subset.Name] += subset.Running
+			n["pending"] += subset.Pending
+		}
+	}
+	maps.DeleteFunc(n, func(_ string, n int) bool { return n == 0 })
+	return n
+}

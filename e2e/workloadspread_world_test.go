@@ -1,0 +1,278 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/e2e/controlplane"
+	"github.com/evenkeel/evenkeel/e2e/evenkeel"
+	"github.com/evenkeel/evenkeel/e2e/process"
+	"github.com/evenkeel/evenkeel/workloadspread"
+)
+
+// spreadWorld is a control plane with two controllers that answer the webhooks of WorkloadSpreads, with
+// no more rights than the manifests give them.
+type spreadWorld struct {
+	*balancerWorld
+	service *oneAddress
+	servers []*server
+}
+
+// server is one of the controllers, and where it answers.
+type server struct {
+	*evenkeel.Controller
+	webhooks string
+}
+
+func newSpreadWorld(ctx context.Context, t *testing.T) *spreadWorld {
+	t.Helper()
+	w := &spreadWorld{balancerWorld: newBalancerWorld(ctx, t), service: newOneAddress(ctx, t)}
+	sendWebhooks(ctx, t, w.plane, "https://"+w.service.Addr().String())
+	for range 2 {
+		s := &server{webhooks: process.FreeAddress(t)}
+		s.Controller = evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: []string{
+			"--controllers=workloadspread", "--webhook-address=" + s.webhooks, "--webhook-host=" + process.Loopback, "--webhook-shutdown-delay=1s",
+		}})
+		w.servers = append(w.servers, s)
+		w.service.add(s.webhooks)
+	}
+	until(ctx, t, "the configurations are complete", func() bool { return len(mutating(ctx, t, w).Rules) == 1 })
+	return w
+}
+
+// sendWebhooks installs the webhook configurations of the manifests. The Service is replaced by a url.
+func sendWebhooks(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, url string) {
+	t.Helper()
+	for _, o := range read(t, "../controller/webhooks") {
+		if !strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
+			continue
+		}
+		hooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, hook := range hooks {
+			at := hook.(map[string]any)["clientConfig"].(map[string]any)
+			at["url"] = url + at["service"].(map[string]any)["path"].(string)
+			delete(at, "service")
+		}
+		if err := unstructured.SetNestedSlice(o.Object, hooks, "webhooks"); err != nil {
+			t.Fatal(err)
+		}
+		if err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
+			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+}
+
+// A market is a shop whose workload is spread over its zones by a WorkloadSpread, which is stored with
+// the first call of spread.
+type market struct {
+	*shop
+	most *spreadLedger
+}
+
+// market opens one, with a node for each zone.
+func (w *spreadWorld) market(ctx context.Context, t *testing.T, namespace string, zones ...zone) *market {
+	t.Helper()
+	return &market{shop: w.open(ctx, t, namespace, zones...), most: followSubsets(ctx, t, w, namespace)}
+}
+
+// spread stores a WorkloadSpread, and waits until the API server asks about the pods of the namespace.
+func (m *market) spread(ctx context.Context, t *testing.T, o client.Object) {
+	t.Helper()
+	m.create(ctx, t, o)
+	until(ctx, t, "pods of "+m.namespace+" are sent to the webhooks", func() bool {
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "probe"}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "nobody", UID: "nobody", Controller: ptr.To(true)}}
+		pod.Spec.Containers = []v1.Container{{Name: "main", Image: "none"}}
+		err := m.Create(ctx, pod)
+		if err == nil {
+			_ = m.Delete(ctx, pod, client.GracePeriodSeconds(0))
+		}
+		return err != nil && strings.Contains(err.Error(), webhookOfPods) // its owner is missing
+	})
+}
+
+// webhookOfPods is the webhook that is asked about new pods.
+const webhookOfPods = "create.pods.evenkeel.dev"
+
+// bounded is a WorkloadSpread over subsets "zone" or "zone max", such as "a 8", "b 20%" and "c".
+func (m *market) bounded(kind string, subsets ...string) *v1alpha1.WorkloadSpread {
+	names := make([]string, len(subsets))
+	for i, s := range subsets {
+		names[i], _, _ = strings.Cut(s, " ")
+	}
+	o := m.spreadOver(names...)
+	o.Spec.TargetRef.Kind = kind
+	if kind == "Job" {
+		o.Spec.TargetRef.APIVersion = "batch/v1"
+	}
+	for i, s := range subsets {
+		if _, most, ok := strings.Cut(s, " "); ok {
+			o.Spec.Subsets[i].MaxReplicas = ptr.To(intstr.Parse(most))
+		}
+	}
+	return o
+}
+
+// web is a Deployment that may run in any zone.
+func (m *market) web(replicas int32) *appsv1.Deployment {
+	d := m.gated(replicas)
+	d.Spec.Template.Spec.SchedulingGates = nil
+	return d
+}
+
+// inSubsets are the pods of each subset by their annotations; those of none have the name "". A pod
+// that runs in another zone than that of its subset is an error.
+func (m *market) inSubsets(ctx context.Context, t *testing.T) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for _, p := range m.replicas(ctx, t) {
+		if !workloadspread.Active(&p) {
+			continue
+		}
+		a, _ := workloadspread.AssignmentOf(&p)
+		if n[a.Subset]++; p.Spec.NodeName != "" && a.Subset != "" && p.Spec.NodeName != m.node(a.Subset) {
+			t.Errorf("pod %s of subset %q runs on %s", p.Name, a.Subset, p.Spec.NodeName)
+		}
+	}
+	return n
+}
+
+// counts waits until so many pods of each subset, and no others, run; and until the status says so.
+func (m *market) counts(ctx context.Context, t *testing.T, when string, want map[string]int) {
+	t.Helper()
+	want = maps.Clone(want)
+	maps.DeleteFunc(want, func(_ string, n int) bool { return n == 0 })
+	var got map[string]int
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s had %v", m.namespace, got)
+		}
+	}()
+	until(ctx, t, fmt.Sprint(m.namespace, " has ", want, " ", when), func() bool {
+		got = m.inSubsets(ctx, t)
+		for _, p := range m.replicas(ctx, t) {
+			if !runs(&p) {
+				return false
+			}
+		}
+		return maps.Equal(got, want)
+	})
+	o := &v1alpha1.WorkloadSpread{}
+	until(ctx, t, fmt.Sprint("the status of ", m.namespace, " has ", want, " ", when), func() bool {
+		if m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: "web"}, o) != nil || o.Status.Unassigned > 0 {
+			return false
+		}
+		for _, s := range o.Status.SubsetStatuses {
+			if int(s.Replicas) != want[s.Name] || s.MaxReplicas >= 0 && s.MissingReplicas > s.MaxReplicas || s.MissingReplicas < -1 {
+				return false
+			}
+		}
+		for _, counts := range o.Status.VersionedSubsetStatuses {
+			if slices.ContainsFunc(counts, func(c v1alpha1.WorkloadSubsetCount) bool { return len(c.CreatingPods)+len(c.DeletingPods) > 0 }) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// costs waits until every pod of a subset has the deletion cost of it.
+func (m *market) costs(ctx context.Context, t *testing.T, want map[string]int) {
+	t.Helper()
+	until(ctx, t, fmt.Sprint("the costs in ", m.namespace, " are ", want), func() bool {
+		for _, p := range m.replicas(ctx, t) {
+			a, _ := workloadspread.AssignmentOf(&p)
+			if p.Annotations[workloadspread.AnnotationCost] != strconv.Itoa(want[a.Subset]) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// never fails if a subset had more pods at a time than these.
+func (m *market) never(t *testing.T, most map[string]int) {
+	t.Helper()
+	m.most.mu.Lock()
+	defer m.most.mu.Unlock()
+	for subset, n := range most {
+		if m.most.most[subset] > n {
+			t.Errorf("%s: subset %q had %d pods at a time, want %d at most", m.namespace, subset, m.most.most[subset], n)
+		}
+	}
+}
+
+// A spreadLedger knows the most pods that a subset had at a time.
+type spreadLedger struct {
+	mu   sync.Mutex
+	of   map[types.UID]string // of active pods
+	now  map[string]int
+	most map[string]int
+}
+
+// followSubsets follows a namespace until the test ends.
+func followSubsets(ctx context.Context, t *testing.T, w client.WithWatch, namespace string) *spreadLedger {
+	t.Helper()
+	l := &spreadLedger{of: map[types.UID]string{}, now: map[string]int{}, most: map[string]int{}}
+	list := &v1.PodList{}
+	if err := w.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return w.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &o})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range events.ResultChan() {
+			if pod, ok := e.Object.(*v1.Pod); ok {
+				l.see(pod, e.Type == watch.Deleted)
+			}
+		}
+	}()
+	t.Cleanup(func() { events.Stop(); <-done })
+	return l
+}
+
+func (l *spreadLedger) see(pod *v1.Pod, gone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if before, ok := l.of[pod.UID]; ok {
+		delete(l.of, pod.UID)
+		l.now[before]--
+	}
+	if gone || !workloadspread.Active(pod) {
+		return
+	}
+	a, _ := workloadspread.AssignmentOf(pod)
+	l.of[pod.UID] = a.Subset
+	l.now[a.Subset]++
+	l.most[a.Subset] = max(l.most[a.Subset], l.now[a.Subset])
+}
