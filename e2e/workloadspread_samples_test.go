@@ -86,28 +86,34 @@ func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
 				t.Fatal(err)
 			}
 		}
-		want := simulated(t, file, replicas)
-		var got map[string]int
-		logged := func() {
-			if t.Failed() {
-				t.Logf("%s with %d: the cluster has %v, simulate says %v", namespace, replicas, got, want)
-			}
-		}
-		defer logged()
-		until(ctx, t, fmt.Sprint(namespace, " with ", replicas, " is as simulated"), func() bool {
-			got = m.runningIn(ctx, t)
-			if replicas > 0 { // simulate says how many there were in all
-				delete(got, substitutes)
-				delete(want, substitutes)
-			}
-			return maps.Equal(got, want)
-		})
+		m.asSimulated(ctx, t, file, replicas)
 		m.costed(ctx, t)
 	}
 	if err := m.Delete(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
 	until(ctx, t, "the pods of "+namespace+" are gone", func() bool { return len(m.replicas(ctx, t)) == 0 })
+}
+
+// asSimulated waits until the cluster has come to what evenkeel simulate says of a sample with so many
+// replicas, or those of the file if 0.
+func (m *market) asSimulated(ctx context.Context, t *testing.T, file string, replicas int) {
+	t.Helper()
+	want := simulated(t, file, replicas)
+	var got map[string]int
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s with %d: the cluster has %v, simulate says %v", m.namespace, replicas, got, want)
+		}
+	}()
+	until(ctx, t, fmt.Sprint(m.namespace, " with ", replicas, " is as simulated"), func() bool {
+		got = m.runningIn(ctx, t)
+		if replicas > 0 { // simulate says how many there were in all
+			delete(got, substitutes)
+			delete(want, substitutes)
+		}
+		return maps.Equal(got, want)
+	})
 }
 
 // substitutes are pods that run in place of others.

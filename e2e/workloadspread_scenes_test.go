@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -66,29 +67,33 @@ func manyAtOnce(ctx context.Context, t *testing.T, w *spreadWorld) {
 	m.never(t, map[string]int{"": 0, "a": 150, "b": 250})
 }
 
-// Ten controllers create pods at the same time, and none is refused.
+// spreadPods is how many pods each of ten workloads has that are created at the same time.
+var spreadPods = flag.Int("spread-pods", 30, "replicas of each workload of TestWorkloadSpreads/worlds/ten_workloads_at_once")
+
+// Ten workloads create pods at the same time, and none is refused.
 func tenAtOnce(ctx context.Context, t *testing.T, w *spreadWorld) {
 	m := w.market(ctx, t, "ten", zone{"a", 1000}, zone{"b", 1000}, zone{"c", 1000})
-	m.spread(ctx, t, m.bounded("Deployment", "a 9", "b 15", "c"))
+	n := *spreadPods
+	subsets := []string{fmt.Sprint("a ", n*3/10), fmt.Sprint("b ", n/2), "c"}
+	m.spread(ctx, t, m.bounded("Deployment", subsets...))
+	var workloads []*appsv1.Deployment
 	for i := range 10 {
-		d := m.web(30)
+		d := m.web(int32(n))
 		of := map[string]string{"app": fmt.Sprint("web-", i)}
 		d.Name, d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = fmt.Sprint("web-", i), of, of
-		o := m.bounded("Deployment", "a 9", "b 15", "c")
+		o := m.bounded("Deployment", subsets...)
 		o.Name, o.Spec.TargetRef.Name = d.Name, d.Name
 		m.create(ctx, t, o)
+		workloads = append(workloads, d)
 	}
-	for i := range 10 {
-		d := m.web(30)
-		of := map[string]string{"app": fmt.Sprint("web-", i)}
-		d.Name, d.Spec.Selector.MatchLabels, d.Spec.Template.Labels = fmt.Sprint("web-", i), of, of
+	for _, d := range workloads {
 		m.create(ctx, t, d)
 	}
-	until(ctx, t, "300 pods are in their subsets", func() bool {
-		n := m.inSubsets(ctx, t)
-		return n["a"] == 90 && n["b"] == 150 && n["c"] == 60 && n[""] == 0
+	until(ctx, t, "all pods are in their subsets", func() bool {
+		got := m.inSubsets(ctx, t)
+		return got["a"] == 10*(n*3/10) && got["b"] == 10*(n/2) && got["a"]+got["b"]+got["c"] == 10*n && got[""] == 0
 	})
-	m.never(t, map[string]int{"": 0, "a": 90, "b": 150})
+	m.never(t, map[string]int{"": 0, "a": 10 * (n * 3 / 10), "b": 10 * (n / 2)})
 	var events v1.EventList
 	if err := m.List(ctx, &events, client.InNamespace(m.namespace)); err != nil {
 		t.Fatal(err)
