@@ -31,6 +31,7 @@ func KeepCloud(s *v1alpha1.Scenario) (ignored []string) {
 		{"daemonSetsFrom", len(spec.DaemonSetsFrom) > 0},
 		{"daemonSets", len(spec.DaemonSets) > 0},
 		{"workloads", len(spec.Workloads) > 0},
+		{"workloadSpreads", len(spec.WorkloadSpreads) > 0},
 		{"expect", spec.Expect != nil},
 	} {
 		if f.set {
@@ -39,7 +40,7 @@ func KeepCloud(s *v1alpha1.Scenario) (ignored []string) {
 	}
 	spec.Duration, spec.Expect, spec.Options = nil, nil, v1alpha1.ScenarioOptions{}
 	spec.StorageFrom, spec.StorageClasses, spec.Policies = nil, nil, nil
-	spec.PodsFrom, spec.DaemonSetsFrom, spec.DaemonSets, spec.Workloads = nil, nil, nil, nil
+	spec.PodsFrom, spec.DaemonSetsFrom, spec.DaemonSets, spec.Workloads, spec.WorkloadSpreads = nil, nil, nil, nil, nil
 	return ignored
 }
 
