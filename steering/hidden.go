@@ -71,7 +71,11 @@ func (s *Machine) needMore(since time.Time) {
 	}
 }
 
-// answered counts what an answered increase has left of the nodes that nobody has asked for.
+// answered counts what an answered increase has left of the nodes that nobody has asked for. Those that
+// were left out so that Cluster Autoscaler asks count for it from now on, however few it has asked for.
 func (b *groupState) answered(asked, granted int) {
-	b.extra, b.unshown = max(0, b.extra+granted-asked), false
+	if b.unshown {
+		b.extra, b.unshown = 0, false
+	}
+	b.extra = max(0, b.extra+granted-asked)
 }

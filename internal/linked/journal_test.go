@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
+	"github.com/evenkeel/evenkeel/internal/provisioning/conditions"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -109,6 +110,7 @@ func TestCountersAreSumsOfDecisions(t *testing.T) {
 func TestMetricsAreNamedWellAndDocumented(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	NewMetrics(registry)
+	conditions.NewMetrics(registry, MetricsPrefix) // where it writes them
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil {
 		t.Fatal(err)

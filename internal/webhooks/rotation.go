@@ -41,6 +41,7 @@ func (r rotation) advance(stored, held *state, known []*x509.Certificate, settle
 		s = *stored
 	case held != nil:
 		s, forced, step = *held, held.next == nil, stepRestored
+		s.rotated, s.former = now, newest(r.others(&s, known))
 	}
 	if kept := r.trusted(&s, now); len(kept) < len(s.former) {
 		s.former, step = kept, stepDropped
@@ -96,6 +97,16 @@ func (r rotation) trusted(s *state, now time.Time) []*x509.Certificate {
 	return slices.DeleteFunc(slices.Clone(s.former), func(a *x509.Certificate) bool {
 		return now.After(a.NotAfter) || a.Equal(s.current.authority)
 	})
+}
+
+// others are the former authorities of a state and those that are known, without those of its pairs.
+func (rotation) others(s *state, known []*x509.Certificate) (others []*x509.Certificate) {
+	for _, a := range append(slices.Clone(s.former), known...) {
+		if !a.Equal(s.current.authority) && (s.next == nil || !a.Equal(s.next.authority)) && !slices.ContainsFunc(others, a.Equal) {
+			others = append(others, a)
+		}
+	}
+	return others
 }
 
 // again is how soon the next step may be due, at most limit.
