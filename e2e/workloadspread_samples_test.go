@@ -88,6 +88,10 @@ func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
 		}
 		m.asSimulated(ctx, t, file, replicas)
 		m.costed(ctx, t)
+		until(ctx, t, "no pod of "+namespace+" takes room while it ends", func() bool {
+			var all v1.PodList
+			return m.List(ctx, &all, client.InNamespace(namespace)) == nil && len(all.Items) == len(m.replicas(ctx, t))
+		})
 	}
 	if err := m.Delete(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
