@@ -26,32 +26,39 @@ type ledger struct {
 	statuses    map[string]int   // changes of their status
 }
 
-// follow follows a namespace until the test ends, restarts of the API server notwithstanding.
+// follow follows a namespace until the test ends.
 func follow(ctx context.Context, t *testing.T, w *balancerWorld, namespace string) *ledger {
 	t.Helper()
 	l := &ledger{running: map[types.UID]bool{}, generations: map[string]int64{}, statuses: map[string]int{}}
 	for _, list := range []client.ObjectList{&v1.PodList{}, &v1alpha1.BalancerList{}} {
-		if err := w.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			t.Fatal(err)
-		}
-		events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return w.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &o})
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for e := range events.ResultChan() {
-				l.see(e)
-			}
-		}()
-		t.Cleanup(func() { events.Stop(); <-done })
+		followAll(ctx, t, w, namespace, list, l.see)
 	}
 	return l
+}
+
+// followAll reports every change in a namespace until the test ends, restarts of the API server
+// notwithstanding.
+func followAll(ctx context.Context, t *testing.T, c client.WithWatch, namespace string, list client.ObjectList, see func(watch.Event)) {
+	t.Helper()
+	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &o})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range events.ResultChan() {
+			see(e)
+		}
+	}()
+	t.Cleanup(func() { events.Stop(); <-done })
 }
 
 func (l *ledger) see(e watch.Event) {

@@ -15,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	toolswatch "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -115,7 +113,7 @@ func withSpreads(ctx context.Context, t *testing.T, w *world) client.WithWatch {
 	t.Helper()
 	c := balancerClient(ctx, t, w.plane)
 	address := process.FreeAddress(t)
-	applyDeploy(ctx, t, w.plane, "https://"+address)
+	applyController(ctx, t, w.plane, "deploy", "https://"+address)
 	evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.plane.KubeconfigAs(t, controllerUser, "system:serviceaccounts", "system:authenticated"), Args: []string{
 		"--controllers=workloadspread", "--webhook-address=" + address, "--webhook-host=" + process.Loopback, "--webhook-shutdown-delay=1s",
 	}})
@@ -220,28 +218,11 @@ type life struct {
 func followLives(ctx context.Context, t *testing.T, c client.WithWatch, namespace string) *lives {
 	t.Helper()
 	l := &lives{began: time.Now(), of: map[types.UID]*life{}}
-	list := &v1.PodList{}
-	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		t.Fatal(err)
-	}
-	events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return c.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &o})
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range events.ResultChan() {
-			if pod, ok := e.Object.(*v1.Pod); ok && metav1.GetControllerOf(pod) != nil {
-				l.see(pod, time.Now())
-			}
+	followAll(ctx, t, c, namespace, &v1.PodList{}, func(e watch.Event) {
+		if pod, ok := e.Object.(*v1.Pod); ok && metav1.GetControllerOf(pod) != nil {
+			l.see(pod, time.Now())
 		}
-	}()
-	t.Cleanup(func() { events.Stop(); <-done })
+	})
 	return l
 }
 

@@ -39,7 +39,7 @@ func TestWebhooksUnderLoad(t *testing.T) {
 	plane := controlplane.Start(t, controlplane.Options{Bare: true})
 	c := balancerClient(ctx, t, plane)
 	service := newOneAddress(ctx, t)
-	applyDeploy(ctx, t, plane, "")
+	applyController(ctx, t, plane, "deploy", "")
 	kubeconfig := plane.KubeconfigAs(t, "system:serviceaccount:evenkeel-system:evenkeel-controller", "system:serviceaccounts", "system:authenticated")
 	var controllers []*evenkeel.Controller
 	var addresses []string
@@ -51,7 +51,7 @@ func TestWebhooksUnderLoad(t *testing.T) {
 		addresses = append(addresses, address)
 		service.add(address)
 	}
-	applyDeploy(ctx, t, plane, "https://"+service.Addr().String()) // the controllers are ready without configurations
+	applyController(ctx, t, plane, "deploy", "https://"+service.Addr().String()) // the controllers are ready without configurations
 	until(ctx, t, "the configurations are complete", func() bool { return len(mutating(ctx, t, c).Rules) == 1 })
 	if names := selectedNamespaces(mutating(ctx, t, c)); names != nil {
 		t.Errorf("without a WorkloadSpread the namespaces %v are selected", names)
@@ -96,7 +96,7 @@ func TestWebhooksUnderLoad(t *testing.T) {
 		w := mutating(ctx, t, c)
 		return len(w.ClientConfig.CABundle) > 0 && slices.Equal(selectedNamespaces(w), []string{"shop"})
 	})
-	applyDeploy(ctx, t, plane, "https://"+service.Addr().String())
+	applyController(ctx, t, plane, "deploy", "https://"+service.Addr().String())
 	if w := mutating(ctx, t, c); len(w.ClientConfig.CABundle) == 0 || len(w.Rules) == 0 || !slices.Equal(selectedNamespaces(w), []string{"shop"}) {
 		t.Errorf("the manifests reset %+v", w)
 	}
@@ -109,11 +109,11 @@ func TestWebhooksUnderLoad(t *testing.T) {
 	}
 }
 
-// applyDeploy installs the manifests of the controllers. The Service is replaced by a url; without
-// one the configurations are left out.
-func applyDeploy(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, url string) {
+// applyController installs the manifests of a folder of the controllers. The Service of webhook
+// configurations is replaced by a url; without one they are left out.
+func applyController(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, folder, url string) {
 	t.Helper()
-	for _, o := range read(t, "../controller/deploy") {
+	for _, o := range read(t, "../controller/"+folder) {
 		if strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
 			if url == "" {
 				continue

@@ -13,17 +13,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	toolswatch "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/e2e/controlplane"
 	"github.com/evenkeel/evenkeel/e2e/evenkeel"
 	"github.com/evenkeel/evenkeel/e2e/process"
 	"github.com/evenkeel/evenkeel/workloadspread"
@@ -46,7 +42,7 @@ type server struct {
 func newSpreadWorld(ctx context.Context, t *testing.T) *spreadWorld {
 	t.Helper()
 	w := &spreadWorld{balancerWorld: newBalancerWorld(ctx, t), service: newOneAddress(ctx, t)}
-	sendWebhooks(ctx, t, w.plane, "https://"+w.service.Addr().String())
+	applyController(ctx, t, w.plane, "webhooks", "https://"+w.service.Addr().String())
 	for range 2 {
 		s := &server{webhooks: process.FreeAddress(t)}
 		s.Controller = evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: []string{
@@ -57,31 +53,6 @@ func newSpreadWorld(ctx context.Context, t *testing.T) *spreadWorld {
 	}
 	until(ctx, t, "the configurations are complete", func() bool { return len(mutating(ctx, t, w).Rules) == 1 })
 	return w
-}
-
-// sendWebhooks installs the webhook configurations of the manifests. The Service is replaced by a url.
-func sendWebhooks(ctx context.Context, t *testing.T, plane *controlplane.ControlPlane, url string) {
-	t.Helper()
-	for _, o := range read(t, "../controller/webhooks") {
-		if !strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
-			continue
-		}
-		hooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, hook := range hooks {
-			at := hook.(map[string]any)["clientConfig"].(map[string]any)
-			at["url"] = url + at["service"].(map[string]any)["path"].(string)
-			delete(at, "service")
-		}
-		if err := unstructured.SetNestedSlice(o.Object, hooks, "webhooks"); err != nil {
-			t.Fatal(err)
-		}
-		if err := plane.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
-			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
-		}
-	}
 }
 
 // A market is a shop whose workload is spread over its zones by a WorkloadSpread, which is stored with
@@ -236,28 +207,11 @@ type spreadLedger struct {
 func followSubsets(ctx context.Context, t *testing.T, w client.WithWatch, namespace string) *spreadLedger {
 	t.Helper()
 	l := &spreadLedger{of: map[types.UID]string{}, now: map[string]int{}, most: map[string]int{}}
-	list := &v1.PodList{}
-	if err := w.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		t.Fatal(err)
-	}
-	events, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return w.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &o})
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range events.ResultChan() {
-			if pod, ok := e.Object.(*v1.Pod); ok {
-				l.see(pod, e.Type == watch.Deleted)
-			}
+	followAll(ctx, t, w, namespace, &v1.PodList{}, func(e watch.Event) {
+		if pod, ok := e.Object.(*v1.Pod); ok {
+			l.see(pod, e.Type == watch.Deleted)
 		}
-	}()
-	t.Cleanup(func() { events.Stop(); <-done })
+	})
 	return l
 }
 

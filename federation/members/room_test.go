@@ -45,6 +45,7 @@ func using(node, cores string) func(*v1.Pod) {
 // fix says whether the nodes of a cluster are all that it has.
 func (w *world) fix(name string, fixed bool) {
 	w.t.Helper()
+	synctest.Wait() // no status is being stored between the read and the write
 	m := w.get(name)
 	m.Spec.FixedNodes = fixed
 	if err := w.host.Update(w.t.Context(), m); err != nil {
