@@ -336,7 +336,8 @@ func (p *pipe) serve(t testing.TB, register func(grpc.ServiceRegistrar)) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.listener, p.ended, p.open = bufconn.Listen(1<<16), make(chan error, 1), map[net.Conn]bool{}
+	// Small, as ended connections are held for a while in real time, of which a day takes little.
+	p.listener, p.ended, p.open = bufconn.Listen(1<<12), make(chan error, 1), map[net.Conn]bool{}
 	p.server = grpc.NewServer(grpc.StatsHandler(naming{}))
 	register(p.server)
 	go func(listener net.Listener) { p.ended <- p.server.Serve(listener) }(p.listener)
