@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -63,45 +62,27 @@ func spreadTrials() []spreadTrial {
 // --salvo-scale-up it is the same.
 func TestStockAutoscalerSpreadsPods(t *testing.T) {
 	autoscaler.Binary(t)
-	for _, c := range spreadTrials() {
-		for _, flag := range []string{"--salvo-scale-up=false", "--salvo-scale-up"} {
-			t.Run(c.name+" with "+strings.ReplaceAll(flag, "=", " "), func(t *testing.T) {
-				c := c
-				c.boot, c.flags = 25*time.Second, []string{flag}
-				alone, with := c.took(t, false), c.took(t, true)
-				if limit := alone + time.Duration(len(c.groups))*11*time.Second; with > limit {
-					t.Errorf("with the sidecar all pods ran after %s, want %s at most", with, limit)
-				}
-			})
+	for _, s := range spreadTrials() {
+		for _, c := range boots(comparison{trial: s.trial, check: s.check}) {
+			t.Run(c.name, func(t *testing.T) { t.Parallel(); c.neverLater(t) })
 		}
+		salvo := comparison{trial: s.trial, check: s.check}
+		salvo.name, salvo.boot, salvo.flags = s.name+" with salvo", 20*time.Second, []string{"--salvo-scale-up"}
+		t.Run(salvo.name, func(t *testing.T) { t.Parallel(); salvo.neverLater(t) })
 	}
 }
 
-// took plays a trial and returns how long it took until all pods ran that can.
-func (c *spreadTrial) took(t *testing.T, balanced bool) time.Duration {
+// check holds the sizes of the sets against those that are wanted.
+func (s *spreadTrial) check(_ context.Context, t *testing.T, w *world) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
-	defer cancel()
-	w := newWorld(ctx, t, c.trial, balanced)
-	if c.pinned > 0 {
-		w.pin(ctx, t, c.pinned, "zone-b")
-	}
-	w.play(ctx, t)
-	w.tell(ctx, t)
-	took, increases := w.ran.Sub(w.began), len(autoscaler.Increases(w.ordered.Calls()))
-	t.Logf("sidecar %t: all pods ran after %.0fs, %d increases of the cloud", balanced, took.Seconds(), increases)
-	if !balanced {
-		return took
-	}
-	if increases > len(c.groups) {
-		t.Errorf("more increases than the %d members", len(c.groups))
+	if increases := len(autoscaler.Increases(w.ordered.Calls())); increases > len(s.groups) {
+		t.Errorf("%d increases, more than the %d members", increases, len(s.groups))
 	}
 	targets := w.targets()
-	for i := 0; i < len(c.groups) && c.want != nil; i += 3 {
-		got := []int64{targets[c.groups[i].name], targets[c.groups[i+1].name], targets[c.groups[i+2].name]}
-		if slices.Sort(got); !slices.Equal(got, c.want) {
-			t.Errorf("the set of %s has sizes %v, want %v", c.groups[i].name, got, c.want)
+	for i := 0; i < len(s.groups) && s.want != nil; i += 3 {
+		got := []int64{targets[s.groups[i].name], targets[s.groups[i+1].name], targets[s.groups[i+2].name]}
+		if slices.Sort(got); !slices.Equal(got, s.want) {
+			t.Errorf("the set of %s has sizes %v, want %v", s.groups[i].name, got, s.want)
 		}
 	}
-	return took
 }

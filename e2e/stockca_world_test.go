@@ -245,8 +245,8 @@ func (w *world) loops(ctx context.Context, more int) error {
 	return w.asked.Until(ctx, func(calls []autoscaler.Call) bool { return autoscaler.Refreshes(calls) >= before+more })
 }
 
-// play makes the demand and waits until it is met and the autoscaler at rest.
-func (w *world) play(ctx context.Context, t *testing.T) {
+// demand makes the demands, upon which the mishap strikes.
+func (w *world) demand(ctx context.Context, t *testing.T) {
 	t.Helper()
 	w.began = time.Now()
 	for _, d := range w.demands {
@@ -257,11 +257,14 @@ func (w *world) play(ctx context.Context, t *testing.T) {
 		}
 	}
 	if w.mishap != nil {
-		if err := w.ordered.Until(ctx, func(calls []autoscaler.Call) bool { return len(autoscaler.Increases(calls)) > 0 }); err != nil {
-			t.Fatalf("waiting for the first order: %v", err)
-		}
 		w.mishap(ctx, t, w)
 	}
+}
+
+// play makes the demands and waits until they are met and the autoscaler at rest.
+func (w *world) play(ctx context.Context, t *testing.T) {
+	t.Helper()
+	w.demand(ctx, t)
 	if err := w.run(ctx); err != nil {
 		w.tell(context.WithoutCancel(ctx), t)
 		t.Fatal(err)
