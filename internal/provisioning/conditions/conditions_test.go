@@ -221,6 +221,7 @@ func TestAThousandPods(t *testing.T) {
 		if most := time.Duration(len(pods)/conditions.DefaultQPS) * time.Second; took > most || took < most/2 {
 			w.Errorf("took %v, want at most %v, and no burst", took, most)
 		}
+		synctest.Wait() // the last write is counted
 		w.count("written", 1000)
 		if w.patches != 1000 {
 			w.Errorf("%d writes", w.patches)
