@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/e2e/evenkeel"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -72,8 +74,9 @@ func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
 		m.create(ctx, t, object)
 	}
 	for _, replicas := range []int{0, 5, 14} { // 0: those of the file
-		if replicas == 14 && strings.Contains(string(text), "Reserve") {
-			continue // spot is marked for minutes
+		if replicas == 14 && m.marked(ctx, t, name) {
+			t.Logf("%s: a subset had no room for a pod and is marked, which simulate does not know", namespace)
+			continue
 		}
 		if replicas > 0 {
 			scale := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
@@ -97,6 +100,17 @@ func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	until(ctx, t, "the pods of "+namespace+" are gone", func() bool { return len(m.replicas(ctx, t)) == 0 })
+}
+
+// marked reports whether new pods pass over a subset for a while. Two servers that admit pods at the same
+// time may fill a subset with more than it has room for; those pods move on, and mark it.
+func (m *market) marked(ctx context.Context, t *testing.T, name string) bool {
+	t.Helper()
+	o := &v1alpha1.WorkloadSpread{}
+	if err := m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: name}, o); err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(o.Status.SubsetStatuses, func(s v1alpha1.WorkloadSubsetStatus) bool { return s.UnschedulableUntil != nil })
 }
 
 // asSimulated waits until the cluster has come to what evenkeel simulate says of a sample with so many
