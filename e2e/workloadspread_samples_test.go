@@ -74,7 +74,7 @@ func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
 		m.create(ctx, t, object)
 	}
 	for _, replicas := range []int{0, 5, 14} { // 0: those of the file
-		if replicas == 14 && m.marked(ctx, t, name) {
+		if replicas == 14 && m.passesOver(ctx, t, name) {
 			t.Logf("%s: a subset had no room for a pod and is marked, which simulate does not know", namespace)
 			continue
 		}
@@ -102,9 +102,9 @@ func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
 	until(ctx, t, "the pods of "+namespace+" are gone", func() bool { return len(m.replicas(ctx, t)) == 0 })
 }
 
-// marked reports whether new pods pass over a subset for a while. Two servers that admit pods at the same
+// passesOver reports whether new pods pass over a subset for a while. Two servers that admit pods at the same
 // time may fill a subset with more than it has room for; those pods move on, and mark it.
-func (m *market) marked(ctx context.Context, t *testing.T, name string) bool {
+func (m *market) passesOver(ctx context.Context, t *testing.T, name string) bool {
 	t.Helper()
 	o := &v1alpha1.WorkloadSpread{}
 	if err := m.Get(ctx, client.ObjectKey{Namespace: m.namespace, Name: name}, o); err != nil {
