@@ -170,6 +170,14 @@ func (w *federatedWorld) quota(ctx context.Context, t *testing.T) {
 	if err := cork.Delete(ctx, q); err != nil {
 		t.Fatal(err)
 	}
+	var pods v1.PodList
+	if err := cork.List(ctx, &pods, client.InNamespace(s.namespace)); err != nil || len(pods.Items) == 0 {
+		t.Fatalf("%d pods in cork: %v", len(pods.Items), err)
+	}
+	// The ReplicaSet controller may wait for minutes after so many refusals. A change of a pod has it look.
+	if err := cork.Patch(ctx, &pods.Items[0], client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"looked-at":"now"}}}`))); err != nil {
+		t.Fatal(err)
+	}
 	s.settles(ctx, t, []int32{10, 10, 10}, nil)
 	s.wrote(ctx, t, "the quota is lifted", 1, 1, 1)
 	s.bounds(t, "the quota is lifted", 30, 60)
