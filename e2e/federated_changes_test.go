@@ -27,9 +27,7 @@ func (w *federatedWorld) edited(ctx context.Context, t *testing.T) {
 		cancel()
 	}
 	s.settles(ctx, t, s.apportioned(ctx, t, nil, nil, 27, 14, 5), nil)
-	// At most the largest share of each cluster. At least 40 run, but on a busy machine the watch of one
-	// cluster tells late which of its pods are ready.
-	s.bounds(t, "edited", 30, 100)
+	s.bounds(t, "edited", 40, 100)     // the largest share of each cluster
 	s.wroteAtMost(ctx, t, "edited", 8) // no more than once for an edit, and once when replicas leave
 	s.close(ctx, t)
 }
