@@ -360,14 +360,9 @@ func TestFreeAndPinnedPodsHaveABound(t *testing.T) {
 	ordered := map[bool]int{}
 	for _, full := range []bool{false, true} {
 		for seed := range uint64(worlds) {
-			pods := podsOf("free", free, 1)
-			for _, pod := range podsOf("pinned", pinned, 1) {
-				pod.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: "b"}
-				pods = append(pods, pod)
-			}
-			w := newWorld(t, setup{
-				seed: seed, sidecar: sidecar.Options{Options: steering.Options{NotBalanced: full}}, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []autoscaler.Batch{{Pods: pods}},
-			})
+			x := freeAndPinned(seed, time.Minute)
+			x.sidecar.NotBalanced = full
+			w := newWorld(t, x)
 			state := w.settle(time.Hour)
 			sizes := state.Sizes()
 			ordered[full] += state.Ordered()
@@ -380,6 +375,59 @@ func TestFreeAndPinnedPodsHaveABound(t *testing.T) {
 		t.Errorf("%d nodes in %d worlds, granted in full %d", ordered[false], worlds, ordered[true])
 	}
 	t.Logf("9 nodes needed, %.1f ordered; granted in full %.1f", float64(ordered[false])/worlds, float64(ordered[true])/worlds)
+}
+
+// freeAndPinned are six pods that run anywhere and three that run in zone b only.
+func freeAndPinned(seed uint64, boot time.Duration) setup {
+	s := setup{seed: seed, cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []autoscaler.Batch{{
+		At: 3 * time.Second, Pods: slices.Concat(podsOf("free", 6, 1), pinned(podsOf("pinned", 3, 1), "b")),
+	}}}
+	for i := range s.cloud.Groups {
+		s.cloud.Groups[i].BootTime = boot
+	}
+	return s
+}
+
+// Free and pinned pods together run as soon as with Cluster Autoscaler alone, but for a loop per
+// member, on average: which pod gets which node is luck.
+func TestFreeAndPinnedPodsRunAsSoonAsAlone(t *testing.T) {
+	const worlds = 20
+	for _, boot := range []time.Duration{20 * time.Second, 2 * time.Minute} {
+		for _, known := range []bool{false, true} {
+			var with, alone time.Duration
+			nodes, nodesAlone := 0, 0
+			for seed := range uint64(worlds) {
+				s := freeAndPinned(seed, boot)
+				s.pods = known
+				a, b := newWorld(t, s).observe(15*time.Minute), s.alone(t).observe(15*time.Minute)
+				if a.running == 0 {
+					t.Errorf("seed %d: %s\n%s", seed, a, a.w.log())
+				}
+				with, alone = with+a.running/worlds, alone+b.running/worlds
+				nodes, nodesAlone = nodes+total(a.sizes), nodesAlone+total(b.sizes)
+			}
+			t.Logf("boots of %s, pods known %t: %s and %.1f nodes, alone %s and %.1f", boot, known, with, float64(nodes)/worlds, alone, float64(nodesAlone)/worlds)
+			if with > alone+3*aLoop {
+				t.Errorf("boots of %s, pods known %t: all run after %s on average, alone after %s", boot, known, with, alone)
+			}
+		}
+	}
+}
+
+// What pinned pods get beyond what is asked keeps to the limits over all nodes.
+func TestFreeAndPinnedPodsUnderALimit(t *testing.T) {
+	for _, limit := range []int{9, 10, 11, 12} {
+		for _, known := range []bool{false, true} {
+			for seed := range uint64(10) {
+				s := freeAndPinned(seed, time.Minute)
+				s.pods, s.ca.MaxNodesTotal, s.sidecar.Totals.Nodes = known, limit, limit
+				w := newWorld(t, s)
+				if state := w.settle(time.Hour); state.Ordered() > limit || known && state.Ordered() < limit {
+					t.Errorf("seed %d, pods known %t, at most %d nodes: sizes %v\n%s", seed, known, limit, state.Sizes(), w.log())
+				}
+			}
+		}
+	}
 }
 
 // Pods that are pinned to several members, of which at most one is the group the strategies have

@@ -117,6 +117,11 @@ func (s *Machine) choose(request Question) (*pick, error) {
 	}
 	c.noticeAsked()
 	p, decision := c.decide()
+	if p == nil && decision.Error == "" {
+		if once, d, ok := c.again(); ok {
+			p, decision = once, d
+		}
+	}
 	decision.Call = "BestOptions"
 	mode, why := s.Mode()
 	if mode == DryRun {

@@ -17,10 +17,12 @@ import (
 // with pods that have a topology spread: they are asked for bit by bit.
 type provided struct {
 	pods    map[types.UID]bool
-	kinds   map[string]bool // of pods, by what they may run on
-	targets map[string]int  // sizes that hold their nodes, by group
-	at      time.Time       // of the last one
-	quiet   time.Time       // since when none of the groups has nodes on their way; zero while one has
+	kinds   map[string]bool               // of pods, by what they may run on
+	targets map[string]int                // sizes that hold their nodes, by group
+	at      time.Time                     // of the last one
+	quiet   time.Time                     // since when none of the groups has nodes on their way; zero while one has
+	coming  map[string]int                // nodes that were on their way, by group
+	bound   map[string]map[types.UID]bool // pods that no similar group accepts, by group
 }
 
 // schedulerTime is how long the scheduler has for pods once all nodes are ready.
@@ -30,7 +32,7 @@ const schedulerTime = 10 * time.Second
 // pending.
 func (s *Machine) provide(p *pick) {
 	if s.provided.pods == nil {
-		s.provided = provided{pods: map[types.UID]bool{}, kinds: map[string]bool{}, targets: map[string]int{}}
+		s.provided = provided{pods: map[types.UID]bool{}, kinds: map[string]bool{}, targets: map[string]int{}, coming: map[string]int{}, bound: map[string]map[types.UID]bool{}}
 	}
 	if s.plan != nil {
 		maps.Copy(s.provided.pods, s.plan.pods)
@@ -39,7 +41,12 @@ func (s *Machine) provide(p *pick) {
 	for i := range p.split.members {
 		m := &p.split.members[i]
 		s.provided.targets[m.Name] = s.state(m.Name).target
+		s.provided.coming[m.Name] = p.from.inFlight(m.Name)
 		if m.option != nil {
+			if s.provided.bound[m.Name] == nil {
+				s.provided.bound[m.Name] = map[types.UID]bool{}
+			}
+			maps.Copy(s.provided.bound[m.Name], p.from.boundTo(m.option))
 			maps.Copy(s.provided.pods, p.from.uids(m.option))
 			maps.Copy(s.provided.kinds, p.from.kinds(m.option))
 		}
