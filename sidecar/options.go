@@ -48,6 +48,9 @@ type Options struct {
 	Notices PodNotices
 	// Connection names the connection a call came on; nil means that all come on one.
 	Connection func(context.Context) string
+	// Before136 reports whether a call is from a release of Cluster Autoscaler before 1.36; nil means
+	// that none is. It then counts all nodes on their way, also those it has not asked for.
+	Before136 func(context.Context) bool
 	// Parallel bounds the calls to the cloud at the same time; 0 means DefaultParallel.
 	Parallel int
 	// BackendTimeout bounds a call to the cloud; 0 means DefaultBackendTimeout.
@@ -74,6 +77,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Connection == nil {
 		o.Connection = func(context.Context) string { return "" }
+	}
+	if o.Before136 == nil {
+		o.Before136 = func(context.Context) bool { return false }
 	}
 	if o.Recorder == nil {
 		o.Recorder = noRecorder{}

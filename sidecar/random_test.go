@@ -67,6 +67,10 @@ func newRandomCase(seed uint64) *randomCase {
 		c.ca.Salvo = true
 		c.about += " --salvo-scale-up;"
 	}
+	if r := rand.New(rand.NewPCG(seed, 6)); !c.ca.Salvo && r.IntN(4) == 0 {
+		c.ca.Before136, c.ca.Before135 = true, r.IntN(2) == 0
+		c.about += fmt.Sprintf(" before 1.36, before 1.35: %t;", c.ca.Before135)
+	}
 	return c
 }
 

@@ -29,6 +29,7 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 	began := s.o.Clock.Now()
 	s.step(func(m *steering.Machine) {
 		s.refreshedOn, s.askedSince = s.o.Connection(ctx), false
+		m.ReleasedBefore136(s.o.Before136(ctx))
 		m.Called(s.refreshedOn, steering.RefreshCall, "")
 	})
 	s.loadJournal(ctx)

@@ -218,3 +218,37 @@ func TestTheOptionsAfterAnIncreaseAreNotHeard(t *testing.T) {
 		}
 	}
 }
+
+// Where Cluster Autoscaler does not hear the answer to an increase it backs the group off. Releases
+// before 1.36 count the nodes on their way all the same, so the others get no fewer for them: pods
+// run within the time-out of the call, and a loop per member, of when they do without a fault.
+func TestBefore136WhatIsNotHeardIsCounted(t *testing.T) {
+	for _, ca := range []autoscaler.Options{{Before136: true}, {Before136: true, Before135: true}} {
+		undisturbed := ten()
+		undisturbed.ca = ca
+		least := newWorld(t, undisturbed).observe(10 * time.Minute)
+		for n := range 3 {
+			for _, restarts := range []bool{false, true} {
+				s := ten()
+				s.ca = ca
+				increases, lost := 0, false
+				s.fault = func(w *world, c autoscaler.Call) autoscaler.Fault {
+					if lost && restarts {
+						restarts = false
+						w.restartSidecar()
+					}
+					if c.Method != fake.MethodIncreaseSize {
+						return autoscaler.Fault{}
+					}
+					lost = increases == n
+					increases++
+					return autoscaler.Fault{Lost: lost}
+				}
+				o := newWorld(t, s).observe(10 * time.Minute)
+				if !slices.Equal(o.sizes, []int{10, 10, 10}) || o.running == 0 || o.running > least.running+5*time.Second+3*aLoop {
+					t.Errorf("%+v, increase %d: %s, undisturbed %s\n%s", ca, n, o, least, o.w.log())
+				}
+			}
+		}
+	}
+}

@@ -177,6 +177,7 @@ func newWorld(t testing.TB, s setup) *world {
 	if w.options.Journal == nil {
 		w.options.Journal = w.journal
 	}
+	w.options.Before136 = func(context.Context) bool { return s.ca.Before136 }
 	w.options.Connection = func(ctx context.Context) string { name, _ := ctx.Value(connectionKey{}).(string); return name }
 	w.front = &front{}
 	w.restartSidecar()

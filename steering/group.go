@@ -125,11 +125,15 @@ func (s *Machine) state(id string) *groupState {
 }
 
 // unseen returns how many nodes of the group are on their way and not counted by Cluster
-// Autoscaler.
+// Autoscaler. Releases before 1.36 count whatever they are shown.
 func (s *Machine) unseen(g *Group, at *observation) int {
 	b := s.state(g.ID)
 	if b.seen {
 		return 0
 	}
-	return at.count(g, b).inFlight
+	n := at.count(g, b).inFlight
+	if s.before136 {
+		n = min(n, b.target-s.Shown(g.ID))
+	}
+	return n
 }

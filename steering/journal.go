@@ -136,6 +136,10 @@ func (s *Machine) JournalRead(text []byte, err error) {
 	}
 }
 
+// ReleasedBefore136 records whether Cluster Autoscaler is of a release before 1.36: it counts all
+// nodes on their way that it is shown, and not only those of groups that it has a request for.
+func (s *Machine) ReleasedBefore136(yes bool) { s.before136 = yes }
+
 // NewProcess records that Cluster Autoscaler has been started anew: it knows of no node on its way.
 // What the expander was asked before stands if asked is true: the new process has asked it already,
 // and is about to do as it was told.

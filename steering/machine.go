@@ -94,6 +94,7 @@ type Machine struct {
 	balancing   bool            // Cluster Autoscaler balances by itself
 	ignored     bool            // it did not follow the last pick
 	unasked     bool            // it scales up without asking the expander
+	before136   bool            // it is of a release that counts nodes on their way whether it has asked for them or not
 	process     time.Time       // when its present process was first noticed
 	renewed     bool            // that was before the first reading
 	journalErr  error

@@ -19,6 +19,9 @@ func (s *Machine) Status() Status {
 	out := Status{Time: s.now, Mode: string(mode), ModeReason: why, Sets: s.index.Sets()}
 	if !s.process.IsZero() {
 		out.Autoscaler = "its present process was first seen at " + s.process.UTC().Format(time.RFC3339)
+		if s.before136 {
+			out.Autoscaler += ", of a release before 1.36"
+		}
 	}
 	if s.view != nil {
 		out.Groups = s.groupStatuses()

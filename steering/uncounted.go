@@ -15,7 +15,7 @@ const young = 5 * time.Second
 
 // noticeUncounted looks for signs that Cluster Autoscaler does not count nodes although its
 // increase was answered with success: the answer was lost, and Cluster Autoscaler has backed the
-// group off.
+// group off. Releases before 1.36 count them all the same.
 func (c *choice) noticeUncounted() {
 	pending := make(map[types.UID]bool, len(c.request.Pods))
 	competing := false // pods that were too young for the question before may have taken the room
@@ -39,11 +39,11 @@ func (c *choice) noticeUncounted() {
 		} else {
 			b.missed = 0
 		}
-		if last := b.grant; last != nil && last.loop == c.loop-1 && !competing && !slices.ContainsFunc(last.pods, func(id types.UID) bool { return !pending[id] }) {
+		if last := b.grant; !c.before136 && last != nil && last.loop == c.loop-1 && !competing && !slices.ContainsFunc(last.pods, func(id types.UID) bool { return !pending[id] }) {
 			b.guess() // no pod found room on the new nodes
 		}
 		b.grant = nil // a loop without a question: Cluster Autoscaler was content
-		if absent && (b.seen || b.guessed && !b.away) {
+		if absent && !c.before136 && (b.seen || b.guessed && !b.away) {
 			b.guess() // similar groups could grow for pods that would run here, and this one could not
 			b.away = true
 			b.hide(g, c.at)

@@ -112,6 +112,7 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	registry, metrics := newRegistry()
 	options := o.sidecar
 	options.ZonalShift = o.shifts.options()
+	options.Before136 = externalgrpc.Before136
 	options.Log, options.Connection, options.Metrics, options.NotBalanced = log, serving.Connection, sidecar.NewMetrics(registry), !o.balance
 	options.NotSpreadAware = !o.spread
 	if options.Chain, options.Chains, err = o.chain(); err != nil {
