@@ -97,7 +97,6 @@ func TestStockAutoscalerLeavesGroupsOut(t *testing.T) {
 // of the one zone.
 func freeAndPinned(free, pinned int) comparison {
 	return comparison{
-		luck: true,
 		trial: trial{
 			name: fmt.Sprintf("%d pods of any zone and %d of one", free, pinned), groups: zones("m", 20, 0, 0, 0),
 			demands: []demand{{machine: "m", pods: free, perNode: 1}}, pinned: int32(pinned),
