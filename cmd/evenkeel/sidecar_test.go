@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
@@ -88,6 +90,28 @@ func TestSidecarServes(t *testing.T) {
 	}
 	if text, err := os.ReadFile(record); err != nil || !strings.Contains(string(text), "/NodeGroups") {
 		t.Errorf("recorded %q, %v", text, err)
+	}
+}
+
+// A Cluster Autoscaler before 1.36 is known by its gRPC library.
+func TestSidecarKnowsOldReleases(t *testing.T) {
+	cloud := startServer(t, "fake-cloud", "--config", "../../configs/fleets/three-zones.yaml", "--address", "127.0.0.1:0")
+	_, provider, web := startSidecar(t, cloud.address(t, "Serving the cloud provider"))
+	const said = "of a release before 1.36"
+	for agent, want := range map[string]bool{"grpc-go/1.75.0": true, "": false} {
+		connection, err := grpc.NewClient(provider, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(agent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := externalgrpc.NewClient(connection)
+		err = client.Refresh(t.Context())
+		if _, labelErr := client.GPULabel(t.Context()); err != nil || labelErr != nil {
+			t.Fatal(err, labelErr)
+		}
+		_ = connection.Close()
+		if status := get(t, web+"/status?format=json"); strings.Contains(status, said) != want {
+			t.Errorf("user-agent %q: %s", agent, status)
+		}
 	}
 }
 
