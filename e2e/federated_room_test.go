@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -170,14 +171,24 @@ func (w *federatedWorld) quota(ctx context.Context, t *testing.T) {
 	if err := cork.Delete(ctx, q); err != nil {
 		t.Fatal(err)
 	}
-	var pods v1.PodList
-	if err := cork.List(ctx, &pods, client.InNamespace(s.namespace)); err != nil || len(pods.Items) == 0 {
-		t.Fatalf("%d pods in cork: %v", len(pods.Items), err)
-	}
-	// The ReplicaSet controller may wait for minutes after so many refusals. A change of a pod has it look.
-	if err := cork.Patch(ctx, &pods.Items[0], client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"looked-at":"now"}}}`))); err != nil {
-		t.Fatal(err)
-	}
+	// After every refusal the ReplicaSet controller waits twice as long as before, up to 1000 seconds. A
+	// change of a pod has it try at once, which is one more refusal as long as admission knows the quota.
+	looks := 0
+	s.until(ctx, t, "pods are created in cork", func() bool {
+		var pods v1.PodList
+		if err := cork.List(ctx, &pods, client.InNamespace(s.namespace)); err != nil || len(pods.Items) == 0 {
+			t.Fatalf("%d pods in cork: %v", len(pods.Items), err)
+		}
+		if len(pods.Items) > 4 {
+			return true
+		}
+		looks++
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"looked-at":"%d"}}}`, looks)
+		if err := cork.Patch(ctx, &pods.Items[0], client.RawPatch("application/merge-patch+json", patch)); err != nil {
+			t.Fatal(err)
+		}
+		return false
+	})
 	s.settles(ctx, t, []int32{10, 10, 10}, nil)
 	s.wrote(ctx, t, "the quota is lifted", 1, 1, 1)
 	s.bounds(t, "the quota is lifted", 30, 60)
