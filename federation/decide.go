@@ -85,6 +85,9 @@ type Local struct {
 	FailingSince time.Time
 	// Normal and Act are its pods, counted with the timeouts that Timeouts returns.
 	Normal, Act podhealth.Counts
+	// Staying is how many of its pods stay for sure: of the others it is not known yet whether a
+	// smaller number that was written a moment ago takes them away. Nil means all up to Replicas.
+	Staying *int32
 }
 
 // Timeouts are for how long it is normal that a pod waits, and after how long it is started

@@ -3,6 +3,8 @@ package federation
 import (
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
@@ -86,7 +88,9 @@ func (m *member) step() podhealth.Step {
 	s := m.status
 	step := podhealth.Step{
 		Size: int64(s.Written), Desired: int64(s.Desired), Runnable: int64(s.Desired - s.Pending),
-		Running: int64(min(s.Running, s.Written)), // pods beyond the size are about to be deleted
+		// Pods beyond the size are about to be deleted, and so are those beyond an earlier one, as long as
+		// they may not know of the larger one yet.
+		Running: int64(min(s.Running, s.Written, ptr.Deref(m.Local.Staying, s.Written))),
 	}
 	if m.health.Pinned || m.frozen {
 		step.Desired = step.Size

@@ -202,3 +202,24 @@ func TestMovesWaitForClusterThatDoesNotAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Pods that a smaller number may still take away run in place of no others.
+func TestNothingLeavesForPodsThatMayNotStay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, specOf(20, weighted(map[string]int32{"a": 1, "b": 3})), "a", "b")
+	w.settle()
+	w.want("5 15", "at the start")
+	w.in.Spec.Preferences = weighted(map[string]int32{"a": 1, "b": 1})
+	w.place("a").Local.Staying = new(int32(5))
+	w.settle()
+	w.want("10 15", "ten pods seem to run in a, and five stay for sure")
+	if settled, reason, _ := w.condition(v1alpha1.ConditionSettled); settled || reason != ReasonMoving {
+		t.Errorf("settled %v: %s", settled, reason)
+	}
+	w.place("a").Local.Staying = new(int32(8))
+	w.settle()
+	w.want("10 12", "eight stay")
+	w.place("a").Local.Staying = nil
+	w.settle()
+	w.want("10 10", "all stay")
+}

@@ -41,6 +41,9 @@ func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster
 		ReplicaSet: factory.Apps().V1().ReplicaSets().Informer(),
 		Deployment: factory.Apps().V1().Deployments().Informer(),
 	}}
+	if err := c.local[ReplicaSet].AddIndexers(cache.Indexers{byOwner: ownerOf}); err != nil {
+		return nil, err
+	}
 	for kind, informer := range c.local {
 		if err := c.setUp(informer, handlers(func(o metav1.Object) {
 			if owner := metav1.GetControllerOfNoCopy(o); owner != nil && owner.Kind == Deployment {
@@ -182,6 +185,34 @@ func (c *caches) get(l Local) any {
 		return nil // it never is: the key is a name
 	}
 	return o
+}
+
+// byOwner is the index of ReplicaSets by the UID of the Deployment that they belong to.
+const byOwner = "owner"
+
+// ownerOf is a cache.IndexFunc.
+func ownerOf(object any) ([]string, error) {
+	o, err := meta.Accessor(object)
+	if err != nil {
+		return nil, err
+	}
+	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+		return []string{string(owner.UID)}, nil
+	}
+	return nil, nil
+}
+
+func (c *caches) replicaSetsOf(d *appsv1.Deployment) (all []*appsv1.ReplicaSet) {
+	found, err := c.local[ReplicaSet].GetIndexer().ByIndex(byOwner, string(d.UID))
+	if err != nil {
+		return nil // it never is: there is such an index
+	}
+	for _, o := range found {
+		if r, ok := o.(*appsv1.ReplicaSet); ok {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 func (c *caches) replicaSet(namespace, name string) *appsv1.ReplicaSet {

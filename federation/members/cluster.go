@@ -113,6 +113,14 @@ func (c *Cluster) Deployment(namespace, name string) *appsv1.Deployment {
 	return nil
 }
 
+// ReplicaSetsOf are the ReplicaSets of a Deployment that is a local object, as ReplicaSet.
+func (c *Cluster) ReplicaSetsOf(d *appsv1.Deployment) []*appsv1.ReplicaSet {
+	if caches := c.read(); caches != nil {
+		return caches.replicaSetsOf(d)
+	}
+	return nil
+}
+
 // Pods counts the pods of a local object.
 func (c *Cluster) Pods(l Local) Pods {
 	if caches := c.read(); caches != nil {

@@ -218,6 +218,12 @@ func TestReplicaSetsOfDeploymentsAreNotLocal(t *testing.T) {
 		if !slices.Equal(changed, []string{"web"}) {
 			t.Errorf("changed: %v", changed)
 		}
+		for uid, want := range map[types.UID]int{"1": 1, "2": 0} {
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid}}
+			if sets := w.members.Get("a").ReplicaSetsOf(d); len(sets) != want || want > 0 && sets[0].Name != "web-5d4" {
+				t.Errorf("%d ReplicaSets of the Deployment %s", len(sets), uid)
+			}
+		}
 	})
 }
 

@@ -35,6 +35,7 @@ type letter struct {
 type outbox struct {
 	mu       sync.Mutex
 	letters  map[types.NamespacedName]map[string]letter // by object and cluster
+	shrunk   map[types.NamespacedName]map[string]shrunk // by object and cluster
 	failures map[types.NamespacedName][]federation.Failure
 	tries    map[types.NamespacedName]int // that failed since the last write that was made
 	// results are hashes of the revisions that were written and the templates that the clusters made
@@ -44,7 +45,8 @@ type outbox struct {
 
 func newOutbox() *outbox {
 	return &outbox{
-		letters: map[types.NamespacedName]map[string]letter{}, failures: map[types.NamespacedName][]federation.Failure{}, tries: map[types.NamespacedName]int{},
+		letters: map[types.NamespacedName]map[string]letter{}, shrunk: map[types.NamespacedName]map[string]shrunk{},
+		failures: map[types.NamespacedName][]federation.Failure{}, tries: map[types.NamespacedName]int{},
 		results: map[types.NamespacedName]map[string][sha256.Size]byte{},
 	}
 }
@@ -53,6 +55,7 @@ func newOutbox() *outbox {
 func (o *outbox) send(key types.NamespacedName, l letter) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.shrinks(key, l.write, l.at)
 	if o.letters[key] == nil {
 		o.letters[key] = map[string]letter{}
 	}
@@ -82,11 +85,18 @@ func (o *outbox) failed(key types.NamespacedName, f federation.Failure) time.Dur
 	return min(lastRetry, firstRetry<<min(o.tries[key]-1, 20))
 }
 
-// expires is when the first letter about an object loses its weight; zero if there is none. At that
-// time at the latest what is seen counts again.
+// expires is when the first letter about an object loses its weight, or a smaller number may have;
+// zero if there is none. At that time at the latest what is seen counts again.
 func (o *outbox) expires(key types.NamespacedName, now time.Time) (first time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for cluster, s := range o.shrunk[key] {
+		if now.Sub(s.at) > patience { // the cluster is no member any more, or out of reach
+			delete(o.shrunk[key], cluster)
+			continue
+		}
+		first = now.Add(lag + time.Nanosecond)
+	}
 	for cluster, l := range o.letters[key] {
 		switch at := l.at.Add(patience + time.Nanosecond); {
 		case !at.After(now): // the cluster is no member any more
@@ -145,6 +155,7 @@ func (o *outbox) forget(key types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.letters, key)
+	delete(o.shrunk, key)
 	delete(o.failures, key)
 	delete(o.tries, key)
 	delete(o.results, key)

@@ -181,6 +181,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName, f *v
 				local.Normal, local.Act = countsOf(pods, more, normal, in.Now), countsOf(pods, more, act, in.Now)
 				local.Failing = pods.NotStarted(in.Now, act)
 				o.Local = r.sent.over(key, m.Name, local, id.version, in.Now)
+				o.Local.Staying = r.sent.staying(key, m.Name, acted(c, f), in.Now)
 			} else {
 				r.sent.drop(key, m.Name)
 			}

@@ -99,6 +99,18 @@ func (s *server) store(path string, o *unstructured.Unstructured) {
 	}
 }
 
+// observed has the controllers of a local object say that they have acted on it.
+func (s *server) observed(path string) {
+	o := s.objects[path]
+	was, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "observedGeneration")
+	if number(was) == o.GetGeneration() {
+		return
+	}
+	o = o.DeepCopy()
+	_ = unstructured.SetNestedField(o.Object, o.GetGeneration(), "status", "observedGeneration")
+	s.store(path, o)
+}
+
 func (s *server) tell(what, path string, o *unstructured.Unstructured) {
 	for _, w := range s.watchers {
 		if w.sees(path, o) {

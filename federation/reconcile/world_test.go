@@ -180,6 +180,9 @@ func runPods(s *server, path string, o *unstructured.Unstructured) {
 		}
 	}
 	s.pods = size
+	if s.objects[path] != nil {
+		s.observed(path)
+	}
 }
 
 func number(n any) int64 {
