@@ -140,6 +140,11 @@ func (s *Simulator) room(ctx context.Context, pods []*v1.Pod) ([]workloadspread.
 	}
 	defer done()
 	stop := func() bool { return ctx.Err() != nil }
+	for _, p := range pods {
+		if p != nil {
+			s.w.release(keyOf(p)) // it was asked about before: those that were admitted since come first
+		}
+	}
 	if err := s.w.settle(stop); err != nil {
 		return rooms, s.reason(err, nil)
 	}
@@ -147,9 +152,6 @@ func (s *Simulator) room(ctx context.Context, pods []*v1.Pod) ([]workloadspread.
 	for i, p := range pods {
 		if p == nil {
 			continue
-		}
-		if !held {
-			s.w.release(keyOf(p)) // it was asked about before
 		}
 		room, node, err := s.w.room(p, stop)
 		if err != nil {
@@ -164,7 +166,8 @@ func (s *Simulator) room(ctx context.Context, pods []*v1.Pod) ([]workloadspread.
 }
 
 // Decided says that a pod that Room was asked about is created, with these rules, so that room is held
-// for it, or is not created.
+// for it, or is not created. It may also be one that was asked about elsewhere, with the time of its
+// admission as that of its creation. A pod that was seen already is left alone.
 func (s *Simulator) Decided(p *v1.Pod, created bool) {
 	p = p.DeepCopy()
 	s.change(func(w *world) {

@@ -32,7 +32,9 @@ type world struct {
 	starting map[string]bool
 	expires  time.Time
 	claims   map[string]bool // that exist
-	groups   *groups
+	// met are pods that were seen, by keyOf, until nobody says any more that they are admitted.
+	met    map[string]time.Time
+	groups *groups
 	// karpenter is the number of nodes that Karpenter has made.
 	karpenter int
 	serial    int
@@ -63,7 +65,7 @@ type guest struct {
 func newWorld(o *Options, live *predicates.Live) *world {
 	w := &world{
 		o: o, live: live, nodes: map[string]*host{}, guests: map[string]*guest{}, dirty: map[string]bool{}, open: map[*guest]bool{},
-		starting: map[string]bool{}, claims: map[string]bool{},
+		starting: map[string]bool{}, claims: map[string]bool{}, met: map[string]time.Time{},
 	}
 	w.groups = &groups{w: w}
 	return w
@@ -195,6 +197,9 @@ func (w *world) setPod(p *v1.Pod) {
 	key := nameOf(p)
 	if asked := keyOf(p); asked != key {
 		w.release(asked) // it is seen now
+		if until := p.CreationTimestamp.Add(w.o.HoldAdmitted); w.o.Clock.Now().Before(until) {
+			w.met[asked] = until
+		}
 	}
 	before := w.guests[key]
 	if before != nil && before.seen && same(before.pod, p) {
@@ -329,11 +334,11 @@ func (w *world) admitted(p *v1.Pod) {
 		return
 	}
 	w.release(key)
-	if gated(p) {
+	if _, met := w.met[key]; met || gated(p) {
 		return
 	}
 	g := w.newGuest(key, p)
-	g.until = w.o.Clock.Now().Add(w.o.HoldAdmitted)
+	g.until = g.since.Add(w.o.HoldAdmitted)
 	w.seek(g)
 }
 
@@ -395,6 +400,7 @@ func (w *world) expire() {
 		return
 	}
 	w.expires = now.Add(time.Second)
+	maps.DeleteFunc(w.met, func(_ string, until time.Time) bool { return !now.Before(until) })
 	for name := range w.starting {
 		h := w.nodes[name]
 		if h == nil || h.node == nil || h.until.IsZero() {
