@@ -1,6 +1,7 @@
 package workloadspread
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -204,6 +205,70 @@ func TestSimulatedRoom(t *testing.T) {
 		c.change(spec)
 		if got := Admit(stateOf(spec, &v1alpha1.WorkloadSpreadStatus{}, 5), NewPod{ID: "new", Revision: OneRevision, Room: c.room}); got.Subset != c.want {
 			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// A pod is noted in the status where a simulation has a say, and otherwise only in a subset with a limit.
+func TestASimulatedPodIsNoted(t *testing.T) {
+	adaptively := v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive}
+	switchedOff := v1alpha1.WorkloadScheduleStrategy{Type: v1alpha1.ScheduleAdaptive, Adaptive: &v1alpha1.AdaptiveSchedule{DisableSimulationSchedule: true}}
+	for name, c := range map[string]struct {
+		strategy v1alpha1.WorkloadScheduleStrategy
+		room     []Room
+		in       int // the subset; -1: it is not noted
+	}{
+		"a node has room":        {adaptively, []Room{RoomOnNode, RoomOnNode}, 0},
+		"only in the second":     {adaptively, []Room{RoomNone, RoomOnNode}, 1},
+		"not simulated in time":  {adaptively, []Room{RoomUnknown, RoomUnknown}, 0},
+		"nothing was simulated":  {adaptively, nil, -1},
+		"simulation is disabled": {switchedOff, []Room{RoomOnNode, RoomOnNode}, -1},
+		"Fixed":                  {v1alpha1.WorkloadScheduleStrategy{}, []Room{RoomOnNode, RoomOnNode}, -1},
+	} {
+		spec, before := deployment("", ""), counted(count{Replicas: 2, MissingReplicas: -1}, count{MissingReplicas: -1})
+		spec.ScheduleStrategy = c.strategy
+		pod := NewPod{ID: "new", Revision: OneRevision, Room: c.room}
+		a := Admit(stateOf(spec, before, 5), pod)
+		if a.Changed != (c.in >= 0) || !a.Changed && a.Status != before {
+			t.Errorf("%s: %+v", name, a)
+		}
+		for i, row := range a.Status.VersionedSubsetStatuses[OneRevision] {
+			if _, noted := row.CreatingPods["new"]; noted != (i == c.in) || row.MissingReplicas != Unlimited {
+				t.Errorf("%s: %+v", name, row)
+			}
+		}
+		if again := Admit(stateOf(spec, a.Status, 5), pod); c.in >= 0 && (again.Subset != c.in || again.Reason != ReasonAgain || again.Changed) {
+			t.Errorf("%s: again %+v", name, again)
+		}
+	}
+}
+
+// A pod that was noted without a limit is not expected any more once it is seen, deleted or too late.
+func TestANotedPodIsForgotten(t *testing.T) {
+	spec, noted := adaptive("", ""), counted(count{Replicas: 1, CreatingPods: entryAt(20*time.Second, "new")}, count{})
+	status, changed := Release(stateOf(spec, noted, 5), OldPod{Name: "web-1", ID: "new", Revision: OneRevision, Subset: "a", Active: true})
+	if row := status.VersionedSubsetStatuses[OneRevision][0]; !changed || len(row.CreatingPods)+len(row.DeletingPods) > 0 || row.Replicas != 1 || row.MissingReplicas != Unlimited {
+		t.Errorf("deleted: %v, %+v", changed, row)
+	}
+	if _, changed = Release(stateOf(spec, status, 5), OldPod{Name: "web-1", ID: "new", Revision: OneRevision, Subset: "a", Active: true}); changed {
+		t.Error("it is deleted twice")
+	}
+	for name, c := range map[string]struct {
+		pods    []*v1.Pod
+		after   time.Duration
+		noted   int
+		expired bool
+	}{
+		"not seen": {nil, 0, 1, false},
+		"seen":     {[]*v1.Pod{podIn("new", "a")}, 0, 0, false},
+		"too late": {nil, 10 * time.Second, 0, true},
+	} {
+		in := inputOf(spec, 5, c.pods...)
+		in.Status, in.Workload.Revision, in.Now = noted, OneRevision, noon.Add(c.after)
+		d := Decide(in)
+		expired := slices.ContainsFunc(d.Events, func(e Event) bool { return e.Reason == ReasonCreationTimedOut })
+		if row := d.Status.VersionedSubsetStatuses[OneRevision][0]; len(row.CreatingPods) != c.noted || row.MissingReplicas != Unlimited || expired != c.expired {
+			t.Errorf("%s: %+v, %+v", name, row, d.Events)
 		}
 	}
 }

@@ -68,6 +68,9 @@ type Admission struct {
 // passed over if a later one has some, unless the object waits for the autoscaler and that can
 // bring it. Pods of a StatefulSet are not counted: their ordinal decides.
 //
+// The pod is noted in the status until it is seen if its subset has a limit. It also is if a simulation
+// has a say, so that those who simulate elsewhere hold room for it.
+//
 // If no subset is open, the pod is refused or created without rules, as WhenFull says; it never goes
 // to a subset that is full. It is always refused if its revision already has as many pods as the
 // workload asks for, or all revisions together as many as that and the surge: some of those counted do
@@ -91,7 +94,7 @@ func Admit(s State, pod NewPod) Admission {
 		return a
 	}
 	a := s.answer(i, "it is the first that is open")
-	if i >= 0 && c.limits(pod.Revision)[i] != Unlimited {
+	if i >= 0 && (c.simulated(pod) || c.limits(pod.Revision)[i] != Unlimited) {
 		count := c.edit(pod.Revision, i)
 		count.CreatingPods = with(count.CreatingPods, pod.ID, stamp(s.Now))
 		a.Status, a.Changed = c.stored(), true
@@ -165,9 +168,14 @@ func (c *counts) first(pod NewPod, limits []int32) int {
 	return best
 }
 
-func (c *counts) mayRun(pod NewPod, i int) bool {
+// simulated reports whether a simulation has a say in the subset of a pod.
+func (c *counts) simulated(pod NewPod) bool {
 	a := c.Spec.ScheduleStrategy.Adaptive
-	if i >= len(pod.Room) || c.Spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a != nil && a.DisableSimulationSchedule {
+	return pod.Room != nil && c.Spec.ScheduleStrategy.Type == v1alpha1.ScheduleAdaptive && (a == nil || !a.DisableSimulationSchedule)
+}
+
+func (c *counts) mayRun(pod NewPod, i int) bool {
+	if !c.simulated(pod) || i >= len(pod.Room) {
 		return true
 	}
 	return pod.Room[i] != RoomNone && (pod.Room[i] != RoomByAutoscaler || waits(c.Spec))
@@ -197,16 +205,23 @@ func Release(s State, pod OldPod) (*v1alpha1.WorkloadSpreadStatus, bool) {
 	}
 	c := s.counts()
 	for i := range s.Spec.Subsets {
-		if s.Spec.Subsets[i].Name != pod.Subset || c.limits(pod.Revision)[i] == Unlimited {
+		if s.Spec.Subsets[i].Name != pod.Subset {
 			continue
 		}
-		if _, again := c.of(pod.Revision, i).DeletingPods[pod.Name]; again {
+		counted := c.limits(pod.Revision)[i] != Unlimited
+		_, creating := c.of(pod.Revision, i).CreatingPods[pod.ID]
+		if _, again := c.of(pod.Revision, i).DeletingPods[pod.Name]; counted && again || !counted && !creating {
 			return s.Status, false
 		}
 		count := c.edit(pod.Revision, i)
-		if _, creating := count.CreatingPods[pod.ID]; creating {
+		if creating {
 			count.CreatingPods = maps.Clone(count.CreatingPods)
 			delete(count.CreatingPods, pod.ID) // it exists, or it could not be deleted
+		}
+		if !counted {
+			return c.stored(), true
+		}
+		if creating {
 			count.Replicas++
 		}
 		count.DeletingPods = with(count.DeletingPods, pod.Name, stamp(s.Now))
