@@ -76,8 +76,9 @@ func unmarked(raw []byte, pod *v1.Pod) ([]byte, error) {
 type newPod struct {
 	workloadspread.NewPod
 	inSubset  []injected
-	simulated *v1.Pod // one of the pods that were simulated; nil if none was
-	generated bool    // its name
+	simulated []*v1.Pod // for each subset; nil if nothing is simulated
+	heard     int       // the news from elsewhere when it was simulated
+	generated bool      // its name
 }
 
 type injected struct {
@@ -102,9 +103,28 @@ func (s *Server) prepare(ctx context.Context, r *admissionv1.AdmissionRequest, o
 	}
 	strategy := o.Spec.ScheduleStrategy
 	if s.o.Simulator != nil && strategy.Type == v1alpha1.ScheduleAdaptive && (strategy.Adaptive == nil || !strategy.Adaptive.DisableSimulationSchedule) {
-		p.Room, p.simulated = s.o.Simulator.Room(ctx, pods), pods[0]
+		p.simulated = pods
+		s.simulate(ctx, o, &p)
 	}
 	return p
+}
+
+// simulate asks whether there is room for the pod beside those that the status says are being created.
+func (s *Server) simulate(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newPod) {
+	p.heard = s.elsewhere.hear(o, p)
+	room := s.o.Simulator.Room(ctx, p.simulated)
+	for i, before := range p.Room {
+		if room[i] == workloadspread.RoomUnknown {
+			room[i] = before // there was no time, and there is hardly more room than there was
+		}
+	}
+	p.Room = room
+}
+
+// overtaken reports whether the room on a node that the pod was to get may have gone to one that was
+// admitted elsewhere since. From the last subset it cannot move on.
+func (s *Server) overtaken(now *v1alpha1.WorkloadSpread, p *newPod, subset int) bool {
+	return p.simulated != nil && subset >= 0 && subset < len(p.simulated)-1 && p.Room[subset] == workloadspread.RoomOnNode && s.elsewhere.hear(now, p) > p.heard
 }
 
 func (p *newPod) assignment(o *v1alpha1.WorkloadSpread, subset string) workloadspread.Assignment {
@@ -169,7 +189,11 @@ func (s *Server) decide(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newP
 			newest = now
 			return nil, false, errOutdated
 		}
-		a = workloadspread.Admit(workloadspread.State{Spec: &o.Spec, Status: &now.Status, Workload: w, Now: s.o.Clock.Now()}, p.NewPod)
+		state := workloadspread.State{Spec: &o.Spec, Status: &now.Status, Workload: w, Now: s.o.Clock.Now()}
+		if a = workloadspread.Admit(state, p.NewPod); s.overtaken(now, p, a.Subset) {
+			s.simulate(ctx, now, p)
+			a = workloadspread.Admit(state, p.NewPod)
+		}
 		switch {
 		case a.Subset >= 0 && p.inSubset[a.Subset].err != nil:
 			return nil, false, nil //nolint:nilerr // it is refused, and not counted
@@ -190,7 +214,7 @@ func (s *Server) decide(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newP
 func (s *Server) answer(o *v1alpha1.WorkloadSpread, pod *v1.Pod, p *newPod, a workloadspread.Admission) (*v1.Pod, error) {
 	out, err := s.result(o, pod, p, a)
 	if p.simulated != nil {
-		s.o.Simulator.Decided(cmp.Or(out, p.simulated), err == nil)
+		s.o.Simulator.Decided(cmp.Or(out, p.simulated[0]), err == nil)
 	}
 	return out, err
 }

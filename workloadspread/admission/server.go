@@ -38,6 +38,8 @@ type Simulator interface {
 	// another. It returns before its context ends.
 	Room(ctx context.Context, pods []*v1.Pod) []workloadspread.Room
 	// Decided says that a pod that Room was asked about is created, with these rules, or is not created.
+	// It is also called for pods that other servers have admitted, which have the time of that as the
+	// time of their creation. They may exist already.
 	Decided(pod *v1.Pod, created bool)
 }
 
@@ -70,6 +72,7 @@ type Server struct {
 	store     *store.Store
 	o         Options
 	workloads workloads
+	elsewhere elsewhere
 
 	mu      sync.Mutex
 	checked map[types.UID]check // of specs
@@ -93,7 +96,8 @@ func New(cached client.Reader, live client.Client, s *store.Store, o Options) *S
 	}
 	return &Server{
 		cached: cached, live: live, store: s, o: o, workloads: workloads{live: live, clock: o.Clock, known: map[types.NamespacedName]*workload{}},
-		checked: map[types.UID]check{}, spoken: map[types.NamespacedName]time.Time{},
+		elsewhere: elsewhere{simulator: o.Simulator, clock: o.Clock, of: map[types.UID]*heard{}},
+		checked:   map[types.UID]check{}, spoken: map[types.NamespacedName]time.Time{},
 	}
 }
 
@@ -133,6 +137,7 @@ func (s *Server) forget(o *v1alpha1.WorkloadSpread) {
 	s.store.Forget(key)
 	s.workloads.forget(key)
 	s.o.Metrics.forget(key)
+	s.elsewhere.forget(o.UID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.checked, o.UID)
