@@ -11,10 +11,11 @@ import (
 )
 
 // again picks a member on whose coming nodes pods have room that no other member of the set accepts,
-// and gets them as many nodes once more. The scheduler may put pods that run anywhere on the nodes
-// that bound ones need, and if nothing is done before that shows, these wait for another boot.
-// Cluster Autoscaler asks for more nodes where its own simulation comes out that way. A member gets
-// none that has two nodes on their way for each such pod, or of whose nodes one has arrived.
+// and gets them as many nodes once more, or as many as the other pods need if these are fewer. The
+// scheduler may put pods that run anywhere on the nodes that bound ones need, and if nothing is done
+// before that shows, these wait for another boot. Cluster Autoscaler asks for more nodes where its
+// own simulation comes out that way. A member gets none that has that many on their way already, or of
+// whose nodes one has arrived.
 func (c *choice) again() (*pick, Decision, bool) {
 	if mode, _ := c.Mode(); mode != Steering || len(c.provided.kinds) <= 1 || !c.holds(c.at) {
 		return nil, Decision{}, false
@@ -22,11 +23,11 @@ func (c *choice) again() (*pick, Decision, bool) {
 	for i := range c.request.Options {
 		o := &c.request.Options[i]
 		bound := c.provided.bound[o.Group]
-		if c.options[o.Group] == nil || !c.has(o, bound) || len(bound) == 0 || !c.mayGrowAgain(o.Group) {
+		if c.options[o.Group] == nil || bound == nil || !c.has(o, bound.pods) || !c.mayGrowAgain(o.Group) {
 			continue
 		}
 		m, coming := c.member(o.Group), c.inFlight(o.Group)
-		nodes := min(2*ceilDiv(o.NodeCount*len(bound), len(o.Pods))-coming, int(m.Max-m.Size), c.roomWithin(o))
+		nodes := min(bound.nodes+min(bound.nodes, bound.others)-coming, int(m.Max-m.Size), c.roomWithin(o))
 		if nodes <= 0 || m.held != "" {
 			continue
 		}
@@ -34,7 +35,7 @@ func (c *choice) again() (*pick, Decision, bool) {
 		s := &split{chosen: o.Group, need: nodes, bound: true, whole: true, members: []member{m}, shares: map[string]int{o.Group: nodes}, room: map[string]int{o.Group: nodes}}
 		s.result = []PlanMember{{Name: o.Group, Size: int(m.Size - m.lag), NewSize: int(m.Size-m.lag) + nodes}}
 		p := &pick{group: o.Group, count: c.counts[o.Group], split: s, share: nodes, pods: c.takers(o.Group, o.Group)}
-		reason := fmt.Sprintf("no other member of the set takes %d of the pods, and others may take the %d nodes that are on their way", len(bound), coming)
+		reason := fmt.Sprintf("no other member of the set takes %d of the pods, and others may take the %d nodes that are on their way", len(bound.pods), coming)
 		return p, Decision{Group: o.Group, Asked: p.count, Granted: nodes, Members: s.result, Reason: reason}, true
 	}
 	return nil, Decision{}, false

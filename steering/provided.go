@@ -17,12 +17,34 @@ import (
 // with pods that have a topology spread: they are asked for bit by bit.
 type provided struct {
 	pods    map[types.UID]bool
-	kinds   map[string]bool               // of pods, by what they may run on
-	targets map[string]int                // sizes that hold their nodes, by group
-	at      time.Time                     // of the last one
-	quiet   time.Time                     // since when none of the groups has nodes on their way; zero while one has
-	coming  map[string]int                // nodes that were on their way, by group
-	bound   map[string]map[types.UID]bool // pods that no similar group accepts, by group
+	kinds   map[string]bool   // of pods, by what they may run on
+	targets map[string]int    // sizes that hold their nodes, by group
+	at      time.Time         // of the last one
+	quiet   time.Time         // since when none of the groups has nodes on their way; zero while one has
+	coming  map[string]int    // nodes that were on their way, by group
+	bound   map[string]*bound // by group
+}
+
+// bound are pods that only one group of a set accepts.
+type bound struct {
+	pods   map[types.UID]bool
+	nodes  int // that they need
+	others int // nodes that the other pods of the set need, which may take theirs
+}
+
+// bind notes which pods of an option of a group are bound to it, of a set that needs so many nodes.
+func (p *provided) bind(o *Option, pods map[types.UID]bool, need int) {
+	b := p.bound[o.Group]
+	if b == nil {
+		b = &bound{pods: map[types.UID]bool{}}
+		p.bound[o.Group] = b
+	}
+	before := len(b.pods)
+	maps.Copy(b.pods, pods)
+	if more := len(b.pods) - before; more > 0 {
+		nodes := ceilDiv(o.NodeCount*more, len(o.Pods))
+		b.nodes, b.others = b.nodes+nodes, b.others+max(0, need-nodes)
+	}
 }
 
 // schedulerTime is how long the scheduler has for pods once all nodes are ready.
@@ -32,21 +54,22 @@ const schedulerTime = 10 * time.Second
 // pending.
 func (s *Machine) provide(p *pick) {
 	if s.provided.pods == nil {
-		s.provided = provided{pods: map[types.UID]bool{}, kinds: map[string]bool{}, targets: map[string]int{}, coming: map[string]int{}, bound: map[string]map[types.UID]bool{}}
+		s.provided = provided{pods: map[types.UID]bool{}, kinds: map[string]bool{}, targets: map[string]int{}, coming: map[string]int{}, bound: map[string]*bound{}}
 	}
 	if s.plan != nil {
 		maps.Copy(s.provided.pods, s.plan.pods)
 		maps.Copy(s.provided.kinds, s.plan.kinds)
+	}
+	need := p.split.need
+	if s.plan != nil {
+		need = s.plan.need
 	}
 	for i := range p.split.members {
 		m := &p.split.members[i]
 		s.provided.targets[m.Name] = s.state(m.Name).target
 		s.provided.coming[m.Name] = p.from.inFlight(m.Name)
 		if m.option != nil {
-			if s.provided.bound[m.Name] == nil {
-				s.provided.bound[m.Name] = map[types.UID]bool{}
-			}
-			maps.Copy(s.provided.bound[m.Name], p.from.boundTo(m.option))
+			s.provided.bind(m.option, p.from.boundTo(m.option), need)
 			maps.Copy(s.provided.pods, p.from.uids(m.option))
 			maps.Copy(s.provided.kinds, p.from.kinds(m.option))
 		}

@@ -28,17 +28,7 @@ func (c *choice) noticeUncounted() {
 		if g == nil {
 			continue
 		}
-		absent := c.options[id] == nil && b.target < g.MaxSize && c.wanted(id) && !c.at.unhealthy(g, b)
-		if c.options[id] != nil || !b.away {
-			b.absent = streak{}
-		} else {
-			b.absent.in(c.loop)
-		}
-		if absent {
-			b.missed++
-		} else {
-			b.missed = 0
-		}
+		absent := c.noticeAbsent(id, g, b)
 		if last := b.grant; !c.before136 && last != nil && last.loop == c.loop-1 && !competing && !slices.ContainsFunc(last.pods, func(id types.UID) bool { return !pending[id] }) {
 			b.guess() // no pod found room on the new nodes
 		}
@@ -49,6 +39,21 @@ func (c *choice) noticeUncounted() {
 			b.hide(g, c.at)
 		}
 	}
+}
+
+// noticeAbsent reports whether a group has no option for no known reason, and counts for how long.
+func (c *choice) noticeAbsent(id string, g *Group, b *groupState) bool {
+	if c.options[id] != nil || !b.away {
+		b.absent = streak{}
+	} else {
+		b.absent.in(c.loop)
+	}
+	if c.options[id] == nil && b.target < g.MaxSize && c.wanted(id) && !c.at.unhealthy(g, b) {
+		b.missed++
+	} else {
+		b.missed = 0
+	}
+	return b.missed > 0
 }
 
 // guess notes that Cluster Autoscaler seems not to count the group's nodes on their way.

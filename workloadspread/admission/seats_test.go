@@ -149,7 +149,7 @@ func (f *fleet) upTo(n int) int {
 	return f.random.IntN(n)
 }
 
-func (f *fleet) nap(most time.Duration) { time.Sleep(time.Duration(f.upTo(int(most)))) }
+func (f *fleet) nap(most time.Duration) { time.Sleep(time.Duration(f.upTo(int(most)))) } //nolint:forbidigo // in the bubble's time
 
 // create creates all pods as a ReplicaSet does: one, two, four at once, and so on.
 func (f *fleet) create() {
@@ -308,7 +308,7 @@ func TestPodsThatNeverCome(t *testing.T) {
 				create(0, "spot")
 				first := create(0, "spot")
 				create(1, "on-demand")
-				time.Sleep(creation)
+				time.Sleep(creation) //nolint:forbidigo // in the bubble's time
 				first.Namespace, first.Name, first.CreationTimestamp = "shop", fmt.Sprint("web-", 2), metav1.NewTime(time.Now().Add(-creation))
 				f.servers[1].see(t, first)
 				create(1, "spot")
