@@ -34,8 +34,8 @@ type Input struct {
 // TargetObservation is what was found on a target.
 type TargetObservation struct {
 	Name string
-	// Err is why the target could not be read. If it is set, only Missing is read of the other
-	// fields.
+	// Err is why the target could not be read. If it is set, only Missing and Staying are read of the
+	// other fields.
 	Err error
 	// Missing reports that Err means with certainty that the object does not exist.
 	Missing bool
@@ -46,6 +46,9 @@ type TargetObservation struct {
 	// Pods are the pods that the selector of its Scale matches. Each pod belongs to one target
 	// only.
 	Pods []podhealth.Pod
+	// Staying is how many of the pods stay for sure: of the others it is not known yet whether a
+	// smaller size that was written a moment ago takes them away. Nil means all up to Replicas.
+	Staying *int32
 }
 
 // Write is a size to be written to the Scale of a target.
@@ -117,6 +120,8 @@ type target struct {
 	status v1alpha1.BalancerTargetStatus
 	// found is the size that it has now.
 	found int32
+	// staying is that of its observation.
+	staying *int32
 	// health is pinned if the target is not written.
 	health podhealth.Target
 }
@@ -156,7 +161,7 @@ func newPass(in Input) (*pass, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: no observation of target %s", in.Key, spec.Name)
 		}
-		t := target{spec: spec, before: cmp.Or(before[spec.Name], &unknown)}
+		t := target{spec: spec, before: cmp.Or(before[spec.Name], &unknown), staying: o.Staying}
 		p.look(&t, *o)
 		p.targets = append(p.targets, t)
 	}

@@ -19,7 +19,7 @@ func (p *pass) pace() []Write {
 	for i := range p.targets {
 		steps[i] = stepOf(p.targets[i].status)
 	}
-	pace := podhealth.Pace{Shrink: p.shrink(), Stuck: p.stuck()}
+	pace := podhealth.Pace{Shrink: p.shrink(), Stuck: p.stuck(), Leaving: p.leaving()}
 	walked, moves := pace.WalkWithin(p.in.Spec.Policy.MaxMovesPerMinute, (*podhealth.Moves)(p.moves), steps, &p.timer)
 	p.moves = (*v1alpha1.ReplicaMoves)(moves)
 	p.held = walked.Held
@@ -70,6 +70,15 @@ func (p *pass) shrink() int64 {
 		sum -= max(0, int64(t.before.Current)-int64(t.status.Current))
 	}
 	return max(0, sum)
+}
+
+// leaving is how many of the running replicas may be about to be deleted for an earlier, smaller size.
+func (p *pass) leaving() (sum int64) {
+	for _, t := range p.targets {
+		running := min(t.status.Running, t.status.Current)
+		sum += int64(max(0, running-value(t.staying, running)))
+	}
+	return sum
 }
 
 // stuck is how many of the unplaced replicas stay pending on a target that is not able to run them.

@@ -159,3 +159,39 @@ func TestPodsThatAreGoingCountOnce(t *testing.T) {
 		}
 	}
 }
+
+// Nothing leaves elsewhere in place of pods that a smaller size may still take away, nor do they leave
+// themselves before others run in their place.
+func TestNothingLeavesForPodsThatMayNotStay(t *testing.T) {
+	even, skewed := proportional(map[string]int32{"a": 1, "b": 1}), proportional(map[string]int32{"a": 1, "b": 3})
+	w := newWorld(specOf(20, skewed, targetOf("a", -1, -1), targetOf("b", -1, -1)), 5, 15)
+	for i, step := range []struct {
+		policy   v1alpha1.BalancerPolicy
+		staying  *int32
+		want     string
+		balanced bool
+	}{
+		{even, nil, "[10 15]", false},
+		{even, new(int32(5)), "[10 15]", false}, // ten seem to run on a
+		{even, new(int32(8)), "[10 12]", false},
+		{skewed, new(int32(8)), "[10 15]", false},
+		{skewed, new(int32(8)), "[7 15]", false},
+		{skewed, new(int32(8)), "[5 15]", true}, // a has fewer than stay
+		{even, nil, "[10 15]", false},
+		{even, nil, "[10 10]", true},
+	} {
+		w.in.Spec.Policy = step.policy
+		w.observe()
+		w.in.Targets[0].Staying = step.staying
+		d, err := Decide(w.in)
+		must(t, err)
+		w.apply(d)
+		w.run()
+		if fmt.Sprint(w.sizes) != step.want {
+			t.Errorf("step %d: %v, want %s", i, w.sizes, step.want)
+		}
+		if balanced := meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBalanced); balanced != step.balanced {
+			t.Errorf("step %d: balanced is %v", i, balanced)
+		}
+	}
+}

@@ -39,6 +39,9 @@ type Pace struct {
 	// Stuck is how many desired replicas no target is able to run: those that run do not leave for
 	// them.
 	Stuck int64
+	// Leaving is how many of the running replicas may be about to be deleted for an earlier, smaller
+	// size: no other replica leaves in place of them.
+	Leaving int64
 	// Hold has no running replica leave for another one now.
 	Hold bool
 	// Limit is how many replicas may be moving at the same time; 0 means no limit.
@@ -71,7 +74,7 @@ func (p Pace) Walk(steps []Step) Paced {
 		p.Budget = 0
 	}
 	var up, down, idle int64
-	surplus := -p.Stuck
+	surplus := -p.Stuck - p.Leaving
 	for _, s := range steps {
 		up += s.up()
 		down += s.down()

@@ -30,6 +30,7 @@ func TestWalk(t *testing.T) {
 		"growth is no move":                 {Pace{Shrink: 0, Limit: 1, Budget: 1}, []Step{{10, 5, 5, 10}, {0, 15, 15, 0}}, "[10 11]", 5},
 		"shrinking is no move":              {Pace{Shrink: 6, Limit: 1, Budget: 0}, []Step{{10, 4, 4, 10}}, "[4]", 0},
 		"stays for what cannot start":       {Pace{Stuck: 6, Limit: 99, Budget: 99}, []Step{{10, 0, 0, 10}, {10, 10, 4, 4}}, "[6 10]", 6},
+		"not for those that are leaving":    {Pace{Leaving: 4}, []Step{{10, 5, 5, 10}, {10, 10, 10, 10}}, "[9 10]", 4},
 		"a pending share is not waited for": {Pace{Shrink: 0}, []Step{{10, 5, 5, 10}, {5, 9, 5, 5}}, "[5 9]", 0},
 	}
 	for name, tt := range tests {

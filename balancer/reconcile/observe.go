@@ -68,7 +68,11 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 	if err := r.conflicts(ctx, b, &o); err != nil {
 		return o, err
 	}
-	return o, r.pods(ctx, b, &o)
+	if err := r.pods(ctx, b, &o); err != nil {
+		return o, err
+	}
+	o.soon(r.shrinks.observe(client.ObjectKeyFromObject(b), o.input.Targets, o.input.Now))
+	return o, nil
 }
 
 // reading is the result of reading a target.

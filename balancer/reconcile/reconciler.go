@@ -61,6 +61,8 @@ type reconciler struct {
 	retries workqueue.TypedRateLimiter[types.NamespacedName]
 	// unstored are the sizes that were written but may not be in the status.
 	unstored sizes
+	// shrinks are the targets whose pods may be about to be deleted for a smaller size.
+	shrinks shrinks
 	// polls are the Balancers that are polled.
 	polls polls
 }
@@ -240,6 +242,7 @@ func (r *reconciler) laps() func(phase string) {
 func (r *reconciler) forget(key types.NamespacedName) {
 	r.retries.Forget(key)
 	r.unstored.drop(key)
+	r.shrinks.drop(key)
 	r.polls.note(key, 0)
 	r.balancers.forget(key)
 	r.metrics.forget(key)
