@@ -19,7 +19,7 @@ func (p *pass) pace() []Write {
 	for i := range p.targets {
 		steps[i] = stepOf(p.targets[i].status)
 	}
-	pace := podhealth.Pace{Shrink: p.shrink(steps), Stuck: p.stuck(), Leaving: p.leaving()}
+	pace := podhealth.Pace{Shrink: p.shrink(), Stuck: p.stuck(), Leaving: p.leaving()}
 	walked, moves := pace.WalkWithin(p.in.Spec.Policy.MaxMovesPerMinute, (*podhealth.Moves)(p.moves), steps, &p.timer)
 	p.moves = (*v1alpha1.ReplicaMoves)(moves)
 	p.held = walked.Held
@@ -62,19 +62,14 @@ func stepOf(s v1alpha1.BalancerTargetStatus) podhealth.Step {
 
 // shrink is by how much the number of replicas that are to run fell since the last decision that
 // was stored, less the replicas that have left since: a controller that stopped before it stored
-// the status may have made some of the writes. Replicas that became stuck are still to run. It is no
-// more than run beyond those that are to: what has never run leaves anyway, and nothing else in its place.
-func (p *pass) shrink(steps []podhealth.Step) int64 {
-	var surplus int64
-	for _, s := range steps {
-		surplus += s.Running - s.Runnable
-	}
+// the status may have made some of the writes. Replicas that became stuck are still to run.
+func (p *pass) shrink() int64 {
 	sum := -p.stuck()
 	for _, t := range p.targets {
 		sum += int64(t.before.Desired-t.before.Pending) - int64(t.status.Desired-t.status.Pending)
 		sum -= max(0, int64(t.before.Current)-int64(t.status.Current))
 	}
-	return max(0, min(sum, surplus))
+	return max(0, sum)
 }
 
 // leaving is how many of the running replicas may be about to be deleted for an earlier, smaller size.

@@ -195,30 +195,3 @@ func TestNothingLeavesForPodsThatMayNotStay(t *testing.T) {
 		}
 	}
 }
-
-// Replicas that were asked for and never ran make no others superfluous when they are asked for no more.
-func TestWhatNeverRanLeavesAlone(t *testing.T) {
-	even, skewed := proportional(map[string]int32{"a": 1, "b": 1}), proportional(map[string]int32{"a": 1, "b": 3})
-	w := newWorld(specOf(20, even, targetOf("a", -1, -1), targetOf("b", -1, -1)), 10, 10)
-	for i, step := range []struct {
-		replicas int32
-		policy   v1alpha1.BalancerPolicy
-		runs     bool // what is written
-		want     string
-	}{
-		{24, even, false, "[12 12]"},
-		{20, skewed, true, "[10 15]"},
-		{20, skewed, true, "[5 15]"},
-		{12, skewed, true, "[3 9]"}, // what ran leaves at once
-	} {
-		w.in.Spec.Replicas, w.in.Spec.Policy = &step.replicas, step.policy
-		_, err := w.pass()
-		must(t, err)
-		if step.runs {
-			w.run()
-		}
-		if fmt.Sprint(w.sizes) != step.want {
-			t.Errorf("step %d: %v, want %s", i, w.sizes, step.want)
-		}
-	}
-}
