@@ -106,8 +106,9 @@ func (w *spreadWorld) sample(ctx context.Context, t *testing.T, file string) {
 	until(ctx, t, "the pods of "+namespace+" are gone", func() bool { return len(m.replicas(ctx, t)) == 0 })
 }
 
-// unmarked waits until new pods pass over no subset: a pod more than spot has room for may have been
-// admitted to it, which marks it for five minutes. The simulation knows nothing of that.
+// unmarked waits until new pods pass over no subset. On a busy machine a webhook server may not simulate
+// a pod in time and admit it to spot by the plain order. If spot has no room for it, spot is marked for
+// five minutes, of which evenkeel simulate knows nothing.
 func (m *market) unmarked(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(ctx, time.Second, 7*time.Minute, true, func(ctx context.Context) (bool, error) {
