@@ -29,6 +29,8 @@ type ScenarioSpec struct {
 	// Duration is how long the simulation lasts. It ends earlier if nothing more can happen.
 	// Default 1h.
 	Duration *metav1.Duration `json:"duration,omitempty"`
+	// Autoscaler is which autoscaler decides.
+	Autoscaler ScenarioAutoscaler `json:"autoscaler,omitzero"`
 	// Options of the autoscaler, by Cluster Autoscaler's flag names.
 	Options ScenarioOptions `json:"options,omitzero"`
 	// Policies declare sets of node groups, as the sets of NodeGroupPolicies.
@@ -75,6 +77,13 @@ type ScenarioSpec struct {
 	Expect *ScenarioExpect `json:"expect,omitempty"`
 }
 
+// ScenarioAutoscaler is which autoscaler decides in a scenario.
+type ScenarioAutoscaler struct {
+	// Mode is stock for Cluster Autoscaler alone, linked for one that evenkeel is linked into, or
+	// sidecar for one with evenkeel as its expander and its cloud provider.
+	Mode string `json:"mode,omitempty"`
+}
+
 // ScenarioOptions are Cluster Autoscaler's flags in camelCase. An omitted option has Cluster
 // Autoscaler's default, except balanceSimilarNodeGroups; spreadAwareSplit is not an option of it.
 type ScenarioOptions struct {
@@ -82,6 +91,8 @@ type ScenarioOptions struct {
 	BalanceSimilarNodeGroups *bool `json:"balanceSimilarNodeGroups,omitempty"`
 	// SpreadAwareSplit plans nodes per zone for pods with a topology spread. It is on by default.
 	SpreadAwareSplit *bool `json:"spreadAwareSplit,omitempty"`
+	// SalvoScaleUp has one loop scale up several times.
+	SalvoScaleUp bool `json:"salvoScaleUp,omitempty"`
 	// Expander is a list of strategies, as "priority,least-waste".
 	Expander string `json:"expander,omitempty"`
 	// Priorities of the priority expander: a priority to a list of regular expressions of group

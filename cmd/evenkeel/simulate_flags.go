@@ -27,6 +27,7 @@ import (
 type overrides struct {
 	flags   *pflag.FlagSet
 	options v1alpha1.ScenarioOptions
+	mode    string
 	balance bool
 	spread  bool
 	cutoff  int32
@@ -41,6 +42,8 @@ type overrides struct {
 
 func (o *overrides) addTo(flags *pflag.FlagSet) {
 	o.flags = flags
+	flags.StringVar(&o.mode, "autoscaler", "", "which autoscaler decides: stock, linked or sidecar")
+	flags.BoolVar(&o.options.SalvoScaleUp, "salvo-scale-up", false, "scale up several times in one loop")
 	flags.BoolVar(&o.balance, "balance-similar-node-groups", true, "balance node groups similar to the chosen one")
 	flags.BoolVar(&o.spread, "spread-aware-split", true, "plan nodes for pods with a topology spread in all zones at once")
 	flags.StringVar(&o.options.Expander, "expander", "", "strategies that choose between options, comma-separated: "+strings.Join(expander.Names(), ", "))
@@ -75,6 +78,8 @@ func (o *overrides) read() error {
 // applyTo sets the options of the given flags in a scenario.
 func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	options := &s.Spec.Options
+	s.Spec.Autoscaler.Mode = cmp.Or(o.mode, s.Spec.Autoscaler.Mode)
+	options.SalvoScaleUp = options.SalvoScaleUp || o.options.SalvoScaleUp
 	if o.policiesFile != "" {
 		s.Spec.Policies = o.policies
 	}

@@ -19,12 +19,14 @@ type Autoscaler struct {
 	random  *rand.Rand
 	start   time.Time
 
-	world        world
+	world        World
+	own          *batches // World, unless Config has one
 	deadline     deadline // of calls
 	podsAppeared bool     // since the last loop began
 	atStart      map[string]int
 
 	events   []Event
+	records  records
 	counters Counters
 
 	// The following fields are the state of one process of Cluster Autoscaler.
@@ -32,9 +34,12 @@ type Autoscaler struct {
 	crashed           bool // or not started yet
 	initialized       bool
 	remote            *remote
+	processors        processors
 	registry          *registry
-	templates         map[string]*v1.Node // by group
-	seen              map[string]*v1.Node // templates made from real nodes earlier, by group
+	templates         map[string]*nodeTemplate // by group
+	seen              map[string]*nodeTemplate // templates made from real nodes earlier, by group
+	made              map[string]*nodeTemplate // the last one made of each group
+	kinds             map[*v1.Pod]string       // of pods seen lately
 	unneeded          map[string]time.Time
 	requestMode       bool // whether the next mixed scale-up is for a ProvisioningRequest
 	lastScaleUp       time.Time
@@ -52,8 +57,12 @@ func New(config Config) (*Autoscaler, error) {
 		config: config, options: config.Options.withDefaults(), clock: config.Clock,
 		random: rand.New(rand.NewPCG(config.Seed, 0)), start: config.Clock.Now(), //nolint:gosec // G404: a repeatable choice is wanted
 	}
-	a.world = world{batches: slices.Clone(config.Batches), deleting: map[string]bool{}}
-	slices.SortStableFunc(a.world.batches, func(x, y Batch) int { return int(x.At - y.At) })
+	if a.world = config.World; a.world == nil {
+		a.own = &batches{cloud: config.Cloud, coming: slices.Clone(config.Batches), deleting: map[string]bool{}}
+		slices.SortStableFunc(a.own.coming, func(x, y Batch) int { return int(x.At - y.At) })
+		a.world = a.own
+	}
+	a.records.on = a.own == nil
 	var err error
 	if a.atStart, _, err = a.targets(); err != nil {
 		return nil, err
@@ -74,8 +83,15 @@ func (a *Autoscaler) begin() error {
 	a.crashed, a.initialized, a.requestMode, a.scaleDownDisabled = false, false, false, false
 	a.lastScaleUp, a.lastScaleDown, a.lastRequest = time.Time{}, time.Time{}, time.Time{}
 	a.remote = &remote{Connection: connection, process: a.process, caller: a, forNode: map[nodeKey]string{}}
+	a.processors = &stock{}
+	if a.options.Linked != nil {
+		if a.processors, err = newLinked(a, a.options.Linked); err != nil {
+			return err
+		}
+	}
 	a.registry = newRegistry(a, a.remote)
-	a.templates, a.seen, a.unneeded = map[string]*v1.Node{}, map[string]*v1.Node{}, map[string]time.Time{}
+	a.templates, a.seen, a.made = map[string]*nodeTemplate{}, map[string]*nodeTemplate{}, map[string]*nodeTemplate{}
+	a.unneeded, a.kinds = map[string]time.Time{}, map[*v1.Pod]string{}
 	a.note(Started, "", a.process, "")
 	a.registry.refreshInstances(a.clock.Now())
 	a.deadline.end()
@@ -108,8 +124,8 @@ func (a *Autoscaler) Settle(until time.Duration) (bool, error) {
 }
 
 func (a *Autoscaler) atRest() (bool, error) {
-	w := &a.world
-	if a.crashed || len(w.batches) > 0 || len(a.registry.requests) > 0 || len(a.registry.unregistered) > 0 ||
+	w := a.own
+	if a.crashed || len(w.coming) > 0 || len(a.registry.requests) > 0 || len(a.registry.unregistered) > 0 ||
 		slices.ContainsFunc(w.claims, func(c *claim) bool { return !c.provisioned }) ||
 		slices.ContainsFunc(w.nodes, func(node *v1.Node) bool { return !ready(node) }) {
 		return false, nil
@@ -125,8 +141,8 @@ func (a *Autoscaler) atRest() (bool, error) {
 	return sum == len(w.nodes), nil
 }
 
-// Step runs one loop and the wait after it. An error is one of the simulation; failures of Cluster
-// Autoscaler are Events.
+// Step lets the world of Config.Batches move on, runs one loop and the wait after it. An error is one
+// of the simulation; failures of Cluster Autoscaler are Events.
 func (a *Autoscaler) Step() error {
 	if a.crashed {
 		if err := a.begin(); err != nil {
@@ -134,17 +150,32 @@ func (a *Autoscaler) Step() error {
 		}
 	}
 	now := a.clock.Now()
-	if err := a.arrive(now); err != nil {
-		return err
-	}
+	a.arrive(now)
 	if err := a.schedule(now); err != nil {
 		return err
 	}
+	a.podsAppeared = false
+	if _, err := a.Loop(); err != nil {
+		return err
+	}
+	a.wait(now)
+	return nil
+}
+
+// Loop runs one loop. An error is one of the simulation; failures of Cluster Autoscaler are Events,
+// and in the Report.
+func (a *Autoscaler) Loop() (Report, error) {
+	if a.crashed {
+		if err := a.begin(); err != nil {
+			return Report{}, err
+		}
+	}
+	now := a.clock.Now()
 	if !a.registry.refreshed.Add(instancesRefresh).After(now) {
 		a.registry.refreshInstances(now)
 	}
-	a.podsAppeared = false
 	a.counters.Loops++
+	a.records.begun()
 	err := a.loop(now)
 	a.deadline.end()
 	if a.crashed {
@@ -154,10 +185,9 @@ func (a *Autoscaler) Step() error {
 		a.note(LoopEnded, "", 0, err.Error())
 	}
 	if errors.As(err, new(worldError)) {
-		return err
+		return Report{}, err
 	}
-	a.wait(now)
-	return nil
+	return a.records.report(err), nil
 }
 
 // worldError is an error of the simulation, not of Cluster Autoscaler: Packing cannot evaluate a
@@ -175,7 +205,7 @@ func (a *Autoscaler) wait(began time.Time) {
 	}
 	now := a.clock.Now()
 	pause := a.options.ScanInterval
-	for _, batch := range a.world.batches {
+	for _, batch := range a.own.coming {
 		if until := a.start.Add(batch.At).Sub(now); batch.Request == "" && until < pause {
 			pause = max(until, 0)
 		}

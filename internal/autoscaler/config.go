@@ -4,10 +4,13 @@ import (
 	"context"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/fake"
 )
@@ -53,8 +56,12 @@ type Config struct {
 	Cloud Cloud
 	// Connect is called when a process of Cluster Autoscaler starts; the first is number 1.
 	Connect func(process int) (Connection, error)
+	// World is the cluster; nil is one with a scheduler of its own, to which Batches of pods come.
+	World   World
 	Batches []Batch
-	Seed    uint64 // of everything that is random in Cluster Autoscaler
+	// DaemonSets run on the nodes of a group that has none yet.
+	DaemonSets []*appsv1.DaemonSet
+	Seed       uint64 // of everything that is random in Cluster Autoscaler
 	// Fault, if set, is called before every call of Cluster Autoscaler, in their order.
 	Fault   func(Call) Fault
 	Options Options
@@ -72,6 +79,7 @@ type Options struct {
 	MaxNodesPerScale  int           // --max-nodes-per-scaleup; 0 is 1000
 	Balance           bool          // --balance-similar-node-groups
 	TiesByName        bool          // of groups of one size the chosen one grows first, then by name, instead of the one that was smallest
+	Backoff           backoff.Options
 	EnforceMinSize    bool          // --enforce-node-group-min-size
 	Salvo             bool          // --salvo-scale-up: several scale-ups in a loop, without counting pods anew
 	ScaleDown         bool          // --scale-down-enabled, for empty nodes only
@@ -82,6 +90,15 @@ type Options struct {
 	// Before135 does not ask for the GPU label to find out which groups may grow, but before an
 	// increase: without ready nodes, the first question comes after that of the expander.
 	Before135 bool
+	// Quotas are limits over several groups, such as that of --cores-total.
+	Quotas []Quota
+	// Strategies are those of --expander, used where Connection has no Expander; nil is random. What
+	// they find equal is drawn from Config.Seed.
+	Strategies *expander.Chain
+	// Linked is evenkeel in Cluster Autoscaler's own process; nil is Cluster Autoscaler as it is.
+	Linked *Linked
+	// StartupTaints are the keys of taints that a node carries only while it starts (--startup-taint).
+	StartupTaints []string
 	// Packing determines how pods are placed on nodes; nil means Arithmetic.
 	Packing Packing
 	// FirstFit lets the scheduler fill nodes one by one; by default it takes the emptiest, as

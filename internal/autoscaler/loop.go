@@ -1,12 +1,14 @@
 package autoscaler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -20,11 +22,12 @@ func (a *Autoscaler) loop(now time.Time) error {
 		return fmt.Errorf("refresh: %w", err)
 	}
 	a.remote.nodeGroups()
-	a.updateTemplates(nodes, now)
+	a.updateTemplates(nodes)
 	if err := a.registry.update(nodes, now); err != nil {
 		a.unneeded = map[string]time.Time{}
 		return fmt.Errorf("cluster state: %w", err)
 	}
+	a.records.look(a, now)
 	a.removeOldUnregistered(now)
 	if !a.registry.clusterHealthy() {
 		a.unneeded = map[string]time.Time{}
@@ -72,66 +75,20 @@ func isWorldError(err error) bool {
 
 // listNodes has the nodes in the order of a cache, which is none, and asks for the GPU label for
 // every ready one. The first loop of a process takes back the deletions of the last.
-func (a *Autoscaler) listNodes() (nodes, readyNodes []*v1.Node) {
+func (a *Autoscaler) listNodes() (nodes []predicates.Node, readyNodes int) {
 	if !a.initialized {
 		a.initialized = true
-		clear(a.world.deleting)
-		a.world.list(a.config.Cloud)
+		a.world.Restarted()
 	}
-	nodes = slices.Clone(a.world.nodes)
+	nodes = slices.Clone(a.world.Nodes())
 	a.shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	for _, node := range nodes {
-		if ready(node) && !node.Spec.Unschedulable {
-			readyNodes = append(readyNodes, node)
+		if ready(node.Node) && !node.Node.Spec.Unschedulable {
+			readyNodes++
 			a.remote.gpuLabel()
 		}
 	}
 	return nodes, readyNodes
-}
-
-// updateTemplates finds what the next node of every group looks like: as a ready node of it, as one
-// earlier, as the provider says, as a node that is not ready.
-func (a *Autoscaler) updateTemplates(nodes []*v1.Node, now time.Time) {
-	a.templates = map[string]*v1.Node{}
-	take := func(node *v1.Node) (id string, taken bool) {
-		id, err := a.remote.groupOf(node)
-		if err != nil || id == "" || a.templates[id] != nil {
-			return "", false
-		}
-		a.templates[id] = sanitized(node, a.templateName(id))
-		return id, true
-	}
-	var bad []*v1.Node
-	for _, node := range nodes {
-		if !goodTemplate(node, now) {
-			bad = append(bad, node)
-		} else if id, taken := take(node); taken {
-			a.seen[id] = a.templates[id]
-		}
-	}
-	seen := map[string]*v1.Node{}
-	for _, g := range a.remote.nodeGroups() {
-		if template := a.seen[g.ID]; template != nil {
-			seen[g.ID] = template
-			if a.templates[g.ID] == nil {
-				a.templates[g.ID] = template
-			}
-		}
-		if a.templates[g.ID] != nil {
-			continue
-		}
-		if template, err := a.remote.template(g); err == nil && template != nil {
-			a.templates[g.ID] = sanitized(template, a.templateName(g.ID))
-		}
-	}
-	a.seen = seen
-	for _, node := range bad {
-		take(node)
-	}
-}
-
-func (a *Autoscaler) templateName(id string) string {
-	return fmt.Sprintf("template-node-for-%s-%d", id, a.random.Uint64())
 }
 
 // removeOldUnregistered deletes instances that have not become nodes for too long, down to the
@@ -239,41 +196,44 @@ func (a *Autoscaler) fixSizes(now time.Time) (fixed bool, err error) {
 // view is the snapshot of a loop: what the simulation knows of the cluster.
 type view struct {
 	Snapshot
-	nodes    []*v1.Node // upcoming ones are after the real ones
+	nodes    []predicates.Node // upcoming ones are after the real ones
 	real     int
 	occupied map[string]bool // names of nodes with pods, those only simulated included
 }
 
 // snapshot puts nodes to come in the place of those registered that are not ready yet.
-func (a *Autoscaler) snapshot(nodes []*v1.Node, now time.Time) (*view, error) {
+func (a *Autoscaler) snapshot(nodes []predicates.Node, now time.Time) (*view, error) {
 	counts, registered := a.registry.upcomingNodes(now)
 	v := &view{occupied: map[string]bool{}}
 	for _, node := range nodes {
-		if !registered[node.Name] {
+		if !registered[node.Node.Name] {
 			v.nodes = append(v.nodes, node)
 		}
 	}
 	v.real = len(v.nodes)
-	filled := a.world.withPods(v.nodes)
-	for _, n := range filled {
-		if len(n.Pods) > 0 {
+	for _, n := range v.nodes {
+		if slices.ContainsFunc(n.Pods, func(pod *v1.Pod) bool { return !template.RunsOnEveryNode(pod) }) {
 			v.occupied[n.Node.Name] = true
 		}
 	}
 	for _, g := range a.groupsInAnyOrder() {
-		template := a.templates[g.ID]
-		for i := 0; template != nil && i < counts[g.ID]; i++ {
-			node := renamed(template, fmt.Sprintf("%s-upcoming-%d", template.Name, i))
-			v.nodes = append(v.nodes, node)
-			filled = append(filled, predicates.Node{Node: node})
+		t := a.templates[g.ID]
+		for i := 0; t != nil && i < counts[g.ID]; i++ {
+			v.nodes = append(v.nodes, t.copied(fmt.Sprintf("-upcoming-%d", i)))
 		}
 	}
-	v.Snapshot = a.options.Packing.Snapshot(filled)
-	return v, a.place(v, a.world.booked(), nil)
+	v.Snapshot = a.options.Packing.Snapshot(v.nodes)
+	if r, ok := a.world.(requests); ok {
+		return v, a.place(v, r.booked(), nil)
+	}
+	return v, nil
 }
 
 // place puts pods into the view; left gets those that fit nowhere.
 func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
+	if len(pods) == 0 {
+		return nil
+	}
 	at, err := v.Place(pods, InTurn)
 	if err != nil {
 		return fmt.Errorf("simulation: %w", err)
@@ -281,7 +241,7 @@ func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
 	for i, node := range at {
 		switch {
 		case node >= 0:
-			v.occupied[v.nodes[node].Name] = true
+			v.occupied[v.nodes[node].Node.Name] = true
 		case left != nil:
 			*left = append(*left, pods[i])
 		}
@@ -294,23 +254,51 @@ func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
 // next request are added as they are, which CA does after it.
 func (a *Autoscaler) unschedulable(v *view, now time.Time) ([]*v1.Pod, error) {
 	var candidates, left []*v1.Pod
-	for _, p := range a.world.pending() {
-		if p.object.Annotations[RequestAnnotation] == "" {
-			candidates = append(candidates, p.object)
+	for _, pod := range a.world.Pending() {
+		if pod.Annotations[RequestAnnotation] == "" {
+			candidates = append(candidates, pod)
 		}
 	}
 	a.shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
+	if len(candidates) > maxMixed {
+		a.groupKinds(candidates)
+	}
+	slices.SortStableFunc(candidates, func(p, q *v1.Pod) int { return cmp.Compare(priorityOf(q), priorityOf(p)) })
 	if err := a.place(v, candidates, &left); err != nil {
 		return nil, err
 	}
-	if c := a.world.nextClaim(now); c != nil {
-		left = append(left, c.pods...)
-		a.lastRequest = now
+	if r, ok := a.world.(requests); ok {
+		if c := r.nextClaim(now); c != nil {
+			left = append(left, c.pods...)
+			a.lastRequest = now
+		}
 	}
 	return slices.DeleteFunc(left, func(p *v1.Pod) bool { return !now.After(p.CreationTimestamp.Time) }), nil
 }
 
-func (a *Autoscaler) shouldScaleUp(pods []*v1.Pod, readyNodes []*v1.Node, now time.Time) bool {
+// maxMixed is how many pods are tried in random order. More of them are tried kind by kind, which
+// costs far less and matters little to how many find a place.
+const maxMixed = 1000
+
+// groupKinds puts equal pods next to each other.
+func (a *Autoscaler) groupKinds(pods []*v1.Pod) {
+	rank := map[string]int{}
+	for _, pod := range pods {
+		if kind := a.kindOf(pod); kind != "" && rank[kind] == 0 {
+			rank[kind] = len(rank) + 1
+		}
+	}
+	slices.SortStableFunc(pods, func(p, q *v1.Pod) int { return cmp.Compare(rank[a.kindOf(p)], rank[a.kindOf(q)]) })
+}
+
+func priorityOf(pod *v1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+func (a *Autoscaler) shouldScaleUp(pods []*v1.Pod, readyNodes int, now time.Time) bool {
 	a.scaleDownDisabled = false
 	if len(pods) == 0 {
 		return false
@@ -319,7 +307,7 @@ func (a *Autoscaler) shouldScaleUp(pods []*v1.Pod, readyNodes []*v1.Node, now ti
 	switch {
 	case slices.ContainsFunc(pods, func(p *v1.Pod) bool { return p.Annotations[RequestAnnotation] != "" }):
 		return true // a request forces the scale-up
-	case a.options.MaxNodesTotal > 0 && len(readyNodes) >= a.options.MaxNodesTotal:
+	case a.options.MaxNodesTotal > 0 && readyNodes >= a.options.MaxNodesTotal:
 		return false
 	case oldest.CreationTimestamp.Add(podsAreNew).After(now):
 		a.scaleDownDisabled = true

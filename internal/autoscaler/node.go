@@ -56,14 +56,6 @@ func goodTemplate(node *v1.Node, now time.Time) bool {
 	return ready(node) && lastChange(node).Add(stabilization).Before(now) && !node.Spec.Unschedulable && !deleting(node)
 }
 
-// passing are taints that come and go with the state of a node.
-var passing = map[string]bool{
-	v1.TaintNodeNotReady: true, v1.TaintNodeUnreachable: true, v1.TaintNodeUnschedulable: true, v1.TaintNodeMemoryPressure: true,
-	v1.TaintNodeDiskPressure: true, v1.TaintNodeNetworkUnavailable: true, v1.TaintNodePIDPressure: true, toBeDeleted: true,
-	"DeletionCandidateOfClusterAutoscaler": true, "node.cloudprovider.kubernetes.io/uninitialized": true,
-	"node.cloudprovider.kubernetes.io/shutdown": true,
-}
-
 // renamed is a copy of a node under another name. It shares what is not changed; the provider id
 // stays.
 func renamed(node *v1.Node, name string) *v1.Node {
@@ -75,16 +67,4 @@ func renamed(node *v1.Node, name string) *v1.Node {
 	}
 	out.Labels[v1.LabelHostname] = name
 	return &out
-}
-
-// sanitized is the template a node makes.
-func sanitized(node *v1.Node, name string) *v1.Node {
-	out := renamed(node, name)
-	out.Spec.Taints = nil
-	for _, taint := range node.Spec.Taints {
-		if !passing[taint.Key] {
-			out.Spec.Taints = append(out.Spec.Taints, taint)
-		}
-	}
-	return out
 }

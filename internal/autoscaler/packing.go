@@ -17,6 +17,8 @@ import (
 type Packing interface {
 	// Snapshot makes a what-if copy of nodes and the pods on them.
 	Snapshot(nodes []predicates.Node) Snapshot
+	// LikeNode makes a template take as many volumes as the node that it was made from.
+	LikeNode(template, node *v1.Node)
 }
 
 // Order is in which order a pod tries nodes.
@@ -34,14 +36,35 @@ type Snapshot interface {
 	// Place puts the pods on nodes, one after the other. It tells the index of each pod's node, -1
 	// for none.
 	Place(pods []*v1.Pod, order Order) ([]int, error)
-	// Fits says which of the pods fit a fresh node of the template. The snapshot does not change.
-	Fits(template predicates.Node, pods []*v1.Pod) ([]bool, error)
+	// Fits says which of the pods fit a fresh node of each template. The snapshot does not change.
+	Fits(templates []predicates.Node, pods []*v1.Pod) (Fit, error)
 	// Estimate packs groups of equal pods on at most limit new nodes, the largest pods first. The
-	// snapshot does not change.
-	Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (nodes int, placed []*v1.Pod, err error)
+	// snapshot does not change. Templates of one class, if it is not empty, are packed once.
+	Estimate(template predicates.Node, class string, groups [][]*v1.Pod, limit int) (nodes int, placed []*v1.Pod, err error)
+	// Try puts pods on nodes by their positions, those of the fresh nodes after all others, each beside
+	// those before it. It returns the first that does not fit, -1 if all do. The snapshot does not
+	// change.
+	Try(fresh []predicates.Node, pods []*v1.Pod, at []int) (int, error)
 	// Extend adds nodes and puts the pods on them. It reports whether all of the pods fit.
 	Extend(nodes []predicates.Node, pods []*v1.Pod) (bool, error)
 }
+
+// Fit says which pods fit a fresh node of which template, by their positions.
+type Fit interface {
+	Passes(template, pod int) bool
+	// Reasons say why a pod does not fit, as far as that is known.
+	Reasons(template, pod int) []predicates.Reason
+	// Class is the same for templates that take equally many of the pods; empty where that is not
+	// known.
+	Class(template int) string
+}
+
+// fits is a Fit without reasons.
+type fits [][]bool
+
+func (f fits) Passes(template, pod int) bool      { return f[template][pod] }
+func (fits) Reasons(_, _ int) []predicates.Reason { return nil }
+func (fits) Class(int) string                     { return "" }
 
 // Arithmetic packs by the requests of cpu and memory, the number of pods, the node selector, the
 // taints and hard topology spread constraints. It is what Cluster Autoscaler's estimator comes to
@@ -163,6 +186,27 @@ func (s *arithmetic) Extend(nodes []predicates.Node, pods []*v1.Pod) (bool, erro
 	return !slices.Contains(s.place(s.machines[before:], pods, FirstFit), -1), nil
 }
 
+// Try implements Snapshot.
+func (s *arithmetic) Try(fresh []predicates.Node, pods []*v1.Pod, at []int) (int, error) {
+	trial := &arithmetic{known: s.known}
+	for i := range s.machines {
+		m := s.machines[i]
+		m.pods = slices.Clip(m.pods)
+		trial.machines = append(trial.machines, m)
+	}
+	for _, n := range fresh {
+		trial.machines = append(trial.machines, trial.fresh(n))
+	}
+	for i, pod := range pods {
+		m := &trial.machines[at[i]]
+		if !m.room(trial.need(pod)) || !admits(m.node, pod) || !trial.spreadable(m, pod) {
+			return i, nil
+		}
+		trial.bind(m, pod)
+	}
+	return -1, nil
+}
+
 // place puts pods on some of the machines.
 func (s *arithmetic) place(machines []machine, pods []*v1.Pod, order Order) []int {
 	at := make([]int, len(pods))
@@ -191,8 +235,19 @@ func (s *arithmetic) place(machines []machine, pods []*v1.Pod, order Order) []in
 	return at
 }
 
+// LikeNode implements Packing: volumes do not count.
+func (*Arithmetic) LikeNode(_, _ *v1.Node) {}
+
 // Fits implements Snapshot.
-func (s *arithmetic) Fits(template predicates.Node, pods []*v1.Pod) ([]bool, error) {
+func (s *arithmetic) Fits(templates []predicates.Node, pods []*v1.Pod) (Fit, error) {
+	out := make(fits, len(templates))
+	for i, template := range templates {
+		out[i] = s.fitting(template, pods)
+	}
+	return out, nil
+}
+
+func (s *arithmetic) fitting(template predicates.Node, pods []*v1.Pod) []bool {
 	m := s.fresh(template)
 	m.host = "new"
 	fits := make([]bool, len(pods))
@@ -204,7 +259,7 @@ func (s *arithmetic) Fits(template predicates.Node, pods []*v1.Pod) ([]bool, err
 			fits[i] = fork.spreadable(&m, pod)
 		}
 	}
-	return fits, nil
+	return fits
 }
 
 func (s *arithmetic) fresh(template predicates.Node) machine {
@@ -219,7 +274,7 @@ func (s *arithmetic) fresh(template predicates.Node) machine {
 // Estimate implements Snapshot. A pod goes on the nodes opened so far, until one of its group finds
 // no place on any; from then on it goes on the last node, or on a new one. One that does not keep to
 // its spread on a new node ends its group.
-func (s *arithmetic) Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
+func (s *arithmetic) Estimate(template predicates.Node, _ string, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
 	empty := s.fresh(template)
 	groups = slices.Clone(groups)
 	slices.SortStableFunc(groups, func(a, b []*v1.Pod) int {

@@ -65,20 +65,25 @@ func TestArithmeticIsTheSchedulers(t *testing.T) {
 		}
 		template := node(99)
 		got, want := arithmetic.Snapshot(nodes), plugins.Snapshot(nodes)
-		fits, err := got.Fits(template, pods)
-		wantFits, err2 := want.Fits(template, pods)
-		if err != nil || err2 != nil || !slices.Equal(fits, wantFits) {
-			r.Fatalf("fits %v, want %v", fits, wantFits)
+		fits, err := got.Fits([]predicates.Node{template}, pods)
+		wantFits, err2 := want.Fits([]predicates.Node{template}, pods)
+		if err != nil || err2 != nil {
+			r.Fatal(err, err2)
+		}
+		for i := range pods {
+			if fits.Passes(0, i) != wantFits.Passes(0, i) {
+				r.Fatalf("pod %d fits: %t, want %t", i, fits.Passes(0, i), wantFits.Passes(0, i))
+			}
 		}
 		var fitting [][]*v1.Pod
 		for _, kind := range kinds {
-			if fits[slices.Index(pods, kind[0])] {
+			if fits.Passes(0, slices.Index(pods, kind[0])) {
 				fitting = append(fitting, kind)
 			}
 		}
 		limit := rapid.IntRange(1, 8).Draw(r, "limit")
-		n, placed, err := got.Estimate(template, fitting, limit)
-		wantN, wantPlaced, err2 := want.Estimate(template, fitting, limit)
+		n, placed, err := got.Estimate(template, "", fitting, limit)
+		wantN, wantPlaced, err2 := want.Estimate(template, "", fitting, limit)
 		several := len(kinds) > 1 && slices.ContainsFunc(pods, func(p *v1.Pod) bool { return len(p.Spec.TopologySpreadConstraints) > 0 })
 		if several { // Cluster Autoscaler keeps a new node that the spread of one kind has left empty; the plugins' estimator does not
 			wantN, wantPlaced = n, placed

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -13,57 +14,112 @@ import (
 )
 
 // NewPlugins returns a Packing by the scheduler's own plugins: exact for pods of all kinds, and
-// slower by far.
+// slower than Arithmetic.
 func NewPlugins(ctx context.Context) (Packing, error) {
 	checker, err := predicates.New(ctx, predicates.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("scheduler plugins: %w", err)
 	}
-	return plugins{checker}, nil
+	return PluginsOf(checker), nil
 }
+
+// PluginsOf returns a Packing by a Checker.
+func PluginsOf(checker *predicates.Checker) Packing { return plugins{checker} }
 
 type plugins struct{ checker *predicates.Checker }
 
 // Snapshot implements Packing.
 func (p plugins) Snapshot(nodes []predicates.Node) Snapshot {
-	return &pluginSnapshot{p.checker.Cluster(nodes)}
+	cluster := p.checker.Cluster(nodes)
+	return &pluginSnapshot{checker: p.checker, cluster: cluster}
 }
 
-type pluginSnapshot struct{ cluster *predicates.Cluster }
+// LikeNode implements Packing.
+func (p plugins) LikeNode(template, node *v1.Node) { p.checker.LikeNode(template, node) }
 
-// Place implements Snapshot. The emptiest node is the one with the fewest pods.
+type pluginSnapshot struct {
+	checker   *predicates.Checker
+	cluster   *predicates.Cluster
+	estimator *estimator.Estimator // nil once the cluster has changed
+}
+
+// Place implements Snapshot. Pods that are equal to the scheduler and follow each other are placed at
+// once, except on the emptiest nodes, which are those with the fewest pods.
 func (s *pluginSnapshot) Place(pods []*v1.Pod, order Order) ([]int, error) {
+	s.estimator = nil
 	at := make([]int, len(pods))
+	if order == Emptiest {
+		for i, pod := range pods {
+			var err error
+			if at[i], err = s.onEmptiest(pod); err != nil {
+				return nil, fmt.Errorf("pod %s: %w", pod.Name, err)
+			}
+		}
+		return at, nil
+	}
+	fit, err := s.checker.Fits(nil, nil, pods)
+	if err != nil {
+		return nil, err
+	}
 	first := 0
-	for i, pod := range pods {
-		var err error
-		if order == Emptiest {
-			at[i], err = s.onEmptiest(pod)
-		} else {
-			at[i], err = s.from(first, pod)
+	for begin, end := 0, 0; begin < len(pods); begin = end {
+		for end = begin; end < len(pods) && fit.KindOf(end) == fit.KindOf(begin); end++ {
+			at[end] = -1
 		}
-		if err != nil {
-			return nil, fmt.Errorf("pod %s: %w", pod.Name, err)
+		if order == FirstFit {
+			first = 0
 		}
-		if at[i] >= 0 && order == InTurn {
-			first = (at[i] + 1) % s.cluster.Len()
+		if first, err = s.run(pods[begin:end], at[begin:end], first, order); err != nil {
+			return nil, fmt.Errorf("pod %s: %w", pods[begin].Name, err)
 		}
 	}
 	return at, nil
 }
 
-// from places a pod on the first node on which it fits, in a circle.
-func (s *pluginSnapshot) from(first int, pod *v1.Pod) (int, error) {
-	for _, r := range [][2]int{{first, s.cluster.Len()}, {0, first}} {
-		placements, err := s.cluster.Place(pod, 1, r[0], r[1])
-		if err != nil {
-			return -1, err
+// maxOneByOne is how many equal pods are placed one by one. Of more, nodes are filled one after the
+// other, which costs far less; they leave no node free either way.
+const maxOneByOne = 100
+
+// run places equal pods from one node on, in a circle, and returns the node after the last one used.
+func (s *pluginSnapshot) run(pods []*v1.Pod, at []int, first int, order Order) (int, error) {
+	step := len(pods)
+	if len(pods) <= maxOneByOne {
+		step = 1
+	}
+	for begin := 0; begin < len(pods); begin += step {
+		next, placed, err := s.fill(pods[begin:begin+step], at[begin:begin+step], first)
+		if err != nil || placed == 0 {
+			return first, err // the others are equal
 		}
-		if len(placements) > 0 {
-			return placements[0].First, nil
+		if order == InTurn {
+			first = next
 		}
 	}
-	return -1, nil
+	return first, nil
+}
+
+// fill places equal pods on the first nodes that take them, from one on, in a circle.
+func (s *pluginSnapshot) fill(pods []*v1.Pod, at []int, first int) (last, placed int, err error) {
+	next, done := first, 0
+	for _, r := range [][2]int{{first, s.cluster.Len()}, {0, first}} {
+		if done == len(pods) || r[0] == r[1] {
+			continue
+		}
+		placements, err := s.cluster.Place(pods[done], len(pods)-done, r[0], r[1])
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, p := range placements {
+			for node := p.First; node < p.First+p.Nodes; node++ {
+				for range p.PerNode {
+					at[done] = node
+					done++
+				}
+				next = (node + 1) % s.cluster.Len()
+			}
+		}
+	}
+	return next, done, nil
 }
 
 func (s *pluginSnapshot) onEmptiest(pod *v1.Pod) (int, error) {
@@ -84,38 +140,77 @@ func (s *pluginSnapshot) onEmptiest(pod *v1.Pod) (int, error) {
 	return -1, nil
 }
 
+// Try implements Snapshot.
+func (s *pluginSnapshot) Try(fresh []predicates.Node, pods []*v1.Pod, at []int) (int, error) {
+	trial := s.cluster.Fork()
+	trial.Add(fresh...)
+	fit, err := s.checker.Fits(nil, nil, pods)
+	if err != nil {
+		return 0, err
+	}
+	for begin, end := 0, 0; begin < len(pods); begin = end {
+		for end = begin; end < len(pods) && at[end] == at[begin] && fit.KindOf(end) == fit.KindOf(begin); end++ {
+		}
+		placements, err := trial.Place(pods[begin], end-begin, at[begin], at[begin]+1)
+		if err != nil {
+			return 0, err
+		}
+		if len(placements) == 0 || placements[0].PerNode < end-begin {
+			return end - 1, nil
+		}
+	}
+	return -1, nil
+}
+
 // Extend implements Snapshot.
 func (s *pluginSnapshot) Extend(nodes []predicates.Node, pods []*v1.Pod) (bool, error) {
+	s.estimator = nil
 	first := s.cluster.Add(nodes...)
-	for _, pod := range pods {
-		placements, err := s.cluster.Place(pod, 1, first, s.cluster.Len())
-		if err != nil || len(placements) == 0 {
+	fit, err := s.checker.Fits(nil, nil, pods)
+	if err != nil {
+		return false, err
+	}
+	for _, kind := range fit.Kinds() {
+		placements, err := s.cluster.Place(kind.Pod, len(kind.Pods), first, s.cluster.Len())
+		placed := 0
+		for _, p := range placements {
+			placed += p.Nodes * p.PerNode
+		}
+		if err != nil || placed < len(kind.Pods) {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
+// pluginFit is a Fit by the plugins.
+type pluginFit struct{ *predicates.Fit }
+
+func (f pluginFit) Passes(template, pod int) bool { return f.Fit.Passes(template, f.KindOf(pod)) }
+func (f pluginFit) Class(template int) string     { return strconv.Itoa(f.ClassOf(template)) }
+func (f pluginFit) Reasons(template, pod int) []predicates.Reason {
+	return f.Fit.Reasons(template, f.KindOf(pod))
+}
+
 // Fits implements Snapshot.
-func (s *pluginSnapshot) Fits(template predicates.Node, pods []*v1.Pod) ([]bool, error) {
-	fit, err := s.cluster.Fits([]predicates.Node{template}, pods)
+func (s *pluginSnapshot) Fits(templates []predicates.Node, pods []*v1.Pod) (Fit, error) {
+	fit, err := s.cluster.Fits(templates, pods)
 	if err != nil {
 		return nil, err
 	}
-	fits := make([]bool, len(pods))
-	for i := range pods {
-		fits[i] = fit.Passes(0, fit.KindOf(i))
-	}
-	return fits, nil
+	return pluginFit{fit}, nil
 }
 
 // Estimate implements Snapshot.
-func (s *pluginSnapshot) Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
-	phase := estimator.Phase{Template: template, MaxNodes: estimator.NoLimit}
+func (s *pluginSnapshot) Estimate(template predicates.Node, class string, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
+	phase := estimator.Phase{Template: template, Shape: class, MaxNodes: estimator.NoLimit}
 	for i, group := range groups {
 		phase.Demands = append(phase.Demands, estimator.Demand{Kind: i, Pod: group[0], Count: len(group)})
 	}
-	estimation, err := estimator.Estimate(s.cluster, []estimator.Phase{phase}, limit)
+	if s.estimator == nil {
+		s.estimator = estimator.New(s.cluster)
+	}
+	estimation, err := s.estimator.Estimate([]estimator.Phase{phase}, limit)
 	if err != nil {
 		return 0, nil, err
 	}

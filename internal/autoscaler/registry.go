@@ -9,7 +9,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/predicates"
 )
 
 // The limits of the health gates: more unready nodes than the count and than the share make cluster
@@ -70,7 +72,7 @@ type registry struct {
 func newRegistry(a *Autoscaler, r *remote) *registry {
 	return &registry{
 		caller: a, remote: r,
-		requests: map[string]*request{}, backoffs: backoffs{}, cached: map[string][]cloudprovider.Instance{},
+		requests: map[string]*request{}, backoffs: backoffs{a.options.Backoff, map[string]backoff.Failure{}}, cached: map[string][]cloudprovider.Instance{},
 	}
 }
 
@@ -92,7 +94,7 @@ func (s *registry) refreshInstances(now time.Time) {
 }
 
 // update takes in the nodes. An error leaves everything as it was.
-func (s *registry) update(nodes []*v1.Node, now time.Time) error {
+func (s *registry) update(nodes []predicates.Node, now time.Time) error {
 	targets, err := s.targets()
 	if err != nil {
 		return err
@@ -164,10 +166,10 @@ func (s *registry) instances() (map[string][]cloudprovider.Instance, error) {
 }
 
 // updateUnregistered keeps since when an instance has been without node.
-func (s *registry) updateUnregistered(nodes []*v1.Node, now time.Time) {
+func (s *registry) updateUnregistered(nodes []predicates.Node, now time.Time) {
 	registered := make(map[string]bool, len(nodes))
 	for _, node := range nodes {
-		registered[node.Spec.ProviderID] = true
+		registered[node.Node.Spec.ProviderID] = true
 	}
 	known := make(map[string]time.Time, len(s.unregistered))
 	for _, u := range s.unregistered {
@@ -188,7 +190,7 @@ func (s *registry) updateUnregistered(nodes []*v1.Node, now time.Time) {
 	}
 }
 
-func (s *registry) updateReadiness(nodes []*v1.Node, now time.Time) {
+func (s *registry) updateReadiness(nodes []predicates.Node, now time.Time) {
 	s.perGroup, s.nodes, s.unready = map[string]*readiness{}, len(nodes), 0
 	startup := 15 * time.Minute // what one node's group says counts for the nodes after it that have no group
 	classify := func(node *v1.Node, to *readiness) {
@@ -215,11 +217,11 @@ func (s *registry) updateReadiness(nodes []*v1.Node, now time.Time) {
 		}
 	}
 	var total readiness
-	for _, node := range nodes {
-		if id, err := s.remote.groupOf(node); err == nil && id != "" {
-			classify(node, s.countOf(id))
+	for _, n := range nodes {
+		if id, err := s.remote.groupOf(n.Node); err == nil && id != "" {
+			classify(n.Node, s.countOf(id))
 		}
-		classify(node, &total)
+		classify(n.Node, &total)
 	}
 	s.unready = total.unready
 	for _, u := range s.unregistered {
@@ -252,9 +254,9 @@ func (s *registry) provisionTime(id string) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	case options == nil:
-		return s.caller.options.ProvisionTime, nil
+		return s.caller.processors.provisionTime(id, s.caller.options.ProvisionTime), nil
 	}
-	return options.MaxNodeProvisionTime, nil
+	return s.caller.processors.provisionTime(id, options.MaxNodeProvisionTime), nil
 }
 
 func (s *registry) updateRanges(targets map[string]int) {
@@ -299,7 +301,7 @@ func (s *registry) updateRequests(now time.Time) {
 			s.caller.note(Fulfilled, id, request.increase, "")
 		case request.expects.Before(now):
 			s.caller.note(TimedOut, id, request.increase, "")
-			s.failed(id, now)
+			s.failed(id, now, fmt.Sprintf("%d nodes did not come within the provision time", request.increase), true)
 			if !s.caller.options.Before136 {
 				_ = s.remote.decrease(id, -request.increase) // an error is only logged
 			}
@@ -330,11 +332,12 @@ func (s *registry) register(id string, delta int, now time.Time) {
 }
 
 // failed backs the group off, unless its template is not known.
-func (s *registry) failed(id string, now time.Time) {
+func (s *registry) failed(id string, now time.Time, why string, late bool) {
+	s.caller.processors.scaleUpFailed(id, why, late)
 	if s.caller.templates[id] == nil {
 		return
 	}
-	until := s.backoffs.add(id, now)
+	until := s.backoffs.add(id, now, why)
 	s.caller.note(BackedOff, id, 0, until.Format("15:04:05"))
 }
 
@@ -376,7 +379,7 @@ func (s *registry) handleCreationErrors(now time.Time) {
 		for _, code := range slices.Sorted(maps.Keys(unseen)) {
 			if s.scalingUp(g.ID) {
 				s.register(g.ID, -unseen[code], now)
-				s.failed(g.ID, now)
+				s.failed(g.ID, now, "instances could not be created: "+code, false)
 			}
 		}
 	}
@@ -432,6 +435,18 @@ func (s *registry) groupHealthy(id string) bool {
 
 func (s *registry) safe(id string, now time.Time) bool {
 	return s.groupHealthy(id) && !s.backedOff(id, now)
+}
+
+// unsafe says why a group may not grow; empty if it may.
+func (s *registry) unsafe(id string, now time.Time) string {
+	switch {
+	case !s.groupHealthy(id):
+		return "not healthy: too many of its nodes are not ready, or did not come"
+	case s.backedOff(id, now):
+		failure := s.backoffs.groups[id]
+		return fmt.Sprintf("backed off for another %s: %s", failure.Until.Sub(now).Round(time.Second), failure.Reason)
+	}
+	return ""
 }
 
 // upcomingNodes counts the nodes to come, by group, and names those that are registered already.

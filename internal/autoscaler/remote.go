@@ -23,7 +23,8 @@ type remote struct {
 	process int
 	caller  *Autoscaler
 
-	groups  []*group           // nil: not listed since the last Refresh
+	groups  []*group // nil: not listed since the last Refresh
+	byID    map[string]*group
 	forNode map[nodeKey]string // positive answers since the last Refresh
 	label   *string            // kept for the life of the process
 	types   bool
@@ -35,6 +36,7 @@ type nodeKey struct{ name, providerID string }
 type group struct {
 	cloudprovider.NodeGroup
 	template *v1.Node
+	linked   *linkedGroup // nil until package linked reads it
 }
 
 // call makes one call, with its deadline, its connection and its fault. The result of a failed call
@@ -103,7 +105,7 @@ func (d *deadline) end() {
 
 // refresh drops what is kept before the call goes out.
 func (r *remote) refresh() error {
-	r.groups, r.forNode = nil, map[nodeKey]string{}
+	r.groups, r.byID, r.forNode = nil, nil, map[nodeKey]string{}
 	return r.caller.call(Call{Method: fake.MethodRefresh}, r.Provider.Refresh)
 }
 
@@ -125,6 +127,17 @@ func (r *remote) nodeGroups() []*group {
 		r.groups = append(r.groups, &group{NodeGroup: g})
 	}
 	return r.groups
+}
+
+// named is the group of that name; nil for none.
+func (r *remote) named(id string) *group {
+	if r.byID == nil {
+		r.byID = make(map[string]*group, len(r.groups))
+		for _, g := range r.nodeGroups() {
+			r.byID[g.ID] = g
+		}
+	}
+	return r.byID[id]
 }
 
 // groupOf names the group of a node. Only positive answers are kept.

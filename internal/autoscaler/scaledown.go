@@ -26,7 +26,8 @@ func (a *Autoscaler) scaleDown(v *view, now time.Time) {
 	unneeded := map[string]time.Time{}
 	byGroup := map[string][]*v1.Node{}
 	atMin := a.groupsAtMin()
-	for _, node := range v.nodes[:v.real] {
+	for _, n := range v.nodes[:v.real] {
+		node := n.Node
 		id, err := a.remote.groupOf(node)
 		if err != nil || id == "" || !ready(node) || deleting(node) || v.occupied[node.Name] || atMin[id] {
 			continue
@@ -85,11 +86,11 @@ func (a *Autoscaler) sizeToShrink(g *group, nodes []*v1.Node) (int, error) {
 // deleteEmpty taints the nodes and deletes them; a failure takes the taint back.
 func (a *Autoscaler) deleteEmpty(g *group, nodes []*v1.Node, now time.Time) {
 	for _, node := range nodes {
-		a.world.deleting[node.Name] = true
+		a.world.SetDeleting(node.Name, true)
 	}
 	if a.remote.deleteNodes(g.ID, nodes, "unneeded") != nil {
 		for _, node := range nodes {
-			delete(a.world.deleting, node.Name)
+			a.world.SetDeleting(node.Name, false)
 		}
 		return
 	}

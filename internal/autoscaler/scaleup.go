@@ -3,7 +3,6 @@ package autoscaler
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
-	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -22,21 +21,32 @@ const maxKindsPerController = 10
 
 // option is one way to scale up.
 type option struct {
-	group *group
-	count int
-	pods  []*v1.Pod
+	group   *group
+	count   int
+	pods    []*v1.Pod
+	similar []*group
 }
 
 // attempt is one scale-up.
 type attempt struct {
 	*Autoscaler
-	view   *view
-	now    time.Time
-	pods   []*v1.Pod
-	atomic bool              // all pods or none
-	kinds  [][]*v1.Pod       // of equal pods
-	fits   map[string][]bool // per valid group: which kinds fit
-	alike  *nodegroupset.Index
+	view      *view
+	now       time.Time
+	pods      []*v1.Pod
+	atomic    bool        // all pods or none
+	kinds     [][]*v1.Pod // of equal pods
+	valid     []*group    // that may grow
+	fit       Fit         // of the kinds on the templates of the valid groups
+	position  map[string]int
+	tracker   *tracker
+	round     *record
+	requested map[string]expander.Requests // of a pod of each kind
+}
+
+// passes reports whether pods of a kind fit a new node of a group, which must be valid.
+func (t *attempt) passes(group string, kind int) bool {
+	at, valid := t.position[group]
+	return valid && t.fit.Passes(at, kind)
 }
 
 // scaleUpMode scales up for ordinary pods or for a ProvisioningRequest, alternating if there are
@@ -82,10 +92,10 @@ func (a *Autoscaler) salvo(v *view, pods []*v1.Pod, now time.Time) (scaled bool,
 		for _, p := range plan {
 			template := a.templates[p.group.ID]
 			for k := range p.size - p.current {
-				node := renamed(template, fmt.Sprintf("%s-salvo-%d-%d", template.Name, i, k))
-				v.nodes, nodes = append(v.nodes, node), append(nodes, predicates.Node{Node: node})
+				nodes = append(nodes, template.copied(fmt.Sprintf("-salvo-%d-%d", i, k)))
 			}
 		}
+		v.nodes = append(v.nodes, nodes...)
 		all, err := v.Extend(nodes, helped)
 		if err != nil {
 			return scaled, worldError{err}
@@ -110,7 +120,7 @@ func (a *Autoscaler) provision(v *view, pods []*v1.Pod, now time.Time) (scaled b
 		return false, errCrashed
 	}
 	name := pods[0].Annotations[RequestAnnotation]
-	c := a.world.claims[slices.IndexFunc(a.world.claims, func(c *claim) bool { return c.name == name })]
+	c := a.own.claims[slices.IndexFunc(a.own.claims, func(c *claim) bool { return c.name == name })]
 	if err != nil || len(left) > 0 && !scaled {
 		c.failed = now
 		c.retry = max(min(2*c.retry, maxRetry), firstRetry)
@@ -119,30 +129,27 @@ func (a *Autoscaler) provision(v *view, pods []*v1.Pod, now time.Time) (scaled b
 	}
 	c.provisioned = true
 	a.note(Provisioned, "", len(pods), name)
-	return scaled, a.appear(c.pods, c.life, now)
+	a.appear(c.pods, c.life, now)
+	return scaled, nil
 }
 
 // scaleUp tries to order nodes for the pods. It returns what was asked for, and the pods that this
 // is for.
 func (a *Autoscaler) scaleUp(v *view, pods []*v1.Pod, now time.Time, atomic bool) (plan []planned, helped []*v1.Pod, scaled bool, err error) {
-	t := &attempt{Autoscaler: a, view: v, now: now, pods: pods, atomic: atomic, fits: map[string][]bool{}}
+	t := &attempt{Autoscaler: a, view: v, now: now, pods: pods, atomic: atomic, position: map[string]int{}, round: a.records.begin(), requested: map[string]expander.Requests{}}
+	defer func() { t.round.end(t, err) }()
 	best, count, err := t.best()
 	if err != nil || best == nil {
 		return nil, nil, false, err
 	}
-	if plan, err = a.balance(append([]*group{best.group}, t.similar(best.group)...), count); err != nil {
+	if plan, err = t.plan(best, count); err != nil || len(plan) == 0 {
 		return nil, nil, false, err
-	}
-	placed := 0
-	for _, p := range plan {
-		placed += p.size - p.current
-	}
-	if atomic && placed < count {
-		return nil, nil, false, nil
 	}
 	a.remote.gpuTypes()
 	for _, p := range plan {
-		if err := a.execute(p, now); err != nil {
+		err := a.execute(p, now)
+		t.round.attempt(p, err)
+		if err != nil {
 			return nil, nil, false, err
 		}
 	}
@@ -150,24 +157,44 @@ func (a *Autoscaler) scaleUp(v *view, pods []*v1.Pod, now time.Time, atomic bool
 	return plan, best.pods, !a.crashed, nil
 }
 
+// plan shares the nodes of the chosen option among its group and those similar to it. An atomic one
+// that cannot be kept whole is none.
+func (t *attempt) plan(best *option, count int) ([]planned, error) {
+	groups := append([]*group{best.group}, t.similar(best.group)...)
+	t.round.chosen(best, groups)
+	plan, err := t.processors.balance(t, groups, count)
+	if err != nil {
+		return nil, err
+	}
+	plan = t.cut(plan)
+	placed := 0
+	for _, p := range plan {
+		placed += p.size - p.current
+	}
+	if t.atomic && placed < count {
+		return nil, nil
+	}
+	return plan, nil
+}
+
 // best returns the option that is taken, and for how many nodes; nil for none.
 func (t *attempt) best() (*option, int, error) {
-	if err := t.compare(); err != nil {
-		return nil, 0, worldError{err}
-	}
 	t.kinds = t.kindsOf(t.pods)
+	t.processors.begin(t)
 	if err := t.countNodes(); err != nil {
 		return nil, 0, err
 	}
-	options, err := t.offers(t.validGroups())
+	t.tracker = t.track()
+	t.valid = t.validGroups()
+	options, err := t.offers()
 	if err != nil || len(options) == 0 {
 		return nil, 0, err
 	}
-	best := t.choose(options)
+	best := t.processors.best(t, options, t.choose)
 	if best == nil || best.count <= 0 {
 		return nil, 0, nil
 	}
-	count, err := t.capped(best.count)
+	count, err := t.capped(best)
 	if err != nil || count < best.count && t.atomic {
 		return nil, 0, err
 	}
@@ -180,7 +207,7 @@ func (a *Autoscaler) execute(p planned, now time.Time) error {
 	a.remote.gpuLabel() // for a metric
 	if err := a.remote.increase(p.group.ID, delta); err != nil {
 		a.note(Failed, p.group.ID, delta, err.Error())
-		a.registry.failed(p.group.ID, now)
+		a.registry.failed(p.group.ID, now, err.Error(), false)
 		return fmt.Errorf("increase %s by %d: %w", p.group.ID, delta, err)
 	}
 	a.registry.register(p.group.ID, delta, a.clock.Now())
@@ -190,26 +217,17 @@ func (a *Autoscaler) execute(p planned, now time.Time) error {
 
 // kindsOf groups equal pods of one controller. The order of the kinds is random.
 func (t *attempt) kindsOf(pods []*v1.Pod) [][]*v1.Pod {
-	kind := make(map[*v1.Pod]string, len(t.world.pods))
-	for _, p := range t.world.pods {
-		kind[p.object] = p.kind
-	}
-	for _, c := range t.world.claims {
-		for i, pod := range c.pods {
-			kind[pod] = c.kinds[i]
-		}
-	}
 	index := map[string]int{}
 	perOwner := map[string]int{}
 	var kinds [][]*v1.Pod
 	for _, pod := range pods {
-		key := kind[pod]
+		key := t.kindOf(pod)
 		if i, ok := index[key]; ok && key != "" {
 			kinds[i] = append(kinds[i], pod)
 			continue
 		}
 		if key != "" {
-			owner := string(metav1.GetControllerOfNoCopy(pod).UID)
+			owner := ownerOf(pod)
 			if perOwner[owner]++; perOwner[owner] <= maxKindsPerController {
 				index[key] = len(kinds)
 			}
@@ -220,12 +238,56 @@ func (t *attempt) kindsOf(pods []*v1.Pod) [][]*v1.Pod {
 	return kinds
 }
 
+// maxKnownPods is how many pods the kind is remembered of.
+const maxKnownPods = 1 << 17
+
+// kindOf distinguishes pods as Cluster Autoscaler does; pods without a controller are all
+// different.
+func (a *Autoscaler) kindOf(pod *v1.Pod) string {
+	if kind, known := a.kinds[pod]; known {
+		return kind
+	}
+	if len(a.kinds) >= maxKnownPods {
+		clear(a.kinds)
+	}
+	kind := ""
+	if owner := ownerOf(pod); owner != "" {
+		if spec, err := pod.Spec.Marshal(); err == nil {
+			kind = fmt.Sprintf("%s %v %s", owner, labelsOf(pod), spec)
+		}
+	}
+	a.kinds[pod] = kind
+	return kind
+}
+
+// ownerOf identifies the controller of a pod; empty for none.
+func ownerOf(pod *v1.Pod) string {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return ""
+	}
+	return pod.Namespace + " " + owner.Kind + " " + owner.Name + " " + string(owner.UID)
+}
+
+// labelsOf are the labels of a pod without those in which the pods of one controller differ.
+func labelsOf(pod *v1.Pod) map[string]string {
+	out := make(map[string]string, len(pod.Labels))
+	for key, value := range pod.Labels {
+		switch key {
+		case "apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-completion-index", "statefulset.kubernetes.io/pod-name":
+		default:
+			out[key] = value
+		}
+	}
+	return out
+}
+
 // countNodes is what the quotas are calculated from: the group and the GPUs of every node, those to
 // come included.
 func (t *attempt) countNodes() error {
-	for _, node := range t.view.nodes {
-		if _, err := t.remote.groupOf(node); err != nil {
-			return fmt.Errorf("quotas: node group of %s: %w", node.Name, err)
+	for _, n := range t.view.nodes {
+		if _, err := t.remote.groupOf(n.Node); err != nil {
+			return fmt.Errorf("quotas: node group of %s: %w", n.Node.Name, err)
 		}
 		t.countGPUs()
 	}
@@ -236,25 +298,40 @@ func (t *attempt) countNodes() error {
 func (t *attempt) validGroups() []*group {
 	var valid []*group
 	for _, g := range t.remote.nodeGroups() {
-		if !t.registry.safe(g.ID, t.now) {
-			continue
-		}
-		size, err := t.remote.targetSize(g.ID)
-		if err != nil || size >= g.MaxSize {
-			continue
-		}
-		options, err := t.remote.groupOptions(g.ID)
-		if err == nil && options != nil && options.ZeroOrMaxNodeScaling && t.options.MaxNodesTotal != 0 &&
-			len(t.view.nodes)+g.MaxSize-size > t.options.MaxNodesTotal {
-			continue
-		}
-		if t.templates[g.ID] == nil {
+		if why := t.unfit(g); why != "" {
+			t.round.skip(g.ID, why)
 			continue
 		}
 		t.countGPUs()
 		valid = append(valid, g)
 	}
 	return valid
+}
+
+// unfit says why a group may not grow now; empty if it may.
+func (t *attempt) unfit(g *group) string {
+	if why := t.registry.unsafe(g.ID, t.now); why != "" {
+		return why
+	}
+	size, err := t.remote.targetSize(g.ID)
+	switch {
+	case err != nil:
+		return "read the target size: " + err.Error()
+	case size >= g.MaxSize:
+		return fmt.Sprintf("at its maximum of %d", g.MaxSize)
+	}
+	options, err := t.remote.groupOptions(g.ID)
+	if err == nil && options != nil && options.ZeroOrMaxNodeScaling && t.options.MaxNodesTotal != 0 &&
+		len(t.view.nodes)+g.MaxSize-size > t.options.MaxNodesTotal {
+		return "all of its nodes at once exceed max-nodes-total"
+	}
+	if t.templates[g.ID] == nil {
+		return "no template"
+	}
+	if room, by := t.tracker.room(t.templates[g.ID].Node.Node); room == 0 {
+		return "no room under " + by
+	}
+	return ""
 }
 
 // countGPUs is how the quotas learn of GPUs.
@@ -265,20 +342,21 @@ func (t *attempt) countGPUs() {
 }
 
 // offers computes an option for every group on which some pods fit.
-func (t *attempt) offers(valid []*group) ([]option, error) {
+func (t *attempt) offers() ([]option, error) {
 	samples := make([]*v1.Pod, len(t.kinds))
 	for i, kind := range t.kinds {
 		samples[i] = kind[0]
 	}
-	for _, g := range valid {
-		fits, err := t.view.Fits(predicates.Node{Node: t.templates[g.ID]}, samples)
-		if err != nil {
-			return nil, worldError{fmt.Errorf("%s: %w", g.ID, err)}
-		}
-		t.fits[g.ID] = fits
+	templates := make([]predicates.Node, len(t.valid))
+	for i, g := range t.valid {
+		templates[i], t.position[g.ID] = t.templates[g.ID].Node, i
+	}
+	var err error
+	if t.fit, err = t.view.Fits(templates, samples); err != nil {
+		return nil, worldError{err}
 	}
 	var out []option
-	for _, g := range valid {
+	for _, g := range t.valid {
 		o, err := t.option(g)
 		if err != nil {
 			return nil, worldError{fmt.Errorf("%s: %w", g.ID, err)}
@@ -295,16 +373,17 @@ func (t *attempt) option(g *group) (option, error) {
 	o := option{group: g}
 	var kinds [][]*v1.Pod
 	for i, kind := range t.kinds {
-		if t.fits[g.ID][i] {
+		if t.passes(g.ID, i) {
 			kinds = append(kinds, kind)
 		}
 	}
 	if len(kinds) == 0 {
 		return o, nil
 	}
-	limit := t.limit(append([]*group{g}, t.similar(g)...))
+	o.similar = t.similar(g)
+	limit := t.limit(append([]*group{g}, o.similar...))
 	var err error
-	if o.count, o.pods, err = t.view.Estimate(predicates.Node{Node: t.templates[g.ID]}, kinds, limit); err != nil {
+	if o.count, o.pods, err = t.view.Estimate(t.templates[g.ID].Node, t.fit.Class(t.position[g.ID]), kinds, limit); err != nil {
 		return o, err
 	}
 	options, err := t.remote.groupOptions(g.ID)
@@ -317,6 +396,44 @@ func (t *attempt) option(g *group) (option, error) {
 		}
 	}
 	return o, nil
+}
+
+// similar are the groups that share a scale-up of the group, with --balance-similar-node-groups:
+// similar and safe ones on which all kinds of pods fit that fit on the group.
+func (t *attempt) similar(g *group) []*group {
+	if !t.options.Balance {
+		return nil
+	}
+	options, err := t.remote.groupOptions(g.ID)
+	if err == nil && options != nil && options.ZeroOrMaxNodeScaling || !t.takesSome(g.ID) {
+		return nil
+	}
+	var out []*group
+	for _, other := range t.processors.similar(t, g) {
+		if t.registry.safe(other.ID, t.now) && t.covers(other.ID, g.ID) {
+			out = append(out, other)
+		}
+	}
+	return out
+}
+
+func (t *attempt) takesSome(group string) bool {
+	for i := range t.kinds {
+		if t.passes(group, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether all kinds that fit on g fit on the other, which must be valid itself.
+func (t *attempt) covers(other, g string) bool {
+	for i := range t.kinds {
+		if t.passes(g, i) && !t.passes(other, i) {
+			return false
+		}
+	}
+	return true
 }
 
 // limit is how many nodes an estimate may open.
@@ -333,21 +450,27 @@ func (t *attempt) limit(groups []*group) int {
 	return min(limit, room)
 }
 
-// capped limits a count to --max-nodes-total.
-func (t *attempt) capped(count int) (int, error) {
-	total := t.options.MaxNodesTotal
-	if total == 0 || count+len(t.view.nodes) <= total {
-		return count, nil
+// capped limits the nodes of an option to what the limits of the cluster leave.
+func (t *attempt) capped(best *option) (int, error) {
+	count := best.count
+	if total := t.options.MaxNodesTotal; total > 0 && count+len(t.view.nodes) > total {
+		if count = total - len(t.view.nodes); count < 1 {
+			return 0, errors.New("the limit of nodes in all is reached")
+		}
 	}
-	if count = total - len(t.view.nodes); count < 1 {
-		return 0, errors.New("the limit of nodes in all is reached")
+	if room, _ := t.tracker.room(t.templates[best.group.ID].Node.Node); room < int64(count) {
+		count = int(room)
 	}
 	return count, nil
 }
 
 // choose asks the expander. If it fails, or names several, the choice is random.
 func (t *attempt) choose(options []option) *option {
-	if t.remote.Expander == nil {
+	switch {
+	case t.remote.Expander != nil:
+	case t.options.Strategies != nil:
+		return t.byStrategies(options)
+	default:
 		return &options[t.random.IntN(len(options))]
 	}
 	t.counters.Asked++
@@ -377,7 +500,10 @@ func (t *attempt) choose(options []option) *option {
 // request is the question as the expander receives it. It shares nodes and pods with the world;
 // neither side changes them.
 func (t *attempt) request(options []option) grpcexpander.Request {
-	request := grpcexpander.Request{Nodes: maps.Clone(t.templates)}
+	request := grpcexpander.Request{Nodes: make(map[string]*v1.Node, len(t.templates))}
+	for id, template := range t.templates {
+		request.Nodes[id] = template.Node.Node
+	}
 	index := make(map[*v1.Pod]int, len(t.pods))
 	for _, o := range options {
 		sent := grpcexpander.Option{Group: o.group.ID, NodeCount: o.count, Pods: make([]int, 0, len(o.pods))}
@@ -405,7 +531,7 @@ func describe(options []option) string {
 
 // scaleUpToMin increases groups below their minimum.
 func (a *Autoscaler) scaleUpToMin(v *view, now time.Time) error {
-	t := &attempt{Autoscaler: a, view: v, now: now}
+	t := &attempt{Autoscaler: a, view: v, now: now, round: a.records.begin()}
 	if err := t.countNodes(); err != nil {
 		return err
 	}

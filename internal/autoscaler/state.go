@@ -57,7 +57,7 @@ func (s State) Ordered() int {
 
 // State returns the current state. It reads the target sizes from the Cloud.
 func (a *Autoscaler) State() (State, error) {
-	out := State{Counters: a.counters, Time: a.clock.Now(), Process: a.process, Requests: a.registry.describe(), Pending: len(a.world.pending())}
+	out := State{Counters: a.counters, Time: a.clock.Now(), Process: a.process, Requests: a.registry.describe(), Pending: len(a.world.Pending())}
 	groups, err := a.config.Cloud.NodeGroups(context.Background())
 	if err != nil {
 		return out, fmt.Errorf("state: %w", err)
@@ -84,15 +84,15 @@ func (a *Autoscaler) State() (State, error) {
 }
 
 // Pending are the pods that have no node, in the order in which they first appeared.
-func (a *Autoscaler) Pending() []*v1.Pod { return objects(a.world.pending()) }
+func (a *Autoscaler) Pending() []*v1.Pod { return a.world.Pending() }
 
 // Events are the latest 10,000 events and up to as many more.
 func (a *Autoscaler) Events() []Event { return slices.Clone(a.events) }
 
 // Pods are the pods as an API server shows them, which nobody changes.
 func (a *Autoscaler) Pods() []*v1.Pod {
-	out := make([]*v1.Pod, len(a.world.pods))
-	for i, p := range a.world.pods {
+	out := make([]*v1.Pod, len(a.own.pods))
+	for i, p := range a.own.pods {
 		if p.node == "" {
 			out[i] = p.object
 			continue
@@ -125,8 +125,8 @@ func (a *Autoscaler) targets() (targets map[string]int, full bool, err error) {
 // for those that fit on the nodes given. Ordered nodes beyond it were ordered twice. It is exact
 // where all groups have nodes of one size and no pod is pinned.
 func (a *Autoscaler) Needed(nodes []*v1.Node, template *v1.Node) (int, error) {
-	pods := objects(a.world.pods)
-	for _, batch := range a.world.batches {
+	pods := objects(a.own.pods)
+	for _, batch := range a.own.coming {
 		pods = append(pods, batch.Pods...)
 	}
 	filled := make([]predicates.Node, len(nodes))
@@ -144,7 +144,7 @@ func (a *Autoscaler) Needed(nodes []*v1.Node, template *v1.Node) (int, error) {
 			left = append(left, []*v1.Pod{pod})
 		}
 	}
-	n, _, err := s.Estimate(predicates.Node{Node: template}, left, len(left))
+	n, _, err := s.Estimate(predicates.Node{Node: template}, "", left, len(left))
 	if err != nil {
 		return 0, fmt.Errorf("needed: %w", err)
 	}

@@ -89,6 +89,9 @@ func (z *ZonalShift[G]) marks(nodes []*v1.Node) []zonalshift.Mark {
 	return out
 }
 
+// Decision is what followed from the zones that were shifted away when they were last looked at.
+func (z *ZonalShift[G]) Decision() zonalshift.Decision { return z.decision }
+
 // Away says why a group must not grow; empty if it may.
 func (z *ZonalShift[G]) Away(group string) string { return z.decision.Away[group] }
 

@@ -98,6 +98,7 @@ func (l *loader) load() (*Setup, error) {
 	l.setup.Options = options
 	l.setup.LeftAlone = leftAlone(&s.Options)
 	l.setup.ScaleDown = scaleDownOptions(&s.Options, options)
+	l.setup.Mode, l.setup.Seed, l.setup.Salvo = Mode(s.Autoscaler.Mode), s.Options.RandomSeed, s.Options.SalvoScaleUp
 	l.setup.Expect = s.Expect
 	for _, read := range []func() error{l.readScheduler, l.readGroups, l.readNodes, l.readPods, l.readDaemonSets, l.readStorage} {
 		if err := read(); err != nil {

@@ -72,6 +72,15 @@ func (s *simulation) retire(n *node) int {
 	return moved
 }
 
+// keep takes back that a node is being removed.
+func (s *simulation) keep(n *node) {
+	n.leaving = false
+	n.object = s.setup.registered(n.cloud)
+	n.ready = takesPods(n.object)
+	s.cluster.changed(n)
+	s.reshuffle = true
+}
+
 // toBeDeleted returns the node with the taint of a node being removed.
 func toBeDeleted(n *v1.Node) *v1.Node {
 	if template.IsLeaving(n) {

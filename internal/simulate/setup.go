@@ -41,6 +41,12 @@ type Setup struct {
 	// SchedulerConfig is a KubeSchedulerConfiguration with one profile, YAML or JSON; empty means the
 	// default profile.
 	SchedulerConfig []byte
+	// Mode is which autoscaler decides; empty is the planner of package scaleup.
+	Mode Mode
+	// Seed is of everything that is random in Cluster Autoscaler.
+	Seed uint64
+	// Salvo is --salvo-scale-up: several scale-ups in a loop.
+	Salvo bool
 	// LeftAlone determines which pods no node is ordered for.
 	LeftAlone scaleup.PodFilter
 	// ScaleDown are the options of scale-down; nil means that it is off.

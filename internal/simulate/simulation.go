@@ -56,6 +56,7 @@ type simulation struct {
 	clock    *virtualClock
 	cloud    *fake.Cloud
 	scaler   *scaleup.Scaler
+	model    *model            // nil: scaler and remover decide
 	remover  *scaledown.Scaler // nil: nodes are never removed
 	checker  *predicates.Checker
 	binder   *predicates.Scheduler
@@ -139,13 +140,18 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		s.lastName[i] = setup.Workloads[i].firstNumber() - 1
 	}
 	s.beginSpreads()
-	if setup.ScaleDown != nil {
+	if setup.Mode == "" && setup.ScaleDown != nil {
 		if s.remover, err = scaledown.New(cloud, checker, *setup.ScaleDown); err != nil {
 			return nil, err
 		}
 	}
 	if err := s.populate(ctx); err != nil {
 		return nil, err
+	}
+	if setup.Mode != "" {
+		if s.model, err = newModel(s); err != nil {
+			return nil, err
+		}
 	}
 	s.observe()
 	return s, nil
@@ -312,8 +318,7 @@ func (s *simulation) round(ctx context.Context) {
 	s.progress.now.Rounds = s.rounds
 	now := s.clock.Now()
 	pending := s.cluster.helped()
-	r, err := s.scaler.Round(ctx, now, s.seenCluster(pending))
-	down, downErr := s.scaleDown(ctx, &r, err)
+	rounds, down, err, downErr := s.loop(ctx, now, pending)
 	s.cloud.ForgetCalls() // the log would grow forever
 	at := s.elapsed()
 	s.clock.catchUp()
@@ -331,16 +336,36 @@ func (s *simulation) round(ctx context.Context) {
 		s.timeline.roundFailed(at, err, s.faults.behind(at, err))
 		return
 	}
-	s.last, s.lastPods = &r, pending
-	s.noteScaleUp(&r, pending)
-	s.narrate(at, &r)
-	s.ledger.book(&r)
-	s.stirred = len(r.Attempts) > 0 || len(r.Repairs) > 0
-	if r.Grew() > 0 {
-		s.nextScan = s.clock.Now() // like frequent loops, while there is progress
+	s.stirred, s.wakeups = false, nil
+	for i := range rounds {
+		r := &rounds[i]
+		s.last, s.lastPods = r, pending
+		s.noteScaleUp(r, pending)
+		s.narrate(at, r)
+		s.ledger.book(r)
+		s.stirred = s.stirred || len(r.Attempts) > 0 || len(r.Repairs) > 0
+		if r.Grew() > 0 {
+			s.nextScan = s.clock.Now() // like frequent loops, while there is progress
+		}
+		if s.model == nil {
+			s.wakeups = s.wakeupsAfter(r)
+		}
 	}
-	s.wakeups = s.wakeupsAfter(&r)
+	if s.model != nil {
+		s.wakeups = append(s.model.next(), shiftEdges(s.setup.Shifts)...)
+	}
 	s.book(at, down, downErr)
+}
+
+// loop has the autoscaler look at the cluster, and do what it decides.
+func (s *simulation) loop(ctx context.Context, now time.Time, pending []*pod) (up []scaleup.Round, down *scaledown.Round, err, downErr error) {
+	if s.model != nil {
+		up, err = s.model.round()
+		return up, nil, err, nil
+	}
+	r, err := s.scaler.Round(ctx, now, s.seenCluster(pending))
+	down, downErr = s.scaleDown(ctx, &r, err)
+	return []scaleup.Round{r}, down, err, downErr
 }
 
 // wakeupsAfter returns the instants at which the decision of a round may change without an event: a

@@ -1,0 +1,262 @@
+package autoscaler
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// The annotations Cluster Autoscaler puts on the pods of a ProvisioningRequest, and the class that
+// is atomic.
+const (
+	RequestAnnotation = "autoscaling.x-k8s.io/consume-provisioning-request"
+	ClassAnnotation   = "autoscaling.x-k8s.io/provisioning-class-name"
+	AtomicClass       = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+)
+
+// How long a ProvisioningRequest waits after a failure.
+const (
+	firstRetry = time.Minute
+	maxRetry   = 10 * time.Minute
+)
+
+// batches is the World of Config.Batches: pods that appear together, and a scheduler that binds them.
+type batches struct {
+	cloud    Cloud
+	coming   []Batch // by time
+	pods     []*pod  // that have appeared, in order
+	claims   []*claim
+	deleting map[string]bool // names of nodes with the taint
+	nodes    []*v1.Node      // as last listed, in the order of the cloud
+}
+
+// Nodes implements World.
+func (w *batches) Nodes() []predicates.Node { return w.withPods(w.nodes) }
+
+// Pending implements World.
+func (w *batches) Pending() []*v1.Pod { return objects(w.pending()) }
+
+// SetDeleting implements World. It shows when the nodes are listed next, as in a cache.
+func (w *batches) SetDeleting(node string, deleting bool) {
+	if deleting {
+		w.deleting[node] = true
+	} else {
+		delete(w.deleting, node)
+	}
+}
+
+// Restarted implements World: a new process takes back the deletions of the last.
+func (w *batches) Restarted() {
+	clear(w.deleting)
+	w.list()
+}
+
+// pod is a pod and where it runs.
+type pod struct {
+	object *v1.Pod // never changed
+	node   string  // empty: pending
+	ends   time.Time
+}
+
+// claim is a ProvisioningRequest.
+type claim struct {
+	name        string
+	pods        []*v1.Pod // as Cluster Autoscaler makes them up
+	provisioned bool
+	failed      time.Time // when it last was not provisioned
+	retry       time.Duration
+	life        time.Duration
+}
+
+// arrive adds the pods that are due, and removes those whose life is over.
+func (a *Autoscaler) arrive(now time.Time) {
+	w := a.own
+	w.pods = slices.DeleteFunc(w.pods, func(p *pod) bool { return !p.ends.IsZero() && !p.ends.After(now) })
+	for len(w.coming) > 0 && !a.start.Add(w.coming[0].At).After(now) {
+		batch := w.coming[0]
+		w.coming = w.coming[1:]
+		if batch.Request != "" {
+			w.claims = append(w.claims, newClaim(batch, now))
+			continue
+		}
+		a.appear(batch.Pods, batch.Life, now)
+		a.podsAppeared = true
+	}
+}
+
+// appear adds pods to the world.
+func (a *Autoscaler) appear(pods []*v1.Pod, life time.Duration, now time.Time) {
+	var ends time.Time
+	if life > 0 {
+		ends = now.Add(life)
+	}
+	for _, object := range pods {
+		object = object.DeepCopy()
+		object.CreationTimestamp = metav1.Time{Time: now}
+		a.own.pods = append(a.own.pods, &pod{object: object, ends: ends})
+	}
+	a.note(Arrived, "", len(pods), "")
+}
+
+// newClaim makes a ProvisioningRequest, which is the controller of its pods.
+func newClaim(batch Batch, now time.Time) *claim {
+	c := &claim{name: batch.Request, life: batch.Life}
+	controller := true
+	for i, object := range batch.Pods {
+		object = object.DeepCopy()
+		object.Name = fmt.Sprintf("%s-%d", batch.Request, i)
+		object.CreationTimestamp = metav1.Time{Time: now}
+		object.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "autoscaling.x-k8s.io/v1", Kind: "ProvisioningRequest", Name: batch.Request, UID: types.UID(batch.Request), Controller: &controller,
+		}}
+		if object.Annotations == nil {
+			object.Annotations = map[string]string{}
+		}
+		object.Annotations[RequestAnnotation], object.Annotations[ClassAnnotation] = batch.Request, AtomicClass
+		c.pods = append(c.pods, object)
+	}
+	return c
+}
+
+// list reads the nodes from the API server: those of the cloud, with Cluster Autoscaler's taint.
+func (w *batches) list() {
+	w.nodes = w.cloud.SharedNodes()
+	if len(w.deleting) == 0 {
+		return
+	}
+	for i, node := range w.nodes {
+		if w.deleting[node.Name] {
+			marked := *node
+			marked.Spec.Taints = append(slices.Clip(node.Spec.Taints), v1.Taint{Key: toBeDeleted, Effect: v1.TaintEffectNoSchedule})
+			w.nodes[i] = &marked
+		}
+	}
+}
+
+// schedule is the scheduler: it binds what fits on ready nodes. Pods of nodes that are gone become
+// pending again.
+func (a *Autoscaler) schedule(now time.Time) error {
+	w := a.own
+	w.list()
+	exists := make(map[string]bool, len(w.nodes))
+	for _, node := range w.nodes {
+		exists[node.Name] = true
+	}
+	var pending []*pod
+	for _, p := range w.pods {
+		if p.node != "" && !exists[p.node] {
+			anew := *p.object
+			anew.CreationTimestamp = metav1.Time{Time: now}
+			p.node, p.object = "", &anew
+			a.podsAppeared = true
+		}
+		if p.node == "" {
+			pending = append(pending, p)
+		}
+	}
+	if len(pending) == 0 {
+		return nil
+	}
+	var usable []*v1.Node
+	for _, node := range w.nodes {
+		if ready(node) && !lastChange(node).Add(a.options.BindDelay).After(now) {
+			usable = append(usable, node)
+		}
+	}
+	if len(usable) == 0 {
+		return nil
+	}
+	order := Emptiest
+	if a.options.FirstFit {
+		order = FirstFit
+	}
+	at, err := a.options.Packing.Snapshot(w.withPods(usable)).Place(objects(pending), order)
+	if err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	bound := 0
+	for i, node := range at {
+		if node >= 0 {
+			pending[i].node = usable[node].Name
+			bound++
+		}
+	}
+	if bound > 0 {
+		a.note(Bound, "", bound, "")
+	}
+	return nil
+}
+
+// withPods puts together nodes and the pods bound to them.
+func (w *batches) withPods(nodes []*v1.Node) []predicates.Node {
+	index := make(map[string]int, len(nodes))
+	out := make([]predicates.Node, len(nodes))
+	for i, node := range nodes {
+		out[i].Node = node
+		index[node.Name] = i
+	}
+	at, counts, bound := make([]int, len(w.pods)), make([]int, len(nodes)), 0
+	for k, p := range w.pods {
+		at[k] = -1
+		if i, ok := index[p.node]; ok && p.node != "" {
+			at[k] = i
+			counts[i]++
+			bound++
+		}
+	}
+	all := make([]*v1.Pod, bound) // one piece of memory for the lists of all nodes
+	for i, n := range counts {
+		out[i].Pods, all = all[:0:n], all[n:]
+	}
+	for k, i := range at {
+		if i >= 0 {
+			out[i].Pods = append(out[i].Pods, w.pods[k].object)
+		}
+	}
+	return out
+}
+
+func (w *batches) pending() []*pod {
+	var out []*pod
+	for _, p := range w.pods {
+		if p.node == "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func objects(pods []*pod) []*v1.Pod {
+	out := make([]*v1.Pod, len(pods))
+	for i, p := range pods {
+		out[i] = p.object
+	}
+	return out
+}
+
+// nextClaim is the ProvisioningRequest whose pods this loop injects; nil for none.
+func (w *batches) nextClaim(now time.Time) *claim {
+	for _, c := range w.claims {
+		if !c.provisioned && (c.failed.IsZero() || c.failed.Add(c.retry).Before(now)) {
+			return c
+		}
+	}
+	return nil
+}
+
+// booked are the pods of provisioned requests that do not run yet.
+func (w *batches) booked() []*v1.Pod {
+	var out []*v1.Pod
+	for _, p := range w.pods {
+		if p.node == "" && p.object.Annotations[RequestAnnotation] != "" {
+			out = append(out, p.object)
+		}
+	}
+	return out
+}

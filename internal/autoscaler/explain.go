@@ -1,0 +1,352 @@
+package autoscaler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/scaleup"
+)
+
+// explanation says what happened to groups and pods in a scale-up.
+type explanation struct {
+	*attempt
+	decision *scaleup.Decision
+	err      error
+}
+
+// groups says of every group what happened to it.
+func (e *explanation) groups() {
+	refused := map[string]bool{}
+	for _, a := range e.round.attempts {
+		refused[a.Group] = a.Err != nil
+	}
+	grown := map[string]scaleup.Increase{}
+	for _, increase := range e.decision.Increases {
+		grown[increase.Group] = increase
+	}
+	index := e.indexOfSets()
+	for _, g := range e.records.world.Groups {
+		o := scaleup.GroupOutcome{Group: g.ID}
+		_, grows := grown[g.ID]
+		why, skipped := e.round.skipped[g.ID]
+		switch {
+		case skipped:
+			o.Outcome, o.Reason = scaleup.GroupSkipped, why
+		case grows && refused[g.ID]:
+			o.Outcome, o.Reason = scaleup.GroupRefused, "refused: "+e.refusal(g.ID)
+		case grows:
+			o.Outcome, o.Reason = scaleup.GroupGrows, e.whyGrows(grown[g.ID])
+		case slices.Contains(e.decision.Members, g.ID):
+			o.Outcome, o.Reason = scaleup.GroupPartner, e.whyNot(g.ID)
+		case len(e.kinds) == 0:
+			o.Outcome, o.Reason = scaleup.GroupIdle, "no pods wait for nodes"
+		case !e.takesSome(g.ID):
+			o.Outcome, o.Reason = scaleup.GroupTakesNone, "takes none of the pods: "+e.rejections(g.ID)
+		default:
+			o.Outcome, o.Reason = scaleup.GroupNotChosen, e.whyLost(g.ID)
+		}
+		e.difference(index, &o)
+		e.decision.Groups = append(e.decision.Groups, o)
+	}
+}
+
+func (e *explanation) refusal(group string) string {
+	for _, a := range e.round.attempts {
+		if a.Group == group && a.Err != nil {
+			return a.Err.Error()
+		}
+	}
+	return ""
+}
+
+// indexOfSets compares templates as the build of Cluster Autoscaler does; nil without balancing.
+func (e *explanation) indexOfSets() *nodegroupset.Index {
+	if !e.options.Balance || e.decision.Chosen == "" {
+		return nil
+	}
+	if l := e.options.Linked; l != nil {
+		return e.indexedBy(l.Similarity)
+	}
+	return e.indexedBy(nodegroupset.Options{})
+}
+
+// difference says why a group is not similar to the chosen one. A group that was set aside has a
+// better reason.
+func (e *explanation) difference(index *nodegroupset.Index, o *scaleup.GroupOutcome) {
+	if index == nil || slices.Contains(e.decision.Members, o.Group) {
+		return
+	}
+	if o.Differences = index.Differences(o.Group, e.decision.Chosen); len(o.Differences) == 0 {
+		return
+	}
+	o.DiffersFrom = e.decision.Chosen
+	if o.Outcome == scaleup.GroupNotChosen || o.Outcome == scaleup.GroupTakesNone {
+		o.Reason = fmt.Sprintf("not similar to %s, %s; %s", e.decision.Chosen, nodegroupset.DiffersBy(o.Differences), o.Reason)
+	}
+}
+
+// whyGrows names the group's part of the split and what held it there.
+func (e *explanation) whyGrows(i scaleup.Increase) string {
+	chosen := e.decision.Chosen
+	switch {
+	case len(e.decision.Members) <= 1:
+		return e.held(i.Group, i.To, "chosen")
+	case i.Group == chosen:
+		return e.held(i.Group, i.To, "chosen, levelled with "+others(e.decision.Members, chosen))
+	}
+	return e.held(i.Group, i.To, "similar to "+chosen+", levelled with it")
+}
+
+// whyNot says why a member of the set gets nothing.
+func (e *explanation) whyNot(group string) string {
+	var grown []string
+	for _, i := range e.decision.Increases {
+		grown = append(grown, i.Group)
+	}
+	size := e.sizeOf(group)
+	if len(grown) > 0 {
+		return e.held(group, size, "similar to "+e.decision.Chosen+", the nodes needed went to "+fewNames(grown))
+	}
+	return e.held(group, size, "similar to "+e.decision.Chosen+", no node could be placed")
+}
+
+func (e *explanation) sizeOf(group string) int {
+	for _, g := range e.records.world.Groups {
+		if g.ID == group {
+			return g.Target
+		}
+	}
+	return 0
+}
+
+// held adds what kept a member below what it would have got otherwise.
+func (e *explanation) held(group string, size int, why string) string {
+	if by, ok := e.round.held[group]; ok {
+		return why + "; " + by
+	}
+	for _, g := range e.records.world.Groups {
+		if g.ID == group && size >= g.Max && e.larger(size) {
+			return fmt.Sprintf("%s; held at its maximum of %d", why, g.Max)
+		}
+	}
+	return why
+}
+
+// larger reports whether nodes are left over, or another member has become larger than this size.
+func (e *explanation) larger(size int) bool {
+	return e.decision.Unplaced > 0 || slices.ContainsFunc(e.decision.Increases, func(i scaleup.Increase) bool { return i.To > size })
+}
+
+func others(members []string, except string) string {
+	return fewNames(slices.DeleteFunc(slices.Clone(members), func(name string) bool { return name == except }))
+}
+
+// fewNames lists names, the first few of many.
+func fewNames(names []string) string {
+	const shown = 4
+	if len(names) <= shown+1 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}
+
+// rejections sums up why a group takes none of the pods, by number of pods.
+func (e *explanation) rejections(group string) string {
+	var t rejected
+	for k, kind := range e.kinds {
+		t.add(e.fit.Reasons(e.position[group], k), len(kind))
+	}
+	return t.list("pod")
+}
+
+// rejected counts rejections that say the same but for the amounts.
+type rejected struct {
+	counts  map[string]int
+	amounts map[string]string // what the message adds; gone once it varies
+}
+
+func (t *rejected) add(reasons []predicates.Reason, n int) {
+	if t.counts == nil {
+		t.counts, t.amounts = map[string]int{}, map[string]string{}
+	}
+	for _, reason := range reasons {
+		message, amounts, _ := strings.Cut(reason.Message, " (")
+		if t.counts[message] == 0 {
+			t.amounts[message] = amounts
+		} else if t.amounts[message] != amounts {
+			t.amounts[message] = ""
+		}
+		t.counts[message] += n
+	}
+}
+
+// messages are the most frequent first.
+func (t *rejected) messages() []string {
+	return slices.SortedFunc(maps.Keys(t.counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(t.counts[b], t.counts[a]), cmp.Compare(a, b))
+	})
+}
+
+func (t *rejected) rejections() []scaleup.Rejection {
+	var all []scaleup.Rejection
+	for _, message := range t.messages() {
+		all = append(all, scaleup.Rejection{Reason: message, Groups: t.counts[message]})
+	}
+	return all
+}
+
+// list names the first few messages, with what they add.
+func (t *rejected) list(noun string) string {
+	messages := t.messages()
+	const shown = 3
+	var parts []string
+	for i, message := range messages {
+		if i == shown && len(messages) > shown+1 {
+			parts = append(parts, fmt.Sprintf("and %d more reasons", len(messages)-shown))
+			break
+		}
+		detail := plural(t.counts[message], noun)
+		if amounts := strings.TrimSuffix(t.amounts[message], ")"); amounts != "" {
+			detail = amounts + "; " + detail
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", message, detail))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// whyLost finds the strategy that dropped the group.
+func (e *explanation) whyLost(group string) string {
+	for _, step := range e.decision.Trail {
+		for _, judged := range step.Options {
+			switch {
+			case judged.Group != group || judged.Kept:
+			case judged.Figure == "":
+				return fmt.Sprintf("%s: kept %s", step.Strategy, keptOf(step))
+			default:
+				return fmt.Sprintf("%s: %s, kept %s", step.Strategy, brief(judged.Figure), keptOf(step))
+			}
+		}
+	}
+	if e.decision.Chosen == "" {
+		return "not chosen"
+	}
+	return "not chosen: drawn from equal options was " + e.decision.Chosen
+}
+
+// brief leaves out how a figure is made up; the trail has it.
+func brief(figure string) string {
+	short, _, _ := strings.Cut(figure, " (")
+	return short
+}
+
+func keptOf(step expander.Step) string {
+	for _, judged := range step.Options {
+		if judged.Kept {
+			if judged.Figure == "" {
+				return judged.Group
+			}
+			return fmt.Sprintf("%s (%s)", judged.Group, brief(judged.Figure))
+		}
+	}
+	return "another"
+}
+
+// pods says of every kind of pods what happened to it. Positions are those among the pods that the
+// loop looked at.
+func (e *explanation) pods() {
+	helped := map[*v1.Pod]bool{}
+	if e.err == nil && len(e.decision.Increases) > 0 {
+		for _, pod := range e.round.helped {
+			helped[pod] = true
+		}
+	}
+	for k, kind := range e.kinds {
+		var with, without []int
+		for _, pod := range kind {
+			if at := e.records.position[pod]; helped[pod] {
+				with = append(with, at)
+			} else {
+				without = append(without, at)
+			}
+		}
+		if len(with) > 0 {
+			e.note(with, scaleup.PodOutcome{Outcome: scaleup.PodsHelped, Reason: "nodes ordered in " + fewNames(e.growing())})
+		}
+		if len(without) > 0 {
+			e.note(without, e.whyWaits(k))
+		}
+	}
+	slices.SortStableFunc(e.decision.Pods, func(a, b scaleup.PodOutcome) int { return cmp.Compare(a.Pods[0], b.Pods[0]) })
+}
+
+func (e *explanation) growing() []string {
+	var names []string
+	for _, i := range e.decision.Increases {
+		names = append(names, i.Group)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (e *explanation) note(at []int, o scaleup.PodOutcome) {
+	slices.Sort(at)
+	first := e.records.world.Pending[at[0]]
+	o.Pods, o.Count, o.Example = at, len(at), first.Namespace+"/"+first.Name
+	e.decision.Pods = append(e.decision.Pods, o)
+}
+
+// whyWaits says why pods of a kind get no node in this loop.
+func (e *explanation) whyWaits(kind int) scaleup.PodOutcome {
+	var fitting, skipped []string
+	var t rejected
+	for _, g := range e.records.world.Groups {
+		at, valid := e.position[g.ID]
+		switch {
+		case !valid && e.wouldTake(g.ID, kind):
+			skipped = append(skipped, fmt.Sprintf("%s (%s)", g.ID, e.round.skipped[g.ID]))
+		case !valid:
+		case e.fit.Passes(at, kind):
+			fitting = append(fitting, g.ID)
+		default:
+			t.add(e.fit.Reasons(at, kind), 1)
+		}
+	}
+	switch {
+	case len(fitting) > 0 && e.decision.Chosen == "":
+		return scaleup.PodOutcome{Outcome: scaleup.PodsUnhelped, Reason: "pass on " + fewNames(fitting) + ", where nothing could be placed"}
+	case len(fitting) > 0 && slices.Contains(fitting, e.decision.Chosen):
+		return scaleup.PodOutcome{Outcome: scaleup.PodsNextRound, Reason: "no room left in " + fewNames(e.decision.Members)}
+	case len(fitting) > 0:
+		return scaleup.PodOutcome{Outcome: scaleup.PodsNextRound, Reason: fmt.Sprintf("fit %s, but %s was chosen", fewNames(fitting), e.decision.Chosen)}
+	case len(skipped) > 0:
+		return scaleup.PodOutcome{Outcome: scaleup.PodsUnhelped, Reason: "fit only groups that cannot grow: " + fewNames(skipped)}
+	case len(t.counts) == 0:
+		return scaleup.PodOutcome{Outcome: scaleup.PodsUnhelped, Reason: "there is no node group with a template"}
+	}
+	return scaleup.PodOutcome{Outcome: scaleup.PodsUnhelped, Reason: "fit no node group: " + t.list("group"), Rejections: t.rejections()}
+}
+
+// wouldTake reports whether a group that cannot grow takes pods of a kind.
+func (e *explanation) wouldTake(group string, kind int) bool {
+	template := e.templates[group]
+	if template == nil {
+		return false
+	}
+	fit, err := e.view.Fits([]predicates.Node{template.Node}, []*v1.Pod{e.kinds[kind][0]})
+	return err == nil && fit.Passes(0, 0)
+}

@@ -1,0 +1,315 @@
+package autoscaler
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/internal/linked"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// Linked are evenkeel's own options in a build of Cluster Autoscaler that it is linked into. The zero
+// value works. It needs Options.Balance, as there.
+type Linked struct {
+	Similarity         nodegroupset.Options // with the policies of declared sets
+	MaxBalanceDeferral *time.Duration
+	DisableSpreadSplit bool
+}
+
+// linkedBuild is evenkeel in Cluster Autoscaler's process: package linked, in the places where Cluster
+// Autoscaler calls processors. It decides nothing itself.
+type linkedBuild struct {
+	*Autoscaler
+	own       *Linked
+	journal   *linked.Journal
+	sets      *linked.Sets[*nodeTemplate, *linkedGroup]
+	shift     *linked.ZonalShift[*linkedGroup]
+	deadlines *linked.Deadlines[*linkedGroup]
+
+	need *option // what the chosen option needs, for one split
+	plan *linked.SpreadPlan[*linkedGroup]
+}
+
+func newLinked(a *Autoscaler, options *Linked) (*linkedBuild, error) {
+	journal := linked.NewJournal(a.clock)
+	sets, err := linked.NewSets[*nodeTemplate, *linkedGroup](options.Similarity, compared, journal)
+	if err != nil {
+		return nil, err
+	}
+	sets.Declare(options.Similarity.Policies, nil)
+	shift, err := linked.NewZonalShift[*linkedGroup](sets.SetOf, sets.TermsOf, a.clock, journal)
+	if err != nil {
+		return nil, err
+	}
+	return &linkedBuild{
+		Autoscaler: a, own: options, journal: journal, sets: sets, shift: shift,
+		deadlines: linked.NewDeadlines(sets.Declared, shift.Away, a.options.Backoff, journal),
+	}, nil
+}
+
+// linkedGroup is a group as package linked reads it.
+type linkedGroup struct {
+	*group
+	remote *remote
+}
+
+func (g *linkedGroup) Id() string               { return g.ID } //nolint:revive // Cluster Autoscaler's name
+func (g *linkedGroup) MinSize() int             { return g.group.MinSize }
+func (g *linkedGroup) MaxSize() int             { return g.group.MaxSize }
+func (g *linkedGroup) TargetSize() (int, error) { return g.remote.targetSize(g.ID) }
+
+// linkedCloud is the cloud provider as package linked reads it.
+type linkedCloud struct{ remote *remote }
+
+func (c linkedCloud) NodeGroups() []*linkedGroup {
+	groups := c.remote.nodeGroups()
+	out := make([]*linkedGroup, len(groups))
+	for i, g := range groups {
+		out[i] = c.of(g)
+	}
+	return out
+}
+
+// of is the same for a group until the groups are listed anew.
+func (c linkedCloud) of(g *group) *linkedGroup {
+	if g.linked == nil {
+		g.linked = &linkedGroup{g, c.remote}
+	}
+	return g.linked
+}
+
+func (c linkedCloud) NodeGroupForNode(node *v1.Node) (*linkedGroup, error) {
+	id, err := c.remote.groupOf(node)
+	if err != nil || id == "" {
+		return nil, err
+	}
+	return c.named(id), nil
+}
+
+func (c linkedCloud) named(id string) *linkedGroup {
+	if g := c.remote.named(id); g != nil {
+		return c.of(g)
+	}
+	return nil
+}
+
+func (c linkedCloud) ZeroOrMax(g *linkedGroup) (bool, error) {
+	options, err := c.remote.groupOptions(g.ID)
+	return options != nil && options.ZeroOrMaxNodeScaling, err
+}
+
+// compared is what is compared of a template.
+func compared(t *nodeTemplate) linked.Template { return shown(t.Node) }
+
+func shown(n predicates.Node) linked.Template {
+	out := linked.Template{Node: n.Node, Pods: func() []*v1.Pod { return n.Pods }}
+	var sum expander.Requests
+	for _, pod := range n.Pods {
+		sum = sum.Plus(1, expander.RequestsOf(pod))
+	}
+	r := linked.Requests{Pods: len(n.Pods), MilliCPU: sum.MilliCPU, Memory: sum.Memory}
+	for _, other := range sum.Others {
+		if other.Name == v1.ResourceEphemeralStorage {
+			r.EphemeralStorage = other.Value
+			continue
+		}
+		if r.Others == nil {
+			r.Others = map[v1.ResourceName]int64{}
+		}
+		r.Others[other.Name] = other.Value
+	}
+	out.Requested = r
+	return out
+}
+
+func (l *linkedBuild) cloud() linkedCloud { return linkedCloud{l.remote} }
+
+func (l *linkedBuild) begin(*attempt) { l.need, l.plan = nil, nil }
+
+func (l *linkedBuild) similar(t *attempt, g *group) []*group {
+	if t.templates[g.ID] == nil {
+		return nil
+	}
+	var out []*group
+	for _, other := range l.shift.Growing(l.sets.Similar(g.ID, t.templates, l.cloud())) {
+		out = append(out, other.group)
+	}
+	return out
+}
+
+func (l *linkedBuild) provisionTime(id string, limit time.Duration) time.Duration {
+	return l.deadlines.Patience(id, limit)
+}
+
+func (l *linkedBuild) scaleUpFailed(id, why string, late bool) { l.deadlines.Failed(id, why, late) }
+
+// best leaves out the groups whose zones are shifted away, and has the pods of a plan for all pods
+// with a topology spread count as helped.
+func (l *linkedBuild) best(t *attempt, options []option, choose func([]option) *option) *option {
+	l.look(t)
+	var open []option
+	for i := range options {
+		if why := l.shift.Away(options[i].group.ID); why != "" {
+			t.round.skip(options[i].group.ID, why)
+		} else {
+			open = append(open, options[i])
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	chosen := choose(open)
+	if chosen != nil {
+		chosen = l.widened(t, open, chosen)
+	}
+	l.need = chosen
+	return chosen
+}
+
+// look finds out which zones are shifted away now.
+func (l *linkedBuild) look(t *attempt) {
+	nodes := make([]*v1.Node, len(t.view.nodes))
+	for i, n := range t.view.nodes {
+		nodes[i] = n.Node
+	}
+	l.shift.Look(nodes, l.cloud(), t.labelsOfGroup)
+	l.deadlines.Look(nodes, l.cloud())
+	if l.records.on {
+		l.records.world.Shift = l.shift.Decision()
+	}
+}
+
+func (a *Autoscaler) labelsOfGroup(id string) map[string]string {
+	if template := a.templates[id]; template != nil {
+		return template.Node.Node.Labels
+	}
+	return nil
+}
+
+func (l *linkedBuild) balance(t *attempt, groups []*group, count int) ([]planned, error) {
+	up := linked.ScaleUp[*linkedGroup]{
+		Groups: l.all(groups), Asked: count, Declared: l.sets.Declared, Lag: l.shift.Lag, Deadlines: l.deadlines, Planned: l.plan,
+		Limits: func(sized []linked.Sized[*linkedGroup], more int64) (linked.Limits, error) {
+			return l.limits(t, sized, more), nil
+		},
+	}
+	if l.need != nil && l.need.group == groups[0] {
+		up.Need = l.need.count
+	}
+	l.need, l.plan = nil, nil
+	grown, err := up.Split(l.journal)
+	if err != nil {
+		return nil, fmt.Errorf("share new nodes: %w", err)
+	}
+	plan := make([]planned, 0, len(grown))
+	for _, one := range grown {
+		plan = append(plan, planned{group: one.Group.group, current: one.Size, size: one.NewSize, most: one.Max})
+	}
+	return plan, nil
+}
+
+func (l *linkedBuild) all(groups []*group) []*linkedGroup {
+	out := make([]*linkedGroup, len(groups))
+	for i, g := range groups {
+		out[i] = l.cloud().of(g)
+	}
+	return out
+}
+
+// limits are the quotas over the groups, and the room that the cluster has.
+func (l *linkedBuild) limits(t *attempt, sized []linked.Sized[*linkedGroup], more int64) linked.Limits {
+	out := linked.Limits{Room: math.MaxInt64}
+	if total := t.options.MaxNodesTotal; total > 0 {
+		out.Room = int64(total - len(t.view.nodes))
+	}
+	sharers := make([]linked.Sharer, 0, len(sized))
+	for _, one := range sized {
+		if template := t.templates[one.Group.Name]; template != nil {
+			sharers = append(sharers, linked.Sharer{Name: one.Group.Name, Size: one.Group.Size, Load: loadOf(template.Node.Node)})
+		}
+	}
+	out.Quotas = linked.SplitQuotas(t.tracker.quotas, t.tracker.loads, sharers, more)
+	return out
+}
+
+// widened returns the chosen option with all pods that a plan has room for, or as it is if there is
+// no plan.
+func (l *linkedBuild) widened(t *attempt, options []option, best *option) *option {
+	if l.own.DisableSpreadSplit || best.count <= 0 || !linked.Spreads(t.pods) {
+		return best
+	}
+	work := linked.Spread[*linkedGroup]{
+		Pods: t.pods, Chosen: slices.IndexFunc(options, func(o option) bool { return o.group == best.group }),
+		Templates: map[string]linked.Template{}, Lag: l.shift.Lag, Declared: l.sets.Declared, Deadlines: l.deadlines,
+		Limits: func(sized []linked.Sized[*linkedGroup], more int64) (linked.Limits, error) {
+			limits := l.limits(t, sized, more)
+			limits.Room = min(limits.Room, int64(t.options.MaxNodesPerScale))
+			return limits, nil
+		},
+		Try: func(added []string, pods []linked.Placement) error { return l.try(t, added, pods) },
+	}
+	for _, o := range options {
+		work.Options = append(work.Options, linked.Option{Group: o.group.ID, Pods: o.pods})
+	}
+	for _, n := range t.view.nodes {
+		work.Nodes = append(work.Nodes, shown(n))
+	}
+	work.Members = l.members(t, options, best)
+	for _, member := range work.Members {
+		work.Templates[member.ID] = shown(t.templates[member.ID].Node)
+	}
+	plan, why := work.Plan()
+	if why != "" {
+		return best
+	}
+	l.plan = plan
+	all := *best
+	all.pods = plan.Pods
+	return &all
+}
+
+// members are the chosen group and those similar to it that may grow: those that Cluster Autoscaler
+// names, and those that it leaves out because the spread rejects the next pod there.
+func (l *linkedBuild) members(t *attempt, options []option, best *option) []*linkedGroup {
+	growing := map[string]bool{}
+	for _, o := range options {
+		growing[o.group.ID] = true
+	}
+	for _, similar := range best.similar {
+		growing[similar.ID] = true
+	}
+	members := []*linkedGroup{l.cloud().of(best.group)}
+	for _, g := range l.shift.Growing(l.sets.Similar(best.group.ID, t.templates, l.cloud())) {
+		if t.templates[g.ID] != nil && (growing[g.ID] || l.registry.safe(g.ID, t.now)) {
+			members = append(members, g)
+		}
+	}
+	return members
+}
+
+// try puts pods on nodes of the snapshot, and on new ones, as a plan says.
+func (l *linkedBuild) try(t *attempt, added []string, pods []linked.Placement) error {
+	var fresh []predicates.Node
+	for i, group := range added {
+		fresh = append(fresh, t.templates[group].copied(fmt.Sprintf("-planned-%d", i)))
+	}
+	at := make([]int, len(pods))
+	objects := make([]*v1.Pod, len(pods))
+	for i, p := range pods {
+		at[i], objects[i] = p.Node, p.Pod
+	}
+	failed, err := t.view.Try(fresh, objects, at)
+	switch {
+	case err != nil:
+		return err
+	case failed >= 0:
+		return fmt.Errorf("the scheduler does not put pod %s/%s on node %d of the plan", objects[failed].Namespace, objects[failed].Name, at[failed])
+	}
+	return nil
+}

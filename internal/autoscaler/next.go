@@ -1,0 +1,64 @@
+package autoscaler
+
+import (
+	"time"
+)
+
+// Next says when a loop may decide otherwise although nothing has happened in the world and in the
+// cloud: something is on its way, or a wait ends. waits is false if nothing of that kind is ahead.
+func (a *Autoscaler) Next() (at time.Time, waits bool) {
+	now := a.clock.Now()
+	if a.underWay() {
+		return now, true
+	}
+	consider := func(t time.Time) {
+		if t.After(now) && (!waits || t.Before(at)) {
+			at, waits = t, true
+		}
+	}
+	pending := a.world.Pending()
+	for _, pod := range pending {
+		consider(pod.CreationTimestamp.Add(podsAreNew))
+	}
+	if len(pending) > 0 {
+		for _, failure := range a.registry.backoffs.groups {
+			consider(failure.Until.Add(time.Nanosecond))
+		}
+		for _, n := range a.world.Nodes() {
+			if ready(n.Node) { // it becomes the template of its group
+				consider(lastChange(n.Node).Add(stabilization + time.Nanosecond))
+			}
+		}
+	}
+	if a.options.ScaleDown {
+		for _, since := range a.unneeded {
+			consider(since.Add(a.options.ScaleDownUnneeded))
+		}
+		consider(a.lastScaleUp.Add(a.options.ScaleDownUnneeded))
+	}
+	return at, waits
+}
+
+// underWay reports whether something was ordered that has not come, or is to be taken back.
+func (a *Autoscaler) underWay() bool {
+	s := a.registry
+	if a.crashed || len(s.requests) > 0 || len(s.unregistered) > 0 {
+		return true
+	}
+	for _, r := range s.perGroup {
+		if r.notStarted > 0 || r.deleted > 0 {
+			return true
+		}
+	}
+	for _, w := range s.wrong {
+		if w.registered < w.target {
+			return true
+		}
+	}
+	for _, g := range a.remote.nodeGroups() {
+		if len(s.failedNodes(g.ID)) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,98 @@
+package simulate
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
+	"github.com/evenkeel/evenkeel/zonalshift"
+)
+
+// steersman is the sidecar of a run, between Cluster Autoscaler and the cloud.
+type steersman struct {
+	*sidecar.Sidecar
+	s *simulation
+}
+
+func newSteersman(s *simulation) (*steersman, error) {
+	o := s.setup.Options
+	options := sidecar.Options{
+		Options: steering.Options{
+			Chain: o.Expander, Similarity: o.Similarity, Backoff: o.Backoff, MaxNodeProvisionTime: o.MaxNodeProvisionTime,
+			NotBalanced: o.DisableBalancing, NotSpreadAware: o.DisableSpreadSplit, ZonalShift: o.ZonalShift,
+			Totals: steering.Totals{Nodes: o.Limits.MaxNodesTotal, Cores: o.Limits.MaxCoresTotal, Memory: o.Limits.MaxMemoryTotal},
+		},
+		Journal: &journal{}, Nodes: nodeStates{s}, Workload: podStates{s}, Clock: s.clock,
+		Parallel: 1, BackendTimeout: callTimeout, // the same file gives the same bytes
+	}
+	if down := s.setup.ScaleDown; down != nil {
+		options.MaxBalanceDeferral = down.MaxBalanceDeferral
+	}
+	steered, err := sidecar.New(s.cloud, options)
+	if err != nil {
+		return nil, err
+	}
+	return &steersman{steered, s}, nil
+}
+
+// shift takes in the zones that users have shifted away by now.
+func (p *steersman) shift() {
+	var marks []zonalshift.Mark
+	now := p.s.clock.Now()
+	for _, m := range p.s.setup.Shifts {
+		if !m.Since.After(now) && (m.Until.IsZero() || m.Until.After(now)) {
+			marks = append(marks, m)
+		}
+	}
+	p.Shift("scenario", marks, nil)
+}
+
+// journal keeps the sidecar's state as long as the run.
+type journal struct{ text []byte }
+
+func (j *journal) Load(context.Context) ([]byte, error) { return slices.Clone(j.text), nil }
+
+func (j *journal) Save(_ context.Context, text []byte) error {
+	j.text = slices.Clone(text)
+	return nil
+}
+
+// nodeStates are the registered nodes as the sidecar watches them.
+type nodeStates struct{ s *simulation }
+
+func (n nodeStates) List() ([]steering.NodeState, bool) {
+	var out []steering.NodeState
+	for _, node := range n.s.cluster.nodes {
+		state := steering.NodeState{ProviderID: node.object.Spec.ProviderID, Name: node.object.Name, Created: node.object.CreationTimestamp.Time}
+		for _, c := range node.object.Status.Conditions {
+			state.Ready = state.Ready || c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
+			state.Lost = state.Lost || c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown
+		}
+		out = append(out, state)
+	}
+	return out, true
+}
+
+// podStates are the pods as the sidecar watches them.
+type podStates struct{ s *simulation }
+
+func (p podStates) List() (steering.Workload, bool) {
+	var out steering.Workload
+	for _, n := range p.s.cluster.seen() {
+		out.Nodes, out.Pods = append(out.Nodes, n.Node), append(out.Pods, n.Pods...)
+	}
+	out.Pods = append(out.Pods, objectsOf(p.s.cluster.waiting())...)
+	return out, true
+}
+
+// Complete adds the default spread constraints, as the scheduler does.
+func (p podStates) Complete(pods []*v1.Pod) []*v1.Pod {
+	out := make([]*v1.Pod, len(pods))
+	for i, pod := range pods {
+		out[i] = p.s.checker.Defaulted(pod)
+	}
+	return out
+}
