@@ -39,7 +39,7 @@ func (a *Autoscaler) Next() (at time.Time, waits bool) {
 	return at, waits
 }
 
-// underWay reports whether something was ordered that has not come, or is to be taken back.
+// underWay reports whether something was ordered that has not come, or that must be taken back.
 func (a *Autoscaler) underWay() bool {
 	s := a.registry
 	if a.crashed || len(s.requests) > 0 || len(s.unregistered) > 0 {

@@ -25,7 +25,7 @@ type processors interface {
 	balance(t *attempt, groups []*group, count int) ([]planned, error)
 	// provisionTime is how long nodes of a group may take (NodeGroupConfigProcessor).
 	provisionTime(id string, limit time.Duration) time.Duration
-	// scaleUpFailed is told of failures (NodeGroupChangeObserver).
+	// scaleUpFailed records a failure (NodeGroupChangeObserver).
 	scaleUpFailed(id, why string, late bool)
 }
 

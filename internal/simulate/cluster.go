@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/scaleup"
@@ -146,7 +147,7 @@ func (c *cluster) evictFrom(n *node) int {
 			continue
 		}
 		object := *p.object
-		object.Spec.NodeName = ""
+		object.Spec.NodeName, object.CreationTimestamp = "", metav1.Time{Time: c.history.clock.Now()}
 		c.history.unbound(p)
 		p.object, p.node = &object, nil
 		c.queue = append(c.queue, p)
@@ -171,6 +172,7 @@ func (c *cluster) scale(index int, w *Workload, replicas int, lastName *int) int
 		*lastName++
 		object := *w.Pod
 		object.Name = w.podName(*lastName)
+		object.CreationTimestamp = metav1.Time{Time: c.history.clock.Now()}
 		w.withClaims(&object)
 		c.add(&pod{object: &object, workload: index})
 	}

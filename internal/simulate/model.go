@@ -148,7 +148,7 @@ func (m *model) Restarted() {}
 // round runs one loop.
 func (m *model) round() ([]scaleup.Round, error) {
 	if m.sidecar != nil {
-		m.sidecar.shift()
+		m.sidecar.look()
 	}
 	report, err := m.ca.Loop()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/steering"
@@ -15,17 +16,20 @@ import (
 type steersman struct {
 	*sidecar.Sidecar
 	s *simulation
+	// clock is that of the run, but nobody who waits on it is woken before the time has come: the
+	// sidecar gives up calls of the cloud that take too long.
+	clock *clocktesting.FakeClock
 }
 
 func newSteersman(s *simulation) (*steersman, error) {
-	o := s.setup.Options
+	o, clock := s.setup.Options, clocktesting.NewFakeClock(s.clock.Now())
 	options := sidecar.Options{
 		Options: steering.Options{
 			Chain: o.Expander, Similarity: o.Similarity, Backoff: o.Backoff, MaxNodeProvisionTime: o.MaxNodeProvisionTime,
 			NotBalanced: o.DisableBalancing, NotSpreadAware: o.DisableSpreadSplit, ZonalShift: o.ZonalShift,
 			Totals: steering.Totals{Nodes: o.Limits.MaxNodesTotal, Cores: o.Limits.MaxCoresTotal, Memory: o.Limits.MaxMemoryTotal},
 		},
-		Journal: &journal{}, Nodes: nodeStates{s}, Workload: podStates{s}, Clock: s.clock,
+		Journal: &journal{}, Nodes: nodeStates{s}, Workload: podStates{s}, Clock: clock,
 		Parallel: 1, BackendTimeout: callTimeout, // the same file gives the same bytes
 	}
 	if down := s.setup.ScaleDown; down != nil {
@@ -35,13 +39,14 @@ func newSteersman(s *simulation) (*steersman, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &steersman{steered, s}, nil
+	return &steersman{steered, s, clock}, nil
 }
 
-// shift takes in the zones that users have shifted away by now.
-func (p *steersman) shift() {
+// look brings the sidecar up to date before a loop: the time, and which zones users have shifted away.
+func (p *steersman) look() {
 	var marks []zonalshift.Mark
 	now := p.s.clock.Now()
+	p.clock.SetTime(now)
 	for _, m := range p.s.setup.Shifts {
 		if !m.Since.After(now) && (m.Until.IsZero() || m.Until.After(now)) {
 			marks = append(marks, m)

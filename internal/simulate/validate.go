@@ -32,6 +32,9 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 	if s.Name == "" {
 		c.add(field.Required(field.NewPath("metadata", "name"), "a scenario has a name"))
 	}
+	if mode := s.Spec.Autoscaler.Mode; mode != "" && !slices.Contains(Modes(), Mode(mode)) {
+		c.add(field.NotSupported(specPath.Child("autoscaler", "mode"), mode, Modes()))
+	}
 	c.options(&s.Spec.Options, specPath.Child("options"))
 	if d := s.Spec.Duration; d != nil && d.Duration <= 0 {
 		c.add(field.Invalid(specPath.Child("duration"), d.Duration.String(), "must be greater than zero"))
