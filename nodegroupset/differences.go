@@ -154,7 +154,8 @@ func (m measureMismatch) difference() Difference {
 	if m.right != nil {
 		d.Right = m.right.text()
 	}
-	if !m.any().exactly() {
+	// To Cluster Autoscaler itself a resource that one side does not list is a difference, whatever the ratio.
+	if !m.any().exactly() && !within(m.left.value(), m.right.value(), m.limit) {
 		d.Ratio, d.Limit = m.gap().text(m.limit), m.limit.String()
 	}
 	return d

@@ -28,6 +28,38 @@ var stockIgnored = []string{
 	"beta.kubernetes.io/fluentd-ds-ready", "kops.k8s.io/instancegroup",
 }
 
+// stockIgnoredBy are those that its builds for some clouds ignore as well, by the scheme of the
+// providerIDs there.
+var stockIgnoredBy = map[string][]string{
+	"aws": {
+		"alpha.eksctl.io/instance-id", "alpha.eksctl.io/nodegroup-name", "eks.amazonaws.com/nodegroup", "k8s.amazonaws.com/eniConfig",
+		"lifecycle", "topology.ebs.csi.aws.com/zone", "topology.k8s.aws/zone-id",
+	},
+	"azure": {
+		"agentpool", "kubernetes.azure.com/agentpool", "topology.disk.csi.azure.com/zone", "aksEngineVersion", "creationSource", "poolName",
+		"resourceNameSuffix", "kubernetes.azure.com/node-image-version", "kubernetes.azure.com/consolidated-additional-properties",
+	},
+	"gce": {"topology.gke.io/zone"},
+}
+
+// NewStockIndex returns an Index that compares groups as Cluster Autoscaler does without evenkeel, in
+// its build for a cloud: "aws", "azure" or "gce", as providerIDs begin there, and anything else for the
+// others. Of the options IgnoreLabels, Labels and the ratios count. That two groups of one Azure node
+// pool are similar whatever else differs is left out: a pool is one group.
+func NewStockIndex(cloud string, o Options) (*Index, error) {
+	if len(o.Labels) > 0 {
+		return NewIndex(o)
+	}
+	if _, err := NewIndex(o); err != nil {
+		return nil, err
+	}
+	r := newStockRule(changes{ignore: slices.Concat(stockIgnoredBy[cloud], o.IgnoreLabels)})
+	r.limits = o.ratios()
+	x := newIndex(r)
+	x.options = Options{IgnoreLabels: slices.Clone(o.IgnoreLabels)}
+	return x, nil
+}
+
 func newStockRule(c changes) *stockRule {
 	r := &stockRule{ignored: map[string]bool{}, limits: Options{}.ratios()}
 	for _, key := range slices.Concat(stockIgnored, c.ignore) {

@@ -32,6 +32,8 @@ const (
 	RowUnhelped = "unhelped"
 	// RowLeftAlone: pods that no node is ordered for. Pods, Example, Reason.
 	RowLeftAlone = "left-alone"
+	// RowSidecar: the sidecar publishes an event. Reason is its message.
+	RowSidecar = "sidecar"
 	// RowZoneShifted: a zone is shifted away. Domain, Until, Groups, which do not grow, and Reason.
 	RowZoneShifted = "zone-shifted"
 	// RowZoneReturned: a zone that was shifted away has come back. Domain, Reason.

@@ -70,6 +70,7 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 			return q.complete(cmd.Flags(), args), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, groups []string) error {
+			silence()
 			out := cmd.OutOrStdout()
 			printer := output.Printer(out, color.Allows(out))
 			if q.packs {

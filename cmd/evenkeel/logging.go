@@ -4,15 +4,21 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 )
 
 // mostVerbose is the highest verbosity. Above it, the client of Kubernetes logs all that it sends and
 // receives: Secrets too.
 const mostVerbose = 7
+
+// silence keeps the log of what is linked into a Cluster Autoscaler from standard error, where a
+// simulation plays it: the report says the same.
+var silence = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
 // logFlags are the flags for the log of a server, with the names that Kubernetes components use.
 type logFlags struct {

@@ -59,6 +59,7 @@ prints them: which pod goes to which subset and node, and which are deleted firs
 			return scenarios.Names(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, names []string) error {
+			silence()
 			out := cmd.OutOrStdout()
 			printer := output.Printer(out, color.Allows(out))
 			if list {

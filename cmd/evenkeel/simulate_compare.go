@@ -24,6 +24,7 @@ type variant struct {
 	options v1alpha1.ScenarioOptions
 	fields  []reflect.StructField // the options that are set
 	nodes   overrides             // bounds of node groups
+	mode    string                // of the autoscaler; empty for that of the scenario
 }
 
 // parseVariant parses the values of --compare.
@@ -38,6 +39,13 @@ func parseVariant(texts []string) (*variant, error) {
 			v.nodes.nodes = append(v.nodes.nodes, value)
 			continue
 		}
+		if strings.TrimLeft(name, "-") == "autoscaler" {
+			if !slices.Contains(simulate.Modes(), simulate.Mode(value)) {
+				return nil, &usageError{fmt.Errorf("--compare %s: there is no such autoscaler", text), "must be " + modeNames()}
+			}
+			v.mode = value
+			continue
+		}
 		field, err := optionNamed(name)
 		if err != nil {
 			return nil, err
@@ -47,6 +55,15 @@ func parseVariant(texts []string) (*variant, error) {
 		}
 	}
 	return v, nil
+}
+
+// modeNames lists the autoscalers that may decide.
+func modeNames() string {
+	var names []string
+	for _, mode := range simulate.Modes() {
+		names = append(names, string(mode))
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
 // optionFields are the fields of a scenario's options by their names in a document.
@@ -76,7 +93,7 @@ func optionNamed(written string) (reflect.StructField, error) {
 			return field, nil
 		}
 	}
-	names := []string{"nodes"}
+	names := []string{"autoscaler", "nodes"}
 	for known := range fields {
 		names = append(names, known)
 	}
@@ -148,6 +165,12 @@ func (v *variant) apply(d document.Document) (document.Document, []v1alpha1.Chan
 			Name: name, Baseline: encoded(reflect.ValueOf(&before).Elem().FieldByIndex(field.Index)), Changed: encoded(value),
 		})
 		reflect.ValueOf(after).Elem().FieldByIndex(field.Index).Set(value)
+	}
+	if v.mode != "" {
+		changed = append(changed, v1alpha1.ChangedOption{
+			Name: "autoscaler", Baseline: encoded(reflect.ValueOf(scenario.Spec.Autoscaler.Mode)), Changed: encoded(reflect.ValueOf(v.mode)),
+		})
+		scenario.Spec.Autoscaler.Mode = v.mode
 	}
 	for _, bounds := range v.nodes.nodes {
 		text, _ := json.Marshal(bounds)

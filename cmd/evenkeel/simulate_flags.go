@@ -16,10 +16,10 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // overrides are Cluster Autoscaler's flags; a given one overrides the same option of every
@@ -42,7 +42,7 @@ type overrides struct {
 
 func (o *overrides) addTo(flags *pflag.FlagSet) {
 	o.flags = flags
-	flags.StringVar(&o.mode, "autoscaler", "", "which autoscaler decides: stock, linked or sidecar")
+	flags.StringVar(&o.mode, "autoscaler", "", "which autoscaler decides: "+modeNames())
 	flags.BoolVar(&o.options.SalvoScaleUp, "salvo-scale-up", false, "scale up several times in one loop")
 	flags.BoolVar(&o.balance, "balance-similar-node-groups", true, "balance node groups similar to the chosen one")
 	flags.BoolVar(&o.spread, "spread-aware-split", true, "plan nodes for pods with a topology spread in all zones at once")
@@ -55,7 +55,7 @@ func (o *overrides) addTo(flags *pflag.FlagSet) {
 	}
 	flags.Int32Var(&o.options.MaxNodesTotal, "max-nodes-total", 0, "maximum number of all nodes; 0 means no limit")
 	flags.Int32Var(&o.options.MaxNodesPerScaleup, "max-nodes-per-scaleup", 0, "maximum number of nodes of one round")
-	flags.Int32Var(&o.cutoff, "expendable-pods-priority-cutoff", scaleup.DefaultExpendablePriorityCutoff, "pods of lower priority do not cause a scale-up")
+	flags.Int32Var(&o.cutoff, "expendable-pods-priority-cutoff", autoscaler.DefaultExpendablePriorityCutoff, "pods of lower priority do not cause a scale-up")
 	flags.StringSliceVar(&o.options.BypassedSchedulerNames, "bypassed-scheduler-names", nil, "other schedulers whose pods count before they are marked unschedulable")
 	flags.StringSliceVar(&o.options.AllowedSchedulerNames, "allowed-scheduler-names", nil, "schedulers whose pods count")
 	flags.StringVar(&o.policiesFile, "node-group-policies", "", "FILE of NodeGroupPolicies, instead of the policies of the scenario")

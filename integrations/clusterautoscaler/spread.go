@@ -71,7 +71,7 @@ func (s *spread) take() *linked.SpreadPlan[ca.NodeGroup] {
 // widened returns the chosen option with all pods that a plan has room for, or as it is if there is no
 // plan. The autoscaler takes these pods to be helped.
 func (s *spread) widened(ctx *ca_context.AutoscalingContext, options []expander.Option, best *expander.Option, templates map[string]*framework.NodeInfo) *expander.Option {
-	if s == nil || best == nil || best.NodeCount <= 0 || !best.NodeGroup.Exist() || !linked.Spreads(s.pods) {
+	if s == nil || best == nil || best.NodeCount <= 0 || !best.NodeGroup.Exist() {
 		return best
 	}
 	plan, why := s.work(ctx, options, best, templates)

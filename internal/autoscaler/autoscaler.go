@@ -9,6 +9,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // Autoscaler is a simulated cluster with Cluster Autoscaler. It must be used by one goroutine only.
@@ -41,9 +44,13 @@ type Autoscaler struct {
 	made              map[string]*nodeTemplate // the last one made of each group
 	kinds             map[*v1.Pod]string       // of pods seen lately
 	unneeded          map[string]time.Time
-	requestMode       bool // whether the next mixed scale-up is for a ProvisioningRequest
+	known             removal.Memory
+	draining          map[string]bool // nodes on their way out, and whether they had pods to move
+	downNext          time.Time       // when scale-down may decide otherwise
+	requestMode       bool            // whether the next mixed scale-up is for a ProvisioningRequest
 	lastScaleUp       time.Time
 	lastScaleDown     time.Time
+	lastDownFailure   time.Time
 	lastRequest       time.Time // when a ProvisioningRequest was last handled
 	scaleDownDisabled bool      // for this loop
 }
@@ -52,6 +59,9 @@ type Autoscaler struct {
 func New(config Config) (*Autoscaler, error) {
 	if config.Clock == nil || config.Cloud == nil || config.Connect == nil {
 		return nil, errors.New("autoscaler: Config needs Clock, Cloud and Connect")
+	}
+	if _, err := nodegroupset.NewStockIndex(config.Options.Cloud, config.Options.Similarity); err != nil {
+		return nil, fmt.Errorf("autoscaler: %w", err)
 	}
 	a := &Autoscaler{
 		config: config, options: config.Options.withDefaults(), clock: config.Clock,
@@ -92,6 +102,7 @@ func (a *Autoscaler) begin() error {
 	a.registry = newRegistry(a, a.remote)
 	a.templates, a.seen, a.made = map[string]*nodeTemplate{}, map[string]*nodeTemplate{}, map[string]*nodeTemplate{}
 	a.unneeded, a.kinds = map[string]time.Time{}, map[*v1.Pod]string{}
+	a.known, a.draining, a.lastDownFailure = removal.Memory{}, map[string]bool{}, time.Time{}
 	a.note(Started, "", a.process, "")
 	a.registry.refreshInstances(a.clock.Now())
 	a.deadline.end()

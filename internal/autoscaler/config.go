@@ -13,6 +13,9 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/predicates"
 )
 
 // Cloud is the real state of the cloud, independent of the provider that Cluster Autoscaler calls.
@@ -95,6 +98,14 @@ type Options struct {
 	// Strategies are those of --expander, used where Connection has no Expander; nil is random. What
 	// they find equal is drawn from Config.Seed.
 	Strategies *expander.Chain
+	// Removal are the options of scale-down; nil removes empty nodes only, as ScaleDown says. Checker
+	// answers for the scheduler there.
+	Removal *removal.Options
+	Checker *predicates.Checker
+	// Similarity are the flags by which Cluster Autoscaler itself compares groups, in its build for
+	// Cloud, which is as providerIDs begin there. Label packs and policies do not count.
+	Similarity nodegroupset.Options
+	Cloud      string
 	// Linked is evenkeel in Cluster Autoscaler's own process; nil is Cluster Autoscaler as it is.
 	Linked *Linked
 	// StartupTaints are the keys of taints that a node carries only while it starts (--startup-taint).
@@ -158,6 +169,11 @@ func (o Options) withDefaults() Options {
 // groupDefaults are what Cluster Autoscaler sends as defaults with every question for a group's
 // options.
 func (o Options) groupDefaults() cloudprovider.GroupOptions {
+	if o.Removal != nil {
+		out := o.Removal.Settings()
+		out.MaxNodeProvisionTime, out.MaxNodeStartupTime = o.ProvisionTime, o.StartupTime
+		return out
+	}
 	return cloudprovider.GroupOptions{
 		ScaleDownUtilizationThreshold:    0.5,
 		ScaleDownGPUUtilizationThreshold: 0.5,

@@ -12,13 +12,12 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // explanation says what happened to groups and pods in a scale-up.
 type explanation struct {
 	*attempt
-	decision *scaleup.Decision
+	decision *Decision
 	err      error
 }
 
@@ -28,30 +27,30 @@ func (e *explanation) groups() {
 	for _, a := range e.round.attempts {
 		refused[a.Group] = a.Err != nil
 	}
-	grown := map[string]scaleup.Increase{}
+	grown := map[string]Increase{}
 	for _, increase := range e.decision.Increases {
 		grown[increase.Group] = increase
 	}
 	index := e.indexOfSets()
 	for _, g := range e.records.world.Groups {
-		o := scaleup.GroupOutcome{Group: g.ID}
+		o := GroupOutcome{Group: g.ID}
 		_, grows := grown[g.ID]
 		why, skipped := e.round.skipped[g.ID]
 		switch {
 		case skipped:
-			o.Outcome, o.Reason = scaleup.GroupSkipped, why
+			o.Outcome, o.Reason = GroupSkipped, why
 		case grows && refused[g.ID]:
-			o.Outcome, o.Reason = scaleup.GroupRefused, "refused: "+e.refusal(g.ID)
+			o.Outcome, o.Reason = GroupRefused, "refused: "+e.refusal(g.ID)
 		case grows:
-			o.Outcome, o.Reason = scaleup.GroupGrows, e.whyGrows(grown[g.ID])
+			o.Outcome, o.Reason = GroupGrows, e.whyGrows(grown[g.ID])
 		case slices.Contains(e.decision.Members, g.ID):
-			o.Outcome, o.Reason = scaleup.GroupPartner, e.whyNot(g.ID)
+			o.Outcome, o.Reason = GroupPartner, e.whyNot(g.ID)
 		case len(e.kinds) == 0:
-			o.Outcome, o.Reason = scaleup.GroupIdle, "no pods wait for nodes"
+			o.Outcome, o.Reason = GroupIdle, "no pods wait for nodes"
 		case !e.takesSome(g.ID):
-			o.Outcome, o.Reason = scaleup.GroupTakesNone, "takes none of the pods: "+e.rejections(g.ID)
+			o.Outcome, o.Reason = GroupTakesNone, "takes none of the pods: "+e.rejections(g.ID)
 		default:
-			o.Outcome, o.Reason = scaleup.GroupNotChosen, e.whyLost(g.ID)
+			o.Outcome, o.Reason = GroupNotChosen, e.whyLost(g.ID)
 		}
 		e.difference(index, &o)
 		e.decision.Groups = append(e.decision.Groups, o)
@@ -72,15 +71,12 @@ func (e *explanation) indexOfSets() *nodegroupset.Index {
 	if !e.options.Balance || e.decision.Chosen == "" {
 		return nil
 	}
-	if l := e.options.Linked; l != nil {
-		return e.indexedBy(l.Similarity)
-	}
-	return e.indexedBy(nodegroupset.Options{})
+	return e.index()
 }
 
 // difference says why a group is not similar to the chosen one. A group that was set aside has a
 // better reason.
-func (e *explanation) difference(index *nodegroupset.Index, o *scaleup.GroupOutcome) {
+func (e *explanation) difference(index *nodegroupset.Index, o *GroupOutcome) {
 	if index == nil || slices.Contains(e.decision.Members, o.Group) {
 		return
 	}
@@ -88,13 +84,13 @@ func (e *explanation) difference(index *nodegroupset.Index, o *scaleup.GroupOutc
 		return
 	}
 	o.DiffersFrom = e.decision.Chosen
-	if o.Outcome == scaleup.GroupNotChosen || o.Outcome == scaleup.GroupTakesNone {
+	if o.Outcome == GroupNotChosen || o.Outcome == GroupTakesNone {
 		o.Reason = fmt.Sprintf("not similar to %s, %s; %s", e.decision.Chosen, nodegroupset.DiffersBy(o.Differences), o.Reason)
 	}
 }
 
 // whyGrows names the group's part of the split and what held it there.
-func (e *explanation) whyGrows(i scaleup.Increase) string {
+func (e *explanation) whyGrows(i Increase) string {
 	chosen := e.decision.Chosen
 	switch {
 	case len(e.decision.Members) <= 1:
@@ -142,7 +138,7 @@ func (e *explanation) held(group string, size int, why string) string {
 
 // larger reports whether nodes are left over, or another member has become larger than this size.
 func (e *explanation) larger(size int) bool {
-	return e.decision.Unplaced > 0 || slices.ContainsFunc(e.decision.Increases, func(i scaleup.Increase) bool { return i.To > size })
+	return e.decision.Unplaced > 0 || slices.ContainsFunc(e.decision.Increases, func(i Increase) bool { return i.To > size })
 }
 
 func others(members []string, except string) string {
@@ -195,10 +191,10 @@ func (t *rejected) messages() []string {
 	})
 }
 
-func (t *rejected) rejections() []scaleup.Rejection {
-	var all []scaleup.Rejection
+func (t *rejected) rejections() []Rejection {
+	var all []Rejection
 	for _, message := range t.messages() {
-		all = append(all, scaleup.Rejection{Reason: message, Groups: t.counts[message]})
+		all = append(all, Rejection{Reason: message, Groups: t.counts[message]})
 	}
 	return all
 }
@@ -270,7 +266,7 @@ func keptOf(step expander.Step) string {
 // loop looked at.
 func (e *explanation) pods() {
 	helped := map[*v1.Pod]bool{}
-	if e.err == nil && len(e.decision.Increases) > 0 {
+	if e.round.grew() {
 		for _, pod := range e.round.helped {
 			helped[pod] = true
 		}
@@ -285,13 +281,13 @@ func (e *explanation) pods() {
 			}
 		}
 		if len(with) > 0 {
-			e.note(with, scaleup.PodOutcome{Outcome: scaleup.PodsHelped, Reason: "nodes ordered in " + fewNames(e.growing())})
+			e.note(with, PodOutcome{Outcome: PodsHelped, Reason: "nodes ordered in " + fewNames(e.growing())})
 		}
 		if len(without) > 0 {
 			e.note(without, e.whyWaits(k))
 		}
 	}
-	slices.SortStableFunc(e.decision.Pods, func(a, b scaleup.PodOutcome) int { return cmp.Compare(a.Pods[0], b.Pods[0]) })
+	slices.SortStableFunc(e.decision.Pods, func(a, b PodOutcome) int { return cmp.Compare(a.Pods[0], b.Pods[0]) })
 }
 
 func (e *explanation) growing() []string {
@@ -303,7 +299,7 @@ func (e *explanation) growing() []string {
 	return names
 }
 
-func (e *explanation) note(at []int, o scaleup.PodOutcome) {
+func (e *explanation) note(at []int, o PodOutcome) {
 	slices.Sort(at)
 	first := e.records.world.Pending[at[0]]
 	o.Pods, o.Count, o.Example = at, len(at), first.Namespace+"/"+first.Name
@@ -311,15 +307,16 @@ func (e *explanation) note(at []int, o scaleup.PodOutcome) {
 }
 
 // whyWaits says why pods of a kind get no node in this loop.
-func (e *explanation) whyWaits(kind int) scaleup.PodOutcome {
+func (e *explanation) whyWaits(kind int) PodOutcome {
 	var fitting, skipped []string
 	var t rejected
 	for _, g := range e.records.world.Groups {
 		at, valid := e.position[g.ID]
+		why, out := e.round.skipped[g.ID]
 		switch {
-		case !valid && e.wouldTake(g.ID, kind):
-			skipped = append(skipped, fmt.Sprintf("%s (%s)", g.ID, e.round.skipped[g.ID]))
-		case !valid:
+		case out && e.wouldTake(g.ID, kind):
+			skipped = append(skipped, fmt.Sprintf("%s (%s)", g.ID, why))
+		case out || !valid:
 		case e.fit.Passes(at, kind):
 			fitting = append(fitting, g.ID)
 		default:
@@ -328,17 +325,17 @@ func (e *explanation) whyWaits(kind int) scaleup.PodOutcome {
 	}
 	switch {
 	case len(fitting) > 0 && e.decision.Chosen == "":
-		return scaleup.PodOutcome{Outcome: scaleup.PodsUnhelped, Reason: "pass on " + fewNames(fitting) + ", where nothing could be placed"}
+		return PodOutcome{Outcome: PodsUnhelped, Reason: "pass on " + fewNames(fitting) + ", where nothing could be placed"}
 	case len(fitting) > 0 && slices.Contains(fitting, e.decision.Chosen):
-		return scaleup.PodOutcome{Outcome: scaleup.PodsNextRound, Reason: "no room left in " + fewNames(e.decision.Members)}
+		return PodOutcome{Outcome: PodsNextRound, Reason: "no room left in " + fewNames(e.decision.Members)}
 	case len(fitting) > 0:
-		return scaleup.PodOutcome{Outcome: scaleup.PodsNextRound, Reason: fmt.Sprintf("fit %s, but %s was chosen", fewNames(fitting), e.decision.Chosen)}
+		return PodOutcome{Outcome: PodsNextRound, Reason: fmt.Sprintf("fit %s, but %s was chosen", fewNames(fitting), e.decision.Chosen)}
 	case len(skipped) > 0:
-		return scaleup.PodOutcome{Outcome: scaleup.PodsUnhelped, Reason: "fit only groups that cannot grow: " + fewNames(skipped)}
+		return PodOutcome{Outcome: PodsUnhelped, Reason: "fit only groups that cannot grow: " + fewNames(skipped)}
 	case len(t.counts) == 0:
-		return scaleup.PodOutcome{Outcome: scaleup.PodsUnhelped, Reason: "there is no node group with a template"}
+		return PodOutcome{Outcome: PodsUnhelped, Reason: "there is no node group with a template"}
 	}
-	return scaleup.PodOutcome{Outcome: scaleup.PodsUnhelped, Reason: "fit no node group: " + t.list("group"), Rejections: t.rejections()}
+	return PodOutcome{Outcome: PodsUnhelped, Reason: "fit no node group: " + t.list("group"), Rejections: t.rejections()}
 }
 
 // wouldTake reports whether a group that cannot grow takes pods of a kind.

@@ -2,17 +2,24 @@ package autoscaler
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/deferral"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/internal/linked"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
 )
+
+// ZonalShiftAnnotation on a node shifts its zone away, where evenkeel is linked.
+const ZonalShiftAnnotation = linked.ZonalShiftAnnotation
 
 // Linked are evenkeel's own options in a build of Cluster Autoscaler that it is linked into. The zero
 // value works. It needs Options.Balance, as there.
@@ -32,6 +39,7 @@ type linkedBuild struct {
 	shift     *linked.ZonalShift[*linkedGroup]
 	deadlines *linked.Deadlines[*linkedGroup]
 
+	down *linked.ScaleDown
 	need *option // what the chosen option needs, for one split
 	plan *linked.SpreadPlan[*linkedGroup]
 }
@@ -47,8 +55,12 @@ func newLinked(a *Autoscaler, options *Linked) (*linkedBuild, error) {
 	if err != nil {
 		return nil, err
 	}
+	limit, err := deferral.Limit(options.MaxBalanceDeferral)
+	if err != nil {
+		return nil, err
+	}
 	return &linkedBuild{
-		Autoscaler: a, own: options, journal: journal, sets: sets, shift: shift,
+		down: linked.NewScaleDown(limit, journal), Autoscaler: a, own: options, journal: journal, sets: sets, shift: shift,
 		deadlines: linked.NewDeadlines(sets.Declared, shift.Away, a.options.Backoff, journal),
 	}, nil
 }
@@ -59,7 +71,7 @@ type linkedGroup struct {
 	remote *remote
 }
 
-func (g *linkedGroup) Id() string               { return g.ID } //nolint:revive // Cluster Autoscaler's name
+func (g *linkedGroup) Id() string               { return g.ID } //nolint:revive,staticcheck // Cluster Autoscaler's name
 func (g *linkedGroup) MinSize() int             { return g.group.MinSize }
 func (g *linkedGroup) MaxSize() int             { return g.group.MaxSize }
 func (g *linkedGroup) TargetSize() (int, error) { return g.remote.targetSize(g.ID) }
@@ -130,6 +142,11 @@ func shown(n predicates.Node) linked.Template {
 
 func (l *linkedBuild) cloud() linkedCloud { return linkedCloud{l.remote} }
 
+func (l *linkedBuild) look([]predicates.Node) {
+	l.sets.Update(l.templates, l.cloud())
+	l.lookAt(l.nodes())
+}
+
 func (l *linkedBuild) begin(*attempt) { l.need, l.plan = nil, nil }
 
 func (l *linkedBuild) similar(t *attempt, g *group) []*group {
@@ -152,7 +169,7 @@ func (l *linkedBuild) scaleUpFailed(id, why string, late bool) { l.deadlines.Fai
 // best leaves out the groups whose zones are shifted away, and has the pods of a plan for all pods
 // with a topology spread count as helped.
 func (l *linkedBuild) best(t *attempt, options []option, choose func([]option) *option) *option {
-	l.look(t)
+	l.lookAround(t)
 	var open []option
 	for i := range options {
 		if why := l.shift.Away(options[i].group.ID); why != "" {
@@ -172,16 +189,30 @@ func (l *linkedBuild) best(t *attempt, options []option, choose func([]option) *
 	return chosen
 }
 
-// look finds out which zones are shifted away now.
-func (l *linkedBuild) look(t *attempt) {
+// lookAround finds out which zones are shifted away now.
+func (l *linkedBuild) lookAround(t *attempt) {
 	nodes := make([]*v1.Node, len(t.view.nodes))
 	for i, n := range t.view.nodes {
 		nodes[i] = n.Node
 	}
-	l.shift.Look(nodes, l.cloud(), t.labelsOfGroup)
+	l.lookAt(nodes)
 	l.deadlines.Look(nodes, l.cloud())
-	if l.records.on {
-		l.records.world.Shift = l.shift.Decision()
+}
+
+func (l *linkedBuild) lookAt(nodes []*v1.Node) {
+	l.shift.Look(nodes, l.cloud(), l.labelsOfGroup)
+	if !l.records.on {
+		return
+	}
+	d, before := l.shift.Decision(), l.records.world.Shift
+	d.Began, d.Ended, d.Ignored = append(before.Began, d.Began...), append(before.Ended, d.Ended...), append(before.Ignored, d.Ignored...)
+	l.records.world.Shift = d
+	for i := range l.records.world.Groups {
+		g := &l.records.world.Groups[i]
+		g.Away = l.shift.Away(g.ID)
+		if note := l.sets.NoteOf(g.ID); note != "" && !strings.HasSuffix(g.TemplateFrom, note) {
+			g.TemplateFrom += ", " + note
+		}
 	}
 }
 
@@ -222,6 +253,67 @@ func (l *linkedBuild) all(groups []*group) []*linkedGroup {
 	return out
 }
 
+// candidates brings the sets up to date first: there may have been no scale-up before.
+func (l *linkedBuild) candidates() func([]*v1.Node, func(*v1.Node) bool) []*v1.Node {
+	return func(nodes []*v1.Node, moves func(*v1.Node) bool) []*v1.Node {
+		l.sets.Update(l.templates, l.cloud())
+		l.lookAt(l.nodes())
+		order := linked.Candidates[*linkedGroup]{Cloud: l.cloud(), Deletions: l, SetOf: l.sets.SetOf, TermsOf: l.sets.TermsOf, Moves: moves}
+		return order.Order(l.shift.Removable(nodes, l.cloud()))
+	}
+}
+
+// nodes are the registered ones.
+func (l *linkedBuild) nodes() []*v1.Node {
+	var out []*v1.Node
+	for _, n := range l.world.Nodes() {
+		out = append(out, n.Node)
+	}
+	return out
+}
+
+// DeletionsInProgress implements linked.Deletions.
+func (l *linkedBuild) DeletionsInProgress() (empty, drained []string) {
+	for _, name := range slices.Sorted(maps.Keys(l.draining)) {
+		if l.draining[name] {
+			drained = append(drained, name)
+		} else {
+			empty = append(empty, name)
+		}
+	}
+	return empty, drained
+}
+
+// DeletionsCount implements linked.Deletions: a cloud's target size does not count nodes that it was
+// told to delete.
+func (l *linkedBuild) DeletionsCount(string) int { return 0 }
+
+func (l *linkedBuild) removable() func([]removal.Candidate, int, int) removal.Selection {
+	return func(nodes []removal.Candidate, limit, drains int) removal.Selection {
+		read := make([]linked.Removable, len(nodes))
+		at := map[*v1.Node]int{}
+		for i, n := range nodes {
+			read[i] = linked.Removable{Node: n.Node, Drain: n.Drain, Unready: n.Unready, Due: n.Due}
+			at[n.Node] = i
+		}
+		slices.SortFunc(read, l.down.Compare)
+		l.down.Offer(read)
+		decision := linked.Round[*linkedGroup]{
+			Cloud: l.cloud(), Deletions: l, SetOf: l.sets.SetOf, TermsOf: l.sets.TermsOf, Nodes: read,
+			Limits: func([]int) (int, int) { return limit, drains },
+		}.Decide(l.down)
+		var out removal.Selection
+		for _, i := range decision.Go {
+			out.Go = append(out.Go, at[read[i].Node])
+		}
+		for _, wait := range decision.Waits {
+			wait.Candidate = at[read[wait.Candidate].Node]
+			out.Waits = append(out.Waits, wait)
+		}
+		return out
+	}
+}
+
 // limits are the quotas over the groups, and the room that the cluster has.
 func (l *linkedBuild) limits(t *attempt, sized []linked.Sized[*linkedGroup], more int64) linked.Limits {
 	out := linked.Limits{Room: math.MaxInt64}
@@ -241,7 +333,7 @@ func (l *linkedBuild) limits(t *attempt, sized []linked.Sized[*linkedGroup], mor
 // widened returns the chosen option with all pods that a plan has room for, or as it is if there is
 // no plan.
 func (l *linkedBuild) widened(t *attempt, options []option, best *option) *option {
-	if l.own.DisableSpreadSplit || best.count <= 0 || !linked.Spreads(t.pods) {
+	if l.own.DisableSpreadSplit || best.count <= 0 {
 		return best
 	}
 	work := linked.Spread[*linkedGroup]{

@@ -59,7 +59,12 @@ func (a *Autoscaler) loop(now time.Time) error {
 			a.counters.Increases++
 		}
 	}
-	if a.options.ScaleDown {
+	switch {
+	case a.options.Removal != nil:
+		if err := a.removeUnneeded(s, now); err != nil {
+			return worldError{err}
+		}
+	case a.options.ScaleDown:
 		a.scaleDown(s, now)
 	}
 	if a.options.EnforceMinSize {
@@ -123,6 +128,7 @@ func (a *Autoscaler) removeOldUnregistered(now time.Time) {
 			continue
 		}
 		err = a.remote.deleteNodes(g.ID, nodes, "not registered for too long")
+		a.records.repaired(g.ID, len(nodes), "they did not become nodes within the provision time", err)
 		delete(a.registry.cached, g.ID)
 		if err != nil {
 			return
@@ -161,7 +167,9 @@ func (a *Autoscaler) deleteFailed() {
 		if err != nil || len(nodes) == 0 {
 			continue
 		}
-		if a.remote.deleteNodes(g.ID, nodes, "could not be created") == nil {
+		err = a.remote.deleteNodes(g.ID, nodes, "could not be created")
+		a.records.repaired(g.ID, len(nodes), "their machines could not be created: "+a.registry.failureIn(g.ID), err)
+		if err == nil {
 			deleted = true
 			delete(a.registry.cached, g.ID)
 		}
@@ -184,7 +192,9 @@ func (a *Autoscaler) fixSizes(now time.Time) (fixed bool, err error) {
 			return false, fmt.Errorf("fix sizes: %w", err)
 		}
 		if delta := w.registered - w.target; delta < 0 && w.since.Add(limit).Before(now) {
-			if err := a.remote.decrease(g.ID, delta); err != nil {
+			err := a.remote.decrease(g.ID, delta)
+			a.records.repaired(g.ID, -delta, "their machines were never created", err)
+			if err != nil {
 				return fixed, fmt.Errorf("fix sizes: %w", err)
 			}
 			fixed = true
@@ -242,6 +252,7 @@ func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
 		switch {
 		case node >= 0:
 			v.occupied[v.nodes[node].Node.Name] = true
+			a.records.placed(pods[i], node >= v.real)
 		case left != nil:
 			*left = append(*left, pods[i])
 		}

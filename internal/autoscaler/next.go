@@ -30,6 +30,9 @@ func (a *Autoscaler) Next() (at time.Time, waits bool) {
 			}
 		}
 	}
+	if a.options.Removal != nil {
+		consider(a.downNext)
+	}
 	if a.options.ScaleDown {
 		for _, since := range a.unneeded {
 			consider(since.Add(a.options.ScaleDownUnneeded))
@@ -46,7 +49,7 @@ func (a *Autoscaler) underWay() bool {
 		return true
 	}
 	for _, r := range s.perGroup {
-		if r.notStarted > 0 || r.deleted > 0 {
+		if r.notStarted > 0 {
 			return true
 		}
 	}

@@ -62,9 +62,13 @@ func (s *pluginSnapshot) Place(pods []*v1.Pod, order Order) ([]int, error) {
 		return nil, err
 	}
 	first := 0
-	for begin, end := 0, 0; begin < len(pods); begin = end {
-		for end = begin; end < len(pods) && fit.KindOf(end) == fit.KindOf(begin); end++ {
-			at[end] = -1
+	for i := range at {
+		at[i] = -1
+	}
+	for begin := 0; begin < len(pods); {
+		end := begin + 1
+		for end < len(pods) && fit.KindOf(end) == fit.KindOf(begin) {
+			end++
 		}
 		if order == FirstFit {
 			first = 0
@@ -72,6 +76,7 @@ func (s *pluginSnapshot) Place(pods []*v1.Pod, order Order) ([]int, error) {
 		if first, err = s.run(pods[begin:end], at[begin:end], first, order); err != nil {
 			return nil, fmt.Errorf("pod %s: %w", pods[begin].Name, err)
 		}
+		begin = end
 	}
 	return at, nil
 }
@@ -148,8 +153,10 @@ func (s *pluginSnapshot) Try(fresh []predicates.Node, pods []*v1.Pod, at []int) 
 	if err != nil {
 		return 0, err
 	}
-	for begin, end := 0, 0; begin < len(pods); begin = end {
-		for end = begin; end < len(pods) && at[end] == at[begin] && fit.KindOf(end) == fit.KindOf(begin); end++ {
+	for begin := 0; begin < len(pods); {
+		end := begin + 1
+		for end < len(pods) && at[end] == at[begin] && fit.KindOf(end) == fit.KindOf(begin) {
+			end++
 		}
 		placements, err := trial.Place(pods[begin], end-begin, at[begin], at[begin]+1)
 		if err != nil {
@@ -158,6 +165,7 @@ func (s *pluginSnapshot) Try(fresh []predicates.Node, pods []*v1.Pod, at []int) 
 		if len(placements) == 0 || placements[0].PerNode < end-begin {
 			return end - 1, nil
 		}
+		begin = end
 	}
 	return -1, nil
 }

@@ -6,13 +6,19 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/predicates"
 )
 
 // processors are the places where a build of Cluster Autoscaler may put code of its own. Its own
 // code is that of stock.
 type processors interface {
+	// look sees the nodes where a loop is only surveyed.
+	look(nodes []predicates.Node)
 	// begin sees what a scale-up is for (NodeGroupListProcessor).
 	begin(t *attempt)
 	// similar are the groups that are similar to one (NodeGroupSetProcessor). It is asked only with
@@ -23,6 +29,11 @@ type processors interface {
 	best(t *attempt, options []option, choose func([]option) *option) *option
 	// balance shares nodes among groups, of which the first is the chosen one (NodeGroupSetProcessor).
 	balance(t *attempt, groups []*group, count int) ([]planned, error)
+	// candidates puts the nodes in order that scale-down tries (ScaleDownNodeProcessor); nil leaves
+	// that to chance.
+	candidates() func(nodes []*v1.Node, moves func(*v1.Node) bool) []*v1.Node
+	// removable has the last word on which nodes go (ScaleDownSetProcessor); nil leaves that to chance.
+	removable() func(nodes []removal.Candidate, limit, drains int) removal.Selection
 	// provisionTime is how long nodes of a group may take (NodeGroupConfigProcessor).
 	provisionTime(id string, limit time.Duration) time.Duration
 	// scaleUpFailed records a failure (NodeGroupChangeObserver).
@@ -38,9 +49,16 @@ type planned struct {
 // stock is Cluster Autoscaler as it is.
 type stock struct{ index *nodegroupset.Index }
 
+func (*stock) look([]predicates.Node)                                    {}
 func (s *stock) begin(*attempt)                                          { s.index = nil }
 func (*stock) provisionTime(_ string, limit time.Duration) time.Duration { return limit }
 func (*stock) scaleUpFailed(string, string, bool)                        {}
+func (*stock) candidates() func([]*v1.Node, func(*v1.Node) bool) []*v1.Node {
+	return nil
+}
+
+func (*stock) removable() func([]removal.Candidate, int, int) removal.Selection { return nil }
+
 func (*stock) best(_ *attempt, options []option, choose func([]option) *option) *option {
 	return choose(options)
 }
@@ -48,7 +66,7 @@ func (*stock) best(_ *attempt, options []option, choose func([]option) *option) 
 // similar compares templates.
 func (s *stock) similar(t *attempt, g *group) []*group {
 	if s.index == nil {
-		s.index = t.indexedBy(nodegroupset.Options{})
+		s.index = t.index()
 	}
 	alike := s.index.Similar(g.ID)
 	var out []*group
@@ -60,9 +78,16 @@ func (s *stock) similar(t *attempt, g *group) []*group {
 	return out
 }
 
-// indexedBy determines which templates are similar. One that cannot be compared is similar to none.
-func (t *attempt) indexedBy(options nodegroupset.Options) *nodegroupset.Index {
-	index, err := nodegroupset.NewIndex(options)
+// index determines which templates are similar, as this build of Cluster Autoscaler finds. One that
+// cannot be compared is similar to none.
+func (t *attempt) index() *nodegroupset.Index {
+	var index *nodegroupset.Index
+	var err error
+	if l := t.options.Linked; l != nil {
+		index, err = nodegroupset.NewIndex(l.Similarity)
+	} else {
+		index, err = nodegroupset.NewStockIndex(t.options.Cloud, t.options.Similarity)
+	}
 	if err != nil { // the options were checked when the process began
 		index, _ = nodegroupset.NewIndex(nodegroupset.Options{})
 	}

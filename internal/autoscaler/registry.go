@@ -303,7 +303,8 @@ func (s *registry) updateRequests(now time.Time) {
 			s.caller.note(TimedOut, id, request.increase, "")
 			s.failed(id, now, fmt.Sprintf("%d nodes did not come within the provision time", request.increase), true)
 			if !s.caller.options.Before136 {
-				_ = s.remote.decrease(id, -request.increase) // an error is only logged
+				err := s.remote.decrease(id, -request.increase) // an error is only logged
+				s.caller.records.repaired(id, request.increase, "they did not come within the provision time", err)
 			}
 			delete(s.requests, id)
 		}
@@ -383,6 +384,16 @@ func (s *registry) handleCreationErrors(now time.Time) {
 			}
 		}
 	}
+}
+
+// failureIn is the error of the first instance of a group that could not be created.
+func (s *registry) failureIn(id string) string {
+	for _, in := range s.current[id] {
+		if failureOf(in) != "" && in.State == cloudprovider.InstanceCreating {
+			return in.Error.Code + ": " + in.Error.Message
+		}
+	}
+	return ""
 }
 
 // failedNodes are fake nodes of a group's instances that failed while being created.

@@ -2,6 +2,7 @@ package autoscaler
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,37 +11,76 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
+	"github.com/evenkeel/evenkeel/internal/linked"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // Report is what one loop saw, decided and did.
 type Report struct {
-	// Rounds are the scale-ups, one but for Options.Salvo. The first is there even if nothing was
-	// to be ordered.
-	Rounds []scaleup.Round
+	// ScaleUps are one but for Options.Salvo. The first is there even if nothing was ordered.
+	ScaleUps []ScaleUp
+	// ScaleDown is nil where none was considered.
+	ScaleDown *ScaleDown
 	// Err has ended the loop early; nothing else is said of such a loop then.
 	Err error
+}
+
+// ScaleUp is one scale-up from beginning to end.
+type ScaleUp struct {
+	Survey   *Survey
+	Repairs  []Repair // before it
+	Decision Decision
+	Attempts []Attempt
+}
+
+// Grew is the number of nodes that were ordered.
+func (u *ScaleUp) Grew() int {
+	n := 0
+	for _, a := range u.Attempts {
+		n += a.Grew
+	}
+	return n
+}
+
+// ScaleDown is which nodes go, why others stay, and what the cloud answered.
+type ScaleDown struct {
+	Survey   *Survey
+	Decision removal.Decision
+	Attempts []Deletion
+}
+
+// Deletion is one call that deletes nodes of a group, and its result.
+type Deletion struct {
+	Group string
+	Nodes []string
+	Drain bool // they had pods to move
+	// Shrank is how many nodes the group's target size fell by.
+	Shrank int
+	Err    error
 }
 
 // records collect the Report of the current loop. With Config.Batches nobody reads one, and none is
 // made.
 type records struct {
 	on       bool
-	world    *scaleup.World
-	position map[*v1.Pod]int // among World.Pending
+	world    *Survey
+	position map[*v1.Pod]int // among Survey.Pending
 	rounds   []*record
-	repair   []scaleup.Repair
+	repair   []Repair
+	down     *ScaleDown
+	room     map[bool][]int // positions of pods that need no new node; true where it is on its way
 }
 
 // record is one scale-up while it is worked out.
 type record struct {
 	on       bool
-	decision scaleup.Decision
-	attempts []scaleup.Attempt
+	decision Decision
+	attempts []Attempt
 	skipped  map[string]string
 	held     map[string]string // what kept groups from growing further
 	helped   []*v1.Pod
+	asked    int // nodes of the plan
 }
 
 func (r *records) begin() *record {
@@ -65,15 +105,27 @@ func (r *record) chosen(best *option, groups []*group) {
 	slices.Sort(r.decision.Members)
 }
 
-// attempt notes an increase and its result.
-func (r *record) attempt(p planned, err error) {
-	delta := p.size - p.current
-	a := scaleup.Attempt{Group: p.group.ID, Try: 1, Delta: delta, Err: err}
-	if err == nil {
-		a.Grew = delta
+// planned notes how many nodes are asked for.
+func (r *record) planned(plan []planned) {
+	for _, p := range plan {
+		r.asked += p.size - p.current
+		if !slices.Contains(r.decision.Members, p.group.ID) {
+			r.decision.Members = append(r.decision.Members, p.group.ID)
+		}
 	}
-	r.attempts = append(r.attempts, a)
-	r.decision.Increases = append(r.decision.Increases, scaleup.Increase{Group: p.group.ID, From: p.current, To: p.size})
+	slices.Sort(r.decision.Members)
+}
+
+// grew reports whether any group did.
+func (r *record) grew() bool {
+	return slices.ContainsFunc(r.attempts, func(a Attempt) bool { return a.Grew > 0 })
+}
+
+// attempt notes an increase and its result: behind a sidecar a group may grow by less than was asked,
+// and after an error it may have grown all the same.
+func (r *record) attempt(p planned, grew int, err error) {
+	r.attempts = append(r.attempts, Attempt{Group: p.group.ID, Try: 1, Delta: p.size - p.current, Grew: max(0, grew), Err: err})
+	r.decision.Increases = append(r.decision.Increases, Increase{Group: p.group.ID, From: p.current, To: p.size})
 }
 
 // end completes the record of an attempt.
@@ -81,28 +133,24 @@ func (r *record) end(t *attempt, err error) {
 	if !r.on {
 		return
 	}
-	asked := 0
-	for _, i := range r.decision.Increases {
-		asked += i.To - i.From
-	}
-	r.decision.Unplaced = max(0, r.decision.Need-asked)
+	r.decision.Unplaced = max(0, r.decision.Need-r.asked)
 	e := &explanation{attempt: t, decision: &r.decision, err: err}
 	e.groups()
 	e.pods()
 }
 
 // survey are the groups as this loop sees them, by name.
-func (a *Autoscaler) survey(now time.Time) []scaleup.Group {
-	var out []scaleup.Group
+func (a *Autoscaler) survey(now time.Time) []Group {
+	var out []Group
 	for _, g := range a.remote.nodeGroups() {
 		out = append(out, a.surveyed(g, now))
 	}
-	slices.SortFunc(out, func(g, h scaleup.Group) int { return strings.Compare(g.ID, h.ID) })
+	slices.SortFunc(out, func(g, h Group) int { return strings.Compare(g.ID, h.ID) })
 	return out
 }
 
-func (a *Autoscaler) surveyed(g *group, now time.Time) scaleup.Group {
-	out := scaleup.Group{ID: g.ID, Min: g.MinSize, Max: g.MaxSize, Target: a.registry.ranges[g.ID].target}
+func (a *Autoscaler) surveyed(g *group, now time.Time) Group {
+	out := Group{ID: g.ID, Min: g.MinSize, Max: g.MaxSize, Target: a.registry.ranges[g.ID].target}
 	if r := a.registry.perGroup[g.ID]; r != nil {
 		out.Ready, out.NotStarted, out.Unready = r.ready, r.notStarted, r.unready
 	}
@@ -119,6 +167,9 @@ func (a *Autoscaler) surveyed(g *group, now time.Time) scaleup.Group {
 			out.Price, out.HasPrice = price, err == nil
 		}
 	}
+	if out.Template == nil {
+		out.Err = linked.ErrNoTemplate
+	}
 	if options, err := a.remote.groupOptions(g.ID); err == nil && options != nil {
 		out.AllOrNothing = options.ZeroOrMaxNodeScaling
 	}
@@ -126,14 +177,50 @@ func (a *Autoscaler) surveyed(g *group, now time.Time) scaleup.Group {
 }
 
 // begun forgets the loop before.
-func (r *records) begun() { r.world, r.rounds, r.repair = nil, nil, nil }
+func (r *records) begun() {
+	r.world, r.rounds, r.repair, r.down, r.room = nil, nil, nil, nil, map[bool][]int{}
+}
+
+// placed notes a pod that has room on a node that exists or is on its way.
+func (r *records) placed(pod *v1.Pod, coming bool) {
+	if r.on {
+		r.room[coming] = append(r.room[coming], r.position[pod])
+	}
+}
+
+// settled are the outcomes of the pods that need no new node.
+func (r *records) settled() []PodOutcome {
+	var out []PodOutcome
+	for _, coming := range []bool{false, true} {
+		at := r.room[coming]
+		if len(at) == 0 {
+			continue
+		}
+		slices.Sort(at)
+		o := PodOutcome{Outcome: PodsFit, Reason: "fit on nodes that exist", Pods: at, Count: len(at)}
+		if coming {
+			o.Outcome, o.Reason = PodsAwaitNodes, "fit on nodes that are on their way"
+		}
+		first := r.world.Pending[at[0]]
+		o.Example = first.Namespace + "/" + first.Name
+		out = append(out, o)
+	}
+	return out
+}
+
+// repaired notes what was taken back.
+func (r *records) repaired(group string, nodes int, why string, err error) {
+	if r.on {
+		r.repair = append(r.repair, Repair{Group: group, Nodes: nodes, Reason: why, Err: err})
+	}
+}
 
 // look notes what the loop sees.
 func (r *records) look(a *Autoscaler, now time.Time) {
 	if !r.on {
 		return
 	}
-	r.world = &scaleup.World{Now: now, Groups: a.survey(now), Pending: a.world.Pending()}
+	r.world = &Survey{Now: now, Groups: a.survey(now), Pending: a.world.Pending()}
 	r.position = make(map[*v1.Pod]int, len(r.world.Pending))
 	for i, pod := range r.world.Pending {
 		r.position[pod] = i
@@ -147,11 +234,30 @@ func (r *records) report(err error) Report {
 		return out
 	}
 	for _, one := range r.rounds {
-		out.Rounds = append(out.Rounds, scaleup.Round{World: r.world, Decision: one.decision, Attempts: one.attempts})
+		out.ScaleUps = append(out.ScaleUps, ScaleUp{Survey: r.world, Decision: one.decision, Attempts: one.attempts})
 	}
-	if len(out.Rounds) == 0 {
-		out.Rounds = []scaleup.Round{{World: r.world}}
+	if len(out.ScaleUps) == 0 {
+		out.ScaleUps = []ScaleUp{{Survey: r.world}}
 	}
-	out.Rounds[0].Repairs = r.repair
+	first := &out.ScaleUps[0]
+	first.Repairs, first.Decision.Pods = r.repair, append(r.settled(), first.Decision.Pods...)
+	out.ScaleDown = r.down
 	return out
+}
+
+// Survey reads what a loop would see, and changes nothing.
+func (a *Autoscaler) Survey() (*Survey, error) {
+	now := a.clock.Now()
+	nodes, _ := a.listNodes()
+	if err := a.remote.refresh(); err != nil {
+		return nil, fmt.Errorf("refresh: %w", err)
+	}
+	a.updateTemplates(nodes)
+	if err := a.registry.update(nodes, now); err != nil {
+		return nil, fmt.Errorf("cluster state: %w", err)
+	}
+	a.records.begun()
+	a.records.look(a, now)
+	a.processors.look(nodes)
+	return a.records.world, nil
 }

@@ -1,17 +1,16 @@
 package autoscaler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/expander"
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -147,14 +146,27 @@ func (a *Autoscaler) scaleUp(v *view, pods []*v1.Pod, now time.Time, atomic bool
 	}
 	a.remote.gpuTypes()
 	for _, p := range plan {
+		before, known := a.sizeOf(p.group.ID)
 		err := a.execute(p, now)
-		t.round.attempt(p, err)
+		grew := 0
+		if after, still := a.sizeOf(p.group.ID); known && still {
+			grew = after - before
+		} else if err == nil {
+			grew = p.size - p.current
+		}
+		t.round.attempt(p, grew, err)
 		if err != nil {
 			return nil, nil, false, err
 		}
 	}
 	a.registry.recalculate()
 	return plan, best.pods, !a.crashed, nil
+}
+
+// sizeOf is how large a group really is, whatever Cluster Autoscaler has heard.
+func (a *Autoscaler) sizeOf(id string) (size int, known bool) {
+	size, err := a.config.Cloud.TargetSize(context.Background(), id)
+	return size, err == nil
 }
 
 // plan shares the nodes of the chosen option among its group and those similar to it. An atomic one
@@ -167,6 +179,7 @@ func (t *attempt) plan(best *option, count int) ([]planned, error) {
 		return nil, err
 	}
 	plan = t.cut(plan)
+	t.round.planned(plan)
 	placed := 0
 	for _, p := range plan {
 		placed += p.size - p.current
@@ -318,6 +331,9 @@ func (t *attempt) unfit(g *group) string {
 	case err != nil:
 		return "read the target size: " + err.Error()
 	case size >= g.MaxSize:
+		if size > g.MaxSize {
+			return fmt.Sprintf("over its maximum: %d of %d", size, g.MaxSize)
+		}
 		return fmt.Sprintf("at its maximum of %d", g.MaxSize)
 	}
 	options, err := t.remote.groupOptions(g.ID)
@@ -462,71 +478,6 @@ func (t *attempt) capped(best *option) (int, error) {
 		count = int(room)
 	}
 	return count, nil
-}
-
-// choose asks the expander. If it fails, or names several, the choice is random.
-func (t *attempt) choose(options []option) *option {
-	switch {
-	case t.remote.Expander != nil:
-	case t.options.Strategies != nil:
-		return t.byStrategies(options)
-	default:
-		return &options[t.random.IntN(len(options))]
-	}
-	t.counters.Asked++
-	request := t.request(options)
-	answer, err := t.remote.bestOptions(request)
-	var named []int
-	for _, id := range answer {
-		if i := slices.IndexFunc(options, func(o option) bool { return o.group.ID == id }); i >= 0 {
-			named = append(named, i)
-		}
-	}
-	switch {
-	case err != nil || len(named) == 0 && len(answer) > 0:
-		t.note(Unanswered, "", len(options), textOf(err))
-		return &options[t.random.IntN(len(options))]
-	case len(answer) == 0:
-		t.note(Vetoed, "", len(options), describe(options))
-		return nil
-	}
-	t.note(Asked, options[named[0]].group.ID, len(named), describe(options))
-	if len(named) == 1 {
-		return &options[named[0]]
-	}
-	return &options[named[t.random.IntN(len(named))]]
-}
-
-// request is the question as the expander receives it. It shares nodes and pods with the world;
-// neither side changes them.
-func (t *attempt) request(options []option) grpcexpander.Request {
-	request := grpcexpander.Request{Nodes: make(map[string]*v1.Node, len(t.templates))}
-	for id, template := range t.templates {
-		request.Nodes[id] = template.Node.Node
-	}
-	index := make(map[*v1.Pod]int, len(t.pods))
-	for _, o := range options {
-		sent := grpcexpander.Option{Group: o.group.ID, NodeCount: o.count, Pods: make([]int, 0, len(o.pods))}
-		for _, pod := range o.pods {
-			i, ok := index[pod]
-			if !ok {
-				i = len(request.Pods)
-				index[pod] = i
-				request.Pods = append(request.Pods, pod)
-			}
-			sent.Pods = append(sent.Pods, i)
-		}
-		request.Options = append(request.Options, sent)
-	}
-	return request
-}
-
-func describe(options []option) string {
-	out := make([]string, len(options))
-	for i, o := range options {
-		out[i] = fmt.Sprintf("%s:%d/%d", o.group.ID, o.count, len(o.pods))
-	}
-	return strings.Join(out, " ")
 }
 
 // scaleUpToMin increases groups below their minimum.

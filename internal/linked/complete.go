@@ -19,6 +19,7 @@ import (
 // as it was, so no guess draws a pod anywhere, and no pods need to be looked at. Labels that the
 // user chose to decide are not guessed.
 func (s *Sets[T, G]) completed() map[string]cloudprovider.Template {
+	s.notes = nil
 	if len(s.options.Labels) > 0 {
 		return nil
 	}
@@ -35,7 +36,8 @@ func (s *Sets[T, G]) completed() map[string]cloudprovider.Template {
 	if len(unseen) == 0 || len(unseen) == len(templates) {
 		return nil
 	}
-	completed, err := complete(templates, unseen, s.options)
+	completed, notes, err := complete(templates, unseen, s.options)
+	s.notes = notes
 	if err != nil {
 		klog.ErrorS(err, "Templates of empty node groups are compared as they are")
 		return nil
@@ -49,17 +51,21 @@ func fromCloud(t cloudprovider.Template) bool { return t.Node.Status.NodeInfo.Ku
 
 // complete returns what unseen templates are when what they lack is filled in, where there is
 // something to fill in.
-func complete(templates map[string]cloudprovider.Template, unseen map[string]bool, options nodegroupset.Options) (map[string]cloudprovider.Template, error) {
+func complete(templates map[string]cloudprovider.Template, unseen map[string]bool, options nodegroupset.Options) (
+	completed map[string]cloudprovider.Template, notes map[string]string, err error) {
 	shared := maps.Clone(templates)
 	if err := template.ShareCloud(shared); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	completions, err := template.Complete(shared, unseen, options, func(func(*v1.PodSpec) bool) {})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := map[string]cloudprovider.Template{}
+	out, notes := map[string]cloudprovider.Template{}, map[string]string{}
 	for id := range unseen {
+		if note := completions[id].Note; note != "" {
+			notes[id] = note
+		}
 		switch {
 		case completions[id].Template != nil:
 			out[id] = *completions[id].Template
@@ -67,5 +73,5 @@ func complete(templates map[string]cloudprovider.Template, unseen map[string]boo
 			out[id] = shared[id]
 		}
 	}
-	return out, nil
+	return out, notes, nil
 }

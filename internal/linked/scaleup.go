@@ -68,7 +68,7 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 		d.Asked = u.Asked
 		journal.split(d)
 		u.Deadlines.given(u.Groups, d.Groups)
-		klog.V(1).InfoS("Scale-up is planned for all pods with a topology spread", "chosen", d.Chosen, "need", d.Need, "asked", d.Asked, "pods", d.Pods, "podsLeft", d.PodsLeft, "groups", d.Groups)
+		klog.V(1).InfoS("Scale-up is planned for all pods of the set", "chosen", d.Chosen, "need", d.Need, "asked", d.Asked, "pods", d.Pods, "podsLeft", d.PodsLeft, "groups", d.Groups)
 		return p.Growth, nil
 	}
 	d := splitDecision{Chosen: u.Groups[0].Id(), Need: max(u.Asked, u.Need), Asked: u.Asked, Failed: failed}

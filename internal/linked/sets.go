@@ -38,6 +38,7 @@ type Sets[T comparable, G NodeGroup] struct {
 	rings   map[*string]*ring[G] // by the list of the index they are made of
 	first   map[string]string    // group to the first member of its set; groups on their own are missing
 	failed  map[string]string    // group to the reason why it is compared with none
+	notes   map[string]string    // group to what its template was completed with, or why it was not
 
 	declared declared
 }
@@ -93,6 +94,14 @@ func (s *Sets[T, G]) SetOf(id string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.first[id]
+}
+
+// NoteOf says from which group the template was completed by which a group was last compared, and with
+// what; it is empty if nothing was missing.
+func (s *Sets[T, G]) NoteOf(id string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notes[id]
 }
 
 // TemplateOf returns the node of the template a group was last compared by, which is the

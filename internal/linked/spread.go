@@ -13,9 +13,10 @@ import (
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
-// Spread is a scale-up for pods of which some have a topology spread over zones. The autoscaler
-// estimates nodes for the chosen group alone, and a spread lets only a few pods into one zone before
-// the others must follow: so it asks for one node where all pods together need fifteen.
+// Spread is a scale-up for pods of which some have a topology spread over zones, or run only on some
+// groups of a set. The autoscaler estimates nodes for the chosen group alone, and a spread lets only a
+// few pods into one zone before the others must follow: so it asks for one node where all pods
+// together need fifteen. Pods that run only in one zone get all nodes there, with all others.
 type Spread[G NodeGroup] struct {
 	Pods    []*v1.Pod // that the autoscaler helps now, the most important ones first
 	Options []Option
@@ -60,6 +61,9 @@ func Spreads(pods []*v1.Pod) bool { return slices.ContainsFunc(pods, spreadplan.
 // Plan works out what the members need. Without a plan, why says what is in the way: the pods then
 // get nodes as the autoscaler asks for them.
 func (s *Spread[G]) Plan() (plan *SpreadPlan[G], why string) {
+	if !Spreads(s.Pods) && s.alike() {
+		return nil, "all members take the same pods, and none has a topology spread"
+	}
 	chosen := s.Options[s.Chosen].Group
 	terms, policy, why := s.terms(chosen)
 	if why != "" {
@@ -91,6 +95,15 @@ func (s *Spread[G]) Plan() (plan *SpreadPlan[G], why string) {
 		return nil, why
 	}
 	return w.finish(result, splitDecision{Chosen: chosen, Failed: failed, Policy: policy})
+}
+
+// alike reports whether all members take as many pods as the chosen one.
+func (s *Spread[G]) alike() bool {
+	takes := map[string]int{}
+	for _, o := range s.Options {
+		takes[o.Group] = len(o.Pods)
+	}
+	return !slices.ContainsFunc(s.Members, func(g G) bool { return takes[g.Id()] != len(s.Options[s.Chosen].Pods) })
 }
 
 // completion is that of a split by the policy of a set, as spreadplan.Request.Terms.
@@ -155,7 +168,6 @@ func (s *Spread[G]) kinds() (keys map[*v1.Pod]string, kinds map[string]*spreadpl
 	}
 	maps.DeleteFunc(own, func(key string, _ *v1.Pod) bool { return key == "" || foreign[key] })
 	kinds = map[string]*spreadplan.Kind{}
-	spread := false
 	for _, key := range slices.Sorted(maps.Keys(own)) {
 		if owner := metav1.GetControllerOfNoCopy(own[key]); owner != nil && owner.Kind == "ProvisioningRequest" {
 			return nil, nil, "a ProvisioningRequest gets all of its nodes or none"
@@ -165,10 +177,9 @@ func (s *Spread[G]) kinds() (keys map[*v1.Pod]string, kinds map[string]*spreadpl
 			return nil, nil, why
 		}
 		kinds[key] = k
-		spread = spread || spreadplan.Spreads(own[key])
 	}
-	if !spread {
-		return nil, nil, "no topology spread"
+	if len(kinds) == 0 {
+		return nil, nil, "other sets take these pods too"
 	}
 	return keys, kinds, ""
 }

@@ -123,6 +123,14 @@ func (w *spreadWorld) skewed(pod *v1.Pod, nodes []Template) string {
 	return ""
 }
 
+// pinnedTo has pods run in one zone only.
+func pinnedTo(zone string, pods []*v1.Pod) []*v1.Pod {
+	for _, pod := range pods {
+		pod.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: zone}
+	}
+	return pods
+}
+
 func sizesOf(plan *SpreadPlan[*testGroup], why string) string {
 	if why != "" {
 		return why
@@ -233,7 +241,17 @@ func TestSpreadPlan(t *testing.T) {
 				w.Templates["a1"].Node.Status.Allocatable[v1.ResourceCPU] = resource.MustParse("4")
 			}, "a set with a policy of its own has nodes that take more pods than others",
 		},
-		{"no spread", spreadPods("web", 30, "1", 0, 1), three(1), nil, "no topology spread"},
+		{
+			"no spread", spreadPods("web", 30, "1", 0, 1), three(1), func(w *spreadWorld) {
+				w.Options = []Option{{"a", w.Pods}, {"b", w.Pods}, {"c", w.Pods}}
+			}, "all members take the same pods, and none has a topology spread",
+		},
+		{
+			"pods that run in one zone only, beside others", append(pinnedTo("b", spreadPods("bound", 1, "2", 0, 1)), spreadPods("free", 9, "2", 0, 1)...), three(0),
+			func(w *spreadWorld) {
+				w.Options = []Option{{"a", w.Pods[1:]}, {"b", w.Pods}, {"c", w.Pods[1:]}}
+			}, "a 0->4, b 0->3, c 0->3 for 10 pods",
+		},
 		{
 			"volumes", thirty(), three(1), func(w *spreadWorld) {
 				w.Pods[0].Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{}}}}

@@ -8,10 +8,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/explain"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
 	"github.com/evenkeel/evenkeel/topologyspread"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
@@ -37,13 +37,13 @@ type Group struct {
 }
 
 // OfRound is the cluster as a round of the pipeline sees it.
-func OfRound(nodes []predicates.Node, pods []*v1.Pod, groups []scaleup.Group) *Cluster {
+func OfRound(nodes []predicates.Node, pods []*v1.Pod, groups []autoscaler.Group) *Cluster {
 	c := &Cluster{Pending: pods, Groups: make(map[string]Group, len(groups))}
 	for _, n := range nodes {
 		c.Nodes = append(c.Nodes, topologyspread.Node(n))
 	}
 	for i := range groups {
-		if g := &groups[i]; g.Template != nil && g.Err == nil {
+		if g := &groups[i]; g.Template != nil {
 			c.Groups[g.ID] = Group{Template: *g.Template, Stuck: stuck(g), Room: max(0, g.Max-g.Target), Coming: g.Upcoming}
 		}
 	}
@@ -51,7 +51,7 @@ func OfRound(nodes []predicates.Node, pods []*v1.Pod, groups []scaleup.Group) *C
 }
 
 // stuck says why a group gets no node now.
-func stuck(g *scaleup.Group) string {
+func stuck(g *autoscaler.Group) string {
 	switch {
 	case g.Away != "":
 		return g.Away

@@ -11,7 +11,6 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 var stockOutModes = map[string]fake.StockOutMode{
@@ -48,17 +47,6 @@ func cloudGroup(name string, template *v1.Node, t *v1alpha1.NodeTimes) fake.Grou
 	setDuration(&g.ListDelay, t.ListDelay)
 	setDuration(&g.TerminationTime, t.TerminationTime)
 	return g
-}
-
-// startupTimes are what the groups' nodes take from their order until they register and until pods
-// run on them. A second stands for none at all, which would mean that it is not known.
-func startupTimes(groups []fake.Group) map[string]scaleup.StartupTime {
-	times := make(map[string]scaleup.StartupTime, len(groups))
-	for _, g := range groups {
-		registered := g.BootTime + g.RegistrationDelay
-		times[g.ID] = scaleup.StartupTime{Registered: registered, Ready: max(time.Second, registered+g.ReadyDelay)}
-	}
-	return times
 }
 
 // inlineGroup is a group written out in the scenario.

@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // cluster is the state of an API server: nodes, and pods, bound or pending.
@@ -51,7 +51,7 @@ type pod struct {
 	node     *node       // nil: pending
 	life     *podLife
 	// why and reason are set for a pod that no node is ordered for.
-	why    scaleup.Why
+	why    autoscaler.Why
 	reason string
 }
 

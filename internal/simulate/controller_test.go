@@ -13,8 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/scaledown"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 )
 
 // TestReplicaSetsDeleteInTheOrderOfTheirController compares pods two by two: the
@@ -102,7 +101,7 @@ func nightly(seed uint64, nodes int) *Setup {
 	r := rand.New(rand.NewPCG(seed, 9))
 	s := &Setup{
 		Name: "nightly", Duration: 24 * time.Hour, ScanInterval: DefaultTerminationTime,
-		Options: scaleup.Options{SequentialResize: true}, ScaleDown: &scaledown.Options{Seed: seed, MaxDrainParallelism: 5},
+		Options: Options{}, ScaleDown: &removal.Options{Seed: seed, MaxDrainParallelism: 5},
 	}
 	most := int32(40)
 	machine := &v1alpha1.ScenarioMachine{Name: "m", Resources: v1.ResourceList{

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/scaledown"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 )
 
 // wholeDay is a fleet over 24 hours: every workload grows and shrinks between a
@@ -17,8 +17,7 @@ import (
 func wholeDay(groups, pods, kinds int) *Setup {
 	s := fleet(groups, pods, kinds)
 	s.Duration = 24 * time.Hour
-	s.Options.SequentialResize = true
-	s.ScaleDown = &scaledown.Options{MaxParallelism: 50, MaxDrainParallelism: 10}
+	s.ScaleDown = &removal.Options{MaxParallelism: 50, MaxDrainParallelism: 10}
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
 		full := w.Steps[0].Replicas

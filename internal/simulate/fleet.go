@@ -7,15 +7,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
-// Moment is what a round of a run sees.
+// Moment is what a loop of a run sees.
 type Moment struct {
 	// Groups are the node groups by name, with the templates that are compared: from nodes, from the
 	// cloud, and completed ones.
-	Groups []scaleup.Group
+	Groups []autoscaler.Group
 	// Nodes are the registered nodes, each with the pods on it.
 	Nodes []predicates.Node
 	// Pending are the pods that nodes are ordered for, in order of arrival.
@@ -50,15 +50,17 @@ func See(ctx context.Context, setup *Setup, at time.Duration) (*Moment, error) {
 	if err := s.settle(); err != nil {
 		return nil, err
 	}
-	seen := s.seenCluster(s.cluster.helped())
-	world, err := s.scaler.Survey(ctx, s.clock.Now(), seen)
+	survey, err := s.survey(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", setup.Name, err)
 	}
-	return &Moment{Groups: world.Groups, Nodes: seen.Nodes, Pending: seen.Pending, Checker: s.checker}, nil
+	return &Moment{Groups: survey.Groups, Nodes: s.cluster.seen(), Pending: survey.Pending, Checker: s.checker}, nil
 }
 
-// seenCluster returns the cluster as a round sees it, with the pending pods.
-func (s *simulation) seenCluster(pending []*pod) scaleup.Cluster {
-	return scaleup.Cluster{Nodes: s.cluster.seen(), Pending: objectsOf(pending), DaemonSets: s.setup.DaemonSets, Shifts: s.setup.Shifts}
+// survey is what a loop would see now.
+func (s *simulation) survey(ctx context.Context) (*autoscaler.Survey, error) {
+	if s.planner != nil {
+		return s.planner.survey(ctx)
+	}
+	return s.model.ca.Survey()
 }

@@ -3,7 +3,7 @@ package simulate
 import (
 	"slices"
 
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
 
 // ledger counts the nodes that were ordered and given back, by group.
@@ -18,7 +18,7 @@ type ledger struct {
 type account struct {
 	before, ordered, removed int
 	// outcome is the latest of the most informative outcomes so far.
-	outcome scaleup.GroupOutcome
+	outcome autoscaler.GroupOutcome
 	// split is the scale-up that the outcome is from, if it balanced several groups.
 	split *split
 	// template is the source of the template when the group last grew or, if it has not, in the
@@ -39,7 +39,7 @@ func (l *ledger) open(group string, size int) {
 	l.groups[group] = &account{before: size}
 }
 
-func (l *ledger) book(r *scaleup.Round) {
+func (l *ledger) book(r *autoscaler.ScaleUp) {
 	if r.Grew() > 0 {
 		l.scaleUps++
 	}
@@ -66,7 +66,7 @@ func (l *ledger) book(r *scaleup.Round) {
 	for _, a := range r.Attempts {
 		grown[a.Group] = true
 	}
-	for _, g := range r.World.Groups {
+	for _, g := range r.Survey.Groups {
 		if a := l.groups[g.ID]; grown[g.ID] || a.ordered == 0 {
 			a.template = g.TemplateFrom
 		}
@@ -74,18 +74,18 @@ func (l *ledger) book(r *scaleup.Round) {
 }
 
 // telling ranks outcomes by how much they explain the size of a group.
-var telling = map[scaleup.Outcome]int{
-	scaleup.GroupIdle:      1,
-	scaleup.GroupTakesNone: 2,
-	scaleup.GroupSkipped:   3,
-	scaleup.GroupNotChosen: 3,
-	scaleup.GroupPartner:   4,
-	scaleup.GroupRefused:   5,
-	scaleup.GroupGrows:     5,
-	groupShrinks:           5,
+var telling = map[autoscaler.Outcome]int{
+	autoscaler.GroupIdle:      1,
+	autoscaler.GroupTakesNone: 2,
+	autoscaler.GroupSkipped:   3,
+	autoscaler.GroupNotChosen: 3,
+	autoscaler.GroupPartner:   4,
+	autoscaler.GroupRefused:   5,
+	autoscaler.GroupGrows:     5,
+	groupShrinks:              5,
 }
 
-func (a *account) explain(g scaleup.GroupOutcome, by *split) {
+func (a *account) explain(g autoscaler.GroupOutcome, by *split) {
 	if telling[g.Outcome] >= telling[a.outcome.Outcome] {
 		a.outcome, a.split = g, by
 	}

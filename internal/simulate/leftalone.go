@@ -6,12 +6,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
 
 // setAside are pods that the autoscaler orders no node for, until they are reported.
 type setAside struct {
-	filter scaleup.PodFilter
+	filter autoscaler.PodFilter
 	fresh  []*pod // not reported yet
 	any    bool   // there was one
 	// outside are daemon set and static pods that do not run: they are not counted.
@@ -28,9 +28,9 @@ func (a *setAside) sort(p *pod) {
 // mayBeBound reports whether the simulated scheduler considers a pod.
 func (p *pod) mayBeBound() bool {
 	switch p.why {
-	case scaleup.Gated, scaleup.BeingDeleted:
+	case autoscaler.Gated, autoscaler.BeingDeleted:
 		return false
-	case scaleup.OtherScheduler:
+	case autoscaler.OtherScheduler:
 		return p.object.Spec.SchedulerName == "" || p.object.Spec.SchedulerName == v1.DefaultSchedulerName
 	default:
 		return true

@@ -97,7 +97,7 @@ func (l *loader) load() (*Setup, error) {
 	l.add(errs...)
 	l.setup.Options = options
 	l.setup.LeftAlone = leftAlone(&s.Options)
-	l.setup.ScaleDown = scaleDownOptions(&s.Options, options)
+	l.setup.ScaleDown = scaleDownOptions(&s.Options)
 	l.setup.Mode, l.setup.Seed, l.setup.Salvo = Mode(s.Autoscaler.Mode), s.Options.RandomSeed, s.Options.SalvoScaleUp
 	l.setup.Expect = s.Expect
 	for _, read := range []func() error{l.readScheduler, l.readGroups, l.readNodes, l.readPods, l.readDaemonSets, l.readStorage} {
@@ -116,6 +116,7 @@ func (l *loader) load() (*Setup, error) {
 	addFaults(&l.setup.Cloud, &s.Faults)
 	l.setup.Shifts = zonalShifts(s.Faults.ZonalShifts)
 	l.checkNodes()
+	l.setup.startAtNewest()
 	l.setup.Storage = l.storage.all()
 	l.limitVolumes()
 	if len(l.problems) == 0 {

@@ -2,7 +2,9 @@ package simulate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,7 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // Mode is which autoscaler decides in a run.
@@ -36,10 +38,12 @@ type model struct {
 	s       *simulation
 	ca      *autoscaler.Autoscaler
 	sidecar *steersman // nil but for Sidecar
+
+	annotated map[string]annotated // by zone
 }
 
 func newModel(s *simulation) (*model, error) {
-	m := &model{s: s}
+	m := &model{s: s, annotated: map[string]annotated{}}
 	options, err := m.options()
 	if err != nil {
 		return nil, err
@@ -74,14 +78,26 @@ func (m *model) options() (autoscaler.Options, error) {
 		MaxNodesTotal: o.Limits.MaxNodesTotal, MaxNodesPerScale: o.Limits.MaxNodesPerScaleUp, Quotas: quotasOf(&o.Limits),
 		Balance: !o.DisableBalancing && setup.Mode != Sidecar, Backoff: o.Backoff, Strategies: &chain,
 		StartupTaints: o.StartupTaints, Packing: autoscaler.PluginsOf(m.s.checker), Salvo: setup.Salvo,
+		Similarity: o.Similarity, Cloud: setup.cloud(),
 	}
 	if setup.Mode == Linked && out.Balance {
-		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.DisableSpreadSplit}
-		if down := setup.ScaleDown; down != nil {
-			out.Linked.MaxBalanceDeferral = down.MaxBalanceDeferral
+		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.DisableSpreadSplit, MaxBalanceDeferral: o.MaxBalanceDeferral}
+	}
+	out.Removal, out.Checker = setup.ScaleDown, m.s.checker
+	return out, nil
+}
+
+// cloud is as the providerIDs of the scenario's nodes and templates begin; empty where none has one.
+func (s *Setup) cloud() string {
+	for i := range s.Cloud.Groups {
+		g := &s.Cloud.Groups[i]
+		for _, n := range append([]*v1.Node{g.Template.Node}, g.Nodes...) {
+			if scheme, _, found := strings.Cut(n.Spec.ProviderID, "://"); found {
+				return scheme
+			}
 		}
 	}
-	return out, nil
+	return ""
 }
 
 // strategies are those of --expander; what they find equal is drawn.
@@ -97,7 +113,7 @@ func (m *model) strategies(chain expander.Chain) (expander.Chain, error) {
 }
 
 // quotasOf are the limits over several groups.
-func quotasOf(l *scaleup.Limits) []autoscaler.Quota {
+func quotasOf(l *Limits) []autoscaler.Quota {
 	everywhere := func(string, *v1.Node) bool { return true }
 	var out []autoscaler.Quota
 	add := func(name string, counts func(string, *v1.Node) bool, resource string, limit int64) {
@@ -116,15 +132,54 @@ func quotasOf(l *scaleup.Limits) []autoscaler.Quota {
 				return slices.Contains(q.Groups, group) || zone != "" && slices.Contains(q.Zones, zone)
 			}
 		}
-		add(q.Name, counts, autoscaler.QuotaNodes, q.Nodes)
-		add(q.Name, counts, autoscaler.QuotaCores, q.MilliCPU/1000)
-		add(q.Name, counts, autoscaler.QuotaMemory, q.Memory)
+		if q.Nodes != nil {
+			add(q.Name, counts, autoscaler.QuotaNodes, *q.Nodes)
+		}
+		if q.Cores != nil {
+			add(q.Name, counts, autoscaler.QuotaCores, *q.Cores)
+		}
+		if q.Memory != nil {
+			add(q.Name, counts, autoscaler.QuotaMemory, q.Memory.Value())
+		}
 	}
 	return out
 }
 
-// Nodes implements autoscaler.World.
-func (m *model) Nodes() []predicates.Node { return m.s.cluster.seen() }
+// Nodes implements autoscaler.World. While a zone is shifted away, a node of it is annotated, as users
+// of a linked build do.
+func (m *model) Nodes() []predicates.Node {
+	nodes := m.s.cluster.seen()
+	marks := m.s.shiftsNow()
+	if m.s.setup.Mode != Linked || len(marks) == 0 {
+		return nodes
+	}
+	nodes = slices.Clone(nodes)
+	for _, mark := range marks {
+		at := slices.IndexFunc(nodes, func(n predicates.Node) bool { return nodegroupset.ZoneOf(n.Node) == mark.Value })
+		if at >= 0 {
+			nodes[at].Node = m.annotate(nodes[at].Node, mark)
+		}
+	}
+	return nodes
+}
+
+// annotate is the same object again for the same node and mark.
+func (m *model) annotate(node *v1.Node, mark zonalshift.Mark) *v1.Node {
+	if known := m.annotated[mark.Value]; known.node == node {
+		return known.marked
+	}
+	marked := *node
+	marked.Annotations = maps.Clone(node.Annotations)
+	if marked.Annotations == nil {
+		marked.Annotations = map[string]string{}
+	}
+	marked.Annotations[autoscaler.ZonalShiftAnnotation] = "true"
+	m.annotated[mark.Value] = annotated{node, &marked}
+	return &marked
+}
+
+// annotated is a node with the mark of a zone that is shifted away.
+type annotated struct{ node, marked *v1.Node }
 
 // Pending implements autoscaler.World.
 func (m *model) Pending() []*v1.Pod { return objectsOf(m.s.cluster.helped()) }
@@ -145,19 +200,12 @@ func (m *model) SetDeleting(name string, deleting bool) {
 // Restarted implements autoscaler.World: the model's process never ends.
 func (m *model) Restarted() {}
 
-// round runs one loop.
-func (m *model) round() ([]scaleup.Round, error) {
+// loop runs one loop.
+func (m *model) loop() (autoscaler.Report, error) {
 	if m.sidecar != nil {
 		m.sidecar.look()
 	}
-	report, err := m.ca.Loop()
-	if err != nil {
-		return nil, err
-	}
-	if report.Err != nil {
-		return nil, report.Err
-	}
-	return report.Rounds, nil
+	return m.ca.Loop()
 }
 
 // next is when a loop may decide otherwise without any event.

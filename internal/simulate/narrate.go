@@ -7,18 +7,18 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
 
 // narrate adds the rows of a round. A round with the same results as an earlier one adds none.
-func (s *simulation) narrate(at time.Duration, r *scaleup.Round) {
+func (s *simulation) narrate(at time.Duration, r *autoscaler.ScaleUp) {
 	s.narrateShift(at, r)
 	for _, repair := range r.Repairs {
 		s.tellRepair(at, repair)
 	}
 	s.reportAttempts(at, r)
 	for _, p := range r.Decision.Pods {
-		if p.Outcome == scaleup.PodsUnhelped {
+		if p.Outcome == autoscaler.PodsUnhelped {
 			row := s.timeline.once(at, v1alpha1.RowUnhelped, unhelped(p))
 			row.Pods, row.Example, row.Reason, row.Rejections = p.Count, p.Example, steady(p.Reason), rejections(p)
 		}
@@ -28,7 +28,7 @@ func (s *simulation) narrate(at time.Duration, r *scaleup.Round) {
 	}
 }
 
-func (s *simulation) tellRepair(at time.Duration, repair scaleup.Repair) {
+func (s *simulation) tellRepair(at time.Duration, repair autoscaler.Repair) {
 	var row *v1alpha1.TimelineRow
 	if repair.Err != nil {
 		row = s.timeline.add(at, v1alpha1.RowRepair, "%s: %s: %v", repair.Group, repair.Reason, repair.Err)
@@ -41,7 +41,7 @@ func (s *simulation) tellRepair(at time.Duration, repair scaleup.Repair) {
 	row.Faults = s.faults.on(at, repair.Group)
 }
 
-func rejections(p scaleup.PodOutcome) []v1alpha1.Rejection {
+func rejections(p autoscaler.PodOutcome) []v1alpha1.Rejection {
 	var all []v1alpha1.Rejection
 	for _, r := range p.Rejections {
 		all = append(all, v1alpha1.Rejection(r))
@@ -49,7 +49,7 @@ func rejections(p scaleup.PodOutcome) []v1alpha1.Rejection {
 	return all
 }
 
-func unhelped(p scaleup.PodOutcome) string {
+func unhelped(p autoscaler.PodOutcome) string {
 	return fmt.Sprintf("%s: %s", moreLikeIt(p.Example, p.Count), steady(p.Reason))
 }
 
@@ -62,9 +62,9 @@ func moreLikeIt(example string, pods int) string {
 }
 
 // reportAttempts adds the rows of each try: how the groups grew, and the errors of the cloud.
-func (s *simulation) reportAttempts(at time.Duration, r *scaleup.Round) {
+func (s *simulation) reportAttempts(at time.Duration, r *autoscaler.ScaleUp) {
 	sizes, reasons := map[string]int{}, map[string]string{}
-	for _, g := range r.World.Groups {
+	for _, g := range r.Survey.Groups {
 		sizes[g.ID] = g.Target
 	}
 	for _, o := range r.Decision.Groups {
@@ -103,7 +103,7 @@ func (s *simulation) reportAttempts(at time.Duration, r *scaleup.Round) {
 }
 
 // reportError adds the row of a group whose increase returned an error.
-func (s *simulation) reportError(at time.Duration, a scaleup.Attempt) {
+func (s *simulation) reportError(at time.Duration, a autoscaler.Attempt) {
 	var row *v1alpha1.TimelineRow
 	if a.Grew == 0 {
 		row = s.timeline.add(at, v1alpha1.RowRefused, "%s +%d: %v", a.Group, a.Delta, a.Err)
@@ -123,7 +123,7 @@ func resized(group string, from, by int) v1alpha1.GroupChange {
 
 func arrow(c v1alpha1.GroupChange) string { return fmt.Sprintf("%s %d→%d", c.Name, *c.From, *c.To) }
 
-func scaleUpReport(r *scaleup.Round, try []scaleup.Attempt) *v1alpha1.ScaleUpReport {
+func scaleUpReport(r *autoscaler.ScaleUp, try []autoscaler.Attempt) *v1alpha1.ScaleUpReport {
 	d := &r.Decision
 	out := &v1alpha1.ScaleUpReport{Try: try[0].Try, Needed: d.Need, Unplaced: d.Unplaced, Chosen: d.Chosen}
 	for _, a := range try {
@@ -142,17 +142,17 @@ func scaleUpReport(r *scaleup.Round, try []scaleup.Attempt) *v1alpha1.ScaleUpRep
 }
 
 // helped counts the pods a round ordered nodes for.
-func helped(r *scaleup.Round) int {
+func helped(r *autoscaler.ScaleUp) int {
 	n := 0
 	for _, p := range r.Decision.Pods {
-		if p.Outcome == scaleup.PodsHelped {
+		if p.Outcome == autoscaler.PodsHelped {
 			n += p.Count
 		}
 	}
 	return n
 }
 
-func grew(a scaleup.Attempt) string {
+func grew(a autoscaler.Attempt) string {
 	if a.Grew < a.Delta {
 		return fmt.Sprintf("grew by %d", a.Grew)
 	}
@@ -160,7 +160,7 @@ func grew(a scaleup.Attempt) string {
 }
 
 // why describes the purpose of a try and how the expander chose.
-func why(r *scaleup.Round, try []scaleup.Attempt) string {
+func why(r *autoscaler.ScaleUp, try []autoscaler.Attempt) string {
 	asked, came := 0, 0
 	for _, a := range try {
 		asked += a.Delta

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // populate makes the initial cluster: nodes, and the pods on them.
@@ -87,7 +88,7 @@ func (s *simulation) adopt(object *v1.Pod) error {
 	if n != nil && object.DeletionTimestamp != nil {
 		s.leavers = append(s.leavers, leaver{p, gracePeriod(object)})
 	}
-	if nominated := s.cluster.byName[object.Status.NominatedNodeName]; p.why == scaleup.Nominated && nominated != nil {
+	if nominated := s.cluster.byName[object.Status.NominatedNodeName]; p.why == autoscaler.Nominated && nominated != nil {
 		s.cluster.bind(p, nominated) // it waits for nothing but the end of others
 		s.cluster.leaveQueue((*pod).runs)
 	}
@@ -104,13 +105,22 @@ func (s *Setup) RegisteredNodes(cloud *fake.Cloud) []*v1.Node {
 	return objects
 }
 
-// registered returns a node of the cloud with the changes of RegistersAs.
+// kubeletVersion is what kubelets report that say nothing else.
+const kubeletVersion = "v1.36.3"
+
+// registered returns a node of the cloud as its kubelet reports it, with the changes of RegistersAs.
 func (s *Setup) registered(object *v1.Node) *v1.Node {
+	turned := *object
+	if turned.Status.NodeInfo.KubeletVersion == "" {
+		turned.Status.NodeInfo.KubeletVersion = kubeletVersion
+	}
+	if !turned.CreationTimestamp.After(epoch) {
+		aged(&turned)
+	}
 	like := s.RegistersAs[object.Annotations[fake.GroupAnnotation]]
 	if like == nil {
-		return object
+		return &turned
 	}
-	turned := *object
 	turned.Labels = maps.Clone(like.Labels)
 	turned.Labels[v1.LabelHostname] = object.Name
 	turned.Status.Capacity, turned.Status.Allocatable = like.Status.Capacity, like.Status.Allocatable
@@ -121,6 +131,24 @@ func (s *Setup) registered(object *v1.Node) *v1.Node {
 		}
 	}
 	return &turned
+}
+
+// startAge is for how long nodes of the start have been what they are, unless they say otherwise.
+const startAge = time.Hour
+
+// aged has a node of the start be what it is for a while: Cluster Autoscaler makes no template of a
+// node that has just become ready.
+func aged(n *v1.Node) {
+	before := metav1.Time{Time: epoch.Add(-startAge)}
+	if n.CreationTimestamp.After(before.Time) {
+		n.CreationTimestamp = before
+	}
+	n.Status.Conditions = slices.Clone(n.Status.Conditions)
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.LastTransitionTime.Time.Equal(epoch) {
+			c.LastTransitionTime = before
+		}
+	}
 }
 
 // register adds a node of the cloud.

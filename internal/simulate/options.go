@@ -14,43 +14,70 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/scaledown"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 const gib = 1 << 30
 
 var policiesPath = specPath.Child("policies")
 
-// scalerOptions converts the options of the document, already checked by Validate, and its quotas
-// to those of the pipeline.
-func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) {
+// Options are those of the autoscaler. The zero value has Cluster Autoscaler's defaults, except that
+// similar groups are balanced and that cores and memory are not limited.
+type Options struct {
+	// DisableBalancing leaves the chosen group alone (--balance-similar-node-groups=false).
+	DisableBalancing bool
+	// DisableSpreadSplit gives pods with a topology spread nodes as Cluster Autoscaler asks for them.
+	DisableSpreadSplit bool
+	Similarity         nodegroupset.Options
+	Expander           expander.Chain // the zero value is that of expander.Default
+	Limits             Limits
+	Backoff            backoff.Options
+	ZonalShift         zonalshift.Options // of the sidecar
+	// MaxNodeProvisionTime is how long an ordered node may take; 0 is Cluster Autoscaler's default.
+	MaxNodeProvisionTime time.Duration
+	StartupTaints        []string
+	// MaxBalanceDeferral is how long a node that may go waits for its set: see deferral.Limit.
+	MaxBalanceDeferral *time.Duration
+}
+
+// Limits bound growth. A zero number means no limit.
+type Limits struct {
+	MaxNodesPerScaleUp int
+	MaxNodesTotal      int
+	MaxCoresTotal      int64
+	MaxMemoryTotal     int64 // bytes
+	Quotas             []v1alpha1.ScenarioQuota
+}
+
+// scalerOptions converts the options of the document, already checked by Validate, and its quotas.
+func scalerOptions(s *v1alpha1.ScenarioSpec) (Options, field.ErrorList) {
 	o, at := &s.Options, specPath.Child("options")
 	var errs field.ErrorList
 	cores, _ := parseTotal(o.CoresTotal) // checked by Validate
 	memory, _ := parseTotal(o.MemoryTotal)
-	out := scaleup.Options{
-		SequentialResize:   true, // the same file gives the same bytes
+	out := Options{
 		DisableBalancing:   o.BalanceSimilarNodeGroups != nil && !*o.BalanceSimilarNodeGroups,
 		DisableSpreadSplit: o.SpreadAwareSplit != nil && !*o.SpreadAwareSplit,
-		Limits: scaleup.Limits{
+		Limits: Limits{
 			MaxNodesPerScaleUp: int(o.MaxNodesPerScaleup),
 			MaxNodesTotal:      int(o.MaxNodesTotal),
 			MaxCoresTotal:      cores,
 			MaxMemoryTotal:     min(memory, math.MaxInt64/gib) * gib,
+			Quotas:             s.Quotas,
 		},
-		StartupTaints: o.StartupTaints,
+		StartupTaints:      o.StartupTaints,
+		MaxBalanceDeferral: durationIfGiven(o.MaxBalanceDeferral),
 	}
 	setDuration(&out.Backoff.Initial, o.InitialNodeGroupBackoffDuration)
 	setDuration(&out.Backoff.Max, o.MaxNodeGroupBackoffDuration)
 	setDuration(&out.Backoff.Reset, o.NodeGroupBackoffResetTimeout)
 	setDuration(&out.MaxNodeProvisionTime, o.MaxNodeProvisionTime)
-	for _, q := range s.Quotas {
-		out.Limits.Quotas = append(out.Limits.Quotas, pipelineQuota(q))
-	}
 	out.Similarity, errs = similarity(o, at)
 	out.Similarity = nodegroupset.ParseGroupLabel(s.GroupLabel).Ignoring(out.Similarity)
 	shift, refused := zonalShiftOptions(&o.ZonalShiftOptions, at)
@@ -70,18 +97,15 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (scaleup.Options, field.ErrorList) 
 
 // scaleDownOptions converts the options of the document, already checked by Validate, to those of
 // scale-down; nil if it is off.
-func scaleDownOptions(o *v1alpha1.ScenarioOptions, up scaleup.Options) *scaledown.Options {
+func scaleDownOptions(o *v1alpha1.ScenarioOptions) *removal.Options {
 	if !o.ScaleDownEnabled {
 		return nil
 	}
 	off := func(skip *bool) bool { return skip != nil && !*skip }
-	out := &scaledown.Options{
-		DisableBalancing:       up.DisableBalancing,
-		Similarity:             up.Similarity,
+	out := &removal.Options{
 		UnneededTime:           durationIfGiven(o.ScaleDownUnneededTime),
 		UnreadyTime:            durationIfGiven(o.ScaleDownUnreadyTime),
 		DelayAfterAdd:          durationIfGiven(o.ScaleDownDelayAfterAdd),
-		MaxBalanceDeferral:     durationIfGiven(o.MaxBalanceDeferral),
 		AllowSystemPods:        off(o.SkipNodesWithSystemPods),
 		AllowLocalStorage:      off(o.SkipNodesWithLocalStorage),
 		AllowCustomControllers: off(o.SkipNodesWithCustomControllerPods),
@@ -100,8 +124,8 @@ func scaleDownOptions(o *v1alpha1.ScenarioOptions, up scaleup.Options) *scaledow
 	return out
 }
 
-func leftAlone(o *v1alpha1.ScenarioOptions) scaleup.PodFilter {
-	return scaleup.PodFilter{
+func leftAlone(o *v1alpha1.ScenarioOptions) autoscaler.PodFilter {
+	return autoscaler.PodFilter{
 		ExpendablePriorityCutoff: o.ExpendablePodsPriorityCutoff,
 		BypassedSchedulers:       o.BypassedSchedulerNames,
 		AllowedSchedulers:        o.AllowedSchedulerNames,
@@ -114,7 +138,7 @@ func parseThreshold(text string) (int64, error) {
 		return 0, err
 	}
 	share, err := strconv.ParseFloat(text, 64)
-	return int64(math.Round(share * scaledown.Whole)), err
+	return int64(math.Round(share * removal.Whole)), err
 }
 
 func durationIfGiven(d *metav1.Duration) *time.Duration {
@@ -122,20 +146,6 @@ func durationIfGiven(d *metav1.Duration) *time.Duration {
 		return nil
 	}
 	return &d.Duration
-}
-
-func pipelineQuota(q v1alpha1.ScenarioQuota) scaleup.Quota {
-	out := scaleup.Quota{Name: q.Name, Groups: q.Groups, Zones: q.Zones}
-	if q.Nodes != nil {
-		out.Nodes = *q.Nodes
-	}
-	if q.Cores != nil {
-		out.MilliCPU = min(*q.Cores, math.MaxInt64/1000) * 1000
-	}
-	if q.Memory != nil {
-		out.Memory = q.Memory.Value()
-	}
-	return out
 }
 
 // similarity converts the similarity options to those of package nodegroupset, which checks them.

@@ -18,10 +18,9 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaledown"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // world draws a small scenario: groups of two machine types in three zones,
@@ -31,7 +30,7 @@ func world(t *rapid.T) *Setup {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Setup{Name: "random", Duration: 40 * time.Minute, Options: scaleup.Options{Expander: chain}}
+	s := &Setup{Name: "random", Duration: 40 * time.Minute, Options: Options{Expander: chain}}
 	s.Options.DisableBalancing = rapid.IntRange(0, 4).Draw(t, "balancing off") == 0
 	for i := range rapid.IntRange(1, 5).Draw(t, "groups") {
 		s.Cloud.Groups = append(s.Cloud.Groups, drawGroup(t, i))
@@ -54,9 +53,9 @@ func drawScaleDown(t *rapid.T, s *Setup) {
 		d := time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Minute
 		return &d
 	}
-	s.ScaleDown = &scaledown.Options{
-		DisableBalancing: s.Options.DisableBalancing,
-		UnneededTime:     minutes("unneeded time", 5), DelayAfterAdd: minutes("delay after add", 3), MaxBalanceDeferral: minutes("deferral", 5),
+	s.Options.MaxBalanceDeferral = minutes("deferral", 5)
+	s.ScaleDown = &removal.Options{
+		UnneededTime: minutes("unneeded time", 5), DelayAfterAdd: minutes("delay after add", 3),
 		MaxDrainParallelism: rapid.IntRange(0, 3).Draw(t, "drains"),
 	}
 }
@@ -110,7 +109,7 @@ func drawQuota(t *rapid.T, s *Setup) {
 	zones := []string{s.Cloud.Groups[0].Template.Node.Labels[v1.LabelTopologyZone]}
 	q := v1alpha1.ScenarioQuota{Name: "q", Zones: zones, Nodes: &nodes}
 	s.Cloud.Quotas = cloudQuotas([]v1alpha1.ScenarioQuota{q})
-	s.Options.Limits.Quotas = []scaleup.Quota{pipelineQuota(q)}
+	s.Options.Limits.Quotas = []v1alpha1.ScenarioQuota{q}
 }
 
 func drawFaults(t *rapid.T, s *Setup) {
@@ -215,7 +214,7 @@ func TestScaleDownKeepsMinimums(t *testing.T) {
 		for _, g := range setup.Cloud.Groups {
 			least[g.ID] = g.MinSize
 		}
-		var seen *scaledown.Decision
+		var seen *removal.Decision
 		play(t, setup, func(s *simulation) {
 			if s.lastDown == seen {
 				return

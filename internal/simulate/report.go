@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // report summarizes the run and checks the scenario's expectations.
@@ -55,10 +55,10 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 			ready.add(n.group)
 		}
 	}
-	observed := map[string]*scaleup.Group{}
+	observed := map[string]*autoscaler.Group{}
 	if s.last != nil {
-		for i := range s.last.World.Groups {
-			observed[s.last.World.Groups[i].ID] = &s.last.World.Groups[i]
+		for i := range s.last.Survey.Groups {
+			observed[s.last.Survey.Groups[i].ID] = &s.last.Survey.Groups[i]
 		}
 	}
 	sets, numberOf, err := s.sets(observed)

@@ -63,8 +63,8 @@ func (s *simulation) look() error {
 		g := &s.setup.Cloud.Groups[i]
 		like, blocked := &g.Template, false
 		if s.last != nil {
-			for j := range s.last.World.Groups {
-				if o := &s.last.World.Groups[j]; o.ID == g.ID {
+			for j := range s.last.Survey.Groups {
+				if o := &s.last.Survey.Groups[j]; o.ID == g.ID {
 					blocked = o.BackedOffUntil.After(s.clock.Now()) || o.Away != ""
 					if o.Template != nil {
 						like = o.Template

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,31 +10,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
-	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaledown"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // groupShrinks is the outcome of a group from which nodes were removed.
-const groupShrinks scaleup.Outcome = "Shrinks"
+const groupShrinks autoscaler.Outcome = "Shrinks"
 
-// scaleDown lets scale-down look, after a round of scale-up that did not fail. It
-// returns nil if there is none.
-func (s *simulation) scaleDown(ctx context.Context, up *scaleup.Round, upErr error) (*scaledown.Round, error) {
-	if s.remover == nil || upErr != nil {
-		return nil, nil //nolint:nilerr // scale-up reports its error itself
-	}
-	s.progress.step(predicates.Step{Doing: "looking for unneeded nodes"})
-	down, err := s.remover.Round(ctx, up)
-	if err != nil {
-		return nil, fmt.Errorf("scale-down: %w", err)
-	}
-	return &down, nil
-}
-
-// book reports and carries out the decisions of scale-down.
-func (s *simulation) book(at time.Duration, down *scaledown.Round, err error) {
+// book reports what scale-down has decided and done.
+func (s *simulation) book(at time.Duration, down *autoscaler.ScaleDown, err error) {
 	if err != nil {
 		s.timeline.roundFailed(at, err, s.faults.behind(at, err))
 	}
@@ -44,13 +28,11 @@ func (s *simulation) book(at time.Duration, down *scaledown.Round, err error) {
 	}
 	s.lastDown = &down.Decision
 	for _, o := range down.Decision.Nodes {
-		s.cluster.byName[o.Node].unneeded = o.Outcome.Unneeded()
+		if n := s.cluster.byName[o.Node]; n != nil {
+			n.unneeded = o.Outcome.Unneeded()
+		}
 	}
-	moved := 0
-	for _, name := range down.Gone() {
-		moved += s.retire(s.cluster.byName[name])
-	}
-	s.narrateScaleDown(at, down, moved)
+	s.narrateScaleDown(at, down, s.takeMoved())
 	s.ledger.bookScaleDown(down)
 	if len(down.Attempts) > 0 {
 		s.stirred = true
@@ -60,16 +42,22 @@ func (s *simulation) book(at time.Duration, down *scaledown.Round, err error) {
 	}
 }
 
-// retire cordons a node that is being removed and makes its pods pending again; it returns their
-// number.
-func (s *simulation) retire(n *node) int {
+// takeMoved is how many pods have lost their nodes to scale-down since it was last called.
+func (s *simulation) takeMoved() int {
+	moved := s.moved
+	s.moved = 0
+	return moved
+}
+
+// retire cordons a node that is being removed and makes its pods pending again.
+func (s *simulation) retire(n *node) {
 	n.leaving, n.ready, n.downSince = true, false, time.Time{}
 	s.history.removed(n.object.Name)
 	n.object = toBeDeleted(n.object)
 	moved := s.cluster.evictFrom(n)
 	s.cluster.changed(n)
 	s.reshuffle = s.reshuffle || moved > 0
-	return moved
+	s.moved += moved
 }
 
 // keep takes back that a node is being removed.
@@ -93,12 +81,12 @@ func toBeDeleted(n *v1.Node) *v1.Node {
 
 // narrateScaleDown reports which groups shrank and why, what the cloud refused, and which groups
 // wait.
-func (s *simulation) narrateScaleDown(at time.Duration, down *scaledown.Round, moved int) {
+func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDown, moved int) {
 	var shrunk []v1alpha1.GroupChange
 	nodes, waited := 0, waitedFor(down)
 	for _, a := range down.Attempts {
 		if a.Shrank > 0 {
-			c := resized(a.Group, sizeBefore(down.World, a.Group), -a.Shrank)
+			c := resized(a.Group, sizeBefore(down.Survey, a.Group), -a.Shrank)
 			c.Behind = waited[a.Group]
 			shrunk = append(shrunk, c)
 			nodes += a.Shrank
@@ -124,9 +112,9 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *scaledown.Round, m
 			row.Error, row.Faults = a.Err.Error(), s.faults.behind(at, a.Err, a.Group)
 		}
 	}
-	stands := len(down.Attempts) == 0 && !slices.ContainsFunc(down.World.Nodes, func(n scaledown.Node) bool { return n.Leaving })
+	stands := len(down.Attempts) == 0 && !slices.ContainsFunc(down.Decision.Nodes, func(o removal.NodeOutcome) bool { return o.Outcome == removal.NodeLeaving })
 	for _, o := range down.Decision.Nodes {
-		if stands && o.Outcome == scaledown.WaitsForLevel {
+		if stands && o.Outcome == removal.WaitsForLevel {
 			row := s.timeline.once(at, v1alpha1.RowWaiting, fmt.Sprintf("%s has unneeded nodes, but %s has to shrink first", o.Group, o.Behind))
 			row.Groups = []v1alpha1.GroupChange{{Name: o.Group, Behind: o.Behind}}
 		}
@@ -134,7 +122,7 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *scaledown.Round, m
 }
 
 // waitedFor are the larger groups that could not shrink, by the group that shrank instead.
-func waitedFor(down *scaledown.Round) map[string]string {
+func waitedFor(down *autoscaler.ScaleDown) map[string]string {
 	waited := map[string]string{}
 	for _, at := range down.Decision.Go {
 		if o := &down.Decision.Nodes[at]; o.Behind != "" {
@@ -153,7 +141,7 @@ func goneAhead(waited map[string]string) []string {
 	return parts
 }
 
-func sizeBefore(w *scaledown.World, group string) int {
+func sizeBefore(w *autoscaler.Survey, group string) int {
 	for i := range w.Groups {
 		if w.Groups[i].ID == group {
 			return w.Groups[i].Target
@@ -162,7 +150,7 @@ func sizeBefore(w *scaledown.World, group string) int {
 	return 0
 }
 
-func (l *ledger) bookScaleDown(down *scaledown.Round) {
+func (l *ledger) bookScaleDown(down *autoscaler.ScaleDown) {
 	sets := map[string]string{}
 	for _, o := range down.Decision.Nodes {
 		sets[o.Group] = o.Set
@@ -178,7 +166,7 @@ func (l *ledger) bookScaleDown(down *scaledown.Round) {
 		if sets[a.Group] != "" {
 			reason = "shrank: nodes of its set were not needed"
 		}
-		account.explain(scaleup.GroupOutcome{Group: a.Group, Outcome: groupShrinks, Reason: reason}, nil)
+		account.explain(autoscaler.GroupOutcome{Group: a.Group, Outcome: groupShrinks, Reason: reason}, nil)
 	}
 }
 
@@ -190,7 +178,7 @@ func (s *simulation) reportWaiting() []v1alpha1.WaitingReport {
 	var rows []v1alpha1.WaitingReport
 	for _, o := range s.lastDown.Nodes {
 		switch o.Outcome {
-		case scaledown.NodeGoes, scaledown.NodeLeaving, scaledown.NodeInUse, scaledown.NodeFixed:
+		case removal.NodeGoes, removal.NodeLeaving, removal.NodeInUse, removal.NodeFixed:
 			continue
 		default:
 		}

@@ -17,8 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/scaledown"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 )
 
 // fallen is a fleet of 10/10/10 nodes that were full of pods of three sizes, each
@@ -27,8 +26,8 @@ func fallen(seed uint64, balancing bool) *Setup {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &Setup{
 		Name: "fallen", Duration: 6 * time.Hour, ScanInterval: DefaultTerminationTime, // half as many rounds
-		Options:   scaleup.Options{DisableBalancing: !balancing, SequentialResize: true},
-		ScaleDown: &scaledown.Options{DisableBalancing: !balancing, Seed: seed},
+		Options:   Options{DisableBalancing: !balancing},
+		ScaleDown: &removal.Options{Seed: seed},
 	}
 	most := int32(20)
 	machine := &v1alpha1.ScenarioMachine{Name: "m", Resources: v1.ResourceList{

@@ -5,15 +5,15 @@ import (
 	"slices"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // sets are the sets of similar groups by the templates of the last round, and the number of every
 // group's set, from 1. Similarity is not transitive, so groups that a scale-up balanced with each
 // other are one set, together with all that are similar to its chosen group; only the rest is
 // sorted into sets by name.
-func (s *simulation) sets(observed map[string]*scaleup.Group) (sets [][]string, numberOf map[string]int, err error) {
+func (s *simulation) sets(observed map[string]*autoscaler.Group) (sets [][]string, numberOf map[string]int, err error) {
 	index, err := nodegroupset.NewIndex(s.setup.Options.Similarity)
 	if err != nil {
 		return nil, nil, err

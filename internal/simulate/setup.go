@@ -11,8 +11,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/scaledown"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
@@ -37,20 +37,20 @@ type Setup struct {
 	Cloud fake.Config
 	// Shifts are the zones that users shift away, at times of the run's clock.
 	Shifts  []zonalshift.Mark
-	Options scaleup.Options
+	Options Options
 	// SchedulerConfig is a KubeSchedulerConfiguration with one profile, YAML or JSON; empty means the
 	// default profile.
 	SchedulerConfig []byte
-	// Mode is which autoscaler decides; empty is the planner of package scaleup.
+	// Mode is which autoscaler decides; empty is the planner of package scaleup, which foresees what the scheduler does.
 	Mode Mode
 	// Seed is of everything that is random in Cluster Autoscaler.
 	Seed uint64
 	// Salvo is --salvo-scale-up: several scale-ups in a loop.
 	Salvo bool
 	// LeftAlone determines which pods no node is ordered for.
-	LeftAlone scaleup.PodFilter
+	LeftAlone autoscaler.PodFilter
 	// ScaleDown are the options of scale-down; nil means that it is off.
-	ScaleDown *scaledown.Options
+	ScaleDown *removal.Options
 
 	// RegistersAs has, by group, the registered nodes if they differ from the cloud's template.
 	// Only capacity, allocatable, labels and taints are used.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
-	"github.com/evenkeel/evenkeel/scaleup"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
@@ -78,6 +78,18 @@ func reportedShifts(marks []zonalshift.Mark) []v1alpha1.FaultReport {
 	return all
 }
 
+// shiftsNow are the zones that users have shifted away by now.
+func (s *simulation) shiftsNow() []zonalshift.Mark {
+	var marks []zonalshift.Mark
+	now := s.clock.Now()
+	for _, m := range s.setup.Shifts {
+		if !m.Since.After(now) && (m.Until.IsZero() || m.Until.After(now)) {
+			marks = append(marks, m)
+		}
+	}
+	return marks
+}
+
 // shiftEdges are the instants at which shifts begin and end.
 func shiftEdges(marks []zonalshift.Mark) []time.Time {
 	var at []time.Time
@@ -92,8 +104,8 @@ func shiftEdges(marks []zonalshift.Mark) []time.Time {
 
 // narrateShift reports which zones are shifted away now, which have come back, and which shifts
 // have no effect.
-func (s *simulation) narrateShift(at time.Duration, r *scaleup.Round) {
-	shift := &r.World.Shift
+func (s *simulation) narrateShift(at time.Duration, r *autoscaler.ScaleUp) {
+	shift := &r.Survey.Shift
 	for i := range shift.Began {
 		began := &shift.Began[i]
 		text, until := began.String(), (*metav1.Duration)(nil)

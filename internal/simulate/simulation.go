@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/predicates"
-	"github.com/evenkeel/evenkeel/scaledown"
-	"github.com/evenkeel/evenkeel/scaleup"
 )
 
 // evictionDelay is how long pods stay on a node that does not respond: the default
@@ -55,9 +54,8 @@ type simulation struct {
 	setup    *Setup
 	clock    *virtualClock
 	cloud    *fake.Cloud
-	scaler   *scaleup.Scaler
-	model    *model            // nil: scaler and remover decide
-	remover  *scaledown.Scaler // nil: nodes are never removed
+	model    *model   // nil: the planner decides
+	planner  *planner // nil: the model decides
 	checker  *predicates.Checker
 	binder   *predicates.Scheduler
 	cluster  *cluster
@@ -71,15 +69,16 @@ type simulation struct {
 
 	nextStep  []int // per workload, the first of its steps that is still to come
 	lastName  []int // per workload, the number in its youngest pod's name
+	moved     int   // pods that have lost their nodes to scale-down
 	stirred   bool  // something happened that a round has not seen yet
 	reshuffle bool  // the scheduler may be able to bind more than before
 	nextScan  time.Time
 	wakeups   []time.Time // when a round may decide otherwise without any event
 	rounds    int
-	last      *scaleup.Round // that did not fail
-	lastErr   error          // of the last round
-	lastPods  []*pod         // the pending pods of last
-	lastDown  *scaledown.Decision
+	last      *autoscaler.ScaleUp // that did not fail
+	lastErr   error               // of the last round
+	lastPods  []*pod              // the pending pods of last
+	lastDown  *removal.Decision
 	settled   bool
 	leftAlone []v1alpha1.PendingReport // reported so far
 	leavers   []leaver
@@ -111,17 +110,10 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := setup.Options
-	options.Progress = progress.step
-	options.StartupTimes, options.NodeNames = startupTimes(setup.Cloud.Groups), cloud.NodeNames
-	scaler, err := scaleup.New(cloud, checker, options)
-	if err != nil {
-		return nil, err
-	}
 	faults := newFaults(&setup.Cloud, setup.Shifts)
 	history := newHistory(clock, faults.vanishes)
 	s := &simulation{
-		setup: setup, clock: clock, cloud: cloud, scaler: scaler, checker: checker,
+		setup: setup, clock: clock, cloud: cloud, checker: checker,
 		binder:   checker.Scheduler(),
 		cluster:  newCluster(history),
 		history:  history,
@@ -140,18 +132,16 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		s.lastName[i] = setup.Workloads[i].firstNumber() - 1
 	}
 	s.beginSpreads()
-	if setup.Mode == "" && setup.ScaleDown != nil {
-		if s.remover, err = scaledown.New(cloud, checker, *setup.ScaleDown); err != nil {
-			return nil, err
-		}
-	}
 	if err := s.populate(ctx); err != nil {
 		return nil, err
 	}
-	if setup.Mode != "" {
-		if s.model, err = newModel(s); err != nil {
-			return nil, err
-		}
+	if setup.Mode == "" {
+		s.planner, err = newPlanner(s)
+	} else {
+		s.model, err = newModel(s)
+	}
+	if err != nil {
+		return nil, err
 	}
 	s.observe()
 	return s, nil
@@ -191,9 +181,8 @@ func (s *simulation) settle() error {
 	return s.manage()
 }
 
-// jump advances time to the next instant at which anything can happen. It returns false if there is
-// none up to the end.
-func (s *simulation) jump(end time.Time) bool {
+// nextEvent is the next instant at which anything can happen; zero if there is none.
+func (s *simulation) nextEvent() time.Time {
 	now, next := s.clock.Now(), time.Time{}
 	consider := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
@@ -227,6 +216,13 @@ func (s *simulation) jump(end time.Time) bool {
 			consider(at)
 		}
 	}
+	return next
+}
+
+// jump advances time to the next instant at which anything can happen. It returns false if there is
+// none up to the end.
+func (s *simulation) jump(end time.Time) bool {
+	now, next := s.clock.Now(), s.nextEvent()
 	switch {
 	case next.IsZero():
 		s.settled = true
@@ -234,6 +230,9 @@ func (s *simulation) jump(end time.Time) bool {
 	case next.After(end):
 		s.clock.advance(end)
 		return false
+	case s.model != nil && s.model.sidecar != nil && s.nextScan.Before(next):
+		// The sidecar watches nodes from loop to loop, whether there is anything to do or not.
+		next, s.stirred = s.nextScan, true
 	}
 	for _, at := range s.wakeups {
 		s.stirred = s.stirred || at.After(now) && !at.After(next)
@@ -318,7 +317,7 @@ func (s *simulation) round(ctx context.Context) {
 	s.progress.now.Rounds = s.rounds
 	now := s.clock.Now()
 	pending := s.cluster.helped()
-	rounds, down, err, downErr := s.loop(ctx, now, pending)
+	report, wakeups, err, downErr := s.loop(ctx, pending)
 	s.cloud.ForgetCalls() // the log would grow forever
 	at := s.elapsed()
 	s.clock.catchUp()
@@ -331,63 +330,34 @@ func (s *simulation) round(ctx context.Context) {
 		s.rounds-- // this one has no end
 		return
 	}
-	s.lastErr = err
-	if err != nil {
-		s.timeline.roundFailed(at, err, s.faults.behind(at, err))
+	if s.lastErr = err; err == nil {
+		s.lastErr = report.Err
+	}
+	if s.lastErr != nil {
+		s.timeline.roundFailed(at, s.lastErr, s.faults.behind(at, s.lastErr))
 		return
 	}
-	s.stirred, s.wakeups = false, nil
-	for i := range rounds {
-		r := &rounds[i]
-		s.last, s.lastPods = r, pending
-		s.noteScaleUp(r, pending)
-		s.narrate(at, r)
-		s.ledger.book(r)
-		s.stirred = s.stirred || len(r.Attempts) > 0 || len(r.Repairs) > 0
-		if r.Grew() > 0 {
-			s.nextScan = s.clock.Now() // like frequent loops, while there is progress
-		}
-		if s.model == nil {
-			s.wakeups = s.wakeupsAfter(r)
+	s.stirred, s.wakeups = false, wakeups
+	for i := range report.ScaleUps {
+		up := &report.ScaleUps[i]
+		s.last, s.lastPods = up, pending
+		s.noteScaleUp(up, pending)
+		s.narrate(at, up)
+		s.ledger.book(up)
+		s.stirred = s.stirred || len(up.Attempts) > 0 || len(up.Repairs) > 0
+		if up.Grew() > 0 {
+			s.nextScan = s.clock.Now() // the next loop follows at once
 		}
 	}
-	if s.model != nil {
-		s.wakeups = append(s.model.next(), shiftEdges(s.setup.Shifts)...)
-	}
-	s.book(at, down, downErr)
+	s.book(at, report.ScaleDown, downErr)
 }
 
-// loop has the autoscaler look at the cluster, and do what it decides.
-func (s *simulation) loop(ctx context.Context, now time.Time, pending []*pod) (up []scaleup.Round, down *scaledown.Round, err, downErr error) {
-	if s.model != nil {
-		up, err = s.model.round()
-		return up, nil, err, nil
+// loop has the autoscaler look at the cluster, and do what it decides. The wakeups are when it may
+// decide otherwise without any event.
+func (s *simulation) loop(ctx context.Context, pending []*pod) (report autoscaler.Report, wakeups []time.Time, err, downErr error) {
+	if s.planner != nil {
+		return s.planner.loop(ctx, pending)
 	}
-	r, err := s.scaler.Round(ctx, now, s.seenCluster(pending))
-	down, downErr = s.scaleDown(ctx, &r, err)
-	return []scaleup.Round{r}, down, err, downErr
-}
-
-// wakeupsAfter returns the instants at which the decision of a round may change without an event: a
-// backoff ends, an instance is given up.
-func (s *simulation) wakeupsAfter(r *scaleup.Round) []time.Time {
-	var at []time.Time
-	patience := cmp.Or(s.setup.Options.MaxNodeProvisionTime, cloudprovider.DefaultMaxNodeProvisionTime)
-	if !r.World.Shift.Next.IsZero() {
-		at = append(at, r.World.Shift.Next)
-	}
-	for _, g := range r.World.Groups {
-		if !g.BackedOffUntil.IsZero() && len(r.World.Pending) > 0 {
-			at = append(at, g.BackedOffUntil)
-		}
-		if g.Upcoming > 0 {
-			at = append(at, r.World.Now.Add(patience))
-		}
-		for _, o := range g.Orders {
-			if g.StartupDeadline > 0 {
-				at = append(at, o.At.Add(g.StartupDeadline))
-			}
-		}
-	}
-	return at
+	report, err = s.model.loop()
+	return report, append(s.model.next(), shiftEdges(s.setup.Shifts)...), err, nil
 }

@@ -7,9 +7,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/steering"
-	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // steersman is the sidecar of a run, between Cluster Autoscaler and the cloud.
@@ -26,33 +26,28 @@ func newSteersman(s *simulation) (*steersman, error) {
 	options := sidecar.Options{
 		Options: steering.Options{
 			Chain: o.Expander, Similarity: o.Similarity, Backoff: o.Backoff, MaxNodeProvisionTime: o.MaxNodeProvisionTime,
-			NotBalanced: o.DisableBalancing, NotSpreadAware: o.DisableSpreadSplit, ZonalShift: o.ZonalShift,
+			NotBalanced: o.DisableBalancing, NotSpreadAware: o.DisableSpreadSplit, ZonalShift: o.ZonalShift, MaxBalanceDeferral: o.MaxBalanceDeferral,
 			Totals: steering.Totals{Nodes: o.Limits.MaxNodesTotal, Cores: o.Limits.MaxCoresTotal, Memory: o.Limits.MaxMemoryTotal},
 		},
 		Journal: &journal{}, Nodes: nodeStates{s}, Workload: podStates{s}, Clock: clock,
 		Parallel: 1, BackendTimeout: callTimeout, // the same file gives the same bytes
 	}
-	if down := s.setup.ScaleDown; down != nil {
-		options.MaxBalanceDeferral = down.MaxBalanceDeferral
-	}
-	steered, err := sidecar.New(s.cloud, options)
-	if err != nil {
-		return nil, err
-	}
-	return &steersman{steered, s, clock}, nil
+	p := &steersman{s: s, clock: clock}
+	options.Recorder = p
+	var err error
+	p.Sidecar, err = sidecar.New(s.cloud, options)
+	return p, err
+}
+
+// Event implements sidecar.Recorder.
+func (p *steersman) Event(_ bool, _, message string) {
+	p.s.timeline.once(p.s.elapsed(), v1alpha1.RowSidecar, message).Reason = message
 }
 
 // look brings the sidecar up to date before a loop: the time, and which zones users have shifted away.
 func (p *steersman) look() {
-	var marks []zonalshift.Mark
-	now := p.s.clock.Now()
-	p.clock.SetTime(now)
-	for _, m := range p.s.setup.Shifts {
-		if !m.Since.After(now) && (m.Until.IsZero() || m.Until.After(now)) {
-			marks = append(marks, m)
-		}
-	}
-	p.Shift("scenario", marks, nil)
+	p.clock.SetTime(p.s.clock.Now())
+	p.Shift("scenario", p.s.shiftsNow(), nil)
 }
 
 // journal keeps the sidecar's state as long as the run.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
-	"github.com/evenkeel/evenkeel/scaleup"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
@@ -432,19 +432,19 @@ func (w *spreading) hasWaited(p *pod, now time.Duration) bool {
 }
 
 // noteScaleUp notes for each pod what the autoscaler does about it.
-func (s *simulation) noteScaleUp(r *scaleup.Round, pending []*pod) {
+func (s *simulation) noteScaleUp(r *autoscaler.ScaleUp, pending []*pod) {
 	if len(s.managed) == 0 {
 		return
 	}
 	refused := r.Grew() == 0
 	for _, outcome := range r.Decision.Pods {
-		acting := outcome.Outcome == scaleup.PodsHelped && !refused || outcome.Outcome == scaleup.PodsAwaitNodes
-		if !acting && outcome.Outcome != scaleup.PodsUnhelped && outcome.Outcome != scaleup.PodsHelped {
+		acting := outcome.Outcome == autoscaler.PodsHelped && !refused || outcome.Outcome == autoscaler.PodsAwaitNodes
+		if !acting && outcome.Outcome != autoscaler.PodsUnhelped && outcome.Outcome != autoscaler.PodsHelped {
 			continue
 		}
 		for _, at := range outcome.Pods {
 			if a := pending[at].assigned; a != nil && (a.scaleUp.Since.IsZero() || a.scaleUp.Acting != acting) {
-				a.scaleUp = workloadspread.ScaleUp{Acting: acting, Since: r.World.Now}
+				a.scaleUp = workloadspread.ScaleUp{Acting: acting, Since: r.Survey.Now}
 			}
 		}
 	}

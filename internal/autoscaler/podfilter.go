@@ -1,4 +1,4 @@
-package scaleup
+package autoscaler
 
 import (
 	"fmt"

@@ -1,0 +1,124 @@
+package autoscaler
+
+import (
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// Decision is what one scale-up wants to do and why. Everything that is logged,
+// printed or exported comes from it.
+type Decision struct {
+	// Trail is how the expander came to its choice.
+	Trail expander.Trail `json:"trail,omitempty"`
+	// Chosen is empty where no group could help any pod.
+	Chosen string `json:"chosen,omitempty"`
+	// Members are the chosen group and its partners, by name.
+	Members []string `json:"members,omitempty"`
+	// Need is the number of nodes that the pods of the option need.
+	Need int `json:"need"`
+	// Unplaced is the part of Need no member had room for.
+	Unplaced int `json:"unplaced"`
+	// Increases are the groups to resize, by name.
+	Increases []Increase `json:"increases,omitempty"`
+	// Groups says of every group of the cloud what happened to it, by name.
+	Groups []GroupOutcome `json:"groups"`
+	// Pods says of every kind of pending pod what happened to it.
+	Pods []PodOutcome `json:"pods,omitempty"`
+	// Warnings are for the operator: overlapping quotas and the like.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Increase is one group's part of the split.
+type Increase struct {
+	Group string `json:"group"`
+	From  int    `json:"from"`
+	To    int    `json:"to"`
+}
+
+// Outcome says in one word what happened to a group or of pods.
+type Outcome string
+
+// Outcomes of groups.
+const (
+	// GroupSkipped groups cannot grow now.
+	GroupSkipped Outcome = "Skipped"
+	// GroupTakesNone groups pass none of the pending pods.
+	GroupTakesNone Outcome = "TakesNone"
+	// GroupIdle groups can grow, and nothing needs them to.
+	GroupIdle Outcome = "Idle"
+	// GroupNotChosen groups stood for election and lost.
+	GroupNotChosen Outcome = "NotChosen"
+	// GroupPartner groups belong to the chosen set and get nothing this time.
+	GroupPartner Outcome = "Partner"
+	// GroupGrows groups get nodes.
+	GroupGrows Outcome = "Grows"
+	// GroupRefused groups were to grow and the cloud did not let them.
+	GroupRefused Outcome = "Refused"
+)
+
+// Outcomes of pods.
+const (
+	// PodsHelped pods are the reason for the nodes that are ordered.
+	PodsHelped Outcome = "Helped"
+	// PodsFit pods fit on nodes that exist.
+	PodsFit Outcome = "Fit"
+	// PodsAwaitNodes pods fit on nodes that are on their way.
+	PodsAwaitNodes Outcome = "AwaitNodes"
+	// PodsNextRound pods wait for a later round: another option was chosen, or
+	// a limit of this round was reached.
+	PodsNextRound Outcome = "NextRound"
+	// PodsUnhelped pods can be helped by no group now.
+	PodsUnhelped Outcome = "Unhelped"
+)
+
+// GroupOutcome is what happened to one group.
+type GroupOutcome struct {
+	Group   string  `json:"group"`
+	Outcome Outcome `json:"outcome"`
+	// Reason is a sentence fragment a person understands.
+	Reason string `json:"reason,omitempty"`
+	// DiffersFrom is the chosen group, where this one is not similar to it, and
+	// Differences are why, with this group on the left.
+	DiffersFrom string                    `json:"differsFrom,omitempty"`
+	Differences []nodegroupset.Difference `json:"differences,omitempty"`
+}
+
+// PodOutcome is what happened to pods that are equal to the scheduler.
+type PodOutcome struct {
+	// Example is namespace/name of the first of them.
+	Example string  `json:"example"`
+	Count   int     `json:"count"`
+	Outcome Outcome `json:"outcome"`
+	Reason  string  `json:"reason,omitempty"`
+	// Rejections are why each group takes none of them, where that is the reason.
+	Rejections []Rejection `json:"rejections,omitempty"`
+	// Pods are their positions among Survey.Pending.
+	Pods []int `json:"-"`
+}
+
+// Rejection is a reason for which groups do not take pods, and how many of them
+// have it; the most frequent comes first.
+type Rejection struct {
+	Reason string `json:"reason"`
+	Groups int    `json:"groups"`
+}
+
+// Attempt is one resize call and its result.
+type Attempt struct {
+	Group string `json:"group"`
+	// Try is 1 for the split as planned, 2 for what was split again, and so on.
+	Try int `json:"try"`
+	// Delta is how many nodes were asked for, Grew how many the group's target
+	// size rose by.
+	Delta int   `json:"delta"`
+	Grew  int   `json:"grew"`
+	Err   error `json:"-"`
+}
+
+// Repair is what was taken back of a group's nodes that did not come.
+type Repair struct {
+	Group  string
+	Nodes  int
+	Reason string
+	Err    error
+}

@@ -1,0 +1,87 @@
+package removal
+
+import (
+	"time"
+)
+
+// Outcome says in one word what happens to a node.
+type Outcome string
+
+const (
+	// NodeGoes nodes are removed now.
+	NodeGoes Outcome = "Goes"
+	// NodeRefused nodes were to go and the cloud did not delete them.
+	NodeRefused Outcome = "Refused"
+
+	// WaitsForTime nodes have not been unneeded for long enough.
+	WaitsForTime Outcome = "WaitsForTime"
+	// WaitsForCoolDown nodes may go once the cluster has not grown, or their
+	// group has not failed, for a while.
+	WaitsForCoolDown Outcome = "WaitsForCoolDown"
+	// WaitsForLevel nodes may go once a larger group of their set has shrunk.
+	WaitsForLevel Outcome = "WaitsForLevel"
+	// WaitsForLimit nodes may go once others are gone.
+	WaitsForLimit Outcome = "WaitsForLimit"
+	// WaitsForRoom nodes may go once others have: today their pods would find no
+	// place.
+	WaitsForRoom Outcome = "WaitsForRoom"
+	// HeldByMin nodes are needed by nobody but their group's minimum.
+	HeldByMin Outcome = "HeldByMin"
+
+	// HeldByShift nodes are of a set of which a zone is shifted away.
+	HeldByShift Outcome = "HeldByShift"
+
+	// NodeInUse nodes are used above the threshold.
+	NodeInUse Outcome = "InUse"
+	// NodeBlocked nodes carry a mark or a pod that keeps them.
+	NodeBlocked Outcome = "Blocked"
+	// NodeNeeded nodes have pods that fit nowhere else.
+	NodeNeeded Outcome = "Needed"
+	// NodeFixed nodes are of a group that does not shrink.
+	NodeFixed Outcome = "Fixed"
+	// NodeLeaving nodes are on their way out already.
+	NodeLeaving Outcome = "Leaving"
+)
+
+// unneeded are the outcomes of nodes that nobody needs.
+var unneeded = map[Outcome]bool{
+	NodeGoes: true, NodeRefused: true, WaitsForTime: true, WaitsForCoolDown: true,
+	WaitsForLevel: true, WaitsForLimit: true, WaitsForRoom: true, HeldByMin: true,
+}
+
+// Unneeded reports whether nobody needs a node with this outcome.
+func (o Outcome) Unneeded() bool { return unneeded[o] }
+
+// NodeOutcome is what happens to one node.
+type NodeOutcome struct {
+	Node  string `json:"node"`
+	Group string `json:"group"`
+	// Set is the first group of its set, empty where that is not known.
+	Set     string  `json:"set,omitempty"`
+	Outcome Outcome `json:"outcome"`
+	// Reason is a sentence fragment a person understands.
+	Reason string `json:"reason,omitempty"`
+	// Pod is namespace/name of the pod that keeps a Blocked node.
+	Pod string `json:"pod,omitempty"`
+	// Drain: it has pods to move.
+	Drain bool `json:"drain,omitempty"`
+	// Behind is the larger group: that it waits for, or that it goes ahead of
+	// because it has waited long enough.
+	Behind string `json:"behind,omitempty"`
+	// UnneededSince is that of World, brought up to date, and DueSince when the node may go first.
+	UnneededSince time.Time `json:"unneededSince,omitzero"`
+	DueSince      time.Time `json:"dueSince,omitzero"`
+}
+
+// Decision is what one round wants to do and why. Everything that is logged,
+// printed or exported comes from it.
+type Decision struct {
+	// Nodes says of every node of a group what happens to it, in the order of the
+	// world.
+	Nodes []NodeOutcome `json:"nodes"`
+	// Go are the positions in Nodes of those that go, in this order.
+	Go []int `json:"-"`
+	// Next is when the passing of time alone may change the decision; zero where
+	// it does not.
+	Next time.Time `json:"next,omitzero"`
+}

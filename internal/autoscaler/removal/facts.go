@@ -1,0 +1,67 @@
+package removal
+
+import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/expander"
+)
+
+// facts are what can be said of a node and the pods on it, whatever the rest of the
+// world is.
+type facts struct {
+	pods []*v1.Pod // those they are about
+	// used is what the pods request, and byDaemons what those of daemon sets do, which
+	// are not in it.
+	used, byDaemons expander.Requests
+	// busy is what inUse answered for the settings in busyFor.
+	busy    string
+	busyFor *settings
+	// movable, blocked and reason are what Options.movable answers.
+	movable         []*v1.Pod
+	blocked, reason string
+}
+
+// settings are those of a group that inUse looks at.
+type settings struct {
+	threshold     float64
+	ignoreDaemons bool
+}
+
+// Memory keeps facts, by the node objects they are about. As long as the list of a
+// node's pods is the same, so are the pods.
+type Memory map[*v1.Node]*facts
+
+// of returns the facts of a node.
+func (m Memory) of(n *Node, opts *Options) *facts {
+	f := m[n.Node.Node]
+	if f != nil && len(f.pods) == len(n.Pods) && (len(n.Pods) == 0 || &f.pods[0] == &n.Pods[0]) {
+		return f
+	}
+	f = &facts{pods: n.Pods}
+	for _, pod := range n.Pods {
+		switch {
+		case isFinished(pod):
+		case isDaemonPod(pod):
+			f.byDaemons = f.byDaemons.Plus(1, expander.RequestsOf(pod))
+		default:
+			f.used = f.used.Plus(1, expander.RequestsOf(pod))
+		}
+	}
+	f.movable, f.blocked, f.reason = opts.movable(n)
+	m[n.Node.Node] = f
+	return f
+}
+
+// keep forgets all nodes but these.
+func (m Memory) keep(nodes []Node) {
+	if len(m) <= len(nodes) {
+		return
+	}
+	here := make(map[*v1.Node]bool, len(nodes))
+	for i := range nodes {
+		here[nodes[i].Node.Node] = true
+	}
+	maps.DeleteFunc(m, func(n *v1.Node, _ *facts) bool { return !here[n] })
+}

@@ -1,0 +1,115 @@
+package removal
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// Defaults: Cluster Autoscaler's of the flags of the same names.
+const (
+	DefaultUnneededTime         = 10 * time.Minute
+	DefaultUnreadyTime          = 20 * time.Minute
+	DefaultDelayAfterAdd        = 10 * time.Minute
+	DefaultDelayAfterFailure    = 3 * time.Minute
+	DefaultUtilizationThreshold = Whole / 2
+	DefaultMaxParallelism       = 10
+	DefaultMaxDrainParallelism  = 1
+)
+
+// Whole is a share of all, in the unit of thresholds: millionths.
+const Whole = 1_000_000
+
+// Options configure scale-down. The zero value is Cluster Autoscaler's defaults. Times that are nil
+// have their default.
+type Options struct {
+	// UnneededTime is how long a node must be unneeded before it may go, and
+	// UnreadyTime how long if it is not ready. A group's own settings win.
+	UnneededTime, UnreadyTime *time.Duration
+	// UtilizationThreshold is the greatest share of its cpu and of its memory, in
+	// millionths, that may be requested of a node that goes; nil is the default. A
+	// group's own setting wins.
+	UtilizationThreshold *int64
+	// DelayAfterAdd is how long nothing is removed after the cluster has grown.
+	DelayAfterAdd *time.Duration
+	// MaxParallelism is how many nodes may be on their way out at one time, and
+	// MaxDrainParallelism how many of them with pods to move. 0 is the default.
+	MaxParallelism, MaxDrainParallelism int
+	// Nodes with these pods stay, unless they are allowed to go: pods of the
+	// system, with local storage, of controllers that are not Kubernetes' own.
+	AllowSystemPods, AllowLocalStorage, AllowCustomControllers bool
+	// Seed varies what is arbitrary.
+	Seed uint64
+	// Order puts the nodes to try in order (ScaleDownNodeProcessor); nil leaves the
+	// order to chance, but for those without pods to move, which come first.
+	Order func(nodes []*v1.Node, moves func(*v1.Node) bool) []*v1.Node
+	// Select has the last word on which of the nodes that may go do so now
+	// (ScaleDownSetProcessor); nil leaves it to chance.
+	Select func(nodes []Candidate, limit, drains int) Selection
+}
+
+// Candidate is a node that may go now.
+type Candidate struct {
+	Node    *v1.Node
+	Drain   bool // it has pods to move
+	Unready bool
+	Due     time.Time // when it could have gone first
+}
+
+// Selection says of candidates, by their positions, which go, in this order, and why others do not.
+type Selection struct {
+	Go    []int
+	Waits []nodegroupset.ShrinkWait
+}
+
+// Validate refuses options that make no sense.
+func (o *Options) Validate() error {
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+	}{
+		{"unneededTime", o.UnneededTime}, {"unreadyTime", o.UnreadyTime},
+		{"delayAfterAdd", o.DelayAfterAdd},
+	} {
+		if d.value != nil && *d.value < 0 {
+			return apportion.Invalid(d.name, *d.value, "must not be negative")
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"maxParallelism", o.MaxParallelism}, {"maxDrainParallelism", o.MaxDrainParallelism}} {
+		if n.value < 0 || n.value > math.MaxInt32 {
+			return apportion.Invalid(n.name, n.value, fmt.Sprintf("must be 0 to %d", math.MaxInt32))
+		}
+	}
+	if t := o.UtilizationThreshold; t != nil && (*t < 0 || *t > Whole) {
+		return apportion.Invalid("utilizationThreshold", *t, fmt.Sprintf("must be 0 to %d", int64(Whole)))
+	}
+	return nil
+}
+
+// CoolDown is how long no node goes after the cluster has grown.
+func (o *Options) CoolDown() time.Duration { return given(o.DelayAfterAdd, DefaultDelayAfterAdd) }
+
+// Settings are the defaults of what groups may have of their own.
+func (o *Options) Settings() cloudprovider.GroupOptions {
+	return cloudprovider.GroupOptions{
+		ScaleDownUtilizationThreshold: float64(given(o.UtilizationThreshold, DefaultUtilizationThreshold)) / Whole,
+		ScaleDownUnneededTime:         given(o.UnneededTime, DefaultUnneededTime),
+		ScaleDownUnreadyTime:          given(o.UnreadyTime, DefaultUnreadyTime),
+	}
+}
+
+func given[T any](value *T, otherwise T) T {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}

@@ -1,0 +1,70 @@
+package removal
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/expander"
+)
+
+// inUse reports why a node is used too much to go; empty where it is not. What the
+// pods of daemon sets request counts, unless the group says otherwise: then it is
+// taken off what the node offers.
+func (f *facts) inUse(n *Node, g *Group) string {
+	by := settings{g.Settings.ScaleDownUtilizationThreshold, g.Settings.IgnoreDaemonSetsUtilization}
+	if f.busyFor == nil || *f.busyFor != by {
+		f.busy, f.busyFor = f.usage(n, by), &by
+	}
+	return f.busy
+}
+
+func (f *facts) usage(n *Node, by settings) string {
+	used, ignored := f.used.Plus(1, f.byDaemons), expander.Requests{}
+	if by.ignoreDaemons {
+		used, ignored = f.used, f.byDaemons
+	}
+	offered := n.Node.Node.Status.Allocatable
+	threshold := int64(math.Round(by.threshold * Whole))
+	for _, r := range []struct {
+		name          v1.ResourceName
+		used, offered int64
+	}{
+		{v1.ResourceCPU, used.MilliCPU, offered.Cpu().MilliValue() - ignored.MilliCPU},
+		{v1.ResourceMemory, used.Memory, offered.Memory().Value() - ignored.Memory},
+	} {
+		if _, known := offered[r.name]; !known {
+			return fmt.Sprintf("does not say how much %s it has", r.name)
+		}
+		if exceeds(r.used, r.offered, threshold) {
+			return fmt.Sprintf("more than %s of its %s is requested", percent(threshold), r.name)
+		}
+	}
+	return ""
+}
+
+func isDaemonPod(pod *v1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+// exceeds reports whether part is more than so many millionths of all, exactly.
+func exceeds(part, all, millionths int64) bool {
+	if part <= 0 || all <= 0 {
+		return part > 0
+	}
+	leftHigh, leftLow := bits.Mul64(uint64(part), Whole)
+	rightHigh, rightLow := bits.Mul64(uint64(all), uint64(millionths))
+	return leftHigh > rightHigh || leftHigh == rightHigh && leftLow > rightLow
+}
+
+func percent(millionths int64) string {
+	const one = Whole / 100
+	if millionths%one == 0 {
+		return fmt.Sprintf("%d%%", millionths/one)
+	}
+	return fmt.Sprintf("%.4g%%", float64(millionths)/one)
+}

@@ -1,0 +1,51 @@
+package simulate
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// startAtNewest moves all times of the nodes and pods of files so that the newest of them is when the
+// run begins: a node that was not ready for an hour then is so for an hour at the start.
+func (s *Setup) startAtNewest() {
+	var newest time.Time
+	s.eachTime(func(at *metav1.Time) {
+		if at.After(newest) {
+			newest = at.Time
+		}
+	})
+	if newest.IsZero() {
+		return
+	}
+	by := epoch.Sub(newest)
+	s.eachTime(func(at *metav1.Time) {
+		if !at.IsZero() {
+			at.Time = at.Add(by)
+		}
+	})
+}
+
+// eachTime calls f for all times that nodes and pods of files tell.
+func (s *Setup) eachTime(f func(*metav1.Time)) {
+	ofNode := func(n *v1.Node) {
+		f(&n.CreationTimestamp)
+		for i := range n.Status.Conditions {
+			c := &n.Status.Conditions[i]
+			f(&c.LastTransitionTime)
+			f(&c.LastHeartbeatTime)
+		}
+	}
+	for _, n := range s.Nodes {
+		ofNode(n)
+	}
+	for i := range s.Cloud.Groups {
+		for _, n := range s.Cloud.Groups[i].Nodes {
+			ofNode(n)
+		}
+	}
+	for _, p := range s.Pods {
+		f(&p.CreationTimestamp)
+	}
+}

@@ -1,0 +1,63 @@
+package nodegroupset
+
+import (
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/cloudprovider"
+)
+
+func stockTemplate(labels map[string]string, extra v1.ResourceName) cloudprovider.Template {
+	resources := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi")}
+	if extra != "" {
+		resources[extra] = resource.MustParse("0")
+	}
+	return cloudprovider.Template{Node: &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Status: v1.NodeStatus{Capacity: resources, Allocatable: resources}}}
+}
+
+// What Cluster Autoscaler compares depends on the cloud that it is built for.
+func TestStockIndex(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		cloud       string
+		options     Options
+		left, right cloudprovider.Template
+		want        bool
+	}{
+		{"an AWS label, AWS", "aws", Options{}, stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "a"}, ""), stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "b"}, ""), true},
+		{"an AWS label, elsewhere", "kwok", Options{}, stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "a"}, ""), stockTemplate(map[string]string{"eks.amazonaws.com/nodegroup": "b"}, ""), false},
+		{"a label that only evenkeel ignores", "aws", Options{}, stockTemplate(map[string]string{"eks.amazonaws.com/sourceLaunchTemplateId": "a"}, ""), stockTemplate(nil, ""), false},
+		{
+			"a label that is ignored by flag", "gce", Options{IgnoreLabels: []string{"pool"}},
+			stockTemplate(map[string]string{"pool": "a"}, ""), stockTemplate(map[string]string{"pool": "b"}, ""), true,
+		},
+		{"the zone", "", Options{}, stockTemplate(map[string]string{v1.LabelTopologyZone: "a"}, ""), stockTemplate(map[string]string{v1.LabelTopologyZone: "b"}, ""), true},
+		{"a resource that one side does not list", "", Options{}, stockTemplate(nil, "hugepages-1Gi"), stockTemplate(nil, ""), false},
+		{
+			"labels that decide alone", "", Options{Labels: []string{"set"}},
+			stockTemplate(map[string]string{"set": "x", "pool": "a"}, "hugepages-1Gi"), stockTemplate(map[string]string{"set": "x", "pool": "b"}, ""), true,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			index, err := NewStockIndex(test.cloud, test.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, template := range map[string]cloudprovider.Template{"left": test.left, "right": test.right} {
+				if err := index.Set(name, template); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := slices.Contains(index.Similar("left"), "right"); got != test.want {
+				t.Errorf("similar: %t, want %t", got, test.want)
+			}
+			if differences := index.Differences("left", "right"); (len(differences) == 0) != test.want {
+				t.Errorf("differences %v, similar %t", differences, test.want)
+			}
+		})
+	}
+}
