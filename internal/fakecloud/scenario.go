@@ -23,6 +23,7 @@ func KeepCloud(s *v1alpha1.Scenario) (ignored []string) {
 		set  bool
 	}{
 		{"duration", spec.Duration != nil},
+		{"autoscaler", !reflect.ValueOf(spec.Autoscaler).IsZero()},
 		{"options", !reflect.ValueOf(spec.Options).IsZero()},
 		{"policies", len(spec.Policies) > 0},
 		{"storageFrom", len(spec.StorageFrom) > 0},
@@ -38,7 +39,8 @@ func KeepCloud(s *v1alpha1.Scenario) (ignored []string) {
 			ignored = append(ignored, "spec."+f.name)
 		}
 	}
-	spec.Duration, spec.Expect, spec.Options = nil, nil, v1alpha1.ScenarioOptions{}
+	spec.Duration, spec.Expect = nil, nil
+	spec.Autoscaler, spec.Options = v1alpha1.ScenarioAutoscaler{}, v1alpha1.ScenarioOptions{}
 	spec.StorageFrom, spec.StorageClasses, spec.Policies = nil, nil, nil
 	spec.PodsFrom, spec.DaemonSetsFrom, spec.DaemonSets, spec.Workloads, spec.WorkloadSpreads = nil, nil, nil, nil, nil
 	return ignored
