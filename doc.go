@@ -42,12 +42,9 @@
 // writes and watches the Scale of any kind, controller/owners finds the controllers of an object, and
 // controller/podcache says what a cache keeps of pods.
 //
-// Pipeline. scaleup leads from pending pods to resized node groups: which pods fit where, which
-// option is best, which groups are similar, how the nodes are shared, what each group answered.
-// Limits over several groups live here. scaledown leads from nodes to those that nobody needs, and
-// takes them away so that their sets stay level. steering leads from the calls of Cluster
+// Pipeline. steering leads from the calls of Cluster
 // Autoscaler and the answers of its cloud to what the sidecar answers and orders, as a state
-// machine. balancer leads from the pods of a Balancer's targets to the replicas each of them is to
+// machine. internal/autoscaler/removal says which nodes Cluster Autoscaler finds unneeded. balancer leads from the pods of a Balancer's targets to the replicas each of them is to
 // have, and federation does the same for the clusters of a FederatedReplicaSet. workloadspread says
 // to which subset of a WorkloadSpread each pod of a workload belongs, and which of them go first.
 // deletioncost says which deletion costs keep a ReplicaSet level however far it is scaled down.

@@ -108,8 +108,6 @@ var table = []row{
 	{layer: pipeline, path: "federation", only: []string{"api/v1alpha1", "apportion", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "workloadspread", only: []string{"api/v1alpha1", "apportion", "internal/admission"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "internal/autoscaler/removal", banned: outside},
-	{layer: pipeline, path: "scaledown", peers: []string{"scaleup"}, banned: outside},
-	{layer: pipeline, path: "scaleup", banned: outside},
 	{layer: pipeline, path: "steering", banned: append([]string{"context", "sync", "math/rand", "k8s.io/utils/clock", "github.com/go-logr/logr"}, outside...)},
 
 	{layer: decisions, path: "backoff", only: none, banned: append([]string{"k8s.io/utils/clock"}, outside...), stdlib: true},
@@ -436,9 +434,9 @@ func TestLayeringRules(t *testing.T) {
 		source source
 		want   string // part of the only violation; empty for none
 	}{
-		"downwards":                      {library("scaleup", here("apportion"), here("nodegroupset"), here("cloudprovider")), ""},
+		"downwards":                      {library("steering", here("apportion"), here("nodegroupset"), here("cloudprovider")), ""},
 		"several layers down":            {library("cmd/evenkeel", here("configs/scenarios"), here("internal/simulate"), "os", "log/slog"), ""},
-		"upwards":                        {library("nodegroupset", here("scaleup")), "imports point downwards and pipeline is above decisions"},
+		"upwards":                        {library("nodegroupset", here("steering")), "imports point downwards and pipeline is above decisions"},
 		"up to the entry":                {library("internal/simulate", here("cmd/evenkeel")), "entry is above drivers"},
 		"a listed peer":                  {library("estimator", here("predicates")), ""},
 		"the same peer, back":            {library("predicates", here("estimator")), "packages of one layer (decisions) keep apart"},
@@ -461,7 +459,7 @@ func TestLayeringRules(t *testing.T) {
 		"decisions and the network":      {library("nodegroupset", "net/http"), "decisions stays free of it"},
 		"a name that only looks alike":   {library("nodegroupset", "network.example/osprey"), ""},
 		"the scheduler in predicates":    {library("predicates", "k8s.io/kubernetes/pkg/scheduler/framework"), ""},
-		"the scheduler elsewhere":        {library("scaleup", "k8s.io/kubernetes/pkg/scheduler/framework"), "k8s.io/kubernetes belongs to predicates"},
+		"the scheduler elsewhere":        {library("steering", "k8s.io/kubernetes/pkg/scheduler/framework"), "k8s.io/kubernetes belongs to predicates"},
 		"embedded data":                  {library("configs/labelpacks", "embed"), ""},
 		"a program":                      {source{path: "cmd/evenkeel", name: "main", doc: "Evenkeel levels node groups."}, ""},
 		"no comment":                     {source{path: "internal/plan", name: "plan"}, "every package has a doc comment"},

@@ -80,7 +80,7 @@ type ScenarioSpec struct {
 // ScenarioAutoscaler is which autoscaler decides in a scenario.
 type ScenarioAutoscaler struct {
 	// Mode is stock for Cluster Autoscaler alone, linked for one that evenkeel is linked into, or
-	// sidecar for one with evenkeel as its expander and its cloud provider.
+	// sidecar for one with evenkeel as its expander and its cloud provider. The default is linked.
 	Mode string `json:"mode,omitempty"`
 }
 

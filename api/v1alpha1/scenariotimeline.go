@@ -19,7 +19,7 @@ const (
 	RowNodesLost = "nodes-lost"
 	// RowScaleUp: groups grew. Nodes, Groups, Pods helped, ScaleUp.
 	RowScaleUp = "scale-up"
-	// RowScaleDown: groups shrank. Nodes, Groups with Behind, Pods to move.
+	// RowScaleDown: groups shrank. Nodes, Groups, Pods to move.
 	RowScaleDown = "scale-down"
 	// RowWaiting: nodes that are not needed wait for another group. Groups with Behind.
 	RowWaiting = "waiting"
@@ -122,10 +122,7 @@ type GroupChange struct {
 
 // ScaleUpReport is how the growth of groups was decided.
 type ScaleUpReport struct {
-	// Try is 1 for the planned split, 2 for the split of nodes that other groups refused, and so
-	// on.
-	Try int `json:"try"`
-	// Asked is how many nodes this try ordered from all groups; those that were accepted are the
+	// Asked is how many nodes this scale-up ordered from all groups; those that were accepted are the
 	// row's Nodes.
 	Asked int `json:"asked"`
 	// Needed is how many nodes are needed for all pods that can run on the chosen set, Unplaced how

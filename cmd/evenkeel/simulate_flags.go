@@ -42,7 +42,7 @@ type overrides struct {
 
 func (o *overrides) addTo(flags *pflag.FlagSet) {
 	o.flags = flags
-	flags.StringVar(&o.mode, "autoscaler", "", "which autoscaler decides: "+modeNames())
+	flags.StringVar(&o.mode, "autoscaler", "", "which autoscaler decides: "+modeNames()+" (linked unless the scenario says otherwise)")
 	flags.BoolVar(&o.options.SalvoScaleUp, "salvo-scale-up", false, "scale up several times in one loop")
 	flags.BoolVar(&o.balance, "balance-similar-node-groups", true, "balance node groups similar to the chosen one")
 	flags.BoolVar(&o.spread, "spread-aware-split", true, "plan nodes for pods with a topology spread in all zones at once")

@@ -151,5 +151,6 @@ func (b *Balancer) installScaleUp(options *coreoptions.AutoscalerOptions) {
 	b.groupSet.quotas = &quotas{options: options}
 	options.Processors.NodeGroupSetProcessor = b.groupSet
 	b.installSpread(options.Processors)
+	b.installPending(options.Processors)
 	b.installDeadlines(options.Processors)
 }

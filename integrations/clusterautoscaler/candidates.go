@@ -16,16 +16,17 @@ import (
 // candidateOrder is the autoscaler's ScaleDownNodeProcessor: the one that was there, and its nodes
 // in evenkeel's order.
 type candidateOrder struct {
-	next  nodes.ScaleDownNodeProcessor
-	sets  *sets
-	clock clock.PassiveClock
-	shift *linked.ZonalShift[ca.NodeGroup]
+	next      nodes.ScaleDownNodeProcessor
+	sets      *sets
+	clock     clock.PassiveClock
+	shift     *linked.ZonalShift[ca.NodeGroup]
+	deadlines *linked.Deadlines[ca.NodeGroup]
 }
 
 // scaleDownCandidates is the balancer's order of the nodes to try, around the processor that finds
 // them.
 func (b *Balancer) scaleDownCandidates(next nodes.ScaleDownNodeProcessor) nodes.ScaleDownNodeProcessor {
-	return &candidateOrder{next: next, sets: b.sets, clock: b.clock, shift: b.shift}
+	return &candidateOrder{next: next, sets: b.sets, clock: b.clock, shift: b.shift, deadlines: b.groupSet.need.deadlines}
 }
 
 // GetPodDestinationCandidates returns the nodes that may take pods.
@@ -42,6 +43,7 @@ func (c *candidateOrder) GetScaleDownCandidates(ctx *ca_context.AutoscalingConte
 		if templates := ctx.TemplateNodeInfoRegistry.GetNodeInfos(); len(templates) > 0 {
 			c.sets.Update(templates, cloudOf(ctx))
 			c.shift.Look(all, cloudOf(ctx), labelsOf(templates))
+			c.deadlines.Look(all, cloudOf(ctx))
 		}
 	}
 	candidates, err := c.next.GetScaleDownCandidates(ctx, linked.ByName(all))

@@ -104,10 +104,10 @@ func (s *spread) work(ctx *ca_context.AutoscalingContext, options []expander.Opt
 	for _, option := range options {
 		work.Options = append(work.Options, linked.Option{Group: option.NodeGroup.Id(), Pods: option.Pods})
 	}
+	work.Members = s.members(ctx, options, best, templates)
 	for _, info := range infos {
 		work.Nodes = append(work.Nodes, templateOf(info))
 	}
-	work.Members = s.members(ctx, options, best, templates)
 	for _, member := range work.Members {
 		work.Templates[member.Id()] = templateOf(templates[member.Id()])
 	}

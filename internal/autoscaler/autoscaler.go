@@ -73,9 +73,11 @@ func New(config Config) (*Autoscaler, error) {
 		a.world = a.own
 	}
 	a.records.on = a.own == nil
-	var err error
-	if a.atStart, _, err = a.targets(); err != nil {
-		return nil, err
+	if a.own != nil {
+		var err error
+		if a.atStart, _, err = a.targets(); err != nil {
+			return nil, err
+		}
 	}
 	return a, a.begin()
 }
@@ -189,8 +191,11 @@ func (a *Autoscaler) Loop() (Report, error) {
 	a.records.begun()
 	err := a.loop(now)
 	a.deadline.end()
-	if a.crashed {
+	switch {
+	case a.crashed:
 		err = errCrashed
+	case err == nil && a.records.on && a.remote.unlisted != nil:
+		err = fmt.Errorf("list node groups: %w", a.remote.unlisted)
 	}
 	if err != nil {
 		a.note(LoopEnded, "", 0, err.Error())

@@ -106,6 +106,8 @@ type Options struct {
 	// Cloud, which is as providerIDs begin there. Label packs and policies do not count.
 	Similarity nodegroupset.Options
 	Cloud      string
+	// Progress is called while a scale-up is worked out; it may be nil.
+	Progress func(predicates.Step)
 	// Linked is evenkeel in Cluster Autoscaler's own process; nil is Cluster Autoscaler as it is.
 	Linked *Linked
 	// StartupTaints are the keys of taints that a node carries only while it starts (--startup-taint).

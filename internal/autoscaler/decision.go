@@ -106,8 +106,6 @@ type Rejection struct {
 // Attempt is one resize call and its result.
 type Attempt struct {
 	Group string `json:"group"`
-	// Try is 1 for the split as planned, 2 for what was split again, and so on.
-	Try int `json:"try"`
 	// Delta is how many nodes were asked for, Grew how many the group's target
 	// size rose by.
 	Delta int   `json:"delta"`

@@ -19,6 +19,9 @@ type explanation struct {
 	*attempt
 	decision *Decision
 	err      error
+
+	outside     map[string]int // positions in fitsOutside of the groups that cannot grow
+	fitsOutside Fit
 }
 
 // groups says of every group what happened to it.
@@ -91,10 +94,14 @@ func (e *explanation) difference(index *nodegroupset.Index, o *GroupOutcome) {
 
 // whyGrows names the group's part of the split and what held it there.
 func (e *explanation) whyGrows(i Increase) string {
-	chosen := e.decision.Chosen
+	chosen, terms := e.decision.Chosen, e.processors.terms(i.Group)
 	switch {
 	case len(e.decision.Members) <= 1:
 		return e.held(i.Group, i.To, "chosen")
+	case terms != nil && i.Group == chosen:
+		return e.held(i.Group, i.To, fmt.Sprintf("chosen; set %s, %s", terms.Set, terms))
+	case terms != nil:
+		return e.held(i.Group, i.To, fmt.Sprintf("set %s, %s", terms.Set, terms))
 	case i.Group == chosen:
 		return e.held(i.Group, i.To, "chosen, levelled with "+others(e.decision.Members, chosen))
 	}
@@ -103,15 +110,29 @@ func (e *explanation) whyGrows(i Increase) string {
 
 // whyNot says why a member of the set gets nothing.
 func (e *explanation) whyNot(group string) string {
-	var grown []string
+	size := e.sizeOf(group)
+	var grown, smaller, level []string
 	for _, i := range e.decision.Increases {
 		grown = append(grown, i.Group)
+		switch {
+		case i.To < size:
+			smaller = append(smaller, i.Group)
+		case i.To == size:
+			level = append(level, i.Group)
+		}
 	}
-	size := e.sizeOf(group)
-	if len(grown) > 0 {
-		return e.held(group, size, "similar to "+e.decision.Chosen+", the nodes needed went to "+fewNames(grown))
+	similar, terms := "similar to "+e.decision.Chosen+", ", e.processors.terms(group)
+	switch {
+	case len(grown) == 0:
+		return e.held(group, size, similar+"no node could be placed")
+	case terms != nil:
+		return e.held(group, size, fmt.Sprintf("set %s, %s; the nodes needed went to %s", terms.Set, terms, fewNames(grown)))
+	case len(smaller) > 0:
+		return e.held(group, size, "large enough beside "+fewNames(smaller))
+	case len(level) > 0:
+		return e.held(group, size, "level with "+fewNames(level))
 	}
-	return e.held(group, size, "similar to "+e.decision.Chosen+", no node could be placed")
+	return e.held(group, size, similar+"the nodes needed went to "+fewNames(grown))
 }
 
 func (e *explanation) sizeOf(group string) int {
@@ -128,12 +149,32 @@ func (e *explanation) held(group string, size int, why string) string {
 	if by, ok := e.round.held[group]; ok {
 		return why + "; " + by
 	}
+	full := len(e.round.helped) < len(e.attempt.pods) && e.full(e.round.asked)
+	if !full && !e.larger(size) {
+		return why
+	}
 	for _, g := range e.records.world.Groups {
-		if g.ID == group && size >= g.Max && e.larger(size) {
+		if g.ID == group && size >= g.Max {
 			return fmt.Sprintf("%s; held at its maximum of %d", why, g.Max)
 		}
 	}
+	if full {
+		return why + "; held by max-nodes-total"
+	}
+	if room, by := e.tracker.room(e.templates[group].Node.Node); room <= 0 {
+		return why + "; held by " + by
+	}
 	return why
+}
+
+// full reports whether so many more nodes are all that --max-nodes-total leaves.
+func (e *explanation) full(more int) bool {
+	total := e.options.MaxNodesTotal
+	return total > 0 && len(e.view.nodes)+more >= total
+}
+
+func noMoreNodes(total int) string {
+	return fmt.Sprintf("max-nodes-total: the limit of %d nodes in all is reached", total)
 }
 
 // larger reports whether nodes are left over, or another member has become larger than this size.
@@ -324,6 +365,8 @@ func (e *explanation) whyWaits(kind int) PodOutcome {
 		}
 	}
 	switch {
+	case len(fitting) > 0 && e.full(0):
+		return PodOutcome{Outcome: PodsUnhelped, Reason: noMoreNodes(e.options.MaxNodesTotal)}
 	case len(fitting) > 0 && e.decision.Chosen == "":
 		return PodOutcome{Outcome: PodsUnhelped, Reason: "pass on " + fewNames(fitting) + ", where nothing could be placed"}
 	case len(fitting) > 0 && slices.Contains(fitting, e.decision.Chosen):
@@ -340,10 +383,25 @@ func (e *explanation) whyWaits(kind int) PodOutcome {
 
 // wouldTake reports whether a group that cannot grow takes pods of a kind.
 func (e *explanation) wouldTake(group string, kind int) bool {
-	template := e.templates[group]
-	if template == nil {
-		return false
+	if e.outside == nil {
+		e.outside = map[string]int{}
+		var templates []predicates.Node
+		for id := range e.round.skipped {
+			if template := e.templates[id]; template != nil {
+				e.outside[id] = len(templates)
+				templates = append(templates, template.Node)
+			}
+		}
+		samples := make([]*v1.Pod, len(e.kinds))
+		for i, pods := range e.kinds {
+			samples[i] = pods[0]
+		}
+		fits, err := e.view.Fits(templates, samples)
+		if err != nil {
+			clear(e.outside)
+		}
+		e.fitsOutside = fits
 	}
-	fit, err := e.view.Fits([]predicates.Node{template.Node}, []*v1.Pod{e.kinds[kind][0]})
-	return err == nil && fit.Passes(0, 0)
+	at, known := e.outside[group]
+	return known && e.fitsOutside.Passes(at, kind)
 }

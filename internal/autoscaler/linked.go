@@ -258,6 +258,7 @@ func (l *linkedBuild) candidates() func([]*v1.Node, func(*v1.Node) bool) []*v1.N
 	return func(nodes []*v1.Node, moves func(*v1.Node) bool) []*v1.Node {
 		l.sets.Update(l.templates, l.cloud())
 		l.lookAt(l.nodes())
+		l.deadlines.Look(l.nodes(), l.cloud())
 		order := linked.Candidates[*linkedGroup]{Cloud: l.cloud(), Deletions: l, SetOf: l.sets.SetOf, TermsOf: l.sets.TermsOf, Moves: moves}
 		return order.Order(l.shift.Removable(nodes, l.cloud()))
 	}
@@ -314,6 +315,12 @@ func (l *linkedBuild) removable() func([]removal.Candidate, int, int) removal.Se
 	}
 }
 
+func (l *linkedBuild) terms(id string) *nodegroupset.Terms { return l.sets.TermsOf(id) }
+
+func (*linkedBuild) unplaced(pods []*v1.Pod, try func([]*v1.Pod) ([]*v1.Pod, error)) ([]*v1.Pod, error) {
+	return linked.Retry(pods, try)
+}
+
 // limits are the quotas over the groups, and the room that the cluster has.
 func (l *linkedBuild) limits(t *attempt, sized []linked.Sized[*linkedGroup], more int64) linked.Limits {
 	out := linked.Limits{Room: math.MaxInt64}
@@ -327,6 +334,7 @@ func (l *linkedBuild) limits(t *attempt, sized []linked.Sized[*linkedGroup], mor
 		}
 	}
 	out.Quotas = linked.SplitQuotas(t.tracker.quotas, t.tracker.loads, sharers, more)
+	t.round.decision.Warnings = crossing(out.Quotas)
 	return out
 }
 
@@ -349,10 +357,12 @@ func (l *linkedBuild) widened(t *attempt, options []option, best *option) *optio
 	for _, o := range options {
 		work.Options = append(work.Options, linked.Option{Group: o.group.ID, Pods: o.pods})
 	}
+	if work.Members = l.members(t, options, best); !work.Needed() {
+		return best
+	}
 	for _, n := range t.view.nodes {
 		work.Nodes = append(work.Nodes, shown(n))
 	}
-	work.Members = l.members(t, options, best)
 	for _, member := range work.Members {
 		work.Templates[member.ID] = shown(t.templates[member.ID].Node)
 	}

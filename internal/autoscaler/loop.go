@@ -208,6 +208,7 @@ type view struct {
 	Snapshot
 	nodes    []predicates.Node // upcoming ones are after the real ones
 	real     int
+	coming   []string        // groups of the upcoming ones
 	occupied map[string]bool // names of nodes with pods, those only simulated included
 }
 
@@ -229,7 +230,7 @@ func (a *Autoscaler) snapshot(nodes []predicates.Node, now time.Time) (*view, er
 	for _, g := range a.groupsInAnyOrder() {
 		t := a.templates[g.ID]
 		for i := 0; t != nil && i < counts[g.ID]; i++ {
-			v.nodes = append(v.nodes, t.copied(fmt.Sprintf("-upcoming-%d", i)))
+			v.nodes, v.coming = append(v.nodes, t.copied(fmt.Sprintf("-upcoming-%d", i))), append(v.coming, g.ID)
 		}
 	}
 	v.Snapshot = a.options.Packing.Snapshot(v.nodes)
@@ -278,6 +279,14 @@ func (a *Autoscaler) unschedulable(v *view, now time.Time) ([]*v1.Pod, error) {
 	if err := a.place(v, candidates, &left); err != nil {
 		return nil, err
 	}
+	left, err := a.processors.unplaced(left, func(pods []*v1.Pod) ([]*v1.Pod, error) {
+		var still []*v1.Pod
+		err := a.place(v, pods, &still)
+		return still, err
+	})
+	if err != nil {
+		return nil, err
+	}
 	if r, ok := a.world.(requests); ok {
 		if c := r.nextClaim(now); c != nil {
 			left = append(left, c.pods...)
@@ -319,6 +328,7 @@ func (a *Autoscaler) shouldScaleUp(pods []*v1.Pod, readyNodes int, now time.Time
 	case slices.ContainsFunc(pods, func(p *v1.Pod) bool { return p.Annotations[RequestAnnotation] != "" }):
 		return true // a request forces the scale-up
 	case a.options.MaxNodesTotal > 0 && readyNodes >= a.options.MaxNodesTotal:
+		a.records.noMore(pods, a.options.MaxNodesTotal)
 		return false
 	case oldest.CreationTimestamp.Add(podsAreNew).After(now):
 		a.scaleDownDisabled = true

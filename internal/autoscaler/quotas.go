@@ -1,11 +1,14 @@
 package autoscaler
 
 import (
+	"fmt"
 	"math"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/internal/linked"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // The resources of a Quota, in whole cores, bytes and nodes.
@@ -59,9 +62,15 @@ func (t *attempt) track() *tracker {
 		return k
 	}
 	first := map[string]linked.Load{}
-	for _, n := range t.view.nodes {
+	for i, n := range t.view.nodes {
 		load := loadOf(n.Node)
-		if id, err := t.remote.groupOf(n.Node); err == nil && id != "" {
+		var id string
+		if i < t.view.real {
+			id, _ = t.remote.groupOf(n.Node) // one that is not known is of no group
+		} else {
+			id = t.view.coming[i-t.view.real]
+		}
+		if id != "" {
 			groupOf[n.Node] = id
 			if known, ok := first[id]; ok {
 				load.Takes = known.Takes
@@ -138,4 +147,20 @@ func (t *attempt) cut(plan []planned) []planned {
 		}
 	}
 	return out
+}
+
+// crossing warns of quotas of which each counts groups that the other does not: a split keeps every
+// limit, but need not be the evenest one.
+func crossing(quotas []nodegroupset.Quota) []string {
+	var warnings []string
+	for i, a := range quotas {
+		for _, b := range quotas[i+1:] {
+			ofB := sets.New(b.Groups...)
+			both := len(ofB.Intersection(sets.New(a.Groups...)))
+			if both > 0 && both < len(a.Groups) && both < len(b.Groups) {
+				warnings = append(warnings, fmt.Sprintf("limits %s and %s overlap in part: both are kept, but the split may not be the evenest", a.Name, b.Name))
+			}
+		}
+	}
+	return warnings
 }

@@ -303,8 +303,10 @@ func (s *registry) updateRequests(now time.Time) {
 			s.caller.note(TimedOut, id, request.increase, "")
 			s.failed(id, now, fmt.Sprintf("%d nodes did not come within the provision time", request.increase), true)
 			if !s.caller.options.Before136 {
-				err := s.remote.decrease(id, -request.increase) // an error is only logged
-				s.caller.records.repaired(id, request.increase, "they did not come within the provision time", err)
+				// An error is only logged: instances that exist are deleted as unregistered nodes.
+				if s.remote.decrease(id, -request.increase) == nil {
+					s.caller.records.repaired(id, request.increase, "they did not come within the provision time", nil)
+				}
 			}
 			delete(s.requests, id)
 		}

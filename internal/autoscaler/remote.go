@@ -23,11 +23,12 @@ type remote struct {
 	process int
 	caller  *Autoscaler
 
-	groups  []*group // nil: not listed since the last Refresh
-	byID    map[string]*group
-	forNode map[nodeKey]string // positive answers since the last Refresh
-	label   *string            // kept for the life of the process
-	types   bool
+	unlisted error    // why the groups could not be listed last
+	groups   []*group // nil: not listed since the last Refresh
+	byID     map[string]*group
+	forNode  map[nodeKey]string // positive answers since the last Refresh
+	label    *string            // kept for the life of the process
+	types    bool
 }
 
 type nodeKey struct{ name, providerID string }
@@ -119,7 +120,7 @@ func (r *remote) nodeGroups() []*group {
 		list, err = r.Provider.NodeGroups(ctx)
 		return err
 	})
-	if err != nil {
+	if r.unlisted = err; err != nil { // a provider has none then
 		return nil
 	}
 	r.groups = make([]*group, 0, len(list))

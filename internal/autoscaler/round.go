@@ -22,7 +22,7 @@ type Report struct {
 	ScaleUps []ScaleUp
 	// ScaleDown is nil where none was considered.
 	ScaleDown *ScaleDown
-	// Err has ended the loop early; nothing else is said of such a loop then.
+	// Err has ended the loop early, or is why no node group is known; nothing else is said of such a loop then.
 	Err error
 }
 
@@ -69,6 +69,7 @@ type records struct {
 	rounds   []*record
 	repair   []Repair
 	down     *ScaleDown
+	full     []PodOutcome
 	room     map[bool][]int // positions of pods that need no new node; true where it is on its way
 }
 
@@ -124,7 +125,7 @@ func (r *record) grew() bool {
 // attempt notes an increase and its result: behind a sidecar a group may grow by less than was asked,
 // and after an error it may have grown all the same.
 func (r *record) attempt(p planned, grew int, err error) {
-	r.attempts = append(r.attempts, Attempt{Group: p.group.ID, Try: 1, Delta: p.size - p.current, Grew: max(0, grew), Err: err})
+	r.attempts = append(r.attempts, Attempt{Group: p.group.ID, Delta: p.size - p.current, Grew: max(0, grew), Err: err})
 	r.decision.Increases = append(r.decision.Increases, Increase{Group: p.group.ID, From: p.current, To: p.size})
 }
 
@@ -178,7 +179,7 @@ func (a *Autoscaler) surveyed(g *group, now time.Time) Group {
 
 // begun forgets the loop before.
 func (r *records) begun() {
-	r.world, r.rounds, r.repair, r.down, r.room = nil, nil, nil, nil, map[bool][]int{}
+	r.world, r.rounds, r.repair, r.down, r.full, r.room = nil, nil, nil, nil, nil, map[bool][]int{}
 }
 
 // placed notes a pod that has room on a node that exists or is on its way.
@@ -188,9 +189,23 @@ func (r *records) placed(pod *v1.Pod, coming bool) {
 	}
 }
 
-// settled are the outcomes of the pods that need no new node.
+// noMore notes pods that get no node because of the limit of nodes in all.
+func (r *records) noMore(pods []*v1.Pod, total int) {
+	if !r.on {
+		return
+	}
+	at := make([]int, len(pods))
+	for i, pod := range pods {
+		at[i] = r.position[pod]
+	}
+	slices.Sort(at)
+	first := r.world.Pending[at[0]]
+	r.full = []PodOutcome{{Outcome: PodsUnhelped, Reason: noMoreNodes(total), Pods: at, Count: len(at), Example: first.Namespace + "/" + first.Name}}
+}
+
+// settled are the outcomes of the pods for which no scale-up is tried.
 func (r *records) settled() []PodOutcome {
-	var out []PodOutcome
+	out := slices.Clone(r.full)
 	for _, coming := range []bool{false, true} {
 		at := r.room[coming]
 		if len(at) == 0 {

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -29,17 +28,16 @@ type option struct {
 // attempt is one scale-up.
 type attempt struct {
 	*Autoscaler
-	view      *view
-	now       time.Time
-	pods      []*v1.Pod
-	atomic    bool        // all pods or none
-	kinds     [][]*v1.Pod // of equal pods
-	valid     []*group    // that may grow
-	fit       Fit         // of the kinds on the templates of the valid groups
-	position  map[string]int
-	tracker   *tracker
-	round     *record
-	requested map[string]expander.Requests // of a pod of each kind
+	view     *view
+	now      time.Time
+	pods     []*v1.Pod
+	atomic   bool        // all pods or none
+	kinds    [][]*v1.Pod // of equal pods
+	valid    []*group    // that may grow
+	fit      Fit         // of the kinds on the templates of the valid groups
+	position map[string]int
+	tracker  *tracker
+	round    *record
 }
 
 // passes reports whether pods of a kind fit a new node of a group, which must be valid.
@@ -91,7 +89,7 @@ func (a *Autoscaler) salvo(v *view, pods []*v1.Pod, now time.Time) (scaled bool,
 		for _, p := range plan {
 			template := a.templates[p.group.ID]
 			for k := range p.size - p.current {
-				nodes = append(nodes, template.copied(fmt.Sprintf("-salvo-%d-%d", i, k)))
+				nodes, v.coming = append(nodes, template.copied(fmt.Sprintf("-salvo-%d-%d", i, k))), append(v.coming, p.group.ID)
 			}
 		}
 		v.nodes = append(v.nodes, nodes...)
@@ -135,7 +133,7 @@ func (a *Autoscaler) provision(v *view, pods []*v1.Pod, now time.Time) (scaled b
 // scaleUp tries to order nodes for the pods. It returns what was asked for, and the pods that this
 // is for.
 func (a *Autoscaler) scaleUp(v *view, pods []*v1.Pod, now time.Time, atomic bool) (plan []planned, helped []*v1.Pod, scaled bool, err error) {
-	t := &attempt{Autoscaler: a, view: v, now: now, pods: pods, atomic: atomic, position: map[string]int{}, round: a.records.begin(), requested: map[string]expander.Requests{}}
+	t := &attempt{Autoscaler: a, view: v, now: now, pods: pods, atomic: atomic, position: map[string]int{}, round: a.records.begin()}
 	defer func() { t.round.end(t, err) }()
 	best, count, err := t.best()
 	if err != nil || best == nil {
@@ -372,7 +370,10 @@ func (t *attempt) offers() ([]option, error) {
 		return nil, worldError{err}
 	}
 	var out []option
-	for _, g := range t.valid {
+	for i, g := range t.valid {
+		if t.options.Progress != nil {
+			t.options.Progress(predicates.Step{Doing: "estimating the nodes of each group", Done: i, Total: len(t.valid), Of: "node groups"})
+		}
 		o, err := t.option(g)
 		if err != nil {
 			return nil, worldError{fmt.Errorf("%s: %w", g.ID, err)}

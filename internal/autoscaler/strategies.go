@@ -14,13 +14,13 @@ import (
 // byStrategies chooses by the strategies of --expander. Every group is a choice of its own, and what
 // the strategies find equal is drawn.
 func (t *attempt) byStrategies(options []option) *option {
-	index := make(map[*v1.Pod]int, len(t.pods))
+	index, requests := make(map[*v1.Pod]int, len(t.pods)), t.requests()
 	for i, pod := range t.pods {
 		index[pod] = i
 	}
 	judged := make([]expander.Option, len(options))
 	for i := range options {
-		judged[i] = t.judged(&options[i], index)
+		judged[i] = t.judged(&options[i], index, requests)
 	}
 	chain := t.options.Strategies.ForRound(t.random.Uint64())
 	_, trail, err := chain.Choose(judged)
@@ -48,8 +48,8 @@ func (t *attempt) draw(n int) int {
 	return rand.New(rand.NewPCG(t.random.Uint64(), 0)).IntN(n) //nolint:gosec // G404: a repeatable choice is wanted
 }
 
-// judged is an option as strategies see it.
-func (t *attempt) judged(o *option, index map[*v1.Pod]int) expander.Option {
+// judged is an option as strategies see it. Index and requests are those of the pods.
+func (t *attempt) judged(o *option, index map[*v1.Pod]int, requests []expander.Requests) expander.Option {
 	template := t.templates[o.group.ID]
 	out := expander.Option{
 		Group: o.group.ID, Members: []string{o.group.ID}, NodeCount: o.count,
@@ -58,7 +58,7 @@ func (t *attempt) judged(o *option, index map[*v1.Pod]int) expander.Option {
 	pods := make([]int, len(o.pods))
 	for i, pod := range o.pods {
 		pods[i] = index[pod]
-		out.Requested = out.Requested.Plus(1, t.requests(pod))
+		out.Requested = out.Requested.Plus(1, requests[pods[i]])
 	}
 	slices.Sort(pods)
 	out.Pods = expander.Pods{{Pods: pods}}
@@ -69,13 +69,17 @@ func (t *attempt) judged(o *option, index map[*v1.Pod]int) expander.Option {
 	return out
 }
 
-// requests is expander.RequestsOf, worked out once for the pods of one kind.
-func (t *attempt) requests(pod *v1.Pod) expander.Requests {
-	kind := t.kindOf(pod)
-	if known, ok := t.requested[kind]; ok && kind != "" {
-		return known
+// requests are those of the pods, worked out once for equal ones.
+func (t *attempt) requests() []expander.Requests {
+	all, known := make([]expander.Requests, len(t.pods)), map[string]expander.Requests{}
+	for i, pod := range t.pods {
+		kind := t.kindOf(pod)
+		r, ok := known[kind]
+		if !ok || kind == "" {
+			r = expander.RequestsOf(pod)
+			known[kind] = r
+		}
+		all[i] = r
 	}
-	r := expander.RequestsOf(pod)
-	t.requested[kind] = r
-	return r
+	return all
 }

@@ -2,6 +2,7 @@ package linked
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,13 @@ type Deadlines[G NodeGroup] struct {
 	backoff *backoff.Backoff
 	trials  map[string]trial
 	takers  map[string][]string // the members that could take the last nodes of a group
+	orders  map[string][]order  // by group, oldest first: nodes that are not known to have come
+}
+
+// order is of nodes of a group.
+type order struct {
+	at    time.Time
+	nodes int64
 }
 
 // trial is of a group that has brought nodes too late.
@@ -44,6 +52,7 @@ func NewDeadlines[G NodeGroup](declared func(group string) (*nodegroupset.Terms,
 	return &Deadlines[G]{
 		declared: declared, away: away, clock: journal.clock, journal: journal,
 		backoff: backoff.New(options), trials: map[string]trial{}, takers: map[string][]string{},
+		orders: map[string][]order{},
 	}
 }
 
@@ -56,14 +65,19 @@ func (d *Deadlines[G]) Patience(group string, limit time.Duration) time.Duration
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	takers, known := d.takers[group]
-	if slices.ContainsFunc(members, func(m G) bool {
-		id := m.Id()
-		return id != group && (!known || slices.Contains(takers, id)) && d.well(id) && d.away(id) == "" && hasRoom(m)
-	}) {
+	if d.replaceable(group, members) {
 		return deadline
 	}
 	return limit
+}
+
+// replaceable reports whether other members could take the last nodes of a group.
+func (d *Deadlines[G]) replaceable(group string, members []G) bool {
+	takers, known := d.takers[group]
+	return slices.ContainsFunc(members, func(m G) bool {
+		id := m.Id()
+		return id != group && (!known || slices.Contains(takers, id)) && d.well(id) && d.away(id) == "" && hasRoom(m)
+	})
 }
 
 // well reports whether a group neither is left alone nor has anything to prove.
@@ -90,32 +104,77 @@ func (d *Deadlines[G]) Failed(group, why string, late bool) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	delete(d.orders, group)
 	d.backoff.Failed(group, why, d.clock.Now())
-	if !late {
-		return
+	if late {
+		d.late(group, terms)
 	}
+}
+
+// late puts a group on trial.
+func (d *Deadlines[G]) late(group string, terms *nodegroupset.Terms) {
 	d.trials[group] = trial{since: d.clock.Now()}
 	klog.InfoS("Nodes have not come in time, others of the set take their share", "nodeGroup", group, "set", terms.Set, "startupDeadline", terms.StartupDeadline)
 	d.journal.late(group, terms)
 }
 
-// Look takes in the nodes: groups of which one has become ready have proved themselves.
+// Look takes in the nodes: groups of which one has become ready have proved themselves, and those
+// that have not brought all nodes of an order within the deadline are on trial. The autoscaler does
+// not always say so: where it orders more nodes of a group before the first have come, it counts the
+// time from the last order on.
 func (d *Deadlines[G]) Look(nodes []*v1.Node, cloud Cloud[G]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.trials) == 0 {
+	if len(d.trials) == 0 && len(d.orders) == 0 {
 		return
 	}
+	ready := map[string][]time.Time{}
 	var none G
 	for _, node := range nodes {
 		group, err := cloud.NodeGroupForNode(node)
-		if err != nil || any(group) == any(none) {
-			continue
-		}
-		if t, tried := d.trials[group.Id()]; tried && template.IsReady(node) && node.CreationTimestamp.After(t.since) {
-			delete(d.trials, group.Id())
+		if err == nil && any(group) != any(none) && template.IsReady(node) {
+			ready[group.Id()] = append(ready[group.Id()], node.CreationTimestamp.Time)
 		}
 	}
+	for group, t := range d.trials {
+		if slices.ContainsFunc(ready[group], t.since.Before) {
+			delete(d.trials, group)
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(d.orders)) {
+		d.followUp(group, ready[group])
+	}
+}
+
+// followUp strikes out the orders whose nodes have come. Ready is when the group's ready nodes were
+// created.
+func (d *Deadlines[G]) followUp(group string, ready []time.Time) {
+	open := d.orders[group]
+	for len(open) > 0 && came(ready, open[0].at) >= open[0].nodes {
+		open = open[1:]
+	}
+	d.orders[group] = open
+	if len(open) == 0 {
+		delete(d.orders, group)
+		return
+	}
+	terms, members := d.declared(group)
+	if terms == nil || d.clock.Since(open[0].at) <= terms.StartupDeadline {
+		return
+	}
+	delete(d.orders, group)
+	if _, tried := d.trials[group]; !tried && d.replaceable(group, members) {
+		d.late(group, terms)
+	}
+}
+
+func came(ready []time.Time, since time.Time) (n int64) {
+	for _, at := range ready {
+		if !at.Before(since) {
+			n++
+		}
+	}
+	return n
 }
 
 // split is nodegroupset.Split in which groups on trial get no more than one node, and none while
@@ -185,6 +244,9 @@ func (d *Deadlines[G]) given(groups []G, split []nodegroupset.GroupSplit) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, g := range split {
+		if terms, _ := d.declared(g.Name); g.NewSize > g.Size && terms != nil && terms.StartupDeadline > 0 {
+			d.orders[g.Name] = append(d.orders[g.Name], order{d.clock.Now(), g.NewSize - g.Size})
+		}
 		if t, tried := d.trials[g.Name]; tried && g.NewSize > g.Size {
 			t.ordered = true
 			d.trials[g.Name] = t

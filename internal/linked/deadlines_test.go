@@ -131,3 +131,31 @@ func TestStartupDeadlineHoldsWhereOthersCanTakeTheNodes(t *testing.T) {
 	w.up(2, "c a b d", 0, 0, 2, 2)
 	w.patience("c", 5*time.Minute) // any of them
 }
+
+// TestStartupDeadlineOfNodesOrderedOneAfterTheOther: the autoscaler counts the time of all nodes of a
+// group from the last order on, and says nothing when it takes the first ones back.
+func TestStartupDeadlineOfNodesOrderedOneAfterTheOther(t *testing.T) {
+	w := newDeadlineWorld(t)
+	ready := func(name string) *v1.Node {
+		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(w.clock.Now())}}
+		node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+		return node
+	}
+	w.up(4, "c d", 0, 0, 2, 2)
+	w.clock.Step(time.Minute)
+	w.cloud.groupOf = map[string]string{"d-1": "d", "d-2": "d"}
+	came := []*v1.Node{ready("d-1"), ready("d-2")}
+	w.deadlines.Look(came, w.cloud)
+	w.clock.Step(3 * time.Minute)
+	w.up(2, "c d a b", 0, 0, 3, 3)
+	w.clock.Step(time.Minute + time.Second)
+	w.deadlines.Look(came, w.cloud)
+	if _, tried := w.deadlines.trial("c"); !tried {
+		t.Error("c has not brought the first nodes in time, and is not on trial")
+	}
+	if _, tried := w.deadlines.trial("d"); tried {
+		t.Error("d has brought its first nodes in time, and is on trial")
+	}
+	w.cloud.find("c").size = 1 // the autoscaler has taken them back
+	w.up(3, "c d a b", 0, 0, 2, 5)
+}

@@ -90,7 +90,9 @@ func (s *Sets[T, G]) usePolicies() (changed bool) {
 			s.options, s.index = options, index
 			d.given, d.waiting, d.refused = nil, false, ""
 			s.journal.policies("")
-			klog.InfoS("Policies of sets are used", "sets", len(options.Policies))
+			if len(options.Policies) > 0 {
+				klog.InfoS("Policies of sets are used", "sets", len(options.Policies))
+			}
 			changed = true
 		}
 	}

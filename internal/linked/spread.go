@@ -61,7 +61,7 @@ func Spreads(pods []*v1.Pod) bool { return slices.ContainsFunc(pods, spreadplan.
 // Plan works out what the members need. Without a plan, why says what is in the way: the pods then
 // get nodes as the autoscaler asks for them.
 func (s *Spread[G]) Plan() (plan *SpreadPlan[G], why string) {
-	if !Spreads(s.Pods) && s.alike() {
+	if !s.Needed() {
 		return nil, "all members take the same pods, and none has a topology spread"
 	}
 	chosen := s.Options[s.Chosen].Group
@@ -96,6 +96,10 @@ func (s *Spread[G]) Plan() (plan *SpreadPlan[G], why string) {
 	}
 	return w.finish(result, splitDecision{Chosen: chosen, Failed: failed, Policy: policy})
 }
+
+// Needed reports whether there is anything to plan for these pods and members: else the option is right
+// as it is, and nothing else has to be filled in.
+func (s *Spread[G]) Needed() bool { return Spreads(s.Pods) || !s.alike() }
 
 // alike reports whether all members take as many pods as the chosen one.
 func (s *Spread[G]) alike() bool {

@@ -33,10 +33,11 @@ nodeGroups: [{name: a, zone: x, machine: m, size: 2, max: 2}, {name: b, zone: y,
 	want := map[string][3]json.Number{
 		"nodesOrdered": {"0", "1", "1"}, "nodesRemoved": {"0", "0", "0"}, "nodesAtEnd": {"3", "4", "1"}, "nodesReadyAtMost": {"3", "4", "1"},
 		"scaleUps": {"0", "1", "1"}, "podsRunning": {"3", "0", "-3"}, "podsPending": {"1", "0", "-1"},
-		"pendingPodSeconds":    {"3600", "60", "-3540"}, // the whole hour, and the minute until the node is ready
-		"pendingSecondsMedian": {"0", "0", "0"}, "pendingSecondsLongest": {"0", "60", "60"},
-		"unevennessLargest": {"1", "0", "-1"}, "unevennessMean": {"1", "0", "-1"}, "unevennessAtEnd": {"1", "0", "-1"},
-		"costTotal":        {"9", "11.966667", "2.966667"}, // 3 nodes for an hour, and a fourth from when it has booted
+		"pendingPodSeconds":    {"3600", "70", "-3530"}, // the whole hour, and the minute and a loop until the node is ready
+		"pendingSecondsMedian": {"0", "0", "0"}, "pendingSecondsLongest": {"0", "70", "70"},
+		"unevennessLargest": {"1", "1", "0"}, "unevennessMean": {"1", "0.003", "-0.997"}, // until the scale-up
+		"unevennessAtEnd":  {"1", "0", "-1"},
+		"costTotal":        {"9", "11.958333", "2.958333"}, // 3 nodes for an hour, and a fourth from when it has booted
 		"costPerHourAtEnd": {"9", "12", "3"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

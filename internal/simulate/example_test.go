@@ -47,9 +47,9 @@ spec:
 	// Output:
 	// +0s pods: 8 pods of web arrived
 	// +0s bound: 1 pod bound, 7 pending
-	// +0s scale-up: a 1→3, b 0→3, c 0→2 (7 nodes for 7 pods)
-	// +1m0s nodes: 7 nodes ready (a 2, b 3, c 2)
-	// +1m0s bound: 7 pods bound, 0 pending
+	// +10s scale-up: b 0→3, a 1→3, c 0→2 (7 nodes for 7 pods; least-waste b: 62.50 % wasted (cpu 25.00 %, memory 100.00 %))
+	// +1m10s nodes: 7 nodes ready (a 2, b 3, c 2)
+	// +1m10s bound: 7 pods bound, 0 pending
 	// a 1 -> 3
 	// b 0 -> 3
 	// c 0 -> 2

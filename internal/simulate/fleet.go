@@ -50,17 +50,9 @@ func See(ctx context.Context, setup *Setup, at time.Duration) (*Moment, error) {
 	if err := s.settle(); err != nil {
 		return nil, err
 	}
-	survey, err := s.survey(ctx)
+	survey, err := s.model.ca.Survey()
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", setup.Name, err)
 	}
 	return &Moment{Groups: survey.Groups, Nodes: s.cluster.seen(), Pending: survey.Pending, Checker: s.checker}, nil
-}
-
-// survey is what a loop would see now.
-func (s *simulation) survey(ctx context.Context) (*autoscaler.Survey, error) {
-	if s.planner != nil {
-		return s.planner.survey(ctx)
-	}
-	return s.model.ca.Survey()
 }

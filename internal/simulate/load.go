@@ -117,6 +117,11 @@ func (l *loader) load() (*Setup, error) {
 	l.setup.Shifts = zonalShifts(s.Faults.ZonalShifts)
 	l.checkNodes()
 	l.setup.startAtNewest()
+	packs, err := nodegroupset.ShippedPacks()
+	if err != nil {
+		return nil, err
+	}
+	l.setup.shareCloud(packs)
 	l.setup.Storage = l.storage.all()
 	l.limitVolumes()
 	if len(l.problems) == 0 {

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -29,6 +31,8 @@ const (
 // Modes lists the modes.
 func Modes() []Mode { return []Mode{Stock, Linked, Sidecar} }
 
+func (s *Setup) mode() Mode { return cmp.Or(s.Mode, Linked) }
+
 // callTimeout bounds a call in real time. It is far beyond what a call takes: whether a machine is
 // busy must not show in a report.
 const callTimeout = time.Hour
@@ -48,7 +52,7 @@ func newModel(s *simulation) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.setup.Mode == Sidecar {
+	if s.setup.mode() == Sidecar {
 		if m.sidecar, err = newSteersman(s); err != nil {
 			return nil, err
 		}
@@ -76,11 +80,11 @@ func (m *model) options() (autoscaler.Options, error) {
 	out := autoscaler.Options{
 		Timeout: callTimeout, ProvisionTime: o.MaxNodeProvisionTime, ScanInterval: setup.ScanInterval,
 		MaxNodesTotal: o.Limits.MaxNodesTotal, MaxNodesPerScale: o.Limits.MaxNodesPerScaleUp, Quotas: quotasOf(&o.Limits),
-		Balance: !o.DisableBalancing && setup.Mode != Sidecar, Backoff: o.Backoff, Strategies: &chain,
-		StartupTaints: o.StartupTaints, Packing: autoscaler.PluginsOf(m.s.checker), Salvo: setup.Salvo,
+		Balance: !o.DisableBalancing && setup.mode() != Sidecar, Backoff: o.Backoff, Strategies: &chain,
+		StartupTaints: o.StartupTaints, Packing: autoscaler.PluginsOf(m.s.checker), Salvo: setup.Salvo, Progress: m.s.progress.step,
 		Similarity: o.Similarity, Cloud: setup.cloud(),
 	}
-	if setup.Mode == Linked && out.Balance {
+	if setup.mode() == Linked && out.Balance {
 		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.DisableSpreadSplit, MaxBalanceDeferral: o.MaxBalanceDeferral}
 	}
 	out.Removal, out.Checker = setup.ScaleDown, m.s.checker
@@ -91,7 +95,7 @@ func (m *model) options() (autoscaler.Options, error) {
 func (s *Setup) cloud() string {
 	for i := range s.Cloud.Groups {
 		g := &s.Cloud.Groups[i]
-		for _, n := range append([]*v1.Node{g.Template.Node}, g.Nodes...) {
+		for _, n := range nodesOf(g) {
 			if scheme, _, found := strings.Cut(n.Spec.ProviderID, "://"); found {
 				return scheme
 			}
@@ -150,15 +154,17 @@ func quotasOf(l *Limits) []autoscaler.Quota {
 func (m *model) Nodes() []predicates.Node {
 	nodes := m.s.cluster.seen()
 	marks := m.s.shiftsNow()
-	if m.s.setup.Mode != Linked || len(marks) == 0 {
+	if m.s.setup.mode() != Linked || len(marks) == 0 {
 		return nodes
 	}
 	nodes = slices.Clone(nodes)
 	for _, mark := range marks {
 		at := slices.IndexFunc(nodes, func(n predicates.Node) bool { return nodegroupset.ZoneOf(n.Node) == mark.Value })
-		if at >= 0 {
-			nodes[at].Node = m.annotate(nodes[at].Node, mark)
+		if at < 0 {
+			m.s.timeline.once(m.s.elapsed(), v1alpha1.RowWarning, fmt.Sprintf("zone %s has no node to annotate, so a linked build does not know that it is shifted away", mark.Value))
+			continue
 		}
+		nodes[at].Node = m.annotate(nodes[at].Node, mark)
 	}
 	return nodes
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
-// fewer are the scenarios in which fewer pods run in a mode than the planner lets run.
+// fewer are the scenarios in which fewer pods run in a mode than in the others.
 var fewer = map[string]int{
 	"spread-closed-zone/stock": 14, // it opens zone c, whose one node then holds the other zones back
 }
 
-// TestEveryModePlaysEveryScenario: in every mode as many pods run in the end as the planner lets run, and a second
-// run says the same.
+// TestEveryModePlaysEveryScenario: in every mode as many pods run in the end as in the mode of the scenario, and a
+// second run says the same.
 func TestEveryModePlaysEveryScenario(t *testing.T) {
 	names := scenarios.Names()
 	if testing.Short() {
 		names = []string{"proposal-example", "quota", "zones-from-zero"}
 	}
 	for _, name := range names {
-		planned := run(t, builtIn(t, name)).Status.Running
+		own := run(t, builtIn(t, name)).Status.Running
 		for _, mode := range simulate.Modes() {
 			t.Run(fmt.Sprintf("%s/%s", name, mode), func(t *testing.T) {
 				t.Parallel()
@@ -35,7 +35,7 @@ func TestEveryModePlaysEveryScenario(t *testing.T) {
 					report := run(t, setup)
 					want, known := fewer[name+"/"+string(mode)]
 					if !known {
-						want = planned
+						want = own
 					}
 					if got := report.Status.Running; got != want {
 						t.Errorf("%d pods run, want %d", got, want)

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
@@ -19,7 +22,9 @@ func (s *simulation) narrate(at time.Duration, r *autoscaler.ScaleUp) {
 	s.reportAttempts(at, r)
 	for _, p := range r.Decision.Pods {
 		if p.Outcome == autoscaler.PodsUnhelped {
-			row := s.timeline.once(at, v1alpha1.RowUnhelped, unhelped(p))
+			// Which ones of equal pods are left over differs from round to round.
+			key := fmt.Sprint(p.Count, " of ", ownerOf(r.Survey.Pending[p.Pods[0]]), " ", steady(p.Reason))
+			row := s.timeline.onceOf(at, v1alpha1.RowUnhelped, key, unhelped(p))
 			row.Pods, row.Example, row.Reason, row.Rejections = p.Count, p.Example, steady(p.Reason), rejections(p)
 		}
 	}
@@ -49,6 +54,14 @@ func rejections(p autoscaler.PodOutcome) []v1alpha1.Rejection {
 	return all
 }
 
+// ownerOf names the controller of a pod, or the pod if it has none.
+func ownerOf(pod *v1.Pod) string {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return pod.Namespace + "/" + owner.Kind + "/" + owner.Name
+	}
+	return pod.Namespace + "/" + pod.Name
+}
+
 func unhelped(p autoscaler.PodOutcome) string {
 	return fmt.Sprintf("%s: %s", moreLikeIt(p.Example, p.Count), steady(p.Reason))
 }
@@ -61,7 +74,7 @@ func moreLikeIt(example string, pods int) string {
 	return fmt.Sprintf("%s and %d more like it", example, pods-1)
 }
 
-// reportAttempts adds the rows of each try: how the groups grew, and the errors of the cloud.
+// reportAttempts adds the rows of a scale-up: how the groups grew, and the errors of the cloud.
 func (s *simulation) reportAttempts(at time.Duration, r *autoscaler.ScaleUp) {
 	sizes, reasons := map[string]int{}, map[string]string{}
 	for _, g := range r.Survey.Groups {
@@ -70,35 +83,27 @@ func (s *simulation) reportAttempts(at time.Duration, r *autoscaler.ScaleUp) {
 	for _, o := range r.Decision.Groups {
 		reasons[o.Group] = o.Reason
 	}
-	for begin := 0; begin < len(r.Attempts); {
-		end := begin
-		for end < len(r.Attempts) && r.Attempts[end].Try == r.Attempts[begin].Try {
-			end++
+	var grown []string
+	var changes []v1alpha1.GroupChange
+	for _, a := range r.Attempts {
+		if a.Grew > 0 {
+			c := resized(a.Group, sizes[a.Group], a.Grew)
+			c.Reason = steady(reasons[a.Group])
+			sizes[a.Group] += a.Grew
+			grown, changes = append(grown, arrow(c)), append(changes, c)
 		}
-		try := r.Attempts[begin:end]
-		var grown []string
-		var changes []v1alpha1.GroupChange
-		for _, a := range try {
-			if a.Grew > 0 {
-				c := resized(a.Group, sizes[a.Group], a.Grew)
-				c.Reason = steady(reasons[a.Group])
-				sizes[a.Group] += a.Grew
-				grown, changes = append(grown, arrow(c)), append(changes, c)
-			}
+	}
+	if len(grown) > 0 {
+		row := s.timeline.add(at, v1alpha1.RowScaleUp, "%s (%s)", few(grown), why(r))
+		row.Groups, row.Pods, row.ScaleUp = changes, helped(r), scaleUpReport(r)
+		for _, c := range changes {
+			row.Nodes += c.Nodes
 		}
-		if len(grown) > 0 {
-			row := s.timeline.add(at, v1alpha1.RowScaleUp, "%s (%s)", few(grown), why(r, try))
-			row.Groups, row.Pods, row.ScaleUp = changes, helped(r), scaleUpReport(r, try)
-			for _, c := range changes {
-				row.Nodes += c.Nodes
-			}
+	}
+	for _, a := range r.Attempts {
+		if a.Err != nil {
+			s.reportError(at, a)
 		}
-		for _, a := range try {
-			if a.Err != nil {
-				s.reportError(at, a)
-			}
-		}
-		begin = end
 	}
 }
 
@@ -123,10 +128,10 @@ func resized(group string, from, by int) v1alpha1.GroupChange {
 
 func arrow(c v1alpha1.GroupChange) string { return fmt.Sprintf("%s %d→%d", c.Name, *c.From, *c.To) }
 
-func scaleUpReport(r *autoscaler.ScaleUp, try []autoscaler.Attempt) *v1alpha1.ScaleUpReport {
+func scaleUpReport(r *autoscaler.ScaleUp) *v1alpha1.ScaleUpReport {
 	d := &r.Decision
-	out := &v1alpha1.ScaleUpReport{Try: try[0].Try, Needed: d.Need, Unplaced: d.Unplaced, Chosen: d.Chosen}
-	for _, a := range try {
+	out := &v1alpha1.ScaleUpReport{Needed: d.Need, Unplaced: d.Unplaced, Chosen: d.Chosen}
+	for _, a := range r.Attempts {
 		out.Asked += a.Delta
 	}
 	for _, step := range d.Trail {
@@ -159,15 +164,11 @@ func grew(a autoscaler.Attempt) string {
 	return "grew"
 }
 
-// why describes the purpose of a try and how the expander chose.
-func why(r *autoscaler.ScaleUp, try []autoscaler.Attempt) string {
-	asked, came := 0, 0
-	for _, a := range try {
-		asked += a.Delta
+// why describes the purpose of a scale-up and how the expander chose.
+func why(r *autoscaler.ScaleUp) string {
+	came := 0
+	for _, a := range r.Attempts {
 		came += a.Grew
-	}
-	if try[0].Try > 1 {
-		return fmt.Sprintf("split again: %s that others refused", part(came, asked))
 	}
 	parts := []string{fmt.Sprintf("%s for %s", part(came, r.Decision.Need), count(helped(r), "pod"))}
 	if choice := chosenBy(r.Decision.Trail, r.Decision.Chosen); choice != "" {

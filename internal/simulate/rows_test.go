@@ -54,6 +54,8 @@ func wordsOf(row v1alpha1.TimelineRow) []string {
 		for _, subset := range row.Subsets {
 			add("%s %d", subset.Name, subset.Pods)
 		}
+	case v1alpha1.RowSidecar:
+		add("%s", row.Reason)
 	case v1alpha1.RowBound:
 		add("%d pod", row.Pods)
 		add("%d pending", *row.Pending)
@@ -67,7 +69,7 @@ func wordsOf(row v1alpha1.TimelineRow) []string {
 			add("%s %d→%d", g.Name, *g.From, *g.To)
 		}
 		add("%d", row.Nodes)
-		if row.ScaleUp != nil && row.ScaleUp.Try == 1 {
+		if row.ScaleUp != nil {
 			add("for %d pod", row.Pods)
 		}
 	case v1alpha1.RowWaiting:

@@ -19,10 +19,7 @@ import (
 const groupShrinks autoscaler.Outcome = "Shrinks"
 
 // book reports what scale-down has decided and done.
-func (s *simulation) book(at time.Duration, down *autoscaler.ScaleDown, err error) {
-	if err != nil {
-		s.timeline.roundFailed(at, err, s.faults.behind(at, err))
-	}
+func (s *simulation) book(at time.Duration, down *autoscaler.ScaleDown) {
 	if down == nil {
 		return
 	}
@@ -83,17 +80,17 @@ func toBeDeleted(n *v1.Node) *v1.Node {
 // wait.
 func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDown, moved int) {
 	var shrunk []v1alpha1.GroupChange
-	nodes, waited := 0, waitedFor(down)
+	nodes, byGroup := 0, map[string]int{}
 	for _, a := range down.Attempts {
-		if a.Shrank > 0 {
-			c := resized(a.Group, sizeBefore(down.Survey, a.Group), -a.Shrank)
-			c.Behind = waited[a.Group]
-			shrunk = append(shrunk, c)
-			nodes += a.Shrank
+		byGroup[a.Group] += a.Shrank
+		nodes += a.Shrank
+	}
+	for _, group := range slices.Sorted(maps.Keys(byGroup)) {
+		if n := byGroup[group]; n > 0 {
+			shrunk = append(shrunk, resized(group, sizeBefore(down.Survey, group), -n))
 		}
 	}
 	if len(shrunk) > 0 {
-		slices.SortFunc(shrunk, func(a, b v1alpha1.GroupChange) int { return strings.Compare(a.Name, b.Name) })
 		arrows := make([]string, len(shrunk))
 		for i, c := range shrunk {
 			arrows[i] = arrow(c)
@@ -102,7 +99,7 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDo
 		if moved > 0 {
 			why = append(why, count(moved, "pod")+" to move")
 		}
-		row := s.timeline.add(at, v1alpha1.RowScaleDown, "%s (%s)", few(arrows), strings.Join(append(why, goneAhead(waited)...), "; "))
+		row := s.timeline.add(at, v1alpha1.RowScaleDown, "%s (%s)", few(arrows), strings.Join(why, "; "))
 		row.Groups, row.Nodes, row.Pods = shrunk, nodes, moved
 	}
 	for _, a := range down.Attempts {
@@ -121,26 +118,6 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDo
 	}
 }
 
-// waitedFor are the larger groups that could not shrink, by the group that shrank instead.
-func waitedFor(down *autoscaler.ScaleDown) map[string]string {
-	waited := map[string]string{}
-	for _, at := range down.Decision.Go {
-		if o := &down.Decision.Nodes[at]; o.Behind != "" {
-			waited[o.Group] = o.Behind
-		}
-	}
-	return waited
-}
-
-// goneAhead formats them.
-func goneAhead(waited map[string]string) []string {
-	var parts []string
-	for _, group := range slices.Sorted(maps.Keys(waited)) {
-		parts = append(parts, fmt.Sprintf("%s has waited long enough for %s", group, waited[group]))
-	}
-	return parts
-}
-
 func sizeBefore(w *autoscaler.Survey, group string) int {
 	for i := range w.Groups {
 		if w.Groups[i].ID == group {
@@ -151,10 +128,6 @@ func sizeBefore(w *autoscaler.Survey, group string) int {
 }
 
 func (l *ledger) bookScaleDown(down *autoscaler.ScaleDown) {
-	sets := map[string]string{}
-	for _, o := range down.Decision.Nodes {
-		sets[o.Group] = o.Set
-	}
 	for _, a := range down.Attempts {
 		if a.Shrank == 0 {
 			continue
@@ -162,11 +135,7 @@ func (l *ledger) bookScaleDown(down *autoscaler.ScaleDown) {
 		account := l.groups[a.Group]
 		account.removed += a.Shrank
 		l.scaledDown += a.Shrank
-		reason := "shrank: nodes were not needed"
-		if sets[a.Group] != "" {
-			reason = "shrank: nodes of its set were not needed"
-		}
-		account.explain(autoscaler.GroupOutcome{Group: a.Group, Outcome: groupShrinks, Reason: reason}, nil)
+		account.explain(autoscaler.GroupOutcome{Group: a.Group, Outcome: groupShrinks, Reason: "shrank: nodes were not needed"}, nil)
 	}
 }
 

@@ -41,7 +41,7 @@ type Setup struct {
 	// SchedulerConfig is a KubeSchedulerConfiguration with one profile, YAML or JSON; empty means the
 	// default profile.
 	SchedulerConfig []byte
-	// Mode is which autoscaler decides; empty is the planner of package scaleup, which foresees what the scheduler does.
+	// Mode is which autoscaler decides; empty is Linked.
 	Mode Mode
 	// Seed is of everything that is random in Cluster Autoscaler.
 	Seed uint64

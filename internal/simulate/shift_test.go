@@ -19,9 +19,14 @@ func shiftWorld(t *rapid.T) (text string, from, until time.Duration) {
 	from = time.Duration(rapid.IntRange(0, 30).Draw(t, "from")) * time.Minute
 	until = from + time.Duration(rapid.IntRange(1, 60).Draw(t, "lasts"))*time.Minute
 	var b strings.Builder
-	fmt.Fprintf(&b, "duration: 3h\noptions: {scaleDownEnabled: %v}\nmachines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]\nnodeGroups:\n", rapid.Bool().Draw(t, "scale down"))
+	scaleDown, mode, least := rapid.Bool().Draw(t, "scale down"), "sidecar", 0
+	if !scaleDown && rapid.Bool().Draw(t, "linked") {
+		mode, least = "linked", 1 // it knows of the shift from an annotation of a node
+	}
+	fmt.Fprintf(&b, "autoscaler: {mode: %s}\n", mode)
+	fmt.Fprintf(&b, "duration: 3h\noptions: {scaleDownEnabled: %v}\nmachines: [{name: m, resources: {cpu: 2, memory: 8Gi}}]\nnodeGroups:\n", scaleDown)
 	for _, zone := range []string{"za", "zb", "zc"} {
-		fmt.Fprintf(&b, "- {name: %s, zone: %s, machine: m, size: %d, max: 12}\n", zone, zone, rapid.IntRange(0, 4).Draw(t, zone))
+		fmt.Fprintf(&b, "- {name: %s, zone: %s, machine: m, size: %d, max: 12}\n", zone, zone, rapid.IntRange(least, 4).Draw(t, zone))
 	}
 	b.WriteString("workloads:\n")
 	for i := range rapid.IntRange(1, 5).Draw(t, "workloads") {
@@ -96,6 +101,7 @@ nodeGroups:
 - {name: b, zone: zb, machine: m, max: 9}
 workloads: [{name: web, replicas: 4, arrive: 2m, requests: {cpu: 1500m}}]
 faults: {zonalShifts: [{zones: [zb, za], from: 1m}]}
+autoscaler: {mode: sidecar}
 expect: {sizes: {a: 0, b: 4}, running: 4, reasons: ["the shift of zone zb has no effect: no node group elsewhere could grow in its stead"]}`))
 	if err != nil {
 		t.Fatal(err)

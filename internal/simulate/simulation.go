@@ -17,6 +17,9 @@ import (
 // tolerationSeconds of every pod.
 const evictionDelay = 5 * time.Minute
 
+// loopTime is what a loop of Cluster Autoscaler takes that orders nodes: mostly the cloud's answers.
+const loopTime = time.Second
+
 // RunOptions are the options of a run, in addition to its Setup.
 type RunOptions struct {
 	// Progress is called at every instant at which something happens, and from time to time in
@@ -54,8 +57,7 @@ type simulation struct {
 	setup    *Setup
 	clock    *virtualClock
 	cloud    *fake.Cloud
-	model    *model   // nil: the planner decides
-	planner  *planner // nil: the model decides
+	model    *model
 	checker  *predicates.Checker
 	binder   *predicates.Scheduler
 	cluster  *cluster
@@ -135,12 +137,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	if err := s.populate(ctx); err != nil {
 		return nil, err
 	}
-	if setup.Mode == "" {
-		s.planner, err = newPlanner(s)
-	} else {
-		s.model, err = newModel(s)
-	}
-	if err != nil {
+	if s.model, err = newModel(s); err != nil {
 		return nil, err
 	}
 	s.observe()
@@ -230,7 +227,7 @@ func (s *simulation) jump(end time.Time) bool {
 	case next.After(end):
 		s.clock.advance(end)
 		return false
-	case s.model != nil && s.model.sidecar != nil && s.nextScan.Before(next):
+	case s.model.sidecar != nil && s.nextScan.Before(next):
 		// The sidecar watches nodes from loop to loop, whether there is anything to do or not.
 		next, s.stirred = s.nextScan, true
 	}
@@ -317,15 +314,11 @@ func (s *simulation) round(ctx context.Context) {
 	s.progress.now.Rounds = s.rounds
 	now := s.clock.Now()
 	pending := s.cluster.helped()
-	report, wakeups, err, downErr := s.loop(ctx, pending)
+	report, err := s.model.loop()
 	s.cloud.ForgetCalls() // the log would grow forever
 	at := s.elapsed()
 	s.clock.catchUp()
-	interval := cmp.Or(s.setup.ScanInterval, DefaultScanInterval)
-	s.nextScan = now.Add(interval)
-	if s.nextScan.Before(s.clock.Now()) {
-		s.nextScan = s.clock.Now()
-	}
+	s.nextScan = later(s.clock.Now(), now.Add(cmp.Or(s.setup.ScanInterval, DefaultScanInterval)))
 	if ctx.Err() != nil {
 		s.rounds-- // this one has no end
 		return
@@ -337,7 +330,7 @@ func (s *simulation) round(ctx context.Context) {
 		s.timeline.roundFailed(at, s.lastErr, s.faults.behind(at, s.lastErr))
 		return
 	}
-	s.stirred, s.wakeups = false, wakeups
+	s.stirred, s.wakeups = false, append(s.model.next(), shiftEdges(s.setup.Shifts)...)
 	for i := range report.ScaleUps {
 		up := &report.ScaleUps[i]
 		s.last, s.lastPods = up, pending
@@ -346,18 +339,15 @@ func (s *simulation) round(ctx context.Context) {
 		s.ledger.book(up)
 		s.stirred = s.stirred || len(up.Attempts) > 0 || len(up.Repairs) > 0
 		if up.Grew() > 0 {
-			s.nextScan = s.clock.Now() // the next loop follows at once
+			s.nextScan = later(s.clock.Now(), now.Add(loopTime)) // the next loop follows at once
 		}
 	}
-	s.book(at, report.ScaleDown, downErr)
+	s.book(at, report.ScaleDown)
 }
 
-// loop has the autoscaler look at the cluster, and do what it decides. The wakeups are when it may
-// decide otherwise without any event.
-func (s *simulation) loop(ctx context.Context, pending []*pod) (report autoscaler.Report, wakeups []time.Time, err, downErr error) {
-	if s.planner != nil {
-		return s.planner.loop(ctx, pending)
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	report, err = s.model.loop()
-	return report, append(s.model.next(), shiftEdges(s.setup.Shifts)...), err, nil
+	return b
 }

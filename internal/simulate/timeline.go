@@ -33,10 +33,15 @@ func (t *timeline) add(at time.Duration, what, format string, args ...any) *v1al
 
 // once adds a row unless the same has been added before: then it returns one that is discarded.
 func (t *timeline) once(at time.Duration, what, text string) *v1alpha1.TimelineRow {
+	return t.onceOf(at, what, text, text)
+}
+
+// onceOf is once, where the key says what is the same.
+func (t *timeline) onceOf(at time.Duration, what, key, text string) *v1alpha1.TimelineRow {
 	if t.said == nil {
 		t.said = map[string]bool{}
 	}
-	key := what + "\x00" + text
+	key = what + "\x00" + key
 	if t.said[key] {
 		return &v1alpha1.TimelineRow{}
 	}

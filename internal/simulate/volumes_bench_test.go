@@ -82,10 +82,9 @@ func TestPodsThatSpreadOverTheZonesOfTheirVolumesGetTheirNodesOnce(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 15 nodes are enough; the scheduler, which prefers the emptier node, may need one more in each
-	// zone.
-	if s := &report.Status; s.Running != 60 || s.ScaleUps > 4 || s.NodesOrdered > 18 {
-		t.Errorf("%d pods run on %d nodes ordered in %d scale-ups, want 60 on at most 18 in at most 4", s.Running, s.NodesOrdered, s.ScaleUps)
+	// 15 nodes are enough; pods that are tried in any order may need one more in each zone.
+	if s := &report.Status; s.Running != 60 || s.ScaleUps > 6 || s.NodesOrdered > 18 {
+		t.Errorf("%d pods run on %d nodes ordered in %d scale-ups, want 60 on at most 18 in at most 6", s.Running, s.NodesOrdered, s.ScaleUps)
 	}
 }
 

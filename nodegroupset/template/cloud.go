@@ -20,35 +20,22 @@ func ShareCloud(templates map[string]cloudprovider.Template) error {
 	if err != nil {
 		return err
 	}
-	shareCloud(packs, templates, nil)
-	return nil
-}
-
-// shareCloud gives every group in named that providerID, and templates that show no cloud the one
-// that is common to all.
-func shareCloud(packs nodegroupset.LabelPacks, templates map[string]cloudprovider.Template, named map[string]string) {
-	all := map[string]string{}
+	named := map[string]string{}
 	for group, t := range templates {
 		if t.Node != nil && packs.NamesCloud(t.Node) {
-			all[group] = t.Node.Spec.ProviderID
+			named[group] = t.Node.Spec.ProviderID
 		}
 	}
-	maps.Copy(all, named)
-	common := commonCloud(packs, all)
+	common := commonCloud(packs, named)
 	for group, t := range templates {
-		if t.Node == nil {
+		if t.Node == nil || common == "" || packs.ShowsCloud(t.Node) {
 			continue
 		}
-		id := named[group]
-		if id == "" && !packs.ShowsCloud(t.Node) {
-			id = common
-		}
-		if id != "" {
-			node := *t.Node
-			node.Spec.ProviderID = id
-			templates[group] = cloudprovider.Template{Node: &node, Pods: t.Pods}
-		}
+		node := *t.Node
+		node.Spec.ProviderID = common
+		templates[group] = cloudprovider.Template{Node: &node, Pods: t.Pods}
 	}
+	return nil
 }
 
 // commonCloud is a providerID of the cloud that all given ones name. It is empty if they name none

@@ -22,9 +22,6 @@ const (
 	WaitsForLevel Outcome = "WaitsForLevel"
 	// WaitsForLimit nodes may go once others are gone.
 	WaitsForLimit Outcome = "WaitsForLimit"
-	// WaitsForRoom nodes may go once others have: today their pods would find no
-	// place.
-	WaitsForRoom Outcome = "WaitsForRoom"
 	// HeldByMin nodes are needed by nobody but their group's minimum.
 	HeldByMin Outcome = "HeldByMin"
 
@@ -46,7 +43,7 @@ const (
 // unneeded are the outcomes of nodes that nobody needs.
 var unneeded = map[Outcome]bool{
 	NodeGoes: true, NodeRefused: true, WaitsForTime: true, WaitsForCoolDown: true,
-	WaitsForLevel: true, WaitsForLimit: true, WaitsForRoom: true, HeldByMin: true,
+	WaitsForLevel: true, WaitsForLimit: true, HeldByMin: true,
 }
 
 // Unneeded reports whether nobody needs a node with this outcome.
@@ -54,10 +51,8 @@ func (o Outcome) Unneeded() bool { return unneeded[o] }
 
 // NodeOutcome is what happens to one node.
 type NodeOutcome struct {
-	Node  string `json:"node"`
-	Group string `json:"group"`
-	// Set is the first group of its set, empty where that is not known.
-	Set     string  `json:"set,omitempty"`
+	Node    string  `json:"node"`
+	Group   string  `json:"group"`
 	Outcome Outcome `json:"outcome"`
 	// Reason is a sentence fragment a person understands.
 	Reason string `json:"reason,omitempty"`

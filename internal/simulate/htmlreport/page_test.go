@@ -43,7 +43,7 @@ func fleet(groups, events int) *v1alpha1.ScenarioReport {
 	for e := range events {
 		at := after(e)
 		row := v1alpha1.TimelineRow{At: at, What: v1alpha1.RowScaleUp, Text: "groups grew, levelled over their zones (9 nodes for 27 pods)", Nodes: 9, Pods: 27}
-		row.ScaleUp = &v1alpha1.ScaleUpReport{Try: 1, Asked: 9, Needed: 9, Expander: []v1alpha1.ExpanderStep{{Strategy: "least-waste", Options: 300, Kept: 1, Figure: "12.50 % wasted (cpu 12.50 %, memory 12.50 %)"}}}
+		row.ScaleUp = &v1alpha1.ScaleUpReport{Asked: 9, Needed: 9, Expander: []v1alpha1.ExpanderStep{{Strategy: "least-waste", Options: 300, Kept: 1, Figure: "12.50 % wasted (cpu 12.50 %, memory 12.50 %)"}}}
 		set := e * 7 % len(s.Sets)
 		for i := set * 3; i < min(set*3+3, groups); i++ {
 			g := &s.Groups[i]

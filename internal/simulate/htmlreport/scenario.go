@@ -234,9 +234,6 @@ func reasons(row *v1alpha1.TimelineRow) []string {
 		}
 		all = append(all, fewNames(groups[reason])+": "+reason)
 	}
-	if row.ScaleUp.Try > 1 {
-		all = append(all, "split again what others refused")
-	}
 	if row.ScaleUp.Unplaced > 0 {
 		all = append(all, fmt.Sprintf("no room for %d more", row.ScaleUp.Unplaced))
 	}
