@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KindScenarioComparison is the kind of the answer to a Scenario that was played twice.
+// KindScenarioComparison is the kind of the answer to a Scenario that was played several times.
 const KindScenarioComparison = "ScenarioComparison"
 
 // ScenarioComparison is what differs when a Scenario is played again with other options. It has the
@@ -30,13 +30,17 @@ type ScenarioComparisonStatus struct {
 	// Baseline and Changed are the reports of the scenario as it is, and with the changed options.
 	Baseline ScenarioReportStatus `json:"baseline"`
 	Changed  ScenarioReportStatus `json:"changed"`
+	// Further are the reports with the further values of an option, in their order.
+	Further []ScenarioReportStatus `json:"further,omitempty"`
 }
 
-// ChangedOption is one of spec.options with its two values; an empty one means the default.
+// ChangedOption is one of spec.options with its two values, and further ones; an empty one means the default.
 type ChangedOption struct {
 	Name     string          `json:"name"`
 	Baseline json.RawMessage `json:"baseline,omitempty"`
 	Changed  json.RawMessage `json:"changed,omitempty"`
+	// Further are the third value and so on.
+	Further []json.RawMessage `json:"further,omitempty"`
 }
 
 // ComparedFigure is a number of both reports, and the second minus the first.
@@ -45,6 +49,8 @@ type ComparedFigure struct {
 	Baseline   json.Number `json:"baseline"`
 	Changed    json.Number `json:"changed"`
 	Difference json.Number `json:"difference"`
+	// Further are those of the further reports.
+	Further []json.Number `json:"further,omitempty"`
 }
 
 // ComparedGroup is the size of a node group at the end of both.
@@ -55,4 +61,6 @@ type ComparedGroup struct {
 	Baseline   int    `json:"baseline"`
 	Changed    int    `json:"changed"`
 	Difference int    `json:"difference"`
+	// Further are the sizes at the end of the further reports.
+	Further []int `json:"further,omitempty"`
 }

@@ -25,9 +25,10 @@ type HistoryRow struct {
 type PendingTime struct {
 	// PodSeconds is the sum of all waits, in seconds.
 	PodSeconds int64 `json:"podSeconds"`
-	// Waits that ended with a node, the median and the longest of them.
+	// Waits that ended with a node, the median, the 99th percentile and the longest of them.
 	Waits   int             `json:"waits"`
 	Median  metav1.Duration `json:"median"`
+	P99     metav1.Duration `json:"p99"`
 	Longest metav1.Duration `json:"longest"`
 }
 

@@ -18,13 +18,15 @@ import (
 	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
-// variant has the options with which a scenario is played a second time.
+// variant has the options with which a scenario is played again.
 type variant struct {
 	texts   []string // OPTION=VALUE as given
 	options v1alpha1.ScenarioOptions
 	fields  []reflect.StructField // the options that are set
 	nodes   overrides             // bounds of node groups
-	mode    string                // of the autoscaler; empty for that of the scenario
+	// modes are those of the autoscaler. A single one is compared with that of the scenario, else the
+	// first one with the others.
+	modes []string
 }
 
 // parseVariant parses the values of --compare.
@@ -40,10 +42,15 @@ func parseVariant(texts []string) (*variant, error) {
 			continue
 		}
 		if strings.TrimLeft(name, "-") == "autoscaler" {
-			if !slices.Contains(simulate.Modes(), simulate.Mode(value)) {
-				return nil, &usageError{fmt.Errorf("--compare %s: there is no such autoscaler", text), "must be " + modeNames()}
+			for _, mode := range strings.Split(value, ",") {
+				switch {
+				case !slices.Contains(simulate.Modes(), simulate.Mode(mode)):
+					return nil, &usageError{fmt.Errorf("--compare %s: there is no autoscaler %q", text, mode), "must be " + modeNames()}
+				case slices.Contains(v.modes, mode):
+					return nil, &usageError{fmt.Errorf("--compare %s: %s is named twice", text, mode), "name each autoscaler once"}
+				}
+				v.modes = append(v.modes, mode)
 			}
-			v.mode = value
 			continue
 		}
 		field, err := optionNamed(name)
@@ -152,9 +159,32 @@ func asUsage(text string, err error) error {
 	return &usageError{fmt.Errorf("--compare %s: %w", text, invalid.Problems[0].Err), "see spec.options of a scenario"}
 }
 
-// apply returns the document with the options changed, and their previous values. It does not
-// change the document itself.
-func (v *variant) apply(d document.Document) (document.Document, []v1alpha1.ChangedOption) {
+// runs is how often a scenario is played.
+func (v *variant) runs() int {
+	switch {
+	case len(v.texts) == 0:
+		return 1
+	case len(v.modes) > 1:
+		return len(v.modes)
+	}
+	return 2
+}
+
+// first returns the document as it is played first.
+func (v *variant) first(d document.Document) document.Document {
+	scenario, ok := d.Object.(*v1alpha1.Scenario)
+	if !ok || len(v.modes) < 2 {
+		return d
+	}
+	changed := *scenario
+	changed.Spec.Autoscaler.Mode = v.modes[0]
+	d.Object = &changed
+	return d
+}
+
+// apply returns the document with the options of the run of that number changed, and their values in all
+// runs. It does not change the document itself.
+func (v *variant) apply(d document.Document, run int) (document.Document, []v1alpha1.ChangedOption) {
 	scenario := *d.Object.(*v1alpha1.Scenario)
 	before, after := scenario.Spec.Options, &scenario.Spec.Options
 	var changed []v1alpha1.ChangedOption
@@ -166,11 +196,16 @@ func (v *variant) apply(d document.Document) (document.Document, []v1alpha1.Chan
 		})
 		reflect.ValueOf(after).Elem().FieldByIndex(field.Index).Set(value)
 	}
-	if v.mode != "" {
-		changed = append(changed, v1alpha1.ChangedOption{
-			Name: "autoscaler", Baseline: encoded(reflect.ValueOf(scenario.Spec.Autoscaler.Mode)), Changed: encoded(reflect.ValueOf(v.mode)),
-		})
-		scenario.Spec.Autoscaler.Mode = v.mode
+	if modes := v.modes; len(modes) > 0 {
+		if len(modes) == 1 {
+			modes = []string{scenario.Spec.Autoscaler.Mode, modes[0]}
+		}
+		option := v1alpha1.ChangedOption{Name: "autoscaler", Baseline: encoded(reflect.ValueOf(modes[0])), Changed: encoded(reflect.ValueOf(modes[1]))}
+		for _, mode := range modes[2:] {
+			option.Further = append(option.Further, encoded(reflect.ValueOf(mode)))
+		}
+		changed = append(changed, option)
+		scenario.Spec.Autoscaler.Mode = modes[run]
 	}
 	for _, bounds := range v.nodes.nodes {
 		text, _ := json.Marshal(bounds)
@@ -180,17 +215,21 @@ func (v *variant) apply(d document.Document) (document.Document, []v1alpha1.Chan
 	return d, changed
 }
 
-// load loads the scenario of a document with the variant's options.
-func (v *variant) load(d document.Document, files simulate.Files, flags *overrides) (*simulate.Setup, []v1alpha1.ChangedOption, error) {
-	d, changed := v.apply(d)
-	setup, err := simulate.Load(&d, files)
-	if err != nil {
-		return nil, nil, asUsage(strings.Join(v.texts, " --compare "), err)
+// load loads the scenario of a document as it is played after the first time.
+func (v *variant) load(d document.Document, files simulate.Files, flags *overrides) (setups []*simulate.Setup, changed []v1alpha1.ChangedOption, err error) {
+	for run := 1; run < v.runs(); run++ {
+		var changedDocument document.Document
+		changedDocument, changed = v.apply(d, run)
+		setup, err := simulate.Load(&changedDocument, files)
+		if err != nil {
+			return nil, nil, asUsage(strings.Join(v.texts, " --compare "), err)
+		}
+		if err := errors.Join(flags.bound(setup), v.nodes.bound(setup)); err != nil {
+			return nil, nil, err
+		}
+		setups = append(setups, setup)
 	}
-	if err := flags.bound(setup); err != nil {
-		return nil, nil, err
-	}
-	return setup, changed, v.nodes.bound(setup)
+	return setups, changed, nil
 }
 
 // encoded returns a value as it is written in a document; empty if it is omitted there.
@@ -205,13 +244,56 @@ func encoded(value reflect.Value) json.RawMessage {
 	return text
 }
 
-// pairUp compares the reports of scenarios that were played twice in a row.
-func pairUp(reports []*v1alpha1.ScenarioReport, options [][]v1alpha1.ChangedOption) []*v1alpha1.ScenarioComparison {
+// compared compares the reports of scenarios that were played several times in a row.
+func compared(reports []*v1alpha1.ScenarioReport, runs int, options [][]v1alpha1.ChangedOption) []*v1alpha1.ScenarioComparison {
 	var all []*v1alpha1.ScenarioComparison
 	for i := range options {
-		all = append(all, simulate.Compare(reports[2*i], reports[2*i+1], options[i]))
+		of := reports[runs*i : runs*(i+1)]
+		all = append(all, simulate.Compare(of[0], of[1], options[i], of[2:]...))
 	}
 	return all
+}
+
+// runNames are the columns of a comparison: the values of the option if there are more than two.
+func runNames(c *v1alpha1.ScenarioComparison) []string {
+	for _, o := range c.Status.Options {
+		if len(o.Further) > 0 {
+			names := []string{orDefault(o.Baseline), orDefault(o.Changed)}
+			for _, value := range o.Further {
+				names = append(names, orDefault(value))
+			}
+			return names
+		}
+	}
+	return nil
+}
+
+// printRuns prints the tables of a comparison of more than two runs.
+func printRuns(p *printing.Printer, c *v1alpha1.ScenarioComparison, names []string) error {
+	columns := make([]string, len(names))
+	for i, name := range names {
+		columns[i] = strings.ToUpper(name)
+	}
+	numbers := printing.Grid{Columns: printing.Columns(append([]string{"FIGURE"}, columns...)...)}
+	for _, f := range c.Status.Figures {
+		row := []string{f.Name, f.Baseline.String(), f.Changed.String()}
+		for _, n := range f.Further {
+			row = append(row, n.String())
+		}
+		numbers.Rows = append(numbers.Rows, row)
+	}
+	groups := printing.Grid{Columns: printing.Columns(append([]string{"GROUP", "ZONE", "BEFORE"}, columns...)...)}
+	for _, g := range c.Status.Groups {
+		row := []string{g.Name, g.Zone, strconv.Itoa(g.Before), strconv.Itoa(g.Baseline), strconv.Itoa(g.Changed)}
+		for _, n := range g.Further {
+			row = append(row, strconv.Itoa(n))
+		}
+		groups.Rows = append(groups.Rows, row)
+	}
+	if err := p.Grid(numbers); err != nil {
+		return err
+	}
+	return p.Grid(groups)
 }
 
 // printComparison prints the tables of one comparison.
@@ -220,6 +302,9 @@ func printComparison(p *printing.Printer, c *v1alpha1.ScenarioComparison, severa
 		if err := p.Heading(c.Name); err != nil {
 			return err
 		}
+	}
+	if names := runNames(c); len(c.Status.Options) == 1 && names != nil {
+		return printRuns(p, c, names)
 	}
 	options := printing.Grid{Columns: printing.Columns("OPTION", "BASELINE", "CHANGED")}
 	for _, o := range c.Status.Options {

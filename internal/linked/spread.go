@@ -98,7 +98,7 @@ func (s *Spread[G]) Plan() (plan *SpreadPlan[G], why string) {
 }
 
 // Needed reports whether there is anything to plan for these pods and members: else the option is right
-// as it is, and nothing else has to be filled in.
+// as it is, and the other fields are not read.
 func (s *Spread[G]) Needed() bool { return Spreads(s.Pods) || !s.alike() }
 
 // alike reports whether all members take as many pods as the chosen one.

@@ -12,10 +12,10 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// Compare returns the differences between two runs of one scenario: unchanged, and with these
-// options changed. If one of them settles earlier, its final state counts up to the end of the
-// other, so that sums over time are for equal times.
-func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.ChangedOption) *v1alpha1.ScenarioComparison {
+// Compare returns the differences between runs of one scenario: unchanged, with these options
+// changed, and with further values of them. If one of the runs settles earlier, its final state counts
+// up to the end of the last one, so that sums over time are for equal times.
+func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.ChangedOption, further ...*v1alpha1.ScenarioReport) *v1alpha1.ScenarioComparison {
 	c := &v1alpha1.ScenarioComparison{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindScenarioComparison},
 		ObjectMeta: baseline.ObjectMeta,
@@ -23,17 +23,28 @@ func Compare(baseline, changed *v1alpha1.ScenarioReport, options []v1alpha1.Chan
 	}
 	left, right := &c.Status.Baseline, &c.Status.Changed
 	end := max(left.End.Duration, right.End.Duration)
+	for _, r := range further {
+		c.Status.Further = append(c.Status.Further, r.Status)
+		end = max(end, r.Status.End.Duration)
+	}
 	for _, f := range figures {
 		a, b := f.of(left, end), f.of(right, end)
-		if a != "" && b != "" {
-			c.Status.Figures = append(c.Status.Figures, v1alpha1.ComparedFigure{Name: f.name, Baseline: a, Changed: b, Difference: less(b, a)})
+		if a == "" || b == "" {
+			continue
 		}
+		row := v1alpha1.ComparedFigure{Name: f.name, Baseline: a, Changed: b, Difference: less(b, a)}
+		for i := range c.Status.Further {
+			row.Further = append(row.Further, f.of(&c.Status.Further[i], end))
+		}
+		c.Status.Figures = append(c.Status.Figures, row)
 	}
-	for i, g := range left.Groups { // both list the groups of the scenario sorted by name
+	for i, g := range left.Groups { // all list the groups of the scenario sorted by name
 		after := right.Groups[i].After
-		c.Status.Groups = append(c.Status.Groups, v1alpha1.ComparedGroup{
-			Name: g.Name, Zone: g.Zone, Before: g.Before, Baseline: g.After, Changed: after, Difference: after - g.After,
-		})
+		row := v1alpha1.ComparedGroup{Name: g.Name, Zone: g.Zone, Before: g.Before, Baseline: g.After, Changed: after, Difference: after - g.After}
+		for k := range c.Status.Further {
+			row.Further = append(row.Further, c.Status.Further[k].Groups[i].After)
+		}
+		c.Status.Groups = append(c.Status.Groups, row)
 	}
 	return c
 }
@@ -59,7 +70,23 @@ var figures = []struct {
 		}
 		return whole(nodes)
 	}},
+	{"nodesOrderedUnused", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		unused := 0
+		for i := range s.Nodes {
+			if n := &s.Nodes[i]; n.Ordered != nil && n.Ready != nil && n.PodsAtMost == 0 {
+				unused++
+			}
+		}
+		return whole(unused)
+	}},
+	{"nodeHours", nodeHours},
 	{"scaleUps", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.ScaleUps) }},
+	{"increases", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		return whole(sumOf(s, v1alpha1.RowScaleUp, func(row *v1alpha1.TimelineRow) int { return len(row.Groups) }))
+	}},
+	{"podsMovedByScaleDown", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		return whole(sumOf(s, v1alpha1.RowScaleDown, func(row *v1alpha1.TimelineRow) int { return row.Pods }))
+	}},
 	{"podsRunning", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.Running) }},
 	{"podsPending", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.Pending) }},
 	{"pendingPodSeconds", func(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number {
@@ -68,6 +95,9 @@ var figures = []struct {
 	}},
 	{"pendingSecondsMedian", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
 		return inSeconds(s.PendingTime.Median)
+	}},
+	{"pendingSecondsP99", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		return inSeconds(s.PendingTime.P99)
 	}},
 	{"pendingSecondsLongest", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
 		return inSeconds(s.PendingTime.Longest)
@@ -90,6 +120,29 @@ var figures = []struct {
 		}
 		return s.Cost.PerHour
 	}},
+}
+
+// sumOf adds up what rows of one kind say.
+func sumOf(s *v1alpha1.ScenarioReportStatus, what string, of func(*v1alpha1.TimelineRow) int) (n int) {
+	for i := range s.Timeline {
+		if row := &s.Timeline[i]; row.What == what {
+			n += of(row)
+		}
+	}
+	return n
+}
+
+// nodeHours is the time that ready nodes were there, added up.
+func nodeHours(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number {
+	var sum time.Duration
+	for i, row := range s.History {
+		until := end
+		if i+1 < len(s.History) {
+			until = s.History[i+1].At.Duration
+		}
+		sum += time.Duration(row.Nodes) * (until - row.At.Duration)
+	}
+	return decimal(big.NewRat(int64(sum), int64(time.Hour)))
 }
 
 func meanUnevenness(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number {

@@ -32,9 +32,10 @@ nodeGroups: [{name: a, zone: x, machine: m, size: 2, max: 2}, {name: b, zone: y,
 	}
 	want := map[string][3]json.Number{
 		"nodesOrdered": {"0", "1", "1"}, "nodesRemoved": {"0", "0", "0"}, "nodesAtEnd": {"3", "4", "1"}, "nodesReadyAtMost": {"3", "4", "1"},
+		"nodesOrderedUnused": {"0", "0", "0"}, "nodeHours": {"3", "3.980556", "0.980556"}, "increases": {"0", "1", "1"}, "podsMovedByScaleDown": {"0", "0", "0"},
 		"scaleUps": {"0", "1", "1"}, "podsRunning": {"3", "0", "-3"}, "podsPending": {"1", "0", "-1"},
 		"pendingPodSeconds":    {"3600", "70", "-3530"}, // the whole hour, and the minute and a loop until the node is ready
-		"pendingSecondsMedian": {"0", "0", "0"}, "pendingSecondsLongest": {"0", "70", "70"},
+		"pendingSecondsMedian": {"0", "0", "0"}, "pendingSecondsLongest": {"0", "70", "70"}, "pendingSecondsP99": {"0", "70", "70"},
 		"unevennessLargest": {"1", "1", "0"}, "unevennessMean": {"1", "0.003", "-0.997"}, // until the scale-up
 		"unevennessAtEnd":  {"1", "0", "-1"},
 		"costTotal":        {"9", "11.958333", "2.958333"}, // 3 nodes for an hour, and a fourth from when it has booted
@@ -45,6 +46,15 @@ nodeGroups: [{name: a, zone: x, machine: m, size: 2, max: 2}, {name: b, zone: y,
 	}
 	if g := c.Status.Groups[1]; g.Name != "b" || g.Baseline != 1 || g.Changed != 2 || g.Difference != 1 {
 		t.Errorf("group %+v", g)
+	}
+	further := simulate.Compare(baseline, changed, nil, changed, baseline)
+	for _, f := range further.Status.Figures {
+		if len(f.Further) != 2 || f.Further[0] != f.Changed || f.Further[1] != f.Baseline {
+			t.Errorf("figure of four runs %+v", f)
+		}
+	}
+	if g := further.Status.Groups[1]; len(g.Further) != 2 || g.Further[0] != 2 || g.Further[1] != 1 {
+		t.Errorf("group of four runs %+v", g)
 	}
 	if same := simulate.Compare(baseline, baseline, nil); cmp.Diff(same.Status.Baseline, same.Status.Changed) != "" {
 		t.Error("a run differs from itself")

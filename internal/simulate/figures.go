@@ -36,6 +36,7 @@ func (s *simulation) reportPendingTime(end time.Duration) v1alpha1.PendingTime {
 	if len(h.waits) > 0 {
 		waits := slices.Sorted(slices.Values(h.waits))
 		out.Median = metav1.Duration{Duration: waits[(len(waits)-1)/2]}
+		out.P99 = metav1.Duration{Duration: waits[(99*len(waits)-1)/100]}
 		out.Longest = metav1.Duration{Duration: waits[len(waits)-1]}
 	}
 	return out

@@ -3,6 +3,7 @@ package htmlreport
 import (
 	"bytes"
 	_ "embed" // of the page's template
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
@@ -38,7 +39,18 @@ func (r *Result) name() string {
 
 func (r *Result) sides() []side {
 	if c := r.Comparison; c != nil {
-		return []side{{"baseline", &c.Status.Baseline}, {"changed", &c.Status.Changed}}
+		sides := []side{{"baseline", &c.Status.Baseline}, {"changed", &c.Status.Changed}}
+		for i := range c.Status.Further {
+			sides = append(sides, side{fmt.Sprint("changed ", i+2), &c.Status.Further[i]})
+		}
+		for _, o := range c.Status.Options {
+			if len(o.Further) > 0 {
+				for i, value := range append([]json.RawMessage{o.Baseline, o.Changed}, o.Further...) {
+					sides[i].name = optionValue(value)
+				}
+			}
+		}
+		return sides
 	}
 	return []side{{"", &r.Report.Status}}
 }
@@ -77,6 +89,7 @@ type scenarioView struct {
 	Result  string // empty if nothing is expected
 	Holds   bool
 	Tiles   []tile
+	Runs    []string // names of the runs if there are more than two
 	Options []optionView
 	Figures []figureView
 	Panels  []panel
@@ -96,7 +109,10 @@ type sideValue struct{ Side, Value string }
 
 type optionView struct{ Name, Baseline, Changed string }
 
-type figureView struct{ Name, Baseline, Changed, Difference, Change string }
+type figureView struct {
+	Name, Baseline, Changed, Difference, Change string
+	Further                                     []string // instead of the difference
+}
 
 // panel is a heading with charts under one another.
 type panel struct {

@@ -2,6 +2,7 @@ package htmlreport_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -301,5 +302,28 @@ func BenchmarkWrite(b *testing.B) {
 			}
 			b.ReportMetric(float64(size), "bytes/page")
 		})
+	}
+}
+
+// TestAComparisonOfSeveralRuns has a column and a curve for each, named after the value of the option.
+func TestAComparisonOfSeveralRuns(t *testing.T) {
+	small := fleet(3, 9)
+	c := compared(small, small)
+	c.Status.Options = []v1alpha1.ChangedOption{{
+		Name: "autoscaler", Baseline: json.RawMessage(`"stock"`), Changed: json.RawMessage(`"linked"`), Further: []json.RawMessage{json.RawMessage(`"sidecar"`)},
+	}}
+	c.Status.Further = []v1alpha1.ScenarioReportStatus{small.Status}
+	c.Status.Figures = []v1alpha1.ComparedFigure{{Name: "nodesOrdered", Baseline: "31", Changed: "15", Difference: "-16", Further: []json.Number{"21"}}}
+	page := pageOf(t, htmlreport.Result{Comparison: c})
+	for _, want := range []string{
+		`<th scope="col" class="n">stock</th><th scope="col" class="n">linked</th><th scope="col" class="n">sidecar</th>`,
+		`<td class="n">31</td><td class="n">15</td><td class="n">21</td>`, `<small>sidecar</small>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+	if strings.Contains(page, "What was changed") {
+		t.Error("the page has a table of options with two columns")
 	}
 }

@@ -24,6 +24,11 @@ func newScenario(number int, r *Result) (scenarioView, error) {
 	v.Result, v.Holds = result(sides)
 	v.Tiles = tiles(sides)
 	if c := r.Comparison; c != nil {
+		if len(c.Status.Further) > 0 {
+			for _, s := range sides {
+				v.Runs = append(v.Runs, s.name)
+			}
+		}
 		for _, o := range c.Status.Options {
 			v.Options = append(v.Options, optionView{o.Name, optionValue(o.Baseline), optionValue(o.Changed)})
 		}
@@ -55,6 +60,9 @@ func optionValue(value json.RawMessage) string {
 // without colours.
 func figure(f v1alpha1.ComparedFigure) figureView {
 	v := figureView{Name: words(f.Name), Baseline: f.Baseline.String(), Changed: f.Changed.String(), Difference: f.Difference.String(), Change: "same"}
+	for _, n := range f.Further {
+		v.Further = append(v.Further, n.String())
+	}
 	switch {
 	case v.Difference == "0":
 	case strings.HasPrefix(v.Difference, "-"):
@@ -81,6 +89,9 @@ func words(name string) string {
 }
 
 func result(sides []side) (text string, holds bool) {
+	if len(sides) > 2 {
+		return "", true // what a scenario expects is for one of them
+	}
 	failed, checks := 0, 0
 	for _, e := range sides[0].status.Expectations {
 		checks++
