@@ -82,6 +82,9 @@ func nameOf(f *ast.FuncDecl) string {
 	if pointer, ok := receiver.(*ast.StarExpr); ok {
 		receiver = pointer.X
 	}
+	if generic, ok := receiver.(*ast.IndexExpr); ok {
+		receiver = generic.X
+	}
 	if of, ok := receiver.(*ast.Ident); ok {
 		return of.Name + "." + f.Name.Name
 	}

@@ -67,3 +67,11 @@ type Provider interface {
 	// Cleanup releases the provider's resources. No method is called after it.
 	Cleanup(ctx context.Context) error
 }
+
+// GPUs is implemented by providers that know about GPUs.
+type GPUs interface {
+	// GPULabel is the label of nodes with a GPU; empty for none.
+	GPULabel(ctx context.Context) (string, error)
+	// GPUTypes lists the types of GPU the cloud offers, sorted.
+	GPUTypes(ctx context.Context) ([]string, error)
+}

@@ -24,8 +24,8 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/e2e/controlplane"
 	"github.com/evenkeel/evenkeel/e2e/evenkeel"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
-	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar/cluster"
 )
 
@@ -127,7 +127,7 @@ func userOfZones(ctx context.Context, t *testing.T, plane *controlplane.ControlP
 // A loop makes the calls of Cluster Autoscaler's loop.
 type loop struct {
 	provider *externalgrpc.Client
-	expander grpcexpander.Chooser
+	expander expander.Chooser
 }
 
 func newLoop(t *testing.T, side *evenkeel.Sidecar) *loop {
@@ -144,7 +144,7 @@ func newLoop(t *testing.T, side *evenkeel.Sidecar) *loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &loop{provider: externalgrpc.NewClient(dial(side.Address, insecure.NewCredentials())), expander: autoscaler.NewExpander(dial(side.Expander, secure))}
+	return &loop{provider: externalgrpc.NewClient(dial(side.Address, insecure.NewCredentials())), expander: grpcexpander.NewClient(dial(side.Expander, secure))}
 }
 
 // look is a loop in which nothing is pending.
@@ -207,9 +207,9 @@ func (l *loop) grow(ctx context.Context, t *testing.T, nodes int) []int {
 }
 
 // question asks which group gets nodes for so many pods, one on each.
-func (l *loop) question(ctx context.Context, t *testing.T, nodes int) grpcexpander.Request {
+func (l *loop) question(ctx context.Context, t *testing.T, nodes int) expander.Question {
 	t.Helper()
-	request := grpcexpander.Request{Nodes: map[string]*v1.Node{}}
+	request := expander.Question{Nodes: map[string]*v1.Node{}}
 	var pods []int
 	for i := range nodes {
 		pods = append(pods, i)
@@ -225,7 +225,7 @@ func (l *loop) question(ctx context.Context, t *testing.T, nodes int) grpcexpand
 			t.Fatal(err)
 		}
 		request.Nodes[g.ID] = template.Node
-		request.Options = append(request.Options, grpcexpander.Option{Group: g.ID, NodeCount: nodes, Pods: pods})
+		request.Options = append(request.Options, expander.Offer{Group: g.ID, NodeCount: nodes, Pods: pods})
 	}
 	return request
 }

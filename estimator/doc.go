@@ -3,8 +3,7 @@
 // An Estimator packs the pods onto new nodes, first fit with the largest first, and lets the real
 // scheduler plugins of package predicates say where each may run. Equal pods are packed in bulk.
 // The work is bounded by a number of nodes and never by time, so the same input has the same answer
-// on every machine. A Workload turns the answer into an option for package expander, and Queue
-// orders pods that are placed one after the other.
+// on every machine. Queue orders pods that are placed one after the other.
 //
 // Values go in, decisions with reasons come out. The package knows nothing of clouds, clocks, files
 // or logs, keeps no global state, and never changes what it is given.

@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -19,8 +18,6 @@ type Demand struct {
 	Kind  int // the caller's index of the kind, see Workload
 	Pod   *v1.Pod
 	Count int
-
-	requests *expander.Requests // of Pod; nil if they are not known yet
 }
 
 // Phase is one step of an estimate: pods for new nodes of one template.
@@ -89,7 +86,7 @@ func (e Estimation) Limited() bool {
 	return false
 }
 
-// Estimate packs the pods of the phases, one phase after the other, on at most
+// pack packs the pods of valid phases, one phase after the other, on at most
 // limit new nodes in all: first fit, the largest pods first, each placed only
 // where the scheduler's own plugins let it run. The cluster is the world the
 // new nodes come into; it is not changed.
@@ -97,15 +94,6 @@ func (e Estimation) Limited() bool {
 // Equal pods are placed in bulk, so the work does not grow with their number,
 // and it is bounded by nodes alone: the same input has the same answer on a
 // fast machine and on a slow one.
-func Estimate(cluster *predicates.Cluster, phases []Phase, limit int) (Estimation, error) {
-	if err := validate(phases); err != nil {
-		return Estimation{}, err
-	}
-	l, err := pack(cluster, phases, limit)
-	return l.Estimation, err
-}
-
-// pack does the work for valid phases.
 func pack(cluster *predicates.Cluster, phases []Phase, limit int) (layout, error) {
 	p := packing{cluster: cluster.Fork(), room: max(limit, 0)}
 	var l layout

@@ -11,12 +11,12 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// benchmarkWorkload is n pods of 200 kinds, of which one in twenty is spread
+// benchmarkDemands are n pods of 200 kinds, of which one in twenty is spread
 // over zones and one in twenty keeps apart from its like by host.
-func benchmarkWorkload(n int) Workload {
+func benchmarkDemands(n int) []Demand {
 	const kinds = 200
 	r := rand.New(rand.NewPCG(5, 5))
-	list := make([]predicates.Kind, kinds)
+	list := make([]Demand, kinds)
 	for k := range list {
 		pod := podOf(fmt.Sprintf("kind-%d", k), 50+r.Int64N(1500), gib/8+r.Int64N(4*gib))
 		switch k % 20 {
@@ -25,20 +25,9 @@ func benchmarkWorkload(n int) Workload {
 		case 13:
 			antiAffine(pod, v1.LabelHostname)
 		}
-		list[k].Pod = pod
-		for i := k; i < n; i += kinds {
-			list[k].Pods = append(list[k].Pods, i)
-		}
+		list[k] = Demand{Kind: k, Pod: pod, Count: n / kinds}
 	}
-	return NewWorkload(list)
-}
-
-func allKinds(w Workload) []int {
-	var kinds []int
-	for k := range w.kinds {
-		kinds = append(kinds, k)
-	}
-	return kinds
+	return list
 }
 
 // BenchmarkEstimate packs all pods on nodes of 32 cores. The metric
@@ -48,10 +37,10 @@ func BenchmarkEstimate(b *testing.B) {
 		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
 			checker := newChecker(b)
 			cluster := checker.Cluster([]predicates.Node{{Node: realNode("real", "b")}})
-			w := benchmarkWorkload(n)
+			demands := benchmarkDemands(n)
 			template := inZone("a")
 			template.Node.Status = nodeOf(32_000, 128*gib).Status
-			phases := []Phase{{Template: template, Demands: w.Demands(allKinds(w)...), MaxNodes: NoLimit}}
+			phases := []Phase{{Template: template, Demands: demands, MaxNodes: NoLimit}}
 			b.ReportAllocs()
 			_, before := checker.Runs()
 			var e Estimation
@@ -62,7 +51,10 @@ func BenchmarkEstimate(b *testing.B) {
 				}
 			}
 			_, after := checker.Runs()
-			requested := w.Option("ng", phases, e).Requested
+			var requested expander.Requests
+			for i, placed := range e.Phases[0].Placed {
+				requested = requested.Plus(placed.Count, expander.RequestsOf(demands[i].Pod))
+			}
 			bound := max(requested.MilliCPU/32_000, requested.Memory/(128*gib)) + 1
 			b.ReportMetric(float64(e.NodeCount)/float64(bound), "nodes/bound")
 			b.ReportMetric(float64(e.NodeCount), "nodes")
@@ -71,36 +63,23 @@ func BenchmarkEstimate(b *testing.B) {
 	}
 }
 
-// BenchmarkOptions makes the options of 1,000 groups of 25 shapes.
+// BenchmarkOptions estimates 1,000 groups of 25 shapes.
 func BenchmarkOptions(b *testing.B) {
 	for _, n := range []int{5_000, 50_000} {
 		b.Run(fmt.Sprintf("groups=1000/shapes=25/pods=%d", n), func(b *testing.B) {
 			checker := newChecker(b)
-			w := benchmarkWorkload(n)
+			demands := benchmarkDemands(n)
 			cluster := checker.Cluster([]predicates.Node{{Node: realNode("real", "b")}})
-			kinds := allKinds(w)
-			chain, err := expander.New([]string{expander.Default}, expander.Config{})
-			if err != nil {
-				b.Fatal(err)
-			}
 			b.ReportAllocs()
 			for b.Loop() {
 				e := New(cluster)
-				var options []expander.Option
 				for g := range 1000 {
 					template := inZone("a")
 					template.Node.Status = nodeOf(int64(8_000+1000*(g%25)), int64(32+4*(g%25))*gib).Status
-					phases := []Phase{{Template: template, Shape: fmt.Sprint(g % 25), Demands: w.Demands(kinds...), MaxNodes: NoLimit}}
-					estimation, err := e.Estimate(phases, 1000+g)
-					if err != nil {
+					phases := []Phase{{Template: template, Shape: fmt.Sprint(g % 25), Demands: demands, MaxNodes: NoLimit}}
+					if _, err := e.Estimate(phases, 1000+g); err != nil {
 						b.Fatal(err)
 					}
-					o := w.Option(fmt.Sprintf("group-%d", g), phases, estimation)
-					o.Template.Node = template.Node
-					options = append(options, o)
-				}
-				if _, _, err := chain.Choose(options); err != nil {
-					b.Fatal(err)
 				}
 			}
 		})

@@ -3,7 +3,6 @@ package estimator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -296,35 +294,11 @@ func TestEstimatorSharesWhatIsEqual(t *testing.T) {
 	}
 }
 
-func TestWorkloadOption(t *testing.T) {
-	kinds := []predicates.Kind{
-		{Pod: podOf("p", 1000, gib), Pods: []int{0, 3, 4}},
-		{Pod: podOf("q", 9000, gib), Pods: []int{1}},
-		{Pod: podOf("r", 3000, 2*gib), Pods: []int{2, 5}},
+// Estimate is an estimate without memory, which those of an Estimator must equal.
+func Estimate(cluster *predicates.Cluster, phases []Phase, limit int) (Estimation, error) {
+	if err := validate(phases); err != nil {
+		return Estimation{}, err
 	}
-	w := NewWorkload(kinds)
-	phases := []Phase{{Template: inZone("a"), Demands: w.Demands(2, 0, 1), MaxNodes: NoLimit}}
-	e, err := Estimate(newChecker(t).Cluster(nil), phases, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := w.Option("ng", phases, e)
-	want := expander.Option{
-		Group: "ng", Members: []string{"ng"}, NodeCount: 2,
-		Pods:      expander.Pods{{Kind: 0, Pods: []int{0, 3}}, {Kind: 2, Pods: []int{2, 5}}},
-		Requested: expander.Requests{MilliCPU: 8000, Memory: 6 * gib},
-	}
-	if diff := cmp.Diff(want, o); diff != "" {
-		t.Error(diff)
-	}
-	var pods []int
-	for pod := range o.Pods.All() {
-		pods = append(pods, pod)
-		if len(pods) == 3 {
-			break
-		}
-	}
-	if fmt.Sprint(pods) != "[0 3 2]" || o.Pods.Len() != 4 {
-		t.Errorf("pods %v of %d", pods, o.Pods.Len())
-	}
+	l, err := pack(cluster, phases, limit)
+	return l.Estimation, err
 }

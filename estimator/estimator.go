@@ -37,8 +37,9 @@ func New(cluster *predicates.Cluster) *Estimator {
 // Packed returns how many estimates were computed, not remembered.
 func (e *Estimator) Packed() int { return e.packed }
 
-// Estimate answers as the function Estimate does. Phases whose templates all
-// have a Shape are remembered: the same shapes, the same pods (the same
+// Estimate packs the pods of the phases, one phase after the other, on at most
+// limit new nodes in all: first fit, the largest pods first. It does not change
+// the cluster. Phases whose templates all have a Shape are remembered: the same shapes, the same pods (the same
 // pointers) and counts are packed once, in most cases also under different
 // bounds. The answer may be shared; it is not to be changed.
 func (e *Estimator) Estimate(phases []Phase, limit int) (Estimation, error) {

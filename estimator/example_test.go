@@ -36,7 +36,7 @@ func pod(name, cpu, memory string) *v1.Pod {
 	}
 }
 
-// From kinds of pending pods to the options of two groups.
+// From kinds of pending pods to the nodes of two groups.
 func Example() {
 	checker, err := predicates.New(context.Background(), predicates.Options{})
 	if err != nil {
@@ -44,17 +44,13 @@ func Example() {
 		return
 	}
 	web, batch := pod("web", "500m", "1Gi"), pod("batch", "3", "6Gi")
-	workload := estimator.NewWorkload([]predicates.Kind{
-		{Pod: web, Pods: []int{0, 2, 3, 4, 5, 6, 7, 8}},
-		{Pod: batch, Pods: []int{1, 9}},
-	})
 	estimates := estimator.New(checker.Cluster(nil))
 
 	for _, node := range []*v1.Node{machine("small", "4", "8Gi"), machine("large", "16", "64Gi")} {
 		phases := []estimator.Phase{{
 			Template: predicates.Node{Node: node},
 			Shape:    node.Name,
-			Demands:  workload.Demands(0, 1),
+			Demands:  []estimator.Demand{{Kind: 0, Pod: web, Count: 8}, {Kind: 1, Pod: batch, Count: 2}},
 			MaxNodes: estimator.NoLimit,
 		}}
 		estimation, err := estimates.Estimate(phases, 10)
@@ -62,10 +58,10 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		option := workload.Option(node.Name, phases, estimation)
-		fmt.Printf("%d nodes of %s for %d pods, which request %d millicores\n", option.NodeCount, option.Group, option.Pods.Len(), option.Requested.MilliCPU)
+		placed := estimation.Phases[0].Placed
+		fmt.Printf("%d nodes of %s for %d web and %d batch pods\n", estimation.NodeCount, node.Name, placed[0].Count, placed[1].Count)
 	}
 	// Output:
-	// 3 nodes of small for 10 pods, which request 10000 millicores
-	// 1 nodes of large for 10 pods, which request 10000 millicores
+	// 3 nodes of small for 8 web and 2 batch pods
+	// 1 nodes of large for 8 web and 2 batch pods
 }

@@ -19,11 +19,7 @@ func LargestFirst(node *v1.Node, demands []Demand) []int {
 	sizes := make([]size, len(demands))
 	order := make([]int, len(demands))
 	for i, d := range demands {
-		if d.requests == nil {
-			requests := expander.RequestsOf(d.Pod)
-			d.requests = &requests
-		}
-		sizes[i] = sizeOn(cpu, memory, *d.requests)
+		sizes[i] = sizeOn(cpu, memory, expander.RequestsOf(d.Pod))
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return sizes[b].compare(sizes[a]) })

@@ -136,20 +136,21 @@ func TestAWasteDifferenceNeverPinsAZone(t *testing.T) {
 	}
 }
 
-func TestRepresentatives(t *testing.T) {
+func TestRepresent(t *testing.T) {
 	in := func(set string, o Option) Option { o.Set = set; return o }
 	options := []Option{
 		in("s", option("c", 2, 5, 0, 0)), in("s", option("b", 2, 5, 0, 0)), in("s", option("a", 1, 4, 0, 0)), in("s", option("d", 3, 5, 0, 0)),
 		in("t", option("z", 9, 9, 0, 0)), option("x", 1, 1, 0, 0), option("w", 1, 1, 0, 0),
 	}
 	var names []string
-	for _, o := range Representatives(options) {
+	chosen, _ := represent(options)
+	for _, o := range chosen {
 		names = append(names, o.Group)
 	}
 	if got := strings.Join(names, " "); got != "b w x z" {
 		t.Errorf("got %s", got)
 	}
-	if got := Representatives(nil); len(got) != 0 {
+	if got, _ := represent(nil); len(got) != 0 {
 		t.Errorf("of none: %v", got)
 	}
 }

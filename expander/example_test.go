@@ -70,17 +70,3 @@ func ExampleParseNames() {
 	// Output:
 	// expander never reached: least-waste stands behind random, which always leaves one option
 }
-
-func ExampleRepresentatives() {
-	options := []expander.Option{
-		{Group: "m5-b", Set: "m5", NodeCount: 3},
-		{Group: "m5-a", Set: "m5", NodeCount: 3},
-		{Group: "gpu", NodeCount: 1},
-	}
-	for _, o := range expander.Representatives(options) {
-		fmt.Println(o.Group)
-	}
-	// Output:
-	// gpu
-	// m5-a
-}

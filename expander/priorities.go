@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -51,16 +50,6 @@ func (p Priorities) Match(group string) (Match, bool) {
 		}
 	}
 	return Match{}, false
-}
-
-// PrioritiesOf reads the priorities of a ConfigMap.
-func PrioritiesOf(cm *v1.ConfigMap) (Priorities, error) {
-	path := field.NewPath("data").Child(PrioritiesKey)
-	text, ok := cm.Data[PrioritiesKey]
-	if !ok {
-		return Priorities{}, field.Required(path, "the priorities, as YAML text")
-	}
-	return parsePriorities([]byte(text), path)
 }
 
 // ParsePriorities reads priorities from YAML or JSON: either a whole ConfigMap

@@ -3,9 +3,6 @@ package expander
 import (
 	"strings"
 	"testing"
-
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const configMap = `
@@ -43,10 +40,6 @@ func TestParsePriorities(t *testing.T) {
 				t.Errorf("%s: %s: got %+v, %v", name, group, got, ok)
 			}
 		}
-	}
-	p, err := PrioritiesOf(&v1.ConfigMap{Data: map[string]string{"priorities": bare}})
-	if err != nil || p.Empty() {
-		t.Errorf("PrioritiesOf: %v", err)
 	}
 	if p := (Priorities{}); !p.Empty() {
 		t.Error("the zero value is not empty")
@@ -87,9 +80,6 @@ func TestParsePrioritiesRefuses(t *testing.T) {
 		if err == nil || err.Error() != test.err {
 			t.Errorf("%.60q:\ngot  %v\nwant %s", test.text, err, test.err)
 		}
-	}
-	if _, err := PrioritiesOf(&v1.ConfigMap{}); err == nil || err.(*field.Error).Field != "data.priorities" {
-		t.Errorf("no key: %v", err)
 	}
 }
 

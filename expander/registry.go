@@ -52,17 +52,6 @@ func Names() []string {
 	return names
 }
 
-// Help is the help text of the --expander flag.
-func Help() string {
-	var b strings.Builder
-	b.WriteString("how to choose between node groups: a comma-separated chain, in which each filters what the one before left; " +
-		"what is still equal is settled by name. Available:")
-	for _, d := range Definitions() {
-		fmt.Fprintf(&b, "\n  %-11s  %s", d.Name, d.Help)
-	}
-	return b.String()
-}
-
 // DocsTable is a markdown table of all strategies.
 func DocsTable() string {
 	var b strings.Builder

@@ -6,15 +6,12 @@ import (
 	"testing"
 )
 
-// Help text, documentation and validation know the same strategies.
+// Documentation and validation know the same strategies.
 func TestEverythingDerivesFromTheRegistry(t *testing.T) {
 	config := Config{Priorities: prioritiesOf(t, "1: [a]")}
 	options := []Option{option("b", 1, 1, 1, 1), option("a", 2, 2, 2, 2)}
-	help, table := Help(), DocsTable()
+	table := DocsTable()
 	for _, d := range Definitions() {
-		if !strings.Contains(help, "\n  "+d.Name+" ") || !strings.Contains(help, d.Help) {
-			t.Errorf("help lacks %s", d.Name)
-		}
 		if !strings.Contains(table, "| `"+d.Name+"` | "+d.Help+" | "+d.Doc+" |\n") {
 			t.Errorf("table lacks %s", d.Name)
 		}
@@ -44,9 +41,6 @@ func TestEverythingDerivesFromTheRegistry(t *testing.T) {
 	}
 	if lines := strings.Count(table, "\n"); lines != 2+len(Definitions()) {
 		t.Errorf("the table has %d lines", lines)
-	}
-	if lines := strings.Count(help, "\n"); lines != len(Definitions()) {
-		t.Errorf("the help has %d lines more than its first", lines)
 	}
 	if !slices.Contains(Names(), Default) {
 		t.Errorf("the default %s is no strategy", Default)

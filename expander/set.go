@@ -6,15 +6,10 @@ import (
 	"strings"
 )
 
-// Representatives answers one option per set, and every option that stands in
-// none, sorted by name. A set is stood for by the member that takes the most
-// pods, then needs the fewest nodes, then comes first by name.
-func Representatives(options []Option) []Option {
-	chosen, _ := represent(options)
-	return chosen
-}
-
-// represent also says who stands for whom.
+// represent returns one option per set, and every option that stands in none,
+// sorted by name. A set is stood for by the member that takes the most pods,
+// then needs the fewest nodes, then comes first by name. The step says who
+// stands for whom.
 func represent(options []Option) ([]Option, Step) {
 	var chosen []Option
 	step := Step{Strategy: SetStep}

@@ -56,11 +56,13 @@ func (c *Cloud) Calls() []Call {
 	return out
 }
 
-// ForgetCalls empties the log of calls, which otherwise grows with every call.
-func (c *Cloud) ForgetCalls() {
+// ForgetCalls empties the log of calls, which otherwise grows with every call, and returns how many were in it.
+func (c *Cloud) ForgetCalls() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	forgotten := len(c.calls)
 	c.calls = nil
+	return forgotten
 }
 
 // do runs a call: its effect, with the lock held, before or after the effect of a fault, and its

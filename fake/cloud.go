@@ -79,7 +79,7 @@ func New(config Config, clock clock.Clock) (*Cloud, error) {
 func (c *Cloud) adopt(g *group, config *Group) {
 	for _, node := range config.Nodes {
 		c.add(&instance{
-			group: g, name: node.Name, id: config.providerIDOf(node),
+			group: g, place: g.placeOf(node), name: node.Name, id: config.providerIDOf(node),
 			node: node.DeepCopy(), created: g.longAgo(c.start),
 		})
 	}
@@ -88,7 +88,8 @@ func (c *Cloud) adopt(g *group, config *Group) {
 // populate creates the rest of the nodes the group starts with, ready for a long time.
 func (c *Cloud) populate(g *group) {
 	for g.target() < g.Size {
-		c.add(c.newInstance(g, g.longAgo(c.start)))
+		p, _ := g.next(-1) // before all faults
+		c.add(c.newInstance(g, p, g.longAgo(c.start)))
 	}
 }
 
@@ -109,8 +110,10 @@ func (c *Cloud) settle(now time.Time) {
 		c.nextTurn++
 		c.bury(at)
 		for _, g := range c.groups {
-			if g.vanishesAt(at.Sub(c.start)) {
-				c.vanish(g, at)
+			for _, p := range g.places {
+				if p.vanishesAt(at.Sub(c.start)) {
+					c.vanish(g, p, at)
+				}
 			}
 			c.fulfil(g, at)
 		}
@@ -168,10 +171,9 @@ func (c *Cloud) SharedNodes() []*v1.Node {
 	now := c.now()
 	var nodes []*v1.Node
 	for _, g := range c.groups {
-		down := g.outageAt(now.Sub(c.start)) != nil
 		for _, in := range g.instances {
 			if in.registered(now) {
-				nodes = append(nodes, in.nodeObject(now, down))
+				nodes = append(nodes, in.nodeObject(now, in.place.outageAt(now.Sub(c.start)) != nil))
 			}
 		}
 	}

@@ -30,6 +30,11 @@ type Group struct {
 	// Template describes new nodes. It must have capacity for cpu, memory and pods; allocatable
 	// defaults to capacity. Its zone label (topology.kubernetes.io/zone) is the group's zone.
 	Template cloudprovider.Template
+	// Zones are those of a group over several zones. The nodes of each have its name in their labels;
+	// that of the Template should be one of them. Empty means the zone of the Template.
+	Zones []string
+	// Distribution is how such a group chooses the zone of a new node.
+	Distribution Distribution
 	// Nodes exist from the start and do not change: name, labels, conditions. If Size is larger
 	// than their number, the other nodes are made from the template, ready from the start.
 	Nodes []*v1.Node
@@ -47,8 +52,8 @@ type Group struct {
 	Options *cloudprovider.GroupOptions
 }
 
-// Scope selects node groups: those listed and those of the zones listed. The
-// zero value selects all.
+// Scope selects node groups: those listed and those of the zones listed, of a group over several zones
+// its part there. The zero value selects all.
 type Scope struct {
 	Groups []string
 	Zones  []string
@@ -60,7 +65,8 @@ type Window struct {
 }
 
 // Quota limits the resources of several groups together, counted by target size and template. An
-// increase beyond it fails with ErrQuotaExceeded.
+// increase beyond it fails with ErrQuotaExceeded. A group over several zones counts as a whole if one
+// of them is selected.
 type Quota struct {
 	// Name appears in errors. Unique.
 	Name string
@@ -94,7 +100,7 @@ type StockOut struct {
 	Window
 	Mode StockOutMode
 	// Left is the number of good machines each of the groups can have in total during the
-	// stock-out, including those it has already. Existing machines are never taken away.
+	// stock-out, in the zones selected, including those it has already. Existing machines are never taken away.
 	Left int
 	// FailAfter is the time until a failing instance shows its error. Mode Fail only.
 	FailAfter time.Duration
@@ -143,20 +149,4 @@ type CallFault struct {
 // PodPrices are the hourly prices of what a pod requests.
 type PodPrices struct {
 	Core, GiB cloudprovider.Price
-}
-
-// zoneLabels name a node's zone, the current label before the old one.
-var zoneLabels = [...]string{v1.LabelTopologyZone, v1.LabelFailureDomainBetaZone}
-
-// zoneOf is the zone of the group's nodes; empty when their labels have none.
-func (g *Group) zoneOf() string {
-	if g.Template.Node == nil {
-		return ""
-	}
-	for _, label := range zoneLabels {
-		if zone := g.Template.Node.Labels[label]; zone != "" {
-			return zone
-		}
-	}
-	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,20 +28,21 @@ func (c *Cloud) scheduleFaults(config *Config) {
 	}
 	for _, g := range c.groups {
 		for i := range config.Quotas {
-			if config.Quotas[i].selects(g) {
+			if len(g.placesIn(&config.Quotas[i].Scope)) > 0 {
 				c.quotas[i].members = append(c.quotas[i].members, g)
 			}
 		}
 		for _, s := range config.Stocks {
-			if s.selects(g) {
+			if places := g.placesIn(&s.Scope); len(places) > 0 {
 				s.Scope, s.Mode = Scope{}, cmp.Or(s.Mode, Refuse)
-				g.stocks = append(g.stocks, s)
+				g.stocks = append(g.stocks, stock{s, places})
 			}
 		}
 		for _, o := range config.Outages {
-			if slices.Contains(o.Zones, g.zone) {
-				o.Zones, o.Mode = nil, cmp.Or(o.Mode, Unready)
-				g.outages = append(g.outages, o)
+			for _, p := range g.places {
+				if slices.Contains(o.Zones, p.zone) {
+					p.outages = append(p.outages, Outage{Window: o.Window, Mode: cmp.Or(o.Mode, Unready)})
+				}
 			}
 		}
 	}
@@ -77,57 +79,28 @@ func (c *Config) boundaries(start time.Time) (turns, all []time.Time) {
 	return inOrder(stateOnly), inOrder(turns)
 }
 
-func (s *Scope) selects(g *group) bool {
-	if len(s.Groups) == 0 && len(s.Zones) == 0 {
-		return true
-	}
-	return slices.Contains(s.Groups, g.ID) || slices.Contains(s.Zones, g.zone)
-}
-
 func (w *Window) contains(offset time.Duration) bool {
 	return offset >= w.Start && (w.End == 0 || offset < w.End)
 }
 
-// outageAt returns the outage the group is in; nil for none.
-func (g *group) outageAt(offset time.Duration) *Outage {
-	for i := range g.outages {
-		if g.outages[i].contains(offset) {
-			return &g.outages[i]
-		}
-	}
-	return nil
-}
-
 // vanishesAt reports whether an outage that removes the nodes begins now.
-func (g *group) vanishesAt(offset time.Duration) bool {
-	return slices.ContainsFunc(g.outages, func(o Outage) bool {
+func (p *place) vanishesAt(offset time.Duration) bool {
+	return slices.ContainsFunc(p.outages, func(o Outage) bool {
 		return o.Mode == Vanish && o.Start == offset
 	})
 }
 
-// shortage returns the first stock-out that prevents one more instance of the group; nil for none.
-func (g *group) shortage(offset time.Duration) *StockOut {
-	for i := range g.stocks {
-		if s := &g.stocks[i]; s.contains(offset) && g.healthy() >= s.Left {
-			return s
-		}
-	}
-	return nil
-}
-
-// refuses returns the error IncreaseSize answers in an outage, or in a stock-out
-// that shows at once.
+// refuses returns the error IncreaseSize answers in an outage of all zones of the group, or in a
+// stock-out that shows at once.
 func (g *group) refuses(delta int, offset time.Duration) error {
-	if g.outageAt(offset) != nil {
-		return fmt.Errorf("node group %q: %w: zone %q is down", g.ID, cloudprovider.ErrOutOfResources, g.zone)
+	room, down, all := g.room(offset)
+	switch {
+	case all || len(g.waiting)+delta <= room:
+		return nil
+	case down != nil && (room == 0 || len(g.places) == 1):
+		return fmt.Errorf("node group %q: %w: zone %q is down", g.ID, cloudprovider.ErrOutOfResources, down.zone)
 	}
-	for i := range g.stocks {
-		s := &g.stocks[i]
-		if s.Mode == Refuse && s.contains(offset) && g.healthy()+len(g.waiting)+delta > s.Left {
-			return fmt.Errorf("node group %q: %w: %s", g.ID, cloudprovider.ErrOutOfResources, outOfStock(g.zone).Message)
-		}
-	}
-	return nil
+	return fmt.Errorf("node group %q: %w: %s", g.ID, cloudprovider.ErrOutOfResources, outOfStock(strings.Join(g.ZoneNames(), ", ")).Message)
 }
 
 func outOfStock(zone string) cloudprovider.InstanceError {

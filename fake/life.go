@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -13,24 +14,22 @@ import (
 // group is the state of a node group. Its target size is not stored: it is the number of waiting
 // orders plus the instances that are not being deleted.
 type group struct {
-	Group  // Nodes left out
-	zone   string
-	scheme string // of the providerIDs of its nodes
-
-	stocks  []StockOut // those that affect it, in the order of the configuration
-	outages []Outage
+	Group           // Nodes left out
+	scheme string   // of the providerIDs of its nodes
+	places []*place // at least one
+	stocks []stock  // those that affect it, in the order of the configuration
 
 	instances []*instance // by age
 	waiting   []time.Time // when the waiting orders were made, the oldest first
-	leaving   int         // instances being deleted
-	failed    int         // instances that will never be usable, without those being deleted
 	lastName  int
 }
 
 func newGroup(config *Group) *group {
-	g := &group{Group: *config, zone: config.zoneOf(), scheme: config.schemeOf()}
+	g := &group{Group: *config, scheme: config.schemeOf()}
+	g.Zones, g.Distribution = slices.Clone(config.Zones), cmp.Or(config.Distribution, Balanced)
 	g.Template = preparedTemplate(config.ID, config.Template)
 	g.Nodes = nil
+	g.makePlaces()
 	if config.Options != nil {
 		options := *config.Options
 		g.Options = &options
@@ -38,8 +37,13 @@ func newGroup(config *Group) *group {
 	return g
 }
 
-func (g *group) target() int  { return len(g.waiting) + len(g.instances) - g.leaving }
-func (g *group) healthy() int { return len(g.instances) - g.leaving - g.failed }
+func (g *group) target() int {
+	size := len(g.waiting)
+	for _, p := range g.places {
+		size += p.staying
+	}
+	return size
+}
 
 // longAgo is when a node must have been created to be ready and listed at t.
 func (g *group) longAgo(t time.Time) time.Time {
@@ -49,6 +53,7 @@ func (g *group) longAgo(t time.Time) time.Time {
 // instance is a machine from its creation until it is gone.
 type instance struct {
 	group    *group
+	place    *place
 	name, id string
 	node     *v1.Node  // as configured; nil when made from the template
 	ordered  time.Time // zero: it was there at the start
@@ -121,10 +126,10 @@ func (in *instance) describe(now time.Time) cloudprovider.Instance {
 }
 
 // newInstance makes the group's next instance.
-func (c *Cloud) newInstance(g *group, created time.Time) *instance {
+func (c *Cloud) newInstance(g *group, p *place, created time.Time) *instance {
 	var name string
 	name, g.lastName = c.nextName(g, g.lastName)
-	return &instance{group: g, name: name, id: providerID(g.scheme, g.ID, name), created: created}
+	return &instance{group: g, place: p, name: name, id: providerID(g.scheme, g.ID, name), created: created}
 }
 
 // nextName is "<group>-0001" and so on, skipping the names of existing nodes.
@@ -169,8 +174,14 @@ func (c *Cloud) NodeNames(id string, ordered int) func(i int) string {
 func (c *Cloud) add(in *instance) {
 	in.group.instances = append(in.group.instances, in)
 	c.instances[in.id], c.instances[in.name] = in, in
-	if in.useless() {
-		in.group.failed++
+	in.place.count(in, 1)
+}
+
+// count adds n for an instance.
+func (p *place) count(in *instance, n int) {
+	p.staying += n
+	if !in.useless() {
+		p.healthy += n
 	}
 }
 
@@ -187,20 +198,16 @@ func (c *Cloud) find(node *v1.Node) *instance {
 
 // fulfil creates instances for waiting orders as far as zone and stock allow.
 func (c *Cloud) fulfil(g *group, at time.Time) {
-	offset := at.Sub(c.start)
-	if g.outageAt(offset) != nil {
-		return
-	}
 	for len(g.waiting) > 0 {
-		short := g.shortage(offset)
-		if short != nil && (short.Mode == Refuse || short.Mode == Silent) {
+		p, short := g.next(at.Sub(c.start))
+		if p == nil {
 			return
 		}
-		in := c.newInstance(g, at)
+		in := c.newInstance(g, p, at)
 		switch {
 		case short == nil:
 		case short.Mode == Fail:
-			in.failure = &failure{at: at.Add(short.FailAfter), cause: outOfStock(g.zone)}
+			in.failure = &failure{at: at.Add(short.FailAfter), cause: outOfStock(p.zone)}
 		default:
 			in.stuck = short.Mode
 		}
@@ -212,10 +219,7 @@ func (c *Cloud) fulfil(g *group, at time.Time) {
 // remove starts the deletion of an instance that is not being deleted yet.
 func (c *Cloud) remove(in *instance, now time.Time) {
 	in.leftAt = now
-	in.group.leaving++
-	if in.useless() {
-		in.group.failed--
-	}
+	in.place.count(in, -1)
 	c.leaving = append(c.leaving, in)
 }
 
@@ -230,7 +234,6 @@ func (c *Cloud) bury(now time.Time) {
 			return false
 		}
 		gone[in.group] = true
-		in.group.leaving--
 		c.forget(in)
 		return true
 	})
@@ -241,14 +244,19 @@ func (c *Cloud) bury(now time.Time) {
 	}
 }
 
-// vanish removes the group's instances and keeps its target size, so that new ones are created.
-func (c *Cloud) vanish(g *group, now time.Time) {
-	g.waiting = slices.Repeat([]time.Time{now}, g.target())
+// vanish removes the instances of a place and keeps the group's target size, so that new ones are
+// created.
+func (c *Cloud) vanish(g *group, p *place, now time.Time) {
+	g.waiting = append(g.waiting, slices.Repeat([]time.Time{now}, p.staying)...)
+	here := func(in *instance) bool { return in.place == p }
 	for _, in := range g.instances {
-		c.forget(in)
+		if here(in) {
+			c.forget(in)
+		}
 	}
-	c.leaving = slices.DeleteFunc(c.leaving, func(in *instance) bool { return in.group == g })
-	g.instances, g.leaving, g.failed = nil, 0, 0
+	c.leaving = slices.DeleteFunc(c.leaving, here)
+	g.instances = slices.DeleteFunc(g.instances, here)
+	p.staying, p.healthy = 0, 0
 }
 
 func (c *Cloud) forget(in *instance) {

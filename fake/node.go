@@ -114,7 +114,7 @@ func (in *instance) draw(l look) *v1.Node {
 	if in.node != nil {
 		node = *in.node
 	} else {
-		node = *in.group.Template.Node
+		node = *in.place.like
 		node.Labels = maps.Clone(node.Labels)
 		rename(&node, in.name)
 		node.CreationTimestamp = metav1.Time{Time: in.registersAt()}

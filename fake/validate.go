@@ -89,7 +89,14 @@ func (v *validator) unique(at *field.Path, name string, seen sets.Set[string]) {
 
 func (v *validator) group(g *Group, at *field.Path) {
 	v.unique(at.Child("id"), g.ID, v.groups)
-	v.zones.Insert(g.zoneOf())
+	v.zones.Insert(g.ZoneNames()...)
+	seen := sets.New[string]()
+	for i, zone := range g.Zones {
+		v.unique(at.Child("zones").Index(i), zone, seen)
+	}
+	if d := Distributions(); g.Distribution != "" && !slices.Contains(d, g.Distribution) {
+		v.add(field.NotSupported(at.Child("distribution"), g.Distribution, d))
+	}
 	v.notNegative(at.Child("minSize"), int64(g.MinSize))
 	v.notNegative(at.Child("maxSize"), int64(g.MaxSize))
 	v.notNegative(at.Child("size"), int64(g.Size))

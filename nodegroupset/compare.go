@@ -22,7 +22,7 @@ func (e *explainer) miss(left, right string) Miss {
 	switch r := e.index.rule.(type) {
 	case *fullRule:
 		out.Remedy = e.fullRemedy(r.remedy(e.index.groups[left], e.index.groups[right]))
-		stock, byDefault := e.under(newStockRule(changes{}), nil)
+		stock, byDefault := e.under(newStockRule(e.index.Cloud, changes{}), nil)
 		out.Stock = e.stockRemedy(stockTally(stock, left, right), byDefault)
 	case *chosenLabelsRule:
 		out.Remedy = e.labelRemedy(r, left, right)

@@ -1,6 +1,7 @@
 package nodegroupset
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -8,7 +9,8 @@ import (
 )
 
 // GroupLabel names the node group of a node by its labels: by the value of one, or
-// by those of several, joined by a dot.
+// by those of several, joined by a dot. An annotation of the Cluster API or of OpenShift
+// that says which machine the node is does as well.
 type GroupLabel struct{ keys []string }
 
 // ParseGroupLabel reads label keys separated by commas. Without any it names no
@@ -31,7 +33,7 @@ func (g GroupLabel) Keys() []string { return g.keys }
 func (g GroupLabel) Of(n *v1.Node) string {
 	values := make([]string, len(g.keys))
 	for i, key := range g.keys {
-		if values[i] = n.Labels[key]; values[i] == "" {
+		if values[i] = cmp.Or(n.Labels[key], ofMachine(n, key)); values[i] == "" {
 			return ""
 		}
 	}

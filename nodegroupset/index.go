@@ -18,6 +18,9 @@ import (
 // An Index keeps no reference to the templates it is given. Its questions may be
 // asked concurrently, as long as nobody calls Set or Delete meanwhile.
 type Index struct {
+	// Cloud is that of the build of Cluster Autoscaler which Explain and Compare report on, as
+	// StockCloud finds it.
+	Cloud   string
 	options Options
 	packs   LabelPacks
 	rule    rule

@@ -50,10 +50,11 @@ type Candidate struct {
 // StockReport is what Cluster Autoscaler makes of the fleet with its generic
 // comparator, which reads these flags up to version 1.36. It compares no taints.
 type StockReport struct {
-	DefaultSets [][]string `json:"defaultSets"` // without any flag
-	Flags       []string   `json:"flags"`       // all that the sets of this report need
-	Sets        [][]string `json:"sets"`        // with these flags
-	Same        bool       `json:"same"`        // whether they are the sets of this report
+	Cloud       string     `json:"cloud,omitempty"` // whose build it is: its list of ignored labels counts
+	DefaultSets [][]string `json:"defaultSets"`     // without any flag
+	Flags       []string   `json:"flags"`           // all that the sets of this report need
+	Sets        [][]string `json:"sets"`            // with these flags
+	Same        bool       `json:"same"`            // whether they are the sets of this report
 }
 
 const (
@@ -112,7 +113,7 @@ func (e *explainer) stockRemedy(t tally, before [][]string) Remedy {
 		return Remedy{Obstacles: t.obstacles}
 	}
 	out := Remedy{Flags: t.flags(), Cautions: t.cautions(e.index.packs)}
-	e.outcome(&out, newStockRule(t.changes), before)
+	e.outcome(&out, newStockRule(e.index.Cloud, t.changes), before)
 	return out
 }
 
@@ -134,10 +135,10 @@ func (e *explainer) stock(report *Report) StockReport {
 		for _, set := range e.sets {
 			report.Sets = append(report.Sets, ReportSet{Groups: set})
 		}
-		_, byDefault := e.under(newStockRule(changes{}), nil)
-		return StockReport{DefaultSets: byDefault, Flags: flags, Sets: e.sets, Same: true}
+		_, byDefault := e.under(newStockRule(e.index.Cloud, changes{}), nil)
+		return StockReport{Cloud: e.index.Cloud, DefaultSets: byDefault, Flags: flags, Sets: e.sets, Same: true}
 	}
-	index, byDefault := e.under(newStockRule(changes{}), nil)
+	index, byDefault := e.under(newStockRule(e.index.Cloud, changes{}), nil)
 	var all changes
 	for _, set := range e.sets {
 		row := ReportSet{Groups: set}
@@ -150,8 +151,8 @@ func (e *explainer) stock(report *Report) StockReport {
 		}
 		report.Sets = append(report.Sets, row)
 	}
-	out := StockReport{DefaultSets: byDefault, Flags: all.flags()}
-	_, out.Sets = e.under(newStockRule(all), out.Flags)
+	out := StockReport{Cloud: e.index.Cloud, DefaultSets: byDefault, Flags: all.flags()}
+	_, out.Sets = e.under(newStockRule(e.index.Cloud, all), out.Flags)
 	out.Same = slices.EqualFunc(out.Sets, e.sets, slices.Equal[[]string])
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -53,16 +54,27 @@ func NewStockIndex(cloud string, o Options) (*Index, error) {
 	if _, err := NewIndex(o); err != nil {
 		return nil, err
 	}
-	r := newStockRule(changes{ignore: slices.Concat(stockIgnoredBy[cloud], o.IgnoreLabels)})
+	r := newStockRule(cloud, changes{ignore: o.IgnoreLabels})
 	r.limits = o.ratios()
 	x := newIndex(r)
 	x.options = Options{IgnoreLabels: slices.Clone(o.IgnoreLabels)}
 	return x, nil
 }
 
-func newStockRule(c changes) *stockRule {
+// StockCloud is the cloud whose build of Cluster Autoscaler runs nodes, for NewStockIndex: the scheme of
+// the first providerID, empty without any.
+func StockCloud(nodes iter.Seq[*v1.Node]) string {
+	for n := range nodes {
+		if scheme, _, found := strings.Cut(n.Spec.ProviderID, "://"); found {
+			return scheme
+		}
+	}
+	return ""
+}
+
+func newStockRule(cloud string, c changes) *stockRule {
 	r := &stockRule{ignored: map[string]bool{}, limits: Options{}.ratios()}
-	for _, key := range slices.Concat(stockIgnored, c.ignore) {
+	for _, key := range slices.Concat(stockIgnored, stockIgnoredBy[cloud], c.ignore) {
 		r.ignored[key] = true
 	}
 	for kind, needed := range c.ratios {

@@ -24,10 +24,10 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/serving"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/steering"
@@ -167,7 +167,7 @@ func stored(i int, set string) *v1.Pod {
 }
 
 // question is one with an option for every group, and every pod in those of one set.
-func question(t testing.TB, cloud *fake.Cloud, pods int) (request grpcexpander.Request, size int) {
+func question(t testing.TB, cloud *fake.Cloud, pods int) (request expander.Question, size int) {
 	t.Helper()
 	groups, err := cloud.NodeGroups(t.Context())
 	if err != nil {
@@ -186,7 +186,7 @@ func question(t testing.TB, cloud *fake.Cloud, pods int) (request grpcexpander.R
 			t.Fatal(err)
 		}
 		request.Nodes[g.ID] = template.Node
-		option := grpcexpander.Option{Group: g.ID}
+		option := expander.Offer{Group: g.ID}
 		for pod := i / zonesPerSet; pod < pods; pod += sets {
 			option.Pods = append(option.Pods, pod)
 		}
@@ -232,7 +232,7 @@ func peak() (stop func() (bytes uint64)) {
 func BenchmarkBestOptions(b *testing.B) {
 	cloud, side := newFleet(b, fleet(1000, 5000))
 	request, size := question(b, cloud, 5000)
-	ask := autoscaler.NewExpander(overTLS(b, side))
+	ask := grpcexpander.NewClient(overTLS(b, side))
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
 	runtime.GC()
@@ -279,7 +279,7 @@ func BenchmarkDecideAfterRestart(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	request.Options = slices.DeleteFunc(request.Options, func(o grpcexpander.Option) bool { return left[o.Group] })
+	request.Options = slices.DeleteFunc(request.Options, func(o expander.Offer) bool { return left[o.Group] })
 	side := inFront(b, cloud)
 	b.ReportAllocs()
 	for b.Loop() {

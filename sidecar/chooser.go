@@ -3,14 +3,14 @@ package sidecar
 import (
 	"context"
 
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
-// BestOptions implements grpcexpander.Chooser: it answers with the group that grows now. An empty
+// BestOptions implements expander.Chooser: it answers with the group that grows now. An empty
 // answer stops the scale-up for this loop. A question that nobody waits for any more is worked out
 // all the same: Cluster Autoscaler then increases a group by chance, and its share is known.
-func (s *Sidecar) BestOptions(ctx context.Context, request grpcexpander.Request) ([]string, error) {
+func (s *Sidecar) BestOptions(ctx context.Context, request expander.Question) ([]string, error) {
 	loop := s.loopNow()
 	waiting := context.WithoutCancel(ctx)
 	if err := s.turn.take(waiting); err != nil {
@@ -77,7 +77,7 @@ func (s *Sidecar) loopNow() (loop int) {
 }
 
 // offered are the groups of all options: an answer that leaves the choice to the next expander.
-func offered(request grpcexpander.Request) []string {
+func offered(request expander.Question) []string {
 	var out []string
 	for i := range request.Options {
 		out = append(out, request.Options[i].Group)

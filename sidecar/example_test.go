@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/sidecar"
 )
@@ -58,15 +58,15 @@ func Example() {
 
 // threeOptions are what Cluster Autoscaler asks the expander with: each of three groups could take
 // the pods, one per node.
-func threeOptions(pods []*v1.Pod) grpcexpander.Request {
-	r := grpcexpander.Request{Pods: pods, Nodes: map[string]*v1.Node{}}
+func threeOptions(pods []*v1.Pod) expander.Question {
+	r := expander.Question{Pods: pods, Nodes: map[string]*v1.Node{}}
 	var all []int
 	for i := range pods {
 		all = append(all, i)
 	}
 	for _, zone := range []string{"a", "b", "c"} {
 		r.Nodes[zone] = machine(zone)
-		r.Options = append(r.Options, grpcexpander.Option{Group: zone, NodeCount: len(pods), Pods: all})
+		r.Options = append(r.Options, expander.Offer{Group: zone, NodeCount: len(pods), Pods: all})
 	}
 	return r
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
@@ -116,7 +116,7 @@ func (s setup) sameChoice(t testing.TB) *world {
 	s.ca.Balance, s.ca.TiesByName = true, true
 	w := newWorld(t, s)
 	w.connect(s, func(int) (autoscaler.Connection, error) {
-		return autoscaler.Connection{Provider: w.cloud, Expander: grpcexpander.ChooserFunc(w.mostPods)}, nil
+		return autoscaler.Connection{Provider: w.cloud, Expander: expander.ChooserFunc(w.mostPods)}, nil
 	})
 	return w
 }
@@ -124,7 +124,7 @@ func (s setup) sameChoice(t testing.TB) *world {
 // mostPods chooses the first of the options that help most pods. With its own balancing Cluster
 // Autoscaler counts the room of similar groups too; what the sidecar is asked is within the group's
 // own.
-func (w *world) mostPods(ctx context.Context, request grpcexpander.Request) ([]string, error) {
+func (w *world) mostPods(ctx context.Context, request expander.Question) ([]string, error) {
 	groups, err := w.cloud.NodeGroups(ctx)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (w *world) mostPods(ctx context.Context, request grpcexpander.Request) ([]s
 		g := groups[slices.IndexFunc(groups, func(g cloudprovider.NodeGroup) bool { return g.ID == o.Group })]
 		helped[o.Group] = len(o.Pods) * min(o.NodeCount, g.MaxSize-size) / o.NodeCount
 	}
-	best := slices.MinFunc(request.Options, func(a, b grpcexpander.Option) int {
+	best := slices.MinFunc(request.Options, func(a, b expander.Offer) int {
 		return cmp.Or(cmp.Compare(helped[b.Group], helped[a.Group]), cmp.Compare(a.Group, b.Group))
 	})
 	return []string{best.Group}, nil

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar"
@@ -352,10 +352,10 @@ func TestTheLeaderMoves(t *testing.T) {
 			if !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
 				t.Errorf("sizes %v\n%s", state.Sizes(), w.log())
 			}
-			ask := grpcexpander.Request{Nodes: map[string]*v1.Node{}, Pods: podsOf("more", 9, 1)}
+			ask := expander.Question{Nodes: map[string]*v1.Node{}, Pods: podsOf("more", 9, 1)}
 			for _, g := range s.cloud.Groups {
 				ask.Nodes[g.ID] = g.Template.Node
-				ask.Options = append(ask.Options, grpcexpander.Option{Group: g.ID, NodeCount: 9, Pods: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}})
+				ask.Options = append(ask.Options, expander.Offer{Group: g.ID, NodeCount: 9, Pods: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}})
 			}
 			if answer, err := old.BestOptions(context.Background(), ask); err != nil || len(answer) != 0 {
 				t.Errorf("the replica that does not lead answers %v, %v", answer, err)

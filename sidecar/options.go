@@ -62,7 +62,7 @@ type Options struct {
 }
 
 // Backend is the real cloud. Prices and GPUs are passed on where it also implements
-// cloudprovider.Pricing and externalgrpc.GPUs.
+// cloudprovider.Pricing and cloudprovider.GPUs.
 type Backend = cloudprovider.Provider
 
 func (o *Options) setDefaults() {

@@ -11,14 +11,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
 var (
 	_ cloudprovider.Provider = (*Sidecar)(nil)
 	_ cloudprovider.Pricing  = (*Sidecar)(nil)
-	_ externalgrpc.GPUs      = (*Sidecar)(nil)
+	_ cloudprovider.GPUs     = (*Sidecar)(nil)
 )
 
 // memory keeps answers of the cloud that are not part of a view.
@@ -166,7 +165,7 @@ func (s *Sidecar) Options(ctx context.Context, id string, defaults cloudprovider
 // ends.
 func (s *Sidecar) Cleanup(context.Context) error { return nil }
 
-// GPULabel implements externalgrpc.GPUs. Cluster Autoscaler asks for it once in the life of a
+// GPULabel implements cloudprovider.GPUs. Cluster Autoscaler asks for it once in the life of a
 // process, so a question on a new connection is a new process, which knows nothing of what the one
 // before has ordered. Releases before 1.35 may ask for it between the expander and the increase.
 func (s *Sidecar) GPULabel(ctx context.Context) (string, error) {
@@ -178,7 +177,7 @@ func (s *Sidecar) GPULabel(ctx context.Context) (string, error) {
 		return *known, nil
 	}
 	label := ""
-	if gpus, ok := s.backend.(externalgrpc.GPUs); ok {
+	if gpus, ok := s.backend.(cloudprovider.GPUs); ok {
 		var err error
 		if label, err = gpus.GPULabel(ctx); err != nil && !errors.Is(err, cloudprovider.ErrNotImplemented) {
 			return "", err
@@ -190,9 +189,9 @@ func (s *Sidecar) GPULabel(ctx context.Context) (string, error) {
 	return label, nil
 }
 
-// GPUTypes implements externalgrpc.GPUs.
+// GPUTypes implements cloudprovider.GPUs.
 func (s *Sidecar) GPUTypes(ctx context.Context) ([]string, error) {
-	gpus, ok := s.backend.(externalgrpc.GPUs)
+	gpus, ok := s.backend.(cloudprovider.GPUs)
 	if !ok {
 		return nil, nil
 	}

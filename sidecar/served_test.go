@@ -60,7 +60,7 @@ func serve(t *testing.T, s setup, fault func(*served, autoscaler.Call) autoscale
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, "tcp", x.server.Address())
 			}))
-		return autoscaler.Connection{Provider: externalgrpc.NewClient(x.conn), Expander: autoscaler.NewExpander(x.conn)}, err
+		return autoscaler.Connection{Provider: externalgrpc.NewClient(x.conn), Expander: grpcexpander.NewClient(x.conn)}, err
 	})
 	return x
 }

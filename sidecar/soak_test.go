@@ -234,7 +234,7 @@ func (s *soak) restart() {
 func (s *soak) connect(int) (autoscaler.Connection, error) {
 	s.front.hangUp(s.t)
 	s.calls = externalgrpc.NewClient(s.front.dial(s.t))
-	return autoscaler.Connection{Provider: s.calls, Expander: autoscaler.NewExpander(s.front.dial(s.t))}, nil
+	return autoscaler.Connection{Provider: s.calls, Expander: grpcexpander.NewClient(s.front.dial(s.t))}, nil
 }
 
 func (s *soak) run(until time.Duration) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/sidecar"
@@ -58,7 +58,7 @@ type frozen struct {
 	when    func() bool
 }
 
-func (f frozen) BestOptions(ctx context.Context, request grpcexpander.Request) ([]string, error) {
+func (f frozen) BestOptions(ctx context.Context, request expander.Question) ([]string, error) {
 	if !f.when() {
 		return f.sidecar.BestOptions(ctx, request)
 	}

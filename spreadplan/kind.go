@@ -99,6 +99,9 @@ func ReadKind(key string, pod *v1.Pod) (k *Kind, why string) {
 			k.zones = t
 		}
 	}
+	if k.hosts != nil && k.zones == nil {
+		return nil, "a topology spread over nodes alone" // how many pods a node may have depends on all others, which an estimate sees
+	}
 	return k, ""
 }
 

@@ -82,6 +82,9 @@ type ScenarioAutoscaler struct {
 	// Mode is stock for Cluster Autoscaler alone, linked for one that evenkeel is linked into, or
 	// sidecar for one with evenkeel as its expander and its cloud provider. The default is linked.
 	Mode string `json:"mode,omitempty"`
+	// Version is the release of Cluster Autoscaler: 1.34, 1.35 or 1.36, the default. Mode linked needs
+	// 1.36.
+	Version string `json:"version,omitempty"`
 }
 
 // ScenarioOptions are Cluster Autoscaler's flags in camelCase. An omitted option has Cluster
@@ -209,8 +212,14 @@ type ScenarioNodeGroup struct {
 	Name string `json:"name"`
 	// Zone is the label topology.kubernetes.io/zone of its nodes.
 	Zone string `json:"zone,omitempty"`
-	Min  int32  `json:"min,omitempty"`
-	Max  *int32 `json:"max"`
+	// Zones are those of a group over several zones, instead of Zone. Each of its nodes is in one.
+	Zones []string `json:"zones,omitempty"`
+	// Distribution is how the cloud chooses the zone of a new node of such a group: Balanced, the
+	// default, takes the zone with the fewest of its nodes among those with machines, Even waits for
+	// machines in the zone with the fewest, Any takes the first zone with machines.
+	Distribution string `json:"distribution,omitempty"`
+	Min          int32  `json:"min,omitempty"`
+	Max          *int32 `json:"max"`
 	// Size nodes exist, ready, at the start. It may lie outside min and max.
 	Size int32 `json:"size,omitempty"`
 	// Machine is the name of one of spec.machines.

@@ -9,7 +9,7 @@ import (
 // HistoryRow is the state from a time on.
 type HistoryRow struct {
 	At metav1.Duration `json:"at"`
-	// Running and Pending pods, without those of daemon sets.
+	// Running and Pending pods, without those of daemon sets. A pod whose node does not respond is neither.
 	Running int `json:"running"`
 	Pending int `json:"pending"`
 	// Nodes that are ready, including those without a group.
@@ -20,8 +20,8 @@ type HistoryRow struct {
 	CostPerHour json.Number `json:"costPerHour,omitempty"`
 }
 
-// PendingTime sums up how long pods waited: each from when it was created or lost its node until it
-// was bound or deleted.
+// PendingTime sums up how long pods waited: each from when it was created, or its node was lost or
+// stopped responding, until it ran or was deleted.
 type PendingTime struct {
 	// PodSeconds is the sum of all waits, in seconds.
 	PodSeconds int64 `json:"podSeconds"`

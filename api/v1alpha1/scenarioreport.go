@@ -29,6 +29,8 @@ type ScenarioReportStatus struct {
 	// Rounds is how many rounds the autoscaler made, ScaleUps in how many of them groups grew.
 	Rounds   int `json:"rounds"`
 	ScaleUps int `json:"scaleUps"`
+	// CloudCalls is how many calls the autoscaler made to the cloud, reads included.
+	CloudCalls int `json:"cloudCalls"`
 	// NodesOrdered counts the nodes that the cloud accepted orders for, NodesRemoved those that
 	// were deleted or given up.
 	NodesOrdered int `json:"nodesOrdered"`
@@ -43,6 +45,8 @@ type ScenarioReportStatus struct {
 	Notes []string `json:"notes,omitempty"`
 
 	Timeline []TimelineRow `json:"timeline"`
+	// Story is what happened to the pod of --explain-pod; absent without it, or if there is no such pod.
+	Story *PodStory `json:"story,omitempty"`
 	// Groups are the node groups by name.
 	Groups []GroupReport `json:"groups"`
 	// Sets of similar groups, by their templates at the end.
@@ -77,6 +81,13 @@ type ScenarioReportStatus struct {
 	Nodes []NodeReport `json:"nodes,omitempty"`
 	// Pods are all pods that ever existed except daemon set pods, in order of arrival.
 	Pods []PodReport `json:"pods,omitempty"`
+}
+
+// PodStory is what was tried for a pod, what each group answered, and where it ran.
+type PodStory struct {
+	// Name is namespace/name.
+	Name string        `json:"name"`
+	Rows []TimelineRow `json:"rows"`
 }
 
 // GroupReport is what happened to a node group.

@@ -61,6 +61,7 @@ const (
 	PodsLeft      = "Left"
 	PodsEvicted   = "Evicted"
 	PodsRefused   = "Refused"
+	PodsBuffered  = "Buffered" // room for them is wanted by a CapacityBuffer
 	NodesNotReady = "NotReady"
 	NodesGone     = "Gone"
 )

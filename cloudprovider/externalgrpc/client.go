@@ -20,16 +20,8 @@ import (
 // 4 MiB.
 const MaxMessage = 128 << 20
 
-// GPUs is implemented by providers that know about GPUs. Client implements it.
-type GPUs interface {
-	// GPULabel is the label of nodes with a GPU; empty for none.
-	GPULabel(ctx context.Context) (string, error)
-	// GPUTypes lists the types of GPU the cloud offers, sorted.
-	GPUTypes(ctx context.Context) ([]string, error)
-}
-
 // Client is a cloud behind an external cloud provider server. It implements
-// cloudprovider.Provider, cloudprovider.Pricing and GPUs. A template has no
+// cloudprovider.Provider, cloudprovider.Pricing and cloudprovider.GPUs. A template has no
 // pods, and options have the caller's MaxNodeStartupTime and
 // AllowNonAtomicScaleUpToMax: the protocol carries neither.
 type Client struct {
@@ -39,7 +31,7 @@ type Client struct {
 var (
 	_ cloudprovider.Provider = (*Client)(nil)
 	_ cloudprovider.Pricing  = (*Client)(nil)
-	_ GPUs                   = (*Client)(nil)
+	_ cloudprovider.GPUs     = (*Client)(nil)
 )
 
 // NewClient returns a client over a connection, which stays the caller's.
@@ -198,13 +190,13 @@ func (c *Client) PodPrice(ctx context.Context, pod *v1.Pod, start, end time.Time
 	return priceFromWire(answer.GetPrice())
 }
 
-// GPULabel implements GPUs.
+// GPULabel implements cloudprovider.GPUs.
 func (c *Client) GPULabel(ctx context.Context) (string, error) {
 	answer, err := call(ctx, "GPULabel", c.remote.GPULabel, &externalgrpcpb.GPULabelRequest{})
 	return answer.GetLabel(), err
 }
 
-// GPUTypes implements GPUs.
+// GPUTypes implements cloudprovider.GPUs.
 func (c *Client) GPUTypes(ctx context.Context) ([]string, error) {
 	answer, err := call(ctx, "GPUTypes", c.remote.GetAvailableGPUTypes, &externalgrpcpb.GetAvailableGPUTypesRequest{})
 	return slices.Sorted(maps.Keys(answer.GetGpuTypes())), err

@@ -16,7 +16,7 @@ import (
 )
 
 // Server serves a provider to Cluster Autoscaler. Prices and GPUs are served if the provider
-// implements cloudprovider.Pricing and GPUs. It needs a grpc.Server that receives messages up to
+// implements cloudprovider.Pricing and cloudprovider.GPUs. It needs a grpc.Server that receives messages up to
 // MaxMessage.
 //
 // Cleanup is answered and not passed on: a client that disconnects is not a reason to release a
@@ -125,7 +125,7 @@ func (s *Server) PricingPodPrice(ctx context.Context, r *externalgrpcpb.PricingP
 
 // GPULabel implements the protocol.
 func (s *Server) GPULabel(ctx context.Context, _ *externalgrpcpb.GPULabelRequest) (*externalgrpcpb.GPULabelResponse, error) {
-	gpus, ok := s.provider.(GPUs)
+	gpus, ok := s.provider.(cloudprovider.GPUs)
 	if !ok {
 		return &externalgrpcpb.GPULabelResponse{}, nil
 	}
@@ -136,7 +136,7 @@ func (s *Server) GPULabel(ctx context.Context, _ *externalgrpcpb.GPULabelRequest
 // GetAvailableGPUTypes implements the protocol.
 func (s *Server) GetAvailableGPUTypes(ctx context.Context, _ *externalgrpcpb.GetAvailableGPUTypesRequest) (*externalgrpcpb.GetAvailableGPUTypesResponse, error) {
 	answer := &externalgrpcpb.GetAvailableGPUTypesResponse{}
-	gpus, ok := s.provider.(GPUs)
+	gpus, ok := s.provider.(cloudprovider.GPUs)
 	if !ok {
 		return answer, nil
 	}

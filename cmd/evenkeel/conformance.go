@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
@@ -59,7 +59,7 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := o.check(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
+			report, err := o.check(cmd.Context(), inputsOf(cmd), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -104,10 +104,10 @@ func (o *conformanceOptions) validate() error {
 }
 
 // check checks the server and prints the report.
-func (o *conformanceOptions) check(ctx context.Context, stdin io.Reader, stderr io.Writer) (*conformanceReport, error) {
+func (o *conformanceOptions) check(ctx context.Context, in inputs, stderr io.Writer) (*conformanceReport, error) {
 	var harness conformance.Harness
 	if o.nodes != "" {
-		nodes, err := readNodeList(o.nodes, stdin)
+		nodes, err := readNodeList(o.nodes, in)
 		if err != nil {
 			return nil, err
 		}
@@ -190,14 +190,13 @@ func (c timedConn) Invoke(ctx context.Context, method string, request, answer an
 }
 
 // readNodeList reads the output of kubectl get nodes as JSON or YAML.
-func readNodeList(name string, stdin io.Reader) ([]*v1.Node, error) {
-	var text []byte
-	var err error
-	if name == "-" {
-		text, err = io.ReadAll(stdin)
-	} else {
-		text, err = os.ReadFile(name)
+func readNodeList(name string, in inputs) ([]*v1.Node, error) {
+	f, err := in.open(name)
+	if err != nil {
+		return nil, err
 	}
+	defer f.Close()
+	text, err := document.Text(f, document.DefaultMaxStream)
 	if err != nil {
 		return nil, err
 	}

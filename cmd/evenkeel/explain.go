@@ -1,11 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -79,6 +78,7 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 				}
 				return printPacks(printer)
 			}
+			q.again = inputsOf(cmd).again(int64(q.limit))
 			if explained, err := q.objects(cmd, groups, printer); explained || err != nil {
 				return err
 			}
@@ -101,7 +101,8 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 type question struct {
 	sources  explain.Sources
 	files    []string
-	scenario string // the first of files
+	again    document.Open // of files
+	scenario string        // the first of files
 	options  nodegroupset.Options
 	limit    fileSize
 	packs    bool
@@ -282,7 +283,7 @@ func (q *question) fleet(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Optio
 	if q.scenario != "" {
 		return q.playable(cmd)
 	}
-	fleet, err := q.read(cmd.InOrStdin())
+	fleet, err := q.read(inputsOf(cmd))
 	if err != nil {
 		return nil, q.options, nil, err
 	}
@@ -301,7 +302,7 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 		sizes = sizeLimits{documents: int64(q.limit), lists: int64(q.limit)}
 	}
 	none := &overrides{flags: pflag.NewFlagSet("", pflag.ContinueOnError)}
-	setups, _, err := loadScenarios(cmd, scenarioSources{files: []string{q.scenario}, flags: none, variant: new(variant)}, sizes)
+	setups, _, err := loadScenarios(inputsOf(cmd), scenarioSources{open: q.again, files: []string{q.scenario}, flags: none, variant: new(variant)}, sizes)
 	if err != nil {
 		return nil, q.options, nil, err
 	}
@@ -328,19 +329,10 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 	return explain.OfGroups(q.scenario, observed), options, moment, nil
 }
 
-func (q *question) read(stdin io.Reader) (*explain.Fleet, error) {
-	again := bytes.NewBuffer(nil) // of standard input, which has nodes and pods in one stream
-	nodes := cmp.Or(q.sources.Nodes, q.sources.Templates)
-	open := func(name string) (io.ReadCloser, error) {
-		switch {
-		case name != "-":
-			return os.Open(name)
-		case nodes != "-" || q.sources.Pods != "-":
-			return io.NopCloser(stdin), nil
-		case again.Len() > 0:
-			return io.NopCloser(again), nil
-		}
-		return io.NopCloser(io.TeeReader(stdin, again)), nil
+func (q *question) read(in inputs) (*explain.Fleet, error) {
+	open := document.Open(in.open)
+	if q.sources.Pods == cmp.Or(q.sources.Nodes, q.sources.Templates) { // nodes and pods in one stream
+		open = in.again(int64(q.limit))
 	}
 	fleet, err := explain.Read(q.sources, explain.Files{Open: open, MaxSize: int64(q.limit)})
 	var path *os.PathError
@@ -370,7 +362,7 @@ func (q *question) complete(flags *pflag.FlagSet, args []string) []string {
 	if len(args) > 1 || q.scenario != "" || q.check(flags) != nil {
 		return nil
 	}
-	fleet, err := q.read(strings.NewReader(""))
+	fleet, err := q.read(inputs{context.Background(), strings.NewReader("")})
 	if err != nil {
 		return nil
 	}

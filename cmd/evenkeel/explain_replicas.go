@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -18,8 +16,7 @@ import (
 
 const hintDump = "kubectl get frs,memberclusters -A -o yaml prints such objects"
 
-// replicas reads the FederatedReplicaSets of -f; nil if it has none, and none is named. Standard input
-// can be read again then.
+// replicas reads the FederatedReplicaSets of -f; nil if it has none, and none is named.
 func (q *question) replicas(cmd *cobra.Command, names []string) (*placement.Dump, error) {
 	named := slices.ContainsFunc(names, placement.HasKind)
 	if len(q.files) == 0 {
@@ -35,15 +32,7 @@ func (q *question) replicas(cmd *cobra.Command, names []string) (*placement.Dump
 	if cmd.Flags().Changed("max-file-size") {
 		limit = int64(q.limit)
 	}
-	var text bytes.Buffer
-	if slices.Contains(q.files, "-") {
-		in := io.LimitReader(cmd.InOrStdin(), limit+1)
-		if _, err := io.Copy(&text, in); err != nil {
-			return nil, fmt.Errorf("stdin: %w", err)
-		}
-		cmd.SetIn(bytes.NewReader(text.Bytes()))
-	}
-	dump, err := placement.Read(q.files, bytes.NewReader(text.Bytes()), limit)
+	dump, err := placement.Read(q.files, q.again, limit)
 	switch {
 	case err != nil:
 		return nil, err

@@ -19,7 +19,7 @@ import (
 const hintSpreads = "kubectl get ews,deployments,replicasets,statefulsets,jobs,pods,nodes,events -o yaml prints such objects"
 
 // subsets reads the WorkloadSpreads of -f; nil if it has none, and none is named, or if others are
-// named. Standard input can be read again then.
+// named.
 func (q *question) subsets(cmd *cobra.Command, names []string) (*subsets.Dump, error) {
 	named := slices.ContainsFunc(names, subsets.HasKind)
 	if len(q.files) == 0 {
@@ -35,18 +35,14 @@ func (q *question) subsets(cmd *cobra.Command, names []string) (*subsets.Dump, e
 		return nil, err
 	}
 	limit := int64(q.limit)
-	stdin, err := rereadable(cmd, q.files, limit)
-	if err != nil {
-		return nil, err
-	}
-	spreads, federated := subsets.Kinds(q.files, stdin, limit, v1alpha1.KindFederatedReplicaSet)
+	spreads, federated := subsets.Kinds(q.files, q.again, limit, v1alpha1.KindFederatedReplicaSet)
 	if !named && (!spreads || federated) {
 		return nil, nil // FederatedReplicaSets are explained
 	}
 	if useless := changed(cmd.Flags(), slices.Concat(comparedByLabels, []string{"balancing-label", "node-group-policies", "at", "zonal-shift-file", "scheduler-config-file"})...); len(useless) > 0 {
 		return nil, &usageError{fmt.Errorf("%s does not go with WorkloadSpreads", strings.Join(useless, ", ")), "leave the flags out"}
 	}
-	dump, err := subsets.Read(q.files, stdin, cmp.Or(limit, document.DefaultMaxStream))
+	dump, err := subsets.Read(q.files, q.again, cmp.Or(limit, document.DefaultMaxStream))
 	if err != nil {
 		return nil, err
 	}

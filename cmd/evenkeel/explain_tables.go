@@ -239,7 +239,11 @@ func printCandidates(p *printing.Printer, r *nodegroupset.Report) error {
 
 // printStock prints which sets an autoscaler without evenkeel would find.
 func printStock(p *printing.Printer, r *nodegroupset.Report) error {
-	byDefault := fmt.Sprintf("Cluster Autoscaler by itself finds %s", of(int64(len(r.Stock.DefaultSets)), "set"))
+	build := "every build"
+	if name := map[string]string{"aws": "AWS", "azure": "Azure", "gce": "GCE"}[r.Stock.Cloud]; name != "" {
+		build = "its build for " + name
+	}
+	byDefault := fmt.Sprintf("Cluster Autoscaler by itself, with the labels that %s ignores, finds %s", build, of(int64(len(r.Stock.DefaultSets)), "set"))
 	then := "the same sets as above"
 	if !r.Stock.Same {
 		then = of(int64(len(r.Stock.Sets)), "set") + ", not those above"

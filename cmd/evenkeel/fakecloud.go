@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -97,7 +96,7 @@ func (o *fakeCloudOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	setup, err := o.load(cmd.InOrStdin(), log)
+	setup, err := o.load(inputsOf(cmd), log)
 	if err != nil {
 		return err
 	}
@@ -164,8 +163,8 @@ func (k keeping) Run(ctx context.Context) error {
 }
 
 // load reads the scenario, and logs which parts have no effect.
-func (o *fakeCloudOptions) load(stdin io.Reader, log logr.Logger) (*simulate.Setup, error) {
-	docs, err := document.ReadFiles([]string{o.config}, stdin, document.Options{Kinds: simulate.Kinds(), MaxSize: int64(o.maxFileSize)})
+func (o *fakeCloudOptions) load(in inputs, log logr.Logger) (*simulate.Setup, error) {
+	docs, err := document.ReadFiles([]string{o.config}, in.open, document.Options{Kinds: simulate.Kinds(), MaxSize: int64(o.maxFileSize)})
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +177,7 @@ func (o *fakeCloudOptions) load(stdin io.Reader, log logr.Logger) (*simulate.Set
 			log.Info("Ignored fields that do not concern a cloud", "fields", strings.Join(ignored, " "))
 		}
 	}
-	setup, err := simulate.Load(doc, simulate.Files{Open: beside(doc.File)})
+	setup, err := simulate.Load(doc, simulate.Files{Open: in.beside(doc.File)})
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/placement"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
@@ -65,7 +66,7 @@ func TestDocumentedFederation(t *testing.T) {
 // playFederated is what each cluster has in the end. What happens is "a lost", "a runs 3", "a
 // NoSchedule", "a leaves" or nothing.
 func playFederated(t *testing.T, sample, replicas, happens string) string {
-	dump, err := placement.Read([]string{"configs/samples/federated-" + sample + ".yaml", "configs/examples/member-clusters.yaml"}, nil, 1<<20)
+	dump, err := placement.Read([]string{"configs/samples/federated-" + sample + ".yaml", "configs/examples/member-clusters.yaml"}, document.Stdin(nil), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

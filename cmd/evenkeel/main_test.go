@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -81,4 +83,30 @@ func TestInterruptEndsWaitingForInput(t *testing.T) {
 		}
 		_ = keyboard.Close() // ends the read that nobody waits for
 	})
+}
+
+// cutOff is a context that ends after it was asked a number of times.
+type cutOff struct {
+	context.Context
+	left *atomic.Int32
+}
+
+func (c cutOff) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// What an interrupted run has reached so far is on the page, too.
+func TestInterruptedRunWritesThePage(t *testing.T) {
+	var left atomic.Int32
+	left.Store(20)
+	name := filepath.Join(t.TempDir(), "page.html")
+	var stderr bytes.Buffer
+	got := run(cutOff{context.Background(), &left}, []string{"simulate", "zone-outage", "--report", name}, strings.NewReader(""), io.Discard, &stderr)
+	page, err := os.ReadFile(name)
+	if got != exitFailure || err != nil || !strings.Contains(string(page), "arrived") {
+		t.Errorf("exit code %d, stderr %q, page of %d bytes: %v", got, &stderr, len(page), err)
+	}
 }

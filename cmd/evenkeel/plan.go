@@ -69,7 +69,7 @@ type answered struct {
 
 // answer reads and checks all documents before it answers any.
 func answer(cmd *cobra.Command, files []string, limit int64) ([]answered, error) {
-	docs, err := document.ReadFiles(files, cmd.InOrStdin(), document.Options{MaxSize: limit})
+	docs, err := document.ReadFiles(files, inputsOf(cmd).open, document.Options{MaxSize: limit})
 	if err != nil {
 		return nil, err
 	}

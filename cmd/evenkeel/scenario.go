@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,6 +38,7 @@ func newScenario() *cobra.Command {
 type fromDump struct {
 	options simulate.DumpOptions
 	files   []string
+	added   []string
 	nodes   []string
 	limit   fileSize
 	live    liveCluster
@@ -85,6 +85,7 @@ Cluster Autoscaler.`,
 	flags.StringVar(&o.options.Name, "name", "from-dump", "name of the scenario")
 	flags.StringVar(&o.options.GroupLabel, "group-label", "", "node label whose value names the node group; by default the label of a known cloud")
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
+	flags.StringArrayVar(&o.added, "add", nil, addUsage)
 	flags.Int32Var(&o.options.Max, "max", 100, "maximum of groups whose bounds are unknown")
 	flags.Var(&o.limit, "max-file-size", "refuse larger files")
 	o.live.addTo(flags)
@@ -115,7 +116,7 @@ func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) 
 	var err error
 	from, remedy := strings.Join(o.files, ", "), "the output of kubectl get nodes says what the node groups are"
 	if len(o.files) > 0 {
-		err = o.eachObject(cmd.InOrStdin(), each)
+		err = o.eachObject(inputsOf(cmd).open, each)
 	} else {
 		from, remedy = "the cluster", "its nodes say what the node groups are"
 		missing, err = o.live.eachObject(cmd.Context(), each)
@@ -125,6 +126,9 @@ func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) 
 		return nil, err
 	case nodes == 0:
 		return nil, &usageError{fmt.Errorf("%s: holds no Node", from), remedy}
+	}
+	if err := addNew(dump, inputsOf(cmd).open, o.added, int64(o.limit)); err != nil {
+		return nil, err
 	}
 	bounds := map[string]simulate.DumpBounds{}
 	for _, text := range o.nodes {
@@ -137,73 +141,56 @@ func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) 
 	o.options.Bounds = bounds
 	out, err := dump.Scenario(o.options)
 	if err != nil {
-		return nil, &usageError{err, "--group-label names the label of a node whose value is its group"}
+		return nil, &usageError{err, `see "evenkeel scenario from-dump --help"`}
 	}
 	out.Notes = append(missing, out.Notes...)
 	return out, nil
 }
 
 // eachObject reads the objects of all files.
-func (o *fromDump) eachObject(stdin io.Reader, each func(from string, item document.Item) error) error {
-	open := func(name string) (io.ReadCloser, error) {
-		if name == "-" {
-			return io.NopCloser(stdin), nil
-		}
-		return os.Open(name)
-	}
+func (o *fromDump) eachObject(open document.Open, each func(from string, item document.Item) error) error {
 	for i, name := range o.files {
 		if name == "-" && slices.Contains(o.files[:i], "-") {
 			return &usageError{errors.New("stdin is named twice, but can be read only once"), "name it once"}
 		}
-		files, isFolder := []string{name}, false
-		if name != "-" {
-			var err error
-			if files, isFolder, err = document.Expand(name, open); err != nil {
-				return err
-			}
-		}
 		items := 0
-		for _, file := range files {
-			n, err := o.objects(file, open, isFolder, each)
-			if err != nil {
-				return err
+		err := open.Each(name, func(title string, r io.Reader, inFolder bool) error {
+			for item, err := range document.Objects(title, r, document.StreamOptions{MaxSize: int64(o.limit)}) {
+				if inFolder && errors.Is(err, document.ErrSnapshot) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				items++
+				if err := each(title, item); err != nil {
+					return err
+				}
 			}
-			items += n
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		if items == 0 {
-			title := name
-			if name == "-" {
-				title = "stdin"
-			}
+			title := document.Title(name)
 			return &document.Invalid{Problems: []document.Problem{{File: title, Err: document.EmptyList(title)}}}
 		}
 	}
 	return nil
 }
 
-func (o *fromDump) objects(file string, open func(string) (io.ReadCloser, error), isFolder bool, each func(string, document.Item) error) (items int, err error) {
-	f, err := open(file)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	title := file
-	if file == "-" {
-		title = "stdin"
-	}
-	for item, err := range document.Objects(title, f, document.StreamOptions{MaxSize: int64(o.limit)}) {
-		switch {
-		case isFolder && errors.Is(err, document.ErrSnapshot):
-			return items, nil
-		case err != nil:
-			return items, err
+const addUsage = "FILE of workloads, as for kubectl apply: their pods are added as pending ones; may be repeated"
+
+// addNew adds the workloads of files to a dump.
+func addNew(to *simulate.Dump, open document.Open, files []string, limit int64) error {
+	from := fromDump{files: files, limit: fileSize(limit)}
+	return from.eachObject(open, func(title string, item document.Item) error {
+		if item.Object == nil {
+			return &usageError{fmt.Errorf("%s: cannot add a %s %s", title, item.APIVersion, item.Kind), "pods, workloads, claims and services can be added"}
 		}
-		items++
-		if err := each(title, item); err != nil {
-			return items, err
-		}
-	}
-	return items, nil
+		return to.AddNew(item)
+	})
 }
 
 // writeScenario writes the scenario as YAML, with groups of which only the bounds are known as a

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -81,7 +79,7 @@ prints them: which pod goes to which subset and node, and which are deleted firs
 	cmd.Flags().BoolVar(&o.pods, "pods", true, "include in JSON and YAML where each pod ran; false omits it, for scenarios with very many pods")
 	cmd.Flags().Int32Var(&o.replicas, "replicas", 0, "with a WorkloadSpread: how many replicas its workload has after a minute")
 	cmd.Flags().StringVar(&o.page, "report", "", "FILE, also write an HTML page to it: charts over time, faults, each scale-up with its reasons")
-	cmd.Flags().StringArrayVar(&o.compare, "compare", nil, "OPTION=VALUE, play each scenario twice, without and with this option, and show the differences; may be repeated. autoscaler=MODE,MODE,... plays it with each of these")
+	cmd.Flags().StringArrayVar(&o.compare, "compare", nil, "OPTION=VALUE, play each scenario twice, without and with this option, and show the differences; may be repeated. OPTION=VALUE,VALUE,... plays it with each of these, as in autoscaler=stock,linked,sidecar; values that have commas themselves are separated by semicolons")
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	return cmd
 }
@@ -104,7 +102,7 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	if err := canReplace(o.page); err != nil {
 		return err
 	}
-	if err := o.flags.read(); err != nil {
+	if err := o.flags.read(inputsOf(cmd).open); err != nil {
 		return err
 	}
 	variant, err := parseVariant(o.compare)
@@ -117,7 +115,9 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	defer meter.end()
 	meter.reading(simulate.Progress{Step: predicates.Step{Doing: "reading " + strings.Join(o.files, ", ")}})
 	err = interruptibly(cmd.Context(), func() (err error) {
-		setups, changed, err = loadScenarios(cmd, scenarioSources{o.files, names, &o.flags, variant, meter.reading}, o.sizes)
+		in := inputsOf(cmd)
+		open := in.again(max(o.sizes.documents, o.sizes.lists))
+		setups, changed, err = loadScenarios(in, scenarioSources{open, o.files, names, &o.flags, variant, meter.reading}, o.sizes)
 		return err
 	})
 	if err != nil {
@@ -132,19 +132,17 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	}
 	reports, err := play(cmd.Context(), setups, meter)
 	meter.end()
+	if err == nil {
+		err = o.flags.missing(reports)
+	}
 	if !o.pods {
 		for _, r := range reports {
 			r.Status.Pods = nil
 		}
 	}
-	if err != nil {
-		return errors.Join(err, printAll(printer, reports, printReport))
-	}
-	if len(o.compare) == 0 {
-		if err := writePage(o.page, reports, func(r *v1alpha1.ScenarioReport) htmlreport.Result { return htmlreport.Result{Report: r} }); err != nil {
-			return err
-		}
-		if err := printAll(printer, reports, printReport); err != nil {
+	if err != nil || len(o.compare) == 0 { // of an interrupted run, what has happened so far
+		page := writePage(o.page, reports, func(r *v1alpha1.ScenarioReport) htmlreport.Result { return htmlreport.Result{Report: r} })
+		if err := errors.Join(err, page, printAll(printer, reports, printReport)); err != nil {
 			return err
 		}
 		return failedExpectations(reports)
@@ -156,7 +154,7 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	if err := printAll(printer, comparisons, printComparison); err != nil {
 		return err
 	}
-	if len(variant.modes) > 1 {
+	if variant.several() {
 		return nil // what a scenario expects is for one of them
 	}
 	return failedExpectations(baselines(reports, variant.runs()))
@@ -167,6 +165,7 @@ type sizeLimits struct{ documents, lists int64 }
 
 // scenarioSources are the sources of scenarios, and the changes to apply to them.
 type scenarioSources struct {
+	open         document.Open // of the files, which are read again
 	files, names []string
 	flags        *overrides
 	variant      *variant
@@ -176,9 +175,9 @@ type scenarioSources struct {
 // loadScenarios reads files first and then built-in scenarios, all of them before it returns. If
 // there is a variant, each scenario is followed by a copy with the variant's options, and those
 // options are returned as well.
-func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) ([]*simulate.Setup, [][]v1alpha1.ChangedOption, error) {
+func loadScenarios(in inputs, from scenarioSources, sizes sizeLimits) ([]*simulate.Setup, [][]v1alpha1.ChangedOption, error) {
 	options := document.Options{Kinds: simulate.Kinds(), MaxSize: sizes.documents}
-	docs, err := scenarioDocuments(cmd, from.files, options, sizes)
+	docs, err := scenarioDocuments(from, options, sizes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -197,7 +196,7 @@ func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) (
 				continue
 			}
 			taken[docs[i].Name] = fmt.Sprintf("%s, document %d", docs[i].File, docs[i].Number)
-			first := from.variant.first(docs[i])
+			first := from.variant.apply(docs[i], 0)
 			setup, err := simulate.Load(&first, simulate.Files{Open: open, MaxSize: sizes.lists, Progress: from.progress})
 			var invalid *document.Invalid
 			switch {
@@ -214,16 +213,16 @@ func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) (
 			if setup == nil || len(from.variant.texts) == 0 {
 				continue
 			}
-			others, options, err := from.variant.load(docs[i], simulate.Files{Open: open, MaxSize: sizes.lists, Progress: from.progress}, from.flags)
+			others, err := from.variant.load(docs[i], simulate.Files{Open: open, MaxSize: sizes.lists, Progress: from.progress}, from.flags)
 			if err != nil {
 				return err
 			}
-			setups, changed = append(setups, others...), append(changed, options)
+			setups, changed = append(setups, others...), append(changed, from.variant.changed(docs[i].Object.(*v1alpha1.Scenario)))
 		}
 		return nil
 	}
 	for i := range docs {
-		if err := load(docs[i:i+1], beside(docs[i].File)); err != nil {
+		if err := load(docs[i:i+1], in.beside(docs[i].File)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -247,26 +246,15 @@ func loadScenarios(cmd *cobra.Command, from scenarioSources, sizes sizeLimits) (
 }
 
 // scenarioDocuments are the scenarios of files, or the one that WorkloadSpreads in them make.
-func scenarioDocuments(cmd *cobra.Command, files []string, options document.Options, sizes sizeLimits) ([]document.Document, error) {
-	objects, err := objectScenario(cmd, files, sizes)
+func scenarioDocuments(from scenarioSources, options document.Options, sizes sizeLimits) ([]document.Document, error) {
+	objects, err := objectScenario(from.files, from.open, sizes)
 	if err != nil {
 		return nil, err
 	}
 	if objects != nil {
 		return []document.Document{*objects}, nil
 	}
-	return document.ReadFiles(files, cmd.InOrStdin(), options)
-}
-
-// beside opens files by names relative to the folder of another file.
-func beside(file string) func(string) (io.ReadCloser, error) {
-	folder := filepath.Dir(file)
-	return func(name string) (io.ReadCloser, error) {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(folder, name)
-		}
-		return os.Open(name)
-	}
+	return document.ReadFiles(from.files, from.open, options)
 }
 
 // interruptibly waits for work that does not take a context. If the program is interrupted, it

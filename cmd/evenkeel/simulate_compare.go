@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,12 +22,16 @@ import (
 // variant has the options with which a scenario is played again.
 type variant struct {
 	texts   []string // OPTION=VALUE as given
-	options v1alpha1.ScenarioOptions
-	fields  []reflect.StructField // the options that are set
-	nodes   overrides             // bounds of node groups
-	// modes are those of the autoscaler. A single one is compared with that of the scenario, else the
-	// first one with the others.
-	modes []string
+	options []comparedOption
+	nodes   overrides // bounds of node groups
+}
+
+// comparedOption is an option of a scenario with the values that are compared. A single one is compared with that of the
+// scenario, several with each other.
+type comparedOption struct {
+	name   string
+	field  *reflect.StructField // of spec.options; nil for the autoscaler
+	values []reflect.Value
 }
 
 // parseVariant parses the values of --compare.
@@ -41,27 +46,105 @@ func parseVariant(texts []string) (*variant, error) {
 			v.nodes.nodes = append(v.nodes.nodes, value)
 			continue
 		}
-		if strings.TrimLeft(name, "-") == "autoscaler" {
-			for _, mode := range strings.Split(value, ",") {
-				switch {
-				case !slices.Contains(simulate.Modes(), simulate.Mode(mode)):
-					return nil, &usageError{fmt.Errorf("--compare %s: there is no autoscaler %q", text, mode), "must be " + modeNames()}
-				case slices.Contains(v.modes, mode):
-					return nil, &usageError{fmt.Errorf("--compare %s: %s is named twice", text, mode), "name each autoscaler once"}
-				}
-				v.modes = append(v.modes, mode)
-			}
-			continue
-		}
-		field, err := optionNamed(name)
+		option, err := parseCompared(name, value, text)
 		if err != nil {
 			return nil, err
 		}
-		if err := v.set(field, value, text); err != nil {
+		if err := v.add(option, text); err != nil {
 			return nil, err
 		}
 	}
 	return v, nil
+}
+
+// add adds an option. The values of a list that is given again are appended, as those of a flag; another option that is
+// given again is replaced.
+func (v *variant) add(option comparedOption, text string) error {
+	at := slices.IndexFunc(v.options, func(o comparedOption) bool { return o.name == option.name })
+	if at >= 0 {
+		before := v.options[at]
+		if len(before.values) == 1 && len(option.values) == 1 && option.values[0].Kind() == reflect.Slice {
+			option.values[0] = reflect.AppendSlice(before.values[0], option.values[0])
+		}
+		v.options = slices.Delete(v.options, at, at+1)
+	}
+	if len(option.values) > 1 && v.several() {
+		return &usageError{fmt.Errorf("--compare %s: another option has several values", text), "only one may have more than one"}
+	}
+	v.options = append(v.options, option)
+	return nil
+}
+
+// several reports whether values are compared with each other, rather than one with the scenario as it is.
+func (v *variant) several() bool {
+	return slices.ContainsFunc(v.options, func(o comparedOption) bool { return len(o.values) > 1 })
+}
+
+// parseCompared parses an option and its values: several are separated by semicolons, or by commas where a comma
+// cannot be part of a value.
+func parseCompared(name, value, text string) (comparedOption, error) {
+	if name := strings.TrimLeft(name, "-"); name == "autoscaler" || name == autoscalerVersion {
+		return parseAutoscalers(name, value, text)
+	}
+	field, err := optionNamed(name)
+	if err != nil {
+		return comparedOption{}, err
+	}
+	option := comparedOption{name: jsonName(field), field: &field}
+	separator := ";"
+	if kind := field.Type; kind.Kind() != reflect.String && kind.Kind() != reflect.Slice && kind.Kind() != reflect.Map &&
+		kind != reflect.TypeFor[*v1alpha1.SchedulerConfig]() && !strings.Contains(value, ";") {
+		separator = ","
+	}
+	for one := range strings.SplitSeq(value, separator) {
+		parsed, err := parseOption(field, one, text)
+		if err != nil {
+			return comparedOption{}, err
+		}
+		option.values = append(option.values, parsed)
+	}
+	return option, option.distinct(text)
+}
+
+const autoscalerVersion = "autoscaler-version"
+
+// parseAutoscalers parses modes or releases of Cluster Autoscaler.
+func parseAutoscalers(name, value, text string) (comparedOption, error) {
+	option := comparedOption{name: name}
+	for _, one := range strings.FieldsFunc(value+" ", func(r rune) bool { return r == ',' || r == ';' }) {
+		one = strings.TrimSuffix(one, " ")
+		switch {
+		case name == autoscalerVersion && !slices.Contains(simulate.Versions(), one):
+			return comparedOption{}, &usageError{fmt.Errorf("--compare %s: release %q is not played", text, one), "must be one of " + strings.Join(simulate.Versions(), ", ")}
+		case name != autoscalerVersion && !slices.Contains(simulate.Modes(), simulate.Mode(one)):
+			return comparedOption{}, &usageError{fmt.Errorf("--compare %s: there is no autoscaler %q", text, one), "must be " + modeNames()}
+		}
+		option.values = append(option.values, reflect.ValueOf(one))
+	}
+	return option, option.distinct(text)
+}
+
+// distinct refuses a value that is compared with itself.
+func (o *comparedOption) distinct(text string) error {
+	for i, value := range o.values {
+		for _, other := range o.values[:i] {
+			if reflect.DeepEqual(value.Interface(), other.Interface()) {
+				return &usageError{fmt.Errorf("--compare %s: %s is named twice", text, orDefault(encoded(value))), "name each value once"}
+			}
+		}
+	}
+	return nil
+}
+
+// in returns where a scenario has the option.
+func (o *comparedOption) in(s *v1alpha1.Scenario) reflect.Value {
+	if o.name == autoscalerVersion {
+		return reflect.ValueOf(&s.Spec.Autoscaler.Version).Elem()
+	}
+	if o.field == nil {
+		return reflect.ValueOf(&s.Spec.Autoscaler.Mode).Elem()
+	}
+	return reflect.ValueOf(&s.Spec.Options).Elem().FieldByIndex(o.field.Index)
 }
 
 // modeNames lists the autoscalers that may decide.
@@ -77,11 +160,17 @@ func modeNames() string {
 func optionFields() map[string]reflect.StructField {
 	fields := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[v1alpha1.ScenarioOptions]()) {
-		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && !field.Anonymous {
+		if name := jsonName(field); name != "" && !field.Anonymous {
 			fields[name] = field
 		}
 	}
 	return fields
+}
+
+// jsonName is the name of a field in a document.
+func jsonName(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return name
 }
 
 // optionNamed finds an option by its name in a document or as a flag of Cluster Autoscaler, which
@@ -100,7 +189,7 @@ func optionNamed(written string) (reflect.StructField, error) {
 			return field, nil
 		}
 	}
-	names := []string{"autoscaler", "nodes"}
+	names := []string{"autoscaler", autoscalerVersion, "nodes"}
 	for known := range fields {
 		names = append(names, known)
 	}
@@ -112,16 +201,16 @@ func optionNamed(written string) (reflect.StructField, error) {
 	return reflect.StructField{}, &usageError{fmt.Errorf("--compare %s: there is no such option", written), hint}
 }
 
-// set parses a value as the option's type, as strictly as in a document.
-func (v *variant) set(field reflect.StructField, value, text string) error {
-	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+// parseOption parses a value as the option's type, as strictly as in a document.
+func parseOption(field reflect.StructField, value, text string) (reflect.Value, error) {
+	name := jsonName(field)
 	var shown any = json.RawMessage(value)
 	switch kind := field.Type; {
 	case kind.Kind() == reflect.Slice && !strings.HasPrefix(value, "["):
 		shown = strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
 	case kind.Kind() == reflect.Slice || kind.Kind() == reflect.Map:
 		if err := yaml.Unmarshal([]byte(value), &shown); err != nil {
-			return &usageError{fmt.Errorf("--compare %s: %w", text, err), "lists and maps are written as in YAML"}
+			return reflect.Value{}, &usageError{fmt.Errorf("--compare %s: %w", text, err), "lists and maps are written as in YAML"}
 		}
 	case kind == reflect.TypeFor[string](), !json.Valid([]byte(value)):
 		shown = value
@@ -131,23 +220,14 @@ func (v *variant) set(field reflect.StructField, value, text string) error {
 		"spec": map[string]any{"options": map[string]any{name: shown}},
 	})
 	if err != nil {
-		return &usageError{fmt.Errorf("--compare %s: %w", text, err), "see spec.options of a scenario"}
+		return reflect.Value{}, &usageError{fmt.Errorf("--compare %s: %w", text, err), "see spec.options of a scenario"}
 	}
 	docs, err := document.Read("--compare", strings.NewReader(string(source)), document.Options{Kinds: simulate.Kinds()})
 	if err != nil {
-		return asUsage(text, err)
+		return reflect.Value{}, asUsage(text, err)
 	}
 	parsed := docs[0].Object.(*v1alpha1.Scenario)
-	at := reflect.ValueOf(&v.options).Elem().FieldByIndex(field.Index)
-	read := reflect.ValueOf(&parsed.Spec.Options).Elem().FieldByIndex(field.Index)
-	if at.Kind() == reflect.Slice {
-		read = reflect.AppendSlice(at, read) // as a flag that is repeated
-	}
-	at.Set(read)
-	if !slices.ContainsFunc(v.fields, func(f reflect.StructField) bool { return f.Name == field.Name }) {
-		v.fields = append(v.fields, field)
-	}
-	return nil
+	return reflect.ValueOf(&parsed.Spec.Options).Elem().FieldByIndex(field.Index), nil
 }
 
 // asUsage converts the error of an invalid document to one about the option on the command line.
@@ -161,75 +241,65 @@ func asUsage(text string, err error) error {
 
 // runs is how often a scenario is played.
 func (v *variant) runs() int {
-	switch {
-	case len(v.texts) == 0:
+	if len(v.texts) == 0 {
 		return 1
-	case len(v.modes) > 1:
-		return len(v.modes)
 	}
-	return 2
+	runs := 2
+	for _, o := range v.options {
+		runs = max(runs, len(o.values))
+	}
+	return runs
 }
 
-// first returns the document as it is played first.
-func (v *variant) first(d document.Document) document.Document {
-	scenario, ok := d.Object.(*v1alpha1.Scenario)
-	if !ok || len(v.modes) < 2 {
+// apply returns the document as it is played in the run of that number. Without several values the first run is that of
+// the scenario as it is. It does not change the document itself.
+func (v *variant) apply(d document.Document, run int) document.Document {
+	source, ok := d.Object.(*v1alpha1.Scenario)
+	if !ok || run == 0 && !v.several() {
 		return d
 	}
-	changed := *scenario
-	changed.Spec.Autoscaler.Mode = v.modes[0]
-	d.Object = &changed
+	scenario := *source
+	for _, o := range v.options {
+		o.in(&scenario).Set(o.values[min(run, len(o.values)-1)])
+	}
+	d.Object = &scenario
 	return d
 }
 
-// apply returns the document with the options of the run of that number changed, and their values in all
-// runs. It does not change the document itself.
-func (v *variant) apply(d document.Document, run int) (document.Document, []v1alpha1.ChangedOption) {
-	scenario := *d.Object.(*v1alpha1.Scenario)
-	before, after := scenario.Spec.Options, &scenario.Spec.Options
-	var changed []v1alpha1.ChangedOption
-	for _, field := range v.fields {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		value := reflect.ValueOf(&v.options).Elem().FieldByIndex(field.Index)
-		changed = append(changed, v1alpha1.ChangedOption{
-			Name: name, Baseline: encoded(reflect.ValueOf(&before).Elem().FieldByIndex(field.Index)), Changed: encoded(value),
-		})
-		reflect.ValueOf(after).Elem().FieldByIndex(field.Index).Set(value)
-	}
-	if modes := v.modes; len(modes) > 0 {
-		if len(modes) == 1 {
-			modes = []string{scenario.Spec.Autoscaler.Mode, modes[0]}
+// changed are the options with their values in all runs.
+func (v *variant) changed(scenario *v1alpha1.Scenario) []v1alpha1.ChangedOption {
+	var all []v1alpha1.ChangedOption
+	for _, o := range v.options {
+		values := []json.RawMessage{encoded(o.in(scenario))}
+		if v.several() {
+			values = nil
 		}
-		option := v1alpha1.ChangedOption{Name: "autoscaler", Baseline: encoded(reflect.ValueOf(modes[0])), Changed: encoded(reflect.ValueOf(modes[1]))}
-		for _, mode := range modes[2:] {
-			option.Further = append(option.Further, encoded(reflect.ValueOf(mode)))
+		for len(values) < v.runs() {
+			values = append(values, encoded(o.values[min(len(values), len(o.values)-1)]))
 		}
-		changed = append(changed, option)
-		scenario.Spec.Autoscaler.Mode = modes[run]
+		all = append(all, v1alpha1.ChangedOption{Name: o.name, Baseline: values[0], Changed: values[1], Further: values[2:]})
 	}
 	for _, bounds := range v.nodes.nodes {
 		text, _ := json.Marshal(bounds)
-		changed = append(changed, v1alpha1.ChangedOption{Name: "nodes", Changed: text})
+		all = append(all, v1alpha1.ChangedOption{Name: "nodes", Changed: text})
 	}
-	d.Object = &scenario
-	return d, changed
+	return all
 }
 
 // load loads the scenario of a document as it is played after the first time.
-func (v *variant) load(d document.Document, files simulate.Files, flags *overrides) (setups []*simulate.Setup, changed []v1alpha1.ChangedOption, err error) {
+func (v *variant) load(d document.Document, files simulate.Files, flags *overrides) (setups []*simulate.Setup, err error) {
 	for run := 1; run < v.runs(); run++ {
-		var changedDocument document.Document
-		changedDocument, changed = v.apply(d, run)
-		setup, err := simulate.Load(&changedDocument, files)
+		changed := v.apply(d, run)
+		setup, err := simulate.Load(&changed, files)
 		if err != nil {
-			return nil, nil, asUsage(strings.Join(v.texts, " --compare "), err)
+			return nil, asUsage(strings.Join(v.texts, " --compare "), err)
 		}
 		if err := errors.Join(flags.bound(setup), v.nodes.bound(setup)); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		setups = append(setups, setup)
 	}
-	return setups, changed, nil
+	return setups, nil
 }
 
 // encoded returns a value as it is written in a document; empty if it is omitted there.
@@ -254,12 +324,12 @@ func compared(reports []*v1alpha1.ScenarioReport, runs int, options [][]v1alpha1
 	return all
 }
 
-// runNames are the columns of a comparison: the values of the option if there are more than two.
+// runNames are the columns of a comparison of more than two runs: the values of the option that differs.
 func runNames(c *v1alpha1.ScenarioComparison) []string {
 	for _, o := range c.Status.Options {
-		if len(o.Further) > 0 {
-			names := []string{orDefault(o.Baseline), orDefault(o.Changed)}
-			for _, value := range o.Further {
+		if values := append([]json.RawMessage{o.Baseline, o.Changed}, o.Further...); len(values) > 2 && !bytes.Equal(o.Baseline, o.Changed) {
+			var names []string
+			for _, value := range values {
 				names = append(names, orDefault(value))
 			}
 			return names
@@ -290,6 +360,17 @@ func printRuns(p *printing.Printer, c *v1alpha1.ScenarioComparison, names []stri
 		}
 		groups.Rows = append(groups.Rows, row)
 	}
+	if len(c.Status.Options) > 1 { // the same in all runs
+		same := printing.Grid{Columns: printing.Columns("OPTION", "VALUE")}
+		for _, o := range c.Status.Options {
+			if bytes.Equal(o.Baseline, o.Changed) {
+				same.Rows = append(same.Rows, []string{o.Name, orDefault(o.Changed)})
+			}
+		}
+		if err := p.Grid(same); err != nil {
+			return err
+		}
+	}
 	if err := p.Grid(numbers); err != nil {
 		return err
 	}
@@ -303,7 +384,7 @@ func printComparison(p *printing.Printer, c *v1alpha1.ScenarioComparison, severa
 			return err
 		}
 	}
-	if names := runNames(c); len(c.Status.Options) == 1 && names != nil {
+	if names := runNames(c); names != nil {
 		return printRuns(p, c, names)
 	}
 	options := printing.Grid{Columns: printing.Columns("OPTION", "BASELINE", "CHANGED")}

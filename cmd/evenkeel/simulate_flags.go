@@ -3,22 +3,27 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -28,11 +33,17 @@ type overrides struct {
 	flags   *pflag.FlagSet
 	options v1alpha1.ScenarioOptions
 	mode    string
+	version string
 	balance bool
 	spread  bool
 	cutoff  int32
 	ratios  [3]string
 	nodes   []string
+	added   []string
+	objects []json.RawMessage // of the files of added
+	fails   []string
+	outages []v1alpha1.Outage // of fails
+	pod     string
 
 	policiesFile string
 	policies     []v1alpha1.NodeGroupSetPolicy // of that file
@@ -43,6 +54,7 @@ type overrides struct {
 func (o *overrides) addTo(flags *pflag.FlagSet) {
 	o.flags = flags
 	flags.StringVar(&o.mode, "autoscaler", "", "which autoscaler decides: "+modeNames()+" (linked unless the scenario says otherwise)")
+	flags.StringVar(&o.version, "autoscaler-version", "", "release of Cluster Autoscaler: "+strings.Join(simulate.Versions(), ", ")+" (the newest unless the scenario says otherwise)")
 	flags.BoolVar(&o.options.SalvoScaleUp, "salvo-scale-up", false, "scale up several times in one loop")
 	flags.BoolVar(&o.balance, "balance-similar-node-groups", true, "balance node groups similar to the chosen one")
 	flags.BoolVar(&o.spread, "spread-aware-split", true, "plan nodes for pods with a topology spread in all zones at once")
@@ -60,11 +72,26 @@ func (o *overrides) addTo(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.options.AllowedSchedulerNames, "allowed-scheduler-names", nil, "schedulers whose pods count")
 	flags.StringVar(&o.policiesFile, "node-group-policies", "", "FILE of NodeGroupPolicies, instead of the policies of the scenario")
 	flags.Var(&o.scheduler, "scheduler-config-file", "file of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
+	flags.StringArrayVar(&o.added, "add", nil, addUsage)
+	flags.StringArrayVar(&o.fails, "fail-zone", nil, "ZONE[@FROM[+FOR]], the nodes of a zone fail: eu-west-1b@5m+10m; may be repeated")
+	flags.StringVar(&o.pod, "explain-pod", "", "NAME or NAMESPACE/NAME, also show what was tried for this pod, and why groups do not take it")
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
 }
 
-// read reads the file of policies, if one is given.
-func (o *overrides) read() error {
+// read reads the files that flags name.
+func (o *overrides) read(open document.Open) error {
+	var added simulate.Dump
+	if err := addNew(&added, open, o.added, 0); err != nil {
+		return err
+	}
+	o.objects = added.Objects()
+	for _, text := range o.fails {
+		outage, err := parseOutage(text)
+		if err != nil {
+			return &usageError{fmt.Errorf("--fail-zone=%s: %w", text, err), "as in --fail-zone=eu-west-1b@5m+10m, from 5 minutes on for 10 minutes"}
+		}
+		o.outages = append(o.outages, outage)
+	}
 	if o.policiesFile == "" {
 		return nil
 	}
@@ -77,8 +104,14 @@ func (o *overrides) read() error {
 
 // applyTo sets the options of the given flags in a scenario.
 func (o *overrides) applyTo(s *v1alpha1.Scenario) {
+	s.Spec.Objects = append(slices.Clip(s.Spec.Objects), o.objects...)
+	for _, outage := range o.outages {
+		outage.Zones = []string{simulate.FullZone(s, outage.Zones[0])}
+		s.Spec.Faults.Outages = append(slices.Clip(s.Spec.Faults.Outages), outage)
+	}
 	options := &s.Spec.Options
 	s.Spec.Autoscaler.Mode = cmp.Or(o.mode, s.Spec.Autoscaler.Mode)
+	s.Spec.Autoscaler.Version = cmp.Or(o.version, s.Spec.Autoscaler.Version)
 	options.SalvoScaleUp = options.SalvoScaleUp || o.options.SalvoScaleUp
 	if o.policiesFile != "" {
 		s.Spec.Policies = o.policies
@@ -143,6 +176,7 @@ func (c *schedulerConfig) Set(name string) error {
 
 // bound sets the bounds of the node groups that --nodes names.
 func (o *overrides) bound(setup *simulate.Setup) error {
+	setup.ExplainPod = o.pod
 	for _, text := range o.nodes {
 		least, most, name, err := parseBounds(text)
 		if err != nil {
@@ -155,6 +189,52 @@ func (o *overrides) bound(setup *simulate.Setup) error {
 		setup.Cloud.Groups[at].MinSize, setup.Cloud.Groups[at].MaxSize = least, most
 	}
 	return nil
+}
+
+// missing is the error if no scenario has the pod of --explain-pod.
+func (o *overrides) missing(reports []*v1alpha1.ScenarioReport) error {
+	if o.pod == "" {
+		return nil
+	}
+	var names []string
+	for _, r := range reports {
+		if r.Status.Story != nil {
+			return nil
+		}
+		for i := range r.Status.Pods {
+			names = append(names, r.Status.Pods[i].Name)
+		}
+	}
+	hint := "pods are named as in -o json"
+	if nearest := spelling.Nearest(o.pod, names); len(nearest) > 0 {
+		hint = "did you mean " + strings.Join(nearest, " or ") + "?"
+	}
+	return &usageError{fmt.Errorf("--explain-pod=%s: there is no such pod", o.pod), hint}
+}
+
+// parseOutage reads ZONE[@FROM[+FOR]].
+func parseOutage(text string) (v1alpha1.Outage, error) {
+	zone, times, timed := strings.Cut(text, "@")
+	out := v1alpha1.Outage{Zones: []string{zone}}
+	if zone == "" {
+		return out, errors.New("names no zone")
+	}
+	if !timed {
+		return out, nil
+	}
+	from, length, ends := strings.Cut(times, "+")
+	var err error
+	if out.From.Duration, err = time.ParseDuration(from); err != nil || out.From.Duration < 0 {
+		return out, fmt.Errorf("%q must be a duration, such as 5m", from)
+	}
+	if ends {
+		lasts, err := time.ParseDuration(length)
+		if err != nil || lasts <= 0 {
+			return out, fmt.Errorf("%q must be a duration above 0, such as 10m", length)
+		}
+		out.Until = &metav1.Duration{Duration: out.From.Duration + lasts}
+	}
+	return out, nil
 }
 
 func parseBounds(text string) (least, most int, name string, err error) {

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/internal/subsets"
-	"github.com/spf13/cobra"
 )
 
 // rescaledAt is when the replicas change that --replicas asks for.
@@ -22,16 +19,12 @@ const rescaledAt = time.Minute
 
 // objectScenario makes one scenario of WorkloadSpreads and other objects as kubectl prints them; nil if
 // the files hold no WorkloadSpread, or a Scenario.
-func objectScenario(cmd *cobra.Command, files []string, sizes sizeLimits) (*document.Document, error) {
+func objectScenario(files []string, open document.Open, sizes sizeLimits) (*document.Document, error) {
 	limit := max(sizes.documents, sizes.lists)
-	stdin, err := rereadable(cmd, files, limit)
-	if err != nil {
-		return nil, err
-	}
-	if spreads, scenarios := subsets.Kinds(files, stdin, limit, v1alpha1.KindScenario); !spreads || scenarios {
+	if spreads, scenarios := subsets.Kinds(files, open, limit, v1alpha1.KindScenario); !spreads || scenarios {
 		return nil, nil
 	}
-	dump, err := subsets.Read(files, stdin, limit)
+	dump, err := subsets.Read(files, open, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -48,23 +41,6 @@ func objectScenario(cmd *cobra.Command, files []string, sizes sizeLimits) (*docu
 		scenario.Spec.Objects = append(scenario.Spec.Objects, raw)
 	}
 	return &document.Document{File: strings.Join(files, ", "), Number: 1, Kind: v1alpha1.KindScenario, Name: scenario.Name, Object: scenario}, nil
-}
-
-// rereadable is standard input, if one of the files is "-", and lets whatever reads it next begin at
-// the beginning.
-func rereadable(cmd *cobra.Command, files []string, limit int64) (*bytes.Reader, error) {
-	if !slices.Contains(files, "-") {
-		return bytes.NewReader(nil), nil
-	}
-	if limit <= 0 {
-		limit = document.DefaultMaxStream
-	}
-	text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("stdin: %w", err)
-	}
-	cmd.SetIn(bytes.NewReader(text))
-	return bytes.NewReader(text), nil
 }
 
 // withKind is an object with its kind, which the items of some lists leave out.

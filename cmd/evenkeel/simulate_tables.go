@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -23,12 +24,17 @@ func printReport(p *printing.Printer, r *v1alpha1.ScenarioReport, several bool) 
 			return err
 		}
 	}
-	grids := []printing.Grid{timelineGrid(r), groupGrid(r), subsetGrid(r), deletionGrid(r), pendingGrid(r), waitingGrid(r), expectationGrid(r)}
+	grids := []printing.Grid{timelineGrid(r.Status.Timeline), groupGrid(r), subsetGrid(r), deletionGrid(r), pendingGrid(r), waitingGrid(r), expectationGrid(r)}
 	if p.Wide() {
 		grids = slices.Insert(grids, 3, placeGrid(r))
 	}
 	for _, grid := range grids {
 		if err := p.Grid(grid); err != nil {
+			return err
+		}
+	}
+	if story := r.Status.Story; story != nil {
+		if err := errors.Join(p.Heading(story.Name), p.Grid(timelineGrid(story.Rows))); err != nil {
 			return err
 		}
 	}
@@ -80,9 +86,9 @@ func few(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
-func timelineGrid(r *v1alpha1.ScenarioReport) printing.Grid {
+func timelineGrid(rows []v1alpha1.TimelineRow) printing.Grid {
 	grid := printing.Grid{Columns: printing.Columns("TIME", "WHAT", "DETAIL")}
-	for _, row := range r.Status.Timeline {
+	for _, row := range rows {
 		grid.Rows = append(grid.Rows, []string{"+" + row.At.Duration.String(), row.What, row.Text})
 	}
 	return grid

@@ -34,6 +34,8 @@ func Binary(t testing.TB) string {
 
 // Options say what a Cluster Autoscaler works with.
 type Options struct {
+	// Binary is the path of the program; empty is the one that BinaryVariable names.
+	Binary string
 	// Kubeconfig is the path of a file that leads to the API server.
 	Kubeconfig string
 	// Provider is the address of an external cloud provider without TLS.
@@ -59,6 +61,9 @@ func Start(t testing.TB, o Options) *process.Process {
 	if err := os.WriteFile(config, provider, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if o.Binary == "" {
+		o.Binary = Binary(t)
+	}
 	address := process.FreeAddress(t)
 	args := []string{
 		"--kubeconfig=" + o.Kubeconfig, "--address=" + address,
@@ -71,7 +76,7 @@ func Start(t testing.TB, o Options) *process.Process {
 		args = append(args, "--expander=grpc", "--grpc-expander-url="+o.Expander, "--grpc-expander-cert="+o.ExpanderCA)
 	}
 	return process.Run(t, &process.Process{
-		Name: "cluster-autoscaler", Path: Binary(t), Args: append(args, o.Args...), Home: home,
+		Name: "cluster-autoscaler", Path: o.Binary, Args: append(args, o.Args...), Home: home,
 		Ready: process.Answers("http://" + address + "/health-check"),
 	})
 }

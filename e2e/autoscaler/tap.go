@@ -27,14 +27,17 @@ const (
 	Refresh            = "Refresh"
 	IncreaseSize       = "NodeGroupIncreaseSize"
 	DecreaseTargetSize = "NodeGroupDecreaseTargetSize"
+	DeleteNodes        = "NodeGroupDeleteNodes"
 )
 
 // A Call is one call that a Tap has passed on.
 type Call struct {
 	Method string
-	// Group and Delta are those of IncreaseSize and DecreaseTargetSize.
+	// Group is that of a call below, Delta that of IncreaseSize and DecreaseTargetSize, and Nodes how
+	// many DeleteNodes names.
 	Group string
 	Delta int
+	Nodes int
 	// At is when the call came in, and Ended when it was answered.
 	At, Ended time.Time
 	// OK says that it was answered without an error.
@@ -122,7 +125,10 @@ func (t *Tap) handler() http.Handler {
 			return // the client has gone
 		}
 		if call.Method == IncreaseSize || call.Method == DecreaseTargetSize {
-			call.Group, call.Delta = resize(body)
+			call.Group, call.Delta, _ = resize(body)
+		}
+		if call.Method == DeleteNodes {
+			call.Group, _, call.Nodes = resize(body)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
@@ -141,33 +147,36 @@ func status(h http.Header) string {
 }
 
 // resize reads the message of IncreaseSize and DecreaseTargetSize, which have
-// the same fields. What is no such message has neither group nor delta.
-func resize(body []byte) (group string, delta int) {
+// the same fields, or of DeleteNodes, whose first field is a list of nodes. What is
+// no such message has neither group nor delta.
+func resize(body []byte) (group string, delta, nodes int) {
 	const prefix = 5 // one byte for compression, which autoscalers do not use, and the length
 	if len(body) < prefix || int(binary.BigEndian.Uint32(body[1:])) != len(body)-prefix {
-		return "", 0
+		return "", 0, 0
 	}
 	for rest := body[prefix:]; len(rest) > 0; {
 		number, kind, tag := protowire.ConsumeTag(rest)
 		if tag < 0 {
-			return "", 0
+			return "", 0, 0
 		}
 		value := rest[tag:]
 		n := protowire.ConsumeFieldValue(number, kind, value)
 		if n < 0 {
-			return "", 0
+			return "", 0, 0
 		}
 		switch {
 		case number == 1 && kind == protowire.VarintType:
 			v, _ := protowire.ConsumeVarint(value)
 			delta = int(int32(v))
+		case number == 1 && kind == protowire.BytesType:
+			nodes++
 		case number == 2 && kind == protowire.BytesType:
 			v, _ := protowire.ConsumeBytes(value)
 			group = string(v)
 		}
 		rest = value[n:]
 	}
-	return group, delta
+	return group, delta, nodes
 }
 
 func (t *Tap) record(c Call) {

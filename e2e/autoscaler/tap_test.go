@@ -119,12 +119,22 @@ func FuzzResize(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 1, 8})
 	f.Add([]byte{0, 0, 0, 0, 2, 18, 200})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		group, delta := resize(body)
-		again, same := resize(increase(group, delta))
+		group, delta, _ := resize(body)
+		again, same, _ := resize(increase(group, delta))
 		if again != group || same != delta {
 			t.Errorf("%x is %q %d, and written again %q %d", body, group, delta, again, same)
 		}
 	})
+}
+
+// The request of a deletion has a number of nodes, and no delta.
+func TestDeletedNodes(t *testing.T) {
+	m := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "one")
+	m = protowire.AppendString(protowire.AppendTag(m, 1, protowire.BytesType), "two")
+	m = protowire.AppendString(protowire.AppendTag(m, 2, protowire.BytesType), "b")
+	if group, delta, nodes := resize(append([]byte{0, 0, 0, 0, byte(len(m))}, m...)); group != "b" || delta != 0 || nodes != 2 {
+		t.Errorf("a deletion of %d nodes of %q with a delta of %d, want 2 of b with none", nodes, group, delta)
+	}
 }
 
 // increase is the request as gRPC sends it.

@@ -10,13 +10,14 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 	"github.com/evenkeel/evenkeel/internal/loopback"
 )
 
 // veto chooses nothing, in no time.
-var veto = grpcexpander.ChooserFunc(func(context.Context, grpcexpander.Request) ([]string, error) { return nil, nil })
+var veto = expander.ChooserFunc(func(context.Context, expander.Question) ([]string, error) { return nil, nil })
 
 func TestAbuse(t *testing.T) {
 	loopback.Abuse(t, loopback.Listen(t, grpcexpander.NewServer(veto).Register), grpcexpanderpb.Expander_BestOptions_FullMethodName)
@@ -26,7 +27,7 @@ func TestAbuse(t *testing.T) {
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	client := serve(t, grpcexpander.ChooserFunc(func(ctx context.Context, _ grpcexpander.Request) ([]string, error) {
+	client := serve(t, expander.ChooserFunc(func(ctx context.Context, _ expander.Question) ([]string, error) {
 		cancel()
 		<-ctx.Done()
 		close(ended)
@@ -65,7 +66,7 @@ func FuzzBestOptions(f *testing.F) {
 		if proto.Unmarshal(wire, first) != nil {
 			return // the library refuses it
 		}
-		server := grpcexpander.NewServer(grpcexpander.ChooserFunc(func(_ context.Context, r grpcexpander.Request) ([]string, error) {
+		server := grpcexpander.NewServer(expander.ChooserFunc(func(_ context.Context, r expander.Question) ([]string, error) {
 			return all(t, r), nil
 		}))
 		answer, err := server.BestOptions(t.Context(), first)
@@ -87,7 +88,7 @@ func FuzzBestOptions(f *testing.F) {
 }
 
 // all chooses every option, having looked at every pod and template.
-func all(t *testing.T, r grpcexpander.Request) []string {
+func all(t *testing.T, r expander.Question) []string {
 	t.Helper()
 	var groups []string
 	for _, o := range r.Options {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 )
@@ -137,7 +138,7 @@ func TestMemoryOfLargeRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stats runtime.MemStats
-	client := serve(t, grpcexpander.ChooserFunc(func(context.Context, grpcexpander.Request) ([]string, error) {
+	client := serve(t, expander.ChooserFunc(func(context.Context, expander.Question) ([]string, error) {
 		runtime.ReadMemStats(&stats)
 		return nil, nil
 	}))

@@ -1,5 +1,6 @@
 // Package grpcexpander implements Cluster Autoscaler's gRPC expander protocol: Server converts its
-// calls to values and passes them to a Chooser.
+// calls to values and passes them to an expander.Chooser, and NewClient asks a server as Cluster
+// Autoscaler does.
 //
 // It chooses nothing, opens no listener and keeps no state. Cluster Autoscaler 1.35 and later use
 // other field numbers for pods and nodes than 1.34 and older; both are read, the new ones first.

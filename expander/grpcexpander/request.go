@@ -9,38 +9,20 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 )
 
-// Request is a call of Cluster Autoscaler.
-type Request struct {
-	// Options are the node groups that could grow, in the order of the call.
-	Options []Option
-	// Pods are the distinct pods of all options.
-	Pods []*v1.Pod
-	// Nodes are the templates of all groups that have one, by group id, including groups without an
-	// option.
-	Nodes map[string]*v1.Node
-}
-
-// Option is one node group that could grow.
-type Option struct {
-	Group     string // node group id
-	NodeCount int    // the number of nodes Cluster Autoscaler would add
-	Debug     string // for human readers
-	Pods      []int  // indexes into the request's pods: those the new nodes would help
-}
-
 // requestFromWire decodes each distinct pod once, however many options have it.
-func requestFromWire(wire *grpcexpanderpb.BestOptionsRequest) (Request, error) {
-	request := Request{Options: make([]Option, 0, len(wire.GetOptions()))}
+func requestFromWire(wire *grpcexpanderpb.BestOptionsRequest) (expander.Question, error) {
+	request := expander.Question{Options: make([]expander.Offer, 0, len(wire.GetOptions()))}
 	pods := distinct{seed: maphash.MakeSeed(), index: map[uint64]int{}}
 	for _, o := range wire.GetOptions() {
 		encoded := o.GetPodBytes()
 		if len(encoded) == 0 {
 			encoded = o.GetPod()
 		}
-		option := Option{Group: o.GetNodeGroupId(), NodeCount: int(o.GetNodeCount()), Debug: o.GetDebug(), Pods: make([]int, 0, len(encoded))}
+		option := expander.Offer{Group: o.GetNodeGroupId(), NodeCount: int(o.GetNodeCount()), Debug: o.GetDebug(), Pods: make([]int, 0, len(encoded))}
 		for _, pod := range encoded {
 			option.Pods = append(option.Pods, pods.add(pod))
 		}
@@ -48,7 +30,7 @@ func requestFromWire(wire *grpcexpanderpb.BestOptionsRequest) (Request, error) {
 	}
 	var err error
 	if request.Pods, err = decodePods(pods.encoded); err != nil {
-		return Request{}, err
+		return expander.Question{}, err
 	}
 	encoded := wire.GetNodeBytesMap()
 	if len(encoded) == 0 {
@@ -58,7 +40,7 @@ func requestFromWire(wire *grpcexpanderpb.BestOptionsRequest) (Request, error) {
 	for group, text := range encoded {
 		node := &v1.Node{}
 		if err := node.Unmarshal(text); err != nil {
-			return Request{}, fmt.Errorf("template of %q: %w", group, err)
+			return expander.Question{}, fmt.Errorf("template of %q: %w", group, err)
 		}
 		request.Nodes[group] = node
 	}

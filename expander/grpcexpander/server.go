@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 )
 
@@ -20,31 +21,15 @@ const (
 	maxErrorText = 4096
 )
 
-// Chooser chooses between options. It may be called from several goroutines at the same time. The
-// chooser owns the request.
-type Chooser interface {
-	// BestOptions returns the groups of the best options; an empty list is a veto. A group that is
-	// not an option is an error.
-	BestOptions(ctx context.Context, request Request) ([]string, error)
-}
-
-// ChooserFunc is a function that implements Chooser.
-type ChooserFunc func(context.Context, Request) ([]string, error)
-
-// BestOptions implements Chooser.
-func (f ChooserFunc) BestOptions(ctx context.Context, request Request) ([]string, error) {
-	return f(ctx, request)
-}
-
 // Server serves a chooser to Cluster Autoscaler. It needs a grpc.Server that
 // receives messages up to MaxMessage.
 type Server struct {
 	grpcexpanderpb.UnimplementedExpanderServer
-	chooser Chooser
+	chooser expander.Chooser
 }
 
 // NewServer returns a server for the chooser.
-func NewServer(chooser Chooser) *Server { return &Server{chooser: chooser} }
+func NewServer(chooser expander.Chooser) *Server { return &Server{chooser: chooser} }
 
 // Register makes the server answer on a grpc.Server.
 func (s *Server) Register(registrar grpc.ServiceRegistrar) {

@@ -20,6 +20,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 	"github.com/evenkeel/evenkeel/internal/loopback"
@@ -28,7 +29,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve serves a chooser on loopback until the test ends.
-func serve(t testing.TB, chooser grpcexpander.Chooser) grpcexpanderpb.ExpanderClient {
+func serve(t testing.TB, chooser expander.Chooser) grpcexpanderpb.ExpanderClient {
 	t.Helper()
 	return grpcexpanderpb.NewExpanderClient(loopback.Serve(t, grpcexpander.NewServer(chooser).Register))
 }
@@ -43,7 +44,7 @@ func podBytes(t testing.TB, name string) []byte {
 }
 
 // describe makes a request a line of text.
-func describe(r grpcexpander.Request) string {
+func describe(r expander.Question) string {
 	var out []string
 	for _, o := range r.Options {
 		var names []string
@@ -77,7 +78,7 @@ func TestRequests(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got string
-			client := serve(t, grpcexpander.ChooserFunc(func(_ context.Context, r grpcexpander.Request) ([]string, error) {
+			client := serve(t, expander.ChooserFunc(func(_ context.Context, r expander.Question) ([]string, error) {
 				got = describe(r)
 				return nil, nil
 			}))
@@ -108,7 +109,7 @@ func TestAnswers(t *testing.T) {
 	request := &grpcexpanderpb.BestOptionsRequest{Options: []*grpcexpanderpb.Option{{NodeGroupId: "a"}, {NodeGroupId: "b"}}}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			client := serve(t, grpcexpander.ChooserFunc(func(context.Context, grpcexpander.Request) ([]string, error) { return test.chosen, test.err }))
+			client := serve(t, expander.ChooserFunc(func(context.Context, expander.Question) ([]string, error) { return test.chosen, test.err }))
 			answer, err := client.BestOptions(t.Context(), request)
 			var got []string
 			for _, o := range answer.GetOptions() {
@@ -122,7 +123,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestGarbageIsRefused(t *testing.T) {
-	client := serve(t, grpcexpander.ChooserFunc(func(context.Context, grpcexpander.Request) ([]string, error) {
+	client := serve(t, expander.ChooserFunc(func(context.Context, expander.Question) ([]string, error) {
 		t.Error("the chooser was asked")
 		return nil, nil
 	}))
@@ -143,7 +144,7 @@ func TestLargeRequest(t *testing.T) {
 	for range 32 {
 		request.Options = append(request.Options, &grpcexpanderpb.Option{NodeGroupId: "a", PodBytes: [][]byte{pod}})
 	}
-	client := serve(t, grpcexpander.ChooserFunc(func(_ context.Context, r grpcexpander.Request) ([]string, error) {
+	client := serve(t, expander.ChooserFunc(func(_ context.Context, r expander.Question) ([]string, error) {
 		return []string{"a"}, nil
 	}))
 	if _, err := client.BestOptions(t.Context(), request); err != nil {
@@ -154,7 +155,7 @@ func TestLargeRequest(t *testing.T) {
 // TestRecordingRoundTrips: what a real Cluster Autoscaler sent has a place in our
 // messages, every field of it, and can be read.
 func TestRecordingRoundTrips(t *testing.T) {
-	client := serve(t, grpcexpander.ChooserFunc(func(_ context.Context, r grpcexpander.Request) ([]string, error) {
+	client := serve(t, expander.ChooserFunc(func(_ context.Context, r expander.Question) ([]string, error) {
 		for i := range r.Options {
 			if len(r.Options[i].Pods) == 0 || r.Nodes[r.Options[i].Group] == nil {
 				t.Errorf("option %+v has no pods or no template", r.Options[i])
@@ -223,7 +224,7 @@ func TestWire(t *testing.T) {
 }
 
 func ExampleServer() {
-	chooser := grpcexpander.ChooserFunc(func(_ context.Context, r grpcexpander.Request) ([]string, error) {
+	chooser := expander.ChooserFunc(func(_ context.Context, r expander.Question) ([]string, error) {
 		return []string{r.Options[0].Group}, nil
 	})
 	answer, err := grpcexpander.NewServer(chooser).BestOptions(context.Background(), &grpcexpanderpb.BestOptionsRequest{

@@ -42,7 +42,8 @@ type Autoscaler struct {
 	templates         map[string]*nodeTemplate // by group
 	seen              map[string]*nodeTemplate // templates made from real nodes earlier, by group
 	made              map[string]*nodeTemplate // the last one made of each group
-	kinds             map[*v1.Pod]string       // of pods seen lately
+	choices           choices
+	kinds             map[*v1.Pod]string // of pods seen lately
 	unneeded          map[string]time.Time
 	known             removal.Memory
 	draining          map[string]bool // nodes on their way out, and whether they had pods to move

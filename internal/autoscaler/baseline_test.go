@@ -16,7 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -88,7 +88,7 @@ func (b *baseline) Options(ctx context.Context, id string, defaults cloudprovide
 	return b.Cloud.Options(ctx, id, defaults)
 }
 
-func (b *baseline) BestOptions(ctx context.Context, request grpcexpander.Request) ([]string, error) {
+func (b *baseline) BestOptions(ctx context.Context, request expander.Question) ([]string, error) {
 	need := 0
 	b.members = nil
 	for _, o := range request.Options {

@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander"
 )
 
 // choose asks the expander. If it fails, or names several, the choice is random.
@@ -33,6 +33,7 @@ func (t *attempt) choose(options []option) *option {
 		t.note(Unanswered, "", len(options), textOf(err))
 		return &options[t.random.IntN(len(options))]
 	case len(answer) == 0:
+		t.choices.vetoed = true
 		t.note(Vetoed, "", len(options), describe(options))
 		return nil
 	}
@@ -45,14 +46,14 @@ func (t *attempt) choose(options []option) *option {
 
 // request is the question as the expander receives it. It shares nodes and pods with the world;
 // neither side changes them.
-func (t *attempt) request(options []option) grpcexpander.Request {
-	request := grpcexpander.Request{Nodes: make(map[string]*v1.Node, len(t.templates))}
+func (t *attempt) request(options []option) expander.Question {
+	request := expander.Question{Nodes: make(map[string]*v1.Node, len(t.templates))}
 	for id, template := range t.templates {
 		request.Nodes[id] = template.Node.Node
 	}
 	index := make(map[*v1.Pod]int, len(t.pods))
 	for _, o := range options {
-		sent := grpcexpander.Option{Group: o.group.ID, NodeCount: o.count, Pods: make([]int, 0, len(o.pods))}
+		sent := expander.Offer{Group: o.group.ID, NodeCount: o.count, Pods: make([]int, 0, len(o.pods))}
 		for _, pod := range o.pods {
 			i, ok := index[pod]
 			if !ok {

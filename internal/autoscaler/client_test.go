@@ -48,7 +48,7 @@ func TestOverGRPC(t *testing.T) {
 	remote := makeTrial(t, steering, cloud)
 	conn := dial(t, remote.baseline)
 	config.Connect = func(int) (autoscaler.Connection, error) {
-		return autoscaler.Connection{Provider: externalgrpc.NewClient(conn), Expander: autoscaler.NewExpander(conn)}, nil
+		return autoscaler.Connection{Provider: externalgrpc.NewClient(conn), Expander: grpcexpander.NewClient(conn)}, nil
 	}
 	remote.begin(t, config)
 	wantSizes(t, remote, remote.settle(t, 30*time.Minute), direct.settle(t, 30*time.Minute).Sizes()...)

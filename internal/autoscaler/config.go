@@ -11,7 +11,6 @@ import (
 	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -30,11 +29,11 @@ type Cloud interface {
 
 // Connection has the servers that one process of Cluster Autoscaler calls.
 type Connection struct {
-	// Provider is the external cloud provider. If it implements externalgrpc.GPUs, GPULabel and
+	// Provider is the external cloud provider. If it implements cloudprovider.GPUs, GPULabel and
 	// GPUTypes are asked too.
 	Provider cloudprovider.Provider
 	// Expander answers BestOptions; nil is --expander=random.
-	Expander grpcexpander.Chooser
+	Expander expander.Chooser
 	// Context marks the context of every call, as a connection marks it on the server's side; nil
 	// leaves it as it is.
 	Context func(context.Context) context.Context
@@ -106,6 +105,8 @@ type Options struct {
 	// Cloud, which is as providerIDs begin there. Label packs and policies do not count.
 	Similarity nodegroupset.Options
 	Cloud      string
+	// Explain selects pods of which PodOutcome.Tried is filled; it may be nil.
+	Explain func(*v1.Pod) bool
 	// Progress is called while a scale-up is worked out; it may be nil.
 	Progress func(predicates.Step)
 	// Linked is evenkeel in Cluster Autoscaler's own process; nil is Cluster Autoscaler as it is.

@@ -92,9 +92,14 @@ type PodOutcome struct {
 	Reason  string  `json:"reason,omitempty"`
 	// Rejections are why each group takes none of them, where that is the reason.
 	Rejections []Rejection `json:"rejections,omitempty"`
+	// Tried is what each group answers to one of them, if Options.Explain selects it.
+	Tried []GroupAnswer `json:"-"`
 	// Pods are their positions among Survey.Pending.
 	Pods []int `json:"-"`
 }
+
+// GroupAnswer says whether a new node of a group takes a pod, or why not.
+type GroupAnswer struct{ Group, Answer string }
 
 // Rejection is a reason for which groups do not take pods, and how many of them
 // have it; the most frequent comes first.

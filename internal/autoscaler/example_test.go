@@ -7,7 +7,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
@@ -20,7 +20,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	first := grpcexpander.ChooserFunc(func(_ context.Context, r grpcexpander.Request) ([]string, error) {
+	first := expander.ChooserFunc(func(_ context.Context, r expander.Question) ([]string, error) {
 		return []string{r.Options[0].Group}, nil
 	})
 	loop, err := autoscaler.New(autoscaler.Config{

@@ -322,10 +322,10 @@ func (e *explanation) pods() {
 			}
 		}
 		if len(with) > 0 {
-			e.note(with, PodOutcome{Outcome: PodsHelped, Reason: "nodes ordered in " + fewNames(e.growing())})
+			e.note(k, with, PodOutcome{Outcome: PodsHelped, Reason: "nodes ordered in " + fewNames(e.growing())})
 		}
 		if len(without) > 0 {
-			e.note(without, e.whyWaits(k))
+			e.note(k, without, e.whyWaits(k))
 		}
 	}
 	slices.SortStableFunc(e.decision.Pods, func(a, b PodOutcome) int { return cmp.Compare(a.Pods[0], b.Pods[0]) })
@@ -340,11 +340,39 @@ func (e *explanation) growing() []string {
 	return names
 }
 
-func (e *explanation) note(at []int, o PodOutcome) {
+func (e *explanation) note(kind int, at []int, o PodOutcome) {
 	slices.Sort(at)
+	if explain := e.options.Explain; explain != nil && slices.ContainsFunc(at, func(i int) bool { return explain(e.records.world.Pending[i]) }) {
+		o.Tried = e.tried(kind)
+	}
 	first := e.records.world.Pending[at[0]]
 	o.Pods, o.Count, o.Example = at, len(at), first.Namespace+"/"+first.Name
 	e.decision.Pods = append(e.decision.Pods, o)
+}
+
+// tried is what each group answers to pods of a kind.
+func (e *explanation) tried(kind int) []GroupAnswer {
+	var all []GroupAnswer
+	for _, g := range e.records.world.Groups {
+		answer := "a new node would take it"
+		at, valid := e.position[g.ID]
+		switch why, out := e.round.skipped[g.ID]; {
+		case out && e.wouldTake(g.ID, kind):
+			answer = "would take it, but cannot grow: " + why
+		case out:
+			answer = "cannot grow: " + why
+		case !valid:
+			answer = "has no template"
+		case !e.fit.Passes(at, kind):
+			var reasons []string
+			for _, reason := range e.fit.Reasons(at, kind) {
+				reasons = append(reasons, reason.Message)
+			}
+			answer = "does not take it: " + strings.Join(reasons, ", ")
+		}
+		all = append(all, GroupAnswer{g.ID, answer})
+	}
+	return all
 }
 
 // whyWaits says why pods of a kind get no node in this loop.

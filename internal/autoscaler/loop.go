@@ -57,6 +57,7 @@ func (a *Autoscaler) loop(now time.Time) error {
 		case scaled:
 			a.lastScaleUp = now
 			a.counters.Increases++
+			a.choices.reset()
 		}
 	}
 	switch {

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
@@ -82,7 +82,7 @@ func TestAProcessAndItsConnection(t *testing.T) {
 	var asked []any
 	var x *trial
 	config := sixtyPods()
-	var expander grpcexpander.Chooser = grpcexpander.ChooserFunc(func(ctx context.Context, r grpcexpander.Request) ([]string, error) {
+	var expander expander.Chooser = expander.ChooserFunc(func(ctx context.Context, r expander.Question) ([]string, error) {
 		if _, ok := ctx.Deadline(); !ok {
 			t.Error("a call without deadline")
 		}

@@ -8,7 +8,8 @@ import (
 // cloud: something is on its way, or a wait ends. waits is false if nothing of that kind is ahead.
 func (a *Autoscaler) Next() (at time.Time, waits bool) {
 	now := a.clock.Now()
-	if a.underWay() {
+	pending := a.world.Pending()
+	if a.underWay() || len(pending) > 0 && a.choices.left(now, a.options.ProvisionTime) {
 		return now, true
 	}
 	consider := func(t time.Time) {
@@ -16,7 +17,6 @@ func (a *Autoscaler) Next() (at time.Time, waits bool) {
 			at, waits = t, true
 		}
 	}
-	pending := a.world.Pending()
 	for _, pod := range pending {
 		consider(pod.CreationTimestamp.Add(podsAreNew))
 	}

@@ -9,8 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
-	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 )
 
@@ -260,7 +259,7 @@ func (r *remote) groupOptions(id string) (*cloudprovider.GroupOptions, error) {
 
 // gpuLabel is asked when it is first needed, and again while it fails.
 func (r *remote) gpuLabel() {
-	gpus, ok := r.Provider.(externalgrpc.GPUs)
+	gpus, ok := r.Provider.(cloudprovider.GPUs)
 	if r.label != nil || !ok {
 		return
 	}
@@ -275,7 +274,7 @@ func (r *remote) gpuLabel() {
 }
 
 func (r *remote) gpuTypes() {
-	gpus, ok := r.Provider.(externalgrpc.GPUs)
+	gpus, ok := r.Provider.(cloudprovider.GPUs)
 	if r.types || !ok {
 		return
 	}
@@ -286,7 +285,7 @@ func (r *remote) gpuTypes() {
 	r.types = err == nil
 }
 
-func (r *remote) bestOptions(request grpcexpander.Request) (groups []string, err error) {
+func (r *remote) bestOptions(request expander.Question) (groups []string, err error) {
 	err = r.caller.call(Call{Method: MethodBestOptions}, func(ctx context.Context) (err error) {
 		groups, err = r.Expander.BestOptions(ctx, request)
 		return err

@@ -70,9 +70,14 @@ func (a *Autoscaler) make(id string, t *cloudprovider.Template, source predicate
 func (a *Autoscaler) updateTemplates(nodes []predicates.Node) {
 	now := a.clock.Now()
 	a.templates = map[string]*nodeTemplate{}
+	a.choices.begin(a.world.Pending(), nodes, now)
 	take := func(node predicates.Node) (id string, taken bool) {
 		id, err := a.remote.groupOf(node.Node)
-		if err != nil || id == "" || a.templates[id] != nil {
+		if err != nil || id == "" {
+			return "", false
+		}
+		a.choices.see(id, node.Node)
+		if a.templates[id] != nil {
 			return "", false
 		}
 		a.templates[id] = a.named(id, a.ofNode(id, node))

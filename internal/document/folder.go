@@ -5,44 +5,83 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
 )
 
-// extensions are the extensions of the files that are read from a folder.
+// Open opens an input by name; "-" is standard input.
+type Open func(name string) (io.ReadCloser, error)
+
+// Stdin returns an Open of files that reads standard input from r.
+func Stdin(r io.Reader) Open {
+	return func(name string) (io.ReadCloser, error) {
+		if name == "-" {
+			return io.NopCloser(r), nil
+		}
+		return os.Open(name)
+	}
+}
+
+// Title is the name of an input in messages.
+func Title(name string) string {
+	if name == "-" {
+		return "stdin"
+	}
+	return name
+}
+
+// extensions are the extensions of the files that are read from a folder, compressed ones too.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// Expand returns the files of a name: the file itself or, for a folder, the .json, .yaml and .yml
-// files in it by name, without subfolders. The error for a folder without such files is an
-// *Invalid; other errors are those of opening it.
-func Expand(name string, open func(string) (io.ReadCloser, error)) (files []string, isFolder bool, err error) {
+// Each opens the files of a name, and calls read with the title of each: the file itself, which is opened once as it may be a
+// pipe, or, for a folder, the .json, .yaml and .yml files in it by name, without subfolders. The error for a folder without
+// such files is an *Invalid; other errors are those of opening it and of read.
+func (open Open) Each(name string, read func(title string, r io.Reader, inFolder bool) error) error {
 	f, err := open(name)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
 	defer f.Close()
 	folder, ok := f.(fs.ReadDirFile)
 	if !ok {
-		return []string{name}, false, nil
+		return read(Title(name), f, false)
 	}
-	if info, err := folder.Stat(); err != nil || !info.IsDir() {
-		return []string{name}, false, err
+	info, err := folder.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return read(Title(name), f, false)
 	}
 	entries, err := folder.ReadDir(-1)
 	if err != nil {
-		return nil, true, err
+		return err
 	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		plain := strings.TrimSuffix(strings.ToLower(e.Name()), ".gz")
+		return e.IsDir() || !slices.Contains(extensions, path.Ext(plain))
+	})
+	if len(entries) == 0 {
+		return &Invalid{[]Problem{{File: name, Err: errors.New("is a folder without files that end in .json, .yaml or .yml")}}}
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, entry := range entries {
-		if slices.Contains(extensions, strings.ToLower(path.Ext(entry.Name()))) && !entry.IsDir() {
-			files = append(files, path.Join(name, entry.Name()))
+		if err := open.one(path.Join(name, entry.Name()), read); err != nil {
+			return err
 		}
 	}
-	if len(files) == 0 {
-		return nil, true, &Invalid{[]Problem{{File: name, Err: errors.New("is a folder without files that end in .json, .yaml or .yml")}}}
+	return nil
+}
+
+func (open Open) one(name string, read func(title string, r io.Reader, inFolder bool) error) error {
+	f, err := open(name)
+	if err != nil {
+		return err
 	}
-	slices.Sort(files)
-	return files, true, nil
+	defer f.Close()
+	return read(name, f, true)
 }
 
 // EmptyList is the problem of an empty list if objects are required.

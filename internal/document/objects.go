@@ -29,8 +29,8 @@ type Item struct {
 	// APIVersion, Kind, Namespace and Name identify it.
 	APIVersion, Kind, Namespace, Name string
 	// Object is a *v1.Pod, *v1.Node, *v1.Event, *v1.Namespace, *v1.Service, *v1.ReplicationController,
-	// *v1.PersistentVolume, *v1.PersistentVolumeClaim, *v1.ConfigMap, *appsv1.DaemonSet,
-	// *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet, *batchv1.Job, *schedulingv1.PriorityClass,
+	// *v1.PodTemplate, *v1.PersistentVolume, *v1.PersistentVolumeClaim, *v1.ConfigMap, *CapacityBuffer, *appsv1.DaemonSet,
+	// *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet, *batchv1.Job, *batchv1.CronJob, *schedulingv1.PriorityClass,
 	// *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
 	// *storagev1.CSIStorageCapacity or *storagev1.VolumeAttachment; nil for any other kind.
 	Object any
@@ -44,6 +44,7 @@ var supported = map[string]func() any{
 	"v1/Namespace":                         func() any { return new(v1.Namespace) },
 	"v1/Service":                           func() any { return new(v1.Service) },
 	"v1/ReplicationController":             func() any { return new(v1.ReplicationController) },
+	"v1/PodTemplate":                       func() any { return new(v1.PodTemplate) },
 	"v1/PersistentVolume":                  func() any { return new(v1.PersistentVolume) },
 	"v1/PersistentVolumeClaim":             func() any { return new(v1.PersistentVolumeClaim) },
 	"v1/ConfigMap":                         func() any { return new(v1.ConfigMap) },
@@ -51,6 +52,7 @@ var supported = map[string]func() any{
 	"scheduling.k8s.io/v1/PriorityClass":   func() any { return new(schedulingv1.PriorityClass) },
 	"apps/v1/Deployment":                   func() any { return new(appsv1.Deployment) },
 	"batch/v1/Job":                         func() any { return new(batchv1.Job) },
+	"batch/v1/CronJob":                     func() any { return new(batchv1.CronJob) },
 	"apps/v1/ReplicaSet":                   func() any { return new(appsv1.ReplicaSet) },
 	"apps/v1/StatefulSet":                  func() any { return new(appsv1.StatefulSet) },
 	"storage.k8s.io/v1/CSIDriver":          func() any { return new(storagev1.CSIDriver) },
@@ -58,6 +60,9 @@ var supported = map[string]func() any{
 	"storage.k8s.io/v1/VolumeAttachment":   func() any { return new(storagev1.VolumeAttachment) },
 	"storage.k8s.io/v1/StorageClass":       func() any { return new(storagev1.StorageClass) },
 	"storage.k8s.io/v1/CSINode":            func() any { return new(storagev1.CSINode) },
+
+	"autoscaling.x-k8s.io/v1beta1/CapacityBuffer":  func() any { return new(CapacityBuffer) },
+	"autoscaling.x-k8s.io/v1alpha1/CapacityBuffer": func() any { return new(CapacityBuffer) },
 }
 
 // newObject returns a new object of a supported kind, or nil.
@@ -73,6 +78,8 @@ func refused(object any) error {
 		errs = admission.Node(nil, o)
 	case *appsv1.DaemonSet:
 		errs = admission.PodSpec(field.NewPath("spec", "template", "spec"), &o.Spec.Template.Spec)
+	case *v1.PodTemplate:
+		errs = admission.PodSpec(field.NewPath("template", "spec"), &o.Template.Spec)
 	case *v1.PersistentVolumeClaim:
 		errs = admission.Claim(field.NewPath("spec"), &o.Spec)
 	case *v1.PersistentVolume:
@@ -172,42 +179,30 @@ const lookAhead = 4 << 10
 // is JSON and whether a marker was there. The error is io.EOF at the end.
 func (s *objectStream) peekFormat() (isJSON, separator bool, err error) {
 	for {
-		b, err := s.in.ReadByte()
-		if err != nil {
+		next, err := s.in.Peek(3) // fewer at the end
+		if len(next) == 0 {
 			return false, separator, err
 		}
-		switch b {
-		case '\n':
+		switch begin := string(next); {
+		case begin == "---", begin == "..." && s.isJSON: // a marker; the rest of it is a blank line or a comment
+			separator = true
+			_, _ = s.in.Discard(3) // all are there
+		case begin[0] == '\n':
 			s.line++
-			continue
-		case ' ', '\t', '\r':
-			continue
-		case '-':
-			if next, _ := s.in.Peek(2); string(next) == "--" { // a marker; the rest of it is a blank line or a comment
-				_, _ = s.in.Discard(2) // both bytes are there
-				separator = true
-				continue
+			fallthrough
+		case strings.IndexByte(blanks, begin[0]) >= 0:
+			_, _ = s.in.Discard(1)
+		case begin[0] == '#' && s.isJSON && !separator:
+			if _, err := readLine(s.in); err != nil {
+				return false, separator, err
 			}
-		case '.':
-			if next, _ := s.in.Peek(2); s.isJSON && string(next) == ".." { // the end of a document
-				_, _ = s.in.Discard(2)
-				separator = true
-				continue
-			}
-		case '#':
-			if s.isJSON && !separator {
-				if _, err := readLine(s.in); err != nil {
-					return false, separator, err
-				}
-				s.line++
-				continue
-			}
+			s.line++
+		case begin[0] == '{' || begin[0] == '[':
+			next, _ = s.in.Peek(lookAhead) // fewer at the end
+			return looksLikeJSON(next), separator, nil
+		default:
+			return false, separator, nil
 		}
-		if err := s.in.UnreadByte(); err != nil || b != '{' && b != '[' {
-			return false, separator, err
-		}
-		next, _ := s.in.Peek(lookAhead) // fewer at the end
-		return looksLikeJSON(next), separator, nil
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -64,70 +63,43 @@ type Document struct {
 	item   string // path of the document in its List, empty outside of one
 }
 
-// ReadFiles reads the documents of several files in the order given; "-" stands for stdin, which
+// ReadFiles reads the documents of several files in the order given; "-" stands for standard input, which
 // can be named once, and a folder for the files in it, of which only documents of evenkeel.dev
 // count. All files are read before it returns, so that the error, an *Invalid, has the problems of
 // all.
-func ReadFiles(files []string, stdin io.Reader, o Options) ([]Document, error) {
+func ReadFiles(files []string, open Open, o Options) ([]Document, error) {
 	var all []Document
 	var problems []Problem
 	for i, file := range files {
 		if file == "-" && slices.Contains(files[:i], "-") {
 			return nil, &Invalid{[]Problem{{File: "stdin", Err: errors.New("named twice, but can be read only once")}}}
 		}
-		docs, err := readFile(file, stdin, o)
+		before, folder := len(all)+len(problems), false
+		err := open.Each(file, func(title string, r io.Reader, inFolder bool) error {
+			folder = inFolder
+			docs, err := read(title, r, o, inFolder)
+			var invalid *Invalid
+			if errors.As(err, &invalid) {
+				problems = append(problems, invalid.Problems...)
+				return nil
+			}
+			all = append(all, docs...)
+			return err
+		})
 		var invalid *Invalid
 		switch {
 		case errors.As(err, &invalid):
 			problems = append(problems, invalid.Problems...)
 		case err != nil:
 			return nil, err
+		case folder && len(all)+len(problems) == before && !o.AmongOthers:
+			problems = append(problems, Problem{File: file, Err: errors.New("is a folder without a document of " + v1alpha1.APIVersion)})
 		}
-		all = append(all, docs...)
 	}
 	if len(problems) > 0 {
 		return nil, &Invalid{problems}
 	}
 	return all, nil
-}
-
-func readFile(file string, stdin io.Reader, o Options) ([]Document, error) {
-	if file == "-" {
-		return Read("stdin", stdin, o)
-	}
-	open := func(name string) (io.ReadCloser, error) { return os.Open(name) }
-	names, isFolder, err := Expand(file, open)
-	if err != nil {
-		return nil, err
-	}
-	var all []Document
-	var problems []Problem
-	for _, name := range names {
-		docs, err := readNamed(name, o, isFolder)
-		var invalid *Invalid
-		if errors.As(err, &invalid) {
-			problems = append(problems, invalid.Problems...)
-		} else if err != nil {
-			return nil, err
-		}
-		all = append(all, docs...)
-	}
-	switch {
-	case len(problems) > 0:
-		return nil, &Invalid{problems}
-	case len(all) == 0 && !o.AmongOthers:
-		return nil, &Invalid{[]Problem{{File: file, Err: errors.New("is a folder without a document of " + v1alpha1.APIVersion)}}}
-	}
-	return all, nil
-}
-
-func readNamed(name string, o Options, amongOthers bool) ([]Document, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return read(name, f, o, amongOthers)
 }
 
 // Read reads the documents of one input. The name is for messages. A List of apiVersion v1 stands
@@ -142,12 +114,12 @@ func read(name string, r io.Reader, o Options, amongOthers bool) ([]Document, er
 	if o.MaxSize == 0 {
 		o.MaxSize = DefaultMaxSize
 	}
-	data, err := io.ReadAll(io.LimitReader(r, o.MaxSize+1))
-	if err != nil {
+	data, err := Text(r, o.MaxSize)
+	switch {
+	case err != nil && readFailed(err):
 		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if int64(len(data)) > o.MaxSize {
-		return nil, &Invalid{[]Problem{{File: name, Err: &TooLarge{o.MaxSize}}}}
+	case err != nil:
+		return nil, &Invalid{[]Problem{{File: name, Err: err}}}
 	}
 	docs, problems := parseAll(name, data)
 	if amongOthers {

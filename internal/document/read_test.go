@@ -254,7 +254,7 @@ func TestReadFilesKeepsTheOrder(t *testing.T) {
 		{"apiVersion": "evenkeel.dev/v1alpha1", "kind": "ReplicaDistribution", "metadata": {"name": "d"}}]}
 		{"apiVersion": "evenkeel.dev/v1alpha1", "kind": "NodeGroupSplit", "metadata": {"name": "e"}}`)
 	stdin := strings.NewReader(splitHead + "metadata: {name: in}\n")
-	docs, err := document.ReadFiles([]string{two, "-", one}, stdin, document.Options{})
+	docs, err := document.ReadFiles([]string{two, "-", one}, document.Stdin(stdin), document.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,10 +270,10 @@ func TestReadFilesKeepsTheOrder(t *testing.T) {
 
 func TestReadFilesFails(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.yaml")
-	if _, err := document.ReadFiles([]string{missing}, nil, document.Options{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := document.ReadFiles([]string{missing}, document.Stdin(nil), document.Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: got %v", err)
 	}
-	_, err := document.ReadFiles([]string{"-", "-"}, strings.NewReader(splitHead), document.Options{})
+	_, err := document.ReadFiles([]string{"-", "-"}, document.Stdin(strings.NewReader(splitHead)), document.Options{})
 	if err == nil || err.Error() != "stdin: named twice, but can be read only once" {
 		t.Errorf("stdin twice: got %v", err)
 	}

@@ -1,6 +1,11 @@
 package document
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/flate"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"io"
@@ -18,33 +23,80 @@ type StreamOptions struct {
 	MaxSize int64
 }
 
-// limited reads at most a number of bytes, and fails with TooLarge if there are more.
+// limited reads at most a number of bytes, and fails with TooLarge if there are more. A text compressed with gzip is
+// decompressed; the limit is for what comes out.
 type limited struct {
-	r     io.Reader
+	from  io.Reader
+	plain io.Reader // of from; nil before the first read
 	left  int64
 	limit int64
 }
 
 func newLimited(r io.Reader, o StreamOptions) *limited {
-	limit := o.MaxSize
-	if limit == 0 {
-		limit = DefaultMaxStream
-	}
-	return &limited{r, limit, limit}
+	limit := cmp.Or(o.MaxSize, DefaultMaxStream)
+	return &limited{from: r, left: limit, limit: limit}
 }
 
 func (l *limited) Read(p []byte) (int, error) {
+	if l.plain == nil {
+		if err := l.begin(); err != nil {
+			return 0, err
+		}
+	}
 	if l.left < 0 {
 		return 0, &TooLarge{l.limit}
 	}
 	if int64(len(p)) > l.left+1 { // one more byte shows whether there are more
 		p = p[:l.left+1]
 	}
-	n, err := l.r.Read(p)
+	n, err := l.plain.Read(p)
 	if l.left -= int64(n); l.left < 0 {
 		return n - 1, &TooLarge{l.limit}
 	}
 	return n, err
+}
+
+// Text reads a text, which may be compressed with gzip, of at most so many bytes. The error may be a *TooLarge.
+func Text(r io.Reader, maxSize int64) ([]byte, error) {
+	return io.ReadAll(newLimited(r, StreamOptions{maxSize}))
+}
+
+// begin finds out whether the text is compressed.
+func (l *limited) begin() error {
+	in := bufio.NewReaderSize(l.from, 64<<10)
+	switch magic, err := in.Peek(2); {
+	case errors.Is(err, io.EOF):
+		l.plain = bytes.NewReader(magic)
+	case err != nil:
+		return err
+	case string(magic) == "\x1f\x8b":
+		text, err := gzip.NewReader(in)
+		if err != nil {
+			return zipError(err)
+		}
+		l.plain = unzipped{text}
+	default:
+		l.plain = in
+	}
+	return nil
+}
+
+// unzipped is a text that was compressed.
+type unzipped struct{ *gzip.Reader }
+
+// Read implements io.Reader.
+func (u unzipped) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	return n, zipError(err)
+}
+
+// zipError gives errors of decompression a clear message.
+func zipError(err error) error {
+	var corrupt flate.CorruptInputError
+	if errors.As(err, &corrupt) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &syntaxError{detail: "is not a complete gzip file: " + err.Error()}
+	}
+	return err
 }
 
 // readFailed reports whether an input could not be read, as opposed to one that is invalid.

@@ -194,7 +194,7 @@ func TestBadInput(t *testing.T) {
 		{"empty nodes", Sources{Nodes: "x", GroupLabel: "pool"}, "", "x: holds no object"},
 		{"empty list of nodes", Sources{Nodes: "x", GroupLabel: "pool"}, `{"kind":"List","apiVersion":"v1","items":[]}`, "x: the list in x has no items"},
 		{"no pods", Sources{Nodes: "x", Pods: "x", GroupLabel: "pool"}, good, "x: holds no Pod"},
-		{"another label", Sources{Nodes: "x", GroupLabel: "team"}, good, "no node has the label team; labels that may name a group: pool"},
+		{"another label", Sources{Nodes: "x", GroupLabel: "team"}, good, "no node has the label team; what may name their groups: --group-label=pool (a)"},
 		{"malformed nodes", Sources{Nodes: "x", GroupLabel: "pool"}, strings.Replace(good, "8Gi", "8Go", 1), "status.capacity[memory]"},
 		{"negative amounts", Sources{Templates: "x"}, strings.Replace(good, "8Gi", "-8Gi", 1), `status.capacity[memory]: Invalid value: "-8Gi"`},
 		{"two templates", Sources{Templates: "x"}, good + good, `two templates for the node group "a"`},

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/spelling"
@@ -127,7 +129,11 @@ func (s *Status) noteTaints(differences []nodegroupset.Difference) {
 // fill puts the groups into the index, and returns an error that names all that cannot be compared.
 func (f *Fleet) fill(index *nodegroupset.Index) error {
 	var problems []document.Problem
+	var nodes []*v1.Node
 	for _, name := range f.Names() {
+		if n := f.Groups[name].Node; n != nil {
+			nodes = append(nodes, n)
+		}
 		if err := index.Set(name, f.Groups[name]); err != nil {
 			problems = append(problems, document.Problem{File: f.file, Err: err})
 		}
@@ -135,6 +141,7 @@ func (f *Fleet) fill(index *nodegroupset.Index) error {
 	if len(problems) > 0 {
 		return &document.Invalid{Problems: problems}
 	}
+	index.Cloud = nodegroupset.StockCloud(slices.Values(nodes))
 	return nil
 }
 

@@ -39,7 +39,7 @@ type Sources struct {
 // Files is how files are opened, and how large one may be in bytes; 0 means
 // document.DefaultMaxStream.
 type Files struct {
-	Open    func(name string) (io.ReadCloser, error)
+	Open    document.Open
 	MaxSize int64
 }
 
@@ -81,55 +81,33 @@ func read(s Sources, files Files) (*Fleet, error) {
 	return nil, errors.New("a fleet needs a snapshot, templates, or nodes with the label of their group")
 }
 
-// with opens a file and has it read.
-func (f Files) with(name string, read func(io.Reader, document.StreamOptions) error) error {
-	file, err := f.Open(name)
+// objects reads the objects of type T of a file, or of the files of a folder; there must be one.
+func objects[T any](files Files, name, kind string, each func(T) error) error {
+	found, items := false, 0
+	err := files.Open.Each(name, func(title string, r io.Reader, inFolder bool) error {
+		for item, err := range document.Objects(title, r, document.StreamOptions{MaxSize: files.MaxSize}) {
+			if inFolder && errors.Is(err, document.ErrSnapshot) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			items++
+			if object, ok := item.Object.(T); ok {
+				found = true
+				if err := each(object); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	err = read(file, document.StreamOptions{MaxSize: f.MaxSize})
-	if closeErr := file.Close(); err == nil && closeErr != nil {
-		err = fmt.Errorf("%s: %w", name, closeErr)
-	}
-	return err
-}
-
-// objects reads the objects of type T of a file, or of the files of a folder; there must be one.
-func objects[T any](files Files, name, kind string, each func(T) error) error {
-	names, isFolder := []string{name}, false
-	if name != "-" {
-		var err error
-		if names, isFolder, err = document.Expand(name, files.Open); err != nil {
-			return err
-		}
-	}
-	found, items := false, 0
-	for _, file := range names {
-		err := files.with(file, func(r io.Reader, o document.StreamOptions) error {
-			for item, err := range document.Objects(title(file), r, o) {
-				if isFolder && errors.Is(err, document.ErrSnapshot) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				items++
-				if object, ok := item.Object.(T); ok {
-					found = true
-					if err := each(object); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
 	switch {
 	case items == 0:
-		return refuse(name, "%w", document.EmptyList(title(name)))
+		return refuse(name, "%w", document.EmptyList(document.Title(name)))
 	case !found:
 		return refuse(name, "holds no %s", kind)
 	}
@@ -148,22 +126,14 @@ func nodesOf(files Files, name string, each func(*v1.Node) error) error {
 }
 
 func refuse(file, format string, args ...any) error {
-	return &document.Invalid{Problems: []document.Problem{{File: title(file), Err: fmt.Errorf(format, args...)}}}
-}
-
-// title is the name of a file in messages.
-func title(file string) string {
-	if file == "-" {
-		return "stdin"
-	}
-	return file
+	return &document.Invalid{Problems: []document.Problem{{File: document.Title(file), Err: fmt.Errorf(format, args...)}}}
 }
 
 func readSnapshot(from Sources, files Files) (*Fleet, error) {
 	name := from.Snapshot
 	var s *document.Snapshot
-	err := files.with(name, func(r io.Reader, o document.StreamOptions) (err error) {
-		s, err = document.ReadSnapshot(title(name), r, o)
+	err := files.Open.Each(name, func(title string, r io.Reader, _ bool) (err error) {
+		s, err = document.ReadSnapshot(title, r, document.StreamOptions{MaxSize: files.MaxSize})
 		return err
 	})
 	switch {
@@ -174,7 +144,7 @@ func readSnapshot(from Sources, files Files) (*Fleet, error) {
 	case len(s.Templates) == 0:
 		return nil, refuse(name, "holds no node groups: TemplateNodes is empty")
 	}
-	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(name)}
+	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: document.Title(name)}
 	if s.Error != "" {
 		fleet.Notes = append(fleet.Notes, fmt.Sprintf("the snapshot is not complete: Cluster Autoscaler said %q", s.Error))
 	}

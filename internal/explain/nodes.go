@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -22,7 +23,6 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	}
 	samples := map[string]*v1.Node{} // the node that stands for each group
 	named := map[string]*v1.Node{}   // the first node whose providerID names the group's cloud
-	hints := map[string]bool{}
 	var strays []string
 	names := map[string]bool{}
 	var nodes []*v1.Node
@@ -43,7 +43,6 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 		group := groups[i]
 		if group == "" {
 			strays = append(strays, n.Name)
-			addHints(hints, n)
 			continue
 		}
 		if best := samples[group]; best == nil || template.Compare(n, best) < 0 {
@@ -54,13 +53,13 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 		}
 	}
 	if len(samples) == 0 {
-		return nil, refuse(s.Nodes, "no node has the label %s%s", s.GroupLabel, suggestLabels(hints))
+		return nil, refuse(s.Nodes, "no node has the label %s%s", s.GroupLabel, suggestLabels(nodes))
 	}
 	pods, err := readPods(s, files)
 	if err != nil {
 		return nil, err
 	}
-	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(s.Nodes)}
+	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: document.Title(s.Nodes)}
 	for group, node := range samples {
 		t := *template.OfNode(group, node, pods.on[node.Name], nil)
 		if by := named[group]; by != nil && !packs.NamesCloud(t.Node) {
@@ -136,18 +135,11 @@ func (f *Fleet) noteZones(label nodegroupset.GroupLabel, nodes []*v1.Node, group
 	}
 }
 
-// addHints collects labels that may name a node's group.
-func addHints(hints map[string]bool, n *v1.Node) {
-	for key := range n.Labels {
-		if name := strings.ToLower(key); strings.Contains(name, "group") || strings.Contains(name, "pool") {
-			hints[key] = true
-		}
-	}
-}
-
-func suggestLabels(hints map[string]bool) string {
-	if len(hints) == 0 {
+// suggestLabels names what else may name the groups of nodes.
+func suggestLabels(nodes []*v1.Node) string {
+	candidates := nodegroupset.GroupLabelCandidates(nodes)
+	if len(candidates) == 0 {
 		return ""
 	}
-	return "; labels that may name a group: " + listed(slices.Sorted(maps.Keys(hints)), mostNames)
+	return "; what may name their groups: " + listed(candidates, mostNames)
 }

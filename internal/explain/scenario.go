@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/internal/document"
 )
 
 // Observed is a node group as a round of the pipeline sees it.
@@ -16,7 +17,7 @@ type Observed struct {
 
 // OfGroups is the fleet of node groups that are read from a file, which messages name.
 func OfGroups(file string, groups []Observed) *Fleet {
-	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(file)}
+	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: document.Title(file)}
 	var alone []string
 	for _, g := range groups {
 		switch {

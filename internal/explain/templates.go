@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -21,7 +22,7 @@ const annotationName = "cluster-autoscaler.kwok.nodegroup/name"
 
 // readTemplates takes every node of a list for the template of a group.
 func readTemplates(s Sources, files Files) (*Fleet, error) {
-	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: title(s.Templates)}
+	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: document.Title(s.Templates)}
 	var nodes []*v1.Node
 	if err := nodesOf(files, s.Templates, func(n *v1.Node) error { nodes = append(nodes, n); return nil }); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (f *Fleet) addPods(name string, files Files, groupOf map[string]string) err
 		for _, set := range derived {
 			names = append(names, set.Namespace+"/"+set.Name)
 		}
-		f.Notes = append(f.Notes, fmt.Sprintf("%s has no DaemonSet %s: taken from its pods, without node affinity of its own", title(name), listed(names, mostNames)))
+		f.Notes = append(f.Notes, fmt.Sprintf("%s has no DaemonSet %s: taken from its pods, without node affinity of its own", document.Title(name), listed(names, mostNames)))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"io"
 	"slices"
 	"strings"
 
@@ -20,10 +19,10 @@ type Dump struct {
 	Members []*v1alpha1.MemberCluster
 }
 
-// Read reads the FederatedReplicaSets and MemberClusters of files and folders, "-" for standard input,
-// and passes over all other objects. What is wrong in them is a *document.Invalid.
-func Read(files []string, stdin io.Reader, maxSize int64) (*Dump, error) {
-	docs, err := document.ReadFiles(files, stdin, document.Options{
+// Read reads the FederatedReplicaSets and MemberClusters of files and folders, and
+// passes over all other objects. What is wrong in them is a *document.Invalid.
+func Read(files []string, open document.Open, maxSize int64) (*Dump, error) {
+	docs, err := document.ReadFiles(files, open, document.Options{
 		Kinds: document.Kinds{
 			v1alpha1.KindFederatedReplicaSet: func() any { return new(v1alpha1.FederatedReplicaSet) },
 			v1alpha1.KindMemberCluster:       func() any { return new(v1alpha1.MemberCluster) },

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/placement"
 )
 
 // Five replicas over two clusters, one of which may have one.
 func Example() {
-	dump, err := placement.Read([]string{"-"}, strings.NewReader(`
+	dump, err := placement.Read([]string{"-"}, document.Stdin(strings.NewReader(`
 apiVersion: evenkeel.dev/v1alpha1
 kind: FederatedReplicaSet
 metadata: {name: web}
@@ -18,7 +19,7 @@ spec:
   selector: {matchLabels: {app: web}}
   template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}
   preferences: {clusters: {paris: {weight: 1}, oslo: {weight: 1, maxReplicas: 1}}}
-`), 1<<20)
+`)), 1<<20)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -58,6 +58,7 @@ func inlineGroup(g *v1alpha1.ScenarioNodeGroup, machines map[string]*v1alpha1.Sc
 		price = cmp.Or(price, machine.Price)
 	}
 	out := cloudGroup(g.Name, dress(template, g), &g.NodeTimes)
+	out.Zones, out.Distribution = g.Zones, fake.Distribution(g.Distribution)
 	out.MinSize, out.MaxSize, out.Size = int(g.Min), int(*g.Max), int(g.Size)
 	out.PricePerHour = micros(price)
 	if g.AllOrNothing {

@@ -21,6 +21,7 @@ type cluster struct {
 	orphans []*pod   // of managed workloads, on nodes that they have lost
 	history *history // records what happens to pods
 	aside   setAside
+	buffers [][]*pod // of each of Setup.Buffers
 
 	view []predicates.Node // of nodes, nil when something changed
 }
@@ -132,14 +133,32 @@ func (c *cluster) leaveQueue(gone func(*pod) bool) {
 	c.queue = kept
 }
 
-// evictFrom makes all pods of a node pending, because their controllers create them again, and
-// returns their number.
-func (c *cluster) evictFrom(n *node) int {
-	evicted := n.pods
+// stranded are the pods on nodes that do not respond.
+func (c *cluster) stranded() []*pod {
+	var out []*pod
+	for _, n := range c.nodes {
+		if !n.downSince.IsZero() {
+			out = append(out, n.pods...)
+		}
+	}
+	return out
+}
+
+// evictFrom makes pods of a node pending, because their controllers create them again, and returns
+// their number.
+func (c *cluster) evictFrom(n *node, goes func(*pod) bool) int {
+	var evicted, stay []*pod
+	for _, p := range n.pods {
+		if goes(p) {
+			evicted = append(evicted, p)
+		} else {
+			stay = append(stay, p)
+		}
+	}
 	if len(evicted) == 0 {
 		return 0
 	}
-	n.pods = nil
+	n.pods = stay
 	c.queue = slices.Clip(c.queue)
 	for _, p := range evicted {
 		if p.managed() {

@@ -84,8 +84,17 @@ var figures = []struct {
 	{"increases", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
 		return whole(sumOf(s, v1alpha1.RowScaleUp, func(row *v1alpha1.TimelineRow) int { return len(row.Groups) }))
 	}},
+	{"cloudCalls", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.CloudCalls) }},
 	{"podsMovedByScaleDown", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
 		return whole(sumOf(s, v1alpha1.RowScaleDown, func(row *v1alpha1.TimelineRow) int { return row.Pods }))
+	}},
+	{"podsEvicted", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
+		return whole(sumOf(s, v1alpha1.RowPods, func(row *v1alpha1.TimelineRow) int {
+			if row.Reason != v1alpha1.PodsEvicted {
+				return 0
+			}
+			return row.Pods
+		}))
 	}},
 	{"podsRunning", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.Running) }},
 	{"podsPending", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number { return whole(s.Pending) }},

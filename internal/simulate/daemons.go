@@ -112,12 +112,12 @@ func carries(daemons []*v1.Pod, p *v1.Pod) bool {
 	return false
 }
 
-// settled returns the node without the taint of a starting node, which daemon sets tolerate.
+// settled returns the node without the taints of a node that starts or does not respond, which daemon sets tolerate.
 func settled(n *v1.Node) *v1.Node {
 	n = n.DeepCopy()
 	kept := n.Spec.Taints[:0]
 	for _, taint := range n.Spec.Taints {
-		if taint.Key != v1.TaintNodeNotReady {
+		if taint.Key != v1.TaintNodeNotReady && taint.Key != v1.TaintNodeUnreachable {
 			kept = append(kept, taint)
 		}
 	}

@@ -11,20 +11,19 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
 // faults are the faults of a scenario, to report which of them caused an event.
 type faults struct {
-	all    []v1alpha1.FaultReport
-	zoneOf map[string]string // by group
+	all     []v1alpha1.FaultReport
+	zonesOf map[string][]string // by group
 }
 
 func newFaults(c *fake.Config, shifts []zonalshift.Mark) faults {
-	f := faults{zoneOf: map[string]string{}}
+	f := faults{zonesOf: map[string][]string{}}
 	for i := range c.Groups {
-		f.zoneOf[c.Groups[i].ID] = nodegroupset.ZoneOf(c.Groups[i].Template.Node)
+		f.zonesOf[c.Groups[i].ID] = c.Groups[i].ZoneNames()
 	}
 	for _, s := range c.Stocks {
 		f.all = append(f.all, v1alpha1.FaultReport{
@@ -115,7 +114,7 @@ func (f *faults) positions(at time.Duration, wanted func(*v1alpha1.FaultReport) 
 }
 
 func (f *faults) strikes(r *v1alpha1.FaultReport, group string) bool {
-	return len(r.Groups)+len(r.Zones) == 0 || slices.Contains(r.Groups, group) || slices.Contains(r.Zones, f.zoneOf[group])
+	return len(r.Groups)+len(r.Zones) == 0 || slices.Contains(r.Groups, group) || slices.ContainsFunc(f.zonesOf[group], func(zone string) bool { return slices.Contains(r.Zones, zone) })
 }
 
 // vanishes reports whether an outage removes nodes of a group now.

@@ -29,7 +29,7 @@ func (s *simulation) reportHistory(status *v1alpha1.ScenarioReportStatus) {
 func (s *simulation) reportPendingTime(end time.Duration) v1alpha1.PendingTime {
 	h := s.history
 	waited := h.waited
-	for _, p := range s.cluster.waiting() {
+	for _, p := range append(s.cluster.stranded(), s.cluster.waiting()...) {
 		waited += (end - p.life.pending).Milliseconds()
 	}
 	out := v1alpha1.PendingTime{PodSeconds: (waited + 500) / 1000, Waits: len(h.waits)}

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
@@ -22,8 +23,8 @@ import (
 type DumpOptions struct {
 	// Name is the name of the scenario.
 	Name string
-	// GroupLabel is the label that names the group of a node; empty means the first of
-	// KnownGroupLabels that a node has.
+	// GroupLabel is the label that names the group of a node; empty means that of KnownGroupLabels
+	// which most nodes have, the first of several.
 	GroupLabel string
 	// Bounds are the bounds of groups by name; they take precedence over Cluster Autoscaler's
 	// status.
@@ -39,27 +40,55 @@ type DumpBounds struct{ Min, Max int32 }
 var KnownGroupLabels = []string{
 	"eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool", "agentpool",
 	"kops.k8s.io/instancegroup", "doks.digitalocean.com/node-pool", "k8s.scaleway.com/pool-name", "lke.linode.com/pool-id", "ibm-cloud.kubernetes.io/worker-pool-name",
+	"hcloud/node-group", "kubernetes.civo.com/civo-node-pool", "vke.vultr.com/node-pool", "node.exoscale.net/nodepool-id",
 }
 
 // Dump collects the objects of a cluster, to make a scenario of them.
 type Dump struct {
-	nodes   []*v1.Node
-	objects []json.RawMessage
-	bounds  map[string]DumpBounds // by Cluster Autoscaler's name of the group
+	nodes    []*v1.Node
+	objects  []dumpedObject
+	bounds   map[string]DumpBounds // by Cluster Autoscaler's name of the group
+	seen     sets.Set[string]
+	repeated []string
+	silent   []string // nodes without a capacity
 }
 
-// Add adds an object. Objects that a scenario does not use are ignored.
+// dumpedObject is an object of the scenario, with the node that it is bound to, if it is a pod.
+type dumpedObject struct {
+	name, node string
+	raw        json.RawMessage
+}
+
+// Add adds an object. Objects that a scenario does not use are ignored, as is one that was there already.
 func (d *Dump) Add(item document.Item) error {
+	if d.seen == nil {
+		d.seen = sets.New[string]()
+	}
+	meta, ok := item.Object.(metav1.Object)
+	if !ok {
+		return nil
+	}
+	name := strings.TrimPrefix(meta.GetNamespace()+"/"+meta.GetName(), "/")
+	if id := item.Kind + " " + name; d.seen.Has(id) {
+		d.repeated = append(d.repeated, id)
+		return nil
+	}
+	d.seen.Insert(item.Kind + " " + name)
+	on := ""
 	object := item.Object
 	switch o := item.Object.(type) {
 	case *v1.Node:
+		if o.Status.Capacity.Cpu().IsZero() || o.Status.Capacity.Memory().IsZero() {
+			d.silent = append(d.silent, o.Name)
+			return nil
+		}
 		d.nodes = append(d.nodes, o)
 		object = plainNode(o)
 	case *v1.Pod:
 		if o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed {
 			return nil
 		}
-		object = plainPod(o)
+		object, on = plainPod(o), o.Spec.NodeName
 	case *appsv1.DaemonSet:
 		object = &appsv1.DaemonSet{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: appsv1.DaemonSetSpec{
 			Template: v1.PodTemplateSpec{ObjectMeta: plainMeta(&o.Spec.Template.ObjectMeta), Spec: plainSpec(&o.Spec.Template.Spec)},
@@ -80,15 +109,22 @@ func (d *Dump) Add(item document.Item) error {
 		object = &appsv1.ReplicaSet{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
 	case *v1.Namespace:
 		object = &v1.Namespace{ObjectMeta: plainMeta(&o.ObjectMeta)}
-	case nil:
-		return nil
 	}
 	raw, err := plainJSON(object, item.APIVersion, item.Kind)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", item.Kind, item.Name, err)
 	}
-	d.objects = append(d.objects, raw)
+	d.objects = append(d.objects, dumpedObject{name, on, raw})
 	return nil
+}
+
+// Objects are the objects that were added, as those of a scenario.
+func (d *Dump) Objects() []json.RawMessage {
+	var out []json.RawMessage
+	for _, object := range d.objects {
+		out = append(out, object.raw)
+	}
+	return out
 }
 
 // Dumped is the scenario made from a dump.
@@ -104,86 +140,189 @@ type Dumped struct {
 // Scenario makes the scenario, with the node groups of the nodes.
 func (d *Dump) Scenario(o DumpOptions) (*Dumped, error) {
 	slices.SortFunc(d.nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
+	if len(d.nodes) == 0 {
+		return nil, fmt.Errorf("no node has a status.capacity with cpu and memory: %s; kubectl get nodes -o yaml prints it", few(d.silent))
+	}
 	label := cmp.Or(o.GroupLabel, d.knownLabel())
-	if label == "" {
-		return nil, fmt.Errorf("no node has a label that is known to name its group, such as %s", KnownGroupLabels[0])
-	}
-	out := &Dumped{}
-	s := &v1alpha1.Scenario{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindScenario},
-		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
-		Spec:       v1alpha1.ScenarioSpec{GroupLabel: label, Objects: d.objects},
-	}
 	members := map[string][]*v1.Node{}
+	var strays []*v1.Node
 	for i, name := range nodegroupset.ParseGroupLabel(label).Names(d.nodes) {
-		if name != "" {
+		if name == "" {
+			strays = append(strays, d.nodes[i])
+		} else {
 			members[name] = append(members[name], d.nodes[i])
 		}
 	}
 	if len(members) == 0 {
-		return nil, fmt.Errorf("no node has the label %s", label)
-	}
-	var unbounded []string
-	bounded := map[string]bool{} // of the status
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		nodes := members[name]
-		bounds, known := o.Bounds[name]
-		if inStatus, found := d.boundsOf(name); found {
-			bounded[inStatus] = true
-			if !known {
-				bounds, known = d.bounds[inStatus], true
-			}
-		}
-		if !known {
-			bounds.Max = max(o.Max, int32(len(nodes)))
-			unbounded = append(unbounded, name)
-		}
-		s.Spec.NodeGroups = append(s.Spec.NodeGroups, v1alpha1.ScenarioNodeGroup{
-			Name: name, Min: bounds.Min, Max: &bounds.Max, Template: templateOf(name, nodes),
-		})
+		return nil, d.noGroups(label)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Bounds)) {
 		if members[name] == nil {
 			return nil, fmt.Errorf("no node group %q, the groups are %s", name, few(slices.Sorted(maps.Keys(members))))
 		}
 	}
+	out := &Dumped{Scenario: &v1alpha1.Scenario{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindScenario},
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
+		Spec:       v1alpha1.ScenarioSpec{GroupLabel: label},
+	}}
+	d.addObjects(out)
+	d.addGroups(out, members, o)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		out.note(machinesNote(name, templateNode(name, members[name]), members[name]))
+	}
+	out.note(straysNote(label, strays))
+	return out, nil
+}
+
+func (d *Dumped) note(text string) {
+	if text != "" {
+		d.Notes = append(d.Notes, text)
+	}
+}
+
+// noGroups is the error of a dump whose nodes have no label that names their groups.
+func (d *Dump) noGroups(label string) error {
+	candidates := nodegroupset.GroupLabelCandidates(d.nodes)
+	pools := sets.New[string]()
+	for _, n := range d.nodes {
+		pools.Insert(n.Labels[nodegroupset.KarpenterPool])
+	}
+	text := "no node has a label that is known to name its group, such as " + KnownGroupLabels[0]
+	if label != "" {
+		text = "no node has the label " + label
+	}
+	if pools.Delete("").Len() > 0 {
+		text += fmt.Sprintf("; Karpenter made the nodes of %s, and Cluster Autoscaler does not resize such nodes: --group-label=%s plays its pools as groups of equal nodes",
+			few(sets.List(pools)), nodegroupset.KarpenterPool)
+	}
+	if len(candidates) == 0 {
+		candidates = []string{"--group-label=KEY"}
+	}
+	return fmt.Errorf("%s; name them by another label or annotation: %s", text, few(candidates))
+}
+
+// addObjects adds the objects, without pods of nodes that are not in the dump.
+func (d *Dump) addObjects(out *Dumped) {
+	names := sets.New[string]()
+	for _, n := range d.nodes {
+		names.Insert(n.Name)
+	}
+	lost := lostPodsNote{}
+	for _, object := range d.objects {
+		if object.node != "" && !names.Has(object.node) {
+			lost.add(object.node)
+			continue
+		}
+		out.Scenario.Spec.Objects = append(out.Scenario.Spec.Objects, object.raw)
+	}
+	if len(d.silent) > 0 {
+		slices.Sort(d.silent)
+		out.note(fmt.Sprintf("left out: %s without a status.capacity, as before its kubelet has reported it: %s", count(len(d.silent), "node"), few(d.silent)))
+	}
+	out.note(lost.String())
+	if len(d.repeated) > 0 {
+		out.note(fmt.Sprintf("given more than once, of which the first counts: %s", few(d.repeated)))
+	}
+}
+
+// addGroups adds the groups, with their bounds.
+func (d *Dump) addGroups(out *Dumped, members map[string][]*v1.Node, o DumpOptions) {
+	inStatus := d.matchBounds(members)
+	var unbounded, above, planes []string
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		size := int32(len(members[name]))
+		bounds, known := o.Bounds[name]
+		if !known {
+			bounds, known = d.bounds[inStatus[name]]
+		}
+		switch {
+		case !known && isControlPlane(members[name][0]):
+			bounds = DumpBounds{size, size}
+			planes = append(planes, name)
+		case !known:
+			bounds.Max = max(o.Max, size)
+			unbounded = append(unbounded, name)
+		case size > bounds.Max:
+			above = append(above, fmt.Sprintf("%s (%d, maximum %d)", name, size, bounds.Max))
+			bounds.Max = size
+		}
+		out.Scenario.Spec.NodeGroups = append(out.Scenario.Spec.NodeGroups, v1alpha1.ScenarioNodeGroup{
+			Name: name, Zones: severalZones(members[name]), Min: bounds.Min, Max: &bounds.Max, Template: templateOf(name, members[name]),
+		})
+	}
+	if len(above) > 0 {
+		out.note("groups with more nodes than their maximum get no more, and are played with as many as they have: " + few(above))
+	}
+	if len(planes) > 0 {
+		out.note("groups of control planes keep their size: " + few(planes))
+	}
 	if len(unbounded) > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf("the bounds of %s are unknown, so they are 0 and %d: give --nodes=MIN:MAX:GROUP, or the ConfigMap %s of Cluster Autoscaler",
+		out.note(fmt.Sprintf("the bounds of %s are unknown, so they are 0 and %d: give --nodes=MIN:MAX:GROUP, or the ConfigMap %s of Cluster Autoscaler",
 			few(unbounded), o.Max, statusConfigMap))
 	}
+	bounded := sets.New(slices.Collect(maps.Values(inStatus))...)
 	var empty []string
 	for _, name := range slices.Sorted(maps.Keys(d.bounds)) {
-		if b := d.bounds[name]; !bounded[name] {
+		if b := d.bounds[name]; !bounded.Has(name) {
 			empty = append(empty, name)
 			out.Empty = append(out.Empty, v1alpha1.ScenarioNodeGroup{Name: name, Min: b.Min, Max: &b.Max})
 		}
 	}
 	if len(empty) > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf("Cluster Autoscaler knows %s, which has no node, so its template is unknown: it is a comment below nodeGroups, for you to fill in", few(empty)))
+		out.note(fmt.Sprintf("Cluster Autoscaler knows groups for which no node was found, so their templates are unknown: they are a comment below nodeGroups, for you to fill in: %s", few(empty)))
 	}
-	out.Scenario = s
-	return out, nil
 }
 
-// knownLabel returns the first label of KnownGroupLabels that a node has.
-func (d *Dump) knownLabel() string {
+func isControlPlane(n *v1.Node) bool {
+	_, named := n.Labels["node-role.kubernetes.io/control-plane"]
+	_, before := n.Labels["node-role.kubernetes.io/master"]
+	return named || before
+}
+
+// knownLabel returns the label of KnownGroupLabels that most nodes have, the first of several; empty
+// if no node has one.
+func (d *Dump) knownLabel() (best string) {
+	most := 0
 	for _, label := range KnownGroupLabels {
-		if slices.ContainsFunc(d.nodes, func(n *v1.Node) bool { return n.Labels[label] != "" }) {
-			return label
+		have := 0
+		for _, n := range d.nodes {
+			if n.Labels[label] != "" {
+				have++
+			}
+		}
+		if have > most {
+			best, most = label, have
 		}
 	}
-	return ""
+	return best
+}
+
+// severalZones are the zones of nodes; nil for fewer than two.
+func severalZones(nodes []*v1.Node) []string {
+	zones := sets.New[string]()
+	for _, n := range nodes {
+		zones.Insert(nodegroupset.ZoneOf(n))
+	}
+	if zones.Delete(""); len(zones) < 2 {
+		return nil
+	}
+	return sets.List(zones)
 }
 
 // templateOf is what one node of a group says of all: the first usable one by name, else the first.
 func templateOf(group string, nodes []*v1.Node) *v1.Node {
-	node := template.OfNode(group, slices.MinFunc(nodes, template.Compare), nil, nil).Node
+	node := templateNode(group, nodes)
 	delete(node.Labels, v1.LabelHostname)
 	return &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Labels: node.Labels},
 		Spec:       v1.NodeSpec{Taints: node.Spec.Taints, ProviderID: node.Spec.ProviderID},
 		Status:     v1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
 	}
+}
+
+func templateNode(group string, nodes []*v1.Node) *v1.Node {
+	return template.OfNode(group, slices.MinFunc(nodes, template.Compare), nil, nil).Node
 }
 
 // plainMeta returns the metadata that a simulation uses.
@@ -204,7 +343,9 @@ func plainNode(n *v1.Node) *v1.Node {
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == v1.NodeReady {
-			out.Status.Conditions = append(out.Status.Conditions, v1.NodeCondition{Type: c.Type, Status: c.Status})
+			out.Status.Conditions = append(out.Status.Conditions, v1.NodeCondition{
+				Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime, LastHeartbeatTime: c.LastHeartbeatTime,
+			})
 		}
 	}
 	return out

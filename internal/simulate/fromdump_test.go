@@ -65,6 +65,11 @@ func dumped(t *testing.T, status string, o simulate.DumpOptions) *simulate.Dumpe
 // played writes a scenario as text, reads it again and plays it.
 func played(t *testing.T, s *v1alpha1.Scenario) *v1alpha1.ScenarioReport {
 	t.Helper()
+	return playedWith(t, s, func(*simulate.Setup) {})
+}
+
+func playedWith(t *testing.T, s *v1alpha1.Scenario, change func(*simulate.Setup)) *v1alpha1.ScenarioReport {
+	t.Helper()
 	raw, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +86,7 @@ func played(t *testing.T, s *v1alpha1.Scenario) *v1alpha1.ScenarioReport {
 	if err != nil {
 		t.Fatal(err)
 	}
+	change(setup)
 	report, err := simulate.Run(context.Background(), setup, simulate.RunOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func (h *history) arrived(p *pod) {
 		arrived: h.now(), pending: h.now(), subset: p.subset(),
 	}
 	h.pods = append(h.pods, p.life)
-	if p.node != nil {
+	if p.node != nil && p.node.downSince.IsZero() {
 		h.runs(p)
 	}
 }
@@ -87,8 +87,14 @@ func (h *history) runs(p *pod) {
 	p.life.runs = append(p.life.runs, run{node: n, from: h.now()})
 }
 
-// unbound ends a pod's time on a node; it is pending again.
+// idle reports whether the pod runs nowhere: it has no node, or one that does not respond.
+func (l *podLife) idle() bool { return len(l.runs) == 0 || l.runs[len(l.runs)-1].to != nil }
+
+// unbound ends a pod's time on a node, as the pod loses it or the node does not respond any more.
 func (h *history) unbound(p *pod) {
+	if p.life.idle() {
+		return
+	}
 	now := h.now()
 	last := &p.life.runs[len(p.life.runs)-1]
 	last.to, p.life.pending = &now, now
@@ -98,9 +104,7 @@ func (h *history) unbound(p *pod) {
 // left ends the history of a pod.
 func (h *history) left(p *pod) {
 	now := h.now()
-	if p.node != nil {
-		h.unbound(p)
-	}
+	h.unbound(p)
 	h.waited += (now - p.life.pending).Milliseconds()
 	p.life.left = &now
 }
@@ -162,7 +166,7 @@ func (s *simulation) observe() {
 	}
 	waiting := len(s.cluster.waiting())
 	row := v1alpha1.HistoryRow{
-		At: metav1.Duration{Duration: now}, Running: len(s.cluster.pods) - waiting, Pending: waiting, Nodes: nodes,
+		At: metav1.Duration{Duration: now}, Running: len(s.cluster.pods) - waiting - len(s.cluster.stranded()), Pending: waiting, Nodes: nodes,
 		CostPerHour: s.costPerHour(),
 	}
 	for i := range state {
@@ -262,10 +266,13 @@ func (h *history) bury(n *nodeLife) {
 	delete(h.nodes, r.Name)
 }
 
-// sizes are those of a group over time; nil if it stayed as it was.
+// sizes are those of a group over time, from the one before the run on; nil if it stayed as it was.
 func (h *history) sizes(group string, before int) []v1alpha1.GroupSize {
 	sizes := h.ofGroup[group]
-	if len(sizes) == 1 && sizes[0].Target == before {
+	if len(sizes) > 0 && sizes[0].Target != before { // changed in the first instant
+		return slices.Insert(slices.Clone(sizes), 0, v1alpha1.GroupSize{Target: before, Ready: sizes[0].Ready})
+	}
+	if len(sizes) == 1 {
 		return nil
 	}
 	return sizes

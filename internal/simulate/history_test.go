@@ -16,6 +16,7 @@ import (
 type moment struct {
 	at                      time.Duration
 	pending, running, ready int
+	stranded                int // pods whose node does not respond
 	sizes                   map[string]int
 	cost                    cloudprovider.Price
 	nodeOf                  map[string]string // of the pods that run
@@ -24,8 +25,12 @@ type moment struct {
 func look(t *rapid.T, s *simulation) moment {
 	m := moment{at: s.elapsed(), sizes: map[string]int{}, nodeOf: map[string]string{}}
 	for _, p := range s.cluster.pods {
-		if p.node == nil {
+		switch {
+		case p.node == nil:
 			m.pending++
+			continue
+		case !p.node.ready:
+			m.stranded++
 			continue
 		}
 		m.running++
@@ -90,7 +95,7 @@ func TestHistoryIsWhatHappened(t *testing.T) {
 				next = moments[i+1].at
 			}
 			lasts := (next - m.at).Seconds()
-			podSeconds += float64(m.pending) * lasts
+			podSeconds += float64(m.pending+m.stranded) * lasts
 			area += float64(m.unevenness(status.Sets)) * lasts
 			cost += float64(m.cost) / float64(cloudprovider.PriceUnit) * lasts / 3600
 			checkMoment(t, status, m)

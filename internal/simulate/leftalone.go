@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -42,9 +43,13 @@ func (c *cluster) schedulable() []*pod {
 	return c.those((*pod).mayBeBound)
 }
 
-// helped are the pending pods that nodes are ordered for, in order of arrival.
+// helped are the pending pods that nodes are ordered for, in order of arrival, and those of buffers.
 func (c *cluster) helped() []*pod {
-	return c.those(func(p *pod) bool { return p.why == "" })
+	helped := c.those(func(p *pod) bool { return p.why == "" })
+	if len(c.buffers) == 0 {
+		return helped
+	}
+	return slices.Concat(append([][]*pod{helped}, c.buffers...)...)
 }
 
 func (c *cluster) those(wanted func(*pod) bool) []*pod {

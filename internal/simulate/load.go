@@ -3,7 +3,6 @@ package simulate
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,7 +25,7 @@ func Kinds() document.Kinds {
 // Files is the source of the files that a scenario names.
 type Files struct {
 	// Open opens a file by the name the scenario gives it.
-	Open func(name string) (io.ReadCloser, error)
+	Open document.Open
 	// MaxSize is the greatest size of one file in bytes; 0 means
 	// document.DefaultMaxStream.
 	MaxSize int64
@@ -81,6 +80,7 @@ type loader struct {
 	classes    priorityClasses
 	daemons    template.DaemonSetFinder
 	targets    targets
+	buffers    bufferObjects
 }
 
 func (l *loader) add(errs ...*field.Error) {
@@ -98,6 +98,7 @@ func (l *loader) load() (*Setup, error) {
 	l.setup.Options = options
 	l.setup.LeftAlone = leftAlone(&s.Options)
 	l.setup.ScaleDown = scaleDownOptions(&s.Options)
+	l.setup.Version = s.Autoscaler.Version
 	l.setup.Mode, l.setup.Seed, l.setup.Salvo = Mode(s.Autoscaler.Mode), s.Options.RandomSeed, s.Options.SalvoScaleUp
 	l.setup.Expect = s.Expect
 	for _, read := range []func() error{l.readScheduler, l.readGroups, l.readNodes, l.readPods, l.readDaemonSets, l.readStorage} {
@@ -109,6 +110,7 @@ func (l *loader) load() (*Setup, error) {
 		l.setup.Workloads = append(l.setup.Workloads, workload(&s.Workloads[i]))
 	}
 	l.readSpreads()
+	l.readBuffers()
 	l.prioritize()
 	l.add(validateReferences(s, l.known())...)
 	l.checkPolicies()
@@ -117,6 +119,7 @@ func (l *loader) load() (*Setup, error) {
 	l.setup.Shifts = zonalShifts(s.Faults.ZonalShifts)
 	l.checkNodes()
 	l.setup.startAtNewest()
+	l.setup.taintDeadNodes()
 	packs, err := nodegroupset.ShippedPacks()
 	if err != nil {
 		return nil, err
@@ -271,7 +274,7 @@ func asRegistered(n *v1.Node) *v1.Node {
 }
 
 func (l *loader) readPods() error {
-	nodes, names := l.nodeNames(), sets.New[string]()
+	nodes, names, lost := l.nodeNames(), sets.New[string](), lostPodsNote{}
 	for i := range l.spec.PodsFrom {
 		from, at := &l.spec.PodsFrom[i], specPath.Child("podsFrom").Index(i)
 		place := fileField(&from.FileSource, at)
@@ -284,8 +287,11 @@ func (l *loader) readPods() error {
 			switch on := kept.Spec.NodeName; {
 			case names.Has(name):
 				l.add(field.Duplicate(place, name))
+			case on != "" && len(nodes) == 0:
+				l.add(field.Invalid(place, name, fmt.Sprintf("is bound to node %s, but no file has nodes; unbind: true makes it pending", on)))
 			case on != "" && !nodes.Has(on):
-				l.add(field.Invalid(place, name, fmt.Sprintf("is bound to node %s, which no file has; unbind: true makes it pending", on)))
+				lost.add(on)
+				return
 			}
 			names.Insert(name)
 			l.setup.Pods = append(l.setup.Pods, kept)
@@ -293,6 +299,7 @@ func (l *loader) readPods() error {
 			return err
 		}
 	}
+	l.note(lost.String())
 	if n := len(l.setup.Pods); n > MaxPods {
 		l.add(field.TooMany(specPath.Child("podsFrom"), n, MaxPods))
 	}
@@ -396,7 +403,7 @@ func (l *loader) deriveDaemonSets(known sets.Set[string]) {
 func (l *loader) known() known {
 	k := known{groups: sets.KeySet(l.position), zones: sets.New[string](), workloads: sets.New[string](), values: map[string]sets.Set[string]{}}
 	for _, g := range l.setup.Cloud.Groups {
-		k.zones.Insert(nodegroupset.ZoneOf(g.Template.Node))
+		k.zones.Insert(g.ZoneNames()...)
 		for key, value := range g.Template.Node.Labels {
 			if k.values[key] == nil {
 				k.values[key] = sets.New[string]()

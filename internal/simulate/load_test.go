@@ -102,7 +102,7 @@ func TestRefuse(t *testing.T) {
 		"broken file":          {"nodesFrom: [{file: broken.json}]", `spec.nodesFrom[0].file: Invalid value: "broken.json": document 1: the JSON ends too early`},
 		"quantity in a file":   {"nodesFrom: [{file: quantity.json}]", "status.capacity[cpu]: Invalid value: \"2 cores\""},
 		"large file":           {"nodesFrom: [{file: large.json}]", "larger than the limit"},
-		"unknown node":         {"podsFrom: [{file: pod.json}]", "is bound to node gone, which no file has"},
+		"unknown node":         {"podsFrom: [{file: pod.json}]", "is bound to node gone, but no file has nodes"},
 		"unknown group":        {"groupLabel: group\nmachines: [{name: m, resources: {cpu: 1, memory: 1Gi}}]\nnodeGroups: [{name: b, machine: m, max: 1}]\nnodesFrom: [{file: node.json}]", `its label group names node group "a", which does not exist`},
 		"same node twice":      {"nodesFrom: [{file: node.json}, {file: list.json}]", "spec.nodesFrom[1]: Duplicate value: \"n1\""},
 		"group without bounds": {"nodeGroupsFrom: [{snapshot: snapshot.json}]\nnodeGroups: []", "spec.nodeGroupsFrom[0].max: Required value: node group g has no maximum"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,6 +29,15 @@ const (
 
 // Modes lists the modes.
 func Modes() []Mode { return []Mode{Stock, Linked, Sidecar} }
+
+// The releases of Cluster Autoscaler that differ in what is played.
+const v135, v136 = "1.35", "1.36"
+
+// Versions lists the releases of Cluster Autoscaler that can be played, the oldest first.
+func Versions() []string { return []string{"1.34", v135, v136} }
+
+// before reports whether the release played is older than one.
+func (s *Setup) before(version string) bool { return s.Version != "" && s.Version < version }
 
 func (s *Setup) mode() Mode { return cmp.Or(s.Mode, Linked) }
 
@@ -82,26 +90,27 @@ func (m *model) options() (autoscaler.Options, error) {
 		MaxNodesTotal: o.Limits.MaxNodesTotal, MaxNodesPerScale: o.Limits.MaxNodesPerScaleUp, Quotas: quotasOf(&o.Limits),
 		Balance: !o.DisableBalancing && setup.mode() != Sidecar, Backoff: o.Backoff, Strategies: &chain,
 		StartupTaints: o.StartupTaints, Packing: autoscaler.PluginsOf(m.s.checker), Salvo: setup.Salvo, Progress: m.s.progress.step,
-		Similarity: o.Similarity, Cloud: setup.cloud(),
+		Similarity: o.Similarity, Cloud: setup.cloud(), Explain: setup.follow(),
 	}
 	if setup.mode() == Linked && out.Balance {
 		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.DisableSpreadSplit, MaxBalanceDeferral: o.MaxBalanceDeferral}
 	}
+	out.Before135, out.Before136 = setup.before(v135), setup.before(v136)
 	out.Removal, out.Checker = setup.ScaleDown, m.s.checker
 	return out, nil
 }
 
 // cloud is as the providerIDs of the scenario's nodes and templates begin; empty where none has one.
 func (s *Setup) cloud() string {
-	for i := range s.Cloud.Groups {
-		g := &s.Cloud.Groups[i]
-		for _, n := range nodesOf(g) {
-			if scheme, _, found := strings.Cut(n.Spec.ProviderID, "://"); found {
-				return scheme
+	return nodegroupset.StockCloud(func(yield func(*v1.Node) bool) {
+		for i := range s.Cloud.Groups {
+			for _, n := range nodesOf(&s.Cloud.Groups[i]) {
+				if !yield(n) {
+					return
+				}
 			}
 		}
-	}
-	return ""
+	})
 }
 
 // strategies are those of --expander; what they find equal is drawn.

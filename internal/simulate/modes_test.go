@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/configs/scenarios"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
@@ -96,6 +97,24 @@ func TestPodsThatAreNewWait(t *testing.T) {
 				}
 				break
 			}
+		}
+	}
+}
+
+// TestReleases: before 1.36 a target size stays as it is when nodes do not come.
+func TestReleases(t *testing.T) {
+	for version, repaired := range map[string]bool{"1.34": false, "1.35": false, "1.36": true} {
+		setup, err := loadWith(scenario("autoscaler: {mode: stock, version: \"" + version + "\"}\nduration: 16m\nworkloads: [{name: w, replicas: 2, requests: {cpu: 1500m}}]\n" +
+			"faults: {stockOuts: [{zones: [z], mode: Silent}]}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := run(t, setup)
+		got := slices.ContainsFunc(report.Status.Timeline, func(row v1alpha1.TimelineRow) bool {
+			return row.What == v1alpha1.RowRepair && strings.Contains(row.Text, "did not come within the provision time")
+		})
+		if got != repaired {
+			t.Errorf("%s: repaired %v, want %v:\n%s", version, got, repaired, describe(report))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
@@ -29,12 +30,13 @@ func (s *simulation) populate(ctx context.Context) error {
 		s.ledger.open(g.ID, size)
 	}
 	for _, object := range s.setup.Nodes {
-		n := &node{object: object, ready: takesPods(object), upSince: s.clock.Now()}
+		n := &node{object: object, ready: takesPods(object), upSince: s.clock.Now(), downSince: deadSince(object)}
 		s.cluster.nodes = append(s.cluster.nodes, n)
 		s.cluster.byName[object.Name] = n
 	}
 	for _, object := range s.cloud.SharedNodes() {
-		s.register(object)
+		n := s.register(object)
+		n.downSince = deadSince(n.object)
 	}
 	for _, object := range s.setup.Pods {
 		if err := s.adopt(object); err != nil {
@@ -114,7 +116,7 @@ func (s *Setup) registered(object *v1.Node) *v1.Node {
 	if turned.Status.NodeInfo.KubeletVersion == "" {
 		turned.Status.NodeInfo.KubeletVersion = kubeletVersion
 	}
-	if !turned.CreationTimestamp.After(epoch) {
+	if _, made := turned.Annotations[fake.GroupAnnotation]; made && !turned.CreationTimestamp.After(epoch) {
 		aged(&turned)
 	}
 	like := s.RegistersAs[object.Annotations[fake.GroupAnnotation]]
@@ -122,6 +124,9 @@ func (s *Setup) registered(object *v1.Node) *v1.Node {
 		return &turned
 	}
 	turned.Labels = maps.Clone(like.Labels)
+	if zone := nodegroupset.ZoneOf(object); zone != nodegroupset.ZoneOf(like) {
+		turned.Labels = fake.InZone(like, zone).Labels
+	}
 	turned.Labels[v1.LabelHostname] = object.Name
 	turned.Status.Capacity, turned.Status.Allocatable = like.Status.Capacity, like.Status.Allocatable
 	turned.Spec.Taints = slices.Clone(object.Spec.Taints)
@@ -199,10 +204,11 @@ func (s *simulation) syncNodes() error {
 		switch {
 		case ready && !n.ready:
 			up.add(n.group)
-			n.upSince, n.downSince = now, time.Time{}
+			n.upSince = now
+			s.revive(n)
 		case !ready && n.ready:
 			down.add(n.group)
-			n.downSince = now
+			s.fail(n)
 		}
 		n.object, n.ready = object, ready
 		s.cluster.changed()
@@ -245,26 +251,11 @@ func (s *simulation) dropNodes(present map[string]bool, gone tally) int {
 			return false
 		}
 		gone.add(n.group)
-		lost += s.cluster.evictFrom(n)
+		lost += s.cluster.evictFrom(n, anyPod)
 		delete(s.cluster.byName, n.object.Name)
 		return true
 	})
 	return lost
-}
-
-// evictFromDeadNodes evicts pods from nodes that have not responded for long.
-func (s *simulation) evictFromDeadNodes() {
-	evicted := 0
-	for _, n := range s.cluster.nodes {
-		if !n.downSince.IsZero() && s.clock.Since(n.downSince) >= evictionDelay {
-			evicted += s.cluster.evictFrom(n)
-		}
-	}
-	if evicted > 0 {
-		s.stirred, s.reshuffle = true, true
-		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s evicted from nodes that are not ready", count(evicted, "pod"))
-		row.Reason, row.Pods = v1alpha1.PodsEvicted, evicted
-	}
 }
 
 // sortNodes sorts nodes of no group first and the others by group, in the order of their

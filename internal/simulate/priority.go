@@ -41,6 +41,9 @@ func (l *loader) prioritize() {
 	for i := range l.setup.Workloads {
 		l.classes.prioritize(&l.setup.Workloads[i].Pod.Spec, missing)
 	}
+	for i := range l.setup.Buffers {
+		l.classes.prioritize(&l.setup.Buffers[i].Pod.Spec, missing)
+	}
 	for _, set := range l.setup.DaemonSets {
 		l.classes.prioritize(&set.Spec.Template.Spec, missing)
 	}

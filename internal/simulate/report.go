@@ -10,7 +10,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
-	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // report summarizes the run and checks the scenario's expectations.
@@ -20,14 +19,16 @@ func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, erro
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindScenarioReport},
 		ObjectMeta: metav1.ObjectMeta{Name: s.setup.Name},
 		Status: v1alpha1.ScenarioReportStatus{
-			End:      metav1.Duration{Duration: s.elapsed()},
-			Settled:  s.settled,
-			Rounds:   s.rounds,
-			ScaleUps: s.ledger.scaleUps,
-			Running:  len(s.cluster.pods) - len(waiting),
-			Pending:  len(waiting),
-			Notes:    s.setup.Notes,
-			Timeline: s.timeline.rows,
+			End:        metav1.Duration{Duration: s.elapsed()},
+			Settled:    s.settled,
+			Rounds:     s.rounds,
+			ScaleUps:   s.ledger.scaleUps,
+			CloudCalls: s.calls,
+			Running:    len(s.cluster.pods) - len(waiting) - len(s.cluster.stranded()),
+			Pending:    len(waiting),
+			Notes:      s.setup.Notes,
+			Timeline:   s.timeline.rows,
+			Story:      s.reportStory(),
 		},
 	}
 	status := &r.Status
@@ -69,7 +70,7 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 	for _, g := range s.setup.Cloud.Groups {
 		account := s.ledger.groups[g.ID]
 		row := v1alpha1.GroupReport{
-			Name: g.ID, Zone: nodegroupset.ZoneOf(g.Template.Node), Min: g.MinSize, Max: g.MaxSize,
+			Name: g.ID, Zone: strings.Join(g.ZoneNames(), ","), Min: g.MinSize, Max: g.MaxSize,
 			Before: account.before, After: account.before + account.ordered - account.removed,
 			Ready: ready[g.ID], Ordered: account.ordered, Removed: account.removed,
 			Pods: pods[g.ID], Set: numberOf[g.ID], Template: account.template, Why: steady(account.outcome.Reason),

@@ -51,7 +51,7 @@ func (s *simulation) retire(n *node) {
 	n.leaving, n.ready, n.downSince = true, false, time.Time{}
 	s.history.removed(n.object.Name)
 	n.object = toBeDeleted(n.object)
-	moved := s.cluster.evictFrom(n)
+	moved := s.cluster.evictFrom(n, anyPod)
 	s.cluster.changed(n)
 	s.reshuffle = s.reshuffle || moved > 0
 	s.moved += moved
@@ -61,7 +61,7 @@ func (s *simulation) retire(n *node) {
 func (s *simulation) keep(n *node) {
 	n.leaving = false
 	n.object = s.setup.registered(n.cloud)
-	n.ready = takesPods(n.object)
+	n.ready, n.downSince = takesPods(n.object), deadSince(n.object)
 	s.cluster.changed(n)
 	s.reshuffle = true
 }

@@ -19,8 +19,8 @@ func (l *loader) readScheduler() error {
 	var shown any = field.OmitValueType{}
 	if given.File != "" {
 		shown = given.File
-		err := l.reading(given.File, at, func(r io.Reader, _ document.StreamOptions) (err error) {
-			config, err = io.ReadAll(io.LimitReader(r, maxSchedulerConfig))
+		err := l.reading(given.File, at, func(_ string, r io.Reader, _ bool) (err error) {
+			config, err = document.Text(r, maxSchedulerConfig)
 			return err
 		})
 		if err != nil || len(l.problems) > problems {

@@ -43,6 +43,8 @@ type Setup struct {
 	SchedulerConfig []byte
 	// Mode is which autoscaler decides; empty is Linked.
 	Mode Mode
+	// Version is the release of Cluster Autoscaler, one of Versions; empty is the newest.
+	Version string
 	// Seed is of everything that is random in Cluster Autoscaler.
 	Seed uint64
 	// Salvo is --salvo-scale-up: several scale-ups in a loop.
@@ -64,11 +66,16 @@ type Setup struct {
 	// pods.
 	DerivedDaemonSets sets.Set[string]
 	Workloads         []Workload
+	// Buffers are CapacityBuffers.
+	Buffers []Buffer
 	// Spreads are WorkloadSpreads, each over one of Workloads.
 	Spreads []Spread
 	// Storage are the claims, volumes, classes and objects of storage drivers that
 	// exist at the start, as predicates.Options has them.
 	Storage []runtime.Object
+
+	// ExplainPod is the name of a pod, with or without its namespace, of which the report has the story.
+	ExplainPod string
 
 	// Notes are remarks for the user about the files.
 	Notes []string

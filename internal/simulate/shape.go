@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/fake"
 )
 
 const (
@@ -38,15 +39,15 @@ func machineNode(g *v1alpha1.ScenarioNodeGroup, m *v1alpha1.ScenarioMachine) *v1
 	}
 }
 
-// dress adds the group's own zone, labels and taints to a node, and fills in allocatable as the API
+// dress adds the group's own zone, or the first of several, labels and taints to a node, and fills in allocatable as the API
 // server does.
 func dress(node *v1.Node, g *v1alpha1.ScenarioNodeGroup) *v1.Node {
 	node = node.DeepCopy()
+	if zone := append(g.Zones, g.Zone)[0]; zone != "" {
+		node = fake.InZone(node, zone)
+	}
 	if node.Labels == nil {
 		node.Labels = map[string]string{}
-	}
-	if g.Zone != "" {
-		node.Labels[v1.LabelTopologyZone] = g.Zone
 	}
 	maps.Copy(node.Labels, g.Labels)
 	node.Spec.Taints = append(node.Spec.Taints, g.Taints...)

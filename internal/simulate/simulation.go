@@ -13,10 +13,6 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// evictionDelay is how long pods stay on a node that does not respond: the default
-// tolerationSeconds of every pod.
-const evictionDelay = 5 * time.Minute
-
 // loopTime is what a loop of Cluster Autoscaler takes that orders nodes: mostly the cloud's answers.
 const loopTime = time.Second
 
@@ -77,6 +73,7 @@ type simulation struct {
 	nextScan  time.Time
 	wakeups   []time.Time // when a round may decide otherwise without any event
 	rounds    int
+	calls     int                 // that the autoscaler made to the cloud
 	last      *autoscaler.ScaleUp // that did not fail
 	lastErr   error               // of the last round
 	lastPods  []*pod              // the pending pods of last
@@ -87,6 +84,8 @@ type simulation struct {
 	managed   []*managed
 	rooms     *rooms // while pods are created
 	progress  *progress
+	story     []v1alpha1.TimelineRow // of Setup.ExplainPod
+	storyEnd  string                 // what the last round tried
 }
 
 // interrupted reports the state of an interrupted run, without checking expectations.
@@ -130,6 +129,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		wakeups:  shiftEdges(setup.Shifts),
 	}
 	s.cluster.aside.filter = setup.LeftAlone
+	s.cluster.buffers = make([][]*pod, len(setup.Buffers))
 	for i := range setup.Workloads {
 		s.lastName[i] = setup.Workloads[i].firstNumber() - 1
 	}
@@ -175,7 +175,11 @@ func (s *simulation) settle() error {
 		return err
 	}
 	s.evictFromDeadNodes()
-	return s.manage()
+	if err := s.manage(); err != nil {
+		return err
+	}
+	s.keepRoom()
+	return nil
 }
 
 // nextEvent is the next instant at which anything can happen; zero if there is none.
@@ -197,11 +201,11 @@ func (s *simulation) nextEvent() time.Time {
 			consider(epoch.Add(w.Steps[s.nextStep[i]].At))
 		}
 	}
-	for _, n := range s.cluster.nodes {
-		if !n.downSince.IsZero() && n.downSince.Add(evictionDelay).After(now) {
-			consider(n.downSince.Add(evictionDelay))
+	s.evictions(func(at time.Time) {
+		if at.After(now) {
+			consider(at)
 		}
-	}
+	})
 	for _, m := range s.managed {
 		m.awaited(now, consider)
 	}
@@ -314,8 +318,9 @@ func (s *simulation) round(ctx context.Context) {
 	s.progress.now.Rounds = s.rounds
 	now := s.clock.Now()
 	pending := s.cluster.helped()
-	report, err := s.model.loop()
 	s.cloud.ForgetCalls() // the log would grow forever
+	report, err := s.model.loop()
+	s.calls += s.cloud.ForgetCalls()
 	at := s.elapsed()
 	s.clock.catchUp()
 	s.nextScan = later(s.clock.Now(), now.Add(cmp.Or(s.setup.ScanInterval, DefaultScanInterval)))
@@ -336,6 +341,7 @@ func (s *simulation) round(ctx context.Context) {
 		s.last, s.lastPods = up, pending
 		s.noteScaleUp(up, pending)
 		s.narrate(at, up)
+		s.tellStory(at, up)
 		s.ledger.book(up)
 		s.stirred = s.stirred || len(up.Attempts) > 0 || len(up.Repairs) > 0
 		if up.Grew() > 0 {

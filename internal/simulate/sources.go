@@ -31,16 +31,10 @@ const (
 
 // reading opens and reads a file: problems of the file or its name are collected, and only a
 // failure to read is an error.
-func (l *loader) reading(name string, at *field.Path, read func(r io.Reader, o document.StreamOptions) error) error {
-	f, err := l.files.Open(name)
-	if err != nil {
-		return l.unread(name, at, err)
-	}
-	err = read(l.files.watched(name, f), document.StreamOptions{MaxSize: l.files.MaxSize})
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return l.unread(name, at, err)
+func (l *loader) reading(name string, at *field.Path, read func(file string, r io.Reader, inFolder bool) error) error {
+	return l.unread(name, at, l.files.Open.Each(name, func(file string, r io.Reader, inFolder bool) error {
+		return read(file, l.files.watched(file, r), inFolder)
+	}))
 }
 
 // unread classifies the error of a file, if there is one.
@@ -84,36 +78,31 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 	if name == inlineObjects {
 		at = specPath.Child("objects")
 	}
-	files, isFolder, err := document.Expand(name, l.files.Open)
-	if err != nil {
-		return l.unread(name, at, err)
-	}
 	found, items, problems := 0, 0, len(l.problems)
-	for _, file := range files {
-		err := l.reading(file, at, func(r io.Reader, o document.StreamOptions) error {
-			for item, err := range document.Objects(file, r, o) {
-				if isFolder && errors.Is(err, document.ErrSnapshot) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				items++
-				if class, ok := item.Object.(*schedulingv1.PriorityClass); ok {
-					l.classes.add(class)
-				}
-				l.storage.take(item.Object)
-				l.targets.take(item.Object)
-				if object, ok := item.Object.(T); ok {
-					found++
-					each(object)
-				}
+	err := l.reading(name, at, func(file string, r io.Reader, isFolder bool) error {
+		for item, err := range document.Objects(file, r, document.StreamOptions{MaxSize: l.files.MaxSize}) {
+			if isFolder && errors.Is(err, document.ErrSnapshot) {
+				return nil
 			}
-			return nil
-		})
-		if err != nil {
-			return err
+			if err != nil {
+				return l.unread(file, at, err)
+			}
+			items++
+			if class, ok := item.Object.(*schedulingv1.PriorityClass); ok {
+				l.classes.add(class)
+			}
+			l.storage.take(item.Object)
+			l.targets.take(item.Object)
+			l.buffers.take(item.Object)
+			if object, ok := item.Object.(T); ok {
+				found++
+				each(object)
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	switch {
 	case len(l.problems) > problems || name == inlineObjects: // of which any kind will do
@@ -137,8 +126,8 @@ func kindOf(object any) string {
 // snapshot reads Cluster Autoscaler's debugging snapshot.
 func (l *loader) snapshot(name string, at *field.Path) (*document.Snapshot, error) {
 	var s *document.Snapshot
-	err := l.reading(name, at, func(r io.Reader, o document.StreamOptions) (err error) {
-		s, err = document.ReadSnapshot(name, r, o)
+	err := l.reading(name, at, func(file string, r io.Reader, _ bool) (err error) {
+		s, err = document.ReadSnapshot(file, r, document.StreamOptions{MaxSize: l.files.MaxSize})
 		return err
 	})
 	if s == nil {

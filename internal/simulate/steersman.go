@@ -34,6 +34,7 @@ func newSteersman(s *simulation) (*steersman, error) {
 	}
 	p := &steersman{s: s, clock: clock}
 	options.Recorder = p
+	options.Before136 = func(context.Context) bool { return s.setup.before(v136) }
 	var err error
 	p.Sidecar, err = sidecar.New(s.cloud, options)
 	return p, err

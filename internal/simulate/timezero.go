@@ -37,15 +37,20 @@ func (s *Setup) eachTime(f func(*metav1.Time)) {
 			f(&c.LastHeartbeatTime)
 		}
 	}
+	s.eachNode(ofNode)
+	for _, p := range s.Pods {
+		f(&p.CreationTimestamp)
+	}
+}
+
+// eachNode calls f for all nodes of files.
+func (s *Setup) eachNode(f func(*v1.Node)) {
 	for _, n := range s.Nodes {
-		ofNode(n)
+		f(n)
 	}
 	for i := range s.Cloud.Groups {
 		for _, n := range s.Cloud.Groups[i].Nodes {
-			ofNode(n)
+			f(n)
 		}
-	}
-	for _, p := range s.Pods {
-		f(&p.CreationTimestamp)
 	}
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -34,6 +35,12 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 	}
 	if mode := s.Spec.Autoscaler.Mode; mode != "" && !slices.Contains(Modes(), Mode(mode)) {
 		c.add(field.NotSupported(specPath.Child("autoscaler", "mode"), mode, Modes()))
+	}
+	switch version, at := s.Spec.Autoscaler.Version, specPath.Child("autoscaler", "version"); {
+	case version != "" && !slices.Contains(Versions(), version):
+		c.add(field.NotSupported(at, version, Versions()))
+	case version != "" && version < v136 && cmp.Or(Mode(s.Spec.Autoscaler.Mode), Linked) == Linked:
+		c.add(field.Invalid(at, version, "has no hooks to link into: mode linked needs 1.36, stock and sidecar play all"))
 	}
 	c.options(&s.Spec.Options, specPath.Child("options"))
 	if d := s.Spec.Duration; d != nil && d.Duration <= 0 {
@@ -298,31 +305,59 @@ func (c *checker) groupName(at *field.Path, name string) {
 	}
 }
 
-// zone checks the zone of a group, and that no label of the group contradicts it.
+// zone checks the zones of a group, and that no label of the group contradicts them.
 func (c *checker) zone(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	if err := admission.LabelValue(at.Child("zone"), g.Zone); err != nil {
 		c.add(err)
 	}
-	if g.Zone == "" {
+	zones, seen := g.Zones, sets.New[string]()
+	for i, zone := range zones {
+		here := at.Child("zones").Index(i)
+		switch err := admission.LabelValue(here, zone); {
+		case err != nil:
+			c.add(err)
+		case zone == "":
+			c.add(field.Required(here, "needs the name of a zone"))
+		case seen.Has(zone):
+			c.add(field.Duplicate(here, zone))
+		}
+		seen.Insert(zone)
+	}
+	switch modes := fake.Distributions(); {
+	case len(zones) > 0 && g.Zone != "":
+		c.add(field.Forbidden(at.Child("zone"), "not together with zones"))
+	case g.Distribution == "":
+	case len(zones) == 0:
+		c.add(field.Forbidden(at.Child("distribution"), "only with zones"))
+	case !slices.Contains(modes, fake.Distribution(g.Distribution)):
+		c.add(field.NotSupported(at.Child("distribution"), fake.Distribution(g.Distribution), modes))
+	}
+	if len(zones) == 0 && g.Zone == "" {
 		return
 	}
-	other := func(at *field.Path, labels map[string]string) {
+	if len(zones) == 0 {
+		zones = []string{g.Zone}
+	}
+	contradicts := func(labels map[string]string, add func(key, value string)) {
 		for _, key := range []string{v1.LabelTopologyZone, v1.LabelFailureDomainBetaZone} {
-			if value, labelled := labels[key]; labelled && value != g.Zone {
-				c.add(field.Invalid(at.Key(key), value, fmt.Sprintf("contradicts zone %s of the group: leave one of the two out", g.Zone)))
+			if value, labelled := labels[key]; labelled && !slices.Contains(zones, value) {
+				add(key, value)
 			}
 		}
+	}
+	other := func(at *field.Path, labels map[string]string) {
+		contradicts(labels, func(key, value string) {
+			c.add(field.Invalid(at.Key(key), value, fmt.Sprintf("contradicts zone %s of the group: leave one of the two out", strings.Join(zones, ", "))))
+		})
 	}
 	other(at.Child("labels"), g.Labels)
 	if g.Template != nil {
 		other(at.Child("template", "metadata", "labels"), g.Template.Labels)
 	}
 	if m := c.machines[g.Machine]; m != nil {
-		for _, key := range []string{v1.LabelTopologyZone, v1.LabelFailureDomainBetaZone} {
-			if value, labelled := m.Labels[key]; labelled && value != g.Zone {
-				c.add(field.Invalid(at.Child("zone"), g.Zone, fmt.Sprintf("contradicts label %s=%s of machine %s", key, value, m.Name)))
-			}
-		}
+		contradicts(m.Labels, func(key, value string) {
+			c.add(field.Invalid(at.Child("zone"), strings.Join(zones, ", "), fmt.Sprintf("contradicts label %s=%s of machine %s", key, value, m.Name)))
+		})
 	}
 }
 

@@ -12,13 +12,27 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
+func (l *loader) note(text string) {
+	if text != "" {
+		l.setup.Notes = append(l.setup.Notes, text)
+	}
+}
+
 // splitByZone makes one group for each zone of a group's nodes, if the cloud has one group in each
-// zone, and adds a note. Otherwise it adds a warning: such a group has one template, and the zone
-// of its next node is unknown.
+// zone. Otherwise it is a group over these zones, whose next node comes up where its cloud chooses. A
+// note says which of both, unless the scenario says it.
 func (l *loader) splitByZone() {
 	groups := l.setup.Cloud.Groups
 	l.setup.Cloud.Groups = nil
+	var strays []*v1.Node
+	for _, n := range l.setup.Nodes {
+		if n.Labels[nodegroupset.KarpenterPool] != "" {
+			strays = append(strays, n)
+		}
+	}
+	l.note(straysNote(l.spec.GroupLabel, strays))
 	for _, g := range groups {
+		l.note(machinesNote(g.ID, g.Template.Node, g.Nodes))
 		byZone := map[string][]*v1.Node{}
 		for _, n := range g.Nodes {
 			byZone[nodegroupset.ZoneOf(n)] = append(byZone[nodegroupset.ZoneOf(n)], n)
@@ -29,11 +43,16 @@ func (l *loader) splitByZone() {
 			l.addGroup(g)
 		case l.groupLabel.Zonal():
 			l.addParts(g, zones, byZone)
+		case len(g.Zones) > 0:
+			more := slices.DeleteFunc(zones, func(zone string) bool { return slices.Contains(g.Zones, zone) })
+			g.Zones = append(slices.Clip(g.Zones), more...)
+			l.addGroup(g)
 		default:
+			g.Zones = zones
 			l.addGroup(g)
 			l.setup.Notes = append(l.setup.Notes, fmt.Sprintf(
-				"nodes of node group %s lie in several zones (%s) and count as one group, whose new nodes come up in zone %s; if each zone has a group of its own, name the zone too: groupLabel: %s,%s",
-				g.ID, strings.Join(zones, ", "), nodegroupset.ZoneOf(g.Template.Node), strings.Join(l.groupLabel.Keys(), ","), v1.LabelTopologyZone))
+				"nodes of node group %s lie in several zones (%s) and count as one group, whose new nodes come up in the zone with the fewest; if each zone has a group of its own, name the zone too: groupLabel: %s,%s",
+				g.ID, strings.Join(zones, ", "), strings.Join(l.groupLabel.Keys(), ","), v1.LabelTopologyZone))
 		}
 	}
 }
@@ -45,9 +64,9 @@ func (l *loader) addParts(g fake.Group, zones []string, byZone map[string][]*v1.
 	for _, zone := range zones {
 		part := g
 		part.ID, part.Nodes, part.Size = nodegroupset.InZone(g.ID, zone), byZone[zone], 0
-		part.Template.Node = inZone(g.Template.Node, zone)
+		part.Template.Node = fake.InZone(g.Template.Node, zone)
 		if like := l.setup.RegistersAs[g.ID]; like != nil {
-			l.setup.RegistersAs[part.ID] = inZone(like, zone)
+			l.setup.RegistersAs[part.ID] = fake.InZone(like, zone)
 		}
 		names = append(names, part.ID)
 		if at, taken := l.position[part.ID]; taken && at < len(l.setup.Cloud.Groups) && l.setup.Cloud.Groups[at].ID == part.ID {
@@ -60,19 +79,4 @@ func (l *loader) addParts(g fake.Group, zones []string, byZone map[string][]*v1.
 	l.setup.Nodes = append(l.setup.Nodes, byZone[""]...)
 	l.setup.Notes = append(l.setup.Notes, fmt.Sprintf(
 		"node group %s has a group of its own in every zone: %s, each with the bounds that are given", g.ID, strings.Join(names, ", ")))
-}
-
-// inZone returns a node as a group of another zone would create it.
-func inZone(n *v1.Node, zone string) *v1.Node {
-	n = n.DeepCopy()
-	if n.Labels == nil {
-		n.Labels = map[string]string{}
-	}
-	n.Labels[v1.LabelTopologyZone] = zone
-	for _, key := range []string{v1.LabelFailureDomainBetaZone, "topology.gke.io/zone"} {
-		if _, has := n.Labels[key]; has {
-			n.Labels[key] = zone
-		}
-	}
-	return n
 }

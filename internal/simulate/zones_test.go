@@ -1,10 +1,19 @@
 package simulate_test
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
 // gkeNodes are the nodes of one GKE node pool, in three zones.
@@ -52,5 +61,40 @@ func TestAPoolOverZonesIsAGroupInEachWhereTheCloudHasIt(t *testing.T) {
 				t.Log(describe(report))
 			}
 		})
+	}
+}
+
+// TestAGroupOverZonesFromADump: a managed group over zones stays one group, with its zones, and pods that spread over
+// zones all run.
+func TestAGroupOverZonesFromADump(t *testing.T) {
+	var d simulate.Dump
+	for _, zone := range []string{"z-b", "z-a", "z-c"} {
+		if err := d.Add(document.Item{APIVersion: "v1", Kind: "Node", Object: &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "n-" + zone, Labels: map[string]string{"eks.amazonaws.com/nodegroup": "web", v1.LabelTopologyZone: zone, "topology.ebs.csi.aws.com/zone": zone}},
+			Spec:       v1.NodeSpec{ProviderID: "aws:///" + zone + "/i-" + zone},
+			Status:     v1.NodeStatus{Capacity: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("110")}},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := d.Scenario(simulate.DumpOptions{Name: "x", Max: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := out.Scenario.Spec.NodeGroups
+	if len(groups) != 1 || !slices.Equal(groups[0].Zones, []string{"z-a", "z-b", "z-c"}) {
+		t.Fatalf("groups %+v", groups)
+	}
+	var more v1alpha1.Scenario
+	if err := json.Unmarshal([]byte(`{"spec":{"workloads":[{"name":"w","replicas":8,"requests":{"cpu":"1500m"},"spread":[{}]}]}}`), &more); err != nil {
+		t.Fatal(err)
+	}
+	out.Scenario.Spec.Workloads = more.Spec.Workloads
+	for _, mode := range simulate.Modes() {
+		out.Scenario.Spec.Autoscaler.Mode = string(mode)
+		report := played(t, out.Scenario)
+		if s := report.Status; s.Running != 8 || s.Groups[0].After != 8 || s.Groups[0].Zone != "z-a,z-b,z-c" || len(s.Notes) > 0 {
+			t.Errorf("%s: %d pods run on %+v, notes %q", mode, s.Running, s.Groups, s.Notes)
+		}
 	}
 }

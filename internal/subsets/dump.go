@@ -1,9 +1,9 @@
 package subsets
 
 import (
+	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,68 +30,52 @@ type Dump struct {
 	notes  []string
 }
 
-// Kinds reads which objects the files have, "-" for standard input: whether there is a WorkloadSpread,
-// and whether there is a document of another kind that the caller asks for.
-func Kinds(files []string, stdin io.Reader, maxSize int64, other string) (spreads, others bool) {
-	_ = each(files, stdin, maxSize, func(item document.Item) { // they are found again when the files are read
+// Kinds reads which objects the files have: whether there is a WorkloadSpread, and whether there is a document of another
+// kind that the caller asks for. Files without the word are not parsed, as most are scenarios that will be.
+func Kinds(files []string, open document.Open, maxSize int64, other string) (spreads, others bool) {
+	found := func(item document.Item) {
 		if strings.HasPrefix(item.APIVersion, v1alpha1.Group+"/") {
 			spreads = spreads || item.Kind == v1alpha1.KindWorkloadSpread
 			others = others || item.Kind == other
 		}
-	})
+	}
+	for _, file := range files { // what is wrong is found again when the files are read
+		mentioned := false
+		_ = open.Each(file, func(_ string, r io.Reader, _ bool) error {
+			text, err := document.Text(r, maxSize)
+			mentioned = mentioned || bytes.Contains(text, []byte(v1alpha1.KindWorkloadSpread))
+			return err
+		})
+		if mentioned {
+			_ = each([]string{file}, open, maxSize, found)
+		}
+	}
 	return spreads, others
 }
 
 // each calls a function for every object of the files.
-func each(files []string, stdin io.Reader, maxSize int64, take func(document.Item)) error {
-	open := func(name string) (io.ReadCloser, error) {
-		if name == "-" {
-			return io.NopCloser(stdin), nil
-		}
-		return os.Open(name)
-	}
+func each(files []string, open document.Open, maxSize int64, take func(document.Item)) error {
 	for _, file := range files {
-		names := []string{file}
-		if file != "-" {
-			var err error
-			if names, _, err = document.Expand(file, open); err != nil {
-				return err
+		err := open.Each(file, func(title string, r io.Reader, _ bool) error {
+			for item, err := range document.Objects(title, r, document.StreamOptions{MaxSize: maxSize}) {
+				if err != nil {
+					return err
+				}
+				take(item)
 			}
-		}
-		for _, name := range names {
-			if err := one(name, open, maxSize, take); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func one(name string, open func(string) (io.ReadCloser, error), maxSize int64, take func(document.Item)) error {
-	f, err := open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if name == "-" {
-		name = "stdin"
-	}
-	for item, err := range document.Objects(name, f, document.StreamOptions{MaxSize: maxSize}) {
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		take(item)
 	}
 	return nil
 }
 
-// Read reads the WorkloadSpreads of files and folders, "-" for standard input, and the objects beside
-// them. What is wrong in them is a *document.Invalid.
-func Read(files []string, stdin io.ReadSeeker, maxSize int64) (*Dump, error) {
-	if _, err := stdin.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("stdin: %w", err)
-	}
-	docs, err := document.ReadFiles(files, stdin, document.Options{
+// Read reads the WorkloadSpreads of files and folders, and the objects beside them; what it opens is read twice. What is
+// wrong in them is a *document.Invalid.
+func Read(files []string, open document.Open, maxSize int64) (*Dump, error) {
+	docs, err := document.ReadFiles(files, open, document.Options{
 		Kinds:       document.Kinds{v1alpha1.KindWorkloadSpread: func() any { return new(v1alpha1.WorkloadSpread) }},
 		AmongOthers: true, MaxSize: maxSize,
 	})
@@ -102,10 +86,7 @@ func Read(files []string, stdin io.ReadSeeker, maxSize int64) (*Dump, error) {
 	if d.Spreads, err = valid(docs); err != nil {
 		return nil, err
 	}
-	if _, err := stdin.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("stdin: %w", err)
-	}
-	if err := each(files, stdin, maxSize, d.add); err != nil {
+	if err := each(files, open, maxSize, d.add); err != nil {
 		return nil, err
 	}
 	return d, nil

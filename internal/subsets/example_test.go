@@ -3,14 +3,14 @@ package subsets_test
 import (
 	"fmt"
 	"log"
-	"strings"
 
+	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/subsets"
 )
 
 // A dump is read, and each pod says in which subset it is.
 func Example() {
-	d, err := subsets.Read([]string{"../../configs/examples/workload-spread-dump.yaml"}, strings.NewReader(""), 1<<20)
+	d, err := subsets.Read([]string{"../../configs/examples/workload-spread-dump.yaml"}, document.Stdin(nil), 1<<20)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 
 func parse(t testing.TB, text string) *Dump {
 	t.Helper()
-	d, err := Read([]string{"-"}, strings.NewReader(text), 1<<20)
+	d, err := Read([]string{"-"}, again(text), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func podNamed(t *testing.T, e *Explanation, name string) Pod {
 
 // The example has a pod of each kind: by annotation, by its node, and one that waits for the autoscaler.
 func TestADumpIsExplained(t *testing.T) {
-	d, err := Read([]string{"../../configs/examples/workload-spread-dump.yaml"}, strings.NewReader(""), 1<<20)
+	d, err := Read([]string{"../../configs/examples/workload-spread-dump.yaml"}, document.Stdin(strings.NewReader("")), 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func TestRefusedDumps(t *testing.T) {
 		"a pod too many": {text(nil) + "---\n{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, resources: {requests: {cpu: -1}}}]}}\n", "resources.requests"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Read([]string{"-"}, strings.NewReader(c.text), 1<<20)
+			_, err := Read([]string{"-"}, again(c.text), 1<<20)
 			var invalid *document.Invalid
 			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v does not say %s", err, c.want)
@@ -226,7 +227,7 @@ func FuzzExplain(f *testing.F) {
 	f.Add(text(map[string]string{"STRATEGY": "Adaptive", ", ADAPTIVE": adaptive, "STATUS": `{subsetStatuses: [{name: a, unschedulableUntil: "2026-11-02T09:18:00Z"}]}`}))
 	f.Add(strings.Replace(text(nil), "type: Fixed", "type: Fixed}\n  distribution: Even\n  targetFilter: {selector: {matchLabels: {a: b}}", 1))
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := Read([]string{"-"}, strings.NewReader(text), 1<<16)
+		d, err := Read([]string{"-"}, again(text), 1<<16)
 		if err != nil {
 			return
 		}
@@ -257,4 +258,9 @@ func asJSON(t *testing.T, v any) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// again opens a text as often as it is read.
+func again(text string) document.Open {
+	return func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
 }

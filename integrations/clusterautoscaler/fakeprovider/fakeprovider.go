@@ -107,7 +107,7 @@ func load(file string) (*simulate.Setup, error) {
 	if file == "" {
 		return nil, fmt.Errorf("no scenario given (name its file with --cloud-config)")
 	}
-	docs, err := document.ReadFiles([]string{file}, strings.NewReader(""), document.Options{Kinds: simulate.Kinds()})
+	docs, err := document.ReadFiles([]string{file}, document.Stdin(strings.NewReader("")), document.Options{Kinds: simulate.Kinds()})
 	if err != nil {
 		return nil, err
 	}

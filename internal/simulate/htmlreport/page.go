@@ -3,7 +3,6 @@ package htmlreport
 import (
 	"bytes"
 	_ "embed" // of the page's template
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
@@ -44,9 +43,10 @@ func (r *Result) sides() []side {
 			sides = append(sides, side{fmt.Sprint("changed ", i+2), &c.Status.Further[i]})
 		}
 		for _, o := range c.Status.Options {
-			if len(o.Further) > 0 {
-				for i, value := range append([]json.RawMessage{o.Baseline, o.Changed}, o.Further...) {
-					sides[i].name = optionValue(value)
+			if len(o.Further) > 0 && !bytes.Equal(o.Baseline, o.Changed) {
+				sides[0].name, sides[1].name = optionValue(o.Baseline), optionValue(o.Changed)
+				for i, value := range o.Further {
+					sides[i+2].name = optionValue(value)
 				}
 			}
 		}
@@ -121,6 +121,7 @@ type panel struct {
 	Dashed          string // the meaning of the dashed line
 	Faults          bool   // there are bands
 	Charts          []chart
+	Beside          bool // the charts are small and stand beside one another
 }
 
 type legendEntry struct {

@@ -143,16 +143,17 @@ func TestPageIsAccessible(t *testing.T) {
 			}
 		}
 		switch {
-		case attribute(n, "class") == "chart":
+		case strings.HasPrefix(attribute(n, "class"), "chart"):
 			pictures++
-			if attribute(n, "role") != "img" || len(children(n, "title")) != 1 || len(children(n, "desc")) != 1 || len(children(n.Parent, "details")) != 1 {
+			if attribute(n, "role") != "img" || len(children(n, "title")) != 1 || len(children(n, "desc")) != 1 || len(children(n.Parent.Parent, "details")) != 1 {
 				t.Errorf("picture %s lacks a role, a title, a description or a table", attribute(n, "aria-labelledby"))
 			}
 		case n.Data == "svg" && attribute(n, "aria-hidden") != "true":
 			t.Error("a drawing is neither a picture nor hidden")
 		case n.Data == "table" && len(children(n, "thead")) != 1:
 			t.Error("a table has no header")
-		case attribute(n, "class") == "scroll" && (attribute(n, "tabindex") != "0" || attribute(n, "aria-label") == ""):
+		case slices.Contains([]string{"scroll", "drawn"}, attribute(n, "class")) &&
+			(attribute(n, "tabindex") != "0" || attribute(n, "aria-label")+attribute(n, "aria-labelledby") == ""):
 			t.Error("what scrolls cannot be reached or has no name")
 		case len(n.Data) == 2 && n.Data[0] == 'h' && n.Data[1] >= '1' && n.Data[1] <= '6':
 			if next := int(n.Data[1] - '0'); next > level+1 && level > 0 {
@@ -325,5 +326,16 @@ func TestAComparisonOfSeveralRuns(t *testing.T) {
 	}
 	if strings.Contains(page, "What was changed") {
 		t.Error("the page has a table of options with two columns")
+	}
+}
+
+// TestSizeBeforeTheFirstScaleUp: a chart describes the size before the run, also where a group grows in its first instant.
+func TestSizeBeforeTheFirstScaleUp(t *testing.T) {
+	r := &v1alpha1.ScenarioReport{}
+	r.Status.End.Duration = time.Minute
+	r.Status.Groups = []v1alpha1.GroupReport{{Name: "a", Before: 2, After: 5, Sizes: []v1alpha1.GroupSize{{Target: 2, Ready: 2}, {Target: 5, Ready: 2}}}}
+	page := pageOf(t, htmlreport.Result{Report: r})
+	if want := "From 2 nodes at the start to 5 at the end, at most 5 after 0."; !strings.Contains(page, want) {
+		t.Errorf("does not say %q", want)
 	}
 }

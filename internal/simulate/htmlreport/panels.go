@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	wide, high           = 1040, 260
-	facetWide, facetHigh = 520, 200
-	facets               = 12 // sets that get a chart
-	tableRows            = 60 // of the table beside a chart
+	wide, high             = 1040, 260
+	facetWide, facetHigh   = 520, 200
+	besideWide, besideHigh = 400, 190 // of a chart for each of several runs
+	facets                 = 12       // sets that get a chart
+	tableRows              = 60       // of the table beside a chart
 
 )
 
@@ -55,6 +56,9 @@ func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioRepo
 	var units []string
 	for i, s := range b.sides {
 		plan := of(s.status)
+		if p.Beside = len(b.sides) > 2 && plan.shape[0] == wide; p.Beside {
+			plan.shape = [2]float64{besideWide, besideHigh}
+		}
 		drawings[i] = drawing{width: plan.shape[0], height: plan.shape[1], end: b.end, layers: plan.layers, lines: plan.lines, bands: bands(s.status, b.end)}
 		top = max(top, drawings[i].highest())
 		units, fractions = append(units, plan.unit), fractions || plan.fractions
@@ -92,7 +96,12 @@ func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioRepo
 
 // describe describes a chart in words.
 func (d *drawing) describe(unit string) string {
-	all := layer{}
+	all, start := layer{}, 0.0
+	for i := range d.layers {
+		if first := d.layers[i].points; len(first) > 0 && first[0].at == 0 {
+			start += first[0].value
+		}
+	}
 	for _, at := range instants(d.layers) {
 		total := 0.0
 		for i := range d.layers {
@@ -102,7 +111,7 @@ func (d *drawing) describe(unit string) string {
 	}
 	peak := slices.MaxFunc(all.points, func(a, b point) int { return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(b.at, a.at)) })
 	text := fmt.Sprintf("From %s %s at the start to %s at the end, at most %s after %s.",
-		number(all.points[0].value), unit, number(all.last()), number(peak.value), short(peak.at))
+		number(start), unit, number(all.last()), number(peak.value), short(peak.at))
 	if len(d.layers) > 1 {
 		var parts []string
 		for i := range d.layers {

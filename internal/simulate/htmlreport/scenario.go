@@ -1,6 +1,7 @@
 package htmlreport
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -30,7 +31,9 @@ func newScenario(number int, r *Result) (scenarioView, error) {
 			}
 		}
 		for _, o := range c.Status.Options {
-			v.Options = append(v.Options, optionView{o.Name, optionValue(o.Baseline), optionValue(o.Changed)})
+			if len(v.Runs) == 0 || bytes.Equal(o.Baseline, o.Changed) {
+				v.Options = append(v.Options, optionView{o.Name, optionValue(o.Baseline), optionValue(o.Changed)})
+			}
 		}
 		for _, f := range c.Status.Figures {
 			v.Figures = append(v.Figures, figure(f))

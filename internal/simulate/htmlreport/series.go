@@ -30,16 +30,13 @@ func (l *layer) last() float64 {
 	return l.points[len(l.points)-1].value
 }
 
-// at is the value at a moment.
+// at is the value at a moment, after all changes of that moment.
 func (l *layer) at(t time.Duration) float64 {
-	i, found := slices.BinarySearchFunc(l.points, t, func(p point, t time.Duration) int { return cmp.Compare(p.at, t) })
-	if !found {
-		i--
-	}
-	if i < 0 {
+	i, _ := slices.BinarySearchFunc(l.points, t+1, func(p point, t time.Duration) int { return cmp.Compare(p.at, t) })
+	if i == 0 {
 		return 0
 	}
-	return l.points[i].value
+	return l.points[i-1].value
 }
 
 // target and ready select a value of a group's size.
@@ -61,16 +58,18 @@ func sum(groups []*v1alpha1.GroupReport, size func(v1alpha1.GroupSize) int) []po
 		by int
 	}
 	var changes []change
+	value := 0 // at the start, before anything changes
 	for _, g := range groups {
-		before := 0
-		for _, s := range sizesOf(g) {
+		sizes := sizesOf(g)
+		before := size(sizes[0])
+		value += before
+		for _, s := range sizes[1:] {
 			changes = append(changes, change{s.At.Duration, size(s) - before})
 			before = size(s)
 		}
 	}
 	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
-	var points []point
-	value := 0
+	points := []point{{0, float64(value)}}
 	for i, c := range changes {
 		value += c.by
 		if i+1 == len(changes) || changes[i+1].at > c.at {

@@ -1,4 +1,4 @@
-package autoscaler
+package grpcexpander
 
 import (
 	"context"
@@ -6,20 +6,20 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/evenkeel/evenkeel/expander/grpcexpander"
+	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/expander/grpcexpander/grpcexpanderpb"
 )
 
-// NewExpander returns Cluster Autoscaler's client of an expander server, over a connection that
+// NewClient returns Cluster Autoscaler's client of an expander server, over a connection that
 // stays the caller's. It writes what release 1.35 and later write.
-func NewExpander(conn grpc.ClientConnInterface) grpcexpander.Chooser {
+func NewClient(conn grpc.ClientConnInterface) expander.Chooser {
 	remote := grpcexpanderpb.NewExpanderClient(conn)
-	return grpcexpander.ChooserFunc(func(ctx context.Context, request grpcexpander.Request) ([]string, error) {
+	return expander.ChooserFunc(func(ctx context.Context, request expander.Question) ([]string, error) {
 		wire, err := toWire(request)
 		if err != nil {
 			return nil, err
 		}
-		answer, err := remote.BestOptions(ctx, wire, grpc.MaxCallRecvMsgSize(grpcexpander.MaxMessage))
+		answer, err := remote.BestOptions(ctx, wire, grpc.MaxCallRecvMsgSize(MaxMessage))
 		if err != nil {
 			return nil, fmt.Errorf("best options: %w", err)
 		}
@@ -32,7 +32,7 @@ func NewExpander(conn grpc.ClientConnInterface) grpcexpander.Chooser {
 }
 
 // toWire repeats the pods in every option, as Cluster Autoscaler does.
-func toWire(request grpcexpander.Request) (*grpcexpanderpb.BestOptionsRequest, error) {
+func toWire(request expander.Question) (*grpcexpanderpb.BestOptionsRequest, error) {
 	pods := make([][]byte, len(request.Pods))
 	for i, pod := range request.Pods {
 		var err error

@@ -1,0 +1,175 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/document"
+)
+
+// Buffer is a CapacityBuffer: Cluster Autoscaler keeps room for its pods, which never exist.
+type Buffer struct {
+	Name string
+	Pod  *v1.Pod // except for its name
+	// Replicas is for how many pods, Percentage for how many of the pods of Workload, an index in
+	// Setup.Workloads, or of Base if that is -1. The larger one counts.
+	Replicas, Percentage, Workload, Base int
+	// Most is how many pods there may be; -1 means any number. If nothing else is given, there are so
+	// many.
+	Most int
+}
+
+// size is the number of pods for a number of replicas of the workload.
+func (b *Buffer) size(replicas int) int {
+	n := b.Replicas
+	if b.Percentage > 0 {
+		n = max(n, 1, (replicas*b.Percentage+99)/100)
+	}
+	if b.Most < 0 {
+		return n
+	}
+	if b.Replicas == 0 && b.Percentage == 0 {
+		return b.Most
+	}
+	return min(n, b.Most)
+}
+
+// bufferObjects are the objects of files that buffers are made of, by namespace/name.
+type bufferObjects struct {
+	buffers   map[string]*document.CapacityBuffer
+	templates map[string]*v1.PodTemplate
+}
+
+func (b *bufferObjects) take(object any) {
+	if b.buffers == nil {
+		b.buffers, b.templates = map[string]*document.CapacityBuffer{}, map[string]*v1.PodTemplate{}
+	}
+	switch o := object.(type) {
+	case *document.CapacityBuffer:
+		b.buffers[orDefault(o.Namespace)+"/"+o.Name] = o
+	case *v1.PodTemplate:
+		b.templates[orDefault(o.Namespace)+"/"+o.Name] = o
+	}
+}
+
+// readBuffers makes the buffers of the objects. A note says which of them keep no room.
+func (l *loader) readBuffers() {
+	for _, name := range slices.Sorted(maps.Keys(l.buffers.buffers)) {
+		object := l.buffers.buffers[name]
+		b, why := l.buffer(object)
+		if why != "" {
+			l.setup.Notes = append(l.setup.Notes, fmt.Sprintf("CapacityBuffer %s keeps no room: %s", name, why))
+			continue
+		}
+		l.setup.Buffers = append(l.setup.Buffers, *b)
+	}
+}
+
+func (l *loader) buffer(object *document.CapacityBuffer) (b *Buffer, why string) {
+	spec, namespace := &object.Spec, orDefault(object.Namespace)
+	if s := spec.ProvisioningStrategy; s != "" && s != document.ActiveCapacity {
+		return nil, "its provisioning strategy is " + s
+	}
+	b = &Buffer{Name: object.Name, Workload: -1, Most: -1}
+	count := func(n *int32) int {
+		if n == nil {
+			return 0
+		}
+		return int(*n)
+	}
+	b.Replicas, b.Percentage = count(spec.Replicas), count(spec.Percentage)
+	var template *v1.PodTemplateSpec
+	switch {
+	case spec.ScalableRef != nil:
+		if template = l.scalable(b, spec.ScalableRef.Kind, namespace, spec.ScalableRef.Name); template == nil {
+			return nil, fmt.Sprintf("there is no %s %s", spec.ScalableRef.Kind, spec.ScalableRef.Name)
+		}
+	case spec.PodTemplateRef != nil:
+		found := l.buffers.templates[namespace+"/"+spec.PodTemplateRef.Name]
+		if found == nil {
+			return nil, "there is no PodTemplate " + spec.PodTemplateRef.Name
+		}
+		template = &found.Template
+	default:
+		return nil, "it names no pod template and no workload"
+	}
+	b.Pod = ownPod(&Workload{Name: object.Name, Namespace: namespace, Kind: "CapacityBuffer"}, template, object.APIVersion)
+	for name, quantity := range resource.PodRequests(b.Pod, resource.PodResourcesOptions{}) {
+		if limit, bound := spec.Limits[name]; bound && !quantity.IsZero() {
+			n := int(limit.AsApproximateFloat64()/quantity.AsApproximateFloat64() + 1e-9)
+			if b.Most < 0 || n < b.Most {
+				b.Most = n
+			}
+		}
+	}
+	return b, ""
+}
+
+// scalable finds the workload of a buffer, among those of the scenario or of its objects.
+func (l *loader) scalable(b *Buffer, kind, namespace, name string) *v1.PodTemplateSpec {
+	for i := range l.setup.Workloads {
+		if w := &l.setup.Workloads[i]; w.Namespace == namespace && w.Name == name && w.Kind == kind {
+			b.Workload = i
+			return &v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: w.Pod.Labels, Annotations: w.Pod.Annotations}, Spec: w.Pod.Spec}
+		}
+	}
+	replicas := func(n *int32) int {
+		if n == nil {
+			return 1
+		}
+		return int(*n)
+	}
+	switch o := l.targets[kind+" "+namespace+"/"+name].(type) {
+	case *appsv1.Deployment:
+		b.Base = replicas(o.Spec.Replicas)
+		return &o.Spec.Template
+	case *appsv1.ReplicaSet:
+		b.Base = replicas(o.Spec.Replicas)
+		return &o.Spec.Template
+	case *appsv1.StatefulSet:
+		b.Base = replicas(o.Spec.Replicas)
+		return &o.Spec.Template
+	case *batchv1.Job:
+		b.Base = replicas(o.Spec.Parallelism)
+		return &o.Spec.Template
+	}
+	return nil
+}
+
+// keepRoom makes or drops pods of each buffer until it has its size. The scheduler does not know them.
+func (s *simulation) keepRoom() {
+	for i := range s.setup.Buffers {
+		b, own := &s.setup.Buffers[i], s.cluster.buffers[i]
+		replicas := b.Base
+		if b.Workload >= 0 {
+			replicas = 0
+			for _, p := range s.cluster.pods {
+				if p.workload == b.Workload {
+					replicas++
+				}
+			}
+		}
+		want := min(b.size(replicas), math.MaxInt32)
+		if want == len(own) {
+			continue
+		}
+		s.stirred = true
+		for n := len(own); n < want; n++ {
+			object := *b.Pod
+			object.Name, object.CreationTimestamp = fmt.Sprintf("capacity-buffer-%s-%d", b.Name, n+1), metav1.Time{Time: s.clock.Now()}
+			own = append(own, &pod{object: &object, workload: fromFile})
+		}
+		s.cluster.buffers[i] = own[:want:want]
+		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "room for %s of capacity buffer %s is wanted", count(want, "pod"), b.Name)
+		row.Reason, row.Pods = v1alpha1.PodsBuffered, want
+	}
+}

@@ -1,0 +1,117 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/nodegroupset"
+)
+
+// FullZone is the only zone of the groups of a scenario that is this one or ends with it, as b for
+// eu-west-1b; else the zone itself.
+func FullZone(s *v1alpha1.Scenario, zone string) string {
+	full := ""
+	for i := range s.Spec.NodeGroups {
+		g := &s.Spec.NodeGroups[i]
+		zones := append(slices.Clone(g.Zones), g.Zone)
+		if g.Template != nil {
+			zones = append(zones, nodegroupset.ZoneOf(g.Template))
+		}
+		for _, has := range zones {
+			if has == zone || strings.HasSuffix(has, zone) && full != "" && full != has {
+				return zone
+			}
+			if strings.HasSuffix(has, zone) {
+				full = has
+			}
+		}
+	}
+	return cmp.Or(full, zone)
+}
+
+// explains reports whether the story of a pod is asked for.
+func (s *Setup) explains(name string) bool {
+	return s.ExplainPod != "" && (name == s.ExplainPod || strings.HasSuffix(name, "/"+s.ExplainPod))
+}
+
+// follow returns the question to Cluster Autoscaler what it tries for the pod; nil if none is asked for.
+func (s *Setup) follow() func(*v1.Pod) bool {
+	if s.ExplainPod == "" {
+		return nil
+	}
+	return func(p *v1.Pod) bool { return s.explains(p.Namespace + "/" + p.Name) }
+}
+
+// tellStory adds what a round tried for the pod, unless it is what the last one tried.
+func (s *simulation) tellStory(at time.Duration, r *autoscaler.ScaleUp) {
+	for _, p := range r.Decision.Pods {
+		if len(p.Tried) == 0 {
+			continue
+		}
+		rows := []v1alpha1.TimelineRow{{What: strings.ToLower(string(p.Outcome)), Text: cmp.Or(steady(p.Reason), "waits")}}
+		for _, tried := range p.Tried {
+			rows = append(rows, v1alpha1.TimelineRow{What: "group", Text: tried.Group + ": " + steady(tried.Answer)})
+		}
+		texts := fmt.Sprint(rows)
+		if texts == s.storyEnd {
+			continue
+		}
+		s.storyEnd = texts
+		for i := range rows {
+			rows[i].At = metav1.Duration{Duration: at}
+		}
+		s.story = append(s.story, rows...)
+	}
+}
+
+// reportStory is the story of the pod that is asked for, from its arrival to its end; nil if there is
+// no such pod.
+func (s *simulation) reportStory() *v1alpha1.PodStory {
+	i := slices.IndexFunc(s.history.pods, func(p *podLife) bool { return s.setup.explains(p.name) })
+	if i < 0 {
+		return nil
+	}
+	life := s.history.pods[i]
+	story := &v1alpha1.PodStory{Name: life.name, Rows: slices.Clone(s.story)}
+	add := func(at time.Duration, what, format string, args ...any) {
+		story.Rows = append(story.Rows, v1alpha1.TimelineRow{At: metav1.Duration{Duration: at}, What: what, Text: fmt.Sprintf(format, args...)})
+	}
+	if len(life.runs) == 0 || life.runs[0].from > life.arrived {
+		story.Rows = slices.Insert(story.Rows, 0, v1alpha1.TimelineRow{At: metav1.Duration{Duration: life.arrived}, What: "pending", Text: "waits for a node"})
+	}
+	for _, run := range life.runs {
+		on := run.node.report.Name
+		if run.node.report.Group != "" {
+			on += " of " + run.node.report.Group
+		}
+		add(run.from, "bound", "runs on %s", on)
+		if run.to != nil {
+			add(*run.to, "unbound", "no longer on %s", on)
+		}
+	}
+	if life.left != nil {
+		add(*life.left, "gone", "deleted")
+	}
+	slices.SortStableFunc(story.Rows, func(a, b v1alpha1.TimelineRow) int { return cmp.Compare(a.At.Duration, b.At.Duration) })
+	for _, p := range s.cluster.waiting() {
+		if p.life == life {
+			add(s.elapsed(), "end", "still pending%s", leftAloneFor(p))
+		}
+	}
+	return story
+}
+
+func leftAloneFor(p *pod) string {
+	if p.why == "" {
+		return ""
+	}
+	return fmt.Sprintf(", left alone by Cluster Autoscaler: %s", p.why)
+}
