@@ -286,8 +286,8 @@ func TestEstimatorEqualsEstimate(t *testing.T) {
 		}
 		if len(phases) == 1 && separable(phases[0]) {
 			split++
-			if e.Packed() > 5 {
-				t.Fatalf("packed %d times", e.Packed())
+			if e.packed > 5 {
+				t.Fatalf("packed %d times", e.packed)
 			}
 		}
 		if cluster.Len() != nodes {

@@ -288,8 +288,8 @@ func TestEstimatorSharesWhatIsEqual(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.NodeCount != step.nodes || e.Packed() != step.packed {
-			t.Errorf("step %d: %d nodes, %d packed; want %d, %d", i, got.NodeCount, e.Packed(), step.nodes, step.packed)
+		if got.NodeCount != step.nodes || e.packed != step.packed {
+			t.Errorf("step %d: %d nodes, %d packed; want %d, %d", i, got.NodeCount, e.packed, step.nodes, step.packed)
 		}
 	}
 }

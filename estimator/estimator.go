@@ -15,7 +15,7 @@ type Estimator struct {
 	pods    map[*v1.Pod]uint64 // pods seen, numbered
 	answers map[string][]answer
 	layouts map[string]layout // of separable demands
-	packed  int
+	packed  int               // estimates that were computed, not remembered
 }
 
 // answer is an estimation and the bounds it was made under.
@@ -33,9 +33,6 @@ func New(cluster *predicates.Cluster) *Estimator {
 		layouts: make(map[string]layout),
 	}
 }
-
-// Packed returns how many estimates were computed, not remembered.
-func (e *Estimator) Packed() int { return e.packed }
 
 // Estimate packs the pods of the phases, one phase after the other, on at most
 // limit new nodes in all: first fit, the largest pods first. It does not change

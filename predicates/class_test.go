@@ -34,7 +34,7 @@ func TestTemplatesOfOneClassTakeEquallyMany(t *testing.T) {
 					continue
 				}
 				compared++
-				if fit.ShapeOf(i) != fit.ShapeOf(j) {
+				if fit.shapeOf[i] != fit.shapeOf[j] {
 					ofTwoShapes++
 				}
 				if diff := cmp.Diff(packed(t, s, fit, templates, i, j), packed(t, s, fit, templates, j, i)); diff != "" {

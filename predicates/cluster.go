@@ -98,10 +98,10 @@ func (s *Cluster) Fork() *Cluster {
 	return &f
 }
 
-// Replace puts another node, with the pods on it, in the place of a real one. It
+// replace puts another node, with the pods on it, in the place of a real one. It
 // returns ErrRange if there is no real node of that id, and ErrNilObject for a
 // nil node or pod.
-func (s *Cluster) Replace(id int, n Node) error {
+func (s *Cluster) replace(id int, n Node) error {
 	s.lock()
 	defer s.unlock()
 	if s.err != nil {
@@ -166,9 +166,9 @@ func (s *Cluster) AddCopies(template Node, n int) int {
 	return first
 }
 
-// NodeName returns the name of a node; copies of templates have made-up names.
+// nodeName returns the name of a node; copies of templates have made-up names.
 // It is empty for ids that do not exist.
-func (s *Cluster) NodeName(id int) string {
+func (s *Cluster) nodeName(id int) string {
 	s.lock()
 	defer s.unlock()
 	if id < 0 || id >= s.len {

@@ -174,7 +174,7 @@ func TestNodesHaveNamesOfTheirOwn(t *testing.T) {
 	}
 	var names []string
 	for id := -1; id <= s.Len(); id++ {
-		names = append(names, s.NodeName(id))
+		names = append(names, s.nodeName(id))
 	}
 	if diff := cmp.Diff([]string{"", "node-0", "t~1", "t~2", "real", "real-2", ""}, names); diff != "" {
 		t.Errorf("names -want +got:\n%s", diff)
@@ -299,7 +299,7 @@ func TestReplacedNodesAreLookedAtAnew(t *testing.T) {
 		if d.one(2) {
 			changed[id].Pods = []*v1.Pod{d.pod()}
 		}
-		if err := fork.Replace(id, changed[id]); err != nil {
+		if err := fork.replace(id, changed[id]); err != nil {
 			t.Fatal(err)
 		}
 		p := d.pod()
@@ -320,7 +320,7 @@ func TestReplacedNodesAreLookedAtAnew(t *testing.T) {
 			}
 		}
 	}
-	if err := c.Cluster(nil).Replace(0, Node{Node: &v1.Node{}}); !errors.Is(err, ErrRange) {
+	if err := c.Cluster(nil).replace(0, Node{Node: &v1.Node{}}); !errors.Is(err, ErrRange) {
 		t.Errorf("replacing a node that is not there: %v", err)
 	}
 }

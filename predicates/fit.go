@@ -31,31 +31,18 @@ func (f *Fit) Kinds() []Kind { return f.kinds }
 // KindOf returns the index in Kinds of the pod at the given position.
 func (f *Fit) KindOf(pod int) int { return f.kindOf[pod] }
 
-// ShapeOf returns the number of the template's shape, below Shapes. The pods that
-// were asked about cannot tell templates of one shape apart.
-func (f *Fit) ShapeOf(template int) int { return f.shapeOf[template] }
-
 // ClassOf returns the number of the template's class. Templates of one class may
 // differ in which kinds pass them; of those that pass several of them, new nodes
 // of each take equally many.
 func (f *Fit) ClassOf(template int) int { return f.classOf[f.shapeOf[template]] }
 
-// Shapes returns how many different shapes the templates have: templates that
-// differ only in what no pod looks at share one.
-func (f *Fit) Shapes() int {
-	n := 0
-	for _, s := range f.shapeOf {
-		n = max(n, s+1)
-	}
-	return n
-}
-
 // Passes reports whether pods of the kind fit a fresh node of the template.
 func (f *Fit) Passes(template, kind int) bool { return len(f.Reasons(template, kind)) == 0 }
 
 // Reasons says why pods of the kind do not fit the template; nil if they
-// fit. Every plugin that rejects is named, in the order of the profile; those
-// whose reasons are StateDependent only where nothing else rejects.
+// fit. Every plugin that rejects is named, in the order of the profile;
+// PodTopologySpread and InterPodAffinity, whose answers may change with the pods
+// and nodes of the cluster, only where nothing else rejects.
 func (f *Fit) Reasons(template, kind int) []Reason {
 	return f.reasons[f.shapeOf[template]*len(f.kinds)+kind]
 }

@@ -23,11 +23,6 @@ type Reason struct {
 	Message string
 }
 
-// StateDependent reports whether the rejection comes from the pods and nodes of
-// the cluster (spread constraints, pod affinity) rather than from the template:
-// it may pass once the cluster has changed.
-func (r Reason) StateDependent() bool { return stateDependent(r.Plugin) }
-
 func (r Reason) String() string { return r.Plugin + ": " + r.Message }
 
 // stateDependent tells the plugins whose answer depends on other nodes and may

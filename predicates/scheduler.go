@@ -29,8 +29,6 @@ type Scheduler struct {
 	grown    bool // keys have come, so that what was equal may no longer be
 	// sharedHosts says that two nodes have the same hostname.
 	sharedHosts bool
-	// whatIf: claims are bound for the time of a call only.
-	whatIf bool
 
 	tenants []*tenant
 	byKey   map[string]*tenant
@@ -65,14 +63,6 @@ func (c *Checker) Scheduler() *Scheduler {
 	return s
 }
 
-// Rehearsal returns a Scheduler for what-ifs: the claims that a call of Bind binds
-// are as they were once it returns.
-func (c *Checker) Rehearsal() *Scheduler {
-	s := c.Scheduler()
-	s.whatIf = true
-	return s
-}
-
 // forget drops everything but the label keys that pods look at.
 func (s *Scheduler) forget() {
 	if s.nodeKeys == nil {
@@ -104,7 +94,6 @@ func (s *Scheduler) turnOver() {
 func (s *Scheduler) Bind(open, closed []Node, pods []*v1.Pod) ([]int, error) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	defer s.c.endTrial()
 	queue, err := s.meet(open, closed, pods)
 	if err != nil {
 		s.forget() // half of the changes may have been taken over
@@ -215,21 +204,9 @@ func (s *Scheduler) place(t *tenant, hash uint64) int {
 	s.put(at, t, 1)
 	s.slots[at].given = nil // what the caller makes of it is seen next time
 	if r.exact {
-		s.bindClaims(t.info.Pod, s.slots[at].node)
+		_ = s.c.put(s.c.storage.bindings(t.info.Pod, s.slots[at].node)) // the stores are in memory and know objects of these types
 	}
 	return at
-}
-
-// bindClaims binds the claims that waited for a pod.
-func (s *Scheduler) bindClaims(p *v1.Pod, n *v1.Node) {
-	bindings := s.c.storage.bindings(p, n)
-	if !s.whatIf {
-		_ = s.c.put(bindings) // the stores are in memory and know objects of these types
-		return
-	}
-	for _, o := range bindings {
-		s.c.try(asRead(o))
-	}
 }
 
 // failure says when a pod last found no node; the zero value, that it is not known.
