@@ -188,6 +188,15 @@ type ScaleDownOptions struct {
 	SkipNodesWithSystemPods           *bool `json:"skipNodesWithSystemPods,omitempty"`
 	SkipNodesWithLocalStorage         *bool `json:"skipNodesWithLocalStorage,omitempty"`
 	SkipNodesWithCustomControllerPods *bool `json:"skipNodesWithCustomControllerPods,omitempty"`
+	// BlockingSystemPodDistruptionTimeout is the age from which on a system pod without a budget no
+	// longer keeps its node. Default 1h. The name is spelt like the flag.
+	BlockingSystemPodDistruptionTimeout *metav1.Duration `json:"blockingSystemPodDistruptionTimeout,omitempty"`
+	// MinReplicaCount is how many replicas a ReplicaSet or ReplicationController must have for its
+	// pods to be moved. Default 0.
+	MinReplicaCount int32 `json:"minReplicaCount,omitempty"`
+	// MaxPodEvictionTime is how long pods that their budgets hold back are tried to be evicted.
+	// Default 2m.
+	MaxPodEvictionTime *metav1.Duration `json:"maxPodEvictionTime,omitempty"`
 }
 
 // ScenarioMachine is a machine type.

@@ -58,6 +58,7 @@ func (l *liveCluster) readables() []readable {
 		group("csidrivers", storage, "no driver is short of capacity"),
 		group("csistoragecapacities", storage, "no driver is short of capacity"),
 		group("volumeattachments", storage, "nodes take as many volumes as their pods leave"),
+		group("poddisruptionbudgets", "policy", "scale-down moves pods that budgets would protect"),
 		group("priorityclasses", "scheduling.k8s.io", "only pods that tell their own priority have one"),
 		{live.Resource{
 			Name: "configmap " + l.namespace + "/cluster-autoscaler-status",

@@ -47,6 +47,7 @@ type Autoscaler struct {
 	unneeded          map[string]time.Time
 	known             removal.Memory
 	draining          map[string]bool // nodes on their way out, and whether they had pods to move
+	drains            []drain         // of those whose pods are not all evicted yet
 	downNext          time.Time       // when scale-down may decide otherwise
 	requestMode       bool            // whether the next mixed scale-up is for a ProvisioningRequest
 	lastScaleUp       time.Time
@@ -105,7 +106,7 @@ func (a *Autoscaler) begin() error {
 	a.registry = newRegistry(a, a.remote)
 	a.templates, a.seen, a.made = map[string]*nodeTemplate{}, map[string]*nodeTemplate{}, map[string]*nodeTemplate{}
 	a.unneeded, a.kinds = map[string]time.Time{}, map[*v1.Pod]string{}
-	a.known, a.draining, a.lastDownFailure = removal.Memory{}, map[string]bool{}, time.Time{}
+	a.known, a.draining, a.drains, a.lastDownFailure = removal.Memory{}, map[string]bool{}, nil, time.Time{}
 	a.note(Started, "", a.process, "")
 	a.registry.refreshInstances(a.clock.Now())
 	a.deadline.end()

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -41,6 +42,12 @@ func (w *batches) Nodes() []predicates.Node { return w.withPods(w.nodes) }
 
 // Pending implements World.
 func (w *batches) Pending() []*v1.Pod { return objects(w.pending()) }
+
+// Budgets implements World: there are none.
+func (*batches) Budgets() []removal.Budget { return nil }
+
+// Evict implements World: only empty nodes are deleted.
+func (*batches) Evict(string) string { return "" }
 
 // SetDeleting implements World. It shows when the nodes are listed next, as in a cache.
 func (w *batches) SetDeleting(node string, deleting bool) {

@@ -287,7 +287,7 @@ func (l *linkedBuild) DeletionsInProgress() (empty, drained []string) {
 
 // DeletionsCount implements linked.Deletions: a cloud's target size does not count nodes that it was
 // told to delete.
-func (l *linkedBuild) DeletionsCount(string) int { return 0 }
+func (l *linkedBuild) DeletionsCount(group string) int { return l.undeleted(group) }
 
 func (l *linkedBuild) removable() func([]removal.Candidate, int, int) removal.Selection {
 	return func(nodes []removal.Candidate, limit, drains int) removal.Selection {

@@ -1,6 +1,7 @@
 package autoscaler
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,13 +26,26 @@ func (a *Autoscaler) removeUnneeded(v *view, now time.Time) error {
 			a.unneeded[o.Node] = o.UnneededSince
 		}
 	}
-	a.downNext = decision.Next
 	down := &ScaleDown{Survey: a.records.world, Decision: decision}
-	for _, call := range removals(&decision) {
-		if call.Err = a.delete(call, now); call.Err == nil {
-			call.Shrank = len(call.Nodes)
+	under := a.drains
+	a.drains = nil
+	for _, d := range under {
+		if _, there := a.draining[d.Nodes[0]]; there {
+			a.carryOut(d, down, now)
 		}
-		down.Attempts = append(down.Attempts, call)
+	}
+	for _, call := range removals(&decision) {
+		for _, node := range call.Nodes {
+			a.world.SetDeleting(node, true)
+			a.draining[node] = call.Drain
+		}
+		a.carryOut(drain{Deletion: call, until: now.Add(options.EvictionTime())}, down, now)
+	}
+	a.downNext = decision.Next
+	for _, d := range a.drains {
+		if a.downNext.IsZero() || d.next.Before(a.downNext) {
+			a.downNext = d.next
+		}
 	}
 	if a.records.on {
 		a.records.down = down
@@ -41,7 +55,7 @@ func (a *Autoscaler) removeUnneeded(v *view, now time.Time) error {
 
 // removalWorld is what the decision is made from.
 func (a *Autoscaler) removalWorld(v *view, now time.Time, options *removal.Options) *removal.World {
-	w := &removal.World{Now: now, Pending: a.world.Pending()}
+	w := &removal.World{Now: now, Pending: a.world.Pending(), Budgets: a.world.Budgets()}
 	cool := func(since time.Time, delay time.Duration, why string) {
 		if until := since.Add(delay); !since.IsZero() && until.After(now) && until.After(w.CoolingUntil) {
 			w.CoolingUntil, w.Cooling = until, why
@@ -55,6 +69,7 @@ func (a *Autoscaler) removalWorld(v *view, now time.Time, options *removal.Optio
 	for _, g := range a.remote.nodeGroups() {
 		out := removal.Group{ID: g.ID, Min: g.MinSize, Settings: a.options.groupDefaults()}
 		out.Target, out.Err = a.remote.targetSize(g.ID)
+		out.Target -= a.undeleted(g.ID)
 		own, err := a.remote.groupOptions(g.ID)
 		switch {
 		case err != nil && out.Err == nil:
@@ -82,6 +97,16 @@ func (a *Autoscaler) removalWorld(v *view, now time.Time, options *removal.Optio
 	return w
 }
 
+// undeleted is how many nodes of a group are on their way out that its target size still counts.
+func (a *Autoscaler) undeleted(group string) (n int) {
+	for i := range a.drains {
+		if a.drains[i].Group == group {
+			n++
+		}
+	}
+	return n
+}
+
 // removals are the calls of a decision: a group's empty nodes together, every other node by itself.
 func removals(d *removal.Decision) []Deletion {
 	var calls []Deletion
@@ -100,27 +125,62 @@ func removals(d *removal.Decision) []Deletion {
 	return calls
 }
 
-// delete taints nodes, which moves their pods, and deletes them; a failure takes the taint back.
-func (a *Autoscaler) delete(call Deletion, now time.Time) error {
+// evictionRetry is how long it takes until an eviction that was refused is tried again.
+const evictionRetry = 10 * time.Second
+
+// drain is a deletion whose pods may have to be evicted first.
+type drain struct {
+	Deletion
+	held        string    // why a pod is left
+	next, until time.Time // when evictions are tried again, and given up
+}
+
+// carryOut evicts the pods of tainted nodes as far as budgets allow, and has the cloud delete the nodes
+// once none is left.
+func (a *Autoscaler) carryOut(d drain, down *ScaleDown, now time.Time) {
+	if now.Before(d.next) {
+		a.drains = append(a.drains, d)
+		return
+	}
+	if d.Drain && (d.next.IsZero() || now.Before(d.until)) {
+		d.held = a.world.Evict(d.Nodes[0])
+	}
+	if d.held != "" && now.Before(d.until) {
+		if d.next = now.Add(evictionRetry); d.next.After(d.until) {
+			d.next = d.until
+		}
+		a.drains = append(a.drains, d)
+		down.Drains = append(down.Drains, Drain{Group: d.Group, Node: d.Nodes[0], Held: d.held})
+		return
+	}
+	call := d.Deletion
+	if call.Err = a.delete(&d, now); call.Err == nil {
+		call.Shrank = len(call.Nodes)
+	}
+	down.Attempts = append(down.Attempts, call)
+}
+
+// delete deletes tainted nodes; a failure takes the taint back.
+func (a *Autoscaler) delete(d *drain, now time.Time) error {
 	var nodes []*v1.Node
 	for _, n := range a.world.Nodes() {
-		if slices.Contains(call.Nodes, n.Node.Name) {
+		if slices.Contains(d.Nodes, n.Node.Name) {
 			nodes = append(nodes, n.Node)
 		}
 	}
-	for _, node := range nodes {
-		a.world.SetDeleting(node.Name, true)
+	err := fmt.Errorf("%s was not drained in time: %s", strings.Join(d.Nodes, ", "), d.held)
+	if d.held == "" {
+		err = a.remote.deleteNodes(d.Group, nodes, "unneeded")
+		delete(a.registry.cached, d.Group)
 	}
-	err := a.remote.deleteNodes(call.Group, nodes, "unneeded")
-	for _, node := range nodes {
-		if err != nil {
-			a.world.SetDeleting(node.Name, false)
+	for _, node := range d.Nodes {
+		if err == nil {
+			delete(a.unneeded, node)
 			continue
 		}
-		delete(a.unneeded, node.Name)
-		a.draining[node.Name] = call.Drain
+		a.world.SetDeleting(node, false)
+		delete(a.draining, node)
 	}
-	delete(a.registry.cached, call.Group)
 	if err != nil {
 		a.lastDownFailure = now
 		return err

@@ -27,6 +27,8 @@ type shrinking struct {
 	pods    map[string][]*v1.Pod // by node
 	wants   []*v1.Pod            // pending
 	leaving map[string]bool
+	budgets []removal.Budget
+	held    map[string]string // why pods of a node are not evicted
 }
 
 func (s *shrinking) Nodes() []predicates.Node {
@@ -45,7 +47,15 @@ func (s *shrinking) Pending() []*v1.Pod { return s.wants }
 
 func (s *shrinking) SetDeleting(node string, deleting bool) {
 	s.leaving[node] = deleting
-	delete(s.pods, node)
+}
+
+func (s *shrinking) Budgets() []removal.Budget { return s.budgets }
+
+func (s *shrinking) Evict(node string) string {
+	if s.held[node] == "" {
+		delete(s.pods, node)
+	}
+	return s.held[node]
 }
 
 func (*shrinking) Restarted() {}

@@ -48,7 +48,11 @@ type ScaleDown struct {
 	Survey   *Survey
 	Decision removal.Decision
 	Attempts []Deletion
+	Drains   []Drain
 }
+
+// Drain is a node that stays until all its pods are evicted, and why one of them is not.
+type Drain struct{ Group, Node, Held string }
 
 // Deletion is one call that deletes nodes of a group, and its result.
 type Deletion struct {

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +31,7 @@ type Item struct {
 	APIVersion, Kind, Namespace, Name string
 	// Object is a *v1.Pod, *v1.Node, *v1.Event, *v1.Namespace, *v1.Service, *v1.ReplicationController,
 	// *v1.PodTemplate, *v1.PersistentVolume, *v1.PersistentVolumeClaim, *v1.ConfigMap, *CapacityBuffer, *appsv1.DaemonSet,
-	// *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet, *batchv1.Job, *batchv1.CronJob, *schedulingv1.PriorityClass,
+	// *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet, *batchv1.Job, *batchv1.CronJob, *schedulingv1.PriorityClass, *policyv1.PodDisruptionBudget,
 	// *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver,
 	// *storagev1.CSIStorageCapacity or *storagev1.VolumeAttachment; nil for any other kind.
 	Object any
@@ -50,6 +51,7 @@ var supported = map[string]func() any{
 	"v1/ConfigMap":                         func() any { return new(v1.ConfigMap) },
 	"apps/v1/DaemonSet":                    func() any { return new(appsv1.DaemonSet) },
 	"scheduling.k8s.io/v1/PriorityClass":   func() any { return new(schedulingv1.PriorityClass) },
+	"policy/v1/PodDisruptionBudget":        func() any { return new(policyv1.PodDisruptionBudget) },
 	"apps/v1/Deployment":                   func() any { return new(appsv1.Deployment) },
 	"batch/v1/Job":                         func() any { return new(batchv1.Job) },
 	"batch/v1/CronJob":                     func() any { return new(batchv1.CronJob) },
@@ -82,6 +84,8 @@ func refused(object any) error {
 		errs = admission.PodSpec(field.NewPath("template", "spec"), &o.Template.Spec)
 	case *v1.PersistentVolumeClaim:
 		errs = admission.Claim(field.NewPath("spec"), &o.Spec)
+	case *policyv1.PodDisruptionBudget:
+		errs = admission.Budget(field.NewPath("spec"), &o.Spec)
 	case *v1.PersistentVolume:
 		errs = admission.Amounts(field.NewPath("spec", "capacity"), o.Spec.Capacity, admission.OfVolume)
 	}

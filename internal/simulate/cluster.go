@@ -22,6 +22,7 @@ type cluster struct {
 	history *history // records what happens to pods
 	aside   setAside
 	buffers [][]*pod // of each of Setup.Buffers
+	budgets []*budget
 
 	view []predicates.Node // of nodes, nil when something changed
 }
@@ -51,6 +52,8 @@ type pod struct {
 	assigned *assignment // to a subset; nil: none
 	node     *node       // nil: pending
 	life     *podLife
+	budgets  []*budget // that select it
+	ghost    *pod      // what Cluster Autoscaler sees of it while its node is drained; nil: not made yet
 	// why and reason are set for a pod that no node is ordered for.
 	why    autoscaler.Why
 	reason string
@@ -74,6 +77,7 @@ func (c *cluster) add(p *pod) {
 		p.node.pods = append(p.node.pods, p)
 		c.changed(p.node)
 	}
+	p.budgets = c.budgetsOf(p.object)
 	c.history.arrived(p)
 	c.aside.sort(p)
 }
@@ -167,8 +171,9 @@ func (c *cluster) evictFrom(n *node, goes func(*pod) bool) int {
 		}
 		object := *p.object
 		object.Spec.NodeName, object.CreationTimestamp = "", metav1.Time{Time: c.history.clock.Now()}
+		object.Status.Conditions = nil
 		c.history.unbound(p)
-		p.object, p.node = &object, nil
+		p.object, p.node, p.ghost = &object, nil, nil
 		c.queue = append(c.queue, p)
 	}
 	c.changed(n)

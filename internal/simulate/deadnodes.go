@@ -72,6 +72,16 @@ func (s *simulation) revive(n *node) {
 	}
 }
 
+// follow has a node that is being drained respond or not.
+func (s *simulation) follow(n *node, responds bool) {
+	switch down := !n.downSince.IsZero(); {
+	case responds && down:
+		s.revive(n)
+	case !responds && !down:
+		s.fail(n)
+	}
+}
+
 // patience is how long a pod stays on a node with a taint of this key that evicts; ever reports that
 // it always does.
 func patience(p *v1.Pod, key string) (stays time.Duration, ever bool) {

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -109,6 +110,8 @@ func (d *Dump) Add(item document.Item) error {
 		object = &appsv1.ReplicaSet{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
 	case *v1.Namespace:
 		object = &v1.Namespace{ObjectMeta: plainMeta(&o.ObjectMeta)}
+	case *policyv1.PodDisruptionBudget:
+		object = &policyv1.PodDisruptionBudget{ObjectMeta: plainMeta(&o.ObjectMeta), Spec: o.Spec}
 	}
 	raw, err := plainJSON(object, item.APIVersion, item.Kind)
 	if err != nil {
@@ -360,6 +363,9 @@ func plainPod(p *v1.Pod) *v1.Pod {
 		if c.Type == v1.PodScheduled && c.Status != v1.ConditionTrue {
 			out.Status.Conditions = append(out.Status.Conditions, v1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 		}
+	}
+	if p.Spec.NodeName != "" {
+		out.Status.Conditions = append(out.Status.Conditions, notReady(&p.Status)...)
 	}
 	return out
 }

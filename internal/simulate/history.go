@@ -137,6 +137,13 @@ func (h *history) removed(name string) {
 	}
 }
 
+// kept records that a node is not deleted after all.
+func (h *history) kept(name string) {
+	if n := h.nodes[name]; n != nil {
+		n.report.Removed = nil
+	}
+}
+
 func since(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
 // observe records the state of the cloud, the nodes and the pods at this instant.
@@ -242,7 +249,7 @@ func (n *nodeLife) becomes(ready bool, now time.Duration) {
 	switch {
 	case ready && r.Ready == nil:
 		r.Ready = since(now)
-	case ready && len(r.Unready) > 0:
+	case ready && len(r.Unready) > 0 && r.Unready[len(r.Unready)-1].To == nil:
 		r.Unready[len(r.Unready)-1].To = since(now)
 	case !ready && r.Removed == nil:
 		r.Unready = append(r.Unready, v1alpha1.Span{From: metav1.Duration{Duration: now}})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // moment is what a look at the simulation itself shows.
@@ -29,7 +30,7 @@ func look(t *rapid.T, s *simulation) moment {
 		case p.node == nil:
 			m.pending++
 			continue
-		case !p.node.ready:
+		case !p.node.ready && (!p.node.leaving || !template.IsReady(p.node.object)): // pods run while their node is drained
 			m.stranded++
 			continue
 		}

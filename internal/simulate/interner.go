@@ -49,9 +49,21 @@ func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
 	}
 	if node == "" { // the condition set by the scheduler
 		out.Status.NominatedNodeName, out.Status.Conditions = status.NominatedNodeName, status.Conditions
+	} else {
+		out.Status.Conditions = notReady(&status)
 	}
 	out.Spec.NodeName = node
 	return out
+}
+
+// notReady is the condition of a pod that is not ready; budgets count the others.
+func notReady(status *v1.PodStatus) []v1.PodCondition {
+	for _, c := range status.Conditions {
+		if c.Type == v1.PodReady && c.Status != v1.ConditionTrue {
+			return []v1.PodCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return nil
 }
 
 func (i *interner) sharedSpec(spec *v1.PodSpec) *v1.PodSpec {

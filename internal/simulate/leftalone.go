@@ -43,13 +43,15 @@ func (c *cluster) schedulable() []*pod {
 	return c.those((*pod).mayBeBound)
 }
 
-// helped are the pending pods that nodes are ordered for, in order of arrival, and those of buffers.
+// helped are the pending pods that nodes are ordered for, in order of arrival, those of buffers, and
+// those that still have to leave their node.
 func (c *cluster) helped() []*pod {
 	helped := c.those(func(p *pod) bool { return p.why == "" })
-	if len(c.buffers) == 0 {
+	moving := c.moving()
+	if len(c.buffers)+len(moving) == 0 {
 		return helped
 	}
-	return slices.Concat(append([][]*pod{helped}, c.buffers...)...)
+	return slices.Concat(append([][]*pod{helped, moving}, c.buffers...)...)
 }
 
 func (c *cluster) those(wanted func(*pod) bool) []*pod {

@@ -81,6 +81,7 @@ type loader struct {
 	daemons    template.DaemonSetFinder
 	targets    targets
 	buffers    bufferObjects
+	budgets    budgetObjects
 }
 
 func (l *loader) add(errs ...*field.Error) {
@@ -111,6 +112,7 @@ func (l *loader) load() (*Setup, error) {
 	}
 	l.readSpreads()
 	l.readBuffers()
+	l.setup.Budgets = l.budgets.all()
 	l.prioritize()
 	l.add(validateReferences(s, l.known())...)
 	l.checkPolicies()

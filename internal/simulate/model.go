@@ -52,6 +52,8 @@ type model struct {
 	sidecar *steersman // nil but for Sidecar
 
 	annotated map[string]annotated // by zone
+	counted   map[string]int       // pods by controller, in round countedAt
+	countedAt int
 }
 
 func newModel(s *simulation) (*model, error) {
@@ -96,7 +98,12 @@ func (m *model) options() (autoscaler.Options, error) {
 		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.DisableSpreadSplit, MaxBalanceDeferral: o.MaxBalanceDeferral}
 	}
 	out.Before135, out.Before136 = setup.before(v135), setup.before(v136)
-	out.Removal, out.Checker = setup.ScaleDown, m.s.checker
+	out.Checker = m.s.checker
+	if setup.ScaleDown != nil {
+		down := *setup.ScaleDown
+		down.Replicas = m.replicas
+		out.Removal = &down
+	}
 	return out, nil
 }
 

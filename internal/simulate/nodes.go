@@ -202,6 +202,8 @@ func (s *simulation) syncNodes() error {
 		}
 		ready := takesPods(object) && !n.leaving
 		switch {
+		case n.leaving:
+			s.follow(n, template.IsReady(object))
 		case ready && !n.ready:
 			up.add(n.group)
 			n.upSince = now

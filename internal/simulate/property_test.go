@@ -10,8 +10,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"pgregory.net/rapid"
 
@@ -42,7 +44,28 @@ func world(t *rapid.T) *Setup {
 	drawQuota(t, s)
 	drawFaults(t, s)
 	drawScaleDown(t, s)
+	drawBudgets(t, s)
 	return s
+}
+
+func drawBudgets(t *rapid.T, s *Setup) {
+	for i := range rapid.IntRange(0, 2).Draw(t, "budgets") {
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: fmt.Sprintf("b%d", i)}}
+		b.Spec.Selector = &metav1.LabelSelector{}
+		if rapid.Bool().Draw(t, "of one workload") {
+			b.Spec.Selector.MatchLabels = map[string]string{"app": "w0"}
+		}
+		bound := intstr.FromInt32(rapid.Int32Range(0, 5).Draw(t, "bound"))
+		if rapid.Bool().Draw(t, "percentage") {
+			bound = intstr.FromString(fmt.Sprintf("%d%%", 20*bound.IntVal))
+		}
+		if rapid.Bool().Draw(t, "minimum") {
+			b.Spec.MinAvailable = &bound
+		} else {
+			b.Spec.MaxUnavailable = &bound
+		}
+		s.Budgets = append(s.Budgets, b)
+	}
 }
 
 func drawScaleDown(t *rapid.T, s *Setup) {

@@ -29,7 +29,7 @@ func (s *simulation) book(at time.Duration, down *autoscaler.ScaleDown) {
 			n.unneeded = o.Outcome.Unneeded()
 		}
 	}
-	s.narrateScaleDown(at, down, s.takeMoved())
+	s.narrateScaleDown(at, down)
 	s.ledger.bookScaleDown(down)
 	if len(down.Attempts) > 0 {
 		s.stirred = true
@@ -39,27 +39,18 @@ func (s *simulation) book(at time.Duration, down *autoscaler.ScaleDown) {
 	}
 }
 
-// takeMoved is how many pods have lost their nodes to scale-down since it was last called.
-func (s *simulation) takeMoved() int {
-	moved := s.moved
-	s.moved = 0
-	return moved
-}
-
-// retire cordons a node that is being removed and makes its pods pending again.
+// retire cordons a node that is being removed.
 func (s *simulation) retire(n *node) {
-	n.leaving, n.ready, n.downSince = true, false, time.Time{}
+	n.leaving, n.ready = true, false
 	s.history.removed(n.object.Name)
 	n.object = toBeDeleted(n.object)
-	moved := s.cluster.evictFrom(n, anyPod)
 	s.cluster.changed(n)
-	s.reshuffle = s.reshuffle || moved > 0
-	s.moved += moved
 }
 
 // keep takes back that a node is being removed.
 func (s *simulation) keep(n *node) {
 	n.leaving = false
+	s.history.kept(n.object.Name)
 	n.object = s.setup.registered(n.cloud)
 	n.ready, n.downSince = takesPods(n.object), deadSince(n.object)
 	s.cluster.changed(n)
@@ -78,12 +69,16 @@ func toBeDeleted(n *v1.Node) *v1.Node {
 
 // narrateScaleDown reports which groups shrank and why, what the cloud refused, and which groups
 // wait.
-func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDown, moved int) {
+func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDown) {
 	var shrunk []v1alpha1.GroupChange
-	nodes, byGroup := 0, map[string]int{}
+	nodes, moved, byGroup := 0, 0, map[string]int{}
 	for _, a := range down.Attempts {
 		byGroup[a.Group] += a.Shrank
 		nodes += a.Shrank
+		for _, name := range a.Nodes[:a.Shrank] {
+			moved += s.moved[name]
+			delete(s.moved, name)
+		}
 	}
 	for _, group := range slices.Sorted(maps.Keys(byGroup)) {
 		if n := byGroup[group]; n > 0 {
@@ -101,6 +96,10 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDo
 		}
 		row := s.timeline.add(at, v1alpha1.RowScaleDown, "%s (%s)", few(arrows), strings.Join(why, "; "))
 		row.Groups, row.Nodes, row.Pods = shrunk, nodes, moved
+	}
+	for _, d := range down.Drains {
+		row := s.timeline.onceOf(at, v1alpha1.RowWaiting, d.Node, fmt.Sprintf("%s of %s is drained as budgets allow: %s", d.Node, d.Group, d.Held))
+		row.Reason, row.Groups = d.Held, []v1alpha1.GroupChange{{Name: d.Group}}
 	}
 	for _, a := range down.Attempts {
 		if a.Err != nil {

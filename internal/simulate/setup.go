@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -68,6 +69,8 @@ type Setup struct {
 	Workloads         []Workload
 	// Buffers are CapacityBuffers.
 	Buffers []Buffer
+	// Budgets are the PodDisruptionBudgets; their status is not read.
+	Budgets []*policyv1.PodDisruptionBudget
 	// Spreads are WorkloadSpreads, each over one of Workloads.
 	Spreads []Spread
 	// Storage are the claims, volumes, classes and objects of storage drivers that

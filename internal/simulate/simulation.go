@@ -65,11 +65,11 @@ type simulation struct {
 	history  *history
 	faults   faults
 
-	nextStep  []int // per workload, the first of its steps that is still to come
-	lastName  []int // per workload, the number in its youngest pod's name
-	moved     int   // pods that have lost their nodes to scale-down
-	stirred   bool  // something happened that a round has not seen yet
-	reshuffle bool  // the scheduler may be able to bind more than before
+	nextStep  []int          // per workload, the first of its steps that is still to come
+	lastName  []int          // per workload, the number in its youngest pod's name
+	moved     map[string]int // pods evicted by scale-down, by node, until this is gone
+	stirred   bool           // something happened that a round has not seen yet
+	reshuffle bool           // the scheduler may be able to bind more than before
 	nextScan  time.Time
 	wakeups   []time.Time // when a round may decide otherwise without any event
 	rounds    int
@@ -123,11 +123,13 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		daemons:  newDaemonController(checker, setup),
 		volumes:  newVolumeController(checker, setup),
 		groupOf:  map[string]string{},
+		moved:    map[string]int{},
 		nextStep: make([]int, len(setup.Workloads)),
 		lastName: make([]int, len(setup.Workloads)),
 		nextScan: clock.Now(),
 		wakeups:  shiftEdges(setup.Shifts),
 	}
+	s.cluster.budgets = newBudgets(setup.Budgets)
 	s.cluster.aside.filter = setup.LeftAlone
 	s.cluster.buffers = make([][]*pod, len(setup.Buffers))
 	for i := range setup.Workloads {

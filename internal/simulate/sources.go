@@ -94,6 +94,7 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 			l.storage.take(item.Object)
 			l.targets.take(item.Object)
 			l.buffers.take(item.Object)
+			l.budgets.take(item.Object)
 			if object, ok := item.Object.(T); ok {
 				found++
 				each(object)

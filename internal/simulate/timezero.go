@@ -25,6 +25,11 @@ func (s *Setup) startAtNewest() {
 			at.Time = at.Add(by)
 		}
 	})
+	for _, p := range s.Pods { // those that are being deleted will be gone in the future
+		if at := p.DeletionTimestamp; at != nil {
+			at.Time = at.Add(by)
+		}
+	}
 }
 
 // eachTime calls f for all times that nodes and pods of files tell.

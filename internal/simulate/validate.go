@@ -154,6 +154,9 @@ func (c *checker) scaleDown(o *v1alpha1.ScaleDownOptions, at *field.Path) {
 	c.duration(at.Child("scaleDownUnreadyTime"), o.ScaleDownUnreadyTime)
 	c.duration(at.Child("scaleDownDelayAfterAdd"), o.ScaleDownDelayAfterAdd)
 	c.duration(at.Child("maxBalanceDeferral"), o.MaxBalanceDeferral)
+	c.duration(at.Child("blockingSystemPodDistruptionTimeout"), o.BlockingSystemPodDistruptionTimeout)
+	c.duration(at.Child("maxPodEvictionTime"), o.MaxPodEvictionTime)
+	c.notNegative(at.Child("minReplicaCount"), int64(o.MinReplicaCount))
 	if threshold := o.ScaleDownUtilizationThreshold.String(); threshold != "" {
 		if _, err := parseThreshold(threshold); err != nil {
 			c.add(invalid(at.Child("scaleDownUtilizationThreshold"), threshold, err))

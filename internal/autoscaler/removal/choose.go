@@ -25,11 +25,16 @@ func (p *planner) choose() error {
 }
 
 // prefer puts the nodes that may go in order: those without pods to move first,
-// then those that have not been needed for longest, then as they were tried.
+// those that are risky last, then those that have not been needed for longest, then as they were tried.
 func (p *planner) prefer() {
 	slices.SortStableFunc(p.due, func(a, b int) int {
-		return cmp.Or(first(!p.outcome[a].Drain, !p.outcome[b].Drain), p.outcome[a].UnneededSince.Compare(p.outcome[b].UnneededSince))
+		return cmp.Or(p.easier(a, b), p.outcome[a].UnneededSince.Compare(p.outcome[b].UnneededSince))
 	})
+}
+
+// easier compares nodes by what their pods take: none to move, some, or more than budgets let go at once.
+func (p *planner) easier(a, b int) int {
+	return cmp.Or(first(!p.outcome[a].Drain, !p.outcome[b].Drain), first(!p.risky[a], !p.risky[b]))
 }
 
 // pick chooses within the limits and says of the others why they wait.
@@ -84,12 +89,12 @@ func (p *planner) selected(limit, drains int) []int {
 const tooManyLeave = "as many nodes as may leave at one time do"
 
 // pickAny chooses as Cluster Autoscaler does: nodes without pods to move first,
-// else in an order left to chance, which is drawn anew in every round; nodes of
-// one group go together.
+// risky ones last, else in an order left to chance, which is drawn anew in every
+// round; nodes of one group go together.
 func (p *planner) pickAny(limit, drains int) []int {
 	lots := p.lots(p.due, p.world.Now.UnixNano())
 	slices.SortFunc(p.due, func(a, b int) int {
-		return cmp.Or(first(!p.outcome[a].Drain, !p.outcome[b].Drain), cmp.Compare(lots[a], lots[b]), cmp.Compare(a, b))
+		return cmp.Or(p.easier(a, b), cmp.Compare(lots[a], lots[b]), cmp.Compare(a, b))
 	})
 	sizes, turn := map[string]int{}, map[string]int{}
 	var free []int

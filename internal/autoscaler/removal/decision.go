@@ -22,6 +22,8 @@ const (
 	WaitsForLevel Outcome = "WaitsForLevel"
 	// WaitsForLimit nodes may go once others are gone.
 	WaitsForLimit Outcome = "WaitsForLimit"
+	// WaitsForPod nodes may go once a pod has completed.
+	WaitsForPod Outcome = "WaitsForPod"
 	// HeldByMin nodes are needed by nobody but their group's minimum.
 	HeldByMin Outcome = "HeldByMin"
 
@@ -43,7 +45,7 @@ const (
 // unneeded are the outcomes of nodes that nobody needs.
 var unneeded = map[Outcome]bool{
 	NodeGoes: true, NodeRefused: true, WaitsForTime: true, WaitsForCoolDown: true,
-	WaitsForLevel: true, WaitsForLimit: true, HeldByMin: true,
+	WaitsForLevel: true, WaitsForLimit: true, WaitsForPod: true, HeldByMin: true,
 }
 
 // Unneeded reports whether nobody needs a node with this outcome.

@@ -13,13 +13,14 @@
 // Of Cluster Autoscaler these rules hold: thresholds and times per group,
 // utilisation as the greater of cpu and memory requests, unready nodes after
 // their own time, nodes marked as not to be scaled down, pods that are not
-// replicated, of the system, with local storage or marked as not safe to evict,
+// replicated, of the system, with local storage, of too few replicas or marked
+// as not safe to evict, budgets that all nodes found not to be needed share,
 // cool-downs for the whole cluster, and the two limits of parallelism.
 //
-// These do not: pod disruption budgets, GPU thresholds and device claims,
-// minimum replica counts and resource minimums of the whole cluster; a pod that
-// is safe to evict on completion keeps its node, and one of the system does so
-// forever. Groups that are all or nothing are never touched. What only saves
+// These do not: GPU thresholds and device claims, and resource minimums of the
+// whole cluster. Every pod has the controller that it names, and a pod that moved
+// in thought from one candidate to another no longer counts for budgets there.
+// Groups that are all or nothing are never touched. What only saves
 // time is left out: every candidate is tried in every loop.
 //
 // Plan is pure: values in, a Decision with reasons out. The package must not

@@ -18,9 +18,7 @@ type facts struct {
 	// busy is what inUse answered for the settings in busyFor.
 	busy    string
 	busyFor *settings
-	// movable, blocked and reason are what Options.movable answers.
-	movable         []*v1.Pod
-	blocked, reason string
+	drain
 }
 
 // settings are those of a group that inUse looks at.
@@ -30,13 +28,14 @@ type settings struct {
 }
 
 // Memory keeps facts, by the node objects they are about. As long as the list of a
-// node's pods is the same, so are the pods.
+// node's pods is the same, so are the pods. Options and budgets, but for what these allow, are always
+// the same.
 type Memory map[*v1.Node]*facts
 
 // of returns the facts of a node.
-func (m Memory) of(n *Node, opts *Options) *facts {
+func (m Memory) of(n *Node, w *World, opts *Options) *facts {
 	f := m[n.Node.Node]
-	if f != nil && len(f.pods) == len(n.Pods) && (len(n.Pods) == 0 || &f.pods[0] == &n.Pods[0]) {
+	if f != nil && (f.until.IsZero() || w.Now.Before(f.until)) && len(f.pods) == len(n.Pods) && (len(n.Pods) == 0 || &f.pods[0] == &n.Pods[0]) {
 		return f
 	}
 	f = &facts{pods: n.Pods}
@@ -49,7 +48,7 @@ func (m Memory) of(n *Node, opts *Options) *facts {
 			f.used = f.used.Plus(1, expander.RequestsOf(pod))
 		}
 	}
-	f.movable, f.blocked, f.reason = opts.movable(n)
+	f.drain = w.drainOf(n, opts)
 	m[n.Node.Node] = f
 	return f
 }

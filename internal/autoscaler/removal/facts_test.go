@@ -3,6 +3,7 @@ package removal
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -53,10 +54,14 @@ func copied(w *World) *World {
 	return &c
 }
 
-// change lets a pod leave, a pod move, a node come, go or say something else, or the
+// change lets time pass, budgets allow more or less, a pod leave, a pod move, a node come, go or say something else, or the
 // settings of a group change.
 func change(t *rapid.T, w *World) {
-	w.Nodes, w.Groups = slices.Clone(w.Nodes), slices.Clone(w.Groups)
+	w.Nodes, w.Groups, w.Budgets = slices.Clone(w.Nodes), slices.Clone(w.Groups), slices.Clone(w.Budgets)
+	w.Now = w.Now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "minutes later")) * time.Minute)
+	for i := range w.Budgets {
+		w.Budgets[i].Allowed = rapid.IntRange(0, 4).Draw(t, "allowed")
+	}
 	if len(w.Nodes) == 0 {
 		return
 	}

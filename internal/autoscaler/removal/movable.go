@@ -3,6 +3,7 @@ package removal
 import (
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,50 +21,107 @@ const (
 // replicating are the kinds of controllers that make a pod anew.
 var replicating = []string{"ReplicaSet", "StatefulSet", "Job", "ReplicationController"}
 
-// movable returns the pods that have to move when the node goes. Where one of
-// them may not, it returns which and why instead.
-func (o *Options) movable(n *Node) (pods []*v1.Pod, blocked, reason string) {
+// drain is what the rules about single pods say of a node.
+type drain struct {
+	movable         []*v1.Pod // that have to move when the node goes
+	budgeted        []budgeted
+	completing      *v1.Pod   // one that is to complete first; nil: there is none
+	blocked, reason string    // the pod that keeps the node, and why
+	until           time.Time // when the rules may say otherwise; zero: not by time alone
+}
+
+// drainOf applies the rules in Cluster Autoscaler's order.
+func (w *World) drainOf(n *Node, o *Options) drain {
 	if n.Node.Node.Annotations[scaleDownDisabled] == "true" {
-		return nil, "", "marked " + scaleDownDisabled
+		return drain{reason: "marked " + scaleDownDisabled}
 	}
+	var d drain
 	for _, pod := range n.Pods {
-		if template.RunsOnEveryNode(pod) || isFinished(pod) {
+		if template.RunsOnEveryNode(pod) || isFinished(pod) || d.stuck(pod, w.Now) {
 			continue
 		}
-		if reason := o.keeps(pod); reason != "" {
-			return nil, pod.Namespace + "/" + pod.Name, "has a pod that " + reason
+		by := w.budgetsOf(pod)
+		reason, free := o.keeps(pod, len(by) > 0, &d, w.Now)
+		switch {
+		case reason != "":
+			return drain{blocked: pod.Namespace + "/" + pod.Name, reason: "has a pod that " + reason, until: d.until}
+		case !free && pod.Annotations[safeToEvict] == "on-completion":
+			d.completing = pod
+			continue
+		case len(by) > 0:
+			d.budgeted = append(d.budgeted, budgeted{pod, by, free})
 		}
-		pods = append(pods, pod)
+		d.movable = append(d.movable, pod)
 	}
-	return pods, "", ""
+	return d
+}
+
+// stuckAfter is how long a pod has ended beyond its grace period if nobody waits for it any more.
+const stuckAfter = 30 * time.Second
+
+// stuck reports whether a pod has been ending for so long that it counts as gone.
+func (d *drain) stuck(pod *v1.Pod, now time.Time) bool {
+	if pod.DeletionTimestamp == nil {
+		return false
+	}
+	grace := int64(v1.DefaultTerminationGracePeriodSeconds)
+	if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
+		grace = *own
+	}
+	return d.passed(pod.DeletionTimestamp.Add(time.Duration(grace)*time.Second+stuckAfter), now)
+}
+
+// passed reports whether now is after an instant. One to come limits for how long d holds.
+func (d *drain) passed(at, now time.Time) bool {
+	if now.After(at) {
+		return true
+	}
+	if after := at.Add(1); d.until.IsZero() || after.Before(d.until) {
+		d.until = after
+	}
+	return false
 }
 
 func isFinished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// keeps reports why a pod keeps its node; empty where it does not.
-func (o *Options) keeps(pod *v1.Pod) string {
-	safe := pod.Annotations[safeToEvict]
-	if safe == "true" {
-		return ""
-	}
-	owner := metav1.GetControllerOfNoCopy(pod)
+// keeps reports why a pod keeps its node; empty where it does not. A free pod moves whatever its
+// budgets say.
+func (o *Options) keeps(pod *v1.Pod, hasBudget bool, d *drain, now time.Time) (reason string, free bool) {
+	safe, owner := pod.Annotations[safeToEvict], metav1.GetControllerOfNoCopy(pod)
 	switch {
+	case o.tooFew(pod, owner, d, now):
+		return "has too few replicas", false
+	case safe == "true":
+		return "", true
 	case safe == "on-completion":
-		return "is to complete first"
+		return "", false
 	case owner == nil:
-		return "has no controller"
+		return "has no controller", false
 	case !o.AllowCustomControllers && !slices.Contains(replicating, owner.Kind):
-		return "has a controller of kind " + owner.Kind
-	case !o.AllowSystemPods && pod.Namespace == metav1.NamespaceSystem:
-		return "belongs to the system"
+		return "has a controller of kind " + owner.Kind, false
+	case !o.AllowSystemPods && pod.Namespace == metav1.NamespaceSystem && !hasBudget:
+		created := pod.CreationTimestamp
+		if !created.IsZero() && d.passed(created.Add(given(o.SystemPodTimeout, DefaultSystemPodTimeout)), now) {
+			return "", true
+		}
+		return "belongs to the system", false
 	case safe == "false":
-		return "is not safe to evict"
+		return "is not safe to evict", false
 	case !o.AllowLocalStorage && keepsData(pod):
-		return "has local storage"
+		return "has local storage", false
 	}
-	return ""
+	return "", false
+}
+
+// tooFew reports whether a pod has fewer replicas than those of its controller that may be moved.
+func (o *Options) tooFew(pod *v1.Pod, owner *metav1.OwnerReference, d *drain, now time.Time) bool {
+	if o.MinReplicas == 0 || o.Replicas == nil || o.AllowCustomControllers || owner == nil || owner.Kind != "ReplicaSet" && owner.Kind != "ReplicationController" {
+		return false
+	}
+	d.until = now // replicas may change at any time
+	return o.Replicas(pod) < o.MinReplicas
 }
 
 // keepsData reports whether the pod has data on the node that would be lost.

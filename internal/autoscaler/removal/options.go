@@ -18,6 +18,8 @@ const (
 	DefaultUnreadyTime          = 20 * time.Minute
 	DefaultDelayAfterAdd        = 10 * time.Minute
 	DefaultDelayAfterFailure    = 3 * time.Minute
+	DefaultSystemPodTimeout     = time.Hour
+	DefaultPodEvictionTime      = 2 * time.Minute
 	DefaultUtilizationThreshold = Whole / 2
 	DefaultMaxParallelism       = 10
 	DefaultMaxDrainParallelism  = 1
@@ -44,6 +46,15 @@ type Options struct {
 	// Nodes with these pods stay, unless they are allowed to go: pods of the
 	// system, with local storage, of controllers that are not Kubernetes' own.
 	AllowSystemPods, AllowLocalStorage, AllowCustomControllers bool
+	// SystemPodTimeout is the age from which on a pod of the system without a budget may move.
+	SystemPodTimeout *time.Duration
+	// MinReplicas is how many replicas a ReplicaSet or ReplicationController must have for its pods
+	// to be moved, and Replicas how many that of a pod has; it may be nil.
+	MinReplicas int
+	Replicas    func(*v1.Pod) int
+	// PodEvictionTime is how long it is tried to evict the pods of a node whose budgets do not let
+	// them go.
+	PodEvictionTime *time.Duration
 	// Seed varies what is arbitrary.
 	Seed uint64
 	// Order puts the nodes to try in order (ScaleDownNodeProcessor); nil leaves the
@@ -75,7 +86,7 @@ func (o *Options) Validate() error {
 		value *time.Duration
 	}{
 		{"unneededTime", o.UnneededTime}, {"unreadyTime", o.UnreadyTime},
-		{"delayAfterAdd", o.DelayAfterAdd},
+		{"delayAfterAdd", o.DelayAfterAdd}, {"systemPodTimeout", o.SystemPodTimeout}, {"podEvictionTime", o.PodEvictionTime},
 	} {
 		if d.value != nil && *d.value < 0 {
 			return apportion.Invalid(d.name, *d.value, "must not be negative")
@@ -84,7 +95,7 @@ func (o *Options) Validate() error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"maxParallelism", o.MaxParallelism}, {"maxDrainParallelism", o.MaxDrainParallelism}} {
+	}{{"maxParallelism", o.MaxParallelism}, {"maxDrainParallelism", o.MaxDrainParallelism}, {"minReplicas", o.MinReplicas}} {
 		if n.value < 0 || n.value > math.MaxInt32 {
 			return apportion.Invalid(n.name, n.value, fmt.Sprintf("must be 0 to %d", math.MaxInt32))
 		}
@@ -97,6 +108,11 @@ func (o *Options) Validate() error {
 
 // CoolDown is how long no node goes after the cluster has grown.
 func (o *Options) CoolDown() time.Duration { return given(o.DelayAfterAdd, DefaultDelayAfterAdd) }
+
+// EvictionTime is how long it is tried to evict the pods of a node.
+func (o *Options) EvictionTime() time.Duration {
+	return given(o.PodEvictionTime, DefaultPodEvictionTime)
+}
 
 // Settings are the defaults of what groups may have of their own.
 func (o *Options) Settings() cloudprovider.GroupOptions {

@@ -48,6 +48,9 @@ type planner struct {
 	groups     map[string]*Group
 	outcome    []*NodeOutcome // of each node, nil for those of no group
 	candidates []int          // in the order in which they are tried
+	drains     []*drain       // of each candidate
+	allowed    []int          // what each budget still allows
+	risky      map[int]bool   // nodes whose pods the budgets do not let go all at once
 	pods       pods
 	due        []int // unneeded nodes that may go, the preferred first
 }
@@ -56,7 +59,10 @@ func newPlanner(w *World, checker *predicates.Checker, opts Options) *planner {
 	p := &planner{
 		world: w, checker: checker, opts: opts, known: Memory{},
 		groups:  make(map[string]*Group, len(w.Groups)),
-		outcome: make([]*NodeOutcome, len(w.Nodes)),
+		outcome: make([]*NodeOutcome, len(w.Nodes)), drains: make([]*drain, len(w.Nodes)), risky: map[int]bool{},
+	}
+	for i := range w.Budgets {
+		p.allowed = append(p.allowed, w.Budgets[i].Allowed)
 	}
 	for i := range w.Groups {
 		p.groups[w.Groups[i].ID] = &w.Groups[i]
@@ -79,12 +85,13 @@ func (p *planner) findCandidates() error {
 		if o.Outcome, o.Reason = p.ruledOut(n); o.Outcome != "" {
 			continue
 		}
-		f := p.known.of(n, &p.opts)
+		f := p.known.of(n, p.world, &p.opts)
 		if f.reason != "" {
 			o.Outcome, o.Reason, o.Pod = NodeBlocked, f.reason, f.blocked
+			p.wakeAt(f.until)
 			continue
 		}
-		p.pods.toMove[i], o.Drain = f.movable, len(f.movable) > 0
+		p.drains[i], p.pods.toMove[i], o.Drain = &f.drain, f.movable, len(f.movable) > 0
 		p.candidates = append(p.candidates, i)
 	}
 	return nil
@@ -105,7 +112,7 @@ func (p *planner) ruledOut(n *Node) (Outcome, string) {
 	case g.Target <= g.Min:
 		return NodeFixed, fmt.Sprintf("its group is at its minimum of %d", g.Min)
 	}
-	if reason := p.known.of(n, &p.opts).inUse(n, g); reason != "" {
+	if reason := p.known.of(n, p.world, &p.opts).inUse(n, g); reason != "" {
 		return NodeInUse, reason
 	}
 	return "", ""
@@ -125,6 +132,9 @@ func (p *planner) tryRemovals() error {
 	}
 	for _, i := range p.candidates {
 		o := p.outcome[i]
+		if !p.withinBudget(i) {
+			continue
+		}
 		gone, err := w.remove(i)
 		if err != nil {
 			return err
@@ -133,6 +143,7 @@ func (p *planner) tryRemovals() error {
 			o.Outcome, o.Reason = NodeNeeded, "its pods fit on no other node"
 			continue
 		}
+		p.spend(i)
 		o.UnneededSince = p.world.Nodes[i].UnneededSince
 		if o.UnneededSince.IsZero() {
 			o.UnneededSince = p.world.Now
@@ -180,6 +191,9 @@ func (p *planner) await(i int) {
 	case now.Before(p.world.CoolingUntil):
 		o.Outcome, o.Reason = WaitsForCoolDown, p.world.Cooling
 		p.wakeAt(p.world.CoolingUntil)
+	case p.drains[i].completing != nil:
+		pod := p.drains[i].completing
+		o.Outcome, o.Reason, o.Pod = WaitsForPod, "has a pod that is to complete first", pod.Namespace+"/"+pod.Name
 	default:
 		o.Reason = state
 		p.due = append(p.due, i)

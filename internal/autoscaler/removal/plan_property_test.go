@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"pgregory.net/rapid"
 
@@ -66,7 +67,7 @@ func TestPlanKeepsMinimumsAndLimits(t *testing.T) {
 		}
 		for _, n := range goers(p.world, &d) {
 			leaving++
-			if pods, _, _ := p.opts.movable(n); len(pods) > 0 {
+			if d := p.world.drainOf(n, &p.opts); len(d.movable) > 0 {
 				drains++
 				if most := max(1, p.opts.MaxDrainParallelism); drains > most {
 					t.Fatalf("%d drains, at most %d", drains, most)
@@ -104,7 +105,7 @@ func TestPlanRemovesOnlyWhatMayGo(t *testing.T) {
 				cpu += requests.Cpu().MilliValue()
 				owner := metav1.GetControllerOf(pod)
 				daemon := owner != nil && owner.Kind == "DaemonSet"
-				if !daemon && (owner == nil || pod.Annotations[safeToEvict] == "false" || pod.Namespace == "kube-system" || len(pod.Spec.Volumes) > 0) {
+				if !daemon && (owner == nil || pod.Annotations[safeToEvict] == "false" || pod.Namespace == "kube-system" && len(p.world.budgetsOf(pod)) == 0 || len(pod.Spec.Volumes) > 0) {
 					t.Fatalf("%s goes with pod %s", object.Name, pod.Name)
 				}
 			}
@@ -204,8 +205,9 @@ func TestRemovalsMatchOracle(t *testing.T) {
 		}
 		want := newOracle(p).unneeded(t)
 		for _, i := range p.candidates {
-			if got := p.outcome[i].Outcome != NodeNeeded; got != want[i] {
-				t.Fatalf("%s: unneeded %t, the oracle says %t", p.outcome[i].Node, got, want[i])
+			o := p.outcome[i].Outcome
+			if got := o != NodeNeeded && o != NodeBlocked; got != want[i] {
+				t.Fatalf("%s: %s, the oracle says that it is unneeded: %t", p.outcome[i].Node, o, want[i])
 			}
 		}
 	})
@@ -236,19 +238,46 @@ func newOracle(p *planner) *oracle {
 
 func (o *oracle) unneeded(t *rapid.T) map[int]bool {
 	o.settle(t, o.nodes, o.moves, o.world.Pending)
-	result := map[int]bool{}
+	result, allowed := map[int]bool{}, map[int]int{}
+	for b, budget := range o.world.Budgets {
+		allowed[b] = budget.Allowed
+	}
 	for _, i := range o.candidates {
+		selected, exhausted := o.selected(i), false
+		for b, n := range selected {
+			exhausted = exhausted || n > 0 && allowed[b] < 1
+		}
+		if exhausted {
+			continue
+		}
 		nodes, moves := maps.Clone(o.nodes), maps.Clone(o.moves)
 		shut := o.shut[i]
 		o.shut[i] = true
 		nodes[i] = departed(nodes[i])
 		if result[i] = o.settle(t, nodes, moves, moves[i]); result[i] {
 			o.nodes, o.moves = nodes, moves
+			for b, n := range selected {
+				allowed[b] -= n
+			}
 		} else {
 			o.shut[i] = shut
 		}
 	}
 	return result
+}
+
+// selected counts the pods of a node that move under each budget.
+func (o *oracle) selected(i int) map[int]int {
+	counts := map[int]int{}
+	for _, pod := range o.world.Nodes[i].Pods {
+		owner := metav1.GetControllerOf(pod)
+		for b, budget := range o.world.Budgets {
+			if owner != nil && owner.Kind != "DaemonSet" && budget.Namespace == pod.Namespace && budget.Selector.Matches(labels.Set(pod.Labels)) {
+				counts[b]++
+			}
+		}
+	}
+	return counts
 }
 
 // settle places pods one by one, in the rank of their kinds, and reports whether all

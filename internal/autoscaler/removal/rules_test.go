@@ -2,11 +2,14 @@ package removal
 
 import (
 	"math/big"
+	"slices"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
 	"github.com/evenkeel/evenkeel/predicates"
@@ -20,12 +23,34 @@ func TestPodsThatKeepTheirNode(t *testing.T) {
 	annotate := func(key, value string) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Annotations = map[string]string{key: value} }
 	}
+	system := func(age time.Duration) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Namespace, p.CreationTimestamp = metav1.NamespaceSystem, metav1.NewTime(start.Add(-age))
+		}
+	}
+	ending := func(since time.Duration) func(*v1.Pod) {
+		return func(p *v1.Pod) { at := metav1.NewTime(start.Add(-since)); p.DeletionTimestamp = &at }
+	}
+	both := func(changes ...func(*v1.Pod)) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			for _, change := range changes {
+				change(p)
+			}
+		}
+	}
+	web := labels.SelectorFromSet(labels.Set{"app": "web"})
+	few := Options{MinReplicas: 3, Replicas: func(*v1.Pod) int { return 2 }}
 	volumes := func(v ...v1.Volume) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.Volumes = v } }
 	for name, c := range map[string]struct {
-		change func(*v1.Pod)
-		opts   Options
-		want   string // empty: it moves
-		stays  bool   // it neither moves nor keeps the node
+		change  func(*v1.Pod)
+		opts    Options
+		budgets []Budget
+		want    string        // empty: it moves
+		stays   bool          // it neither moves nor keeps the node
+		waits   bool          // the node goes once it has completed
+		free    bool          // whatever its budgets say
+		holds   time.Duration // how long the answer does; 0 is forever
+		once    bool          // it does not
 	}{
 		"a replica":                  {change: func(*v1.Pod) {}},
 		"a stateful one":             {change: owner("StatefulSet")},
@@ -34,13 +59,25 @@ func TestPodsThatKeepTheirNode(t *testing.T) {
 		"a static one":               {change: annotate(v1.MirrorPodAnnotationKey, "x"), stays: true},
 		"finished":                   {change: func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }, stays: true},
 		"bare":                       {change: func(p *v1.Pod) { p.OwnerReferences = nil }, want: "has a pod that has no controller"},
+		"bare, to complete":          {change: both(func(p *v1.Pod) { p.OwnerReferences = nil }, annotate(safeToEvict, "on-completion")), stays: true, waits: true},
 		"bare and safe":              {change: func(p *v1.Pod) { p.OwnerReferences = nil; annotate(safeToEvict, "true")(p) }},
 		"of a custom controller":     {change: owner("GameServer"), want: "has a pod that has a controller of kind GameServer"},
 		"of an allowed one":          {change: owner("GameServer"), opts: Options{AllowCustomControllers: true}},
 		"of the system":              {change: func(p *v1.Pod) { p.Namespace = metav1.NamespaceSystem }, want: "has a pod that belongs to the system"},
 		"of the system, allowed":     {change: func(p *v1.Pod) { p.Namespace = metav1.NamespaceSystem }, opts: Options{AllowSystemPods: true}},
+		"of the system, young":       {change: system(time.Hour), want: "has a pod that belongs to the system", holds: 1},
+		"of the system, old":         {change: both(system(time.Hour+1), volumes(onDisk)), free: true},
+		"of the system, with budget": {change: system(0), budgets: []Budget{{Namespace: metav1.NamespaceSystem, Selector: web}}},
+		"with a budget":              {change: func(*v1.Pod) {}, budgets: []Budget{{Namespace: "default", Selector: web}, {Namespace: "other", Selector: web}, {Namespace: "default", Selector: labels.Nothing()}}},
+		"safe, with a budget":        {change: annotate(safeToEvict, "true"), budgets: []Budget{{Namespace: "default", Selector: web}}, free: true},
+		"ending":                     {change: ending(time.Minute), holds: 1},
+		"stuck":                      {change: ending(time.Minute + 1), stays: true},
+		"stuck by its own time":      {change: both(ending(31*time.Second), func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64) }), stays: true},
+		"of too few":                 {change: func(*v1.Pod) {}, opts: few, want: "has a pod that has too few replicas", once: true},
+		"of too few, but safe":       {change: annotate(safeToEvict, "true"), opts: few, want: "has a pod that has too few replicas", once: true},
+		"of too few, stateful":       {change: owner("StatefulSet"), opts: few},
 		"not safe":                   {change: annotate(safeToEvict, "false"), want: "has a pod that is not safe to evict"},
-		"safe when complete":         {change: annotate(safeToEvict, "on-completion"), want: "has a pod that is to complete first"},
+		"safe when complete":         {change: annotate(safeToEvict, "on-completion"), stays: true, waits: true},
 		"with a scratch volume":      {change: volumes(onDisk), want: "has a pod that has local storage"},
 		"with a host path":           {change: volumes(inMemory, onHost), want: "has a pod that has local storage"},
 		"with memory only":           {change: volumes(inMemory)},
@@ -51,10 +88,26 @@ func TestPodsThatKeepTheirNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := replica("web", 100)
 			c.change(pod)
-			pods, example, reason := c.opts.movable(&Node{Node: predicates.Node{Node: machine("n", "a"), Pods: []*v1.Pod{pod}}})
+			w := &World{Now: start, Budgets: c.budgets}
+			d := w.drainOf(&Node{Node: predicates.Node{Node: machine("n", "a"), Pods: []*v1.Pod{pod}}}, &c.opts)
 			moves := c.want == "" && !c.stays
-			if reason != c.want || len(pods) == 1 != moves || (example != "") != (c.want != "") {
-				t.Errorf("%d pods move, %q keeps it: %q; want %t and %q", len(pods), example, reason, moves, c.want)
+			if d.reason != c.want || len(d.movable) == 1 != moves || (d.blocked != "") != (c.want != "") || (d.completing != nil) != c.waits {
+				t.Errorf("%d pods move, %q keeps it: %q, %v is to complete; want %t and %q", len(d.movable), d.blocked, d.reason, d.completing, moves, c.want)
+			}
+			until := start.Add(c.holds)
+			if c.holds == 0 {
+				until = time.Time{}
+			}
+			if c.once {
+				until = start
+			}
+			if !d.until.Equal(until) {
+				t.Errorf("holds until %s, want %s", d.until, until)
+			}
+			switch {
+			case !moves || len(c.budgets) == 0:
+			case len(d.budgeted) != 1 || d.budgeted[0].free != c.free || !slices.Equal(d.budgeted[0].by, []int{0}):
+				t.Errorf("held by budgets: %+v", d.budgeted)
 			}
 		})
 	}
@@ -112,4 +165,4 @@ func TestExceedsIsExact(t *testing.T) {
 	})
 }
 
-func inUseOf(n *Node, g *Group) string { return Memory{}.of(n, &Options{}).inUse(n, g) }
+func inUseOf(n *Node, g *Group) string { return Memory{}.of(n, &World{}, &Options{}).inUse(n, g) }

@@ -19,6 +19,8 @@ type World struct {
 	// Pending are the pods that no node runs. Where they fit on nodes that exist,
 	// they come before pods that would have to move.
 	Pending []*v1.Pod
+	// Budgets are the PodDisruptionBudgets, always in the same order.
+	Budgets []Budget
 	// CoolingUntil is when nodes may go again, and Cooling why not before.
 	CoolingUntil time.Time
 	Cooling      string

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
@@ -88,6 +89,11 @@ func drawWorld(t *rapid.T) *World {
 	for range rapid.IntRange(0, 2).Draw(t, "pending") {
 		w.Pending = append(w.Pending, drawPod(t, fmt.Sprintf("pending-%d", len(w.Pending))))
 	}
+	for range rapid.IntRange(0, 2).Draw(t, "budgets") {
+		selector := labels.SelectorFromSet(rapid.SampledFrom([]labels.Set{nil, {"app": "web"}, {"app": "apart"}}).Draw(t, "selector"))
+		namespace := rapid.SampledFrom([]string{"default", "default", metav1.NamespaceSystem}).Draw(t, "namespace")
+		w.Budgets = append(w.Budgets, Budget{Namespace: namespace, Name: "some", Selector: selector, Allowed: rapid.IntRange(0, 4).Draw(t, "allowed")})
+	}
 	if rapid.IntRange(0, 9).Draw(t, "cooling") == 0 {
 		w.CoolingUntil = start.Add(time.Minute)
 	}
@@ -135,7 +141,7 @@ func drawPod(t *rapid.T, name string) *v1.Pod {
 	case 1:
 		pod.Annotations = map[string]string{safeToEvict: "false"}
 	case 2:
-		pod.Namespace = metav1.NamespaceSystem
+		pod.Namespace, pod.CreationTimestamp = metav1.NamespaceSystem, metav1.NewTime(start.Add(-time.Duration(rapid.IntRange(0, 59).Draw(t, "age"))*time.Minute))
 	case 3:
 		pod.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 	case 4:
