@@ -84,10 +84,6 @@ func TestNothingIsExpectedOfAZoneThatIsDown(t *testing.T) {
 // their way there are no use to them, and no sign that Cluster Autoscaler counts them not; after two
 // loops its need counts, also where a new process of it does not count them indeed.
 func TestPodsThatLeaveZonesOutForTheirAffinity(t *testing.T) {
-	packing, err := autoscaler.NewPlugins(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	leader := pinned(podsOf("leader", 1, 1), "a")
 	leader[0].Labels = map[string]string{"app": "leader"}
 	followers := podsOf("follower", 6, 1)
@@ -101,7 +97,6 @@ func TestPodsThatLeaveZonesOutForTheirAffinity(t *testing.T) {
 			s := setup{cloud: fake.Config{Groups: boots(zones(0, 0, 0), 2*time.Minute, 0)}, batches: []autoscaler.Batch{
 				{At: time.Second, Pods: leader}, {At: 4 * time.Minute, Pods: in(podsOf("p", 12, 1), "b", "c")}, {At: 4*time.Minute + 15*time.Second, Pods: followers},
 			}}
-			s.ca.Packing = packing
 			alone := s.alone(t).observe(10 * time.Minute)
 			s.fault = crashAfter(crash)
 			o := newWorld(t, s).observe(10 * time.Minute)

@@ -111,13 +111,9 @@ func newSoak(t *testing.T) *soak {
 	})
 	s.options = sidecar.Options{Clock: s.clock, Journal: s.journal, Nodes: &watch{cloud: s.cloud, clock: s.clock}, Connection: connectionOf}
 	s.restart()
-	packing, err := autoscaler.NewPlugins(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.ca, err = autoscaler.New(autoscaler.Config{
 		Clock: s.clock, Cloud: s.cloud, Batches: arrivals(s.random), Seed: 7, Connect: s.connect, Fault: s.disturb,
-		Options: autoscaler.Options{ScaleDown: true, Packing: packing},
+		Options: autoscaler.Options{ScaleDown: true},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -101,6 +101,9 @@ func TestSpreadPods(t *testing.T) {
 		pods    []*v1.Pod
 		sizes   []int
 		pending int
+		// firstFit: kube-scheduler draws among nodes of one score. Where it draws the zone in common for a
+		// pod that may also run in another, one that may not waits for another boot.
+		firstFit bool
 	}{
 		"a full node per zone": {groups: zones(1, 1, 1), pods: spreadPods("p", 30), sizes: []int{6, 6, 6}},
 		"empty zones":          {groups: zones(0, 0, 0), pods: spreadPods("p", 30), sizes: []int{5, 5, 5}},
@@ -115,7 +118,7 @@ func TestSpreadPods(t *testing.T) {
 		"a zone at its maximum": {groups: limited(zones(1, 1, 1), "c", 3), pods: spreadPods("p", 30), sizes: []int{4, 4, 3}, pending: 16},
 		"9 free and 1 pinned":   {groups: zones(0, 0, 0), pods: slices.Concat(pinned(podsOf("b", 1, 1), "b"), podsOf("f", 9, 1)), sizes: []int{3, 3, 4}},
 		"a zone in common": {
-			groups: zones(0, 0, 0), sizes: []int{2, 2, 2},
+			groups: zones(0, 0, 0), sizes: []int{2, 2, 2}, firstFit: true,
 			pods: slices.Concat(in(podsOf("l", 2, 1), "a", "b"), in(podsOf("r", 4, 1), "b", "c")),
 		},
 	}
@@ -123,7 +126,7 @@ func TestSpreadPods(t *testing.T) {
 		for _, salvo := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, --salvo-scale-up=%t", name, salvo), func(t *testing.T) {
 				s := setup{pods: true, cloud: fake.Config{Groups: tt.groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: tt.pods}}}
-				s.ca.Salvo = salvo
+				s.ca.Salvo, s.ca.FirstFit = salvo, tt.firstFit
 				o := noLaterThanAlone(t, s, 6*time.Minute)
 				state, err := o.w.ca.State()
 				if err != nil {

@@ -1,6 +1,7 @@
 package autoscaler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/predicates"
 )
 
 // Autoscaler is a simulated cluster with Cluster Autoscaler. It must be used by one goroutine only.
@@ -69,8 +71,14 @@ func New(config Config) (*Autoscaler, error) {
 		config: config, options: config.Options.withDefaults(), clock: config.Clock,
 		random: rand.New(rand.NewPCG(config.Seed, 0)), start: config.Clock.Now(), //nolint:gosec // G404: a repeatable choice is wanted
 	}
+	if a.options.Checker == nil {
+		var err error
+		if a.options.Checker, err = predicates.New(context.Background(), predicates.Options{}); err != nil {
+			return nil, fmt.Errorf("autoscaler: %w", err)
+		}
+	}
 	if a.world = config.World; a.world == nil {
-		a.own = &batches{cloud: config.Cloud, coming: slices.Clone(config.Batches), deleting: map[string]bool{}}
+		a.own = &batches{cloud: config.Cloud, coming: slices.Clone(config.Batches), deleting: map[string]bool{}, scheduler: a.options.Checker.Scheduler()}
 		slices.SortStableFunc(a.own.coming, func(x, y Batch) int { return int(x.At - y.At) })
 		a.world = a.own
 	}
@@ -208,7 +216,7 @@ func (a *Autoscaler) Loop() (Report, error) {
 	return a.records.report(err), nil
 }
 
-// worldError is an error of the simulation, not of Cluster Autoscaler: Packing cannot evaluate a
+// worldError is an error of the simulation, not of Cluster Autoscaler: the Checker cannot evaluate a
 // pod.
 type worldError struct{ error }
 

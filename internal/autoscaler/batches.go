@@ -35,6 +35,8 @@ type batches struct {
 	claims   []*claim
 	deleting map[string]bool // names of nodes with the taint
 	nodes    []*v1.Node      // as last listed, in the order of the cloud
+
+	scheduler *predicates.Scheduler
 }
 
 // Nodes implements World.
@@ -179,11 +181,13 @@ func (a *Autoscaler) schedule(now time.Time) error {
 	if len(usable) == 0 {
 		return nil
 	}
-	order := Emptiest
-	if a.options.FirstFit {
-		order = FirstFit
+	var at []int
+	var err error
+	if open := w.withPods(usable); a.options.FirstFit {
+		at, err = newSnapshot(a.options.Checker, open).place(objects(pending), firstFit)
+	} else {
+		at, err = w.scheduler.Bind(open, nil, objects(pending))
 	}
-	at, err := a.options.Packing.Snapshot(w.withPods(usable)).Place(objects(pending), order)
 	if err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}

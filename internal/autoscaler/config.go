@@ -97,9 +97,10 @@ type Options struct {
 	// Strategies are those of --expander, used where Connection has no Expander; nil is random. What
 	// they find equal is drawn from Config.Seed.
 	Strategies *expander.Chain
-	// Removal are the options of scale-down; nil removes empty nodes only, as ScaleDown says. Checker
-	// answers for the scheduler there.
+	// Removal are the options of scale-down; nil removes empty nodes only, as ScaleDown says.
 	Removal *removal.Options
+	// Checker answers for the scheduler, the simulated one of Batches included; nil is one of the
+	// default profile.
 	Checker *predicates.Checker
 	// Similarity are the flags by which Cluster Autoscaler itself compares groups, in its build for
 	// Cloud, which is as providerIDs begin there. Label packs and policies do not count.
@@ -113,10 +114,8 @@ type Options struct {
 	Linked *Linked
 	// StartupTaints are the keys of taints that a node carries only while it starts (--startup-taint).
 	StartupTaints []string
-	// Packing determines how pods are placed on nodes; nil means Arithmetic.
-	Packing Packing
-	// FirstFit lets the scheduler fill nodes one by one; by default it takes the emptiest, as
-	// kube-scheduler does.
+	// FirstFit lets the scheduler fill nodes one by one; by default it takes the one with the highest
+	// score, as kube-scheduler does.
 	FirstFit bool
 	// BindDelay is how long a node must be ready before the scheduler uses it; Cluster Autoscaler
 	// sees it at once.
@@ -162,9 +161,6 @@ func (o Options) withDefaults() Options {
 	set(&o.ScaleDownUnneeded, 10*time.Minute)
 	if o.MaxNodesPerScale == 0 {
 		o.MaxNodesPerScale = 1000
-	}
-	if o.Packing == nil {
-		o.Packing = &Arithmetic{}
 	}
 	return o
 }

@@ -21,7 +21,7 @@ type explanation struct {
 	err      error
 
 	outside     map[string]int // positions in fitsOutside of the groups that cannot grow
-	fitsOutside Fit
+	fitsOutside fit
 }
 
 // groups says of every group what happened to it.
@@ -199,7 +199,7 @@ func fewNames(names []string) string {
 func (e *explanation) rejections(group string) string {
 	var t rejected
 	for k, kind := range e.kinds {
-		t.add(e.fit.Reasons(e.position[group], k), len(kind))
+		t.add(e.fit.reasons(e.position[group], k), len(kind))
 	}
 	return t.list("pod")
 }
@@ -363,9 +363,9 @@ func (e *explanation) tried(kind int) []GroupAnswer {
 			answer = "cannot grow: " + why
 		case !valid:
 			answer = "has no template"
-		case !e.fit.Passes(at, kind):
+		case !e.fit.passes(at, kind):
 			var reasons []string
-			for _, reason := range e.fit.Reasons(at, kind) {
+			for _, reason := range e.fit.reasons(at, kind) {
 				reasons = append(reasons, reason.Message)
 			}
 			answer = "does not take it: " + strings.Join(reasons, ", ")
@@ -386,10 +386,10 @@ func (e *explanation) whyWaits(kind int) PodOutcome {
 		case out && e.wouldTake(g.ID, kind):
 			skipped = append(skipped, fmt.Sprintf("%s (%s)", g.ID, why))
 		case out || !valid:
-		case e.fit.Passes(at, kind):
+		case e.fit.passes(at, kind):
 			fitting = append(fitting, g.ID)
 		default:
-			t.add(e.fit.Reasons(at, kind), 1)
+			t.add(e.fit.reasons(at, kind), 1)
 		}
 	}
 	switch {
@@ -424,12 +424,12 @@ func (e *explanation) wouldTake(group string, kind int) bool {
 		for i, pods := range e.kinds {
 			samples[i] = pods[0]
 		}
-		fits, err := e.view.Fits(templates, samples)
+		fits, err := e.view.fits(templates, samples)
 		if err != nil {
 			clear(e.outside)
 		}
 		e.fitsOutside = fits
 	}
 	at, known := e.outside[group]
-	return known && e.fitsOutside.Passes(at, kind)
+	return known && e.fitsOutside.passes(at, kind)
 }

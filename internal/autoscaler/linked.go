@@ -406,7 +406,7 @@ func (l *linkedBuild) try(t *attempt, added []string, pods []linked.Placement) e
 	for i, p := range pods {
 		at[i], objects[i] = p.Node, p.Pod
 	}
-	failed, err := t.view.Try(fresh, objects, at)
+	failed, err := t.view.try(fresh, objects, at)
 	switch {
 	case err != nil:
 		return err

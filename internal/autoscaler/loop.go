@@ -206,7 +206,7 @@ func (a *Autoscaler) fixSizes(now time.Time) (fixed bool, err error) {
 
 // view is the snapshot of a loop: what the simulation knows of the cluster.
 type view struct {
-	Snapshot
+	*snapshot
 	nodes    []predicates.Node // upcoming ones are after the real ones
 	real     int
 	coming   []string        // groups of the upcoming ones
@@ -234,7 +234,7 @@ func (a *Autoscaler) snapshot(nodes []predicates.Node, now time.Time) (*view, er
 			v.nodes, v.coming = append(v.nodes, t.copied(fmt.Sprintf("-upcoming-%d", i))), append(v.coming, g.ID)
 		}
 	}
-	v.Snapshot = a.options.Packing.Snapshot(v.nodes)
+	v.snapshot = newSnapshot(a.options.Checker, v.nodes)
 	if r, ok := a.world.(requests); ok {
 		return v, a.place(v, r.booked(), nil)
 	}
@@ -246,7 +246,7 @@ func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
 	if len(pods) == 0 {
 		return nil
 	}
-	at, err := v.Place(pods, InTurn)
+	at, err := v.snapshot.place(pods, inTurn)
 	if err != nil {
 		return fmt.Errorf("simulation: %w", err)
 	}

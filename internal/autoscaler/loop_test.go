@@ -232,22 +232,6 @@ func TestBackoffs(t *testing.T) {
 	}
 }
 
-// The scheduler's plugins lead to the same sizes as the arithmetic.
-func TestPackingByPlugins(t *testing.T) {
-	packing, err := autoscaler.NewPlugins(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := sixtyPods()
-	config.Options.Packing = packing
-	x := newTrial(t, steering, fake.Config{Groups: three([3]int{1, 0, 0}, time.Minute)}, config)
-	got := x.settle(t, 30*time.Minute)
-	wantSizes(t, x, got, 10, 10, 10)
-	if got.Pending > 0 {
-		t.Errorf("%d pods pending", got.Pending)
-	}
-}
-
 // Pinned and free pods together need nine nodes: Cluster Autoscaler may put free pods on nodes
 // meant for the pinned, and order for those again. The slower the nodes, the more often.
 func TestPinnedPods(t *testing.T) {

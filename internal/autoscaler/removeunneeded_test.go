@@ -74,7 +74,7 @@ func newShrinking(t *testing.T, config fake.Config, down removal.Options, linked
 	s.ca, err = autoscaler.New(autoscaler.Config{
 		Clock: s.clock, Cloud: s.cloud, World: s, Connect: func(int) (autoscaler.Connection, error) { return autoscaler.Connection{Provider: s.cloud}, nil },
 		Options: autoscaler.Options{
-			Timeout: time.Hour, ProvisionTime: 15 * time.Minute, Packing: autoscaler.PluginsOf(checker), Removal: &down, Checker: checker, Linked: linked,
+			Timeout: time.Hour, ProvisionTime: 15 * time.Minute, Removal: &down, Checker: checker, Linked: linked,
 			Balance: linked != nil,
 		},
 	})

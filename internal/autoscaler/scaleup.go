@@ -34,7 +34,7 @@ type attempt struct {
 	atomic   bool        // all pods or none
 	kinds    [][]*v1.Pod // of equal pods
 	valid    []*group    // that may grow
-	fit      Fit         // of the kinds on the templates of the valid groups
+	fit      fit         // of the kinds on the templates of the valid groups
 	position map[string]int
 	tracker  *tracker
 	round    *record
@@ -43,7 +43,7 @@ type attempt struct {
 // passes reports whether pods of a kind fit a new node of a group, which must be valid.
 func (t *attempt) passes(group string, kind int) bool {
 	at, valid := t.position[group]
-	return valid && t.fit.Passes(at, kind)
+	return valid && t.fit.passes(at, kind)
 }
 
 // scaleUpMode scales up for ordinary pods or for a ProvisioningRequest, alternating if there are
@@ -93,7 +93,7 @@ func (a *Autoscaler) salvo(v *view, pods []*v1.Pod, now time.Time) (scaled bool,
 			}
 		}
 		v.nodes = append(v.nodes, nodes...)
-		all, err := v.Extend(nodes, helped)
+		all, err := v.extend(nodes, helped)
 		if err != nil {
 			return scaled, worldError{err}
 		}
@@ -366,7 +366,7 @@ func (t *attempt) offers() ([]option, error) {
 		templates[i], t.position[g.ID] = t.templates[g.ID].Node, i
 	}
 	var err error
-	if t.fit, err = t.view.Fits(templates, samples); err != nil {
+	if t.fit, err = t.view.fits(templates, samples); err != nil {
 		return nil, worldError{err}
 	}
 	var out []option
@@ -400,7 +400,7 @@ func (t *attempt) option(g *group) (option, error) {
 	o.similar = t.similar(g)
 	limit := t.limit(append([]*group{g}, o.similar...))
 	var err error
-	if o.count, o.pods, err = t.view.Estimate(t.templates[g.ID].Node, t.fit.Class(t.position[g.ID]), kinds, limit); err != nil {
+	if o.count, o.pods, err = t.view.estimate(t.templates[g.ID].Node, t.fit.class(t.position[g.ID]), kinds, limit); err != nil {
 		return o, err
 	}
 	options, err := t.remote.groupOptions(g.ID)

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/evenkeel/evenkeel/predicates"
 )
 
 // Counters count since the start of the world.
@@ -119,34 +117,4 @@ func (a *Autoscaler) targets() (targets map[string]int, full bool, err error) {
 		full = full && targets[g.ID] >= g.MaxSize
 	}
 	return targets, full, nil
-}
-
-// Needed is how many nodes of the template hold all pods that ever appeared, and are to appear, but
-// for those that fit on the nodes given. Ordered nodes beyond it were ordered twice. It is exact
-// where all groups have nodes of one size and no pod is pinned.
-func (a *Autoscaler) Needed(nodes []*v1.Node, template *v1.Node) (int, error) {
-	pods := objects(a.own.pods)
-	for _, batch := range a.own.coming {
-		pods = append(pods, batch.Pods...)
-	}
-	filled := make([]predicates.Node, len(nodes))
-	for i, node := range nodes {
-		filled[i].Node = node
-	}
-	s := a.options.Packing.Snapshot(filled)
-	at, err := s.Place(pods, FirstFit)
-	if err != nil {
-		return 0, fmt.Errorf("needed: %w", err)
-	}
-	var left [][]*v1.Pod
-	for i, pod := range pods {
-		if at[i] < 0 {
-			left = append(left, []*v1.Pod{pod})
-		}
-	}
-	n, _, err := s.Estimate(predicates.Node{Node: template}, "", left, len(left))
-	if err != nil {
-		return 0, fmt.Errorf("needed: %w", err)
-	}
-	return n, nil
 }

@@ -46,7 +46,7 @@ func (a *Autoscaler) ofNode(id string, node predicates.Node) *nodeTemplate {
 		return known
 	}
 	t := template.OfNode(id, node.Node, node.Pods, a.options.StartupTaints)
-	a.options.Packing.LikeNode(t.Node, node.Node)
+	a.options.Checker.LikeNode(t.Node, node.Node)
 	return a.make(id, t, node, "node "+node.Node.Name)
 }
 

@@ -91,7 +91,7 @@ func (m *model) options() (autoscaler.Options, error) {
 		Timeout: callTimeout, ProvisionTime: o.MaxNodeProvisionTime, ScanInterval: setup.ScanInterval,
 		MaxNodesTotal: o.Limits.MaxNodesTotal, MaxNodesPerScale: o.Limits.MaxNodesPerScaleUp, Quotas: quotasOf(&o.Limits),
 		Balance: !o.DisableBalancing && setup.mode() != Sidecar, Backoff: o.Backoff, Strategies: &chain,
-		StartupTaints: o.StartupTaints, Packing: autoscaler.PluginsOf(m.s.checker), Salvo: setup.Salvo, Progress: m.s.progress.step,
+		StartupTaints: o.StartupTaints, Salvo: setup.Salvo, Progress: m.s.progress.step,
 		Similarity: o.Similarity, Cloud: setup.cloud(), Explain: setup.follow(),
 	}
 	if setup.mode() == Linked && out.Balance {

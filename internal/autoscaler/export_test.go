@@ -1,0 +1,77 @@
+package autoscaler
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/predicates"
+)
+
+// Snapshot is a snapshot of nodes.
+type Snapshot struct{ *snapshot }
+
+// NewSnapshot makes one.
+func NewSnapshot(checker *predicates.Checker, nodes []predicates.Node) Snapshot {
+	return Snapshot{newSnapshot(checker, nodes)}
+}
+
+// Fits says for each template which pods fit a fresh node of it.
+func (s Snapshot) Fits(templates []predicates.Node, pods []*v1.Pod) ([][]bool, error) {
+	found, err := s.fits(templates, pods)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]bool, len(templates))
+	for i := range out {
+		for k := range pods {
+			out[i] = append(out[i], found.passes(i, k))
+		}
+	}
+	return out, nil
+}
+
+// Estimate returns how many nodes the groups of pods need, at most limit, and the pods on them.
+func (s Snapshot) Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
+	return s.estimate(template, "", groups, limit)
+}
+
+// Place returns the position of each pod's node, -1 for none.
+func (s Snapshot) Place(pods []*v1.Pod, fromFirst bool) ([]int, error) {
+	if fromFirst {
+		return s.place(pods, firstFit)
+	}
+	return s.place(pods, inTurn)
+}
+
+// Needed is how many nodes of the template hold all pods that ever appeared, and are to appear, but
+// for those that fit on the nodes given. Ordered nodes beyond it were ordered twice. It is exact
+// where all groups have nodes of one size and no pod is pinned.
+func (a *Autoscaler) Needed(nodes []*v1.Node, template *v1.Node) (int, error) {
+	pods := objects(a.own.pods)
+	for _, batch := range a.own.coming {
+		pods = append(pods, batch.Pods...)
+	}
+	template = template.DeepCopy()
+	template.Status.Allocatable = template.Status.Capacity
+	filled := make([]predicates.Node, len(nodes))
+	for i, node := range nodes {
+		filled[i].Node = node
+	}
+	s := newSnapshot(a.options.Checker, filled)
+	at, err := s.place(pods, firstFit)
+	if err != nil {
+		return 0, fmt.Errorf("needed: %w", err)
+	}
+	var left [][]*v1.Pod
+	for i, pod := range pods {
+		if at[i] < 0 {
+			left = append(left, []*v1.Pod{pod})
+		}
+	}
+	n, _, err := s.estimate(predicates.Node{Node: template}, "", left, len(left))
+	if err != nil {
+		return 0, fmt.Errorf("needed: %w", err)
+	}
+	return n, nil
+}
