@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -70,11 +71,13 @@ type Checker struct {
 	rules    profileRules
 	objects  informers.SharedInformerFactory
 	storage  *storage
-	standard bool             // the default profile
-	hidden   []replaced       // by the trial under way
-	shared   *universe        // of the Clusters that are made; nil: to be made anew
-	nodeKeys sets.Set[string] // node label keys any pod looked at so far
-	keysRead int              // grows with nodeKeys
+	standard bool // the default profile
+	// preemption is the plugin that preempts; nil: the profile has none.
+	preemption *defaultpreemption.DefaultPreemption
+	hidden     []replaced       // by the trial under way
+	shared     *universe        // of the Clusters that are made; nil: to be made anew
+	nodeKeys   sets.Set[string] // node label keys any pod looked at so far
+	keysRead   int              // grows with nodeKeys
 
 	preFilterRuns, filterRuns int64
 }
@@ -120,6 +123,7 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 		frameworkruntime.WithSnapshotSharedLister(c.seen),
 		frameworkruntime.WithSharedDRAManager(noDevices{}),
 		frameworkruntime.WithSharedCSIManager(uncounted{}),
+		frameworkruntime.WithPodNominator(nobody{}),
 		frameworkruntime.WithLogger(logr.Discard()),
 	)
 	if err != nil {
@@ -131,6 +135,7 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 			c.filters = append(c.filters, f)
 		}
 	}
+	c.preemption, _ = built[names.DefaultPreemption].(*defaultpreemption.DefaultPreemption)
 	c.rules.resources, c.rules.attach = c.hasFilter(names.NodeResourcesFit), c.hasFilter(names.NodeVolumeLimits)
 	return c, nil
 }

@@ -47,6 +47,9 @@
 // of the default profile, and by priority and age. It keeps the scores of each
 // kind of pods in tables, and looks again only at the nodes that have changed.
 //
+// [Checker.Preemptor] finds pods of lower priority that make room for a pod, by the
+// plugin DefaultPreemption.
+//
 // Checker.Live is for a cluster that changes while it is asked: nodes are given
 // one by one, and an answer costs what has changed since the last one. It keeps
 // the same tables, and gives up an answer that takes too long.
@@ -63,8 +66,8 @@
 //   - Dynamic resources are not modelled: a pod with a resource claim fits
 //     nowhere. Pods that ask for extended resources by name are checked against
 //     the node's allocatable only, never against device classes.
-//   - Preemption, nominated pods, scheduling gates, pod groups, scheduler extenders
-//     and plugins from outside the Kubernetes tree play no role.
+//   - Nominated pods, scheduling gates, pod groups, scheduler extenders and plugins
+//     from outside the Kubernetes tree play no role.
 //   - Feature gates are those of the process.
 //
 // The package knows nothing of node groups, clouds or expanders, reads no clock

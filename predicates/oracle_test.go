@@ -57,6 +57,7 @@ func newConfigured(t testing.TB, configuration []byte, objects ...runtime.Object
 		frameworkruntime.WithSnapshotSharedLister(o.seen),
 		frameworkruntime.WithSharedDRAManager(noDevices{}),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithPodNominator(nobody{}),
 		frameworkruntime.WithLogger(logr.Discard()))
 	if err != nil {
 		t.Fatal(err)

@@ -60,6 +60,7 @@ const (
 	PodsArrived   = "Arrived"
 	PodsLeft      = "Left"
 	PodsEvicted   = "Evicted"
+	PodsPreempted = "Preempted" // by pods of higher priority
 	PodsRefused   = "Refused"
 	PodsBuffered  = "Buffered" // room for them is wanted by a CapacityBuffer
 	NodesNotReady = "NotReady"

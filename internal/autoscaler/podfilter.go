@@ -66,7 +66,7 @@ func (f *PodFilter) LeftAlone(p *v1.Pod) (why Why, reason string) {
 		return Gated, "held back by " + gates(p.Spec.SchedulingGates)
 	case scheduler != v1.DefaultSchedulerName && !slices.Contains(f.BypassedSchedulers, scheduler) && !unschedulable(p):
 		return OtherScheduler, fmt.Sprintf("of scheduler %s, which has not said that it fits nowhere (bypassedSchedulerNames counts it before)", scheduler)
-	case f.expendable(p):
+	case f.Expendable(p):
 		return Expendable, fmt.Sprintf("expendable: its priority of %d is below the cutoff of %d (expendablePodsPriorityCutoff)", *p.Spec.Priority, f.cutoff())
 	}
 	return "", ""
@@ -79,7 +79,9 @@ func (f *PodFilter) cutoff() int32 {
 	return *f.ExpendablePriorityCutoff
 }
 
-func (f *PodFilter) expendable(p *v1.Pod) bool {
+// Expendable reports whether a pod may be killed at any time: it causes no scale-up, and where it runs it
+// does not count.
+func (f *PodFilter) Expendable(p *v1.Pod) bool {
 	return p.Spec.Priority != nil && *p.Spec.Priority < f.cutoff()
 }
 

@@ -140,10 +140,14 @@ func (p *pod) held() string {
 	return ""
 }
 
-// evict evicts the pods of a node as far as budgets allow, and says why one is left.
+// evict evicts the pods of a node as far as budgets allow, and says why one is left. Expendable ones end
+// with the node.
 func (c *cluster) evict(n *node) (evicted int, held string) {
 	c.countBudgets()
 	evicted = c.evictFrom(n, func(p *pod) bool {
+		if c.aside.filter.Expendable(p.object) {
+			return false
+		}
 		if why := p.held(); why != "" {
 			held = cmp.Or(held, why)
 			return false
@@ -167,7 +171,7 @@ func (c *cluster) moving() []*pod {
 			continue
 		}
 		for _, p := range n.pods {
-			if p.object.DeletionTimestamp != nil {
+			if p.object.DeletionTimestamp != nil || c.aside.filter.Expendable(p.object) {
 				continue
 			}
 			if p.ghost == nil {

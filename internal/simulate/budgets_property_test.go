@@ -121,6 +121,9 @@ func TestScaleDownRespectsBudgets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		setup := world(t)
 		setup.Cloud.Outages = nil // they ask nobody
+		for i := range setup.Workloads {
+			setup.Workloads[i].Pod.Spec.Priority = nil // so nor does preemption
+		}
 		type status struct{ pods, healthy int }
 		before := map[*budget]status{}
 		play(t, setup, func(s *simulation) {

@@ -24,7 +24,8 @@ type cluster struct {
 	buffers [][]*pod // of each of Setup.Buffers
 	budgets []*budget
 
-	view []predicates.Node // of nodes, nil when something changed
+	view    []predicates.Node // of nodes, nil when something changed
+	counted []predicates.Node // the same without expendable pods
 }
 
 type node struct {
@@ -40,9 +41,10 @@ type node struct {
 	// leaving nodes are being removed by scale-down; unneeded ones may follow.
 	leaving, unneeded bool
 
-	seen   []*v1.Pod // daemons and pods; nil when something changed
-	avoid  *v1.Node  // the object with the taint of an unneeded node
-	avoids *v1.Node  // the object that avoid was made from
+	seen    []*v1.Pod // daemons and pods; nil when something changed
+	counted []*v1.Pod // those that are not expendable
+	avoid   *v1.Node  // the object with the taint of an unneeded node
+	avoids  *v1.Node  // the object that avoid was made from
 }
 
 type pod struct {
@@ -84,7 +86,7 @@ func (c *cluster) add(p *pod) {
 
 // changed drops the cached view of the cluster, and that of the pods of the given nodes.
 func (c *cluster) changed(nodes ...*node) {
-	c.view = nil
+	c.view, c.counted = nil, nil
 	for _, n := range nodes {
 		n.seen = nil
 	}
@@ -101,7 +103,7 @@ func (c *cluster) seen() []predicates.Node {
 	if c.view != nil {
 		return c.view
 	}
-	c.view = make([]predicates.Node, len(c.nodes))
+	c.view, c.counted = make([]predicates.Node, len(c.nodes)), make([]predicates.Node, len(c.nodes))
 	for i, n := range c.nodes {
 		if n.seen == nil {
 			n.seen = make([]*v1.Pod, 0, len(n.daemons)+len(n.pods))
@@ -109,17 +111,27 @@ func (c *cluster) seen() []predicates.Node {
 			for _, p := range n.pods {
 				n.seen = append(n.seen, p.object)
 			}
+			n.counted = n.seen
+			if slices.ContainsFunc(n.seen, c.aside.filter.Expendable) {
+				n.counted = slices.DeleteFunc(slices.Clone(n.seen), c.aside.filter.Expendable)
+			}
 		}
-		c.view[i] = predicates.Node{Node: n.object, Pods: n.seen}
+		c.view[i], c.counted[i] = predicates.Node{Node: n.object, Pods: n.seen}, predicates.Node{Node: n.object, Pods: n.counted}
 	}
 	return c.view
+}
+
+// seenByAutoscaler returns the nodes without expendable pods, which Cluster Autoscaler does not count.
+func (c *cluster) seenByAutoscaler() []predicates.Node {
+	c.seen()
+	return c.counted
 }
 
 // bind puts a pod on a node. The object is replaced, not changed, because others may still use it.
 // The pod is not removed from the queue.
 func (c *cluster) bind(p *pod, n *node) {
 	object := *p.object
-	object.Spec.NodeName = n.object.Name
+	object.Spec.NodeName, object.Status.StartTime = n.object.Name, &metav1.Time{Time: c.history.clock.Now()}
 	p.object, p.node = &object, n
 	c.history.bound(p)
 	n.pods = append(n.pods, p)
@@ -171,7 +183,7 @@ func (c *cluster) evictFrom(n *node, goes func(*pod) bool) int {
 		}
 		object := *p.object
 		object.Spec.NodeName, object.CreationTimestamp = "", metav1.Time{Time: c.history.clock.Now()}
-		object.Status.Conditions = nil
+		object.Status.Conditions, object.Status.StartTime = nil, nil
 		c.history.unbound(p)
 		p.object, p.node, p.ghost = &object, nil, nil
 		c.queue = append(c.queue, p)

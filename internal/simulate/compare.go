@@ -90,7 +90,7 @@ var figures = []struct {
 	}},
 	{"podsEvicted", func(s *v1alpha1.ScenarioReportStatus, _ time.Duration) json.Number {
 		return whole(sumOf(s, v1alpha1.RowPods, func(row *v1alpha1.TimelineRow) int {
-			if row.Reason != v1alpha1.PodsEvicted {
+			if row.Reason != v1alpha1.PodsEvicted && row.Reason != v1alpha1.PodsPreempted {
 				return 0
 			}
 			return row.Pods

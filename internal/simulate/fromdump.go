@@ -365,7 +365,7 @@ func plainPod(p *v1.Pod) *v1.Pod {
 		}
 	}
 	if p.Spec.NodeName != "" {
-		out.Status.Conditions = append(out.Status.Conditions, notReady(&p.Status)...)
+		out.Status.StartTime, out.Status.Conditions = p.Status.StartTime, append(out.Status.Conditions, notReady(&p.Status)...)
 	}
 	return out
 }

@@ -50,7 +50,7 @@ func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
 	if node == "" { // the condition set by the scheduler
 		out.Status.NominatedNodeName, out.Status.Conditions = status.NominatedNodeName, status.Conditions
 	} else {
-		out.Status.Conditions = notReady(&status)
+		out.Status.StartTime, out.Status.Conditions = status.StartTime, notReady(&status)
 	}
 	out.Spec.NodeName = node
 	return out

@@ -203,6 +203,7 @@ func (s *simulation) manage() error {
 		if err := s.bindPods(); err != nil {
 			return err
 		}
+		changed = s.collectOrphans() || s.reshuffle || changed
 		for _, m := range s.managed {
 			changed = s.decide(m) || changed
 		}
@@ -343,8 +344,9 @@ func (s *simulation) remove(m *managed, pods []*pod) {
 	m.dirty, m.restless = true, true
 }
 
-// collectOrphans deletes the pods of managed workloads that have lost their node.
-func (s *simulation) collectOrphans() {
+// collectOrphans deletes the pods of managed workloads that have lost their node, and reports whether
+// there were some.
+func (s *simulation) collectOrphans() bool {
 	orphans := s.cluster.orphans
 	s.cluster.orphans = nil
 	for _, m := range s.managed {
@@ -359,6 +361,7 @@ func (s *simulation) collectOrphans() {
 			s.stirred, s.reshuffle = true, true
 		}
 	}
+	return len(orphans) > 0
 }
 
 // awaited are the next rollout, and when the WorkloadSpread decides again.

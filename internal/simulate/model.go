@@ -168,7 +168,7 @@ func quotasOf(l *Limits) []autoscaler.Quota {
 // Nodes implements autoscaler.World. While a zone is shifted away, a node of it is annotated, as users
 // of a linked build do.
 func (m *model) Nodes() []predicates.Node {
-	nodes := m.s.cluster.seen()
+	nodes := m.s.cluster.seenByAutoscaler()
 	marks := m.s.shiftsNow()
 	if m.s.setup.mode() != Linked || len(marks) == 0 {
 		return nodes

@@ -16,23 +16,24 @@ var systemPriorities = map[string]int32{
 	"system-node-critical":    2_000_001_000,
 }
 
-// priorityClasses are the values of the PriorityClass objects of the files.
+// priorityClasses are the PriorityClass objects of the files.
 type priorityClasses struct {
-	values  map[string]int32
+	byName  map[string]*schedulingv1.PriorityClass
 	general *schedulingv1.PriorityClass // of pods that name none
 }
 
 func (c *priorityClasses) add(class *schedulingv1.PriorityClass) {
-	if c.values == nil {
-		c.values = map[string]int32{}
+	if c.byName == nil {
+		c.byName = map[string]*schedulingv1.PriorityClass{}
 	}
-	c.values[class.Name] = class.Value
+	c.byName[class.Name] = class
 	if class.GlobalDefault {
 		c.general = class
 	}
 }
 
-// prioritize sets the priority of pods without one from their class, as an API server does.
+// prioritize sets the priority of pods without one, and whether they preempt, from their class, as an API
+// server does.
 func (l *loader) prioritize() {
 	missing := map[string]bool{}
 	for _, p := range l.setup.Pods {
@@ -57,18 +58,21 @@ func (c *priorityClasses) prioritize(s *v1.PodSpec, missing map[string]bool) {
 	if s.Priority != nil {
 		return
 	}
-	value, known := c.values[s.PriorityClassName]
-	if !known {
-		value, known = systemPriorities[s.PriorityClassName]
+	class := c.byName[s.PriorityClassName]
+	if s.PriorityClassName == "" {
+		class = c.general
 	}
+	value, ofSystem := systemPriorities[s.PriorityClassName]
 	switch {
-	case known:
-	case s.PriorityClassName != "":
-		missing[s.PriorityClassName] = true
+	case class != nil:
+		value = class.Value
+		if s.PreemptionPolicy == nil {
+			s.PreemptionPolicy = class.PreemptionPolicy
+		}
+	case s.PriorityClassName == "":
 		return
-	case c.general != nil:
-		value = c.general.Value
-	default:
+	case !ofSystem:
+		missing[s.PriorityClassName] = true
 		return
 	}
 	s.Priority = &value

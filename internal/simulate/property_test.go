@@ -40,6 +40,9 @@ func world(t *rapid.T) *Setup {
 	for i := range rapid.IntRange(1, 3).Draw(t, "workloads") {
 		w := drawWorkload(t, i)
 		s.Workloads = append(s.Workloads, workload(&w))
+		if rapid.IntRange(0, 2).Draw(t, "has a priority") == 0 {
+			s.Workloads[i].Pod.Spec.Priority = new(rapid.SampledFrom([]int32{-20, -10, 0, 5}).Draw(t, "priority"))
+		}
 	}
 	drawQuota(t, s)
 	drawFaults(t, s)

@@ -1,18 +1,57 @@
 package simulate
 
 import (
+	"cmp"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	corev1 "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// schedule binds pending pods to ready nodes as kube-scheduler does, and returns the bound pods.
-// Nodes that accept no pods still count for spread and affinity.
-func schedule(s *predicates.Scheduler, c *cluster) ([]*pod, error) {
-	pending := c.schedulable()
+// schedule binds pending pods to ready nodes as kube-scheduler does: those of one priority after those
+// of higher ones, and those that find no room preempt others. It returns the bound pods.
+func (s *simulation) schedule() (bound []*pod, err error) {
+	classes := byPriority(s.cluster.schedulable())
+	for _, pending := range classes {
+		some, err := bindSome(s.binder, s.cluster, pending)
+		if err != nil {
+			return nil, err
+		}
+		preempting, err := s.preempt(pending)
+		if err != nil {
+			return nil, err
+		}
+		bound = append(append(bound, some...), preempting...)
+	}
+	if len(classes) < 2 || len(bound) == 0 {
+		return bound, nil
+	}
+	more, err := bindSome(s.binder, s.cluster, s.cluster.schedulable()) // that may have waited for pods of lower priority
+	return append(bound, more...), err
+}
+
+// byPriority sorts pods by priority, the highest first.
+func byPriority(pods []*pod) (classes [][]*pod) {
+	at := map[int32]int{}
+	for _, p := range pods {
+		priority := corev1.PodPriority(p.object)
+		if _, known := at[priority]; !known {
+			at[priority] = len(classes)
+			classes = append(classes, nil)
+		}
+		classes[at[priority]] = append(classes[at[priority]], p)
+	}
+	slices.SortFunc(classes, func(a, b []*pod) int {
+		return cmp.Compare(corev1.PodPriority(b[0].object), corev1.PodPriority(a[0].object))
+	})
+	return classes
+}
+
+// bindSome binds pods to ready nodes. Nodes that accept no pods still count for spread and affinity.
+func bindSome(s *predicates.Scheduler, c *cluster, pending []*pod) ([]*pod, error) {
 	if len(pending) == 0 {
 		return nil, nil
 	}

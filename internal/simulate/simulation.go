@@ -50,20 +50,21 @@ func Run(ctx context.Context, setup *Setup, o RunOptions) (*v1alpha1.ScenarioRep
 
 // simulation is the state of a run.
 type simulation struct {
-	setup    *Setup
-	clock    *virtualClock
-	cloud    *fake.Cloud
-	model    *model
-	checker  *predicates.Checker
-	binder   *predicates.Scheduler
-	cluster  *cluster
-	daemons  *daemonController
-	volumes  *volumeController
-	groupOf  map[string]string // group of the nodes given in the setup, by name
-	timeline timeline
-	ledger   ledger
-	history  *history
-	faults   faults
+	setup     *Setup
+	clock     *virtualClock
+	cloud     *fake.Cloud
+	model     *model
+	checker   *predicates.Checker
+	binder    *predicates.Scheduler
+	preemptor *predicates.Preemptor
+	cluster   *cluster
+	daemons   *daemonController
+	volumes   *volumeController
+	groupOf   map[string]string // group of the nodes given in the setup, by name
+	timeline  timeline
+	ledger    ledger
+	history   *history
+	faults    faults
 
 	nextStep  []int          // per workload, the first of its steps that is still to come
 	lastName  []int          // per workload, the number in its youngest pod's name
@@ -115,19 +116,20 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 	history := newHistory(clock, faults.vanishes)
 	s := &simulation{
 		setup: setup, clock: clock, cloud: cloud, checker: checker,
-		binder:   checker.Scheduler(),
-		cluster:  newCluster(history),
-		history:  history,
-		progress: progress,
-		faults:   faults,
-		daemons:  newDaemonController(checker, setup),
-		volumes:  newVolumeController(checker, setup),
-		groupOf:  map[string]string{},
-		moved:    map[string]int{},
-		nextStep: make([]int, len(setup.Workloads)),
-		lastName: make([]int, len(setup.Workloads)),
-		nextScan: clock.Now(),
-		wakeups:  shiftEdges(setup.Shifts),
+		binder:    checker.Scheduler(),
+		preemptor: checker.Preemptor(),
+		cluster:   newCluster(history),
+		history:   history,
+		progress:  progress,
+		faults:    faults,
+		daemons:   newDaemonController(checker, setup),
+		volumes:   newVolumeController(checker, setup),
+		groupOf:   map[string]string{},
+		moved:     map[string]int{},
+		nextStep:  make([]int, len(setup.Workloads)),
+		lastName:  make([]int, len(setup.Workloads)),
+		nextScan:  clock.Now(),
+		wakeups:   shiftEdges(setup.Shifts),
 	}
 	s.cluster.budgets = newBudgets(setup.Budgets)
 	s.cluster.aside.filter = setup.LeftAlone
@@ -297,7 +299,7 @@ func (s *simulation) bindPods() error {
 	if err := s.volumes.provide(s.cluster.waiting(), s.setup.Workloads); err != nil {
 		return err
 	}
-	bound, err := schedule(s.binder, s.cluster)
+	bound, err := s.schedule()
 	if err != nil {
 		return err
 	}

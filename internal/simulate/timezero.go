@@ -45,6 +45,9 @@ func (s *Setup) eachTime(f func(*metav1.Time)) {
 	s.eachNode(ofNode)
 	for _, p := range s.Pods {
 		f(&p.CreationTimestamp)
+		if p.Status.StartTime != nil {
+			f(p.Status.StartTime)
+		}
 	}
 }
 
