@@ -45,7 +45,8 @@ type Autoscaler struct {
 	seen              map[string]*nodeTemplate // templates made from real nodes earlier, by group
 	made              map[string]*nodeTemplate // the last one made of each group
 	choices           choices
-	kinds             map[*v1.Pod]string // of pods seen lately
+	kinds             map[*v1.Pod]int // of pods seen lately
+	numbers           map[string]int  // of kinds, from 1 on
 	unneeded          map[string]time.Time
 	known             removal.Memory
 	draining          map[string]bool // nodes on their way out, and whether they had pods to move
@@ -113,7 +114,7 @@ func (a *Autoscaler) begin() error {
 	}
 	a.registry = newRegistry(a, a.remote)
 	a.templates, a.seen, a.made = map[string]*nodeTemplate{}, map[string]*nodeTemplate{}, map[string]*nodeTemplate{}
-	a.unneeded, a.kinds = map[string]time.Time{}, map[*v1.Pod]string{}
+	a.unneeded, a.kinds, a.numbers = map[string]time.Time{}, map[*v1.Pod]int{}, map[string]int{}
 	a.known, a.draining, a.drains, a.lastDownFailure = removal.Memory{}, map[string]bool{}, nil, time.Time{}
 	a.note(Started, "", a.process, "")
 	a.registry.refreshInstances(a.clock.Now())

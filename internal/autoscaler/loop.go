@@ -276,7 +276,10 @@ func (a *Autoscaler) unschedulable(v *view, now time.Time) ([]*v1.Pod, error) {
 	if len(candidates) > maxMixed {
 		a.groupKinds(candidates)
 	}
-	slices.SortStableFunc(candidates, func(p, q *v1.Pod) int { return cmp.Compare(priorityOf(q), priorityOf(p)) })
+	higher := func(p, q *v1.Pod) int { return cmp.Compare(priorityOf(q), priorityOf(p)) }
+	if !slices.IsSortedFunc(candidates, higher) {
+		slices.SortStableFunc(candidates, higher)
+	}
 	if err := a.place(v, candidates, &left); err != nil {
 		return nil, err
 	}
@@ -303,13 +306,18 @@ const maxMixed = 1000
 
 // groupKinds puts equal pods next to each other.
 func (a *Autoscaler) groupKinds(pods []*v1.Pod) {
-	rank := map[string]int{}
+	rank := map[int]int{0: 0}
+	byRank := make([][]*v1.Pod, 1)
 	for _, pod := range pods {
-		if kind := a.kindOf(pod); kind != "" && rank[kind] == 0 {
-			rank[kind] = len(rank) + 1
+		kind := a.kindOf(pod)
+		at, ranked := rank[kind]
+		if !ranked {
+			at = len(byRank)
+			rank[kind], byRank = at, append(byRank, nil)
 		}
+		byRank[at] = append(byRank[at], pod)
 	}
-	slices.SortStableFunc(pods, func(p, q *v1.Pod) int { return cmp.Compare(rank[a.kindOf(p)], rank[a.kindOf(q)]) })
+	copy(pods, slices.Concat(byRank...))
 }
 
 func priorityOf(pod *v1.Pod) int32 {

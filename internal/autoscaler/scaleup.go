@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/predicates"
 )
@@ -84,7 +85,8 @@ func (a *Autoscaler) salvo(v *view, pods []*v1.Pod, now time.Time) (scaled bool,
 		if err != nil || !again {
 			return scaled, err
 		}
-		pods = slices.DeleteFunc(slices.Clone(pods), func(p *v1.Pod) bool { return slices.Contains(helped, p) })
+		has := sets.New(helped...)
+		pods = slices.DeleteFunc(slices.Clone(pods), has.Has)
 		var nodes []predicates.Node
 		for _, p := range plan {
 			template := a.templates[p.group.ID]
@@ -228,16 +230,15 @@ func (a *Autoscaler) execute(p planned, now time.Time) error {
 
 // kindsOf groups equal pods of one controller. The order of the kinds is random.
 func (t *attempt) kindsOf(pods []*v1.Pod) [][]*v1.Pod {
-	index := map[string]int{}
-	perOwner := map[string]int{}
+	index, perOwner := map[int]int{}, map[string]int{}
 	var kinds [][]*v1.Pod
 	for _, pod := range pods {
 		key := t.kindOf(pod)
-		if i, ok := index[key]; ok && key != "" {
+		if i, ok := index[key]; ok && key != 0 {
 			kinds[i] = append(kinds[i], pod)
 			continue
 		}
-		if key != "" {
+		if key != 0 {
 			owner := ownerOf(pod)
 			if perOwner[owner]++; perOwner[owner] <= maxKindsPerController {
 				index[key] = len(kinds)
@@ -252,19 +253,23 @@ func (t *attempt) kindsOf(pods []*v1.Pod) [][]*v1.Pod {
 // maxKnownPods is how many pods the kind is remembered of.
 const maxKnownPods = 1 << 17
 
-// kindOf distinguishes pods as Cluster Autoscaler does; pods without a controller are all
-// different.
-func (a *Autoscaler) kindOf(pod *v1.Pod) string {
+// kindOf numbers pods that are equal to Cluster Autoscaler alike. Pods without a controller, 0, are
+// all different.
+func (a *Autoscaler) kindOf(pod *v1.Pod) int {
 	if kind, known := a.kinds[pod]; known {
 		return kind
 	}
 	if len(a.kinds) >= maxKnownPods {
 		clear(a.kinds)
 	}
-	kind := ""
+	kind := 0
 	if owner := ownerOf(pod); owner != "" {
 		if spec, err := pod.Spec.Marshal(); err == nil {
-			kind = fmt.Sprintf("%s %v %s", owner, labelsOf(pod), spec)
+			key := fmt.Sprintf("%s %v %s", owner, labelsOf(pod), spec)
+			if kind = a.numbers[key]; kind == 0 {
+				kind = len(a.numbers) + 1
+				a.numbers[key] = kind
+			}
 		}
 	}
 	a.kinds[pod] = kind

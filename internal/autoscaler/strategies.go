@@ -71,11 +71,11 @@ func (t *attempt) judged(o *option, index map[*v1.Pod]int, requests []expander.R
 
 // requests are those of the pods, worked out once for equal ones.
 func (t *attempt) requests() []expander.Requests {
-	all, known := make([]expander.Requests, len(t.pods)), map[string]expander.Requests{}
+	all, known := make([]expander.Requests, len(t.pods)), map[int]expander.Requests{}
 	for i, pod := range t.pods {
 		kind := t.kindOf(pod)
 		r, ok := known[kind]
-		if !ok || kind == "" {
+		if !ok || kind == 0 {
 			r = expander.RequestsOf(pod)
 			known[kind] = r
 		}

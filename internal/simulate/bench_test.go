@@ -181,11 +181,17 @@ func spreadFleet(groups, pods int, spread bool) *Setup {
 // BenchmarkSpreadRound measures the first round of a fleet in use, from pods
 // that arrive to orders: with and without constraints on how pods spread.
 func BenchmarkSpreadRound(b *testing.B) {
-	for _, spread := range []bool{false, true} {
-		for _, size := range []struct{ pods, groups int }{{5_000, 100}, {10_000, 200}, {25_000, 500}, {50_000, 1_000}} {
-			b.Run(fmt.Sprintf("spread=%t/pods=%d/groups=%d", spread, size.pods, size.groups), func(b *testing.B) {
-				benchmarkFirstRound(b, func() *Setup { return spreadFleet(size.groups, size.pods, spread) })
-			})
+	for _, mode := range Modes() {
+		for _, spread := range []bool{false, true} {
+			for _, size := range []struct{ pods, groups int }{{5_000, 100}, {10_000, 200}, {25_000, 500}, {50_000, 1_000}} {
+				b.Run(fmt.Sprintf("%s/spread=%t/pods=%d/groups=%d", mode, spread, size.pods, size.groups), func(b *testing.B) {
+					benchmarkFirstRound(b, func() *Setup {
+						s := spreadFleet(size.groups, size.pods, spread)
+						s.Mode = mode
+						return s
+					})
+				})
+			}
 		}
 	}
 }
@@ -262,5 +268,30 @@ func BenchmarkRun(b *testing.B) {
 				b.ReportMetric(float64(report.Status.NodesOrdered), "nodes")
 			}
 		})
+	}
+}
+
+// BenchmarkWholeRun plays a fleet in use until every pod that can runs.
+func BenchmarkWholeRun(b *testing.B) {
+	for _, mode := range Modes() {
+		for _, size := range []struct{ pods, groups int }{{5_000, 100}, {50_000, 1_000}} {
+			b.Run(fmt.Sprintf("%s/pods=%d/groups=%d", mode, size.pods, size.groups), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					s := spreadFleet(size.groups, size.pods, true)
+					s.Mode = mode
+					report, err := Run(context.Background(), s, RunOptions{})
+					if err != nil {
+						b.Fatal(err)
+					}
+					if report.Status.Running == 0 {
+						b.Fatal("no pod runs")
+					}
+					b.ReportMetric(float64(report.Status.ScaleUps), "scaleups")
+					b.ReportMetric(float64(report.Status.Pending), "pending")
+					b.ReportMetric(float64(report.Status.Rounds), "rounds")
+				}
+			})
+		}
 	}
 }
