@@ -38,6 +38,8 @@ type Group struct {
 	// Nodes exist from the start and do not change: name, labels, conditions. If Size is larger
 	// than their number, the other nodes are made from the template, ready from the start.
 	Nodes []*v1.Node
+	// Started says what Nodes that are still starting become, by name.
+	Started map[string]Started
 	// BootTime is the time from the creation of an instance until it runs, RegistrationDelay from
 	// there to its node object, ReadyDelay from there until it is ready, TerminationTime from
 	// DeleteNodes until it is gone.
@@ -50,6 +52,12 @@ type Group struct {
 	// Options are the group's own settings; nil means none. Durations and thresholds of zero mean
 	// the caller's defaults.
 	Options *cloudprovider.GroupOptions
+}
+
+// Started is a node once it has started, so long after the start of the cloud.
+type Started struct {
+	After time.Duration
+	Node  *v1.Node
 }
 
 // Scope selects node groups: those listed and those of the zones listed, of a group over several zones

@@ -52,15 +52,17 @@ func (g *group) longAgo(t time.Time) time.Time {
 
 // instance is a machine from its creation until it is gone.
 type instance struct {
-	group    *group
-	place    *place
-	name, id string
-	node     *v1.Node  // as configured; nil when made from the template
-	ordered  time.Time // zero: it was there at the start
-	created  time.Time
-	failure  *failure     // nil: it is going to run
-	stuck    StockOutMode // NeverRegisters and NeverReady: the state in which it stays; otherwise empty
-	leftAt   time.Time    // when its deletion was requested; zero: it was not
+	group     *group
+	place     *place
+	name, id  string
+	node      *v1.Node // as configured; nil when made from the template
+	started   *v1.Node // what it becomes; nil: it stays as it is
+	startedAt time.Time
+	ordered   time.Time // zero: it was there at the start
+	created   time.Time
+	failure   *failure     // nil: it is going to run
+	stuck     StockOutMode // NeverRegisters and NeverReady: the state in which it stays; otherwise empty
+	leftAt    time.Time    // when its deletion was requested; zero: it was not
 
 	shown   *v1.Node // its last node object; never changed
 	shownAs look
@@ -91,6 +93,9 @@ func (in *instance) milestones() []time.Time {
 		return []time.Time{in.failure.at}
 	}
 	life := []time.Time{in.listedAt(), in.runsAt(), in.registersAt(), in.readyAt()}
+	if in.started != nil {
+		life = append(life, in.startedAt)
+	}
 	if in.stuck == NeverRegisters {
 		return life[:2]
 	}

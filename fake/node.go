@@ -88,6 +88,7 @@ const (
 	ready look = iota + 1
 	notReady
 	unreachable
+	starting
 )
 
 func (in *instance) lookAt(now time.Time, down bool) look {
@@ -96,6 +97,8 @@ func (in *instance) lookAt(now time.Time, down bool) look {
 		return unreachable
 	case in.stuck == NeverReady, in.node == nil && in.readyAt().After(now):
 		return notReady
+	case in.started != nil && in.startedAt.After(now):
+		return starting
 	}
 	return ready
 }
@@ -111,9 +114,12 @@ func (in *instance) nodeObject(now time.Time, down bool) *v1.Node {
 
 func (in *instance) draw(l look) *v1.Node {
 	var node v1.Node
-	if in.node != nil {
+	switch {
+	case in.started != nil && l == ready:
+		node = *in.started
+	case in.node != nil:
 		node = *in.node
-	} else {
+	default:
 		node = *in.place.like
 		node.Labels = maps.Clone(node.Labels)
 		rename(&node, in.name)
@@ -122,7 +128,7 @@ func (in *instance) draw(l look) *v1.Node {
 	}
 	node.Spec.ProviderID = in.id
 	switch l {
-	case ready:
+	case ready, starting:
 	case unreachable:
 		setReady(&node, v1.ConditionUnknown, "NodeStatusUnknown", metav1.Time{})
 		taint(&node, v1.TaintNodeUnreachable, v1.TaintEffectNoSchedule)

@@ -122,6 +122,7 @@ func (l *loader) load() (*Setup, error) {
 	l.checkNodes()
 	l.setup.startAtNewest()
 	l.setup.taintDeadNodes()
+	l.setup.startNodes()
 	packs, err := nodegroupset.ShippedPacks()
 	if err != nil {
 		return nil, err

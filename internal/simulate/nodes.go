@@ -208,6 +208,8 @@ func (s *simulation) syncNodes() error {
 			up.add(n.group)
 			n.upSince = now
 			s.revive(n)
+		case ready: // without a taint that it had while it started
+			s.stirred, s.reshuffle = true, true
 		case !ready && n.ready:
 			down.add(n.group)
 			s.fail(n)
