@@ -29,6 +29,9 @@ type ScenarioSpec struct {
 	// Duration is how long the simulation lasts. It ends earlier if nothing more can happen.
 	// Default 1h.
 	Duration *metav1.Duration `json:"duration,omitempty"`
+	// Now is when the run starts, in the times that nodes and pods of files have. Default: the newest
+	// of those.
+	Now *metav1.Time `json:"now,omitempty"`
 	// Autoscaler is which autoscaler decides.
 	Autoscaler ScenarioAutoscaler `json:"autoscaler,omitzero"`
 	// Options of the autoscaler, by Cluster Autoscaler's flag names.

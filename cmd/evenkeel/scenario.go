@@ -9,8 +9,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/internal/document"
@@ -40,6 +43,7 @@ type fromDump struct {
 	files   []string
 	added   []string
 	nodes   []string
+	now     time.Time
 	limit   fileSize
 	live    liveCluster
 }
@@ -86,6 +90,7 @@ Cluster Autoscaler.`,
 	flags.StringVar(&o.options.GroupLabel, "group-label", "", "node label whose value names the node group; by default the label of a known cloud")
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
 	flags.StringArrayVar(&o.added, "add", nil, addUsage)
+	addNow(flags, &o.now)
 	flags.Int32Var(&o.options.Max, "max", 100, "maximum of groups whose bounds are unknown")
 	flags.Var(&o.limit, "max-file-size", "refuse larger files")
 	o.live.addTo(flags)
@@ -96,6 +101,9 @@ Cluster Autoscaler.`,
 func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) (*simulate.Dumped, error) {
 	if o.options.Max < 0 {
 		return nil, &usageError{fmt.Errorf("--max=%d: must not be negative", o.options.Max), "it bounds the groups whose bounds are unknown"}
+	}
+	if !o.now.IsZero() {
+		o.options.Now = &metav1.Time{Time: o.now}
 	}
 	if given := changed(cmd.Flags(), liveFlags...); len(given) > 0 && len(o.files) > 0 {
 		return nil, &usageError{fmt.Errorf("%s does not go with %s", strings.Join(given, ", "), strings.Join(o.files, ", ")), "either files are read or a cluster"}
@@ -178,6 +186,16 @@ func (o *fromDump) eachObject(open document.Open, each func(from string, item do
 		}
 	}
 	return nil
+}
+
+// addNow adds the flag for the time of a dump.
+func addNow(flags *pflag.FlagSet, now *time.Time) {
+	flags.Func("now", "`TIME` at which the cluster was dumped, such as 2026-03-01T09:30:00Z; by default the newest time of its nodes and pods", func(text string) (err error) {
+		if *now, err = time.Parse(time.RFC3339, text); err != nil {
+			return errors.New("must be a time such as 2026-03-01T09:30:00Z")
+		}
+		return nil
+	})
 }
 
 const addUsage = "FILE of workloads, as for kubectl apply: their pods are added as pending ones; may be repeated"

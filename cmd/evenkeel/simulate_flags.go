@@ -44,6 +44,7 @@ type overrides struct {
 	fails   []string
 	outages []v1alpha1.Outage // of fails
 	pod     string
+	now     time.Time
 
 	policiesFile string
 	policies     []v1alpha1.NodeGroupSetPolicy // of that file
@@ -74,6 +75,7 @@ func (o *overrides) addTo(flags *pflag.FlagSet) {
 	flags.Var(&o.scheduler, "scheduler-config-file", "file of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
 	flags.StringArrayVar(&o.added, "add", nil, addUsage)
 	flags.StringArrayVar(&o.fails, "fail-zone", nil, "ZONE[@FROM[+FOR]], the nodes of a zone fail: eu-west-1b@5m+10m; may be repeated")
+	addNow(flags, &o.now)
 	flags.StringVar(&o.pod, "explain-pod", "", "NAME or NAMESPACE/NAME, also show what was tried for this pod, and why groups do not take it")
 	flags.StringArrayVar(&o.nodes, "nodes", nil, "MIN:MAX:GROUP, bounds of a node group; may be repeated")
 }
@@ -108,6 +110,9 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	for _, outage := range o.outages {
 		outage.Zones = []string{simulate.FullZone(s, outage.Zones[0])}
 		s.Spec.Faults.Outages = append(slices.Clip(s.Spec.Faults.Outages), outage)
+	}
+	if !o.now.IsZero() {
+		s.Spec.Now = &metav1.Time{Time: o.now}
 	}
 	options := &s.Spec.Options
 	s.Spec.Autoscaler.Mode = cmp.Or(o.mode, s.Spec.Autoscaler.Mode)

@@ -32,6 +32,8 @@ type DumpOptions struct {
 	Bounds map[string]DumpBounds
 	// Max is the maximum of groups whose bounds are unknown.
 	Max int32
+	// Now is when the cluster was dumped; nil is the newest time of its nodes and pods.
+	Now *metav1.Time
 }
 
 // DumpBounds are the bounds of a node group.
@@ -167,7 +169,7 @@ func (d *Dump) Scenario(o DumpOptions) (*Dumped, error) {
 	out := &Dumped{Scenario: &v1alpha1.Scenario{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindScenario},
 		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
-		Spec:       v1alpha1.ScenarioSpec{GroupLabel: label},
+		Spec:       v1alpha1.ScenarioSpec{GroupLabel: label, Now: o.Now},
 	}}
 	d.addObjects(out)
 	d.addGroups(out, members, o)

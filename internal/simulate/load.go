@@ -120,7 +120,7 @@ func (l *loader) load() (*Setup, error) {
 	addFaults(&l.setup.Cloud, &s.Faults)
 	l.setup.Shifts = zonalShifts(s.Faults.ZonalShifts)
 	l.checkNodes()
-	l.setup.startAtNewest()
+	l.add(l.setup.startAt(s.Now, specPath.Child("now"))...)
 	l.setup.taintDeadNodes()
 	l.setup.startNodes()
 	packs, err := nodegroupset.ShippedPacks()

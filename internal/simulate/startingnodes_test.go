@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
@@ -19,13 +21,15 @@ func TestANodeOfADumpThatStarts(t *testing.T) {
 		ready   string
 		taint   string
 		since   time.Duration // ago
+		later   time.Duration // the dump was made so much after its newest time
 		ordered int
 	}{
-		"not ready yet":                  {90 * time.Second, "False", "node.kubernetes.io/not-ready", 90 * time.Second, 0},
-		"a taint of its start":           {90 * time.Second, "True", cilium, 30 * time.Second, 0},
-		"no longer ready":                {10 * time.Minute, "False", "node.kubernetes.io/not-ready", 5 * time.Minute, 1},
-		"for longer than starting takes": {time.Hour, "False", "node.kubernetes.io/not-ready", time.Hour, 1},
-		"a taint that stays":             {time.Hour, "True", cilium, time.Hour, 1},
+		"not ready yet":                  {90 * time.Second, "False", "node.kubernetes.io/not-ready", 90 * time.Second, 0, 0},
+		"a taint of its start":           {90 * time.Second, "True", cilium, 30 * time.Second, 0, 0},
+		"no longer ready":                {10 * time.Minute, "False", "node.kubernetes.io/not-ready", 5 * time.Minute, 0, 1},
+		"for longer than starting takes": {time.Hour, "False", "node.kubernetes.io/not-ready", time.Hour, 0, 1},
+		"not ready yet, an hour later":   {90 * time.Second, "False", "node.kubernetes.io/not-ready", 90 * time.Second, time.Hour, 1},
+		"a taint that stays":             {time.Hour, "True", cilium, time.Hour, 0, 1},
 	}
 	for name, tt := range tests {
 		for _, mode := range simulate.Modes() {
@@ -64,7 +68,7 @@ spec: {nodeName: %q, containers: [{name: c, resources: {requests: {cpu: 1500m}}}
 						t.Fatal(err)
 					}
 				}
-				out, err := read.Scenario(simulate.DumpOptions{Name: "starting", Max: 10})
+				out, err := read.Scenario(simulate.DumpOptions{Name: "starting", Max: 10, Now: &metav1.Time{Time: dumpedAt.Add(tt.later)}})
 				if err != nil {
 					t.Fatal(err)
 				}

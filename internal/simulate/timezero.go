@@ -5,19 +5,26 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// startAtNewest moves all times of the nodes and pods of files so that the newest of them is when the
-// run begins: a node that was not ready for an hour then is so for an hour at the start.
-func (s *Setup) startAtNewest() {
+// startAt moves all times of the nodes and pods of files so that the run begins now, by default at the
+// newest of them: a node that was not ready for an hour then is so for an hour at the start.
+func (s *Setup) startAt(now *metav1.Time, at *field.Path) field.ErrorList {
 	var newest time.Time
 	s.eachTime(func(at *metav1.Time) {
 		if at.After(newest) {
 			newest = at.Time
 		}
 	})
-	if newest.IsZero() {
-		return
+	switch {
+	case newest.IsZero():
+		return nil
+	case now == nil:
+	case now.Time.Before(newest):
+		return field.ErrorList{field.Invalid(at, now.UTC().Format(time.RFC3339), "is before "+newest.UTC().Format(time.RFC3339)+", the newest time of the nodes and pods")}
+	default:
+		newest = now.Time
 	}
 	by := epoch.Sub(newest)
 	s.eachTime(func(at *metav1.Time) {
@@ -30,6 +37,7 @@ func (s *Setup) startAtNewest() {
 			at.Time = at.Add(by)
 		}
 	}
+	return nil
 }
 
 // eachTime calls f for all times that nodes and pods of files tell.
