@@ -26,9 +26,17 @@ type Amount struct {
 
 // RequestsOf is what the scheduler reserves for the pod: the sum over its
 // containers or, if more, what its init containers need, plus its overhead.
-func RequestsOf(pod *v1.Pod) Requests {
+func RequestsOf(pod *v1.Pod) Requests { return requestsOf(pod, resource.PodResourcesOptions{}) }
+
+// HeldBy is what the scheduler reserves for a pod that runs: while it is resized in place, the largest of
+// what it requests, was given and has; if that cannot be done, what it was given and has.
+func HeldBy(pod *v1.Pod) Requests {
+	return requestsOf(pod, resource.PodResourcesOptions{UseStatusResources: true})
+}
+
+func requestsOf(pod *v1.Pod, o resource.PodResourcesOptions) Requests {
 	var r Requests
-	for name, quantity := range resource.PodRequests(pod, resource.PodResourcesOptions{}) {
+	for name, quantity := range resource.PodRequests(pod, o) {
 		switch name {
 		case v1.ResourceCPU:
 			r.MilliCPU = quantity.MilliValue()

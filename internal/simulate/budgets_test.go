@@ -117,7 +117,7 @@ func TestDumpsKeepBudgets(t *testing.T) {
 	want := []string{
 		`:{"maxUnavailable":"10%"},"status":{"currentHealthy":0,"desiredHealthy":0,"disruptionsAllowed":0,"expectedPods":0}}`,
 		`:{"containers":[{"name":"c","resources":{}}],"nodeName":"n1"},"status":{}}`,
-		`:{"containers":[{"name":"c","resources":{}}],"nodeName":"n1"},"status":{"conditions":[{"status":"False","type":"Ready"}]}}`,
+		`:{"containers":[{"name":"c","resources":{}}],"nodeName":"n1"},"status":{"conditions":[{"reason":"x","status":"False","type":"Ready"}]}}`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -183,7 +183,7 @@ func (c *cluster) evictFrom(n *node, goes func(*pod) bool) int {
 		}
 		object := *p.object
 		object.Spec.NodeName, object.CreationTimestamp = "", metav1.Time{Time: c.history.clock.Now()}
-		object.Status.Conditions, object.Status.StartTime = nil, nil
+		object.Status = v1.PodStatus{Phase: object.Status.Phase} // its controller makes another one
 		c.history.unbound(p)
 		p.object, p.node, p.ghost = &object, nil, nil
 		c.queue = append(c.queue, p)

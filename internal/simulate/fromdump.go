@@ -357,17 +357,16 @@ func plainNode(n *v1.Node) *v1.Node {
 }
 
 func plainPod(p *v1.Pod) *v1.Pod {
-	out := &v1.Pod{
-		ObjectMeta: plainMeta(&p.ObjectMeta), Spec: plainSpec(&p.Spec),
-		Status: v1.PodStatus{Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName},
+	out := &v1.Pod{ObjectMeta: plainMeta(&p.ObjectMeta), Spec: plainSpec(&p.Spec)}
+	if p.Spec.NodeName != "" {
+		out.Status = running(p)
+		return out
 	}
+	out.Status = v1.PodStatus{Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName}
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status != v1.ConditionTrue {
 			out.Status.Conditions = append(out.Status.Conditions, v1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 		}
-	}
-	if p.Spec.NodeName != "" {
-		out.Status.StartTime, out.Status.Conditions = p.Status.StartTime, append(out.Status.Conditions, notReady(&p.Status)...)
 	}
 	return out
 }

@@ -6,8 +6,10 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/resource"
 )
 
 // interner lets equal pods share one specification, so that a list of 50,000
@@ -50,20 +52,40 @@ func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
 	if node == "" { // the condition set by the scheduler
 		out.Status.NominatedNodeName, out.Status.Conditions = status.NominatedNodeName, status.Conditions
 	} else {
-		out.Status.StartTime, out.Status.Conditions = status.StartTime, notReady(&status)
+		out.Status = running(p)
 	}
 	out.Spec.NodeName = node
 	return out
 }
 
-// notReady is the condition of a pod that is not ready; budgets count the others.
-func notReady(status *v1.PodStatus) []v1.PodCondition {
-	for _, c := range status.Conditions {
-		if c.Type == v1.PodReady && c.Status != v1.ConditionTrue {
-			return []v1.PodCondition{{Type: c.Type, Status: c.Status}}
+// running is what a simulation uses of the status of a pod on a node: since when it runs, whether it is
+// not ready, and what it holds while it is resized in place.
+func running(p *v1.Pod) v1.PodStatus {
+	out := v1.PodStatus{Phase: p.Status.Phase, StartTime: p.Status.StartTime}
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodReady && c.Status != v1.ConditionTrue || c.Type == v1.PodResizePending {
+			out.Conditions = append(out.Conditions, v1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason})
 		}
 	}
-	return nil
+	held := resource.PodRequests(p, resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true})
+	if equality.Semantic.DeepEqual(held, resource.PodRequests(p, resource.PodResourcesOptions{})) {
+		return out // almost always
+	}
+	out.ContainerStatuses, out.InitContainerStatuses = requestsIn(p.Status.ContainerStatuses), requestsIn(p.Status.InitContainerStatuses)
+	out.Resources, out.AllocatedResources = p.Status.Resources, p.Status.AllocatedResources
+	return out
+}
+
+// requestsIn returns statuses of containers with what they request and were given.
+func requestsIn(all []v1.ContainerStatus) (out []v1.ContainerStatus) {
+	for _, s := range all {
+		kept := v1.ContainerStatus{Name: s.Name, AllocatedResources: s.AllocatedResources}
+		if s.Resources != nil {
+			kept.Resources = &v1.ResourceRequirements{Requests: s.Resources.Requests}
+		}
+		out = append(out, kept)
+	}
+	return out
 }
 
 func (i *interner) sharedSpec(spec *v1.PodSpec) *v1.PodSpec {

@@ -43,9 +43,9 @@ func (m Memory) of(n *Node, w *World, opts *Options) *facts {
 		switch {
 		case isFinished(pod):
 		case isDaemonPod(pod):
-			f.byDaemons = f.byDaemons.Plus(1, expander.RequestsOf(pod))
+			f.byDaemons = f.byDaemons.Plus(1, expander.HeldBy(pod))
 		default:
-			f.used = f.used.Plus(1, expander.RequestsOf(pod))
+			f.used = f.used.Plus(1, expander.HeldBy(pod))
 		}
 	}
 	f.drain = w.drainOf(n, opts)
