@@ -18,7 +18,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -297,7 +297,7 @@ func (s *objectStream) guess(outer header, raw []byte) (Item, bool) {
 		return Item{}, false
 	}
 	object := item.Object.(interface {
-		runtime.Object
+		GetObjectKind() schema.ObjectKind
 		metav1.Object
 	})
 	var own header

@@ -138,6 +138,8 @@ func TestObjectsReadsEveryShape(t *testing.T) {
 		{"kinds in turn", `{"kind": "List", "items": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "b"}},
 			{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c"}}, {"apiVersion": "v2", "kind": "Node", "metadata": {"name": "d"}}, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "e"}}]}`,
 			[]string{"Namespace /a", "Node /b", "Node /c", "Node /d", "Namespace /e"}},
+		{"buffers in turn", `{"kind": "List", "items": [{"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": {"name": "a"}}, {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer", "metadata": {"name": "b"}}]}`,
+			[]string{"CapacityBuffer /a", "CapacityBuffer /b"}},
 		{"unknown fields", `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"soon": {}}}`, []string{"Namespace /a"}},
 		{"comments around", "# a\n---\nkind: Namespace\napiVersion: v1\nmetadata: {name: a}\n---\n# end\n", []string{"Namespace /a"}},
 		{"windows lines", "kind: List\r\nitems:\r\n- kind: Namespace\r\n  apiVersion: v1\r\n  metadata:\r\n    name: a\r\n- kind: Namespace\r\n  apiVersion: v1\r\n  metadata:\r\n    name: b\r\n", []string{"Namespace /a", "Namespace /b"}},
