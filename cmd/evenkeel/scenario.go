@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -218,18 +219,19 @@ func writeScenario(to io.Writer, from *simulate.Dumped) error {
 	if err != nil {
 		return err
 	}
-	var comments []document.Comment
-	if len(from.Empty) > 0 {
-		text := "Cluster Autoscaler knows these groups too, but they have no nodes, so their templates are unknown. Replace the words\n" +
-			"in capitals and remove the # to include them:\n"
-		for _, g := range from.Empty {
-			text += fmt.Sprintf(emptyGroup, g.Name, g.Min, *g.Max)
-		}
-		comments = []document.Comment{{Before: "spec.groupLabel", Text: strings.TrimSuffix(text, "\n")}} // which follows the groups
-	}
-	text, err := document.ToYAML(zeros.ReplaceAll(raw, nil), comments...)
+	text, err := document.ToYAML(zeros.ReplaceAll(raw, nil))
 	if err != nil {
 		return err
+	}
+	if len(from.Empty) > 0 {
+		comment := "Cluster Autoscaler knows these groups too, but they have no nodes, so their templates are unknown. Replace the words\n" +
+			"in capitals and remove the # to include them:\n"
+		for _, g := range from.Empty {
+			comment += fmt.Sprintf(emptyGroup, g.Name, g.Min, *g.Max)
+		}
+		const next = "\n  groupLabel:" // which follows the groups
+		comment = "\n" + strings.TrimSuffix(comment, "\n")
+		text = bytes.Replace(text, []byte(next), []byte(strings.ReplaceAll(comment, "\n", "\n  # ")+next), 1)
 	}
 	_, err = to.Write(text)
 	return err

@@ -3,7 +3,10 @@ package document
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Invalid is returned for invalid input: the text cannot be parsed, or a value in it is refused. It
@@ -56,21 +59,6 @@ func (p Problem) InFile() string {
 // ErrSnapshot is the problem of a debugging snapshot of Cluster Autoscaler in place of objects.
 var ErrSnapshot = errors.New("is a debugging snapshot of Cluster Autoscaler, not Kubernetes objects")
 
-// UnknownField is the problem of a field that the document does not have.
-type UnknownField struct {
-	// Path is the path of the field as written.
-	Path string
-	// Suggestion is a field of this place with a similar name; empty if there is none.
-	Suggestion string
-}
-
-func (e *UnknownField) Error() string {
-	if e.Suggestion == "" {
-		return e.Path + ": unknown field"
-	}
-	return fmt.Sprintf("%s: unknown field (did you mean %q?)", e.Path, e.Suggestion)
-}
-
 // TooLarge is the problem of an input that is larger than the limit.
 type TooLarge struct {
 	// Limit is in bytes.
@@ -78,20 +66,11 @@ type TooLarge struct {
 }
 
 func (e *TooLarge) Error() string {
-	return fmt.Sprintf("larger than the limit of %s", formatSize(e.Limit))
-}
-
-// formatSize prints bytes in the largest binary unit that needs no fraction.
-func formatSize(bytes int64) string {
-	units := []string{"Ki", "Mi", "Gi"}
-	unit := " bytes"
-	for _, next := range units {
-		if bytes == 0 || bytes%1024 != 0 {
-			break
-		}
-		bytes, unit = bytes/1024, next
+	size := resource.NewQuantity(e.Limit, resource.BinarySI).String()
+	if size == strconv.FormatInt(e.Limit, 10) {
+		size += " bytes"
 	}
-	return fmt.Sprintf("%d%s", bytes, unit)
+	return "larger than the limit of " + size
 }
 
 // A syntaxError is the problem of text that is neither YAML nor JSON, or uses features that
@@ -106,11 +85,4 @@ func (e *syntaxError) Error() string {
 		return e.detail
 	}
 	return fmt.Sprintf("line %d: %s", e.line, e.detail)
-}
-
-// tooDeep is text nested beyond maxDepth.
-type tooDeep struct{ line int }
-
-func (e *tooDeep) Error() string {
-	return fmt.Sprintf("line %d: nested deeper than %d levels", e.line, maxDepth)
 }

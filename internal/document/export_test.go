@@ -4,14 +4,14 @@ import "errors"
 
 // ToJSON parses a text of one value and writes it as JSON, for tests.
 func ToJSON(data []byte) ([]byte, error) {
-	values, err := parse(chunk{data, 1})
+	values, err := parse(data, 1)
 	if err != nil {
 		return nil, err
 	}
 	if len(values) != 1 {
 		return nil, errors.New("not one value")
 	}
-	return values[0].appendJSON(nil), nil
+	return appendJSON(nil, values[0]), nil
 }
 
 // Rewrite parses JSON and writes it again, for tests.
@@ -23,5 +23,5 @@ func Rewrite(data []byte) ([]byte, error) {
 	if len(values) != 1 {
 		return nil, errors.New("not one value")
 	}
-	return values[0].appendJSON(nil), nil
+	return appendJSON(nil, values[0]), nil
 }

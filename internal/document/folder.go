@@ -32,11 +32,8 @@ func Title(name string) string {
 	return name
 }
 
-// extensions are the extensions of the files that are read from a folder, compressed ones too.
-var extensions = []string{".json", ".yaml", ".yml"}
-
 // Each opens the files of a name, and calls read with the title of each: the file itself, which is opened once as it may be a
-// pipe, or, for a folder, the .json, .yaml and .yml files in it by name, without subfolders. The error for a folder without
+// pipe, or, for a folder, the .json, .yaml and .yml files in it by name, compressed ones too, without subfolders. The error for a folder without
 // such files is an *Invalid; other errors are those of opening it and of read.
 func (open Open) Each(name string, read func(title string, r io.Reader, inFolder bool) error) error {
 	f, err := open(name)
@@ -45,14 +42,14 @@ func (open Open) Each(name string, read func(title string, r io.Reader, inFolder
 	}
 	defer f.Close()
 	folder, ok := f.(fs.ReadDirFile)
+	if ok {
+		info, err := folder.Stat()
+		if err != nil {
+			return err
+		}
+		ok = info.IsDir()
+	}
 	if !ok {
-		return read(Title(name), f, false)
-	}
-	info, err := folder.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
 		return read(Title(name), f, false)
 	}
 	entries, err := folder.ReadDir(-1)
@@ -61,27 +58,24 @@ func (open Open) Each(name string, read func(title string, r io.Reader, inFolder
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		plain := strings.TrimSuffix(strings.ToLower(e.Name()), ".gz")
-		return e.IsDir() || !slices.Contains(extensions, path.Ext(plain))
+		return e.IsDir() || !slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(plain))
 	})
 	if len(entries) == 0 {
 		return &Invalid{[]Problem{{File: name, Err: errors.New("is a folder without files that end in .json, .yaml or .yml")}}}
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, entry := range entries {
-		if err := open.one(path.Join(name, entry.Name()), read); err != nil {
+		f, err := open(path.Join(name, entry.Name()))
+		if err != nil {
+			return err
+		}
+		err = read(path.Join(name, entry.Name()), f, true)
+		f.Close()
+		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (open Open) one(name string, read func(title string, r io.Reader, inFolder bool) error) error {
-	f, err := open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return read(name, f, true)
 }
 
 // EmptyList is the problem of an empty list if objects are required.

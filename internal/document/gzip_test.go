@@ -59,6 +59,10 @@ func TestBadCompressedInput(t *testing.T) {
 		if !errors.As(err, &invalid) || !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %s", name, err, tc.want)
 		}
+		_, _, err = collect(document.Objects("x", bytes.NewReader(tc.text), document.StreamOptions{}))
+		if name != "very large" && (!errors.As(err, &invalid) || !strings.Contains(err.Error(), "is not a complete gzip file")) {
+			t.Errorf("%s, as objects: got %v, want %s", name, err, tc.want)
+		}
 	}
 }
 

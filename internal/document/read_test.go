@@ -122,8 +122,8 @@ func TestReadRefuses(t *testing.T) {
 		{"a tag", "a: !secret x", "f.yaml: document 1: line 1: tag !secret is not supported"},
 		{"a key that is a list", "? [a]\n: b", "f.yaml: document 1: line 1: the name of a field must be a string"},
 		{"an anchor in itself", "a: &x [*x]", `f.yaml: document 1: line 1: anchor "x" contains itself`},
-		{"deep YAML", strings.Repeat("[", 300) + "a" + strings.Repeat("]", 300), "f.yaml: document 1: line 1: nested deeper than 200 levels"},
-		{"deep JSON", strings.Repeat("[", 300) + strings.Repeat("]", 300), "f.yaml: document 1: line 1: nested deeper than 200 levels"},
+		{"deep YAML", strings.Repeat("[", 20_000) + "a" + strings.Repeat("]", 20_000), "f.yaml: document 1: not valid YAML: exceeded max depth of 10000"},
+		{"deep JSON", strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000), "f.yaml: document 1: line 1: not valid JSON: invalid character '{' exceeded max depth"},
 
 		{"a unit that Kubernetes does not have", node(`status: {capacity: {memory: 64Gb}}`), d1 + `spec.groups[0].template.status.capacity[memory]: Invalid value: "64Gb": must be a quantity such as 500m, 2 or 4Gi (did you mean "64Gi" or "64G"?)`},
 		{"a unit after a blank", node(`status: {capacity: {memory: 8 gib}}`), d1 + `spec.groups[0].template.status.capacity[memory]: Invalid value: "8 gib": must be a quantity such as 500m, 2 or 4Gi (did you mean "8Gi"?)`},

@@ -1,9 +1,9 @@
 package document
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
 	v1 "k8s.io/api/core/v1"
@@ -35,164 +35,75 @@ type SnapshotNode struct {
 // ReadSnapshot reads a debugging snapshot of Cluster Autoscaler, node by node. The name is for
 // messages. The error is an *Invalid with the place of the problem, unless reading itself failed.
 func ReadSnapshot(name string, r io.Reader, o StreamOptions) (*Snapshot, error) {
-	s, err := readSnapshot(json.NewDecoder(newLimited(r, o)))
-	if err == nil {
-		return s, nil
-	}
-	if err = explainJSON(err); readFailed(err) {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return nil, &Invalid{[]Problem{{File: name, Err: err}}}
-}
-
-var errNoSnapshot = &syntaxError{detail: "is not a debugging snapshot of Cluster Autoscaler: a JSON object with NodeList and TemplateNodes"}
-
-func readSnapshot(d *json.Decoder) (*Snapshot, error) {
-	open, err := d.Token()
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) || err == nil && open != json.Delim('{') {
-		return nil, errNoSnapshot
-	}
-	if err != nil {
-		return nil, err
-	}
-	s := &Snapshot{Templates: map[string]SnapshotNode{}}
-	found := false
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		switch name {
-		case "NodeList":
-			found = true
-			err = s.readNodes(d)
-		case "TemplateNodes":
-			found = true
-			err = s.readTemplates(d)
-		case "UnscheduledPodsCanBeScheduled":
-			err = s.readPending(d)
-		case "Error":
-			err = d.Decode(&s.Error)
-		default:
-			var ignored json.RawMessage
-			err = d.Decode(&ignored)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, errNoSnapshot
-	}
-	if _, err := d.Token(); err == nil || errors.As(err, &syntax) {
-		return nil, &syntaxError{detail: "text follows the snapshot"}
-	} else if !errors.Is(err, io.EOF) {
-		return nil, err
+	s, in := &Snapshot{Templates: map[string]SnapshotNode{}}, newInput(r, cmp.Or(o.MaxSize, DefaultMaxStream))
+	if err := s.read(json.NewDecoder(in)); err != nil {
+		return nil, in.refuse(name, 0, err)
 	}
 	return s, nil
 }
 
-func (s *Snapshot) readNodes(d *json.Decoder) error {
-	at := field.NewPath("NodeList")
-	none, err := enter(d, at, '[', "a list")
-	if none || err != nil {
-		return err
-	}
-	for i := 0; d.More(); i++ {
-		node, err := readSnapshotNode(d, at.Index(i))
-		if err != nil {
-			return err
-		}
-		s.Nodes = append(s.Nodes, node)
-	}
-	_, err = d.Token()
-	return err
-}
+var errNoSnapshot = &syntaxError{detail: "is not a debugging snapshot of Cluster Autoscaler: a JSON object with NodeList and TemplateNodes"}
 
-func (s *Snapshot) readPending(d *json.Decoder) error {
-	at := field.NewPath("UnscheduledPodsCanBeScheduled")
-	none, err := enter(d, at, '[', "a list")
-	if none || err != nil {
-		return err
+func (s *Snapshot) read(d *json.Decoder) error {
+	found := false
+	err := each(d, nil, '{', errNoSnapshot, func(at *field.Path, name string) error {
+		found = found || name == "NodeList" || name == "TemplateNodes"
+		switch name {
+		case "NodeList":
+			return each(d, at, '[', nil, func(at *field.Path, _ string) error {
+				node, err := readSnapshotNode(d, at)
+				s.Nodes = append(s.Nodes, node)
+				return err
+			})
+		case "TemplateNodes":
+			return each(d, at, '{', nil, func(at *field.Path, group string) (err error) {
+				s.Templates[group], err = readSnapshotNode(d, at)
+				return err
+			})
+		case "UnscheduledPodsCanBeScheduled":
+			return each(d, at, '[', nil, func(at *field.Path, _ string) error {
+				pod := new(v1.Pod)
+				s.Pending = append(s.Pending, pod)
+				if err := decodeNext(d, at, pod); err != nil {
+					return err
+				}
+				return first(admission.Pod(at, pod))
+			})
+		case "Error":
+			return d.Decode(&s.Error)
+		}
+		var ignored json.RawMessage
+		return d.Decode(&ignored)
+	})
+	if err == nil && !found {
+		return errNoSnapshot
 	}
-	for i := 0; d.More(); i++ {
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return err
-		}
-		decoded, err := decodeLeniently(raw, at.Index(i), func() any { return new(v1.Pod) })
-		if err != nil {
-			return err
-		}
-		pod := decoded.(*v1.Pod)
-		if errs := admission.Pod(at.Index(i), pod); len(errs) > 0 {
-			return errs[0]
-		}
-		s.Pending = append(s.Pending, pod)
-	}
-	_, err = d.Token()
-	return err
-}
-
-func (s *Snapshot) readTemplates(d *json.Decoder) error {
-	at := field.NewPath("TemplateNodes")
-	none, err := enter(d, at, '{', "an object")
-	if none || err != nil {
-		return err
-	}
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return err
-		}
-		group, _ := token.(string) // the decoder has made sure of it
-		if s.Templates[group], err = readSnapshotNode(d, at.Key(group)); err != nil {
-			return err
-		}
-	}
-	_, err = d.Token()
-	return err
-}
-
-// enter reads the begin of a list or object; none tells a null instead.
-func enter(d *json.Decoder, at *field.Path, open json.Delim, noun string) (none bool, err error) {
-	token, err := d.Token()
 	if err != nil {
-		return false, err
+		return err
 	}
-	if token != nil && token != open {
-		return false, field.Invalid(at, field.OmitValueType{}, "must be "+noun)
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return &syntaxError{detail: "text follows the snapshot"}
 	}
-	return token == nil, nil
+	return nil
 }
 
 func readSnapshotNode(d *json.Decoder, at *field.Path) (SnapshotNode, error) {
-	var raw json.RawMessage
-	if err := d.Decode(&raw); err != nil {
-		return SnapshotNode{}, err
+	var node SnapshotNode
+	if err := decodeNext(d, at, &node); err != nil {
+		return node, err
 	}
-	decoded, err := decodeLeniently(raw, at, func() any { return new(SnapshotNode) })
-	if err != nil {
-		return SnapshotNode{}, err
-	}
-	node := *decoded.(*SnapshotNode)
 	if node.Node == nil {
-		return SnapshotNode{}, field.Required(at.Child("Node"), "must be a node")
+		return node, field.Required(at.Child("Node"), "must be a node")
 	}
-	errs := admission.Amounts(at.Child("Node", "status", "capacity"), node.Node.Status.Capacity, admission.OfNode)
-	errs = append(errs, admission.Amounts(at.Child("Node", "status", "allocatable"), node.Node.Status.Allocatable, admission.OfNode)...)
+	status := at.Child("Node", "status")
+	errs := admission.Amounts(status.Child("capacity"), node.Node.Status.Capacity, admission.OfNode)
+	errs = append(errs, admission.Amounts(status.Child("allocatable"), node.Node.Status.Allocatable, admission.OfNode)...)
 	for i, pod := range node.Pods {
+		at := at.Child("Pods").Index(i)
 		if pod == nil {
-			return SnapshotNode{}, field.Required(at.Child("Pods").Index(i), "must be a pod")
+			return node, field.Required(at, "must be a pod")
 		}
-		errs = append(errs, admission.Requests(at.Child("Pods").Index(i).Child("spec"), &pod.Spec)...)
+		errs = append(errs, admission.Requests(at.Child("spec"), &pod.Spec)...)
 	}
-	if len(errs) > 0 {
-		return SnapshotNode{}, errs[0]
-	}
-	return node, nil
+	return node, first(errs)
 }

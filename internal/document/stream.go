@@ -8,7 +8,10 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -23,129 +26,198 @@ type StreamOptions struct {
 	MaxSize int64
 }
 
-// limited reads at most a number of bytes, and fails with TooLarge if there are more. A text compressed with gzip is
+// input reads at most a number of bytes, and fails with TooLarge if there are more. A text compressed with gzip is
 // decompressed; the limit is for what comes out.
-type limited struct {
-	from  io.Reader
-	plain io.Reader // of from; nil before the first read
-	left  int64
-	limit int64
+type input struct {
+	from   *bufio.Reader
+	plain  io.Reader // of from; nil before the first read
+	left   int64
+	limit  int64
+	ended  error // what ended the text
+	failed bool  // it could not be read, as opposed to what is wrong with it
 }
 
-func newLimited(r io.Reader, o StreamOptions) *limited {
-	limit := cmp.Or(o.MaxSize, DefaultMaxStream)
-	return &limited{from: r, left: limit, limit: limit}
+func newInput(r io.Reader, limit int64) *input {
+	return &input{from: bufio.NewReaderSize(r, beginning), left: limit, limit: limit}
 }
 
-func (l *limited) Read(p []byte) (int, error) {
-	if l.plain == nil {
-		if err := l.begin(); err != nil {
-			return 0, err
+// Read implements io.Reader.
+func (in *input) Read(p []byte) (n int, err error) {
+	if in.ended != nil {
+		return 0, in.ended
+	}
+	if in.plain == nil {
+		in.plain = in.from
+		if magic, _ := in.from.Peek(2); string(magic) == "\x1f\x8b" {
+			in.plain, err = gzip.NewReader(in.from)
 		}
 	}
-	if l.left < 0 {
-		return 0, &TooLarge{l.limit}
+	if err == nil {
+		n, err = in.plain.Read(p[:min(int64(len(p)), in.left+1)]) // one more byte shows whether there are more
+		in.left -= int64(n)
 	}
-	if int64(len(p)) > l.left+1 { // one more byte shows whether there are more
-		p = p[:l.left+1]
+	var corrupt flate.CorruptInputError
+	switch {
+	case in.left < 0:
+		n, err = n-1, &TooLarge{in.limit}
+	case errors.As(err, &corrupt) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF):
+		err = &syntaxError{detail: "is not a complete gzip file: " + err.Error()}
+	case err != nil && !errors.Is(err, io.EOF):
+		in.failed = true
 	}
-	n, err := l.plain.Read(p)
-	if l.left -= int64(n); l.left < 0 {
-		return n - 1, &TooLarge{l.limit}
-	}
+	in.ended = err
 	return n, err
 }
 
-// Text reads a text, which may be compressed with gzip, of at most so many bytes. The error may be a *TooLarge.
-func Text(r io.Reader, maxSize int64) ([]byte, error) {
-	return io.ReadAll(newLimited(r, StreamOptions{maxSize}))
-}
-
-// begin finds out whether the text is compressed.
-func (l *limited) begin() error {
-	in := bufio.NewReaderSize(l.from, 64<<10)
-	switch magic, err := in.Peek(2); {
-	case errors.Is(err, io.EOF):
-		l.plain = bytes.NewReader(magic)
-	case err != nil:
-		return err
-	case string(magic) == "\x1f\x8b":
-		text, err := gzip.NewReader(in)
-		if err != nil {
-			return zipError(err)
-		}
-		l.plain = unzipped{text}
-	default:
-		l.plain = in
+// refuse is the error for the input: an *Invalid, unless it could not be read.
+func (in *input) refuse(name string, document int, err error) error {
+	if in.failed {
+		return fmt.Errorf("%s: %w", name, in.ended)
 	}
-	return nil
+	return &Invalid{[]Problem{{File: name, Document: document, Err: explainJSON(err, 0)}}}
 }
 
-// unzipped is a text that was compressed.
-type unzipped struct{ *gzip.Reader }
+// Text reads a text, which may be compressed with gzip, of at most so many bytes. The error may be a *TooLarge.
+func Text(r io.Reader, maxSize int64) ([]byte, error) { return io.ReadAll(newInput(r, maxSize)) }
+
+// blanks are the white space of YAML and JSON; other white space of Unicode is text there.
+const blanks = " \t\r\n"
+
+// beginning is how much of a document is looked at to find out what it is, in bytes.
+const beginning = 64 << 10
+
+// sections calls f with what stands between the marker lines of a text, and with the number of its first line. A section is
+// one YAML document, or JSON documents one after another, and f reads all of it.
+func sections(r io.Reader, f func(text *bufio.Reader, line int) error) error {
+	s := &section{in: bufio.NewReaderSize(r, beginning), line: 1}
+	if mark, _ := s.in.Peek(3); string(mark) == "\xef\xbb\xbf" {
+		_, _ = s.in.Discard(len(mark)) // all are there
+	}
+	text := bufio.NewReaderSize(s, beginning)
+	for {
+		next, err := s.in.Peek(4) // fewer at the end
+		switch {
+		case len(next) == 0 && errors.Is(err, io.EOF):
+			return nil
+		case len(next) == 0:
+			return err
+		case isMarker(next):
+			_, _ = s.in.Discard(3) // the rest of the line may hold text
+		}
+		s.lineBegins = false
+		text.Reset(s)
+		if err := f(text, s.line); err != nil {
+			return err
+		}
+	}
+}
+
+// A section reads up to the next marker line. Nothing else can begin with --- or ... in the first column, not even inside a
+// string.
+type section struct {
+	in         *bufio.Reader
+	line       int // of the file
+	lineBegins bool
+}
 
 // Read implements io.Reader.
-func (u unzipped) Read(p []byte) (int, error) {
-	n, err := u.Reader.Read(p)
-	return n, zipError(err)
-}
-
-// zipError gives errors of decompression a clear message.
-func zipError(err error) error {
-	var corrupt flate.CorruptInputError
-	if errors.As(err, &corrupt) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &syntaxError{detail: "is not a complete gzip file: " + err.Error()}
+func (s *section) Read(p []byte) (int, error) {
+	next, err := s.in.Peek(4) // fewer at the end
+	if len(next) == 0 {
+		return 0, err
 	}
-	return err
-}
-
-// readFailed reports whether an input could not be read, as opposed to one that is invalid.
-func readFailed(err error) bool {
-	var wrongType *json.UnmarshalTypeError
-	var ours *syntaxError
-	var deep *tooDeep
-	var large *TooLarge
-	var path *field.Error
-	known := errors.As(err, &wrongType) || errors.As(err, &ours) || errors.As(err, &deep) || errors.As(err, &large) || errors.As(err, &path) || errors.Is(err, ErrSnapshot)
-	return !known
-}
-
-// explainJSON converts an error of the JSON decoder to a clear message.
-func explainJSON(err error) error {
-	var syntax *json.SyntaxError
-	switch {
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return &syntaxError{detail: "the JSON ends too early"}
-	case errors.As(err, &syntax):
-		return &syntaxError{detail: "not valid JSON: " + err.Error()}
+	if s.lineBegins && isMarker(next) {
+		return 0, io.EOF
 	}
-	return err
-}
-
-// decodeLeniently fills into from JSON. The usual way is the fast one; where that fails, could take
-// forever or let an amount out of range pass, the decoder of documents finds out where the problem
-// is, at a path below at.
-func decodeLeniently(raw []byte, at *field.Path, into func() any) (any, error) {
-	if !mayBeHuge(raw) {
-		out := into()
-		if kjson.UnmarshalCaseSensitivePreserveInts(raw, out) == nil {
-			return out, nil
+	text, _ := s.in.Peek(min(len(p), s.in.Buffered())) // all are there
+	for _, mark := range []string{"\n-", "\n."} {
+		if i := bytes.Index(text, []byte(mark)); i >= 0 {
+			text = text[:i+1]
 		}
+	}
+	s.line += bytes.Count(text, []byte("\n"))
+	s.lineBegins = text[len(text)-1] == '\n'
+	return s.in.Discard(copy(p, text))
+}
+
+// isMarker tells a line that begins or ends a YAML document.
+func isMarker(line []byte) bool {
+	mark := string(line[:min(3, len(line))])
+	return (mark == "---" || mark == "...") && (len(line) == 3 || strings.IndexByte(blanks, line[3]) >= 0)
+}
+
+// isBlank tells text without a value: empty lines, comments and directives.
+func isBlank(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if line = bytes.Trim(line, blanks); len(line) > 0 && line[0] != '#' && line[0] != '%' {
+			return false
+		}
+	}
+	return true
+}
+
+// each reads a list or an object, and calls f before each of its values with their path and name; a null has none. The error
+// is wrong if the text begins otherwise.
+func each(d *json.Decoder, at *field.Path, open json.Delim, wrong error, f func(at *field.Path, name string) error) error {
+	var syntax *json.SyntaxError
+	token, err := d.Token()
+	switch {
+	case err == nil && token == nil && at != nil:
+		return nil
+	case err != nil && !errors.As(err, &syntax):
+		return err
+	case token != open:
+		return cmp.Or[error](wrong, field.Invalid(at, field.OmitValueType{}, "must be "+map[json.Delim]string{'[': aList, '{': anObject}[open]))
+	}
+	for i := 0; d.More(); i++ {
+		inner, name := at.Index(i), ""
+		if open == '{' {
+			token, err := d.Token()
+			if err != nil {
+				return err
+			}
+			name, _ = token.(string) // the decoder has made sure of it
+			if inner = at.Key(name); at == nil {
+				inner = field.NewPath(name)
+			}
+		}
+		if err := f(inner, name); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token()
+	return err
+}
+
+// decodeLeniently fills what into points to from JSON. The usual way is the fast one; where that
+// fails, could take forever or let an amount out of range pass, the decoder of documents finds out
+// where the problem is, at a path below at.
+func decodeLeniently(raw []byte, at *field.Path, into any) error {
+	_, isHeader := into.(*header) // which has no amounts
+	if (isHeader || !mayBeHuge(raw)) && kjson.UnmarshalCaseSensitivePreserveInts(raw, into) == nil {
+		return nil
 	}
 	values, err := parseJSON(raw, 1)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return decodeValue(values[0], at, into)
+	reflect.ValueOf(into).Elem().SetZero() // what the fast way has left
+	return first((&decoder{lenient: true}).decode(values[0], at, into))
 }
 
-// decodeValue fills a new value from a parsed one, or tells the first problem.
-func decodeValue(v *value, at *field.Path, into func() any) (any, error) {
-	out := into()
-	d := decoder{lenient: true}
-	d.decodeAt(v, at, out)
-	if len(d.problems) > 0 {
-		return nil, d.problems[0]
+// decodeNext does so for the next value of a stream.
+func decodeNext(d *json.Decoder, at *field.Path, into any) error {
+	var raw json.RawMessage
+	if err := d.Decode(&raw); err != nil {
+		return err
 	}
-	return out, nil
+	return decodeLeniently(raw, at, into)
+}
+
+// first returns the first of several errors, or nil.
+func first[E error](errs []E) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return errs[0]
 }

@@ -23,7 +23,7 @@ var Sets = field.NewPath("spec", "sets")
 // Parse reads one document of kind NodeGroupPolicies. Name is that of its file. The error for an
 // invalid one is a *document.Invalid that lists every problem.
 func Parse(name string, content []byte) (*v1alpha1.NodeGroupPolicies, []nodegroupset.SetPolicy, error) {
-	kinds := document.Kinds{v1alpha1.KindNodeGroupPolicies: func() any { return new(v1alpha1.NodeGroupPolicies) }}
+	kinds := document.Kinds{v1alpha1.NodeGroupPolicies{}}
 	docs, err := document.Read(name, bytes.NewReader(content), document.Options{Kinds: kinds, MaxSize: maxSize})
 	if err != nil {
 		return nil, nil, err

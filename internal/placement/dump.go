@@ -23,11 +23,7 @@ type Dump struct {
 // passes over all other objects. What is wrong in them is a *document.Invalid.
 func Read(files []string, open document.Open, maxSize int64) (*Dump, error) {
 	docs, err := document.ReadFiles(files, open, document.Options{
-		Kinds: document.Kinds{
-			v1alpha1.KindFederatedReplicaSet: func() any { return new(v1alpha1.FederatedReplicaSet) },
-			v1alpha1.KindMemberCluster:       func() any { return new(v1alpha1.MemberCluster) },
-		},
-		AmongOthers: true, MaxSize: maxSize,
+		Kinds: document.Kinds{v1alpha1.FederatedReplicaSet{}, v1alpha1.MemberCluster{}}, AmongOthers: true, MaxSize: maxSize,
 	})
 	if err != nil {
 		return nil, err

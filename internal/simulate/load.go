@@ -19,7 +19,7 @@ import (
 
 // Kinds are the kinds of documents that Load takes.
 func Kinds() document.Kinds {
-	return document.Kinds{v1alpha1.KindScenario: func() any { return new(v1alpha1.Scenario) }}
+	return document.Kinds{v1alpha1.Scenario{}}
 }
 
 // Files is the source of the files that a scenario names.

@@ -76,7 +76,7 @@ func each(files []string, open document.Open, maxSize int64, take func(document.
 // wrong in them is a *document.Invalid.
 func Read(files []string, open document.Open, maxSize int64) (*Dump, error) {
 	docs, err := document.ReadFiles(files, open, document.Options{
-		Kinds:       document.Kinds{v1alpha1.KindWorkloadSpread: func() any { return new(v1alpha1.WorkloadSpread) }},
+		Kinds:       document.Kinds{v1alpha1.WorkloadSpread{}},
 		AmongOthers: true, MaxSize: maxSize,
 	})
 	if err != nil {

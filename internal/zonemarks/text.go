@@ -30,7 +30,7 @@ func Parse(name string, text []byte) (*v1alpha1.ZonalShift, []zonalshift.Mark, e
 	}
 	docs, err := document.Read(name, bytes.NewReader(text), document.Options{
 		MaxSize: MaxSize,
-		Kinds:   document.Kinds{v1alpha1.KindZonalShift: func() any { return new(v1alpha1.ZonalShift) }},
+		Kinds:   document.Kinds{v1alpha1.ZonalShift{}},
 	})
 	if err != nil {
 		return nil, nil, err
