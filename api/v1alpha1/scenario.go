@@ -111,6 +111,8 @@ type ScenarioOptions struct {
 	ScanInterval *metav1.Duration `json:"scanInterval,omitempty"`
 	// MaxNodesPerScaleup bounds one round. Default 1000.
 	MaxNodesPerScaleup int32 `json:"maxNodesPerScaleup,omitempty"`
+	// MaxNodegroupBinpackingDuration has no effect, because an estimate takes no virtual time.
+	MaxNodegroupBinpackingDuration *metav1.Duration `json:"maxNodegroupBinpackingDuration,omitempty"`
 	// MaxNodesTotal bounds all nodes; 0 is no bound.
 	MaxNodesTotal int32 `json:"maxNodesTotal,omitempty"`
 	// CoresTotal bounds the cores of all nodes, as "min:max" or "max".

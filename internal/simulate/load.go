@@ -102,6 +102,9 @@ func (l *loader) load() (*Setup, error) {
 	l.setup.Version = s.Autoscaler.Version
 	l.setup.Mode, l.setup.Seed, l.setup.Salvo = Mode(s.Autoscaler.Mode), s.Options.RandomSeed, s.Options.SalvoScaleUp
 	l.setup.Expect = s.Expect
+	if s.Options.MaxNodegroupBinpackingDuration != nil {
+		l.note("maxNodegroupBinpackingDuration cuts nothing: estimates take no virtual time, and how long they take in life depends on the machine; maxNodesPerScaleup bounds them here")
+	}
 	for _, read := range []func() error{l.readScheduler, l.readGroups, l.readNodes, l.readPods, l.readDaemonSets, l.readStorage} {
 		if err := read(); err != nil {
 			return nil, err

@@ -183,6 +183,16 @@ func TestUnbind(t *testing.T) {
 }
 
 // FuzzScenario feeds the reader anything: it refuses or loads, and never panics.
+func TestOptionsThatCutNothingAreNoted(t *testing.T) {
+	setup, err := loadWith(scenario("options: {maxNodegroupBinpackingDuration: 10s}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(setup.Notes) != 1 || !strings.HasPrefix(setup.Notes[0], "maxNodegroupBinpackingDuration cuts nothing") {
+		t.Errorf("notes: %q", setup.Notes)
+	}
+}
+
 func FuzzScenario(f *testing.F) {
 	f.Add(scenario("workloads: [{name: w, replicas: 3, spread: [{}], requests: {cpu: 100m}}]"))
 	f.Add(scenario("options: {expander: \"priority,least-waste\", priorities: {10: [.*]}}\nquotas: [{name: q, zones: [z], cores: 8}]"))

@@ -121,6 +121,7 @@ func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
 	c.duration(at.Child("maxNodeGroupBackoffDuration"), o.MaxNodeGroupBackoffDuration)
 	c.duration(at.Child("nodeGroupBackoffResetTimeout"), o.NodeGroupBackoffResetTimeout)
 	c.duration(at.Child("maxNodeProvisionTime"), o.MaxNodeProvisionTime)
+	c.duration(at.Child("maxNodegroupBinpackingDuration"), o.MaxNodegroupBinpackingDuration)
 	c.schedulers(o, at)
 	c.scaleDown(&o.ScaleDownOptions, at)
 	for _, total := range []struct{ name, text string }{{"coresTotal", o.CoresTotal}, {"memoryTotal", o.MemoryTotal}} {
