@@ -63,8 +63,11 @@ const (
 	PodsPreempted = "Preempted" // by pods of higher priority
 	PodsRefused   = "Refused"
 	PodsBuffered  = "Buffered" // room for them is wanted by a CapacityBuffer
-	NodesNotReady = "NotReady"
-	NodesGone     = "Gone"
+	// PodsProvisioned and PodsNotProvisioned are those of a ProvisioningRequest that has got room, or has not.
+	PodsProvisioned    = "Provisioned"
+	PodsNotProvisioned = "NotProvisioned"
+	NodesNotReady      = "NotReady"
+	NodesGone          = "Gone"
 )
 
 // TimelineRow is something that happened, in words and in fields. What determines which fields are

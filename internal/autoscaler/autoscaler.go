@@ -79,7 +79,7 @@ func New(config Config) (*Autoscaler, error) {
 		}
 	}
 	if a.world = config.World; a.world == nil {
-		a.own = &batches{cloud: config.Cloud, coming: slices.Clone(config.Batches), deleting: map[string]bool{}, scheduler: a.options.Checker.Scheduler()}
+		a.own = &batches{cloud: config.Cloud, coming: slices.Clone(config.Batches), deleting: map[string]bool{}, scheduler: a.options.Checker.Scheduler(), tried: a.tried}
 		slices.SortStableFunc(a.own.coming, func(x, y Batch) int { return int(x.At - y.At) })
 		a.world = a.own
 	}
@@ -149,8 +149,7 @@ func (a *Autoscaler) Settle(until time.Duration) (bool, error) {
 
 func (a *Autoscaler) atRest() (bool, error) {
 	w := a.own
-	if a.crashed || len(w.coming) > 0 || len(a.registry.requests) > 0 || len(a.registry.unregistered) > 0 ||
-		slices.ContainsFunc(w.claims, func(c *claim) bool { return !c.provisioned }) ||
+	if a.crashed || len(w.coming)+len(w.claims) > 0 || len(a.registry.requests) > 0 || len(a.registry.unregistered) > 0 ||
 		slices.ContainsFunc(w.nodes, func(node *v1.Node) bool { return !ready(node) }) {
 		return false, nil
 	}

@@ -7,36 +7,22 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// The annotations Cluster Autoscaler puts on the pods of a ProvisioningRequest, and the class that
-// is atomic.
-const (
-	RequestAnnotation = "autoscaling.x-k8s.io/consume-provisioning-request"
-	ClassAnnotation   = "autoscaling.x-k8s.io/provisioning-class-name"
-	AtomicClass       = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
-)
-
-// How long a ProvisioningRequest waits after a failure.
-const (
-	firstRetry = time.Minute
-	maxRetry   = 10 * time.Minute
-)
-
 // batches is the World of Config.Batches: pods that appear together, and a scheduler that binds them.
 type batches struct {
 	cloud    Cloud
-	coming   []Batch // by time
-	pods     []*pod  // that have appeared, in order
-	claims   []*claim
+	coming   []Batch         // by time
+	pods     []*pod          // that have appeared, in order
+	claims   []claim         // not provisioned yet
 	deleting map[string]bool // names of nodes with the taint
 	nodes    []*v1.Node      // as last listed, in the order of the cloud
 
 	scheduler *predicates.Scheduler
+	tried     func(*Request, bool)
 }
 
 // Nodes implements World.
@@ -66,6 +52,21 @@ func (w *batches) Restarted() {
 	w.list()
 }
 
+// Tried implements Requests.
+func (w *batches) Tried(r *Request, provisioned bool) { w.tried(r, provisioned) }
+
+// tried has the pods of a provisioned request appear.
+func (a *Autoscaler) tried(r *Request, provisioned bool) {
+	if !provisioned {
+		a.note(Unprovisioned, "", len(r.Pods), r.Name)
+		return
+	}
+	a.note(Provisioned, "", len(r.Pods), r.Name)
+	at := slices.IndexFunc(a.own.claims, func(c claim) bool { return c.Request == r })
+	a.appear(r.Pods, a.own.claims[at].life, a.clock.Now())
+	a.own.claims = slices.Delete(a.own.claims, at, at+1)
+}
+
 // pod is a pod and where it runs.
 type pod struct {
 	object *v1.Pod // never changed
@@ -73,14 +74,10 @@ type pod struct {
 	ends   time.Time
 }
 
-// claim is a ProvisioningRequest.
+// claim is a ProvisioningRequest and how long its pods live.
 type claim struct {
-	name        string
-	pods        []*v1.Pod // as Cluster Autoscaler makes them up
-	provisioned bool
-	failed      time.Time // when it last was not provisioned
-	retry       time.Duration
-	life        time.Duration
+	*Request
+	life time.Duration
 }
 
 // arrive adds the pods that are due, and removes those whose life is over.
@@ -91,7 +88,7 @@ func (a *Autoscaler) arrive(now time.Time) {
 		batch := w.coming[0]
 		w.coming = w.coming[1:]
 		if batch.Request != "" {
-			w.claims = append(w.claims, newClaim(batch, now))
+			w.claims = append(w.claims, claim{NewRequest(batch.Request, AtomicClass, batch.Pods, now), batch.Life})
 			continue
 		}
 		a.appear(batch.Pods, batch.Life, now)
@@ -111,26 +108,6 @@ func (a *Autoscaler) appear(pods []*v1.Pod, life time.Duration, now time.Time) {
 		a.own.pods = append(a.own.pods, &pod{object: object, ends: ends})
 	}
 	a.note(Arrived, "", len(pods), "")
-}
-
-// newClaim makes a ProvisioningRequest, which is the controller of its pods.
-func newClaim(batch Batch, now time.Time) *claim {
-	c := &claim{name: batch.Request, life: batch.Life}
-	controller := true
-	for i, object := range batch.Pods {
-		object = object.DeepCopy()
-		object.Name = fmt.Sprintf("%s-%d", batch.Request, i)
-		object.CreationTimestamp = metav1.Time{Time: now}
-		object.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: "autoscaling.x-k8s.io/v1", Kind: "ProvisioningRequest", Name: batch.Request, UID: types.UID(batch.Request), Controller: &controller,
-		}}
-		if object.Annotations == nil {
-			object.Annotations = map[string]string{}
-		}
-		object.Annotations[RequestAnnotation], object.Annotations[ClassAnnotation] = batch.Request, AtomicClass
-		c.pods = append(c.pods, object)
-	}
-	return c
 }
 
 // list reads the nodes from the API server: those of the cloud, with Cluster Autoscaler's taint.
@@ -251,18 +228,17 @@ func objects(pods []*pod) []*v1.Pod {
 	return out
 }
 
-// nextClaim is the ProvisioningRequest whose pods this loop injects; nil for none.
-func (w *batches) nextClaim(now time.Time) *claim {
+// Requests implements Requests.
+func (w *batches) Requests() []*Request {
+	var out []*Request
 	for _, c := range w.claims {
-		if !c.provisioned && (c.failed.IsZero() || c.failed.Add(c.retry).Before(now)) {
-			return c
-		}
+		out = append(out, c.Request)
 	}
-	return nil
+	return out
 }
 
-// booked are the pods of provisioned requests that do not run yet.
-func (w *batches) booked() []*v1.Pod {
+// Booked implements Requests: the pods of provisioned ones that do not run yet.
+func (w *batches) Booked() []*v1.Pod {
 	var out []*v1.Pod
 	for _, p := range w.pods {
 		if p.node == "" && p.object.Annotations[RequestAnnotation] != "" {

@@ -235,8 +235,8 @@ func (a *Autoscaler) snapshot(nodes []predicates.Node, now time.Time) (*view, er
 		}
 	}
 	v.snapshot = newSnapshot(a.options.Checker, v.nodes)
-	if r, ok := a.world.(requests); ok {
-		return v, a.place(v, r.booked(), nil)
+	if r, ok := a.world.(Requests); ok {
+		return v, a.place(v, r.Booked(), nil)
 	}
 	return v, nil
 }
@@ -291,11 +291,9 @@ func (a *Autoscaler) unschedulable(v *view, now time.Time) ([]*v1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r, ok := a.world.(requests); ok {
-		if c := r.nextClaim(now); c != nil {
-			left = append(left, c.pods...)
-			a.lastRequest = now
-		}
+	if r := a.nextRequest(now); r != nil {
+		left = append(left, r.Pods...)
+		a.lastRequest = now
 	}
 	return slices.DeleteFunc(left, func(p *v1.Pod) bool { return !now.After(p.CreationTimestamp.Time) }), nil
 }

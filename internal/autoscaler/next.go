@@ -20,6 +20,13 @@ func (a *Autoscaler) Next() (at time.Time, waits bool) {
 	for _, pod := range pending {
 		consider(pod.CreationTimestamp.Add(podsAreNew))
 	}
+	for _, r := range a.openRequests() {
+		due := r.dueAt().Add(time.Nanosecond)
+		if !due.After(now) {
+			return now, true
+		}
+		consider(due)
+	}
 	if len(pending) > 0 {
 		for _, failure := range a.registry.backoffs.groups {
 			consider(failure.Until.Add(time.Nanosecond))

@@ -188,8 +188,8 @@ func (r *records) begun() {
 
 // placed notes a pod that has room on a node that exists or is on its way.
 func (r *records) placed(pod *v1.Pod, coming bool) {
-	if r.on {
-		r.room[coming] = append(r.room[coming], r.position[pod])
+	if at, asked := r.position[pod]; r.on && asked {
+		r.room[coming] = append(r.room[coming], at)
 	}
 }
 
@@ -234,12 +234,21 @@ func (r *records) repaired(group string, nodes int, why string, err error) {
 	}
 }
 
+// waiting are the pending pods, and after them those of ProvisioningRequests.
+func (a *Autoscaler) waiting() []*v1.Pod {
+	waiting := a.world.Pending()
+	for _, r := range a.openRequests() {
+		waiting = append(slices.Clip(waiting), r.Pods...)
+	}
+	return waiting
+}
+
 // look notes what the loop sees.
 func (r *records) look(a *Autoscaler, now time.Time) {
 	if !r.on {
 		return
 	}
-	r.world = &Survey{Now: now, Groups: a.survey(now), Pending: a.world.Pending()}
+	r.world = &Survey{Now: now, Groups: a.survey(now), Pending: a.waiting()}
 	r.position = make(map[*v1.Pod]int, len(r.world.Pending))
 	for i, pod := range r.world.Pending {
 		r.position[pod] = i

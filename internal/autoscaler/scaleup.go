@@ -106,32 +106,6 @@ func (a *Autoscaler) salvo(v *view, pods []*v1.Pod, now time.Time) (scaled bool,
 	return scaled, nil
 }
 
-// provision handles a ProvisioningRequest: it needs room for all of its pods, there or ordered now.
-func (a *Autoscaler) provision(v *view, pods []*v1.Pod, now time.Time) (scaled bool, err error) {
-	var left []*v1.Pod
-	if err := a.place(v, pods, &left); err != nil {
-		return false, worldError{err}
-	}
-	if len(left) > 0 {
-		_, _, scaled, err = a.scaleUp(v, left, now, true)
-	}
-	if a.crashed {
-		return false, errCrashed
-	}
-	name := pods[0].Annotations[RequestAnnotation]
-	c := a.own.claims[slices.IndexFunc(a.own.claims, func(c *claim) bool { return c.name == name })]
-	if err != nil || len(left) > 0 && !scaled {
-		c.failed = now
-		c.retry = max(min(2*c.retry, maxRetry), firstRetry)
-		a.note(Unprovisioned, "", len(pods), name)
-		return false, err
-	}
-	c.provisioned = true
-	a.note(Provisioned, "", len(pods), name)
-	a.appear(c.pods, c.life, now)
-	return scaled, nil
-}
-
 // scaleUp tries to order nodes for the pods. It returns what was asked for, and the pods that this
 // is for.
 func (a *Autoscaler) scaleUp(v *view, pods []*v1.Pod, now time.Time, atomic bool) (plan []planned, helped []*v1.Pod, scaled bool, err error) {

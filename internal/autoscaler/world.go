@@ -1,8 +1,6 @@
 package autoscaler
 
 import (
-	"time"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
@@ -26,10 +24,4 @@ type World interface {
 	SetDeleting(node string, deleting bool)
 	// Restarted is called in the first loop of a process, which takes back the deletions of the last.
 	Restarted()
-}
-
-// requests are the ProvisioningRequests of a World that has some.
-type requests interface {
-	nextClaim(now time.Time) *claim
-	booked() []*v1.Pod
 }

@@ -37,3 +37,30 @@ type CapacityBufferSpec struct {
 
 // ActiveCapacity is the provisioning strategy that orders nodes for a buffer.
 const ActiveCapacity = "buffer.x-k8s.io/active-capacity"
+
+// ProvisioningRequest is what is read of an object of that kind of autoscaling.x-k8s.io: pods that
+// Cluster Autoscaler finds room for, all or none, before they exist.
+type ProvisioningRequest struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ProvisioningRequestSpec   `json:"spec"`
+	Status ProvisioningRequestStatus `json:"status,omitzero"`
+}
+
+// ProvisioningRequestSpec is which pods a ProvisioningRequest is for.
+type ProvisioningRequestSpec struct {
+	ProvisioningClassName string `json:"provisioningClassName"`
+	// PodSets are so many pods of a PodTemplate of its namespace each.
+	PodSets []struct {
+		PodTemplateRef struct {
+			Name string `json:"name"`
+		} `json:"podTemplateRef"`
+		Count int32 `json:"count"`
+	} `json:"podSets,omitempty"`
+}
+
+// ProvisioningRequestStatus is what has come of a ProvisioningRequest.
+type ProvisioningRequestStatus struct {
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}

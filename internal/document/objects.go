@@ -45,7 +45,8 @@ var supported = map[string]Kinds{
 	"storage.k8s.io/v1": {storagev1.CSIDriver{}, storagev1.CSINode{}, storagev1.CSIStorageCapacity{}, storagev1.StorageClass{},
 		storagev1.VolumeAttachment{}},
 	"autoscaling.x-k8s.io/v1alpha1": {CapacityBuffer{}},
-	"autoscaling.x-k8s.io/v1beta1":  {CapacityBuffer{}},
+	"autoscaling.x-k8s.io/v1beta1":  {CapacityBuffer{}, ProvisioningRequest{}},
+	"autoscaling.x-k8s.io/v1":       {ProvisioningRequest{}},
 }
 
 // refused returns the first error of an API server for an object, or nil.

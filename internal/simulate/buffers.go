@@ -43,19 +43,23 @@ func (b *Buffer) size(replicas int) int {
 	return min(n, b.Most)
 }
 
-// bufferObjects are the objects of files that buffers are made of, by namespace/name.
+// bufferObjects are the objects of files that buffers and requests are made of, by namespace/name.
 type bufferObjects struct {
 	buffers   map[string]*document.CapacityBuffer
+	requests  map[string]*document.ProvisioningRequest
 	templates map[string]*v1.PodTemplate
 }
 
 func (b *bufferObjects) take(object any) {
 	if b.buffers == nil {
 		b.buffers, b.templates = map[string]*document.CapacityBuffer{}, map[string]*v1.PodTemplate{}
+		b.requests = map[string]*document.ProvisioningRequest{}
 	}
 	switch o := object.(type) {
 	case *document.CapacityBuffer:
 		b.buffers[orDefault(o.Namespace)+"/"+o.Name] = o
+	case *document.ProvisioningRequest:
+		b.requests[orDefault(o.Namespace)+"/"+o.Name] = o
 	case *v1.PodTemplate:
 		b.templates[orDefault(o.Namespace)+"/"+o.Name] = o
 	}

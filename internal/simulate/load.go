@@ -115,6 +115,7 @@ func (l *loader) load() (*Setup, error) {
 	}
 	l.readSpreads()
 	l.readBuffers()
+	l.readRequests()
 	l.setup.Budgets = l.budgets.all()
 	l.prioritize()
 	l.add(validateReferences(s, l.known())...)

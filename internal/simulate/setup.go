@@ -69,6 +69,8 @@ type Setup struct {
 	Workloads         []Workload
 	// Buffers are CapacityBuffers.
 	Buffers []Buffer
+	// Requests are ProvisioningRequests.
+	Requests []Request
 	// Budgets are the PodDisruptionBudgets; their status is not read.
 	Budgets []*policyv1.PodDisruptionBudget
 	// Spreads are WorkloadSpreads, each over one of Workloads.

@@ -72,6 +72,7 @@ type simulation struct {
 	stirred   bool           // something happened that a round has not seen yet
 	reshuffle bool           // the scheduler may be able to bind more than before
 	nextScan  time.Time
+	requests  []*request
 	wakeups   []time.Time // when a round may decide otherwise without any event
 	rounds    int
 	calls     int                 // that the autoscaler made to the cloud
@@ -138,6 +139,7 @@ func newSimulation(ctx context.Context, setup *Setup) (*simulation, error) {
 		s.lastName[i] = setup.Workloads[i].firstNumber() - 1
 	}
 	s.beginSpreads()
+	s.beginRequests()
 	if err := s.populate(ctx); err != nil {
 		return nil, err
 	}
@@ -210,6 +212,11 @@ func (s *simulation) nextEvent() time.Time {
 			consider(at)
 		}
 	})
+	s.bookings(func(at time.Time) {
+		if at.After(now) {
+			consider(at)
+		}
+	})
 	for _, m := range s.managed {
 		m.awaited(now, consider)
 	}
@@ -239,9 +246,11 @@ func (s *simulation) jump(end time.Time) bool {
 		// The sidecar watches nodes from loop to loop, whether there is anything to do or not.
 		next, s.stirred = s.nextScan, true
 	}
+	wake := func(at time.Time) { s.stirred = s.stirred || at.After(now) && !at.After(next) }
 	for _, at := range s.wakeups {
-		s.stirred = s.stirred || at.After(now) && !at.After(next)
+		wake(at)
 	}
+	s.bookings(wake)
 	s.clock.advance(next)
 	s.alignScan()
 	return true
@@ -321,7 +330,7 @@ func (s *simulation) round(ctx context.Context) {
 	s.rounds++
 	s.progress.now.Rounds = s.rounds
 	now := s.clock.Now()
-	pending := s.cluster.helped()
+	pending := append(s.cluster.helped(), s.requested()...)
 	s.cloud.ForgetCalls() // the log would grow forever
 	report, err := s.model.loop()
 	s.calls += s.cloud.ForgetCalls()

@@ -57,6 +57,9 @@ func (s *Setup) eachTime(f func(*metav1.Time)) {
 			f(p.Status.StartTime)
 		}
 	}
+	for i := range s.Requests {
+		f(&s.Requests[i].Provisioned)
+	}
 }
 
 // eachNode calls f for all nodes of files.
