@@ -44,7 +44,7 @@
 // answer none. Then the limits, the split of --balance-similar-node-groups, and the increases one
 // after the other up to the first error. With Options.Salvo this is repeated for the pods that are
 // left, on the assumption that the nodes asked for come. Zero-or-max groups, --enforce-node-group-min-size and
-// ProvisioningRequests of the class best-effort-atomic-scale-up are there; an atomic increase is a
+// ProvisioningRequests of the classes best-effort-atomic-scale-up and check-capacity are there; an atomic increase is a
 // plain one, as over the protocol. After a scale-up the next loop follows at once, else after the
 // scan interval or when pods appear.
 //
@@ -52,13 +52,10 @@
 //
 // # What is not
 //
-// Resource quotas other than --max-nodes-total, parallel scale-ups, daemon sets, volumes,
-// priorities and preemption, hints from one simulation to the next, draining and unready nodes in
-// scale-down, startup taints, pods that come and go within a loop, leader election. A
-// ProvisioningRequest's capacity is booked until its pods run, not for ten minutes. A loop takes
-// Options.LoopTime as a whole, at its end, so all calls of a loop have one time unless a Fault
-// delays them. Where Cluster Autoscaler iterates over a Go map, the order is drawn from
-// Config.Seed.
+// Parallel scale-ups, hints from one simulation to the next, pods that come and go within a loop, leader
+// election. Of ProvisioningRequests, classes other than those two. A loop takes Options.LoopTime as a
+// whole, at its end, so all calls of a loop have one time unless a Fault delays them. Where Cluster
+// Autoscaler iterates over a Go map, the order is drawn from Config.Seed.
 //
 // # Time
 //
