@@ -267,12 +267,34 @@ func (st *state) attachRoom(k *kind) (room int, short string) {
 
 // tooManyVolumes is why a pod of the kind does not fit a node in the given state for the limits on
 // volumes, if so.
-func (s *Cluster) tooManyVolumes(k *kind, st *state) (Reason, bool) {
-	if !s.u.c.rules.attach {
+func (c *Checker) tooManyVolumes(k *kind, st *state) (Reason, bool) {
+	if !c.rules.attach {
 		return Reason{}, false
 	}
 	room, short := st.attachRoom(k)
 	return Reason{Plugin: names.NodeVolumeLimits, Message: "node(s) exceed max volume count (" + short + ")"}, room == 0
+}
+
+// attaches reports whether the limits on volumes let a pod onto a node whose pods' claims may have been
+// bound since they came.
+func (c *Checker) attaches(st *state, p *v1.Pod) bool {
+	of := c.storage
+	limits := of.limits(st.node)
+	if len(limits) == 0 || len(p.Spec.Volumes) == 0 || !c.rules.attach {
+		return true
+	}
+	volumes := func(p *v1.Pod) *resident {
+		return &resident{attaches: of.attachmentsOf(p, func(*v1.Volume) bool { return false })}
+	}
+	now := &state{shape: &shape{limits: limits}}
+	var pods []*v1.Pod
+	for _, it := range st.items {
+		now.items = append(now.items, item{resident: volumes(it.info.Pod), n: it.n})
+		pods = append(pods, it.info.Pod)
+	}
+	now.leftovers = of.leftovers(st.node, pods)
+	room, _ := now.attachRoom(&kind{placed: volumes(p)})
+	return room > 0
 }
 
 // LikeNode makes a template take as many volumes as the node it stands for, as far as that node's

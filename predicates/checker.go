@@ -76,8 +76,7 @@ type Checker struct {
 	preemption *defaultpreemption.DefaultPreemption
 	hidden     []replaced       // by the trial under way
 	shared     *universe        // of the Clusters that are made; nil: to be made anew
-	nodeKeys   sets.Set[string] // node label keys any pod looked at so far
-	keysRead   int              // grows with nodeKeys
+	nodeKeys   sets.Set[string] // node label keys that the profile and objects look at
 
 	preFilterRuns, filterRuns int64
 }
@@ -136,7 +135,9 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 		}
 	}
 	c.preemption, _ = built[names.DefaultPreemption].(*defaultpreemption.DefaultPreemption)
-	c.rules.resources, c.rules.attach = c.hasFilter(names.NodeResourcesFit), c.hasFilter(names.NodeVolumeLimits)
+	r := &c.rules
+	r.resources, r.ports, r.attach = c.hasFilter(names.NodeResourcesFit), c.hasFilter(names.NodePorts), c.hasFilter(names.NodeVolumeLimits)
+	r.spreads, r.affine = c.hasFilter(names.PodTopologySpread), c.hasFilter(names.InterPodAffinity)
 	return c, nil
 }
 
@@ -178,13 +179,10 @@ func (c *Checker) hasFilter(name string) bool {
 	return false
 }
 
-// look records node label keys that pods look at. Shapes of nodes are distinguished only by these
-// keys.
+// look records node label keys that the profile and objects look at.
 func (c *Checker) look(keys []string) {
-	before := c.nodeKeys.Len()
 	c.storage.watchTopology(keys)
 	c.nodeKeys.Insert(keys...)
-	c.keysRead += c.nodeKeys.Len() - before
 }
 
 // readProfile returns the one profile of a configuration, or the default one.

@@ -2,11 +2,13 @@ package predicates
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // cycle is one pod looked at in one state of the cluster: the result of its
@@ -77,3 +79,21 @@ func (cy *cycle) all(n fwk.NodeInfo) []*fwk.Status {
 	}
 	return failed
 }
+
+// rejects reports whether a plugin that looks at nothing but the node itself rejects a pod, whatever
+// the node's resources.
+func (c *Checker) rejects(p *v1.Pod, n *v1.Node) bool {
+	bare := framework.NewNodeInfo()
+	bare.SetNode(n)
+	cy := c.begin(p, one(bare))
+	counted := func(status *fwk.Status) bool {
+		return status.Plugin() == names.NodeResourcesFit || stateDependent(status.Plugin())
+	}
+	first := cy.filter(bare)
+	if first == nil || !counted(first) {
+		return first != nil
+	}
+	return slices.ContainsFunc(cy.all(bare), func(status *fwk.Status) bool { return !counted(status) })
+}
+
+func one(n *framework.NodeInfo) []fwk.NodeInfo { return []fwk.NodeInfo{n} }

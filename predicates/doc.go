@@ -14,21 +14,19 @@
 //
 // Pods that are equal to the plugins are one kind: names, images and commands do
 // not count, labels only under keys that the rules of some pod look at, so the
-// pods of a StatefulSet are one kind. Templates that differ only in labels no pod
-// looks at are one shape; every fresh node has a hostname of its own, so
-// hostnames tell no two templates apart. The plugins run once for each kind and
-// shape.
+// pods of a StatefulSet are one kind. Nodes that differ only in their resources
+// and in labels no pod looks at are one shape; every fresh node has a hostname of
+// its own, so hostnames tell no two templates apart. The plugins run once for each
+// kind and what it looks at of a node.
 //
-// In a Cluster, nodes of one shape with equal pods on them are one class with a
-// multiplicity. Pods whose rules concern the node alone (anti-affinity over
-// hostnames included) are placed class by class: resource arithmetic says how
-// many fit at most, the plugins confirm it at that bound and just beyond, and
-// where they do not, they are asked step by step. Pods whose only
-// further rules are spread constraints go by counts kept for each domain. Those with
-// pod affinity, or anti-affinity over wider domains go one by one, over a
-// condensed cluster that has the same sums, least counts and domains. Pods that
-// pick nodes by name, that compete for volumes or claims, and those with device
-// claims go one by one over every node.
+// The plugins of the profile are asked whether a node by itself will do. How many
+// pods its resources, ports and volume limits let in is worked out here, and so
+// are spread constraints, affinity and anti-affinity: by a table for each kind
+// that counts the pods its rules are about, in every domain, and follows what
+// changes. The tests hold all of it against the plugins. A kind whose rules concern
+// the node alone (anti-affinity over hostnames included) needs no table: nodes are
+// filled one after the other. Pods that compete for volumes or claims go one by
+// one, and every plugin is asked about every node.
 //
 // The claims of a pod count by what they mean, whatever their names, unless two
 // pods use one: equal pods of a StatefulSet are one kind. The plugins are asked
@@ -44,8 +42,7 @@
 // finds places for their pods.
 //
 // [Checker.Scheduler] binds pods as kube-scheduler does: by filters, by the scores
-// of the default profile, and by priority and age. It keeps the scores of each
-// kind of pods in tables, and looks again only at the nodes that have changed.
+// of the default profile, and by priority and age, from the same tables.
 //
 // [Checker.Preemptor] finds pods of lower priority that make room for a pod, by the
 // plugin DefaultPreemption.

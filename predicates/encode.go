@@ -22,7 +22,6 @@ type encoder struct {
 
 	containers, initContainers []v1.Container
 	volumes                    []v1.Volume
-	spread                     []v1.TopologySpreadConstraint
 	affinity                   v1.Affinity
 	node                       v1.NodeAffinity
 	with                       v1.PodAffinity
@@ -30,24 +29,32 @@ type encoder struct {
 	serial                     int // of what cannot be encoded
 }
 
-// pending encodes a pod to be placed, with the labels under the given keys (nil
-// means all); moved pods as if they were bound to no node. The result is valid
-// until the next call.
-func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], moved bool, c *Checker) ([]byte, error) {
+// pending encodes a pod to be placed, with the labels under the given keys (nil means all), and the
+// node that it names: with all of its rules or with those only that Filter plugins enforce. The result
+// is valid until the next call.
+func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], all bool, node string, c *Checker) ([]byte, error) {
 	r, s := &c.rules, c.storage
 	e.start(p, keys)
-	if len(r.spread) > 0 {
+	if all || len(r.spread) > 0 {
 		// A pod with soft constraints only gets no default ones.
 		e.flag(len(p.Spec.TopologySpreadConstraints) > 0)
 		e.owner(p)
 	}
-	e.placed(p)
-	if !moved {
-		e.spec.NodeName = p.Spec.NodeName
+	for i := range p.Status.ContainerStatuses {
+		if all && p.Status.ContainerStatuses[i].Resources != nil { // resized in place
+			info, _ := framework.NewPodInfo(p)
+			need := needOf(info)
+			e.amounts(&need)
+			break
+		}
 	}
-	e.spec.Affinity = e.required(p.Spec.Affinity)
+	e.placed(p)
+	e.spec.NodeName = node
+	if e.spec.Affinity = p.Spec.Affinity; !all {
+		e.spec.Affinity = e.required(p.Spec.Affinity)
+	}
 	e.spec.Volumes = e.checked(p, func(v *v1.Volume) bool { return !s.owns(p, v) })
-	e.hardSpread(p)
+	e.spec.TopologySpreadConstraints = constraintsOf(p, all)
 	for i := range p.Spec.Volumes {
 		if v := &p.Spec.Volumes[i]; s.owns(p, v) {
 			e.count(i + 1)
@@ -79,48 +86,19 @@ func (e *encoder) placed(p *v1.Pod) {
 	e.spec.Containers, e.spec.InitContainers = e.containers, e.initContainers
 }
 
-// scheduled encodes a pod with all that the Scheduler looks at before it is
-// bound and after: preferences and the controller too, the node not.
-func (e *encoder) scheduled(p *v1.Pod, keys sets.Set[string]) ([]byte, error) {
-	e.start(p, keys)
-	e.owner(p)
-	for i := range p.Status.ContainerStatuses {
-		if p.Status.ContainerStatuses[i].Resources != nil { // resized in place
-			info, _ := framework.NewPodInfo(p)
-			need := needOf(info)
-			e.amounts(&need)
-			break
-		}
-	}
-	e.placed(p)
-	e.spec.Affinity = p.Spec.Affinity
-	e.spec.TopologySpreadConstraints = p.Spec.TopologySpreadConstraints
-	e.spec.Volumes = e.checked(p, func(*v1.Volume) bool { return true })
-	if len(p.Spec.ResourceClaims) > 0 || slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.Ephemeral != nil }) {
-		e.text(p.Name) // objects are named after it
-		e.text(string(p.UID))
-	}
-	return e.finish()
-}
-
 // resident encodes a pod that is on a node: what it takes and repels there.
-func (e *encoder) resident(p *v1.Pod, need *amounts, own map[string]int) ([]byte, error) {
-	e.start(p, nil)
-	e.amounts(need)
+func (e *encoder) resident(p *v1.Pod, keys sets.Set[string], r *resident, own map[string]int) ([]byte, error) {
+	e.start(p, keys)
+	e.amounts(&r.need)
 	e.own(own)
-	for _, key := range slices.Sorted(slices.Values(podKeysOf(p))) {
-		e.text(key)
+	if r.terms != nil {
+		e.count(r.terms.id + 1)
 	}
 	e.count(0)
 	e.spec = v1.PodSpec{Volumes: e.checked(p, func(*v1.Volume) bool { return true })}
 	if ports := schedutil.GetHostPorts(p); len(ports) > 0 {
 		e.containers = append(e.containers[:0], v1.Container{Ports: taken(ports)})
 		e.spec.Containers = e.containers
-	}
-	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
-		e.apart = v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
-		e.affinity = v1.Affinity{PodAntiAffinity: &e.apart}
-		e.spec.Affinity = &e.affinity
 	}
 	if slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return v.Ephemeral != nil }) {
 		e.text(p.Name)
@@ -172,7 +150,7 @@ func (e *encoder) flag(b bool) {
 }
 
 func (e *encoder) amounts(a *amounts) {
-	for _, n := range []int64{a.cpu, a.memory, a.ephemeral, int64(len(a.scalars))} {
+	for _, n := range []int64{a.cpu, a.memory, a.ephemeral, a.scoredCPU, a.scoredMemory, int64(len(a.scalars))} {
 		e.key = binary.AppendVarint(e.key, n)
 	}
 	e.names = e.names[:0]
@@ -184,6 +162,30 @@ func (e *encoder) amounts(a *amounts) {
 		e.text(name)
 		e.key = binary.AppendVarint(e.key, a.scalars[v1.ResourceName(name)])
 	}
+}
+
+// labels encodes the labels of a node under the given keys.
+func (e *encoder) labels(n *v1.Node, keys []string) {
+	for i, name := range keys {
+		if value, has := n.Labels[name]; has {
+			e.count(i + 1)
+			e.text(value)
+		}
+	}
+	e.count(0)
+}
+
+// taints encodes the taints that keep pods away and, where nodes are scored, those that they would
+// rather keep away from.
+func (e *encoder) taints(taints []v1.Taint, scored bool) {
+	for i := range taints {
+		if t := &taints[i]; scored || t.Effect != v1.TaintEffectPreferNoSchedule {
+			e.text(t.Key)
+			e.text(t.Value)
+			e.text(string(t.Effect))
+		}
+	}
+	e.text("")
 }
 
 // owner matters where default spread constraints take the selector of the
@@ -217,17 +219,6 @@ func (e *encoder) required(a *v1.Affinity) *v1.Affinity {
 		e.affinity.PodAntiAffinity = &e.apart
 	}
 	return &e.affinity
-}
-
-// hardSpread keeps the hard constraints.
-func (e *encoder) hardSpread(p *v1.Pod) {
-	e.spread = e.spread[:0]
-	for _, c := range p.Spec.TopologySpreadConstraints {
-		if c.WhenUnsatisfiable == v1.DoNotSchedule {
-			e.spread = append(e.spread, c)
-		}
-	}
-	e.spec.TopologySpreadConstraints = e.spread
 }
 
 // checked keeps the volumes that a Filter plugin looks at, of those wanted.

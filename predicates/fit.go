@@ -2,10 +2,15 @@ package predicates
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 )
 
 // Kind is a set of pods that are equal to the scheduler's filters.
@@ -80,12 +85,9 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod, moved bool) (*Fit, erro
 	if s.err != nil {
 		return nil, s.err
 	}
-	for i, t := range templates {
-		if t.Node == nil {
-			return nil, fmt.Errorf("template %d: %w", i, ErrNilObject)
-		}
-		if err := s.meet(t.Pods); err != nil {
-			return nil, fmt.Errorf("pods of template %q: %w", t.Node.Name, err)
+	for _, t := range templates { // their pods tell which labels matter
+		if _, err := s.template(t); err != nil {
+			return nil, err
 		}
 	}
 	f := &Fit{}
@@ -95,8 +97,8 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod, moved bool) (*Fit, erro
 	}
 	kinds := make([]*kind, len(f.kinds))
 	for i, k := range f.kinds {
-		if kinds[i], err = s.lookUp(k.Pod); err != nil {
-			return nil, err
+		if kinds[i], err = s.u.kind(k.Pod); err != nil {
+			return nil, fmt.Errorf("pod %s/%s: %w", k.Pod.Namespace, k.Pod.Name, err)
 		}
 	}
 	s.refresh() // once, for all that the kinds look at
@@ -114,6 +116,9 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod, moved bool) (*Fit, erro
 		s.u.c.told(Step{Doing: "matching pods with node groups", Done: matched, Total: len(pods), Of: "pods"})
 		matched += len(f.kinds[i].Pods)
 		q := question{s: s, k: k}
+		if !k.contested {
+			q.table = s.table(k, 0, 0)
+		}
 		for j, fresh := range candidates {
 			f.reasons[j*len(kinds)+i] = q.answer(fresh)
 		}
@@ -127,18 +132,20 @@ func (s *Cluster) fits(templates []Node, pods []*v1.Pod, moved bool) (*Fit, erro
 func (s *Cluster) candidates(templates []Node) ([]candidate, []int, error) {
 	var candidates []candidate
 	shapeOf := make([]int, len(templates))
-	index := map[*state]int{}
+	index := map[string]int{}
 	for i, t := range templates {
 		st, err := s.template(t)
 		if err != nil {
 			return nil, nil, err
 		}
-		shape, known := index[st]
+		e := &s.u.enc
+		e.body(st)
+		e.count(st.shape.id)
+		shape, known := index[string(e.key)]
 		if !known {
 			shape = len(candidates)
-			index[st] = shape
-			fresh := freshNode(t.Node, freshName(t.Node, s.len))
-			candidates = append(candidates, candidate{st, st.onNode(s.u.c.storage.dressed(fresh))})
+			index[string(e.key)] = shape
+			candidates = append(candidates, candidate{st, st.onNode(s.object(len(s.nodes), st))})
 		}
 		shapeOf[i] = shape
 	}
@@ -151,45 +158,152 @@ type candidate struct {
 	info *framework.NodeInfo
 }
 
+// body encodes a fresh node but for its labels: what it is and what is on it.
+func (e *encoder) body(st *state) {
+	e.key = e.key[:0]
+	e.count(st.shape.body)
+	e.count(st.all.AllowedPodNumber)
+	e.amounts(&amounts{cpu: st.all.MilliCPU, memory: st.all.Memory, ephemeral: st.all.EphemeralStorage, scalars: st.all.ScalarResources})
+	e.count(len(st.items))
+	for _, it := range st.items {
+		e.count(it.id)
+		e.count(it.n)
+	}
+	for _, at := range st.leftovers {
+		e.text(at.driver)
+		e.text(at.handle)
+	}
+}
+
 // question is a kind of pod looking for a fresh node.
 type question struct {
 	s      *Cluster
 	k      *kind
+	table  *table         // nil: the plugins are asked about the whole cluster
 	around []fwk.NodeInfo // the nodes of the cluster, once they are needed
 
 	keys    []string            // of the labels it looks at
-	key     []byte              // reused
 	answers map[string][]Reason // by what it looks at of a fresh node
+}
+
+// answer is what ask answers, asked once of nodes the kind cannot tell apart: most kinds look at no label
+// at all.
+func (q *question) answer(fresh candidate) []Reason {
+	if q.table == nil || q.k.picky || q.k.volumes {
+		return q.ask(fresh)
+	}
+	if q.answers == nil {
+		q.answers = map[string][]Reason{}
+		if q.table.local { // whatever the cluster is
+			if q.k.answers == nil {
+				q.k.answers = q.answers
+			}
+			q.answers = q.k.answers
+		}
+		q.keys = compacted(slices.Concat(nodeKeysOf(q.k.info.Pod, false), q.s.u.c.rules.nodeKeys))
+		for _, c := range q.table.censuses {
+			q.keys = withoutHost(append(q.keys, c.key))
+		}
+	}
+	e := &q.s.u.enc
+	e.body(fresh.st)
+	e.labels(fresh.st.node, q.keys)
+	key := string(e.key)
+	reasons, known := q.answers[key]
+	if !known {
+		reasons = q.ask(fresh)
+		q.answers[key] = reasons
+	}
+	return reasons
 }
 
 // ask returns why the kind does not fit the node; nil if it fits.
 func (q *question) ask(fresh candidate) []Reason {
-	c, node := q.s.u.c, fresh.info
-	tooMany, over := q.s.tooManyVolumes(q.k, fresh.st)
-	failed := c.begin(q.k.info.Pod, one(node)).all(node)
-	var own []*fwk.Status
-	for _, status := range failed {
-		if !stateDependent(status.Plugin()) {
-			own = append(own, status)
+	c, node, p := q.s.u.c, fresh.info, q.k.info.Pod
+	tooMany, over := c.tooManyVolumes(q.k, fresh.st)
+	failed := c.begin(p, one(node)).all(node)
+	own := slices.DeleteFunc(slices.Clone(failed), func(s *fwk.Status) bool { return stateDependent(s.Plugin()) })
+	switch {
+	case over:
+		return c.inOrder(append(c.explain(own, p, &q.k.asks, node), tooMany))
+	case len(own) > 0:
+		return c.explain(own, p, &q.k.asks, node)
+	case q.table == nil:
+		if q.around == nil {
+			q.around = q.s.infos()
+		}
+		failed = c.begin(p, append(q.around[:len(q.around):len(q.around)], node)).all(node)
+	case !q.table.local:
+		failed = q.table.refusals(fresh.st)
+	}
+	return c.explain(failed, p, &q.k.asks, node)
+}
+
+// refusals says which plugins keep the kind off one more node because of other nodes.
+func (t *table) refusals(st *state) (all []*fwk.Status) {
+	add := func(plugin, message string) {
+		if len(all) == 0 || all[len(all)-1].Plugin() != plugin {
+			all = append(all, fwk.NewStatus(fwk.Unschedulable, message).WithPlugin(plugin))
 		}
 	}
-	if len(own) > 0 || over {
-		reasons := c.explain(own, q.k.info.Pod, &q.k.asks, node)
-		if over {
-			reasons = c.inOrder(append(reasons, tooMany))
+	t.onNew(st, func(at *standing) {
+		for i, c := range t.censuses {
+			switch {
+			case c.role != mustSpread || !t.refuses(at, i):
+			case at.class.has[i]:
+				add(names.PodTopologySpread, podtopologyspread.ErrReasonConstraintsNotMatch)
+			default:
+				add(names.PodTopologySpread, podtopologyspread.ErrReasonNodeLabelNotMatch)
+			}
 		}
-		return reasons
-	}
-	if !q.k.wider && !q.k.exact && !q.s.repelledWidely(q.k) {
-		return reasonsOf(failed) // only what comes with the node can matter
-	}
-	if q.around == nil {
-		if q.s.needsExact(q.k) {
-			q.around = q.s.everyNode()
-		} else {
-			q.around = q.s.view(q.k).nodes()
+		if !t.satisfies(at) {
+			add(names.InterPodAffinity, interpodaffinity.ErrReasonAffinityRulesNotMatch)
+		}
+		for _, by := range []struct {
+			role    role
+			message string
+		}{{avoids, interpodaffinity.ErrReasonAntiAffinityRulesNotMatch}, {repelled, interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch}} {
+			for i, c := range t.censuses {
+				if c.role == by.role && t.refuses(at, i) {
+					add(names.InterPodAffinity, by.message)
+				}
+			}
+		}
+	})
+	return all
+}
+
+// classes numbers the candidates, those alike that differ only in labels that
+// decide which of these kinds may run there: beside the body it is the
+// domains of pod rules that tell how many of them do.
+func (s *Cluster) classes(kinds []*kind, candidates []candidate) []int {
+	keys := slices.Clone(s.u.c.rules.nodeKeys)
+	for _, k := range kinds {
+		if k.binds { // there are as many volumes as there are where the node is
+			keys = append(keys, sets.List(s.u.c.storage.nodeKeys)...)
+		}
+		for _, r := range k.own {
+			keys = append(keys, r.key)
 		}
 	}
-	all := append(q.around[:len(q.around):len(q.around)], node)
-	return c.explain(c.begin(q.k.info.Pod, all).all(node), q.k.info.Pod, &q.k.asks, node)
+	for _, t := range s.terms {
+		for i := range t.info.RequiredAntiAffinityTerms {
+			keys = append(keys, t.info.RequiredAntiAffinityTerms[i].TopologyKey)
+		}
+	}
+	keys = compacted(withoutHost(keys))
+	index := map[string]int{}
+	classOf := make([]int, len(candidates))
+	for i, c := range candidates {
+		e := &s.u.enc
+		e.body(c.st)
+		e.labels(c.st.node, keys)
+		class, known := index[string(e.key)]
+		if !known {
+			class = len(index)
+			index[string(e.key)] = class
+		}
+		classOf[i] = class
+	}
+	return classOf
 }

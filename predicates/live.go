@@ -19,28 +19,24 @@ import (
 // Objects that were given to it must not be changed.
 type Live struct {
 	s *Scheduler
-	// nodes are the nodes as they were given last; dirty are those that the tables have yet to take
-	// over, in order, and waits says which these are. What labels their pods look at is known of as many
-	// of them as learned says.
-	nodes   map[string]Node
-	dirty   []string
-	learned int
-	waits   sets.Set[string]
-	empty   []int          // slots without a node
-	hosts   map[string]int // nodes by hostname
-	alike   int            // hostnames that several nodes have
-	last    map[*tenant]int
-	sweep   int // number of kinds of pods at which those that are gone are looked for
+	// nodes are the nodes as they were given last, and shown as the tables have taken them over; dirty
+	// are those that differ, in order, and waits says which these are. What labels their pods look at is
+	// known of as many of them as learned says.
+	nodes, shown map[string]Node
+	dirty        []string
+	learned      int
+	waits        sets.Set[string]
+	last         map[*kind]int
+	sweep        int // number of kinds of pods at which those that are gone are looked for
 }
 
 // Bounds of what a Live remembers.
 const (
-	maxLiveRanked = 1 << 22 // rankings times nodes
+	maxLiveRanked = 1 << 22 // tables times nodes
 	minSweep      = 1_000
 )
 
-// Live returns a live cluster without nodes. It knows the default profile only: with another one, the
-// plugins are asked about every pod and node.
+// Live returns a live cluster without nodes. It scores by the default profile only.
 func (c *Checker) Live() *Live {
 	l := &Live{s: c.Scheduler(), nodes: map[string]Node{}}
 	l.forget()
@@ -50,8 +46,7 @@ func (c *Checker) Live() *Live {
 // forget makes all nodes new.
 func (l *Live) forget() {
 	l.s.forget()
-	l.empty, l.hosts, l.alike, l.last, l.sweep = nil, map[string]int{}, 0, map[*tenant]int{}, minSweep
-	l.s.sharedHosts = false
+	l.shown, l.last, l.sweep = map[string]Node{}, map[*kind]int{}, minSweep
 	l.dirty, l.learned, l.waits = nil, 0, sets.New[string]()
 	for name := range l.nodes {
 		l.dirty = append(l.dirty, name)
@@ -113,17 +108,21 @@ func (l *Live) Drop(objects ...runtime.Object) error {
 	return nil
 }
 
-// looked makes the tables void that depend on objects: none does on volumes and claims.
+// looked makes void what depends on objects: no table does on volumes and claims.
 func (l *Live) looked(objects []runtime.Object) {
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *v1.PersistentVolumeClaim, *v1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
 		case *storagev1.CSINode:
-			if at, known := l.s.position[o.Name]; known {
-				l.s.dress(at, l.s.slots[at].shown, false)
+			if n, there := l.shown[o.Name]; there {
+				delete(l.s.u.nodes, hostedNode{node: n.Node})
+				l.mark(o.Name)
 			}
 		default:
-			l.s.turnOver()
+			clear(l.s.u.kinds)
+			clear(l.s.u.kindOf)
+			clear(l.last)
+			l.s.drop()
 		}
 	}
 }
@@ -146,104 +145,93 @@ func (l *Live) Find(p *v1.Pod, stop func() bool) (string, error) {
 	if err != nil || at < 0 {
 		return "", err
 	}
-	return l.s.slots[at].name, nil
+	return l.s.seats[at].name, nil
 }
 
 // FindOn reports whether the node would take the pod if it were one more. It must have another name
 // than the nodes there are.
-func (l *Live) FindOn(n Node, p *v1.Pod, stop func() bool) (bool, error) {
+func (l *Live) FindOn(n Node, p *v1.Pod, stop func() bool) (takes bool, err error) {
 	l.s.c.mu.Lock()
 	defer l.s.c.mu.Unlock()
 	if n.Node == nil || p == nil || slices.Contains(n.Pods, nil) {
 		return false, ErrNilObject
 	}
-	name := n.Node.Name
-	l.nodes[name] = n
-	l.mark(name)
-	defer func() { // it is gone before the next question
-		delete(l.nodes, name)
-		l.mark(name)
+	for _, p := range n.Pods {
+		l.learn(p)
+	}
+	defer func() { // they are gone before the next question
+		for _, p := range n.Pods {
+			delete(l.s.u.known, p)
+		}
 	}()
-	t, err := l.ready(p, stop)
+	k, err := l.ready(p, stop)
 	if err != nil {
 		return false, err
 	}
-	at := l.s.position[name]
-	takes, err := l.candidates(l.s.ranking(t), p, stop)
-	return takes != nil && takes(at), err
+	st, err := l.s.u.state(n, false)
+	if err != nil {
+		return false, err
+	}
+	for _, it := range st.items {
+		l.s.meet(it.terms)
+	}
+	l.s.host(st, 1)
+	defer l.s.host(st, -1)
+	t := l.s.table(k, 0, len(l.s.nodes))
+	t.onNew(st, func(at *standing) {
+		takes = t.rate(len(l.s.nodes), st) != rejected && t.passes(at)
+	})
+	return takes && (!mounts(p) || l.mounts(p)(st)), nil
 }
 
 func (l *Live) find(p *v1.Pod, stop func() bool) (int, error) {
 	if p == nil {
 		return -1, ErrNilObject
 	}
-	t, err := l.ready(p, stop)
-	if err != nil || t.failed.at(l.s) {
+	k, err := l.ready(p, stop)
+	if err != nil {
 		return -1, err
 	}
-	if (t.ranking == nil || t.ranking.epoch != l.s.epoch) && stop() {
+	switch t := l.s.tables[k]; {
+	case t == nil && stop():
 		return -1, ErrInterrupted
-	}
-	r := l.s.ranking(t)
-	takes, err := l.candidates(r, p, stop)
-	switch {
-	case err != nil:
-		return -1, err
-	case takes == nil:
-		t.failed = failure{epoch: l.s.epoch, changes: len(l.s.journal), forGood: !t.needsOthers()}
+	case t != nil && t.hopeless():
 		return -1, nil
-	case !r.exact && !mounts(p):
-		return r.best(hashOf(p.Namespace, p.Name)), nil
 	}
-	begin, n := l.last[t], len(l.s.slots)
+	n := len(l.s.nodes)
+	t := l.s.table(k, 0, n)
+	if !t.weigh() {
+		t.failed = failure{true, len(l.s.journal)}
+		return -1, nil
+	}
+	if !mounts(p) {
+		return l.s.best(t, hashOf(p.Namespace, p.Name)), nil
+	}
+	begin, mounts := l.last[k], l.mounts(p)
 	for i := range n {
 		if i%64 == 63 && stop() {
 			return -1, ErrInterrupted
 		}
-		if at := (begin + i) % n; takes(at) {
-			l.last[t] = at
+		if at := (begin + i) % n; t.takes(at) && mounts(l.s.nodes[at]) {
+			l.last[k] = at
 			return at, nil
 		}
 	}
 	return -1, nil
 }
 
-// candidates returns which slots take a pod, or nil if the tables know that none does.
-func (l *Live) candidates(r *ranking, p *v1.Pod, stop func() bool) (func(at int) bool, error) {
-	switch {
-	case r.exact:
-		return l.plugins(p, stop)
-	case !r.weigh():
-		return nil, nil
-	case !mounts(p):
-		return r.takes, nil
-	}
-	mounts := l.mounts(p)
-	return func(at int) bool { return r.takes(at) && mounts(at) }, nil
-}
-
-// takes reports whether the node of a slot is a candidate, once all are weighed.
-func (r *ranking) takes(i int) bool {
-	return r.score[i] != rejected && r.totals[r.standing[i]] != rejected
-}
-
-// mounts reports whether a plugin looks at a volume of the pod.
-func mounts(p *v1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return volumeChecked(p, &v) })
-}
-
 // ready takes over what has changed, and returns what stands for the pod but for its volumes.
-func (l *Live) ready(p *v1.Pod, stop func() bool) (*tenant, error) {
+func (l *Live) ready(p *v1.Pod, stop func() bool) (*kind, error) {
 	bare := *p
 	bare.Spec.Volumes = nil
 	for {
 		if err := l.settle(&bare, stop); err != nil {
 			return nil, err
 		}
-		t, err := l.s.tenant(&bare)
-		delete(l.s.known, &bare)
-		if err != nil || len(l.dirty) == 0 {
-			return t, err
+		if len(l.dirty) == 0 { // otherwise all was made new
+			k, err := l.s.u.kind(&bare)
+			delete(l.s.u.kindOf, &bare)
+			return k, err
 		}
 	}
 }
@@ -259,7 +247,7 @@ func (l *Live) settle(p *v1.Pod, stop func() bool) error {
 		}
 		l.learned++
 		for _, p := range l.nodes[l.dirty[l.learned-1]].Pods {
-			if _, known := l.s.known[p]; !known && !finished(p) && l.learn(p) {
+			if _, known := l.s.u.known[p]; !known && !finished(p) && l.learn(p) {
 				break
 			}
 		}
@@ -269,165 +257,88 @@ func (l *Live) settle(p *v1.Pod, stop func() bool) error {
 			return ErrInterrupted
 		}
 		name := l.dirty[0]
-		n, there := l.nodes[name]
 		l.dirty, l.learned = l.dirty[1:], l.learned-1
 		l.waits.Delete(name)
-		if err := l.take(name, n, there); err != nil {
+		if err := l.take(name); err != nil {
 			l.forget()
 			return fmt.Errorf("pods of node %q: %w", name, err)
 		}
 	}
+	l.s.refresh()
 	l.trim()
 	return nil
 }
 
 // learn notes the labels that a pod looks at. It reports whether all that is known of pods is void.
 func (l *Live) learn(p *v1.Pod) bool {
-	nodeKeys, podKeys := l.s.nodeKeys.Len(), l.s.podKeys.Len()
-	l.s.look(p)
-	l.s.grown = false
-	if l.s.podKeys.Len() > podKeys && len(l.s.slots)+len(l.s.tenants) > 0 {
+	l.s.u.learn(p)
+	void := l.s.u.grown
+	if void {
 		l.forget()
-		return true
 	}
-	if l.s.nodeKeys.Len() > nodeKeys {
-		for _, sl := range l.s.slots {
-			if !sl.gone {
-				sl.shape, sl.body = l.s.shape(sl.node)
-			}
-		}
-		l.s.turnOver()
-	}
-	return false
+	return void
 }
 
-// take takes over one node.
-func (l *Live) take(name string, n Node, there bool) error {
-	s := l.s
-	at, known := s.position[name]
-	if !known && !there {
-		return nil
-	}
-	if !known {
-		at = len(s.slots)
-		sl := &slot{name: name, hash: hashOf(name), shape: -1}
-		if last := len(l.empty) - 1; last >= 0 {
-			at, l.empty = l.empty[last], l.empty[:last]
-			s.slots[at] = sl
-		} else {
-			s.slots = append(s.slots, sl)
-		}
-		s.position[name] = at
-	}
-	sl := s.slots[at]
-	l.host(sl.shown, -1)
-	before := sl.given
-	if there {
-		l.host(n.Node, 1)
-		if err := s.update(n, false); err != nil {
+// take takes over one node, and forgets the pods that are not on it any more.
+func (l *Live) take(name string) error {
+	before, known := l.shown[name]
+	n, there := l.nodes[name]
+	switch {
+	case there:
+		if err := l.s.update(n, false); err != nil {
 			return err
 		}
-	} else {
-		delete(s.position, name)
-		l.empty = append(l.empty, at)
-		for _, it := range slices.Clone(sl.items) {
-			s.put(at, it.tenant, -it.n)
-		}
-		sl.gone, sl.shown = true, nil
-		s.exchanged(at)
+		l.shown[name] = n
+	case known:
+		l.s.remove(name)
+		delete(l.shown, name)
 	}
-	l.gone(before, n.Pods)
-	if s.sharedHosts != (l.alike > 0) {
-		s.sharedHosts = l.alike > 0
-		s.turnOver()
+	if known && before.Node != n.Node {
+		delete(l.s.u.nodes, hostedNode{node: before.Node})
 	}
-	return nil
-}
-
-// host counts the hostname of a node.
-func (l *Live) host(n *v1.Node, by int) {
-	if n == nil {
-		return
+	if slices.Equal(before.Pods, n.Pods) {
+		return nil
 	}
-	if host, has := n.Labels[v1.LabelHostname]; has {
-		before := l.hosts[host]
-		l.hosts[host] += by
-		l.alike += toInt(before+by > 1) - toInt(before > 1)
-		if before+by == 0 {
-			delete(l.hosts, host)
-		}
-	}
-}
-
-// gone forgets the pods that are not on a node any more.
-func (l *Live) gone(before, now []*v1.Pod) {
-	if slices.Equal(before, now) {
-		return
-	}
-	stay := make(map[*v1.Pod]bool, len(now))
-	for _, p := range now {
+	stay := make(map[*v1.Pod]bool, len(n.Pods))
+	for _, p := range n.Pods {
 		stay[p] = true
 	}
-	for _, p := range before {
+	for _, p := range before.Pods {
 		if !stay[p] {
-			delete(l.s.known, p)
+			delete(l.s.u.known, p)
 		}
 	}
+	return nil
 }
 
 // trim keeps what is remembered within bounds.
 func (l *Live) trim() {
 	s := l.s
-	if len(s.journal) > maxJournal {
-		s.turnOver()
-	}
-	if s.ranked*len(s.slots) > maxLiveRanked {
-		for _, t := range s.tenants {
-			t.ranking = nil
-		}
-		s.ranked = 0
-	}
-	if len(s.tenants) < l.sweep {
+	s.fleet.trim(maxLiveRanked)
+	if len(s.u.residents)+len(s.u.kinds) < l.sweep {
 		return
 	}
-	used := map[*tenant]bool{}
-	for _, sl := range s.slots {
-		for _, it := range sl.items {
-			used[it.tenant] = true
+	used := map[*resident]bool{}
+	for _, st := range s.nodes {
+		if st != nil {
+			for _, it := range st.items {
+				used[it.resident] = true
+			}
 		}
 	}
-	if len(s.tenants) > 2*len(used)+minSweep {
+	if len(s.u.residents)+len(s.u.kinds) > 2*len(used)+minSweep {
 		l.forget() // the next question begins anew
 	}
 	l.sweep = 2*len(used) + 2*minSweep
 }
 
-// plugins asks all plugins, for pods whose rules are beyond the tables.
-func (l *Live) plugins(p *v1.Pod, stop func() bool) (func(at int) bool, error) {
-	s := l.s
-	nodes := make([]fwk.NodeInfo, 0, len(s.slots))
-	for _, sl := range s.slots {
-		if stop() {
-			return nil, ErrInterrupted
-		}
-		if !sl.gone {
-			nodes = append(nodes, sl.nodeInfo())
-		}
-	}
-	cy := s.c.begin(p, nodes)
-	return func(at int) bool {
-		sl := s.slots[at]
-		return !sl.gone && cy.filter(sl.nodeInfo()) == nil && s.attaches(sl, p)
-	}, nil
-}
-
 // mounts returns whether a node takes the volumes of a pod, by the plugins that look at these.
-func (l *Live) mounts(p *v1.Pod) func(at int) bool {
+func (l *Live) mounts(p *v1.Pod) func(*state) bool {
 	s := l.s
 	var users []fwk.NodeInfo
-	for _, sl := range s.slots {
-		if slices.ContainsFunc(sl.items, func(it occupants) bool { return len(it.info.Pod.Spec.Volumes) > 0 }) {
-			users = append(users, sl.nodeInfo())
+	for _, st := range s.nodes {
+		if st != nil && slices.ContainsFunc(st.items, func(it item) bool { return len(it.info.Pod.Spec.Volumes) > 0 }) {
+			users = append(users, st.nodeInfo())
 		}
 	}
 	s.c.seen.nodes = users
@@ -438,8 +349,7 @@ func (l *Live) mounts(p *v1.Pod) func(at int) bool {
 			asks = append(asks, s.c.alone(f, p, users))
 		}
 	}
-	return func(at int) bool {
-		sl := s.slots[at]
-		return s.attaches(sl, p) && !slices.ContainsFunc(asks, func(ask func(fwk.NodeInfo) *fwk.Status) bool { return !ask(sl.nodeInfo()).IsSuccess() })
+	return func(st *state) bool {
+		return s.c.attaches(st, p) && !slices.ContainsFunc(asks, func(ask func(fwk.NodeInfo) *fwk.Status) bool { return !ask(st.nodeInfo()).IsSuccess() })
 	}
 }

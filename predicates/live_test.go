@@ -279,13 +279,16 @@ func TestLiveForgetsWhatIsGone(t *testing.T) {
 	if err := l.Settle(never); err != nil {
 		t.Fatal(err)
 	}
-	if got := len(l.s.known); got > 50 {
+	if got := len(l.s.u.known); got > 50 {
 		t.Errorf("%d pods are known, 50 exist", got)
 	}
-	if got := len(l.s.tenants); got > 2*50+2*minSweep {
-		t.Errorf("%d kinds are known, 50 exist", got)
+	if got := len(l.s.u.residents); got > 2*50+2*minSweep {
+		t.Errorf("%d kinds on nodes are known, 50 exist", got)
 	}
-	if len(l.s.slots) > 51 {
-		t.Errorf("%d slots for 50 nodes", len(l.s.slots))
+	if got := len(l.s.u.kinds); got > 2*50+2*minSweep {
+		t.Errorf("%d kinds to place are known, 50 exist", got)
+	}
+	if len(l.s.seats) > 51 {
+		t.Errorf("%d seats for 50 nodes", len(l.s.seats))
 	}
 }

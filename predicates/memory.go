@@ -11,22 +11,14 @@ import (
 // What was found out about objects is kept from Cluster to Cluster, by the objects
 // themselves: they must not change.
 
-// hosted is what is known of a node that came with pods.
-type hosted struct {
-	mark     nodeMark
-	pods     []*v1.Pod
-	st       *state
-	keysRead int // the Checker's keys when the shape was taken
-}
-
-// look stands for pods that are equal to the plugins with all of their labels.
+// look stands for pods that are equal to the filters with all of their labels, but for a node that they
+// name.
 type look struct{ podKeys []string }
 
 // Bounds of what a universe remembers, beside what there is at one time.
 const (
 	maxGonePods   = 10_000
 	maxGoneStates = 10_000
-	maxGoneRooms  = 1_000
 )
 
 // universe returns the one that Clusters of these nodes share with earlier ones.
@@ -36,40 +28,20 @@ func (c *Checker) universe(nodes []Node) *universe {
 		pods += len(nodes[i].Pods)
 	}
 	u := c.shared
-	if u == nil || u.volumes || max(len(u.known), len(u.looks), len(u.elsewhere)) > 2*u.most+maxGonePods {
-		u = newUniverse(c)
+	if u == nil || u.volumes || max(len(u.known), len(u.looks)) > 2*u.most+maxGonePods {
+		u = newUniverse(c, nil)
 		c.shared = u
 	}
-	if max(len(u.states), len(u.nodes)) > 4*len(nodes)+maxGoneStates {
-		clear(u.states)
-		clear(u.nodes)
-	}
+	u.trim(len(nodes))
 	u.most = max(u.most, pods)
 	return u
 }
 
-// knows reports whether a node came before with the very same pods.
-func (u *universe) knows(n Node) bool {
-	known, there := u.nodes[n.Node]
-	return there && slices.Equal(known.pods, n.Pods)
-}
-
-// hosted returns the state of a node with the pods on it.
-func (u *universe) hosted(n Node) (*state, error) {
-	mark := markNode(n.Node)
-	if known, there := u.nodes[n.Node]; there {
-		if known.mark != mark {
-			return nil, u.checked(fmt.Errorf("the node itself: %w", ErrChangedObject))
-		}
-		if known.keysRead == u.c.keysRead && u.knows(n) {
-			return known.st, nil
-		}
+// trim forgets nodes that have long gone.
+func (u *universe) trim(nodes int) {
+	if len(u.nodes) > 4*nodes+maxGoneStates {
+		clear(u.nodes)
 	}
-	st, err := u.state(n.Node, n.Pods)
-	if err == nil {
-		u.nodes[n.Node] = hosted{mark, slices.Clone(n.Pods), st, u.c.keysRead}
-	}
-	return st, err
 }
 
 // looksUpVolumes reports whether what a pod means depends on objects of its volumes.
@@ -77,14 +49,9 @@ func looksUpVolumes(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return attached(v) || volumeChecked(p, &v) })
 }
 
-// look returns what a pod looks like, as it is or as it would be once bound to no
-// node; nil for one whose volumes must be looked up.
-func (u *universe) look(p *v1.Pod, moved bool) (*look, error) {
-	known := u.looks
-	if moved {
-		known = u.elsewhere
-	}
-	if l, there, err := known.get(p); err != nil {
+// lookOf returns what a pod looks like; nil for one whose volumes must be looked up.
+func (u *universe) lookOf(p *v1.Pod) (*look, error) {
+	if l, there, err := u.looks.get(p); err != nil {
 		return nil, u.checked(ErrChangedObject)
 	} else if there {
 		return l, nil
@@ -93,16 +60,16 @@ func (u *universe) look(p *v1.Pod, moved bool) (*look, error) {
 		u.volumes = true
 		return nil, nil
 	}
-	key, err := u.enc.pending(p, nil, moved, u.c)
+	key, err := u.enc.pending(p, nil, false, "", u.c)
 	if err != nil {
 		return nil, err
 	}
 	l := u.byLook[string(key)]
 	if l == nil {
-		l = &look{podKeysOf(p)}
+		l = &look{podKeysOf(p, false)}
 		u.byLook[string(key)] = l
 	}
-	known.put(p, l)
+	u.looks.put(p, l)
 	return l, nil
 }
 
@@ -120,23 +87,26 @@ func (u *universe) free(p *v1.Pod) *v1.Pod {
 	return &free
 }
 
-// kinds sorts pods into kinds. Labels count under the keys only that any pod,
-// pending or on a node, looks at.
+// kinds sorts pods into kinds; moved pods as if they were bound to no node. Labels count under the keys
+// only that any pod, pending or on a node, looks at.
 func (s *Cluster) kinds(pods []*v1.Pod, moved bool) ([]Kind, []int, error) {
 	u := s.u
 	u.most = max(u.most, len(pods))
-	keys := sets.New(u.c.rules.podKeys...).Union(s.looksAt)
+	keys := sets.New(u.c.rules.podKeys...)
+	for _, t := range s.terms {
+		keys.Insert(t.looksAt...)
+	}
 	looks := make([]*look, len(pods))
 	for i, p := range pods {
 		if p == nil {
 			return nil, nil, fmt.Errorf("pod %d: %w", i, ErrNilObject)
 		}
 		var err error
-		if looks[i], err = u.look(p, moved); err != nil {
+		if looks[i], err = u.lookOf(p); err != nil {
 			return nil, nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
 		if looks[i] == nil {
-			keys.Insert(podKeysOf(p)...)
+			keys.Insert(podKeysOf(p, false)...)
 			u.c.storage.seen(p)
 		} else {
 			keys.Insert(looks[i].podKeys...)
@@ -147,9 +117,13 @@ func (s *Cluster) kinds(pods []*v1.Pod, moved bool) ([]Kind, []int, error) {
 	var sizes []int
 	var kinds []Kind
 	for i, p := range pods {
+		node := p.Spec.NodeName
+		if moved {
+			node = ""
+		}
 		k, known := byLook[looks[i]]
-		if !known || looks[i] == nil {
-			key, err := u.enc.pending(p, keys, moved, u.c)
+		if !known || looks[i] == nil || node != "" {
+			key, err := u.enc.pending(p, keys, false, node, u.c)
 			if err != nil {
 				return nil, nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 			}
@@ -162,7 +136,9 @@ func (s *Cluster) kinds(pods []*v1.Pod, moved bool) ([]Kind, []int, error) {
 				kinds = append(kinds, Kind{Pod: p})
 				sizes = append(sizes, 0)
 			}
-			byLook[looks[i]] = k
+			if node == "" {
+				byLook[looks[i]] = k
+			}
 		}
 		kindOf[i] = k
 		sizes[k]++

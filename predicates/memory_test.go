@@ -215,9 +215,7 @@ func (f *forked) remove(t *testing.T, node int, kinds []int) ([]Move, bool) {
 	trial, wasClosed := f.cluster.Fork(), f.closed[node]
 	f.closed[node] = true
 	if f.gone != nil {
-		if err := trial.replace(node, f.gone(node)); err != nil {
-			t.Fatal(err)
-		}
+		trial.replace(t, node, f.gone(node))
 	}
 	moves := f.place(t, trial, kinds)
 	pods := 0

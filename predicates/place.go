@@ -1,11 +1,11 @@
 package predicates
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // Place puts up to count pods equal to pod on the nodes lo..hi (hi exclusive),
@@ -17,28 +17,14 @@ import (
 func (s *Cluster) Place(pod *v1.Pod, count, lo, hi int) ([]Placement, error) {
 	s.lock()
 	defer s.unlock()
-	if lo < 0 || hi > s.len || lo > hi {
-		return nil, fmt.Errorf("nodes %d..%d of %d: %w", lo, hi, s.len, ErrRange)
+	if lo < 0 || hi > len(s.nodes) || lo > hi {
+		return nil, fmt.Errorf("nodes %d..%d of %d: %w", lo, hi, len(s.nodes), ErrRange)
 	}
 	k, err := s.kind(pod)
 	if err != nil {
 		return nil, err
 	}
-	return s.place(k, count, lo, hi), s.u.c.interrupted()
-}
-
-func (s *Cluster) place(k *kind, count, lo, hi int) []Placement {
-	if s.spreads(k, nil) && !s.needsExact(k) {
-		return s.spreader(k, lo).place(count, lo, hi)
-	}
-	s.spreading = nil
-	switch {
-	case s.needsExact(k):
-		return s.oneByOne(s.exact(k), count, lo, hi, nil)
-	case s.singly(k, nil):
-		return s.oneByOne(s.single(k), count, lo, hi, nil)
-	}
-	return s.placeBulk(k, count, lo, hi)
+	return s.place(k, count, lo, hi, &growth{}), s.u.c.interrupted()
 }
 
 // PlaceOnNew opens up to maxNodes fresh copies of template as needed, each with
@@ -50,30 +36,11 @@ func (s *Cluster) place(k *kind, count, lo, hi int) []Placement {
 func (s *Cluster) PlaceOnNew(template Node, pod *v1.Pod, count, maxNodes int) ([]Placement, error) {
 	s.lock()
 	defer s.unlock()
-	k, err := s.kind(pod)
+	k, fresh, err := s.onNew(template, pod)
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.template(template)
-	if err != nil {
-		return nil, err
-	}
-	grow := &growth{template: template, fresh: st, left: maxNodes}
-	var runs []Placement
-	switch {
-	case s.needsExact(k):
-		s.spreading = nil
-		runs = s.oneByOne(s.exact(k), count, s.len, s.len, grow)
-	case s.spreads(k, st):
-		runs = s.spreader(k, s.len).placeOnNew(count, grow)
-	case s.singly(k, st):
-		s.spreading = nil
-		runs = s.oneByOne(s.single(k), count, s.len, s.len, grow)
-	default:
-		s.spreading = nil
-		runs = s.placeBulkOnNew(k, count, grow)
-	}
-	return runs, s.u.c.interrupted()
+	return s.place(k, count, len(s.nodes), len(s.nodes), &growth{fresh, maxNodes}), s.u.c.interrupted()
 }
 
 // TakesOnNew reports whether PlaceOnNew would place one pod on one fresh copy of
@@ -81,42 +48,38 @@ func (s *Cluster) PlaceOnNew(template Node, pod *v1.Pod, count, maxNodes int) ([
 //
 // It returns ErrNilObject for a nil pod or node.
 func (s *Cluster) TakesOnNew(template Node, pod *v1.Pod) (bool, error) {
-	if takes, known, err := s.takesOnNew(template, pod); known || err != nil {
-		return takes, err
-	}
-	runs, err := s.Fork().PlaceOnNew(template, pod, 1, 1)
-	return len(runs) > 0, err
-}
-
-// takesOnNew answers TakesOnNew where that takes no copy of the Cluster.
-func (s *Cluster) takesOnNew(template Node, pod *v1.Pod) (takes, known bool, err error) {
 	s.lock()
 	defer s.unlock()
+	k, fresh, err := s.onNew(template, pod)
+	if err != nil {
+		return false, err
+	}
+	at := len(s.nodes)
+	if !k.contested {
+		if t := s.table(k, at, at); t.local {
+			return t.capacity(at, fresh) > 0, nil
+		}
+	}
+	find := s.finder(k)
+	s.push(fresh)
+	takes := find(at, at+1) == at
+	s.pop()
+	return takes, s.u.c.interrupted()
+}
+
+func (s *Cluster) onNew(template Node, pod *v1.Pod) (*kind, *state, error) {
 	k, err := s.kind(pod)
 	if err != nil {
-		return false, false, err
+		return nil, nil, err
 	}
 	fresh, err := s.template(template)
-	switch {
-	case err != nil || s.needsExact(k):
-		return false, false, err
-	case s.spreads(k, fresh):
-		one, undo := s.spreader(k, s.len).try(fresh)
-		if one != nil {
-			undo()
-		}
-		return one != nil, true, nil
-	case s.singly(k, fresh):
-		return false, false, nil
-	}
-	return s.bulk(k, fresh).capacity(fresh, 1) > 0, true, s.u.c.interrupted()
+	return k, fresh, err
 }
 
 // growth is the room for new nodes of a template.
 type growth struct {
-	template Node
-	fresh    *state
-	left     int // nodes that may still be opened
+	fresh *state
+	left  int // nodes that may still be opened
 }
 
 // kind looks up a pod to place and brings the shapes up to what it looks at.
@@ -130,92 +93,128 @@ func (s *Cluster) kind(pod *v1.Pod) (*kind, error) {
 	if pod == nil {
 		return nil, fmt.Errorf("pod to place: %w", ErrNilObject)
 	}
-	k, err := s.lookUp(pod)
-	if err != nil {
-		return nil, err
-	}
-	s.refresh()
-	return k, nil
-}
-
-func (s *Cluster) lookUp(pod *v1.Pod) (*kind, error) {
 	k, err := s.u.kind(pod)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	s.looksAt.Insert(k.looksAt...)
+	s.refresh()
+	s.trim(maxTabled)
 	return k, nil
 }
 
-// needsExact reports whether a kind must be placed with every node in view under
-// its own name. Where nodes share a hostname, that holds for all that looks at
-// hostnames.
-func (s *Cluster) needsExact(k *kind) bool {
-	if k.exact {
-		return true
+// place puts pods on the nodes lo..hi and, where these are full, on new ones after them.
+func (s *Cluster) place(k *kind, count, lo, hi int, g *growth) []Placement {
+	if !k.contested {
+		if t := s.table(k, lo, hi); t.local {
+			runs, _ := s.fill(t, count, lo, hi, g)
+			return runs
+		}
 	}
-	return s.sharedHosts && (k.host || slices.ContainsFunc(s.repellers, func(r *repulsion) bool {
-		return r.host && k.repelledBy(r)
-	}))
-}
-
-// singly reports whether a kind must be placed pod by pod: its own rules reach
-// beyond the node, or it has rules of its own and others repel it beyond the
-// node. fresh is the state of the nodes to be opened, if any.
-func (s *Cluster) singly(k *kind, fresh *state) bool {
-	if k.wider {
-		return true
-	}
-	if fresh != nil {
-		for _, it := range fresh.items {
-			if it.repels != nil && it.repels.wider && k.repelledBy(it.repels) {
-				return true // each node opened repels from more nodes
+	find, placed := s.finder(k), tally{}
+	for range count {
+		if s.u.c.interrupted() != nil {
+			break
+		}
+		id := find(lo, hi)
+		if id < 0 && g.left > 0 {
+			s.push(g.fresh)
+			if id = find(hi, hi+1); id < 0 {
+				s.pop()
+			} else {
+				g.left--
+				hi++
 			}
 		}
-	}
-	return k.ownTerms() && s.repelledWidely(k)
-}
-
-// repelledWidely reports whether pods on nodes may repel the kind from other
-// nodes than their own.
-func (s *Cluster) repelledWidely(k *kind) bool {
-	return slices.ContainsFunc(s.repellers, func(r *repulsion) bool { return r.wider && k.repelledBy(r) })
-}
-
-// turnedAway reports whether even an empty node of the shape rejects the kind, by
-// plugins that look at the node alone.
-func (s *Cluster) turnedAway(k *kind, sh *shape) bool {
-	away, known := sh.empty[k]
-	if known {
-		return away
-	}
-	var key []byte
-	if !k.exact && !looksUpVolumes(k.info.Pod) {
-		if k.away == nil {
-			k.away, k.nodeKeys = map[string]bool{}, compacted(slices.Concat(nodeKeysOf(k.alone), s.u.c.rules.nodeKeys))
+		if id < 0 {
+			break
 		}
-		key = appendLabels(binary.AppendUvarint(nil, uint64(sh.body)), sh.node, k.nodeKeys)
-		away, known = k.away[string(key)]
+		s.put(id, k.placed, 1)
+		if k.binds {
+			s.claimOnPut(k, s.object(id, s.nodes[id]))
+		}
+		placed[id]++
 	}
-	if !known {
-		status := s.u.c.begin(k.alone, one(sh.bare)).filter(sh.bare)
-		away = status != nil && !stateDependent(status.Plugin())
-	}
-	if key != nil {
-		k.away[string(key)] = away
-	}
-	sh.empty[k] = away
-	return away
+	return placed.placements()
 }
 
-// full reports whether NodeResourcesFit or the limits on volumes certainly reject
-// the kind on a node.
-func (s *Cluster) full(k *kind, st *state) bool {
-	rules := &s.u.c.rules
-	if _, over := s.tooManyVolumes(k, st); over {
-		return true
+// fill puts pods to which nothing matters but the node itself on the nodes lo..hi and on new ones after
+// them. It returns the first node that may take more, too.
+func (s *Cluster) fill(t *table, count, lo, hi int, g *growth) (runs []Placement, last int) {
+	var before, after *state // the last node, as it was and with the pods put there
+	room, put := 0, 0
+	s.meet(t.k.placed.terms)
+	for last = lo; count > 0; last++ {
+		st, isNew := g.fresh, last == hi
+		switch {
+		case !isNew:
+			st = s.nodes[last]
+		case g.left <= 0:
+			return runs, last
+		}
+		if st != before || t.picky || len(s.closed) > 0 {
+			before, after, room = st, nil, t.capacity(last, st)
+		}
+		n := min(room, count)
+		switch {
+		case n == 0 && isNew:
+			return runs, last
+		case n == 0:
+			continue
+		}
+		if after == nil || n != put {
+			after, put = st.with(t.k.placed, n), n
+		}
+		if isNew {
+			s.push(after)
+			g.left--
+			hi++
+		} else {
+			s.log(change{last, n, t.k.placed, st, after})
+		}
+		runs = appendRun(runs, last, 1, n)
+		if count -= n; count == 0 {
+			break
+		}
 	}
-	return rules.resources && st.room(&k.asks, rules.ignoreScalars) == 0
+	return runs, last
+}
+
+// finder returns the function that finds the first of some nodes that takes one more pod, or -1.
+func (s *Cluster) finder(k *kind) func(lo, hi int) int {
+	if !k.contested {
+		return func(lo, hi int) int { return s.table(k, lo, hi).first(lo, hi) }
+	}
+	// Every plugin is asked, with every node in view under its own name. A node that a plugin rejects
+	// for itself is not asked again: pods are only ever added.
+	var infos []fwk.NodeInfo
+	var of []*state
+	gone := map[int]bool{}
+	return func(lo, hi int) int {
+		if lo >= hi {
+			return -1
+		}
+		infos, of = infos[:min(len(infos), len(s.nodes))], of[:min(len(of), len(s.nodes))]
+		for at, st := range s.nodes {
+			switch {
+			case at == len(of):
+				infos, of = append(infos, s.info(at, st)), append(of, st)
+			case of[at] != st:
+				infos[at], of[at] = s.info(at, st), st
+			}
+		}
+		cy := s.u.c.begin(k.info.Pod, infos)
+		for at := lo; at < hi && cy.status == nil; at++ {
+			if gone[at] || s.isClosed(at) || s.u.room(k, s.nodes[at]) == 0 {
+				continue
+			}
+			status := cy.filter(infos[at])
+			if status == nil {
+				return at
+			}
+			gone[at] = !stateDependent(status.Plugin())
+		}
+		return -1
+	}
 }
 
 // tally collects placements node by node.
@@ -236,15 +235,9 @@ func (t tally) placements() []Placement {
 }
 
 func appendRun(runs []Placement, first, nodes, perNode int) []Placement {
-	if nodes == 0 || perNode == 0 {
+	if last := len(runs) - 1; last >= 0 && runs[last].First+runs[last].Nodes == first && runs[last].PerNode == perNode {
+		runs[last].Nodes += nodes
 		return runs
-	}
-	if len(runs) > 0 {
-		last := &runs[len(runs)-1]
-		if last.First+last.Nodes == first && last.PerNode == perNode {
-			last.Nodes += nodes
-			return runs
-		}
 	}
 	return append(runs, Placement{First: first, Nodes: nodes, PerNode: perNode})
 }

@@ -11,6 +11,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
 // Reason says why a pod does not fit a template.
@@ -71,7 +73,7 @@ func (c *Checker) explain(statuses []*fwk.Status, p *v1.Pod, asks *amounts, n *f
 
 // withMissingKeys names the topology keys that a node lacks, where the plugin says that it lacks one.
 func (c *Checker) withMissingKeys(message string, p *v1.Pod, n *v1.Node) string {
-	constraints, err := c.hardConstraints(p)
+	constraints, err := topologyspread.Hard(c.Defaulted(p))
 	if err != nil || !strings.Contains(message, missingLabel) {
 		return message
 	}

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
@@ -25,11 +27,11 @@ type profileRules struct {
 	podKeys, ownerKeys []string
 	// defaults are the default spread constraints, and spread those of them that are hard.
 	defaults, spread []v1.TopologySpreadConstraint
-	// resources says that NodeResourcesFit is on, so that a node without room
-	// is certainly rejected; anyScalar that extended resources may be ignored.
-	resources, ignoreScalars bool
-	// attach says that NodeVolumeLimits is on.
-	attach bool
+	// These plugins are on: NodeResourcesFit, NodePorts, NodeVolumeLimits, PodTopologySpread and
+	// InterPodAffinity. Their answers are worked out here.
+	resources, ports, attach, spreads, affine bool
+	// ignores tells the extended resources that NodeResourcesFit leaves alone; nil: none.
+	ignores func(v1.ResourceName) bool
 }
 
 func rulesOf(profile *config.KubeSchedulerProfile) (profileRules, error) {
@@ -46,7 +48,12 @@ func rulesOf(profile *config.KubeSchedulerProfile) (profileRules, error) {
 				}
 			}
 		case *config.NodeResourcesFitArgs:
-			r.ignoreScalars = len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0
+			if len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0 {
+				r.ignores = func(name v1.ResourceName) bool {
+					group, _, _ := strings.Cut(string(name), "/")
+					return v1helper.IsExtendedResourceName(name) && (slices.Contains(args.IgnoredResources, string(name)) || slices.Contains(args.IgnoredResourceGroups, group))
+				}
+			}
 		}
 	}
 	return r, nil

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // Scheduler binds pods to nodes as kube-scheduler does: of the nodes that pass
@@ -17,42 +18,23 @@ import (
 // It keeps what it learned of nodes and pods from call to call, and looks again
 // only at what has changed. It shares its Checker's lock.
 type Scheduler struct {
-	c   *Checker
-	enc encoder
-
-	slots    []*slot
-	position map[string]int // of the slots, by name of the node
+	fleet
+	c        *Checker
+	seats    []seat         // of the nodes
+	position map[string]int // of the nodes, by name
+	empty    []int          // seats without a node
 	visit    int            // number of the call, to tell which nodes are gone
-	shapes   map[string]int // what pods can tell apart of nodes, with and without labels, numbered
-	nodeKeys sets.Set[string]
-	podKeys  sets.Set[string]
-	grown    bool // keys have come, so that what was equal may no longer be
-	// sharedHosts says that two nodes have the same hostname.
-	sharedHosts bool
-
-	tenants []*tenant
-	byKey   map[string]*tenant
-	known   byPod[*tenant]
-	ranked  int // rankings there are
-
-	// epoch grows when rules change; journal lists the pods that came to nodes
-	// and left them within the epoch, and the nodes that changed.
-	epoch   int
-	journal []change
 }
 
-// change is a number of equal pods that came to a node or, below zero, left it; without a tenant, that
-// the node itself is another one.
-type change struct {
-	slot, n int
-	tenant  *tenant
+// seat is the name of a node, its hash, and the last call in which it was given.
+type seat struct {
+	name  string
+	hash  uint64
+	visit int
 }
 
-// Bounds of what a Scheduler remembers.
-const (
-	maxJournal = 1 << 17
-	maxRanked  = 1 << 25 // rankings times nodes
-)
+// maxRanked bounds what a Scheduler remembers: tables times nodes.
+const maxRanked = 1 << 25
 
 // Scheduler returns a scheduler without nodes. With the default profile it
 // scores as kube-scheduler does by default; a configuration given to the Checker
@@ -65,19 +47,13 @@ func (c *Checker) Scheduler() *Scheduler {
 
 // forget drops everything but the label keys that pods look at.
 func (s *Scheduler) forget() {
-	if s.nodeKeys == nil {
-		s.nodeKeys = sets.New(v1.LabelTopologyZone)
-		s.podKeys = sets.New[string]()
+	u := newUniverse(s.c, sets.New[string]())
+	u.look([]string{v1.LabelTopologyZone})
+	if s.u != nil {
+		u.look(s.u.nodeKeys.UnsortedList())
+		u.podKeys = s.u.podKeys
 	}
-	s.slots, s.position, s.shapes = nil, map[string]int{}, map[string]int{}
-	s.tenants, s.byKey, s.known = nil, map[string]*tenant{}, byPod[*tenant]{}
-	s.ranked, s.grown = 0, false
-	s.turnOver()
-}
-
-func (s *Scheduler) turnOver() {
-	s.epoch++
-	s.journal = s.journal[:0]
+	s.fleet, s.seats, s.position, s.empty = u.fleet(), nil, map[string]int{}, nil
 }
 
 // Bind decides for every pod on which of the open nodes it is bound, and answers
@@ -94,7 +70,7 @@ func (s *Scheduler) turnOver() {
 func (s *Scheduler) Bind(open, closed []Node, pods []*v1.Pod) ([]int, error) {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	queue, err := s.meet(open, closed, pods)
+	queue, err := s.begin(open, closed, pods)
 	if err != nil {
 		s.forget() // half of the changes may have been taken over
 		return nil, err
@@ -116,7 +92,7 @@ func (s *Scheduler) Bind(open, closed []Node, pods []*v1.Pod) ([]int, error) {
 				s.forget()
 				return nil, err
 			}
-			at := s.place(q.tenant, q.hash)
+			at := s.place(&q)
 			if at >= 0 {
 				bound[q.pod] = openAt[at]
 			} else {
@@ -125,7 +101,7 @@ func (s *Scheduler) Bind(open, closed []Node, pods []*v1.Pod) ([]int, error) {
 		}
 		before := len(queue)
 		queue = left
-		if len(left) == before || !slices.ContainsFunc(left, func(q queued) bool { return q.tenant.needsOthers() }) {
+		if len(left) == before || !slices.ContainsFunc(left, func(q queued) bool { return q.kind.needsOthers() }) {
 			break
 		}
 	}
@@ -137,27 +113,31 @@ func (s *Scheduler) Bind(open, closed []Node, pods []*v1.Pod) ([]int, error) {
 type queued struct {
 	pod      int // position in the input
 	priority int32
-	tenant   *tenant
+	kind     *kind
 	hash     uint64
+	// exact is a pod whose scores are beyond the tables: every plugin is asked. placed stands for it
+	// once it is on a node.
+	exact  *v1.Pod
+	placed *resident
 }
 
-// meet takes over the nodes and the pods on them, and returns the queue.
-func (s *Scheduler) meet(open, closed []Node, pods []*v1.Pod) ([]queued, error) {
+// begin takes over the nodes and the pods on them, and returns the queue.
+func (s *Scheduler) begin(open, closed []Node, pods []*v1.Pod) ([]queued, error) {
 	for {
-		queue, err := s.meetOnce(open, closed, pods)
-		if err != nil || !s.grown {
+		queue, err := s.meetAll(open, closed, pods)
+		if err != nil || !s.u.grown {
 			return queue, err
 		}
 		s.forget() // once more, under the keys that came
 	}
 }
 
-func (s *Scheduler) meetOnce(open, closed []Node, pods []*v1.Pod) ([]queued, error) {
-	s.grow(s.podKeys, s.c.rules.ownerKeys)
-	if len(s.tenants) == 0 {
+func (s *Scheduler) meetAll(open, closed []Node, pods []*v1.Pod) ([]queued, error) {
+	s.u.grow(s.c.rules.ownerKeys)
+	if len(s.u.residents) == 0 {
 		for _, p := range pods { // before any is looked up under keys that are not all yet
 			if p != nil {
-				s.look(p)
+				s.u.learn(p)
 			}
 		}
 	}
@@ -169,11 +149,17 @@ func (s *Scheduler) meetOnce(open, closed []Node, pods []*v1.Pod) ([]queued, err
 		if len(p.Spec.SchedulingGates) > 0 || p.DeletionTimestamp != nil || finished(p) {
 			continue
 		}
-		t, err := s.tenant(p)
+		k, err := s.u.kind(p)
 		if err != nil {
 			return nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
-		q := queued{pod: i, tenant: t, hash: hashOf(p.Namespace, p.Name)}
+		q := queued{pod: i, kind: k, hash: hashOf(p.Namespace, p.Name), placed: k.placed}
+		if !s.c.standard || mounts(p) {
+			q.exact = p
+			if q.placed, err = s.u.resident(p); err != nil {
+				return nil, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
+			}
+		}
 		if p.Spec.Priority != nil {
 			q.priority = *p.Spec.Priority
 		}
@@ -183,76 +169,186 @@ func (s *Scheduler) meetOnce(open, closed []Node, pods []*v1.Pod) ([]queued, err
 	return queue, s.takeOver(open, closed)
 }
 
-// place binds one pod and returns the position of its node, or -1.
-func (s *Scheduler) place(t *tenant, hash uint64) int {
-	if t.failed.at(s) {
-		return -1
-	}
-	r := s.ranking(t)
-	find := r.best
-	if r.exact {
-		find = func(hash uint64) int { return s.askPlugins(t, hash) }
-	}
-	at := find(hash)
-	if at < 0 {
-		t.failed = failure{epoch: s.epoch, changes: len(s.journal), forGood: !t.needsOthers()}
-		if r.exact {
-			t.failed = failure{} // claims and volumes may change meanwhile
+// needsOthers reports whether pods that are bound can make a node do for the pod
+// that did not do before.
+func (k *kind) needsOthers() bool {
+	return len(k.info.RequiredAffinityTerms) > 0 || len(k.info.Pod.Spec.TopologySpreadConstraints) > 0
+}
+
+// mounts reports whether a plugin looks at a volume of the pod.
+func mounts(p *v1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool { return volumeChecked(p, &v) })
+}
+
+// takeOver brings the fleet up to date with the nodes.
+func (s *Scheduler) takeOver(open, closed []Node) error {
+	s.visit++
+	for i, nodes := range [][]Node{open, closed} {
+		for _, n := range nodes {
+			if n.Node == nil {
+				return fmt.Errorf("node: %w", ErrNilObject)
+			}
+			if err := s.update(n, i == 1); err != nil {
+				return fmt.Errorf("pods of node %q: %w", n.Node.Name, err)
+			}
 		}
+	}
+	for name, at := range s.position {
+		if s.seats[at].visit != s.visit {
+			s.remove(name)
+		}
+	}
+	s.refresh()
+	return nil
+}
+
+// update brings one node up to date.
+func (s *Scheduler) update(n Node, closed bool) error {
+	st, err := s.u.hosted(n, false)
+	if err != nil {
+		return err
+	}
+	at, known := s.position[n.Node.Name]
+	if !known {
+		if at = len(s.seats); len(s.empty) > 0 {
+			at, s.empty = s.empty[len(s.empty)-1], s.empty[:len(s.empty)-1]
+		} else {
+			s.seats, s.nodes = append(s.seats, seat{}), append(s.nodes, nil)
+		}
+		s.seats[at] = seat{name: n.Node.Name, hash: hashOf(n.Node.Name)}
+		s.position[n.Node.Name] = at
+	}
+	s.seats[at].visit = s.visit
+	s.shut(at, closed)
+	s.set(at, st)
+	return nil
+}
+
+func (s *Scheduler) remove(name string) {
+	at := s.position[name]
+	delete(s.position, name)
+	s.empty = append(s.empty, at)
+	s.set(at, nil)
+}
+
+// place binds one pod and returns the position of its node, or -1.
+func (s *Scheduler) place(q *queued) int {
+	at := -1
+	if q.exact != nil {
+		at = s.askPlugins(q)
+	} else if t := s.tables[q.kind]; t == nil || !t.hopeless() {
+		if t = s.table(q.kind, 0, len(s.nodes)); t.weigh() {
+			at = s.best(t, q.hash)
+		} else {
+			t.failed = failure{true, len(s.journal)}
+		}
+	}
+	if at < 0 {
 		return -1
 	}
-	s.put(at, t, 1)
-	s.slots[at].given = nil // what the caller makes of it is seen next time
-	if r.exact {
-		_ = s.c.put(s.c.storage.bindings(t.info.Pod, s.slots[at].node)) // the stores are in memory and know objects of these types
+	s.put(at, q.placed, 1)
+	if q.exact != nil {
+		_ = s.c.put(s.c.storage.bindings(q.exact, s.nodes[at].node)) // the stores are in memory and know objects of these types
 	}
 	return at
 }
 
-// failure says when a pod last found no node; the zero value, that it is not known.
-type failure struct {
-	epoch, changes int
-	forGood        bool // pods that come do not help it
+// best returns the node of the highest score among those that take a pod, once all are weighed.
+func (s *Scheduler) best(t *table, hash uint64) int {
+	best, most := -1, int32(rejected)
+	var rank uint64
+	for at, score := range t.score {
+		if !t.takes(at) {
+			continue
+		}
+		total := t.totals[t.standing[at]] + int32(score)
+		if total < most {
+			continue
+		}
+		mixed := mix(s.seats[at].hash, hash)
+		if total > most || mixed < rank || mixed == rank && s.seats[at].name < s.seats[best].name {
+			best, most, rank = at, total, mixed
+		}
+	}
+	return best
 }
 
-// at reports whether the pod would find no node now either.
-func (f *failure) at(s *Scheduler) bool {
-	if f.epoch != s.epoch {
+// askPlugins returns the node that the plugins of the profile score highest for
+// the pod, or -1.
+func (s *Scheduler) askPlugins(q *queued) int {
+	p := q.exact
+	cy := s.c.begin(p, s.infos())
+	var passed []fwk.NodeInfo
+	for at, st := range s.nodes {
+		if st == nil || s.isClosed(at) || s.c.rules.resources && st.room(&q.kind.asks, s.c.rules.ignores) == 0 {
+			continue
+		}
+		if info := st.nodeInfo(); cy.filter(info) == nil && s.c.attaches(st, p) {
+			passed = append(passed, info)
+		}
+	}
+	if len(passed) == 0 {
+		return -1
+	}
+	best := -1
+	var most int64
+	var rank uint64
+	for _, n := range s.c.scores(cy.state, p, passed) {
+		at := s.position[n.Name]
+		mixed := mix(s.seats[at].hash, q.hash)
+		if best < 0 || n.TotalScore > most || n.TotalScore == most && (mixed < rank || mixed == rank && n.Name < s.seats[best].name) {
+			best, most, rank = at, n.TotalScore, mixed
+		}
+	}
+	return best
+}
+
+// scores runs the plugins that score; where one fails, there are none.
+func (c *Checker) scores(state fwk.CycleState, p *v1.Pod, nodes []fwk.NodeInfo) []fwk.NodePluginScores {
+	if status := c.fw.RunPreScorePlugins(c.quiet, state, p, nodes); !status.IsSuccess() {
+		return nil
+	}
+	scored, status := c.fw.RunScorePlugins(c.quiet, state, p, nodes)
+	if !status.IsSuccess() {
+		return nil
+	}
+	return scored
+}
+
+// failure says at which change a kind of pods last found no node.
+type failure struct {
+	known   bool
+	changes int
+}
+
+// hopeless reports whether the pods would find no node now either.
+func (t *table) hopeless() bool {
+	f, journal := &t.failed, t.f.journal
+	if !f.known || f.changes < len(journal) && t.k.needsOthers() {
 		return false
 	}
-	if f.changes == len(s.journal) {
-		return true
-	}
-	if !f.forGood {
-		return false
-	}
-	for _, c := range s.journal[f.changes:] {
-		if c.n < 0 || c.tenant == nil {
+	for _, c := range journal[f.changes:] {
+		if c.of == nil || c.n < 0 {
 			return false
 		}
 	}
-	f.changes = len(s.journal)
+	f.changes = len(journal) // pods that came do not help it
 	return true
 }
 
 // trim keeps what is remembered within bounds.
 func (s *Scheduler) trim() {
-	if len(s.journal) > maxJournal {
-		s.turnOver()
-	}
-	if s.ranked*len(s.slots) > maxRanked {
-		for _, t := range s.tenants {
-			t.ranking = nil
-		}
-		s.ranked = 0
-	}
+	s.fleet.trim(maxRanked)
 	pods := 0
-	for _, sl := range s.slots {
-		pods += sl.pods
+	for _, st := range s.nodes {
+		if st != nil {
+			pods += st.pods
+		}
 	}
-	if len(s.known) > 4*pods+10_000 {
+	if max(len(s.u.known), len(s.u.kindOf)) > 4*pods+10_000 {
 		s.forget() // of pods and kinds of pods that have long gone
 	}
+	s.u.trim(len(s.nodes))
 }
 
 // hashOf is a hash of names (FNV-1a), the same in every run.

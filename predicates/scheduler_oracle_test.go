@@ -142,24 +142,25 @@ func (o *naive) asked(w world, pod *v1.Pod) map[string]fwk.NodePluginScores {
 // scoresOf are the same by the tables of the Scheduler.
 func (s *Scheduler) scoresOf(t *testing.T, w world, p *v1.Pod) map[string]map[string]int64 {
 	t.Helper()
-	if _, err := s.meet(w, nil, []*v1.Pod{p}); err != nil {
+	queue, err := s.begin(w, nil, []*v1.Pod{p})
+	if err != nil {
 		t.Fatal(err)
 	}
-	r := s.ranking(s.known[p].is)
-	if r.exact {
+	if len(queue) == 0 || queue[0].exact != nil {
 		return nil
 	}
+	r := s.table(queue[0].kind, 0, len(s.nodes))
 	scores := map[string]map[string]int64{}
 	if !r.weigh() {
 		return scores
 	}
-	for i, sl := range s.slots {
-		st := &r.standings[r.standing[i]]
-		if r.score[i] == rejected || r.totals[r.standing[i]] == rejected {
+	for i, node := range s.nodes {
+		if !r.takes(i) {
 			continue
 		}
-		least, balanced := r.resources(sl)
-		scores[sl.name] = map[string]int64{
+		st := &r.standings[r.standing[i]]
+		least, balanced := r.k.resources(node)
+		scores[s.seats[i].name] = map[string]int64{
 			names.TaintToleration: taintWeight * st.taints, names.NodeAffinity: affinityWeight * st.affinity,
 			names.PodTopologySpread: spreadWeight * st.spread, names.InterPodAffinity: podsWeight * st.pods,
 			names.NodeResourcesFit: least, names.NodeResourcesBalancedAllocation: balanced, names.ImageLocality: 0,

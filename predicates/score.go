@@ -4,6 +4,8 @@ import (
 	"math"
 
 	v1 "k8s.io/api/core/v1"
+	corev1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/evenkeel/evenkeel/topologyspread"
@@ -17,135 +19,94 @@ const (
 	podsWeight     = 2
 )
 
-// best returns the open node with the highest score that passes the filters, or
-// -1.
-func (r *ranking) best(hash uint64) int {
-	if !r.weigh() {
-		return -1
-	}
-	best, most := -1, int32(rejected)
-	var rank uint64
-	for i, score := range r.score {
-		if score == rejected {
-			continue
-		}
-		total := r.totals[r.standing[i]]
-		if total == rejected {
-			continue
-		}
-		if total += int32(score); total < most {
-			continue
-		}
-		at := mix(r.s.slots[i].hash, hash)
-		if total > most || at < rank || at == rank && r.s.slots[i].name < r.s.slots[best].name {
-			best, most, rank = i, total, at
-		}
-	}
-	return best
-}
-
 // weigh works out which standings are candidates, and their scores. It reports
 // whether there is one.
-func (r *ranking) weigh() bool {
-	r.look++
-	r.leastCounts()
+func (t *table) weigh() bool {
+	t.look++
 	candidates := 0
-	for i := range r.standings {
-		r.totals[i] = rejected
-		if st := &r.standings[i]; st.fit > 0 && r.passes(st) {
-			r.totals[i] = 0
+	for i := range t.standings {
+		t.totals[i] = rejected
+		if st := &t.standings[i]; st.fit > 0 && t.passes(st) {
+			t.totals[i] = 0
 			candidates++
 		}
 	}
 	if candidates == 0 {
 		return false
 	}
-	r.scoreNode()
-	r.scoreSpread()
-	r.scorePods()
-	for i := range r.standings {
-		if st := &r.standings[i]; r.totals[i] != rejected {
-			r.totals[i] = int32(taintWeight*st.taints + affinityWeight*st.affinity + spreadWeight*st.spread + podsWeight*st.pods)
+	if !t.f.u.scored() {
+		return true
+	}
+	t.scoreNode()
+	t.scoreSpread()
+	t.scorePods()
+	for i := range t.standings {
+		if st := &t.standings[i]; t.totals[i] != rejected {
+			t.totals[i] = int32(taintWeight*st.taints + affinityWeight*st.affinity + spreadWeight*st.spread + podsWeight*st.pods)
 		}
 	}
 	return true
 }
 
-// leastCounts finds the least count of every hard spread constraint.
-func (r *ranking) leastCounts() {
-	for ci, c := range r.censuses {
-		if c.role != mustSpread {
-			continue
-		}
-		c.constraint.least, c.constraint.domains = math.MaxInt, 0
-		if c.host < 0 {
-			for d, nodes := range c.members {
-				c.constraint.note(c.count[d], min(nodes, 1))
-			}
-			continue
-		}
-		for i := range r.standings {
-			if st := &r.standings[i]; st.class.counts[ci] {
-				c.constraint.note(st.host[c.host], st.nodes)
-			}
-		}
-	}
-}
-
 // passes reports whether nodes of a standing pass the filters that look at the
 // pods around them.
-func (r *ranking) passes(st *standing) bool {
-	cl, satisfied, seekers := st.class, true, 0
-	for ci, c := range r.censuses {
-		n := r.around(st, ci)
-		switch c.role {
-		case mustSpread:
-			if !cl.has[ci] || n+c.constraint.Self-c.constraint.leastOf() > c.constraint.MaxSkew {
-				return false
-			}
-		case keepsAway:
-			if cl.has[ci] && n > 0 {
-				return false
-			}
-		case isSought:
-			if !cl.has[ci] {
-				return false
-			}
-			satisfied = satisfied && n > 0
-			seekers += c.total
-		case shouldSpread, isPreferred:
+func (t *table) passes(st *standing) bool {
+	for i, c := range t.censuses {
+		if c.role != isSought && t.refuses(st, i) {
+			return false
 		}
 	}
+	return t.satisfies(st)
+}
+
+// refuses reports whether a rule keeps the pod from nodes of a standing.
+func (t *table) refuses(st *standing, i int) bool {
+	switch c := t.censuses[i]; c.role {
+	case mustSpread:
+		return !st.class.has[i] || !c.Allows(t.around(st, i))
+	case avoids, repelled:
+		return st.class.has[i] && t.around(st, i) > 0
+	case isSought, shouldSpread, isPreferred:
+	}
+	return false
+}
+
+// satisfies reports whether the required affinity of the pod lets it onto nodes of a standing.
+func (t *table) satisfies(st *standing) bool {
+	satisfied, seekers := true, 0
+	for i, c := range t.censuses {
+		if c.role != isSought {
+			continue
+		}
+		if !st.class.has[i] {
+			return false
+		}
+		satisfied = satisfied && t.around(st, i) > 0
+		seekers += c.total
+	}
 	// The first of pods that look for each other may go anywhere.
-	return satisfied || seekers == 0 && r.seeksItself
+	return satisfied || seekers == 0 && t.k.seeks(t.k.info.Pod)
 }
 
 // around is a census's count in the domain of a standing.
-func (r *ranking) around(st *standing, ci int) int {
-	if c := r.censuses[ci]; c.host < 0 {
-		return c.count[st.class.domain[ci]]
+func (t *table) around(st *standing, i int) int {
+	if c := t.censuses[i]; c.host < 0 {
+		return c.Pods(st.class.domain[i])
 	}
-	return st.host[r.censuses[ci].host]
-}
-
-func toInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	return st.host[t.censuses[i].host]
 }
 
 // scoreNode scores taints and preferred node affinity.
-func (r *ranking) scoreNode() {
+func (t *table) scoreNode() {
 	var taints, preferred int64
-	for i := range r.standings {
-		if r.totals[i] != rejected {
-			taints = max(taints, r.standings[i].class.taints)
-			preferred = max(preferred, r.standings[i].class.preferred)
+	for i := range t.standings {
+		if t.totals[i] != rejected {
+			taints = max(taints, t.standings[i].class.taints)
+			preferred = max(preferred, t.standings[i].class.preferred)
 		}
 	}
-	for i := range r.standings {
-		st := &r.standings[i]
+	for i := range t.standings {
+		st := &t.standings[i]
 		st.taints, st.affinity = fwk.MaxScore, 0
 		if taints > 0 {
 			st.taints = fwk.MaxScore - fwk.MaxScore*st.class.taints/taints
@@ -157,9 +118,9 @@ func (r *ranking) scoreNode() {
 }
 
 // scoreSpread scores the soft spread constraints.
-func (r *ranking) scoreSpread() {
+func (t *table) scoreSpread() {
 	var soft []int
-	for ci, c := range r.censuses {
+	for ci, c := range t.censuses {
 		if c.role == shouldSpread {
 			soft = append(soft, ci)
 		}
@@ -167,26 +128,26 @@ func (r *ranking) scoreSpread() {
 	if len(soft) == 0 {
 		return
 	}
-	weights := r.spreadWeights(soft)
+	weights := t.spreadWeights(soft)
 	var scale topologyspread.Scale
-	for i := range r.standings {
-		st := &r.standings[i]
-		if r.totals[i] == rejected || st.class.ignored {
+	for i := range t.standings {
+		st := &t.standings[i]
+		if t.totals[i] == rejected || st.class.ignored {
 			continue
 		}
 		sum := 0.0
 		for j, ci := range soft {
 			if st.class.has[ci] {
-				sum += r.censuses[ci].constraint.Cost(r.around(st, ci), weights[j])
+				sum += t.censuses[ci].constraint.Cost(t.around(st, ci), weights[j])
 			}
 		}
 		st.raw = int64(math.Round(sum))
 		scale.Note(st.raw)
 	}
-	for i := range r.standings {
-		st := &r.standings[i]
+	for i := range t.standings {
+		st := &t.standings[i]
 		switch {
-		case r.totals[i] == rejected:
+		case t.totals[i] == rejected:
 		case st.class.ignored:
 			st.spread = 0
 		default:
@@ -197,19 +158,18 @@ func (r *ranking) scoreSpread() {
 
 // spreadWeights are the weights of soft spread constraints by the number of
 // their domains that have candidates.
-func (r *ranking) spreadWeights(soft []int) []float64 {
+func (t *table) spreadWeights(soft []int) []float64 {
 	sizes := make([]int, len(soft))
-	for i := range r.standings {
-		st := &r.standings[i]
-		if r.totals[i] == rejected || st.class.ignored {
+	for i := range t.standings {
+		st := &t.standings[i]
+		if t.totals[i] == rejected || st.class.ignored {
 			continue
 		}
 		for j, ci := range soft {
-			c := r.censuses[ci]
+			c := t.censuses[ci]
 			if c.host >= 0 {
 				sizes[j] += st.fit
-			} else if d := st.class.domain[ci]; c.stamp[d] != r.look {
-				c.stamp[d] = r.look
+			} else if c.newIn(st.class.domain[ci], t.look) {
 				sizes[j]++
 			}
 		}
@@ -222,9 +182,9 @@ func (r *ranking) spreadWeights(soft []int) []float64 {
 }
 
 // scorePods scores preferences for other pods.
-func (r *ranking) scorePods() {
+func (t *table) scorePods() {
 	var over []int
-	for ci, c := range r.censuses {
+	for ci, c := range t.censuses {
 		if c.role == isPreferred {
 			over = append(over, ci)
 		}
@@ -233,24 +193,24 @@ func (r *ranking) scorePods() {
 		return
 	}
 	least, most := int64(math.MaxInt64), int64(math.MinInt64)
-	for i := range r.standings {
-		if r.totals[i] == rejected {
+	for i := range t.standings {
+		if t.totals[i] == rejected {
 			continue
 		}
-		st := &r.standings[i]
+		st := &t.standings[i]
 		st.pods = 0
 		for _, ci := range over {
 			if st.class.has[ci] {
-				st.pods += int64(r.around(st, ci))
+				st.pods += int64(t.around(st, ci))
 			}
 		}
 		least, most = min(least, st.pods), max(most, st.pods)
 	}
-	for i := range r.standings {
-		if r.totals[i] == rejected {
+	for i := range t.standings {
+		if t.totals[i] == rejected {
 			continue
 		}
-		st := &r.standings[i]
+		st := &t.standings[i]
 		if most > least {
 			st.pods = int64(float64(fwk.MaxScore) * (float64(st.pods-least) / float64(most-least)))
 		} else {
@@ -259,47 +219,61 @@ func (r *ranking) scorePods() {
 	}
 }
 
-// askPlugins returns the node that the plugins of the profile score highest for
-// the pod, or -1.
-func (s *Scheduler) askPlugins(t *tenant, hash uint64) int {
-	nodes := make([]fwk.NodeInfo, len(s.slots))
-	for i, sl := range s.slots {
-		nodes[i] = sl.nodeInfo()
+// newIn reports whether no candidate of this look was in the domain before.
+func (c *census) newIn(domain, look int) bool {
+	if missing := domain + 1 - len(c.stamp); missing > 0 {
+		c.stamp = append(c.stamp, make([]int, missing)...)
 	}
-	p := t.info.Pod
-	cy := s.c.begin(p, nodes)
-	var passed []fwk.NodeInfo
-	for i, sl := range s.slots {
-		full := s.c.rules.resources && room(sl.allocatable, sl.pods, &sl.used, &t.asks, s.c.rules.ignoreScalars) == 0
-		if !sl.closed && !full && cy.filter(nodes[i]) == nil && s.attaches(sl, p) {
-			passed = append(passed, nodes[i])
-		}
-	}
-	if len(passed) == 0 {
-		return -1
-	}
-	scored := s.c.scores(cy.state, p, passed)
-	best := -1
-	var most int64
-	var rank uint64
-	for _, n := range scored {
-		i := s.position[n.Name]
-		at := mix(s.slots[i].hash, hash)
-		if best < 0 || n.TotalScore > most || n.TotalScore == most && (at < rank || at == rank && n.Name < s.slots[best].name) {
-			best, most, rank = i, n.TotalScore, at
-		}
-	}
-	return best
+	before := c.stamp[domain]
+	c.stamp[domain] = look
+	return before != look
 }
 
-// scores runs the plugins that score; where one fails, there are none.
-func (c *Checker) scores(state fwk.CycleState, p *v1.Pod, nodes []fwk.NodeInfo) []fwk.NodePluginScores {
-	if status := c.fw.RunPreScorePlugins(c.quiet, state, p, nodes); !status.IsSuccess() {
-		return nil
+// resources returns the scores of NodeResourcesFit (least allocated) and of
+// NodeResourcesBalancedAllocation, 0 to 100 each.
+func (k *kind) resources(st *state) (least, balanced int64) {
+	cpu, memory := st.all.MilliCPU, st.all.Memory
+	sum, resources := int64(0), int64(0)
+	for _, of := range [2][2]int64{{st.used.scoredCPU + k.asks.scoredCPU, cpu}, {st.used.scoredMemory + k.asks.scoredMemory, memory}} {
+		if used, all := of[0], of[1]; all > 0 {
+			resources++
+			if used <= all {
+				sum += (all - used) * fwk.MaxScore / all
+			}
+		}
 	}
-	scored, status := c.fw.RunScorePlugins(c.quiet, state, p, nodes)
-	if !status.IsSuccess() {
-		return nil
+	if resources > 0 {
+		least = sum / resources
 	}
-	return scored
+	if k.placed.need.cpu == 0 && k.placed.need.memory == 0 {
+		return least, 0 // not scored
+	}
+	with := balance(st.used.cpu+k.placed.need.cpu, cpu, st.used.memory+k.placed.need.memory, memory)
+	without := balance(st.used.cpu, cpu, st.used.memory, memory)
+	const half = fwk.MaxScore / 2
+	return least, half + (half+with-without)/2
+}
+
+// balance says how close the used shares of cpu and memory are: 100 where they
+// are the same, 50 where one is full and the other free.
+func balance(usedCPU, cpu, usedMemory, memory int64) int64 {
+	apart := 0.0
+	if cpu > 0 && memory > 0 {
+		shareCPU := min(float64(usedCPU)/float64(cpu), 1)
+		apart = math.Abs((shareCPU - min(float64(usedMemory)/float64(memory), 1)) / 2)
+	}
+	return int64((1 - apart) * float64(fwk.MaxScore))
+}
+
+// untolerated counts the taints that a pod would rather keep away from.
+func untolerated(p *v1.Pod, n *v1.Node) int64 {
+	count := int64(0)
+	for i := range n.Spec.Taints {
+		if t := &n.Spec.Taints[i]; t.Effect == v1.TaintEffectPreferNoSchedule {
+			if !corev1.TolerationsTolerateTaint(klog.Logger{}, p.Spec.Tolerations, t, false) {
+				count++
+			}
+		}
+	}
+	return count
 }

@@ -1,18 +1,29 @@
 package predicates
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// amounts are resources as the scheduler counts them.
+// amounts are resources as the scheduler counts them. The scored ones have the scheduler's defaults for
+// containers without requests.
 type amounts struct {
-	cpu, memory, ephemeral int64 // milli-cores, bytes, bytes
-	scalars                map[v1.ResourceName]int64
+	cpu, memory, ephemeral  int64 // milli-cores, bytes, bytes
+	scalars                 map[v1.ResourceName]int64
+	scoredCPU, scoredMemory int64
+}
+
+// defaultRequests are what containers without requests count for in scores.
+var defaultRequests = v1.ResourceList{
+	v1.ResourceCPU:    *resource.NewMilliQuantity(schedutil.DefaultMilliCPURequest, resource.DecimalSI),
+	v1.ResourceMemory: *resource.NewQuantity(schedutil.DefaultMemoryRequest, resource.BinarySI),
 }
 
 // plus returns a + n*b. The maps of both are left alone.
@@ -20,6 +31,8 @@ func (a amounts) plus(b *amounts, n int64) amounts {
 	a.cpu += n * b.cpu
 	a.memory += n * b.memory
 	a.ephemeral += n * b.ephemeral
+	a.scoredCPU += n * b.scoredCPU
+	a.scoredMemory += n * b.scoredMemory
 	if len(b.scalars) > 0 {
 		sum := make(map[v1.ResourceName]int64, len(a.scalars)+len(b.scalars))
 		maps.Copy(sum, a.scalars)
@@ -31,16 +44,11 @@ func (a amounts) plus(b *amounts, n int64) amounts {
 	return a
 }
 
-// shape stands for nodes that differ only in what no pod looks at.
+// shape stands for nodes that differ only in their resources and in what no pod looks at.
 type shape struct {
-	id   int
-	body int      // equal for shapes that differ in labels only
-	node *v1.Node // one of them
-	bare *framework.NodeInfo
-	// limits are how many volumes a node takes, by driver.
-	limits map[string]int
-	// empty remembers which kinds an empty node of the shape turns away.
-	empty map[*kind]bool
+	id     int
+	body   int            // equal for shapes that differ in labels only
+	limits map[string]int // how many volumes a node takes, by driver
 }
 
 // item is a number of equal pods.
@@ -49,50 +57,62 @@ type item struct {
 	n int
 }
 
-// state is a node with the pods on it. Nodes in the same state are one class.
-// States are never changed.
+// state is a node with the pods on it. States are never changed; fresh copies of a template share one.
 type state struct {
+	node  *v1.Node // with the labels of storage drivers
+	of    *v1.Node // the template of fresh copies; nil: a real node
 	shape *shape
-	items []item
+	all   *framework.Resource // allocatable
+	items []item              // by id
 	pods  int
 	used  amounts
-	info  *framework.NodeInfo // built on demand, on the node of the shape
-	// repels and looksAt are the anti-affinity of the pods the node came with, and the
-	// labels of pods that their rules look at.
-	repels  []*repulsion
-	looksAt []string
 	// leftovers are volumes attached to the node that no pod uses.
 	leftovers []attachable
-	volumes   *attachedVolumes // built on demand
+	volumes   *attachedVolumes    // built on demand
+	info      *framework.NodeInfo // built on demand, on the node
 }
 
+// with returns the state with n more pods or, below zero, fewer.
 func (st *state) with(r *resident, n int) *state {
-	next := &state{shape: st.shape, pods: st.pods + n, used: st.used.plus(&r.need, int64(n)), leftovers: st.leftovers}
-	next.items = make([]item, 0, len(st.items)+1)
-	next.items = append(next.items, st.items...)
-	if i := slices.IndexFunc(next.items, func(it item) bool { return it.resident == r }); i >= 0 {
+	next := *st
+	next.volumes, next.info = nil, nil
+	next.pods += n
+	next.used = st.used.plus(&r.need, int64(n))
+	next.items = make([]item, len(st.items), len(st.items)+1)
+	copy(next.items, st.items)
+	i, there := slices.BinarySearchFunc(next.items, r.id, func(it item, id int) int { return cmp.Compare(it.id, id) })
+	switch {
+	case !there:
+		next.items = slices.Insert(next.items, i, item{r, n})
+	case next.items[i].n+n == 0:
+		next.items = slices.Delete(next.items, i, i+1)
+	default:
 		next.items[i].n += n
-	} else {
-		next.items = append(next.items, item{resident: r, n: n})
 	}
-	return next
+	return &next
 }
 
-func (st *state) on(s *shape) *state {
-	return &state{shape: s, items: st.items, pods: st.pods, used: st.used, repels: st.repels, looksAt: st.looksAt, leftovers: st.leftovers}
+// same reports whether no kind of pods can tell two nodes with their pods apart, but for the names of
+// the nodes.
+func (st *state) same(other *state) bool {
+	a, b := st.all, other.all
+	return st.shape == other.shape && st.node.Labels[v1.LabelHostname] == other.node.Labels[v1.LabelHostname] &&
+		slices.Equal(st.items, other.items) && slices.Equal(st.leftovers, other.leftovers) &&
+		a.MilliCPU == b.MilliCPU && a.Memory == b.Memory && a.EphemeralStorage == b.EphemeralStorage &&
+		a.AllowedPodNumber == b.AllowedPodNumber && maps.Equal(a.ScalarResources, b.ScalarResources)
 }
 
 // nodeInfo returns the scheduler's view of a node in this state. It must not be
 // changed.
 func (st *state) nodeInfo() *framework.NodeInfo {
 	if st.info == nil {
-		info := st.shape.bare.SnapshotConcrete()
+		st.info = framework.NewNodeInfo()
+		st.info.SetNode(st.node)
 		for _, it := range st.items {
 			for range it.n {
-				info.AddPodInfo(it.resident.info)
+				st.info.AddPodInfo(it.resident.info)
 			}
 		}
-		st.info = info
 	}
 	return st.info
 }
@@ -105,16 +125,11 @@ func (st *state) onNode(n *v1.Node) *framework.NodeInfo {
 	return &info
 }
 
-// room returns how many pods with the given requests NodeResourcesFit can let
-// onto the node at most.
-func (st *state) room(need *amounts, ignoreScalars bool) int {
-	return room(st.shape.bare.Allocatable, st.pods, &st.used, need, ignoreScalars)
-}
-
-// room returns how many more pods with the given requests a node can take that
-// has so many pods that use so much.
-func room(all *framework.Resource, pods int, used, need *amounts, ignoreScalars bool) int {
-	n := int64(all.AllowedPodNumber - pods)
+// room returns how many more pods with the given requests NodeResourcesFit can let onto the node at
+// most, but for resources that it ignores.
+func (st *state) room(need *amounts, ignores func(v1.ResourceName) bool) int {
+	all, used := st.all, &st.used
+	n := int64(all.AllowedPodNumber - st.pods)
 	bound := func(want, free int64) {
 		if want > 0 {
 			n = min(n, max(free, 0)/want)
@@ -123,8 +138,8 @@ func room(all *framework.Resource, pods int, used, need *amounts, ignoreScalars 
 	bound(need.cpu, all.MilliCPU-used.cpu)
 	bound(need.memory, all.Memory-used.memory)
 	bound(need.ephemeral, all.EphemeralStorage-used.ephemeral)
-	if !ignoreScalars {
-		for name, want := range need.scalars {
+	for name, want := range need.scalars {
+		if ignores == nil || !ignores(name) {
 			bound(want, all.ScalarResources[name]-used.scalars[name])
 		}
 	}

@@ -3,59 +3,74 @@ package predicates
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// universe holds one object for each shape of node, pod on a node, pod to place,
-// and state a node came with. Clusters that follow each other share it, so that
-// only what is new is looked at.
+// universe holds one object for each shape of node, pod on a node, and pod to place, so that only what is
+// new is looked at. Clusters that follow each other share one; each Scheduler has its own.
 type universe struct {
-	c         *Checker
-	enc       encoder
-	key       []byte
+	c   *Checker
+	enc encoder
+	// podKeys are the labels by which pods differ; nil: all. Where they are known, nodes are scored.
+	// They, and the label keys by which nodes differ, only ever get more.
+	podKeys  sets.Set[string]
+	grown    bool // labels have come, so that what is known of pods is void
+	nodeKeys sets.Set[string]
+	version  int      // grows with nodeKeys
+	sorted   []string // nodeKeys when version was sortedAt
+	sortedAt int
+
 	shapes    map[string]*shape
 	bodies    map[string]int // what shapes are but for labels, numbered
 	residents map[string]*resident
-	repels    map[string]*repulsion
+	terms     map[string]*terms
 	known     byPod[*resident]
 	kinds     map[string]*kind
 	kindOf    byPod[*kind]
-	states    map[string]*state
-	nodes     map[*v1.Node]hosted
-	looks     byPod[*look] // pods as they are
-	elsewhere byPod[*look] // pods as they are once bound to no node
+	nodes     map[hostedNode]hosted
+	looks     byPod[*look]
 	byLook    map[string]*look
 	unbound   byPod[*v1.Pod]
-	nodeKeys  []string // sorted
-	keysRead  int      // c.keysRead when nodeKeys was taken
-	most      int      // pods there were at one time
+	most      int // pods there were at one time
 	// volumes says that some pod or node has any: what they mean changes with the
 	// objects that pods look up, and with the pods that are placed.
 	volumes bool
 }
 
-func newUniverse(c *Checker) *universe {
+func newUniverse(c *Checker, podKeys sets.Set[string]) *universe {
 	return &universe{
 		c:         c,
+		podKeys:   podKeys,
+		nodeKeys:  c.nodeKeys.Clone(),
+		sortedAt:  -1,
 		shapes:    map[string]*shape{},
 		bodies:    map[string]int{},
 		residents: map[string]*resident{},
-		repels:    map[string]*repulsion{},
+		terms:     map[string]*terms{},
 		known:     byPod[*resident]{},
 		kinds:     map[string]*kind{},
 		kindOf:    byPod[*kind]{},
-		states:    map[string]*state{},
-		nodes:     map[*v1.Node]hosted{},
+		nodes:     map[hostedNode]hosted{},
 		looks:     byPod[*look]{},
-		elsewhere: byPod[*look]{},
 		byLook:    map[string]*look{},
 		unbound:   byPod[*v1.Pod]{},
-		keysRead:  -1,
 	}
+}
+
+// scored says that nodes are scored, so that preferences matter too.
+func (u *universe) scored() bool { return u.podKeys != nil }
+
+// look notes node label keys that pods look at.
+func (u *universe) look(keys []string) {
+	before := u.nodeKeys.Len()
+	u.c.storage.watchTopology(keys)
+	u.nodeKeys.Insert(keys...)
+	u.version += u.nodeKeys.Len() - before
 }
 
 // resident returns the object that stands for a pod on a node.
@@ -64,6 +79,9 @@ func (u *universe) resident(p *v1.Pod) (*resident, error) {
 		return r, u.checked(err)
 	}
 	u.c.storage.seen(p)
+	if u.scored() {
+		u.learn(p)
+	}
 	r, err := u.residentWith(p, nil)
 	if err == nil {
 		u.known.put(p, r)
@@ -76,17 +94,13 @@ func (u *universe) resident(p *v1.Pod) (*resident, error) {
 func (u *universe) placed(p *v1.Pod) (*resident, error) {
 	s := u.c.storage
 	own := func(v *v1.Volume) bool { return s.owns(p, v) }
-	var rest []v1.Volume
+	stripped := *p
+	stripped.Spec.Volumes = nil
 	for i := range p.Spec.Volumes {
 		if v := &p.Spec.Volumes[i]; !own(v) {
-			rest = append(rest, *v)
+			stripped.Spec.Volumes = append(stripped.Spec.Volumes, *v)
 		}
 	}
-	if len(rest) == len(p.Spec.Volumes) {
-		return u.resident(p)
-	}
-	stripped := *p
-	stripped.Spec.Volumes = rest
 	return u.residentWith(&stripped, s.attachmentsOf(p, own).own)
 }
 
@@ -97,40 +111,47 @@ func (u *universe) residentWith(p *v1.Pod, own map[string]int) (*resident, error
 	info, _ := framework.NewPodInfo(p)
 	r := &resident{id: len(u.residents), info: info, need: needOf(info)}
 	u.volumes = u.volumes || len(own) > 0 || looksUpVolumes(p)
-	key, err := u.enc.resident(p, &r.need, own)
+	var err error
+	if r.terms, err = u.termsOf(p, info); err != nil {
+		return nil, err
+	}
+	key, err := u.enc.resident(p, u.podKeys, r, own)
 	if err != nil {
 		return nil, err
 	}
 	if same := u.residents[string(key)]; same != nil {
 		return same, nil
 	}
+	r.ports = portsOf(p)
 	r.attaches = u.c.storage.attachmentsOf(p, func(*v1.Volume) bool { return false })
 	r.attaches.own = own
-	r.looksAt = podKeysOf(p)
 	u.residents[string(key)] = r
-	if len(info.RequiredAntiAffinityTerms) > 0 {
-		if r.repels, err = u.repulsion(p, info.RequiredAntiAffinityTerms); err != nil {
-			return nil, err
-		}
-		u.c.look(residentNodeKeysOf(p))
-	}
 	return r, nil
 }
 
-// repulsion returns the object that stands for a required anti-affinity. Equal
-// terms of pods in different namespaces share one: namespaces do not count here.
-func (u *universe) repulsion(p *v1.Pod, terms []fwk.AffinityTerm) (*repulsion, error) {
-	apart := v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: fwk.GetPodAntiAffinityTerms(p.Spec.Affinity)}
-	key, err := apart.Marshal()
+// termsOf returns what a pod on a node wants of other pods.
+func (u *universe) termsOf(p *v1.Pod, info *framework.PodInfo) (*terms, error) {
+	a := p.Spec.Affinity
+	if a == nil || len(info.RequiredAntiAffinityTerms) == 0 && (!u.scored() || a.PodAffinity == nil && a.PodAntiAffinity == nil) {
+		return nil, nil
+	}
+	wanted := v1.Affinity{PodAntiAffinity: a.PodAntiAffinity}
+	if u.scored() {
+		wanted.PodAffinity = a.PodAffinity
+	}
+	data, err := wanted.Marshal()
 	if err != nil {
 		return nil, err
 	}
-	r := u.repels[string(key)]
-	if r == nil {
-		r = newRepulsion(terms)
-		u.repels[string(key)] = r
+	key := p.Namespace + "/" + string(data)
+	t := u.terms[key]
+	if t == nil {
+		apart := v1.Pod{Spec: v1.PodSpec{Affinity: &v1.Affinity{PodAntiAffinity: a.PodAntiAffinity}}}
+		t = &terms{id: len(u.terms), info: info, looksAt: selectedKeysOf(termsOf(&apart, false))}
+		u.terms[key] = t
+		u.look(withoutHost(topologyKeysOf(termsOf(&apart, false))))
 	}
-	return r, nil
+	return t, nil
 }
 
 // kind returns the object that stands for a pod to place.
@@ -138,84 +159,100 @@ func (u *universe) kind(p *v1.Pod) (*kind, error) {
 	if k, known, err := u.kindOf.get(p); known {
 		return k, u.checked(err)
 	}
-	r, err := u.resident(p)
-	if err != nil {
-		return nil, err
+	u.c.storage.seen(p)
+	if u.scored() {
+		u.learn(p)
 	}
-	placed, err := u.placed(p)
-	if err != nil {
-		return nil, err
-	}
-	key, err := u.enc.pending(p, nil, false, u.c)
-	if err != nil {
-		return nil, err
-	}
-	key = binary.AppendUvarint(key, uint64(placed.id))
-	if same := u.kinds[string(key)]; same != nil {
-		if !same.volumes { // placing one may change what the claims of others mean
-			u.kindOf.put(p, same)
+	var placed *resident
+	var err error
+	volumes := looksUpVolumes(p)
+	if volumes {
+		if placed, err = u.placed(p); err != nil {
+			return nil, err
 		}
-		return same, nil
 	}
-	if r.info.Pod != p {
-		// The resident stands for pods that are equal on a node; what the pod asks
-		// for before it is there may differ.
-		info, _ := framework.NewPodInfo(p)
-		r = &resident{id: r.id, info: info, need: r.need, repels: r.repels, attaches: r.attaches, looksAt: r.looksAt}
+	key, err := u.enc.pending(p, u.podKeys, true, p.Spec.NodeName, u.c)
+	if err != nil {
+		return nil, err
 	}
-	u.c.look(nodeKeysOf(p))
-	k := newKind(r, placed, u.c)
-	u.kinds[string(key)] = k
+	if volumes {
+		key = binary.AppendUvarint(key, uint64(placed.id))
+	}
+	k := u.kinds[string(key)]
+	if k == nil {
+		text := string(key)
+		if !volumes {
+			if placed, err = u.residentWith(p, nil); err != nil {
+				return nil, err
+			}
+		}
+		if !u.scored() {
+			u.look(nodeKeysOf(p, false))
+		}
+		k = u.newKind(p, placed)
+		u.kinds[text] = k
+	}
+	if !k.volumes { // placing one may change what the claims of others mean
+		u.kindOf.put(p, k)
+	}
 	return k, nil
 }
 
-// shape returns the shape of a node under the label keys looked at now.
-func (u *universe) shape(n *v1.Node) *shape {
-	if u.keysRead != u.c.keysRead {
-		u.nodeKeys = slices.Sorted(slices.Values(u.c.nodeKeys.UnsortedList()))
-		u.keysRead = u.c.keysRead
+// learn notes the labels that the rules of a pod look at, where nodes are scored.
+func (u *universe) learn(p *v1.Pod) {
+	u.look(nodeKeysOf(p, true))
+	u.grow(podKeysOf(p, true))
+}
+
+// grow adds labels by which pods differ.
+func (u *universe) grow(keys []string) {
+	before := u.podKeys.Len()
+	u.podKeys.Insert(keys...)
+	u.grown = u.grown || u.podKeys.Len() > before && len(u.residents) > 0
+}
+
+// shape returns the shape of a node under the label keys looked at now, and the node with the labels of
+// storage drivers.
+func (u *universe) shape(n *v1.Node) (*v1.Node, *shape) {
+	if u.sortedAt != u.version {
+		u.sorted, u.sortedAt = sets.List(u.nodeKeys), u.version
 	}
 	n = u.c.storage.dressed(n)
-	bare := framework.NewNodeInfo()
-	bare.SetNode(n)
 	e := &u.enc
-	e.key = binary.AppendUvarint(e.key[:0], uint64(u.keysRead))
+	e.key = e.key[:0]
 	_, hasHost := n.Labels[v1.LabelHostname]
 	e.flag(hasHost)
 	e.flag(n.Spec.Unschedulable)
-	e.amounts(&amounts{cpu: bare.Allocatable.MilliCPU, memory: bare.Allocatable.Memory,
-		ephemeral: bare.Allocatable.EphemeralStorage, scalars: bare.Allocatable.ScalarResources})
-	e.count(bare.Allocatable.AllowedPodNumber)
-	e.taints(n.Spec.Taints)
+	e.taints(n.Spec.Taints, u.scored())
 	for _, f := range n.Status.DeclaredFeatures {
 		e.text(f)
 	}
-	limits := u.c.storage.limits(n)
 	e.count(len(n.Status.DeclaredFeatures))
+	limits := u.c.storage.limits(n)
 	e.own(limits)
 	body, known := u.bodies[string(e.key)]
 	if !known {
 		body = len(u.bodies)
 		u.bodies[string(e.key)] = body
 	}
-	for i, k := range u.nodeKeys {
-		if v, ok := n.Labels[k]; ok {
-			e.count(i + 1)
-			e.text(v)
-		}
+	e.count(u.version)
+	e.labels(n, u.sorted)
+	s := u.shapes[string(e.key)]
+	if s == nil {
+		s = &shape{id: len(u.shapes), body: body, limits: limits}
+		u.shapes[string(e.key)] = s
 	}
-	if s := u.shapes[string(e.key)]; s != nil {
-		return s
-	}
-	s := &shape{id: len(u.shapes), body: body, node: n, bare: bare, limits: limits, empty: map[*kind]bool{}}
-	u.shapes[string(e.key)] = s
-	return s
+	return n, s
 }
 
-// state returns the state of a node with the given pods.
-func (u *universe) state(n *v1.Node, pods []*v1.Pod) (*state, error) {
-	rs := make([]*resident, 0, len(pods))
-	for _, p := range pods {
+// state returns the state of a node with the given pods; fresh says that it is for copies of the node.
+func (u *universe) state(n Node, fresh bool) (*state, error) {
+	st := &state{}
+	object := n.Node
+	if fresh {
+		st.of, object = n.Node, freshNode(n.Node, freshName(n.Node, 0))
+	}
+	for _, p := range n.Pods {
 		if p == nil {
 			return nil, ErrNilObject
 		}
@@ -226,46 +263,54 @@ func (u *universe) state(n *v1.Node, pods []*v1.Pod) (*state, error) {
 		if err != nil {
 			return nil, err
 		}
-		rs = append(rs, r)
-	}
-	slices.SortFunc(rs, func(a, b *resident) int { return cmp.Compare(a.id, b.id) })
-	st := &state{shape: u.shape(n), pods: len(rs), leftovers: u.c.storage.leftovers(n, pods)}
-	u.volumes = u.volumes || len(st.leftovers) > 0
-	u.key = binary.AppendUvarint(u.key[:0], uint64(st.shape.id))
-	for _, r := range rs {
-		u.key = binary.AppendUvarint(u.key, uint64(r.id))
-	}
-	for _, at := range st.leftovers {
-		u.key = append(append(u.key, at.driver...), 0)
-		u.key = append(append(u.key, at.handle...), 0)
-	}
-	if same := u.states[string(u.key)]; same != nil {
-		return same, nil
-	}
-	for i, r := range rs {
-		if i > 0 && rs[i-1] == r {
-			st.items[len(st.items)-1].n++
-		} else {
-			st.items = append(st.items, item{resident: r, n: 1})
-			st.looksAt = append(st.looksAt, r.looksAt...)
-			if r.repels != nil && !slices.Contains(st.repels, r.repels) {
-				st.repels = append(st.repels, r.repels)
-			}
-		}
+		st.items = append(st.items, item{r, 1})
 		st.used = st.used.plus(&r.need, 1)
+		st.pods++
 	}
-	u.states[string(u.key)] = st
+	slices.SortFunc(st.items, func(a, b item) int { return cmp.Compare(a.id, b.id) })
+	kept := st.items[:0]
+	for _, it := range st.items {
+		if last := len(kept) - 1; last >= 0 && kept[last].resident == it.resident {
+			kept[last].n++
+		} else {
+			kept = append(kept, it)
+		}
+	}
+	st.items = kept
+	st.node, st.shape = u.shape(object)
+	st.all = framework.NewResource(object.Status.Allocatable)
+	st.leftovers = u.c.storage.leftovers(object, n.Pods)
+	u.volumes = u.volumes || len(st.leftovers) > 0
 	return st, nil
 }
 
-// taints encodes the taints that keep pods away.
-func (e *encoder) taints(taints []v1.Taint) {
-	for i := range taints {
-		if t := &taints[i]; t.Effect != v1.TaintEffectPreferNoSchedule {
-			e.text(t.Key)
-			e.text(t.Value)
-			e.text(string(t.Effect))
-		}
+// hostedNode is a node as it is, or as the template of fresh copies.
+type hostedNode struct {
+	node  *v1.Node
+	fresh bool
+}
+
+// hosted is what is known of a node that came with pods.
+type hosted struct {
+	mark    nodeMark
+	pods    []*v1.Pod
+	st      *state
+	version int // of the universe's shapes
+}
+
+// hosted returns the state of a node with the pods on it, the same one as long as neither changes.
+func (u *universe) hosted(n Node, fresh bool) (*state, error) {
+	key, mark := hostedNode{n.Node, fresh}, markNode(n.Node)
+	known, there := u.nodes[key]
+	switch {
+	case there && known.mark != mark && !fresh:
+		return nil, u.checked(fmt.Errorf("the node itself: %w", ErrChangedObject))
+	case there && known.mark == mark && known.version == u.version && slices.Equal(known.pods, n.Pods) && (!fresh || !u.volumes):
+		return known.st, nil
 	}
-	e.count(0)
+	st, err := u.state(n, fresh)
+	if err == nil {
+		u.nodes[key] = hosted{mark, slices.Clone(n.Pods), st, u.version}
+	}
+	return st, err
 }

@@ -4,12 +4,12 @@ import (
 	"maps"
 	"math"
 	"slices"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // Counter keeps the counts of one constraint's domains and their minimum. Domains are numbered in
 // order of appearance.
+//
+// A counter without a constraint keeps no minimum: Minimum and Allows are not for it.
 //
 // A counter over hostnames can leave the counts to its caller: each node is a domain of its own
 // then, and nodes in the same state need no domain each. Domain and Pods are not for these, and the
@@ -27,17 +27,9 @@ type Counter struct {
 	least   int            // of them
 }
 
-// NewCounter returns a counter of a constraint, without domains.
+// NewCounter returns a counter of a constraint, or of none, without domains.
 func NewCounter(c *Constraint) *Counter {
 	return &Counter{Constraint: c, domains: map[string]int{}, having: map[int]int{}}
-}
-
-// NewNodeCounter returns a counter of a constraint that is PerNode if the constraint is over
-// hostnames.
-func NewNodeCounter(c *Constraint) *Counter {
-	t := NewCounter(c)
-	t.PerNode = c.Key == v1.LabelHostname
-	return t
 }
 
 // Clone returns a copy. Changes to either do not show in the other.
@@ -104,6 +96,9 @@ func (t *Counter) Remove(domain, held int) {
 }
 
 func (t *Counter) enter(count, n int) {
+	if t.Constraint == nil {
+		return
+	}
 	if t.number == 0 || count < t.least {
 		t.least = count
 	}
@@ -112,6 +107,9 @@ func (t *Counter) enter(count, n int) {
 }
 
 func (t *Counter) leave(count int) {
+	if t.Constraint == nil {
+		return
+	}
 	t.having[count]--
 	t.number--
 	if t.having[count] > 0 {
