@@ -305,7 +305,7 @@ const maxMixed = 1000
 // groupKinds puts equal pods next to each other.
 func (a *Autoscaler) groupKinds(pods []*v1.Pod) {
 	rank := map[int]int{0: 0}
-	byRank := make([][]*v1.Pod, 1)
+	byRank := [][]*v1.Pod{nil}
 	for _, pod := range pods {
 		kind := a.kindOf(pod)
 		at, ranked := rank[kind]
