@@ -43,7 +43,11 @@ Files are overwritten only with --force, which makes all certificates anew.`,
 			if err := o.write(time.Now()); err != nil {
 				return err
 			}
-			return flags.Printer(cmd.OutOrStdout(), false).Grid(certsGrid())
+			table := printing.NewGrid("CERTIFICATE", "KEY", "USE")
+			for _, file := range certsFiles {
+				table.Add(file.cert, file.key, file.use)
+			}
+			return flags.Printer(cmd.OutOrStdout(), false).Grid(table)
 		},
 	}
 	flags.AddTo(cmd, printing.Table)
@@ -130,12 +134,4 @@ func replaceFile(name string, text []byte, mode os.FileMode) error {
 		return err
 	}
 	return nil
-}
-
-func certsGrid() printing.Grid {
-	grid := printing.Grid{Columns: printing.Columns("CERTIFICATE", "KEY", "USE")}
-	for _, file := range certsFiles {
-		grid.Rows = append(grid.Rows, []string{file.cert, file.key, file.use})
-	}
-	return grid
 }

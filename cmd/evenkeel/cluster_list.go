@@ -50,13 +50,10 @@ func newClusterList() *cobra.Command {
 					fmt.Fprintln(cmd.OutOrStdout(), "membercluster.evenkeel.dev/"+list.Items[i].Name)
 				}
 				return nil
-			case !printer.Tables():
-				return printer.Object(list)
-			case len(list.Items) == 0:
+			case printer.Tables() && len(list.Items) == 0:
 				fmt.Fprintln(cmd.ErrOrStderr(), "No cluster has joined.")
-				return nil
 			}
-			return printer.Grid(clusterTable(list, now()))
+			return printer.Result(list, clusterTable(list, now()))
 		},
 	}
 	o.addTo(cmd.Flags())
@@ -84,9 +81,8 @@ func listClusters(ctx context.Context, c client.Client, chosen labels.Selector) 
 
 // clusterTable shows members as kubectl shows objects.
 func clusterTable(list *v1alpha1.MemberClusterList, at time.Time) printing.Grid {
-	grid := printing.Grid{Columns: printing.Columns("NAME", "REACHABLE", "REASON", "VERSION", "REGION", "TAINTS", "AGE", "", "ZONE", "CREDENTIALS", "MESSAGE")}
-	for i := range list.Items {
-		m := &list.Items[i]
+	columns := printing.Columns("NAME", "REACHABLE", "REASON", "VERSION", "REGION", "TAINTS", "AGE", "", "ZONE", "CREDENTIALS", "MESSAGE")
+	return printing.GridOf(columns, list.Items, func(m *v1alpha1.MemberCluster) []any {
 		reachable := conditionOf(m, v1alpha1.ConditionReachable)
 		credentials := conditionOf(m, v1alpha1.ConditionCredentialsValid)
 		message := reachable.Message
@@ -97,13 +93,11 @@ func clusterTable(list *v1alpha1.MemberClusterList, at time.Time) printing.Grid 
 		for _, t := range m.Spec.Taints {
 			taints = append(taints, t.Key+":"+string(t.Effect))
 		}
-		grid.Rows = append(grid.Rows, []string{
-			m.Name, string(reachable.Status), reachable.Reason, m.Status.Version, m.Labels[v1.LabelTopologyRegion], strings.Join(taints, ","),
-			duration.HumanDuration(at.Sub(m.CreationTimestamp.Time)),
-			m.Labels[v1.LabelTopologyZone], credentials.Reason, message,
-		})
-	}
-	return grid
+		return []any{
+			m.Name, reachable.Status, reachable.Reason, m.Status.Version, m.Labels[v1.LabelTopologyRegion], strings.Join(taints, ","),
+			duration.HumanDuration(at.Sub(m.CreationTimestamp.Time)), m.Labels[v1.LabelTopologyZone], credentials.Reason, message,
+		}
+	})
 }
 
 // conditionOf is Unknown where the controller has not looked yet.

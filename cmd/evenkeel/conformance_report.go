@@ -99,16 +99,13 @@ func (r *conformanceReport) add(rule conformanceRule, result conformance.Result)
 }
 
 func (r *conformanceReport) print(p *printing.Printer) error {
-	if !p.Tables() {
-		return p.Object(r)
-	}
-	grid := printing.Grid{Columns: printing.Columns("RULE", "RESULT", "REASON", "", "REQUIRED")}
-	for _, rule := range r.Rules {
-		grid.Rows = append(grid.Rows, []string{rule.Rule, string(rule.Result), rule.Reason, rule.About})
-	}
-	if err := p.Grid(grid); err != nil {
-		return err
-	}
+	rules := printing.GridOf(printing.Columns("RULE", "RESULT", "REASON", "", "REQUIRED"), r.Rules, func(rule *conformanceResult) []any {
+		return []any{rule.Rule, rule.Result, rule.Reason, rule.About}
+	})
 	s := r.Summary
-	return p.Note(s.Failed > 0, fmt.Sprintf("%d rules: %d passed, %d warned, %d failed, %d skipped", len(r.Rules), s.Passed, s.Warned, s.Failed, s.Skipped))
+	counts := fmt.Sprintf("%d rules: %d passed, %d warned, %d failed, %d skipped", len(r.Rules), s.Passed, s.Warned, s.Failed, s.Skipped)
+	if s.Failed > 0 {
+		return p.Result(r, rules, printing.Warning(counts))
+	}
+	return p.Result(r, rules, printing.Note(counts))
 }

@@ -86,10 +86,7 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 			if err != nil {
 				return err
 			}
-			if printer.Tables() {
-				return printExplanation(printer, output.Format() == printing.Wide, &answer.Status)
-			}
-			return printer.Object(answer)
+			return printer.Result(answer, explanationParts(printer.Wide(), &answer.Status)...)
 		},
 	}
 	q.addTo(cmd.Flags())
@@ -117,13 +114,21 @@ func (q *question) objects(cmd *cobra.Command, names []string, printer *printing
 		return false, err
 	}
 	if spreads != nil {
-		return true, explainSubsets(printer, spreads)
+		all, err := spreads.Explain()
+		if err == nil {
+			err = printAll(printer, all, subsetParts)
+		}
+		return true, err
 	}
 	dump, err := q.replicas(cmd, names)
 	if err != nil || dump == nil {
 		return false, err
 	}
-	return true, explainReplicas(printer, dump)
+	all, err := dump.Explain()
+	if err == nil {
+		err = printAll(printer, all, replicaParts)
+	}
+	return true, err
 }
 
 func atMostTwoGroups(_ *cobra.Command, groups []string) error {
@@ -307,7 +312,7 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 		return nil, q.options, nil, err
 	}
 	if len(setups) != 1 {
-		return nil, q.options, nil, &usageError{fmt.Errorf("%s holds %s", q.scenario, of(int64(len(setups)), "scenario")), "explain reads one; put it into a file of its own"}
+		return nil, q.options, nil, &usageError{fmt.Errorf("%s holds %s", q.scenario, of(len(setups), "scenario")), "explain reads one; put it into a file of its own"}
 	}
 	moment, err := simulate.See(cmd.Context(), setups[0], q.pending.at)
 	if err != nil {

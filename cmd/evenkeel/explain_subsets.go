@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
@@ -39,8 +40,8 @@ func (q *question) subsets(cmd *cobra.Command, names []string) (*subsets.Dump, e
 	if !named && (!spreads || federated) {
 		return nil, nil // FederatedReplicaSets are explained
 	}
-	if useless := changed(cmd.Flags(), slices.Concat(comparedByLabels, []string{"balancing-label", "node-group-policies", "at", "zonal-shift-file", "scheduler-config-file"})...); len(useless) > 0 {
-		return nil, &usageError{fmt.Errorf("%s does not go with WorkloadSpreads", strings.Join(useless, ", ")), "leave the flags out"}
+	if err := alone(cmd, "WorkloadSpreads"); err != nil {
+		return nil, err
 	}
 	dump, err := subsets.Read(q.files, q.again, cmp.Or(limit, document.DefaultMaxStream))
 	if err != nil {
@@ -55,58 +56,51 @@ func (q *question) subsets(cmd *cobra.Command, names []string) (*subsets.Dump, e
 	return dump, nil
 }
 
-// explainSubsets prints the explanations: tables, one object, or a list.
-func explainSubsets(p *printing.Printer, dump *subsets.Dump) error {
-	all, err := dump.Explain()
-	if err != nil {
-		return err
+// alone refuses flags of explain that are about node groups, where objects of other kinds are explained.
+func alone(cmd *cobra.Command, kinds string) error {
+	useless := changed(cmd.Flags(), slices.Concat(comparedByLabels, []string{"balancing-label", "node-group-policies", "at", "zonal-shift-file", "scheduler-config-file"})...)
+	if len(useless) > 0 {
+		return &usageError{fmt.Errorf("%s does not go with %s", strings.Join(useless, ", "), kinds), "leave the flags out"}
 	}
-	return printAll(p, all, func(p *printing.Printer, e *subsets.Explanation, _ bool) error { return printSubsets(p, &e.Status) })
+	return nil
 }
 
-func printSubsets(p *printing.Printer, s *subsets.Status) error {
-	if err := p.Heading(s.Answer + "."); err != nil {
-		return err
-	}
-	states := printing.Grid{Columns: printing.Columns("SUBSET", "PODS", "MAX", "STATE", "WHY")}
+func subsetParts(_ *printing.Printer, e *subsets.Explanation, _ bool) []printing.Part {
+	s := &e.Status
+	states := printing.NewGrid("SUBSET", "PODS", "MAX", "STATE", "WHY")
 	for _, subset := range s.Subsets {
-		states.Rows = append(states.Rows, []string{subset.Name, itoa(subset.Replicas), orNone(subset.MaxReplicas), subset.State, subset.Why})
+		states.Add(subset.Name, subset.Replicas, subset.MaxReplicas, subset.State, subset.Why)
 	}
-	pods := printing.Grid{Columns: append(printing.Columns("POD", "SUBSET", "FROM", "NODE", "COST", "WHY"), printing.Column{Name: "REVISION", Wide: true}, printing.Column{Name: "COST-IS", Wide: true})}
-	passed := printing.Grid{Columns: printing.Columns("POD", "NOT-IN", "BECAUSE")}
+	pods := printing.NewGrid("POD", "SUBSET", "FROM", "NODE", "COST", "WHY", "", "REVISION", "COST-IS")
+	passed := printing.NewGrid("POD", "NOT-IN", "BECAUSE")
 	for _, pod := range s.Pods {
-		pods.Rows = append(pods.Rows, []string{
-			pod.Name, cmp.Or(pod.Subset, noSubset), pod.From, cmp.Or(pod.Node, printing.None), orNone(pod.Cost), pod.Why, cmp.Or(pod.Revision, printing.None), cmp.Or(pod.CostWhy, printing.None),
-		})
+		pods.Add(pod.Name, cmp.Or(pod.Subset, noSubset), pod.From, pod.Node, pod.Cost, pod.Why, pod.Revision, pod.CostWhy)
 		for _, earlier := range pod.Earlier {
-			passed.Rows = append(passed.Rows, []string{pod.Name, earlier.Subset, earlier.Why})
+			passed.Add(pod.Name, earlier.Subset, earlier.Why)
 		}
 	}
-	next := printing.Grid{Columns: printing.Columns("NEXT", "POD", "AT", "WHY")}
+	next := printing.NewGrid("NEXT", "POD", "AT", "WHY")
 	for _, step := range s.Next {
 		at := "now"
 		if step.At != nil {
 			at = step.At.UTC().Format("2006-01-02T15:04:05Z")
 		}
-		next.Rows = append(next.Rows, []string{step.Action, cmp.Or(step.Pod, printing.None), at, step.Why})
+		next.Add(step.Action, step.Pod, at, step.Why)
 	}
-	for _, grid := range []printing.Grid{states, pods, passed, next} {
-		if err := p.Grid(grid); err != nil {
-			return err
+	return slices.Concat([]printing.Part{printing.Heading(s.Answer + "."), states, pods, passed, next}, conditionParts(s.Conditions), notes(s.Notes))
+}
+
+// conditionParts are the conditions that do not hold.
+func conditionParts(conditions []metav1.Condition) (parts []printing.Part) {
+	for _, c := range conditions {
+		text := fmt.Sprintf("%s is %s (%s): %s.", c.Type, c.Status, c.Reason, c.Message)
+		switch {
+		case c.Status == metav1.ConditionTrue:
+		case c.Type == v1alpha1.ConditionSettled:
+			parts = append(parts, printing.Note(text))
+		default:
+			parts = append(parts, printing.Warning(text))
 		}
 	}
-	for _, c := range s.Conditions {
-		if c.Status == "True" {
-			continue
-		}
-		if err := p.Note(true, fmt.Sprintf("%s is %s (%s): %s.", c.Type, c.Status, c.Reason, c.Message)); err != nil {
-			return err
-		}
-	}
-	for _, note := range s.Notes {
-		if err := p.Note(true, "Note: "+note+"."); err != nil {
-			return err
-		}
-	}
-	return nil
+	return parts
 }

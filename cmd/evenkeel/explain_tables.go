@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -27,45 +26,28 @@ const (
 	forStock    = "cluster-autoscaler"
 )
 
-// printExplanation prints the result, and below it the tables for the question.
-func printExplanation(p *printing.Printer, wide bool, s *explain.Status) error {
-	if err := p.Note(false, s.Answer+"."); err != nil {
-		return err
-	}
-	var err error
+// explanationParts are the result, and below it the tables for the question.
+func explanationParts(wide bool, s *explain.Status) []printing.Part {
+	parts := []printing.Part{printing.Note(s.Answer + ".")}
 	switch {
 	case s.Pair != nil:
-		err = printPair(p, s.Pair)
+		parts = append(parts, pairParts(s.Pair)...)
 	case s.Group != nil:
-		err = printGroup(p, wide, s)
+		parts = append(parts, groupParts(wide, s)...)
 	default:
-		err = printFleet(p, wide, &s.Report)
+		parts = append(parts, fleetParts(wide, &s.Report)...)
 	}
 	for i := range s.Pending {
-		if err == nil {
-			err = printPending(p, wide, &s.Pending[i])
-		}
+		parts = append(parts, pendingParts(wide, &s.Pending[i])...)
 	}
-	for _, note := range s.Notes {
-		if err == nil {
-			err = p.Note(true, "Note: "+note+".")
-		}
-	}
-	return err
+	return append(parts, notes(s.Notes)...)
 }
 
 // mostDomains is how many domains of a constraint are printed; there may be as many as nodes.
 const mostDomains = 10
 
-// printPending prints what a spread constraint means to pending pods.
-func printPending(p *printing.Printer, wide bool, held *explain.PendingSpread) error {
-	if err := p.Heading(held.Answer + "."); err != nil || len(held.Domains) == 0 {
-		return err
-	}
-	g := printing.Grid{Columns: printing.Columns("DOMAIN", "MATCHING-PODS", "NODES", "ALLOWED", "GROUPS")}
-	if held.Soft {
-		g.Columns[3].Name = "SCORE"
-	}
+// pendingParts are what a spread constraint means to pending pods.
+func pendingParts(wide bool, held *explain.PendingSpread) []printing.Part {
 	shown := held.Domains
 	if !wide && len(shown) > mostDomains {
 		// What binds or scores highest is what matters.
@@ -75,25 +57,25 @@ func printPending(p *printing.Printer, wide bool, held *explain.PendingSpread) e
 		})
 		shown = shown[:mostDomains]
 	}
-	for i := range shown {
-		d := &shown[i]
+	g := printing.GridOf(printing.Columns("DOMAIN", "MATCHING-PODS", "NODES", "ALLOWED", "GROUPS"), shown, func(d *explain.SpreadDomain) []any {
 		var groups []string
 		for _, group := range d.Groups {
 			groups = append(groups, group.Group)
 		}
-		third := strconv.FormatBool(d.Allowed)
+		third := any(d.Allowed)
 		if held.Soft {
-			third = value("", false)
-			if d.Score != nil {
-				third = strconv.FormatInt(*d.Score, 10)
-			}
+			third = d.Score
 		}
-		g.Rows = append(g.Rows, []string{d.Name, strconv.Itoa(d.MatchingPods), strconv.Itoa(d.Nodes), third, strings.Join(groups, ",")})
+		return []any{d.Name, d.MatchingPods, d.Nodes, third, strings.Join(groups, ",")}
+	})
+	if held.Soft {
+		g.Columns[3].Name = "SCORE"
 	}
-	if err := p.Grid(g); err != nil || len(shown) == len(held.Domains) {
-		return err
+	parts := []printing.Part{printing.Heading(held.Answer + "."), g}
+	if more := len(held.Domains) - len(shown); more > 0 {
+		parts = append(parts, printing.Warning(of(more, "domain")+" further; -o wide shows all."))
 	}
-	return p.Note(true, fmt.Sprintf("%s further; -o wide shows all.", of(int64(len(held.Domains)-len(shown)), "domain")))
+	return parts
 }
 
 // rank orders the domains of a constraint by what they matter, the most first.
@@ -110,18 +92,18 @@ func rank(held *explain.PendingSpread, d *explain.SpreadDomain) int64 {
 }
 
 // differenceGrid and needGrid are about pairs of groups.
-func differenceGrid() *printing.Grid {
-	return &printing.Grid{Columns: printing.Columns("LEFT", "RIGHT", "FIELD", "LEFT-VALUE", "RIGHT-VALUE", "RATIO", "LIMIT")}
+func differenceGrid() printing.Grid {
+	return printing.NewGrid("LEFT", "RIGHT", "FIELD", "LEFT-VALUE", "RIGHT-VALUE", "RATIO", "LIMIT")
 }
 
-func needGrid() *printing.Grid {
-	return &printing.Grid{Columns: printing.Columns("LEFT", "RIGHT", "FOR", "NEEDS", "", "SETS-THEN")}
+func needGrid() printing.Grid {
+	return printing.NewGrid("LEFT", "RIGHT", "FOR", "NEEDS", "", "SETS-THEN")
 }
 
 func addDifferences(g *printing.Grid, left, right string, differences []nodegroupset.Difference) {
 	for i := range differences {
 		d := &differences[i]
-		g.Rows = append(g.Rows, []string{left, right, d.Field, value(d.Left, d.HasLeft), value(d.Right, d.HasRight), d.Ratio, d.Limit})
+		g.Add(left, right, d.Field, value(d.Left, d.HasLeft), value(d.Right, d.HasRight), d.Ratio, d.Limit)
 	}
 }
 
@@ -133,12 +115,12 @@ func value(text string, has bool) string {
 }
 
 func addNeeds(g *printing.Grid, left, right, who string, r *nodegroupset.Remedy) {
-	sets := ""
+	var sets *int
 	if r.Sets > 0 {
-		sets = strconv.Itoa(r.Sets)
+		sets = &r.Sets
 	}
 	for _, need := range needs(r) {
-		g.Rows = append(g.Rows, []string{left, right, who, need, sets})
+		g.Add(left, right, who, need, sets)
 	}
 }
 
@@ -158,24 +140,15 @@ func needs(r *nodegroupset.Remedy) []string {
 	return out
 }
 
-func printFleet(p *printing.Printer, wide bool, r *nodegroupset.Report) error {
-	sets := printing.Grid{Columns: printing.Columns("SET", "SIZE", "GROUPS")}
+func fleetParts(wide bool, r *nodegroupset.Report) []printing.Part {
+	sets := printing.NewGrid("SET", "SIZE", "GROUPS")
 	for i, set := range r.Sets {
-		sets.Rows = append(sets.Rows, []string{strconv.Itoa(i + 1), strconv.Itoa(len(set.Groups)), strings.Join(set.Groups, ",")})
+		sets.Add(i+1, len(set.Groups), strings.Join(set.Groups, ","))
 	}
-	if err := p.Grid(sets); err != nil {
-		return err
-	}
-	if err := printMisses(p, wide, r); err != nil {
-		return err
-	}
-	if err := printCandidates(p, r); err != nil {
-		return err
-	}
-	return printStock(p, r)
+	return slices.Concat([]printing.Part{sets}, missParts(wide, r), candidateParts(r), stockParts(r))
 }
 
-func printMisses(p *printing.Printer, wide bool, r *nodegroupset.Report) error {
+func missParts(wide bool, r *nodegroupset.Report) []printing.Part {
 	misses := r.Misses
 	if !wide {
 		misses = misses[:min(shownMisses, len(misses))]
@@ -183,23 +156,19 @@ func printMisses(p *printing.Printer, wide bool, r *nodegroupset.Report) error {
 	differences, needed := differenceGrid(), needGrid()
 	for i := range misses {
 		m := &misses[i]
-		addDifferences(differences, m.Left, m.Right, m.Differences)
-		addNeeds(needed, m.Left, m.Right, forEvenkeel, &m.Remedy)
+		addDifferences(&differences, m.Left, m.Right, m.Differences)
+		addNeeds(&needed, m.Left, m.Right, forEvenkeel, &m.Remedy)
 		stock := m.Stock
 		if rest, all := beyond(stock.Flags, r.Stock.Flags); all {
 			stock.Flags = append([]string{"the flags below"}, rest...)
 		}
-		addNeeds(needed, m.Left, m.Right, forStock, &stock)
+		addNeeds(&needed, m.Left, m.Right, forStock, &stock)
 	}
-	if err := p.Grid(*differences); err != nil {
-		return err
-	}
+	parts := []printing.Part{differences}
 	if more := len(r.Misses) - len(misses) + r.MoreMisses; more > 0 {
-		if err := p.Note(true, of(int64(more), "further pair")+" of sets differ in three fields or fewer"+seeWide(!wide)); err != nil {
-			return err
-		}
+		parts = append(parts, printing.Warning(of(more, "further pair")+" of sets differ in three fields or fewer"+seeWide(!wide)))
 	}
-	return p.Grid(*needed)
+	return append(parts, needed)
 }
 
 // beyond returns the flags that are not in a list, and whether the flags contain the whole list.
@@ -219,8 +188,8 @@ func seeWide(more bool) string {
 	return ""
 }
 
-func printCandidates(p *printing.Printer, r *nodegroupset.Report) error {
-	g := printing.Grid{Columns: printing.Columns("LABEL", "WHY-IT-MAY-MEAN-NOTHING", "SETS-WITHOUT-IT")}
+func candidateParts(r *nodegroupset.Report) []printing.Part {
+	g := printing.NewGrid("LABEL", "WHY-IT-MAY-MEAN-NOTHING", "SETS-WITHOUT-IT")
 	for _, c := range r.Candidates {
 		var why []string
 		if c.UniquePerGroup {
@@ -229,89 +198,73 @@ func printCandidates(p *printing.Printer, r *nodegroupset.Report) error {
 		if c.FollowsZone {
 			why = append(why, "follows the zone")
 		}
-		g.Rows = append(g.Rows, []string{c.Label, strings.Join(why, ", "), strconv.Itoa(c.Remedy.Sets)})
+		g.Add(c.Label, strings.Join(why, ", "), c.Remedy.Sets)
 	}
-	if err := p.Grid(g); err != nil || len(r.Suggestion.Flags) == 0 {
-		return err
+	if len(r.Suggestion.Flags) == 0 {
+		return []printing.Part{g}
 	}
-	return p.Note(true, fmt.Sprintf("%s would leave %s", strings.Join(r.Suggestion.Flags, " "), of(int64(r.Suggestion.Sets), "set")))
+	return []printing.Part{g, printing.Warning(strings.Join(r.Suggestion.Flags, " ") + " would leave " + of(r.Suggestion.Sets, "set"))}
 }
 
-// printStock prints which sets an autoscaler without evenkeel would find.
-func printStock(p *printing.Printer, r *nodegroupset.Report) error {
+// stockParts are which sets an autoscaler without evenkeel would find.
+func stockParts(r *nodegroupset.Report) []printing.Part {
 	build := "every build"
 	if name := map[string]string{"aws": "AWS", "azure": "Azure", "gce": "GCE"}[r.Stock.Cloud]; name != "" {
 		build = "its build for " + name
 	}
-	byDefault := fmt.Sprintf("Cluster Autoscaler by itself, with the labels that %s ignores, finds %s", build, of(int64(len(r.Stock.DefaultSets)), "set"))
+	byDefault := fmt.Sprintf("Cluster Autoscaler by itself, with the labels that %s ignores, finds %s", build, of(len(r.Stock.DefaultSets), "set"))
 	then := "the same sets as above"
 	if !r.Stock.Same {
-		then = of(int64(len(r.Stock.Sets)), "set") + ", not those above"
+		then = of(len(r.Stock.Sets), "set") + ", not those above"
 	}
 	if len(r.Stock.Flags) == 0 {
-		return p.Heading(byDefault + " without flags: " + then)
+		return []printing.Part{printing.Heading(byDefault + " without flags: " + then)}
 	}
-	if err := p.Heading(byDefault + " without flags, and with these " + then); err != nil {
-		return err
-	}
-	g := printing.Grid{Columns: printing.Columns("FOR", "NEEDS")}
+	g := printing.NewGrid("FOR", "NEEDS")
 	for _, flag := range r.Stock.Flags {
-		g.Rows = append(g.Rows, []string{forStock, flag})
+		g.Add(forStock, flag)
 	}
 	for i, set := range r.Sets {
 		for _, why := range set.Stock.Obstacles {
-			g.Rows = append(g.Rows, []string{forStock, fmt.Sprintf("no flag finds set %d: %s", i+1, why)})
+			g.Add(forStock, fmt.Sprintf("no flag finds set %d: %s", i+1, why))
 		}
 	}
-	return p.Grid(g)
+	return []printing.Part{printing.Heading(byDefault + " without flags, and with these " + then), g}
 }
 
-func printGroup(p *printing.Printer, wide bool, s *explain.Status) error {
+func groupParts(wide bool, s *explain.Status) []printing.Part {
 	g := s.Group
-	err := p.Grid(printing.Grid{
-		Columns: printing.Columns("GROUP", "SET", "SIMILAR"),
-		Rows:    [][]string{{g.Name, strings.Join(g.Set, ","), strings.Join(g.Similar, ",")}},
-	})
-	if err != nil {
-		return err
-	}
+	group := printing.NewGrid("GROUP", "SET", "SIMILAR")
+	group.Add(g.Name, strings.Join(g.Set, ","), strings.Join(g.Similar, ","))
 	others, near := g.Others, shownNear
 	if wide {
 		near = len(g.Others)
 	} else {
 		others = others[:min(shownOthers, len(others))]
 	}
-	names := printing.Grid{Columns: printing.Columns("OTHER", "DIFFERENCES", "FIELDS")}
-	differences := differenceGrid()
+	names, differences := printing.NewGrid("OTHER", "DIFFERENCES", "FIELDS"), differenceGrid()
 	var explained []explain.Other
 	for i := range others {
 		o := &others[i]
-		names.Rows = append(names.Rows, []string{o.Group, strconv.Itoa(len(o.Differences)), fieldNames(o.Differences, wide)})
+		names.Add(o.Group, len(o.Differences), fieldNames(o.Differences, wide))
 		// the most similar, and those that are almost as similar
 		if i >= near || i > 0 && !wide && len(o.Differences) > shownFields {
 			continue
 		}
-		addDifferences(differences, g.Name, o.Group, o.Differences)
+		addDifferences(&differences, g.Name, o.Group, o.Differences)
 		if o.Remedy != nil {
 			explained = append(explained, *o)
 		}
 	}
-	if err := p.Grid(names); err != nil {
-		return err
-	}
+	parts := []printing.Part{group, names}
 	if more := len(g.Others) - len(others); more > 0 {
-		if err := p.Note(true, of(int64(more), "more group")+" with more differences"+seeWide(true)); err != nil {
-			return err
-		}
+		parts = append(parts, printing.Warning(of(more, "more group")+" with more differences"+seeWide(true)))
 	}
-	if err := p.Grid(*differences); err != nil {
-		return err
-	}
-	return p.Grid(*needsOfOthers(g.Name, explained))
+	return append(parts, differences, needsOfOthers(g.Name, explained))
 }
 
 // needsOfOthers names neighbours that need the same flags together.
-func needsOfOthers(name string, others []explain.Other) *printing.Grid {
+func needsOfOthers(name string, others []explain.Other) printing.Grid {
 	needed := needGrid()
 	for len(others) > 0 {
 		first, same := &others[0], 1
@@ -320,8 +273,8 @@ func needsOfOthers(name string, others []explain.Other) *printing.Grid {
 			together += "," + others[same].Group
 			same++
 		}
-		addNeeds(needed, name, together, forEvenkeel, first.Remedy)
-		addNeeds(needed, name, together, forStock, first.Stock)
+		addNeeds(&needed, name, together, forEvenkeel, first.Remedy)
+		addNeeds(&needed, name, together, forStock, first.Stock)
 		others = others[same:]
 	}
 	return needed
@@ -338,15 +291,12 @@ func fieldNames(differences []nodegroupset.Difference, all bool) string {
 	return strings.Join(out, ",")
 }
 
-func printPair(p *printing.Printer, pair *explain.Pair) error {
+func pairParts(pair *explain.Pair) []printing.Part {
 	differences, needed := differenceGrid(), needGrid()
-	addDifferences(differences, pair.Left, pair.Right, pair.Differences)
-	if err := p.Grid(*differences); err != nil {
-		return err
-	}
-	addNeeds(needed, pair.Left, pair.Right, forEvenkeel, &pair.Remedy)
-	addNeeds(needed, pair.Left, pair.Right, forStock, &pair.Stock)
-	return p.Grid(*needed)
+	addDifferences(&differences, pair.Left, pair.Right, pair.Differences)
+	addNeeds(&needed, pair.Left, pair.Right, forEvenkeel, &pair.Remedy)
+	addNeeds(&needed, pair.Left, pair.Right, forStock, &pair.Stock)
+	return []printing.Part{differences, needed}
 }
 
 // printPacks lists the labels that are always ignored.
@@ -355,24 +305,21 @@ func printPacks(p *printing.Printer) error {
 	if err != nil {
 		return err
 	}
-	if !p.Tables() {
-		return p.Object(struct {
-			APIVersion string `json:"apiVersion"`
-			Kind       string `json:"kind"`
-			nodegroupset.LabelPacks
-		}{v1alpha1.APIVersion, "LabelPackList", packs})
-	}
-	g := printing.Grid{Columns: printing.Columns("PACK", "LABEL", "IGNORED", "", "ABOUT")}
+	g := printing.NewGrid("PACK", "LABEL", "IGNORED", "", "ABOUT")
 	for _, pack := range packs.Packs {
 		for _, label := range pack.Labels {
-			g.Rows = append(g.Rows, []string{pack.Name, label, "everywhere", pack.About})
+			g.Add(pack.Name, label, "everywhere", pack.About)
 		}
 		if pack.Cloud == nil {
 			continue
 		}
 		for _, label := range pack.Cloud.Labels {
-			g.Rows = append(g.Rows, []string{pack.Name, label, "on nodes of " + strings.Join(pack.Cloud.Schemes, ","), pack.About})
+			g.Add(pack.Name, label, "on nodes of "+strings.Join(pack.Cloud.Schemes, ","), pack.About)
 		}
 	}
-	return p.Grid(g)
+	return p.Result(struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		nodegroupset.LabelPacks
+	}{v1alpha1.APIVersion, "LabelPackList", packs}, g)
 }

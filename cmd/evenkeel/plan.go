@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -47,7 +46,7 @@ that could not be placed are part of the answer, not an error.`,
 			if printer.Tables() {
 				noteIdle(cmd.ErrOrStderr(), answers)
 			}
-			return printAnswers(printer, answers)
+			return printAll(printer, answers, answerParts)
 		},
 	}
 	addFiles(cmd.Flags(), &files, &limit)
@@ -100,34 +99,8 @@ func noteIdle(w io.Writer, answers []answered) {
 	}
 }
 
-// listOf returns several documents as they are printed.
-type listOf struct {
-	APIVersion string            `json:"apiVersion"`
-	Kind       string            `json:"kind"`
-	Items      []json.RawMessage `json:"items"`
-}
-
-func printAnswers(p *printing.Printer, answers []answered) error {
-	if p.Tables() {
-		for _, a := range answers {
-			if err := printAnswer(p, a, len(answers) > 1); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	list := listOf{APIVersion: "v1", Kind: "List", Items: make([]json.RawMessage, len(answers))}
-	for i := range answers {
-		var err error
-		if list.Items[i], err = answers[i].WithStatus(answers[i].status); err != nil {
-			return err
-		}
-	}
-	if len(answers) == 1 {
-		return p.Object(list.Items[0])
-	}
-	return p.Object(list)
-}
+// MarshalJSON returns the document with its status.
+func (a answered) MarshalJSON() ([]byte, error) { return a.WithStatus(a.status) }
 
 // fileSize is a flag whose value is a number of bytes as a quantity, such as 512Mi.
 type fileSize int64

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,113 +11,91 @@ import (
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 )
 
-// printAnswer prints one document's answer as tables, with a heading if there are several.
-func printAnswer(p *printing.Printer, a answered, heading bool) error {
-	if heading {
-		if err := p.Heading(a.Kind + "/" + cmp.Or(a.Name, printing.None)); err != nil {
-			return err
-		}
-	}
+// answerParts are one document's answer as tables, with a heading if there are several.
+func answerParts(_ *printing.Printer, a answered, several bool) []printing.Part {
+	var parts []printing.Part
 	switch d := a.Object.(type) {
 	case *v1alpha1.NodeGroupSplit:
-		return printSplit(p, &d.Spec, a.status.(*v1alpha1.NodeGroupSplitStatus))
+		parts = splitParts(&d.Spec, a.status.(*v1alpha1.NodeGroupSplitStatus))
 	case *v1alpha1.NodeGroupSimilarity:
-		return printSimilarity(p, a.status.(*v1alpha1.NodeGroupSimilarityStatus))
+		parts = similarityParts(a.status.(*v1alpha1.NodeGroupSimilarityStatus))
 	case *v1alpha1.ReplicaDistribution:
-		return printDistribution(p, &d.Spec, a.status.(*v1alpha1.ReplicaDistributionStatus))
+		parts = distributionParts(&d.Spec, a.status.(*v1alpha1.ReplicaDistributionStatus))
 	case *v1alpha1.SpreadSplit:
-		return printSpreadSplit(p, &d.Spec, a.status.(*v1alpha1.SpreadSplitStatus))
+		parts = spreadSplitParts(&d.Spec, a.status.(*v1alpha1.SpreadSplitStatus))
 	case *v1alpha1.TopologySpread:
-		return printSpread(p, a.status.(*v1alpha1.TopologySpreadStatus))
+		parts = spreadParts(a.status.(*v1alpha1.TopologySpreadStatus))
 	}
-	return fmt.Errorf("%s has no table", a.Kind)
+	if several {
+		parts = slices.Insert(parts, 0, printing.Part(printing.Heading(a.Kind+"/"+cmp.Or(a.Name, printing.None))))
+	}
+	return parts
 }
 
-func printSpreadSplit(p *printing.Printer, s *v1alpha1.SpreadSplitSpec, status *v1alpha1.SpreadSplitStatus) error {
-	g := printing.Grid{Columns: printing.Columns("GROUP", "SIZE", "NEW-SIZE", "ADDED", "", "DOMAIN", "MAX")}
+func spreadSplitParts(s *v1alpha1.SpreadSplitSpec, status *v1alpha1.SpreadSplitStatus) []printing.Part {
+	g := printing.NewGrid("GROUP", "SIZE", "NEW-SIZE", "ADDED", "", "DOMAIN", "MAX")
+	for i, row := range status.Groups {
+		g.Add(row.Name, row.Size, row.NewSize, row.NewSize-row.Size, s.Groups[i].Domain, s.Groups[i].Max)
+	}
+	parts := []printing.Part{g, printing.Note(fmt.Sprintf("placed: %d of %s", status.Placed, of(status.Placed+status.Unplaced, "pod")))}
+	if status.Unplaced == 0 {
+		return parts
+	}
+	return append(parts, printing.Warning("unplaced: "+of(status.Unplaced, "pod")+"; binding: "+cmp.Or(strings.Join(status.Binding, ","), printing.None)))
+}
+
+func splitParts(s *v1alpha1.NodeGroupSplitSpec, status *v1alpha1.NodeGroupSplitStatus) []printing.Part {
+	g := printing.NewGrid("GROUP", "SIZE", "NEW-SIZE", "ADDED", "REASON", "", "MIN", "MAX", "WEIGHT")
 	for i, row := range status.Groups {
 		in := &s.Groups[i]
-		g.Rows = append(g.Rows, []string{
-			row.Name, itoa(row.Size), itoa(row.NewSize), itoa(row.NewSize - row.Size), in.Domain, count(in.Max, printing.None),
-		})
+		g.Add(row.Name, row.Size, row.NewSize, row.NewSize-row.Size, row.Reason, count(in.Min, "0"), in.Max, count(in.Weight, "1"))
 	}
-	if err := p.Grid(g); err != nil {
-		return err
+	if status.Unplaced == 0 {
+		return []printing.Part{g}
 	}
-	if err := p.Note(false, fmt.Sprintf("placed: %d of %s", status.Placed, of(status.Placed+status.Unplaced, "pod"))); err != nil || status.Unplaced == 0 {
-		return err
-	}
-	return p.Note(true, "unplaced: "+of(status.Unplaced, "pod")+"; binding: "+cmp.Or(strings.Join(status.Binding, ","), printing.None))
+	return []printing.Part{g, printing.Warning("unplaced: " + of(status.Unplaced, "node") + " that no group has room for")}
 }
 
-func printSplit(p *printing.Printer, s *v1alpha1.NodeGroupSplitSpec, status *v1alpha1.NodeGroupSplitStatus) error {
-	g := printing.Grid{Columns: printing.Columns("GROUP", "SIZE", "NEW-SIZE", "ADDED", "REASON", "", "MIN", "MAX", "WEIGHT")}
-	for i, row := range status.Groups {
-		in := &s.Groups[i]
-		g.Rows = append(g.Rows, []string{
-			row.Name, itoa(row.Size), itoa(row.NewSize), itoa(row.NewSize - row.Size), string(row.Reason),
-			count(in.Min, "0"), count(in.Max, printing.None), count(in.Weight, "1"),
-		})
-	}
-	if err := p.Grid(g); err != nil || status.Unplaced == 0 {
-		return err
-	}
-	return p.Note(true, "unplaced: "+of(status.Unplaced, "node")+" that no group has room for")
-}
-
-func printSpread(p *printing.Printer, status *v1alpha1.TopologySpreadStatus) error {
-	g := printing.Grid{Columns: printing.Columns("NODE", "FITS", "SCORE", "REASONS")}
+func spreadParts(status *v1alpha1.TopologySpreadStatus) []printing.Part {
+	g := printing.NewGrid("NODE", "FITS", "SCORE", "REASONS")
 	fits := false
 	for _, row := range status.Nodes {
-		g.Rows = append(g.Rows, []string{row.Name, strconv.FormatBool(row.Fits), count(row.Score, ""), strings.Join(row.Reasons, "; ")})
+		g.Add(row.Name, row.Fits, row.Score, strings.Join(row.Reasons, "; "))
 		fits = fits || row.Fits
 	}
-	if err := p.Grid(g); err != nil || fits {
-		return err
+	if fits {
+		return []printing.Part{g}
 	}
-	return p.Note(true, "the pod fits on no node")
+	return []printing.Part{g, printing.Warning("the pod fits on no node")}
 }
 
-func printDistribution(p *printing.Printer, s *v1alpha1.ReplicaDistributionSpec, status *v1alpha1.ReplicaDistributionStatus) error {
-	g := printing.Grid{Columns: printing.Columns("TARGET", "REPLICAS", "PENDING", "REASON", "", "WEIGHT", "MIN", "MAX", "CAPACITY", "CURRENT")}
+func distributionParts(s *v1alpha1.ReplicaDistributionSpec, status *v1alpha1.ReplicaDistributionStatus) []printing.Part {
+	g := printing.NewGrid("TARGET", "REPLICAS", "PENDING", "REASON", "", "WEIGHT", "MIN", "MAX", "CAPACITY", "CURRENT")
 	for i, row := range status.Targets {
 		in := &s.Targets[i]
-		g.Rows = append(g.Rows, []string{
-			row.Name, itoa(row.Replicas), itoa(row.Pending), string(row.Reason),
-			count(in.Weight, "1"), count(in.Min, "0"), count(in.Max, printing.None), count(in.Capacity, printing.None), count(in.Current, "0"),
-		})
+		g.Add(row.Name, row.Replicas, row.Pending, row.Reason, count(in.Weight, "1"), count(in.Min, "0"), in.Max, in.Capacity, count(in.Current, "0"))
 	}
-	if err := p.Grid(g); err != nil {
-		return err
-	}
+	parts := []printing.Part{g}
 	if status.Unplaced > 0 {
-		if err := p.Note(true, "unplaced: "+of(status.Unplaced, "replica")+" that can run nowhere"); err != nil {
-			return err
-		}
+		parts = append(parts, printing.Warning("unplaced: "+of(status.Unplaced, "replica")+" that can run nowhere"))
 	}
 	if status.Excess > 0 {
-		return p.Note(true, "excess: the minimums ask for "+of(status.Excess, "replica")+" more than the total")
+		parts = append(parts, printing.Warning("excess: the minimums ask for "+of(status.Excess, "replica")+" more than the total"))
 	}
-	return nil
+	return parts
 }
 
-func printSimilarity(p *printing.Printer, status *v1alpha1.NodeGroupSimilarityStatus) error {
-	sets := printing.Grid{Columns: printing.Columns("SET", "SIZE", "GROUPS")}
+func similarityParts(status *v1alpha1.NodeGroupSimilarityStatus) []printing.Part {
+	sets, differences := printing.NewGrid("SET", "SIZE", "GROUPS"), differenceGrid()
 	for i, set := range status.Sets {
-		sets.Rows = append(sets.Rows, []string{strconv.Itoa(i + 1), strconv.Itoa(len(set.Groups)), strings.Join(set.Groups, ",")})
+		sets.Add(i+1, len(set.Groups), strings.Join(set.Groups, ","))
 	}
-	if err := p.Grid(sets); err != nil {
-		return err
-	}
-	differences := printing.Grid{Columns: printing.Columns("LEFT", "RIGHT", "FIELD", "LEFT-VALUE", "RIGHT-VALUE", "RATIO", "LIMIT")}
 	for _, d := range status.Differences {
 		for _, f := range d.Fields {
-			differences.Rows = append(differences.Rows, []string{
-				d.Groups[0], d.Groups[1], f.Field, side(f.Left), side(f.Right), f.Ratio, f.Limit,
-			})
+			differences.Add(d.Groups[0], d.Groups[1], f.Field, side(f.Left), side(f.Right), f.Ratio, f.Limit)
 		}
 	}
-	return p.Grid(differences)
+	return []printing.Part{sets, differences}
 }
 
 // side formats one value of a difference: an empty value differs from a missing one.
@@ -134,15 +113,21 @@ func count(n *int64, otherwise string) string {
 	if n == nil {
 		return otherwise
 	}
-	return itoa(*n)
+	return strconv.FormatInt(*n, 10)
 }
 
-func itoa[T int32 | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
-
 // of formats a number with its noun.
-func of(n int64, noun string) string {
+func of[T int | int32 | int64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return itoa(n) + " " + noun + "s"
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// notes are sentences that need attention.
+func notes(sentences []string) (parts []printing.Part) {
+	for _, sentence := range sentences {
+		parts = append(parts, printing.Warning("Note: "+sentence+"."))
+	}
+	return parts
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -142,7 +141,7 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	}
 	if err != nil || len(o.compare) == 0 { // of an interrupted run, what has happened so far
 		page := writePage(o.page, reports, func(r *v1alpha1.ScenarioReport) htmlreport.Result { return htmlreport.Result{Report: r} })
-		if err := errors.Join(err, page, printAll(printer, reports, printReport)); err != nil {
+		if err := errors.Join(err, page, printAll(printer, reports, reportParts)); err != nil {
 			return err
 		}
 		return failedExpectations(reports)
@@ -151,7 +150,7 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	if err := writePage(o.page, comparisons, func(c *v1alpha1.ScenarioComparison) htmlreport.Result { return htmlreport.Result{Comparison: c} }); err != nil {
 		return err
 	}
-	if err := printAll(printer, comparisons, printComparison); err != nil {
+	if err := printAll(printer, comparisons, comparisonParts); err != nil {
 		return err
 	}
 	if variant.several() {
@@ -296,28 +295,24 @@ func baselines(reports []*v1alpha1.ScenarioReport, runs int) []*v1alpha1.Scenari
 	return first
 }
 
+// listOf has several results as they are printed.
+type listOf[R any] struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Items      []R    `json:"items"`
+}
+
 // printAll prints results: as tables, one after the other, or as one object or a
 // list of them.
-func printAll[R any](p *printing.Printer, results []R, table func(*printing.Printer, R, bool) error) error {
-	switch {
-	case p.Tables():
-		for _, r := range results {
-			if err := table(p, r, len(results) > 1); err != nil {
-				return err
-			}
-		}
-		return nil
-	case len(results) == 1:
+func printAll[R any](p *printing.Printer, results []R, parts func(p *printing.Printer, r R, several bool) []printing.Part) error {
+	if !p.Tables() && len(results) == 1 {
 		return p.Object(results[0])
 	}
-	items := listOf{APIVersion: "v1", Kind: "List", Items: make([]json.RawMessage, len(results))}
-	for i, r := range results {
-		var err error
-		if items.Items[i], err = json.Marshal(r); err != nil {
-			return err
-		}
+	var all []printing.Part
+	for _, r := range results {
+		all = append(all, parts(p, r, len(results) > 1)...)
 	}
-	return p.Object(items)
+	return p.Result(listOf[R]{"v1", "List", slices.Concat([]R{}, results)}, all...)
 }
 
 // failedExpectations returns the error for expectations that do not hold.

@@ -338,83 +338,65 @@ func runNames(c *v1alpha1.ScenarioComparison) []string {
 	return nil
 }
 
-// printRuns prints the tables of a comparison of more than two runs.
-func printRuns(p *printing.Printer, c *v1alpha1.ScenarioComparison, names []string) error {
-	columns := make([]string, len(names))
-	for i, name := range names {
-		columns[i] = strings.ToUpper(name)
-	}
-	numbers := printing.Grid{Columns: printing.Columns(append([]string{"FIGURE"}, columns...)...)}
-	for _, f := range c.Status.Figures {
-		row := []string{f.Name, f.Baseline.String(), f.Changed.String()}
-		for _, n := range f.Further {
-			row = append(row, n.String())
-		}
-		numbers.Rows = append(numbers.Rows, row)
-	}
-	groups := printing.Grid{Columns: printing.Columns(append([]string{"GROUP", "ZONE", "BEFORE"}, columns...)...)}
-	for _, g := range c.Status.Groups {
-		row := []string{g.Name, g.Zone, strconv.Itoa(g.Before), strconv.Itoa(g.Baseline), strconv.Itoa(g.Changed)}
-		for _, n := range g.Further {
-			row = append(row, strconv.Itoa(n))
-		}
-		groups.Rows = append(groups.Rows, row)
-	}
-	if len(c.Status.Options) > 1 { // the same in all runs
-		same := printing.Grid{Columns: printing.Columns("OPTION", "VALUE")}
-		for _, o := range c.Status.Options {
-			if bytes.Equal(o.Baseline, o.Changed) {
-				same.Rows = append(same.Rows, []string{o.Name, orDefault(o.Changed)})
-			}
-		}
-		if err := p.Grid(same); err != nil {
-			return err
-		}
-	}
-	if err := p.Grid(numbers); err != nil {
-		return err
-	}
-	return p.Grid(groups)
-}
-
-// printComparison prints the tables of one comparison.
-func printComparison(p *printing.Printer, c *v1alpha1.ScenarioComparison, several bool) error {
+// comparisonParts are the tables of one comparison: of the scenario as it is with a change, or of more than two runs.
+func comparisonParts(p *printing.Printer, c *v1alpha1.ScenarioComparison, several bool) []printing.Part {
+	var parts []printing.Part
 	if several {
-		if err := p.Heading(c.Name); err != nil {
-			return err
-		}
+		parts = append(parts, printing.Heading(c.Name))
 	}
-	if names := runNames(c); names != nil {
-		return printRuns(p, c, names)
+	names := runNames(c)
+	columns := []string{"BASELINE", "CHANGED", "DIFFERENCE"}
+	if names != nil {
+		columns = nil
 	}
-	options := printing.Grid{Columns: printing.Columns("OPTION", "BASELINE", "CHANGED")}
+	for _, name := range names {
+		columns = append(columns, strings.ToUpper(name))
+	}
+	options := printing.NewGrid("OPTION", "BASELINE", "CHANGED")
+	if names != nil {
+		options = printing.NewGrid("OPTION", "VALUE")
+	}
 	for _, o := range c.Status.Options {
-		options.Rows = append(options.Rows, []string{o.Name, orDefault(o.Baseline), orDefault(o.Changed)})
+		switch {
+		case names == nil:
+			options.Add(o.Name, orDefault(o.Baseline), orDefault(o.Changed))
+		case bytes.Equal(o.Baseline, o.Changed): // the same in all runs
+			options.Add(o.Name, orDefault(o.Changed))
+		}
 	}
-	numbers := printing.Grid{Columns: printing.Columns("FIGURE", "BASELINE", "CHANGED", "DIFFERENCE")}
+	figures := printing.NewGrid(append([]string{"FIGURE"}, columns...)...)
 	for _, f := range c.Status.Figures {
-		numbers.Rows = append(numbers.Rows, []string{f.Name, f.Baseline.String(), f.Changed.String(), signed(f.Difference.String())})
-	}
-	groups := printing.Grid{Columns: printing.Columns("GROUP", "ZONE", "BEFORE", "BASELINE", "CHANGED", "DIFFERENCE")}
-	for _, g := range c.Status.Groups {
-		if g.Difference != 0 || p.Wide() {
-			groups.Rows = append(groups.Rows, []string{
-				g.Name, g.Zone, strconv.Itoa(g.Before), strconv.Itoa(g.Baseline), strconv.Itoa(g.Changed), signed(strconv.Itoa(g.Difference)),
-			})
+		row := []any{f.Name, f.Baseline, f.Changed}
+		for _, n := range f.Further {
+			row = append(row, n)
 		}
-	}
-	for _, grid := range []printing.Grid{options, numbers, groups} {
-		if err := p.Grid(grid); err != nil {
-			return err
+		if names == nil {
+			row = append(row, signed(f.Difference.String()))
 		}
+		figures.Add(row...)
 	}
+	groups := printing.NewGrid(append([]string{"GROUP", "ZONE", "BEFORE"}, columns...)...)
 	differ := 0
 	for _, g := range c.Status.Groups {
+		row := []any{g.Name, g.Zone, g.Before, g.Baseline, g.Changed}
+		for _, n := range g.Further {
+			row = append(row, n)
+		}
 		if g.Difference != 0 {
 			differ++
 		}
+		if names == nil {
+			row = append(row, signed(strconv.Itoa(g.Difference)))
+		}
+		if names != nil || g.Difference != 0 || p.Wide() {
+			groups.Add(row...)
+		}
 	}
-	return p.Note(false, fmt.Sprintf("%d of %s end with another size", differ, of(int64(len(c.Status.Groups)), "node group")))
+	parts = append(parts, options, figures, groups)
+	if names != nil {
+		return parts
+	}
+	return append(parts, printing.Note(fmt.Sprintf("%d of %s end with another size", differ, of(len(c.Status.Groups), "node group"))))
 }
 
 // signed formats a number with its sign.

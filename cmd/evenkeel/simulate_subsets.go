@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 )
@@ -15,27 +17,21 @@ const noSubset = "(no subset)"
 
 // subsetGrid shows the subsets of all WorkloadSpreads at the end.
 func subsetGrid(r *v1alpha1.ScenarioReport) printing.Grid {
-	grid := printing.Grid{Columns: printing.Columns("SPREAD", "SUBSET", "PODS", "MAX", "PENDING", "ON", "PASSED-OVER")}
+	grid := printing.NewGrid("SPREAD", "SUBSET", "PODS", "MAX", "PENDING", "ON", "PASSED-OVER")
 	for _, s := range r.Status.WorkloadSpreads {
 		for _, subset := range s.Subsets {
 			var on []string
 			for _, g := range subset.Groups {
 				on = append(on, fmt.Sprintf("%s %d", g.Name, g.Pods))
 			}
-			until := printing.None
+			until := ""
 			if subset.UnschedulableUntil != nil {
 				until = "until +" + subset.UnschedulableUntil.Duration.String()
 			}
-			where := printing.None
-			if len(on) > 0 {
-				where = few(on)
-			}
-			grid.Rows = append(grid.Rows, []string{
-				s.Name, subset.Name, strconv.Itoa(subset.Running + subset.Pending), orNone(subset.MaxReplicas), strconv.Itoa(subset.Pending), where, until,
-			})
+			grid.Add(s.Name, subset.Name, subset.Running+subset.Pending, subset.MaxReplicas, subset.Pending, few(on), until)
 		}
 		if s.Unassigned > 0 {
-			grid.Rows = append(grid.Rows, []string{s.Name, noSubset, strconv.Itoa(s.Unassigned), printing.None, printing.None, printing.None, printing.None})
+			grid.Add(s.Name, noSubset, s.Unassigned, "", "", "", "")
 		}
 	}
 	return grid
@@ -44,7 +40,7 @@ func subsetGrid(r *v1alpha1.ScenarioReport) printing.Grid {
 // deletionGrid shows which pods are deleted first. Pods next to each other in the same subset with the
 // same cost share a row.
 func deletionGrid(r *v1alpha1.ScenarioReport) printing.Grid {
-	grid := printing.Grid{Columns: printing.Columns("SPREAD", "DELETED", "PODS", "SUBSET", "COST")}
+	grid := printing.NewGrid("SPREAD", "DELETED", "PODS", "SUBSET", "COST")
 	for _, s := range r.Status.WorkloadSpreads {
 		for begin := 0; begin < len(s.DeletionOrder); {
 			first, end := &s.DeletionOrder[begin], begin+1
@@ -59,7 +55,7 @@ func deletionGrid(r *v1alpha1.ScenarioReport) printing.Grid {
 			if end > begin+1 {
 				position += "-" + strconv.Itoa(end)
 			}
-			grid.Rows = append(grid.Rows, []string{s.Name, position, few(names), cmp.Or(first.Subset, noSubset), orNone(first.Cost)})
+			grid.Add(s.Name, position, few(names), cmp.Or(first.Subset, noSubset), first.Cost)
 			begin = end
 		}
 	}
@@ -67,12 +63,12 @@ func deletionGrid(r *v1alpha1.ScenarioReport) printing.Grid {
 }
 
 func sameRank(a, b *v1alpha1.DeletionCandidate) bool {
-	return a.Subset == b.Subset && (a.Node == "") == (b.Node == "") && orNone(a.Cost) == orNone(b.Cost)
+	return a.Subset == b.Subset && (a.Node == "") == (b.Node == "") && ptr.Equal(a.Cost, b.Cost)
 }
 
 // placeGrid shows where each pod of a WorkloadSpread is, of those that exist at the end.
 func placeGrid(r *v1alpha1.ScenarioReport) printing.Grid {
-	grid := printing.Grid{Columns: printing.Columns("POD", "SUBSET", "NODE", "ARRIVED")}
+	grid := printing.NewGrid("POD", "SUBSET", "NODE", "ARRIVED")
 	arrived := map[string]string{}
 	for i := range r.Status.Pods {
 		arrived[r.Status.Pods[i].Name] = "+" + r.Status.Pods[i].Arrived.Duration.String()
@@ -83,7 +79,7 @@ func placeGrid(r *v1alpha1.ScenarioReport) printing.Grid {
 			return natural(a.Pod, b.Pod)
 		}) {
 			name := namespace + "/" + c.Pod
-			grid.Rows = append(grid.Rows, []string{name, cmp.Or(c.Subset, noSubset), cmp.Or(c.Node, printing.None), arrived[name]})
+			grid.Add(name, cmp.Or(c.Subset, noSubset), c.Node, arrived[name])
 		}
 	}
 	return grid
@@ -116,7 +112,7 @@ func spreadNotes(r *v1alpha1.ScenarioReport) (notes []string) {
 			what string
 		}{{s.Refused, "refused"}, {s.Rescheduled, "rescheduled"}, {s.Substituted, "substituted"}, {s.Waited, "kept for a node on its way"}} {
 			if n.pods > 0 {
-				parts = append(parts, of(int64(n.pods), "pod")+" "+n.what)
+				parts = append(parts, of(n.pods, "pod")+" "+n.what)
 			}
 		}
 		if len(parts) > 0 {

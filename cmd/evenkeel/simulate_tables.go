@@ -2,11 +2,8 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,48 +14,45 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
-// printReport prints the tables of one scenario.
-func printReport(p *printing.Printer, r *v1alpha1.ScenarioReport, several bool) error {
+// reportParts are the tables of one scenario.
+func reportParts(p *printing.Printer, r *v1alpha1.ScenarioReport, several bool) []printing.Part {
+	status := &r.Status
+	var parts []printing.Part
 	if several {
-		if err := p.Heading(r.Name); err != nil {
-			return err
-		}
+		parts = append(parts, printing.Heading(r.Name))
 	}
-	grids := []printing.Grid{timelineGrid(r.Status.Timeline), groupGrid(r), subsetGrid(r), deletionGrid(r), pendingGrid(r), waitingGrid(r), expectationGrid(r)}
+	parts = append(parts, timelineGrid(status.Timeline), groupGrid(r), subsetGrid(r))
 	if p.Wide() {
-		grids = slices.Insert(grids, 3, placeGrid(r))
+		parts = append(parts, placeGrid(r))
 	}
-	for _, grid := range grids {
-		if err := p.Grid(grid); err != nil {
-			return err
-		}
-	}
-	if story := r.Status.Story; story != nil {
-		if err := errors.Join(p.Heading(story.Name), p.Grid(timelineGrid(story.Rows))); err != nil {
-			return err
-		}
+	parts = append(parts, deletionGrid(r),
+		printing.GridOf(printing.Columns("PENDING", "PODS", "REASON"), status.PendingPods, func(row *v1alpha1.PendingReport) []any {
+			return []any{row.Example, row.Pods, row.Reason}
+		}),
+		printing.GridOf(printing.Columns("WAITING", "GROUP", "NODES", "REASON"), status.WaitingNodes, func(row *v1alpha1.WaitingReport) []any {
+			return []any{row.Example, row.Group, row.Nodes, row.Reason}
+		}),
+		printing.GridOf(printing.Columns("EXPECTED", "WANT", "GOT", "RESULT"), status.Expectations, func(e *v1alpha1.Expectation) []any {
+			return []any{e.Check, e.Want, e.Got, map[bool]string{true: "ok", false: "FAILED"}[e.OK]}
+		}))
+	if story := status.Story; story != nil {
+		parts = append(parts, printing.Heading(story.Name), timelineGrid(story.Rows))
 	}
 	for _, note := range spreadNotes(r) {
-		if err := p.Note(false, note); err != nil {
-			return err
-		}
+		parts = append(parts, printing.Note(note))
 	}
-	for _, note := range r.Status.Notes {
-		if err := p.Note(true, "Note: "+note+"."); err != nil {
-			return err
-		}
+	parts = append(append(parts, notes(status.Notes)...), printing.Note(overTime(status)))
+	if status.Holds {
+		return append(parts, printing.Note(summary(r)))
 	}
-	if err := p.Note(false, overTime(&r.Status)); err != nil {
-		return err
-	}
-	return p.Note(!r.Status.Holds, summary(r))
+	return append(parts, printing.Warning(summary(r)))
 }
 
 // overTime summarizes what the tables do not show: how long pods waited, how much the sizes of
 // similar groups differed, and what the machines cost.
 func overTime(s *v1alpha1.ScenarioReportStatus) string {
 	text := fmt.Sprintf("pods waited %s in all, %s at most; similar groups were at most %s apart, %s on average",
-		seconds(s.PendingTime.PodSeconds), s.PendingTime.Longest.Duration, of(int64(s.Unevenness.Largest), "node"), s.Unevenness.Mean)
+		seconds(s.PendingTime.PodSeconds), s.PendingTime.Longest.Duration, of(s.Unevenness.Largest, "node"), s.Unevenness.Mean)
 	if s.Cost == nil {
 		return text
 	}
@@ -87,60 +81,25 @@ func few(names []string) string {
 }
 
 func timelineGrid(rows []v1alpha1.TimelineRow) printing.Grid {
-	grid := printing.Grid{Columns: printing.Columns("TIME", "WHAT", "DETAIL")}
-	for _, row := range rows {
-		grid.Rows = append(grid.Rows, []string{"+" + row.At.Duration.String(), row.What, row.Text})
-	}
-	return grid
+	return printing.GridOf(printing.Columns("TIME", "WHAT", "DETAIL"), rows, func(row *v1alpha1.TimelineRow) []any {
+		return []any{"+" + row.At.Duration.String(), row.What, row.Text}
+	})
 }
 
 func groupGrid(r *v1alpha1.ScenarioReport) printing.Grid {
-	grid := printing.Grid{Columns: []printing.Column{
+	return printing.GridOf([]printing.Column{
 		{Name: "GROUP"}, {Name: "ZONE"}, {Name: "SET", Wide: true}, {Name: "BEFORE"}, {Name: "AFTER"},
 		{Name: "MIN", Wide: true}, {Name: "MAX"}, {Name: "READY", Wide: true}, {Name: "ORDERED", Wide: true},
 		{Name: "REMOVED", Wide: true}, {Name: "PODS"}, {Name: "TEMPLATE", Wide: true}, {Name: "WHY"},
-	}}
-	for _, g := range r.Status.Groups {
-		grid.Rows = append(grid.Rows, []string{
-			g.Name, g.Zone, strconv.Itoa(g.Set), strconv.Itoa(g.Before), strconv.Itoa(g.After), strconv.Itoa(g.Min), strconv.Itoa(g.Max),
-			strconv.Itoa(g.Ready), strconv.Itoa(g.Ordered), strconv.Itoa(g.Removed), strconv.Itoa(g.Pods), g.Template, g.Why,
-		})
-	}
-	return grid
-}
-
-func pendingGrid(r *v1alpha1.ScenarioReport) printing.Grid {
-	grid := printing.Grid{Columns: printing.Columns("PENDING", "PODS", "REASON")}
-	for _, row := range r.Status.PendingPods {
-		grid.Rows = append(grid.Rows, []string{row.Example, strconv.Itoa(row.Pods), row.Reason})
-	}
-	return grid
-}
-
-func waitingGrid(r *v1alpha1.ScenarioReport) printing.Grid {
-	grid := printing.Grid{Columns: printing.Columns("WAITING", "GROUP", "NODES", "REASON")}
-	for _, row := range r.Status.WaitingNodes {
-		grid.Rows = append(grid.Rows, []string{row.Example, row.Group, strconv.Itoa(row.Nodes), row.Reason})
-	}
-	return grid
-}
-
-func expectationGrid(r *v1alpha1.ScenarioReport) printing.Grid {
-	grid := printing.Grid{Columns: printing.Columns("EXPECTED", "WANT", "GOT", "RESULT")}
-	for _, e := range r.Status.Expectations {
-		result := "ok"
-		if !e.OK {
-			result = "FAILED"
-		}
-		grid.Rows = append(grid.Rows, []string{e.Check, e.Want, e.Got, result})
-	}
-	return grid
+	}, r.Status.Groups, func(g *v1alpha1.GroupReport) []any {
+		return []any{g.Name, g.Zone, g.Set, g.Before, g.After, g.Min, g.Max, g.Ready, g.Ordered, g.Removed, g.Pods, g.Template, g.Why}
+	})
 }
 
 func summary(r *v1alpha1.ScenarioReport) string {
 	status := &r.Status
 	text := fmt.Sprintf("%s running, %d pending; %s ordered in %s",
-		of(int64(status.Running), "pod"), status.Pending, of(int64(status.NodesOrdered), "node"), of(int64(status.ScaleUps), "scale-up"))
+		of(status.Running, "pod"), status.Pending, of(status.NodesOrdered, "node"), of(status.ScaleUps, "scale-up"))
 	if givenUp := status.NodesRemoved - status.NodesScaledDown; givenUp > 0 {
 		text += fmt.Sprintf(", %d given up", givenUp)
 	}
@@ -158,8 +117,11 @@ func summary(r *v1alpha1.ScenarioReport) string {
 
 // listScenarios prints the scenarios that come with the program.
 func listScenarios(p *printing.Printer) error {
-	grid := printing.Grid{Columns: printing.Columns("NAME", "DESCRIPTION")}
-	var all []scenarioEntry
+	type entry struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	}
+	var all []entry
 	for _, name := range scenarios.Names() {
 		text, err := scenarios.Read(name)
 		if err != nil {
@@ -170,20 +132,9 @@ func listScenarios(p *printing.Printer) error {
 			return err
 		}
 		for _, d := range docs {
-			if s, ok := d.Object.(*v1alpha1.Scenario); ok {
-				all = append(all, scenarioEntry{name, s.Spec.Description})
-				grid.Rows = append(grid.Rows, []string{name, s.Spec.Description})
-			}
+			all = append(all, entry{name, d.Object.(*v1alpha1.Scenario).Spec.Description})
 		}
 	}
-	if p.Tables() {
-		return p.Grid(grid)
-	}
-	return p.Object(map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": "ScenarioList", "scenarios": all})
-}
-
-// scenarioEntry is one scenario in a list.
-type scenarioEntry struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
+	return p.Result(map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": "ScenarioList", "scenarios": all},
+		printing.GridOf(printing.Columns("NAME", "DESCRIPTION"), all, func(e *entry) []any { return []any{e.Name, e.Description} }))
 }

@@ -36,21 +36,14 @@ func newVersion() *cobra.Command {
 		GroupID: groupOther,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printVersion(flags.Printer(cmd.OutOrStdout(), false), thisBuild())
+			b := thisBuild()
+			table := printing.NewGrid("VERSION", "COMMIT", "BUILT", "GO", "PLATFORM")
+			table.Add(b.Version, b.Commit, b.BuildDate, b.GoVersion, b.Platform)
+			return flags.Printer(cmd.OutOrStdout(), false).Result(b, table)
 		},
 	}
 	flags.AddTo(cmd, printing.Table, printing.JSON, printing.YAML)
 	return cmd
-}
-
-func printVersion(p *printing.Printer, b build) error {
-	if !p.Tables() {
-		return p.Object(b)
-	}
-	return p.Grid(printing.Grid{
-		Columns: printing.Columns("VERSION", "COMMIT", "BUILT", "GO", "PLATFORM"),
-		Rows:    [][]string{{b.Version, b.Commit, b.BuildDate, b.GoVersion, b.Platform}},
-	})
 }
 
 func thisBuild() build {

@@ -179,14 +179,10 @@ func newZoneList() *cobra.Command {
 				return err
 			}
 			printer := output.Printer(cmd.OutOrStdout(), false)
-			if !printer.Tables() {
-				return printer.Object(doc)
-			}
-			if len(marks) == 0 {
+			if printer.Tables() && len(marks) == 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "No zone is shifted away.")
-				return nil
 			}
-			return printer.Grid(markTable(marks, now()))
+			return printer.Result(doc, markTable(marks, now()))
 		},
 	}
 	o.addTo(cmd.Flags())
@@ -196,7 +192,7 @@ func newZoneList() *cobra.Command {
 
 // markTable shows marks as kubectl shows objects.
 func markTable(marks []zonalshift.Mark, at time.Time) printing.Grid {
-	grid := printing.Grid{Columns: printing.Columns("ZONE", "STATUS", "AGE", "LEFT", "REASON", "", "TOPOLOGY KEY", "UNTIL")}
+	grid := printing.NewGrid("ZONE", "STATUS", "AGE", "LEFT", "REASON", "", "TOPOLOGY KEY", "UNTIL")
 	for _, m := range marks {
 		status, age, left, until := "Shifted", "", "", ""
 		if !m.Since.IsZero() {
@@ -211,7 +207,7 @@ func markTable(marks []zonalshift.Mark, at time.Time) printing.Grid {
 		case !m.Until.IsZero() && !at.Before(m.Until):
 			status, left = "Ended", ""
 		}
-		grid.Rows = append(grid.Rows, []string{m.Value, status, age, left, m.Reason, m.Key, until})
+		grid.Add(m.Value, status, age, left, m.Reason, m.Key, until)
 	}
 	return grid
 }

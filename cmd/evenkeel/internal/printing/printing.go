@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -82,6 +83,23 @@ func (v *formatValue) Set(s string) error {
 	return nil
 }
 
+// A Part is a piece of a result: a Heading, a Grid, a Note or a Warning.
+type Part interface{ print(p *Printer) error }
+
+// Heading is a line that names what follows it.
+type Heading string
+
+// Note is a sentence below a table. A Warning needs attention, and is highlighted.
+type (
+	Note    string
+	Warning string
+)
+
+func (h Heading) print(p *Printer) error { return p.Heading(string(h)) }
+func (n Note) print(p *Printer) error    { return p.Note(false, string(n)) }
+func (w Warning) print(p *Printer) error { return p.Note(true, string(w)) }
+func (g Grid) print(p *Printer) error    { return p.Grid(g) }
+
 // A Grid is a table: upper-case column names, and rows with a cell for each column.
 type Grid struct {
 	Columns []Column
@@ -108,6 +126,32 @@ func Columns(names ...string) []Column {
 	return out
 }
 
+// NewGrid makes a table without rows, with columns as by Columns.
+func NewGrid(names ...string) Grid { return Grid{Columns: Columns(names...)} }
+
+// GridOf makes a table with a row for each item, with its cells as for Add.
+func GridOf[T any](columns []Column, items []T, cells func(*T) []any) Grid {
+	g := Grid{Columns: columns}
+	for i := range items {
+		g.Add(cells(&items[i])...)
+	}
+	return g
+}
+
+// Add adds a row. A cell is a string, a number, a boolean, or a pointer to one; a nil pointer and an empty string are None.
+func (g *Grid) Add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		switch v := reflect.ValueOf(cell); {
+		case v.Kind() != reflect.Pointer:
+			row[i] = fmt.Sprint(cell)
+		case !v.IsNil():
+			row[i] = fmt.Sprint(v.Elem())
+		}
+	}
+	g.Rows = append(g.Rows, row)
+}
+
 // None is the text of a cell without a value.
 const None = "<none>"
 
@@ -118,6 +162,24 @@ type Printer struct {
 	noHeaders bool
 	color     bool
 	begun     bool
+}
+
+// Print prints the parts of a result.
+func (p *Printer) Print(parts ...Part) error {
+	for _, part := range parts {
+		if err := part.print(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Result prints a result: its parts as tables, or else the object.
+func (p *Printer) Result(object any, parts ...Part) error {
+	if p.Tables() {
+		return p.Print(parts...)
+	}
+	return p.Object(object)
 }
 
 // Tables reports whether to print the result as tables, rather than with Object.
