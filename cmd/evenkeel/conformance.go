@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,15 +11,18 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider/conformance"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
+	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/wirerules"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/serving"
@@ -57,7 +61,7 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
   kubectl get nodes -o json | evenkeel conformance --address localhost:8086 --read-only --nodes -`,
 		GroupID: groupAnswers,
 		Args:    noArguments,
-		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.validate(cmd.Flags()) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := o.check(cmd.Context(), inputsOf(cmd), cmd.ErrOrStderr())
 			if err != nil {
@@ -76,9 +80,7 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
 	output.AddTo(cmd, printing.Table, printing.Wide, printing.JSON, printing.YAML)
 	f := cmd.Flags()
 	f.StringVar(&o.address, "address", "", "host:port of the server")
-	f.StringVar(&o.files.Cert, "cert", "", "certificate to show to the server")
-	f.StringVar(&o.files.Key, "key", "", "key of the certificate")
-	f.StringVar(&o.files.CACert, "cacert", "", "CA certificate to verify the server; without any of the three there is no TLS")
+	addCertificate(f, &o.files, "", "certificate to show to the server", "CA certificate to verify the server; without any of the three there is no TLS")
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "timeout of each call, like grpc_timeout of Cluster Autoscaler")
 	f.DurationVar(&o.settle, "settle", o.settle, "how long the creation and deletion of nodes may take")
 	f.BoolVar(&o.readOnly, "read-only", false, "change nothing: skip the rules that order and delete nodes")
@@ -87,20 +89,16 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
 	return cmd
 }
 
-func (o *conformanceOptions) validate() error {
+func (o *conformanceOptions) validate(f *pflag.FlagSet) error {
 	switch {
 	case o.address == "":
 		return errors.New("no server given (name one with --address HOST:PORT)")
-	case o.timeout <= 0:
-		return fmt.Errorf("invalid --timeout %s: must be positive", o.timeout)
-	case o.settle < 0:
-		return fmt.Errorf("invalid --settle %s: must not be negative", o.settle)
 	case o.readOnly && len(o.groups) > 0:
 		return errors.New("--group and --read-only exclude each other: no group is changed then")
 	case slices.Contains(o.groups, ""):
 		return errors.New("--group is empty")
 	}
-	return nil
+	return cmp.Or(positive(f, "timeout"), notNegative(f, "settle"))
 }
 
 // check checks the server and prints the report.
@@ -213,4 +211,101 @@ func readNodeList(name string, in inputs) ([]*v1.Node, error) {
 		nodes = append(nodes, &list.Items[i])
 	}
 	return nodes, nil
+}
+
+// conformanceRule is a rule for servers, whether about the contract or about the wire.
+type conformanceRule struct {
+	name, about string
+	reach       conformance.Reach
+	check       func(context.Context, conformance.Harness, grpc.ClientConnInterface) conformance.Result
+}
+
+// conformanceRules are all rules for servers, in the order they are checked.
+func conformanceRules() []conformanceRule {
+	var all []conformanceRule
+	for _, rule := range conformance.Rules() {
+		if rule.Reach == conformance.InProcess {
+			continue
+		}
+		all = append(all, conformanceRule{rule.Name, rule.About, rule.Reach,
+			func(ctx context.Context, h conformance.Harness, _ grpc.ClientConnInterface) conformance.Result {
+				return rule.Check(ctx, h)
+			}})
+	}
+	for _, rule := range wirerules.Rules() {
+		all = append(all, conformanceRule{rule.Name, rule.About, rule.Reach,
+			func(ctx context.Context, _ conformance.Harness, conn grpc.ClientConnInterface) conformance.Result {
+				return rule.Check(ctx, conn)
+			}})
+	}
+	return all
+}
+
+// conformanceDocsTable is a markdown table of all rules for servers.
+func conformanceDocsTable() string {
+	var b strings.Builder
+	b.WriteString("| Rule | Changes sizes | What is required |\n|---|---|---|\n")
+	for _, rule := range conformanceRules() {
+		changes := ""
+		if rule.reach == conformance.Changes {
+			changes = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", rule.name, changes, rule.about)
+	}
+	return b.String()
+}
+
+// conformanceReport is the result of checking a server.
+type conformanceReport struct {
+	APIVersion string              `json:"apiVersion"`
+	Kind       string              `json:"kind"`
+	Address    string              `json:"address"`
+	Summary    conformanceSummary  `json:"summary"`
+	Rules      []conformanceResult `json:"rules"`
+}
+
+// conformanceSummary counts rules.
+type conformanceSummary struct {
+	Passed  int `json:"passed"`
+	Warned  int `json:"warned"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+}
+
+// conformanceResult is the result of one rule.
+type conformanceResult struct {
+	Rule   string              `json:"rule"`
+	About  string              `json:"about"`
+	Result conformance.Outcome `json:"result"`
+	Reason string              `json:"reason,omitempty"`
+}
+
+func newConformanceReport(address string) *conformanceReport {
+	return &conformanceReport{APIVersion: v1alpha1.APIVersion, Kind: "ConformanceReport", Address: address}
+}
+
+func (r *conformanceReport) add(rule conformanceRule, result conformance.Result) {
+	r.Rules = append(r.Rules, conformanceResult{rule.name, rule.about, result.Outcome, result.Reason})
+	switch result.Outcome {
+	case conformance.Passed:
+		r.Summary.Passed++
+	case conformance.Warned:
+		r.Summary.Warned++
+	case conformance.Failed:
+		r.Summary.Failed++
+	case conformance.Skipped:
+		r.Summary.Skipped++
+	}
+}
+
+func (r *conformanceReport) print(p *printing.Printer) error {
+	rules := printing.GridOf(printing.Columns("RULE", "RESULT", "REASON", "", "REQUIRED"), r.Rules, func(rule *conformanceResult) []any {
+		return []any{rule.Rule, rule.Result, rule.Reason, rule.About}
+	})
+	s := r.Summary
+	counts := fmt.Sprintf("%d rules: %d passed, %d warned, %d failed, %d skipped", len(r.Rules), s.Passed, s.Warned, s.Failed, s.Skipped)
+	if s.Failed > 0 {
+		return p.Result(r, rules, printing.Warning(counts))
+	}
+	return p.Result(r, rules, printing.Note(counts))
 }

@@ -76,15 +76,9 @@ before (kubectl apply -k configs/crd).`,
 			if cmd.Flags().Changed("namespace") && len(o.manager.Namespaces) == 0 {
 				return errors.New("--namespace is empty: name one, or omit the flag for all namespaces")
 			}
-			return o.validate()
+			return o.validate(cmd.Flags())
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := o.log.logger(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return o.run(logr.NewContext(cmd.Context(), log), log)
-		},
+		RunE: o.log.serving(o.run),
 	}
 	o.addTo(cmd.Flags())
 	return cmd
@@ -115,9 +109,9 @@ func (o *controllerOptions) addTo(f *pflag.FlagSet) {
 	o.log.addTo(f)
 }
 
-func (o *controllerOptions) validate() error {
+func (o *controllerOptions) validate(f *pflag.FlagSet) error {
 	m := &o.manager
-	if err := errors.Join(o.pages.validate(), o.webhooks.validate()); err != nil {
+	if err := errors.Join(o.pages.validate(), o.webhooks.validate(f)); err != nil {
 		return err
 	}
 	if err := checkNamespaces("namespace", m.Namespaces...); err != nil {
@@ -131,8 +125,6 @@ func (o *controllerOptions) validate() error {
 	switch {
 	case m.Workers < 1:
 		return fmt.Errorf("invalid --workers %d: must be 1 or more", m.Workers)
-	case m.Grace <= 0:
-		return fmt.Errorf("invalid --grace %s: must be positive", m.Grace)
 	case !(o.deletion.WritesPerSecond > 0):
 		return fmt.Errorf("invalid --deletion-cost-qps %v: must be positive", o.deletion.WritesPerSecond)
 	}
@@ -142,16 +134,8 @@ func (o *controllerOptions) validate() error {
 	if _, err := controller.Select(knownControllers(everyController{}), o.controllers); err != nil {
 		return fmt.Errorf("invalid --controllers: %w", err)
 	}
-	for _, d := range []struct {
-		flag  string
-		value time.Duration
-	}{
-		{"member-probe-interval", o.members.ProbeInterval}, {"member-probe-timeout", o.members.ProbeTimeout},
-		{"member-offline-after", o.members.OfflineAfter}, {"member-stabilization-time", o.members.StabilizationTime},
-	} {
-		if d.value <= 0 {
-			return fmt.Errorf("invalid --%s %s: must be positive", d.flag, d.value)
-		}
+	if err := positive(f, "grace", "member-probe-interval", "member-probe-timeout", "member-offline-after", "member-stabilization-time"); err != nil {
+		return err
 	}
 	return o.validateElection()
 }

@@ -306,8 +306,8 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 	if cmd.Flags().Changed("max-file-size") {
 		sizes = sizeLimits{documents: int64(q.limit), lists: int64(q.limit)}
 	}
-	none := &overrides{flags: pflag.NewFlagSet("", pflag.ContinueOnError)}
-	setups, _, err := loadScenarios(inputsOf(cmd), scenarioSources{open: q.again, files: []string{q.scenario}, flags: none, variant: new(variant)}, sizes)
+	flags := &overrides{flags: cmd.Flags(), similar: q.options}
+	setups, _, err := loadScenarios(inputsOf(cmd), scenarioSources{open: q.again, files: []string{q.scenario}, flags: flags, variant: new(variant)}, sizes)
 	if err != nil {
 		return nil, q.options, nil, err
 	}
@@ -318,20 +318,11 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 	if err != nil {
 		return nil, q.options, nil, err
 	}
-	options, given := setups[0].Options.Similarity, q.options
-	options.IgnoreLabels = slices.Concat(options.IgnoreLabels, given.IgnoreLabels)
-	options.DisabledPacks = slices.Concat(options.DisabledPacks, given.DisabledPacks)
-	if len(given.Labels) > 0 {
-		options.Labels = given.Labels
-	}
-	options.MemoryDifferenceRatio = cmp.Or(given.MemoryDifferenceRatio, options.MemoryDifferenceRatio)
-	options.MaxAllocatableDifferenceRatio = cmp.Or(given.MaxAllocatableDifferenceRatio, options.MaxAllocatableDifferenceRatio)
-	options.MaxFreeDifferenceRatio = cmp.Or(given.MaxFreeDifferenceRatio, options.MaxFreeDifferenceRatio)
 	observed := make([]explain.Observed, len(moment.Groups))
 	for i, g := range moment.Groups {
 		observed[i] = explain.Observed{ID: g.ID, Template: g.Template, AllOrNothing: g.AllOrNothing, Err: g.Err}
 	}
-	return explain.OfGroups(q.scenario, observed), options, moment, nil
+	return explain.OfGroups(q.scenario, observed), setups[0].Options.Similarity, moment, nil
 }
 
 func (q *question) read(in inputs) (*explain.Fleet, error) {

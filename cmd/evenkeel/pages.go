@@ -32,8 +32,7 @@ type pageFlags struct {
 func (o *pageFlags) addTo(f *pflag.FlagSet, address, pages string) {
 	f.StringVar(&o.address, "metrics-address", address, "where "+pages+" are served; empty to disable")
 	f.BoolVar(&o.secure, "metrics-secure", false, "serve these pages with TLS, and only to clients that the API server authorizes; default true with a certificate, or on addresses other than loopback without --allow-plaintext")
-	f.StringVar(&o.files.Cert, "metrics-cert", "", "certificate of --metrics-address; a self-signed one is made if it is secure and none is given")
-	f.StringVar(&o.files.Key, "metrics-key", "", "key of --metrics-cert")
+	addCertificate(f, &o.files, "metrics-", "certificate of --metrics-address; a self-signed one is made if it is secure and none is given", "")
 	f.StringVar(&o.healthAddress, "health-address", "", "second address of /healthz and /readyz, without TLS for the kubelet; empty to disable")
 	o.secureFlag = f.Lookup("metrics-secure")
 }

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // authentication plugins that a kubeconfig may name
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/document/live"
@@ -69,12 +68,9 @@ func (l *liveCluster) readables() []readable {
 
 // eachObject reads the cluster. Optional resources that are missing are reported as notes.
 func (l *liveCluster) eachObject(ctx context.Context, each func(from string, item document.Item) error) (notes []string, err error) {
-	config, err := kubectlConfig(l.kubeconfig, l.context)
-	switch {
-	case clientcmd.IsEmptyConfig(err):
-		return nil, &usageError{errors.New("no file given and no cluster found"),
-			"name files or a folder, or - for standard input, or give --kubeconfig for the cluster itself"}
-	case err != nil:
+	none := &usageError{errors.New("no file given and no cluster found"), "name files or a folder, or - for standard input, or give --kubeconfig for the cluster itself"}
+	config, err := kubectlConfig(l.kubeconfig, l.context, none)
+	if err != nil {
 		return nil, err
 	}
 	reader, err := live.New(rest.AddUserAgent(config, "evenkeel-scenario"))

@@ -75,13 +75,15 @@ func restConfig(kubeconfig, remedy string) (*rest.Config, error) {
 		}
 		return config, err
 	}
-	return kubectlConfig(kubeconfig, "")
+	return kubectlConfig(kubeconfig, "", noCluster(remedy))
 }
+
+func noCluster(hint string) error { return &usageError{errors.New("no cluster found"), hint} }
 
 // kubectlConfig returns the configuration for the API server as kubectl does: from the file, else
 // from $KUBECONFIG, ~/.kube/config or, in a pod, its service account, with the context if one is
-// named. The error satisfies clientcmd.IsEmptyConfig if nothing names a server.
-func kubectlConfig(kubeconfig, kubecontext string) (*rest.Config, error) {
+// named; none is the error if nothing names a server.
+func kubectlConfig(kubeconfig, kubecontext string, none error) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath, rules.WarnIfAllMissing = kubeconfig, false
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubecontext}).ClientConfig()
@@ -93,7 +95,7 @@ func kubectlConfig(kubeconfig, kubecontext string) (*rest.Config, error) {
 	case kubeconfig != "":
 		return nil, &usageError{fmt.Errorf("--kubeconfig=%s: %w", kubeconfig, err), "must be a kubeconfig file"}
 	case clientcmd.IsEmptyConfig(err):
-		return nil, err
+		return nil, none
 	}
 	return nil, &usageError{err, "$KUBECONFIG or ~/.kube/config must be a kubeconfig file"}
 }

@@ -93,14 +93,8 @@ ConfigMap that only the leading replica can write. Without access to the API ser
   evenkeel sidecar --backend-address 127.0.0.1:8090 --no-cluster --infer-readiness --journal-file journal.json ...`,
 		GroupID: groupServers,
 		Args:    noArguments,
-		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := o.log.logger(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return o.run(logr.NewContext(cmd.Context(), log), log)
-		},
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.validate(cmd.Flags()) },
+		RunE:    o.log.serving(o.run),
 	}
 	o.addTo(cmd.Flags())
 	return cmd

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -21,16 +20,11 @@ import (
 
 func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "address", "127.0.0.1:8086", "address of the cloud provider for Cluster Autoscaler")
-	f.StringVar(&o.files.Cert, "cert", "", "certificate of the provider listener; without it there is no TLS")
-	f.StringVar(&o.files.Key, "key", "", "key of --cert")
-	f.StringVar(&o.files.CACert, "cacert", "", "authority that must have signed the certificates of clients of the provider listener")
+	addCertificate(f, &o.files, "", "certificate of the provider listener; without it there is no TLS", "authority that must have signed the certificates of clients of the provider listener")
 	f.StringVar(&o.expanderAddress, "expander-address", "127.0.0.1:8087", "address of the expander for Cluster Autoscaler")
-	f.StringVar(&o.expanderFiles.Cert, "expander-cert", "", "certificate of the expander listener, required by Cluster Autoscaler")
-	f.StringVar(&o.expanderFiles.Key, "expander-key", "", "key of --expander-cert")
+	addCertificate(f, &o.expanderFiles, "expander-", "certificate of the expander listener, required by Cluster Autoscaler", "")
 	f.StringVar(&o.backendAddress, "backend-address", "", "the real external cloud provider, host:port")
-	f.StringVar(&o.backendFiles.Cert, "backend-cert", "", "client certificate for the real provider")
-	f.StringVar(&o.backendFiles.Key, "backend-key", "", "key of --backend-cert")
-	f.StringVar(&o.backendFiles.CACert, "backend-cacert", "", "authority that must have signed the real provider's certificate; enables TLS")
+	addCertificate(f, &o.backendFiles, "backend-", "client certificate for the real provider", "authority that must have signed the real provider's certificate; enables TLS")
 	o.pages.addTo(f, "127.0.0.1:8088", "/healthz, /readyz, /metrics and /status")
 	o.plaintext.addTo(f)
 	f.DurationVar(&o.grace, "grace", serving.DefaultGrace, "how long calls in progress may take to finish at shutdown")
@@ -75,7 +69,7 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 	o.log.addTo(f)
 }
 
-func (o *sidecarOptions) validate() error {
+func (o *sidecarOptions) validate(f *pflag.FlagSet) error {
 	switch {
 	case o.backendAddress == "":
 		return errors.New("no cloud provider given (name it with --backend-address)")
@@ -91,7 +85,9 @@ func (o *sidecarOptions) validate() error {
 		return fmt.Errorf("invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel)
 	}
 	o.shifts.namespace = o.cluster.Namespace
-	return cmp.Or(o.checkCluster(), o.readTotals(), o.checkScheduler(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files), o.checkDurations())
+	return cmp.Or(o.checkCluster(), o.readTotals(), o.checkScheduler(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files),
+		positive(f, "max-node-provision-time", "max-node-startup-time", "backend-timeout", "grace"),
+		notNegative(f, "max-balance-deferral", "initial-node-group-backoff-duration", "max-node-group-backoff-duration", "node-group-backoff-reset-timeout"))
 }
 
 // checkCluster checks what is needed instead of a cluster, and what needs one.
@@ -160,31 +156,6 @@ func (o *sidecarOptions) checkAddresses() error {
 		err = fmt.Errorf("--backend-address and --address are both %s: the sidecar would call itself", o.address)
 	}
 	return err
-}
-
-func (o *sidecarOptions) checkDurations() error {
-	for _, d := range []struct {
-		flag  string
-		value time.Duration
-		least time.Duration
-	}{
-		{"max-node-provision-time", o.sidecar.MaxNodeProvisionTime, 1},
-		{"max-node-startup-time", o.sidecar.MaxNodeStartupTime, 1},
-		{"backend-timeout", o.sidecar.BackendTimeout, 1},
-		{"max-balance-deferral", *o.sidecar.MaxBalanceDeferral, 0},
-		{"grace", o.grace, 1},
-		{"initial-node-group-backoff-duration", o.sidecar.Backoff.Initial, 0},
-		{"max-node-group-backoff-duration", o.sidecar.Backoff.Max, 0},
-		{"node-group-backoff-reset-timeout", o.sidecar.Backoff.Reset, 0},
-	} {
-		switch {
-		case d.value < d.least && d.least > 0:
-			return fmt.Errorf("invalid --%s %s: must be positive", d.flag, d.value)
-		case d.value < d.least:
-			return fmt.Errorf("invalid --%s %s: must not be negative", d.flag, d.value)
-		}
-	}
-	return nil
 }
 
 // chain makes the strategies; follow is what replaces them when the priorities change, if there

@@ -24,6 +24,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/simulate"
 	"github.com/evenkeel/evenkeel/internal/spelling"
+	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -37,7 +38,7 @@ type overrides struct {
 	balance bool
 	spread  bool
 	cutoff  int32
-	ratios  [3]string
+	similar nodegroupset.Options
 	nodes   []string
 	added   []string
 	objects []json.RawMessage // of the files of added
@@ -60,12 +61,7 @@ func (o *overrides) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.balance, "balance-similar-node-groups", true, "balance node groups similar to the chosen one")
 	flags.BoolVar(&o.spread, "spread-aware-split", true, "plan nodes for pods with a topology spread in all zones at once")
 	flags.StringVar(&o.options.Expander, "expander", "", "strategies that choose between options, comma-separated: "+strings.Join(expander.Names(), ", "))
-	flags.StringArrayVar(&o.options.BalancingIgnoreLabels, "balancing-ignore-label", nil, "label to ignore, in addition to those of the scenario; may be repeated")
-	flags.StringArrayVar(&o.options.BalancingLabels, "balancing-label", nil, "compare only this label; may be repeated")
-	flags.StringArrayVar(&o.options.DisabledLabelPacks, "disable-label-pack", nil, "label pack not to apply; may be repeated")
-	for i, name := range []string{"memory-difference-ratio", "max-allocatable-difference-ratio", "max-free-difference-ratio"} {
-		flags.StringVar(&o.ratios[i], name, "", "as in explain")
-	}
+	addSimilarityFlags(flags, &o.similar)
 	flags.Int32Var(&o.options.MaxNodesTotal, "max-nodes-total", 0, "maximum number of all nodes; 0 means no limit")
 	flags.Int32Var(&o.options.MaxNodesPerScaleup, "max-nodes-per-scaleup", 0, "maximum number of nodes of one round")
 	flags.Int32Var(&o.cutoff, "expendable-pods-priority-cutoff", autoscaler.DefaultExpendablePriorityCutoff, "pods of lower priority do not cause a scale-up")
@@ -121,38 +117,34 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	if o.policiesFile != "" {
 		s.Spec.Policies = o.policies
 	}
-	if o.flags.Changed("balance-similar-node-groups") {
-		options.BalanceSimilarNodeGroups = &o.balance
-	}
-	if o.flags.Changed("spread-aware-split") {
-		options.SpreadAwareSplit = &o.spread
-	}
+	override(o, "balance-similar-node-groups", &options.BalanceSimilarNodeGroups, &o.balance)
+	override(o, "spread-aware-split", &options.SpreadAwareSplit, &o.spread)
 	options.Expander = cmp.Or(o.options.Expander, options.Expander)
-	options.BalancingIgnoreLabels = slices.Concat(options.BalancingIgnoreLabels, o.options.BalancingIgnoreLabels)
-	if len(o.options.BalancingLabels) > 0 {
-		options.BalancingLabels = o.options.BalancingLabels
+	options.BalancingIgnoreLabels = slices.Concat(options.BalancingIgnoreLabels, o.similar.IgnoreLabels) // in addition to those of the scenario
+	override(o, "balancing-label", &options.BalancingLabels, o.similar.Labels)
+	options.DisabledLabelPacks = slices.Concat(options.DisabledLabelPacks, o.similar.DisabledPacks)
+	for option, given := range map[*json.Number]*nodegroupset.Ratio{
+		&options.MemoryDifferenceRatio: o.similar.MemoryDifferenceRatio, &options.MaxAllocatableDifferenceRatio: o.similar.MaxAllocatableDifferenceRatio,
+		&options.MaxFreeDifferenceRatio: o.similar.MaxFreeDifferenceRatio,
+	} {
+		if given != nil {
+			*option = json.Number(given.String())
+		}
 	}
-	options.DisabledLabelPacks = slices.Concat(options.DisabledLabelPacks, o.options.DisabledLabelPacks)
-	for i, ratio := range []*json.Number{&options.MemoryDifferenceRatio, &options.MaxAllocatableDifferenceRatio, &options.MaxFreeDifferenceRatio} {
-		*ratio = cmp.Or(json.Number(o.ratios[i]), *ratio)
-	}
-	if o.flags.Changed("expendable-pods-priority-cutoff") {
-		options.ExpendablePodsPriorityCutoff = &o.cutoff
-	}
-	if len(o.options.BypassedSchedulerNames) > 0 {
-		options.BypassedSchedulerNames = o.options.BypassedSchedulerNames
-	}
-	if len(o.options.AllowedSchedulerNames) > 0 {
-		options.AllowedSchedulerNames = o.options.AllowedSchedulerNames
-	}
+	override(o, "expendable-pods-priority-cutoff", &options.ExpendablePodsPriorityCutoff, &o.cutoff)
+	override(o, "bypassed-scheduler-names", &options.BypassedSchedulerNames, o.options.BypassedSchedulerNames)
+	override(o, "allowed-scheduler-names", &options.AllowedSchedulerNames, o.options.AllowedSchedulerNames)
+	override(o, "max-nodes-total", &options.MaxNodesTotal, o.options.MaxNodesTotal)
+	override(o, "max-nodes-per-scaleup", &options.MaxNodesPerScaleup, o.options.MaxNodesPerScaleup)
 	if o.scheduler.name != "" {
 		options.SchedulerConfig = &v1alpha1.SchedulerConfig{Object: o.scheduler.object}
 	}
-	if o.flags.Changed("max-nodes-total") {
-		options.MaxNodesTotal = o.options.MaxNodesTotal
-	}
-	if o.flags.Changed("max-nodes-per-scaleup") {
-		options.MaxNodesPerScaleup = o.options.MaxNodesPerScaleup
+}
+
+// override sets an option of a scenario if its flag is given.
+func override[T any](o *overrides, flag string, option *T, value T) {
+	if o.flags.Changed(flag) {
+		*option = value
 	}
 }
 

@@ -48,9 +48,7 @@ func (o *simulationFlags) addTo(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.taints, "startup-taint", nil, "taint of nodes that are not ready yet, as passed to Cluster Autoscaler; may be repeated")
 	f.DurationVar(&o.provision, "max-node-provision-time", cloudprovider.DefaultMaxNodeProvisionTime, "how long a node counts as being on its way, as passed to Cluster Autoscaler")
 	f.StringVar(&o.cloudAddress, "cloud-address", "", "external cloud provider, host:port, to learn what node groups can still bring; empty if there is none")
-	f.StringVar(&o.cloudFiles.Cert, "cloud-cert", "", "client certificate for --cloud-address")
-	f.StringVar(&o.cloudFiles.Key, "cloud-key", "", "key of --cloud-cert")
-	f.StringVar(&o.cloudFiles.CACert, "cloud-cacert", "", "authority that must have signed the certificate of --cloud-address; enables TLS")
+	addCertificate(f, &o.cloudFiles, "cloud-", "client certificate for --cloud-address", "authority that must have signed the certificate of --cloud-address; enables TLS")
 }
 
 func (o *simulationFlags) validate() error {

@@ -62,15 +62,14 @@ func (o *webhookFlags) addTo(f *pflag.FlagSet) {
 	f.StringVar(&o.secret, "webhook-secret-name", webhooks.DefaultName, "Secret in the own namespace with the certificate that is made and renewed for the webhooks")
 	f.StringSliceVar(&o.hosts, "webhook-host", nil, "further name or IP address by which the API server reaches the webhooks (repeatable)")
 	f.DurationVar(&o.lifetime, "webhook-cert-lifetime", webhooks.DefaultLifetime, "how long that certificate is valid; it is replaced when a third of it is left")
-	f.StringVar(&o.files.Cert, "webhook-cert", "", "certificate of --webhook-address from elsewhere: none is made, and the caBundle of the configurations is left alone")
-	f.StringVar(&o.files.Key, "webhook-key", "", "key of --webhook-cert")
-	f.StringVar(&o.files.CACert, "webhook-cacert", "", "authorities of --webhook-cert, to be kept in the caBundle of the configurations")
+	addCertificate(f, &o.files, "webhook-", "certificate of --webhook-address from elsewhere: none is made, and the caBundle of the configurations is left alone",
+		"authorities of --webhook-cert, to be kept in the caBundle of the configurations")
 	f.DurationVar(&o.drain, "webhook-shutdown-delay", 5*time.Second, "how long the webhooks are still answered at shutdown, until API servers call other replicas")
 	o.simulation.addTo(f)
 }
 
-func (o *webhookFlags) validate() error {
-	if err := cmp.Or(checkFiles("webhook-", o.files), o.simulation.validate()); err != nil {
+func (o *webhookFlags) validate(f *pflag.FlagSet) error {
+	if err := cmp.Or(checkFiles("webhook-", o.files), o.simulation.validate(), notNegative(f, "webhook-shutdown-delay")); err != nil {
 		return err
 	}
 	for _, name := range []struct{ flag, value string }{
@@ -88,8 +87,6 @@ func (o *webhookFlags) validate() error {
 	switch {
 	case o.lifetime < webhooks.MinLifetime:
 		return fmt.Errorf("invalid --webhook-cert-lifetime %s: must be %s or more", o.lifetime, webhooks.MinLifetime)
-	case o.drain < 0:
-		return fmt.Errorf("invalid --webhook-shutdown-delay %s: must not be negative", o.drain)
 	case o.address != "":
 		return checkAddress("webhook-address", o.address)
 	case o.files.Cert != "":

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -71,11 +70,8 @@ func (o *zoneOptions) store(flags *pflag.FlagSet) (zonemarks.Store, kubernetes.I
 		}
 		return zonemarks.File{Path: o.file}, nil, nil
 	}
-	config, err := kubectlConfig(o.kubeconfig, o.context)
-	switch {
-	case clientcmd.IsEmptyConfig(err):
-		return nil, nil, &usageError{errors.New("no cluster found"), "give --kubeconfig for the cluster, or --file for a file"}
-	case err != nil:
+	config, err := kubectlConfig(o.kubeconfig, o.context, noCluster("give --kubeconfig for the cluster, or --file for a file"))
+	if err != nil {
 		return nil, nil, err
 	}
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "evenkeel-zone"))

@@ -48,9 +48,6 @@ func (f *Flags) AddTo(cmd *cobra.Command, formats ...Format) {
 	}
 }
 
-// Format returns the selected format.
-func (f *Flags) Format() Format { return f.format.Format }
-
 // Printer makes a printer that writes results to out; color determines whether tables may have
 // colours.
 func (f *Flags) Printer(out io.Writer, color bool) *Printer {
@@ -89,22 +86,22 @@ type Part interface{ print(p *Printer) error }
 // Heading is a line that names what follows it.
 type Heading string
 
-// Note is a sentence below a table. A Warning needs attention, and is highlighted.
-type (
-	Note    string
-	Warning string
-)
+// Note is a sentence below a table.
+type Note string
 
-func (h Heading) print(p *Printer) error { return p.Heading(string(h)) }
-func (n Note) print(p *Printer) error    { return p.Note(false, string(n)) }
-func (w Warning) print(p *Printer) error { return p.Note(true, string(w)) }
-func (g Grid) print(p *Printer) error    { return p.Grid(g) }
+// Warning is a note that needs attention, and is highlighted.
+type Warning string
 
 // A Grid is a table: upper-case column names, and rows with a cell for each column.
 type Grid struct {
 	Columns []Column
 	Rows    [][]string
 }
+
+func (h Heading) print(p *Printer) error { return p.Heading(string(h)) }
+func (n Note) print(p *Printer) error    { return p.Note(false, string(n)) }
+func (w Warning) print(p *Printer) error { return p.Note(true, string(w)) }
+func (g Grid) print(p *Printer) error    { return p.Grid(g) }
 
 // Column is one column of a Grid.
 type Column struct {
