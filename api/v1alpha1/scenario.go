@@ -119,6 +119,9 @@ type ScenarioOptions struct {
 	CoresTotal string `json:"coresTotal,omitempty"`
 	// MemoryTotal bounds the memory of all nodes in GiB, as "min:max" or "max".
 	MemoryTotal string `json:"memoryTotal,omitempty"`
+	// GPUTotal bounds the GPUs of each kind, as "kind:min:max". The kind is the value of the GPU label
+	// of nodes.
+	GPUTotal []string `json:"gpuTotal,omitempty"`
 
 	// SimilarityOptions are what counts as similar.
 	SimilarityOptions `json:",inline"`
@@ -179,6 +182,8 @@ type ScaleDownOptions struct {
 	// ScaleDownUtilizationThreshold is the share of cpu or memory, 0 to 1, above which a node's
 	// requests make it needed. Default 0.5.
 	ScaleDownUtilizationThreshold json.Number `json:"scaleDownUtilizationThreshold,omitempty"`
+	// ScaleDownGPUUtilizationThreshold is the same for the GPUs of nodes that have some. Default 0.5.
+	ScaleDownGPUUtilizationThreshold json.Number `json:"scaleDownGpuUtilizationThreshold,omitempty"`
 	// ScaleDownDelayAfterAdd is how long no node is removed after groups have grown. Default 10m.
 	ScaleDownDelayAfterAdd *metav1.Duration `json:"scaleDownDelayAfterAdd,omitempty"`
 	// MaxScaleDownParallelism bounds the nodes that are being removed, default 10, and

@@ -42,6 +42,10 @@ func (l *liveCluster) readables() []readable {
 	group := func(name, group, without string) readable {
 		return readable{live.Resource{Name: name + "." + group, Path: "/apis/" + group + "/v1/" + name}, without}
 	}
+	autoscaling := func(name, version, without string) readable {
+		const group = "autoscaling.x-k8s.io"
+		return readable{live.Resource{Name: name + "." + group, Path: "/apis/" + group + "/" + version + "/" + name}, without}
+	}
 	const storage, apps = "storage.k8s.io", "apps"
 	return []readable{
 		core("nodes", "", ""),
@@ -57,6 +61,10 @@ func (l *liveCluster) readables() []readable {
 		group("csidrivers", storage, "no driver is short of capacity"),
 		group("csistoragecapacities", storage, "no driver is short of capacity"),
 		group("volumeattachments", storage, "nodes take as many volumes as their pods leave"),
+		autoscaling("capacitybuffers", "v1beta1", "no room is kept free for buffers"),
+		autoscaling("capacityquotas", "v1alpha1", "no quota over capacity counts"),
+		autoscaling("provisioningrequests", "v1", "no room is kept for provisioning requests"),
+		core("podtemplates", "", "buffers and provisioning requests of pod templates get no room"),
 		group("poddisruptionbudgets", "policy", "scale-down moves pods that budgets would protect"),
 		group("priorityclasses", "scheduling.k8s.io", "only pods that tell their own priority have one"),
 		{live.Resource{

@@ -86,8 +86,8 @@ type Options struct {
 	Salvo             bool          // --salvo-scale-up: several scale-ups in a loop, without counting pods anew
 	ScaleDown         bool          // --scale-down-enabled, for empty nodes only
 	ScaleDownUnneeded time.Duration // --scale-down-unneeded-time and --scale-down-delay-after-add; 0 is 10 min
-	// Before136 counts upcoming nodes of every group and leaves target sizes alone when a scale-up
-	// times out.
+	// Before136 counts upcoming nodes of every group, leaves target sizes alone when a scale-up
+	// times out, and does not count nodes on their way out when minimums of the cluster are kept.
 	Before136 bool
 	// Before135 does not ask for the GPU label to find out which groups may grow, but before an
 	// increase: without ready nodes, the first question comes after that of the expander.

@@ -330,7 +330,7 @@ func (l *linkedBuild) limits(t *attempt, sized []linked.Sized[*linkedGroup], mor
 	sharers := make([]linked.Sharer, 0, len(sized))
 	for _, one := range sized {
 		if template := t.templates[one.Group.Name]; template != nil {
-			sharers = append(sharers, linked.Sharer{Name: one.Group.Name, Size: one.Group.Size, Load: loadOf(template.Node.Node)})
+			sharers = append(sharers, linked.Sharer{Name: one.Group.Name, Size: one.Group.Size, Load: t.loadOf(template.Node.Node, one.Group.Name)})
 		}
 	}
 	out.Quotas = linked.SplitQuotas(t.tracker.quotas, t.tracker.loads, sharers, more)

@@ -1,12 +1,16 @@
 package autoscaler
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/internal/linked"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
@@ -18,11 +22,27 @@ const (
 	QuotaNodes  = "nodes"
 )
 
-// Quota is a limit over all nodes that it counts, such as that of --cores-total or a CapacityQuota.
+// Quota is a limit over all nodes that it counts, such as that of --cores-total or a CapacityQuota. GPUs
+// are a resource by their kind, which is the value of a node's GPU label.
 type Quota struct {
-	Name   string
-	Counts func(group string, node *v1.Node) bool // the group is empty for a node of none
-	Max    map[string]int64                       // by resource
+	Name     string
+	Counts   func(group string, node *v1.Node) bool // the group is empty for a node of none
+	Max, Min map[string]int64                       // by resource
+}
+
+// gpuLabels are the labels of nodes with GPUs, by the scheme of the providerID.
+var gpuLabels = map[string]string{
+	"aws": "k8s.amazonaws.com/accelerator", "azure": "kubernetes.azure.com/accelerator",
+	"civo": "civo.com/gpu-node", "digitalocean": "cloud.digitalocean.com/gpu-node", "hcloud": "hcloud/gpu-node", "openstack": "magnum.openstack.org/gpu",
+	"qcloud": "cloud.tencent.com/tke-accelerator", "scaleway": "k8s.scw.cloud/gpu",
+}
+
+// gpuLabel is that of the cloud provider: its answer, or what its build of Cluster Autoscaler has.
+func (a *Autoscaler) gpuLabel() string {
+	if label := a.remote.label; label != nil && *label != "" {
+		return *label
+	}
+	return cmp.Or(gpuLabels[a.options.Cloud], "cloud.google.com/gke-accelerator")
 }
 
 // quota is a Quota while a scale-up is worked out: nodes are known by their groups.
@@ -37,39 +57,41 @@ func (q quota) ID() string                   { return q.Name }
 func (q quota) AppliesTo(node *v1.Node) bool { return q.Counts(q.groupOf[node], node) }
 func (q quota) Limits() map[string]int64     { return q.Max }
 
-// loadOf is what a node takes of quotas.
-func loadOf(node *v1.Node) linked.Load {
-	return linked.Load{Node: node, Takes: map[string]int64{
+// loadOf is what a node of a group takes of quotas. Its group's template shows GPUs that are not ready.
+func (a *Autoscaler) loadOf(node *v1.Node, group string) linked.Load {
+	if node.Labels["type"] == "virtual-kubelet" {
+		return linked.Load{Node: node}
+	}
+	load := linked.Load{Node: node, Takes: map[string]int64{
 		QuotaCores: node.Status.Capacity.Cpu().Value(), QuotaMemory: node.Status.Capacity.Memory().Value(), QuotaNodes: 1,
 	}}
+	kind, labelled := node.Labels[a.gpuLabel()]
+	if !labelled {
+		return load
+	}
+	_, n := removal.GPUs(node.Status.Allocatable)
+	if template := a.templates[group]; n == 0 && template != nil {
+		_, n = removal.GPUs(template.Node.Node.Status.Capacity)
+	}
+	if n > 0 {
+		load.Takes[kind] = n
+	}
+	return load
 }
 
-// tracker is what the quotas leave.
-type tracker struct {
-	quotas []quota
-	left   []map[string]int64 // by quota
-	loads  []linked.Load      // of all nodes, those to come included
-}
-
-// track adds up what all nodes take; the first node of a group speaks for all of it.
-func (t *attempt) track() *tracker {
-	k := &tracker{}
-	groupOf := map[*v1.Node]string{}
-	for i := range t.options.Quotas {
-		k.quotas = append(k.quotas, quota{&t.options.Quotas[i], groupOf})
-	}
-	if len(k.quotas) == 0 {
-		return k
-	}
+// loads are those of all nodes of a view, those to come included, with their groups. The first node of
+// a group speaks for all of it.
+func (a *Autoscaler) loads(v *view) (loads []linked.Load, groupOf map[*v1.Node]string) {
+	groupOf = map[*v1.Node]string{}
 	first := map[string]linked.Load{}
-	for i, n := range t.view.nodes {
-		load := loadOf(n.Node)
+	for i, n := range v.nodes {
 		var id string
-		if i < t.view.real {
-			id, _ = t.remote.groupOf(n.Node) // one that is not known is of no group
+		if i < v.real {
+			id, _ = a.remote.groupOf(n.Node) // one that is not known is of no group
 		} else {
-			id = t.view.coming[i-t.view.real]
+			id = v.coming[i-v.real]
 		}
+		load := a.loadOf(n.Node, id)
 		if id != "" {
 			groupOf[n.Node] = id
 			if known, ok := first[id]; ok {
@@ -78,7 +100,56 @@ func (t *attempt) track() *tracker {
 				first[id] = load
 			}
 		}
-		k.loads = append(k.loads, load)
+		loads = append(loads, load)
+	}
+	return loads, groupOf
+}
+
+// floors are the minimums of the quotas. Nodes on their way out count as if they stayed, so that the cluster
+// may get below a minimum; with Options.Before136 they do not.
+func (a *Autoscaler) floors(v *view) (floors []removal.Floor) {
+	if !slices.ContainsFunc(a.options.Quotas, func(q Quota) bool { return len(q.Min) > 0 }) {
+		return nil
+	}
+	loads, groupOf := a.loads(v)
+	for i := range a.options.Quotas {
+		q := &a.options.Quotas[i]
+		for _, resource := range slices.Sorted(maps.Keys(q.Min)) {
+			f := removal.Floor{Name: q.Name, Left: -q.Min[resource], Takes: make([]int64, v.real)}
+			for at, load := range loads {
+				if !q.Counts(groupOf[load.Node], load.Node) || a.options.Before136 && deleting(load.Node) {
+					continue
+				}
+				f.Left += load.Takes[resource]
+				if at < v.real {
+					f.Takes[at] = load.Takes[resource]
+				}
+			}
+			f.Left = max(0, f.Left)
+			floors = append(floors, f)
+		}
+	}
+	return floors
+}
+
+// tracker is what the quotas leave.
+type tracker struct {
+	ca     *Autoscaler
+	quotas []quota
+	left   []map[string]int64 // by quota
+	loads  []linked.Load      // of all nodes, those to come included
+}
+
+// track adds up what all nodes take.
+func (t *attempt) track() *tracker {
+	k := &tracker{ca: t.Autoscaler}
+	if len(t.options.Quotas) == 0 {
+		return k
+	}
+	loads, groupOf := t.loads(t.view)
+	k.loads = loads
+	for i := range t.options.Quotas {
+		k.quotas = append(k.quotas, quota{&t.options.Quotas[i], groupOf})
 	}
 	for id, template := range t.templates {
 		groupOf[template.Node.Node] = id
@@ -101,7 +172,7 @@ func (t *attempt) track() *tracker {
 // room is how many nodes of a template the quotas leave, and the one that leaves least.
 func (k *tracker) room(node *v1.Node) (room int64, by string) {
 	room = math.MaxInt64
-	takes := loadOf(node).Takes
+	takes := k.ca.loadOf(node, "").Takes
 	for i, q := range k.quotas {
 		if !q.AppliesTo(node) {
 			continue
@@ -117,7 +188,7 @@ func (k *tracker) room(node *v1.Node) (room int64, by string) {
 
 // take counts new nodes.
 func (k *tracker) take(node *v1.Node, n int) {
-	takes := loadOf(node).Takes
+	takes := k.ca.loadOf(node, "").Takes
 	for i, q := range k.quotas {
 		if q.AppliesTo(node) {
 			for resource := range k.left[i] {

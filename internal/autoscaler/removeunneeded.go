@@ -14,7 +14,7 @@ import (
 // removeUnneeded decides which nodes go, and has the cloud delete them.
 func (a *Autoscaler) removeUnneeded(v *view, now time.Time) error {
 	options := *a.options.Removal
-	options.Order, options.Select = a.processors.candidates(), a.processors.removable()
+	options.Order, options.Select, options.GPULabel = a.processors.candidates(), a.processors.removable(), a.gpuLabel()
 	w := a.removalWorld(v, now, &options)
 	decision, err := a.known.Plan(w, a.options.Checker, options)
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *Autoscaler) removeUnneeded(v *view, now time.Time) error {
 
 // removalWorld is what the decision is made from.
 func (a *Autoscaler) removalWorld(v *view, now time.Time, options *removal.Options) *removal.World {
-	w := &removal.World{Now: now, Pending: a.world.Pending(), Budgets: a.world.Budgets()}
+	w := &removal.World{Now: now, Pending: a.world.Pending(), Budgets: a.world.Budgets(), Floors: a.floors(v)}
 	cool := func(since time.Time, delay time.Duration, why string) {
 		if until := since.Add(delay); !since.IsZero() && until.After(now) && until.After(w.CoolingUntil) {
 			w.CoolingUntil, w.Cooling = until, why

@@ -35,6 +35,27 @@ type CapacityBufferSpec struct {
 	Limits     v1.ResourceList `json:"limits,omitempty"`
 }
 
+// CapacityQuota is what is read of an object of that kind of autoscaling.x-k8s.io: limits over the nodes
+// that it selects.
+type CapacityQuota struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec struct {
+		// Selector is of nodes; nil is all.
+		Selector *metav1.LabelSelector `json:"selector,omitempty"`
+		Limits   struct {
+			Resources v1.ResourceList `json:"resources"`
+		} `json:"limits"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions,omitempty"`
+	} `json:"status,omitzero"`
+}
+
+// CapacityQuotaValid is the condition that Cluster Autoscaler sets on a CapacityQuota.
+const CapacityQuotaValid = "Valid"
+
 // ActiveCapacity is the provisioning strategy that orders nodes for a buffer.
 const ActiveCapacity = "buffer.x-k8s.io/active-capacity"
 

@@ -44,7 +44,7 @@ var supported = map[string]Kinds{
 	"scheduling.k8s.io/v1": {schedulingv1.PriorityClass{}},
 	"storage.k8s.io/v1": {storagev1.CSIDriver{}, storagev1.CSINode{}, storagev1.CSIStorageCapacity{}, storagev1.StorageClass{},
 		storagev1.VolumeAttachment{}},
-	"autoscaling.x-k8s.io/v1alpha1": {CapacityBuffer{}},
+	"autoscaling.x-k8s.io/v1alpha1": {CapacityBuffer{}, CapacityQuota{}},
 	"autoscaling.x-k8s.io/v1beta1":  {CapacityBuffer{}, ProvisioningRequest{}},
 	"autoscaling.x-k8s.io/v1":       {ProvisioningRequest{}},
 }

@@ -82,6 +82,7 @@ type loader struct {
 	targets    targets
 	buffers    bufferObjects
 	budgets    budgetObjects
+	capacity   quotaObjects
 }
 
 func (l *loader) add(errs ...*field.Error) {
@@ -117,6 +118,7 @@ func (l *loader) load() (*Setup, error) {
 	l.readBuffers()
 	l.readRequests()
 	l.setup.Budgets = l.budgets.all()
+	l.readCapacityQuotas()
 	l.prioritize()
 	l.add(validateReferences(s, l.known())...)
 	l.checkPolicies()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
@@ -141,8 +142,27 @@ func quotasOf(l *Limits) []autoscaler.Quota {
 			out = append(out, autoscaler.Quota{Name: name, Counts: counts, Max: map[string]int64{resource: limit}})
 		}
 	}
-	add("cores-total", everywhere, autoscaler.QuotaCores, l.MaxCoresTotal)
-	add("memory-total", everywhere, autoscaler.QuotaMemory, l.MaxMemoryTotal)
+	total := func(name, resource string, t Total) {
+		q := autoscaler.Quota{Name: name, Counts: everywhere, Max: map[string]int64{resource: t.Max}}
+		if t.Min > 0 {
+			q.Min = map[string]int64{resource: t.Min}
+		}
+		out = append(out, q)
+	}
+	if l.Cores.Max > 0 {
+		total("cores-total", autoscaler.QuotaCores, l.Cores)
+	}
+	if l.Memory.Max > 0 {
+		total("memory-total", autoscaler.QuotaMemory, l.Memory)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(l.GPUs)) {
+		total("gpu-total of "+kind, kind, l.GPUs[kind])
+	}
+	for _, q := range l.Capacity {
+		out = append(out, autoscaler.Quota{Name: "CapacityQuota/" + q.Name, Max: q.Max, Counts: func(_ string, node *v1.Node) bool {
+			return q.Selector.Matches(labels.Set(node.Labels))
+		}})
+	}
 	for i := range l.Quotas {
 		q := &l.Quotas[i]
 		counts := everywhere

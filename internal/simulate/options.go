@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -50,9 +51,23 @@ type Options struct {
 type Limits struct {
 	MaxNodesPerScaleUp int
 	MaxNodesTotal      int
-	MaxCoresTotal      int64
-	MaxMemoryTotal     int64 // bytes
-	Quotas             []v1alpha1.ScenarioQuota
+	Cores, Memory      Total // of the whole cluster; memory in bytes
+	// GPUs are those of each kind, which is the value of a node's GPU label. A maximum of 0 means none.
+	GPUs map[string]Total
+	// Capacity are CapacityQuotas.
+	Capacity []CapacityQuota
+	Quotas   []v1alpha1.ScenarioQuota
+}
+
+// Total bounds a resource of the whole cluster. Scale-down keeps the minimum.
+type Total struct{ Min, Max int64 }
+
+// CapacityQuota is a limit over the nodes that it selects, by resource: cpu in cores, memory in bytes, nodes,
+// and kinds of GPUs.
+type CapacityQuota struct {
+	Name     string
+	Selector labels.Selector
+	Max      map[string]int64
 }
 
 // scalerOptions converts the options of the document, already checked by Validate, and its quotas.
@@ -61,14 +76,21 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (Options, field.ErrorList) {
 	var errs field.ErrorList
 	cores, _ := parseTotal(o.CoresTotal) // checked by Validate
 	memory, _ := parseTotal(o.MemoryTotal)
+	gpus := map[string]Total{}
+	for _, text := range o.GPUTotal {
+		kind, total, _ := parseGPUTotal(text)
+		gpus[kind] = total
+	}
+	inBytes := func(gibibytes int64) int64 { return min(gibibytes, math.MaxInt64/gib) * gib }
 	out := Options{
 		DisableBalancing:   o.BalanceSimilarNodeGroups != nil && !*o.BalanceSimilarNodeGroups,
 		DisableSpreadSplit: o.SpreadAwareSplit != nil && !*o.SpreadAwareSplit,
 		Limits: Limits{
 			MaxNodesPerScaleUp: int(o.MaxNodesPerScaleup),
 			MaxNodesTotal:      int(o.MaxNodesTotal),
-			MaxCoresTotal:      cores,
-			MaxMemoryTotal:     min(memory, math.MaxInt64/gib) * gib,
+			Cores:              cores,
+			Memory:             Total{inBytes(memory.Min), inBytes(memory.Max)},
+			GPUs:               gpus,
 			Quotas:             s.Quotas,
 		},
 		StartupTaints:      o.StartupTaints,
@@ -114,10 +136,14 @@ func scaleDownOptions(o *v1alpha1.ScenarioOptions) *removal.Options {
 		AllowCustomControllers: off(o.SkipNodesWithCustomControllerPods),
 		Seed:                   o.RandomSeed,
 	}
-	if o.ScaleDownUtilizationThreshold != "" {
-		threshold, _ := parseThreshold(o.ScaleDownUtilizationThreshold.String()) // checked by Validate
-		out.UtilizationThreshold = &threshold
+	threshold := func(text json.Number) *int64 {
+		if text == "" {
+			return nil
+		}
+		share, _ := parseThreshold(text.String()) // checked by Validate
+		return &share
 	}
+	out.UtilizationThreshold, out.GPUUtilizationThreshold = threshold(o.ScaleDownUtilizationThreshold), threshold(o.ScaleDownGPUUtilizationThreshold)
 	if o.MaxScaleDownParallelism != nil {
 		out.MaxParallelism = int(*o.MaxScaleDownParallelism)
 	}

@@ -95,6 +95,7 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 			l.targets.take(item.Object)
 			l.buffers.take(item.Object)
 			l.budgets.take(item.Object)
+			l.capacity.take(item.Object)
 			if object, ok := item.Object.(T); ok {
 				found++
 				each(object)

@@ -27,7 +27,7 @@ func newSteersman(s *simulation) (*steersman, error) {
 		Options: steering.Options{
 			Chain: o.Expander, Similarity: o.Similarity, Backoff: o.Backoff, MaxNodeProvisionTime: o.MaxNodeProvisionTime,
 			NotBalanced: o.DisableBalancing, NotSpreadAware: o.DisableSpreadSplit, ZonalShift: o.ZonalShift, MaxBalanceDeferral: o.MaxBalanceDeferral,
-			Totals: steering.Totals{Nodes: o.Limits.MaxNodesTotal, Cores: o.Limits.MaxCoresTotal, Memory: o.Limits.MaxMemoryTotal},
+			Totals: steering.Totals{Nodes: o.Limits.MaxNodesTotal, Cores: o.Limits.Cores.Max, Memory: o.Limits.Memory.Max},
 		},
 		Journal: &journal{}, Nodes: nodeStates{s}, Workload: podStates{s}, Clock: clock,
 		Parallel: 1, BackendTimeout: callTimeout, // the same file gives the same bytes

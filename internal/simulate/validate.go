@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -129,6 +130,11 @@ func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
 			c.add(field.Invalid(at.Child(total.name), total.text, err.Error()))
 		}
 	}
+	for i, text := range o.GPUTotal {
+		if _, _, err := parseGPUTotal(text); err != nil {
+			c.add(field.Invalid(at.Child("gpuTotal").Index(i), text, err.Error()))
+		}
+	}
 }
 
 // schedulers can be bypassed only if they are allowed, as in Cluster Autoscaler.
@@ -158,11 +164,8 @@ func (c *checker) scaleDown(o *v1alpha1.ScaleDownOptions, at *field.Path) {
 	c.duration(at.Child("blockingSystemPodDistruptionTimeout"), o.BlockingSystemPodDistruptionTimeout)
 	c.duration(at.Child("maxPodEvictionTime"), o.MaxPodEvictionTime)
 	c.notNegative(at.Child("minReplicaCount"), int64(o.MinReplicaCount))
-	if threshold := o.ScaleDownUtilizationThreshold.String(); threshold != "" {
-		if _, err := parseThreshold(threshold); err != nil {
-			c.add(invalid(at.Child("scaleDownUtilizationThreshold"), threshold, err))
-		}
-	}
+	c.threshold(at.Child("scaleDownUtilizationThreshold"), o.ScaleDownUtilizationThreshold)
+	c.threshold(at.Child("scaleDownGpuUtilizationThreshold"), o.ScaleDownGPUUtilizationThreshold)
 	for _, limit := range []struct {
 		name  string
 		value *int32
@@ -173,11 +176,19 @@ func (c *checker) scaleDown(o *v1alpha1.ScaleDownOptions, at *field.Path) {
 	}
 }
 
-// parseTotal reads the maximum of "min:max" or "max"; "" is no maximum. The minimum is for Cluster
-// Autoscaler's scale-down and has no effect.
-func parseTotal(text string) (int64, error) {
+func (c *checker) threshold(at *field.Path, share json.Number) {
+	if share == "" {
+		return
+	}
+	if _, err := parseThreshold(share.String()); err != nil {
+		c.add(invalid(at, share.String(), err))
+	}
+}
+
+// parseTotal reads "min:max" or "max"; "" is no limit.
+func parseTotal(text string) (Total, error) {
 	if text == "" {
-		return 0, nil
+		return Total{}, nil
 	}
 	low, high, both := strings.Cut(text, ":")
 	if !both {
@@ -187,11 +198,28 @@ func parseTotal(text string) (int64, error) {
 	maximum, err2 := strconv.ParseInt(high, 10, 64)
 	switch {
 	case err != nil || err2 != nil || minimum < 0 || maximum < 1:
-		return 0, fmt.Errorf("must be min:max or max, whole numbers, max at least 1")
+		return Total{}, fmt.Errorf("must be min:max or max, whole numbers, max at least 1")
 	case minimum > maximum:
-		return 0, fmt.Errorf("min must not exceed max")
+		return Total{}, fmt.Errorf("min must not exceed max")
 	}
-	return maximum, nil
+	return Total{minimum, maximum}, nil
+}
+
+// parseGPUTotal reads "kind:min:max".
+func parseGPUTotal(text string) (kind string, total Total, err error) {
+	parts := strings.Split(text, ":")
+	if len(parts) != 3 || parts[0] == "" {
+		return "", Total{}, fmt.Errorf("must be kind:min:max")
+	}
+	least, err := strconv.ParseInt(parts[1], 10, 64)
+	most, err2 := strconv.ParseInt(parts[2], 10, 64)
+	switch {
+	case err != nil || err2 != nil || least < 0 || most < 0:
+		return "", Total{}, fmt.Errorf("must be kind:min:max, with whole numbers")
+	case least > most:
+		return "", Total{}, fmt.Errorf("min must not exceed max")
+	}
+	return parts[0], Total{least, most}, nil
 }
 
 func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {

@@ -11,6 +11,7 @@ import (
 
 // choose picks the nodes that go now from those that may.
 func (p *planner) choose() error {
+	p.keepFloors()
 	p.prefer()
 	position := make(map[*NodeOutcome]int, len(p.decision.Nodes))
 	for at := range p.decision.Nodes {
@@ -22,6 +23,38 @@ func (p *planner) choose() error {
 		p.decision.Go = append(p.decision.Go, position[o])
 	}
 	return nil
+}
+
+// keepFloors holds nodes without which the cluster would be below a minimum, one after the other in an order
+// left to chance, those without pods to move first.
+func (p *planner) keepFloors() {
+	if len(p.world.Floors) == 0 {
+		return
+	}
+	lots, left, sizes := p.lots(p.due, p.world.Now.UnixNano()), make([]int64, len(p.world.Floors)), map[string]int{}
+	for f := range p.world.Floors {
+		left[f] = p.world.Floors[f].Left
+	}
+	slices.SortFunc(p.due, func(a, b int) int {
+		return cmp.Or(first(!p.outcome[a].Drain, !p.outcome[b].Drain), cmp.Compare(lots[a], lots[b]), cmp.Compare(a, b))
+	})
+	p.due = slices.DeleteFunc(p.due, func(i int) bool {
+		g := p.groups[p.outcome[i].Group]
+		if g.Target-sizes[g.ID] <= g.Min {
+			return false // its own minimum holds it
+		}
+		for f := range p.world.Floors {
+			if takes := p.world.Floors[f].Takes[i]; takes > left[f] {
+				p.keepWaiting(i, HeldByMin, "the cluster would be below the minimum of "+p.world.Floors[f].Name, "")
+				return true
+			}
+		}
+		for f := range p.world.Floors {
+			left[f] -= p.world.Floors[f].Takes[i]
+		}
+		sizes[g.ID]++
+		return false
+	})
 }
 
 // prefer puts the nodes that may go in order: those without pods to move first,

@@ -11,14 +11,14 @@
 //     order that is arbitrary unless Options.Select chooses.
 //
 // Of Cluster Autoscaler these rules hold: thresholds and times per group,
-// utilisation as the greater of cpu and memory requests, unready nodes after
+// utilisation as the greater of cpu and memory requests, or that of GPUs, unready nodes after
 // their own time, nodes marked as not to be scaled down, pods that are not
 // replicated, of the system, with local storage, of too few replicas or marked
 // as not safe to evict, budgets that all nodes found not to be needed share,
+// minimums of the whole cluster,
 // cool-downs for the whole cluster, and the two limits of parallelism.
 //
-// These do not: GPU thresholds and device claims, and resource minimums of the
-// whole cluster. Every pod has the controller that it names, and a pod that moved
+// These do not: device claims. Every pod has the controller that it names, and a pod that moved
 // in thought from one candidate to another no longer counts for budgets there.
 // Groups that are all or nothing are never touched. What only saves
 // time is left out: every candidate is tried in every loop.

@@ -23,8 +23,9 @@ type facts struct {
 
 // settings are those of a group that inUse looks at.
 type settings struct {
-	threshold     float64
-	ignoreDaemons bool
+	threshold, gpuThreshold float64
+	ignoreDaemons           bool
+	gpuLabel                string
 }
 
 // Memory keeps facts, by the node objects they are about. As long as the list of a

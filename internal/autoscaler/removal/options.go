@@ -38,6 +38,10 @@ type Options struct {
 	// millionths, that may be requested of a node that goes; nil is the default. A
 	// group's own setting wins.
 	UtilizationThreshold *int64
+	// GPUUtilizationThreshold is the same for the GPUs of a node that has some, and GPULabel the key
+	// of a label of such nodes.
+	GPUUtilizationThreshold *int64
+	GPULabel                string
 	// DelayAfterAdd is how long nothing is removed after the cluster has grown.
 	DelayAfterAdd *time.Duration
 	// MaxParallelism is how many nodes may be on their way out at one time, and
@@ -100,8 +104,13 @@ func (o *Options) Validate() error {
 			return apportion.Invalid(n.name, n.value, fmt.Sprintf("must be 0 to %d", math.MaxInt32))
 		}
 	}
-	if t := o.UtilizationThreshold; t != nil && (*t < 0 || *t > Whole) {
-		return apportion.Invalid("utilizationThreshold", *t, fmt.Sprintf("must be 0 to %d", int64(Whole)))
+	for _, t := range []struct {
+		name  string
+		value *int64
+	}{{"utilizationThreshold", o.UtilizationThreshold}, {"gpuUtilizationThreshold", o.GPUUtilizationThreshold}} {
+		if t.value != nil && (*t.value < 0 || *t.value > Whole) {
+			return apportion.Invalid(t.name, *t.value, fmt.Sprintf("must be 0 to %d", int64(Whole)))
+		}
 	}
 	return nil
 }
@@ -117,9 +126,10 @@ func (o *Options) EvictionTime() time.Duration {
 // Settings are the defaults of what groups may have of their own.
 func (o *Options) Settings() cloudprovider.GroupOptions {
 	return cloudprovider.GroupOptions{
-		ScaleDownUtilizationThreshold: float64(given(o.UtilizationThreshold, DefaultUtilizationThreshold)) / Whole,
-		ScaleDownUnneededTime:         given(o.UnneededTime, DefaultUnneededTime),
-		ScaleDownUnreadyTime:          given(o.UnreadyTime, DefaultUnreadyTime),
+		ScaleDownUtilizationThreshold:    float64(given(o.UtilizationThreshold, DefaultUtilizationThreshold)) / Whole,
+		ScaleDownGPUUtilizationThreshold: float64(given(o.GPUUtilizationThreshold, DefaultUtilizationThreshold)) / Whole,
+		ScaleDownUnneededTime:            given(o.UnneededTime, DefaultUnneededTime),
+		ScaleDownUnreadyTime:             given(o.UnreadyTime, DefaultUnreadyTime),
 	}
 }
 

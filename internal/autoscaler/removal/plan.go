@@ -112,7 +112,7 @@ func (p *planner) ruledOut(n *Node) (Outcome, string) {
 	case g.Target <= g.Min:
 		return NodeFixed, fmt.Sprintf("its group is at its minimum of %d", g.Min)
 	}
-	if reason := p.known.of(n, p.world, &p.opts).inUse(n, g); reason != "" {
+	if reason := p.known.of(n, p.world, &p.opts).inUse(n, g, p.opts.GPULabel); reason != "" {
 		return NodeInUse, reason
 	}
 	return "", ""

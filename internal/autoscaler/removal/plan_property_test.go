@@ -77,6 +77,17 @@ func TestPlanKeepsMinimumsAndLimits(t *testing.T) {
 				t.Fatalf("%s is at %d, below its minimum of %d", n.Group, left[n.Group], p.groups[n.Group].Min)
 			}
 		}
+		for _, f := range p.world.Floors {
+			var taken int64
+			for i := range p.world.Nodes {
+				if slices.Contains(goers(p.world, &d), &p.world.Nodes[i]) {
+					taken += f.Takes[i]
+				}
+			}
+			if taken > f.Left {
+				t.Fatalf("%d go of %s, at most %d may", taken, f.Name, f.Left)
+			}
+		}
 		most := p.opts.MaxParallelism
 		if most == 0 {
 			most = DefaultMaxParallelism

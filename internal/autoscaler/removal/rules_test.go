@@ -119,11 +119,17 @@ func TestUtilization(t *testing.T) {
 		pod.OwnerReferences[0].Kind = "DaemonSet"
 		return pod
 	}
+	gpus := func(n int64, kind v1.ResourceName, cpu int64) *v1.Pod {
+		pod := replica("gpu", cpu)
+		pod.Spec.Containers[0].Resources.Requests[kind] = *resource.NewQuantity(n, resource.DecimalSI)
+		return pod
+	}
 	hungry := replica("hungry", 100)
 	hungry.Spec.Containers[0].Resources.Requests[v1.ResourceMemory] = resource.MustParse("9Gi")
 	for name, c := range map[string]struct {
 		pods   []*v1.Pod
 		ignore bool
+		gpus   int64
 		want   string
 	}{
 		"nothing":             {},
@@ -133,13 +139,22 @@ func TestUtilization(t *testing.T) {
 		"daemon sets count":   {pods: []*v1.Pod{replica("a", 1500), daemon(1000)}, want: "more than 50% of its cpu is requested"},
 		"or do not":           {pods: []*v1.Pod{replica("a", 1500), daemon(1000)}, ignore: true},
 		"and leave less":      {pods: []*v1.Pod{replica("a", 1501), daemon(1000)}, ignore: true, want: "more than 50% of its cpu is requested"},
+		"GPUs alone count":    {pods: []*v1.Pod{gpus(2, "nvidia.com/gpu", 4000)}, gpus: 4},
+		"more than half":      {pods: []*v1.Pod{gpus(3, "nvidia.com/gpu", 100)}, gpus: 4, want: "more than 50% of its nvidia.com/gpu is requested"},
+		"GPUs not ready":      {pods: []*v1.Pod{gpus(3, "nvidia.com/gpu", 4000)}, gpus: -1},
 		"of a node full":      {pods: []*v1.Pod{daemon(4000)}, ignore: true},
 		"of one more than so": {pods: []*v1.Pod{daemon(4000), replica("a", 1)}, ignore: true, want: "more than 50% of its cpu is requested"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := group("a", 1, 0)
 			g.Settings.IgnoreDaemonSetsUtilization = c.ignore
-			if got := inUseOf(&Node{Node: predicates.Node{Node: machine("n", "a"), Pods: c.pods}}, &g); got != c.want {
+			n := machine("n", "a")
+			if c.gpus != 0 {
+				n.Labels["gpu"] = "k80"
+				n.Status.Allocatable = n.Status.Allocatable.DeepCopy()
+				n.Status.Allocatable["nvidia.com/gpu"] = *resource.NewQuantity(max(0, c.gpus), resource.DecimalSI)
+			}
+			if got := inUseOf(&Node{Node: predicates.Node{Node: n, Pods: c.pods}}, &g); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -165,4 +180,6 @@ func TestExceedsIsExact(t *testing.T) {
 	})
 }
 
-func inUseOf(n *Node, g *Group) string { return Memory{}.of(n, &World{}, &Options{}).inUse(n, g) }
+func inUseOf(n *Node, g *Group) string {
+	return Memory{}.of(n, &World{}, &Options{}).inUse(n, g, "gpu")
+}

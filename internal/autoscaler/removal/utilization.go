@@ -11,24 +11,29 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 )
 
-// inUse reports why a node is used too much to go; empty where it is not. What the
-// pods of daemon sets request counts, unless the group says otherwise: then it is
-// taken off what the node offers.
-func (f *facts) inUse(n *Node, g *Group) string {
-	by := settings{g.Settings.ScaleDownUtilizationThreshold, g.Settings.IgnoreDaemonSetsUtilization}
+// inUse reports why a node is used too much to go; empty where it is not. Of a node with GPUs nothing else
+// counts. What the pods of daemon sets request counts, unless the group says otherwise: then it is taken off
+// what the node offers.
+func (f *facts) inUse(n *Node, g *Group, gpuLabel string) string {
+	by := settings{g.Settings.ScaleDownUtilizationThreshold, g.Settings.ScaleDownGPUUtilizationThreshold, g.Settings.IgnoreDaemonSetsUtilization, gpuLabel}
 	if f.busyFor == nil || *f.busyFor != by {
-		f.busy, f.busyFor = f.usage(n, by), &by
+		f.busy, f.busyFor = f.usage(n.Node.Node, by), &by
 	}
 	return f.busy
 }
 
-func (f *facts) usage(n *Node, by settings) string {
+func (f *facts) usage(n *v1.Node, by settings) string {
 	used, ignored := f.used.Plus(1, f.byDaemons), expander.Requests{}
 	if by.ignoreDaemons {
 		used, ignored = f.used, f.byDaemons
 	}
-	offered := n.Node.Node.Status.Allocatable
-	threshold := int64(math.Round(by.threshold * Whole))
+	offered := n.Status.Allocatable
+	if kind, count := GPUs(offered); count > 0 {
+		return excess(kind, of(used, kind), count-of(ignored, kind), by.gpuThreshold)
+	}
+	if _, labelled := n.Labels[by.gpuLabel]; labelled {
+		return "" // its GPUs are not ready, so nobody uses them
+	}
 	for _, r := range []struct {
 		name          v1.ResourceName
 		used, offered int64
@@ -39,9 +44,28 @@ func (f *facts) usage(n *Node, by settings) string {
 		if _, known := offered[r.name]; !known {
 			return fmt.Sprintf("does not say how much %s it has", r.name)
 		}
-		if exceeds(r.used, r.offered, threshold) {
-			return fmt.Sprintf("more than %s of its %s is requested", percent(threshold), r.name)
+		if reason := excess(r.name, r.used, r.offered, by.threshold); reason != "" {
+			return reason
 		}
+	}
+	return ""
+}
+
+// of is how much of a resource is requested.
+func of(r expander.Requests, name v1.ResourceName) int64 {
+	for _, other := range r.Others {
+		if other.Name == name {
+			return other.Value
+		}
+	}
+	return 0
+}
+
+// excess says that more than a share of a resource is requested; empty where it is not so.
+func excess(name v1.ResourceName, used, offered int64, share float64) string {
+	threshold := int64(math.Round(share * Whole))
+	if exceeds(used, offered, threshold) {
+		return fmt.Sprintf("more than %s of its %s is requested", percent(threshold), name)
 	}
 	return ""
 }

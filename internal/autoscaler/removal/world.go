@@ -21,9 +21,19 @@ type World struct {
 	Pending []*v1.Pod
 	// Budgets are the PodDisruptionBudgets, always in the same order.
 	Budgets []Budget
+	// Floors are the minimums of the whole cluster.
+	Floors []Floor
 	// CoolingUntil is when nodes may go again, and Cooling why not before.
 	CoolingUntil time.Time
 	Cooling      string
+}
+
+// Floor is a minimum of a resource over all nodes.
+type Floor struct {
+	Name string
+	// Left is how much of it may still go, and Takes what goes with each of the nodes, by position.
+	Left  int64
+	Takes []int64
 }
 
 // Group is one node group.

@@ -67,7 +67,7 @@ func group(id string, size, least int) Group {
 	return Group{
 		ID: id, Min: least, Target: size,
 		Settings: cloudprovider.GroupOptions{
-			ScaleDownUtilizationThreshold: 0.5, ScaleDownUnneededTime: DefaultUnneededTime, ScaleDownUnreadyTime: DefaultUnreadyTime,
+			ScaleDownUtilizationThreshold: 0.5, ScaleDownGPUUtilizationThreshold: 0.5, ScaleDownUnneededTime: DefaultUnneededTime, ScaleDownUnreadyTime: DefaultUnreadyTime,
 		},
 	}
 }
@@ -88,6 +88,13 @@ func drawWorld(t *rapid.T) *World {
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "pending") {
 		w.Pending = append(w.Pending, drawPod(t, fmt.Sprintf("pending-%d", len(w.Pending))))
+	}
+	for range rapid.IntRange(0, 1).Draw(t, "floors") {
+		f := Floor{Name: "cores-total", Left: rapid.Int64Range(0, 12).Draw(t, "may go")}
+		for range w.Nodes {
+			f.Takes = append(f.Takes, rapid.Int64Range(0, 4).Draw(t, "takes"))
+		}
+		w.Floors = append(w.Floors, f)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "budgets") {
 		selector := labels.SelectorFromSet(rapid.SampledFrom([]labels.Set{nil, {"app": "web"}, {"app": "apart"}}).Draw(t, "selector"))
