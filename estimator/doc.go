@@ -5,6 +5,6 @@
 // The work is bounded by a number of nodes and never by time, so the same input has the same answer
 // on every machine. Queue orders pods that are placed one after the other.
 //
-// Values go in, decisions with reasons come out. The package knows nothing of clouds, clocks, files
+// Values go in, decisions come out. The package knows nothing of clouds, clocks, files
 // or logs, keeps no global state, and never changes what it is given.
 package estimator

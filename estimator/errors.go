@@ -2,6 +2,6 @@ package estimator
 
 import "errors"
 
-// ErrInvalidPhase is returned for a Phase that cannot be estimated: its template has no node, a
-// number is negative, or it reuses a phase that does not come before it.
-var ErrInvalidPhase = errors.New("invalid estimation phase")
+// ErrInvalidRequest is returned for a Request that cannot be estimated: its template has no node, a
+// demand has no pod or a negative count.
+var ErrInvalidRequest = errors.New("invalid estimation request")

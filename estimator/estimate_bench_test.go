@@ -25,7 +25,7 @@ func benchmarkDemands(n int) []Demand {
 		case 13:
 			antiAffine(pod, v1.LabelHostname)
 		}
-		list[k] = Demand{Kind: k, Pod: pod, Count: n / kinds}
+		list[k] = Demand{Pod: pod, Count: n / kinds}
 	}
 	return list
 }
@@ -40,20 +40,20 @@ func BenchmarkEstimate(b *testing.B) {
 			demands := benchmarkDemands(n)
 			template := inZone("a")
 			template.Node.Status = nodeOf(32_000, 128*gib).Status
-			phases := []Phase{{Template: template, Demands: demands, MaxNodes: NoLimit}}
+			request := Request{Template: template, Demands: demands}
 			b.ReportAllocs()
 			_, before := checker.Runs()
 			var e Estimation
 			for b.Loop() {
 				var err error
-				if e, err = Estimate(cluster, phases, NoLimit); err != nil {
+				if e, err = Estimate(cluster, request, NoLimit); err != nil {
 					b.Fatal(err)
 				}
 			}
 			_, after := checker.Runs()
 			var requested expander.Requests
-			for i, placed := range e.Phases[0].Placed {
-				requested = requested.Plus(placed.Count, expander.RequestsOf(demands[i].Pod))
+			for i, placed := range e.Placed {
+				requested = requested.Plus(placed, expander.RequestsOf(demands[i].Pod))
 			}
 			bound := max(requested.MilliCPU/32_000, requested.Memory/(128*gib)) + 1
 			b.ReportMetric(float64(e.NodeCount)/float64(bound), "nodes/bound")
@@ -76,8 +76,8 @@ func BenchmarkOptions(b *testing.B) {
 				for g := range 1000 {
 					template := inZone("a")
 					template.Node.Status = nodeOf(int64(8_000+1000*(g%25)), int64(32+4*(g%25))*gib).Status
-					phases := []Phase{{Template: template, Shape: fmt.Sprint(g % 25), Demands: demands, MaxNodes: NoLimit}}
-					if _, err := e.Estimate(phases, 1000+g); err != nil {
+					request := Request{Template: template, Class: fmt.Sprint(g % 25), Demands: demands}
+					if _, err := e.Estimate(request, 1000+g); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -93,10 +93,10 @@ func BenchmarkEstimateSpreadOverHosts(b *testing.B) {
 		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
 			cluster := newChecker(b).Cluster([]predicates.Node{{Node: realNode("real", "a")}})
 			pod := spread(podOf("p", 1000, gib), v1.LabelHostname, 1)
-			phases := []Phase{{Template: inZone("a"), Demands: []Demand{demand(pod, n)}, MaxNodes: NoLimit}}
+			request := Request{Template: inZone("a"), Demands: []Demand{demand(pod, n)}}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Estimate(cluster, phases, NoLimit); err != nil {
+				if _, err := Estimate(cluster, request, NoLimit); err != nil {
 					b.Fatal(err)
 				}
 			}

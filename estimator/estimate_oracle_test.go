@@ -17,60 +17,58 @@ import (
 
 // naive places one pod at a time: largest kind first, on the first node that
 // takes it, else on a new one.
-func naive(cluster *predicates.Cluster, phases []Phase, limit int) (Estimation, error) {
+func naive(cluster *predicates.Cluster, r Request, limit int) (Estimation, error) {
 	s := cluster.Fork()
-	opened := make([][]int, len(phases))
-	var e Estimation
-	for i, phase := range phases {
-		estimated := Estimated{Placed: make([]Placed, len(phase.Demands))}
-		var usable []int
-		for _, earlier := range slices.Compact(slices.Sorted(slices.Values(phase.Reuse))) {
-			usable = append(usable, opened[earlier]...)
-		}
-		for _, d := range naiveOrder(phase) {
-			for range phase.Demands[d].Count {
-				placed := 0
-				for _, id := range usable {
-					p, err := s.Place(phase.Demands[d].Pod, 1, id, id+1)
-					if err != nil {
-						return e, err
-					}
-					if placed = total(p); placed == 1 {
-						break
-					}
+	e := Estimation{Placed: make([]int, len(r.Demands))}
+	var opened []int
+	for _, d := range naiveOrder(r) {
+		for range r.Demands[d].Count {
+			placed := 0
+			for _, id := range opened {
+				p, err := s.Place(r.Demands[d].Pod, 1, id, id+1)
+				if err != nil {
+					return e, err
 				}
-				if placed == 0 && e.NodeCount < limit && estimated.NodeCount < phase.MaxNodes {
-					p, err := s.PlaceOnNew(phase.Template, phase.Demands[d].Pod, 1, 1)
-					if err != nil {
-						return e, err
-					}
-					if placed = total(p); placed == 1 {
-						usable = append(usable, s.Len()-1)
-						opened[i] = append(opened[i], s.Len()-1)
-						e.NodeCount++
-						estimated.NodeCount++
-					}
-				}
-				if placed == 0 {
+				if placed = total(p); placed == 1 {
 					break
 				}
-				estimated.Placed[d].Count++
 			}
+			if placed == 0 && e.NodeCount < limit {
+				p, err := s.PlaceOnNew(r.Template, r.Demands[d].Pod, 1, 1)
+				if err != nil {
+					return e, err
+				}
+				if placed = total(p); placed == 1 {
+					opened = append(opened, s.Len()-1)
+					e.NodeCount++
+				}
+			}
+			if placed == 0 {
+				break
+			}
+			e.Placed[d]++
 		}
-		e.Phases = append(e.Phases, estimated)
 	}
 	return e, nil
 }
 
-func naiveOrder(phase Phase) []int {
-	allocatable := phase.Template.Node.Status.Allocatable
+func total(placements []predicates.Placement) int {
+	n := 0
+	for _, p := range placements {
+		n += p.Nodes * p.PerNode
+	}
+	return n
+}
+
+func naiveOrder(r Request) []int {
+	allocatable := r.Template.Node.Status.Allocatable
 	score := func(i int) *big.Rat {
-		requests := phase.Demands[i].Pod.Spec.Containers[0].Resources.Requests
+		requests := r.Demands[i].Pod.Spec.Containers[0].Resources.Requests
 		return new(big.Rat).Add(
 			big.NewRat(requests.Cpu().MilliValue(), allocatable.Cpu().MilliValue()),
 			big.NewRat(requests.Memory().Value(), allocatable.Memory().Value()))
 	}
-	order := make([]int, len(phase.Demands))
+	order := make([]int, len(r.Demands))
 	for i := range order {
 		order[i] = i
 	}
@@ -78,34 +76,21 @@ func naiveOrder(phase Phase) []int {
 	return order
 }
 
-// randomPhases draws up to three phases over three zones, with pods of all the
-// shapes the scheduler looks at.
-func randomPhases(r *rand.Rand, plain bool) []Phase {
-	zones := []string{"a", "b", "c"}
-	var phases []Phase
-	for i := range 1 + r.IntN(3) {
-		var daemons []*v1.Pod
-		if r.IntN(2) == 0 {
-			daemon := podOf("daemon", 100*r.Int64N(5), gib)
-			daemon.Spec.NodeName = "template"
-			daemons = append(daemons, daemon)
-		}
-		phase := Phase{Template: inZone(zones[r.IntN(3)], daemons...), MaxNodes: NoLimit}
-		if r.IntN(4) == 0 {
-			phase.MaxNodes = r.IntN(4)
-		}
-		phase.Template.Node.Status.Allocatable[v1.ResourcePods] = *resource.NewQuantity(3+r.Int64N(20), resource.DecimalSI)
-		for earlier := range i {
-			if r.IntN(2) == 0 {
-				phase.Reuse = append(phase.Reuse, earlier)
-			}
-		}
-		for range 1 + r.IntN(4) {
-			phase.Demands = append(phase.Demands, Demand{Pod: randomPod(r, plain), Count: r.IntN(9)})
-		}
-		phases = append(phases, phase)
+// randomRequest draws a node in one of three zones, with pods of all the shapes the
+// scheduler looks at.
+func randomRequest(r *rand.Rand, plain bool) Request {
+	var daemons []*v1.Pod
+	if r.IntN(2) == 0 {
+		daemon := podOf("daemon", 100*r.Int64N(5), gib)
+		daemon.Spec.NodeName = "template"
+		daemons = append(daemons, daemon)
 	}
-	return phases
+	request := Request{Template: inZone([]string{"a", "b", "c"}[r.IntN(3)], daemons...)}
+	request.Template.Node.Status.Allocatable[v1.ResourcePods] = *resource.NewQuantity(3+r.Int64N(20), resource.DecimalSI)
+	for range 1 + r.IntN(4) {
+		request.Demands = append(request.Demands, Demand{Pod: randomPod(r, plain), Count: r.IntN(9)})
+	}
+	return request
 }
 
 func randomPod(r *rand.Rand, plain bool) *v1.Pod {
@@ -152,74 +137,51 @@ func randomLimit(r *rand.Rand) int {
 	return NoLimit
 }
 
-// In bulk and one by one come to the same: nodes per phase and pods per demand.
+// In bulk and one by one come to the same: nodes, and pods of each demand.
 func TestEstimateEqualsPlacingOneByOne(t *testing.T) {
 	checker := newChecker(t)
 	r := rand.New(rand.NewPCG(1, 1))
-	for i := range 2000 {
+	for i := range 4000 {
 		cluster := checker.Cluster(randomCluster(r))
-		phases, limit := randomPhases(r, i%2 == 0), randomLimit(r)
-		got, err := Estimate(cluster, phases, limit)
+		request, limit := randomRequest(r, i%2 == 0), randomLimit(r)
+		got, err := Estimate(cluster, request, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := naive(cluster, phases, limit)
+		want, err := naive(cluster, request, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, withoutReasons(got)); diff != "" {
-			t.Fatalf("case %d: naive -, ours +:\n%s\n%s", i, diff, describe(phases))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("case %d: naive -, ours +:\n%s\n%s", i, diff, describe(request))
 		}
-		checkBounds(t, phases, got, limit)
+		checkBounds(t, request, got, limit)
 	}
 }
 
-func withoutReasons(e Estimation) Estimation {
-	stripped := Estimation{NodeCount: e.NodeCount}
-	for _, phase := range e.Phases {
-		p := Estimated{NodeCount: phase.NodeCount, Placed: slices.Clone(phase.Placed)}
-		for i := range p.Placed {
-			p.Placed[i].Reason = ""
-		}
-		stripped.Phases = append(stripped.Phases, p)
-	}
-	return stripped
-}
-
-func describe(phases []Phase) string {
-	s := ""
-	for i, phase := range phases {
-		s += fmt.Sprintf("phase %d: zone %s, max %d, reuse %v\n", i, phase.Template.Node.Labels[v1.LabelTopologyZone], phase.MaxNodes, phase.Reuse)
-		for _, d := range phase.Demands {
-			s += fmt.Sprintf("  %d x %s %v %v %v %v\n", d.Count, d.Pod.Name, d.Pod.Spec.Containers[0].Resources.Requests, d.Pod.Spec.Affinity, d.Pod.Spec.TopologySpreadConstraints, d.Pod.Spec.NodeSelector)
-		}
+func describe(r Request) string {
+	s := fmt.Sprintf("zone %s\n", r.Template.Node.Labels[v1.LabelTopologyZone])
+	for _, d := range r.Demands {
+		s += fmt.Sprintf("  %d x %s %v %v %v %v\n", d.Count, d.Pod.Name, d.Pod.Spec.Containers[0].Resources.Requests, d.Pod.Spec.Affinity, d.Pod.Spec.TopologySpreadConstraints, d.Pod.Spec.NodeSelector)
 	}
 	return s
 }
 
-// checkBounds: within the limits, no more nodes than pods, no fewer than the
-// sum of the requests needs, and a reason exactly where pods are left over.
-func checkBounds(t *testing.T, phases []Phase, e Estimation, limit int) {
+// checkBounds: within the limit, no more nodes than pods, and no fewer than the
+// sum of the requests needs.
+func checkBounds(t *testing.T, r Request, e Estimation, limit int) {
 	t.Helper()
-	if e.NodeCount > limit {
-		t.Fatalf("%d nodes above the limit of %d", e.NodeCount, limit)
-	}
 	var requested expander.Requests
 	pods := 0
-	for i, phase := range phases {
-		phasePods := 0
-		for j, d := range phase.Demands {
-			placed := e.Phases[i].Placed[j]
-			if (placed.Reason == "") != (placed.Count == d.Count) || placed.Count > d.Count || placed.Count < 0 {
-				t.Fatalf("phase %d, demand %d: %+v of %d", i, j, placed, d.Count)
-			}
-			phasePods += placed.Count
-			requested = requested.Plus(placed.Count, expander.RequestsOf(d.Pod))
+	for i, d := range r.Demands {
+		if placed := e.Placed[i]; placed > d.Count || placed < 0 {
+			t.Fatalf("demand %d: %d of %d", i, placed, d.Count)
 		}
-		if n := e.Phases[i].NodeCount; n > phasePods || n > phase.MaxNodes {
-			t.Fatalf("phase %d: %d nodes for %d pods, at most %d", i, n, phasePods, phase.MaxNodes)
-		}
-		pods += phasePods
+		pods += e.Placed[i]
+		requested = requested.Plus(e.Placed[i], expander.RequestsOf(d.Pod))
+	}
+	if n := e.NodeCount; n > pods || n > limit {
+		t.Fatalf("%d nodes for %d pods, at most %d", n, pods, limit)
 	}
 	if requested.MilliCPU > int64(e.NodeCount)*4000 || requested.Memory > int64(e.NodeCount)*16*gib {
 		t.Fatalf("%d nodes for %+v", e.NodeCount, requested)
@@ -231,26 +193,25 @@ func TestALargerLimitPlacesNoFewer(t *testing.T) {
 	checker := newChecker(t)
 	r := rand.New(rand.NewPCG(2, 2))
 	for range 300 {
-		cluster, phases := checker.Cluster(nil), randomPhases(r, true)[:1]
-		phases[0].MaxNodes = NoLimit
-		last := make([]Placed, len(phases[0].Demands))
+		cluster, request := checker.Cluster(nil), randomRequest(r, true)
+		last := make([]int, len(request.Demands))
 		for limit := range 8 {
-			e, err := Estimate(cluster, phases, limit)
+			e, err := Estimate(cluster, request, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, p := range e.Phases[0].Placed {
-				if p.Count < last[i].Count {
-					t.Fatalf("limit %d: %v, before %v", limit, e.Phases[0].Placed, last)
+			for i, n := range e.Placed {
+				if n < last[i] {
+					t.Fatalf("limit %d: %v, before %v", limit, e.Placed, last)
 				}
 			}
-			last = e.Phases[0].Placed
+			last = e.Placed
 		}
 	}
 }
 
 // An Estimator answers as Estimate does, whatever it was asked before, and
-// leaves its cluster and the phases as they are.
+// leaves its cluster and the request as they are.
 func TestEstimatorEqualsEstimate(t *testing.T) {
 	checker := newChecker(t)
 	r := rand.New(rand.NewPCG(3, 3))
@@ -259,24 +220,16 @@ func TestEstimatorEqualsEstimate(t *testing.T) {
 		cluster := checker.Cluster(randomCluster(r))
 		nodes := cluster.Len()
 		e := New(cluster)
-		phases := randomPhases(r, i%3 == 0)
-		if i%3 > 0 {
-			phases = phases[:1]
-		}
-		for i := range phases {
-			phases[i].Shape = fmt.Sprint(i)
-		}
-		before := describe(phases)
+		request := randomRequest(r, i%3 == 0)
+		request.Class = fmt.Sprint(i)
+		before := describe(request)
 		for range 8 {
-			for i := range phases {
-				phases[i].MaxNodes = randomLimit(r)
-			}
 			limit := randomLimit(r)
-			got, err := e.Estimate(phases, limit)
+			got, err := e.Estimate(request, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := Estimate(cluster, phases, limit)
+			want, err := Estimate(cluster, request, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -284,7 +237,10 @@ func TestEstimatorEqualsEstimate(t *testing.T) {
 				t.Fatalf("%s\n%s", diff, before)
 			}
 		}
-		if len(phases) == 1 && separable(phases[0]) {
+		if describe(request) != before {
+			t.Fatalf("the request became\n%s\n%s", describe(request), before)
+		}
+		if separable(request) {
 			split++
 			if e.packed > 5 {
 				t.Fatalf("packed %d times", e.packed)
@@ -326,20 +282,20 @@ func TestSizesCompareExactly(t *testing.T) {
 
 // arithmetic is first fit by sums of cpu, memory and pods alone: what the
 // scheduler's plugins come to for pods that ask for nothing else.
-func arithmetic(phase Phase, limit int) Estimated {
+func arithmetic(request Request, limit int) Estimation {
 	type node struct{ cpu, memory, pods int64 }
-	empty := node{4000, 16 * gib, phase.Template.Node.Status.Allocatable.Pods().Value() - int64(len(phase.Template.Pods))}
-	for _, daemon := range phase.Template.Pods {
+	empty := node{4000, 16 * gib, request.Template.Node.Status.Allocatable.Pods().Value() - int64(len(request.Template.Pods))}
+	for _, daemon := range request.Template.Pods {
 		r := daemon.Spec.Containers[0].Resources.Requests
 		empty.cpu, empty.memory = empty.cpu-r.Cpu().MilliValue(), empty.memory-r.Memory().Value()
 	}
 	var nodes []node
-	estimated := Estimated{Placed: make([]Placed, len(phase.Demands))}
-	for _, d := range naiveOrder(phase) {
-		r := phase.Demands[d].Pod.Spec.Containers[0].Resources.Requests
+	e := Estimation{Placed: make([]int, len(request.Demands))}
+	for _, d := range naiveOrder(request) {
+		r := request.Demands[d].Pod.Spec.Containers[0].Resources.Requests
 		cpu, memory := r.Cpu().MilliValue(), r.Memory().Value()
 		takes := func(n node) bool { return n.cpu >= cpu && n.memory >= memory && n.pods >= 1 }
-		for range phase.Demands[d].Count {
+		for range request.Demands[d].Count {
 			i := slices.IndexFunc(nodes, takes)
 			if i < 0 {
 				if len(nodes) == limit || !takes(empty) {
@@ -348,11 +304,11 @@ func arithmetic(phase Phase, limit int) Estimated {
 				i, nodes = len(nodes), append(nodes, empty)
 			}
 			nodes[i].cpu, nodes[i].memory, nodes[i].pods = nodes[i].cpu-cpu, nodes[i].memory-memory, nodes[i].pods-1
-			estimated.Placed[d].Count++
+			e.Placed[d]++
 		}
 	}
-	estimated.NodeCount = len(nodes)
-	return estimated
+	e.NodeCount = len(nodes)
+	return e
 }
 
 func TestEstimateEqualsArithmeticForPlainPods(t *testing.T) {
@@ -360,17 +316,16 @@ func TestEstimateEqualsArithmeticForPlainPods(t *testing.T) {
 	cluster := checker.Cluster(nil)
 	r := rand.New(rand.NewPCG(6, 6))
 	for i := range 6000 {
-		phase, limit := randomPhases(r, true)[0], randomLimit(r)
-		phase.MaxNodes = NoLimit
-		for d := range phase.Demands {
-			phase.Demands[d].Count = r.IntN(60)
+		request, limit := randomRequest(r, true), randomLimit(r)
+		for d := range request.Demands {
+			request.Demands[d].Count = r.IntN(60)
 		}
-		got, err := Estimate(cluster, []Phase{phase}, limit)
+		got, err := Estimate(cluster, request, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(arithmetic(phase, limit), withoutReasons(got).Phases[0]); diff != "" {
-			t.Fatalf("case %d: arithmetic -, ours +:\n%s\n%s", i, diff, describe([]Phase{phase}))
+		if diff := cmp.Diff(arithmetic(request, limit), got); diff != "" {
+			t.Fatalf("case %d: arithmetic -, ours +:\n%s\n%s", i, diff, describe(request))
 		}
 	}
 }

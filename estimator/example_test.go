@@ -47,19 +47,16 @@ func Example() {
 	estimates := estimator.New(checker.Cluster(nil))
 
 	for _, node := range []*v1.Node{machine("small", "4", "8Gi"), machine("large", "16", "64Gi")} {
-		phases := []estimator.Phase{{
+		estimation, err := estimates.Estimate(estimator.Request{
 			Template: predicates.Node{Node: node},
-			Shape:    node.Name,
-			Demands:  []estimator.Demand{{Kind: 0, Pod: web, Count: 8}, {Kind: 1, Pod: batch, Count: 2}},
-			MaxNodes: estimator.NoLimit,
-		}}
-		estimation, err := estimates.Estimate(phases, 10)
+			Class:    node.Name,
+			Demands:  []estimator.Demand{{Pod: web, Count: 8}, {Pod: batch, Count: 2}},
+		}, 10)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		placed := estimation.Phases[0].Placed
-		fmt.Printf("%d nodes of %s for %d web and %d batch pods\n", estimation.NodeCount, node.Name, placed[0].Count, placed[1].Count)
+		fmt.Printf("%d nodes of %s for %d web and %d batch pods\n", estimation.NodeCount, node.Name, estimation.Placed[0], estimation.Placed[1])
 	}
 	// Output:
 	// 3 nodes of small for 8 web and 2 batch pods

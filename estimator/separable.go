@@ -8,38 +8,35 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// layout is where the pods of a single phase went on new nodes, which are
-// numbered from 0.
+// layout is where the pods of a request went on new nodes, which are numbered
+// from 0.
 type layout struct {
 	Estimation
-	bound int                      // nodes it was allowed
-	runs  [][]predicates.Placement // in the order of the demands
+	bound   int                      // nodes it was allowed
+	limited bool                     // and may lack
+	cuts    bool                     // the request is separable
+	runs    [][]predicates.Placement // in the order of the demands
 }
 
-// cut is the estimate under a smaller bound, for separable demands: first fit
-// fills the first nodes the same way whether or not there are more behind them,
-// so the answer is what lies on these.
-func (l layout) cut(bound int) Estimation {
-	if l.NodeCount <= bound {
-		return l.Estimation
+// under is the estimate under a limit, if the layout tells. Packing looks at a
+// bound only when it runs into it: an answer that no bound has shaped holds
+// wherever its nodes have room. Of separable demands, first fit fills the first
+// nodes the same way whether or not there are more behind them, so the answer is
+// what lies on these.
+func (l *layout) under(limit int) (e Estimation, holds bool) {
+	switch {
+	case limit == l.bound, !l.limited && l.NodeCount <= limit:
+		return l.Estimation, true
+	case !l.cuts || l.limited && limit > l.bound:
+		return Estimation{}, false
 	}
-	whole := l.Phases[0].Placed
-	placed := make([]Placed, len(whole))
+	e = Estimation{NodeCount: min(limit, l.NodeCount), Placed: make([]int, len(l.runs))}
 	for i, runs := range l.runs {
-		placed[i] = whole[i]
-		if n := podsBelow(runs, bound); n < whole[i].Count {
-			placed[i] = Placed{Count: n, Reason: ReasonNodeLimit}
+		for _, run := range runs {
+			e.Placed[i] += run.PerNode * max(0, min(run.Nodes, limit-run.First))
 		}
 	}
-	return Estimation{NodeCount: bound, Phases: []Estimated{{NodeCount: bound, Placed: placed}}}
-}
-
-func podsBelow(runs []predicates.Placement, bound int) int {
-	n := 0
-	for _, run := range runs {
-		n += run.PerNode * max(0, min(run.Nodes, bound-run.First))
-	}
-	return n
+	return e, true
 }
 
 // separable reports whether what runs on one new node has no bearing on who may
@@ -47,8 +44,8 @@ func podsBelow(runs []predicates.Placement, bound int) int {
 // changes nothing on those before it. Spread over hosts is not separable, for
 // every node is a domain; nor is what looks at pods of another demand, or at
 // volumes and devices it may share with them. If unsure, it returns false.
-func separable(phase Phase) bool {
-	for i, d := range phase.Demands {
+func separable(r Request) bool {
+	for i, d := range r.Demands {
 		if sharesObjects(d.Pod) {
 			return false
 		}
@@ -57,7 +54,7 @@ func separable(phase Phase) bool {
 			return false
 		}
 		for _, s := range selectors {
-			if selectsOther(s, phase, i) {
+			if selectsOther(s, r, i) {
 				return false
 			}
 		}
@@ -110,13 +107,13 @@ func widerSelectors(pod *v1.Pod) (selectors []labels.Selector, ok bool) {
 
 // selectsOther reports whether the selector may find pods of another demand or
 // those that come with the nodes. Namespaces are left out of account.
-func selectsOther(s labels.Selector, phase Phase, demand int) bool {
-	for j, d := range phase.Demands {
+func selectsOther(s labels.Selector, r Request, demand int) bool {
+	for j, d := range r.Demands {
 		if j != demand && s.Matches(labels.Set(d.Pod.Labels)) {
 			return true
 		}
 	}
-	for _, pod := range phase.Template.Pods {
+	for _, pod := range r.Template.Pods {
 		if s.Matches(labels.Set(pod.Labels)) {
 			return true
 		}

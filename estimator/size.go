@@ -10,12 +10,10 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 )
 
-// LargestFirst orders demands by the size of their pods: the requested part of the node's
-// allocatable cpu plus that of its memory. Demands of one size stay in their order. It returns
-// indexes.
-func LargestFirst(node *v1.Node, demands []Demand) []int {
-	cpu := max(node.Status.Allocatable.Cpu().MilliValue(), 0)
-	memory := max(node.Status.Allocatable.Memory().Value(), 0)
+// largestFirst orders demands by the size of their pods on the node. Demands of one size stay in their
+// order. It returns indexes.
+func largestFirst(node *v1.Node, demands []Demand) []int {
+	cpu, memory := allocatable(node)
 	sizes := make([]size, len(demands))
 	order := make([]int, len(demands))
 	for i, d := range demands {
@@ -26,8 +24,13 @@ func LargestFirst(node *v1.Node, demands []Demand) []int {
 	return order
 }
 
-// size is a 128-bit number. On one node the sums of the two parts share the
-// denominator cpu * memory, so comparing the numerators is exact.
+// allocatable is what a node has of cpu, in thousandths, and of memory.
+func allocatable(n *v1.Node) (milliCPU, memory int64) {
+	return max(n.Status.Allocatable.Cpu().MilliValue(), 0), max(n.Status.Allocatable.Memory().Value(), 0)
+}
+
+// size is the requested part of a node's cpu plus that of its memory. As a 128-bit number: on one node
+// the sums of the two parts share the denominator cpu * memory, so comparing the numerators is exact.
 type size struct{ hi, lo uint64 }
 
 func sizeOn(cpu, memory int64, r expander.Requests) size {

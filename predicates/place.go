@@ -36,11 +36,30 @@ func (s *Cluster) Place(pod *v1.Pod, count, lo, hi int) ([]Placement, error) {
 func (s *Cluster) PlaceOnNew(template Node, pod *v1.Pod, count, maxNodes int) ([]Placement, error) {
 	s.lock()
 	defer s.unlock()
+	return s.pack(template, pod, count, len(s.nodes), maxNodes)
+}
+
+// Pack puts up to count pods on the nodes from the first given on and, where these
+// take no more, on fresh copies of template after them, as Place and PlaceOnNew do:
+// each pod goes to the first node that takes it then.
+//
+// It returns ErrRange for a node that does not exist, but the one after the last,
+// and ErrNilObject for a nil pod or node.
+func (s *Cluster) Pack(template Node, pod *v1.Pod, count, first, maxNodes int) ([]Placement, error) {
+	s.lock()
+	defer s.unlock()
+	if first < 0 || first > len(s.nodes) {
+		return nil, fmt.Errorf("node %d of %d: %w", first, len(s.nodes), ErrRange)
+	}
+	return s.pack(template, pod, count, first, maxNodes)
+}
+
+func (s *Cluster) pack(template Node, pod *v1.Pod, count, first, maxNodes int) ([]Placement, error) {
 	k, fresh, err := s.onNew(template, pod)
 	if err != nil {
 		return nil, err
 	}
-	return s.place(k, count, len(s.nodes), len(s.nodes), &growth{fresh, maxNodes}), s.u.c.interrupted()
+	return s.place(k, count, first, len(s.nodes), &growth{fresh, maxNodes}), s.u.c.interrupted()
 }
 
 // TakesOnNew reports whether PlaceOnNew would place one pod on one fresh copy of

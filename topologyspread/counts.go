@@ -30,16 +30,6 @@ func NewCounts(pod *v1.Pod, counters []*Counter) *Counts {
 	return &Counts{Counters: counters, pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
 }
 
-// Clone returns a copy. Changes to either do not show in the other; sites hold for both.
-func (c *Counts) Clone() *Counts {
-	clone := *c
-	clone.Counters = make([]*Counter, len(c.Counters))
-	for i, t := range c.Counters {
-		clone.Counters[i] = t.Clone()
-	}
-	return &clone
-}
-
 // Site returns what nodes like this one are to the constraints.
 func (c *Counts) Site(n *v1.Node) Site {
 	at := Site{Keyed: true, Included: make([]bool, len(c.Counters)), Domains: make([]int, len(c.Counters))}

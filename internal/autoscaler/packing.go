@@ -173,20 +173,20 @@ func (s *snapshot) fits(templates []predicates.Node, pods []*v1.Pod) (fit, error
 // estimate packs groups of equal pods on at most limit new nodes, the largest pods first. The snapshot
 // does not change. Templates of one class, if it is not empty, are packed once.
 func (s *snapshot) estimate(template predicates.Node, class string, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
-	phase := estimator.Phase{Template: template, Shape: class, MaxNodes: estimator.NoLimit}
-	for i, group := range groups {
-		phase.Demands = append(phase.Demands, estimator.Demand{Kind: i, Pod: group[0], Count: len(group)})
+	request := estimator.Request{Template: template, Class: class}
+	for _, group := range groups {
+		request.Demands = append(request.Demands, estimator.Demand{Pod: group[0], Count: len(group)})
 	}
 	if s.estimator == nil {
 		s.estimator = estimator.New(s.cluster)
 	}
-	estimation, err := s.estimator.Estimate([]estimator.Phase{phase}, limit)
+	estimation, err := s.estimator.Estimate(request, limit)
 	if err != nil {
 		return 0, nil, err
 	}
 	var placed []*v1.Pod
-	for i, p := range estimation.Phases[0].Placed {
-		placed = append(placed, groups[i][:p.Count]...)
+	for i, n := range estimation.Placed {
+		placed = append(placed, groups[i][:n]...)
 	}
 	return estimation.NodeCount, placed, nil
 }
