@@ -262,6 +262,7 @@ func TestScaleDownTakesNoPodItsPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		setup := world(t)
 		setup.Cloud.Outages, setup.Cloud.Calls = nil, nil
+		setup.withoutPriorities() // pods lose their place to more important ones, too
 		scaledDown := 0
 		running := map[*pod]*node{}
 		play(t, setup, func(s *simulation) {
@@ -274,6 +275,16 @@ func TestScaleDownTakesNoPodItsPlace(t *testing.T) {
 			scaledDown = s.ledger.scaledDown
 		})
 	})
+}
+
+// withoutPriorities has all pods be equally important.
+func (s *Setup) withoutPriorities() {
+	for i := range s.Workloads {
+		s.Workloads[i].Pod.Spec.Priority = nil
+	}
+	for _, p := range s.Pods {
+		p.Spec.Priority = nil
+	}
 }
 
 // checkMoved asks, if a pod that ran waits now, whether there is an order in which

@@ -144,8 +144,8 @@ func TestPodsLeaveInTheirOrder(t *testing.T) {
 			w := &setup.Workloads[i]
 			w.Rollouts = nil
 			w.Steps = []Step{{Replicas: 12}}
-			w.Pod.Spec.Priority = nil // others would be preempted for those that stay
 		}
+		setup.withoutPriorities() // others would be preempted for those that stay
 		before := play(t, setup, nil)
 		for i := range setup.Workloads {
 			w := &setup.Workloads[i]
