@@ -121,7 +121,7 @@ func BenchmarkFits(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			pre, filter := c.Runs()
+			pre, filter := c.preFilterRuns, c.filterRuns
 			b.ReportMetric(float64(filter)/float64(b.N), "runs/op")
 			b.ReportMetric(float64(size.pods)*float64(size.groups)*float64(b.N)/float64(pre+filter), "pods*groups/runs")
 		})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -78,6 +79,8 @@ type Checker struct {
 	shared     *universe        // of the Clusters that are made; nil: to be made anew
 	nodeKeys   sets.Set[string] // node label keys that the profile and objects look at
 
+	// These tell how often all PreFilter plugins ran for a pod, and all Filter plugins for a pod and a
+	// node.
 	preFilterRuns, filterRuns int64
 }
 
@@ -151,15 +154,6 @@ func CheckConfiguration(configuration []byte) error {
 	return err
 }
 
-// Runs says how often the plugin chains ran so far: preFilter counts runs of
-// all PreFilter plugins for a pod, filter runs of all Filter plugins for a pod
-// and a node.
-func (c *Checker) Runs() (preFilter, filter int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.preFilterRuns, c.filterRuns
-}
-
 // interrupted returns ErrInterrupted once nobody waits for answers any more.
 func (c *Checker) interrupted() error {
 	select {
@@ -171,12 +165,7 @@ func (c *Checker) interrupted() error {
 }
 
 func (c *Checker) hasFilter(name string) bool {
-	for _, f := range c.filters {
-		if f.Name() == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.filters, func(f fwk.FilterPlugin) bool { return f.Name() == name })
 }
 
 // look records node label keys that the profile and objects look at.

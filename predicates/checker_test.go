@@ -166,7 +166,7 @@ func TestCheckerMayBeSharedByGoroutines(t *testing.T) {
 	}
 	wg.Wait()
 	for id := range base.Len() {
-		if n := base.PodCount(id); n != 0 {
+		if n := base.nodes[id].pods; n != 0 {
 			t.Errorf("%d pods on node %d of the base", n, id)
 		}
 	}

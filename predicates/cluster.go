@@ -84,17 +84,6 @@ func (s *Cluster) AddCopies(template Node, n int) int {
 	return first
 }
 
-// PodCount returns how many pods are on a node, those it came with included;
-// 0 for ids that do not exist.
-func (s *Cluster) PodCount(id int) int {
-	s.lock()
-	defer s.unlock()
-	if id < 0 || id >= len(s.nodes) {
-		return 0
-	}
-	return s.nodes[id].pods
-}
-
 func (s *Cluster) lock() {
 	s.u.c.mu.Lock()
 	for _, o := range s.trial {

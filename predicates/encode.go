@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
@@ -22,10 +23,6 @@ type encoder struct {
 
 	containers, initContainers []v1.Container
 	volumes                    []v1.Volume
-	affinity                   v1.Affinity
-	node                       v1.NodeAffinity
-	with                       v1.PodAffinity
-	apart                      v1.PodAntiAffinity
 	serial                     int // of what cannot be encoded
 }
 
@@ -51,7 +48,7 @@ func (e *encoder) pending(p *v1.Pod, keys sets.Set[string], all bool, node strin
 	e.placed(p)
 	e.spec.NodeName = node
 	if e.spec.Affinity = p.Spec.Affinity; !all {
-		e.spec.Affinity = e.required(p.Spec.Affinity)
+		e.spec.Affinity = required(p.Spec.Affinity)
 	}
 	e.spec.Volumes = e.checked(p, func(v *v1.Volume) bool { return !s.owns(p, v) })
 	e.spec.TopologySpreadConstraints = constraintsOf(p, all)
@@ -201,24 +198,21 @@ func (e *encoder) owner(p *v1.Pod) {
 }
 
 // required keeps the affinity rules that Filter plugins enforce.
-func (e *encoder) required(a *v1.Affinity) *v1.Affinity {
+func required(a *v1.Affinity) *v1.Affinity {
 	if a == nil {
 		return nil
 	}
-	e.affinity = v1.Affinity{}
+	kept := &v1.Affinity{}
 	if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		e.node = v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
-		e.affinity.NodeAffinity = &e.node
+		kept.NodeAffinity = &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
 	}
-	if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-		e.with = v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
-		e.affinity.PodAffinity = &e.with
+	if terms := fwk.GetPodAffinityTerms(a); len(terms) > 0 {
+		kept.PodAffinity = &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
 	}
-	if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-		e.apart = v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
-		e.affinity.PodAntiAffinity = &e.apart
+	if terms := fwk.GetPodAntiAffinityTerms(a); len(terms) > 0 {
+		kept.PodAntiAffinity = &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
 	}
-	return &e.affinity
+	return kept
 }
 
 // checked keeps the volumes that a Filter plugin looks at, of those wanted.

@@ -235,7 +235,7 @@ func TestFitsRunsThePluginsOncePerKindAndWhatItLooksAt(t *testing.T) {
 	if len(f.Kinds()) != 200 || f.shapes() != 25 {
 		t.Errorf("%d kinds and %d shapes, want 200 and 25", len(f.Kinds()), f.shapes())
 	}
-	pre, filter := c.Runs()
+	pre, filter := c.preFilterRuns, c.filterRuns
 	// 40 kinds look at a label and tell the shapes apart; to the others they are five sizes.
 	asked := int64(40*25 + 160*5)
 	if pre != asked || filter > 2*asked { // a second run names every plugin

@@ -70,7 +70,7 @@ func (x *twin) counts() {
 				want++
 			}
 		}
-		if got := x.s.PodCount(id); got != want {
+		if got := x.s.nodes[id].pods; got != want {
 			x.t.Fatalf("%d pods on node %d, want %d", got, id, want)
 		}
 	}

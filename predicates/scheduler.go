@@ -258,11 +258,14 @@ func (s *Scheduler) best(t *table, hash uint64) int {
 	best, most := -1, int32(rejected)
 	var rank uint64
 	for at, score := range t.score {
-		if !t.takes(at) {
+		if score == rejected {
 			continue
 		}
-		total := t.totals[t.standing[at]] + int32(score)
-		if total < most {
+		total := t.totals[t.standing[at]]
+		if total == rejected {
+			continue
+		}
+		if total += int32(score); total < most {
 			continue
 		}
 		mixed := mix(s.seats[at].hash, hash)

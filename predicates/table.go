@@ -67,6 +67,8 @@ type class struct {
 	domain      []int
 	has, counts []bool
 	ignored     bool // lacks a key of a soft spread constraint
+	of          *table
+	standing    int32 // of its nodes in this table, that found last
 }
 
 // standing is nodes of one class with equal counts over hostnames.
@@ -266,6 +268,9 @@ func (t *table) rate(at int, st *state) int16 {
 
 func (t *table) standingOf(at int, st *state) int32 {
 	cl := t.class(at, st)
+	if t.hosts == 0 && cl.of == t {
+		return cl.standing
+	}
 	t.key, t.held = binary.AppendUvarint(t.key[:0], uint64(cl.id)), t.held[:0]
 	for i, c := range t.censuses {
 		if c.host < 0 {
@@ -284,6 +289,7 @@ func (t *table) standingOf(at int, st *state) int32 {
 		t.standings = append(t.standings, standing{class: cl, host: slices.Clone(t.held)})
 		t.totals = append(t.totals, rejected)
 	}
+	cl.of, cl.standing = t, id
 	return id
 }
 
