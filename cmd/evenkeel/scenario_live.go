@@ -32,19 +32,21 @@ type readable struct {
 	// without describes the consequence if the resource may not be read; empty: the resource is
 	// required.
 	without string
+	// optional resources are not part of Kubernetes itself.
+	optional bool
 }
 
 // readables are read in this order, which is the order of a dump as documented.
 func (l *liveCluster) readables() []readable {
 	core := func(name, selector, without string) readable {
-		return readable{live.Resource{Name: name, Path: "/api/v1/" + name, FieldSelector: selector}, without}
+		return readable{live.Resource{Name: name, Path: "/api/v1/" + name, FieldSelector: selector}, without, false}
 	}
 	group := func(name, group, without string) readable {
-		return readable{live.Resource{Name: name + "." + group, Path: "/apis/" + group + "/v1/" + name}, without}
+		return readable{live.Resource{Name: name + "." + group, Path: "/apis/" + group + "/v1/" + name}, without, false}
 	}
 	autoscaling := func(name, version, without string) readable {
 		const group = "autoscaling.x-k8s.io"
-		return readable{live.Resource{Name: name + "." + group, Path: "/apis/" + group + "/" + version + "/" + name}, without}
+		return readable{live.Resource{Name: name + "." + group, Path: "/apis/" + group + "/" + version + "/" + name}, without, true}
 	}
 	const storage, apps = "storage.k8s.io", "apps"
 	return []readable{
@@ -70,7 +72,7 @@ func (l *liveCluster) readables() []readable {
 		{live.Resource{
 			Name: "configmap " + l.namespace + "/cluster-autoscaler-status",
 			Path: "/api/v1/namespaces/" + l.namespace + "/configmaps/cluster-autoscaler-status",
-		}, "Cluster Autoscaler's bounds of node groups are not known"},
+		}, "Cluster Autoscaler's bounds of node groups are not known", false},
 	}
 }
 
@@ -89,6 +91,7 @@ func (l *liveCluster) eachObject(ctx context.Context, each func(from string, ite
 		for item, err := range reader.Objects(ctx, r.Resource) {
 			switch {
 			case apierrors.IsNotFound(err) && r.without != "": // the server does not have this resource, so there are no objects
+			case apierrors.IsForbidden(err) && r.optional && !reader.Serves(ctx, r.Resource): // nobody was given a right to it
 			case apierrors.IsForbidden(err) && r.without != "":
 				notes = append(notes, fmt.Sprintf("%v: %s", err, r.without))
 			case apierrors.IsForbidden(err):

@@ -13,6 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"path"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,6 +90,17 @@ func (r *Reader) Objects(ctx context.Context, of Resource) iter.Seq2[document.It
 			next = page.Metadata.Continue
 		}
 	}
+}
+
+// Serves reports whether the API server has a resource, which every user may ask. It is true as well
+// where the server does not say.
+func (r *Reader) Serves(ctx context.Context, of Resource) bool {
+	text, err := r.client.Get().AbsPath(path.Dir(of.Path)).Do(ctx).Raw()
+	var list metav1.APIResourceList
+	if err != nil || json.Unmarshal(text, &list) != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(known metav1.APIResource) bool { return known.Name == path.Base(of.Path) })
 }
 
 func (r *Reader) page(ctx context.Context, of Resource, next string) ([]byte, error) {
