@@ -25,7 +25,7 @@ import (
 // WorkloadSpreads with the real controllers of workloads and two webhook servers.
 func TestWorkloadSpreads(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	w := newSpreadWorld(ctx, t)
 	t.Run("worlds", func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // Bounds on what a healthy machine does in a second or two, also when it is busy.
 const (
 	readyWithin = time.Minute
-	stopWithin  = 20 * time.Second
+	stopWithin  = time.Minute
 	saidWithin  = 2 * time.Second
 	tick        = 20 * time.Millisecond
 )
