@@ -181,7 +181,7 @@ func TestPreemptionIsThatOfTheScheduler(t *testing.T) {
 			return &Preemption{Node: at, Victims: c.Victims().Pods, Violations: int(c.Victims().NumPDBViolations)}
 		}
 		if !slices.ContainsFunc(want, func(c preemption.Candidate) bool { return asOurs(c).text() == got.text() }) {
-			t.Fatalf("seed %d: %s is no candidate of the scheduler", seed, got.text())
+			t.Fatalf("seed %d: %s is not a candidate of the scheduler", seed, got.text())
 		}
 		if best := asOurs(plugin.Evaluator.SelectCandidate(o.ctx, want)); best.compare(got) != 0 {
 			t.Fatalf("seed %d: got %s, the scheduler %s", seed, got.text(), best.text())
