@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -118,6 +119,11 @@ func (a *Autoscaler) begin() error {
 	a.known, a.draining, a.drains, a.lastDownFailure = removal.Memory{}, map[string]bool{}, nil, time.Time{}
 	a.note(Started, "", a.process, "")
 	a.registry.refreshInstances(a.clock.Now())
+	if a.process == 1 {
+		for _, id := range slices.Sorted(maps.Keys(a.config.Ordered)) {
+			a.registry.register(id, a.config.Ordered[id], a.clock.Now())
+		}
+	}
 	a.deadline.end()
 	return nil
 }

@@ -63,7 +63,10 @@ type Config struct {
 	Batches []Batch
 	// DaemonSets run on the nodes of a group that has none yet.
 	DaemonSets []*appsv1.DaemonSet
-	Seed       uint64 // of everything that is random in Cluster Autoscaler
+	// Ordered is how many nodes of a group, by its ID, the first process has asked for before the
+	// start, and are on their way still.
+	Ordered map[string]int
+	Seed    uint64 // of everything that is random in Cluster Autoscaler
 	// Fault, if set, is called before every call of Cluster Autoscaler, in their order.
 	Fault   func(Call) Fault
 	Options Options

@@ -187,6 +187,7 @@ func (c *cluster) evictFrom(n *node, goes func(*pod) bool) int {
 		c.history.unbound(p)
 		p.object, p.node, p.ghost = &object, nil, nil
 		c.queue = append(c.queue, p)
+		c.aside.sort(p)
 	}
 	c.changed(n)
 	return len(evicted)

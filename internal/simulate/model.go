@@ -69,7 +69,7 @@ func newModel(s *simulation) (*model, error) {
 		}
 	}
 	m.ca, err = autoscaler.New(autoscaler.Config{
-		Clock: s.clock, Cloud: s.cloud, World: m, DaemonSets: s.setup.DaemonSets, Seed: s.setup.Seed, Options: options,
+		Clock: s.clock, Cloud: s.cloud, World: m, DaemonSets: s.setup.DaemonSets, Seed: s.setup.Seed, Options: options, Ordered: s.setup.ordered(),
 		Connect: func(int) (autoscaler.Connection, error) {
 			if m.sidecar != nil {
 				return autoscaler.Connection{Provider: m.sidecar, Expander: m.sidecar}, nil

@@ -28,6 +28,14 @@ func TestPreemption(t *testing.T) {
 				"pods 2 pods preempted by default/web-1 and 1 more like it",
 			}, longest: "0s",
 		},
+		"an expendable one that ran at the start is not": {
+			class: "value: 1", web: "priority: 5, ", ordered: 1, pending: 1, longest: "1m10s",
+			objects: []string{`{apiVersion: v1, kind: Pod, metadata: {name: kept, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: kept, uid: k, controller: true}]}, spec: {nodeName: n3, priority: -50, containers: [{name: c, resources: {requests: {cpu: 2}}}]}}`},
+			rows: []string{
+				"pods 2 pods preempted by default/web-1 and 1 more like it",
+				"left-alone default/kept: expendable: its priority of -50 is below the cutoff of -10 (expendablePodsPriorityCutoff)",
+			},
+		},
 		"pods that never preempt get nodes": {class: "value: -10", web: "preemptionPolicy: Never, ", ordered: 2, longest: "1m10s"},
 		"a class that never preempts":       {class: "value: -10", web: "priorityClassName: meek, ", ordered: 2, longest: "1m10s"},
 		"equals do not preempt":             {class: "value: 0", ordered: 2, longest: "1m10s"},
@@ -37,10 +45,10 @@ func TestPreemption(t *testing.T) {
 			rows:    []string{"pods 2 pods preempted by default/web-1 and 1 more like it"},
 		},
 		"pods that a budget protects are the last": {
-			class: "value: -10", ordered: 2, longest: "1m10s",
+			class: "value: -5", ordered: 2, longest: "1m10s",
 			rows: []string{"pods 2 pods preempted by default/web-1 and 1 more like it", "pods 1 pod preempted by default/pause-1"},
 			objects: []string{
-				`{apiVersion: v1, kind: Pod, metadata: {name: kept, labels: {app: kept}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: kept, uid: k, controller: true}]}, spec: {nodeName: n3, priority: -50, containers: [{name: c, resources: {requests: {cpu: 2}}}]}}`,
+				`{apiVersion: v1, kind: Pod, metadata: {name: kept, labels: {app: kept}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: kept, uid: k, controller: true}]}, spec: {nodeName: n3, priority: -10, containers: [{name: c, resources: {requests: {cpu: 2}}}]}}`,
 				`{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: kept}, spec: {minAvailable: 1, selector: {matchLabels: {app: kept}}}}`,
 			},
 		},

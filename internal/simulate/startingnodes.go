@@ -33,6 +33,18 @@ func (s *Setup) startNodes() {
 	}
 }
 
+// ordered counts the nodes of files that are still starting, by group: the autoscaler that was at work
+// before the start has ordered them, and counts on them.
+func (s *Setup) ordered() map[string]int {
+	out := map[string]int{}
+	for i := range s.Cloud.Groups {
+		if g := &s.Cloud.Groups[i]; len(g.Started) > 0 {
+			out[g.ID] = len(g.Started)
+		}
+	}
+	return out
+}
+
 // starting reports whether a node has not been ready yet, or carries a taint that it has only until it
 // is.
 func (s *Setup) starting(n *v1.Node) bool {

@@ -25,6 +25,7 @@ func TestANodeOfADumpThatStarts(t *testing.T) {
 		ordered int
 	}{
 		"not ready yet":                  {90 * time.Second, "False", "node.kubernetes.io/not-ready", 90 * time.Second, 0, 0},
+		"just created":                   {20 * time.Second, "False", "node.kubernetes.io/not-ready", 20 * time.Second, 0, 0},
 		"a taint of its start":           {90 * time.Second, "True", cilium, 30 * time.Second, 0, 0},
 		"no longer ready":                {10 * time.Minute, "False", "node.kubernetes.io/not-ready", 5 * time.Minute, 0, 1},
 		"for longer than starting takes": {time.Hour, "False", "node.kubernetes.io/not-ready", time.Hour, 0, 1},
