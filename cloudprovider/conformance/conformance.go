@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -58,16 +59,12 @@ type Rule struct {
 	Name  string // short, in kebab-case
 	Reach Reach
 	About string // what is required, in one sentence
-	check func(context.Context, *subject) error
+	check func(context.Context, *subject)
 }
 
 // Rules returns all rules in the order they are checked.
 func Rules() []Rule {
-	var all []Rule
-	for _, theme := range [...][]Rule{listingRules, sizeRules, deletionRules, nodeRules, generalRules} {
-		all = append(all, theme...)
-	}
-	return all
+	return slices.Concat(listingRules, sizeRules, deletionRules, nodeRules, generalRules)
 }
 
 // Check checks all rules, each on the harness that open returns for it. A rule
@@ -88,5 +85,7 @@ func Check(ctx context.Context, open func(context.Context) (Harness, error)) []R
 
 // Check checks one rule.
 func (r Rule) Check(ctx context.Context, h Harness) Result {
-	return Judge(r.Name, r.check(ctx, &subject{Provider: h.Provider, harness: h}))
+	s := &subject{Provider: h.Provider, harness: h}
+	r.check(ctx, s)
+	return Judge(r.Name, s.Err())
 }

@@ -32,8 +32,39 @@ type mild struct {
 
 func (m *mild) Error() string { return m.text }
 
-// skipped reports whether a check found no situation to check.
-func skipped(err error) bool {
-	m, ok := errors.AsType[*mild](err)
-	return ok && m.outcome == Skipped
+// Findings are what the check of a rule finds. The first failure, or skip, ends the check: nothing
+// counts after it. A warning counts unless a failure follows.
+type Findings struct {
+	err   error
+	ended bool
+}
+
+// Add adds a finding, as Judge takes it; nil is none.
+func (f *Findings) Add(err error) {
+	outcome := Judge("", err).Outcome
+	if f.ended || f.err != nil && outcome != Failed {
+		return
+	}
+	f.err, f.ended = err, outcome == Failed || outcome == Skipped
+}
+
+// Failf adds a failure.
+func (f *Findings) Failf(format string, args ...any) { f.Add(fmt.Errorf(format, args...)) }
+
+// Ended reports whether the check has ended.
+func (f *Findings) Ended() bool { return f.ended }
+
+// Err is what counts, as Judge takes it.
+func (f *Findings) Err() error { return f.err }
+
+// Ask makes a call on behalf of a check, unless that has ended. An error of the call is a failure.
+func Ask[A any](f *Findings, call string, do func() (A, error)) (answer A) {
+	if f.ended {
+		return answer
+	}
+	answer, err := do()
+	if err != nil {
+		f.Failf("%s: %w", call, err)
+	}
+	return answer
 }

@@ -2,8 +2,6 @@ package conformance
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -30,130 +28,79 @@ func sameGroups(a, b []cloudprovider.NodeGroup) bool {
 	})
 }
 
-func groupsListed(ctx context.Context, s *subject) error {
-	groups, err := s.NodeGroups(ctx)
-	if err == nil && len(groups) == 0 {
-		return errors.New("there is no node group, so no other rule says anything about the provider: configure one")
+func groupsListed(ctx context.Context, s *subject) {
+	if len(s.groups(ctx)) == 0 {
+		s.Failf("there is no node group, so no other rule says anything about the provider: configure one")
 	}
-	return err
 }
 
-func listingSorted(ctx context.Context, s *subject) error {
-	groups, err := s.NodeGroups(ctx)
-	if err != nil {
-		return err
-	}
+func listingSorted(ctx context.Context, s *subject) {
+	groups := s.groups(ctx)
 	if len(groups) == 0 {
-		return Skip("there is no node group")
+		s.Add(Skip("there is no node group"))
 	}
 	if !slices.IsSortedFunc(groups, compareIDs) {
-		return fmt.Errorf("not sorted: %v", groups)
+		s.Failf("not sorted: %v", groups)
 	}
-	return nil
 }
 
-func listingStable(ctx context.Context, s *subject) error {
-	first, err := s.NodeGroups(ctx)
-	if err != nil {
-		return err
-	}
+func listingStable(ctx context.Context, s *subject) {
+	first := s.groups(ctx)
 	for range 5 {
-		again, err := s.NodeGroups(ctx)
-		if err != nil {
-			return err
-		}
-		if !sameGroups(first, again) {
-			return fmt.Errorf("first %v, then %v", first, again)
+		if again := s.groups(ctx); !sameGroups(first, again) {
+			s.Failf("first %v, then %v", first, again)
 		}
 	}
-	return nil
 }
 
-func idsUnique(ctx context.Context, s *subject) error {
-	groups, err := s.NodeGroups(ctx)
-	if err != nil {
-		return err
-	}
+func idsUnique(ctx context.Context, s *subject) {
 	seen := map[string]bool{}
-	for i, g := range groups {
+	for i, g := range s.groups(ctx) {
 		if g.ID == "" {
-			return fmt.Errorf("group %d has no id", i)
+			s.Failf("group %d has no id", i)
 		}
 		if seen[g.ID] {
-			return fmt.Errorf("two groups have the id %q", g.ID)
+			s.Failf("two groups have the id %q", g.ID)
 		}
 		seen[g.ID] = true
 	}
-	return nil
 }
 
-func boundsOrdered(ctx context.Context, s *subject) error {
-	groups, err := s.NodeGroups(ctx)
-	if err != nil {
-		return err
-	}
-	for _, g := range groups {
+func boundsOrdered(ctx context.Context, s *subject) {
+	for _, g := range s.groups(ctx) {
 		if g.MinSize < 0 || g.MinSize > g.MaxSize {
-			return fmt.Errorf("group %q has minimum %d and maximum %d", g.ID, g.MinSize, g.MaxSize)
+			s.Failf("group %q has minimum %d and maximum %d", g.ID, g.MinSize, g.MaxSize)
 		}
 	}
-	return nil
 }
 
-func targetReadable(ctx context.Context, s *subject) error {
-	targets, err := s.targets(ctx)
-	if err == nil && len(targets) == 0 {
-		return Skip("there is no node group")
+func targetReadable(ctx context.Context, s *subject) {
+	if len(s.targets(ctx)) == 0 {
+		s.Add(Skip("there is no node group"))
 	}
-	return err
 }
 
 // targets returns the target sizes of all groups.
-func (s *subject) targets(ctx context.Context) (map[string]int, error) {
-	groups, err := s.NodeGroups(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("NodeGroups: %w", err)
-	}
-	targets := make(map[string]int, len(groups))
-	for _, g := range groups {
-		target, err := s.TargetSize(ctx, g.ID)
-		if err != nil {
-			return nil, fmt.Errorf("TargetSize(%s): %w", g.ID, err)
+func (s *subject) targets(ctx context.Context) map[string]int {
+	targets := map[string]int{}
+	for _, g := range s.groups(ctx) {
+		if targets[g.ID] = s.target(ctx, g.ID); targets[g.ID] < 0 {
+			s.Failf("group %q has the target size %d", g.ID, targets[g.ID])
 		}
-		if target < 0 {
-			return nil, fmt.Errorf("group %q has the target size %d", g.ID, target)
-		}
-		targets[g.ID] = target
 	}
-	return targets, nil
+	return targets
 }
 
-func refreshIdempotent(ctx context.Context, s *subject) error {
-	if err := s.Refresh(ctx); err != nil {
-		return fmt.Errorf("first Refresh: %w", err)
-	}
-	groups, err := s.NodeGroups(ctx)
-	if err != nil {
-		return err
-	}
-	targets, err := s.targets(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.Refresh(ctx); err != nil {
-		return fmt.Errorf("second Refresh: %w", err)
-	}
-	again, err := s.NodeGroups(ctx)
-	if err != nil {
-		return err
-	}
-	if !sameGroups(groups, again) {
-		return fmt.Errorf("groups were %v, after the second Refresh %v", groups, again)
+func refreshIdempotent(ctx context.Context, s *subject) {
+	s.do("first Refresh", func() error { return s.Refresh(ctx) })
+	groups, targets := s.groups(ctx), s.targets(ctx)
+	s.do("second Refresh", func() error { return s.Refresh(ctx) })
+	if again := s.groups(ctx); !sameGroups(groups, again) {
+		s.Failf("groups were %v, after the second Refresh %v", groups, again)
 	}
 	for _, g := range groups {
-		if target, err := s.TargetSize(ctx, g.ID); err != nil || target != targets[g.ID] {
-			return fmt.Errorf("target size of %q was %d, after the second Refresh %d (error %v)", g.ID, targets[g.ID], target, err)
+		if target := s.target(ctx, g.ID); target != targets[g.ID] {
+			s.Failf("target size of %q was %d, after the second Refresh %d", g.ID, targets[g.ID], target)
 		}
 	}
-	return nil
 }

@@ -24,152 +24,142 @@ var nodeRules = []Rule{
 	{"options-complete", InProcess, "Options that are implemented carry over the defaults of what the group does not set.", optionsComplete},
 }
 
-func instanceIDsUnique(ctx context.Context, s *subject) error {
-	groups, err := s.NodeGroups(ctx)
-	if err != nil {
-		return err
-	}
+func instanceIDsUnique(ctx context.Context, s *subject) {
 	groupOf := map[string]string{}
-	for _, g := range groups {
-		instances, err := s.Nodes(ctx, g.ID)
-		if err != nil {
-			return fmt.Errorf("Nodes(%s): %w", g.ID, err)
-		}
-		for _, in := range instances {
+	for _, g := range s.groups(ctx) {
+		for _, in := range s.instances(ctx, g.ID) {
 			if in.ID == "" {
-				return fmt.Errorf("an instance of %q has no id", g.ID)
+				s.Failf("an instance of %q has no id", g.ID)
 			}
 			if other, taken := groupOf[in.ID]; taken {
-				return fmt.Errorf("instance %q is listed in %q and in %q", in.ID, other, g.ID)
+				s.Failf("instance %q is listed in %q and in %q", in.ID, other, g.ID)
 			}
 			if in.Error != nil && in.Error.Code == "" {
-				return fmt.Errorf("instance %q has an error without a code, which means none on the wire", in.ID)
+				s.Failf("instance %q has an error without a code, which means none on the wire", in.ID)
 			}
 			groupOf[in.ID] = g.ID
 		}
 	}
 	if len(groupOf) == 0 {
-		return Skip("there is no instance")
+		s.Add(Skip("there is no instance"))
 	}
-	return nil
 }
 
-func instancesMatchNodes(ctx context.Context, s *subject) error {
-	nodes, err := s.registered(ctx)
-	if err != nil {
-		return err
-	}
+// groupOf returns the group of a node; empty for none.
+func (s *subject) groupOf(ctx context.Context, node *v1.Node) string {
+	return Ask(&s.Findings, fmt.Sprintf("NodeGroupForNode(%s)", node.Name), func() (string, error) {
+		id, ok, err := s.NodeGroupForNode(ctx, node)
+		if !ok {
+			id = ""
+		}
+		return id, err
+	})
+}
+
+func instancesMatchNodes(ctx context.Context, s *subject) {
+	nodes := s.registered(ctx)
 	checked := 0
 	for _, node := range nodes {
-		id, ok, err := s.NodeGroupForNode(ctx, node)
-		if err != nil {
-			return fmt.Errorf("NodeGroupForNode(%s): %w", node.Name, err)
-		}
-		if !ok {
+		id := s.groupOf(ctx, node)
+		if id == "" {
 			continue
 		}
-		instances, err := s.Nodes(ctx, id)
-		if err != nil {
-			return fmt.Errorf("Nodes(%s): %w", id, err)
-		}
-		if !slices.ContainsFunc(instances, func(in cloudprovider.Instance) bool { return in.ID == node.Spec.ProviderID }) {
-			return fmt.Errorf("node %q was assigned to %q, which has no instance %q", node.Name, id, node.Spec.ProviderID)
+		if !slices.ContainsFunc(s.instances(ctx, id), func(in cloudprovider.Instance) bool { return in.ID == node.Spec.ProviderID }) {
+			s.Failf("node %q was assigned to %q, which has no instance %q", node.Name, id, node.Spec.ProviderID)
 		}
 		checked++
 	}
 	if checked == 0 && len(nodes) > 0 {
-		return fmt.Errorf("none of %d registered nodes belongs to a node group", len(nodes))
+		s.Failf("none of %d registered nodes belongs to a node group", len(nodes))
 	}
 	if checked == 0 {
-		return Skip("no node has registered")
+		s.Add(Skip("no node has registered"))
 	}
-	return nil
 }
 
-func groupOfFakeNode(ctx context.Context, s *subject) error {
-	groups, err := s.NodeGroups(ctx)
-	if err != nil {
-		return err
-	}
+func groupOfFakeNode(ctx context.Context, s *subject) {
 	found := false
-	for _, g := range groups {
-		staying, err := s.existing(ctx, g.ID)
-		if err != nil {
-			return err
-		}
+	for _, g := range s.groups(ctx) {
+		staying := s.existing(ctx, g.ID)
 		for _, in := range staying[:min(len(staying), 10)] { // each is a call
 			found = true
-			id, ok, err := s.NodeGroupForNode(ctx, fakeNode(in.ID))
-			if err != nil || !ok || id != g.ID {
-				return fmt.Errorf("fake node of instance %q of %q: answered %q, %v (error %v)", in.ID, g.ID, id, ok, err)
+			if id := s.groupOf(ctx, fakeNode(in.ID)); id != g.ID {
+				s.Failf("fake node of instance %q of %q: answered %q", in.ID, g.ID, id)
 			}
 		}
 	}
 	if !found {
-		return Skip("there is no instance")
+		s.Add(Skip("there is no instance"))
 	}
-	return nil
 }
 
-func groupOfForeignNode(ctx context.Context, s *subject) error {
+func groupOfForeignNode(ctx context.Context, s *subject) {
 	nameless := foreignNode() // as a node that the cloud controller has not processed yet
 	nameless.Spec.ProviderID = ""
 	for _, node := range []*v1.Node{foreignNode(), nameless} {
 		id, ok, err := s.NodeGroupForNode(ctx, node)
 		if err != nil || ok || id != "" {
-			return fmt.Errorf("node %q with provider id %q: answered %q, %v (error %v)", node.Name, node.Spec.ProviderID, id, ok, err)
+			s.Failf("node %q with provider id %q: answered %q, %v (error %v)", node.Name, node.Spec.ProviderID, id, ok, err)
 		}
 	}
-	return nil
 }
 
-// eachTemplate calls f with the templates of all groups that have one.
-func (s *subject) eachTemplate(ctx context.Context, f func(id string, t cloudprovider.Template) error) error {
-	groups, err := s.NodeGroups(ctx)
-	if err != nil {
-		return err
-	}
-	found := false
-	for _, g := range groups {
+// eachTemplate calls f with the templates of all groups that have one, and reports whether there are
+// any.
+func (s *subject) eachTemplate(ctx context.Context, f func(id string, t cloudprovider.Template)) (found bool) {
+	for _, g := range s.groups(ctx) {
 		template, err := s.Template(ctx, g.ID)
 		if errors.Is(err, cloudprovider.ErrNotImplemented) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("Template(%s): %w", g.ID, err)
+			s.Failf("Template(%s): %w", g.ID, err)
+		} else if template.Node == nil {
+			s.Failf("the template of %q has no node", g.ID)
 		}
-		if template.Node == nil {
-			return fmt.Errorf("the template of %q has no node", g.ID)
+		if s.Ended() {
+			break
 		}
 		found = true
-		if err := f(g.ID, template); err != nil {
-			return err
-		}
+		f(g.ID, template)
 	}
-	if !found {
-		return Skip("templates are not implemented")
-	}
-	return nil
+	return found
 }
 
-func templateUsable(ctx context.Context, s *subject) error {
-	return s.eachTemplate(ctx, func(id string, t cloudprovider.Template) error {
+// checkTemplates is eachTemplate for rules about nothing else: without any they are skipped.
+func (s *subject) checkTemplates(ctx context.Context, f func(id string, t cloudprovider.Template)) {
+	if !s.eachTemplate(ctx, f) {
+		s.Add(Skip("templates are not implemented"))
+	}
+}
+
+// secondTemplate asks once more for a template. Its node is never nil.
+func (s *subject) secondTemplate(ctx context.Context, id string) cloudprovider.Template {
+	again, err := s.Template(ctx, id)
+	if err != nil || again.Node == nil {
+		s.Failf("second Template(%s): node %v, error %v", id, again.Node, err)
+		again.Node = &v1.Node{}
+	}
+	return again
+}
+
+func templateUsable(ctx context.Context, s *subject) {
+	s.checkTemplates(ctx, func(id string, t cloudprovider.Template) {
 		if len(namelessLabels(t.Node)) == 0 {
-			return fmt.Errorf("the template of %q has no labels", id)
+			s.Failf("the template of %q has no labels", id)
 		}
 		capacity, allocatable := t.Node.Status.Capacity, t.Node.Status.Allocatable
 		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods} {
 			if quantity := allocatable[name]; quantity.Sign() <= 0 {
-				return fmt.Errorf("the template of %q has no allocatable %s", id, name)
+				s.Failf("the template of %q has no allocatable %s", id, name)
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(allocatable)) {
 			has, needs := capacity[name], allocatable[name]
 			if needs.Cmp(has) > 0 {
-				return fmt.Errorf("the template of %q has %s %s and %s of it allocatable", id, has.String(), name, needs.String())
+				s.Failf("the template of %q has %s %s and %s of it allocatable", id, has.String(), name, needs.String())
 			}
 		}
-		return nil
 	})
 }
 
@@ -180,12 +170,9 @@ func namelessLabels(node *v1.Node) map[string]string {
 	return labels
 }
 
-func templateStable(ctx context.Context, s *subject) error {
-	return s.eachTemplate(ctx, func(id string, first cloudprovider.Template) error {
-		again, err := s.Template(ctx, id)
-		if err != nil || again.Node == nil {
-			return fmt.Errorf("second Template(%s): node %v, error %v", id, again.Node, err)
-		}
+func templateStable(ctx context.Context, s *subject) {
+	s.checkTemplates(ctx, func(id string, first cloudprovider.Template) {
+		again := s.secondTemplate(ctx, id)
 		for _, part := range []struct {
 			name        string
 			first, then any
@@ -196,40 +183,34 @@ func templateStable(ctx context.Context, s *subject) error {
 			{"taints", first.Node.Spec.Taints, again.Node.Spec.Taints},
 		} {
 			if !equality.Semantic.DeepEqual(part.first, part.then) {
-				return fmt.Errorf("%s of the template of %q: first %v, then %v", part.name, id, part.first, part.then)
+				s.Failf("%s of the template of %q: first %v, then %v", part.name, id, part.first, part.then)
 			}
 		}
-		return nil
 	})
 }
 
-func optionsComplete(ctx context.Context, s *subject) error {
+func optionsComplete(ctx context.Context, s *subject) {
 	defaults := cloudprovider.GroupOptions{
 		ScaleDownUtilizationThreshold: 0.5, ScaleDownGPUUtilizationThreshold: 0.5,
 		ScaleDownUnneededTime: 10 * time.Minute, ScaleDownUnreadyTime: 20 * time.Minute,
 		MaxNodeProvisionTime: 15 * time.Minute, MaxNodeStartupTime: 15 * time.Minute,
 	}
-	groups, err := s.NodeGroups(ctx)
-	if err != nil {
-		return err
-	}
 	implemented := false
-	for _, g := range groups {
+	for _, g := range s.groups(ctx) {
 		options, err := s.Options(ctx, g.ID, defaults)
 		if errors.Is(err, cloudprovider.ErrNotImplemented) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("Options(%s): %w", g.ID, err)
+			s.Failf("Options(%s): %w", g.ID, err)
 		}
 		implemented = true
 		if options.ScaleDownUnneededTime == 0 || options.ScaleDownUnreadyTime == 0 ||
 			options.MaxNodeProvisionTime == 0 || options.MaxNodeStartupTime == 0 {
-			return fmt.Errorf("options of %q have durations of zero where the defaults have some: %+v", g.ID, options)
+			s.Failf("options of %q have durations of zero where the defaults have some: %+v", g.ID, options)
 		}
 	}
 	if !implemented {
-		return Skip("options are not implemented")
+		s.Add(Skip("options are not implemented"))
 	}
-	return nil
 }

@@ -10,45 +10,67 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// subject is the provider under test, with the queries that rules have in common.
+// subject is the provider under test, with what a rule finds. Its own methods ask the provider as
+// long as the check has not ended, and answer nothing afterwards.
 type subject struct {
 	cloudprovider.Provider
+	Findings
 	harness Harness
 }
 
-func (s *subject) settle(ctx context.Context) error {
-	if s.harness.Settle == nil {
-		return nil
-	}
-	if err := s.harness.Settle(ctx); err != nil {
-		return fmt.Errorf("settling: %w", err)
-	}
-	return nil
+// aside is the same provider for questions whose answers the rule does not depend on.
+func (s *subject) aside() *subject { return &subject{Provider: s.Provider, harness: s.harness} }
+
+func (s *subject) groups(ctx context.Context) []cloudprovider.NodeGroup {
+	return Ask(&s.Findings, "NodeGroups", func() ([]cloudprovider.NodeGroup, error) { return s.NodeGroups(ctx) })
 }
 
-func (s *subject) registered(ctx context.Context) ([]*v1.Node, error) {
+func (s *subject) target(ctx context.Context, id string) int {
+	return Ask(&s.Findings, fmt.Sprintf("TargetSize(%s)", id), func() (int, error) { return s.TargetSize(ctx, id) })
+}
+
+func (s *subject) instances(ctx context.Context, id string) []cloudprovider.Instance {
+	return Ask(&s.Findings, fmt.Sprintf("Nodes(%s)", id), func() ([]cloudprovider.Instance, error) { return s.Nodes(ctx, id) })
+}
+
+// existing lists the group's instances that are not being deleted.
+func (s *subject) existing(ctx context.Context, id string) []cloudprovider.Instance {
+	return slices.DeleteFunc(slices.Clone(s.instances(ctx, id)), func(in cloudprovider.Instance) bool {
+		return in.State == cloudprovider.InstanceDeleting
+	})
+}
+
+func (s *subject) increase(ctx context.Context, id string, nodes int) {
+	s.do(fmt.Sprintf("IncreaseSize(%s, %d) within bounds", id, nodes), func() error { return s.IncreaseSize(ctx, id, nodes) })
+}
+
+func (s *subject) delete(ctx context.Context, id string, node *v1.Node) {
+	s.do(fmt.Sprintf("DeleteNodes(%s, %s)", id, node.Name), func() error { return s.DeleteNodes(ctx, id, []*v1.Node{node}) })
+}
+
+func (s *subject) settle(ctx context.Context) {
+	if s.harness.Settle != nil {
+		s.do("settling", func() error { return s.harness.Settle(ctx) })
+	}
+}
+
+// do makes a call that answers nothing but an error.
+func (s *subject) do(call string, do func() error) {
+	Ask(&s.Findings, call, func() (struct{}, error) { return struct{}{}, do() })
+}
+
+func (s *subject) registered(ctx context.Context) []*v1.Node {
 	if s.harness.RegisteredNodes == nil {
-		return nil, Skip("node objects cannot be read")
+		s.Add(Skip("node objects cannot be read"))
 	}
-	nodes, err := s.harness.RegisteredNodes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing node objects: %w", err)
-	}
-	return nodes, nil
+	return Ask(&s.Findings, "listing node objects", func() ([]*v1.Node, error) { return s.harness.RegisteredNodes(ctx) })
 }
 
 // changeable lists the groups that may be changed.
-func (s *subject) changeable(ctx context.Context) ([]cloudprovider.NodeGroup, error) {
-	groups, err := s.NodeGroups(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("NodeGroups: %w", err)
-	}
-	if len(s.harness.Groups) == 0 {
-		return groups, nil
-	}
-	return slices.DeleteFunc(slices.Clone(groups), func(g cloudprovider.NodeGroup) bool {
-		return !slices.Contains(s.harness.Groups, g.ID)
-	}), nil
+func (s *subject) changeable(ctx context.Context) []cloudprovider.NodeGroup {
+	return slices.DeleteFunc(slices.Clone(s.groups(ctx)), func(g cloudprovider.NodeGroup) bool {
+		return len(s.harness.Groups) > 0 && !slices.Contains(s.harness.Groups, g.ID)
+	})
 }
 
 // start is a group as it was before a rule changed it.
@@ -58,32 +80,25 @@ type start struct {
 	Had  []cloudprovider.Instance
 }
 
-// look records the state of a group.
-func (s *subject) look(ctx context.Context, id string) (start, error) {
-	target, err := s.TargetSize(ctx, id)
-	if err != nil {
-		return start{}, fmt.Errorf("TargetSize(%s): %w", id, err)
+// look records the state of a group. Without all of it there is no start: what is put back then is
+// nothing.
+func (s *subject) look(ctx context.Context, id string) start {
+	before := start{ID: id, Size: s.target(ctx, id), Had: s.existing(ctx, id)}
+	if s.Ended() {
+		return start{}
 	}
-	had, err := s.existing(ctx, id)
-	return start{ID: id, Size: target, Had: had}, err
+	return before
 }
 
-// groupWithRoom returns a group that has room for that many nodes.
-func (s *subject) groupWithRoom(ctx context.Context, nodes int) (start, error) {
-	groups, err := s.changeable(ctx)
-	if err != nil {
-		return start{}, err
-	}
-	for _, g := range groups {
-		target, err := s.TargetSize(ctx, g.ID)
-		if err != nil {
-			return start{}, fmt.Errorf("TargetSize(%s): %w", g.ID, err)
-		}
-		if target >= 0 && target >= g.MinSize && target+nodes <= g.MaxSize {
+// groupWithRoom returns a group that has room for that many nodes; without one the rule is skipped.
+func (s *subject) groupWithRoom(ctx context.Context, nodes int) start {
+	for _, g := range s.changeable(ctx) {
+		if target := s.target(ctx, g.ID); target >= 0 && target >= g.MinSize && target+nodes <= g.MaxSize {
 			return s.look(ctx, g.ID)
 		}
 	}
-	return start{}, Skip("no group that may be changed has room for %d more nodes", nodes)
+	s.Add(Skip("no group that may be changed has room for %d more nodes", nodes))
+	return start{}
 }
 
 // grown is a group that took nodes for a rule.
@@ -96,48 +111,22 @@ type grown struct {
 
 // grow increases some group by that many nodes and waits for them. The caller must put back what it
 // returns.
-func (s *subject) grow(ctx context.Context, nodes int) (grown, error) {
-	before, err := s.groupWithRoom(ctx, nodes)
-	if err != nil {
-		return grown{}, err
-	}
-	g := grown{start: before}
-	if err := s.IncreaseSize(ctx, g.ID, nodes); err != nil {
-		return g, fmt.Errorf("IncreaseSize(%s, %d) within bounds: %w", g.ID, nodes, err)
-	}
-	if err := s.settle(ctx); err != nil {
-		return g, err
-	}
-	if g.Target, err = s.TargetSize(ctx, g.ID); err != nil {
-		return g, fmt.Errorf("TargetSize(%s): %w", g.ID, err)
-	}
-	g.All, err = s.existing(ctx, g.ID)
+func (s *subject) grow(ctx context.Context, nodes int) grown {
+	g := grown{start: s.groupWithRoom(ctx, nodes)}
+	s.increase(ctx, g.ID, nodes)
+	s.settle(ctx)
+	g.Target, g.All = s.target(ctx, g.ID), s.existing(ctx, g.ID)
 	g.New = added(g.Had, g.All)
-	return g, err
+	return g
 }
 
 // grownWithInstances increases a group by that many nodes, all of which must be created.
-func (s *subject) grownWithInstances(ctx context.Context, nodes int) (grown, error) {
-	g, err := s.grow(ctx, nodes)
-	if err == nil && len(g.New) < nodes {
-		err = Skip("group %q was increased by %d nodes, of which %d were created", g.ID, nodes, len(g.New))
+func (s *subject) grownWithInstances(ctx context.Context, nodes int) grown {
+	g := s.grow(ctx, nodes)
+	if len(g.New) < nodes {
+		s.Add(Skip("group %q was increased by %d nodes, of which %d were created", g.ID, nodes, len(g.New)))
 	}
-	return g, err
-}
-
-// existing lists the group's instances that are not being deleted.
-func (s *subject) existing(ctx context.Context, id string) ([]cloudprovider.Instance, error) {
-	all, err := s.Nodes(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("Nodes(%s): %w", id, err)
-	}
-	var staying []cloudprovider.Instance
-	for _, in := range all {
-		if in.State != cloudprovider.InstanceDeleting {
-			staying = append(staying, in)
-		}
-	}
-	return staying, nil
+	return g
 }
 
 // added lists the instances of after that are not in before.
@@ -146,13 +135,7 @@ func added(before, after []cloudprovider.Instance) []cloudprovider.Instance {
 	for _, in := range before {
 		known[in.ID] = true
 	}
-	var fresh []cloudprovider.Instance
-	for _, in := range after {
-		if !known[in.ID] {
-			fresh = append(fresh, in)
-		}
-	}
-	return fresh
+	return slices.DeleteFunc(slices.Clone(after), func(in cloudprovider.Instance) bool { return known[in.ID] })
 }
 
 // missingFrom returns the id of an instance of before that is not in after.
@@ -165,15 +148,12 @@ func missingFrom(after, before []cloudprovider.Instance) string {
 
 // putBack cancels orders and deletes nodes that were created for a rule until the group's size is
 // what it was, as far as the cloud allows it. No rule depends on it, and it deletes no node that
-// existed before. It works even when the caller's context is done.
+// existed before. It works even when the check has ended or the caller's context is done.
 func (s *subject) putBack(ctx context.Context, before start) {
 	ctx = context.WithoutCancel(ctx)
-	target, err := s.TargetSize(ctx, before.ID)
-	if err != nil || target <= before.Size {
-		return
-	}
-	staying, err := s.existing(ctx, before.ID)
-	if err != nil {
+	now := s.aside()
+	target, staying := now.target(ctx, before.ID), now.existing(ctx, before.ID)
+	if now.Ended() {
 		return
 	}
 	if waiting := min(target-len(staying), target-before.Size); waiting > 0 {
