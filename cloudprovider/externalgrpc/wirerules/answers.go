@@ -3,6 +3,8 @@ package wirerules
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,78 +19,66 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 )
 
-func nodeGroupWithBounds(ctx context.Context, s server) error {
+func nodeGroupWithBounds(ctx context.Context, s *server) {
 	found := false
-	err := s.instances(ctx, func(g *externalgrpcpb.NodeGroup, nodes *externalgrpcpb.NodeGroupNodesResponse) error {
-		if len(nodes.GetInstances()) == 0 {
-			return nil
+	for _, g := range s.groups(ctx) {
+		instances := s.nodes(ctx, g.GetId()).GetInstances()
+		if len(instances) == 0 {
+			continue
 		}
 		found = true
-		id := nodes.GetInstances()[0].GetId()
-		answer, err := ask(ctx, s.NodeGroupForNode, &externalgrpcpb.NodeGroupForNodeRequest{Node: &externalgrpcpb.ExternalGrpcNode{
+		id := instances[0].GetId()
+		got := answer(ctx, s, fmt.Sprintf("NodeGroupForNode(%s)", id), s.NodeGroupForNode, &externalgrpcpb.NodeGroupForNodeRequest{Node: &externalgrpcpb.ExternalGrpcNode{
 			Name: id, ProviderID: id, Annotations: cloudprovider.FakeNode(id, cloudprovider.FakeNodeUnregistered).Annotations,
-		}})
-		if err != nil {
-			return fmt.Errorf("NodeGroupForNode(%s): %w", id, err)
-		}
-		got := answer.GetNodeGroup()
+		}}).GetNodeGroup()
 		if got.GetId() == g.GetId() && (got.GetMinSize() != g.GetMinSize() || got.GetMaxSize() != g.GetMaxSize()) {
-			return fmt.Errorf("NodeGroupForNode(%s) answered %q with bounds %d to %d, NodeGroups %d to %d",
+			s.Failf("NodeGroupForNode(%s) answered %q with bounds %d to %d, NodeGroups %d to %d",
 				id, g.GetId(), got.GetMinSize(), got.GetMaxSize(), g.GetMinSize(), g.GetMaxSize())
 		}
-		return nil
-	})
-	if err == nil && !found {
-		return conformance.Skip("there is no instance")
 	}
-	return err
+	if !found {
+		s.Add(conformance.Skip("there is no instance"))
+	}
 }
 
-func instanceErrorsSeen(ctx context.Context, s server) error {
-	return s.instances(ctx, func(g *externalgrpcpb.NodeGroup, nodes *externalgrpcpb.NodeGroupNodesResponse) error {
-		for _, in := range nodes.GetInstances() {
+func instanceErrorsSeen(ctx context.Context, s *server) {
+	for _, g := range s.groups(ctx) {
+		for _, in := range s.nodes(ctx, g.GetId()).GetInstances() {
 			info := in.GetStatus().GetErrorInfo()
 			switch state := in.GetStatus().GetInstanceState(); {
 			case info == nil || proto.Size(info) == 0:
 			case state == externalgrpcpb.InstanceStatus_unspecified:
-				return fmt.Errorf("instance %q of %q has the error %q and no state", in.GetId(), g.GetId(), info.GetErrorMessage())
+				s.Failf("instance %q of %q has the error %q and no state", in.GetId(), g.GetId(), info.GetErrorMessage())
 			case info.GetErrorCode() == "":
-				return fmt.Errorf("instance %q of %q has the error %q without a code", in.GetId(), g.GetId(), info.GetErrorMessage())
+				s.Failf("instance %q of %q has the error %q without a code", in.GetId(), g.GetId(), info.GetErrorMessage())
 			}
 		}
-		return nil
-	})
+	}
 }
 
-func templateNodeBytes(ctx context.Context, s server) error {
-	groups, err := s.groups(ctx)
-	if err != nil {
-		return err
-	}
+func templateNodeBytes(ctx context.Context, s *server) {
 	found := false
-	for _, g := range groups {
+	for _, g := range s.groups(ctx) {
 		answer, err := ask(ctx, s.NodeGroupTemplateNodeInfo, &externalgrpcpb.NodeGroupTemplateNodeInfoRequest{Id: g.GetId()})
 		if status.Code(err) == codes.Unimplemented {
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("NodeGroupTemplateNodeInfo(%s): %w", g.GetId(), err)
-		}
 		found = true
 		switch {
+		case err != nil:
+			s.Failf("NodeGroupTemplateNodeInfo(%s): %w", g.GetId(), err)
 		case len(answer.GetNodeBytes()) == 0 && len(answer.GetNodeInfo()) > 0:
-			return fmt.Errorf("the template of %q is in nodeInfo, field 1, which Cluster Autoscaler 1.35 and later do not read", g.GetId())
+			s.Failf("the template of %q is in nodeInfo, field 1, which Cluster Autoscaler 1.35 and later do not read", g.GetId())
 		case len(answer.GetNodeBytes()) == 0:
-			return fmt.Errorf("the template of %q is empty: answer Unimplemented if there is none", g.GetId())
+			s.Failf("the template of %q is empty: answer Unimplemented if there is none", g.GetId())
 		}
 		if err := new(v1.Node).Unmarshal(answer.GetNodeBytes()); err != nil {
-			return fmt.Errorf("the template of %q is not a v1.Node in Kubernetes' protobuf encoding: %w", g.GetId(), err)
+			s.Failf("the template of %q is not a v1.Node in Kubernetes' protobuf encoding: %w", g.GetId(), err)
 		}
 	}
 	if !found {
-		return conformance.Skip("templates are not implemented")
+		s.Add(conformance.Skip("templates are not implemented"))
 	}
-	return nil
 }
 
 // someDefaults differ from any group's own options.
@@ -102,49 +92,42 @@ func someDefaults() *externalgrpcpb.NodeGroupAutoscalingOptions {
 	}
 }
 
-// options calls f with the options of groups that answer some.
-func (s server) options(ctx context.Context, f func(id string, o *externalgrpcpb.NodeGroupAutoscalingOptions) error) error {
-	groups, err := s.groups(ctx)
-	if err != nil {
-		return err
-	}
-	for _, g := range groups {
+// options are those that groups answer, by group.
+func (s *server) options(ctx context.Context) map[string]*externalgrpcpb.NodeGroupAutoscalingOptions {
+	all := map[string]*externalgrpcpb.NodeGroupAutoscalingOptions{}
+	for _, g := range s.groups(ctx) {
 		answer, err := ask(ctx, s.NodeGroupGetOptions, &externalgrpcpb.NodeGroupAutoscalingOptionsRequest{Id: g.GetId(), Defaults: someDefaults()})
 		options := answer.GetNodeGroupAutoscalingOptions()
 		switch {
 		case status.Code(err) == codes.Unimplemented:
 		case err != nil:
-			return fmt.Errorf("NodeGroupGetOptions(%s): %w", g.GetId(), err)
+			s.Failf("NodeGroupGetOptions(%s): %w", g.GetId(), err)
 		case options != nil:
-			if err := f(g.GetId(), options); err != nil {
-				return err
-			}
+			all[g.GetId()] = options
 		}
 	}
-	return nil
+	return all
 }
 
 // startup describes the effect of answering options.
 const startup = "Cluster Autoscaler then takes MaxNodeStartupTime as zero, counts nodes that are still starting as unready and orders them again"
 
-func optionsLeftOut(ctx context.Context, s server) error {
-	var own []string
-	err := s.options(ctx, func(id string, got *externalgrpcpb.NodeGroupAutoscalingOptions) error {
+func optionsLeftOut(ctx context.Context, s *server) {
+	options := s.options(ctx)
+	own := slices.Sorted(maps.Keys(options))
+	for _, id := range own {
 		sent := someDefaults()
-		if proto.Equal(got, sent) {
-			return fmt.Errorf("the options of %q are the defaults that were sent; %s: answer Unimplemented, or leave the options out", id, startup)
+		if proto.Equal(options[id], sent) {
+			s.Failf("the options of %q are the defaults that were sent; %s: answer Unimplemented, or leave the options out", id, startup)
 		}
 		sent.ScaleDownUtilizationThreshold = sent.ScaleDownGpuUtilizationThreshold
-		if proto.Equal(got, sent) {
-			return fmt.Errorf("the options of %q are the defaults that were sent, with the GPU threshold for both; %s: answer Unimplemented, or leave the options out", id, startup)
+		if proto.Equal(options[id], sent) {
+			s.Failf("the options of %q are the defaults that were sent, with the GPU threshold for both; %s: answer Unimplemented, or leave the options out", id, startup)
 		}
-		own = append(own, id)
-		return nil
-	})
-	if err == nil && len(own) > 0 {
-		return conformance.Warn("options are answered for %s; %s: answer them only for groups that need them", some(own), startup)
 	}
-	return err
+	if len(own) > 0 {
+		s.Add(conformance.Warn("options are answered for %s; %s: answer them only for groups that need them", some(own), startup))
+	}
 }
 
 // some names the first few of many.
@@ -156,26 +139,23 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
-func optionsDurations(ctx context.Context, s server) error {
-	found := false
-	err := s.options(ctx, func(id string, o *externalgrpcpb.NodeGroupAutoscalingOptions) error {
-		found = true
+func optionsDurations(ctx context.Context, s *server) {
+	options := s.options(ctx)
+	if len(options) == 0 {
+		s.Add(conformance.Skip("no group has options of its own"))
+	}
+	for _, id := range slices.Sorted(maps.Keys(options)) {
 		for _, d := range []struct {
 			name  string
 			value *durationpb.Duration
 		}{
-			{"scaleDownUnneededDuration", o.GetScaleDownUnneededDuration()},
-			{"scaleDownUnreadyDuration", o.GetScaleDownUnreadyDuration()},
-			{"MaxNodeProvisionDuration", o.GetMaxNodeProvisionDuration()},
+			{"scaleDownUnneededDuration", options[id].GetScaleDownUnneededDuration()},
+			{"scaleDownUnreadyDuration", options[id].GetScaleDownUnreadyDuration()},
+			{"MaxNodeProvisionDuration", options[id].GetMaxNodeProvisionDuration()},
 		} {
 			if d.value == nil {
-				return fmt.Errorf("the options of %q have no %s, which is zero and not the default", id, d.name)
+				s.Failf("the options of %q have no %s, which is zero and not the default", id, d.name)
 			}
 		}
-		return nil
-	})
-	if err == nil && !found {
-		return conformance.Skip("no group has options of its own")
 	}
-	return err
 }

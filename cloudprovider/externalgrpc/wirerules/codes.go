@@ -2,7 +2,6 @@ package wirerules
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -11,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
 )
 
-func methodsImplemented(ctx context.Context, s server) error {
+func methodsImplemented(ctx context.Context, s *server) {
 	_, refresh := ask(ctx, s.Refresh, &externalgrpcpb.RefreshRequest{})
 	_, list := ask(ctx, s.NodeGroups, &externalgrpcpb.NodeGroupsRequest{})
 	_, forNode := ask(ctx, s.NodeGroupForNode, &externalgrpcpb.NodeGroupForNodeRequest{Node: noSuchNode()})
@@ -25,73 +24,51 @@ func methodsImplemented(ctx context.Context, s server) error {
 	} {
 		switch status.Code(answered.err) {
 		case codes.Unimplemented:
-			return fmt.Errorf("%s answered Unimplemented, which Cluster Autoscaler does not expect of it", answered.method)
+			s.Failf("%s answered Unimplemented, which Cluster Autoscaler does not expect of it", answered.method)
 		case codes.Unavailable, codes.DeadlineExceeded:
-			return fmt.Errorf("%s: %w", answered.method, answered.err)
+			s.Failf("%s: %w", answered.method, answered.err)
 		default: // any other code is an answer
 		}
 	}
-	return nil
 }
 
-func unknownGroupRefused(ctx context.Context, s server) error {
+func unknownGroupRefused(ctx context.Context, s *server) {
 	_, target := ask(ctx, s.NodeGroupTargetSize, &externalgrpcpb.NodeGroupTargetSizeRequest{Id: unknownID})
 	_, nodes := ask(ctx, s.NodeGroupNodes, &externalgrpcpb.NodeGroupNodesRequest{Id: unknownID})
 	_, template := ask(ctx, s.NodeGroupTemplateNodeInfo, &externalgrpcpb.NodeGroupTemplateNodeInfoRequest{Id: unknownID})
 	answer, options := ask(ctx, s.NodeGroupGetOptions, &externalgrpcpb.NodeGroupAutoscalingOptionsRequest{Id: unknownID, Defaults: someDefaults()})
-	judged := []error{refusal("NodeGroupTargetSize", target), refusal("NodeGroupNodes", nodes)}
+	s.refused("NodeGroupTargetSize", target)
+	s.refused("NodeGroupNodes", nodes)
 	if status.Code(template) != codes.Unimplemented {
-		judged = append(judged, refusal("NodeGroupTemplateNodeInfo", template))
+		s.refused("NodeGroupTemplateNodeInfo", template)
 	}
-	none := status.Code(options) == codes.Unimplemented || options == nil && answer.GetNodeGroupAutoscalingOptions() == nil
-	if !none {
-		judged = append(judged, refusal("NodeGroupGetOptions", options))
+	if status.Code(options) != codes.Unimplemented && (options != nil || answer.GetNodeGroupAutoscalingOptions() != nil) {
+		s.refused("NodeGroupGetOptions", options)
 	}
-	return worst(judged)
 }
 
-func unknownGroupUnchanged(ctx context.Context, s server) error {
+func unknownGroupUnchanged(ctx context.Context, s *server) {
 	_, increase := ask(ctx, s.NodeGroupIncreaseSize, &externalgrpcpb.NodeGroupIncreaseSizeRequest{Id: unknownID, Delta: 1})
 	_, decrease := ask(ctx, s.NodeGroupDecreaseTargetSize, &externalgrpcpb.NodeGroupDecreaseTargetSizeRequest{Id: unknownID, Delta: -1})
 	_, deleted := ask(ctx, s.NodeGroupDeleteNodes, &externalgrpcpb.NodeGroupDeleteNodesRequest{
 		Id: unknownID, Nodes: []*externalgrpcpb.ExternalGrpcNode{noSuchNode()},
 	})
-	return worst([]error{
-		refusal("NodeGroupIncreaseSize", increase), refusal("NodeGroupDecreaseTargetSize", decrease), refusal("NodeGroupDeleteNodes", deleted),
-	})
+	s.refused("NodeGroupIncreaseSize", increase)
+	s.refused("NodeGroupDecreaseTargetSize", decrease)
+	s.refused("NodeGroupDeleteNodes", deleted)
 }
 
-// worst is the first failure, or else the first warning.
-func worst(errs []error) error {
-	var warning error
-	for _, err := range errs {
-		switch conformance.Judge("", err).Outcome {
-		case conformance.Failed:
-			return err
-		case conformance.Warned:
-			if warning == nil {
-				warning = err
-			}
-		case conformance.Passed, conformance.Skipped:
-		}
-	}
-	return warning
-}
-
-func gpuLabel(ctx context.Context, s server) error {
+func gpuLabel(ctx context.Context, s *server) {
 	first, err := ask(ctx, s.GPULabel, &externalgrpcpb.GPULabelRequest{})
 	if err != nil {
-		return conformance.Warn("GPULabel: %v: Cluster Autoscaler continues without a label and repeats the call in every loop; answer an empty one", err)
+		s.Add(conformance.Warn("GPULabel: %v: Cluster Autoscaler continues without a label and repeats the call in every loop; answer an empty one", err))
+		return
 	}
-	again, err := ask(ctx, s.GPULabel, &externalgrpcpb.GPULabelRequest{})
-	if err != nil {
-		return fmt.Errorf("second GPULabel: %w", err)
-	}
+	again := answer(ctx, s, "second GPULabel", s.GPULabel, &externalgrpcpb.GPULabelRequest{})
 	if first.GetLabel() != again.GetLabel() {
-		return fmt.Errorf("GPULabel answered %q, then %q", first.GetLabel(), again.GetLabel())
+		s.Failf("GPULabel answered %q, then %q", first.GetLabel(), again.GetLabel())
 	}
 	if _, err := ask(ctx, s.GetAvailableGPUTypes, &externalgrpcpb.GetAvailableGPUTypesRequest{}); err != nil {
-		return conformance.Warn("GetAvailableGPUTypes: %v: Cluster Autoscaler continues without types and repeats the call in every loop; answer an empty list", err)
+		s.Add(conformance.Warn("GetAvailableGPUTypes: %v: Cluster Autoscaler continues without types and repeats the call in every loop; answer an empty list", err))
 	}
-	return nil
 }

@@ -19,46 +19,30 @@ const (
 )
 
 // answerSizes measures the answers that grow with the number of groups and nodes.
-func answerSizes(ctx context.Context, s server) error {
-	list, err := ask(ctx, s.NodeGroups, &externalgrpcpb.NodeGroupsRequest{})
-	if err != nil {
-		return fmt.Errorf("NodeGroups: %w", err)
-	}
+func answerSizes(ctx context.Context, s *server) {
+	list := answer(ctx, s, "NodeGroups", s.NodeGroups, &externalgrpcpb.NodeGroupsRequest{})
 	if len(list.GetNodeGroups()) == 0 {
-		return conformance.Skip("there is no node group")
+		s.Add(conformance.Skip("there is no node group"))
 	}
-	warning := measure("NodeGroups", proto.Size(list))
-	if conformance.Judge("", warning).Outcome == conformance.Failed {
-		return warning
-	}
-	err = s.instances(ctx, func(g *externalgrpcpb.NodeGroup, nodes *externalgrpcpb.NodeGroupNodesResponse) error {
+	s.measure("NodeGroups", proto.Size(list))
+	for _, g := range list.GetNodeGroups() {
+		nodes := s.nodes(ctx, g.GetId())
 		size, count := proto.Size(nodes), len(nodes.GetInstances())
-		judged := measure(fmt.Sprintf("NodeGroupNodes(%s)", g.GetId()), size)
-		if count > 0 && judged == nil {
-			if full := int(int64(size) * int64(g.GetMaxSize()) / int64(count)); full > largest {
-				judged = conformance.Warn("NodeGroupNodes(%s) answers %d bytes with %d instances, which makes %s at the group's maximum of %d: Cluster Autoscaler receives at most 4 MiB",
-					g.GetId(), size, count, mebibytes(full), g.GetMaxSize())
-			}
+		s.measure(fmt.Sprintf("NodeGroupNodes(%s)", g.GetId()), size)
+		if full := int(int64(size) * int64(g.GetMaxSize()) / int64(max(1, count))); count > 0 && full > largest {
+			s.Add(conformance.Warn("NodeGroupNodes(%s) answers %d bytes with %d instances, which makes %s at the group's maximum of %d: Cluster Autoscaler receives at most 4 MiB",
+				g.GetId(), size, count, mebibytes(full), g.GetMaxSize()))
 		}
-		if conformance.Judge("", judged).Outcome == conformance.Warned {
-			warning, judged = judged, nil
-		}
-		return judged
-	})
-	if err != nil {
-		return err
 	}
-	return warning
 }
 
-func measure(call string, size int) error {
+func (s *server) measure(call string, size int) {
 	switch {
 	case size > near:
-		return fmt.Errorf("%s answers %s: Cluster Autoscaler receives at most 4 MiB", call, mebibytes(size))
+		s.Failf("%s answers %s: Cluster Autoscaler receives at most 4 MiB", call, mebibytes(size))
 	case size > halfway:
-		return conformance.Warn("%s answers %s: Cluster Autoscaler receives at most 4 MiB", call, mebibytes(size))
+		s.Add(conformance.Warn("%s answers %s: Cluster Autoscaler receives at most 4 MiB", call, mebibytes(size)))
 	}
-	return nil
 }
 
 func mebibytes(size int) string { return fmt.Sprintf("%.1f MiB", float64(size)/(1<<20)) }

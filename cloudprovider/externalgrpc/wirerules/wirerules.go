@@ -20,7 +20,7 @@ type Rule struct {
 	Name  string // short, in kebab-case, different from those of package conformance
 	Reach conformance.Reach
 	About string // what is required, in one sentence
-	check func(context.Context, server) error
+	check func(context.Context, *server)
 }
 
 // Rules returns all rules in the order they are checked.
@@ -41,12 +41,15 @@ func Rules() []Rule {
 
 // Check checks one rule of the server at the other end of a connection.
 func (r Rule) Check(ctx context.Context, conn grpc.ClientConnInterface) conformance.Result {
-	return conformance.Judge(r.Name, r.check(ctx, server{externalgrpcpb.NewCloudProviderClient(conn)}))
+	s := &server{CloudProviderClient: externalgrpcpb.NewCloudProviderClient(conn)}
+	r.check(ctx, s)
+	return conformance.Judge(r.Name, s.Err())
 }
 
-// server is the server under test, with the queries that rules have in common.
+// server is the server under test, with what a rule finds.
 type server struct {
 	externalgrpcpb.CloudProviderClient
+	conformance.Findings
 }
 
 // ask makes one call.
@@ -54,51 +57,39 @@ func ask[Q, A any](ctx context.Context, method func(context.Context, Q, ...grpc.
 	return method(ctx, request, grpc.MaxCallRecvMsgSize(maxMessage))
 }
 
-// groups lists the groups of the server.
-func (s server) groups(ctx context.Context) ([]*externalgrpcpb.NodeGroup, error) {
-	answer, err := ask(ctx, s.NodeGroups, &externalgrpcpb.NodeGroupsRequest{})
-	if err != nil {
-		return nil, fmt.Errorf("NodeGroups: %w", err)
-	}
-	if len(answer.GetNodeGroups()) == 0 {
-		return nil, conformance.Skip("there is no node group")
-	}
-	return answer.GetNodeGroups(), nil
+// answer makes one call, whose error is a failure, unless the check has ended.
+func answer[Q, A any](ctx context.Context, s *server, call string, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q) A {
+	return conformance.Ask(&s.Findings, call, func() (A, error) { return ask(ctx, method, request) })
 }
 
-// instances calls f with the instances of each group and the size of the answer that has them.
-func (s server) instances(ctx context.Context, f func(*externalgrpcpb.NodeGroup, *externalgrpcpb.NodeGroupNodesResponse) error) error {
-	groups, err := s.groups(ctx)
-	if err != nil {
-		return err
+// groups lists the groups of the server; without any the rule is skipped.
+func (s *server) groups(ctx context.Context) []*externalgrpcpb.NodeGroup {
+	groups := answer(ctx, s, "NodeGroups", s.NodeGroups, &externalgrpcpb.NodeGroupsRequest{}).GetNodeGroups()
+	if len(groups) == 0 {
+		s.Add(conformance.Skip("there is no node group"))
 	}
-	for _, g := range groups {
-		answer, err := ask(ctx, s.NodeGroupNodes, &externalgrpcpb.NodeGroupNodesRequest{Id: g.GetId()})
-		if err != nil {
-			return fmt.Errorf("NodeGroupNodes(%s): %w", g.GetId(), err)
-		}
-		if err := f(g, answer); err != nil {
-			return err
-		}
-	}
-	return nil
+	return groups
+}
+
+// nodes answers the instances of a group.
+func (s *server) nodes(ctx context.Context, id string) *externalgrpcpb.NodeGroupNodesResponse {
+	return answer(ctx, s, fmt.Sprintf("NodeGroupNodes(%s)", id), s.NodeGroupNodes, &externalgrpcpb.NodeGroupNodesRequest{Id: id})
 }
 
 const unknownID = "conformance-no-such-group"
 
-// refusal judges the answer to a call that must be refused.
-func refusal(method string, err error) error {
+// refused judges the answer to a call that must be refused.
+func (s *server) refused(method string, err error) {
 	switch code := status.Code(err); code {
 	case codes.OK:
-		return fmt.Errorf("%s of an unknown group was not refused", method)
+		s.Failf("%s of an unknown group was not refused", method)
 	case codes.Unimplemented:
-		return fmt.Errorf("%s answered Unimplemented, which Cluster Autoscaler does not expect of it", method)
+		s.Failf("%s answered Unimplemented, which Cluster Autoscaler does not expect of it", method)
 	case codes.Unavailable, codes.DeadlineExceeded:
-		return fmt.Errorf("%s of an unknown group: %w", method, err)
+		s.Failf("%s of an unknown group: %w", method, err)
 	case codes.NotFound:
-		return nil
 	default:
-		return conformance.Warn("%s of an unknown group answered %s: Cluster Autoscaler takes any error, but NotFound tells others that nothing was done", method, code)
+		s.Add(conformance.Warn("%s of an unknown group answered %s: Cluster Autoscaler takes any error, but NotFound tells others that nothing was done", method, code))
 	}
 }
 
