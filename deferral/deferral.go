@@ -3,8 +3,8 @@
 //
 // A node that is not offered for removal for a while keeps its time. An autoscaler that may take
 // only some of a group's idle nodes offers another few of them in every loop, and a node that lost
-// its time whenever it is passed over would wait forever. It is forgotten once it was not offered
-// for longer than the limit.
+// its time whenever it is passed over would wait forever. It is forgotten once it was passed over for
+// longer than the limit. The time between two offers is no such time, however long it is.
 //
 // The package decides nothing about nodes or sets, reads no clock, and knows no cluster. The time
 // of each call is handed in and never goes back. It is not safe for concurrent use.
@@ -41,6 +41,7 @@ func Limit(given *time.Duration) (time.Duration, error) {
 type Waits struct {
 	limit time.Duration
 	nodes map[string]wait
+	last  time.Time // of the last offer
 }
 
 type wait struct{ since, offered time.Time }
@@ -49,16 +50,17 @@ type wait struct{ since, offered time.Time }
 // negative; with 0 none waits.
 func New(limit time.Duration) *Waits { return &Waits{limit: limit, nodes: map[string]wait{}} }
 
-// Offer takes in which nodes may be removed now. Before that it forgets those that have not been
-// among them for longer than the limit.
+// Offer takes in which nodes may be removed now, and forgets those that have been passed over for
+// longer than the limit.
 func (w *Waits) Offer(nodes []string, now time.Time) {
-	maps.DeleteFunc(w.nodes, func(_ string, n wait) bool { return now.Sub(n.offered) > w.limit })
 	for _, name := range nodes {
-		if n, waits := w.nodes[name]; waits {
+		if n, waits := w.nodes[name]; waits && (!n.offered.Before(w.last) || now.Sub(n.offered) <= w.limit) {
 			n.offered = now
 			w.nodes[name] = n
 		}
 	}
+	w.last = now
+	maps.DeleteFunc(w.nodes, func(_ string, n wait) bool { return now.Sub(n.offered) > w.limit })
 }
 
 // Defer notes that a node is kept for balance now, and reports whether its wait begins with that.

@@ -58,6 +58,26 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// Where an autoscaler looks less often than the limit, a node that it offers each time waits once.
+func TestALoopMayTakeLongerThanTheLimit(t *testing.T) {
+	w := deferral.New(limit)
+	for i := range 3 {
+		now := start.Add(time.Duration(i) * (limit + time.Minute))
+		w.Offer([]string{"a"}, now)
+		if got, want := w.Overdue("a", now), i > 0; got != want {
+			t.Errorf("overdue at the offer %d: %t, want %t", i, got, want)
+		}
+		if i == 0 {
+			w.Defer("a", now, now)
+		}
+	}
+	w.Offer([]string{"b"}, start.Add(4*limit))
+	w.Offer([]string{"a"}, start.Add(5*limit))
+	if !w.Since("a").IsZero() {
+		t.Error("a node that was passed over is remembered longer than the limit")
+	}
+}
+
 func TestANodeThatIsNeededIsForgotten(t *testing.T) {
 	w := deferral.New(limit)
 	w.Defer("a", start, start)

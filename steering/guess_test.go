@@ -3,6 +3,8 @@ package steering_test
 import (
 	"fmt"
 	"maps"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +112,38 @@ func TestAGuessHoldsForTwoLoops(t *testing.T) {
 		}
 		if m.Shown("b") != 0 {
 			t.Errorf("b is shown with %d nodes, and so left out on and on", m.Shown("b"))
+		}
+	}
+}
+
+// An order that was on its way when its process ended counts from when it was given. The group had its
+// last nodes long before: the new process must not take what is coming for overdue.
+func TestAnOrderBeforeARestartIsNotOverdue(t *testing.T) {
+	m, err := steering.New("first process", steering.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, m: m, now: start, sizes: map[string]int{"a": 0}}
+	f.ask(1, "a") // the node is there, and not ready, from now on
+	f.now = f.now.Add(14 * time.Minute)
+	f.ask(1, "a")
+	text, err := m.Journal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The first node was ordered more than 15 min ago, and a second order was under way at the end.
+	ordered := f.now.Add(-20 * time.Minute).Format(time.RFC3339)
+	text = regexp.MustCompile(`"ordered":"[^"]*"`).ReplaceAll(text, fmt.Appendf(nil, `"ordered":%q,"order":{"before":1,"delta":1,"at":%q}`, ordered, f.now.Format(time.RFC3339)))
+	if f.m, err = steering.New("second process", steering.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	f.m.Tick(f.now)
+	f.m.JournalRead(text, nil)
+	f.sizes["a"] = 2
+	f.ask(1, "a")
+	for _, d := range f.m.Effects().Decisions {
+		if strings.Contains(d.Reason, "did not become ready within") {
+			t.Errorf("seconds after the order: %s", d.Reason)
 		}
 	}
 }

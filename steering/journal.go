@@ -194,7 +194,7 @@ func (s *Machine) restore(j journal) {
 		b.extra, b.unshown, b.guessed = entry.Extra, entry.Unshown, entry.Guessed
 		b.restoreFailure(entry.journalFailure)
 		if entry.Order != nil {
-			b.asked = entry.Order.At
+			b.asked, b.ordered = entry.Order.At, entry.Order.At
 		}
 		if entry.Backoff != nil {
 			s.backoff.Restore(id, *entry.Backoff)
