@@ -52,8 +52,8 @@
 //
 // # What is not
 //
-// Parallel scale-ups, hints from one simulation to the next, pods that come and go within a loop, nodes
-// whose GPUs are not ready, leader election. Of ProvisioningRequests, classes other than those two. A loop takes Options.LoopTime as a
+// Parallel scale-ups, hints from one simulation to the next, pods that come and go within a loop,
+// leader election. Of ProvisioningRequests, classes other than those two. A loop takes Options.LoopTime as a
 // whole, at its end, so all calls of a loop have one time unless a Fault delays them. Where Cluster
 // Autoscaler iterates over a Go map, the order is drawn from Config.Seed.
 //

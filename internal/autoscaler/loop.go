@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
@@ -80,7 +81,8 @@ func isWorldError(err error) bool {
 }
 
 // listNodes has the nodes in the order of a cache, which is none, and asks for the GPU label for
-// every ready one. The first loop of a process takes back the deletions of the last.
+// every ready one. Those that should have GPUs and have none yet count as not ready. The first loop of
+// a process takes back the deletions of the last.
 func (a *Autoscaler) listNodes() (nodes []predicates.Node, readyNodes int) {
 	if !a.initialized {
 		a.initialized = true
@@ -88,12 +90,23 @@ func (a *Autoscaler) listNodes() (nodes []predicates.Node, readyNodes int) {
 	}
 	nodes = slices.Clone(a.world.Nodes())
 	a.shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-	for _, node := range nodes {
-		if ready(node.Node) && !node.Node.Spec.Unschedulable {
-			readyNodes++
-			a.remote.gpuLabel()
+	waiting := map[*v1.Node]*v1.Node{}
+	for i, node := range nodes {
+		if !ready(node.Node) || node.Node.Spec.Unschedulable {
+			continue
 		}
+		a.remote.gpuLabel()
+		_, labelled := node.Node.Labels[a.gpuLabel()]
+		if _, gpus := removal.GPUs(node.Node.Status.Allocatable); !labelled || gpus > 0 {
+			readyNodes++
+			continue
+		}
+		if waiting[node.Node] = a.withoutGPUs[node.Node]; waiting[node.Node] == nil {
+			waiting[node.Node] = notReady(node.Node)
+		}
+		nodes[i].Node = waiting[node.Node]
 	}
+	a.withoutGPUs = waiting
 	return nodes, readyNodes
 }
 

@@ -1,6 +1,7 @@
 package autoscaler
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,6 +25,15 @@ func ready(node *v1.Node) bool {
 		}
 	}
 	return ok && !tainted(node, v1.TaintNodeNotReady) && !tainted(node, v1.TaintNodeDiskPressure) && !tainted(node, v1.TaintNodeNetworkUnavailable)
+}
+
+// notReady is a copy of a node that has not been ready since it was created.
+func notReady(node *v1.Node) *v1.Node {
+	out := *node
+	out.Status.Conditions = append(slices.DeleteFunc(slices.Clone(node.Status.Conditions), func(c v1.NodeCondition) bool {
+		return c.Type == v1.NodeReady
+	}), v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionFalse, LastTransitionTime: node.CreationTimestamp})
+	return &out
 }
 
 // lastChange is the last change of what makes the node ready.

@@ -120,3 +120,24 @@ workloads: [{name: train, replicas: 2, requests: {cpu: 4, nvidia.com/gpu: 1}, on
 		}
 	}
 }
+
+// TestANodeWithoutItsGPUs: a node that should have GPUs and has none is not ready to Cluster Autoscaler, which
+// removes it as such; its pods lose nothing, for the node serves them.
+func TestANodeWithoutItsGPUs(t *testing.T) {
+	for label, left := range map[string]int{"cloud.google.com/gke-accelerator": 1, "accelerator": 2} {
+		setup, err := load("x.yaml", []byte(scenario(fmt.Sprintf(`options: {scaleDownEnabled: true, scaleDownUnneededTime: 40m}
+groupLabel: group
+duration: 30m
+machines: [{name: m, resources: {cpu: 8, memory: 16Gi, nvidia.com/gpu: 4}, labels: {%[1]s: t4}}]
+nodeGroups: [{name: a, zone: z, machine: m, max: 9}]
+objects:
+- {apiVersion: v1, kind: Node, metadata: {name: broken, labels: {group: a, %[1]s: t4}}, status: {capacity: {cpu: 8, memory: 16Gi, pods: 110}}}
+- {apiVersion: v1, kind: Node, metadata: {name: whole, labels: {group: a, %[1]s: t4}}, status: {capacity: {cpu: 8, memory: 16Gi, pods: 110, nvidia.com/gpu: 4}}}`, label))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status := run(t, setup).Status; status.Groups[0].After != left {
+			t.Errorf("label %s: %d nodes left, want %d", label, status.Groups[0].After, left)
+		}
+	}
+}
