@@ -127,16 +127,32 @@ func (c *Cloud) faultFor(call *Call) *CallFault {
 	return nil
 }
 
+type timeoutKey struct{}
+
+// WithTimeout has the caller give up a call that takes longer on the cloud's clock, where
+// context.WithTimeout counts real time.
+func WithTimeout(ctx context.Context, timeout time.Duration) context.Context {
+	return context.WithValue(ctx, timeoutKey{}, timeout)
+}
+
 // wait waits for a duration, unless ctx is done first.
 func (c *Cloud) wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
+	}
+	timeout, limited := ctx.Value(timeoutKey{}).(time.Duration)
+	late := limited && timeout < d
+	if late {
+		d = timeout
 	}
 	timer := c.clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C():
 	case <-ctx.Done():
+	}
+	if late {
+		return context.DeadlineExceeded
 	}
 	return ctx.Err()
 }

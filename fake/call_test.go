@@ -116,10 +116,10 @@ func TestSlowCalls(t *testing.T) {
 		{"acts at once, answered late", true, time.Hour, nil, time.Minute, "2 RR 2/2", "2 RR 2/2"},
 		{"given up: it has grown all the same", true, 45 * time.Second, context.DeadlineExceeded, 45 * time.Second, "2 RR 2/2", "2 RR 2/2"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+		slow := func(limit func(context.Context) (context.Context, context.CancelFunc)) func(*testing.T) {
+			return func(t *testing.T) {
 				cloud := slowCloud(t, test.afterEffect)
-				ctx, cancel := context.WithTimeout(t.Context(), test.timeout)
+				ctx, cancel := limit(t.Context())
 				defer cancel()
 				began := time.Now()
 				done := make(chan error)
@@ -137,7 +137,15 @@ func TestSlowCalls(t *testing.T) {
 				if got := show(t, cloud, "a"); got != test.after {
 					t.Errorf("afterwards: %q, want %q", got, test.after)
 				}
-			})
+			}
+		}
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, slow(func(ctx context.Context) (context.Context, context.CancelFunc) {
+				return context.WithTimeout(ctx, test.timeout)
+			}))
+			synctest.Test(t, slow(func(ctx context.Context) (context.Context, context.CancelFunc) {
+				return fake.WithTimeout(ctx, test.timeout), func() {}
+			}))
 		})
 	}
 }

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
@@ -46,6 +48,11 @@ func (s *Setup) mode() Mode { return cmp.Or(s.Mode, Linked) }
 // busy must not show in a report.
 const callTimeout = time.Hour
 
+// answerTimeout is how long Cluster Autoscaler waits for the answer of an external provider, in virtual time.
+const answerTimeout = 5 * time.Second
+
+func impatient(ctx context.Context) context.Context { return fake.WithTimeout(ctx, answerTimeout) }
+
 // model is Cluster Autoscaler in a run.
 type model struct {
 	s       *simulation
@@ -74,7 +81,7 @@ func newModel(s *simulation) (*model, error) {
 			if m.sidecar != nil {
 				return autoscaler.Connection{Provider: m.sidecar, Expander: m.sidecar}, nil
 			}
-			return autoscaler.Connection{Provider: s.cloud}, nil
+			return autoscaler.Connection{Provider: s.cloud, Context: impatient}, nil
 		},
 	})
 	return m, err

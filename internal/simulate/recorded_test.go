@@ -91,8 +91,6 @@ func modelled(r *v1alpha1.ScenarioReport) (increases, end string, before map[str
 
 // differing are the recordings that the model does not come to, and what is different. docs/measured.md says why.
 var differing = map[string]string{
-	"slow-increase/stock":          "no node, as each call is given up after 5 s; the model waits for its answer",
-	"slow-increase/linked":         "no node, as each call is given up after 5 s; the model waits for its answer",
 	"six-free-three-pinned/linked": "4 nodes in zone b; the model orders 5 to 9",
 }
 
