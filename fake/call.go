@@ -61,7 +61,7 @@ func (c *Cloud) ForgetCalls() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	forgotten := len(c.calls)
-	c.calls = nil
+	c.calls = c.calls[:0]
 	return forgotten
 }
 

@@ -32,6 +32,11 @@ type Node struct {
 	Pods []*v1.Pod
 }
 
+// Same reports whether it is the same node object with the same list of pods, neither of which may have been changed.
+func (n Node) Same(other Node) bool {
+	return n.Node == other.Node && len(n.Pods) == len(other.Pods) && (len(n.Pods) == 0 || &n.Pods[0] == &other.Pods[0])
+}
+
 // Options configure a Checker. The zero value is the default scheduler profile
 // in a cluster without volumes, services and namespace labels.
 type Options struct {

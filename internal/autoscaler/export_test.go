@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/evenkeel/evenkeel/estimator"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -33,7 +34,16 @@ func (s Snapshot) Fits(templates []predicates.Node, pods []*v1.Pod) ([][]bool, e
 
 // Estimate returns how many nodes the groups of pods need, at most limit, and the pods on them.
 func (s Snapshot) Estimate(template predicates.Node, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
-	return s.estimate(template, "", groups, limit)
+	request := estimator.Request{Template: template}
+	for _, group := range groups {
+		request.Demands = append(request.Demands, estimator.Demand{Pod: group[0], Count: len(group)})
+	}
+	estimation, err := s.estimate(request, limit)
+	var placed []*v1.Pod
+	for i, n := range estimation.Placed {
+		placed = append(placed, groups[i][:n]...)
+	}
+	return estimation.NodeCount, placed, err
 }
 
 // Place returns the position of each pod's node, -1 for none.
@@ -69,7 +79,7 @@ func (a *Autoscaler) Needed(nodes []*v1.Node, template *v1.Node) (int, error) {
 			left = append(left, []*v1.Pod{pod})
 		}
 	}
-	n, _, err := s.estimate(predicates.Node{Node: template}, "", left, len(left))
+	n, _, err := Snapshot{s}.Estimate(predicates.Node{Node: template}, left, len(left))
 	if err != nil {
 		return 0, fmt.Errorf("needed: %w", err)
 	}

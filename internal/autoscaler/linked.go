@@ -39,9 +39,10 @@ type linkedBuild struct {
 	shift     *linked.ZonalShift[*linkedGroup]
 	deadlines *linked.Deadlines[*linkedGroup]
 
-	down *linked.ScaleDown
-	need *option // what the chosen option needs, for one split
-	plan *linked.SpreadPlan[*linkedGroup]
+	shown map[*v1.Node]shownNode // the nodes of the last plan
+	down  *linked.ScaleDown
+	need  *option // what the chosen option needs, for one split
+	plan  *linked.SpreadPlan[*linkedGroup]
 }
 
 func newLinked(a *Autoscaler, options *Linked) (*linkedBuild, error) {
@@ -117,8 +118,9 @@ func (c linkedCloud) ZeroOrMax(g *linkedGroup) (bool, error) {
 }
 
 // compared is what is compared of a template.
-func compared(t *nodeTemplate) linked.Template { return shown(t.Node) }
+func compared(t *nodeTemplate) linked.Template { return t.shown }
 
+// shown is a node as package linked reads it.
 func shown(n predicates.Node) linked.Template {
 	out := linked.Template{Node: n.Node, Pods: func() []*v1.Pod { return n.Pods }}
 	var sum expander.Requests
@@ -360,11 +362,9 @@ func (l *linkedBuild) widened(t *attempt, options []option, best *option) *optio
 	if work.Members = l.members(t, options, best); !work.Needed() {
 		return best
 	}
-	for _, n := range t.view.nodes {
-		work.Nodes = append(work.Nodes, shown(n))
-	}
+	work.Nodes = l.shownNodes(t.view.nodes)
 	for _, member := range work.Members {
-		work.Templates[member.ID] = shown(t.templates[member.ID].Node)
+		work.Templates[member.ID] = t.templates[member.ID].shown
 	}
 	plan, why := work.Plan()
 	if why != "" {
@@ -374,6 +374,26 @@ func (l *linkedBuild) widened(t *attempt, options []option, best *option) *optio
 	all := *best
 	all.pods = plan.Pods
 	return &all
+}
+
+// shownNodes are nodes as package linked reads them, worked out anew for those that have changed.
+func (l *linkedBuild) shownNodes(nodes []predicates.Node) []linked.Template {
+	out, before := make([]linked.Template, len(nodes)), l.shown
+	l.shown = make(map[*v1.Node]shownNode, len(nodes))
+	for i, n := range nodes {
+		known := before[n.Node]
+		if known.made.Node == nil || !known.from.Same(n) {
+			known = shownNode{n, shown(n)}
+		}
+		out[i], l.shown[n.Node] = known.made, known
+	}
+	return out
+}
+
+// shownNode is a node as it was read, and what it was made of.
+type shownNode struct {
+	from predicates.Node
+	made linked.Template
 }
 
 // members are the chosen group and those similar to it that may grow: those that Cluster Autoscaler

@@ -9,7 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
-	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -222,25 +221,20 @@ type view struct {
 	*snapshot
 	nodes    []predicates.Node // upcoming ones are after the real ones
 	real     int
-	coming   []string        // groups of the upcoming ones
-	occupied map[string]bool // names of nodes with pods, those only simulated included
+	coming   []string     // groups of the upcoming ones
+	occupied map[int]bool // nodes that get pods in the simulation
 }
 
 // snapshot puts nodes to come in the place of those registered that are not ready yet.
 func (a *Autoscaler) snapshot(nodes []predicates.Node, now time.Time) (*view, error) {
 	counts, registered := a.registry.upcomingNodes(now)
-	v := &view{occupied: map[string]bool{}}
+	v := &view{occupied: map[int]bool{}}
 	for _, node := range nodes {
 		if !registered[node.Node.Name] {
 			v.nodes = append(v.nodes, node)
 		}
 	}
 	v.real = len(v.nodes)
-	for _, n := range v.nodes {
-		if slices.ContainsFunc(n.Pods, func(pod *v1.Pod) bool { return !template.RunsOnEveryNode(pod) }) {
-			v.occupied[n.Node.Name] = true
-		}
-	}
 	for _, g := range a.groupsInAnyOrder() {
 		t := a.templates[g.ID]
 		for i := 0; t != nil && i < counts[g.ID]; i++ {
@@ -266,7 +260,7 @@ func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
 	for i, node := range at {
 		switch {
 		case node >= 0:
-			v.occupied[v.nodes[node].Node.Name] = true
+			v.occupied[node] = true
 			a.records.placed(pods[i], node >= v.real)
 		case left != nil:
 			*left = append(*left, pods[i])

@@ -170,23 +170,10 @@ func (s *snapshot) fits(templates []predicates.Node, pods []*v1.Pod) (fit, error
 	return fit{found}, err
 }
 
-// estimate packs groups of equal pods on at most limit new nodes, the largest pods first. The snapshot
-// does not change. Templates of one class, if it is not empty, are packed once.
-func (s *snapshot) estimate(template predicates.Node, class string, groups [][]*v1.Pod, limit int) (int, []*v1.Pod, error) {
-	request := estimator.Request{Template: template, Class: class}
-	for _, group := range groups {
-		request.Demands = append(request.Demands, estimator.Demand{Pod: group[0], Count: len(group)})
-	}
+// estimate packs pods on at most limit new nodes, the largest pods first. The snapshot does not change.
+func (s *snapshot) estimate(request estimator.Request, limit int) (estimator.Estimation, error) {
 	if s.estimator == nil {
 		s.estimator = estimator.New(s.cluster)
 	}
-	estimation, err := s.estimator.Estimate(request, limit)
-	if err != nil {
-		return 0, nil, err
-	}
-	var placed []*v1.Pod
-	for i, n := range estimation.Placed {
-		placed = append(placed, groups[i][:n]...)
-	}
-	return estimation.NodeCount, placed, nil
+	return s.estimator.Estimate(request, limit)
 }

@@ -1,11 +1,13 @@
 package autoscaler
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // maxEmptyDeletion is how many empty nodes go in one loop.
@@ -26,10 +28,10 @@ func (a *Autoscaler) scaleDown(v *view, now time.Time) {
 	unneeded := map[string]time.Time{}
 	byGroup := map[string][]*v1.Node{}
 	atMin := a.groupsAtMin()
-	for _, n := range v.nodes[:v.real] {
+	for i, n := range v.nodes[:v.real] {
 		node := n.Node
 		id, err := a.remote.groupOf(node)
-		if err != nil || id == "" || !ready(node) || deleting(node) || v.occupied[node.Name] || atMin[id] {
+		if err != nil || id == "" || !ready(node) || deleting(node) || v.occupied[i] || slices.ContainsFunc(n.Pods, moves) || atMin[id] {
 			continue
 		}
 		first, ok := a.unneeded[node.Name]
@@ -64,6 +66,8 @@ func (a *Autoscaler) scaleDown(v *view, now time.Time) {
 		a.deleteEmpty(g, nodes, now)
 	}
 }
+
+func moves(pod *v1.Pod) bool { return !template.RunsOnEveryNode(pod) }
 
 // groupsAtMin are the groups no node is taken from in this loop.
 func (a *Autoscaler) groupsAtMin() map[string]bool {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/evenkeel/evenkeel/estimator"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -23,6 +24,7 @@ type option struct {
 	group   *group
 	count   int
 	pods    []*v1.Pod
+	placed  []int // how many of each kind they are
 	similar []*group
 }
 
@@ -367,10 +369,11 @@ func (t *attempt) offers() ([]option, error) {
 // option estimates how many nodes of the group the pods need.
 func (t *attempt) option(g *group) (option, error) {
 	o := option{group: g}
-	var kinds [][]*v1.Pod
-	for i, kind := range t.kinds {
-		if t.passes(g.ID, i) {
-			kinds = append(kinds, kind)
+	var demands []estimator.Demand
+	var kinds []int
+	for k, pods := range t.kinds {
+		if t.passes(g.ID, k) {
+			demands, kinds = append(demands, estimator.Demand{Pod: pods[0], Count: len(pods)}), append(kinds, k)
 		}
 	}
 	if len(kinds) == 0 {
@@ -378,9 +381,14 @@ func (t *attempt) option(g *group) (option, error) {
 	}
 	o.similar = t.similar(g)
 	limit := t.limit(append([]*group{g}, o.similar...))
-	var err error
-	if o.count, o.pods, err = t.view.estimate(t.templates[g.ID].Node, t.fit.class(t.position[g.ID]), kinds, limit); err != nil {
+	estimation, err := t.view.estimate(estimator.Request{Template: t.templates[g.ID].Node, Class: t.fit.class(t.position[g.ID]), Demands: demands}, limit)
+	if err != nil {
 		return o, err
+	}
+	o.count, o.placed = estimation.NodeCount, make([]int, len(t.kinds))
+	for i, n := range estimation.Placed {
+		o.placed[kinds[i]] = n
+		o.pods = append(o.pods, t.kinds[kinds[i]][:n]...)
 	}
 	options, err := t.remote.groupOptions(g.ID)
 	if err == nil && options != nil && options.ZeroOrMaxNodeScaling {

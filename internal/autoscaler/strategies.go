@@ -14,13 +14,10 @@ import (
 // byStrategies chooses by the strategies of --expander. Every group is a choice of its own, and what
 // the strategies find equal is drawn.
 func (t *attempt) byStrategies(options []option) *option {
-	index, requests := make(map[*v1.Pod]int, len(t.pods)), t.requests()
-	for i, pod := range t.pods {
-		index[pod] = i
-	}
+	kinds := t.judgedKinds()
 	judged := make([]expander.Option, len(options))
 	for i := range options {
-		judged[i] = t.judged(&options[i], index, requests)
+		judged[i] = t.judged(&options[i], kinds)
 	}
 	chain := t.options.Strategies.ForRound(t.random.Uint64())
 	_, trail, err := chain.Choose(judged)
@@ -48,38 +45,43 @@ func (t *attempt) draw(n int) int {
 	return rand.New(rand.NewPCG(t.random.Uint64(), 0)).IntN(n) //nolint:gosec // G404: a repeatable choice is wanted
 }
 
-// judged is an option as strategies see it. Index and requests are those of the pods.
-func (t *attempt) judged(o *option, index map[*v1.Pod]int, requests []expander.Requests) expander.Option {
+// judgedKind is a kind of equal pods as strategies see it.
+type judgedKind struct {
+	pods     []int // positions
+	requests expander.Requests
+}
+
+func (t *attempt) judgedKinds() []judgedKind {
+	index := make(map[*v1.Pod]int, len(t.pods))
+	for i, pod := range t.pods {
+		index[pod] = i
+	}
+	out := make([]judgedKind, len(t.kinds))
+	for k, pods := range t.kinds {
+		out[k].requests = expander.RequestsOf(pods[0])
+		for _, pod := range pods {
+			out[k].pods = append(out[k].pods, index[pod])
+		}
+	}
+	return out
+}
+
+// judged is an option as strategies see it.
+func (t *attempt) judged(o *option, kinds []judgedKind) expander.Option {
 	template := t.templates[o.group.ID]
 	out := expander.Option{
 		Group: o.group.ID, Members: []string{o.group.ID}, NodeCount: o.count,
 		Template: cloudprovider.Template{Node: template.Node.Node, Pods: template.Pods},
 	}
-	pods := make([]int, len(o.pods))
-	for i, pod := range o.pods {
-		pods[i] = index[pod]
-		out.Requested = out.Requested.Plus(1, requests[pods[i]])
+	for k, n := range o.placed {
+		if n > 0 {
+			out.Pods = append(out.Pods, expander.Share{Kind: k, Pods: kinds[k].pods[:n]})
+			out.Requested = out.Requested.Plus(n, kinds[k].requests)
+		}
 	}
-	slices.Sort(pods)
-	out.Pods = expander.Pods{{Pods: pods}}
 	if pricing, ok := t.remote.Provider.(cloudprovider.Pricing); ok {
 		price, err := pricing.NodePrice(t.deadline.from(t.now, t.options.Timeout), template.Node.Node, t.now, t.now.Add(time.Hour))
 		out.NodePrice, out.HasPrice = price, err == nil
 	}
 	return out
-}
-
-// requests are those of the pods, worked out once for equal ones.
-func (t *attempt) requests() []expander.Requests {
-	all, known := make([]expander.Requests, len(t.pods)), map[int]expander.Requests{}
-	for i, pod := range t.pods {
-		kind := t.kindOf(pod)
-		r, ok := known[kind]
-		if !ok || kind == 0 {
-			r = expander.RequestsOf(pod)
-			known[kind] = r
-		}
-		all[i] = r
-	}
-	return all
 }

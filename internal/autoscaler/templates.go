@@ -1,12 +1,13 @@
 package autoscaler
 
 import (
+	"bytes"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/internal/linked"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
@@ -21,12 +22,9 @@ type nodeTemplate struct {
 	from string // "node NAME" or fromCloud
 	name string // what Cluster Autoscaler calls it: it draws a new one in every loop
 
-	source *v1.Node // what it was made of
-	pods   []*v1.Pod
-}
-
-func (t *nodeTemplate) madeOf(source predicates.Node) bool {
-	return t != nil && t.source == source.Node && len(t.pods) == len(source.Pods) && (len(t.pods) == 0 || &t.pods[0] == &source.Pods[0])
+	source  predicates.Node // what it was made of
+	spelled []byte          // the source as the cloud sends it, whose answers are new objects
+	shown   linked.Template
 }
 
 // copied is the template as a node to come, with a suffix to its name.
@@ -42,7 +40,7 @@ func (a *Autoscaler) named(id string, t *nodeTemplate) *nodeTemplate {
 
 // ofNode makes a template of a node of the group.
 func (a *Autoscaler) ofNode(id string, node predicates.Node) *nodeTemplate {
-	if known := a.made[id]; known.madeOf(node) {
+	if known := a.made[id]; known != nil && known.source.Same(node) {
 		return known
 	}
 	t := template.OfNode(id, node.Node, node.Pods, a.options.StartupTaints)
@@ -52,15 +50,19 @@ func (a *Autoscaler) ofNode(id string, node predicates.Node) *nodeTemplate {
 
 // ofCloud makes a template of what the cloud says of the group.
 func (a *Autoscaler) ofCloud(id string, node *v1.Node) *nodeTemplate {
-	if known := a.made[id]; known != nil && known.from == fromCloud && equality.Semantic.DeepEqual(known.source, node) {
-		return known // the provider's answer is a new object each time
+	spelled, err := node.Marshal()
+	if known := a.made[id]; err == nil && known != nil && bytes.Equal(known.spelled, spelled) {
+		return known
 	}
 	t := template.OfCloud(id, cloudprovider.Template{Node: node}, a.config.DaemonSets, a.options.StartupTaints)
-	return a.make(id, t, predicates.Node{Node: node}, fromCloud)
+	made := a.make(id, t, predicates.Node{Node: node}, fromCloud)
+	made.spelled = spelled
+	return made
 }
 
 func (a *Autoscaler) make(id string, t *cloudprovider.Template, source predicates.Node, from string) *nodeTemplate {
-	made := &nodeTemplate{Node: predicates.Node{Node: t.Node, Pods: t.Pods}, from: from, source: source.Node, pods: source.Pods}
+	made := &nodeTemplate{Node: predicates.Node{Node: t.Node, Pods: t.Pods}, from: from, source: source}
+	made.shown = shown(made.Node)
 	a.made[id] = made
 	return made
 }

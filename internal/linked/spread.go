@@ -156,21 +156,34 @@ func (s *Spread[G]) kinds() (keys map[*v1.Pod]string, kinds map[string]*spreadpl
 	for _, pod := range s.Pods {
 		keys[pod] = spreadplan.KeyOf(pod)
 	}
-	own, foreign := map[string]*v1.Pod{}, map[string]bool{}
+	own, members := map[string]*v1.Pod{}, map[string]bool{}
+	for _, g := range s.Members {
+		members[g.Id()] = true
+	}
 	for _, o := range s.Options {
-		ours := slices.ContainsFunc(s.Members, func(g G) bool { return g.Id() == o.Group })
 		for _, pod := range o.Pods {
-			if ours {
-				own[keys[pod]] = pod
-			} else {
-				foreign[keys[pod]] = true
+			if !members[o.Group] {
+				break
+			}
+			own[keys[pod]] = pod
+		}
+	}
+	delete(own, "")
+	shared := maps.Clone(own) // that other sets may take too
+	for _, pod := range s.Options[s.Chosen].Pods {
+		delete(shared, keys[pod])
+	}
+	for _, o := range s.Options {
+		for _, pod := range o.Pods {
+			if members[o.Group] || len(shared) == 0 {
+				break
+			}
+			if key := keys[pod]; shared[key] != nil {
+				delete(shared, key)
+				delete(own, key)
 			}
 		}
 	}
-	for _, pod := range s.Options[s.Chosen].Pods {
-		delete(foreign, keys[pod])
-	}
-	maps.DeleteFunc(own, func(key string, _ *v1.Pod) bool { return key == "" || foreign[key] })
 	kinds = map[string]*spreadplan.Kind{}
 	for _, key := range slices.Sorted(maps.Keys(own)) {
 		if owner := metav1.GetControllerOfNoCopy(own[key]); owner != nil && owner.Kind == "ProvisioningRequest" {

@@ -6,12 +6,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/predicates"
 )
 
 // facts are what can be said of a node and the pods on it, whatever the rest of the
 // world is.
 type facts struct {
-	pods []*v1.Pod // those they are about
+	node predicates.Node // what they are about
 	// used is what the pods request, and byDaemons what those of daemon sets do, which
 	// are not in it.
 	used, byDaemons expander.Requests
@@ -36,10 +37,10 @@ type Memory map[*v1.Node]*facts
 // of returns the facts of a node.
 func (m Memory) of(n *Node, w *World, opts *Options) *facts {
 	f := m[n.Node.Node]
-	if f != nil && (f.until.IsZero() || w.Now.Before(f.until)) && len(f.pods) == len(n.Pods) && (len(n.Pods) == 0 || &f.pods[0] == &n.Pods[0]) {
+	if f != nil && (f.until.IsZero() || w.Now.Before(f.until)) && f.node.Same(n.Node) {
 		return f
 	}
-	f = &facts{pods: n.Pods}
+	f = &facts{node: n.Node}
 	for _, pod := range n.Pods {
 		switch {
 		case isFinished(pod):

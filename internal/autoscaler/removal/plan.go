@@ -82,10 +82,10 @@ func (p *planner) findCandidates() error {
 		p.decision.Nodes = append(p.decision.Nodes, NodeOutcome{Node: n.Node.Node.Name, Group: n.Group})
 		o := &p.decision.Nodes[len(p.decision.Nodes)-1]
 		p.outcome[i] = o
-		if o.Outcome, o.Reason = p.ruledOut(n); o.Outcome != "" {
+		f := p.known.of(n, p.world, &p.opts)
+		if o.Outcome, o.Reason = p.ruledOut(n, f); o.Outcome != "" {
 			continue
 		}
-		f := p.known.of(n, p.world, &p.opts)
 		if f.reason != "" {
 			o.Outcome, o.Reason, o.Pod = NodeBlocked, f.reason, f.blocked
 			p.wakeAt(f.until)
@@ -98,7 +98,7 @@ func (p *planner) findCandidates() error {
 }
 
 // ruledOut reports what keeps a node before anybody looks at single pods.
-func (p *planner) ruledOut(n *Node) (Outcome, string) {
+func (p *planner) ruledOut(n *Node, f *facts) (Outcome, string) {
 	g := p.groups[n.Group]
 	switch {
 	case n.Leaving:
@@ -112,7 +112,7 @@ func (p *planner) ruledOut(n *Node) (Outcome, string) {
 	case g.Target <= g.Min:
 		return NodeFixed, fmt.Sprintf("its group is at its minimum of %d", g.Min)
 	}
-	if reason := p.known.of(n, p.world, &p.opts).inUse(n, g, p.opts.GPULabel); reason != "" {
+	if reason := f.inUse(n, g, p.opts.GPULabel); reason != "" {
 		return NodeInUse, reason
 	}
 	return "", ""
