@@ -62,7 +62,7 @@
 // with reasons come out: no input or output, no clock, no global state.
 //
 // Arithmetic. apportion shares units over bounded bins in integers, internal/spelling finds the
-// name that was meant. They use the standard library only.
+// name that was meant, and writes numbers into sentences. They use the standard library only.
 //
 // Contracts. cloudprovider is what a cloud implements, cloudprovider/conformance the rules that any
 // has to keep, and api/v1alpha1 are the documents a user writes and reads. Any package may import

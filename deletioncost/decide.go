@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // annotationSpread is on the pods of a WorkloadSpread, which has costs of its own.
@@ -62,19 +64,12 @@ func (d *Decision) Message() string {
 		return fmt.Sprintf("scaling down keeps the skew over %s at %d or less", d.Key, d.Skew)
 	case Wrong:
 		return fmt.Sprintf("scaling down could have led to a skew of %d over %s: %s keep it at %d or less",
-			d.Skew, d.Key, plural(len(d.Writes), "deletion cost"), d.Least)
+			d.Skew, d.Key, spelling.Count(len(d.Writes), "deletion cost"), d.Least)
 	case WorkloadSpread:
 		return "the pods belong to a WorkloadSpread, which writes their deletion costs"
 	case Unconstrained:
 	}
 	return "no topology spread constraint counts the pods"
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Decide returns the costs that the pods need. Only pods that run and are ready count: the others

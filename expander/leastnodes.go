@@ -1,6 +1,10 @@
 package expander
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/evenkeel/evenkeel/internal/spelling"
+)
 
 var leastNodesDefinition = Definition{
 	Name: "least-nodes",
@@ -18,5 +22,5 @@ func (leastNodes) Filter(options []Option) []Result {
 	return keepBest(options,
 		func(o Option) int { return o.NodeCount },
 		cmp.Compare[int],
-		func(n int) string { return count(n, "node") })
+		func(n int) string { return spelling.Count(n, "node") })
 }

@@ -1,6 +1,10 @@
 package expander
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/evenkeel/evenkeel/internal/spelling"
+)
 
 var mostPodsDefinition = Definition{
 	Name: "most-pods",
@@ -18,5 +22,5 @@ func (mostPods) Filter(options []Option) []Result {
 	return keepBest(options,
 		func(o Option) int { return o.Pods.Len() },
 		func(a, b int) int { return cmp.Compare(b, a) },
-		func(n int) string { return count(n, "pod") })
+		func(n int) string { return spelling.Count(n, "pod") })
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 var randomDefinition = Definition{
@@ -32,7 +34,7 @@ func (r random) Filter(options []Option) []Result {
 	}
 	slices.SortFunc(order, func(a, b int) int { return byName(options[a], options[b]) })
 	drawn := order[r.source(options, order).IntN(len(order))]
-	results[drawn] = Result{Kept: true, Figure: "drawn from " + count(len(options), "option")}
+	results[drawn] = Result{Kept: true, Figure: "drawn from " + spelling.Count(len(options), "option")}
 	return results
 }
 

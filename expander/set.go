@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // represent returns one option per set, and every option that stands in none,
@@ -54,7 +56,7 @@ func standing(a, b Option) int {
 }
 
 func standsFor(best Option, set []Option) string {
-	figure := count(best.Pods.Len(), "pod") + " on " + count(best.NodeCount, "node")
+	figure := spelling.Count(best.Pods.Len(), "pod") + " on " + spelling.Count(best.NodeCount, "node")
 	var others []string
 	for _, o := range set {
 		if o.Group != best.Group {

@@ -1,7 +1,5 @@
 package expander
 
-import "strconv"
-
 // Strategy filters options. A strategy is a pure function of the options it is
 // given, and their order does not matter to it.
 type Strategy interface {
@@ -35,12 +33,4 @@ func keepBest[M any](options []Option, measure func(Option) M, compare func(a, b
 		results[i] = Result{Kept: compare(m, measures[best]) == 0, Figure: figure(m)}
 	}
 	return results
-}
-
-// count writes a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }

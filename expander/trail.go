@@ -3,6 +3,8 @@ package expander
 import (
 	"slices"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // Names of the steps of a Trail that are no strategy.
@@ -96,7 +98,7 @@ func writeJudged(b *strings.Builder, options []OptionResult) {
 			b.WriteString(", ")
 		}
 		if i == shown && len(options) > shown+1 {
-			b.WriteString("and " + count(len(options)-shown, "other"))
+			b.WriteString("and " + spelling.Count(len(options)-shown, "other"))
 			return
 		}
 		b.WriteString(o.Group)

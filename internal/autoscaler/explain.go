@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
 )
@@ -250,20 +251,13 @@ func (t *rejected) list(noun string) string {
 			parts = append(parts, fmt.Sprintf("and %d more reasons", len(messages)-shown))
 			break
 		}
-		detail := plural(t.counts[message], noun)
+		detail := spelling.Count(t.counts[message], noun)
 		if amounts := strings.TrimSuffix(t.amounts[message], ")"); amounts != "" {
 			detail = amounts + "; " + detail
 		}
 		parts = append(parts, fmt.Sprintf("%s (%s)", message, detail))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // whyLost finds the strategy that dropped the group.

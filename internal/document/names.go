@@ -15,6 +15,8 @@ type Naming struct {
 	Kind string
 	// Prefixes are how a name may begin, in lower case and with the slash, such as "ews/".
 	Prefixes []string
+	// Get is a command that prints such objects, and those that belong to them.
+	Get string
 }
 
 // HasKind reports whether a name begins with the kind, as in ews/web.
@@ -44,12 +46,15 @@ func (e *UnknownName) Error() string {
 	return text
 }
 
-// Choose returns the objects of the names, in the order in which they are given; all without names. The
-// error is an *UnknownName.
-func Choose[T interface {
+// Object is what has a name.
+type Object interface {
 	GetName() string
 	GetNamespace() string
-}](n Naming, all []T, names ...string) ([]T, error) {
+}
+
+// Choose returns the objects of the names, which are names or namespace/name, in the order in which they
+// are given; all without names. The error is an *UnknownName.
+func Choose[T Object](n Naming, all []T, names ...string) ([]T, error) {
 	if len(names) == 0 {
 		return all, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -19,11 +20,7 @@ func fleetAnswer(r *nodegroupset.Report) string {
 	for i := range r.Sets {
 		groups += len(r.Sets[i].Groups)
 	}
-	verb := "form"
-	if groups == 1 {
-		verb = "forms"
-	}
-	text := fmt.Sprintf("%s %s %s", count(groups, "group"), verb, count(len(r.Sets), "set"))
+	text := fmt.Sprintf("%s %s %s", spelling.Count(groups, "group"), spelling.Verb(groups, "form"), spelling.Count(len(r.Sets), "set"))
 	more := len(r.Misses) - 1 + r.MoreMisses
 	switch {
 	case len(r.Sets) == 1:
@@ -33,12 +30,12 @@ func fleetAnswer(r *nodegroupset.Report) string {
 	default:
 		text += "; " + apart(r, &r.Misses[0])
 		if more > 0 {
-			text += "; " + count(more, "further pair") + " of sets differ in three fields or fewer"
+			text += "; " + spelling.Count(more, "further pair") + " of sets differ in three fields or fewer"
 		}
 	}
 	suggested := len(r.Misses) > 0 && slices.Equal(r.Misses[0].Remedy.Flags, r.Suggestion.Flags)
 	if ignored := len(r.Suggestion.Flags); ignored > 0 && !suggested {
-		text += fmt.Sprintf("; ignoring %s that may mean nothing would leave %s", count(ignored, "label"), count(r.Suggestion.Sets, "set"))
+		text += fmt.Sprintf("; ignoring %s that may mean nothing would leave %s", spelling.Count(ignored, "label"), spelling.Count(r.Suggestion.Sets, "set"))
 	}
 	return text
 }
@@ -49,11 +46,7 @@ func apart(r *nodegroupset.Report, miss *nodegroupset.Miss) string {
 	if len(this) > len(that) {
 		this, that, differences = that, this, swapped(differences)
 	}
-	verb := "stand"
-	if len(this) == 1 {
-		verb = "stands"
-	}
-	text := fmt.Sprintf("%s %s apart from %s by %s", listed(this, fewGroups), verb, listed(that, fewGroups), fields(differences))
+	text := fmt.Sprintf("%s %s apart from %s by %s", spelling.List(this, fewGroups), spelling.Verb(len(this), "stand"), spelling.List(that, fewGroups), fields(differences))
 	both := slices.Concat(this, that)
 	joined := slices.ContainsFunc(miss.Remedy.Joined, func(set []string) bool {
 		return !slices.ContainsFunc(both, func(group string) bool { return !slices.Contains(set, group) })
@@ -79,13 +72,13 @@ func groupAnswer(g *Group) string {
 	}
 	text, beyond := g.Name+" is similar to no other group", "the nearest"
 	if len(g.Similar) > 0 {
-		text, beyond = g.Name+" is similar to "+listed(g.Similar, fewGroups), "the nearest other group"
+		text, beyond = g.Name+" is similar to "+spelling.List(g.Similar, fewGroups), "the nearest other group"
 	}
 	strangers := slices.DeleteFunc(slices.Clone(g.Set), func(name string) bool {
 		return name == g.Name || slices.Contains(g.Similar, name)
 	})
 	if len(strangers) > 0 {
-		text += ", and not to " + listed(strangers, fewGroups) + " of its set"
+		text += ", and not to " + spelling.List(strangers, fewGroups) + " of its set"
 	}
 	if len(g.Others) == 0 {
 		return text
@@ -124,7 +117,7 @@ func fields(differences []nodegroupset.Difference) string {
 		}
 		out = append(out, fmt.Sprintf("%s (%s)", d.Field, values))
 	}
-	return listed(out, fewFields)
+	return spelling.List(out, fewFields)
 }
 
 // percent writes a ratio as a percentage, exactly.
@@ -135,19 +128,4 @@ func percent(ratio string) string {
 	}
 	text := r.Mul(r, big.NewRat(100, 1)).FloatString(len(ratio))
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + " %"
-}
-
-// listed names a few and counts the rest.
-func listed(names []string, few int) string {
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -3,6 +3,8 @@ package explain
 import (
 	"fmt"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // UnknownGroup is returned for a group that the fleet does not have.
@@ -13,7 +15,7 @@ type UnknownGroup struct {
 }
 
 func (e *UnknownGroup) Error() string {
-	text := fmt.Sprintf("no node group %q among %s", e.Name, count(e.Groups, "group"))
+	text := fmt.Sprintf("no node group %q among %s", e.Name, spelling.Count(e.Groups, "group"))
 	if len(e.Nearest) == 0 {
 		return text
 	}

@@ -19,11 +19,7 @@ import (
 const Kind = "NodeGroupExplanation"
 
 // Explanation is the answer to a question about a fleet.
-type Explanation struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Status     Status `json:"status"`
-}
+type Explanation = document.Explanation[Status]
 
 // Status is the content of an Explanation.
 type Status struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -92,7 +93,7 @@ const mostNames = 5
 func (f *Fleet) note(s Sources, samples map[string]*v1.Node, strays []string) {
 	if len(strays) > 0 {
 		slices.Sort(strays)
-		f.Notes = append(f.Notes, fmt.Sprintf("left out, without the label %s: %s: %s", s.GroupLabel, count(len(strays), "node"), listed(strays, mostNames)))
+		f.Notes = append(f.Notes, fmt.Sprintf("left out, without the label %s: %s: %s", s.GroupLabel, spelling.Count(len(strays), "node"), spelling.List(strays, mostNames)))
 	}
 	var unusable []string
 	for _, group := range slices.Sorted(maps.Keys(samples)) {
@@ -101,7 +102,7 @@ func (f *Fleet) note(s Sources, samples map[string]*v1.Node, strays []string) {
 		}
 	}
 	if len(unusable) > 0 {
-		f.Notes = append(f.Notes, "no node is ready, schedulable and staying, so another one stands for the group: "+listed(unusable, mostNames))
+		f.Notes = append(f.Notes, "no node is ready, schedulable and staying, so another one stands for the group: "+spelling.List(unusable, mostNames))
 	}
 	if s.Pods == "" {
 		f.Notes = append(f.Notes, "no pods are given, so daemon sets are not counted: free is what is allocatable")
@@ -125,12 +126,12 @@ func (f *Fleet) noteZones(label nodegroupset.GroupLabel, nodes []*v1.Node, group
 		}
 	}
 	if len(split) > 0 {
-		f.Notes = append(f.Notes, "has a group of its own in every zone: "+listed(slices.Sorted(maps.Keys(split)), mostNames))
+		f.Notes = append(f.Notes, "has a group of its own in every zone: "+spelling.List(slices.Sorted(maps.Keys(split)), mostNames))
 	}
 	for _, group := range slices.Sorted(maps.Keys(zones)) {
 		if in := slices.Sorted(maps.Keys(zones[group])); group != "" && len(in) > 1 {
 			f.Notes = append(f.Notes, fmt.Sprintf("nodes of %s lie in several zones (%s) and count as one group; if each zone has a group of its own, name the zone too: --group-label %s,%s",
-				group, listed(in, mostNames), strings.Join(label.Keys(), ","), v1.LabelTopologyZone))
+				group, spelling.List(in, mostNames), strings.Join(label.Keys(), ","), v1.LabelTopologyZone))
 		}
 	}
 }
@@ -141,5 +142,5 @@ func suggestLabels(nodes []*v1.Node) string {
 	if len(candidates) == 0 {
 		return ""
 	}
-	return "; what may name their groups: " + listed(candidates, mostNames)
+	return "; what may name their groups: " + spelling.List(candidates, mostNames)
 }

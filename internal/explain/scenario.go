@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // Observed is a node group as a round of the pipeline sees it.
@@ -33,7 +34,7 @@ func OfGroups(file string, groups []Observed) *Fleet {
 		fleet.Groups[g.ID] = *g.Template
 	}
 	if len(alone) > 0 {
-		fleet.Notes = append(fleet.Notes, "all or nothing, so balanced with no other group: "+listed(alone, mostNames))
+		fleet.Notes = append(fleet.Notes, "all or nothing, so balanced with no other group: "+spelling.List(alone, mostNames))
 	}
 	return fleet
 }

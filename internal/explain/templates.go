@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -86,7 +87,7 @@ func (f *Fleet) addPods(name string, files Files, groupOf map[string]string) err
 		for _, set := range derived {
 			names = append(names, set.Namespace+"/"+set.Name)
 		}
-		f.Notes = append(f.Notes, fmt.Sprintf("%s has no DaemonSet %s: taken from its pods, without node affinity of its own", document.Title(name), listed(names, mostNames)))
+		f.Notes = append(f.Notes, fmt.Sprintf("%s has no DaemonSet %s: taken from its pods, without node affinity of its own", document.Title(name), spelling.List(names, mostNames)))
 	}
 	return nil
 }

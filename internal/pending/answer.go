@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/internal/explain"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/topologyspread"
 )
 
@@ -15,16 +16,16 @@ const fewNames = 3 // that a sentence names
 
 // heldAnswer says what a constraint that holds pods waits for.
 func (e *explainer) heldAnswer(k *kind, p *explain.PendingSpread, s *topologyspread.Standing) string {
-	text := fmt.Sprintf("%s %s for ", listed(k.names, 1), verb(len(k.names), "wait"))
+	text := fmt.Sprintf("%s %s for ", spelling.List(k.names, 1), spelling.Verb(len(k.names), "wait"))
 	by := fmt.Sprintf("maxSkew %d of %s", p.MaxSkew, p.TopologyKey)
 	if p.Default {
 		by += ", a default constraint,"
 	}
 	if len(p.Binding) == 0 {
-		text += fmt.Sprintf("another domain: %s has %s, and minDomains is %d", p.TopologyKey, count(len(s.Domains), "domain"), s.MinDomains)
+		text += fmt.Sprintf("another domain: %s has %s, and minDomains is %d", p.TopologyKey, spelling.Count(len(s.Domains), "domain"), s.MinDomains)
 		return text + e.openings(k, p)
 	}
-	text += fmt.Sprintf("%s: with %s no other domain may take more: %s", listed(p.Binding, fewNames), by, bindingAnswers(p))
+	text += fmt.Sprintf("%s: with %s no other domain may take more: %s", spelling.List(p.Binding, fewNames), by, bindingAnswers(p))
 	return text + e.openings(k, p)
 }
 
@@ -48,7 +49,7 @@ func unkeyedAnswer(k *kind, p *explain.PendingSpread) string {
 	if p.Default {
 		by = ", the topology key of a default constraint"
 	}
-	return fmt.Sprintf("%s %s for a node with the label %s%s: no node that would take %s has it, nor would a new one", listed(k.names, 1), verb(len(k.names), "wait"), p.TopologyKey, by, them(k))
+	return fmt.Sprintf("%s %s for a node with the label %s%s: no node that would take %s has it, nor would a new one", spelling.List(k.names, 1), spelling.Verb(len(k.names), "wait"), p.TopologyKey, by, them(k))
 }
 
 // openings says which new nodes would be in domains of their own.
@@ -63,7 +64,7 @@ func (e *explainer) openings(k *kind, p *explain.PendingSpread) string {
 		if len(open) == 0 {
 			return "; no node group has a new node for it"
 		}
-		return "; a new node of " + listed(open, fewNames) + " would be a domain of its own"
+		return "; a new node of " + spelling.List(open, fewNames) + " would be a domain of its own"
 	}
 	for i := range p.Domains {
 		if d := &p.Domains[i]; d.Nodes == 0 && len(d.Groups) > 0 {
@@ -83,9 +84,9 @@ func (e *explainer) openings(k *kind, p *explain.PendingSpread) string {
 func domainAnswer(d *explain.SpreadDomain, key string) string {
 	var nodes []string
 	for _, r := range d.Rejections {
-		nodes = append(nodes, fmt.Sprintf("%s: %s", count(r.Nodes, "node"), r.Reason))
+		nodes = append(nodes, fmt.Sprintf("%s: %s", spelling.Count(r.Nodes, "node"), r.Reason))
 	}
-	text := fmt.Sprintf("%s has %s and no node for one more", d.Name, count(d.MatchingPods, "matching pod"))
+	text := fmt.Sprintf("%s has %s and no node for one more", d.Name, spelling.Count(d.MatchingPods, "matching pod"))
 	if len(nodes) > 0 {
 		text += " (" + strings.Join(nodes[:min(fewNames, len(nodes))], "; ") + ")"
 	}
@@ -109,19 +110,19 @@ func groupsAnswer(groups []explain.GroupRejection) string {
 			text = "a new node of " + g.Group + " would not: " + g.Reason
 		}
 		if g.Coming > 0 {
-			text += fmt.Sprintf(" (%s on the way)", count(g.Coming, "node"))
+			text += fmt.Sprintf(" (%s on the way)", spelling.Count(g.Coming, "node"))
 		}
 		if g.Reason == "" && g.Room != nil {
 			text += fmt.Sprintf(" (it may get %d)", *g.Room)
 		}
 		all = append(all, text)
 	}
-	return listed(all, fewNames)
+	return spelling.List(all, fewNames)
 }
 
 // softAnswer says which domains a soft constraint prefers.
 func (e *explainer) softAnswer(k *kind, p *explain.PendingSpread, isNew bool) string {
-	best, pods := int64(-1), listed(k.names, 1)
+	best, pods := int64(-1), spelling.List(k.names, 1)
 	var names, scores []string
 	for i := range p.Domains {
 		switch d := &p.Domains[i]; {
@@ -149,11 +150,11 @@ func (e *explainer) softAnswer(k *kind, p *explain.PendingSpread, isNew bool) st
 	if len(names) == 0 {
 		return fmt.Sprintf("%s %s not held by ScheduleAnyway of %s: no node takes %s, nor would a new one in any domain of it", pods, be(k), by, them(k))
 	}
-	first := listed(names, fewNames)
+	first := spelling.List(names, fewNames)
 	if len(names) == len(scores) && len(names) > 1 {
 		first = "no domain"
 	}
-	return fmt.Sprintf("%s %s %s by ScheduleAnyway of %s: scores %s of %s", pods, verb(len(k.names), "prefer"), first, by, listed(scores, fewNames), of)
+	return fmt.Sprintf("%s %s %s by ScheduleAnyway of %s: scores %s of %s", pods, spelling.Verb(len(k.names), "prefer"), first, by, spelling.List(scores, fewNames), of)
 }
 
 func them(k *kind) string {
@@ -168,26 +169,4 @@ func be(k *kind) string {
 		return "is"
 	}
 	return "are"
-}
-
-func verb(n int, plural string) string {
-	if n == 1 {
-		return plural + "s"
-	}
-	return plural
-}
-
-// listed names a few and counts the rest.
-func listed(names []string, few int) string {
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

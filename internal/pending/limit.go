@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/internal/explain"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/topologyspread"
 )
@@ -89,6 +90,6 @@ func limitAnswer(k *kind, p *explain.PendingSpread) string {
 	if *p.Runnable > 0 {
 		only = fmt.Sprintf("only %d", *p.Runnable)
 	}
-	return fmt.Sprintf("of %s %s can run: with %s %s: %s", listed(k.names, 1), only, by,
-		listed(p.Binding, fewNames)+" "+verb(len(p.Binding), "hold")+" the others back", bindingAnswers(p))
+	return fmt.Sprintf("of %s %s can run: with %s %s: %s", spelling.List(k.names, 1), only, by,
+		spelling.List(p.Binding, fewNames)+" "+spelling.Verb(len(p.Binding), "hold")+" the others back", bindingAnswers(p))
 }

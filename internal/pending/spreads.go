@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/internal/explain"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/topologyspread"
@@ -94,7 +95,7 @@ func why(pod *v1.Pod, n predicates.Node, reasons []predicates.Reason) string {
 func (e *explainer) explain(k *kind) ([]explain.PendingSpread, error) {
 	table, err := topologyspread.NewTable(k.pod, e.cluster.Nodes)
 	if err != nil {
-		return []explain.PendingSpread{{Pods: k.names, Domains: []explain.SpreadDomain{}, Binding: []string{}, Answer: fmt.Sprintf("%s: %v", listed(k.names, 1), err)}}, nil
+		return []explain.PendingSpread{{Pods: k.names, Domains: []explain.SpreadDomain{}, Binding: []string{}, Answer: fmt.Sprintf("%s: %v", spelling.List(k.names, 1), err)}}, nil
 	}
 	k.table = table
 	reasons, err := e.checker.Reasons(e.nodes, k.pod)

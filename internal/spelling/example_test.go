@@ -12,3 +12,11 @@ func ExampleNearest() {
 	// Output:
 	// [m5-large-a]
 }
+
+// The end of a sentence about nodes.
+func ExampleList() {
+	names := []string{"node-a", "node-b", "node-c"}
+	fmt.Println(spelling.Count(len(names), "node"), spelling.Verb(len(names), "wait")+":", spelling.List(names, 2))
+	// Output:
+	// 3 nodes wait: node-a, node-b and 1 more
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -17,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/cloudprovider/conformance"
 	"github.com/evenkeel/evenkeel/cloudprovider/externalgrpc/externalgrpcpb"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 func nodeGroupWithBounds(ctx context.Context, s *server) {
@@ -126,17 +126,8 @@ func optionsLeftOut(ctx context.Context, s *server) {
 		}
 	}
 	if len(own) > 0 {
-		s.Add(conformance.Warn("options are answered for %s; %s: answer them only for groups that need them", some(own), startup))
+		s.Add(conformance.Warn("options are answered for %s; %s: answer them only for groups that need them", spelling.List(own, 3), startup))
 	}
-}
-
-// some names the first few of many.
-func some(names []string) string {
-	const few = 3
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
 func optionsDurations(ctx context.Context, s *server) {
