@@ -2,6 +2,7 @@ package plan
 
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
@@ -34,7 +35,7 @@ func validateDistribution(s *v1alpha1.ReplicaDistributionSpec) []error {
 	return c.errs
 }
 
-func distribution(s *v1alpha1.ReplicaDistributionSpec) (*v1alpha1.ReplicaDistributionStatus, error) {
+func distribution(s *v1alpha1.ReplicaDistributionSpec) (any, error) {
 	request := apportion.Request{
 		Replicas:  *s.Replicas,
 		Policy:    apportion.Policy(s.Policy),
@@ -50,7 +51,7 @@ func distribution(s *v1alpha1.ReplicaDistributionSpec) (*v1alpha1.ReplicaDistrib
 	}
 	for i, t := range s.Targets {
 		request.Targets[i] = apportion.Target{
-			Name: t.Name, Weight: t.Weight, Min: or(t.Min, 0), Max: t.Max, Capacity: t.Capacity, Current: or(t.Current, 0),
+			Name: t.Name, Weight: t.Weight, Min: ptr.Deref(t.Min, 0), Max: t.Max, Capacity: t.Capacity, Current: ptr.Deref(t.Current, 0),
 		}
 	}
 	answer, err := apportion.Distribute(request)

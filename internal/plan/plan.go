@@ -10,41 +10,36 @@ import (
 // Validate returns all errors of a planning document, a pointer to one of the kinds of v1alpha1.
 // Each error begins with the path of its field. A document without errors has an answer.
 func Validate(document any) []error {
-	switch d := document.(type) {
-	case *v1alpha1.NodeGroupSplit:
-		return validateSplit(&d.Spec)
-	case *v1alpha1.NodeGroupSimilarity:
-		return validateSimilarity(&d.Spec)
-	case *v1alpha1.ReplicaDistribution:
-		return validateDistribution(&d.Spec)
-	case *v1alpha1.SpreadSplit:
-		return validateSpreadSplit(&d.Spec)
-	case *v1alpha1.TopologySpread:
-		return validateSpread(&d.Spec)
-	}
-	return []error{fmt.Errorf("%T is not a planning document", document)}
+	errs, _ := ask(document)
+	return errs
 }
 
 // Answer returns the status of a planning document, a pointer to the status type of its kind. The
 // document is not changed, and its current status is ignored. The error joins the errors of
 // Validate.
 func Answer(document any) (any, error) {
-	if errs := Validate(document); len(errs) > 0 {
+	errs, answer := ask(document)
+	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	return answer()
+}
+
+// ask returns the errors of a document, and what answers one without errors.
+func ask(document any) (errs []error, answer func() (any, error)) {
 	switch d := document.(type) {
 	case *v1alpha1.NodeGroupSplit:
-		return result(split(&d.Spec))
+		return validateSplit(&d.Spec), func() (any, error) { return split(&d.Spec) }
 	case *v1alpha1.NodeGroupSimilarity:
-		return result(similarity(&d.Spec))
+		return validateSimilarity(&d.Spec), func() (any, error) { return similarity(&d.Spec) }
 	case *v1alpha1.ReplicaDistribution:
-		return result(distribution(&d.Spec))
+		return validateDistribution(&d.Spec), func() (any, error) { return distribution(&d.Spec) }
 	case *v1alpha1.SpreadSplit:
-		return result(spreadSplit(&d.Spec))
+		return validateSpreadSplit(&d.Spec), func() (any, error) { return spreadSplit(&d.Spec) }
 	case *v1alpha1.TopologySpread:
-		return result(spread(&d.Spec))
+		return validateSpread(&d.Spec), func() (any, error) { return spread(&d.Spec) }
 	}
-	return nil, fmt.Errorf("%T is not a planning document", document)
+	return []error{fmt.Errorf("%T is not a planning document", document)}, nil
 }
 
 // Idle returns the paths of those options of a planning document that have no effect on its answer.
@@ -65,20 +60,4 @@ func Idle(document any) []error {
 		idle(s.Key != "" && (ordered || s.TieBreak != v1alpha1.TieByHash), "key", "without tieBreak Hash and policy Proportional")
 	}
 	return c.errs
-}
-
-// result prevents a nil status from becoming an interface that is not nil.
-func result[T any](status *T, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return status, nil
-}
-
-// or returns the value, or the default if the document has none.
-func or[T any](value *T, otherwise T) T {
-	if value == nil {
-		return otherwise
-	}
-	return *value
 }

@@ -85,7 +85,7 @@ func (c *checks) typeOf(at *field.Path, t metav1.TypeMeta, kind string) {
 	oneOf(c, at.Child("kind"), t.Kind, kind)
 }
 
-func similarity(s *v1alpha1.NodeGroupSimilaritySpec) (*v1alpha1.NodeGroupSimilarityStatus, error) {
+func similarity(s *v1alpha1.NodeGroupSimilaritySpec) (any, error) {
 	options, _ := similarityOptions(&s.Options) // they are valid
 	index, err := nodegroupset.NewIndex(options)
 	if err != nil {

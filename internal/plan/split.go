@@ -2,6 +2,7 @@ package plan
 
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -50,7 +51,7 @@ func validateSplit(s *v1alpha1.NodeGroupSplitSpec) []error {
 	return c.errs
 }
 
-func split(s *v1alpha1.NodeGroupSplitSpec) (*v1alpha1.NodeGroupSplitStatus, error) {
+func split(s *v1alpha1.NodeGroupSplitSpec) (any, error) {
 	request := nodegroupset.SplitRequest{
 		Nodes:  *s.Nodes,
 		Policy: nodegroupset.Policy(s.Policy),
@@ -59,14 +60,14 @@ func split(s *v1alpha1.NodeGroupSplitSpec) (*v1alpha1.NodeGroupSplitStatus, erro
 	}
 	for i, g := range s.Groups {
 		request.Groups[i] = nodegroupset.Group{
-			Name: g.Name, Size: *g.Size, Min: or(g.Min, 0), Max: *g.Max, Weight: or(g.Weight, 1),
-			Base: or(g.Base, 0), Capacity: or(g.Capacity, 0),
+			Name: g.Name, Size: *g.Size, Min: ptr.Deref(g.Min, 0), Max: *g.Max, Weight: ptr.Deref(g.Weight, 1),
+			Base: ptr.Deref(g.Base, 0), Capacity: ptr.Deref(g.Capacity, 0),
 		}
 	}
-	request.NodeCapacity = or(s.NodeCapacity, 0)
+	request.NodeCapacity = ptr.Deref(s.NodeCapacity, 0)
 	for _, p := range s.Portions {
 		request.Portions = append(request.Portions, nodegroupset.Portion{
-			Name: p.Name, Groups: p.Groups, Weight: or(p.Weight, 1), Base: or(p.Base, 0),
+			Name: p.Name, Groups: p.Groups, Weight: ptr.Deref(p.Weight, 1), Base: ptr.Deref(p.Base, 0),
 		})
 	}
 	answer, err := nodegroupset.Split(request)

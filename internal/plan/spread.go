@@ -80,7 +80,7 @@ profiles:
       - {name: DefaultBinder}
 `
 
-func spread(s *v1alpha1.TopologySpreadSpec) (*v1alpha1.TopologySpreadStatus, error) {
+func spread(s *v1alpha1.TopologySpreadSpec) (any, error) {
 	pod := inNamespace(s.Pod)
 	nodes := fleetOf(s, pod)
 	checker, err := predicates.New(context.Background(), predicates.Options{Configuration: []byte(nodeFilters)})

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/topologyspread"
@@ -67,19 +68,19 @@ func (c *checks) ofActive(at *field.Path, n *int64, active bool) {
 	}
 }
 
-func spreadSplit(s *v1alpha1.SpreadSplitSpec) (*v1alpha1.SpreadSplitStatus, error) {
+func spreadSplit(s *v1alpha1.SpreadSplitSpec) (any, error) {
 	request := topologyspread.SplitRequest{
 		Pods:        *s.Pods,
 		MaxSkew:     *s.MaxSkew,
-		MinDomains:  or(s.MinDomains, 1),
+		MinDomains:  ptr.Deref(s.MinDomains, 1),
 		PodsPerNode: *s.PodsPerNode,
-		ExtraNodes:  or(s.ExtraNodes, 0),
+		ExtraNodes:  ptr.Deref(s.ExtraNodes, 0),
 		Domains:     make([]topologyspread.SplitDomain, len(s.Domains)),
 		Groups:      make([]topologyspread.SplitGroup, len(s.Groups)),
 	}
 	for i, d := range s.Domains {
 		request.Domains[i] = topologyspread.SplitDomain{
-			Name: d.Name, MatchingPods: or(d.MatchingPods, 0), FreeSlots: or(d.FreeSlots, 0), Active: d.Active,
+			Name: d.Name, MatchingPods: ptr.Deref(d.MatchingPods, 0), FreeSlots: ptr.Deref(d.FreeSlots, 0), Active: d.Active,
 		}
 	}
 	for i, g := range s.Groups {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -120,7 +121,7 @@ func (g *groups) settle() {
 		}
 	}
 	there, sample := map[*group]int{}, map[*group]*host{}
-	for _, name := range sortedNames(g.w.nodes) {
+	for _, name := range slices.Sorted(maps.Keys(g.w.nodes)) {
 		h := g.w.nodes[name]
 		if h.node == nil {
 			continue
@@ -225,7 +226,7 @@ func (g *groups) bring(p *v1.Pod, stop func() bool) (workloadspread.Room, error)
 // then, so it may bring any unless it says that no group can grow.
 func (g *groups) unread() workloadspread.Room {
 	switch {
-	case g.w.o.Autoscaler == AutoscalerAlways, g.w.karpenter > 0:
+	case g.w.o.Autoscaler == AutoscalerAlways, len(g.w.karpenter) > 0:
 		return workloadspread.RoomByAutoscaler
 	case !g.fresh():
 		return workloadspread.RoomNone
@@ -246,13 +247,4 @@ func byKarpenter(n *v1.Node) bool {
 		}
 	}
 	return false
-}
-
-func sortedNames(nodes map[string]*host) []string {
-	names := make([]string, 0, len(nodes))
-	for name := range nodes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -123,7 +124,7 @@ func (d drawer) compare(f *fixture, checker *predicates.Checker, p *v1.Pod) {
 	f.Decided(p, false)
 	f.Room(f.t.Context(), nil) // takes that over
 	var nodes []predicates.Node
-	for _, name := range sortedNames(f.w.nodes) {
+	for _, name := range slices.Sorted(maps.Keys(f.w.nodes)) {
 		if h := f.w.nodes[name]; h.shown != nil {
 			nodes = append(nodes, predicates.Node{Node: h.shown, Pods: h.on(nil)})
 		}

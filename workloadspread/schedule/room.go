@@ -3,6 +3,8 @@ package schedule
 import (
 	"slices"
 
+	"k8s.io/component-helpers/scheduling/corev1"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/predicates"
@@ -48,7 +50,7 @@ func (w *world) understood(p *v1.Pod) bool {
 func (w *world) before(p *v1.Pod, stop func() bool) (string, error) {
 	later, on := map[*guest]bool{}, map[string]bool{}
 	for g := range w.open {
-		if g.node != "" && priorityOf(g.pod) < priorityOf(p) {
+		if g.node != "" && corev1.PodPriority(g.pod) < corev1.PodPriority(p) {
 			later[g], on[g.node] = true, true
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
@@ -376,7 +377,7 @@ func TestVolumesSayWhereAPodCanGo(t *testing.T) {
 	f.want(f.Room(t.Context(), pods), unknown, unknown)
 }
 
-func (f *fixture) object(o v1Object, gone bool) { f.change(func(w *world) { w.object(o, gone) }) }
+func (f *fixture) object(o client.Object, gone bool) { f.change(func(w *world) { w.object(o, gone) }) }
 
 // TestAnAutoscalerWithKnownGroups: what a group can still bring counts, and what it has ordered.
 func TestAnAutoscalerWithKnownGroups(t *testing.T) {

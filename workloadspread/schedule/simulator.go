@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,17 +87,15 @@ type event func(*world)
 
 // New returns a Simulator of an empty cluster.
 func New(ctx context.Context, o Options) (*Simulator, error) {
-	setDefault(&o.Timeout, DefaultTimeout)
-	setDefault(&o.HoldAdmitted, DefaultHoldAdmitted)
-	setDefault(&o.HoldPending, DefaultHoldPending)
-	setDefault(&o.ProvisionTime, DefaultProvisionTime)
-	setDefault(&o.SchedulerName, v1.DefaultSchedulerName)
-	setDefault(&o.Autoscaler, AutoscalerAuto)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.HoldAdmitted = cmp.Or(o.HoldAdmitted, DefaultHoldAdmitted)
+	o.HoldPending = cmp.Or(o.HoldPending, DefaultHoldPending)
+	o.ProvisionTime = cmp.Or(o.ProvisionTime, DefaultProvisionTime)
+	o.SchedulerName = cmp.Or(o.SchedulerName, v1.DefaultSchedulerName)
+	o.Autoscaler = cmp.Or(o.Autoscaler, AutoscalerAuto)
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	if o.Unlimited == nil {
 		o.Unlimited = labels.Nothing()
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
 	}
 	if o.Metrics == nil {
 		o.Metrics, _ = NewMetrics(nil) // cannot fail without a registerer
@@ -111,13 +110,6 @@ func New(ctx context.Context, o Options) (*Simulator, error) {
 	s := &Simulator{o: o, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 	s.w = newWorld(&s.o, checker.Live())
 	return s, nil
-}
-
-func setDefault[T comparable](value *T, to T) {
-	var zero T
-	if *value == zero {
-		*value = to
-	}
 }
 
 // Room says for each pod whether it would find a node. The pods are the same one with the rules of one

@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,11 +15,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/provisioning"
 )
 
-// v1Object is an object that the filters look up.
-type v1Object = client.Object
-
 // object takes over an object that the filters look up, or that it is gone.
-func (w *world) object(o v1Object, gone bool) {
+func (w *world) object(o client.Object, gone bool) {
 	if _, is := o.(*v1.PersistentVolumeClaim); is {
 		key := o.GetNamespace() + "/" + o.GetName()
 		delete(w.claims, key)
@@ -32,7 +28,7 @@ func (w *world) object(o v1Object, gone bool) {
 	if gone {
 		change = w.live.Drop
 	}
-	if err := change(o.(runtime.Object)); err != nil {
+	if err := change(o); err != nil {
 		w.o.Log.Error(err, "Cannot take over an object", "name", o.GetName())
 	}
 }
@@ -84,7 +80,7 @@ func (s *Simulator) changed(o any, gone bool) {
 		} else {
 			s.change(func(w *world) { w.setPod(o) })
 		}
-	case v1Object:
+	case client.Object:
 		s.change(func(w *world) { w.object(o, gone) })
 	}
 }

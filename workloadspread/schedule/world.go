@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/component-helpers/scheduling/corev1"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -35,8 +37,8 @@ type world struct {
 	// met are pods that were seen, by keyOf, until nobody says any more that they are admitted.
 	met    map[string]time.Time
 	groups *groups
-	// karpenter is the number of nodes that Karpenter has made.
-	karpenter int
+	// karpenter are the nodes that Karpenter has made.
+	karpenter map[string]bool
 	serial    int
 }
 
@@ -65,7 +67,7 @@ type guest struct {
 func newWorld(o *Options, live *predicates.Live) *world {
 	w := &world{
 		o: o, live: live, nodes: map[string]*host{}, guests: map[string]*guest{}, dirty: map[string]bool{}, open: map[*guest]bool{},
-		starting: map[string]bool{}, claims: map[string]bool{}, met: map[string]time.Time{},
+		starting: map[string]bool{}, karpenter: map[string]bool{}, claims: map[string]bool{}, met: map[string]time.Time{},
 	}
 	w.groups = &groups{w: w}
 	return w
@@ -97,8 +99,12 @@ func (w *world) setNode(n *v1.Node) {
 		return
 	}
 	w.groups.changed = w.groups.changed || h.node == nil || wasReady(h.node) != wasReady(n) || h.node.Spec.ProviderID != n.Spec.ProviderID
-	w.karpenter += toInt(byKarpenter(n)) - toInt(h.node != nil && byKarpenter(h.node))
 	h.node = n
+	if byKarpenter(n) {
+		w.karpenter[n.Name] = true
+	} else {
+		delete(w.karpenter, n.Name)
+	}
 	shown, until := w.onceReady(n)
 	if h.until = until; !until.IsZero() {
 		w.starting[n.Name] = true
@@ -110,27 +116,11 @@ func (w *world) setNode(n *v1.Node) {
 	}
 }
 
-func toInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // alike reports whether two versions of a node take the same pods, so that heartbeats cost nothing.
 func alike(a, b *v1.Node) bool {
 	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && a.Spec.Unschedulable == b.Spec.Unschedulable &&
 		slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(a, b v1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }) &&
-		slices.Equal(a.Status.DeclaredFeatures, b.Status.DeclaredFeatures) && equalAmounts(a.Status.Allocatable, b.Status.Allocatable)
-}
-
-func equalAmounts(a, b v1.ResourceList) bool {
-	for name, amount := range a {
-		if other, ok := b[name]; !ok || other.Cmp(amount) != 0 {
-			return false
-		}
-	}
-	return len(a) == len(b)
+		slices.Equal(a.Status.DeclaredFeatures, b.Status.DeclaredFeatures) && equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
 }
 
 // onceReady is the node as it will be when it is ready, if it is a new one, and until when that is
@@ -183,7 +173,7 @@ func (w *world) deleteNode(name string) {
 	if h == nil {
 		return
 	}
-	w.karpenter -= toInt(h.node != nil && byKarpenter(h.node))
+	delete(w.karpenter, name)
 	h.node, h.shown, h.daemons, h.until = nil, nil, nil, time.Time{}
 	w.dirty[name], w.groups.changed = true, true
 	w.unseat(name)
@@ -389,7 +379,7 @@ func (w *world) settle(stop func() bool) error {
 
 // inQueue is the order in which the scheduler takes pods.
 func inQueue(a, b *guest) int {
-	return cmp.Or(cmp.Compare(priorityOf(b.pod), priorityOf(a.pod)), a.since.Compare(b.since), cmp.Compare(a.serial, b.serial))
+	return cmp.Or(cmp.Compare(corev1.PodPriority(b.pod), corev1.PodPriority(a.pod)), a.since.Compare(b.since), cmp.Compare(a.serial, b.serial))
 }
 
 // expire ends holding room for pods that are not created or that the scheduler does not bind to it, and
@@ -449,19 +439,7 @@ func (h *host) on(without map[*guest]bool) []*v1.Pod {
 }
 
 func sortedGuests(of map[string]*guest) []*guest {
-	all := make([]*guest, 0, len(of))
-	for _, g := range of {
-		all = append(all, g)
-	}
-	slices.SortFunc(all, func(a, b *guest) int { return cmp.Compare(a.key, b.key) })
-	return all
+	return slices.SortedFunc(maps.Values(of), func(a, b *guest) int { return cmp.Compare(a.key, b.key) })
 }
 
 func gated(p *v1.Pod) bool { return len(p.Spec.SchedulingGates) > 0 }
-
-func priorityOf(p *v1.Pod) int32 {
-	if p.Spec.Priority == nil {
-		return 0
-	}
-	return *p.Spec.Priority
-}
