@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -47,7 +48,7 @@ Files are overwritten only with --force, which makes all certificates anew.`,
 			for _, file := range certsFiles {
 				table.Add(file.cert, file.key, file.use)
 			}
-			return flags.Printer(cmd.OutOrStdout(), false).Grid(table)
+			return flags.Printer(cmd).Print(table)
 		},
 	}
 	flags.AddTo(cmd, printing.Table)
@@ -60,17 +61,19 @@ Files are overwritten only with --force, which makes all certificates anew.`,
 }
 
 func (o *certsOptions) validate() error {
-	switch {
-	case o.dir == "":
-		return errors.New("no folder given (name one with --dir)")
-	case len(o.hosts) == 0 || slices.Contains(o.hosts, ""):
-		return errors.New("no host given (name one with --host)")
-	case o.lifetime <= 0:
-		return fmt.Errorf("invalid --lifetime %s: must be positive", o.lifetime)
-	}
-	for _, host := range o.hosts {
+	return cmp.Or(
+		refuse(o.dir == "", "no folder given (name one with --dir)"),
+		refuse(len(o.hosts) == 0 || slices.Contains(o.hosts, ""), "no host given (name one with --host)"),
+		refuse(o.lifetime <= 0, "invalid --lifetime %s: must be positive", o.lifetime),
+		checkHosts("host", o.hosts),
+	)
+}
+
+// checkHosts checks a flag that names a server.
+func checkHosts(flag string, hosts []string) error {
+	for _, host := range hosts {
 		if err := serving.CheckHost(host); err != nil {
-			return fmt.Errorf("--host: %w", err)
+			return fmt.Errorf("--%s: %w", flag, err)
 		}
 	}
 	return nil

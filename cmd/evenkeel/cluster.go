@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,14 @@ func (o *clusterFlags) addMember(f *pflag.FlagSet) {
 	f.StringVar(&o.memberContext, "member-context", "", "context of the member")
 }
 
+func (o *clusterFlags) checkNamespace() error {
+	err := checkNamespaces("namespace", o.namespace)
+	return misuse(err != nil, "the manifests use "+controllerNamespace, "%w", err)
+}
+
+// hasMember reports whether a flag names the member.
+func (o *clusterFlags) hasMember() bool { return o.memberKubeconfig != "" || o.memberContext != "" }
+
 // host connects to the host.
 func (o *clusterFlags) host() (join.Cluster, error) {
 	return reach(o.kubeconfig, o.context, "give --kubeconfig for the host")
@@ -58,13 +67,10 @@ func (o *clusterFlags) host() (join.Cluster, error) {
 
 // member connects to the member; the zero value if no flag names it.
 func (o *clusterFlags) member() (join.Cluster, error) {
-	switch {
-	case o.memberKubeconfig == "" && o.memberContext == "":
+	if !o.hasMember() {
 		return join.Cluster{}, nil
-	case o.memberKubeconfig == "":
-		return reach(o.kubeconfig, o.memberContext, "give --member-kubeconfig")
 	}
-	return reach(o.memberKubeconfig, o.memberContext, "give --member-kubeconfig")
+	return reach(cmp.Or(o.memberKubeconfig, o.kubeconfig), o.memberContext, "give --member-kubeconfig")
 }
 
 // both connects to host and member.
@@ -181,21 +187,14 @@ func finish(out io.Writer, steps []join.Step, err error, end string) error {
 
 // checkJoin refuses flags before anything is asked of a cluster.
 func checkJoin(o *clusterFlags, j *join.Options) error {
-	if err := checkNamespaces("namespace", o.namespace); err != nil {
-		return &usageError{err, "the manifests use " + controllerNamespace}
-	}
-	switch {
-	case o.memberKubeconfig == "" && o.memberContext == "":
-		return &usageError{errors.New("no member given"), "--member-kubeconfig or --member-context says how the member is reached"}
-	case j.Lifetime < 10*time.Minute:
-		return &usageError{fmt.Errorf("invalid --token-lifetime %s: must be 10m or more", j.Lifetime), "API servers give no shorter tokens"}
-	case j.Server != "" && !strings.HasPrefix(j.Server, "https://"):
-		return &usageError{fmt.Errorf("invalid --server %q: must begin with https://", j.Server), "it is the address of the API server, such as https://paris.example.com:6443"}
-	}
-	if _, err := labels.ValidatedSelectorFromSet(j.Labels); err != nil {
-		return &usageError{fmt.Errorf("invalid label: %w", err), "--region, --zone and --labels become labels of the MemberCluster"}
-	}
-	return nil
+	_, label := labels.ValidatedSelectorFromSet(j.Labels)
+	return cmp.Or(
+		o.checkNamespace(),
+		misuse(!o.hasMember(), "--member-kubeconfig or --member-context says how the member is reached", "no member given"),
+		misuse(j.Lifetime < 10*time.Minute, "API servers give no shorter tokens", "invalid --token-lifetime %s: must be 10m or more", j.Lifetime),
+		misuse(j.Server != "" && !strings.HasPrefix(j.Server, "https://"), "it is the address of the API server, such as https://paris.example.com:6443", "invalid --server %q: must begin with https://", j.Server),
+		misuse(label != nil, "--region, --zone and --labels become labels of the MemberCluster", "invalid label: %w", label),
+	)
 }
 
 // oneCluster wants the name of a member.
@@ -253,17 +252,12 @@ be repeated, or the mark taken back with evenkeel cluster uncordon.`,
 }
 
 func checkLeave(cmd *cobra.Command, o *clusterFlags, l *join.LeaveOptions) error {
-	switch err := checkNamespaces("namespace", o.namespace); {
-	case err != nil:
-		return &usageError{err, "the manifests use " + controllerNamespace}
-	case l.Drain && o.memberKubeconfig == "" && o.memberContext == "":
-		return &usageError{errors.New("--drain without a member"), "--member-kubeconfig or --member-context says how the member is reached"}
-	case cmd.Flags().Changed("timeout") && !l.Drain:
-		return &usageError{errors.New("--timeout without --drain"), "only draining takes time"}
-	case l.Timeout <= 0:
-		return &usageError{fmt.Errorf("invalid --timeout %s: must be positive", l.Timeout), "such as 15m"}
-	}
-	return nil
+	return cmp.Or(
+		o.checkNamespace(),
+		misuse(l.Drain && !o.hasMember(), "--member-kubeconfig or --member-context says how the member is reached", "--drain without a member"),
+		misuse(cmd.Flags().Changed("timeout") && !l.Drain, "only draining takes time", "--timeout without --drain"),
+		misuse(l.Timeout <= 0, "such as 15m", "invalid --timeout %s: must be positive", l.Timeout),
+	)
 }
 
 // printRemaining prints a line about what a member that is drained still runs.

@@ -43,7 +43,7 @@ func newClusterList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			printer := output.Printer(cmd.OutOrStdout(), false)
+			printer := output.Printer(cmd)
 			switch {
 			case printer.Names():
 				for i := range list.Items {

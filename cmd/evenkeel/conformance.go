@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -40,7 +39,7 @@ type conformanceOptions struct {
 }
 
 // newConformance builds the command that checks an external cloud provider server.
-func newConformance(color *printing.ColorMode) *cobra.Command {
+func newConformance() *cobra.Command {
 	var output printing.Flags
 	o := conformanceOptions{timeout: 5 * time.Second, settle: 2 * time.Minute}
 	cmd := &cobra.Command{
@@ -67,8 +66,7 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			if err := report.print(output.Printer(out, color.Allows(out))); err != nil {
+			if err := report.print(output.Printer(cmd)); err != nil {
 				return err
 			}
 			if report.Summary.Failed > 0 {
@@ -90,15 +88,12 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
 }
 
 func (o *conformanceOptions) validate(f *pflag.FlagSet) error {
-	switch {
-	case o.address == "":
-		return errors.New("no server given (name one with --address HOST:PORT)")
-	case o.readOnly && len(o.groups) > 0:
-		return errors.New("--group and --read-only exclude each other: no group is changed then")
-	case slices.Contains(o.groups, ""):
-		return errors.New("--group is empty")
-	}
-	return cmp.Or(positive(f, "timeout"), notNegative(f, "settle"))
+	return cmp.Or(
+		refuse(o.address == "", "no server given (name one with --address HOST:PORT)"),
+		refuse(o.readOnly && len(o.groups) > 0, "--group and --read-only exclude each other: no group is changed then"),
+		refuse(slices.Contains(o.groups, ""), "--group is empty"),
+		positive(f, "timeout"), notNegative(f, "settle"),
+	)
 }
 
 // check checks the server and prints the report.

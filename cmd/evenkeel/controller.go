@@ -111,33 +111,21 @@ func (o *controllerOptions) addTo(f *pflag.FlagSet) {
 
 func (o *controllerOptions) validate(f *pflag.FlagSet) error {
 	m := &o.manager
-	if err := errors.Join(o.pages.validate(), o.webhooks.validate(f)); err != nil {
-		return err
-	}
-	if err := checkNamespaces("namespace", m.Namespaces...); err != nil {
-		return err
-	}
+	var ownNamespace error
 	if m.LeaseNamespace != "" {
-		if err := checkNamespaces("leader-elect-resource-namespace", m.LeaseNamespace); err != nil {
-			return err
-		}
+		ownNamespace = checkNamespaces("leader-elect-resource-namespace", m.LeaseNamespace)
 	}
-	switch {
-	case m.Workers < 1:
-		return fmt.Errorf("invalid --workers %d: must be 1 or more", m.Workers)
-	case !(o.deletion.WritesPerSecond > 0):
-		return fmt.Errorf("invalid --deletion-cost-qps %v: must be positive", o.deletion.WritesPerSecond)
-	}
-	if _, err := deletioncost.ParseRequest(string(o.deletion.Cluster)); err != nil {
-		return fmt.Errorf("invalid --deletion-cost: %w", err)
-	}
-	if _, err := controller.Select(knownControllers(everyController{}), o.controllers); err != nil {
-		return fmt.Errorf("invalid --controllers: %w", err)
-	}
-	if err := positive(f, "grace", "member-probe-interval", "member-probe-timeout", "member-offline-after", "member-stabilization-time"); err != nil {
-		return err
-	}
-	return o.validateElection()
+	_, cost := deletioncost.ParseRequest(string(o.deletion.Cluster))
+	_, unknown := controller.Select(knownControllers(everyController{}), o.controllers)
+	return cmp.Or(
+		errors.Join(o.pages.validate(), o.webhooks.validate(f)), checkNamespaces("namespace", m.Namespaces...), ownNamespace,
+		refuse(m.Workers < 1, "invalid --workers %d: must be 1 or more", m.Workers),
+		refuse(!(o.deletion.WritesPerSecond > 0), "invalid --deletion-cost-qps %v: must be positive", o.deletion.WritesPerSecond),
+		refuse(cost != nil, "invalid --deletion-cost: %w", cost),
+		refuse(unknown != nil, "invalid --controllers: %w", unknown),
+		positive(f, "grace", "member-probe-interval", "member-probe-timeout", "member-offline-after", "member-stabilization-time"),
+		o.validateElection(),
+	)
 }
 
 func checkNamespaces(flag string, names ...string) error {
@@ -152,21 +140,17 @@ func checkNamespaces(flag string, names ...string) error {
 // validateElection checks what leader election requires.
 func (o *controllerOptions) validateElection() error {
 	m := &o.manager
-	switch {
-	case !o.leaderElect:
+	if !o.leaderElect {
 		return nil
-	case m.Lease == "":
-		return errors.New("--leader-elect-resource-name is empty: the leader needs a Lease")
-	case m.RetryPeriod <= 0:
-		return fmt.Errorf("invalid --leader-elect-retry-period %s: must be positive", m.RetryPeriod)
-	case m.LeaseDuration < time.Second:
-		return fmt.Errorf("invalid --leader-elect-lease-duration %s: must be 1s or more, because a Lease stores seconds", m.LeaseDuration)
-	case m.LeaseDuration <= m.RenewDeadline:
-		return fmt.Errorf("--leader-elect-lease-duration %s must be greater than --leader-elect-renew-deadline %s", m.LeaseDuration, m.RenewDeadline)
-	case m.RenewDeadline <= m.RetryPeriod*6/5: // the period is randomly extended by up to a fifth
-		return fmt.Errorf("--leader-elect-renew-deadline %s must be greater than 1.2 times --leader-elect-retry-period %s", m.RenewDeadline, m.RetryPeriod)
 	}
-	return nil
+	return cmp.Or(
+		refuse(m.Lease == "", "--leader-elect-resource-name is empty: the leader needs a Lease"),
+		refuse(m.RetryPeriod <= 0, "invalid --leader-elect-retry-period %s: must be positive", m.RetryPeriod),
+		refuse(m.LeaseDuration < time.Second, "invalid --leader-elect-lease-duration %s: must be 1s or more, because a Lease stores seconds", m.LeaseDuration),
+		refuse(m.LeaseDuration <= m.RenewDeadline, "--leader-elect-lease-duration %s must be greater than --leader-elect-renew-deadline %s", m.LeaseDuration, m.RenewDeadline),
+		// The period is randomly extended by up to a fifth.
+		refuse(m.RenewDeadline <= m.RetryPeriod*6/5, "--leader-elect-renew-deadline %s must be greater than 1.2 times --leader-elect-retry-period %s", m.RenewDeadline, m.RetryPeriod),
+	)
 }
 
 // everyController has the options of each controller.

@@ -25,7 +25,7 @@ import (
 )
 
 // newExplain builds the command that shows which node groups are similar, and why others are not.
-func newExplain(color *printing.ColorMode) *cobra.Command {
+func newExplain() *cobra.Command {
 	var output printing.Flags
 	var q question
 	cmd := &cobra.Command{
@@ -70,8 +70,7 @@ The exit code is 0 for every explanation, and 2 if a flag, a file or a group is 
 		},
 		RunE: func(cmd *cobra.Command, groups []string) error {
 			silence()
-			out := cmd.OutOrStdout()
-			printer := output.Printer(out, color.Allows(out))
+			printer := output.Printer(cmd)
 			if q.packs {
 				if err := q.packsAlone(cmd.Flags(), groups); err != nil {
 					return err
@@ -107,33 +106,9 @@ type question struct {
 	pending  pendingFlags
 }
 
-// objects explains the WorkloadSpreads or FederatedReplicaSets of -f, if it has some.
-func (q *question) objects(cmd *cobra.Command, names []string, printer *printing.Printer) (explained bool, err error) {
-	spreads, err := q.subsets(cmd, names)
-	if err != nil {
-		return false, err
-	}
-	if spreads != nil {
-		all, err := spreads.Explain()
-		if err == nil {
-			err = printAll(printer, all, subsetParts)
-		}
-		return true, err
-	}
-	dump, err := q.replicas(cmd, names)
-	if err != nil || dump == nil {
-		return false, err
-	}
-	all, err := dump.Explain()
-	if err == nil {
-		err = printAll(printer, all, replicaParts)
-	}
-	return true, err
-}
-
 func atMostTwoGroups(_ *cobra.Command, groups []string) error {
 	switch {
-	case slices.ContainsFunc(groups, placement.HasKind), slices.ContainsFunc(groups, subsets.HasKind):
+	case slices.ContainsFunc(groups, placement.Naming.HasKind), slices.ContainsFunc(groups, subsets.Naming.HasKind):
 		return nil
 	case len(groups) > 2:
 		return fmt.Errorf("at most two node groups can be compared, but %d are named", len(groups))
@@ -195,49 +170,33 @@ const hintSource = "give --snapshot FILE, --nodes FILE with --group-label KEY, -
 
 // check refuses flags that exclude each other, or have no value.
 func (q *question) check(flags *pflag.FlagSet) error {
-	refuse := func(hint, format string, args ...any) error { return &usageError{fmt.Errorf(format, args...), hint} }
 	sources := changed(flags, sourceFlags...)
 	if len(q.files) > 0 {
 		q.scenario = q.files[0]
 	}
-	if slices.Contains(q.files, "") {
-		return refuse(hintSource, "--filename is empty")
-	}
+	empty := misuse(slices.Contains(q.files, ""), hintSource, "--filename is empty")
 	for _, name := range append([]string{"pods", "group-label"}, sourceFlags...) {
-		if flags.Changed(name) && flags.Lookup(name).Value.String() == "" {
-			return refuse(hintSource, "--%s is empty", name)
-		}
+		empty = cmp.Or(empty, misuse(flags.Changed(name) && flags.Lookup(name).Value.String() == "", hintSource, "--%s is empty", name))
 	}
-	switch {
-	case len(sources) == 0:
-		return refuse(hintSource, "no source given")
-	case len(sources) > 1:
-		return refuse("a fleet is read from one source", "%s do not go together", strings.Join(sources, " and "))
-	case q.sources.Nodes != "" && q.sources.GroupLabel == "":
-		return refuse("name the label whose value is a node's group, such as eks.amazonaws.com/nodegroup", "--nodes needs --group-label")
-	case q.scenario != "" && q.sources.Pods != "":
-		return refuse("a scenario has its own pods", "--pods does not go with -f")
-	case q.scenario != "" && q.sources.GroupLabel != "":
-		return refuse("a scenario has its own groupLabel", "--group-label does not go with -f")
-	case q.sources.Snapshot != "" && q.sources.GroupLabel != "":
-		return refuse("a snapshot names its groups itself", "--group-label does not go with --snapshot")
-	}
-	if err := q.pending.check(flags, q.scenario != ""); err != nil {
-		return err
-	}
-	if useless := changed(flags, comparedByLabels...); len(q.options.Labels) > 0 && len(useless) > 0 {
-		return refuse("balancing labels alone decide, nothing else is compared", "--balancing-label does not go with %s", strings.Join(useless, ", "))
-	}
-	return nil
+	useless := changed(flags, comparedByLabels...)
+	return cmp.Or(
+		empty,
+		misuse(len(sources) == 0, hintSource, "no source given"),
+		misuse(len(sources) > 1, "a fleet is read from one source", "%s do not go together", strings.Join(sources, " and ")),
+		misuse(q.sources.Nodes != "" && q.sources.GroupLabel == "", "name the label whose value is a node's group, such as eks.amazonaws.com/nodegroup", "--nodes needs --group-label"),
+		misuse(q.scenario != "" && q.sources.Pods != "", "a scenario has its own pods", "--pods does not go with -f"),
+		misuse(q.scenario != "" && q.sources.GroupLabel != "", "a scenario has its own groupLabel", "--group-label does not go with -f"),
+		misuse(q.sources.Snapshot != "" && q.sources.GroupLabel != "", "a snapshot names its groups itself", "--group-label does not go with --snapshot"),
+		q.pending.check(flags, q.scenario != ""),
+		misuse(len(q.options.Labels) > 0 && len(useless) > 0, "balancing labels alone decide, nothing else is compared", "--balancing-label does not go with %s", strings.Join(useless, ", ")),
+	)
 }
 
 // packsAlone refuses what has nothing to do with the list of label packs.
 func (q *question) packsAlone(flags *pflag.FlagSet, groups []string) error {
 	useless := changed(flags, slices.Concat(sourceFlags, comparedByLabels, []string{"pods", "group-label", "balancing-label"})...)
-	if useless = append(useless, groups...); len(useless) > 0 {
-		return &usageError{fmt.Errorf("--packs does not go with %s", strings.Join(useless, ", ")), "it lists the label packs, whatever the fleet"}
-	}
-	return nil
+	useless = append(useless, groups...)
+	return misuse(len(useless) > 0, "it lists the label packs, whatever the fleet", "--packs does not go with %s", strings.Join(useless, ", "))
 }
 
 // answer reads the fleet and explains it.

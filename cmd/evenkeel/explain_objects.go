@@ -11,26 +11,74 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
+	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/placement"
 	"github.com/evenkeel/evenkeel/internal/subsets"
 )
 
-const hintDump = "kubectl get frs,memberclusters -A -o yaml prints such objects"
+// objects explains the WorkloadSpreads or FederatedReplicaSets of -f, if it has some or one is named.
+func (q *question) objects(cmd *cobra.Command, names []string, printer *printing.Printer) (explained bool, err error) {
+	spreads, sets := slices.ContainsFunc(names, subsets.Naming.HasKind), slices.ContainsFunc(names, placement.Naming.HasKind)
+	switch {
+	case len(q.files) > 0:
+		err = q.check(cmd.Flags())
+	case spreads:
+		err = lacking(subsets.Naming, nil)
+	case sets:
+		err = lacking(placement.Naming, nil)
+	}
+	if err != nil || len(q.files) == 0 {
+		return false, err
+	}
+	if !spreads && !sets {
+		some, federated := subsets.Kinds(q.files, q.again, int64(q.limit), v1alpha1.KindFederatedReplicaSet)
+		spreads = some && !federated
+	}
+	if spreads {
+		explained, err = true, q.subsets(cmd, names, printer)
+	} else {
+		explained, err = q.replicas(cmd, names, sets, printer)
+	}
+	var unknown *document.UnknownName
+	if errors.As(err, &unknown) {
+		err = &usageError{err, "without a name, explain shows all"}
+	}
+	return explained, err
+}
 
-// replicas reads the FederatedReplicaSets of -f; nil if it has none, and none is named.
-func (q *question) replicas(cmd *cobra.Command, names []string) (*placement.Dump, error) {
-	named := slices.ContainsFunc(names, placement.HasKind)
-	if len(q.files) == 0 {
-		if named {
-			return nil, &usageError{errors.New("a FederatedReplicaSet is read from a file: give it with -f"), hintDump}
-		}
-		return nil, nil
+// lacking is the error where objects are asked for and there is none.
+func lacking(n document.Naming, files []string) error {
+	err := fmt.Errorf("a %s is read from a file: give it with -f", n.Kind)
+	if len(files) > 0 {
+		err = fmt.Errorf("%s has no %s", strings.Join(files, ", "), n.Kind)
 	}
-	if err := q.check(cmd.Flags()); err != nil {
-		return nil, err
+	return &usageError{err, n.Get + " prints such objects"}
+}
+
+// subsets explains WorkloadSpreads.
+func (q *question) subsets(cmd *cobra.Command, names []string, printer *printing.Printer) error {
+	if err := alone(cmd, subsets.Naming); err != nil {
+		return err
 	}
+	dump, err := subsets.Read(q.files, q.again, int64(q.limit))
+	if err == nil && len(dump.Spreads) == 0 {
+		err = lacking(subsets.Naming, q.files)
+	}
+	if err != nil {
+		return err
+	}
+	all, err := dump.Explain(names...)
+	if err != nil {
+		return err
+	}
+	return printAll(printer, all, subsetParts)
+}
+
+// replicas explains FederatedReplicaSets, if there are some or one is named.
+func (q *question) replicas(cmd *cobra.Command, names []string, named bool, printer *printing.Printer) (explained bool, err error) {
 	limit := min(int64(q.limit), document.DefaultMaxSize)
 	if cmd.Flags().Changed("max-file-size") {
 		limit = int64(q.limit)
@@ -38,21 +86,28 @@ func (q *question) replicas(cmd *cobra.Command, names []string) (*placement.Dump
 	dump, err := placement.Read(q.files, q.again, limit)
 	switch {
 	case err != nil:
-		return nil, err
-	case len(dump.Sets) == 0 && (named || len(dump.Members) > 0):
-		return nil, &usageError{fmt.Errorf("%s has no FederatedReplicaSet", strings.Join(q.files, ", ")), hintDump}
-	case len(dump.Sets) == 0 && len(q.files) > 1:
-		return nil, &usageError{fmt.Errorf("%d files are given, and none has a FederatedReplicaSet", len(q.files)), "a scenario is in one file"}
-	case len(dump.Sets) == 0:
-		return nil, nil
+		return false, err
+	case len(dump.Sets) > 0:
+		err = alone(cmd, placement.Naming)
+	case named || len(dump.Members) > 0:
+		err = lacking(placement.Naming, q.files)
+	case len(q.files) > 1:
+		err = &usageError{fmt.Errorf("%d files are given, and none has a FederatedReplicaSet", len(q.files)), "a scenario is in one file"}
 	}
-	if err := alone(cmd, "FederatedReplicaSets"); err != nil {
-		return nil, err
+	if err != nil || len(dump.Sets) == 0 {
+		return false, err
 	}
-	if err := dump.Select(names...); err != nil {
-		return nil, &usageError{err, "without a name, explain shows all"}
+	all, err := dump.Explain(names...)
+	if err != nil {
+		return false, err
 	}
-	return dump, nil
+	return true, printAll(printer, all, replicaParts)
+}
+
+// alone refuses flags of explain that are about node groups, where objects of another kind are explained.
+func alone(cmd *cobra.Command, n document.Naming) error {
+	useless := changed(cmd.Flags(), slices.Concat(comparedByLabels, []string{"balancing-label", "node-group-policies", "at", "zonal-shift-file", "scheduler-config-file"})...)
+	return misuse(len(useless) > 0, "leave the flags out", "%s does not go with %ss", strings.Join(useless, ", "), n.Kind)
 }
 
 func replicaParts(p *printing.Printer, e *placement.Explanation, _ bool) []printing.Part {
@@ -83,77 +138,29 @@ func replicaParts(p *printing.Printer, e *placement.Explanation, _ bool) []print
 
 // stepParts are how replicas are shared. A column says what one rule more makes of the numbers
 // before it; those of rules that change nothing are left out, unless wide.
-func stepParts(s *placement.Step) []printing.Part {
-	heading := of(s.Replicas, "replica") + " by weight"
-	if s.InOrder() {
+func stepParts(s *federation.Step) []printing.Part {
+	heading, inOrder := of(s.Replicas, "replica")+" by weight", s.Policy == apportion.Priority
+	if inOrder {
 		heading = of(s.Replicas, "replica") + " in the order of the tiers"
 	}
 	if s.Name != "" {
 		heading = s.Name + ": " + heading
 	}
-	without := func(counts func(placement.Part) bool) bool { return !slices.ContainsFunc(s.Parts, counts) }
-	noMin, noMax := without(func(p placement.Part) bool { return p.Min > 0 }), without(func(p placement.Part) bool { return p.Max != nil })
-	moves := without(func(p placement.Part) bool { return p.Staying != p.WithinBounds })
-	noCapacity := without(func(p placement.Part) bool { return p.Capacity != nil })
+	without := func(counts func(federation.Part) bool) bool { return !slices.ContainsFunc(s.Parts, counts) }
+	noMin, noMax := without(func(p federation.Part) bool { return p.Min > 0 }), without(func(p federation.Part) bool { return p.Max != nil })
+	moves := without(func(p federation.Part) bool { return p.Staying != p.WithinBounds })
+	noCapacity := without(func(p federation.Part) bool { return p.Capacity != nil })
 	g := printing.GridOf([]printing.Column{
-		{Name: "SHARED-BY"}, {Name: "WEIGHT", Wide: s.InOrder()}, {Name: "EXACT", Wide: s.InOrder()}, {Name: "ROUNDED"},
+		{Name: "SHARED-BY"}, {Name: "WEIGHT", Wide: inOrder}, {Name: "EXACT", Wide: inOrder}, {Name: "ROUNDED"},
 		{Name: "MIN", Wide: noMin}, {Name: "MAX", Wide: noMax}, {Name: "WITHIN-BOUNDS", Wide: noMin && noMax}, {Name: "STAYING", Wide: moves},
 		{Name: "CAPACITY", Wide: noCapacity}, {Name: "ABLE", Wide: noCapacity}, {Name: "REASON"},
-	}, s.Parts, func(p *placement.Part) []any {
+	}, s.Parts, func(p *federation.Part) []any {
 		return []any{p.Name, p.Weight, p.Exact, p.ByWeight, p.Min, p.Max, p.WithinBounds, p.Staying, p.Capacity, p.Able, p.Reason}
 	})
-	if s.InOrder() {
+	if inOrder {
 		g.Columns[3].Name = "IN-ORDER"
 	}
 	return []printing.Part{printing.Heading(heading), g}
-}
-
-const hintSpreads = "kubectl get ews,deployments,replicasets,statefulsets,jobs,pods,nodes,events -o yaml prints such objects"
-
-// subsets reads the WorkloadSpreads of -f; nil if it has none, and none is named, or if others are
-// named.
-func (q *question) subsets(cmd *cobra.Command, names []string) (*subsets.Dump, error) {
-	named := slices.ContainsFunc(names, subsets.HasKind)
-	if len(q.files) == 0 {
-		if named {
-			return nil, &usageError{errors.New("a WorkloadSpread is read from a file: give it with -f"), hintSpreads}
-		}
-		return nil, nil
-	}
-	if !named && slices.ContainsFunc(names, placement.HasKind) {
-		return nil, nil
-	}
-	if err := q.check(cmd.Flags()); err != nil {
-		return nil, err
-	}
-	limit := int64(q.limit)
-	spreads, federated := subsets.Kinds(q.files, q.again, limit, v1alpha1.KindFederatedReplicaSet)
-	if !named && (!spreads || federated) {
-		return nil, nil // FederatedReplicaSets are explained
-	}
-	if err := alone(cmd, "WorkloadSpreads"); err != nil {
-		return nil, err
-	}
-	dump, err := subsets.Read(q.files, q.again, cmp.Or(limit, document.DefaultMaxStream))
-	if err != nil {
-		return nil, err
-	}
-	if len(dump.Spreads) == 0 {
-		return nil, &usageError{fmt.Errorf("%s has no WorkloadSpread", strings.Join(q.files, ", ")), hintSpreads}
-	}
-	if err := dump.Select(names...); err != nil {
-		return nil, &usageError{err, "without a name, explain shows all"}
-	}
-	return dump, nil
-}
-
-// alone refuses flags of explain that are about node groups, where objects of other kinds are explained.
-func alone(cmd *cobra.Command, kinds string) error {
-	useless := changed(cmd.Flags(), slices.Concat(comparedByLabels, []string{"balancing-label", "node-group-policies", "at", "zonal-shift-file", "scheduler-config-file"})...)
-	if len(useless) > 0 {
-		return &usageError{fmt.Errorf("%s does not go with %s", strings.Join(useless, ", "), kinds), "leave the flags out"}
-	}
-	return nil
 }
 
 func subsetParts(_ *printing.Printer, e *subsets.Explanation, _ bool) []printing.Part {

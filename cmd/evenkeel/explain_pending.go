@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -32,16 +32,12 @@ func (o *pendingFlags) addTo(flags *pflag.FlagSet) {
 }
 
 func (o *pendingFlags) check(flags *pflag.FlagSet, scenario bool) error {
-	own := changed(flags, "scheduler-config-file", "zonal-shift-file")
-	switch {
-	case !scenario && flags.Changed("at"):
-		return &usageError{errors.New("--at goes with -f only"), "a list and a snapshot are of one time"}
-	case o.at < 0:
-		return &usageError{fmt.Errorf("invalid --at %s: must not be below 0", o.at), "it counts from the begin of the run"}
-	case scenario && len(own) > 0:
-		return &usageError{fmt.Errorf("%s does not go with -f", own[0]), "a scenario has its own schedulerConfig and zonalShifts"}
-	}
-	return nil
+	own := strings.Join(changed(flags, "scheduler-config-file", "zonal-shift-file"), ", ")
+	return cmp.Or(
+		misuse(!scenario && flags.Changed("at"), "a list and a snapshot are of one time", "--at goes with -f only"),
+		misuse(o.at < 0, "it counts from the begin of the run", "invalid --at %s: must not be below 0", o.at),
+		misuse(scenario && own != "", "a scenario has its own schedulerConfig and zonalShifts", "%s does not go with -f", own),
+	)
 }
 
 // explain explains the pending pods of a fleet, or of a moment of a scenario.

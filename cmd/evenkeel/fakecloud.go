@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -71,21 +71,12 @@ The cloud keeps no state: after a restart it begins with the sizes of the file.`
 }
 
 func (o *fakeCloudOptions) validate() error {
-	if o.config == "" {
-		return errors.New("no scenario given (name a file with --config)")
-	}
-	if err := checkAddress("address", o.address); err != nil {
-		return err
-	}
-	if o.metricsAddress != "" {
-		if err := checkAddress("metrics-address", o.metricsAddress); err != nil {
-			return err
-		}
-	}
-	if o.deleteNodes && o.kubeconfig == "" {
-		return errors.New("--delete-nodes-on-exit needs --kubeconfig")
-	}
-	return checkFiles("", o.files)
+	return cmp.Or(
+		refuse(o.config == "", "no scenario given (name a file with --config)"),
+		checkAddress("address", o.address), checkOptional("metrics-address", o.metricsAddress),
+		refuse(o.deleteNodes && o.kubeconfig == "", "--delete-nodes-on-exit needs --kubeconfig"),
+		checkFiles("", o.files),
+	)
 }
 
 // run serves until the command's context is done.
@@ -116,7 +107,7 @@ func (o *fakeCloudOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	if keeper != nil {
-		servers = append(servers, keeping{keeper})
+		servers = append(servers, runnerFunc(func(ctx context.Context) error { keeper.Run(ctx); return nil }))
 	}
 	return runAll(ctx, servers)
 }
@@ -150,14 +141,6 @@ func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper
 	}
 	log.Info("Serving probes and metrics", "address", web.Address())
 	return []runner{provider, web}, nil
-}
-
-// keeping runs a keeper and the servers.
-type keeping struct{ *fakecloud.Keeper }
-
-func (k keeping) Run(ctx context.Context) error {
-	k.Keeper.Run(ctx)
-	return nil
 }
 
 // load reads the scenario, and logs which parts have no effect.

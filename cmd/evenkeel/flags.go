@@ -42,6 +42,23 @@ func atLeast(f *pflag.FlagSet, least time.Duration, demand string, names []strin
 	return nil
 }
 
+// refuse is an error if it applies, so that rules about flags can be listed in the order in which they
+// are checked.
+func refuse(applies bool, format string, args ...any) error {
+	if !applies {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}
+
+// misuse is one with a hint.
+func misuse(applies bool, hint, format string, args ...any) error {
+	if !applies {
+		return nil
+	}
+	return &usageError{fmt.Errorf(format, args...), hint}
+}
+
 // addCertificate adds the flags of a certificate, whose names begin with prefix, and of the authority of the other side unless
 // the help for it is empty.
 func addCertificate(f *pflag.FlagSet, files *serving.Files, prefix, cert, authority string) {

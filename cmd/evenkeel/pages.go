@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -38,21 +39,11 @@ func (o *pageFlags) addTo(f *pflag.FlagSet, address, pages string) {
 }
 
 func (o *pageFlags) validate() error {
-	if o.healthAddress != "" {
-		if err := checkAddress("health-address", o.healthAddress); err != nil {
-			return err
-		}
-	}
-	if err := checkFiles("metrics-", o.files); err != nil {
-		return err
-	}
-	if o.address == "" {
-		if o.files.Cert != "" || o.secure {
-			return errors.New("--metrics-secure and --metrics-cert need --metrics-address: without it there is no page to protect")
-		}
-		return nil
-	}
-	return checkAddress("metrics-address", o.address)
+	return cmp.Or(
+		checkOptional("health-address", o.healthAddress), checkFiles("metrics-", o.files),
+		refuse(o.address == "" && (o.files.Cert != "" || o.secure), "--metrics-secure and --metrics-cert need --metrics-address: without it there is no page to protect"),
+		checkOptional("metrics-address", o.address),
+	)
 }
 
 // secured reports whether the pages are only for authorized clients, which requires an API server.

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
@@ -19,7 +19,7 @@ import (
 )
 
 // newPlan builds the command that computes planning documents.
-func newPlan(color *printing.ColorMode) *cobra.Command {
+func newPlan() *cobra.Command {
 	var output printing.Flags
 	var files []string
 	limit := fileSize(document.DefaultMaxSize)
@@ -46,8 +46,7 @@ that could not be placed are part of the answer, not an error.`,
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			printer := output.Printer(out, color.Allows(out))
+			printer := output.Printer(cmd)
 			if printer.Tables() {
 				noteIdle(cmd.ErrOrStderr(), answers)
 			}
@@ -162,7 +161,7 @@ func splitParts(s *v1alpha1.NodeGroupSplitSpec, status *v1alpha1.NodeGroupSplitS
 	g := printing.NewGrid("GROUP", "SIZE", "NEW-SIZE", "ADDED", "REASON", "", "MIN", "MAX", "WEIGHT")
 	for i, row := range status.Groups {
 		in := &s.Groups[i]
-		g.Add(row.Name, row.Size, row.NewSize, row.NewSize-row.Size, row.Reason, count(in.Min, "0"), in.Max, count(in.Weight, "1"))
+		g.Add(row.Name, row.Size, row.NewSize, row.NewSize-row.Size, row.Reason, ptr.Deref(in.Min, 0), in.Max, ptr.Deref(in.Weight, 1))
 	}
 	if status.Unplaced == 0 {
 		return []printing.Part{g}
@@ -187,7 +186,7 @@ func distributionParts(s *v1alpha1.ReplicaDistributionSpec, status *v1alpha1.Rep
 	g := printing.NewGrid("TARGET", "REPLICAS", "PENDING", "REASON", "", "WEIGHT", "MIN", "MAX", "CAPACITY", "CURRENT")
 	for i, row := range status.Targets {
 		in := &s.Targets[i]
-		g.Add(row.Name, row.Replicas, row.Pending, row.Reason, count(in.Weight, "1"), count(in.Min, "0"), in.Max, in.Capacity, count(in.Current, "0"))
+		g.Add(row.Name, row.Replicas, row.Pending, row.Reason, ptr.Deref(in.Weight, 1), ptr.Deref(in.Min, 0), in.Max, in.Capacity, ptr.Deref(in.Current, 0))
 	}
 	parts := []printing.Part{g}
 	if status.Unplaced > 0 {
@@ -221,13 +220,6 @@ func side(value *string) string {
 		return `""`
 	}
 	return *value
-}
-
-func count(n *int64, otherwise string) string {
-	if n == nil {
-		return otherwise
-	}
-	return strconv.FormatInt(*n, 10)
 }
 
 // of formats a number with its noun.

@@ -19,7 +19,6 @@ const (
 // newRoot builds the command tree. started becomes true when a command begins its work: earlier
 // errors are errors of usage.
 func newRoot() (root *cobra.Command, started *bool) {
-	color := printing.Auto
 	started = new(bool)
 	root = &cobra.Command{
 		Use:   "evenkeel",
@@ -35,8 +34,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or an invalid document.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.PersistentFlags().Var(&color, "color", "when to use colours: auto, always, never")
-	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
+	printing.AddColor(root)
 
 	root.AddGroup(
 		&cobra.Group{ID: groupAnswers, Title: "Questions and Answers:"},
@@ -46,14 +44,14 @@ Exit codes: 0 success, 1 failure, 2 wrong usage or an invalid document.`,
 	root.AddCommand(
 		newCerts(),
 		newCluster(),
-		newConformance(&color),
+		newConformance(),
 		newController(),
-		newExplain(&color),
+		newExplain(),
 		newFakeCloud(),
-		newPlan(&color),
+		newPlan(),
 		newScenario(),
 		newSidecar(),
-		newSimulate(&color),
+		newSimulate(),
 		newVersion(),
 		newZone(),
 	)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,21 +49,26 @@ func newRegistry() (*prometheus.Registry, *serving.Metrics) {
 
 // checkAddress checks the flag of an address.
 func checkAddress(flag, address string) error {
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		return fmt.Errorf("invalid --%s %q: must be host:port", flag, address)
+	_, _, err := net.SplitHostPort(address)
+	return refuse(err != nil, "invalid --%s %q: must be host:port", flag, address)
+}
+
+// checkOptional does so for an address that may be empty.
+func checkOptional(flag, address string) error {
+	if address == "" {
+		return nil
 	}
-	return nil
+	return checkAddress(flag, address)
 }
 
 // checkFiles checks the flags of a server's certificate, which begin with prefix.
 func checkFiles(prefix string, files serving.Files) error {
-	switch {
-	case (files.Cert == "") != (files.Key == ""):
-		return fmt.Errorf("--%[1]scert and --%[1]skey go together", prefix)
-	case files.CACert != "" && files.Cert == "":
-		return fmt.Errorf("--%[1]scacert needs --%[1]scert and --%[1]skey", prefix)
-	}
-	return nil
+	return cmp.Or(checkPair(prefix, files), refuse(files.CACert != "" && files.Cert == "", "--%[1]scacert needs --%[1]scert and --%[1]skey", prefix))
+}
+
+// checkPair checks the flags of a certificate and its key.
+func checkPair(prefix string, files serving.Files) error {
+	return refuse((files.Cert == "") != (files.Key == ""), "--%[1]scert and --%[1]skey go together", prefix)
 }
 
 // restConfig returns the configuration for the API server: from the file or, without one, from the

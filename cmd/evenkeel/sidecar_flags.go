@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -70,63 +69,47 @@ func (o *sidecarOptions) addTo(f *pflag.FlagSet) {
 }
 
 func (o *sidecarOptions) validate(f *pflag.FlagSet) error {
-	switch {
-	case o.backendAddress == "":
-		return errors.New("no cloud provider given (name it with --backend-address)")
-	case o.expanderAddress != "" && (o.expanderFiles.Cert == "" || o.expanderFiles.Key == ""):
-		return errors.New("the expander needs --expander-cert and --expander-key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)")
-	case (o.backendFiles.Cert == "") != (o.backendFiles.Key == ""):
-		return errors.New("--backend-cert and --backend-key go together")
-	case o.sidecar.DryRun && o.sidecar.NoticePods:
-		return errors.New("--pod-provisioning-conditions and --dry-run exclude each other: what would be done is not done about any pod")
-	case o.sidecar.LevelScaleDown && !o.balance:
-		return errors.New("--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance")
-	case o.sidecar.Parallel < 1:
-		return fmt.Errorf("invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel)
-	}
 	o.shifts.namespace = o.cluster.Namespace
-	return cmp.Or(o.checkCluster(), o.readTotals(), o.checkScheduler(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files),
+	return cmp.Or(
+		refuse(o.backendAddress == "", "no cloud provider given (name it with --backend-address)"),
+		refuse(o.expanderAddress != "" && (o.expanderFiles.Cert == "" || o.expanderFiles.Key == ""), "the expander needs --expander-cert and --expander-key, because Cluster Autoscaler requires TLS (evenkeel certs makes a pair)"),
+		checkPair("backend-", o.backendFiles),
+		refuse(o.sidecar.DryRun && o.sidecar.NoticePods, "--pod-provisioning-conditions and --dry-run exclude each other: what would be done is not done about any pod"),
+		refuse(o.sidecar.LevelScaleDown && !o.balance, "--level-scale-down needs --balance-similar-node-groups: without sets there is nothing to balance"),
+		refuse(o.sidecar.Parallel < 1, "invalid --backend-parallelism %d: must be 1 or more", o.sidecar.Parallel),
+		o.checkCluster(), refuse(o.sidecar.Totals.Nodes < 0, "invalid --max-nodes-total %d: must not be negative", o.sidecar.Totals.Nodes), o.readTotals(), o.checkScheduler(), o.shifts.validate(), o.checkAddresses(), checkFiles("", o.files),
 		positive(f, "max-node-provision-time", "max-node-startup-time", "backend-timeout", "grace"),
-		notNegative(f, "max-balance-deferral", "initial-node-group-backoff-duration", "max-node-group-backoff-duration", "node-group-backoff-reset-timeout"))
+		notNegative(f, "max-balance-deferral", "initial-node-group-backoff-duration", "max-node-group-backoff-duration", "node-group-backoff-reset-timeout"),
+	)
 }
 
 // checkCluster checks what is needed instead of a cluster, and what needs one.
 func (o *sidecarOptions) checkCluster() error {
-	switch {
-	case !o.noCluster:
+	if !o.noCluster {
 		return nil
-	case o.kubeconfig != "":
-		return errors.New("--no-cluster and --kubeconfig exclude each other")
-	case !o.inferReadiness:
-		return errors.New("--no-cluster needs --infer-readiness: without a cluster the readiness of nodes is unknown")
-	case o.journalFile == "":
-		return errors.New("--no-cluster needs --journal-file: without a journal nothing is granted in part")
-	case o.sidecar.NoticePods:
-		return errors.New("--pod-provisioning-conditions needs a cluster: without one there is no pod to write to")
-	case o.shifts.configMap != "":
-		return errors.New("--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster")
 	}
-	return nil
+	return cmp.Or(
+		refuse(o.kubeconfig != "", "--no-cluster and --kubeconfig exclude each other"),
+		refuse(!o.inferReadiness, "--no-cluster needs --infer-readiness: without a cluster the readiness of nodes is unknown"),
+		refuse(o.journalFile == "", "--no-cluster needs --journal-file: without a journal nothing is granted in part"),
+		refuse(o.sidecar.NoticePods, "--pod-provisioning-conditions needs a cluster: without one there is no pod to write to"),
+		refuse(o.shifts.configMap != "", "--zonal-shift-configmap needs a cluster: give --zonal-shift-file with --no-cluster"),
+	)
 }
 
 // checkScheduler checks what default constraints need.
 func (o *sidecarOptions) checkScheduler() error {
-	switch {
-	case o.scheduler.name == "":
+	if o.scheduler.name == "" {
 		return nil
-	case !o.spread || !o.balance:
-		return errors.New("--scheduler-config-file needs --spread-aware-split and --balance-similar-node-groups: its default constraints count in that plan")
-	case o.noCluster:
-		return errors.New("--scheduler-config-file needs a cluster: which pods its default constraints count is deduced from services and controllers")
 	}
-	return nil
+	return cmp.Or(
+		refuse(!o.spread || !o.balance, "--scheduler-config-file needs --spread-aware-split and --balance-similar-node-groups: its default constraints count in that plan"),
+		refuse(o.noCluster, "--scheduler-config-file needs a cluster: which pods its default constraints count is deduced from services and controllers"),
+	)
 }
 
 // readTotals reads the limits over all nodes.
 func (o *sidecarOptions) readTotals() error {
-	if o.sidecar.Totals.Nodes < 0 {
-		return fmt.Errorf("invalid --max-nodes-total %d: must not be negative", o.sidecar.Totals.Nodes)
-	}
 	for _, t := range []struct {
 		flag, value string
 		unit        int64
@@ -147,15 +130,11 @@ func (o *sidecarOptions) readTotals() error {
 }
 
 func (o *sidecarOptions) checkAddresses() error {
-	err := cmp.Or(checkAddress("address", o.address), checkAddress("backend-address", o.backendAddress))
-	if o.expanderAddress != "" {
-		err = cmp.Or(err, checkAddress("expander-address", o.expanderAddress))
-	}
-	err = cmp.Or(err, o.pages.validate())
-	if err == nil && o.backendAddress == o.address {
-		err = fmt.Errorf("--backend-address and --address are both %s: the sidecar would call itself", o.address)
-	}
-	return err
+	return cmp.Or(
+		checkAddress("address", o.address), checkAddress("backend-address", o.backendAddress), checkOptional("expander-address", o.expanderAddress),
+		o.pages.validate(),
+		refuse(o.backendAddress == o.address, "--backend-address and --address are both %s: the sidecar would call itself", o.address),
+	)
 }
 
 // chain makes the strategies; follow is what replaces them when the priorities change, if there

@@ -23,7 +23,7 @@ import (
 )
 
 // newSimulate builds the command that plays scenarios.
-func newSimulate(color *printing.ColorMode) *cobra.Command {
+func newSimulate() *cobra.Command {
 	var output printing.Flags
 	var list bool
 	var o simulateOptions
@@ -57,8 +57,7 @@ prints them: which pod goes to which subset and node, and which are deleted firs
 		},
 		RunE: func(cmd *cobra.Command, names []string) error {
 			silence()
-			out := cmd.OutOrStdout()
-			printer := output.Printer(out, color.Allows(out))
+			printer := output.Printer(cmd)
 			if list {
 				if given := slices.Concat(o.files, names); len(given) > 0 {
 					return &usageError{fmt.Errorf("--list does not go with %s", strings.Join(given, ", ")), "it lists the scenarios that come with the program"}

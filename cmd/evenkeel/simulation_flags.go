@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,24 +54,15 @@ func (o *simulationFlags) addTo(f *pflag.FlagSet) {
 }
 
 func (o *simulationFlags) validate() error {
-	if _, err := labels.Parse(o.virtual); err != nil {
-		return fmt.Errorf("invalid --simulation-virtual-nodes %q: must be a label selector, such as type=virtual-kubelet: %w", o.virtual, err)
-	}
-	switch {
-	case o.timeout <= 0:
-		return fmt.Errorf("invalid --simulation-timeout %s: must be positive; --disable-simulation-schedule switches the simulation off", o.timeout)
-	case o.provision <= 0:
-		return fmt.Errorf("invalid --max-node-provision-time %s: must be positive", o.provision)
-	case o.autoscaler != "auto" && o.autoscaler != "always" && o.autoscaler != "never":
-		return fmt.Errorf("invalid --simulation-autoscaler %q: must be auto, always or never", o.autoscaler)
-	case o.cloudAddress == "" && o.cloudFiles != (serving.Files{}):
-		return errors.New("--cloud-cert, --cloud-key and --cloud-cacert need --cloud-address")
-	case (o.cloudFiles.Cert == "") != (o.cloudFiles.Key == ""):
-		return errors.New("--cloud-cert and --cloud-key go together")
-	case o.cloudAddress != "":
-		return checkAddress("cloud-address", o.cloudAddress)
-	}
-	return nil
+	_, err := labels.Parse(o.virtual)
+	return cmp.Or(
+		refuse(err != nil, "invalid --simulation-virtual-nodes %q: must be a label selector, such as type=virtual-kubelet: %w", o.virtual, err),
+		refuse(o.timeout <= 0, "invalid --simulation-timeout %s: must be positive; --disable-simulation-schedule switches the simulation off", o.timeout),
+		refuse(o.provision <= 0, "invalid --max-node-provision-time %s: must be positive", o.provision),
+		refuse(!slices.Contains([]string{"auto", "always", "never"}, o.autoscaler), "invalid --simulation-autoscaler %q: must be auto, always or never", o.autoscaler),
+		refuse(o.cloudAddress == "" && o.cloudFiles != (serving.Files{}), "--cloud-cert, --cloud-key and --cloud-cacert need --cloud-address"),
+		checkPair("cloud-", o.cloudFiles), checkOptional("cloud-address", o.cloudAddress),
+	)
 }
 
 // options returns the options of the simulation.

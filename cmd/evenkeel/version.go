@@ -39,7 +39,7 @@ func newVersion() *cobra.Command {
 			b := thisBuild()
 			table := printing.NewGrid("VERSION", "COMMIT", "BUILT", "GO", "PLATFORM")
 			table.Add(b.Version, b.Commit, b.BuildDate, b.GoVersion, b.Platform)
-			return flags.Printer(cmd.OutOrStdout(), false).Result(b, table)
+			return flags.Printer(cmd).Result(b, table)
 		},
 	}
 	flags.AddTo(cmd, printing.Table, printing.JSON, printing.YAML)

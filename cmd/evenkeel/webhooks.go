@@ -79,20 +79,12 @@ func (o *webhookFlags) validate(f *pflag.FlagSet) error {
 			return fmt.Errorf("invalid --%s %q: %s", name.flag, name.value, problems[0])
 		}
 	}
-	for _, host := range o.hosts {
-		if err := serving.CheckHost(host); err != nil {
-			return fmt.Errorf("--webhook-host: %w", err)
-		}
-	}
-	switch {
-	case o.lifetime < webhooks.MinLifetime:
-		return fmt.Errorf("invalid --webhook-cert-lifetime %s: must be %s or more", o.lifetime, webhooks.MinLifetime)
-	case o.address != "":
-		return checkAddress("webhook-address", o.address)
-	case o.files.Cert != "":
-		return errors.New("--webhook-cert needs --webhook-address: without it nothing is served")
-	}
-	return nil
+	return cmp.Or(
+		checkHosts("webhook-host", o.hosts),
+		refuse(o.lifetime < webhooks.MinLifetime, "invalid --webhook-cert-lifetime %s: must be %s or more", o.lifetime, webhooks.MinLifetime),
+		checkOptional("webhook-address", o.address),
+		refuse(o.address == "" && o.files.Cert != "", "--webhook-cert needs --webhook-address: without it nothing is served"),
+	)
 }
 
 // spreadWebhooks are the webhooks of WorkloadSpreads. Every replica serves them, whether it leads or

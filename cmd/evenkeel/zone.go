@@ -174,7 +174,7 @@ func newZoneList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			printer := output.Printer(cmd.OutOrStdout(), false)
+			printer := output.Printer(cmd)
 			if printer.Tables() && len(marks) == 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "No zone is shifted away.")
 			}

@@ -73,18 +73,8 @@ func check(f *v1alpha1.FederatedReplicaSet) (errs []error) {
 	return errs
 }
 
-// naming is how FederatedReplicaSets are named.
-var naming = document.Naming{Kind: v1alpha1.KindFederatedReplicaSet, Prefixes: []string{"frs/", "federatedreplicaset/", "federatedreplicasets/", "federatedreplicasets.evenkeel.dev/"}}
-
-// HasKind reports whether a name begins with the kind, as in frs/web.
-func HasKind(name string) bool { return naming.HasKind(name) }
-
-// Select leaves the FederatedReplicaSets of the names, which are names or namespace/name, with or
-// without the kind before them as in frs/web. No names select all. The error is a *document.UnknownName.
-func (d *Dump) Select(names ...string) error {
-	chosen, err := document.Choose(naming, d.Sets, names...)
-	if err == nil {
-		d.Sets = chosen
-	}
-	return err
+// Naming is how FederatedReplicaSets are named.
+var Naming = document.Naming{
+	Kind: v1alpha1.KindFederatedReplicaSet, Prefixes: []string{"frs/", "federatedreplicaset/", "federatedreplicasets/", "federatedreplicasets.evenkeel.dev/"},
+	Get: "kubectl get frs,memberclusters -A -o yaml",
 }

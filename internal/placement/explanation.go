@@ -10,26 +10,16 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // Kind is the kind of an Explanation as a document.
 const Kind = "FederatedReplicaSetExplanation"
 
 // Explanation says where the replicas of a FederatedReplicaSet run, and why.
-type Explanation struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Metadata   Metadata `json:"metadata"`
-	Status     Status   `json:"status"`
-}
-
-// Metadata is the name of the FederatedReplicaSet.
-type Metadata struct {
-	Name      string `json:"name"`
-	Namespace string `json:"namespace"`
-}
+type Explanation = document.Explanation[Status]
 
 // Status is the content of an Explanation.
 type Status struct {
@@ -42,7 +32,7 @@ type Status struct {
 	// Clusters are those that have replicas or should have, by name.
 	Clusters []Cluster `json:"clusters"`
 	// Steps share the replicas, from the whole to its parts.
-	Steps []Step `json:"steps"`
+	Steps []federation.Step `json:"steps"`
 	// Writes are what the controller would write now.
 	Writes []Write `json:"writes"`
 	// Conditions are those of the status; if it has none yet, those that it would have.
@@ -76,32 +66,6 @@ type Cluster struct {
 	Next string `json:"next,omitempty"`
 }
 
-// Step shares a number of replicas, by weight or in order.
-type Step struct {
-	// Name is "tier 1" or "group eu"; absent for all replicas.
-	Name     string `json:"name,omitempty"`
-	Replicas int64  `json:"replicas"`
-	Policy   string `json:"policy"`
-	Parts    []Part `json:"parts"`
-}
-
-// Part is what a cluster, or a later step, gets in a step. Each number counts one rule more than the
-// one before.
-type Part struct {
-	Name     string `json:"name"`
-	Weight   int64  `json:"weight"`
-	Min      int64  `json:"min"`
-	Max      *int64 `json:"max,omitempty"`
-	Capacity *int64 `json:"capacity,omitempty"`
-	// Exact is the share by weight before it is rounded.
-	Exact        string `json:"exact,omitempty"`
-	ByWeight     int64  `json:"byWeight"`
-	WithinBounds int64  `json:"withinBounds"`
-	Staying      int64  `json:"staying"`
-	Able         int64  `json:"able"`
-	Reason       string `json:"reason"`
-}
-
 // Write is a change of a local object.
 type Write struct {
 	Cluster string `json:"cluster"`
@@ -112,28 +76,19 @@ type Write struct {
 	Why    string `json:"why"`
 }
 
-// Explain explains the FederatedReplicaSets of a dump.
-func (d *Dump) Explain() ([]*Explanation, error) {
-	var all []*Explanation
-	for _, f := range d.Sets {
-		e, err := d.explain(f)
-		if err != nil {
-			return nil, fmt.Errorf("%s/%s: %w", f.Namespace, f.Name, err)
-		}
-		all = append(all, e)
-	}
-	return all, nil
+// Explain explains the FederatedReplicaSets of a dump or, with names, those of them. A name that none has is a
+// *document.UnknownName.
+func (d *Dump) Explain(names ...string) ([]*Explanation, error) {
+	return document.Explain(Kind, Naming, d.Sets, names, d.explain)
 }
 
-func (d *Dump) explain(f *v1alpha1.FederatedReplicaSet) (*Explanation, error) {
+func (d *Dump) explain(f *v1alpha1.FederatedReplicaSet) (Status, error) {
 	in := d.inputOf(f)
-	out := &Explanation{APIVersion: v1alpha1.APIVersion, Kind: Kind, Metadata: Metadata{Name: f.Name, Namespace: f.Namespace}}
-	out.Status = Status{Clusters: []Cluster{}, Steps: []Step{}, Writes: []Write{}, Replicas: ptr.Deref(f.Spec.Replicas, 1)}
 	known, err := federation.Explain(in)
 	if err != nil {
-		return nil, err
+		return Status{}, err
 	}
-	s := &out.Status
+	s := Status{Clusters: []Cluster{}, Steps: known.Steps, Writes: []Write{}, Replicas: ptr.Deref(f.Spec.Replicas, 1)}
 	s.note(d, f, in)
 	stored := f.Status.ObservedGeneration == f.Generation && len(f.Status.Conditions) > 0
 	s.clusters(&known, f, stored)
@@ -141,14 +96,11 @@ func (d *Dump) explain(f *v1alpha1.FederatedReplicaSet) (*Explanation, error) {
 	if stored {
 		s.Unplaced, s.Conditions = f.Status.Unplaced, f.Status.Conditions
 	}
-	for _, step := range known.Steps {
-		s.Steps = append(s.Steps, stepOf(step))
-	}
 	for _, w := range known.Writes {
 		s.Writes = append(s.Writes, writeOf(w))
 	}
 	s.Answer = s.answer(f)
-	return out, nil
+	return s, nil
 }
 
 // note says what the answer rests on.
@@ -158,7 +110,7 @@ func (s *Status) note(d *Dump, f *v1alpha1.FederatedReplicaSet, in federation.In
 		if byLabels {
 			note += ", and not their labels, which the preferences select by"
 		}
-		s.Notes = append(s.Notes, note+": kubectl get frs,memberclusters -A -o yaml prints all")
+		s.Notes = append(s.Notes, note+": "+Naming.Get+" prints all")
 	}
 	switch {
 	case f.Status.ObservedGeneration == 0:
@@ -206,17 +158,6 @@ func (s *Status) clusters(known *federation.Explanation, f *v1alpha1.FederatedRe
 	}
 }
 
-func stepOf(step federation.Step) Step {
-	out := Step{Name: step.Name, Replicas: step.Replicas, Policy: string(step.Policy)}
-	for _, p := range step.Parts {
-		out.Parts = append(out.Parts, Part{
-			Name: p.Name, Weight: p.Weight, Min: p.Min, Max: p.Max, Capacity: p.Capacity, Exact: p.Exact,
-			ByWeight: p.ByWeight, WithinBounds: p.WithinBounds, Staying: p.Staying, Able: p.Able, Reason: p.Reason,
-		})
-	}
-	return out
-}
-
 func writeOf(w federation.Write) Write {
 	out := Write{Cluster: w.Cluster, Change: "Scale", From: w.From, To: w.To, Why: w.Why}
 	switch {
@@ -229,9 +170,6 @@ func writeOf(w federation.Write) Write {
 	}
 	return out
 }
-
-// InOrder reports whether the step fills its parts in order, rather than by weight.
-func (s *Step) InOrder() bool { return s.Policy == string(apportion.Priority) }
 
 // mostNamed is how many clusters a sentence names.
 const mostNamed = 6
@@ -252,7 +190,7 @@ func (s *Status) answer(f *v1alpha1.FederatedReplicaSet) string {
 		}
 		parts = append(parts, fmt.Sprintf("%s %d", c.Name, c.Desired))
 	}
-	text := fmt.Sprintf("%s/%s asks for %s: ", f.Namespace, f.Name, replicas(s.Replicas))
+	text := fmt.Sprintf("%s/%s asks for %s: ", f.Namespace, f.Name, spelling.Count(s.Replicas, "replica"))
 	switch {
 	case len(parts) == 0:
 		text += "no cluster takes part"
@@ -270,11 +208,4 @@ func (s *Status) answer(f *v1alpha1.FederatedReplicaSet) string {
 		}
 	}
 	return text
-}
-
-func replicas(n int32) string {
-	if n == 1 {
-		return "1 replica"
-	}
-	return fmt.Sprintf("%d replicas", n)
 }

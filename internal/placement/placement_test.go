@@ -217,15 +217,14 @@ func TestRefusedDumps(t *testing.T) {
 	}
 }
 
-func TestSelect(t *testing.T) {
+func TestExplainByName(t *testing.T) {
 	two := text(base, nil) + "---" + strings.ReplaceAll(text(base, nil), "shop", "other")
 	for names, want := range map[string]int{"": 2, "web": 2, "frs/web": 2, "shop/web": 1, "frs/other/web": 1, "FederatedReplicaSet/web": 2, "frs/shop/web frs/other/web": 2} {
-		d := parse(t, two)
-		if err := d.Select(strings.Fields(names)...); err != nil || len(d.Sets) != want {
-			t.Errorf("%q: %v, %d", names, err, len(d.Sets))
+		if all, err := parse(t, two).Explain(strings.Fields(names)...); err != nil || len(all) != want {
+			t.Errorf("%q: %v, %d", names, err, len(all))
 		}
 	}
-	err := parse(t, two).Select("frs/wep")
+	_, err := parse(t, two).Explain("frs/wep")
 	var unknown *document.UnknownName
 	if !errors.As(err, &unknown) || !strings.Contains(err.Error(), `no FederatedReplicaSet "wep" among 2, did you mean web`) {
 		t.Error(err)
@@ -259,7 +258,7 @@ func FuzzExplain(f *testing.F) {
 	})
 }
 
-func checkStep(t interface{ Errorf(string, ...any) }, step Step) {
+func checkStep(t interface{ Errorf(string, ...any) }, step federation.Step) {
 	var byWeight, able int64
 	for _, p := range step.Parts {
 		byWeight, able = byWeight+p.ByWeight, able+p.Able

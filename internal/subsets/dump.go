@@ -160,18 +160,8 @@ func valid(docs []document.Document) ([]*v1alpha1.WorkloadSpread, error) {
 	return all, nil
 }
 
-// naming is how WorkloadSpreads are named.
-var naming = document.Naming{Kind: v1alpha1.KindWorkloadSpread, Prefixes: []string{"ews/", "workloadspread/", "workloadspreads/", "workloadspreads.evenkeel.dev/"}}
-
-// HasKind reports whether a name begins with the kind, as in ews/web.
-func HasKind(name string) bool { return naming.HasKind(name) }
-
-// Select leaves the WorkloadSpreads of the names, which are names or namespace/name, with or
-// without the kind before them as in ews/web. No names select all. The error is a *document.UnknownName.
-func (d *Dump) Select(names ...string) error {
-	chosen, err := document.Choose(naming, d.Spreads, names...)
-	if err == nil {
-		d.Spreads = chosen
-	}
-	return err
+// Naming is how WorkloadSpreads are named.
+var Naming = document.Naming{
+	Kind: v1alpha1.KindWorkloadSpread, Prefixes: []string{"ews/", "workloadspread/", "workloadspreads/", "workloadspreads.evenkeel.dev/"},
+	Get: "kubectl get ews,deployments,replicasets,statefulsets,jobs,pods,nodes,events -o yaml",
 }

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
@@ -19,18 +21,7 @@ import (
 const Kind = "WorkloadSpreadExplanation"
 
 // Explanation says in which subset each pod of a WorkloadSpread is, and why.
-type Explanation struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Metadata   Metadata `json:"metadata"`
-	Status     Status   `json:"status"`
-}
-
-// Metadata is the name of the WorkloadSpread.
-type Metadata struct {
-	Name      string `json:"name"`
-	Namespace string `json:"namespace"`
-}
+type Explanation = document.Explanation[Status]
 
 // Status is the content of an Explanation.
 type Status struct {
@@ -132,17 +123,10 @@ type Step struct {
 	At *metav1.Time `json:"at,omitempty"`
 }
 
-// Explain explains the WorkloadSpreads of a dump.
-func (d *Dump) Explain() ([]*Explanation, error) {
-	var all []*Explanation
-	for _, s := range d.Spreads {
-		e, err := d.explain(s)
-		if err != nil {
-			return nil, fmt.Errorf("%s/%s: %w", s.Namespace, s.Name, err)
-		}
-		all = append(all, e)
-	}
-	return all, nil
+// Explain explains the WorkloadSpreads of a dump or, with names, those of them. A name that none has is a
+// *document.UnknownName.
+func (d *Dump) Explain(names ...string) ([]*Explanation, error) {
+	return document.Explain(Kind, Naming, d.Spreads, names, d.explain)
 }
 
 // explainer explains one WorkloadSpread.
@@ -154,10 +138,10 @@ type explainer struct {
 	status   Status
 }
 
-func (d *Dump) explain(s *v1alpha1.WorkloadSpread) (*Explanation, error) {
+func (d *Dump) explain(s *v1alpha1.WorkloadSpread) (Status, error) {
 	in, notes, err := d.inputOf(s)
 	if err != nil {
-		return nil, err
+		return Status{}, err
 	}
 	e := &explainer{WorkloadSpread: s, in: in, decision: workloadspread.Decide(in)}
 	e.status = Status{Notes: notes, At: metav1.NewTime(in.Now), Replicas: in.Workload.Replicas, Subsets: []Subset{}, Pods: []Pod{}, Next: []Step{}, Conditions: e.decision.Status.Conditions}
@@ -167,7 +151,7 @@ func (d *Dump) explain(s *v1alpha1.WorkloadSpread) (*Explanation, error) {
 		e.steps()
 	}
 	e.status.Answer = e.answer()
-	return &Explanation{APIVersion: v1alpha1.APIVersion, Kind: Kind, Metadata: Metadata{Name: s.Name, Namespace: s.Namespace}, Status: e.status}, nil
+	return e.status, nil
 }
 
 func (e *explainer) answer() string {
@@ -183,18 +167,11 @@ func (e *explainer) answer() string {
 		}
 		parts = append(parts, part)
 	}
-	text := fmt.Sprintf("%s/%s spreads %s with %s: %s", e.Namespace, e.Name, target, number(e.status.Replicas, "replica"), strings.Join(parts, ", "))
+	text := fmt.Sprintf("%s/%s spreads %s with %s: %s", e.Namespace, e.Name, target, spelling.Count(e.status.Replicas, "replica"), strings.Join(parts, ", "))
 	if n := e.decision.Status.Unassigned; n > 0 {
-		text += fmt.Sprintf("; %s in no subset", number(n, "pod"))
+		text += fmt.Sprintf("; %s in no subset", spelling.Count(n, "pod"))
 	}
 	return text
-}
-
-func number(n int32, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // subsets says which subsets a new pod may go to.
@@ -211,7 +188,7 @@ func (e *explainer) subsets() {
 		case s.MaxReplicas == workloadspread.Unlimited:
 			out.State, out.Why = StateOpen, "it may have any number of pods"
 		case s.MissingReplicas == 0:
-			out.State, out.Why = StateFull, "it has "+number(s.Replicas, "pod")+" of "+strconv.Itoa(int(s.MaxReplicas))
+			out.State, out.Why = StateFull, "it has "+spelling.Count(s.Replicas, "pod")+" of "+strconv.Itoa(int(s.MaxReplicas))
 			if n := e.pending(i); n != "" {
 				out.Why += n
 			}
@@ -233,7 +210,7 @@ func (e *explainer) pending(i int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", and %s admitted lately", number(n, "pod"))
+	return fmt.Sprintf(", and %s admitted lately", spelling.Count(n, "pod"))
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -336,7 +313,7 @@ func (e *explainer) passed(i int, pod *v1.Pod, out *Pod) string {
 	case s.State != StateOpen:
 		return s.Why
 	case e.Spec.Distribution == v1alpha1.DistributeEven || e.Spec.Distribution == v1alpha1.DistributeWeighted:
-		return "it has its share but for " + number(*s.MaxReplicas-s.Replicas, "pod") + "; the shares decide, not the order"
+		return "it has its share but for " + spelling.Count(*s.MaxReplicas-s.Replicas, "pod") + "; the shares decide, not the order"
 	}
 	return "it is open now (" + s.Why + "); it was full or passed over when the pod was created, or nothing ran there that had room"
 }

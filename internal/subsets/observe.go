@@ -56,7 +56,7 @@ func (d *Dump) inputOf(s *v1alpha1.WorkloadSpread) (in workloadspread.Input, not
 		}
 	}
 	if len(in.Pods) == 0 {
-		notes = append(notes, "there are no pods of the workload beside it: kubectl get ews,deployments,replicasets,statefulsets,jobs,pods,nodes,events -o yaml prints all")
+		notes = append(notes, "there are no pods of the workload beside it: "+Naming.Get+" prints all")
 	}
 	return in, notes, nil
 }

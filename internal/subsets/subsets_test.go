@@ -208,14 +208,14 @@ func TestRefusedDumps(t *testing.T) {
 	}
 }
 
-func TestSelect(t *testing.T) {
+func TestExplainByName(t *testing.T) {
 	for _, name := range []string{"web", "ews/web", "default/web", "workloadspreads/default/web", "EWS/web"} {
-		if d := parse(t, text(nil)); d.Select(name) != nil || len(d.Spreads) != 1 {
+		if all, err := parse(t, text(nil)).Explain(name); err != nil || len(all) != 1 {
 			t.Errorf("%s is not found", name)
 		}
 	}
 	var unknown *document.UnknownName
-	if err := parse(t, text(nil)).Select("ews/wep"); !errors.As(err, &unknown) || !strings.Contains(err.Error(), "did you mean web") {
+	if _, err := parse(t, text(nil)).Explain("ews/wep"); !errors.As(err, &unknown) || !strings.Contains(err.Error(), "did you mean web") {
 		t.Errorf("%v", err)
 	}
 }

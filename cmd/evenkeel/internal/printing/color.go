@@ -4,46 +4,54 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
 
-// ColorMode is a value of the flag --color.
-type ColorMode string
+// The values of --color. Auto means colours on a terminal, unless NO_COLOR is set or the terminal is dumb.
+const auto, always, never = "auto", "always", "never"
 
-// The modes. Auto means colours on a terminal, unless NO_COLOR is set or the terminal is dumb.
-const (
-	Auto   ColorMode = "auto"
-	Always ColorMode = "always"
-	Never  ColorMode = "never"
-)
-
-// String returns the mode as written on the command line; with Type and Set it implements a flag.
-func (m *ColorMode) String() string { return string(*m) }
-
-// Type returns the name of the flag's value in help.
-func (m *ColorMode) Type() string { return "when" }
-
-// Set accepts one of the modes.
-func (m *ColorMode) Set(s string) error {
-	switch mode := ColorMode(s); mode {
-	case Auto, Always, Never:
-		*m = mode
-		return nil
-	}
-	return fmt.Errorf("must be one of %s, %s, %s", Auto, Always, Never)
+// AddColor adds the flag --color to a command and those below it.
+func AddColor(cmd *cobra.Command) {
+	(&choice{auto, "when", []string{auto, always, never}}).addTo(cmd, cmd.PersistentFlags(), "color", "", "when to use colours: ")
 }
 
-// Allows reports whether output to w may have colours.
-func (m *ColorMode) Allows(w io.Writer) bool {
-	switch *m {
-	case Always:
+// colors reports whether output of a command to w may have colours.
+func colors(cmd *cobra.Command, w io.Writer) bool {
+	switch f := cmd.Flag("color"); {
+	case f != nil && f.Value.String() == always:
 		return true
-	case Never:
+	case f != nil && f.Value.String() == never:
 		return false
-	default:
-		return TakesCodes(w) && os.Getenv("NO_COLOR") == ""
 	}
+	return TakesCodes(w) && os.Getenv("NO_COLOR") == ""
+}
+
+// choice is a flag that takes one of some words.
+type choice struct {
+	value, kind string
+	allowed     []string
+}
+
+func (c *choice) addTo(cmd *cobra.Command, flags *pflag.FlagSet, name, short, usage string) {
+	flags.VarP(c, name, short, usage+strings.Join(c.allowed, ", "))
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
+}
+
+func (c *choice) String() string { return c.value }
+
+func (c *choice) Type() string { return c.kind }
+
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.allowed, s) {
+		return fmt.Errorf("must be one of %s", strings.Join(c.allowed, ", "))
+	}
+	c.value = s
+	return nil
 }
 
 // TakesCodes reports whether w is a terminal that supports ANSI codes.

@@ -19,89 +19,56 @@ import (
 	"github.com/evenkeel/evenkeel/internal/document"
 )
 
-// Format is a value of the flag -o.
-type Format string
-
-// The formats. Wide is a table with more columns, and Name is one name for each object.
+// The formats, which are the values of -o. Wide is a table with more columns, and Name is one name for
+// each object.
 const (
-	Table Format = "table"
-	Wide  Format = "wide"
-	JSON  Format = "json"
-	YAML  Format = "yaml"
-	Name  Format = "name"
+	Table = "table"
+	Wide  = "wide"
+	JSON  = "json"
+	YAML  = "yaml"
+	Name  = "name"
 )
 
 // Flags are the flags of a command that prints results. The zero value is ready for AddTo.
 type Flags struct {
-	format    formatValue
+	format    choice
 	noHeaders bool
 }
 
 // AddTo adds -o and --no-headers to a command. The first format is the default.
-func (f *Flags) AddTo(cmd *cobra.Command, formats ...Format) {
-	f.format = formatValue{Format: formats[0], allowed: formats}
-	names := f.format.names()
-	cmd.Flags().VarP(&f.format, "output", "o", "how to print: "+strings.Join(names, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // returns an error only for an unknown flag
+func (f *Flags) AddTo(cmd *cobra.Command, formats ...string) {
+	f.format = choice{formats[0], "format", formats}
+	f.format.addTo(cmd, cmd.Flags(), "output", "o", "how to print: ")
 	if slices.Contains(formats, Table) {
 		cmd.Flags().BoolVar(&f.noHeaders, "no-headers", false, "print only the rows of tables")
 	}
 }
 
-// Printer makes a printer that writes results to out; color determines whether tables may have
-// colours.
-func (f *Flags) Printer(out io.Writer, color bool) *Printer {
-	return &Printer{out: out, format: f.format.Format, noHeaders: f.noHeaders, color: color}
-}
-
-// formatValue is a flag that accepts only the allowed formats.
-type formatValue struct {
-	Format
-	allowed []Format
-}
-
-func (v *formatValue) names() []string {
-	names := make([]string, len(v.allowed))
-	for i, f := range v.allowed {
-		names[i] = string(f)
-	}
-	return names
-}
-
-func (v *formatValue) String() string { return string(v.Format) }
-
-func (v *formatValue) Type() string { return "format" }
-
-func (v *formatValue) Set(s string) error {
-	if !slices.Contains(v.allowed, Format(s)) {
-		return fmt.Errorf("must be one of %s", strings.Join(v.names(), ", "))
-	}
-	v.Format = Format(s)
-	return nil
+// Printer makes a printer of the results of a command.
+func (f *Flags) Printer(cmd *cobra.Command) *Printer {
+	out := cmd.OutOrStdout()
+	return &Printer{out: out, format: f.format.value, noHeaders: f.noHeaders, color: colors(cmd, out)}
 }
 
 // A Part is a piece of a result: a Heading, a Grid, a Note or a Warning.
-type Part interface{ print(p *Printer) error }
+type Part interface{ print(p *Printer) }
 
-// Heading is a line that names what follows it.
+// Heading is a line that names what follows it. With --no-headers it is only the blank line before it.
 type Heading string
 
-// Note is a sentence below a table.
+// Note is a sentence below a table. It is omitted with --no-headers: notes are for human readers, and
+// rows are for programs.
 type Note string
 
 // Warning is a note that needs attention, and is highlighted.
 type Warning string
 
-// A Grid is a table: upper-case column names, and rows with a cell for each column.
+// A Grid is a table: upper-case column names, and rows with a cell for each column. One without rows
+// prints nothing.
 type Grid struct {
 	Columns []Column
 	Rows    [][]string
 }
-
-func (h Heading) print(p *Printer) error { return p.Heading(string(h)) }
-func (n Note) print(p *Printer) error    { return p.Note(false, string(n)) }
-func (w Warning) print(p *Printer) error { return p.Note(true, string(w)) }
-func (g Grid) print(p *Printer) error    { return p.Grid(g) }
 
 // Column is one column of a Grid.
 type Column struct {
@@ -155,20 +122,20 @@ const None = "<none>"
 // Printer writes the parts of a result one after another. Blank lines separate them.
 type Printer struct {
 	out       io.Writer
-	format    Format
+	format    string
 	noHeaders bool
 	color     bool
 	begun     bool
+	text      bytes.Buffer // not written yet
 }
 
 // Print prints the parts of a result.
 func (p *Printer) Print(parts ...Part) error {
 	for _, part := range parts {
-		if err := part.print(p); err != nil {
-			return err
-		}
+		part.print(p)
 	}
-	return nil
+	_, err := p.text.WriteTo(p.out)
+	return err
 }
 
 // Result prints a result: its parts as tables, or else the object.
@@ -188,25 +155,19 @@ func (p *Printer) Names() bool { return p.format == Name }
 // Wide reports whether tables also show wide columns.
 func (p *Printer) Wide() bool { return p.format == Wide }
 
-// Heading begins a part with a line that names it. With --no-headers it prints only the blank line
-// before it.
-func (p *Printer) Heading(text string) error {
-	err := p.separate()
-	if err == nil && !p.noHeaders {
-		err = p.line(p.paint(bold, text))
+func (h Heading) print(p *Printer) {
+	p.separate()
+	if !p.noHeaders {
+		p.line(p.paint(bold, string(h)))
 	}
 	p.begun = false // the table follows directly
-	return err
 }
 
-// Grid prints a table. One without rows prints nothing.
-func (p *Printer) Grid(g Grid) error {
+func (g Grid) print(p *Printer) {
 	if len(g.Rows) == 0 {
-		return nil
+		return
 	}
-	if err := p.separate(); err != nil {
-		return err
-	}
+	p.separate()
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 6, 4, 3, ' ', 0) // as kubectl does
 	var names []string
@@ -226,28 +187,19 @@ func (p *Printer) Grid(g Grid) error {
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	_ = w.Flush() // a buffer takes all
 	for line := range strings.Lines(b.String()) {
-		if _, err := io.WriteString(p.out, strings.TrimRight(line, " \n")+"\n"); err != nil {
-			return err
-		}
+		p.line(strings.TrimRight(line, " \n"))
 	}
-	return nil
 }
 
-// Note prints a sentence below a table, highlighted if it needs attention. Notes are omitted with
-// --no-headers: they are for human readers, and rows are for programs.
-func (p *Printer) Note(attention bool, text string) error {
-	if p.noHeaders {
-		return nil
+func (n Note) print(p *Printer) {
+	if !p.noHeaders {
+		p.line(string(n))
 	}
-	if attention {
-		text = p.paint(yellow, text)
-	}
-	return p.line(text)
 }
+
+func (w Warning) print(p *Printer) { Note(p.paint(yellow, string(w))).print(p) }
 
 // Object prints a value as JSON or YAML, with fields in the order in which the value encodes them.
 func (p *Printer) Object(v any) error {
@@ -269,18 +221,16 @@ func (p *Printer) Object(v any) error {
 	return err
 }
 
-func (p *Printer) separate() error {
+func (p *Printer) separate() {
 	if p.begun {
-		return p.line("")
+		p.line("")
 	}
 	p.begun = true
-	return nil
 }
 
-func (p *Printer) line(text string) error {
+func (p *Printer) line(text string) {
 	p.begun = p.begun || text != ""
-	_, err := io.WriteString(p.out, text+"\n")
-	return err
+	p.text.WriteString(text + "\n")
 }
 
 // cell formats a value on one line: characters that would break the table are escaped.
