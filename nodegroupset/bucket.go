@@ -128,32 +128,3 @@ func (b *bucket) near(rows []row, at amount, p *printer) iter.Seq[row] {
 func (b *bucket) within(x, y amount, p *printer) bool {
 	return b.dim == noDimension || within(x, y, p.ratios[b.dim])
 }
-
-// neighbours returns for every row the names of the rows similar to it, sorted.
-func (b *bucket) neighbours(p *printer) [][]string {
-	similar := make([][]int32, len(b.rows))
-	for i, r := range b.rows {
-		for j := i + 1; j < len(b.rows) && b.within(r.at, b.rows[j].at, p); j++ {
-			if p.similar(r.entry.numbers, b.rows[j].entry.numbers) {
-				similar[i] = append(similar[i], int32(j))
-				similar[j] = append(similar[j], int32(i))
-			}
-		}
-	}
-	// Handing out the names in their order leaves every list sorted.
-	byName := make([]int, len(b.rows))
-	out := make([][]string, len(b.rows))
-	for i := range byName {
-		byName[i] = i
-		if len(similar[i]) > 0 {
-			out[i] = make([]string, 0, len(similar[i]))
-		}
-	}
-	slices.SortFunc(byName, func(i, j int) int { return strings.Compare(b.rows[i].entry.name, b.rows[j].entry.name) })
-	for _, i := range byName {
-		for _, j := range similar[i] {
-			out[j] = append(out[j], b.rows[i].entry.name)
-		}
-	}
-	return out
-}

@@ -49,11 +49,14 @@ func (e *explainer) candidates(report *Report) {
 	uses := map[string]*labelUse{}
 	for _, group := range e.index.groups {
 		zone := zoneOf(group.facts)
-		for _, l := range group.labels {
-			if uses[l.key] == nil {
-				uses[l.key] = &labelUse{byValue: map[string]string{}, byZone: map[string]string{}}
+		for _, t := range group.traits {
+			if t.kind != ofLabel {
+				continue
 			}
-			uses[l.key].see(l.value, zone)
+			if uses[t.key] == nil {
+				uses[t.key] = &labelUse{byValue: map[string]string{}, byZone: map[string]string{}}
+			}
+			uses[t.key].see(t.value, zone)
 		}
 	}
 	var keys []string

@@ -8,8 +8,7 @@ func (x *Index) Compare(left, right string) Miss {
 	if x.groups[left] == nil || x.groups[right] == nil {
 		return out
 	}
-	e := explainer{index: x, whatIf: newWhatIf(x), sets: x.Sets()}
-	out = e.miss(left, right)
+	out = newExplainer(x).miss(left, right)
 	if len(out.Differences) == 0 {
 		out.Remedy = Remedy{}
 	}
@@ -19,14 +18,12 @@ func (x *Index) Compare(left, right string) Miss {
 // miss compares two groups the index knows.
 func (e *explainer) miss(left, right string) Miss {
 	out := Miss{Pair: Pair{left, right, e.index.Differences(left, right)}}
-	switch r := e.index.rule.(type) {
-	case *fullRule:
-		out.Remedy = e.fullRemedy(r.remedy(e.index.groups[left], e.index.groups[right]))
-		stock, byDefault := e.under(newStockRule(e.index.Cloud, changes{}), nil)
-		out.Stock = e.stockRemedy(stockTally(stock, left, right), byDefault)
-	case *chosenLabelsRule:
-		out.Remedy = e.labelRemedy(r, left, right)
+	if e.index.rule.kind == chosenLabelsRule {
+		out.Remedy = e.labelRemedy(left, right)
 		out.Stock = out.Remedy
+		return out
 	}
+	out.Remedy = e.fullRemedy(e.index.remedy(left, right))
+	out.Stock = e.stockRemedy(e.stock().index.remedy(left, right))
 	return out
 }

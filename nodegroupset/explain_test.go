@@ -213,7 +213,7 @@ func TestStockRuleIsTheAutoscalersComparison(t *testing.T) {
 			b.Node.Status.Allocatable[v1.ResourceMemory] = nearEdge(r, 15<<30, 4, 100)
 		}
 		plain := indexOf(t, Options{}, map[string]cloudprovider.Template{"a": a, "b": b})
-		stock, _ := newWhatIf(plain).under(newStockRule("", changes{}), nil)
+		stock := newExplainer(plain).stock().index
 		nodes := pairwiseNodes([]cloudprovider.Template{a, b})
 		want := stockPairwise(Options{}).similar(nodes[0], nodes[1])
 		if want {

@@ -14,14 +14,17 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-// kind says which of a template's amounts a measure is.
+// kind is what of a template a trait is: one of its amounts, a label or a taint.
 type kind uint8
 
 const (
 	capacity kind = iota
 	allocatable
 	free
-	kinds
+	ofLabel
+	ofTaint
+
+	kinds = ofLabel // of amounts
 )
 
 func (k kind) String() string { return [kinds]string{"capacity", "allocatable", "free"}[k] }
@@ -36,7 +39,10 @@ type measure struct {
 	added     int32  // how many billionths the rounding added
 }
 
-func (m *measure) field() string { return m.kind.String() + "." + m.resource }
+// exactly reports whether a measure must be equal on both sides.
+func (m *measure) exactly() bool {
+	return m.kind == capacity && m.resource != string(v1.ResourceMemory)
+}
 
 // text is the quantity in its canonical form.
 func (m *measure) text() string {

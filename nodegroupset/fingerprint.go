@@ -3,18 +3,14 @@ package nodegroupset
 import (
 	"cmp"
 	"encoding/binary"
-	"iter"
 	"slices"
-
-	v1 "k8s.io/api/core/v1"
 )
 
 // fingerprint is what decides with whom a group is similar: groups are similar
 // when neither is alone, their exact parts are equal and their numbers are within
-// the ratios.
+// the ratios. That is the case exactly if there is no mismatch between their traits.
 type fingerprint struct {
-	labels  []label  // that are compared
-	exact   []byte   // labels, taints and exact capacities; valid until the next print
+	exact   []byte   // what must be equal; valid until the next print
 	numbers []number // the tolerant part, by dimension, without zeros
 	alone   bool     // similar to no group, not even to an equal one
 }
@@ -23,16 +19,6 @@ type fingerprint struct {
 type number struct {
 	dim    int32
 	amount amount
-}
-
-// rule makes fingerprints. There is one for evenkeel's comparison, one for
-// label-only mode and one for Cluster Autoscaler's own.
-type rule interface {
-	print(f *facts, p *printer) fingerprint
-	ratios() ratios
-	// mismatches yields every field in which two groups differ, in the order of
-	// Differences.
-	mismatches(a, b *entry) iter.Seq[mismatch]
 }
 
 // printer keeps what fingerprints of one index share.
@@ -52,6 +38,32 @@ func newPrinter(limits ratios) *printer {
 	return &printer{dims: map[dimension]int32{}, limits: limits}
 }
 
+// print makes the fingerprint of traits. The exact part is a byte string in which every piece says
+// what it is and carries its length, so that different contents never look alike.
+func (p *printer) print(traits []trait) fingerprint {
+	out := fingerprint{numbers: make([]number, 0, len(traits))}
+	buf := p.buffer[:0]
+	for i := range traits {
+		t := &traits[i]
+		out.alone = out.alone || t.never
+		zero := t.amount() == amount{}
+		if t.listed || t.exactly() && !zero {
+			buf = appendText(appendText(append(buf, byte(t.kind)), t.key), t.effect)
+		}
+		switch {
+		case t.measure == nil:
+			buf = appendText(buf, t.value)
+		case !t.exactly():
+			out.numbers = p.number(out.numbers, t.measure)
+		case t.listed || !zero:
+			buf = appendAmount(buf, t.measure)
+		}
+	}
+	slices.SortFunc(out.numbers, func(a, b number) int { return cmp.Compare(a.dim, b.dim) })
+	p.buffer, out.exact = buf, buf
+	return out
+}
+
 // number adds a measure to the tolerant part.
 func (p *printer) number(list []number, m *measure) []number {
 	if m.amount == (amount{}) {
@@ -65,10 +77,6 @@ func (p *printer) number(list []number, m *measure) []number {
 		p.ratios = append(p.ratios, p.limits[m.kind])
 	}
 	return append(list, number{id, m.amount})
-}
-
-func sortNumbers(list []number) {
-	slices.SortFunc(list, func(a, b number) int { return cmp.Compare(a.dim, b.dim) })
 }
 
 // similar compares tolerant parts. What is missing counts as zero.
@@ -95,87 +103,12 @@ func (p *printer) similar(a, b []number) bool {
 	return true
 }
 
-// The exact part is a byte string in which every piece carries its length, so
-// that different contents never look alike.
-
 func appendText(buf []byte, s string) []byte {
 	return append(binary.AppendUvarint(buf, uint64(len(s))), s...)
 }
 
-func appendLabels(buf []byte, labels []label) []byte {
-	buf = binary.AppendUvarint(buf, uint64(len(labels)))
-	for _, l := range labels {
-		buf = appendText(appendText(buf, l.key), l.value)
-	}
-	return buf
-}
-
-func appendTaints(buf []byte, taints []taint) []byte {
-	buf = binary.AppendUvarint(buf, uint64(len(taints)))
-	for _, t := range taints {
-		buf = appendText(appendText(appendText(buf, t.key), t.effect), t.value)
-	}
-	return buf
-}
-
-func appendMeasure(buf []byte, m *measure) []byte {
-	buf = append(appendText(buf, m.resource), byte(m.kind))
+func appendAmount(buf []byte, m *measure) []byte {
 	buf = binary.BigEndian.AppendUint64(buf, uint64(m.amount.hi))
 	buf = binary.BigEndian.AppendUint64(buf, m.amount.lo)
 	return binary.BigEndian.AppendUint32(buf, uint32(m.added))
-}
-
-// exactly reports whether a measure must be equal on both sides.
-func (m *measure) exactly() bool {
-	return m.kind == capacity && m.resource != string(v1.ResourceMemory)
-}
-
-// fullRule is the product's comparison.
-type fullRule struct {
-	labels *labelRule
-	limits ratios
-}
-
-func (r *fullRule) ratios() ratios { return r.limits }
-
-func (r *fullRule) print(f *facts, p *printer) fingerprint {
-	out := fingerprint{labels: r.labels.compared(f), numbers: make([]number, 0, len(f.measures))}
-	p.buffer = appendTaints(appendLabels(p.buffer[:0], out.labels), f.taints)
-	for i := range f.measures {
-		m := &f.measures[i]
-		switch {
-		case !m.exactly():
-			out.numbers = p.number(out.numbers, m)
-		case m.amount != amount{}:
-			p.buffer = appendMeasure(p.buffer, m)
-		}
-	}
-	sortNumbers(out.numbers)
-	out.exact = p.buffer
-	return out
-}
-
-// chosenLabelsRule is label-only mode: each key must be present on both sides
-// and equal.
-type chosenLabelsRule struct{ keys []string } // sorted, without repetition
-
-func newChosenLabelsRule(keys []string) *chosenLabelsRule {
-	sorted := slices.Clone(keys)
-	slices.Sort(sorted)
-	return &chosenLabelsRule{slices.Compact(sorted)}
-}
-
-func (r *chosenLabelsRule) ratios() ratios { return ratios{} }
-
-func (r *chosenLabelsRule) print(f *facts, p *printer) fingerprint {
-	var out fingerprint
-	for _, key := range r.keys {
-		if value, ok := f.lookup(key); ok {
-			out.labels = append(out.labels, label{key, value})
-		}
-	}
-	out.alone = len(out.labels) < len(r.keys)
-	p.buffer = appendLabels(p.buffer[:0], out.labels)
-	out.exact = p.buffer
-	return out
 }

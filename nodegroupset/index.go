@@ -23,7 +23,7 @@ type Index struct {
 	Cloud   string
 	options Options
 	packs   LabelPacks
-	rule    rule
+	rule    *rule
 	printer *printer
 	groups  map[string]*entry
 	buckets map[string]*bucket
@@ -35,7 +35,7 @@ type Index struct {
 type entry struct {
 	name    string
 	facts   *facts
-	labels  []label // that are compared
+	traits  []trait
 	numbers []number
 	bucket  *bucket // nil: similar to no group, or to those of its declared set
 	set     int     // the number of its declared set, from 1; 0 if it is in none
@@ -60,16 +60,9 @@ func NewIndex(options Options) (*Index, error) {
 	return x, nil
 }
 
-func (o Options) rule(packs LabelPacks) rule {
-	if len(o.Labels) > 0 {
-		return newChosenLabelsRule(o.Labels)
-	}
-	return &fullRule{newLabelRule(packs, o), o.ratios()}
-}
-
-func newIndex(r rule) *Index {
+func newIndex(r *rule) *Index {
 	return &Index{
-		rule: r, printer: newPrinter(r.ratios()),
+		rule: r, printer: newPrinter(r.limits),
 		groups: map[string]*entry{}, buckets: map[string]*bucket{}, declared: map[int][]string{},
 	}
 }
@@ -96,8 +89,9 @@ func (x *Index) Set(name string, t cloudprovider.Template) error {
 
 func (x *Index) set(name string, f *facts, set int) {
 	x.Delete(name)
-	mark := x.rule.print(f, x.printer)
-	e := &entry{name: name, facts: f, labels: mark.labels, numbers: mark.numbers, set: set}
+	traits := x.rule.traits(f)
+	mark := x.printer.print(traits)
+	e := &entry{name: name, facts: f, traits: traits, numbers: mark.numbers, set: set}
 	x.groups[name] = e
 	if set > 0 {
 		at, _ := slices.BinarySearch(x.declared[set], name)
@@ -162,22 +156,6 @@ func (x *Index) declaredWith(e *entry) []string {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(x.declared[e.set]), func(name string) bool { return name == e.name })
-}
-
-// AllSimilar returns what Similar answers for every group.
-func (x *Index) AllSimilar() map[string][]string {
-	out := make(map[string][]string, len(x.groups))
-	for _, b := range x.buckets {
-		for i, names := range b.neighbours(x.printer) {
-			out[b.rows[i].entry.name] = names
-		}
-	}
-	for name, e := range x.groups {
-		if e.bucket == nil {
-			out[name] = x.declaredWith(e)
-		}
-	}
-	return out
 }
 
 // Sets returns every group in exactly one set: in name order a group joins the

@@ -63,42 +63,37 @@ func (o Options) check(packs LabelPacks) error {
 // is. A ratio that cannot be used is left as it is too, and returned with the path of its option.
 func (o *Options) SetRatios(memory, allocatable, free string) []*apportion.InvalidError {
 	var refused []*apportion.InvalidError
-	for _, r := range []struct {
-		option, text string
-		into         **Ratio
-	}{
-		{"memoryDifferenceRatio", memory, &o.MemoryDifferenceRatio},
-		{"maxAllocatableDifferenceRatio", allocatable, &o.MaxAllocatableDifferenceRatio},
-		{"maxFreeDifferenceRatio", free, &o.MaxFreeDifferenceRatio},
-	} {
-		if r.text == "" {
+	given := o.givenRatios()
+	for kind, text := range [kinds]string{memory, allocatable, free} {
+		if text == "" {
 			continue
 		}
-		ratio, err := ParseRatio(r.text)
+		ratio, err := ParseRatio(text)
 		var invalid *apportion.InvalidError
 		if errors.As(err, &invalid) {
-			invalid.Path = r.option
+			invalid.Path = [kinds]string{"memoryDifferenceRatio", "maxAllocatableDifferenceRatio", "maxFreeDifferenceRatio"}[kind]
 			refused = append(refused, invalid)
 			continue
 		}
-		*r.into = &ratio
+		*given[kind] = &ratio
 	}
 	return refused
+}
+
+// givenRatios are the options for the limits, by kind.
+func (o *Options) givenRatios() [kinds]**Ratio {
+	return [kinds]**Ratio{&o.MemoryDifferenceRatio, &o.MaxAllocatableDifferenceRatio, &o.MaxFreeDifferenceRatio}
 }
 
 // ratios are the limits of the tolerant part, by kind.
 type ratios [kinds]Ratio
 
-func (o Options) ratios() ratios {
-	pick := func(given *Ratio, otherwise Ratio) Ratio {
-		if given != nil {
-			return *given
+func (o *Options) ratios() ratios {
+	limits := defaultRatios
+	for kind, given := range o.givenRatios() {
+		if *given != nil {
+			limits[kind] = **given
 		}
-		return otherwise
 	}
-	return ratios{
-		capacity:    pick(o.MemoryDifferenceRatio, defaultMemoryRatio),
-		allocatable: pick(o.MaxAllocatableDifferenceRatio, defaultAllocatableRatio),
-		free:        pick(o.MaxFreeDifferenceRatio, defaultFreeRatio),
-	}
+	return limits
 }

@@ -20,12 +20,8 @@ type Ratio struct {
 	digits int
 }
 
-// Cluster Autoscaler's defaults.
-var (
-	defaultMemoryRatio      = Ratio{num: 15, digits: 3}
-	defaultAllocatableRatio = Ratio{num: 5, digits: 2}
-	defaultFreeRatio        = Ratio{num: 5, digits: 2}
-)
+// defaultRatios are Cluster Autoscaler's.
+var defaultRatios = ratios{capacity: {num: 15, digits: 3}, allocatable: {num: 5, digits: 2}, free: {num: 5, digits: 2}}
 
 // ParseRatio reads a decimal such as 0.015 or 1.5e-2. It is exact: what has more
 // than 18 decimals or lies outside 0..1 is refused with an *apportion.InvalidError.

@@ -81,78 +81,53 @@ type tally struct {
 	obstacles []string
 }
 
-func (t *tally) obstacle(m mismatch, why string) {
-	t.obstacles = append(t.obstacles, m.field()+" "+why)
-}
-
-func (t *tally) ignoreLabel(m labelMismatch) { t.changes = t.merge(changes{ignore: []string{m.key()}}) }
-
 // remedy works out the changes that make two groups similar under a rule.
-func (r *fullRule) remedy(a, b *entry) tally {
+func (r *rule) remedy(a, b *entry) tally {
 	var t tally
 	for m := range r.mismatches(a, b) {
-		switch m := m.(type) {
-		case labelMismatch:
-			t.ignoreLabel(m)
-		case measureMismatch:
-			if needed, ok := m.gap().needed(); m.any().exactly() {
-				t.obstacle(m, "must be equal")
-			} else if !ok {
-				t.obstacle(m, "differs by more than any ratio allows")
-			} else {
-				t.raise(int(m.any().kind), needed)
-			}
+		one, needed := m.any(), Ratio{}
+		obstacle := ""
+		switch {
+		case one.kind == ofLabel:
+			t.changes = t.merge(changes{ignore: []string{one.key}})
+			continue
+		case r.kind == stockRule && (m.left == nil || m.right == nil):
+			obstacle = "is listed on one side only"
+		case one.exactly():
+			obstacle = "must be equal"
+		case one.never || m.right != nil && m.right.never:
+			obstacle = "is negative, which is never similar"
 		default:
-			t.obstacle(m, "must be equal")
+			needed, obstacle = r.ratioNeeded(m)
+		}
+		if obstacle != "" {
+			t.obstacles = append(t.obstacles, one.field()+" "+obstacle)
+		} else {
+			t.raise(int(one.kind), needed)
 		}
 	}
 	return t
 }
 
-func (r *stockRule) remedy(a, b *entry) tally {
-	var t tally
-	for m := range r.mismatches(a, b) {
-		switch m := m.(type) {
-		case labelMismatch:
-			t.ignoreLabel(m)
-		case measureMismatch:
-			t.stockMeasure(m)
-		}
+// ratioNeeded is the smallest ratio that lets two amounts pass, or what is in the way.
+func (r *rule) ratioNeeded(m mismatch) (needed Ratio, obstacle string) {
+	needed, ok := m.gap().needed()
+	if ok && r.kind == stockRule {
+		needed, ok = stockRatio(needed, m.left.amount(), m.right.amount())
 	}
-	return t
+	if !ok {
+		return Ratio{}, "differs by more than any ratio allows"
+	}
+	return needed, ""
 }
 
-func (t *tally) stockMeasure(m measureMismatch) {
-	switch {
-	case m.left == nil || m.right == nil:
-		t.obstacle(m, "is listed on one side only")
-	case m.any().exactly():
-		t.obstacle(m, "must be equal")
-	case m.left.amount.hi < 0 || m.right.amount.hi < 0:
-		t.obstacle(m, "is negative, which is never similar")
-	default:
-		needed, ok := m.gap().needed()
-		if ok {
-			needed, ok = stockRatio(needed, m.left.amount, m.right.amount)
-		}
-		if !ok {
-			t.obstacle(m, "differs by more than any ratio allows")
-			return
-		}
-		t.raise(int(m.any().kind), needed)
-	}
-}
-
-// remedy in label-only mode leaves out the labels that differ.
-func (r *chosenLabelsRule) remedy(a, b *entry) (keep, obstacles []string) {
-	keep = slices.Clone(r.keys)
+// remainingKeys are those of label-only mode that make no difference between two groups.
+func (r *rule) remainingKeys(a, b *entry) []string {
+	keep := slices.Clone(r.keys)
 	for m := range r.mismatches(a, b) {
-		keep = slices.DeleteFunc(keep, func(key string) bool { return labelField(key) == m.field() })
+		keep = slices.DeleteFunc(keep, func(key string) bool { return key == m.any().key })
 	}
-	if len(keep) == 0 {
-		obstacles = append(obstacles, "no balancing label is present on both sides and equal")
-	}
-	return keep, obstacles
+	return keep
 }
 
 func labelFlags(keys []string) []string {

@@ -65,9 +65,9 @@ const (
 // Explain reports on the groups of the index. Every remedy in it has been tried:
 // the sets it leads to come from comparing the fleet again.
 func (x *Index) Explain() Report {
-	e := explainer{index: x, whatIf: newWhatIf(x), sets: x.Sets()}
+	e := newExplainer(x)
 	report := Report{Sets: []ReportSet{}, Misses: []Miss{}, Candidates: []Candidate{}}
-	report.Stock = e.stock(&report)
+	report.Stock = e.stockReport(&report)
 	for i := range report.Sets {
 		if set := x.groups[report.Sets[i].Groups[0]].set; set > 0 {
 			terms := newTerms(&x.options.Policies[set-1])
@@ -75,93 +75,45 @@ func (x *Index) Explain() Report {
 		}
 	}
 	e.misses(&report)
-	if _, ok := x.rule.(*fullRule); ok {
+	if x.rule.kind == fullRule {
 		e.candidates(&report)
 	}
 	return report
 }
 
-type explainer struct {
-	index *Index
-	*whatIf
-	sets [][]string
-}
-
-// fullRuleWith is the product's rule with changes on top of the options.
-func (e *explainer) fullRuleWith(c changes) rule {
-	o := e.index.options
-	o.IgnoreLabels = slices.Concat(o.IgnoreLabels, c.ignore)
-	for kind, target := range []**Ratio{&o.MemoryDifferenceRatio, &o.MaxAllocatableDifferenceRatio, &o.MaxFreeDifferenceRatio} {
-		if c.ratios[kind] != nil {
-			*target = c.ratios[kind]
-		}
-	}
-	return o.rule(e.index.packs)
-}
-
-func (e *explainer) fullRemedy(t tally) Remedy {
-	if len(t.obstacles) > 0 {
-		return Remedy{Obstacles: t.obstacles}
-	}
-	out := Remedy{Flags: t.flags(), Cautions: t.cautions(e.index.packs)}
-	e.outcome(&out, e.fullRuleWith(t.changes), e.sets)
-	return out
-}
-
-func (e *explainer) stockRemedy(t tally, before [][]string) Remedy {
-	if len(t.obstacles) > 0 {
-		return Remedy{Obstacles: t.obstacles}
-	}
-	out := Remedy{Flags: t.flags(), Cautions: t.cautions(e.index.packs)}
-	e.outcome(&out, newStockRule(e.index.Cloud, t.changes), before)
-	return out
-}
-
-func (e *explainer) labelRemedy(r *chosenLabelsRule, left, right string) Remedy {
-	keep, obstacles := r.remedy(e.index.groups[left], e.index.groups[right])
-	if len(obstacles) > 0 {
-		return Remedy{Obstacles: obstacles}
-	}
-	out := Remedy{Flags: labelFlags(keep)}
-	e.outcome(&out, newChosenLabelsRule(keep), e.sets)
-	return out
-}
-
-// stock compares the fleet as the autoscaler does. In label-only mode the two
+// stockReport compares the fleet as the autoscaler does. In label-only mode the two
 // agree.
-func (e *explainer) stock(report *Report) StockReport {
-	if r, ok := e.index.rule.(*chosenLabelsRule); ok {
-		flags := labelFlags(r.keys)
+func (e *explainer) stockReport(report *Report) StockReport {
+	stock := e.stock()
+	if r := e.index.rule; r.kind == chosenLabelsRule {
 		for _, set := range e.sets {
 			report.Sets = append(report.Sets, ReportSet{Groups: set})
 		}
-		_, byDefault := e.under(newStockRule(e.index.Cloud, changes{}), nil)
-		return StockReport{Cloud: e.index.Cloud, DefaultSets: byDefault, Flags: flags, Sets: e.sets, Same: true}
+		return StockReport{Cloud: e.index.Cloud, DefaultSets: stock.sets, Flags: labelFlags(r.keys), Sets: e.sets, Same: true}
 	}
-	index, byDefault := e.under(newStockRule(e.index.Cloud, changes{}), nil)
 	var all changes
 	for _, set := range e.sets {
 		row := ReportSet{Groups: set}
 		if len(set) > 1 {
-			needed := stockSetTally(index, set)
-			row.Stock = e.stockRemedy(needed, byDefault)
+			needed := stock.index.setRemedy(set)
+			row.Stock = e.stockRemedy(needed)
 			if len(needed.obstacles) == 0 {
 				all = all.merge(needed.changes)
 			}
 		}
 		report.Sets = append(report.Sets, row)
 	}
-	out := StockReport{Cloud: e.index.Cloud, DefaultSets: byDefault, Flags: all.flags()}
-	_, out.Sets = e.under(newStockRule(e.index.Cloud, all), out.Flags)
+	out := StockReport{Cloud: e.index.Cloud, DefaultSets: stock.sets, Flags: all.flags()}
+	out.Sets = e.under(newStockRule(e.index.Cloud, all), out.Flags).sets
 	out.Same = slices.EqualFunc(out.Sets, e.sets, slices.Equal[[]string])
 	return out
 }
 
-// stockSetTally is what makes every member similar to the first.
-func stockSetTally(index *Index, set []string) tally {
+// setRemedy is what makes every member of a set similar to the first.
+func (x *Index) setRemedy(set []string) tally {
 	var out tally
 	for _, member := range set[1:] {
-		one := stockTally(index, set[0], member)
+		one := x.remedy(set[0], member)
 		out.changes = out.merge(one.changes)
 		out.obstacles = append(out.obstacles, one.obstacles...)
 	}
@@ -170,39 +122,21 @@ func stockSetTally(index *Index, set []string) tally {
 	return out
 }
 
-func stockTally(index *Index, a, b string) tally {
-	return index.rule.(*stockRule).remedy(index.groups[a], index.groups[b])
-}
+func (x *Index) remedy(a, b string) tally { return x.rule.remedy(x.groups[a], x.groups[b]) }
 
+// misses finds the pairs of sets that differ in few fields, and how many more there are than the report
+// shows.
 func (e *explainer) misses(report *Report) {
-	var nearest []nearPair
-	nearest, report.MoreMisses = e.index.nearest(e.sets, missLimit)
-	for _, pair := range nearest {
-		report.Misses = append(report.Misses, e.miss(pair.left, pair.right))
-	}
-}
-
-type nearPair struct{ left, right string }
-
-// nearest finds the pairs of sets that differ in few fields, at most limit of
-// them, and how many more there are.
-func (x *Index) nearest(sets [][]string, limit int) (nearest []nearPair, more int) {
-	var byFields [missFields + 1][]nearPair
-	count := 0
-	firsts := firstMembers(sets)
-	for i, left := range firsts {
-		for _, right := range firsts[i+1:] {
-			fields := x.countFields(left, right, missFields+1)
-			if fields > missFields {
-				continue
-			}
-			count++
-			if len(byFields[fields]) < limit {
-				byFields[fields] = append(byFields[fields], nearPair{left, right})
-			}
+	var byFields [missFields + 1][]Pair
+	e.index.eachPair(e.sets, missFields, func(left, right string, fields int) {
+		report.MoreMisses++
+		if len(byFields[fields]) < missLimit {
+			byFields[fields] = append(byFields[fields], Pair{Left: left, Right: right})
 		}
+	})
+	nearest := slices.Concat(byFields[:]...)
+	for _, pair := range nearest[:min(missLimit, len(nearest))] {
+		report.Misses = append(report.Misses, e.miss(pair.Left, pair.Right))
+		report.MoreMisses--
 	}
-	nearest = slices.Concat(byFields[:]...)
-	nearest = nearest[:min(limit, len(nearest))]
-	return nearest, count - len(nearest)
 }

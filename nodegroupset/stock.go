@@ -9,18 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// stockRule is the comparison of Cluster Autoscaler itself with its generic
-// comparator, up to 1.36, with the given flags. It is here to say which flags an
-// autoscaler without evenkeel would need, not to decide anything.
-//
-// Against the product's rule: a resource listed on one side only makes a
-// difference, a negative free amount always does, free is compared for resources
-// some pod requests, labels are taken as they are, and taints are not looked at.
-type stockRule struct {
-	ignored map[string]bool
-	limits  ratios
-}
-
 // stockIgnored are the labels Cluster Autoscaler ignores without a flag.
 var stockIgnored = []string{
 	"kubernetes.io/hostname",
@@ -54,9 +42,11 @@ func NewStockIndex(cloud string, o Options) (*Index, error) {
 	if _, err := NewIndex(o); err != nil {
 		return nil, err
 	}
-	r := newStockRule(cloud, changes{ignore: o.IgnoreLabels})
-	r.limits = o.ratios()
-	x := newIndex(r)
+	c := changes{ignore: o.IgnoreLabels}
+	for kind, given := range o.givenRatios() {
+		c.ratios[kind] = *given
+	}
+	x := newIndex(newStockRule(cloud, c))
 	x.options = Options{IgnoreLabels: slices.Clone(o.IgnoreLabels)}
 	return x, nil
 }
@@ -72,48 +62,37 @@ func StockCloud(nodes iter.Seq[*v1.Node]) string {
 	return ""
 }
 
-func newStockRule(cloud string, c changes) *stockRule {
-	r := &stockRule{ignored: map[string]bool{}, limits: Options{}.ratios()}
+// newStockRule is the comparison of Cluster Autoscaler itself with its generic
+// comparator, up to 1.36, with the given flags. It is here to say which flags an
+// autoscaler without evenkeel would need, not to decide anything.
+//
+// Against the product's rule: a resource listed on one side only makes a
+// difference, a negative free amount always does, free is compared for resources
+// some pod requests, labels are taken as they are, and taints are not looked at.
+func newStockRule(cloud string, c changes) *rule {
+	ignored := map[string]bool{}
 	for _, key := range slices.Concat(stockIgnored, stockIgnoredBy[cloud], c.ignore) {
-		r.ignored[key] = true
+		ignored[key] = true
 	}
+	r := &rule{kind: stockRule, limits: defaultRatios}
 	for kind, needed := range c.ratios {
 		if needed != nil {
 			r.limits[kind] = *needed
 		}
 	}
+	r.traits = func(f *facts) []trait {
+		traits := make([]trait, 0, len(f.measures)+len(f.labels))
+		for _, t := range appendMeasures(nil, f) {
+			t.listed = t.kind != free || !alwaysCompared(t.key)
+			t.never = t.measure.amount.hi < 0
+			if t.measure.requested || !t.listed || t.kind != free {
+				traits = append(traits, t)
+			}
+		}
+		labels := slices.DeleteFunc(slices.Clone(f.labels), func(l label) bool { return ignored[l.key] })
+		return appendLabels(traits, labels)
+	}
 	return r
-}
-
-func (r *stockRule) ratios() ratios { return r.limits }
-
-func (r *stockRule) print(f *facts, p *printer) fingerprint {
-	var out fingerprint
-	for _, l := range f.labels {
-		if !r.ignored[l.key] {
-			out.labels = append(out.labels, l)
-		}
-	}
-	p.buffer = appendLabels(p.buffer[:0], out.labels)
-	for i := range f.measures {
-		m := &f.measures[i]
-		switch {
-		case !stockCompares(m):
-			continue
-		case m.amount.hi < 0:
-			out.alone = true
-		case m.exactly():
-			p.buffer = appendMeasure(p.buffer, m)
-			continue
-		}
-		if m.kind != free || !alwaysCompared(m.resource) {
-			p.buffer = append(appendText(p.buffer, m.resource), byte(m.kind)) // that it is listed
-		}
-		out.numbers = p.number(out.numbers, m)
-	}
-	sortNumbers(out.numbers)
-	out.exact = p.buffer
-	return out
 }
 
 // alwaysCompared reports whether the autoscaler compares the free amount of a
@@ -125,46 +104,6 @@ func alwaysCompared(resource string) bool {
 		return true
 	}
 	return false
-}
-
-func stockCompares(m *measure) bool {
-	return m.kind != free || m.requested || alwaysCompared(m.resource)
-}
-
-func (r *stockRule) mismatches(a, b *entry) iter.Seq[mismatch] {
-	return func(yield func(mismatch) bool) {
-		left, right := stockMeasures(a.facts), stockMeasures(b.facts)
-		for left, right := range merge(left, right, compareMeasures) {
-			if !r.agree(left, right) && !yield(measureMismatch{left, right, r.limits[orOther(left, right).kind]}) {
-				return
-			}
-		}
-		yieldLabels(a.labels, b.labels, yield)
-	}
-}
-
-func stockMeasures(f *facts) []measure {
-	var out []measure
-	for _, m := range f.measures {
-		if stockCompares(&m) {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-func (r *stockRule) agree(left, right *measure) bool {
-	if left == nil || right == nil {
-		other := orOther(left, right)
-		return other.kind == free && alwaysCompared(other.resource) && other.amount == amount{}
-	}
-	if left.amount.hi < 0 || right.amount.hi < 0 {
-		return false
-	}
-	if left.exactly() {
-		return left.amount == right.amount && left.added == right.added
-	}
-	return within(left.amount, right.amount, r.limits[left.kind])
 }
 
 // stockRatio raises a ratio, a ten-thousandth at a time, until the autoscaler's
