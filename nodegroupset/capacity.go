@@ -4,13 +4,17 @@ import (
 	"fmt"
 	"math/big"
 	"math/bits"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/apportion"
 )
 
-// maxByCapacity is how many nodes can be shared by capacities that differ: node
-// after node is placed.
-const maxByCapacity = 100_000
+// Where capacities differ node after node is placed, so there is a limit to how many nodes can be
+// asked for, and to how many these can be in the groups.
+const (
+	maxByCapacity = 100_000
+	maxPlaced     = 1_000_000
+)
 
 // checkCapacities refuses capacities that some groups have and others have not.
 func (r SplitRequest) checkCapacities() error {
@@ -29,6 +33,21 @@ func (r SplitRequest) checkCapacities() error {
 		return apportion.Invalid("nodes", r.Nodes, fmt.Sprintf("must not be greater than %d where the groups' capacities differ", maxByCapacity))
 	}
 	return nil
+}
+
+// checkPlaced refuses nodes that stand for too many of the groups.
+func (r SplitRequest) checkPlaced() error {
+	least, room := int64(MaxSize), int64(0)
+	for _, g := range r.Groups {
+		if g.Size < g.Max {
+			least, room = min(least, g.Capacity), room+g.Max-g.Size
+		}
+	}
+	if r.NodeCapacity == 0 || min(room, scaledUp(r.Nodes, r.NodeCapacity, least)) <= maxPlaced {
+		return nil
+	}
+	return apportion.Invalid("nodeCapacity", r.NodeCapacity, fmt.Sprintf(
+		"makes the nodes more than %d of capacity %d: too many where the groups' capacities differ", maxPlaced, least))
 }
 
 // capacitiesDiffer reports whether it makes a difference to share capacity instead
@@ -87,116 +106,122 @@ func scaledUp(n, by, over int64) int64 {
 	return int64(min(quotient, 1<<63-1))
 }
 
-// shareByCapacity places node after node. Each goes to the group that is below its
+// capacitySplitter places node after node. Each goes to the group that is below its
 // min, the smallest first; else to the first portion below its base; else to the
 // portion that the policy favours: with Proportional the one that a further node
 // leaves least above its weight (Webster's method, which for two portions is that of
 // the largest remainder). Within a portion it goes to the group with the least
 // capacity.
+type capacitySplitter struct {
+	*splitter
+	worth int64 // of one of the nodes that are asked for; 0 if nodes are counted
+}
+
 func (s *splitter) shareByCapacity() {
+	c := capacitySplitter{s, s.request.NodeCapacity}
+	s.left *= max(1, c.worth) // both are small
+	always := func() bool { return true }
+	c.fill(s.all(), func(k int) bool { return s.sizes[k] < s.groups[k].Min }, func(k int) int64 { return s.sizes[k] }, always)
 	parts := s.parts()
-	s.sizes, s.heldBy = make([]int64, len(s.groups)), make([]int, len(s.groups))
-	for k, g := range s.groups {
-		s.sizes[k], s.heldBy[k] = g.Size, -1
+	for i := range parts {
+		p := &parts[i]
+		c.fillPart(p, func() bool { return p.capacity(s).Cmp(big.NewInt(p.Base)) < 0 })
 	}
-	worth, left := int64(1), s.left
-	if s.request.NodeCapacity > 0 {
-		worth = s.request.NodeCapacity
-		left *= worth // both are small
+	switch s.request.Policy {
+	case Proportional:
+		c.proportional(parts)
+	case Priority:
+		for i := range parts {
+			c.fillPart(&parts[i], always)
+		}
+	default:
+		c.fillPart(s.all(), always)
 	}
-	for left > 0 {
-		k := s.belowMin()
+	s.left = (max(0, s.left) + max(1, c.worth) - 1) / max(1, c.worth)
+}
+
+// fillPart gives nodes to the groups of a portion as long as something holds.
+func (c *capacitySplitter) fillPart(p *part, goOn func() bool) {
+	c.fill(p, func(int) bool { return true }, c.capacity, goOn)
+}
+
+// fill gives nodes to the least of the groups of a portion that may have some.
+func (c *capacitySplitter) fill(p *part, may func(k int) bool, size func(k int) int64, goOn func() bool) {
+	for c.left > 0 && goOn() {
+		k := c.least(p, may, size)
 		if k < 0 {
-			k = s.favoured(parts)
+			return
 		}
-		if k < 0 {
-			break
-		}
-		s.sizes[k]++
-		if s.request.NodeCapacity > 0 {
-			left -= s.groups[k].Capacity
-		} else {
-			left--
+		c.place(k)
+	}
+}
+
+func (c *capacitySplitter) capacity(k int) int64 { return c.sizes[k] * c.groups[k].Capacity }
+
+// least is the least group with room that may have more; -1 if there is none.
+func (c *capacitySplitter) least(p *part, may func(k int) bool, size func(k int) int64) int {
+	best := -1
+	for _, k := range p.members {
+		if (best < 0 || size(k) < size(best)) && may(k) && c.hasRoom(k) {
+			best = k
 		}
 	}
-	s.left = (max(0, left) + worth - 1) / worth
+	return best
+}
+
+// place adds a node to a group.
+func (c *capacitySplitter) place(k int) {
+	c.sizes[k]++
+	for q := range c.quotas {
+		c.quotas[q].used = addUsage(c.quotas[q].used, 1, c.quotas[q].units[k])
+	}
+	if c.worth > 0 {
+		c.left -= c.groups[k].Capacity
+	} else {
+		c.left--
+	}
 }
 
 // hasRoom reports whether a group can take one more node, and notes the quota that
 // keeps it from it.
-func (s *splitter) hasRoom(k int) bool {
-	if s.sizes[k] >= s.groups[k].Max {
+func (c *capacitySplitter) hasRoom(k int) bool {
+	if c.sizes[k] >= c.groups[k].Max {
 		return false
 	}
-	for c := range s.quotas {
-		if s.headroom(c, k) < 1 {
-			s.heldBy[k] = c
+	for q := range c.quotas {
+		if c.quotas[q].headroom(k) < 1 {
+			c.heldBy[k] = q
 			return false
 		}
 	}
 	return true
 }
 
-func (s *splitter) belowMin() int {
-	best := -1
-	for k, g := range s.groups {
-		if s.sizes[k] < g.Min && (best < 0 || s.sizes[k] < s.sizes[best]) && s.hasRoom(k) {
-			best = k
-		}
-	}
-	return best
-}
-
-// favoured is the group that gets the next node, or -1 if none has room.
-func (s *splitter) favoured(parts []part) int {
-	for i := range parts {
-		if parts[i].capacity(s).Cmp(big.NewInt(parts[i].Base)) < 0 {
-			if k := s.least(parts[i].members); k >= 0 {
-				return k
-			}
-		}
-	}
-	switch s.request.Policy {
-	case Proportional:
-		best, bestShare := -1, new(big.Rat)
+// proportional gives every node to the portion that is favoured. What a portion would get is worked
+// out again when it has got a node, or if quotas bind portions together.
+func (c *capacitySplitter) proportional(parts []part) {
+	parts = slices.DeleteFunc(parts, func(p part) bool { return p.Weight == 0 })
+	next, shares := make([]int, len(parts)), make([]*big.Rat, len(parts))
+	given := -1
+	for c.left > 0 {
+		best := -1
 		for i := range parts {
-			if parts[i].Weight == 0 {
-				continue
+			p := &parts[i]
+			if given < 0 || given == i || len(c.quotas) > 0 {
+				if next[i] = c.least(p, func(int) bool { return true }, c.capacity); next[i] >= 0 {
+					shares[i] = share(p.capacity(c.splitter), p.Base, c.groups[next[i]].Capacity, p.Weight)
+				}
 			}
-			k := s.least(parts[i].members)
-			if k < 0 {
-				continue
-			}
-			if share := parts[i].shareWith(s, s.groups[k].Capacity); best < 0 || share.Cmp(bestShare) < 0 {
-				best, bestShare = k, share
-			}
-		}
-		return best
-	case Priority:
-		for i := range parts {
-			if k := s.least(parts[i].members); k >= 0 {
-				return k
+			if next[i] >= 0 && (best < 0 || shares[i].Cmp(shares[best]) < 0) {
+				best = i
 			}
 		}
-		return -1
-	default:
-		all := make([]int, len(s.groups))
-		for k := range all {
-			all[k] = k
+		if best < 0 {
+			return
 		}
-		return s.least(all)
+		c.place(next[best])
+		given = best
 	}
-}
-
-// least is the group with the least capacity of those with room; -1 if none has.
-func (s *splitter) least(members []int) int {
-	best := -1
-	for _, k := range members {
-		if s.hasRoom(k) && (best < 0 || s.sizes[k]*s.groups[k].Capacity < s.sizes[best]*s.groups[best].Capacity) {
-			best = k
-		}
-	}
-	return best
 }
 
 func (p *part) capacity(s *splitter) *big.Int {
@@ -207,13 +232,8 @@ func (p *part) capacity(s *splitter) *big.Int {
 	return sum
 }
 
-// shareWith is what the portion has beyond its base with half a node more, in
-// proportion to its weight.
-func (p *part) shareWith(s *splitter, node int64) *big.Rat {
-	return share(p.capacity(s), p.Base, node, p.Weight)
-}
-
-// share is (2*(capacity-base)+node) / weight.
+// share is what a portion has beyond its base with half a node more, in proportion to its weight:
+// (2*(capacity-base)+node) / weight.
 func share(capacity *big.Int, base, node, weight int64) *big.Rat {
 	above := new(big.Int).Sub(capacity, big.NewInt(base))
 	above.Add(above.Lsh(above, 1), big.NewInt(node))

@@ -20,21 +20,10 @@ type Portion struct {
 	Base int64
 }
 
-// byPortions reports whether a plain policy over groups does not do.
-func (r SplitRequest) byPortions() bool {
-	return len(r.Portions) > 0 || slices.ContainsFunc(r.Groups, func(g Group) bool { return g.Base > 0 })
-}
-
-// portions are those of the request, or else one for each group.
-func (r SplitRequest) portions() []Portion {
-	if len(r.Portions) > 0 {
-		return r.Portions
-	}
-	each := make([]Portion, len(r.Groups))
-	for i, g := range r.Groups {
-		each[i] = Portion{Name: g.Name, Groups: []string{g.Name}, Weight: g.Weight, Base: g.Base}
-	}
-	return each
+// hasBases reports whether some groups or portions have nodes before the policy applies.
+func (r SplitRequest) hasBases() bool {
+	return slices.ContainsFunc(r.Groups, func(g Group) bool { return g.Base > 0 }) ||
+		slices.ContainsFunc(r.Portions, func(p Portion) bool { return p.Base > 0 })
 }
 
 // checkPortions refuses portions that do not divide the groups.
@@ -79,13 +68,23 @@ type part struct {
 	members []int // in the order in which equals are served
 }
 
-// parts finds the members of the portions.
+// parts finds the members of the portions. Without portions each group is one: in the order of the
+// request if that is the priority or groups have a base, and else in that in which equals are served.
 func (s *splitter) parts() []part {
 	place := make(map[string]int, len(s.groups))
 	for k, g := range s.groups {
 		place[g.Name] = k
 	}
-	portions := s.request.portions()
+	portions := s.request.Portions
+	if len(portions) == 0 {
+		ordered := s.request.Policy == Priority || s.request.hasBases()
+		for k, g := range s.groups {
+			if ordered {
+				g = &s.request.Groups[k]
+			}
+			portions = append(portions, Portion{Name: g.Name, Groups: []string{g.Name}, Weight: g.Weight, Base: g.Base})
+		}
+	}
 	parts := make([]part, len(portions))
 	for p, portion := range portions {
 		parts[p].Portion = portion
@@ -97,6 +96,8 @@ func (s *splitter) parts() []part {
 	return parts
 }
 
+func (s *splitter) all() *part { return &part{members: everyIndex(len(s.groups))} }
+
 func (p *part) size(sizes []int64) (total int64) {
 	for _, k := range p.members {
 		total += sizes[k]
@@ -104,75 +105,71 @@ func (p *part) size(sizes []int64) (total int64) {
 	return total
 }
 
-// shareByPortions gives the portions their bases and then what the policy says.
+// shareByPortions raises groups to their min, gives the portions their bases and then what the
+// policy says.
 func (s *splitter) shareByPortions() error {
-	if err := s.raiseToMin(); err != nil {
+	if err := s.fill(s.all(), s.left, func(g *Group) int64 { return g.Min }); err != nil {
 		return err
 	}
 	parts := s.parts()
 	for i := range parts {
-		if short := parts[i].Base - parts[i].size(s.sizes); short > 0 {
-			if err := s.fill(&parts[i], short); err != nil {
-				return err
-			}
+		if err := s.fill(&parts[i], parts[i].Base-parts[i].size(s.sizes), upToMax); err != nil {
+			return err
 		}
 	}
 	switch s.request.Policy {
 	case Proportional:
-		return s.proportionalPortions(parts)
+		return s.proportional(parts)
 	case Priority:
 		for i := range parts {
-			if err := s.fill(&parts[i], s.left); err != nil {
+			if err := s.fill(&parts[i], s.left, upToMax); err != nil {
 				return err
 			}
 		}
 		return nil
 	default:
-		all := part{}
-		for k := range s.groups {
-			all.members = append(all.members, k)
-		}
-		return s.fill(&all, s.left)
+		return s.fill(s.all(), s.left, upToMax)
 	}
 }
 
-// fill levels up to so many nodes over the groups of a portion.
-func (s *splitter) fill(p *part, nodes int64) error {
+func upToMax(g *Group) int64 { return g.Max }
+
+// fill levels up to so many nodes over the groups of a portion, each up to a bound of its own.
+func (s *splitter) fill(p *part, nodes int64, most func(*Group) int64) error {
 	nodes = min(nodes, s.left)
-	levelled, err := s.levelled(s.sizes, p, nodes)
+	if nodes <= 0 {
+		return nil
+	}
+	sizes, unplaced, err := s.levelled(s.sizes, p, nodes, most, true)
+	s.sizes, s.left = sizes, s.left-nodes+unplaced
+	return err
+}
+
+// levelled returns the sizes after nodes have been levelled over a portion, and how many have no
+// place. It notes which quotas stopped groups, if that is wanted.
+func (s *splitter) levelled(sizes []int64, p *part, nodes int64, most func(*Group) int64, note bool) (after []int64, unplaced int64, err error) {
+	bins := make([]apportion.Bin, len(p.members))
+	for i, k := range p.members {
+		bins[i] = apportion.Bin{Size: sizes[k], Max: most(s.groups[k])}
+	}
+	levelled, err := apportion.Level(nodes, bins, s.quotasOf(p.members, sizes))
 	if err != nil {
-		return err
+		return sizes, nodes, err
 	}
-	s.sizes, s.left = levelled.Sizes, s.left-nodes+levelled.Unplaced
-	s.hold(p, levelled)
-	return nil
-}
-
-// levelled returns the sizes after nodes have been levelled over a portion.
-func (s *splitter) levelled(sizes []int64, p *part, nodes int64) (apportion.Levelled, error) {
-	bins := make([]apportion.Bin, len(s.groups))
-	for k, size := range sizes {
-		bins[k] = apportion.Bin{Size: size, Max: size}
-	}
-	for _, k := range p.members {
-		bins[k].Max = s.groups[k].Max
-	}
-	return apportion.Level(nodes, bins, s.quotas)
-}
-
-// hold notes the quotas that stopped groups of a portion.
-func (s *splitter) hold(p *part, levelled apportion.Levelled) {
-	for _, k := range p.members {
-		if levelled.HeldBy[k] >= 0 {
-			s.heldBy[k] = levelled.HeldBy[k]
+	after = slices.Clone(sizes)
+	for i, k := range p.members {
+		after[k] = levelled.Sizes[i]
+		if note && levelled.HeldBy[i] >= 0 {
+			s.heldBy[k] = levelled.HeldBy[i]
 		}
 	}
+	return after, levelled.Unplaced, nil
 }
 
-// proportionalPortions spreads the final sizes of the portions. Where a quota
+// proportional spreads the final sizes of the portions. Where a quota
 // leaves no room for a portion's share it gives as many nodes as keep to the
 // quotas, and goes on without the portion that is stopped.
-func (s *splitter) proportionalPortions(parts []part) error {
+func (s *splitter) proportional(parts []part) error {
 	stopped := make([]bool, len(parts))
 	for s.left > 0 {
 		most, fits, err := s.mostThatFits(parts, stopped)
@@ -186,14 +183,11 @@ func (s *splitter) proportionalPortions(parts []part) error {
 		if s.left == 0 || next < 0 {
 			return nil
 		}
-		one, err := s.levelled(s.sizes, &parts[next], 1)
+		_, unplaced, err := s.levelled(s.sizes, &parts[next], 1, upToMax, true)
 		if err != nil {
 			return err
 		}
-		if one.Unplaced > 0 {
-			s.hold(&parts[next], one)
-			stopped[next] = true
-		}
+		stopped[next] = unplaced > 0
 	}
 	return nil
 }
@@ -201,17 +195,16 @@ func (s *splitter) proportionalPortions(parts []part) error {
 // mostThatFits finds how many of the nodes that are left can be spread so that the
 // quotas are kept, and the sizes after that.
 func (s *splitter) mostThatFits(parts []part, stopped []bool) (most int64, fits []int64, err error) {
-	try := func(nodes int64) ([]int64, error) {
-		sizes := s.sizes
+	try := func(nodes int64) (sizes []int64, err error) {
+		sizes = s.sizes
 		for p, more := range s.claims(parts, stopped, nodes) {
 			if more == 0 {
 				continue
 			}
-			levelled, err := s.levelled(sizes, &parts[p], more)
-			if err != nil || levelled.Unplaced > 0 {
+			var unplaced int64
+			if sizes, unplaced, err = s.levelled(sizes, &parts[p], more, upToMax, false); err != nil || unplaced > 0 {
 				return nil, err
 			}
-			sizes = levelled.Sizes
 		}
 		return sizes, nil
 	}

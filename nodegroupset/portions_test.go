@@ -415,3 +415,24 @@ func TestSplitRefusesPortions(t *testing.T) {
 		wantInvalid(t, err, path)
 	}
 }
+
+// TestOneNodeThatStandsForTooManyIsRefused: it used to be placed node after node, for hours.
+func TestOneNodeThatStandsForTooManyIsRefused(t *testing.T) {
+	groups := []Group{{Name: "a", Max: MaxSize, Capacity: 1}, {Name: "b", Max: MaxSize, Capacity: 2}}
+	for _, policy := range []Policy{Even, Priority, Proportional} {
+		request := SplitRequest{Nodes: 1, NodeCapacity: MaxSize, Policy: policy, Groups: slices.Clone(groups)}
+		request.Groups[0].Weight, request.Groups[1].Weight = 1, 1
+		_, err := Split(request)
+		wantInvalid(t, err, "nodeCapacity")
+		request.Classes = []Class{{Members: []string{"a", "b"}, Nodes: 1}}
+		request.NodeCapacity = 1 // a node of the class stands for one of a
+		if got, err := Split(request); err != nil || got.Unplaced != 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		request.Classes, request.NodeCapacity, request.Nodes = nil, 10, maxByCapacity
+		request.Groups[0].Max, request.Groups[1].Max = 3, 100 // there is no room for as many
+		if got, err := Split(request); err != nil || sizesOf(got)[0] != 3 || sizesOf(got)[1] != 100 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}

@@ -137,20 +137,18 @@ func (r SplitRequest) split(byName []int) (SplitResult, error) {
 	uneven := r.capacitiesDiffer()
 	if !uneven {
 		r, unplaced = r.counted()
+	} else if err := r.checkPlaced(); err != nil {
+		return SplitResult{}, err
 	}
 	s := newSplitter(r, r.tieOrder(byName))
 	var err error
 	switch {
 	case uneven:
 		s.shareByCapacity()
-	case r.byPortions():
-		err = s.shareByPortions()
-	case r.Policy == Proportional:
-		err = s.proportional()
-	case r.Policy == Priority:
-		err = s.priority()
-	default:
+	case r.Policy != Proportional && r.Policy != Priority && !r.hasBases():
 		err = s.even()
+	default:
+		err = s.shareByPortions()
 	}
 	if err != nil {
 		return SplitResult{}, fmt.Errorf("split: %w", err)

@@ -61,9 +61,7 @@ func (r SplitRequest) splitClasses(byName []int) (SplitResult, error) {
 
 // levels reports whether every node counts alike and goes to the smallest group that can have it.
 func (r SplitRequest) levels() bool {
-	return (r.Policy == Even || r.Policy == "") && !r.capacitiesDiffer() &&
-		!slices.ContainsFunc(r.Groups, func(g Group) bool { return g.Base > 0 }) &&
-		!slices.ContainsFunc(r.Portions, func(p Portion) bool { return p.Base > 0 })
+	return (r.Policy == Even || r.Policy == "") && !r.capacitiesDiffer() && !r.hasBases()
 }
 
 // splitAtOnce levels the nodes of all classes together; ok is false if quotas over several of the
@@ -75,11 +73,10 @@ func (s *splitter) splitAtOnce(order []int) (result SplitResult, ok bool, err er
 	if err := l.level(everyIndex(len(order)), everyIndex(len(s.groups))); err != nil {
 		return SplitResult{}, false, fmt.Errorf("split: %w", err)
 	}
-	before := s.sizes
 	s.sizes = l.sizes
 	for _, c := range bounds.rest {
-		grows := slices.ContainsFunc(s.quotas[c].Members, func(k int) bool { return s.sizes[k] > before[k] })
-		if grows && !within64(s.quotas[c], s.sizes) {
+		now := s.quotas[c].usage(s.sizes)
+		if now > uint64(s.quotas[c].limit) && (now > s.quotas[c].used || now == math.MaxUint64) {
 			return SplitResult{}, false, nil
 		}
 	}
@@ -151,28 +148,24 @@ type quotaBounds struct {
 // count all groups alike bound all nodes together.
 func (s *splitter) boundByQuotas(l *classLevelling) quotaBounds {
 	bounds := quotaBounds{nodes: s.left, ofAll: -1}
-	s.sizes, s.heldBy = make([]int64, len(s.groups)), slices.Repeat([]int{-1}, len(s.groups))
 	useful := make([]bool, len(s.groups)) // groups that a class may make larger
 	for _, members := range l.members {
 		for _, k := range members {
 			useful[k] = s.groups[k].Size < s.groups[k].Max
 		}
 	}
-	for k, g := range s.groups {
-		s.sizes[k] = g.Size
-	}
 	for c := range s.quotas {
-		counted, alike := s.counted(c, useful)
+		counted, alike := s.quotas[c].counted(useful)
 		switch {
 		case len(counted) == 0:
 		case len(counted) == 1:
 			k := counted[0]
-			if most := s.sizes[k] + s.headroom(c, k); most < l.bins[k].Max {
+			if most := s.sizes[k] + s.quotas[c].headroom(k); most < l.bins[k].Max {
 				l.bins[k].Max, l.bins[k].Min, s.heldBy[k] = most, min(most, l.bins[k].Min), c
 				l.preferred[k] = min(l.preferred[k], most)
 			}
 		case alike:
-			if most := s.headroom(c, counted[0]); most < bounds.nodes {
+			if most := s.quotas[c].headroom(counted[0]); most < bounds.nodes {
 				bounds.nodes, bounds.ofAll = most, c
 			}
 		default:
@@ -184,25 +177,19 @@ func (s *splitter) boundByQuotas(l *classLevelling) quotaBounds {
 
 // counted are those of some groups that a quota counts; alike reports whether it counts all of them,
 // each with the same units.
-func (s *splitter) counted(c int, some []bool) (groups []int, alike bool) {
+func (q *quota) counted(some []bool) (groups []int, alike bool) {
 	alike = true
-	units := int64(0)
-	for i, k := range s.quotas[c].Members {
-		u := unitsOf(s.quotas[c], i)
-		if u == 0 || !some[k] {
-			continue
-		}
-		alike = alike && (units == 0 || units == u)
-		units = u
-		groups = append(groups, k)
-	}
-	n := 0
-	for _, is := range some {
-		if is {
-			n++
+	for k, units := range q.units {
+		switch {
+		case !some[k]:
+		case units == 0:
+			alike = false
+		default:
+			groups = append(groups, k)
+			alike = alike && units == q.units[groups[0]]
 		}
 	}
-	return groups, alike && len(groups) == n
+	return groups, alike
 }
 
 // explainClasses says why nodes of classes are unplaced.
