@@ -3,7 +3,6 @@ package simulate
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,30 +13,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 )
-
-// budgetObjects are the PodDisruptionBudgets of files, by namespace/name.
-type budgetObjects map[string]*policyv1.PodDisruptionBudget
-
-func (b *budgetObjects) take(object any) {
-	o, ok := object.(*policyv1.PodDisruptionBudget)
-	if !ok {
-		return
-	}
-	if *b == nil {
-		*b = budgetObjects{}
-	}
-	o.Namespace = orDefault(o.Namespace)
-	(*b)[o.Namespace+"/"+o.Name] = o
-}
-
-// all returns the objects by name.
-func (b budgetObjects) all() []*policyv1.PodDisruptionBudget {
-	var all []*policyv1.PodDisruptionBudget
-	for _, name := range slices.Sorted(maps.Keys(b)) {
-		all = append(all, b[name])
-	}
-	return all
-}
 
 // budget is a PodDisruptionBudget in a run, and its status, as the controller of budgets counts it.
 type budget struct {

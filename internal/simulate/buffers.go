@@ -2,15 +2,12 @@ package simulate
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
@@ -43,35 +40,12 @@ func (b *Buffer) size(replicas int) int {
 	return min(n, b.Most)
 }
 
-// bufferObjects are the objects of files that buffers and requests are made of, by namespace/name.
-type bufferObjects struct {
-	buffers   map[string]*document.CapacityBuffer
-	requests  map[string]*document.ProvisioningRequest
-	templates map[string]*v1.PodTemplate
-}
-
-func (b *bufferObjects) take(object any) {
-	if b.buffers == nil {
-		b.buffers, b.templates = map[string]*document.CapacityBuffer{}, map[string]*v1.PodTemplate{}
-		b.requests = map[string]*document.ProvisioningRequest{}
-	}
-	switch o := object.(type) {
-	case *document.CapacityBuffer:
-		b.buffers[orDefault(o.Namespace)+"/"+o.Name] = o
-	case *document.ProvisioningRequest:
-		b.requests[orDefault(o.Namespace)+"/"+o.Name] = o
-	case *v1.PodTemplate:
-		b.templates[orDefault(o.Namespace)+"/"+o.Name] = o
-	}
-}
-
 // readBuffers makes the buffers of the objects. A note says which of them keep no room.
 func (l *loader) readBuffers() {
-	for _, name := range slices.Sorted(maps.Keys(l.buffers.buffers)) {
-		object := l.buffers.buffers[name]
+	for _, object := range all[*document.CapacityBuffer](l.kept) {
 		b, why := l.buffer(object)
 		if why != "" {
-			l.setup.Notes = append(l.setup.Notes, fmt.Sprintf("CapacityBuffer %s keeps no room: %s", name, why))
+			l.note(fmt.Sprintf("CapacityBuffer %s/%s keeps no room: %s", object.Namespace, object.Name, why))
 			continue
 		}
 		l.setup.Buffers = append(l.setup.Buffers, *b)
@@ -79,18 +53,14 @@ func (l *loader) readBuffers() {
 }
 
 func (l *loader) buffer(object *document.CapacityBuffer) (b *Buffer, why string) {
-	spec, namespace := &object.Spec, orDefault(object.Namespace)
+	spec, namespace := &object.Spec, object.Namespace
 	if s := spec.ProvisioningStrategy; s != "" && s != document.ActiveCapacity {
 		return nil, "its provisioning strategy is " + s
 	}
-	b = &Buffer{Name: object.Name, Workload: -1, Most: -1}
-	count := func(n *int32) int {
-		if n == nil {
-			return 0
-		}
-		return int(*n)
+	b = &Buffer{
+		Name: object.Name, Workload: -1, Most: -1,
+		Replicas: int(ptr.Deref(spec.Replicas, 0)), Percentage: int(ptr.Deref(spec.Percentage, 0)),
 	}
-	b.Replicas, b.Percentage = count(spec.Replicas), count(spec.Percentage)
 	var template *v1.PodTemplateSpec
 	switch {
 	case spec.ScalableRef != nil:
@@ -98,7 +68,7 @@ func (l *loader) buffer(object *document.CapacityBuffer) (b *Buffer, why string)
 			return nil, fmt.Sprintf("there is no %s %s", spec.ScalableRef.Kind, spec.ScalableRef.Name)
 		}
 	case spec.PodTemplateRef != nil:
-		found := l.buffers.templates[namespace+"/"+spec.PodTemplateRef.Name]
+		found := find[*v1.PodTemplate](l.kept, namespace, spec.PodTemplateRef.Name)
 		if found == nil {
 			return nil, "there is no PodTemplate " + spec.PodTemplateRef.Name
 		}
@@ -126,27 +96,9 @@ func (l *loader) scalable(b *Buffer, kind, namespace, name string) *v1.PodTempla
 			return &v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: w.Pod.Labels, Annotations: w.Pod.Annotations}, Spec: w.Pod.Spec}
 		}
 	}
-	replicas := func(n *int32) int {
-		if n == nil {
-			return 1
-		}
-		return int(*n)
-	}
-	switch o := l.targets[kind+" "+namespace+"/"+name].(type) {
-	case *appsv1.Deployment:
-		b.Base = replicas(o.Spec.Replicas)
-		return &o.Spec.Template
-	case *appsv1.ReplicaSet:
-		b.Base = replicas(o.Spec.Replicas)
-		return &o.Spec.Template
-	case *appsv1.StatefulSet:
-		b.Base = replicas(o.Spec.Replicas)
-		return &o.Spec.Template
-	case *batchv1.Job:
-		b.Base = replicas(o.Spec.Parallelism)
-		return &o.Spec.Template
-	}
-	return nil
+	template, replicas, _ := podsOf(l.kept[keyOf(kind, namespace, name)])
+	b.Base = int(ptr.Deref(replicas, 1))
+	return template
 }
 
 // keepRoom makes or drops pods of each buffer until it has its size. The scheduler does not know them.

@@ -2,8 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,25 +10,10 @@ import (
 	"github.com/evenkeel/evenkeel/internal/document"
 )
 
-// quotaObjects are the CapacityQuotas of files, by name.
-type quotaObjects map[string]*document.CapacityQuota
-
-func (q *quotaObjects) take(object any) {
-	o, ok := object.(*document.CapacityQuota)
-	if !ok {
-		return
-	}
-	if *q == nil {
-		*q = quotaObjects{}
-	}
-	(*q)[o.Name] = o
-}
-
 // readCapacityQuotas makes quotas of the objects. A note says which do not count: those that Cluster
 // Autoscaler has found, or would find, not to be valid.
 func (l *loader) readCapacityQuotas() {
-	for _, name := range slices.Sorted(maps.Keys(l.capacity)) {
-		o := l.capacity[name]
+	for _, o := range all[*document.CapacityQuota](l.kept) {
 		selector, err := labels.Everything(), error(nil)
 		if o.Spec.Selector != nil {
 			selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
@@ -39,10 +22,10 @@ func (l *loader) readCapacityQuotas() {
 			err = fmt.Errorf("its status says that it is not valid")
 		}
 		if err != nil {
-			l.note(fmt.Sprintf("CapacityQuota %s does not count: %v", name, err))
+			l.note(fmt.Sprintf("CapacityQuota %s does not count: %v", o.Name, err))
 			continue
 		}
-		q := CapacityQuota{Name: name, Selector: selector, Max: map[string]int64{}}
+		q := CapacityQuota{Name: o.Name, Selector: selector, Max: map[string]int64{}}
 		for resource, limit := range o.Spec.Limits.Resources {
 			q.Max[string(resource)] = limit.Value()
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -44,7 +46,7 @@ func Load(d *document.Document, files Files) (*Setup, error) {
 	if errs := Validate(scenario); len(errs) > 0 {
 		return nil, refuse(d, errs)
 	}
-	l := &loader{document: d, spec: &scenario.Spec, files: files, interned: newInterner(), groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel)}
+	l := &loader{document: d, spec: &scenario.Spec, files: files, interned: newInterner(), kept: kept{}, groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel)}
 	l.takeObjects()
 	setup, err := l.load()
 	switch {
@@ -75,14 +77,10 @@ type loader struct {
 	groupLabel nodegroupset.GroupLabel
 	setup      Setup
 	position   map[string]int // of the groups in setup.Cloud.Groups
-	storage    storageObjects
+	kept       kept
+	general    *schedulingv1.PriorityClass // of pods that name none
 	problems   []document.Problem
-	classes    priorityClasses
 	daemons    template.DaemonSetFinder
-	targets    targets
-	buffers    bufferObjects
-	budgets    budgetObjects
-	capacity   quotaObjects
 }
 
 func (l *loader) add(errs ...*field.Error) {
@@ -117,7 +115,7 @@ func (l *loader) load() (*Setup, error) {
 	l.readSpreads()
 	l.readBuffers()
 	l.readRequests()
-	l.setup.Budgets = l.budgets.all()
+	l.setup.Budgets = all[*policyv1.PodDisruptionBudget](l.kept)
 	l.readCapacityQuotas()
 	l.prioritize()
 	l.add(validateReferences(s, l.known())...)
@@ -134,7 +132,7 @@ func (l *loader) load() (*Setup, error) {
 		return nil, err
 	}
 	l.setup.shareCloud(packs)
-	l.setup.Storage = l.storage.all()
+	l.setup.Storage = l.storage()
 	l.limitVolumes()
 	if len(l.problems) == 0 {
 		l.add(l.setup.Cloud.Validate(specPath)...) // checks of the whole

@@ -7,41 +7,17 @@ import (
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
-
-// targets are the workloads among the objects at the start, by kind and namespace/name.
-type targets map[string]metav1.Object
-
-func (t *targets) take(object any) {
-	var kind string
-	switch object.(type) {
-	case *appsv1.Deployment:
-		kind = v1alpha1.WorkloadDeployment
-	case *appsv1.ReplicaSet:
-		kind = v1alpha1.WorkloadReplicaSet
-	case *appsv1.StatefulSet:
-		kind = v1alpha1.WorkloadStatefulSet
-	case *batchv1.Job:
-		kind = v1alpha1.WorkloadJob
-	default:
-		return
-	}
-	if *t == nil {
-		*t = targets{}
-	}
-	o := object.(metav1.Object)
-	(*t)[kind+" "+orDefault(o.GetNamespace())+"/"+o.GetName()] = o
-}
 
 // workloadSpreads checks the WorkloadSpreads of a document.
 func (c *checker) workloadSpreads(s *v1alpha1.ScenarioSpec) {
@@ -127,9 +103,9 @@ func (l *loader) target(object *v1alpha1.WorkloadSpread, at *field.Path) int {
 			return i
 		}
 	}
-	found, ok := l.targets[ref.Kind+" "+object.Namespace+"/"+ref.Name]
-	if !ok {
-		l.setup.Notes = append(l.setup.Notes, fmt.Sprintf("there is no %s %s, so WorkloadSpread %s spreads nothing", ref.Kind, ref.Name, object.Name))
+	found := l.kept[keyOf(ref.Kind, object.Namespace, ref.Name)]
+	if template, _, _ := podsOf(found); template == nil {
+		l.note(fmt.Sprintf("there is no %s %s, so WorkloadSpread %s spreads nothing", ref.Kind, ref.Name, object.Name))
 		return -1
 	}
 	w, err := l.adoptWorkload(object, found)
@@ -153,16 +129,14 @@ func (l *loader) adoptWorkload(object *v1alpha1.WorkloadSpread, found metav1.Obj
 	}
 	w := &Workload{Name: found.GetName(), Namespace: object.Namespace, Kind: object.Spec.TargetRef.Kind, Start: int(observed.Start)}
 	replicas := int(observed.Replicas)
-	switch o := found.(type) {
-	case *appsv1.Deployment:
-		l.adoptDeployment(w, o, replicas)
-	case *appsv1.ReplicaSet:
-		w.Revisions = []Revision{{Pod: ownPod(w, &o.Spec.Template, "apps/v1"), Hash: o.Spec.Template.Labels[hashLabel], Replicas: replicas}}
-	case *appsv1.StatefulSet:
-		w.StatefulSet, w.Claims = true, o.Spec.VolumeClaimTemplates
-		w.Revisions = []Revision{{Pod: ownPod(w, &o.Spec.Template, "apps/v1"), Replicas: replicas}}
-	case *batchv1.Job:
-		w.Revisions = []Revision{{Pod: ownPod(w, &o.Spec.Template, "batch/v1"), Replicas: replicas}}
+	if set, ok := found.(*appsv1.StatefulSet); ok {
+		w.StatefulSet, w.Claims = true, set.Spec.VolumeClaimTemplates
+	}
+	if deployment, ok := found.(*appsv1.Deployment); ok {
+		l.adoptDeployment(w, deployment, replicas)
+	} else {
+		template, _, version := podsOf(found)
+		w.Revisions = []Revision{{Pod: ownPod(w, template, version), Hash: template.Labels[hashLabel], Replicas: replicas}}
 	}
 	w.Pod = w.Revisions[len(w.Revisions)-1].Pod
 	w.Steps = []Step{{Replicas: replicas}}
@@ -176,8 +150,8 @@ func (l *loader) adoptDeployment(w *Workload, d *appsv1.Deployment, replicas int
 		w.MaxSurge, w.MaxUnavailable = rolling.MaxSurge, rolling.MaxUnavailable
 	}
 	var owned []*appsv1.ReplicaSet
-	for _, o := range l.targets {
-		if set, ok := o.(*appsv1.ReplicaSet); ok && orDefault(set.Namespace) == w.Namespace {
+	for _, set := range all[*appsv1.ReplicaSet](l.kept) {
+		if set.Namespace == w.Namespace {
 			if ref := metav1.GetControllerOfNoCopy(set); ref != nil && ref.Kind == v1alpha1.WorkloadDeployment && ref.Name == d.Name {
 				owned = append(owned, set)
 			}
@@ -189,11 +163,9 @@ func (l *loader) adoptDeployment(w *Workload, d *appsv1.Deployment, replicas int
 	for _, set := range owned {
 		named := *w
 		named.Name, named.Kind = set.Name, v1alpha1.WorkloadReplicaSet
-		size := 1
-		if set.Spec.Replicas != nil {
-			size = int(*set.Spec.Replicas)
-		}
-		w.Revisions = append(w.Revisions, Revision{Pod: ownPod(&named, &set.Spec.Template, "apps/v1"), Hash: set.Spec.Template.Labels[hashLabel], Replicas: size})
+		w.Revisions = append(w.Revisions, Revision{
+			Pod: ownPod(&named, &set.Spec.Template, "apps/v1"), Hash: set.Spec.Template.Labels[hashLabel], Replicas: int(ptr.Deref(set.Spec.Replicas, 1)),
+		})
 	}
 	if len(owned) == 0 {
 		named := *w

@@ -17,28 +17,26 @@ import (
 // controller would create; they are pending.
 func (d *Dump) AddNew(item document.Item) error {
 	w := Workload{Name: item.Name, Namespace: orDefault(item.Namespace), Kind: item.Kind}
-	var template *v1.PodTemplateSpec
-	replicas, version := int32(1), "apps/v1"
+	if o, ok := item.Object.(*batchv1.CronJob); ok { // one run of it
+		w.Kind, item.Object = v1alpha1.WorkloadJob, &batchv1.Job{Spec: o.Spec.JobTemplate.Spec}
+	}
+	template, given, version := podsOf(item.Object)
+	replicas := ptr.Deref(given, 1)
 	switch o := item.Object.(type) {
 	case *appsv1.Deployment:
-		w.Kind, template, replicas = v1alpha1.WorkloadReplicaSet, &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
+		w.Kind = v1alpha1.WorkloadReplicaSet
 		set := &appsv1.ReplicaSet{ObjectMeta: o.ObjectMeta, Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
 		set.Status.Replicas = replicas
 		item = document.Item{APIVersion: version, Kind: w.Kind, Namespace: item.Namespace, Name: item.Name, Object: set}
 	case *appsv1.ReplicaSet:
-		template, replicas = &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
 		o.Status.Replicas = replicas
 	case *appsv1.StatefulSet:
-		template, replicas = &o.Spec.Template, ptr.Deref(o.Spec.Replicas, 1)
 		w.StatefulSet, w.Claims = true, o.Spec.VolumeClaimTemplates
 		if o.Spec.Ordinals != nil {
 			w.Start = int(o.Spec.Ordinals.Start)
 		}
 	case *batchv1.Job:
-		template, replicas, version = &o.Spec.Template, podsOfJob(&o.Spec), "batch/v1"
-	case *batchv1.CronJob: // one run of it
-		w.Kind, version = v1alpha1.WorkloadJob, "batch/v1"
-		template, replicas = &o.Spec.JobTemplate.Spec.Template, podsOfJob(&o.Spec.JobTemplate.Spec)
+		replicas = min(replicas, ptr.Deref(o.Spec.Completions, replicas))
 	case *v1.Pod:
 		withDefaults(&o.Spec)
 	}
@@ -67,12 +65,6 @@ func (d *Dump) AddNew(item document.Item) error {
 		}
 	}
 	return nil
-}
-
-// podsOfJob are the pods that a job runs at a time.
-func podsOfJob(j *batchv1.JobSpec) int32 {
-	parallel := ptr.Deref(j.Parallelism, 1)
-	return min(parallel, ptr.Deref(j.Completions, parallel))
 }
 
 // withDefaults sets what the API server would: a limit without a request is the request, too.

@@ -3,8 +3,16 @@ package simulate
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -47,4 +55,71 @@ func asBytes(all []json.RawMessage) [][]byte {
 		out[i] = raw
 	}
 	return out
+}
+
+// kept are the objects of files, whatever they are read for, by kind, namespace and name. Others refer to them, or they exist
+// at the start. Of an object that several files have the last one counts.
+type kept map[string]metav1.Object
+
+// clusterKinds are the kinds of objects that have no namespace.
+var clusterKinds = []string{
+	"Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment", "PriorityClass", "CapacityQuota",
+}
+
+// take keeps an object. Nodes, pods and daemon sets are read one by one.
+func (k kept) take(object any) {
+	switch object.(type) {
+	case *v1.Node, *v1.Pod, *v1.Event, *appsv1.DaemonSet:
+		return
+	}
+	o, ok := object.(metav1.Object)
+	if !ok {
+		return
+	}
+	if !slices.Contains(clusterKinds, kindOf(o)) {
+		o.SetNamespace(orDefault(o.GetNamespace()))
+	}
+	o.SetManagedFields(nil)
+	k[keyOf(kindOf(o), o.GetNamespace(), o.GetName())] = o
+}
+
+func keyOf(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+
+// all returns the objects of a type, by namespace and name.
+func all[T any](k kept) []T {
+	var out []T
+	for _, key := range slices.Sorted(maps.Keys(k)) {
+		if o, ok := k[key].(T); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// find returns the object of a type with this name; nil if there is none.
+func find[T metav1.Object](k kept, namespace, name string) (found T) {
+	found, _ = k[keyOf(kindOf(found), namespace, name)].(T)
+	return found
+}
+
+// kindOf is the kind of an object, by its type.
+func kindOf(object any) string {
+	name := fmt.Sprintf("%T", object)
+	return name[strings.LastIndexByte(name, '.')+1:]
+}
+
+// podsOf is what a workload says of its pods, and by which version it owns them; nil for other objects. A number that is
+// not given is 1.
+func podsOf(object any) (template *v1.PodTemplateSpec, replicas *int32, version string) {
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		return &o.Spec.Template, o.Spec.Replicas, "apps/v1"
+	case *appsv1.ReplicaSet:
+		return &o.Spec.Template, o.Spec.Replicas, "apps/v1"
+	case *appsv1.StatefulSet:
+		return &o.Spec.Template, o.Spec.Replicas, "apps/v1"
+	case *batchv1.Job:
+		return &o.Spec.Template, o.Spec.Parallelism, "batch/v1"
+	}
+	return nil, nil, ""
 }

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -37,10 +36,10 @@ var requestClasses = []string{autoscaler.CheckCapacityClass, autoscaler.AtomicCl
 
 // readRequests makes the requests of the objects. A note says for which of them no room is looked for.
 func (l *loader) readRequests() {
-	for _, name := range slices.Sorted(maps.Keys(l.buffers.requests)) {
-		r, why := l.request(l.buffers.requests[name])
+	for _, object := range all[*document.ProvisioningRequest](l.kept) {
+		r, why := l.request(object)
 		if why != "" {
-			l.setup.Notes = append(l.setup.Notes, fmt.Sprintf("ProvisioningRequest %s gets no room: %s", name, why))
+			l.note(fmt.Sprintf("ProvisioningRequest %s/%s gets no room: %s", object.Namespace, object.Name, why))
 			continue
 		}
 		l.setup.Requests = append(l.setup.Requests, *r)
@@ -54,7 +53,7 @@ func (l *loader) request(object *document.ProvisioningRequest) (r *Request, why 
 			return nil, "its condition " + ended + " is true"
 		}
 	}
-	r = &Request{Name: object.Name, Namespace: orDefault(object.Namespace), Class: object.Spec.ProvisioningClassName}
+	r = &Request{Name: object.Name, Namespace: object.Namespace, Class: object.Spec.ProvisioningClassName}
 	if !slices.Contains(requestClasses, r.Class) {
 		return nil, "its class is " + r.Class
 	}
@@ -63,7 +62,7 @@ func (l *loader) request(object *document.ProvisioningRequest) (r *Request, why 
 	}
 	for i := range object.Spec.PodSets {
 		set := &object.Spec.PodSets[i]
-		found := l.buffers.templates[r.Namespace+"/"+set.PodTemplateRef.Name]
+		found := find[*v1.PodTemplate](l.kept, r.Namespace, set.PodTemplateRef.Name)
 		switch {
 		case found == nil:
 			return nil, "there is no PodTemplate " + set.PodTemplateRef.Name

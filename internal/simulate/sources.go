@@ -88,14 +88,10 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 				return l.unread(file, at, err)
 			}
 			items++
-			if class, ok := item.Object.(*schedulingv1.PriorityClass); ok {
-				l.classes.add(class)
+			if class, ok := item.Object.(*schedulingv1.PriorityClass); ok && class.GlobalDefault {
+				l.general = class
 			}
-			l.storage.take(item.Object)
-			l.targets.take(item.Object)
-			l.buffers.take(item.Object)
-			l.budgets.take(item.Object)
-			l.capacity.take(item.Object)
+			l.kept.take(item.Object)
 			if object, ok := item.Object.(T); ok {
 				found++
 				each(object)
@@ -115,14 +111,6 @@ func objects[T any](l *loader, name string, at *field.Path, each func(T)) error 
 		l.add(field.Invalid(at, name, fmt.Sprintf("holds no %s", kindOf(wanted))))
 	}
 	return nil
-}
-
-func kindOf(object any) string {
-	if object == nil {
-		return storageKinds
-	}
-	name := fmt.Sprintf("%T", object)
-	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
 // snapshot reads Cluster Autoscaler's debugging snapshot.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -16,58 +17,17 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// storageKinds are read from every file that a scenario names.
-const storageKinds = "PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment, StatefulSet, " +
-	"ReplicaSet, ReplicationController, Service or Namespace"
-
-// storageObjects collects the objects for storage, and the owners of pods that the scheduler
-// spreads by default. An object that several files have counts once.
-type storageObjects struct {
-	byName       map[string]runtime.Object // by type, namespace and name
-	statefulSets map[string]*appsv1.StatefulSet
-	taken        int
+// storageKinds are the kinds of objects for storage, and of the owners of pods that the scheduler spreads by default.
+var storageKinds = []string{
+	"PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "StatefulSet",
+	"ReplicaSet", "ReplicationController", "Service", "Namespace",
 }
 
-// take keeps an object of a file if it has one of these kinds.
-func (s *storageObjects) take(object any) {
-	switch o := object.(type) {
-	case *v1.PersistentVolumeClaim:
-		o.Namespace = orDefault(o.Namespace)
-	case *appsv1.StatefulSet:
-		if s.statefulSets == nil {
-			s.statefulSets = map[string]*appsv1.StatefulSet{}
-		}
-		o.Namespace = orDefault(o.Namespace)
-		s.statefulSets[o.Namespace+"/"+o.Name] = o
-	case *appsv1.ReplicaSet:
-		o.Namespace = orDefault(o.Namespace)
-	case *v1.ReplicationController:
-		o.Namespace = orDefault(o.Namespace)
-	case *v1.Service:
-		o.Namespace = orDefault(o.Namespace)
-	case *v1.Namespace, *v1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
-	default:
-		return
-	}
-	if s.byName == nil {
-		s.byName = map[string]runtime.Object{}
-	}
-	o := object.(interface {
-		runtime.Object
-		metav1.Object
-	})
-	o.SetManagedFields(nil)
-	s.byName[kindOf(object)+"/"+o.GetNamespace()+"/"+o.GetName()] = o
-	s.taken++
-}
+func isStorage(object any) bool { return slices.Contains(storageKinds, kindOf(object)) }
 
-// all returns the objects in a stable order.
-func (s *storageObjects) all() []runtime.Object {
-	var all []runtime.Object
-	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
-		all = append(all, s.byName[name])
-	}
-	return all
+// storage are the objects of these kinds, in a stable order.
+func (l *loader) storage() []runtime.Object {
+	return slices.DeleteFunc(all[runtime.Object](l.kept), func(o runtime.Object) bool { return !isStorage(o) })
 }
 
 // readStorage adds the files of storageFrom and the classes of the document, and makes the claims
@@ -75,23 +35,24 @@ func (s *storageObjects) all() []runtime.Object {
 func (l *loader) readStorage() error {
 	for i := range l.spec.StorageFrom {
 		name, at := l.spec.StorageFrom[i].File, specPath.Child("storageFrom").Index(i).Child("file")
-		before, problems := l.storage.taken, len(l.problems)
-		if err := objects(l, name, at, func(any) {}); err != nil {
+		taken, problems := false, len(l.problems)
+		if err := objects(l, name, at, func(o any) { taken = taken || isStorage(o) }); err != nil {
 			return err
 		}
-		if l.storage.taken == before && len(l.problems) == problems {
-			l.add(field.Invalid(at, name, "holds no "+storageKinds))
+		if !taken && len(l.problems) == problems {
+			last := len(storageKinds) - 1
+			l.add(field.Invalid(at, name, "holds no "+strings.Join(storageKinds[:last], ", ")+" or "+storageKinds[last]))
 		}
 	}
 	for i := range l.spec.StorageClasses {
-		l.storage.take(l.spec.StorageClasses[i].DeepCopy())
+		l.kept.take(l.spec.StorageClasses[i].DeepCopy())
 	}
 	for _, p := range l.setup.Pods {
 		l.claimsOfStatefulSet(p)
 	}
-	class := defaultClass(l.storage.all())
-	for _, o := range l.storage.byName {
-		if claim, ok := o.(*v1.PersistentVolumeClaim); ok && claim.Spec.VolumeName == "" {
+	class := defaultClass(l.storage())
+	for _, claim := range all[*v1.PersistentVolumeClaim](l.kept) {
+		if claim.Spec.VolumeName == "" {
 			class.complete(claim)
 		}
 	}
@@ -105,14 +66,14 @@ func (l *loader) claimsOfStatefulSet(p *v1.Pod) {
 	if owner == nil || owner.Kind != "StatefulSet" {
 		return
 	}
-	set := l.storage.statefulSets[p.Namespace+"/"+owner.Name]
+	set := find[*appsv1.StatefulSet](l.kept, p.Namespace, owner.Name)
 	if set == nil {
 		return
 	}
 	for i := range set.Spec.VolumeClaimTemplates {
 		claim := ownClaim(p, &set.Spec.VolumeClaimTemplates[i])
-		if _, there := l.storage.byName[kindOf(claim)+"/"+claim.Namespace+"/"+claim.Name]; !there {
-			l.storage.take(claim)
+		if find[*v1.PersistentVolumeClaim](l.kept, claim.Namespace, claim.Name) == nil {
+			l.kept.take(claim)
 		}
 	}
 }
@@ -154,10 +115,8 @@ func (c *classOfDefault) complete(claim *v1.PersistentVolumeClaim) {
 // from nodes of the same machine type, else from the machine in the document.
 func (l *loader) limitVolumes() {
 	limited := map[string]bool{}
-	for _, o := range l.storage.byName {
-		if n, ok := o.(*storagev1.CSINode); ok {
-			limited[n.Name] = true
-		}
+	for _, n := range all[*storagev1.CSINode](l.kept) {
+		limited[n.Name] = true
 	}
 	ofType := map[string]string{} // a node with a CSINode, by machine type
 	learn := func(nodes []*v1.Node) (first string) {
