@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -194,28 +197,28 @@ func loadScenarios(in inputs, from scenarioSources, sizes sizeLimits) ([]*simula
 				continue
 			}
 			taken[docs[i].Name] = fmt.Sprintf("%s, document %d", docs[i].File, docs[i].Number)
-			first := from.variant.apply(docs[i], 0)
-			setup, err := simulate.Load(&first, simulate.Files{Open: open, MaxSize: sizes.lists, Progress: from.progress})
-			var invalid *document.Invalid
-			switch {
-			case errors.As(err, &invalid):
-				problems = append(problems, invalid.Problems...)
-			case err != nil:
-				return err
-			default:
-				if err := from.flags.bound(setup); err != nil {
-					return err
+			for run := range from.variant.runs() {
+				d := from.variant.apply(docs[i], run)
+				setup, err := simulate.Load(&d, simulate.Files{Open: open, MaxSize: sizes.lists, Progress: from.progress})
+				var invalid *document.Invalid
+				if run == 0 && errors.As(err, &invalid) {
+					problems = append(problems, invalid.Problems...)
+					break
 				}
+				if err == nil {
+					err = from.flags.bound(setup)
+				}
+				if run > 0 && err == nil {
+					err = from.variant.nodes.bound(setup)
+				}
+				if err != nil {
+					return asUsage(strings.Join(from.variant.texts, " --compare "), err)
+				}
+				setups = append(setups, setup)
 			}
-			setups = append(setups, setup)
-			if setup == nil || len(from.variant.texts) == 0 {
-				continue
+			if len(from.variant.texts) > 0 {
+				changed = append(changed, from.variant.changed(docs[i].Object.(*v1alpha1.Scenario)))
 			}
-			others, err := from.variant.load(docs[i], simulate.Files{Open: open, MaxSize: sizes.lists, Progress: from.progress}, from.flags)
-			if err != nil {
-				return err
-			}
-			setups, changed = append(setups, others...), append(changed, from.variant.changed(docs[i].Object.(*v1alpha1.Scenario)))
 		}
 		return nil
 	}
@@ -328,4 +331,46 @@ func failedExpectations(reports []*v1alpha1.ScenarioReport) error {
 		return nil
 	}
 	return errors.New("expectations do not hold: " + strings.Join(failed, "; "))
+}
+
+// canReplace checks before anything is played whether a report can be written to a file; an empty
+// name means no report.
+func canReplace(name string) error {
+	if name == "" {
+		return nil
+	}
+	const hint = "--report names a file, as in --report report.html"
+	if name == "-" {
+		return &usageError{errors.New("--report -: the page is not written to standard output"), hint}
+	}
+	info, err := os.Stat(name)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return &usageError{fmt.Errorf("--report %s: is not a regular file", name), hint}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return &usageError{fmt.Errorf("--report %s: %w", name, err), hint}
+	}
+	if folder, err := os.Stat(filepath.Dir(name)); err != nil || !folder.IsDir() {
+		return &usageError{fmt.Errorf("--report %s: folder %s does not exist", name, filepath.Dir(name)), "create it first"}
+	}
+	return nil
+}
+
+// writePage writes the page of results, if a file is named for it.
+func writePage[R any](name string, results []R, as func(R) htmlreport.Result) error {
+	if name == "" {
+		return nil
+	}
+	shown := make([]htmlreport.Result, len(results))
+	for i, r := range results {
+		shown[i] = as(r)
+	}
+	var page bytes.Buffer
+	if err := htmlreport.Write(&page, shown); err != nil {
+		return err
+	}
+	if err := replaceFile(name, page.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
 }

@@ -3,20 +3,16 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/simulate"
-	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // variant has the options with which a scenario is played again.
@@ -29,8 +25,7 @@ type variant struct {
 // comparedOption is an option of a scenario with the values that are compared. A single one is compared with that of the
 // scenario, several with each other.
 type comparedOption struct {
-	name   string
-	field  *reflect.StructField // of spec.options; nil for the autoscaler
+	setting
 	values []reflect.Value
 }
 
@@ -83,43 +78,21 @@ func (v *variant) several() bool {
 // parseCompared parses an option and its values: several are separated by semicolons, or by commas where a comma
 // cannot be part of a value.
 func parseCompared(name, value, text string) (comparedOption, error) {
-	if name := strings.TrimLeft(name, "-"); name == "autoscaler" || name == autoscalerVersion {
-		return parseAutoscalers(name, value, text)
-	}
-	field, err := optionNamed(name)
+	of, err := settingNamed(name)
 	if err != nil {
 		return comparedOption{}, err
 	}
-	option := comparedOption{name: jsonName(field), field: &field}
+	option := comparedOption{setting: of}
 	separator := ";"
-	if kind := field.Type; kind.Kind() != reflect.String && kind.Kind() != reflect.Slice && kind.Kind() != reflect.Map &&
-		kind != reflect.TypeFor[*v1alpha1.SchedulerConfig]() && !strings.Contains(value, ";") {
+	if !of.takesCommas() && !strings.Contains(value, ";") {
 		separator = ","
 	}
 	for one := range strings.SplitSeq(value, separator) {
-		parsed, err := parseOption(field, one, text)
+		parsed, err := of.parse(one, text)
 		if err != nil {
 			return comparedOption{}, err
 		}
 		option.values = append(option.values, parsed)
-	}
-	return option, option.distinct(text)
-}
-
-const autoscalerVersion = "autoscaler-version"
-
-// parseAutoscalers parses modes or releases of Cluster Autoscaler.
-func parseAutoscalers(name, value, text string) (comparedOption, error) {
-	option := comparedOption{name: name}
-	for _, one := range strings.FieldsFunc(value+" ", func(r rune) bool { return r == ',' || r == ';' }) {
-		one = strings.TrimSuffix(one, " ")
-		switch {
-		case name == autoscalerVersion && !slices.Contains(simulate.Versions(), one):
-			return comparedOption{}, &usageError{fmt.Errorf("--compare %s: release %q is not played", text, one), "must be one of " + strings.Join(simulate.Versions(), ", ")}
-		case name != autoscalerVersion && !slices.Contains(simulate.Modes(), simulate.Mode(one)):
-			return comparedOption{}, &usageError{fmt.Errorf("--compare %s: there is no autoscaler %q", text, one), "must be " + modeNames()}
-		}
-		option.values = append(option.values, reflect.ValueOf(one))
 	}
 	return option, option.distinct(text)
 }
@@ -134,109 +107,6 @@ func (o *comparedOption) distinct(text string) error {
 		}
 	}
 	return nil
-}
-
-// in returns where a scenario has the option.
-func (o *comparedOption) in(s *v1alpha1.Scenario) reflect.Value {
-	if o.name == autoscalerVersion {
-		return reflect.ValueOf(&s.Spec.Autoscaler.Version).Elem()
-	}
-	if o.field == nil {
-		return reflect.ValueOf(&s.Spec.Autoscaler.Mode).Elem()
-	}
-	return reflect.ValueOf(&s.Spec.Options).Elem().FieldByIndex(o.field.Index)
-}
-
-// modeNames lists the autoscalers that may decide.
-func modeNames() string {
-	var names []string
-	for _, mode := range simulate.Modes() {
-		names = append(names, string(mode))
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
-}
-
-// optionFields are the fields of a scenario's options by their names in a document.
-func optionFields() map[string]reflect.StructField {
-	fields := map[string]reflect.StructField{}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[v1alpha1.ScenarioOptions]()) {
-		if name := jsonName(field); name != "" && !field.Anonymous {
-			fields[name] = field
-		}
-	}
-	return fields
-}
-
-// jsonName is the name of a field in a document.
-func jsonName(field reflect.StructField) string {
-	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-	return name
-}
-
-// optionNamed finds an option by its name in a document or as a flag of Cluster Autoscaler, which
-// is singular if it may be repeated.
-func optionNamed(written string) (reflect.StructField, error) {
-	fields := optionFields()
-	words := strings.Split(strings.TrimLeft(written, "-"), "-")
-	name := words[0]
-	for _, word := range words[1:] {
-		if word != "" {
-			name += strings.ToUpper(word[:1]) + word[1:]
-		}
-	}
-	for _, known := range []string{name, name + "s", strings.Replace(name, "disableLabelPack", "disabledLabelPacks", 1)} {
-		if field, ok := fields[known]; ok {
-			return field, nil
-		}
-	}
-	names := []string{"autoscaler", autoscalerVersion, "nodes"}
-	for known := range fields {
-		names = append(names, known)
-	}
-	slices.Sort(names)
-	hint := "options are those of spec.options in a scenario"
-	if near := spelling.Nearest(name, names); len(near) > 0 {
-		hint = "did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return reflect.StructField{}, &usageError{fmt.Errorf("--compare %s: there is no such option", written), hint}
-}
-
-// parseOption parses a value as the option's type, as strictly as in a document.
-func parseOption(field reflect.StructField, value, text string) (reflect.Value, error) {
-	name := jsonName(field)
-	var shown any = json.RawMessage(value)
-	switch kind := field.Type; {
-	case kind.Kind() == reflect.Slice && !strings.HasPrefix(value, "["):
-		shown = strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
-	case kind.Kind() == reflect.Slice || kind.Kind() == reflect.Map:
-		if err := yaml.Unmarshal([]byte(value), &shown); err != nil {
-			return reflect.Value{}, &usageError{fmt.Errorf("--compare %s: %w", text, err), "lists and maps are written as in YAML"}
-		}
-	case kind == reflect.TypeFor[string](), !json.Valid([]byte(value)):
-		shown = value
-	}
-	source, err := json.Marshal(map[string]any{
-		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindScenario, "metadata": map[string]any{"name": "compare"},
-		"spec": map[string]any{"options": map[string]any{name: shown}},
-	})
-	if err != nil {
-		return reflect.Value{}, &usageError{fmt.Errorf("--compare %s: %w", text, err), "see spec.options of a scenario"}
-	}
-	docs, err := document.Read("--compare", strings.NewReader(string(source)), document.Options{Kinds: simulate.Kinds()})
-	if err != nil {
-		return reflect.Value{}, asUsage(text, err)
-	}
-	parsed := docs[0].Object.(*v1alpha1.Scenario)
-	return reflect.ValueOf(&parsed.Spec.Options).Elem().FieldByIndex(field.Index), nil
-}
-
-// asUsage converts the error of an invalid document to one about the option on the command line.
-func asUsage(text string, err error) error {
-	var invalid *document.Invalid
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	return &usageError{fmt.Errorf("--compare %s: %w", text, invalid.Problems[0].Err), "see spec.options of a scenario"}
 }
 
 // runs is how often a scenario is played.
@@ -260,7 +130,7 @@ func (v *variant) apply(d document.Document, run int) document.Document {
 	}
 	scenario := *source
 	for _, o := range v.options {
-		o.in(&scenario).Set(o.values[min(run, len(o.values)-1)])
+		o.in(&scenario.Spec).Set(o.values[min(run, len(o.values)-1)])
 	}
 	d.Object = &scenario
 	return d
@@ -270,7 +140,7 @@ func (v *variant) apply(d document.Document, run int) document.Document {
 func (v *variant) changed(scenario *v1alpha1.Scenario) []v1alpha1.ChangedOption {
 	var all []v1alpha1.ChangedOption
 	for _, o := range v.options {
-		values := []json.RawMessage{encoded(o.in(scenario))}
+		values := []json.RawMessage{encoded(o.in(&scenario.Spec))}
 		if v.several() {
 			values = nil
 		}
@@ -284,22 +154,6 @@ func (v *variant) changed(scenario *v1alpha1.Scenario) []v1alpha1.ChangedOption 
 		all = append(all, v1alpha1.ChangedOption{Name: "nodes", Changed: text})
 	}
 	return all
-}
-
-// load loads the scenario of a document as it is played after the first time.
-func (v *variant) load(d document.Document, files simulate.Files, flags *overrides) (setups []*simulate.Setup, err error) {
-	for run := 1; run < v.runs(); run++ {
-		changed := v.apply(d, run)
-		setup, err := simulate.Load(&changed, files)
-		if err != nil {
-			return nil, asUsage(strings.Join(v.texts, " --compare "), err)
-		}
-		if err := errors.Join(flags.bound(setup), v.nodes.bound(setup)); err != nil {
-			return nil, err
-		}
-		setups = append(setups, setup)
-	}
-	return setups, nil
 }
 
 // encoded returns a value as it is written in a document; empty if it is omitted there.
@@ -330,7 +184,7 @@ func runNames(c *v1alpha1.ScenarioComparison) []string {
 		if values := append([]json.RawMessage{o.Baseline, o.Changed}, o.Further...); len(values) > 2 && !bytes.Equal(o.Baseline, o.Changed) {
 			var names []string
 			for _, value := range values {
-				names = append(names, orDefault(value))
+				names = append(names, strings.ToUpper(orDefault(value)))
 			}
 			return names
 		}
@@ -345,16 +199,9 @@ func comparisonParts(p *printing.Printer, c *v1alpha1.ScenarioComparison, severa
 		parts = append(parts, printing.Heading(c.Name))
 	}
 	names := runNames(c)
-	columns := []string{"BASELINE", "CHANGED", "DIFFERENCE"}
+	options, columns := printing.NewGrid("OPTION", "BASELINE", "CHANGED"), []string{"BASELINE", "CHANGED", "DIFFERENCE"}
 	if names != nil {
-		columns = nil
-	}
-	for _, name := range names {
-		columns = append(columns, strings.ToUpper(name))
-	}
-	options := printing.NewGrid("OPTION", "BASELINE", "CHANGED")
-	if names != nil {
-		options = printing.NewGrid("OPTION", "VALUE")
+		options, columns = printing.NewGrid("OPTION", "VALUE"), names
 	}
 	for _, o := range c.Status.Options {
 		switch {

@@ -32,12 +32,7 @@ import (
 // scenario.
 type overrides struct {
 	flags   *pflag.FlagSet
-	options v1alpha1.ScenarioOptions
-	mode    string
-	version string
-	balance bool
-	spread  bool
-	cutoff  int32
+	given   v1alpha1.ScenarioSpec // has the settings
 	similar nodegroupset.Options
 	nodes   []string
 	added   []string
@@ -55,18 +50,20 @@ type overrides struct {
 
 func (o *overrides) addTo(flags *pflag.FlagSet) {
 	o.flags = flags
-	flags.StringVar(&o.mode, "autoscaler", "", "which autoscaler decides: "+modeNames()+" (linked unless the scenario says otherwise)")
-	flags.StringVar(&o.version, "autoscaler-version", "", "release of Cluster Autoscaler: "+strings.Join(simulate.Versions(), ", ")+" (the newest unless the scenario says otherwise)")
-	flags.BoolVar(&o.options.SalvoScaleUp, "salvo-scale-up", false, "scale up several times in one loop")
-	flags.BoolVar(&o.balance, "balance-similar-node-groups", true, "balance node groups similar to the chosen one")
-	flags.BoolVar(&o.spread, "spread-aware-split", true, "plan nodes for pods with a topology spread in all zones at once")
-	flags.StringVar(&o.options.Expander, "expander", "", "strategies that choose between options, comma-separated: "+strings.Join(expander.Names(), ", "))
+	options := &o.given.Options
+	options.BalanceSimilarNodeGroups, options.SpreadAwareSplit, options.ExpendablePodsPriorityCutoff = new(bool), new(bool), new(int32)
+	flags.StringVar(&o.given.Autoscaler.Mode, autoscalerMode, "", "which autoscaler decides: "+modeNames()+" (linked unless the scenario says otherwise)")
+	flags.StringVar(&o.given.Autoscaler.Version, autoscalerVersion, "", "release of Cluster Autoscaler: "+strings.Join(simulate.Versions(), ", ")+" (the newest unless the scenario says otherwise)")
+	flags.BoolVar(&options.SalvoScaleUp, "salvo-scale-up", false, "scale up several times in one loop")
+	flags.BoolVar(options.BalanceSimilarNodeGroups, "balance-similar-node-groups", true, "balance node groups similar to the chosen one")
+	flags.BoolVar(options.SpreadAwareSplit, "spread-aware-split", true, "plan nodes for pods with a topology spread in all zones at once")
+	flags.StringVar(&options.Expander, "expander", "", "strategies that choose between options, comma-separated: "+strings.Join(expander.Names(), ", "))
 	addSimilarityFlags(flags, &o.similar)
-	flags.Int32Var(&o.options.MaxNodesTotal, "max-nodes-total", 0, "maximum number of all nodes; 0 means no limit")
-	flags.Int32Var(&o.options.MaxNodesPerScaleup, "max-nodes-per-scaleup", 0, "maximum number of nodes of one round")
-	flags.Int32Var(&o.cutoff, "expendable-pods-priority-cutoff", autoscaler.DefaultExpendablePriorityCutoff, "pods of lower priority do not cause a scale-up")
-	flags.StringSliceVar(&o.options.BypassedSchedulerNames, "bypassed-scheduler-names", nil, "other schedulers whose pods count before they are marked unschedulable")
-	flags.StringSliceVar(&o.options.AllowedSchedulerNames, "allowed-scheduler-names", nil, "schedulers whose pods count")
+	flags.Int32Var(&options.MaxNodesTotal, "max-nodes-total", 0, "maximum number of all nodes; 0 means no limit")
+	flags.Int32Var(&options.MaxNodesPerScaleup, "max-nodes-per-scaleup", 0, "maximum number of nodes of one round")
+	flags.Int32Var(options.ExpendablePodsPriorityCutoff, "expendable-pods-priority-cutoff", autoscaler.DefaultExpendablePriorityCutoff, "pods of lower priority do not cause a scale-up")
+	flags.StringSliceVar(&options.BypassedSchedulerNames, "bypassed-scheduler-names", nil, "other schedulers whose pods count before they are marked unschedulable")
+	flags.StringSliceVar(&options.AllowedSchedulerNames, "allowed-scheduler-names", nil, "schedulers whose pods count")
 	flags.StringVar(&o.policiesFile, "node-group-policies", "", "FILE of NodeGroupPolicies, instead of the policies of the scenario")
 	flags.Var(&o.scheduler, "scheduler-config-file", "file of a KubeSchedulerConfiguration with one profile, such as one with default spread constraints")
 	flags.StringArrayVar(&o.added, "add", nil, addUsage)
@@ -110,41 +107,29 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 	if !o.now.IsZero() {
 		s.Spec.Now = &metav1.Time{Time: o.now}
 	}
-	options := &s.Spec.Options
-	s.Spec.Autoscaler.Mode = cmp.Or(o.mode, s.Spec.Autoscaler.Mode)
-	s.Spec.Autoscaler.Version = cmp.Or(o.version, s.Spec.Autoscaler.Version)
-	options.SalvoScaleUp = options.SalvoScaleUp || o.options.SalvoScaleUp
 	if o.policiesFile != "" {
 		s.Spec.Policies = o.policies
 	}
-	override(o, "balance-similar-node-groups", &options.BalanceSimilarNodeGroups, &o.balance)
-	override(o, "spread-aware-split", &options.SpreadAwareSplit, &o.spread)
-	options.Expander = cmp.Or(o.options.Expander, options.Expander)
-	options.BalancingIgnoreLabels = slices.Concat(options.BalancingIgnoreLabels, o.similar.IgnoreLabels) // in addition to those of the scenario
-	override(o, "balancing-label", &options.BalancingLabels, o.similar.Labels)
-	options.DisabledLabelPacks = slices.Concat(options.DisabledLabelPacks, o.similar.DisabledPacks)
-	for option, given := range map[*json.Number]*nodegroupset.Ratio{
-		&options.MemoryDifferenceRatio: o.similar.MemoryDifferenceRatio, &options.MaxAllocatableDifferenceRatio: o.similar.MaxAllocatableDifferenceRatio,
-		&options.MaxFreeDifferenceRatio: o.similar.MaxFreeDifferenceRatio,
+	given := o.given
+	options, similar := &given.Options, &o.similar
+	options.BalancingIgnoreLabels = slices.Concat(s.Spec.Options.BalancingIgnoreLabels, similar.IgnoreLabels) // in addition to those of the scenario
+	options.DisabledLabelPacks = slices.Concat(s.Spec.Options.DisabledLabelPacks, similar.DisabledPacks)
+	options.BalancingLabels = similar.Labels
+	for option, ratio := range map[*json.Number]*nodegroupset.Ratio{
+		&options.MemoryDifferenceRatio: similar.MemoryDifferenceRatio, &options.MaxAllocatableDifferenceRatio: similar.MaxAllocatableDifferenceRatio,
+		&options.MaxFreeDifferenceRatio: similar.MaxFreeDifferenceRatio,
 	} {
-		if given != nil {
-			*option = json.Number(given.String())
+		if ratio != nil {
+			*option = json.Number(ratio.String())
 		}
 	}
-	override(o, "expendable-pods-priority-cutoff", &options.ExpendablePodsPriorityCutoff, &o.cutoff)
-	override(o, "bypassed-scheduler-names", &options.BypassedSchedulerNames, o.options.BypassedSchedulerNames)
-	override(o, "allowed-scheduler-names", &options.AllowedSchedulerNames, o.options.AllowedSchedulerNames)
-	override(o, "max-nodes-total", &options.MaxNodesTotal, o.options.MaxNodesTotal)
-	override(o, "max-nodes-per-scaleup", &options.MaxNodesPerScaleup, o.options.MaxNodesPerScaleup)
+	o.flags.Visit(func(f *pflag.Flag) {
+		if of, err := settingNamed(f.Name); err == nil {
+			of.in(&s.Spec).Set(of.in(&given))
+		}
+	})
 	if o.scheduler.name != "" {
-		options.SchedulerConfig = &v1alpha1.SchedulerConfig{Object: o.scheduler.object}
-	}
-}
-
-// override sets an option of a scenario if its flag is given.
-func override[T any](o *overrides, flag string, option *T, value T) {
-	if o.flags.Changed(flag) {
-		*option = value
+		s.Spec.Options.SchedulerConfig = &v1alpha1.SchedulerConfig{Object: o.scheduler.object}
 	}
 }
 
