@@ -78,7 +78,7 @@ type band struct {
 }
 
 // drawing is one chart: bands of faults, layers on top of each other, and dashed
-// lines that are not stacked.
+// lines that are not stacked. Their unit is for its description.
 type drawing struct {
 	width, height float64
 	end           time.Duration
@@ -87,6 +87,7 @@ type drawing struct {
 	layers        []layer
 	lines         []layer
 	bands         []band
+	unit          string
 }
 
 // resolution is the maximum number of moments of a chart.
@@ -96,10 +97,7 @@ const resolution = 400
 func (d *drawing) highest() float64 {
 	value := 0.0
 	for _, at := range instants(append(d.layers, d.lines...)) {
-		total := 0.0
-		for i := range d.layers {
-			total += d.layers[i].at(at)
-		}
+		total := stacked(d.layers, at)
 		for i := range d.lines {
 			total = max(total, d.lines[i].at(at))
 		}

@@ -40,35 +40,26 @@ func newBuilder(id string, sides []side) *builder {
 	return b
 }
 
-// plan is what one panel draws of a side.
-type plan struct {
-	layers, lines []layer
-	shape         [2]float64
-	unit          string
-	fractions     bool
-}
-
 // panel draws all sides with the same axes, so that they can be compared.
-func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioReportStatus) plan) (panel, error) {
+func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioReportStatus) drawing) (panel, error) {
 	p := panel{ID: b.id + "-" + name, Title: title, Note: note}
 	drawings := make([]drawing, len(b.sides))
 	top, fractions := 0.0, false
-	var units []string
 	for i, s := range b.sides {
-		plan := of(s.status)
-		if p.Beside = len(b.sides) > 2 && plan.shape[0] == wide; p.Beside {
-			plan.shape = [2]float64{besideWide, besideHigh}
+		drawings[i] = of(s.status)
+		d := &drawings[i]
+		if p.Beside = len(b.sides) > 2 && d.width == wide; p.Beside {
+			d.width, d.height = besideWide, besideHigh
 		}
-		drawings[i] = drawing{width: plan.shape[0], height: plan.shape[1], end: b.end, layers: plan.layers, lines: plan.lines, bands: bands(s.status, b.end)}
-		top = max(top, drawings[i].highest())
-		units, fractions = append(units, plan.unit), fractions || plan.fractions
-		for _, l := range plan.lines {
+		d.end, d.bands = b.end, bands(s.status, b.end)
+		top, fractions = max(top, d.highest()), fractions || d.fractions
+		for _, l := range d.lines {
 			p.Dashed = l.name
 		}
-		p.Faults = p.Faults || slices.ContainsFunc(drawings[i].bands, func(f band) bool { return f.from <= b.end })
-		for _, l := range plan.layers {
+		p.Faults = p.Faults || slices.ContainsFunc(d.bands, func(f band) bool { return f.from <= b.end })
+		for _, l := range d.layers {
 			entry := legendEntry{l.look, l.name}
-			if len(plan.layers) > 1 && !slices.Contains(p.Legend, entry) {
+			if len(d.layers) > 1 && !slices.Contains(p.Legend, entry) {
 				p.Legend = append(p.Legend, entry)
 			}
 		}
@@ -86,7 +77,7 @@ func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioRepo
 		}
 		c := chart{
 			ID: fmt.Sprintf("%s-%d", p.ID, i+1), Caption: b.sides[i].name, Title: strings.TrimSuffix(title+", "+b.sides[i].name, ", "),
-			Width: d.width, Height: d.height, Body: body, Desc: d.describe(units[i]),
+			Width: d.width, Height: d.height, Body: body, Desc: d.describe(),
 		}
 		c.Data = d.table(c.ID, c.Title)
 		p.Charts = append(p.Charts, c)
@@ -95,7 +86,7 @@ func (b *builder) panel(name, title, note string, of func(*v1alpha1.ScenarioRepo
 }
 
 // describe describes a chart in words.
-func (d *drawing) describe(unit string) string {
+func (d *drawing) describe() string {
 	all, start := layer{}, 0.0
 	for i := range d.layers {
 		if first := d.layers[i].points; len(first) > 0 && first[0].at == 0 {
@@ -103,15 +94,11 @@ func (d *drawing) describe(unit string) string {
 		}
 	}
 	for _, at := range instants(d.layers) {
-		total := 0.0
-		for i := range d.layers {
-			total += d.layers[i].at(at)
-		}
-		all.points = append(all.points, point{at, total})
+		all.points = append(all.points, point{at, stacked(d.layers, at)})
 	}
 	peak := slices.MaxFunc(all.points, func(a, b point) int { return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(b.at, a.at)) })
 	text := fmt.Sprintf("From %s %s at the start to %s at the end, at most %s after %s.",
-		number(start), unit, number(all.last()), number(peak.value), short(peak.at))
+		number(start), d.unit, number(all.last()), number(peak.value), short(peak.at))
 	if len(d.layers) > 1 {
 		var parts []string
 		for i := range d.layers {
@@ -172,28 +159,27 @@ func history(s *v1alpha1.ScenarioReportStatus, name string, look int, value func
 func (b *builder) overTime() ([]panel, error) {
 	type wanted struct {
 		name, title, note string
-		of                func(*v1alpha1.ScenarioReportStatus) plan
+		of                func(*v1alpha1.ScenarioReportStatus) drawing
 	}
-	size := [2]float64{wide, high}
-	low := [2]float64{wide, 180}
+	const low = 180
 	panels := []wanted{
-		{"nodes", "Nodes by zone", "Target sizes of all node groups.", func(s *v1alpha1.ScenarioReportStatus) plan {
+		{"nodes", "Nodes by zone", "Target sizes of all node groups.", func(s *v1alpha1.ScenarioReportStatus) drawing {
 			groups := pointers(s.Groups)
-			return plan{layers: b.zones.byZone(groups), lines: readyLine(groups), shape: size, unit: "nodes"}
+			return drawing{layers: b.zones.byZone(groups), lines: readyLine(groups), width: wide, height: high, unit: "nodes"}
 		}},
-		{"pending", "Pending pods", "Pods that wait for a node.", func(s *v1alpha1.ScenarioReportStatus) plan {
-			return plan{layers: history(s, "pending pods", 3, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Pending) }), shape: low, unit: "pods"}
+		{"pending", "Pending pods", "Pods that wait for a node.", func(s *v1alpha1.ScenarioReportStatus) drawing {
+			return drawing{layers: history(s, "pending pods", 3, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Pending) }), width: wide, height: low, unit: "pods"}
 		}},
-		{"unevenness", "Unevenness", "Largest less smallest group, of the set that is worst at that moment.", func(s *v1alpha1.ScenarioReportStatus) plan {
-			return plan{layers: history(s, "nodes apart", 1, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Unevenness) }), shape: low, unit: "nodes"}
+		{"unevenness", "Unevenness", "Largest less smallest group, of the set that is worst at that moment.", func(s *v1alpha1.ScenarioReportStatus) drawing {
+			return drawing{layers: history(s, "nodes apart", 1, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Unevenness) }), width: wide, height: low, unit: "nodes"}
 		}},
 	}
 	if slices.ContainsFunc(b.sides, func(s side) bool { return s.status.Cost != nil }) {
-		panels = append(panels, wanted{"cost", "Cost per hour", "Of the machines that run and have a price.", func(s *v1alpha1.ScenarioReportStatus) plan {
-			return plan{layers: history(s, "cost per hour", 2, func(r *v1alpha1.HistoryRow) float64 {
+		panels = append(panels, wanted{"cost", "Cost per hour", "Of the machines that run and have a price.", func(s *v1alpha1.ScenarioReportStatus) drawing {
+			return drawing{layers: history(s, "cost per hour", 2, func(r *v1alpha1.HistoryRow) float64 {
 				cost, _ := r.CostPerHour.Float64() // empty is nothing
 				return cost
-			}), shape: low, unit: "an hour", fractions: true}
+			}), width: wide, height: low, unit: "an hour", fractions: true}
 		}})
 	}
 	var all []panel
@@ -259,9 +245,9 @@ func (b *builder) facetPanels() ([]panel, *table, error) {
 	all := b.sets()
 	var drawn []panel
 	for i, s := range all[:min(len(all), facets)] {
-		p, err := b.panel(fmt.Sprintf("set%d", i+1), fewNames(s.names), "", func(status *v1alpha1.ScenarioReportStatus) plan {
+		p, err := b.panel(fmt.Sprintf("set%d", i+1), fewNames(s.names), "", func(status *v1alpha1.ScenarioReportStatus) drawing {
 			groups := members(status, s.names)
-			return plan{layers: b.zones.byGroup(groups), lines: readyLine(groups), shape: [2]float64{facetWide, facetHigh}, unit: "nodes"}
+			return drawing{layers: b.zones.byGroup(groups), lines: readyLine(groups), width: facetWide, height: facetHigh, unit: "nodes"}
 		})
 		if err != nil {
 			return nil, nil, err

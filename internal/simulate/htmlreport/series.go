@@ -39,6 +39,14 @@ func (l *layer) at(t time.Duration) float64 {
 	return l.points[i-1].value
 }
 
+// stacked is the sum of layers at a moment.
+func stacked(layers []layer, t time.Duration) (height float64) {
+	for i := range layers {
+		height += layers[i].at(t)
+	}
+	return height
+}
+
 // target and ready select a value of a group's size.
 func target(s v1alpha1.GroupSize) int { return s.Target }
 func ready(s v1alpha1.GroupSize) int  { return s.Ready }
@@ -161,10 +169,7 @@ func thin(at []time.Duration, layers []layer, n int) []time.Duration {
 	var kept []time.Duration
 	highest, value, stretch := at[0], -1.0, 0
 	for i, t := range at {
-		total := 0.0
-		for j := range layers {
-			total += layers[j].at(t)
-		}
+		total := stacked(layers, t)
 		if total > value {
 			highest, value = t, total
 		}
