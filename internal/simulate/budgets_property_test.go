@@ -57,7 +57,7 @@ func unowned(all []*pod) {
 // budgeted is a cluster with pods on one node.
 func budgeted(pods int, budgets ...*policyv1.PodDisruptionBudget) *cluster {
 	clock := newClock()
-	c := newCluster(newHistory(clock, nil))
+	c := newCluster(newHistory(clock, nil, nil))
 	c.budgets = newBudgets(budgets)
 	c.nodes = []*node{{object: &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, ready: true}}
 	for i := range pods {

@@ -5,11 +5,14 @@ import (
 	"math"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/document"
 )
 
@@ -127,5 +130,30 @@ func (s *simulation) keepRoom() {
 		s.cluster.buffers[i] = own[:want:want]
 		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "room for %s of capacity buffer %s is wanted", count(want, "pod"), b.Name)
 		row.Reason, row.Pods = v1alpha1.PodsBuffered, want
+	}
+}
+
+// readCapacityQuotas makes quotas of the objects. A note says which do not count: those that Cluster
+// Autoscaler has found, or would find, not to be valid.
+func (l *loader) readCapacityQuotas() {
+	for _, o := range all[*document.CapacityQuota](l.kept) {
+		selector, err := labels.Everything(), error(nil)
+		if o.Spec.Selector != nil {
+			selector, err = metav1.LabelSelectorAsSelector(o.Spec.Selector)
+		}
+		if c := meta.FindStatusCondition(o.Status.Conditions, document.CapacityQuotaValid); c != nil && c.Status != metav1.ConditionTrue {
+			err = fmt.Errorf("its status says that it is not valid")
+		}
+		if err != nil {
+			l.note(fmt.Sprintf("CapacityQuota %s does not count: %v", o.Name, err))
+			continue
+		}
+		q := autoscaler.Quota{Name: "CapacityQuota/" + o.Name, Max: map[string]int64{}, Counts: func(_ string, node *v1.Node) bool {
+			return selector.Matches(labels.Set(node.Labels))
+		}}
+		for resource, limit := range o.Spec.Limits.Resources {
+			q.Max[string(resource)] = limit.Value()
+		}
+		l.setup.Options.Quotas = append(l.setup.Options.Quotas, q)
 	}
 }

@@ -7,46 +7,36 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
-var stockOutModes = map[string]fake.StockOutMode{
-	"":                      fake.Refuse,
-	v1alpha1.StockOutRefuse: fake.Refuse,
-	v1alpha1.StockOutFail:   fake.Fail,
-	v1alpha1.StockOutSilent: fake.Silent,
-}
+// The modes of faults, the default first. The cloud names them in the same way.
+var (
+	stockOutModes = []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent}
+	outageModes   = []string{v1alpha1.OutageUnready, v1alpha1.OutageVanish}
+)
 
-var outageModes = map[string]fake.OutageMode{
-	"":                     fake.Unready,
-	v1alpha1.OutageUnready: fake.Unready,
-	v1alpha1.OutageVanish:  fake.Vanish,
-}
-
-func setDuration(to *time.Duration, from *metav1.Duration) {
-	if from != nil {
-		*to = from.Duration
-	}
+// durationOr is a duration of the document, or another if it is not given.
+func durationOr(given *metav1.Duration, otherwise time.Duration) time.Duration {
+	return ptr.Deref(given, metav1.Duration{Duration: otherwise}).Duration
 }
 
 // cloudGroup is the group of a template, without nodes yet.
 func cloudGroup(name string, template *v1.Node, t *v1alpha1.NodeTimes) fake.Group {
-	g := fake.Group{
-		ID:              name,
-		Template:        cloudprovider.Template{Node: template},
-		BootTime:        DefaultBootTime,
-		ReadyDelay:      DefaultReadyDelay,
-		TerminationTime: DefaultTerminationTime,
+	return fake.Group{
+		ID:                name,
+		Template:          cloudprovider.Template{Node: template},
+		BootTime:          durationOr(t.BootTime, DefaultBootTime),
+		RegistrationDelay: durationOr(t.RegistrationDelay, 0),
+		ReadyDelay:        durationOr(t.ReadyDelay, DefaultReadyDelay),
+		ListDelay:         durationOr(t.ListDelay, 0),
+		TerminationTime:   durationOr(t.TerminationTime, DefaultTerminationTime),
 	}
-	setDuration(&g.BootTime, t.BootTime)
-	setDuration(&g.RegistrationDelay, t.RegistrationDelay)
-	setDuration(&g.ReadyDelay, t.ReadyDelay)
-	setDuration(&g.ListDelay, t.ListDelay)
-	setDuration(&g.TerminationTime, t.TerminationTime)
-	return g
 }
 
 // inlineGroup is a group written out in the scenario.
@@ -68,27 +58,19 @@ func inlineGroup(g *v1alpha1.ScenarioNodeGroup, machines map[string]*v1alpha1.Sc
 }
 
 func micros(price *resource.Quantity) cloudprovider.Price {
-	if price == nil {
-		return 0
-	}
-	return cloudprovider.Price(price.ScaledValue(resource.Micro))
+	amount := ptr.Deref(price, resource.Quantity{})
+	return cloudprovider.Price(amount.ScaledValue(resource.Micro))
 }
 
 // cloudQuotas are the quotas as the cloud enforces them.
 func cloudQuotas(quotas []v1alpha1.ScenarioQuota) []fake.Quota {
 	var all []fake.Quota
 	for _, q := range quotas {
-		out := fake.Quota{Name: q.Name, Scope: fake.Scope{Groups: q.Groups, Zones: q.Zones}}
-		if q.Nodes != nil {
-			out.Nodes = *q.Nodes
-		}
-		if q.Cores != nil {
-			out.Cores = *q.Cores
-		}
-		if q.Memory != nil {
-			out.MemoryBytes = q.Memory.Value()
-		}
-		all = append(all, out)
+		memory := ptr.Deref(q.Memory, resource.Quantity{})
+		all = append(all, fake.Quota{
+			Name: q.Name, Scope: fake.Scope{Groups: q.Groups, Zones: q.Zones},
+			Nodes: ptr.Deref(q.Nodes, 0), Cores: ptr.Deref(q.Cores, 0), MemoryBytes: memory.Value(),
+		})
 	}
 	return all
 }
@@ -96,33 +78,44 @@ func cloudQuotas(quotas []v1alpha1.ScenarioQuota) []fake.Quota {
 // addFaults puts the faults, already checked, into the cloud.
 func addFaults(c *fake.Config, f *v1alpha1.ScenarioFaults) {
 	window := func(w *v1alpha1.FaultWindow) fake.Window {
-		out := fake.Window{Start: w.From.Duration}
-		setDuration(&out.End, w.Until)
-		return out
+		return fake.Window{Start: w.From.Duration, End: durationOr(w.Until, 0)}
 	}
 	for i := range f.StockOuts {
 		s := &f.StockOuts[i]
-		out := fake.StockOut{
+		c.Stocks = append(c.Stocks, fake.StockOut{
 			Scope: fake.Scope{Groups: s.Groups, Zones: s.Zones}, Window: window(&s.FaultWindow),
-			Mode: stockOutModes[s.Mode], Left: int(s.Left),
-		}
-		setDuration(&out.FailAfter, s.FailAfter)
-		c.Stocks = append(c.Stocks, out)
+			Mode: fake.StockOutMode(s.Mode), Left: int(s.Left), FailAfter: durationOr(s.FailAfter, 0),
+		})
 	}
 	for i := range f.Outages {
 		o := &f.Outages[i]
-		c.Outages = append(c.Outages, fake.Outage{Zones: o.Zones, Window: window(&o.FaultWindow), Mode: outageModes[o.Mode]})
+		c.Outages = append(c.Outages, fake.Outage{Zones: o.Zones, Window: window(&o.FaultWindow), Mode: fake.OutageMode(o.Mode)})
 	}
 	for i := range f.Calls {
 		call := &f.Calls[i]
 		out := fake.CallFault{
 			Groups: call.Groups, Window: window(&call.FaultWindow), First: int(call.First),
-			Error: call.Error, AfterEffect: call.AfterEffect,
+			Delay: durationOr(call.Delay, 0), Error: call.Error, AfterEffect: call.AfterEffect,
 		}
 		for _, method := range call.Methods {
 			out.Methods = append(out.Methods, fake.Method(method))
 		}
-		setDuration(&out.Delay, call.Delay)
 		c.Calls = append(c.Calls, out)
 	}
+}
+
+// zonalShifts are the shifts of a scenario, already checked, as users mark them.
+func zonalShifts(faults []v1alpha1.ScenarioZonalShift) []zonalshift.Mark {
+	var marks []zonalshift.Mark
+	for i := range faults {
+		f := &faults[i]
+		for _, zone := range f.Zones {
+			m := zonalshift.Mark{Domain: zonalshift.DomainOf(f.TopologyKey, zone), Reason: f.Reason, Since: epoch.Add(f.From.Duration)}
+			if f.Until != nil {
+				m.Until = epoch.Add(f.Until.Duration)
+			}
+			marks = append(marks, m)
+		}
+	}
+	return marks
 }

@@ -73,7 +73,8 @@ func rankAmong(pods, related []*pod, now time.Duration) []*pod {
 			uid: sha256.Sum256([]byte(p.object.Namespace + "/" + p.object.Name)),
 		}
 		if c.bound && template.IsReady(p.node.object) {
-			since := max(p.life.runs[len(p.life.runs)-1].from, p.node.upSince.Sub(epoch))
+			runs := p.life.report.Runs
+			since := max(runs[len(runs)-1].From.Duration, p.node.upSince.Sub(epoch))
 			c.ready, c.readyFor = true, magnitude(now-since)
 		}
 		if len(related) > 0 {

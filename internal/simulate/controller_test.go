@@ -26,7 +26,9 @@ func TestReplicaSetsDeleteInTheOrderOfTheirController(t *testing.T) {
 	alone, other, crowded, down := nodeThat(v1.ConditionTrue), nodeThat(v1.ConditionTrue), nodeThat(v1.ConditionTrue), nodeThat(v1.ConditionFalse)
 	on := func(n *node, age, readyFor time.Duration, cost string) pod {
 		return pod{node: n, object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1.PodDeletionCost: cost}}},
-			life: &podLife{pending: now - age, runs: []run{{from: now - readyFor}}}}
+			life: &podLife{pending: now - age, report: v1alpha1.PodReport{
+				Runs: []v1alpha1.PodRun{{Span: v1alpha1.Span{From: metav1.Duration{Duration: now - readyFor}}}},
+			}}}
 	}
 	const hour = time.Hour
 	for _, test := range []struct {

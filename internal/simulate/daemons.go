@@ -115,12 +115,6 @@ func carries(daemons []*v1.Pod, p *v1.Pod) bool {
 // settled returns the node without the taints of a node that starts or does not respond, which daemon sets tolerate.
 func settled(n *v1.Node) *v1.Node {
 	n = n.DeepCopy()
-	kept := n.Spec.Taints[:0]
-	for _, taint := range n.Spec.Taints {
-		if taint.Key != v1.TaintNodeNotReady && taint.Key != v1.TaintNodeUnreachable {
-			kept = append(kept, taint)
-		}
-	}
-	n.Spec.Taints = kept
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == v1.TaintNodeNotReady || t.Key == v1.TaintNodeUnreachable })
 	return n
 }

@@ -66,7 +66,7 @@ func (s *simulation) fail(n *node) {
 func (s *simulation) revive(n *node) {
 	n.downSince = time.Time{}
 	for _, p := range n.pods {
-		if p.life.idle() {
+		if p.life.on == nil {
 			s.history.bound(p)
 		}
 	}

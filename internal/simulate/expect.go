@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,11 +45,7 @@ func (s *simulation) expectations(r *v1alpha1.ScenarioReport) []v1alpha1.Expecta
 	c.subsets(e.Subsets, r.Status.WorkloadSpreads)
 	for i, text := range e.Reasons {
 		found := said(&r.Status, text)
-		got := "found"
-		if !found {
-			got = "not found"
-		}
-		c.add(fmt.Sprintf("reasons[%d]", i), strconv.Quote(text), got, found)
+		c.add(fmt.Sprintf("reasons[%d]", i), strconv.Quote(text), map[bool]string{true: "found", false: "not found"}[found], found)
 	}
 	return c.results
 }
@@ -147,10 +144,7 @@ func (c *checks) difference(i int, d v1alpha1.ExpectDifference) {
 // skew returns the largest minus the smallest number of running pods of a workload over the domains
 // that have a ready node.
 func (s *simulation) skew(e v1alpha1.ExpectSkew) int {
-	key := e.TopologyKey
-	if key == "" {
-		key = v1.LabelTopologyZone
-	}
+	key := cmp.Or(e.TopologyKey, v1.LabelTopologyZone)
 	pods := map[string]int{}
 	for _, n := range s.cluster.nodes {
 		if domain, ok := n.object.Labels[key]; ok && n.ready {

@@ -1,7 +1,9 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
@@ -27,13 +30,13 @@ func newFaults(c *fake.Config, shifts []zonalshift.Mark) faults {
 	}
 	for _, s := range c.Stocks {
 		f.all = append(f.all, v1alpha1.FaultReport{
-			Kind: v1alpha1.FaultStockOut, Mode: modeOr(string(s.Mode), v1alpha1.StockOutRefuse),
+			Kind: v1alpha1.FaultStockOut, Mode: cmp.Or(string(s.Mode), v1alpha1.StockOutRefuse),
 			Groups: s.Groups, Zones: s.Zones, FaultWindow: faultWindow(s.Window),
 		})
 	}
 	for _, o := range c.Outages {
 		f.all = append(f.all, v1alpha1.FaultReport{
-			Kind: v1alpha1.FaultOutage, Mode: modeOr(string(o.Mode), v1alpha1.OutageUnready), Zones: o.Zones, FaultWindow: faultWindow(o.Window),
+			Kind: v1alpha1.FaultOutage, Mode: cmp.Or(string(o.Mode), v1alpha1.OutageUnready), Zones: o.Zones, FaultWindow: faultWindow(o.Window),
 		})
 	}
 	for _, call := range c.Calls {
@@ -48,13 +51,6 @@ func newFaults(c *fake.Config, shifts []zonalshift.Mark) faults {
 	}
 	f.all = append(f.all, reportedShifts(shifts)...)
 	return f
-}
-
-func modeOr(mode, otherwise string) string {
-	if mode == "" {
-		return otherwise
-	}
-	return mode
 }
 
 func faultWindow(w fake.Window) v1alpha1.FaultWindow {
@@ -120,4 +116,73 @@ func (f *faults) strikes(r *v1alpha1.FaultReport, group string) bool {
 // vanishes reports whether an outage removes nodes of a group now.
 func (f *faults) vanishes(at time.Duration, group string) bool {
 	return slices.ContainsFunc(f.outages(at, group), func(i int) bool { return f.all[i].Mode == v1alpha1.OutageVanish })
+}
+
+// reportedShifts are the shifts as they are reported among the faults.
+func reportedShifts(marks []zonalshift.Mark) []v1alpha1.FaultReport {
+	var all []v1alpha1.FaultReport
+	for _, m := range marks {
+		row := v1alpha1.FaultReport{
+			Kind: v1alpha1.FaultZonalShift, Zones: []string{m.Value}, Reason: m.Reason,
+			FaultWindow: v1alpha1.FaultWindow{From: metav1.Duration{Duration: m.Since.Sub(epoch)}},
+		}
+		if m.Key != zonalshift.Zone("").Key {
+			row.TopologyKey = m.Key
+		}
+		if !m.Until.IsZero() {
+			row.Until = &metav1.Duration{Duration: m.Until.Sub(epoch)}
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+// shiftsNow are the zones that users have shifted away by now.
+func (s *simulation) shiftsNow() []zonalshift.Mark {
+	var marks []zonalshift.Mark
+	now := s.clock.Now()
+	for _, m := range s.setup.Shifts {
+		if !m.Since.After(now) && (m.Until.IsZero() || m.Until.After(now)) {
+			marks = append(marks, m)
+		}
+	}
+	return marks
+}
+
+// shiftEdges are the instants at which shifts begin and end.
+func shiftEdges(marks []zonalshift.Mark) []time.Time {
+	var at []time.Time
+	for _, m := range marks {
+		at = append(at, m.Since)
+		if !m.Until.IsZero() {
+			at = append(at, m.Until)
+		}
+	}
+	return at
+}
+
+// narrateShift reports which zones are shifted away now, which have come back, and which shifts
+// have no effect.
+func (s *simulation) narrateShift(at time.Duration, r *autoscaler.ScaleUp) {
+	shift := &r.Survey.Shift
+	for i := range shift.Began {
+		began := &shift.Began[i]
+		text, until := began.String(), (*metav1.Duration)(nil)
+		if !began.Until.IsZero() {
+			until = &metav1.Duration{Duration: began.Until.Sub(epoch)}
+			text += fmt.Sprintf(", until +%s", until.Duration)
+		}
+		row := s.timeline.add(at, v1alpha1.RowZoneShifted, "%s", text)
+		row.Domain, row.Until, row.Reason = began.Value, until, began.Reason
+		for _, name := range began.Groups {
+			row.Groups = append(row.Groups, v1alpha1.GroupChange{Name: name})
+		}
+	}
+	for _, ended := range shift.Ended {
+		row := s.timeline.add(at, v1alpha1.RowZoneReturned, "%s has come back: %s", ended.Domain, ended.Reason)
+		row.Domain, row.Reason = ended.Value, ended.Reason
+	}
+	for _, ignored := range shift.Ignored {
+		s.timeline.once(at, v1alpha1.RowWarning, ignored.String()).Reason = ignored.Reason
+	}
 }

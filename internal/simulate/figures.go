@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/fake"
 )
 
 // reportHistory summarizes what happened over time. Groups and sets must already be reported.
@@ -23,7 +24,7 @@ func (s *simulation) reportHistory(status *v1alpha1.ScenarioReportStatus) {
 	status.PendingTime = s.reportPendingTime(end)
 	status.Cost = s.reportCost(status)
 	status.Faults = s.faults.all
-	status.Nodes, status.Pods = h.reportNodes(), h.reportPods(s.setup.Workloads)
+	status.Nodes, status.Pods = h.reportNodes(), h.reportPods()
 }
 
 func (s *simulation) reportPendingTime(end time.Duration) v1alpha1.PendingTime {
@@ -154,12 +155,7 @@ func (h *history) pay(now time.Duration) {
 
 // priced reports whether any group has a price.
 func (s *simulation) priced() bool {
-	for i := range s.setup.Cloud.Groups {
-		if s.setup.Cloud.Groups[i].PricePerHour != 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.setup.Cloud.Groups, func(g fake.Group) bool { return g.PricePerHour != 0 })
 }
 
 // costPerHour returns the current cost of the running machines; empty if nothing has a price.

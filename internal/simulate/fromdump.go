@@ -425,3 +425,59 @@ func withoutNulls(value any) {
 		}
 	}
 }
+
+// lostPodsNote counts pods by the node that they are bound to and that no file has: the node went, or
+// came, between two lists. Wherever they run, it is not known to be room for others.
+type lostPodsNote map[string]int
+
+func (l lostPodsNote) add(node string) { l[node]++ }
+
+// String is empty if there are no such pods.
+func (l lostPodsNote) String() string {
+	if len(l) == 0 {
+		return ""
+	}
+	total := 0
+	for _, pods := range l {
+		total += pods
+	}
+	return fmt.Sprintf("left out: %s bound to nodes that are not among those given: %s", count(total, "pod"), few(slices.Sorted(maps.Keys(l))))
+}
+
+// machinesNote says what it means that a group has nodes of several machine types; empty if it has not.
+func machinesNote(group string, like *v1.Node, nodes []*v1.Node) string {
+	types := sets.New[string]()
+	for _, n := range nodes {
+		if machine := n.Labels[v1.LabelInstanceTypeStable]; machine != "" {
+			types.Insert(fmt.Sprintf("%s with cpu %s and memory %s", machine, n.Status.Capacity.Cpu(), n.Status.Capacity.Memory()))
+		}
+	}
+	if len(types) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("nodes of %s are of several machine types (%s): all new ones are played as %s, and a cloud that brings another type brings more or less room",
+		group, few(sets.List(types)), like.Labels[v1.LabelInstanceTypeStable])
+}
+
+// straysNote says what happens to nodes of no group; empty if there are none.
+func straysNote(label string, nodes []*v1.Node) string {
+	var names, karpenter []string
+	for _, n := range nodes {
+		if n.Labels[nodegroupset.KarpenterPool] != "" {
+			karpenter = append(karpenter, n.Name)
+		} else {
+			names = append(names, n.Name)
+		}
+	}
+	text := ""
+	if len(karpenter) > 0 {
+		text = fmt.Sprintf("Karpenter made %s: %s; they keep their pods and take more, but Karpenter itself is not played, so none are added or removed", count(len(karpenter), "node"), few(karpenter))
+	}
+	if len(names) > 0 {
+		if text != "" {
+			text += "; "
+		}
+		text += fmt.Sprintf("%s without the label %s: %s; they are of no group, so none are added or removed", count(len(names), "node"), label, few(names))
+	}
+	return text
+}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,8 @@ import (
 
 // history keeps what happened to pods, nodes and sizes over time.
 type history struct {
-	clock *virtualClock
+	clock     *virtualClock
+	workloads []Workload
 
 	pods    []*podLife
 	waits   []time.Duration      // that ended with a node
@@ -33,9 +35,9 @@ type history struct {
 	runningSince time.Duration
 }
 
-func newHistory(clock *virtualClock, vanishes func(time.Duration, string) bool) *history {
+func newHistory(clock *virtualClock, workloads []Workload, vanishes func(time.Duration, string) bool) *history {
 	return &history{
-		clock: clock, vanishes: vanishes, resizedAt: -1, nodes: map[string]*nodeLife{}, ofGroup: map[string][]v1alpha1.GroupSize{},
+		clock: clock, workloads: workloads, vanishes: vanishes, resizedAt: -1, nodes: map[string]*nodeLife{}, ofGroup: map[string][]v1alpha1.GroupSize{},
 		running: map[string]int{}, machineTime: map[string]int64{},
 	}
 }
@@ -44,27 +46,18 @@ func (h *history) now() time.Duration { return h.clock.Since(epoch) }
 
 // podLife is the history of one pod.
 type podLife struct {
-	name     string // namespace/name
-	workload int
-	subset   string // of a WorkloadSpread
-	arrived  time.Duration
-	left     *time.Duration
-	runs     []run
-	pending  time.Duration // since when, while it is
-}
-
-// run is the time of a pod on a node; it continues while to is nil.
-type run struct {
-	node *nodeLife
-	from time.Duration
-	to   *time.Duration
+	report  v1alpha1.PodReport
+	on      *nodeLife     // nil: it runs nowhere, having no node, or one that does not respond
+	pending time.Duration // since when, while it is
 }
 
 // arrived begins the history of a pod, which may already be bound.
 func (h *history) arrived(p *pod) {
-	p.life = &podLife{
-		name: p.object.Namespace + "/" + p.object.Name, workload: p.workload,
-		arrived: h.now(), pending: h.now(), subset: p.subset(),
+	p.life = &podLife{pending: h.now(), report: v1alpha1.PodReport{
+		Name: p.object.Namespace + "/" + p.object.Name, Subset: p.subset(), Arrived: metav1.Duration{Duration: h.now()},
+	}}
+	if p.workload != fromFile {
+		p.life.report.Workload = h.workloads[p.workload].key()
 	}
 	h.pods = append(h.pods, p.life)
 	if p.node != nil && p.node.downSince.IsZero() {
@@ -83,41 +76,36 @@ func (h *history) bound(p *pod) {
 func (h *history) runs(p *pod) {
 	n := h.node(p.node.object.Name, p.node.group)
 	n.pods++
-	n.podsAtMost = max(n.podsAtMost, n.pods)
-	p.life.runs = append(p.life.runs, run{node: n, from: h.now()})
+	n.report.PodsAtMost = max(n.report.PodsAtMost, n.pods)
+	p.life.on = n
+	p.life.report.Runs = append(p.life.report.Runs, v1alpha1.PodRun{Node: n.report.Name, Span: v1alpha1.Span{From: metav1.Duration{Duration: h.now()}}})
 }
-
-// idle reports whether the pod runs nowhere: it has no node, or one that does not respond.
-func (l *podLife) idle() bool { return len(l.runs) == 0 || l.runs[len(l.runs)-1].to != nil }
 
 // unbound ends a pod's time on a node, as the pod loses it or the node does not respond any more.
 func (h *history) unbound(p *pod) {
-	if p.life.idle() {
+	if p.life.on == nil {
 		return
 	}
-	now := h.now()
-	last := &p.life.runs[len(p.life.runs)-1]
-	last.to, p.life.pending = &now, now
-	last.node.pods--
+	runs := p.life.report.Runs
+	runs[len(runs)-1].To = since(h.now())
+	p.life.on.pods--
+	p.life.on, p.life.pending = nil, h.now()
 }
 
 // left ends the history of a pod.
 func (h *history) left(p *pod) {
-	now := h.now()
 	h.unbound(p)
-	h.waited += (now - p.life.pending).Milliseconds()
-	p.life.left = &now
+	h.waited += (h.now() - p.life.pending).Milliseconds()
+	p.life.report.Left = since(h.now())
 }
 
 // nodeLife is the history of one node, or of a machine that never became one.
 type nodeLife struct {
-	report     v1alpha1.NodeReport
-	created    time.Time
-	paid       bool // runs, and is paid for
-	ready      bool
-	pods       int
-	podsAtMost int
-	seen       int // the last observation in which the cloud had it
+	report  v1alpha1.NodeReport
+	created time.Time
+	ready   bool
+	pods    int
+	seen    int // the last observation in which the cloud had it
 }
 
 func (h *history) node(name, group string) *nodeLife {
@@ -156,24 +144,19 @@ func (s *simulation) observe() {
 	for i := range state {
 		h.observeMachines(&state[i])
 	}
-	ready, nodes := map[string]int{}, 0
 	for _, n := range s.cluster.nodes {
 		life := h.node(n.object.Name, n.group)
 		life.seen, life.report.Zone = h.looks, nodegroupset.ZoneOf(n.object)
 		life.becomes(n.ready, now)
-		if n.ready {
-			ready[n.group]++
-			nodes++
-		}
 	}
 	for _, n := range h.nodes { // they are independent: their order does not matter
 		if n.seen != h.looks {
 			h.bury(n)
 		}
 	}
-	waiting := len(s.cluster.waiting())
+	waiting, ready := len(s.cluster.waiting()), s.cluster.readyNodes()
 	row := v1alpha1.HistoryRow{
-		At: metav1.Duration{Duration: now}, Running: len(s.cluster.pods) - waiting - len(s.cluster.stranded()), Pending: waiting, Nodes: nodes,
+		At: metav1.Duration{Duration: now}, Running: len(s.cluster.pods) - waiting - len(s.cluster.stranded()), Pending: waiting, Nodes: ready.total(),
 		CostPerHour: s.costPerHour(),
 	}
 	for i := range state {
@@ -229,7 +212,7 @@ func (h *history) observeMachines(g *fake.GroupState) {
 				n.report.Ordered, n.report.Created = since(m.Ordered.Sub(epoch)), since(m.Created.Sub(epoch))
 			}
 		}
-		n.seen, n.paid, n.report.Failed = h.looks, m.Runs, m.Failed
+		n.seen, n.report.Failed = h.looks, m.Failed
 		if !m.Removed.IsZero() {
 			n.report.Removed = since(m.Removed.Sub(epoch))
 		}
@@ -289,37 +272,20 @@ func (h *history) sizes(group string, before int) []v1alpha1.GroupSize {
 func (h *history) reportNodes() []v1alpha1.NodeReport {
 	lives := slices.Clone(h.lives)
 	slices.SortStableFunc(lives, func(a, b *nodeLife) int {
-		if a.report.Group != b.report.Group {
-			return strings.Compare(a.report.Group, b.report.Group)
-		}
-		return a.created.Compare(b.created)
+		return cmp.Or(strings.Compare(a.report.Group, b.report.Group), a.created.Compare(b.created))
 	})
 	rows := make([]v1alpha1.NodeReport, len(lives))
 	for i, n := range lives {
 		rows[i] = n.report
-		rows[i].PodsAtMost = n.podsAtMost
 	}
 	return rows
 }
 
 // reportPods lists all pods that ever existed, in order of arrival.
-func (h *history) reportPods(workloads []Workload) []v1alpha1.PodReport {
+func (h *history) reportPods() []v1alpha1.PodReport {
 	rows := make([]v1alpha1.PodReport, len(h.pods))
 	for i, p := range h.pods {
-		rows[i] = v1alpha1.PodReport{Name: p.name, Arrived: metav1.Duration{Duration: p.arrived}, Runs: make([]v1alpha1.PodRun, len(p.runs))}
-		if p.workload != fromFile {
-			rows[i].Workload = workloads[p.workload].key()
-		}
-		rows[i].Subset = p.subset
-		if p.left != nil {
-			rows[i].Left = since(*p.left)
-		}
-		for j, r := range p.runs {
-			rows[i].Runs[j] = v1alpha1.PodRun{Node: r.node.report.Name, Span: v1alpha1.Span{From: metav1.Duration{Duration: r.from}}}
-			if r.to != nil {
-				rows[i].Runs[j].To = since(*r.to)
-			}
-		}
+		rows[i] = p.report
 	}
 	return rows
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
@@ -90,22 +91,17 @@ func leftAloneRows(pods []*pod) []v1alpha1.PendingReport {
 			at[p.reason] = i
 			rows = append(rows, v1alpha1.PendingReport{Reason: p.reason, LeftAlone: string(p.why)})
 		}
-		row := pendingRow(rows[i])
-		row.count(p)
-		rows[i] = v1alpha1.PendingReport(row)
+		countIn(&rows[i], p)
 	}
 	return rows
 }
 
-// defaultGracePeriod is the grace period of a deleted pod that does not set one.
-const defaultGracePeriod = 30 * time.Second
+// defaultGracePeriod is the grace period in seconds of a deleted pod that does not set one.
+const defaultGracePeriod = 30
 
 // gracePeriod is how long a pod that is being deleted at the start still exists.
 func gracePeriod(p *v1.Pod) time.Duration {
-	if p.DeletionGracePeriodSeconds != nil {
-		return time.Duration(*p.DeletionGracePeriodSeconds) * time.Second
-	}
-	return defaultGracePeriod
+	return time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, defaultGracePeriod)) * time.Second
 }
 
 // leaver is a pod that is being deleted at the start, with the time when it is gone.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -91,12 +93,15 @@ func (l *loader) add(errs ...*field.Error) {
 
 func (l *loader) load() (*Setup, error) {
 	s := l.spec
-	setDuration(&l.setup.Duration, s.Duration)
-	setDuration(&l.setup.ScanInterval, s.Options.ScanInterval)
+	l.setup.Duration, l.setup.ScanInterval = durationOr(s.Duration, 0), durationOr(s.Options.ScanInterval, 0)
 	options, errs := scalerOptions(s)
 	l.add(errs...)
 	l.setup.Options = options
-	l.setup.LeftAlone = leftAlone(&s.Options)
+	l.setup.LeftAlone = autoscaler.PodFilter{
+		ExpendablePriorityCutoff: s.Options.ExpendablePodsPriorityCutoff,
+		BypassedSchedulers:       s.Options.BypassedSchedulerNames,
+		AllowedSchedulers:        s.Options.AllowedSchedulerNames,
+	}
 	l.setup.ScaleDown = scaleDownOptions(&s.Options)
 	l.setup.Version = s.Autoscaler.Version
 	l.setup.Mode, l.setup.Seed, l.setup.Salvo = Mode(s.Autoscaler.Mode), s.Options.RandomSeed, s.Options.SalvoScaleUp
@@ -116,7 +121,7 @@ func (l *loader) load() (*Setup, error) {
 	l.readBuffers()
 	l.readRequests()
 	l.setup.Budgets = all[*policyv1.PodDisruptionBudget](l.kept)
-	l.readCapacityQuotas()
+	l.readQuotas()
 	l.prioritize()
 	l.add(validateReferences(s, l.known())...)
 	l.checkPolicies()
@@ -224,17 +229,16 @@ func (l *loader) readNodes() error {
 	names := sets.New[string]()
 	for i := range l.spec.NodesFrom {
 		at := specPath.Child("nodesFrom").Index(i)
-		nodes, err := l.nodes(&l.spec.NodesFrom[i], at)
-		if err != nil {
-			return err
-		}
-		for _, n := range nodes {
+		err := read(l, &l.spec.NodesFrom[i], at, func(n *v1.Node) {
 			if names.Has(n.Name) {
 				l.add(field.Duplicate(at, n.Name))
-				continue
+				return
 			}
 			names.Insert(n.Name)
 			l.addNode(asRegistered(n), at)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	l.splitByZone()
@@ -281,11 +285,12 @@ func asRegistered(n *v1.Node) *v1.Node {
 }
 
 func (l *loader) readPods() error {
-	nodes, names, lost := l.nodeNames(), sets.New[string](), lostPodsNote{}
+	nodes, names, lost := sets.New[string](), sets.New[string](), lostPodsNote{}
+	l.setup.eachNode(func(n *v1.Node) { nodes.Insert(n.Name) })
 	for i := range l.spec.PodsFrom {
 		from, at := &l.spec.PodsFrom[i], specPath.Child("podsFrom").Index(i)
 		place := fileField(&from.FileSource, at)
-		if err := l.pods(from, at, func(p *v1.Pod) {
+		if err := read(l, &from.FileSource, at, func(p *v1.Pod) {
 			kept := l.takeOver(p, from.Unbind)
 			if kept == nil {
 				return
@@ -339,20 +344,6 @@ func (l *loader) checkNodes() {
 	}
 }
 
-// nodeNames are the nodes that a pod may be bound to at the start.
-func (l *loader) nodeNames() sets.Set[string] {
-	names := sets.New[string]()
-	for _, n := range l.setup.Nodes {
-		names.Insert(n.Name)
-	}
-	for _, g := range l.setup.Cloud.Groups {
-		for _, n := range g.Nodes {
-			names.Insert(n.Name)
-		}
-	}
-	return names
-}
-
 func (l *loader) readDaemonSets() error {
 	names := sets.New[string]()
 	for i := range l.spec.DaemonSets {
@@ -362,18 +353,17 @@ func (l *loader) readDaemonSets() error {
 	}
 	for i := range l.spec.DaemonSetsFrom {
 		at := specPath.Child("daemonSetsFrom").Index(i)
-		found, err := l.daemonSets(&l.spec.DaemonSetsFrom[i], at)
-		if err != nil {
-			return err
-		}
-		for _, set := range found {
+		err := read(l, &l.spec.DaemonSetsFrom[i], at, func(set *appsv1.DaemonSet) {
 			name := orDefault(set.Namespace) + "/" + set.Name
 			if names.Has(name) {
 				l.add(field.Duplicate(at.Child("file"), name))
 			}
 			names.Insert(name)
+			l.setup.DaemonSets = append(l.setup.DaemonSets, set)
+		})
+		if err != nil {
+			return err
 		}
-		l.setup.DaemonSets = append(l.setup.DaemonSets, found...)
 	}
 	l.deriveDaemonSets(names)
 	return nil
@@ -382,15 +372,9 @@ func (l *loader) readDaemonSets() error {
 // deriveDaemonSets derives the daemon sets that no file has from their pods. If a snapshot is read,
 // its templates show more exactly which pods come with a node.
 func (l *loader) deriveDaemonSets(known sets.Set[string]) {
-	for _, from := range l.spec.NodeGroupsFrom {
-		if from.Snapshot != "" {
-			return
-		}
-	}
-	for _, from := range l.spec.PodsFrom {
-		if from.Snapshot != "" {
-			return
-		}
+	if slices.ContainsFunc(l.spec.NodeGroupsFrom, func(from v1alpha1.NodeGroupsSource) bool { return from.Snapshot != "" }) ||
+		slices.ContainsFunc(l.spec.PodsFrom, func(from v1alpha1.PodsSource) bool { return from.Snapshot != "" }) {
+		return
 	}
 	derived := l.daemons.DaemonSets(known.Has)
 	if len(derived) == 0 {
@@ -403,7 +387,7 @@ func (l *loader) deriveDaemonSets(known sets.Set[string]) {
 	}
 	l.setup.DerivedDaemonSets.Insert(names...)
 	l.setup.DaemonSets = append(l.setup.DaemonSets, derived...)
-	l.setup.Notes = append(l.setup.Notes, fmt.Sprintf("the files have no DaemonSet %s: it is derived from its pods, without its own node affinity; add the output of kubectl get daemonsets -A to daemonSetsFrom", few(names)))
+	l.note(fmt.Sprintf("the files have no DaemonSet %s: it is derived from its pods, without its own node affinity; add the output of kubectl get daemonsets -A to daemonSetsFrom", few(names)))
 }
 
 // known are the names that quotas, faults and expectations may use.
@@ -418,10 +402,9 @@ func (l *loader) known() known {
 			k.values[key].Insert(value)
 		}
 	}
-	k.spreads, k.subsets = sets.New[string](), map[string]sets.Set[string]{}
+	k.subsets = map[string]sets.Set[string]{}
 	for _, s := range l.setup.Spreads {
 		for _, name := range []string{s.Object.Name, s.Object.Namespace + "/" + s.Object.Name} {
-			k.spreads.Insert(name)
 			k.subsets[name] = sets.New[string]()
 			for _, subset := range s.Object.Spec.Subsets {
 				k.subsets[name].Insert(subset.Name)

@@ -10,79 +10,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
-
-// workloadSpreads checks the WorkloadSpreads of a document.
-func (c *checker) workloadSpreads(s *v1alpha1.ScenarioSpec) {
-	names := sets.New[string]()
-	for i := range s.WorkloadSpreads {
-		w, at := &s.WorkloadSpreads[i], specPath.Child("workloadSpreads").Index(i)
-		if w.APIVersion != "" && w.APIVersion != v1alpha1.APIVersion {
-			c.add(field.NotSupported(at.Child("apiVersion"), w.APIVersion, []string{v1alpha1.APIVersion}))
-		}
-		if w.Kind != "" && w.Kind != v1alpha1.KindWorkloadSpread {
-			c.add(field.NotSupported(at.Child("kind"), w.Kind, []string{v1alpha1.KindWorkloadSpread}))
-		}
-		c.unique(at.Child("metadata", "name"), w.Name, orDefault(w.Namespace)+"/"+w.Name, names)
-		for _, err := range workloadspread.Validate(&w.Spec, nil) {
-			err.Field = at.String() + "." + err.Field
-			c.add(err)
-		}
-		object := *w
-		object.Namespace = orDefault(w.Namespace)
-		var others []v1alpha1.WorkloadSpread
-		for _, other := range s.WorkloadSpreads[:i] {
-			if orDefault(other.Namespace) == object.Namespace && other.Name != object.Name {
-				other.Namespace = object.Namespace
-				others = append(others, other)
-			}
-		}
-		for _, err := range workloadspread.ValidateTarget(&object, others) {
-			err.Field = at.String() + "." + err.Field
-			c.add(err)
-		}
-	}
-}
-
-// rollouts checks when a workload begins new revisions, and how many pods these may have.
-func (c *checker) rollouts(w *v1alpha1.ScenarioWorkload, at *field.Path) {
-	last := w.Arrive.Duration
-	for i, rollout := range w.Rollouts {
-		if rollout.At.Duration < last {
-			c.add(field.Invalid(at.Child("rollouts").Index(i).Child("at"), rollout.At.Duration.String(), fmt.Sprintf("must not be before %v", last)))
-		}
-		last = max(last, rollout.At.Duration)
-	}
-	if kind := kindOfWorkload(w); kind != v1alpha1.WorkloadDeployment {
-		for _, f := range []struct {
-			name  string
-			given bool
-		}{{"rollouts", len(w.Rollouts) > 0}, {"maxSurge", w.MaxSurge != nil}, {"maxUnavailable", w.MaxUnavailable != nil}} {
-			if f.given {
-				c.add(field.Forbidden(at.Child(f.name), "is for kind Deployment, not for "+kind))
-			}
-		}
-		return
-	}
-	for _, f := range []struct {
-		name  string
-		value *intstr.IntOrString
-	}{{"maxSurge", w.MaxSurge}, {"maxUnavailable", w.MaxUnavailable}} {
-		if f.value == nil {
-			continue
-		}
-		if n, err := intstr.GetScaledValueFromIntOrPercent(f.value, 100, true); err != nil || n < 0 {
-			c.add(field.Invalid(at.Child(f.name), f.value.String(), "must be a number or a percentage, 0 or more"))
-		}
-	}
-}
 
 // readSpreads finds the workload of each WorkloadSpread: one of the scenario, or of its objects.
 func (l *loader) readSpreads() {

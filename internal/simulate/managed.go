@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -421,15 +422,8 @@ func (m *managed) bySubset(pods []*pod) ([]v1alpha1.SubsetPods, string) {
 	for _, subset := range append(m.spread.names(), "") {
 		if n := counts[subset]; n > 0 {
 			rows = append(rows, v1alpha1.SubsetPods{Name: subset, Pods: n})
-			parts = append(parts, fmt.Sprintf("%s %d", orNoSubset(subset), n))
+			parts = append(parts, fmt.Sprintf("%s %d", cmp.Or(subset, "no subset"), n))
 		}
 	}
 	return rows, " (" + strings.Join(parts, ", ") + ")"
-}
-
-func orNoSubset(name string) string {
-	if name == "" {
-		return "no subset"
-	}
-	return name
 }

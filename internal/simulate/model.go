@@ -9,7 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
@@ -17,6 +17,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/sidecar"
+	"github.com/evenkeel/evenkeel/steering"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
@@ -91,13 +93,16 @@ func newModel(s *simulation) (*model, error) {
 func (m *model) options() (autoscaler.Options, error) {
 	setup := m.s.setup
 	o := setup.Options
-	chain, err := m.strategies(o.Expander)
-	if err != nil {
-		return autoscaler.Options{}, err
+	chain := o.Expander
+	if len(chain.Names()) == 0 { // what is equal is drawn
+		var err error
+		if chain, err = expander.New(nil, expander.Config{Seed: setup.Seed}); err != nil {
+			return autoscaler.Options{}, err
+		}
 	}
 	out := autoscaler.Options{
 		Timeout: callTimeout, ProvisionTime: o.MaxNodeProvisionTime, ScanInterval: setup.ScanInterval,
-		MaxNodesTotal: o.Limits.MaxNodesTotal, MaxNodesPerScale: o.Limits.MaxNodesPerScaleUp, Quotas: quotasOf(&o.Limits),
+		MaxNodesTotal: o.Totals.Nodes, MaxNodesPerScale: o.MaxNodesPerScaleUp, Quotas: o.Quotas,
 		Balance: !o.DisableBalancing && setup.mode() != Sidecar, Backoff: o.Backoff, Strategies: &chain,
 		StartupTaints: o.StartupTaints, Salvo: setup.Salvo, Progress: m.s.progress.step,
 		Similarity: o.Similarity, Cloud: setup.cloud(), Explain: setup.follow(),
@@ -126,70 +131,6 @@ func (s *Setup) cloud() string {
 			}
 		}
 	})
-}
-
-// strategies are those of --expander; what they find equal is drawn.
-func (m *model) strategies(chain expander.Chain) (expander.Chain, error) {
-	names := chain.Names()
-	if len(names) == 0 {
-		var err error
-		if chain, err = expander.New(nil, expander.Config{Seed: m.s.setup.Seed}); err != nil {
-			return chain, err
-		}
-	}
-	return chain, nil
-}
-
-// quotasOf are the limits over several groups.
-func quotasOf(l *Limits) []autoscaler.Quota {
-	everywhere := func(string, *v1.Node) bool { return true }
-	var out []autoscaler.Quota
-	add := func(name string, counts func(string, *v1.Node) bool, resource string, limit int64) {
-		if limit > 0 {
-			out = append(out, autoscaler.Quota{Name: name, Counts: counts, Max: map[string]int64{resource: limit}})
-		}
-	}
-	total := func(name, resource string, t Total) {
-		q := autoscaler.Quota{Name: name, Counts: everywhere, Max: map[string]int64{resource: t.Max}}
-		if t.Min > 0 {
-			q.Min = map[string]int64{resource: t.Min}
-		}
-		out = append(out, q)
-	}
-	if l.Cores.Max > 0 {
-		total("cores-total", autoscaler.QuotaCores, l.Cores)
-	}
-	if l.Memory.Max > 0 {
-		total("memory-total", autoscaler.QuotaMemory, l.Memory)
-	}
-	for _, kind := range slices.Sorted(maps.Keys(l.GPUs)) {
-		total("gpu-total of "+kind, kind, l.GPUs[kind])
-	}
-	for _, q := range l.Capacity {
-		out = append(out, autoscaler.Quota{Name: "CapacityQuota/" + q.Name, Max: q.Max, Counts: func(_ string, node *v1.Node) bool {
-			return q.Selector.Matches(labels.Set(node.Labels))
-		}})
-	}
-	for i := range l.Quotas {
-		q := &l.Quotas[i]
-		counts := everywhere
-		if len(q.Groups)+len(q.Zones) > 0 {
-			counts = func(group string, node *v1.Node) bool {
-				zone := nodegroupset.ZoneOf(node)
-				return slices.Contains(q.Groups, group) || zone != "" && slices.Contains(q.Zones, zone)
-			}
-		}
-		if q.Nodes != nil {
-			add(q.Name, counts, autoscaler.QuotaNodes, *q.Nodes)
-		}
-		if q.Cores != nil {
-			add(q.Name, counts, autoscaler.QuotaCores, *q.Cores)
-		}
-		if q.Memory != nil {
-			add(q.Name, counts, autoscaler.QuotaMemory, q.Memory.Value())
-		}
-	}
-	return out
 }
 
 // Nodes implements autoscaler.World. While a zone is shifted away, a node of it is annotated, as users
@@ -268,4 +209,90 @@ func (m *model) next() []time.Time {
 		at = scan
 	}
 	return []time.Time{at}
+}
+
+// steersman is the sidecar of a run, between Cluster Autoscaler and the cloud.
+type steersman struct {
+	*sidecar.Sidecar
+	s *simulation
+	// clock is that of the run, but nobody who waits on it is woken before the time has come: the
+	// sidecar gives up calls of the cloud that take too long.
+	clock *clocktesting.FakeClock
+}
+
+func newSteersman(s *simulation) (*steersman, error) {
+	o, clock := s.setup.Options, clocktesting.NewFakeClock(s.clock.Now())
+	options := sidecar.Options{
+		Options: steering.Options{
+			Chain: o.Expander, Similarity: o.Similarity, Backoff: o.Backoff, MaxNodeProvisionTime: o.MaxNodeProvisionTime,
+			NotBalanced: o.DisableBalancing, NotSpreadAware: o.DisableSpreadSplit, ZonalShift: o.ZonalShift, MaxBalanceDeferral: o.MaxBalanceDeferral,
+			Totals: o.Totals,
+		},
+		Journal: &journal{}, Nodes: nodeStates{s}, Workload: podStates{s}, Clock: clock,
+		Parallel: 1, BackendTimeout: callTimeout, // the same file gives the same bytes
+	}
+	p := &steersman{s: s, clock: clock}
+	options.Recorder = p
+	options.Before136 = func(context.Context) bool { return s.setup.before(v136) }
+	var err error
+	p.Sidecar, err = sidecar.New(s.cloud, options)
+	return p, err
+}
+
+// Event implements sidecar.Recorder.
+func (p *steersman) Event(_ bool, _, message string) {
+	p.s.timeline.once(p.s.elapsed(), v1alpha1.RowSidecar, message).Reason = message
+}
+
+// look brings the sidecar up to date before a loop: the time, and which zones users have shifted away.
+func (p *steersman) look() {
+	p.clock.SetTime(p.s.clock.Now())
+	p.Shift("scenario", p.s.shiftsNow(), nil)
+}
+
+// journal keeps the sidecar's state as long as the run.
+type journal struct{ text []byte }
+
+func (j *journal) Load(context.Context) ([]byte, error) { return slices.Clone(j.text), nil }
+
+func (j *journal) Save(_ context.Context, text []byte) error {
+	j.text = slices.Clone(text)
+	return nil
+}
+
+// nodeStates are the registered nodes as the sidecar watches them.
+type nodeStates struct{ s *simulation }
+
+func (n nodeStates) List() ([]steering.NodeState, bool) {
+	var out []steering.NodeState
+	for _, node := range n.s.cluster.nodes {
+		state := steering.NodeState{ProviderID: node.object.Spec.ProviderID, Name: node.object.Name, Created: node.object.CreationTimestamp.Time}
+		for _, c := range node.object.Status.Conditions {
+			state.Ready = state.Ready || c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
+			state.Lost = state.Lost || c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown
+		}
+		out = append(out, state)
+	}
+	return out, true
+}
+
+// podStates are the pods as the sidecar watches them.
+type podStates struct{ s *simulation }
+
+func (p podStates) List() (steering.Workload, bool) {
+	var out steering.Workload
+	for _, n := range p.s.cluster.seen() {
+		out.Nodes, out.Pods = append(out.Nodes, n.Node), append(out.Pods, n.Pods...)
+	}
+	out.Pods = append(out.Pods, objectsOf(p.s.cluster.waiting())...)
+	return out, true
+}
+
+// Complete adds the default spread constraints, as the scheduler does.
+func (p podStates) Complete(pods []*v1.Pod) []*v1.Pod {
+	out := make([]*v1.Pod, len(pods))
+	for i, pod := range pods {
+		out[i] = p.s.checker.Defaulted(pod)
+	}
+	return out
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -265,15 +266,18 @@ func (s *simulation) dropNodes(present map[string]bool, gone tally) int {
 // sortNodes sorts nodes of no group first and the others by group, in the order of their
 // registration.
 func (c *cluster) sortNodes() {
-	slices.SortStableFunc(c.nodes, func(a, b *node) int {
-		switch {
-		case a.group < b.group:
-			return -1
-		case a.group > b.group:
-			return 1
+	slices.SortStableFunc(c.nodes, func(a, b *node) int { return cmp.Compare(a.group, b.group) })
+}
+
+// readyNodes counts the nodes that are ready by group.
+func (c *cluster) readyNodes() tally {
+	ready := tally{}
+	for _, n := range c.nodes {
+		if n.ready {
+			ready.add(n.group)
 		}
-		return 0
-	})
+	}
+	return ready
 }
 
 // takesPods reports whether the scheduler may bind pods to the node.

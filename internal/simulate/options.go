@@ -4,14 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
@@ -21,6 +25,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/nodegroupset"
+	"github.com/evenkeel/evenkeel/steering"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
@@ -37,9 +42,13 @@ type Options struct {
 	DisableSpreadSplit bool
 	Similarity         nodegroupset.Options
 	Expander           expander.Chain // the zero value is that of expander.Default
-	Limits             Limits
-	Backoff            backoff.Options
-	ZonalShift         zonalshift.Options // of the sidecar
+	// MaxNodesPerScaleUp and Totals, whose memory is in bytes, bound growth; 0 means no limit.
+	MaxNodesPerScaleUp int
+	Totals             steering.Totals
+	// Quotas are the limits over several groups; those of all nodes are Totals, too, but for their number.
+	Quotas     []autoscaler.Quota
+	Backoff    backoff.Options
+	ZonalShift zonalshift.Options // of the sidecar
 	// MaxNodeProvisionTime is how long an ordered node may take; 0 is Cluster Autoscaler's default.
 	MaxNodeProvisionTime time.Duration
 	StartupTaints        []string
@@ -47,59 +56,26 @@ type Options struct {
 	MaxBalanceDeferral *time.Duration
 }
 
-// Limits bound growth. A zero number means no limit.
-type Limits struct {
-	MaxNodesPerScaleUp int
-	MaxNodesTotal      int
-	Cores, Memory      Total // of the whole cluster; memory in bytes
-	// GPUs are those of each kind, which is the value of a node's GPU label. A maximum of 0 means none.
-	GPUs map[string]Total
-	// Capacity are CapacityQuotas.
-	Capacity []CapacityQuota
-	Quotas   []v1alpha1.ScenarioQuota
-}
-
 // Total bounds a resource of the whole cluster. Scale-down keeps the minimum.
 type Total struct{ Min, Max int64 }
 
-// CapacityQuota is a limit over the nodes that it selects, by resource: cpu in cores, memory in bytes, nodes,
-// and kinds of GPUs.
-type CapacityQuota struct {
-	Name     string
-	Selector labels.Selector
-	Max      map[string]int64
-}
-
-// scalerOptions converts the options of the document, already checked by Validate, and its quotas.
+// scalerOptions converts the options of the document, already checked by Validate.
 func scalerOptions(s *v1alpha1.ScenarioSpec) (Options, field.ErrorList) {
 	o, at := &s.Options, specPath.Child("options")
 	var errs field.ErrorList
-	cores, _ := parseTotal(o.CoresTotal) // checked by Validate
-	memory, _ := parseTotal(o.MemoryTotal)
-	gpus := map[string]Total{}
-	for _, text := range o.GPUTotal {
-		kind, total, _ := parseGPUTotal(text)
-		gpus[kind] = total
-	}
-	inBytes := func(gibibytes int64) int64 { return min(gibibytes, math.MaxInt64/gib) * gib }
 	out := Options{
 		DisableBalancing:   o.BalanceSimilarNodeGroups != nil && !*o.BalanceSimilarNodeGroups,
 		DisableSpreadSplit: o.SpreadAwareSplit != nil && !*o.SpreadAwareSplit,
-		Limits: Limits{
-			MaxNodesPerScaleUp: int(o.MaxNodesPerScaleup),
-			MaxNodesTotal:      int(o.MaxNodesTotal),
-			Cores:              cores,
-			Memory:             Total{inBytes(memory.Min), inBytes(memory.Max)},
-			GPUs:               gpus,
-			Quotas:             s.Quotas,
+		MaxNodesPerScaleUp: int(o.MaxNodesPerScaleup),
+		Totals:             steering.Totals{Nodes: int(o.MaxNodesTotal)},
+		Backoff: backoff.Options{
+			Initial: durationOr(o.InitialNodeGroupBackoffDuration, 0), Max: durationOr(o.MaxNodeGroupBackoffDuration, 0),
+			Reset: durationOr(o.NodeGroupBackoffResetTimeout, 0),
 		},
-		StartupTaints:      o.StartupTaints,
-		MaxBalanceDeferral: durationIfGiven(o.MaxBalanceDeferral),
+		MaxNodeProvisionTime: durationOr(o.MaxNodeProvisionTime, 0),
+		StartupTaints:        o.StartupTaints,
+		MaxBalanceDeferral:   durationIfGiven(o.MaxBalanceDeferral),
 	}
-	setDuration(&out.Backoff.Initial, o.InitialNodeGroupBackoffDuration)
-	setDuration(&out.Backoff.Max, o.MaxNodeGroupBackoffDuration)
-	setDuration(&out.Backoff.Reset, o.NodeGroupBackoffResetTimeout)
-	setDuration(&out.MaxNodeProvisionTime, o.MaxNodeProvisionTime)
 	out.Similarity, errs = similarity(o, at)
 	out.Similarity = nodegroupset.ParseGroupLabel(s.GroupLabel).Ignoring(out.Similarity)
 	shift, refused := zonalShiftOptions(&o.ZonalShiftOptions, at)
@@ -116,6 +92,39 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (Options, field.ErrorList) {
 	out.Expander = chain
 	return out, errs
 }
+
+// readQuotas makes the limits over several groups: those of the whole cluster, of CapacityQuotas, and of the document.
+func (l *loader) readQuotas() {
+	o, to := &l.spec.Options, &l.setup.Options
+	add := func(name, resource string, t Total) {
+		q := autoscaler.Quota{Name: name, Counts: everyNode, Max: map[string]int64{resource: t.Max}}
+		if t.Min > 0 {
+			q.Min = map[string]int64{resource: t.Min}
+		}
+		to.Quotas = append(to.Quotas, q)
+	}
+	if cores, _ := parseTotal(o.CoresTotal); cores.Max > 0 { // checked by Validate
+		to.Totals.Cores = cores.Max
+		add("cores-total", autoscaler.QuotaCores, cores)
+	}
+	if memory, _ := parseTotal(o.MemoryTotal); memory.Max > 0 {
+		inBytes := func(gibibytes int64) int64 { return min(gibibytes, math.MaxInt64/gib) * gib }
+		to.Totals.Memory = inBytes(memory.Max)
+		add("memory-total", autoscaler.QuotaMemory, Total{inBytes(memory.Min), to.Totals.Memory})
+	}
+	gpus := map[string]Total{}
+	for _, text := range o.GPUTotal {
+		kind, total, _ := parseGPUTotal(text)
+		gpus[kind] = total
+	}
+	for _, kind := range slices.Sorted(maps.Keys(gpus)) {
+		add("gpu-total of "+kind, kind, gpus[kind])
+	}
+	l.readCapacityQuotas()
+	to.Quotas = append(to.Quotas, documentQuotas(l.spec.Quotas)...)
+}
+
+func everyNode(string, *v1.Node) bool { return true }
 
 // scaleDownOptions converts the options of the document, already checked by Validate, to those of
 // scale-down; nil if it is off.
@@ -144,21 +153,8 @@ func scaleDownOptions(o *v1alpha1.ScenarioOptions) *removal.Options {
 		return &share
 	}
 	out.UtilizationThreshold, out.GPUUtilizationThreshold = threshold(o.ScaleDownUtilizationThreshold), threshold(o.ScaleDownGPUUtilizationThreshold)
-	if o.MaxScaleDownParallelism != nil {
-		out.MaxParallelism = int(*o.MaxScaleDownParallelism)
-	}
-	if o.MaxDrainParallelism != nil {
-		out.MaxDrainParallelism = int(*o.MaxDrainParallelism)
-	}
+	out.MaxParallelism, out.MaxDrainParallelism = int(ptr.Deref(o.MaxScaleDownParallelism, 0)), int(ptr.Deref(o.MaxDrainParallelism, 0))
 	return out
-}
-
-func leftAlone(o *v1alpha1.ScenarioOptions) autoscaler.PodFilter {
-	return autoscaler.PodFilter{
-		ExpendablePriorityCutoff: o.ExpendablePodsPriorityCutoff,
-		BypassedSchedulers:       o.BypassedSchedulerNames,
-		AllowedSchedulers:        o.AllowedSchedulerNames,
-	}
 }
 
 // parseThreshold reads a decimal from 0 to 1 as millionths.
@@ -185,19 +181,18 @@ func similarity(o *v1alpha1.ScenarioOptions, at *field.Path) (nodegroupset.Optio
 		errs = append(errs, field.Invalid(at.Child(err.Path), err.Value, err.Reason))
 	}
 	if _, err := nodegroupset.NewIndex(out); err != nil {
-		errs = append(errs, refusedOption(at, err))
+		errs = append(errs, refusedOption(at, err, func(path string) string { return strings.Replace(path, "disabledPacks", "disabledLabelPacks", 1) }))
 	}
 	return out, errs
 }
 
-// refusedOption returns the option that package nodegroupset refuses.
-func refusedOption(at *field.Path, err error) *field.Error {
+// refusedOption returns the option that another package refuses, by its name in a document.
+func refusedOption(at *field.Path, err error, named func(path string) string) *field.Error {
 	var wrong *apportion.InvalidError
 	if !errors.As(err, &wrong) || wrong.Path == "" {
 		return field.Invalid(at, field.OmitValueType{}, err.Error())
 	}
-	path := strings.Replace(wrong.Path, "disabledPacks", "disabledLabelPacks", 1)
-	return field.Invalid(at.Child(path), wrong.Value, wrong.Reason)
+	return field.Invalid(at.Child(named(wrong.Path)), fmt.Sprint(wrong.Value), wrong.Reason)
 }
 
 // invalid extracts the reason from an error that repeats the value.
@@ -236,4 +231,47 @@ func expanderChain(o *v1alpha1.ScenarioOptions, at *field.Path) (expander.Chain,
 		return chain, field.Invalid(at.Child("expander"), o.Expander, fmt.Sprint(err))
 	}
 	return chain, nil
+}
+
+// zonalShiftOptions converts the options of the document. The package itself checks them.
+func zonalShiftOptions(o *v1alpha1.ZonalShiftOptions, at *field.Path) (zonalshift.Options, *field.Error) {
+	pace := zonalshift.Pace{
+		Interval:   durationOr(o.ZonalShiftReturnInterval, zonalshift.DefaultReturnInterval),
+		Nodes:      int(ptr.Deref(o.ZonalShiftReturnNodes, zonalshift.DefaultReturnNodes)),
+		Percentage: int(ptr.Deref(o.ZonalShiftReturnPercentage, zonalshift.DefaultReturnPercentage)),
+	}
+	out := zonalshift.Options{Pace: &pace, Detect: zonalshift.Detect{
+		UnreadyPercentage: int(o.ZonalShiftDetectUnreadyPercentage), Refusals: o.ZonalShiftDetectRefusals,
+		After: durationOr(o.ZonalShiftDetectAfter, 0), Calm: durationOr(o.ZonalShiftDetectCalm, 0),
+	}}
+	if _, err := zonalshift.New(out); err != nil {
+		return out, refusedOption(at, err, zonalshift.OptionName)
+	}
+	return out, nil
+}
+
+// documentQuotas are the quotas of the document as Cluster Autoscaler counts them.
+func documentQuotas(quotas []v1alpha1.ScenarioQuota) (out []autoscaler.Quota) {
+	for i := range quotas {
+		q := &quotas[i]
+		counts := everyNode
+		if len(q.Groups)+len(q.Zones) > 0 {
+			counts = func(group string, node *v1.Node) bool {
+				zone := nodegroupset.ZoneOf(node)
+				return slices.Contains(q.Groups, group) || zone != "" && slices.Contains(q.Zones, zone)
+			}
+		}
+		memory := ptr.Deref(q.Memory, resource.Quantity{})
+		for _, limit := range []struct {
+			resource string
+			most     int64
+		}{
+			{autoscaler.QuotaNodes, ptr.Deref(q.Nodes, 0)}, {autoscaler.QuotaCores, ptr.Deref(q.Cores, 0)}, {autoscaler.QuotaMemory, memory.Value()},
+		} {
+			if limit.most > 0 {
+				out = append(out, autoscaler.Quota{Name: q.Name, Counts: counts, Max: map[string]int64{limit.resource: limit.most}})
+			}
+		}
+	}
+	return out
 }

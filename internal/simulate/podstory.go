@@ -75,34 +75,35 @@ func (s *simulation) tellStory(at time.Duration, r *autoscaler.ScaleUp) {
 // reportStory is the story of the pod that is asked for, from its arrival to its end; nil if there is
 // no such pod.
 func (s *simulation) reportStory() *v1alpha1.PodStory {
-	i := slices.IndexFunc(s.history.pods, func(p *podLife) bool { return s.setup.explains(p.name) })
+	i := slices.IndexFunc(s.history.pods, func(p *podLife) bool { return s.setup.explains(p.report.Name) })
 	if i < 0 {
 		return nil
 	}
-	life := s.history.pods[i]
-	story := &v1alpha1.PodStory{Name: life.name, Rows: slices.Clone(s.story)}
+	life := &s.history.pods[i].report
+	story := &v1alpha1.PodStory{Name: life.Name, Rows: slices.Clone(s.story)}
 	add := func(at time.Duration, what, format string, args ...any) {
 		story.Rows = append(story.Rows, v1alpha1.TimelineRow{At: metav1.Duration{Duration: at}, What: what, Text: fmt.Sprintf(format, args...)})
 	}
-	if len(life.runs) == 0 || life.runs[0].from > life.arrived {
-		story.Rows = slices.Insert(story.Rows, 0, v1alpha1.TimelineRow{At: metav1.Duration{Duration: life.arrived}, What: "pending", Text: "waits for a node"})
+	if len(life.Runs) == 0 || life.Runs[0].From.Duration > life.Arrived.Duration {
+		story.Rows = slices.Insert(story.Rows, 0, v1alpha1.TimelineRow{At: life.Arrived, What: "pending", Text: "waits for a node"})
 	}
-	for _, run := range life.runs {
-		on := run.node.report.Name
-		if run.node.report.Group != "" {
-			on += " of " + run.node.report.Group
+	for _, run := range life.Runs {
+		on := run.Node
+		at := slices.IndexFunc(s.history.lives, func(n *nodeLife) bool { return n.report.Name == run.Node })
+		if group := s.history.lives[at].report.Group; group != "" {
+			on += " of " + group
 		}
-		add(run.from, "bound", "runs on %s", on)
-		if run.to != nil {
-			add(*run.to, "unbound", "no longer on %s", on)
+		add(run.From.Duration, "bound", "runs on %s", on)
+		if run.To != nil {
+			add(run.To.Duration, "unbound", "no longer on %s", on)
 		}
 	}
-	if life.left != nil {
-		add(*life.left, "gone", "deleted")
+	if life.Left != nil {
+		add(life.Left.Duration, "gone", "deleted")
 	}
 	slices.SortStableFunc(story.Rows, func(a, b v1alpha1.TimelineRow) int { return cmp.Compare(a.At.Duration, b.At.Duration) })
 	for _, p := range s.cluster.waiting() {
-		if p.life == life {
+		if p.life == s.history.pods[i] {
 			add(s.elapsed(), "end", "still pending%s", leftAloneFor(p))
 		}
 	}

@@ -135,7 +135,7 @@ func drawQuota(t *rapid.T, s *Setup) {
 	zones := []string{s.Cloud.Groups[0].Template.Node.Labels[v1.LabelTopologyZone]}
 	q := v1alpha1.ScenarioQuota{Name: "q", Zones: zones, Nodes: &nodes}
 	s.Cloud.Quotas = cloudQuotas([]v1alpha1.ScenarioQuota{q})
-	s.Options.Limits.Quotas = []v1alpha1.ScenarioQuota{q}
+	s.Options.Quotas = documentQuotas([]v1alpha1.ScenarioQuota{q})
 }
 
 func drawFaults(t *rapid.T, s *Setup) {

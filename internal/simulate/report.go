@@ -45,24 +45,13 @@ func (s *simulation) report(ctx context.Context) (*v1alpha1.ScenarioReport, erro
 }
 
 func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.ScenarioReportStatus) error {
-	pods, ready := tally{}, tally{}
+	pods, ready := tally{}, s.cluster.readyNodes()
 	for _, p := range s.cluster.pods {
 		if p.node != nil {
 			pods.add(p.node.group)
 		}
 	}
-	for _, n := range s.cluster.nodes {
-		if n.ready {
-			ready.add(n.group)
-		}
-	}
-	observed := map[string]*autoscaler.Group{}
-	if s.last != nil {
-		for i := range s.last.Survey.Groups {
-			observed[s.last.Survey.Groups[i].ID] = &s.last.Survey.Groups[i]
-		}
-	}
-	sets, numberOf, err := s.sets(observed)
+	sets, numberOf, err := s.sets()
 	if err != nil {
 		return err
 	}
@@ -88,6 +77,17 @@ func (s *simulation) reportGroups(ctx context.Context, status *v1alpha1.Scenario
 	return nil
 }
 
+// surveyed are the groups as the last round has seen them, by name.
+func (s *simulation) surveyed() map[string]*autoscaler.Group {
+	groups := map[string]*autoscaler.Group{}
+	if s.last != nil {
+		for i := range s.last.Survey.Groups {
+			groups[s.last.Survey.Groups[i].ID] = &s.last.Survey.Groups[i]
+		}
+	}
+	return groups
+}
+
 // reportPending explains the pods still pending with the results of the last round, or why there
 // was none.
 func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
@@ -98,15 +98,15 @@ func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
 	var rows []v1alpha1.PendingReport
 	if s.last != nil && s.lastErr == nil {
 		for _, outcome := range s.last.Decision.Pods {
-			row := pendingRow{Reason: steady(outcome.Reason), Rejections: rejections(outcome)}
+			row := v1alpha1.PendingReport{Reason: steady(outcome.Reason), Rejections: rejections(outcome)}
 			for _, at := range outcome.Pods {
 				if p := s.lastPods[at]; still[p] {
 					delete(still, p)
-					row.count(p)
+					countIn(&row, p)
 				}
 			}
 			if row.Pods > 0 {
-				rows = append(rows, v1alpha1.PendingReport(row))
+				rows = append(rows, row)
 			}
 		}
 	}
@@ -121,25 +121,23 @@ func (s *simulation) reportPending(waiting []*pod) []v1alpha1.PendingReport {
 		row.Reason = "left alone: " + row.Reason
 		rows = append(rows, row)
 	}
-	late := pendingRow{Reason: "not seen by a round yet"}
+	late := v1alpha1.PendingReport{Reason: "not seen by a round yet"}
 	if s.lastErr != nil {
 		late.Reason = fmt.Sprintf("no round could be made: %v", s.lastErr)
 	}
 	for _, p := range waiting {
 		if still[p] {
-			late.count(p)
+			countIn(&late, p)
 		}
 	}
 	if late.Pods > 0 {
-		rows = append(rows, v1alpha1.PendingReport(late))
+		rows = append(rows, late)
 	}
 	return rows
 }
 
-// pendingRow is a row under construction.
-type pendingRow v1alpha1.PendingReport
-
-func (r *pendingRow) count(p *pod) {
+// countIn counts a pod in a row.
+func countIn(r *v1alpha1.PendingReport, p *pod) {
 	if r.Pods == 0 {
 		r.Example = p.object.Namespace + "/" + p.object.Name
 	}

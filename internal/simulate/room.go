@@ -52,36 +52,27 @@ func (s *simulation) look() error {
 		}
 	}
 	r := &rooms{cluster: s.checker.Cluster(nodes), full: map[*v1.Pod]bool{}, grows: map[*v1.Pod]workloadspread.Room{}}
-	ready := tally{}
-	for _, n := range s.cluster.nodes {
-		if n.ready {
-			ready.add(n.group)
-		}
+	ready, observed := s.cluster.readyNodes(), s.surveyed()
+	targets := map[string]int{}
+	for _, g := range s.cloud.State() {
+		targets[g.ID] = g.Target
 	}
-	targets := s.cloud.State()
 	for i := range s.setup.Cloud.Groups {
 		g := &s.setup.Cloud.Groups[i]
-		like, blocked := &g.Template, false
-		if s.last != nil {
-			for j := range s.last.Survey.Groups {
-				if o := &s.last.Survey.Groups[j]; o.ID == g.ID {
-					blocked = o.BackedOffUntil.After(s.clock.Now()) || o.Away != ""
-					if o.Template != nil {
-						like = o.Template
-					}
-				}
-			}
-		}
-		for j := range targets {
-			if targets[j].ID != g.ID {
+		like := &g.Template
+		if o := observed[g.ID]; o != nil {
+			if o.BackedOffUntil.After(s.clock.Now()) || o.Away != "" {
 				continue
 			}
-			if coming := targets[j].Target - ready[g.ID]; coming > 0 && !blocked {
-				r.cluster.AddCopies(nodeOf(like), coming)
+			if o.Template != nil {
+				like = o.Template
 			}
-			if targets[j].Target < g.MaxSize && !blocked {
-				r.growing = append(r.growing, nodeOf(like))
-			}
+		}
+		if coming := targets[g.ID] - ready[g.ID]; coming > 0 {
+			r.cluster.AddCopies(nodeOf(like), coming)
+		}
+		if targets[g.ID] < g.MaxSize {
+			r.growing = append(r.growing, nodeOf(like))
 		}
 	}
 	s.rooms = r

@@ -1,12 +1,14 @@
 package simulate
 
 import (
+	"cmp"
 	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
@@ -78,9 +80,7 @@ func podTemplate(name, namespace string, shape *v1alpha1.PodShape) v1.PodTemplat
 	maps.Copy(labels, shape.Labels)
 	t.Labels = labels
 	t.Namespace = namespace
-	if t.Spec.SchedulerName == "" {
-		t.Spec.SchedulerName = v1.DefaultSchedulerName
-	}
+	t.Spec.SchedulerName = cmp.Or(t.Spec.SchedulerName, v1.DefaultSchedulerName)
 	return t
 }
 
@@ -95,16 +95,8 @@ func spreadConstraints(name string, given []v1alpha1.SpreadConstraint) []v1.Topo
 		if c.LabelSelector == nil {
 			c.LabelSelector = ownPods(name)
 		}
-		if c.TopologyKey == "" {
-			c.TopologyKey = v1.LabelTopologyZone
-		}
-		c.MaxSkew = 1
-		if short.MaxSkew != nil {
-			c.MaxSkew = *short.MaxSkew
-		}
-		if c.WhenUnsatisfiable == "" {
-			c.WhenUnsatisfiable = v1.DoNotSchedule
-		}
+		c.TopologyKey, c.WhenUnsatisfiable = cmp.Or(c.TopologyKey, v1.LabelTopologyZone), cmp.Or(c.WhenUnsatisfiable, v1.DoNotSchedule)
+		c.MaxSkew = ptr.Deref(short.MaxSkew, 1)
 		all = append(all, c)
 	}
 	return all
@@ -126,9 +118,52 @@ func daemonSet(d *v1alpha1.ScenarioDaemonSet) *appsv1.DaemonSet {
 	}
 }
 
-func orDefault(namespace string) string {
-	if namespace == "" {
-		return defaultNamespace
+func orDefault(namespace string) string { return cmp.Or(namespace, defaultNamespace) }
+
+func workload(w *v1alpha1.ScenarioWorkload) Workload {
+	namespace := orDefault(w.Namespace)
+	template := podTemplate(w.Name, namespace, &w.PodShape)
+	out := Workload{
+		Name: w.Name, Namespace: namespace, StatefulSet: isStatefulSet(w), Kind: kindOfWorkload(w),
+		MaxSurge: w.MaxSurge, MaxUnavailable: w.MaxUnavailable,
+		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations, OwnerReferences: controller(w),
+		}, Spec: template.Spec},
+		Claims: w.VolumeClaimTemplates,
+		Steps:  []Step{{At: w.Arrive.Duration, Replicas: int(w.Replicas)}},
 	}
-	return namespace
+	for _, step := range w.Scale {
+		out.Steps = append(out.Steps, Step{At: step.At.Duration, Replicas: int(step.Replicas)})
+	}
+	for _, rollout := range w.Rollouts {
+		out.Rollouts = append(out.Rollouts, rollout.At.Duration)
+	}
+	if w.Leave != nil {
+		out.Steps = append(out.Steps, Step{At: w.Leave.Duration})
+	}
+	return out
+}
+
+func kindOfWorkload(w *v1alpha1.ScenarioWorkload) string {
+	if isStatefulSet(w) {
+		return v1alpha1.WorkloadStatefulSet
+	}
+	return cmp.Or(w.Kind, v1alpha1.WorkloadDeployment)
+}
+
+func isStatefulSet(w *v1alpha1.ScenarioWorkload) bool {
+	return w.Kind == v1alpha1.WorkloadStatefulSet || len(w.VolumeClaimTemplates) > 0
+}
+
+// controller is the owner of the pods of a workload, which creates them again after an eviction.
+func controller(w *v1alpha1.ScenarioWorkload) []metav1.OwnerReference {
+	kind, isController := "ReplicaSet", true // a Deployment's pods belong to its replica set
+	version := "apps/v1"
+	switch kindOfWorkload(w) {
+	case v1alpha1.WorkloadStatefulSet:
+		kind = v1alpha1.WorkloadStatefulSet
+	case v1alpha1.WorkloadJob:
+		kind, version = v1alpha1.WorkloadJob, "batch/v1"
+	}
+	return []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: w.Name, Controller: &isController}}
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,6 +18,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/predicates"
 )
 
 // Annotations of node templates, as Cluster Autoscaler's kwok provider has them.
@@ -137,34 +137,23 @@ func fileField(from *v1alpha1.FileSource, at *field.Path) *field.Path {
 	return at.Child("file")
 }
 
-func (l *loader) nodes(from *v1alpha1.FileSource, at *field.Path) (nodes []*v1.Node, err error) {
-	if from.Snapshot == "" {
-		err = objects(l, from.File, at.Child("file"), func(n *v1.Node) { nodes = append(nodes, n) })
-		return nodes, err
-	}
-	s, err := l.snapshot(from.Snapshot, at.Child("snapshot"))
-	for _, n := range s.Nodes {
-		nodes = append(nodes, n.Node)
-	}
-	return nodes, err
-}
-
-func (l *loader) pods(from *v1alpha1.PodsSource, at *field.Path, each func(*v1.Pod)) error {
+// read reads the objects of type T of a file or, if they are nodes or pods, of a snapshot.
+func read[T any](l *loader, from *v1alpha1.FileSource, at *field.Path, each func(T)) error {
 	if from.Snapshot == "" {
 		return objects(l, from.File, at.Child("file"), each)
 	}
 	s, err := l.snapshot(from.Snapshot, at.Child("snapshot"))
 	for _, n := range s.Nodes {
-		for _, p := range n.Pods {
-			each(p)
+		switch each := any(each).(type) {
+		case func(*v1.Node):
+			each(n.Node)
+		case func(*v1.Pod):
+			for _, p := range n.Pods {
+				each(p)
+			}
 		}
 	}
 	return err
-}
-
-func (l *loader) daemonSets(from *v1alpha1.FileSource, at *field.Path) (sets []*appsv1.DaemonSet, err error) {
-	err = objects(l, from.File, at.Child("file"), func(d *appsv1.DaemonSet) { sets = append(sets, d) })
-	return sets, err
 }
 
 // groupTemplate is what a file says of one node group.
@@ -241,3 +230,31 @@ func (t *groupTemplate) capacity(at *field.Path) field.ErrorList {
 	}
 	return errs
 }
+
+// readScheduler reads the configuration of the scheduler, if there is one.
+func (l *loader) readScheduler() error {
+	given, at := l.spec.Options.SchedulerConfig, specPath.Child("options", "schedulerConfig")
+	if given == nil {
+		return nil
+	}
+	config, problems := []byte(given.Object), len(l.problems)
+	var shown any = field.OmitValueType{}
+	if given.File != "" {
+		shown = given.File
+		err := l.reading(given.File, at, func(_ string, r io.Reader, _ bool) (err error) {
+			config, err = document.Text(r, maxSchedulerConfig)
+			return err
+		})
+		if err != nil || len(l.problems) > problems {
+			return err
+		}
+	}
+	if err := predicates.CheckConfiguration(config); err != nil {
+		l.add(field.Invalid(at, shown, err.Error()))
+	}
+	l.setup.SchedulerConfig = config
+	return nil
+}
+
+// maxSchedulerConfig is the greatest size of a configuration that is read, in bytes.
+const maxSchedulerConfig = 1 << 20

@@ -17,16 +17,6 @@ import (
 // groups.
 const statusConfigMap = "cluster-autoscaler-status"
 
-// statusGroups are the bounds of groups by name.
-type statusGroups map[string]DumpBounds
-
-// add adds bounds, if they are valid.
-func (s statusGroups) add(name string, least, most int32) {
-	if name != "" && least >= 0 && most >= least {
-		s[name] = DumpBounds{least, most}
-	}
-}
-
 // parseStatus reads the bounds of node groups from the status of Cluster Autoscaler: YAML since
 // 1.30, text before. Other formats give no bounds.
 func parseStatus(text string) map[string]DumpBounds {
@@ -39,10 +29,15 @@ func parseStatus(text string) map[string]DumpBounds {
 			} `json:"health"`
 		} `json:"nodeGroups"`
 	}
-	groups := statusGroups{}
+	groups := map[string]DumpBounds{}
+	add := func(name string, least, most int32) {
+		if name != "" && least >= 0 && most >= least {
+			groups[name] = DumpBounds{least, most}
+		}
+	}
 	if yaml.Unmarshal([]byte(text), &status) == nil {
 		for _, g := range status.NodeGroups {
-			groups.add(g.Name, g.Health.MinSize, g.Health.MaxSize)
+			add(g.Name, g.Health.MinSize, g.Health.MaxSize)
 		}
 	}
 	if len(groups) > 0 {
@@ -57,7 +52,7 @@ func parseStatus(text string) map[string]DumpBounds {
 			least, err := strconv.ParseInt(m[1], 10, 32)
 			most, err2 := strconv.ParseInt(m[2], 10, 32)
 			if err == nil && err2 == nil {
-				groups.add(name, int32(least), int32(most))
+				add(name, int32(least), int32(most))
 			}
 		}
 	}

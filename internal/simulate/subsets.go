@@ -231,7 +231,7 @@ func (s *simulation) decide(m *managed) bool {
 	for _, a := range d.Assign {
 		p := of[a.Pod]
 		p.assigned = &assignment{subset: a.Subset, text: a.Annotations[workloadspread.AnnotationSpread], uid: s.uid(p.object)}
-		p.life.subset = a.Subset
+		p.life.report.Subset = a.Subset
 	}
 	for _, c := range d.Costs {
 		p := of[c.Pod]
@@ -353,7 +353,7 @@ func (s *simulation) seen(p *pod) *v1.Pod {
 	}
 	v := *p.object
 	v.UID, v.Spec.NodeName = s.uid(p.object), ""
-	v.CreationTimestamp = metav1.NewTime(epoch.Add(p.life.arrived).Truncate(time.Second))
+	v.CreationTimestamp = metav1.NewTime(epoch.Add(p.life.report.Arrived.Duration).Truncate(time.Second))
 	if !p.object.CreationTimestamp.IsZero() {
 		v.CreationTimestamp = p.object.CreationTimestamp
 	}
@@ -361,7 +361,7 @@ func (s *simulation) seen(p *pod) *v1.Pod {
 	switch {
 	case p.node != nil:
 		v.Spec.NodeName = p.node.object.Name
-		v.Status = v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: conditionOf(ready)}}}
+		v.Status = v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: map[bool]v1.ConditionStatus{true: v1.ConditionTrue, false: v1.ConditionFalse}[ready]}}}
 	case p.mayBeBound():
 		v.Status.Conditions = []v1.PodCondition{{
 			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(epoch.Add(p.life.pending)),
@@ -385,13 +385,6 @@ func (s *simulation) seen(p *pod) *v1.Pod {
 		a.seen, a.from = &v, from
 	}
 	return &v
-}
-
-func conditionOf(is bool) v1.ConditionStatus {
-	if is {
-		return v1.ConditionTrue
-	}
-	return v1.ConditionFalse
 }
 
 // noteBound lets the controllers of pods look that have got a node, and reports those that had waited
@@ -424,8 +417,7 @@ func (w *spreading) hasWaited(p *pod, now time.Duration) bool {
 	if w.object.Spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a == nil || a.RescheduleCriticalSeconds == nil || *a.RescheduleCriticalSeconds == 0 {
 		return false
 	}
-	runs := p.life.runs
-	if p.assigned == nil || !p.assigned.scaleUp.Acting || len(runs) == 0 {
+	if p.assigned == nil || !p.assigned.scaleUp.Acting || len(p.life.report.Runs) == 0 {
 		return false
 	}
 	return now-p.life.pending > time.Duration(*a.RescheduleCriticalSeconds)*time.Second && p.assigned.subset != w.names()[len(w.names())-1]

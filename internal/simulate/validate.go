@@ -96,20 +96,27 @@ func (c *checker) duration(at *field.Path, d *metav1.Duration) {
 	}
 }
 
-// unique records the name of an object and reports an error if the name is missing, not a DNS name,
-// or taken.
-func (c *checker) unique(at *field.Path, name, key string, seen sets.Set[string]) {
+// named records a name by its key, and reports an error if it is missing or taken.
+func (c *checker) named(at *field.Path, name, key string, seen sets.Set[string]) (ok bool) {
 	switch {
 	case name == "":
 		c.add(field.Required(at, "needs a name"))
 	case seen.Has(key):
 		c.add(field.Duplicate(at, name))
 	default:
+		ok = true
+	}
+	seen.Insert(key)
+	return ok
+}
+
+// unique is named for the name of an object, which is a DNS name.
+func (c *checker) unique(at *field.Path, name, key string, seen sets.Set[string]) {
+	if c.named(at, name, key, seen) {
 		for _, problem := range validation.IsDNS1123Subdomain(name) {
 			c.add(field.Invalid(at, name, problem))
 		}
 	}
-	seen.Insert(key)
 }
 
 func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
@@ -223,12 +230,7 @@ func parseGPUTotal(text string) (kind string, total Total, err error) {
 }
 
 func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
-	switch {
-	case m.Name == "":
-		c.add(field.Required(at.Child("name"), "needs a name"))
-	case c.machines[m.Name] != nil:
-		c.add(field.Duplicate(at.Child("name"), m.Name))
-	}
+	c.named(at.Child("name"), m.Name, m.Name, sets.KeySet(c.machines))
 	c.machines[m.Name] = m
 	c.needed(m.Resources, at.Child("resources"), v1.ResourceCPU, v1.ResourceMemory)
 	c.amounts(at.Child("resources"), m.Resources, admission.OfNode)
@@ -285,13 +287,7 @@ func (c *checker) price(at *field.Path, price *resource.Quantity) {
 }
 
 func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
-	switch {
-	case g.Name == "":
-		c.add(field.Required(at.Child("name"), "needs a name"))
-	case c.groups.Has(g.Name):
-		c.add(field.Duplicate(at.Child("name"), g.Name))
-	}
-	c.groups.Insert(g.Name)
+	c.named(at.Child("name"), g.Name, g.Name, c.groups)
 	c.groupName(at.Child("name"), g.Name)
 	c.zone(g, at)
 	c.notNegative(at.Child("min"), int64(g.Min))

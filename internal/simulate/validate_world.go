@@ -22,7 +22,7 @@ var callMethods = []string{
 
 // known are the names that a scenario may refer to once its files are read.
 type known struct {
-	groups, zones, workloads, spreads sets.Set[string]
+	groups, zones, workloads sets.Set[string]
 
 	subsets map[string]sets.Set[string] // of WorkloadSpreads
 	values  map[string]sets.Set[string] // of the labels of groups, by key
@@ -69,13 +69,7 @@ func (r *references) names(at *field.Path, names []string, known sets.Set[string
 }
 
 func (r *references) quota(q *v1alpha1.ScenarioQuota, seen sets.Set[string], at *field.Path) {
-	switch {
-	case q.Name == "":
-		r.add(field.Required(at.Child("name"), "needs a name"))
-	case seen.Has(q.Name):
-		r.add(field.Duplicate(at.Child("name"), q.Name))
-	}
-	seen.Insert(q.Name)
+	r.named(at.Child("name"), q.Name, q.Name, seen)
 	r.names(at.Child("groups"), q.Groups, r.known.groups)
 	r.names(at.Child("zones"), q.Zones, r.zones)
 	if q.Nodes == nil && q.Cores == nil && q.Memory == nil {
@@ -108,8 +102,8 @@ func (r *references) stockOut(f *v1alpha1.StockOut, at *field.Path) {
 	r.names(at.Child("groups"), f.Groups, r.known.groups)
 	r.names(at.Child("zones"), f.Zones, r.zones)
 	r.window(&f.FaultWindow, at)
-	if _, ok := stockOutModes[f.Mode]; !ok {
-		r.add(field.NotSupported(at.Child("mode"), f.Mode, []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent}))
+	if f.Mode != "" && !slices.Contains(stockOutModes, f.Mode) {
+		r.add(field.NotSupported(at.Child("mode"), f.Mode, stockOutModes))
 	}
 	r.notNegative(at.Child("left"), int64(f.Left))
 	r.duration(at.Child("failAfter"), f.FailAfter)
@@ -124,8 +118,8 @@ func (r *references) outage(f *v1alpha1.Outage, at *field.Path) {
 	}
 	r.names(at.Child("zones"), f.Zones, r.zones)
 	r.window(&f.FaultWindow, at)
-	if _, ok := outageModes[f.Mode]; !ok {
-		r.add(field.NotSupported(at.Child("mode"), f.Mode, []string{v1alpha1.OutageUnready, v1alpha1.OutageVanish}))
+	if f.Mode != "" && !slices.Contains(outageModes, f.Mode) {
+		r.add(field.NotSupported(at.Child("mode"), f.Mode, outageModes))
 	}
 }
 
@@ -191,12 +185,12 @@ func (r *references) expect(e *v1alpha1.ScenarioExpect, at *field.Path) {
 		r.notNegative(at.Child("maxDifference").Index(i).Child("nodes"), int64(d.Nodes))
 	}
 	for _, name := range sets.List(sets.KeySet(e.Subsets)) {
-		if !r.spreads.Has(name) {
+		if r.subsets[name] == nil {
 			r.add(field.NotFound(at.Child("subsets").Key(name), name))
 		}
 		for _, subset := range sets.List(sets.KeySet(e.Subsets[name])) {
 			r.notNegative(at.Child("subsets").Key(name).Key(subset), int64(e.Subsets[name][subset]))
-			if subset != "" && r.spreads.Has(name) && !r.subsets[name].Has(subset) {
+			if subset != "" && r.subsets[name] != nil && !r.subsets[name].Has(subset) {
 				r.add(field.NotSupported(at.Child("subsets").Key(name), subset, sets.List(r.subsets[name])))
 			}
 		}

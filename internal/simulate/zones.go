@@ -50,7 +50,7 @@ func (l *loader) splitByZone() {
 		default:
 			g.Zones = zones
 			l.addGroup(g)
-			l.setup.Notes = append(l.setup.Notes, fmt.Sprintf(
+			l.note(fmt.Sprintf(
 				"nodes of node group %s lie in several zones (%s) and count as one group, whose new nodes come up in the zone with the fewest; if each zone has a group of its own, name the zone too: groupLabel: %s,%s",
 				g.ID, strings.Join(zones, ", "), strings.Join(l.groupLabel.Keys(), ","), v1.LabelTopologyZone))
 		}
@@ -77,6 +77,6 @@ func (l *loader) addParts(g fake.Group, zones []string, byZone map[string][]*v1.
 	}
 	delete(l.position, g.ID)
 	l.setup.Nodes = append(l.setup.Nodes, byZone[""]...)
-	l.setup.Notes = append(l.setup.Notes, fmt.Sprintf(
+	l.note(fmt.Sprintf(
 		"node group %s has a group of its own in every zone: %s, each with the bounds that are given", g.ID, strings.Join(names, ", ")))
 }
