@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // fleet is an empty fleet: groups of 25 machine types, some of them tainted or
@@ -24,7 +25,7 @@ func fleet(groups, pods, kinds int) *Setup {
 	if err != nil {
 		panic(err)
 	}
-	s := &Setup{Name: "fleet", Options: Options{Expander: chain}}
+	s := &Setup{Name: "fleet", Options: Options{Options: steering.Options{Chain: chain}}}
 	for i := range groups {
 		s.Cloud.Groups = append(s.Cloud.Groups, fleetGroup(i))
 	}
@@ -126,7 +127,7 @@ func spreadFleet(groups, pods int, spread bool) *Setup {
 	if err != nil {
 		panic(err)
 	}
-	s := &Setup{Name: "spread", Options: Options{Expander: chain}}
+	s := &Setup{Name: "spread", Options: Options{Options: steering.Options{Chain: chain}}}
 	for k := range kinds {
 		shape := v1alpha1.PodShape{Requests: v1.ResourceList{
 			v1.ResourceCPU:    *resource.NewMilliQuantity(int64(100+150*(k%13)), resource.DecimalSI),

@@ -93,7 +93,7 @@ func newModel(s *simulation) (*model, error) {
 func (m *model) options() (autoscaler.Options, error) {
 	setup := m.s.setup
 	o := setup.Options
-	chain := o.Expander
+	chain := o.Chain
 	if len(chain.Names()) == 0 { // what is equal is drawn
 		var err error
 		if chain, err = expander.New(nil, expander.Config{Seed: setup.Seed}); err != nil {
@@ -103,12 +103,12 @@ func (m *model) options() (autoscaler.Options, error) {
 	out := autoscaler.Options{
 		Timeout: callTimeout, ProvisionTime: o.MaxNodeProvisionTime, ScanInterval: setup.ScanInterval,
 		MaxNodesTotal: o.Totals.Nodes, MaxNodesPerScale: o.MaxNodesPerScaleUp, Quotas: o.Quotas,
-		Balance: !o.DisableBalancing && setup.mode() != Sidecar, Backoff: o.Backoff, Strategies: &chain,
+		Balance: !o.NotBalanced && setup.mode() != Sidecar, Backoff: o.Backoff, Strategies: &chain,
 		StartupTaints: o.StartupTaints, Salvo: setup.Salvo, Progress: m.s.progress.step,
 		Similarity: o.Similarity, Cloud: setup.cloud(), Explain: setup.follow(),
 	}
 	if setup.mode() == Linked && out.Balance {
-		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.DisableSpreadSplit, MaxBalanceDeferral: o.MaxBalanceDeferral}
+		out.Linked = &autoscaler.Linked{Similarity: o.Similarity, DisableSpreadSplit: o.NotSpreadAware, MaxBalanceDeferral: o.MaxBalanceDeferral}
 	}
 	out.Before135, out.Before136 = setup.before(v135), setup.before(v136)
 	out.Checker = m.s.checker
@@ -221,13 +221,9 @@ type steersman struct {
 }
 
 func newSteersman(s *simulation) (*steersman, error) {
-	o, clock := s.setup.Options, clocktesting.NewFakeClock(s.clock.Now())
+	clock := clocktesting.NewFakeClock(s.clock.Now())
 	options := sidecar.Options{
-		Options: steering.Options{
-			Chain: o.Expander, Similarity: o.Similarity, Backoff: o.Backoff, MaxNodeProvisionTime: o.MaxNodeProvisionTime,
-			NotBalanced: o.DisableBalancing, NotSpreadAware: o.DisableSpreadSplit, ZonalShift: o.ZonalShift, MaxBalanceDeferral: o.MaxBalanceDeferral,
-			Totals: o.Totals,
-		},
+		Options: s.setup.Options.Options,
 		Journal: &journal{}, Nodes: nodeStates{s}, Workload: podStates{s}, Clock: clock,
 		Parallel: 1, BackendTimeout: callTimeout, // the same file gives the same bytes
 	}

@@ -36,24 +36,12 @@ var policiesPath = specPath.Child("policies")
 // Options are those of the autoscaler. The zero value has Cluster Autoscaler's defaults, except that
 // similar groups are balanced and that cores and memory are not limited.
 type Options struct {
-	// DisableBalancing leaves the chosen group alone (--balance-similar-node-groups=false).
-	DisableBalancing bool
-	// DisableSpreadSplit gives pods with a topology spread nodes as Cluster Autoscaler asks for them.
-	DisableSpreadSplit bool
-	Similarity         nodegroupset.Options
-	Expander           expander.Chain // the zero value is that of expander.Default
-	// MaxNodesPerScaleUp and Totals, whose memory is in bytes, bound growth; 0 means no limit.
-	MaxNodesPerScaleUp int
-	Totals             steering.Totals
+	// Options are what Cluster Autoscaler and evenkeel, linked or as a sidecar, both go by.
+	steering.Options
+	MaxNodesPerScaleUp int // 0 means no limit
 	// Quotas are the limits over several groups; those of all nodes are Totals, too, but for their number.
-	Quotas     []autoscaler.Quota
-	Backoff    backoff.Options
-	ZonalShift zonalshift.Options // of the sidecar
-	// MaxNodeProvisionTime is how long an ordered node may take; 0 is Cluster Autoscaler's default.
-	MaxNodeProvisionTime time.Duration
-	StartupTaints        []string
-	// MaxBalanceDeferral is how long a node that may go waits for its set: see deferral.Limit.
-	MaxBalanceDeferral *time.Duration
+	Quotas        []autoscaler.Quota
+	StartupTaints []string
 }
 
 // Total bounds a resource of the whole cluster. Scale-down keeps the minimum.
@@ -64,17 +52,19 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (Options, field.ErrorList) {
 	o, at := &s.Options, specPath.Child("options")
 	var errs field.ErrorList
 	out := Options{
-		DisableBalancing:   o.BalanceSimilarNodeGroups != nil && !*o.BalanceSimilarNodeGroups,
-		DisableSpreadSplit: o.SpreadAwareSplit != nil && !*o.SpreadAwareSplit,
-		MaxNodesPerScaleUp: int(o.MaxNodesPerScaleup),
-		Totals:             steering.Totals{Nodes: int(o.MaxNodesTotal)},
-		Backoff: backoff.Options{
-			Initial: durationOr(o.InitialNodeGroupBackoffDuration, 0), Max: durationOr(o.MaxNodeGroupBackoffDuration, 0),
-			Reset: durationOr(o.NodeGroupBackoffResetTimeout, 0),
+		Options: steering.Options{
+			NotBalanced:    !ptr.Deref(o.BalanceSimilarNodeGroups, true),
+			NotSpreadAware: !ptr.Deref(o.SpreadAwareSplit, true),
+			Totals:         steering.Totals{Nodes: int(o.MaxNodesTotal)},
+			Backoff: backoff.Options{
+				Initial: durationOr(o.InitialNodeGroupBackoffDuration, 0), Max: durationOr(o.MaxNodeGroupBackoffDuration, 0),
+				Reset: durationOr(o.NodeGroupBackoffResetTimeout, 0),
+			},
+			MaxNodeProvisionTime: durationOr(o.MaxNodeProvisionTime, 0),
+			MaxBalanceDeferral:   durationIfGiven(o.MaxBalanceDeferral),
 		},
-		MaxNodeProvisionTime: durationOr(o.MaxNodeProvisionTime, 0),
-		StartupTaints:        o.StartupTaints,
-		MaxBalanceDeferral:   durationIfGiven(o.MaxBalanceDeferral),
+		MaxNodesPerScaleUp: int(o.MaxNodesPerScaleup),
+		StartupTaints:      o.StartupTaints,
 	}
 	out.Similarity, errs = similarity(o, at)
 	out.Similarity = nodegroupset.ParseGroupLabel(s.GroupLabel).Ignoring(out.Similarity)
@@ -89,7 +79,7 @@ func scalerOptions(s *v1alpha1.ScenarioSpec) (Options, field.ErrorList) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	out.Expander = chain
+	out.Chain = chain
 	return out, errs
 }
 
@@ -132,7 +122,6 @@ func scaleDownOptions(o *v1alpha1.ScenarioOptions) *removal.Options {
 	if !o.ScaleDownEnabled {
 		return nil
 	}
-	off := func(skip *bool) bool { return skip != nil && !*skip }
 	out := &removal.Options{
 		UnneededTime:           durationIfGiven(o.ScaleDownUnneededTime),
 		UnreadyTime:            durationIfGiven(o.ScaleDownUnreadyTime),
@@ -140,9 +129,9 @@ func scaleDownOptions(o *v1alpha1.ScenarioOptions) *removal.Options {
 		SystemPodTimeout:       durationIfGiven(o.BlockingSystemPodDistruptionTimeout),
 		MinReplicas:            int(o.MinReplicaCount),
 		PodEvictionTime:        durationIfGiven(o.MaxPodEvictionTime),
-		AllowSystemPods:        off(o.SkipNodesWithSystemPods),
-		AllowLocalStorage:      off(o.SkipNodesWithLocalStorage),
-		AllowCustomControllers: off(o.SkipNodesWithCustomControllerPods),
+		AllowSystemPods:        !ptr.Deref(o.SkipNodesWithSystemPods, true),
+		AllowLocalStorage:      !ptr.Deref(o.SkipNodesWithLocalStorage, true),
+		AllowCustomControllers: !ptr.Deref(o.SkipNodesWithCustomControllerPods, true),
 		Seed:                   o.RandomSeed,
 	}
 	threshold := func(text json.Number) *int64 {

@@ -23,6 +23,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/predicates"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // world draws a small scenario: groups of two machine types in three zones,
@@ -32,8 +33,8 @@ func world(t *rapid.T) *Setup {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Setup{Name: "random", Duration: 40 * time.Minute, Options: Options{Expander: chain}}
-	s.Options.DisableBalancing = rapid.IntRange(0, 4).Draw(t, "balancing off") == 0
+	s := &Setup{Name: "random", Duration: 40 * time.Minute, Options: Options{Options: steering.Options{Chain: chain}}}
+	s.Options.NotBalanced = rapid.IntRange(0, 4).Draw(t, "balancing off") == 0
 	for i := range rapid.IntRange(1, 5).Draw(t, "groups") {
 		s.Cloud.Groups = append(s.Cloud.Groups, drawGroup(t, i))
 	}

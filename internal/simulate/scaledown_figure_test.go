@@ -18,6 +18,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
+	"github.com/evenkeel/evenkeel/steering"
 )
 
 // fallen is a fleet of 10/10/10 nodes that were full of pods of three sizes, each
@@ -26,7 +27,7 @@ func fallen(seed uint64, balancing bool) *Setup {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &Setup{
 		Name: "fallen", Duration: 6 * time.Hour, ScanInterval: DefaultTerminationTime, // half as many rounds
-		Options:   Options{DisableBalancing: !balancing},
+		Options:   Options{Options: steering.Options{NotBalanced: !balancing}},
 		ScaleDown: &removal.Options{Seed: seed},
 	}
 	most := int32(20)
