@@ -24,46 +24,55 @@ type Options struct {
 	Initial time.Duration // after the first failure
 	Max     time.Duration // after many failures
 	Reset   time.Duration // without a failure until the failures are forgotten
+	// Inclusive leaves a group alone at the very instant at which its backoff ends too, as Cluster
+	// Autoscaler does.
+	Inclusive bool
 }
 
 // Backoff remembers which groups have failed to grow. It is not safe for concurrent use.
 type Backoff struct {
-	initial, max, reset time.Duration
-	groups              map[string]Failure
+	Options
+	groups map[string]Failure
 }
 
 // New returns a Backoff that remembers no failure.
 func New(o Options) *Backoff {
-	return &Backoff{
-		initial: cmp.Or(o.Initial, DefaultInitial),
-		max:     cmp.Or(o.Max, DefaultMax),
-		reset:   cmp.Or(o.Reset, DefaultReset),
-		groups:  map[string]Failure{},
-	}
+	o.Initial, o.Max, o.Reset = cmp.Or(o.Initial, DefaultInitial), cmp.Or(o.Max, DefaultMax), cmp.Or(o.Reset, DefaultReset)
+	return &Backoff{o, map[string]Failure{}}
 }
 
 // Failed records a failure at now. A group that fails again after its backoff has ended is left
 // alone twice as long. A group that fails while it is backed off is left alone for the same
 // duration again, since the cause may be the same.
 func (b *Backoff) Failed(group, reason string, now time.Time) {
-	f := Failure{Duration: b.initial}
-	if last, known := b.groups[group]; known && now.Sub(last.Failed) <= b.reset {
+	f := Failure{Duration: b.Initial}
+	if last, known := b.groups[group]; known && now.Sub(last.Failed) <= b.Reset {
 		f.Duration = last.Duration
-		if now.After(last.Until) || now.Equal(last.Until) {
-			f.Duration = min(2*last.Duration, b.max)
+		if !b.holds(last, now) {
+			f.Duration = min(2*last.Duration, b.Max)
 		}
 	}
 	f.Until, f.Failed, f.Reason = now.Add(f.Duration), now, reason
 	b.groups[group] = f
 }
 
+// Forget drops the groups that have not failed again for longer than Options.Reset, also those that are
+// still left alone.
+func (b *Backoff) Forget(now time.Time) {
+	maps.DeleteFunc(b.groups, func(_ string, f Failure) bool { return now.Sub(f.Failed) > b.Reset })
+}
+
 // Active returns until when the group is backed off and why; ok is false if the group may grow.
 func (b *Backoff) Active(group string, now time.Time) (until time.Time, reason string, ok bool) {
 	f, known := b.groups[group]
-	if !known || !now.Before(f.Until) {
+	if !known || !b.holds(f, now) {
 		return time.Time{}, "", false
 	}
 	return f.Until, f.Reason, true
+}
+
+func (b *Backoff) holds(f Failure, now time.Time) bool {
+	return now.Before(f.Until) || b.Inclusive && now.Equal(f.Until)
 }
 
 // Failure is what is remembered of a group that has failed.

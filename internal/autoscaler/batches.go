@@ -183,29 +183,12 @@ func (a *Autoscaler) schedule(now time.Time) error {
 
 // withPods puts together nodes and the pods bound to them.
 func (w *batches) withPods(nodes []*v1.Node) []predicates.Node {
-	index := make(map[string]int, len(nodes))
-	out := make([]predicates.Node, len(nodes))
+	pods, out := map[string][]*v1.Pod{}, make([]predicates.Node, len(nodes))
+	for _, p := range w.pods {
+		pods[p.node] = append(pods[p.node], p.object)
+	}
 	for i, node := range nodes {
-		out[i].Node = node
-		index[node.Name] = i
-	}
-	at, counts, bound := make([]int, len(w.pods)), make([]int, len(nodes)), 0
-	for k, p := range w.pods {
-		at[k] = -1
-		if i, ok := index[p.node]; ok && p.node != "" {
-			at[k] = i
-			counts[i]++
-			bound++
-		}
-	}
-	all := make([]*v1.Pod, bound) // one piece of memory for the lists of all nodes
-	for i, n := range counts {
-		out[i].Pods, all = all[:0:n], all[n:]
-	}
-	for k, i := range at {
-		if i >= 0 {
-			out[i].Pods = append(out[i].Pods, w.pods[k].object)
-		}
+		out[i] = predicates.Node{Node: node, Pods: pods[node.Name]}
 	}
 	return out
 }

@@ -35,24 +35,24 @@ type linkedBuild struct {
 	*Autoscaler
 	own       *Linked
 	journal   *linked.Journal
-	sets      *linked.Sets[*nodeTemplate, *linkedGroup]
-	shift     *linked.ZonalShift[*linkedGroup]
-	deadlines *linked.Deadlines[*linkedGroup]
+	sets      *linked.Sets[*nodeTemplate, *group]
+	shift     *linked.ZonalShift[*group]
+	deadlines *linked.Deadlines[*group]
 
 	shown map[*v1.Node]shownNode // the nodes of the last plan
 	down  *linked.ScaleDown
 	need  *option // what the chosen option needs, for one split
-	plan  *linked.SpreadPlan[*linkedGroup]
+	plan  *linked.SpreadPlan[*group]
 }
 
 func newLinked(a *Autoscaler, options *Linked) (*linkedBuild, error) {
 	journal := linked.NewJournal(a.clock)
-	sets, err := linked.NewSets[*nodeTemplate, *linkedGroup](options.Similarity, compared, journal)
+	sets, err := linked.NewSets[*nodeTemplate, *group](options.Similarity, compared, journal)
 	if err != nil {
 		return nil, err
 	}
 	sets.Declare(options.Similarity.Policies, nil)
-	shift, err := linked.NewZonalShift[*linkedGroup](sets.SetOf, sets.TermsOf, a.clock, journal)
+	shift, err := linked.NewZonalShift[*group](sets.SetOf, sets.TermsOf, a.clock, journal)
 	if err != nil {
 		return nil, err
 	}
@@ -64,57 +64,6 @@ func newLinked(a *Autoscaler, options *Linked) (*linkedBuild, error) {
 		down: linked.NewScaleDown(limit, journal), Autoscaler: a, own: options, journal: journal, sets: sets, shift: shift,
 		deadlines: linked.NewDeadlines(sets.Declared, shift.Away, a.options.Backoff, journal),
 	}, nil
-}
-
-// linkedGroup is a group as package linked reads it.
-type linkedGroup struct {
-	*group
-	remote *remote
-}
-
-func (g *linkedGroup) Id() string               { return g.ID } //nolint:revive,staticcheck // Cluster Autoscaler's name
-func (g *linkedGroup) MinSize() int             { return g.group.MinSize }
-func (g *linkedGroup) MaxSize() int             { return g.group.MaxSize }
-func (g *linkedGroup) TargetSize() (int, error) { return g.remote.targetSize(g.ID) }
-
-// linkedCloud is the cloud provider as package linked reads it.
-type linkedCloud struct{ remote *remote }
-
-func (c linkedCloud) NodeGroups() []*linkedGroup {
-	groups := c.remote.nodeGroups()
-	out := make([]*linkedGroup, len(groups))
-	for i, g := range groups {
-		out[i] = c.of(g)
-	}
-	return out
-}
-
-// of is the same for a group until the groups are listed anew.
-func (c linkedCloud) of(g *group) *linkedGroup {
-	if g.linked == nil {
-		g.linked = &linkedGroup{g, c.remote}
-	}
-	return g.linked
-}
-
-func (c linkedCloud) NodeGroupForNode(node *v1.Node) (*linkedGroup, error) {
-	id, err := c.remote.groupOf(node)
-	if err != nil || id == "" {
-		return nil, err
-	}
-	return c.named(id), nil
-}
-
-func (c linkedCloud) named(id string) *linkedGroup {
-	if g := c.remote.named(id); g != nil {
-		return c.of(g)
-	}
-	return nil
-}
-
-func (c linkedCloud) ZeroOrMax(g *linkedGroup) (bool, error) {
-	options, err := c.remote.groupOptions(g.ID)
-	return options != nil && options.ZeroOrMaxNodeScaling, err
 }
 
 // compared is what is compared of a template.
@@ -142,10 +91,8 @@ func shown(n predicates.Node) linked.Template {
 	return out
 }
 
-func (l *linkedBuild) cloud() linkedCloud { return linkedCloud{l.remote} }
-
 func (l *linkedBuild) look([]predicates.Node) {
-	l.sets.Update(l.templates, l.cloud())
+	l.sets.Update(l.templates, l.remote)
 	l.lookAt(l.nodes())
 }
 
@@ -155,11 +102,7 @@ func (l *linkedBuild) similar(t *attempt, g *group) []*group {
 	if t.templates[g.ID] == nil {
 		return nil
 	}
-	var out []*group
-	for _, other := range l.shift.Growing(l.sets.Similar(g.ID, t.templates, l.cloud())) {
-		out = append(out, other.group)
-	}
-	return out
+	return l.shift.Growing(l.sets.Similar(g.ID, t.templates, l.remote))
 }
 
 func (l *linkedBuild) provisionTime(id string, limit time.Duration) time.Duration {
@@ -198,11 +141,11 @@ func (l *linkedBuild) lookAround(t *attempt) {
 		nodes[i] = n.Node
 	}
 	l.lookAt(nodes)
-	l.deadlines.Look(nodes, l.cloud())
+	l.deadlines.Look(nodes, l.remote)
 }
 
 func (l *linkedBuild) lookAt(nodes []*v1.Node) {
-	l.shift.Look(nodes, l.cloud(), l.labelsOfGroup)
+	l.shift.Look(nodes, l.remote, l.labelsOfGroup)
 	if !l.records.on {
 		return
 	}
@@ -226,9 +169,9 @@ func (a *Autoscaler) labelsOfGroup(id string) map[string]string {
 }
 
 func (l *linkedBuild) balance(t *attempt, groups []*group, count int) ([]planned, error) {
-	up := linked.ScaleUp[*linkedGroup]{
-		Groups: l.all(groups), Asked: count, Declared: l.sets.Declared, Lag: l.shift.Lag, Deadlines: l.deadlines, Planned: l.plan,
-		Limits: func(sized []linked.Sized[*linkedGroup], more int64) (linked.Limits, error) {
+	up := linked.ScaleUp[*group]{
+		Groups: groups, Asked: count, Declared: l.sets.Declared, Lag: l.shift.Lag, Deadlines: l.deadlines, Planned: l.plan,
+		Limits: func(sized []linked.Sized[*group], more int64) (linked.Limits, error) {
 			return l.limits(t, sized, more), nil
 		},
 	}
@@ -242,27 +185,19 @@ func (l *linkedBuild) balance(t *attempt, groups []*group, count int) ([]planned
 	}
 	plan := make([]planned, 0, len(grown))
 	for _, one := range grown {
-		plan = append(plan, planned{group: one.Group.group, current: one.Size, size: one.NewSize, most: one.Max})
+		plan = append(plan, planned{group: one.Group, current: one.Size, size: one.NewSize, most: one.Max})
 	}
 	return plan, nil
-}
-
-func (l *linkedBuild) all(groups []*group) []*linkedGroup {
-	out := make([]*linkedGroup, len(groups))
-	for i, g := range groups {
-		out[i] = l.cloud().of(g)
-	}
-	return out
 }
 
 // candidates brings the sets up to date first: there may have been no scale-up before.
 func (l *linkedBuild) candidates() func([]*v1.Node, func(*v1.Node) bool) []*v1.Node {
 	return func(nodes []*v1.Node, moves func(*v1.Node) bool) []*v1.Node {
-		l.sets.Update(l.templates, l.cloud())
+		l.sets.Update(l.templates, l.remote)
 		l.lookAt(l.nodes())
-		l.deadlines.Look(l.nodes(), l.cloud())
-		order := linked.Candidates[*linkedGroup]{Cloud: l.cloud(), Deletions: l, SetOf: l.sets.SetOf, TermsOf: l.sets.TermsOf, Moves: moves}
-		return order.Order(l.shift.Removable(nodes, l.cloud()))
+		l.deadlines.Look(l.nodes(), l.remote)
+		order := linked.Candidates[*group]{Cloud: l.remote, Deletions: l, SetOf: l.sets.SetOf, TermsOf: l.sets.TermsOf, Moves: moves}
+		return order.Order(l.shift.Removable(nodes, l.remote))
 	}
 }
 
@@ -301,8 +236,8 @@ func (l *linkedBuild) removable() func([]removal.Candidate, int, int) removal.Se
 		}
 		slices.SortFunc(read, l.down.Compare)
 		l.down.Offer(read)
-		decision := linked.Round[*linkedGroup]{
-			Cloud: l.cloud(), Deletions: l, SetOf: l.sets.SetOf, TermsOf: l.sets.TermsOf, Nodes: read,
+		decision := linked.Round[*group]{
+			Cloud: l.remote, Deletions: l, SetOf: l.sets.SetOf, TermsOf: l.sets.TermsOf, Nodes: read,
 			Limits: func([]int) (int, int) { return limit, drains },
 		}.Decide(l.down)
 		var out removal.Selection
@@ -324,7 +259,7 @@ func (*linkedBuild) unplaced(pods []*v1.Pod, try func([]*v1.Pod) ([]*v1.Pod, err
 }
 
 // limits are the quotas over the groups, and the room that the cluster has.
-func (l *linkedBuild) limits(t *attempt, sized []linked.Sized[*linkedGroup], more int64) linked.Limits {
+func (l *linkedBuild) limits(t *attempt, sized []linked.Sized[*group], more int64) linked.Limits {
 	out := linked.Limits{Room: math.MaxInt64}
 	if total := t.options.MaxNodesTotal; total > 0 {
 		out.Room = int64(total - len(t.view.nodes))
@@ -346,10 +281,10 @@ func (l *linkedBuild) widened(t *attempt, options []option, best *option) *optio
 	if l.own.DisableSpreadSplit || best.count <= 0 {
 		return best
 	}
-	work := linked.Spread[*linkedGroup]{
+	work := linked.Spread[*group]{
 		Pods: t.pods, Chosen: slices.IndexFunc(options, func(o option) bool { return o.group == best.group }),
 		Templates: map[string]linked.Template{}, Lag: l.shift.Lag, Declared: l.sets.Declared, Deadlines: l.deadlines,
-		Limits: func(sized []linked.Sized[*linkedGroup], more int64) (linked.Limits, error) {
+		Limits: func(sized []linked.Sized[*group], more int64) (linked.Limits, error) {
 			limits := l.limits(t, sized, more)
 			limits.Room = min(limits.Room, int64(t.options.MaxNodesPerScale))
 			return limits, nil
@@ -398,7 +333,7 @@ type shownNode struct {
 
 // members are the chosen group and those similar to it that may grow: those that Cluster Autoscaler
 // names, and those that it leaves out because the spread rejects the next pod there.
-func (l *linkedBuild) members(t *attempt, options []option, best *option) []*linkedGroup {
+func (l *linkedBuild) members(t *attempt, options []option, best *option) []*group {
 	growing := map[string]bool{}
 	for _, o := range options {
 		growing[o.group.ID] = true
@@ -406,8 +341,8 @@ func (l *linkedBuild) members(t *attempt, options []option, best *option) []*lin
 	for _, similar := range best.similar {
 		growing[similar.ID] = true
 	}
-	members := []*linkedGroup{l.cloud().of(best.group)}
-	for _, g := range l.shift.Growing(l.sets.Similar(best.group.ID, t.templates, l.cloud())) {
+	members := []*group{best.group}
+	for _, g := range l.shift.Growing(l.sets.Similar(best.group.ID, t.templates, l.remote)) {
 		if t.templates[g.ID] != nil && (growing[g.ID] || l.registry.safe(g.ID, t.now)) {
 			members = append(members, g)
 		}

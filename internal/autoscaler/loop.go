@@ -21,7 +21,7 @@ func (a *Autoscaler) loop(now time.Time) error {
 	if err := a.remote.refresh(); err != nil {
 		return fmt.Errorf("refresh: %w", err)
 	}
-	a.remote.nodeGroups()
+	a.remote.NodeGroups()
 	a.updateTemplates(nodes)
 	if err := a.registry.update(nodes, now); err != nil {
 		a.unneeded = map[string]time.Time{}
@@ -135,7 +135,7 @@ func (a *Autoscaler) removeOldUnregistered(now time.Time) {
 		if err != nil {
 			continue
 		}
-		nodes = nodes[:min(len(nodes), max(size-g.MinSize, 0))]
+		nodes = nodes[:min(len(nodes), max(size-g.MinSize(), 0))]
 		nodes, err = a.allOrNone(g, nodes)
 		if err != nil || len(nodes) == 0 {
 			continue
@@ -151,7 +151,7 @@ func (a *Autoscaler) removeOldUnregistered(now time.Time) {
 
 // groupsInAnyOrder is the list of groups as iterating over a map gives it.
 func (a *Autoscaler) groupsInAnyOrder() []*group {
-	groups := slices.Clone(a.remote.nodeGroups())
+	groups := slices.Clone(a.remote.NodeGroups())
 	a.shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
 	return groups
 }
@@ -161,8 +161,7 @@ func (a *Autoscaler) allOrNone(g *group, nodes []*v1.Node) ([]*v1.Node, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	options, err := a.remote.groupOptions(g.ID)
-	if err != nil || options == nil || !options.ZeroOrMaxNodeScaling {
+	if all, err := a.remote.ZeroOrMax(g); err != nil || !all {
 		return nodes, err
 	}
 	instances, err := a.remote.instances(g.ID)
@@ -195,7 +194,7 @@ func (a *Autoscaler) deleteFailed() {
 // fixSizes lowers target sizes that have been above the number of nodes for too long. A size
 // repaired ends the loop.
 func (a *Autoscaler) fixSizes(now time.Time) (fixed bool, err error) {
-	for _, g := range a.remote.nodeGroups() {
+	for _, g := range a.remote.NodeGroups() {
 		w, ok := a.registry.wrong[g.ID]
 		if !ok {
 			continue

@@ -28,7 +28,7 @@ func (a *Autoscaler) Next() (at time.Time, waits bool) {
 		consider(due)
 	}
 	if len(pending) > 0 {
-		for _, failure := range a.registry.backoffs.groups {
+		for _, failure := range a.registry.backoffs.Failures() {
 			consider(failure.Until.Add(time.Nanosecond))
 		}
 		for _, n := range a.world.Nodes() {
@@ -65,7 +65,7 @@ func (a *Autoscaler) underWay() bool {
 			return true
 		}
 	}
-	for _, g := range a.remote.nodeGroups() {
+	for _, g := range a.remote.NodeGroups() {
 		if len(s.failedNodes(g.ID)) > 0 {
 			return true
 		}

@@ -79,7 +79,7 @@ func (s *stock) similar(t *attempt, g *group) []*group {
 	}
 	alike := s.index.Similar(g.ID)
 	var out []*group
-	for _, other := range t.remote.nodeGroups() {
+	for _, other := range t.remote.NodeGroups() {
 		if other.ID != g.ID && slices.Contains(alike, other.ID) {
 			out = append(out, other)
 		}
@@ -116,9 +116,9 @@ func (*stock) balance(t *attempt, groups []*group, count int) ([]planned, error)
 		if err != nil {
 			return nil, fmt.Errorf("balance: target size of %s: %w", g.ID, err)
 		}
-		if size != g.MaxSize {
-			room += max(g.MaxSize-size, 0)
-			plan = append(plan, planned{group: g, current: size, size: size, most: g.MaxSize})
+		if size != g.MaxSize() {
+			room += max(g.MaxSize()-size, 0)
+			plan = append(plan, planned{group: g, current: size, size: size, most: g.MaxSize()})
 		}
 	}
 	if t.options.TiesByName {

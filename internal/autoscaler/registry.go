@@ -56,7 +56,7 @@ type registry struct {
 	caller       *Autoscaler
 	remote       *remote
 	requests     map[string]*request
-	backoffs     backoffs
+	backoffs     *backoff.Backoff
 	cached       map[string][]cloudprovider.Instance // by group; absent entries are fetched
 	refreshed    time.Time                           // when all of cached was last fetched
 	current      map[string][]cloudprovider.Instance // what the last update saw, and the one before
@@ -70,9 +70,11 @@ type registry struct {
 }
 
 func newRegistry(a *Autoscaler, r *remote) *registry {
+	backoffs := a.options.Backoff
+	backoffs.Inclusive = true
 	return &registry{
 		caller: a, remote: r,
-		requests: map[string]*request{}, backoffs: backoffs{a.options.Backoff, map[string]backoff.Failure{}}, cached: map[string][]cloudprovider.Instance{},
+		requests: map[string]*request{}, backoffs: backoff.New(backoffs), cached: map[string][]cloudprovider.Instance{},
 	}
 }
 
@@ -80,7 +82,7 @@ func newRegistry(a *Autoscaler, r *remote) *registry {
 // behind.
 func (s *registry) refreshInstances(now time.Time) {
 	s.refreshed = now
-	groups := s.remote.nodeGroups()
+	groups := s.remote.NodeGroups()
 	maps.DeleteFunc(s.cached, func(id string, _ []cloudprovider.Instance) bool {
 		return !slices.ContainsFunc(groups, func(g *group) bool { return g.ID == id })
 	})
@@ -116,7 +118,7 @@ func (s *registry) update(nodes []predicates.Node, now time.Time) error {
 
 func (s *registry) targets() (map[string]int, error) {
 	targets := map[string]int{}
-	for _, g := range s.remote.nodeGroups() {
+	for _, g := range s.remote.NodeGroups() {
 		size, err := s.remote.targetSize(g.ID)
 		if err != nil {
 			return nil, fmt.Errorf("target size of %s: %w", g.ID, err)
@@ -138,7 +140,7 @@ func (s *registry) recalculate() {
 // instances reads the lists of groups believed to be scaling up anew, and all others that are not
 // kept.
 func (s *registry) instances() (map[string][]cloudprovider.Instance, error) {
-	groups := s.remote.nodeGroups()
+	groups := s.remote.NodeGroups()
 	for _, g := range groups {
 		if s.scalingUp(g.ID) {
 			delete(s.cached, g.ID)
@@ -176,7 +178,7 @@ func (s *registry) updateUnregistered(nodes []predicates.Node, now time.Time) {
 		known[u.node.Name] = u.since
 	}
 	s.unregistered = nil
-	for _, g := range s.remote.nodeGroups() {
+	for _, g := range s.remote.NodeGroups() {
 		for _, in := range s.current[g.ID] {
 			if registered[in.ID] || in.State == cloudprovider.InstanceDeleting || failureOf(in) != "" {
 				continue
@@ -261,7 +263,7 @@ func (s *registry) provisionTime(id string) (time.Duration, error) {
 
 func (s *registry) updateRanges(targets map[string]int) {
 	ranges := map[string]sizes{}
-	for _, g := range s.remote.nodeGroups() {
+	for _, g := range s.remote.NodeGroups() {
 		long := 0
 		if r := s.perGroup[g.ID]; r != nil {
 			long = r.longUnregistered
@@ -292,7 +294,7 @@ func (s *registry) scalingUp(id string) bool {
 // updateRequests ends the requests nothing of which is to come any more, and those whose time is
 // over.
 func (s *registry) updateRequests(now time.Time) {
-	s.backoffs.forget(now)
+	s.backoffs.Forget(now)
 	for _, id := range slices.Sorted(maps.Keys(s.requests)) {
 		request := s.requests[id]
 		switch {
@@ -340,12 +342,14 @@ func (s *registry) failed(id string, now time.Time, why string, late bool) {
 	if s.caller.templates[id] == nil {
 		return
 	}
-	until := s.backoffs.add(id, now, why)
+	s.backoffs.Failed(id, why, now)
+	until, _, _ := s.backoffs.Active(id, now)
 	s.caller.note(BackedOff, id, 0, until.Format("15:04:05"))
 }
 
 func (s *registry) backedOff(id string, now time.Time) bool {
-	return s.caller.templates[id] != nil && s.backoffs.active(id, now)
+	_, _, active := s.backoffs.Active(id, now)
+	return active && s.caller.templates[id] != nil
 }
 
 // failureOf is the error of an instance that could not be created; empty for none.
@@ -368,7 +372,7 @@ func creationErrors(instances []cloudprovider.Instance) map[string]string {
 }
 
 func (s *registry) handleCreationErrors(now time.Time) {
-	for _, g := range s.remote.nodeGroups() {
+	for _, g := range s.remote.NodeGroups() {
 		current := creationErrors(s.current[g.ID])
 		if len(current) == 0 {
 			continue
@@ -411,7 +415,7 @@ func (s *registry) failedNodes(id string) []*v1.Node {
 
 func (s *registry) updateWrong(now time.Time) {
 	wrong := map[string]wrongSize{}
-	for _, g := range s.remote.nodeGroups() {
+	for _, g := range s.remote.NodeGroups() {
 		r := s.perGroup[g.ID]
 		if r == nil {
 			continue
@@ -456,8 +460,8 @@ func (s *registry) unsafe(id string, now time.Time) string {
 	case !s.groupHealthy(id):
 		return "not healthy: too many of its nodes are not ready, or did not come"
 	case s.backedOff(id, now):
-		failure := s.backoffs.groups[id]
-		return fmt.Sprintf("backed off for another %s: %s", failure.Until.Sub(now).Round(time.Second), failure.Reason)
+		until, why, _ := s.backoffs.Active(id, now)
+		return fmt.Sprintf("backed off for another %s: %s", until.Sub(now).Round(time.Second), why)
 	}
 	return ""
 }
@@ -466,7 +470,7 @@ func (s *registry) unsafe(id string, now time.Time) string {
 // From 1.36 on groups without a request, or backed off, do not count.
 func (s *registry) upcomingNodes(now time.Time) (counts map[string]int, registered map[string]bool) {
 	counts, registered = map[string]int{}, map[string]bool{}
-	for _, g := range s.remote.nodeGroups() {
+	for _, g := range s.remote.NodeGroups() {
 		n := s.upcoming(g.ID)
 		if n <= 0 || !s.caller.options.Before136 && (s.requests[g.ID] == nil || s.backedOff(g.ID, now)) {
 			continue

@@ -32,12 +32,19 @@ type remote struct {
 
 type nodeKey struct{ name, providerID string }
 
-// group is a node group as the last list or answer had it; its template is kept as long as it is.
+// group is a node group as the last list had it; its template is kept as long as it is. Package linked reads
+// it and its remote as a node group and its cloud provider.
 type group struct {
-	cloudprovider.NodeGroup
+	ID       string
+	min, max int
+	remote   *remote
 	template *v1.Node
-	linked   *linkedGroup // nil until package linked reads it
 }
+
+func (g *group) Id() string               { return g.ID } //nolint:revive,staticcheck // Cluster Autoscaler's name
+func (g *group) MinSize() int             { return g.min }
+func (g *group) MaxSize() int             { return g.max }
+func (g *group) TargetSize() (int, error) { return g.remote.targetSize(g.ID) }
 
 // call makes one call, with its deadline, its connection and its fault. The result of a failed call
 // must not be used.
@@ -68,6 +75,19 @@ func (a *Autoscaler) call(c Call, do func(context.Context) error) error {
 		return errCrashed
 	}
 	return err
+}
+
+// ask makes a call that answers something. A failed one answers nothing.
+func ask[T any](r *remote, c Call, do func(context.Context) (T, error)) (answer T, err error) {
+	err = r.caller.call(c, func(ctx context.Context) (err error) {
+		answer, err = do(ctx)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return answer, nil
 }
 
 func (a *Autoscaler) send(do func(context.Context) error) error {
@@ -109,22 +129,18 @@ func (r *remote) refresh() error {
 	return r.caller.call(Call{Method: fake.MethodRefresh}, r.Provider.Refresh)
 }
 
-// nodeGroups is the list since the last Refresh. An error gives an empty one that is not kept.
-func (r *remote) nodeGroups() []*group {
+// NodeGroups is the list since the last Refresh. An error gives an empty one that is not kept.
+func (r *remote) NodeGroups() []*group {
 	if r.groups != nil {
 		return r.groups
 	}
-	var list []cloudprovider.NodeGroup
-	err := r.caller.call(Call{Method: fake.MethodNodeGroups}, func(ctx context.Context) (err error) {
-		list, err = r.Provider.NodeGroups(ctx)
-		return err
-	})
+	list, err := ask(r, Call{Method: fake.MethodNodeGroups}, r.Provider.NodeGroups)
 	if r.unlisted = err; err != nil { // a provider has none then
 		return nil
 	}
 	r.groups = make([]*group, 0, len(list))
 	for _, g := range list {
-		r.groups = append(r.groups, &group{NodeGroup: g})
+		r.groups = append(r.groups, &group{ID: g.ID, min: g.MinSize, max: g.MaxSize, remote: r})
 	}
 	return r.groups
 }
@@ -133,11 +149,32 @@ func (r *remote) nodeGroups() []*group {
 func (r *remote) named(id string) *group {
 	if r.byID == nil {
 		r.byID = make(map[string]*group, len(r.groups))
-		for _, g := range r.nodeGroups() {
+		for _, g := range r.NodeGroups() {
 			r.byID[g.ID] = g
 		}
 	}
 	return r.byID[id]
+}
+
+// NodeGroupForNode returns the group of a node; nil for none.
+func (r *remote) NodeGroupForNode(node *v1.Node) (*group, error) {
+	id, err := r.groupOf(node)
+	if err != nil || id == "" {
+		return nil, err
+	}
+	return r.named(id), nil
+}
+
+// ZeroOrMax reports whether a group is either empty or at its maximum.
+func (r *remote) ZeroOrMax(g *group) (bool, error) {
+	options, err := r.groupOptions(g.ID)
+	return err == nil && options != nil && options.ZeroOrMaxNodeScaling, err
+}
+
+// allOrNothing is ZeroOrMax; a group whose options cannot be read is not.
+func (r *remote) allOrNothing(g *group) bool {
+	is, _ := r.ZeroOrMax(g)
+	return is
 }
 
 // groupOf names the group of a node. Only positive answers are kept.
@@ -170,15 +207,10 @@ func onWire(node *v1.Node) *v1.Node {
 	return out
 }
 
-func (r *remote) targetSize(id string) (size int, err error) {
-	err = r.caller.call(Call{Method: fake.MethodTargetSize, Group: id}, func(ctx context.Context) (err error) {
-		size, err = r.Provider.TargetSize(ctx, id)
-		return err
+func (r *remote) targetSize(id string) (int, error) {
+	return ask(r, Call{Method: fake.MethodTargetSize, Group: id}, func(ctx context.Context) (int, error) {
+		return r.Provider.TargetSize(ctx, id)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return size, nil
 }
 
 func (r *remote) increase(id string, delta int) error {
@@ -211,15 +243,10 @@ func (r *remote) deleteNodes(id string, nodes []*v1.Node, why string) error {
 	return err
 }
 
-func (r *remote) instances(id string) (instances []cloudprovider.Instance, err error) {
-	err = r.caller.call(Call{Method: fake.MethodNodes, Group: id}, func(ctx context.Context) (err error) {
-		instances, err = r.Provider.Nodes(ctx, id)
-		return err
+func (r *remote) instances(id string) ([]cloudprovider.Instance, error) {
+	return ask(r, Call{Method: fake.MethodNodes, Group: id}, func(ctx context.Context) ([]cloudprovider.Instance, error) {
+		return r.Provider.Nodes(ctx, id)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return instances, nil
 }
 
 // template asks once per list. The protocol carries no pods.
@@ -227,25 +254,18 @@ func (r *remote) template(g *group) (*v1.Node, error) {
 	if g.template != nil {
 		return g.template, nil
 	}
-	var t cloudprovider.Template
-	err := r.caller.call(Call{Method: fake.MethodTemplate, Group: g.ID}, func(ctx context.Context) (err error) {
-		t, err = r.Provider.Template(ctx, g.ID)
-		return err
+	t, err := ask(r, Call{Method: fake.MethodTemplate, Group: g.ID}, func(ctx context.Context) (cloudprovider.Template, error) {
+		return r.Provider.Template(ctx, g.ID)
 	})
-	if err != nil {
-		return nil, err
-	}
 	g.template = t.Node
-	return t.Node, nil
+	return t.Node, err
 }
 
 // groupOptions are a group's own options; nil for none. Two fields are not in the protocol, so
 // having any options at all sets them to zero.
 func (r *remote) groupOptions(id string) (*cloudprovider.GroupOptions, error) {
-	var o cloudprovider.GroupOptions
-	err := r.caller.call(Call{Method: fake.MethodOptions, Group: id}, func(ctx context.Context) (err error) {
-		o, err = r.Provider.Options(ctx, id, r.caller.options.groupDefaults())
-		return err
+	o, err := ask(r, Call{Method: fake.MethodOptions, Group: id}, func(ctx context.Context) (cloudprovider.GroupOptions, error) {
+		return r.Provider.Options(ctx, id, r.caller.options.groupDefaults())
 	})
 	switch {
 	case errors.Is(err, cloudprovider.ErrNotImplemented):
@@ -263,12 +283,7 @@ func (r *remote) gpuLabel() {
 	if r.label != nil || !ok {
 		return
 	}
-	var label string
-	err := r.caller.call(Call{Method: MethodGPULabel}, func(ctx context.Context) (err error) {
-		label, err = gpus.GPULabel(ctx)
-		return err
-	})
-	if err == nil {
+	if label, err := ask(r, Call{Method: MethodGPULabel}, gpus.GPULabel); err == nil {
 		r.label = &label
 	}
 }
@@ -278,20 +293,12 @@ func (r *remote) gpuTypes() {
 	if r.types || !ok {
 		return
 	}
-	err := r.caller.call(Call{Method: MethodGPUTypes}, func(ctx context.Context) error {
-		_, err := gpus.GPUTypes(ctx)
-		return err
-	})
+	_, err := ask(r, Call{Method: MethodGPUTypes}, gpus.GPUTypes)
 	r.types = err == nil
 }
 
-func (r *remote) bestOptions(request expander.Question) (groups []string, err error) {
-	err = r.caller.call(Call{Method: MethodBestOptions}, func(ctx context.Context) (err error) {
-		groups, err = r.Expander.BestOptions(ctx, request)
-		return err
+func (r *remote) bestOptions(request expander.Question) ([]string, error) {
+	return ask(r, Call{Method: MethodBestOptions}, func(ctx context.Context) ([]string, error) {
+		return r.Expander.BestOptions(ctx, request)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return groups, nil
 }

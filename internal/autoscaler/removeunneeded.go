@@ -66,8 +66,8 @@ func (a *Autoscaler) removalWorld(v *view, now time.Time, options *removal.Optio
 	if a.scaleDownDisabled {
 		cool(now, a.options.ScanInterval, "pods have just come")
 	}
-	for _, g := range a.remote.nodeGroups() {
-		out := removal.Group{ID: g.ID, Min: g.MinSize, Settings: a.options.groupDefaults()}
+	for _, g := range a.remote.NodeGroups() {
+		out := removal.Group{ID: g.ID, Min: g.MinSize(), Settings: a.options.groupDefaults()}
 		out.Target, out.Err = a.remote.targetSize(g.ID)
 		out.Target -= a.undeleted(g.ID)
 		own, err := a.remote.groupOptions(g.ID)

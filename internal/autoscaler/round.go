@@ -147,7 +147,7 @@ func (r *record) end(t *attempt, err error) {
 // survey are the groups as this loop sees them, by name.
 func (a *Autoscaler) survey(now time.Time) []Group {
 	var out []Group
-	for _, g := range a.remote.nodeGroups() {
+	for _, g := range a.remote.NodeGroups() {
 		out = append(out, a.surveyed(g, now))
 	}
 	slices.SortFunc(out, func(g, h Group) int { return strings.Compare(g.ID, h.ID) })
@@ -155,16 +155,13 @@ func (a *Autoscaler) survey(now time.Time) []Group {
 }
 
 func (a *Autoscaler) surveyed(g *group, now time.Time) Group {
-	out := Group{ID: g.ID, Min: g.MinSize, Max: g.MaxSize, Target: a.registry.ranges[g.ID].target}
+	out := Group{ID: g.ID, Min: g.MinSize(), Max: g.MaxSize(), Target: a.registry.ranges[g.ID].target}
 	if r := a.registry.perGroup[g.ID]; r != nil {
 		out.Ready, out.NotStarted, out.Unready = r.ready, r.notStarted, r.unready
 	}
 	out.Upcoming = max(0, a.registry.upcoming(g.ID))
-	if a.registry.backedOff(g.ID, now) {
-		failure := a.registry.backoffs.groups[g.ID]
-		out.BackedOffUntil, out.BackoffReason = failure.Until, failure.Reason
-	}
 	if t := a.templates[g.ID]; t != nil {
+		out.BackedOffUntil, out.BackoffReason, _ = a.registry.backoffs.Active(g.ID, now)
 		out.Template = &cloudprovider.Template{Node: t.Node.Node, Pods: t.Pods}
 		out.TemplateFrom, out.Zone = t.from, nodegroupset.ZoneOf(t.Node.Node)
 		if pricing, ok := a.remote.Provider.(cloudprovider.Pricing); ok {
@@ -175,9 +172,7 @@ func (a *Autoscaler) surveyed(g *group, now time.Time) Group {
 	if out.Template == nil {
 		out.Err = linked.ErrNoTemplate
 	}
-	if options, err := a.remote.groupOptions(g.ID); err == nil && options != nil {
-		out.AllOrNothing = options.ZeroOrMaxNodeScaling
-	}
+	out.AllOrNothing = a.remote.allOrNothing(g)
 	return out
 }
 

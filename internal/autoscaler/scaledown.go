@@ -58,7 +58,7 @@ func (a *Autoscaler) scaleDown(v *view, now time.Time) {
 		if err != nil {
 			continue
 		}
-		nodes = nodes[:max(min(len(nodes), size-g.MinSize, budget), 0)]
+		nodes = nodes[:max(min(len(nodes), size-g.MinSize(), budget), 0)]
 		if len(nodes) == 0 {
 			continue
 		}
@@ -72,8 +72,8 @@ func moves(pod *v1.Pod) bool { return !template.RunsOnEveryNode(pod) }
 // groupsAtMin are the groups no node is taken from in this loop.
 func (a *Autoscaler) groupsAtMin() map[string]bool {
 	out := map[string]bool{}
-	for _, g := range a.remote.nodeGroups() {
-		if size, err := a.remote.targetSize(g.ID); err == nil && size <= g.MinSize {
+	for _, g := range a.remote.NodeGroups() {
+		if size, err := a.remote.targetSize(g.ID); err == nil && size <= g.MinSize() {
 			out[g.ID] = true
 		}
 	}

@@ -289,7 +289,7 @@ func (t *attempt) countNodes() error {
 // validGroups are the groups that may grow now.
 func (t *attempt) validGroups() []*group {
 	var valid []*group
-	for _, g := range t.remote.nodeGroups() {
+	for _, g := range t.remote.NodeGroups() {
 		if why := t.unfit(g); why != "" {
 			t.round.skip(g.ID, why)
 			continue
@@ -309,15 +309,14 @@ func (t *attempt) unfit(g *group) string {
 	switch {
 	case err != nil:
 		return "read the target size: " + err.Error()
-	case size >= g.MaxSize:
-		if size > g.MaxSize {
-			return fmt.Sprintf("over its maximum: %d of %d", size, g.MaxSize)
+	case size >= g.MaxSize():
+		if size > g.MaxSize() {
+			return fmt.Sprintf("over its maximum: %d of %d", size, g.MaxSize())
 		}
-		return fmt.Sprintf("at its maximum of %d", g.MaxSize)
+		return fmt.Sprintf("at its maximum of %d", g.MaxSize())
 	}
-	options, err := t.remote.groupOptions(g.ID)
-	if err == nil && options != nil && options.ZeroOrMaxNodeScaling && t.options.MaxNodesTotal != 0 &&
-		len(t.view.nodes)+g.MaxSize-size > t.options.MaxNodesTotal {
+	if t.remote.allOrNothing(g) && t.options.MaxNodesTotal != 0 &&
+		len(t.view.nodes)+g.MaxSize()-size > t.options.MaxNodesTotal {
 		return "all of its nodes at once exceed max-nodes-total"
 	}
 	if t.templates[g.ID] == nil {
@@ -390,13 +389,12 @@ func (t *attempt) option(g *group) (option, error) {
 		o.placed[kinds[i]] = n
 		o.pods = append(o.pods, t.kinds[kinds[i]][:n]...)
 	}
-	options, err := t.remote.groupOptions(g.ID)
-	if err == nil && options != nil && options.ZeroOrMaxNodeScaling {
-		if t.atomic && o.count > g.MaxSize {
+	if t.remote.allOrNothing(g) {
+		if t.atomic && o.count > g.MaxSize() {
 			o.count, o.pods = 0, nil
 		}
 		if o.count > 0 {
-			o.count = g.MaxSize
+			o.count = g.MaxSize()
 		}
 	}
 	return o, nil
@@ -408,8 +406,7 @@ func (t *attempt) similar(g *group) []*group {
 	if !t.options.Balance {
 		return nil
 	}
-	options, err := t.remote.groupOptions(g.ID)
-	if err == nil && options != nil && options.ZeroOrMaxNodeScaling || !t.takesSome(g.ID) {
+	if t.remote.allOrNothing(g) || !t.takesSome(g.ID) {
 		return nil
 	}
 	var out []*group
@@ -448,7 +445,7 @@ func (t *attempt) limit(groups []*group) int {
 	}
 	for _, g := range groups {
 		if size, err := t.remote.targetSize(g.ID); err == nil {
-			room += max(g.MaxSize-size, 0)
+			room += max(g.MaxSize()-size, 0)
 		}
 	}
 	return min(limit, room)
@@ -475,12 +472,12 @@ func (a *Autoscaler) scaleUpToMin(v *view, now time.Time) error {
 		return err
 	}
 	var plan []planned
-	for _, g := range a.remote.nodeGroups() {
+	for _, g := range a.remote.NodeGroups() {
 		size, err := a.remote.targetSize(g.ID)
-		if err != nil || size >= g.MinSize || !a.registry.safe(g.ID, now) || a.templates[g.ID] == nil {
+		if err != nil || size >= g.MinSize() || !a.registry.safe(g.ID, now) || a.templates[g.ID] == nil {
 			continue
 		}
-		count := g.MinSize - size
+		count := g.MinSize() - size
 		if total := a.options.MaxNodesTotal; total > 0 { // the group's own size is taken for the cluster's
 			if count = min(count, total-size); count < 1 {
 				continue

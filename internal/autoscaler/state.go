@@ -73,9 +73,10 @@ func (a *Autoscaler) State() (State, error) {
 		}
 	}
 	for _, g := range groups {
+		_, _, backoff := a.registry.backoffs.Active(g.ID, out.Time)
 		out.Groups = append(out.Groups, GroupState{
 			ID: g.ID, Size: targets[g.ID], Ordered: targets[g.ID] - a.atStart[g.ID],
-			Ready: readyByGroup[g.ID], Backoff: a.registry.backoffs.active(g.ID, out.Time),
+			Ready: readyByGroup[g.ID], Backoff: backoff,
 		})
 	}
 	return out, nil

@@ -94,7 +94,7 @@ func (a *Autoscaler) updateTemplates(nodes []predicates.Node) {
 		}
 	}
 	seen := map[string]*nodeTemplate{}
-	for _, g := range a.remote.nodeGroups() {
+	for _, g := range a.remote.NodeGroups() {
 		if template := a.seen[g.ID]; template != nil {
 			seen[g.ID] = template
 			if a.templates[g.ID] == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // Two empty nodes have not been needed for ten minutes, and one of their group must stay.
-func ExamplePlan() {
+func ExampleMemory_Plan() {
 	checker, err := predicates.New(context.Background(), predicates.Options{})
 	if err != nil {
 		panic(err)
@@ -29,7 +29,7 @@ func ExamplePlan() {
 			Status:     v1.NodeStatus{Allocatable: resources, Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}},
 		}}})
 	}
-	decision, err := removal.Plan(w, checker, options)
+	decision, err := removal.Memory{}.Plan(w, checker, options)
 	if err != nil {
 		panic(err)
 	}

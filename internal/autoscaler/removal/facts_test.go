@@ -25,7 +25,7 @@ func TestRememberedFactsChangeNoDecision(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := Plan(copied(w), checker, o)
+			want, err := Memory{}.Plan(copied(w), checker, o)
 			if err != nil {
 				t.Fatal(err)
 			}

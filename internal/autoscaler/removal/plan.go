@@ -11,13 +11,8 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// Plan decides one round. It changes nothing and asks nobody but the scheduler's
+// Plan decides one round. It changes nothing but what is remembered of nodes, and asks nobody but the scheduler's
 // plugins: the same world has the same decision.
-func Plan(w *World, checker *predicates.Checker, opts Options) (Decision, error) {
-	return Memory{}.Plan(w, checker, opts)
-}
-
-// Plan is the function Plan for a caller that asks about the same nodes again and again.
 func (m Memory) Plan(w *World, checker *predicates.Checker, opts Options) (Decision, error) {
 	m.keep(w.Nodes)
 	p := newPlanner(w, checker, opts)
@@ -126,7 +121,7 @@ func takesPods(n *Node) bool {
 // tryRemovals goes through the candidates and finds those that nobody needs,
 // each with all those before it gone.
 func (p *planner) tryRemovals() error {
-	w, err := p.newWhatIf(p.placesFor(p.candidates), nil)
+	w, err := p.newWhatIf(p.places())
 	if err != nil {
 		return err
 	}
@@ -153,12 +148,12 @@ func (p *planner) tryRemovals() error {
 	return nil
 }
 
-// placesFor orders nodes as places for pods that move: the candidates come last,
+// places orders nodes as places for pods that move: the candidates come last,
 // and of them the first ones at the very end, so that nodes that may go soon are
 // not filled up.
-func (p *planner) placesFor(candidates []int) []int {
+func (p *planner) places() []int {
 	last := make([]bool, len(p.world.Nodes))
-	for _, i := range candidates {
+	for _, i := range p.candidates {
 		last[i] = true
 	}
 	places := make([]int, 0, len(p.world.Nodes))
@@ -167,7 +162,7 @@ func (p *planner) placesFor(candidates []int) []int {
 			places = append(places, i)
 		}
 	}
-	for _, i := range slices.Backward(candidates) {
+	for _, i := range slices.Backward(p.candidates) {
 		places = append(places, i)
 	}
 	return places

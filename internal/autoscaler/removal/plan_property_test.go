@@ -26,7 +26,7 @@ func planned(t *rapid.T, checker *predicates.Checker) (*planner, Decision) {
 
 func planOf(t *rapid.T, checker *predicates.Checker, w *World) (*planner, Decision) {
 	o := drawOptions(t)
-	d, err := Plan(w, checker, o)
+	d, err := Memory{}.Plan(w, checker, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestHooksDecide(t *testing.T) {
 			}
 			return s
 		}
-		d, err := Plan(w, checker, o)
+		d, err := Memory{}.Plan(w, checker, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,11 +186,11 @@ func TestPlanIsPure(t *testing.T) {
 				before[i].Pods = append(before[i].Pods, pod.DeepCopy())
 			}
 		}
-		first, err := Plan(w, checker, o)
+		first, err := Memory{}.Plan(w, checker, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := Plan(w, checker, o)
+		second, err := Memory{}.Plan(w, checker, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ type oracle struct {
 
 func newOracle(p *planner) *oracle {
 	o := &oracle{
-		planner: p, order: p.placesFor(p.candidates), nodes: map[int]predicates.Node{},
+		planner: p, order: p.places(), nodes: map[int]predicates.Node{},
 		moves: map[int][]*v1.Pod{}, shut: map[int]bool{},
 	}
 	for i := range p.world.Nodes {

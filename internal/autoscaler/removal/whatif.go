@@ -123,17 +123,13 @@ type whatIf struct {
 	moves  *predicates.Moves
 }
 
-// newWhatIf starts with some nodes gone that may or may not have places for their
-// pods, and with the pending pods at theirs.
-func (p *planner) newWhatIf(places, without []int) (*whatIf, error) {
+// newWhatIf starts with the pending pods at their places.
+func (p *planner) newWhatIf(places []int) (*whatIf, error) {
 	w := &whatIf{planner: p, places: places, at: make([]int, len(places)), kinds: slices.Clone(p.pods.of)}
 	moving := predicates.Moving{Nodes: make([]predicates.Node, len(places)), Closed: make([]bool, len(places))}
 	for position, i := range places {
 		w.at[i], moving.Nodes[position] = position, p.world.Nodes[i].Node
 		moving.Closed[position] = !takesPods(&p.world.Nodes[i])
-	}
-	for _, i := range without {
-		moving.Closed[w.at[i]], moving.Nodes[w.at[i]] = true, departed(p.world.Nodes[i].Node)
 	}
 	for _, kind := range p.pods.kinds {
 		moving.Pods = append(moving.Pods, kind.Pod)
