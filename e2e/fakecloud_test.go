@@ -175,7 +175,8 @@ func serveFake(ctx context.Context, t *testing.T, plane *controlplane.ControlPla
 	if err != nil {
 		t.Fatal(err)
 	}
-	externalgrpc.NewServer(fakecloud.Watch(cloud, keeper.Changed, logger)).Register(server)
+	fakecloud.Watch(cloud, keeper.Changed, logger)
+	externalgrpc.NewServer(cloud).Register(server)
 	conn, err := serving.Dial(server.Address(), serving.Files{}, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)

@@ -65,10 +65,22 @@ func (c *Cloud) ForgetCalls() int {
 	return forgotten
 }
 
+// Observe has every call reported when it comes in, and to the function returned once it is answered, instead
+// of kept in the log. It must be called before the cloud is.
+func (c *Cloud) Observe(observe func(Call) (answered func(Call))) { c.observe = observe }
+
 // do runs a call: its effect, with the lock held, before or after the effect of a fault, and its
 // entry in the log.
 func (c *Cloud) do(ctx context.Context, call Call, effect func(now time.Time) error) error {
 	call.At = c.clock.Now()
+	answered := func(call Call) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.calls = append(c.calls, call)
+	}
+	if c.observe != nil {
+		answered = c.observe(call)
+	}
 	err := c.faulty(ctx, &call, func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -78,9 +90,7 @@ func (c *Cloud) do(ctx context.Context, call Call, effect func(now time.Time) er
 	if err != nil {
 		call.Error = err.Error()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls = append(c.calls, call)
+	answered(call)
 	return err
 }
 

@@ -25,6 +25,7 @@ type Cloud struct {
 	prices  PodPrices
 	turns   []time.Time // when stock-outs and outages begin and end; ascending
 	windows []time.Time // when any fault begins or ends; ascending
+	observe func(Call) func(Call)
 
 	mu        sync.Mutex
 	settled   time.Time            // everything up to this time has been applied

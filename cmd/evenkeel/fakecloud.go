@@ -125,7 +125,8 @@ func (o *fakeCloudOptions) listen(ctx context.Context, cloud *fake.Cloud, keeper
 	if err != nil {
 		return nil, &usageError{fmt.Errorf("--address=%s: %w", o.address, err), "see the flags for the address and certificates"}
 	}
-	externalgrpc.NewServer(fakecloud.Watch(cloud, changed, log)).Register(provider)
+	fakecloud.Watch(cloud, changed, log)
+	externalgrpc.NewServer(cloud).Register(provider)
 	log.Info("Serving the cloud provider", "address", provider.Address())
 	if o.metricsAddress == "" {
 		return []runner{provider}, nil

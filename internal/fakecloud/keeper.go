@@ -244,7 +244,7 @@ func (k *Keeper) held() map[string]types.UID {
 
 // probe checks periodically whether the API server responds, and logs changes.
 func (k *Keeper) probe(ctx context.Context, synced []cache.DoneChecker) {
-	logger, last := klog.FromContext(ctx), ""
+	logger, failing := klog.FromContext(ctx), false
 	for ctx.Err() == nil {
 		err := k.ask(ctx)
 		if err == nil && !cache.WaitFor(ctx, "", synced...) {
@@ -254,12 +254,12 @@ func (k *Keeper) probe(ctx context.Context, synced []cache.DoneChecker) {
 			return
 		}
 		switch {
-		case err != nil && last == "":
+		case err != nil && !failing:
 			logger.Error(err, "The API server cannot be used; trying again")
-		case err == nil && last != "":
+		case err == nil && failing:
 			logger.Info("The API server can be used again")
 		}
-		last = errText(err)
+		failing = err != nil
 		k.mu.Lock()
 		k.problem = err
 		k.mu.Unlock()

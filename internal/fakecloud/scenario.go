@@ -3,6 +3,7 @@ package fakecloud
 import (
 	"fmt"
 	"reflect"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -17,32 +18,17 @@ import (
 // of the fields that were set, in the order of the reference. Objects stay, since the
 // nodes among them are the cloud's.
 func KeepCloud(s *v1alpha1.Scenario) (ignored []string) {
-	spec := &s.Spec
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"duration", spec.Duration != nil},
-		{"autoscaler", !reflect.ValueOf(spec.Autoscaler).IsZero()},
-		{"options", !reflect.ValueOf(spec.Options).IsZero()},
-		{"policies", len(spec.Policies) > 0},
-		{"storageFrom", len(spec.StorageFrom) > 0},
-		{"storageClasses", len(spec.StorageClasses) > 0},
-		{"podsFrom", len(spec.PodsFrom) > 0},
-		{"daemonSetsFrom", len(spec.DaemonSetsFrom) > 0},
-		{"daemonSets", len(spec.DaemonSets) > 0},
-		{"workloads", len(spec.Workloads) > 0},
-		{"workloadSpreads", len(spec.WorkloadSpreads) > 0},
-		{"expect", spec.Expect != nil},
+	spec := reflect.ValueOf(&s.Spec).Elem()
+	for _, name := range []string{
+		"duration", "autoscaler", "options", "policies", "storageFrom", "storageClasses", "podsFrom", "daemonSetsFrom", "daemonSets",
+		"workloads", "workloadSpreads", "expect",
 	} {
-		if f.set {
-			ignored = append(ignored, "spec."+f.name)
+		field := spec.FieldByName(strings.ToUpper(name[:1]) + name[1:])
+		if !field.IsZero() && (field.Kind() != reflect.Slice || field.Len() > 0) {
+			ignored = append(ignored, "spec."+name)
 		}
+		field.SetZero()
 	}
-	spec.Duration, spec.Expect = nil, nil
-	spec.Autoscaler, spec.Options = v1alpha1.ScenarioAutoscaler{}, v1alpha1.ScenarioOptions{}
-	spec.StorageFrom, spec.StorageClasses, spec.Policies = nil, nil, nil
-	spec.PodsFrom, spec.DaemonSetsFrom, spec.DaemonSets, spec.Workloads, spec.WorkloadSpreads = nil, nil, nil, nil, nil
 	return ignored
 }
 

@@ -44,8 +44,9 @@ func TestWatchedCloudConforms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		fakecloud.Watch(cloud, nil, klog.Logger{})
 		return conformance.Harness{
-			Provider:        fakecloud.Watch(cloud, nil, klog.Logger{}),
+			Provider:        cloud,
 			RegisteredNodes: func(context.Context) ([]*v1.Node, error) { return cloud.RegisteredNodes(), nil },
 		}
 	})
@@ -63,7 +64,8 @@ func TestChangesAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes := make(chan struct{}, 10)
-	watched, ctx := fakecloud.Watch(cloud, func() { changes <- struct{}{} }, klog.Logger{}), t.Context()
+	fakecloud.Watch(cloud, func() { changes <- struct{}{} }, klog.Logger{})
+	watched, ctx := cloud, t.Context()
 	for _, call := range []struct {
 		name string
 		do   func() error
@@ -123,7 +125,8 @@ func TestOnlyChangesAreLoggedAsChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lines []string
-	watched, ctx := fakecloud.Watch(cloud, nil, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})), t.Context()
+	fakecloud.Watch(cloud, nil, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	watched, ctx := cloud, t.Context()
 	for _, call := range []struct {
 		do   func() error
 		want string
@@ -156,11 +159,11 @@ func ExampleWatch() {
 		fmt.Println(err)
 		return
 	}
-	watched := fakecloud.Watch(cloud, func() { fmt.Println("changed") }, klog.Logger{})
-	if err := watched.IncreaseSize(context.Background(), "zone-b", 3); err != nil {
+	fakecloud.Watch(cloud, func() { fmt.Println("changed") }, klog.Logger{})
+	if err := cloud.IncreaseSize(context.Background(), "zone-b", 3); err != nil {
 		fmt.Println(err)
 	}
-	size, err := watched.TargetSize(context.Background(), "zone-b")
+	size, err := cloud.TargetSize(context.Background(), "zone-b")
 	fmt.Println(size, err)
 	// Output:
 	// changed

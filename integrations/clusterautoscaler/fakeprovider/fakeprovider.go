@@ -83,7 +83,8 @@ func Open(file string, client kubernetes.Interface, o provider.Options) (*Cloud,
 	}
 	logger := klog.Background()
 	keeper := fakecloud.NewKeeper(client, registering{cloud, setup}, setup.Name, fakecloud.KeeperOptions{})
-	shown, err := provider.New(fakecloud.Watch(cloud, keeper.Changed, logger), o)
+	fakecloud.Watch(cloud, keeper.Changed, logger)
+	shown, err := provider.New(cloud, o)
 	if err != nil {
 		return nil, err
 	}
