@@ -7,6 +7,9 @@ import (
 	"io"
 	"os"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
 // auditPolicy has the API server write down who changed what, when that is done.
@@ -34,32 +37,8 @@ type Write struct {
 // A Mark is a point in the history of writes. The zero value is its beginning.
 type Mark int64
 
-// auditEvent is the part of a line in the audit log that matters here.
-type auditEvent struct {
-	Verb             string       `json:"verb"`
-	User             auditUser    `json:"user"`
-	ImpersonatedUser *auditUser   `json:"impersonatedUser"`
-	Object           auditedThing `json:"objectRef"`
-	Response         struct {
-		Code int `json:"code"`
-	} `json:"responseStatus"`
-	Received time.Time `json:"requestReceivedTimestamp"`
-}
-
-type auditUser struct {
-	Username string `json:"username"`
-}
-
-type auditedThing struct {
-	APIGroup    string `json:"apiGroup"`
-	Resource    string `json:"resource"`
-	Subresource string `json:"subresource"`
-	Namespace   string `json:"namespace"`
-	Name        string `json:"name"`
-}
-
 // by is who acted.
-func (e auditEvent) by() string {
+func by(e *auditv1.Event) string {
 	if e.ImpersonatedUser != nil {
 		return e.ImpersonatedUser.Username
 	}
@@ -100,17 +79,17 @@ func (c *ControlPlane) Writes(user string, since Mark) ([]Write, error) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break // it is being written
 		}
-		var e auditEvent
+		e := auditv1.Event{ObjectRef: &auditv1.ObjectReference{}, ResponseStatus: &metav1.Status{}}
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("reading the audit log: %w", err)
 		}
-		if e.by() != user {
+		if by(&e) != user {
 			continue
 		}
-		o := e.Object
+		o := e.ObjectRef
 		writes = append(writes, Write{
 			Verb: e.Verb, Group: o.APIGroup, Resource: o.Resource, Subresource: o.Subresource,
-			Namespace: o.Namespace, Name: o.Name, Code: e.Response.Code, At: e.Received,
+			Namespace: o.Namespace, Name: o.Name, Code: int(e.ResponseStatus.Code), At: e.RequestReceivedTimestamp.Time,
 		})
 	}
 	return writes, nil

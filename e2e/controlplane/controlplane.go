@@ -13,7 +13,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -144,7 +143,7 @@ func build(t testing.TB, o Options) *ControlPlane {
 			Args:  append(args, o.Args[p]...),
 			Home:  c.layout.folder,
 			Log:   filepath.Join(t.ArtifactDir(), name+".log"),
-			Ready: func(ctx context.Context) bool { return c.answers(ctx, ready, word) },
+			Ready: process.AnswersWith(c.probe, ready, word),
 		}
 	}
 	t.Cleanup(func() {
@@ -197,10 +196,9 @@ func (c *ControlPlane) prepare() error {
 	if err != nil {
 		return err
 	}
-	// Connections are not kept: a probe reports whether the program listens now.
 	c.probe = &http.Client{
 		Timeout:   time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true},
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
 	}
 	return nil
 }
@@ -297,21 +295,6 @@ func (c *ControlPlane) Restart(ctx context.Context, p Program) error {
 		return err
 	}
 	return c.Launch(ctx, p)
-}
-
-// answers reports whether the URL answers 200, with the word in it.
-func (c *ControlPlane) answers(ctx context.Context, url, word string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := c.probe.Do(request)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return err == nil && response.StatusCode == http.StatusOK && strings.Contains(string(body), word)
 }
 
 func (c *ControlPlane) showLogs(t testing.TB) {

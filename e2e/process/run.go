@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -37,18 +38,23 @@ func Run(t testing.TB, p *Process) *Process {
 // Answers makes a Ready of a URL: whether it answers 200. The connection is not
 // kept.
 func Answers(url string) func(context.Context) bool {
+	return AnswersWith(http.DefaultClient, url, "")
+}
+
+// AnswersWith is Answers by a client, with a word in what is answered.
+func AnswersWith(client *http.Client, url, word string) func(context.Context) bool {
 	return func(ctx context.Context) bool {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {
 			return false
 		}
 		request.Close = true
-		response, err := http.DefaultClient.Do(request)
+		response, err := client.Do(request)
 		if err != nil {
 			return false
 		}
 		defer response.Body.Close()
-		_, err = io.Copy(io.Discard, response.Body)
-		return err == nil && response.StatusCode == http.StatusOK
+		body, err := io.ReadAll(response.Body)
+		return err == nil && response.StatusCode == http.StatusOK && strings.Contains(string(body), word)
 	}
 }
