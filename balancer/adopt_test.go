@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -37,7 +38,7 @@ func TestUnsetReplicasComeBack(t *testing.T) {
 			w.in.Spec.Replicas = nil
 			must(t, w.wait(timeout+time.Second))
 			if got := w.in.Spec.Replicas; got == nil || *got != want {
-				t.Fatalf("adopted %v, want %d, sizes %v", value(got, -1), want, w.sizes)
+				t.Fatalf("adopted %v, want %d, sizes %v", ptr.Deref(got, -1), want, w.sizes)
 			}
 		}
 	}
@@ -77,7 +78,7 @@ func TestUnsetReplicasThatHadNoRoom(t *testing.T) {
 	d, err := w.pass()
 	must(t, err)
 	if d.Adopt != nil || len(d.Writes) != 0 {
-		t.Errorf("adopted %v, wrote %v", value(d.Adopt, -1), d.Writes)
+		t.Errorf("adopted %v, wrote %v", ptr.Deref(d.Adopt, -1), d.Writes)
 	}
 }
 
@@ -109,7 +110,7 @@ func TestRecreatedBalancerAdopts(t *testing.T) {
 		w.in.Now = d.Next
 	}
 	if d.Adopt == nil || *d.Adopt != 6 {
-		t.Errorf("adopted %v, want 6", value(d.Adopt, -1))
+		t.Errorf("adopted %v, want 6", ptr.Deref(d.Adopt, -1))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
@@ -201,7 +203,7 @@ func (p *pass) look(t *target, o TargetObservation) {
 		t.status.Name, t.status.Reason, t.status.Overwrites = t.spec.Name, ReasonUnreadable, (*v1alpha1.ReplicaOverwrites)(others)
 		t.status.Message = fmt.Sprintf("left as it is: %v", o.Err)
 		if t.before.Name == "" || t.before.Reason == ReasonUnknown {
-			t.status.Reason, t.health.Now.Size = ReasonUnknown, value(t.spec.MinReplicas, 0)
+			t.status.Reason, t.health.Now.Size = ReasonUnknown, ptr.Deref(t.spec.MinReplicas, 0)
 		}
 		return
 	}
@@ -245,10 +247,3 @@ func selectorOf(spec *v1alpha1.BalancerSpec) string {
 
 // clip limits a count to the range of a Scale.
 func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
-
-func value(p *int32, otherwise int32) int32 {
-	if p == nil {
-		return otherwise
-	}
-	return *p
-}

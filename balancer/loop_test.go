@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"k8s.io/utils/ptr"
 )
 
 // loop is a random Balancer in a random world; some targets are able to run only so many.
@@ -89,7 +91,7 @@ func describe(w *world) string {
 		text += fmt.Sprint(s.Policy.Priorities.TargetOrder)
 	}
 	for _, t := range s.Targets {
-		text += fmt.Sprintf(" %s %d..%d", t.Name, value(t.MinReplicas, 0), value(t.MaxReplicas, -1))
+		text += fmt.Sprintf(" %s %d..%d", t.Name, ptr.Deref(t.MinReplicas, 0), ptr.Deref(t.MaxReplicas, -1))
 	}
 	return text
 }

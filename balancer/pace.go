@@ -3,6 +3,8 @@ package balancer
 import (
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
@@ -76,7 +78,7 @@ func (p *pass) shrink() int64 {
 func (p *pass) leaving() (sum int64) {
 	for _, t := range p.targets {
 		running := min(t.status.Running, t.status.Current)
-		sum += int64(max(0, running-value(t.staying, running)))
+		sum += int64(max(0, running-ptr.Deref(t.staying, running)))
 	}
 	return sum
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/podhealth"
@@ -135,11 +136,11 @@ func TestWrittenReplicasAreTheTotal(t *testing.T) {
 		must(t, w.settle())
 		var low, high, sum int64
 		for i, target := range spec.Targets {
-			low += int64(value(target.MinReplicas, 0))
+			low += int64(ptr.Deref(target.MinReplicas, 0))
 			sum += int64(w.sizes[i])
-			room := int64(value(target.MaxReplicas, 1<<30))
+			room := int64(ptr.Deref(target.MaxReplicas, 1<<30))
 			if !shares(spec, target.Name) && (spec.Policy.Rebalance == nil || w.sizes[i] <= sizes[i]) {
-				room = max(int64(w.sizes[i]), int64(value(target.MinReplicas, 0)))
+				room = max(int64(w.sizes[i]), int64(ptr.Deref(target.MinReplicas, 0)))
 			}
 			high += room
 		}
@@ -170,7 +171,7 @@ func TestBoundsHold(t *testing.T) {
 				}
 				continue
 			}
-			low, high := value(target.MinReplicas, 0), value(target.MaxReplicas, 1<<30)
+			low, high := ptr.Deref(target.MinReplicas, 0), ptr.Deref(target.MaxReplicas, 1<<30)
 			if s.Desired < low || s.Desired > high {
 				return fmt.Errorf("%s: %d outside %d..%d", target.Name, s.Desired, low, high)
 			}

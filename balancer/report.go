@@ -60,13 +60,6 @@ func (p *pass) events(writes []Write) []Event {
 	return events
 }
 
-// condition is a condition before it has its times.
-type condition struct {
-	kind            string
-	holds           bool
-	reason, message string
-}
-
 // conditions are the conditions to store. The time of a condition changes only when its status
 // does.
 func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) []metav1.Condition {
@@ -81,26 +74,26 @@ func (p *pass) conditions(before []metav1.Condition, s v1alpha1.BalancerStatus) 
 			pending += int64(t.Pending)
 		}
 	}
-	found := []condition{
+	found := []metav1.Condition{
 		p.balanced(s.Targets, alone, pending),
-		{v1alpha1.ConditionTargetsReadable, true, ReasonAllTargetsRead, "every target can be read and written" + strays(p.in.Strays)},
-		{v1alpha1.ConditionFallbackActive, false, ReasonNoTargetBlocked, "no target is known to be unable to run its share"},
-		{v1alpha1.ConditionOverflow, false, ReasonRoom, "every replica has a target"},
-		{v1alpha1.ConditionMinimumsExceedReplicas, false, ReasonReplicasCoverMinimums, "the replicas cover the minimums of the targets"},
+		podhealth.Condition(v1alpha1.ConditionTargetsReadable, true, ReasonAllTargetsRead, "every target can be read and written"+strays(p.in.Strays)),
+		podhealth.Condition(v1alpha1.ConditionFallbackActive, false, ReasonNoTargetBlocked, "no target is known to be unable to run its share"),
+		podhealth.Condition(v1alpha1.ConditionOverflow, false, ReasonRoom, "every replica has a target"),
+		podhealth.Condition(v1alpha1.ConditionMinimumsExceedReplicas, false, ReasonReplicasCoverMinimums, "the replicas cover the minimums of the targets"),
 	}
 	if len(alone) > 0 {
-		found[1] = condition{v1alpha1.ConditionTargetsReadable, false, gravest(s.Targets), strings.Join(alone, "; ")}
+		found[1] = podhealth.Condition(v1alpha1.ConditionTargetsReadable, false, gravest(s.Targets), strings.Join(alone, "; "))
 	}
 	if len(blocked) > 0 {
-		found[2] = condition{v1alpha1.ConditionFallbackActive, true, ReasonNotStartedInTime, "replicas of " + strings.Join(blocked, ", ") + " are started elsewhere"}
+		found[2] = podhealth.Condition(v1alpha1.ConditionFallbackActive, true, ReasonNotStartedInTime, "replicas of "+strings.Join(blocked, ", ")+" are started elsewhere")
 	}
 	if p.unplaced > 0 {
-		found[3] = condition{v1alpha1.ConditionOverflow, true, ReasonNoRoom, replicas(p.unplaced) + " cannot run on any target"}
+		found[3] = podhealth.Condition(v1alpha1.ConditionOverflow, true, ReasonNoRoom, replicas(p.unplaced)+" cannot run on any target")
 	}
 	if p.excess > 0 {
-		found[4] = condition{v1alpha1.ConditionMinimumsExceedReplicas, true, ReasonMinimumsTooLarge, fmt.Sprintf("the minimums and the sizes of targets that are left alone exceed the replicas asked for by %d", p.excess)}
+		found[4] = podhealth.Condition(v1alpha1.ConditionMinimumsExceedReplicas, true, ReasonMinimumsTooLarge, fmt.Sprintf("the minimums and the sizes of targets that are left alone exceed the replicas asked for by %d", p.excess))
 	}
-	return p.in.date(before, append(found, p.available(s), p.progressing(found[0])))
+	return podhealth.Conditions(before, append(found, p.available(s), p.progressing(found[0])), p.in.Generation, p.in.Now)
 }
 
 // gravest is why targets keep their sizes: of several reasons, the one under which the least is
@@ -125,34 +118,37 @@ func runningOf(targets []v1alpha1.BalancerTargetStatus) (n int64) {
 }
 
 // available is the condition whether as many replicas run as are asked for.
-func (p *pass) available(s v1alpha1.BalancerStatus) condition {
-	c := condition{v1alpha1.ConditionAvailable, s.Running >= p.asked, ReasonReplicasRun, fmt.Sprintf("%s run, %d are asked for", replicas(int64(s.Running)), p.asked)}
-	if !c.holds {
-		c.reason = ReasonReplicasMissing
+func (p *pass) available(s v1alpha1.BalancerStatus) metav1.Condition {
+	holds, reason := s.Running >= p.asked, ReasonReplicasRun
+	if !holds {
+		reason = ReasonReplicasMissing
 	}
-	return c
+	return podhealth.Condition(v1alpha1.ConditionAvailable, holds, reason, fmt.Sprintf("%s run, %d are asked for", replicas(int64(s.Running)), p.asked))
 }
 
 // progressing is the condition whether waiting is enough for every replica to run on the target
 // that should run it.
-func (p *pass) progressing(balanced condition) condition {
+func (p *pass) progressing(balanced metav1.Condition) metav1.Condition {
 	var starting, late int64
 	for _, t := range p.targets {
 		starting += max(0, int64(t.status.Current-t.status.Running))
 		late += int64(t.status.NotStarted)
 	}
-	c := condition{v1alpha1.ConditionProgressing, true, ReasonComplete, "every replica runs where it should"}
-	switch {
-	case !balanced.holds && balanced.reason != ReasonMoving:
-		c.holds, c.reason, c.message = false, balanced.reason, balanced.message
-	case late > 0:
-		c.holds, c.reason, c.message = false, ReasonNotStartedInTime, replicas(late)+" have not started in time"
-	case !balanced.holds:
-		c.reason, c.message = balanced.reason, balanced.message
-	case starting > 0:
-		c.reason, c.message = ReasonStarting, replicas(starting)+" are starting"
+	is := func(holds bool, reason, message string) metav1.Condition {
+		return podhealth.Condition(v1alpha1.ConditionProgressing, holds, reason, message)
 	}
-	return c
+	moving := balanced.Status == metav1.ConditionFalse && balanced.Reason == ReasonMoving
+	switch {
+	case balanced.Status == metav1.ConditionFalse && !moving:
+		return is(false, balanced.Reason, balanced.Message)
+	case late > 0:
+		return is(false, ReasonNotStartedInTime, replicas(late)+" have not started in time")
+	case moving:
+		return is(true, balanced.Reason, balanced.Message)
+	case starting > 0:
+		return is(true, ReasonStarting, replicas(starting)+" are starting")
+	}
+	return is(true, ReasonComplete, "every replica runs where it should")
 }
 
 // strays describes pods that the selector of the Balancer should not match.
@@ -165,32 +161,23 @@ func strays(pods []string) string {
 
 // balanced is the condition whether every target has its share. Its reason is the first one why
 // not.
-func (p *pass) balanced(targets []v1alpha1.BalancerTargetStatus, alone []string, pending int64) condition {
-	c := condition{kind: v1alpha1.ConditionBalanced}
+func (p *pass) balanced(targets []v1alpha1.BalancerTargetStatus, alone []string, pending int64) metav1.Condition {
+	not := func(reason, message string) metav1.Condition {
+		return podhealth.Condition(v1alpha1.ConditionBalanced, false, reason, message)
+	}
 	switch {
 	case p.in.Spec.Replicas == nil:
-		c.reason, c.message = ReasonReplicasNotSet, "spec.replicas is not set; it becomes the number that it last had, or else the sum of the sizes of the targets as soon as all are known and none of their replicas is starting"
+		return not(ReasonReplicasNotSet, "spec.replicas is not set; it becomes the number that it last had, or else the sum of the sizes of the targets as soon as all are known and none of their replicas is starting")
 	case len(alone) > 0:
-		c.reason, c.message = gravest(targets), strings.Join(alone, "; ")
+		return not(gravest(targets), strings.Join(alone, "; "))
 	case pending > 0:
-		c.reason, c.message = ReasonNotStartedInTime, replicas(pending)+" cannot run on their targets now"
+		return not(ReasonNotStartedInTime, replicas(pending)+" cannot run on their targets now")
 	case p.unplaced > 0:
-		c.reason, c.message = ReasonNoRoom, replicas(p.unplaced)+" cannot run on any target"
+		return not(ReasonNoRoom, replicas(p.unplaced)+" cannot run on any target")
 	case p.held > 0:
-		c.reason, c.message = ReasonMoving, replicas(p.held)+" will leave when others run instead"
-	default:
-		c.holds, c.reason, c.message = true, ReasonBalanced, "every target has its share"
+		return not(ReasonMoving, replicas(p.held)+" will leave when others run instead")
 	}
-	return c
-}
-
-// date gives conditions their times.
-func (in *Input) date(before []metav1.Condition, found []condition) []metav1.Condition {
-	conditions := make([]metav1.Condition, 0, len(found))
-	for _, c := range found {
-		conditions = append(conditions, podhealth.Condition(c.kind, c.holds, c.reason, c.message))
-	}
-	return podhealth.Conditions(before, conditions, in.Generation, in.Now)
+	return podhealth.Condition(v1alpha1.ConditionBalanced, true, ReasonBalanced, "every target has its share")
 }
 
 // refuse is the decision about an invalid spec: the targets and all that is known about them stay
@@ -198,10 +185,10 @@ func (in *Input) date(before []metav1.Condition, found []condition) []metav1.Con
 func refuse(in Input, problem string) Decision {
 	d := Decision{Status: *in.Status.DeepCopy()}
 	d.Status.ObservedGeneration, d.Status.Replicas, d.Status.Selector = in.Generation, in.Pods, selectorOf(&in.Spec)
-	d.Status.Conditions = in.date(in.Status.Conditions, []condition{
-		{v1alpha1.ConditionBalanced, false, ReasonInvalidSpec, problem},
-		{v1alpha1.ConditionProgressing, false, ReasonInvalidSpec, problem},
-	})
+	d.Status.Conditions = podhealth.Conditions(in.Status.Conditions, []metav1.Condition{
+		podhealth.Condition(v1alpha1.ConditionBalanced, false, ReasonInvalidSpec, problem),
+		podhealth.Condition(v1alpha1.ConditionProgressing, false, ReasonInvalidSpec, problem),
+	}, in.Generation, in.Now)
 	was := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.ConditionBalanced)
 	if was == nil || was.Reason != ReasonInvalidSpec || was.Message != problem {
 		d.Events = []Event{{Type: v1.EventTypeWarning, Reason: ReasonInvalidSpec, Message: problem}}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
 	"github.com/evenkeel/evenkeel/podhealth"
@@ -100,7 +102,7 @@ func (t *target) request(weight int64) apportion.Target {
 	out := apportion.Target{
 		Name:   t.spec.Name,
 		Weight: new(weight),
-		Min:    int64(value(t.spec.MinReplicas, 0)),
+		Min:    int64(ptr.Deref(t.spec.MinReplicas, 0)),
 		Max:    new(apportion.MaxReplicas),
 	}
 	t.health.Now.Limit(&out)

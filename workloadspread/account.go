@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -33,11 +34,11 @@ func Expiry(spec *v1alpha1.WorkloadSpreadSpec, status *v1alpha1.WorkloadSpreadSt
 }
 
 func creatingTimeout(spec *v1alpha1.WorkloadSpreadSpec) int32 {
-	return orDefault(spec.CreatingTimeoutSeconds, v1alpha1.DefaultCreatingTimeoutSeconds)
+	return ptr.Deref(spec.CreatingTimeoutSeconds, v1alpha1.DefaultCreatingTimeoutSeconds)
 }
 
 func deletingTimeout(spec *v1alpha1.WorkloadSpreadSpec) int32 {
-	return orDefault(spec.DeletingTimeoutSeconds, v1alpha1.DefaultDeletingTimeoutSeconds)
+	return ptr.Deref(spec.DeletingTimeoutSeconds, v1alpha1.DefaultDeletingTimeoutSeconds)
 }
 
 // account counts the pods. Of what was admitted, it keeps what the pods do not show yet, until that

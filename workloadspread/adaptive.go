@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -24,7 +25,7 @@ type late struct {
 // has ended or taken too long. It is false if the pod does not wait for a node, or stays in any case.
 func MovesOn(spec *v1alpha1.WorkloadSpreadSpec, pod *v1.Pod, subset int, scaleUp ScaleUp, known bool) (critical, until time.Time, moves bool) {
 	a := spec.ScheduleStrategy.Adaptive
-	if spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a == nil || orDefault(a.RescheduleCriticalSeconds, 0) == 0 {
+	if spec.ScheduleStrategy.Type != v1alpha1.ScheduleAdaptive || a == nil || ptr.Deref(a.RescheduleCriticalSeconds, 0) == 0 {
 		return time.Time{}, time.Time{}, false
 	}
 	since, waiting := UnschedulableSince(pod)
@@ -36,7 +37,7 @@ func MovesOn(spec *v1alpha1.WorkloadSpreadSpec, pod *v1.Pod, subset int, scaleUp
 	if known && waits(spec) {
 		begun := scaleUp.Since
 		if scaleUp.Acting {
-			begun = begun.Add(time.Duration(orDefault(a.AutoscalerTimeoutSeconds, v1alpha1.DefaultAutoscalerTimeoutSeconds)) * time.Second)
+			begun = begun.Add(time.Duration(ptr.Deref(a.AutoscalerTimeoutSeconds, v1alpha1.DefaultAutoscalerTimeoutSeconds)) * time.Second)
 		}
 		if begun.After(until) {
 			until = begun
@@ -74,7 +75,7 @@ func (p *pass) timedOut() []late {
 func (p *pass) mark(timedOut []late) {
 	window := v1alpha1.DefaultUnschedulableSeconds
 	if a := p.Spec.ScheduleStrategy.Adaptive; a != nil {
-		window = orDefault(a.UnschedulableSeconds, window)
+		window = ptr.Deref(a.UnschedulableSeconds, window)
 	}
 	until := map[int]time.Time{}
 	for _, l := range timedOut {
@@ -126,7 +127,7 @@ func (p *pass) moveOn(timedOut []late) {
 	if len(timedOut) == 0 {
 		return
 	}
-	left := max(0, orDefault(p.Spec.ScheduleStrategy.Adaptive.MaxReschedulesPerMinute, v1alpha1.DefaultMaxReschedulesPerMinute)-recent)
+	left := max(0, ptr.Deref(p.Spec.ScheduleStrategy.Adaptive.MaxReschedulesPerMinute, v1alpha1.DefaultMaxReschedulesPerMinute)-recent)
 	moved := int32(0)
 	for _, l := range timedOut {
 		if substituted[l.UID] {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // Input is what was observed. Nothing in it is changed.
@@ -164,11 +165,7 @@ func (p *pass) condition(kind string, is bool, reason, message string) {
 }
 
 func (p *pass) newCondition(kind string, is bool, reason, message string) metav1.Condition {
-	status := metav1.ConditionFalse
-	if is {
-		status = metav1.ConditionTrue
-	}
-	return metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: p.Generation, LastTransitionTime: stamp(p.Now),
-	}
+	c := podhealth.Condition(kind, is, reason, message)
+	c.ObservedGeneration, c.LastTransitionTime = p.Generation, stamp(p.Now)
+	return c
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/admission"
@@ -25,12 +26,12 @@ func Validate(spec *v1alpha1.WorkloadSpreadSpec, template *v1.PodTemplateSpec) f
 	c.target(at)
 	c.subsets(at.Child("subsets"), template)
 	c.percentages(at.Child("subsets"))
-	option(&c, at.Child("distribution"), spec.Distribution, v1alpha1.DistributeOrdered, v1alpha1.DistributeEven, v1alpha1.DistributeWeighted)
-	option(&c, at.Child("whenFull"), spec.WhenFull, v1alpha1.WhenFullAdmit, v1alpha1.WhenFullRefuse)
+	admission.Option(&c.Checker, at.Child("distribution"), spec.Distribution, v1alpha1.DistributeOrdered, v1alpha1.DistributeEven, v1alpha1.DistributeWeighted)
+	admission.Option(&c.Checker, at.Child("whenFull"), spec.WhenFull, v1alpha1.WhenFullAdmit, v1alpha1.WhenFullRefuse)
 	c.within(at.Child("creatingTimeoutSeconds"), spec.CreatingTimeoutSeconds, 1, 3600)
 	c.within(at.Child("deletingTimeoutSeconds"), spec.DeletingTimeoutSeconds, 1, 3600)
 	c.strategy(at.Child("scheduleStrategy"))
-	return c.errs
+	return c.Errors
 }
 
 // ValidateUpdate returns the errors of a change: a spec keeps its target, except for the version.
@@ -82,66 +83,64 @@ func describe(spec *v1alpha1.WorkloadSpreadSpec) string {
 
 // checker collects the errors.
 type checker struct {
+	admission.Checker
 	spec *v1alpha1.WorkloadSpreadSpec
-	errs field.ErrorList
 }
-
-func (c *checker) add(err *field.Error) { c.errs = append(c.errs, err) }
 
 func (c *checker) target(at *field.Path) {
 	ref, at, spec := c.spec.TargetRef, at.Child("targetRef"), at
 	for _, f := range []struct{ name, value string }{{"apiVersion", ref.APIVersion}, {"kind", ref.Kind}, {"name", ref.Name}} {
 		if f.value == "" {
-			c.add(field.Required(at.Child(f.name), "name the workload completely"))
+			c.Add(field.Required(at.Child(f.name), "name the workload completely"))
 		}
 	}
 	if _, err := schema.ParseGroupVersion(ref.APIVersion); err != nil {
-		c.add(field.Invalid(at.Child("apiVersion"), ref.APIVersion, "must be group/version"))
+		c.Add(field.Invalid(at.Child("apiVersion"), ref.APIVersion, "must be group/version"))
 	}
 	filter := c.spec.TargetFilter
 	if kindOf(c.spec) == otherKind && ref.Kind != "" && (filter == nil || len(filter.ReplicasPathList) == 0) {
-		c.add(field.Invalid(at.Child("kind"), ref.Kind, "must be a Deployment, ReplicaSet or StatefulSet of apps, or a Job of batch; any other kind needs targetFilter.replicasPathList"))
+		c.Add(field.Invalid(at.Child("kind"), ref.Kind, "must be a Deployment, ReplicaSet or StatefulSet of apps, or a Job of batch; any other kind needs targetFilter.replicasPathList"))
 	}
 	if filter == nil {
 		return
 	}
 	for i, path := range filter.ReplicasPathList {
 		if slices.Contains(strings.Split(path, "."), "") {
-			c.add(field.Invalid(spec.Child("targetFilter", "replicasPathList").Index(i), path, "must be names or indexes with dots between them"))
+			c.Add(field.Invalid(spec.Child("targetFilter", "replicasPathList").Index(i), path, "must be names or indexes with dots between them"))
 		}
 	}
 	if filter.Selector != nil {
-		c.errs = append(c.errs, validation.ValidateLabelSelector(filter.Selector.Meta(), validation.LabelSelectorValidationOptions{}, spec.Child("targetFilter", "selector"))...)
+		c.Errors = append(c.Errors, validation.ValidateLabelSelector(filter.Selector.Meta(), validation.LabelSelectorValidationOptions{}, spec.Child("targetFilter", "selector"))...)
 	}
 }
 
 func (c *checker) subsets(at *field.Path, template *v1.PodTemplateSpec) {
 	if len(c.spec.Subsets) == 0 {
-		c.add(field.Required(at, "a workload is spread over at least one subset"))
+		c.Add(field.Required(at, "a workload is spread over at least one subset"))
 	}
 	if n := len(c.spec.Subsets); n > mostSubsets {
-		c.add(field.TooMany(at, n, mostSubsets))
+		c.Add(field.TooMany(at, n, mostSubsets))
 	}
 	names := map[string]bool{}
 	for i := range c.spec.Subsets {
 		s, at := &c.spec.Subsets[i], at.Index(i)
 		if problems := utilvalidation.IsDNS1123Label(s.Name); len(problems) > 0 {
-			c.add(field.Invalid(at.Child("name"), s.Name, problems[0]))
+			c.Add(field.Invalid(at.Child("name"), s.Name, problems[0]))
 		}
 		if names[s.Name] {
-			c.add(field.Duplicate(at.Child("name"), s.Name))
+			c.Add(field.Duplicate(at.Child("name"), s.Name))
 		}
 		names[s.Name] = true
 		c.bounds(at, s)
 		if s.RequiredNodeSelector != nil {
-			c.errs = append(c.errs, admission.NodeTerm(at.Child("requiredNodeSelector"), s.RequiredNodeSelector)...)
+			c.Errors = append(c.Errors, admission.NodeTerm(at.Child("requiredNodeSelector"), s.RequiredNodeSelector)...)
 		}
 		for j := range s.PreferredNodeSelector {
 			p, at := &s.PreferredNodeSelector[j], at.Child("preferredNodeSelector").Index(j)
 			c.within(at.Child("weight"), &p.Weight, 1, 100)
-			c.errs = append(c.errs, admission.NodeTerm(at.Child("preference"), &p.Preference)...)
+			c.Errors = append(c.Errors, admission.NodeTerm(at.Child("preference"), &p.Preference)...)
 		}
-		c.errs = append(c.errs, admission.Tolerations(at.Child("tolerations"), s.Tolerations)...)
+		c.Errors = append(c.Errors, admission.Tolerations(at.Child("tolerations"), s.Tolerations)...)
 		c.patch(at.Child("patch"), s, template)
 	}
 }
@@ -162,17 +161,17 @@ func (c *checker) bounds(at *field.Path, s *v1alpha1.WorkloadSubset) {
 	}
 	if s.MaxReplicas.Type == intstr.String {
 		if _, ok := percentage(s.MaxReplicas.StrVal); !ok {
-			c.add(field.Invalid(at.Child("maxReplicas"), s.MaxReplicas.StrVal, "must be a number or a whole percentage, 0 or more"))
+			c.Add(field.Invalid(at.Child("maxReplicas"), s.MaxReplicas.StrVal, "must be a number or a whole percentage, 0 or more"))
 		}
 		c.absent(at.Child("minReplicas"), s.MinReplicas, "cannot be combined with a maxReplicas in percent")
 		return
 	}
 	if s.MaxReplicas.IntVal < 0 {
-		c.add(field.Invalid(at.Child("maxReplicas"), s.MaxReplicas.IntVal, "must be a number or a whole percentage, 0 or more"))
+		c.Add(field.Invalid(at.Child("maxReplicas"), s.MaxReplicas.IntVal, "must be a number or a whole percentage, 0 or more"))
 	}
 	for i, n := range []*int32{s.MinReplicas, s.Base} {
 		if n != nil && *n > s.MaxReplicas.IntVal {
-			c.add(field.Invalid(at.Child([]string{"minReplicas", "base"}[i]), *n, "must not be greater than maxReplicas"))
+			c.Add(field.Invalid(at.Child([]string{"minReplicas", "base"}[i]), *n, "must not be greater than maxReplicas"))
 		}
 	}
 }
@@ -180,7 +179,7 @@ func (c *checker) bounds(at *field.Path, s *v1alpha1.WorkloadSubset) {
 // absent refuses a number where it has no place.
 func (c *checker) absent(at *field.Path, n *int32, why string) {
 	if n != nil {
-		c.add(field.Forbidden(at, why))
+		c.Add(field.Forbidden(at, why))
 	}
 }
 
@@ -200,7 +199,7 @@ func (c *checker) percentages(at *field.Path) {
 	}
 	weighted := !slices.ContainsFunc(c.spec.Subsets, func(s v1alpha1.WorkloadSubset) bool { return s.Weight == nil || *s.Weight > 0 })
 	last := len(c.spec.Subsets) - 1
-	refuse := func(why string) { c.add(field.Invalid(at, sum, why)) }
+	refuse := func(why string) { c.Add(field.Invalid(at, sum, why)) }
 	switch {
 	case c.spec.Distribution == v1alpha1.DistributeWeighted && last >= 0 && weighted:
 		refuse("a subset must have a weight above 0")
@@ -224,7 +223,7 @@ func (c *checker) patch(at *field.Path, s *v1alpha1.WorkloadSubset, template *v1
 		return
 	}
 	if raw := bytes.TrimSpace(s.Patch.Raw); !bytes.HasPrefix(raw, []byte("{")) || !json.Valid(raw) {
-		c.add(field.Invalid(at, admission.Shorten(string(raw)), "must be a strategic merge patch, which is an object"))
+		c.Add(field.Invalid(at, admission.Shorten(string(raw)), "must be a strategic merge patch, which is an object"))
 		return
 	}
 	pod := &v1.Pod{}
@@ -232,57 +231,43 @@ func (c *checker) patch(at *field.Path, s *v1alpha1.WorkloadSubset, template *v1
 		pod.ObjectMeta, pod.Spec = *template.ObjectMeta.DeepCopy(), *template.Spec.DeepCopy()
 	}
 	if _, err := patched(pod, s.Patch.Raw, nil, template != nil); err != nil {
-		c.add(field.Invalid(at, admission.Shorten(string(s.Patch.Raw)), err.Error()))
+		c.Add(field.Invalid(at, admission.Shorten(string(s.Patch.Raw)), err.Error()))
 	}
 }
 
 func (c *checker) strategy(at *field.Path) {
 	s, n := c.spec.ScheduleStrategy, len(c.spec.Subsets)
-	option(c, at.Child("type"), s.Type, v1alpha1.ScheduleFixed, v1alpha1.ScheduleAdaptive)
+	admission.Option(&c.Checker, at.Child("type"), s.Type, v1alpha1.ScheduleFixed, v1alpha1.ScheduleAdaptive)
 	adaptive := at.Child("adaptive")
 	if s.Type == v1alpha1.ScheduleAdaptive && n > 1 && c.spec.Subsets[n-1].MaxReplicas != nil {
-		c.add(field.Invalid(adaptive, c.spec.Subsets[n-1].MaxReplicas.String(), "needs a last subset without maxReplicas"))
+		c.Add(field.Invalid(adaptive, c.spec.Subsets[n-1].MaxReplicas.String(), "needs a last subset without maxReplicas"))
 	}
 	if s.Adaptive == nil {
 		return
 	}
 	if s.Type != v1alpha1.ScheduleAdaptive {
-		c.add(field.Invalid(at.Child("type"), s.Type, "must be Adaptive if adaptive is set"))
+		c.Add(field.Invalid(at.Child("type"), s.Type, "must be Adaptive if adaptive is set"))
 	}
 	a := s.Adaptive
 	c.within(adaptive.Child("rescheduleCriticalSeconds"), a.RescheduleCriticalSeconds, 0, 86400)
 	c.within(adaptive.Child("unschedulableSeconds"), a.UnschedulableSeconds, 5, 86400)
 	c.within(adaptive.Child("autoscalerTimeoutSeconds"), a.AutoscalerTimeoutSeconds, 1, 86400)
 	c.within(adaptive.Child("maxReschedulesPerMinute"), a.MaxReschedulesPerMinute, 1, v1alpha1.MaxCount)
-	option(c, adaptive.Child("reschedule"), a.Reschedule, v1alpha1.RescheduleDelete, v1alpha1.RescheduleReserve)
+	admission.Option(&c.Checker, adaptive.Child("reschedule"), a.Reschedule, v1alpha1.RescheduleDelete, v1alpha1.RescheduleReserve)
 	if k := kindOf(c.spec); a.Reschedule == v1alpha1.RescheduleReserve && k != deploymentKind && k != replicaSetKind {
-		c.add(field.Invalid(adaptive.Child("reschedule"), a.Reschedule, "is for a Deployment or ReplicaSet: a pod of a "+c.spec.TargetRef.Kind+" cannot be replaced by another"))
+		c.Add(field.Invalid(adaptive.Child("reschedule"), a.Reschedule, "is for a Deployment or ReplicaSet: a pod of a "+c.spec.TargetRef.Kind+" cannot be replaced by another"))
 	}
-	window := int64(orDefault(a.UnschedulableSeconds, v1alpha1.DefaultUnschedulableSeconds))
-	if critical := orDefault(a.RescheduleCriticalSeconds, 0); n > 1 && int64(critical)*int64(n-1) > window-5 {
-		c.add(field.Invalid(adaptive.Child("rescheduleCriticalSeconds"), critical, "must be at most (unschedulableSeconds - 5) / (subsets - 1), so that a pod can try every subset before the first mark expires"))
+	window := int64(ptr.Deref(a.UnschedulableSeconds, v1alpha1.DefaultUnschedulableSeconds))
+	if critical := ptr.Deref(a.RescheduleCriticalSeconds, 0); n > 1 && int64(critical)*int64(n-1) > window-5 {
+		c.Add(field.Invalid(adaptive.Child("rescheduleCriticalSeconds"), critical, "must be at most (unschedulableSeconds - 5) / (subsets - 1), so that a pod can try every subset before the first mark expires"))
 	}
 }
 
 func (c *checker) within(at *field.Path, n *int32, low, high int32) {
 	if n != nil && *n < low {
-		c.add(field.Invalid(at, *n, "must be greater than or equal to "+number(low)))
+		c.Add(field.Invalid(at, *n, "must be greater than or equal to "+number(low)))
 	}
 	if n != nil && *n > high {
-		c.add(field.Invalid(at, *n, "must be less than or equal to "+number(high)))
+		c.Add(field.Invalid(at, *n, "must be less than or equal to "+number(high)))
 	}
-}
-
-// option checks an option; the empty value is its default.
-func option[T ~string](c *checker, at *field.Path, value T, known ...T) {
-	if value != "" && !slices.Contains(known, value) {
-		c.add(field.NotSupported(at, value, known))
-	}
-}
-
-func orDefault(n *int32, otherwise int32) int32 {
-	if n == nil {
-		return otherwise
-	}
-	return *n
 }

@@ -23,16 +23,11 @@ func Shorten(value string) string {
 
 // Labels checks keys and values, in the order of the keys.
 func Labels(at *field.Path, labels map[string]string) field.ErrorList {
-	var errs field.ErrorList
+	var c Checker
 	for _, key := range sortedKeys(labels) {
-		if err := LabelKey(at, key); err != nil {
-			errs = append(errs, err)
-		}
-		if err := LabelValue(at.Key(Shorten(key)), labels[key]); err != nil {
-			errs = append(errs, err)
-		}
+		c.Add(LabelKey(at, key), LabelValue(at.Key(Shorten(key)), labels[key]))
 	}
-	return errs
+	return c.Errors
 }
 
 // LabelKey checks the key of a label or a taint, and returns the first problem or nil.
@@ -80,33 +75,29 @@ func list[T ~string](allowed []T) string {
 
 // objectName checks the name of an object, which every object of a cluster has.
 func objectName(at *field.Path, name string) field.ErrorList {
+	var c Checker
 	if name == "" {
-		return field.ErrorList{field.Required(at, "an object of a cluster has a name")}
+		c.Add(field.Required(at, "an object of a cluster has a name"))
+	} else {
+		c.Add(first(at, name, validation.IsDNS1123Subdomain(name)))
 	}
-	if err := first(at, name, validation.IsDNS1123Subdomain(name)); err != nil {
-		return field.ErrorList{err}
-	}
-	return nil
+	return c.Errors
 }
 
 var taintEffects = []v1.TaintEffect{v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute}
 
 // Taints checks keys, values and effects.
 func Taints(at *field.Path, taints []v1.Taint) field.ErrorList {
-	var errs field.ErrorList
+	var c Checker
 	for i := range taints {
 		at := at.Index(i)
-		for _, err := range []*field.Error{LabelKey(at.Child("key"), taints[i].Key), LabelValue(at.Child("value"), taints[i].Value)} {
-			if err != nil {
-				errs = append(errs, err)
-			}
-		}
-		errs = append(errs, supported(at.Child("effect"), taints[i].Effect, taintEffects...)...)
+		c.Add(LabelKey(at.Child("key"), taints[i].Key), LabelValue(at.Child("value"), taints[i].Value))
+		c.Add(supported(at.Child("effect"), taints[i].Effect, taintEffects...)...)
 		if slices.ContainsFunc(taints[:i], func(t v1.Taint) bool { return t.MatchTaint(&taints[i]) }) {
-			errs = append(errs, field.Duplicate(at, taints[i].Key+":"+string(taints[i].Effect)))
+			c.Add(field.Duplicate(at, taints[i].Key+":"+string(taints[i].Effect)))
 		}
 	}
-	return errs
+	return c.Errors
 }
 
 // Node checks a node of a cluster.

@@ -68,25 +68,23 @@ func Claim(at *field.Path, s *v1.PersistentVolumeClaimSpec) field.ErrorList {
 
 // Tolerations checks keys, operators and effects. An operator left out means Equal.
 func Tolerations(at *field.Path, tolerations []v1.Toleration) field.ErrorList {
-	var errs field.ErrorList
+	var c Checker
 	for i := range tolerations {
 		t, at := &tolerations[i], at.Index(i)
 		if t.Key != "" {
-			if err := LabelKey(at.Child("key"), t.Key); err != nil {
-				errs = append(errs, err)
-			}
+			c.Add(LabelKey(at.Child("key"), t.Key))
 		}
 		switch t.Operator {
 		case "", v1.TolerationOpEqual, v1.TolerationOpExists, v1.TolerationOpLt, v1.TolerationOpGt:
-			errs = append(errs, tolerationOf(at, t)...)
+			c.Add(tolerationOf(at, t)...)
 		default:
-			errs = append(errs, field.NotSupported(at.Child("operator"), t.Operator, []v1.TolerationOperator{v1.TolerationOpEqual, v1.TolerationOpExists}))
+			c.Add(field.NotSupported(at.Child("operator"), t.Operator, []v1.TolerationOperator{v1.TolerationOpEqual, v1.TolerationOpExists}))
 		}
 		if t.Effect != "" {
-			errs = append(errs, supported(at.Child("effect"), t.Effect, taintEffects...)...)
+			c.Add(supported(at.Child("effect"), t.Effect, taintEffects...)...)
 		}
 	}
-	return errs
+	return c.Errors
 }
 
 // tolerationOf checks that operator, key and value go together.
@@ -106,56 +104,53 @@ func tolerationOf(at *field.Path, t *v1.Toleration) field.ErrorList {
 
 // Spread checks topology spread constraints as stored in a pod, with all required fields.
 func Spread(at *field.Path, constraints []v1.TopologySpreadConstraint) field.ErrorList {
-	var errs field.ErrorList
+	var found Checker
 	for i := range constraints {
 		c, list, at := &constraints[i], at, at.Index(i)
 		if c.MaxSkew < 1 {
-			errs = append(errs, field.Invalid(at.Child("maxSkew"), c.MaxSkew, "must be at least 1"))
+			found.Add(field.Invalid(at.Child("maxSkew"), c.MaxSkew, "must be at least 1"))
 		}
-		if err := LabelKey(at.Child("topologyKey"), c.TopologyKey); err != nil {
-			errs = append(errs, err)
-		}
-		errs = append(errs, supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, v1.DoNotSchedule, v1.ScheduleAnyway)...)
-		errs = append(errs, spreadDetails(at, c)...)
+		found.Add(LabelKey(at.Child("topologyKey"), c.TopologyKey))
+		found.Add(supported(at.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, v1.DoNotSchedule, v1.ScheduleAnyway)...)
+		found.Add(spreadDetails(at, c)...)
 		first := slices.IndexFunc(constraints[:i], func(other v1.TopologySpreadConstraint) bool {
 			return other.TopologyKey == c.TopologyKey && other.WhenUnsatisfiable == c.WhenUnsatisfiable
 		})
 		if first >= 0 && c.TopologyKey != "" && c.WhenUnsatisfiable != "" {
-			errs = append(errs, &field.Error{
+			found.Add(&field.Error{
 				Type: field.ErrorTypeDuplicate, Field: at.String(), BadValue: fmt.Sprintf("{%s, %s}", c.TopologyKey, c.WhenUnsatisfiable),
 				Detail: fmt.Sprintf("has the topologyKey and whenUnsatisfiable of %s", list.Index(first)),
 			})
 		}
 	}
-	return errs
+	return found.Errors
 }
 
 func spreadDetails(at *field.Path, c *v1.TopologySpreadConstraint) field.ErrorList {
-	var errs field.ErrorList
+	var found Checker
 	switch {
 	case c.MinDomains == nil:
 	case *c.MinDomains < 1:
-		errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, "must be at least 1"))
+		found.Add(field.Invalid(at.Child("minDomains"), *c.MinDomains, "must be at least 1"))
 	case c.WhenUnsatisfiable == v1.ScheduleAnyway:
-		errs = append(errs, field.Invalid(at.Child("minDomains"), *c.MinDomains, "may be set only with whenUnsatisfiable DoNotSchedule"))
+		found.Add(field.Invalid(at.Child("minDomains"), *c.MinDomains, "may be set only with whenUnsatisfiable DoNotSchedule"))
 	}
 	for _, policy := range []struct {
 		name  string
 		value *v1.NodeInclusionPolicy
 	}{{"nodeAffinityPolicy", c.NodeAffinityPolicy}, {"nodeTaintsPolicy", c.NodeTaintsPolicy}} {
 		if policy.value != nil {
-			errs = append(errs, supported(at.Child(policy.name), *policy.value, v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore)...)
+			found.Add(supported(at.Child(policy.name), *policy.value, v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore)...)
 		}
 	}
 	if len(c.MatchLabelKeys) > 0 && c.LabelSelector == nil {
-		errs = append(errs, field.Forbidden(at.Child("matchLabelKeys"), "must not be specified when labelSelector is not set"))
+		found.Add(field.Forbidden(at.Child("matchLabelKeys"), "must not be specified when labelSelector is not set"))
 	}
 	for i, key := range c.MatchLabelKeys {
-		if err := LabelKey(at.Child("matchLabelKeys").Index(i), key); err != nil {
-			errs = append(errs, err)
-		}
+		found.Add(LabelKey(at.Child("matchLabelKeys").Index(i), key))
 	}
-	return append(errs, selector(at.Child("labelSelector"), c.LabelSelector)...)
+	found.Add(selector(at.Child("labelSelector"), c.LabelSelector)...)
+	return found.Errors
 }
 
 // selector is checked by the library of the API server. Values are not checked, because old objects
@@ -202,19 +197,19 @@ func affinity(at *field.Path, a *v1.Affinity) field.ErrorList {
 }
 
 func podTerm(at *field.Path, t *v1.PodAffinityTerm) field.ErrorList {
-	errs := append(selector(at.Child("labelSelector"), t.LabelSelector), selector(at.Child("namespaceSelector"), t.NamespaceSelector)...)
-	if err := LabelKey(at.Child("topologyKey"), t.TopologyKey); err != nil {
-		errs = append(errs, err)
-	}
+	var c Checker
+	c.Add(selector(at.Child("labelSelector"), t.LabelSelector)...)
+	c.Add(selector(at.Child("namespaceSelector"), t.NamespaceSelector)...)
+	c.Add(LabelKey(at.Child("topologyKey"), t.TopologyKey))
 	for _, keys := range []struct {
 		name  string
 		value []string
 	}{{"matchLabelKeys", t.MatchLabelKeys}, {"mismatchLabelKeys", t.MismatchLabelKeys}} {
 		if len(keys.value) > 0 && t.LabelSelector == nil {
-			errs = append(errs, field.Forbidden(at.Child(keys.name), "must not be specified when labelSelector is not set"))
+			c.Add(field.Forbidden(at.Child(keys.name), "must not be specified when labelSelector is not set"))
 		}
 	}
-	return errs
+	return c.Errors
 }
 
 var nodeOperators = []v1.NodeSelectorOperator{
@@ -223,23 +218,21 @@ var nodeOperators = []v1.NodeSelectorOperator{
 
 // NodeTerm checks the operators of a term that selects nodes, and the number of values of each.
 func NodeTerm(at *field.Path, t *v1.NodeSelectorTerm) field.ErrorList {
-	var errs field.ErrorList
+	var c Checker
 	for i := range t.MatchExpressions {
 		r, at := &t.MatchExpressions[i], at.Child("matchExpressions").Index(i)
-		if err := LabelKey(at.Child("key"), r.Key); err != nil {
-			errs = append(errs, err)
-		}
-		errs = append(errs, requirement(at, r)...)
+		c.Add(LabelKey(at.Child("key"), r.Key))
+		c.Add(requirement(at, r)...)
 	}
 	for i := range t.MatchFields {
 		at := at.Child("matchFields").Index(i)
-		errs = append(errs, supported(at.Child("key"), t.MatchFields[i].Key, metav1.ObjectNameField)...)
-		errs = append(errs, supported(at.Child("operator"), t.MatchFields[i].Operator, v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn)...)
+		c.Add(supported(at.Child("key"), t.MatchFields[i].Key, metav1.ObjectNameField)...)
+		c.Add(supported(at.Child("operator"), t.MatchFields[i].Operator, v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn)...)
 		if len(t.MatchFields[i].Values) != 1 {
-			errs = append(errs, field.Required(at.Child("values"), "must be exactly one name of a node"))
+			c.Add(field.Required(at.Child("values"), "must be exactly one name of a node"))
 		}
 	}
-	return errs
+	return c.Errors
 }
 
 func requirement(at *field.Path, r *v1.NodeSelectorRequirement) field.ErrorList {

@@ -1,0 +1,55 @@
+package admission
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Checker collects the errors in an object.
+type Checker struct{ Errors field.ErrorList }
+
+// Add adds errors that are not nil.
+func (c *Checker) Add(errs ...*field.Error) {
+	for _, err := range errs {
+		if err != nil {
+			c.Errors = append(c.Errors, err)
+		}
+	}
+}
+
+// NotNegative checks a number that may be missing.
+func (c *Checker) NotNegative(at *field.Path, n *int32) {
+	if n != nil && *n < 0 {
+		c.Add(field.Invalid(at, *n, "must not be negative"))
+	}
+}
+
+// AtLeastOne checks a number that may be missing.
+func (c *Checker) AtLeastOne(at *field.Path, n *int32) {
+	if n != nil && *n < 1 {
+		c.Add(field.Invalid(at, *n, "must be 1 or more"))
+	}
+}
+
+// Bounds checks that a minReplicas is not greater than the maxReplicas beside it.
+func (c *Checker) Bounds(at *field.Path, least, most *int32) {
+	if least != nil && most != nil && *least > *most {
+		c.Add(field.Invalid(at.Child("minReplicas"), *least, "must not be greater than maxReplicas"))
+	}
+}
+
+// Time checks a time that is needed for something to happen.
+func (c *Checker) Time(at *field.Path, d metav1.Duration) {
+	if d.Seconds() < 1 {
+		c.Add(field.Invalid(at, d.Duration.String(), "must be 1s or more"))
+	}
+}
+
+// Option checks an option; the empty value is its default.
+func Option[T ~string](c *Checker, at *field.Path, value T, known ...T) {
+	if value != "" && !slices.Contains(known, value) {
+		c.Add(field.NotSupported(at, value, known))
+	}
+}
