@@ -39,8 +39,9 @@
 // test. page shows a state to people and programs, and simulate/htmlreport draws the results of
 // scenarios as one page. workloadspread/store writes the status of WorkloadSpreads, in which several
 // processes count pods. controller runs controllers with a leader, controller/scale reads,
-// writes and watches the Scale of any kind, controller/owners finds the controllers of an object, and
-// controller/podcache says what a cache keeps of pods.
+// writes and watches the Scale of any kind, controller/owners finds the controllers of an object,
+// controller/passes is what controllers share that make passes over objects, and
+// controller/podcache says what a cache keeps of pods. metricset makes metrics and registers them.
 //
 // Pipeline. steering leads from the calls of Cluster
 // Autoscaler and the answers of its cloud to what the sidecar answers and orders, as a state

@@ -145,7 +145,7 @@ func watchedScales(ctx context.Context, t *testing.T, plane *controlplane.Contro
 		t.Errorf("without a right: %v", err)
 	}
 	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
-	if poll := w.Watch(deployments, "default"); poll != scale.DefaultPollInterval {
+	if poll := w.Watch(deployments, "default"); poll != scale.PollInterval {
 		t.Errorf("without a right: look every %v", poll)
 	}
 	createAll(ctx, t, plane, scaleReader, scaleReaderBound)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/balancer"
 )
 
 // conflicts finds the targets that must not be written because of other Balancers.
@@ -29,7 +30,7 @@ func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observ
 		}
 		var others []string
 		for i := range list {
-			if list[i].Name != b.Name && claimed(list[i], objectOf(t.ScaleTargetRef)) {
+			if list[i].Name != b.Name && claimed(list[i], balancer.ObjectOf(t.ScaleTargetRef)) {
 				others = append(others, list[i].Name)
 			}
 		}
@@ -41,9 +42,9 @@ func (r *reconciler) claims(ctx context.Context, b *v1alpha1.Balancer, o *observ
 }
 
 // claimed reports whether a Balancer that is not being deleted has the object as a target.
-func claimed(b *v1alpha1.Balancer, what object) bool {
+func claimed(b *v1alpha1.Balancer, what balancer.Object) bool {
 	return b.DeletionTimestamp == nil &&
-		slices.ContainsFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return objectOf(t.ScaleTargetRef) == what })
+		slices.ContainsFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return balancer.ObjectOf(t.ScaleTargetRef) == what })
 }
 
 // cycles finds targets that are Balancers and have this one as a direct or indirect target: what is
@@ -121,5 +122,5 @@ func balancersAmong(b *v1alpha1.Balancer) []string {
 }
 
 func isBalancer(ref v1alpha1.ScaleTargetReference) bool {
-	return objectOf(ref) == object{group: v1alpha1.Group, kind: v1alpha1.KindBalancer, name: ref.Name}
+	return balancer.ObjectOf(ref) == balancer.Object{Group: v1alpha1.Group, Kind: v1alpha1.KindBalancer, Name: ref.Name}
 }

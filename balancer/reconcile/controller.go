@@ -5,28 +5,24 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -48,11 +44,6 @@ type Options struct {
 	// PerNamespace watches targets namespace by namespace, for a manager that may not watch all
 	// namespaces at once.
 	PerNamespace bool
-	// PollInterval is how often targets that cannot be watched are read; 0 means
-	// scale.DefaultPollInterval.
-	PollInterval time.Duration
-	// Clock is the real one if nil.
-	Clock clock.PassiveClock
 }
 
 // Controller reconciles every Balancer of a manager, whose scheme has to know v1alpha1 and the core
@@ -60,22 +51,13 @@ type Options struct {
 type Controller struct{ options Options }
 
 // New returns a Controller. It does nothing until it is set up and its manager runs.
-func New(o Options) *Controller {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	return &Controller{options: o}
-}
+func New(o Options) *Controller { return &Controller{options: o} }
 
 // Name implements controller.Controller.
 func (c *Controller) Name() string { return Name }
 
 // SetupWithManager registers the controller and what it watches.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	metrics := c.options.Metrics
-	if metrics == nil {
-		metrics, _ = NewMetrics(nil) // nothing is registered, so nothing can be registered twice
-	}
 	scales, err := scale.New(mgr.GetConfig(), scale.Options{})
 	if err != nil {
 		return err
@@ -83,15 +65,13 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), untyped(), byTargetName, targetNames); err != nil {
 		return fmt.Errorf("indexing Balancers by their targets: %w", err)
 	}
-	// From the start, like Balancers because of the index: otherwise the manager would be ready
-	// before it has the pods.
-	if _, err := mgr.GetCache().GetInformer(context.Background(), &v1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
-		return fmt.Errorf("watching pods: %w", err)
+	if err := passes.Inform(mgr, &v1.Pod{}); err != nil { // Balancers are, because of the index
+		return err
 	}
 	known := &balancers{cache: mgr.GetCache()}
 	on := &triggers{balancers: known}
 	watcher, err := scale.NewWatcher(mgr.GetConfig(), scale.WatcherOptions{
-		Changed: on.target, PerNamespace: c.options.PerNamespace, PollInterval: c.options.PollInterval, Log: mgr.GetLogger(),
+		Changed: on.target, PerNamespace: c.options.PerNamespace, Log: mgr.GetLogger(),
 	})
 	if err != nil {
 		return err
@@ -101,60 +81,36 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	}
 	r := newReconciler(access{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), balancers: known, scales: scales, watcher: watcher,
-		events: mgr.GetEventRecorder("evenkeel-" + Name),
-	}, metrics, c.options.Clock)
+		events: passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: action},
+	}, metricset.Or(c.options.Metrics, NewMetrics), clock.RealClock{})
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		For(untyped(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(untyped(), on.rivals(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1.Pod{}, on.pods(), builder.WithPredicates(predicate.Funcs{UpdateFunc: matters})).
-		WatchesRawSource(source.Func(on.attach)).
-		WithOptions(controller.Options{
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		}).
+		WatchesRawSource(on.Source()).
+		WithOptions(passes.Retrying()).
 		Complete(r)
 }
 
-// queue takes requests for passes over Balancers.
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// triggers requests passes over the Balancers that a change may matter to.
+// triggers requests passes over the Balancers that a change may matter to. No target is watched before the
+// first pass.
 type triggers struct {
+	passes.Triggers
 	balancers *balancers
-
-	mu    sync.Mutex
-	queue queue // nil until the controller starts
-}
-
-// attach sets the queue for changes of objects that are not cached. No target is watched before the
-// first pass, which is later.
-func (t *triggers) attach(_ context.Context, q queue) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.queue = q
-	return nil
 }
 
 // target requests a pass over each Balancer of an object that changed. An object of another kind
 // with the same name costs an unnecessary pass.
 func (t *triggers) target(o scale.Target) {
-	t.mu.Lock()
-	q := t.queue
-	t.mu.Unlock()
-	if q == nil {
-		return
-	}
 	for _, b := range t.named(context.Background(), o.Namespace, o.Name) {
-		q.Add(request(b))
+		t.Pass(client.ObjectKeyFromObject(b), 0)
 	}
 }
 
 // named lists the Balancers that have a target of that name. They are shared and must not be
 // changed.
 func (t *triggers) named(ctx context.Context, namespace, name string) []*v1alpha1.Balancer {
-	list, err := t.balancers.named(ctx, namespace, name)
-	if err != nil {
-		return nil // the cache has not started or has stopped: there are no passes then
-	}
+	list, _ := t.balancers.named(ctx, namespace, name) // while no cache runs there are no passes
 	return list
 }
 
@@ -162,7 +118,7 @@ func (t *triggers) named(ctx context.Context, namespace, name string) []*v1alpha
 // changed, and over those that have it as a direct or indirect target: they may form a cycle with
 // it.
 func (t *triggers) rivals() handler.EventHandler {
-	enqueue := func(ctx context.Context, o client.Object, q queue) {
+	return passes.Each(func(ctx context.Context, o client.Object, q passes.Queue) {
 		b, err := parse(o)
 		if err != nil {
 			return // it has no targets
@@ -170,15 +126,14 @@ func (t *triggers) rivals() handler.EventHandler {
 		for i := range b.Spec.Targets {
 			for _, other := range t.named(ctx, b.Namespace, b.Spec.Targets[i].ScaleTargetRef.Name) {
 				if other.Name != b.Name {
-					q.Add(request(other))
+					q.Add(passes.Request(other))
 				}
 			}
 		}
 		for above := range t.above(ctx, b) {
 			q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: b.Namespace, Name: above}})
 		}
-	}
-	return handlerOf(enqueue)
+	})
 }
 
 // above are the names of the Balancers that have a Balancer as a direct or indirect target.
@@ -197,30 +152,17 @@ func (t *triggers) above(ctx context.Context, b *v1alpha1.Balancer) sets.Set[str
 
 // pods requests passes over the Balancers that select a pod that changed.
 func (t *triggers) pods() handler.EventHandler {
-	enqueue := func(ctx context.Context, pod client.Object, q queue) {
-		list, err := t.balancers.list(ctx, client.InNamespace(pod.GetNamespace()))
+	return passes.Each(func(ctx context.Context, pod *v1.Pod, q passes.Queue) {
+		list, err := t.balancers.list(ctx, client.InNamespace(pod.Namespace))
 		if err != nil {
 			return // as in named
 		}
 		for _, b := range list {
-			if selects(&b.Spec.Selector, pod.GetLabels()) {
-				q.AddAfter(request(b), settle)
+			if selects(&b.Spec.Selector, pod.Labels) {
+				q.AddAfter(passes.Request(b), settle)
 			}
 		}
-	}
-	return handlerOf(enqueue)
-}
-
-// handlerOf handles all events alike, and an update for both the old and the new object.
-func handlerOf(enqueue func(context.Context, client.Object, queue)) handler.EventHandler {
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			enqueue(ctx, e.ObjectOld, q)
-			enqueue(ctx, e.ObjectNew, q)
-		},
-	}
+	})
 }
 
 // matters reports whether an update of a pod may change a decision.
@@ -228,10 +170,6 @@ func matters(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1.Pod)
 	after, okay := e.ObjectNew.(*v1.Pod)
 	return ok && okay && (podhealth.Assess(before) != podhealth.Assess(after) || !maps.Equal(before.Labels, after.Labels))
-}
-
-func request(b *v1alpha1.Balancer) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: b.Namespace, Name: b.Name}}
 }
 
 // targetNames are the values of the index.
@@ -245,19 +183,4 @@ func targetNames(o client.Object) []string {
 		names = append(names, t.ScaleTargetRef.Name)
 	}
 	return names
-}
-
-// object is what a reference refers to, whatever its version.
-type object struct{ group, kind, name string }
-
-func objectOf(ref v1alpha1.ScaleTargetReference) object {
-	o := object{group: "apps", kind: ref.Kind, name: ref.Name}
-	if ref.APIVersion != "" {
-		group, _, found := strings.Cut(ref.APIVersion, "/")
-		if !found {
-			group = "" // the core group has a version only
-		}
-		o.group = group
-	}
-	return o
 }

@@ -20,12 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/internal/controller"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
 // asked are the names of the Balancers of which something asks for a pass.
-func asked(t *testing.T, b []client.Object, something func(*triggers, queue)) string {
+func asked(t *testing.T, b []client.Object, something func(*triggers, passes.Queue)) string {
 	t.Helper()
 	var names []string
 	synctest.Test(t, func(t *testing.T) {
@@ -57,45 +59,45 @@ func TestTriggers(t *testing.T) {
 	ctx := t.Context()
 	labelled := func(labels map[string]string) *v1.Pod { return running("p", labels) }
 	for name, c := range map[string]struct {
-		something func(*triggers, queue)
+		something func(*triggers, passes.Queue)
 		want      string
 	}{
-		"a target": {func(on *triggers, q queue) {
-			if err := on.attach(ctx, q); err != nil {
+		"a target": {func(on *triggers, q passes.Queue) {
+			if err := on.Attach(ctx, q); err != nil {
 				t.Error(err)
 			}
 			on.target(scale.Target{Namespace: "shop", Name: "a"})
 		}, "deals web"},
-		"a target, before the start": {func(on *triggers, _ queue) {
+		"a target, before the start": {func(on *triggers, _ passes.Queue) {
 			on.target(scale.Target{Namespace: "shop", Name: "a"})
 		}, ""},
-		"what is no target": {func(on *triggers, q queue) {
-			if err := on.attach(ctx, q); err != nil {
+		"what is no target": {func(on *triggers, q passes.Queue) {
+			if err := on.Attach(ctx, q); err != nil {
 				t.Error(err)
 			}
 			on.target(scale.Target{Namespace: "shop", Name: "z"})
 		}, ""},
-		"a pod of two": {func(on *triggers, q queue) {
+		"a pod of two": {func(on *triggers, q passes.Queue) {
 			on.pods().Create(ctx, event.CreateEvent{Object: labelled(map[string]string{"app": "web"})}, q)
 		}, "region shop web world"},
-		"a pod that expressions select": {func(on *triggers, q queue) {
+		"a pod that expressions select": {func(on *triggers, q passes.Queue) {
 			on.pods().Delete(ctx, event.DeleteEvent{Object: labelled(map[string]string{"app": "deals"})}, q)
 		}, "deals"},
-		"a pod that expressions do not select": {func(on *triggers, q queue) {
+		"a pod that expressions do not select": {func(on *triggers, q passes.Queue) {
 			on.pods().Delete(ctx, event.DeleteEvent{Object: labelled(map[string]string{"app": "deals", "canary": ""})}, q)
 		}, ""},
-		"a pod that goes over": {func(on *triggers, q queue) {
+		"a pod that goes over": {func(on *triggers, q passes.Queue) {
 			on.pods().Update(ctx, event.UpdateEvent{
 				ObjectOld: labelled(map[string]string{"app": "web"}), ObjectNew: labelled(map[string]string{"app": "deals"}),
 			}, q)
 		}, "deals region shop web world"},
-		"a rival": {func(on *triggers, q queue) {
+		"a rival": {func(on *triggers, q passes.Queue) {
 			on.rivals().Delete(ctx, event.DeleteEvent{Object: balancerOf("gone", 1, "d", "c")}, q)
 		}, "deals shop"},
-		"what is below others": {func(on *triggers, q queue) {
+		"what is below others": {func(on *triggers, q passes.Queue) {
 			on.rivals().Create(ctx, event.CreateEvent{Object: balancerOf("zone", 1, "x")}, q)
 		}, "region world"},
-		"itself": {func(on *triggers, q queue) {
+		"itself": {func(on *triggers, q passes.Queue) {
 			on.rivals().Create(ctx, event.CreateEvent{Object: balancerOf("shop", 1, "c")}, q)
 		}, ""},
 	} {
@@ -130,7 +132,7 @@ func TestOnlyWhatCountsInAPodMatters(t *testing.T) {
 
 func TestObjectOf(t *testing.T) {
 	for version, group := range map[string]string{"": "apps", "apps/v1": "apps", "v1": "", "example.com/v2": "example.com"} {
-		if got := objectOf(v1alpha1.ScaleTargetReference{APIVersion: version, Kind: "K", Name: "n"}); got != (object{group, "K", "n"}) {
+		if got := balancer.ObjectOf(v1alpha1.ScaleTargetReference{APIVersion: version, Kind: "K", Name: "n"}); got != (balancer.Object{Group: group, Kind: "K", Name: "n"}) {
 			t.Errorf("%q is of %+v, want group %q", version, got, group)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/balancer"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // A pass that is cut off between its writes leaves the rest to the next one, which loses and
@@ -27,7 +28,7 @@ func TestPassThatEndsHalfWay(t *testing.T) {
 			}
 		}
 	})
-	if _, err := b.Reconcile(ctx, request(balancerOf("web", 0))); err == nil {
+	if _, err := b.Reconcile(ctx, passes.Request(balancerOf("web", 0))); err == nil {
 		t.Error("a pass that was cut off succeeded")
 	}
 	b.server.change(func() { b.server.gate = nil })
@@ -57,7 +58,7 @@ func TestPassThatEndsWhileItReads(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	b.server.change(func() { b.server.gate = func(*http.Request) { cancel() } })
-	if _, err := b.Reconcile(ctx, request(balancerOf("web", 0))); !errors.Is(err, context.Canceled) {
+	if _, err := b.Reconcile(ctx, passes.Request(balancerOf("web", 0))); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 	b.wrote("")

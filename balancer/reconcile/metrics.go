@@ -1,16 +1,15 @@
 package reconcile
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
-	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
+	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
 // The phases of a pass.
@@ -21,65 +20,47 @@ const (
 	phaseStore  = "store"
 )
 
-// The values of labels of rescales.
-const (
-	up, down                         = "up", "down"
-	succeeded, conflicted, otherwise = "success", "conflict", "failure"
-)
+// The directions of rescales.
+const up, down = "up", "down"
 
-// gauges are the gauges of one Balancer, by the name of the metric.
-var gauges = map[string]struct {
-	help string
-	of   func(*balancer.Input, v1alpha1.BalancerStatus) int64
-}{
-	"requested_replicas": {"Replicas that are asked for, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
-		return int64(ptr.Deref(s.RequestedReplicas, 0))
-	}},
-	"running_replicas": {"Replicas that run, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 { return int64(s.Running) }},
-	"fallbacks_active": {"Targets whose replicas other targets run because they have not started in time, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
-		return count(s, func(t v1alpha1.BalancerTargetStatus) bool { return t.Capacity != nil })
-	}},
-	"unplaced_replicas": {"Replicas that no target is able to run now, by Balancer.", unplaced},
-	"unreadable_targets": {"Targets that cannot be read, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
-		return count(s, reason(balancer.ReasonUnreadable, balancer.ReasonUnknown))
-	}},
-	"missing_targets": {"Targets that do not exist, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
-		return count(s, reason(balancer.ReasonMissing))
-	}},
-	"contested_targets": {"Targets that are left alone because something else also writes their sizes, by Balancer.", func(_ *balancer.Input, s v1alpha1.BalancerStatus) int64 {
-		return count(s, reason(balancer.ReasonSecondWriter))
-	}},
+// seen is what the gauges of a Balancer show.
+type seen struct {
+	*balancer.Input
+	v1alpha1.BalancerStatus
 }
 
 func reason(of ...string) func(v1alpha1.BalancerTargetStatus) bool {
 	return func(t v1alpha1.BalancerTargetStatus) bool { return slices.Contains(of, t.Reason) }
 }
 
-func count(s v1alpha1.BalancerStatus, which func(v1alpha1.BalancerTargetStatus) bool) (n int64) {
-	for _, t := range s.Targets {
-		if which(t) {
-			n++
+// count makes a gauge of the targets for which something holds.
+func count(which func(v1alpha1.BalancerTargetStatus) bool) func(seen) float64 {
+	return func(s seen) (n float64) {
+		for _, t := range s.BalancerStatus.Targets {
+			if which(t) {
+				n++
+			}
 		}
+		return n
 	}
-	return n
 }
 
-func unplaced(in *balancer.Input, s v1alpha1.BalancerStatus) int64 {
-	n := int64(ptr.Deref(in.Spec.Replicas, 0))
-	for _, t := range s.Targets {
+func unplaced(s seen) float64 {
+	n := int64(ptr.Deref(s.Spec.Replicas, 0))
+	for _, t := range s.BalancerStatus.Targets {
 		n -= int64(t.Desired - t.Pending)
 	}
-	return max(0, n)
+	return float64(max(0, n))
 }
 
 // Metrics are the metrics of a Controller. Counters and histograms are sums over all Balancers.
 // Gauges have the labels namespace and name of their Balancer, like the metrics of Kubernetes
 // objects: a scrape has to honor these labels.
 type Metrics struct {
-	phases   *prometheus.HistogramVec
-	rescales *prometheus.CounterVec
-	replicas *prometheus.CounterVec
-	gauges   map[string]*prometheus.GaugeVec
+	set                *metricset.Set
+	phases             *prometheus.HistogramVec
+	rescales, replicas *prometheus.CounterVec
+	gauges             metricset.Gauges[seen]
 	// malformed is 1 for a Balancer that does not parse.
 	malformed *prometheus.GaugeVec
 }
@@ -87,46 +68,26 @@ type Metrics struct {
 // NewMetrics returns the metrics of a Controller, registered with the registerer if that is not
 // nil. It fails if metrics of the same names are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
-	const prefix = "evenkeel_balancer_"
+	set := metricset.New("evenkeel_balancer_")
 	m := &Metrics{
-		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: prefix + "pass_duration_seconds", Help: "Time that passes over Balancers took, by phase.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10),
-		}, []string{"phase"}),
-		rescales: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "rescales_total", Help: "Sizes written to targets, by direction and result.",
-		}, []string{"direction", "result"}),
-		replicas: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "rescaled_replicas_total", Help: "Replicas added to and removed from targets, by direction.",
-		}, []string{"direction"}),
-		gauges: map[string]*prometheus.GaugeVec{},
+		set:       set,
+		phases:    set.Histogram("pass_duration_seconds", "Time that passes over Balancers took, by phase.", prometheus.ExponentialBuckets(0.0001, 4, 10), "phase"),
+		rescales:  set.Counter("rescales_total", "Sizes written to targets, by direction and result.", "direction", "result"),
+		replicas:  set.Counter("rescaled_replicas_total", "Replicas added to and removed from targets, by direction.", "direction"),
+		malformed: set.Gauge("malformed", "1 for a Balancer that does not parse and is left alone.", "namespace", "name"),
 	}
-	m.malformed = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: prefix + "malformed", Help: "1 for a Balancer that does not parse and is left alone.",
-	}, []string{"namespace", "name"})
-	all := []prometheus.Collector{m.phases, m.rescales, m.replicas, m.malformed}
-	for name, g := range gauges {
-		m.gauges[name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: g.help}, []string{"namespace", "name"})
-		all = append(all, m.gauges[name])
-	}
-	for _, phase := range []string{phaseRead, phaseDecide, phaseWrite, phaseStore} {
-		m.phases.WithLabelValues(phase)
-	}
-	for _, direction := range []string{up, down} {
-		m.replicas.WithLabelValues(direction)
-		for _, result := range []string{succeeded, conflicted, otherwise} {
-			m.rescales.WithLabelValues(direction, result)
-		}
-	}
-	if registerer == nil {
-		return m, nil
-	}
-	for _, c := range all {
-		if err := registerer.Register(c); err != nil {
-			return nil, fmt.Errorf("registering the metrics of Balancers: %w", err)
-		}
-	}
-	return m, nil
+	m.gauges.Add(set, "requested_replicas", "Replicas that are asked for, by Balancer.", func(s seen) float64 { return float64(ptr.Deref(s.RequestedReplicas, 0)) })
+	m.gauges.Add(set, "running_replicas", "Replicas that run, by Balancer.", func(s seen) float64 { return float64(s.Running) })
+	m.gauges.Add(set, "fallbacks_active", "Targets whose replicas other targets run because they have not started in time, by Balancer.",
+		count(func(t v1alpha1.BalancerTargetStatus) bool { return t.Capacity != nil }))
+	m.gauges.Add(set, "unplaced_replicas", "Replicas that no target is able to run now, by Balancer.", unplaced)
+	m.gauges.Add(set, "unreadable_targets", "Targets that cannot be read, by Balancer.", count(reason(balancer.ReasonUnreadable, balancer.ReasonUnknown)))
+	m.gauges.Add(set, "missing_targets", "Targets that do not exist, by Balancer.", count(reason(balancer.ReasonMissing)))
+	m.gauges.Add(set, "contested_targets", "Targets that are left alone because something else also writes their sizes, by Balancer.", count(reason(balancer.ReasonSecondWriter)))
+	metricset.Preset(m.phases, []string{phaseRead, phaseDecide, phaseWrite, phaseStore})
+	metricset.Preset(m.replicas, []string{up, down})
+	metricset.Preset(m.rescales, []string{up, down}, passes.Results)
+	return m, set.Register(registerer)
 }
 
 // wrote counts a write.
@@ -135,28 +96,8 @@ func (m *Metrics) wrote(w balancer.Write, err error) {
 	if n < 0 {
 		direction, n = down, -n
 	}
-	result := succeeded
-	switch {
-	case scale.ReasonOf(err) == scale.ReasonConflict:
-		result = conflicted
-	case err != nil:
-		result = otherwise
-	default:
+	if err == nil {
 		m.replicas.WithLabelValues(direction).Add(float64(n))
 	}
-	m.rescales.WithLabelValues(direction, result).Inc()
-}
-
-// see sets the gauges of a Balancer.
-func (m *Metrics) see(key types.NamespacedName, in *balancer.Input, s v1alpha1.BalancerStatus) {
-	for name, g := range gauges {
-		m.gauges[name].WithLabelValues(key.Namespace, key.Name).Set(float64(g.of(in, s)))
-	}
-}
-
-func (m *Metrics) forget(key types.NamespacedName) {
-	for _, g := range m.gauges {
-		g.DeleteLabelValues(key.Namespace, key.Name)
-	}
-	m.malformed.DeleteLabelValues(key.Namespace, key.Name)
+	m.rescales.WithLabelValues(direction, passes.ResultOf(err)).Inc()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
@@ -135,8 +136,8 @@ func TestMovesAreStoredBeforeTheyAreMade(t *testing.T) {
 	b := skewed(t)
 	b.clock.SetTime(time.Now()) // deadlines are by the real one
 	b.refuse = func(int) error { return conflict() }
-	if again := b.pass("web"); again != firstRetry {
-		t.Errorf("the next pass is in %s, want %s", again, firstRetry)
+	if again := b.pass("web"); again != passes.FirstRetry {
+		t.Errorf("the next pass is in %s, want %s", again, passes.FirstRetry)
 	}
 	b.wrote("")
 
@@ -149,7 +150,7 @@ func TestMovesAreStoredBeforeTheyAreMade(t *testing.T) {
 	}
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(30*time.Second))
 	defer cancel()
-	if _, err := b.Reconcile(ctx, request(balancerOf("web", 0))); err != nil {
+	if _, err := b.Reconcile(ctx, passes.Request(balancerOf("web", 0))); err != nil {
 		t.Fatal(err)
 	}
 	b.wrote("b=3 a=4")

@@ -71,7 +71,7 @@ func (r *reconciler) observe(ctx context.Context, b *v1alpha1.Balancer) (observa
 	if err := r.pods(ctx, b, &o); err != nil {
 		return o, err
 	}
-	o.soon(r.shrinks.observe(client.ObjectKeyFromObject(b), o.input.Targets, o.input.Now))
+	o.soon(r.memory(client.ObjectKeyFromObject(b)).shrinks.observe(o.input.Targets, o.input.Now))
 	return o, nil
 }
 
@@ -98,10 +98,13 @@ func (r *reconciler) read(ctx context.Context, b *v1alpha1.Balancer, o *observat
 		})
 	}
 	_ = group.Wait()
-	interval := r.polls.note(client.ObjectKeyFromObject(b), pollReads(readings))
+	key := client.ObjectKeyFromObject(b)
+	interval := r.polls.note(key, pollReads(readings))
 	for i, got := range readings {
 		t := balancer.TargetObservation{Name: b.Spec.Targets[i].Name, Err: got.err, Missing: got.missing, Replicas: got.scale.Replicas}
-		t.Written = r.unstored.size(client.ObjectKeyFromObject(b), t.Name)
+		if size, ok := r.memory(key).unstored[t.Name]; ok {
+			t.Written = &size
+		}
 		if got.err == nil {
 			o.scales[t.Name] = got.scale
 		}
@@ -186,7 +189,7 @@ func (r *reconciler) pods(ctx context.Context, b *v1alpha1.Balancer, o *observat
 			t.Pods = append(t.Pods, podhealth.Assess(pod))
 			if !selector.Matches(labels.Set(pod.Labels)) {
 				o.conflict(t.Name, "its pod %s is not selected by the Balancer; give the pods of all targets the labels of spec.selector", pod.Name)
-				o.soon(scale.DefaultPollInterval) // there are no events for changes of such a pod
+				o.soon(scale.PollInterval) // there are no events for changes of such a pod
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
@@ -110,7 +111,7 @@ func TestPollsAreBounded(t *testing.T) {
 	b := newBench(t, balancerOf("web", 0, "a", "b"))
 	b.server.deploy("a", 0)
 	b.server.deploy("b", 0)
-	if again := b.pass("web"); again != scale.DefaultPollInterval {
+	if again := b.pass("web"); again != scale.PollInterval {
 		t.Errorf("alone it is looked at again in %s", again)
 	}
 	const others, targets = 20, 100
@@ -126,16 +127,16 @@ func TestPollsAreBounded(t *testing.T) {
 	} else {
 		t.Logf("%.2f reads a second, a look at each in %s", reads, again)
 	}
-	if got := b.polls.retry(lastRetry); got != again {
+	if got := b.polls.retry(passes.LastRetry); got != again {
 		t.Errorf("what fails again and again is tried in %s, want %s", got, again)
 	}
-	if got := b.polls.retry(firstRetry); got != firstRetry {
+	if got := b.polls.retry(passes.FirstRetry); got != passes.FirstRetry {
 		t.Errorf("what failed once is tried in %s", got)
 	}
 	for i := range others {
 		b.polls.note(key(i), 0)
 	}
-	if again := b.pass("web"); again != scale.DefaultPollInterval {
+	if again := b.pass("web"); again != scale.PollInterval {
 		t.Errorf("alone again it is looked at in %s", again)
 	}
 }

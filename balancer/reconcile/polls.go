@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // perPoll is the time between two reads of all Balancers together that only poll: ten reads a
@@ -40,7 +42,7 @@ func (p *polls) note(key types.NamespacedName, reads int) time.Duration {
 // retry is how long to wait until a retry. The limit of polls applies once the back-off has reached
 // its end.
 func (p *polls) retry(after time.Duration) time.Duration {
-	if after < lastRetry {
+	if after < passes.LastRetry {
 		return after
 	}
 	p.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,18 +21,12 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
-const (
-	// firstRetry and lastRetry bound the time until a pass is repeated that failed in part; it
-	// doubles each time.
-	firstRetry, lastRetry = 200 * time.Millisecond, time.Minute
-	// longestNote is the maximum length of the text of an event that the API server accepts.
-	longestNote = 1024
-	// action is the action of all events.
-	action = "Balance"
-)
+// action is the action of all events.
+const action = "Balance"
 
 // reasonMalformed is the reason of the event about a Balancer that does not parse.
 const reasonMalformed = "Malformed"
@@ -49,7 +42,7 @@ type access struct {
 	balancers *balancers
 	scales    *scale.Client
 	watcher   *scale.Watcher
-	events    events.EventRecorder
+	events    passes.Recorder
 }
 
 // reconciler makes the passes. The queue makes sure that there is never more than one pass over a
@@ -59,18 +52,28 @@ type reconciler struct {
 	metrics *Metrics
 	clock   clock.PassiveClock
 	retries workqueue.TypedRateLimiter[types.NamespacedName]
-	// unstored are the sizes that were written but may not be in the status.
-	unstored sizes
-	// shrinks are the targets whose pods may be about to be deleted for a smaller size.
-	shrinks shrinks
+	known   sync.Map // *memory by key
 	// polls are the Balancers that are polled.
 	polls polls
+}
+
+// memory is what is remembered of a Balancer between passes, which alone use it.
+type memory struct {
+	// unstored are the sizes that were written to targets, or may have been, and may not be in the status.
+	unstored map[string]int32
+	// shrinks are the targets whose pods may be about to be deleted for a smaller size.
+	shrinks shrinks
+}
+
+func (r *reconciler) memory(key types.NamespacedName) *memory {
+	known, _ := r.known.LoadOrStore(key, &memory{unstored: map[string]int32{}})
+	return known.(*memory)
 }
 
 func newReconciler(a access, m *Metrics, c clock.PassiveClock) *reconciler {
 	return &reconciler{
 		access: a, metrics: m, clock: c,
-		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry),
+		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](passes.FirstRetry, passes.LastRetry),
 	}
 }
 
@@ -91,7 +94,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	b, err := parse(u)
 	if err != nil { // until it is changed; other Balancers are not affected
 		logr.FromContextOrDiscard(ctx).Error(err, "The Balancer does not parse and is left alone")
-		r.events.Eventf(u, nil, v1.EventTypeWarning, reasonMalformed, action, "%s", cut("the Balancer does not parse; apply its definition and correct it: "+err.Error()))
+		r.events.Record(u, nil, v1.EventTypeWarning, reasonMalformed, "the Balancer does not parse; apply its definition and correct it: "+err.Error())
 		r.forget(request.NamespacedName)
 		r.metrics.malformed.WithLabelValues(request.Namespace, request.Name).Set(1)
 		return reconcile.Result{}, nil
@@ -101,7 +104,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1alpha1.Balancer) (reconcile.Result, error) {
-	lap := r.laps()
+	lap := passes.Stopwatch(r.clock, r.metrics.phases)
 	found, err := r.observe(ctx, b)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -124,16 +127,16 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 	lap(phaseWrite)
 
 	if failures == nil {
-		r.unstored.add(key, done)
+		done.noteIn(r.memory(key).unstored)
 		failures = r.store(ctx, b, status, d.Adopt)
 	}
 	if failures == nil {
-		r.unstored.drop(key)
+		clear(r.memory(key).unstored)
 		r.record(b, d.Events)
 		if text := notWritten(status); done.refused() && text != notWritten(found.input.Status) {
 			r.event(b, "", v1.EventTypeWarning, reasonNotWritten, text)
 		}
-		r.metrics.see(key, &found.input, status)
+		r.metrics.gauges.See(key, seen{&found.input, status})
 	}
 	lap(phaseStore)
 	if failures != nil && !apierrors.IsConflict(failures) {
@@ -145,7 +148,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, b *v1al
 		r.retries.Forget(key)
 	}
 	if failures != nil || done.overtaken() {
-		found.soon(firstRetry) // a change meanwhile is not a reason to wait longer
+		found.soon(passes.FirstRetry) // a change meanwhile is not a reason to wait longer
 	}
 	if !d.Next.IsZero() {
 		found.soon(max(d.Next.Sub(r.clock.Now()), time.Millisecond))
@@ -208,42 +211,21 @@ func (r *reconciler) record(b *v1alpha1.Balancer, all []balancer.Event) {
 	}
 }
 
-// event records an event about a target, or about the Balancer itself if target is empty. The
-// recorder counts events with the same reason and objects as one and keeps only the first text. So
-// the object of the target must be one of these objects.
+// event records an event about a target, or about the Balancer itself if target is empty.
 func (r *reconciler) event(b *v1alpha1.Balancer, target, kind, reason, text string) {
 	var related runtime.Object
 	if i := slices.IndexFunc(b.Spec.Targets, func(t v1alpha1.BalancerTarget) bool { return t.Name == target }); i >= 0 {
 		ref := b.Spec.Targets[i].ScaleTargetRef
 		related = &v1.ObjectReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: b.Namespace, Name: ref.Name}
 	}
-	r.events.Eventf(b, related, kind, reason, action, "%s", cut(text))
-}
-
-// cut shortens a text to the length of an event.
-func cut(text string) string {
-	if len(text) > longestNote {
-		text = strings.ToValidUTF8(text[:longestNote], "")
-	}
-	return text
-}
-
-// laps measures the phases of a pass.
-func (r *reconciler) laps() func(phase string) {
-	begin := r.clock.Now()
-	return func(phase string) {
-		now := r.clock.Now()
-		r.metrics.phases.WithLabelValues(phase).Observe(now.Sub(begin).Seconds())
-		begin = now
-	}
+	r.events.Record(b, related, kind, reason, text)
 }
 
 // forget drops all that is known about a Balancer that does not exist any more.
 func (r *reconciler) forget(key types.NamespacedName) {
 	r.retries.Forget(key)
-	r.unstored.drop(key)
-	r.shrinks.drop(key)
+	r.known.Delete(key)
 	r.polls.note(key, 0)
 	r.balancers.forget(key)
-	r.metrics.forget(key)
+	r.metrics.set.ForgetObject(key)
 }

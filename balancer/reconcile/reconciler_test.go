@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 )
 
@@ -102,7 +104,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.reconciler = newReconciler(access{client: c, live: c, balancers: &balancers{cache: c}, scales: scales, watcher: watcher, events: b.recorder}, m, b.clock)
+	b.reconciler = newReconciler(access{client: c, live: c, balancers: &balancers{cache: c}, scales: scales, watcher: watcher, events: passes.Recorder{EventRecorder: b.recorder, Action: action}}, m, b.clock)
 	return b
 }
 
@@ -142,7 +144,7 @@ func pods(target string, n int) (out []client.Object) {
 
 func (b *bench) pass(name string) time.Duration {
 	b.t.Helper()
-	result, err := b.Reconcile(b.t.Context(), request(balancerOf(name, 0)))
+	result, err := b.Reconcile(b.t.Context(), passes.Request(balancerOf(name, 0)))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -192,7 +194,7 @@ func TestIdlePassesWriteNothing(t *testing.T) {
 	b := newBench(t, append(append(pods("a", 5), pods("b", 5)...), balancerOf("web", 10, "a", "b"))...)
 	b.server.deploy("a", 0)
 	b.server.deploy("b", 0)
-	if again := b.pass("web"); again != scale.DefaultPollInterval {
+	if again := b.pass("web"); again != scale.PollInterval {
 		t.Errorf("the next pass is in %s, want that of targets that are polled", again)
 	}
 	b.wrote("a=5 b=5")
@@ -231,8 +233,8 @@ func TestFailedScaleUpHoldsBackScaleDown(t *testing.T) {
 	b.server.deploy("b", 4)
 	b.server.deploy("c", 1)
 	b.server.change(func() { b.server.refuse["c"] = http.StatusForbidden })
-	if again := b.pass("web"); again != firstRetry {
-		t.Errorf("the next pass is in %s, want %s", again, firstRetry)
+	if again := b.pass("web"); again != passes.FirstRetry {
+		t.Errorf("the next pass is in %s, want %s", again, passes.FirstRetry)
 	}
 	b.wrote("a=4") // of the 8 that were to go, 2 were to be replaced on c: b's one and one of a's
 	status := b.get("web").Status
@@ -265,8 +267,8 @@ func TestConflictIsRetriedOnFreshData(t *testing.T) {
 	b.server.deploy("a", 0)
 	b.server.deploy("b", 0)
 	b.server.change(func() { b.server.refuse["a"] = http.StatusConflict })
-	if again := b.pass("web"); again != firstRetry {
-		t.Errorf("the next pass is in %s, want %s", again, firstRetry)
+	if again := b.pass("web"); again != passes.FirstRetry {
+		t.Errorf("the next pass is in %s, want %s", again, passes.FirstRetry)
 	}
 	b.wrote("b=2")
 	if told := b.told(); strings.Contains(told, "Warning") {
@@ -292,8 +294,8 @@ func TestConflictIsRetriedSoon(t *testing.T) {
 			b.server.deploy("b", 2)
 			b.server.change(func() { b.server.refuse["a"] = http.StatusConflict })
 			for range 8 {
-				if again := b.pass("web"); again != firstRetry {
-					t.Errorf("the next pass is in %s, want %s", again, firstRetry)
+				if again := b.pass("web"); again != passes.FirstRetry {
+					t.Errorf("the next pass is in %s, want %s", again, passes.FirstRetry)
 				}
 			}
 		})
@@ -392,8 +394,14 @@ func TestInvalidSpecIsRefused(t *testing.T) {
 
 // gauges is how many series there are of Balancers.
 func (b *bench) gauges() (n int) {
-	for _, g := range b.metrics.gauges {
-		n += testutil.CollectAndCount(g)
+	families, err := b.registry.Gather()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetType() == dto.MetricType_GAUGE && f.GetName() != "evenkeel_balancer_malformed" {
+			n += len(f.GetMetric())
+		}
 	}
 	return n
 }
@@ -407,7 +415,7 @@ func TestBalancerThatIsGoneIsForgotten(t *testing.T) {
 	if err := b.client.Delete(t.Context(), b.get("web")); err != nil {
 		t.Fatal(err)
 	}
-	if again := b.pass("web"); again != 0 || b.gauges() != 0 || b.retries.NumRequeues(request(balancerOf("web", 0)).NamespacedName) != 0 {
+	if again := b.pass("web"); again != 0 || b.gauges() != 0 || b.retries.NumRequeues(passes.Request(balancerOf("web", 0)).NamespacedName) != 0 {
 		t.Error("something is remembered")
 	}
 }
@@ -422,8 +430,8 @@ func TestStatusIsNotStoredOverAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := b.reconciler.pass(t.Context(), client.ObjectKeyFromObject(stale), stale)
-	if err != nil || result != (reconcile.Result{RequeueAfter: firstRetry}) {
-		t.Errorf("the pass gave %v, %v, want another in %s", result, err, firstRetry)
+	if err != nil || result != (reconcile.Result{RequeueAfter: passes.FirstRetry}) {
+		t.Errorf("the pass gave %v, %v, want another in %s", result, err, passes.FirstRetry)
 	}
 }
 
@@ -447,9 +455,9 @@ func TestEventsTellTheirTargets(t *testing.T) {
 
 func TestLongEventsAreCut(t *testing.T) {
 	b := newBench(t)
-	b.event(balancerOf("web", 1), "", v1.EventTypeNormal, "Long", strings.Repeat("é", longestNote))
-	b.event(balancerOf("web", 1), "", v1.EventTypeNormal, "Long", "x"+strings.Repeat("é", longestNote))
-	for _, want := range []int{longestNote, longestNote - 1} {
+	b.event(balancerOf("web", 1), "", v1.EventTypeNormal, "Long", strings.Repeat("é", 1024))
+	b.event(balancerOf("web", 1), "", v1.EventTypeNormal, "Long", "x"+strings.Repeat("é", 1024))
+	for _, want := range []int{1024, 1024 - 1} {
 		if got := len(strings.TrimPrefix(<-b.recorder.Events, "Normal Long ")); got != want {
 			t.Errorf("an event has %d bytes, want %d", got, want)
 		}

@@ -3,10 +3,8 @@ package reconcile
 import (
 	"cmp"
 	"slices"
-	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/balancer"
@@ -60,22 +58,16 @@ func (s *shrunk) staying(now time.Time) (least *int32, left time.Duration) {
 	return least, left
 }
 
-// shrinks knows the sizes of the targets, by Balancer and name of the target. The zero value knows none,
-// as after a start of the controller.
-type shrinks struct {
-	mu sync.Mutex
-	of map[types.NamespacedName]map[string]shrunk
-}
+// shrinks are the sizes of the targets, by name; none are known after a start of the controller.
+type shrinks map[string]shrunk
 
 // observe notes how many pods of each target stay for sure, and returns after how long that changes; 0
 // if time alone does not change it.
-func (s *shrinks) observe(key types.NamespacedName, targets []balancer.TargetObservation, now time.Time) (again time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	after := make(map[string]shrunk, len(targets))
+func (s *shrinks) observe(targets []balancer.TargetObservation, now time.Time) (again time.Duration) {
+	after := make(shrinks, len(targets))
 	for i := range targets {
 		t := &targets[i]
-		known := s.of[key][t.Name]
+		known := (*s)[t.Name]
 		if t.Err == nil {
 			known.read(t.Replicas, len(t.Pods), now)
 		}
@@ -85,15 +77,6 @@ func (s *shrinks) observe(key types.NamespacedName, targets []balancer.TargetObs
 			again = min(left, cmp.Or(again, left))
 		}
 	}
-	if s.of == nil {
-		s.of = map[types.NamespacedName]map[string]shrunk{}
-	}
-	s.of[key] = after
+	*s = after
 	return again
-}
-
-func (s *shrinks) drop(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.of, key)
 }

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/balancer"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
@@ -71,7 +72,7 @@ func TestMoreAgainBeforePodsAreDeleted(t *testing.T) {
 			b.weigh("web", map[string]int32{"a": 1, "b": 1})
 			b.pass("web")
 			b.wrote("a=10")
-			if again := b.pass("web"); again != scale.DefaultPollInterval {
+			if again := b.pass("web"); again != scale.PollInterval {
 				t.Errorf("the next pass is in %s, want that of targets that are polled", again)
 			}
 			b.wrote("")
@@ -129,22 +130,22 @@ func TestShrunk(t *testing.T) {
 
 // What is known of a target that cannot be read still counts, and nothing is known of one that is new.
 func TestShrinksOfUnreadTargets(t *testing.T) {
-	var s shrinks
-	key := request(balancerOf("web", 0)).NamespacedName
+	b := newBench(t)
+	key := passes.Request(balancerOf("web", 0)).NamespacedName
 	for i, step := range []struct {
 		size int32
 		err  error
 		want int32
 	}{{size: 9}, {size: 5}, {size: 9, want: 5}, {err: errNotRead, want: 5}, {size: 9, want: 5}} {
 		targets := []balancer.TargetObservation{{Name: "a", Replicas: step.size, Err: step.err, Pods: make([]podhealth.Pod, 9)}, {Name: "b", Err: errNotRead}}
-		again := s.observe(key, targets, start)
+		again := b.memory(key).shrinks.observe(targets, start)
 		if got := ptr.Deref(targets[0].Staying, 0); got != step.want || again > 0 != (step.want > 0) || targets[1].Staying != nil {
 			t.Errorf("step %d: %d stay, look again in %v", i, got, again)
 		}
 	}
-	s.drop(key)
+	b.forget(key)
 	targets := []balancer.TargetObservation{{Name: "a", Replicas: 5}}
-	if s.observe(key, targets, start); len(s.of[key]["a"].to) > 0 {
+	if b.memory(key).shrinks.observe(targets, start); len(b.memory(key).shrinks["a"].to) > 0 {
 		t.Error("a Balancer that is gone is remembered")
 	}
 }

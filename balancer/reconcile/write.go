@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/balancer"
@@ -211,43 +209,11 @@ func (r *reconciler) recordWrites(ctx context.Context, b *v1alpha1.Balancer, don
 	}
 }
 
-// sizes are the sizes that were written to targets, by Balancer and name of the target. The zero
-// value holds none.
-type sizes struct {
-	mu sync.Mutex
-	of map[types.NamespacedName]map[string]int32
-}
-
-// add adds the sizes that were written or may have been.
-func (s *sizes) add(key types.NamespacedName, done outcomes) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// noteIn notes the sizes that were written or may have been, by target.
+func (done outcomes) noteIn(sizes map[string]int32) {
 	for _, o := range done {
-		if o.err != nil && scale.ReasonOf(o.err) != scale.ReasonUnavailable {
-			continue
+		if o.err == nil || scale.ReasonOf(o.err) == scale.ReasonUnavailable {
+			sizes[o.Target] = o.To
 		}
-		if s.of == nil {
-			s.of = map[types.NamespacedName]map[string]int32{}
-		}
-		if s.of[key] == nil {
-			s.of[key] = map[string]int32{}
-		}
-		s.of[key][o.Target] = o.To
 	}
-}
-
-// size is the size that was written to a target; nil if there is none.
-func (s *sizes) size(key types.NamespacedName, target string) *int32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n, ok := s.of[key][target]; ok {
-		return &n
-	}
-	return nil
-}
-
-func (s *sizes) drop(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.of, key)
 }

@@ -4,22 +4,21 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/evenkeel/evenkeel/deletioncost"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
+	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
 // Name is the name of the controller in flags, logs and metrics.
@@ -30,8 +29,6 @@ const (
 	DefaultWritesPerSecond = 50
 	// burst is for how many seconds writes that were not made are saved up.
 	burst = 4
-	// firstRetry and lastRetry are the pauses after a pass that failed.
-	firstRetry, lastRetry = 100 * time.Millisecond, time.Minute
 
 	// byOwner is the index of pods and of ReplicaSets by the UID of their controller.
 	byOwner = "deletioncost.controller.uid"
@@ -50,8 +47,6 @@ type Options struct {
 	// PerNamespace leaves annotations of namespaces unread, for a manager that may not watch all of
 	// them.
 	PerNamespace bool
-	// Clock is the real one if nil.
-	Clock clock.PassiveClock
 }
 
 // Controller writes deletion costs for the ReplicaSets of a manager.
@@ -60,9 +55,6 @@ type Controller struct{ options Options }
 // New returns a Controller. It does nothing until it is set up and its manager runs.
 func New(o Options) *Controller {
 	o.WritesPerSecond = cmp.Or(o.WritesPerSecond, DefaultWritesPerSecond)
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	return &Controller{options: o}
 }
 
@@ -72,9 +64,7 @@ func (c *Controller) Name() string { return Name }
 // SetupWithManager registers the controller and what it watches.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	o := c.options
-	if o.Metrics == nil {
-		o.Metrics, _ = NewMetrics(nil) // nothing is registered, so nothing can be registered twice
-	}
+	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
 	for _, kind := range []client.Object{&v1.Pod{}, metadata("ReplicaSet")} {
 		if err := mgr.GetFieldIndexer().IndexField(context.Background(), kind, byOwner, ownerOf); err != nil {
 			return fmt.Errorf("indexing objects by their controllers: %w", err)
@@ -87,12 +77,10 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if !o.PerNamespace {
 		informed = append(informed, metadata("Namespace"))
 	}
-	for _, kind := range informed { // from the start, so that the manager is not ready before it has them
-		if _, err := mgr.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
-			return fmt.Errorf("watching %T: %w", kind, err)
-		}
+	if err := passes.Inform(mgr, informed...); err != nil {
+		return err
 	}
-	r := newReconciler(mgr.GetClient(), mgr.GetEventRecorder("evenkeel-"+Name), o)
+	r := newReconciler(mgr.GetClient(), passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: "OrderDeletion"}, o)
 	on := &triggers{r}
 	b := builder.ControllerManagedBy(mgr).Named(Name).
 		Watches(metadata("ReplicaSet"), on.sets()).
@@ -101,13 +89,14 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if !o.PerNamespace {
 		b = b.Watches(metadata("Namespace"), on.namespaces())
 	}
-	running, err := b.WithOptions(controller.Options{
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-	}).Build(r)
+	running, err := b.WithOptions(passes.Retrying()).Build(r)
 	if err != nil {
 		return err
 	}
-	r.watchNodes = func() error { return running.Watch(source.Kind[client.Object](mgr.GetCache(), &v1.Node{}, on.nodes())) }
+	staying := predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
+	r.watchNodes = func() error {
+		return running.Watch(source.Kind[client.Object](mgr.GetCache(), &v1.Node{}, on.nodes(), staying))
+	}
 	return nil
 }
 

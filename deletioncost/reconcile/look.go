@@ -84,9 +84,13 @@ func (r *reconciler) pods(ctx context.Context, which func(*v1.Pod) bool, options
 
 // setsOf are the ReplicaSets of a Deployment.
 func (r *reconciler) setsOf(ctx context.Context, namespace string, uid types.UID) []metav1.PartialObjectMetadata {
+	return r.sets(ctx, client.InNamespace(namespace), client.MatchingFields{byOwner: string(uid)})
+}
+
+func (r *reconciler) sets(ctx context.Context, options ...client.ListOption) []metav1.PartialObjectMetadata {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(metadata("ReplicaSet").GroupVersionKind())
-	if err := r.cached.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{byOwner: string(uid)}); err != nil {
+	if err := r.cached.List(ctx, list, options...); err != nil {
 		return nil // the cache has not started or has stopped: there are no passes then
 	}
 	return list.Items

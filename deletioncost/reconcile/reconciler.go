@@ -14,11 +14,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/evenkeel/evenkeel/deletioncost"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // mostSeconds is for how long a pass writes. What is left is found by the next one.
@@ -27,7 +28,7 @@ const mostSeconds = 20
 // reconciler makes the passes.
 type reconciler struct {
 	cached     client.Client // reads from the cache, writes to the API server
-	events     events.EventRecorder
+	events     passes.Recorder
 	options    Options
 	limit      *rate.Limiter
 	most       int // writes of a pass
@@ -38,13 +39,11 @@ type reconciler struct {
 	watching bool // nodes
 }
 
-func newReconciler(c client.Client, recorder events.EventRecorder, o Options) *reconciler {
-	r := &reconciler{
-		cached: c, events: recorder, options: o, state: newState(), most: max(1, int(o.WritesPerSecond*mostSeconds)),
+func newReconciler(c client.Client, recorder passes.Recorder, o Options) *reconciler {
+	return &reconciler{
+		cached: c, events: recorder, options: o, state: newState(o.Metrics), most: max(1, int(o.WritesPerSecond*mostSeconds)),
 		limit: rate.NewLimiter(rate.Limit(o.WritesPerSecond), max(1, int(o.WritesPerSecond*burst))),
 	}
-	o.Metrics.sum(r.state)
-	return r
 }
 
 // Reconcile makes a pass over a ReplicaSet.
@@ -76,7 +75,8 @@ func (r *reconciler) release(ctx context.Context, key types.NamespacedName, pods
 	r.state.mu.Lock()
 	k := r.state.sets[key]
 	if k != nil {
-		k.counts, k.gauges = nil, nil
+		k.counts = nil
+		r.state.show(k, shown{})
 	}
 	r.state.mu.Unlock()
 	if k != nil {
@@ -108,14 +108,14 @@ func (r *reconciler) order(ctx context.Context, key types.NamespacedName, asked 
 			return reconcile.Result{}, err
 		}
 	}
-	began := r.options.Clock.Now()
+	began := clock.RealClock{}.Now()
 	d, err := deletioncost.Decide(in)
 	if err != nil {
 		r.say(key, workload, v1.EventTypeWarning, "InvalidConstraint", err.Error())
 		return reconcile.Result{}, nil // a change of the pods leads to the next pass
 	}
-	took := r.options.Clock.Since(began)
-	r.options.Metrics.decided(took)
+	took := clock.RealClock{}.Since(began)
+	r.options.Metrics.decisions.Observe(took.Seconds())
 	r.state.decided(key, &d, took, counts)
 	switch d.Reason {
 	case deletioncost.Wrong:
@@ -135,7 +135,7 @@ func (r *reconciler) say(key types.NamespacedName, about client.Object, kind, re
 	k.said = reason
 	r.state.mu.Unlock()
 	if !same {
-		r.events.Eventf(about, nil, kind, reason, "OrderDeletion", "ReplicaSet %s: %s", key.Name, message)
+		r.events.Record(about, nil, kind, reason, "ReplicaSet "+key.Name+": "+message)
 	}
 }
 

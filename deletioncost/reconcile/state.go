@@ -20,6 +20,8 @@ const (
 
 // state is what is remembered of ReplicaSets between passes.
 type state struct {
+	metrics *Metrics
+
 	mu   sync.Mutex
 	sets map[types.NamespacedName]*known
 }
@@ -30,10 +32,12 @@ type known struct {
 	took   time.Duration         // of the last decision
 	counts func(*v1.Pod) bool    // pods of others; nil if none
 	wrote  map[types.UID]*v1.Pod // as the API server answered, until the cache has them
-	gauges map[string]float64    // by the name of the metric
+	shown  shown                 // in the metrics
 }
 
-func newState() *state { return &state{sets: map[types.NamespacedName]*known{}} }
+func newState(m *Metrics) *state {
+	return &state{metrics: m, sets: map[types.NamespacedName]*known{}}
+}
 
 // of returns what is remembered. Only the pass over the ReplicaSet may use wrote.
 func (s *state) of(key types.NamespacedName) *known {
@@ -48,7 +52,16 @@ func (s *state) of(key types.NamespacedName) *known {
 func (s *state) forget(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if k := s.sets[key]; k != nil {
+		s.show(k, shown{})
+	}
 	delete(s.sets, key)
+}
+
+// show has a ReplicaSet count in the metrics. It is called with the state locked.
+func (s *state) show(k *known, now shown) {
+	s.metrics.show(k.shown, now)
+	k.shown = now
 }
 
 // decided notes a decision.
@@ -57,20 +70,11 @@ func (s *state) decided(key types.NamespacedName, d *deletioncost.Decision, took
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k.took, k.counts = took, counts
-	k.gauges = map[string]float64{gaugeSets: 1, gaugeForeign: float64(d.Foreign), gaugeWrong: 0}
+	now := shown{sets: 1, foreign: d.Foreign}
 	if d.Reason == deletioncost.Wrong {
-		k.gauges[gaugeWrong] = 1
+		now.uneven = 1
 	}
-}
-
-// sum is the sum of a gauge.
-func (s *state) sum(gauge string) (sum float64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range s.sets {
-		sum += k.gauges[gauge]
-	}
-	return sum
+	s.show(k, now)
 }
 
 // pause is how long a pass waits for further changes.

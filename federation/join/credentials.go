@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/federation/members"
@@ -112,7 +113,7 @@ func Local(server string) bool {
 // verify finds out whether the controllers will be able to use the kubeconfig, and to do with it
 // what they must.
 func (j *joiner) verify(ctx context.Context, kubeconfig []byte) error {
-	config, _, err := members.ReadKubeconfig(kubeconfig, j.options.Clock.Now())
+	config, _, err := members.ReadKubeconfig(kubeconfig, clock.RealClock{}.Now())
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDenied, err)
 	}

@@ -80,8 +80,6 @@ type Options struct {
 	// FixedNodes says whether the nodes of the member are all that it has, so that their room should
 	// be known; nil means as before, which is no for a new member.
 	FixedNodes *bool
-	// Clock is the real one if nil.
-	Clock clock.PassiveClock
 	// As returns a client of the member with other credentials.
 	As func(*rest.Config) (client.Client, error)
 }
@@ -113,9 +111,6 @@ type joiner struct {
 func Join(ctx context.Context, host, member Cluster, name string, o Options) ([]Step, error) {
 	o.Namespace = cmp.Or(o.Namespace, members.DefaultNamespace)
 	o.Lifetime = cmp.Or(o.Lifetime, DefaultLifetime)
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	j := &joiner{host: host, member: member, name: name, options: o}
 	if err := j.suits(ctx); err != nil {
 		return nil, err
@@ -143,7 +138,7 @@ func Join(ctx context.Context, host, member Cluster, name string, o Options) ([]
 	}
 	expires := token.Status.ExpirationTimestamp.Time
 	what := "token, which expires on " + expires.UTC().Format(time.RFC3339)
-	if expires.Before(o.Clock.Now().Add(o.Lifetime / 2)) {
+	if expires.Before(clock.RealClock{}.Now().Add(o.Lifetime / 2)) {
 		what += " because the member gives no longer ones: join again before,"
 	}
 	j.did("member", what, "created")

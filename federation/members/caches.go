@@ -30,7 +30,7 @@ type caches struct {
 	room   *room               // nil unless the cluster has fixed nodes
 
 	mu      sync.Mutex
-	problem *Problem // what may not be read
+	problem error // what may not be read
 }
 
 // openCaches begins to fill caches, which are kept up to date until ctx is done or they are closed.
@@ -49,12 +49,12 @@ func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster
 			if owner := metav1.GetControllerOfNoCopy(o); owner != nil && owner.Kind == Deployment {
 				return // it is the Deployment that is local, and shows what matters
 			}
-			of.localChanged(Local{kind, o.GetNamespace(), o.GetName()})
+			of.home.localChanged(of.name, Local{kind, o.GetNamespace(), o.GetName()})
 		}), trimLocal); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.setUp(factory.Core().V1().Pods().Informer(), c.counting(of.podsChanged), trimPod); err != nil {
+	if err := c.setUp(factory.Core().V1().Pods().Informer(), follow(c.counting(func(l Local) { of.home.localChanged(of.name, l) })), trimPod); err != nil {
 		return nil, err
 	}
 	// Reflectors log the address of the cluster.
@@ -108,24 +108,15 @@ func handlers(changed func(metav1.Object)) cache.ResourceEventHandler {
 }
 
 // counting counts pods.
-func (c *caches) counting(changed func(Local)) cache.ResourceEventHandler {
-	report := func(locals []Local) {
-		for _, l := range locals {
+func (c *caches) counting(changed func(Local)) func(before, now *pod) {
+	return func(before, now *pod) {
+		of, counts := before, counted{}
+		if now != nil {
+			of, counts = now, now.counted
+		}
+		for _, l := range c.tally.set(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, counts) {
 			changed(l)
 		}
-	}
-	count := func(o any) {
-		if p, ok := o.(*pod); ok {
-			report(c.tally.set(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.counted))
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: count, UpdateFunc: func(_, o any) { count(o) },
-		DeleteFunc: func(o any) {
-			if key, err := cache.DeletionHandlingObjectToName(o); err == nil {
-				report(c.tally.delete(types.NamespacedName{Namespace: key.Namespace, Name: key.Name}))
-			}
-		},
 	}
 }
 
@@ -173,13 +164,21 @@ func (c *caches) ready() bool {
 	return !slices.ContainsFunc(c.filled, func(f cache.DoneChecker) bool { return !cache.IsDone(f) })
 }
 
-func (c *caches) denied() *Problem {
+// denied is what may not be read; nil if everything may, or nothing was read.
+func (c *caches) denied() error {
+	if c == nil {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.problem
 }
 
+// get returns a local object; nil if there is none, or nothing was read.
 func (c *caches) get(l Local) any {
+	if c == nil {
+		return nil
+	}
 	o, _, err := c.local[l.Kind].GetStore().GetByKey(cache.NewObjectName(l.Namespace, l.Name).String())
 	if err != nil {
 		return nil // it never is: the key is a name
@@ -203,6 +202,9 @@ func ownerOf(object any) ([]string, error) {
 }
 
 func (c *caches) replicaSetsOf(d *appsv1.Deployment) (all []*appsv1.ReplicaSet) {
+	if c == nil {
+		return nil
+	}
 	found, err := c.local[ReplicaSet].GetIndexer().ByIndex(byOwner, string(d.UID))
 	if err != nil {
 		return nil // it never is: there is such an index
@@ -213,14 +215,4 @@ func (c *caches) replicaSetsOf(d *appsv1.Deployment) (all []*appsv1.ReplicaSet) 
 		}
 	}
 	return all
-}
-
-func (c *caches) replicaSet(namespace, name string) *appsv1.ReplicaSet {
-	r, _ := c.get(Local{ReplicaSet, namespace, name}).(*appsv1.ReplicaSet)
-	return r
-}
-
-func (c *caches) deployment(namespace, name string) *appsv1.Deployment {
-	d, _ := c.get(Local{Deployment, namespace, name}).(*appsv1.Deployment)
-	return d
 }

@@ -2,11 +2,14 @@ package members
 
 import (
 	"context"
-	"slices"
 	"sync"
 
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// writers is how many changes of a cluster are under way at the same time.
+const writers = 8
 
 // Change writes to a cluster.
 type Change func(context.Context, client.Client)
@@ -14,12 +17,12 @@ type Change func(context.Context, client.Client)
 // changes are what waits to be written to one cluster. Each cluster has workers of its own, so that
 // one that hangs holds up no other.
 type changes struct {
+	keys    *workqueue.Typed[string] // of what waits
+	begin   sync.Once
+	workers sync.WaitGroup
+
 	mu      sync.Mutex
 	waiting map[string]Change // by key
-	order   []string          // of the keys that wait
-	running map[string]bool   // by key
-	workers sync.WaitGroup
-	active  int
 }
 
 // Do makes a change in the background, and returns at once. Of several changes with one key only
@@ -27,68 +30,45 @@ type changes struct {
 // answer when its turn comes: what must change is then decided anew when the cluster returns.
 func (c *Cluster) Do(ctx context.Context, key string, change Change) {
 	q := &c.changes
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.waiting == nil {
-		q.waiting, q.running = map[string]Change{}, map[string]bool{}
+	q.begin.Do(func() {
+		for range writers {
+			q.workers.Go(func() { c.work(ctx) })
+		}
+	})
+	if q.keys.ShuttingDown() {
+		return
 	}
-	if q.waiting[key] == nil {
-		q.order = append(q.order, key)
-	}
-	q.waiting[key] = change
-	if q.active < c.options.Writers && !q.running[key] {
-		q.active++
-		q.workers.Go(func() { c.work(ctx) })
-	}
+	c.wait(func() { q.waiting[key] = change })
+	q.keys.Add(key)
 }
 
-// work makes changes until none waits.
+// work makes changes until the cluster is closed.
 func (c *Cluster) work(ctx context.Context) {
-	q := &c.changes
-	for {
-		key, change := q.take()
-		if change == nil {
-			return
-		}
-		if w, err := c.Client(); err == nil && ctx.Err() == nil {
+	for key, shut := c.changes.keys.Get(); !shut; key, shut = c.changes.keys.Get() {
+		var change Change
+		c.wait(func() {
+			change = c.changes.waiting[key]
+			delete(c.changes.waiting, key)
+		})
+		if w, err := c.Client(); change != nil && err == nil && ctx.Err() == nil {
 			limited, cancel := context.WithTimeout(ctx, c.options.CallTimeout)
 			change(limited, w)
 			cancel()
 		}
-		q.done(key)
+		c.changes.keys.Done(key)
 	}
 }
 
-// take returns the change that waits longest, of those whose key is free. Without one the worker
-// ends.
-func (q *changes) take() (string, Change) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	at := slices.IndexFunc(q.order, func(key string) bool { return !q.running[key] })
-	if at < 0 {
-		q.active--
-		return "", nil
-	}
-	key := q.order[at]
-	change := q.waiting[key]
-	q.order = slices.Delete(q.order, at, at+1)
-	delete(q.waiting, key)
-	q.running[key] = true
-	return key, change
+// wait changes which changes wait.
+func (c *Cluster) wait(how func()) {
+	c.changes.mu.Lock()
+	defer c.changes.mu.Unlock()
+	how()
+	c.options.Metrics.waiting.WithLabelValues(c.name).Set(float64(len(c.changes.waiting)))
 }
 
-// depth is how many changes wait.
-func (q *changes) depth() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.waiting)
+// end drops what waits, and returns when no change is under way.
+func (q *changes) end() {
+	q.keys.ShutDown()
+	q.workers.Wait()
 }
-
-func (q *changes) done(key string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.running, key)
-}
-
-// wait waits until no change is under way.
-func (q *changes) wait() { q.workers.Wait() }

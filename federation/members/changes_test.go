@@ -63,7 +63,7 @@ func TestDoIsBounded(t *testing.T) {
 			})
 		}
 		w.after(time.Minute)
-		if all != 50 || most != DefaultWriters {
+		if all != 50 || most != writers {
 			t.Errorf("%d of 50 made, at most %d at a time", all, most)
 		}
 	})

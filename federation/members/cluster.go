@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -21,7 +22,7 @@ import (
 type Cluster struct {
 	name    string
 	options *Options
-	home    registry
+	home    *Members
 
 	mu     sync.Mutex
 	labels map[string]string
@@ -45,17 +46,10 @@ type Cluster struct {
 	changes changes
 }
 
-// registry is what a Cluster knows of the others.
-type registry interface {
-	// claim refuses a cluster that is another member or the host.
-	claim(uid, name string) error
-	clusterChanged(name string)
-	localChanged(cluster string, l Local)
-	podsChanged(cluster string, l Local)
-}
-
-func newCluster(name string, before State, home registry, o *Options) *Cluster {
-	return &Cluster{name: name, options: o, home: home, live: newLiveness(before, o.Clock.Now(), o)}
+func newCluster(name string, before State, home *Members) *Cluster {
+	c := &Cluster{name: name, options: &home.options, home: home, live: newLiveness(before, home.options.Clock.Now(), &home.options)}
+	c.changes.keys, c.changes.waiting = workqueue.NewTyped[string](), map[string]Change{}
+	return c
 }
 
 // View is what is known of a cluster at a time.
@@ -99,38 +93,30 @@ func (c *Cluster) Name() string { return c.name }
 // ReplicaSet returns a local object as it was last seen; nil if there is none. It is shared and
 // must not be changed.
 func (c *Cluster) ReplicaSet(namespace, name string) *appsv1.ReplicaSet {
-	if caches := c.read(); caches != nil {
-		return caches.replicaSet(namespace, name)
-	}
-	return nil
+	r, _ := c.read().get(Local{ReplicaSet, namespace, name}).(*appsv1.ReplicaSet)
+	return r
 }
 
 // Deployment is as ReplicaSet.
 func (c *Cluster) Deployment(namespace, name string) *appsv1.Deployment {
-	if caches := c.read(); caches != nil {
-		return caches.deployment(namespace, name)
-	}
-	return nil
+	d, _ := c.read().get(Local{Deployment, namespace, name}).(*appsv1.Deployment)
+	return d
 }
 
 // ReplicaSetsOf are the ReplicaSets of a Deployment that is a local object, as ReplicaSet.
 func (c *Cluster) ReplicaSetsOf(d *appsv1.Deployment) []*appsv1.ReplicaSet {
-	if caches := c.read(); caches != nil {
-		return caches.replicaSetsOf(d)
-	}
-	return nil
+	return c.read().replicaSetsOf(d)
 }
 
 // Pods counts the pods of a local object.
-func (c *Cluster) Pods(l Local) Pods {
+func (c *Cluster) Pods(l Local) (p Pods) {
 	if caches := c.read(); caches != nil {
-		p := caches.tally.get(l)
+		p = caches.tally.get(l)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		p.skew = c.skew
-		return p
 	}
-	return Pods{}
+	return p
 }
 
 // Client returns a client of the cluster, whose calls are bounded in number and time. It returns
@@ -147,32 +133,18 @@ func (c *Cluster) Client() (client.Client, error) {
 	return c.session.writer, nil
 }
 
+// read returns the caches; nil before the cluster was ever read.
 func (c *Cluster) read() *caches {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.caches
 }
 
-// current reports whether the caches are those of a session.
-func (c *Cluster) current(s *session) bool {
+// reads reports whether the caches are those of a session, and whether nodes should be read.
+func (c *Cluster) reads(s *session) (own, fixedNodes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.owner == s
-}
-
-func (c *Cluster) hasFixedNodes() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.fixedNodes
-}
-
-func (c *Cluster) denied() error {
-	if caches := c.read(); caches != nil {
-		if problem := caches.denied(); problem != nil {
-			return problem
-		}
-	}
-	return nil
+	return c.owner == s, c.fixedNodes
 }
 
 // describe takes in the labels and taints of the MemberCluster.
@@ -241,7 +213,7 @@ func (c *Cluster) close() {
 	if caches != nil {
 		caches.cancel()
 	}
-	c.changes.wait()
+	c.changes.end()
 }
 
 // checked takes in what a session found.
@@ -328,6 +300,3 @@ func (c *Cluster) advance() (next time.Time) {
 	}
 	return next
 }
-
-func (c *Cluster) localChanged(l Local) { c.home.localChanged(c.name, l) }
-func (c *Cluster) podsChanged(l Local)  { c.home.podsChanged(c.name, l) }

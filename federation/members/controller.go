@@ -15,16 +15,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // The reasons of events.
@@ -52,16 +51,8 @@ func (m *Members) SetupWithManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		For(&v1alpha1.MemberCluster{}).
 		Watches(&v1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret)).
-		WatchesRawSource(source.Func(m.attach)).
+		WatchesRawSource(m.triggers.Source()).
 		Complete(r)
-}
-
-// attach sets the queue for changes of the clusters, and how long connections live.
-func (m *Members) attach(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ctx, m.queue = ctx, q
-	return nil
 }
 
 // reconciler connects to MemberClusters and writes their status.
@@ -83,7 +74,7 @@ func (r *reconciler) ofSecret(ctx context.Context, secret client.Object) []recon
 	for i := range all.Items {
 		spec := &all.Items[i].Spec
 		if ref := spec.ClusterProfileRef; spec.KubeconfigSecretRef.Name == secret.GetName() || ref != nil && ref.Name == secret.GetName() {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+			requests = append(requests, passes.Request(&all.Items[i]))
 		}
 	}
 	return requests
@@ -118,10 +109,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.store(ctx, c, &m); err != nil {
 		return reconcile.Result{}, err
 	}
-	if next.IsZero() {
-		return reconcile.Result{}, nil
-	}
-	return reconcile.Result{RequeueAfter: max(next.Sub(r.members.options.Clock.Now()), time.Millisecond)}, nil
+	return passes.At(r.members.options.Clock.Now(), next), nil
 }
 
 // prepare finds out, once, which cluster the host is and which clusters have joined before.
@@ -158,10 +146,7 @@ func (r *reconciler) connect(ctx context.Context, c *Cluster, m *v1alpha1.Member
 		config, expires, err = ReadKubeconfig(data, r.members.options.Clock.Now())
 	}
 	if err == nil {
-		r.members.mu.Lock()
-		lifetime := r.members.ctx
-		r.members.mu.Unlock()
-		err = c.connect(lifetime, config, sha256.Sum256(data), expires, warnAt(tokenTime(config.BearerToken, func(c claims) int64 { return c.Issued }), expires))
+		err = c.connect(r.members.triggers.Context(), config, sha256.Sum256(data), expires, warnAt(tokenTime(config.BearerToken, func(c claims) int64 { return c.Issued }), expires))
 		r.members.options.Metrics.expires(c.name, expires)
 	}
 	var problem *Problem
@@ -220,12 +205,11 @@ func (r *reconciler) report(ctx context.Context, before, m *v1alpha1.MemberClust
 	case is == Ready && was.Lost():
 		r.events.Eventf(m, nil, v1.EventTypeNormal, eventBack, "Probe", "the cluster has answered for %s", r.members.options.StabilizationTime)
 	}
-	if old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionCredentialsValid); credentials.Status == metav1.ConditionFalse &&
-		(old == nil || old.Reason != credentials.Reason) {
+	switch old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionCredentialsValid); {
+	case old != nil && old.Reason == credentials.Reason:
+	case credentials.Status == metav1.ConditionFalse:
 		r.events.Eventf(m, nil, v1.EventTypeWarning, eventCredentials, "Connect", "%s", credentials.Message)
-	}
-	if old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionCredentialsValid); credentials.Reason == v1alpha1.ReasonExpiringSoon &&
-		(old == nil || old.Reason != credentials.Reason) {
+	case credentials.Reason == v1alpha1.ReasonExpiringSoon:
 		r.events.Eventf(m, nil, v1.EventTypeWarning, eventExpiring, "Connect", "%s", credentials.Message)
 	}
 	if was != is {

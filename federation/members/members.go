@@ -2,16 +2,14 @@ package members
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // Name is the name of the controller in flags, logs and metrics.
@@ -22,20 +20,17 @@ const Name = "members"
 type Handler struct {
 	// Cluster came, went, changed its state, labels or taints, or was read anew.
 	Cluster func(name string)
-	// Local object of a cluster was created, changed or deleted.
+	// Local object of a cluster was created, changed or deleted, or its pods changed so that it matters.
 	Local func(cluster string, l Local)
-	// Pods of a local object changed so that it matters.
-	Pods func(cluster string, l Local)
 }
 
 // Members are the member clusters. Its methods may be called from several goroutines.
 type Members struct {
-	options Options
+	options  Options
+	triggers passes.Triggers // with the context of the connections
 
 	mu       sync.Mutex
-	handlers []Handler       // not changed, but replaced
-	ctx      context.Context // of the connections; nil until the controller starts
-	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
+	handlers []Handler // not changed, but replaced
 	clusters map[string]*Cluster
 	claims   map[string]string // names by the UID of the cluster
 	host     string            // UID of the host
@@ -44,9 +39,7 @@ type Members struct {
 // New returns Members. They are empty until the controller is set up and its manager runs.
 func New(o Options) *Members {
 	o.setDefaults()
-	m := &Members{options: o, clusters: map[string]*Cluster{}, claims: map[string]string{}}
-	o.Metrics.members.Store(m)
-	return m
+	return &Members{options: o, clusters: map[string]*Cluster{}, claims: map[string]string{}}
 }
 
 // Handle adds a handler, which is called for what changes from then on.
@@ -88,7 +81,7 @@ func (m *Members) add(of *v1alpha1.MemberCluster) (c *Cluster, isNew bool) {
 	if c := m.clusters[of.Name]; c != nil {
 		return c, false
 	}
-	c = newCluster(of.Name, stateOf(of), m, &m.options)
+	c = newCluster(of.Name, stateOf(of), m)
 	m.clusters[of.Name] = c
 	return c, true
 }
@@ -140,7 +133,7 @@ func (m *Members) recall(uid, name string) {
 	}
 }
 
-// claim implements registry. A cluster belongs to the MemberCluster that was there first.
+// claim refuses a cluster that is another member or the host. A cluster belongs to the MemberCluster that was there first.
 func (m *Members) claim(uid, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,14 +158,9 @@ func (m *Members) claim(uid, name string) error {
 	return nil
 }
 
-// clusterChanged implements registry: the status of the MemberCluster may have to change.
+// clusterChanged has the status of the MemberCluster looked at, and calls handlers.
 func (m *Members) clusterChanged(name string) {
-	m.mu.Lock()
-	q := m.queue
-	m.mu.Unlock()
-	if q != nil {
-		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
-	}
+	m.triggers.Pass(types.NamespacedName{Name: name}, 0)
 	m.changed(name)
 }
 
@@ -184,20 +172,10 @@ func (m *Members) changed(name string) {
 	}
 }
 
-// localChanged implements registry.
 func (m *Members) localChanged(cluster string, l Local) {
 	for _, h := range m.handling() {
 		if h.Local != nil {
 			h.Local(cluster, l)
-		}
-	}
-}
-
-// podsChanged implements registry.
-func (m *Members) podsChanged(cluster string, l Local) {
-	for _, h := range m.handling() {
-		if h.Pods != nil {
-			h.Pods(cluster, l)
 		}
 	}
 }

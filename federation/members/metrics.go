@@ -1,17 +1,13 @@
 package members
 
 import (
-	"fmt"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-)
 
-// The results of probes.
-const (
-	resultSuccess, resultFailure = "success", "failure"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
+	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
 // states are the values of the label state.
@@ -19,81 +15,39 @@ var states = []State{Connecting, Ready, NotAnswering, Offline, Stabilizing}
 
 // Metrics are the metrics of member clusters. The label cluster is the name of a MemberCluster.
 type Metrics struct {
-	state   *prometheus.GaugeVec
-	probes  *prometheus.CounterVec
-	latency *prometheus.HistogramVec
-	// waiting is read of members when the metrics are, so that nothing is left of one that has gone.
-	waiting *prometheus.Desc
-	members atomic.Pointer[Members]
-	expiry  *prometheus.GaugeVec
-	skew    *prometheus.GaugeVec
+	set                          *metricset.Set
+	state, waiting, expiry, skew *prometheus.GaugeVec
+	probes                       *prometheus.CounterVec
+	latency                      *prometheus.HistogramVec
 }
 
 // NewMetrics returns the metrics of member clusters, registered with the registerer if that is not
 // nil. It fails if metrics of the same names are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
-	const prefix = "evenkeel_member_"
+	set := metricset.New("evenkeel_member_")
 	m := &Metrics{
-		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: prefix + "state", Help: "1 for the state that a member cluster is in, 0 for the others, by cluster and state.",
-		}, []string{"cluster", "state"}),
-		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "probes_total", Help: "Probes of member clusters, by cluster and result.",
-		}, []string{"cluster", "result"}),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: prefix + "request_duration_seconds", Help: "Time that calls to member clusters took, without probes and watches, by cluster and HTTP method.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
-		}, []string{"cluster", "method"}),
-		waiting: prometheus.NewDesc(prefix+"waiting_writes", "Writes of local objects that wait for one before, by cluster.", []string{"cluster"}, nil),
-		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: prefix + "credentials_expiry_timestamp_seconds", Help: "When the credentials of a member cluster expire, in seconds since 1970, by cluster.",
-		}, []string{"cluster"}),
-		skew: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: prefix + "clock_skew_seconds", Help: "By how much the clock of a member cluster is ahead of that of the controllers; 0 for less than five seconds, by cluster.",
-		}, []string{"cluster"}),
+		set:     set,
+		state:   set.Gauge("state", "1 for the state that a member cluster is in, 0 for the others, by cluster and state.", "cluster", "state"),
+		probes:  set.Counter("probes_total", "Probes of member clusters, by cluster and result.", "cluster", "result"),
+		latency: set.Histogram("request_duration_seconds", "Time that calls to member clusters took, without probes and watches, by cluster and HTTP method.", prometheus.ExponentialBuckets(0.001, 4, 8), "cluster", "method"),
+		waiting: set.Gauge("waiting_writes", "Writes of local objects that wait for one before, by cluster.", "cluster"),
+		expiry:  set.Gauge("credentials_expiry_timestamp_seconds", "When the credentials of a member cluster expire, in seconds since 1970, by cluster.", "cluster"),
+		skew:    set.Gauge("clock_skew_seconds", "By how much the clock of a member cluster is ahead of that of the controllers; 0 for less than five seconds, by cluster.", "cluster"),
 	}
-	if registerer == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.state, m.probes, m.latency, m.expiry, m.skew, queues{m}} {
-		if err := registerer.Register(c); err != nil {
-			return nil, fmt.Errorf("registering the metrics of member clusters: %w", err)
-		}
-	}
-	return m, nil
-}
-
-// queues shows how many writes wait.
-type queues struct{ *Metrics }
-
-// Describe implements prometheus.Collector.
-func (q queues) Describe(to chan<- *prometheus.Desc) { to <- q.waiting }
-
-// Collect implements prometheus.Collector.
-func (q queues) Collect(to chan<- prometheus.Metric) {
-	members := q.members.Load()
-	if members == nil {
-		return
-	}
-	for _, c := range members.List() {
-		to <- prometheus.MustNewConstMetric(q.waiting, prometheus.GaugeValue, float64(c.changes.depth()), c.name)
-	}
+	return m, set.Register(registerer)
 }
 
 func (m *Metrics) see(cluster string, state State) {
 	for _, s := range states {
-		value := 0.0
-		if s == state {
-			value = 1
-		}
-		m.state.WithLabelValues(cluster, string(s)).Set(value)
+		m.state.WithLabelValues(cluster, string(s)).Set(metricset.Number(s == state))
 	}
+	m.waiting.WithLabelValues(cluster)
 }
 
 func (m *Metrics) probed(cluster string, err error) {
-	result := resultSuccess
+	result := passes.Succeeded
 	if err != nil {
-		result = resultFailure
+		result = passes.Failed
 	}
 	m.probes.WithLabelValues(cluster, result).Inc()
 }
@@ -113,11 +67,4 @@ func (m *Metrics) expires(cluster string, at time.Time) {
 	m.expiry.WithLabelValues(cluster).Set(float64(at.Unix()))
 }
 
-func (m *Metrics) forget(cluster string) {
-	of := prometheus.Labels{"cluster": cluster}
-	m.state.DeletePartialMatch(of)
-	m.probes.DeletePartialMatch(of)
-	m.latency.DeletePartialMatch(of)
-	m.expiry.DeletePartialMatch(of)
-	m.skew.DeletePartialMatch(of)
-}
+func (m *Metrics) forget(cluster string) { m.set.Forget(prometheus.Labels{"cluster": cluster}) }

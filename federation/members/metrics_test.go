@@ -22,7 +22,7 @@ func TestMetricsAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := New(Options{Metrics: m})
-	c := newCluster("paris", Connecting, all, &all.options)
+	c := newCluster("paris", Connecting, all)
 	all.clusters["paris"] = c
 	m.see("paris", Ready)
 	m.probed("paris", nil)
@@ -45,9 +45,9 @@ func TestMetricsOfWaitingWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := New(Options{Metrics: m})
-	c := newCluster("paris", Connecting, all, &all.options)
+	c := newCluster("paris", Connecting, all)
 	all.clusters["paris"] = c
-	c.changes.active = all.options.Writers // all workers wait for an answer
+	c.changes.begin.Do(func() {}) // no worker is free
 	for _, key := range []string{"a", "b", "a"} {
 		c.Do(t.Context(), key, func(context.Context, client.Client) {})
 	}

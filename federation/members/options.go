@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
 // Defaults of Options.
@@ -23,10 +25,6 @@ const (
 	DefaultStabilizationTime = time.Minute
 	// DefaultCallTimeout is how long a call to a cluster may take.
 	DefaultCallTimeout = 10 * time.Second
-	// DefaultQPS and DefaultBurst are how many calls a cluster gets in a second.
-	DefaultQPS, DefaultBurst = 100, 200
-	// DefaultWriters is how many changes of a cluster are under way at the same time.
-	DefaultWriters = 8
 )
 
 // Options of Members. The zero value works.
@@ -41,12 +39,6 @@ type Options struct {
 	OfflineAfter, StabilizationTime time.Duration
 	// CallTimeout is how long a call may take, unless it is a watch; 0 means DefaultCallTimeout.
 	CallTimeout time.Duration
-	// QPS and Burst bound the calls to each cluster, probes apart; 0 means the defaults.
-	QPS   float32
-	Burst int
-	// Writers is how many changes of one cluster are under way at the same time; 0 means
-	// DefaultWriters.
-	Writers int
 	// Metrics record what happens; nil means that they are registered nowhere.
 	Metrics *Metrics
 
@@ -64,13 +56,6 @@ func (o *Options) setDefaults() {
 	o.OfflineAfter = cmp.Or(o.OfflineAfter, DefaultOfflineAfter)
 	o.StabilizationTime = cmp.Or(o.StabilizationTime, DefaultStabilizationTime)
 	o.CallTimeout = cmp.Or(o.CallTimeout, DefaultCallTimeout)
-	o.QPS = cmp.Or(o.QPS, DefaultQPS)
-	o.Burst = cmp.Or(o.Burst, DefaultBurst)
-	o.Writers = cmp.Or(o.Writers, DefaultWriters)
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.Metrics == nil {
-		o.Metrics, _ = NewMetrics(nil) // nothing is registered, so nothing can be registered twice
-	}
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
+	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
 }

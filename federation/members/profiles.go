@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -43,7 +43,6 @@ type profiles struct {
 	client    dynamic.Interface
 	namespace string
 	changed   func(name string)
-	clock     clock.Clock
 
 	mu    sync.Mutex
 	found cache.SharedIndexInformer // nil as long as the host does not have the kind
@@ -58,23 +57,20 @@ func newProfiles(config *rest.Config, m *Members) (*profiles, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building a client for ClusterProfiles: %w", err)
 	}
-	return &profiles{discovery: d, client: c, namespace: m.options.Namespace, changed: m.clusterChanged, clock: m.options.Clock}, nil
+	return &profiles{discovery: d, client: c, namespace: m.options.Namespace, changed: m.clusterChanged}, nil
 }
 
 // Start implements manager.Runnable. It waits until the host has ClusterProfiles, and watches them.
 func (p *profiles) Start(ctx context.Context) error {
-	for {
-		if version := p.version(); version != "" {
-			return p.watch(ctx, version)
-		}
-		wait := p.clock.NewTimer(lookForProfiles)
-		select {
-		case <-ctx.Done():
-			wait.Stop()
-			return nil
-		case <-wait.C():
-		}
+	var version string
+	err := wait.PollUntilContextCancel(ctx, lookForProfiles, true, func(context.Context) (bool, error) {
+		version = p.version()
+		return version != "", nil
+	})
+	if err != nil {
+		return nil //nolint:nilerr // the program ends
 	}
+	return p.watch(ctx, version)
 }
 
 // version of the ClusterProfiles that the host prefers; empty if it has none.

@@ -104,7 +104,11 @@ func follow[T any](changed func(before, now *T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { changed(nil, as(o)) },
 		UpdateFunc: func(old, o any) { changed(as(old), as(o)) },
-		DeleteFunc: func(o any) { changed(as(o), nil) },
+		DeleteFunc: func(o any) {
+			if before := as(o); before != nil {
+				changed(before, nil)
+			}
+		},
 	}
 }
 
@@ -149,7 +153,7 @@ func (r *room) setNode(before, now *v1.Node) {
 	}
 	if now != nil {
 		r.nodes[now.Name] = now
-	} else if before != nil {
+	} else {
 		delete(r.nodes, before.Name)
 	}
 }

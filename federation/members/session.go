@@ -29,6 +29,9 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
+// qps and burst bound the calls to a cluster in a second, probes apart.
+const qps, burst = 100, 200
+
 // fingerprint identifies what a kubeconfig says without saying it.
 type fingerprint [sha256.Size]byte
 
@@ -78,7 +81,7 @@ func newSession(c *Cluster, config *rest.Config, id fingerprint) (*session, erro
 		return nil, err
 	}
 	s.probing = probing
-	limit := flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst)
+	limit := flowcontrol.NewTokenBucketRateLimiter(qps, burst)
 	calling, err := s.httpClient(config, func(t *http.Transport) http.RoundTripper {
 		t.ResponseHeaderTimeout = o.CallTimeout
 		return &calls{session: s, limit: limit, next: &addressed{server: s.server, next: t}}
@@ -223,8 +226,8 @@ func (s *session) check(ctx context.Context) error {
 		}
 		s.identified = true
 	}
-	if s.failed || !s.cluster.current(s) && s.opening == nil || s.fixedNodes != s.cluster.hasFixedNodes() {
-		if err := s.reopen(ctx); err != nil {
+	if own, fixedNodes := s.cluster.reads(s); s.failed || !own && s.opening == nil || s.fixedNodes != fixedNodes {
+		if err := s.reopen(ctx, fixedNodes); err != nil {
 			return err
 		}
 		s.failed = false
@@ -286,12 +289,12 @@ func (s *session) version(ctx context.Context) string {
 }
 
 // reopen begins to read the cluster anew. Until that is done, what was read before is shown.
-func (s *session) reopen(ctx context.Context) error {
+func (s *session) reopen(ctx context.Context, fixedNodes bool) error {
 	if s.opening != nil {
 		s.opening.cancel()
 	}
-	s.fixedNodes = s.cluster.hasFixedNodes()
-	fresh, err := openCaches(ctx, s.clientset, s.cluster, s.fixedNodes)
+	s.fixedNodes = fixedNodes
+	fresh, err := openCaches(ctx, s.clientset, s.cluster, fixedNodes)
 	if err != nil {
 		return fmt.Errorf("watching the cluster: %w", err)
 	}
@@ -308,7 +311,7 @@ func (s *session) reopen(ctx context.Context) error {
 func (s *session) filling() error {
 	c := s.opening
 	if c == nil {
-		return s.cluster.denied()
+		return s.cluster.read().denied()
 	}
 	switch problem := c.denied(); {
 	case c.ready():

@@ -74,10 +74,10 @@ func (w *world) run(o Options) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.members = New(o)
 	w.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	if err := w.members.attach(ctx, w.queue); err != nil {
+	if err := w.members.triggers.Attach(ctx, w.queue); err != nil {
 		w.t.Fatal(err)
 	}
-	p := &profiles{discovery: w.kinds, client: w.inHost, namespace: DefaultNamespace, changed: w.members.clusterChanged, clock: w.members.options.Clock}
+	p := &profiles{discovery: w.kinds, client: w.inHost, namespace: DefaultNamespace, changed: w.members.clusterChanged}
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)

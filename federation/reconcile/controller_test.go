@@ -16,19 +16,20 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation/members"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 var shop = types.NamespacedName{Namespace: "shop", Name: "web"}
 
 // inQueues plays with a started controller on each kind of queue that a manager may give it, in
 // virtual time.
-func inQueues(t *testing.T, play func(*testing.T, *Controller, queue)) {
+func inQueues(t *testing.T, play func(*testing.T, *Controller, passes.Queue)) {
 	limiter := func() workqueue.TypedRateLimiter[reconcile.Request] {
-		return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
+		return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](passes.FirstRetry, passes.LastRetry)
 	}
-	for name, open := range map[string]func() queue{
-		"work queue": func() queue { return workqueue.NewTypedRateLimitingQueue(limiter()) },
-		"priority queue": func() queue {
+	for name, open := range map[string]func() passes.Queue{
+		"work queue": func() passes.Queue { return workqueue.NewTypedRateLimitingQueue(limiter()) },
+		"priority queue": func() passes.Queue {
 			return ctrlqueue.New(t.Name(), func(o *ctrlqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter() })
 		},
 	} {
@@ -36,8 +37,8 @@ func inQueues(t *testing.T, play func(*testing.T, *Controller, queue)) {
 			synctest.Test(t, func(t *testing.T) {
 				q := open()
 				c := New(members.New(members.Options{}), Options{})
-				c.soon(shop, 0) // before the start there is no queue, and the start passes over all objects
-				if err := c.attach(t.Context(), q); err != nil {
+				c.triggers.Pass(shop, 0) // before the start there is no queue, and the start passes over all objects
+				if err := c.triggers.Attach(t.Context(), q); err != nil {
 					t.Fatal(err)
 				}
 				play(t, c, q)
@@ -68,18 +69,10 @@ func TestGR1ObjectsAreCheckedAtOnce(t *testing.T) {
 
 // GR2, GR3: a changed local object, and changed pods, are passed over a moment later, once.
 func TestGR2LocalObjectsAreCheckedSoon(t *testing.T) {
-	checkedSoon(t, func(h members.Handler) func(string, members.Local) { return h.Local })
-}
-
-func TestGR3PodsAreCheckedSoon(t *testing.T) {
-	checkedSoon(t, func(h members.Handler) func(string, members.Local) { return h.Pods })
-}
-
-func checkedSoon(t *testing.T, of func(members.Handler) func(string, members.Local)) {
-	inQueues(t, func(t *testing.T, c *Controller, q queue) {
+	inQueues(t, func(t *testing.T, c *Controller, q passes.Queue) {
 		begin := time.Now()
 		for range 100 {
-			of(c.handler(nil))("a", members.Local{Kind: members.ReplicaSet, Namespace: shop.Namespace, Name: shop.Name})
+			c.handler(nil).Local("a", members.Local{Kind: members.ReplicaSet, Namespace: shop.Namespace, Name: shop.Name})
 		}
 		request, _ := q.Get()
 		if took := time.Since(begin); took < settle || took > 2*settle || request.NamespacedName != shop {
@@ -106,7 +99,7 @@ func TestGR4ClustersCheckEverything(t *testing.T) {
 		objects = append(objects, f)
 	}
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	inQueues(t, func(t *testing.T, c *Controller, q queue) {
+	inQueues(t, func(t *testing.T, c *Controller, q passes.Queue) {
 		begin := time.Now()
 		c.handler(reader).Cluster("a")
 		for range objects {
@@ -121,10 +114,10 @@ func TestGR4ClustersCheckEverything(t *testing.T) {
 
 // GR5: of several delays for one object the shortest wins, and they make one pass.
 func TestGR5ShortestDelayWins(t *testing.T) {
-	inQueues(t, func(t *testing.T, c *Controller, q queue) {
+	inQueues(t, func(t *testing.T, c *Controller, q passes.Queue) {
 		begin := time.Now()
 		for _, delay := range []time.Duration{time.Minute, settle, time.Hour} {
-			c.soon(shop, delay)
+			c.triggers.Pass(shop, delay)
 		}
 		request, _ := q.Get()
 		if took := time.Since(begin); took < settle || took > 2*settle || request.NamespacedName != shop {
@@ -137,12 +130,12 @@ func TestGR5ShortestDelayWins(t *testing.T) {
 // GR6: never two passes over one object at a time; what happens during a pass leads to another one
 // after it. Other objects do not wait.
 func TestGR6OneWorkerPerObject(t *testing.T) {
-	inQueues(t, func(t *testing.T, c *Controller, q queue) {
+	inQueues(t, func(t *testing.T, c *Controller, q passes.Queue) {
 		other := types.NamespacedName{Namespace: "shop", Name: "other"}
-		c.soon(shop, 0)
+		c.triggers.Pass(shop, 0)
 		first, _ := q.Get()
-		c.soon(shop, 0)
-		c.soon(other, settle)
+		c.triggers.Pass(shop, 0)
+		c.triggers.Pass(other, settle)
 		second, _ := q.Get()
 		if first.NamespacedName != shop || second.NamespacedName != other {
 			t.Fatalf("%v, then %v", first, second)

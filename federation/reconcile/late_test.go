@@ -112,7 +112,7 @@ type lateWorld struct {
 }
 
 func newLateWorld(t *testing.T, seed uint64) *lateWorld {
-	w := &lateWorld{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 29)), sent: newOutbox()}
+	w := &lateWorld{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 29)), sent: &outbox{}}
 	w.in = federation.Input{Key: "shop/web", Generation: 1, Spec: web().Spec, Now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}
 	w.in.Spec.LocalKind, w.in.Spec.Replicas = v1alpha1.LocalReplicaSet, ptr.To[int32](24)
 	for _, name := range []string{"a", "b", "c"} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 func web() *v1alpha1.FederatedReplicaSet {
@@ -101,14 +102,14 @@ func TestOutbox(t *testing.T) {
 		"another has come":  {func(o *outbox) { o.arrived(key, federation.Write{Cluster: "a", To: 4}, "9") }, "10", 0, 5},
 		"the object is new": {func(o *outbox) { o.arrived(key, w, "11") }, "", 0, 5},
 	} {
-		o := newOutbox()
+		o := &outbox{}
 		o.send(key, letter{write: w, at: now, local: sent})
 		c.happens(o)
 		if got := o.over(key, "a", old, c.version, now.Add(c.after)); got.Replicas != c.want {
 			t.Errorf("%s: %d, want %d", name, got.Replicas, c.want)
 		}
 	}
-	o := newOutbox()
+	o := &outbox{}
 	if at := o.expires(key, now); !at.IsZero() {
 		t.Errorf("expires at %v", at)
 	}
@@ -119,7 +120,7 @@ func TestOutbox(t *testing.T) {
 	if at := o.expires(key, now.Add(patience+1)); !at.IsZero() {
 		t.Errorf("expires again at %v", at)
 	}
-	for i, want := range []time.Duration{firstRetry, 2 * firstRetry, 4 * firstRetry} {
+	for i, want := range []time.Duration{passes.FirstRetry, 2 * passes.FirstRetry, 4 * passes.FirstRetry} {
 		if got := newOutboxAfter(key, i).failed(key, federation.Failure{Write: w}); got != want {
 			t.Errorf("failure %d: again in %v, want %v", i, got, want)
 		}
@@ -137,7 +138,7 @@ func TestOutbox(t *testing.T) {
 
 // newOutboxAfter has seen some writes fail.
 func newOutboxAfter(key types.NamespacedName, failures int) *outbox {
-	o := newOutbox()
+	o := &outbox{}
 	for range failures {
 		o.failed(key, federation.Failure{})
 	}

@@ -1,15 +1,14 @@
 package reconcile
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
+	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
 // The phases of a pass.
@@ -20,110 +19,68 @@ const (
 	phaseSend    = "send"
 )
 
-// The results of passes and writes. A pass is unchanged if it stored and wrote nothing.
-const (
-	unchanged, stored, written       = "unchanged", "stored", "written"
-	succeeded, conflicted, otherwise = "success", "conflict", "failure"
-)
+// The results of passes that have not failed: an unchanged one stored and wrote nothing.
+const unchanged, stored, written = "unchanged", "stored", "written"
 
 // Metrics are the metrics of a Controller. Counters and histograms are sums over all objects. Gauges
 // have the labels namespace and name of their FederatedReplicaSet, and what is about a cluster has
 // its name: they are gone with it.
 type Metrics struct {
-	phases   *prometheus.HistogramVec
-	passes   *prometheus.CounterVec
-	writes   *prometheus.CounterVec
-	latency  *prometheus.HistogramVec
-	moves    prometheus.Counter
-	asked    *prometheus.GaugeVec
-	unplaced *prometheus.GaugeVec
-	blocked  *prometheus.GaugeVec
+	set             *metricset.Set
+	phases, latency *prometheus.HistogramVec
+	passes, writes  *prometheus.CounterVec
+	moves           prometheus.Counter
+	gauges          metricset.Gauges[v1alpha1.FederatedReplicaSetStatus]
 }
 
 // NewMetrics returns the metrics of a Controller, registered with the registerer if that is not
 // nil. It fails if metrics of the same names are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
-	const prefix = "evenkeel_federation_"
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, []string{"namespace", "name"})
-	}
+	set := metricset.New("evenkeel_federation_")
 	m := &Metrics{
-		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: prefix + "pass_duration_seconds", Help: "Time that passes over FederatedReplicaSets took, by phase. Writes are sent by a pass, and made after it.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10),
-		}, []string{"phase"}),
-		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "passes_total", Help: "Passes over FederatedReplicaSets, by result: unchanged, stored (the status), written (local objects), conflict, failure.",
-		}, []string{"result"}),
-		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "writes_total", Help: "Local objects written, by cluster and result.",
-		}, []string{"cluster", "result"}),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: prefix + "write_duration_seconds", Help: "Time from the decision to write a local object until it was written, or could not be, by cluster and verb.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
-		}, []string{"cluster", "verb"}),
-		moves: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: prefix + "moves_total", Help: "Running replicas that left a cluster for another one.",
-		}),
-		asked:    gauge("requested_replicas", "Replicas that are asked for, by FederatedReplicaSet."),
-		unplaced: gauge("unplaced_replicas", "Replicas that no cluster is able to run, or may, by FederatedReplicaSet."),
-		blocked:  gauge("blocked_clusters", "Clusters that are known to be able to run only so many replicas, by FederatedReplicaSet."),
+		set:     set,
+		phases:  set.Histogram("pass_duration_seconds", "Time that passes over FederatedReplicaSets took, by phase. Writes are sent by a pass, and made after it.", prometheus.ExponentialBuckets(0.0001, 4, 10), "phase"),
+		passes:  set.Counter("passes_total", "Passes over FederatedReplicaSets, by result: unchanged, stored (the status), written (local objects), conflict, failure.", "result"),
+		writes:  set.Counter("writes_total", "Local objects written, by cluster and result.", "cluster", "result"),
+		latency: set.Histogram("write_duration_seconds", "Time from the decision to write a local object until it was written, or could not be, by cluster and verb.", prometheus.ExponentialBuckets(0.001, 4, 8), "cluster", "verb"),
+		moves:   set.Counter("moves_total", "Running replicas that left a cluster for another one.").WithLabelValues(),
 	}
-	for _, phase := range []string{phaseObserve, phaseDecide, phaseStore, phaseSend} {
-		m.phases.WithLabelValues(phase)
-	}
-	for _, result := range []string{unchanged, stored, written, conflicted, otherwise} {
-		m.passes.WithLabelValues(result)
-	}
-	if registerer == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.phases, m.passes, m.writes, m.latency, m.moves, m.asked, m.unplaced, m.blocked} {
-		if err := registerer.Register(c); err != nil {
-			return nil, fmt.Errorf("registering the metrics of FederatedReplicaSets: %w", err)
+	m.gauges.Add(set, "requested_replicas", "Replicas that are asked for, by FederatedReplicaSet.", func(s v1alpha1.FederatedReplicaSetStatus) float64 { return float64(s.AskedReplicas) })
+	m.gauges.Add(set, "unplaced_replicas", "Replicas that no cluster is able to run, or may, by FederatedReplicaSet.", func(s v1alpha1.FederatedReplicaSetStatus) float64 { return float64(s.Unplaced) })
+	m.gauges.Add(set, "blocked_clusters", "Clusters that are known to be able to run only so many replicas, by FederatedReplicaSet.", func(s v1alpha1.FederatedReplicaSetStatus) (n float64) {
+		for _, c := range s.Clusters {
+			if c.Capacity != nil {
+				n++
+			}
 		}
-	}
-	return m, nil
-}
-
-// stopwatch returns a function that takes the time since its last call as that of a phase.
-func (m *Metrics) stopwatch(c clock.PassiveClock) func(phase string) {
-	last := c.Now()
-	return func(phase string) {
-		now := c.Now()
-		m.phases.WithLabelValues(phase).Observe(now.Sub(last).Seconds())
-		last = now
-	}
+		return n
+	})
+	metricset.Preset(m.phases, []string{phaseObserve, phaseDecide, phaseStore, phaseSend})
+	metricset.Preset(m.passes, []string{unchanged, stored, written, passes.Conflicted, passes.Failed})
+	return m, set.Register(registerer)
 }
 
 // passed counts a pass that stored a status, or had none to store, and made some writes.
 func (m *Metrics) passed(changed bool, writes int, err error) {
-	result := unchanged
+	result := passes.ResultOf(err)
 	switch {
-	case apierrors.IsConflict(err):
-		result = conflicted
 	case err != nil:
-		result = otherwise
 	case writes > 0:
 		result = written
 	case changed:
 		result = stored
+	default:
+		result = unchanged
 	}
 	m.passes.WithLabelValues(result).Inc()
 }
 
 // wrote counts a write.
 func (m *Metrics) wrote(w federation.Write, took time.Duration, err error) {
-	result := succeeded
-	switch {
-	case apierrors.IsConflict(err):
-		result = conflicted
-	case err != nil:
-		result = otherwise
-	default:
+	if err == nil {
 		m.moves.Add(float64(w.Moves))
 	}
-	m.writes.WithLabelValues(w.Cluster, result).Inc()
+	m.writes.WithLabelValues(w.Cluster, passes.ResultOf(err)).Inc()
 	m.latency.WithLabelValues(w.Cluster, verbOf(w)).Observe(took.Seconds())
 }
 
@@ -140,28 +97,7 @@ func verbOf(w federation.Write) string {
 	return "scale"
 }
 
-// see sets the gauges of an object after a pass.
-func (m *Metrics) see(key types.NamespacedName, d federation.Decision) {
-	blocked := 0
-	for _, c := range d.Status.Clusters {
-		if c.Capacity != nil {
-			blocked++
-		}
-	}
-	m.asked.WithLabelValues(key.Namespace, key.Name).Set(float64(d.Status.AskedReplicas))
-	m.unplaced.WithLabelValues(key.Namespace, key.Name).Set(float64(d.Status.Unplaced))
-	m.blocked.WithLabelValues(key.Namespace, key.Name).Set(float64(blocked))
-}
-
 // forgetCluster drops what is about a cluster that is a member no longer.
 func (m *Metrics) forgetCluster(name string) {
-	of := prometheus.Labels{"cluster": name}
-	m.writes.DeletePartialMatch(of)
-	m.latency.DeletePartialMatch(of)
-}
-
-func (m *Metrics) forget(key types.NamespacedName) {
-	for _, g := range []*prometheus.GaugeVec{m.asked, m.unplaced, m.blocked} {
-		g.DeleteLabelValues(key.Namespace, key.Name)
-	}
+	m.set.Forget(prometheus.Labels{"cluster": name})
 }

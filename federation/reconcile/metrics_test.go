@@ -46,13 +46,13 @@ func TestMetricsAreForgotten(t *testing.T) {
 	before := seriesOf(t, registry)
 	for i := range 100 {
 		key, cluster := types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("web-", i)}, fmt.Sprint("cluster-", i)
-		m.see(key, federation.Decision{Status: v1alpha1.FederatedReplicaSetStatus{AskedReplicas: 3}})
+		m.gauges.See(key, v1alpha1.FederatedReplicaSetStatus{AskedReplicas: 3})
 		m.wrote(federation.Write{Cluster: cluster, Create: true, Content: true}, time.Second, nil)
 		m.wrote(federation.Write{Cluster: cluster}, time.Second, errors.New("no"))
 		if all := strings.Join(seriesOf(t, registry), "\n"); !strings.Contains(all, "name="+key.Name+" namespace=shop") || !strings.Contains(all, "cluster="+cluster+" verb=create") {
 			t.Fatalf("nothing about %s and %s in\n%s", key, cluster, all)
 		}
-		m.forget(key)
+		m.set.ForgetObject(key)
 		m.forgetCluster(cluster)
 	}
 	if after := seriesOf(t, registry); len(after) != len(before) {

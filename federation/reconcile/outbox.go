@@ -14,6 +14,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // patience is how long a write may be under way, or its result may not show, until what is seen in
@@ -31,76 +32,85 @@ type letter struct {
 	version uint64
 }
 
-// outbox knows which writes were sent to clusters and do not show yet in what is known of them.
+// outbox knows which writes were sent to clusters and do not show yet in what is known of them. The zero
+// value knows of none.
 type outbox struct {
-	mu       sync.Mutex
-	letters  map[types.NamespacedName]map[string]letter // by object and cluster
-	shrunk   map[types.NamespacedName]map[string]shrunk // by object and cluster
-	failures map[types.NamespacedName][]federation.Failure
-	tries    map[types.NamespacedName]int // that failed since the last write that was made
-	// results are hashes of the revisions that were written and the templates that the clusters made
-	// of them, by object and cluster: an API server drops fields that it does not know.
-	results map[types.NamespacedName]map[string][sha256.Size]byte
+	mu sync.Mutex
+	of map[types.NamespacedName]*sent
 }
 
-func newOutbox() *outbox {
-	return &outbox{
-		letters: map[types.NamespacedName]map[string]letter{}, shrunk: map[types.NamespacedName]map[string]shrunk{},
-		failures: map[types.NamespacedName][]federation.Failure{}, tries: map[types.NamespacedName]int{},
-		results: map[types.NamespacedName]map[string][sha256.Size]byte{},
+// sent is what the outbox knows about one object.
+type sent struct {
+	letters  map[string]letter // by cluster
+	shrunk   map[string]shrunk // by cluster
+	failures []federation.Failure
+	tries    int // that failed since the last write that was made
+	// results are hashes of the revisions that were written and the templates that the clusters made
+	// of them, by cluster: an API server drops fields that it does not know.
+	results map[string][sha256.Size]byte
+}
+
+// lock locks the outbox, and returns what it knows about an object.
+func (o *outbox) lock(key types.NamespacedName) *sent {
+	o.mu.Lock()
+	if o.of == nil {
+		o.of = map[types.NamespacedName]*sent{}
 	}
+	s := o.of[key]
+	if s == nil {
+		s = &sent{letters: map[string]letter{}, shrunk: map[string]shrunk{}, results: map[string][sha256.Size]byte{}}
+		o.of[key] = s
+	}
+	return s
 }
 
 // send notes a write.
 func (o *outbox) send(key types.NamespacedName, l letter) {
-	o.mu.Lock()
+	s := o.lock(key)
 	defer o.mu.Unlock()
-	o.shrinks(key, l.write, l.at)
-	if o.letters[key] == nil {
-		o.letters[key] = map[string]letter{}
-	}
-	o.letters[key][l.write.Cluster] = l
+	s.shrinks(l.write, l.at)
+	s.letters[l.write.Cluster] = l
 }
 
 // arrived notes that a write was made.
 func (o *outbox) arrived(key types.NamespacedName, w federation.Write, resourceVersion string) {
-	o.mu.Lock()
+	s := o.lock(key)
 	defer o.mu.Unlock()
-	delete(o.tries, key)
-	if l, ok := o.letters[key][w.Cluster]; ok && l.write == w {
+	s.tries = 0
+	if l, ok := s.letters[w.Cluster]; ok && l.write == w {
 		l.version, _ = strconv.ParseUint(resourceVersion, 10, 64)
-		o.letters[key][w.Cluster] = l
+		s.letters[w.Cluster] = l
 	}
 }
 
 // failed notes that a write was not made, and returns when to try again; that takes longer each time.
 func (o *outbox) failed(key types.NamespacedName, f federation.Failure) time.Duration {
-	o.mu.Lock()
+	s := o.lock(key)
 	defer o.mu.Unlock()
-	if l, ok := o.letters[key][f.Write.Cluster]; ok && l.write == f.Write {
-		delete(o.letters[key], f.Write.Cluster)
+	if l, ok := s.letters[f.Write.Cluster]; ok && l.write == f.Write {
+		delete(s.letters, f.Write.Cluster)
 	}
-	o.failures[key] = append(o.failures[key], f)
-	o.tries[key]++
-	return min(lastRetry, firstRetry<<min(o.tries[key]-1, 20))
+	s.failures = append(s.failures, f)
+	s.tries++
+	return min(passes.LastRetry, passes.FirstRetry<<min(s.tries-1, 20))
 }
 
 // expires is when the first letter about an object loses its weight, or a smaller number may have;
 // zero if there is none. At that time at the latest what is seen counts again.
 func (o *outbox) expires(key types.NamespacedName, now time.Time) (first time.Time) {
-	o.mu.Lock()
+	s := o.lock(key)
 	defer o.mu.Unlock()
-	for cluster, s := range o.shrunk[key] {
-		if now.Sub(s.at) > patience { // the cluster is no member any more, or out of reach
-			delete(o.shrunk[key], cluster)
+	for cluster, to := range s.shrunk {
+		if now.Sub(to.at) > patience { // the cluster is no member any more, or out of reach
+			delete(s.shrunk, cluster)
 			continue
 		}
 		first = now.Add(lag + time.Nanosecond)
 	}
-	for cluster, l := range o.letters[key] {
+	for cluster, l := range s.letters {
 		switch at := l.at.Add(patience + time.Nanosecond); {
 		case !at.After(now): // the cluster is no member any more
-			delete(o.letters[key], cluster)
+			delete(s.letters, cluster)
 		case first.IsZero() || at.Before(first):
 			first = at
 		}
@@ -111,15 +121,15 @@ func (o *outbox) expires(key types.NamespacedName, now time.Time) (first time.Ti
 // over is what is known of an object in a cluster: what was seen there, or what was sent and does
 // not show yet.
 func (o *outbox) over(key types.NamespacedName, cluster string, seen federation.Local, resourceVersion string, now time.Time) federation.Local {
-	o.mu.Lock()
+	s := o.lock(key)
 	defer o.mu.Unlock()
-	l, ok := o.letters[key][cluster]
+	l, ok := s.letters[cluster]
 	if !ok {
 		return seen
 	}
 	version, _ := strconv.ParseUint(resourceVersion, 10, 64)
 	if now.Sub(l.at) > patience || l.version != 0 && version >= l.version {
-		delete(o.letters[key], cluster)
+		delete(s.letters, cluster)
 		return seen
 	}
 	sent := l.local
@@ -130,35 +140,31 @@ func (o *outbox) over(key types.NamespacedName, cluster string, seen federation.
 
 // drop forgets what was sent to a cluster that is out of reach.
 func (o *outbox) drop(key types.NamespacedName, cluster string) {
-	o.mu.Lock()
+	s := o.lock(key)
 	defer o.mu.Unlock()
-	delete(o.letters[key], cluster)
+	delete(s.letters, cluster)
 }
 
 // take returns the failures since the last call.
 func (o *outbox) take(key types.NamespacedName) []federation.Failure {
-	o.mu.Lock()
+	s := o.lock(key)
 	defer o.mu.Unlock()
-	f := o.failures[key]
-	delete(o.failures, key)
+	f := s.failures
+	s.failures = nil
 	return f
 }
 
 // put gives failures back that could not be stored.
 func (o *outbox) put(key types.NamespacedName, f []federation.Failure) {
-	o.mu.Lock()
+	s := o.lock(key)
 	defer o.mu.Unlock()
-	o.failures[key] = append(f, o.failures[key]...)
+	s.failures = append(f, s.failures...)
 }
 
 func (o *outbox) forget(key types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.letters, key)
-	delete(o.shrunk, key)
-	delete(o.failures, key)
-	delete(o.tries, key)
-	delete(o.results, key)
+	delete(o.of, key)
 }
 
 // makes notes what a cluster made of the content that was written.
@@ -168,20 +174,17 @@ func (o *outbox) makes(key types.NamespacedName, cluster string, spec *v1alpha1.
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, &template) != nil {
 		return
 	}
-	o.mu.Lock()
+	s := o.lock(key)
 	defer o.mu.Unlock()
-	if o.results[key] == nil {
-		o.results[key] = map[string][sha256.Size]byte{}
-	}
-	o.results[key][cluster] = resultOf(spec, &template)
+	s.results[cluster] = resultOf(spec, &template)
 }
 
 // made reports whether a template is what a cluster made of the content that was written there.
 func (o *outbox) made(key types.NamespacedName, cluster string, spec *v1alpha1.FederatedReplicaSetSpec) func(*v1.PodTemplateSpec) bool {
 	return func(template *v1.PodTemplateSpec) bool {
-		o.mu.Lock()
+		s := o.lock(key)
 		defer o.mu.Unlock()
-		result, ok := o.results[key][cluster]
+		result, ok := s.results[cluster]
 		return ok && result == resultOf(spec, template)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -22,14 +22,13 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/federation/members"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 const (
 	// finalizer keeps an object until its local objects are deleted, if they should be.
 	finalizer = "evenkeel.dev/federation"
-	// longestNote is the maximum length of the text of an event that the API server accepts.
-	longestNote = 1024
 	// action is the action of all events.
 	action = "Federate"
 )
@@ -39,17 +38,15 @@ const (
 type reconciler struct {
 	client  client.Client
 	live    client.Reader
-	events  events.EventRecorder
+	events  passes.Recorder
 	members *members.Members
 	metrics *Metrics
 	clock   clock.PassiveClock
 	sent    *outbox
 	ledger  ledger
-	// enqueue requests a pass, background is how long writes may go on, and begun when the program
-	// began to read the clusters.
-	enqueue    func(types.NamespacedName, time.Duration)
-	background func() context.Context
-	begun      func() time.Time
+	// triggers request passes, and say how long writes may go on. begun is when the first pass was made.
+	triggers *passes.Triggers
+	begun    func() time.Time
 }
 
 // Reconcile implements reconcile.Reconciler. An error means that the pass made no decision or could
@@ -61,7 +58,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if apierrors.IsNotFound(err) {
 		r.sent.forget(key)
 		r.ledger.forget(key.String())
-		r.metrics.forget(key)
+		r.metrics.set.ForgetObject(key)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -93,7 +90,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 	if r.reading(f) {
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
-	took := r.metrics.stopwatch(r.clock)
+	took := passes.Stopwatch(r.clock, r.metrics.phases)
 	in, err := r.observe(ctx, key, f)
 	if err != nil {
 		r.metrics.passed(false, 0, err)
@@ -117,7 +114,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 	if err != nil {
 		r.sent.put(key, failures)
 		if apierrors.IsConflict(err) {
-			return reconcile.Result{RequeueAfter: firstRetry}, nil
+			return reconcile.Result{RequeueAfter: passes.FirstRetry}, nil
 		}
 		return reconcile.Result{}, err
 	}
@@ -126,15 +123,8 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 	}
 	r.record(f, append(all, eventsOf(d.Events, "", false)...))
 	took(phaseSend)
-	r.metrics.see(key, d)
-	next := d.Next
-	if expires := r.sent.expires(key, in.Now); !expires.IsZero() && (next.IsZero() || expires.Before(next)) {
-		next = expires
-	}
-	if next.IsZero() {
-		return reconcile.Result{}, nil
-	}
-	return reconcile.Result{RequeueAfter: max(next.Sub(r.clock.Now()), time.Millisecond)}, nil
+	r.metrics.gauges.See(key, d.Status)
+	return passes.At(r.clock.Now(), d.Next, r.sent.expires(key, in.Now)), nil
 }
 
 // reading reports that the program has just started and a cluster in which the object has replicas was
@@ -238,18 +228,11 @@ func eventsOf(all []federation.Event, cluster string, ofWrites bool) []federatio
 
 func (r *reconciler) record(f *v1alpha1.FederatedReplicaSet, all []federation.Event) {
 	for _, e := range all {
-		text := e.Message
-		if len(text) > longestNote {
-			text = strings.ToValidUTF8(text[:longestNote], "")
-		}
-		// The recorder counts events with the same objects and reason as one: name the cluster.
-		var related *v1.ObjectReference
+		var related runtime.Object
 		if e.Cluster != "" {
 			related = &v1.ObjectReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindMemberCluster, Name: e.Cluster}
-			r.events.Eventf(f, related, e.Type, e.Reason, action, "%s", text)
-			continue
 		}
-		r.events.Eventf(f, nil, e.Type, e.Reason, action, "%s", text)
+		r.events.Record(f, related, e.Type, e.Reason, e.Message)
 	}
 }
 
@@ -267,7 +250,7 @@ func (r *reconciler) finish(ctx context.Context, f *v1alpha1.FederatedReplicaSet
 	if f.Spec.Cascade == v1alpha1.CascadeDelete {
 		left, err := r.clear(ctx, key, f, in)
 		if err != nil || left {
-			return reconcile.Result{RequeueAfter: lastRetry}, err
+			return reconcile.Result{RequeueAfter: passes.LastRetry}, err
 		}
 	}
 	before := f.DeepCopy()

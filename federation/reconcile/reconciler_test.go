@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +25,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/federation/members"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // host is a host with one cluster, which does not answer.
@@ -61,10 +62,15 @@ func newHost(t *testing.T, change func(*v1alpha1.FederatedReplicaSet)) *host {
 					return c.SubResource(sub).Patch(ctx, o, p, opts...)
 				},
 			}).Build(),
-		events: events.NewFakeRecorder(100), members: members.New(members.Options{}), clock: clock.RealClock{}, sent: newOutbox(),
-		enqueue: func(types.NamespacedName, time.Duration) {}, background: t.Context, begun: func() time.Time { return time.Time{} },
+		events: passes.Recorder{EventRecorder: events.NewFakeRecorder(100), Action: action}, members: members.New(members.Options{}), clock: clock.RealClock{}, sent: &outbox{},
+		triggers: &passes.Triggers{}, begun: func() time.Time { return time.Time{} },
 	}
 	h.live = h.client
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	if err := h.triggers.Attach(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
 	h.metrics, _ = NewMetrics(nil)
 	return h
 }

@@ -28,43 +28,40 @@ type shrunk struct {
 	acted time.Time
 }
 
-// shrinks notes what a smaller number may take away. It is called with the outbox locked.
-func (o *outbox) shrinks(key types.NamespacedName, w federation.Write, now time.Time) {
+// shrinks notes what a smaller number may take away.
+func (s *sent) shrinks(w federation.Write, now time.Time) {
 	if w.To >= w.From {
 		return
 	}
-	if o.shrunk[key] == nil {
-		o.shrunk[key] = map[string]shrunk{}
+	to := shrunk{least: w.To, at: now}
+	if before, ok := s.shrunk[w.Cluster]; ok {
+		to.least = min(to.least, before.least)
 	}
-	s := shrunk{least: w.To, at: now}
-	if before, ok := o.shrunk[key][w.Cluster]; ok {
-		s.least = min(s.least, before.least)
-	}
-	o.shrunk[key][w.Cluster] = s
+	s.shrunk[w.Cluster] = to
 }
 
 // staying is how many pods in a cluster no smaller number takes away that was written; nil for all of
 // them. Controllers that do not say that they have acted are waited for as long as a write that does not
 // show.
 func (o *outbox) staying(key types.NamespacedName, cluster string, acted bool, now time.Time) *int32 {
-	o.mu.Lock()
+	s := o.lock(key)
 	defer o.mu.Unlock()
-	s, ok := o.shrunk[key][cluster]
+	to, ok := s.shrunk[cluster]
 	if !ok {
 		return nil
 	}
-	switch _, unseen := o.letters[key][cluster]; {
+	switch _, unseen := s.letters[cluster]; {
 	case !acted || unseen:
-		s.acted = time.Time{}
-	case s.acted.IsZero():
-		s.acted = now
+		to.acted = time.Time{}
+	case to.acted.IsZero():
+		to.acted = now
 	}
-	if now.Sub(s.at) > patience || !s.acted.IsZero() && now.Sub(s.acted) > lag {
-		delete(o.shrunk[key], cluster)
+	if now.Sub(to.at) > patience || !to.acted.IsZero() && now.Sub(to.acted) > lag {
+		delete(s.shrunk, cluster)
 		return nil
 	}
-	o.shrunk[key][cluster] = s
-	return &s.least
+	s.shrunk[cluster] = to
+	return &to.least
 }
 
 // acted reports whether the controllers of a cluster have said that they know the local object that was

@@ -32,7 +32,7 @@ func TestShrunk(t *testing.T) {
 		"and then not":              {{from: 9, to: 5, acted: true, want: 5}, {after: lag, want: 5}, {acted: true, after: lag, want: 5}},
 		"silence":                   {{from: 9, to: 5, want: 5}, {after: patience, want: 5}, {after: 1}},
 	} {
-		o, at := newOutbox(), now
+		o, at := &outbox{}, now
 		for i, s := range steps {
 			if s.from != s.to {
 				w := federation.Write{Cluster: "a", From: s.from, To: s.to}
@@ -50,7 +50,7 @@ func TestShrunk(t *testing.T) {
 			}
 		}
 	}
-	o := newOutbox()
+	o := &outbox{}
 	o.send(shop, letter{write: federation.Write{Cluster: "a", From: 9, To: 5}, at: now})
 	o.drop(shop, "a")
 	if at := o.expires(shop, now); at.Sub(now) != lag+1 { // then it is looked at again

@@ -39,7 +39,7 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 	sent := r.clock.Now()
 	r.sent.send(key, letter{write: w, at: sent, local: l})
 	log := logr.FromContextOrDiscard(ctx).WithValues("cluster", w.Cluster, "from", w.From, "to", w.To)
-	c.Do(r.background(), key.String(), func(ctx context.Context, member client.Client) {
+	c.Do(r.triggers.Context(), key.String(), func(ctx context.Context, member client.Client) {
 		about, err := found(ctx, member, f, w, about)
 		var o *unstructured.Unstructured
 		if err == nil {
@@ -59,7 +59,7 @@ func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1al
 			r.record(f, about)
 		}
 		log.Info("Could not write", "problem", members.Explain(err))
-		r.enqueue(key, r.sent.failed(key, federation.Failure{Write: w, Refused: refusal(f, w, err)}))
+		r.triggers.Pass(key, r.sent.failed(key, federation.Failure{Write: w, Refused: refusal(f, w, err)}))
 	})
 }
 

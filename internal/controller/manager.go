@@ -109,7 +109,7 @@ func (m *Manager) settings() manager.Options {
 		BaseContext:                   func() context.Context { return logr.NewContext(context.Background(), o.Log) },
 		Controller: config.Controller{
 			MaxConcurrentReconciles: o.Workers,
-			ReconciliationTimeout:   o.PassTimeout,
+			ReconciliationTimeout:   passTimeout,
 			EnableWarmup:            ptr.To(true), // a process that stands by has its caches filled
 			SkipNameValidation:      ptr.To(true), // names differ within a Manager, not within the process
 			Logger:                  o.Log,

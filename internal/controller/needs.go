@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
 // askWithin is how long the API server may take to say whether a kind can be read.
@@ -32,21 +34,15 @@ type Metrics struct {
 
 // NewMetrics registers metrics.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
-	m := &Metrics{prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "evenkeel_controller_waiting", Help: "1 for a controller that does not run because what it watches is not installed or may not be read, else 0.",
-	}, []string{"controller"})}
-	return m, r.Register(m.waiting)
+	set := metricset.New("evenkeel_controller_")
+	m := &Metrics{set.Gauge("waiting", "1 for a controller that does not run because what it watches is not installed or may not be read, else 0.", "controller")}
+	return m, set.Register(r)
 }
 
 func (m *Metrics) see(controller string, waits bool) {
-	if m == nil {
-		return
+	if m != nil {
+		m.waiting.WithLabelValues(controller).Set(metricset.Number(waits))
 	}
-	value := 0.0
-	if waits {
-		value = 1
-	}
-	m.waiting.WithLabelValues(controller).Set(value)
 }
 
 // lacks is why a controller cannot run; nil if it can, or if the API server does not say.

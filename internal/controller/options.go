@@ -24,14 +24,15 @@ const (
 	DefaultLeaseDuration, DefaultRenewDeadline, DefaultRetryPeriod = 15 * time.Second, 10 * time.Second, 2 * time.Second
 	// DefaultWorkers is how many objects a controller works on at the same time.
 	DefaultWorkers = 8
-	// DefaultPassTimeout is when the context of a pass over one object ends.
-	DefaultPassTimeout = time.Minute
 	// DefaultStuckAfter is far beyond the timeout of a pass: such a pass ignores its context.
 	DefaultStuckAfter = 5 * time.Minute
 	// DefaultLookAgain is how soon a controller starts whose kind is installed later.
 	DefaultLookAgain = time.Minute
 	// DefaultGrace is less than the 30 s in which a pod must terminate.
 	DefaultGrace = 20 * time.Second
+
+	// passTimeout is when the context of a pass over one object ends.
+	passTimeout = time.Minute
 
 	userAgent = "evenkeel-controller"
 )
@@ -64,8 +65,6 @@ type Options struct {
 	// Workers is how many objects each controller works on at the same time. 0 means
 	// DefaultWorkers.
 	Workers int
-	// PassTimeout ends the context of a pass over one object. 0 means DefaultPassTimeout.
-	PassTimeout time.Duration
 	// StuckAfter is how long a pass may run before Healthy fails. 0 means DefaultStuckAfter.
 	StuckAfter time.Duration
 	// Grace is how long the passes under way may take to end. 0 means DefaultGrace.
@@ -89,7 +88,6 @@ func (o *Options) setDefaults() error {
 	o.RenewDeadline = cmp.Or(o.RenewDeadline, DefaultRenewDeadline)
 	o.RetryPeriod = cmp.Or(o.RetryPeriod, DefaultRetryPeriod)
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
-	o.PassTimeout = cmp.Or(o.PassTimeout, DefaultPassTimeout)
 	o.StuckAfter = cmp.Or(o.StuckAfter, DefaultStuckAfter)
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
 	o.LookAgain = cmp.Or(o.LookAgain, DefaultLookAgain)

@@ -18,9 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// kinds are those of the two configurations, as in metrics.
+var kinds = []string{"mutating", "validating"}
+
 // configuration is one of the two, as it was read.
 type configuration struct {
-	kind    string // as in metrics
+	kind    string
 	object  client.Object
 	known   bool  // it is known whether the API server may call because of it
 	exists  bool  // it may: there is a webhook of ours
@@ -31,8 +34,8 @@ type configuration struct {
 // configurations reads both.
 func (k *Keeper) configurations(ctx context.Context) []*configuration {
 	both := []*configuration{
-		{kind: "mutating", object: &admissionv1.MutatingWebhookConfiguration{}},
-		{kind: "validating", object: &admissionv1.ValidatingWebhookConfiguration{}},
+		{kind: kinds[0], object: &admissionv1.MutatingWebhookConfiguration{}},
+		{kind: kinds[1], object: &admissionv1.ValidatingWebhookConfiguration{}},
 	}
 	both = slices.DeleteFunc(both, func(c *configuration) bool { return len(k.webhooks(c)) == 0 })
 	for _, c := range both {
@@ -58,7 +61,7 @@ func (k *Keeper) configurations(ctx context.Context) []*configuration {
 // webhooks are those that a configuration must have.
 func (k *Keeper) webhooks(c *configuration) (wanted []Webhook) {
 	for _, w := range k.options.Webhooks {
-		if w.Mutating == (c.kind == "mutating") {
+		if w.Mutating == (c.kind == kinds[0]) {
 			wanted = append(wanted, w)
 		}
 	}
@@ -257,7 +260,7 @@ func (k *Keeper) write(ctx context.Context, both []*configuration, authorities [
 func (k *Keeper) completed(kind, with string, namespaces int) {
 	if k.last[kind] == with {
 		k.options.Log.Info("Restored a webhook configuration that something else had changed", "kind", kind, "name", k.options.Configuration)
-		k.options.Metrics.restored(kind)
+		k.options.Metrics.repairs.WithLabelValues(kind).Inc()
 		return
 	}
 	k.last[kind] = with

@@ -250,7 +250,7 @@ func (k *Keeper) certificate(ctx context.Context, known []*x509.Certificate) (au
 		k.options.Log.Info("Webhooks: "+step, "secret", k.options.Secret, "expires", next.current.expires())
 	}
 	if step == stepMade || step == stepReplaced {
-		k.options.Metrics.rotated()
+		k.options.Metrics.rotations.Inc()
 	}
 	k.mu.Lock()
 	k.held = next

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
 
@@ -65,7 +66,7 @@ type Options struct {
 	Namespaces func(context.Context) ([]string, error)
 	// Exempt namespaces are never selected. Namespace is one of them.
 	Exempt []string
-	// Metrics are nil for none.
+	// Metrics record what happens; nil means that they are registered nowhere.
 	Metrics *Metrics
 	// Log is for what is done and what cannot be done. The zero value logs nothing.
 	Log logr.Logger
@@ -78,12 +79,8 @@ func (o *Options) setDefaults() error {
 	o.Service = cmp.Or(o.Service, DefaultName)
 	o.Configuration = cmp.Or(o.Configuration, DefaultName)
 	o.Lifetime = cmp.Or(o.Lifetime, DefaultLifetime)
-	if o.Log.GetSink() == nil {
-		o.Log = logr.Discard()
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
+	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
 	switch {
 	case o.Lifetime < MinLifetime:
 		return fmt.Errorf("invalid lifetime %s of certificates: must be %s or more", o.Lifetime, MinLifetime)

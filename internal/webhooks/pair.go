@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/evenkeel/evenkeel/internal/serving"
 )
@@ -115,14 +116,6 @@ func parseAuthorities(text []byte) (found []*x509.Certificate, err error) {
 	}
 }
 
-func encodeAuthorities(authorities []*x509.Certificate) []byte {
-	var text bytes.Buffer
-	for _, authority := range authorities {
-		_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}) // a buffer takes all
-	}
-	return text.Bytes()
-}
-
 // state is what the Secret says.
 type state struct {
 	current *pair               // what all replicas serve
@@ -165,7 +158,8 @@ func (s *state) bundle() []byte {
 	slices.SortFunc(trusted, func(a, b *x509.Certificate) int {
 		return cmp.Or(a.NotBefore.Compare(b.NotBefore), bytes.Compare(a.Raw, b.Raw))
 	})
-	return encodeAuthorities(trusted)
+	text, _ := cert.EncodeCertificates(trusted...) // a buffer takes all
+	return text
 }
 
 // store writes the state into the Secret.

@@ -189,7 +189,7 @@ func (s *Server) decide(ctx context.Context, o *v1alpha1.WorkloadSpread, p *newP
 			newest = now
 			return nil, false, errOutdated
 		}
-		state := workloadspread.State{Spec: &o.Spec, Status: &now.Status, Workload: w, Now: s.o.Clock.Now()}
+		state := workloadspread.State{Spec: &o.Spec, Status: &now.Status, Workload: w, Now: s.clock.Now()}
 		if a = workloadspread.Admit(state, p.NewPod); s.overtaken(now, p, a.Subset) {
 			s.simulate(ctx, now, p)
 			a = workloadspread.Admit(state, p.NewPod)

@@ -45,7 +45,7 @@ func (s *Server) find(ctx context.Context, pod *v1.Pod) (*v1alpha1.WorkloadSprea
 	if err != nil || len(some) == 0 {
 		return nil, err
 	}
-	above, err := s.o.Owners.Of(ctx, pod.Namespace, controller)
+	above, err := s.owners.Of(ctx, pod.Namespace, controller)
 	if err != nil {
 		return nil, err
 	}

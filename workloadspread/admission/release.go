@@ -74,7 +74,7 @@ func (s *Server) release(ctx context.Context, namespace string, pod *v1.Pod, cau
 	_, err := s.store.Update(ctx, types.NamespacedName{Namespace: namespace, Name: a.Name}, func(o *v1alpha1.WorkloadSpread) (status *v1alpha1.WorkloadSpreadStatus, _ bool, _ error) {
 		// A deletion does not depend on the workload as it is now.
 		w := workloadspread.Workload{Found: true, Replicas: o.Status.Replicas, Surge: o.Status.Surge}
-		status, counted = workloadspread.Release(workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: w, Now: s.o.Clock.Now()}, old)
+		status, counted = workloadspread.Release(workloadspread.State{Spec: &o.Spec, Status: &o.Status, Workload: w, Now: s.clock.Now()}, old)
 		return status, counted, nil
 	})
 	switch {

@@ -37,7 +37,7 @@ type answerer func(context.Context, *admissionv1.AdmissionRequest) ([]byte, erro
 // the failure policy, and its text is shown to the user as well.
 func (s *Server) handler(path string, answer answerer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		begin := s.o.Clock.Now()
+		begin := s.clock.Now()
 		review, err := readReview(w, r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -46,7 +46,7 @@ func (s *Server) handler(path string, answer answerer) http.Handler {
 		ctx, cancel := withinTimeout(r)
 		defer cancel()
 		patch, err := answer(ctx, review.Request)
-		s.o.Metrics.answered(path, s.o.Clock.Since(begin), err)
+		s.o.Metrics.answered(path, s.clock.Since(begin), err)
 		var no *refusal
 		response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: err == nil}
 		log := s.o.Log.WithValues("operation", review.Request.Operation, "namespace", review.Request.Namespace, "name", review.Request.Name)

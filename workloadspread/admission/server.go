@@ -18,6 +18,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/owners"
+	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/workloadspread"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
 )
@@ -53,14 +54,10 @@ type Options struct {
 	// Cover is called with the namespace of each new WorkloadSpread, and has the API server send its pods
 	// before it returns; nil means that it does so already. If it fails, the WorkloadSpread is not created.
 	Cover func(ctx context.Context, namespace string) error
-	// Owners finds the controllers of pods; nil means one that reads them from the API server.
-	Owners *owners.Owners
 	// Events records events about WorkloadSpreads; nil means none.
 	Events events.EventRecorder
 	// Metrics record what is answered; nil means that they are registered nowhere.
 	Metrics *Metrics
-	// Clock is when pods are counted; nil means the real one.
-	Clock clock.PassiveClock
 	// Log is for refusals and failures. The zero value logs nothing.
 	Log logr.Logger
 }
@@ -71,6 +68,8 @@ type Server struct {
 	live      client.Client
 	store     *store.Store
 	o         Options
+	clock     clock.PassiveClock
+	owners    *owners.Owners
 	workloads workloads
 	elsewhere elsewhere
 
@@ -82,21 +81,11 @@ type Server struct {
 // New returns a Server that reads WorkloadSpreads from a cache, on which Watch was called, and all else
 // from the API server, with a client that does not cache. Counts are kept in the store.
 func New(cached client.Reader, live client.Client, s *store.Store, o Options) *Server {
-	if o.Metrics == nil {
-		o.Metrics, _ = NewMetrics(nil) // cannot fail without a registerer
-	}
-	if o.Owners == nil {
-		o.Owners = owners.New(live, nil)
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.Log.GetSink() == nil {
-		o.Log = logr.Discard()
-	}
+	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
+	now := clock.RealClock{}
 	return &Server{
-		cached: cached, live: live, store: s, o: o, workloads: workloads{live: live, clock: o.Clock, known: map[types.NamespacedName]*workload{}},
-		elsewhere: elsewhere{simulator: o.Simulator, clock: o.Clock, of: map[types.UID]*heard{}},
+		cached: cached, live: live, store: s, o: o, clock: now, owners: owners.New(live, now), workloads: workloads{live: live, clock: now, known: map[types.NamespacedName]*workload{}},
+		elsewhere: elsewhere{simulator: o.Simulator, clock: now, of: map[types.UID]*heard{}},
 		checked:   map[types.UID]check{}, spoken: map[types.NamespacedName]time.Time{},
 	}
 }
@@ -136,7 +125,7 @@ func (s *Server) forget(o *v1alpha1.WorkloadSpread) {
 	key := client.ObjectKeyFromObject(o)
 	s.store.Forget(key)
 	s.workloads.forget(key)
-	s.o.Metrics.forget(key)
+	s.o.Metrics.set.ForgetObject(key)
 	s.elsewhere.forget(o.UID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +141,7 @@ func (s *Server) say(o *v1alpha1.WorkloadSpread, reason, note string) {
 	if s.o.Events == nil {
 		return
 	}
-	key, now := client.ObjectKeyFromObject(o), s.o.Clock.Now()
+	key, now := client.ObjectKeyFromObject(o), s.clock.Now()
 	s.mu.Lock()
 	silent := now.Sub(s.spoken[key]) < eventPause
 	if !silent {

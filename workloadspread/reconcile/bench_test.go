@@ -36,6 +36,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/owners"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/workloadspread"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
@@ -130,7 +131,7 @@ func (b *bench) start() {
 	b.recorder = events.NewFakeRecorder(10000)
 	b.reconciler = newReconciler(access{
 		client: faulty, live: b.server, store: store.New(b.server, faulty, store.Options{}), mapper: b.server.RESTMapper(), watcher: watcher,
-		owners: owners.New(b.server, b.clock), seen: &seen{}, events: b.recorder,
+		owners: owners.New(b.server, b.clock), seen: &seen{}, events: passes.Recorder{EventRecorder: b.recorder, Action: action},
 	}, m, b.clock)
 }
 

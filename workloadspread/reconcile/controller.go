@@ -3,24 +3,20 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/owners"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/internal/provisioning/live"
 	"github.com/evenkeel/evenkeel/workloadspread"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
@@ -53,11 +49,6 @@ type Options struct {
 	// PerNamespace watches workloads namespace by namespace, for a manager that may not watch all
 	// namespaces at once.
 	PerNamespace bool
-	// PollInterval is how often workloads that cannot be watched are read; 0 means
-	// scale.DefaultPollInterval.
-	PollInterval time.Duration
-	// Clock is the real one if nil.
-	Clock clock.PassiveClock
 }
 
 // Controller reconciles every WorkloadSpread of a manager, whose scheme has to know v1alpha1 and the
@@ -65,12 +56,7 @@ type Options struct {
 type Controller struct{ options Options }
 
 // New returns a Controller. It does nothing until it is set up and its manager runs.
-func New(o Options) *Controller {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	return &Controller{options: o}
-}
+func New(o Options) *Controller { return &Controller{options: o} }
 
 // Name implements controller.Controller.
 func (c *Controller) Name() string { return Name }
@@ -78,20 +64,16 @@ func (c *Controller) Name() string { return Name }
 // SetupWithManager registers the controller and what it watches.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	o := c.options
-	if o.Metrics == nil {
-		o.Metrics, _ = NewMetrics(nil) // nothing is registered, so nothing can be registered twice
-	}
+	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1.Pod{}, byOwner, ownerOf); err != nil {
 		return fmt.Errorf("indexing pods by their owners: %w", err)
 	}
-	for _, kind := range []client.Object{&v1alpha1.WorkloadSpread{}, &v1.Node{}} { // from the start, so that the manager is not ready before it has them
-		if _, err := mgr.GetCache().GetInformer(context.Background(), kind, cache.BlockUntilSynced(false)); err != nil {
-			return fmt.Errorf("watching %T: %w", kind, err)
-		}
+	if err := passes.Inform(mgr, &v1alpha1.WorkloadSpread{}, &v1.Node{}); err != nil {
+		return err
 	}
-	on := &triggers{cached: mgr.GetClient(), owners: owners.New(mgr.GetAPIReader(), o.Clock), pods: &seen{}, clock: o.Clock}
+	on := &triggers{cached: mgr.GetClient(), owners: owners.New(mgr.GetAPIReader(), nil), pods: &seen{}, clock: clock.RealClock{}}
 	watcher, err := scale.NewWatcher(mgr.GetConfig(), scale.WatcherOptions{
-		Changed: on.workload, PerNamespace: o.PerNamespace, PollInterval: o.PollInterval, Log: mgr.GetLogger(),
+		Changed: on.workload, PerNamespace: o.PerNamespace, Log: mgr.GetLogger(),
 	})
 	if err != nil {
 		return err
@@ -114,19 +96,17 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		return err
 	}
 	if autoscaler == nil {
-		autoscaler = live.New(mgr.GetAPIReader(), live.Options{Clock: o.Clock})
+		autoscaler = live.New(mgr.GetAPIReader(), live.Options{})
 	}
 	r := newReconciler(access{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), store: stored, autoscaler: autoscaler, mapper: mgr.GetRESTMapper(), watcher: watcher, owners: on.owners, seen: on.pods,
-		events: mgr.GetEventRecorder("evenkeel-" + Name),
-	}, o.Metrics, o.Clock)
+		events: passes.Recorder{EventRecorder: mgr.GetEventRecorder("evenkeel-" + Name), Action: action},
+	}, o.Metrics, clock.RealClock{})
 	return builder.ControllerManagedBy(mgr).Named(Name).
 		Watches(&v1alpha1.WorkloadSpread{}, on.spreads()).
 		Watches(&v1.Pod{}, on.changes()).
-		WatchesRawSource(source.Func(on.attach)).
-		WithOptions(controller.Options{
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		}).
+		WatchesRawSource(on.Source()).
+		WithOptions(passes.Retrying()).
 		Complete(r)
 }
 

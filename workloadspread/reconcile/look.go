@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -85,12 +86,12 @@ func (r *reconciler) readWorkload(ctx context.Context, s *v1alpha1.WorkloadSprea
 	target := &s.Spec.TargetRef
 	version, err := schema.ParseGroupVersion(target.APIVersion)
 	if err != nil {
-		found.poll = scale.DefaultPollInterval
+		found.poll = scale.PollInterval
 		return nil //nolint:nilerr // the decision refuses the spec
 	}
 	mapping, err := r.mapping(schema.GroupKind{Group: version.Group, Kind: target.Kind}, version.Version)
 	if meta.IsNoMatchError(err) {
-		found.poll = scale.DefaultPollInterval
+		found.poll = scale.PollInterval
 		return nil // there is no such workload
 	}
 	if err != nil {
@@ -104,7 +105,7 @@ func (r *reconciler) readWorkload(ctx context.Context, s *v1alpha1.WorkloadSprea
 	case apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsForbidden(err):
-		found.workload.Problem, found.poll = err.Error(), lastRetry
+		found.workload.Problem, found.poll = err.Error(), passes.LastRetry
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading %s %s: %w", target.Kind, target.Name, err)

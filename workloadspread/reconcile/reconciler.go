@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,27 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/owners"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/workloadspread"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
 )
 
-const (
-	// firstRetry and lastRetry bound the time until a pass is repeated that failed; it doubles each
-	// time.
-	firstRetry, lastRetry = 200 * time.Millisecond, time.Minute
-	// action is the action of all events.
-	action = "Spread"
-	// longestNote is the maximum length of the text of an event that the API server accepts.
-	longestNote = 1024
-)
+// action is the action of all events.
+const action = "Spread"
 
 // access is how a reconciler reaches the cluster.
 type access struct {
@@ -45,7 +37,7 @@ type access struct {
 	watcher    *scale.Watcher
 	owners     *owners.Owners
 	seen       *seen
-	events     events.EventRecorder
+	events     passes.Recorder
 }
 
 // reconciler makes the passes. The queue makes sure that there is never more than one pass over a
@@ -70,14 +62,15 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	var s v1alpha1.WorkloadSpread
 	err := r.client.Get(ctx, request.NamespacedName, &s)
 	if apierrors.IsNotFound(err) || err == nil && s.DeletionTimestamp != nil {
-		r.metrics.forget(request.NamespacedName)
+		r.metrics.set.ForgetObject(request.NamespacedName)
+		r.metrics.subsets.ForgetObject(request.NamespacedName)
 		r.store.Forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading the WorkloadSpread: %w", err)
 	}
-	lap := r.laps()
+	lap := passes.Stopwatch(r.clock, r.metrics.phases)
 	found, err := r.look(ctx, &s)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -101,7 +94,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, nil // its deletion is the next event
 	}
 	if apierrors.IsConflict(err) || errors.Is(err, errReplaced) {
-		return reconcile.Result{RequeueAfter: firstRetry}, nil
+		return reconcile.Result{RequeueAfter: passes.FirstRetry}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -113,24 +106,15 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if done.err != nil {
 		return reconcile.Result{}, done.err
 	}
-	return reconcile.Result{RequeueAfter: r.again(found, &d, done.overtaken)}, nil
-}
-
-// again is how long to wait until the next pass if nothing happens before; 0 if there is no need.
-func (r *reconciler) again(found *sight, d *workloadspread.Decision, overtaken bool) time.Duration {
-	wait := found.poll
-	soon := func(t time.Duration) {
-		if wait == 0 || t < wait {
-			wait = max(t, time.Millisecond)
-		}
+	var poll, soon time.Time // a pass may be needed even if nothing happens before
+	now := r.clock.Now()
+	if found.poll > 0 {
+		poll = now.Add(found.poll)
 	}
-	if overtaken {
-		soon(firstRetry)
+	if done.overtaken {
+		soon = now.Add(passes.FirstRetry)
 	}
-	if !d.Next.IsZero() {
-		soon(d.Next.Sub(r.clock.Now()))
-	}
-	return wait
+	return passes.At(now, poll, soon, d.Next), nil
 }
 
 // announce records the events of a decision whose status is stored. Those about what is done with
@@ -160,21 +144,7 @@ func (r *reconciler) event(s *v1alpha1.WorkloadSpread, e workloadspread.Event) {
 	if e.Pod != "" {
 		related = &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: s.Namespace, Name: e.Pod}
 	}
-	message := e.Message
-	if len(message) > longestNote {
-		message = strings.ToValidUTF8(message[:longestNote], "")
-	}
-	r.events.Eventf(s, related, e.Type, e.Reason, action, "%s", message)
-}
-
-// laps measures the phases of a pass.
-func (r *reconciler) laps() func(phase string) {
-	begin := r.clock.Now()
-	return func(phase string) {
-		now := r.clock.Now()
-		r.metrics.phases.WithLabelValues(phase).Observe(now.Sub(begin).Seconds())
-		begin = now
-	}
+	r.events.Record(s, related, e.Type, e.Reason, e.Message)
 }
 
 // outcome is the result of the writes of a pass.

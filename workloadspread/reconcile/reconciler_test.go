@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -53,7 +54,7 @@ func TestDeletionCostsFollowTheSubsets(t *testing.T) {
 	if got := b.written(); strings.Count(got, "mark") != 10 || strings.Count(got, "status") != 1 {
 		t.Errorf("wrote %s", got)
 	}
-	if again := b.mustPass(); b.written() != "" || again != scale.DefaultPollInterval {
+	if again := b.mustPass(); b.written() != "" || again != scale.PollInterval {
 		t.Errorf("an idle pass writes, or comes again in %s", again)
 	}
 
@@ -148,7 +149,7 @@ func adaptive() *v1alpha1.WorkloadSpread {
 func TestPodsMoveOnAtTheExactSecond(t *testing.T) {
 	b := newBench(t, append(deployed(2), adaptive(), replica(0, "r1", "a"), waits(replica(1, "r1", "a"), noon.Add(-12*time.Second)))...)
 	wait := b.mustPass()
-	if wait != scale.DefaultPollInterval { // less than the 18 s that are left
+	if wait != scale.PollInterval { // less than the 18 s that are left
 		t.Errorf("the next pass is in %s", wait)
 	}
 	b.clock.SetTime(noon.Add(15 * time.Second))
@@ -358,7 +359,7 @@ func TestWhatHasChangedSinceItWasSeenIsKept(t *testing.T) {
 	if err := b.server.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	if again := b.mustPass(); again != firstRetry {
+	if again := b.mustPass(); again != passes.FirstRetry {
 		t.Errorf("the next pass is in %s", again)
 	}
 	if b.pod("web-r1-000") == nil || b.pod("web-r1-001") == nil || b.pod("web-r1-002") != nil {
@@ -445,8 +446,8 @@ func TestOneOfADeploymentAndOneOfItsReplicaSet(t *testing.T) {
 // The API server refuses longer events, and no character is cut.
 func TestLongEventsAreCut(t *testing.T) {
 	b := newBench(t)
-	b.event(spreadOver(), workloadspread.Event{Type: v1.EventTypeNormal, Reason: "Long", Message: "x" + strings.Repeat("é", longestNote)})
-	if got := strings.TrimPrefix(b.told(), "Normal Long "); len(got) != longestNote-1 || !utf8.ValidString(got) {
+	b.event(spreadOver(), workloadspread.Event{Type: v1.EventTypeNormal, Reason: "Long", Message: "x" + strings.Repeat("é", 1024)})
+	if got := strings.TrimPrefix(b.told(), "Normal Long "); len(got) != 1024-1 || !utf8.ValidString(got) {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -19,6 +17,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/owners"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
+	"github.com/evenkeel/evenkeel/internal/controller/podcache"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -26,41 +26,22 @@ import (
 // settle is the delay of a pass after a change of a pod: pods seldom change alone.
 const settle = 100 * time.Millisecond
 
-// queue takes requests for passes over WorkloadSpreads.
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// triggers requests passes over the WorkloadSpreads that a change may matter to.
+// triggers requests passes over the WorkloadSpreads that a change may matter to. No workload is watched
+// before the first pass.
 type triggers struct {
+	passes.Triggers
 	cached client.Reader
 	owners *owners.Owners
 	pods   *seen
 	clock  clock.PassiveClock
-
-	mu    sync.Mutex
-	queue queue // nil until the controller starts
-}
-
-// attach sets the queue for changes of objects that are not cached. No workload is watched before
-// the first pass, which is later.
-func (t *triggers) attach(_ context.Context, q queue) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.queue = q
-	return nil
 }
 
 // workload requests a pass over the WorkloadSpreads of an object that changed. An object of another
 // kind with the same name costs an unnecessary pass.
 func (t *triggers) workload(o scale.Target) {
-	t.mu.Lock()
-	q := t.queue
-	t.mu.Unlock()
-	if q == nil {
-		return
-	}
 	for _, s := range t.list(context.Background(), o.Namespace) {
 		if s.Spec.TargetRef.Name == o.Name {
-			q.Add(request(&s))
+			t.Pass(client.ObjectKeyFromObject(&s), 0)
 		}
 	}
 }
@@ -75,50 +56,41 @@ func (t *triggers) list(ctx context.Context, namespace string) []v1alpha1.Worklo
 }
 
 // spreads requests a pass over a WorkloadSpread whose spec changed and over those that may have the same
-// pods: those of a workload of the same name, and of another kind, which may be above or below its own, and one for the time when what admission has noted in a status expires.
+// pods: those of a workload of the same name, and of another kind, which may be above or below its own. It
+// also requests one for the time when what admission has noted in a status expires.
 func (t *triggers) spreads() handler.EventHandler {
-	enqueue := func(ctx context.Context, o client.Object, q queue) {
-		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
-		s, ok := o.(*v1alpha1.WorkloadSpread)
-		if !ok {
-			return
-		}
+	enqueue := func(ctx context.Context, s *v1alpha1.WorkloadSpread, q passes.Queue) {
+		q.Add(passes.Request(s))
 		for _, other := range t.list(ctx, s.Namespace) {
 			if other.Name != s.Name && (other.Spec.TargetRef.Name == s.Spec.TargetRef.Name || other.Spec.TargetRef.Kind != s.Spec.TargetRef.Kind) {
-				q.Add(request(&other))
+				q.Add(passes.Request(&other))
 			}
 		}
 	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
-				enqueue(ctx, e.ObjectNew, q)
-				return
-			}
-			if s, ok := e.ObjectNew.(*v1alpha1.WorkloadSpread); ok {
-				if expiry := workloadspread.Expiry(&s.Spec, &s.Status); !expiry.IsZero() {
-					q.AddAfter(request(s), max(expiry.Sub(t.clock.Now()), settle))
-				}
-			}
-		},
-	}
+	return passes.Handler(enqueue, func(ctx context.Context, before, s *v1alpha1.WorkloadSpread, q passes.Queue) {
+		if before.Generation != s.Generation {
+			enqueue(ctx, s, q)
+		} else if expiry := workloadspread.Expiry(&s.Spec, &s.Status); !expiry.IsZero() {
+			q.AddAfter(passes.Request(s), max(expiry.Sub(t.clock.Now()), settle))
+		}
+	})
 }
 
 // changes requests passes over the WorkloadSpreads that a pod belongs to, and notes who owns it.
 func (t *triggers) changes() handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q passes.Queue) {
 			t.pods.add(e.Object)
 			t.enqueue(ctx, e.Object, q)
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q passes.Queue) {
 			t.pods.drop(e.Object)
 			t.enqueue(ctx, e.Object, q)
 		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if !matters(e) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q passes.Queue) {
+			before, ok := e.ObjectOld.(*v1.Pod)
+			after, okay := e.ObjectNew.(*v1.Pod)
+			if !ok || !okay || !podcache.Differ(before, after) {
 				return
 			}
 			t.pods.add(e.ObjectNew)
@@ -130,7 +102,7 @@ func (t *triggers) changes() handler.EventHandler {
 
 // enqueue requests passes over the WorkloadSpreads of a pod; over all of the namespace if the owners
 // of the pod are not known yet.
-func (t *triggers) enqueue(ctx context.Context, pod client.Object, q queue) {
+func (t *triggers) enqueue(ctx context.Context, pod client.Object, q passes.Queue) {
 	list := t.list(ctx, pod.GetNamespace())
 	if len(list) == 0 {
 		return
@@ -150,7 +122,7 @@ func (t *triggers) enqueue(ctx context.Context, pod client.Object, q queue) {
 	above, known := t.owners.Known(ref)
 	for i := range list {
 		if s := &list[i]; !known || isAmong(above, &s.Spec.TargetRef) {
-			q.AddAfter(request(s), wait)
+			q.AddAfter(passes.Request(s), wait)
 		}
 	}
 }
@@ -167,37 +139,6 @@ func isAmong(above []owners.Owner, target *v1alpha1.WorkloadReference) bool {
 		}
 	}
 	return false
-}
-
-// matters reports whether an update of a pod may change a decision.
-func matters(e event.UpdateEvent) bool {
-	before, ok := e.ObjectOld.(*v1.Pod)
-	after, okay := e.ObjectNew.(*v1.Pod)
-	if !ok || !okay {
-		return false
-	}
-	return before.UID != after.UID || before.Spec.NodeName != after.Spec.NodeName || before.Status.Phase != after.Status.Phase ||
-		workloadspread.Active(before) != workloadspread.Active(after) ||
-		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
-		ownerUID(before) != ownerUID(after) || !sameConditions(before.Status.Conditions, after.Status.Conditions)
-}
-
-// sameConditions compares all but the messages and when a condition was probed.
-func sameConditions(before, after []v1.PodCondition) bool {
-	if len(before) != len(after) {
-		return false
-	}
-	for i := range before {
-		a, b := &before[i], &after[i]
-		if a.Type != b.Type || a.Status != b.Status || a.Reason != b.Reason || !a.LastTransitionTime.Equal(&b.LastTransitionTime) {
-			return false
-		}
-	}
-	return true
-}
-
-func request(s *v1alpha1.WorkloadSpread) reconcile.Request {
-	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s)}
 }
 
 // seen holds the controllers of the pods in the cache, by namespace. The zero value holds none.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/owners"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -26,7 +27,7 @@ import (
 type stage struct {
 	*triggers
 	t     *testing.T
-	queue queue
+	queue passes.Queue
 }
 
 func newStage(t *testing.T, objects ...client.Object) *stage {
@@ -35,7 +36,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	s := &stage{t: t, triggers: &triggers{cached: b.server, owners: owners.New(b.server, nil), pods: &seen{}, clock: clock.RealClock{}}}
 	s.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(s.queue.ShutDown)
-	if err := s.attach(t.Context(), s.queue); err != nil {
+	if err := s.Attach(t.Context(), s.queue); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
 // ErrUnsure is returned by a Decide whose answer should rest on what is stored now. It is called again
@@ -24,10 +25,9 @@ var ErrUnsure = errors.New("the newest WorkloadSpread is needed")
 // has changed. It may be called several times: the last call is the one that counts.
 type Decide = func(*v1alpha1.WorkloadSpread) (status *v1alpha1.WorkloadSpreadStatus, changed bool, err error)
 
-// DefaultTimeout is less than what an API server waits for a webhook by default.
-const DefaultTimeout = 9 * time.Second
-
 const (
+	// timeout bounds an Update: it is less than what an API server waits for a webhook by default.
+	timeout = 9 * time.Second
 	// callTimeout bounds a call to the API server. What an answer that is late would have said is read.
 	callTimeout = 3 * time.Second
 	// The delays after a failure grow from firstDelay to longestDelay; each is up to twice as long, at
@@ -39,12 +39,8 @@ const (
 
 // Options of a Store.
 type Options struct {
-	// Timeout bounds an Update whose context lasts longer; 0 means DefaultTimeout.
-	Timeout time.Duration
 	// Metrics record the writes; nil means that they are registered nowhere.
 	Metrics *Metrics
-	// Clock times the tries; nil means the real one.
-	Clock clock.Clock
 }
 
 // Store writes the status of WorkloadSpreads. It is safe for concurrent use.
@@ -52,6 +48,7 @@ type Store struct {
 	cached client.Reader
 	live   client.Client
 	o      Options
+	clock  clock.Clock
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]*object
@@ -60,16 +57,8 @@ type Store struct {
 // New returns a Store that reads from a cache what may be a little old, and from the API server, with a
 // client that does not cache, what must not be.
 func New(cached client.Reader, live client.Client, o Options) *Store {
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Metrics == nil {
-		o.Metrics, _ = NewMetrics(nil) // cannot fail without a registerer
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	return &Store{cached: cached, live: live, o: o, objects: map[types.NamespacedName]*object{}}
+	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
+	return &Store{cached: cached, live: live, o: o, clock: clock.RealClock{}, objects: map[types.NamespacedName]*object{}}
 }
 
 // object is a WorkloadSpread that somebody waits for, or that was written.
@@ -102,7 +91,7 @@ type answer struct {
 // object that is returned belongs to all callers. decide is not called any more when Update has
 // returned.
 func (s *Store) Update(ctx context.Context, key types.NamespacedName, decide Decide) (*v1alpha1.WorkloadSpread, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r := &request{decide: decide, answer: make(chan answer, 1)}
 	s.enqueue(key, r)
@@ -153,24 +142,24 @@ func (s *Store) enqueue(key types.NamespacedName, r *request) {
 func (s *Store) serve(key types.NamespacedName, o *object) {
 	delays, live := newDelays(), false
 	for pending := s.take(key, o, nil); len(pending) > 0; pending = s.take(key, o, pending) {
-		s.o.Clock.Sleep(o.rest.Sub(s.o.Clock.Now()))
+		s.clock.Sleep(o.rest.Sub(s.clock.Now()))
 		if pending = s.take(key, o, pending); len(pending) == 0 {
 			return
 		}
-		begin := s.o.Clock.Now()
+		begin := s.clock.Now()
 		left, wrote, err := s.try(key, o, pending, live)
 		pending, live = left, len(left) > 0
 		switch {
 		case err == nil:
 			delays = newDelays()
 			if wrote { // other processes would hardly get a turn otherwise
-				o.rest = s.o.Clock.Now().Add(min(s.o.Clock.Since(begin), longestPause))
+				o.rest = s.clock.Now().Add(min(s.clock.Since(begin), longestPause))
 			}
 		case retryable(err):
 			for _, r := range left {
 				r.failed(err)
 			}
-			o.rest = s.o.Clock.Now().Add(delays.Step())
+			o.rest = s.clock.Now().Add(delays.Step())
 		default:
 			for _, r := range left {
 				r.answer <- answer{err: fmt.Errorf("storing the status of WorkloadSpread %s: %w", key, err)}

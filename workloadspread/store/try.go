@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // try decides for all pending requests, stores the result and answers. It returns the requests that
@@ -47,7 +48,7 @@ func (s *Store) try(key types.NamespacedName, o *object, pending []*request, liv
 		}
 		o.newest = now
 	}
-	s.o.Metrics.answered(len(decided))
+	s.o.Metrics.decisions.Add(float64(len(decided)))
 	for _, r := range decided {
 		r.answer <- answer{object: now}
 	}
@@ -84,7 +85,7 @@ func newer(a, b *v1alpha1.WorkloadSpread) bool {
 func (s *Store) write(ctx context.Context, object *v1alpha1.WorkloadSpread) (*v1alpha1.WorkloadSpread, error) {
 	object = object.DeepCopy() // the answer is decoded into it
 	err := s.live.Status().Update(ctx, object)
-	s.o.Metrics.wrote(err)
+	s.o.Metrics.writes.WithLabelValues(passes.ResultOf(err)).Inc()
 	if err != nil {
 		return nil, err
 	}

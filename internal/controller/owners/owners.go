@@ -1,6 +1,7 @@
 package owners
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -53,10 +54,7 @@ type entry struct {
 // New returns an Owners that reads from the API server through live. The clock is the real one if
 // it is nil.
 func New(live client.Reader, c clock.PassiveClock) *Owners {
-	if c == nil {
-		c = clock.RealClock{}
-	}
-	return &Owners{live: live, clock: c, known: map[types.UID]entry{}, sweep: most}
+	return &Owners{live: live, clock: cmp.Or[clock.PassiveClock](c, clock.RealClock{}), known: map[types.UID]entry{}, sweep: most}
 }
 
 // Of returns the controllers of an object of a namespace, from its own to the topmost. The first one

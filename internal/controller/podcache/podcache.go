@@ -2,10 +2,13 @@ package podcache
 
 import (
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/podhealth"
 )
@@ -46,6 +49,23 @@ func Trim(annotations []string, conditions ...v1.PodConditionType) func(any) (an
 		out.Spec.NodeName = pod.Spec.NodeName
 		return out, nil
 	}
+}
+
+// Differ reports whether a pod has changed for decisions that rest on what a cache keeps, besides the state
+// of its containers.
+func Differ(before, after *v1.Pod) bool {
+	owner := func(pod *v1.Pod) (uid types.UID) {
+		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+			uid = ref.UID
+		}
+		return uid
+	}
+	return before.UID != after.UID || before.Spec.NodeName != after.Spec.NodeName || before.Status.Phase != after.Status.Phase ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || owner(before) != owner(after) ||
+		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
+		!slices.EqualFunc(before.Status.Conditions, after.Status.Conditions, func(a, b v1.PodCondition) bool {
+			return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.LastTransitionTime.Equal(&b.LastTransitionTime)
+		})
 }
 
 // mostSpecs is how many specs are known before they are collected anew: some megabytes.

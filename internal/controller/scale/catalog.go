@@ -35,10 +35,7 @@ func newCatalog(found discovery.DiscoveryInterface, o Options) *catalog {
 	c := &catalog{
 		discovery: memory.NewMemCacheClient(found),
 		interval:  cmp.Or(o.RefreshInterval, DefaultRefreshInterval),
-		clock:     o.Clock,
-	}
-	if c.clock == nil {
-		c.clock = clock.RealClock{}
+		clock:     cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{}),
 	}
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
 	return c

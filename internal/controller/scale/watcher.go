@@ -1,7 +1,6 @@
 package scale
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -18,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// DefaultPollInterval is the default of WatcherOptions.PollInterval.
-const DefaultPollInterval = 15 * time.Second
+// PollInterval is how often what cannot be watched must be polled.
+const PollInterval = 15 * time.Second
 
 // Target is an object of a watched resource.
 type Target struct {
@@ -37,8 +36,6 @@ type WatcherOptions struct {
 	// PerNamespace watches each namespace by itself, for a program that may not watch all of them
 	// at once.
 	PerNamespace bool
-	// PollInterval is what Watch returns if there is no watch. 0 means DefaultPollInterval.
-	PollInterval time.Duration
 	// Log is for watches that are refused, and granted later. The zero value logs nothing.
 	Log logr.Logger
 }
@@ -72,7 +69,6 @@ func NewWatcher(config *rest.Config, o WatcherOptions) (*Watcher, error) {
 }
 
 func newWatcher(client metadata.Interface, o WatcherOptions) *Watcher {
-	o.PollInterval = cmp.Or(o.PollInterval, DefaultPollInterval)
 	if o.Changed == nil {
 		o.Changed = func(Target) {}
 	}
@@ -101,7 +97,7 @@ func (w *Watcher) end() {
 }
 
 // Watch watches a resource in a namespace from now on. It returns how long the caller may wait
-// until it polls the objects: 0 if Changed will be called, the poll interval if there is no watch,
+// until it polls the objects: 0 if Changed will be called, PollInterval if there is no watch,
 // or not yet. When a watch is refused later, Changed is called for all objects that it had, so that
 // callers learn that they must poll.
 func (w *Watcher) Watch(resource schema.GroupVersionResource, namespace string) time.Duration {
@@ -116,12 +112,12 @@ func (w *Watcher) Watch(resource schema.GroupVersionResource, namespace string) 
 		o = w.observe(key)
 		w.watches[key] = o
 		w.launch(o)
-		return w.options.PollInterval
+		return PollInterval
 	}
 	if o.watching() {
 		return 0
 	}
-	return w.options.PollInterval
+	return PollInterval
 }
 
 // launch runs an observer, if the Watcher runs. The caller holds the lock.

@@ -148,7 +148,7 @@ func pass(t *testing.T, d time.Duration) {
 func TestWatchTellsWhatConcernsTheScale(t *testing.T) {
 	within(t, WatcherOptions{}, func(t *testing.T, w *world) {
 		w.create(t, object("web", 1, "1"))
-		w.polls(t, DefaultPollInterval) // it has not begun yet
+		w.polls(t, PollInterval) // it has not begun yet
 		w.expect(t, "deployments shop/web")
 		w.polls(t, 0)
 
@@ -178,13 +178,13 @@ func TestWatchTellsWhatConcernsTheScale(t *testing.T) {
 }
 
 func TestWatchThatIsRefused(t *testing.T) {
-	within(t, WatcherOptions{PollInterval: 20 * time.Second}, func(t *testing.T, w *world) {
+	within(t, WatcherOptions{}, func(t *testing.T, w *world) {
 		w.refuse(errForbidden)
 		w.create(t, object("web", 1, "1"))
-		w.polls(t, 20*time.Second)
+		w.polls(t, PollInterval)
 		pass(t, time.Hour)
 		w.expect(t)
-		w.polls(t, 20*time.Second)
+		w.polls(t, PollInterval)
 		w.mu.Lock()
 		if w.asked > 2*150 { // the informer waits up to half a minute, and asks for a stream first
 			t.Errorf("asked %d times in an hour", w.asked)
@@ -201,7 +201,7 @@ func TestWatchThatIsRefused(t *testing.T) {
 func TestWatchThatIsLost(t *testing.T) {
 	within(t, WatcherOptions{}, func(t *testing.T, w *world) {
 		w.create(t, object("web", 1, "1"))
-		w.polls(t, DefaultPollInterval)
+		w.polls(t, PollInterval)
 		w.expect(t, "deployments shop/web")
 
 		w.refuse(errors.New("connection refused"))
@@ -215,7 +215,7 @@ func TestWatchThatIsLost(t *testing.T) {
 		w.refuse(errForbidden)
 		pass(t, time.Minute)
 		w.expect(t, "deployments shop/web") // so that its reader learns that it has to poll
-		w.polls(t, DefaultPollInterval)
+		w.polls(t, PollInterval)
 		pass(t, time.Hour)
 		w.expect(t)
 		w.update(t, object("web", 2, "2"))
@@ -256,7 +256,7 @@ func TestWatchBeforeStartAndAfterTheEnd(t *testing.T) {
 		w := newWatcher(fake.NewSimpleMetadataClient(fake.NewTestScheme()), WatcherOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 2 {
-			if got := w.Watch(deployments, "shop"); got != DefaultPollInterval {
+			if got := w.Watch(deployments, "shop"); got != PollInterval {
 				t.Errorf("not begun, but look every %v", got)
 			}
 		}
@@ -269,7 +269,7 @@ func TestWatchBeforeStartAndAfterTheEnd(t *testing.T) {
 		}
 		other := deployments
 		other.Resource = "statefulsets"
-		if got := w.Watch(other, "shop"); got != DefaultPollInterval {
+		if got := w.Watch(other, "shop"); got != PollInterval {
 			t.Errorf("after the end: look every %v", got)
 		}
 	})
