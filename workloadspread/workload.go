@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -36,6 +37,14 @@ func kindOf(spec *v1alpha1.WorkloadSpreadSpec) kind {
 		return jobKind
 	}
 	return otherKind
+}
+
+// FilterOf selects the pods of the workload that a WorkloadSpread has.
+func FilterOf(spec *v1alpha1.WorkloadSpreadSpec) (labels.Selector, error) {
+	if f := spec.TargetFilter; f != nil && f.Selector != nil {
+		return f.Selector.AsSelector()
+	}
+	return labels.Everything(), nil
 }
 
 // Workload is what is known of the target.

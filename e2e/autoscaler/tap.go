@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"path"
@@ -18,8 +18,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/utils/clock"
-
-	"github.com/evenkeel/evenkeel/e2e/process"
 )
 
 // The calls of the external cloud provider's protocol that tests look at.
@@ -62,31 +60,15 @@ type Tap struct {
 // NewTap starts a tap in front of an address. It ends with the test.
 func NewTap(t testing.TB, backend string) *Tap {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(process.Loopback, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tap := &Tap{
-		Address: listener.Addr().String(),
-		backend: &url.URL{Scheme: "http", Host: backend},
-		changed: make(chan struct{}),
-	}
-	server := &http.Server{
-		Handler:     tap.handler(),
-		Protocols:   http2(),
-		ConnContext: tap.ownConnection,
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
-	}()
+	tap := &Tap{backend: &url.URL{Scheme: "http", Host: backend}, changed: make(chan struct{})}
+	server := httptest.NewUnstartedServer(tap.handler())
+	server.Config.Protocols, server.Config.ConnContext = http2(), tap.ownConnection
+	server.Start()
 	t.Cleanup(func() {
-		_ = server.Close() // whatever is open is of programs that have ended
-		<-done
+		server.CloseClientConnections() // whatever is open is of programs that have ended
+		server.Close()
 	})
+	tap.Address = server.Listener.Addr().String()
 	return tap
 }
 

@@ -146,7 +146,8 @@ func (r *reconciler) connect(ctx context.Context, c *Cluster, m *v1alpha1.Member
 		config, expires, err = ReadKubeconfig(data, r.members.options.Clock.Now())
 	}
 	if err == nil {
-		err = c.connect(r.members.triggers.Context(), config, sha256.Sum256(data), expires, warnAt(tokenTime(config.BearerToken, func(c claims) int64 { return c.Issued }), expires))
+		issued, _ := tokenTimes(config.BearerToken)
+		err = c.connect(r.members.triggers.Context(), config, sha256.Sum256(data), expires, warnAt(issued, expires))
 		r.members.options.Metrics.expires(c.name, expires)
 	}
 	var problem *Problem

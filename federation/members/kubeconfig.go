@@ -48,10 +48,8 @@ func ReadKubeconfig(data []byte, now time.Time) (*rest.Config, time.Time, error)
 	if problem != nil {
 		return nil, time.Time{}, problem
 	}
-	for _, refuse := range []func(*clientcmdapi.Cluster, *clientcmdapi.AuthInfo) *Problem{refusePlugins, refuseFiles, refuseServers, refuseEmpty} {
-		if problem := refuse(cluster, user); problem != nil {
-			return nil, time.Time{}, problem
-		}
+	if problem := unusable(cluster, user); problem != nil {
+		return nil, time.Time{}, problem
 	}
 	expires, problem := expiry(cluster, user)
 	if problem == nil && !expires.IsZero() && !now.Before(expires) {
@@ -86,20 +84,18 @@ func current(config *clientcmdapi.Config) (*clientcmdapi.Cluster, *clientcmdapi.
 	return cluster, user, nil
 }
 
-func refusePlugins(_ *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Problem {
-	refused := func(what string) *Problem {
+// unusable says why credentials are refused that are not all in the kubeconfig, or that would be sent to
+// anyone.
+func unusable(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Problem {
+	plugin := func(what string) *Problem {
 		return &Problem{v1alpha1.ReasonPluginRefused, "the kubeconfig asks to run " + what + ", which is never done: " + remedy + ", which needs none"}
 	}
 	switch {
 	case user.Exec != nil:
-		return refused("a command to obtain credentials (exec)")
+		return plugin("a command to obtain credentials (exec)")
 	case user.AuthProvider != nil:
-		return refused("a plugin to obtain credentials (auth-provider)")
+		return plugin("a plugin to obtain credentials (auth-provider)")
 	}
-	return nil
-}
-
-func refuseFiles(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Problem {
 	for field, path := range map[string]string{
 		"certificate-authority": cluster.CertificateAuthority, "client-certificate": user.ClientCertificate,
 		"client-key": user.ClientKey, "tokenFile": user.TokenFile,
@@ -108,10 +104,6 @@ func refuseFiles(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Pr
 			return &Problem{v1alpha1.ReasonFileRefused, fmt.Sprintf("the kubeconfig names a file in %s, which is never read: write the content into it, as kubectl config view --raw --flatten does, or %s", field, remedy)}
 		}
 	}
-	return nil
-}
-
-func refuseServers(cluster *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) *Problem {
 	server, err := url.Parse(cluster.Server)
 	switch {
 	case err != nil || server.Host == "":
@@ -120,12 +112,7 @@ func refuseServers(cluster *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) *Pro
 		return invalid("has credentials within the address of its server")
 	case server.Scheme != "https":
 		return invalid("has a server without https")
-	}
-	return nil
-}
-
-func refuseEmpty(_ *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) *Problem {
-	if user.Token == "" && user.Username == "" && len(user.ClientCertificateData) == 0 {
+	case user.Token == "" && user.Username == "" && len(user.ClientCertificateData) == 0:
 		return invalid("has no credentials: no token and no client certificate")
 	}
 	return nil
@@ -153,34 +140,30 @@ func expiry(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) (time.Ti
 		}
 		add(certificate.NotAfter)
 	}
-	add(tokenExpiry(user.Token))
+	_, expires := tokenTimes(user.Token)
+	add(expires)
 	return earliest, nil
 }
 
-// tokenExpiry is when a service account token expires; zero if it does not say. The signature is
-// for the API server to check.
-func tokenExpiry(token string) time.Time {
-	return tokenTime(token, func(c claims) int64 { return c.Expires })
-}
-
-// claims are what a service account token says about its time, in seconds since 1970.
-type claims struct {
-	Issued  int64 `json:"iat"`
-	Expires int64 `json:"exp"`
-}
-
-func tokenTime(token string, which func(claims) int64) time.Time {
+// tokenTimes are when a service account token was issued and when it expires; zero if it does not say. The
+// signature is for the API server to check.
+func tokenTimes(token string) (issued, expires time.Time) {
+	var claims struct {
+		Issued  int64 `json:"iat"` // in seconds since 1970, as is the other
+		Expires int64 `json:"exp"`
+	}
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return time.Time{}
+		return issued, expires
 	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return time.Time{}
+	if payload, err := base64.RawURLEncoding.DecodeString(parts[1]); err != nil || json.Unmarshal(payload, &claims) != nil {
+		return issued, expires
 	}
-	var c claims
-	if json.Unmarshal(payload, &c) != nil || which(c) <= 0 {
-		return time.Time{}
+	if claims.Issued > 0 {
+		issued = time.Unix(claims.Issued, 0)
 	}
-	return time.Unix(which(c), 0)
+	if claims.Expires > 0 {
+		expires = time.Unix(claims.Expires, 0)
+	}
+	return issued, expires
 }

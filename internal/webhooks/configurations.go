@@ -25,6 +25,7 @@ var kinds = []string{"mutating", "validating"}
 type configuration struct {
 	kind    string
 	object  client.Object
+	ours    []entry
 	known   bool  // it is known whether the API server may call because of it
 	exists  bool  // it may: there is a webhook of ours
 	unsure  bool  // it is not known, or could not be set, which authorities it has
@@ -51,8 +52,8 @@ func (k *Keeper) configurations(ctx context.Context) []*configuration {
 			c.unsure = true
 			c.problem = fmt.Errorf("reading the %s webhook configuration %s: %w", c.kind, k.options.Configuration, err)
 		default:
-			c.known = true
-			c.exists = slices.ContainsFunc(entries(c.object), func(e entry) bool { return k.ours(e) != nil })
+			c.known, c.ours = true, k.ours(c.object)
+			c.exists = len(c.ours) > 0
 		}
 	}
 	return both
@@ -68,53 +69,46 @@ func (k *Keeper) webhooks(c *configuration) (wanted []Webhook) {
 	return wanted
 }
 
-// entry is a webhook in a configuration.
+// entry is a webhook of ours in a configuration.
 type entry struct {
-	name     string
-	mutating bool
+	*Webhook
 	client   *admissionv1.WebhookClientConfig
 	rules    *[]admissionv1.RuleWithOperations
 	selector **metav1.LabelSelector
 }
 
-func entries(o client.Object) (found []entry) {
+// ours are the webhooks of ours in a configuration: others have another name, or lead to a Service that is
+// not that of this program.
+func (k *Keeper) ours(o client.Object) (found []entry) {
+	add := func(name string, mutating bool, e entry) {
+		if to := e.client.Service; to != nil && (to.Namespace != k.options.Namespace || to.Name != k.options.Service) {
+			return
+		}
+		i := slices.IndexFunc(k.options.Webhooks, func(w Webhook) bool { return w.Name == name && w.Mutating == mutating })
+		if i >= 0 {
+			e.Webhook = &k.options.Webhooks[i]
+			found = append(found, e)
+		}
+	}
 	switch o := o.(type) {
 	case *admissionv1.MutatingWebhookConfiguration:
 		for i := range o.Webhooks {
 			w := &o.Webhooks[i]
-			found = append(found, entry{w.Name, true, &w.ClientConfig, &w.Rules, &w.NamespaceSelector})
+			add(w.Name, true, entry{nil, &w.ClientConfig, &w.Rules, &w.NamespaceSelector})
 		}
 	case *admissionv1.ValidatingWebhookConfiguration:
 		for i := range o.Webhooks {
 			w := &o.Webhooks[i]
-			found = append(found, entry{w.Name, false, &w.ClientConfig, &w.Rules, &w.NamespaceSelector})
+			add(w.Name, false, entry{nil, &w.ClientConfig, &w.Rules, &w.NamespaceSelector})
 		}
 	}
 	return found
 }
 
-// ours returns the webhook that an entry is; nil if it is not ours: it has another name, or leads to a
-// Service that is not that of this program.
-func (k *Keeper) ours(e entry) *Webhook {
-	service := e.client.Service
-	if service != nil && (service.Namespace != k.options.Namespace || service.Name != k.options.Service) {
-		return nil
-	}
-	for i, w := range k.options.Webhooks {
-		if w.Name == e.name && w.Mutating == e.mutating {
-			return &k.options.Webhooks[i]
-		}
-	}
-	return nil
-}
-
 // known are the authorities in the configurations.
-func (k *Keeper) known(both []*configuration) (known []*x509.Certificate) {
+func known(both []*configuration) (known []*x509.Certificate) {
 	for _, c := range both {
-		for _, e := range entries(c.object) {
-			if k.ours(e) == nil {
-				continue
-			}
+		for _, e := range c.ours {
 			found, _ := parseAuthorities(e.client.CABundle) // what is not usable is not known
 			for _, authority := range found {
 				if !slices.ContainsFunc(known, authority.Equal) {
@@ -133,20 +127,16 @@ func (k *Keeper) complete(c *configuration, authorities []byte, namespaces []str
 	before := c.object.DeepCopyObject()
 	var missing []string
 	present := map[string]bool{}
-	for _, e := range entries(c.object) {
-		w := k.ours(e)
-		if w == nil {
-			continue
-		}
-		present[w.Name] = true
+	for _, e := range c.ours {
+		present[e.Name] = true
 		if authorities != nil {
 			e.client.CABundle = authorities
 		}
 		if len(e.client.CABundle) == 0 && k.options.Files.Cert == "" {
 			continue
 		}
-		*e.rules = w.Rules
-		if !w.Everywhere {
+		*e.rules = e.Rules
+		if !e.Everywhere {
 			*e.selector = only(namespaces)
 		}
 	}
@@ -174,9 +164,9 @@ func only(namespaces []string) *metav1.LabelSelector {
 }
 
 // selected are the namespaces that a configuration selects now.
-func (k *Keeper) selected(c *configuration) (namespaces []string) {
-	for _, e := range entries(c.object) {
-		if w := k.ours(e); w == nil || w.Everywhere || *e.selector == nil {
+func selected(c *configuration) (namespaces []string) {
+	for _, e := range c.ours {
+		if e.Everywhere || *e.selector == nil {
 			continue
 		}
 		for _, r := range (*e.selector).MatchExpressions {
@@ -208,7 +198,7 @@ func (k *Keeper) namespaces(ctx context.Context, both []*configuration) ([]strin
 	k.mu.Unlock()
 	unneeded := map[string]time.Time{} // since when
 	for _, c := range both {
-		for _, name := range k.selected(c) {
+		for _, name := range selected(c) {
 			if wanted[name] {
 				continue
 			}

@@ -16,7 +16,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -96,7 +95,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) watch(ctx context.Context, list client.ObjectList, o ...client.ListOption) {
 	for ctx.Err() == nil {
 		if changes, err := k.client.Watch(ctx, list, o...); err == nil {
-			k.follow(ctx, changes.ResultChan())
+			end := context.AfterFunc(ctx, changes.Stop)
+			for range changes.ResultChan() {
+				k.Wake()
+			}
+			end()
 			changes.Stop()
 		}
 		pause := k.options.Clock.NewTimer(retryInterval)
@@ -105,20 +108,6 @@ func (k *Keeper) watch(ctx context.Context, list client.ObjectList, o ...client.
 		case <-pause.C():
 		}
 		pause.Stop()
-	}
-}
-
-func (k *Keeper) follow(ctx context.Context, events <-chan watch.Event) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case _, open := <-events:
-			if !open {
-				return
-			}
-			k.Wake()
-		}
 	}
 }
 
@@ -155,7 +144,7 @@ func (k *Keeper) passUntilQuiet(ctx context.Context) time.Duration {
 // pass does what is due now: see the doc of the package for the order.
 func (k *Keeper) pass(ctx context.Context) (again time.Duration, err error) {
 	both := k.configurations(ctx)
-	authorities, again, certificateErr := k.certificate(ctx, k.known(both))
+	authorities, again, certificateErr := k.certificate(ctx, known(both))
 	if errors.Is(certificateErr, errChanged) {
 		return 0, certificateErr
 	}

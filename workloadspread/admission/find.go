@@ -76,10 +76,7 @@ func (s *Server) spreads(ctx context.Context, namespace string, which client.Lis
 }
 
 func selects(o *v1alpha1.WorkloadSpread, pod *v1.Pod) bool {
-	if o.Spec.TargetFilter == nil || o.Spec.TargetFilter.Selector == nil {
-		return true
-	}
-	selector, err := metav1.LabelSelectorAsSelector(o.Spec.TargetFilter.Selector.Meta())
+	selector, err := workloadspread.FilterOf(&o.Spec)
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 

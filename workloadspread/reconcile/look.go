@@ -60,15 +60,6 @@ type filter struct {
 	labels.Selector
 }
 
-// filterOf is the filter of a WorkloadSpread.
-func filterOf(s *v1alpha1.WorkloadSpread) (filter, error) {
-	if f := s.Spec.TargetFilter; f != nil && f.Selector != nil {
-		selector, err := f.Selector.AsSelector()
-		return filter{s.Name, selector}, err
-	}
-	return filter{s.Name, labels.Everything()}, nil
-}
-
 // look reads what a decision depends on and the cache does not have.
 func (r *reconciler) look(ctx context.Context, s *v1alpha1.WorkloadSpread) (*sight, error) {
 	found := &sight{}
@@ -173,8 +164,8 @@ func (r *reconciler) findOwners(ctx context.Context, s *v1alpha1.WorkloadSpread,
 			found.owners = append(found.owners, ref.UID)
 			for i := range all {
 				if o := &all[i]; o.Name < s.Name && isAmong(above, &o.Spec.TargetRef) && hasPods(o, all) {
-					if f, err := filterOf(o); err == nil {
-						found.ahead[ref.UID] = append(found.ahead[ref.UID], f)
+					if f, err := workloadspread.FilterOf(&o.Spec); err == nil {
+						found.ahead[ref.UID] = append(found.ahead[ref.UID], filter{o.Name, f})
 					}
 				}
 			}
@@ -218,7 +209,7 @@ func (r *reconciler) askAutoscaler(ctx context.Context, s *v1alpha1.WorkloadSpre
 // pods are those of the workload that the filter selects, in the order of their names. They are shared
 // with the cache and must not be changed.
 func (r *reconciler) pods(ctx context.Context, s *v1alpha1.WorkloadSpread, found *sight) ([]*v1.Pod, error) {
-	own, err := filterOf(s)
+	own, err := workloadspread.FilterOf(&s.Spec)
 	if err != nil {
 		return nil, nil //nolint:nilerr // the decision refuses the spec
 	}
