@@ -105,9 +105,9 @@ var table = []row{
 	{layer: edges, path: "internal/webhooks", only: []string{"internal/metricset", "internal/serving"}, peers: []string{"internal/metricset", "internal/serving"}, banned: logging},
 	{layer: edges, path: "internal/serving/recording", only: none, banned: logging},
 
-	{layer: pipeline, path: "balancer", only: []string{"api/v1alpha1", "apportion", "internal/admission", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
+	{layer: pipeline, path: "balancer", only: []string{"api/v1alpha1", "apportion", "internal/admission", "internal/spelling", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "deletioncost", only: []string{"topologyspread", "internal/spelling"}, banned: clock},
-	{layer: pipeline, path: "federation", only: []string{"api/v1alpha1", "apportion", "internal/admission", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
+	{layer: pipeline, path: "federation", only: []string{"api/v1alpha1", "apportion", "internal/admission", "internal/spelling", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "workloadspread", only: []string{"api/v1alpha1", "apportion", "internal/admission", "podhealth"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: pipeline, path: "internal/autoscaler/removal", banned: outside},
 	{layer: pipeline, path: "steering", banned: append([]string{"context", "sync", "math/rand", "k8s.io/utils/clock", "github.com/go-logr/logr"}, outside...)},

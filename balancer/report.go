@@ -3,7 +3,6 @@ package balancer
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -197,9 +197,4 @@ func refuse(in Input, problem string) Decision {
 }
 
 // replicas is the number of replicas in words.
-func replicas(n int64) string {
-	if n == 1 {
-		return "1 replica"
-	}
-	return strconv.FormatInt(n, 10) + " replicas"
-}
+func replicas(n int64) string { return spelling.Count(n, "replica") }

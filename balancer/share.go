@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -130,20 +130,16 @@ func why(s v1alpha1.BalancerTargetStatus) string { return reasons[s.Reason] }
 // missing names the targets whose replicas have not started, as a part of why another target grows.
 // It names three at most.
 func (p *pass) missing() string {
-	const most = 3
 	var blocked []string
 	for _, t := range p.targets {
 		if t.status.Pending > 0 && t.status.Capacity != nil {
 			blocked = append(blocked, t.spec.Name)
 		}
 	}
-	switch more := len(blocked) - most; {
-	case len(blocked) == 0:
+	if len(blocked) == 0 {
 		return ""
-	case more > 0:
-		return fmt.Sprintf(", and replicas of %s and %d more have not started", strings.Join(blocked[:most], ", "), more)
 	}
-	return ", and replicas of " + strings.Join(blocked, ", ") + " have not started"
+	return ", and replicas of " + spelling.List(blocked, 3) + " have not started"
 }
 
 // message explains what a target is to have.

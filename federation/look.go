@@ -1,15 +1,14 @@
 package federation
 
 import (
-	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -169,7 +168,7 @@ func (m *member) record() {
 func clip(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
 
 // inWords is a number of replicas in words.
-func inWords(n int64) string { return fmt.Sprintf("%s replica%s", strconv.FormatInt(n, 10), plural(n)) }
+func inWords(n int64) string { return spelling.Count(n, "replica") }
 
 // have is the verb for a number of things.
 func have(n int64) string {
@@ -177,11 +176,4 @@ func have(n int64) string {
 		return " has"
 	}
 	return " have"
-}
-
-func plural(n int64) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }

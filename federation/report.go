@@ -13,6 +13,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -115,7 +116,7 @@ func (p *pass) full() string {
 	}
 	var parts []string
 	for _, because := range slices.Sorted(maps.Keys(why)) {
-		parts = append(parts, because+": "+listed(why[because]))
+		parts = append(parts, because+": "+spelling.List(why[because], fewNames))
 	}
 	return " (" + strings.Join(parts, "; ") + ")"
 }
@@ -155,14 +156,14 @@ func (p *pass) settled(writes []Write) metav1.Condition {
 	case starting > 0:
 		return unsettled(ReasonStarting, inWords(starting)+are(starting)+" starting")
 	case leaving > 0:
-		return unsettled(ReasonStopping, fmt.Sprintf("%d surplus pod%s%s not ended yet", leaving, plural(leaving), have(leaving)))
+		return unsettled(ReasonStopping, spelling.Count(leaving, "surplus pod")+have(leaving)+" not ended yet")
 	}
 	return podhealth.Condition(v1alpha1.ConditionSettled, true, ReasonSettled, "nothing moves or is about to")
 }
 
 // refusal describes a refused write.
 func refusal(s v1alpha1.FederatedClusterStatus) string {
-	return fmt.Sprintf("%s refused %s, %d time%s so far: %s", s.Name, inWords(int64(s.Refused.Replicas)), s.Refused.Count, plural(int64(s.Refused.Count)), s.Refused.Message)
+	return fmt.Sprintf("%s refused %s, %s so far: %s", s.Name, inWords(int64(s.Refused.Replicas)), spelling.Count(s.Refused.Count, "time"), s.Refused.Message)
 }
 
 func are(n int64) string {

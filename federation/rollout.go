@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -188,12 +189,11 @@ func (p *pass) rollout() string {
 
 // stuck says why a rollout does not go on in a cluster; empty if it may.
 func (m *member) stuck(timeout time.Duration) string {
-	pods := func(n int32) string { return fmt.Sprintf("%d pod%s", n, plural(int64(n))) }
 	switch n := m.nodeless(); {
 	case m.Local.Failing > 0:
-		return fmt.Sprintf("in %s, %s with a node did not start within %s: check the image, the probes and the logs of the new template", m.Name, pods(m.Local.Failing), timeout)
+		return fmt.Sprintf("in %s, %s with a node did not start within %s: check the image, the probes and the logs of the new template", m.Name, spelling.Count(m.Local.Failing, "pod"), timeout)
 	case n > 0:
-		return fmt.Sprintf("in %s, %s found no node within %s", m.Name, pods(n), timeout)
+		return fmt.Sprintf("in %s, %s found no node within %s", m.Name, spelling.Count(n, "pod"), timeout)
 	case !m.Local.FailingSince.IsZero():
 		return fmt.Sprintf("in %s, pods cannot be created: check quotas and admission", m.Name)
 	}

@@ -3,13 +3,13 @@ package federation
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -268,14 +268,8 @@ func (p *pass) blocked() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return ", and replicas of " + listed(names) + " have not started"
+	return ", and replicas of " + spelling.List(names, fewNames) + " have not started"
 }
 
-// listed names three clusters at most, and counts the others.
-func listed(names []string) string {
-	const most = 3
-	if more := len(names) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
-	}
-	return strings.Join(names, ", ")
-}
+// fewNames is how many clusters are named at most in a message.
+const fewNames = 3
