@@ -1,6 +1,8 @@
 package balancer
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -8,11 +10,8 @@ import (
 
 // requested is the last number of replicas that was asked for, to be stored in the status.
 func (p *pass) requested() *int32 {
-	if p.in.Spec.Replicas != nil {
-		return new(*p.in.Spec.Replicas)
-	}
-	if before := p.in.Status.RequestedReplicas; before != nil {
-		return new(*before)
+	if asked := cmp.Or(p.in.Spec.Replicas, p.in.Status.RequestedReplicas); asked != nil {
+		return new(*asked)
 	}
 	return nil
 }

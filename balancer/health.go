@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -34,11 +35,8 @@ func startupTimeout(f *v1alpha1.Fallback) time.Duration {
 // stabilization is how long a target has to run well until it counts as recovered; 0 without a
 // fallback.
 func stabilization(f *v1alpha1.Fallback) time.Duration {
-	switch {
-	case f == nil:
+	if f == nil {
 		return 0
-	case f.StabilizationTime.Duration == 0:
-		return v1alpha1.DefaultStabilizationTime
 	}
-	return f.StabilizationTime.Duration
+	return cmp.Or(f.StabilizationTime.Duration, v1alpha1.DefaultStabilizationTime)
 }

@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -143,10 +144,7 @@ func (p *pass) learn() {
 }
 
 func (p *pass) stabilization() time.Duration {
-	if d := p.in.Spec.Fallback.StabilizationTime.Duration; d != 0 {
-		return d
-	}
-	return v1alpha1.DefaultStabilizationTime
+	return cmp.Or(p.in.Spec.Fallback.StabilizationTime.Duration, v1alpha1.DefaultStabilizationTime)
 }
 
 // healthOf is the health of a cluster as the status has it.

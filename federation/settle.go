@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -49,21 +50,12 @@ func Settle(in Input, d Decision, failures []Failure, now time.Time) (v1alpha1.F
 	if len(refusals) > 0 {
 		settled := podhealth.Condition(v1alpha1.ConditionSettled, false, ReasonRefused, strings.Join(refusals, "; "))
 		// The time of the condition depends on what was stored before.
-		status.Conditions = replaced(status.Conditions, podhealth.Conditions(in.Status.Conditions, []metav1.Condition{settled}, in.Generation, in.Now))
-	}
-	return status, events
-}
-
-// replaced are conditions with that about settling from others.
-func replaced(conditions, others []metav1.Condition) []metav1.Condition {
-	for i := range conditions {
-		for _, c := range others {
-			if c.Type == v1alpha1.ConditionSettled && conditions[i].Type == c.Type {
-				conditions[i] = c
-			}
+		dated := podhealth.Conditions(in.Status.Conditions, []metav1.Condition{settled}, in.Generation, in.Now)
+		if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSettled); c != nil {
+			*c = *meta.FindStatusCondition(dated, v1alpha1.ConditionSettled)
 		}
 	}
-	return conditions
+	return status, events
 }
 
 // clusterStatus is the status of a cluster; an empty one if there is none.

@@ -63,14 +63,14 @@ func (c *checker) selector(at *field.Path, spec *v1alpha1.FederatedReplicaSetSpe
 
 func (c *checker) fallback(at *field.Path, spec *v1alpha1.FederatedReplicaSetSpec) {
 	f := spec.Fallback
-	for _, t := range []struct {
-		name string
-		is   metav1.Duration
-	}{{"normalTime", f.NormalTime}, {"startupTimeout", f.StartupTimeout}, {"stabilizationTime", f.StabilizationTime}} {
-		if t.is.Duration != 0 {
-			c.Time(at.Child(t.name), t.is)
+	time := func(name string, d metav1.Duration) {
+		if d.Duration != 0 {
+			c.Time(at.Child(name), d)
 		}
 	}
+	time("normalTime", f.NormalTime)
+	time("startupTimeout", f.StartupTimeout)
+	time("stabilizationTime", f.StabilizationTime)
 	if normal, act := Timeouts(spec); normal > act {
 		c.Add(field.Invalid(at.Child("normalTime"), normal.String(), "must not be longer than startupTimeout"))
 	}
