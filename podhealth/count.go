@@ -33,7 +33,7 @@ func (c *Counts) add(p Pod, now time.Time) {
 	if !p.Terminating && p.CrashLooping && p.SteadyAt.After(now) {
 		c.Steady = earlier(c.Steady, p.SteadyAt)
 	}
-	switch p.state(now, deadline{timeout: c.Timeout}) {
+	switch p.state(now, c.Timeout) {
 	case running:
 		c.Running++
 		if began := p.began(c.Timeout); began.After(c.Progress) && !began.After(now) {

@@ -89,19 +89,19 @@ func (h Health) belowSize(before Health, now time.Time) *metav1.Time {
 }
 
 // countNotStarted counts the replicas that have not started in time: pods, and replicas for which
-// no pod was created. Pods beyond the size do not count: where a rolling update adds some, all that
-// the target is asked for may well run.
+// no pod was created. A pod that is deleted and created again has no more time than the one before it,
+// since the target has been below its size all the time. Pods beyond the size do not count: where a
+// rolling update adds some, all that the target is asked for may well run.
 func (h *Health) countNotStarted(c Counts, t *Timer) {
-	d := deadline{timeout: c.Timeout}
-	if h.BelowSizeSince != nil {
-		d.belowSince = h.BelowSizeSince.Time
-		t.after(d.belowSince.Add(c.Timeout))
-	}
 	late := c.Late
-	if d.passedForAll(t.Now) {
+	if h.BelowSizeSince != nil {
+		t.after(h.BelowSizeSince.Add(c.Timeout))
+	}
+	switch {
+	case h.BelowSizeSince != nil && passed(h.BelowSizeSince.Time, c.Timeout, t.Now):
 		late = c.Existing - c.Running
 		h.Uncreated = max(0, h.Size-c.Existing)
-	} else if !c.NextLate.IsZero() {
+	case !c.NextLate.IsZero():
 		t.after(c.NextLate)
 	}
 	h.NotStarted = min(late+h.Uncreated, max(0, h.Size-h.Running))

@@ -139,29 +139,14 @@ const (
 	ended
 )
 
-// deadline is until when replicas must start.
-type deadline struct {
-	// timeout is how long a replica may take to start; 0 is no limit.
-	timeout time.Duration
-	// belowSince is since when the target has run fewer replicas than it is asked for; zero while
-	// it runs all of them. A pod that is deleted and created again has no more time than the one
-	// before it.
-	belowSince time.Time
+// passed reports whether what has lasted since then is past a timeout; 0 is no limit. At the deadline
+// itself it is in time.
+func passed(since time.Time, timeout time.Duration, now time.Time) bool {
+	return timeout > 0 && since.Add(timeout).Before(now)
 }
 
-// passed reports whether a replica that has been starting since then has had its time. At the
-// deadline itself it is in time.
-func (d deadline) passed(since, now time.Time) bool {
-	return d.timeout > 0 && (since.Add(d.timeout).Before(now) || d.passedForAll(now))
-}
-
-// passedForAll reports whether every missing replica has had its time.
-func (d deadline) passedForAll(now time.Time) bool {
-	return d.timeout > 0 && !d.belowSince.IsZero() && d.belowSince.Add(d.timeout).Before(now)
-}
-
-// state is what the pod counts as now.
-func (p Pod) state(now time.Time, d deadline) podState {
+// state is what the pod counts as now, if it may take so long to start.
+func (p Pod) state(now time.Time, timeout time.Duration) podState {
 	switch {
 	case p.Terminating:
 		return terminating
@@ -169,7 +154,7 @@ func (p Pod) state(now time.Time, d deadline) podState {
 		return ended
 	case p.runs(now):
 		return running
-	case d.passed(p.startingSince(now), now):
+	case passed(p.startingSince(now), timeout, now):
 		return notStarted
 	}
 	return starting

@@ -1,6 +1,7 @@
 package podhealth
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -118,15 +119,13 @@ func TestPodStates(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			limit := deadline{timeout: timeout}
-			if tt.timeout != 0 {
-				limit.timeout = tt.timeout
-			}
-			if tt.below != 0 {
-				limit.belowSince = noon.Add(-tt.below)
-			}
+			limit := cmp.Or(tt.timeout, timeout)
 			p := Assess(tt.pod)
-			if got := p.state(noon, limit); got != tt.want {
+			got := p.state(noon, limit)
+			if tt.below != 0 && Observe(Health{BelowSizeSince: new(at(-tt.below))}, 1, []Pod{p}, limit, &Timer{Now: noon}).NotStarted > 0 {
+				got = notStarted
+			}
+			if got != tt.want {
 				t.Errorf("state %d, want %d: %+v", got, tt.want, p)
 			}
 		})
@@ -147,7 +146,7 @@ func TestCrashLoopOfSeveralContainers(t *testing.T) {
 	if want := noon.Add(-6 * time.Minute); !p.CrashLoopingSince.Equal(want) {
 		t.Errorf("since %v, want %v", p.CrashLoopingSince, want)
 	}
-	if p.state(p.SteadyAt, deadline{timeout: timeout}) != running || p.state(p.SteadyAt.Add(-1), deadline{timeout: timeout}) != notStarted {
+	if p.state(p.SteadyAt, timeout) != running || p.state(p.SteadyAt.Add(-1), timeout) != notStarted {
 		t.Error("the loop does not end when the last container is steady")
 	}
 }

@@ -273,8 +273,6 @@ const (
 	DefaultNormalTime                    = time.Minute
 	DefaultFederatedStartupTimeout       = 5 * time.Minute
 	DefaultFederatedProbe          int32 = 2
-	DefaultLostAfter                     = time.Minute
-	DefaultReturnAfter                   = time.Minute
 )
 
 // FederatedFallback is when replicas that do not start in a cluster are started in another.

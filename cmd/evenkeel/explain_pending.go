@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/evenkeel/evenkeel/internal/explain"
 	"github.com/evenkeel/evenkeel/internal/pending"
@@ -49,13 +48,23 @@ func (o *pendingFlags) explain(ctx context.Context, fleet *explain.Fleet, moment
 	case fleet.Cluster == nil:
 		return nil
 	}
-	checker, err := o.checker(ctx, fleet.Cluster.Objects)
+	options := predicates.Options{Objects: fleet.Cluster.Objects}
+	if o.scheduler.name != "" {
+		options.Configuration = o.scheduler.object
+	}
+	checker, err := predicates.New(ctx, options)
 	if err != nil {
 		return err
 	}
-	marks, err := o.marks()
-	if err != nil {
-		return err
+	var marks []zonalshift.Mark
+	if o.shifts != "" {
+		text, err := os.ReadFile(o.shifts)
+		if err != nil {
+			return &usageError{err, "name a file that evenkeel zone has written"}
+		}
+		if _, marks, err = zonemarks.Parse(o.shifts, text); err != nil {
+			return err
+		}
 	}
 	cluster, err := pending.OfFleet(fleet, status.Sets, marks, time.Now())
 	if err != nil {
@@ -64,26 +73,4 @@ func (o *pendingFlags) explain(ctx context.Context, fleet *explain.Fleet, moment
 	status.Notes = append(status.Notes, cluster.Notes...)
 	status.Pending, err = pending.Spreads(checker, cluster)
 	return err
-}
-
-// checker answers for the scheduler, as it is configured.
-func (o *pendingFlags) checker(ctx context.Context, objects []runtime.Object) (*predicates.Checker, error) {
-	options := predicates.Options{Objects: objects}
-	if o.scheduler.name != "" {
-		options.Configuration = o.scheduler.object
-	}
-	return predicates.New(ctx, options)
-}
-
-// marks are the zones that are shifted away.
-func (o *pendingFlags) marks() ([]zonalshift.Mark, error) {
-	if o.shifts == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(o.shifts)
-	if err != nil {
-		return nil, &usageError{err, "name a file that evenkeel zone has written"}
-	}
-	_, marks, err := zonemarks.Parse(o.shifts, text)
-	return marks, err
 }

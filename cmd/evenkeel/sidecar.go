@@ -128,12 +128,11 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	if o.sidecar.NoticePods {
 		o.cluster.PodConditions = conditions.NewMetrics(registry, sidecarMetrics)
 	}
-	w, err := o.join(ctx, log)
+	w, err := o.join(ctx, log, &options)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	options.Journal, options.Nodes, options.Recorder, options.Workload, options.Notices = w.journal, w.nodes, w.recorder, w.workload, w.notices
 	s, err := sidecar.New(backend, options)
 	if err != nil {
 		return &usageError{err, "see the flags that say which groups are similar"}
@@ -143,12 +142,12 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 		return err
 	}
 	defer stop()
-	record, err := o.openRecord(log)
+	recorded, done, err := o.openRecord(log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, record.close()) }()
-	common := serving.Options{Plaintext: o.plaintext.allows(providerListener), Grace: o.grace, Metrics: metrics, GRPC: record.options}
+	defer func() { err = errors.Join(err, done()) }()
+	common := serving.Options{Plaintext: o.plaintext.allows(providerListener), Grace: o.grace, Metrics: metrics, GRPC: recorded}
 	checks := map[string]func() error{"cloud": (&standby{sidecar: s, backend: backend, clock: clock.RealClock{}}).ready}
 	if w.problem != nil {
 		checks["nodes"] = w.problem
@@ -163,20 +162,16 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	return o.serve(ctx, log, s, common, web)
 }
 
-// outside is the sidecar's journal, its view of the nodes and its events.
+// outside is the connection of a sidecar to its cluster.
 type outside struct {
-	config   *rest.Config // nil without an API server
-	journal  sidecar.Journal
-	nodes    sidecar.Nodes
-	recorder sidecar.Recorder
-	workload sidecar.Workload   // nil where it is not read
-	notices  sidecar.PodNotices // nil where the conditions of pods are not written
-	problem  func() error       // why the nodes are not known; nil if they are inferred
-	close    func()
+	config  *rest.Config // nil without an API server
+	problem func() error // why the nodes are not known; nil if they are inferred
+	close   func()
 }
 
-// join connects to the cluster. What it returns must stay open until all calls have ended.
-func (o *sidecarOptions) join(ctx context.Context, log logr.Logger) (*outside, error) {
+// join connects to the cluster, and gives the sidecar its journal, its view of the nodes and its events. What
+// it returns must stay open until all calls have ended.
+func (o *sidecarOptions) join(ctx context.Context, log logr.Logger, to *sidecar.Options) (*outside, error) {
 	w := &outside{close: func() {}}
 	if !o.noCluster {
 		config, err := restConfig(o.kubeconfig, "give --kubeconfig, or --no-cluster")
@@ -203,15 +198,15 @@ func (o *sidecarOptions) join(ctx context.Context, log logr.Logger) (*outside, e
 			return nil, &usageError{err, "see --kubeconfig"}
 		}
 		w.config, w.close = config, func() { cancel(); c.Wait() }
-		w.journal, w.recorder = c.Journal, c.Recorder
-		if c.Workload != nil {
-			w.workload = c.Workload
+		to.Journal, to.Recorder = c.Journal, c.Recorder
+		if c.Workload != nil { // nil where it is not read
+			to.Workload = c.Workload
 		}
-		if c.Notices != nil {
-			w.notices = c.Notices
+		if c.Notices != nil { // nil where the conditions of pods are not written
+			to.Notices = c.Notices
 		}
 		if !o.inferReadiness {
-			w.nodes, w.problem = c.Nodes, c.Nodes.Problem
+			to.Nodes, w.problem = c.Nodes, c.Nodes.Problem
 		}
 	}
 	if o.journalFile != "" {
@@ -222,7 +217,7 @@ func (o *sidecarOptions) join(ctx context.Context, log logr.Logger) (*outside, e
 		}
 		before := w.close
 		w.close = func() { before(); _ = journal.Close() } // nothing is buffered
-		w.journal = journal
+		to.Journal = journal
 	}
 	return w, nil
 }
@@ -240,21 +235,16 @@ func openJournal(ctx context.Context, path string) (*cluster.FileJournal, error)
 	return journal, nil
 }
 
-// record is the recording of calls, if there is one.
-type record struct {
-	options []grpc.ServerOption
-	close   func() error
-}
-
-func (o *sidecarOptions) openRecord(log logr.Logger) (record, error) {
+// openRecord opens the recording of calls, if there is one.
+func (o *sidecarOptions) openRecord(log logr.Logger) (options []grpc.ServerOption, done func() error, err error) {
 	if o.record == "" {
-		return record{close: func() error { return nil }}, nil
+		return nil, func() error { return nil }, nil
 	}
 	recorder, err := recording.Open(o.record, recording.Options{Report: func(err error) { log.Error(err, "Calls are missing from the recording", "file", o.record) }})
 	if err != nil {
-		return record{}, &usageError{fmt.Errorf("--record=%s: %w", o.record, err), "must be a file that can be written"}
+		return nil, nil, &usageError{fmt.Errorf("--record=%s: %w", o.record, err), "must be a file that can be written"}
 	}
-	return record{[]grpc.ServerOption{grpc.ChainUnaryInterceptor(recorder.Intercept)}, recorder.Close}, nil
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(recorder.Intercept)}, recorder.Close, nil
 }
 
 // serve runs the listeners, and waits at shutdown for increases in progress.

@@ -81,8 +81,9 @@ func read(s Sources, files Files) (*Fleet, error) {
 	return nil, errors.New("a fleet needs a snapshot, templates, or nodes with the label of their group")
 }
 
-// objects reads the objects of type T of a file, or of the files of a folder; there must be one.
-func objects[T any](files Files, name, kind string, each func(T) error) error {
+// objects hands the objects of a file, or of the files of a folder, to a function that reports whether
+// one is of the kind; there must be one.
+func objects(files Files, name, kind string, take func(object any) bool) error {
 	found, items := false, 0
 	err := files.Open.Each(name, func(title string, r io.Reader, inFolder bool) error {
 		for item, err := range document.Objects(title, r, document.StreamOptions{MaxSize: files.MaxSize}) {
@@ -93,19 +94,13 @@ func objects[T any](files Files, name, kind string, each func(T) error) error {
 				return err
 			}
 			items++
-			if object, ok := item.Object.(T); ok {
-				found = true
-				if err := each(object); err != nil {
-					return err
-				}
-			}
+			found = take(item.Object) || found
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
 	switch {
+	case err != nil:
+		return err
 	case items == 0:
 		return refuse(name, "%w", document.EmptyList(document.Title(name)))
 	case !found:
@@ -116,13 +111,18 @@ func objects[T any](files Files, name, kind string, each func(T) error) error {
 
 // nodesOf reads the nodes of a file, as the API server has them: what is not said to be allocatable
 // is what there is.
-func nodesOf(files Files, name string, each func(*v1.Node) error) error {
-	return objects(files, name, "Node", func(n *v1.Node) error {
-		if n.Status.Allocatable == nil {
-			n.Status.Allocatable = n.Status.Capacity
+func nodesOf(files Files, name string) (nodes []*v1.Node, err error) {
+	err = objects(files, name, "Node", func(object any) bool {
+		n, ok := object.(*v1.Node)
+		if ok {
+			if n.Status.Allocatable == nil {
+				n.Status.Allocatable = n.Status.Capacity
+			}
+			nodes = append(nodes, n)
 		}
-		return each(n)
+		return ok
 	})
+	return nodes, err
 }
 
 func refuse(file, format string, args ...any) error {

@@ -25,22 +25,17 @@ func readNodes(s Sources, files Files) (*Fleet, error) {
 	samples := map[string]*v1.Node{} // the node that stands for each group
 	named := map[string]*v1.Node{}   // the first node whose providerID names the group's cloud
 	var strays []string
-	names := map[string]bool{}
-	var nodes []*v1.Node
-	err = nodesOf(files, s.Nodes, func(n *v1.Node) error {
-		if names[n.Name] {
-			return refuse(s.Nodes, "node %q is listed twice", n.Name)
-		}
-		names[n.Name] = true
-		nodes = append(nodes, n)
-		return nil
-	})
+	nodes, err := nodesOf(files, s.Nodes)
 	if err != nil {
 		return nil, err
 	}
 	label := nodegroupset.ParseGroupLabel(s.GroupLabel)
-	groups := label.Names(nodes)
+	groups, names := label.Names(nodes), map[string]bool{}
 	for i, n := range nodes {
+		if names[n.Name] {
+			return nil, refuse(s.Nodes, "node %q is listed twice", n.Name)
+		}
+		names[n.Name] = true
 		group := groups[i]
 		if group == "" {
 			strays = append(strays, n.Name)
@@ -80,11 +75,7 @@ func readPods(s Sources, files Files) (*podList, error) {
 	if s.Pods == "" {
 		return pods, nil
 	}
-	err := objects(files, s.Pods, "Pod", func(object any) error { pods.add(object); return nil })
-	if err == nil && pods.pods == 0 {
-		err = refuse(s.Pods, "holds no Pod")
-	}
-	return pods, err
+	return pods, objects(files, s.Pods, "Pod", pods.add)
 }
 
 const mostNames = 5

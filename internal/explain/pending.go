@@ -87,16 +87,14 @@ type podList struct {
 	on      map[string][]*v1.Pod // by node
 	pending []*v1.Pod
 	objects []runtime.Object
-	pods    int
 	volumes bool
 }
 
-// add keeps an object of a list.
-func (l *podList) add(object any) {
+// add keeps an object of a list, and reports whether it is a pod.
+func (l *podList) add(object any) (isPod bool) {
 	switch o := object.(type) {
 	case *v1.Pod:
-		o.ManagedFields = nil
-		l.pods++
+		isPod, o.ManagedFields = true, nil
 		switch {
 		case o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed: // takes no room
 		case o.Spec.NodeName != "":
@@ -111,6 +109,7 @@ func (l *podList) add(object any) {
 		*storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver, *storagev1.CSIStorageCapacity, *storagev1.VolumeAttachment:
 		l.objects = append(l.objects, o.(runtime.Object))
 	}
+	return isPod
 }
 
 // clusterOf puts the pods on the nodes.

@@ -24,8 +24,8 @@ const annotationName = "cluster-autoscaler.kwok.nodegroup/name"
 // readTemplates takes every node of a list for the template of a group.
 func readTemplates(s Sources, files Files) (*Fleet, error) {
 	fleet := &Fleet{Groups: map[string]cloudprovider.Template{}, file: document.Title(s.Templates)}
-	var nodes []*v1.Node
-	if err := nodesOf(files, s.Templates, func(n *v1.Node) error { nodes = append(nodes, n); return nil }); err != nil {
+	nodes, err := nodesOf(files, s.Templates)
+	if err != nil {
 		return nil, err
 	}
 	groupOf := map[string]string{} // by name of the node
@@ -49,16 +49,15 @@ func readTemplates(s Sources, files Files) (*Fleet, error) {
 func (f *Fleet) addPods(name string, files Files, groupOf map[string]string) error {
 	sets, told := []*appsv1.DaemonSet{}, map[string]bool{}
 	var found template.DaemonSetFinder
-	pods := 0
-	err := objects(files, name, "Pod or DaemonSet", func(object any) error {
+	err := objects(files, name, "Pod or DaemonSet", func(object any) bool {
 		switch o := object.(type) {
 		case *appsv1.DaemonSet:
 			sets = append(sets, o)
 			told[cmp.Or(o.Namespace, metav1.NamespaceDefault)+"/"+o.Name] = true
+			return true
 		case *v1.Pod:
-			pods++
 			if o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed {
-				return nil
+				return true
 			}
 			found.Add(o)
 			if group, on := groupOf[o.Spec.NodeName]; on && template.RunsOnEveryNode(o) && o.DeletionTimestamp == nil {
@@ -66,14 +65,12 @@ func (f *Fleet) addPods(name string, files Files, groupOf map[string]string) err
 				t.Pods = append(t.Pods, o)
 				f.Groups[group] = t
 			}
+			return true
 		}
-		return nil
+		return false
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case pods+len(sets) == 0:
-		return refuse(name, "holds no Pod or DaemonSet")
 	}
 	derived := found.DaemonSets(func(set string) bool { return told[set] })
 	sets = append(sets, derived...)

@@ -34,10 +34,10 @@ func (w *world) room(p *v1.Pod, stop func() bool) (workloadspread.Room, string, 
 }
 
 // understood reports whether the filters say all that decides about a pod. A gated pod may wait for
-// anything; another scheduler has rules of its own; devices are claimed by objects that only exist later,
+// anything; a scheduler of another name has rules of its own; devices are claimed by objects that only exist later,
 // and so are claims of the pod's own.
 func (w *world) understood(p *v1.Pod) bool {
-	if gated(p) || len(p.Spec.ResourceClaims) > 0 || p.Spec.SchedulerName != "" && p.Spec.SchedulerName != w.o.SchedulerName {
+	if gated(p) || len(p.Spec.ResourceClaims) > 0 || p.Spec.SchedulerName != "" && p.Spec.SchedulerName != v1.DefaultSchedulerName {
 		return false
 	}
 	return !slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {

@@ -278,7 +278,7 @@ func TestPodsThatWereAdmittedElsewhereAndSeen(t *testing.T) {
 			f.elsewhere(0, pod("late", "spot"))
 		}, onNode},
 		"another one":       {func(f *fixture) { f.set(late); f.elsewhere(0, pod("other", "spot")) }, none},
-		"heard of too late": {func(f *fixture) { f.set(late); f.elsewhere(DefaultHoldAdmitted, pod("other", "spot")) }, onNode},
+		"heard of too late": {func(f *fixture) { f.set(late); f.elsewhere(HoldAdmitted, pod("other", "spot")) }, onNode},
 		"heard of very late": {func(f *fixture) {
 			f.set(late)
 			f.clock.Step(time.Minute)
@@ -305,10 +305,10 @@ func TestRoomIsHeldUntilThePodIsBoundGoneOrLate(t *testing.T) {
 	f.want(f.Room(t.Context(), []*v1.Pod{admitted}), onNode)
 	f.want(f.Room(t.Context(), []*v1.Pod{admitted}), onNode) // the same pod again
 	f.want(f.ask("spot"), none)
-	f.clock.Step(DefaultHoldAdmitted + time.Second) // it was never created
+	f.clock.Step(HoldAdmitted + time.Second) // it was never created
 	f.want(f.Room(t.Context(), []*v1.Pod{admitted}), onNode)
 	f.set(exists)
-	f.clock.Step(DefaultHoldAdmitted + time.Second)
+	f.clock.Step(HoldAdmitted + time.Second)
 	f.want(f.ask("spot"), none) // it exists, and comes first
 	f.set(bound(exists, "a"))
 	f.clock.Step(time.Hour)
@@ -330,7 +330,7 @@ func TestPendingPodsComeFirst(t *testing.T) {
 	f.want(f.Room(t.Context(), []*v1.Pod{high}), onNode)
 	f.Decided(high, false)
 	f.want(f.ask("spot"), none)
-	f.clock.Step(DefaultHoldPending + time.Second) // the scheduler would have bound it
+	f.clock.Step(HoldPending + time.Second) // the scheduler would have bound it
 	f.want(f.ask("spot"), onNode)
 
 	gated := newFixture(t, Options{})

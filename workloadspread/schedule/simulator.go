@@ -17,15 +17,15 @@ import (
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
-// Defaults of Options.
+// Defaults of Options, and how long room is held.
 const (
 	// DefaultTimeout is how long a question may take.
 	DefaultTimeout = 5 * time.Millisecond
-	// DefaultHoldAdmitted is how long room is held for a pod that was admitted and is not seen.
-	DefaultHoldAdmitted = 10 * time.Second
-	// DefaultHoldPending is how long room on a ready node is held for a pod that the scheduler does not
+	// HoldAdmitted is how long room is held for a pod that was admitted and is not seen.
+	HoldAdmitted = 10 * time.Second
+	// HoldPending is how long room on a ready node is held for a pod that the scheduler does not
 	// bind to it. The scheduler tries a pod again after 10 seconds at most when something has changed.
-	DefaultHoldPending = time.Minute
+	HoldPending = time.Minute
 	// DefaultProvisionTime is how long a node that was ordered, or is not ready since it came, counts
 	// as one on its way. It is Cluster Autoscaler's --max-node-provision-time.
 	DefaultProvisionTime = 15 * time.Minute
@@ -53,15 +53,12 @@ type Options struct {
 	// Unlimited selects nodes, such as those of a virtual kubelet, that have room for any pod that may
 	// run there; nil selects none.
 	Unlimited labels.Selector
-	// SchedulerName is that of the scheduler; empty means default-scheduler. Nothing is known of pods
-	// of another one.
-	SchedulerName string
 	// Autoscaler says whether there is one; empty means AutoscalerAuto.
 	Autoscaler Autoscaler
 	// StartupTaints are taints, besides those that are known, that a node carries only while it starts.
 	StartupTaints []string
-	// HoldAdmitted, HoldPending and ProvisionTime replace the defaults; 0 means these.
-	HoldAdmitted, HoldPending, ProvisionTime time.Duration
+	// ProvisionTime is how long a node counts as one on its way; 0 means DefaultProvisionTime.
+	ProvisionTime time.Duration
 	// Clock is for tests; nil means the clock of the machine.
 	Clock clock.Clock
 	// Metrics record the answers; nil means that they are registered nowhere.
@@ -88,10 +85,7 @@ type event func(*world)
 // New returns a Simulator of an empty cluster.
 func New(ctx context.Context, o Options) (*Simulator, error) {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.HoldAdmitted = cmp.Or(o.HoldAdmitted, DefaultHoldAdmitted)
-	o.HoldPending = cmp.Or(o.HoldPending, DefaultHoldPending)
 	o.ProvisionTime = cmp.Or(o.ProvisionTime, DefaultProvisionTime)
-	o.SchedulerName = cmp.Or(o.SchedulerName, v1.DefaultSchedulerName)
 	o.Autoscaler = cmp.Or(o.Autoscaler, AutoscalerAuto)
 	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	if o.Unlimited == nil {

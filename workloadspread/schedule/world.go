@@ -187,7 +187,7 @@ func (w *world) setPod(p *v1.Pod) {
 	key := nameOf(p)
 	if asked := keyOf(p); asked != key {
 		w.release(asked) // it is seen now
-		if until := p.CreationTimestamp.Add(w.o.HoldAdmitted); w.o.Clock.Now().Before(until) {
+		if until := p.CreationTimestamp.Add(HoldAdmitted); w.o.Clock.Now().Before(until) {
 			w.met[asked] = until
 		}
 	}
@@ -292,7 +292,7 @@ func (w *world) seat(g *guest, node string) {
 		if h.until.After(from) {
 			from = h.until
 		}
-		g.until = from.Add(w.o.HoldPending)
+		g.until = from.Add(HoldPending)
 	}
 }
 
@@ -313,7 +313,7 @@ func (w *world) hold(p *v1.Pod, node string) {
 		return // nothing tells it from others
 	}
 	g := w.newGuest(keyOf(p), p.DeepCopy())
-	g.until = w.o.Clock.Now().Add(w.o.HoldAdmitted)
+	g.until = w.o.Clock.Now().Add(HoldAdmitted)
 	w.seat(g, node)
 }
 
@@ -328,7 +328,7 @@ func (w *world) admitted(p *v1.Pod) {
 		return
 	}
 	g := w.newGuest(key, p)
-	g.until = g.since.Add(w.o.HoldAdmitted)
+	g.until = g.since.Add(HoldAdmitted)
 	w.seek(g)
 }
 
