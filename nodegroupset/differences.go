@@ -1,41 +1,21 @@
 package nodegroupset
 
 import (
-	"encoding/json"
 	"math"
 )
 
 // Difference is one field in which two groups differ. Amounts are in their
 // canonical form.
 type Difference struct {
-	Field    string // capacity.cpu, free.memory, labels[pool], taints[dedicated:NoSchedule]
-	Left     string
-	Right    string
-	HasLeft  bool // false: the field is missing on the left, Left is empty
-	HasRight bool
-	Ratio    string // how much amounts differ against the larger one; empty for limit equal
-	Limit    string // "equal" or the ratio they may differ by
+	Field string  `json:"field"`           // capacity.cpu, free.memory, labels[pool], taints[dedicated:NoSchedule]
+	Left  *string `json:"left,omitempty"`  // nil if the field is missing on the left
+	Right *string `json:"right,omitempty"` // nil if it is missing on the right
+	Ratio string  `json:"ratio,omitempty"` // how much amounts differ against the larger one; empty for limit equal
+	Limit string  `json:"limit"`           // "equal" or the ratio they may differ by
 }
 
 // limitEqual is the limit of fields that have to be equal.
 const limitEqual = "equal"
-
-// MarshalJSON writes a side only where the field is present there.
-func (d Difference) MarshalJSON() ([]byte, error) {
-	side := func(value string, has bool) *string {
-		if !has {
-			return nil
-		}
-		return &value
-	}
-	return json.Marshal(struct {
-		Field string  `json:"field"`
-		Left  *string `json:"left,omitempty"`
-		Right *string `json:"right,omitempty"`
-		Ratio string  `json:"ratio,omitempty"`
-		Limit string  `json:"limit"`
-	}{d.Field, side(d.Left, d.HasLeft), side(d.Right, d.HasRight), d.Ratio, d.Limit})
-}
 
 // Differences returns every field in which two groups differ: capacity,
 // allocatable and free by resource name, then labels by key, then taints by key
@@ -48,10 +28,7 @@ func (x *Index) Differences(a, b string) []Difference {
 		return nil
 	}
 	if left.set != right.set {
-		d := Difference{Field: "policy", Limit: limitEqual}
-		d.Left, d.HasLeft = x.setName(left)
-		d.Right, d.HasRight = x.setName(right)
-		return []Difference{d}
+		return []Difference{{Field: "policy", Left: x.setName(left), Right: x.setName(right), Limit: limitEqual}}
 	}
 	if left.set > 0 {
 		return nil
@@ -63,12 +40,12 @@ func (x *Index) Differences(a, b string) []Difference {
 	return out
 }
 
-// setName is the name of a group's declared set.
-func (x *Index) setName(e *entry) (name string, declared bool) {
+// setName is the name of a group's declared set; nil if there is none.
+func (x *Index) setName(e *entry) *string {
 	if e.set == 0 {
-		return "", false
+		return nil
 	}
-	return x.options.Policies[e.set-1].Name, true
+	return &x.options.Policies[e.set-1].Name
 }
 
 // Pair is two groups that differ.

@@ -20,24 +20,24 @@ func TestDifferencesAreComplete(t *testing.T) {
 		func(t *cloudprovider.Template) { delete(t.Node.Labels, "pool") })
 	x := indexOf(t, Options{}, map[string]cloudprovider.Template{"a": a, "b": b})
 	want := []Difference{
-		{Field: "capacity.cpu", Left: "4", Right: "8", HasLeft: true, HasRight: true, Limit: "equal"},
-		{Field: "capacity.hugepages-1Gi", Left: "0", Right: "1Gi", HasLeft: true, HasRight: true, Limit: "equal"},
-		{Field: "capacity.memory", Left: "1k", Right: "984", HasLeft: true, HasRight: true, Ratio: "0.0160", Limit: "0.015"},
-		{Field: "free.cpu", Left: "1880m", Right: "1780m", HasLeft: true, HasRight: true, Ratio: "0.0532", Limit: "0.05"},
-		{Field: "free.ephemeral-storage", Right: "-1Gi", HasRight: true, Ratio: "1.0000", Limit: "0.05"},
-		{Field: "labels[example.com/a]", HasLeft: true, Limit: "equal"},
-		{Field: "labels[pool]", Left: "blue", HasLeft: true, Limit: "equal"},
-		{Field: "taints[dedicated:NoSchedule]", Left: "gpu", HasLeft: true, Limit: "equal"},
-		{Field: "taints[value:NoSchedule]", Left: "1", Right: "", HasLeft: true, HasRight: true, Limit: "equal"},
+		{Field: "capacity.cpu", Left: new("4"), Right: new("8"), Limit: "equal"},
+		{Field: "capacity.hugepages-1Gi", Left: new("0"), Right: new("1Gi"), Limit: "equal"},
+		{Field: "capacity.memory", Left: new("1k"), Right: new("984"), Ratio: "0.0160", Limit: "0.015"},
+		{Field: "free.cpu", Left: new("1880m"), Right: new("1780m"), Ratio: "0.0532", Limit: "0.05"},
+		{Field: "free.ephemeral-storage", Right: new("-1Gi"), Ratio: "1.0000", Limit: "0.05"},
+		{Field: "labels[example.com/a]", Left: new(""), Limit: "equal"},
+		{Field: "labels[pool]", Left: new("blue"), Limit: "equal"},
+		{Field: "taints[dedicated:NoSchedule]", Left: new("gpu"), Limit: "equal"},
+		{Field: "taints[value:NoSchedule]", Left: new("1"), Right: new(""), Limit: "equal"},
 	}
 	if diff := cmp.Diff(want, x.Differences("a", "b")); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)
 	}
 	for i, d := range x.Differences("b", "a") {
 		w := want[i]
-		w.Left, w.Right, w.HasLeft, w.HasRight = w.Right, w.Left, w.HasRight, w.HasLeft
-		if d != w {
-			t.Errorf("the other way round: %+v, want %+v", d, w)
+		w.Left, w.Right = w.Right, w.Left
+		if diff := cmp.Diff(w, d); diff != "" {
+			t.Errorf("the other way round (-want +got):\n%s", diff)
 		}
 	}
 	if x.Differences("a", "nobody") != nil || x.Differences("a", "a") != nil {
@@ -50,8 +50,8 @@ func TestDifferencesOfBalancingLabels(t *testing.T) {
 		"a": template(setCapacity("cpu", "8")), "b": template(setLabels("pool", "red", "team", "x")),
 	})
 	want := []Difference{
-		{Field: "labels[pool]", Left: "blue", Right: "red", HasLeft: true, HasRight: true, Limit: "equal"},
-		{Field: "labels[team]", Right: "x", HasRight: true, Limit: "equal"},
+		{Field: "labels[pool]", Left: new("blue"), Right: new("red"), Limit: "equal"},
+		{Field: "labels[team]", Right: new("x"), Limit: "equal"},
 		{Field: "labels[zone]", Limit: "equal"},
 	}
 	if diff := cmp.Diff(want, x.Differences("a", "b")); diff != "" {
@@ -61,9 +61,9 @@ func TestDifferencesOfBalancingLabels(t *testing.T) {
 
 func TestDifferenceJSON(t *testing.T) {
 	for want, d := range map[string]Difference{
-		`{"field":"labels[pool]","left":"","limit":"equal"}`: {Field: "labels[pool]", HasLeft: true, Limit: "equal"},
+		`{"field":"labels[pool]","left":"","limit":"equal"}`: {Field: "labels[pool]", Left: new(""), Limit: "equal"},
 		`{"field":"free.cpu","left":"1","right":"2","ratio":"0.5000","limit":"0.05"}`: {
-			Field: "free.cpu", Left: "1", Right: "2", HasLeft: true, HasRight: true, Ratio: "0.5000", Limit: "0.05",
+			Field: "free.cpu", Left: new("1"), Right: new("2"), Ratio: "0.5000", Limit: "0.05",
 		},
 	} {
 		got, err := json.Marshal(d)
@@ -102,7 +102,7 @@ func TestSetsOfARealFleet(t *testing.T) {
 	if diff := cmp.Diff(want, x.Sets()); diff != "" {
 		t.Errorf("sets of the snapshot (-want +got):\n%s", diff)
 	}
-	why := []Difference{{Field: "free.cpu", Left: "1780m", Right: "1880m", HasLeft: true, HasRight: true, Ratio: "0.0532", Limit: "0.05"}}
+	why := []Difference{{Field: "free.cpu", Left: new("1780m"), Right: new("1880m"), Ratio: "0.0532", Limit: "0.05"}}
 	if diff := cmp.Diff(why, x.Differences("m5-large-a", "m5-large-b")); diff != "" {
 		t.Errorf("why m5-large-a is alone (-want +got):\n%s", diff)
 	}

@@ -40,7 +40,7 @@ func ExampleIndex() {
 	fmt.Println("similar to m5-b:", index.Similar("m5-b"))
 	fmt.Println("sets:", index.Sets())
 	for _, d := range index.Differences("m5-a", "m5-b") {
-		fmt.Printf("%s: %s and %s differ by %s, the limit is %s\n", d.Field, d.Left, d.Right, d.Ratio, d.Limit)
+		fmt.Printf("%s: %s and %s differ by %s, the limit is %s\n", d.Field, *d.Left, *d.Right, d.Ratio, d.Limit)
 	}
 	for _, miss := range index.Explain().Misses {
 		fmt.Println("would join them:", miss.Remedy.Flags, miss.Remedy.Joined)

@@ -164,7 +164,7 @@ func TestFreeFollowsTheSchedulersRequests(t *testing.T) {
 			busy.Pods = []*v1.Pod{{Spec: test.spec}}
 			x := indexOf(t, Options{MaxFreeDifferenceRatio: ratio(t, "0")}, map[string]cloudprovider.Template{"a": busy, "b": template()})
 			differences := x.Differences("a", "b")
-			if len(differences) != 1 || differences[0].Field != "free.cpu" || differences[0].Left != test.free {
+			if len(differences) != 1 || differences[0].Field != "free.cpu" || *differences[0].Left != test.free {
 				t.Errorf("differences %+v, want free.cpu of %s", differences, test.free)
 			}
 		})

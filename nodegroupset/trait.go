@@ -44,17 +44,17 @@ func (t *trait) field() string {
 	return t.kind.String() + "." + t.key
 }
 
-// text is the value as people read it; false if the template has none.
-func (t *trait) text() (value string, has bool) {
+// text is the value as people read it; nil if the template has none.
+func (t *trait) text() *string {
 	switch {
 	case t == nil || t.absent:
-		return "", false
+		return nil
 	case t.measure != nil:
-		return t.measure.text(), true
+		return new(t.measure.text())
 	case t.kind == ofTaint:
-		return strings.ReplaceAll(t.value, taintSeparator, ","), true
+		return new(strings.ReplaceAll(t.value, taintSeparator, ","))
 	}
-	return t.value, true
+	return &t.value
 }
 
 // taintSeparator separates the values of taints of one key and effect. Several values are possible,
@@ -121,9 +121,7 @@ func (t *trait) excess() int32 {
 func (m mismatch) gap() gap { return gapBetween(m.left.amount(), m.right.amount()) }
 
 func (m mismatch) difference(limits ratios) Difference {
-	d := Difference{Field: m.any().field(), Limit: limitEqual}
-	d.Left, d.HasLeft = m.left.text()
-	d.Right, d.HasRight = m.right.text()
+	d := Difference{Field: m.any().field(), Left: m.left.text(), Right: m.right.text(), Limit: limitEqual}
 	// To Cluster Autoscaler itself a resource that one side does not list is a difference, whatever the ratio.
 	if one := m.any(); !one.exactly() && !within(m.left.amount(), m.right.amount(), limits[one.kind]) {
 		d.Ratio, d.Limit = m.gap().text(limits[one.kind]), limits[one.kind].String()

@@ -26,17 +26,17 @@ func (d Difference) String() string {
 
 // Values describes both values: "a against b", with "none" for one that is missing.
 func (d Difference) Values() string {
-	return side(d.Left, d.HasLeft) + " against " + side(d.Right, d.HasRight)
+	return side(d.Left) + " against " + side(d.Right)
 }
 
-func side(value string, has bool) string {
+func side(value *string) string {
 	switch {
-	case !has:
+	case value == nil:
 		return "none"
-	case value == "":
+	case *value == "":
 		return `""`
 	}
-	return value
+	return *value
 }
 
 // DiffersBy describes two differences, or of more the first and how many

@@ -103,15 +103,8 @@ func needGrid() printing.Grid {
 func addDifferences(g *printing.Grid, left, right string, differences []nodegroupset.Difference) {
 	for i := range differences {
 		d := &differences[i]
-		g.Add(left, right, d.Field, value(d.Left, d.HasLeft), value(d.Right, d.HasRight), d.Ratio, d.Limit)
+		g.Add(left, right, d.Field, side(d.Left), side(d.Right), d.Ratio, d.Limit)
 	}
-}
-
-func value(text string, has bool) string {
-	if !has {
-		return side(nil)
-	}
-	return side(&text)
 }
 
 func addNeeds(g *printing.Grid, left, right, who string, r *nodegroupset.Remedy) {

@@ -60,8 +60,7 @@ func apart(r *nodegroupset.Report, miss *nodegroupset.Miss) string {
 func swapped(differences []nodegroupset.Difference) []nodegroupset.Difference {
 	out := slices.Clone(differences)
 	for i := range out {
-		d := &out[i]
-		d.Left, d.Right, d.HasLeft, d.HasRight = d.Right, d.Left, d.HasRight, d.HasLeft
+		out[i].Left, out[i].Right = out[i].Right, out[i].Left
 	}
 	return out
 }

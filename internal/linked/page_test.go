@@ -31,8 +31,8 @@ func busyJournal() *Journal {
 				Sets: []nodegroupset.ReportSet{{Groups: []string{"m-a", "m-b", "m-c"}}, {Groups: []string{"x"}}},
 				Misses: []nodegroupset.Miss{{
 					Pair: nodegroupset.Pair{Left: "m-a", Right: "x", Differences: []nodegroupset.Difference{
-						{Field: "labels[pool]", Left: "<b>m</b>", HasLeft: true, Limit: "equal"},
-						{Field: "capacity.memory", Left: "8Gi", Right: "9Gi", HasLeft: true, HasRight: true, Ratio: "0.11", Limit: "0.015"},
+						{Field: "labels[pool]", Left: new("<b>m</b>"), Limit: "equal"},
+						{Field: "capacity.memory", Left: new("8Gi"), Right: new("9Gi"), Ratio: "0.11", Limit: "0.015"},
 					}},
 					Remedy: nodegroupset.Remedy{Flags: []string{"--balancing-ignore-label=pool", "--memory-difference-ratio=0.12"}, Cautions: []string{"pods may move"}, Sets: 2, Joined: [][]string{{"m-a", "m-b", "m-c", "x"}}},
 				}},

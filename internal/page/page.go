@@ -127,16 +127,16 @@ func names(all []string) string { return strings.Join(all, ", ") }
 
 // difference describes how two groups differ.
 func difference(d nodegroupset.Difference) string {
-	side := func(value string, has bool) string {
+	side := func(value *string) string {
 		switch {
-		case !has:
+		case value == nil:
 			return "missing"
-		case value == "":
+		case *value == "":
 			return `""`
 		}
-		return value
+		return *value
 	}
-	text := fmt.Sprintf("%s: %s and %s", d.Field, side(d.Left, d.HasLeft), side(d.Right, d.HasRight))
+	text := fmt.Sprintf("%s: %s and %s", d.Field, side(d.Left), side(d.Right))
 	if d.Ratio != "" {
 		return fmt.Sprintf("%s differ by %s, the limit is %s", text, d.Ratio, d.Limit)
 	}

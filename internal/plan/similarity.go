@@ -109,7 +109,11 @@ func similarity(s *v1alpha1.NodeGroupSimilaritySpec) (any, error) {
 		most = -1
 	}
 	for _, pair := range index.Pairs(most) {
-		status.Differences = append(status.Differences, difference(pair))
+		d := v1alpha1.SimilarityDifference{Groups: []string{pair.Left, pair.Right}}
+		for _, field := range pair.Differences {
+			d.Fields = append(d.Fields, v1alpha1.FieldDifference(field))
+		}
+		status.Differences = append(status.Differences, d)
 	}
 	return status, nil
 }
@@ -131,22 +135,4 @@ func at(err error, place *field.Path) error {
 		path = "template" + rest // the engine's paths are about nodes, the document's about templates
 	}
 	return field.Invalid(place.Child(path), invalid.Value, invalid.Reason)
-}
-
-func difference(pair nodegroupset.Pair) v1alpha1.SimilarityDifference {
-	d := v1alpha1.SimilarityDifference{
-		Groups: []string{pair.Left, pair.Right},
-		Fields: make([]v1alpha1.FieldDifference, len(pair.Differences)),
-	}
-	for i, f := range pair.Differences {
-		row := v1alpha1.FieldDifference{Field: f.Field, Ratio: f.Ratio, Limit: f.Limit}
-		if f.HasLeft {
-			row.Left = &f.Left
-		}
-		if f.HasRight {
-			row.Right = &f.Right
-		}
-		d.Fields[i] = row
-	}
-	return d
 }

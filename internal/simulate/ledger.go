@@ -166,14 +166,7 @@ func subset(a, b []string) bool {
 func differences(from []nodegroupset.Difference) []v1alpha1.FieldDifference {
 	var out []v1alpha1.FieldDifference
 	for _, d := range from {
-		row := v1alpha1.FieldDifference{Field: d.Field, Ratio: d.Ratio, Limit: d.Limit}
-		if d.HasLeft {
-			row.Left = &d.Left
-		}
-		if d.HasRight {
-			row.Right = &d.Right
-		}
-		out = append(out, row)
+		out = append(out, v1alpha1.FieldDifference(d))
 	}
 	return out
 }

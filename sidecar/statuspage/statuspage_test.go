@@ -48,8 +48,8 @@ func busy() steering.Status {
 		Apart: []steering.ApartStatus{{
 			Left: "m-a", Right: "x",
 			Differences: []nodegroupset.Difference{
-				{Field: "labels[pool]", Left: "m", HasLeft: true, Limit: "equal"},
-				{Field: "capacity.memory", Left: "8Gi", Right: "9Gi", HasLeft: true, HasRight: true, Ratio: "0.11", Limit: "0.015"},
+				{Field: "labels[pool]", Left: new("m"), Limit: "equal"},
+				{Field: "capacity.memory", Left: new("8Gi"), Right: new("9Gi"), Ratio: "0.11", Limit: "0.015"},
 			},
 			Remedy: nodegroupset.Remedy{Obstacles: []string{"the label pool says which pods go where"}, Cautions: []string{"pods may move"}},
 		}},
