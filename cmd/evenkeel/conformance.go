@@ -70,7 +70,7 @@ Exit codes: 0 no rule failed, 1 a rule failed or the server cannot be reached, 2
 				return err
 			}
 			if report.Summary.Failed > 0 {
-				return &silentError{exitFailure}
+				return errReported
 			}
 			return nil
 		},

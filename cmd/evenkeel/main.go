@@ -93,10 +93,9 @@ func (e *usageError) Unwrap() error { return e.err }
 func report(stderr io.Writer, err error) int {
 	var invalid *document.Invalid
 	var usage *usageError
-	var quiet *silentError
 	switch {
-	case errors.As(err, &quiet):
-		return quiet.code
+	case errors.Is(err, errReported):
+		return exitFailure
 	case errors.As(err, &invalid):
 		for _, p := range invalid.Problems {
 			hint := ""
@@ -128,11 +127,8 @@ func isInput(err error) bool {
 	return errors.As(err, &path) && slices.Contains([]string{"open", "read", "stat"}, path.Op)
 }
 
-// A silentError ends the program with an exit code and without a message, because the command has
-// already printed it.
-type silentError struct{ code int }
-
-func (e *silentError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+// errReported ends the program without a message, because the command has already printed it.
+var errReported = errors.New("failed")
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 

@@ -17,16 +17,21 @@ const fewNames = 3 // that a sentence names
 // heldAnswer says what a constraint that holds pods waits for.
 func (e *explainer) heldAnswer(k *kind, p *explain.PendingSpread, s *topologyspread.Standing) string {
 	text := fmt.Sprintf("%s %s for ", spelling.List(k.names, 1), spelling.Verb(len(k.names), "wait"))
-	by := fmt.Sprintf("maxSkew %d of %s", p.MaxSkew, p.TopologyKey)
-	if p.Default {
-		by += ", a default constraint,"
-	}
 	if len(p.Binding) == 0 {
 		text += fmt.Sprintf("another domain: %s has %s, and minDomains is %d", p.TopologyKey, spelling.Count(len(s.Domains), "domain"), s.MinDomains)
 		return text + e.openings(k, p)
 	}
-	text += fmt.Sprintf("%s: with %s no other domain may take more: %s", spelling.List(p.Binding, fewNames), by, bindingAnswers(p))
+	text += fmt.Sprintf("%s: with %s no other domain may take more: %s", spelling.List(p.Binding, fewNames), skewOf(p), bindingAnswers(p))
 	return text + e.openings(k, p)
+}
+
+// skewOf names a constraint by its skew.
+func skewOf(p *explain.PendingSpread) string {
+	by := fmt.Sprintf("maxSkew %d of %s", p.MaxSkew, p.TopologyKey)
+	if p.Default {
+		by += ", a default constraint,"
+	}
+	return by
 }
 
 // bindingAnswers says what keeps the pods out of the domains that bind.
@@ -56,9 +61,9 @@ func unkeyedAnswer(k *kind, p *explain.PendingSpread) string {
 func (e *explainer) openings(k *kind, p *explain.PendingSpread) string {
 	var open []string
 	if p.TopologyKey == v1.LabelHostname {
-		for g, name := range e.groups {
-			if k.onNew[g] == "" && e.cluster.Groups[name].Stuck == "" {
-				open = append(open, name)
+		for g, group := range e.groups {
+			if k.onNew[g] == "" && group.Stuck == "" {
+				open = append(open, group.name)
 			}
 		}
 		if len(open) == 0 {

@@ -36,13 +36,12 @@ func (e *explainer) limited(k *kind) ([]explain.PendingSpread, error) {
 		own.MatchingPods, own.Active = int64(d.Pods), true
 	}
 	perNode := 0
-	for g, name := range e.groups {
-		group := e.cluster.Groups[name]
-		value, has := group.Template.Node.Labels[s.Key]
+	for g, group := range e.groups {
+		value, has := group.domain(s.Key)
 		if !has || k.onNew[g] != "" {
 			continue
 		}
-		takes, err := e.takes(k, &group)
+		takes, err := e.takes(k, &group.Group)
 		if err != nil || takes == 0 || group.Room < 0 || perNode > 0 && takes != perNode {
 			return nil, err
 		}
@@ -51,7 +50,7 @@ func (e *explainer) limited(k *kind) ([]explain.PendingSpread, error) {
 		d.FreeSlots += int64(takes * group.Coming)
 		d.Active = d.Active || group.Coming > 0
 		if group.Stuck == "" {
-			request.Groups = append(request.Groups, topologyspread.SplitGroup{Name: name, Domain: value, Max: int64(group.Room)})
+			request.Groups = append(request.Groups, topologyspread.SplitGroup{Name: group.name, Domain: value, Max: int64(group.Room)})
 		}
 	}
 	result, err := topologyspread.Split(request)
@@ -82,14 +81,10 @@ var unconstrained = []v1.TopologySpreadConstraint{{TopologyKey: v1.LabelHostname
 
 // limitAnswer says which domains will hold pods back.
 func limitAnswer(k *kind, p *explain.PendingSpread) string {
-	by := fmt.Sprintf("maxSkew %d of %s", p.MaxSkew, p.TopologyKey)
-	if p.Default {
-		by += ", a default constraint,"
-	}
 	only := "none"
 	if *p.Runnable > 0 {
 		only = fmt.Sprintf("only %d", *p.Runnable)
 	}
-	return fmt.Sprintf("of %s %s can run: with %s %s: %s", spelling.List(k.names, 1), only, by,
+	return fmt.Sprintf("of %s %s can run: with %s %s: %s", spelling.List(k.names, 1), only, skewOf(p),
 		spelling.List(p.Binding, fewNames)+" "+spelling.Verb(len(p.Binding), "hold")+" the others back", bindingAnswers(p))
 }

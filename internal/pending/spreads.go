@@ -30,13 +30,14 @@ func Spreads(checker *predicates.Checker, c *Cluster) ([]explain.PendingSpread, 
 	if len(pods) == 0 {
 		return nil, nil
 	}
-	e := explainer{checker: checker, cluster: c, groups: slices.Sorted(maps.Keys(c.Groups))}
+	e := explainer{checker: checker, cluster: c}
 	for _, n := range c.Nodes {
 		e.nodes = append(e.nodes, predicates.Node(n))
 	}
-	templates := make([]predicates.Node, len(e.groups))
-	for i, name := range e.groups {
-		templates[i] = predicates.Node{Node: c.Groups[name].Template.Node, Pods: c.Groups[name].Template.Pods}
+	var templates []predicates.Node
+	for _, name := range slices.Sorted(maps.Keys(c.Groups)) {
+		e.groups = append(e.groups, named{name, c.Groups[name]})
+		templates = append(templates, predicates.Node(c.Groups[name].Template))
 	}
 	fit, err := checker.Fits(e.nodes, templates, pods)
 	if err != nil {
@@ -64,7 +65,18 @@ type explainer struct {
 	checker *predicates.Checker
 	cluster *Cluster
 	nodes   []predicates.Node
-	groups  []string
+	groups  []named // by name
+}
+
+type named struct {
+	name string
+	Group
+}
+
+// domain is where the nodes of a group are for a topology key, if they have it.
+func (g *named) domain(key string) (value string, has bool) {
+	value, has = g.Template.Node.Labels[key]
+	return value, has
 }
 
 // kind is equal pods, and why nodes do not take one, spread constraints aside: empty if they do.
@@ -133,14 +145,13 @@ func (e *explainer) held(k *kind) (all []explain.PendingSpread, taken bool) {
 		}
 	}
 	standings := k.table.Standings()
-	for g, name := range e.groups {
-		group := e.cluster.Groups[name]
+	for g, group := range e.groups {
 		if k.onNew[g] != "" || group.Stuck != "" {
 			continue
 		}
 		for i := range standings {
 			s := &standings[i]
-			if value, has := group.Template.Node.Labels[s.Key]; has && s.Key != v1.LabelHostname && slices.ContainsFunc(s.Domains, closed(value)) {
+			if value, has := group.domain(s.Key); has && s.Key != v1.LabelHostname && slices.ContainsFunc(s.Domains, closed(value)) {
 				refused[s.Constraint] = true
 			}
 		}
@@ -188,9 +199,9 @@ func (e *explainer) unkeyed(k *kind) map[string]bool {
 			has(e.nodes[i].Node.Labels)
 		}
 	}
-	for g, name := range e.groups {
+	for g, group := range e.groups {
 		if k.onNew[g] == "" {
-			has(e.cluster.Groups[name].Template.Node.Labels)
+			has(group.Template.Node.Labels)
 		}
 	}
 	if !takes {
@@ -216,8 +227,8 @@ func (e *explainer) standing(k *kind, s *topologyspread.Standing) explain.Pendin
 		out.Domains = append(out.Domains, explain.SpreadDomain{Name: d.Name, MatchingPods: d.Pods, Allowed: d.Allowed})
 	}
 	if s.Key != v1.LabelHostname { // a new node is a domain of its own
-		for g, name := range e.groups {
-			value, has := e.cluster.Groups[name].Template.Node.Labels[s.Key]
+		for g, group := range e.groups {
+			value, has := group.domain(s.Key)
 			if _, known := at[value]; has && !known && k.onNew[g] == "" {
 				at[value] = len(out.Domains)
 				out.Domains = append(out.Domains, explain.SpreadDomain{Name: value, Allowed: true})
@@ -256,11 +267,10 @@ func (e *explainer) addGroups(k *kind, out *explain.PendingSpread, at map[string
 	if out.TopologyKey == v1.LabelHostname {
 		return
 	}
-	for g, name := range e.groups {
-		group := e.cluster.Groups[name]
-		value, has := group.Template.Node.Labels[out.TopologyKey]
+	for g, group := range e.groups {
+		value, has := group.domain(out.TopologyKey)
 		if d, known := at[value]; has && known {
-			here := explain.GroupRejection{Group: name, Reason: cmp.Or(k.onNew[g], group.Stuck), Blocked: k.onNew[g] == "" && group.Stuck != "", Coming: group.Coming}
+			here := explain.GroupRejection{Group: group.name, Reason: cmp.Or(k.onNew[g], group.Stuck), Blocked: k.onNew[g] == "" && group.Stuck != "", Coming: group.Coming}
 			if group.Room >= 0 {
 				here.Room = &group.Room
 			}
@@ -322,8 +332,7 @@ func (e *explainer) candidates(k *kind) (nodeLabels []map[string]string, numbers
 		return nodeLabels, numbers, false
 	}
 	standings := k.table.Standings()
-	for g, name := range e.groups {
-		group := e.cluster.Groups[name]
+	for g, group := range e.groups {
 		own := group.Template.Node.Labels
 		refuses := func(s topologyspread.Standing) bool {
 			value, has := own[s.Key]

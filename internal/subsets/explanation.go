@@ -234,13 +234,12 @@ func (e *explainer) pods() {
 		}
 		e.place(&out, pod, assigned[pod])
 		at := e.index(out.Subset)
-		for i := range at { // none for no subset
-			out.Earlier = append(out.Earlier, Passed{e.Spec.Subsets[i].Name, e.passed(i, pod, &out)})
-		}
+		before := max(at, 0)
 		if out.From == FromNothing {
-			for i := range e.Spec.Subsets {
-				out.Earlier = append(out.Earlier, Passed{e.Spec.Subsets[i].Name, e.passed(i, pod, &out)})
-			}
+			before = len(e.Spec.Subsets)
+		}
+		for i := range before {
+			out.Earlier = append(out.Earlier, Passed{e.Spec.Subsets[i].Name, e.passed(i, pod, &out)})
 		}
 		cost, known := costs[pod]
 		if !known {
