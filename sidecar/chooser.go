@@ -13,10 +13,10 @@ import (
 func (s *Sidecar) BestOptions(ctx context.Context, request expander.Question) ([]string, error) {
 	loop := s.loopNow()
 	waiting := context.WithoutCancel(ctx)
-	if err := s.turn.take(waiting); err != nil {
+	if err := s.turn.Acquire(waiting, 1); err != nil {
 		return nil, err
 	}
-	defer s.turn.release()
+	defer s.turn.Release(1)
 	s.endArrival(ctx, func() {})
 	if ctx.Err() != nil && loop != s.loopNow() {
 		return nil, ctx.Err() // it is about a loop that is over

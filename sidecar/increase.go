@@ -25,10 +25,10 @@ func (s *Sidecar) IncreaseSize(ctx context.Context, id string, delta int) error 
 	}
 	s.called(ctx, steering.OtherCall, "")
 	s.awaitQuestions(ctx)
-	if err := s.turn.take(ctx); err != nil {
+	if err := s.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer s.turn.release()
+	defer s.turn.Release(1)
 	if err := ctx.Err(); err != nil {
 		return err // Cluster Autoscaler takes it for refused
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/evenkeel/evenkeel/steering"
@@ -19,7 +20,7 @@ type Sidecar struct {
 
 	// turn orders what must not happen at the same time: choosing and granting. It is held during
 	// calls to the cloud, mu never is.
-	turn     lock
+	turn     *semaphore.Weighted
 	fetching singleflight.Group
 	orders   sync.WaitGroup // increases that are on their way
 	arrivals arrivals       // of questions
@@ -49,7 +50,7 @@ func New(backend Backend, o Options) (*Sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sidecar{backend: backend, o: o, turn: newLock(), machine: machine}, nil
+	return &Sidecar{backend: backend, o: o, turn: semaphore.NewWeighted(1), machine: machine}, nil
 }
 
 // Wait returns when all increases that are on their way have ended, or ctx is done.

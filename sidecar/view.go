@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"time"
@@ -38,19 +37,3 @@ func newView(began time.Time, took time.Duration, read []*steering.Group) *view 
 	}
 	return v
 }
-
-// lock is a mutex that can be waited for only as long as somebody is interested.
-type lock chan struct{}
-
-func newLock() lock { return make(lock, 1) }
-
-func (l lock) take(ctx context.Context) error {
-	select {
-	case l <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (l lock) release() { <-l }

@@ -27,10 +27,15 @@ func newTestJournal() (*Journal, *clocktesting.FakePassiveClock) {
 	return NewJournal(clock), clock
 }
 
-// metricValues are the metrics by name; a histogram is the number of its observations.
-func metricValues(t interface{ Fatal(...any) }, m *Metrics) map[string]float64 {
+// counting has a journal count in a registry of its own.
+func counting(j *Journal) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(m.collectors()...)
+	j.CountIn(NewMetrics(registry))
+	return registry
+}
+
+// metricValues are the metrics by name; a histogram is the number of its observations.
+func metricValues(t interface{ Fatal(...any) }, registry *prometheus.Registry) map[string]float64 {
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +67,7 @@ var anyNode = rapid.Custom(func(t *rapid.T) nodeDecision {
 func TestCountersAreSumsOfDecisions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j, _ := newTestJournal()
+		registry := counting(j)
 		want := map[string]float64{"node_groups": 0, "sets": 0, "incomparable_node_groups": 0, "set_size_spread": 0}
 		splits := rapid.IntRange(0, 2*remembered).Draw(t, "splits")
 		want["splits_total"] = float64(splits)
@@ -94,7 +100,7 @@ func TestCountersAreSumsOfDecisions(t *testing.T) {
 			want["templates_changed_total"] += float64(c.Changed)
 			want["node_groups"], want["sets"] = float64(c.Groups), 1
 		}
-		got := metricValues(t, j.metrics)
+		got := metricValues(t, registry)
 		for name, value := range got {
 			if value != want[name] {
 				t.Errorf("%s is %v, want %v", name, value, want[name])
@@ -239,13 +245,14 @@ func TestDecisionsAreToldAsEvents(t *testing.T) {
 // Sizes are read of the groups that have similar ones, and one that fails does not stop the others.
 func TestSizesAreReadAtTheEndOfALoop(t *testing.T) {
 	j, _ := newTestJournal()
+	registry := counting(j)
 	j.compared(comparison{Sets: [][]string{{"a", "b", "c"}, {"lone"}}})
 	ReadSizes(j, []*testGroup{{id: "a", size: 1}, {id: "b", size: 4}, {id: "c", size: 9, err: errors.New("away")}, {id: "lone", size: 7}})
 	want := sizeReading{Sizes: map[string]int{"a": 1, "b": 4}, Failed: map[string]string{"c": "away"}}
 	if diff := cmp.Diff(want, j.remembers().sizes.is); diff != "" {
 		t.Error(diff)
 	}
-	if spread := metricValues(t, j.metrics)["set_size_spread"]; spread != 3 {
+	if spread := metricValues(t, registry)["set_size_spread"]; spread != 3 {
 		t.Errorf("spread %v", spread)
 	}
 }
@@ -253,6 +260,7 @@ func TestSizesAreReadAtTheEndOfALoop(t *testing.T) {
 // The page may be read while decisions are made.
 func TestTheJournalIsSafeForConcurrentUse(t *testing.T) {
 	j, _ := newTestJournal()
+	registry := counting(j)
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
@@ -266,7 +274,7 @@ func TestTheJournalIsSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if got := metricValues(t, j.metrics)["splits_total"]; got != 400 {
+	if got := metricValues(t, registry)["splits_total"]; got != 400 {
 		t.Errorf("%v splits", got)
 	}
 }

@@ -2,6 +2,7 @@ package linked
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
@@ -21,13 +22,14 @@ type Metrics struct {
 
 // NewMetrics registers the metrics; nil registers them nowhere.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	factory := promauto.With(registerer)
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: MetricsPrefix + name, Help: help})
+		return factory.NewCounter(prometheus.CounterOpts{Name: MetricsPrefix + name, Help: help})
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: MetricsPrefix + name, Help: help})
+		return factory.NewGauge(prometheus.GaugeOpts{Name: MetricsPrefix + name, Help: help})
 	}
-	m := &Metrics{
+	return &Metrics{
 		splits:       counter("splits_total", "Scale-ups that were shared among node groups, those of groups without similar ones included."),
 		splitNodes:   counter("split_nodes_total", "Nodes that these scale-ups gave to node groups."),
 		unplaced:     counter("unplaced_nodes_total", "Nodes that were to be shared and no node group had room for."),
@@ -36,7 +38,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		sets:         gauge("sets", "Sets of at least two similar node groups."),
 		incomparable: gauge("incomparable_node_groups", "Node groups without a template that can be compared. They are balanced with none."),
 		spread:       gauge("set_size_spread", "Largest difference, over all sets, between the sizes of two node groups of a set."),
-		comparison: prometheus.NewHistogram(prometheus.HistogramOpts{
+		comparison: factory.NewHistogram(prometheus.HistogramOpts{
 			Name: MetricsPrefix + "comparison_duration_seconds", Help: "How long comparing node groups took, each time a template had changed.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
 		changed:      counter("templates_changed_total", "Templates of node groups that were new or had changed."),
@@ -46,17 +48,6 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		refused:      gauge("refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are."),
 		deferred:     gauge("scale_down_deferred_nodes", "Nodes that may be removed and wait because their set would become uneven."),
 		shiftedZones: gauge("shifted_zones", "Zones that are shifted away."),
-	}
-	if registerer != nil {
-		registerer.MustRegister(m.collectors()...)
-	}
-	return m
-}
-
-func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{
-		m.splits, m.splitNodes, m.unplaced, m.leftOut, m.groups, m.sets, m.incomparable, m.spread, m.comparison, m.changed,
-		m.removed, m.overdue, m.late, m.deferred, m.refused, m.shiftedZones,
 	}
 }
 

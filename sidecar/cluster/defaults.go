@@ -8,8 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-
-	"github.com/evenkeel/evenkeel/steering"
 )
 
 // The scheduler spreads pods that have no topology spread of their own by the default constraints
@@ -19,21 +17,18 @@ import (
 // defaults are what that takes.
 type defaults struct {
 	constraints  []v1.TopologySpreadConstraint // that must hold
-	services     collection[*v1.Service]
-	replicaSets  collection[*appsv1.ReplicaSet]
-	statefulSets collection[*appsv1.StatefulSet]
-	controllers  collection[*v1.ReplicationController]
+	services     *watched[*v1.Service]
+	replicaSets  *watched[*appsv1.ReplicaSet]
+	statefulSets *watched[*appsv1.StatefulSet]
+	controllers  *watched[*v1.ReplicationController]
 }
 
-func newDefaults(constraints []v1.TopologySpreadConstraint) *defaults {
-	d := &defaults{}
-	for i := range constraints {
-		if constraints[i].WhenUnsatisfiable == v1.DoNotSchedule {
-			d.constraints = append(d.constraints, constraints[i])
-		}
+func newDefaults(o *Options) *defaults {
+	return &defaults{
+		constraints: slices.DeleteFunc(slices.Clone(o.DefaultConstraints), func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable != v1.DoNotSchedule }),
+		services:    newWatched(strippedService, o.Log), replicaSets: newWatched(strippedReplicaSet, o.Log),
+		statefulSets: newWatched(strippedStatefulSet, o.Log), controllers: newWatched(strippedController, o.Log),
 	}
-	d.services.stripped, d.replicaSets.stripped, d.statefulSets.stripped, d.controllers.stripped = strippedService, strippedReplicaSet, strippedStatefulSet, strippedController
-	return d
 }
 
 // known reports whether services and controllers were listed.
@@ -50,8 +45,7 @@ func (w *Workload) Complete(pods []*v1.Pod) []*v1.Pod {
 		return pods
 	}
 	services := map[string][]*v1.Service{}
-	all, _ := d.services.list()
-	for _, s := range all {
+	for _, s := range d.services.list() {
 		services[s.Namespace] = append(services[s.Namespace], s)
 	}
 	selectors := map[string]*metav1.LabelSelector{}
@@ -98,18 +92,17 @@ func (d *defaults) selector(pod *v1.Pod, owner *metav1.OwnerReference, services 
 		}
 	}
 	if owner != nil {
-		key := pod.Namespace + "/" + owner.Name
 		switch owner.APIVersion + " " + owner.Kind {
 		case "v1 ReplicationController":
-			if c, ok := d.controllers.get(key); ok {
+			if c, ok := d.controllers.get(pod.Namespace, owner.Name); ok {
 				maps.Copy(out.MatchLabels, c.Spec.Selector)
 			}
 		case "apps/v1 ReplicaSet":
-			if c, ok := d.replicaSets.get(key); ok {
+			if c, ok := d.replicaSets.get(pod.Namespace, owner.Name); ok {
 				narrow(out, c.Spec.Selector)
 			}
 		case "apps/v1 StatefulSet":
-			if c, ok := d.statefulSets.get(key); ok {
+			if c, ok := d.statefulSets.get(pod.Namespace, owner.Name); ok {
 				narrow(out, c.Spec.Selector)
 			}
 		}
@@ -129,12 +122,6 @@ func narrow(s, by *metav1.LabelSelector) {
 		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{by.MatchLabels[key]}})
 	}
 	s.MatchExpressions = append(s.MatchExpressions, by.MatchExpressions...)
-}
-
-// completed returns the workload with default constraints.
-func (w *Workload) completed(workload steering.Workload) steering.Workload {
-	workload.Pods = w.Complete(workload.Pods)
-	return workload
 }
 
 // identity is what is kept of the metadata of a service or a controller.

@@ -52,7 +52,7 @@ func selectorOf(t *rapid.T, name string) *metav1.LabelSelector {
 // Which pods a default constraint counts is what the scheduler deduces.
 func TestDefaultSelectorIsThatOfTheScheduler(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDefaults(byZone)
+		d := newDefaults(&Options{DefaultConstraints: byZone})
 		factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 		core, apps := factory.Core().V1(), factory.Apps().V1()
 		put := func(to interface{ Add(any) error }, twin interface{ Add(any) error }, object any) {
@@ -66,13 +66,13 @@ func TestDefaultSelectorIsThatOfTheScheduler(t *testing.T) {
 		for i := range rapid.IntRange(0, 3).Draw(t, "services") {
 			name := fmt.Sprint("service ", i)
 			s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: rapid.SampledFrom([]string{"a", "b"}).Draw(t, name)}, Spec: v1.ServiceSpec{Selector: labelsOf(t, name, "app", "tier")}}
-			put(core.Services().Informer().GetIndexer(), &d.services, s)
+			put(core.Services().Informer().GetIndexer(), d.services, s)
 		}
 		meta := metav1.ObjectMeta{Name: "web", Namespace: "a"}
 		if rapid.Bool().Draw(t, "controllers") {
-			put(apps.ReplicaSets().Informer().GetIndexer(), &d.replicaSets, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selectorOf(t, "replica set")}})
-			put(apps.StatefulSets().Informer().GetIndexer(), &d.statefulSets, &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selectorOf(t, "stateful set")}})
-			put(core.ReplicationControllers().Informer().GetIndexer(), &d.controllers, &v1.ReplicationController{ObjectMeta: meta, Spec: v1.ReplicationControllerSpec{Selector: labelsOf(t, "controller", "app", "tier")}})
+			put(apps.ReplicaSets().Informer().GetIndexer(), d.replicaSets, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selectorOf(t, "replica set")}})
+			put(apps.StatefulSets().Informer().GetIndexer(), d.statefulSets, &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selectorOf(t, "stateful set")}})
+			put(core.ReplicationControllers().Informer().GetIndexer(), d.controllers, &v1.ReplicationController{ObjectMeta: meta, Spec: v1.ReplicationControllerSpec{Selector: labelsOf(t, "controller", "app", "tier")}})
 		}
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Namespace: "a", Labels: labelsOf(t, "pod", "app", "tier")}}
 		if kind := rapid.SampledFrom([]string{"", "ReplicaSet", "StatefulSet", "ReplicationController", "Job"}).Draw(t, "kind"); kind != "" {

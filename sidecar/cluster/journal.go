@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sync/semaphore"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,8 +49,8 @@ type Journal struct {
 	timeout         time.Duration
 	clock           clock.PassiveClock
 
-	turn   chan struct{} // holds a token while a call is on its way
-	claims int           // tried so far
+	turn   *semaphore.Weighted // of calls
+	claims int                 // tried so far
 	// held is the ConfigMap as our last Load or Save has left it. It is nil if there was none, or
 	// if the last one failed in a way that leaves open what is stored, or what may still come to
 	// be.
@@ -67,7 +68,7 @@ func newJournal(client kubernetes.Interface, process string, o *Options) *Journa
 		process:   process,
 		timeout:   o.Timeout,
 		clock:     o.Clock,
-		turn:      make(chan struct{}, 1),
+		turn:      semaphore.NewWeighted(1),
 	}
 }
 
@@ -76,13 +77,11 @@ func (j *Journal) String() string { return "ConfigMap " + j.namespace + "/" + j.
 
 // Load returns the text last saved, and makes sure that nobody who has loaded before can save any
 // more.
-func (j *Journal) Load(ctx context.Context) ([]byte, error) {
-	ctx, leave, err := j.enter(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("loading the journal: %w", err)
-	}
-	defer leave()
-	text, err := j.load(ctx)
+func (j *Journal) Load(ctx context.Context) (text []byte, err error) {
+	err = j.inTurn(ctx, func(ctx context.Context) (err error) {
+		text, err = j.load(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("loading the journal: %w", err)
 	}
@@ -143,15 +142,11 @@ func (j *Journal) mark(m *v1.ConfigMap, term string) {
 // this process was written by this process, in the same term of leadership. Any error means that
 // the text may not be there; after one that is not ErrNotLeader, Load comes first.
 func (j *Journal) Save(ctx context.Context, text []byte) error {
-	if err := checkText(text); err != nil {
-		return fmt.Errorf("saving the journal: %w", err)
+	err := checkText(text)
+	if err == nil {
+		err = j.inTurn(ctx, func(ctx context.Context) error { return j.save(ctx, text) })
 	}
-	ctx, leave, err := j.enter(ctx)
 	if err != nil {
-		return fmt.Errorf("saving the journal: %w", err)
-	}
-	defer leave()
-	if err := j.save(ctx, text); err != nil {
 		return fmt.Errorf("saving the journal: %w", err)
 	}
 	return nil
@@ -225,17 +220,15 @@ func termOf(lease *coordinationv1.Lease, identity string, now time.Time) (string
 	return fmt.Sprintf("%s/%d/%s", lease.UID, ptr.Deref(spec.LeaseTransitions, 0), holder), nil
 }
 
-// enter waits for the calls before this one and bounds this one.
-func (j *Journal) enter(ctx context.Context) (bounded context.Context, leave func(), err error) {
+// inTurn makes a call after those before it, and bounds it.
+func (j *Journal) inTurn(ctx context.Context, call func(context.Context) error) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, j.timeout, fmt.Errorf("no answer within %v: %w", j.timeout, context.DeadlineExceeded))
-	select {
-	case j.turn <- struct{}{}:
-		return bounded, func() { <-j.turn; cancel() }, nil
-	case <-bounded.Done():
-		err := context.Cause(bounded)
-		cancel()
-		return nil, nil, err
+	defer cancel()
+	if j.turn.Acquire(bounded, 1) != nil {
+		return context.Cause(bounded)
 	}
+	defer j.turn.Release(1)
+	return call(bounded)
 }
 
 func (j *Journal) explained(err error, verb string) error { return explained(err, verb, j.String()) }

@@ -1,11 +1,9 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -26,15 +22,12 @@ import (
 
 // Nodes knows the registered nodes from a watch. Of each it keeps its state only, below 400 bytes.
 type Nodes struct {
-	rules    readiness
+	states   collection[*v1.Node, steering.NodeState]
 	patience time.Duration
 	clock    clock.Clock
 	log      logr.Logger
 
 	mu     sync.RWMutex
-	states map[string]steering.NodeState // by name
-	sorted []steering.NodeState          // by name; nil when it must be made again
-	synced bool
 	cause  error     // why the API server cannot be asked; nil if it can
 	broken time.Time // since when it cannot
 }
@@ -42,12 +35,10 @@ type Nodes struct {
 var errNotListed = errors.New("the nodes have not been listed yet")
 
 func newNodes(o *Options) *Nodes {
+	rules := newReadiness(o)
 	return &Nodes{
-		rules:    newReadiness(o),
-		patience: o.Patience,
-		clock:    o.Clock,
-		log:      o.Log,
-		states:   map[string]steering.NodeState{},
+		states:   collection[*v1.Node, steering.NodeState]{stripped: rules.stripped, kept: rules.state},
+		patience: o.Patience, clock: o.Clock, log: o.Log,
 	}
 }
 
@@ -59,30 +50,18 @@ func (n *Nodes) List() (nodes []steering.NodeState, ok bool) {
 	if n.Problem() != nil {
 		return nil, false
 	}
-	n.mu.RLock()
-	sorted := n.sorted
-	n.mu.RUnlock()
-	if sorted == nil {
-		n.mu.Lock()
-		if n.sorted == nil {
-			n.sorted = slices.SortedFunc(maps.Values(n.states), byName)
-		}
-		sorted = n.sorted
-		n.mu.Unlock()
-	}
-	return slices.Clone(sorted), true
+	return n.states.list(), true
 }
-
-func byName(a, b steering.NodeState) int { return cmp.Compare(a.Name, b.Name) }
 
 // Problem says why the nodes are not known; nil if they are.
 func (n *Nodes) Problem() error {
+	listed := n.states.listed()
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	switch {
-	case n.cause != nil && (!n.synced || n.clock.Since(n.broken) >= n.patience):
+	case n.cause != nil && (!listed || n.clock.Since(n.broken) >= n.patience):
 		return fmt.Errorf("nodes are not known: %w", n.cause)
-	case !n.synced:
+	case !listed:
 		return errNotListed
 	}
 	return nil
@@ -90,30 +69,13 @@ func (n *Nodes) Problem() error {
 
 // run watches until ctx ends.
 func (n *Nodes) run(ctx context.Context, client kubernetes.Interface) {
-	nodes := client.CoreV1().Nodes()
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, err := nodes.List(ctx, o)
-			n.asked(ctx, "list", err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			w, err := nodes.Watch(ctx, o)
-			n.asked(ctx, "watch", err)
-			return w, err
-		},
-	}
-	reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, client), &v1.Node{}, nodeStore{n}, cache.ReflectorOptions{
+	runReflector(klog.NewContext(ctx, n.log), client, source(client.CoreV1().Nodes(), "", n.asked), &v1.Node{}, &n.states, cache.ReflectorOptions{
 		Name: "nodes", Logger: &n.log, Clock: n.clock,
 	})
-	reflector.RunWithContext(klog.NewContext(ctx, n.log))
 }
 
-// asked notes how a call of the watch began. One that breaks off later is followed by another.
-func (n *Nodes) asked(ctx context.Context, verb string, err error) {
-	if ctx.Err() != nil {
-		return
-	}
+// asked notes how a call of the watch began.
+func (n *Nodes) asked(verb string, err error) {
 	n.mu.Lock()
 	was := n.cause
 	n.cause = explained(err, verb, "nodes")
@@ -129,72 +91,6 @@ func (n *Nodes) asked(ctx context.Context, verb string, err error) {
 		n.log.Info("The watch of nodes is mended")
 	}
 }
-
-// nodeStore is what the watch writes to. It takes whole nodes and keeps states.
-type nodeStore struct{ n *Nodes }
-
-var _ cache.TransformingStore = nodeStore{}
-
-// Transformer lets the watch drop, while it still gathers the first list, what is not looked at. A
-// node has 10 to 20 kB otherwise.
-func (s nodeStore) Transformer() cache.TransformFunc {
-	return func(object any) (any, error) {
-		node, ok := object.(*v1.Node)
-		if !ok {
-			return object, nil
-		}
-		return s.n.rules.stripped(node), nil
-	}
-}
-
-func (s nodeStore) Add(object any) error { return s.put(object) }
-
-func (s nodeStore) Update(object any) error { return s.put(object) }
-
-func (s nodeStore) put(object any) error {
-	node, ok := object.(*v1.Node)
-	if !ok {
-		return fmt.Errorf("watching nodes: got a %T", object)
-	}
-	state := s.n.rules.state(node)
-	s.n.mu.Lock()
-	defer s.n.mu.Unlock()
-	if was, ok := s.n.states[state.Name]; ok && was == state {
-		return nil // most changes of a node are none to us
-	}
-	s.n.states[state.Name] = state
-	s.n.sorted = nil
-	return nil
-}
-
-func (s nodeStore) Delete(object any) error {
-	node, ok := object.(*v1.Node)
-	if !ok {
-		return fmt.Errorf("watching nodes: got a %T", object)
-	}
-	s.n.mu.Lock()
-	defer s.n.mu.Unlock()
-	delete(s.n.states, node.Name)
-	s.n.sorted = nil
-	return nil
-}
-
-func (s nodeStore) Replace(objects []any, _ string) error {
-	states := make(map[string]steering.NodeState, len(objects))
-	for _, object := range objects {
-		node, ok := object.(*v1.Node)
-		if !ok {
-			return fmt.Errorf("listing nodes: got a %T", object)
-		}
-		states[node.Name] = s.n.rules.state(node)
-	}
-	s.n.mu.Lock()
-	defer s.n.mu.Unlock()
-	s.n.states, s.n.sorted, s.n.synced = states, nil, true
-	return nil
-}
-
-func (nodeStore) Resync() error { return nil }
 
 // readiness is Cluster Autoscaler's notion of a ready node.
 type readiness struct {

@@ -76,7 +76,7 @@ func TestNodesAreKnownWhileTheWatchWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := newNodes(&o)
-	store := nodeStore{n}
+	store := &n.states
 	known := func(want ...string) {
 		t.Helper()
 		nodes, ok := n.List()
@@ -98,9 +98,9 @@ func TestNodesAreKnownWhileTheWatchWorks(t *testing.T) {
 		}
 	}
 	unknown("have not been listed yet")
-	n.asked(t.Context(), "list", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no role")))
+	n.asked("list", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no role")))
 	unknown("nodes are not known: no right to list nodes: apply configs/sidecar/rbac or grant it")
-	n.asked(t.Context(), "list", nil)
+	n.asked("list", nil)
 	unknown("have not been listed yet")
 	if err := store.Replace([]any{named("b"), named("a")}, "1"); err != nil {
 		t.Fatal(err)
@@ -111,13 +111,13 @@ func TestNodesAreKnownWhileTheWatchWorks(t *testing.T) {
 	}
 	known("a", "aa")
 
-	n.asked(t.Context(), "watch", errLostLine)
+	n.asked("watch", errLostLine)
 	clock.Step(DefaultPatience - time.Second)
-	n.asked(t.Context(), "watch", errLostLine)
+	n.asked("watch", errLostLine)
 	known("a", "aa")
 	clock.Step(time.Second)
 	unknown("nodes are not known: cannot watch nodes: the line went dead")
-	n.asked(t.Context(), "watch", nil)
+	n.asked("watch", nil)
 	known("a", "aa")
 	if err := store.Replace(nil, "2"); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestNodesAreNotShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := newNodes(&o)
-	if err := (nodeStore{n}).Replace([]any{named("a")}, "1"); err != nil {
+	if err := n.states.Replace([]any{named("a")}, "1"); err != nil {
 		t.Fatal(err)
 	}
 	first, _ := n.List()
@@ -157,14 +157,13 @@ func BenchmarkNodes(b *testing.B) {
 		b.Fatal(err)
 	}
 	n := newNodes(&o)
-	store := nodeStore{n}
+	store := &n.states
 	before := heap()
 	for i := range count {
 		if err := store.Add(usual(i)); err != nil {
 			b.Fatal(err)
 		}
 	}
-	n.synced = true
 	n.List()
 	kept := heap() - before
 	b.Run("list", func(b *testing.B) {
