@@ -12,6 +12,7 @@ import (
 // from several goroutines.
 type Chain struct {
 	strategies []Strategy
+	config     Config
 }
 
 // ParseNames splits the value of an --expander flag, as in
@@ -21,7 +22,7 @@ func ParseNames(list string) ([]string, error) {
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}
-	if _, err := definitionsOf(names); err != nil {
+	if _, err := strategiesOf(names); err != nil {
 		return nil, err
 	}
 	return names, nil
@@ -35,44 +36,39 @@ func New(names []string, config Config) (Chain, error) {
 	if len(names) == 0 {
 		names = []string{Default}
 	}
-	definitions, err := definitionsOf(names)
+	strategies, err := strategiesOf(names)
 	if err != nil {
 		return Chain{}, err
 	}
-	var chain Chain
-	for _, d := range definitions {
-		strategy, err := d.New(config)
-		if err != nil {
-			return Chain{}, err
-		}
-		chain.strategies = append(chain.strategies, strategy)
+	if config.Priorities.Empty() && slices.ContainsFunc(strategies, func(s Strategy) bool { return s.NeedsPriorities }) {
+		return Chain{}, ErrNoPriorities
 	}
-	return chain, nil
+	return Chain{strategies, config}, nil
 }
 
-func definitionsOf(names []string) ([]Definition, error) {
-	var definitions []Definition
+func strategiesOf(names []string) ([]Strategy, error) {
+	var strategies []Strategy
 	for i, name := range names {
-		d, err := find(name)
+		s, err := find(name)
 		if err != nil {
 			return nil, err
 		}
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("%w: %s", ErrDuplicateStrategy, name)
 		}
-		if i > 0 && definitions[i-1].Single {
+		if i > 0 && strategies[i-1].Single {
 			return nil, fmt.Errorf("%w: %s stands behind %s, which always leaves one option", ErrUnreachableStrategy, name, names[i-1])
 		}
-		definitions = append(definitions, d)
+		strategies = append(strategies, s)
 	}
-	return definitions, nil
+	return strategies, nil
 }
 
 // Names lists the strategies in their order.
 func (c Chain) Names() []string {
 	var names []string
 	for _, s := range c.strategies {
-		names = append(names, s.Name())
+		names = append(names, s.Name)
 	}
 	return names
 }
@@ -81,14 +77,8 @@ func (c Chain) Names() []string {
 // random draws anew in each round: without it a choice that comes up again would
 // end the same way every time.
 func (c Chain) ForRound(n uint64) Chain {
-	strategies := slices.Clone(c.strategies)
-	for i, s := range strategies {
-		if r, ok := s.(random); ok {
-			r.round = n
-			strategies[i] = r
-		}
-	}
-	return Chain{strategies}
+	c.config.Round = n
+	return c
 }
 
 // Choose picks one option and says why. Of every set only the representative
@@ -111,8 +101,8 @@ func (c Chain) Choose(options []Option) (Option, Trail, error) {
 		if len(left) == 1 {
 			break
 		}
-		results := strategy.Filter(left)
-		trail = append(trail, newStep(strategy.Name(), left, results))
+		results := strategy.Filter(c.config, left)
+		trail = append(trail, newStep(strategy.Name, left, results))
 		left = kept(left, results)
 	}
 	if len(left) > 1 {

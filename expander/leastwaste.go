@@ -6,21 +6,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-var leastWasteDefinition = Definition{
+var leastWaste = Strategy{
 	Name: "least-waste",
 	Help: "the smallest part of the new nodes' cpu and memory left idle (default)",
 	Doc: "Keeps the options that leave the least idle: the unrequested part of the new nodes' cpu plus the unrequested " +
 		"part of their memory, measured on the template's capacity and compared exactly. The figure shown is the mean of the two parts. " +
 		"Pods count with what the scheduler reserves for them, init containers and overhead included.",
-	New: func(Config) (Strategy, error) { return leastWaste{}, nil },
-}
-
-type leastWaste struct{}
-
-func (leastWaste) Name() string { return leastWasteDefinition.Name }
-
-func (leastWaste) Filter(options []Option) []Result {
-	return keepBest(options, measureWaste, waste.compare, waste.String)
+	Filter: func(_ Config, options []Option) []Result {
+		return keepBest(options, measureWaste, waste.compare, waste.String)
+	},
 }
 
 // waste is the idle part of the new nodes, as exact fractions of 1.

@@ -6,21 +6,15 @@ import (
 	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
-var mostPodsDefinition = Definition{
+var mostPods = Strategy{
 	Name: "most-pods",
 	Help: "the most pending pods placed",
 	Doc: "Keeps the options that place the most pending pods. Useful where some pods can run on few groups only, " +
 		"and of little help where the same pods fit everywhere.",
-	New: func(Config) (Strategy, error) { return mostPods{}, nil },
-}
-
-type mostPods struct{}
-
-func (mostPods) Name() string { return mostPodsDefinition.Name }
-
-func (mostPods) Filter(options []Option) []Result {
-	return keepBest(options,
-		func(o Option) int { return o.Pods.Len() },
-		func(a, b int) int { return cmp.Compare(b, a) },
-		func(n int) string { return spelling.Count(n, "pod") })
+	Filter: func(_ Config, options []Option) []Result {
+		return keepBest(options,
+			func(o Option) int { return o.Pods.Len() },
+			func(a, b int) int { return cmp.Compare(b, a) },
+			func(n int) string { return spelling.Count(n, "pod") })
+	},
 }

@@ -6,14 +6,16 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
-var priceDefinition = Definition{
+var price = Strategy{
 	Name: "price",
 	Help: "the lowest price for the pods placed",
 	Doc: "Keeps the options with the lowest price of all new nodes, divided by the worth of the pods they place: " +
 		"requested cores, plus one core per 8 GiB of requested memory, plus a hundredth of a core per pod so that pods without requests count. " +
 		"An option without a price loses against one with a price; where none has one, all are kept. " +
 		"Unlike Cluster Autoscaler there is no preferred node size and no penalty for GPUs: what a node costs is in its price.",
-	New: func(Config) (Strategy, error) { return price{}, nil },
+	Filter: func(_ Config, options []Option) []Result {
+		return keepBest(options, measureCost, cost.compare, cost.String)
+	},
 }
 
 const (
@@ -24,14 +26,6 @@ const (
 	// milliCoresPerPod is what a pod is worth for being a pod.
 	milliCoresPerPod = 10
 )
-
-type price struct{}
-
-func (price) Name() string { return priceDefinition.Name }
-
-func (price) Filter(options []Option) []Result {
-	return keepBest(options, measureCost, cost.compare, cost.String)
-}
 
 // cost is the price of an option: micros per hour for so many milli-cores' worth of pods.
 type cost struct {

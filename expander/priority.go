@@ -2,30 +2,21 @@ package expander
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 )
 
-var priorityDefinition = Definition{
+var priority = Strategy{
 	Name: "priority",
 	Help: "the highest user-given priority, from regular expressions over group names",
 	Doc: "Keeps the options of the highest priority in Cluster Autoscaler's ConfigMap `cluster-autoscaler-priority-expander` " +
 		"(key `priorities`: a map from number to a list of regular expressions over group names; the highest number wins). " +
 		"An option has the highest priority of any group in its set, for the set is what gets the nodes. " +
 		"Groups that match nothing lose; where none matches, all are kept.",
-	New: func(c Config) (Strategy, error) {
-		if c.Priorities.Empty() {
-			return nil, ErrNoPriorities
-		}
-		return priority{c.Priorities}, nil
+	NeedsPriorities: true,
+	Filter: func(c Config, options []Option) []Result {
+		return keepBest(options, c.Priorities.rank, rank.compare, rank.String)
 	},
-}
-
-type priority struct{ priorities Priorities }
-
-func (priority) Name() string { return priorityDefinition.Name }
-
-func (p priority) Filter(options []Option) []Result {
-	return keepBest(options, p.measure, rank.compare, rank.String)
 }
 
 // rank is an option's priority and what gave it.
@@ -35,18 +26,15 @@ type rank struct {
 	found bool
 }
 
-func (p priority) measure(o Option) rank {
+// rank is the best of the priorities that the groups of an option have.
+func (p Priorities) rank(o Option) rank {
 	best := rank{}
-	try := func(group string) {
-		if m, ok := p.priorities.Match(group); ok {
-			if r := (rank{Match: m, group: group, found: true}); r.compare(best) < 0 {
+	for _, group := range slices.Concat([]string{o.Group}, o.Members) {
+		if m, found := p.Match(group); found {
+			if r := (rank{m, group, true}); r.compare(best) < 0 {
 				best = r
 			}
 		}
-	}
-	try(o.Group)
-	for _, member := range o.Members {
-		try(member)
 	}
 	return best
 }

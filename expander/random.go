@@ -9,20 +9,16 @@ import (
 	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
-var randomDefinition = Definition{
+var random = Strategy{
 	Name: "random",
 	Help: "one of them by lot, the same one for the same seed",
 	Doc: "Keeps one option, each with the same chance. The lot is drawn from the seed, the round and the names of the groups, " +
 		"so a run can be repeated. Nothing may stand behind it in a chain.",
-	New:    func(c Config) (Strategy, error) { return random{seed: c.Seed, round: c.Round}, nil },
 	Single: true,
+	Filter: draw,
 }
 
-type random struct{ seed, round uint64 }
-
-func (random) Name() string { return randomDefinition.Name }
-
-func (r random) Filter(options []Option) []Result {
+func draw(c Config, options []Option) []Result {
 	results := make([]Result, len(options))
 	if len(options) == 0 {
 		return results
@@ -33,16 +29,16 @@ func (r random) Filter(options []Option) []Result {
 		results[i].Figure = "not drawn"
 	}
 	slices.SortFunc(order, func(a, b int) int { return byName(options[a], options[b]) })
-	drawn := order[r.source(options, order).IntN(len(order))]
+	drawn := order[c.source(options, order).IntN(len(order))]
 	results[drawn] = Result{Kept: true, Figure: "drawn from " + spelling.Count(len(options), "option")}
 	return results
 }
 
 // source is keyed by everything the draw may depend on. A strong hash spreads
 // neighbouring seeds and rounds, and IntN of its stream favours no option.
-func (r random) source(options []Option, order []int) *rand.Rand {
-	key := binary.BigEndian.AppendUint64(nil, r.seed)
-	key = binary.BigEndian.AppendUint64(key, r.round)
+func (c Config) source(options []Option, order []int) *rand.Rand {
+	key := binary.BigEndian.AppendUint64(nil, c.Seed)
+	key = binary.BigEndian.AppendUint64(key, c.Round)
 	for _, i := range order {
 		key = append(key, options[i].Group...)
 		key = append(key, 0)

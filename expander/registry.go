@@ -5,16 +5,6 @@ import (
 	"strings"
 )
 
-// Definition describes one strategy. Help texts, validation and documentation
-// are all made from the definitions.
-type Definition struct {
-	Name   string                         // as in --expander
-	Help   string                         // one line, without a full stop
-	Doc    string                         // what it does to the last case, in markdown
-	New    func(Config) (Strategy, error) // fails where the Config lacks what the strategy needs
-	Single bool                           // always leaves one option, so nothing may stand behind it
-}
-
 // Config is what strategies need besides the options. The zero value serves
 // all strategies but priority.
 type Config struct {
@@ -31,22 +21,15 @@ type Config struct {
 // Default is the chain of Cluster Autoscaler's --expander flag.
 const Default = "least-waste"
 
-// Definitions lists all strategies in the order in which help texts name them.
-func Definitions() []Definition {
-	return []Definition{
-		randomDefinition,
-		mostPodsDefinition,
-		leastWasteDefinition,
-		leastNodesDefinition,
-		priceDefinition,
-		priorityDefinition,
-	}
+// Strategies lists all strategies in the order in which help texts name them.
+func Strategies() []Strategy {
+	return []Strategy{random, mostPods, leastWaste, leastNodes, price, priority}
 }
 
 // Names lists the names of all strategies.
 func Names() []string {
 	var names []string
-	for _, d := range Definitions() {
+	for _, d := range Strategies() {
 		names = append(names, d.Name)
 	}
 	return names
@@ -56,17 +39,17 @@ func Names() []string {
 func DocsTable() string {
 	var b strings.Builder
 	b.WriteString("| Expander | Keeps | In detail |\n|---|---|---|\n")
-	for _, d := range Definitions() {
+	for _, d := range Strategies() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.Name, d.Help, d.Doc)
 	}
 	return b.String()
 }
 
-func find(name string) (Definition, error) {
-	for _, d := range Definitions() {
+func find(name string) (Strategy, error) {
+	for _, d := range Strategies() {
 		if d.Name == name {
 			return d, nil
 		}
 	}
-	return Definition{}, fmt.Errorf("%w %q: choose from %s", ErrUnknownStrategy, name, strings.Join(Names(), ", "))
+	return Strategy{}, fmt.Errorf("%w %q: choose from %s", ErrUnknownStrategy, name, strings.Join(Names(), ", "))
 }

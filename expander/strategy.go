@@ -1,14 +1,15 @@
 package expander
 
-// Strategy filters options. A strategy is a pure function of the options it is
-// given, and their order does not matter to it.
-type Strategy interface {
-	// Name is the name the registry knows the strategy by.
-	Name() string
-
-	// Filter returns one Result for each option, in the order of the options.
-	// Of one or more options it keeps at least one.
-	Filter(options []Option) []Result
+// Strategy filters options. Help texts, validation and documentation are all made from the strategies.
+type Strategy struct {
+	Name            string // as in --expander
+	Help            string // one line, without a full stop
+	Doc             string // what it does to the last case, in markdown
+	Single          bool   // always leaves one option, so nothing may stand behind it
+	NeedsPriorities bool
+	// Filter returns one Result for each option, in the order of the options. Of one or more options
+	// it keeps at least one. The order of the options does not matter to it.
+	Filter func(config Config, options []Option) []Result
 }
 
 // Result is what a strategy found about one option.

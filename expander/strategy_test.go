@@ -139,7 +139,7 @@ func TestStrategies(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			results := strategyOf(t, test.strategy, priorities).Filter(test.options)
+			results := strategyOf(t, test.strategy).Filter(Config{Priorities: priorities}, test.options)
 			var kept, figures []string
 			for i, v := range results {
 				figures = append(figures, v.Figure)
@@ -157,13 +157,9 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
-func strategyOf(t testing.TB, name string, priorities Priorities) Strategy {
+func strategyOf(t testing.TB, name string) Strategy {
 	t.Helper()
-	d, err := find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := d.New(Config{Priorities: priorities})
+	s, err := find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +171,7 @@ func TestPriorityOfASetIsItsBestMembers(t *testing.T) {
 	p := prioritiesOf(t, "10: ['.*']\n50: [ng-c]\n")
 	set := option("ng-a", 1, 1, 0, 0)
 	set.Members = []string{"ng-a", "ng-b", "ng-c"}
-	results := priority{p}.Filter([]Option{option("lone", 1, 1, 0, 0), set})
+	results := priority.Filter(Config{Priorities: p}, []Option{option("lone", 1, 1, 0, 0), set})
 	if results[0].Kept || !results[1].Kept || results[1].Figure != `priority 50 (ng-c matches "ng-c")` {
 		t.Errorf("got %+v", results)
 	}
@@ -184,7 +180,7 @@ func TestPriorityOfASetIsItsBestMembers(t *testing.T) {
 // A difference far below what a float64 can tell still decides.
 func TestWasteIsComparedExactly(t *testing.T) {
 	a, b := option("a", 1_000_000, 1, 1<<52, 1<<62), option("b", 1_000_000, 1, 1<<52, 1<<62+1)
-	results := leastWaste{}.Filter([]Option{a, b})
+	results := leastWaste.Filter(Config{}, []Option{a, b})
 	if results[0].Kept || !results[1].Kept {
 		t.Errorf("got %+v, want b alone: it requests one byte more", results)
 	}
@@ -200,11 +196,11 @@ func TestRandomFavoursNoOption(t *testing.T) {
 	for _, by := range []string{"round", "seed"} {
 		counts := make(map[string]int)
 		for n := range uint64(draws) {
-			r := random{seed: 1, round: n}
+			c := Config{Seed: 1, Round: n}
 			if by == "seed" {
-				r = random{seed: n}
+				c = Config{Seed: n}
 			}
-			for i, v := range r.Filter(list) {
+			for i, v := range random.Filter(c, list) {
 				if v.Kept {
 					counts[list[i].Group]++
 				}

@@ -57,6 +57,24 @@ func (t *Terms) Of(request SplitRequest, nodesOf string) SplitRequest {
 	return request
 }
 
+// Completed is Of for a request that may lack groups of the set: those whose size is known count too,
+// and get nothing.
+func (t *Terms) Completed(request SplitRequest, nodesOf string, size func(name string) (n int64, known bool)) SplitRequest {
+	if t == nil || len(request.Groups) == 0 {
+		return request
+	}
+	names := make([]string, len(request.Groups))
+	for i, g := range request.Groups {
+		names[i] = g.Name
+	}
+	for _, name := range t.Except(names) {
+		if n, known := size(name); known {
+			request.Groups = append(slices.Clip(request.Groups), Group{Name: name, Size: n, Max: n})
+		}
+	}
+	return t.Of(request, nodesOf)
+}
+
 // PortionOf returns the name of the portion that a group is in, if the policy shares nodes between
 // portions.
 func (t *Terms) PortionOf(name string) string {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
@@ -206,8 +204,11 @@ func (s *Sidecar) fetchGroup(ctx context.Context, group cloudprovider.NodeGroup)
 	}
 	s.fetchDetails(ctx, g, before)
 	if hide && g.Err == nil {
-		s.deleteFailed(ctx, g)
-		s.takeBackOverdue(ctx, g)
+		for _, find := range []func(*steering.Machine, *steering.Group) steering.TakeBack{(*steering.Machine).Failed, (*steering.Machine).Overdue} {
+			var t steering.TakeBack
+			s.step(func(m *steering.Machine) { t = find(m, g) })
+			s.takeBack(ctx, t)
+		}
 	}
 	return g
 }
@@ -240,48 +241,29 @@ func (s *Sidecar) fetchDetails(ctx context.Context, g, before *steering.Group) {
 	}
 }
 
-// deleteFailed deletes instances that could not be created.
-func (s *Sidecar) deleteFailed(ctx context.Context, g *steering.Group) {
-	var failed []cloudprovider.Instance
-	s.step(func(m *steering.Machine) { failed = m.TakeFailed(g) })
-	if len(failed) == 0 {
-		return
-	}
-	nodes := make([]*v1.Node, len(failed))
-	for i := range failed {
-		nodes[i] = cloudprovider.FakeNode(failed[i].ID, cloudprovider.FakeNodeCreateError)
-	}
-	err := s.backend.DeleteNodes(ctx, g.ID, nodes)
-	s.step(func(m *steering.Machine) { m.FailedDeleted(g, err) })
-}
-
 // takeBackLate takes nodes back that are past the start-up deadline of their set.
 func (s *Sidecar) takeBackLate(ctx context.Context, groups []*steering.Group) {
-	var late []steering.Late
+	var late []steering.TakeBack
 	s.observe(func(m *steering.Machine) {
 		if m.HidesFailures() {
 			late = m.Late(groups)
 		}
 	})
 	for _, l := range late {
-		var deleteErr, decreaseErr error
-		if len(l.Nodes) > 0 {
-			deleteErr = s.backend.DeleteNodes(ctx, l.Group.ID, l.Nodes)
-		}
-		if l.Missing > 0 {
-			decreaseErr = s.backend.DecreaseTargetSize(ctx, l.Group.ID, -l.Missing)
-		}
-		s.step(func(m *steering.Machine) { m.GivenUp(l, deleteErr, decreaseErr) })
+		s.takeBack(ctx, l)
 	}
 }
 
-// takeBackOverdue lowers the target size by what the cloud has not begun to fulfil.
-func (s *Sidecar) takeBackOverdue(ctx context.Context, g *steering.Group) {
-	missing, why := 0, ""
-	s.step(func(m *steering.Machine) { missing, why = m.Overdue(g) })
-	if missing == 0 {
-		return
+// takeBack deletes nodes, and lowers the target size by what the cloud has not begun to fulfil.
+func (s *Sidecar) takeBack(ctx context.Context, t steering.TakeBack) {
+	var deleteErr, decreaseErr error
+	if len(t.Nodes) > 0 {
+		deleteErr = s.backend.DeleteNodes(ctx, t.Group.ID, t.Nodes)
 	}
-	err := s.backend.DecreaseTargetSize(ctx, g.ID, -missing)
-	s.step(func(m *steering.Machine) { m.TakenBack(g, missing, why, err) })
+	if t.Missing > 0 {
+		decreaseErr = s.backend.DecreaseTargetSize(ctx, t.Group.ID, -t.Missing)
+	}
+	if len(t.Nodes)+t.Missing > 0 {
+		s.step(func(m *steering.Machine) { m.TakenBack(t, deleteErr, decreaseErr) })
+	}
 }

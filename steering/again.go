@@ -44,10 +44,7 @@ func (c *choice) again() (*pick, Decision, bool) {
 // mayGrowAgain reports whether all nodes are still on their way that were when pods bound to a
 // member had room, and nothing about its set is unclear.
 func (c *choice) mayGrowAgain(name string) bool {
-	if _, _, off := c.backoff.Active(name, c.at.now); off || c.single(name) || c.shiftedAway(name) != "" {
-		return false
-	}
-	if grown, _ := c.grownNow(name); grown {
+	if grown, _ := c.grownNow(name); grown || c.shut(name) || c.single(name) {
 		return false
 	}
 	for _, other := range c.similarTo(name) {
@@ -55,7 +52,7 @@ func (c *choice) mayGrowAgain(name string) bool {
 			return false
 		}
 	}
-	return !c.at.count(c.view.Groups[name], c.state(name)).troubled() && c.inFlight(name) >= c.provided.coming[name]
+	return !c.counted(name).troubled() && c.inFlight(name) >= c.provided.coming[name]
 }
 
 // roomWithin returns how many nodes the limits over all nodes leave for an option: as many as
@@ -72,9 +69,10 @@ func (c *choice) roomWithin(o *Option) int {
 	return o.NodeCount
 }
 
-func (c *choice) inFlight(name string) int {
-	return c.at.count(c.view.Groups[name], c.state(name)).inFlight
-}
+func (c *choice) inFlight(name string) int { return c.counted(name).inFlight }
+
+// counted are the numbers of a group's nodes.
+func (c *choice) counted(name string) counted { return c.at.count(c.view.Groups[name], c.state(name)) }
 
 // boundTo returns the pods of an option that no similar group accepts.
 func (c *choice) boundTo(o *Option) map[types.UID]bool {

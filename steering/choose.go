@@ -235,7 +235,7 @@ func (c *choice) showFailed() (*pick, Decision, bool) {
 		return nil, Decision{}, false
 	}
 	for _, name := range c.names {
-		b, n := c.state(name), c.at.count(c.view.Groups[name], c.state(name))
+		b, n := c.state(name), c.counted(name)
 		_, _, failed := c.backoff.Active(name, c.at.now)
 		vain := failed || n.troubled() || n.inFlight == 0 && c.roomBeside(name) > 0
 		if in := n.overcounted(); b.seen && in > 0 && vain && !c.single(name) {
@@ -314,8 +314,7 @@ const retry = time.Minute
 func (c *choice) open(name string) bool {
 	return slices.ContainsFunc(c.similarTo(name), func(other string) bool {
 		g, b := c.view.Groups[other], c.state(other)
-		_, _, off := c.backoff.Active(other, c.at.now)
-		return !off && c.shiftedAway(other) == "" && g != nil && (c.options[other] != nil || b.missed == 1 && b.target < g.MaxSize)
+		return !c.shut(other) && g != nil && (c.options[other] != nil || b.missed == 1 && b.target < g.MaxSize)
 	})
 }
 

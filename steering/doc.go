@@ -11,13 +11,13 @@
 //     increase, and Decrease a decrease. Minimum and Target answer what Cluster Autoscaler reads.
 //     Saw records a node it asks about.
 //   - Answers of the cloud: LoopBegins and Show for a reading, LoopSkipped if it failed; OrderEnded,
-//     Decreased, NodesDeleted, FailedDeleted and TakenBack for the results of orders.
+//     Decreased, NodesDeleted and TakenBack for the results of orders.
 //   - A question that Cluster Autoscaler did not wait for: Unread.
 //   - What is known from elsewhere: Shift for the zones that users have shifted away, Observe for the registered nodes, JournalRead and JournalSaved
 //     for the journal.
 //
-// Answers say what to order from the cloud: Grant for an increase, Decrease and Overdue for a
-// decrease, TakeFailed for nodes to delete. Beside them there are Effects: decisions to keep and to
+// Answers say what to order from the cloud: Grant for an increase, Decrease for a
+// decrease, TakeBack for what has failed or is late. Beside them there are Effects: decisions to keep and to
 // log, Kubernetes events, warnings, lines of the log and counters. Journal is the text of what must
 // survive. The caller saves it before anything is ordered.
 //

@@ -3,12 +3,10 @@ package steering
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/backoff"
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
 
@@ -72,13 +70,13 @@ func (n counted) troubled() bool {
 // down reports whether what the group had in service has failed, be it a single node.
 func (n counted) down() bool { return n.troubled() || n.broken > 0 && n.ready == 0 }
 
-// watchDown notes since when the group is down.
-func (b *groupState) watchDown(n counted, now time.Time) {
+// watchSince notes since when something holds; zero while it does not.
+func watchSince(at *time.Time, holds bool, now time.Time) {
 	switch {
-	case !n.down():
-		b.down = time.Time{}
-	case b.down.IsZero():
-		b.down = now
+	case !holds:
+		*at = time.Time{}
+	case at.IsZero():
+		*at = now
 	}
 }
 
@@ -228,6 +226,12 @@ func (s *Machine) vanished(before, g *Group, b *groupState, wasReady func(id str
 	return lost, neverReady
 }
 
+// shut reports whether a group is backed off or shifted away.
+func (s *Machine) shut(id string) bool {
+	_, _, off := s.backoff.Active(id, s.now)
+	return off || s.shiftedAway(id) != ""
+}
+
 // fail backs a member off.
 func (s *Machine) fail(id, why string, p proof) {
 	now := s.now
@@ -278,24 +282,4 @@ func (b *groupState) deletedBy(nodes []*v1.Node, now time.Time) (neverRegistered
 		}
 	}
 	return neverRegistered
-}
-
-// journalFailure is the part of a failure that is in the journal.
-type journalFailure struct {
-	Backoff   *backoff.Failure `json:"backoff,omitempty"`
-	Proof     proof            `json:"proof,omitempty"`
-	Instances []string         `json:"writtenOff,omitempty"`
-	Missing   int              `json:"missing,omitempty"`
-}
-
-func (b *groupState) journalFailure(backoff *backoff.Failure) journalFailure {
-	return journalFailure{backoff, b.proof, slices.Sorted(maps.Keys(b.off.instances)), b.off.missing}
-}
-
-// restoreFailure takes over what another process has written.
-func (b *groupState) restoreFailure(j journalFailure) {
-	b.proof, b.off = j.Proof, writtenOff{missing: j.Missing, instances: map[string]bool{}}
-	for _, id := range j.Instances {
-		b.off.instances[id] = true
-	}
 }

@@ -3,6 +3,8 @@ package steering
 import (
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/evenkeel/evenkeel/backoff"
@@ -51,7 +53,11 @@ type journalGroup struct {
 	Asked   time.Time `json:"asked,omitzero"`
 	Order   *order    `json:"order,omitempty"`
 	Ordered time.Time `json:"ordered,omitzero"`
-	journalFailure
+
+	Backoff   *backoff.Failure `json:"backoff,omitempty"`
+	Proof     proof            `json:"proof,omitempty"`
+	Instances []string         `json:"writtenOff,omitempty"`
+	Missing   int              `json:"missing,omitempty"`
 }
 
 // journalPick is the answer of the expander, which the increase that follows belongs to.
@@ -167,13 +173,15 @@ func (s *Machine) journal() journal {
 	if p := s.pick; p != nil && !p.full {
 		j.Pick = &journalPick{p.group, p.share}
 	}
-	refusals := s.backoff.Failures()
+	failures := s.backoff.Failures()
 	for id, b := range s.groups {
-		var refusal *backoff.Failure
-		if r, ok := refusals[id]; ok {
-			refusal = &r
+		entry := journalGroup{
+			Seen: b.seen, Away: b.away, Extra: b.extra, Unshown: b.unshown, Guessed: b.guessed, Asked: b.asked, Ordered: b.ordered, Order: b.order,
+			Proof: b.proof, Instances: slices.Sorted(maps.Keys(b.off.instances)), Missing: b.off.missing,
 		}
-		entry := journalGroup{Seen: b.seen, Away: b.away, Extra: b.extra, Unshown: b.unshown, Guessed: b.guessed, Asked: b.asked, Ordered: b.ordered, Order: b.order, journalFailure: b.journalFailure(refusal)}
+		if failure, failed := failures[id]; failed {
+			entry.Backoff = &failure
+		}
 		if entry.Seen || entry.Away || entry.Order != nil || entry.Backoff != nil || s.now.Sub(b.asked) < s.o.MaxNodeProvisionTime {
 			j.Groups[id] = entry
 		}
@@ -192,7 +200,10 @@ func (s *Machine) restore(j journal) {
 		b.seen = entry.Seen && entry.Order == nil
 		b.away, b.asked, b.ordered = entry.Away, entry.Asked, entry.Ordered
 		b.extra, b.unshown, b.guessed = entry.Extra, entry.Unshown, entry.Guessed
-		b.restoreFailure(entry.journalFailure)
+		b.proof, b.off = entry.Proof, writtenOff{missing: entry.Missing, instances: map[string]bool{}}
+		for _, instance := range entry.Instances {
+			b.off.instances[instance] = true
+		}
 		if entry.Order != nil {
 			b.asked, b.ordered = entry.Order.At, entry.Order.At
 		}

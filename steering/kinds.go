@@ -3,6 +3,7 @@ package steering
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,59 +19,44 @@ const shownFor = time.Minute
 // pendingKinds returns the kinds of pods that Cluster Autoscaler asks nodes for, with all pods of
 // these kinds that are pending. A kind that is not covered by plain arithmetic is the reason why.
 func (c *choice) pendingKinds(members []member) (kinds []*spreadplan.Kind, why string) {
-	asked := map[string]bool{}
+	if c.shown == nil {
+		c.shown = map[string]time.Time{}
+	}
 	keys := map[types.UID]string{}
+	var asked []*v1.Pod
 	for i := range members {
 		for _, p := range members[i].pods() {
-			pod := c.request.Pods[p]
-			if keys[uid(pod)] == "" {
-				keys[uid(pod)] = spreadplan.KeyOf(pod)
-				asked[keys[uid(pod)]] = true
+			if pod := c.request.Pods[p]; keys[uid(pod)] == "" {
+				key := spreadplan.KeyOf(pod)
+				keys[uid(pod)], c.shown[key] = key, c.at.now
+				asked = append(asked, pod)
 			}
 		}
 	}
-	for key := range asked {
-		if c.shown == nil {
-			c.shown = map[string]time.Time{}
-		}
-		c.shown[key] = c.at.now
-	}
 	maps.DeleteFunc(c.shown, func(_ string, at time.Time) bool { return c.at.now.Sub(at) > shownFor })
 
-	byKey := map[string]*spreadplan.Kind{}
-	add := func(pod *v1.Pod) bool {
+	seen := c.request.Workload.Pods
+	byKey, known := map[string]*spreadplan.Kind{}, make(map[types.UID]bool, len(seen))
+	for i, pod := range slices.Concat(seen, asked) { // some that are asked for are younger than the view of the cluster
+		if known[uid(pod)] {
+			continue
+		}
+		if known[uid(pod)] = true; i < len(seen) && !pending(pod) {
+			continue
+		}
 		key := cmp.Or(keys[uid(pod)], spreadplan.KeyOf(pod))
 		if _, shown := c.shown[key]; !shown {
-			return true
+			continue
 		}
 		if byKey[key] == nil {
 			k, problem := spreadplan.ReadKind(key, pod)
 			if k == nil {
-				why = problem
-				return false
+				return nil, problem
 			}
 			byKey[key] = k
 			kinds = append(kinds, k)
 		}
 		byKey[key].Count++
-		return true
-	}
-	known := make(map[types.UID]bool, len(c.request.Workload.Pods))
-	for _, pod := range c.request.Workload.Pods {
-		known[uid(pod)] = true
-		if pending(pod) && !add(pod) {
-			return nil, why
-		}
-	}
-	for i := range members {
-		for _, p := range members[i].pods() { // younger than the view of the cluster
-			if pod := c.request.Pods[p]; !known[uid(pod)] {
-				known[uid(pod)] = true
-				if !add(pod) {
-					return nil, why
-				}
-			}
-		}
 	}
 	return kinds, ""
 }

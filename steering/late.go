@@ -2,7 +2,6 @@ package steering
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,14 +20,6 @@ import (
 // then sees pods without room, and asks. The member is backed off, and has to prove itself with one
 // node afterwards.
 
-// Late are nodes of a group that are past the start-up deadline of its set, and must be taken back.
-type Late struct {
-	Group   *Group
-	Nodes   []*v1.Node // to delete
-	Missing int        // nodes without an instance, by which to lower the target size
-	why     string
-}
-
 // starting is what a group has on its way.
 type starting struct {
 	*Group
@@ -39,9 +30,9 @@ type starting struct {
 	missing int        // without an instance
 }
 
-// Late returns which nodes of groups that have just been read must be taken back. The caller does
-// so, before the groups are shown, and calls GivenUp for each.
-func (s *Machine) Late(groups []*Group) []Late {
+// Late returns which nodes of groups are past the start-up deadline of their set, and must be taken
+// back.
+func (s *Machine) Late(groups []*Group) []TakeBack {
 	if s.view == nil || !slices.ContainsFunc(s.o.Similarity.Policies, func(p nodegroupset.SetPolicy) bool { return p.StartupDeadline > 0 }) {
 		return nil
 	}
@@ -53,24 +44,22 @@ func (s *Machine) Late(groups []*Group) []Late {
 		if patience := t.Patience(s.o.MaxNodeProvisionTime); patience == s.o.MaxNodeProvisionTime || g.Err != nil || b.order != nil {
 			continue
 		}
-		l := s.startingOf(g, b, at)
-		l.terms = t
+		l := s.startingOf(g, b, t, at)
 		ordered := s.now
 		if b.ordered.After(last) {
 			ordered = b.ordered
 		}
 		due := s.now.Add(-t.StartupDeadline)
 		before := b.underway
-		b.underway = before.Follow(len(l.young)+l.missing, ordered)
+		b.underway = before.Follow(len(l.stuck)+len(l.young)+l.missing, ordered)
 		if before.Nodes() > b.underway.Nodes() {
 			b.slow = before.Until(due) > 0
 		}
-		l.split(at, t.StartupDeadline)
 		if l.late = max(b.underway.Until(due), len(l.stuck)); l.late > 0 {
 			late[g.ID] = &l
 		}
 	}
-	var out []Late
+	var out []TakeBack
 	promised := map[*nodegroupset.Terms]int{}
 	for _, id := range slices.Sorted(maps.Keys(late)) {
 		l := late[id]
@@ -84,11 +73,12 @@ func (s *Machine) Late(groups []*Group) []Late {
 
 // startingOf finds what a group has on its way. Without knowledge of the nodes that is what has no
 // instance.
-func (s *Machine) startingOf(g *Group, b *groupState, at *observation) starting {
-	l := starting{Group: g, missing: max(0, g.Target-g.existing()-b.off.missing)}
+func (s *Machine) startingOf(g *Group, b *groupState, terms *nodegroupset.Terms, at *observation) starting {
+	l := starting{Group: g, terms: terms, missing: max(0, g.Target-g.existing()-b.off.missing)}
 	if !s.known {
 		return l
 	}
+	began := map[*v1.Node]time.Time{} // of instances when they were first seen without a node, of nodes when they registered
 	var registered []*v1.Node
 	for i := range g.Instances {
 		instance := &g.Instances[i]
@@ -98,45 +88,31 @@ func (s *Machine) startingOf(g *Group, b *groupState, at *observation) starting 
 		node, isNode := at.nodes[instance.ID]
 		switch _, ready := s.readySince[instance.ID]; {
 		case !isNode:
-			l.young = append(l.young, cloudprovider.FakeNode(instance.ID, cloudprovider.FakeNodeUnregistered))
+			fake := cloudprovider.FakeNode(instance.ID, cloudprovider.FakeNodeUnregistered)
+			since, known := s.since[instance.ID]
+			if began[fake] = since; !known {
+				began[fake] = s.now
+			}
+			if known && at.now.Sub(since) >= terms.StartupDeadline {
+				l.stuck = append(l.stuck, fake)
+			} else {
+				l.young = append(l.young, fake)
+			}
 		case !ready && !node.Lost && !s.served[instance.ID]:
-			registered = append(registered, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, CreationTimestamp: metav1.NewTime(node.Created)}, Spec: v1.NodeSpec{ProviderID: instance.ID}})
+			one := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, CreationTimestamp: metav1.NewTime(node.Created)}, Spec: v1.NodeSpec{ProviderID: instance.ID}}
+			began[one], registered = node.Created, append(registered, one)
 		}
 	}
-	slices.SortFunc(l.young, func(a, b *v1.Node) int {
-		return cmp.Or(s.seenFirst(a).Compare(s.seenFirst(b)), cmp.Compare(a.Name, b.Name))
-	})
-	slices.SortFunc(registered, func(a, b *v1.Node) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
+	for _, nodes := range [][]*v1.Node{l.stuck, l.young, registered} {
+		slices.SortFunc(nodes, func(a, b *v1.Node) int { return cmp.Or(began[a].Compare(began[b]), cmp.Compare(a.Name, b.Name)) })
+	}
 	l.young = append(l.young, registered...)
 	return l
 }
 
-// seenFirst is when an instance was first seen without a node.
-func (s *Machine) seenFirst(node *v1.Node) time.Time {
-	if since, known := s.since[node.Spec.ProviderID]; known {
-		return since
-	}
-	return s.now
-}
-
-// split separates the instances that have had no node for longer than a deadline.
-func (l *starting) split(at *observation, deadline time.Duration) {
-	n := 0
-	for n < len(l.young) && cloudprovider.IsFakeNode(l.young[n]) {
-		since, known := at.since[l.young[n].Spec.ProviderID]
-		if !known || at.now.Sub(since) < deadline {
-			break
-		}
-		n++
-	}
-	l.stuck, l.young = l.young[:n:n], l.young[n:]
-}
-
 // take returns so many late nodes: instances that are stuck, then what has no instance.
-func (l *starting) take(n int) Late {
-	out := Late{Group: l.Group, Nodes: l.stuck[:min(n, len(l.stuck))]}
+func (l *starting) take(n int) TakeBack {
+	out := TakeBack{Group: l.Group, counter: NodesLate, Nodes: l.stuck[:min(n, len(l.stuck))]}
 	out.Missing = min(n-len(out.Nodes), l.missing)
 	out.Nodes = append(slices.Clip(out.Nodes), l.young[:min(n-len(out.Nodes)-out.Missing, len(l.young))]...)
 	out.why = fmt.Sprintf("%d nodes not ready within %s, the start-up deadline of set %s", len(out.Nodes)+out.Missing, l.terms.StartupDeadline, l.terms.Set)
@@ -156,8 +132,7 @@ func (s *Machine) replaceable(l *starting, late map[string]*starting, promised i
 		}
 		size := int64(max(0, b.target))
 		m := nodegroupset.Group{Name: name, Size: size, Max: size}
-		if _, _, off := s.backoff.Active(name, s.now); !off && name != l.ID && late[name] == nil && b.proof == proven && !b.slow && b.order == nil &&
-			!g.ZeroOrMax && s.shiftedAway(name) == "" && !s.at.count(g, b).troubled() {
+		if name != l.ID && late[name] == nil && b.proof == proven && !b.slow && b.order == nil && !g.ZeroOrMax && !s.shut(name) && !s.at.count(g, b).troubled() {
 			m.Max = max(size, int64(g.MaxSize))
 			movable = max(movable, own.takers[name])
 		}
@@ -176,26 +151,6 @@ func (s *Machine) replaceable(l *starting, late map[string]*starting, promised i
 		n = n * movable / own.forPods
 	}
 	return n
-}
-
-// GivenUp records the cloud's answers: to the deletion of the nodes, and to the decrease.
-func (s *Machine) GivenUp(l Late, deleteErr, decreaseErr error) {
-	g, b := l.Group, s.state(l.Group.ID)
-	n := 0
-	if deleteErr == nil && len(l.Nodes) > 0 {
-		n += len(l.Nodes)
-		b.deletedBy(l.Nodes, s.now)
-		g.Instances = slices.DeleteFunc(slices.Clone(g.Instances), func(i cloudprovider.Instance) bool {
-			return slices.ContainsFunc(l.Nodes, func(node *v1.Node) bool { return node.Spec.ProviderID == i.ID })
-		})
-	}
-	if decreaseErr == nil {
-		n += l.Missing
-	}
-	g.Target -= n
-	s.failHidden(g.ID, l.why, bringNode)
-	s.count(NodesLate, n)
-	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(l.Nodes) - l.Missing, Granted: -n, Reason: l.why + "; they are taken back and others take their share", Error: text(errors.Join(deleteErr, decreaseErr))})
 }
 
 // orderedFor notes how many pods nodes of a group were ordered for, and how many of them may run on

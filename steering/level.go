@@ -134,7 +134,7 @@ func (s *Machine) levelMembers(now time.Time) map[string][]levelMember {
 			continue
 		}
 		_, _, backedOff := s.backoff.Active(id, now)
-		out[set] = append(out[set], levelMember{id: id, size: b.settled(), min: g.MinSize, staying: s.at.staying(g), fixed: backedOff})
+		out[set] = append(out[set], levelMember{id: id, size: b.settled(), min: g.MinSize, staying: s.at.staying(g, false), fixed: backedOff})
 	}
 	maps.DeleteFunc(out, func(_ string, members []levelMember) bool { return len(members) < 2 })
 	return out
@@ -176,20 +176,19 @@ func (b *groupState) settled() int {
 	return b.target
 }
 
-// staying counts the instances that have not failed, have not been without a node for so long that
-// they are deleted, and have no broken node: a set with such an instance is no more level than
-// without it.
-func (s *observation) staying(g *Group) int {
+// staying counts the instances that have not failed and have not been without a node for so long
+// that they are deleted. Without broken ones, nodes that are not ready in time do not count either: a
+// set with such an instance is no more level than without it.
+func (s *observation) staying(g *Group, broken bool) int {
 	n := 0
 	for i := range g.Instances {
 		instance := &g.Instances[i]
 		node, registered := s.nodes[instance.ID]
 		since, known := s.since[instance.ID]
-		lost := known && s.now.Sub(since) >= s.provision
 		if registered {
-			lost = !node.Ready && !node.Created.IsZero() && s.now.Sub(node.Created) >= s.provision
+			since, known = node.Created, !broken && !node.Ready && !node.Created.IsZero()
 		}
-		if instance.State != cloudprovider.InstanceDeleting && instance.Error == nil && !lost {
+		if lost := known && s.now.Sub(since) >= s.provision; instance.State != cloudprovider.InstanceDeleting && instance.Error == nil && !lost {
 			n++
 		}
 	}

@@ -188,8 +188,8 @@ func (w *world) read() *Cloud {
 		}
 		w.event(func(m *Machine) {
 			g.Revision = m.Revision(g.ID)
-			if missing, why := m.Overdue(g); missing > 0 {
-				m.TakenBack(g, missing, why, errors.New("every order has its instances"))
+			if t := m.Overdue(g); t.Missing > 0 {
+				m.TakenBack(t, nil, errors.New("every order has its instances"))
 			}
 		})
 		cloud.Groups[g.ID] = g

@@ -72,8 +72,7 @@ func (c *choice) noticeQuestion(p *pick, why string) {
 	}
 	helped := map[int]bool{}
 	for _, name := range c.names {
-		_, _, off := c.backoff.Active(name, c.now)
-		open := !off && c.shiftedAway(name) == "" || c.at.count(c.view.Groups[name], c.state(name)).inFlight > 0
+		open := !c.shut(name) || c.inFlight(name) > 0
 		for _, i := range c.options[name].Pods {
 			helped[i] = helped[i] || open
 		}
@@ -150,14 +149,7 @@ func (s *Machine) noticeLoop() {
 		for id := range a.groups {
 			waits = waits || coming[id]
 		}
-		switch {
-		case waits:
-			a.idle = time.Time{}
-			continue
-		case a.idle.IsZero():
-			a.idle = s.now
-		}
-		if s.now.Sub(a.idle) < noticeGrace {
+		if watchSince(&a.idle, !waits, s.now); waits || s.now.Sub(a.idle) < noticeGrace {
 			continue
 		}
 		if a.Acting {

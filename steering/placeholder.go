@@ -33,12 +33,7 @@ func (s *Machine) Placeholders(g *Group) []cloudprovider.Instance {
 
 // watchEmpty notes since when a group has nodes on order and no instance.
 func (b *groupState) watchEmpty(g *Group, now time.Time) {
-	switch {
-	case g.existing() > 0 || b.target == 0:
-		b.empty = time.Time{}
-	case b.empty.IsZero():
-		b.empty = now
-	}
+	watchSince(&b.empty, g.existing() == 0 && b.target != 0, now)
 }
 
 // PlaceholderOf returns the group of a placeholder, by its id; ok is false for an instance of the

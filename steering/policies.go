@@ -84,24 +84,14 @@ func (s *Machine) terms(sent map[string]*v1.Node) map[string]*nodegroupset.Terms
 // count for the policy too, with the size that is planned for them or else that they have, and get
 // nothing.
 func (c *choice) underPolicy(request nodegroupset.SplitRequest, chosen string, planned func(group string) (int64, bool)) nodegroupset.SplitRequest {
-	terms := c.policies[chosen]
-	if terms == nil || len(request.Groups) == 0 {
-		return request
-	}
-	names := make([]string, len(request.Groups))
-	for i, g := range request.Groups {
-		names[i] = g.Name
-	}
-	for _, name := range terms.Except(names) {
-		size := int64(max(0, c.state(name).target))
+	return c.policies[chosen].Completed(request, chosen, func(name string) (int64, bool) {
 		if planned != nil {
-			if n, known := planned(name); known {
-				size = n
+			if size, known := planned(name); known {
+				return size, true
 			}
 		}
-		request.Groups = append(slices.Clip(request.Groups), nodegroupset.Group{Name: name, Size: size, Max: size})
-	}
-	return terms.Of(request, chosen)
+		return int64(max(0, c.state(name).target)), true
+	})
 }
 
 // PolicyStatus is a declared set.

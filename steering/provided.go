@@ -92,12 +92,7 @@ func (s *Machine) holds(at *observation) bool {
 		}
 		coming = coming || at.count(g, s.state(id)).inFlight > 0
 	}
-	switch {
-	case coming:
-		p.quiet = time.Time{}
-	case p.quiet.IsZero():
-		p.quiet = at.now
-	}
+	watchSince(&p.quiet, !coming, at.now)
 	return coming || at.now.Sub(p.quiet) < schedulerTime
 }
 

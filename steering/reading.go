@@ -2,11 +2,14 @@ package steering
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
@@ -97,39 +100,38 @@ func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
 	s.takeWithheld()
 }
 
-// TakeFailed takes the instances that could not be created out of a group that has just been read,
-// before it is shown, and returns them. The caller deletes them and calls FailedDeleted, even if
-// that failed.
-func (s *Machine) TakeFailed(g *Group) []cloudprovider.Instance {
+// TakeBack is what must be taken back of a group that has just been read, before it is shown. The
+// caller does so and calls TakenBack, even if that failed.
+type TakeBack struct {
+	Group   *Group
+	Nodes   []*v1.Node // to delete
+	Missing int        // nodes without an instance, by which to lower the target size
+	counter Counter
+	why     string
+}
+
+// Failed takes the instances that could not be created out of a group, and returns them.
+func (s *Machine) Failed(g *Group) TakeBack {
+	t := TakeBack{Group: g, counter: NodesFailed}
 	g.Instances = slices.DeleteFunc(slices.Clone(g.Instances), func(i cloudprovider.Instance) bool {
 		if i.Error == nil || i.State == cloudprovider.InstanceDeleting {
 			return false
 		}
-		g.Failed = append(g.Failed, i)
+		g.Failed, t.Nodes = append(g.Failed, i), append(t.Nodes, cloudprovider.FakeNode(i.ID, cloudprovider.FakeNodeCreateError))
 		return true
 	})
-	return g.Failed
-}
-
-// FailedDeleted records the cloud's answer to the deletion of a group's failed instances.
-func (s *Machine) FailedDeleted(g *Group, err error) {
-	n, first := len(g.Failed), g.Failed[0].Error
-	why := fmt.Sprintf("%d instances could not be created: %s: %s", n, first.Code, first.Message)
-	if err == nil {
-		g.Target -= n
-		g.Failed = nil
+	if len(g.Failed) > 0 {
+		first := g.Failed[0].Error
+		t.why = fmt.Sprintf("%d instances could not be created: %s: %s", len(g.Failed), first.Code, first.Message)
 	}
-	s.takenBack(NodesFailed, n, err)
-	s.failHidden(g.ID, why, bringNode)
-	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -n, Granted: -n, Reason: why + "; they are deleted and others take their share", Error: text(err)})
+	return t
 }
 
-// Overdue returns by how much to lower the target size of a group that has just been read, and why.
-// Nodes that the cloud has not begun to create are taken back shortly before Cluster Autoscaler
-// would do so: it would take back more than is missing and back the group off. The caller lowers
-// the target size and calls TakenBack.
-func (s *Machine) Overdue(g *Group) (missing int, why string) {
-	missing = g.Target - g.existing()
+// Overdue returns nodes of a group that the cloud has not begun to create. They are taken back shortly
+// before Cluster Autoscaler would do so: it would take back more than is missing and back the group
+// off.
+func (s *Machine) Overdue(g *Group) TakeBack {
+	missing := g.Target - g.existing()
 	b := s.state(g.ID)
 	switch {
 	case missing <= 0:
@@ -142,19 +144,34 @@ func (s *Machine) Overdue(g *Group) (missing int, why string) {
 	b.neverReady = false
 	missing -= max(0, min(b.off.vanished, missing)-s.roomBeside(g.ID))
 	if !overdue || missing <= 0 {
-		return 0, ""
+		return TakeBack{}
 	}
-	return missing, fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))
+	return TakeBack{Group: g, Missing: missing, counter: NodesOverdue, why: fmt.Sprintf("%d nodes ordered %s ago have no instance", missing, s.now.Sub(since).Round(time.Second))}
 }
 
-// TakenBack records the cloud's answer to the decrease that Overdue asked for.
-func (s *Machine) TakenBack(g *Group, missing int, why string, err error) {
-	if err == nil {
-		g.Target -= missing
+// TakenBack records the cloud's answers: to the deletion of the nodes, and to the decrease.
+func (s *Machine) TakenBack(t TakeBack, deleteErr, decreaseErr error) {
+	g, n, then := t.Group, 0, "they are taken back and others take their share"
+	switch {
+	case t.counter == NodesFailed:
+		then = "they are deleted and others take their share"
+		if deleteErr == nil {
+			n, g.Failed = len(t.Nodes), nil
+		}
+	case deleteErr == nil && len(t.Nodes) > 0:
+		n = len(t.Nodes)
+		s.state(g.ID).deletedBy(t.Nodes, s.now)
+		g.Instances = slices.DeleteFunc(slices.Clone(g.Instances), func(i cloudprovider.Instance) bool {
+			return slices.ContainsFunc(t.Nodes, func(node *v1.Node) bool { return node.Spec.ProviderID == i.ID })
+		})
 	}
-	s.takenBack(NodesOverdue, missing, err)
-	s.failHidden(g.ID, why, bringNode)
-	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -missing, Granted: -missing, Reason: why + "; they are taken back and others take their share", Error: text(err)})
+	if decreaseErr == nil {
+		n += t.Missing
+	}
+	g.Target -= n
+	s.count(t.counter, n)
+	s.failHidden(g.ID, t.why, bringNode)
+	s.note(Decision{Call: "Refresh", Group: g.ID, Asked: -len(t.Nodes) - t.Missing, Granted: -n, Reason: t.why + "; " + then, Error: text(errors.Join(deleteErr, decreaseErr))})
 }
 
 // roomBeside returns how many nodes the other members of a group's set can take. Vanished nodes
@@ -163,9 +180,9 @@ func (s *Machine) roomBeside(id string) int {
 	if s.view == nil {
 		return math.MaxInt
 	}
-	room, now := 0, s.now
+	room := 0
 	for other, g := range s.view.Groups {
-		if _, _, off := s.backoff.Active(other, now); other != id && !off && s.shiftedAway(other) == "" && s.set(other) == s.set(id) {
+		if other != id && !s.shut(other) && s.set(other) == s.set(id) {
 			room += max(0, g.MaxSize-s.state(other).target)
 		}
 	}
@@ -186,7 +203,7 @@ func (s *Machine) Show(v *Cloud) {
 		s.settleByReading(g, b)
 		b.watchEmpty(g, at.now)
 		s.watch(before.group(id), g, b, wasReady)
-		b.watchDown(at.count(g, b), at.now)
+		watchSince(&b.down, at.count(g, b).down(), at.now)
 		n := at.count(g, b)
 		if n.inFlight != b.coming.Nodes() {
 			b.doubts = streak{}

@@ -9,7 +9,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
@@ -175,24 +174,9 @@ func (s *Machine) holdLevels() {
 		if s.levels.floors == nil {
 			s.levels.floors = map[string]floor{}
 		}
-		s.levels.floors[id] = floor{min: min(b.settled(), s.at.kept(g)), held: true, why: why, away: s.shiftedAway(id) != ""}
+		// Nodes that are not ready may come back with their zone.
+		s.levels.floors[id] = floor{min: min(b.settled(), s.at.staying(g, true)), held: true, why: why, away: s.shiftedAway(id) != ""}
 	}
-}
-
-// kept counts the instances that a shift keeps: all but those that have failed or never became
-// nodes in time. Nodes that are not ready may come back with their zone.
-func (s *observation) kept(g *Group) int {
-	n := 0
-	for i := range g.Instances {
-		instance := &g.Instances[i]
-		_, registered := s.nodes[instance.ID]
-		since, known := s.since[instance.ID]
-		lost := !registered && known && s.now.Sub(since) >= s.provision
-		if instance.State != cloudprovider.InstanceDeleting && instance.Error == nil && !lost {
-			n++
-		}
-	}
-	return n
 }
 
 // tellWaiting publishes which pods wait because they can run only in zones that are shifted away.

@@ -181,16 +181,21 @@ func (s *split) describe(next string, now int) string {
 // their part of the split and get it when they are back, a little later than the others.
 func (c *choice) away(chosen string) []member {
 	var out []member
-	for _, name := range c.similarTo(chosen) {
-		g, b := c.view.Groups[name], c.state(name)
-		_, _, off := c.backoff.Active(name, c.at.now)
-		if c.options[name] != nil || g == nil || off || c.shiftedAway(name) != "" || g.ZeroOrMax || c.at.count(g, b).troubled() {
-			continue
-		}
-		if b.missed == 1 || b.away && b.absent.loops <= maxDoubts && c.Machine.unseen(g, c.at) > 0 {
-			m := c.member(name)
-			m.limited = true
+	for _, m := range c.unoffered(chosen) {
+		b := c.state(m.Name)
+		if m.limited = true; b.missed == 1 || b.away && b.absent.loops <= maxDoubts && c.Machine.unseen(c.view.Groups[m.Name], c.at) > 0 {
 			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// unoffered returns the members of a set that have no option and could grow.
+func (c *choice) unoffered(chosen string) []member {
+	var out []member
+	for _, name := range c.similarTo(chosen) {
+		if g := c.view.Groups[name]; c.options[name] == nil && g != nil && !g.ZeroOrMax && !c.shut(name) && !c.counted(name).troubled() {
+			out = append(out, c.member(name))
 		}
 	}
 	return out

@@ -58,15 +58,7 @@ func (c *choice) planWhole(s *split) (why string) {
 // their zone may have to wait for others.
 func (c *choice) wholeSet(s *split) []member {
 	members := slices.DeleteFunc(slices.Clone(s.members), func(m member) bool { return m.option == nil })
-	for _, name := range c.similarTo(s.chosen) {
-		g, b := c.view.Groups[name], c.state(name)
-		if c.options[name] != nil || g == nil || g.ZeroOrMax || c.shiftedAway(name) != "" || c.at.count(g, b).troubled() {
-			continue
-		}
-		if _, _, off := c.backoff.Active(name, c.at.now); !off {
-			members = append(members, c.member(name))
-		}
-	}
+	members = append(members, c.unoffered(s.chosen)...)
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.Name, b.Name) })
 	return members
 }

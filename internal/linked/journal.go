@@ -49,17 +49,20 @@ func (d splitDecision) nodes() int64 {
 
 // shrinkDecision is what a round of scale-down did with the nodes that may go.
 type shrinkDecision struct {
-	Removed []nodeDecision
-	Waiting []nodeDecision
+	Time    time.Time      `json:"time"`
+	Removed []nodeDecision `json:"removed"`
+	Waiting []nodeDecision `json:"waiting"`
 }
 
 // nodeDecision is a node that may go, and whether it does.
 type nodeDecision struct {
-	Node, Group, Set string
-	Reason           string    // one of the reasons above; empty for a node that goes because it is its group's turn
-	Behind           string    // the larger group that shrinks first, for reasonLevel
-	Since            time.Time // when it was first deferred; zero for a node that never was
-	Began            bool      // it is deferred for the first time
+	Node   string    `json:"node"`
+	Group  string    `json:"group"`
+	Set    string    `json:"set,omitempty"`
+	Reason string    `json:"reason,omitempty"` // one of the reasons above; empty for a node that goes because it is its group's turn
+	Behind string    `json:"behind,omitempty"` // the larger group that shrinks first, for reasonLevel
+	Since  time.Time `json:"since,omitzero"`   // when it was first deferred; zero for a node that never was
+	Began  bool      `json:"-"`                // it is deferred for the first time
 }
 
 // forBalance are the nodes of decisions that wait because they would make their set uneven.
@@ -94,9 +97,9 @@ type dated[T any] struct {
 // history is what a journal remembers. A copy of it may be read without the journal's lock: what it
 // points to does not change.
 type history struct {
-	splits   []dated[splitDecision]  // newest last
-	rounds   []dated[shrinkDecision] // those that removed a node, or in which other nodes waited than in the one before; newest last
-	last     dated[shrinkDecision]   // the last round, whatever it did
+	splits   []dated[splitDecision] // newest last
+	rounds   []shrinkDecision       // those that removed a node, or in which other nodes waited than in the one before; newest last
+	last     shrinkDecision         // the last round, whatever it did
 	compared dated[comparison]
 	sizes    dated[sizeReading]
 	shift    zonalshift.Decision // zones that are shifted away
@@ -153,10 +156,11 @@ func (j *Journal) shrunk(d shrinkDecision) {
 	d.Removed, d.Waiting = slices.Clone(d.Removed), slices.Clone(d.Waiting)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	before, now := j.history.last.is, dated[shrinkDecision]{j.clock.Now(), d}
-	j.history.last = now
+	before := j.history.last
+	d.Time = j.clock.Now()
+	j.history.last = d
 	if len(d.Removed) > 0 || !slices.EqualFunc(before.Waiting, d.Waiting, sameWait) {
-		j.history.rounds = appended(j.history.rounds, now)
+		j.history.rounds = appended(j.history.rounds, d)
 	}
 	j.metrics.shrunk(d)
 	j.announce(shrinkEvent(d))

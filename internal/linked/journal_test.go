@@ -161,8 +161,8 @@ func TestUnchangedRoundsAreNotKept(t *testing.T) {
 	} {
 		clock.SetTime(clock.Now().Add(time.Second))
 		j.shrunk(step.d)
-		if h := j.remembers(); len(h.rounds) != step.kept || !h.last.at.Equal(clock.Now()) {
-			t.Errorf("%+v: %d rounds are kept, the last of %v", step.d, len(h.rounds), h.last.at)
+		if h := j.remembers(); len(h.rounds) != step.kept || !h.last.Time.Equal(clock.Now()) {
+			t.Errorf("%+v: %d rounds are kept, the last of %v", step.d, len(h.rounds), h.last.Time)
 		}
 	}
 }

@@ -74,31 +74,16 @@ type pageMember struct {
 }
 
 type pageScaleDown struct {
-	Time    *time.Time  `json:"time,omitempty"` // of the last round
-	Waiting []pageNode  `json:"waiting"`        // in the last round
-	Rounds  []pageRound `json:"rounds"`         // that removed nodes or let others wait than before; newest first
-}
-
-type pageRound struct {
-	Time    time.Time  `json:"time"`
-	Removed []pageNode `json:"removed"`
-	Waiting []pageNode `json:"waiting"`
-}
-
-type pageNode struct {
-	Node   string     `json:"node"`
-	Group  string     `json:"group"`
-	Set    string     `json:"set,omitempty"`
-	Reason string     `json:"reason,omitempty"`
-	Behind string     `json:"behind,omitempty"`
-	Since  *time.Time `json:"since,omitempty"`
+	Time    time.Time        `json:"time,omitzero"` // of the last round
+	Waiting []nodeDecision   `json:"waiting"`       // in the last round
+	Rounds  []shrinkDecision `json:"rounds"`        // that removed nodes or let others wait than before; newest first
 }
 
 // status turns what is remembered into what is shown.
 func (h history) status(now time.Time) pageStatus {
 	s := pageStatus{
 		Time: now, Sets: []pageSet{}, Incomparable: problems(h.compared.is.Failed), Splits: []pageSplit{},
-		ScaleDown: pageScaleDown{Waiting: shownNodes(h.last.is.Waiting), Rounds: []pageRound{}, Time: known(h.last.at)},
+		ScaleDown: pageScaleDown{Time: h.last.Time, Waiting: shownNodes(h.last.Waiting), Rounds: []shrinkDecision{}},
 	}
 	if d := h.shift; len(d.Shifted)+len(d.Ignored) > 0 {
 		s.ZonalShift = &pageZonalShift{append([]zonalshift.Shifted{}, d.Shifted...), append([]zonalshift.Ignored{}, d.Ignored...)}
@@ -113,7 +98,7 @@ func (h history) status(now time.Time) pageStatus {
 		s.Splits = append(s.Splits, shownSplit(split))
 	}
 	for _, round := range slices.Backward(h.rounds) {
-		s.ScaleDown.Rounds = append(s.ScaleDown.Rounds, pageRound{round.at, shownNodes(round.is.Removed), shownNodes(round.is.Waiting)})
+		s.ScaleDown.Rounds = append(s.ScaleDown.Rounds, shrinkDecision{round.Time, shownNodes(round.Removed), shownNodes(round.Waiting)})
 	}
 	if explain := h.compared.is.Explain; explain != nil {
 		report, err := explain()
@@ -150,13 +135,11 @@ func shownSplit(d dated[splitDecision]) pageSplit {
 }
 
 // shownNodes orders nodes by set and group, those that wait longest first.
-func shownNodes(all []nodeDecision) []pageNode {
-	out := []pageNode{}
-	for _, d := range slices.SortedStableFunc(slices.Values(all), func(a, b nodeDecision) int {
+func shownNodes(all []nodeDecision) []nodeDecision {
+	out := append([]nodeDecision{}, all...)
+	slices.SortStableFunc(out, func(a, b nodeDecision) int {
 		return cmp.Or(cmp.Compare(a.Set, b.Set), cmp.Compare(a.Group, b.Group), a.Since.Compare(b.Since), cmp.Compare(a.Node, b.Node))
-	}) {
-		out = append(out, pageNode{d.Node, d.Group, d.Set, d.Reason, d.Behind, known(d.Since)})
-	}
+	})
 	return out
 }
 
@@ -167,12 +150,4 @@ func problems(failed map[string]string) []pageProblem {
 		out = append(out, pageProblem{id, failed[id]})
 	}
 	return out
-}
-
-// known is nil for no time.
-func known(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }

@@ -2,8 +2,6 @@ package linked
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -123,8 +121,7 @@ func (f *fleet[G]) termsBySet() map[string]*nodegroupset.Terms {
 	return out
 }
 
-// underPolicy completes a request by the policy of the chosen group's set, and names that. Its other
-// groups count for the policy too, and get nothing.
+// underPolicy completes a request by the policy of the chosen group's set, and names that.
 func (u ScaleUp[G]) underPolicy(request nodegroupset.SplitRequest, chosen string) (completed nodegroupset.SplitRequest, policy string) {
 	if u.Declared == nil {
 		return request, ""
@@ -133,20 +130,7 @@ func (u ScaleUp[G]) underPolicy(request nodegroupset.SplitRequest, chosen string
 	if terms == nil {
 		return request, ""
 	}
-	members = slices.DeleteFunc(slices.Clone(members), func(group G) bool {
-		return slices.ContainsFunc(request.Groups, func(g nodegroupset.Group) bool { return g.Name == group.Id() })
-	})
-	others, failed := readSizes(members)
-	request.Groups = slices.Clip(request.Groups)
-	for _, other := range others {
-		g := other.Group
-		g.Min, g.Max = 0, g.Size
-		request.Groups = append(request.Groups, g)
-	}
-	for _, id := range slices.Sorted(maps.Keys(failed)) {
-		klog.InfoS("Node group does not count for the policy of its set", "nodeGroup", id, "reason", failed[id])
-	}
-	return terms.Of(request, chosen), describe(terms)
+	return terms.Completed(request, chosen, knownSizes(members, request.Groups)), describe(terms)
 }
 
 // describe says what the policy of a set is.

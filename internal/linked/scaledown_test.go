@@ -116,7 +116,7 @@ func TestUnreadyNodesAreNeverDeferred(t *testing.T) {
 	if goes := c.after(0, "b-0", "b-1x", "b-2"); goes != "b-1" {
 		t.Errorf("%q goes, want the unready one alone", goes)
 	}
-	if last := c.journal.history.last.is; last.Removed[0].Reason != "" {
+	if last := c.journal.history.last; last.Removed[0].Reason != "" {
 		t.Errorf("says that it waited: %+v", last.Removed[0])
 	}
 }
@@ -159,7 +159,7 @@ func TestNodeThatDoesNotGoStarvesNoOther(t *testing.T) {
 func TestDecisionsAreInTheJournal(t *testing.T) {
 	c := newDownCluster(10*time.Minute, downGroup{name: "a", set: "a", size: 5}, downGroup{name: "b", set: "a", size: 4}, downGroup{name: "x", size: 5})
 	c.after(0, "b-0", "b-1", "x-0!", "x-1!")
-	want := shrinkDecision{
+	want := shrinkDecision{Time: c.clock.Now(),
 		Removed: []nodeDecision{{Node: "x-0", Group: "x"}},
 		Waiting: []nodeDecision{
 			{Node: "b-0", Group: "b", Set: "a", Reason: reasonLevel, Behind: "a", Since: start, Began: true},
@@ -167,12 +167,12 @@ func TestDecisionsAreInTheJournal(t *testing.T) {
 			{Node: "x-1", Group: "x", Reason: reasonLimit},
 		},
 	}
-	if diff := gocmp.Diff(want, c.journal.history.last.is); diff != "" {
+	if diff := gocmp.Diff(want, c.journal.history.last); diff != "" {
 		t.Errorf("first round (-want +got):\n%s", diff)
 	}
 	c.after(10*time.Minute, "b-0")
-	want = shrinkDecision{Removed: []nodeDecision{{Node: "b-0", Group: "b", Set: "a", Reason: reasonOverdue, Since: start}}}
-	if diff := gocmp.Diff(want, c.journal.history.last.is); diff != "" {
+	want = shrinkDecision{Time: c.clock.Now(), Removed: []nodeDecision{{Node: "b-0", Group: "b", Set: "a", Reason: reasonOverdue, Since: start}}}
+	if diff := gocmp.Diff(want, c.journal.history.last); diff != "" {
 		t.Errorf("when overdue (-want +got):\n%s", diff)
 	}
 }

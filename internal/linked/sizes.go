@@ -42,6 +42,21 @@ func readSizes[G NodeGroup](groups []G) (sized []Sized[G], failed map[string]str
 	return sized, failed
 }
 
+// knownSizes reads the sizes of groups, but for some.
+func knownSizes[G NodeGroup](groups []G, but []nodegroupset.Group) func(name string) (size int64, known bool) {
+	sized, _ := readSizes(slices.DeleteFunc(slices.Clone(groups), func(group G) bool {
+		return slices.ContainsFunc(but, func(g nodegroupset.Group) bool { return g.Name == group.Id() })
+	}))
+	sizes := make(map[string]int64, len(sized))
+	for _, one := range sized {
+		sizes[one.Group.Name] = one.Group.Size
+	}
+	return func(name string) (size int64, known bool) {
+		size, known = sizes[name]
+		return size, known
+	}
+}
+
 // ReadSizes reads at the end of a loop how large the groups are that have similar ones, since
 // nothing else does in a loop without decisions. It is called in the autoscaler's own goroutine,
 // because a cloud provider need not be safe for concurrent use.

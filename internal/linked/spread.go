@@ -128,22 +128,14 @@ func (s *Spread[G]) terms(chosen string) (complete completion, policy, why strin
 	case !terms.Alike():
 		return nil, "", "nodes of set " + terms.Set + " have different capacities, which its policy counts"
 	}
-	all, _ := readSizes(groups)
+	sizes := knownSizes(groups, nil)
 	complete = func(request nodegroupset.SplitRequest, member string, planned func(string) (int64, bool)) nodegroupset.SplitRequest {
-		asked := request.Groups
-		request.Groups = slices.Clone(asked)
-		for _, other := range all {
-			g := other.Group
-			if slices.ContainsFunc(asked, func(one nodegroupset.Group) bool { return one.Name == g.Name }) {
-				continue
+		return terms.Completed(request, member, func(name string) (int64, bool) {
+			if size, known := planned(name); known {
+				return size, true
 			}
-			if size, known := planned(g.Name); known {
-				g.Size = size
-			}
-			g.Max = g.Size
-			request.Groups = append(request.Groups, g)
-		}
-		return terms.Of(request, member)
+			return sizes(name)
+		})
 	}
 	return complete, describe(terms), ""
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc/stats"
@@ -39,7 +38,7 @@ func Connection(ctx context.Context) string {
 // within the receive limit, because a partial request uses memory.
 type watcher struct {
 	gate  *gate
-	clock clock.WithTicker
+	clock clock.WithDelayedExecution
 }
 
 func (w *watcher) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Context {
@@ -54,7 +53,7 @@ func (w *watcher) HandleConn(_ context.Context, event stats.ConnStats) {
 }
 
 // call is a call whose request is awaited.
-type call struct{ arrived func() }
+type call struct{ arrived func() bool }
 
 func (w *watcher) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
 	return context.WithValue(ctx, callKey{}, &call{})
@@ -79,20 +78,7 @@ func (w *watcher) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	}
 }
 
-// await closes the connection at the receive limit, unless the function it returns
-// is called before.
-func (w *watcher) await(conn net.Conn) (arrived func()) {
-	timer := w.clock.NewTimer(receiveTimeout)
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-timer.C():
-			_ = conn.Close() // the server notices
-		case <-done:
-		}
-	}()
-	return sync.OnceFunc(func() {
-		timer.Stop()
-		close(done)
-	})
+// await closes the connection at the receive limit, unless the function it returns is called before.
+func (w *watcher) await(conn net.Conn) (arrived func() bool) {
+	return w.clock.AfterFunc(receiveTimeout, func() { _ = conn.Close() }).Stop // the server notices
 }

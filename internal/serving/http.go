@@ -217,22 +217,10 @@ func (s *HTTPServer) Run(ctx context.Context) error {
 		case <-drained.C():
 		}
 	}
-	finish, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
-	stopped := make(chan struct{})
-	go func() {
-		_ = s.server.Shutdown(finish) // fails only when it is cut
-		close(stopped)
-	}()
-	timer := s.clock.NewTimer(s.grace)
-	defer timer.Stop()
-	select {
-	case <-stopped:
-	case <-timer.C():
-		cut()
-		<-stopped
-		s.Stop()
-	}
+	waiting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	gracefully := func() { _ = s.server.Shutdown(waiting) } // fails only when it is cut
+	finish(s.clock, s.grace, gracefully, func() { stop(); s.Stop() })
 	return ended(<-served)
 }
 

@@ -25,15 +25,6 @@ const (
 	MetricCertificateExpiry = "evenkeel_certificate_expiry_timestamp_seconds"
 )
 
-const (
-	helpRequests          = "Calls answered, by service, method and gRPC code."
-	helpDuration          = "Time to answer a call, in seconds."
-	helpBackendRequests   = "Calls made to the backend, by service, method and gRPC code."
-	helpBackendDuration   = "Time the backend took to answer a call, in seconds."
-	helpBuildInfo         = "1, labelled with the version and commit of evenkeel and the Go version it was built with."
-	helpCertificateExpiry = "When the certificate in use by a listener expires, in seconds since 1970."
-)
-
 // Names of labels.
 const (
 	labelService   = "service"
@@ -68,11 +59,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{labelService, labelMethod})
 	}
 	m := &Metrics{
-		requests:        counter(MetricRequests, helpRequests),
-		duration:        histogram(MetricDuration, helpDuration),
-		backendRequests: counter(MetricBackendRequests, helpBackendRequests),
-		backendDuration: histogram(MetricBackendDuration, helpBackendDuration),
-		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: MetricBuildInfo, Help: helpBuildInfo},
+		requests:        counter(MetricRequests, "Calls answered, by service, method and gRPC code."),
+		duration:        histogram(MetricDuration, "Time to answer a call, in seconds."),
+		backendRequests: counter(MetricBackendRequests, "Calls made to the backend, by service, method and gRPC code."),
+		backendDuration: histogram(MetricBackendDuration, "Time the backend took to answer a call, in seconds."),
+		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: MetricBuildInfo, Help: "1, labelled with the version and commit of evenkeel and the Go version it was built with."},
 			[]string{labelVersion, labelCommit, labelGoVersion}),
 		expiry: &expiry{of: map[string]*Certificates{}},
 		clock:  clock.RealClock{},
@@ -153,7 +144,7 @@ type expiry struct {
 	of map[string]*Certificates // by listener
 }
 
-var expiryDesc = prometheus.NewDesc(MetricCertificateExpiry, helpCertificateExpiry, []string{labelListener}, nil)
+var expiryDesc = prometheus.NewDesc(MetricCertificateExpiry, "When the certificate in use by a listener expires, in seconds since 1970.", []string{labelListener}, nil)
 
 // add watches the certificates of a listener, nil for none.
 func (e *expiry) add(listener string, certificates *Certificates) {

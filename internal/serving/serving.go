@@ -55,7 +55,7 @@ type Options struct {
 	// Name identifies the listener in Metrics; empty means grpc.
 	Name string
 	// Clock is the time certificates are checked with; nil means the real one.
-	Clock clock.WithTicker
+	Clock clock.WithTickerAndDelayedExecution
 	// GRPC are further options, such as interceptors. They see a call after Metrics.
 	GRPC []grpc.ServerOption
 }
@@ -177,18 +177,23 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.Health.Shutdown()
+	finish(s.clock, s.grace, s.GracefulStop, s.Stop)
+	return <-served
+}
+
+// finish ends a server gracefully, or cuts its calls off where that takes longer than the grace.
+func finish(c clock.WithTicker, grace time.Duration, gracefully, cut func()) {
 	stopped := make(chan struct{})
 	go func() {
-		s.GracefulStop()
+		gracefully()
 		close(stopped)
 	}()
-	timer := s.clock.NewTimer(s.grace)
+	timer := c.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-stopped:
 	case <-timer.C():
-		s.Stop()
+		cut()
 		<-stopped
 	}
-	return <-served
 }
