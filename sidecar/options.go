@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -66,23 +67,15 @@ type Options struct {
 type Backend = cloudprovider.Provider
 
 func (o *Options) setDefaults() {
-	if o.Parallel == 0 {
-		o.Parallel = DefaultParallel
-	}
-	if o.BackendTimeout == 0 {
-		o.BackendTimeout = DefaultBackendTimeout
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Parallel = cmp.Or(o.Parallel, DefaultParallel)
+	o.BackendTimeout = cmp.Or(o.BackendTimeout, DefaultBackendTimeout)
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
+	o.Recorder = cmp.Or[Recorder](o.Recorder, noRecorder{})
 	if o.Connection == nil {
 		o.Connection = func(context.Context) string { return "" }
 	}
 	if o.Before136 == nil {
 		o.Before136 = func(context.Context) bool { return false }
-	}
-	if o.Recorder == nil {
-		o.Recorder = noRecorder{}
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)

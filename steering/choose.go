@@ -163,9 +163,6 @@ func (s *Machine) newChoice(request Question) (*choice, error) {
 	c.policies = s.terms(request.Nodes)
 	s.learnLabels(request.Nodes)
 	s.shiftZones()
-	for _, name := range c.names {
-		c.similar[name] = append(s.index.Similar(name), name)
-	}
 	return c, nil
 }
 
@@ -297,7 +294,7 @@ func (c *choice) growable() []string {
 			delete(c.closed, set)
 		} else if !c.closed[set] {
 			c.closed[set] = true
-			c.event("SetBackedOff", fmt.Sprintf("No member of the set of node group %s can grow: %s", set, c.backoffs(c.similar[name])))
+			c.event("SetBackedOff", fmt.Sprintf("No member of the set of node group %s can grow: %s", set, c.backoffs(c.similarTo(name))))
 		}
 	}
 	return growable
@@ -317,8 +314,6 @@ func (c *choice) open(name string) bool {
 		return !c.shut(other) && g != nil && (c.options[other] != nil || b.missed == 1 && b.target < g.MaxSize)
 	})
 }
-
-func (c *choice) set(name string) string { return cmp.Or(c.sets[name], name) }
 
 // backoffs explains why and until when groups are backed off.
 func (c *choice) backoffs(names []string) string {
@@ -386,6 +381,19 @@ func (c *choice) uids(o *Option) map[types.UID]bool {
 	return out
 }
 
+// podsOf returns the pods of the options of groups.
+func (c *choice) podsOf(names []string) map[int]bool {
+	pods := map[int]bool{}
+	for _, name := range names {
+		if o := c.options[name]; o != nil {
+			for _, i := range o.Pods {
+				pods[i] = true
+			}
+		}
+	}
+	return pods
+}
+
 // chooseSet asks the strategies; each set counts as one choice. A plan keeps the group it was
 // chosen for.
 func (c *choice) chooseSet(growable []string) (chosen, why string, err error) {
@@ -442,14 +450,7 @@ func (c *choice) offer(name string) expander.Option {
 // without leaves out the members of the set of a group, and the options whose pods that set would
 // take.
 func (c *choice) without(growable []string, chosen string) []string {
-	served := map[int]bool{}
-	for _, name := range c.similarTo(chosen) {
-		if o := c.options[name]; o != nil {
-			for _, i := range o.Pods {
-				served[i] = true
-			}
-		}
-	}
+	served := c.podsOf(c.similarTo(chosen))
 	return slices.DeleteFunc(slices.Clone(growable), func(name string) bool {
 		return slices.Contains(c.similarTo(chosen), name) ||
 			!slices.ContainsFunc(c.options[name].Pods, func(i int) bool { return !served[i] })

@@ -1,6 +1,7 @@
 package steering
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -289,12 +290,8 @@ func (s *Machine) grownIn(set, but string) bool {
 	return false
 }
 
-func (s *Machine) set(id string) string {
-	if set := s.sets[id]; set != "" {
-		return set
-	}
-	return id
-}
+// set names the set of a group by its first member.
+func (s *Machine) set(id string) string { return cmp.Or(s.sets[id], id) }
 
 // OrderEnded records the cloud's answer to an order. If the answer is unclear, the target size
 // decides, provided that it could be read since; if it has not risen, later readings decide.

@@ -1,6 +1,8 @@
 package steering
 
 import (
+	"cmp"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,10 +17,10 @@ const InferredReadyAfter = time.Minute
 // inferred learns which nodes are registered from the questions of Cluster Autoscaler, which asks
 // for the group of every registered node once per loop. It does not ask about readiness, so a node
 // counts as ready a while after it was first seen.
-type inferred struct {
-	first map[string]time.Time // by provider id
-	last  map[string]time.Time
-}
+type inferred map[string]askedAbout // by provider id
+
+// askedAbout is when a node was asked about first and last.
+type askedAbout struct{ first, last time.Time }
 
 // Saw records that Cluster Autoscaler has asked for the group of a node.
 func (s *Machine) Saw(node *v1.Node) { s.inferred.saw(node, s.now) }
@@ -29,29 +31,21 @@ func (i *inferred) saw(node *v1.Node, now time.Time) {
 	if id == "" || cloudprovider.IsFakeNode(node) {
 		return
 	}
-	if i.first == nil {
-		i.first, i.last = map[string]time.Time{}, map[string]time.Time{}
+	if *i == nil {
+		*i = inferred{}
 	}
-	if _, known := i.first[id]; !known {
-		i.first[id] = now
-	}
-	i.last[id] = now
+	(*i)[id] = askedAbout{cmp.Or((*i)[id].first, now), now}
 }
 
 // forget drops nodes that have not been asked about for a while.
-func (i *inferred) forget(before time.Time) {
-	for id, last := range i.last {
-		if last.Before(before) {
-			delete(i.first, id)
-			delete(i.last, id)
-		}
-	}
+func (i inferred) forget(before time.Time) {
+	maps.DeleteFunc(i, func(_ string, node askedAbout) bool { return node.last.Before(before) })
 }
 
-func (i *inferred) nodes(now time.Time) map[string]NodeState {
-	out := make(map[string]NodeState, len(i.first))
-	for id, first := range i.first {
-		out[id] = NodeState{ProviderID: id, Created: first, Ready: now.Sub(first) >= InferredReadyAfter}
+func (i inferred) nodes(now time.Time) map[string]NodeState {
+	out := make(map[string]NodeState, len(i))
+	for id, node := range i {
+		out[id] = NodeState{ProviderID: id, Created: node.first, Ready: now.Sub(node.first) >= InferredReadyAfter}
 	}
 	return out
 }

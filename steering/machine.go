@@ -1,6 +1,7 @@
 package steering
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -52,12 +53,8 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.MaxNodeProvisionTime == 0 {
-		o.MaxNodeProvisionTime = cloudprovider.DefaultMaxNodeProvisionTime
-	}
-	if o.MaxNodeStartupTime == 0 {
-		o.MaxNodeStartupTime = cloudprovider.DefaultMaxNodeStartupTime
-	}
+	o.MaxNodeProvisionTime = cmp.Or(o.MaxNodeProvisionTime, cloudprovider.DefaultMaxNodeProvisionTime)
+	o.MaxNodeStartupTime = cmp.Or(o.MaxNodeStartupTime, cloudprovider.DefaultMaxNodeStartupTime)
 }
 
 // Machine is the state. It must not be used from several goroutines at the same time.

@@ -1,6 +1,7 @@
 package steering
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
@@ -97,13 +98,8 @@ func watchUnregistered(v *Cloud, nodes map[string]NodeState, before map[string]t
 	for _, g := range v.Groups {
 		for i := range g.Instances {
 			id := g.Instances[i].ID
-			if _, registered := nodes[id]; registered {
-				continue
-			}
-			if first, known := before[id]; known {
-				since[id] = first
-			} else {
-				since[id] = v.At
+			if _, registered := nodes[id]; !registered {
+				since[id] = cmp.Or(before[id], v.At)
 			}
 		}
 	}

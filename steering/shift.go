@@ -109,11 +109,7 @@ func (s *Machine) shiftZones() {
 
 // shiftGroups are all groups as a shift sees them.
 func (s *Machine) shiftGroups() []zonalshift.Group {
-	set := s.sets
-	if len(s.index.Names()) == 0 && !s.o.NotBalanced {
-		set = s.catalogueSets(s.now)
-	}
-	terms := s.terms(nil)
+	set, terms := s.firstOf(), s.terms(nil)
 	out := make([]zonalshift.Group, 0, len(s.view.Groups))
 	for _, id := range slices.Sorted(maps.Keys(s.view.Groups)) {
 		g, b := s.view.Groups[id], s.state(id)
@@ -181,12 +177,7 @@ func (s *Machine) holdLevels() {
 
 // tellWaiting publishes which pods wait because they can run only in zones that are shifted away.
 func (c *choice) tellWaiting(growable []string) {
-	served := map[int]bool{}
-	for _, name := range growable {
-		for _, i := range c.options[name].Pods {
-			served[i] = true
-		}
-	}
+	served := c.podsOf(growable)
 	waiting, why := map[int]bool{}, map[string]bool{}
 	for _, name := range c.names {
 		if away := c.shiftedAway(name); away != "" {

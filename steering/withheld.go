@@ -13,17 +13,13 @@ func (c *choice) noticeAsked() {
 		return
 	}
 	var all split
-	pods := map[int]bool{}
 	for _, name := range c.names {
 		m := member{option: c.options[name]}
 		m.Name = name
 		all.members = append(all.members, m)
-		for _, i := range m.pods() {
-			pods[i] = true
-		}
 	}
 	nodes := all.asked()
-	c.question = &question{nodes: nodes, asked: nodes, pods: len(pods)}
+	c.question = &question{nodes: nodes, asked: nodes, pods: len(c.podsOf(c.names))}
 }
 
 // takeWithheld notes what the questions of the loop that has ended did not get.

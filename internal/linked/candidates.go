@@ -35,8 +35,7 @@ func ByName(nodes []*v1.Node) []*v1.Node {
 
 // Order refills the places of each set with its nodes in the order that keeps it level.
 func (c Candidates[G]) Order(nodes []*v1.Node) []*v1.Node {
-	fleet := newFleet(c.Cloud, c.Deletions, c.SetOf)
-	fleet.termsOf = c.TermsOf
+	fleet := newFleet(c.Cloud, c.Deletions, c.SetOf, c.TermsOf)
 	places := c.places(fleet, nodes)
 	if len(places) == 0 {
 		return nodes

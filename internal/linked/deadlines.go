@@ -177,40 +177,14 @@ func came(ready []time.Time, since time.Time) (n int64) {
 	return n
 }
 
-// split is nodegroupset.Split in which groups on trial get no more than one node, and none while
-// another member of their set is left alone, as long as others can take the rest.
-func (d *Deadlines[G]) split(request nodegroupset.SplitRequest) (nodegroupset.SplitResult, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	limited := request
-	limited.Groups = slices.Clone(request.Groups)
-	trials := false
-	for i := range limited.Groups {
-		g := &limited.Groups[i]
-		if allowed, tried := d.allowed(g.Name); tried {
-			g.Max = min(g.Max, g.Size+allowed)
-			g.Min = min(g.Min, g.Max)
-			trials = true
+// hold has groups on trial get no more than one node, and none while another member of their set is
+// left alone, as long as others can take the rest.
+func (d *Deadlines[G]) hold(groups []nodegroupset.Group) {
+	for i := range groups {
+		if allowed, tried := d.trial(groups[i].Name); tried {
+			groups[i].Reserve = max(0, groups[i].Max-groups[i].Size-allowed)
 		}
 	}
-	result, err := nodegroupset.Split(limited)
-	if err == nil && trials && result.Unplaced > 0 {
-		return splitRest(request, result)
-	}
-	return result, err
-}
-
-// splitRest splits what a first split has left over.
-func splitRest(request nodegroupset.SplitRequest, first nodegroupset.SplitResult) (nodegroupset.SplitResult, error) {
-	request.Nodes, request.Groups = first.Unplaced, slices.Clone(request.Groups)
-	for i := range request.Groups {
-		request.Groups[i].Size = first.Groups[i].NewSize
-	}
-	result, err := nodegroupset.Split(request)
-	for i := range result.Groups {
-		result.Groups[i].Size = first.Groups[i].Size
-	}
-	return result, err
 }
 
 // allowed returns how many nodes a group on trial may get; tried is false for others.

@@ -83,6 +83,8 @@ func held(g nodegroupset.GroupSplit) string {
 		return "above its maximum"
 	case nodegroupset.ReasonRaisedToMin:
 		return "raised to its minimum"
+	case nodegroupset.ReasonReserve:
+		return "one node first, since its last ones came late"
 	case nodegroupset.ReasonQuota:
 		return "quota " + g.Detail
 	default:

@@ -19,8 +19,8 @@ type fleet[G NodeGroup] struct {
 	seen   map[string]int // group id to its position in groups; -1: left to the autoscaler
 }
 
-func newFleet[G NodeGroup](cloud Cloud[G], deletions Deletions, setOf func(group string) string) *fleet[G] {
-	return &fleet[G]{cloud: cloud, deletions: deletions, setOf: setOf, seen: map[string]int{}}
+func newFleet[G NodeGroup](cloud Cloud[G], deletions Deletions, setOf func(group string) string, termsOf func(group string) *nodegroupset.Terms) *fleet[G] {
+	return &fleet[G]{cloud: cloud, deletions: deletions, setOf: setOf, termsOf: termsOf, seen: map[string]int{}}
 }
 
 // groupOf is the group of a node. It is false for nodes that are left to the autoscaler: those in

@@ -97,17 +97,11 @@ func (l *Limits) allow(groups []nodegroupset.Group, added []string) bool {
 	for _, name := range added {
 		more[name]++
 	}
-	for i := range l.Quotas {
-		q := &l.Quotas[i]
-		var takes int64
-		for k, name := range q.Groups {
-			takes = add(takes, times(q.Units[k], more[name]))
-		}
-		if takes > max(0, q.Limit-used(q, groups)) {
-			return false
-		}
+	grown := slices.Clone(groups)
+	for i := range grown {
+		grown[i].Size += more[grown[i].Name]
 	}
-	return true
+	return !slices.ContainsFunc(l.Quotas, func(q nodegroupset.Quota) bool { return used(&q, grown) > max(q.Limit, used(&q, groups)) })
 }
 
 // used is what groups take of a quota as large as they are.

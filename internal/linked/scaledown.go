@@ -103,8 +103,7 @@ type round struct {
 // Decide says which nodes go now, in that order, and of the others why not.
 func (request Round[G]) Decide(s *ScaleDown) Decision {
 	now := s.clock.Now()
-	fleet := newFleet(request.Cloud, request.Deletions, request.SetOf)
-	fleet.termsOf = request.TermsOf
+	fleet := newFleet(request.Cloud, request.Deletions, request.SetOf, request.TermsOf)
 	r := divide(fleet, request)
 	asked := r.request(fleet.withPartners(), s.overdue(now))
 	asked.Terms = fleet.termsBySet()

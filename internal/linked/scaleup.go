@@ -75,11 +75,8 @@ func (u ScaleUp[G]) Split(journal *Journal) ([]Growth[G], error) {
 	request, policy := u.underPolicy(u.request(sized, d), d.Chosen)
 	d.Policy = policy
 	lower := raise(&request, u.Lag)
-	split := nodegroupset.Split
-	if u.Deadlines != nil {
-		split = u.Deadlines.split
-	}
-	result, err := split(request)
+	u.Deadlines.hold(request.Groups)
+	result, err := nodegroupset.Split(request)
 	if err != nil {
 		return nil, err
 	}

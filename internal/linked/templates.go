@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 )
@@ -53,15 +54,7 @@ func sameLabels(a, b map[string]string) bool {
 }
 
 func sameAmounts(a, b v1.ResourceList) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, amount := range a {
-		if other, found := b[name]; !found || amount.Cmp(other) != 0 {
-			return false
-		}
-	}
-	return true
+	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 }
 
 func (r Requests) same(other Requests) bool {

@@ -87,9 +87,7 @@ type HTTPServer struct {
 // and /readyz the way Kubernetes does, with each check for ?verbose, and /metrics. Until Run,
 // connections wait. A server that is not Run must be closed by Stop.
 func ListenHTTP(ctx context.Context, address string, o HTTPOptions) (*HTTPServer, error) {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTicker](o.Clock, clock.RealClock{})
 	mux, err := o.mux()
 	if err != nil {
 		return nil, err

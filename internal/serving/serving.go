@@ -77,9 +77,7 @@ type Server struct {
 // wait. A server that is not Run must be closed by Stop.
 func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
+	o.Clock = cmp.Or[clock.WithTickerAndDelayedExecution](o.Clock, clock.RealClock{})
 	loaded, err := certificates(o.Files, o.Clock)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -81,30 +82,18 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() error {
-	if o.Namespace == "" {
-		o.Namespace = DefaultNamespace
-	}
-	if o.PodNamespace == "" {
-		o.PodNamespace = o.Namespace
-	}
-	if o.ConfigMap == "" {
-		o.ConfigMap = DefaultConfigMap
-	}
+	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
+	o.PodNamespace = cmp.Or(o.PodNamespace, o.Namespace)
+	o.ConfigMap = cmp.Or(o.ConfigMap, DefaultConfigMap)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Patience = cmp.Or(o.Patience, DefaultPatience)
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.RealClock{})
 	if o.Identity == "" {
 		name, err := os.Hostname()
 		if err != nil {
 			return fmt.Errorf("finding the host's name, which Cluster Autoscaler takes for its identity: %w", err)
 		}
 		o.Identity = name
-	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Patience == 0 {
-		o.Patience = DefaultPatience
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
 	}
 	return nil
 }
@@ -138,9 +127,7 @@ func New(ctx context.Context, config *rest.Config, o Options) (*Cluster, error) 
 	config.QPS = -1
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = config.ContentType + ",application/json"
-	if config.UserAgent == "" {
-		config.UserAgent = userAgent
-	}
+	config.UserAgent = cmp.Or(config.UserAgent, userAgent)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("building a client of the API server: %w", err)
@@ -155,10 +142,9 @@ func start(ctx context.Context, client kubernetes.Interface, o Options) (*Cluste
 	c := &Cluster{
 		Journal:  newJournal(client, rand.Text(), &o),
 		Nodes:    newNodes(&o),
-		Recorder: newRecorder(client, &o),
+		Recorder: newRecorder(ctx, client, &o),
 	}
 	c.running.Go(func() { c.Nodes.run(ctx, client) })
-	c.running.Go(func() { c.Recorder.run(ctx) })
 	if o.Workload {
 		c.Workload = newWorkload(client, &o)
 		c.running.Go(func() { c.Workload.run(ctx) })

@@ -105,6 +105,7 @@ func TestRecorder(t *testing.T) {
 			tries.Add(1)
 			return away.Load(), nil, errors.New("the line went dead")
 		})
+		<-time.After(time.Second) // events are named by their time
 		c.Recorder.Event(false, "Granted", strings.Repeat("ä", eventMessage))
 		synctest.Wait()
 		<-time.After(2 * time.Second)
@@ -120,12 +121,12 @@ func TestRecorder(t *testing.T) {
 			}
 		}
 
-		for i := range 2 * eventQueue {
+		for i := range 200 {
+			<-time.After(time.Millisecond)
 			c.Recorder.Event(false, "Granted", fmt.Sprint("group ", i))
 		}
-		synctest.Wait()
-		if dropped := c.Recorder.Dropped(); dropped < eventQueue || len(events()) > 2+eventBurst {
-			t.Errorf("%d dropped, %d published", dropped, len(events()))
+		if n := len(events()); n <= 2 || n > 2+eventBurst {
+			t.Errorf("%d published", n)
 		}
 		cancel()
 		c.Wait()
@@ -148,8 +149,9 @@ func TestRecorderIsRefused(t *testing.T) {
 		}
 		c.Recorder.Event(false, "Granted", "x")
 		synctest.Wait()
-		if tries != 1 || c.Recorder.Dropped() != 1 {
-			t.Errorf("%d tries, %d dropped", tries, c.Recorder.Dropped())
+		<-time.After(10 * time.Minute)
+		if tries != 1 {
+			t.Errorf("%d tries", tries)
 		}
 		cancel()
 		c.Wait()

@@ -10,6 +10,7 @@ import (
 	_ "embed" // of the page
 	"html/template"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -75,25 +76,15 @@ func uneven(all []steering.UnevenStatus) []steering.UnevenStatus {
 	return all
 }
 
+var number = regexp.MustCompile("[0-9]+")
+
 // natural compares names, and numbers in them by their values: ng-2 comes before ng-10.
 func natural(a, b string) int {
-	x, y := a, b
-	for x != "" && y != "" {
-		p, q := leadingDigits(x), leadingDigits(y)
-		if p == "" || q == "" {
-			if x[0] != y[0] {
-				return cmp.Compare(x[0], y[0])
-			}
-			x, y = x[1:], y[1:]
-			continue
-		}
-		x, y = x[len(p):], y[len(q):]
-		p, q = strings.TrimLeft(p, "0"), strings.TrimLeft(q, "0")
-		if order := cmp.Or(cmp.Compare(len(p), len(q)), strings.Compare(p, q)); order != 0 {
-			return order
-		}
+	sortable := func(name string) string {
+		return number.ReplaceAllStringFunc(name, func(digits string) string {
+			digits = strings.TrimLeft(digits, "0")
+			return strings.Repeat("0", max(0, 64-len(digits))) + digits
+		})
 	}
-	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
+	return cmp.Or(strings.Compare(sortable(a), sortable(b)), strings.Compare(a, b))
 }
-
-func leadingDigits(s string) string { return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))] }

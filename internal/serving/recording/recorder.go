@@ -2,6 +2,7 @@ package recording
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,13 +96,7 @@ func prepare(file *os.File) error {
 }
 
 func newRecorder(file io.WriteCloser, o Options) *Recorder {
-	r := &Recorder{file: file, clock: o.Clock, limit: o.MaxQueued, queue: make(chan *entry, maxQueuedCalls), done: make(chan struct{})}
-	if r.limit == 0 {
-		r.limit = DefaultMaxQueued
-	}
-	if r.clock == nil {
-		r.clock = clock.RealClock{}
-	}
+	r := &Recorder{file: file, clock: cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{}), limit: cmp.Or(o.MaxQueued, DefaultMaxQueued), queue: make(chan *entry, maxQueuedCalls), done: make(chan struct{})}
 	r.start = r.clock.Now()
 	for i := range r.report {
 		r.report[i] = once(o.Report)
