@@ -148,7 +148,7 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 		}
 		return failedExpectations(reports)
 	}
-	comparisons := compared(reports, variant.runs(), changed)
+	comparisons, first := compared(reports, variant.runs(), changed)
 	if err := writePage(o.page, comparisons, func(c *v1alpha1.ScenarioComparison) htmlreport.Result { return htmlreport.Result{Comparison: c} }); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	if variant.several() {
 		return nil // what a scenario expects is for one of them
 	}
-	return failedExpectations(baselines(reports, variant.runs()))
+	return failedExpectations(first)
 }
 
 // sizeLimits bound files in bytes. Lists are streamed, and have a larger limit by default.
@@ -286,15 +286,6 @@ func play(ctx context.Context, setups []*simulate.Setup, meter *meter) ([]*v1alp
 		}
 	}
 	return reports, nil
-}
-
-// baselines are the first of every two reports.
-func baselines(reports []*v1alpha1.ScenarioReport, runs int) []*v1alpha1.ScenarioReport {
-	var first []*v1alpha1.ScenarioReport
-	for i := 0; i < len(reports); i += runs {
-		first = append(first, reports[i])
-	}
-	return first
 }
 
 // listOf has several results as they are printed.

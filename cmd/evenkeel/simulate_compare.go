@@ -168,14 +168,13 @@ func encoded(value reflect.Value) json.RawMessage {
 	return text
 }
 
-// compared compares the reports of scenarios that were played several times in a row.
-func compared(reports []*v1alpha1.ScenarioReport, runs int, options [][]v1alpha1.ChangedOption) []*v1alpha1.ScenarioComparison {
-	var all []*v1alpha1.ScenarioComparison
-	for i := range options {
-		of := reports[runs*i : runs*(i+1)]
-		all = append(all, simulate.Compare(of[0], of[1], options[i], of[2:]...))
+// compared compares the reports of scenarios that were played several times in a row, and returns the first of each, too.
+func compared(reports []*v1alpha1.ScenarioReport, runs int, options [][]v1alpha1.ChangedOption) (all []*v1alpha1.ScenarioComparison, first []*v1alpha1.ScenarioReport) {
+	for of := range slices.Chunk(reports, runs) {
+		all = append(all, simulate.Compare(of[0], of[1], options[len(all)], of[2:]...))
+		first = append(first, of[0])
 	}
-	return all
+	return all, first
 }
 
 // runNames are the columns of a comparison of more than two runs: the values of the option that differs.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,9 +125,15 @@ func (o *overrides) applyTo(s *v1alpha1.Scenario) {
 		}
 	}
 	o.flags.Visit(func(f *pflag.Flag) {
-		if of, err := settingNamed(f.Name); err == nil {
-			of.in(&s.Spec).Set(of.in(&given))
+		of, err := settingNamed(f.Name)
+		if err != nil {
+			return
 		}
+		value := of.in(&given)
+		if value.IsZero() && (value.Kind() == reflect.String || value.Kind() == reflect.Bool) {
+			return // nothing is said
+		}
+		of.in(&s.Spec).Set(value)
 	})
 	if o.scheduler.name != "" {
 		s.Spec.Options.SchedulerConfig = &v1alpha1.SchedulerConfig{Object: o.scheduler.object}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/simulate"
@@ -34,31 +36,17 @@ func objectScenario(files []string, open document.Open, sizes sizeLimits) (*docu
 		scenario.Spec.WorkloadSpreads = append(scenario.Spec.WorkloadSpreads, *s)
 	}
 	for i := range dump.Objects {
-		raw, err := withKind(&dump.Objects[i])
+		item := &dump.Objects[i]
+		if object, ok := item.Object.(interface{ GetObjectKind() schema.ObjectKind }); ok { // some lists leave out the kinds of their items
+			object.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(item.APIVersion, item.Kind))
+		}
+		raw, err := json.Marshal(item.Object)
 		if err != nil {
 			return nil, err
 		}
 		scenario.Spec.Objects = append(scenario.Spec.Objects, raw)
 	}
 	return &document.Document{File: strings.Join(files, ", "), Number: 1, Kind: v1alpha1.KindScenario, Name: scenario.Name, Object: scenario}, nil
-}
-
-// withKind is an object with its kind, which the items of some lists leave out.
-func withKind(item *document.Item) (json.RawMessage, error) {
-	raw, err := json.Marshal(item.Object)
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, err
-	}
-	for key, value := range map[string]string{"apiVersion": item.APIVersion, "kind": item.Kind} {
-		if fields[key], err = json.Marshal(value); err != nil {
-			return nil, err
-		}
-	}
-	return json.Marshal(fields)
 }
 
 // rescale lets the workload of the only WorkloadSpread have another number of replicas.
