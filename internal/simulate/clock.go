@@ -64,30 +64,15 @@ func (c *virtualClock) wake(d time.Duration) time.Time {
 
 func (c *virtualClock) Sleep(d time.Duration) { c.wake(d) }
 
-func (c *virtualClock) After(d time.Duration) <-chan time.Time {
-	fired := make(chan time.Time, 1)
-	fired <- c.wake(d)
-	return fired
-}
+func (c *virtualClock) After(d time.Duration) <-chan time.Time { return c.NewTimer(d).C() }
 
-func (c *virtualClock) Tick(d time.Duration) <-chan time.Time { return c.NewTicker(d).C() }
+// Tick ticks once: a second tick would come at once as well, forever.
+func (c *virtualClock) Tick(d time.Duration) <-chan time.Time { return c.After(d) }
 
 func (c *virtualClock) NewTimer(d time.Duration) clock.Timer {
 	t := &virtualTimer{clock: c, fired: make(chan time.Time, 1)}
 	t.Reset(d)
 	return t
-}
-
-// AfterFunc calls f at once, as every other sleeper is woken at once.
-func (c *virtualClock) AfterFunc(d time.Duration, f func()) clock.Timer {
-	c.wake(d)
-	f()
-	return &virtualTimer{clock: c, fired: make(chan time.Time, 1)}
-}
-
-// NewTicker ticks once: a second tick would come at once as well, forever.
-func (c *virtualClock) NewTicker(d time.Duration) clock.Ticker {
-	return virtualTicker{c.NewTimer(d)}
 }
 
 type virtualTimer struct {
@@ -112,7 +97,3 @@ func (t *virtualTimer) Reset(d time.Duration) bool {
 	t.fired <- t.clock.wake(d)
 	return waiting
 }
-
-type virtualTicker struct{ clock.Timer }
-
-func (t virtualTicker) Stop() { t.Timer.Stop() }

@@ -1,14 +1,19 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
 
@@ -142,4 +147,193 @@ func countIn(r *v1alpha1.PendingReport, p *pod) {
 		r.Example = p.object.Namespace + "/" + p.object.Name
 	}
 	r.Pods++
+}
+
+// reportHistory summarizes what happened over time. Groups and sets must already be reported.
+func (s *simulation) reportHistory(status *v1alpha1.ScenarioReportStatus) {
+	h, end := s.history, s.elapsed()
+	h.pay(end)
+	status.History = slices.Clone(h.rows)
+	s.reportUnevenness(status)
+	status.PendingTime = s.reportPendingTime(end)
+	status.Cost = s.reportCost(status)
+	status.Faults = s.faults.all
+	status.Nodes, status.Pods = h.reportNodes(), h.reportPods()
+}
+
+func (s *simulation) reportPendingTime(end time.Duration) v1alpha1.PendingTime {
+	h := s.history
+	waited := h.waited
+	for _, p := range append(s.cluster.stranded(), s.cluster.waiting()...) {
+		waited += (end - p.life.pending).Milliseconds()
+	}
+	out := v1alpha1.PendingTime{PodSeconds: (waited + 500) / 1000, Waits: len(h.waits)}
+	if len(h.waits) > 0 {
+		waits := slices.Sorted(slices.Values(h.waits))
+		out.Median = metav1.Duration{Duration: waits[(len(waits)-1)/2]}
+		out.P99 = metav1.Duration{Duration: waits[(99*len(waits)-1)/100]}
+		out.Longest = metav1.Duration{Duration: waits[len(waits)-1]}
+	}
+	return out
+}
+
+// spread is the difference of sizes within one set over time.
+type spread struct {
+	sizes   map[string]int
+	now     int // the difference
+	largest int
+	area    int64 // the difference multiplied by its duration in milliseconds
+}
+
+func (p *spread) measure() {
+	least, most := -1, 0
+	for _, size := range p.sizes {
+		most = max(most, size)
+		if least < 0 || size < least {
+			least = size
+		}
+	}
+	p.now = max(0, most-least)
+	p.largest = max(p.largest, p.now)
+}
+
+// reportUnevenness replays the sizes of all groups, now that the sets are known, and adds their
+// differences to each row of the history.
+func (s *simulation) reportUnevenness(status *v1alpha1.ScenarioReportStatus) {
+	spreads := make([]spread, len(status.Sets))
+	type change struct {
+		at   time.Duration
+		set  int
+		name string
+		size int
+	}
+	var changes []change
+	for i, set := range status.Sets {
+		spreads[i].sizes = map[string]int{}
+		for _, name := range set {
+			for _, size := range s.history.ofGroup[name] {
+				changes = append(changes, change{size.At.Duration, i, name, size.Target})
+			}
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	worst := spread{}
+	for i := range status.History {
+		row := &status.History[i]
+		until := status.End.Duration
+		if i+1 < len(status.History) {
+			until = status.History[i+1].At.Duration
+		}
+		var touched []int
+		for len(changes) > 0 && changes[0].at <= row.At.Duration {
+			spreads[changes[0].set].sizes[changes[0].name] = changes[0].size
+			touched, changes = append(touched, changes[0].set), changes[1:]
+		}
+		slices.Sort(touched)
+		for _, set := range slices.Compact(touched) {
+			spreads[set].measure()
+		}
+		worst.now = 0
+		for j := range spreads {
+			spreads[j].area += int64(spreads[j].now) * (until - row.At.Duration).Milliseconds()
+			worst.now = max(worst.now, spreads[j].now)
+		}
+		worst.largest = max(worst.largest, worst.now)
+		worst.area += int64(worst.now) * (until - row.At.Duration).Milliseconds()
+		row.Unevenness = worst.now
+	}
+	status.History = slices.CompactFunc(status.History, sameState)
+	whole := status.End.Milliseconds()
+	status.Unevenness = v1alpha1.Unevenness{Largest: worst.largest, Mean: worst.mean(whole)}
+	for i := range spreads {
+		if p := &spreads[i]; len(status.Sets[i]) > 1 {
+			status.Unevenness.Sets = append(status.Unevenness.Sets, v1alpha1.SetUnevenness{
+				Set: i, Largest: p.largest, Mean: p.mean(whole), End: p.now,
+			})
+		}
+	}
+}
+
+// mean returns the mean difference over this number of milliseconds, in thousandths; the current
+// difference if no time has passed.
+func (p *spread) mean(whole int64) json.Number {
+	thousandths := int64(p.now) * 1000
+	if whole > 0 {
+		thousandths = (p.area*1000 + whole/2) / whole
+	}
+	return json.Number(trimZeros(fmt.Sprintf("%d.%03d", thousandths/1000, thousandths%1000)))
+}
+
+// money is a price as a number; empty for none.
+func money(p cloudprovider.Price) json.Number {
+	if p == 0 {
+		return ""
+	}
+	return amount(p)
+}
+
+// amount is a price as a number.
+func amount(p cloudprovider.Price) json.Number { return json.Number(trimZeros(p.String())) }
+
+func trimZeros(decimal string) string {
+	return strings.TrimSuffix(strings.TrimRight(decimal, "0"), ".")
+}
+
+// pay adds the time since the last call to the running time of the machines.
+func (h *history) pay(now time.Duration) {
+	for group, machines := range h.running {
+		h.machineTime[group] += int64(machines) * (now - h.runningSince).Milliseconds()
+	}
+	h.runningSince = now
+}
+
+// priced reports whether any group has a price.
+func (s *simulation) priced() bool {
+	return slices.ContainsFunc(s.setup.Cloud.Groups, func(g fake.Group) bool { return g.PricePerHour != 0 })
+}
+
+// costPerHour returns the current cost of the running machines; empty if nothing has a price.
+func (s *simulation) costPerHour() json.Number {
+	if !s.priced() {
+		return ""
+	}
+	var sum cloudprovider.Price
+	for i := range s.setup.Cloud.Groups {
+		g := &s.setup.Cloud.Groups[i]
+		sum += g.PricePerHour.Scale(int64(s.history.running[g.ID]), 1)
+	}
+	return amount(sum)
+}
+
+// reportCost returns the total cost of the machines; nil if nothing has a price.
+func (s *simulation) reportCost(status *v1alpha1.ScenarioReportStatus) *v1alpha1.Cost {
+	if !s.priced() {
+		return nil
+	}
+	h := s.history
+	had := map[string]bool{}
+	out := &v1alpha1.Cost{PerHour: s.costPerHour(), HighestPerHour: "0"}
+	for _, n := range h.lives {
+		had[n.report.Group] = true
+		if n.report.Group == "" {
+			out.UnpricedNodes++
+		}
+	}
+	var total cloudprovider.Price
+	for i := range s.setup.Cloud.Groups {
+		g := &s.setup.Cloud.Groups[i]
+		total += g.PricePerHour.Scale(h.machineTime[g.ID], time.Hour.Milliseconds())
+		if g.PricePerHour == 0 && had[g.ID] {
+			out.Unpriced = append(out.Unpriced, g.ID)
+		}
+	}
+	slices.Sort(out.Unpriced)
+	out.Total = amount(total)
+	highest := 0.0
+	for _, row := range status.History {
+		if cost, err := row.CostPerHour.Float64(); err == nil && cost > highest {
+			highest, out.HighestPerHour = cost, row.CostPerHour
+		}
+	}
+	return out
 }

@@ -209,16 +209,13 @@ func (s *simulation) nextEvent() time.Time {
 			consider(epoch.Add(w.Steps[s.nextStep[i]].At))
 		}
 	}
-	s.evictions(func(at time.Time) {
+	future := func(at time.Time) {
 		if at.After(now) {
 			consider(at)
 		}
-	})
-	s.bookings(func(at time.Time) {
-		if at.After(now) {
-			consider(at)
-		}
-	})
+	}
+	s.evictions(future)
+	s.bookings(future)
 	for _, m := range s.managed {
 		m.awaited(now, consider)
 	}
@@ -226,9 +223,7 @@ func (s *simulation) nextEvent() time.Time {
 		consider(epoch.Add(l.at))
 	}
 	for _, at := range s.wakeups {
-		if at.After(now) {
-			consider(at)
-		}
+		future(at)
 	}
 	return next
 }

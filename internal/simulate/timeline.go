@@ -7,9 +7,12 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
 
 // timeline collects what happened, in order.
@@ -124,4 +127,208 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// narrate adds the rows of a round. A round with the same results as an earlier one adds none.
+func (s *simulation) narrate(at time.Duration, r *autoscaler.ScaleUp) {
+	s.narrateShift(at, r)
+	for _, repair := range r.Repairs {
+		s.tellRepair(at, repair)
+	}
+	s.reportAttempts(at, r)
+	for _, p := range r.Decision.Pods {
+		if p.Outcome == autoscaler.PodsUnhelped {
+			// Which ones of equal pods are left over differs from round to round.
+			key := fmt.Sprint(p.Count, " of ", ownerOf(r.Survey.Pending[p.Pods[0]]), " ", steady(p.Reason))
+			row := s.timeline.onceOf(at, v1alpha1.RowUnhelped, key, unhelped(p))
+			row.Pods, row.Example, row.Reason, row.Rejections = p.Count, p.Example, steady(p.Reason), rejections(p)
+		}
+	}
+	for _, warning := range r.Decision.Warnings {
+		s.timeline.once(at, v1alpha1.RowWarning, warning).Reason = warning
+	}
+}
+
+func (s *simulation) tellRepair(at time.Duration, repair autoscaler.Repair) {
+	var row *v1alpha1.TimelineRow
+	if repair.Err != nil {
+		row = s.timeline.add(at, v1alpha1.RowRepair, "%s: %s: %v", repair.Group, repair.Reason, repair.Err)
+		row.Error = repair.Err.Error()
+	} else {
+		row = s.timeline.add(at, v1alpha1.RowRepair, "%s: %s given up: %s", repair.Group, count(repair.Nodes, "node"), repair.Reason)
+		row.Nodes = repair.Nodes
+	}
+	row.Reason, row.Groups = repair.Reason, []v1alpha1.GroupChange{{Name: repair.Group, Nodes: repair.Nodes}}
+	row.Faults = s.faults.on(at, repair.Group)
+}
+
+func rejections(p autoscaler.PodOutcome) []v1alpha1.Rejection {
+	var all []v1alpha1.Rejection
+	for _, r := range p.Rejections {
+		all = append(all, v1alpha1.Rejection(r))
+	}
+	return all
+}
+
+// ownerOf names the controller of a pod, or the pod if it has none.
+func ownerOf(pod *v1.Pod) string {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return pod.Namespace + "/" + owner.Kind + "/" + owner.Name
+	}
+	return pod.Namespace + "/" + pod.Name
+}
+
+func unhelped(p autoscaler.PodOutcome) string {
+	return fmt.Sprintf("%s: %s", moreLikeIt(p.Example, p.Count), steady(p.Reason))
+}
+
+// moreLikeIt names several equal pods by one of them.
+func moreLikeIt(example string, pods int) string {
+	if pods == 1 {
+		return example
+	}
+	return fmt.Sprintf("%s and %d more like it", example, pods-1)
+}
+
+// reportAttempts adds the rows of a scale-up: how the groups grew, and the errors of the cloud.
+func (s *simulation) reportAttempts(at time.Duration, r *autoscaler.ScaleUp) {
+	sizes, reasons := map[string]int{}, map[string]string{}
+	for _, g := range r.Survey.Groups {
+		sizes[g.ID] = g.Target
+	}
+	for _, o := range r.Decision.Groups {
+		reasons[o.Group] = o.Reason
+	}
+	var grown []string
+	var changes []v1alpha1.GroupChange
+	for _, a := range r.Attempts {
+		if a.Grew > 0 {
+			c := resized(a.Group, sizes[a.Group], a.Grew)
+			c.Reason = steady(reasons[a.Group])
+			sizes[a.Group] += a.Grew
+			grown, changes = append(grown, arrow(c)), append(changes, c)
+		}
+	}
+	if len(grown) > 0 {
+		row := s.timeline.add(at, v1alpha1.RowScaleUp, "%s (%s)", few(grown), why(r))
+		row.Groups, row.Pods, row.ScaleUp = changes, helped(r), scaleUpReport(r)
+		for _, c := range changes {
+			row.Nodes += c.Nodes
+		}
+	}
+	for _, a := range r.Attempts {
+		if a.Err != nil {
+			s.reportError(at, a)
+		}
+	}
+}
+
+// reportError adds the row of a group whose increase returned an error.
+func (s *simulation) reportError(at time.Duration, a autoscaler.Attempt) {
+	var row *v1alpha1.TimelineRow
+	if a.Grew == 0 {
+		row = s.timeline.add(at, v1alpha1.RowRefused, "%s +%d: %v", a.Group, a.Delta, a.Err)
+	} else {
+		row = s.timeline.add(at, v1alpha1.RowWarning, "%s +%d: %s although the cloud answered: %v", a.Group, a.Delta, grew(a), a.Err)
+		row.Nodes = a.Grew
+	}
+	row.Groups, row.Error = []v1alpha1.GroupChange{{Name: a.Group, Nodes: a.Delta}}, a.Err.Error()
+	row.Faults = s.faults.behind(at, a.Err, a.Group)
+}
+
+// resized is a group with the change of its target size.
+func resized(group string, from, by int) v1alpha1.GroupChange {
+	to := from + by
+	return v1alpha1.GroupChange{Name: group, Nodes: max(by, -by), From: &from, To: &to}
+}
+
+func arrow(c v1alpha1.GroupChange) string { return fmt.Sprintf("%s %d→%d", c.Name, *c.From, *c.To) }
+
+func scaleUpReport(r *autoscaler.ScaleUp) *v1alpha1.ScaleUpReport {
+	d := &r.Decision
+	out := &v1alpha1.ScaleUpReport{Needed: d.Need, Unplaced: d.Unplaced, Chosen: d.Chosen}
+	for _, a := range r.Attempts {
+		out.Asked += a.Delta
+	}
+	for _, step := range d.Trail {
+		taken := v1alpha1.ExpanderStep{Strategy: step.Strategy, Options: len(step.Options), Kept: len(step.Kept())}
+		for _, judged := range step.Options {
+			if judged.Group == d.Chosen {
+				taken.Figure = judged.Figure
+			}
+		}
+		out.Expander = append(out.Expander, taken)
+	}
+	return out
+}
+
+// helped counts the pods a round ordered nodes for.
+func helped(r *autoscaler.ScaleUp) int {
+	n := 0
+	for _, p := range r.Decision.Pods {
+		if p.Outcome == autoscaler.PodsHelped {
+			n += p.Count
+		}
+	}
+	return n
+}
+
+func grew(a autoscaler.Attempt) string {
+	if a.Grew < a.Delta {
+		return fmt.Sprintf("grew by %d", a.Grew)
+	}
+	return "grew"
+}
+
+// why describes the purpose of a scale-up and how the expander chose.
+func why(r *autoscaler.ScaleUp) string {
+	came := 0
+	for _, a := range r.Attempts {
+		came += a.Grew
+	}
+	parts := []string{fmt.Sprintf("%s for %s", part(came, r.Decision.Need), count(helped(r), "pod"))}
+	if choice := chosenBy(r.Decision.Trail, r.Decision.Chosen); choice != "" {
+		parts = append(parts, choice)
+	}
+	if r.Decision.Unplaced > 0 {
+		parts = append(parts, fmt.Sprintf("no room for %d more", r.Decision.Unplaced))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// part formats the number of ordered nodes, of those that were needed.
+func part(came, wanted int) string {
+	if came < wanted {
+		return fmt.Sprintf("%d of %s", came, count(wanted, "node"))
+	}
+	return count(came, "node")
+}
+
+// chosenBy lists the strategies that dropped options, with the chosen group's figures.
+func chosenBy(trail expander.Trail, chosen string) string {
+	var parts []string
+	for _, step := range trail {
+		if step.Strategy == expander.SetStep {
+			continue
+		}
+		for _, judged := range step.Options {
+			if judged.Group == chosen {
+				parts = append(parts, step.Strategy+" "+chosen+": "+judged.Figure)
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// steady removes the remaining time from a reason, so that it is reported once.
+func steady(reason string) string {
+	const before, after = "backed off for another ", ": "
+	head, tail, found := strings.Cut(reason, before)
+	if !found {
+		return reason
+	}
+	if _, rest, ok := strings.Cut(tail, after); ok {
+		return head + "backed off" + after + steady(rest)
+	}
+	return reason
 }

@@ -139,7 +139,7 @@ func (w *Workload) withClaims(p *v1.Pod) {
 // missing describes the objects of claims that the input lacks, and how to add them: one sentence
 // each for claims, volumes and classes.
 func (v *volumeController) missing(setup *Setup) []string {
-	claims, volumes, classes := &lacking{}, &lacking{}, &lacking{}
+	claims, volumes, classes := &lacking{noun: "persistent volume claim"}, &lacking{noun: "persistent volume"}, &lacking{noun: "StorageClass object"}
 	pods := slices.Clone(setup.Pods)
 	for i := range setup.Workloads {
 		w := &setup.Workloads[i]
@@ -171,12 +171,9 @@ func (v *volumeController) missing(setup *Setup) []string {
 		}
 	}
 	var all []string
-	for _, kind := range []struct {
-		noun string
-		of   *lacking
-	}{{"persistent volume claim", claims}, {"persistent volume", volumes}, {"StorageClass object", classes}} {
-		if len(kind.of.names) > 0 {
-			all = append(all, kind.of.sentence(kind.noun))
+	for _, kind := range []*lacking{claims, volumes, classes} {
+		if len(kind.names) > 0 {
+			all = append(all, kind.sentence())
 		}
 	}
 	return all
@@ -184,6 +181,7 @@ func (v *volumeController) missing(setup *Setup) []string {
 
 // lacking are objects that others refer to and that the input does not have.
 type lacking struct {
+	noun  string
 	names []string
 	users map[string][]string
 }
@@ -200,7 +198,7 @@ func (l *lacking) note(name, user string) {
 	}
 }
 
-func (l *lacking) sentence(noun string) string {
+func (l *lacking) sentence() string {
 	const shown = 3
 	var listed []string
 	for i, name := range l.names {
@@ -216,8 +214,8 @@ func (l *lacking) sentence(noun string) string {
 	}
 	is := "is"
 	if len(l.names) > 1 {
-		noun, is = noun+"s", "are"
+		is = "are"
 	}
-	return fmt.Sprintf("%d %s %s not in the input, so that pods with them fit nowhere: %s; add what this prints to a file of storageFrom: %s",
-		len(l.names), noun, is, strings.Join(listed, ", "), readStorageCommand)
+	return fmt.Sprintf("%s %s not in the input, so that pods with them fit nowhere: %s; add what this prints to a file of storageFrom: %s",
+		count(len(l.names), l.noun), is, strings.Join(listed, ", "), readStorageCommand)
 }
