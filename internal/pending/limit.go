@@ -37,7 +37,7 @@ func (e *explainer) limited(k *kind) ([]explain.PendingSpread, error) {
 	}
 	perNode := 0
 	for g, group := range e.groups {
-		value, has := group.domain(s.Key)
+		value, has := group.Template.Node.Labels[s.Key]
 		if !has || k.onNew[g] != "" {
 			continue
 		}

@@ -68,15 +68,10 @@ type explainer struct {
 	groups  []named // by name
 }
 
+// named is a node group.
 type named struct {
 	name string
 	Group
-}
-
-// domain is where the nodes of a group are for a topology key, if they have it.
-func (g *named) domain(key string) (value string, has bool) {
-	value, has = g.Template.Node.Labels[key]
-	return value, has
 }
 
 // kind is equal pods, and why nodes do not take one, spread constraints aside: empty if they do.
@@ -151,7 +146,7 @@ func (e *explainer) held(k *kind) (all []explain.PendingSpread, taken bool) {
 		}
 		for i := range standings {
 			s := &standings[i]
-			if value, has := group.domain(s.Key); has && s.Key != v1.LabelHostname && slices.ContainsFunc(s.Domains, closed(value)) {
+			if value, has := group.Template.Node.Labels[s.Key]; has && s.Key != v1.LabelHostname && slices.ContainsFunc(s.Domains, closed(value)) {
 				refused[s.Constraint] = true
 			}
 		}
@@ -228,7 +223,7 @@ func (e *explainer) standing(k *kind, s *topologyspread.Standing) explain.Pendin
 	}
 	if s.Key != v1.LabelHostname { // a new node is a domain of its own
 		for g, group := range e.groups {
-			value, has := group.domain(s.Key)
+			value, has := group.Template.Node.Labels[s.Key]
 			if _, known := at[value]; has && !known && k.onNew[g] == "" {
 				at[value] = len(out.Domains)
 				out.Domains = append(out.Domains, explain.SpreadDomain{Name: value, Allowed: true})
@@ -268,7 +263,7 @@ func (e *explainer) addGroups(k *kind, out *explain.PendingSpread, at map[string
 		return
 	}
 	for g, group := range e.groups {
-		value, has := group.domain(out.TopologyKey)
+		value, has := group.Template.Node.Labels[out.TopologyKey]
 		if d, known := at[value]; has && known {
 			here := explain.GroupRejection{Group: group.name, Reason: cmp.Or(k.onNew[g], group.Stuck), Blocked: k.onNew[g] == "" && group.Stuck != "", Coming: group.Coming}
 			if group.Room >= 0 {
