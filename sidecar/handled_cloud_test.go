@@ -204,7 +204,7 @@ func (w *world) changes() []string {
 func TestDryRun(t *testing.T) {
 	disturbed := func() setup {
 		s := ten()
-		s.ca.ScaleDown, s.ca.ScaleDownUnneeded, s.ca.ProvisionTime = true, 3*time.Minute, 5*time.Minute
+		s.ca.Removal, s.ca.ProvisionTime = emptyNodes(3*time.Minute), 5*time.Minute
 		s.batches = append(s.batches, late(7))
 		s.cloud.Stocks = []fake.StockOut{
 			{Scope: fake.Scope{Groups: []string{"a"}}, Mode: fake.Silent, Left: 20},

@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/steering"
 )
@@ -416,11 +417,16 @@ func TestFloorsKeepSetsLevel(t *testing.T) {
 	})
 }
 
+// emptyNodes has nodes removed that have been empty for so long, and no others.
+func emptyNodes(after time.Duration) *removal.Options {
+	return &removal.Options{UnneededTime: &after, DelayAfterAdd: &after, UtilizationThreshold: new(int64)}
+}
+
 // leaving are three groups of four nodes with pods that stay, and eighteen or twenty more with pods
 // that leave after an hour: a set that is even, or uneven by its remainder.
 func leaving(seed uint64) setup {
 	s := setup{cloud: fake.Config{Groups: zones(4, 4, 4)}, seed: seed}
-	s.ca.ScaleDown = true
+	s.ca.Removal = emptyNodes(10 * time.Minute)
 	s.batches = []autoscaler.Batch{{At: time.Minute, Pods: podsOf("p", 18+2*int(seed%2), 1), Life: time.Hour}}
 	return s
 }
@@ -467,7 +473,7 @@ func TestFloorsAreNeverAboveTheSize(t *testing.T) {
 	for seed := range cases {
 		c := newRandomCase(seed)
 		c.sidecar = sidecar.Options{Options: steering.Options{LevelScaleDown: true, MaxBalanceDeferral: ptr.To(2 * time.Minute)}}
-		c.ca.EnforceMinSize, c.ca.ScaleDown, c.ca.ScaleDownUnneeded = true, true, time.Minute
+		c.ca.EnforceMinSize, c.ca.Removal = true, emptyNodes(time.Minute)
 		c.batches[0].Life = 20 * time.Minute
 		own := map[string]int{}
 		for _, g := range c.cloud.Groups {

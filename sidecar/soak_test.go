@@ -113,7 +113,7 @@ func newSoak(t *testing.T) *soak {
 	s.restart()
 	s.ca, err = autoscaler.New(autoscaler.Config{
 		Clock: s.clock, Cloud: s.cloud, Batches: arrivals(s.random), Seed: 7, Connect: s.connect, Fault: s.disturb,
-		Options: autoscaler.Options{ScaleDown: true},
+		Options: autoscaler.Options{Removal: emptyNodes(10 * time.Minute)},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -75,20 +75,18 @@ type Config struct {
 // Options are Cluster Autoscaler's flags, and parameters of the simulation. The zero value is the
 // defaults of release 1.36, without scale-down.
 type Options struct {
-	ScanInterval      time.Duration // --scan-interval; 0 is 10 s
-	LoopTime          time.Duration // what a loop takes; 0 is 100 ms
-	Timeout           time.Duration // deadline of every call; 0 is 5 s
-	ProvisionTime     time.Duration // --max-node-provision-time; 0 is 15 min
-	StartupTime       time.Duration // --max-node-startup-time; 0 is 15 min
-	MaxNodesTotal     int           // --max-nodes-total; 0 is no limit
-	MaxNodesPerScale  int           // --max-nodes-per-scaleup; 0 is 1000
-	Balance           bool          // --balance-similar-node-groups
-	TiesByName        bool          // of groups of one size the chosen one grows first, then by name, instead of the one that was smallest
-	Backoff           backoff.Options
-	EnforceMinSize    bool          // --enforce-node-group-min-size
-	Salvo             bool          // --salvo-scale-up: several scale-ups in a loop, without counting pods anew
-	ScaleDown         bool          // --scale-down-enabled, for empty nodes only
-	ScaleDownUnneeded time.Duration // --scale-down-unneeded-time and --scale-down-delay-after-add; 0 is 10 min
+	ScanInterval     time.Duration // --scan-interval; 0 is 10 s
+	LoopTime         time.Duration // what a loop takes; 0 is 100 ms
+	Timeout          time.Duration // deadline of every call; 0 is 5 s
+	ProvisionTime    time.Duration // --max-node-provision-time; 0 is 15 min
+	StartupTime      time.Duration // --max-node-startup-time; 0 is 15 min
+	MaxNodesTotal    int           // --max-nodes-total; 0 is no limit
+	MaxNodesPerScale int           // --max-nodes-per-scaleup; 0 is 1000
+	Balance          bool          // --balance-similar-node-groups
+	TiesByName       bool          // of groups of one size the chosen one grows first, then by name, instead of the one that was smallest
+	Backoff          backoff.Options
+	EnforceMinSize   bool // --enforce-node-group-min-size
+	Salvo            bool // --salvo-scale-up: several scale-ups in a loop, without counting pods anew
 	// Before136 counts upcoming nodes of every group, leaves target sizes alone when a scale-up
 	// times out, and does not count nodes on their way out when minimums of the cluster are kept.
 	Before136 bool
@@ -100,7 +98,7 @@ type Options struct {
 	// Strategies are those of --expander, used where Connection has no Expander; nil is random. What
 	// they find equal is drawn from Config.Seed.
 	Strategies *expander.Chain
-	// Removal are the options of scale-down; nil removes empty nodes only, as ScaleDown says.
+	// Removal are the options of scale-down (--scale-down-enabled); nil removes no node.
 	Removal *removal.Options
 	// Checker answers for the scheduler, the simulated one of Batches included; nil is one of the
 	// default profile.
@@ -161,7 +159,6 @@ func (o Options) withDefaults() Options {
 	set(&o.Timeout, 5*time.Second)
 	set(&o.ProvisionTime, 15*time.Minute)
 	set(&o.StartupTime, 15*time.Minute)
-	set(&o.ScaleDownUnneeded, 10*time.Minute)
 	if o.MaxNodesPerScale == 0 {
 		o.MaxNodesPerScale = 1000
 	}
@@ -171,17 +168,11 @@ func (o Options) withDefaults() Options {
 // groupDefaults are what Cluster Autoscaler sends as defaults with every question for a group's
 // options.
 func (o Options) groupDefaults() cloudprovider.GroupOptions {
+	var down removal.Options
 	if o.Removal != nil {
-		out := o.Removal.Settings()
-		out.MaxNodeProvisionTime, out.MaxNodeStartupTime = o.ProvisionTime, o.StartupTime
-		return out
+		down = *o.Removal
 	}
-	return cloudprovider.GroupOptions{
-		ScaleDownUtilizationThreshold:    0.5,
-		ScaleDownGPUUtilizationThreshold: 0.5,
-		ScaleDownUnneededTime:            o.ScaleDownUnneeded,
-		ScaleDownUnreadyTime:             20 * time.Minute,
-		MaxNodeProvisionTime:             o.ProvisionTime,
-		MaxNodeStartupTime:               o.StartupTime,
-	}
+	out := down.Settings()
+	out.MaxNodeProvisionTime, out.MaxNodeStartupTime = o.ProvisionTime, o.StartupTime
+	return out
 }

@@ -60,13 +60,10 @@ func (a *Autoscaler) loop(now time.Time) error {
 			a.choices.reset()
 		}
 	}
-	switch {
-	case a.options.Removal != nil:
+	if a.options.Removal != nil {
 		if err := a.removeUnneeded(s, now); err != nil {
 			return worldError{err}
 		}
-	case a.options.ScaleDown:
-		a.scaleDown(s, now)
 	}
 	if a.options.EnforceMinSize {
 		return a.scaleUpToMin(s, now)
@@ -218,16 +215,15 @@ func (a *Autoscaler) fixSizes(now time.Time) (fixed bool, err error) {
 // view is the snapshot of a loop: what the simulation knows of the cluster.
 type view struct {
 	*snapshot
-	nodes    []predicates.Node // upcoming ones are after the real ones
-	real     int
-	coming   []string     // groups of the upcoming ones
-	occupied map[int]bool // nodes that get pods in the simulation
+	nodes  []predicates.Node // upcoming ones are after the real ones
+	real   int
+	coming []string // groups of the upcoming ones
 }
 
 // snapshot puts nodes to come in the place of those registered that are not ready yet.
 func (a *Autoscaler) snapshot(nodes []predicates.Node, now time.Time) (*view, error) {
 	counts, registered := a.registry.upcomingNodes(now)
-	v := &view{occupied: map[int]bool{}}
+	v := &view{}
 	for _, node := range nodes {
 		if !registered[node.Node.Name] {
 			v.nodes = append(v.nodes, node)
@@ -259,7 +255,6 @@ func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
 	for i, node := range at {
 		switch {
 		case node >= 0:
-			v.occupied[node] = true
 			a.records.placed(pods[i], node >= v.real)
 		case left != nil:
 			*left = append(*left, pods[i])

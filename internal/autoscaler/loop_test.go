@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 )
 
 // trace writes the calls of each loop on a line of its own.
@@ -181,11 +182,14 @@ func TestRandomExpander(t *testing.T) {
 	}
 }
 
+// emptyNodes has empty nodes removed, and no others.
+func emptyNodes() *removal.Options { return &removal.Options{UtilizationThreshold: new(int64)} }
+
 // Empty nodes go after ten minutes, down to the minimum.
 func TestScaleDown(t *testing.T) {
 	groups := three([3]int{3, 3, 3}, time.Minute)
 	groups[0].MinSize = 2
-	x := newTrial(t, all, fake.Config{Groups: groups}, autoscaler.Config{Options: autoscaler.Options{ScaleDown: true}})
+	x := newTrial(t, all, fake.Config{Groups: groups}, autoscaler.Config{Options: autoscaler.Options{Removal: emptyNodes()}})
 	if err := x.Run(9 * time.Minute); err != nil {
 		t.Fatal(err)
 	}

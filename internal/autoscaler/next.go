@@ -40,12 +40,6 @@ func (a *Autoscaler) Next() (at time.Time, waits bool) {
 	if a.options.Removal != nil {
 		consider(a.downNext)
 	}
-	if a.options.ScaleDown {
-		for _, since := range a.unneeded {
-			consider(since.Add(a.options.ScaleDownUnneeded))
-		}
-		consider(a.lastScaleUp.Add(a.options.ScaleDownUnneeded))
-	}
 	return at, waits
 }
 

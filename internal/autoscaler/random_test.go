@@ -65,7 +65,10 @@ func TestRunsWithRandomFaultsAreRepeatable(t *testing.T) {
 	run := func(seed uint64) (string, autoscaler.State) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		cloud, config := randomWorld(func(low, high int) int { return low + random.IntN(high-low+1) })
-		config.Options = autoscaler.Options{Balance: random.IntN(2) > 0, ScaleDown: random.IntN(2) > 0, EnforceMinSize: random.IntN(2) > 0}
+		config.Options = autoscaler.Options{Balance: random.IntN(2) > 0, EnforceMinSize: random.IntN(2) > 0}
+		if random.IntN(2) > 0 {
+			config.Options.Removal = emptyNodes()
+		}
 		x := newTrial(t, strategy(random.IntN(3)), cloud, config)
 		x.fault = func(autoscaler.Call) autoscaler.Fault {
 			switch random.IntN(300) {

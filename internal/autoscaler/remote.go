@@ -207,6 +207,14 @@ func onWire(node *v1.Node) *v1.Node {
 	return out
 }
 
+func fakeNodes(instances []cloudprovider.Instance) []*v1.Node {
+	nodes := make([]*v1.Node, len(instances))
+	for i, in := range instances {
+		nodes[i] = cloudprovider.FakeNode(in.ID, "")
+	}
+	return nodes
+}
+
 func (r *remote) targetSize(id string) (int, error) {
 	return ask(r, Call{Method: fake.MethodTargetSize, Group: id}, func(ctx context.Context) (int, error) {
 		return r.Provider.TargetSize(ctx, id)

@@ -102,7 +102,7 @@ func (r *Reader) ScaleUps(ctx context.Context, pods []*v1.Pod) (map[types.UID]wo
 		}
 		if !asked && !acts {
 			asked = true
-			status, problem = r.statusNow(ctx)
+			status, problem = r.Status(ctx)
 		}
 		unread := !said && failed[namespace] != nil || !acts && errors.Is(problem, errUnread)
 		scaleUp, known := provisioning.Of(pod, events[namespace][pod.UID], status, r.Clock.Now())
@@ -175,11 +175,7 @@ func (r *Reader) forget() {
 
 // Status returns the status of Cluster Autoscaler; nil if it keeps none, or none that can be read or
 // understood, which the error says.
-func (r *Reader) Status(ctx context.Context) (*provisioning.Status, error) { return r.statusNow(ctx) }
-
-// statusNow is the status of Cluster Autoscaler; nil if it keeps none, or none that is understood, which
-// the error says.
-func (r *Reader) statusNow(ctx context.Context) (*provisioning.Status, error) {
+func (r *Reader) Status(ctx context.Context) (*provisioning.Status, error) {
 	return r.status.get(r.Options, func() (*provisioning.Status, error, error) {
 		var object v1.ConfigMap
 		err := r.client.Get(ctx, r.Options.Status, &object)
