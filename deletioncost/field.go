@@ -1,6 +1,9 @@
 package deletioncost
 
 import (
+	"cmp"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -52,21 +55,17 @@ type site struct {
 
 func newField(in *Input, standing []*v1.Pod) (*field, error) {
 	pod := standing[0] // the pods of a ReplicaSet have the same constraints
-	hard, err := topologyspread.Hard(pod)
-	if err != nil {
-		return nil, err
-	}
-	soft, err := topologyspread.Soft(pod)
+	kinds, err := constraintsOf(pod)
 	if err != nil {
 		return nil, err
 	}
 	f := &field{}
-	alone := false
-	if len(hard)+len(soft) == 0 && in.Request == Zone {
-		soft, alone = zones(pod), true
+	alone := len(slices.Concat(kinds...)) == 0 && in.Request == Zone
+	if alone {
+		kinds = append(kinds, zones(pod))
 	}
 	at := sites{}
-	for _, kind := range [][]topologyspread.Constraint{hard, soft} {
+	for _, kind := range kinds {
 		f.add(at, pod, kind, in.Nodes, alone)
 	}
 	for _, p := range standing {
@@ -87,21 +86,22 @@ func newField(in *Input, standing []*v1.Pod) (*field, error) {
 
 // Counts returns which pods of other workloads matter to a pod with constraints; nil if none do.
 func Counts(pod *v1.Pod) func(other *v1.Pod) bool {
-	hard, _ := topologyspread.Hard(pod) // Decide returns the errors
-	soft, _ := topologyspread.Soft(pod)
-	if len(hard)+len(soft) == 0 {
+	kinds, _ := constraintsOf(pod) // Decide returns the errors
+	all := slices.Concat(kinds...)
+	if len(all) == 0 {
 		return nil
 	}
 	return func(other *v1.Pod) bool {
-		for _, kind := range [][]topologyspread.Constraint{hard, soft} {
-			for i := range kind {
-				if kind[i].Counts(other) {
-					return true
-				}
-			}
-		}
-		return false
+		return slices.ContainsFunc(all, func(c topologyspread.Constraint) bool { return c.Counts(other) })
 	}
+}
+
+// constraintsOf are the constraints of a pod, hard ones first. Those that can be read are there also if there
+// is an error.
+func constraintsOf(pod *v1.Pod) ([][]topologyspread.Constraint, error) {
+	hard, err := topologyspread.Hard(pod)
+	soft, problem := topologyspread.Soft(pod)
+	return [][]topologyspread.Constraint{hard, soft}, cmp.Or(err, problem)
 }
 
 // zones is what Request Zone means to a pod without constraints.

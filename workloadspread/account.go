@@ -62,51 +62,40 @@ func (p *pass) account() {
 	}
 	for _, revision := range slices.Sorted(maps.Keys(before.rows)) {
 		for i := range p.Spec.Subsets {
-			p.creating(revision, i, before.of(revision, i).CreatingPods, ids)
-			p.deleting(revision, i, before.of(revision, i).DeletingPods, names)
+			was, subset := before.of(revision, i), p.Spec.Subsets[i].Name
+			creating := p.keep(was.CreatingPods, creatingTimeout(p.Spec), func(id string) bool { return ids[id] }, func(string) {
+				p.event(v1.EventTypeWarning, ReasonCreationTimedOut, "", fmt.Sprintf("a pod of subset %s was admitted %d seconds ago and is not there: it does not count any more", subset, creatingTimeout(p.Spec)))
+			})
+			deleting := p.keep(was.DeletingPods, deletingTimeout(p.Spec), func(name string) bool {
+				m := names[name]
+				return m == nil || m.subset != i || m.revision != revision || m.CreationTimestamp.After(was.DeletingPods[name].Time) // a pod of that name is another one
+			}, func(name string) {
+				p.event(v1.EventTypeWarning, ReasonDeletionTimedOut, name, fmt.Sprintf("the deletion or eviction of pod %s was admitted %d seconds ago and it is still there: it counts again", name, deletingTimeout(p.Spec)))
+			})
+			if creating != nil || deleting != nil {
+				count := p.counts.edit(revision, i)
+				count.CreatingPods, count.DeletingPods = creating, deleting
+			}
 		}
 	}
 }
 
-// creating keeps the pods that have not been seen yet.
-func (p *pass) creating(revision string, i int, entries map[string]metav1.Time, seen map[string]bool) {
-	timeout := creatingTimeout(p.Spec)
-	for _, id := range slices.Sorted(maps.Keys(entries)) {
-		if seen[id] {
+// keep keeps what was admitted and has not happened yet, until it is late.
+func (p *pass) keep(entries map[string]metav1.Time, timeout int32, happened func(key string) bool, late func(key string)) (kept map[string]metav1.Time) {
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if happened(key) {
 			continue
 		}
-		late, at := expired(entries[id], timeout, p.Now)
-		if late {
-			p.event(v1.EventTypeWarning, ReasonCreationTimedOut, "", fmt.Sprintf("a pod of subset %s was admitted %d seconds ago and is not there: it does not count any more", p.Spec.Subsets[i].Name, timeout))
+		over, at := expired(entries[key], timeout, p.Now)
+		if over {
+			late(key)
 			continue
 		}
-		count := p.counts.edit(revision, i)
-		if count.CreatingPods == nil {
-			count.CreatingPods = map[string]metav1.Time{}
+		if kept == nil {
+			kept = map[string]metav1.Time{}
 		}
-		count.CreatingPods[id] = entries[id]
+		kept[key] = entries[key]
 		p.next(at)
 	}
-}
-
-// deleting keeps the pods that are still there.
-func (p *pass) deleting(revision string, i int, entries map[string]metav1.Time, names map[string]*member) {
-	timeout := deletingTimeout(p.Spec)
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		m := names[name]
-		if m == nil || m.subset != i || m.revision != revision || m.CreationTimestamp.After(entries[name].Time) {
-			continue // it is gone, and a pod of that name is another one
-		}
-		late, at := expired(entries[name], timeout, p.Now)
-		if late {
-			p.event(v1.EventTypeWarning, ReasonDeletionTimedOut, name, fmt.Sprintf("the deletion or eviction of pod %s was admitted %d seconds ago and it is still there: it counts again", name, timeout))
-			continue
-		}
-		count := p.counts.edit(revision, i)
-		if count.DeletingPods == nil {
-			count.DeletingPods = map[string]metav1.Time{}
-		}
-		count.DeletingPods[name] = entries[name]
-		p.next(at)
-	}
+	return kept
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
@@ -225,7 +225,7 @@ func (j *joiner) ensure(ctx context.Context, where string, c client.Client, o cl
 func (j *joiner) prepareMember(ctx context.Context) error {
 	namespace, account, role, binding := memberObjects(j.options.Namespace)
 	label := func(o client.Object) {
-		o.SetLabels(with(o.GetLabels(), map[string]string{"app.kubernetes.io/name": "evenkeel"}))
+		o.SetLabels(labels.Merge(o.GetLabels(), map[string]string{"app.kubernetes.io/name": "evenkeel"}))
 	}
 	for _, step := range []struct {
 		o      client.Object
@@ -253,15 +253,6 @@ func memberObjects(namespace string) (*v1.Namespace, *v1.ServiceAccount, *rbacv1
 		&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Account}},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: Account}},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: Account}}
-}
-
-func with(labels, more map[string]string) map[string]string {
-	out := maps.Clone(labels)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, more)
-	return out
 }
 
 // newToken makes credentials that end when their anchor, a Secret without content, is deleted.
@@ -314,14 +305,14 @@ func (j *joiner) register(ctx context.Context, kubeconfig []byte) (stored bool, 
 	}
 	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: j.options.Namespace, Name: secretName(j.name)}}
 	if err := j.ensure(ctx, "host", j.host.Client, secret, func() {
-		secret.Labels = with(secret.Labels, map[string]string{labelCluster: j.name})
+		secret.Labels = labels.Merge(secret.Labels, map[string]string{labelCluster: j.name})
 		secret.Data = map[string][]byte{v1alpha1.DefaultKubeconfigKey: kubeconfig}
 	}); err != nil {
 		return false, err
 	}
 	m := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: j.name}}
 	return true, j.ensure(ctx, "host", j.host.Client, m, func() {
-		m.Labels = with(m.Labels, j.options.Labels)
+		m.Labels = labels.Merge(m.Labels, j.options.Labels)
 		m.Spec.ClusterProfileRef, m.Spec.FixedNodes = nil, j.fixedNodes
 		m.Spec.KubeconfigSecretRef = v1alpha1.KubeconfigSecretReference{Name: secret.Name, Key: v1alpha1.DefaultKubeconfigKey}
 	})

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -158,24 +159,20 @@ func (r *reconciler) follow(ctx context.Context, name string, m *v1alpha1.Member
 	case profile == nil:
 		return client.IgnoreNotFound(r.client.Delete(ctx, m))
 	}
-	labels := labelsOf(profile, m.Labels)
-	if maps.Equal(labels, m.Labels) {
+	all := labelsOf(profile, m.Labels)
+	if maps.Equal(all, m.Labels) {
 		return nil
 	}
 	before := m.DeepCopy()
-	m.Labels = labels
+	m.Labels = all
 	return client.IgnoreNotFound(r.client.Patch(ctx, m, client.MergeFrom(before)))
 }
 
 // labelsOf are the labels of a MemberCluster: its own, and over them those of its ClusterProfile.
 func labelsOf(profile *unstructured.Unstructured, own map[string]string) map[string]string {
-	labels := maps.Clone(own)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, profile.GetLabels())
-	labels[v1alpha1.LabelClusterProfile] = profile.GetName()
-	return labels
+	all := labels.Merge(own, profile.GetLabels())
+	all[v1alpha1.LabelClusterProfile] = profile.GetName()
+	return all
 }
 
 // ofProfile is the kubeconfig that a ClusterProfile stands for.

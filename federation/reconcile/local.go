@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -49,12 +50,12 @@ func localOf(f *v1alpha1.FederatedReplicaSet, replicas int32) (*unstructured.Uns
 	if err != nil {
 		return nil, err
 	}
-	labels := map[string]any{}
+	ofPods := map[string]any{}
 	for key, value := range f.Spec.Template.Metadata.Labels {
-		labels[key] = string(value)
+		ofPods[key] = string(value)
 	}
-	labels[v1alpha1.LabelFederated] = federated
-	metadata := map[string]any{"labels": labels}
+	ofPods[v1alpha1.LabelFederated] = federated
+	metadata := map[string]any{"labels": ofPods}
 	if a := f.Spec.Template.Metadata.Annotations; len(a) > 0 {
 		annotations := map[string]any{}
 		for key, value := range a {
@@ -71,11 +72,7 @@ func localOf(f *v1alpha1.FederatedReplicaSet, replicas int32) (*unstructured.Uns
 	}}
 	o.SetNamespace(f.Namespace)
 	o.SetName(f.Name)
-	own := map[string]string{v1alpha1.LabelFederated: federated}
-	for key, value := range f.Labels {
-		own[key] = value
-	}
-	o.SetLabels(own)
+	o.SetLabels(labels.Merge(labels.Set{v1alpha1.LabelFederated: federated}, f.Labels))
 	o.SetAnnotations(marks(f, replicas, true))
 	return o, nil
 }

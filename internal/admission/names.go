@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"unicode/utf8"
 
@@ -24,7 +25,7 @@ func Shorten(value string) string {
 // Labels checks keys and values, in the order of the keys.
 func Labels(at *field.Path, labels map[string]string) field.ErrorList {
 	var c Checker
-	for _, key := range sortedKeys(labels) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		c.Add(LabelKey(at, key), LabelValue(at.Key(Shorten(key)), labels[key]))
 	}
 	return c.Errors

@@ -43,7 +43,7 @@ const (
 // name.
 func Amounts(at *field.Path, amounts v1.ResourceList, of Holder) field.ErrorList {
 	var errs field.ErrorList
-	for _, name := range sortedKeys(amounts) {
+	for _, name := range slices.Sorted(maps.Keys(amounts)) {
 		if err := resourceName(at, string(name), of); err != nil {
 			errs = append(errs, err)
 		} else if quantity := amounts[name]; quantity.Sign() < 0 {
@@ -149,11 +149,4 @@ func meant(name string, of Holder) string {
 		return synonyms["gpu"]
 	}
 	return near[0]
-}
-
-func sortedKeys[K ~string, V any](m map[K]V) []K {
-	if len(m) == 0 {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(m))
 }
