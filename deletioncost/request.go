@@ -1,6 +1,9 @@
 package deletioncost
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Annotation on a workload or a namespace asks for deletion costs. Its value is a Request.
 const Annotation = "evenkeel.dev/deletion-cost"
@@ -43,8 +46,5 @@ func Resolve(workload, namespace map[string]string, cluster Request) (Request, e
 			return r, nil
 		}
 	}
-	if cluster == "" {
-		cluster = None
-	}
-	return cluster, nil
+	return cmp.Or(cluster, None), nil
 }

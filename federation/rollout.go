@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/spelling"
@@ -70,10 +71,7 @@ func (m *member) least() int32 {
 
 // unavailable is how many of so many replicas a Deployment may have out of service during a rollout.
 func (m *member) unavailable(size int32) int32 {
-	most := intstr.FromString("25%")
-	if m.Local.MaxUnavailable != nil {
-		most = *m.Local.MaxUnavailable
-	}
+	most := ptr.Deref(m.Local.MaxUnavailable, intstr.FromString("25%"))
 	n, err := intstr.GetScaledValueFromIntOrPercent(&most, int(size), false)
 	if err != nil {
 		return 0

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -83,10 +84,7 @@ func plain(text string) (a Assignment, ok bool) {
 // is found, what was injected before, or what the pod may do on its node and in the cluster.
 func Inject(pod *v1.Pod, subset *v1alpha1.WorkloadSubset, a Assignment, selector labels.Selector) (*v1.Pod, error) {
 	out := pod.DeepCopy()
-	if out.Annotations == nil {
-		out.Annotations = map[string]string{}
-	}
-	out.Annotations[AnnotationSpread] = a.String()
+	metav1.SetMetaDataAnnotation(&out.ObjectMeta, AnnotationSpread, a.String())
 	if subset == nil {
 		return out, nil
 	}

@@ -65,9 +65,7 @@ func (p *pass) members(pods []*v1.Pod) []member {
 		a, ok := AssignmentOf(pod)
 		if m.assigned = ok && a.Name == p.Name; m.assigned {
 			m.subset = p.counts.index(a.Subset)
-			if a.ID != "" {
-				m.id = a.ID
-			}
+			m.id = cmp.Or(a.ID, pod.Name)
 		}
 		out = append(out, m)
 	}

@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -34,17 +35,13 @@ func (j *joiner) kubeconfig(token string) ([]byte, error) {
 	if err := rest.LoadTLSFiles(config); err != nil {
 		return nil, fmt.Errorf("reading the certificates that the kubeconfig of the member names: %w", err)
 	}
-	server := config.Host
-	if j.options.Server != "" {
-		server = j.options.Server
-	}
 	proxy, err := proxyOf(config)
 	if err != nil {
 		return nil, err
 	}
 	const user = "evenkeel"
 	cluster := &clientcmdapi.Cluster{
-		Server: server, CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure,
+		Server: cmp.Or(j.options.Server, config.Host), CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure,
 		ProxyURL: proxy,
 	}
 	return clientcmd.Write(clientcmdapi.Config{

@@ -136,9 +136,5 @@ func (j *joiner) delete(ctx context.Context, where string, c client.Client, o cl
 
 // nameOf is kind and name of an object as kubectl prints them.
 func nameOf(o client.Object) string {
-	name := o.GetName()
-	if name == "" {
-		name = o.GetGenerateName()
-	}
-	return strings.ToLower(reflect.TypeOf(o).Elem().Name()) + "/" + name
+	return strings.ToLower(reflect.TypeOf(o).Elem().Name()) + "/" + cmp.Or(o.GetName(), o.GetGenerateName())
 }

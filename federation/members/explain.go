@@ -1,6 +1,7 @@
 package members
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -67,9 +68,5 @@ func timedOut(err error) bool {
 
 func explainStatus(status apierrors.APIStatus) string {
 	s := status.Status()
-	name := string(s.Reason)
-	if name == "" {
-		name = http.StatusText(int(s.Code))
-	}
-	return fmt.Sprintf("the API server answered %d %s", s.Code, name)
+	return fmt.Sprintf("the API server answered %d %s", s.Code, cmp.Or(string(s.Reason), http.StatusText(int(s.Code))))
 }

@@ -1,6 +1,7 @@
 package members
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -54,10 +55,7 @@ func (c *Cluster) status(m *v1alpha1.MemberCluster) *v1alpha1.MemberClusterStatu
 // reachable is the condition of that name.
 func (c *Cluster) reachable() metav1.Condition {
 	out := metav1.Condition{Type: v1alpha1.ConditionReachable, Status: metav1.ConditionUnknown, Reason: string(c.live.state)}
-	lost := "the cluster does not answer"
-	if c.cause != "" {
-		lost = c.cause
-	}
+	lost := cmp.Or(c.cause, "the cluster does not answer")
 	if c.problem != nil {
 		lost = c.problem.Message
 	}

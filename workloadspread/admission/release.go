@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -66,10 +67,7 @@ func (s *Server) release(ctx context.Context, namespace string, pod *v1.Pod, cau
 	if !ok || a.Name == "" || a.Subset == "" || exempt(pod) {
 		return nil
 	}
-	old := workloadspread.OldPod{Name: pod.Name, ID: a.ID, Revision: workloadspread.RevisionOf(pod), Subset: a.Subset, Active: true}
-	if old.ID == "" {
-		old.ID = pod.Name
-	}
+	old := workloadspread.OldPod{Name: pod.Name, ID: cmp.Or(a.ID, pod.Name), Revision: workloadspread.RevisionOf(pod), Subset: a.Subset, Active: true}
 	counted := false
 	_, err := s.store.Update(ctx, types.NamespacedName{Namespace: namespace, Name: a.Name}, func(o *v1alpha1.WorkloadSpread) (status *v1alpha1.WorkloadSpreadStatus, _ bool, _ error) {
 		// A deletion does not depend on the workload as it is now.
