@@ -77,8 +77,8 @@ func allSimilarCold(b *testing.B, names []string, fleet []cloudprovider.Template
 		}
 	}
 	for _, name := range names {
-		if similar := x.Similar(name); len(similar) != 2 {
-			b.Fatalf("%s has %d similar groups", name, len(similar))
+		if alike, _ := x.Alike(name); len(alike) != 3 {
+			b.Fatalf("%s is alike with %d groups, itself included", name, len(alike))
 		}
 	}
 	return x

@@ -93,20 +93,21 @@ type problem struct {
 	order                           []int // the position in the request of each group
 }
 
-// zone is a domain. Its groups are positions in problem.groups, ascending.
+// zone is a domain.
 type zone struct {
 	name        string
 	count, free int64
 	active      bool
 	opened      bool // active for no other reason than that it is to get nodes
-	groups      []int
+	groups      []group
 	room        int64 // new nodes that its groups have room for
 }
 
-// group is a node group; top is the size that it may grow to, at least its size.
+// group is a node group; top is the size that it may grow to, at least its size. Rank is its position
+// in the order of names.
 type group struct {
-	size, top int64
-	zone      int
+	size, top  int64
+	zone, rank int
 }
 
 func newProblem(r *SplitRequest) (*problem, error) {
@@ -133,8 +134,8 @@ func newProblem(r *SplitRequest) (*problem, error) {
 		if !known {
 			return nil, apportion.Invalid(fmt.Sprintf("groups[%d].domain", i), g.Domain, "is none of the domains")
 		}
-		p.groups = append(p.groups, group{size: g.Size, top: max(g.Size, g.Max), zone: z})
-		p.zones[z].groups = append(p.zones[z].groups, at)
+		p.groups = append(p.groups, group{size: g.Size, top: max(g.Size, g.Max), zone: z, rank: at})
+		p.zones[z].groups = append(p.zones[z].groups, p.groups[at])
 		p.zones[z].room += max(0, g.Max-g.Size)
 	}
 	return p, nil
@@ -303,7 +304,7 @@ func (p *problem) result(r *SplitRequest, best *splitPlan, placed int64) SplitRe
 // groups, would open.
 func (p *problem) openLevel(plan *splitPlan, placed int64) *splitPlan {
 	var opened []*zone
-	for rank, size := range p.level(sortedRanks(len(p.groups)), plan.nodes) {
+	for rank, size := range levelled(p.groups, plan.nodes) {
 		z := &p.zones[p.groups[rank].zone]
 		if z.active || size == p.groups[rank].size {
 			continue
@@ -339,10 +340,10 @@ func (p *problem) planOf(zones []int64) *splitPlan {
 	plan := &splitPlan{zones: zones, sizes: make([]int64, len(p.groups))}
 	for i, n := range zones {
 		plan.nodes += n
-		for k, size := range p.level(p.zones[i].groups, n) {
-			g := p.zones[i].groups[k]
-			plan.sizes[g] = size
-			plan.squares += squares(p.groups[g].size, size)
+		groups := p.zones[i].groups
+		for k, size := range levelled(groups, n) {
+			plan.sizes[groups[k].rank] = size
+			plan.squares += squares(groups[k].size, size)
 		}
 	}
 	return plan

@@ -68,7 +68,8 @@ type choice struct {
 
 // stage is a zone with its choices.
 type stage struct {
-	ranks   []int
+	zone    int
+	groups  []group
 	choices []*choice
 	// What the stages from here on use at least and at most.
 	leastNodes, mostNodes, leastWaste int64
@@ -90,7 +91,7 @@ type used struct {
 // decide looks for the best plan with so many opened zones; any number if it is negative.
 func (s *splitSearch) decide(o *outline, opened int) {
 	low, high := s.levels(o, opened)
-	stages, order := s.stages(o, low, high)
+	stages := s.stages(o, low, high)
 	wasteLeft := s.perNode*o.nodes - s.placed
 	for i := range s.zones {
 		wasteLeft += s.yield(&s.zones[i], s.slots(&s.zones[i], 0), o.to)
@@ -125,11 +126,11 @@ func (s *splitSearch) decide(o *outline, opened int) {
 		}
 		states = next
 	}
-	s.take(states[used{o.nodes, want}], stages, order)
+	s.take(states[used{o.nodes, want}], stages)
 }
 
 // take makes the best of some final states the plan, if it is better than the best so far.
-func (s *splitSearch) take(states []*state, stages []stage, order []int) {
+func (s *splitSearch) take(states []*state, stages []stage) {
 	var best *state
 	for _, st := range states {
 		if best == nil || compareStates(st, best, stages) < 0 {
@@ -141,7 +142,7 @@ func (s *splitSearch) take(states []*state, stages []stage, order []int) {
 	}
 	zones := make([]int64, len(s.zones))
 	for i := len(stages) - 1; i >= 0; i-- {
-		zones[order[i]] = best.choice.nodes
+		zones[stages[i].zone] = best.choice.nodes
 		best = best.before
 	}
 	if plan := s.planOf(zones); plan.better(s.best) {
@@ -227,10 +228,10 @@ func compareStates(a, b *state, stages []stage) int {
 		if a.choice == b.choice {
 			continue
 		}
-		for k, rank := range stages[i].ranks {
+		for k, g := range stages[i].groups {
 			if x, y := a.choice.sizes[k], b.choice.sizes[k]; x != y {
-				if first < 0 || rank < first {
-					first, result = rank, cmp.Compare(y, x)
+				if first < 0 || g.rank < first {
+					first, result = g.rank, cmp.Compare(y, x)
 				}
 				break
 			}
@@ -239,14 +240,13 @@ func compareStates(a, b *state, stages []stage) int {
 	return result
 }
 
-// stages are the zones with their choices, those with the fewest choices first, and which zone each
-// is.
-func (s *splitSearch) stages(o *outline, low, high int64) (stages []stage, order []int) {
-	stages = make([]stage, len(s.zones))
+// stages are the zones with their choices, those with the fewest choices first.
+func (s *splitSearch) stages(o *outline, low, high int64) []stage {
+	stages := make([]stage, len(s.zones))
 	for i := range s.zones {
 		z, span := &s.zones[i], &o.spans[i]
 		closed := !z.active && o.to > 0
-		stages[i].ranks = z.groups
+		stages[i].zone, stages[i].groups = i, z.groups
 		add := func(n int64) { stages[i].choices = append(stages[i].choices, s.choice(z, n, o.to, closed)) }
 		if closed {
 			add(0)
@@ -254,7 +254,7 @@ func (s *splitSearch) stages(o *outline, low, high int64) (stages []stage, order
 				continue
 			}
 		}
-		b := box{groups: s.pick(z.groups), least: span.least, most: max(span.least, span.full)}
+		b := box{groups: z.groups, least: span.least, most: max(span.least, span.full)}
 		for n := b.clamp(reached(b.groups, low)); n <= b.clamp(reached(b.groups, high)); n++ {
 			add(n)
 		}
@@ -262,29 +262,23 @@ func (s *splitSearch) stages(o *outline, low, high int64) (stages []stage, order
 			add(most)
 		}
 	}
-	order = sortedRanks(len(stages))
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(len(stages[i].choices), len(stages[j].choices)) })
-	inOrder := make([]stage, len(stages))
-	for at, i := range order {
-		inOrder[at] = stages[i]
-	}
-	for i := len(inOrder) - 2; i >= 0; i-- {
-		next, st := &inOrder[i+1], &inOrder[i]
-		st.leastNodes, st.mostNodes, st.leastWaste = next.leastNodes, next.mostNodes, next.leastWaste
+	slices.SortStableFunc(stages, func(a, b stage) int { return cmp.Compare(len(a.choices), len(b.choices)) })
+	for i := len(stages) - 2; i >= 0; i-- {
+		next, st := &stages[i+1], &stages[i]
 		least, most, waste := next.choices[0].nodes, next.choices[0].nodes, next.choices[0].waste
 		for _, c := range next.choices {
 			least, most, waste = min(least, c.nodes), max(most, c.nodes), min(waste, c.waste)
 		}
-		st.leastNodes, st.mostNodes, st.leastWaste = st.leastNodes+least, st.mostNodes+most, st.leastWaste+waste
+		st.leastNodes, st.mostNodes, st.leastWaste = next.leastNodes+least, next.mostNodes+most, next.leastWaste+waste
 	}
-	return inOrder, order
+	return stages
 }
 
 func (s *splitSearch) choice(z *zone, n, level int64, closed bool) *choice {
-	c := &choice{nodes: n, opens: closed && n > 0, sizes: s.level(z.groups, n)}
+	c := &choice{nodes: n, opens: closed && n > 0, sizes: levelled(z.groups, n)}
 	c.waste = s.perNode*n - s.yield(z, s.slots(z, n), level) + s.yield(z, s.slots(z, 0), level)
 	for k, size := range c.sizes {
-		c.squares += squares(s.groups[z.groups[k]].size, size)
+		c.squares += squares(z.groups[k].size, size)
 	}
 	return c
 }
@@ -301,13 +295,12 @@ func (s *splitSearch) levels(o *outline, opened int) (low, high int64) {
 	most := make([]box, len(s.zones))
 	for i := range s.zones {
 		z, span := &s.zones[i], &o.spans[i]
-		groups := s.pick(z.groups)
 		if !z.active && o.to > 0 && !slices.Contains(o.closed, i) {
 			continue
 		}
-		all = append(all, groups...)
-		fewest[i] = box{groups: groups, least: span.least, most: max(span.least, span.full)}
-		most[i] = box{groups: groups, least: span.least, most: s.greatest(o, span)}
+		all = append(all, z.groups...)
+		fewest[i] = box{groups: z.groups, least: span.least, most: max(span.least, span.full)}
+		most[i] = box{groups: z.groups, least: span.least, most: s.greatest(o, span)}
 		if !z.active && o.to > 0 && opened < 0 {
 			fewest[i].least = 0
 		}

@@ -5,7 +5,6 @@ import "sort"
 // box is a zone that gets at least and at most so many new nodes.
 type box struct {
 	groups      []group
-	ranks       []int // the positions of the groups in the order of names, ascending
 	least, most int64
 }
 
@@ -18,9 +17,8 @@ func reached(groups []group, size int64) int64 {
 	return n
 }
 
-// level levels n new nodes over groups of the problem and returns their new sizes.
-func (p *problem) level(ranks []int, n int64) []int64 {
-	groups := p.pick(ranks)
+// levelled levels n new nodes over groups, which are in the order of names, and returns their new sizes.
+func levelled(groups []group, n int64) []int64 {
 	sizes := make([]int64, len(groups))
 	at := levelOf(groups, n)
 	rest := n - reached(groups, at)
@@ -32,14 +30,6 @@ func (p *problem) level(ranks []int, n int64) []int64 {
 		}
 	}
 	return sizes
-}
-
-func (p *problem) pick(ranks []int) []group {
-	groups := make([]group, len(ranks))
-	for i, rank := range ranks {
-		groups[i] = p.groups[rank]
-	}
-	return groups
 }
 
 // levelOf is the highest size that n nodes bring all groups to that have room for it.
@@ -99,14 +89,14 @@ func giveRest(boxes []box, nodes, more []int64, at, rest int64) {
 	for i := range boxes {
 		b := &boxes[i]
 		beyond := nodes[i] - reached(b.groups, at) // nodes of a lower bound above the level
-		for k, g := range b.groups {
+		for _, g := range b.groups {
 			if g.size > at || g.top <= at {
 				continue
 			}
 			if beyond > 0 {
 				beyond--
 			} else if more[i] > 0 {
-				queue = append(queue, next{i, b.ranks[k]})
+				queue = append(queue, next{i, g.rank})
 				more[i]--
 			}
 		}

@@ -52,7 +52,7 @@ func (s *splitSearch) prices(o *outline) *prices {
 	}
 	offer := func(i int) offer {
 		span := &o.spans[i]
-		return offer{box{groups: s.pick(s.zones[i].groups), least: span.least, most: s.greatest(o, span)}, i, -1, -1}
+		return offer{box{groups: s.zones[i].groups, least: span.least, most: s.greatest(o, span)}, i, -1, -1}
 	}
 	for i := range s.zones {
 		if s.zones[i].active || o.to == 0 {
@@ -136,8 +136,7 @@ func (z *offer) at(size int64) (nodes, over int64) {
 func (z *offer) grown(nodes int64, known *int64) int64 {
 	if *known < 0 {
 		*known = 0
-		q := problem{groups: z.groups}
-		for k, size := range q.level(sortedRanks(len(z.groups)), nodes) {
+		for k, size := range levelled(z.groups, nodes) {
 			*known += int64(squares(z.groups[k].size, size))
 		}
 	}

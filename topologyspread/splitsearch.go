@@ -316,7 +316,7 @@ func (s *splitSearch) greatest(o *outline, span *span) int64 {
 func (s *splitSearch) boxes(o *outline) []box {
 	boxes := make([]box, len(s.zones))
 	for i := range s.zones {
-		boxes[i] = box{groups: s.pick(s.zones[i].groups), ranks: s.zones[i].groups}
+		boxes[i] = box{groups: s.zones[i].groups}
 		if s.zones[i].active || o.to == 0 {
 			boxes[i].least, boxes[i].most = o.spans[i].least, s.greatest(o, &o.spans[i])
 		}
@@ -330,12 +330,4 @@ func (s *splitSearch) boxes(o *outline) []box {
 		}
 	}
 	return boxes
-}
-
-func sortedRanks(n int) []int {
-	ranks := make([]int, n)
-	for i := range ranks {
-		ranks[i] = i
-	}
-	return ranks
 }
