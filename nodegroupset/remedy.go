@@ -86,7 +86,7 @@ func (r *rule) remedy(a, b *entry) tally {
 	var t tally
 	for m := range r.mismatches(a, b) {
 		one, needed := m.any(), Ratio{}
-		obstacle := ""
+		var obstacle string
 		switch {
 		case one.kind == ofLabel:
 			t.changes = t.merge(changes{ignore: []string{one.key}})

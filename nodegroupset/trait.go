@@ -40,6 +40,7 @@ func (t *trait) field() string {
 		return "labels[" + t.key + "]"
 	case ofTaint:
 		return "taints[" + t.key + ":" + t.effect + "]"
+	case capacity, allocatable, free:
 	}
 	return t.kind.String() + "." + t.key
 }
@@ -129,6 +130,23 @@ func (m mismatch) difference(limits ratios) Difference {
 	return d
 }
 
+// rule is what a comparison looks at. There is one of evenkeel, one of label-only mode, and one of
+// Cluster Autoscaler itself.
+type rule struct {
+	kind   ruleKind
+	traits func(f *facts) []trait // in the order of Differences
+	limits ratios
+	keys   []string // of label-only mode, sorted, without repetition
+}
+
+type ruleKind string
+
+const (
+	fullRule         ruleKind = "full"
+	chosenLabelsRule ruleKind = "labels"
+	stockRule        ruleKind = "stock"
+)
+
 // mismatches yields every field in which two groups differ, in the order of Differences.
 func (r *rule) mismatches(a, b *entry) iter.Seq[mismatch] {
 	return func(yield func(mismatch) bool) {
@@ -156,23 +174,6 @@ func (r *rule) mismatches(a, b *entry) iter.Seq[mismatch] {
 		}
 	}
 }
-
-// rule is what a comparison looks at. There is one of evenkeel, one of label-only mode, and one of
-// Cluster Autoscaler itself.
-type rule struct {
-	kind   ruleKind
-	traits func(f *facts) []trait // in the order of Differences
-	limits ratios
-	keys   []string // of label-only mode, sorted, without repetition
-}
-
-type ruleKind string
-
-const (
-	fullRule         ruleKind = "full"
-	chosenLabelsRule ruleKind = "labels"
-	stockRule        ruleKind = "stock"
-)
 
 func (o *Options) rule(packs LabelPacks) *rule {
 	if len(o.Labels) > 0 {

@@ -182,48 +182,9 @@ func loadScenarios(in inputs, from scenarioSources, sizes sizeLimits) ([]*simula
 	if err != nil {
 		return nil, nil, err
 	}
-	var changed [][]v1alpha1.ChangedOption
-	var setups []*simulate.Setup
-	var problems []document.Problem
-	taken := map[string]string{} // scenario names, and their sources
-	load := func(docs []document.Document, open func(string) (io.ReadCloser, error)) error {
-		for i := range docs {
-			if scenario, ok := docs[i].Object.(*v1alpha1.Scenario); ok {
-				from.flags.applyTo(scenario)
-			}
-			if first, again := taken[docs[i].Name]; again && docs[i].Name != "" {
-				problems = append(problems, docs[i].Refuse(field.Invalid(field.NewPath("metadata", "name"), docs[i].Name,
-					"is the name of a scenario of "+first+" already: reports are distinguished by name"))...)
-				continue
-			}
-			taken[docs[i].Name] = fmt.Sprintf("%s, document %d", docs[i].File, docs[i].Number)
-			for run := range from.variant.runs() {
-				d := from.variant.apply(docs[i], run)
-				setup, err := simulate.Load(&d, simulate.Files{Open: open, MaxSize: sizes.lists, Progress: from.progress})
-				var invalid *document.Invalid
-				if run == 0 && errors.As(err, &invalid) {
-					problems = append(problems, invalid.Problems...)
-					break
-				}
-				if err == nil {
-					err = from.flags.bound(setup)
-				}
-				if run > 0 && err == nil {
-					err = from.variant.nodes.bound(setup)
-				}
-				if err != nil {
-					return asUsage(strings.Join(from.variant.texts, " --compare "), err)
-				}
-				setups = append(setups, setup)
-			}
-			if len(from.variant.texts) > 0 {
-				changed = append(changed, from.variant.changed(docs[i].Object.(*v1alpha1.Scenario)))
-			}
-		}
-		return nil
-	}
+	l := scenarioLoader{from: from, sizes: sizes, taken: map[string]string{}}
 	for i := range docs {
-		if err := load(docs[i:i+1], in.beside(docs[i].File)); err != nil {
+		if err := l.load(&docs[i], in.beside(docs[i].File)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -236,14 +197,63 @@ func loadScenarios(in inputs, from scenarioSources, sizes sizeLimits) ([]*simula
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := load(docs, func(name string) (io.ReadCloser, error) { return scenarios.Files.Open(name) }); err != nil {
-			return nil, nil, err
+		for i := range docs {
+			if err := l.load(&docs[i], func(name string) (io.ReadCloser, error) { return scenarios.Files.Open(name) }); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
-	if len(problems) > 0 {
-		return nil, nil, &document.Invalid{Problems: problems}
+	if len(l.problems) > 0 {
+		return nil, nil, &document.Invalid{Problems: l.problems}
 	}
-	return setups, changed, nil
+	return l.setups, l.changed, nil
+}
+
+// scenarioLoader collects what is loaded, and what is wrong with it.
+type scenarioLoader struct {
+	from     scenarioSources
+	sizes    sizeLimits
+	taken    map[string]string // scenario names, and their sources
+	setups   []*simulate.Setup
+	changed  [][]v1alpha1.ChangedOption
+	problems []document.Problem
+}
+
+// load loads a scenario as it is, and as each value of the variant makes it.
+func (l *scenarioLoader) load(d *document.Document, open func(string) (io.ReadCloser, error)) error {
+	from := &l.from
+	if scenario, ok := d.Object.(*v1alpha1.Scenario); ok {
+		from.flags.applyTo(scenario)
+	}
+	if first, again := l.taken[d.Name]; again && d.Name != "" {
+		l.problems = append(l.problems, d.Refuse(field.Invalid(field.NewPath("metadata", "name"), d.Name,
+			"is the name of a scenario of "+first+" already: reports are distinguished by name"))...)
+		return nil
+	}
+	l.taken[d.Name] = fmt.Sprintf("%s, document %d", d.File, d.Number)
+	for run := range from.variant.runs() {
+		varied := from.variant.apply(*d, run)
+		setup, err := simulate.Load(&varied, simulate.Files{Open: open, MaxSize: l.sizes.lists, Progress: from.progress})
+		var invalid *document.Invalid
+		if run == 0 && errors.As(err, &invalid) {
+			l.problems = append(l.problems, invalid.Problems...)
+			break
+		}
+		if err == nil {
+			err = from.flags.bound(setup)
+		}
+		if run > 0 && err == nil {
+			err = from.variant.nodes.bound(setup)
+		}
+		if err != nil {
+			return asUsage(strings.Join(from.variant.texts, " --compare "), err)
+		}
+		l.setups = append(l.setups, setup)
+	}
+	if len(from.variant.texts) > 0 {
+		l.changed = append(l.changed, from.variant.changed(d.Object.(*v1alpha1.Scenario)))
+	}
+	return nil
 }
 
 // scenarioDocuments are the scenarios of files, or the one that WorkloadSpreads in them make.

@@ -52,7 +52,8 @@ func source[L runtime.Object](c client[L], selected string, asked func(verb stri
 }
 
 // runReflector keeps a collection up to date until ctx ends.
-func runReflector[T object, V comparable](ctx context.Context, client any, source *cache.ListWatch, example T, c *collection[T, V], o cache.ReflectorOptions) {
+func runReflector[T object, V comparable](ctx context.Context, client any, source *cache.ListWatch, c *collection[T, V], o cache.ReflectorOptions) {
+	var example T // of which the type counts
 	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, client), example, c, o).RunWithContext(ctx)
 }
 

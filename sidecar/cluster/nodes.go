@@ -69,7 +69,7 @@ func (n *Nodes) Problem() error {
 
 // run watches until ctx ends.
 func (n *Nodes) run(ctx context.Context, client kubernetes.Interface) {
-	runReflector(klog.NewContext(ctx, n.log), client, source(client.CoreV1().Nodes(), "", n.asked), &v1.Node{}, &n.states, cache.ReflectorOptions{
+	runReflector(klog.NewContext(ctx, n.log), client, source(client.CoreV1().Nodes(), "", n.asked), &n.states, cache.ReflectorOptions{
 		Name: "nodes", Logger: &n.log, Clock: n.clock,
 	})
 }

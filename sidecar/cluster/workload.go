@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
-	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,25 +53,25 @@ func (w *Workload) run(ctx context.Context) {
 	unfinished := fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", string(v1.PodSucceeded)), fields.OneTermNotEqualSelector("status.phase", string(v1.PodFailed))).String()
 	core, apps := w.client.CoreV1(), w.client.AppsV1()
 	var all sync.WaitGroup
-	all.Go(func() { follow(ctx, w, w.pods, &v1.Pod{}, core.Pods(metav1.NamespaceAll), unfinished) })
-	all.Go(func() { follow(ctx, w, w.nodes, &v1.Node{}, core.Nodes(), "") })
+	all.Go(func() { follow(ctx, w, w.pods, core.Pods(metav1.NamespaceAll), unfinished) })
+	all.Go(func() { follow(ctx, w, w.nodes, core.Nodes(), "") })
 	if d := w.defaults; len(d.constraints) > 0 {
-		all.Go(func() { follow(ctx, w, d.services, &v1.Service{}, core.Services(metav1.NamespaceAll), "") })
+		all.Go(func() { follow(ctx, w, d.services, core.Services(metav1.NamespaceAll), "") })
 		all.Go(func() {
-			follow(ctx, w, d.controllers, &v1.ReplicationController{}, core.ReplicationControllers(metav1.NamespaceAll), "")
+			follow(ctx, w, d.controllers, core.ReplicationControllers(metav1.NamespaceAll), "")
 		})
-		all.Go(func() { follow(ctx, w, d.replicaSets, &appsv1.ReplicaSet{}, apps.ReplicaSets(metav1.NamespaceAll), "") })
+		all.Go(func() { follow(ctx, w, d.replicaSets, apps.ReplicaSets(metav1.NamespaceAll), "") })
 		all.Go(func() {
-			follow(ctx, w, d.statefulSets, &appsv1.StatefulSet{}, apps.StatefulSets(metav1.NamespaceAll), "")
+			follow(ctx, w, d.statefulSets, apps.StatefulSets(metav1.NamespaceAll), "")
 		})
 	}
 	all.Wait()
 }
 
 // follow keeps a collection up to date until ctx ends.
-func follow[T object, L runtime.Object](ctx context.Context, w *Workload, c *watched[T], example T, api client[L], selected string) {
-	runReflector(ctx, w.client, source(api, selected, c.asked), example, &c.collection, cache.ReflectorOptions{
-		Name: fmt.Sprintf("workload %T", example), Logger: &w.log, Clock: w.clock,
+func follow[T object, L runtime.Object](ctx context.Context, w *Workload, c *watched[T], api client[L], selected string) {
+	runReflector(ctx, w.client, source(api, selected, c.asked), &c.collection, cache.ReflectorOptions{
+		Name: fmt.Sprintf("workload %T", *new(T)), Logger: &w.log, Clock: w.clock,
 	})
 }
 
