@@ -16,7 +16,7 @@ import (
 // candidateOrder is the autoscaler's ScaleDownNodeProcessor: the one that was there, and its nodes
 // in evenkeel's order.
 type candidateOrder struct {
-	next      nodes.ScaleDownNodeProcessor
+	nodes.ScaleDownNodeProcessor
 	sets      *sets
 	clock     clock.PassiveClock
 	shift     *linked.ZonalShift[ca.NodeGroup]
@@ -26,12 +26,7 @@ type candidateOrder struct {
 // scaleDownCandidates is the balancer's order of the nodes to try, around the processor that finds
 // them.
 func (b *Balancer) scaleDownCandidates(next nodes.ScaleDownNodeProcessor) nodes.ScaleDownNodeProcessor {
-	return &candidateOrder{next: next, sets: b.sets, clock: b.clock, shift: b.shift, deadlines: b.groupSet.need.deadlines}
-}
-
-// GetPodDestinationCandidates returns the nodes that may take pods.
-func (c *candidateOrder) GetPodDestinationCandidates(ctx *ca_context.AutoscalingContext, all []*v1.Node) ([]*v1.Node, errors.AutoscalerError) {
-	return c.next.GetPodDestinationCandidates(ctx, all)
+	return &candidateOrder{ScaleDownNodeProcessor: next, sets: b.sets, clock: b.clock, shift: b.shift, deadlines: b.groupSet.need.deadlines}
 }
 
 // GetScaleDownCandidates returns the nodes that may go, in the order in which to try them. The next
@@ -46,7 +41,7 @@ func (c *candidateOrder) GetScaleDownCandidates(ctx *ca_context.AutoscalingConte
 			c.deadlines.Look(all, cloudOf(ctx))
 		}
 	}
-	candidates, err := c.next.GetScaleDownCandidates(ctx, linked.ByName(all))
+	candidates, err := c.ScaleDownNodeProcessor.GetScaleDownCandidates(ctx, linked.ByName(all))
 	if err != nil {
 		return candidates, err
 	}
@@ -58,9 +53,6 @@ func (c *candidateOrder) GetScaleDownCandidates(ctx *ca_context.AutoscalingConte
 	}
 	return order.Order(c.shift.Removable(candidates, cloudOf(ctx))), nil
 }
-
-// CleanUp is called when the autoscaler ends.
-func (c *candidateOrder) CleanUp() { c.next.CleanUp() }
 
 // moves reports whether a node has pods to move, as the autoscaler sees it.
 func (c *candidateOrder) moves(ctx *ca_context.AutoscalingContext, node *v1.Node) bool {

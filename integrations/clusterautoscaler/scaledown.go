@@ -21,7 +21,7 @@ import (
 // scaleDown is the autoscaler's ScaleDownSetProcessor, the one that has the last word on which
 // nodes go.
 type scaleDown struct {
-	next nodes.ScaleDownSetProcessor
+	nodes.ScaleDownSetProcessor
 	sets *sets
 	down *linked.ScaleDown
 }
@@ -42,7 +42,7 @@ func (b *Balancer) installScaleDown(p *processors.AutoscalingProcessors) {
 
 // scaleDownSet is the balancer's word on which nodes go, around the processor that had it.
 func (b *Balancer) scaleDownSet(next nodes.ScaleDownSetProcessor) nodes.ScaleDownSetProcessor {
-	return &scaleDown{next: next, sets: b.sets, down: linked.NewScaleDown(b.maxDeferral, b.journal)}
+	return &scaleDown{ScaleDownSetProcessor: next, sets: b.sets, down: linked.NewScaleDown(b.maxDeferral, b.journal)}
 }
 
 // FilterUnremovableNodes divides the candidates into those that go, in that order, and those that
@@ -53,7 +53,7 @@ func (s *scaleDown) FilterUnremovableNodes(ctx *ca_context.AutoscalingContext, d
 	candidates []simulator.NodeToBeRemoved) ([]simulator.NodeToBeRemoved, []simulator.UnremovableNode) {
 	offered := s.inOrder(ctx, candidates)
 	s.down.Offer(offered.read)
-	removable, unremovable := s.next.FilterUnremovableNodes(ctx, down, s.inOrder(ctx, candidates).nodes)
+	removable, unremovable := s.ScaleDownSetProcessor.FilterUnremovableNodes(ctx, down, s.inOrder(ctx, candidates).nodes)
 	left := s.inOrder(ctx, removable)
 	decision := linked.Round[ca.NodeGroup]{
 		Cloud: cloudOf(ctx), Deletions: down.ActuationStatus, SetOf: s.sets.SetOf, TermsOf: s.sets.TermsOf, Nodes: left.read,
@@ -64,9 +64,6 @@ func (s *scaleDown) FilterUnremovableNodes(ctx *ca_context.AutoscalingContext, d
 	}
 	return left.of(decision.Go), unremovable
 }
-
-// CleanUp is called when the autoscaler ends.
-func (s *scaleDown) CleanUp() { s.next.CleanUp() }
 
 // ordered are nodes that may go, in order.
 type ordered struct {
