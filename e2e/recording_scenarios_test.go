@@ -117,6 +117,15 @@ func measuredRows() []measured {
 			workloadOf(9, 1, "") + "options: {maxNodeProvisionTime: 60s}\nduration: 4m"},
 		{"slow-increase", inZones("m", 40, 0, 0, 0) + workloadOf(30, 1, "") +
 			`faults: {calls: [{methods: [IncreaseSize], delay: 8s}]}` + "\nduration: 3m"},
+		{"host-ports", inZones("m", 20, 0, 0, 0) + `workloads:
+- name: web
+  replicas: 9
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: 100m}}}]}
+`},
+		{"daemon-set-of-a-zone", inZones("m", 20, 0, 0, 0) + workloadOf(24, 4, "") +
+			"daemonSets:\n- {name: agent, requests: {cpu: 1}, nodeSelector: {topology.kubernetes.io/zone: zone-b}}\n"},
 	}
 	for _, row := range spreadRows() {
 		rows = append(rows, row, measured{row.name + "-salvo", row.spec + "options: {salvoScaleUp: true}\n"})
@@ -169,7 +178,7 @@ func recordedScenarios(t *testing.T) []*v1alpha1.Scenario {
 	}
 	for _, s := range out {
 		s.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindScenario}
-		if s.Spec.Duration == nil {
+		if s.Spec.Duration == nil || s.Spec.Duration.Duration > longest {
 			s.Spec.Duration = &metav1.Duration{Duration: longest}
 		}
 		for i := range s.Spec.NodeGroups {

@@ -179,6 +179,7 @@ func (l *realRun) arrive(ctx context.Context, t *testing.T) []*appsv1.Deployment
 	for _, d := range l.setup.DaemonSets {
 		d = d.DeepCopy()
 		d.Spec.Selector = &metav1.LabelSelector{MatchLabels: d.Spec.Template.Labels}
+		d.Spec.Template.Spec = runnable(d.Spec.Template.Spec)
 		l.create(ctx, t, d.Name, func() error { return l.plane.Client.Create(ctx, d) })
 	}
 	existing := 0
@@ -266,16 +267,27 @@ func deploymentOf(w *simulate.Workload) *appsv1.Deployment {
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.Name}},
 			Template: v1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(w.Pod.Labels), Annotations: w.Pod.Annotations}, Spec: withImages(w.Pod.Spec),
+				ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(w.Pod.Labels), Annotations: w.Pod.Annotations}, Spec: runnable(w.Pod.Spec),
 			},
 		},
 	}
 }
 
-func withImages(spec v1.PodSpec) v1.PodSpec {
+// runnable adds what an API server requires: images, and limits of devices.
+func runnable(spec v1.PodSpec) v1.PodSpec {
 	spec = *spec.DeepCopy()
 	for i := range spec.Containers {
-		spec.Containers[i].Image = "none"
+		c := &spec.Containers[i]
+		c.Image = "none"
+		for name, quantity := range c.Resources.Requests {
+			if !strings.Contains(string(name), "/") {
+				continue
+			}
+			if c.Resources.Limits == nil {
+				c.Resources.Limits = v1.ResourceList{}
+			}
+			c.Resources.Limits[name] = quantity
+		}
 	}
 	return spec
 }
@@ -430,8 +442,15 @@ func (l *realRun) lastEvent() time.Duration {
 			last = max(last, step.At)
 		}
 	}
-	for _, o := range l.scenario.Spec.Faults.Outages {
-		last = max(last, o.From.Duration)
+	faults := l.setup.Cloud
+	for _, o := range faults.Outages {
+		last = max(last, o.Start, o.End)
+	}
+	for _, s := range faults.Stocks {
+		last = max(last, s.Start, s.End)
+	}
+	for _, c := range faults.Calls {
+		last = max(last, c.Start, c.End)
 	}
 	return last
 }
