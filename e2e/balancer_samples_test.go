@@ -32,8 +32,7 @@ const (
 // that its manifests give it.
 func TestBalancerSamples(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context() // parts wait for their turn before they begin, and each wait has a limit of its own
 	plane := controlplane.Start(t, controlplane.Options{Args: map[controlplane.Program][]string{controlplane.ControllerManager: {
 		"--horizontal-pod-autoscaler-sync-period=1s",
 		"--horizontal-pod-autoscaler-downscale-stabilization=3s",

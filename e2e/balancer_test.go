@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
@@ -12,8 +11,7 @@ import (
 // the manifests give it.
 func TestBalancer(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context() // parts wait for their turn before they begin, and each wait has a limit of its own
 	w := newBalancerWorld(ctx, t)
 	w.controller(t)
 	t.Run("worlds", func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -21,8 +20,7 @@ import (
 // that has no more rights than the manifests give it.
 func TestDeletionCost(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context() // parts wait for their turn before they begin, and each wait has a limit of its own
 	w := newBalancerWorld(ctx, t)
 	for i := range 6 {
 		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{v1.LabelTopologyZone: string(rune('a' + i%3))}}}

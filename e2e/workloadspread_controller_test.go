@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -26,8 +25,7 @@ import (
 // more rights than the manifests give it.
 func TestWorkloadSpreadController(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context() // parts wait for their turn before they begin, and each wait has a limit of its own
 	w := newBalancerWorld(ctx, t)
 	evenkeel.StartController(t, evenkeel.ControllerOptions{Kubeconfig: w.kubeconfig, Args: []string{"--controllers=workloadspread"}})
 	t.Run("worlds", func(t *testing.T) {
