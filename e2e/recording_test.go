@@ -298,7 +298,8 @@ func (l *realRun) start(t *testing.T, mode simulate.Mode, binary string) {
 	o := &l.scenario.Spec.Options
 	stock := autoscaler.Options{Kubeconfig: l.plane.Kubeconfig, Provider: l.tap.Address, Args: l.flags(t, mode)}
 	if mode == simulate.Sidecar {
-		s := evenkeel.StartSidecar(t, evenkeel.SidecarOptions{Backend: l.tap.Address, Kubeconfig: l.plane.Kubeconfig, Args: l.sharedFlags(t, o)})
+		flags := append(l.sharedFlags(t, o), fmt.Sprint("--balance-similar-node-groups=", balanced(o)))
+		s := evenkeel.StartSidecar(t, evenkeel.SidecarOptions{Backend: l.tap.Address, Kubeconfig: l.plane.Kubeconfig, Args: flags})
 		stock.Provider, stock.Expander, stock.ExpanderCA = s.Address, s.Expander, s.CA
 	}
 	stock.Binary = binary
@@ -309,13 +310,13 @@ func (l *realRun) start(t *testing.T, mode simulate.Mode, binary string) {
 func (l *realRun) flags(t *testing.T, mode simulate.Mode) []string {
 	t.Helper()
 	o := &l.scenario.Spec.Options
-	balanced := mode != simulate.Sidecar && (o.BalanceSimilarNodeGroups == nil || *o.BalanceSimilarNodeGroups)
+	splits := mode != simulate.Sidecar && balanced(o) // beside the sidecar, the sidecar alone does
 	scan := simulate.DefaultScanInterval
 	if o.ScanInterval != nil {
 		scan = o.ScanInterval.Duration
 	}
 	out := []string{
-		fmt.Sprint("--scan-interval=", scan), fmt.Sprint("--balance-similar-node-groups=", balanced),
+		fmt.Sprint("--scan-interval=", scan), fmt.Sprint("--balance-similar-node-groups=", splits),
 		fmt.Sprint("--salvo-scale-up=", o.SalvoScaleUp),
 		fmt.Sprint("--scale-down-enabled=", o.ScaleDownEnabled), "--v=2",
 	}
@@ -345,6 +346,11 @@ func (l *realRun) flags(t *testing.T, mode simulate.Mode) []string {
 		return slices.ContainsFunc(foreign, func(prefix string) bool { return strings.HasPrefix(flag, prefix) })
 	})
 	return append(out, shared...)
+}
+
+// balanced says whether what is needed is split over similar node groups.
+func balanced(o *v1alpha1.ScenarioOptions) bool {
+	return o.BalanceSimilarNodeGroups == nil || *o.BalanceSimilarNodeGroups
 }
 
 // sharedFlags are those that Cluster Autoscaler and the sidecar or the linked build have by one name.
