@@ -47,36 +47,39 @@ func driverName(provisioner string) string {
 	return provisioner
 }
 
-// driverOf names the CSI driver and the handle of a volume; "" if it has none.
-func (s *storage) driverOf(pv *v1.PersistentVolume) (driver, handle string) {
-	if pv.Spec.CSI == nil {
-		if !translator.IsPVMigratable(pv) {
-			return "", ""
+// servedBy is the CSI driver and the handle of a volume, or of one that is written in a pod; false if no
+// driver serves it.
+func servedBy(pv *v1.PersistentVolume, inline *v1.Volume, namespace string) (attachable, bool) {
+	if pv == nil || pv.Spec.CSI == nil {
+		plugin, err := translator.GetInTreePluginNameFromSpec(pv, inline)
+		switch {
+		case err != nil || !migrated.Has(plugin):
+			return attachable{}, false
+		case pv != nil:
+			pv, err = translator.TranslateInTreePVToCSI(logr.Discard(), pv)
+		default:
+			pv, err = translator.TranslateInTreeInlineVolumeToCSI(logr.Discard(), inline, namespace)
 		}
-		plugin, err := translator.GetInTreePluginNameFromSpec(pv, nil)
-		if err != nil || !migrated.Has(plugin) {
-			return "", ""
-		}
-		if pv, err = translator.TranslateInTreePVToCSI(logr.Discard(), pv); err != nil || pv.Spec.CSI == nil {
-			return "", ""
+		if err != nil || pv.Spec.CSI == nil {
+			return attachable{}, false
 		}
 	}
-	return pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle
+	return attachable{pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle}, true
 }
 
 // attachableOf is what a volume of a pod attaches; false if nothing counts.
 func (s *storage) attachableOf(p *v1.Pod, v *v1.Volume) (attachable, bool) {
 	name := claimName(p, v)
 	if name == "" {
-		return inlineAttachable(p, v)
+		return servedBy(nil, v, p.Namespace)
 	}
 	c, known := s.claim(p.Namespace + "/" + name)
 	if !known {
 		return attachable{}, false
 	}
 	if pv, found := s.volume(c.Spec.VolumeName); found {
-		driver, handle := s.driverOf(pv)
-		return attachable{driver, handle}, driver != "" && handle != ""
+		at, served := servedBy(pv, nil, "")
+		return at, served && at.driver != "" && at.handle != ""
 	}
 	if volume.GetPersistentVolumeClaimClass(c) == "" {
 		return attachable{}, false
@@ -87,21 +90,6 @@ func (s *storage) attachableOf(p *v1.Pod, v *v1.Volume) (attachable, bool) {
 	}
 	// The volume is still to be made: the claim stands for it.
 	return attachable{driverName(class.Provisioner), " " + c.Namespace + "/" + c.Name}, true
-}
-
-func inlineAttachable(p *v1.Pod, v *v1.Volume) (attachable, bool) {
-	if !translator.IsInlineMigratable(v) {
-		return attachable{}, false
-	}
-	plugin, err := translator.GetInTreePluginNameFromSpec(nil, v)
-	if err != nil || !migrated.Has(plugin) {
-		return attachable{}, false
-	}
-	pv, err := translator.TranslateInTreeInlineVolumeToCSI(logr.Discard(), v, p.Namespace)
-	if err != nil || pv.Spec.CSI == nil {
-		return attachable{}, false
-	}
-	return attachable{driverName(plugin), pv.Spec.CSI.VolumeHandle}, true
 }
 
 // attachmentsOf returns what a pod attaches. Claims count as its own where own says so.

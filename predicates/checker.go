@@ -120,6 +120,10 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 	if err := c.put(o.Objects); err != nil {
 		return nil, err
 	}
+	noDevices, err := devices(c.quiet, factory)
+	if err != nil {
+		return nil, err
+	}
 	registry, built := capturing(plugins.NewInTreeRegistry())
 	// The framework starts a goroutine for its metrics that ends with the
 	// context. Plugins take only the logger from it, so it may have ended before.
@@ -128,8 +132,8 @@ func New(ctx context.Context, o Options) (*Checker, error) {
 	c.fw, err = frameworkruntime.NewFramework(ended, registry, profile,
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSnapshotSharedLister(c.seen),
-		frameworkruntime.WithSharedDRAManager(noDevices{}),
-		frameworkruntime.WithSharedCSIManager(uncounted{}),
+		frameworkruntime.WithSharedDRAManager(noDevices),
+		frameworkruntime.WithSharedCSIManager(uncounted()),
 		frameworkruntime.WithPodNominator(nobody{}),
 		frameworkruntime.WithLogger(logr.Discard()),
 	)

@@ -5,8 +5,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 )
 
 // DefaultConstraints returns the default spread constraints of the configured profile. The built-in
@@ -27,29 +25,16 @@ func (c *Checker) Defaulted(p *v1.Pod) *v1.Pod {
 	if selector.Empty() {
 		return p
 	}
+	// The requirements of services and controllers as in a pod; the scheduler uses the deduced selector alone.
+	written, err := metav1.ParseToLabelSelector(selector.String())
+	if err != nil {
+		return p // never: it was just printed
+	}
 	own := *p
 	own.Spec.TopologySpreadConstraints = slices.Clone(c.rules.defaults)
-	written := writtenSelector(selector)
 	for i := range own.Spec.TopologySpreadConstraints {
 		one := &own.Spec.TopologySpreadConstraints[i]
-		one.LabelSelector, one.MatchLabelKeys = written, nil // the scheduler uses the deduced selector alone
+		one.LabelSelector, one.MatchLabelKeys = written, nil
 	}
 	return &own
-}
-
-// writtenSelector writes the selector of services and a controller as in a pod.
-func writtenSelector(s labels.Selector) *metav1.LabelSelector {
-	operators := map[selection.Operator]metav1.LabelSelectorOperator{
-		selection.NotIn: metav1.LabelSelectorOpNotIn, selection.Exists: metav1.LabelSelectorOpExists, selection.DoesNotExist: metav1.LabelSelectorOpDoesNotExist,
-	}
-	out := &metav1.LabelSelector{}
-	requirements, _ := s.Requirements()
-	for _, r := range requirements {
-		operator, other := operators[r.Operator()]
-		if !other {
-			operator = metav1.LabelSelectorOpIn // or that it equals a value
-		}
-		out.MatchExpressions = append(out.MatchExpressions, metav1.LabelSelectorRequirement{Key: r.Key(), Operator: operator, Values: r.Values().List()})
-	}
-	return out
 }

@@ -27,7 +27,7 @@ profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List
 	pod := func(app string, constraints ...v1.TopologySpreadConstraint) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Labels: map[string]string{"app": app}}, Spec: v1.PodSpec{TopologySpreadConstraints: constraints}}
 	}
-	selector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"web"}}}}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{}}
 	own := v1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: v1.ScheduleAnyway}
 	if got := checker.DefaultConstraints(); len(got) != 2 || got[0].TopologyKey != "zone" || got[0].LabelSelector != nil {
 		t.Errorf("the default constraints are %+v", got)

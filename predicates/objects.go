@@ -1,22 +1,22 @@
 package predicates
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	schedulingapi "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
 // Put adds objects that the plugins look up, or replaces those of the same name. A Cluster made
@@ -127,70 +127,20 @@ func informerFor(f informers.SharedInformerFactory, o runtime.Object) cache.Shar
 	return nil
 }
 
+// devices is the manager of dynamic resources of a cluster that has none: a nil manager would make the
+// plugin panic. The informers behind it are never started.
+func devices(ctx context.Context, f informers.SharedInformerFactory) (fwk.SharedDRAManager, error) {
+	r := f.Resource().V1()
+	slices, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: r.ResourceSlices()}) // nothing runs without taint rules
+	if err != nil {
+		return nil, err
+	}
+	claims := assumecache.NewAssumeCache(logr.Discard(), r.ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	return dynamicresources.NewDRAManager(ctx, claims, slices, f), nil
+}
+
 // uncounted hides CSINodes from NodeVolumeLimits: equal pods share one claim here, which the plugin
 // would count once. The limits are kept by attachRoom.
-type uncounted struct{}
-
-var _ fwk.CSIManager = uncounted{}
-
-func (uncounted) CSINodes() fwk.CSINodeLister         { return uncounted{} }
-func (uncounted) List() ([]*storagev1.CSINode, error) { return nil, nil }
-func (uncounted) Get(name string) (*storagev1.CSINode, error) {
-	return nil, notFound(storagev1.GroupName, "csinodes", name)
-}
-
-// noDevices is the manager of dynamic resources of a cluster that has none: a
-// nil manager would make the plugin panic.
-type noDevices struct{}
-
-var _ fwk.SharedDRAManager = noDevices{}
-
-func (noDevices) ResourceClaims() fwk.ResourceClaimTracker     { return noClaims{} }
-func (noDevices) ResourceSlices() fwk.ResourceSliceLister      { return noSlices{} }
-func (noDevices) DeviceClasses() fwk.DeviceClassLister         { return noClasses{} }
-func (noDevices) DeviceClassResolver() fwk.DeviceClassResolver { return noClasses{} }
-func (noDevices) PodGroups() fwk.PodGroupLister                { return noPodGroups{} }
-
-func notFound(group, resource, name string) error {
-	return apierrors.NewNotFound(schema.GroupResource{Group: group, Resource: resource}, name)
-}
-
-type noClaims struct{}
-
-func (noClaims) List() ([]*resourceapi.ResourceClaim, error) { return nil, nil }
-func (noClaims) Get(_, name string) (*resourceapi.ResourceClaim, error) {
-	return nil, notFound(resourceapi.GroupName, "resourceclaims", name)
-}
-func (noClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
-	return sets.New[structured.DeviceID](), nil
-}
-func (noClaims) GatherAllocatedState() (*structured.AllocatedState, error) {
-	return &structured.AllocatedState{
-		AllocatedDevices:         sets.New[structured.DeviceID](),
-		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
-		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
-	}, nil
-}
-func (noClaims) SignalClaimPendingAllocation(types.UID, *resourceapi.ResourceClaim) error { return nil }
-func (noClaims) GetPendingAllocation(types.UID) *resourceapi.AllocationResult             { return nil }
-func (noClaims) MaybeRemoveClaimPendingAllocation(types.UID, bool) bool                   { return false }
-func (noClaims) AssumeClaimAfterAPICall(*resourceapi.ResourceClaim) error                 { return nil }
-func (noClaims) AssumedClaimRestore(_, _ string)                                          {}
-
-type noSlices struct{}
-
-func (noSlices) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error) { return nil, nil }
-
-type noClasses struct{}
-
-func (noClasses) List() ([]*resourceapi.DeviceClass, error) { return nil, nil }
-func (noClasses) Get(name string) (*resourceapi.DeviceClass, error) {
-	return nil, notFound(resourceapi.GroupName, "deviceclasses", name)
-}
-func (noClasses) GetDeviceClass(v1.ResourceName) *resourceapi.DeviceClass { return nil }
-
-type noPodGroups struct{}
-
-func (noPodGroups) Get(_, name string) (*schedulingapi.PodGroup, error) {
-	return nil, notFound(schedulingapi.GroupName, "podgroups", name)
+func uncounted() fwk.CSIManager {
+	return nodevolumelimits.NewCSIManager(storagelisters.NewCSINodeLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)))
 }

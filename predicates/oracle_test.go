@@ -50,12 +50,16 @@ func newConfigured(t testing.TB, configuration []byte, objects ...runtime.Object
 	for _, object := range objects {
 		o.add(t, object)
 	}
+	noDevices, err := devices(o.ctx, factory)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(o.ctx)
 	cancel()
 	o.fw, err = frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSnapshotSharedLister(o.seen),
-		frameworkruntime.WithSharedDRAManager(noDevices{}),
+		frameworkruntime.WithSharedDRAManager(noDevices),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithPodNominator(nobody{}),
 		frameworkruntime.WithLogger(logr.Discard()))

@@ -2,6 +2,7 @@ package predicates
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -129,7 +130,7 @@ func (s *Cluster) place(k *kind, count, lo, hi int, g *growth) []Placement {
 			return runs
 		}
 	}
-	find, placed := s.finder(k), tally{}
+	find, placed := s.finder(k), map[int]int{}
 	for range count {
 		if s.u.c.interrupted() != nil {
 			break
@@ -153,7 +154,11 @@ func (s *Cluster) place(k *kind, count, lo, hi int, g *growth) []Placement {
 		}
 		placed[id]++
 	}
-	return placed.placements()
+	var runs []Placement
+	for _, at := range slices.Sorted(maps.Keys(placed)) {
+		runs = appendRun(runs, at, placed[at])
+	}
+	return runs
 }
 
 // fill puts pods to which nothing matters but the node itself on the nodes lo..hi and on new ones after
@@ -190,7 +195,7 @@ func (s *Cluster) fill(t *table, count, lo, hi int, g *growth) (runs []Placement
 		} else {
 			s.log(change{last, n, t.k.placed, st, after})
 		}
-		runs = appendRun(runs, last, 1, n)
+		runs = appendRun(runs, last, n)
 		if count -= n; count == 0 {
 			break
 		}
@@ -236,27 +241,11 @@ func (s *Cluster) finder(k *kind) func(lo, hi int) int {
 	}
 }
 
-// tally collects placements node by node.
-type tally map[int]int
-
-// placements returns the runs of neighbours with equal counts.
-func (t tally) placements() []Placement {
-	ids := make([]int, 0, len(t))
-	for id := range t {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	var runs []Placement
-	for _, id := range ids {
-		runs = appendRun(runs, id, 1, t[id])
-	}
-	return runs
-}
-
-func appendRun(runs []Placement, first, nodes, perNode int) []Placement {
-	if last := len(runs) - 1; last >= 0 && runs[last].First+runs[last].Nodes == first && runs[last].PerNode == perNode {
-		runs[last].Nodes += nodes
+// appendRun adds a node after the others, to the last run if as many pods were put there.
+func appendRun(runs []Placement, at, pods int) []Placement {
+	if last := len(runs) - 1; last >= 0 && runs[last].First+runs[last].Nodes == at && runs[last].PerNode == pods {
+		runs[last].Nodes++
 		return runs
 	}
-	return append(runs, Placement{First: first, Nodes: nodes, PerNode: perNode})
+	return append(runs, Placement{First: at, Nodes: 1, PerNode: pods})
 }

@@ -3,6 +3,7 @@ package predicates
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -356,14 +357,12 @@ func (s *Scheduler) trim() {
 
 // hashOf is a hash of names (FNV-1a), the same in every run.
 func hashOf(names ...string) uint64 {
-	h := uint64(14695981039346656037)
+	h := fnv.New64a()
 	for _, name := range names {
-		for i := range len(name) {
-			h = (h ^ uint64(name[i])) * 1099511628211
-		}
-		h = (h ^ 0xff) * 1099511628211
+		_, _ = h.Write([]byte(name)) // a hash does not fail
+		_, _ = h.Write([]byte{0xff})
 	}
-	return h
+	return h.Sum64()
 }
 
 // mix makes every bit of the result depend on every bit of both hashes, by the

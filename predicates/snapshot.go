@@ -1,6 +1,8 @@
 package predicates
 
 import (
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -45,7 +47,7 @@ func (s *snapshot) Get(name string) (fwk.NodeInfo, error) {
 			return n, nil
 		}
 	}
-	return nil, notFound("", "nodes", name)
+	return nil, apierrors.NewNotFound(v1.Resource("nodes"), name)
 }
 
 func (s *snapshot) IsPVCUsedByPods(key string) bool {
@@ -60,5 +62,5 @@ func (s *snapshot) IsPVCUsedByPods(key string) bool {
 type noPodGroupStates struct{}
 
 func (noPodGroupStates) Get(_, name string) (fwk.PodGroupState, error) {
-	return nil, notFound("", "podgroups", name)
+	return nil, apierrors.NewNotFound(v1.Resource("podgroups"), name)
 }

@@ -199,8 +199,8 @@ func (e *encoder) boundTo(s *storage, name string) {
 		return
 	}
 	e.count(2)
-	driver, _ := s.driverOf(pv)
-	e.text(driver)
+	served, _ := servedBy(pv, nil, "")
+	e.text(served.driver)
 	e.flag(pv.Spec.CSI != nil)
 	for _, key := range volumeZoneLabels {
 		e.text(pv.Labels[key])

@@ -66,7 +66,7 @@ func TestVolumesOfKnownClaimsDecideWhereAPodFits(t *testing.T) {
 			{"VolumeBinding", `waiting for ephemeral volume controller to create the persistentvolumeclaim "web-scratch" (not among the objects the checker was given)`}}},
 		"device claim": {aPod(func(p *v1.Pod) {
 			p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("gpu")}}
-		}), aNode("t"), []Reason{{"DynamicResources", `resourceclaims.resource.k8s.io "gpu" not found (devices of the resource.k8s.io API are not simulated)`}}},
+		}), aNode("t"), []Reason{{"DynamicResources", `could not find ResourceClaim "default/gpu" (devices of the resource.k8s.io API are not simulated)`}}},
 	} {
 		f, err := c.Fits(nil, []Node{tc.template}, []*v1.Pod{tc.pod})
 		if err != nil {
