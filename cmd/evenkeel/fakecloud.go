@@ -169,12 +169,8 @@ func (o *fakeCloudOptions) load(in inputs, log logr.Logger) (*simulate.Setup, er
 	if len(setup.Nodes) > 0 {
 		log.Info("Ignored nodes that belong to no node group", "nodes", len(setup.Nodes))
 	}
-	if errs := fakecloud.CheckNames(setup.Name, setup.Cloud.Groups); len(errs) > 0 {
-		problems := make([]error, len(errs))
-		for i, err := range errs {
-			problems[i] = err
-		}
-		return nil, &document.Invalid{Problems: doc.Refuse(problems...)}
+	if err := doc.Invalid(fakecloud.CheckNames(setup.Name, setup.Cloud.Groups)); err != nil {
+		return nil, err
 	}
 	return setup, nil
 }

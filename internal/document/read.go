@@ -114,6 +114,21 @@ func Read(name string, r io.Reader, o Options) ([]Document, error) {
 	return ReadFiles([]string{name}, func(string) (io.ReadCloser, error) { return io.NopCloser(r), nil }, o)
 }
 
+// Only reads a text that must have one document, of the kind that T is named after, and checks it. The
+// error is an *Invalid with every problem found.
+func Only[T any](name string, text []byte, maxSize int64, check func(*T) field.ErrorList) (*T, error) {
+	kinds := Kinds{*new(T)}
+	docs, err := Read(name, bytes.NewReader(text), Options{Kinds: kinds, MaxSize: maxSize})
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) != 1 {
+		return nil, &Invalid{[]Problem{{File: name, Err: fmt.Errorf("must have one document of kind %s, not %d", kinds.names()[0], len(docs))}}}
+	}
+	object := docs[0].Object.(*T)
+	return object, docs[0].Invalid(check(object))
+}
+
 // A reader collects documents and problems.
 type reader struct {
 	Options
@@ -217,6 +232,18 @@ func (d *Document) Refuse(errs ...error) []Problem {
 		problems = append(problems, Problem{d.File, d.Number, err})
 	}
 	return d.Cut(problems)
+}
+
+// Invalid is the error of a document with these errors; nil if there are none.
+func (d *Document) Invalid(errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	problems := make([]error, len(errs))
+	for i, err := range errs {
+		problems[i] = err
+	}
+	return &Invalid{d.Refuse(problems...)}
 }
 
 // Cut returns the problems that are reported. The last one has the number of the others.

@@ -1,8 +1,6 @@
 package grouppolicy
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,23 +20,13 @@ var Sets = field.NewPath("spec", "sets")
 
 // Parse reads one document of kind NodeGroupPolicies. Name is that of its file. The error for an
 // invalid one is a *document.Invalid that lists every problem.
-func Parse(name string, content []byte) (*v1alpha1.NodeGroupPolicies, []nodegroupset.SetPolicy, error) {
-	kinds := document.Kinds{v1alpha1.NodeGroupPolicies{}}
-	docs, err := document.Read(name, bytes.NewReader(content), document.Options{Kinds: kinds, MaxSize: maxSize})
+func Parse(name string, content []byte) (declared *v1alpha1.NodeGroupPolicies, policies []nodegroupset.SetPolicy, err error) {
+	declared, err = document.Only(name, content, maxSize, func(d *v1alpha1.NodeGroupPolicies) (errs field.ErrorList) {
+		policies, errs = Convert(d.Spec.Sets, Sets)
+		return errs
+	})
 	if err != nil {
 		return nil, nil, err
-	}
-	if len(docs) != 1 {
-		return nil, nil, &document.Invalid{Problems: []document.Problem{{File: name, Err: fmt.Errorf("must have one document of kind %s, not %d", v1alpha1.KindNodeGroupPolicies, len(docs))}}}
-	}
-	declared := docs[0].Object.(*v1alpha1.NodeGroupPolicies)
-	policies, errs := Convert(declared.Spec.Sets, Sets)
-	if len(errs) > 0 {
-		problems := make([]error, len(errs))
-		for i, err := range errs {
-			problems[i] = err
-		}
-		return nil, nil, &document.Invalid{Problems: docs[0].Refuse(problems...)}
 	}
 	return declared, policies, nil
 }

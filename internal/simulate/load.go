@@ -45,8 +45,8 @@ func Load(d *document.Document, files Files) (*Setup, error) {
 	if !ok {
 		return nil, fmt.Errorf("a %s is no %s", d.Kind, v1alpha1.KindScenario)
 	}
-	if errs := Validate(scenario); len(errs) > 0 {
-		return nil, refuse(d, errs)
+	if err := d.Invalid(Validate(scenario)); err != nil {
+		return nil, err
 	}
 	l := &loader{document: d, spec: &scenario.Spec, files: files, interned: newInterner(), kept: kept{}, groupLabel: nodegroupset.ParseGroupLabel(scenario.Spec.GroupLabel)}
 	l.takeObjects()
@@ -59,14 +59,6 @@ func Load(d *document.Document, files Files) (*Setup, error) {
 	}
 	setup.Name = scenario.Name
 	return setup, nil
-}
-
-func refuse(d *document.Document, errs field.ErrorList) error {
-	problems := make([]error, len(errs))
-	for i, err := range errs {
-		problems[i] = err
-	}
-	return &document.Invalid{Problems: d.Refuse(problems...)}
 }
 
 // loader collects a Setup and all errors.

@@ -1,12 +1,10 @@
 package zonemarks
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
@@ -24,31 +22,16 @@ func New() *v1alpha1.ZonalShift {
 // Parse reads a text; the name is for messages. No text, nil, shifts nothing away. An empty one is
 // refused, since somebody may be writing it. The error is a *document.Invalid with every problem
 // found.
-func Parse(name string, text []byte) (*v1alpha1.ZonalShift, []zonalshift.Mark, error) {
+func Parse(name string, text []byte) (doc *v1alpha1.ZonalShift, marks []zonalshift.Mark, err error) {
 	if text == nil {
 		return New(), nil, nil
 	}
-	docs, err := document.Read(name, bytes.NewReader(text), document.Options{
-		MaxSize: MaxSize,
-		Kinds:   document.Kinds{v1alpha1.ZonalShift{}},
+	doc, err = document.Only(name, text, MaxSize, func(d *v1alpha1.ZonalShift) (errs field.ErrorList) {
+		marks, errs = zonalshift.Marks(d)
+		return errs
 	})
 	if err != nil {
 		return nil, nil, err
-	}
-	if len(docs) > 1 {
-		return nil, nil, &document.Invalid{Problems: docs[1].Refuse(errors.New("must be the only document"))}
-	}
-	doc, ok := docs[0].Object.(*v1alpha1.ZonalShift)
-	if !ok {
-		return nil, nil, fmt.Errorf("%s: not a %s", name, v1alpha1.KindZonalShift)
-	}
-	marks, errs := zonalshift.Marks(doc)
-	if len(errs) > 0 {
-		all := make([]error, len(errs))
-		for i, err := range errs {
-			all[i] = err
-		}
-		return nil, nil, &document.Invalid{Problems: docs[0].Refuse(all...)}
 	}
 	return doc, marks, nil
 }
