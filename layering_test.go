@@ -97,7 +97,7 @@ var table = []row{
 	{layer: edges, path: "internal/loopback", only: []string{"internal/serving"}, peers: []string{"internal/serving"}, banned: logging},
 	{layer: edges, path: "internal/metricset", only: none, banned: outside},
 	{layer: edges, path: "internal/page", only: []string{"nodegroupset"}, banned: logging},
-	{layer: edges, path: "internal/simulate/htmlreport", only: []string{"api/v1alpha1"}, banned: outside},
+	{layer: edges, path: "internal/simulate/htmlreport", only: []string{"api/v1alpha1", "internal/spelling"}, banned: outside},
 	{layer: edges, path: "workloadspread/store", only: []string{"api/v1alpha1", "internal/controller/passes", "internal/metricset"}, peers: []string{"internal/controller/passes", "internal/metricset"}, banned: logging},
 	{layer: edges, path: "internal/zonemarks", only: []string{"api/v1alpha1", "internal/document", "zonalshift"}, peers: []string{"internal/document"}, banned: logging},
 	{layer: edges, path: "internal/serving", only: none, banned: logging},
@@ -122,7 +122,7 @@ var table = []row{
 	{layer: decisions, path: "nodegroupset/template", only: []string{"cloudprovider", "nodegroupset"}, peers: []string{"nodegroupset"}, banned: clock},
 	{layer: decisions, path: "predicates", peers: []string{"topologyspread"}, banned: clock},
 	{layer: decisions, path: "spreadplan", only: []string{"apportion", "nodegroupset", "topologyspread", "expander"}, peers: []string{"expander", "nodegroupset", "topologyspread"}, banned: clock},
-	{layer: decisions, path: "topologyspread", only: []string{"apportion"}, banned: append([]string{"k8s.io/client-go", "k8s.io/kube-scheduler"}, clock...)},
+	{layer: decisions, path: "topologyspread", only: []string{"apportion", "internal/spelling"}, banned: append([]string{"k8s.io/client-go", "k8s.io/kube-scheduler"}, clock...)},
 	{layer: decisions, path: "zonalshift", only: []string{"api/v1alpha1", "apportion", "internal/spelling"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 
 	{layer: arithmetic, path: "apportion", only: none, banned: impurity, stdlib: true},

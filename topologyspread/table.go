@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // Node is a node and the pods on it.
@@ -240,17 +242,10 @@ func (r Refusal) String() string {
 	if r.Unkeyed {
 		return fmt.Sprintf("%s: the node has no label %s", at, r.Key)
 	}
-	least := fmt.Sprintf("the least of %s has %d", plural(r.Domains, "domain"), r.Least)
+	least := fmt.Sprintf("the least of %s has %d", spelling.Count(r.Domains, "domain"), r.Least)
 	if r.Domains < r.MinDomains {
-		least = fmt.Sprintf("%s, fewer than minDomains %d, so the least count is 0", plural(r.Domains, "domain"), r.MinDomains)
+		least = fmt.Sprintf("%s, fewer than minDomains %d, so the least count is 0", spelling.Count(r.Domains, "domain"), r.MinDomains)
 	}
 	return fmt.Sprintf("%s: %s=%s has %s, %s: the skew would be %d, maxSkew is %d",
-		at, r.Key, r.Domain, plural(r.Pods, "matching pod"), least, r.Pods+r.Self-r.Least, r.MaxSkew)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+		at, r.Key, r.Domain, spelling.Count(r.Pods, "matching pod"), least, r.Pods+r.Self-r.Least, r.MaxSkew)
 }

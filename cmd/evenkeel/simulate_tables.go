@@ -17,6 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/configs/scenarios"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // reportParts are the tables of one scenario.
@@ -77,13 +78,7 @@ func seconds(n int64) string {
 }
 
 // few names the first few of many.
-func few(names []string) string {
-	const shown = 8
-	if len(names) <= shown+1 {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-}
+func few(names []string) string { return spelling.Few(names, 8) }
 
 func timelineGrid(rows []v1alpha1.TimelineRow) printing.Grid {
 	return printing.GridOf(printing.Columns("TIME", "WHAT", "DETAIL"), rows, func(row *v1alpha1.TimelineRow) []any {

@@ -188,13 +188,7 @@ func others(members []string, except string) string {
 }
 
 // fewNames lists names, the first few of many.
-func fewNames(names []string) string {
-	const shown = 4
-	if len(names) <= shown+1 {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-}
+func fewNames(names []string) string { return spelling.Few(names, 4) }
 
 // rejections sums up why a group takes none of the pods, by number of pods.
 func (e *explanation) rejections(group string) string {

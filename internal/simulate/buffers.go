@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // Buffer is a CapacityBuffer: Cluster Autoscaler keeps room for its pods, which never exist.
@@ -128,7 +129,7 @@ func (s *simulation) keepRoom() {
 			own = append(own, &pod{object: &object, workload: fromFile})
 		}
 		s.cluster.buffers[i] = own[:want:want]
-		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "room for %s of capacity buffer %s is wanted", count(want, "pod"), b.Name)
+		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "room for %s of capacity buffer %s is wanted", spelling.Count(want, "pod"), b.Name)
 		row.Reason, row.Pods = v1alpha1.PodsBuffered, want
 	}
 }

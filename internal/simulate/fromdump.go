@@ -16,6 +16,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -223,7 +224,7 @@ func (d *Dump) addObjects(out *Dumped) {
 	}
 	if len(d.silent) > 0 {
 		slices.Sort(d.silent)
-		out.note(fmt.Sprintf("left out: %s without a status.capacity, as before its kubelet has reported it: %s", count(len(d.silent), "node"), few(d.silent)))
+		out.note(fmt.Sprintf("left out: %s without a status.capacity, as before its kubelet has reported it: %s", spelling.Count(len(d.silent), "node"), few(d.silent)))
 	}
 	out.note(lost.String())
 	if len(d.repeated) > 0 {
@@ -441,7 +442,7 @@ func (l lostPodsNote) String() string {
 	for _, pods := range l {
 		total += pods
 	}
-	return fmt.Sprintf("left out: %s bound to nodes that are not among those given: %s", count(total, "pod"), few(slices.Sorted(maps.Keys(l))))
+	return fmt.Sprintf("left out: %s bound to nodes that are not among those given: %s", spelling.Count(total, "pod"), few(slices.Sorted(maps.Keys(l))))
 }
 
 // machinesNote says what it means that a group has nodes of several machine types; empty if it has not.
@@ -471,13 +472,13 @@ func straysNote(label string, nodes []*v1.Node) string {
 	}
 	text := ""
 	if len(karpenter) > 0 {
-		text = fmt.Sprintf("Karpenter made %s: %s; they keep their pods and take more, but Karpenter itself is not played, so none are added or removed", count(len(karpenter), "node"), few(karpenter))
+		text = fmt.Sprintf("Karpenter made %s: %s; they keep their pods and take more, but Karpenter itself is not played, so none are added or removed", spelling.Count(len(karpenter), "node"), few(karpenter))
 	}
 	if len(names) > 0 {
 		if text != "" {
 			text += "; "
 		}
-		text += fmt.Sprintf("%s without the label %s: %s; they are of no group, so none are added or removed", count(len(names), "node"), label, few(names))
+		text += fmt.Sprintf("%s without the label %s: %s; they are of no group, so none are added or removed", spelling.Count(len(names), "node"), label, few(names))
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // setAside are pods that the autoscaler orders no node for, until they are reported.
@@ -126,6 +127,6 @@ func (s *simulation) deleteLeavers() {
 	}
 	s.cluster.remove(gone)
 	s.stirred, s.reshuffle = true, true
-	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s left (deleted before the start)", count(len(gone), "pod"))
+	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s left (deleted before the start)", spelling.Count(len(gone), "pod"))
 	row.Reason, row.Pods = v1alpha1.PodsLeft, len(gone)
 }

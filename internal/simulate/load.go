@@ -17,6 +17,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -202,7 +203,7 @@ func (l *loader) withoutRepeats(templates []groupTemplate, from *v1alpha1.NodeGr
 	if len(repeated) > 0 {
 		others := ""
 		if len(repeated) > 1 {
-			others = fmt.Sprintf(" and %s more than once", count(len(repeated)-1, "other"))
+			others = fmt.Sprintf(" and %s more than once", spelling.Count(len(repeated)-1, "other"))
 		}
 		l.add(field.Invalid(at.Child("file"), file, fmt.Sprintf("lists node group %s %d times%s: give one node for each group, and the nodes of a cluster in nodesFrom",
 			repeated[0], counts[repeated[0]], others)))

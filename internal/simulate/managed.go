@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -397,13 +398,13 @@ func (s *simulation) narratePods(m *managed, created, gone []*pod) {
 			return
 		}
 		subsets, text := m.bySubset(pods)
-		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s of %s %s%s", count(len(pods), "pod"), m.label(), verb, text)
+		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s of %s %s%s", spelling.Count(len(pods), "pod"), m.label(), verb, text)
 		row.Reason, row.Workload, row.Pods, row.Pending, row.Subsets = reason, m.key(), len(pods), &pending, subsets
 	}
 	tell(gone, v1alpha1.PodsLeft, "left")
 	tell(created, v1alpha1.PodsArrived, "arrived")
 	if m.refused > 0 {
-		row := s.timeline.once(s.elapsed(), v1alpha1.RowPods, fmt.Sprintf("%s of %s refused: %s", count(m.refused, "pod"), m.label(), m.refusal))
+		row := s.timeline.once(s.elapsed(), v1alpha1.RowPods, fmt.Sprintf("%s of %s refused: %s", spelling.Count(m.refused, "pod"), m.label(), m.refusal))
 		row.Reason, row.Workload, row.Pods = v1alpha1.PodsRefused, m.key(), m.refused
 	}
 }

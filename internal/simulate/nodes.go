@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
@@ -63,7 +64,7 @@ func (s *simulation) populate(ctx context.Context) error {
 	s.cluster.changed(s.cluster.nodes...)
 	s.stirred, s.reshuffle = true, true
 	if waiting := len(s.cluster.waiting()); waiting > 0 {
-		row := s.timeline.add(0, v1alpha1.RowPods, "%s pending at the start", count(waiting, "pod"))
+		row := s.timeline.add(0, v1alpha1.RowPods, "%s pending at the start", spelling.Count(waiting, "pod"))
 		row.Reason, row.Pods, row.Pending = v1alpha1.PodsAtStart, waiting, &waiting
 	}
 	return nil
@@ -244,7 +245,7 @@ func lostPods(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s pending again", count(n, "pod"))
+	return fmt.Sprintf("; %s pending again", spelling.Count(n, "pod"))
 }
 
 // dropNodes removes nodes that the cloud no longer has. Their pods become pending again; it returns
@@ -421,7 +422,7 @@ func (s *simulation) evictFromDeadNodes() {
 	}
 	if evicted > 0 {
 		s.stirred, s.reshuffle = true, true
-		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s evicted from nodes that are not ready", count(evicted, "pod"))
+		row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s evicted from nodes that are not ready", spelling.Count(evicted, "pod"))
 		row.Reason, row.Pods = v1alpha1.PodsEvicted, evicted
 	}
 }

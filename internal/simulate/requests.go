@@ -12,6 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/document"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // Request is a ProvisioningRequest: Cluster Autoscaler looks for room for its pods before they exist.
@@ -146,7 +147,7 @@ func (m *model) Tried(tried *autoscaler.Request, provisioned bool) {
 			}
 		}
 	}
-	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, text, count(len(tried.Pods), "pod"), tried.Name)
+	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, text, spelling.Count(len(tried.Pods), "pod"), tried.Name)
 	row.Reason, row.Pods = reason, len(tried.Pods)
 }
 

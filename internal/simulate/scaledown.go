@@ -12,6 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
@@ -90,9 +91,9 @@ func (s *simulation) narrateScaleDown(at time.Duration, down *autoscaler.ScaleDo
 		for i, c := range shrunk {
 			arrows[i] = arrow(c)
 		}
-		why := []string{count(nodes, "node") + " not needed"}
+		why := []string{spelling.Count(nodes, "node") + " not needed"}
 		if moved > 0 {
-			why = append(why, count(moved, "pod")+" to move")
+			why = append(why, spelling.Count(moved, "pod")+" to move")
 		}
 		row := s.timeline.add(at, v1alpha1.RowScaleDown, "%s (%s)", few(arrows), strings.Join(why, "; "))
 		row.Groups, row.Nodes, row.Pods = shrunk, nodes, moved

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/predicates"
 )
@@ -142,7 +143,7 @@ func (s *simulation) preempt(pending []*pod) (preempting []*pod, err error) {
 	s.cluster.leaveQueue((*pod).runs)
 	s.stirred, s.reshuffle = true, true // the others may run elsewhere
 	first := preempting[0].object
-	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s preempted by %s", count(victims, "pod"), moreLikeIt(first.Namespace+"/"+first.Name, len(preempting)))
+	row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s preempted by %s", spelling.Count(victims, "pod"), moreLikeIt(first.Namespace+"/"+first.Name, len(preempting)))
 	row.Reason, row.Pods, row.Example = v1alpha1.PodsPreempted, victims, first.Namespace+"/"+first.Name
 	return preempting, nil
 }

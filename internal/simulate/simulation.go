@@ -12,6 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -281,7 +282,7 @@ func (s *simulation) scaleWorkloads() {
 				reason, verb = v1alpha1.PodsLeft, "left"
 			}
 			pods := max(change, -change)
-			row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s of %s %s", count(pods, "pod"), w.label(), verb)
+			row := s.timeline.add(s.elapsed(), v1alpha1.RowPods, "%s of %s %s", spelling.Count(pods, "pod"), w.label(), verb)
 			row.Reason, row.Workload, row.Pods, row.Pending = reason, w.key(), pods, &pending
 		}
 	}
@@ -316,7 +317,7 @@ func (s *simulation) bindPods() error {
 	if len(bound) > 0 {
 		s.stirred = true
 		pending := len(s.cluster.waiting())
-		row := s.timeline.add(s.elapsed(), v1alpha1.RowBound, "%s bound, %d pending", count(len(bound), "pod"), pending)
+		row := s.timeline.add(s.elapsed(), v1alpha1.RowBound, "%s bound, %d pending", spelling.Count(len(bound), "pod"), pending)
 		row.Pods, row.Pending = len(bound), &pending
 	}
 	return nil

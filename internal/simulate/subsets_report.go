@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
@@ -38,7 +39,7 @@ func (s *simulation) narrateMove(m *managed, pods []*pod, reason, one, several s
 		what = one
 	}
 	subsets, text := m.bySubset(pods)
-	row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s of %s %s%s", count(len(pods), "pod"), m.label(), what, text)
+	row := s.timeline.add(s.elapsed(), v1alpha1.RowSubset, "%s of %s %s%s", spelling.Count(len(pods), "pod"), m.label(), what, text)
 	row.Reason, row.Workload, row.Pods, row.Subsets = reason, m.key(), len(pods), subsets
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // timeline collects what happened, in order.
@@ -68,7 +69,7 @@ func (t *timeline) roundFailed(at time.Duration, err error, faults []int) {
 	f.rounds++
 	t.rows[f.row].Rounds = f.rounds
 	if f.rounds > 1 {
-		t.rows[f.row].Text = fmt.Sprintf("%s (in %s)", text, count(f.rounds, "round"))
+		t.rows[f.row].Text = fmt.Sprintf("%s (in %s)", text, spelling.Count(f.rounds, "round"))
 	}
 }
 
@@ -77,7 +78,7 @@ func (t *timeline) nodes(at time.Duration, what string, nodes tally, verb, more 
 	if nodes.total() == 0 {
 		return &v1alpha1.TimelineRow{}
 	}
-	row := t.add(at, what, "%s %s (%s)%s", count(nodes.total(), "node"), verb, nodes, more)
+	row := t.add(at, what, "%s %s (%s)%s", spelling.Count(nodes.total(), "node"), verb, nodes, more)
 	row.Nodes, row.Groups = nodes.total(), nodes.changes()
 	return row
 }
@@ -114,20 +115,7 @@ func (t tally) String() string {
 // shown is the number of groups that a line names before it only counts them.
 const shown = 8
 
-func few(parts []string) string {
-	if len(parts) <= shown+1 {
-		return strings.Join(parts, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(parts[:shown], ", "), len(parts)-shown)
-}
-
-// count formats a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func few(parts []string) string { return spelling.Few(parts, shown) }
 
 // narrate adds the rows of a round. A round with the same results as an earlier one adds none.
 func (s *simulation) narrate(at time.Duration, r *autoscaler.ScaleUp) {
@@ -155,7 +143,7 @@ func (s *simulation) tellRepair(at time.Duration, repair autoscaler.Repair) {
 		row = s.timeline.add(at, v1alpha1.RowRepair, "%s: %s: %v", repair.Group, repair.Reason, repair.Err)
 		row.Error = repair.Err.Error()
 	} else {
-		row = s.timeline.add(at, v1alpha1.RowRepair, "%s: %s given up: %s", repair.Group, count(repair.Nodes, "node"), repair.Reason)
+		row = s.timeline.add(at, v1alpha1.RowRepair, "%s: %s given up: %s", repair.Group, spelling.Count(repair.Nodes, "node"), repair.Reason)
 		row.Nodes = repair.Nodes
 	}
 	row.Reason, row.Groups = repair.Reason, []v1alpha1.GroupChange{{Name: repair.Group, Nodes: repair.Nodes}}
@@ -286,7 +274,7 @@ func why(r *autoscaler.ScaleUp) string {
 	for _, a := range r.Attempts {
 		came += a.Grew
 	}
-	parts := []string{fmt.Sprintf("%s for %s", part(came, r.Decision.Need), count(helped(r), "pod"))}
+	parts := []string{fmt.Sprintf("%s for %s", part(came, r.Decision.Need), spelling.Count(helped(r), "pod"))}
 	if choice := chosenBy(r.Decision.Trail, r.Decision.Chosen); choice != "" {
 		parts = append(parts, choice)
 	}
@@ -299,9 +287,9 @@ func why(r *autoscaler.ScaleUp) string {
 // part formats the number of ordered nodes, of those that were needed.
 func part(came, wanted int) string {
 	if came < wanted {
-		return fmt.Sprintf("%d of %s", came, count(wanted, "node"))
+		return fmt.Sprintf("%d of %s", came, spelling.Count(wanted, "node"))
 	}
-	return count(came, "node")
+	return spelling.Count(came, "node")
 }
 
 // chosenBy lists the strategies that dropped options, with the chosen group's figures.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/ephemeral"
 
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -217,5 +218,5 @@ func (l *lacking) sentence() string {
 		is = "are"
 	}
 	return fmt.Sprintf("%s %s not in the input, so that pods with them fit nowhere: %s; add what this prints to a file of storageFrom: %s",
-		count(len(l.names), l.noun), is, strings.Join(listed, ", "), readStorageCommand)
+		spelling.Count(len(l.names), l.noun), is, strings.Join(listed, ", "), readStorageCommand)
 }

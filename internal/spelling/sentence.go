@@ -28,3 +28,11 @@ func List(names []string, few int) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
+
+// Few is List, but names the last one too rather than counting one.
+func Few(names []string, few int) string {
+	if len(names) == few+1 {
+		few++
+	}
+	return List(names, few)
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 const (
@@ -293,10 +294,4 @@ func members(s *v1alpha1.ScenarioReportStatus, names []string) []*v1alpha1.Group
 }
 
 // fewNames names the first few of many.
-func fewNames(names []string) string {
-	const shown = 4
-	if len(names) <= shown+1 {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-}
+func fewNames(names []string) string { return spelling.Few(names, 4) }
