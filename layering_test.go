@@ -88,7 +88,7 @@ var table = []row{
 	{layer: edges, path: "internal/document", only: []string{"internal/admission", "api/v1alpha1", "internal/spelling"}, banned: logging},
 	{layer: edges, path: "internal/document/live", only: []string{"internal/document"}, peers: []string{"internal/document"}, banned: append([]string{"os"}, logging...)},
 	{layer: edges, path: "internal/followed", only: []string{}, banned: logging},
-	{layer: edges, path: "internal/grouppolicy", only: []string{"internal/document", "internal/followed", "api/v1alpha1", "apportion", "nodegroupset"}, peers: []string{"internal/document", "internal/followed"}, banned: logging},
+	{layer: edges, path: "internal/grouppolicy", only: []string{"internal/admission", "internal/document", "internal/followed", "api/v1alpha1", "apportion", "nodegroupset"}, peers: []string{"internal/document", "internal/followed"}, banned: logging},
 	{layer: edges, path: "expander/grpcexpander", only: []string{"expander", "expander/grpcexpander/grpcexpanderpb"}, banned: outside},
 	{layer: edges, path: "internal/provisioning", only: []string{"workloadspread"}, banned: append([]string{"context", "k8s.io/client-go", "k8s.io/utils/clock"}, outside...)},
 	{layer: edges, path: "internal/provisioning/conditions", only: []string{"internal/provisioning"}, peers: []string{"internal/provisioning"}, banned: append([]string{"os"}, logging...)},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
+	"github.com/evenkeel/evenkeel/internal/admission"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -24,7 +25,7 @@ func Convert(sets []v1alpha1.NodeGroupSetPolicy, at *field.Path) ([]nodegroupset
 	for i := range sets {
 		policies[i] = c.set(&sets[i], at.Index(i))
 	}
-	return policies, c.errs
+	return policies, c.Errors
 }
 
 // Unsuitable says in terms of the list at a path what nodegroupset.CheckPolicies refuses.
@@ -39,47 +40,34 @@ func Unsuitable(err error, at *field.Path) *field.Error {
 
 // converter collects errors.
 type converter struct {
+	admission.Checker
 	sets, groups map[string]bool
-	errs         field.ErrorList
 }
-
-func (c *converter) add(err *field.Error) { c.errs = append(c.errs, err) }
 
 func (c *converter) name(seen map[string]bool, at *field.Path, name string) {
 	switch {
 	case strings.TrimSpace(name) == "":
-		c.add(field.Required(at, "must be a name"))
+		c.Add(field.Required(at, "must be a name"))
 	case seen[name]:
-		c.add(field.Duplicate(at, name))
+		c.Add(field.Duplicate(at, name))
 	}
 	seen[name] = true
 }
 
-func oneOf[T ~string](c *converter, at *field.Path, value T, values ...T) {
-	for _, v := range append(values, "") {
-		if value == v {
-			return
-		}
-	}
-	c.add(field.NotSupported(at, value, values))
-}
-
 func (c *converter) set(s *v1alpha1.NodeGroupSetPolicy, at *field.Path) nodegroupset.SetPolicy {
 	c.name(c.sets, at.Child("name"), s.Name)
-	oneOf(c, at.Child("policy"), s.Policy, v1alpha1.SplitEven, v1alpha1.SplitProportional, v1alpha1.SplitPriority)
-	oneOf(c, at.Child("measure"), s.Measure, v1alpha1.MeasureNodes, v1alpha1.MeasureCPU, v1alpha1.MeasureMemory)
+	admission.Option(&c.Checker, at.Child("policy"), s.Policy, v1alpha1.SplitEven, v1alpha1.SplitProportional, v1alpha1.SplitPriority)
+	admission.Option(&c.Checker, at.Child("measure"), s.Measure, v1alpha1.MeasureNodes, v1alpha1.MeasureCPU, v1alpha1.MeasureMemory)
 	out := nodegroupset.SetPolicy{Name: s.Name, Policy: nodegroupset.Policy(s.Policy), Measure: nodegroupset.Measure(s.Measure)}
 	if s.StartupDeadline != nil {
 		out.StartupDeadline = s.StartupDeadline.Duration
-		if out.StartupDeadline < time.Second {
-			c.add(field.Invalid(at.Child("startupDeadline"), out.StartupDeadline.String(), "must be 1s or more"))
-		} else if alone(s) {
-			c.add(field.Invalid(at.Child("startupDeadline"), out.StartupDeadline.String(), "needs another node group to order from, and the set names one only"))
+		if c.Time(at.Child("startupDeadline"), *s.StartupDeadline); out.StartupDeadline >= time.Second && alone(s) {
+			c.Add(field.Invalid(at.Child("startupDeadline"), out.StartupDeadline.String(), "needs another node group to order from, and the set names one only"))
 		}
 	}
 	if s.Policy == v1alpha1.SplitEven || s.Policy == "" {
 		if len(s.Portions) > 0 {
-			c.add(field.Forbidden(at.Child("portions"), "policy Even shares between all groups alike: use groups or selector"))
+			c.Add(field.Forbidden(at.Child("portions"), "policy Even shares between all groups alike: use groups or selector"))
 			return out
 		}
 		selector := c.selection(&s.NodeGroupSelection, at)
@@ -87,10 +75,10 @@ func (c *converter) set(s *v1alpha1.NodeGroupSetPolicy, at *field.Path) nodegrou
 		return out
 	}
 	if len(s.Groups) > 0 || s.Selector != nil {
-		c.add(field.Forbidden(at, fmt.Sprintf("policy %s shares between portions: move groups and selector there", s.Policy)))
+		c.Add(field.Forbidden(at, fmt.Sprintf("policy %s shares between portions: move groups and selector there", s.Policy)))
 	}
 	if len(s.Portions) == 0 {
-		c.add(field.Required(at.Child("portions"), fmt.Sprintf("policy %s shares between portions", s.Policy)))
+		c.Add(field.Required(at.Child("portions"), fmt.Sprintf("policy %s shares between portions", s.Policy)))
 		return out
 	}
 	names, weights := map[string]bool{}, int64(0)
@@ -100,7 +88,7 @@ func (c *converter) set(s *v1alpha1.NodeGroupSetPolicy, at *field.Path) nodegrou
 		out.Portions = append(out.Portions, p)
 	}
 	if s.Policy == v1alpha1.SplitProportional && weights == 0 {
-		c.add(field.Invalid(at.Child("portions"), field.OmitValueType{}, "the weights sum to 0: give a portion a weight"))
+		c.Add(field.Invalid(at.Child("portions"), field.OmitValueType{}, "the weights sum to 0: give a portion a weight"))
 	}
 	return out
 }
@@ -122,9 +110,9 @@ func (c *converter) portion(s *v1alpha1.NodeGroupSetPolicy, p *v1alpha1.NodeGrou
 	if p.Weight != nil {
 		switch {
 		case s.Policy != v1alpha1.SplitProportional:
-			c.add(field.Forbidden(at.Child("weight"), "counts with policy Proportional only"))
+			c.Add(field.Forbidden(at.Child("weight"), "counts with policy Proportional only"))
 		case *p.Weight < 0 || *p.Weight > v1alpha1.MaxCount:
-			c.add(field.Invalid(at.Child("weight"), *p.Weight, fmt.Sprintf("must be between 0 and %d", v1alpha1.MaxCount)))
+			c.Add(field.Invalid(at.Child("weight"), *p.Weight, fmt.Sprintf("must be between 0 and %d", v1alpha1.MaxCount)))
 		default:
 			out.Weight = *p.Weight
 		}
@@ -138,7 +126,7 @@ func (c *converter) portion(s *v1alpha1.NodeGroupSetPolicy, p *v1alpha1.NodeGrou
 // base is a base in the unit of the measure.
 func (c *converter) base(by v1alpha1.NodeGroupMeasure, q *resource.Quantity, at *field.Path) int64 {
 	if q.Sign() < 0 {
-		c.add(field.Invalid(at, q.String(), "must not be negative"))
+		c.Add(field.Invalid(at, q.String(), "must not be negative"))
 		return 0
 	}
 	amount := *q
@@ -153,14 +141,14 @@ func (c *converter) base(by v1alpha1.NodeGroupMeasure, q *resource.Quantity, at 
 		}
 	default:
 		if whole := amount.Value(); amount.CmpInt64(whole) != 0 {
-			c.add(field.Invalid(at, q.String(), "must be a whole number of nodes"))
+			c.Add(field.Invalid(at, q.String(), "must be a whole number of nodes"))
 			return 0
 		}
 		if amount.CmpInt64(v1alpha1.MaxCount) <= 0 {
 			return amount.Value()
 		}
 	}
-	c.add(field.Invalid(at, q.String(), "is more than any set can have"))
+	c.Add(field.Invalid(at, q.String(), "is more than any set can have"))
 	return 0
 }
 
@@ -170,17 +158,17 @@ func (c *converter) selection(s *v1alpha1.NodeGroupSelection, at *field.Path) la
 	}
 	if s.Selector == nil {
 		if len(s.Groups) == 0 {
-			c.add(field.Required(at.Child("groups"), "name node groups here or select them by labels with selector"))
+			c.Add(field.Required(at.Child("groups"), "name node groups here or select them by labels with selector"))
 		}
 		return nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s.Selector)
 	switch {
 	case err != nil:
-		c.add(field.Invalid(at.Child("selector"), metav1.FormatLabelSelector(s.Selector), err.Error()))
+		c.Add(field.Invalid(at.Child("selector"), metav1.FormatLabelSelector(s.Selector), err.Error()))
 		return nil
 	case selector.Empty():
-		c.add(field.Invalid(at.Child("selector"), "{}", "selects every node group: name a label"))
+		c.Add(field.Invalid(at.Child("selector"), "{}", "selects every node group: name a label"))
 		return nil
 	}
 	return selector

@@ -15,12 +15,6 @@ import (
 	"github.com/evenkeel/evenkeel/zonalshift"
 )
 
-// The modes of faults, the default first. The cloud names them in the same way.
-var (
-	stockOutModes = []string{v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent}
-	outageModes   = []string{v1alpha1.OutageUnready, v1alpha1.OutageVanish}
-)
-
 // durationOr is a duration of the document, or another if it is not given.
 func durationOr(given *metav1.Duration, otherwise time.Duration) time.Duration {
 	return ptr.Deref(given, metav1.Duration{Duration: otherwise}).Duration

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
@@ -32,20 +33,18 @@ var specPath = field.NewPath("spec")
 func Validate(s *v1alpha1.Scenario) field.ErrorList {
 	c := &checker{machines: map[string]*v1alpha1.ScenarioMachine{}, groups: sets.New[string]()}
 	if s.Name == "" {
-		c.add(field.Required(field.NewPath("metadata", "name"), "a scenario has a name"))
+		c.Add(field.Required(field.NewPath("metadata", "name"), "a scenario has a name"))
 	}
-	if mode := s.Spec.Autoscaler.Mode; mode != "" && !slices.Contains(Modes(), Mode(mode)) {
-		c.add(field.NotSupported(specPath.Child("autoscaler", "mode"), mode, Modes()))
-	}
+	admission.Option(&c.Checker, specPath.Child("autoscaler", "mode"), Mode(s.Spec.Autoscaler.Mode), Modes()...)
 	switch version, at := s.Spec.Autoscaler.Version, specPath.Child("autoscaler", "version"); {
 	case version != "" && !slices.Contains(Versions(), version):
-		c.add(field.NotSupported(at, version, Versions()))
+		c.Add(field.NotSupported(at, version, Versions()))
 	case version != "" && version < v136 && cmp.Or(Mode(s.Spec.Autoscaler.Mode), Linked) == Linked:
-		c.add(field.Invalid(at, version, "has no hooks to link into: mode linked needs 1.36, stock and sidecar play all"))
+		c.Add(field.Invalid(at, version, "has no hooks to link into: mode linked needs 1.36, stock and sidecar play all"))
 	}
 	c.options(&s.Spec.Options, specPath.Child("options"))
 	if d := s.Spec.Duration; d != nil && d.Duration <= 0 {
-		c.add(field.Invalid(specPath.Child("duration"), d.Duration.String(), "must be greater than zero"))
+		c.Add(field.Invalid(specPath.Child("duration"), d.Duration.String(), "must be greater than zero"))
 	}
 	for i := range s.Spec.Machines {
 		c.machine(&s.Spec.Machines[i], specPath.Child("machines").Index(i))
@@ -54,7 +53,7 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 		c.nodeGroup(&s.Spec.NodeGroups[i], specPath.Child("nodeGroups").Index(i))
 	}
 	if len(s.Spec.NodeGroups) == 0 && len(s.Spec.NodeGroupsFrom) == 0 && len(s.Spec.WorkloadSpreads) == 0 {
-		c.add(field.Required(specPath.Child("nodeGroups"), "a scenario has node groups, here or in nodeGroupsFrom"))
+		c.Add(field.Required(specPath.Child("nodeGroups"), "a scenario has node groups, here or in nodeGroupsFrom"))
 	}
 	c.sources(&s.Spec)
 	c.storage(&s.Spec)
@@ -72,27 +71,19 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 		c.claimTemplates(w.VolumeClaimTemplates, at.Child("volumeClaimTemplates"))
 	}
 	c.workloadSpreads(&s.Spec)
-	return c.errs
+	return c.Errors
 }
 
 // checker collects errors and the names it has seen.
 type checker struct {
+	admission.Checker
 	machines map[string]*v1alpha1.ScenarioMachine
 	groups   sets.Set[string]
-	errs     field.ErrorList
-}
-
-func (c *checker) add(errs ...*field.Error) { c.errs = append(c.errs, errs...) }
-
-func (c *checker) notNegative(at *field.Path, value int64) {
-	if value < 0 {
-		c.add(field.Invalid(at, value, "must not be negative"))
-	}
 }
 
 func (c *checker) duration(at *field.Path, d *metav1.Duration) {
 	if d != nil && d.Duration < 0 {
-		c.add(field.Invalid(at, d.Duration.String(), "must not be negative"))
+		c.Add(field.Invalid(at, d.Duration.String(), "must not be negative"))
 	}
 }
 
@@ -100,9 +91,9 @@ func (c *checker) duration(at *field.Path, d *metav1.Duration) {
 func (c *checker) named(at *field.Path, name, key string, seen sets.Set[string]) (ok bool) {
 	switch {
 	case name == "":
-		c.add(field.Required(at, "needs a name"))
+		c.Add(field.Required(at, "needs a name"))
 	case seen.Has(key):
-		c.add(field.Duplicate(at, name))
+		c.Add(field.Duplicate(at, name))
 	default:
 		ok = true
 	}
@@ -114,17 +105,17 @@ func (c *checker) named(at *field.Path, name, key string, seen sets.Set[string])
 func (c *checker) unique(at *field.Path, name, key string, seen sets.Set[string]) {
 	if c.named(at, name, key, seen) {
 		for _, problem := range validation.IsDNS1123Subdomain(name) {
-			c.add(field.Invalid(at, name, problem))
+			c.Add(field.Invalid(at, name, problem))
 		}
 	}
 }
 
 func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
 	if o.ScanInterval != nil && o.ScanInterval.Duration < time.Second {
-		c.add(field.Invalid(at.Child("scanInterval"), o.ScanInterval.Duration.String(), "must be at least 1s"))
+		c.Add(field.Invalid(at.Child("scanInterval"), o.ScanInterval.Duration.String(), "must be at least 1s"))
 	}
-	c.notNegative(at.Child("maxNodesPerScaleup"), int64(o.MaxNodesPerScaleup))
-	c.notNegative(at.Child("maxNodesTotal"), int64(o.MaxNodesTotal))
+	c.NotNegative(at.Child("maxNodesPerScaleup"), &o.MaxNodesPerScaleup)
+	c.NotNegative(at.Child("maxNodesTotal"), &o.MaxNodesTotal)
 	c.duration(at.Child("initialNodeGroupBackoffDuration"), o.InitialNodeGroupBackoffDuration)
 	c.duration(at.Child("maxNodeGroupBackoffDuration"), o.MaxNodeGroupBackoffDuration)
 	c.duration(at.Child("nodeGroupBackoffResetTimeout"), o.NodeGroupBackoffResetTimeout)
@@ -134,12 +125,12 @@ func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
 	c.scaleDown(&o.ScaleDownOptions, at)
 	for _, total := range []struct{ name, text string }{{"coresTotal", o.CoresTotal}, {"memoryTotal", o.MemoryTotal}} {
 		if _, err := parseTotal(total.text); err != nil {
-			c.add(field.Invalid(at.Child(total.name), total.text, err.Error()))
+			c.Add(field.Invalid(at.Child(total.name), total.text, err.Error()))
 		}
 	}
 	for i, text := range o.GPUTotal {
 		if _, _, err := parseGPUTotal(text); err != nil {
-			c.add(field.Invalid(at.Child("gpuTotal").Index(i), text, err.Error()))
+			c.Add(field.Invalid(at.Child("gpuTotal").Index(i), text, err.Error()))
 		}
 	}
 }
@@ -152,13 +143,13 @@ func (c *checker) schedulers(o *v1alpha1.ScenarioOptions, at *field.Path) {
 	}{{"bypassedSchedulerNames", o.BypassedSchedulerNames}, {"allowedSchedulerNames", o.AllowedSchedulerNames}} {
 		for i, name := range names.names {
 			if name == "" {
-				c.add(field.Required(at.Child(names.field).Index(i), "must be the name of a scheduler"))
+				c.Add(field.Required(at.Child(names.field).Index(i), "must be the name of a scheduler"))
 			}
 		}
 	}
 	for i, name := range o.BypassedSchedulerNames {
 		if len(o.AllowedSchedulerNames) > 0 && !slices.Contains(o.AllowedSchedulerNames, name) {
-			c.add(field.Invalid(at.Child("bypassedSchedulerNames").Index(i), name, "must be one of allowedSchedulerNames, where these are given"))
+			c.Add(field.Invalid(at.Child("bypassedSchedulerNames").Index(i), name, "must be one of allowedSchedulerNames, where these are given"))
 		}
 	}
 }
@@ -170,17 +161,11 @@ func (c *checker) scaleDown(o *v1alpha1.ScaleDownOptions, at *field.Path) {
 	c.duration(at.Child("maxBalanceDeferral"), o.MaxBalanceDeferral)
 	c.duration(at.Child("blockingSystemPodDistruptionTimeout"), o.BlockingSystemPodDistruptionTimeout)
 	c.duration(at.Child("maxPodEvictionTime"), o.MaxPodEvictionTime)
-	c.notNegative(at.Child("minReplicaCount"), int64(o.MinReplicaCount))
+	c.NotNegative(at.Child("minReplicaCount"), &o.MinReplicaCount)
 	c.threshold(at.Child("scaleDownUtilizationThreshold"), o.ScaleDownUtilizationThreshold)
 	c.threshold(at.Child("scaleDownGpuUtilizationThreshold"), o.ScaleDownGPUUtilizationThreshold)
-	for _, limit := range []struct {
-		name  string
-		value *int32
-	}{{"maxScaleDownParallelism", o.MaxScaleDownParallelism}, {"maxDrainParallelism", o.MaxDrainParallelism}} {
-		if limit.value != nil && *limit.value < 1 {
-			c.add(field.Invalid(at.Child(limit.name), *limit.value, "must be at least 1"))
-		}
-	}
+	c.AtLeastOne(at.Child("maxScaleDownParallelism"), o.MaxScaleDownParallelism)
+	c.AtLeastOne(at.Child("maxDrainParallelism"), o.MaxDrainParallelism)
 }
 
 func (c *checker) threshold(at *field.Path, share json.Number) {
@@ -188,7 +173,7 @@ func (c *checker) threshold(at *field.Path, share json.Number) {
 		return
 	}
 	if _, err := parseThreshold(share.String()); err != nil {
-		c.add(invalid(at, share.String(), err))
+		c.Add(invalid(at, share.String(), err))
 	}
 }
 
@@ -238,14 +223,14 @@ func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
 	for _, name := range slices.Sorted(maps.Keys(m.Allocatable)) {
 		allocatable, capacity := m.Allocatable[name], m.Resources[name]
 		if _, listed := m.Resources[name]; listed && allocatable.Cmp(capacity) > 0 {
-			c.add(field.Invalid(at.Child("allocatable").Key(string(name)), allocatable.String(), "must not exceed the capacity of "+capacity.String()))
+			c.Add(field.Invalid(at.Child("allocatable").Key(string(name)), allocatable.String(), "must not exceed the capacity of "+capacity.String()))
 		}
 	}
 	c.price(at.Child("price"), m.Price)
-	c.add(admission.Labels(at.Child("labels"), m.Labels)...)
-	c.add(admission.Taints(at.Child("taints"), m.Taints)...)
+	c.Add(admission.Labels(at.Child("labels"), m.Labels)...)
+	c.Add(admission.Taints(at.Child("taints"), m.Taints)...)
 	for _, driver := range slices.Sorted(maps.Keys(m.VolumeLimits)) {
-		c.notNegative(at.Child("volumeLimits").Key(driver), int64(m.VolumeLimits[driver]))
+		c.NotNegative(at.Child("volumeLimits").Key(driver), new(m.VolumeLimits[driver]))
 	}
 }
 
@@ -253,7 +238,7 @@ func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
 func (c *checker) needed(amounts v1.ResourceList, at *field.Path, needed ...v1.ResourceName) {
 	for _, name := range needed {
 		if quantity, ok := amounts[name]; !ok || quantity.IsZero() {
-			c.add(field.Required(at.Key(string(name)), "a node without it runs no pod"))
+			c.Add(field.Required(at.Key(string(name)), "a node without it runs no pod"))
 		}
 	}
 }
@@ -261,7 +246,7 @@ func (c *checker) needed(amounts v1.ResourceList, at *field.Path, needed ...v1.R
 // amounts checks handwritten resources, in which 512m of memory is a mistake.
 func (c *checker) amounts(at *field.Path, amounts v1.ResourceList, of admission.Holder) {
 	errs := admission.Amounts(at, amounts, of)
-	if c.add(errs...); len(errs) > 0 {
+	if c.Add(errs...); len(errs) > 0 {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(amounts)) {
@@ -276,13 +261,13 @@ func (c *checker) amounts(at *field.Path, amounts v1.ResourceList, of admission.
 				detail += fmt.Sprintf(" (did you mean %q?)", number+"Mi")
 			}
 		}
-		c.add(field.Invalid(at.Key(string(name)), quantity.String(), detail))
+		c.Add(field.Invalid(at.Key(string(name)), quantity.String(), detail))
 	}
 }
 
 func (c *checker) price(at *field.Path, price *resource.Quantity) {
 	if price != nil && price.Sign() < 0 {
-		c.add(field.Invalid(at, price.String(), "must not be negative"))
+		c.Add(field.Invalid(at, price.String(), "must not be negative"))
 	}
 }
 
@@ -290,32 +275,32 @@ func (c *checker) nodeGroup(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	c.named(at.Child("name"), g.Name, g.Name, c.groups)
 	c.groupName(at.Child("name"), g.Name)
 	c.zone(g, at)
-	c.notNegative(at.Child("min"), int64(g.Min))
+	c.NotNegative(at.Child("min"), &g.Min)
 	c.size(at.Child("size"), g.Size)
 	switch {
 	case g.Max == nil:
-		c.add(field.Required(at.Child("max"), "how far may the group grow?"))
+		c.Add(field.Required(at.Child("max"), "how far may the group grow?"))
 	case *g.Max < 0:
-		c.add(field.Invalid(at.Child("max"), *g.Max, "must not be negative"))
+		c.NotNegative(at.Child("max"), g.Max)
 	case *g.Max < g.Min:
-		c.add(field.Invalid(at.Child("max"), *g.Max, fmt.Sprintf("must not be below min %d", g.Min)))
+		c.Add(field.Invalid(at.Child("max"), *g.Max, fmt.Sprintf("must not be below min %d", g.Min)))
 	}
 	switch {
 	case g.Machine == "" && g.Template == nil:
-		c.add(field.Required(at.Child("machine"), "a group has a machine or a template"))
+		c.Add(field.Required(at.Child("machine"), "a group has a machine or a template"))
 	case g.Machine != "" && g.Template != nil:
-		c.add(field.Forbidden(at.Child("template"), "not together with machine"))
+		c.Add(field.Forbidden(at.Child("template"), "not together with machine"))
 	case g.Machine != "" && c.machines[g.Machine] == nil:
-		c.add(c.noMachine(at.Child("machine"), g.Machine))
+		c.Add(c.noMachine(at.Child("machine"), g.Machine))
 	case g.Template != nil:
 		capacity := at.Child("template", "status", "capacity")
 		c.needed(g.Template.Status.Capacity, capacity, v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods)
-		c.add(admission.Template(at.Child("template"), g.Template)...)
+		c.Add(admission.Template(at.Child("template"), g.Template)...)
 	}
-	c.add(admission.Labels(at.Child("labels"), g.Labels)...)
-	c.add(admission.Taints(at.Child("taints"), g.Taints)...)
+	c.Add(admission.Labels(at.Child("labels"), g.Labels)...)
+	c.Add(admission.Taints(at.Child("taints"), g.Taints)...)
 	if g.RegistersAs != "" && c.machines[g.RegistersAs] == nil {
-		c.add(c.noMachine(at.Child("registersAs"), g.RegistersAs))
+		c.Add(c.noMachine(at.Child("registersAs"), g.RegistersAs))
 	}
 	c.price(at.Child("price"), g.Price)
 	c.nodeTimes(&g.NodeTimes, at)
@@ -327,38 +312,36 @@ const maxGroupName = 253
 // groupName checks the name of a group. Clouds use various names, including paths and addresses.
 func (c *checker) groupName(at *field.Path, name string) {
 	if len(name) > maxGroupName {
-		c.add(field.Invalid(at, admission.Shorten(name), fmt.Sprintf("must be at most %d characters", maxGroupName)))
+		c.Add(field.Invalid(at, admission.Shorten(name), fmt.Sprintf("must be at most %d characters", maxGroupName)))
 	} else if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) || strings.TrimSpace(name) != name {
-		c.add(field.Invalid(at, name, "must be printable ASCII characters, with no blank at an end: it becomes part of the names of nodes"))
+		c.Add(field.Invalid(at, name, "must be printable ASCII characters, with no blank at an end: it becomes part of the names of nodes"))
 	}
 }
 
 // zone checks the zones of a group, and that no label of the group contradicts them.
 func (c *checker) zone(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
-	if err := admission.LabelValue(at.Child("zone"), g.Zone); err != nil {
-		c.add(err)
-	}
+	c.Add(admission.LabelValue(at.Child("zone"), g.Zone))
 	zones, seen := g.Zones, sets.New[string]()
 	for i, zone := range zones {
 		here := at.Child("zones").Index(i)
 		switch err := admission.LabelValue(here, zone); {
 		case err != nil:
-			c.add(err)
+			c.Add(err)
 		case zone == "":
-			c.add(field.Required(here, "needs the name of a zone"))
+			c.Add(field.Required(here, "needs the name of a zone"))
 		case seen.Has(zone):
-			c.add(field.Duplicate(here, zone))
+			c.Add(field.Duplicate(here, zone))
 		}
 		seen.Insert(zone)
 	}
-	switch modes := fake.Distributions(); {
+	switch {
 	case len(zones) > 0 && g.Zone != "":
-		c.add(field.Forbidden(at.Child("zone"), "not together with zones"))
+		c.Add(field.Forbidden(at.Child("zone"), "not together with zones"))
 	case g.Distribution == "":
 	case len(zones) == 0:
-		c.add(field.Forbidden(at.Child("distribution"), "only with zones"))
-	case !slices.Contains(modes, fake.Distribution(g.Distribution)):
-		c.add(field.NotSupported(at.Child("distribution"), fake.Distribution(g.Distribution), modes))
+		c.Add(field.Forbidden(at.Child("distribution"), "only with zones"))
+	default:
+		admission.Option(&c.Checker, at.Child("distribution"), fake.Distribution(g.Distribution), fake.Distributions()...)
 	}
 	if len(zones) == 0 && g.Zone == "" {
 		return
@@ -375,7 +358,7 @@ func (c *checker) zone(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	}
 	other := func(at *field.Path, labels map[string]string) {
 		contradicts(labels, func(key, value string) {
-			c.add(field.Invalid(at.Key(key), value, fmt.Sprintf("contradicts zone %s of the group: leave one of the two out", strings.Join(zones, ", "))))
+			c.Add(field.Invalid(at.Key(key), value, fmt.Sprintf("contradicts zone %s of the group: leave one of the two out", strings.Join(zones, ", "))))
 		})
 	}
 	other(at.Child("labels"), g.Labels)
@@ -384,7 +367,7 @@ func (c *checker) zone(g *v1alpha1.ScenarioNodeGroup, at *field.Path) {
 	}
 	if m := c.machines[g.Machine]; m != nil {
 		contradicts(m.Labels, func(key, value string) {
-			c.add(field.Invalid(at.Child("zone"), strings.Join(zones, ", "), fmt.Sprintf("contradicts label %s=%s of machine %s", key, value, m.Name)))
+			c.Add(field.Invalid(at.Child("zone"), strings.Join(zones, ", "), fmt.Sprintf("contradicts label %s=%s of machine %s", key, value, m.Name)))
 		})
 	}
 }
@@ -400,10 +383,12 @@ func (c *checker) noMachine(at *field.Path, name string) *field.Error {
 }
 
 // size checks the number of nodes of a group at the start.
-func (c *checker) size(at *field.Path, n int32) {
-	c.notNegative(at, int64(n))
-	if n > fake.MaxNodes {
-		c.add(field.Invalid(at, n, fmt.Sprintf("must not exceed %d", fake.MaxNodes)))
+func (c *checker) size(at *field.Path, n int32) { c.upTo(at, n, fake.MaxNodes) }
+
+func (c *checker) upTo(at *field.Path, n, most int32) {
+	c.NotNegative(at, &n)
+	if n > most {
+		c.Add(field.Invalid(at, n, fmt.Sprintf("must not exceed %d", most)))
 	}
 }
 
@@ -419,17 +404,9 @@ func (c *checker) sources(s *v1alpha1.ScenarioSpec) {
 	for i := range s.NodeGroupsFrom {
 		from, at := &s.NodeGroupsFrom[i], specPath.Child("nodeGroupsFrom").Index(i)
 		c.file(&from.FileSource, at)
-		for _, bound := range []struct {
-			name  string
-			value *int32
-		}{{"min", from.Min}, {"max", from.Max}} {
-			if bound.value != nil {
-				c.notNegative(at.Child(bound.name), int64(*bound.value))
-			}
-		}
-		if from.Size != nil {
-			c.size(at.Child("size"), *from.Size)
-		}
+		c.NotNegative(at.Child("min"), from.Min)
+		c.NotNegative(at.Child("max"), from.Max)
+		c.size(at.Child("size"), ptr.Deref(from.Size, 0))
 		c.nodeTimes(&from.NodeTimes, at)
 	}
 	for i := range s.NodesFrom {
@@ -442,7 +419,7 @@ func (c *checker) sources(s *v1alpha1.ScenarioSpec) {
 		at := specPath.Child("daemonSetsFrom").Index(i)
 		c.file(&from, at)
 		if from.Snapshot != "" {
-			c.add(field.Forbidden(at.Child("snapshot"), "a snapshot holds no daemon sets"))
+			c.Add(field.Forbidden(at.Child("snapshot"), "a snapshot holds no daemon sets"))
 		}
 	}
 }
@@ -450,36 +427,27 @@ func (c *checker) sources(s *v1alpha1.ScenarioSpec) {
 func (c *checker) file(s *v1alpha1.FileSource, at *field.Path) {
 	switch {
 	case s.File == "" && s.Snapshot == "":
-		c.add(field.Required(at.Child("file"), "needs a file or a snapshot"))
+		c.Add(field.Required(at.Child("file"), "needs a file or a snapshot"))
 	case s.File != "" && s.Snapshot != "":
-		c.add(field.Forbidden(at.Child("snapshot"), "not together with file"))
+		c.Add(field.Forbidden(at.Child("snapshot"), "not together with file"))
 	}
 }
 
 func (c *checker) workload(w *v1alpha1.ScenarioWorkload, at *field.Path) {
-	if kinds := []string{v1alpha1.WorkloadDeployment, v1alpha1.WorkloadReplicaSet, v1alpha1.WorkloadStatefulSet, v1alpha1.WorkloadJob}; w.Kind != "" && !slices.Contains(kinds, w.Kind) {
-		c.add(field.NotSupported(at.Child("kind"), w.Kind, kinds))
-	}
-	c.count(at.Child("replicas"), w.Replicas)
+	admission.Option(&c.Checker, at.Child("kind"), w.Kind, v1alpha1.WorkloadDeployment, v1alpha1.WorkloadReplicaSet, v1alpha1.WorkloadStatefulSet, v1alpha1.WorkloadJob)
+	c.upTo(at.Child("replicas"), w.Replicas, MaxPods)
 	c.duration(at.Child("arrive"), &w.Arrive)
 	last := w.Arrive.Duration
 	for i, step := range w.Scale {
-		c.count(at.Child("scale").Index(i).Child("replicas"), step.Replicas)
+		c.upTo(at.Child("scale").Index(i).Child("replicas"), step.Replicas, MaxPods)
 		if step.At.Duration < last {
-			c.add(field.Invalid(at.Child("scale").Index(i).Child("at"), step.At.Duration.String(), fmt.Sprintf("must not be before %v", last)))
+			c.Add(field.Invalid(at.Child("scale").Index(i).Child("at"), step.At.Duration.String(), fmt.Sprintf("must not be before %v", last)))
 		}
 		last = max(last, step.At.Duration)
 	}
 	if w.Leave != nil && w.Leave.Duration < last {
-		c.add(field.Invalid(at.Child("leave"), w.Leave.Duration.String(), fmt.Sprintf("must not be before %v", last)))
+		c.Add(field.Invalid(at.Child("leave"), w.Leave.Duration.String(), fmt.Sprintf("must not be before %v", last)))
 	}
 	c.rollouts(w, at)
 	c.podShape(&w.PodShape, at)
-}
-
-func (c *checker) count(at *field.Path, n int32) {
-	c.notNegative(at, int64(n))
-	if n > MaxPods {
-		c.add(field.Invalid(at, n, fmt.Sprintf("must not exceed %d", MaxPods)))
-	}
 }

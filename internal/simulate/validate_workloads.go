@@ -9,23 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/admission"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
-// The values that the API server accepts.
-var (
-	bindingModes = []storagev1.VolumeBindingMode{storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer}
-	accessModes  = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOncePod}
-)
+// accessModes are those that the API server accepts.
+var accessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOncePod}
 
 // storage checks the document's own fields about storage.
 func (c *checker) storage(s *v1alpha1.ScenarioSpec) {
 	for i := range s.StorageFrom {
 		if s.StorageFrom[i].File == "" {
-			c.add(field.Required(specPath.Child("storageFrom").Index(i).Child("file"), "the name of a file with claims, volumes and the like"))
+			c.Add(field.Required(specPath.Child("storageFrom").Index(i).Child("file"), "the name of a file with claims, volumes and the like"))
 		}
 	}
 	names := sets.New[string]()
@@ -33,16 +31,12 @@ func (c *checker) storage(s *v1alpha1.ScenarioSpec) {
 		class, at := &s.StorageClasses[i], specPath.Child("storageClasses").Index(i)
 		c.unique(at.Child("metadata", "name"), class.Name, class.Name, names)
 		if class.Provisioner == "" {
-			c.add(field.Required(at.Child("provisioner"), "the driver that makes volumes, or kubernetes.io/no-provisioner"))
+			c.Add(field.Required(at.Child("provisioner"), "the driver that makes volumes, or kubernetes.io/no-provisioner"))
 		}
-		if mode := class.VolumeBindingMode; mode != nil && !slices.Contains(bindingModes, *mode) {
-			c.add(field.NotSupported(at.Child("volumeBindingMode"), *mode, bindingModes))
-		}
+		admission.Option(&c.Checker, at.Child("volumeBindingMode"), ptr.Deref(class.VolumeBindingMode, ""), storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
 		for j, t := range class.AllowedTopologies {
 			for k, e := range t.MatchLabelExpressions {
-				if err := admission.LabelKey(at.Child("allowedTopologies").Index(j).Child("matchLabelExpressions").Index(k).Child("key"), e.Key); err != nil {
-					c.add(err)
-				}
+				c.Add(admission.LabelKey(at.Child("allowedTopologies").Index(j).Child("matchLabelExpressions").Index(k).Child("key"), e.Key))
 			}
 		}
 	}
@@ -56,27 +50,27 @@ func (c *checker) claimTemplates(templates []v1.PersistentVolumeClaim, at *field
 		c.unique(at.Child("metadata", "name"), t.Name, t.Name, names)
 		for j, mode := range t.Spec.AccessModes {
 			if !slices.Contains(accessModes, mode) {
-				c.add(field.NotSupported(at.Child("spec", "accessModes").Index(j), mode, accessModes))
+				c.Add(field.NotSupported(at.Child("spec", "accessModes").Index(j), mode, accessModes))
 			}
 		}
-		c.add(admission.Claim(at.Child("spec"), &t.Spec)...)
+		c.Add(admission.Claim(at.Child("spec"), &t.Spec)...)
 	}
 }
 
 func (c *checker) podShape(p *v1alpha1.PodShape, at *field.Path) {
-	c.add(admission.Labels(at.Child("labels"), p.Labels)...)
+	c.Add(admission.Labels(at.Child("labels"), p.Labels)...)
 	if p.Template == nil {
 		c.amounts(at.Child("requests"), p.Requests, admission.OfPod)
-		c.add(admission.Labels(at.Child("nodeSelector"), p.NodeSelector)...)
-		c.add(admission.Tolerations(at.Child("tolerations"), p.Tolerations)...)
-		c.add(admission.Spread(at.Child("spread"), spreadConstraints("", p.Spread))...)
+		c.Add(admission.Labels(at.Child("nodeSelector"), p.NodeSelector)...)
+		c.Add(admission.Tolerations(at.Child("tolerations"), p.Tolerations)...)
+		c.Add(admission.Spread(at.Child("spread"), spreadConstraints("", p.Spread))...)
 		return
 	}
 	if p.Requests != nil || p.NodeSelector != nil || p.Tolerations != nil || p.Spread != nil || p.OnePerNode {
-		c.add(field.Forbidden(at.Child("template"), "not together with requests, nodeSelector, tolerations, spread or onePerNode"))
+		c.Add(field.Forbidden(at.Child("template"), "not together with requests, nodeSelector, tolerations, spread or onePerNode"))
 	}
-	c.add(admission.Labels(at.Child("template", "metadata", "labels"), p.Template.Labels)...)
-	c.add(admission.PodSpec(at.Child("template", "spec"), &p.Template.Spec)...)
+	c.Add(admission.Labels(at.Child("template", "metadata", "labels"), p.Template.Labels)...)
+	c.Add(admission.PodSpec(at.Child("template", "spec"), &p.Template.Spec)...)
 }
 
 // workloadSpreads checks the WorkloadSpreads of a document.
@@ -84,17 +78,9 @@ func (c *checker) workloadSpreads(s *v1alpha1.ScenarioSpec) {
 	names := sets.New[string]()
 	for i := range s.WorkloadSpreads {
 		w, at := &s.WorkloadSpreads[i], specPath.Child("workloadSpreads").Index(i)
-		if w.APIVersion != "" && w.APIVersion != v1alpha1.APIVersion {
-			c.add(field.NotSupported(at.Child("apiVersion"), w.APIVersion, []string{v1alpha1.APIVersion}))
-		}
-		if w.Kind != "" && w.Kind != v1alpha1.KindWorkloadSpread {
-			c.add(field.NotSupported(at.Child("kind"), w.Kind, []string{v1alpha1.KindWorkloadSpread}))
-		}
+		admission.Option(&c.Checker, at.Child("apiVersion"), w.APIVersion, v1alpha1.APIVersion)
+		admission.Option(&c.Checker, at.Child("kind"), w.Kind, v1alpha1.KindWorkloadSpread)
 		c.unique(at.Child("metadata", "name"), w.Name, orDefault(w.Namespace)+"/"+w.Name, names)
-		for _, err := range workloadspread.Validate(&w.Spec, nil) {
-			err.Field = at.String() + "." + err.Field
-			c.add(err)
-		}
 		object := *w
 		object.Namespace = orDefault(w.Namespace)
 		var others []v1alpha1.WorkloadSpread
@@ -104,9 +90,9 @@ func (c *checker) workloadSpreads(s *v1alpha1.ScenarioSpec) {
 				others = append(others, other)
 			}
 		}
-		for _, err := range workloadspread.ValidateTarget(&object, others) {
+		for _, err := range append(workloadspread.Validate(&w.Spec, nil), workloadspread.ValidateTarget(&object, others)...) {
 			err.Field = at.String() + "." + err.Field
-			c.add(err)
+			c.Add(err)
 		}
 	}
 }
@@ -116,7 +102,7 @@ func (c *checker) rollouts(w *v1alpha1.ScenarioWorkload, at *field.Path) {
 	last := w.Arrive.Duration
 	for i, rollout := range w.Rollouts {
 		if rollout.At.Duration < last {
-			c.add(field.Invalid(at.Child("rollouts").Index(i).Child("at"), rollout.At.Duration.String(), fmt.Sprintf("must not be before %v", last)))
+			c.Add(field.Invalid(at.Child("rollouts").Index(i).Child("at"), rollout.At.Duration.String(), fmt.Sprintf("must not be before %v", last)))
 		}
 		last = max(last, rollout.At.Duration)
 	}
@@ -126,7 +112,7 @@ func (c *checker) rollouts(w *v1alpha1.ScenarioWorkload, at *field.Path) {
 			given bool
 		}{{"rollouts", len(w.Rollouts) > 0}, {"maxSurge", w.MaxSurge != nil}, {"maxUnavailable", w.MaxUnavailable != nil}} {
 			if f.given {
-				c.add(field.Forbidden(at.Child(f.name), "is for kind Deployment, not for "+kind))
+				c.Add(field.Forbidden(at.Child(f.name), "is for kind Deployment, not for "+kind))
 			}
 		}
 		return
@@ -139,7 +125,7 @@ func (c *checker) rollouts(w *v1alpha1.ScenarioWorkload, at *field.Path) {
 			continue
 		}
 		if n, err := intstr.GetScaledValueFromIntOrPercent(f.value, 100, true); err != nil || n < 0 {
-			c.add(field.Invalid(at.Child(f.name), f.value.String(), "must be a number or a percentage, 0 or more"))
+			c.Add(field.Invalid(at.Child(f.name), f.value.String(), "must be a number or a percentage, 0 or more"))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
+	"github.com/evenkeel/evenkeel/internal/admission"
 )
 
 // callMethods are the calls that a fault can affect: those that the pipeline makes.
@@ -52,7 +53,7 @@ func validateReferences(s *v1alpha1.ScenarioSpec, names known) field.ErrorList {
 	if s.Expect != nil {
 		c.expect(s.Expect, specPath.Child("expect"))
 	}
-	return c.errs
+	return c.Errors
 }
 
 type references struct {
@@ -63,7 +64,7 @@ type references struct {
 func (r *references) names(at *field.Path, names []string, known sets.Set[string]) {
 	for i, name := range names {
 		if !known.Has(name) {
-			r.add(field.NotFound(at.Index(i), name))
+			r.Add(field.NotFound(at.Index(i), name))
 		}
 	}
 }
@@ -73,28 +74,24 @@ func (r *references) quota(q *v1alpha1.ScenarioQuota, seen sets.Set[string], at 
 	r.names(at.Child("groups"), q.Groups, r.known.groups)
 	r.names(at.Child("zones"), q.Zones, r.zones)
 	if q.Nodes == nil && q.Cores == nil && q.Memory == nil {
-		r.add(field.Required(at, "limits nothing: set nodes, cores or memory"))
+		r.Add(field.Required(at, "limits nothing: set nodes, cores or memory"))
 	}
-	positive := func(name string, value int64) {
-		if value < 1 {
-			r.add(field.Invalid(at.Child(name), value, "must be at least 1"))
+	positive := func(name string, value *int64) {
+		if value != nil && *value < 1 {
+			r.Add(field.Invalid(at.Child(name), *value, "must be at least 1"))
 		}
 	}
-	if q.Nodes != nil {
-		positive("nodes", *q.Nodes)
-	}
-	if q.Cores != nil {
-		positive("cores", *q.Cores)
-	}
+	positive("nodes", q.Nodes)
+	positive("cores", q.Cores)
 	if q.Memory != nil {
-		positive("memory", q.Memory.Value())
+		positive("memory", new(q.Memory.Value()))
 	}
 }
 
 func (r *references) window(w *v1alpha1.FaultWindow, at *field.Path) {
 	r.duration(at.Child("from"), &w.From)
 	if w.Until != nil && w.Until.Duration <= w.From.Duration {
-		r.add(field.Invalid(at.Child("until"), w.Until.Duration.String(), "must be after from"))
+		r.Add(field.Invalid(at.Child("until"), w.Until.Duration.String(), "must be after from"))
 	}
 }
 
@@ -102,34 +99,30 @@ func (r *references) stockOut(f *v1alpha1.StockOut, at *field.Path) {
 	r.names(at.Child("groups"), f.Groups, r.known.groups)
 	r.names(at.Child("zones"), f.Zones, r.zones)
 	r.window(&f.FaultWindow, at)
-	if f.Mode != "" && !slices.Contains(stockOutModes, f.Mode) {
-		r.add(field.NotSupported(at.Child("mode"), f.Mode, stockOutModes))
-	}
-	r.notNegative(at.Child("left"), int64(f.Left))
+	admission.Option(&r.Checker, at.Child("mode"), f.Mode, v1alpha1.StockOutRefuse, v1alpha1.StockOutFail, v1alpha1.StockOutSilent)
+	r.NotNegative(at.Child("left"), &f.Left)
 	r.duration(at.Child("failAfter"), f.FailAfter)
 	if f.FailAfter != nil && f.Mode != v1alpha1.StockOutFail {
-		r.add(field.Forbidden(at.Child("failAfter"), "only with mode Fail"))
+		r.Add(field.Forbidden(at.Child("failAfter"), "only with mode Fail"))
 	}
 }
 
 func (r *references) outage(f *v1alpha1.Outage, at *field.Path) {
 	if len(f.Zones) == 0 {
-		r.add(field.Required(at.Child("zones"), "needs a zone"))
+		r.Add(field.Required(at.Child("zones"), "needs a zone"))
 	}
 	r.names(at.Child("zones"), f.Zones, r.zones)
 	r.window(&f.FaultWindow, at)
-	if f.Mode != "" && !slices.Contains(outageModes, f.Mode) {
-		r.add(field.NotSupported(at.Child("mode"), f.Mode, outageModes))
-	}
+	admission.Option(&r.Checker, at.Child("mode"), f.Mode, v1alpha1.OutageUnready, v1alpha1.OutageVanish)
 }
 
 func (r *references) zonalShift(f *v1alpha1.ScenarioZonalShift, at *field.Path) {
 	if len(f.Zones) == 0 {
-		r.add(field.Required(at.Child("zones"), "needs a zone"))
+		r.Add(field.Required(at.Child("zones"), "needs a zone"))
 	}
 	if f.TopologyKey != "" {
 		for _, problem := range validation.IsQualifiedName(f.TopologyKey) {
-			r.add(field.Invalid(at.Child("topologyKey"), f.TopologyKey, problem))
+			r.Add(field.Invalid(at.Child("topologyKey"), f.TopologyKey, problem))
 		}
 	}
 	known := r.zones
@@ -138,7 +131,7 @@ func (r *references) zonalShift(f *v1alpha1.ScenarioZonalShift, at *field.Path) 
 	}
 	for i, zone := range f.Zones {
 		if !known.Has(zone) || zone == "" {
-			r.add(field.NotSupported(at.Child("zones").Index(i), zone, slices.DeleteFunc(sets.List(known), func(zone string) bool { return zone == "" })))
+			r.Add(field.NotSupported(at.Child("zones").Index(i), zone, slices.DeleteFunc(sets.List(known), func(zone string) bool { return zone == "" })))
 		}
 	}
 	r.window(&f.FaultWindow, at)
@@ -147,58 +140,55 @@ func (r *references) zonalShift(f *v1alpha1.ScenarioZonalShift, at *field.Path) 
 func (r *references) call(f *v1alpha1.CallFault, at *field.Path) {
 	for i, method := range f.Methods {
 		if !slices.Contains(callMethods, method) {
-			r.add(field.NotSupported(at.Child("methods").Index(i), method, callMethods))
+			r.Add(field.NotSupported(at.Child("methods").Index(i), method, callMethods))
 		}
 	}
 	r.names(at.Child("groups"), f.Groups, r.known.groups)
 	r.window(&f.FaultWindow, at)
-	r.notNegative(at.Child("first"), int64(f.First))
+	r.NotNegative(at.Child("first"), &f.First)
 	if resizes := len(f.Methods) == 0 || slices.Contains(f.Methods, string(fake.MethodIncreaseSize)); f.First > 0 && resizes && len(f.Groups) != 1 {
-		r.add(field.Forbidden(at.Child("first"), "needs exactly one group: groups are resized at the same time, so the order of the calls would be random"))
+		r.Add(field.Forbidden(at.Child("first"), "needs exactly one group: groups are resized at the same time, so the order of the calls would be random"))
 	}
 	r.duration(at.Child("delay"), f.Delay)
 	if f.Delay == nil && f.Error == "" {
-		r.add(field.Required(at, "does nothing: set delay or error"))
+		r.Add(field.Required(at, "does nothing: set delay or error"))
 	}
 }
 
 func (r *references) expect(e *v1alpha1.ScenarioExpect, at *field.Path) {
 	for _, name := range sets.List(sets.KeySet(e.Sizes)) {
 		if !r.known.groups.Has(name) {
-			r.add(field.NotFound(at.Child("sizes").Key(name), name))
+			r.Add(field.NotFound(at.Child("sizes").Key(name), name))
 		}
-		r.notNegative(at.Child("sizes").Key(name), int64(e.Sizes[name]))
+		r.NotNegative(at.Child("sizes").Key(name), new(e.Sizes[name]))
 	}
-	for _, n := range []struct {
-		name  string
-		value *int32
-	}{{"running", e.Running}, {"pending", e.Pending}, {"maxRounds", e.MaxRounds}, {"nodesOrdered", e.NodesOrdered}, {"nodesScaledDown", e.NodesScaledDown}} {
-		if n.value != nil {
-			r.notNegative(at.Child(n.name), int64(*n.value))
-		}
-	}
+	r.NotNegative(at.Child("running"), e.Running)
+	r.NotNegative(at.Child("pending"), e.Pending)
+	r.NotNegative(at.Child("maxRounds"), e.MaxRounds)
+	r.NotNegative(at.Child("nodesOrdered"), e.NodesOrdered)
+	r.NotNegative(at.Child("nodesScaledDown"), e.NodesScaledDown)
 	for i, set := range e.Sets {
 		r.names(at.Child("sets").Index(i), set, r.known.groups)
 	}
 	for i, d := range e.MaxDifference {
 		r.names(at.Child("maxDifference").Index(i).Child("groups"), d.Groups, r.known.groups)
-		r.notNegative(at.Child("maxDifference").Index(i).Child("nodes"), int64(d.Nodes))
+		r.NotNegative(at.Child("maxDifference").Index(i).Child("nodes"), &d.Nodes)
 	}
 	for _, name := range sets.List(sets.KeySet(e.Subsets)) {
 		if r.subsets[name] == nil {
-			r.add(field.NotFound(at.Child("subsets").Key(name), name))
+			r.Add(field.NotFound(at.Child("subsets").Key(name), name))
 		}
 		for _, subset := range sets.List(sets.KeySet(e.Subsets[name])) {
-			r.notNegative(at.Child("subsets").Key(name).Key(subset), int64(e.Subsets[name][subset]))
+			r.NotNegative(at.Child("subsets").Key(name).Key(subset), new(e.Subsets[name][subset]))
 			if subset != "" && r.subsets[name] != nil && !r.subsets[name].Has(subset) {
-				r.add(field.NotSupported(at.Child("subsets").Key(name), subset, sets.List(r.subsets[name])))
+				r.Add(field.NotSupported(at.Child("subsets").Key(name), subset, sets.List(r.subsets[name])))
 			}
 		}
 	}
 	for i, s := range e.Skew {
 		if !r.workloads.Has(s.Workload) {
-			r.add(field.NotFound(at.Child("skew").Index(i).Child("workload"), s.Workload))
+			r.Add(field.NotFound(at.Child("skew").Index(i).Child("workload"), s.Workload))
 		}
-		r.notNegative(at.Child("skew").Index(i).Child("pods"), int64(s.Pods))
+		r.NotNegative(at.Child("skew").Index(i).Child("pods"), &s.Pods)
 	}
 }
