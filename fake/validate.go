@@ -21,26 +21,15 @@ var neededResources = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1
 // Validate returns everything that is wrong with the configuration, with paths
 // below the one given (nil for none).
 func (c Config) Validate(at *field.Path) field.ErrorList {
-	v := validator{groups: sets.New[string](), zones: sets.New[string](), nodes: sets.New[string]()}
-	for i := range c.Groups {
-		v.group(&c.Groups[i], child(at, "groups").Index(i))
-	}
+	v := validator{groups: sets.New[string](), zones: sets.New[string](), nodes: sets.New[string](), quotas: sets.New[string]()}
+	each(child(at, "groups"), c.Groups, v.group)
 	if v.total > MaxNodes {
 		v.add(field.TooMany(child(at, "groups"), v.total, MaxNodes))
 	}
-	names := sets.New[string]()
-	for i := range c.Quotas {
-		v.quota(&c.Quotas[i], names, child(at, "quotas").Index(i))
-	}
-	for i := range c.Stocks {
-		v.stockOut(&c.Stocks[i], child(at, "stocks").Index(i))
-	}
-	for i := range c.Outages {
-		v.outage(&c.Outages[i], child(at, "outages").Index(i))
-	}
-	for i := range c.Calls {
-		v.call(&c.Calls[i], child(at, "calls").Index(i))
-	}
+	each(child(at, "quotas"), c.Quotas, v.quota)
+	each(child(at, "stocks"), c.Stocks, v.stockOut)
+	each(child(at, "outages"), c.Outages, v.outage)
+	each(child(at, "calls"), c.Calls, v.call)
 	v.notNegative(child(at, "podPrices", "core"), int64(c.PodPrices.Core))
 	v.notNegative(child(at, "podPrices", "gib"), int64(c.PodPrices.GiB))
 	return v.errs
@@ -54,12 +43,19 @@ func child(at *field.Path, name string, more ...string) *field.Path {
 	return at.Child(name, more...)
 }
 
+// each checks the items of a list.
+func each[T any](at *field.Path, list []T, check func(*T, *field.Path)) {
+	for i := range list {
+		check(&list[i], at.Index(i))
+	}
+}
+
 // validator collects errors and the names it has seen.
 type validator struct {
-	groups, zones sets.Set[string]
-	nodes         sets.Set[string] // names and provider ids
-	total         int              // sizes of all groups, limited to a little more than MaxNodes
-	errs          field.ErrorList
+	groups, zones, quotas sets.Set[string]
+	nodes                 sets.Set[string] // names and provider ids
+	total                 int              // sizes of all groups, limited to a little more than MaxNodes
+	errs                  field.ErrorList
 }
 
 func (v *validator) add(err *field.Error) { v.errs = append(v.errs, err) }
@@ -181,8 +177,8 @@ func (v *validator) window(w *Window, at *field.Path) {
 	}
 }
 
-func (v *validator) quota(q *Quota, names sets.Set[string], at *field.Path) {
-	v.unique(at.Child("name"), q.Name, names)
+func (v *validator) quota(q *Quota, at *field.Path) {
+	v.unique(at.Child("name"), q.Name, v.quotas)
 	v.scope(&q.Scope, at)
 	v.notNegative(at.Child("nodes"), q.Nodes)
 	v.notNegative(at.Child("cores"), q.Cores)

@@ -47,6 +47,13 @@ func (c *Checker) Time(at *field.Path, d metav1.Duration) {
 	}
 }
 
+// Each checks the items of a list.
+func Each[T any](at *field.Path, list []T, check func(*T, *field.Path)) {
+	for i := range list {
+		check(&list[i], at.Index(i))
+	}
+}
+
 // Option checks an option; the empty value is its default.
 func Option[T ~string](c *Checker, at *field.Path, value T, known ...T) {
 	if value != "" && !slices.Contains(known, value) {

@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -46,30 +47,22 @@ func Validate(s *v1alpha1.Scenario) field.ErrorList {
 	if d := s.Spec.Duration; d != nil && d.Duration <= 0 {
 		c.Add(field.Invalid(specPath.Child("duration"), d.Duration.String(), "must be greater than zero"))
 	}
-	for i := range s.Spec.Machines {
-		c.machine(&s.Spec.Machines[i], specPath.Child("machines").Index(i))
-	}
-	for i := range s.Spec.NodeGroups {
-		c.nodeGroup(&s.Spec.NodeGroups[i], specPath.Child("nodeGroups").Index(i))
-	}
+	admission.Each(specPath.Child("machines"), s.Spec.Machines, c.machine)
+	admission.Each(specPath.Child("nodeGroups"), s.Spec.NodeGroups, c.nodeGroup)
 	if len(s.Spec.NodeGroups) == 0 && len(s.Spec.NodeGroupsFrom) == 0 && len(s.Spec.WorkloadSpreads) == 0 {
 		c.Add(field.Required(specPath.Child("nodeGroups"), "a scenario has node groups, here or in nodeGroupsFrom"))
 	}
 	c.sources(&s.Spec)
 	c.storage(&s.Spec)
-	daemonSets := sets.New[string]()
-	for i := range s.Spec.DaemonSets {
-		d, at := &s.Spec.DaemonSets[i], specPath.Child("daemonSets").Index(i)
+	daemonSets, workloads := sets.New[string](), sets.New[string]()
+	admission.Each(specPath.Child("daemonSets"), s.Spec.DaemonSets, func(d *v1alpha1.ScenarioDaemonSet, at *field.Path) {
 		c.unique(at.Child("name"), d.Name, orDefault(d.Namespace)+"/"+d.Name, daemonSets)
 		c.podShape(&d.PodShape, at)
-	}
-	workloads := sets.New[string]()
-	for i := range s.Spec.Workloads {
-		w, at := &s.Spec.Workloads[i], specPath.Child("workloads").Index(i)
+	})
+	admission.Each(specPath.Child("workloads"), s.Spec.Workloads, func(w *v1alpha1.ScenarioWorkload, at *field.Path) {
 		c.unique(at.Child("name"), w.Name, orDefault(w.Namespace)+"/"+w.Name, workloads)
 		c.workload(w, at)
-		c.claimTemplates(w.VolumeClaimTemplates, at.Child("volumeClaimTemplates"))
-	}
+	})
 	c.workloadSpreads(&s.Spec)
 	return c.Errors
 }
@@ -137,19 +130,17 @@ func (c *checker) options(o *v1alpha1.ScenarioOptions, at *field.Path) {
 
 // schedulers can be bypassed only if they are allowed, as in Cluster Autoscaler.
 func (c *checker) schedulers(o *v1alpha1.ScenarioOptions, at *field.Path) {
-	for _, names := range []struct {
-		field string
-		names []string
-	}{{"bypassedSchedulerNames", o.BypassedSchedulerNames}, {"allowedSchedulerNames", o.AllowedSchedulerNames}} {
-		for i, name := range names.names {
-			if name == "" {
-				c.Add(field.Required(at.Child(names.field).Index(i), "must be the name of a scheduler"))
-			}
+	given := func(name *string, at *field.Path) {
+		if *name == "" {
+			c.Add(field.Required(at, "must be the name of a scheduler"))
 		}
 	}
+	bypassed := at.Child("bypassedSchedulerNames")
+	admission.Each(bypassed, o.BypassedSchedulerNames, given)
+	admission.Each(at.Child("allowedSchedulerNames"), o.AllowedSchedulerNames, given)
 	for i, name := range o.BypassedSchedulerNames {
 		if len(o.AllowedSchedulerNames) > 0 && !slices.Contains(o.AllowedSchedulerNames, name) {
-			c.Add(field.Invalid(at.Child("bypassedSchedulerNames").Index(i), name, "must be one of allowedSchedulerNames, where these are given"))
+			c.Add(field.Invalid(bypassed.Index(i), name, "must be one of allowedSchedulerNames, where these are given"))
 		}
 	}
 }
@@ -186,15 +177,7 @@ func parseTotal(text string) (Total, error) {
 	if !both {
 		low, high = "0", text
 	}
-	minimum, err := strconv.ParseInt(low, 10, 64)
-	maximum, err2 := strconv.ParseInt(high, 10, 64)
-	switch {
-	case err != nil || err2 != nil || minimum < 0 || maximum < 1:
-		return Total{}, fmt.Errorf("must be min:max or max, whole numbers, max at least 1")
-	case minimum > maximum:
-		return Total{}, fmt.Errorf("min must not exceed max")
-	}
-	return Total{minimum, maximum}, nil
+	return between(low, high, 1, "must be min:max or max, whole numbers, max at least 1")
 }
 
 // parseGPUTotal reads "kind:min:max".
@@ -203,15 +186,21 @@ func parseGPUTotal(text string) (kind string, total Total, err error) {
 	if len(parts) != 3 || parts[0] == "" {
 		return "", Total{}, fmt.Errorf("must be kind:min:max")
 	}
-	least, err := strconv.ParseInt(parts[1], 10, 64)
-	most, err2 := strconv.ParseInt(parts[2], 10, 64)
+	total, err = between(parts[1], parts[2], 0, "must be kind:min:max, with whole numbers")
+	return parts[0], total, err
+}
+
+// between reads two numbers of which the second is at least so much.
+func between(low, high string, least int64, must string) (Total, error) {
+	minimum, err := strconv.ParseInt(low, 10, 64)
+	maximum, err2 := strconv.ParseInt(high, 10, 64)
 	switch {
-	case err != nil || err2 != nil || least < 0 || most < 0:
-		return "", Total{}, fmt.Errorf("must be kind:min:max, with whole numbers")
-	case least > most:
-		return "", Total{}, fmt.Errorf("min must not exceed max")
+	case err != nil || err2 != nil || minimum < 0 || maximum < least:
+		return Total{}, errors.New(must)
+	case minimum > maximum:
+		return Total{}, errors.New("min must not exceed max")
 	}
-	return parts[0], Total{least, most}, nil
+	return Total{minimum, maximum}, nil
 }
 
 func (c *checker) machine(m *v1alpha1.ScenarioMachine, at *field.Path) {
@@ -401,27 +390,21 @@ func (c *checker) nodeTimes(t *v1alpha1.NodeTimes, at *field.Path) {
 }
 
 func (c *checker) sources(s *v1alpha1.ScenarioSpec) {
-	for i := range s.NodeGroupsFrom {
-		from, at := &s.NodeGroupsFrom[i], specPath.Child("nodeGroupsFrom").Index(i)
+	admission.Each(specPath.Child("nodeGroupsFrom"), s.NodeGroupsFrom, func(from *v1alpha1.NodeGroupsSource, at *field.Path) {
 		c.file(&from.FileSource, at)
 		c.NotNegative(at.Child("min"), from.Min)
 		c.NotNegative(at.Child("max"), from.Max)
 		c.size(at.Child("size"), ptr.Deref(from.Size, 0))
 		c.nodeTimes(&from.NodeTimes, at)
-	}
-	for i := range s.NodesFrom {
-		c.file(&s.NodesFrom[i], specPath.Child("nodesFrom").Index(i))
-	}
-	for i := range s.PodsFrom {
-		c.file(&s.PodsFrom[i].FileSource, specPath.Child("podsFrom").Index(i))
-	}
-	for i, from := range s.DaemonSetsFrom {
-		at := specPath.Child("daemonSetsFrom").Index(i)
-		c.file(&from, at)
+	})
+	admission.Each(specPath.Child("nodesFrom"), s.NodesFrom, c.file)
+	admission.Each(specPath.Child("podsFrom"), s.PodsFrom, func(from *v1alpha1.PodsSource, at *field.Path) { c.file(&from.FileSource, at) })
+	admission.Each(specPath.Child("daemonSetsFrom"), s.DaemonSetsFrom, func(from *v1alpha1.FileSource, at *field.Path) {
+		c.file(from, at)
 		if from.Snapshot != "" {
 			c.Add(field.Forbidden(at.Child("snapshot"), "a snapshot holds no daemon sets"))
 		}
-	}
+	})
 }
 
 func (c *checker) file(s *v1alpha1.FileSource, at *field.Path) {
@@ -450,4 +433,5 @@ func (c *checker) workload(w *v1alpha1.ScenarioWorkload, at *field.Path) {
 	}
 	c.rollouts(w, at)
 	c.podShape(&w.PodShape, at)
+	c.claimTemplates(w.VolumeClaimTemplates, at.Child("volumeClaimTemplates"))
 }

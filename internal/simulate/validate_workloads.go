@@ -27,26 +27,24 @@ func (c *checker) storage(s *v1alpha1.ScenarioSpec) {
 		}
 	}
 	names := sets.New[string]()
-	for i := range s.StorageClasses {
-		class, at := &s.StorageClasses[i], specPath.Child("storageClasses").Index(i)
+	admission.Each(specPath.Child("storageClasses"), s.StorageClasses, func(class *storagev1.StorageClass, at *field.Path) {
 		c.unique(at.Child("metadata", "name"), class.Name, class.Name, names)
 		if class.Provisioner == "" {
 			c.Add(field.Required(at.Child("provisioner"), "the driver that makes volumes, or kubernetes.io/no-provisioner"))
 		}
 		admission.Option(&c.Checker, at.Child("volumeBindingMode"), ptr.Deref(class.VolumeBindingMode, ""), storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)
-		for j, t := range class.AllowedTopologies {
-			for k, e := range t.MatchLabelExpressions {
-				c.Add(admission.LabelKey(at.Child("allowedTopologies").Index(j).Child("matchLabelExpressions").Index(k).Child("key"), e.Key))
-			}
-		}
-	}
+		admission.Each(at.Child("allowedTopologies"), class.AllowedTopologies, func(t *v1.TopologySelectorTerm, at *field.Path) {
+			admission.Each(at.Child("matchLabelExpressions"), t.MatchLabelExpressions, func(e *v1.TopologySelectorLabelRequirement, at *field.Path) {
+				c.Add(admission.LabelKey(at.Child("key"), e.Key))
+			})
+		})
+	})
 }
 
 // claimTemplates checks the templates of the claims of a workload's pods.
 func (c *checker) claimTemplates(templates []v1.PersistentVolumeClaim, at *field.Path) {
 	names := sets.New[string]()
-	for i := range templates {
-		t, at := &templates[i], at.Index(i)
+	admission.Each(at, templates, func(t *v1.PersistentVolumeClaim, at *field.Path) {
 		c.unique(at.Child("metadata", "name"), t.Name, t.Name, names)
 		for j, mode := range t.Spec.AccessModes {
 			if !slices.Contains(accessModes, mode) {
@@ -54,7 +52,7 @@ func (c *checker) claimTemplates(templates []v1.PersistentVolumeClaim, at *field
 			}
 		}
 		c.Add(admission.Claim(at.Child("spec"), &t.Spec)...)
-	}
+	})
 }
 
 func (c *checker) podShape(p *v1alpha1.PodShape, at *field.Path) {

@@ -33,23 +33,12 @@ type known struct {
 // files.
 func validateReferences(s *v1alpha1.ScenarioSpec, names known) field.ErrorList {
 	c := &references{known: names}
-	quotas := sets.New[string]()
-	for i := range s.Quotas {
-		c.quota(&s.Quotas[i], quotas, specPath.Child("quotas").Index(i))
-	}
-	faults := specPath.Child("faults")
-	for i := range s.Faults.StockOuts {
-		c.stockOut(&s.Faults.StockOuts[i], faults.Child("stockOuts").Index(i))
-	}
-	for i := range s.Faults.Outages {
-		c.outage(&s.Faults.Outages[i], faults.Child("outages").Index(i))
-	}
-	for i := range s.Faults.Calls {
-		c.call(&s.Faults.Calls[i], faults.Child("calls").Index(i))
-	}
-	for i := range s.Faults.ZonalShifts {
-		c.zonalShift(&s.Faults.ZonalShifts[i], faults.Child("zonalShifts").Index(i))
-	}
+	quotas, faults := sets.New[string](), specPath.Child("faults")
+	admission.Each(specPath.Child("quotas"), s.Quotas, func(q *v1alpha1.ScenarioQuota, at *field.Path) { c.quota(q, quotas, at) })
+	admission.Each(faults.Child("stockOuts"), s.Faults.StockOuts, c.stockOut)
+	admission.Each(faults.Child("outages"), s.Faults.Outages, c.outage)
+	admission.Each(faults.Child("calls"), s.Faults.Calls, c.call)
+	admission.Each(faults.Child("zonalShifts"), s.Faults.ZonalShifts, c.zonalShift)
 	if s.Expect != nil {
 		c.expect(s.Expect, specPath.Child("expect"))
 	}
