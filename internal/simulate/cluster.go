@@ -215,7 +215,7 @@ func (c *cluster) scale(index int, w *Workload, replicas int, lastName *int) int
 	}
 	if change < 0 {
 		c.remove(w.firstToGo(own, -change, c.history.now()))
-		if w.StatefulSet {
+		if w.isStatefulSet() {
 			*lastName += change
 		}
 	}

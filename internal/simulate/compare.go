@@ -145,11 +145,7 @@ func sumOf(s *v1alpha1.ScenarioReportStatus, what string, of func(*v1alpha1.Time
 func nodeHours(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Number {
 	var sum time.Duration
 	for i, row := range s.History {
-		until := end
-		if i+1 < len(s.History) {
-			until = s.History[i+1].At.Duration
-		}
-		sum += time.Duration(row.Nodes) * (until - row.At.Duration)
+		sum += time.Duration(row.Nodes) * held(s.History, i, end)
 	}
 	return decimal(big.NewRat(int64(sum), int64(time.Hour)))
 }
@@ -160,11 +156,7 @@ func meanUnevenness(s *v1alpha1.ScenarioReportStatus, end time.Duration) json.Nu
 	}
 	p := spread{}
 	for i, row := range s.History {
-		until := end
-		if i+1 < len(s.History) {
-			until = s.History[i+1].At.Duration
-		}
-		p.area += int64(row.Unevenness) * (until - row.At.Duration).Milliseconds()
+		p.area += int64(row.Unevenness) * held(s.History, i, end).Milliseconds()
 	}
 	return p.mean(end.Milliseconds())
 }

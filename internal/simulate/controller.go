@@ -15,15 +15,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/nodegroupset/template"
 )
 
 // podName names a pod of the workload.
 func (w *Workload) podName(number int) string { return fmt.Sprintf("%s-%d", w.Name, number) }
 
+func (w *Workload) isStatefulSet() bool { return w.Kind == v1alpha1.WorkloadStatefulSet }
+
 // firstNumber is the number of the workload's first pod.
 func (w *Workload) firstNumber() int {
-	if w.StatefulSet {
+	if w.isStatefulSet() {
 		return w.Start
 	}
 	return 1
@@ -33,7 +36,7 @@ func (w *Workload) firstNumber() int {
 // have the highest numbers.
 func (w *Workload) firstToGo(own []*pod, n int, now time.Duration) []*pod {
 	own = slices.Clone(own)
-	if w.StatefulSet {
+	if w.isStatefulSet() {
 		slices.Reverse(own)
 		return own[:n]
 	}

@@ -129,7 +129,9 @@ func (l *loader) load() (*Setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.setup.shareCloud(packs)
+	if err := l.setup.shareCloud(packs); err != nil {
+		return nil, err
+	}
 	l.setup.Storage = l.storage()
 	l.limitVolumes()
 	if len(l.problems) == 0 {

@@ -63,7 +63,7 @@ func (l *loader) adoptWorkload(object *v1alpha1.WorkloadSpread, found metav1.Obj
 	w := &Workload{Name: found.GetName(), Namespace: object.Namespace, Kind: object.Spec.TargetRef.Kind, Start: int(observed.Start)}
 	replicas := int(observed.Replicas)
 	if set, ok := found.(*appsv1.StatefulSet); ok {
-		w.StatefulSet, w.Claims = true, set.Spec.VolumeClaimTemplates
+		w.Claims = set.Spec.VolumeClaimTemplates
 	}
 	if deployment, ok := found.(*appsv1.Deployment); ok {
 		l.adoptDeployment(w, deployment, replicas)

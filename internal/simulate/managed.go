@@ -229,7 +229,7 @@ func (s *simulation) sync(m *managed) bool {
 	s.rooms = nil
 	for _, set := range m.sets {
 		missing := set.size - len(own[set])
-		if m.StatefulSet {
+		if m.isStatefulSet() {
 			created = append(created, s.createOrdinals(m, set, own[set])...)
 			missing = min(missing, 0)
 		}
@@ -274,7 +274,7 @@ func (s *simulation) podsOf(m *managed) (own map[*revision][]*pod, available map
 // firstOf are the pods of a revision that are deleted first. Pods of all revisions count when those
 // that share a node are counted.
 func (m *managed) firstOf(own map[*revision][]*pod, set *revision, n int, s *simulation) []*pod {
-	if m.StatefulSet {
+	if m.isStatefulSet() {
 		return m.firstToGo(own[set], n, s.history.now())
 	}
 	var related []*pod

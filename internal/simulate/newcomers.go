@@ -31,7 +31,7 @@ func (d *Dump) AddNew(item document.Item) error {
 	case *appsv1.ReplicaSet:
 		o.Status.Replicas = replicas
 	case *appsv1.StatefulSet:
-		w.StatefulSet, w.Claims = true, o.Spec.VolumeClaimTemplates
+		w.Claims = o.Spec.VolumeClaimTemplates
 		if o.Spec.Ordinals != nil {
 			w.Start = int(o.Spec.Ordinals.Start)
 		}
@@ -56,7 +56,7 @@ func (d *Dump) AddNew(item document.Item) error {
 	for i := range int(replicas) {
 		one := *pod
 		one.Name = fmt.Sprintf("%s-added-%d", w.Name, i+1)
-		if w.StatefulSet {
+		if w.isStatefulSet() {
 			one.Name = w.podName(w.Start + i)
 		}
 		w.withClaims(&one)

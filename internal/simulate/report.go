@@ -219,11 +219,7 @@ func (s *simulation) reportUnevenness(status *v1alpha1.ScenarioReportStatus) {
 	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	worst := spread{}
 	for i := range status.History {
-		row := &status.History[i]
-		until := status.End.Duration
-		if i+1 < len(status.History) {
-			until = status.History[i+1].At.Duration
-		}
+		row, lasted := &status.History[i], held(status.History, i, status.End.Duration)
 		var touched []int
 		for len(changes) > 0 && changes[0].at <= row.At.Duration {
 			spreads[changes[0].set].sizes[changes[0].name] = changes[0].size
@@ -235,11 +231,11 @@ func (s *simulation) reportUnevenness(status *v1alpha1.ScenarioReportStatus) {
 		}
 		worst.now = 0
 		for j := range spreads {
-			spreads[j].area += int64(spreads[j].now) * (until - row.At.Duration).Milliseconds()
+			spreads[j].area += int64(spreads[j].now) * lasted.Milliseconds()
 			worst.now = max(worst.now, spreads[j].now)
 		}
 		worst.largest = max(worst.largest, worst.now)
-		worst.area += int64(worst.now) * (until - row.At.Duration).Milliseconds()
+		worst.area += int64(worst.now) * lasted.Milliseconds()
 		row.Unevenness = worst.now
 	}
 	status.History = slices.CompactFunc(status.History, sameState)
@@ -252,6 +248,14 @@ func (s *simulation) reportUnevenness(status *v1alpha1.ScenarioReportStatus) {
 			})
 		}
 	}
+}
+
+// held is how long a row of a history held.
+func held(rows []v1alpha1.HistoryRow, at int, end time.Duration) time.Duration {
+	if at+1 < len(rows) {
+		end = rows[at+1].At.Duration
+	}
+	return end - rows[at].At.Duration
 }
 
 // mean returns the mean difference over this number of milliseconds, in thousandths; the current

@@ -28,7 +28,6 @@ const bookedFor = 10 * time.Minute
 // request is a Request in a run.
 type request struct {
 	*autoscaler.Request
-	namespace   string
 	provisioned time.Time // zero: not yet
 }
 
@@ -87,7 +86,7 @@ func (s *simulation) beginRequests() {
 		for i, pod := range made.Pods {
 			pod.Name = fmt.Sprintf("%s-%d", r.Name, i)
 		}
-		s.requests = append(s.requests, &request{made, r.Namespace, r.Provisioned.Time})
+		s.requests = append(s.requests, &request{made, r.Provisioned.Time})
 	}
 }
 

@@ -95,10 +95,8 @@ type Workload struct {
 	Pod *v1.Pod
 	// Kind is Deployment, ReplicaSet, StatefulSet or Job; empty means Deployment.
 	Kind string
-	// StatefulSet says that the pods are those of a stateful set, numbered from Start;
-	// otherwise they are those of a replica set.
-	StatefulSet bool
-	Start       int
+	// Start is the number of the first pod of a StatefulSet.
+	Start int
 	// Steps are the changes of their number, in order of time.
 	Steps []Step
 	// Rollouts are when new revisions begin, in order of time. MaxSurge and MaxUnavailable are those

@@ -124,7 +124,7 @@ func workload(w *v1alpha1.ScenarioWorkload) Workload {
 	namespace := orDefault(w.Namespace)
 	template := podTemplate(w.Name, namespace, &w.PodShape)
 	out := Workload{
-		Name: w.Name, Namespace: namespace, StatefulSet: isStatefulSet(w), Kind: kindOfWorkload(w),
+		Name: w.Name, Namespace: namespace, Kind: kindOfWorkload(w),
 		MaxSurge: w.MaxSurge, MaxUnavailable: w.MaxUnavailable,
 		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations, OwnerReferences: controller(w),
@@ -145,14 +145,10 @@ func workload(w *v1alpha1.ScenarioWorkload) Workload {
 }
 
 func kindOfWorkload(w *v1alpha1.ScenarioWorkload) string {
-	if isStatefulSet(w) {
+	if len(w.VolumeClaimTemplates) > 0 {
 		return v1alpha1.WorkloadStatefulSet
 	}
 	return cmp.Or(w.Kind, v1alpha1.WorkloadDeployment)
-}
-
-func isStatefulSet(w *v1alpha1.ScenarioWorkload) bool {
-	return w.Kind == v1alpha1.WorkloadStatefulSet || len(w.VolumeClaimTemplates) > 0
 }
 
 // controller is the owner of the pods of a workload, which creates them again after an eviction.

@@ -146,29 +146,23 @@ func (s *Setup) started(n *v1.Node, from time.Time) *v1.Node {
 // shareCloud makes all nodes and the template of a group be of one cloud, as in life, and groups that
 // show none be of the one that all others show. Which labels are compared depends on it, so it must not
 // change between a template, the nodes of files and those that are made from the template.
-func (s *Setup) shareCloud(packs nodegroupset.LabelPacks) {
-	shown := make([]string, len(s.Cloud.Groups)) // a providerID that names a cloud
-	common, several := "", false
+func (s *Setup) shareCloud(packs nodegroupset.LabelPacks) error {
+	shown := map[string]cloudprovider.Template{} // the first node of a group that names a cloud
 	for i := range s.Cloud.Groups {
-		for _, n := range nodesOf(&s.Cloud.Groups[i]) {
-			if shown[i] == "" && packs.NamesCloud(n) {
-				shown[i] = n.Spec.ProviderID
-			}
-		}
-		several = several || common != "" && shown[i] != "" && !packs.SameCloud(common, shown[i])
-		if common == "" {
-			common = shown[i]
-		}
+		g := &s.Cloud.Groups[i]
+		nodes := nodesOf(g)
+		shown[g.ID] = cloudprovider.Template{Node: nodes[max(0, slices.IndexFunc(nodes, packs.NamesCloud))]}
+	}
+	if err := template.ShareCloud(shown); err != nil {
+		return err
 	}
 	for i := range s.Cloud.Groups {
-		g, of := &s.Cloud.Groups[i], shown[i]
-		if of == "" && !several && !packs.ShowsCloud(g.Template.Node) {
-			of = common
-		}
-		scheme, _, found := strings.Cut(of, ":")
-		if !found {
+		g := &s.Cloud.Groups[i]
+		of := shown[g.ID].Node
+		if !packs.NamesCloud(of) {
 			continue
 		}
+		scheme, _, _ := strings.Cut(of.Spec.ProviderID, ":")
 		ofCloud := func(n *v1.Node) *v1.Node {
 			if packs.NamesCloud(n) {
 				return n
@@ -183,6 +177,7 @@ func (s *Setup) shareCloud(packs nodegroupset.LabelPacks) {
 			g.Nodes[at] = ofCloud(n)
 		}
 	}
+	return nil
 }
 
 // nodesOf are the template of a group and its nodes at the start.

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	wide, high             = 1040, 260
+	wide, high, low        = 1040, 260, 180
 	facetWide, facetHigh   = 520, 200
 	besideWide, besideHigh = 400, 190 // of a chart for each of several runs
 	facets                 = 12       // sets that get a chart
@@ -30,14 +30,10 @@ type builder struct {
 
 func newBuilder(id string, sides []side) *builder {
 	b := &builder{id: id, sides: sides, end: time.Minute}
-	statuses := make([]*v1alpha1.ScenarioReportStatus, len(sides))
-	for i, s := range sides {
-		statuses[i] = s.status
+	for _, s := range sides {
+		b.end = max(b.end, s.status.End.Duration)
 	}
-	for _, s := range statuses {
-		b.end = max(b.end, s.End.Duration)
-	}
-	b.zones = zonesOf(statuses...)
+	b.zones = zonesOf(sides)
 	return b
 }
 
@@ -147,13 +143,15 @@ func bands(s *v1alpha1.ScenarioReportStatus, end time.Duration) []band {
 
 func faultName(i int) string { return fmt.Sprintf("F%d", i+1) }
 
-// history is one column of the history as a single layer.
-func history(s *v1alpha1.ScenarioReportStatus, name string, look int, value func(*v1alpha1.HistoryRow) float64) []layer {
-	l := layer{name: name, look: look}
-	for i := range s.History {
-		l.points = append(l.points, point{s.History[i].At.Duration, value(&s.History[i])})
+// history draws one column of the history as a single layer.
+func history(name, unit string, look int, value func(*v1alpha1.HistoryRow) float64) func(*v1alpha1.ScenarioReportStatus) drawing {
+	return func(s *v1alpha1.ScenarioReportStatus) drawing {
+		l := layer{name: name, look: look}
+		for i := range s.History {
+			l.points = append(l.points, point{s.History[i].At.Duration, value(&s.History[i])})
+		}
+		return drawing{layers: []layer{l}, width: wide, height: low, unit: unit}
 	}
-	return []layer{l}
 }
 
 // overTime are the panels about the whole scenario.
@@ -162,25 +160,23 @@ func (b *builder) overTime() ([]panel, error) {
 		name, title, note string
 		of                func(*v1alpha1.ScenarioReportStatus) drawing
 	}
-	const low = 180
 	panels := []wanted{
 		{"nodes", "Nodes by zone", "Target sizes of all node groups.", func(s *v1alpha1.ScenarioReportStatus) drawing {
-			groups := pointers(s.Groups)
-			return drawing{layers: b.zones.byZone(groups), lines: readyLine(groups), width: wide, height: high, unit: "nodes"}
+			return drawing{layers: b.zones.byZone(s.Groups), lines: readyLine(s.Groups), width: wide, height: high, unit: "nodes"}
 		}},
-		{"pending", "Pending pods", "Pods that wait for a node.", func(s *v1alpha1.ScenarioReportStatus) drawing {
-			return drawing{layers: history(s, "pending pods", 3, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Pending) }), width: wide, height: low, unit: "pods"}
-		}},
-		{"unevenness", "Unevenness", "Largest less smallest group, of the set that is worst at that moment.", func(s *v1alpha1.ScenarioReportStatus) drawing {
-			return drawing{layers: history(s, "nodes apart", 1, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Unevenness) }), width: wide, height: low, unit: "nodes"}
-		}},
+		{"pending", "Pending pods", "Pods that wait for a node.", history("pending pods", "pods", 3, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Pending) })},
+		{"unevenness", "Unevenness", "Largest less smallest group, of the set that is worst at that moment.",
+			history("nodes apart", "nodes", 1, func(r *v1alpha1.HistoryRow) float64 { return float64(r.Unevenness) })},
 	}
 	if slices.ContainsFunc(b.sides, func(s side) bool { return s.status.Cost != nil }) {
+		cost := history("cost per hour", "an hour", 2, func(r *v1alpha1.HistoryRow) float64 {
+			cost, _ := r.CostPerHour.Float64() // empty is nothing
+			return cost
+		})
 		panels = append(panels, wanted{"cost", "Cost per hour", "Of the machines that run and have a price.", func(s *v1alpha1.ScenarioReportStatus) drawing {
-			return drawing{layers: history(s, "cost per hour", 2, func(r *v1alpha1.HistoryRow) float64 {
-				cost, _ := r.CostPerHour.Float64() // empty is nothing
-				return cost
-			}), width: wide, height: low, unit: "an hour", fractions: true}
+			d := cost(s)
+			d.fractions = true
+			return d
 		}})
 	}
 	var all []panel
@@ -194,16 +190,8 @@ func (b *builder) overTime() ([]panel, error) {
 	return all, nil
 }
 
-func pointers(groups []v1alpha1.GroupReport) []*v1alpha1.GroupReport {
-	all := make([]*v1alpha1.GroupReport, len(groups))
-	for i := range groups {
-		all[i] = &groups[i]
-	}
-	return all
-}
-
 // readyLine is drawn over target sizes: if it is lower, nodes are starting or down.
-func readyLine(groups []*v1alpha1.GroupReport) []layer {
+func readyLine(groups []v1alpha1.GroupReport) []layer {
 	return []layer{{name: "ready nodes", points: sum(groups, ready)}}
 }
 
@@ -282,12 +270,12 @@ func (b *builder) facetPanels() ([]panel, *table, error) {
 }
 
 // members are groups by name; groups are sorted by it.
-func members(s *v1alpha1.ScenarioReportStatus, names []string) []*v1alpha1.GroupReport {
-	var all []*v1alpha1.GroupReport
+func members(s *v1alpha1.ScenarioReportStatus, names []string) []v1alpha1.GroupReport {
+	var all []v1alpha1.GroupReport
 	for _, name := range names {
 		at, found := slices.BinarySearchFunc(s.Groups, name, func(g v1alpha1.GroupReport, name string) int { return strings.Compare(g.Name, name) })
 		if found {
-			all = append(all, &s.Groups[at])
+			all = append(all, s.Groups[at])
 		}
 	}
 	return all

@@ -60,15 +60,15 @@ func sizesOf(g *v1alpha1.GroupReport) []v1alpha1.GroupSize {
 }
 
 // sum adds the sizes of groups up over time.
-func sum(groups []*v1alpha1.GroupReport, size func(v1alpha1.GroupSize) int) []point {
+func sum(groups []v1alpha1.GroupReport, size func(v1alpha1.GroupSize) int) []point {
 	type change struct {
 		at time.Duration
 		by int
 	}
 	var changes []change
 	value := 0 // at the start, before anything changes
-	for _, g := range groups {
-		sizes := sizesOf(g)
+	for i := range groups {
+		sizes := sizesOf(&groups[i])
 		before := size(sizes[0])
 		value += before
 		for _, s := range sizes[1:] {
@@ -88,37 +88,37 @@ func sum(groups []*v1alpha1.GroupReport, size func(v1alpha1.GroupSize) int) []po
 }
 
 // zones are patterns by zone: a zone has the same pattern in every chart.
-type zones struct{ names []string }
+type zones []string
 
-func zonesOf(reports ...*v1alpha1.ScenarioReportStatus) zones {
+func zonesOf(sides []side) zones {
 	var names []string
-	for _, r := range reports {
-		for _, g := range r.Groups {
+	for _, s := range sides {
+		for _, g := range s.status.Groups {
 			names = append(names, g.Zone)
 		}
 	}
 	slices.Sort(names)
-	return zones{slices.Compact(names)}
+	return slices.Compact(names)
 }
 
-func (z zones) look(zone string) int { return slices.Index(z.names, zone) % looks }
+func (z zones) look(zone string) int { return slices.Index(z, zone) % looks }
 
 // most is the maximum number of layers of a chart; the rest is combined.
 const most = 8
 
 // byZone stacks the groups of each zone.
-func (z zones) byZone(groups []*v1alpha1.GroupReport) []layer {
-	ofZone := map[string][]*v1alpha1.GroupReport{}
+func (z zones) byZone(groups []v1alpha1.GroupReport) []layer {
+	ofZone := map[string][]v1alpha1.GroupReport{}
 	for _, g := range groups {
 		ofZone[g.Zone] = append(ofZone[g.Zone], g)
 	}
 	var layers []layer
-	var rest []*v1alpha1.GroupReport
-	for i, zone := range z.names {
+	var rest []v1alpha1.GroupReport
+	for i, zone := range z {
 		switch members := ofZone[zone]; {
 		case len(members) == 0:
 		case len(layers) == most-1 && len(ofZone) > most:
-			for _, later := range z.names[i:] {
+			for _, later := range z[i:] {
 				rest = append(rest, ofZone[later]...)
 			}
 			return append(layers, layer{name: "other zones", look: looks - 1, points: sum(rest, target)})
@@ -130,17 +130,17 @@ func (z zones) byZone(groups []*v1alpha1.GroupReport) []layer {
 }
 
 // byGroup stacks single groups, sorted by zone; if there are too many, it stacks zones.
-func (z zones) byGroup(groups []*v1alpha1.GroupReport) []layer {
+func (z zones) byGroup(groups []v1alpha1.GroupReport) []layer {
 	if len(groups) > most {
 		return z.byZone(groups)
 	}
 	groups = slices.Clone(groups)
-	slices.SortFunc(groups, func(a, b *v1alpha1.GroupReport) int {
+	slices.SortFunc(groups, func(a, b v1alpha1.GroupReport) int {
 		return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.Name, b.Name))
 	})
 	var layers []layer
 	for _, g := range groups {
-		layers = append(layers, layer{name: g.Name, look: z.look(g.Zone), points: sum([]*v1alpha1.GroupReport{g}, target)})
+		layers = append(layers, layer{name: g.Name, look: z.look(g.Zone), points: sum([]v1alpha1.GroupReport{g}, target)})
 	}
 	return layers
 }
