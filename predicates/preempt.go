@@ -158,16 +158,12 @@ func (p *Preemptor) dryRun(nodes []Node, candidates []int, pod *v1.Pod, budgets 
 func (p *Preemptor) infoOf(n Node) *framework.NodeInfo {
 	known := p.nodes[n.Node.Name]
 	if known.info == nil {
-		known.info, known.pods = framework.NewNodeInfo(), make(map[types.NamespacedName]*v1.Pod, len(n.Pods))
-		for _, pod := range n.Pods {
-			if finished(pod) {
-				continue
-			}
-			known.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = pod
-			info, _ := framework.NewPodInfo(identified(pod)) // terms that cannot be parsed are left out, as in the scheduler's cache
-			known.info.AddPodInfo(info)
+		as := Node{p.c.storage.dressed(n.Node), make([]*v1.Pod, len(n.Pods))}
+		known.pods = make(map[types.NamespacedName]*v1.Pod, len(n.Pods))
+		for i, pod := range n.Pods {
+			as.Pods[i], known.pods[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = identified(pod), pod
 		}
-		known.info.SetNode(p.c.storage.dressed(n.Node))
+		known.info, _ = infoOf(as) // candidates has found none to be nil
 	}
 	return known.info
 }

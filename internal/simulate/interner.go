@@ -1,13 +1,13 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/resource"
 )
@@ -35,20 +35,8 @@ func (i *interner) pod(p *v1.Pod, unbind bool) *v1.Pod {
 		maps.DeleteFunc(labels, func(key, _ string) bool { return slices.Contains(bindingLabels, key) })
 		node, status = "", v1.PodStatus{Phase: v1.PodPending}
 	}
-	uid := p.UID
-	if uid == "" {
-		uid = types.UID(p.Namespace + "/" + p.Name)
-	}
-	out := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: p.Name, Namespace: orDefault(p.Namespace), UID: uid, Labels: i.sharedLabels(labels),
-			Annotations: p.Annotations, OwnerReferences: p.OwnerReferences,
-			DeletionTimestamp: p.DeletionTimestamp, DeletionGracePeriodSeconds: p.DeletionGracePeriodSeconds,
-			CreationTimestamp: p.CreationTimestamp,
-		},
-		Spec:   *i.sharedSpec(&p.Spec),
-		Status: v1.PodStatus{Phase: status.Phase},
-	}
+	out := &v1.Pod{ObjectMeta: plainMeta(&p.ObjectMeta), Spec: *i.sharedSpec(&p.Spec), Status: v1.PodStatus{Phase: status.Phase}}
+	out.Namespace, out.UID, out.Labels = orDefault(p.Namespace), cmp.Or(p.UID, types.UID(p.Namespace+"/"+p.Name)), i.sharedLabels(labels)
 	if node == "" { // the condition set by the scheduler
 		out.Status.NominatedNodeName, out.Status.Conditions = status.NominatedNodeName, status.Conditions
 	} else {

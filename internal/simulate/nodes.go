@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/fake"
@@ -300,14 +301,12 @@ const defaultPatience = 5 * time.Minute
 
 // deadTaint is the key of the taint of a node that is not ready, and empty for one that is.
 func deadTaint(n *v1.Node) string {
-	for _, c := range n.Status.Conditions {
-		switch {
-		case c.Type != v1.NodeReady:
-		case c.Status == v1.ConditionFalse:
-			return v1.TaintNodeNotReady
-		case c.Status == v1.ConditionUnknown:
-			return v1.TaintNodeUnreachable
-		}
+	switch _, ready := nodeutil.GetNodeCondition(&n.Status, v1.NodeReady); {
+	case ready == nil:
+	case ready.Status == v1.ConditionFalse:
+		return v1.TaintNodeNotReady
+	case ready.Status == v1.ConditionUnknown:
+		return v1.TaintNodeUnreachable
 	}
 	return ""
 }
@@ -318,10 +317,8 @@ func deadSince(n *v1.Node) time.Time {
 	if deadTaint(n) == "" {
 		return time.Time{}
 	}
-	for _, c := range n.Status.Conditions {
-		if c.Type == v1.NodeReady && !c.LastTransitionTime.IsZero() {
-			return c.LastTransitionTime.Time
-		}
+	if _, ready := nodeutil.GetNodeCondition(&n.Status, v1.NodeReady); !ready.LastTransitionTime.IsZero() {
+		return ready.LastTransitionTime.Time
 	}
 	return epoch.Add(-startAge)
 }
