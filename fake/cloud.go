@@ -140,10 +140,7 @@ func (c *Cloud) NextEvent() (at time.Time, ok bool) {
 		}
 	}
 	for _, t := range c.windows {
-		if t.After(now) {
-			consider(t)
-			break
-		}
+		consider(t)
 	}
 	for _, g := range c.groups {
 		for _, in := range g.instances {

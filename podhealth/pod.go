@@ -77,8 +77,8 @@ func Assess(pod *v1.Pod) Pod {
 func firstStart(statuses []v1.ContainerStatus) time.Time {
 	var first time.Time
 	add := func(t time.Time) {
-		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
+		if !t.IsZero() {
+			first = earlier(first, t)
 		}
 	}
 	for _, s := range statuses {

@@ -336,13 +336,7 @@ func Domains(key string, groups []Group) []string {
 // Away returns the groups that were shifted away at the last call or have not caught up since, by
 // name, for a process to come.
 func (s *Shifts) Away() []string {
-	var out []string
-	for group := range s.away {
-		out = append(out, group)
-	}
-	for group := range s.returning {
-		out = append(out, group)
-	}
+	out := slices.AppendSeq(slices.Collect(maps.Keys(s.away)), maps.Keys(s.returning))
 	slices.Sort(out)
 	return slices.Compact(out)
 }

@@ -140,13 +140,7 @@ func (c *cluster) bind(p *pod, n *node) {
 
 // leaveQueue removes from the queue the pods that are bound or gone.
 func (c *cluster) leaveQueue(gone func(*pod) bool) {
-	kept := make([]*pod, 0, len(c.queue))
-	for _, p := range c.queue {
-		if !gone(p) {
-			kept = append(kept, p)
-		}
-	}
-	c.queue = kept
+	c.queue = slices.DeleteFunc(slices.Clone(c.queue), gone) // others may have the list
 }
 
 // stranded are the pods on nodes that do not respond.

@@ -175,18 +175,18 @@ func sortedSets(sets [][]string) [][]string {
 // said reports whether a text occurs in the report: in the timeline, in a group's
 // reason or template, or in the reason of pods still pending or nodes still there.
 func said(status *v1alpha1.ScenarioReportStatus, text string) bool {
-	for _, row := range status.Timeline {
-		if strings.Contains(row.Text, text) {
-			return true
-		}
+	var all []string
+	for i := range status.Timeline {
+		all = append(all, status.Timeline[i].Text)
 	}
-	for _, g := range status.Groups {
-		if strings.Contains(g.Why, text) || strings.Contains(g.Template, text) {
-			return true
-		}
+	for i := range status.Groups {
+		all = append(all, status.Groups[i].Why, status.Groups[i].Template)
 	}
-	if slices.ContainsFunc(status.WaitingNodes, func(n v1alpha1.WaitingReport) bool { return strings.Contains(n.Reason, text) }) {
-		return true
+	for _, n := range status.WaitingNodes {
+		all = append(all, n.Reason)
 	}
-	return slices.ContainsFunc(status.PendingPods, func(p v1alpha1.PendingReport) bool { return strings.Contains(p.Reason, text) })
+	for _, p := range status.PendingPods {
+		all = append(all, p.Reason)
+	}
+	return slices.ContainsFunc(all, func(one string) bool { return strings.Contains(one, text) })
 }

@@ -84,17 +84,9 @@ func (f *faults) outages(at time.Duration, groups ...string) []int {
 // for all.
 func (f *faults) behind(at time.Duration, err error, groups ...string) []int {
 	return f.positions(at, func(r *v1alpha1.FaultReport) bool {
-		if !ofCloud(r) && r.Kind != v1alpha1.FaultCall {
-			return false
-		}
-		if r.Kind == v1alpha1.FaultCall {
-			if r.Error == "" || !strings.Contains(err.Error(), r.Error) {
-				return false
-			}
-		} else if !errors.Is(err, cloudprovider.ErrOutOfResources) {
-			return false
-		}
-		return len(groups) == 0 || slices.ContainsFunc(groups, func(g string) bool { return f.strikes(r, g) })
+		caused := ofCloud(r) && errors.Is(err, cloudprovider.ErrOutOfResources) ||
+			r.Kind == v1alpha1.FaultCall && r.Error != "" && strings.Contains(err.Error(), r.Error)
+		return caused && (len(groups) == 0 || slices.ContainsFunc(groups, func(g string) bool { return f.strikes(r, g) }))
 	})
 }
 

@@ -217,7 +217,7 @@ func (d *Dump) addObjects(out *Dumped) {
 	lost := lostPodsNote{}
 	for _, object := range d.objects {
 		if object.node != "" && !names.Has(object.node) {
-			lost.add(object.node)
+			lost[object.node]++
 			continue
 		}
 		out.Scenario.Spec.Objects = append(out.Scenario.Spec.Objects, object.raw)
@@ -430,8 +430,6 @@ func withoutNulls(value any) {
 // lostPodsNote counts pods by the node that they are bound to and that no file has: the node went, or
 // came, between two lists. Wherever they run, it is not known to be room for others.
 type lostPodsNote map[string]int
-
-func (l lostPodsNote) add(node string) { l[node]++ }
 
 // String is empty if there are no such pods.
 func (l lostPodsNote) String() string {

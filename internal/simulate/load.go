@@ -297,7 +297,7 @@ func (l *loader) readPods() error {
 			case on != "" && len(nodes) == 0:
 				l.add(field.Invalid(place, name, fmt.Sprintf("is bound to node %s, but no file has nodes; unbind: true makes it pending", on)))
 			case on != "" && !nodes.Has(on):
-				lost.add(on)
+				lost[on]++
 				return
 			}
 			names.Insert(name)
