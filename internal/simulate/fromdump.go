@@ -12,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
@@ -388,24 +390,16 @@ func plainSpec(s *v1.PodSpec) v1.PodSpec {
 
 // plainJSON returns an object without fields that only an API server uses.
 func plainJSON(object any, apiVersion, kind string) (json.RawMessage, error) {
-	raw, err := json.Marshal(object)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return nil, err
 	}
-	var fields map[string]any
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, err
-	}
 	fields["apiVersion"], fields["kind"] = apiVersion, kind
-	if meta, ok := fields["metadata"].(map[string]any); ok {
-		for _, name := range []string{"managedFields", "resourceVersion", "generation", "selfLink"} {
-			delete(meta, name)
-		}
+	for _, name := range []string{"managedFields", "resourceVersion", "generation", "selfLink"} {
+		unstructured.RemoveNestedField(fields, "metadata", name)
 	}
-	if status, ok := fields["status"].(map[string]any); ok {
-		delete(status, "nodeInfo")
-		delete(status, "daemonEndpoints")
-	}
+	unstructured.RemoveNestedField(fields, "status", "nodeInfo")
+	unstructured.RemoveNestedField(fields, "status", "daemonEndpoints")
 	withoutNulls(fields)
 	return json.Marshal(fields)
 }

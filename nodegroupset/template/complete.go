@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/nodegroupset"
@@ -153,14 +154,12 @@ func lacksAny(empty, model *v1.Node) bool {
 	if empty.Status.Capacity.Cpu().Cmp(*model.Status.Capacity.Cpu()) != 0 {
 		return false
 	}
-	for name := range model.Status.Capacity {
-		if _, found := empty.Status.Capacity[name]; !found {
-			return true
-		}
-	}
-	for name := range model.Status.Allocatable {
-		if _, found := empty.Status.Allocatable[name]; !found {
-			return true
+	has := resourcesOf(empty)
+	for kind, resources := range resourcesOf(model) {
+		for name := range *resources {
+			if _, found := (*has[kind])[name]; !found {
+				return true
+			}
 		}
 	}
 	for key := range model.Labels {
@@ -211,14 +210,12 @@ func differs(differences []nodegroupset.Difference, m missingField) bool {
 
 func missingIn(empty, model *v1.Node) []missingField {
 	var missing []missingField
-	for name, quantity := range model.Status.Capacity {
-		if _, found := empty.Status.Capacity[name]; !found && !quantity.IsZero() {
-			missing = append(missing, missingField{missingCapacity, string(name)})
-		}
-	}
-	for name, quantity := range model.Status.Allocatable {
-		if _, found := empty.Status.Allocatable[name]; !found && !quantity.IsZero() {
-			missing = append(missing, missingField{missingAllocatable, string(name)})
+	has := resourcesOf(empty)
+	for kind, resources := range resourcesOf(model) {
+		for name, quantity := range *resources {
+			if _, found := (*has[kind])[name]; !found && !quantity.IsZero() {
+				missing = append(missing, missingField{missingKind(kind), string(name)})
+			}
 		}
 	}
 	for key := range model.Labels {
@@ -238,16 +235,10 @@ func fillIn(empty cloudprovider.Template, model *v1.Node, missing []missingField
 	node := empty.Node.DeepCopy()
 	var filled []string
 	for _, m := range missing {
-		switch m.kind {
-		case missingCapacity:
-			fill(&node.Status.Capacity, m.name, model.Status.Capacity)
-		case missingAllocatable:
-			fill(&node.Status.Allocatable, m.name, model.Status.Allocatable)
-		case missingLabel:
-			if node.Labels == nil {
-				node.Labels = map[string]string{}
-			}
-			node.Labels[m.name] = model.Labels[m.name]
+		if m.kind == missingLabel {
+			metav1.SetMetaDataLabel(&node.ObjectMeta, m.name, model.Labels[m.name])
+		} else {
+			fill(resourcesOf(node)[m.kind], v1.ResourceName(m.name), *resourcesOf(model)[m.kind])
 		}
 		if !slices.Contains(filled, m.name) {
 			filled = append(filled, m.name)
@@ -256,11 +247,16 @@ func fillIn(empty cloudprovider.Template, model *v1.Node, missing []missingField
 	return cloudprovider.Template{Node: node, Pods: empty.Pods}, filled
 }
 
-func fill(into *v1.ResourceList, name string, from v1.ResourceList) {
+func fill(into *v1.ResourceList, name v1.ResourceName, from v1.ResourceList) {
 	if *into == nil {
 		*into = v1.ResourceList{}
 	}
-	(*into)[v1.ResourceName(name)] = from[v1.ResourceName(name)].DeepCopy()
+	(*into)[name] = from[name].DeepCopy()
+}
+
+// resourcesOf are the resources of a node, by missingCapacity and missingAllocatable.
+func resourcesOf(n *v1.Node) [2]*v1.ResourceList {
+	return [...]*v1.ResourceList{&n.Status.Capacity, &n.Status.Allocatable}
 }
 
 type missingKind int
