@@ -20,6 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/grouppolicy"
 	"github.com/evenkeel/evenkeel/internal/placement"
 	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/internal/subsets"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
@@ -232,7 +233,7 @@ func (q *question) answer(cmd *cobra.Command, groups []string) (*explain.Explana
 		return nil, err
 	}
 	answer, err := fleet.Explain(index, groups...)
-	var unknown *explain.UnknownGroup
+	var unknown *document.UnknownName
 	if errors.As(err, &unknown) {
 		return nil, &usageError{err, "without a group, explain lists all"}
 	}
@@ -271,7 +272,7 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 		return nil, q.options, nil, err
 	}
 	if len(setups) != 1 {
-		return nil, q.options, nil, &usageError{fmt.Errorf("%s holds %s", q.scenario, of(len(setups), "scenario")), "explain reads one; put it into a file of its own"}
+		return nil, q.options, nil, &usageError{fmt.Errorf("%s holds %s", q.scenario, spelling.Count(len(setups), "scenario")), "explain reads one; put it into a file of its own"}
 	}
 	moment, err := simulate.See(cmd.Context(), setups[0], q.pending.at)
 	if err != nil {

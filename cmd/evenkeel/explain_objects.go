@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/placement"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/internal/subsets"
 )
 
@@ -139,9 +140,9 @@ func replicaParts(p *printing.Printer, e *placement.Explanation, _ bool) []print
 // stepParts are how replicas are shared. A column says what one rule more makes of the numbers
 // before it; those of rules that change nothing are left out, unless wide.
 func stepParts(s *federation.Step) []printing.Part {
-	heading, inOrder := of(s.Replicas, "replica")+" by weight", s.Policy == apportion.Priority
+	heading, inOrder := spelling.Count(s.Replicas, "replica")+" by weight", s.Policy == apportion.Priority
 	if inOrder {
-		heading = of(s.Replicas, "replica") + " in the order of the tiers"
+		heading = spelling.Count(s.Replicas, "replica") + " in the order of the tiers"
 	}
 	if s.Name != "" {
 		heading = s.Name + ": " + heading

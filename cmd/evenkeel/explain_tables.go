@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/internal/explain"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -73,7 +74,7 @@ func pendingParts(wide bool, held *explain.PendingSpread) []printing.Part {
 	}
 	parts := []printing.Part{printing.Heading(held.Answer + "."), g}
 	if more := len(held.Domains) - len(shown); more > 0 {
-		parts = append(parts, printing.Warning(of(more, "domain")+" further; -o wide shows all."))
+		parts = append(parts, printing.Warning(spelling.Count(more, "domain")+" further; -o wide shows all."))
 	}
 	return parts
 }
@@ -159,7 +160,7 @@ func missParts(wide bool, r *nodegroupset.Report) []printing.Part {
 	}
 	parts := []printing.Part{differences}
 	if more := len(r.Misses) - len(misses) + r.MoreMisses; more > 0 {
-		parts = append(parts, printing.Warning(of(more, "further pair")+" of sets differ in three fields or fewer"+seeWide(!wide)))
+		parts = append(parts, printing.Warning(spelling.Count(more, "further pair")+" of sets differ in three fields or fewer"+seeWide(!wide)))
 	}
 	return append(parts, needed)
 }
@@ -196,7 +197,7 @@ func candidateParts(r *nodegroupset.Report) []printing.Part {
 	if len(r.Suggestion.Flags) == 0 {
 		return []printing.Part{g}
 	}
-	return []printing.Part{g, printing.Warning(strings.Join(r.Suggestion.Flags, " ") + " would leave " + of(r.Suggestion.Sets, "set"))}
+	return []printing.Part{g, printing.Warning(strings.Join(r.Suggestion.Flags, " ") + " would leave " + spelling.Count(r.Suggestion.Sets, "set"))}
 }
 
 // stockParts are which sets an autoscaler without evenkeel would find.
@@ -205,10 +206,10 @@ func stockParts(r *nodegroupset.Report) []printing.Part {
 	if name := map[string]string{"aws": "AWS", "azure": "Azure", "gce": "GCE"}[r.Stock.Cloud]; name != "" {
 		build = "its build for " + name
 	}
-	byDefault := fmt.Sprintf("Cluster Autoscaler by itself, with the labels that %s ignores, finds %s", build, of(len(r.Stock.DefaultSets), "set"))
+	byDefault := fmt.Sprintf("Cluster Autoscaler by itself, with the labels that %s ignores, finds %s", build, spelling.Count(len(r.Stock.DefaultSets), "set"))
 	then := "the same sets as above"
 	if !r.Stock.Same {
-		then = of(len(r.Stock.Sets), "set") + ", not those above"
+		then = spelling.Count(len(r.Stock.Sets), "set") + ", not those above"
 	}
 	if len(r.Stock.Flags) == 0 {
 		return []printing.Part{printing.Heading(byDefault + " without flags: " + then)}
@@ -251,7 +252,7 @@ func groupParts(wide bool, s *explain.Status) []printing.Part {
 	}
 	parts := []printing.Part{group, names}
 	if more := len(g.Others) - len(others); more > 0 {
-		parts = append(parts, printing.Warning(of(more, "more group")+" with more differences"+seeWide(true)))
+		parts = append(parts, printing.Warning(spelling.Count(more, "more group")+" with more differences"+seeWide(true)))
 	}
 	return append(parts, differences, needsOfOthers(g.Name, explained))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -58,7 +59,7 @@ func (m *meter) reading(p simulate.Progress) { m.show("", p.Step) }
 // playing shows the progress of a scenario.
 func (m *meter) playing(name string) func(simulate.Progress) {
 	return func(p simulate.Progress) {
-		m.show(fmt.Sprintf("%s: +%s, round %d, %s pending", name, p.At, p.Rounds, of(int64(p.Pending), "pod")), p.Step)
+		m.show(fmt.Sprintf("%s: +%s, round %d, %s pending", name, p.At, p.Rounds, spelling.Count(int64(p.Pending), "pod")), p.Step)
 	}
 }
 

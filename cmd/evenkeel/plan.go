@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/plan"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // newPlan builds the command that computes planning documents.
@@ -150,11 +151,11 @@ func spreadSplitParts(s *v1alpha1.SpreadSplitSpec, status *v1alpha1.SpreadSplitS
 	for i, row := range status.Groups {
 		g.Add(row.Name, row.Size, row.NewSize, row.NewSize-row.Size, s.Groups[i].Domain, s.Groups[i].Max)
 	}
-	parts := []printing.Part{g, printing.Note(fmt.Sprintf("placed: %d of %s", status.Placed, of(status.Placed+status.Unplaced, "pod")))}
+	parts := []printing.Part{g, printing.Note(fmt.Sprintf("placed: %d of %s", status.Placed, spelling.Count(status.Placed+status.Unplaced, "pod")))}
 	if status.Unplaced == 0 {
 		return parts
 	}
-	return append(parts, printing.Warning("unplaced: "+of(status.Unplaced, "pod")+"; binding: "+cmp.Or(strings.Join(status.Binding, ","), printing.None)))
+	return append(parts, printing.Warning("unplaced: "+spelling.Count(status.Unplaced, "pod")+"; binding: "+cmp.Or(strings.Join(status.Binding, ","), printing.None)))
 }
 
 func splitParts(s *v1alpha1.NodeGroupSplitSpec, status *v1alpha1.NodeGroupSplitStatus) []printing.Part {
@@ -166,7 +167,7 @@ func splitParts(s *v1alpha1.NodeGroupSplitSpec, status *v1alpha1.NodeGroupSplitS
 	if status.Unplaced == 0 {
 		return []printing.Part{g}
 	}
-	return []printing.Part{g, printing.Warning("unplaced: " + of(status.Unplaced, "node") + " that no group has room for")}
+	return []printing.Part{g, printing.Warning("unplaced: " + spelling.Count(status.Unplaced, "node") + " that no group has room for")}
 }
 
 func spreadParts(status *v1alpha1.TopologySpreadStatus) []printing.Part {
@@ -190,10 +191,10 @@ func distributionParts(s *v1alpha1.ReplicaDistributionSpec, status *v1alpha1.Rep
 	}
 	parts := []printing.Part{g}
 	if status.Unplaced > 0 {
-		parts = append(parts, printing.Warning("unplaced: "+of(status.Unplaced, "replica")+" that can run nowhere"))
+		parts = append(parts, printing.Warning("unplaced: "+spelling.Count(status.Unplaced, "replica")+" that can run nowhere"))
 	}
 	if status.Excess > 0 {
-		parts = append(parts, printing.Warning("excess: the minimums ask for "+of(status.Excess, "replica")+" more than the total"))
+		parts = append(parts, printing.Warning("excess: the minimums ask for "+spelling.Count(status.Excess, "replica")+" more than the total"))
 	}
 	return parts
 }
@@ -220,14 +221,6 @@ func side(value *string) string {
 		return `""`
 	}
 	return *value
-}
-
-// of formats a number with its noun.
-func of[T int | int32 | int64](n T, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // notes are sentences that need attention.

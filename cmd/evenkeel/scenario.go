@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -148,7 +147,7 @@ func (o *fromDump) dumped(cmd *cobra.Command, progress func(simulate.Progress)) 
 	for _, text := range o.nodes {
 		least, most, name, err := parseBounds(text)
 		if err != nil {
-			return nil, &usageError{err, "as in --nodes=0:10:" + cmp.Or(name, "web")}
+			return nil, err
 		}
 		bounds[name] = simulate.DumpBounds{Min: int32(least), Max: int32(most)}
 	}
@@ -167,28 +166,8 @@ func (o *fromDump) eachObject(open document.Open, each func(from string, item do
 		if name == "-" && slices.Contains(o.files[:i], "-") {
 			return &usageError{errors.New("stdin is named twice, but can be read only once"), "name it once"}
 		}
-		items := 0
-		err := open.Each(name, func(title string, r io.Reader, inFolder bool) error {
-			for item, err := range document.Objects(title, r, document.StreamOptions{MaxSize: int64(o.limit)}) {
-				if inFolder && errors.Is(err, document.ErrSnapshot) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				items++
-				if err := each(title, item); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
+		if err := open.Objects(name, document.StreamOptions{MaxSize: int64(o.limit)}, each); err != nil {
 			return err
-		}
-		if items == 0 {
-			title := document.Title(name)
-			return &document.Invalid{Problems: []document.Problem{{File: title, Err: document.EmptyList(title)}}}
 		}
 	}
 	return nil

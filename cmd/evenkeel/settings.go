@@ -131,5 +131,5 @@ func modeNames() string {
 	for _, mode := range simulate.Modes() {
 		names = append(names, string(mode))
 	}
-	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+	return spelling.Or(names)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/cmd/evenkeel/internal/printing"
 	"github.com/evenkeel/evenkeel/internal/document"
 	"github.com/evenkeel/evenkeel/internal/simulate"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 )
 
 // variant has the options with which a scenario is played again.
@@ -242,7 +243,7 @@ func comparisonParts(p *printing.Printer, c *v1alpha1.ScenarioComparison, severa
 	if names != nil {
 		return parts
 	}
-	return append(parts, printing.Note(fmt.Sprintf("%d of %s end with another size", differ, of(len(c.Status.Groups), "node group"))))
+	return append(parts, printing.Note(fmt.Sprintf("%d of %s end with another size", differ, spelling.Count(len(c.Status.Groups), "node group"))))
 }
 
 // signed formats a number with its sign.

@@ -169,7 +169,7 @@ func (o *overrides) bound(setup *simulate.Setup) error {
 	for _, text := range o.nodes {
 		least, most, name, err := parseBounds(text)
 		if err != nil {
-			return &usageError{err, "as in --nodes=0:10:" + cmp.Or(name, "web")}
+			return err
 		}
 		at := slices.IndexFunc(setup.Cloud.Groups, func(g fake.Group) bool { return g.ID == name })
 		if at < 0 {
@@ -226,21 +226,25 @@ func parseOutage(text string) (v1alpha1.Outage, error) {
 	return out, nil
 }
 
+// parseBounds reads a value of --nodes.
 func parseBounds(text string) (least, most int, name string, err error) {
+	wrong := func(format string, args ...any) error {
+		return &usageError{fmt.Errorf("--nodes=%s: "+format, slices.Insert(args, 0, any(text))...), "as in --nodes=0:10:" + cmp.Or(name, "web")}
+	}
 	parts := strings.SplitN(text, ":", 3)
 	if len(parts) != 3 || parts[2] == "" {
-		return 0, 0, "", fmt.Errorf("--nodes=%s: must be MIN:MAX:GROUP", text)
+		return 0, 0, "", wrong("must be MIN:MAX:GROUP")
 	}
-	var bounds [2]int
-	for i, part := range parts[:2] {
-		n, err := strconv.ParseUint(part, 10, 31)
+	name = parts[2]
+	for i, to := range []*int{&least, &most} {
+		n, err := strconv.ParseUint(parts[i], 10, 31)
 		if err != nil {
-			return 0, 0, parts[2], fmt.Errorf("--nodes=%s: %q must be a number from 0 to %d", text, part, math.MaxInt32)
+			return 0, 0, "", wrong("%q must be a number from 0 to %d", parts[i], math.MaxInt32)
 		}
-		bounds[i] = int(n)
+		*to = int(n)
 	}
-	if bounds[0] > bounds[1] {
-		return 0, 0, parts[2], fmt.Errorf("--nodes=%s: the minimum must not be above the maximum", text)
+	if least > most {
+		return 0, 0, "", wrong("the minimum must not be above the maximum")
 	}
-	return bounds[0], bounds[1], parts[2], nil
+	return least, most, name, nil
 }

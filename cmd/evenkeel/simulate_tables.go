@@ -58,7 +58,7 @@ func reportParts(p *printing.Printer, r *v1alpha1.ScenarioReport, several bool) 
 // similar groups differed, and what the machines cost.
 func overTime(s *v1alpha1.ScenarioReportStatus) string {
 	text := fmt.Sprintf("pods waited %s in all, %s at most; similar groups were at most %s apart, %s on average",
-		seconds(s.PendingTime.PodSeconds), s.PendingTime.Longest.Duration, of(s.Unevenness.Largest, "node"), s.Unevenness.Mean)
+		seconds(s.PendingTime.PodSeconds), s.PendingTime.Longest.Duration, spelling.Count(s.Unevenness.Largest, "node"), s.Unevenness.Mean)
 	if s.Cost == nil {
 		return text
 	}
@@ -99,7 +99,7 @@ func groupGrid(r *v1alpha1.ScenarioReport) printing.Grid {
 func summary(r *v1alpha1.ScenarioReport) string {
 	status := &r.Status
 	text := fmt.Sprintf("%s running, %d pending; %s ordered in %s",
-		of(status.Running, "pod"), status.Pending, of(status.NodesOrdered, "node"), of(status.ScaleUps, "scale-up"))
+		spelling.Count(status.Running, "pod"), status.Pending, spelling.Count(status.NodesOrdered, "node"), spelling.Count(status.ScaleUps, "scale-up"))
 	if givenUp := status.NodesRemoved - status.NodesScaledDown; givenUp > 0 {
 		text += fmt.Sprintf(", %d given up", givenUp)
 	}
@@ -238,7 +238,7 @@ func spreadNotes(r *v1alpha1.ScenarioReport) (notes []string) {
 			what string
 		}{{s.Refused, "refused"}, {s.Rescheduled, "rescheduled"}, {s.Substituted, "substituted"}, {s.Waited, "kept for a node on its way"}} {
 			if n.pods > 0 {
-				parts = append(parts, of(n.pods, "pod")+" "+n.what)
+				parts = append(parts, spelling.Count(n.pods, "pod")+" "+n.what)
 			}
 		}
 		if len(parts) > 0 {

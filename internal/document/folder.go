@@ -78,5 +78,30 @@ func (open Open) Each(name string, read func(title string, r io.Reader, inFolder
 	return nil
 }
 
+// Objects reads the objects of a name, as Objects does, and calls take with each and the title of its file. Snapshots in a folder
+// are passed over. The error for a name without an object is an *Invalid; other errors are those of Each and of take.
+func (open Open) Objects(name string, o StreamOptions, take func(title string, item Item) error) error {
+	items := 0
+	err := open.Each(name, func(title string, r io.Reader, inFolder bool) error {
+		for item, err := range Objects(title, r, o) {
+			if inFolder && errors.Is(err, ErrSnapshot) {
+				return nil
+			}
+			if err == nil {
+				items++
+				err = take(title, item)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && items == 0 {
+		return &Invalid{[]Problem{{File: Title(name), Err: EmptyList(Title(name))}}}
+	}
+	return err
+}
+
 // EmptyList is the problem of an empty list if objects are required.
 func EmptyList(name string) error { return fmt.Errorf("the list in %s has no items", name) }

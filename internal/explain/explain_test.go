@@ -237,12 +237,12 @@ func TestUnknownGroupsNameTheNearest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for written, want := range map[string]string{
-		"m5-large-d":     `no node group "m5-large-d" among 12 groups, did you mean m5-large-a or m5-large-b or m5-large-c?`,
-		"C5-2xlarg-b":    `no node group "C5-2xlarg-b" among 12 groups, did you mean c5-2xlarge-b?`,
-		"something else": `no node group "something else" among 12 groups`,
+		"m5-large-d":     `no node group "m5-large-d" among 12, did you mean m5-large-a or m5-large-b or m5-large-c?`,
+		"C5-2xlarg-b":    `no node group "C5-2xlarg-b" among 12, did you mean c5-2xlarge-b?`,
+		"something else": `no node group "something else" among 12`,
 	} {
 		_, err := fleet.Explain(index, written)
-		var unknown *UnknownGroup
+		var unknown *document.UnknownName
 		if !errors.As(err, &unknown) || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}

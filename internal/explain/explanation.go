@@ -66,13 +66,14 @@ type Pair struct {
 const mostRemedies = 10
 
 // Explain explains the fleet, one group of it, or two, with the options of an empty
-// index, which it fills. A name the fleet does not have is an *UnknownGroup, a
+// index, which it fills. A name the fleet does not have is a
+// *document.UnknownName, a
 // template that cannot be compared a *document.Invalid.
 func (f *Fleet) Explain(index *nodegroupset.Index, names ...string) (*Explanation, error) {
 	known := f.Names()
 	for i, name := range names {
 		if _, ok := f.Groups[name]; !ok {
-			return nil, &UnknownGroup{Name: name, Nearest: spelling.Nearest(name, known), Groups: len(known)}
+			return nil, &document.UnknownName{Kind: "node group", Name: name, Nearest: spelling.Nearest(name, known), Among: len(known)}
 		}
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("node group %q is named twice", name)

@@ -84,29 +84,15 @@ func read(s Sources, files Files) (*Fleet, error) {
 // objects hands the objects of a file, or of the files of a folder, to a function that reports whether
 // one is of the kind; there must be one.
 func objects(files Files, name, kind string, take func(object any) bool) error {
-	found, items := false, 0
-	err := files.Open.Each(name, func(title string, r io.Reader, inFolder bool) error {
-		for item, err := range document.Objects(title, r, document.StreamOptions{MaxSize: files.MaxSize}) {
-			if inFolder && errors.Is(err, document.ErrSnapshot) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			items++
-			found = take(item.Object) || found
-		}
+	found := false
+	err := files.Open.Objects(name, document.StreamOptions{MaxSize: files.MaxSize}, func(_ string, item document.Item) error {
+		found = take(item.Object) || found
 		return nil
 	})
-	switch {
-	case err != nil:
-		return err
-	case items == 0:
-		return refuse(name, "%w", document.EmptyList(document.Title(name)))
-	case !found:
+	if err == nil && !found {
 		return refuse(name, "holds no %s", kind)
 	}
-	return nil
+	return err
 }
 
 // nodesOf reads the nodes of a file, as the API server has them: what is not said to be allocatable

@@ -28,7 +28,6 @@ func (c *checks) addAll(errs field.ErrorList) {
 func (c *checks) required(at *field.Path, n *int64) {
 	if n == nil {
 		c.add(field.Required(at, "must be an integer"))
-		return
 	}
 	c.count(at, n)
 }

@@ -45,11 +45,9 @@ func validateSpreadSplit(s *v1alpha1.SpreadSplitSpec) []error {
 
 // requiredPositive checks a count of at least 1 that must be given.
 func (c *checks) requiredPositive(at *field.Path, n *int64) {
-	if n == nil {
+	if c.positive(at, n); n == nil {
 		c.required(at, n)
-		return
 	}
-	c.positive(at, n)
 }
 
 // positive checks a count of at least 1, if it is given.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
@@ -40,8 +40,7 @@ func (l *loader) readStorage() error {
 			return err
 		}
 		if !taken && len(l.problems) == problems {
-			last := len(storageKinds) - 1
-			l.add(field.Invalid(at, name, "holds no "+strings.Join(storageKinds[:last], ", ")+" or "+storageKinds[last]))
+			l.add(field.Invalid(at, name, "holds no "+spelling.Or(storageKinds)))
 		}
 	}
 	for i := range l.spec.StorageClasses {

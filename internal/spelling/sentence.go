@@ -36,3 +36,9 @@ func Few(names []string, few int) string {
 	}
 	return List(names, few)
 }
+
+// Or lists alternatives, at least two.
+func Or(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
