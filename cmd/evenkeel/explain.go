@@ -267,7 +267,8 @@ func (q *question) playable(cmd *cobra.Command) (*explain.Fleet, nodegroupset.Op
 		sizes = sizeLimits{documents: int64(q.limit), lists: int64(q.limit)}
 	}
 	flags := &overrides{flags: cmd.Flags(), similar: q.options}
-	setups, _, err := loadScenarios(inputsOf(cmd), scenarioSources{open: q.again, files: []string{q.scenario}, flags: flags, variant: new(variant)}, sizes)
+	l := scenarioLoader{open: q.again, files: []string{q.scenario}, flags: flags, variant: new(variant), sizes: sizes}
+	setups, _, err := l.loadAll(inputsOf(cmd))
 	if err != nil {
 		return nil, q.options, nil, err
 	}

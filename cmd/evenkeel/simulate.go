@@ -118,7 +118,8 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 	err = interruptibly(cmd.Context(), func() (err error) {
 		in := inputsOf(cmd)
 		open := in.again(max(o.sizes.documents, o.sizes.lists))
-		setups, changed, err = loadScenarios(in, scenarioSources{open, o.files, names, &o.flags, variant, meter.reading}, o.sizes)
+		l := scenarioLoader{open: open, files: o.files, names: names, flags: &o.flags, variant: variant, progress: meter.reading, sizes: o.sizes}
+		setups, changed, err = l.loadAll(in)
 		return err
 	})
 	if err != nil {
@@ -164,31 +165,37 @@ func (o *simulateOptions) run(cmd *cobra.Command, names []string, printer *print
 // sizeLimits bound files in bytes. Lists are streamed, and have a larger limit by default.
 type sizeLimits struct{ documents, lists int64 }
 
-// scenarioSources are the sources of scenarios, and the changes to apply to them.
-type scenarioSources struct {
+// scenarioLoader loads scenarios from their sources, with the changes to apply to them, and collects what is wrong with them.
+type scenarioLoader struct {
 	open         document.Open // of the files, which are read again
 	files, names []string
 	flags        *overrides
 	variant      *variant
 	progress     func(simulate.Progress) // of reading; nil if nobody waits
+	sizes        sizeLimits
+
+	taken    map[string]string // scenario names, and their sources
+	setups   []*simulate.Setup
+	changed  [][]v1alpha1.ChangedOption
+	problems []document.Problem
 }
 
-// loadScenarios reads files first and then built-in scenarios, all of them before it returns. If
+// loadAll reads files first and then built-in scenarios, all of them before it returns. If
 // there is a variant, each scenario is followed by a copy with the variant's options, and those
 // options are returned as well.
-func loadScenarios(in inputs, from scenarioSources, sizes sizeLimits) ([]*simulate.Setup, [][]v1alpha1.ChangedOption, error) {
-	options := document.Options{Kinds: simulate.Kinds(), MaxSize: sizes.documents}
-	docs, err := scenarioDocuments(from, options, sizes)
+func (l *scenarioLoader) loadAll(in inputs) ([]*simulate.Setup, [][]v1alpha1.ChangedOption, error) {
+	options := document.Options{Kinds: simulate.Kinds(), MaxSize: l.sizes.documents}
+	docs, err := l.documents(options)
 	if err != nil {
 		return nil, nil, err
 	}
-	l := scenarioLoader{from: from, sizes: sizes, taken: map[string]string{}}
+	l.taken = map[string]string{}
 	for i := range docs {
 		if err := l.load(&docs[i], in.beside(docs[i].File)); err != nil {
 			return nil, nil, err
 		}
 	}
-	for _, name := range from.names {
+	for _, name := range l.names {
 		text, err := scenarios.Read(name)
 		if err != nil {
 			return nil, nil, &usageError{fmt.Errorf("unknown scenario %q", name), "--list names them; a file is given with -f"}
@@ -209,21 +216,10 @@ func loadScenarios(in inputs, from scenarioSources, sizes sizeLimits) ([]*simula
 	return l.setups, l.changed, nil
 }
 
-// scenarioLoader collects what is loaded, and what is wrong with it.
-type scenarioLoader struct {
-	from     scenarioSources
-	sizes    sizeLimits
-	taken    map[string]string // scenario names, and their sources
-	setups   []*simulate.Setup
-	changed  [][]v1alpha1.ChangedOption
-	problems []document.Problem
-}
-
 // load loads a scenario as it is, and as each value of the variant makes it.
 func (l *scenarioLoader) load(d *document.Document, open func(string) (io.ReadCloser, error)) error {
-	from := &l.from
 	if scenario, ok := d.Object.(*v1alpha1.Scenario); ok {
-		from.flags.applyTo(scenario)
+		l.flags.applyTo(scenario)
 	}
 	if first, again := l.taken[d.Name]; again && d.Name != "" {
 		l.problems = append(l.problems, d.Refuse(field.Invalid(field.NewPath("metadata", "name"), d.Name,
@@ -231,41 +227,41 @@ func (l *scenarioLoader) load(d *document.Document, open func(string) (io.ReadCl
 		return nil
 	}
 	l.taken[d.Name] = fmt.Sprintf("%s, document %d", d.File, d.Number)
-	for run := range from.variant.runs() {
-		varied := from.variant.apply(*d, run)
-		setup, err := simulate.Load(&varied, simulate.Files{Open: open, MaxSize: l.sizes.lists, Progress: from.progress})
+	for run := range l.variant.runs() {
+		varied := l.variant.apply(*d, run)
+		setup, err := simulate.Load(&varied, simulate.Files{Open: open, MaxSize: l.sizes.lists, Progress: l.progress})
 		var invalid *document.Invalid
 		if run == 0 && errors.As(err, &invalid) {
 			l.problems = append(l.problems, invalid.Problems...)
 			break
 		}
 		if err == nil {
-			err = from.flags.bound(setup)
+			err = l.flags.bound(setup)
 		}
 		if run > 0 && err == nil {
-			err = from.variant.nodes.bound(setup)
+			err = l.variant.nodes.bound(setup)
 		}
 		if err != nil {
-			return asUsage(strings.Join(from.variant.texts, " --compare "), err)
+			return asUsage(strings.Join(l.variant.texts, " --compare "), err)
 		}
 		l.setups = append(l.setups, setup)
 	}
-	if len(from.variant.texts) > 0 {
-		l.changed = append(l.changed, from.variant.changed(d.Object.(*v1alpha1.Scenario)))
+	if len(l.variant.texts) > 0 {
+		l.changed = append(l.changed, l.variant.changed(d.Object.(*v1alpha1.Scenario)))
 	}
 	return nil
 }
 
-// scenarioDocuments are the scenarios of files, or the one that WorkloadSpreads in them make.
-func scenarioDocuments(from scenarioSources, options document.Options, sizes sizeLimits) ([]document.Document, error) {
-	objects, err := objectScenario(from.files, from.open, sizes)
+// documents are the scenarios of files, or the one that WorkloadSpreads in them make.
+func (l *scenarioLoader) documents(options document.Options) ([]document.Document, error) {
+	objects, err := objectScenario(l.files, l.open, l.sizes)
 	if err != nil {
 		return nil, err
 	}
 	if objects != nil {
 		return []document.Document{*objects}, nil
 	}
-	return document.ReadFiles(from.files, from.open, options)
+	return document.ReadFiles(l.files, l.open, options)
 }
 
 // interruptibly waits for work that does not take a context. If the program is interrupted, it
