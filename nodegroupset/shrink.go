@@ -62,40 +62,23 @@ type ShrinkResult struct {
 }
 
 // canShrink reports whether the group is above its minimum.
-func (g *ShrinkGroup) canShrink() bool { return g.Size > g.Min }
-
-// shrinksBefore orders groups of one set by their sizes: the largest first, of equally large ones
-// the last by name.
-func (g *ShrinkGroup) shrinksBefore(other *ShrinkGroup) bool {
-	if g.Size != other.Size {
-		return g.Size > other.Size
-	}
-	return g.Name > other.Name
-}
+func (g *shrinkGroup) canShrink() bool { return g.Size > g.Min }
 
 // ShrinksFirst returns the position of the group from which Shrink takes a node first if all are of
 // one set with these terms and have equal candidates; -1 if none can shrink. It is for callers that
 // do not choose the nodes themselves. Without terms the set stays level as long as no group gets
 // smaller than that one will be then.
 func ShrinksFirst(groups []ShrinkGroup, terms *Terms) int {
-	first := -1
-	if !terms.Level() {
-		all := make([]*ShrinkGroup, len(groups))
-		for i := range groups {
-			all[i] = &groups[i]
-		}
-		losers := terms.losers(all, (*ShrinkGroup).canShrink)
-		if len(losers) == 0 {
-			return first
-		}
-		return slices.Index(all, slices.MinFunc(losers, terms.lastOf))
-	}
+	all := make([]*shrinkGroup, len(groups))
 	for i := range groups {
-		if g := &groups[i]; g.canShrink() && (first < 0 || g.shrinksBefore(&groups[first])) {
-			first = i
-		}
+		all[i] = &shrinkGroup{ShrinkGroup: groups[i]}
 	}
-	return first
+	terms = terms.unlessLevel()
+	losers := terms.losers(all, (*shrinkGroup).canShrink)
+	if len(losers) == 0 {
+		return -1
+	}
+	return slices.Index(all, slices.MinFunc(losers, terms.lastOf))
 }
 
 // Shrink chooses which nodes go so that the groups of a set stay level. It is the
@@ -133,8 +116,10 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 	if request.Drains < 0 {
 		return nil, apportion.Invalid("drains", request.Drains, notNegative)
 	}
-	s := &shrinker{candidates: request.Candidates, nodes: request.Nodes, drains: request.Drains}
-	s.groups = make([]shrinkGroup, len(request.Groups))
+	s := &shrinker{
+		candidates: request.Candidates, nodes: request.Nodes, drains: request.Drains,
+		groups: make([]shrinkGroup, len(request.Groups)), groupOf: make([]*shrinkGroup, len(request.Candidates)), gone: make([]bool, len(request.Candidates)),
+	}
 	byName := make(map[string]*shrinkGroup, len(request.Groups))
 	for i := range request.Groups {
 		g := &request.Groups[i]
@@ -147,7 +132,6 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 		s.groups[i] = shrinkGroup{ShrinkGroup: *g}
 		byName[g.Name] = &s.groups[i]
 	}
-	s.groupOf = make([]*shrinkGroup, len(request.Candidates))
 	for i := range request.Candidates {
 		name := request.Candidates[i].Group
 		group := byName[name]
@@ -155,12 +139,11 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 			return nil, apportion.Invalid(fmt.Sprintf("candidates[%d].group", i), name, "is none of the groups")
 		}
 		s.groupOf[i] = group
-		group.count++
+		group.queue = append(group.queue, i)
 		if request.Candidates[i].Overdue {
-			group.lates++
+			group.late = append(group.late, i)
 		}
 	}
-	s.queue()
 	s.join(request.Terms)
 	return s, nil
 }

@@ -1,7 +1,7 @@
 package nodegroupset
 
 import (
-	"container/heap"
+	"cmp"
 	"slices"
 )
 
@@ -11,69 +11,29 @@ type shrinker struct {
 	groups        []shrinkGroup
 	groupOf       []*shrinkGroup // of each candidate
 	sets          []*shrinkSet
-	open          ranking[*shrinkSet] // those with a candidate that may go
-	nodes, drains int64               // that may go yet
-	going         []int               // candidates that go
-	gone          []bool              // by candidate
+	open          []*shrinkSet // those with a candidate that may go
+	nodes, drains int64        // that may go yet
+	going         []int        // candidates that go
+	gone          []bool       // by candidate
 }
 
 // shrinkGroup is a group and its candidates that have not gone.
 type shrinkGroup struct {
 	ShrinkGroup
 	set   *shrinkSet
-	count int   // of its candidates
-	lates int   // of those overdue
 	queue []int // its candidates from the first on that may go
 	late  []int // its overdue ones, likewise
-	drain bool  // whether the first of queue has pods to move
 }
 
-// shrinkSet is a set and those of its groups that can shrink.
+// shrinkSet is a set and its groups.
 type shrinkSet struct {
-	groups ranking[*shrinkGroup]
-	// blocker is the largest group when it has nothing to give. It stays so: what
-	// goes now are overdue candidates only.
-	blocker *shrinkGroup
+	groups []*shrinkGroup
+	terms  *Terms // nil: the groups are kept level
+	// ahead is the group that others wait for. It is blocked when it has nothing to
+	// give. It stays so: what goes now are overdue candidates only.
+	ahead   *shrinkGroup
+	blocked bool
 	next    int // the candidate to go next
-
-	terms   *Terms // nil: the groups are kept level, by the order of the ranking
-	members []*ShrinkGroup
-	byGroup map[*ShrinkGroup]*shrinkGroup
-}
-
-// ranking is a heap whose order can change.
-type ranking[T any] struct {
-	items  []T
-	before func(a, b T) bool
-}
-
-func (r *ranking[T]) Len() int           { return len(r.items) }
-func (r *ranking[T]) Less(i, j int) bool { return r.before(r.items[i], r.items[j]) }
-func (r *ranking[T]) Swap(i, j int)      { r.items[i], r.items[j] = r.items[j], r.items[i] }
-func (r *ranking[T]) Push(item any)      { r.items = append(r.items, item.(T)) }
-
-func (r *ranking[T]) Pop() any {
-	last := len(r.items) - 1
-	item := r.items[last]
-	r.items = r.items[:last]
-	return item
-}
-
-// queue hands the candidates that were counted to their groups.
-func (s *shrinker) queue() {
-	s.gone = make([]bool, len(s.candidates))
-	slots := make([]int, 2*len(s.candidates))
-	for i := range s.groups {
-		g := &s.groups[i]
-		g.queue, slots = slots[:0:g.count], slots[g.count:]
-		g.late, slots = slots[:0:g.lates], slots[g.lates:]
-	}
-	for i, g := range s.groupOf {
-		g.queue = append(g.queue, i)
-		if s.candidates[i].Overdue {
-			g.late = append(g.late, i)
-		}
-	}
 }
 
 // join puts the groups into their sets.
@@ -84,96 +44,46 @@ func (s *shrinker) join(terms map[string]*Terms) {
 		if g.set = byName[g.Set]; g.set == nil {
 			g.set = &shrinkSet{}
 			s.sets = append(s.sets, g.set)
-			if of := terms[g.Set]; g.Set != "" && !of.Level() {
-				g.set.terms, g.set.byGroup = of, map[*ShrinkGroup]*shrinkGroup{}
-			}
 			if g.Set != "" {
+				g.set.terms = terms[g.Set].unlessLevel()
 				byName[g.Set] = g.set
 			}
 		}
-		if g.set.terms != nil {
-			g.set.members = append(g.set.members, &g.ShrinkGroup)
-			g.set.byGroup[&g.ShrinkGroup] = g
-		}
-		if g.canShrink() {
-			g.set.groups.items = append(g.set.groups.items, g)
-		}
+		g.set.groups = append(g.set.groups, g)
 	}
 }
 
 func (s *shrinker) run() {
-	s.rank()
-	for s.nodes > 0 && s.open.Len() > 0 {
-		set := s.open.items[0]
-		s.take(set)
-		if s.candidates[set.next].Drain && s.drains == 0 {
-			s.rank() // what has pods to move is barred from now on, in all sets
-			continue
-		}
-		if s.advance(set) {
-			heap.Fix(&s.open, 0)
-		} else {
-			heap.Pop(&s.open)
+	s.begin()
+	for s.nodes > 0 && len(s.open) > 0 {
+		set := slices.MinFunc(s.open, func(a, b *shrinkSet) int { return a.next - b.next })
+		s.take(set.next)
+		switch {
+		case s.candidates[set.next].Drain && s.drains == 0:
+			s.begin() // what has pods to move is barred from now on, in all sets
+		case !s.advance(set):
+			s.open = slices.DeleteFunc(s.open, func(other *shrinkSet) bool { return other == set })
 		}
 	}
 }
 
-// rank puts all groups and sets in order.
-func (s *shrinker) rank() {
-	s.open = ranking[*shrinkSet]{s.open.items[:0], func(a, b *shrinkSet) bool { return a.next < b.next }}
-	for _, set := range s.sets {
-		for _, g := range set.groups.items {
-			s.settle(g)
-		}
-		s.order(set)
-		if s.advance(set) {
-			s.open.items = append(s.open.items, set)
-		}
-	}
-	heap.Init(&s.open)
+// begin finds the candidates that go next in all sets.
+func (s *shrinker) begin() {
+	s.open = slices.DeleteFunc(slices.Clone(s.sets), func(set *shrinkSet) bool { return !s.advance(set) })
 }
 
-// order ranks the groups of a set. Under terms each node that goes may change the
-// order, so that the first is looked for every time.
-func (s *shrinker) order(set *shrinkSet) {
-	switch {
-	case set.terms != nil:
-		return
-	case set.blocker != nil:
-		set.groups.before = s.byLateness
-	default:
-		set.groups.before = byLevel
-	}
-	heap.Init(&set.groups)
-}
-
-// take lets the next candidate of a set go.
-func (s *shrinker) take(set *shrinkSet) {
-	g := s.groupOf[set.next]
-	s.going = append(s.going, set.next)
-	s.gone[set.next] = true
+// take lets a candidate go.
+func (s *shrinker) take(candidate int) {
+	s.going = append(s.going, candidate)
+	s.gone[candidate] = true
 	s.nodes--
-	if s.candidates[set.next].Drain {
+	if s.candidates[candidate].Drain {
 		s.drains--
 	}
-	g.Size--
-	s.settle(g)
-	if set.terms != nil {
-		return
-	}
-	if !g.canShrink() {
-		heap.Pop(&set.groups)
-	} else {
-		heap.Fix(&set.groups, 0)
-	}
+	s.groupOf[candidate].Size--
 }
 
-// settle brings the queues of a group to the first candidates that may go.
-func (s *shrinker) settle(g *shrinkGroup) {
-	g.queue, g.late = s.skip(g.queue), s.skip(g.late)
-	g.drain = len(g.queue) > 0 && s.candidates[g.queue[0]].Drain
-}
-
+// skip brings a queue to the first candidate that may go.
 func (s *shrinker) skip(queue []int) []int {
 	for len(queue) > 0 && (s.gone[queue[0]] || s.drains == 0 && s.candidates[queue[0]].Drain) {
 		queue = queue[1:]
@@ -183,86 +93,63 @@ func (s *shrinker) skip(queue []int) []int {
 
 // advance finds the candidate of a set that goes next, if there is one.
 func (s *shrinker) advance(set *shrinkSet) bool {
-	first := s.first(set)
+	for _, g := range set.groups {
+		g.queue, g.late = s.skip(g.queue), s.skip(g.late)
+	}
+	if !set.blocked {
+		if set.ahead = s.first(set, (*shrinkGroup).canShrink); set.ahead == nil {
+			return false
+		}
+		set.blocked = len(set.ahead.queue) == 0
+	}
+	first := set.ahead
+	if set.blocked {
+		first = s.first(set, func(g *shrinkGroup) bool { return g.canShrink() && len(g.late) > 0 })
+	}
 	if first == nil {
 		return false
 	}
-	if set.blocker == nil {
-		if len(first.queue) > 0 {
-			set.next = first.queue[0]
-			return true
-		}
-		set.blocker = first
-		s.order(set)
-		first = s.first(set)
-	}
-	if first != nil && len(first.late) > 0 {
-		set.next = first.late[0]
-		return true
-	}
-	return false
+	set.next = set.waiting(first)[0]
+	return true
 }
 
-// first is the group of a set that shrinks next; nil if none can.
-func (s *shrinker) first(set *shrinkSet) *shrinkGroup {
-	if set.terms == nil {
-		if set.groups.Len() == 0 {
-			return nil
-		}
-		return set.groups.items[0]
+// waiting are the candidates of a group that may go as long as the set is in its present state.
+func (set *shrinkSet) waiting(g *shrinkGroup) []int {
+	if set.blocked {
+		return g.late
 	}
-	losers := set.terms.losers(set.members, func(g *ShrinkGroup) bool {
-		return g.canShrink() && (set.blocker == nil || len(set.byGroup[g].late) > 0)
-	})
+	return g.queue
+}
+
+// first is the group of a set that shrinks next, or else keeps others from it, of those that may;
+// nil if none may.
+func (s *shrinker) first(set *shrinkSet, may func(*shrinkGroup) bool) *shrinkGroup {
+	losers := set.terms.losers(set.groups, may)
 	if len(losers) == 0 {
 		return nil
 	}
-	return set.byGroup[slices.MinFunc(losers, func(a, b *ShrinkGroup) int {
+	return slices.MinFunc(losers, func(a, b *shrinkGroup) int {
 		if by := set.terms.compare(a, b); by != 0 {
 			return by
 		}
-		if byCandidates(set.byGroup[a], set.byGroup[b]) {
-			return -1
-		}
+		return cmp.Or(
+			s.effort(set.waiting(a))-s.effort(set.waiting(b)),
+			min(1, len(b.late))-min(1, len(a.late)),
+			cmp.Compare(b.Name, a.Name),
+		)
+	})
+}
+
+// effort orders groups that stand alike by their next candidates: one without pods to move, one with
+// some, none.
+func (s *shrinker) effort(queue []int) int {
+	switch {
+	case len(queue) == 0:
+		return 2
+	case s.candidates[queue[0]].Drain:
 		return 1
-	})]
-}
-
-// byLevel puts the group first that shrinks next, or else keeps others from it.
-func byLevel(a, b *shrinkGroup) bool {
-	if a.Size != b.Size {
-		return a.Size > b.Size
 	}
-	return byCandidates(a, b)
-}
-
-// byCandidates puts the group first that shrinks next of those that stand alike.
-func byCandidates(a, b *shrinkGroup) bool {
-	switch {
-	case len(a.queue) == 0 || len(b.queue) == 0:
-		if (len(a.queue) == 0) != (len(b.queue) == 0) {
-			return len(b.queue) == 0
-		}
-	case a.drain != b.drain:
-		return b.drain
-	case (len(a.late) > 0) != (len(b.late) > 0):
-		return len(a.late) > 0
-	}
-	return a.Name > b.Name
-}
-
-// byLateness puts the group first whose overdue candidate goes next.
-func (s *shrinker) byLateness(a, b *shrinkGroup) bool {
-	switch {
-	case len(a.late) == 0 || len(b.late) == 0:
-		return len(a.late) > len(b.late)
-	case a.Size != b.Size:
-		return a.Size > b.Size
-	}
-	if first, second := s.candidates[a.late[0]].Drain, s.candidates[b.late[0]].Drain; first != second {
-		return second
-	}
-	return a.Name > b.Name
+	return 0
 }
 
 // result adds why the others wait.
@@ -278,7 +165,7 @@ func (s *shrinker) result() ShrinkResult {
 		wait := ShrinkWait{Candidate: i, Reason: ReasonWaitsForLimit}
 		if !g.canShrink() {
 			wait.Reason = ReasonAtMin
-		} else if first := s.ahead(g.set); s.waitsFor(g, first) && !s.candidates[i].Overdue {
+		} else if first := g.set.ahead; g.waitsFor(first) && !s.candidates[i].Overdue {
 			wait.Reason, wait.Behind = ReasonWaitsForLevel, first.Name
 		}
 		out.Waits = append(out.Waits, wait)
@@ -286,15 +173,7 @@ func (s *shrinker) result() ShrinkResult {
 	return out
 }
 
-// ahead is the group of a set that others wait for.
-func (s *shrinker) ahead(set *shrinkSet) *shrinkGroup {
-	if set.blocker != nil {
-		return set.blocker
-	}
-	return s.first(set)
-}
-
-func (s *shrinker) waitsFor(g, first *shrinkGroup) bool {
+func (g *shrinkGroup) waitsFor(first *shrinkGroup) bool {
 	if g.set.terms != nil {
 		return g != first
 	}

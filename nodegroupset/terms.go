@@ -124,31 +124,42 @@ func (t *Terms) Alike() bool {
 	return len(capacities) == 0 || slices.Min(capacities) == slices.Max(capacities)
 }
 
-func (t *Terms) capacity(g *ShrinkGroup) int64 {
-	if of := t.Capacity[g.Name]; of > 0 {
-		return of
+// unlessLevel are the terms; nil if they say no more than that sizes are equal.
+func (t *Terms) unlessLevel() *Terms {
+	if t.Level() {
+		return nil
 	}
-	return 1
+	return t
+}
+
+func (t *Terms) capacity(g *shrinkGroup) int64 {
+	if t == nil {
+		return 1
+	}
+	return max(1, t.Capacity[g.Name])
 }
 
 // compare orders groups of one portion: the one to which Split gave its last node
 // comes first.
-func (t *Terms) compare(a, b *ShrinkGroup) int {
+func (t *Terms) compare(a, b *shrinkGroup) int {
 	return cmp.Compare((b.Size-1)*t.capacity(b), (a.Size-1)*t.capacity(a))
 }
 
 // lastOf is compare with the last by name of those that stand alike.
-func (t *Terms) lastOf(a, b *ShrinkGroup) int {
+func (t *Terms) lastOf(a, b *shrinkGroup) int {
 	return cmp.Or(t.compare(a, b), cmp.Compare(b.Name, a.Name))
 }
 
 // losers are those groups of a set of which the first by compare loses a node next,
 // so that what is left is what the terms say of that much. They are of one portion,
 // or with policy Even of all that have more than their base. Only groups for which
-// may is true lose nodes.
-func (t *Terms) losers(groups []*ShrinkGroup, may func(*ShrinkGroup) bool) []*ShrinkGroup {
+// may is true lose nodes; without terms all of those do.
+func (t *Terms) losers(groups []*shrinkGroup, may func(*shrinkGroup) bool) []*shrinkGroup {
+	if t == nil {
+		return slices.DeleteFunc(slices.Clone(groups), func(g *shrinkGroup) bool { return !may(g) })
+	}
 	portions := make([]shrinkPortion, len(t.Portions))
-	var inNone []*ShrinkGroup
+	var inNone []*shrinkGroup
 	for i := range portions {
 		portions[i].Portion, portions[i].has = t.Portions[i], new(big.Int)
 	}
@@ -176,15 +187,15 @@ func (t *Terms) losers(groups []*ShrinkGroup, may func(*ShrinkGroup) bool) []*Sh
 type shrinkPortion struct {
 	Portion
 	has  *big.Int
-	able []*ShrinkGroup
+	able []*shrinkGroup
 	next int64 // what the node that it would lose counts for
 }
 
 // loser finds the portion that loses a node: of those that have more than their base
 // the one that is most above its weight, or with policy Priority the last; if all
 // have no more than their base the last one.
-func (t *Terms) loser(portions []shrinkPortion) []*ShrinkGroup {
-	var even, base []*ShrinkGroup
+func (t *Terms) loser(portions []shrinkPortion) []*shrinkGroup {
+	var even, base []*shrinkGroup
 	var best *shrinkPortion
 	for i := range portions {
 		p := &portions[i]
