@@ -1,50 +1,33 @@
 package schedule
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
 // Metrics count what a Simulator answers.
 type Metrics struct {
-	seconds   prometheus.Histogram
-	rooms     *prometheus.CounterVec
-	fallbacks *prometheus.CounterVec
+	seconds          prometheus.Observer
+	rooms, fallbacks *prometheus.CounterVec
 }
 
 // NewMetrics registers metrics; nil registers them nowhere.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
+	set := metricset.New("evenkeel_workloadspread_")
 	m := &Metrics{
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "evenkeel_workloadspread_simulation_seconds", Help: "Time of the simulation of one new pod, over all subsets.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .1},
-		}),
-		rooms: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "evenkeel_workloadspread_simulated_subsets_total", Help: "Subsets for which a new pod was simulated, by what has room: node, autoscaler, none or unknown.",
-		}, []string{"room"}),
-		fallbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "evenkeel_workloadspread_simulation_fallbacks_total", Help: "Simulations that had no answer, so that the plain order counts, by reason: busy, timeout or error.",
-		}, []string{"reason"}),
+		seconds:   set.Histogram("simulation_seconds", "Time of the simulation of one new pod, over all subsets.", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .1}).WithLabelValues(),
+		rooms:     set.Counter("simulated_subsets_total", "Subsets for which a new pod was simulated, by what has room: node, autoscaler, none or unknown.", "room"),
+		fallbacks: set.Counter("simulation_fallbacks_total", "Simulations that had no answer, so that the plain order counts, by reason: busy, timeout or error.", "reason"),
 	}
-	for _, room := range roomNames {
-		m.rooms.WithLabelValues(room)
-	}
-	for _, reason := range []string{"busy", "timeout", "error"} {
-		m.fallbacks.WithLabelValues(reason)
-	}
-	if r == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.seconds, m.rooms, m.fallbacks} {
-		if err := r.Register(c); err != nil {
-			return nil, fmt.Errorf("metrics of the simulation: %w", err)
-		}
-	}
-	return m, nil
+	metricset.Preset(m.rooms, slices.Collect(maps.Values(roomNames)))
+	metricset.Preset(m.fallbacks, []string{"busy", "timeout", "error"})
+	return m, set.Register(r)
 }
 
 var roomNames = map[workloadspread.Room]string{

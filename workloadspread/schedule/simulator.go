@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/predicates"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
@@ -91,9 +92,7 @@ func New(ctx context.Context, o Options) (*Simulator, error) {
 	if o.Unlimited == nil {
 		o.Unlimited = labels.Nothing()
 	}
-	if o.Metrics == nil {
-		o.Metrics, _ = NewMetrics(nil) // cannot fail without a registerer
-	}
+	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
 	if o.Log.GetSink() == nil {
 		o.Log = logr.Discard()
 	}
