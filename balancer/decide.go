@@ -225,7 +225,7 @@ func (p *pass) status() v1alpha1.BalancerStatus {
 		ObservedGeneration: p.in.Generation,
 		Replicas:           p.in.Pods,
 		RequestedReplicas:  p.requested(),
-		Selector:           selectorOf(&p.in.Spec),
+		Selector:           p.in.Spec.Selector.Query(),
 		Targets:            make([]v1alpha1.BalancerTargetStatus, 0, len(p.targets)),
 	}
 	s.Moves = p.moves.DeepCopy()
@@ -234,15 +234,6 @@ func (p *pass) status() v1alpha1.BalancerStatus {
 	}
 	s.Running = clip(runningOf(s.Targets))
 	return s
-}
-
-// selectorOf is the selector as a query parameter; empty if the selector is invalid.
-func selectorOf(spec *v1alpha1.BalancerSpec) string {
-	selector, err := spec.Selector.AsSelector()
-	if err != nil {
-		return ""
-	}
-	return selector.String()
 }
 
 // clip limits a count to the range of a Scale.

@@ -184,7 +184,7 @@ func (p *pass) balanced(targets []v1alpha1.BalancerTargetStatus, alone []string,
 // as they are.
 func refuse(in Input, problem string) Decision {
 	d := Decision{Status: *in.Status.DeepCopy()}
-	d.Status.ObservedGeneration, d.Status.Replicas, d.Status.Selector = in.Generation, in.Pods, selectorOf(&in.Spec)
+	d.Status.ObservedGeneration, d.Status.Replicas, d.Status.Selector = in.Generation, in.Pods, in.Spec.Selector.Query()
 	d.Status.Conditions = podhealth.Conditions(in.Status.Conditions, []metav1.Condition{
 		podhealth.Condition(v1alpha1.ConditionBalanced, false, ReasonInvalidSpec, problem),
 		podhealth.Condition(v1alpha1.ConditionProgressing, false, ReasonInvalidSpec, problem),

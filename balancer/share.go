@@ -15,14 +15,14 @@ import (
 
 // share distributes the replicas, and sets what every target is to have.
 func (p *pass) share(total int32) error {
-	request, order := p.request(total)
+	request, targets := p.request(total)
 	result, err := apportion.Distribute(request)
 	if err != nil {
 		return err
 	}
 	p.unplaced, p.excess = result.Unplaced, result.Excess
 	for i, r := range result.Targets {
-		t := &p.targets[order[i]]
+		t := targets[i]
 		s := &t.status
 		s.Desired, s.Pending = clip(r.Replicas), clip(r.Pending)
 		if t.health.Pinned {
@@ -36,9 +36,9 @@ func (p *pass) share(total int32) error {
 	return nil
 }
 
-// request is the Balancer as a request to package apportion. The second value is the index of the
-// target for each of the request's targets.
-func (p *pass) request(total int32) (apportion.Request, []int) {
+// request is the Balancer as a request to package apportion. The second value are the targets in the
+// order of the request's.
+func (p *pass) request(total int32) (apportion.Request, []*target) {
 	policy := &p.in.Spec.Policy
 	r := apportion.Request{
 		Replicas:  int64(total),
@@ -51,49 +51,30 @@ func (p *pass) request(total int32) (apportion.Request, []int) {
 		TieBreak:  apportion.TieBreak(policy.TieBreak),
 		Targets:   make([]apportion.Target, 0, len(p.targets)),
 	}
+	targets := make([]*target, len(p.targets))
+	for i := range p.targets {
+		targets[i] = &p.targets[i]
+	}
 	weight := func(name string) int64 { return int64(policy.Proportions.TargetProportions[name]) }
-	var order []int
 	if policy.PolicyName == v1alpha1.PriorityPolicyName {
 		r.Policy = apportion.Priority
-		order, weight = p.byPriority(policy.Priorities.TargetOrder)
+		weight = byPriority(targets, policy.Priorities.TargetOrder)
 	}
-	for i := range p.targets {
-		if order != nil {
-			i = order[i]
-		}
-		r.Targets = append(r.Targets, p.targets[i].request(weight(p.targets[i].spec.Name)))
+	for _, t := range targets {
+		r.Targets = append(r.Targets, t.request(weight(t.spec.Name)))
 	}
-	if order == nil {
-		order = inOrder(len(p.targets))
-	}
-	return r, order
+	return r, targets
 }
 
-// byPriority sorts the targets that are named to the front, in the order of their names; the others
-// have weight 0.
-func (p *pass) byPriority(named []string) ([]int, func(name string) int64) {
+// byPriority sorts the targets that are named to the front, in the order of their names, and returns
+// the weights: 1 for them, 0 for the others.
+func byPriority(targets []*target, named []string) func(name string) int64 {
 	rank := make(map[string]int, len(named))
 	for i, name := range named {
 		rank[name] = i - len(named)
 	}
-	order := inOrder(len(p.targets))
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(rank[p.targets[a].spec.Name], rank[p.targets[b].spec.Name])
-	})
-	return order, func(name string) int64 {
-		if _, ok := rank[name]; ok {
-			return 1
-		}
-		return 0
-	}
-}
-
-func inOrder(n int) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	return order
+	slices.SortStableFunc(targets, func(a, b *target) int { return cmp.Compare(rank[a.spec.Name], rank[b.spec.Name]) })
+	return func(name string) int64 { return int64(min(1, -rank[name])) }
 }
 
 // request is the target in a request to package apportion. A pinned target keeps its size; others

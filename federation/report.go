@@ -32,7 +32,7 @@ type Event struct {
 func (p *pass) status() v1alpha1.FederatedReplicaSetStatus {
 	s := v1alpha1.FederatedReplicaSetStatus{
 		ObservedGeneration: p.in.Generation, AskedReplicas: clip(p.total), Unplaced: clip(p.unplaced),
-		Selector: selectorOf(&p.in.Spec), Moves: p.moves.DeepCopy(),
+		Selector: p.in.Spec.Selector.Query(), Moves: p.moves.DeepCopy(),
 	}
 	var pods, ready int64
 	for _, m := range p.members {
@@ -46,15 +46,6 @@ func (p *pass) status() v1alpha1.FederatedReplicaSetStatus {
 	}
 	s.Replicas, s.ReadyReplicas = clip(pods), clip(ready)
 	return s
-}
-
-// selectorOf is the selector as a query parameter; empty if the selector is invalid.
-func selectorOf(spec *v1alpha1.FederatedReplicaSetSpec) string {
-	selector, err := spec.Selector.AsSelector()
-	if err != nil {
-		return ""
-	}
-	return selector.String()
 }
 
 // conditions are the conditions to store.
@@ -293,7 +284,7 @@ func (p *pass) recipients(writes []Write) string {
 // as they are.
 func refuse(in Input, problem string) Decision {
 	d := Decision{Status: *in.Status.DeepCopy()}
-	d.Status.ObservedGeneration, d.Status.Selector = in.Generation, selectorOf(&in.Spec)
+	d.Status.ObservedGeneration, d.Status.Selector = in.Generation, in.Spec.Selector.Query()
 	d.Status.Conditions = podhealth.Conditions(in.Status.Conditions, []metav1.Condition{
 		podhealth.Condition(v1alpha1.ConditionSettled, false, ReasonInvalidSpec, problem),
 	}, in.Generation, in.Now)

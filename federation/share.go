@@ -81,7 +81,6 @@ func (p *pass) layout(targets map[string]apportion.Target) (map[string]share, er
 // targets are the clusters that take part, as targets of package apportion.
 func (p *pass) targets() map[string]apportion.Target {
 	targets := map[string]apportion.Target{}
-	pinned := map[string]bool{}
 	var minimums int64
 	for i := range p.members {
 		m := &p.members[i]
@@ -89,11 +88,11 @@ func (p *pass) targets() map[string]apportion.Target {
 			continue
 		}
 		t := p.target(m)
-		targets[m.Name], pinned[m.Name] = t, m.health.Pinned
+		targets[m.Name] = t
 		minimums += t.Min
 	}
 	if minimums > p.total && len(targets) > 0 && p.tree(targets).deep() {
-		grant(targets, pinned, p.total)
+		grant(targets, p.total)
 	}
 	if !p.preferences.Rebalance {
 		p.leaveFirst(targets)

@@ -185,22 +185,16 @@ func (n *node) deep() bool {
 }
 
 // grant lowers minimums that sum to more than the total, so that those of clusters that are not
-// written come first in every branch of a tree.
-func grant(targets map[string]apportion.Target, pinned map[string]bool, total int64) {
+// written, whose weight is the largest, come first in every branch of a tree.
+func grant(targets map[string]apportion.Target, total int64) {
 	names := slices.Collect(maps.Keys(targets))
 	slices.SortFunc(names, func(a, b string) int {
-		if pinned[a] != pinned[b] {
-			if pinned[a] {
-				return -1
-			}
-			return 1
-		}
 		return cmp.Or(cmp.Compare(ptr.Deref(targets[b].Weight, 1), ptr.Deref(targets[a].Weight, 1)), strings.Compare(a, b))
 	})
 	for _, name := range names {
 		t := targets[name]
 		t.Min = min(t.Min, total)
-		if pinned[name] {
+		if keeps(t) {
 			t.Max = new(t.Min)
 		}
 		total -= t.Min

@@ -78,3 +78,12 @@ func (s *LabelSelector) Meta() *metav1.LabelSelector {
 func (s *LabelSelector) AsSelector() (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s.Meta())
 }
+
+// Query returns the selector as a query parameter; empty if the selector is invalid.
+func (s *LabelSelector) Query() string {
+	selector, err := s.AsSelector()
+	if err != nil {
+		return ""
+	}
+	return selector.String()
+}
