@@ -100,7 +100,7 @@ var table = []row{
 	{layer: edges, path: "internal/simulate/htmlreport", only: []string{"api/v1alpha1", "internal/spelling"}, banned: outside},
 	{layer: edges, path: "workloadspread/store", only: []string{"api/v1alpha1", "internal/controller/passes", "internal/metricset"}, peers: []string{"internal/controller/passes", "internal/metricset"}, banned: logging},
 	{layer: edges, path: "internal/zonemarks", only: []string{"api/v1alpha1", "internal/document", "zonalshift"}, peers: []string{"internal/document"}, banned: logging},
-	{layer: edges, path: "internal/serving", only: none, banned: logging},
+	{layer: edges, path: "internal/serving", only: []string{"internal/metricset"}, peers: []string{"internal/metricset"}, banned: logging},
 	{layer: edges, path: "internal/serving/access", only: none, banned: logging},
 	{layer: edges, path: "internal/webhooks", only: []string{"internal/metricset", "internal/serving"}, peers: []string{"internal/metricset", "internal/serving"}, banned: logging},
 	{layer: edges, path: "internal/serving/recording", only: none, banned: logging},

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
@@ -15,7 +14,6 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
-	"github.com/evenkeel/evenkeel/sidecar"
 )
 
 // spotFirst is spot and what spot does not bring within five minutes on demand.
@@ -196,8 +194,9 @@ func TestLateCapacityThroughTheSidecarInRandomWorlds(t *testing.T) {
 // scale-up that comes anyway, and gets its whole share once that has come.
 func TestLateCapacityIsGivenBack(t *testing.T) {
 	options := underPolicies(spotFirst())
-	events, registry := told{}, prometheus.NewRegistry()
-	options.Recorder, options.Metrics = events, sidecar.NewMetrics(registry)
+	events := told{}
+	registry, metrics := metered(t)
+	options.Recorder, options.Metrics = events, metrics
 	var batches []autoscaler.Batch
 	for i, at := range []time.Duration{0, 12, 30, 45} {
 		batches = append(batches, autoscaler.Batch{At: at * time.Minute, Pods: podsOf(fmt.Sprint("p", i), 8, 1)})

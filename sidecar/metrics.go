@@ -1,11 +1,12 @@
 package sidecar
 
 import (
-	"time"
+	"maps"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
@@ -14,12 +15,10 @@ type Metrics struct {
 	counters           map[steering.Counter]prometheus.Counter
 	gauges             []prometheus.Gauge // in the order of gauges
 	refreshFailures    prometheus.Counter
-	refresh            prometheus.Histogram
+	refresh            prometheus.Observer
 	byCall, takenBack  *prometheus.CounterVec
 	modes, zoneShifted *prometheus.GaugeVec
 }
-
-const subsystem = "evenkeel_sidecar_"
 
 // metric is the name and the help text of a metric.
 type metric struct{ name, help string }
@@ -53,9 +52,9 @@ var gauges = []struct {
 	{metric{"limited_node_groups", "Node groups that get one node at most, because they have failed or their nodes are not ready any more."}, func(g *steering.Gauges) float64 { return float64(g.Limited) }},
 	{metric{"backed_off_sets", "Sets left out of the answers because all their members are left alone."}, func(g *steering.Gauges) float64 { return float64(g.ClosedSets) }},
 	{metric{"held_node_groups", "Node groups told to be at their minimum, so that larger members of their sets shrink first."}, func(g *steering.Gauges) float64 { return float64(g.Held) }},
-	{metric{"refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are."}, func(g *steering.Gauges) float64 { return one(g.PoliciesRefused) }},
+	{metric{"refused_policies", "1 while newer policies of sets are not used because they are wrong; those before are."}, func(g *steering.Gauges) float64 { return metricset.Number(g.PoliciesRefused) }},
 	{metric{"returning_node_groups", "Node groups that catch up slowly, since their zone was shifted away and has come back."}, func(g *steering.Gauges) float64 { return float64(g.Returning) }},
-	{metric{"zonal_shift_invalid", "1 while the newest marks of zones cannot be used, so that those before hold."}, func(g *steering.Gauges) float64 { return one(g.ShiftProblem) }},
+	{metric{"zonal_shift_invalid", "1 while the newest marks of zones cannot be used, so that those before hold."}, func(g *steering.Gauges) float64 { return metricset.Number(g.ShiftProblem) }},
 	{metric{"uneven_sets", "Sets whose sizes differ by more than levelling would make them, within the maximum sizes."}, func(g *steering.Gauges) float64 { return float64(g.UnevenSets) }},
 	{metric{"withheld_nodes", "Nodes that Cluster Autoscaler asked for in its last loop and that the sidecar did not grant, since they are on their way, wait for others, or cannot be had."}, func(g *steering.Gauges) float64 { return float64(g.WithheldNodes) }},
 	{metric{"withheld_pods", "About how many pending pods those nodes were asked for."}, func(g *steering.Gauges) float64 { return float64(g.WithheldPods) }},
@@ -64,38 +63,27 @@ var gauges = []struct {
 }
 
 // NewMetrics registers the sidecar's metrics; nil registers them nowhere.
-func NewMetrics(registerer prometheus.Registerer) *Metrics {
-	factory := promauto.With(registerer)
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	set := metricset.New("evenkeel_sidecar_")
 	m := &Metrics{
 		counters:        map[steering.Counter]prometheus.Counter{},
-		refreshFailures: factory.NewCounter(prometheus.CounterOpts{Name: subsystem + "refresh_failures_total", Help: "Loops skipped because the cloud could not be read."}),
-		refresh: factory.NewHistogram(prometheus.HistogramOpts{
-			Name: subsystem + "refresh_duration_seconds", Help: "How long reading the cloud took, once per loop.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
-		byCall: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: subsystem + "decisions_total", Help: "Answers to Cluster Autoscaler that had to be decided, by call and result (granted, withheld, failed)."}, []string{"call", "result"}),
-		takenBack: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: subsystem + "taken_back_nodes_total", Help: "Nodes taken back before they were ready, by reason: late (after the start-up deadline of the set), overdue (not begun in time), failed (could not be created), given-up (by Cluster Autoscaler)."}, []string{"reason"}),
-		modes: factory.NewGaugeVec(prometheus.GaugeOpts{
-			Name: subsystem + "mode", Help: "1 for the present mode: Steering, DryRun or PassThrough."}, []string{"mode"}),
-		zoneShifted: factory.NewGaugeVec(prometheus.GaugeOpts{
-			Name: subsystem + "zone_shifted", Help: "1 for each zone, or value of another label, that is shifted away."}, []string{"topology_key", "domain"}),
+		refreshFailures: set.Counter("refresh_failures_total", "Loops skipped because the cloud could not be read.").WithLabelValues(),
+		refresh:         set.Histogram("refresh_duration_seconds", "How long reading the cloud took, once per loop.", prometheus.ExponentialBuckets(0.001, 4, 8)).WithLabelValues(),
+		byCall:          set.Counter("decisions_total", "Answers to Cluster Autoscaler that had to be decided, by call and result (granted, withheld, failed).", "call", "result"),
+		takenBack:       set.Counter("taken_back_nodes_total", "Nodes taken back before they were ready, by reason: late (after the start-up deadline of the set), overdue (not begun in time), failed (could not be created), given-up (by Cluster Autoscaler).", "reason"),
+		modes:           set.Gauge("mode", "1 for the present mode: Steering, DryRun or PassThrough.", "mode"),
+		zoneShifted:     set.Gauge("zone_shifted", "1 for each zone, or value of another label, that is shifted away.", "topology_key", "domain"),
 	}
 	for counter, is := range counters {
-		m.counters[counter] = factory.NewCounter(prometheus.CounterOpts{Name: subsystem + is.name, Help: is.help})
+		m.counters[counter] = set.Counter(is.name, is.help).WithLabelValues()
 	}
 	for _, is := range gauges {
-		m.gauges = append(m.gauges, factory.NewGauge(prometheus.GaugeOpts{Name: subsystem + is.name, Help: is.help}))
+		m.gauges = append(m.gauges, set.Gauge(is.name, is.help).WithLabelValues())
 	}
-	for _, call := range []string{"BestOptions", "IncreaseSize", "DecreaseTargetSize", "Refresh"} {
-		for _, result := range []string{"granted", "withheld", "failed"} {
-			m.byCall.WithLabelValues(call, result)
-		}
-	}
-	for _, reason := range takeBacks {
-		m.takenBack.WithLabelValues(reason)
-	}
+	metricset.Preset(m.byCall, []string{"BestOptions", "IncreaseSize", "DecreaseTargetSize", "Refresh"}, []string{"granted", "withheld", "failed"})
+	metricset.Preset(m.takenBack, slices.Collect(maps.Values(takeBacks)))
 	m.state(steering.Gauges{Mode: steering.Steering})
-	return m
+	return m, set.Register(registerer)
 }
 
 func (m *Metrics) decided(d *steering.Decision) {
@@ -119,12 +107,9 @@ func (m *Metrics) count(c steering.Counter, n int) {
 	}
 }
 
-func (m *Metrics) refreshFailed()            { m.refreshFailures.Inc() }
-func (m *Metrics) refreshed(d time.Duration) { m.refresh.Observe(d.Seconds()) }
-
 func (m *Metrics) state(g steering.Gauges) {
 	for _, name := range []steering.Mode{steering.Steering, steering.DryRun, steering.PassThrough} {
-		m.modes.WithLabelValues(string(name)).Set(one(g.Mode == name))
+		m.modes.WithLabelValues(string(name)).Set(metricset.Number(g.Mode == name))
 	}
 	for i, is := range gauges {
 		m.gauges[i].Set(is.value(&g))
@@ -133,12 +118,4 @@ func (m *Metrics) state(g steering.Gauges) {
 	for _, domain := range g.Shifted {
 		m.zoneShifted.WithLabelValues(domain.Key, domain.Value).Set(1)
 	}
-}
-
-// one is 1 for what is true.
-func one(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }

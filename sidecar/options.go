@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/expander"
+	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/steering"
 )
@@ -77,9 +78,7 @@ func (o *Options) setDefaults() {
 	if o.Before136 == nil {
 		o.Before136 = func(context.Context) bool { return false }
 	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(nil)
-	}
+	o.Metrics = metricset.Or(o.Metrics, NewMetrics)
 }
 
 type noRecorder struct{}

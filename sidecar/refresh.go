@@ -37,13 +37,13 @@ func (s *Sidecar) Refresh(ctx context.Context) error {
 		s.fetchErr = err
 		if err != nil {
 			m.LoopSkipped(began)
-			s.o.Metrics.refreshFailed()
+			s.o.Metrics.refreshFailures.Inc()
 			return
 		}
 		s.noticePending(m)
 		m.LoopBegins(began, s.takeFetched())
 		s.memory.options = nil
-		s.o.Metrics.refreshed(s.o.Clock.Since(began))
+		s.o.Metrics.refresh.Observe(s.o.Clock.Since(began).Seconds())
 		if gauges, ok := m.Gauges(); ok {
 			s.o.Metrics.state(gauges)
 		}

@@ -37,12 +37,24 @@ func value(t *testing.T, registry *prometheus.Registry, name string) (sum float6
 	return 0
 }
 
+// metered are metrics, and where they are registered.
+func metered(t *testing.T) (*prometheus.Registry, *sidecar.Metrics) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	metrics, err := sidecar.NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry, metrics
+}
+
 // TestGrantsInFullAreSaid: an increase that should have been split is an event, a number and a
 // warning each, and stays on the status page when other decisions have displaced it.
 func TestGrantsInFullAreSaid(t *testing.T) {
-	registry, events := prometheus.NewRegistry(), told{}
+	events := told{}
 	s := ten()
-	s.sidecar.Metrics, s.sidecar.Recorder = sidecar.NewMetrics(registry), events
+	registry, metrics := metered(t)
+	s.sidecar.Metrics, s.sidecar.Recorder = metrics, events
 	for i := range 40 { // one pod each that needs a node
 		s.batches = append(s.batches, autoscaler.Batch{At: 20*time.Minute + time.Duration(i)*2*time.Minute, Pods: podsOf(fmt.Sprintf("later-%d", i), 1, 1)})
 	}
@@ -82,9 +94,10 @@ func TestGrantsInFullAreSaid(t *testing.T) {
 // TestWhatIsOnItsWayIsSaid: while a scale-up of 30 nodes goes on, metrics tell what has not been
 // granted yet and how old the oldest order is. In the end both are 0, and no set is uneven.
 func TestWhatIsOnItsWayIsSaid(t *testing.T) {
-	registry, events := prometheus.NewRegistry(), told{}
+	events := told{}
 	s := ten()
-	s.sidecar.Metrics, s.sidecar.Recorder = sidecar.NewMetrics(registry), events
+	registry, metrics := metered(t)
+	s.sidecar.Metrics, s.sidecar.Recorder = metrics, events
 	w := newWorld(t, s)
 	nodes, pods, oldest := 0.0, 0.0, 0.0
 	for w.clock.Since(start) < 10*time.Minute {
@@ -114,9 +127,10 @@ func TestWhatIsOnItsWayIsSaid(t *testing.T) {
 // TestAMemberThatFailsIsSaid: what was taken back is counted, and the set that is uneven for it says
 // which member is the reason.
 func TestAMemberThatFailsIsSaid(t *testing.T) {
-	registry, events := prometheus.NewRegistry(), told{}
+	events := told{}
+	registry, metrics := metered(t)
 	s := setup{
-		seed: 1, sidecar: sidecar.Options{Metrics: sidecar.NewMetrics(registry), Recorder: events},
+		seed: 1, sidecar: sidecar.Options{Metrics: metrics, Recorder: events},
 		cloud: fake.Config{Groups: zones(0, 0, 0), Stocks: []fake.StockOut{{
 			Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 5 * time.Minute}, Mode: fake.NeverRegisters,
 		}}},

@@ -31,12 +31,12 @@ var metricsPage = []struct {
 	title    string
 	register func(prometheus.Registerer)
 }{
-	{"Servers and connections", func(r prometheus.Registerer) { serving.NewMetrics(r) }},
+	{"Servers and connections", func(r prometheus.Registerer) { _, _ = serving.NewMetrics(r) }},
 	{"evenkeel sidecar", func(r prometheus.Registerer) {
-		sidecar.NewMetrics(r)
+		_, _ = sidecar.NewMetrics(r) // a catalog takes all
 		conditions.NewMetrics(r, sidecarMetrics)
 	}},
-	{"evenkeel controller", func(r prometheus.Registerer) { // a catalog takes all
+	{"evenkeel controller", func(r prometheus.Registerer) {
 		_, _ = controller.NewMetrics(r)
 		_, _ = reconcile.NewMetrics(r)
 		_, _ = members.NewMetrics(r)

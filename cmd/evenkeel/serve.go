@@ -42,7 +42,7 @@ func runAll(ctx context.Context, servers []runner) error {
 func newRegistry() (*prometheus.Registry, *serving.Metrics) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics := serving.NewMetrics(registry)
+	metrics, _ := serving.NewMetrics(registry) // nothing of that name is registered yet
 	metrics.Build(thisBuild().Version, thisBuild().Commit)
 	return registry, metrics
 }

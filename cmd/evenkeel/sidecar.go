@@ -107,8 +107,10 @@ func (o *sidecarOptions) run(ctx context.Context, log logr.Logger) (err error) {
 	options := o.sidecar
 	options.ZonalShift = o.shifts.options()
 	options.Before136 = externalgrpc.Before136
-	options.Log, options.Connection, options.Metrics, options.NotBalanced = log, serving.Connection, sidecar.NewMetrics(registry), !o.balance
-	options.NotSpreadAware = !o.spread
+	options.Log, options.Connection, options.NotBalanced, options.NotSpreadAware = log, serving.Connection, !o.balance, !o.spread
+	if options.Metrics, err = sidecar.NewMetrics(registry); err != nil {
+		return err
+	}
 	if options.Chain, options.Chains, err = o.chain(); err != nil {
 		return err
 	}

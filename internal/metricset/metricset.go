@@ -21,20 +21,21 @@ func New(prefix string) *Set { return &Set{prefix: prefix} }
 
 // Counter makes counters.
 func (s *Set) Counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return add(s, prometheus.NewCounterVec(prometheus.CounterOpts{Name: s.prefix + name, Help: help}, labels))
+	return Add(s, prometheus.NewCounterVec(prometheus.CounterOpts{Name: s.prefix + name, Help: help}, labels))
 }
 
 // Gauge makes gauges.
 func (s *Set) Gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	return add(s, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: s.prefix + name, Help: help}, labels))
+	return Add(s, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: s.prefix + name, Help: help}, labels))
 }
 
 // Histogram makes histograms.
 func (s *Set) Histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return add(s, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: s.prefix + name, Help: help, Buckets: buckets}, labels))
+	return Add(s, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: s.prefix + name, Help: help, Buckets: buckets}, labels))
 }
 
-func add[C prometheus.Collector](s *Set, c C) C {
+// Add takes in a collector of its own kind.
+func Add[C prometheus.Collector](s *Set, c C) C {
 	s.all = append(s.all, c)
 	return c
 }

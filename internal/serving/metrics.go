@@ -13,27 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/utils/clock"
-)
 
-// Names of metrics.
-const (
-	MetricRequests          = "evenkeel_grpc_requests_total"
-	MetricDuration          = "evenkeel_grpc_request_duration_seconds"
-	MetricBackendRequests   = "evenkeel_backend_requests_total"
-	MetricBackendDuration   = "evenkeel_backend_request_duration_seconds"
-	MetricBuildInfo         = "evenkeel_build_info"
-	MetricCertificateExpiry = "evenkeel_certificate_expiry_timestamp_seconds"
-)
-
-// Names of labels.
-const (
-	labelService   = "service"
-	labelMethod    = "method"
-	labelCode      = "code"
-	labelListener  = "listener"
-	labelVersion   = "version"
-	labelCommit    = "commit"
-	labelGoVersion = "go_version"
+	"github.com/evenkeel/evenkeel/internal/metricset"
 )
 
 // buckets range from answers from memory to a slow cloud, in seconds.
@@ -49,27 +30,20 @@ type Metrics struct {
 	clock                     clock.PassiveClock
 }
 
-// NewMetrics registers the metrics. Like any registration of Prometheus it panics if reg already
-// has them.
-func NewMetrics(reg prometheus.Registerer) *Metrics {
-	counter := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{labelService, labelMethod, labelCode})
-	}
-	histogram := func(name, help string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{labelService, labelMethod})
-	}
+// NewMetrics returns the metrics, registered with the registerer if that is not nil. It fails if metrics
+// of the same names are registered already.
+func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
+	set := metricset.New("evenkeel_")
 	m := &Metrics{
-		requests:        counter(MetricRequests, "Calls answered, by service, method and gRPC code."),
-		duration:        histogram(MetricDuration, "Time to answer a call, in seconds."),
-		backendRequests: counter(MetricBackendRequests, "Calls made to the backend, by service, method and gRPC code."),
-		backendDuration: histogram(MetricBackendDuration, "Time the backend took to answer a call, in seconds."),
-		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: MetricBuildInfo, Help: "1, labelled with the version and commit of evenkeel and the Go version it was built with."},
-			[]string{labelVersion, labelCommit, labelGoVersion}),
-		expiry: &expiry{of: map[string]*Certificates{}},
-		clock:  clock.RealClock{},
+		requests:        set.Counter("grpc_requests_total", "Calls answered, by service, method and gRPC code.", "service", "method", "code"),
+		duration:        set.Histogram("grpc_request_duration_seconds", "Time to answer a call, in seconds.", buckets, "service", "method"),
+		backendRequests: set.Counter("backend_requests_total", "Calls made to the backend, by service, method and gRPC code.", "service", "method", "code"),
+		backendDuration: set.Histogram("backend_request_duration_seconds", "Time the backend took to answer a call, in seconds.", buckets, "service", "method"),
+		build:           set.Gauge("build_info", "1, labelled with the version and commit of evenkeel and the Go version it was built with.", "version", "commit", "go_version"),
+		expiry:          metricset.Add(set, &expiry{of: map[string]*Certificates{}}),
+		clock:           clock.RealClock{},
 	}
-	reg.MustRegister(m.requests, m.duration, m.backendRequests, m.backendDuration, m.build, m.expiry)
-	return m
+	return m, set.Register(registerer)
 }
 
 // Build identifies the program.
@@ -144,7 +118,7 @@ type expiry struct {
 	of map[string]*Certificates // by listener
 }
 
-var expiryDesc = prometheus.NewDesc(MetricCertificateExpiry, "When the certificate in use by a listener expires, in seconds since 1970.", []string{labelListener}, nil)
+var expiryDesc = prometheus.NewDesc("evenkeel_certificate_expiry_timestamp_seconds", "When the certificate in use by a listener expires, in seconds since 1970.", []string{"listener"}, nil)
 
 // add watches the certificates of a listener, nil for none.
 func (e *expiry) add(listener string, certificates *Certificates) {
