@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/evenkeel/evenkeel/nodegroupset"
 	"github.com/evenkeel/evenkeel/topologyspread"
 )
@@ -18,6 +20,10 @@ type Request struct {
 	Kinds    []*Kind
 	Members  []Member   // of a set of similar groups
 	Machines []*Machine // of the cluster, those on their way included
+	Others   []*Machine // new nodes of groups that are no members, and that pods without room may get next
+	// KeepsClosed says that no member gets a node in a zone which the plan leaves closed as long as the nodes of the plan are on
+	// their way; else pods without room may open it at once.
+	KeepsClosed bool
 	// Terms completes a split of nodes by the policy of the members' set, where planned returns the
 	// sizes of members so far; nil if they share nodes evenly.
 	Terms func(request nodegroupset.SplitRequest, member string, planned func(group string) (size int64, known bool)) nodegroupset.SplitRequest
@@ -58,32 +64,37 @@ type planner struct {
 	Plan
 	request  *Request
 	opened   map[string]bool // members that get new nodes in any case
+	opens    []string        // members that would get nodes after this plan
 	machines []*Machine
 }
 
 // New plans nodes for all pods. Without a plan, why says what is in the way.
 //
-// A zone without nodes does not count for a spread until pods of another kind open it. So where one
-// is opened, the plan is made anew with that zone counting from the start.
+// A zone without nodes does not count for a spread until pods of another kind open it, or pods for which the plan has no room.
+// So where one is opened, the plan is made anew with that zone counting from the start.
 func New(r *Request) (plan *Plan, why string) {
 	opened := map[string]bool{}
 	for {
-		plan, why = pass(r, opened)
+		p, why := pass(r, opened)
+		if why != "" {
+			return nil, why
+		}
 		known := len(opened)
-		if why == "" && len(r.Kinds) > 1 {
-			for _, name := range plan.Added {
-				opened[name] = true
-			}
+		if len(r.Kinds) > 1 {
+			p.opens = append(p.opens, p.Added...)
+		}
+		for _, name := range p.opens {
+			opened[name] = true
 		}
 		if len(opened) == known {
-			return plan, why
+			return &p.Plan, ""
 		}
 	}
 }
 
 // pass plans nodes for all pods where some members have new nodes for certain.
-func pass(r *Request, opened map[string]bool) (plan *Plan, why string) {
-	p := &planner{request: r, opened: opened, Plan: Plan{Sizes: map[string]int64{}}}
+func pass(r *Request, opened map[string]bool) (p *planner, why string) {
+	p = &planner{request: r, opened: opened, Plan: Plan{Sizes: map[string]int64{}}}
 	for i, m := range r.Machines {
 		copied := *m
 		copied.Free, copied.placed, copied.id = maps.Clone(m.Free), nil, i
@@ -110,7 +121,7 @@ func pass(r *Request, opened map[string]bool) (plan *Plan, why string) {
 	if err := p.providePlain(kinds[plain:]); err != nil {
 		return nil, err.Error()
 	}
-	return &p.Plan, ""
+	return p, ""
 }
 
 // before is the order of kinds: those that are the hardest to place, then the largest ones.
@@ -185,8 +196,30 @@ func (p *planner) provideAll(k *Kind, pods int64) error {
 	if err == nil && left > 0 && slices.ContainsFunc(k.members, func(m *Member) bool { return m.Held }) {
 		left, err = p.provide(k, left, false)
 	}
+	if err == nil && left > 0 && k.zones != nil {
+		err = p.reopen(k)
+	}
 	p.Left += left
 	return err
+}
+
+// reopen notes the members that may get nodes next, for pods that have no room, in a zone that the plan leaves closed: then
+// fewer pods would fit in the other zones than the plan has put there. Where other groups may, there is no plan.
+func (p *planner) reopen(k *Kind) error {
+	zones := p.zonesOf(k)
+	closed := func(node *v1.Node) bool {
+		name, ok := k.domain(node)
+		return ok && zones[name] == nil
+	}
+	for _, m := range k.members {
+		if !p.request.KeepsClosed && p.Sizes[m.Name] < p.top(m, false) && closed(m.New().Node) {
+			p.opens = append(p.opens, m.Name)
+		}
+	}
+	if slices.ContainsFunc(p.request.Others, func(m *Machine) bool { return closed(m.Node) && k.slots(m) > 0 }) {
+		return errors.New("pods that have no room in the set may open a zone with nodes of another set")
+	}
+	return nil
 }
 
 // provide plans nodes for so many pods of a kind, and puts the pods on machines. Members that are

@@ -11,36 +11,44 @@ import (
 	"github.com/evenkeel/evenkeel/spreadplan"
 )
 
+// kind are pods that are spread over zones with some maxSkew, or not with 0.
+func kind(t *testing.T, app, cpu string, n int64, maxSkew int32) *spreadplan.Kind {
+	t.Helper()
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: app, Labels: map[string]string{"app": app}}}
+	pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}}
+	if maxSkew > 0 {
+		pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
+			MaxSkew: maxSkew, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}}}
+	}
+	k, why := spreadplan.ReadKind(spreadplan.KeyOf(pod), pod)
+	if why != "" {
+		t.Fatal(why)
+	}
+	k.Count = n
+	return k
+}
+
+// fresh is a new node with two CPUs.
+func fresh(zone string) *spreadplan.Machine {
+	node := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}},
+		Status:     v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourcePods: resource.MustParse("9")}},
+	}
+	return &spreadplan.Machine{Node: node, Free: spreadplan.Allocatable(node), Usable: true, Fresh: true}
+}
+
+// member is a group of such nodes, which has none yet.
+func member(zone string, most int64) spreadplan.Member {
+	return spreadplan.Member{Group: nodegroupset.Group{Name: zone, Max: most}, New: func() *spreadplan.Machine { return fresh(zone) }}
+}
+
 // TestZonesThatOtherPodsOpenCount: ten spread pods alone would all go to one zone, as the fewest
 // nodes do. Pods without a spread open the others, and hold the spread pods to their maxSkew.
 func TestZonesThatOtherPodsOpenCount(t *testing.T) {
-	kind := func(app, cpu string, n int64, spread bool) *spreadplan.Kind {
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: app, Labels: map[string]string{"app": app}}}
-		pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}}
-		if spread {
-			pod.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
-				MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}}}
-		}
-		k, why := spreadplan.ReadKind(spreadplan.KeyOf(pod), pod)
-		if why != "" {
-			t.Fatal(why)
-		}
-		k.Count = n
-		return k
-	}
-	web, plain := kind("web", "1", 10, true), kind("plain", "2", 3, false)
+	web, plain := kind(t, "web", "1", 10, 1), kind(t, "plain", "2", 3, 0)
 	request := &spreadplan.Request{Kinds: []*spreadplan.Kind{web, plain}}
 	for _, zone := range []string{"a", "b", "c"} {
-		node := &v1.Node{
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1.LabelTopologyZone: zone}},
-			Status:     v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("2"), v1.ResourcePods: resource.MustParse("9")}},
-		}
-		request.Members = append(request.Members, spreadplan.Member{
-			Group: nodegroupset.Group{Name: zone, Max: 20},
-			New: func() *spreadplan.Machine {
-				return &spreadplan.Machine{Node: node, Free: spreadplan.Allocatable(node), Usable: true, Fresh: true}
-			},
-		})
+		request.Members = append(request.Members, member(zone, 20))
 	}
 	plan, why := spreadplan.New(request)
 	if why != "" {
@@ -61,5 +69,40 @@ func TestZonesThatOtherPodsOpenCount(t *testing.T) {
 	request.Kinds = request.Kinds[:1]
 	if plan, why = spreadplan.New(request); why != "" || plan.Sizes["a"] != 2 || plan.Sizes["b"] != 2 || plan.Sizes["c"] != 2 {
 		t.Errorf("alone: sizes %v, %s", plan.Sizes, why)
+	}
+}
+
+// TestZonesThatLeftPodsOpenCount: eleven pods fit best with zone a closed, four of them have no room then. A group of zone a
+// would take them next, and hold all others to a maxSkew of three.
+func TestZonesThatLeftPodsOpenCount(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		members     []spreadplan.Member
+		others      []*spreadplan.Machine
+		keepsClosed bool
+		sizes       [2]int64 // of a and b
+		left        int64
+		none        bool
+	}{
+		{name: "the zone would be opened", members: []spreadplan.Member{member("a", 1), member("b", 4)}, sizes: [2]int64{1, 3}, left: 4},
+		{name: "the zone is kept closed", members: []spreadplan.Member{member("a", 1), member("b", 4)}, keepsClosed: true, sizes: [2]int64{0, 4}, left: 3},
+		{name: "the zone cannot grow", members: []spreadplan.Member{member("a", 0), member("b", 4)}, sizes: [2]int64{0, 4}, left: 3},
+		{name: "another set would open it", members: []spreadplan.Member{member("b", 4)}, others: []*spreadplan.Machine{fresh("a")}, none: true},
+		{name: "another set is in the same zone", members: []spreadplan.Member{member("b", 4)}, others: []*spreadplan.Machine{fresh("b")}, sizes: [2]int64{0, 4}, left: 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			plan, why := spreadplan.New(&spreadplan.Request{
+				Kinds: []*spreadplan.Kind{kind(t, "web", "1", 11, 3)}, Members: test.members, Others: test.others, KeepsClosed: test.keepsClosed})
+			switch {
+			case test.none:
+				if why == "" {
+					t.Errorf("sizes %v, want no plan", plan.Sizes)
+				}
+			case why != "":
+				t.Error(why)
+			case plan.Sizes["a"] != test.sizes[0] || plan.Sizes["b"] != test.sizes[1] || plan.Left != test.left:
+				t.Errorf("sizes %v, %d pods left, want %v, %d left", plan.Sizes, plan.Left, test.sizes, test.left)
+			}
+		})
 	}
 }

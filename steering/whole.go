@@ -65,7 +65,7 @@ func (c *choice) wholeSet(s *split) []member {
 
 // plan works out what the members need. With asked, only members that have an option grow.
 func (f *fleet) plan(members []member, kinds []*spreadplan.Kind, asked bool) (*spreadplan.Plan, string) {
-	request := &spreadplan.Request{Kinds: kinds, Machines: f.machines}
+	request := &spreadplan.Request{Kinds: kinds, Machines: f.machines, KeepsClosed: len(kinds) == 1}
 	if len(members) > 0 && !f.policies[members[0].Name].Level() {
 		request.Terms = f.underPolicy
 	}

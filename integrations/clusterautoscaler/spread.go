@@ -103,6 +103,9 @@ func (s *spread) work(ctx *ca_context.AutoscalingContext, options []expander.Opt
 	}
 	for _, option := range options {
 		work.Options = append(work.Options, linked.Option{Group: option.NodeGroup.Id(), Pods: option.Pods})
+		if template := templates[option.NodeGroup.Id()]; template != nil {
+			work.Templates[option.NodeGroup.Id()] = templateOf(template)
+		}
 	}
 	work.Members = s.members(ctx, options, best, templates)
 	for _, info := range infos {

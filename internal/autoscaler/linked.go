@@ -293,6 +293,7 @@ func (l *linkedBuild) widened(t *attempt, options []option, best *option) *optio
 	}
 	for _, o := range options {
 		work.Options = append(work.Options, linked.Option{Group: o.group.ID, Pods: o.pods})
+		work.Templates[o.group.ID] = t.templates[o.group.ID].shown
 	}
 	if work.Members = l.members(t, options, best); !work.Needed() {
 		return best

