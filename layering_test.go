@@ -118,7 +118,7 @@ var table = []row{
 	{layer: decisions, path: "estimator", peers: []string{"expander", "predicates"}, banned: clock},
 	{layer: decisions, path: "expander", only: []string{"cloudprovider", "internal/spelling"}, banned: clock},
 	{layer: decisions, path: "nodegroupset", banned: append([]string{"k8s.io/utils/clock"}, outside...)},
-	{layer: decisions, path: "podhealth", only: []string{"apportion"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
+	{layer: decisions, path: "podhealth", only: []string{"api/v1alpha1", "apportion"}, banned: append([]string{"k8s.io/utils/clock"}, outside...)},
 	{layer: decisions, path: "nodegroupset/template", only: []string{"cloudprovider", "nodegroupset"}, peers: []string{"nodegroupset"}, banned: clock},
 	{layer: decisions, path: "predicates", peers: []string{"topologyspread"}, banned: clock},
 	{layer: decisions, path: "spreadplan", only: []string{"apportion", "nodegroupset", "topologyspread", "expander"}, peers: []string{"expander", "nodegroupset", "topologyspread"}, banned: clock},

@@ -169,7 +169,7 @@ func newPass(in Input) (*pass, error) {
 	}
 	p.learn()
 	if in.Spec.Policy.MaxMovesPerMinute != nil {
-		p.moves = (*v1alpha1.ReplicaMoves)((*podhealth.Moves)(in.Status.Moves).Stored(in.Now))
+		p.moves = podhealth.StoredMoves(in.Status.Moves, in.Now)
 	}
 	return p, nil
 }
@@ -197,10 +197,10 @@ func (p *pass) look(t *target, o TargetObservation) {
 		return
 	}
 	t.health.Before = healthOf(t.before)
-	others := (*podhealth.Overwrites)(t.before.Overwrites).Stored(p.in.Now)
+	others := podhealth.StoredOverwrites(t.before.Overwrites, p.in.Now)
 	if o.Err != nil {
 		t.health.Now, t.health.Pinned, t.status = t.health.Before, true, *t.before
-		t.status.Name, t.status.Reason, t.status.Overwrites = t.spec.Name, ReasonUnreadable, (*v1alpha1.ReplicaOverwrites)(others)
+		t.status.Name, t.status.Reason, t.status.Overwrites = t.spec.Name, ReasonUnreadable, others
 		t.status.Message = fmt.Sprintf("left as it is: %v", o.Err)
 		if t.before.Name == "" || t.before.Reason == ReasonUnknown {
 			t.status.Reason, t.health.Now.Size = ReasonUnknown, ptr.Deref(t.spec.MinReplicas, 0)
@@ -208,13 +208,13 @@ func (p *pass) look(t *target, o TargetObservation) {
 		return
 	}
 	t.health.Now = podhealth.Observe(t.health.Before, o.Replicas, o.Pods, startupTimeout(p.in.Spec.Policy.Fallback), &p.timer)
-	t.status = v1alpha1.BalancerTargetStatus{Name: o.Name, Overwrites: (*v1alpha1.ReplicaOverwrites)(others)}
+	t.status = v1alpha1.BalancerTargetStatus{Name: o.Name, Overwrites: others}
 	if p.in.Spec.Replicas != nil {
-		t.status.Overwrites = (*v1alpha1.ReplicaOverwrites)(others.Update(overwritten(o, t.before), p.in.Generation, &p.timer))
+		t.status.Overwrites = podhealth.UpdateOverwrites(others, overwritten(o, t.before), p.in.Generation, &p.timer)
 	}
 	if conflict, ok := p.in.Conflicts[t.spec.Name]; ok {
 		t.health.Pinned, t.status.Reason, t.status.Message = true, ReasonConflict, conflict
-	} else if leftAlone(t.status) {
+	} else if podhealth.LeftAlone(t.status.Overwrites) {
 		t.health.Pinned, t.status.Reason, t.status.Message = true, ReasonSecondWriter, contested(t.status)
 	}
 }

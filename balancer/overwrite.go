@@ -5,12 +5,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
-	"github.com/evenkeel/evenkeel/podhealth"
 )
-
-func leftAlone(s v1alpha1.BalancerTargetStatus) bool {
-	return (*podhealth.Overwrites)(s.Overwrites).LeftAlone()
-}
 
 // contested says why a target is left alone, and what to do about it.
 func contested(s v1alpha1.BalancerTargetStatus) string {

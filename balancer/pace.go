@@ -1,18 +1,11 @@
 package balancer
 
 import (
-	"time"
-
 	"k8s.io/utils/ptr"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
-
-// MovesUntil is a count of moves of which the last was made at the time given.
-func MovesUntil(last time.Time, count int32) *v1alpha1.ReplicaMoves {
-	return (*v1alpha1.ReplicaMoves)(podhealth.MovesUntil(last, count))
-}
 
 // pace takes the targets towards their desired sizes, as far as replicas may leave now, and returns
 // what to write.
@@ -22,9 +15,8 @@ func (p *pass) pace() []Write {
 		steps[i] = stepOf(p.targets[i].status)
 	}
 	pace := podhealth.Pace{Shrink: p.shrink(), Stuck: p.stuck(), Leaving: p.leaving()}
-	walked, moves := pace.WalkWithin(p.in.Spec.Policy.MaxMovesPerMinute, (*podhealth.Moves)(p.moves), steps, &p.timer)
-	p.moves = (*v1alpha1.ReplicaMoves)(moves)
-	p.held = walked.Held
+	walked, moves := pace.WalkWithin(p.in.Spec.Policy.MaxMovesPerMinute, p.moves, steps, &p.timer)
+	p.held, p.moves = walked.Held, moves
 	missing := p.missing()
 	var writes []Write
 	for i := range p.targets {

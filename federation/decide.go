@@ -199,7 +199,7 @@ type pass struct {
 func newPass(in Input, preferences *preferences) (*pass, error) {
 	p := &pass{
 		in: in, preferences: preferences, revision: Revision(&in.Spec), timer: podhealth.Timer{Now: in.Now},
-		total: int64(ptr.Deref(in.Spec.Replicas, 1)), moves: (*v1alpha1.ReplicaMoves)((*podhealth.Moves)(in.Status.Moves).Stored(in.Now)),
+		total: int64(ptr.Deref(in.Spec.Replicas, 1)), moves: podhealth.StoredMoves(in.Status.Moves, in.Now),
 	}
 	p.normal, p.act = Timeouts(&in.Spec)
 	before := make(map[string]*v1alpha1.FederatedClusterStatus, len(in.Status.Clusters))

@@ -12,10 +12,9 @@ import (
 // HorizontalPodAutoscaler in the cluster. What is changed now and then is put right. What is changed
 // again and again is left as it is for a while, and the other clusters share the rest.
 func (p *pass) lookForOthers(m *member, before *v1alpha1.FederatedClusterStatus) {
-	others := (*podhealth.Overwrites)(before.Overwrites).Stored(p.in.Now)
-	others = others.Update(m.overwritten(before), p.in.Generation, &p.timer)
-	m.status.Overwrites = (*v1alpha1.ReplicaOverwrites)(others)
-	if !m.Local.Exists || !others.LeftAlone() {
+	others := podhealth.StoredOverwrites(before.Overwrites, p.in.Now)
+	others = podhealth.UpdateOverwrites(others, m.overwritten(before), p.in.Generation, &p.timer)
+	if m.status.Overwrites = others; !m.Local.Exists || !podhealth.LeftAlone(others) {
 		return
 	}
 	m.health.Pinned, m.found = true, m.Local.Replicas

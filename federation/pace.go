@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
 
@@ -25,8 +24,8 @@ func (p *pass) pace() []Write {
 		}
 	}
 	pace := podhealth.Pace{Shrink: p.shrink(steps), Stuck: p.stuck(), Hold: p.undecided(steps) || unanswered}
-	walked, moves := pace.WalkWithin(p.in.Spec.MaxMovesPerMinute, (*podhealth.Moves)(p.moves), steps, &p.timer)
-	p.held, p.moves = walked.Held, (*v1alpha1.ReplicaMoves)(moves)
+	walked, moves := pace.WalkWithin(p.in.Spec.MaxMovesPerMinute, p.moves, steps, &p.timer)
+	p.held, p.moves = walked.Held, moves
 	blocked := p.blocked()
 	var writes []Write
 	for i, m := range present {

@@ -10,9 +10,10 @@
 //     elsewhere (the fallback), and [Health.Pending] keeps a probe waiting on the target, so that
 //     its recovery shows.
 //   - [Pace.Walk] has a replica leave its target when another one runs in its place.
-//   - [Overwrites.Update] leaves a target alone that something else keeps changing.
+//   - [UpdateOverwrites] leaves a target alone that something else keeps changing.
 //
-// The package knows no client, no clock and no log, and no controller's API types: the time is
-// handed in with a [Timer], which also collects when time alone may change the answer. A [Health]
-// is all that must be stored from one decision to the next.
+// The package knows no client, no clock and no log, and of the API types only the counts that the
+// status of several kinds has: the time is handed in with a [Timer], which also collects when time
+// alone may change the answer. A [Health] is all else that must be stored from one decision to the
+// next.
 package podhealth

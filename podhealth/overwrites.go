@@ -3,25 +3,12 @@ package podhealth
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 )
 
-// Overwrites counts how often something else changed a target that a controller writes, so that the
-// two do not go on overwriting each other. It must be stored after a decision.
-type Overwrites struct {
-	// Count is the number of changes that are close together in time.
-	Count int32
-	// LastTime is the time of the last change, or when the target began to be written again.
-	LastTime metav1.Time
-	// LeftAloneUntil is until when the target is left alone, if it is not changed again before; nil
-	// if it is written.
-	LeftAloneUntil *metav1.Time
-	// ObservedGeneration is the generation of the spec at that time.
-	ObservedGeneration int64
-}
-
-// LeftAlone reports whether the target is left alone.
-func (w *Overwrites) LeftAlone() bool { return w != nil && w.LeftAloneUntil != nil }
+// LeftAlone reports whether a target is left alone that something else keeps changing, so that the two do
+// not go on overwriting each other.
+func LeftAlone(w *v1alpha1.ReplicaOverwrites) bool { return w != nil && w.LeftAloneUntil != nil }
 
 const (
 	// maxOverwrites is how often something else may change the size of a target before the target
@@ -34,17 +21,17 @@ const (
 	firstPause, lastPause = 10 * time.Minute, 160 * time.Minute
 )
 
-// Update returns what is known about another writer of a target, such as an autoscaler of its own
-// or somebody who keeps applying a manifest: w updated, or nil if there is none. The target is
+// UpdateOverwrites returns what is known about another writer of a target, such as an autoscaler of its
+// own or somebody who keeps applying a manifest: w updated, or nil if there is none. The target is
 // written again after the pause, or when the generation of the spec has changed. If the other one
 // changes it then, the target is left alone at once, and for longer.
-func (w *Overwrites) Update(changed bool, generation int64, t *Timer) *Overwrites {
-	if w == nil || !w.LeftAlone() && !t.Now.Before(w.LastTime.Add(forgetAfter)) {
+func UpdateOverwrites(w *v1alpha1.ReplicaOverwrites, changed bool, generation int64, t *Timer) *v1alpha1.ReplicaOverwrites {
+	if w == nil || !LeftAlone(w) && !t.Now.Before(w.LastTime.Add(forgetAfter)) {
 		if !changed {
 			return nil
 		}
 		t.At(t.Now.Add(forgetAfter))
-		return &Overwrites{Count: 1, LastTime: *Stamp(t.Now), ObservedGeneration: generation}
+		return &v1alpha1.ReplicaOverwrites{Count: 1, LastTime: *Stamp(t.Now), ObservedGeneration: generation}
 	}
 	if alone := w.LeftAloneUntil; alone != nil {
 		switch {
@@ -71,8 +58,8 @@ func (w *Overwrites) Update(changed bool, generation int64, t *Timer) *Overwrite
 	return w
 }
 
-// Stored returns a copy of what was stored about another writer, without times in the future.
-func (w *Overwrites) Stored(now time.Time) *Overwrites {
+// StoredOverwrites returns a copy of what was stored about another writer, without times in the future.
+func StoredOverwrites(w *v1alpha1.ReplicaOverwrites, now time.Time) *v1alpha1.ReplicaOverwrites {
 	if w == nil {
 		return nil
 	}

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/apportion"
 )
 
@@ -117,23 +116,16 @@ func Part(n int64, wanted []int64) []int64 {
 	return apportion.Spread(n, claims, apportion.LargestRemainder)
 }
 
-// Moves counts replicas that left a target for another one, for a limit per minute. The count starts
-// again a minute after the last of them.
-type Moves struct {
-	Count    int32
-	LastTime metav1.Time
-}
-
 // MovesUntil is a count of moves of which the last was made at the time given. The time is rounded
 // up to whole seconds, which is what a status stores, so that the minute after it does not end too
 // early.
-func MovesUntil(last time.Time, count int32) *Moves {
-	return &Moves{Count: count, LastTime: *Stamp(last.Add(time.Second - time.Nanosecond))}
+func MovesUntil(last time.Time, count int32) *v1alpha1.ReplicaMoves {
+	return &v1alpha1.ReplicaMoves{Count: count, LastTime: *Stamp(last.Add(time.Second - time.Nanosecond))}
 }
 
-// Stored is a count that was stored. Its time is at most one pass ahead, because it is stored before
+// StoredMoves is a count that was stored. Its time is at most one pass ahead, because it is stored before
 // the moves are made; a later time is that of a clock that was set back.
-func (m *Moves) Stored(now time.Time) *Moves {
+func StoredMoves(m *v1alpha1.ReplicaMoves, now time.Time) *v1alpha1.ReplicaMoves {
 	if m == nil || !m.LastTime.After(now.Add(time.Minute)) {
 		return m
 	}
@@ -141,7 +133,7 @@ func (m *Moves) Stored(now time.Time) *Moves {
 }
 
 // counted is how many moves still count against the limit.
-func (m *Moves) counted(now time.Time) int32 {
+func counted(m *v1alpha1.ReplicaMoves, now time.Time) int32 {
 	if m == nil || now.Sub(m.LastTime.Time) >= time.Minute {
 		return 0
 	}
@@ -150,12 +142,12 @@ func (m *Moves) counted(now time.Time) int32 {
 
 // WalkWithin takes the steps as far as a limit of moves per minute allows, if there is one, and
 // counts the moves.
-func (p Pace) WalkWithin(limit *int32, before *Moves, steps []Step, t *Timer) (Paced, *Moves) {
+func (p Pace) WalkWithin(limit *int32, before *v1alpha1.ReplicaMoves, steps []Step, t *Timer) (Paced, *v1alpha1.ReplicaMoves) {
 	if limit == nil {
 		return p.Walk(steps), nil
 	}
-	moves := before.Stored(t.Now)
-	count := moves.counted(t.Now)
+	moves := StoredMoves(before, t.Now)
+	count := counted(moves, t.Now)
 	p.Limit, p.Budget = int64(*limit), max(0, int64(*limit)-int64(count))
 	walked := p.Walk(steps)
 	if walked.Moved > 0 {

@@ -95,7 +95,7 @@ func (p *pass) keep(entries map[string]metav1.Time, timeout int32, happened func
 			kept = map[string]metav1.Time{}
 		}
 		kept[key] = entries[key]
-		p.next(at)
+		p.timer.At(at)
 	}
 	return kept
 }

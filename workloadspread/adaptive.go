@@ -61,7 +61,7 @@ func (p *pass) timedOut() []late {
 			if !p.Now.Before(critical) {
 				p.decision.Deferred++
 			}
-			p.next(until)
+			p.timer.At(until)
 			continue
 		}
 		out = append(out, late{m, until})
@@ -102,7 +102,7 @@ func (p *pass) mark(timedOut []late) {
 		if !was {
 			p.event(v1.EventTypeWarning, ReasonUnschedulable, "", "pods of subset "+s.Name+" cannot be scheduled: new pods pass over it")
 		}
-		p.next(s.UnschedulableUntil.Time)
+		p.timer.At(s.UnschedulableUntil.Time)
 	}
 }
 
@@ -135,9 +135,9 @@ func (p *pass) moveOn(timedOut []late) {
 		}
 		if moved == left {
 			if moved == 0 {
-				p.next(p.status.Reschedules.LastTime.Add(time.Minute))
+				p.timer.At(p.status.Reschedules.LastTime.Add(time.Minute))
 			} else {
-				p.next(stamp(p.Now).Add(time.Minute))
+				p.timer.At(stamp(p.Now).Add(time.Minute))
 			}
 			break
 		}

@@ -88,7 +88,7 @@ type Event struct {
 
 // Decide looks at all pods.
 func Decide(in Input) Decision {
-	p := &pass{Input: in, before: in.Status}
+	p := &pass{Input: in, before: in.Status, timer: podhealth.Timer{Now: in.Now}}
 	p.status = *in.Status.DeepCopy()
 	p.status.ObservedGeneration = in.Generation
 	if errs := Validate(in.Spec, nil); len(errs) > 0 {
@@ -141,19 +141,13 @@ type pass struct {
 	counts   *counts
 	pods     []member
 	decision Decision
+	timer    podhealth.Timer
 }
 
 func (p *pass) result(status *v1alpha1.WorkloadSpreadStatus) Decision {
-	p.decision.Status = status
+	p.decision.Status, p.decision.Next = status, p.timer.Next
 	p.decision.Changed = !equality.Semantic.DeepEqual(p.before, status)
 	return p.decision
-}
-
-// next asks for a decision at a time.
-func (p *pass) next(at time.Time) {
-	if p.decision.Next.IsZero() || at.Before(p.decision.Next) {
-		p.decision.Next = at
-	}
 }
 
 func (p *pass) event(kind, reason, pod, message string) {

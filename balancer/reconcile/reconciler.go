@@ -23,6 +23,7 @@ import (
 	"github.com/evenkeel/evenkeel/balancer"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // action is the action of all events.
@@ -164,7 +165,7 @@ func (r *reconciler) announce(ctx context.Context, b *v1alpha1.Balancer, d *bala
 	}
 	latest := *d.Status.Moves
 	if end, ok := ctx.Deadline(); ok {
-		latest = *balancer.MovesUntil(end, latest.Count)
+		latest = *podhealth.MovesUntil(end, latest.Count)
 	}
 	after := b.DeepCopy()
 	after.Status.Moves = &latest
