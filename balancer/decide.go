@@ -72,7 +72,8 @@ type Decision struct {
 	Writes []Write
 	// Status is what to store if all writes succeed.
 	Status v1alpha1.BalancerStatus
-	Events []Event
+	// Events are what is new. Their reasons are constants of this package, and they are about targets.
+	Events podhealth.Events
 	// Adopt is what to store in spec.replicas if that is not set: the number that it last had, or
 	// else the sum that was found on the targets. Nothing is written to the targets before it is
 	// stored: the sum found later would be the one written.

@@ -6,24 +6,12 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
-
-// Event is an event to record about a Balancer.
-type Event struct {
-	// Type is v1.EventTypeNormal or v1.EventTypeWarning.
-	Type string
-	// Reason is one of the constants of this package.
-	Reason  string
-	Message string
-	// Target is the target that the event is about; empty for the Balancer itself.
-	Target string
-}
 
 // keptSize has the reason of the event for each reason why a target keeps its size.
 var keptSize = map[string]string{
@@ -35,27 +23,23 @@ var keptSize = map[string]string{
 }
 
 // events are about what is new in this decision.
-func (p *pass) events(writes []Write) []Event {
-	var events []Event
-	add := func(kind, reason, target, format string, args ...any) {
-		events = append(events, Event{Type: kind, Reason: reason, Target: target, Message: fmt.Sprintf(format, args...)})
-	}
+func (p *pass) events(writes []Write) (events podhealth.Events) {
 	for _, t := range p.targets {
 		name, s := t.spec.Name, t.status
 		if reason, ok := keptSize[s.Reason]; ok && t.before.Reason != s.Reason {
-			add(v1.EventTypeWarning, reason, name, "target %s: %s", name, s.Message)
+			events.Add(v1.EventTypeWarning, reason, name, "target %s: %s", name, s.Message)
 		}
 		switch was, is := t.before.Capacity != nil, s.Capacity != nil; {
 		case is && !was:
-			add(v1.EventTypeWarning, ReasonFallbackStarted, name, "target %s runs %d of %s, some have not started in time", name, s.Running, replicas(int64(t.found)))
+			events.Add(v1.EventTypeWarning, ReasonFallbackStarted, name, "target %s runs %d of %s, some have not started in time", name, s.Running, replicas(int64(t.found)))
 		case was && !is && s.Running > 0:
-			add(v1.EventTypeNormal, ReasonFallbackEnded, name, "target %s runs %s again", name, replicas(int64(s.Running)))
+			events.Add(v1.EventTypeNormal, ReasonFallbackEnded, name, "target %s runs %s again", name, replicas(int64(s.Running)))
 		case was && !is:
-			add(v1.EventTypeNormal, ReasonFallbackEnded, name, "target %s has no replicas to run any more", name)
+			events.Add(v1.EventTypeNormal, ReasonFallbackEnded, name, "target %s has no replicas to run any more", name)
 		}
 	}
 	for _, w := range writes {
-		add(v1.EventTypeNormal, ReasonRescaled, w.Target, "target %s from %d to %s: %s", w.Target, w.From, replicas(int64(w.To)), w.Why)
+		events.Add(v1.EventTypeNormal, ReasonRescaled, w.Target, "target %s from %d to %s: %s", w.Target, w.From, replicas(int64(w.To)), w.Why)
 	}
 	return events
 }
@@ -185,14 +169,11 @@ func (p *pass) balanced(targets []v1alpha1.BalancerTargetStatus, alone []string,
 func refuse(in Input, problem string) Decision {
 	d := Decision{Status: *in.Status.DeepCopy()}
 	d.Status.ObservedGeneration, d.Status.Replicas, d.Status.Selector = in.Generation, in.Pods, in.Spec.Selector.Query()
+	invalid := podhealth.Condition(v1alpha1.ConditionBalanced, false, ReasonInvalidSpec, problem)
 	d.Status.Conditions = podhealth.Conditions(in.Status.Conditions, []metav1.Condition{
-		podhealth.Condition(v1alpha1.ConditionBalanced, false, ReasonInvalidSpec, problem),
-		podhealth.Condition(v1alpha1.ConditionProgressing, false, ReasonInvalidSpec, problem),
+		invalid, podhealth.Condition(v1alpha1.ConditionProgressing, false, ReasonInvalidSpec, problem),
 	}, in.Generation, in.Now)
-	was := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.ConditionBalanced)
-	if was == nil || was.Reason != ReasonInvalidSpec || was.Message != problem {
-		d.Events = []Event{{Type: v1.EventTypeWarning, Reason: ReasonInvalidSpec, Message: problem}}
-	}
+	d.Events.Warn(in.Status.Conditions, invalid)
 	return d
 }
 

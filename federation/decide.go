@@ -123,7 +123,8 @@ type Decision struct {
 	Writes []Write
 	// Status is what to store if all writes succeed.
 	Status v1alpha1.FederatedReplicaSetStatus
-	Events []Event
+	// Events are what is new. Their reasons are constants of this package, and they are about clusters.
+	Events podhealth.Events
 	// Next is when time alone may change the decision; zero for never.
 	Next time.Time
 }

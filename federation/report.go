@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -16,17 +15,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/spelling"
 	"github.com/evenkeel/evenkeel/podhealth"
 )
-
-// Event is an event to record about a FederatedReplicaSet.
-type Event struct {
-	// Type is v1.EventTypeNormal or v1.EventTypeWarning.
-	Type string
-	// Reason is one of the constants of this package.
-	Reason  string
-	Message string
-	// Cluster is the cluster that the event is about; empty for the object itself.
-	Cluster string
-}
 
 // status is what to store, without the conditions.
 func (p *pass) status() v1alpha1.FederatedReplicaSetStatus {
@@ -64,12 +52,16 @@ func (p *pass) conditions(s v1alpha1.FederatedReplicaSetStatus, writes []Write) 
 	if len(away) > 0 {
 		reachable = podhealth.Condition(v1alpha1.ConditionClustersReachable, false, ReasonClustersUnreachable, strings.Join(away, "; "))
 	}
-	understood := podhealth.Condition(v1alpha1.ConditionPreferencesClear, true, ReasonClear, "the preferences say what they mean")
-	if text := p.preferences.unclear(p.members); text != "" {
-		understood = podhealth.Condition(v1alpha1.ConditionPreferencesClear, false, ReasonUnclearPreferences, text)
-	}
-	found := []metav1.Condition{placed, reachable, p.settled(writes), understood}
+	found := []metav1.Condition{placed, reachable, p.settled(writes), p.understood()}
 	return podhealth.Conditions(p.in.Status.Conditions, found, p.in.Generation, p.in.Now)
+}
+
+// understood is the condition whether the preferences say what they mean.
+func (p *pass) understood() metav1.Condition {
+	if text := p.preferences.unclear(p.members); text != "" {
+		return podhealth.Condition(v1alpha1.ConditionPreferencesClear, false, ReasonUnclearPreferences, text)
+	}
+	return podhealth.Condition(v1alpha1.ConditionPreferencesClear, true, ReasonClear, "the preferences say what they mean")
 }
 
 // full says which clusters have no place for more, and why, as a part of a message.
@@ -173,11 +165,7 @@ func written(n int) string {
 }
 
 // events are about what is new in this decision.
-func (p *pass) events(writes []Write) []Event {
-	var events []Event
-	add := func(kind, reason, cluster, format string, args ...any) {
-		events = append(events, Event{Type: kind, Reason: reason, Cluster: cluster, Message: fmt.Sprintf(format, args...)})
-	}
+func (p *pass) events(writes []Write) (events podhealth.Events) {
 	for _, m := range p.members {
 		if m.status.Name == "" {
 			continue
@@ -185,51 +173,45 @@ func (p *pass) events(writes []Write) []Event {
 		was, s := ptr.Deref(m.before, v1alpha1.FederatedClusterStatus{}), m.status
 		switch {
 		case s.Reason == ReasonLost && was.Reason != ReasonLost:
-			add(v1.EventTypeWarning, ReasonClusterLost, m.Name, "cluster %s is lost with %s: as many start elsewhere", m.Name, inWords(int64(s.Written)))
+			events.Add(v1.EventTypeWarning, ReasonClusterLost, m.Name, "cluster %s is lost with %s: as many start elsewhere", m.Name, inWords(int64(s.Written)))
 		case was.Reason == ReasonLost && s.Reachable:
-			add(v1.EventTypeNormal, ReasonClusterBack, m.Name, "cluster %s is back with %s", m.Name, inWords(int64(s.Running)))
+			events.Add(v1.EventTypeNormal, ReasonClusterBack, m.Name, "cluster %s is back with %s", m.Name, inWords(int64(s.Running)))
 		}
 		if s.Reason == ReasonSecondWriter && was.Reason != ReasonSecondWriter {
-			add(v1.EventTypeWarning, ReasonSecondWriter, m.Name, "cluster %s: %s", m.Name, s.Message)
+			events.Add(v1.EventTypeWarning, ReasonSecondWriter, m.Name, "cluster %s: %s", m.Name, s.Message)
 		}
 		switch {
 		case was.Capacity == nil && s.Capacity != nil:
-			add(v1.EventTypeWarning, ReasonFallbackStarted, m.Name, "cluster %s runs %d of %s, some have not started in time", m.Name, s.Running, inWords(int64(m.found)))
+			events.Add(v1.EventTypeWarning, ReasonFallbackStarted, m.Name, "cluster %s runs %d of %s, some have not started in time", m.Name, s.Running, inWords(int64(m.found)))
 		case was.Capacity != nil && s.Capacity == nil:
-			add(v1.EventTypeNormal, ReasonFallbackEnded, m.Name, "cluster %s runs %s and shares the replicas again", m.Name, inWords(int64(s.Running)))
+			events.Add(v1.EventTypeNormal, ReasonFallbackEnded, m.Name, "cluster %s runs %s and shares the replicas again", m.Name, inWords(int64(s.Running)))
 		}
 	}
 	for _, w := range writes {
-		for _, e := range p.written(w, writes) {
-			add(e.Type, e.Reason, w.Cluster, "%s", e.Message)
-		}
+		p.written(&events, w, writes)
 	}
-	text := p.preferences.unclear(p.members)
-	if was := meta.FindStatusCondition(p.in.Status.Conditions, v1alpha1.ConditionPreferencesClear); text != "" && (was == nil || was.Message != text) {
-		add(v1.EventTypeWarning, ReasonUnclearPreferences, "", "%s", text)
+	if understood := p.understood(); understood.Status == metav1.ConditionFalse {
+		events.Warn(p.in.Status.Conditions, understood)
 	}
 	return events
 }
 
-// written are the events about a write.
-func (p *pass) written(w Write, writes []Write) []Event {
-	var events []Event
-	add := func(kind, reason, format string, args ...any) {
-		events = append(events, Event{Type: kind, Reason: reason, Message: fmt.Sprintf(format, args...)})
-	}
+// written adds the events about a write.
+func (p *pass) written(events *podhealth.Events, w Write, writes []Write) {
+	add := func(kind, reason, format string, args ...any) { events.Add(kind, reason, w.Cluster, format, args...) }
 	i := slices.IndexFunc(p.members, func(m member) bool { return m.Name == w.Cluster })
 	l := &p.members[i].Local
 	switch {
 	case w.Create:
 		add(v1.EventTypeNormal, ReasonCreated, "created in cluster %s with %s: %s", w.Cluster, inWords(int64(w.To)), w.Why)
-		return events
+		return
 	case w.Delete:
 		add(v1.EventTypeNormal, ReasonDeleted, "deleted in cluster %s: %s", w.Cluster, w.Why)
-		return events
+		return
 	case l.Foreign:
-		events = append(events, OverwroteForeign(w.Cluster, l.Replicas))
+		*events = append(*events, OverwroteForeign(w.Cluster, l.Replicas))
 	case w.Content && l.Revision == "":
-		events = append(events, OverwroteChange(w.Cluster))
+		*events = append(*events, OverwroteChange(w.Cluster))
 	case w.Content:
 		add(v1.EventTypeNormal, ReasonRolledOut, "cluster %s gets the new template", w.Cluster)
 	}
@@ -245,23 +227,22 @@ func (p *pass) written(w Write, writes []Write) []Event {
 	default:
 		add(v1.EventTypeNormal, ReasonRescaled, "scaled cluster %s from %d to %s: %s", w.Cluster, w.From, inWords(int64(w.To)), w.Why)
 	}
-	return events
 }
 
 // OverwroteForeign is the event when an object was overwritten that was not written for the
 // FederatedReplicaSet and had a number of replicas.
-func OverwroteForeign(cluster string, replicas int32) Event {
-	return Event{
-		Type: v1.EventTypeWarning, Reason: ReasonOverwritten, Cluster: cluster,
+func OverwroteForeign(cluster string, replicas int32) podhealth.Event {
+	return podhealth.Event{
+		Type: v1.EventTypeWarning, Reason: ReasonOverwritten, About: cluster,
 		Message: fmt.Sprintf("overwrote an object of that name in cluster %s, which had another origin and %s; its pods may be adopted", cluster, inWords(int64(replicas))),
 	}
 }
 
 // OverwroteChange is the event when the content of a local object was overwritten that somebody
 // else had changed.
-func OverwroteChange(cluster string) Event {
-	return Event{
-		Type: v1.EventTypeWarning, Reason: ReasonOverwritten, Cluster: cluster,
+func OverwroteChange(cluster string) podhealth.Event {
+	return podhealth.Event{
+		Type: v1.EventTypeWarning, Reason: ReasonOverwritten, About: cluster,
 		Message: fmt.Sprintf("overwrote a change of the object in cluster %s by somebody else", cluster),
 	}
 }
@@ -285,12 +266,8 @@ func (p *pass) recipients(writes []Write) string {
 func refuse(in Input, problem string) Decision {
 	d := Decision{Status: *in.Status.DeepCopy()}
 	d.Status.ObservedGeneration, d.Status.Selector = in.Generation, in.Spec.Selector.Query()
-	d.Status.Conditions = podhealth.Conditions(in.Status.Conditions, []metav1.Condition{
-		podhealth.Condition(v1alpha1.ConditionSettled, false, ReasonInvalidSpec, problem),
-	}, in.Generation, in.Now)
-	was := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.ConditionSettled)
-	if was == nil || was.Reason != ReasonInvalidSpec || was.Message != problem {
-		d.Events = []Event{{Type: v1.EventTypeWarning, Reason: ReasonInvalidSpec, Message: problem}}
-	}
+	invalid := podhealth.Condition(v1alpha1.ConditionSettled, false, ReasonInvalidSpec, problem)
+	d.Status.Conditions = podhealth.Conditions(in.Status.Conditions, []metav1.Condition{invalid}, in.Generation, in.Now)
+	d.Events.Warn(in.Status.Conditions, invalid)
 	return d
 }

@@ -22,9 +22,9 @@ type Failure struct {
 
 // Settle corrects the status of a decision, which assumes that all writes succeed. It returns the
 // events about refusals. A refused write is tried again after a time that doubles.
-func Settle(in Input, d Decision, failures []Failure, now time.Time) (v1alpha1.FederatedReplicaSetStatus, []Event) {
+func Settle(in Input, d Decision, failures []Failure, now time.Time) (v1alpha1.FederatedReplicaSetStatus, podhealth.Events) {
 	status := *d.Status.DeepCopy()
-	var events []Event
+	var events podhealth.Events
 	var refusals []string
 	for _, f := range failures {
 		for i := range status.Clusters {
@@ -43,7 +43,7 @@ func Settle(in Input, d Decision, failures []Failure, now time.Time) (v1alpha1.F
 			}
 			refusals = append(refusals, refusal(*s))
 			if before.Refused == nil || before.Refused.Message != f.Refused {
-				events = append(events, Event{Type: v1.EventTypeWarning, Reason: ReasonRefused, Cluster: s.Name, Message: "cluster " + refusal(*s)})
+				events.Add(v1.EventTypeWarning, ReasonRefused, s.Name, "cluster %s", refusal(*s))
 			}
 		}
 	}

@@ -44,7 +44,7 @@ type world struct {
 	places []*place
 	// writes are all that were made.
 	writes []Write
-	events []Event
+	events []podhealth.Event
 	// forgetful worlds have a new controller for every pass: it knows what the API server stores,
 	// and nothing else.
 	forgetful bool

@@ -1,7 +1,6 @@
 package workloadspread
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -64,13 +63,13 @@ func (p *pass) account() {
 		for i := range p.Spec.Subsets {
 			was, subset := before.of(revision, i), p.Spec.Subsets[i].Name
 			creating := p.keep(was.CreatingPods, creatingTimeout(p.Spec), func(id string) bool { return ids[id] }, func(string) {
-				p.event(v1.EventTypeWarning, ReasonCreationTimedOut, "", fmt.Sprintf("a pod of subset %s was admitted %d seconds ago and is not there: it does not count any more", subset, creatingTimeout(p.Spec)))
+				p.decision.Events.Add(v1.EventTypeWarning, ReasonCreationTimedOut, "", "a pod of subset %s was admitted %d seconds ago and is not there: it does not count any more", subset, creatingTimeout(p.Spec))
 			})
 			deleting := p.keep(was.DeletingPods, deletingTimeout(p.Spec), func(name string) bool {
 				m := names[name]
 				return m == nil || m.subset != i || m.revision != revision || m.CreationTimestamp.After(was.DeletingPods[name].Time) // a pod of that name is another one
 			}, func(name string) {
-				p.event(v1.EventTypeWarning, ReasonDeletionTimedOut, name, fmt.Sprintf("the deletion or eviction of pod %s was admitted %d seconds ago and it is still there: it counts again", name, deletingTimeout(p.Spec)))
+				p.decision.Events.Add(v1.EventTypeWarning, ReasonDeletionTimedOut, name, "the deletion or eviction of pod %s was admitted %d seconds ago and it is still there: it counts again", name, deletingTimeout(p.Spec))
 			})
 			if creating != nil || deleting != nil {
 				count := p.counts.edit(revision, i)

@@ -2,7 +2,6 @@ package workloadspread
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -100,7 +99,7 @@ func (p *pass) mark(timedOut []late) {
 		}
 		meta.SetStatusCondition(&s.Conditions, p.newCondition(v1alpha1.ConditionSchedulable, false, ReasonUnschedulable, "pods could not be scheduled: new pods pass over the subset for a while"))
 		if !was {
-			p.event(v1.EventTypeWarning, ReasonUnschedulable, "", "pods of subset "+s.Name+" cannot be scheduled: new pods pass over it")
+			p.decision.Events.Add(v1.EventTypeWarning, ReasonUnschedulable, "", "pods of subset %s cannot be scheduled: new pods pass over it", s.Name)
 		}
 		p.timer.At(s.UnschedulableUntil.Time)
 	}
@@ -155,7 +154,7 @@ func (p *pass) move(l late, reserve bool) bool {
 	from := p.Spec.Subsets[l.subset].Name
 	if !reserve {
 		p.decision.Delete = append(p.decision.Delete, Deletion{Pod: l.Pod, Reason: ReasonRescheduled, Message: "it could not be scheduled in subset " + from})
-		p.event(v1.EventTypeNormal, ReasonRescheduled, l.Name, fmt.Sprintf("pod %s could not be scheduled in subset %s and is deleted, so that another one goes to a later subset", l.Name, from))
+		p.decision.Events.Add(v1.EventTypeNormal, ReasonRescheduled, l.Name, "pod %s could not be scheduled in subset %s and is deleted, so that another one goes to a later subset", l.Name, from)
 		return true
 	}
 	limits := p.counts.limits(l.revision)
@@ -165,7 +164,7 @@ func (p *pass) move(l late, reserve bool) bool {
 		}
 		to := p.Spec.Subsets[i].Name
 		p.decision.Substitute = append(p.decision.Substitute, Substitute{For: l.Pod, Subset: to})
-		p.event(v1.EventTypeNormal, ReasonSubstituted, l.Name, fmt.Sprintf("pod %s waits in subset %s; a substitute runs in subset %s until it is ready", l.Name, from, to))
+		p.decision.Events.Add(v1.EventTypeNormal, ReasonSubstituted, l.Name, "pod %s waits in subset %s; a substitute runs in subset %s until it is ready", l.Name, from, to)
 		return true
 	}
 	return false
@@ -193,7 +192,7 @@ func (p *pass) substitutes(reserve bool) map[types.UID]bool {
 			continue
 		}
 		p.decision.Delete = append(p.decision.Delete, Deletion{Pod: s, Reason: ReasonSubstituteGone, Message: "the pod that it stood for is ready, or gone"})
-		p.event(v1.EventTypeNormal, ReasonSubstituteGone, s.Name, "substitute "+s.Name+" is deleted: the pod that it stood for is ready, or gone")
+		p.decision.Events.Add(v1.EventTypeNormal, ReasonSubstituteGone, s.Name, "substitute %s is deleted: the pod that it stood for is ready, or gone", s.Name)
 	}
 	return substituted
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // adaptive lets pods move on after 30 seconds.
@@ -266,7 +267,7 @@ func TestANotedPodIsForgotten(t *testing.T) {
 		in := inputOf(spec, 5, c.pods...)
 		in.Status, in.Workload.Revision, in.Now = noted, OneRevision, noon.Add(c.after)
 		d := Decide(in)
-		expired := slices.ContainsFunc(d.Events, func(e Event) bool { return e.Reason == ReasonCreationTimedOut })
+		expired := slices.ContainsFunc(d.Events, func(e podhealth.Event) bool { return e.Reason == ReasonCreationTimedOut })
 		if row := d.Status.VersionedSubsetStatuses[OneRevision][0]; len(row.CreatingPods) != c.noted || row.MissingReplicas != Unlimited || expired != c.expired {
 			t.Errorf("%s: %+v, %+v", name, row, d.Events)
 		}

@@ -61,8 +61,8 @@ type Decision struct {
 	Substitute []Substitute
 	// Deferred are the pods that would move on if no node for them were on its way.
 	Deferred int
-	// Events are what there is to say.
-	Events []Event
+	// Events are what there is to say, about pods or the WorkloadSpread.
+	Events podhealth.Events
 	// Next is when to decide again if nothing happens before; zero if there is no need.
 	Next time.Time
 }
@@ -77,13 +77,6 @@ type Deletion struct {
 type Substitute struct {
 	For    *v1.Pod
 	Subset string
-}
-
-// Event is an event about a pod, or about the WorkloadSpread if there is none.
-type Event struct {
-	Type            string
-	Reason, Message string
-	Pod             string
 }
 
 // Decide looks at all pods.
@@ -148,10 +141,6 @@ func (p *pass) result(status *v1alpha1.WorkloadSpreadStatus) Decision {
 	p.decision.Status, p.decision.Next = status, p.timer.Next
 	p.decision.Changed = !equality.Semantic.DeepEqual(p.before, status)
 	return p.decision
-}
-
-func (p *pass) event(kind, reason, pod, message string) {
-	p.decision.Events = append(p.decision.Events, Event{Type: kind, Reason: reason, Pod: pod, Message: message})
 }
 
 func (p *pass) condition(kind string, is bool, reason, message string) {

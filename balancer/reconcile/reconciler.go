@@ -204,10 +204,10 @@ func (r *reconciler) store(ctx context.Context, b *v1alpha1.Balancer, status v1a
 
 // record records the events of a decision once its status is stored, so that they are not repeated.
 // Events about writes are recorded when the writes are made.
-func (r *reconciler) record(b *v1alpha1.Balancer, all []balancer.Event) {
+func (r *reconciler) record(b *v1alpha1.Balancer, all podhealth.Events) {
 	for _, e := range all {
 		if e.Reason != balancer.ReasonRescaled {
-			r.event(b, e.Target, e.Type, e.Reason, e.Message)
+			r.event(b, e.About, e.Type, e.Reason, e.Message)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (r *reconciler) pass(ctx context.Context, key types.NamespacedName, f *v1al
 	}
 	took(phaseObserve)
 	failures := r.sent.take(key)
-	var all []federation.Event
+	var all []podhealth.Event
 	in.Status, all = federation.Settle(in, federation.Decision{Status: in.Status}, failures, in.Now)
 	d, err := r.decide(ctx, in)
 	if err != nil {
@@ -220,17 +220,17 @@ var writes = []string{
 }
 
 // eventsOf are the events about the writes to a cluster, or all others.
-func eventsOf(all []federation.Event, cluster string, ofWrites bool) []federation.Event {
-	return slices.DeleteFunc(slices.Clone(all), func(e federation.Event) bool {
-		return slices.Contains(writes, e.Reason) != ofWrites || ofWrites && e.Cluster != cluster
+func eventsOf(all []podhealth.Event, cluster string, ofWrites bool) []podhealth.Event {
+	return slices.DeleteFunc(slices.Clone(all), func(e podhealth.Event) bool {
+		return slices.Contains(writes, e.Reason) != ofWrites || ofWrites && e.About != cluster
 	})
 }
 
-func (r *reconciler) record(f *v1alpha1.FederatedReplicaSet, all []federation.Event) {
+func (r *reconciler) record(f *v1alpha1.FederatedReplicaSet, all []podhealth.Event) {
 	for _, e := range all {
 		var related runtime.Object
-		if e.Cluster != "" {
-			related = &v1.ObjectReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindMemberCluster, Name: e.Cluster}
+		if e.About != "" {
+			related = &v1.ObjectReference{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindMemberCluster, Name: e.About}
 		}
 		r.events.Record(f, related, e.Type, e.Reason, e.Message)
 	}

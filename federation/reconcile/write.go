@@ -20,13 +20,14 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
 	"github.com/evenkeel/evenkeel/federation/members"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // owner is the field manager of what is written.
 const owner = client.FieldOwner("evenkeel-federation")
 
 // send has a write made in the background.
-func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet, w federation.Write, about []federation.Event) {
+func (r *reconciler) send(ctx context.Context, key types.NamespacedName, f *v1alpha1.FederatedReplicaSet, w federation.Write, about []podhealth.Event) {
 	c := r.members.Get(w.Cluster)
 	if c == nil {
 		return
@@ -87,7 +88,7 @@ func isOther(err error) bool {
 
 // found returns the events about a write. An object without the label of local objects is not
 // watched: one that seems to be missing may exist, and is overwritten then.
-func found(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet, w federation.Write, about []federation.Event) ([]federation.Event, error) {
+func found(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet, w federation.Write, about []podhealth.Event) ([]podhealth.Event, error) {
 	if !w.Create {
 		return about, nil
 	}
@@ -101,10 +102,10 @@ func found(ctx context.Context, c client.Client, f *v1alpha1.FederatedReplicaSet
 	case err != nil:
 		return nil, err
 	case o.GetAnnotations()[annotationOwner] == string(f.UID):
-		return []federation.Event{federation.OverwroteChange(w.Cluster)}, nil
+		return []podhealth.Event{federation.OverwroteChange(w.Cluster)}, nil
 	}
 	replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
-	return []federation.Event{federation.OverwroteForeign(w.Cluster, int32(replicas))}, nil //nolint:gosec // an int32 of the API
+	return []podhealth.Event{federation.OverwroteForeign(w.Cluster, int32(replicas))}, nil //nolint:gosec // an int32 of the API
 }
 
 // write makes a write, and returns the object as the cluster has it now. Only the object of the UID is

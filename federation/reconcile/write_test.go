@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/podhealth"
 )
 
 // existing is a Deployment of another origin, or one that was written for an owner.
@@ -45,12 +46,12 @@ func inMember(t *testing.T, c client.Client) *appsv1.Deployment {
 // E2: an object without the label of local objects is not watched and seems to be missing. The event
 // says that it was overwritten, not that it was created.
 func TestE2UnwatchedObjectIsOverwritten(t *testing.T) {
-	created := federation.Event{Reason: federation.ReasonCreated, Cluster: "a"}
+	created := podhealth.Event{Reason: federation.ReasonCreated, About: "a"}
 	create := federation.Write{Cluster: "a", Create: true, Content: true, To: 5}
 	for name, c := range map[string]struct {
 		objects []client.Object
 		write   federation.Write
-		want    federation.Event
+		want    podhealth.Event
 	}{
 		"missing":                        {nil, create, created},
 		"of another origin":              {[]client.Object{existing("")}, create, federation.OverwroteForeign("a", 3)},
@@ -59,7 +60,7 @@ func TestE2UnwatchedObjectIsOverwritten(t *testing.T) {
 		"watched":                        {[]client.Object{existing("u1")}, federation.Write{Cluster: "a", Content: true, To: 5}, created},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := found(t.Context(), member(c.objects...), web(), c.write, []federation.Event{created})
+			got, err := found(t.Context(), member(c.objects...), web(), c.write, []podhealth.Event{created})
 			if err != nil || len(got) != 1 || got[0] != c.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, c.want)
 			}

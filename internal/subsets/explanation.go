@@ -367,7 +367,7 @@ func (e *explainer) steps() {
 	}
 	for _, event := range e.decision.Events {
 		if event.Type == v1.EventTypeWarning {
-			e.status.Next = append(e.status.Next, Step{Action: ActionReport, Pod: event.Pod, Why: event.Message})
+			e.status.Next = append(e.status.Next, Step{Action: ActionReport, Pod: event.About, Why: event.Message})
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/controller/owners"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/podhealth"
 	"github.com/evenkeel/evenkeel/workloadspread"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
 )
@@ -132,17 +133,17 @@ func (r *reconciler) announce(s *v1alpha1.WorkloadSpread, d *workloadspread.Deci
 // announceOf records the event of a decision about what was done with a pod.
 func (r *reconciler) announceOf(s *v1alpha1.WorkloadSpread, d *workloadspread.Decision, reason, pod string) {
 	for _, e := range d.Events {
-		if e.Reason == reason && e.Pod == pod {
+		if e.Reason == reason && e.About == pod {
 			r.event(s, e)
 		}
 	}
 }
 
-func (r *reconciler) event(s *v1alpha1.WorkloadSpread, e workloadspread.Event) {
+func (r *reconciler) event(s *v1alpha1.WorkloadSpread, e podhealth.Event) {
 	r.metrics.moves.WithLabelValues(e.Reason).Inc()
 	var related runtime.Object
-	if e.Pod != "" {
-		related = &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: s.Namespace, Name: e.Pod}
+	if e.About != "" {
+		related = &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: s.Namespace, Name: e.About}
 	}
 	r.events.Record(s, related, e.Type, e.Reason, e.Message)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/controller/scale"
+	"github.com/evenkeel/evenkeel/podhealth"
 	"github.com/evenkeel/evenkeel/workloadspread"
 )
 
@@ -446,7 +447,7 @@ func TestOneOfADeploymentAndOneOfItsReplicaSet(t *testing.T) {
 // The API server refuses longer events, and no character is cut.
 func TestLongEventsAreCut(t *testing.T) {
 	b := newBench(t)
-	b.event(spreadOver(), workloadspread.Event{Type: v1.EventTypeNormal, Reason: "Long", Message: "x" + strings.Repeat("é", 1024)})
+	b.event(spreadOver(), podhealth.Event{Type: v1.EventTypeNormal, Reason: "Long", Message: "x" + strings.Repeat("é", 1024)})
 	if got := strings.TrimPrefix(b.told(), "Normal Long "); len(got) != 1024-1 || !utf8.ValidString(got) {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
