@@ -1,8 +1,10 @@
 package nodegroupset
 
 import (
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Alike returns the groups similar to the named one, sorted and with itself. It is empty for an
@@ -41,6 +43,15 @@ func (x *Index) AreSimilar(left, right string) bool {
 	return a != nil && b != nil && a != b && a.bucket != nil && a.bucket == b.bucket && x.printer.similar(a.numbers, b.numbers)
 }
 
+// bucket holds the groups of one exact part.
+type bucket struct {
+	key     string
+	entries map[*entry]bool
+
+	mu       sync.Mutex
+	clusters map[*entry]*cluster // nil until they are asked for
+}
+
 // cluster is a part of a bucket that no group outside is similar to any of.
 type cluster struct {
 	entries []*entry // by name
@@ -52,12 +63,8 @@ func (b *bucket) clusterOf(e *entry, p *printer) *cluster {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.clusters == nil {
-		b.clusters = make(map[*entry]*cluster, len(b.rows))
-		entries := make([]*entry, len(b.rows))
-		for i, r := range b.rows {
-			entries[i] = r.entry
-		}
-		b.divide(entries, p)
+		b.clusters = make(map[*entry]*cluster, len(b.entries))
+		b.divide(slices.Collect(maps.Keys(b.entries)), p)
 	}
 	return b.clusters[e]
 }
@@ -112,4 +119,13 @@ func (b *bucket) add(entries []*entry, p *printer) {
 			c.names[i] = e.name
 		}
 	}
+}
+
+func amountIn(numbers []number, dim int32) amount {
+	for _, n := range numbers {
+		if n.dim == dim {
+			return n.amount
+		}
+	}
+	return amount{}
 }

@@ -103,11 +103,11 @@ func (x *Index) set(name string, f *facts, set int) {
 	}
 	b := x.buckets[string(mark.exact)]
 	if b == nil {
-		b = &bucket{key: string(mark.exact), dim: noDimension}
+		b = &bucket{key: string(mark.exact), entries: map[*entry]bool{}}
 		x.buckets[b.key] = b
 	}
 	e.bucket = b
-	b.insert(e, x.printer)
+	b.entries[e], b.clusters = true, nil
 }
 
 // Delete forgets a group. Deleting an unknown group does nothing.
@@ -123,8 +123,8 @@ func (x *Index) Delete(name string) {
 	if e.bucket == nil {
 		return
 	}
-	e.bucket.remove(e, x.printer)
-	if len(e.bucket.rows) == 0 {
+	delete(e.bucket.entries, e)
+	if e.bucket.clusters = nil; len(e.bucket.entries) == 0 {
 		delete(x.buckets, e.bucket.key)
 	}
 }
@@ -135,27 +135,21 @@ func (x *Index) Names() []string { return slices.Sorted(maps.Keys(x.groups)) }
 // Similar returns the groups similar to the named one, sorted and without
 // itself. It is empty for an unknown group.
 func (x *Index) Similar(name string) []string {
-	var out []string
 	e := x.groups[name]
-	if e == nil || e.bucket == nil {
-		return x.declaredWith(e)
+	switch {
+	case e == nil:
+		return nil
+	case e.bucket == nil:
+		return slices.DeleteFunc(slices.Clone(x.declared[e.set]), func(other string) bool { return other == name })
 	}
-	b := e.bucket
-	for r := range b.near(b.rows, b.rowOf(e).at, x.printer) {
-		if r.entry != e && x.printer.similar(e.numbers, r.entry.numbers) {
-			out = append(out, r.entry.name)
+	var out []string
+	for other := range e.bucket.entries {
+		if other != e && x.printer.similar(e.numbers, other.numbers) {
+			out = append(out, other.name)
 		}
 	}
 	slices.Sort(out)
 	return out
-}
-
-// declaredWith are the other groups of a group's declared set.
-func (x *Index) declaredWith(e *entry) []string {
-	if e == nil || e.set == 0 {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(x.declared[e.set]), func(name string) bool { return name == e.name })
 }
 
 // Sets returns every group in exactly one set: in name order a group joins the
@@ -164,8 +158,7 @@ func (x *Index) declaredWith(e *entry) []string {
 // set need not be similar, and the partners of a split are those of Similar.
 func (x *Index) Sets() [][]string {
 	var sets [][]string
-	first := map[*entry]int{}     // the set an entry opened
-	firsts := map[*bucket][]row{} // the first members in a bucket, sorted as its rows
+	opened := map[*cluster][]int{} // the sets of a cluster
 	for _, name := range x.Names() {
 		e := x.groups[name]
 		if e.bucket == nil {
@@ -176,19 +169,14 @@ func (x *Index) Sets() [][]string {
 			}
 			continue
 		}
-		b, own := e.bucket, e.bucket.rowOf(e)
-		join := len(sets)
-		for r := range b.near(firsts[b], own.at, x.printer) {
-			if set := first[r.entry]; set < join && x.printer.similar(e.numbers, r.entry.numbers) {
-				join = set
-			}
-		}
-		if join < len(sets) {
-			sets[join] = append(sets[join], name)
+		c := e.bucket.clusterOf(e, x.printer)
+		at := slices.IndexFunc(opened[c], func(set int) bool { return x.printer.similar(e.numbers, x.groups[sets[set][0]].numbers) })
+		if at >= 0 {
+			set := opened[c][at]
+			sets[set] = append(sets[set], name)
 			continue
 		}
-		first[e] = join
-		firsts[b] = insertRow(firsts[b], own)
+		opened[c] = append(opened[c], len(sets))
 		sets = append(sets, []string{name})
 	}
 	return sets
