@@ -23,7 +23,7 @@
 // groups of a fleet are similar or not, and pending what topology spread constraints mean to
 // its pending pods, placement says why the replicas of FederatedReplicaSets run where they do, subsets why the pods of
 // WorkloadSpreads are in their subsets, fakecloud serves the cloud in memory to Cluster Autoscaler
-// and keeps its nodes in an API server, autoscaler plays the loop of Cluster Autoscaler, for tests,
+// and keeps its nodes in an API server, autoscaler plays the loop of Cluster Autoscaler,
 // and linked is what is decided, counted and shown inside a Cluster Autoscaler of somebody's own.
 //
 // Edges. fake is a cloud in memory, faults included. cloudprovider/externalgrpc and

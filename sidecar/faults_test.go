@@ -53,11 +53,11 @@ func newFaultCase(seed uint64, zone int) *faultCase {
 	c.fail(r, c.cloud.Groups[zone].ID)
 	perNode, at := 1+r.IntN(3), 30*time.Second
 	for i := range 1 + r.IntN(4) {
-		c.batches = append(c.batches, autoscaler.Batch{At: at, Pods: podsOf(fmt.Sprint(i), 1+r.IntN(20), perNode)})
+		c.batches = append(c.batches, batch{At: at, Pods: podsOf(fmt.Sprint(i), 1+r.IntN(20), perNode)})
 		at += time.Duration(20+r.IntN(900)) * time.Second
 	}
 	limit := []time.Duration{2 * time.Minute, 5 * time.Minute, 15 * time.Minute}[r.IntN(3)]
-	c.ca.BindDelay = time.Duration(r.IntN(2)) * 5 * time.Second
+	c.bindDelay = time.Duration(r.IntN(2)) * 5 * time.Second
 	c.about += fmt.Sprintf(", provision time %s, sizes %v", limit, sizes)
 	c.disturb(rand.New(rand.NewPCG(seed, 3)))
 	c.setup = c.provisioned(limit)
@@ -115,9 +115,7 @@ func (s setup) sameChoice(t testing.TB) *world {
 	t.Helper()
 	s.ca.Balance, s.ca.TiesByName = true, true
 	w := newWorld(t, s)
-	w.connect(s, func(int) (autoscaler.Connection, error) {
-		return autoscaler.Connection{Provider: w.cloud, Expander: expander.ChooserFunc(w.mostPods)}, nil
-	})
+	w.connect(s, always(autoscaler.Connection{Provider: w.cloud, Expander: expander.ChooserFunc(w.mostPods)}))
 	return w
 }
 
@@ -156,7 +154,7 @@ type service struct {
 // the first is of the pods that ran from the start.
 func (w *world) serve(c *faultCase, until time.Duration) []service {
 	w.t.Helper()
-	batches := append([]autoscaler.Batch{fill(c.cloud.Groups)}, c.batches...)
+	batches := append([]batch{fill(c.cloud.Groups)}, c.batches...)
 	of := map[string]int{} // pod → batch
 	for i, b := range batches {
 		for _, pod := range b.Pods {
@@ -166,13 +164,8 @@ func (w *world) serve(c *faultCase, until time.Duration) []service {
 	out, waiting := make([]service, len(batches)), make([]bool, len(batches))
 	for open := true; open && w.clock.Since(start) < until; {
 		began := w.clock.Since(start)
-		if err := w.ca.Step(); err != nil {
-			w.t.Fatal(err)
-		}
-		state, err := w.ca.State()
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		w.ca.Step()
+		state := w.ca.State()
 		ready := 0
 		for _, g := range state.Groups {
 			ready += g.Ready

@@ -173,13 +173,11 @@ func TestASetWithoutMembersThatCanGrow(t *testing.T) {
 	}
 	events := told{}
 	w := newWorld(t, setup{
-		seed: 1, sidecar: sidecar.Options{Recorder: events}, batches: []autoscaler.Batch{{Pods: pods}},
+		seed: 1, sidecar: sidecar.Options{Recorder: events}, batches: []batch{{Pods: pods}},
 		cloud: fake.Config{Groups: groups, Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"a", "b"}}, Window: fake.Window{End: 2 * time.Minute}}}},
 	})
-	if err := w.ca.Run(2 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	if state, _ := w.ca.State(); !slices.Equal(state.Sizes(), []int{0, 0, 4, 4}) || events["SetBackedOff"] != 1 || events["MemberBackedOff"] < 2 {
+	w.ca.Run(2 * time.Minute)
+	if state := w.ca.State(); !slices.Equal(state.Sizes(), []int{0, 0, 4, 4}) || events["SetBackedOff"] != 1 || events["MemberBackedOff"] < 2 {
 		t.Errorf("sizes %v, events %v\n%s", state.Sizes(), events, w.log())
 	}
 	hidden(t, w)
@@ -217,16 +215,12 @@ func TestDryRun(t *testing.T) {
 		s := disturbed()
 		s.seed = seed
 		alone := newWorld(t, s)
-		alone.connect(s, func(int) (autoscaler.Connection, error) { return autoscaler.Connection{Provider: alone.cloud}, nil })
-		if err := alone.ca.Run(20 * time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		alone.connect(s, always(autoscaler.Connection{Provider: alone.cloud}))
+		alone.ca.Run(20 * time.Minute)
 		s = disturbed()
 		s.seed, s.sidecar.DryRun = seed, true
 		watched := newWorld(t, s)
-		if err := watched.ca.Run(20 * time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		watched.ca.Run(20 * time.Minute)
 		got, want := watched.changes(), alone.changes()
 		if !slices.Equal(got, want) || len(want) < 4 {
 			t.Errorf("seed %d: with the sidecar\n%s\nwithout\n%s", seed, strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -248,29 +242,27 @@ func TestTheSidecarIsRemoved(t *testing.T) {
 	removed := func(s setup, when func(*world) bool) (sizes []int, w *world) {
 		w = newWorld(t, s)
 		direct := false
-		w.connect(s, func(process int) (autoscaler.Connection, error) {
-			c, err := w.unasked(process)
+		w.connect(s, func(process int) autoscaler.Connection {
+			c := w.unasked(process)
 			c.Expander = w.front
 			if direct {
 				c.Provider, c.Expander = w.cloud, nil
 			}
-			return c, err
+			return c
 		})
 		for !when(w) {
-			if err := w.ca.Step(); err != nil {
-				t.Fatal(err)
-			}
+			w.ca.Step()
 		}
 		direct = true
 		restart(w)
 		return w.settle(time.Hour).Sizes(), w
 	}
-	ready := func(w *world) bool { s, _ := w.ca.State(); return s.Ordered() == 30 && s.Pending == 0 }
+	ready := func(w *world) bool { s := w.ca.State(); return s.Ordered() == 30 && s.Pending == 0 }
 	if got, w := removed(ten(), ready); !slices.Equal(got, []int{10, 10, 10}) {
 		t.Errorf("at rest: sizes %v\n%s", got, w.log())
 	}
 	for grants := 1; grants <= 3; grants++ {
-		got, w := removed(ten(), func(w *world) bool { return w.saw(autoscaler.Increased) == grants })
+		got, w := removed(ten(), func(w *world) bool { return w.ca.saw(fake.MethodIncreaseSize) == grants })
 		forgotten := 10 * grants
 		if n := total(got); n < 30 || n > 30+forgotten {
 			t.Errorf("after %d grants: sizes %v\n%s", grants, got, w.log())
@@ -284,7 +276,7 @@ func TestTheSidecarIsRemoved(t *testing.T) {
 func TestTheSidecarRestartsWithinALoop(t *testing.T) {
 	s := ten()
 	increases, refreshes, down := 0, 0, false
-	s.fault = func(w *world, c autoscaler.Call) autoscaler.Fault {
+	s.fault = func(w *world, c caCall) callFault {
 		switch {
 		case c.Method == fake.MethodIncreaseSize:
 			increases++
@@ -297,7 +289,7 @@ func TestTheSidecarRestartsWithinALoop(t *testing.T) {
 			down = true
 			w.startSidecar(&shifting{Cloud: w.cloud, broken: func(m fake.Method, _ string) bool { return down && m == fake.MethodNodeGroups }})
 		}
-		return autoscaler.Fault{}
+		return callFault{}
 	}
 	if got, w := (trial{setup: s}).run(t); !slices.Equal(sorted(got), []int{10, 10, 10}) {
 		t.Errorf("sizes %v\n%s", got, w.log())
@@ -326,7 +318,7 @@ func TestInferredReadiness(t *testing.T) {
 		"sidecar restarts among ready nodes":       {func(s *setup) { s.batches = append(s.batches, late(9)); s.fault = after(3, inferred) }, []int{13, 13, 13}},
 		"autoscaler restarts among ready nodes":    {restartAmongReady, []int{13, 13, 13}},
 		"a second need while nodes become ready": {func(s *setup) {
-			s.batches = append(s.batches, autoscaler.Batch{At: 80 * time.Second, Pods: podsOf("more", 9, 1)})
+			s.batches = append(s.batches, batch{At: 80 * time.Second, Pods: podsOf("more", 9, 1)})
 		}, []int{13, 13, 13}},
 	}
 	for name, tt := range tests {
@@ -345,12 +337,12 @@ func TestInferredReadiness(t *testing.T) {
 func restartAmongReady(s *setup) {
 	s.batches = append(s.batches, late(9))
 	done := false
-	s.fault = func(w *world, c autoscaler.Call) autoscaler.Fault {
+	s.fault = func(w *world, c caCall) callFault {
 		if done || w.clock.Since(start) < late(0).At {
-			return autoscaler.Fault{}
+			return callFault{}
 		}
 		done = true
-		return autoscaler.Fault{Crash: true}
+		return callFault{Crash: true}
 	}
 }
 
@@ -365,12 +357,12 @@ func TestARequestTimesOut(t *testing.T) {
 	if got := state.Sizes(); !slices.Equal(got, []int{4, 13, 13}) || state.Pending > 0 {
 		t.Errorf("sizes %v, %d pods pending\n%s", got, state.Pending, w.log())
 	}
-	for _, e := range w.ca.Events() {
-		if e.Kind == autoscaler.Decreased && (e.N != -30 || e.Detail != "") {
-			t.Errorf("%s", e)
+	for _, c := range w.ca.changes {
+		if c.Method == fake.MethodDecreaseTargetSize && (c.Delta != -30 || c.Err != nil) {
+			t.Errorf("%s", c)
 		}
 	}
-	if w.saw(autoscaler.Decreased) == 0 {
+	if w.ca.saw(fake.MethodDecreaseTargetSize) == 0 {
 		t.Errorf("nothing was taken back\n%s", w.log())
 	}
 }

@@ -26,34 +26,23 @@ type told map[string]int
 
 func (e told) Event(_ bool, reason, _ string) { e[reason]++ }
 
-// saw counts events of Cluster Autoscaler of these kinds.
-func (w *world) saw(kinds ...autoscaler.Kind) int {
-	n := 0
-	for _, e := range w.ca.Events() {
-		if slices.Contains(kinds, e.Kind) {
-			n++
-		}
-	}
-	return n
-}
-
 // at runs something once, before the nth increase, counted from 1.
-func atIncrease(n int, do func(*world)) func(*world, autoscaler.Call) autoscaler.Fault {
+func atIncrease(n int, do func(*world)) func(*world, caCall) callFault {
 	increases := 0
-	return func(w *world, c autoscaler.Call) autoscaler.Fault {
+	return func(w *world, c caCall) callFault {
 		if c.Method == fake.MethodIncreaseSize {
 			if increases++; increases == n {
 				do(w)
 			}
 		}
-		return autoscaler.Fault{}
+		return callFault{}
 	}
 }
 
 // after runs something once, before the first call that follows the nth increase.
-func after(n int, do func(*world)) func(*world, autoscaler.Call) autoscaler.Fault {
+func after(n int, do func(*world)) func(*world, caCall) callFault {
 	increases, done := 0, false
-	return func(w *world, c autoscaler.Call) autoscaler.Fault {
+	return func(w *world, c caCall) callFault {
 		if increases == n && !done {
 			done = true
 			do(w)
@@ -61,15 +50,11 @@ func after(n int, do func(*world)) func(*world, autoscaler.Call) autoscaler.Faul
 		if c.Method == fake.MethodIncreaseSize {
 			increases++
 		}
-		return autoscaler.Fault{}
+		return callFault{}
 	}
 }
 
-func restart(w *world) {
-	if err := w.ca.Restart(); err != nil {
-		w.t.Error(err)
-	}
-}
+func restart(w *world) { w.ca.Restart() }
 
 // TestHandled: what goes wrong around the sidecar while 30 nodes for three groups are ordered, or
 // one of the ways in which it is used. A check, where there is one, looks at more than the sizes.
@@ -98,7 +83,7 @@ func TestHandled(t *testing.T) {
 		"both restart after the first grant": {
 			change: func(s *setup) {
 				crash := crashAfter(1)
-				s.fault = func(w *world, c autoscaler.Call) autoscaler.Fault {
+				s.fault = func(w *world, c caCall) callFault {
 					f := crash(w, c)
 					if f.Crash {
 						w.restartSidecar()
@@ -190,7 +175,7 @@ func TestHandled(t *testing.T) {
 			if !slices.Equal(sorted(got), sorted(tt.want)) {
 				t.Errorf("sizes %v, want %v\n%s", got, tt.want, w.log())
 			}
-			if state, _ := w.ca.State(); tt.plans > 0 && state.Increases != tt.plans {
+			if state := w.ca.State(); tt.plans > 0 && state.Increases != tt.plans {
 				t.Errorf("%d plans, want %d\n%s", state.Increases, tt.plans, w.log())
 			}
 			if tt.check != nil {
@@ -201,8 +186,8 @@ func TestHandled(t *testing.T) {
 }
 
 // late are pods for so many nodes, when the first thirty are there.
-func late(nodes int) autoscaler.Batch {
-	return autoscaler.Batch{At: 5 * time.Minute, Pods: podsOf("late", nodes, 1)}
+func late(nodes int) batch {
+	return batch{At: 5 * time.Minute, Pods: podsOf("late", nodes, 1)}
 }
 
 // inferred takes the watch of nodes away.
@@ -214,7 +199,7 @@ func inferred(w *world) {
 // hidden reports whether Cluster Autoscaler has not seen any failure.
 func hidden(t *testing.T, w *world) {
 	t.Helper()
-	if n := w.saw(autoscaler.Failed, autoscaler.BackedOff, autoscaler.Deleted, autoscaler.Decreased); n > 0 {
+	if n := len(w.ca.changes) - w.ca.saw(fake.MethodIncreaseSize); n > 0 {
 		t.Errorf("Cluster Autoscaler saw %d failures\n%s", n, w.log())
 	}
 }
@@ -246,7 +231,7 @@ func (w *world) endInside() func(context.Context, string, int) error {
 // such groups have options.
 func TestZeroOrMax(t *testing.T) {
 	s := ten()
-	s.batches = []autoscaler.Batch{{Pods: podsOf("p", 3, 1)}}
+	s.batches = []batch{{Pods: podsOf("p", 3, 1)}}
 	s.cloud.Groups[0].MaxSize = 4
 	s.cloud.Groups[0].Options = &cloudprovider.GroupOptions{ZeroOrMaxNodeScaling: true, MaxNodeProvisionTime: 15 * time.Minute}
 	s.cloud.Groups[1].Options = &cloudprovider.GroupOptions{ScaleDownUnneededTime: time.Hour}
@@ -269,7 +254,7 @@ func TestZeroOrMax(t *testing.T) {
 // split.
 func TestProvisioningRequestsAreNotSplit(t *testing.T) {
 	s := ten()
-	s.batches = []autoscaler.Batch{{Pods: podsOf("p", 30, 1), Request: "train"}}
+	s.batches = []batch{{Pods: podsOf("p", 30, 1), Request: "train"}}
 	w := newWorld(t, s)
 	state := w.settle(time.Hour)
 	if got := state.Sizes(); !slices.Equal(sorted(got), []int{0, 0, 30}) || state.Pending > 0 || state.Increases != 1 {
@@ -285,17 +270,15 @@ func TestUnaskedAndAskedAgain(t *testing.T) {
 	s.batches = append(s.batches, late(60))
 	w := newWorld(t, s)
 	asks := false
-	w.connect(s, func(process int) (autoscaler.Connection, error) {
-		c, err := w.unasked(process)
+	w.connect(s, func(process int) autoscaler.Connection {
+		c := w.unasked(process)
 		if asks {
 			c.Expander = w.front
 		}
-		return c, err
+		return c
 	})
-	if err := w.ca.Run(4 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	if state, _ := w.ca.State(); state.Increases != 1 || state.Ordered() != 30 {
+	w.ca.Run(4 * time.Minute)
+	if state := w.ca.State(); state.Increases != 1 || state.Ordered() != 30 {
 		t.Errorf("sizes %v in %d plans, want 30 nodes in one\n%s", state.Sizes(), state.Increases, w.log())
 	}
 	mode("PassThrough", "Cluster Autoscaler scales up without asking this expander: start it with --expander=grpc")(t, w)
@@ -339,10 +322,8 @@ func TestTheLeaderMoves(t *testing.T) {
 			s.sidecar.Journal = leased{journal, &leader, "one"}
 			w := newWorld(t, s)
 			old := w.front.Sidecar
-			for w.saw(autoscaler.Increased) < grants {
-				if err := w.ca.Step(); err != nil {
-					t.Fatal(err)
-				}
+			for w.ca.saw(fake.MethodIncreaseSize) < grants {
+				w.ca.Step()
 			}
 			leader = "two"
 			w.options.Journal = leased{journal, &leader, "two"}
@@ -411,22 +392,14 @@ func TestTheCloudIsSlow(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ca, err := autoscaler.New(autoscaler.Config{Clock: clock.RealClock{}, Cloud: cloud, Batches: s.batches, Connect: func(int) (autoscaler.Connection, error) {
-					return autoscaler.Connection{Provider: front, Expander: front}, nil
-				}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := ca.Settle(time.Hour); err != nil {
-					t.Fatal(err)
-				}
+				ca := newCluster(t, clusterConfig{clock: clock.RealClock{}, cloud: cloud, batches: s.batches, connect: always(autoscaler.Connection{Provider: front, Expander: front})})
+				ca.Settle(time.Hour)
 				if err := front.Wait(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				state, err := ca.State()
-				if err != nil || !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
-					t.Errorf("sizes %v, %v\n%v", state.Sizes(), err, ca.Events())
+				if state := ca.State(); !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
+					t.Errorf("sizes %v\n%v", state.Sizes(), ca.changes)
 				}
 			})
 		})

@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
@@ -52,7 +51,7 @@ func TestStartupDeadlineThroughTheSidecar(t *testing.T) {
 		groups   []fake.Group
 		cloud    fake.Config
 		pods     []*v1.Pod
-		fault    func(*world, autoscaler.Call) autoscaler.Fault
+		fault    func(*world, caCall) callFault
 		want     []int
 		by       time.Duration // all pods run
 	}{
@@ -72,11 +71,11 @@ func TestStartupDeadlineThroughTheSidecar(t *testing.T) {
 		},
 		"Cluster Autoscaler restarts": {
 			cloud: without(fake.Silent, 0, 0, "c", "d"), want: []int{4, 4, 0, 0}, by: 8 * time.Minute,
-			fault: func() func(*world, autoscaler.Call) autoscaler.Fault {
+			fault: func() func(*world, caCall) callFault {
 				calls := 0
-				return func(*world, autoscaler.Call) autoscaler.Fault {
+				return func(*world, caCall) callFault {
 					calls++
-					return autoscaler.Fault{Crash: calls == 200}
+					return callFault{Crash: calls == 200}
 				}
 			}(),
 		},
@@ -92,7 +91,7 @@ func TestStartupDeadlineThroughTheSidecar(t *testing.T) {
 				test.pods = podsOf("p", 8, 1)
 			}
 			test.cloud.Groups = test.groups
-			w := newWorld(t, setup{cloud: test.cloud, batches: []autoscaler.Batch{{Pods: test.pods}}, fault: test.fault, sidecar: underPolicies(test.policies)})
+			w := newWorld(t, setup{cloud: test.cloud, batches: []batch{{Pods: test.pods}}, fault: test.fault, sidecar: underPolicies(test.policies)})
 			took := w.untilAllRun(t, 40*time.Minute)
 			if got := w.sizes(); !slices.Equal(got, test.want) || took > test.by {
 				t.Errorf("sizes %v after %s, want %v after %s\n%s", got, took, test.want, test.by, w.log())
@@ -109,13 +108,8 @@ func TestStartupDeadlineThroughTheSidecar(t *testing.T) {
 func (w *world) untilAllRun(t testing.TB, limit time.Duration) time.Duration {
 	t.Helper()
 	for w.clock.Since(start) < limit {
-		if err := w.ca.Step(); err != nil {
-			t.Fatal(err)
-		}
-		state, err := w.ca.State()
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ca.Step()
+		state := w.ca.State()
 		if state.Pending == 0 && w.clock.Since(start) > 10*time.Second {
 			return w.clock.Since(start)
 		}
@@ -150,7 +144,7 @@ func TestLateCapacityThroughTheSidecarInRandomWorlds(t *testing.T) {
 		cloud.Groups = groups
 		policies := spotFirst()
 		policies[0].Policy = rapid.SampledFrom([]nodegroupset.Policy{nodegroupset.Priority, nodegroupset.Proportional}).Draw(r, "policy")
-		var batches []autoscaler.Batch
+		var batches []batch
 		arrived := func(at time.Duration) (pods int) {
 			for _, b := range batches {
 				if b.At <= at {
@@ -162,20 +156,15 @@ func TestLateCapacityThroughTheSidecarInRandomWorlds(t *testing.T) {
 		at := time.Duration(0)
 		for i := range rapid.IntRange(1, 3).Draw(r, "batches") {
 			at += time.Duration(rapid.IntRange(0, 30).Draw(r, "pause")) * time.Minute
-			batches = append(batches, autoscaler.Batch{At: at, Pods: podsOf(fmt.Sprint("p", i), rapid.IntRange(1, 6).Draw(r, "pods"), 1)})
+			batches = append(batches, batch{At: at, Pods: podsOf(fmt.Sprint("p", i), rapid.IntRange(1, 6).Draw(r, "pods"), 1)})
 		}
 		w := newWorld(t, setup{cloud: cloud, batches: batches, sidecar: underPolicies(policies)})
 		ordered, before, since := 0, 0, time.Duration(0)
 		for now := time.Duration(0); now < at+25*time.Minute; now = w.clock.Since(start) {
-			if err := w.ca.Step(); err != nil {
-				r.Fatal(err)
-			}
-			state, err := w.ca.State()
-			if err != nil {
-				r.Fatal(err)
-			}
+			w.ca.Step()
+			state := w.ca.State()
 			now = w.clock.Since(start)
-			if state.Pending == 0 || slices.ContainsFunc(batches, func(b autoscaler.Batch) bool { return b.At > since && b.At <= now }) {
+			if state.Pending == 0 || slices.ContainsFunc(batches, func(b batch) bool { return b.At > since && b.At <= now }) {
 				since = now
 			}
 			size := total(w.sizes())
@@ -197,9 +186,9 @@ func TestLateCapacityIsGivenBack(t *testing.T) {
 	events := told{}
 	registry, metrics := metered(t)
 	options.Recorder, options.Metrics = events, metrics
-	var batches []autoscaler.Batch
+	var batches []batch
 	for i, at := range []time.Duration{0, 12, 30, 45} {
-		batches = append(batches, autoscaler.Batch{At: at * time.Minute, Pods: podsOf(fmt.Sprint("p", i), 8, 1)})
+		batches = append(batches, batch{At: at * time.Minute, Pods: podsOf(fmt.Sprint("p", i), 8, 1)})
 	}
 	cloud := without(fake.Silent, 0, 20*time.Minute, "c", "d")
 	cloud.Groups = bought(0, 0, 0, 0)
@@ -217,9 +206,7 @@ func TestLateCapacityIsGivenBack(t *testing.T) {
 		{50 * time.Minute, []int{11, 11, 5, 5}, "it has come, and spot gets all"},
 	} {
 		for w.clock.Since(start) < step.until {
-			if err := w.ca.Step(); err != nil {
-				t.Fatal(err)
-			}
+			w.ca.Step()
 		}
 		if got := w.sizes(); !slices.Equal(got, step.want) {
 			t.Fatalf("%s at %s: sizes %v, want %v\n%s", step.why, step.until, got, step.want, w.log())
@@ -241,13 +228,11 @@ func TestLateNodesStayWhereNodesAreUnknown(t *testing.T) {
 	for mode, want := range map[fake.StockOutMode][]int{fake.Silent: {4, 4, 0, 0}, fake.NeverRegisters: {0, 0, 4, 4}} {
 		cloud := without(mode, 0, 0, "c", "d")
 		cloud.Groups = bought(0, 0, 0, 0)
-		w := newWorld(t, setup{cloud: cloud, batches: []autoscaler.Batch{{Pods: podsOf("p", 8, 1)}}, sidecar: underPolicies(spotFirst())})
+		w := newWorld(t, setup{cloud: cloud, batches: []batch{{Pods: podsOf("p", 8, 1)}}, sidecar: underPolicies(spotFirst())})
 		w.options.Nodes = nil
 		w.restartSidecar()
 		for w.clock.Since(start) < 8*time.Minute {
-			if err := w.ca.Step(); err != nil {
-				t.Fatal(err)
-			}
+			w.ca.Step()
 		}
 		if got := w.sizes(); !slices.Equal(got, want) {
 			t.Errorf("%s: sizes %v, want %v\n%s", mode, got, want, w.log())

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
 
 // boots sets how long machines of groups boot, and how late the cloud lists them.
@@ -30,14 +29,14 @@ func TestANewProcessSeesGroupsWithNodesOnTheirWay(t *testing.T) {
 		for _, sizes := range [][]int{{0, 0, 0}, {4, 0, 2}, {0, 6, 0}} {
 			for _, gap := range []time.Duration{8 * time.Second, 40 * time.Second, 70 * time.Second} {
 				for _, both := range []bool{false, true} {
-					s := setup{cloud: fake.Config{Groups: boots(zones(sizes...), 2*time.Minute, late)}, batches: []autoscaler.Batch{
+					s := setup{cloud: fake.Config{Groups: boots(zones(sizes...), 2*time.Minute, late)}, batches: []batch{
 						{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: 3*time.Second + gap, Pods: podsOf("q", 9, 1)},
 					}}
 					alone := s.alone(t).observe(6 * time.Minute)
 					s.fault = crashAfter(2)
 					if both {
 						crash := s.fault
-						s.fault = func(w *world, c autoscaler.Call) autoscaler.Fault {
+						s.fault = func(w *world, c caCall) callFault {
 							f := crash(w, c)
 							if f.Crash {
 								w.restartSidecar()
@@ -65,7 +64,7 @@ func TestNothingIsExpectedOfAZoneThatIsDown(t *testing.T) {
 				for _, crash := range []bool{false, true} {
 					s := setup{cloud: fake.Config{Groups: boots(zones(sizes...), boot, 0), Outages: []fake.Outage{{
 						Zones: []string{"b"}, Mode: fake.Unready, Window: fake.Window{Start: begin, End: begin + 7*time.Minute},
-					}}}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: begin + 15*time.Second, Pods: podsOf("q", 9, 1)}}}
+					}}}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 9, 1)}, {At: begin + 15*time.Second, Pods: podsOf("q", 9, 1)}}}
 					alone := s.alone(t).observe(12 * time.Minute)
 					if crash {
 						s.fault = crashAfter(3)
@@ -94,7 +93,7 @@ func TestPodsThatLeaveZonesOutForTheirAffinity(t *testing.T) {
 	}
 	for crash := range 4 {
 		t.Run(fmt.Sprint("crash at increase ", crash), func(t *testing.T) {
-			s := setup{cloud: fake.Config{Groups: boots(zones(0, 0, 0), 2*time.Minute, 0)}, batches: []autoscaler.Batch{
+			s := setup{cloud: fake.Config{Groups: boots(zones(0, 0, 0), 2*time.Minute, 0)}, batches: []batch{
 				{At: time.Second, Pods: leader}, {At: 4 * time.Minute, Pods: in(podsOf("p", 12, 1), "b", "c")}, {At: 4*time.Minute + 15*time.Second, Pods: followers},
 			}}
 			alone := s.alone(t).observe(10 * time.Minute)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/sidecar"
 	"github.com/evenkeel/evenkeel/steering"
@@ -427,7 +426,7 @@ func emptyNodes(after time.Duration) *removal.Options {
 func leaving(seed uint64) setup {
 	s := setup{cloud: fake.Config{Groups: zones(4, 4, 4)}, seed: seed}
 	s.ca.Removal = emptyNodes(10 * time.Minute)
-	s.batches = []autoscaler.Batch{{At: time.Minute, Pods: podsOf("p", 18+2*int(seed%2), 1), Life: time.Hour}}
+	s.batches = []batch{{At: time.Minute, Pods: podsOf("p", 18+2*int(seed%2), 1), Life: time.Hour}}
 	return s
 }
 
@@ -439,20 +438,15 @@ func TestScaleDownStaysLevel(t *testing.T) {
 		for seed := range uint64(3) {
 			s := leaving(seed)
 			s.sidecar.LevelScaleDown = level
-			s.fault = func(w *world, c autoscaler.Call) autoscaler.Fault {
+			s.fault = func(w *world, c caCall) callFault {
 				if c.At.Sub(start) > time.Hour && c.Method == fake.MethodRefresh { // within a loop one member is the first
 					worst[level] = max(worst[level], apart(s.cloud.Groups, w.size))
 				}
-				return autoscaler.Fault{}
+				return callFault{}
 			}
 			w := newWorld(t, s)
-			if err := w.ca.Run(72 * time.Minute); err != nil { // ten of them until nodes are taken
-				t.Fatal(err)
-			}
-			state, err := w.ca.State()
-			if err != nil {
-				t.Fatal(err)
-			}
+			w.ca.Run(72 * time.Minute) // ten of them until nodes are taken
+			state := w.ca.State()
 			if want := []int{4, 4, 4}; !slices.Equal(state.Sizes(), want) {
 				t.Errorf("sizes %v, want %v", state.Sizes(), want)
 			}
@@ -479,8 +473,8 @@ func TestFloorsAreNeverAboveTheSize(t *testing.T) {
 		for _, g := range c.cloud.Groups {
 			own[g.ID] = g.MinSize
 		}
-		told, fault := map[string]int{}, c.fault
-		c.fault = func(w *world, call autoscaler.Call) autoscaler.Fault {
+		told, disturb := map[string]int{}, c.fault
+		c.fault = func(w *world, call caCall) callFault {
 			if call.Method == fake.MethodNodeGroups {
 				if told = nil; w.front.Ready() == nil {
 					told = w.told()
@@ -495,12 +489,10 @@ func TestFloorsAreNeverAboveTheSize(t *testing.T) {
 					t.Fatalf("seed %d:%s at %s %s: %s with %d was told to have a minimum of %d\n%s", seed, c.about, call.At.Sub(start), call.Method, id, size, told[id], w.log())
 				}
 			}
-			return fault(w, call)
+			return disturb(w, call)
 		}
 		w := newWorld(t, c.setup)
-		if err := w.ca.Run(40 * time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		w.ca.Run(40 * time.Minute)
 		for _, d := range w.front.Status().Decisions {
 			if d.Call == "IncreaseSize" && d.Reason == "up to the group's minimum size" && own[d.Group] == 0 {
 				t.Fatalf("seed %d:%s raised to its minimum: %+v", seed, c.about, d)

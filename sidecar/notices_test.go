@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/internal/autoscaler"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
@@ -24,7 +23,7 @@ type notices struct {
 
 func (n *notices) Set(notices []steering.Notice) {
 	bound := map[types.UID]bool{}
-	for _, pod := range n.w.ca.Pods() {
+	for _, pod := range n.w.ca.shown() {
 		bound[pod.UID] = pod.Spec.NodeName != ""
 	}
 	for _, one := range notices {
@@ -76,7 +75,7 @@ func TestNoticesSayWhatIsDoneAboutPods(t *testing.T) {
 		"all refuse for some time": {zones(0, 0, 0), out(4*time.Minute, "a", "b", "c"), false, "9: failed, given up, acting; "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := setup{cloud: c.cloud, batches: []autoscaler.Batch{{Pods: podsOf("p", 9, 1)}}}
+			s := setup{cloud: c.cloud, batches: []batch{{Pods: podsOf("p", 9, 1)}}}
 			s.cloud.Groups = c.groups
 			n := &notices{said: map[types.UID][]string{}}
 			s.sidecar.NoticePods, s.sidecar.Notices, s.sidecar.NotBalanced = true, n, c.off
@@ -98,7 +97,7 @@ func TestNoticesSayWhatIsDoneAboutPods(t *testing.T) {
 func TestNoNoticesUnasked(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		n := &notices{said: map[types.UID][]string{}}
-		s := setup{cloud: fake.Config{Groups: zones(0, 0)}, batches: []autoscaler.Batch{{Pods: podsOf("p", 4, 1)}}}
+		s := setup{cloud: fake.Config{Groups: zones(0, 0)}, batches: []batch{{Pods: podsOf("p", 4, 1)}}}
 		s.sidecar.Notices, s.sidecar.NoticePods, s.sidecar.DryRun = n, dry, dry
 		w := newWorld(t, s)
 		n.w = w

@@ -61,7 +61,7 @@ func newRandomCase(seed uint64) *randomCase {
 		perNode = 1 // else the last node has less to lose than the others
 	}
 	pods := podsOf("p", c.need*perNode-r.IntN(perNode), perNode)
-	c.batches = []autoscaler.Batch{{At: time.Second, Pods: pods}}
+	c.batches = []batch{{At: time.Second, Pods: pods}}
 	c.disturb(r)
 	if r.IntN(4) == 0 {
 		c.ca.Salvo = true
@@ -127,7 +127,7 @@ func (c *randomCase) disturb(r *rand.Rand) {
 		}
 	}
 	calls, increases := 0, 0
-	c.fault = func(w *world, call autoscaler.Call) autoscaler.Fault {
+	c.fault = func(w *world, call caCall) callFault {
 		kind, hit := at[calls]
 		calls++
 		if call.Method == fake.MethodIncreaseSize {
@@ -137,25 +137,25 @@ func (c *randomCase) disturb(r *rand.Rand) {
 			increases++
 		}
 		if !hit {
-			return autoscaler.Fault{}
+			return callFault{}
 		}
 		switch kind {
 		case crash, crashLate:
-			return autoscaler.Fault{Crash: true}
+			return callFault{Crash: true}
 		case restart:
 			w.restartSidecar()
 		case lost:
 			if call.Method == fake.MethodIncreaseSize {
 				w.lost[call.Group] = true
 			}
-			return autoscaler.Fault{Lost: true}
+			return callFault{Lost: true}
 		case unsent:
 			// Of these only Cluster Autoscaler knows: it backs the group off, or chooses at random.
 			unknowable := call.Method == fake.MethodIncreaseSize || call.Method == autoscaler.MethodBestOptions
-			return autoscaler.Fault{Unsent: !unknowable}
+			return callFault{Unsent: !unknowable}
 		case kinds:
 		}
-		return autoscaler.Fault{}
+		return callFault{}
 	}
 }
 

@@ -78,25 +78,17 @@ func TestAllMembersRefuse(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					ca, err := autoscaler.New(autoscaler.Config{
-						Clock: clock.RealClock{}, Cloud: inner, Batches: []autoscaler.Batch{{Pods: podsOf("p", 9, 1)}},
-						Connect: func(int) (autoscaler.Connection, error) {
-							return autoscaler.Connection{Provider: front, Expander: front}, nil
-						},
+					ca := newCluster(t, clusterConfig{
+						clock: clock.RealClock{}, cloud: inner, batches: []batch{{Pods: podsOf("p", 9, 1)}},
+						connect: always(autoscaler.Connection{Provider: front, Expander: front}),
 					})
-					if err != nil {
-						t.Fatal(err)
-					}
-					if _, err := ca.Settle(time.Hour); err != nil {
-						t.Fatal(err)
-					}
+					ca.Settle(time.Hour)
 					if err := front.Wait(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 					synctest.Wait()
-					state, err := ca.State()
-					if err != nil || state.Pending > 0 || total(state.Sizes()) != 9 {
-						t.Errorf("sizes %v, %d pods pending, %v\n%v", state.Sizes(), state.Pending, err, ca.Events())
+					if state := ca.State(); state.Pending > 0 || total(state.Sizes()) != 9 {
+						t.Errorf("sizes %v, %d pods pending\n%v", state.Sizes(), state.Pending, ca.changes)
 					}
 					if cloud.most > 9 || cloud.refused < 3 {
 						t.Errorf("%d nodes on order at once for 9, %d refusals", cloud.most, cloud.refused)

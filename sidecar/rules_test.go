@@ -66,25 +66,28 @@ func (w *world) startSidecar(backend sidecar.Backend) {
 }
 
 // connect replaces Cluster Autoscaler by one that is connected in another way.
-func (w *world) connect(s setup, connect func(process int) (autoscaler.Connection, error)) {
+func (w *world) connect(s setup, connect func(process int) autoscaler.Connection) {
 	w.t.Helper()
-	config := autoscaler.Config{
-		Clock: w.clock, Cloud: w.cloud, Batches: append([]autoscaler.Batch{fill(s.cloud.Groups)}, s.batches...), Seed: s.seed, Options: s.ca, Connect: connect,
+	config := clusterConfig{
+		clock: w.clock, cloud: w.cloud, batches: append([]batch{fill(s.cloud.Groups)}, s.batches...), seed: s.seed, ca: s.ca, connect: connect,
+		firstFit: s.firstFit, bindDelay: s.bindDelay,
 	}
 	if s.fault != nil {
-		config.Fault = func(c autoscaler.Call) autoscaler.Fault { return s.fault(w, c) }
+		config.fault = func(c caCall) callFault { return s.fault(w, c) }
 	}
-	var err error
-	if w.ca, err = autoscaler.New(config); err != nil {
-		w.t.Fatal(err)
-	}
+	w.ca = newCluster(w.t, config)
+}
+
+// always is the same connection for every process.
+func always(c autoscaler.Connection) func(int) autoscaler.Connection {
+	return func(int) autoscaler.Connection { return c }
 }
 
 // unasked is a connection of --expander=random.
-func (w *world) unasked(process int) (autoscaler.Connection, error) {
-	return autoscaler.Connection{Provider: w.front, Context: func(ctx context.Context) context.Context {
-		return context.WithValue(ctx, connectionKey{}, fmt.Sprint(process, "-", w.front.generation))
-	}}, nil
+func (w *world) unasked(process int) autoscaler.Connection {
+	return autoscaler.Connection{Provider: w.front, Intercept: func(ctx context.Context, _ autoscaler.Call, do func(context.Context) error) error {
+		return do(context.WithValue(ctx, connectionKey{}, fmt.Sprint(process, "-", w.front.generation)))
+	}}
 }
 
 // slow has nodes take a minute.
@@ -103,7 +106,7 @@ type trial struct {
 
 // ten are three empty groups and pods for thirty nodes.
 func ten() setup {
-	return setup{seed: 1, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}}
+	return setup{seed: 1, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []batch{{Pods: podsOf("p", 30, 1)}}}
 }
 
 // TestRules: with every rule at work the sizes are those of one exact split. Rules that can be
@@ -231,7 +234,7 @@ func failsInFlight(*testing.T) trial {
 		cloud: fake.Config{Groups: groups, Stocks: []fake.StockOut{{
 			Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{Start: time.Minute, End: 10 * time.Minute},
 		}}},
-		batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("web", 15, 1)}, {At: time.Minute, Pods: podsOf("api", 6, 1)}},
+		batches: []batch{{At: 3 * time.Second, Pods: podsOf("web", 15, 1)}, {At: time.Minute, Pods: podsOf("api", 6, 1)}},
 	}}
 }
 
@@ -251,7 +254,7 @@ func twelveGroups(t *testing.T) trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{Pods: podsOf("p", 56, 2)}}, sidecar: sidecar.Options{Options: steering.Options{Chain: chain}}}}
+	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []batch{{Pods: podsOf("p", 56, 2)}}, sidecar: sidecar.Options{Options: steering.Options{Chain: chain}}}}
 }
 
 // nearItsMaximum: of the second set of twelveGroups the member it was chosen for refuses, and the
@@ -267,19 +270,19 @@ func nearItsMaximum(t *testing.T) trial {
 // way, and the pods they are for are replaced by others: a question for these alone does not tell
 // that nodes are forgotten. The groups have so many nodes already that none looks unhealthy.
 func restartWhenAllIsOrdered(*testing.T) trial {
-	s := setup{seed: 1, cloud: fake.Config{Groups: slow(zones(40, 40, 40))}, batches: []autoscaler.Batch{
+	s := setup{seed: 1, cloud: fake.Config{Groups: slow(zones(40, 40, 40))}, batches: []batch{
 		{Pods: podsOf("p", 30, 1), Life: 20 * time.Second}, {At: 20 * time.Second, Pods: podsOf("q", 30, 1)},
 	}}
 	increases, crashed := 0, false
-	s.fault = func(_ *world, c autoscaler.Call) autoscaler.Fault {
+	s.fault = func(_ *world, c caCall) callFault {
 		if c.Method == fake.MethodIncreaseSize {
 			increases++
 		}
 		if c.Method != fake.MethodRefresh || increases < 3 || crashed {
-			return autoscaler.Fault{}
+			return callFault{}
 		}
 		crashed = true
-		return autoscaler.Fault{Crash: true}
+		return callFault{Crash: true}
 	}
 	return trial{setup: s}
 }
@@ -288,12 +291,12 @@ func restartWhenAllIsOrdered(*testing.T) trial {
 // increase.
 func restartBeforeTheIncrease(*testing.T) trial {
 	s, done := ten(), false
-	s.fault = func(w *world, c autoscaler.Call) autoscaler.Fault {
+	s.fault = func(w *world, c caCall) callFault {
 		if c.Method == fake.MethodIncreaseSize && !done {
 			done = true
 			w.restartSidecar()
 		}
-		return autoscaler.Fault{}
+		return callFault{}
 	}
 	return trial{setup: s}
 }
@@ -312,7 +315,7 @@ func cloudDown(*testing.T) trial {
 func slowlyReady(*testing.T) trial {
 	groups := zones(0)
 	groups[0].BootTime, groups[0].ReadyDelay = 5*time.Second, time.Minute
-	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("p", 3, 1)}}}}
+	return trial{setup: setup{seed: 1, cloud: fake.Config{Groups: groups}, batches: []batch{{At: 3 * time.Second, Pods: podsOf("p", 3, 1)}}}}
 }
 
 // A decrease takes back all that was asked for, also what was never granted and what has come
@@ -379,7 +382,7 @@ func TestFreeAndPinnedPodsHaveABound(t *testing.T) {
 
 // freeAndPinned are six pods that run anywhere and three that run in zone b only.
 func freeAndPinned(seed uint64, boot time.Duration) setup {
-	s := setup{seed: seed, cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []autoscaler.Batch{{
+	s := setup{seed: seed, cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []batch{{
 		At: 3 * time.Second, Pods: slices.Concat(podsOf("free", 6, 1), pinned(podsOf("pinned", 3, 1), "b")),
 	}}}
 	for i := range s.cloud.Groups {
@@ -440,7 +443,7 @@ func TestPodsPinnedToSeveralZones(t *testing.T) {
 			pods = append(pods, pod)
 		}
 	}
-	w := newWorld(t, setup{seed: 1, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []autoscaler.Batch{{Pods: pods}}})
+	w := newWorld(t, setup{seed: 1, cloud: fake.Config{Groups: slow(zones(0, 0, 0))}, batches: []batch{{Pods: pods}}})
 	if state := w.settle(time.Hour); state.Pending > 0 || state.Ordered() > 12+6 {
 		t.Errorf("sizes %v, %d pods pending\n%s", state.Sizes(), state.Pending, w.log())
 	}

@@ -33,7 +33,7 @@ type served struct {
 // serve starts a server in front of the world's sidecar, and a Cluster Autoscaler that is connected
 // to it by a connection for each of its processes. It ends both with the test, and with them all
 // that they have started.
-func serve(t *testing.T, s setup, fault func(*served, autoscaler.Call) autoscaler.Fault) *served {
+func serve(t *testing.T, s setup, fault func(*served, caCall) callFault) *served {
 	t.Helper()
 	leaks := goleak.IgnoreCurrent()
 	x := &served{}
@@ -46,11 +46,11 @@ func serve(t *testing.T, s setup, fault func(*served, autoscaler.Call) autoscale
 	})
 	x.world = newWorld(t, s)
 	if fault != nil {
-		s.fault = func(_ *world, c autoscaler.Call) autoscaler.Fault { return fault(x, c) }
+		s.fault = func(_ *world, c caCall) callFault { return fault(x, c) }
 	}
 	x.options.Connection = serving.Connection
 	x.start()
-	x.connect(s, func(int) (autoscaler.Connection, error) {
+	x.connect(s, func(int) autoscaler.Connection {
 		if x.conn != nil {
 			_ = x.conn.Close()
 		}
@@ -60,7 +60,10 @@ func serve(t *testing.T, s setup, fault func(*served, autoscaler.Call) autoscale
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, "tcp", x.server.Address())
 			}))
-		return autoscaler.Connection{Provider: externalgrpc.NewClient(x.conn), Expander: grpcexpander.NewClient(x.conn)}, err
+		if err != nil {
+			t.Fatal(err)
+		}
+		return autoscaler.Connection{Provider: externalgrpc.NewClient(x.conn), Expander: grpcexpander.NewClient(x.conn)}
 	})
 	return x
 }
@@ -106,17 +109,17 @@ func (x *served) restart() {
 // TestSteeringServed: what holds for calls from within the process holds for those over gRPC.
 func TestSteeringServed(t *testing.T) {
 	between := 0
-	restartInBetween := func(x *served, c autoscaler.Call) autoscaler.Fault { // question and increase
+	restartInBetween := func(x *served, c caCall) callFault { // question and increase
 		if c.Method == fake.MethodIncreaseSize {
 			if between++; between <= 2 {
 				x.restart()
 			}
 		}
-		return autoscaler.Fault{}
+		return callFault{}
 	}
-	restart := func(after int) func(*served, autoscaler.Call) autoscaler.Fault {
+	restart := func(after int) func(*served, caCall) callFault {
 		increases, done := 0, false
-		return func(x *served, c autoscaler.Call) autoscaler.Fault {
+		return func(x *served, c caCall) callFault {
 			if increases == after && !done {
 				done = true
 				x.restart()
@@ -124,11 +127,11 @@ func TestSteeringServed(t *testing.T) {
 			if c.Method == fake.MethodIncreaseSize {
 				increases++
 			}
-			return autoscaler.Fault{}
+			return callFault{}
 		}
 	}
-	local := func(fault func(*world, autoscaler.Call) autoscaler.Fault) func(*served, autoscaler.Call) autoscaler.Fault {
-		return func(x *served, c autoscaler.Call) autoscaler.Fault { return fault(x.world, c) }
+	local := func(fault func(*world, caCall) callFault) func(*served, caCall) callFault {
+		return func(x *served, c caCall) callFault { return fault(x.world, c) }
 	}
 	out := func(mode fake.StockOutMode, failAfter time.Duration) []fake.StockOut {
 		return []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: mode, FailAfter: failAfter}}
@@ -137,7 +140,7 @@ func TestSteeringServed(t *testing.T) {
 		groups []fake.Group
 		nodes  int
 		stocks []fake.StockOut
-		fault  func(*served, autoscaler.Call) autoscaler.Fault
+		fault  func(*served, caCall) callFault
 		ca     autoscaler.Options
 		waits  time.Duration // for nodes; 0 is the default
 		want   []int
@@ -165,7 +168,7 @@ func TestSteeringServed(t *testing.T) {
 			}
 			tt.ca.ProvisionTime = tt.waits
 			x := serve(t, setup{
-				seed: 1, ca: tt.ca, sidecar: sidecar.Options{Options: steering.Options{MaxNodeProvisionTime: tt.waits}}, cloud: fake.Config{Groups: tt.groups, Stocks: tt.stocks}, batches: []autoscaler.Batch{{Pods: podsOf("p", tt.nodes, 1)}},
+				seed: 1, ca: tt.ca, sidecar: sidecar.Options{Options: steering.Options{MaxNodeProvisionTime: tt.waits}}, cloud: fake.Config{Groups: tt.groups, Stocks: tt.stocks}, batches: []batch{{Pods: podsOf("p", tt.nodes, 1)}},
 			}, tt.fault)
 			state := x.settle(time.Hour)
 			if got := state.Sizes(); !slices.Equal(sorted(got), sorted(tt.want)) || state.Pending > 0 || tt.plans > 0 && state.Increases != tt.plans {

@@ -66,11 +66,11 @@ func (j *slowJournal) Save(ctx context.Context, text []byte) error {
 // later shows the pods of a Cluster Autoscaler that is started after the sidecar.
 type later struct {
 	cloud *fake.Cloud
-	ca    *autoscaler.Autoscaler
+	ca    *cluster
 }
 
 func (l *later) List() (steering.Workload, bool) {
-	return steering.Workload{Pods: l.ca.Pods(), Nodes: l.cloud.SharedNodes()}, true
+	return steering.Workload{Pods: l.ca.shown(), Nodes: l.cloud.SharedNodes()}, true
 }
 
 func (*later) Complete(pods []*v1.Pod) []*v1.Pod { return pods }
@@ -88,30 +88,20 @@ func playSlowly(t *testing.T, s setup, journal sidecar.Journal) (sizes []int, or
 	if err != nil {
 		t.Fatal(err)
 	}
-	workload.ca, err = autoscaler.New(autoscaler.Config{
-		Clock: clock.RealClock{}, Cloud: cloud, Batches: append([]autoscaler.Batch{fill(s.cloud.Groups)}, s.batches...), Options: s.ca,
-		Connect: func(int) (autoscaler.Connection, error) {
-			return autoscaler.Connection{Provider: front, Expander: front}, nil
-		},
+	workload.ca = newCluster(t, clusterConfig{
+		clock: clock.RealClock{}, cloud: cloud, batches: append([]batch{fill(s.cloud.Groups)}, s.batches...), ca: s.ca,
+		connect: always(autoscaler.Connection{Provider: front, Expander: front}),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	began := clock.RealClock{}.Now()
-	if _, err := workload.ca.Settle(time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	workload.ca.Settle(time.Hour)
 	took = clock.RealClock{}.Since(began)
 	if err := front.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()
-	state, err := workload.ca.State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := workload.ca.State()
 	if state.Pending > 0 {
-		t.Errorf("%d pods are pending\n%v", state.Pending, workload.ca.Events())
+		t.Errorf("%d pods are pending\n%v", state.Pending, workload.ca.changes)
 	}
 	for _, c := range cloud.Calls() {
 		if c.Method == fake.MethodIncreaseSize && c.Error == "" {
@@ -157,7 +147,7 @@ func TestTheJournalIsSlow(t *testing.T) {
 				}
 			})
 			synctest.Test(t, func(t *testing.T) {
-				s := setup{cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: spreadPods("p", 30)}}}
+				s := setup{cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []batch{{At: 3 * time.Second, Pods: spreadPods("p", 30)}}}
 				if sizes, ordered, _ := playSlowly(t, s, &slowJournal{takes: takes}); !slices.Equal(sizes, []int{5, 5, 5}) || ordered != 15 {
 					t.Errorf("spread pods: sizes %v, %d nodes ordered", sizes, ordered)
 				}

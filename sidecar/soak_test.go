@@ -44,7 +44,7 @@ const (
 )
 
 // heapMargin is by how many bytes the heap may exceed that after the first hour, garbage not
-// counted. What grows by right is bounded: the events the test's own world keeps (2 MiB), and what
+// counted. What grows by right is bounded: the calls that the test's own cluster keeps, and what
 // is kept of nodes and groups. It is less than 1 KiB per loop.
 const heapMargin = 8 << 20
 
@@ -58,7 +58,7 @@ type soak struct {
 	journal *memoryJournal
 	options sidecar.Options
 	side    *sidecar.Sidecar
-	ca      *autoscaler.Autoscaler
+	ca      *cluster
 	calls   cloudprovider.Provider // as Cluster Autoscaler's present process makes them
 	random  *rand.Rand
 	faults  map[string]int // that happened, by kind
@@ -111,13 +111,10 @@ func newSoak(t *testing.T) *soak {
 	})
 	s.options = sidecar.Options{Clock: s.clock, Journal: s.journal, Nodes: &watch{cloud: s.cloud, clock: s.clock}, Connection: connectionOf}
 	s.restart()
-	s.ca, err = autoscaler.New(autoscaler.Config{
-		Clock: s.clock, Cloud: s.cloud, Batches: arrivals(s.random), Seed: 7, Connect: s.connect, Fault: s.disturb,
-		Options: autoscaler.Options{Removal: emptyNodes(10 * time.Minute)},
+	s.ca = newCluster(t, clusterConfig{
+		clock: s.clock, cloud: s.cloud, batches: arrivals(s.random), seed: 7, connect: s.connect, fault: s.disturb,
+		ca: autoscaler.Options{Removal: emptyNodes(10 * time.Minute)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return s
 }
 
@@ -162,8 +159,8 @@ func troubled(r *rand.Rand) fake.Config {
 
 // arrivals are pods that come in the first part of every cycle, for one of the sets, and go after a
 // while.
-func arrivals(r *rand.Rand) []autoscaler.Batch {
-	var out []autoscaler.Batch
+func arrivals(r *rand.Rand) []batch {
+	var out []batch
 	for at := time.Duration(0); at < day; at += cycle {
 		for i := range 6 {
 			pods := podsOf(fmt.Sprintf("%d-%d", at/cycle, i), 1+r.IntN(7), 1+r.IntN(2))
@@ -172,7 +169,7 @@ func arrivals(r *rand.Rand) []autoscaler.Batch {
 					pod.Spec.NodeSelector = map[string]string{v1.LabelInstanceTypeStable: "special"}
 				}
 			}
-			out = append(out, autoscaler.Batch{
+			out = append(out, batch{
 				At: at + time.Duration(r.Int64N(int64(trouble))), Pods: pods, Life: time.Duration(5+r.IntN(30)) * time.Minute,
 			})
 		}
@@ -181,11 +178,11 @@ func arrivals(r *rand.Rand) []autoscaler.Batch {
 }
 
 // disturb has things happen at Cluster Autoscaler's calls, more often at those that matter most.
-func (s *soak) disturb(call autoscaler.Call) autoscaler.Fault {
+func (s *soak) disturb(call caCall) callFault {
 	at := call.At.Sub(start) % cycle
 	s.journal.err = nil
 	if at >= trouble {
-		return autoscaler.Fault{}
+		return callFault{}
 	}
 	if minute := at / time.Minute; minute%10 == 7 {
 		s.journal.err = cmp.Or(map[bool]error{true: sidecar.ErrNotLeader}[minute > 30], errors.New("the API server does not answer"))
@@ -195,7 +192,7 @@ func (s *soak) disturb(call autoscaler.Call) autoscaler.Fault {
 		odds = 8
 	}
 	if s.random.IntN(odds) > 0 {
-		return autoscaler.Fault{}
+		return callFault{}
 	}
 	kinds := []string{"crash", "restart", "reconnect", "lost", "unsent"}
 	kind := kinds[s.random.IntN(len(kinds))]
@@ -206,7 +203,7 @@ func (s *soak) disturb(call autoscaler.Call) autoscaler.Fault {
 	case "reconnect":
 		s.front.cut(s.t)
 	}
-	return autoscaler.Fault{Crash: kind == "crash", Lost: kind == "lost", Unsent: kind == "unsent"}
+	return callFault{Crash: kind == "crash", Lost: kind == "lost", Unsent: kind == "unsent"}
 }
 
 // restart replaces the sidecar by a new process, with a new connection to the cloud.
@@ -227,28 +224,19 @@ func (s *soak) restart() {
 
 // connect gives a process of Cluster Autoscaler its two connections, and ends those of the process
 // before.
-func (s *soak) connect(int) (autoscaler.Connection, error) {
+func (s *soak) connect(int) autoscaler.Connection {
 	s.front.hangUp(s.t)
 	s.calls = externalgrpc.NewClient(s.front.dial(s.t))
-	return autoscaler.Connection{Provider: s.calls, Expander: grpcexpander.NewClient(s.front.dial(s.t))}, nil
+	return autoscaler.Connection{Provider: s.calls, Expander: grpcexpander.NewClient(s.front.dial(s.t))}
 }
 
 func (s *soak) run(until time.Duration) {
 	s.t.Helper()
-	if err := s.ca.Run(until); err != nil {
-		s.t.Fatal(err)
-	}
+	s.ca.Run(until)
 	s.cloud.ForgetCalls()
 }
 
-func (s *soak) state() autoscaler.State {
-	s.t.Helper()
-	state, err := s.ca.State()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return state
-}
+func (s *soak) state() clusterState { return s.ca.State() }
 
 // agree compares what the sidecar shows with the cloud, at the end of a quiet phase.
 func (s *soak) agree(at time.Duration) {
@@ -258,8 +246,8 @@ func (s *soak) agree(at time.Duration) {
 		s.t.Error(err)
 	}
 	state, status := s.state(), s.side.Status()
-	if state.Pending > 0 || state.Requests != "" || !status.Ready {
-		s.t.Errorf("%s: %d pods pending, requests %q, ready %t %s", at, state.Pending, state.Requests, status.Ready, status.NotReady)
+	if state.Pending > 0 || state.UnderWay || !status.Ready {
+		s.t.Errorf("%s: %d pods pending, under way %t, ready %t %s", at, state.Pending, state.UnderWay, status.Ready, status.NotReady)
 	}
 	if len(status.Groups) != len(state.Groups) {
 		s.t.Fatalf("%s: %d groups, want %d", at, len(status.Groups), len(state.Groups))
@@ -282,9 +270,9 @@ func (s *soak) agree(at time.Duration) {
 		}
 	}
 	if s.t.Failed() {
-		for _, e := range s.ca.Events() {
-			if e.Time.After(start.Add(at - cycle)) {
-				s.t.Log(e)
+		for _, c := range s.ca.changes {
+			if c.At.After(start.Add(at - cycle)) {
+				s.t.Log(c)
 			}
 		}
 		for _, d := range status.Decisions {

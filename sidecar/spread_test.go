@@ -71,7 +71,7 @@ func noLaterThanAlone(t *testing.T, s setup, until time.Duration) *outcome {
 func (s setup) unbalanced(t testing.TB) *world {
 	t.Helper()
 	w := newWorld(t, s)
-	w.connect(s, func(int) (autoscaler.Connection, error) { return autoscaler.Connection{Provider: w.cloud}, nil })
+	w.connect(s, always(autoscaler.Connection{Provider: w.cloud}))
 	return w
 }
 
@@ -125,13 +125,10 @@ func TestSpreadPods(t *testing.T) {
 	for name, tt := range tests {
 		for _, salvo := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, --salvo-scale-up=%t", name, salvo), func(t *testing.T) {
-				s := setup{pods: true, cloud: fake.Config{Groups: tt.groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: tt.pods}}}
-				s.ca.Salvo, s.ca.FirstFit = salvo, tt.firstFit
+				s := setup{pods: true, cloud: fake.Config{Groups: tt.groups}, batches: []batch{{At: 3 * time.Second, Pods: tt.pods}}}
+				s.ca.Salvo, s.firstFit = salvo, tt.firstFit
 				o := noLaterThanAlone(t, s, 6*time.Minute)
-				state, err := o.w.ca.State()
-				if err != nil {
-					t.Fatal(err)
-				}
+				state := o.w.ca.State()
 				if tt.sizes != nil && fmt.Sprint(sorted(o.sizes)) != fmt.Sprint(sorted(tt.sizes)) || state.Pending != tt.pending || o.increases() > len(tt.groups) {
 					t.Errorf("%s, %d pods pending, %d increases; want sizes %v, %d pending\n%s", o, state.Pending, o.increases(), tt.sizes, tt.pending, o.w.log())
 				}
@@ -157,7 +154,7 @@ func TestSpreadPodsRunAsSoonAsAlone(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			noLaterThanAlone(t, setup{cloud: fake.Config{Groups: tt.groups}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: tt.pods}}}, 6*time.Minute)
+			noLaterThanAlone(t, setup{cloud: fake.Config{Groups: tt.groups}, batches: []batch{{At: 3 * time.Second, Pods: tt.pods}}}, 6*time.Minute)
 		})
 	}
 }
@@ -167,7 +164,7 @@ func TestSpreadPodsRunAsSoonAsAlone(t *testing.T) {
 func TestSpreadPodsKeepToTotals(t *testing.T) {
 	for name, totals := range map[string]steering.Totals{"nodes": {Nodes: 9}, "cores": {Cores: 39}, "memory": {Memory: 159 << 30}} {
 		t.Run(name, func(t *testing.T) {
-			s := setup{pods: true, cloud: fake.Config{Groups: zones(1, 1, 1)}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: spreadPods("p", 30)}}}
+			s := setup{pods: true, cloud: fake.Config{Groups: zones(1, 1, 1)}, batches: []batch{{At: 3 * time.Second, Pods: spreadPods("p", 30)}}}
 			s.ca.MaxNodesTotal, s.sidecar.Totals = 9, totals
 			o := newWorld(t, s).observe(5 * time.Minute)
 			if total(o.sizes) != 9 {
@@ -194,7 +191,7 @@ func TestSpreadPodsOfTwelveSets(t *testing.T) {
 			pods = append(pods, pod)
 		}
 	}
-	s.batches = []autoscaler.Batch{{At: 3 * time.Second, Pods: pods}}
+	s.batches = []batch{{At: 3 * time.Second, Pods: pods}}
 	for _, salvo := range []bool{false, true} {
 		t.Run(fmt.Sprintf("--salvo-scale-up=%t", salvo), func(t *testing.T) {
 			s.ca.Salvo = salvo
@@ -204,10 +201,7 @@ func TestSpreadPodsOfTwelveSets(t *testing.T) {
 					t.Errorf("sizes %v of set %d, want 4, 4 and 5", sizes, i)
 				}
 			}
-			state, err := o.w.ca.State()
-			if err != nil {
-				t.Fatal(err)
-			}
+			state := o.w.ca.State()
 			if n := o.increases(); n > 36 || salvo && state.Increases > 3 {
 				t.Errorf("%d increases in %d loops, want one per member, and all at once with salvo\n%s", n, state.Increases, o.w.log())
 			}
@@ -218,7 +212,7 @@ func TestSpreadPodsOfTwelveSets(t *testing.T) {
 // A zone that is shifted away takes no part in the plan. A set with a policy of its own is not
 // planned: its pods get nodes as Cluster Autoscaler asks for them, by that policy.
 func TestSpreadPodsBesideOtherRules(t *testing.T) {
-	s := setup{pods: true, cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: spreadPods("p", 28)}}}
+	s := setup{pods: true, cloud: fake.Config{Groups: zones(0, 0, 0)}, batches: []batch{{At: 3 * time.Second, Pods: spreadPods("p", 28)}}}
 	w := newWorld(t, s)
 	w.front.Shift("a file", []zonalshift.Mark{shifted("a", 0, 0)}, nil)
 	if o := w.observe(3 * time.Minute); o.running == 0 || !slices.Equal(sorted(o.sizes), []int{0, 7, 7}) || o.sizes[0] > 0 {

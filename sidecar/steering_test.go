@@ -13,9 +13,9 @@ import (
 )
 
 // increased counts the increases so far; restarts are scripted after one of them.
-func restartAfter(n int, restart func(*world)) func(*world, autoscaler.Call) autoscaler.Fault {
+func restartAfter(n int, restart func(*world)) func(*world, caCall) callFault {
 	increases, done := 0, false
-	return func(w *world, c autoscaler.Call) autoscaler.Fault {
+	return func(w *world, c caCall) callFault {
 		if increases == n && !done {
 			done = true
 			restart(w)
@@ -23,7 +23,7 @@ func restartAfter(n int, restart func(*world)) func(*world, autoscaler.Call) aut
 		if c.Method == fake.MethodIncreaseSize {
 			increases++
 		}
-		return autoscaler.Fault{}
+		return callFault{}
 	}
 }
 
@@ -37,49 +37,49 @@ func TestSteering(t *testing.T) {
 	tests := map[string]struct {
 		groups []fake.Group
 		cloud  fake.Config
-		pods   []autoscaler.Batch
-		fault  func(*world, autoscaler.Call) autoscaler.Fault
+		pods   []batch
+		fault  func(*world, caCall) callFault
 		ca     autoscaler.Options
 		want   []int
 		plans  int // loops that scaled up; 0 for any
 	}{
-		"three empty groups": {groups: zones(0, 0, 0), pods: []autoscaler.Batch{{Pods: podsOf("p", 9, 1)}}, want: []int{3, 3, 3}, plans: 3},
-		"uneven sizes":       {groups: zones(1, 3, 6), pods: []autoscaler.Batch{{Pods: podsOf("p", 4, 1)}}, want: []int{4, 4, 6}, plans: 2},
-		"slow nodes":         {groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 60, 2)}}, want: []int{10, 10, 10}, plans: 3},
+		"three empty groups": {groups: zones(0, 0, 0), pods: []batch{{Pods: podsOf("p", 9, 1)}}, want: []int{3, 3, 3}, plans: 3},
+		"uneven sizes":       {groups: zones(1, 3, 6), pods: []batch{{Pods: podsOf("p", 4, 1)}}, want: []int{4, 4, 6}, plans: 2},
+		"slow nodes":         {groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 60, 2)}}, want: []int{10, 10, 10}, plans: 3},
 		"one refuses": {
-			groups: zones(0, 0, 0), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
+			groups: zones(0, 0, 0), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
 			cloud: fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{End: 2 * time.Minute}}}},
 		},
 		"one fails late": {
-			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
+			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
 			cloud: fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Fail, FailAfter: 5 * time.Second}}},
 		},
 		"one is silent": {
-			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
+			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{15, 0, 15},
 			cloud: fake.Config{Stocks: []fake.StockOut{{Scope: fake.Scope{Groups: []string{"b"}}, Mode: fake.Silent}}},
 		},
 		"autoscaler restarts after the first grant": {
-			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
+			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
 			fault: crashAfter(1),
 		},
 		"autoscaler restarts after the second grant": {
-			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
+			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
 			fault: crashAfter(2),
 		},
 		"sidecar restarts after the first grant": {
-			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
+			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
 			fault: restartAfter(1, (*world).restartSidecar),
 		},
 		"sidecar restarts after the second grant": {
-			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
+			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
 			fault: restartAfter(2, (*world).restartSidecar),
 		},
 		"an answer is lost": {
-			groups: slow(zones(0, 0, 0)), pods: []autoscaler.Batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
+			groups: slow(zones(0, 0, 0)), pods: []batch{{Pods: podsOf("p", 30, 1)}}, want: []int{10, 10, 10},
 			fault: lose(1),
 		},
 		"the autoscaler balances too": {
-			groups: zones(0, 0, 0), pods: []autoscaler.Batch{{Pods: podsOf("p", 9, 1)}}, want: []int{3, 3, 3},
+			groups: zones(0, 0, 0), pods: []batch{{Pods: podsOf("p", 9, 1)}}, want: []int{3, 3, 3},
 			ca: autoscaler.Options{Balance: true},
 		},
 	}
@@ -99,26 +99,26 @@ func TestSteering(t *testing.T) {
 }
 
 // crashAfter ends Cluster Autoscaler after its nth increase.
-func crashAfter(n int) func(*world, autoscaler.Call) autoscaler.Fault {
+func crashAfter(n int) func(*world, caCall) callFault {
 	increases := 0
-	return func(_ *world, c autoscaler.Call) autoscaler.Fault {
+	return func(_ *world, c caCall) callFault {
 		if c.Method != fake.MethodIncreaseSize {
-			return autoscaler.Fault{}
+			return callFault{}
 		}
 		increases++
-		return autoscaler.Fault{Crash: increases == n}
+		return callFault{Crash: increases == n}
 	}
 }
 
 // lose keeps the answer to the nth increase from Cluster Autoscaler.
-func lose(n int) func(*world, autoscaler.Call) autoscaler.Fault {
+func lose(n int) func(*world, caCall) callFault {
 	increases := 0
-	return func(_ *world, c autoscaler.Call) autoscaler.Fault {
+	return func(_ *world, c caCall) callFault {
 		if c.Method != fake.MethodIncreaseSize {
-			return autoscaler.Fault{}
+			return callFault{}
 		}
 		increases++
-		return autoscaler.Fault{Lost: increases == n}
+		return callFault{Lost: increases == n}
 	}
 }
 
@@ -130,7 +130,7 @@ func TestEmptyGroupBesidePopulated(t *testing.T) {
 		list[v1.ResourceEphemeralStorage] = resource.MustParse("20Gi") // which a kubelet reports
 	}
 	groups[0].Template.Node.Labels["example.com/kernel"] = "6.12"
-	w := newWorld(t, setup{cloud: fake.Config{Groups: groups}, batches: []autoscaler.Batch{{Pods: podsOf("p", 8, 1)}}, seed: 1})
+	w := newWorld(t, setup{cloud: fake.Config{Groups: groups}, batches: []batch{{Pods: podsOf("p", 8, 1)}}, seed: 1})
 	if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{3, 3, 3}) {
 		t.Errorf("sizes %v\n%s", state.Sizes(), w.log())
 	}

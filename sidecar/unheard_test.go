@@ -21,11 +21,11 @@ func TestTheExpanderIsNotHeard(t *testing.T) {
 			s := ten()
 			s.seed = seed
 			asked := 0
-			s.fault = func(_ *world, c autoscaler.Call) autoscaler.Fault {
+			s.fault = func(_ *world, c caCall) callFault {
 				if c.Method == autoscaler.MethodBestOptions {
 					asked++
 				}
-				return autoscaler.Fault{Lost: c.Method == autoscaler.MethodBestOptions && asked == question}
+				return callFault{Lost: c.Method == autoscaler.MethodBestOptions && asked == question}
 			}
 			w := newWorld(t, s)
 			state := w.settle(time.Hour)
@@ -41,8 +41,8 @@ func TestTheExpanderIsNeverHeard(t *testing.T) {
 	for seed := range uint64(6) {
 		s := ten()
 		s.seed = seed
-		s.fault = func(_ *world, c autoscaler.Call) autoscaler.Fault {
-			return autoscaler.Fault{Lost: c.Method == autoscaler.MethodBestOptions}
+		s.fault = func(_ *world, c caCall) callFault {
+			return callFault{Lost: c.Method == autoscaler.MethodBestOptions}
 		}
 		w := newWorld(t, s)
 		if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
@@ -77,10 +77,10 @@ func TestTheSidecarIsFrozenDuringAQuestion(t *testing.T) {
 			s.seed = seed
 			w := newWorld(t, s)
 			asked := 0
-			w.connect(s, func(process int) (autoscaler.Connection, error) {
-				c, err := w.unasked(process)
+			w.connect(s, func(process int) autoscaler.Connection {
+				c := w.unasked(process)
 				c.Expander = frozen{w.front.Sidecar, func() bool { asked++; return asked == question }}
-				return c, err
+				return c
 			})
 			if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
 				t.Errorf("question %d, seed %d: sizes %v\n%s", question, seed, state.Sizes(), w.log())
@@ -96,11 +96,11 @@ func TestAQuestionDoesNotArrive(t *testing.T) {
 			s := ten()
 			s.seed = seed
 			asked := 0
-			s.fault = func(_ *world, c autoscaler.Call) autoscaler.Fault {
+			s.fault = func(_ *world, c caCall) callFault {
 				if c.Method == autoscaler.MethodBestOptions {
 					asked++
 				}
-				return autoscaler.Fault{Unsent: c.Method == autoscaler.MethodBestOptions && asked == question}
+				return callFault{Unsent: c.Method == autoscaler.MethodBestOptions && asked == question}
 			}
 			w := newWorld(t, s)
 			if state := w.settle(time.Hour); !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
@@ -206,11 +206,11 @@ func TestTheOptionsAfterAnIncreaseAreNotHeard(t *testing.T) {
 			}
 		}
 		increased, lost := false, false
-		s.fault = func(_ *world, c autoscaler.Call) autoscaler.Fault {
+		s.fault = func(_ *world, c caCall) callFault {
 			lose := increased && !lost && c.Method == fake.MethodOptions && c.Group == full
 			increased = c.Method == fake.MethodIncreaseSize && c.Group == full
 			lost = lost || lose
-			return autoscaler.Fault{Lost: lose}
+			return callFault{Lost: lose}
 		}
 		w := newWorld(t, s)
 		if state := w.settle(time.Hour); !lost || !slices.Equal(state.Sizes(), []int{10, 10, 10}) {
@@ -232,17 +232,17 @@ func TestBefore136WhatIsNotHeardIsCounted(t *testing.T) {
 				s := ten()
 				s.ca = ca
 				increases, lost := 0, false
-				s.fault = func(w *world, c autoscaler.Call) autoscaler.Fault {
+				s.fault = func(w *world, c caCall) callFault {
 					if lost && restarts {
 						restarts = false
 						w.restartSidecar()
 					}
 					if c.Method != fake.MethodIncreaseSize {
-						return autoscaler.Fault{}
+						return callFault{}
 					}
 					lost = increases == n
 					increases++
-					return autoscaler.Fault{Lost: lost}
+					return callFault{Lost: lost}
 				}
 				o := newWorld(t, s).observe(10 * time.Minute)
 				if !slices.Equal(o.sizes, []int{10, 10, 10}) || o.running == 0 || o.running > least.running+5*time.Second+3*aLoop {

@@ -34,7 +34,7 @@ type world struct {
 	options sidecar.Options
 	journal *memoryJournal
 	front   *front
-	ca      *autoscaler.Autoscaler
+	ca      *cluster
 	initial []int
 	lost    map[string]bool // groups of which an answer to an increase was lost, so that Cluster Autoscaler has backed them off
 	rejoin  []int           // sizes when a new process of it, which knows of no backoff, last began; nil where there was none
@@ -98,7 +98,7 @@ func (w *watch) List() ([]steering.NodeState, bool) {
 type pods struct{ w *world }
 
 func (p pods) List() (steering.Workload, bool) {
-	return steering.Workload{Pods: p.w.ca.Pods(), Nodes: p.w.cloud.SharedNodes()}, true
+	return steering.Workload{Pods: p.w.ca.shown(), Nodes: p.w.cloud.SharedNodes()}, true
 }
 
 func (pods) Complete(pods []*v1.Pod) []*v1.Pod { return pods }
@@ -108,11 +108,15 @@ type connectionKey struct{}
 // setup is a world to be.
 type setup struct {
 	cloud   fake.Config
-	batches []autoscaler.Batch
+	batches []batch
 	seed    uint64
-	fault   func(*world, autoscaler.Call) autoscaler.Fault
+	fault   func(*world, caCall) callFault
 	ca      autoscaler.Options
 	sidecar sidecar.Options
+
+	firstFit  bool          // see clusterConfig
+	bindDelay time.Duration // see clusterConfig
+
 	pods    bool                                // the sidecar may read pods
 	between func(*front) cloudprovider.Provider // what stands between Cluster Autoscaler and the sidecar; nil for nothing
 }
@@ -154,12 +158,12 @@ func podsOf(prefix string, n, perNode int) []*v1.Pod {
 }
 
 // fill occupies the nodes there are from the start.
-func fill(groups []fake.Group) autoscaler.Batch {
+func fill(groups []fake.Group) batch {
 	n := 0
 	for _, g := range groups {
 		n += g.Size
 	}
-	return autoscaler.Batch{Pods: podsOf("old", n, 1)}
+	return batch{Pods: podsOf("old", n, 1)}
 }
 
 func newWorld(t testing.TB, s setup) *world {
@@ -184,32 +188,16 @@ func newWorld(t testing.TB, s setup) *world {
 	for _, g := range s.cloud.Groups {
 		w.initial = append(w.initial, g.Size)
 	}
-	config := autoscaler.Config{
-		Clock: w.clock, Cloud: cloud, Batches: append([]autoscaler.Batch{fill(s.cloud.Groups)}, s.batches...), Seed: s.seed, Options: s.ca,
-		Connect: func(process int) (autoscaler.Connection, error) {
-			if process > 1 && len(w.lost) > 0 {
-				w.rejoin, w.lost = w.sizes(), map[string]bool{}
-			}
-			name, generation := "", -1
-			provider := cloudprovider.Provider(w.front)
-			if s.between != nil {
-				provider = s.between(w.front)
-			}
-			return autoscaler.Connection{Provider: provider, Expander: w.front, Context: func(ctx context.Context) context.Context {
-				if generation != w.front.generation {
-					generation = w.front.generation
-					name = fmt.Sprintf("%d-%d", process, generation)
-				}
-				return context.WithValue(ctx, connectionKey{}, name)
-			}}, nil
-		},
-	}
-	if s.fault != nil {
-		config.Fault = func(c autoscaler.Call) autoscaler.Fault { return s.fault(w, c) }
-	}
-	if w.ca, err = autoscaler.New(config); err != nil {
-		t.Fatal(err)
-	}
+	w.connect(s, func(process int) autoscaler.Connection {
+		if process > 1 && len(w.lost) > 0 {
+			w.rejoin, w.lost = w.sizes(), map[string]bool{}
+		}
+		c := w.unasked(process)
+		if c.Expander = w.front; s.between != nil {
+			c.Provider = s.between(w.front)
+		}
+		return c
+	})
 	return w
 }
 
@@ -225,29 +213,18 @@ func (w *world) restartSidecar() {
 }
 
 // settle runs until nothing is left to happen.
-func (w *world) settle(until time.Duration) autoscaler.State {
+func (w *world) settle(until time.Duration) clusterState {
 	w.t.Helper()
-	if _, err := w.ca.Settle(until); err != nil {
-		w.t.Fatal(err)
-	}
-	state, err := w.ca.State()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return state
+	return w.ca.Settle(until)
 }
 
 // settleWithout is settle for worlds in which some nodes never become ready: there it is enough
 // that all pods run.
-func (w *world) settleWithout(some bool, until time.Duration) autoscaler.State {
+func (w *world) settleWithout(some bool, until time.Duration) clusterState {
 	w.t.Helper()
 	for some && w.clock.Since(start) < until {
-		if err := w.ca.Step(); err != nil {
-			w.t.Fatal(err)
-		}
-		if state, err := w.ca.State(); err != nil {
-			w.t.Fatal(err)
-		} else if state.Pending == 0 && state.Requests == "" && w.clock.Since(start) > 3*time.Minute {
+		w.ca.Step()
+		if state := w.ca.State(); state.Pending == 0 && !state.UnderWay && w.clock.Since(start) > 3*time.Minute {
 			return state
 		}
 	}
@@ -257,8 +234,8 @@ func (w *world) settleWithout(some bool, until time.Duration) autoscaler.State {
 // log is everything that happened.
 func (w *world) log() string {
 	var b strings.Builder
-	for _, e := range w.ca.Events() {
-		fmt.Fprintln(&b, e)
+	for _, c := range w.ca.changes {
+		fmt.Fprintln(&b, c)
 	}
 	b.WriteString("decisions, the newest first:\n")
 	for _, d := range w.front.Status().Decisions {

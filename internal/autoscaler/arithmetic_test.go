@@ -116,12 +116,9 @@ func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
 	})
 }
 
-func (s *arithmetic) Place(pods []*v1.Pod, fromFirst bool) []int {
-	return s.place(s.machines, pods, fromFirst)
-}
-
-// place puts pods on some of the machines.
-func (s *arithmetic) place(machines []machine, pods []*v1.Pod, fromFirst bool) []int {
+// Place puts pods on machines, each from the one after the last pod's on.
+func (s *arithmetic) Place(pods []*v1.Pod) []int {
+	machines := s.machines
 	at := make([]int, len(pods))
 	first := 0
 	for i, pod := range pods {
@@ -136,9 +133,7 @@ func (s *arithmetic) place(machines []machine, pods []*v1.Pod, fromFirst bool) [
 		}
 		if best >= 0 {
 			s.bind(&machines[best], pod)
-			if !fromFirst {
-				first = best + 1
-			}
+			first = best + 1
 		}
 		at[i] = best
 	}

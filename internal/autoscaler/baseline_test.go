@@ -167,18 +167,18 @@ func (b *baseline) increase(ctx context.Context, id string, delta int) error {
 
 // trial is a world around a baseline.
 type trial struct {
-	*autoscaler.Autoscaler
+	*cluster
 	*baseline
 	clock *clocktesting.FakeClock
-	calls []autoscaler.Call
-	fault func(autoscaler.Call) autoscaler.Fault
+	calls []caCall
+	fault func(caCall) callFault
 }
 
-func newTrial(t testing.TB, s strategy, cloud fake.Config, config autoscaler.Config) *trial {
+func newTrial(t testing.TB, s strategy, cloud fake.Config, config clusterConfig) *trial {
 	t.Helper()
 	x := makeTrial(t, s, cloud)
-	config.Connect = func(int) (autoscaler.Connection, error) {
-		return autoscaler.Connection{Provider: x.baseline, Expander: x.baseline}, nil
+	config.connect = func(int) autoscaler.Connection {
+		return autoscaler.Connection{Provider: x.baseline, Expander: x.baseline}
 	}
 	x.begin(t, config)
 	return x
@@ -195,56 +195,39 @@ func makeTrial(t testing.TB, s strategy, cloud fake.Config) *trial {
 	return &trial{baseline: &baseline{Cloud: backend, strategy: s}, clock: clock}
 }
 
-func (x *trial) begin(t testing.TB, config autoscaler.Config) {
+func (x *trial) begin(t testing.TB, config clusterConfig) {
 	t.Helper()
-	config.Clock, config.Cloud = x.clock, x.Cloud
-	config.Fault = func(c autoscaler.Call) autoscaler.Fault {
+	config.clock, config.cloud = x.clock, x.Cloud
+	config.fault = func(c caCall) callFault {
 		x.calls = append(x.calls, c)
 		if x.fault != nil {
 			return x.fault(c)
 		}
-		return autoscaler.Fault{}
+		return callFault{}
 	}
-	var err error
-	if x.Autoscaler, err = autoscaler.New(config); err != nil {
-		t.Fatal(err)
-	}
+	x.cluster = newCluster(t, config)
 }
 
-func (x *trial) settle(t testing.TB, until time.Duration) autoscaler.State {
+func (x *trial) settle(t testing.TB, until time.Duration) clusterState {
 	t.Helper()
-	if _, err := x.Settle(until); err != nil {
-		t.Fatal(err)
-	}
-	return x.state(t)
-}
-
-func (x *trial) state(t testing.TB) autoscaler.State {
-	t.Helper()
-	s, err := x.State()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return x.Settle(until)
 }
 
 // stepUntil runs loops until the condition holds.
-func (x *trial) stepUntil(t testing.TB, condition func(autoscaler.State) bool) {
+func (x *trial) stepUntil(t testing.TB, condition func(clusterState) bool) {
 	t.Helper()
 	for range 1000 {
-		if condition(x.state(t)) {
+		if condition(x.State()) {
 			return
 		}
-		if err := x.Step(); err != nil {
-			t.Fatal(err)
-		}
+		x.Step()
 	}
 	t.Fatal("never happened")
 }
 
 func (x *trial) dump(t testing.TB) {
 	t.Helper()
-	for _, e := range x.Events() {
-		t.Log(e)
+	for _, c := range x.changes {
+		t.Log(c)
 	}
 }

@@ -1,9 +1,7 @@
 package autoscaler
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -19,7 +17,6 @@ func (t *attempt) choose(options []option) *option {
 	default:
 		return &options[t.random.IntN(len(options))]
 	}
-	t.counters.Asked++
 	request := t.request(options)
 	answer, err := t.remote.bestOptions(request)
 	var named []int
@@ -30,14 +27,11 @@ func (t *attempt) choose(options []option) *option {
 	}
 	switch {
 	case err != nil || len(named) == 0 && len(answer) > 0:
-		t.note(Unanswered, "", len(options), textOf(err))
 		return &options[t.random.IntN(len(options))]
 	case len(answer) == 0:
 		t.choices.vetoed = true
-		t.note(Vetoed, "", len(options), describe(options))
 		return nil
 	}
-	t.note(Asked, options[named[0]].group.ID, len(named), describe(options))
 	if len(named) == 1 {
 		return &options[named[0]]
 	}
@@ -66,12 +60,4 @@ func (t *attempt) request(options []option) expander.Question {
 		request.Options = append(request.Options, sent)
 	}
 	return request
-}
-
-func describe(options []option) string {
-	out := make([]string, len(options))
-	for i, o := range options {
-		out[i] = fmt.Sprintf("%s:%d/%d", o.group.ID, o.count, len(o.pods))
-	}
-	return strings.Join(out, " ")
 }

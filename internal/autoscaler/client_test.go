@@ -47,8 +47,8 @@ func TestOverGRPC(t *testing.T) {
 	direct := newTrial(t, steering, cloud, config)
 	remote := makeTrial(t, steering, cloud)
 	conn := dial(t, remote.baseline)
-	config.Connect = func(int) (autoscaler.Connection, error) {
-		return autoscaler.Connection{Provider: externalgrpc.NewClient(conn), Expander: grpcexpander.NewClient(conn)}, nil
+	config.connect = func(int) autoscaler.Connection {
+		return autoscaler.Connection{Provider: externalgrpc.NewClient(conn), Expander: grpcexpander.NewClient(conn)}
 	}
 	remote.begin(t, config)
 	wantSizes(t, remote, remote.settle(t, 30*time.Minute), direct.settle(t, 30*time.Minute).Sizes()...)

@@ -17,66 +17,40 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// Cloud is the real state of the cloud, independent of the provider that Cluster Autoscaler calls.
-// *fake.Cloud implements it.
-type Cloud interface {
-	// SharedNodes returns the registered nodes. Neither side changes them.
-	SharedNodes() []*v1.Node
-	NodeGroups(ctx context.Context) ([]cloudprovider.NodeGroup, error)
-	TargetSize(ctx context.Context, id string) (int, error)
-	NodeGroupForNode(ctx context.Context, node *v1.Node) (id string, ok bool, err error)
-}
-
-// Connection has the servers that one process of Cluster Autoscaler calls.
+// Connection has the servers that a process of Cluster Autoscaler calls.
 type Connection struct {
 	// Provider is the external cloud provider. If it implements cloudprovider.GPUs, GPULabel and
 	// GPUTypes are asked too.
 	Provider cloudprovider.Provider
 	// Expander answers BestOptions; nil is --expander=random.
 	Expander expander.Chooser
-	// Context marks the context of every call, as a connection marks it on the server's side; nil
-	// leaves it as it is.
-	Context func(context.Context) context.Context
+	// Intercept makes a call, as the interceptor of a gRPC connection does; nil only makes it.
+	Intercept func(ctx context.Context, c Call, do func(context.Context) error) error
 }
 
-// Batch is a set of pods that appear together.
-type Batch struct {
-	At   time.Duration // after the start
-	Pods []*v1.Pod
-	Life time.Duration // after which the pods are gone, bound or not; 0 means never
-	// Request makes the batch a ProvisioningRequest of this name, of the class
-	// best-effort-atomic-scale-up: Cluster Autoscaler asks for room for all of them or for none,
-	// and the pods themselves appear when it is provisioned.
-	Request string
-}
-
-// Config describes the simulated cluster and the loop.
+// Config describes the cluster and the process.
 type Config struct {
-	// Clock is read, and advanced by its Sleep: a clocktesting.FakeClock, or a real one inside a
-	// synctest bubble.
-	Clock clock.Clock
-	Cloud Cloud
-	// Connect is called when a process of Cluster Autoscaler starts; the first is number 1.
-	Connect func(process int) (Connection, error)
-	// World is the cluster; nil is one with a scheduler of its own, to which Batches of pods come.
-	World   World
-	Batches []Batch
+	// Clock is read only.
+	Clock clock.PassiveClock
+	// Cloud has the real sizes, independent of the provider that Cluster Autoscaler calls.
+	Cloud      cloudprovider.Provider
+	Connection Connection
+	World      World
 	// DaemonSets run on the nodes of a group that has none yet.
 	DaemonSets []*appsv1.DaemonSet
-	// Ordered is how many nodes of a group, by its ID, the first process has asked for before the
-	// start, and are on their way still.
+	// Ordered is how many nodes of a group, by its ID, were asked for before the start, and are on
+	// their way still.
 	Ordered map[string]int
 	Seed    uint64 // of everything that is random in Cluster Autoscaler
-	// Fault, if set, is called before every call of Cluster Autoscaler, in their order.
-	Fault   func(Call) Fault
-	Options Options
+	// Unreported leaves Reports empty, which saves time and calls.
+	Unreported bool
+	Options    Options
 }
 
-// Options are Cluster Autoscaler's flags, and parameters of the simulation. The zero value is the
-// defaults of release 1.36, without scale-down.
+// Options are Cluster Autoscaler's flags, and parameters of the simulation. The zero value, with a
+// Checker, is the defaults of release 1.36, without scale-down.
 type Options struct {
 	ScanInterval     time.Duration // --scan-interval; 0 is 10 s
-	LoopTime         time.Duration // what a loop takes; 0 is 100 ms
 	Timeout          time.Duration // deadline of every call; 0 is 5 s
 	ProvisionTime    time.Duration // --max-node-provision-time; 0 is 15 min
 	StartupTime      time.Duration // --max-node-startup-time; 0 is 15 min
@@ -100,8 +74,7 @@ type Options struct {
 	Strategies *expander.Chain
 	// Removal are the options of scale-down (--scale-down-enabled); nil removes no node.
 	Removal *removal.Options
-	// Checker answers for the scheduler, the simulated one of Batches included; nil is one of the
-	// default profile.
+	// Checker answers for the scheduler.
 	Checker *predicates.Checker
 	// Similarity are the flags by which Cluster Autoscaler itself compares groups, in its build for
 	// Cloud, which is as providerIDs begin there. Label packs and policies do not count.
@@ -115,22 +88,14 @@ type Options struct {
 	Linked *Linked
 	// StartupTaints are the keys of taints that a node carries only while it starts (--startup-taint).
 	StartupTaints []string
-	// FirstFit lets the scheduler fill nodes one by one; by default it takes the one with the highest
-	// score, as kube-scheduler does.
-	FirstFit bool
-	// BindDelay is how long a node must be ready before the scheduler uses it; Cluster Autoscaler
-	// sees it at once.
-	BindDelay time.Duration
 }
 
 // Call is one call of Cluster Autoscaler.
 type Call struct {
-	Method  fake.Method // of the provider, or one of those below
-	Group   string      // empty for methods that name none
-	Delta   int         // of IncreaseSize and DecreaseTargetSize
-	Nodes   []string    // names of the nodes of DeleteNodes and NodeGroupForNode
-	At      time.Time
-	Process int
+	Method fake.Method // of the provider, or one of those below
+	Group  string      // empty for methods that name none
+	Delta  int         // of IncreaseSize and DecreaseTargetSize
+	Nodes  []string    // names of the nodes of DeleteNodes and NodeGroupForNode
 }
 
 // Methods that package fake does not have.
@@ -140,14 +105,6 @@ const (
 	MethodGPUTypes    fake.Method = "GPUTypes"
 )
 
-// Fault is a fault of a call. The zero value has no effect.
-type Fault struct {
-	Delay  time.Duration // passes before the call arrives
-	Unsent bool          // the call never arrives; Cluster Autoscaler sees Unavailable
-	Lost   bool          // the call takes effect; Cluster Autoscaler waits for its deadline and sees DeadlineExceeded
-	Crash  bool          // Cluster Autoscaler ends after the call, and restarts with the next loop
-}
-
 func (o Options) withDefaults() Options {
 	set := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {
@@ -155,7 +112,6 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	set(&o.ScanInterval, 10*time.Second)
-	set(&o.LoopTime, 100*time.Millisecond)
 	set(&o.Timeout, 5*time.Second)
 	set(&o.ProvisionTime, 15*time.Minute)
 	set(&o.StartupTime, 15*time.Minute)

@@ -1,11 +1,10 @@
-// Package autoscaler simulates a cluster with Cluster Autoscaler in virtual time: pods that appear,
-// a scheduler that binds them, a cloud whose nodes boot, and a loop that calls an external cloud
-// provider and an expander in the order, with the caches and by the cluster-state rules of Cluster
-// Autoscaler 1.36 and later. Tests put a sidecar between the loop and the cloud and see what
-// happens to the sizes; faults hit any call, and either side may end at any point.
+// Package autoscaler plays Cluster Autoscaler in virtual time: a loop that reads a World of nodes and
+// pods, and calls an external cloud provider and an expander in the order, with the caches and by the
+// cluster-state rules of Cluster Autoscaler 1.36 and later. Package simulate plays scenarios with it,
+// and tests put a sidecar between the loop and the cloud and see what happens to the sizes.
 //
-// The package makes no assertions and knows only Cluster Autoscaler's own balancing. It opens no
-// listener, and treats a provider in the same process like one over gRPC.
+// The package binds no pods and knows only Cluster Autoscaler's own balancing. It opens no listener,
+// and treats a provider in the same process like one over gRPC.
 //
 // # What is modelled
 //
@@ -45,21 +44,15 @@
 // after the other up to the first error. With Options.Salvo this is repeated for the pods that are
 // left, on the assumption that the nodes asked for come. Zero-or-max groups, --enforce-node-group-min-size and
 // ProvisioningRequests of the classes best-effort-atomic-scale-up and check-capacity are there; an atomic increase is a
-// plain one, as over the protocol. After a scale-up the next loop follows at once, else after the
-// scan interval or when pods appear.
+// plain one, as over the protocol.
 //
-// A restart loses all of this but the taints, the pods and the conditions of ProvisioningRequests.
+// A new process knows nothing of all this but the taints, the pods and the conditions of
+// ProvisioningRequests.
 //
 // # What is not
 //
 // Parallel scale-ups, hints from one simulation to the next, pods that come and go within a loop,
-// leader election. Of ProvisioningRequests, classes other than those two. A loop takes Options.LoopTime as a
-// whole, at its end, so all calls of a loop have one time unless a Fault delays them. Where Cluster
-// Autoscaler iterates over a Go map, the order is drawn from Config.Seed.
-//
-// # Time
-//
-// The clock is put forward by the loop alone, by Sleep. With a clocktesting.FakeClock a cloud that
-// waits on it (a fake.CallFault with a Delay) would wait forever: use Fault.Delay, or a real clock
-// inside a synctest bubble, where deadlines count as well.
+// leader election. Of ProvisioningRequests, classes other than those two. When loops run, and what one
+// takes, is the caller's affair. Where Cluster Autoscaler iterates over a Go map, the order is drawn from
+// Config.Seed.
 package autoscaler

@@ -10,9 +10,11 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/fake"
 	"github.com/evenkeel/evenkeel/internal/autoscaler"
+	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// A cloud without a sidecar: nine pods go to the group the expander names, all of them.
+// A cloud without a sidecar: of nine pods four have room on nodes that there are, and the others all go to
+// the group the expander names.
 func Example() {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC))
 	cloud, err := fake.New(fake.Config{Groups: []fake.Group{groupOf("a", 1, 20, time.Minute), groupOf("b", 3, 20, time.Minute)}}, clock)
@@ -23,23 +25,25 @@ func Example() {
 	first := expander.ChooserFunc(func(_ context.Context, r expander.Question) ([]string, error) {
 		return []string{r.Options[0].Group}, nil
 	})
+	checker, err := predicates.New(context.Background(), predicates.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pods := podsOf("web", 9, "3")
+	for _, p := range pods {
+		p.CreationTimestamp.Time = clock.Now()
+	}
 	loop, err := autoscaler.New(autoscaler.Config{
-		Clock: clock, Cloud: cloud,
-		Connect: func(int) (autoscaler.Connection, error) {
-			return autoscaler.Connection{Provider: cloud, Expander: first}, nil
-		},
-		Batches: []autoscaler.Batch{{At: 5 * time.Second, Pods: podsOf("web", 9, "3")}},
+		Clock: clock, Cloud: cloud, World: &shrinking{cloud: cloud, wants: pods}, Options: autoscaler.Options{Checker: checker},
+		Connection: autoscaler.Connection{Provider: cloud, Expander: first},
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	rest, err := loop.Settle(time.Hour)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	state, err := loop.State()
-	fmt.Println(rest, state.Sizes(), state.Increases, err)
-	// Output: true [6 3] 1 <nil>
+	clock.Step(10 * time.Second)
+	report, err := loop.Loop()
+	fmt.Println(report.ScaleUps[0].Grew(), cloud.Target("a"), cloud.Target("b"), err)
+	// Output: 5 6 3 <nil>
 }

@@ -47,29 +47,20 @@ func (s Snapshot) Estimate(template predicates.Node, groups [][]*v1.Pod, limit i
 }
 
 // Place returns the position of each pod's node, -1 for none.
-func (s Snapshot) Place(pods []*v1.Pod, fromFirst bool) ([]int, error) {
-	if fromFirst {
-		return s.place(pods, firstFit)
-	}
-	return s.place(pods, inTurn)
-}
+func (s Snapshot) Place(pods []*v1.Pod) ([]int, error) { return s.place(pods) }
 
-// Needed is how many nodes of the template hold all pods that ever appeared, and are to appear, but
-// for those that fit on the nodes given. Ordered nodes beyond it were ordered twice. It is exact
-// where all groups have nodes of one size and no pod is pinned.
-func (a *Autoscaler) Needed(nodes []*v1.Node, template *v1.Node) (int, error) {
-	pods := objects(a.own.pods)
-	for _, batch := range a.own.coming {
-		pods = append(pods, batch.Pods...)
-	}
+// Needed is how many nodes of the template hold all pods but for those that fit on the nodes given.
+// Ordered nodes beyond it were ordered twice. It is exact where all groups have nodes of one size and
+// no pod is pinned.
+func Needed(checker *predicates.Checker, nodes []*v1.Node, template *v1.Node, pods []*v1.Pod) (int, error) {
 	template = template.DeepCopy()
 	template.Status.Allocatable = template.Status.Capacity
 	filled := make([]predicates.Node, len(nodes))
 	for i, node := range nodes {
 		filled[i].Node = node
 	}
-	s := newSnapshot(a.options.Checker, filled)
-	at, err := s.place(pods, firstFit)
+	s := NewSnapshot(checker, filled)
+	at, err := s.place(pods)
 	if err != nil {
 		return 0, fmt.Errorf("needed: %w", err)
 	}
@@ -79,7 +70,7 @@ func (a *Autoscaler) Needed(nodes []*v1.Node, template *v1.Node) (int, error) {
 			left = append(left, []*v1.Pod{pod})
 		}
 	}
-	n, _, err := Snapshot{s}.Estimate(predicates.Node{Node: template}, left, len(left))
+	n, _, err := s.Estimate(predicates.Node{Node: template}, left, len(left))
 	if err != nil {
 		return 0, fmt.Errorf("needed: %w", err)
 	}

@@ -12,11 +12,11 @@ import (
 )
 
 // sixtyPods are 30 nodes of pods.
-func sixtyPods() autoscaler.Config {
-	return autoscaler.Config{Batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("web", 60, "2")}}}
+func sixtyPods() clusterConfig {
+	return clusterConfig{batches: []batch{{At: 3 * time.Second, Pods: podsOf("web", 60, "2")}}}
 }
 
-func wantSizes(t *testing.T, x *trial, got autoscaler.State, want ...int) {
+func wantSizes(t *testing.T, x *trial, got clusterState, want ...int) {
 	t.Helper()
 	if !slices.Equal(got.Sizes(), want) {
 		t.Errorf("sizes %v, want %v", got.Sizes(), want)
@@ -30,10 +30,8 @@ func TestSteeringAndARestart(t *testing.T) {
 	for grants, want := range map[int][]int{1: {10, 15, 15}, 2: {10, 10, 30}} {
 		t.Run(fmt.Sprintf("after grant %d", grants), func(t *testing.T) {
 			x := newTrial(t, steering, fake.Config{Groups: three([3]int{}, time.Minute)}, sixtyPods())
-			x.stepUntil(t, func(s autoscaler.State) bool { return s.Increases == grants })
-			if err := x.Restart(); err != nil {
-				t.Fatal(err)
-			}
+			x.stepUntil(t, func(s clusterState) bool { return s.Increases == grants })
+			x.Restart()
 			wantSizes(t, x, x.settle(t, 30*time.Minute), want...)
 		})
 	}
@@ -53,17 +51,17 @@ func TestSteeringAndACrashInsideTheIncrease(t *testing.T) {
 // ends in the call.
 func TestSteeringAndALostAnswer(t *testing.T) {
 	tests := map[string]struct {
-		fault autoscaler.Fault
+		fault callFault
 		want  []int
 	}{
-		"answer lost":        {autoscaler.Fault{Lost: true}, []int{10, 15, 15}},
-		"autoscaler crashes": {autoscaler.Fault{Crash: true}, []int{10, 15, 15}},
-		"call lost":          {autoscaler.Fault{Unsent: true}, []int{0, 15, 15}},
+		"answer lost":        {callFault{Lost: true}, []int{10, 15, 15}},
+		"autoscaler crashes": {callFault{Crash: true}, []int{10, 15, 15}},
+		"call lost":          {callFault{Unsent: true}, []int{0, 15, 15}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			x := newTrial(t, steering, fake.Config{Groups: three([3]int{}, time.Minute)}, sixtyPods())
-			x.fault = func(c autoscaler.Call) (f autoscaler.Fault) {
+			x.fault = func(c caCall) (f callFault) {
 				if c.Method == fake.MethodIncreaseSize {
 					f, x.fault = test.fault, nil
 				}
@@ -90,7 +88,7 @@ func TestSteeringAndAMemberThatFailsWithNodesInFlight(t *testing.T) {
 			cloud := fake.Config{Groups: three([3]int{}, 5*time.Minute), Stocks: []fake.StockOut{{
 				Scope: fake.Scope{Groups: []string{"b"}}, Window: fake.Window{Start: time.Minute, End: 10 * time.Minute},
 			}}}
-			x := newTrial(t, steering, cloud, autoscaler.Config{Batches: []autoscaler.Batch{
+			x := newTrial(t, steering, cloud, clusterConfig{batches: []batch{
 				{At: 3 * time.Second, Pods: podsOf("web", 15, "3")}, {At: time.Minute, Pods: podsOf("api", 6, "3")},
 			}})
 			x.hide = name == "hidden"
@@ -109,8 +107,8 @@ func TestOptionsEchoedOrderTwice(t *testing.T) {
 		t.Run(fmt.Sprintf("%d for 3", want), func(t *testing.T) {
 			a := groupOf("a", 0, 100, 5*time.Second)
 			a.ReadyDelay = time.Minute
-			x := newTrial(t, all, fake.Config{Groups: []fake.Group{a}}, autoscaler.Config{
-				Batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("web", 3, "3")}},
+			x := newTrial(t, all, fake.Config{Groups: []fake.Group{a}}, clusterConfig{
+				batches: []batch{{At: 3 * time.Second, Pods: podsOf("web", 3, "3")}},
 			})
 			x.options = options
 			wantSizes(t, x, x.settle(t, 30*time.Minute), want)
@@ -129,25 +127,23 @@ func TestATimeoutTakesBackTheWholeRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			groups := []fake.Group{groupOf("a", 0, 30, time.Hour), groupOf("b", 0, 8, time.Minute), groupOf("c", 0, 8, time.Minute)}
 			late := fake.StockOut{Scope: fake.Scope{Groups: []string{"a"}}, Mode: fake.Silent, Window: fake.Window{End: 20 * time.Second}}
-			x := newTrial(t, steering, fake.Config{Groups: groups, Stocks: []fake.StockOut{late}}, autoscaler.Config{
-				Batches: []autoscaler.Batch{{At: 3 * time.Second, Pods: podsOf("web", 26, "3")}},
-				Options: autoscaler.Options{Before136: test.before},
+			x := newTrial(t, steering, fake.Config{Groups: groups, Stocks: []fake.StockOut{late}}, clusterConfig{
+				batches: []batch{{At: 3 * time.Second, Pods: podsOf("web", 26, "3")}},
+				ca:      autoscaler.Options{Before136: test.before},
 			})
-			x.stepUntil(t, func(s autoscaler.State) bool { return slices.Equal(s.Sizes(), []int{10, 8, 8}) })
-			if err := x.Run(17 * time.Minute); err != nil {
-				t.Fatal(err)
-			}
-			var decreased, deleted autoscaler.Event
-			for _, e := range x.Events() {
+			x.stepUntil(t, func(s clusterState) bool { return slices.Equal(s.Sizes(), []int{10, 8, 8}) })
+			x.Run(17 * time.Minute)
+			var decreased, deleted caCall
+			for _, c := range x.changes {
 				switch {
-				case e.Kind == autoscaler.Decreased && decreased.N == 0:
-					decreased = e
-				case e.Kind == autoscaler.Deleted && deleted.N == 0:
-					deleted = e
+				case c.Method == fake.MethodDecreaseTargetSize && decreased.Delta == 0:
+					decreased = c
+				case c.Method == fake.MethodDeleteNodes && len(deleted.Nodes) == 0:
+					deleted = c
 				}
 			}
-			after := deleted.Time.Sub(decreased.Time)
-			if decreased.N != test.want || deleted.Group != "a" || deleted.N != 10 || !test.before && (after < 0 || after > 30*time.Second) {
+			after := deleted.At.Sub(decreased.At)
+			if decreased.Delta != test.want || deleted.Group != "a" || len(deleted.Nodes) != 10 || !test.before && (after < 0 || after > 30*time.Second) {
 				t.Errorf("%v\n%v", decreased, deleted)
 				x.dump(t)
 			}
@@ -163,25 +159,28 @@ func TestInstancesThatFail(t *testing.T) {
 	}}}
 	x := newTrial(t, steering, cloud, sixtyPods())
 	got := x.settle(t, 30*time.Minute)
-	var deleted, backedOff int
-	for _, e := range x.Events() {
-		if e.Kind == autoscaler.Deleted {
-			deleted += e.N
-		}
-		if e.Kind == autoscaler.BackedOff {
-			backedOff++
+	var deleted int
+	var failed time.Time
+	for _, c := range x.changes {
+		if c.Method == fake.MethodDeleteNodes {
+			deleted, failed = deleted+len(c.Nodes), c.At
 		}
 	}
-	// The six that failed are ordered again, and so are the four that are healthy: b is backed off.
-	if deleted != 6 || backedOff != 1 || got.Ordered() != 34 || got.Groups[1].Size != 4 || !got.Groups[1].Backoff {
-		t.Errorf("%d deleted, %d backed off, %+v", deleted, backedOff, got)
+	seen, err := x.Survey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The six that failed are ordered again, and so are the four that are healthy: b is backed off, for the first time.
+	until := seen.Groups[1].BackedOffUntil
+	if deleted != 6 || got.Ordered() != 34 || got.Groups[1].Size != 4 || until.Before(x.clock.Now()) || until.After(failed.Add(5*time.Minute)) {
+		t.Errorf("%d deleted, backed off until %s, %+v", deleted, until, got)
 		x.dump(t)
 	}
 }
 
 func TestReleasesBefore136SeeEveryNode(t *testing.T) {
 	config := sixtyPods()
-	config.Options.Before136 = true
+	config.ca.Before136 = true
 	x := newTrial(t, diversion, fake.Config{Groups: three([3]int{}, time.Minute)}, config)
 	wantSizes(t, x, x.settle(t, 30*time.Minute), 10, 10, 10)
 }
@@ -190,11 +189,11 @@ func TestReleasesBefore136SeeEveryNode(t *testing.T) {
 func TestRefreshErrorsPause(t *testing.T) {
 	x := newTrial(t, steering, fake.Config{Groups: three([3]int{}, time.Minute)}, sixtyPods())
 	n := 0
-	x.fault = func(c autoscaler.Call) autoscaler.Fault {
+	x.fault = func(c caCall) callFault {
 		if c.Method == fake.MethodRefresh {
 			n++
 		}
-		return autoscaler.Fault{Unsent: c.Method == fake.MethodRefresh && n%2 == 0}
+		return callFault{Unsent: c.Method == fake.MethodRefresh && n%2 == 0}
 	}
 	wantSizes(t, x, x.settle(t, 30*time.Minute), 10, 10, 10)
 }
@@ -202,22 +201,22 @@ func TestRefreshErrorsPause(t *testing.T) {
 // An expander that fails leaves the choice to chance, which the seed decides; one that vetoes stops
 // the scale-up.
 func TestExpandersThatDoNotChoose(t *testing.T) {
-	run := func(seed uint64, fault autoscaler.Fault) []int {
+	run := func(seed uint64, fault callFault) []int {
 		config := sixtyPods()
-		config.Seed = seed
+		config.seed = seed
 		x := newTrial(t, all, fake.Config{Groups: three([3]int{}, time.Minute)}, config)
-		x.fault = func(c autoscaler.Call) autoscaler.Fault {
+		x.fault = func(c caCall) callFault {
 			if c.Method == autoscaler.MethodBestOptions {
 				return fault
 			}
-			return autoscaler.Fault{}
+			return callFault{}
 		}
 		return x.settle(t, 5*time.Minute).Sizes()
 	}
 	seen := map[string]bool{}
 	for seed := range uint64(20) {
-		sizes := run(seed, autoscaler.Fault{Unsent: true})
-		if again := run(seed, autoscaler.Fault{Unsent: true}); !slices.Equal(sizes, again) {
+		sizes := run(seed, callFault{Unsent: true})
+		if again := run(seed, callFault{Unsent: true}); !slices.Equal(sizes, again) {
 			t.Errorf("seed %d: %v, then %v", seed, sizes, again)
 		}
 		seen[fmt.Sprint(sizes)] = true

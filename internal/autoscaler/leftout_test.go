@@ -1,12 +1,11 @@
 package autoscaler_test
 
 import (
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/evenkeel/evenkeel/fake"
-	"github.com/evenkeel/evenkeel/internal/autoscaler"
 )
 
 // Groups are left out of the questions while Cluster Autoscaler takes them to be unhealthy. Group a
@@ -40,29 +39,24 @@ func TestWhichGroupsAreLeftOut(t *testing.T) {
 				groups[i].ListDelay = test.listed
 				n += groups[i].Size
 			}
-			config := autoscaler.Config{Batches: []autoscaler.Batch{{Pods: podsOf("old", n, "3")}, {At: later, Pods: podsOf("more", 20, "3")}}}
+			config := clusterConfig{batches: []batch{{Pods: podsOf("old", n, "3")}, {At: later, Pods: podsOf("more", 20, "3")}}}
 			if test.pods > 0 {
-				config.Batches = append(config.Batches, autoscaler.Batch{At: 3 * time.Second, Pods: podsOf("web", test.pods, "3")})
+				config.batches = append(config.batches, batch{At: 3 * time.Second, Pods: podsOf("web", test.pods, "3")})
 			}
 			x := newTrial(t, steering, fake.Config{Groups: groups, Outages: test.outages}, config)
-			x.stepUntil(t, func(autoscaler.State) bool { return x.clock.Since(epoch) >= later-5*time.Second })
+			x.stepUntil(t, func(clusterState) bool { return x.clock.Since(epoch) >= later-5*time.Second })
 			if test.restart {
-				if err := x.Restart(); err != nil {
-					t.Fatal(err)
-				}
+				x.Restart()
 			}
-			seen := len(x.Events())
-			asked := ""
-			x.stepUntil(t, func(autoscaler.State) bool {
-				for _, e := range x.Events()[seen:] {
-					if e.Kind == autoscaler.Asked && x.clock.Since(epoch) >= later && asked == "" {
-						asked = e.Detail
-					}
+			x.members = nil
+			x.stepUntil(t, func(clusterState) bool {
+				if x.clock.Since(epoch) < later {
+					x.members = nil
 				}
-				return asked != "" || x.clock.Since(epoch) >= later+20*time.Second // all groups are left out
+				return x.members != nil || x.clock.Since(epoch) >= later+20*time.Second // all groups are left out
 			})
-			if out := !strings.Contains(asked, "a:"); out != test.out {
-				t.Errorf("asked was %s: a is left out: %t, want %t", asked, out, test.out)
+			if out := !slices.Contains(x.members, "a"); out != test.out {
+				t.Errorf("asked was %v: a is left out: %t, want %t", x.members, out, test.out)
 				x.dump(t)
 			}
 		})

@@ -27,7 +27,9 @@ func (a *Autoscaler) loop(now time.Time) error {
 		a.unneeded = map[string]time.Time{}
 		return fmt.Errorf("cluster state: %w", err)
 	}
-	a.records.look(a, now)
+	if a.records.on {
+		a.records.look(a, now)
+	}
 	a.removeOldUnregistered(now)
 	if !a.registry.clusterHealthy() {
 		a.unneeded = map[string]time.Time{}
@@ -52,11 +54,8 @@ func (a *Autoscaler) loop(now time.Time) error {
 		switch {
 		case isWorldError(err):
 			return err
-		case err != nil: // the loop goes on
-			a.note(LoopEnded, "", 0, "scale-up: "+err.Error())
-		case scaled:
+		case err == nil && scaled: // after another error the loop goes on
 			a.lastScaleUp = now
-			a.counters.Increases++
 			a.choices.reset()
 		}
 	}
@@ -77,13 +76,8 @@ func isWorldError(err error) bool {
 }
 
 // listNodes has the nodes in the order of a cache, which is none, and asks for the GPU label for
-// every ready one. Those that should have GPUs and have none yet count as not ready. The first loop of
-// a process takes back the deletions of the last.
+// every ready one. Those that should have GPUs and have none yet count as not ready.
 func (a *Autoscaler) listNodes() (nodes []predicates.Node, readyNodes int) {
-	if !a.initialized {
-		a.initialized = true
-		a.world.Restarted()
-	}
 	nodes = slices.Clone(a.world.Nodes())
 	a.shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	waiting := map[*v1.Node]*v1.Node{}
@@ -137,7 +131,7 @@ func (a *Autoscaler) removeOldUnregistered(now time.Time) {
 		if err != nil || len(nodes) == 0 {
 			continue
 		}
-		err = a.remote.deleteNodes(g.ID, nodes, "not registered for too long")
+		err = a.remote.deleteNodes(g.ID, nodes)
 		a.records.repaired(g.ID, len(nodes), "they did not become nodes within the provision time", err)
 		delete(a.registry.cached, g.ID)
 		if err != nil {
@@ -176,7 +170,7 @@ func (a *Autoscaler) deleteFailed() {
 		if err != nil || len(nodes) == 0 {
 			continue
 		}
-		err = a.remote.deleteNodes(g.ID, nodes, "could not be created")
+		err = a.remote.deleteNodes(g.ID, nodes)
 		a.records.repaired(g.ID, len(nodes), "their machines could not be created: "+a.registry.failureIn(g.ID), err)
 		if err == nil {
 			deleted = true
@@ -248,7 +242,7 @@ func (a *Autoscaler) place(v *view, pods []*v1.Pod, left *[]*v1.Pod) error {
 	if len(pods) == 0 {
 		return nil
 	}
-	at, err := v.snapshot.place(pods, inTurn)
+	at, err := v.snapshot.place(pods)
 	if err != nil {
 		return fmt.Errorf("simulation: %w", err)
 	}
@@ -294,7 +288,6 @@ func (a *Autoscaler) unschedulable(v *view, now time.Time) ([]*v1.Pod, error) {
 	}
 	if r := a.nextRequest(now); r != nil {
 		left = append(left, r.Pods...)
-		a.lastRequest = now
 	}
 	return slices.DeleteFunc(left, func(p *v1.Pod) bool { return !now.After(p.CreationTimestamp.Time) }), nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // trace writes the calls of each loop on a line of its own.
-func trace(calls []autoscaler.Call) string {
+func trace(calls []caCall) string {
 	short := map[fake.Method]string{fake.MethodTargetSize: "size", fake.MethodOptions: "options", fake.MethodTemplate: "template", fake.MethodNodeGroupForNode: "for"}
 	var out strings.Builder
 	for _, c := range calls {
@@ -51,13 +51,11 @@ func trace(calls []autoscaler.Call) string {
 // The order of calls is the one recorded of a real Cluster Autoscaler: nine pods on three empty
 // groups. In the first loop the pods are too new.
 func TestTheOrderOfCalls(t *testing.T) {
-	x := newTrial(t, steering, fake.Config{Groups: three([3]int{}, time.Minute)}, autoscaler.Config{
-		Batches: []autoscaler.Batch{{Pods: podsOf("web", 9, "3")}},
+	x := newTrial(t, steering, fake.Config{Groups: three([3]int{}, time.Minute)}, clusterConfig{
+		batches: []batch{{Pods: podsOf("web", 9, "3")}},
 	})
 	for range 3 {
-		if err := x.Step(); err != nil {
-			t.Fatal(err)
-		}
+		x.Step()
 	}
 	head := "Refresh, NodeGroups, template a, template b, template c, "
 	want := "NodeGroups, Nodes a, Nodes b, Nodes c, \n" +
@@ -90,18 +88,18 @@ func TestAProcessAndItsConnection(t *testing.T) {
 		asked = append(asked, ctx.Value(key{}))
 		return x.BestOptions(ctx, r)
 	})
-	config.Connect = func(process int) (autoscaler.Connection, error) {
+	config.connect = func(process int) autoscaler.Connection {
 		c := autoscaler.Connection{Provider: x.baseline, Expander: expander}
-		c.Context = func(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, process) }
-		return c, nil
+		c.Intercept = func(ctx context.Context, _ autoscaler.Call, do func(context.Context) error) error {
+			return do(context.WithValue(ctx, key{}, process))
+		}
+		return c
 	}
-	config.Batches = append(config.Batches, autoscaler.Batch{At: 10 * time.Minute, Pods: podsOf("api", 2, "3")})
+	config.batches = append(config.batches, batch{At: 10 * time.Minute, Pods: podsOf("api", 2, "3")})
 	x = makeTrial(t, steering, fake.Config{Groups: three([3]int{1, 1, 1}, time.Minute)})
 	x.begin(t, config)
 	x.settle(t, 9*time.Minute)
-	if err := x.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	x.Restart()
 	x.settle(t, 20*time.Minute)
 	if got, want := fmt.Sprint(asked[0], asked[len(asked)-1], x.labels), "1 2 2"; got != want {
 		t.Errorf("first and last connection, labels asked: %s, want %s", got, want)
@@ -114,12 +112,8 @@ func TestRestartsForgetEverything(t *testing.T) {
 	x := newTrial(t, all, fake.Config{Groups: three([3]int{2, 0, 0}, time.Minute)}, sixtyPods())
 	x.settle(t, 10*time.Minute)
 	before := len(x.calls)
-	if err := x.Restart(); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Step(); err != nil {
-		t.Fatal(err)
-	}
+	x.Restart()
+	x.Step()
 	if got := trace(x.calls[before:]); !strings.HasPrefix(got, "NodeGroups, Nodes a, Nodes b, Nodes c, GPULabel, \nRefresh, ") {
 		t.Errorf("calls of a new process: %s", got[:min(200, len(got))])
 	}
@@ -140,8 +134,8 @@ func TestCapsAndMinimum(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			groups := []fake.Group{groupOf("a", 0, 6, 30*time.Second), groupOf("b", 0, 6, 30*time.Second), groupOf("c", 0, 6, 30*time.Second)}
 			groups[2].MinSize = 2
-			x := newTrial(t, all, fake.Config{Groups: groups}, autoscaler.Config{
-				Batches: []autoscaler.Batch{{Pods: podsOf("web", 12, "3")}}, Options: test.options,
+			x := newTrial(t, all, fake.Config{Groups: groups}, clusterConfig{
+				batches: []batch{{Pods: podsOf("web", 12, "3")}}, ca: test.options,
 			})
 			wantSizes(t, x, x.settle(t, 10*time.Minute), test.want...)
 		})
@@ -151,7 +145,7 @@ func TestCapsAndMinimum(t *testing.T) {
 func TestZeroOrMaxGroups(t *testing.T) {
 	a := groupOf("a", 0, 5, 30*time.Second)
 	a.Options = &cloudprovider.GroupOptions{ZeroOrMaxNodeScaling: true}
-	x := newTrial(t, all, fake.Config{Groups: []fake.Group{a}}, autoscaler.Config{Batches: []autoscaler.Batch{{Pods: podsOf("web", 2, "3")}}})
+	x := newTrial(t, all, fake.Config{Groups: []fake.Group{a}}, clusterConfig{batches: []batch{{Pods: podsOf("web", 2, "3")}}})
 	wantSizes(t, x, x.settle(t, 10*time.Minute), 5)
 }
 
@@ -160,7 +154,7 @@ func TestAtomicRequests(t *testing.T) {
 	for n, want := range map[int][]int{5: {5, 0}, 8: {0, 8}, 12: {0, 0}} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			x := newTrial(t, all, fake.Config{Groups: []fake.Group{groupOf("a", 0, 6, 30*time.Second), groupOf("b", 0, 9, 30*time.Second)}},
-				autoscaler.Config{Batches: []autoscaler.Batch{{Pods: podsOf("job", n, "3"), Request: "train"}}})
+				clusterConfig{batches: []batch{{Pods: podsOf("job", n, "3"), Request: "train"}}})
 			got := x.settle(t, 10*time.Minute)
 			wantSizes(t, x, got, want...)
 			if n < 12 && (got.Pending > 0 || got.Increases != 1) {
@@ -174,7 +168,7 @@ func TestAtomicRequests(t *testing.T) {
 func TestRandomExpander(t *testing.T) {
 	config := sixtyPods()
 	var x *trial
-	config.Connect = func(int) (autoscaler.Connection, error) { return autoscaler.Connection{Provider: x.baseline}, nil }
+	config.connect = func(int) autoscaler.Connection { return autoscaler.Connection{Provider: x.baseline} }
 	x = makeTrial(t, all, fake.Config{Groups: three([3]int{}, time.Minute)})
 	x.begin(t, config)
 	if got := x.settle(t, 10*time.Minute); got.Ordered() != 30 || got.Asked != 0 {
@@ -189,26 +183,20 @@ func emptyNodes() *removal.Options { return &removal.Options{UtilizationThreshol
 func TestScaleDown(t *testing.T) {
 	groups := three([3]int{3, 3, 3}, time.Minute)
 	groups[0].MinSize = 2
-	x := newTrial(t, all, fake.Config{Groups: groups}, autoscaler.Config{Options: autoscaler.Options{Removal: emptyNodes()}})
-	if err := x.Run(9 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	wantSizes(t, x, x.state(t), 3, 3, 3)
-	if err := x.Run(12 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	wantSizes(t, x, x.state(t), 2, 0, 0)
+	x := newTrial(t, all, fake.Config{Groups: groups}, clusterConfig{ca: autoscaler.Options{Removal: emptyNodes()}})
+	x.Run(9 * time.Minute)
+	wantSizes(t, x, x.State(), 3, 3, 3)
+	x.Run(12 * time.Minute)
+	wantSizes(t, x, x.State(), 2, 0, 0)
 }
 
 // The cluster is unhealthy while more than three nodes and 45 % of all are unready: nothing is
 // ordered.
 func TestUnhealthyClusters(t *testing.T) {
 	cloud := fake.Config{Groups: three([3]int{4, 4, 0}, time.Minute), Outages: []fake.Outage{{Zones: []string{"zone-a"}, Window: fake.Window{Start: 20 * time.Minute, End: 30 * time.Minute}}}}
-	x := newTrial(t, all, cloud, autoscaler.Config{Batches: []autoscaler.Batch{{At: 21 * time.Minute, Pods: podsOf("web", 12, "3")}}})
-	if err := x.Run(29 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	wantSizes(t, x, x.state(t), 4, 4, 0)
+	x := newTrial(t, all, cloud, clusterConfig{batches: []batch{{At: 21 * time.Minute, Pods: podsOf("web", 12, "3")}}})
+	x.Run(29 * time.Minute)
+	wantSizes(t, x, x.State(), 4, 4, 0)
 	if got := x.settle(t, 50*time.Minute); got.Pending > 0 || got.Ordered() != 4 {
 		t.Errorf("%+v", got)
 	}
@@ -217,18 +205,16 @@ func TestUnhealthyClusters(t *testing.T) {
 // A backoff takes five minutes, and twice as long after each failure up to half an hour.
 func TestBackoffs(t *testing.T) {
 	cloud := fake.Config{Groups: []fake.Group{groupOf("a", 0, 9, time.Minute)}, Stocks: []fake.StockOut{{}}}
-	x := newTrial(t, all, cloud, autoscaler.Config{Batches: []autoscaler.Batch{{Pods: podsOf("web", 2, "3")}}})
-	if err := x.Run(100 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	x := newTrial(t, all, cloud, clusterConfig{batches: []batch{{Pods: podsOf("web", 2, "3")}}})
+	x.Run(100 * time.Minute)
 	var pauses []time.Duration
 	var last time.Time
-	for _, e := range x.Events() {
-		if e.Kind == autoscaler.Failed {
+	for _, c := range x.changes {
+		if c.Method == fake.MethodIncreaseSize && c.Err != nil {
 			if !last.IsZero() {
-				pauses = append(pauses, e.Time.Sub(last).Truncate(time.Minute))
+				pauses = append(pauses, c.At.Sub(last).Truncate(time.Minute))
 			}
-			last = e.Time
+			last = c.At
 		}
 	}
 	if want := []time.Duration{5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 30 * time.Minute}; !slices.Equal(pauses, want) {
@@ -244,8 +230,8 @@ func TestPinnedPods(t *testing.T) {
 		for _, pod := range pinned {
 			pod.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: "zone-b"}
 		}
-		x := newTrial(t, s, fake.Config{Groups: three([3]int{}, 500*time.Millisecond)}, autoscaler.Config{
-			Batches: []autoscaler.Batch{{Pods: append(podsOf("free", 6, "3"), pinned...)}}, Seed: seed, Options: autoscaler.Options{Balance: balance},
+		x := newTrial(t, s, fake.Config{Groups: three([3]int{}, 500*time.Millisecond)}, clusterConfig{
+			batches: []batch{{Pods: append(podsOf("free", 6, "3"), pinned...)}}, seed: seed, ca: autoscaler.Options{Balance: balance},
 		})
 		got := x.settle(t, 30*time.Minute)
 		if got.Pending > 0 {
@@ -276,15 +262,15 @@ func TestTwelveMembersTakeTwelveLoops(t *testing.T) {
 	for i := range 12 {
 		groups = append(groups, groupOf(fmt.Sprintf("g-%02d", i), 0, 100, time.Minute))
 	}
-	x := newTrial(t, steering, fake.Config{Groups: groups}, autoscaler.Config{Batches: []autoscaler.Batch{{Pods: podsOf("web", 36, "3")}}})
+	x := newTrial(t, steering, fake.Config{Groups: groups}, clusterConfig{batches: []batch{{Pods: podsOf("web", 36, "3")}}})
 	got := x.settle(t, 30*time.Minute)
 	var first, last time.Time
-	for _, e := range x.Events() {
-		if e.Kind == autoscaler.Increased {
+	for _, c := range x.changes {
+		if c.Method == fake.MethodIncreaseSize && c.Err == nil {
 			if first.IsZero() {
-				first = e.Time
+				first = c.At
 			}
-			last = e.Time
+			last = c.At
 		}
 	}
 	if got.Increases != 12 || got.Ordered() != 36 || got.Groups[0].Size != 3 || last.Sub(first) > 8*time.Second {

@@ -46,7 +46,7 @@ func (a *Autoscaler) Next() (at time.Time, waits bool) {
 // underWay reports whether something was ordered that has not come, or that must be taken back.
 func (a *Autoscaler) underWay() bool {
 	s := a.registry
-	if a.crashed || len(s.requests) > 0 || len(s.unregistered) > 0 {
+	if len(s.requests) > 0 || len(s.unregistered) > 0 {
 		return true
 	}
 	for _, r := range s.perGroup {

@@ -10,14 +10,6 @@ import (
 	"github.com/evenkeel/evenkeel/predicates"
 )
 
-// order is in which order a pod tries nodes.
-type order int
-
-const (
-	firstFit order = iota // from the first
-	inTurn                // from the one after the last pod's, as Cluster Autoscaler does
-)
-
 // snapshot is a what-if copy of a cluster, as Cluster Autoscaler makes one in every loop: pods are put
 // on nodes by the scheduler's own plugins.
 type snapshot struct {
@@ -30,9 +22,10 @@ func newSnapshot(checker *predicates.Checker, nodes []predicates.Node) *snapshot
 	return &snapshot{checker: checker, cluster: checker.Cluster(nodes)}
 }
 
-// place puts the pods on nodes, one after the other, and tells the index of each pod's node, -1 for
-// none. Pods that are equal to the scheduler and follow each other are placed at once.
-func (s *snapshot) place(pods []*v1.Pod, order order) ([]int, error) {
+// place puts the pods on nodes, one after the other, and returns the index of each pod's node, -1 for
+// none. A pod tries nodes from the one after the last pod's, as Cluster Autoscaler does. Pods that are
+// equal to the scheduler and follow each other are placed at once.
+func (s *snapshot) place(pods []*v1.Pod) ([]int, error) {
 	s.estimator = nil
 	at := make([]int, len(pods))
 	fit, err := s.checker.Fits(nil, nil, pods)
@@ -48,10 +41,7 @@ func (s *snapshot) place(pods []*v1.Pod, order order) ([]int, error) {
 		for end < len(pods) && fit.KindOf(end) == fit.KindOf(begin) {
 			end++
 		}
-		if order == firstFit {
-			first = 0
-		}
-		if first, err = s.run(pods[begin:end], at[begin:end], first, order); err != nil {
+		if first, err = s.run(pods[begin:end], at[begin:end], first); err != nil {
 			return nil, fmt.Errorf("pod %s: %w", pods[begin].Name, err)
 		}
 		begin = end
@@ -64,7 +54,7 @@ func (s *snapshot) place(pods []*v1.Pod, order order) ([]int, error) {
 const maxOneByOne = 100
 
 // run places equal pods from one node on, in a circle, and returns the node after the last one used.
-func (s *snapshot) run(pods []*v1.Pod, at []int, first int, order order) (int, error) {
+func (s *snapshot) run(pods []*v1.Pod, at []int, first int) (int, error) {
 	step := len(pods)
 	if len(pods) <= maxOneByOne {
 		step = 1
@@ -74,9 +64,7 @@ func (s *snapshot) run(pods []*v1.Pod, at []int, first int, order order) (int, e
 		if err != nil || placed == 0 {
 			return first, err // the others are equal
 		}
-		if order == inTurn {
-			first = next
-		}
+		first = next
 	}
 	return first, nil
 }

@@ -94,9 +94,8 @@ func TestArithmeticIsTheSchedulers(t *testing.T) {
 		if err2 != nil || n != wantN || len(placed) != len(wantPlaced) {
 			r.Fatalf("estimate %d nodes for %d pods, want %d for %d: %v", n, len(placed), wantN, len(wantPlaced), err2)
 		}
-		fromFirst := rapid.Bool().Draw(r, "from first")
-		at := got.Place(pods, fromFirst)
-		wantAt, err2 := want.Place(pods, fromFirst)
+		at := got.Place(pods)
+		wantAt, err2 := want.Place(pods)
 		if err2 != nil || !slices.Equal(at, wantAt) {
 			r.Fatalf("places %v, want %v", at, wantAt)
 		}

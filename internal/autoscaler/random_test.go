@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,15 +15,15 @@ import (
 )
 
 // randomWorld is up to 8 groups and 60 pods in up to three batches.
-func randomWorld(draw func(low, high int) int) (fake.Config, autoscaler.Config) {
+func randomWorld(draw func(low, high int) int) (fake.Config, clusterConfig) {
 	var cloud fake.Config
 	for i := range draw(1, 8) {
 		size := draw(0, 6)
 		cloud.Groups = append(cloud.Groups, groupOf(string(rune('a'+i)), size, size+draw(0, 30), time.Duration(draw(1, 300))*time.Second))
 	}
-	config := autoscaler.Config{Seed: uint64(draw(0, 1000))} //nolint:gosec // G115: not negative
+	config := clusterConfig{seed: uint64(draw(0, 1000))} //nolint:gosec // G115: not negative
 	for i := range draw(1, 3) {
-		config.Batches = append(config.Batches, autoscaler.Batch{
+		config.batches = append(config.batches, batch{
 			At: time.Duration(draw(0, 600)) * time.Second, Pods: podsOf(fmt.Sprintf("set-%d", i), draw(1, 20), "3"),
 		})
 	}
@@ -35,8 +34,8 @@ func randomWorld(draw func(low, high int) int) (fake.Config, autoscaler.Config) 
 func TestSteeringWithoutFaultsIsExact(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		cloud, config := randomWorld(func(low, high int) int { return rapid.IntRange(low, high).Draw(r, "n") })
-		pods := len(config.Batches[0].Pods)
-		config.Batches = config.Batches[:1]
+		pods := len(config.batches[0].Pods)
+		config.batches = config.batches[:1]
 		x := newTrial(t, steering, cloud, config)
 		request := nodegroupset.SplitRequest{}
 		room, size := 0, 0
@@ -62,26 +61,26 @@ func TestSteeringWithoutFaultsIsExact(t *testing.T) {
 // Whatever fails, the same seed gives the same events, no size is above the maximum, and no node or
 // pod is invented.
 func TestRunsWithRandomFaultsAreRepeatable(t *testing.T) {
-	run := func(seed uint64) (string, autoscaler.State) {
+	run := func(seed uint64) (string, clusterState) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		cloud, config := randomWorld(func(low, high int) int { return low + random.IntN(high-low+1) })
-		config.Options = autoscaler.Options{Balance: random.IntN(2) > 0, EnforceMinSize: random.IntN(2) > 0}
+		config.ca = autoscaler.Options{Balance: random.IntN(2) > 0, EnforceMinSize: random.IntN(2) > 0}
 		if random.IntN(2) > 0 {
-			config.Options.Removal = emptyNodes()
+			config.ca.Removal = emptyNodes()
 		}
 		x := newTrial(t, strategy(random.IntN(3)), cloud, config)
-		x.fault = func(autoscaler.Call) autoscaler.Fault {
+		x.fault = func(caCall) callFault {
 			switch random.IntN(300) {
 			case 0:
-				return autoscaler.Fault{Unsent: true}
+				return callFault{Unsent: true}
 			case 1:
-				return autoscaler.Fault{Lost: true}
+				return callFault{Lost: true}
 			case 2:
-				return autoscaler.Fault{Crash: true}
+				return callFault{Crash: true}
 			case 3:
-				return autoscaler.Fault{Delay: time.Second}
+				return callFault{Delay: time.Second}
 			}
-			return autoscaler.Fault{}
+			return callFault{}
 		}
 		state := x.settle(t, 40*time.Minute)
 		for i, g := range state.Groups {
@@ -89,11 +88,7 @@ func TestRunsWithRandomFaultsAreRepeatable(t *testing.T) {
 				t.Errorf("seed %d: %+v, maximum %d", seed, g, cloud.Groups[i].MaxSize)
 			}
 		}
-		var events strings.Builder
-		for _, e := range x.Events() {
-			events.WriteString(e.String() + "\n")
-		}
-		return events.String(), state
+		return trace(x.calls) + fmt.Sprint(x.changes), state
 	}
 	for seed := range uint64(15) {
 		first, state := run(seed)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -300,9 +299,7 @@ func (s *registry) updateRequests(now time.Time) {
 		switch {
 		case s.upcoming(id) <= 0:
 			delete(s.requests, id)
-			s.caller.note(Fulfilled, id, request.increase, "")
 		case request.expects.Before(now):
-			s.caller.note(TimedOut, id, request.increase, "")
 			s.failed(id, now, fmt.Sprintf("%d nodes did not come within the provision time", request.increase), true)
 			if !s.caller.options.Before136 {
 				// An error is only logged: instances that exist are deleted as unregistered nodes.
@@ -343,8 +340,6 @@ func (s *registry) failed(id string, now time.Time, why string, late bool) {
 		return
 	}
 	s.backoffs.Failed(id, why, now)
-	until, _, _ := s.backoffs.Active(id, now)
-	s.caller.note(BackedOff, id, 0, until.Format("15:04:05"))
 }
 
 func (s *registry) backedOff(id string, now time.Time) bool {
@@ -483,13 +478,4 @@ func (s *registry) upcomingNodes(now time.Time) (counts map[string]int, register
 		}
 	}
 	return counts, registered
-}
-
-// describe is a line about the requests, for people.
-func (s *registry) describe() string {
-	var out []string
-	for _, id := range slices.Sorted(maps.Keys(s.requests)) {
-		out = append(out, fmt.Sprintf("%s+%d", id, s.requests[id].increase))
-	}
-	return strings.Join(out, " ")
 }

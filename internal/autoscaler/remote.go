@@ -3,7 +3,6 @@ package autoscaler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,14 +12,10 @@ import (
 	"github.com/evenkeel/evenkeel/fake"
 )
 
-// errCrashed ends a loop in the middle, with the process.
-var errCrashed = errors.New("the autoscaler crashed")
-
 // remote is Cluster Autoscaler's client of an external provider, with what it keeps between calls.
 type remote struct {
 	Connection
-	process int
-	caller  *Autoscaler
+	caller *Autoscaler
 
 	unlisted error    // why the groups could not be listed last
 	groups   []*group // nil: not listed since the last Refresh
@@ -46,40 +41,18 @@ func (g *group) MinSize() int             { return g.min }
 func (g *group) MaxSize() int             { return g.max }
 func (g *group) TargetSize() (int, error) { return g.remote.targetSize(g.ID) }
 
-// call makes one call, with its deadline, its connection and its fault. The result of a failed call
-// must not be used.
-func (a *Autoscaler) call(c Call, do func(context.Context) error) error {
-	if a.crashed {
-		return errCrashed
+// call makes one call, with its deadline. The result of a failed call must not be used.
+func (r *remote) call(c Call, do func(context.Context) error) error {
+	ctx := r.caller.deadline.from(r.caller.clock.Now(), r.caller.options.Timeout)
+	if r.Intercept == nil {
+		return do(ctx)
 	}
-	c.At, c.Process = a.clock.Now(), a.process
-	var fault Fault
-	if a.config.Fault != nil {
-		fault = a.config.Fault(c)
-	}
-	if fault.Delay > 0 {
-		a.clock.Sleep(fault.Delay)
-	}
-	var err error
-	if fault.Unsent {
-		err = fmt.Errorf("%s: %w", c.Method, cloudprovider.ErrUnavailable)
-	} else {
-		err = a.send(do)
-	}
-	if fault.Lost {
-		a.clock.Sleep(a.options.Timeout)
-		err = context.DeadlineExceeded
-	}
-	if fault.Crash {
-		a.crashed = true
-		return errCrashed
-	}
-	return err
+	return r.Intercept(ctx, c, do)
 }
 
 // ask makes a call that answers something. A failed one answers nothing.
 func ask[T any](r *remote, c Call, do func(context.Context) (T, error)) (answer T, err error) {
-	err = r.caller.call(c, func(ctx context.Context) (err error) {
+	err = r.call(c, func(ctx context.Context) (err error) {
 		answer, err = do(ctx)
 		return err
 	})
@@ -88,14 +61,6 @@ func ask[T any](r *remote, c Call, do func(context.Context) (T, error)) (answer 
 		return none, err
 	}
 	return answer, nil
-}
-
-func (a *Autoscaler) send(do func(context.Context) error) error {
-	ctx := a.deadline.from(a.clock.Now(), a.options.Timeout)
-	if a.remote.Context != nil {
-		ctx = a.remote.Context(ctx)
-	}
-	return do(ctx)
 }
 
 // deadline is that of the calls made at one moment.
@@ -126,7 +91,7 @@ func (d *deadline) end() {
 // refresh drops what is kept before the call goes out.
 func (r *remote) refresh() error {
 	r.groups, r.byID, r.forNode = nil, nil, map[nodeKey]string{}
-	return r.caller.call(Call{Method: fake.MethodRefresh}, r.Provider.Refresh)
+	return r.call(Call{Method: fake.MethodRefresh}, r.Provider.Refresh)
 }
 
 // NodeGroups is the list since the last Refresh. An error gives an empty one that is not kept.
@@ -188,7 +153,7 @@ func (r *remote) groupOf(node *v1.Node) (string, error) {
 
 func (r *remote) askGroupOf(node *v1.Node, key nodeKey) (id string, err error) {
 	var ok bool
-	err = r.caller.call(Call{Method: fake.MethodNodeGroupForNode, Nodes: []string{node.Name}}, func(ctx context.Context) (err error) {
+	err = r.call(Call{Method: fake.MethodNodeGroupForNode, Nodes: []string{node.Name}}, func(ctx context.Context) (err error) {
 		id, ok, err = r.Provider.NodeGroupForNode(ctx, onWire(node))
 		return err
 	})
@@ -222,33 +187,26 @@ func (r *remote) targetSize(id string) (int, error) {
 }
 
 func (r *remote) increase(id string, delta int) error {
-	return r.caller.call(Call{Method: fake.MethodIncreaseSize, Group: id, Delta: delta}, func(ctx context.Context) error {
+	return r.call(Call{Method: fake.MethodIncreaseSize, Group: id, Delta: delta}, func(ctx context.Context) error {
 		return r.Provider.IncreaseSize(ctx, id, delta)
 	})
 }
 
 func (r *remote) decrease(id string, delta int) error {
-	err := r.caller.call(Call{Method: fake.MethodDecreaseTargetSize, Group: id, Delta: delta}, func(ctx context.Context) error {
+	return r.call(Call{Method: fake.MethodDecreaseTargetSize, Group: id, Delta: delta}, func(ctx context.Context) error {
 		return r.Provider.DecreaseTargetSize(ctx, id, delta)
 	})
-	r.caller.note(Decreased, id, delta, textOf(err))
-	return err
 }
 
-func (r *remote) deleteNodes(id string, nodes []*v1.Node, why string) error {
+func (r *remote) deleteNodes(id string, nodes []*v1.Node) error {
 	names := make([]string, len(nodes))
 	sent := make([]*v1.Node, len(nodes))
 	for i, node := range nodes {
 		names[i], sent[i] = node.Name, onWire(node)
 	}
-	err := r.caller.call(Call{Method: fake.MethodDeleteNodes, Group: id, Nodes: names}, func(ctx context.Context) error {
+	return r.call(Call{Method: fake.MethodDeleteNodes, Group: id, Nodes: names}, func(ctx context.Context) error {
 		return r.Provider.DeleteNodes(ctx, id, sent)
 	})
-	if err != nil {
-		why += ": " + err.Error()
-	}
-	r.caller.note(Deleted, id, len(nodes), why)
-	return err
 }
 
 func (r *remote) instances(id string) ([]cloudprovider.Instance, error) {

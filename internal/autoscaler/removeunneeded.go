@@ -170,7 +170,7 @@ func (a *Autoscaler) delete(d *drain, now time.Time) error {
 	}
 	err := fmt.Errorf("%s was not drained in time: %s", strings.Join(d.Nodes, ", "), d.held)
 	if d.held == "" {
-		err = a.remote.deleteNodes(d.Group, nodes, "unneeded")
+		err = a.remote.deleteNodes(d.Group, nodes)
 		delete(a.registry.cached, d.Group)
 	}
 	for _, node := range d.Nodes {
@@ -185,7 +185,6 @@ func (a *Autoscaler) delete(d *drain, now time.Time) error {
 		a.lastDownFailure = now
 		return err
 	}
-	a.lastScaleDown = now
 	a.registry.recalculate()
 	return nil
 }

@@ -58,8 +58,6 @@ func (s *shrinking) Evict(node string) string {
 	return s.held[node]
 }
 
-func (*shrinking) Restarted() {}
-
 func newShrinking(t *testing.T, config fake.Config, down removal.Options, linked *autoscaler.Linked) *shrinking {
 	t.Helper()
 	s := &shrinking{t: t, clock: clocktesting.NewFakeClock(epoch), pods: map[string][]*v1.Pod{}, leaving: map[string]bool{}}
@@ -72,7 +70,7 @@ func newShrinking(t *testing.T, config fake.Config, down removal.Options, linked
 		t.Fatal(err)
 	}
 	s.ca, err = autoscaler.New(autoscaler.Config{
-		Clock: s.clock, Cloud: s.cloud, World: s, Connect: func(int) (autoscaler.Connection, error) { return autoscaler.Connection{Provider: s.cloud}, nil },
+		Clock: s.clock, Cloud: s.cloud, World: s, Connection: autoscaler.Connection{Provider: s.cloud},
 		Options: autoscaler.Options{
 			Timeout: time.Hour, ProvisionTime: 15 * time.Minute, Removal: &down, Checker: checker, Linked: linked,
 			Balance: linked != nil,

@@ -103,9 +103,6 @@ func (a *Autoscaler) provision(v *view, pods []*v1.Pod, now time.Time) (scaled b
 	if len(left) > 0 && r.Class == AtomicClass {
 		_, _, scaled, err = a.scaleUp(v, left, now, true)
 	}
-	if a.crashed {
-		return false, errCrashed
-	}
 	provisioned := err == nil && (len(left) == 0 || scaled)
 	if !provisioned {
 		r.failed = now

@@ -64,8 +64,7 @@ type Deletion struct {
 	Err    error
 }
 
-// records collect the Report of the current loop. With Config.Batches nobody reads one, and none is
-// made.
+// records collect the Report of the current loop.
 type records struct {
 	on       bool
 	world    *Survey
@@ -240,9 +239,6 @@ func (a *Autoscaler) waiting() []*v1.Pod {
 
 // look notes what the loop sees.
 func (r *records) look(a *Autoscaler, now time.Time) {
-	if !r.on {
-		return
-	}
 	r.world = &Survey{Now: now, Groups: a.survey(now), Pending: a.waiting()}
 	r.position = make(map[*v1.Pod]int, len(r.world.Pending))
 	for i, pod := range r.world.Pending {

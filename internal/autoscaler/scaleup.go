@@ -136,7 +136,7 @@ func (a *Autoscaler) scaleUp(v *view, pods []*v1.Pod, now time.Time, atomic bool
 		}
 	}
 	a.registry.recalculate()
-	return plan, best.pods, !a.crashed, nil
+	return plan, best.pods, true, nil
 }
 
 // sizeOf is how large a group really is, whatever Cluster Autoscaler has heard.
@@ -195,12 +195,10 @@ func (a *Autoscaler) execute(p planned, now time.Time) error {
 	delta := p.size - p.current
 	a.remote.gpuLabel() // for a metric
 	if err := a.remote.increase(p.group.ID, delta); err != nil {
-		a.note(Failed, p.group.ID, delta, err.Error())
 		a.registry.failed(p.group.ID, now, err.Error(), false)
 		return fmt.Errorf("increase %s by %d: %w", p.group.ID, delta, err)
 	}
 	a.registry.register(p.group.ID, delta, a.clock.Now())
-	a.note(Increased, p.group.ID, delta, "")
 	return nil
 }
 
@@ -495,8 +493,6 @@ func (a *Autoscaler) scaleUpToMin(v *view, now time.Time) error {
 		}
 	}
 	a.registry.recalculate()
-	if !a.crashed {
-		a.lastScaleUp = now
-	}
+	a.lastScaleUp = now
 	return nil
 }

@@ -23,14 +23,9 @@ func TestDeadlinesInABubble(t *testing.T) {
 		}
 		b := &baseline{Cloud: backend, strategy: steering}
 		config := sixtyPods()
-		config.Clock, config.Cloud = clock.RealClock{}, backend
-		config.Connect = func(int) (autoscaler.Connection, error) {
-			return autoscaler.Connection{Provider: b, Expander: b}, nil
-		}
-		x := &trial{baseline: b}
-		if x.Autoscaler, err = autoscaler.New(config); err != nil {
-			t.Fatal(err)
-		}
+		config.clock, config.cloud = clock.RealClock{}, backend
+		config.connect = func(int) autoscaler.Connection { return autoscaler.Connection{Provider: b, Expander: b} }
+		x := &trial{baseline: b, cluster: newCluster(t, config)}
 		wantSizes(t, x, x.settle(t, 30*time.Minute), 10, 15, 15)
 	})
 }

@@ -17,14 +17,14 @@ func three(sizes [3]int, boot time.Duration) []fake.Group {
 func TestTheThreeStrategies(t *testing.T) {
 	empty, uneven := three([3]int{}, 500*time.Millisecond), three([3]int{1, 3, 6}, 500*time.Millisecond)
 	slow := three([3]int{}, time.Minute)
-	late := autoscaler.Batch{At: 3 * time.Second}
+	late := batch{At: 3 * time.Second}
 	nine, sixty, four := late, late, late
 	nine.Pods, sixty.Pods = podsOf("web", 9, "3"), podsOf("web", 60, "2")
 	four.Pods = podsOf("web", 14, "3") // ten of them find room
 	tests := map[string]struct {
 		strategy strategy
 		groups   []fake.Group
-		batch    autoscaler.Batch
+		batch    batch
 		want     []int
 		twice    int
 		plans    int // 0: not stated
@@ -41,9 +41,9 @@ func TestTheThreeStrategies(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			x := newTrial(t, test.strategy, fake.Config{Groups: test.groups}, autoscaler.Config{Batches: []autoscaler.Batch{test.batch}})
+			x := newTrial(t, test.strategy, fake.Config{Groups: test.groups}, clusterConfig{batches: []batch{test.batch}})
 			before := x.SharedNodes()
-			needed, err := x.Needed(before, test.groups[0].Template.Node)
+			needed, err := autoscaler.Needed(x.ca.Checker, before, test.groups[0].Template.Node, test.batch.Pods)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,6 +22,4 @@ type World interface {
 	Evict(node string) (held string)
 	// SetDeleting puts the taint of a node that is being deleted on a node, or takes it off.
 	SetDeleting(node string, deleting bool)
-	// Restarted is called in the first loop of a process, which takes back the deletions of the last.
-	Restarted()
 }

@@ -53,7 +53,9 @@ const callTimeout = time.Hour
 // answerTimeout is how long Cluster Autoscaler waits for the answer of an external provider, in virtual time.
 const answerTimeout = 5 * time.Second
 
-func impatient(ctx context.Context) context.Context { return fake.WithTimeout(ctx, answerTimeout) }
+func impatient(ctx context.Context, _ autoscaler.Call, do func(context.Context) error) error {
+	return do(fake.WithTimeout(ctx, answerTimeout))
+}
 
 // model is Cluster Autoscaler in a run.
 type model struct {
@@ -72,19 +74,16 @@ func newModel(s *simulation) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
+	connection := autoscaler.Connection{Provider: s.cloud, Intercept: impatient}
 	if s.setup.mode() == Sidecar {
 		if m.sidecar, err = newSteersman(s); err != nil {
 			return nil, err
 		}
+		connection = autoscaler.Connection{Provider: m.sidecar, Expander: m.sidecar}
 	}
 	m.ca, err = autoscaler.New(autoscaler.Config{
-		Clock: s.clock, Cloud: s.cloud, World: m, DaemonSets: s.setup.DaemonSets, Seed: s.setup.Seed, Options: options, Ordered: s.setup.ordered(),
-		Connect: func(int) (autoscaler.Connection, error) {
-			if m.sidecar != nil {
-				return autoscaler.Connection{Provider: m.sidecar, Expander: m.sidecar}, nil
-			}
-			return autoscaler.Connection{Provider: s.cloud, Context: impatient}, nil
-		},
+		Clock: s.clock, Cloud: s.cloud, Connection: connection, World: m, DaemonSets: s.setup.DaemonSets, Ordered: s.setup.ordered(),
+		Seed: s.setup.Seed, Options: options,
 	})
 	return m, err
 }
@@ -186,9 +185,6 @@ func (m *model) SetDeleting(name string, deleting bool) {
 	}
 	m.s.keep(n)
 }
-
-// Restarted implements autoscaler.World: the model's process never ends.
-func (m *model) Restarted() {}
 
 // loop runs one loop.
 func (m *model) loop() (autoscaler.Report, error) {
