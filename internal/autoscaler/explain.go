@@ -329,13 +329,10 @@ func (e *explanation) growing() []string {
 }
 
 func (e *explanation) note(kind int, at []int, o PodOutcome) {
-	slices.Sort(at)
 	if explain := e.options.Explain; explain != nil && slices.ContainsFunc(at, func(i int) bool { return explain(e.records.world.Pending[i]) }) {
 		o.Tried = e.tried(kind)
 	}
-	first := e.records.world.Pending[at[0]]
-	o.Pods, o.Count, o.Example = at, len(at), first.Namespace+"/"+first.Name
-	e.decision.Pods = append(e.decision.Pods, o)
+	e.decision.Pods = append(e.decision.Pods, e.records.outcome(at, o))
 }
 
 // tried is what each group answers to pods of a kind.

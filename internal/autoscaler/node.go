@@ -5,10 +5,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-)
 
-// toBeDeleted is the taint on nodes Cluster Autoscaler is deleting.
-const toBeDeleted = "ToBeDeletedByClusterAutoscaler"
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
+)
 
 // stabilization is how long a node must be ready to serve as a template.
 const stabilization = time.Minute
@@ -59,7 +58,7 @@ func tainted(node *v1.Node, key string) bool {
 	return false
 }
 
-func deleting(node *v1.Node) bool { return tainted(node, toBeDeleted) }
+func deleting(node *v1.Node) bool { return tainted(node, template.ToBeDeletedTaint) }
 
 // goodTemplate reports whether a group's template is taken from the node.
 func goodTemplate(node *v1.Node, now time.Time) bool {

@@ -13,7 +13,6 @@ import (
 	"github.com/evenkeel/evenkeel/expander"
 	"github.com/evenkeel/evenkeel/internal/autoscaler/removal"
 	"github.com/evenkeel/evenkeel/internal/linked"
-	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
 // Report is what one loop saw, decided and did.
@@ -155,14 +154,11 @@ func (a *Autoscaler) survey(now time.Time) []Group {
 
 func (a *Autoscaler) surveyed(g *group, now time.Time) Group {
 	out := Group{ID: g.ID, Min: g.MinSize(), Max: g.MaxSize(), Target: a.registry.ranges[g.ID].target}
-	if r := a.registry.perGroup[g.ID]; r != nil {
-		out.Ready, out.NotStarted, out.Unready = r.ready, r.notStarted, r.unready
-	}
 	out.Upcoming = max(0, a.registry.upcoming(g.ID))
 	if t := a.templates[g.ID]; t != nil {
 		out.BackedOffUntil, out.BackoffReason, _ = a.registry.backoffs.Active(g.ID, now)
 		out.Template = &cloudprovider.Template{Node: t.Node.Node, Pods: t.Pods}
-		out.TemplateFrom, out.Zone = t.from, nodegroupset.ZoneOf(t.Node.Node)
+		out.TemplateFrom = t.from
 		if pricing, ok := a.remote.Provider.(cloudprovider.Pricing); ok {
 			price, err := pricing.NodePrice(context.Background(), t.Node.Node, now, now.Add(time.Hour))
 			out.Price, out.HasPrice = price, err == nil
@@ -196,27 +192,25 @@ func (r *records) noMore(pods []*v1.Pod, total int) {
 	for i, pod := range pods {
 		at[i] = r.position[pod]
 	}
+	r.full = []PodOutcome{r.outcome(at, PodOutcome{Outcome: PodsUnhelped, Reason: noMoreNodes(total)})}
+}
+
+// outcome is that of pods, by their positions.
+func (r *records) outcome(at []int, o PodOutcome) PodOutcome {
 	slices.Sort(at)
 	first := r.world.Pending[at[0]]
-	r.full = []PodOutcome{{Outcome: PodsUnhelped, Reason: noMoreNodes(total), Pods: at, Count: len(at), Example: first.Namespace + "/" + first.Name}}
+	o.Pods, o.Count, o.Example = at, len(at), first.Namespace+"/"+first.Name
+	return o
 }
 
 // settled are the outcomes of the pods for which no scale-up is tried.
 func (r *records) settled() []PodOutcome {
 	out := slices.Clone(r.full)
-	for _, coming := range []bool{false, true} {
-		at := r.room[coming]
-		if len(at) == 0 {
-			continue
-		}
-		slices.Sort(at)
-		o := PodOutcome{Outcome: PodsFit, Reason: "fit on nodes that exist", Pods: at, Count: len(at)}
-		if coming {
-			o.Outcome, o.Reason = PodsAwaitNodes, "fit on nodes that are on their way"
-		}
-		first := r.world.Pending[at[0]]
-		o.Example = first.Namespace + "/" + first.Name
-		out = append(out, o)
+	if at := r.room[false]; len(at) > 0 {
+		out = append(out, r.outcome(at, PodOutcome{Outcome: PodsFit, Reason: "fit on nodes that exist"}))
+	}
+	if at := r.room[true]; len(at) > 0 {
+		out = append(out, r.outcome(at, PodOutcome{Outcome: PodsAwaitNodes, Reason: "fit on nodes that are on their way"}))
 	}
 	return out
 }

@@ -21,13 +21,9 @@ type Survey struct {
 // Group is one node group as the cloud and the cluster show it.
 type Group struct {
 	ID       string
-	Zone     string
 	Min, Max int
 	// Target is the size the cloud works towards.
 	Target int
-	// Ready, NotStarted and Unready count registered nodes: those that run,
-	// those that were never ready yet, and those that stopped being ready.
-	Ready, NotStarted, Unready int
 	// Upcoming nodes were ordered and are not ready yet.
 	Upcoming int
 	// Template is nil where neither a node nor the cloud gives one.

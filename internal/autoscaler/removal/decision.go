@@ -10,9 +10,6 @@ type Outcome string
 const (
 	// NodeGoes nodes are removed now.
 	NodeGoes Outcome = "Goes"
-	// NodeRefused nodes were to go and the cloud did not delete them.
-	NodeRefused Outcome = "Refused"
-
 	// WaitsForTime nodes have not been unneeded for long enough.
 	WaitsForTime Outcome = "WaitsForTime"
 	// WaitsForCoolDown nodes may go once the cluster has not grown, or their
@@ -44,7 +41,7 @@ const (
 
 // unneeded are the outcomes of nodes that nobody needs.
 var unneeded = map[Outcome]bool{
-	NodeGoes: true, NodeRefused: true, WaitsForTime: true, WaitsForCoolDown: true,
+	NodeGoes: true, WaitsForTime: true, WaitsForCoolDown: true,
 	WaitsForLevel: true, WaitsForLimit: true, WaitsForPod: true, HeldByMin: true,
 }
 
