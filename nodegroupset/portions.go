@@ -44,14 +44,8 @@ func (r SplitRequest) checkPortions(isGroup func(string) bool) error {
 		case p.Base < 0:
 			return refuse("base", p.Base, notNegative)
 		}
-		for k, name := range p.Groups {
-			wrong := members.add(name)
-			if !isGroup(name) {
-				wrong = "is none of the groups"
-			}
-			if wrong != "" {
-				return refuse(fmt.Sprintf("groups[%d]", k), name, wrong)
-			}
+		if err := members.addGroups(fmt.Sprintf("portions[%d].groups", i), p.Groups, isGroup); err != nil {
+			return err
 		}
 	}
 	for i, g := range r.Groups {

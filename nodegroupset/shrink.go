@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/evenkeel/evenkeel/apportion"
 )
@@ -123,7 +122,7 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 	byName := make(map[string]*shrinkGroup, len(request.Groups))
 	for i := range request.Groups {
 		g := &request.Groups[i]
-		if err := g.check(i); err != nil {
+		if err := checkGroup(i, g.Name, bounded{"size", g.Size, MaxSize}, bounded{"min", g.Min, MaxSize}); err != nil {
 			return nil, err
 		}
 		if byName[g.Name] != nil {
@@ -146,25 +145,4 @@ func newShrinker(request ShrinkRequest) (*shrinker, error) {
 	}
 	s.join(request.Terms)
 	return s, nil
-}
-
-func (g *ShrinkGroup) check(i int) error {
-	refuse := func(field string, value any, reason string) error {
-		return apportion.Invalid(fmt.Sprintf("groups[%d].%s", i, field), value, reason)
-	}
-	for _, field := range [...]struct {
-		name  string
-		value int64
-	}{{"size", g.Size}, {"min", g.Min}} {
-		switch {
-		case field.value < 0:
-			return refuse(field.name, field.value, notNegative)
-		case field.value > MaxSize:
-			return refuse(field.name, field.value, fmt.Sprintf("must not be greater than %d", MaxSize))
-		}
-	}
-	if strings.TrimSpace(g.Name) == "" {
-		return refuse("name", g.Name, "must not be empty")
-	}
-	return nil
 }

@@ -200,10 +200,7 @@ func (r SplitRequest) check() (order []int, err error) {
 // byName lists the positions of the groups in the order of their names, and
 // equal names in the order of the list.
 func (r SplitRequest) byName() []int {
-	order := make([]int, len(r.Groups))
-	for i := range order {
-		order[i] = i
-	}
+	order := everyIndex(len(r.Groups))
 	compare := func(i, j int) int { return strings.Compare(r.Groups[i].Name, r.Groups[j].Name) }
 	if !slices.IsSortedFunc(order, compare) {
 		slices.SortStableFunc(order, compare)
@@ -232,50 +229,57 @@ func (g *Group) check(i int) error {
 	if g.Size|g.Min|g.Max|g.Weight|g.Base|g.Capacity|g.Reserve >= 0 && max(g.Size, g.Max, g.Capacity) <= MaxSize && max(g.Min, g.Reserve) <= g.Max && g.Name != "" && g.Name[0] > ' ' {
 		return nil // no sign bit anywhere, nothing to refuse
 	}
-	refuse := func(field string, value int64, reason string) error {
-		return apportion.Invalid(fmt.Sprintf("groups[%d].%s", i, field), value, reason)
+	err := checkGroup(i, g.Name, bounded{"size", g.Size, MaxSize}, bounded{"min", g.Min, MaxSize}, bounded{"max", g.Max, MaxSize},
+		bounded{"weight", g.Weight, math.MaxInt64}, bounded{"base", g.Base, math.MaxInt64}, bounded{"capacity", g.Capacity, MaxSize}, bounded{"reserve", g.Reserve, g.Max})
+	if err == nil && g.Min > g.Max {
+		err = apportion.Invalid(fmt.Sprintf("groups[%d].min", i), g.Min, fmt.Sprintf("must not be greater than max %d", g.Max))
 	}
-	for _, field := range [...]struct {
-		name        string
-		value, most int64
-	}{{"size", g.Size, MaxSize}, {"min", g.Min, MaxSize}, {"max", g.Max, MaxSize}, {"weight", g.Weight, math.MaxInt64}, {"base", g.Base, math.MaxInt64}, {"capacity", g.Capacity, MaxSize}, {"reserve", g.Reserve, g.Max}} {
+	return err
+}
+
+// bounded is a number of a group that is 0 or more.
+type bounded struct {
+	field       string
+	value, most int64
+}
+
+// checkGroup refuses numbers of a group that are out of range, and a group without a name.
+func checkGroup(i int, name string, numbers ...bounded) error {
+	for _, n := range numbers {
+		reason := notNegative
 		switch {
-		case field.value < 0:
-			return refuse(field.name, field.value, notNegative)
-		case field.value > field.most:
-			return refuse(field.name, field.value, fmt.Sprintf("must not be greater than %d", field.most))
+		case n.value > n.most:
+			reason = fmt.Sprintf("must not be greater than %d", n.most)
+		case n.value >= 0:
+			continue
 		}
+		return apportion.Invalid(fmt.Sprintf("groups[%d].%s", i, n.field), n.value, reason)
 	}
-	if strings.TrimSpace(g.Name) == "" {
-		return apportion.Invalid(fmt.Sprintf("groups[%d].name", i), g.Name, "must not be empty")
-	}
-	if g.Min > g.Max {
-		return refuse("min", g.Min, fmt.Sprintf("must not be greater than max %d", g.Max))
+	if strings.TrimSpace(name) == "" {
+		return apportion.Invalid(fmt.Sprintf("groups[%d].name", i), name, "must not be empty")
 	}
 	return nil
 }
 
 func (c Quota) check(i int, isGroup func(string) bool) error {
-	refuse := func(field string, value any, reason string) error {
-		return apportion.Invalid(fmt.Sprintf("quotas[%d].%s", i, field), value, reason)
-	}
+	units := fmt.Sprintf("quotas[%d].units", i)
 	if c.Units != nil && len(c.Units) != len(c.Groups) {
-		return refuse("units", len(c.Units), "must be as many as groups")
+		return apportion.Invalid(units, len(c.Units), "must be as many as groups")
 	}
-	members := make(words, len(c.Groups))
-	for k, name := range c.Groups {
-		wrong := members.add(name)
-		if !isGroup(name) {
-			wrong = "is none of the groups"
-		}
-		if wrong != "" {
-			return refuse(fmt.Sprintf("groups[%d]", k), name, wrong)
-		}
-		if c.Units != nil && c.Units[k] < 0 {
-			return refuse(fmt.Sprintf("units[%d]", k), c.Units[k], notNegative)
+	for k := range c.Units {
+		if c.Units[k] < 0 {
+			return apportion.Invalid(fmt.Sprintf("%s[%d]", units, k), c.Units[k], notNegative)
 		}
 	}
-	return nil
+	return make(words, len(c.Groups)).addGroups(fmt.Sprintf("quotas[%d].groups", i), c.Groups, isGroup)
+}
+
+// addGroups refuses names that are none of the groups, or stand among the words already.
+func (w words) addGroups(path string, names []string, isGroup func(string) bool) error {
+	if i := slices.IndexFunc(names, func(name string) bool { return !isGroup(name) }); i >= 0 {
+		return apportion.Invalid(fmt.Sprintf("%s[%d]", path, i), names[i], "is none of the groups")
+	}
+	return w.addAll(path, names)
 }
 
 // tieOrder turns the order of names into that in which equals are served.

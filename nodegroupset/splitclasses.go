@@ -22,24 +22,15 @@ type ClassSplit struct {
 func (r SplitRequest) checkClasses(isGroup func(string) bool) error {
 	for i := range r.Classes {
 		c := &r.Classes[i]
-		refuse := func(field string, value any, reason string) error {
-			return apportion.Invalid(fmt.Sprintf("classes[%d].%s", i, field), value, reason)
-		}
+		path := fmt.Sprintf("classes[%d].", i)
 		switch {
 		case c.Nodes < 0:
-			return refuse("nodes", c.Nodes, notNegative)
+			return apportion.Invalid(path+"nodes", c.Nodes, notNegative)
 		case len(c.Members) == 0:
-			return refuse("members", len(c.Members), "at least one group is needed")
+			return apportion.Invalid(path+"members", len(c.Members), "at least one group is needed")
 		}
-		names := make(words, len(c.Members))
-		for k, name := range c.Members {
-			wrong := names.add(name)
-			if !isGroup(name) {
-				wrong = "is none of the groups"
-			}
-			if wrong != "" {
-				return refuse(fmt.Sprintf("members[%d]", k), name, wrong)
-			}
+		if err := make(words, len(c.Members)).addGroups(path+"members", c.Members, isGroup); err != nil {
+			return err
 		}
 	}
 	return nil

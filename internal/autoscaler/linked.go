@@ -226,8 +226,8 @@ func (l *linkedBuild) DeletionsInProgress() (empty, drained []string) {
 // told to delete.
 func (l *linkedBuild) DeletionsCount(group string) int { return l.undeleted(group) }
 
-func (l *linkedBuild) removable() func([]removal.Candidate, int, int) removal.Selection {
-	return func(nodes []removal.Candidate, limit, drains int) removal.Selection {
+func (l *linkedBuild) removable() func([]removal.Candidate, int, int) nodegroupset.ShrinkResult {
+	return func(nodes []removal.Candidate, limit, drains int) nodegroupset.ShrinkResult {
 		read := make([]linked.Removable, len(nodes))
 		at := map[*v1.Node]int{}
 		for i, n := range nodes {
@@ -240,7 +240,7 @@ func (l *linkedBuild) removable() func([]removal.Candidate, int, int) removal.Se
 			Cloud: l.remote, Deletions: l, SetOf: l.sets.SetOf, TermsOf: l.sets.TermsOf, Nodes: read,
 			Limits: func([]int) (int, int) { return limit, drains },
 		}.Decide(l.down)
-		var out removal.Selection
+		var out nodegroupset.ShrinkResult
 		for _, i := range decision.Go {
 			out.Go = append(out.Go, at[read[i].Node])
 		}

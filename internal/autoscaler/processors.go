@@ -37,7 +37,7 @@ type processors interface {
 	// that to chance.
 	candidates() func(nodes []*v1.Node, moves func(*v1.Node) bool) []*v1.Node
 	// removable has the last word on which nodes go (ScaleDownSetProcessor); nil leaves that to chance.
-	removable() func(nodes []removal.Candidate, limit, drains int) removal.Selection
+	removable() func(nodes []removal.Candidate, limit, drains int) nodegroupset.ShrinkResult
 	// provisionTime is how long nodes of a group may take (NodeGroupConfigProcessor).
 	provisionTime(id string, limit time.Duration) time.Duration
 	// scaleUpFailed records a failure (NodeGroupChangeObserver).
@@ -66,7 +66,7 @@ func (*stock) candidates() func([]*v1.Node, func(*v1.Node) bool) []*v1.Node {
 	return nil
 }
 
-func (*stock) removable() func([]removal.Candidate, int, int) removal.Selection { return nil }
+func (*stock) removable() func([]removal.Candidate, int, int) nodegroupset.ShrinkResult { return nil }
 
 func (*stock) best(_ *attempt, options []option, choose func([]option) *option) *option {
 	return choose(options)

@@ -86,12 +86,6 @@ type Round[G NodeGroup] struct {
 	Limits func(others []int) (nodes, drains int)
 }
 
-// Decision is what happens to the nodes of a round, by their positions.
-type Decision struct {
-	Go    []int // those that go, in this order
-	Waits []nodegroupset.ShrinkWait
-}
-
 // round is one decision on its way.
 type round struct {
 	nodes         []Removable
@@ -100,8 +94,8 @@ type round struct {
 	limit, drains int64                      // how many of ours may go yet
 }
 
-// Decide says which nodes go now, in that order, and of the others why not.
-func (request Round[G]) Decide(s *ScaleDown) Decision {
+// Decide says which nodes go now, in that order, and of the others why not, by their positions.
+func (request Round[G]) Decide(s *ScaleDown) nodegroupset.ShrinkResult {
 	now := s.clock.Now()
 	fleet := newFleet(request.Cloud, request.Deletions, request.SetOf, request.TermsOf)
 	r := divide(fleet, request)
@@ -110,9 +104,9 @@ func (request Round[G]) Decide(s *ScaleDown) Decision {
 	result, err := shrinkInTurns(asked, s.later(r))
 	if err != nil {
 		klog.ErrorS(err, "Scale-down is not balanced")
-		return Decision{Go: append(r.ours, r.others...)}
+		return nodegroupset.ShrinkResult{Go: append(r.ours, r.others...)}
 	}
-	var out Decision
+	var out nodegroupset.ShrinkResult
 	for _, i := range result.Go {
 		s.tried[r.node(i).Node.Name] = now
 		out.Go = append(out.Go, r.ours[i])

@@ -66,7 +66,7 @@ type Options struct {
 	Order func(nodes []*v1.Node, moves func(*v1.Node) bool) []*v1.Node
 	// Select has the last word on which of the nodes that may go do so now
 	// (ScaleDownSetProcessor); nil leaves it to chance.
-	Select func(nodes []Candidate, limit, drains int) Selection
+	Select func(nodes []Candidate, limit, drains int) nodegroupset.ShrinkResult
 }
 
 // Candidate is a node that may go now.
@@ -75,12 +75,6 @@ type Candidate struct {
 	Drain   bool // it has pods to move
 	Unready bool
 	Due     time.Time // when it could have gone first
-}
-
-// Selection says of candidates, by their positions, which go, in this order, and why others do not.
-type Selection struct {
-	Go    []int
-	Waits []nodegroupset.ShrinkWait
 }
 
 // Validate refuses options that make no sense.

@@ -141,11 +141,11 @@ func TestHooksDecide(t *testing.T) {
 			slices.SortFunc(nodes, func(a, b *v1.Node) int { return strings.Compare(b.Name, a.Name) })
 			return nodes
 		}
-		o.Select = func(nodes []Candidate, limit, drains int) Selection {
+		o.Select = func(nodes []Candidate, limit, drains int) nodegroupset.ShrinkResult {
 			if limit < 0 || drains < 0 {
 				t.Fatalf("limits %d and %d", limit, drains)
 			}
-			var s Selection
+			var s nodegroupset.ShrinkResult
 			for i, n := range nodes {
 				offered = append(offered, n.Node.Name)
 				if i > 0 {
