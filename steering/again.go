@@ -34,7 +34,7 @@ func (c *choice) again() (*pick, Decision, bool) {
 		m.option = o
 		s := &split{chosen: o.Group, need: nodes, bound: true, whole: true, members: []member{m}, shares: map[string]int{o.Group: nodes}, room: map[string]int{o.Group: nodes}}
 		s.result = []PlanMember{{Name: o.Group, Size: int(m.Size - m.lag), NewSize: int(m.Size-m.lag) + nodes}}
-		p := &pick{group: o.Group, count: c.counts[o.Group], split: s, share: nodes, pods: c.takers(o.Group, o.Group)}
+		p := &pick{Group: o.Group, count: c.counts[o.Group], split: s, Share: nodes, pods: c.takers(o.Group, o.Group)}
 		reason := fmt.Sprintf("no other member of the set takes %d of the pods, and others may take the %d nodes that are on their way", len(bound.pods), coming)
 		return p, Decision{Group: o.Group, Asked: p.count, Granted: nodes, Members: s.result, Reason: reason}, true
 	}

@@ -34,7 +34,7 @@ func (s *Machine) Called(connection string, call Call, group string) {
 	a := s.unconfirmed
 	s.unconfirmed = nil
 	if a != nil && (a.increase || call != RefreshCall) && (s.now.Sub(a.at) >= silence || connection != a.connection) {
-		s.state(a.group).seen = false
+		s.state(a.group).Seen = false
 	}
 	if call == TemplateCall || call == OptionsCall && a != nil && a.increase && a.group == group {
 		s.unconfirmed = &answer{group, s.now, connection, false}

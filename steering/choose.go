@@ -16,28 +16,30 @@ import (
 	"github.com/evenkeel/evenkeel/nodegroupset"
 )
 
-// pick is the expander's answer: the group that Cluster Autoscaler is going to increase.
+// pick is the expander's answer: the group that Cluster Autoscaler is going to increase. What has a name
+// in the journal survives the process.
 type pick struct {
-	group  string
+	Group  string      `json:"group"`
 	count  int         // nodes in its option
 	full   bool        // not to be split
 	why    string      // why not
 	refuse string      // why the increase is refused; empty if it is not
 	split  *split      // how the need should be split; nil if that was worked out by a process before this one
-	share  int         // of the group in the split
+	Share  int         `json:"share"` // of the group in the split
 	pods   []types.UID // those of the set that may run in the group
 	whole  bool        // the question had all pending pods
 	from   *choice
 }
 
-// plan is a split in progress. One member grows per loop of Cluster Autoscaler.
+// plan is a split in progress. One member grows per loop of Cluster Autoscaler. What has a name in the
+// journal survives the process; the pods that it was begun for do not.
 type plan struct {
-	since   time.Time
-	chosen  string
+	Since   time.Time `json:"since"`
+	Chosen  string    `json:"chosen"`
 	why     string
 	need    int // nodes of the split when it began
 	granted int
-	left    int
+	Left    int                `json:"left"`
 	pods    map[types.UID]bool // that were pending when it began; nil if not known any more
 	kinds   map[string]bool    // of them
 	members []PlanMember
@@ -92,7 +94,7 @@ func (s *Machine) Asked(q Question) (Answer, error) {
 	if p == nil {
 		return Answer{Save: s.stopped && !s.stopSaved}, err
 	}
-	return Answer{Group: p.group, Save: !p.full}, nil
+	return Answer{Group: p.Group, Save: !p.full}, nil
 }
 
 // Unread records that a question of the expander arrived and could not be read, because Cluster
@@ -215,7 +217,7 @@ func (c *choice) showUnseen() (*pick, Decision, bool) {
 	}
 	for _, name := range c.names {
 		if n := c.Machine.unseen(c.view.Groups[name], c.at); n > 0 && !c.single(name) {
-			p := &pick{group: name, count: c.options[name].NodeCount, split: &split{}}
+			p := &pick{Group: name, count: c.options[name].NodeCount, split: &split{}}
 			reason := fmt.Sprintf("%d nodes of %s are on their way and Cluster Autoscaler may not count them; nothing is added until it does", n, name)
 			return p, Decision{Group: name, Reason: reason}, true
 		}
@@ -235,10 +237,10 @@ func (c *choice) showFailed() (*pick, Decision, bool) {
 		b, n := c.state(name), c.counted(name)
 		_, _, failed := c.backoff.Active(name, c.at.now)
 		vain := failed || n.troubled() || n.inFlight == 0 && c.roomBeside(name) > 0
-		if in := n.overcounted(); b.seen && in > 0 && vain && !c.single(name) {
+		if in := n.overcounted(); b.Seen && in > 0 && vain && !c.single(name) {
 			c.writeOff(c.view.Groups[name], b) // it counts none of them from now on
 			reason := fmt.Sprintf("%d nodes of %s will not come; its increase is refused, so that Cluster Autoscaler expects nothing of it", in, name)
-			return &pick{group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}, true
+			return &pick{Group: name, count: c.options[name].NodeCount, refuse: reason}, Decision{Group: name, Reason: reason}, true
 		}
 	}
 	return nil, Decision{}, false
@@ -336,14 +338,14 @@ func (c *choice) stay(growable []string) []string {
 	if c.plan == nil {
 		return growable
 	}
-	if c.plan.left <= 0 || c.at.now.Sub(c.plan.since) > c.o.MaxNodeProvisionTime {
+	if c.plan.Left <= 0 || c.at.now.Sub(c.plan.Since) > c.o.MaxNodeProvisionTime {
 		c.plan = nil
 		return growable
 	}
 	var members []string
 	pending := false // options of members near their maximum hold only some of the pods
 	for _, name := range growable {
-		if slices.Contains(c.similarTo(c.plan.chosen), name) {
+		if slices.Contains(c.similarTo(c.plan.Chosen), name) {
 			members = append(members, name)
 			pending = pending || c.has(c.options[name], c.plan.pods)
 		}
@@ -398,8 +400,8 @@ func (c *choice) podsOf(names []string) map[int]bool {
 // chosen for.
 func (c *choice) chooseSet(growable []string) (chosen, why string, err error) {
 	if c.plan != nil {
-		if slices.Contains(growable, c.plan.chosen) {
-			return c.plan.chosen, c.plan.why, nil
+		if slices.Contains(growable, c.plan.Chosen) {
+			return c.plan.Chosen, c.plan.why, nil
 		}
 		return growable[0], c.plan.why, nil
 	}

@@ -16,7 +16,7 @@ func (s *Machine) Decrease(id string, delta, target int, instances []cloudprovid
 	cut = max(delta, -missing)
 	reason = fmt.Sprintf("cut to the %d nodes that have no instance", missing)
 	if cut == 0 {
-		s.state(id).seen = false
+		s.state(id).Seen = false
 		s.note(Decision{Call: "DecreaseTargetSize", Group: id, Asked: delta, Reason: reason})
 	}
 	return cut, reason
@@ -26,7 +26,7 @@ func (s *Machine) Decrease(id string, delta, target int, instances []cloudprovid
 // the last increase, it does so because the nodes did not come in time.
 func (s *Machine) givenUp(id string) {
 	b, g := s.state(id), s.view.group(id)
-	if g == nil || !b.seen || b.order != nil {
+	if g == nil || !b.Seen || b.order != nil {
 		return
 	}
 	if n := s.look().count(g, b).inFlight; n > 0 {
@@ -37,7 +37,7 @@ func (s *Machine) givenUp(id string) {
 // Decreased records the cloud's answer to a decrease.
 func (s *Machine) Decreased(id string, delta int, reason string, err error) {
 	b := s.state(id)
-	b.seen = false // taking back is what Cluster Autoscaler does before it backs a group off
+	b.Seen = false // taking back is what Cluster Autoscaler does before it backs a group off
 	if err == nil {
 		b.resize(delta)
 	}

@@ -84,7 +84,7 @@ func watchSince(at *time.Time, holds bool, now time.Time) {
 // to do with its requests: the nodes are in trouble, or there are no instances although some were
 // ordered, or nodes are on their way that it has not asked for.
 func (s *observation) unhealthy(g *Group, b *groupState) bool {
-	return g.existing() == 0 && b.target > 0 || b.extra > 0 || s.count(g, b).troubled()
+	return g.existing() == 0 && b.target > 0 || b.Extra > 0 || s.count(g, b).troubled()
 }
 
 // overdue reports whether all nodes should have come by now, given when some were last ordered.
@@ -135,7 +135,7 @@ func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string
 		return
 	}
 	if before != nil && b.off.vanished > 0 && g.existing() > before.existing() {
-		b.ordered = s.at.now // the cloud makes anew what has vanished
+		b.Ordered = s.at.now // the cloud makes anew what has vanished
 	}
 	b.off.keep(g, b.target)
 	s.proveByNode(g, b)
@@ -149,7 +149,7 @@ func (s *Machine) watch(before, g *Group, b *groupState, wasReady func(id string
 		b.neverReady = true
 		s.fail(g.ID, fmt.Sprintf("%d instances vanished before they became ready nodes", neverReady), bringNode)
 	}
-	if n := s.at.count(g, b); overdue(b.ordered, n.due, s.at.now, s.o.MaxNodeProvisionTime) {
+	if n := s.at.count(g, b); overdue(b.Ordered, n.due, s.at.now, s.o.MaxNodeProvisionTime) {
 		s.undelivered(g, b, n.due, fmt.Sprintf("%d nodes did not become ready within %s", n.due, s.o.MaxNodeProvisionTime))
 	}
 }
@@ -163,7 +163,7 @@ func (s *Machine) undelivered(g *Group, b *groupState, nodes int, why string) {
 
 // proveByNode ends a proof when a node has become ready since the member failed.
 func (s *Machine) proveByNode(g *Group, b *groupState) {
-	if b.proof != bringNode {
+	if b.Proof != bringNode {
 		return
 	}
 	failed := s.backoff.Failures()[g.ID].Failed
@@ -177,7 +177,7 @@ func (s *Machine) proveByNode(g *Group, b *groupState) {
 			since = node.Created
 		}
 		if since.After(failed) {
-			b.proof = proven
+			b.Proof = proven
 			return
 		}
 	}
@@ -236,7 +236,7 @@ func (s *Machine) shut(id string) bool {
 func (s *Machine) fail(id, why string, p proof) {
 	now := s.now
 	b := s.state(id)
-	b.proof = b.proof.and(p)
+	b.Proof = b.Proof.and(p)
 	s.provided = provided{} // what is missing now is asked for again
 	s.needMore(now)
 	s.backoff.Failed(id, why, now)

@@ -12,36 +12,20 @@ import (
 type groupState struct {
 	target   int // the group's target size, with what is ordered right now
 	revision int // counts changes of target, so that a slow reading does not overwrite a newer value
+	lasting
+	off writtenOff // what nothing waits for any longer
 
-	// seen reports whether Cluster Autoscaler counts the group's nodes on their way: it holds a
-	// scale-up request for the group and has not backed it off. False if unknown: that costs a
-	// loop, not a node.
-	seen bool
-	// extra counts the nodes on their way that Cluster Autoscaler has not asked for: granted beyond
-	// what was asked, or ordered by a process of it before this one. unshown reports whether it is not
-	// shown them, so that it lets the group grow and asks for them.
-	extra   int
-	unshown bool
-	// away reports whether Cluster Autoscaler may leave the group out until its nodes are ready:
-	// nodes on their way for which it holds no request, as after its restart, make it take the
-	// group to be unhealthy.
-	away bool
 	// missed counts the questions in a row in which the group had no option for no known reason.
 	// One may be due to a failed call.
 	missed int
-	// guessed reports whether it is only a guess from the questions that Cluster Autoscaler does not
-	// count the group's nodes on their way; doubts counts the loops in a row in which less was granted
-	// because of it, or because pods might run on these nodes.
-	guessed bool
-	doubts  streak
+	// doubts counts the loops in a row in which less was granted because of a guess, or because pods
+	// might run on nodes that are on their way.
+	doubts streak
 	// absent counts the loops in a row in which the group had no option while away.
 	absent streak
 	// down is the time since which no node of the group that was in service is ready, or most are not;
 	// zero if that is not so.
 	down time.Time
-	// asked is the time of the last increase that was answered with success, ordered that of the
-	// last order.
-	asked, ordered time.Time
 	// underway is when the nodes on their way were ordered, forPods for how many pods, and takers how
 	// many of these may run on other members; slow reports whether the last nodes came too late. All
 	// are kept in sets with a start-up deadline only.
@@ -54,10 +38,6 @@ type groupState struct {
 	missing time.Time
 	// empty is the time since which the group has nodes on order and no instance; zero if it has one.
 	empty time.Time
-	// proof is what the group has to show after a failure, and off what nothing waits for any
-	// longer.
-	proof proof
-	off   writtenOff
 	// hidden is the time of the last failure that Cluster Autoscaler does not know of.
 	hidden time.Time
 	// neverReady reports whether instances have vanished before they became ready nodes: missing
@@ -75,6 +55,32 @@ type groupState struct {
 	// grant is the last increase of which some nodes were granted, until the next question shows
 	// its result.
 	grant *grant
+}
+
+// lasting is the part of a group's state that survives the process as it is.
+type lasting struct {
+	// Seen reports whether Cluster Autoscaler counts the group's nodes on their way: it holds a
+	// scale-up request for the group and has not backed it off. False if unknown: that costs a
+	// loop, not a node.
+	Seen bool `json:"seen,omitempty"`
+	// Away reports whether Cluster Autoscaler may leave the group out until its nodes are ready:
+	// nodes on their way for which it holds no request, as after its restart, make it take the
+	// group to be unhealthy.
+	Away bool `json:"away,omitempty"`
+	// Extra counts the nodes on their way that Cluster Autoscaler has not asked for: granted beyond
+	// what was asked, or ordered by a process of it before this one. Unshown reports whether it is not
+	// shown them, so that it lets the group grow and asks for them.
+	Extra   int  `json:"extra,omitempty"`
+	Unshown bool `json:"unshown,omitempty"`
+	// Guessed reports whether it is only a guess from the questions that Cluster Autoscaler does not
+	// count the group's nodes on their way.
+	Guessed bool `json:"guessed,omitempty"`
+	// Asked is the time of the last increase that was answered with success, Ordered that of the
+	// last order.
+	Asked   time.Time `json:"asked,omitzero"`
+	Ordered time.Time `json:"ordered,omitzero"`
+	// Proof is what the group has to show after a failure.
+	Proof proof `json:"proof,omitempty"`
 }
 
 // streak counts loops in a row, each once.
@@ -128,7 +134,7 @@ func (s *Machine) state(id string) *groupState {
 // Autoscaler. Releases before 1.36 count whatever they are shown.
 func (s *Machine) unseen(g *Group, at *observation) int {
 	b := s.state(g.ID)
-	if b.seen {
+	if b.Seen {
 		return 0
 	}
 	n := at.count(g, b).inFlight

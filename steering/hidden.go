@@ -18,14 +18,14 @@ import (
 // minimum, to which Cluster Autoscaler would raise it, on account of that.
 func (s *Machine) Shown(id string) int {
 	b := s.state(id)
-	if b.extra == 0 || !s.HidesFailures() || !b.unshown && s.needed.Before(b.asked.Truncate(time.Second)) {
+	if b.Extra == 0 || !s.HidesFailures() || !b.Unshown && s.needed.Before(b.Asked.Truncate(time.Second)) {
 		return b.target
 	}
 	minimum := 0
 	if g := s.view.group(id); g != nil {
 		minimum = g.MinSize
 	}
-	return max(b.target-b.extra, min(b.target, minimum))
+	return max(b.target-b.Extra, min(b.target, minimum))
 }
 
 // hide leaves the nodes of all groups that are on their way out of what a new process of Cluster
@@ -39,8 +39,8 @@ func (s *Machine) hide(at *observation) {
 // hide leaves what is on its way out of what Cluster Autoscaler is shown.
 func (b *groupState) hide(g *Group, at *observation) {
 	if !g.ZeroOrMax {
-		b.extra = at.count(g, b).expected
-		b.unshown = b.extra > 0
+		b.Extra = at.count(g, b).expected
+		b.Unshown = b.Extra > 0
 	}
 }
 
@@ -48,7 +48,7 @@ func (b *groupState) hide(g *Group, at *observation) {
 // for. If so, NoticePending belongs before its next loop.
 func (s *Machine) HasExtra() bool {
 	for _, b := range s.groups {
-		if b.extra > 0 {
+		if b.Extra > 0 {
 			return true
 		}
 	}
@@ -74,8 +74,8 @@ func (s *Machine) needMore(since time.Time) {
 // answered counts what an answered increase has left of the nodes that nobody has asked for. Those that
 // were left out so that Cluster Autoscaler asks count for it from now on, however few it has asked for.
 func (b *groupState) answered(asked, granted int) {
-	if b.unshown {
-		b.extra, b.unshown = 0, false
+	if b.Unshown {
+		b.Extra, b.Unshown = 0, false
 	}
-	b.extra = max(0, b.extra+granted-asked)
+	b.Extra = max(0, b.Extra+granted-asked)
 }

@@ -133,7 +133,7 @@ func (s *Machine) grantOf(g *Group, delta int) Grant {
 		return full("up to the group's minimum size")
 	}
 	p := s.pick
-	asked := p != nil && p.group == g.ID
+	asked := p != nil && p.Group == g.ID
 	second := s.grownIn(s.set(g.ID), g.ID)
 	s.grown[g.ID] = true
 	if asked {
@@ -176,7 +176,7 @@ const maxSkipped = 2
 // group's minimum.
 func (s *Machine) raisesToMin(g *Group, delta int) bool {
 	target := s.state(g.ID).target
-	return (s.pick == nil || s.pick.group != g.ID) && target < g.MinSize && target+delta <= g.MinSize
+	return (s.pick == nil || s.pick.Group != g.ID) && target < g.MinSize && target+delta <= g.MinSize
 }
 
 // grantUnasked returns what is granted of an increase without a question before it.
@@ -199,9 +199,9 @@ func (s *Machine) grantOther(p *pick, g *Group, delta int) Grant {
 		return s.shareOfOther(p, g, delta)
 	case !p.full && !s.ignored:
 		s.ignored = true
-		return Grant{reason: "nothing: the expander had picked " + p.group + ", and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
+		return Grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
 	}
-	return Grant{Nodes: delta, reason: "the expander had picked " + p.group, inFull: !p.full}
+	return Grant{Nodes: delta, reason: "the expander had picked " + p.Group, inFull: !p.full}
 }
 
 // shareOf grants the group's part of the split, or all if increases cannot be granted in part.
@@ -210,14 +210,14 @@ func (s *Machine) shareOf(p *pick, g *Group, delta int) Grant {
 		return v
 	}
 	if p.split == nil { // chosen by the process before this one
-		return Grant{Nodes: min(delta, p.share), Hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
+		return Grant{Nodes: min(delta, p.Share), Hide: s.HidesFailures(), shared: true, restored: true, reason: "its share, as chosen before a restart"}
 	}
 	if !p.split.whole && delta < p.count && len(p.split.members) > 0 && delta < p.split.need+p.split.lowered {
 		if err := p.from.cut(p.split, delta); err != nil {
 			return Grant{Nodes: delta, reason: "in full: " + err.Error(), Hide: s.HidesFailures(), pick: p, inFull: true}
 		}
 	}
-	v := Grant{Nodes: firstOrder(s.state(g.ID).proof, p.split.shares[g.ID]), Hide: s.HidesFailures(), shared: true, pick: p}
+	v := Grant{Nodes: firstOrder(s.state(g.ID).Proof, p.split.shares[g.ID]), Hide: s.HidesFailures(), shared: true, pick: p}
 	most := delta
 	if p.split.whole && delta >= p.count { // it stands for more
 		most = max(delta, p.split.room[g.ID])
@@ -242,16 +242,16 @@ func (p *pick) knows(id string) bool {
 // the answer to its question did not arrive.
 func (s *Machine) shareOfOther(p *pick, g *Group, delta int) Grant {
 	other := *p
-	other.group, other.count = g.ID, p.from.options[g.ID].NodeCount
+	other.Group, other.count = g.ID, p.from.options[g.ID].NodeCount
 	if _, member := p.split.shares[g.ID]; !member {
 		q, _ := p.from.share(g.ID, p.split.why, p.from.growable())
 		if q == nil || q.full {
-			return Grant{reason: "nothing: the expander had picked " + p.group + ", and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
+			return Grant{reason: "nothing: the expander had picked " + p.Group + ", and its answer may not have arrived", Hide: s.HidesFailures(), shared: true}
 		}
 		other.split = q.split
 	}
 	v := s.shareOf(&other, g, delta)
-	v.reason += "; the expander had picked " + p.group + ", and its answer did not arrive"
+	v.reason += "; the expander had picked " + p.Group + ", and its answer did not arrive"
 	return v
 }
 
@@ -320,9 +320,9 @@ func (s *Machine) OrderEnded(id string, err error, target int, readErr error) er
 
 // taken ends an order that the cloud has accepted.
 func (s *Machine) taken(b *groupState) {
-	b.order, b.ordered = nil, s.now
-	if b.proof == takeOrder {
-		b.proof = proven
+	b.order, b.Ordered = nil, s.now
+	if b.Proof == takeOrder {
+		b.Proof = proven
 	}
 }
 
@@ -331,7 +331,7 @@ func (s *Machine) refused(id string, b *groupState, err error) {
 	s.provided = provided{}
 	s.needMore(s.now)
 	if s.plan != nil {
-		s.plan.left += b.order.Delta
+		s.plan.Left += b.order.Delta
 		s.plan.granted -= b.order.Delta
 	}
 	b.order = nil
@@ -353,14 +353,14 @@ func (s *Machine) Answered(v Grant, err error, received bool, connection string)
 	s.advance(v, granted)
 	s.noticeAnswer(v, granted, err)
 	if err != nil && !v.Hide {
-		b.seen = false // an error makes Cluster Autoscaler back the group off
+		b.Seen = false // an error makes Cluster Autoscaler back the group off
 		s.note(Decision{Call: "IncreaseSize", Group: id, Asked: v.asked, Reason: v.reason, Error: err.Error()})
 		return err
 	}
-	b.seen, b.away, b.guessed, b.doubts = received && !v.restored, false, false, streak{}
-	b.asked, s.raised[id] = s.now, granted != v.asked
+	b.Seen, b.Away, b.Guessed, b.doubts = received && !v.restored, false, false, streak{}
+	b.Asked, s.raised[id] = s.now, granted != v.asked
 	b.answered(v.asked, granted)
-	s.unconfirmed = &answer{id, b.asked, connection, true}
+	s.unconfirmed = &answer{id, b.Asked, connection, true}
 	b.grant = nil
 	if v.pick != nil && granted > 0 && len(v.pick.pods) > 0 {
 		b.grant = &grant{s.loop, v.pick.pods}
@@ -387,8 +387,8 @@ func (s *Machine) advance(v Grant, granted int) {
 		return
 	}
 	split := v.pick.split
-	if s.plan == nil || s.plan.chosen != split.chosen {
-		s.plan = &plan{since: s.now, chosen: split.chosen, why: split.why, need: split.need, pods: map[types.UID]bool{}, kinds: map[string]bool{}}
+	if s.plan == nil || s.plan.Chosen != split.chosen {
+		s.plan = &plan{Since: s.now, Chosen: split.chosen, why: split.why, need: split.need, pods: map[types.UID]bool{}, kinds: map[string]bool{}}
 		for i := range split.members {
 			if split.members[i].option == nil {
 				continue
@@ -398,12 +398,12 @@ func (s *Machine) advance(v Grant, granted int) {
 		}
 	}
 	s.plan.granted += granted
-	s.plan.left = split.need - granted
+	s.plan.Left = split.need - granted
 	s.plan.members = split.result
 	for _, m := range split.result {
 		s.state(m.Name).held = split.held(m)
 	}
-	if s.plan.left <= 0 {
+	if s.plan.Left <= 0 {
 		if v.pick.whole {
 			s.provide(v.pick)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/evenkeel/evenkeel/backoff"
 )
@@ -28,42 +27,21 @@ type journal struct {
 	Version   int                     `json:"version"`
 	Writer    string                  `json:"writer"`
 	Groups    map[string]journalGroup `json:"groups,omitempty"`
-	Plan      *journalPlan            `json:"plan,omitempty"`
-	Pick      *journalPick            `json:"pick,omitempty"`
+	Plan      *plan                   `json:"plan,omitempty"`
+	Pick      *pick                   `json:"pick,omitempty"`
 	Stopped   bool                    `json:"stopped,omitempty"` // the answer of the expander was to grow no group
 	Unread    bool                    `json:"unread,omitempty"`  // the expander's question could not be read
 	Balancing bool                    `json:"balancing,omitempty"`
 	Shifted   []string                `json:"shifted,omitempty"` // groups whose zone is shifted away or has come back lately
 }
 
-// journalPlan is the set that is being filled. The pods it was begun for are not kept.
-type journalPlan struct {
-	Since  time.Time `json:"since"`
-	Chosen string    `json:"chosen"`
-	Left   int       `json:"left"`
-}
-
 // journalGroup is a group of which there is something to keep.
 type journalGroup struct {
-	Seen    bool      `json:"seen,omitempty"`
-	Away    bool      `json:"away,omitempty"`
-	Extra   int       `json:"extra,omitempty"`
-	Unshown bool      `json:"unshown,omitempty"`
-	Guessed bool      `json:"guessed,omitempty"`
-	Asked   time.Time `json:"asked,omitzero"`
-	Order   *order    `json:"order,omitempty"`
-	Ordered time.Time `json:"ordered,omitzero"`
-
+	lasting
+	Order     *order           `json:"order,omitempty"`
 	Backoff   *backoff.Failure `json:"backoff,omitempty"`
-	Proof     proof            `json:"proof,omitempty"`
 	Instances []string         `json:"writtenOff,omitempty"`
 	Missing   int              `json:"missing,omitempty"`
-}
-
-// journalPick is the answer of the expander, which the increase that follows belongs to.
-type journalPick struct {
-	Group string `json:"group"`
-	Share int    `json:"share"`
 }
 
 // Journal returns the text that has to survive the process.
@@ -137,7 +115,7 @@ func (s *Machine) JournalRead(text []byte, err error) {
 		s.restore(j)
 	} else if j.Writer != s.writer {
 		for _, b := range s.groups {
-			b.seen = false
+			b.Seen = false
 		}
 	}
 }
@@ -152,7 +130,7 @@ func (s *Machine) ReleasedBefore136(yes bool) { s.before136 = yes }
 func (s *Machine) NewProcess(asked bool) {
 	s.process = s.now
 	for _, b := range s.groups {
-		b.seen, b.away, b.extra, b.guessed = false, true, 0, false
+		b.Seen, b.Away, b.Extra, b.Guessed = false, true, 0, false
 	}
 	if s.renewed = s.view == nil; !s.renewed {
 		s.hide(s.look())
@@ -166,23 +144,17 @@ func (s *Machine) NewProcess(asked bool) {
 
 // journal is the text of what must survive.
 func (s *Machine) journal() journal {
-	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Stopped: s.stopped, Unread: s.unread, Balancing: s.balancing, Shifted: s.zonal.shifts.Away()}
-	if s.plan != nil {
-		j.Plan = &journalPlan{s.plan.since, s.plan.chosen, s.plan.left}
-	}
+	j := journal{Version: journalVersion, Writer: s.writer, Groups: map[string]journalGroup{}, Plan: s.plan, Stopped: s.stopped, Unread: s.unread, Balancing: s.balancing, Shifted: s.zonal.shifts.Away()}
 	if p := s.pick; p != nil && !p.full {
-		j.Pick = &journalPick{p.group, p.share}
+		j.Pick = p
 	}
 	failures := s.backoff.Failures()
 	for id, b := range s.groups {
-		entry := journalGroup{
-			Seen: b.seen, Away: b.away, Extra: b.extra, Unshown: b.unshown, Guessed: b.guessed, Asked: b.asked, Ordered: b.ordered, Order: b.order,
-			Proof: b.proof, Instances: slices.Sorted(maps.Keys(b.off.instances)), Missing: b.off.missing,
-		}
+		entry := journalGroup{lasting: b.lasting, Order: b.order, Instances: slices.Sorted(maps.Keys(b.off.instances)), Missing: b.off.missing}
 		if failure, failed := failures[id]; failed {
 			entry.Backoff = &failure
 		}
-		if entry.Seen || entry.Away || entry.Order != nil || entry.Backoff != nil || s.now.Sub(b.asked) < s.o.MaxNodeProvisionTime {
+		if entry.Seen || entry.Away || entry.Order != nil || entry.Backoff != nil || s.now.Sub(b.Asked) < s.o.MaxNodeProvisionTime {
 			j.Groups[id] = entry
 		}
 	}
@@ -193,19 +165,16 @@ func (s *Machine) journal() journal {
 // when that process ended has certainly not arrived.
 func (s *Machine) restore(j journal) {
 	for _, b := range s.groups {
-		b.seen = false
+		b.Seen = false
 	}
 	for id, entry := range j.Groups {
 		b := s.state(id)
-		b.seen = entry.Seen && entry.Order == nil
-		b.away, b.asked, b.ordered = entry.Away, entry.Asked, entry.Ordered
-		b.extra, b.unshown, b.guessed = entry.Extra, entry.Unshown, entry.Guessed
-		b.proof, b.off = entry.Proof, writtenOff{missing: entry.Missing, instances: map[string]bool{}}
+		b.lasting, b.off = entry.lasting, writtenOff{missing: entry.Missing, instances: map[string]bool{}}
 		for _, instance := range entry.Instances {
 			b.off.instances[instance] = true
 		}
 		if entry.Order != nil {
-			b.asked, b.ordered = entry.Order.At, entry.Order.At
+			b.Seen, b.Asked, b.Ordered = false, entry.Order.At, entry.Order.At
 		}
 		if entry.Backoff != nil {
 			s.backoff.Restore(id, *entry.Backoff)
@@ -213,11 +182,11 @@ func (s *Machine) restore(j journal) {
 	}
 	s.balancing = j.Balancing
 	s.zonal.shifts.Restore(j.Shifted)
-	s.plan, s.pick, s.stopped, s.unread = nil, nil, j.Stopped && s.loop == 0, j.Unread && s.loop == 0
-	if j.Pick != nil && s.loop == 0 {
-		s.pick = &pick{group: j.Pick.Group, share: j.Pick.Share}
+	s.plan, s.pick, s.stopped, s.unread = j.Plan, nil, j.Stopped && s.loop == 0, j.Unread && s.loop == 0
+	if s.loop == 0 {
+		s.pick = j.Pick
 	}
-	if j.Plan != nil {
-		s.plan = &plan{since: j.Plan.Since, chosen: j.Plan.Chosen, left: j.Plan.Left, need: j.Plan.Left, why: "as chosen before a restart"}
+	if s.plan != nil {
+		s.plan.need, s.plan.why = s.plan.Left, "as chosen before a restart"
 	}
 }

@@ -46,8 +46,8 @@ func (s *Machine) Late(groups []*Group) []TakeBack {
 		}
 		l := s.startingOf(g, b, t, at)
 		ordered := s.now
-		if b.ordered.After(last) {
-			ordered = b.ordered
+		if b.Ordered.After(last) {
+			ordered = b.Ordered
 		}
 		due := s.now.Add(-t.StartupDeadline)
 		before := b.underway
@@ -132,7 +132,7 @@ func (s *Machine) replaceable(l *starting, late map[string]*starting, promised i
 		}
 		size := int64(max(0, b.target))
 		m := nodegroupset.Group{Name: name, Size: size, Max: size}
-		if name != l.ID && late[name] == nil && b.proof == proven && !b.slow && b.order == nil && !g.ZeroOrMax && !s.shut(name) && !s.at.count(g, b).troubled() {
+		if name != l.ID && late[name] == nil && b.Proof == proven && !b.slow && b.order == nil && !g.ZeroOrMax && !s.shut(name) && !s.at.count(g, b).troubled() {
 			m.Max = max(size, int64(g.MaxSize))
 			movable = max(movable, own.takers[name])
 		}
@@ -179,7 +179,7 @@ func (b *groupState) orderedFor(c *choice, name string) {
 // next of which nobody knows.
 func (c *choice) barred(name string) bool {
 	terms := c.policies[name]
-	if terms == nil || terms.StartupDeadline == 0 || c.state(name).proof != bringNode {
+	if terms == nil || terms.StartupDeadline == 0 || c.state(name).Proof != bringNode {
 		return false
 	}
 	return slices.ContainsFunc(terms.Except([]string{name}), func(other string) bool {

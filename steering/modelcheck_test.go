@@ -226,7 +226,7 @@ func TestModelFindsMistakes(t *testing.T) {
 	variants := map[string]func(*world){
 		"that takes everything for counted": func(w *world) {
 			for _, b := range w.machine.groups {
-				b.seen = true
+				b.Seen = true
 			}
 		},
 		"that forgets orders that have not ended": func(w *world) {

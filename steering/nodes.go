@@ -70,7 +70,7 @@ func (s *observation) count(g *Group, b *groupState) counted {
 			n.broken++
 		}
 		switch {
-		case b.off.instances[instance.ID], registered && (node.Ready || node.Created.Before(b.ordered)):
+		case b.off.instances[instance.ID], registered && (node.Ready || node.Created.Before(b.Ordered)):
 		default:
 			n.due++
 		}
@@ -85,7 +85,7 @@ func (s *observation) count(g *Group, b *groupState) counted {
 	}
 	n.expected = max(0, b.target-n.ready-lost)
 	n.inFlight = max(0, n.expected-useless)
-	if n.down() && !b.down.IsZero() && !b.ordered.After(b.down) {
+	if n.down() && !b.down.IsZero() && !b.Ordered.After(b.down) {
 		n.inFlight = 0
 	}
 	n.due += max(0, b.target-g.existing()-b.off.missing)

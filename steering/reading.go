@@ -89,7 +89,7 @@ func (s *Machine) LoopBegins(began time.Time, reading *Cloud) {
 	clear(s.grown)
 	clear(s.raised)
 	s.pick, s.stopped, s.unread = nil, false, false
-	if s.plan != nil && began.Sub(s.plan.since) > s.o.MaxNodeProvisionTime {
+	if s.plan != nil && began.Sub(s.plan.Since) > s.o.MaxNodeProvisionTime {
 		s.plan = nil // nobody has asked for its pods any more
 	}
 	s.inferred.forget(began.Add(-10 * time.Minute))
@@ -136,8 +136,8 @@ func (s *Machine) Overdue(g *Group) TakeBack {
 	switch {
 	case missing <= 0:
 		b.missing = time.Time{}
-	case b.missing.IsZero() || b.missing.Before(b.asked):
-		b.missing = cmp.Or(b.asked, s.now)
+	case b.missing.IsZero() || b.missing.Before(b.Asked):
+		b.missing = cmp.Or(b.Asked, s.now)
 	}
 	since := b.missing
 	overdue := b.order == nil && (b.neverReady || s.now.Sub(since) >= s.o.MaxNodeProvisionTime*19/20)
@@ -209,9 +209,9 @@ func (s *Machine) Show(v *Cloud) {
 			b.doubts = streak{}
 		}
 		b.follow(n.inFlight, before, v.At)
-		b.extra = min(b.extra, n.expected)
+		b.Extra = min(b.Extra, n.expected)
 		if n.expected == 0 {
-			b.seen, b.away, b.guessed = false, false, false // nothing to come: Cluster Autoscaler drops its request now
+			b.Seen, b.Away, b.Guessed = false, false, false // nothing to come: Cluster Autoscaler drops its request now
 		}
 	}
 	if s.renewed {
@@ -232,8 +232,8 @@ func (s *Machine) Show(v *Cloud) {
 // before are new to it.
 func (b *groupState) follow(inFlight int, before *Cloud, now time.Time) {
 	ordered := now
-	if !b.ordered.IsZero() && (before == nil || b.ordered.After(before.At)) {
-		ordered = b.ordered
+	if !b.Ordered.IsZero() && (before == nil || b.Ordered.After(before.At)) {
+		ordered = b.Ordered
 	}
 	b.coming = b.coming.Follow(inFlight, ordered)
 }

@@ -28,7 +28,7 @@ func (s *Machine) Status() Status {
 		out.Policies = s.policyStatuses()
 	}
 	if p := s.plan; p != nil {
-		out.Plan = &PlanStatus{Since: p.since, Chosen: p.chosen, Why: p.why, Need: p.need, Granted: p.granted, Members: slices.Clone(p.members)}
+		out.Plan = &PlanStatus{Since: p.Since, Chosen: p.Chosen, Why: p.why, Need: p.need, Granted: p.granted, Members: slices.Clone(p.members)}
 	}
 	for _, set := range slices.Sorted(maps.Keys(s.uneven)) {
 		u := s.uneven[set].UnevenStatus
@@ -55,7 +55,7 @@ func (s *Machine) groupStatuses() []GroupStatus {
 		status := GroupStatus{Name: id, Set: s.set(id), Size: b.target, Min: g.MinSize, Max: g.MaxSize, Unseen: s.unseen(g, at)}
 		n := at.count(g, b)
 		status.Ready, status.InFlight, status.Broken = n.ready, n.inFlight, n.broken
-		_, status.Limited = allowance(b.proof, n)
+		_, status.Limited = allowance(b.Proof, n)
 		if g.Template.Node != nil {
 			status.Zone = g.Template.Node.Labels[v1.LabelTopologyZone]
 		}
@@ -114,7 +114,7 @@ func (s *Machine) Gauges() (out Gauges, ok bool) {
 			out.OldestInFlight = max(out.OldestInFlight, at.now.Sub(b.coming[0].At))
 		}
 		out.Unseen += s.unseen(g, at)
-		if _, limit := allowance(b.proof, n); limit != "" {
+		if _, limit := allowance(b.Proof, n); limit != "" {
 			out.Limited++
 		}
 		if _, _, active := s.backoff.Active(id, at.now); active {
@@ -132,7 +132,7 @@ func (s *Machine) Gauges() (out Gauges, ok bool) {
 	out.ShiftProblem, out.Returning = s.zonal.problem != "", len(s.zonal.decision.Lag)
 	out.UnevenSets, out.WithheldNodes, out.WithheldPods = len(s.uneven), s.withheld.nodes, s.withheld.pods
 	if s.plan != nil {
-		out.PlanAge = at.now.Sub(s.plan.since)
+		out.PlanAge = at.now.Sub(s.plan.Since)
 	}
 	return out, true
 }

@@ -64,7 +64,7 @@ func (c *choice) share(chosen, why string, growable []string) (*pick, Decision) 
 		if c.view.Groups[chosen].ZeroOrMax {
 			reason = "the group is resized to its maximum or to zero, never split"
 		}
-		p := &pick{group: chosen, count: c.options[chosen].NodeCount, full: true, why: reason}
+		p := &pick{Group: chosen, count: c.options[chosen].NodeCount, full: true, why: reason}
 		return p, Decision{Group: chosen, Asked: c.options[chosen].NodeCount, Reason: reason + "; " + why}
 	}
 	s := &split{chosen: chosen, why: why}
@@ -121,8 +121,8 @@ func (c *choice) pickNext(s *split) (*pick, Decision) {
 	if next == nil {
 		return nil, Decision{Reason: fmt.Sprintf("no member of the set of %s has room, or it is to wait for its nodes that are on their way", s.chosen), Members: s.result}
 	}
-	now := firstOrder(c.state(next.Name).proof, s.shares[next.Name])
-	p := &pick{group: next.Name, count: c.counts[next.Name], split: s, share: now, pods: c.takers(s.chosen, next.Name)}
+	now := firstOrder(c.state(next.Name).Proof, s.shares[next.Name])
+	p := &pick{Group: next.Name, count: c.counts[next.Name], split: s, Share: now, pods: c.takers(s.chosen, next.Name)}
 	return p, Decision{Group: next.Name, Asked: c.counts[next.Name], Granted: now, Members: s.result, Reason: s.describe(next.Name, now)}
 }
 
@@ -154,7 +154,7 @@ func (c *choice) member(name string) member {
 	m := member{Group: nodegroupset.Group{Name: name, Size: int64(max(0, b.target)), Min: int64(g.MinSize), Max: int64(g.MaxSize)}}
 	m.lag = min(c.lag(name), max(0, nodegroupset.MaxSize-m.Max))
 	m.Size, m.Max = m.Size+m.lag, m.Max+m.lag
-	allowed, why := allowance(b.proof, c.at.count(g, b))
+	allowed, why := allowance(b.Proof, c.at.count(g, b))
 	m.allowed, m.held = int64(allowed), why
 	if c.barred(name) {
 		m.allowed, m.held = 0, "nothing yet, since it has failed and another member is backed off"
@@ -183,7 +183,7 @@ func (c *choice) away(chosen string) []member {
 	var out []member
 	for _, m := range c.unoffered(chosen) {
 		b := c.state(m.Name)
-		if m.limited = true; b.missed == 1 || b.away && b.absent.loops <= maxDoubts && c.Machine.unseen(c.view.Groups[m.Name], c.at) > 0 {
+		if m.limited = true; b.missed == 1 || b.Away && b.absent.loops <= maxDoubts && c.Machine.unseen(c.view.Groups[m.Name], c.at) > 0 {
 			out = append(out, m)
 		}
 	}
@@ -233,7 +233,7 @@ func (c *choice) usable(s *split, name string, unseen int) int {
 			all = max(all, ceilDiv(accepted*m.count(), pods))
 		}
 	}
-	if b.guessed {
+	if b.Guessed {
 		sure = 0
 	}
 	if sure == all || b.doubts.in(c.loop) > maxDoubts {

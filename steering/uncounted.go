@@ -33,9 +33,9 @@ func (c *choice) noticeUncounted() {
 			b.guess() // no pod found room on the new nodes
 		}
 		b.grant = nil // a loop without a question: Cluster Autoscaler was content
-		if absent && !c.before136 && (b.seen || b.guessed && !b.away) {
+		if absent && !c.before136 && (b.Seen || b.Guessed && !b.Away) {
 			b.guess() // similar groups could grow for pods that would run here, and this one could not
-			b.away = true
+			b.Away = true
 			b.hide(g, c.at)
 		}
 	}
@@ -43,7 +43,7 @@ func (c *choice) noticeUncounted() {
 
 // noticeAbsent reports whether a group has no option for no known reason, and counts for how long.
 func (c *choice) noticeAbsent(id string, g *Group, b *groupState) bool {
-	if c.options[id] != nil || !b.away {
+	if c.options[id] != nil || !b.Away {
 		b.absent = streak{}
 	} else {
 		b.absent.in(c.loop)
@@ -58,8 +58,8 @@ func (c *choice) noticeAbsent(id string, g *Group, b *groupState) bool {
 
 // guess notes that Cluster Autoscaler seems not to count the group's nodes on their way.
 func (b *groupState) guess() {
-	b.guessed = b.guessed || b.seen
-	b.seen = false
+	b.Guessed = b.Guessed || b.Seen
+	b.Seen = false
 }
 
 // maxDoubts is for how many loops in a row less is granted on account of nodes on their way of which

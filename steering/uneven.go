@@ -136,7 +136,7 @@ func (s *Machine) whySmall(id string) string {
 	if g.Err != nil {
 		return "it cannot be read: " + g.Err.Error()
 	}
-	if _, why := allowance(b.proof, s.at.count(g, b)); why != "" {
+	if _, why := allowance(b.Proof, s.at.count(g, b)); why != "" {
 		return why
 	}
 	return b.held
