@@ -1,6 +1,7 @@
 package members
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // caches hold the local objects of a cluster and what their pods count as, kept up to date by
@@ -45,7 +47,8 @@ func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster
 		return nil, err
 	}
 	for kind, informer := range c.local {
-		if err := c.setUp(informer, handlers(func(o metav1.Object) {
+		if err := c.setUp(informer, passes.Follow(func(before, now metav1.Object) {
+			o := cmp.Or(now, before)
 			if owner := metav1.GetControllerOfNoCopy(o); owner != nil && owner.Kind == Deployment {
 				return // it is the Deployment that is local, and shows what matters
 			}
@@ -54,7 +57,7 @@ func openCaches(ctx context.Context, clientset kubernetes.Interface, of *Cluster
 			return nil, err
 		}
 	}
-	if err := c.setUp(factory.Core().V1().Pods().Informer(), follow(c.counting(func(l Local) { of.home.localChanged(of.name, l) })), trimPod); err != nil {
+	if err := c.setUp(factory.Core().V1().Pods().Informer(), passes.Follow(c.counting(func(l Local) { of.home.localChanged(of.name, l) })), trimPod); err != nil {
 		return nil, err
 	}
 	// Reflectors log the address of the cluster.
@@ -92,19 +95,6 @@ func setUp(informer cache.SharedIndexInformer, handler cache.ResourceEventHandle
 		return nil, err
 	}
 	return registration.HasSyncedChecker(), nil
-}
-
-// handlers reports every change of an object.
-func handlers(changed func(metav1.Object)) cache.ResourceEventHandler {
-	report := func(o any) {
-		if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
-			o = unknown.Obj
-		}
-		if accessor, err := meta.Accessor(o); err == nil {
-			changed(accessor)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: report, DeleteFunc: report, UpdateFunc: func(_, o any) { report(o) }}
 }
 
 // counting counts pods.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/federation"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // onNodes selects the pods that use something of a node.
@@ -58,8 +59,8 @@ func openRoom(ctx context.Context, clientset kubernetes.Interface, changed func(
 		handler   cache.ResourceEventHandler
 		transform cache.TransformFunc
 	}{
-		{"nodes", nodes.Core().V1().Nodes().Informer(), follow(r.setNode), trimNode},
-		{"pods", pods.Core().V1().Pods().Informer(), follow(r.setPod), trimBound},
+		{"nodes", nodes.Core().V1().Nodes().Informer(), passes.Follow(r.setNode), trimNode},
+		{"pods", pods.Core().V1().Pods().Informer(), passes.Follow(r.setPod), trimBound},
 	} {
 		filled, err := setUp(w.informer, w.handler, w.transform, func(_ context.Context, _ *cache.Reflector, err error) {
 			if apierrors.IsForbidden(err) {
@@ -89,26 +90,6 @@ func (r *room) allowed(kind string, is bool) {
 	r.mu.Unlock()
 	if was != is {
 		r.changed()
-	}
-}
-
-// follow reports what an object was before, and what it is now; nil if there is none.
-func follow[T any](changed func(before, now *T)) cache.ResourceEventHandler {
-	as := func(o any) *T {
-		if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
-			o = unknown.Obj
-		}
-		t, _ := o.(*T)
-		return t
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { changed(nil, as(o)) },
-		UpdateFunc: func(old, o any) { changed(as(old), as(o)) },
-		DeleteFunc: func(o any) {
-			if before := as(o); before != nil {
-				changed(before, nil)
-			}
-		},
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/api/v1alpha1"
 	"github.com/evenkeel/evenkeel/internal/controller/owners"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/metricset"
 	"github.com/evenkeel/evenkeel/workloadspread"
 	"github.com/evenkeel/evenkeel/workloadspread/store"
@@ -109,14 +109,11 @@ func (s *Server) Watch(ctx context.Context, c cache.Cache) error {
 	if err != nil {
 		return fmt.Errorf("watching WorkloadSpreads: %w", err)
 	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
-		if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-			object = last.Obj
+	_, err = informer.AddEventHandler(passes.Follow(func(before, now *v1alpha1.WorkloadSpread) {
+		if now == nil {
+			s.forget(before)
 		}
-		if o, ok := object.(*v1alpha1.WorkloadSpread); ok {
-			s.forget(o)
-		}
-	}})
+	}))
 	return err
 }
 

@@ -1,17 +1,18 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/evenkeel/evenkeel/cloudprovider"
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 	"github.com/evenkeel/evenkeel/internal/provisioning"
 )
 
@@ -49,16 +50,9 @@ func (s *Simulator) Watch(ctx context.Context, c cache.Cache) error {
 		if err != nil {
 			return fmt.Errorf("watching for the simulation: %w", err)
 		}
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { s.changed(o, false) },
-			UpdateFunc: func(_, o any) { s.changed(o, false) },
-			DeleteFunc: func(o any) {
-				if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-					o = last.Obj
-				}
-				s.changed(o, true)
-			},
-		}); err != nil {
+		if _, err := informer.AddEventHandler(passes.Follow(func(before, now client.Object) {
+			s.changed(cmp.Or(now, before), now == nil)
+		})); err != nil {
 			return fmt.Errorf("watching for the simulation: %w", err)
 		}
 	}
@@ -66,7 +60,7 @@ func (s *Simulator) Watch(ctx context.Context, c cache.Cache) error {
 }
 
 // changed notes that an object is as given, or gone.
-func (s *Simulator) changed(o any, gone bool) {
+func (s *Simulator) changed(o client.Object, gone bool) {
 	switch o := o.(type) {
 	case *v1.Node:
 		if gone {
@@ -80,7 +74,7 @@ func (s *Simulator) changed(o any, gone bool) {
 		} else {
 			s.change(func(w *world) { w.setPod(o) })
 		}
-	case client.Object:
+	default:
 		s.change(func(w *world) { w.object(o, gone) })
 	}
 }

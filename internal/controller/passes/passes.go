@@ -1,5 +1,6 @@
-// Package passes has what controllers share that make passes over objects: what requests a pass and when
-// the next one is, how a pass is measured, and how events about its object are recorded.
+// Package passes has what controllers share that make passes over objects: how a cache is followed, what
+// requests a pass and when the next one is, how a pass is measured, and how events about its object are
+// recorded.
 //
 // It decides nothing, and knows no kind.
 package passes

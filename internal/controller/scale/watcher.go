@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/evenkeel/evenkeel/internal/controller/passes"
 )
 
 // PollInterval is how often what cannot be watched must be polled.
@@ -164,15 +167,11 @@ func (w *Watcher) observe(s scope) *observer {
 	// None of these fails before the informer runs.
 	_ = o.informer.SetTransform(strip)
 	_ = o.informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // see outcome
-	_, _ = o.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    o.notify,
-		DeleteFunc: o.notify,
-		UpdateFunc: func(before, after any) {
-			if differ(before, after) {
-				o.notify(after)
-			}
-		},
-	})
+	_, _ = o.informer.AddEventHandler(passes.Follow(func(before, now *metav1.PartialObjectMetadata) {
+		if before == nil || now == nil || differ(before, now) {
+			o.notify(cmp.Or(now, before))
+		}
+	}))
 	return o
 }
 
@@ -206,9 +205,6 @@ func (o *observer) outcome(err error) {
 }
 
 func (o *observer) notify(object any) {
-	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = gone.Obj
-	}
 	if m, ok := object.(*metav1.PartialObjectMetadata); ok {
 		o.changed(Target{Resource: o.scope.resource, Namespace: m.Namespace, Name: m.Name})
 	}
@@ -216,12 +212,7 @@ func (o *observer) notify(object any) {
 
 // differ reports whether more than the status of an object may have changed. Not every API sets
 // generations.
-func differ(before, after any) bool {
-	a, ok := before.(*metav1.PartialObjectMetadata)
-	b, okay := after.(*metav1.PartialObjectMetadata)
-	if !ok || !okay {
-		return false
-	}
+func differ(a, b *metav1.PartialObjectMetadata) bool {
 	return a.UID != b.UID || a.Generation != b.Generation || b.Generation == 0 && a.ResourceVersion != b.ResourceVersion ||
 		a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero()
 }
