@@ -107,7 +107,7 @@ func TestHangDelaysNoOtherCluster(t *testing.T) {
 		w.join(name, kubeconfig(t, web.URL, s.token))
 	}
 	eventually(t, "all are ready", func() bool {
-		all := w.members.List()
+		all := w.clusters()
 		return len(all) == 5 && !slices.ContainsFunc(all, func(c *Cluster) bool { return c.View().State != Ready })
 	})
 	release := servers["c"].hang()
@@ -115,7 +115,7 @@ func TestHangDelaysNoOtherCluster(t *testing.T) {
 	start := time.Now()
 	var mu sync.Mutex
 	took := map[string]time.Duration{}
-	for _, c := range w.members.List() {
+	for _, c := range w.clusters() {
 		c.Do(t.Context(), "k", func(ctx context.Context, api client.Client) {
 			r := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 			_ = api.Create(ctx, r) // the server knows no such call: its answer is all that matters

@@ -257,7 +257,7 @@ func TestClusterLeaves(t *testing.T) {
 		}
 		w.poke("a")
 		w.after(time.Second)
-		if w.members.Get("a") != nil || len(w.members.List()) != 0 {
+		if w.members.Get("a") != nil || len(w.clusters()) != 0 {
 			t.Error("it is still there")
 		}
 		before := s.called("GET /readyz")

@@ -1,7 +1,6 @@
 package members
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -53,18 +52,6 @@ func (m *Members) handling() []Handler {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.handlers
-}
-
-// List returns the clusters by name, those that cannot be reached included.
-func (m *Members) List() []*Cluster {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var all []*Cluster
-	for _, c := range m.clusters {
-		all = append(all, c)
-	}
-	slices.SortFunc(all, func(a, b *Cluster) int { return cmp.Compare(a.name, b.name) })
-	return all
 }
 
 // Get returns a cluster; nil if there is none of the name.

@@ -72,7 +72,7 @@ func TestClusterProfileIsAMember(t *testing.T) {
 				w.net.up(at("p"), s)
 				w.addProfile(profile("p", field, "other", secretReader))
 				w.after(time.Second)
-				if len(w.members.List()) != 0 {
+				if len(w.clusters()) != 0 {
 					t.Error("the host does not have the kind yet")
 				}
 				w.install()

@@ -3,6 +3,8 @@ package members
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,12 +109,19 @@ func (w *world) run(o Options) {
 	w.stop = func() {
 		w.queue.ShutDown()
 		<-done
-		for _, c := range w.members.List() {
+		for _, c := range w.clusters() {
 			c.close()
 		}
 		cancel()
 		<-watching
 	}
+}
+
+// clusters are all clusters.
+func (w *world) clusters() []*Cluster {
+	w.members.mu.Lock()
+	defer w.members.mu.Unlock()
+	return slices.Collect(maps.Values(w.members.clusters))
 }
 
 // end stops everything, so that nothing of the bubble runs on.

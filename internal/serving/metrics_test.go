@@ -98,18 +98,6 @@ evenkeel_grpc_requests_total{code="Unknown",method="C",service="a.B"} 1
 	}
 }
 
-func TestReflectionCanBeLeftOut(t *testing.T) {
-	server := run(t, serving.Options{NoReflection: true})
-	conn, err := serving.Dial(server.Address(), serving.Files{}, clock.RealClock{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if code := listed(t, conn); code != codes.Unimplemented {
-		t.Errorf("reflection answers %v", code)
-	}
-}
-
 // listed is how reflection answers the question for the services.
 func listed(t *testing.T, conn *grpc.ClientConn) codes.Code {
 	t.Helper()

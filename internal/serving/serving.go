@@ -47,9 +47,6 @@ type Options struct {
 	// MaxRequest is the maximum size of a request in bytes; 0 means MaxMessage. Set it to bound
 	// memory if requests are small.
 	MaxRequest int
-	// NoReflection disables the reflection service, with which clients such as grpcurl list
-	// services.
-	NoReflection bool
 	// Metrics counts calls and says when the certificate expires; nil means neither.
 	Metrics *Metrics
 	// Name identifies the listener in Metrics; empty means grpc.
@@ -109,9 +106,7 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	}
 	s.Server = grpc.NewServer(append(options, o.GRPC...)...)
 	grpc_health_v1.RegisterHealthServer(s.Server, s.Health)
-	if !o.NoReflection {
-		reflection.Register(s.Server)
-	}
+	reflection.Register(s.Server) // clients such as grpcurl list services with it
 	return s, nil
 }
 

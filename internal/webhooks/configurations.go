@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -109,7 +110,7 @@ func (k *Keeper) ours(o client.Object) (found []entry) {
 func known(both []*configuration) (known []*x509.Certificate) {
 	for _, c := range both {
 		for _, e := range c.ours {
-			found, _ := parseAuthorities(e.client.CABundle) // what is not usable is not known
+			found, _ := cert.ParseCertsPEM(e.client.CABundle) // what is not usable is not known
 			for _, authority := range found {
 				if !slices.ContainsFunc(known, authority.Equal) {
 					known = append(known, authority)

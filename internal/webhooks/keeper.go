@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -256,11 +257,7 @@ func (k *Keeper) given() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := parseAuthorities(text)
-	if err == nil && len(found) == 0 {
-		err = errors.New("no certificate in it")
-	}
-	if err != nil {
+	if _, err := cert.ParseCertsPEM(text); err != nil {
 		return nil, fmt.Errorf("CA certificate %s: %w", k.options.Files.CACert, err)
 	}
 	return bytes.TrimSpace(text), nil

@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -49,7 +47,7 @@ func newPair(now time.Time, lifetime time.Duration, hosts []string) (*pair, erro
 	if err != nil {
 		return nil, err
 	}
-	trusted, err := parseAuthorities(authority.Cert)
+	trusted, err := cert.ParseCertsPEM(authority.Cert)
 	if err != nil {
 		return nil, err
 	}
@@ -102,20 +100,6 @@ func (p *pair) hosts() []string {
 	return hosts
 }
 
-func parseAuthorities(text []byte) (found []*x509.Certificate, err error) {
-	for {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			return found, nil
-		}
-		authority, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("an authority: %w", err)
-		}
-		found = append(found, authority)
-	}
-}
-
 // state is what the Secret says.
 type state struct {
 	current *pair               // what all replicas serve
@@ -126,7 +110,7 @@ type state struct {
 
 // parseState reads the Secret. A next pair that is not usable is as none.
 func parseState(secret *v1.Secret) (*state, error) {
-	authorities, err := parseAuthorities(secret.Data[keyAuthorities])
+	authorities, err := cert.ParseCertsPEM(secret.Data[keyAuthorities])
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,6 @@
 // Messages are in the JSON of protocol buffers; t is when the call came in, in
 // seconds since the recording began. Lines stand in the order in which calls ended.
 //
-// Recording never makes a call wait or fail: what cannot be written is left out, counted and
+// Recording never makes a call wait or fail: what cannot be written is left out and
 // reported once. The package knows no protocol but that of the messages.
 package recording

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -52,7 +51,6 @@ type Recorder struct {
 
 	queue chan *entry
 	done  chan struct{} // closed when all is written
-	lost  atomic.Int64
 
 	mu     sync.Mutex
 	queued int // bytes of the messages in the queue
@@ -114,9 +112,6 @@ func once(report func(error)) func(error) {
 	}
 }
 
-// Lost returns the number of calls that are neither in the file nor in the queue.
-func (r *Recorder) Lost() int64 { return r.lost.Load() }
-
 // Close writes what waits and closes the file. Calls that come later are lost.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
@@ -144,27 +139,21 @@ func (r *Recorder) put(method string, at time.Duration, request, answer any, err
 	e := &entry{method: method, time: at, err: asStatus(err)}
 	var ok bool
 	if e.request, ok = request.(proto.Message); !ok {
-		r.lost.Add(1) // some other codec's
-		return
+		return // some other codec's
 	}
 	if e.err == nil {
 		if e.response, ok = answer.(proto.Message); !ok {
-			r.lost.Add(1)
 			return
 		}
 	}
 	e.size = proto.Size(e.request) + proto.Size(e.response)
 	r.mu.Lock()
 	full := r.queued+e.size > r.limit || len(r.queue) == cap(r.queue)
-	ok = !full && !r.closed
-	if ok {
+	if !full && !r.closed {
 		r.queued += e.size
 		r.queue <- e
 	}
 	r.mu.Unlock()
-	if !ok {
-		r.lost.Add(1)
-	}
 	if full {
 		r.report[0](errors.New("recording: calls come faster than the file takes them, some are left out"))
 	}
@@ -191,7 +180,6 @@ func (r *Recorder) write() {
 		torn = err != nil
 		if torn {
 			out.Reset(r.file)
-			r.lost.Add(1)
 			r.report[1](fmt.Errorf("recording %s: %w", e.method, err))
 		}
 		r.mu.Lock()
