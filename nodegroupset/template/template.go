@@ -30,8 +30,8 @@ var transientTaints = []string{
 	DeletionCandidateTaint,
 }
 
-// Prefixes of taints that a node carries only while it starts.
-var startupTaintPrefixes = []string{
+// StartupTaintPrefixes are prefixes of taints that a node carries only while it starts.
+var StartupTaintPrefixes = []string{
 	"startup-taint.cluster-autoscaler.kubernetes.io/",
 	"ignore-taint.cluster-autoscaler.kubernetes.io/",
 }
@@ -50,7 +50,7 @@ var startingTaints = []string{
 // it too.
 func StartsWith(key string, startupTaints []string) bool {
 	return slices.Contains(startingTaints, key) || slices.Contains(startupTaints, key) ||
-		slices.ContainsFunc(startupTaintPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+		slices.ContainsFunc(StartupTaintPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
 // nameFor is the name of the template of a group, also as its hostname.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/evenkeel/evenkeel/nodegroupset/template"
 	"github.com/evenkeel/evenkeel/steering"
 )
 
@@ -99,12 +100,6 @@ type readiness struct {
 	gpuLabel        string
 }
 
-// Taints that count as startup taints whatever the flags say.
-var startupPrefixes = []string{
-	"startup-taint.cluster-autoscaler.kubernetes.io/",
-	"ignore-taint.cluster-autoscaler.kubernetes.io/",
-}
-
 // Resources that Cluster Autoscaler takes for GPUs.
 var gpuResources = []v1.ResourceName{
 	"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "habana.ai/gaudi", "microsoft.com/directx",
@@ -116,7 +111,7 @@ const conditionSuspended v1.NodeConditionType = "Suspended"
 func newReadiness(o *Options) readiness {
 	return readiness{
 		startupTaints:   o.StartupTaints,
-		startupPrefixes: slices.Concat(startupPrefixes, o.StartupTaintPrefixes),
+		startupPrefixes: slices.Concat(template.StartupTaintPrefixes, o.StartupTaintPrefixes),
 		gpuLabel:        o.GPULabel,
 	}
 }
